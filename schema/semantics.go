@@ -1,0 +1,72 @@
+package schema
+
+import "fmt"
+
+// Semantics says which of the two readings of a schema applies. The design
+// documents and Kubernetes disagree in places; every place is a method here, so
+// that all the differences can be read in this one file.
+type Semantics int
+
+const (
+	// KEP is what the design documents say.
+	KEP Semantics = iota
+	// Kubernetes is what kube-apiserver does, to the letter.
+	Kubernetes
+)
+
+// ParseSemantics reads "kep" or "kubernetes".
+func ParseSemantics(s string) (Semantics, error) {
+	switch s {
+	case "kep":
+		return KEP, nil
+	case "kubernetes":
+		return Kubernetes, nil
+	}
+	return KEP, fmt.Errorf("unknown semantics %q: use kep or kubernetes", s)
+}
+
+// String returns "kep" or "kubernetes".
+func (s Semantics) String() string {
+	if s == Kubernetes {
+		return "kubernetes"
+	}
+	return "kep"
+}
+
+// RestartsAt says whether pruning, once stopped by
+// x-kubernetes-preserve-unknown-fields, starts again at a value below, given how
+// the schema reaches it and what it specifies there. The documents restart where
+// fields are specified; kube-apiserver restarts wherever the schema names the
+// value, except at items.
+func (s Semantics) RestartsAt(viaItems, specifiesFields bool) bool {
+	if s == Kubernetes {
+		return !viaItems
+	}
+	return specifiesFields
+}
+
+// KnowsUnions says whether x-kubernetes-unions is enforced.
+func (s Semantics) KnowsUnions() bool { return s == KEP }
+
+// KnowsReadOnly says whether readOnly is kept.
+func (s Semantics) KnowsReadOnly() bool { return s == KEP }
+
+// RefusesContradictions says whether a value whose type contradicts the schema's
+// is a decoding error. For kube-apiserver it is a validation error, later.
+func (s Semantics) RefusesContradictions() bool { return s == KEP }
+
+// RefusesDeepIncompleteness says whether a field that only value validations
+// mention makes a schema non-structural at any depth, or only where the
+// junctors of the root mention it.
+func (s Semantics) RefusesDeepIncompleteness() bool { return s == KEP }
+
+// RefusesTypeMetaUntyped says whether apiVersion, kind and metadata of an embedded
+// resource need a type of their own.
+func (s Semantics) RefusesTypeMetaUntyped() bool { return s == Kubernetes }
+
+// AcceptsIntOrStringOneOf says whether int-or-string may be spelled with oneOf.
+func (s Semantics) AcceptsIntOrStringOneOf() bool { return s == KEP }
+
+// RefusesEmbeddedMetadataInJunctors says whether metadata is refused under any
+// junctor, or only when it is the root's.
+func (s Semantics) RefusesEmbeddedMetadataInJunctors() bool { return s == Kubernetes }
