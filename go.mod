@@ -2,7 +2,7 @@ module espalier.dev
 
 go 1.26.0
 
-require sigs.k8s.io/json v0.0.0-20260909141634-11ed52e25bc5
+require sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730
 
 require (
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
