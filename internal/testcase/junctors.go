@@ -1,0 +1,40 @@
+package testcase
+
+import "fmt"
+
+// Junctors is a list of items that satisfy an allOf, an anyOf, a oneOf and a not
+// with the given number of branches each. It is there to show that the cost is
+// linear in both numbers.
+func Junctors(branches, items int) Case {
+	var allOf, anyOf, oneOf, not []any
+	for i := range branches {
+		allOf = append(allOf, map[string]any{
+			"properties": map[string]any{"name": map[string]any{"maxLength": 64 + i}},
+		})
+		anyOf = append(anyOf, map[string]any{
+			"properties": map[string]any{"limit": map[string]any{"minimum": i * 10, "maximum": i*10 + 9}},
+		})
+		oneOf = append(oneOf, map[string]any{
+			"properties": map[string]any{"mode": map[string]any{"enum": []string{mode(i)}}},
+			"required":   []string{"mode"},
+		})
+		not = append(not, map[string]any{
+			"properties": map[string]any{"tags": map[string]any{"minItems": 100 + i}},
+		})
+	}
+	rule := object(map[string]any{
+		"name":  str(),
+		"mode":  str(),
+		"limit": integer(),
+		"tags":  list(str()),
+	}, with("allOf", allOf), with("anyOf", anyOf), with("oneOf", oneOf), with("not", map[string]any{"anyOf": not}))
+
+	return newCase(fmt.Sprintf("junctors-%dx%d", branches, items), map[string]any{
+		"spec": object(map[string]any{"rules": list(rule)}),
+	}, `"spec":{"rules":[`+repeat(items, func(j int) string {
+		i := j % branches
+		return fmt.Sprintf(`{"name":"rule-%d","mode":%q,"limit":%d,"tags":["a","b"],"note":"unknown"}`, j, mode(i), i*10+j%10)
+	})+`]}`)
+}
+
+func mode(i int) string { return fmt.Sprintf("mode-%d", i) }
