@@ -1,0 +1,556 @@
+package schema
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	kjson "sigs.k8s.io/json"
+
+	"espalier.dev/api"
+)
+
+// ConversionError says that a keyword of a schema has no place in a Structural.
+type ConversionError struct {
+	// Path leads to the schema that has the keyword.
+	Path SchemaPath
+	// Keyword is the keyword.
+	Keyword string
+	// Reason says what is wrong with it.
+	Reason string
+	// Err is the cause, if there is one beyond Reason.
+	Err error
+}
+
+// Error names the keyword with its path, and the reason.
+func (e *ConversionError) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Path.String())
+	b.WriteByte('.')
+	b.WriteString(e.Keyword)
+	b.WriteByte(' ')
+	b.WriteString(e.Reason)
+	if e.Err != nil {
+		b.WriteString(": ")
+		b.WriteString(e.Err.Error())
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *ConversionError) Unwrap() error { return e.Err }
+
+// ConversionErrors are all the keywords of one schema that have no place in a
+// Structural, ordered by path. There is at least one.
+type ConversionErrors []*ConversionError
+
+// Error lists all of them.
+func (e ConversionErrors) Error() string {
+	msgs := make([]string, len(e))
+	for i, err := range e {
+		msgs[i] = err.Error()
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// Unwrap returns each of them.
+func (e ConversionErrors) Unwrap() []error {
+	errs := make([]error, len(e))
+	for i, err := range e {
+		errs[i] = err
+	}
+	return errs
+}
+
+// NewStructural writes a schema as a Structural. Nil gives nil. It fails with
+// [ConversionErrors] for the keywords that a CustomResourceDefinition may not use
+// in an OpenAPI schema; whether the schema is structural is for Check to say.
+//
+// The result shares slices and pointers with s: change neither afterwards.
+func NewStructural(s *api.JSONSchemaProps) (*Structural, error) {
+	if s == nil {
+		return nil, nil
+	}
+	var c converter
+	out := &Structural{}
+	c.structural(out, s)
+	if len(c.errs) > 0 {
+		for _, e := range c.errs {
+			slices.Reverse(e.Path)
+		}
+		slices.SortStableFunc(c.errs, func(a, b *ConversionError) int {
+			if n := a.Path.Compare(b.Path); n != 0 {
+				return n
+			}
+			return strings.Compare(a.Keyword, b.Keyword)
+		})
+		return nil, c.errs
+	}
+	return out, nil
+}
+
+// converter collects errors. Their paths grow on the way up, innermost step
+// first, so that a schema without errors never pays for a path.
+type converter struct {
+	errs ConversionErrors
+}
+
+func (c *converter) fail(keyword, reason string, err error) {
+	c.errs = append(c.errs, &ConversionError{Keyword: keyword, Reason: reason, Err: err})
+}
+
+// below adds a step to the errors that were found below it: those since mark.
+func (c *converter) below(mark int, step SchemaStep) {
+	for _, e := range c.errs[mark:] {
+		e.Path = append(e.Path, step)
+	}
+}
+
+func (c *converter) structural(dst *Structural, s *api.JSONSchemaProps) {
+	c.unsupported(s)
+	c.generic(&dst.Generic, s)
+	c.extensions(&dst.Extensions, s)
+	dst.XValidations = s.XValidations
+	if hasValueValidation(s) {
+		dst.ValueValidation = &ValueValidation{}
+		c.valueValidation(dst.ValueValidation, s)
+	}
+	if items := s.Items; items != nil && items.Schema != nil {
+		mark := len(c.errs)
+		dst.Items = &Structural{}
+		c.structural(dst.Items, items.Schema)
+		c.below(mark, keyword("items"))
+	}
+	if n := len(s.Properties); n > 0 {
+		// One allocation for all fields: they live and die together.
+		fields := make([]Structural, n)
+		dst.Properties = make(map[string]*Structural, n)
+		for name, prop := range s.Properties {
+			mark := len(c.errs)
+			f := &fields[0]
+			fields = fields[1:]
+			c.structural(f, &prop)
+			dst.Properties[name] = f
+			c.below(mark, named("properties", name))
+		}
+	}
+	if ap := s.AdditionalProperties; ap != nil {
+		if ap.Schema == nil {
+			dst.AdditionalProperties = &StructuralOrBool{Bool: ap.Allows}
+		} else {
+			mark := len(c.errs)
+			dst.AdditionalProperties = &StructuralOrBool{Bool: true, Structural: &Structural{}}
+			c.structural(dst.AdditionalProperties.Structural, ap.Schema)
+			c.below(mark, keyword("additionalProperties"))
+		}
+	}
+}
+
+func (c *converter) nested(dst *NestedValueValidation, s *api.JSONSchemaProps) {
+	c.unsupported(s)
+	c.generic(&dst.ForbiddenGenerics, s)
+	c.extensions(&dst.ForbiddenExtensions, s)
+	dst.XValidations = s.XValidations
+	c.valueValidation(&dst.ValueValidation, s)
+	if items := s.Items; items != nil && items.Schema != nil {
+		mark := len(c.errs)
+		dst.Items = &NestedValueValidation{}
+		c.nested(dst.Items, items.Schema)
+		c.below(mark, keyword("items"))
+	}
+	if s.Properties != nil {
+		// An empty map is kept: with it, a branch no longer has exactly the form
+		// that int-or-string allows.
+		fields := make([]NestedValueValidation, len(s.Properties))
+		dst.Properties = make(map[string]*NestedValueValidation, len(s.Properties))
+		for name, prop := range s.Properties {
+			mark := len(c.errs)
+			f := &fields[0]
+			fields = fields[1:]
+			c.nested(f, &prop)
+			dst.Properties[name] = f
+			c.below(mark, named("properties", name))
+		}
+	}
+	if ap := s.AdditionalProperties; ap != nil {
+		if ap.Schema == nil {
+			dst.AdditionalProperties = &NestedOrBool{Bool: ap.Allows}
+		} else {
+			mark := len(c.errs)
+			dst.AdditionalProperties = &NestedOrBool{Bool: true, Nested: &NestedValueValidation{}}
+			c.nested(dst.AdditionalProperties.Nested, ap.Schema)
+			c.below(mark, keyword("additionalProperties"))
+		}
+	}
+}
+
+const unsupportedReason = "is not supported in a structural schema"
+
+func (c *converter) unsupported(s *api.JSONSchemaProps) {
+	if s.ID != "" {
+		c.fail("id", unsupportedReason, nil)
+	}
+	if s.Schema != "" {
+		c.fail("$schema", unsupportedReason, nil)
+	}
+	if s.Ref != nil && *s.Ref != "" {
+		c.fail("$ref", unsupportedReason, nil)
+	}
+	if len(s.PatternProperties) > 0 {
+		c.fail("patternProperties", unsupportedReason, nil)
+	}
+	if len(s.Dependencies) > 0 {
+		c.fail("dependencies", unsupportedReason, nil)
+	}
+	if s.AdditionalItems != nil {
+		c.fail("additionalItems", unsupportedReason, nil)
+	}
+	if len(s.Definitions) > 0 {
+		c.fail("definitions", unsupportedReason, nil)
+	}
+	if s.Items != nil && len(s.Items.JSONSchemas) > 0 {
+		c.fail("items", "must be a schema, not a list of schemas", nil)
+	}
+	if len(s.Type) > 1 {
+		c.fail("type", "must be a single type, not a list of types", nil)
+	}
+	if s.XPreserveUnknownFields != nil && !*s.XPreserveUnknownFields {
+		c.fail("x-kubernetes-preserve-unknown-fields", "must be true or absent", nil)
+	}
+}
+
+func (c *converter) generic(dst *Generic, s *api.JSONSchemaProps) {
+	dst.Description = s.Description
+	dst.Type = s.Type.Single()
+	dst.Title = s.Title
+	dst.Nullable = s.Nullable
+	dst.ReadOnly = s.ReadOnly
+	dst.ExternalDocs = s.ExternalDocs
+	if s.Default != nil {
+		dst.Default = &JSON{Value: c.decode("default", s.Default.Raw)}
+	}
+	if s.Example != nil {
+		dst.Example = &JSON{Value: c.decode("example", s.Example.Raw)}
+	}
+}
+
+func (c *converter) extensions(dst *Extensions, s *api.JSONSchemaProps) {
+	dst.XPreserveUnknownFields = s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields
+	dst.XEmbeddedResource = s.XEmbeddedResource
+	dst.XIntOrString = s.XIntOrString
+	dst.XListMapKeys = s.XListMapKeys
+	dst.XListType = s.XListType
+	dst.XMapType = s.XMapType
+	dst.XUnions = s.XUnions
+}
+
+// hasValueValidation says whether s has any keyword of ValueValidation. Most
+// schemas have none, and a ValueValidation is large.
+func hasValueValidation(s *api.JSONSchemaProps) bool {
+	return s.Format != "" || s.Pattern != "" ||
+		s.Maximum != nil || s.ExclusiveMaximum || s.Minimum != nil || s.ExclusiveMinimum ||
+		s.MaxLength != nil || s.MinLength != nil ||
+		s.MaxItems != nil || s.MinItems != nil || s.UniqueItems ||
+		s.MultipleOf != nil || len(s.Enum) > 0 ||
+		s.MaxProperties != nil || s.MinProperties != nil || s.Required != nil ||
+		len(s.AllOf) > 0 || len(s.OneOf) > 0 || len(s.AnyOf) > 0 || s.Not != nil
+}
+
+func (c *converter) valueValidation(dst *ValueValidation, s *api.JSONSchemaProps) {
+	dst.Format = s.Format
+	dst.Maximum = s.Maximum
+	dst.ExclusiveMaximum = s.ExclusiveMaximum
+	dst.Minimum = s.Minimum
+	dst.ExclusiveMinimum = s.ExclusiveMinimum
+	dst.MaxLength = s.MaxLength
+	dst.MinLength = s.MinLength
+	dst.Pattern = s.Pattern
+	dst.MaxItems = s.MaxItems
+	dst.MinItems = s.MinItems
+	dst.UniqueItems = s.UniqueItems
+	dst.MultipleOf = s.MultipleOf
+	dst.MaxProperties = s.MaxProperties
+	dst.MinProperties = s.MinProperties
+	dst.Required = s.Required
+	if len(s.Enum) > 0 {
+		dst.Enum = make([]JSON, len(s.Enum))
+		for i := range s.Enum {
+			dst.Enum[i].Value = c.decode("enum", s.Enum[i].Raw)
+		}
+	}
+	dst.AllOf = c.junctor("allOf", s.AllOf)
+	dst.OneOf = c.junctor("oneOf", s.OneOf)
+	dst.AnyOf = c.junctor("anyOf", s.AnyOf)
+	if s.Not != nil {
+		mark := len(c.errs)
+		dst.Not = &NestedValueValidation{}
+		c.nested(dst.Not, s.Not)
+		c.below(mark, keyword("not"))
+	}
+}
+
+func (c *converter) junctor(name string, branches []api.JSONSchemaProps) []NestedValueValidation {
+	if len(branches) == 0 {
+		return nil
+	}
+	out := make([]NestedValueValidation, len(branches))
+	for i := range branches {
+		mark := len(c.errs)
+		c.nested(&out[i], &branches[i])
+		c.below(mark, indexed(name, i))
+	}
+	return out
+}
+
+// decode reads a JSON value, where no bytes are null.
+func (c *converter) decode(keyword string, raw []byte) any {
+	if v, ok := decodeSimple(raw); ok {
+		return v
+	}
+	var v any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &v); err != nil {
+		c.fail(keyword, "is not valid JSON", err)
+		return nil
+	}
+	return v
+}
+
+// decodeSimple reads the values that make up nearly all enums and defaults, and
+// says false for everything else: a decoder costs more than the value.
+func decodeSimple(raw []byte) (any, bool) {
+	if len(raw) == 0 {
+		return nil, true
+	}
+	switch raw[0] {
+	case '"':
+		n := len(raw) - 1
+		if n < 1 || raw[n] != '"' {
+			return nil, false
+		}
+		for _, b := range raw[1:n] {
+			if b < ' ' || b > '~' || b == '"' || b == '\\' {
+				return nil, false
+			}
+		}
+		return string(raw[1:n]), true
+	case 't':
+		return true, string(raw) == "true"
+	case 'f':
+		return false, string(raw) == "false"
+	case 'n':
+		return nil, string(raw) == "null"
+	case '0':
+		return int64(0), len(raw) == 1
+	case '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		if len(raw) > 18 { // could be beyond int64
+			return nil, false
+		}
+		var i int64
+		for _, b := range raw {
+			if b < '0' || b > '9' {
+				return nil, false
+			}
+			i = i*10 + int64(b-'0')
+		}
+		return i, true
+	}
+	return nil, false
+}
+
+// ToJSONSchemaProps writes the schema as it stands in a CustomResourceDefinition.
+// It loses nothing: NewStructural of the result is s again. Nil gives nil.
+//
+// The result shares slices and pointers with s: change neither afterwards.
+func (s *Structural) ToJSONSchemaProps() *api.JSONSchemaProps {
+	if s == nil {
+		return nil
+	}
+	out := &api.JSONSchemaProps{}
+	s.fill(out)
+	return out
+}
+
+func (s *Structural) fill(dst *api.JSONSchemaProps) {
+	if s == nil {
+		return
+	}
+	s.Generic.fill(dst)
+	s.Extensions.fill(dst)
+	dst.XValidations = s.XValidations
+	if s.ValueValidation != nil {
+		s.ValueValidation.fill(dst)
+	}
+	if s.Items != nil {
+		dst.Items = &api.JSONSchemaPropsOrArray{Schema: s.Items.ToJSONSchemaProps()}
+	}
+	if len(s.Properties) > 0 {
+		dst.Properties = make(map[string]api.JSONSchemaProps, len(s.Properties))
+		for name, f := range s.Properties {
+			var prop api.JSONSchemaProps
+			f.fill(&prop)
+			dst.Properties[name] = prop
+		}
+	}
+	if ap := s.AdditionalProperties; ap != nil {
+		dst.AdditionalProperties = &api.JSONSchemaPropsOrBool{
+			Allows: ap.Bool || ap.Structural != nil,
+			Schema: ap.Structural.ToJSONSchemaProps(),
+		}
+	}
+}
+
+func (v *NestedValueValidation) toJSONSchemaProps() *api.JSONSchemaProps {
+	if v == nil {
+		return nil
+	}
+	out := &api.JSONSchemaProps{}
+	v.fill(out)
+	return out
+}
+
+func (v *NestedValueValidation) fill(dst *api.JSONSchemaProps) {
+	if v == nil {
+		return
+	}
+	v.ForbiddenGenerics.fill(dst)
+	v.ForbiddenExtensions.fill(dst)
+	v.ValueValidation.fill(dst)
+	dst.XValidations = v.XValidations
+	if v.Items != nil {
+		dst.Items = &api.JSONSchemaPropsOrArray{Schema: v.Items.toJSONSchemaProps()}
+	}
+	if v.Properties != nil {
+		dst.Properties = make(map[string]api.JSONSchemaProps, len(v.Properties))
+		for name, f := range v.Properties {
+			var prop api.JSONSchemaProps
+			f.fill(&prop)
+			dst.Properties[name] = prop
+		}
+	}
+	if ap := v.AdditionalProperties; ap != nil {
+		dst.AdditionalProperties = &api.JSONSchemaPropsOrBool{
+			Allows: ap.Bool || ap.Nested != nil,
+			Schema: ap.Nested.toJSONSchemaProps(),
+		}
+	}
+}
+
+func (g *Generic) fill(dst *api.JSONSchemaProps) {
+	dst.Description = g.Description
+	if g.Type != "" {
+		dst.Type = api.StringOrArray{g.Type}
+	}
+	dst.Title = g.Title
+	dst.Nullable = g.Nullable
+	dst.ReadOnly = g.ReadOnly
+	dst.ExternalDocs = g.ExternalDocs
+	dst.Default = g.Default.toAPI()
+	dst.Example = g.Example.toAPI()
+}
+
+func (x *Extensions) fill(dst *api.JSONSchemaProps) {
+	if x.XPreserveUnknownFields {
+		yes := true
+		dst.XPreserveUnknownFields = &yes
+	}
+	dst.XEmbeddedResource = x.XEmbeddedResource
+	dst.XIntOrString = x.XIntOrString
+	dst.XListMapKeys = x.XListMapKeys
+	dst.XListType = x.XListType
+	dst.XMapType = x.XMapType
+	dst.XUnions = x.XUnions
+}
+
+func (v *ValueValidation) fill(dst *api.JSONSchemaProps) {
+	dst.Format = v.Format
+	dst.Maximum = v.Maximum
+	dst.ExclusiveMaximum = v.ExclusiveMaximum
+	dst.Minimum = v.Minimum
+	dst.ExclusiveMinimum = v.ExclusiveMinimum
+	dst.MaxLength = v.MaxLength
+	dst.MinLength = v.MinLength
+	dst.Pattern = v.Pattern
+	dst.MaxItems = v.MaxItems
+	dst.MinItems = v.MinItems
+	dst.UniqueItems = v.UniqueItems
+	dst.MultipleOf = v.MultipleOf
+	dst.MaxProperties = v.MaxProperties
+	dst.MinProperties = v.MinProperties
+	dst.Required = v.Required
+	if len(v.Enum) > 0 {
+		dst.Enum = make([]api.JSON, len(v.Enum))
+		for i := range v.Enum {
+			dst.Enum[i] = *v.Enum[i].toAPI()
+		}
+	}
+	dst.AllOf = fillJunctor(v.AllOf)
+	dst.OneOf = fillJunctor(v.OneOf)
+	dst.AnyOf = fillJunctor(v.AnyOf)
+	dst.Not = v.Not.toJSONSchemaProps()
+}
+
+func fillJunctor(branches []NestedValueValidation) []api.JSONSchemaProps {
+	if len(branches) == 0 {
+		return nil
+	}
+	out := make([]api.JSONSchemaProps, len(branches))
+	for i := range branches {
+		branches[i].fill(&out[i])
+	}
+	return out
+}
+
+// toAPI writes the value as bytes, null as no bytes.
+func (j *JSON) toAPI() *api.JSON {
+	if j == nil {
+		return nil
+	}
+	if j.Value == nil {
+		return &api.JSON{}
+	}
+	return &api.JSON{Raw: appendJSON(nil, j.Value)}
+}
+
+// appendJSON writes a JSON value such that it reads as the same Go value: unlike
+// encoding/json, 1.0 does not become an integer.
+func appendJSON(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case int64:
+		return strconv.AppendInt(b, v, 10)
+	case []any:
+		b = append(b, '[')
+		for i, e := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendJSON(b, e)
+		}
+		return append(b, ']')
+	case map[string]any:
+		keys := make([]string, 0, len(v))
+		for k := range v {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		b = append(b, '{')
+		for i, k := range keys {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendJSON(b, k)
+			b = append(b, ':')
+			b = appendJSON(b, v[k])
+		}
+		return append(b, '}')
+	}
+	raw, err := json.Marshal(v)
+	if err != nil { // nothing that was JSON before
+		return append(b, "null"...)
+	}
+	b = append(b, raw...)
+	if _, ok := v.(float64); ok && !strings.ContainsAny(string(raw), ".eE") {
+		b = append(b, ".0"...)
+	}
+	return b
+}

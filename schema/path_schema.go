@@ -1,0 +1,141 @@
+package schema
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// SchemaPath leads from the root of a schema to a schema or keyword in it. (A
+// path into an object is something else.)
+type SchemaPath []SchemaStep
+
+// SchemaStep is one step of a SchemaPath: a keyword, and, where the keyword holds
+// several schemas, which one of them.
+type SchemaStep struct {
+	// Keyword is properties, items, anyOf and so on.
+	Keyword string
+	// Form says whether Name or Index is meant.
+	Form StepForm
+	// Name is the key in a keyword that holds a map.
+	Name string
+	// Index is the position in a keyword that holds a list.
+	Index int
+}
+
+// StepForm says what follows the keyword of a SchemaStep.
+type StepForm uint8
+
+const (
+	// StepPlain is the keyword alone: .items
+	StepPlain StepForm = iota
+	// StepNamed is a key of the keyword's map: .properties[foo]
+	StepNamed
+	// StepIndexed is an entry of the keyword's list: .anyOf[0]
+	StepIndexed
+)
+
+func keyword(k string) SchemaStep { return SchemaStep{Keyword: k} }
+
+func named(k, name string) SchemaStep {
+	return SchemaStep{Keyword: k, Form: StepNamed, Name: name}
+}
+
+func indexed(k string, i int) SchemaStep {
+	return SchemaStep{Keyword: k, Form: StepIndexed, Index: i}
+}
+
+// String writes the path as the design documents do:
+// .properties[foo].items.anyOf[0]. The root is the empty string.
+func (p SchemaPath) String() string {
+	var b strings.Builder
+	for _, s := range p {
+		b.WriteByte('.')
+		b.WriteString(s.Keyword)
+		switch s.Form {
+		case StepNamed:
+			b.WriteByte('[')
+			b.WriteString(s.Name)
+			b.WriteByte(']')
+		case StepIndexed:
+			b.WriteByte('[')
+			b.WriteString(strconv.Itoa(s.Index))
+			b.WriteByte(']')
+		}
+	}
+	return b.String()
+}
+
+// Pointer writes the path as a JSON pointer (RFC 6901) into the schema.
+func (p SchemaPath) Pointer() string {
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	var b strings.Builder
+	for _, s := range p {
+		b.WriteByte('/')
+		b.WriteString(escape.Replace(s.Keyword))
+		switch s.Form {
+		case StepNamed:
+			b.WriteByte('/')
+			b.WriteString(escape.Replace(s.Name))
+		case StepIndexed:
+			b.WriteByte('/')
+			b.WriteString(strconv.Itoa(s.Index))
+		}
+	}
+	return b.String()
+}
+
+// Field returns the path as a field path below root, which may be nil.
+func (p SchemaPath) Field(root *field.Path) *field.Path {
+	for _, s := range p {
+		root = root.Child(s.Keyword)
+		switch s.Form {
+		case StepNamed:
+			root = root.Key(s.Name)
+		case StepIndexed:
+			root = root.Index(s.Index)
+		}
+	}
+	return root
+}
+
+// Compare orders paths: step by step, keywords and names by their bytes.
+func (p SchemaPath) Compare(q SchemaPath) int {
+	return slices.CompareFunc(p, q, func(a, b SchemaStep) int {
+		if c := strings.Compare(a.Keyword, b.Keyword); c != 0 {
+			return c
+		}
+		if a.Form != b.Form {
+			return int(a.Form) - int(b.Form)
+		}
+		if c := strings.Compare(a.Name, b.Name); c != 0 {
+			return c
+		}
+		return a.Index - b.Index
+	})
+}
+
+// trail is a SchemaPath under construction on the way down. It lives on the stack
+// of the walk; only what has something to report pays for a SchemaPath.
+type trail struct {
+	up   *trail
+	step SchemaStep
+}
+
+// path returns the path to t and on through the further steps.
+func (t *trail) path(further ...SchemaStep) SchemaPath {
+	n := len(further)
+	for u := t; u != nil; u = u.up {
+		n++
+	}
+	p := make(SchemaPath, n)
+	n -= len(further)
+	copy(p[n:], further)
+	for u := t; u != nil; u = u.up {
+		n--
+		p[n] = u.step
+	}
+	return p
+}
