@@ -1,0 +1,71 @@
+# Every target needs Go and nothing else (race needs a C compiler too).
+# `make help` lists the targets.
+
+SHELL := bash
+.DEFAULT_GOAL := help
+
+# Each module is built and tested on its own: the heavy dependencies of those
+# under test/ stay out of the product's go.mod.
+MODULES := $(sort $(patsubst ./%,%,$(dir $(shell find . -name go.mod -not -path '*/testdata/*' -not -path './.git/*'))))
+
+# Packages whose values are shared between goroutines.
+CONCURRENT := ./schema/...
+
+FUZZTIME     ?= 1m
+ORACLE_CASES ?= 1000000
+
+TOOL := go tool -modfile=$(CURDIR)/test/tools/go.mod
+
+# Runs $(1) in every module, all of them even if one fails.
+define each-module
+	@rc=0; for m in $(MODULES); do \
+	  echo "== $$m: $(1)"; (cd "$$m" && $(1)) || rc=1; \
+	done; exit $$rc
+endef
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 18
+
+.PHONY: build
+build: ## compile every package of every module
+	$(call each-module,go build ./...)
+
+.PHONY: test
+test: ## run the tests of every module
+	$(call each-module,go test ./...)
+
+.PHONY: prove
+prove: ## run the proof of one behaviour: make prove ROW=P-07
+	@scripts/prove.sh '$(ROW)' $(MODULES)
+
+.PHONY: vet
+vet: ## gofmt, go vet and staticcheck on every module
+	@echo "== gofmt"; bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "not formatted:"; echo "$$bad"; exit 1; fi
+	$(call each-module,go vet ./...)
+	$(call each-module,$(TOOL) staticcheck ./...)
+
+.PHONY: race
+race: ## test the concurrent packages with the race detector
+	CGO_ENABLED=1 go test -race $(CONCURRENT)
+
+.PHONY: vuln
+vuln: ## look for known vulnerabilities in what the product uses
+	@scripts/vuln.sh $(TOOL) govulncheck ./...
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME, then the oracle on ORACLE_CASES cases
+	@FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh $(MODULES)
+	cd test/oracle && ORACLE_CASES='$(ORACLE_CASES)' go test -count=1 -timeout=0 ./...
+
+.PHONY: bench-engine
+bench-engine: ## compare the engine's speed with the reference's; BENCH_JSON=file keeps the numbers
+	cd test/bench && BENCH_JSON='$(if $(BENCH_JSON),$(abspath $(BENCH_JSON)))' go run ./engine
+
+.PHONY: golden
+golden: ## write the golden files anew from what the code does
+	go test ./schema -run TestDocuments -update
+
+.PHONY: ci
+ci: ## everything that must pass before a change is merged
+	@.ci/run

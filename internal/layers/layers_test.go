@@ -1,0 +1,250 @@
+package layers
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	module = "espalier.dev"
+	root   = "../.."
+)
+
+// TestTree holds the packages of the module to the rules.
+func TestTree(t *testing.T) {
+	pkgs := scan(t, root)
+	// The scan must have seen what is certainly there.
+	for _, dir := range []string{".", "api", "schema", "internal/layers"} {
+		if !slices.ContainsFunc(pkgs, func(p pkg) bool { return p.dir == dir }) {
+			t.Errorf("package %s was not found", dir)
+		}
+	}
+	for _, b := range check(module, layers(), fences(), pkgs) {
+		t.Error(b)
+	}
+	for _, b := range checkModules(fences(), required(t, filepath.Join(root, "go.mod"))) {
+		t.Error(b)
+	}
+}
+
+// TestRules breaks each rule on a made-up package.
+func TestRules(t *testing.T) {
+	tests := []struct {
+		name string
+		pkg  pkg
+		want []string
+	}{{
+		name: "what is beneath may be imported, at any depth",
+		pkg: pkg{dir: "server/builtin", imports: []string{
+			"fmt", "espalier.dev", "espalier.dev/crd", "espalier.dev/schema", "espalier.dev/api/v1beta1", "espalier.dev/internal/jsonx",
+			"espalier.dev/server", "espalier.dev/store", "k8s.io/apiserver/pkg/endpoints", "go.etcd.io/etcd/client/v3",
+		}},
+	}, {
+		name: "rules may use apiserver",
+		pkg:  pkg{dir: "schema/rules", imports: []string{"espalier.dev/schema", "k8s.io/apiserver/pkg/cel"}},
+	}, {
+		name: "tests may look up",
+		pkg:  pkg{dir: "schema", testImports: []string{"espalier.dev/crd", "go.etcd.io/etcd/client/v3"}},
+	}, {
+		name: "a prefix of a name is not a directory",
+		pkg:  pkg{dir: "schema", imports: []string{"k8s.io/apiserverless", "espalier.development/crd"}},
+	}, {
+		name: "internal stands on nothing",
+		pkg:  pkg{dir: "internal/jsonx", imports: []string{"espalier.dev/api"}},
+		want: []string{"internal/jsonx imports api, which is not beneath it"},
+	}, {
+		name: "api does not import schema",
+		pkg:  pkg{dir: "api/v1beta1", imports: []string{"espalier.dev/api", "espalier.dev/schema"}},
+		want: []string{"api/v1beta1 imports schema, which is not beneath it"},
+	}, {
+		name: "rules are injected into schema",
+		pkg:  pkg{dir: "schema", imports: []string{"espalier.dev/schema/rules"}},
+		want: []string{"schema imports schema/rules, which is not beneath it"},
+	}, {
+		name: "neighbours do not import each other",
+		pkg:  pkg{dir: "analysis", imports: []string{"espalier.dev/openapi", "espalier.dev"}},
+		want: []string{
+			"analysis imports openapi, which is not beneath it",
+			"analysis imports ., which is not beneath it",
+		},
+	}, {
+		name: "the root does not import the server",
+		pkg:  pkg{dir: ".", imports: []string{"espalier.dev/crd", "espalier.dev/server"}},
+		want: []string{". imports server, which is not beneath it"},
+	}, {
+		name: "the store knows nothing of schemas",
+		pkg:  pkg{dir: "store", imports: []string{"espalier.dev/internal/jsonx", "espalier.dev/schema", "espalier.dev/api"}},
+		want: []string{
+			"store imports schema, which is not beneath it",
+			"store imports api, which is not beneath it",
+		},
+	}, {
+		name: "a package without a layer",
+		pkg:  pkg{dir: "web"},
+		want: []string{"web is in no layer"},
+	}, {
+		name: "a layer imports a package without one",
+		pkg:  pkg{dir: "cmd/espalier", imports: []string{"espalier.dev/web"}},
+		want: []string{"cmd/espalier imports web, which is not beneath it"},
+	}, {
+		name: "apiserver outside of server and rules",
+		pkg:  pkg{dir: "crd", imports: []string{"k8s.io/apiserver/pkg/cel"}},
+		want: []string{"crd imports k8s.io/apiserver/pkg/cel"},
+	}, {
+		name: "apiserver in the engine",
+		pkg:  pkg{dir: "schema", imports: []string{"k8s.io/apiserver"}},
+		want: []string{"schema imports k8s.io/apiserver"},
+	}, {
+		name: "etcd outside of store and server",
+		pkg:  pkg{dir: "cmd/espalier", imports: []string{"go.etcd.io/etcd/server/v3/embed"}},
+		want: []string{"cmd/espalier imports go.etcd.io/etcd/server/v3/embed"},
+	}, {
+		name: "apiextensions-apiserver, even in the server",
+		pkg:  pkg{dir: "server", imports: []string{"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"}},
+		want: []string{"server imports k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"},
+	}, {
+		name: "apiextensions-apiserver, even in a test",
+		pkg:  pkg{dir: "schema", testImports: []string{"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"}},
+		want: []string{"schema imports k8s.io/apiextensions-apiserver/pkg/apiserver/schema"},
+	}}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := check(module, layers(), fences(), []pkg{tt.pkg}); !slices.Equal(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+	t.Run("apiextensions-apiserver, through others", func(t *testing.T) {
+		got := checkModules(fences(), []string{"k8s.io/apimachinery", "k8s.io/apiserver", "k8s.io/apiextensions-apiserver"})
+		if want := []string{"the module depends on k8s.io/apiextensions-apiserver"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// TestScan shows that the scan finds imports behind build tags and in tests, and
+// leaves out what is not the module's.
+func TestScan(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":             "module m\n\nrequire k8s.io/x v1.0.0 // indirect\nrequire (\n\tk8s.io/y v1.0.0\n)\n",
+		"a.go":               "package m\n\nimport \"fmt\"\n",
+		"b/b.go":             "//go:build never\n\npackage b\n\nimport _ \"m/c\"\n",
+		"b/b_test.go":        "package b_test\n\nimport x \"testing\"\n",
+		"b/testdata/t.go":    "package t\n\nimport \"not/scanned\"\n",
+		"_b/x.go":            "package b\n\nimport \"not/scanned\"\n",
+		"test/go.mod":        "module m/test\n",
+		"test/sub/x.go":      "package sub\n\nimport \"not/scanned\"\n",
+		"empty/notes.txt":    "no Go here",
+		"vendor/v/vendor.go": "package v\n",
+	} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := scan(t, dir)
+	want := []pkg{
+		{dir: ".", imports: []string{"fmt"}},
+		{dir: "b", imports: []string{"m/c"}, testImports: []string{"testing"}},
+	}
+	if !slices.EqualFunc(got, want, func(a, b pkg) bool {
+		return a.dir == b.dir && slices.Equal(a.imports, b.imports) && slices.Equal(a.testImports, b.testImports)
+	}) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := required(t, filepath.Join(dir, "go.mod")), []string{"k8s.io/x", "k8s.io/y"}; !slices.Equal(got, want) {
+		t.Errorf("required: got %q, want %q", got, want)
+	}
+}
+
+// scan reads the packages of the module at root, in the order of their directories.
+// It reads every file, whatever its build tags: the rules hold on all platforms.
+func scan(t *testing.T, root string) []pkg {
+	t.Helper()
+	byDir := map[string]*pkg{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if path == root {
+				return nil
+			}
+			name := d.Name()
+			if name == "testdata" || name == "vendor" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") {
+				return fs.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil {
+				return fs.SkipDir // a module of its own
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		dir := filepath.ToSlash(rel)
+		p := byDir[dir]
+		if p == nil {
+			p = &pkg{dir: dir}
+			byDir[dir] = p
+		}
+		for _, spec := range f.Imports {
+			imp, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if strings.HasSuffix(path, "_test.go") {
+				p.testImports = append(p.testImports, imp)
+			} else {
+				p.imports = append(p.imports, imp)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkgs := make([]pkg, 0, len(byDir))
+	for _, p := range byDir {
+		pkgs = append(pkgs, *p)
+	}
+	slices.SortFunc(pkgs, func(a, b pkg) int { return strings.Compare(a.dir, b.dir) })
+	return pkgs
+}
+
+// required reads the paths of the modules that a go.mod names. It lists every module
+// of which a package is imported, through others too.
+func required(t *testing.T, path string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mods []string
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
+		if len(fields) >= 2 && strings.HasPrefix(fields[1], "v") {
+			mods = append(mods, fields[0])
+		}
+	}
+	return mods
+}
