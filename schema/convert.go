@@ -122,18 +122,8 @@ func (c *converter) structural(dst *Structural, s *api.JSONSchemaProps) {
 		c.structural(dst.Items, items.Schema)
 		c.below(mark, keyword("items"))
 	}
-	if n := len(s.Properties); n > 0 {
-		// One allocation for all fields: they live and die together.
-		fields := make([]Structural, n)
-		dst.Properties = make(map[string]*Structural, n)
-		for name, prop := range s.Properties {
-			mark := len(c.errs)
-			f := &fields[0]
-			fields = fields[1:]
-			c.structural(f, &prop)
-			dst.Properties[name] = f
-			c.below(mark, named("properties", name))
-		}
+	if len(s.Properties) > 0 {
+		dst.Properties = c.properties(s.Properties)
 	}
 	if ap := s.AdditionalProperties; ap != nil {
 		if ap.Schema == nil {
@@ -145,6 +135,21 @@ func (c *converter) structural(dst *Structural, s *api.JSONSchemaProps) {
 			c.below(mark, keyword("additionalProperties"))
 		}
 	}
+}
+
+// properties is apart from structural to keep the loop's copy of a schema, which
+// is large, on the stack: in structural itself it would escape.
+func (c *converter) properties(props map[string]api.JSONSchemaProps) map[string]*Structural {
+	out := make(map[string]*Structural, len(props))
+	fields := make([]Structural, len(props)) // one allocation: they live and die together
+	for name, prop := range props {
+		mark := len(c.errs)
+		f := &fields[len(out)]
+		c.structural(f, &prop)
+		out[name] = f
+		c.below(mark, named("properties", name))
+	}
+	return out
 }
 
 func (c *converter) nested(dst *NestedValueValidation, s *api.JSONSchemaProps) {
@@ -162,16 +167,7 @@ func (c *converter) nested(dst *NestedValueValidation, s *api.JSONSchemaProps) {
 	if s.Properties != nil {
 		// An empty map is kept: with it, a branch no longer has exactly the form
 		// that int-or-string allows.
-		fields := make([]NestedValueValidation, len(s.Properties))
-		dst.Properties = make(map[string]*NestedValueValidation, len(s.Properties))
-		for name, prop := range s.Properties {
-			mark := len(c.errs)
-			f := &fields[0]
-			fields = fields[1:]
-			c.nested(f, &prop)
-			dst.Properties[name] = f
-			c.below(mark, named("properties", name))
-		}
+		dst.Properties = c.nestedProperties(s.Properties)
 	}
 	if ap := s.AdditionalProperties; ap != nil {
 		if ap.Schema == nil {
@@ -183,6 +179,19 @@ func (c *converter) nested(dst *NestedValueValidation, s *api.JSONSchemaProps) {
 			c.below(mark, keyword("additionalProperties"))
 		}
 	}
+}
+
+func (c *converter) nestedProperties(props map[string]api.JSONSchemaProps) map[string]*NestedValueValidation {
+	out := make(map[string]*NestedValueValidation, len(props))
+	fields := make([]NestedValueValidation, len(props))
+	for name, prop := range props {
+		mark := len(c.errs)
+		f := &fields[len(out)]
+		c.nested(f, &prop)
+		out[name] = f
+		c.below(mark, named("properties", name))
+	}
+	return out
 }
 
 const unsupportedReason = "is not supported in a structural schema"
