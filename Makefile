@@ -56,7 +56,7 @@ vuln: ## look for known vulnerabilities in what the product uses
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME, then the oracle on ORACLE_CASES cases
 	@FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh $(MODULES)
-	cd test/oracle && ORACLE_CASES='$(ORACLE_CASES)' go test -count=1 -timeout=0 ./...
+	cd test/oracle && ORACLE_CASES='$(ORACLE_CASES)' go test -count=1 -timeout=0 -v -run '^TestGenerated' .
 
 .PHONY: bench-engine
 bench-engine: ## compare the engine's speed with the reference's; BENCH_JSON=file keeps the numbers
