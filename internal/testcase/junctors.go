@@ -3,8 +3,9 @@ package testcase
 import "fmt"
 
 // Junctors is a list of items that satisfy an allOf, an anyOf, a oneOf and a not
-// with the given number of branches each. It is there to show that the cost is
-// linear in both numbers.
+// with the given number of branches each. The list and a list of the items' names
+// have unique entries. It is there to show that the cost is linear in the number
+// of branches and in the number of items.
 func Junctors(branches, items int) Case {
 	var allOf, anyOf, oneOf, not []any
 	for i := range branches {
@@ -26,12 +27,17 @@ func Junctors(branches, items int) Case {
 		"name":  str(),
 		"mode":  str(),
 		"limit": integer(),
-		"tags":  list(str()),
-	}, with("allOf", allOf), with("anyOf", anyOf), with("oneOf", oneOf), with("not", map[string]any{"anyOf": not}))
+		"tags":  list(str(), set()),
+	}, required("name"), with("allOf", allOf), with("anyOf", anyOf), with("oneOf", oneOf), with("not", map[string]any{"anyOf": not}))
 
 	return newCase(fmt.Sprintf("junctors-%dx%d", branches, items), map[string]any{
-		"spec": object(map[string]any{"rules": list(rule)}),
-	}, `"spec":{"rules":[`+repeat(items, func(j int) string {
+		"spec": object(map[string]any{
+			"names": list(str(), set()),
+			"rules": list(rule, listMap("name")),
+		}),
+	}, `"spec":{"names":[`+repeat(items, func(j int) string {
+		return fmt.Sprintf(`"rule-%d"`, j)
+	})+`],"rules":[`+repeat(items, func(j int) string {
 		i := j % branches
 		return fmt.Sprintf(`{"name":"rule-%d","mode":%q,"limit":%d,"tags":["a","b"],"note":"unknown"}`, j, mode(i), i*10+j%10)
 	})+`]}`)
