@@ -116,26 +116,3 @@ func (p SchemaPath) Compare(q SchemaPath) int {
 		return a.Index - b.Index
 	})
 }
-
-// trail is a SchemaPath under construction on the way down. It lives on the stack
-// of the walk; only what has something to report pays for a SchemaPath.
-type trail struct {
-	up   *trail
-	step SchemaStep
-}
-
-// path returns the path to t and on through the further steps.
-func (t *trail) path(further ...SchemaStep) SchemaPath {
-	n := len(further)
-	for u := t; u != nil; u = u.up {
-		n++
-	}
-	p := make(SchemaPath, n)
-	n -= len(further)
-	copy(p[n:], further)
-	for u := t; u != nil; u = u.up {
-		n--
-		p[n] = u.step
-	}
-	return p
-}

@@ -55,18 +55,40 @@ func (s Semantics) KnowsReadOnly() bool { return s == KEP }
 // is a decoding error. For kube-apiserver it is a validation error, later.
 func (s Semantics) RefusesContradictions() bool { return s == KEP }
 
+// The rest is about which schemas are structural (see Check).
+
 // RefusesDeepIncompleteness says whether a field that only value validations
 // mention makes a schema non-structural at any depth, or only where the
 // junctors of the root mention it.
 func (s Semantics) RefusesDeepIncompleteness() bool { return s == KEP }
 
-// RefusesTypeMetaUntyped says whether apiVersion, kind and metadata of an embedded
-// resource need a type of their own.
-func (s Semantics) RefusesTypeMetaUntyped() bool { return s == Kubernetes }
-
-// AcceptsIntOrStringOneOf says whether int-or-string may be spelled with oneOf.
-func (s Semantics) AcceptsIntOrStringOneOf() bool { return s == KEP }
+// ImpliesEmbeddedTypeMeta says whether apiVersion, kind and metadata of an
+// embedded resource are specified by being there: that they need no type, and
+// value validations may mention them. kube-apiserver treats them as any field.
+func (s Semantics) ImpliesEmbeddedTypeMeta() bool { return s == KEP }
 
 // RefusesEmbeddedMetadataInJunctors says whether metadata is refused under any
 // junctor, or only when it is the root's.
 func (s Semantics) RefusesEmbeddedMetadataInJunctors() bool { return s == Kubernetes }
+
+// AcceptsIntOrStringOneOf says whether int-or-string may be spelled with oneOf.
+func (s Semantics) AcceptsIntOrStringOneOf() bool { return s == KEP }
+
+// ReportsLooseIntOrString says whether two liberties that kube-apiserver takes are
+// reported, not refused: the patterns of int-or-string without its marker, and
+// the marker beside a type.
+func (s Semantics) ReportsLooseIntOrString() bool { return s == KEP }
+
+// ReportsNestedAdditionalPropertiesFalse says whether additionalProperties: false
+// under a junctor is reported. kube-apiserver does not see it; beside properties
+// it refuses it, for another reason, and so do the documents then.
+func (s Semantics) ReportsNestedAdditionalPropertiesFalse() bool { return s == KEP }
+
+// ReportsSeveralShapes says whether a schema with more than one of properties,
+// additionalProperties and items is reported here. kube-apiserver refuses some
+// combinations elsewhere, in the validation of the CustomResourceDefinition.
+func (s Semantics) ReportsSeveralShapes() bool { return s == KEP }
+
+// SaysTypeMustBeNonEmpty says whether a missing type is reported in the words of
+// the documents. kube-apiserver's depend on where the type is missing.
+func (s Semantics) SaysTypeMustBeNonEmpty() bool { return s == KEP }
