@@ -6,7 +6,7 @@ SHELL := bash
 
 # Each module is built and tested on its own: the heavy dependencies of those
 # under test/ stay out of the product's go.mod.
-MODULES := $(sort $(patsubst ./%,%,$(dir $(shell find . -name go.mod -not -path '*/testdata/*' -not -path './.git/*'))))
+MODULES := $(sort $(dir $(shell find . -name go.mod -not -path '*/testdata/*' -not -path './.git/*')))
 
 # Packages whose values are shared between goroutines.
 CONCURRENT := ./schema/...
