@@ -1,0 +1,87 @@
+package jsonx
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	kjson "sigs.k8s.io/json"
+)
+
+var texts = []string{
+	``, ` `, `{}`, `[]`, ` { } `, `null`, `true`, `false`, `nul`, `truex`, `tru`, `"a"`, `"`, `"\`, `"\u12"`, `"\x"`, "\"\x01\"", "\"\x7f\"",
+	`0`, `-0`, `01`, `-`, `-a`, `1.`, `.5`, `1.5`, `1.50`, `1e5`, `1E+5`, `1e`, `1e+`, `1e999`, `-1e999`, `1e-999`, `9223372036854775807`, `9223372036854775808`,
+	`-9223372036854775808`, `-9223372036854775809`, `123456789012345678`, `1234567890123456789`, `0.1e1`, `1.0`, `-0.0`, `1e0`,
+	`{"a":1,"a":2}`, `{"a":1,}`, `{,}`, `[1,]`, `[,]`, `[1 2]`, `{"a" 1}`, `{"a":}`, `{1:2}`, `{"a":1}x`, `[1]]`, `{"a":[{"b":[]}]}`,
+	`"\ud83d\ude00"`, `"\ud83d"`, `"\ude00"`, `"\ud83dx"`, `"\ud83d\u0041"`, `"\u0000"`, `"\"\\\/\b\f\n\r\t"`, "\"\xff\"", "\"a\xc3\x28b\"", "\"\xed\xa0\x80\"",
+	`"é"`, `"é\n"`, "\"\xff\\n\"", `{"\u0061":1,"a":2}`, "\ufeff{}", "{\"a\"\t:\r\n1}", `[null,true,"x",1,1.5,{}]`, strings.Repeat("[", 10000) + strings.Repeat("]", 10000),
+	strings.Repeat("[", 10001) + strings.Repeat("]", 10001), strings.Repeat(`{"a":`, 10001) + "1" + strings.Repeat("}", 10001), strings.Repeat("[", 100),
+	strings.Repeat("9", 400), "1" + strings.Repeat("0", 308), `[1e400]`, `{"x":1e400}`,
+}
+
+// agree checks one text against the decoder that Kubernetes uses.
+func agree(t *testing.T, text []byte) {
+	t.Helper()
+	var want any
+	wantErr := kjson.UnmarshalCaseSensitivePreserveInts(text, &want)
+	got, err := Parse(text)
+	if (err == nil) != (wantErr == nil) {
+		t.Fatalf("%.100q: error %v, want %v", text, err, wantErr)
+	}
+	if err != nil {
+		var syntax *SyntaxError
+		if !errors.As(err, &syntax) || syntax.Offset > len(text) {
+			t.Fatalf("%.100q: error without a place: %v", text, err)
+		}
+	} else if !equal(got, want) {
+		t.Fatalf("%.100q: got %#v, want %#v", text, got, want)
+	}
+	var r Reader
+	r.Reset(text)
+	skipErr := r.Skip()
+	if skipErr == nil {
+		skipErr = r.End()
+	}
+	if (skipErr == nil) != (wantErr == nil) {
+		t.Fatalf("%.100q: Skip gives %v, want %v", text, skipErr, wantErr)
+	}
+}
+
+// equal is reflect.DeepEqual that tells -0.0 from 0.0.
+func equal(a, b any) bool {
+	if x, ok := a.(float64); ok {
+		y, ok := b.(float64)
+		return ok && math.Float64bits(x) == math.Float64bits(y)
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+func TestAgreesWithKubernetesDecoder(t *testing.T) {
+	for _, text := range texts {
+		agree(t, []byte(text))
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, text := range texts {
+		if len(text) < 1000 {
+			f.Add([]byte(text))
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) { agree(t, text) })
+}
+
+func TestDuplicates(t *testing.T) {
+	var r Reader
+	r.Reset([]byte(`{"a":1,"b":[{"c":1,"c":2}],"a":3}`))
+	if _, err := r.Value(); err != nil || !r.Duplicates {
+		t.Errorf("err %v, duplicates %v", err, r.Duplicates)
+	}
+	got := Duplicates([]byte(`{"a":1,"b":[{"c":1,"c":2}],"a":3}`))
+	want := [][]Step{{{Key: "b"}, {Index: 0, IsIndex: true}, {Key: "c"}}, {{Key: "a"}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,448 @@
+// Package jsonx reads JSON text into the values that Kubernetes' unstructured
+// objects are made of: nil, bool, int64, float64, string, []any and
+// map[string]any. It accepts and refuses exactly what sigs.k8s.io/json does and
+// gives the same values, but it lets its caller steer: whoever holds a Reader can
+// take the next value, step into it, or skip it without building anything.
+package jsonx
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MaxDepth is how deep arrays and objects may nest.
+const MaxDepth = 10000
+
+// SyntaxError says where a text stops being JSON, and why.
+type SyntaxError struct {
+	// Offset is the number of bytes read before the error.
+	Offset int
+	// Problem says what is wrong there.
+	Problem string
+}
+
+// Error gives the problem and the offset.
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("invalid JSON at byte %d: %s", e.Offset, e.Problem)
+}
+
+// entry is one member of an object, or one item of an array, that is being read.
+type entry struct {
+	key   string
+	value any
+}
+
+// Reader reads one JSON text. Its zero value is ready for Reset.
+//
+// Strings that it returns share memory with one copy of the text.
+type Reader struct {
+	src   string
+	pos   int
+	depth int
+	// stack holds the members of all objects and arrays that are open, so that
+	// each map and slice is made once, in its final size.
+	stack []entry
+	// high is the highest length that stack had, to know what to clear.
+	high int
+	// Duplicates is set when an object had two members of the same name. The
+	// last one won.
+	Duplicates bool
+}
+
+// Reset makes r read src.
+func (r *Reader) Reset(src []byte) {
+	r.src = string(src)
+	r.pos = 0
+	r.depth = 0
+	r.Duplicates = false
+}
+
+// Release drops all references that r holds, so that r can be pooled.
+func (r *Reader) Release() {
+	clear(r.stack[:max(r.high, len(r.stack))])
+	r.stack = r.stack[:0]
+	r.high = 0
+	r.src = ""
+}
+
+// Offset is the number of bytes read.
+func (r *Reader) Offset() int { return r.pos }
+
+func (r *Reader) fail(problem string) error {
+	return &SyntaxError{Offset: r.pos, Problem: problem}
+}
+
+func (r *Reader) unexpected(where string) error {
+	if r.pos >= len(r.src) {
+		return r.fail("unexpected end of input " + where)
+	}
+	return r.fail(fmt.Sprintf("unexpected character %q %s", r.src[r.pos], where))
+}
+
+// Peek skips white space and returns the first byte of the next token, or 0 at the end.
+func (r *Reader) Peek() byte {
+	for r.pos < len(r.src) {
+		switch c := r.src[r.pos]; c {
+		case ' ', '\t', '\n', '\r':
+			r.pos++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// End makes sure that nothing but white space is left.
+func (r *Reader) End() error {
+	if r.Peek(); r.pos < len(r.src) {
+		return r.unexpected("after the value")
+	}
+	return nil
+}
+
+// EnterObject steps into the object whose "{" is next.
+func (r *Reader) EnterObject() error { return r.enter() }
+
+// EnterArray steps into the array whose "[" is next.
+func (r *Reader) EnterArray() error { return r.enter() }
+
+func (r *Reader) enter() error {
+	if r.depth++; r.depth > MaxDepth {
+		return r.fail("exceeded max depth")
+	}
+	r.pos++
+	return nil
+}
+
+// NextMember returns the name of the next member of the object that was entered
+// and leaves r at its value; more is false when the object is finished. n is the
+// number of members read so far.
+func (r *Reader) NextMember(n int) (key string, more bool, err error) {
+	c := r.Peek()
+	if c == '}' {
+		r.pos++
+		r.depth--
+		return "", false, nil
+	}
+	if n > 0 {
+		if c != ',' {
+			return "", false, r.unexpected("after a member of an object")
+		}
+		r.pos++
+		c = r.Peek()
+	}
+	if c != '"' {
+		return "", false, r.unexpected("where the name of a member is expected")
+	}
+	if key, err = r.String(); err != nil {
+		return "", false, err
+	}
+	if r.Peek() != ':' {
+		return "", false, r.unexpected("after the name of a member")
+	}
+	r.pos++
+	return key, true, nil
+}
+
+// NextItem moves to the next item of the array that was entered; it returns false
+// when the array is finished. n is the number of items read so far.
+func (r *Reader) NextItem(n int) (more bool, err error) {
+	c := r.Peek()
+	if c == ']' {
+		r.pos++
+		r.depth--
+		return false, nil
+	}
+	if n > 0 {
+		if c != ',' {
+			return false, r.unexpected("after an item of an array")
+		}
+		r.pos++
+		if r.Peek() == ']' {
+			return false, r.unexpected("where an item is expected")
+		}
+	}
+	return true, nil
+}
+
+// Mark returns the place from which Push collects, for Object or Array.
+func (r *Reader) Mark() int { return len(r.stack) }
+
+// Push adds a member (or, with an empty key, an item) to what is being collected.
+func (r *Reader) Push(key string, value any) {
+	r.stack = append(r.stack, entry{key, value})
+	if len(r.stack) > r.high {
+		r.high = len(r.stack)
+	}
+}
+
+// Object makes an object of what was pushed since mark.
+func (r *Reader) Object(mark int) map[string]any {
+	members := r.stack[mark:]
+	m := make(map[string]any, len(members))
+	for i := range members {
+		m[members[i].key] = members[i].value
+	}
+	if len(m) != len(members) {
+		r.Duplicates = true
+	}
+	r.stack = r.stack[:mark]
+	return m
+}
+
+// Array makes an array of what was pushed since mark.
+func (r *Reader) Array(mark int) []any {
+	items := r.stack[mark:]
+	a := make([]any, len(items))
+	for i := range items {
+		a[i] = items[i].value
+	}
+	r.stack = r.stack[:mark]
+	return a
+}
+
+// Value reads the next value, whatever it is.
+func (r *Reader) Value() (any, error) {
+	switch c := r.Peek(); c {
+	case '{':
+		return r.object()
+	case '[':
+		return r.array()
+	default:
+		return r.Scalar(c)
+	}
+}
+
+func (r *Reader) object() (any, error) {
+	if err := r.enter(); err != nil {
+		return nil, err
+	}
+	mark := r.Mark()
+	for n := 0; ; n++ {
+		key, more, err := r.NextMember(n)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return r.Object(mark), nil
+		}
+		v, err := r.Value()
+		if err != nil {
+			return nil, err
+		}
+		r.Push(key, v)
+	}
+}
+
+func (r *Reader) array() (any, error) {
+	if err := r.enter(); err != nil {
+		return nil, err
+	}
+	mark := r.Mark()
+	for n := 0; ; n++ {
+		more, err := r.NextItem(n)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return r.Array(mark), nil
+		}
+		v, err := r.Value()
+		if err != nil {
+			return nil, err
+		}
+		r.Push("", v)
+	}
+}
+
+// Scalar reads the next value, which starts with c and is not an object or array.
+func (r *Reader) Scalar(c byte) (any, error) {
+	switch c {
+	case '"':
+		s, err := r.String()
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	case 't':
+		return true, r.literal("true")
+	case 'f':
+		return false, r.literal("false")
+	case 'n':
+		return nil, r.literal("null")
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return r.number()
+	}
+	return nil, r.unexpected("where a value is expected")
+}
+
+// Skip reads past the next value without building it. It refuses what Value refuses.
+func (r *Reader) Skip() error {
+	switch c := r.Peek(); c {
+	case '{':
+		if err := r.enter(); err != nil {
+			return err
+		}
+		for n := 0; ; n++ {
+			_, more, err := r.NextMember(n)
+			if err != nil || !more {
+				return err
+			}
+			if err := r.Skip(); err != nil {
+				return err
+			}
+		}
+	case '[':
+		if err := r.enter(); err != nil {
+			return err
+		}
+		for n := 0; ; n++ {
+			more, err := r.NextItem(n)
+			if err != nil || !more {
+				return err
+			}
+			if err := r.Skip(); err != nil {
+				return err
+			}
+		}
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		text, _, err := r.numberText()
+		if err != nil {
+			return err
+		}
+		return r.checkRange(text)
+	case '"':
+		_, err := r.String()
+		return err
+	case 't':
+		return r.literal("true")
+	case 'f':
+		return r.literal("false")
+	case 'n':
+		return r.literal("null")
+	}
+	return r.unexpected("where a value is expected")
+}
+
+func (r *Reader) literal(text string) error {
+	if strings.HasPrefix(r.src[r.pos:], text) {
+		r.pos += len(text)
+		return nil
+	}
+	for i := 0; i < len(text); i++ {
+		if r.pos >= len(r.src) || r.src[r.pos] != text[i] {
+			return r.unexpected("in the literal " + text)
+		}
+		r.pos++
+	}
+	return nil
+}
+
+// numberText reads a number and says whether it is written as an integer.
+func (r *Reader) numberText() (text string, integer bool, err error) {
+	start := r.pos
+	s := r.src
+	i := r.pos
+	if i < len(s) && s[i] == '-' {
+		i++
+	}
+	switch {
+	case i < len(s) && s[i] == '0':
+		i++
+	case i < len(s) && '1' <= s[i] && s[i] <= '9':
+		for i++; i < len(s) && isDigit(s[i]); i++ {
+		}
+	default:
+		r.pos = i
+		return "", false, r.unexpected("in a number")
+	}
+	integer = true
+	if i < len(s) && s[i] == '.' {
+		integer = false
+		digits := i + 1
+		for i++; i < len(s) && isDigit(s[i]); i++ {
+		}
+		if i == digits {
+			r.pos = i
+			return "", false, r.unexpected("after the decimal point of a number")
+		}
+	}
+	if i < len(s) && (s[i] == 'e' || s[i] == 'E') {
+		integer = false
+		i++
+		if i < len(s) && (s[i] == '+' || s[i] == '-') {
+			i++
+		}
+		digits := i
+		for ; i < len(s) && isDigit(s[i]); i++ {
+		}
+		if i == digits {
+			r.pos = i
+			return "", false, r.unexpected("in the exponent of a number")
+		}
+	}
+	r.pos = i
+	return s[start:i], integer, nil
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func (r *Reader) number() (any, error) {
+	text, integer, err := r.numberText()
+	if err != nil {
+		return nil, err
+	}
+	if integer {
+		if n, ok := smallInt(text); ok {
+			return n, nil
+		}
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n, nil
+		}
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil, r.fail("number " + shorten(text) + " does not fit a 64-bit float")
+	}
+	return f, nil
+}
+
+// smallInt converts an integer of at most 18 digits.
+func smallInt(text string) (int64, bool) {
+	digits := text
+	if digits[0] == '-' {
+		digits = digits[1:]
+	}
+	if len(digits) > 18 {
+		return 0, false
+	}
+	var n int64
+	for i := 0; i < len(digits); i++ {
+		n = n*10 + int64(digits[i]-'0')
+	}
+	if len(digits) != len(text) {
+		n = -n
+	}
+	return n, true
+}
+
+// checkRange refuses a number that does not fit a float64. Most numbers are too
+// short to be out of range.
+func (r *Reader) checkRange(text string) error {
+	if len(text) < 300 && strings.IndexByte(text, 'e') < 0 && strings.IndexByte(text, 'E') < 0 {
+		return nil
+	}
+	if _, err := strconv.ParseFloat(text, 64); err != nil {
+		return r.fail("number " + shorten(text) + " does not fit a 64-bit float")
+	}
+	return nil
+}
+
+// shorten keeps error messages readable whatever is in the input.
+func shorten(text string) string {
+	if len(text) > 40 {
+		return text[:37] + "..."
+	}
+	return text
+}

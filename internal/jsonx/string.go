@@ -1,0 +1,160 @@
+package jsonx
+
+import (
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// plain tells the bytes that stand for themselves in a string: printable ASCII,
+// save for the quote and the backslash.
+var plain = func() (t [256]bool) {
+	for c := 0x20; c < utf8.RuneSelf; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
+// String reads the string whose opening quote is next. Bytes that are not UTF-8
+// and surrogates without a partner become U+FFFD.
+func (r *Reader) String() (string, error) {
+	start := r.pos + 1
+	i := start
+	for i < len(r.src) && plain[r.src[i]] {
+		i++
+	}
+	if i < len(r.src) && r.src[i] == '"' {
+		r.pos = i + 1
+		return r.src[start:i], nil
+	}
+	return r.oddString(start, i)
+}
+
+// oddString reads a string that has escapes or bytes beyond ASCII; the bytes from
+// start to i are known to be plain.
+func (r *Reader) oddString(start, i int) (string, error) {
+	s := r.src
+	escaped, ascii := false, true
+	for {
+		if i >= len(s) {
+			r.pos = i
+			return "", r.unexpected("in a string")
+		}
+		c := s[i]
+		switch {
+		case c == '"':
+			r.pos = i + 1
+			text := s[start:i]
+			switch {
+			case escaped:
+				return unescape(text), nil
+			case ascii || utf8.ValidString(text):
+				return text, nil
+			}
+			return string([]rune(text)), nil
+		case c == '\\':
+			escaped = true
+			n := escapeLen(s[i:])
+			if n == 0 {
+				r.pos = i
+				return "", r.fail("invalid escape in a string")
+			}
+			i += n
+		case c < 0x20:
+			r.pos = i
+			return "", r.unexpected("in a string: control characters must be escaped")
+		default:
+			if c >= utf8.RuneSelf {
+				ascii = false
+			}
+			i++
+		}
+	}
+}
+
+// escapeLen returns the length of the escape that s starts with, or 0 if it is not one.
+func escapeLen(s string) int {
+	if len(s) < 2 {
+		return 0
+	}
+	switch s[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if _, ok := hex4(s); ok {
+			return 6
+		}
+	}
+	return 0
+}
+
+// hex4 reads the four hexadecimal digits of the \u escape that s starts with.
+func hex4(s string) (rune, bool) {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return 0, false
+	}
+	var u rune
+	for _, c := range []byte(s[2:6]) {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		u = u<<4 | rune(c)
+	}
+	return u, true
+}
+
+// unescape resolves the escapes of a string that is known to be well-formed.
+func unescape(s string) string {
+	b := make([]byte, 0, len(s)+2*utf8.UTFMax)
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case c == '\\' && s[i+1] == 'u':
+			u, _ := hex4(s[i:])
+			i += 6
+			if utf16.IsSurrogate(u) {
+				low, _ := hex4(s[i:])
+				if pair := utf16.DecodeRune(u, low); pair != utf8.RuneError {
+					i += 6
+					b = utf8.AppendRune(b, pair)
+					continue
+				}
+				u = utf8.RuneError
+			}
+			b = utf8.AppendRune(b, u)
+		case c == '\\':
+			b = append(b, unescaped(s[i+1]))
+			i += 2
+		case c < utf8.RuneSelf:
+			b = append(b, c)
+			i++
+		default:
+			u, size := utf8.DecodeRuneInString(s[i:])
+			b = utf8.AppendRune(b, u)
+			i += size
+		}
+	}
+	return string(b)
+}
+
+func unescaped(c byte) byte {
+	switch c {
+	case 'b':
+		return '\b'
+	case 'f':
+		return '\f'
+	case 'n':
+		return '\n'
+	case 'r':
+		return '\r'
+	case 't':
+		return '\t'
+	}
+	return c
+}

@@ -1,0 +1,367 @@
+package schema
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
+)
+
+// typeCheck is what a node says of types, for the messages. The set of values
+// that pass is node.accepts.
+type typeCheck struct {
+	names  []string
+	format string
+}
+
+// checks are the conditions on a value that are not about its parts.
+type checks struct {
+	has checkSet
+
+	numberType   string // integer, number, or empty if the type is not one of them alone
+	numberFormat string
+	maximum      float64
+	minimum      float64
+	multipleOf   float64
+
+	maxLength int64
+	minLength int64
+	pattern   *pattern
+	format    formatFunc
+	// formatName is the format as the schema spells it.
+	formatName string
+
+	enum []any
+
+	maxItems      int64
+	minItems      int64
+	maxProperties int64
+	minProperties int64
+}
+
+type checkSet uint32
+
+const (
+	cMaximum checkSet = 1 << iota
+	cExclusiveMaximum
+	cMinimum
+	cExclusiveMinimum
+	cMultipleOf
+	// The bounds that the number type itself cannot hold; no number passes them.
+	cMaximumOutOfRange
+	cMinimumOutOfRange
+	cMultipleOfOutOfRange
+	cNumberRange // the number type restricts the range of values
+	cMaxLength
+	cMinLength
+	cMaxItems
+	cMinItems
+	cUniqueItems
+	cMaxProperties
+	cMinProperties
+
+	cNumber = cMaximum | cMinimum | cMultipleOf | cNumberRange
+	cString = cMaxLength | cMinLength
+)
+
+// pattern is a regular expression, compiled when it is first used: a CRD has
+// hundreds that no object ever meets.
+type pattern struct {
+	source string
+	once   sync.Once
+	re     *regexp.Regexp
+	err    error
+}
+
+func (p *pattern) compile() (*regexp.Regexp, error) {
+	p.once.Do(func() { p.re, p.err = regexp.Compile(p.source) })
+	return p.re, p.err
+}
+
+func (p *pattern) match(s string) bool {
+	re, err := p.compile()
+	return err == nil && re.MatchString(s)
+}
+
+// failures is the set of number, string, array or object conditions that a value fails.
+type failures uint16
+
+const (
+	fRange failures = 1 << iota
+	fMaximum
+	fMinimum
+	fMultipleOf
+	fMultipleOfNotPositive
+	fMaximumOutOfRange
+	fMinimumOutOfRange
+	fMultipleOfOutOfRange
+	fMaxLength
+	fMinLength
+	fPattern
+	fMaxItems
+	fMinItems
+	fUniqueItems
+	fMaxProperties
+	fMinProperties
+)
+
+// int checks an integer.
+func (c *checks) int(v int64) (f failures) {
+	if c.has&cNumber == 0 {
+		return 0
+	}
+	if c.numberType == "integer" && c.numberFormat == "int32" && int64(int32(v)) != v {
+		f |= fRange
+	}
+	if c.has&cMultipleOf != 0 {
+		if c.has&cMultipleOfOutOfRange != 0 {
+			f |= fMultipleOfOutOfRange | c.floatMultiple(float64(v))
+		} else if factor := int64(c.multipleOf); factor <= 0 {
+			f |= fMultipleOfNotPositive
+		} else if v%factor != 0 {
+			f |= fMultipleOf
+		}
+	}
+	if c.has&cMaximum != 0 {
+		if c.has&cMaximumOutOfRange != 0 {
+			f |= fMaximumOutOfRange | c.aboveMaximum(float64(v))
+		} else if bound := int64(c.maximum); v > bound || v == bound && c.has&cExclusiveMaximum != 0 {
+			f |= fMaximum
+		}
+	}
+	if c.has&cMinimum != 0 {
+		if c.has&cMinimumOutOfRange != 0 {
+			f |= fMinimumOutOfRange | c.belowMinimum(float64(v))
+		} else if bound := int64(c.minimum); v < bound || v == bound && c.has&cExclusiveMinimum != 0 {
+			f |= fMinimum
+		}
+	}
+	return f
+}
+
+// float checks a number that is not written as an integer.
+func (c *checks) float(v float64) (f failures) {
+	if c.has&cNumber == 0 {
+		return 0
+	}
+	if !fitsNumber(v, c.numberType, c.numberFormat) {
+		f |= fRange
+	}
+	if c.has&cMultipleOf != 0 {
+		if c.has&cMultipleOfOutOfRange != 0 {
+			f |= fMultipleOfOutOfRange
+		}
+		f |= c.floatMultiple(v)
+	}
+	if c.has&cMaximum != 0 {
+		if c.has&cMaximumOutOfRange != 0 {
+			f |= fMaximumOutOfRange
+		}
+		f |= c.aboveMaximum(v)
+	}
+	if c.has&cMinimum != 0 {
+		if c.has&cMinimumOutOfRange != 0 {
+			f |= fMinimumOutOfRange
+		}
+		f |= c.belowMinimum(v)
+	}
+	return f
+}
+
+func (c *checks) aboveMaximum(v float64) failures {
+	if v > c.maximum || v == c.maximum && c.has&cExclusiveMaximum != 0 {
+		return fMaximum
+	}
+	return 0
+}
+
+func (c *checks) belowMinimum(v float64) failures {
+	if v < c.minimum || v == c.minimum && c.has&cExclusiveMinimum != 0 {
+		return fMinimum
+	}
+	return 0
+}
+
+func (c *checks) floatMultiple(v float64) failures {
+	if c.multipleOf <= 0 {
+		return fMultipleOfNotPositive
+	}
+	quotient := v / c.multipleOf
+	if c.multipleOf < 1 {
+		// The order of these operations decides how the result is rounded.
+		quotient = 1 / c.multipleOf * v
+	}
+	if !isJSONInteger(quotient) {
+		return fMultipleOf
+	}
+	return 0
+}
+
+// fitsNumber says whether a float can be held by a number type and format.
+func fitsNumber(v float64, typ, format string) bool {
+	switch typ {
+	case "integer":
+		if v != math.Trunc(v) {
+			return false
+		}
+		if format == "int32" {
+			return v >= math.MinInt32 && v <= math.MaxInt32
+		}
+		const exact = 1 << 62
+		if v > -exact && v < exact {
+			return true
+		}
+		// Close to the limits it is the decimal form that has to fit.
+		var buf [32]byte
+		_, err := strconv.ParseInt(string(strconv.AppendFloat(buf[:0], v, 'f', -1, 64)), 10, 64)
+		return err == nil
+	case "number":
+		return format != "float" || !math.IsInf(float64(float32(v)), 0)
+	}
+	return true
+}
+
+// string checks a string.
+func (c *checks) string(s string) failures {
+	if c.has&cString != 0 {
+		n := int64(len(s))
+		if c.has&cMaxLength != 0 && n > c.maxLength || c.has&cMinLength != 0 && n/utf8.UTFMax < c.minLength {
+			n = int64(utf8.RuneCountInString(s))
+		}
+		if c.has&cMaxLength != 0 && n > c.maxLength {
+			return fMaxLength
+		}
+		if c.has&cMinLength != 0 && n < c.minLength {
+			return fMinLength
+		}
+	}
+	if c.pattern != nil && !c.pattern.match(s) {
+		return fPattern
+	}
+	return 0
+}
+
+// array checks an array, save for its items.
+func (c *checks) array(a []any) (f failures) {
+	if c.has&cMinItems != 0 && int64(len(a)) < c.minItems {
+		f |= fMinItems
+	}
+	if c.has&cMaxItems != 0 && int64(len(a)) > c.maxItems {
+		f |= fMaxItems
+	}
+	if c.has&cUniqueItems != 0 && hasDuplicates(a) {
+		f |= fUniqueItems
+	}
+	return f
+}
+
+// object checks an object, save for its fields.
+func (c *checks) object(m map[string]any) (f failures) {
+	if c.has&cMinProperties != 0 && int64(len(m)) < c.minProperties {
+		f |= fMinProperties
+	}
+	if c.has&cMaxProperties != 0 && int64(len(m)) > c.maxProperties {
+		f |= fMaxProperties
+	}
+	return f
+}
+
+// inEnum says whether v is one of the allowed values. Like kube-apiserver it
+// converts v to the type of the allowed value first, as Go converts it: a
+// fraction is cut off, an integer becomes the character of that code point.
+func inEnum(allowed []any, v any) bool {
+	for _, want := range allowed {
+		switch want := want.(type) {
+		case string:
+			switch v := v.(type) {
+			case string:
+				if v == want {
+					return true
+				}
+			case int64:
+				if string(runeOf(v)) == want {
+					return true
+				}
+			}
+		case int64:
+			switch v := v.(type) {
+			case int64:
+				if v == want {
+					return true
+				}
+			case float64:
+				if int64(v) == want {
+					return true
+				}
+			}
+		case float64:
+			switch v := v.(type) {
+			case float64:
+				if v == want {
+					return true
+				}
+			case int64:
+				if float64(v) == want {
+					return true
+				}
+			}
+		case nil:
+		default:
+			if v != nil && equalJSON(v, want) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// runeOf is the rune that Go's conversion of an integer to a string makes.
+func runeOf(v int64) rune {
+	if v < 0 || v > math.MaxInt32 {
+		return utf8.RuneError
+	}
+	return rune(v)
+}
+
+// formatFunc checks a string against a format.
+type formatFunc func(string) bool
+
+// stringFormat returns the check of a format, or nil if the format is not one
+// that Kubernetes checks. Dashes in the name do not count.
+func stringFormat(name string) formatFunc {
+	switch normalized := strings.ReplaceAll(name, "-", ""); normalized {
+	case "bsonobjectid":
+		return strfmt.IsBSONObjectID
+	case "email":
+		return strfmt.IsEmail
+	case "hostname":
+		return strfmt.IsHostname
+	case "uuid":
+		return strfmt.IsUUID
+	case "uuid3":
+		return strfmt.IsUUID3
+	case "uuid4":
+		return strfmt.IsUUID4
+	case "uuid5":
+		return strfmt.IsUUID5
+	case "date":
+		return strfmt.IsDate
+	case "datetime":
+		return strfmt.IsDateTime
+	case "duration":
+		return strfmt.IsDuration
+	case "k8sshortname":
+		return strfmt.IsShortName
+	case "k8slongname":
+		return strfmt.IsLongName
+	case "password":
+		return func(string) bool { return true }
+	case "uri", "ipv4", "ipv6", "cidr", "mac", "isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor", "byte":
+		return func(s string) bool { return strfmt.Default.Validates(normalized, s) }
+	}
+	return nil
+}

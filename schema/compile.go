@@ -1,0 +1,406 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Option changes what Compile makes.
+type Option func(*options)
+
+type options struct {
+	semantics   Semantics
+	preserveAll bool
+	identity    *Identity
+}
+
+// WithSemantics chooses the semantics. The default is KEP.
+func WithSemantics(s Semantics) Option {
+	return func(o *options) { o.semantics = s }
+}
+
+// WithPreserveUnknownFields is preserveUnknownFields: true of a
+// CustomResourceDefinition: nothing is pruned but metadata, and nulls stay.
+func WithPreserveUnknownFields() Option {
+	return func(o *options) { o.preserveAll = true }
+}
+
+// WithIdentity makes Validate check apiVersion, kind and metadata of the object
+// itself too.
+func WithIdentity(id Identity) Option {
+	return func(o *options) { o.identity = &id }
+}
+
+// Compile makes a Program of a schema. A nil schema specifies nothing: apiVersion,
+// kind and metadata stay, everything else is pruned, and everything is valid.
+//
+// The schema need not be structural. The parts that make it non-structural
+// validate as any schema does; only what is outside of junctors shapes objects.
+//
+// Compile keeps no reference to what it may not keep: later changes of s do not
+// reach the Program.
+func Compile(s *Structural, opts ...Option) (*Program, error) {
+	if s == nil {
+		s = &Structural{}
+	}
+	c := newCompiler(opts)
+	c.core(s, none, SchemaStep{}, false)
+	return c.finish()
+}
+
+// compiler builds the nodes of a Program.
+type compiler struct {
+	p        *Program
+	patterns map[string]*pattern
+}
+
+func newCompiler(opts []Option) *compiler {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	c := &compiler{p: &Program{semantics: o.semantics, preserveAll: o.preserveAll, identity: o.identity}}
+	c.p.nodes = append(make([]node, 0, 64), node{
+		accepts: acceptsAll, shape: acceptsAll, items: nowhere, additional: none, parent: none,
+	})
+	return c
+}
+
+// finish completes what can only be known when all nodes exist.
+func (c *compiler) finish() (*Program, error) {
+	p := c.p
+	if len(p.nodes) > 1<<30 {
+		return nil, errors.New("schema is too large")
+	}
+	p.nodes[root].flags |= isRoot
+	if p.hasDefaults {
+		if err := c.completeDefaults(); err != nil {
+			return nil, err
+		}
+		c.markDefaults()
+	}
+	return p, nil
+}
+
+func (c *compiler) add(parent int32, step SchemaStep) int32 {
+	c.p.nodes = append(c.p.nodes, node{items: none, additional: none, parent: parent, step: step, accepts: acceptsAll, shape: acceptsAll})
+	return int32(len(c.p.nodes) - 1)
+}
+
+// core adds the node of a value outside of junctors. inMeta says that the value
+// is the metadata of a resource, or below it.
+func (c *compiler) core(s *Structural, parent int32, step SchemaStep, inMeta bool) int32 {
+	id := c.add(parent, step)
+	n := node{items: none, additional: none, parent: parent, step: step}
+	c.generic(&n, &s.Generic, &s.Extensions, s.ValueValidation)
+	if inMeta {
+		n.flags |= inMetadata
+	}
+	if s.XPreserveUnknownFields {
+		n.flags |= preserves
+	}
+	if s.XEmbeddedResource {
+		n.flags |= embedded
+	}
+	n.shape = acceptsAll
+	if t := typeSet(s.Type); t != 0 && !s.XIntOrString {
+		n.shape = t
+		if s.Nullable {
+			n.shape |= kNull.bit()
+		}
+	}
+	if s.Default != nil && s.Default.Value != nil {
+		n.flags |= hasDefault
+		n.dflt = copyJSON(s.Default.Value)
+		c.p.hasDefaults = true
+	}
+	n.list = newListCheck(s)
+	if n.list != nil && n.list.isMap && s.Type == "array" && len(n.list.keys) > 0 {
+		n.flags |= correlates
+	}
+	if c.p.semantics.KnowsUnions() {
+		n.unions = newUnionChecks(s.XUnions)
+	}
+	isResource := id == root || s.XEmbeddedResource
+
+	if s.Items != nil {
+		n.items = c.core(s.Items, id, keyword("items"), inMeta)
+	}
+	if len(s.Properties) > 0 {
+		n.flags |= specifiesFields
+		list := make([]property, 0, len(s.Properties))
+		for name, prop := range s.Properties {
+			meta := inMeta || isResource && isMetaField(name)
+			list = append(list, property{name, c.core(prop, id, named("properties", name), meta)})
+		}
+		n.props = newProperties(list)
+	}
+	if ap := s.AdditionalProperties; ap != nil {
+		n.flags |= specifiesFields
+		switch {
+		case ap.Structural != nil:
+			n.additional = c.core(ap.Structural, id, keyword("additionalProperties"), inMeta)
+		default:
+			n.additional = nowhere
+			if !ap.Bool {
+				n.flags |= refusesOthers
+			}
+		}
+	}
+	if s.ValueValidation != nil {
+		n.junctors = c.newJunctors(s.ValueValidation, id)
+	}
+	c.p.nodes[id] = n
+	return id
+}
+
+// nested adds the node of a junctor's branch, or of a part of it.
+func (c *compiler) nested(v *NestedValueValidation, parent int32, step SchemaStep) int32 {
+	id := c.add(parent, step)
+	n := node{items: none, additional: none, parent: parent, step: step, shape: acceptsAll}
+	c.generic(&n, &v.ForbiddenGenerics, &v.ForbiddenExtensions, &v.ValueValidation)
+	if v.Items != nil {
+		n.items = c.nested(v.Items, id, keyword("items"))
+	}
+	if len(v.Properties) > 0 {
+		list := make([]property, 0, len(v.Properties))
+		for name, prop := range v.Properties {
+			list = append(list, property{name, c.nested(prop, id, named("properties", name))})
+		}
+		n.props = newProperties(list)
+	}
+	if ap := v.AdditionalProperties; ap != nil {
+		switch {
+		case ap.Nested != nil:
+			n.additional = c.nested(ap.Nested, id, keyword("additionalProperties"))
+		default:
+			n.additional = nowhere
+			if !ap.Bool {
+				n.flags |= refusesOthers
+			}
+		}
+	}
+	n.junctors = c.newJunctors(&v.ValueValidation, id)
+	c.p.nodes[id] = n
+	return id
+}
+
+// generic fills in what core values and branches have in common.
+func (c *compiler) generic(n *node, g *Generic, x *Extensions, v *ValueValidation) {
+	var types []string
+	switch {
+	case x.XIntOrString:
+		types = intOrStringTypes
+	case g.Type != "":
+		types = []string{g.Type}
+	}
+	if g.Nullable {
+		n.flags |= nullable
+	}
+	format := ""
+	if v != nil {
+		format = checkedFormat(types, v.Format)
+		n.required = slices.Clone(v.Required)
+	}
+	n.accepts = acceptedTypes(types, format, g.Nullable)
+	if n.accepts != acceptsAll {
+		n.types = &typeCheck{names: types, format: format}
+	}
+	n.checks = c.newChecks(types, format, v)
+}
+
+var intOrStringTypes = []string{"integer", "string"}
+
+// checkedFormat returns the format if Kubernetes checks it on the types, or "".
+func checkedFormat(types []string, format string) string {
+	if format == "" {
+		return ""
+	}
+	typ := ""
+	if len(types) == 1 {
+		typ = types[0]
+	}
+	switch typ {
+	case "", "string":
+		if stringFormat(format) != nil {
+			return format
+		}
+	case "integer":
+		if format == "int32" || format == "int64" {
+			return format
+		}
+	case "number":
+		if format == "float" || format == "double" {
+			return format
+		}
+	}
+	return ""
+}
+
+// acceptedTypes returns the values that have an allowed type. A format that
+// stands without a number type lets strings and arrays pass, as in Kubernetes.
+func acceptedTypes(types []string, format string, isNullable bool) accepts {
+	if len(types) == 0 && format == "" {
+		return acceptsAll
+	}
+	var a accepts
+	for _, t := range types {
+		a |= typeSet(t)
+	}
+	if format != "" && a&acceptsNumbers == 0 {
+		a |= kString.bit() | kArray.bit()
+	}
+	if isNullable || len(types) == 0 {
+		a |= kNull.bit()
+	}
+	return a
+}
+
+// newChecks returns the checks of a node, or nil if there are none.
+func (c *compiler) newChecks(types []string, format string, v *ValueValidation) *checks {
+	var k checks
+	if len(types) == 1 && (types[0] == "integer" || types[0] == "number") {
+		k.numberType, k.numberFormat = types[0], format
+		if types[0] == "integer" || format == "float" {
+			k.has |= cNumberRange
+		}
+	}
+	if v == nil {
+		if k.has == 0 {
+			return nil
+		}
+		return &k
+	}
+	bound := func(value *float64, exclusive bool, flag, exclusiveFlag, outOfRange checkSet) float64 {
+		if value == nil {
+			return 0
+		}
+		k.has |= flag
+		if exclusive {
+			k.has |= exclusiveFlag
+		}
+		if !fitsNumber(*value, k.numberType, k.numberFormat) {
+			k.has |= outOfRange
+		}
+		return *value
+	}
+	k.maximum = bound(v.Maximum, v.ExclusiveMaximum, cMaximum, cExclusiveMaximum, cMaximumOutOfRange)
+	k.minimum = bound(v.Minimum, v.ExclusiveMinimum, cMinimum, cExclusiveMinimum, cMinimumOutOfRange)
+	k.multipleOf = bound(v.MultipleOf, false, cMultipleOf, 0, cMultipleOfOutOfRange)
+	limit := func(value *int64, flag checkSet) int64 {
+		if value == nil {
+			return 0
+		}
+		k.has |= flag
+		return *value
+	}
+	k.maxLength = limit(v.MaxLength, cMaxLength)
+	k.minLength = limit(v.MinLength, cMinLength)
+	k.maxItems = limit(v.MaxItems, cMaxItems)
+	k.minItems = limit(v.MinItems, cMinItems)
+	k.maxProperties = limit(v.MaxProperties, cMaxProperties)
+	k.minProperties = limit(v.MinProperties, cMinProperties)
+	if v.UniqueItems {
+		k.has |= cUniqueItems
+	}
+	if v.Pattern != "" {
+		k.pattern = c.pattern(v.Pattern)
+	}
+	if k.numberType == "" {
+		k.format, k.formatName = stringFormat(format), format
+	}
+	if len(v.Enum) > 0 {
+		k.enum = make([]any, len(v.Enum))
+		for i := range v.Enum {
+			k.enum[i] = copyJSON(v.Enum[i].Value)
+		}
+	}
+	if k.has == 0 && k.pattern == nil && k.format == nil && k.enum == nil {
+		return nil
+	}
+	return &k
+}
+
+// pattern returns the one pattern of the program for a source.
+func (c *compiler) pattern(source string) *pattern {
+	if p := c.patterns[source]; p != nil {
+		return p
+	}
+	if c.patterns == nil {
+		c.patterns = map[string]*pattern{}
+	}
+	p := &pattern{source: source}
+	c.patterns[source] = p
+	return p
+}
+
+// junctors are the branches under allOf, anyOf, oneOf and not.
+type junctors struct {
+	allOf, anyOf, oneOf []int32
+	not                 int32
+}
+
+func (c *compiler) newJunctors(v *ValueValidation, parent int32) *junctors {
+	if len(v.AllOf) == 0 && len(v.AnyOf) == 0 && len(v.OneOf) == 0 && v.Not == nil {
+		return nil
+	}
+	j := &junctors{not: none}
+	branches := func(name string, list []NestedValueValidation) []int32 {
+		if len(list) == 0 {
+			return nil
+		}
+		ids := make([]int32, len(list))
+		for i := range list {
+			ids[i] = c.nested(&list[i], parent, indexed(name, i))
+		}
+		return ids
+	}
+	j.allOf = branches("allOf", v.AllOf)
+	j.anyOf = branches("anyOf", v.AnyOf)
+	j.oneOf = branches("oneOf", v.OneOf)
+	if v.Not != nil {
+		j.not = c.nested(v.Not, parent, keyword("not"))
+	}
+	return j
+}
+
+// markDefaults records where defaults are, so that the walks that apply them
+// pass over subtrees without any.
+func (c *compiler) markDefaults() {
+	nodes := c.p.nodes
+	for i := len(nodes) - 1; i > 0; i-- {
+		n := &nodes[i]
+		for j, prop := range n.props.list {
+			if nodes[prop.node].flags&hasDefault != 0 {
+				n.props.defaulted = append(n.props.defaulted, int32(j))
+			}
+		}
+		if n.flags&(hasDefault|defaultsBelow) != 0 && n.parent > nowhere {
+			nodes[n.parent].flags |= defaultsBelow
+		}
+	}
+}
+
+// completeDefaults brings each default into the shape that pruning and metadata
+// give it, in the place where it will stand.
+func (c *compiler) completeDefaults() error {
+	p := c.p
+	var err error
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		if n.flags&hasDefault == 0 || int32(i) == root {
+			continue
+		}
+		if n.flags&inMetadata == 0 && !isContainer(n.dflt) {
+			continue
+		}
+		if n.dflt, err = p.pruneDefault(int32(i)); err != nil {
+			return fmt.Errorf("%s.default: %w", p.ref(int32(i)), err)
+		}
+		if n.dflt == nil {
+			n.flags &^= hasDefault
+		}
+	}
+	return nil
+}

@@ -1,0 +1,342 @@
+package schema
+
+import (
+	"errors"
+
+	"espalier.dev/internal/jsonx"
+)
+
+// Decode reads an object from JSON and normalizes it in the same pass: a field
+// that is pruned is never built. What comes out is what Normalize makes of the
+// parsed text.
+//
+// The error is a *jsonx.SyntaxError, a *MetadataError or a *ContradictionError.
+func (p *Program) Decode(src []byte, o DecodeOptions) (Object, *Report, error) {
+	obj, report, err := p.decodeFast(src, o)
+	if err == nil {
+		return obj, report, nil
+	}
+	var syntax *SyntaxError
+	if errors.As(err, &syntax) {
+		return nil, nil, err
+	}
+	return p.decodeSlowly(src, o)
+}
+
+// SyntaxError says where a text stops being JSON, and why.
+type SyntaxError = jsonx.SyntaxError
+
+// errOdd says that a text has something that only a look at the whole tree can
+// judge: an error, or members of the same name.
+var errOdd = errors.New("odd input")
+
+// decodeSlowly parses first and normalizes then.
+func (p *Program) decodeSlowly(src []byte, o DecodeOptions) (Object, *Report, error) {
+	v, err := jsonx.Parse(src)
+	if err != nil {
+		return nil, nil, err
+	}
+	obj, ok := v.(map[string]any)
+	if !ok {
+		return nil, nil, &MetadataError{Value: v, Problem: "an object is expected, not " + kindOf(v).typeName()}
+	}
+	report, err := p.Normalize(obj, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	if report != nil {
+		for _, way := range jsonx.Duplicates(src) {
+			report.Changes = append(report.Changes, Change{Path: pathOf(way), Kind: Duplicate})
+		}
+		report.sort()
+	}
+	return obj, report, nil
+}
+
+func pathOf(way []jsonx.Step) Path {
+	path := make(Path, len(way))
+	for i, s := range way {
+		path[i] = Step{Key: s.Key, Index: s.Index}
+		if s.IsIndex {
+			path[i].Kind = Index
+		}
+	}
+	return path
+}
+
+// decoder is a normalizer that reads the tree while it walks it.
+type decoder struct {
+	normalizer
+	r *jsonx.Reader
+	// repairGeneration is for the root's metadata.
+	repairGeneration bool
+}
+
+func (p *Program) decodeFast(src []byte, o DecodeOptions) (Object, *Report, error) {
+	d := decoder{normalizer: p.newNormalizer(o), r: p.reader(src), repairGeneration: o.FromStorage}
+	defer p.putReader(d.r)
+	// Contradictions are told by the slow way, which knows the old object.
+	d.track = o.Report
+	if d.r.Peek() != '{' {
+		return nil, nil, errOdd
+	}
+	obj, err := d.object(root, p.rootMode())
+	if err == nil {
+		err = d.r.End()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if d.r.Duplicates && o.Report {
+		return nil, nil, errOdd
+	}
+	if d.report != nil {
+		d.report.sort()
+	}
+	return obj, d.report, nil
+}
+
+// value reads a value that is entered with mode m.
+func (d *decoder) value(id int32, m mode) (any, error) {
+	c := d.r.Peek()
+	switch c {
+	case '{':
+		if d.contradictions && m == modePrune && d.p.nodes[id].shape&kObject.bit() == 0 {
+			return nil, errOdd
+		}
+		return d.object(id, m)
+	case '[':
+		if d.contradictions && m == modePrune && d.p.nodes[id].shape&kArray.bit() == 0 {
+			return nil, errOdd
+		}
+		return d.array(id, m)
+	}
+	v, err := d.r.Scalar(c)
+	if err != nil {
+		return nil, err
+	}
+	if d.contradictions && m == modePrune {
+		if n := &d.p.nodes[id]; n.shape != acceptsAll && !n.shape.has(kindOf(v), v) {
+			return nil, errOdd
+		}
+	}
+	return v, nil
+}
+
+func (d *decoder) object(id int32, m mode) (map[string]any, error) {
+	if err := d.r.EnterObject(); err != nil {
+		return nil, err
+	}
+	n := &d.p.nodes[id]
+	inside := m.at(n)
+	isResource := n.flags&(isRoot|embedded) != 0
+	mark := d.r.Mark()
+	unknown := 0
+	for i := 0; ; i++ {
+		key, more, err := d.r.NextMember(i)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			break
+		}
+		child, isMapValue := n.child(key)
+		if isResource && isMetaField(key) {
+			v, keep, err := d.metaField(n, child, key)
+			if err != nil {
+				return nil, err
+			}
+			if keep {
+				d.r.Push(key, v)
+			}
+			continue
+		}
+		if child == none {
+			v, keep, err := d.unspecified(id, inside, key)
+			if err != nil {
+				return nil, err
+			}
+			if keep {
+				d.r.Push(key, v)
+			} else {
+				unknown++
+			}
+			continue
+		}
+		step := Step{Key: key}
+		if isMapValue {
+			step.Kind = MapKey
+		}
+		if child != nowhere && d.r.Peek() == 'n' {
+			v, keep, err := d.null(child, inside, step)
+			if err != nil {
+				return nil, err
+			}
+			if keep {
+				d.r.Push(key, v)
+			}
+			continue
+		}
+		d.push(step)
+		v, err := d.value(child, d.p.into(inside, child, false))
+		if err != nil {
+			return nil, err
+		}
+		d.pop()
+		d.r.Push(key, v)
+	}
+	if unknown > 1 && d.report != nil && d.repeatsItself(unknown) {
+		return nil, errOdd
+	}
+	obj := d.r.Object(mark)
+	if d.defaults && len(n.props.defaulted) > 0 {
+		d.missing(n, obj)
+	}
+	return obj, nil
+}
+
+// unspecified reads the value of a field that the schema does not specify. keep is
+// false if it is pruned.
+func (d *decoder) unspecified(id int32, inside mode, key string) (v any, keep bool, err error) {
+	if inside != modePrune {
+		v, err = d.r.Value()
+		return v, true, err
+	}
+	if d.report == nil {
+		return nil, false, d.r.Skip()
+	}
+	d.record(Pruned, id, Step{Key: key})
+	// The value is built all the same, to find members of the same name in it.
+	_, err = d.r.Value()
+	return nil, false, err
+}
+
+// repeatsItself says whether two of the last n fields that were pruned have the
+// same path.
+func (d *decoder) repeatsItself(n int) bool {
+	seen := make(map[string]bool, n)
+	depth := len(d.path)
+	for i := len(d.report.Changes) - 1; i >= 0 && n > 0; i-- {
+		c := &d.report.Changes[i]
+		if c.Kind != Pruned || len(c.Path) != depth+1 {
+			continue
+		}
+		if key := c.Path[depth].Key; seen[key] {
+			return true
+		} else {
+			seen[key] = true
+		}
+		n--
+	}
+	return false
+}
+
+// null reads a null of a specified field. keep is false if it is dropped.
+func (d *decoder) null(child int32, inside mode, step Step) (v any, keep bool, err error) {
+	if _, err := d.r.Scalar('n'); err != nil {
+		return nil, false, err
+	}
+	c := &d.p.nodes[child]
+	switch {
+	case c.flags&nullable != 0:
+		return nil, true, nil
+	case c.flags&hasDefault == 0:
+		if !d.dropNulls {
+			return nil, true, nil
+		}
+		d.record(NullDropped, child, step)
+		return nil, false, nil
+	case d.defaults:
+		d.record(Defaulted, child, step)
+		return d.p.defaultOf(child), true, nil
+	}
+	return nil, true, nil
+}
+
+// metaField reads apiVersion, kind or metadata of a resource. The root's are
+// there whatever the schema says.
+func (d *decoder) metaField(n *node, child int32, key string) (v any, keep bool, err error) {
+	atRoot := n.flags&isRoot != 0
+	if !atRoot && child > nowhere && d.dropNulls && d.r.Peek() == 'n' && d.p.nodes[child].isDroppable() {
+		d.record(NullDropped, child, Step{Key: key})
+		return nil, false, d.r.Skip()
+	}
+	if key == "metadata" && !atRoot && child > nowhere {
+		// The schema has a say in it beyond what every metadata has: rare
+		// enough to leave it to the tree.
+		return nil, false, errOdd
+	}
+	v, err = d.r.Value()
+	if err != nil {
+		return nil, false, err
+	}
+	if key != "metadata" {
+		if _, ok := v.(string); !ok {
+			return nil, false, errOdd
+		}
+		return v, true, nil
+	}
+	meta, err := d.metadata(v, atRoot && d.repairGeneration)
+	if err != nil {
+		return nil, false, errOdd
+	}
+	if atRoot && child > nowhere && d.defaults {
+		d.push(Step{Key: key})
+		d.fillIn(child, meta)
+		d.pop()
+	}
+	return meta, true, nil
+}
+
+func (d *decoder) array(id int32, m mode) ([]any, error) {
+	if err := d.r.EnterArray(); err != nil {
+		return nil, err
+	}
+	n := &d.p.nodes[id]
+	inside := m.at(n)
+	child := n.items
+	if child == none && inside == modePrune {
+		child = nowhere
+	}
+	childMode := inside
+	if child != none {
+		childMode = d.p.into(inside, child, true)
+	}
+	mark := d.r.Mark()
+	for i := 0; ; i++ {
+		more, err := d.r.NextItem(i)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return d.r.Array(mark), nil
+		}
+		v, err := d.item(child, childMode, i)
+		if err != nil {
+			return nil, err
+		}
+		d.r.Push("", v)
+	}
+}
+
+func (d *decoder) item(child int32, m mode, i int) (any, error) {
+	if child == none {
+		return d.r.Value()
+	}
+	c := &d.p.nodes[child]
+	step := Step{Index: i, Kind: Index}
+	if d.defaults && c.flags&(nullable|hasDefault) == hasDefault && d.r.Peek() == 'n' {
+		if _, err := d.r.Scalar('n'); err != nil {
+			return nil, err
+		}
+		d.record(Defaulted, child, step)
+		return d.p.defaultOf(child), nil
+	}
+	d.push(step)
+	v, err := d.value(child, m)
+	if err != nil {
+		return nil, err
+	}
+	d.pop()
+	return v, nil
+}

@@ -1,0 +1,66 @@
+package schema
+
+// isContainer says whether v is an object or an array.
+func isContainer(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return true
+	}
+	return false
+}
+
+// copyJSON returns a copy of v that shares no maps or slices with it.
+func copyJSON(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if v == nil {
+			return v
+		}
+		m := make(map[string]any, len(v))
+		for k, x := range v {
+			m[k] = copyJSON(x)
+		}
+		return m
+	case []any:
+		if v == nil {
+			return v
+		}
+		a := make([]any, len(v))
+		for i, x := range v {
+			a[i] = copyJSON(x)
+		}
+		return a
+	}
+	return v
+}
+
+// equalJSON says whether two JSON values are the same, numbers of different Go
+// types being different.
+func equalJSON(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
+			return false
+		}
+		for k, v := range a {
+			w, ok := b[k]
+			if !ok || !equalJSON(v, w) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
+			return false
+		}
+		for i := range a {
+			if !equalJSON(a[i], b[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return !isContainer(b) && a == b
+}

@@ -1,0 +1,109 @@
+package schema
+
+import "math"
+
+// kind is the JSON type of a value, as Go holds it.
+type kind uint8
+
+const (
+	kNull kind = iota
+	kBool
+	kInt
+	kFloat
+	kString
+	kArray
+	kObject
+	kOther // not a JSON value
+)
+
+func kindOf(v any) kind {
+	switch v.(type) {
+	case string:
+		return kString
+	case map[string]any:
+		return kObject
+	case int64:
+		return kInt
+	case bool:
+		return kBool
+	case []any:
+		return kArray
+	case float64:
+		return kFloat
+	case nil:
+		return kNull
+	}
+	return kOther
+}
+
+// typeName is what kube-apiserver calls a value's type in messages.
+func (k kind) typeName() string {
+	return [...]string{"null", "boolean", "integer", "number", "string", "array", "object", "unknown"}[k]
+}
+
+// formatName is the format that kube-apiserver sees in a value of the kind.
+func (k kind) formatName() string {
+	switch k {
+	case kInt:
+		return "int64"
+	case kFloat:
+		return "float64"
+	}
+	return ""
+}
+
+// accepts is a set of kinds. Floats are two: those that are integers as far as a
+// schema is concerned, and the others.
+type accepts uint16
+
+const (
+	aIntegralFloat accepts = 1 << 8
+
+	acceptsAll     = accepts(1<<kOther-1) | aIntegralFloat
+	acceptsNumbers = accepts(1<<kInt|1<<kFloat) | aIntegralFloat
+)
+
+func (k kind) bit() accepts { return 1 << k }
+
+// has says whether the set holds the value, whose kind is k.
+func (a accepts) has(k kind, v any) bool {
+	if a&k.bit() != 0 {
+		return true
+	}
+	return k == kFloat && a&aIntegralFloat != 0 && isJSONInteger(v.(float64))
+}
+
+// typeSet returns the values that a type name allows.
+func typeSet(name string) accepts {
+	switch name {
+	case "null":
+		return kNull.bit()
+	case "boolean":
+		return kBool.bit()
+	case "integer":
+		return kInt.bit() | aIntegralFloat
+	case "number":
+		return acceptsNumbers
+	case "string":
+		return kString.bit()
+	case "array":
+		return kArray.bit()
+	case "object":
+		return kObject.bit()
+	}
+	return 0
+}
+
+// isJSONInteger says whether f counts as an integer. kube-apiserver allows for a
+// relative error of 1e-9 and stops at the integers a float64 can tell apart.
+func isJSONInteger(f float64) bool {
+	const limit = 1<<53 - 1
+	if !(f >= -limit && f <= limit) {
+		return false
+	}
+	rounded := math.Round(f)
+	if f == rounded {
+		return true
+	}
+	return rounded != 0 && math.Abs(f-rounded) < 1e-9*math.Abs(rounded)
+}

@@ -1,0 +1,280 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
+)
+
+// isMetaField says whether name is a field that every resource has.
+func isMetaField(name string) bool {
+	return name == "metadata" || name == "kind" || name == "apiVersion"
+}
+
+// metaKind is the shape of a field of ObjectMeta.
+type metaKind uint8
+
+const (
+	metaString metaKind = iota + 1
+	metaInt
+	metaIntPointer
+	metaTime
+	metaStringMap
+	metaStrings
+	metaOwners
+	metaManagers
+	metaBool
+	metaRequiredString
+	metaFieldSet
+)
+
+func objectMetaField(name string) metaKind {
+	switch name {
+	case "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion":
+		return metaString
+	case "generation":
+		return metaInt
+	case "deletionGracePeriodSeconds":
+		return metaIntPointer
+	case "creationTimestamp", "deletionTimestamp":
+		return metaTime
+	case "labels", "annotations":
+		return metaStringMap
+	case "finalizers":
+		return metaStrings
+	case "ownerReferences":
+		return metaOwners
+	case "managedFields":
+		return metaManagers
+	}
+	return 0
+}
+
+func ownerField(name string) metaKind {
+	switch name {
+	case "apiVersion", "kind", "name", "uid":
+		return metaRequiredString
+	case "controller", "blockOwnerDeletion":
+		return metaBool
+	}
+	return 0
+}
+
+func managerField(name string) metaKind {
+	switch name {
+	case "manager", "operation", "apiVersion", "fieldsType", "subresource":
+		return metaString
+	case "time":
+		return metaTime
+	case "fieldsV1":
+		return metaFieldSet
+	}
+	return 0
+}
+
+// metadataIsNormal says whether metadata comes out of metav1.ObjectMeta as it went
+// in. It may say no where the answer is yes, but not the other way round: it is
+// there to spare the common case the trip.
+func metadataIsNormal(m map[string]any) bool {
+	for k, v := range m {
+		if !metaValueIsNormal(objectMetaField(k), v) {
+			return false
+		}
+	}
+	return true
+}
+
+func metaValueIsNormal(k metaKind, v any) bool {
+	switch k {
+	case metaString:
+		s, ok := v.(string)
+		return ok && s != ""
+	case metaRequiredString:
+		_, ok := v.(string)
+		return ok
+	case metaBool:
+		_, ok := v.(bool)
+		return ok
+	case metaInt:
+		n, ok := v.(int64)
+		return ok && n != 0
+	case metaIntPointer:
+		_, ok := v.(int64)
+		return ok
+	case metaTime:
+		s, ok := v.(string)
+		return ok && isCanonicalTime(s)
+	case metaStringMap:
+		m, ok := v.(map[string]any)
+		if !ok || len(m) == 0 {
+			return false
+		}
+		for _, x := range m {
+			if _, ok := x.(string); !ok {
+				return false
+			}
+		}
+		return true
+	case metaStrings:
+		a, ok := v.([]any)
+		if !ok || len(a) == 0 {
+			return false
+		}
+		for _, x := range a {
+			if _, ok := x.(string); !ok {
+				return false
+			}
+		}
+		return true
+	case metaOwners:
+		return metaListIsNormal(v, ownerField, 4)
+	case metaManagers:
+		return metaListIsNormal(v, managerField, 0)
+	case metaFieldSet:
+		_, ok := v.(map[string]any)
+		return ok
+	}
+	return false
+}
+
+// metaListIsNormal checks a list of objects with the given fields, of which the
+// required ones must all be there.
+func metaListIsNormal(v any, fieldOf func(string) metaKind, required int) bool {
+	a, ok := v.([]any)
+	if !ok || len(a) == 0 {
+		return false
+	}
+	for _, x := range a {
+		m, ok := x.(map[string]any)
+		if !ok {
+			return false
+		}
+		found := 0
+		for k, v := range m {
+			kind := fieldOf(k)
+			if !metaValueIsNormal(kind, v) {
+				return false
+			}
+			if kind == metaRequiredString {
+				found++
+			}
+		}
+		if found != required {
+			return false
+		}
+	}
+	return true
+}
+
+// isCanonicalTime says whether s is a time as Kubernetes writes it, like
+// 2006-01-02T15:04:05Z. Days that not every month has are left to a real parser.
+func isCanonicalTime(s string) bool {
+	const form = "0000-00-00T00:00:00Z"
+	if len(s) != len(form) {
+		return false
+	}
+	for i := 0; i < len(form); i++ {
+		if form[i] == '0' {
+			if s[i] < '0' || s[i] > '9' {
+				return false
+			}
+		} else if s[i] != form[i] {
+			return false
+		}
+	}
+	two := func(i int) int { return int(s[i]-'0')*10 + int(s[i+1]-'0') }
+	month, day := two(5), two(8)
+	return s[:4] != "0001" && s[:4] != "0000" && month >= 1 && month <= 12 && day >= 1 && day <= 28 && two(11) < 24 && two(14) < 60 && two(17) < 60
+}
+
+// normalizeMetadata brings metadata into the shape that metav1.ObjectMeta gives it.
+// With drop, fields that do not fit are removed and returned, otherwise they are
+// an error. The unknown paths are relative to metadata.
+func normalizeMetadata(v any, drop bool) (out map[string]any, unknown, dropped []Path, err error) {
+	if m, ok := v.(map[string]any); ok && metadataIsNormal(m) {
+		return m, nil, nil, nil
+	}
+	var meta metav1.ObjectMeta
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &meta); err != nil {
+		m, ok := v.(map[string]any)
+		if !drop || !ok {
+			return nil, nil, nil, err
+		}
+		meta = metav1.ObjectMeta{}
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			text, err := json.Marshal(map[string]any{k: m[k]})
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			var probe metav1.ObjectMeta
+			if kjson.UnmarshalCaseSensitivePreserveInts(text, &probe) != nil {
+				dropped = append(dropped, Path{{Key: k}})
+				continue
+			}
+			if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &meta); err != nil {
+				return nil, nil, nil, err
+			}
+		}
+	}
+	out, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&meta)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return out, unknownMetadata(v), dropped, nil
+}
+
+// unknownMetadata returns the fields of v that metav1.ObjectMeta does not have.
+func unknownMetadata(v any) (unknown []Path) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil
+	}
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		var fieldOf func(string) metaKind
+		switch objectMetaField(k) {
+		case 0:
+			unknown = append(unknown, Path{{Key: k}})
+			continue
+		case metaOwners:
+			fieldOf = ownerField
+		case metaManagers:
+			fieldOf = managerField
+		default:
+			continue
+		}
+		items, _ := m[k].([]any)
+		for i, x := range items {
+			item, _ := x.(map[string]any)
+			for _, name := range slices.Sorted(maps.Keys(item)) {
+				if fieldOf(name) == 0 {
+					unknown = append(unknown, Path{{Key: k}, {Index: i, Kind: Index}, {Key: name}})
+				}
+			}
+		}
+	}
+	return unknown
+}
+
+// MetadataError says that apiVersion, kind or metadata of a resource are not what
+// they must be.
+type MetadataError struct {
+	Path Path
+	// Value is the offending value.
+	Value any
+	// Problem says what is wrong with it.
+	Problem string
+}
+
+// Error gives the path and the problem.
+func (e *MetadataError) Error() string {
+	return fmt.Sprintf("%s: %s", e.Path, e.Problem)
+}

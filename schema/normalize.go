@@ -1,0 +1,546 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// DecodeOptions say how Decode and Normalize go about it.
+type DecodeOptions struct {
+	// Report asks for a record of what was done.
+	Report bool
+	// FromStorage is for objects that were stored before: malformed fields of
+	// metadata are dropped instead of refused, types are not checked, and a
+	// missing generation becomes 1.
+	FromStorage bool
+	// Old is the stored object that an update is about to replace: a type
+	// contradiction that it already has passes.
+	Old Object
+}
+
+// ContradictionError says that values contradict the types of the schema. (Only
+// where Semantics.RefusesContradictions; otherwise it is validation that tells.)
+type ContradictionError struct {
+	// Contradictions are sorted by path.
+	Contradictions []Contradiction
+}
+
+// Contradiction is a value whose type is not the schema's.
+type Contradiction struct {
+	Path Path
+	// Got is the type of the value.
+	Got string
+	// Want is the schema's type.
+	Want string
+	// Schema is the schema that says so.
+	Schema NodeRef
+}
+
+// Error lists the contradictions.
+func (e *ContradictionError) Error() string {
+	lines := make([]string, len(e.Contradictions))
+	for i, c := range e.Contradictions {
+		lines[i] = c.Path.String() + ": must be of type " + c.Want + ", not " + c.Got
+	}
+	return strings.Join(lines, "; ")
+}
+
+// mode says what pruning does with a value.
+type mode uint8
+
+const (
+	// modePrune removes what is not specified.
+	modePrune mode = iota
+	// modeKeep is below x-kubernetes-preserve-unknown-fields: nothing is removed
+	// until pruning starts again.
+	modeKeep
+	// modeNever is where pruning does not start again.
+	modeNever
+)
+
+// at returns the mode inside of the node, given the mode it was entered with.
+func (m mode) at(n *node) mode {
+	if m == modePrune && n.flags&preserves != 0 {
+		return modeKeep
+	}
+	return m
+}
+
+// into returns the mode that a part of a value is entered with, given the mode
+// inside of the value.
+func (p *Program) into(m mode, child int32, viaItems bool) mode {
+	if m == modeKeep && p.semantics.RestartsAt(viaItems, p.nodes[child].flags&specifiesFields != 0) {
+		return modePrune
+	}
+	return m
+}
+
+// rootMode is the mode that the root is entered with.
+func (p *Program) rootMode() mode {
+	if p.preserveAll {
+		return modeNever
+	}
+	return modePrune
+}
+
+// child returns the node of a field, and whether it is the value of a map.
+func (n *node) child(name string) (id int32, isMapValue bool) {
+	if id = n.props.find(name); id != none {
+		return id, false
+	}
+	return n.additional, true
+}
+
+// Normalize brings obj into the shape that the schema gives it, in place: fields
+// that are not specified are pruned, nulls that are not allowed are dropped,
+// metadata is brought into shape, defaults are filled in. The report is nil
+// unless o asks for it.
+//
+// The error is a *MetadataError or a *ContradictionError; obj is then left in
+// some state between.
+func (p *Program) Normalize(obj Object, o DecodeOptions) (*Report, error) {
+	z := p.newNormalizer(o)
+	if err := z.resource(obj, o.FromStorage); err != nil {
+		return nil, err
+	}
+	if len(z.found) > 0 {
+		slices.SortFunc(z.found, func(a, b Contradiction) int { return a.Path.compare(b.Path) })
+		return nil, &ContradictionError{Contradictions: z.found}
+	}
+	if z.report != nil {
+		z.report.sort()
+	}
+	return z.report, nil
+}
+
+func (p *Program) newNormalizer(o DecodeOptions) normalizer {
+	z := normalizer{
+		p: p, old: o.Old,
+		dropNulls:      !p.preserveAll,
+		defaults:       p.hasDefaults,
+		dropMetadata:   o.FromStorage,
+		contradictions: !o.FromStorage && !p.preserveAll && p.semantics.RefusesContradictions(),
+	}
+	if o.Report {
+		z.report = &Report{}
+	}
+	z.track = o.Report || z.contradictions
+	return z
+}
+
+// normalizer walks a tree.
+type normalizer struct {
+	p   *Program
+	old Object
+
+	dropNulls      bool
+	defaults       bool
+	dropMetadata   bool
+	contradictions bool
+
+	// track says whether path is kept.
+	track  bool
+	path   Path
+	report *Report
+	found  []Contradiction
+}
+
+func (z *normalizer) push(s Step) {
+	if z.track {
+		z.path = append(z.path, s)
+	}
+}
+
+func (z *normalizer) pop() {
+	if z.track {
+		z.path = z.path[:len(z.path)-1]
+	}
+}
+
+func (z *normalizer) record(k ChangeKind, schema int32, s Step) {
+	if z.report == nil {
+		return
+	}
+	c := Change{Path: append(z.path.clone(), s), Kind: k, Schema: z.p.ref(schema)}
+	if k == Pruned {
+		c.Nearest = z.p.nodes[schema].nearest(s.Key)
+	}
+	z.report.Changes = append(z.report.Changes, c)
+}
+
+// resource normalizes a whole object. Its own apiVersion, kind and metadata are
+// set aside first: the schema has no say in their shape.
+func (z *normalizer) resource(obj Object, repairGeneration bool) error {
+	for _, k := range [...]string{"kind", "apiVersion"} {
+		if v, found := obj[k]; found {
+			if _, ok := v.(string); !ok {
+				return &MetadataError{Path{{Key: k}}, v, fmt.Sprintf("must be a string, not %s", kindOf(v).typeName())}
+			}
+		}
+	}
+	var meta map[string]any
+	v, hasMeta := obj["metadata"]
+	if hasMeta {
+		var err error
+		if meta, err = z.metadata(v, repairGeneration); err != nil {
+			return err
+		}
+	}
+	if err := z.object(root, z.p.rootMode(), obj); err != nil {
+		return err
+	}
+	if hasMeta {
+		obj["metadata"] = meta
+		if id := z.p.nodes[root].props.find("metadata"); id != none && z.defaults {
+			z.push(Step{Key: "metadata"})
+			z.fillIn(id, meta)
+			z.pop()
+		}
+	}
+	return nil
+}
+
+// metadata normalizes the metadata of a resource; z.path leads to the resource.
+func (z *normalizer) metadata(v any, repairGeneration bool) (map[string]any, error) {
+	meta, unknown, dropped, err := normalizeMetadata(v, z.dropMetadata)
+	if err != nil {
+		return nil, &MetadataError{append(z.path.clone(), Step{Key: "metadata"}), v, err.Error()}
+	}
+	if repairGeneration {
+		if _, found := meta["generation"]; !found {
+			meta["generation"] = int64(1)
+		}
+	}
+	if z.report != nil {
+		z.addMetadata(Pruned, unknown)
+		z.addMetadata(MetadataDropped, dropped)
+	}
+	return meta, nil
+}
+
+func (z *normalizer) addMetadata(k ChangeKind, paths []Path) {
+	for _, path := range paths {
+		full := append(append(z.path.clone(), Step{Key: "metadata"}), path...)
+		z.report.Changes = append(z.report.Changes, Change{Path: full, Kind: k})
+	}
+}
+
+// value normalizes a value that is entered with mode m. The value itself stays,
+// whatever happens to its parts.
+func (z *normalizer) value(id int32, m mode, v any) error {
+	if z.contradictions && m == modePrune {
+		z.contradiction(id, v)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		return z.object(id, m, v)
+	case []any:
+		return z.array(id, m, v)
+	}
+	return nil
+}
+
+func (z *normalizer) contradiction(id int32, v any) {
+	n := &z.p.nodes[id]
+	k := kindOf(v)
+	if n.shape.has(k, v) {
+		return
+	}
+	if old, found := lookup(z.old, z.path); found && equalJSON(old, v) {
+		return
+	}
+	z.found = append(z.found, Contradiction{
+		Path: z.path.clone(), Got: k.typeName(), Want: strings.Join(n.types.names, " or "), Schema: z.p.ref(id),
+	})
+}
+
+func lookup(obj Object, path Path) (any, bool) {
+	if obj == nil {
+		return nil, false
+	}
+	var v any = obj
+	for _, s := range path {
+		switch x := v.(type) {
+		case map[string]any:
+			child, found := x[s.Key]
+			if s.Kind == Index || !found {
+				return nil, false
+			}
+			v = child
+		case []any:
+			if s.Kind != Index || s.Index >= len(x) {
+				return nil, false
+			}
+			v = x[s.Index]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// isDroppable says whether a null has to go. One that has a default to replace it
+// is not dropped.
+func (n *node) isDroppable() bool { return n.flags&(nullable|hasDefault) == 0 }
+
+func (z *normalizer) object(id int32, m mode, obj map[string]any) error {
+	n := &z.p.nodes[id]
+	inside := m.at(n)
+	isResource := n.flags&(isRoot|embedded) != 0
+	for k, v := range obj {
+		child, isMapValue := n.child(k)
+		if isResource && isMetaField(k) {
+			if n.flags&embedded != 0 {
+				if err := z.metaField(child, obj, k, v); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		if child == none {
+			if inside == modePrune {
+				z.record(Pruned, id, Step{Key: k})
+				delete(obj, k)
+			}
+			continue
+		}
+		step := Step{Key: k}
+		if isMapValue {
+			step.Kind = MapKey
+		}
+		if v == nil && child != nowhere && z.null(child, obj, step) {
+			continue
+		}
+		if !z.track && !isContainer(v) {
+			continue
+		}
+		z.push(step)
+		if err := z.value(child, z.p.into(inside, child, false), v); err != nil {
+			return err
+		}
+		z.pop()
+	}
+	if z.defaults {
+		z.missing(n, obj)
+	}
+	return nil
+}
+
+// null handles a null: where null is not allowed it is dropped, or replaced by the
+// default. It returns false if the null stays.
+func (z *normalizer) null(child int32, obj map[string]any, step Step) bool {
+	switch c := &z.p.nodes[child]; {
+	case c.flags&nullable != 0:
+		return false
+	case c.flags&hasDefault == 0:
+		if !z.dropNulls {
+			return false
+		}
+		z.record(NullDropped, child, step)
+		delete(obj, step.Key)
+		return true
+	case z.defaults:
+		obj[step.Key] = z.p.defaultOf(child)
+		z.record(Defaulted, child, step)
+		return true
+	}
+	return false
+}
+
+// metaField normalizes apiVersion, kind or metadata of an embedded resource.
+func (z *normalizer) metaField(child int32, obj map[string]any, k string, v any) error {
+	if v == nil && child > nowhere && z.dropNulls && z.p.nodes[child].isDroppable() {
+		z.record(NullDropped, child, Step{Key: k})
+		delete(obj, k)
+		return nil
+	}
+	if k != "metadata" {
+		if _, ok := v.(string); ok {
+			return nil
+		}
+		if !z.dropMetadata {
+			return &MetadataError{append(z.path.clone(), Step{Key: k}), v, "must be a string"}
+		}
+		z.record(MetadataDropped, child, Step{Key: k})
+		delete(obj, k)
+		return nil
+	}
+	if child > nowhere && isContainer(v) {
+		// Defaults come last, when metadata has its shape.
+		defaults := z.defaults
+		z.defaults = false
+		z.push(Step{Key: k})
+		err := z.value(child, modeNever, v)
+		z.pop()
+		z.defaults = defaults
+		if err != nil {
+			return err
+		}
+	}
+	meta, err := z.metadata(v, false)
+	if err != nil {
+		if !z.dropMetadata {
+			return err
+		}
+		return nil
+	}
+	obj[k] = meta
+	if child > nowhere && z.defaults {
+		z.push(Step{Key: k})
+		z.fillIn(child, meta)
+		z.pop()
+	}
+	return nil
+}
+
+func (z *normalizer) array(id int32, m mode, a []any) error {
+	n := &z.p.nodes[id]
+	inside := m.at(n)
+	child := n.items
+	if child == none {
+		if inside != modePrune {
+			return nil
+		}
+		child = nowhere
+	}
+	childMode := z.p.into(inside, child, true)
+	c := &z.p.nodes[child]
+	for i, v := range a {
+		if v == nil && child != nowhere && c.flags&nullable == 0 && c.flags&hasDefault != 0 && z.defaults {
+			a[i] = z.p.defaultOf(child)
+			z.record(Defaulted, child, Step{Index: i, Kind: Index})
+			continue
+		}
+		if !z.track && !isContainer(v) {
+			continue
+		}
+		z.push(Step{Index: i, Kind: Index})
+		if err := z.value(child, childMode, v); err != nil {
+			return err
+		}
+		z.pop()
+	}
+	return nil
+}
+
+// missing fills in the defaults of the fields that obj does not have.
+func (z *normalizer) missing(n *node, obj map[string]any) {
+	for _, i := range n.props.defaulted {
+		prop := &n.props.list[i]
+		if _, found := obj[prop.name]; !found {
+			obj[prop.name] = z.p.defaultOf(prop.node)
+			z.record(Defaulted, prop.node, Step{Key: prop.name})
+		}
+	}
+}
+
+// fillIn fills in defaults and does nothing else.
+func (z *normalizer) fillIn(id int32, v any) {
+	n := &z.p.nodes[id]
+	if n.flags&defaultsBelow == 0 {
+		return
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			child, isMapValue := n.child(k)
+			if child <= nowhere {
+				continue
+			}
+			step := Step{Key: k}
+			if isMapValue {
+				step.Kind = MapKey
+			}
+			c := &z.p.nodes[child]
+			if x == nil && c.flags&(nullable|hasDefault) == hasDefault {
+				v[k] = z.p.defaultOf(child)
+				z.record(Defaulted, child, step)
+				continue
+			}
+			z.push(step)
+			z.fillIn(child, x)
+			z.pop()
+		}
+		z.missing(n, v)
+	case []any:
+		if n.items <= nowhere {
+			return
+		}
+		c := &z.p.nodes[n.items]
+		for i, x := range v {
+			if x == nil && c.flags&(nullable|hasDefault) == hasDefault {
+				v[i] = z.p.defaultOf(n.items)
+				z.record(Defaulted, n.items, Step{Index: i, Kind: Index})
+				continue
+			}
+			z.push(Step{Index: i, Kind: Index})
+			z.fillIn(n.items, x)
+			z.pop()
+		}
+	}
+}
+
+// defaultOf returns a copy of the default of a node, with the defaults of its
+// parts filled in.
+func (p *Program) defaultOf(id int32) any {
+	n := &p.nodes[id]
+	if !isContainer(n.dflt) {
+		return n.dflt
+	}
+	v := copyJSON(n.dflt)
+	if n.flags&defaultsBelow != 0 {
+		z := normalizer{p: p, defaults: true}
+		z.fillIn(id, v)
+	}
+	return v
+}
+
+// pruneDefault returns the default of a node, pruned in the place where it will
+// stand: a default is put into the smallest object that has it, and that object is
+// normalized. It is nil if nothing is left.
+func (p *Program) pruneDefault(id int32) (any, error) {
+	var way []int32
+	for i := id; i != root; i = p.nodes[i].parent {
+		way = append(way, i)
+	}
+	v := p.nodes[id].dflt
+	for _, i := range way {
+		switch step := p.nodes[i].step; step.Keyword {
+		case "items":
+			v = []any{v}
+		case "properties":
+			v = map[string]any{step.Name: v}
+		default:
+			v = map[string]any{"*": v}
+		}
+	}
+	obj := v.(map[string]any)
+	z := normalizer{p: p, dropMetadata: true}
+	if err := z.object(root, modePrune, obj); err != nil {
+		return nil, err
+	}
+	for _, k := range [...]string{"apiVersion", "kind", "metadata"} {
+		if v, found := obj[k]; found {
+			if err := z.metaField(none, obj, k, v); err != nil {
+				return nil, err
+			}
+		}
+	}
+	v = obj
+	for i := len(way) - 1; i >= 0; i-- {
+		switch x := v.(type) {
+		case map[string]any:
+			key := "*"
+			if step := p.nodes[way[i]].step; step.Keyword == "properties" {
+				key = step.Name
+			}
+			v = x[key]
+		case []any:
+			v = x[0]
+		default:
+			return nil, nil
+		}
+	}
+	return v, nil
+}

@@ -1,0 +1,113 @@
+package schema
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Step is one step of a Path.
+type Step struct {
+	// Key is the name of a field, or the key of a map entry; unused for an index.
+	Key   string
+	Index int
+	Kind  StepKind
+}
+
+// StepKind says what a Step steps into.
+type StepKind uint8
+
+// A field is named by properties (or by nothing at all, if the schema does not
+// know it), a map key falls under additionalProperties, an index is of an array.
+const (
+	Field StepKind = iota
+	MapKey
+	Index
+)
+
+// Path leads from the root of an object to a value in it.
+type Path []Step
+
+// String writes the path as spec.containers[0].name, the way strict decoding
+// names fields. The root is the empty string.
+func (p Path) String() string {
+	var b strings.Builder
+	for i, s := range p {
+		if s.Kind == Index {
+			b.WriteString("[" + strconv.Itoa(s.Index) + "]")
+			continue
+		}
+		if i > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(s.Key)
+	}
+	return b.String()
+}
+
+// Pointer writes the path as a JSON pointer (RFC 6901).
+func (p Path) Pointer() string {
+	var b strings.Builder
+	for _, s := range p {
+		b.WriteByte('/')
+		if s.Kind == Index {
+			b.WriteString(strconv.Itoa(s.Index))
+			continue
+		}
+		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(s.Key))
+	}
+	return b.String()
+}
+
+// FieldPath is the path as Kubernetes' field errors have it: map keys stand in
+// brackets. It is nil for the root.
+func (p Path) FieldPath() *field.Path {
+	var fp *field.Path
+	for _, s := range p {
+		switch s.Kind {
+		case Field:
+			fp = fp.Child(s.Key)
+		case MapKey:
+			fp = fp.Key(s.Key)
+		case Index:
+			fp = fp.Index(s.Index)
+		}
+	}
+	return fp
+}
+
+// name is the path as kube-apiserver's schema validation writes it in messages:
+// a map key always follows a dot, even at the root.
+func (p Path) name() string {
+	var b strings.Builder
+	for _, s := range p {
+		switch s.Kind {
+		case Index:
+			b.WriteString("[" + strconv.Itoa(s.Index) + "]")
+			continue
+		case MapKey:
+			b.WriteByte('.')
+		case Field:
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+		}
+		b.WriteString(s.Key)
+	}
+	return b.String()
+}
+
+// compare orders paths step by step.
+func (p Path) compare(q Path) int {
+	return slices.CompareFunc(p, q, func(a, b Step) int {
+		if c := strings.Compare(a.Key, b.Key); c != 0 {
+			return c
+		}
+		return a.Index - b.Index
+	})
+}
+
+// clone returns a copy that later steps do not overwrite.
+func (p Path) clone() Path { return append(Path(nil), p...) }

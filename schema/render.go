@@ -1,0 +1,228 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// FieldErrors renders the violations as kube-apiserver reports them: same fields,
+// types, values and details.
+func (vs Violations) FieldErrors() field.ErrorList {
+	var list field.ErrorList
+	seen := map[string]bool{}
+	vs.flatten(func(v *Violation) {
+		if v.isSchema() {
+			// kube-apiserver reports what reads the same only once.
+			text := v.message(v.Path.name(), formKubernetes)
+			if seen[text] {
+				return
+			}
+			seen[text] = true
+		}
+		list = append(list, v.fieldError())
+	})
+	return list
+}
+
+// Messages renders the violations in the forms of the design document on
+// validation, like "data.foo in body should be at least 4 chars long".
+func (vs Violations) Messages() []string {
+	var list []string
+	seen := map[string]bool{}
+	vs.flatten(func(v *Violation) {
+		text := v.message(v.Path.String(), formDocument)
+		if !seen[text] {
+			seen[text] = true
+			list = append(list, text)
+		}
+	})
+	return list
+}
+
+// String is the violation in words, path included.
+func (v *Violation) String() string { return v.message(v.Path.String(), formDocument) }
+
+// flatten visits the violations in the order in which they are reported: of a
+// junctor, also those of the branch that came closest (for allOf: of all branches).
+func (vs Violations) flatten(visit func(*Violation)) {
+	for i := range vs {
+		v := &vs[i]
+		if v.Kind == AllOf {
+			for _, branch := range v.Branches {
+				branch.flatten(visit)
+			}
+		}
+		visit(v)
+		if v.Closest >= 0 && v.Closest < len(v.Branches) {
+			v.Branches[v.Closest].flatten(visit)
+		}
+	}
+}
+
+// isSchema says whether the violation is of a keyword, and not of metadata, list
+// types or unions.
+func (v *Violation) isSchema() bool {
+	switch v.Kind {
+	case DuplicateItem, NotAnObject, Metadata, UnionMembers, WrongDiscriminator:
+		return false
+	}
+	return true
+}
+
+// form is one of the two ways to word a violation.
+type form uint8
+
+const (
+	formKubernetes form = iota
+	formDocument
+)
+
+// message words the violation of the value called name.
+func (v *Violation) message(name string, f form) string {
+	const in = " in body "
+	should := func(format string) string { return name + in + fmt.Sprintf(format, v.Want) }
+	switch v.Kind {
+	case WrongType:
+		names, _ := v.Want.([]string)
+		return fmt.Sprintf("%s in body must be of type %s: %q", name, strings.Join(names, ","), v.Value)
+	case WrongFormat:
+		return fmt.Sprintf("%s in body must be of type %s: %q", name, v.Want, v.Value)
+	case Required:
+		return name + in + "is required"
+	case Enum:
+		return should("should be one of %v")
+	case MaxLength:
+		return should("should be at most %d chars long")
+	case MinLength:
+		return should("should be at least %d chars long")
+	case Pattern:
+		if v.Problem != "" {
+			return fmt.Sprintf("%s in body should match '%s, but pattern is invalid: %s'", name, v.Want, v.Problem)
+		}
+		return should("should match '%s'")
+	case Maximum:
+		if v.Exclusive {
+			return should("should be less than %v")
+		}
+		return should("should be less than or equal to %v")
+	case Minimum:
+		if v.Exclusive {
+			return should("should be greater than %v")
+		}
+		return should("should be greater than or equal to %v")
+	case MultipleOf:
+		return should("should be a multiple of %v")
+	case FactorNotPositive:
+		return fmt.Sprintf("factor MultipleOf declared for %s must be positive: %v", name, v.Want)
+	case NumberRange:
+		return "Checked value " + v.numberType() + " in " + name
+	case BadOperand:
+		return v.Problem + " value " + v.numberType() + " in " + name
+	case MaxItems:
+		return should("should have at most %d items")
+	case MinItems:
+		return should("should have at least %d items")
+	case UniqueItems:
+		return name + in + "shouldn't contain duplicates"
+	case MaxProperties:
+		return should("should have at most %d properties")
+	case MinProperties:
+		return should("should have at least %d properties")
+	case ForbiddenField:
+		return fmt.Sprintf("%s.%s in body is a forbidden property", name, v.Value)
+	case AllOf:
+		if f == formDocument {
+			return "must validate all the schemas (allOf)"
+		}
+		rest := ""
+		if v.Holding == 0 {
+			rest = ". None validated"
+		}
+		return fmt.Sprintf("%q must validate all the schemas (allOf)%s", name, rest)
+	case AnyOf:
+		return fmt.Sprintf("%q must validate at least one schema (anyOf)", name)
+	case OneOf:
+		rest := "Found none valid"
+		if v.Holding > 0 {
+			rest = fmt.Sprintf("Found %d valid alternatives", v.Holding)
+		}
+		return fmt.Sprintf("%q must validate one and only one schema (oneOf). %s", name, rest)
+	case Not:
+		return fmt.Sprintf("%q must not validate the schema (not)", name)
+	case Dependency:
+		return fmt.Sprintf("%q has a dependency on %s", name, v.Want)
+	case AdditionalItems:
+		return "array doesn't allow for additional items"
+	case Metadata:
+		return v.Cause.Error()
+	}
+	return v.fieldError().Error()
+}
+
+// numberType words the number type of the schema, for values it cannot hold.
+func (v *Violation) numberType() string {
+	c := v.Schema.program.nodes[v.Schema.index].checks
+	if c.numberFormat != "" {
+		return fmt.Sprintf("must be of type %s with format %s", c.numberType, c.numberFormat)
+	}
+	return fmt.Sprintf("must be of type %s (default format)", c.numberType)
+}
+
+// fieldError renders the violation as kube-apiserver does.
+func (v *Violation) fieldError() *field.Error {
+	name := v.Path.name()
+	switch v.Kind {
+	case Metadata:
+		return v.Cause
+	case DuplicateItem:
+		return field.Duplicate(v.Path.FieldPath(), v.Value)
+	case NotAnObject:
+		return field.Invalid(v.Path.FieldPath(), v.Value, "must be an object for an array of list-type map")
+	case UnionMembers, WrongDiscriminator:
+		return field.Invalid(v.Path.FieldPath(), v.Value, v.Problem)
+	case NumberRange, BadOperand, AllOf, AnyOf, OneOf, Not, Dependency, AdditionalItems:
+		// kube-apiserver does not say where these are, but in the detail.
+		return field.Invalid(nil, "", v.message(name, formKubernetes))
+	}
+	var path *field.Path
+	if trimmed := strings.TrimPrefix(name, "."); trimmed != "" {
+		path = path.Child(trimmed)
+	}
+	switch v.Kind {
+	case Required:
+		return field.Required(path, "")
+	case Enum:
+		return field.NotSupported(path, v.Value, enumTexts(v.Want.([]any)))
+	case MaxLength:
+		return field.TooLong(path, "", int(v.Want.(int64)))
+	case MaxItems, MaxProperties:
+		return field.TooMany(path, int(v.Value.(int64)), int(v.Want.(int64)))
+	case WrongType, WrongFormat:
+		return field.TypeInvalid(path, v.Value, v.message(name, formKubernetes))
+	}
+	value := v.Value
+	switch v.Kind {
+	case FactorNotPositive:
+		value = v.Want
+	case UniqueItems:
+		value = ""
+	}
+	return field.Invalid(path, value, v.message(name, formKubernetes))
+}
+
+// enumTexts writes strings as they are and everything else as JSON.
+func enumTexts(values []any) []string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		if s, ok := v.(string); ok {
+			texts[i] = s
+			continue
+		}
+		text, _ := json.Marshal(v)
+		texts[i] = string(text)
+	}
+	return texts
+}

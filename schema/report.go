@@ -1,0 +1,122 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+)
+
+// Report says what Decode or Normalize did to an object.
+type Report struct {
+	// Changes are sorted by path.
+	Changes []Change
+}
+
+// Change is one thing that was done to an object.
+type Change struct {
+	// Path is where, in the object as it was given (for a default: as it came out).
+	Path Path
+	Kind ChangeKind
+	// Schema is the schema that decided: the one of the object that a field was
+	// removed from, or the one of the value that was dropped or filled in.
+	Schema NodeRef
+	// Nearest is the specified field whose name is closest to a pruned one, if
+	// any is close enough to be meant.
+	Nearest string
+}
+
+// ChangeKind is what was done.
+type ChangeKind uint8
+
+const (
+	// Pruned is a field that is not specified and was removed.
+	Pruned ChangeKind = iota
+	// NullDropped is a null that was removed because null is not allowed.
+	NullDropped
+	// Defaulted is a default that was filled in.
+	Defaulted
+	// Duplicate is a member that occurs again in the same object; the last one counts.
+	Duplicate
+	// MetadataDropped is a field of metadata that was malformed in storage and was removed.
+	MetadataDropped
+)
+
+// String names the kind.
+func (k ChangeKind) String() string {
+	return [...]string{"pruned", "null dropped", "defaulted", "duplicate", "metadata dropped"}[k]
+}
+
+// UnknownFields returns the paths of the pruned fields, sorted, written as
+// kube-apiserver writes them in warnings and strict errors.
+func (r *Report) UnknownFields() []string { return r.paths(Pruned) }
+
+// DuplicateFields returns the paths of members that occur again, sorted.
+func (r *Report) DuplicateFields() []string { return r.paths(Duplicate) }
+
+func (r *Report) paths(k ChangeKind) []string {
+	if r == nil {
+		return nil
+	}
+	var paths []string
+	for _, c := range r.Changes {
+		if c.Kind == k {
+			paths = append(paths, c.Path.String())
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+func (r *Report) sort() {
+	slices.SortStableFunc(r.Changes, func(a, b Change) int { return a.Path.compare(b.Path) })
+}
+
+// nearest returns the property of n whose name is closest to name, if it is close
+// enough that a slip is likely.
+func (n *node) nearest(name string) string {
+	best, bestDistance := "", 1+max(1, len(name)/3)
+	for i := range n.props.list {
+		candidate := n.props.list[i].name
+		if abs(len(candidate)-len(name)) >= bestDistance {
+			continue
+		}
+		if d := editDistance(strings.ToLower(name), strings.ToLower(candidate), bestDistance); d < bestDistance {
+			best, bestDistance = candidate, d
+		}
+	}
+	return best
+}
+
+func abs(i int) int { return max(i, -i) }
+
+// editDistance is the number of insertions, deletions, replacements and swaps of
+// neighbours that lead from a to b, or limit if it is not below limit.
+func editDistance(a, b string, limit int) int {
+	if len(a) > 256 || len(b) > 256 {
+		return limit
+	}
+	before, previous, current := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range previous {
+		previous[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		current[0] = i
+		low := i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			d := min(previous[j]+1, current[j-1]+1, previous[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, before[j-2]+1)
+			}
+			current[j] = d
+			low = min(low, d)
+		}
+		if low >= limit {
+			return limit
+		}
+		before, previous, current = previous, current, before
+	}
+	return min(previous[len(b)], limit)
+}

@@ -1,0 +1,63 @@
+package schema
+
+import (
+	"maps"
+	"slices"
+
+	"espalier.dev/api"
+)
+
+// unionCheck is one union of x-kubernetes-unions: exactly one member is set, and
+// the discriminator, if it is there, names it.
+type unionCheck struct {
+	discriminator string
+	members       []string
+	values        []string // of the discriminator, for each member
+}
+
+func newUnionChecks(unions []api.Union) []unionCheck {
+	if len(unions) == 0 {
+		return nil
+	}
+	checks := make([]unionCheck, 0, len(unions))
+	for _, u := range unions {
+		if len(u.Fields) == 0 {
+			continue
+		}
+		c := unionCheck{discriminator: u.Discriminator, members: slices.Sorted(maps.Keys(u.Fields))}
+		for _, m := range c.members {
+			c.values = append(c.values, u.Fields[m])
+		}
+		checks = append(checks, c)
+	}
+	return checks
+}
+
+// set returns the index of the one member that is set, and how many are.
+func (u *unionCheck) set(obj map[string]any) (member, count int) {
+	member = -1
+	for i, name := range u.members {
+		if _, ok := obj[name]; ok {
+			if member < 0 {
+				member = i
+			}
+			count++
+		}
+	}
+	return member, count
+}
+
+// holds says whether obj is as the union wants it.
+func (u *unionCheck) holds(obj map[string]any) bool {
+	member, count := u.set(obj)
+	return count == 1 && u.agrees(obj, member)
+}
+
+// agrees says whether the discriminator is absent, or names the member.
+func (u *unionCheck) agrees(obj map[string]any, member int) bool {
+	if u.discriminator == "" {
+		return true
+	}
+	v, ok := obj[u.discriminator]
+	return !ok || v == u.values[member]
+}

@@ -1,0 +1,403 @@
+package schema
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// Validate checks obj, which should be normal. With old, the object that an update
+// replaces, what is wrong in obj is forgiven where obj has not changed, as far as
+// Kubernetes can match the old with the new (ratcheting).
+//
+// A valid object costs no allocations.
+func (p *Program) Validate(ctx context.Context, obj, old Object) Violations {
+	if p.holds(ctx, obj, old) {
+		return nil
+	}
+	return p.violations(ctx, obj, old)
+}
+
+// holds says whether obj is certainly valid.
+func (p *Program) holds(ctx context.Context, obj, old Object) bool {
+	w := prover{p: p, scratch: p.getScratch()}
+	defer p.scratch.Put(w.scratch)
+	if p.sharing {
+		w.shared = newSharedVerdicts()
+	}
+	return (p.identity == nil || old == nil && provesIdentity(p.identity, obj)) && w.proves(root, obj)
+}
+
+// violations is the thorough half of Validate.
+func (p *Program) violations(ctx context.Context, obj, old Object) Violations {
+	var all Violations
+	if p.identity != nil {
+		if vs := p.identity.typeMeta(obj); len(vs) > 0 {
+			return vs
+		}
+		all = append(all, p.identity.objectMeta(ctx, obj, old)...)
+	}
+	w := walker{p: p, ctx: ctx}
+	if p.sharing {
+		w.shared = newSharedResults()
+	}
+	r := w.value(root, obj, correlation{old: old, ok: old != nil})
+	all = append(all, r.violations...)
+	all = append(all, w.shapes(root, obj, shapeMetadata)...)
+	if old == nil || len(w.shapes(root, old, shapeLists)) == 0 {
+		all = append(all, w.shapes(root, obj, shapeLists)...)
+	}
+	all = append(all, w.shapes(root, obj, shapeUnions)...)
+	return all
+}
+
+// result is what validating one value against one schema gives.
+type result struct {
+	violations Violations
+	// matched counts the checks that a value passed, the way kube-apiserver counts:
+	// the branch of a junctor that has the most is the closest.
+	matched int
+	// changed says that the value is known to differ from the old one.
+	changed bool
+}
+
+func (r *result) merge(o result) {
+	r.violations = append(r.violations, o.violations...)
+	r.matched += o.matched
+	r.changed = r.changed || o.changed
+}
+
+// walker is the thorough walk. It finds all violations and counts what kube-apiserver
+// counts.
+type walker struct {
+	p      *Program
+	ctx    context.Context
+	path   Path
+	shared *sharedResults
+}
+
+func (w *walker) violation(k ViolationKind, id int32, v, want any) Violation {
+	return Violation{Path: w.path.clone(), Kind: k, Schema: w.p.ref(id), Value: v, Want: want, Closest: -1}
+}
+
+// value validates a value, and forgives what is wrong if it has not changed.
+func (w *walker) value(id int32, v any, c correlation) result {
+	r := w.check(id, v, c)
+	if c.ok && len(r.violations) > 0 {
+		if !r.changed && w.p.unchanged(id, c.old, v) {
+			r.violations = nil
+		} else {
+			r.changed = true
+		}
+	}
+	return r
+}
+
+// check validates a value against a node.
+func (w *walker) check(id int32, v any, c correlation) (r result) {
+	n := &w.p.nodes[id]
+	k := kindOf(v)
+	typeOK := n.accepts.has(k, v)
+	if !typeOK {
+		r.violations = append(r.violations, w.wrongType(id, k))
+	}
+	if k == kNull {
+		if typeOK {
+			r.matched++
+		}
+		r.violations = append(r.violations, w.enum(id, v)...)
+		return r
+	}
+	if n.types != nil {
+		r.matched++
+		if typeOK {
+			r.matched++
+		}
+	}
+	if n.junctors != nil {
+		r.merge(w.junctors(id, v))
+	}
+	if n.draft4 != nil && k == kObject {
+		r.merge(w.dependencies(id, v.(map[string]any)))
+	}
+	r.matched += 2
+	switch v := v.(type) {
+	case string:
+		r.matched++
+		w.string(&r, id, v)
+	case int64:
+		r.matched += 2
+		if n.checks != nil {
+			w.number(&r, id, v, n.checks.int(v))
+		}
+	case float64:
+		r.matched += 2
+		if n.checks != nil {
+			w.number(&r, id, v, n.checks.float(v))
+		}
+	case []any:
+		r.matched += 2
+		w.array(&r, id, v, c)
+	}
+	r.violations = append(r.violations, w.enum(id, v)...)
+	r.matched++
+	if obj, ok := v.(map[string]any); ok {
+		r.matched++
+		w.object(&r, id, obj, c)
+	}
+	r.matched++
+	return r
+}
+
+func (w *walker) wrongType(id int32, k kind) Violation {
+	t := w.p.nodes[id].types
+	if t == nil {
+		// The value is nothing that JSON has.
+		return w.violation(WrongType, id, k.typeName(), []string(nil))
+	}
+	if t.format != "" && k != kString && k != kArray && k != kNull {
+		return w.violation(WrongFormat, id, k.formatName(), t.format)
+	}
+	return w.violation(WrongType, id, k.typeName(), t.names)
+}
+
+func (w *walker) enum(id int32, v any) Violations {
+	c := w.p.nodes[id].checks
+	if c == nil || c.enum == nil || v != nil && inEnum(c.enum, v) {
+		return nil
+	}
+	return Violations{w.violation(Enum, id, v, c.enum)}
+}
+
+func (w *walker) string(r *result, id int32, s string) {
+	c := w.p.nodes[id].checks
+	if c == nil {
+		return
+	}
+	switch c.string(s) {
+	case fMaxLength:
+		r.violations = append(r.violations, w.violation(MaxLength, id, s, c.maxLength))
+	case fMinLength:
+		r.violations = append(r.violations, w.violation(MinLength, id, s, c.minLength))
+	case fPattern:
+		v := w.violation(Pattern, id, s, c.pattern.source)
+		if _, err := c.pattern.compile(); err != nil {
+			v.Problem = err.Error()
+		}
+		r.violations = append(r.violations, v)
+	}
+	if c.format != nil {
+		r.matched++
+		if !c.format(s) {
+			r.violations = append(r.violations, w.violation(WrongFormat, id, s, c.formatName))
+		}
+	}
+}
+
+func (w *walker) number(r *result, id int32, v any, f failures) {
+	if f == 0 {
+		return
+	}
+	c := w.p.nodes[id].checks
+	// The bound is compared as an integer with an integer, unless the number type
+	// cannot hold it; then both are floats.
+	bound := func(flag, outOfRange failures, k ViolationKind, operand float64, exclusive bool) {
+		if f&flag == 0 {
+			return
+		}
+		violation := w.violation(k, id, v, operand)
+		violation.Exclusive = exclusive
+		if n, isInt := v.(int64); isInt && f&outOfRange != 0 {
+			violation.Value = float64(n)
+		} else if isInt {
+			violation.Want = int64(operand)
+		}
+		r.violations = append(r.violations, violation)
+	}
+	operand := func(flag failures, name string, operand float64) {
+		if f&flag != 0 {
+			violation := w.violation(BadOperand, id, v, operand)
+			violation.Problem = name
+			r.violations = append(r.violations, violation)
+		}
+	}
+	if f&fRange != 0 {
+		r.violations = append(r.violations, w.violation(NumberRange, id, v, nil))
+	}
+	operand(fMultipleOfOutOfRange, "MultipleOf", c.multipleOf)
+	bound(fMultipleOfNotPositive, fMultipleOfOutOfRange, FactorNotPositive, c.multipleOf, false)
+	bound(fMultipleOf, fMultipleOfOutOfRange, MultipleOf, c.multipleOf, false)
+	operand(fMinimumOutOfRange, "Minimum boundary", c.minimum)
+	bound(fMinimum, fMinimumOutOfRange, Minimum, c.minimum, c.has&cExclusiveMinimum != 0)
+	operand(fMaximumOutOfRange, "Maximum boundary", c.maximum)
+	bound(fMaximum, fMaximumOutOfRange, Maximum, c.maximum, c.has&cExclusiveMaximum != 0)
+}
+
+func (w *walker) array(r *result, id int32, a []any, c correlation) {
+	n := &w.p.nodes[id]
+	if n.items > nowhere {
+		old := n.matchItems(c)
+		for i, v := range a {
+			w.enter(Step{Index: i, Kind: Index})
+			r.merge(w.value(n.items, v, old.find(v)))
+			w.leave()
+		}
+	}
+	if n.draft4 != nil {
+		w.tuple(r, id, a)
+	}
+	if n.checks == nil {
+		return
+	}
+	f := n.checks.array(a)
+	if f&fMinItems != 0 {
+		r.violations = append(r.violations, w.violation(MinItems, id, int64(len(a)), n.checks.minItems))
+	}
+	if f&fMaxItems != 0 {
+		r.violations = append(r.violations, w.violation(MaxItems, id, int64(len(a)), n.checks.maxItems))
+	}
+	if f&fUniqueItems != 0 {
+		r.violations = append(r.violations, w.violation(UniqueItems, id, nil, nil))
+	}
+}
+
+func (w *walker) object(r *result, id int32, obj map[string]any, c correlation) {
+	n := &w.p.nodes[id]
+	if n.checks != nil {
+		f := n.checks.object(obj)
+		if f&fMinProperties != 0 {
+			r.violations = append(r.violations, w.violation(MinProperties, id, int64(len(obj)), n.checks.minProperties))
+		}
+		if f&fMaxProperties != 0 {
+			r.violations = append(r.violations, w.violation(MaxProperties, id, int64(len(obj)), n.checks.maxProperties))
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(obj)) {
+		child, step := n.props.find(k), Step{Key: k}
+		if n.draft4 != nil && w.patterns(r, id, k, obj[k]) && child == none {
+			continue
+		}
+		if child == none {
+			if n.flags&refusesOthers != 0 {
+				r.violations = append(r.violations, w.violation(ForbiddenField, id, k, nil))
+				continue
+			}
+			if child = n.additional; child <= nowhere {
+				continue
+			}
+			step.Kind = MapKey
+		}
+		w.enter(step)
+		r.merge(w.value(child, obj[k], w.correlateField(c, obj, k)))
+		w.leave()
+	}
+	for _, k := range n.required {
+		if _, ok := obj[k]; !ok {
+			// The missing field is named as a map key is: after a dot, always.
+			w.path = append(w.path, Step{Key: k, Kind: MapKey})
+			r.violations = append(r.violations, w.violation(Required, id, nil, nil))
+			w.path = w.path[:len(w.path)-1]
+		}
+	}
+}
+
+func (w *walker) enter(s Step) {
+	w.path = append(w.path, s)
+	if w.shared != nil {
+		w.shared.enter(s.Key, s.Index)
+	}
+}
+
+func (w *walker) leave() {
+	w.path = w.path[:len(w.path)-1]
+	if w.shared != nil {
+		w.shared.leave()
+	}
+}
+
+// branch validates the same value against a branch of a junctor. Nothing is
+// forgiven there.
+func (w *walker) branch(id int32, v any) result {
+	if w.shared == nil {
+		return w.check(id, v, correlation{})
+	}
+	if r, known := w.shared.result(id); known {
+		return r
+	}
+	r := w.check(id, v, correlation{})
+	w.shared.remember(id, r)
+	return r
+}
+
+func (w *walker) junctors(id int32, v any) (r result) {
+	j := w.p.nodes[id].junctors
+	if len(j.anyOf) > 0 {
+		r.merge(w.anyOf(id, j.anyOf, v))
+	}
+	if len(j.oneOf) > 0 {
+		r.merge(w.oneOf(id, j.oneOf, v))
+	}
+	if len(j.allOf) > 0 {
+		r.merge(w.allOf(id, j.allOf, v))
+	}
+	if j.not != none && len(w.branch(j.not, v).violations) == 0 {
+		r.violations = append(r.violations, w.violation(Not, id, v, nil))
+	}
+	return r
+}
+
+func (w *walker) anyOf(id int32, branches []int32, v any) result {
+	violation := w.violation(AnyOf, id, v, nil)
+	best := result{matched: -1}
+	for i, branch := range branches {
+		r := w.branch(branch, v)
+		if len(r.violations) == 0 {
+			return result{matched: r.matched}
+		}
+		violation.Branches = append(violation.Branches, r.violations)
+		if r.matched > best.matched {
+			best, violation.Closest = r, i
+		}
+	}
+	return result{violations: Violations{violation}, matched: best.matched}
+}
+
+func (w *walker) oneOf(id int32, branches []int32, v any) result {
+	violation := w.violation(OneOf, id, v, nil)
+	best, first := result{matched: -1}, result{}
+	for i, branch := range branches {
+		r := w.branch(branch, v)
+		violation.Branches = append(violation.Branches, r.violations)
+		if len(r.violations) == 0 {
+			if violation.Holding++; violation.Holding == 1 {
+				first = r
+			}
+			violation.Closest = -1
+		} else if violation.Holding == 0 && r.matched > best.matched {
+			best, violation.Closest = r, i
+		}
+	}
+	switch violation.Holding {
+	case 1:
+		return result{matched: first.matched}
+	case 0:
+		return result{violations: Violations{violation}, matched: best.matched}
+	}
+	return result{violations: Violations{violation}}
+}
+
+func (w *walker) allOf(id int32, branches []int32, v any) (r result) {
+	violation := w.violation(AllOf, id, v, nil)
+	for _, branch := range branches {
+		b := w.branch(branch, v)
+		r.matched += b.matched
+		violation.Branches = append(violation.Branches, b.violations)
+		if len(b.violations) == 0 {
+			violation.Holding++
+		}
+	}
+	if violation.Holding != len(branches) {
+		r.violations = Violations{violation}
+	}
+	return r
+}

@@ -1,0 +1,89 @@
+package schema
+
+import "k8s.io/apimachinery/pkg/util/validation/field"
+
+// Violation is one way in which an object breaks its schema, as data. How it reads
+// is the business of FieldErrors and Messages.
+type Violation struct {
+	// Path leads to the offending value; for Required to the missing field.
+	Path Path
+	Kind ViolationKind
+	// Schema is the schema that is broken.
+	Schema NodeRef
+	// Value is the offending value.
+	Value any
+	// Want is the operand of the keyword: a bound, a pattern, the allowed values
+	// ([]any), the allowed types ([]string), a format.
+	Want any
+	// Exclusive says that Want itself is excluded, for Maximum and Minimum.
+	Exclusive bool
+
+	// Branches are the violations of each branch of a junctor, in the order of
+	// the schema; a branch that holds has none.
+	Branches []Violations
+	// Closest is the branch that came closest to holding, for AnyOf and OneOf when
+	// none does, otherwise -1.
+	Closest int
+	// Holding is the number of branches that hold.
+	Holding int
+
+	// Cause is what Kubernetes' own validation of metadata found, for Metadata.
+	Cause *field.Error
+	// Problem says what is wrong where Kind and Want do not: the invalid pattern
+	// of Pattern, what the operand of a BadOperand is for.
+	Problem string
+}
+
+// ViolationKind is the keyword that is broken, or what else is wrong.
+type ViolationKind uint8
+
+// What can be wrong with a value.
+const (
+	// WrongType is a value of none of the allowed types.
+	WrongType ViolationKind = iota
+	// WrongFormat is a value that cannot have the format, or a string that does not.
+	WrongFormat
+	Required
+	Enum
+	MaxLength
+	MinLength
+	Pattern
+	Maximum
+	Minimum
+	MultipleOf
+	// NumberRange is a number that its type and format cannot hold.
+	NumberRange
+	// BadOperand is a bound that the number type cannot hold: no number satisfies it.
+	BadOperand
+	// FactorNotPositive is a multipleOf that no number satisfies.
+	FactorNotPositive
+	MaxItems
+	MinItems
+	UniqueItems
+	MaxProperties
+	MinProperties
+	// ForbiddenField is a field that additionalProperties: false forbids.
+	ForbiddenField
+	AllOf
+	AnyOf
+	OneOf
+	Not
+	// DuplicateItem is an item of a set, or of a map, that is there already.
+	DuplicateItem
+	// NotAnObject is an item of a list of type map that is not an object.
+	NotAnObject
+	// Metadata is an apiVersion, kind or metadata that Kubernetes does not take.
+	Metadata
+	// UnionMembers is a union of which not exactly one member is set.
+	UnionMembers
+	// WrongDiscriminator is a discriminator that names another member.
+	WrongDiscriminator
+	// Dependency is a field that another one needs, in the draft-4 dialect.
+	Dependency
+	// AdditionalItems is an array that is longer than its tuple allows, in the
+	// draft-4 dialect.
+	AdditionalItems
+)
+
+// Violations are the ways in which an object breaks its schema.
+type Violations []Violation
