@@ -374,6 +374,7 @@ func (c *compiler) markDefaults() {
 		for j, prop := range n.props.list {
 			if nodes[prop.node].flags&hasDefault != 0 {
 				n.props.defaulted = append(n.props.defaulted, int32(j))
+				nodes[prop.node].ordinal = int32(len(n.props.defaulted))
 			}
 		}
 		if n.flags&(hasDefault|defaultsBelow) != 0 && n.parent > nowhere {

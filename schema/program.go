@@ -76,9 +76,11 @@ type node struct {
 	checks     *checks
 	junctors   *junctors
 	dflt       any
-	list       *listCheck
-	unions     []unionCheck
-	draft4     *draft4Checks
+	// ordinal numbers, from 1, the properties of one object that have a default.
+	ordinal int32
+	list    *listCheck
+	unions  []unionCheck
+	draft4  *draft4Checks
 
 	// parent and step say where the schema stands.
 	parent int32

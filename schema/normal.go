@@ -1,0 +1,153 @@
+package schema
+
+import "espalier.dev/internal/jsonx"
+
+// IsNormal says whether src is an object that Normalize would not change. It reads
+// the text and builds nothing but metadata. It may say no of an object whose
+// metadata is merely unusual, or that names a member twice; a yes is certain.
+func (p *Program) IsNormal(src []byte) bool {
+	s := scanner{p: p, r: p.reader(src)}
+	defer p.putReader(s.r)
+	return s.r.Peek() == '{' && s.object(root, p.rootMode()) && s.r.End() == nil
+}
+
+// scanner is a decoder that only looks.
+type scanner struct {
+	p *Program
+	r *jsonx.Reader
+}
+
+func (s *scanner) value(id int32, m mode) bool {
+	switch s.r.Peek() {
+	case '{':
+		return s.object(id, m)
+	case '[':
+		return s.array(id, m)
+	}
+	return s.r.Skip() == nil
+}
+
+func (s *scanner) object(id int32, m mode) bool {
+	if s.r.EnterObject() != nil {
+		return false
+	}
+	n := &s.p.nodes[id]
+	inside := m.at(n)
+	isResource := n.flags&(isRoot|embedded) != 0
+	var present presence
+	for i := 0; ; i++ {
+		key, more, err := s.r.NextMember(i)
+		if err != nil {
+			return false
+		}
+		if !more {
+			return present.count == len(n.props.defaulted)
+		}
+		child, _ := n.child(key)
+		switch {
+		case isResource && isMetaField(key):
+			if !s.metaField(n, child, key) {
+				return false
+			}
+		case child == none:
+			if inside == modePrune || s.r.Skip() != nil {
+				return false
+			}
+		case child != nowhere && s.r.Peek() == 'n':
+			if c := &s.p.nodes[child]; c.flags&nullable == 0 && (c.flags&hasDefault != 0 || !s.p.preserveAll) {
+				return false
+			}
+			if s.r.Skip() != nil {
+				return false
+			}
+		default:
+			if !s.value(child, s.p.into(inside, child, false)) {
+				return false
+			}
+		}
+		if c := max(child, nowhere); s.p.nodes[c].flags&hasDefault != 0 && s.p.nodes[c].ordinal > 0 {
+			present.add(s.p.nodes[c].ordinal - 1)
+		}
+	}
+}
+
+// presence counts the fields that were seen, each once.
+type presence struct {
+	count int
+	first uint64         // the fields 0 to 63
+	rest  map[int32]bool // the others
+}
+
+func (p *presence) add(i int32) {
+	if i < 64 {
+		if p.first&(1<<i) == 0 {
+			p.first |= 1 << i
+			p.count++
+		}
+		return
+	}
+	if p.rest == nil {
+		p.rest = map[int32]bool{}
+	}
+	if !p.rest[i] {
+		p.rest[i] = true
+		p.count++
+	}
+}
+
+// metaField scans apiVersion, kind or metadata. Where the schema has defaults in
+// metadata there is more to it than a look.
+func (s *scanner) metaField(n *node, child int32, key string) bool {
+	if key != "metadata" {
+		if s.r.Peek() != '"' {
+			return false
+		}
+		return s.r.Skip() == nil
+	}
+	if child > nowhere && (n.flags&embedded != 0 || s.p.nodes[child].flags&defaultsBelow != 0) {
+		return false
+	}
+	v, err := s.r.Value()
+	if err != nil {
+		return false
+	}
+	meta, ok := v.(map[string]any)
+	return ok && metadataIsNormal(meta)
+}
+
+func (s *scanner) array(id int32, m mode) bool {
+	if s.r.EnterArray() != nil {
+		return false
+	}
+	n := &s.p.nodes[id]
+	inside := m.at(n)
+	child := n.items
+	if child == none && inside == modePrune {
+		child = nowhere
+	}
+	childMode := inside
+	if child != none {
+		childMode = s.p.into(inside, child, true)
+	}
+	for i := 0; ; i++ {
+		more, err := s.r.NextItem(i)
+		if err != nil {
+			return false
+		}
+		if !more {
+			return true
+		}
+		if child == none {
+			if s.r.Skip() != nil {
+				return false
+			}
+			continue
+		}
+		if c := &s.p.nodes[child]; c.flags&(nullable|hasDefault) == hasDefault && s.r.Peek() == 'n' {
+			return false
+		}
+		if !s.value(child, childMode) {
+			return false
+		}
+	}
+}
