@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// input is a case made ready to be measured: both sides have read the schema and
+// agree on what becomes of the objects.
+type input struct {
+	workCase
+	reference, ours side
+	// sources are the objects that can be decoded.
+	sources [][]byte
+	// normal are the objects once decoded, written again.
+	normal [][]byte
+	// referenceTrees and oursTrees are the objects once decoded, by each side,
+	// as far as they are valid.
+	referenceTrees, oursTrees []map[string]any
+}
+
+// prepare reads the schema on both sides and makes sure that they agree.
+func prepare(c workCase) (*input, error) {
+	ref, err := newReference(c.schema)
+	if err != nil {
+		return nil, err
+	}
+	our, err := newOurs(c.schema)
+	if err != nil {
+		return nil, err
+	}
+	in := &input{workCase: c, reference: ref, ours: our}
+	for i, src := range c.objects {
+		if err := in.add(src); err != nil {
+			return nil, fmt.Errorf("object %d: %w", i, err)
+		}
+	}
+	if len(in.sources) == 0 {
+		return nil, fmt.Errorf("none of %d objects can be decoded", len(c.objects))
+	}
+	return in, nil
+}
+
+// add takes an object in if both sides can decode it, and fails if they disagree.
+func (in *input) add(src []byte) error {
+	want, err := in.reference.decode(src)
+	got, ourErr := in.ours.decode(src)
+	if err != nil && ourErr != nil {
+		return nil
+	}
+	if err != nil || ourErr != nil {
+		return fmt.Errorf("decoding: reference %v, ours %v", err, ourErr)
+	}
+	if d := difference("", want, got); d != "" {
+		return fmt.Errorf("decoded: %s", d)
+	}
+	reported, wantUnknown, err := in.reference.decodeReporting(src)
+	ourReported, gotUnknown, ourErr := in.ours.decodeReporting(src)
+	if err != nil || ourErr != nil {
+		return fmt.Errorf("decoding with a report: reference %v, ours %v", err, ourErr)
+	}
+	if d := difference("", reported, ourReported); d != "" {
+		return fmt.Errorf("decoded with a report: %s", d)
+	}
+	slices.Sort(wantUnknown)
+	slices.Sort(gotUnknown)
+	if !slices.Equal(wantUnknown, gotUnknown) {
+		return fmt.Errorf("unknown fields: reference %q, ours %q", wantUnknown, gotUnknown)
+	}
+	wantErrs := messages(in.reference.validate(context.Background(), want))
+	gotErrs := messages(in.ours.validate(context.Background(), got))
+	if !slices.Equal(wantErrs, gotErrs) {
+		return fmt.Errorf("validation errors: reference %q, ours %q", wantErrs, gotErrs)
+	}
+	normal, err := json.Marshal(want)
+	if err != nil {
+		return err
+	}
+	for _, s := range []side{in.reference, in.ours} {
+		if ok, err := s.isNormal(normal); err != nil || !ok {
+			return fmt.Errorf("%T: a decoded object is not normal: %v", s, err)
+		}
+	}
+	if err := in.ours.normalize(got); err != nil {
+		return fmt.Errorf("normalizing a decoded object: %w", err)
+	}
+	if d := difference("", want, got); d != "" {
+		return fmt.Errorf("normalized: %s", d)
+	}
+	in.sources = append(in.sources, src)
+	in.normal = append(in.normal, normal)
+	if len(wantErrs) == 0 {
+		in.referenceTrees = append(in.referenceTrees, want)
+		in.oursTrees = append(in.oursTrees, got)
+	}
+	return nil
+}
+
+// messages renders errors in an order that does not depend on Go's maps.
+func messages(errs field.ErrorList) []string {
+	list := make([]string, len(errs))
+	for i, err := range errs {
+		list[i] = err.Error()
+	}
+	slices.Sort(list)
+	return list
+}
+
+// difference says where two trees differ first, or "".
+func difference(path string, want, got any) string {
+	if reflect.DeepEqual(want, got) {
+		return ""
+	}
+	switch want := want.(type) {
+	case map[string]any:
+		got, ok := got.(map[string]any)
+		if !ok {
+			break
+		}
+		for k := range want {
+			if _, ok := got[k]; !ok {
+				return fmt.Sprintf("%s.%s: ours has not %v", path, k, want[k])
+			}
+			if d := difference(path+"."+k, want[k], got[k]); d != "" {
+				return d
+			}
+		}
+		for k := range got {
+			if _, ok := want[k]; !ok {
+				return fmt.Sprintf("%s.%s: only ours has %v", path, k, got[k])
+			}
+		}
+	case []any:
+		got, ok := got.([]any)
+		if !ok || len(want) != len(got) {
+			break
+		}
+		for i := range want {
+			if d := difference(fmt.Sprintf("%s[%d]", path, i), want[i], got[i]); d != "" {
+				return d
+			}
+		}
+	}
+	return fmt.Sprintf("%s: reference %#v, ours %#v", path, want, got)
+}

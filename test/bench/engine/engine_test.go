@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestGeneratedCases keeps the command alive: the two sides agree on the cases,
+// and every operation can be measured and printed.
+func TestGeneratedCases(t *testing.T) {
+	cases, err := generatedCases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			in, err := prepare(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(in.oursTrees) != len(c.objects) {
+				t.Errorf("%d of %d objects are valid", len(in.oursTrees), len(c.objects))
+			}
+			rows := measureCase(meter{rounds: 1, round: time.Microsecond}, in)
+			var out bytes.Buffer
+			if err := printRows(&out, in, rows); err != nil {
+				t.Fatal(err)
+			}
+			for _, op := range operations() {
+				if !strings.Contains(out.String(), op.name) {
+					t.Errorf("the table lacks %q:\n%s", op.name, &out)
+				}
+			}
+		})
+	}
+}
+
+// TestDisagreement makes sure that a case on which the sides disagree is refused.
+func TestDisagreement(t *testing.T) {
+	strict, err := newReference([]byte(`{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"integer","maximum":1}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, schema, want string
+	}{
+		{"pruning", `{"type":"object","properties":{"spec":{"type":"object","properties":{"b":{"type":"integer"}}}}}`, "decoded: .spec.a"},
+		{"default", `{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"integer"},"c":{"type":"integer","default":1}}}}}`, "decoded: .spec.c"},
+		{"validation", `{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"integer","maximum":9}}}}}`, "validation errors"},
+		{"none", `{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"integer","maximum":1}}}}}`, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			other, err := newReference([]byte(tc.schema))
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := &input{reference: strict, ours: other}
+			err = in.add([]byte(`{"apiVersion":"example.com/v1","kind":"A","metadata":{"name":"a"},"spec":{"a":5}}`))
+			if tc.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want it to contain %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestTargets(t *testing.T) {
+	for _, tc := range []struct {
+		name            string
+		target          target
+		reference, ours cost
+		want            string
+	}{
+		{"reached", target{Time: 10, Bytes: 2}, cost{100, 100, 10}, cost{10, 50, 5}, "time 10x, bytes 2x: reached"},
+		{"too slow", target{Time: 10}, cost{100, 100, 10}, cost{11, 50, 5}, "time 10x: NOT YET"},
+		{"too big", target{Bytes: 2}, cost{100, 100, 10}, cost{1, 51, 5}, "bytes 2x: NOT YET"},
+		{"allocates", target{NoAllocs: true}, cost{100, 100, 10}, cost{1, 16, 1}, "0 allocs: NOT YET"},
+		{"allocates nothing", target{Bytes: 2, NoAllocs: true}, cost{100, 100, 10}, cost{1, 0.01, 0.001}, "bytes 2x, 0 allocs: reached"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := row{Reference: tc.reference, Ours: tc.ours, Ratio: newRatio(tc.reference, tc.ours), Target: &tc.target}
+			if got := targetText(r); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

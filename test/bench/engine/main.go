@@ -1,0 +1,143 @@
+// The engine command measures the engine side by side with the reference,
+// Kubernetes' own packages, on the same schemas and objects and in one run.
+//
+// The cases are a medium and a big one, which package testcase makes, and the ten
+// largest CustomResourceDefinitions of the corpus that come with objects. Before
+// a case is measured, both sides have to agree on every object that results and on
+// every validation error; otherwise the command fails. It never fails because of
+// a time: the targets stand beside the ratios for the reader.
+//
+// ESPALIER_CORPUS says where the corpus is. BENCH_JSON names a file for the
+// same numbers as JSON.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"runtime"
+	"time"
+
+	"espalier.dev/internal/testcase"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// side is one implementation with one schema.
+type side interface {
+	// compile makes the schema usable, from the API type on.
+	compile() error
+	// parse decodes JSON without looking at the schema.
+	parse(src []byte) (map[string]any, error)
+	// decode parses, coerces metadata, prunes, drops nulls and applies defaults.
+	decode(src []byte) (map[string]any, error)
+	// decodeReporting decodes and names the fields that it dropped.
+	decodeReporting(src []byte) (map[string]any, []string, error)
+	// validate checks values, embedded metadata and list types.
+	validate(ctx context.Context, obj map[string]any) field.ErrorList
+	// normalize prunes a tree in place.
+	normalize(obj map[string]any) error
+	// isNormal says whether there is nothing to prune.
+	isNormal(src []byte) (bool, error)
+}
+
+// workCase is a schema and its objects.
+type workCase struct {
+	name       string
+	title      string
+	schema     []byte
+	properties int
+	objects    [][]byte
+}
+
+func main() {
+	if err := run(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out io.Writer) error {
+	rounds := flag.Int("rounds", 7, "rounds to take the median of")
+	round := flag.Duration("round", 50*time.Millisecond, "length of a round")
+	only := flag.String("case", "", "measure only the cases whose name matches this regular expression")
+	flag.Parse()
+	match, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	m := meter{rounds: *rounds, round: *round}
+	if m.rounds < 1 {
+		return fmt.Errorf("-rounds is %d: at least one is needed", m.rounds)
+	}
+
+	cases, err := generatedCases()
+	if err != nil {
+		return err
+	}
+	fromCorpus, err := corpusCases(corpusDir(), 10)
+	if err != nil {
+		return err
+	}
+	if fromCorpus == nil {
+		fmt.Fprintln(out, "skipped: the corpus is not there (set ESPALIER_CORPUS)")
+	}
+	res := result{Go: runtime.Version(), CPUs: runtime.GOMAXPROCS(0)}
+	for _, c := range append(cases, fromCorpus...) {
+		if !match.MatchString(c.name) {
+			continue
+		}
+		in, err := prepare(c)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		rows := measureCase(m, in)
+		if err := printRows(out, in, rows); err != nil {
+			return err
+		}
+		res.Rows = append(res.Rows, rows...)
+	}
+	if match.MatchString("growth") {
+		if res.Growth, err = measureGrowth(m); err != nil {
+			return err
+		}
+		if err := printGrowth(out, res.Growth); err != nil {
+			return err
+		}
+	}
+	return res.write(os.Getenv("BENCH_JSON"))
+}
+
+func generatedCases() ([]workCase, error) {
+	var cases []workCase
+	for _, c := range []testcase.Case{testcase.Medium(), testcase.Big()} {
+		n, err := testcase.Properties(c.Schema)
+		if err != nil {
+			return nil, err
+		}
+		cases = append(cases, workCase{name: c.Name, title: c.Name, schema: c.Schema, properties: n, objects: [][]byte{c.Object}})
+	}
+	return cases, nil
+}
+
+// result is what BENCH_JSON gets.
+type result struct {
+	Go     string      `json:"go"`
+	CPUs   int         `json:"cpus"`
+	Rows   []row       `json:"rows"`
+	Growth []growthRow `json:"growth"`
+}
+
+func (r result) write(file string) error {
+	if file == "" {
+		return nil
+	}
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(data, '\n'), 0o644)
+}

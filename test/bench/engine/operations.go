@@ -1,0 +1,189 @@
+package main
+
+import "context"
+
+// row is one operation on one case.
+type row struct {
+	Case      string  `json:"case"`
+	Operation string  `json:"operation"`
+	Reference cost    `json:"reference"`
+	Ours      cost    `json:"ours"`
+	Ratio     ratio   `json:"ratio"`
+	Target    *target `json:"target,omitempty"`
+}
+
+// ratio is the reference's cost divided by ours; absent where ours is nothing.
+type ratio struct {
+	Time   *float64 `json:"time,omitempty"`
+	Bytes  *float64 `json:"bytes,omitempty"`
+	Allocs *float64 `json:"allocs,omitempty"`
+}
+
+// target is what we want to reach. Zero means that nothing is asked.
+type target struct {
+	// Time and Bytes are the least ratios.
+	Time  float64 `json:"time,omitempty"`
+	Bytes float64 `json:"bytes,omitempty"`
+	// NoAllocs asks for no allocation at all.
+	NoAllocs bool `json:"noAllocs,omitempty"`
+}
+
+// metBy says whether a row reaches the target.
+func (t *target) metBy(r row) bool {
+	atLeast := func(ratio *float64, least float64) bool { return least == 0 || ratio == nil || *ratio >= least }
+	return atLeast(r.Ratio.Time, t.Time) && atLeast(r.Ratio.Bytes, t.Bytes) && (!t.NoAllocs || isNothing(r.Ours.Allocs))
+}
+
+// isNothing tells a cost of none from the few allocations that the runtime makes
+// beside a measurement.
+func isNothing(n float64) bool { return n < 0.5 }
+
+func newRatio(reference, ours cost) ratio {
+	divide := func(a, b float64) *float64 {
+		if isNothing(b) {
+			return nil
+		}
+		q := a / b
+		return &q
+	}
+	r := ratio{Time: divide(reference.NS, ours.NS), Allocs: divide(reference.Allocs, ours.Allocs)}
+	if r.Allocs != nil {
+		r.Bytes = divide(reference.Bytes, ours.Bytes)
+	}
+	return r
+}
+
+// operation is something that both sides can do to an input. A call does it to
+// all objects of the case.
+type operation struct {
+	name string
+	// call binds the operation to a side, whose trees are those objects of the
+	// case that are valid.
+	call func(s side, in *input, trees []map[string]any) func()
+	// needsTrees leaves the operation out where no object is valid.
+	needsTrees bool
+	// target is that of a case, or nil.
+	target func(caseName string) *target
+}
+
+func always(t target) func(string) *target {
+	return func(string) *target { return &t }
+}
+
+func never(string) *target { return nil }
+
+// each calls f with every source.
+func each(sources [][]byte, f func(src []byte)) func() {
+	return func() {
+		for _, src := range sources {
+			f(src)
+		}
+	}
+}
+
+// operations are the rows of a case. Errors are of no interest here: prepare has
+// seen that there are none, or the same ones.
+func operations() []operation {
+	ctx := context.Background()
+	return []operation{
+		{
+			name: "whole chain",
+			call: func(s side, in *input, _ []map[string]any) func() {
+				return each(in.sources, func(src []byte) {
+					obj, _ := s.decode(src)
+					s.validate(ctx, obj)
+				})
+			},
+			target: func(name string) *target {
+				switch name {
+				case "medium":
+					return &target{Time: 15, Bytes: 8}
+				case "big":
+					return &target{Time: 12, Bytes: 8}
+				}
+				return nil
+			},
+		},
+		{
+			name: "decode alone",
+			call: func(s side, in *input, _ []map[string]any) func() {
+				return each(in.sources, func(src []byte) { s.decode(src) })
+			},
+			target: never,
+		},
+		{
+			name: "decode, reporting",
+			call: func(s side, in *input, _ []map[string]any) func() {
+				return each(in.sources, func(src []byte) { s.decodeReporting(src) })
+			},
+			target: never,
+		},
+		{
+			name: "JSON without schema",
+			call: func(s side, in *input, _ []map[string]any) func() {
+				return each(in.sources, func(src []byte) { s.parse(src) })
+			},
+			target: never,
+		},
+		{
+			name: "validate, valid",
+			call: func(s side, _ *input, trees []map[string]any) func() {
+				return func() {
+					for _, obj := range trees {
+						s.validate(ctx, obj)
+					}
+				}
+			},
+			needsTrees: true,
+			target:     always(target{Time: 30, NoAllocs: true}),
+		},
+		{
+			name: "prune, clean tree",
+			call: func(s side, _ *input, trees []map[string]any) func() {
+				return func() {
+					for _, obj := range trees {
+						s.normalize(obj)
+					}
+				}
+			},
+			needsTrees: true,
+			target:     always(target{Time: 15, NoAllocs: true}),
+		},
+		{
+			name: "is normal, bytes",
+			call: func(s side, in *input, _ []map[string]any) func() {
+				return each(in.normal, func(src []byte) { s.isNormal(src) })
+			},
+			target: never,
+		},
+		{
+			name: "schema to program",
+			call: func(s side, _ *input, _ []map[string]any) func() {
+				return func() { s.compile() }
+			},
+			target: always(target{Time: 1}),
+		},
+	}
+}
+
+func measureCase(m meter, in *input) []row {
+	var rows []row
+	for _, op := range operations() {
+		if op.needsTrees && len(in.oursTrees) == 0 {
+			continue
+		}
+		costs := m.measure(
+			op.call(in.reference, in, in.referenceTrees),
+			op.call(in.ours, in, in.oursTrees),
+		)
+		rows = append(rows, row{
+			Case:      in.name,
+			Operation: op.name,
+			Reference: costs[0],
+			Ours:      costs[1],
+			Ratio:     newRatio(costs[0], costs[1]),
+			Target:    op.target(in.name),
+		})
+	}
+	return rows
+}

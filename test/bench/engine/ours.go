@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"espalier.dev/api"
+	"espalier.dev/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ours is the engine with the semantics of the reference.
+type ours struct {
+	props   *api.JSONSchemaProps
+	program *schema.Program
+	// bare knows no schema and keeps everything.
+	bare *schema.Program
+}
+
+func newOurs(src []byte) (*ours, error) {
+	o := &ours{props: &api.JSONSchemaProps{}}
+	if err := json.Unmarshal(src, o.props); err != nil {
+		return nil, fmt.Errorf("ours: reading the schema: %w", err)
+	}
+	var err error
+	o.bare, err = schema.Compile(nil, schema.WithSemantics(schema.Kubernetes), schema.WithPreserveUnknownFields())
+	if err != nil {
+		return nil, fmt.Errorf("ours: %w", err)
+	}
+	return o, o.compile()
+}
+
+func (o *ours) compile() error {
+	s, err := schema.NewStructural(o.props)
+	if err != nil {
+		return fmt.Errorf("ours: %w", err)
+	}
+	o.program, err = schema.Compile(s, schema.WithSemantics(schema.Kubernetes))
+	if err != nil {
+		return fmt.Errorf("ours: %w", err)
+	}
+	return nil
+}
+
+// parse also brings the metadata into shape, as a Program always does.
+func (o *ours) parse(src []byte) (map[string]any, error) {
+	obj, _, err := o.bare.Decode(src, schema.DecodeOptions{})
+	return obj, err
+}
+
+func (o *ours) decode(src []byte) (map[string]any, error) {
+	obj, _, err := o.program.Decode(src, schema.DecodeOptions{})
+	return obj, err
+}
+
+func (o *ours) decodeReporting(src []byte) (map[string]any, []string, error) {
+	obj, report, err := o.program.Decode(src, schema.DecodeOptions{Report: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	return obj, report.UnknownFields(), nil
+}
+
+func (o *ours) validate(ctx context.Context, obj map[string]any) field.ErrorList {
+	return o.program.Validate(ctx, obj, nil).FieldErrors()
+}
+
+// normalize does more than the reference's side of it: it looks for nulls,
+// defaults and metadata as well.
+func (o *ours) normalize(obj map[string]any) error {
+	_, err := o.program.Normalize(obj, schema.DecodeOptions{})
+	return err
+}
+
+func (o *ours) isNormal(src []byte) (bool, error) {
+	return o.program.IsNormal(src), nil
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+)
+
+// reference does to an object what kube-apiserver does on create, with
+// kube-apiserver's own packages and in its order: the request decoder of
+// customresource_handler.go, then Validate of the custom resource strategy, rules
+// in CEL aside.
+type reference struct {
+	props      *apiextensions.JSONSchemaProps
+	structural *structuralschema.Structural
+	validator  validation.SchemaValidator
+}
+
+func newReference(schema []byte) (*reference, error) {
+	var props apiextensionsv1.JSONSchemaProps
+	if err := json.Unmarshal(schema, &props); err != nil {
+		return nil, fmt.Errorf("reference: reading the schema: %w", err)
+	}
+	r := &reference{props: &apiextensions.JSONSchemaProps{}}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&props, r.props, nil); err != nil {
+		return nil, fmt.Errorf("reference: converting the schema: %w", err)
+	}
+	return r, r.compile()
+}
+
+// compile makes the schema usable. The copy is there because pruning the
+// defaults writes to them, and they are shared with props.
+func (r *reference) compile() error {
+	s, err := structuralschema.NewStructural(r.props)
+	if err != nil {
+		return fmt.Errorf("reference: %w", err)
+	}
+	s = s.DeepCopy()
+	if err := defaulting.PruneDefaults(s); err != nil {
+		return fmt.Errorf("reference: %w", err)
+	}
+	v, _, err := validation.NewSchemaValidator(r.props)
+	if err != nil {
+		return fmt.Errorf("reference: %w", err)
+	}
+	r.structural, r.validator = s, v
+	return nil
+}
+
+// parse is what decoding costs without a schema.
+func (r *reference) parse(src []byte) (map[string]any, error) {
+	obj := map[string]any{}
+	err := kjson.UnmarshalCaseSensitivePreserveInts(src, &obj)
+	return obj, err
+}
+
+func (r *reference) decode(src []byte) (map[string]any, error) {
+	obj, err := r.parse(src)
+	if err != nil {
+		return nil, err
+	}
+	_, err = r.coerce(obj, false)
+	return obj, err
+}
+
+func (r *reference) decodeReporting(src []byte) (map[string]any, []string, error) {
+	obj := map[string]any{}
+	duplicates, err := kjson.UnmarshalStrict(src, &obj)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(duplicates) > 0 {
+		return nil, nil, fmt.Errorf("duplicate fields: %v", duplicates)
+	}
+	unknown, err := r.coerce(obj, true)
+	return obj, unknown, err
+}
+
+// coerce prunes and defaults. With track it returns the fields that it dropped.
+func (r *reference) coerce(obj map[string]any, track bool) ([]string, error) {
+	u := &unstructured.Unstructured{Object: obj}
+	kind, foundKind, err := unstructured.NestedString(obj, "kind")
+	if err != nil {
+		return nil, err
+	}
+	apiVersion, foundAPIVersion, err := unstructured.NestedString(obj, "apiVersion")
+	if err != nil {
+		return nil, err
+	}
+	meta, foundMeta, unknown, err := objectmeta.GetObjectMetaWithOptions(obj, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: track})
+	if err != nil {
+		return nil, err
+	}
+	unknown = append(unknown, pruning.PruneWithOptions(obj, r.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: track})...)
+	defaulting.PruneNonNullableNullsWithoutDefaults(obj, r.structural)
+	fieldErr, paths := objectmeta.CoerceWithOptions(nil, obj, r.structural, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: track})
+	if fieldErr != nil {
+		return nil, fieldErr
+	}
+	unknown = append(unknown, paths...)
+	if foundKind {
+		u.SetKind(kind)
+	}
+	if foundAPIVersion {
+		u.SetAPIVersion(apiVersion)
+	}
+	if foundMeta {
+		if err := objectmeta.SetObjectMeta(obj, meta); err != nil {
+			return nil, err
+		}
+	}
+	defaulting.Default(obj, r.structural)
+	return unknown, nil
+}
+
+func (r *reference) validate(ctx context.Context, obj map[string]any) field.ErrorList {
+	errs := validation.ValidateCustomResource(nil, obj, r.validator)
+	errs = append(errs, objectmeta.Validate(ctx, nil, obj, r.structural, false)...)
+	return append(errs, listtype.ValidateListSetsAndMaps(nil, r.structural, obj)...)
+}
+
+// normalize prunes and nothing else: that is what a tree with nothing to prune
+// costs at the least.
+func (r *reference) normalize(obj map[string]any) error {
+	pruning.Prune(obj, r.structural, true)
+	return nil
+}
+
+// isNormal has to build the tree to answer.
+func (r *reference) isNormal(src []byte) (bool, error) {
+	obj, err := r.parse(src)
+	if err != nil {
+		return false, err
+	}
+	dropped := pruning.PruneWithOptions(obj, r.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	return len(dropped) == 0, nil
+}
