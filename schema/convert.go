@@ -11,58 +11,6 @@ import (
 	"espalier.dev/api"
 )
 
-// ConversionError says that a keyword of a schema has no place in a Structural.
-type ConversionError struct {
-	// Path leads to the schema that has the keyword.
-	Path SchemaPath
-	// Keyword is the keyword.
-	Keyword string
-	// Reason says what is wrong with it.
-	Reason string
-	// Err is the cause, if there is one beyond Reason.
-	Err error
-}
-
-// Error names the keyword with its path, and the reason.
-func (e *ConversionError) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Path.String())
-	b.WriteByte('.')
-	b.WriteString(e.Keyword)
-	b.WriteByte(' ')
-	b.WriteString(e.Reason)
-	if e.Err != nil {
-		b.WriteString(": ")
-		b.WriteString(e.Err.Error())
-	}
-	return b.String()
-}
-
-// Unwrap returns the cause.
-func (e *ConversionError) Unwrap() error { return e.Err }
-
-// ConversionErrors are all the keywords of one schema that have no place in a
-// Structural, ordered by path. There is at least one.
-type ConversionErrors []*ConversionError
-
-// Error lists all of them.
-func (e ConversionErrors) Error() string {
-	msgs := make([]string, len(e))
-	for i, err := range e {
-		msgs[i] = err.Error()
-	}
-	return strings.Join(msgs, "; ")
-}
-
-// Unwrap returns each of them.
-func (e ConversionErrors) Unwrap() []error {
-	errs := make([]error, len(e))
-	for i, err := range e {
-		errs[i] = err
-	}
-	return errs
-}
-
 // NewStructural writes a schema as a Structural. Nil gives nil. It fails with
 // [ConversionErrors] for the keywords that a CustomResourceDefinition may not use
 // in an OpenAPI schema; whether the schema is structural is for Check to say.
@@ -75,40 +23,20 @@ func NewStructural(s *api.JSONSchemaProps) (*Structural, error) {
 	var c converter
 	out := &Structural{}
 	c.structural(out, s)
-	if len(c.errs) > 0 {
-		for _, e := range c.errs {
-			slices.Reverse(e.Path)
-		}
-		slices.SortStableFunc(c.errs, func(a, b *ConversionError) int {
-			if n := a.Path.Compare(b.Path); n != 0 {
-				return n
-			}
-			return strings.Compare(a.Keyword, b.Keyword)
-		})
-		return nil, c.errs
+	if c.failed {
+		return nil, conversionErrors(s)
 	}
 	return out, nil
 }
 
-// converter collects errors. Their paths grow on the way up, innermost step
-// first, so that a schema without errors never pays for a path.
+// converter only notes that something failed. What and where is for a second walk
+// to find out, so that a valid schema pays nothing for paths.
 type converter struct {
-	errs ConversionErrors
-}
-
-func (c *converter) fail(keyword, reason string, err error) {
-	c.errs = append(c.errs, &ConversionError{Keyword: keyword, Reason: reason, Err: err})
-}
-
-// below adds a step to the errors that were found below it: those since mark.
-func (c *converter) below(mark int, step SchemaStep) {
-	for _, e := range c.errs[mark:] {
-		e.Path = append(e.Path, step)
-	}
+	failed bool
 }
 
 func (c *converter) structural(dst *Structural, s *api.JSONSchemaProps) {
-	c.unsupported(s)
+	c.failed = c.failed || hasUnsupported(s)
 	c.generic(&dst.Generic, s)
 	c.extensions(&dst.Extensions, s)
 	dst.XValidations = s.XValidations
@@ -117,10 +45,8 @@ func (c *converter) structural(dst *Structural, s *api.JSONSchemaProps) {
 		c.valueValidation(dst.ValueValidation, s)
 	}
 	if items := s.Items; items != nil && items.Schema != nil {
-		mark := len(c.errs)
 		dst.Items = &Structural{}
 		c.structural(dst.Items, items.Schema)
-		c.below(mark, keyword("items"))
 	}
 	if len(s.Properties) > 0 {
 		dst.Properties = c.properties(s.Properties)
@@ -129,10 +55,8 @@ func (c *converter) structural(dst *Structural, s *api.JSONSchemaProps) {
 		if ap.Schema == nil {
 			dst.AdditionalProperties = &StructuralOrBool{Bool: ap.Allows}
 		} else {
-			mark := len(c.errs)
 			dst.AdditionalProperties = &StructuralOrBool{Bool: true, Structural: &Structural{}}
 			c.structural(dst.AdditionalProperties.Structural, ap.Schema)
-			c.below(mark, keyword("additionalProperties"))
 		}
 	}
 }
@@ -143,26 +67,22 @@ func (c *converter) properties(props map[string]api.JSONSchemaProps) map[string]
 	out := make(map[string]*Structural, len(props))
 	fields := make([]Structural, len(props)) // one allocation: they live and die together
 	for name, prop := range props {
-		mark := len(c.errs)
 		f := &fields[len(out)]
 		c.structural(f, &prop)
 		out[name] = f
-		c.below(mark, named("properties", name))
 	}
 	return out
 }
 
 func (c *converter) nested(dst *NestedValueValidation, s *api.JSONSchemaProps) {
-	c.unsupported(s)
+	c.failed = c.failed || hasUnsupported(s)
 	c.generic(&dst.ForbiddenGenerics, s)
 	c.extensions(&dst.ForbiddenExtensions, s)
 	dst.XValidations = s.XValidations
 	c.valueValidation(&dst.ValueValidation, s)
 	if items := s.Items; items != nil && items.Schema != nil {
-		mark := len(c.errs)
 		dst.Items = &NestedValueValidation{}
 		c.nested(dst.Items, items.Schema)
-		c.below(mark, keyword("items"))
 	}
 	if s.Properties != nil {
 		// An empty map is kept: with it, a branch no longer has exactly the form
@@ -173,10 +93,8 @@ func (c *converter) nested(dst *NestedValueValidation, s *api.JSONSchemaProps) {
 		if ap.Schema == nil {
 			dst.AdditionalProperties = &NestedOrBool{Bool: ap.Allows}
 		} else {
-			mark := len(c.errs)
 			dst.AdditionalProperties = &NestedOrBool{Bool: true, Nested: &NestedValueValidation{}}
 			c.nested(dst.AdditionalProperties.Nested, ap.Schema)
-			c.below(mark, keyword("additionalProperties"))
 		}
 	}
 }
@@ -185,48 +103,21 @@ func (c *converter) nestedProperties(props map[string]api.JSONSchemaProps) map[s
 	out := make(map[string]*NestedValueValidation, len(props))
 	fields := make([]NestedValueValidation, len(props))
 	for name, prop := range props {
-		mark := len(c.errs)
 		f := &fields[len(out)]
 		c.nested(f, &prop)
 		out[name] = f
-		c.below(mark, named("properties", name))
 	}
 	return out
 }
 
-const unsupportedReason = "is not supported in a structural schema"
-
-func (c *converter) unsupported(s *api.JSONSchemaProps) {
-	if s.ID != "" {
-		c.fail("id", unsupportedReason, nil)
-	}
-	if s.Schema != "" {
-		c.fail("$schema", unsupportedReason, nil)
-	}
-	if s.Ref != nil && *s.Ref != "" {
-		c.fail("$ref", unsupportedReason, nil)
-	}
-	if len(s.PatternProperties) > 0 {
-		c.fail("patternProperties", unsupportedReason, nil)
-	}
-	if len(s.Dependencies) > 0 {
-		c.fail("dependencies", unsupportedReason, nil)
-	}
-	if s.AdditionalItems != nil {
-		c.fail("additionalItems", unsupportedReason, nil)
-	}
-	if len(s.Definitions) > 0 {
-		c.fail("definitions", unsupportedReason, nil)
-	}
-	if s.Items != nil && len(s.Items.JSONSchemas) > 0 {
-		c.fail("items", "must be a schema, not a list of schemas", nil)
-	}
-	if len(s.Type) > 1 {
-		c.fail("type", "must be a single type, not a list of types", nil)
-	}
-	if s.XPreserveUnknownFields != nil && !*s.XPreserveUnknownFields {
-		c.fail("x-kubernetes-preserve-unknown-fields", "must be true or absent", nil)
-	}
+// hasUnsupported says whether s has a keyword that conversionErrors would name,
+// apart from broken JSON.
+func hasUnsupported(s *api.JSONSchemaProps) bool {
+	return s.ID != "" || s.Schema != "" || s.Ref != nil && *s.Ref != "" ||
+		len(s.PatternProperties) > 0 || len(s.Dependencies) > 0 || s.AdditionalItems != nil || len(s.Definitions) > 0 ||
+		s.Items != nil && len(s.Items.JSONSchemas) > 0 ||
+		len(s.Type) > 1 ||
+		s.XPreserveUnknownFields != nil && !*s.XPreserveUnknownFields
 }
 
 func (c *converter) generic(dst *Generic, s *api.JSONSchemaProps) {
@@ -237,10 +128,10 @@ func (c *converter) generic(dst *Generic, s *api.JSONSchemaProps) {
 	dst.ReadOnly = s.ReadOnly
 	dst.ExternalDocs = s.ExternalDocs
 	if s.Default != nil {
-		dst.Default = &JSON{Value: c.decode("default", s.Default.Raw)}
+		dst.Default = &JSON{Value: c.decode(s.Default.Raw)}
 	}
 	if s.Example != nil {
-		dst.Example = &JSON{Value: c.decode("example", s.Example.Raw)}
+		dst.Example = &JSON{Value: c.decode(s.Example.Raw)}
 	}
 }
 
@@ -285,44 +176,43 @@ func (c *converter) valueValidation(dst *ValueValidation, s *api.JSONSchemaProps
 	if len(s.Enum) > 0 {
 		dst.Enum = make([]JSON, len(s.Enum))
 		for i := range s.Enum {
-			dst.Enum[i].Value = c.decode("enum", s.Enum[i].Raw)
+			dst.Enum[i].Value = c.decode(s.Enum[i].Raw)
 		}
 	}
-	dst.AllOf = c.junctor("allOf", s.AllOf)
-	dst.OneOf = c.junctor("oneOf", s.OneOf)
-	dst.AnyOf = c.junctor("anyOf", s.AnyOf)
+	dst.AllOf = c.junctor(s.AllOf)
+	dst.OneOf = c.junctor(s.OneOf)
+	dst.AnyOf = c.junctor(s.AnyOf)
 	if s.Not != nil {
-		mark := len(c.errs)
 		dst.Not = &NestedValueValidation{}
 		c.nested(dst.Not, s.Not)
-		c.below(mark, keyword("not"))
 	}
 }
 
-func (c *converter) junctor(name string, branches []api.JSONSchemaProps) []NestedValueValidation {
+func (c *converter) junctor(branches []api.JSONSchemaProps) []NestedValueValidation {
 	if len(branches) == 0 {
 		return nil
 	}
 	out := make([]NestedValueValidation, len(branches))
 	for i := range branches {
-		mark := len(c.errs)
 		c.nested(&out[i], &branches[i])
-		c.below(mark, indexed(name, i))
 	}
 	return out
 }
 
-// decode reads a JSON value, where no bytes are null.
-func (c *converter) decode(keyword string, raw []byte) any {
+func (c *converter) decode(raw []byte) any {
+	v, err := decodeJSON(raw)
+	c.failed = c.failed || err != nil
+	return v
+}
+
+// decodeJSON reads a JSON value, where no bytes are null.
+func decodeJSON(raw []byte) (any, error) {
 	if v, ok := decodeSimple(raw); ok {
-		return v
+		return v, nil
 	}
 	var v any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &v); err != nil {
-		c.fail(keyword, "is not valid JSON", err)
-		return nil
-	}
-	return v
+	err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &v)
+	return v, err
 }
 
 // decodeSimple reads the values that make up nearly all enums and defaults, and

@@ -325,6 +325,27 @@ func TestConvertErrors(t *testing.T) {
 	}
 }
 
+// TestConvertHostile has an error at each of many levels: their paths together
+// would fill gigabytes.
+func TestConvertHostile(t *testing.T) {
+	props := &api.JSONSchemaProps{ID: "x"}
+	for range 10000 {
+		props = &api.JSONSchemaProps{ID: "x", Items: &api.JSONSchemaPropsOrArray{Schema: props}}
+	}
+	_, err := schema.NewStructural(props)
+	var all schema.ConversionErrors
+	if !errors.As(err, &all) {
+		t.Fatalf("got %v", err)
+	}
+	steps := 0
+	for _, e := range all {
+		steps += len(e.Path)
+	}
+	if steps > 2_000_000 || all[0].Error() != ".id is not supported in a structural schema" {
+		t.Errorf("%d errors of %d steps, the first one %v", len(all), steps, all[0])
+	}
+}
+
 // forEachCorpusSchema calls f for each schema of the corpus of real
 // CustomResourceDefinitions, or skips the test where there is no corpus.
 func forEachCorpusSchema(t *testing.T, f func(name string, props *api.JSONSchemaProps)) {
