@@ -38,7 +38,9 @@ type side interface {
 	decodeReporting(src []byte) (map[string]any, []string, error)
 	// validate checks values, embedded metadata and list types.
 	validate(ctx context.Context, obj map[string]any) field.ErrorList
-	// normalize prunes a tree in place.
+	// prune removes unknown fields from a tree, in place.
+	prune(obj map[string]any) error
+	// normalize does to a tree, in place, what decode does beyond parsing.
 	normalize(obj map[string]any) error
 	// isNormal says whether there is nothing to prune.
 	isNormal(src []byte) (bool, error)
@@ -61,15 +63,19 @@ func main() {
 }
 
 func run(out io.Writer) error {
-	rounds := flag.Int("rounds", 7, "rounds to take the median of")
-	round := flag.Duration("round", 50*time.Millisecond, "length of a round")
+	rounds := flag.Int("rounds", 15, "rounds to take the median of")
+	round := flag.Duration("round", 20*time.Millisecond, "length of a round")
+	cpu := flag.Bool("cpu", false, "count processor time, the collector's included, instead of elapsed time: for a busy machine")
 	only := flag.String("case", "", "measure only the cases whose name matches this regular expression")
 	flag.Parse()
 	match, err := regexp.Compile(*only)
 	if err != nil {
 		return err
 	}
-	m := meter{rounds: *rounds, round: *round}
+	m := meter{rounds: *rounds, round: *round, clock: elapsedClock()}
+	if *cpu {
+		m.clock = processorClock()
+	}
 	if m.rounds < 1 {
 		return fmt.Errorf("-rounds is %d: at least one is needed", m.rounds)
 	}
@@ -85,7 +91,8 @@ func run(out io.Writer) error {
 	if fromCorpus == nil {
 		fmt.Fprintln(out, "skipped: the corpus is not there (set ESPALIER_CORPUS)")
 	}
-	res := result{Go: runtime.Version(), CPUs: runtime.GOMAXPROCS(0)}
+	res := result{Go: runtime.Version(), CPUs: runtime.GOMAXPROCS(0), Clock: m.clock.name}
+	fmt.Fprintf(out, "%s, %d processors, %s time, medians of %d rounds of %s\n", res.Go, res.CPUs, res.Clock, m.rounds, m.round)
 	for _, c := range append(cases, fromCorpus...) {
 		if !match.MatchString(c.name) {
 			continue
@@ -127,6 +134,7 @@ func generatedCases() ([]workCase, error) {
 type result struct {
 	Go     string      `json:"go"`
 	CPUs   int         `json:"cpus"`
+	Clock  string      `json:"clock"`
 	Rows   []row       `json:"rows"`
 	Growth []growthRow `json:"growth"`
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"runtime"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -14,10 +15,34 @@ type cost struct {
 	Allocs float64 `json:"allocs"`
 }
 
-// meter says how long to measure.
+// clock is a way to tell how much time has passed.
+type clock struct {
+	name string
+	now  func() time.Duration
+}
+
+func elapsedClock() clock {
+	start := time.Now()
+	return clock{"elapsed", func() time.Duration { return time.Since(start) }}
+}
+
+// processorClock counts what this process computes, in all threads. It does not
+// notice what else the machine is doing.
+func processorClock() clock {
+	return clock{"processor", func() time.Duration {
+		var used syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+			panic(err) // not for this argument
+		}
+		return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	}}
+}
+
+// meter says how long to measure, and by which clock.
 type meter struct {
 	rounds int
 	round  time.Duration
+	clock  clock
 }
 
 // measure runs the functions in turns, so that whatever else the machine does
@@ -30,7 +55,7 @@ func (m meter) measure(fns ...func()) []cost {
 	rounds := make([][]cost, len(fns))
 	for range m.rounds {
 		for i, fn := range fns {
-			rounds[i] = append(rounds[i], call(fn, calls[i]))
+			rounds[i] = append(rounds[i], m.call(fn, calls[i]))
 		}
 	}
 	medians := make([]cost, len(fns))
@@ -48,26 +73,26 @@ func (m meter) measure(fns ...func()) []cost {
 // caches and pools.
 func (m meter) calibrate(fn func()) int {
 	for n := 1; ; n *= 4 {
-		start := time.Now()
+		start := m.clock.now()
 		for range n {
 			fn()
 		}
-		if took := time.Since(start); took >= m.round/4 {
+		if took := m.clock.now() - start; took >= m.round/4 {
 			return max(1, int(float64(n)*float64(m.round)/float64(took)))
 		}
 	}
 }
 
 // call calls fn n times, with the garbage of others collected before.
-func call(fn func(), n int) cost {
+func (m meter) call(fn func(), n int) cost {
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	start := time.Now()
+	start := m.clock.now()
 	for range n {
 		fn()
 	}
-	took := time.Since(start)
+	took := m.clock.now() - start
 	runtime.ReadMemStats(&after)
 	return cost{
 		NS:     float64(took.Nanoseconds()) / float64(n),

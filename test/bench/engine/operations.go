@@ -142,12 +142,24 @@ func operations() []operation {
 			call: func(s side, _ *input, trees []map[string]any) func() {
 				return func() {
 					for _, obj := range trees {
-						s.normalize(obj)
+						s.prune(obj)
 					}
 				}
 			},
 			needsTrees: true,
 			target:     always(target{Time: 15, NoAllocs: true}),
+		},
+		{
+			name: "normalize, clean tree",
+			call: func(s side, _ *input, trees []map[string]any) func() {
+				return func() {
+					for _, obj := range trees {
+						s.normalize(obj)
+					}
+				}
+			},
+			needsTrees: true,
+			target:     never,
 		},
 		{
 			name: "is normal, bytes",

@@ -66,8 +66,10 @@ func (o *ours) validate(ctx context.Context, obj map[string]any) field.ErrorList
 	return o.program.Validate(ctx, obj, nil).FieldErrors()
 }
 
-// normalize does more than the reference's side of it: it looks for nulls,
-// defaults and metadata as well.
+// prune does more than the reference's side of it: there is no way to prune
+// without looking for nulls, defaults and metadata as well.
+func (o *ours) prune(obj map[string]any) error { return o.normalize(obj) }
+
 func (o *ours) normalize(obj map[string]any) error {
 	_, err := o.program.Normalize(obj, schema.DecodeOptions{})
 	return err

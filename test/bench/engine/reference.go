@@ -131,11 +131,14 @@ func (r *reference) validate(ctx context.Context, obj map[string]any) field.Erro
 	return append(errs, listtype.ValidateListSetsAndMaps(nil, r.structural, obj)...)
 }
 
-// normalize prunes and nothing else: that is what a tree with nothing to prune
-// costs at the least.
-func (r *reference) normalize(obj map[string]any) error {
+func (r *reference) prune(obj map[string]any) error {
 	pruning.Prune(obj, r.structural, true)
 	return nil
+}
+
+func (r *reference) normalize(obj map[string]any) error {
+	_, err := r.coerce(obj, false)
+	return err
 }
 
 // isNormal has to build the tree to answer.

@@ -17,9 +17,9 @@ func printRows(out io.Writer, in *input, rows []row) error {
 	fmt.Fprintf(out, "\n%s: %d properties; %d object(s), %s; %d valid; reference and ours agree\n",
 		in.title, in.properties, len(in.sources), bytesText(float64(size)), len(in.oursTrees))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "%-20s\treference\tours\ttime\treference\tours\tbytes\treference\tours\tallocs\t  %s\n", "operation", "target")
+	fmt.Fprintf(w, "%-21s\treference\tours\ttime\treference\tours\tbytes\treference\tours\tallocs\t  %s\n", "operation", "target")
 	for _, r := range rows {
-		fmt.Fprintf(w, "%-20s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f\t%.0f\t%s\t  %s\n", r.Operation,
+		fmt.Fprintf(w, "%-21s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f\t%.0f\t%s\t  %s\n", r.Operation,
 			timeText(r.Reference.NS), timeText(r.Ours.NS), ratioText(r.Ratio.Time),
 			bytesText(r.Reference.Bytes), bytesText(r.Ours.Bytes), ratioText(r.Ratio.Bytes),
 			r.Reference.Allocs, r.Ours.Allocs, ratioText(r.Ratio.Allocs),
@@ -34,9 +34,9 @@ func printGrowth(out io.Writer, rows []growthRow) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for i, r := range rows {
 		if i == 0 || rows[i-1].Dimension != r.Dimension {
-			fmt.Fprintf(w, "%-20s\tproperties\tobject\tdecode/byte\tvalidate/%s\tcompile/property\t\n", r.Dimension, r.Unit)
+			fmt.Fprintf(w, "%-21s\tproperties\tobject\tdecode/byte\tvalidate/%s\tcompile/property\t\n", r.Dimension, r.Unit)
 		}
-		fmt.Fprintf(w, "%-20s\t%d\t%s\t%.2f\t%.2f\t%.0f\t\n", fmt.Sprintf("%dx", r.Factor), r.Properties, bytesText(float64(r.Bytes)), r.Decode, r.Validate, r.Compile)
+		fmt.Fprintf(w, "%-21s\t%d\t%s\t%.2f\t%.2f\t%.0f\t\n", fmt.Sprintf("%dx", r.Factor), r.Properties, bytesText(float64(r.Bytes)), r.Decode, r.Validate, r.Compile)
 	}
 	return w.Flush()
 }
