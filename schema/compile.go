@@ -73,7 +73,7 @@ func (c *compiler) finish() (*Program, error) {
 	if len(p.nodes) > 1<<30 {
 		return nil, errors.New("schema is too large")
 	}
-	p.nodes[root].flags |= isRoot
+	c.finishRoot()
 	if p.hasDefaults {
 		if err := c.completeDefaults(); err != nil {
 			return nil, err
@@ -81,6 +81,15 @@ func (c *compiler) finish() (*Program, error) {
 		c.markDefaults()
 	}
 	return p, nil
+}
+
+// finishRoot marks the root as the resource that it is.
+func (c *compiler) finishRoot() {
+	n := &c.p.nodes[root]
+	n.flags |= isRoot
+	if n.flags&refusesOthers != 0 && c.p.semantics.ExcusesMetaFields() {
+		n.flags |= excusesMeta
+	}
 }
 
 func (c *compiler) add(parent int32, step SchemaStep) int32 {

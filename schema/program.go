@@ -58,6 +58,7 @@ const (
 	isRoot                                // the object is a resource: apiVersion, kind and metadata are specified
 	inMetadata                            // the metadata of a resource, or below it
 	defaultsBelow                         // some node strictly below has a default
+	excusesMeta                           // additionalProperties: false does not mean apiVersion, kind and metadata
 	correlates                            // a list of type map with keys, whose items can be matched with old ones
 )
 

@@ -102,7 +102,7 @@ func (w *prover) object(n *node, obj map[string]any) bool {
 			if n.draft4 != nil && n.draft4.matches(k) {
 				continue
 			}
-			if n.flags&refusesOthers != 0 {
+			if n.refuses(k) {
 				return false
 			}
 			if child = n.additional; child <= nowhere {
@@ -193,4 +193,10 @@ func (w *prover) junctors(j *junctors, v any) bool {
 		}
 	}
 	return j.not == none || !w.branch(j.not, v)
+}
+
+// refuses says whether additionalProperties: false forbids a field that nothing
+// else in the schema names.
+func (n *node) refuses(name string) bool {
+	return n.flags&refusesOthers != 0 && (n.flags&excusesMeta == 0 || !isMetaField(name))
 }

@@ -92,3 +92,7 @@ func (s Semantics) ReportsSeveralShapes() bool { return s == KEP }
 // SaysTypeMustBeNonEmpty says whether a missing type is reported in the words of
 // the documents. kube-apiserver's depend on where the type is missing.
 func (s Semantics) SaysTypeMustBeNonEmpty() bool { return s == KEP }
+
+// ExcusesMetaFields says whether additionalProperties: false at the root allows
+// apiVersion, kind and metadata all the same.
+func (s Semantics) ExcusesMetaFields() bool { return s == KEP }

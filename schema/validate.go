@@ -278,7 +278,7 @@ func (w *walker) object(r *result, id int32, obj map[string]any, c correlation) 
 			continue
 		}
 		if child == none {
-			if n.flags&refusesOthers != 0 {
+			if n.refuses(k) {
 				r.violations = append(r.violations, w.violation(ForbiddenField, id, k, nil))
 				continue
 			}

@@ -1,0 +1,244 @@
+package schema
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"espalier.dev/api"
+)
+
+// CompileJSONSchema makes a Program of a schema in the draft-4 dialect of 2017
+// (spec.validation.jsonSchema of v1beta1). Such a schema is never structural, so
+// nothing is pruned; defaults outside of junctors are filled in.
+//
+// A $ref may only name an entry of the root's definitions, and no definition may
+// lead back to itself; whatever stands beside a $ref does not count. Each
+// definition is compiled once, however many refer to it.
+func CompileJSONSchema(s *api.JSONSchemaProps, opts ...Option) (*Program, error) {
+	if s == nil {
+		s = &api.JSONSchemaProps{}
+	}
+	c := draft4Compiler{compiler: newCompiler(opts), definitions: s.Definitions, compiled: map[string]int32{}}
+	c.p.preserveAll = true
+	if s.Ref != nil {
+		// The root needs a node of its own, in front of what it refers to.
+		s = &api.JSONSchemaProps{AllOf: []api.JSONSchemaProps{*s}}
+	}
+	if _, err := c.schema(s, none, SchemaStep{}, true); err != nil {
+		return nil, err
+	}
+	if c.p.hasDefaults {
+		c.markDefaults()
+		for i := range c.p.nodes {
+			// A shared definition has one parent on record and may have many.
+			c.p.nodes[i].flags |= defaultsBelow
+		}
+	}
+	c.finishRoot()
+	return c.p, nil
+}
+
+// draft4Compiler builds the nodes of a Program from the draft-4 dialect.
+type draft4Compiler struct {
+	*compiler
+	definitions map[string]api.JSONSchemaProps
+	// compiled are the nodes of the definitions; none while one is being compiled.
+	compiled map[string]int32
+}
+
+func (c *draft4Compiler) fail(parent int32, step SchemaStep, keyword, reason string) error {
+	path := append(c.p.ref(parent).Path(), step)
+	if parent == none {
+		path = nil
+	}
+	return &ConversionError{Path: path, Keyword: keyword, Reason: reason}
+}
+
+// resolve returns the node of the definition that ref names.
+func (c *draft4Compiler) resolve(ref string, parent int32, step SchemaStep) (int32, error) {
+	name, ok := strings.CutPrefix(ref, "#/definitions/")
+	if !ok {
+		return none, c.fail(parent, step, "$ref", fmt.Sprintf("must be of the form #/definitions/<name>, not %q: nothing else is looked up", ref))
+	}
+	name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+	if id, known := c.compiled[name]; known {
+		if id == none {
+			return none, c.fail(parent, step, "$ref", fmt.Sprintf("must not lead back to itself, but %q does", ref))
+		}
+		c.p.sharing = true
+		return id, nil
+	}
+	definition, ok := c.definitions[name]
+	if !ok {
+		return none, c.fail(parent, step, "$ref", fmt.Sprintf("names %q, which is not defined", ref))
+	}
+	c.compiled[name] = none
+	id, err := c.schema(&definition, root, named("definitions", name), true)
+	if err != nil {
+		return none, err
+	}
+	c.compiled[name] = id
+	return id, nil
+}
+
+// schema adds the node of a schema. core says that it is outside of junctors.
+func (c *draft4Compiler) schema(s *api.JSONSchemaProps, parent int32, step SchemaStep, core bool) (int32, error) {
+	if s.Ref != nil {
+		return c.resolve(*s.Ref, parent, step)
+	}
+	id := c.add(parent, step)
+	n := node{items: none, additional: none, parent: parent, step: step, shape: acceptsAll}
+	v, err := c.values(s, parent, step)
+	if err != nil {
+		return none, err
+	}
+	if s.Nullable {
+		n.flags |= nullable
+	}
+	format := checkedFormat(s.Type, s.Format)
+	n.required = slices.Clone(s.Required)
+	if n.accepts = acceptedTypes(s.Type, format, s.Nullable); n.accepts != acceptsAll {
+		n.types = &typeCheck{names: slices.Clone(s.Type), format: format}
+	}
+	n.checks = c.newChecks(s.Type, format, v)
+	if core && s.Default != nil {
+		if n.dflt, err = decodeJSON(s.Default.Raw); err != nil {
+			return none, c.fail(parent, step, "default", err.Error())
+		}
+		if n.dflt != nil {
+			n.flags |= hasDefault
+			c.p.hasDefaults = true
+		}
+	}
+	if err := c.parts(&n, s, id, core); err != nil {
+		return none, err
+	}
+	if n.junctors, err = c.branches(s, id); err != nil {
+		return none, err
+	}
+	c.p.nodes[id] = n
+	return id, nil
+}
+
+// values returns the conditions of s that are not about its parts.
+func (c *draft4Compiler) values(s *api.JSONSchemaProps, parent int32, step SchemaStep) (*ValueValidation, error) {
+	v := &ValueValidation{
+		Maximum: s.Maximum, ExclusiveMaximum: s.ExclusiveMaximum, Minimum: s.Minimum, ExclusiveMinimum: s.ExclusiveMinimum,
+		MaxLength: s.MaxLength, MinLength: s.MinLength, Pattern: s.Pattern, MaxItems: s.MaxItems, MinItems: s.MinItems,
+		UniqueItems: s.UniqueItems, MultipleOf: s.MultipleOf, MaxProperties: s.MaxProperties, MinProperties: s.MinProperties,
+	}
+	for _, e := range s.Enum {
+		value, err := decodeJSON(e.Raw)
+		if err != nil {
+			return nil, c.fail(parent, step, "enum", err.Error())
+		}
+		v.Enum = append(v.Enum, JSON{value})
+	}
+	return v, nil
+}
+
+// parts adds the schemas of fields and items.
+func (c *draft4Compiler) parts(n *node, s *api.JSONSchemaProps, id int32, core bool) (err error) {
+	d := &draft4Checks{more: none}
+	if len(s.Properties) > 0 {
+		list := make([]property, 0, len(s.Properties))
+		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+			prop := s.Properties[name]
+			child, err := c.schema(&prop, id, named("properties", name), core)
+			if err != nil {
+				return err
+			}
+			list = append(list, property{name, child})
+		}
+		n.props = newProperties(list)
+	}
+	if n.additional, n.flags, err = c.orBool(s.AdditionalProperties, n.flags, id, "additionalProperties", core); err != nil {
+		return err
+	}
+	for _, source := range slices.Sorted(maps.Keys(s.PatternProperties)) {
+		prop := s.PatternProperties[source]
+		child, err := c.schema(&prop, id, named("patternProperties", source), false)
+		if err != nil {
+			return err
+		}
+		p := c.pattern(source)
+		if _, err := p.compile(); err != nil {
+			return c.fail(id, named("patternProperties", source), "patternProperties", err.Error())
+		}
+		d.patterns = append(d.patterns, patternProperty{p, child})
+	}
+	for _, field := range slices.Sorted(maps.Keys(s.Dependencies)) {
+		dep := dependency{field: field, required: s.Dependencies[field].Property, node: none}
+		if schema := s.Dependencies[field].Schema; schema != nil {
+			if dep.node, err = c.schema(schema, id, named("dependencies", field), false); err != nil {
+				return err
+			}
+		}
+		d.dependencies = append(d.dependencies, dep)
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		if n.items, err = c.schema(s.Items.Schema, id, keyword("items"), core); err != nil {
+			return err
+		}
+	} else if s.Items != nil {
+		for i := range s.Items.JSONSchemas {
+			child, err := c.schema(&s.Items.JSONSchemas[i], id, indexed("items", i), false)
+			if err != nil {
+				return err
+			}
+			d.tuple = append(d.tuple, child)
+		}
+	}
+	var more nodeFlags
+	if d.more, more, err = c.orBool(s.AdditionalItems, 0, id, "additionalItems", false); err != nil {
+		return err
+	}
+	d.refusesMore = more&refusesOthers != 0
+	if len(d.patterns) > 0 || len(d.dependencies) > 0 || len(d.tuple) > 0 {
+		n.draft4 = d
+	}
+	return nil
+}
+
+// orBool adds the schema of additionalProperties or additionalItems, if it is one.
+func (c *draft4Compiler) orBool(s *api.JSONSchemaPropsOrBool, flags nodeFlags, id int32, name string, core bool) (int32, nodeFlags, error) {
+	switch {
+	case s == nil:
+		return none, flags, nil
+	case s.Schema != nil:
+		child, err := c.schema(s.Schema, id, keyword(name), core)
+		return child, flags, err
+	case !s.Allows:
+		return nowhere, flags | refusesOthers, nil
+	}
+	return nowhere, flags, nil
+}
+
+func (c *draft4Compiler) branches(s *api.JSONSchemaProps, id int32) (*junctors, error) {
+	if len(s.AllOf) == 0 && len(s.AnyOf) == 0 && len(s.OneOf) == 0 && s.Not == nil {
+		return nil, nil
+	}
+	j := &junctors{not: none}
+	for _, k := range []struct {
+		name string
+		from []api.JSONSchemaProps
+		to   *[]int32
+	}{{"allOf", s.AllOf, &j.allOf}, {"anyOf", s.AnyOf, &j.anyOf}, {"oneOf", s.OneOf, &j.oneOf}} {
+		for i := range k.from {
+			child, err := c.schema(&k.from[i], id, indexed(k.name, i), false)
+			if err != nil {
+				return nil, err
+			}
+			*k.to = append(*k.to, child)
+		}
+	}
+	if s.Not != nil {
+		var err error
+		if j.not, err = c.schema(s.Not, id, keyword("not"), false); err != nil {
+			return nil, err
+		}
+	}
+	return j, nil
+}
