@@ -129,7 +129,7 @@ func (s StringOrArray) Single() string {
 	return ""
 }
 
-// JSONSchemaPropsOrArray is a schema or a list of schemas.
+// JSONSchemaPropsOrArray is a schema or a list of schemas, never both.
 type JSONSchemaPropsOrArray struct {
 	Schema      *JSONSchemaProps
 	JSONSchemas []JSONSchemaProps
@@ -141,7 +141,7 @@ type JSONSchemaPropsOrBool struct {
 	Schema *JSONSchemaProps
 }
 
-// JSONSchemaPropsOrStringArray is a schema or a list of strings.
+// JSONSchemaPropsOrStringArray is a schema or a list of strings, never both.
 type JSONSchemaPropsOrStringArray struct {
 	Schema   *JSONSchemaProps
 	Property []string

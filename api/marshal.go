@@ -3,131 +3,388 @@ package api
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-
-	kjson "sigs.k8s.io/json"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 )
+
+// A schema encodes and decodes itself and everything in it, in one pass. Left to
+// the JSON package, every either-or value on the way down would be scanned again
+// from its start to its end, which takes minutes where schemas are nested deeply.
 
 var nullLiteral = []byte("null")
 
-// first returns the first byte of a JSON value, which tells its type.
-func first(data []byte) byte {
-	data = bytes.TrimLeft(data, " \t\r\n")
-	if len(data) == 0 {
-		return 0
-	}
-	return data[0]
+// fieldInfo is a field of a struct in a schema.
+type fieldInfo struct {
+	name      string
+	index     int
+	omitEmpty bool
 }
+
+// structInfo are the fields of a struct in a schema.
+type structInfo struct {
+	fields []fieldInfo
+	byName map[string]int
+}
+
+// schemaStructs are the structs in a schema that have fields in JSON.
+var schemaStructs = newStructInfos(
+	reflect.TypeFor[JSONSchemaProps](), reflect.TypeFor[ValidationRule](),
+	reflect.TypeFor[Union](), reflect.TypeFor[ExternalDocumentation](),
+)
+
+func newStructInfos(types ...reflect.Type) map[reflect.Type]structInfo {
+	out := map[reflect.Type]structInfo{}
+	for _, t := range types {
+		info := structInfo{byName: map[string]int{}}
+		for i := range t.NumField() {
+			name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			info.fields = append(info.fields, fieldInfo{name, i, strings.Contains(options, "omitempty")})
+			info.byName[name] = i
+		}
+		out[t] = info
+	}
+	return out
+}
+
+// MarshalJSON writes the schema, without what says nothing.
+func (s JSONSchemaProps) MarshalJSON() ([]byte, error) { return appendJSON(nil, reflect.ValueOf(s)) }
+
+// UnmarshalJSON reads a schema. Names are case-sensitive, unknown fields are dropped.
+func (s *JSONSchemaProps) UnmarshalJSON(data []byte) error { return unmarshal(data, s) }
 
 // MarshalJSON writes the value as it was read.
-func (j JSON) MarshalJSON() ([]byte, error) {
-	if len(j.Raw) == 0 {
-		return nullLiteral, nil
-	}
-	return j.Raw, nil
-}
+func (j JSON) MarshalJSON() ([]byte, error) { return appendJSON(nil, reflect.ValueOf(j)) }
 
 // UnmarshalJSON keeps a copy of data. The literal null becomes no bytes.
-func (j *JSON) UnmarshalJSON(data []byte) error {
-	if bytes.Equal(data, nullLiteral) {
-		j.Raw = nil
-		return nil
-	}
-	j.Raw = bytes.Clone(data)
-	return nil
-}
+func (j *JSON) UnmarshalJSON(data []byte) error { return unmarshal(data, j) }
 
-// MarshalJSON writes a single string as a string and several as a list.
-func (s StringOrArray) MarshalJSON() ([]byte, error) {
-	if len(s) == 1 {
-		return json.Marshal(s[0])
-	}
-	return json.Marshal([]string(s))
-}
+// MarshalJSON writes a single string as a string and several as a list. A single
+// empty string stays a list: as a string it would read as no type at all.
+func (s StringOrArray) MarshalJSON() ([]byte, error) { return appendJSON(nil, reflect.ValueOf(s)) }
 
 // UnmarshalJSON takes a string or a list of strings.
-func (s *StringOrArray) UnmarshalJSON(data []byte) error {
-	switch first(data) {
+func (s *StringOrArray) UnmarshalJSON(data []byte) error { return unmarshal(data, s) }
+
+// MarshalJSON writes the list, or else the schema.
+func (s JSONSchemaPropsOrArray) MarshalJSON() ([]byte, error) {
+	return appendJSON(nil, reflect.ValueOf(s))
+}
+
+// UnmarshalJSON takes a schema or a list of schemas; anything else reads as neither.
+func (s *JSONSchemaPropsOrArray) UnmarshalJSON(data []byte) error { return unmarshal(data, s) }
+
+// MarshalJSON writes the schema, or else the boolean.
+func (s JSONSchemaPropsOrBool) MarshalJSON() ([]byte, error) {
+	return appendJSON(nil, reflect.ValueOf(s))
+}
+
+// UnmarshalJSON takes a schema or a boolean.
+func (s *JSONSchemaPropsOrBool) UnmarshalJSON(data []byte) error { return unmarshal(data, s) }
+
+// MarshalJSON writes the list, or else the schema.
+func (s JSONSchemaPropsOrStringArray) MarshalJSON() ([]byte, error) {
+	return appendJSON(nil, reflect.ValueOf(s))
+}
+
+// UnmarshalJSON takes a schema or a list of strings; anything else reads as neither.
+func (s *JSONSchemaPropsOrStringArray) UnmarshalJSON(data []byte) error { return unmarshal(data, s) }
+
+// appendJSON appends the JSON of a value in a schema to b.
+func appendJSON(b []byte, v reflect.Value) ([]byte, error) {
+	switch x := v.Interface().(type) {
+	case JSON:
+		if len(x.Raw) == 0 {
+			return append(b, nullLiteral...), nil
+		}
+		buf := bytes.NewBuffer(b)
+		if err := json.Compact(buf, x.Raw); err != nil {
+			return nil, err
+		}
+		return buf.Bytes(), nil
+	case StringOrArray:
+		if one := x.Single(); one != "" {
+			return appendJSON(b, reflect.ValueOf(one))
+		}
+		return appendJSON(b, reflect.ValueOf([]string(x)))
+	case JSONSchemaPropsOrArray:
+		if x.JSONSchemas != nil {
+			return appendJSON(b, reflect.ValueOf(x.JSONSchemas))
+		}
+		return appendJSON(b, reflect.ValueOf(x.Schema))
+	case JSONSchemaPropsOrBool:
+		if x.Schema == nil {
+			return strconv.AppendBool(b, x.Allows), nil
+		}
+		return appendJSON(b, reflect.ValueOf(x.Schema))
+	case JSONSchemaPropsOrStringArray:
+		if x.Property != nil {
+			return appendJSON(b, reflect.ValueOf(x.Property))
+		}
+		return appendJSON(b, reflect.ValueOf(x.Schema))
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return append(b, nullLiteral...), nil
+		}
+		return appendJSON(b, v.Elem())
+	case reflect.Struct:
+		return appendStruct(b, v)
+	case reflect.Slice:
+		return appendSlice(b, v)
+	case reflect.Map:
+		return appendMap(b, v)
+	}
+	scalar, err := json.Marshal(v.Interface())
+	return append(b, scalar...), err
+}
+
+func appendStruct(b []byte, v reflect.Value) ([]byte, error) {
+	b = append(b, '{')
+	start := len(b)
+	for _, f := range schemaStructs[v.Type()].fields {
+		field := v.Field(f.index)
+		if f.omitEmpty && isEmpty(field) {
+			continue
+		}
+		if len(b) > start {
+			b = append(b, ',')
+		}
+		b = append(strconv.AppendQuote(b, f.name), ':')
+		var err error
+		if b, err = appendJSON(b, field); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, '}'), nil
+}
+
+// isEmpty says whether a field is left out. So is an either-or that is neither: a
+// null would be gone after the next decoding anyway.
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map:
+		return v.Len() == 0
+	}
+	if s, ok := v.Interface().(*JSONSchemaPropsOrArray); ok && s != nil {
+		return s.Schema == nil && s.JSONSchemas == nil
+	}
+	return v.IsZero()
+}
+
+func appendSlice(b []byte, v reflect.Value) ([]byte, error) {
+	if v.IsNil() {
+		return append(b, nullLiteral...), nil
+	}
+	b = append(b, '[')
+	for i := range v.Len() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		var err error
+		if b, err = appendJSON(b, v.Index(i)); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, ']'), nil
+}
+
+func appendMap(b []byte, v reflect.Value) ([]byte, error) {
+	if v.IsNil() {
+		return append(b, nullLiteral...), nil
+	}
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	b = append(b, '{')
+	for i, k := range keys {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		var err error
+		if b, err = appendJSON(b, k); err != nil {
+			return nil, err
+		}
+		if b, err = appendJSON(append(b, ':'), v.MapIndex(k)); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, '}'), nil
+}
+
+// unmarshal decodes data into a value of a schema.
+func unmarshal(data []byte, into any) error {
+	var raw json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil { // from here on, data is JSON
+		return err
+	}
+	c := cursor{data: data}
+	return c.decode(reflect.ValueOf(into).Elem())
+}
+
+// decode sets v to the value at the cursor.
+func (c *cursor) decode(v reflect.Value) error {
+	kind := c.peek()
+	switch x := v.Addr().Interface().(type) {
+	case *JSON:
+		x.Raw = nil
+		if raw := c.skip(); kind != 'n' {
+			x.Raw = bytes.Clone(raw)
+		}
+		return nil
+	case *StringOrArray:
+		return c.decodeType(x, kind)
+	case *JSONSchemaPropsOrBool:
+		*x = JSONSchemaPropsOrBool{}
+		switch kind {
+		case '{':
+			x.Allows = true
+			return c.decode(reflect.ValueOf(&x.Schema).Elem())
+		case 't', 'f':
+			return c.decode(reflect.ValueOf(&x.Allows).Elem())
+		}
+		return mismatch("a boolean or a schema", c.skip())
+	case *JSONSchemaPropsOrArray:
+		*x = JSONSchemaPropsOrArray{}
+		return c.decodeEither(kind, &x.Schema, reflect.ValueOf(&x.JSONSchemas).Elem())
+	case *JSONSchemaPropsOrStringArray:
+		*x = JSONSchemaPropsOrStringArray{}
+		return c.decodeEither(kind, &x.Schema, reflect.ValueOf(&x.Property).Elem())
+	}
+	if kind == 'n' {
+		c.skip()
+		switch v.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			v.SetZero()
+		}
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		return c.decode(v.Elem())
+	case reflect.Struct:
+		return c.decodeStruct(v, kind)
+	case reflect.Slice:
+		return c.decodeSlice(v, kind)
+	case reflect.Map:
+		return c.decodeMap(v, kind)
+	}
+	return setScalar(v, c.skip())
+}
+
+// decodeType decodes a type. The empty string is none.
+func (c *cursor) decodeType(s *StringOrArray, kind byte) error {
+	*s = nil
+	switch kind {
+	case '[':
+		return c.decodeSlice(reflect.ValueOf((*[]string)(s)).Elem(), kind)
 	case '"':
 		var one string
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &one); err != nil {
+		if err := setScalar(reflect.ValueOf(&one).Elem(), c.skip()); err != nil {
 			return err
 		}
-		*s = nil
 		if one != "" {
 			*s = StringOrArray{one}
 		}
 		return nil
-	case '[':
-		return kjson.UnmarshalCaseSensitivePreserveInts(data, (*[]string)(s))
-	case 'n':
-		*s = nil
-		return nil
 	}
-	return fmt.Errorf("string or list of strings expected, not %s", data)
-}
-
-// MarshalJSON writes the schema, or else the list.
-func (s JSONSchemaPropsOrArray) MarshalJSON() ([]byte, error) {
-	if len(s.JSONSchemas) > 0 {
-		return json.Marshal(s.JSONSchemas)
-	}
-	return json.Marshal(s.Schema)
-}
-
-// UnmarshalJSON takes a schema or a list of schemas; anything else reads as neither.
-func (s *JSONSchemaPropsOrArray) UnmarshalJSON(data []byte) error {
-	*s = JSONSchemaPropsOrArray{}
-	switch first(data) {
-	case '{':
-		s.Schema = &JSONSchemaProps{}
-		return kjson.UnmarshalCaseSensitivePreserveInts(data, s.Schema)
-	case '[':
-		return kjson.UnmarshalCaseSensitivePreserveInts(data, &s.JSONSchemas)
+	if raw := c.skip(); kind != 'n' {
+		return mismatch("a string or a list of strings", raw)
 	}
 	return nil
 }
 
-// MarshalJSON writes the schema, or else the boolean.
-func (s JSONSchemaPropsOrBool) MarshalJSON() ([]byte, error) {
-	if s.Schema != nil {
-		return json.Marshal(s.Schema)
-	}
-	return json.Marshal(s.Allows)
-}
-
-// UnmarshalJSON takes a schema or a boolean.
-func (s *JSONSchemaPropsOrBool) UnmarshalJSON(data []byte) error {
-	*s = JSONSchemaPropsOrBool{}
-	switch first(data) {
+// decodeEither decodes a schema or a list, and skips anything else.
+func (c *cursor) decodeEither(kind byte, schema **JSONSchemaProps, list reflect.Value) error {
+	switch kind {
 	case '{':
-		s.Allows = true
-		s.Schema = &JSONSchemaProps{}
-		return kjson.UnmarshalCaseSensitivePreserveInts(data, s.Schema)
-	case 't', 'f':
-		return kjson.UnmarshalCaseSensitivePreserveInts(data, &s.Allows)
-	}
-	return errors.New("boolean or JSON schema expected")
-}
-
-// MarshalJSON writes the list, or else the schema.
-func (s JSONSchemaPropsOrStringArray) MarshalJSON() ([]byte, error) {
-	if len(s.Property) > 0 {
-		return json.Marshal(s.Property)
-	}
-	return json.Marshal(s.Schema)
-}
-
-// UnmarshalJSON takes a schema or a list of strings; anything else reads as neither.
-func (s *JSONSchemaPropsOrStringArray) UnmarshalJSON(data []byte) error {
-	*s = JSONSchemaPropsOrStringArray{}
-	switch first(data) {
-	case '{':
-		s.Schema = &JSONSchemaProps{}
-		return kjson.UnmarshalCaseSensitivePreserveInts(data, s.Schema)
+		return c.decode(reflect.ValueOf(schema).Elem())
 	case '[':
-		return kjson.UnmarshalCaseSensitivePreserveInts(data, &s.Property)
+		return c.decodeSlice(list, kind)
+	}
+	c.skip()
+	return nil
+}
+
+func (c *cursor) decodeStruct(v reflect.Value, kind byte) error {
+	if kind != '{' {
+		return mismatch("an object", c.skip())
+	}
+	info := schemaStructs[v.Type()]
+	return c.object(func(name string) error {
+		i, known := info.byName[name]
+		if !known {
+			c.skip()
+			return nil
+		}
+		return below(name, c.decode(v.Field(i)))
+	})
+}
+
+func (c *cursor) decodeSlice(v reflect.Value, kind byte) error {
+	if kind != '[' {
+		return mismatch("a list", c.skip())
+	}
+	v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+	return c.array(func(i int) error {
+		v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem())))
+		return below("["+strconv.Itoa(i)+"]", c.decode(v.Index(i)))
+	})
+}
+
+func (c *cursor) decodeMap(v reflect.Value, kind byte) error {
+	if kind != '{' {
+		return mismatch("an object", c.skip())
+	}
+	if v.IsNil() {
+		v.Set(reflect.MakeMap(v.Type()))
+	}
+	return c.object(func(name string) error {
+		e := reflect.New(v.Type().Elem()).Elem()
+		err := below("["+name+"]", c.decode(e))
+		v.SetMapIndex(reflect.ValueOf(name), e)
+		return err
+	})
+}
+
+// setScalar sets a string, boolean or number.
+func setScalar(v reflect.Value, raw []byte) error {
+	var want string
+	var err error
+	switch v.Kind() {
+	case reflect.String:
+		var s string
+		if s, err = unquote(raw); err == nil {
+			v.SetString(s)
+		}
+		want = "a string"
+	case reflect.Bool:
+		err = json.Unmarshal(raw, v.Addr().Interface())
+		want = "a boolean"
+	case reflect.Int64, reflect.Int32:
+		err = json.Unmarshal(raw, v.Addr().Interface())
+		want = fmt.Sprintf("an integer of %d bits", v.Type().Bits())
+	case reflect.Float64:
+		err = json.Unmarshal(raw, v.Addr().Interface())
+		want = "a number of 64 bits"
+	}
+	if err != nil {
+		return mismatch(want, raw)
 	}
 	return nil
+}
+
+// unquote reads a string. Most strings are what stands between the quotes.
+func unquote(raw []byte) (s string, err error) {
+	if raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
+		return string(raw[1 : len(raw)-1]), nil
+	}
+	err = json.Unmarshal(raw, &s)
+	return s, err
 }

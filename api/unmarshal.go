@@ -1,0 +1,153 @@
+package api
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	kjson "sigs.k8s.io/json"
+)
+
+// Unmarshal decodes JSON into one of the types of this package or of v1beta1, as
+// Kubernetes does: names are case-sensitive, unknown fields are dropped. Unlike
+// the decoder's own, its error says at which path the value is that does not fit.
+func Unmarshal(data []byte, into any) error {
+	err := kjson.UnmarshalCaseSensitivePreserveInts(data, into)
+	if err == nil {
+		return nil
+	}
+	if ok, offset := kjson.SyntaxErrorOffset(err); ok {
+		line, column := position(data, int(offset))
+		return fmt.Errorf("invalid JSON at line %d, column %d: %w", line, column, err)
+	}
+	// The decoder does not know the path of what a type decodes by itself, as
+	// schemas do. So look for the place, now that there is an error.
+	c := cursor{data: data}
+	if found := c.misfit(reflect.TypeOf(into).Elem()); found != nil {
+		return found
+	}
+	return err
+}
+
+// position turns an offset into a line and a column, both counted from 1.
+func position(data []byte, offset int) (line, column int) {
+	before := data[:min(max(offset, 0), len(data))]
+	return bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')
+}
+
+// misfitError says which value does not fit its type.
+type misfitError struct {
+	path string // relative to what was decoded
+	err  error
+}
+
+func (e *misfitError) Error() string {
+	if e.path == "" {
+		return e.err.Error()
+	}
+	return e.path + ": " + e.err.Error()
+}
+
+func (e *misfitError) Unwrap() error { return e.err }
+
+// below adds a step to the front of the path of an error. A step is a name, or an
+// index or a key in brackets.
+func below(step string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e, ok := errors.AsType[*misfitError](err)
+	switch {
+	case !ok:
+		return &misfitError{step, err}
+	case e.path == "" || e.path[0] == '[':
+		return &misfitError{step + e.path, e.err}
+	}
+	return &misfitError{step + "." + e.path, e.err}
+}
+
+// mismatch says that a value of another type was expected.
+func mismatch(want string, raw []byte) error {
+	got := string(raw)
+	switch (&cursor{data: raw}).peek() {
+	case '"':
+		got = "a string"
+	case '[':
+		got = "a list"
+	case '{':
+		got = "an object"
+	}
+	return &misfitError{"", fmt.Errorf("expected %s, got %s", want, got)}
+}
+
+// misfit returns what is wrong with the first value that does not fit t.
+func (c *cursor) misfit(t reflect.Type) error {
+	kind := c.peek()
+	if kind == 'n' {
+		c.skip()
+		return nil
+	}
+	if t.Kind() == reflect.Pointer {
+		return c.misfit(t.Elem())
+	}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return kjson.UnmarshalCaseSensitivePreserveInts(c.skip(), reflect.New(t).Interface())
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		if kind != '{' {
+			return mismatch("an object", c.skip())
+		}
+		fields := map[string]reflect.Type{}
+		wireFields(t, fields)
+		return c.object(func(name string) error {
+			if f, known := fields[name]; known {
+				return below(name, c.misfit(f))
+			}
+			c.skip()
+			return nil
+		})
+	case reflect.Map:
+		if kind != '{' {
+			return mismatch("an object", c.skip())
+		}
+		return c.object(func(name string) error { return below("["+name+"]", c.misfit(t.Elem())) })
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return misfitBytes(c.skip())
+		}
+		if kind != '[' {
+			return mismatch("a list", c.skip())
+		}
+		return c.array(func(i int) error { return below(fmt.Sprintf("[%d]", i), c.misfit(t.Elem())) })
+	}
+	return setScalar(reflect.New(t).Elem(), c.skip())
+}
+
+// wireFields adds the fields of a struct, by their names in JSON.
+func wireFields(t reflect.Type, out map[string]reflect.Type) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" {
+			wireFields(f.Type, out)
+			continue
+		}
+		out[name] = f.Type
+	}
+}
+
+func misfitBytes(raw []byte) error {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return mismatch("a string in base64", raw)
+	}
+	if _, err := base64.StdEncoding.DecodeString(s); err != nil {
+		return fmt.Errorf("expected a string in base64: %w", err)
+	}
+	return nil
+}
