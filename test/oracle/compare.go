@@ -1,0 +1,372 @@
+package oracle
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+)
+
+// Case is one schema with at most one object.
+type Case struct {
+	// Schema is a schema in the v1 spelling; nil is no schema at all.
+	Schema map[string]any
+	// Kind and Namespaced are of the resource; empty is the test kind.
+	Kind       schema.GroupVersionKind
+	Namespaced bool
+	// Preserve is the CustomResourceDefinition's preserveUnknownFields.
+	Preserve bool
+	// Mode, Doc and Old are an object as bytes, and the stored object that it
+	// replaces, if any. Without Doc the schema alone is compared.
+	Mode Mode
+	Doc  []byte
+	Old  []byte
+	// Name says where the case comes from.
+	Name string
+}
+
+// Difference is something on which the two sides do not agree.
+type Difference struct {
+	Case *Case
+	// What is the part of the outcome that differs.
+	What string
+	// Reference and Ours are the two outcomes.
+	Reference, Ours string
+	// Known is the ID of the known difference that explains this one, if any.
+	Known string
+}
+
+// String is the difference with all that is needed to see it again.
+func (d *Difference) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s differs\n", d.Case.Name, d.What)
+	if d.Case.Schema != nil {
+		fmt.Fprintf(&b, "  schema:    %s\n", encode(d.Case.Schema))
+	}
+	if d.Case.Preserve {
+		fmt.Fprintf(&b, "  preserveUnknownFields: true\n")
+	}
+	if d.Case.Doc != nil {
+		fmt.Fprintf(&b, "  object:    %s\n", printable(d.Case.Doc))
+	}
+	if d.Case.Old != nil {
+		fmt.Fprintf(&b, "  old:       %s\n", printable(d.Case.Old))
+	}
+	if d.Case.Mode == FromStorage {
+		fmt.Fprintf(&b, "  read from storage\n")
+	}
+	fmt.Fprintf(&b, "  reference: %s\n  ours:      %s\n", d.Reference, d.Ours)
+	return b.String()
+}
+
+func printable(b []byte) string {
+	if strings.ToValidUTF8(string(b), "") == string(b) && !slices.ContainsFunc(b, func(c byte) bool { return c < 0x20 && c != '\n' && c != '\t' }) {
+		return string(b)
+	}
+	return fmt.Sprintf("%q", b)
+}
+
+// pair is a schema as both sides read it.
+type pair struct {
+	base Case
+	ref  *Reference
+	ours *Ours
+	// retries counts how often the reference contradicted itself.
+	retries int
+}
+
+// newPair sets both sides up. It returns the differences that the schema alone
+// shows, and no pair if the schema is of no use for objects.
+func newPair(base Case) (*pair, []*Difference) {
+	if base.Kind.Empty() {
+		base.Kind, base.Namespaced = testKind, true
+	}
+	p := &pair{base: base}
+	var schemaJSON []byte
+	if base.Schema != nil {
+		schemaJSON = encode(base.Schema)
+	}
+	var refErr, ourErr error
+	if out := guard(func() { p.ref, refErr = NewReference(schemaJSON, base.Kind, base.Namespaced, base.Preserve) }); out != "" {
+		return nil, nil
+	}
+	if out := guard(func() { p.ours, ourErr = NewOurs(schemaJSON, base.Kind, base.Namespaced, base.Preserve) }); out != "" {
+		return nil, []*Difference{p.difference(&base, "compile", "no panic", out)}
+	}
+	if (refErr == nil) != (ourErr == nil) {
+		return nil, []*Difference{p.difference(&base, "compile", errText(refErr), errText(ourErr))}
+	}
+	if refErr != nil {
+		return nil, nil
+	}
+	return p, nil
+}
+
+func (p *pair) difference(c *Case, what, ref, ours string) *Difference {
+	d := &Difference{Case: c, What: what, Reference: ref, Ours: ours}
+	d.Known = explain(d)
+	return d
+}
+
+// tries is how often the reference may contradict itself before it is believed.
+// It walks maps in their random order, and some outcomes depend on that.
+const tries = 24
+
+// agree compares what the two sides say. The reference is asked again if they
+// differ, in case it has a second opinion.
+func (p *pair) agree(ref func() string, ours string) (string, bool) {
+	first := ref()
+	if first == ours {
+		return first, true
+	}
+	for range tries {
+		if ref() == ours {
+			p.retries++
+			return first, true
+		}
+	}
+	return first, false
+}
+
+// check compares what the two sides make of an object. It returns the object as
+// the reference decodes it, if it does.
+func (p *pair) check(c Case) (map[string]any, []*Difference) {
+	c.Schema, c.Preserve, c.Kind, c.Namespaced = p.base.Schema, p.base.Preserve, p.base.Kind, p.base.Namespaced
+	if c.Name == "" {
+		c.Name = p.base.Name
+	}
+	var out []*Difference
+	report := func(what, ref, ours string) {
+		out = append(out, p.difference(&c, what, ref, ours))
+	}
+	var ref Decoded
+	if g := guard(func() { ref = p.ref.Decode(c.Doc, c.Mode) }); g != "" {
+		return nil, nil // the reference panics: nothing to learn
+	}
+	if errors.Is(ref.Err, errNotThisResource) {
+		// The server answers before the schema has its say.
+		return nil, nil
+	}
+	var ours Decoded
+	if g := guard(func() { ours = p.ours.Decode(c.Doc, c.Mode) }); g != "" {
+		report("decode", "no panic", g)
+		return nil, out
+	}
+	p.compareDecoded("decode", c, func() Decoded { return p.ref.Decode(c.Doc, c.Mode) }, ours, report)
+	p.checkTree(c, ref, report)
+	if ref.Err != nil {
+		return nil, out
+	}
+	p.checkValidation(c, ref.Object, report)
+	return ref.Object, out
+}
+
+func (p *pair) compareDecoded(what string, c Case, ref func() Decoded, ours Decoded, report func(what, ref, ours string)) {
+	if text, ok := p.agree(func() string { return verdict(ref().Err) }, verdict(ours.Err)); !ok {
+		report(what+" error", detail(ref().Err, text), detail(ours.Err, verdict(ours.Err)))
+		return
+	}
+	if ours.Err != nil {
+		return
+	}
+	if text, ok := p.agree(func() string { return render(ref().Object) }, render(ours.Object)); !ok {
+		report(what+" object", text, render(ours.Object))
+	}
+	if c.Mode == FromStorage {
+		return
+	}
+	if text, ok := p.agree(func() string { return fmt.Sprintf("%q", sortedCopy(ref().Unknown)) }, fmt.Sprintf("%q", sortedCopy(ours.Unknown))); !ok {
+		report(what+" unknown fields", text, fmt.Sprintf("%q", sortedCopy(ours.Unknown)))
+	}
+	if text, ok := p.agree(func() string { return fmt.Sprintf("%q", sortedCopy(ref().Duplicate)) }, fmt.Sprintf("%q", sortedCopy(ours.Duplicate))); !ok {
+		report(what+" duplicate fields", text, fmt.Sprintf("%q", sortedCopy(ours.Duplicate)))
+	}
+}
+
+// checkTree compares Normalize with Decode, and IsNormal with both.
+func (p *pair) checkTree(c Case, ref Decoded, report func(what, ref, ours string)) {
+	tree := map[string]any{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(c.Doc, &tree); err != nil || tree == nil {
+		return
+	}
+	var normalized Decoded
+	var normal bool
+	if g := guard(func() {
+		normalized = p.ours.Normalize(clone(tree), c.Mode)
+		normal = p.ours.IsNormal(c.Doc)
+	}); g != "" {
+		report("normalize", "no panic", g)
+		return
+	}
+	p.compareDecoded("normalize", c, func() Decoded {
+		d := p.ref.Decode(c.Doc, c.Mode)
+		d.Duplicate = nil
+		return d
+	}, normalized, report)
+	if c.Mode != FromRequest {
+		return
+	}
+	switch same := ref.Err == nil && equal(ref.Object, tree); {
+	case normal && !same:
+		report("is normal", "false", "true")
+	case !normal && same && len(ref.Duplicate) == 0 && plainMetadata(tree["metadata"]):
+		// It may be wary of odd metadata and of duplicates, but not of all else.
+		report("is normal", "true", "false")
+	}
+}
+
+// plainMetadata says whether metadata holds nothing but strings where they belong.
+func plainMetadata(v any) bool {
+	m, ok := v.(map[string]any)
+	for k, x := range m {
+		if _, isString := x.(string); !isString || k != "name" && k != "namespace" {
+			return false
+		}
+	}
+	return ok
+}
+
+// checkValidation compares the errors of an object that the reference decoded.
+func (p *pair) checkValidation(c Case, obj map[string]any, report func(what, ref, ours string)) {
+	var old map[string]any
+	if c.Old != nil {
+		if old = p.ref.Decode(c.Old, FromStorage).Object; old == nil {
+			return
+		}
+	}
+	run := func(what string, ref, ours func(obj, old map[string]any) field.ErrorList) {
+		if guard(func() { ref(clone(obj), clone(old)) }) != "" {
+			return // the reference panics: nothing to learn
+		}
+		var ourErrs field.ErrorList
+		before := render(obj)
+		if g := guard(func() { ourErrs = ours(obj, old) }); g != "" {
+			report(what, "no panic", g)
+			return
+		}
+		if after := render(obj); after != before {
+			report(what+" changes the object", before, after)
+		}
+		if text, ok := p.agree(func() string { return errorsText(ref(clone(obj), clone(old))) }, errorsText(ourErrs)); !ok {
+			report(what, text, errorsText(ourErrs))
+		}
+	}
+	run("validate", p.ref.Validate, p.ours.Validate)
+	run("validate with identity", p.ref.ValidateIdentity, p.ours.ValidateIdentity)
+}
+
+// compareStructural compares what the two sides have against a schema, and the
+// forms that they give it.
+func compareStructural(c Case) []*Difference {
+	p := &pair{base: c}
+	var out []*Difference
+	report := func(what, ref, ours string) { out = append(out, p.difference(&c, what, ref, ours)) }
+	schemaJSON := encode(c.Schema)
+	props, refErr := ReferenceSchema(schemaJSON)
+	_, ourErr := OurSchema(schemaJSON)
+	if (refErr == nil) != (ourErr == nil) {
+		report("reading the schema", errText(refErr), errText(ourErr))
+		return out
+	}
+	if refErr != nil {
+		return nil
+	}
+	refStructural, refErrs, refErr := ReferenceStructural(props)
+	ourStructural, ourErrs, ourErr := OurStructural(schemaJSON)
+	if (refErr == nil) != (ourErr == nil) {
+		report("structural form", errText(refErr), errText(ourErr))
+		return out
+	}
+	if refErr != nil {
+		return nil
+	}
+	if ref, ours := errorsText(refErrs), errorsText(ourErrs); ref != ours {
+		report("structural verdict", ref, ours)
+	}
+	compareForms(refStructural, ourStructural, len(refErrs) == 0, report)
+	return out
+}
+
+func verdict(err error) string {
+	if err != nil {
+		return "error"
+	}
+	return "no error"
+}
+
+func detail(err error, text string) string {
+	if err != nil {
+		return text + ": " + err.Error()
+	}
+	return text
+}
+
+func errText(err error) string {
+	if err == nil {
+		return "no error"
+	}
+	return "error: " + err.Error()
+}
+
+// errorsText renders errors, sorted, so that two lists with the same errors have
+// the same text.
+func errorsText(errs field.ErrorList) string {
+	if len(errs) == 0 {
+		return "no errors"
+	}
+	lines := make([]string, len(errs))
+	for i, e := range errs {
+		lines[i] = fmt.Sprintf("\n    %s %T", e.Error(), e.BadValue)
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
+
+func render(obj map[string]any) string {
+	if obj == nil {
+		return "nil"
+	}
+	return string(encode(obj))
+}
+
+// guard runs f and returns its panic, if it does.
+func guard(f func()) (panicked string) {
+	defer func() {
+		if r := recover(); r != nil {
+			panicked = fmt.Sprintf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	f()
+	return ""
+}
+
+// equal compares trees. An integer is not equal to a float, nor 0 to -0.
+func equal(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for k, x := range a {
+			y, ok := b[k]
+			if !ok || !equal(x, y) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, equal)
+	case float64:
+		b, ok := b.(float64)
+		return ok && math.Float64bits(a) == math.Float64bits(b)
+	}
+	return a == b
+}

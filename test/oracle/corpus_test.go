@@ -1,0 +1,280 @@
+package oracle
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// corpusDir returns where the corpus is, or skips the test.
+func corpusDir(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv("ESPALIER_CORPUS")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared", "corpus")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "CR_INDEX.tsv")); err != nil {
+		t.Skipf("no corpus at %s; set ESPALIER_CORPUS to where it is", dir)
+	}
+	return dir
+}
+
+// readYAML reads the one document of a file as a tree.
+func readYAML(path string) (map[string]any, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if b, err = yaml.YAMLToJSON(b); err != nil {
+		return nil, err
+	}
+	var m map[string]any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(b, &m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// corpusVersion is one version of a CustomResourceDefinition.
+type corpusVersion struct {
+	base   Case
+	schema bool
+}
+
+// versions lists the versions of a CustomResourceDefinition of either API version.
+func versions(file string, crd map[string]any) []corpusVersion {
+	spec, _ := crd["spec"].(map[string]any)
+	if spec == nil {
+		return nil
+	}
+	beta := strings.HasSuffix(str(crd["apiVersion"]), "/v1beta1")
+	names, _ := spec["names"].(map[string]any)
+	top := schemaOf(spec["validation"])
+	preserve, set := spec["preserveUnknownFields"].(bool)
+	if !set {
+		preserve = beta
+	}
+	var list []map[string]any
+	if vs, ok := spec["versions"].([]any); ok {
+		for _, v := range vs {
+			if v, ok := v.(map[string]any); ok {
+				list = append(list, v)
+			}
+		}
+	}
+	if len(list) == 0 && beta {
+		list = append(list, map[string]any{"name": spec["version"]})
+	}
+	var out []corpusVersion
+	for _, v := range list {
+		s := schemaOf(v["schema"])
+		if s == nil {
+			s = top
+		}
+		out = append(out, corpusVersion{
+			schema: s != nil,
+			base: Case{
+				Name:       file + " " + str(v["name"]),
+				Schema:     s,
+				Kind:       schema.GroupVersionKind{Group: str(spec["group"]), Version: str(v["name"]), Kind: str(names["kind"])},
+				Namespaced: spec["scope"] != "Cluster",
+				Preserve:   preserve,
+			},
+		})
+	}
+	return out
+}
+
+func str(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+func schemaOf(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	s, _ := m["openAPIV3Schema"].(map[string]any)
+	return s
+}
+
+// corpusCount counts what was compared.
+type corpusCount struct {
+	crds, versions, structural, withoutForm, objects, mutated, updates, valid, skipped int
+	retries                                                                            int
+	known                                                                              map[string]int
+}
+
+func TestCorpus(t *testing.T) {
+	dir := corpusDir(t)
+	mutations := int(setting(t, "ORACLE_MUTATIONS", 3))
+	var crds []string
+	for _, sub := range []string{"v1", "v1beta1"} {
+		files, err := filepath.Glob(filepath.Join(dir, sub, "*", "*.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			rel, _ := filepath.Rel(dir, f)
+			crds = append(crds, rel)
+		}
+	}
+	objects, err := readIndex(filepath.Join(dir, "CR_INDEX.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var (
+		found collector
+		mu    sync.Mutex
+		wg    sync.WaitGroup
+		total = corpusCount{known: map[string]int{}}
+		work  = make(chan string)
+	)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for crd := range work {
+				count := corpusCount{known: map[string]int{}}
+				differences, err := compareCRD(dir, crd, objects[crd], mutations, &count)
+				mu.Lock()
+				if err != nil {
+					t.Errorf("%s: %v", crd, err)
+				}
+				for _, d := range differences {
+					if d.Known != "" {
+						total.known[d.Known]++
+					} else {
+						found.add(d)
+					}
+				}
+				total.crds++
+				total.versions += count.versions
+				total.structural += count.structural
+				total.withoutForm += count.withoutForm
+				total.objects += count.objects
+				total.mutated += count.mutated
+				total.updates += count.updates
+				total.valid += count.valid
+				total.skipped += count.skipped
+				total.retries += count.retries
+				mu.Unlock()
+			}
+		})
+	}
+	for _, crd := range crds {
+		work <- crd
+	}
+	close(work)
+	wg.Wait()
+	t.Logf("compared %d CRDs with %d versions (%d structural, %d without a structural form), %d objects (%d valid), %d changed copies, %d updates; %d objects skipped: their CRD has no such version, or no schema to hold them against; reference asked again %d times; known differences: %v",
+		total.crds, total.versions, total.structural, total.withoutForm, total.objects, total.valid, total.mutated, total.updates, total.skipped, total.retries, total.known)
+	found.report(t)
+	if total.crds < 1000 || total.objects < 1500 {
+		t.Errorf("the corpus has 1,114 CRDs and 1,784 objects; only %d and %d were compared", total.crds, total.objects)
+	}
+}
+
+// corpusObject is a line of the index.
+type corpusObject struct{ file, apiVersion, kind string }
+
+// readIndex returns the objects of each CRD.
+func readIndex(path string) (map[string][]corpusObject, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	out := map[string][]corpusObject{}
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if c := strings.Split(s.Text(), "\t"); len(c) == 4 && c[0] != "cr_file" {
+			out[c[1]] = append(out[c[1]], corpusObject{c[0], c[2], c[3]})
+		}
+	}
+	return out, nil
+}
+
+// compareCRD compares all versions of a CRD, and its objects.
+func compareCRD(dir, file string, objects []corpusObject, mutations int, count *corpusCount) ([]*Difference, error) {
+	crd, err := readYAML(filepath.Join(dir, file))
+	if err != nil {
+		return nil, err
+	}
+	var out []*Difference
+	pairs := map[string]*pair{}
+	for _, v := range versions(file, crd) {
+		count.versions++
+		if v.schema {
+			out = append(out, compareStructural(v.base)...)
+			props, err := ReferenceSchema(encode(v.base.Schema))
+			if err != nil {
+				return out, err
+			}
+			_, errs, err := ReferenceStructural(props)
+			switch {
+			case err != nil:
+				count.withoutForm++
+				continue
+			case len(errs) == 0:
+				count.structural++
+			}
+		}
+		p, more := newPair(v.base)
+		out = append(out, more...)
+		if p != nil {
+			pairs[v.base.Kind.GroupVersion().String()] = p
+		}
+	}
+	for i, o := range objects {
+		p := pairs[o.apiVersion]
+		if p == nil {
+			count.skipped++
+			continue
+		}
+		obj, err := readYAML(filepath.Join(dir, o.file))
+		if err != nil {
+			return out, fmt.Errorf("%s: %w", o.file, err)
+		}
+		g := &gen{r: rand.New(rand.NewPCG(uint64(len(file)), uint64(i)))}
+		doc := encode(obj)
+		decoded, more := p.check(Case{Name: o.file, Doc: doc})
+		out = append(out, more...)
+		count.objects++
+		if decoded != nil && len(p.ref.Validate(decoded, nil)) == 0 {
+			count.valid++
+		}
+		previous := doc
+		for range mutations {
+			var v any = parse(previous)
+			if g.chance(50) {
+				v = clone(obj)
+			}
+			g.mutate(&v, 1+g.r.IntN(3))
+			c := Case{Name: o.file + " changed", Doc: encode(v)}
+			switch {
+			case g.chance(30):
+				c.Old = previous
+				count.updates++
+			case g.chance(15):
+				c.Mode = FromStorage
+			}
+			_, more := p.check(c)
+			out = append(out, more...)
+			previous = c.Doc
+			count.mutated++
+		}
+	}
+	for _, p := range pairs {
+		count.retries += p.retries
+	}
+	slices.SortStableFunc(out, func(a, b *Difference) int { return strings.Compare(a.Case.Name, b.Case.Name) })
+	return out, nil
+}

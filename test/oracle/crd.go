@@ -1,0 +1,85 @@
+package oracle
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// crdWith wraps a schema in a CustomResourceDefinition that has nothing else to
+// complain of.
+func crdWith(props *apiextensions.JSONSchemaProps) *apiextensions.CustomResourceDefinition {
+	preserve := false
+	return &apiextensions.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "things.example.com", ResourceVersion: "1"},
+		Spec: apiextensions.CustomResourceDefinitionSpec{
+			Group:   testKind.Group,
+			Version: testKind.Version,
+			Versions: []apiextensions.CustomResourceDefinitionVersion{
+				{Name: testKind.Version, Served: true, Storage: true},
+			},
+			Names: apiextensions.CustomResourceDefinitionNames{
+				Plural: "things", Singular: "thing", Kind: testKind.Kind, ListKind: "ThingList",
+			},
+			Scope:                 apiextensions.NamespaceScoped,
+			Conversion:            &apiextensions.CustomResourceConversion{Strategy: apiextensions.NoneConverter},
+			PreserveUnknownFields: &preserve,
+			Validation:            &apiextensions.CustomResourceValidation{OpenAPIV3Schema: props},
+		},
+		Status: apiextensions.CustomResourceDefinitionStatus{StoredVersions: []string{testKind.Version}},
+	}
+}
+
+const schemaRoot = "spec.validation.openAPIV3Schema"
+
+// Accepts returns what a server has against a CustomResourceDefinition with the
+// schema: on create, or, if stored is set, when it is stored already and written
+// again, which forgives what older servers let in.
+func Accepts(props *apiextensions.JSONSchemaProps, stored bool) field.ErrorList {
+	crd := crdWith(props)
+	if stored {
+		return validation.ValidateCustomResourceDefinitionUpdate(context.Background(), crd, crd.DeepCopy())
+	}
+	return validation.ValidateCustomResourceDefinition(context.Background(), crd)
+}
+
+// dropDefaults removes the defaults that errs are about from a schema and
+// returns whether there were any.
+func dropDefaults(schema map[string]any, errs field.ErrorList) bool {
+	dropped := false
+	walkSchemas(schema, schemaRoot, func(path string, s map[string]any) {
+		if _, ok := s["default"]; !ok {
+			return
+		}
+		for _, e := range errs {
+			if rest, ok := strings.CutPrefix(e.Field, path+".default"); ok && (rest == "" || strings.ContainsAny(rest[:1], ".[")) {
+				delete(s, "default")
+				dropped = true
+				return
+			}
+		}
+	})
+	return dropped
+}
+
+// walkSchemas visits a schema and those below it, outside of junctors.
+func walkSchemas(s map[string]any, path string, visit func(path string, s map[string]any)) {
+	visit(path, s)
+	if items, ok := s["items"].(map[string]any); ok {
+		walkSchemas(items, path+".items", visit)
+	}
+	if props, ok := s["properties"].(map[string]any); ok {
+		for _, k := range sortedKeys(props) {
+			if p, ok := props[k].(map[string]any); ok {
+				walkSchemas(p, path+".properties["+k+"]", visit)
+			}
+		}
+	}
+	if ap, ok := s["additionalProperties"].(map[string]any); ok {
+		walkSchemas(ap, path+".additionalProperties", visit)
+	}
+}

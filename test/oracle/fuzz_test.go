@@ -1,0 +1,96 @@
+package oracle
+
+import (
+	"testing"
+)
+
+// FuzzDecode lets the fuzzer choose the bytes of an object; the number chooses the
+// schema.
+func FuzzDecode(f *testing.F) {
+	gen := Generator{Seed: 11}
+	for n := range uint64(30) {
+		g := gen.batch(n)
+		s := g.acceptable()
+		if s == nil {
+			continue
+		}
+		for i := range BatchSize {
+			f.Add(n, g.objectCase(s, i).Doc)
+		}
+	}
+	for _, s := range scraps {
+		f.Add(uint64(1), []byte(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x"},"spec":`+s+`,"a":{"b":[`+s+`]}}`))
+	}
+	f.Fuzz(func(t *testing.T, n uint64, doc []byte) {
+		if len(doc) > 1<<16 {
+			t.Skip()
+		}
+		s := gen.batch(n % 1000).acceptable()
+		if s == nil {
+			t.Skip()
+		}
+		p, differences := newPair(Case{Name: "fuzz", Schema: s})
+		if p != nil {
+			_, more := p.check(Case{Doc: doc})
+			differences = append(differences, more...)
+			_, more = p.check(Case{Doc: doc, Mode: FromStorage})
+			differences = append(differences, more...)
+		}
+		failOn(t, differences)
+	})
+}
+
+// FuzzSchema lets the fuzzer write the schema.
+func FuzzSchema(f *testing.F) {
+	gen := Generator{Seed: 12}
+	for n := range uint64(40) {
+		g := gen.batch(n)
+		f.Add(n, encode(g.broken()))
+		if s := g.acceptable(); s != nil {
+			f.Add(n, encode(s))
+		}
+	}
+	f.Fuzz(func(t *testing.T, n uint64, doc []byte) {
+		s := parse(doc)
+		if s == nil || len(doc) > 1<<14 {
+			t.Skip()
+		}
+		differences := compareStructural(Case{Name: "fuzz", Schema: s})
+		props, err := ReferenceSchema(encode(s))
+		if err != nil {
+			failOn(t, differences)
+			return
+		}
+		if _, errs, err := ReferenceStructural(props); err == nil && len(errs) == 0 && len(Accepts(props, false)) == 0 {
+			if p, more := newPair(Case{Name: "fuzz", Schema: s}); p != nil {
+				g := gen.batch(n)
+				for i := range BatchSize {
+					_, more := p.check(g.objectCase(s, i))
+					differences = append(differences, more...)
+				}
+			} else {
+				differences = append(differences, more...)
+			}
+		}
+		failOn(t, differences)
+	})
+}
+
+// FuzzBatch lets the fuzzer choose which cases the generator makes.
+func FuzzBatch(f *testing.F) {
+	for n := range uint64(20) {
+		f.Add(n, n*n)
+	}
+	f.Fuzz(func(t *testing.T, seed, n uint64) {
+		failOn(t, Generator{Seed: seed}.Batch(n, &Stats{}))
+	})
+}
+
+func failOn(t *testing.T, differences []*Difference) {
+	t.Helper()
+	for _, d := range differences {
+		if d.Known == "" {
+			t.Error(d.String())
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package oracle
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// setting reads a number from the environment.
+func setting(t testing.TB, name string, otherwise uint64) uint64 {
+	t.Helper()
+	v := os.Getenv(name)
+	if v == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(v, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// collector keeps the first few differences of each sort and counts the rest.
+type collector struct {
+	mu    sync.Mutex
+	found []*Difference
+	count map[string]int
+}
+
+// perSort is how many differences of one sort are shown.
+const perSort = 3
+
+func (c *collector) add(d *Difference) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.count == nil {
+		c.count = map[string]int{}
+	}
+	c.count[d.What]++
+	if c.count[d.What] <= perSort {
+		c.found = append(c.found, d)
+	}
+	return len(c.found) < 12 && c.count[d.What] < 100
+}
+
+// report fails the test with what was found, as small as it can be made.
+func (c *collector) report(t *testing.T) {
+	t.Helper()
+	for _, d := range c.found {
+		t.Error(minimize(d).String())
+	}
+	if len(c.found) > 0 {
+		t.Errorf("differences by sort: %v", c.count)
+	}
+}
+
+func TestGenerated(t *testing.T) {
+	cases := setting(t, "ORACLE_CASES", 16000)
+	gen := Generator{Seed: setting(t, "ORACLE_SEED", 1)}
+	first := setting(t, "ORACLE_FIRST", 0)
+	batches := (cases + BatchSize - 1) / BatchSize
+
+	var done atomic.Uint64
+	if cases >= 100000 {
+		start := time.Now()
+		ticker := time.NewTicker(30 * time.Second)
+		defer ticker.Stop()
+		stop := make(chan struct{})
+		defer close(stop)
+		go func() {
+			for {
+				select {
+				case <-ticker.C:
+					t.Logf("%v: %d of %d cases", time.Since(start).Round(time.Second), done.Load()*BatchSize, batches*BatchSize)
+				case <-stop:
+					return
+				}
+			}
+		}()
+	}
+	var found collector
+	stats := gen.Run(first, batches, runtime.GOMAXPROCS(0), &done, found.add)
+	t.Logf("seed %d: %s", gen.Seed, stats)
+	found.report(t)
+	if t.Failed() || cases < 4000 {
+		return
+	}
+
+	// A run that compares nothing of interest must not pass for one that does.
+	if stats.GaveUp*5 > stats.Schemas {
+		t.Errorf("%d of %d schemas were given up: the generator makes too many that servers refuse", stats.GaveUp, stats.Schemas)
+	}
+	if stats.Decoded*2 < stats.Cases-stats.Broken || stats.Valid*10 < stats.Decoded || stats.Changed*5 < stats.Decoded {
+		t.Errorf("too few objects get through: %s", stats)
+	}
+}
+
+// TestBatchesRepeat makes sure that a seed and a number name one batch.
+func TestBatchesRepeat(t *testing.T) {
+	for n := range uint64(50) {
+		one, two := Generator{Seed: 3}.batch(n), Generator{Seed: 3}.batch(n)
+		for i := range BatchSize {
+			a, b := one.broken(), two.broken()
+			if !equal(a, b) {
+				t.Fatalf("batch %d: %s and %s", n, encode(a), encode(b))
+			}
+			if a, b := one.objectCase(a, i), two.objectCase(b, i); string(a.Doc) != string(b.Doc) || string(a.Old) != string(b.Old) {
+				t.Fatalf("batch %d: %s and %s", n, a.Doc, b.Doc)
+			}
+		}
+	}
+}
+
+// TestKnownDifferences keeps the list of them honest.
+func TestKnownDifferences(t *testing.T) {
+	known := KnownDifferences()
+	if len(known) > 5 {
+		t.Errorf("%d known differences: five are the limit", len(known))
+	}
+	ids := map[string]bool{}
+	for _, k := range known {
+		if k.ID == "" || k.Cites == "" || k.Why == "" || k.Matches == nil || ids[k.ID] {
+			t.Errorf("%q must have an ID of its own, a citation and a reason", k.ID)
+		}
+		ids[k.ID] = true
+	}
+}

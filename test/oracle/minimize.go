@@ -1,0 +1,168 @@
+package oracle
+
+import (
+	kjson "sigs.k8s.io/json"
+)
+
+// minimize makes the case of a difference smaller while the difference stays, and
+// returns the smallest difference found.
+func minimize(d *Difference) *Difference {
+	best := d
+	budget := 4000
+	// again looks for the same difference in a changed case.
+	again := func(c Case) bool {
+		if budget--; budget < 0 {
+			return false
+		}
+		for _, other := range check(c) {
+			if other.What == d.What && other.Known == d.Known {
+				best = other
+				return true
+			}
+		}
+		return false
+	}
+	for range 4 {
+		before := budget
+		if best.Case.Schema != nil {
+			tree := clone(best.Case.Schema)
+			shrink(tree, func() bool {
+				c := *best.Case
+				c.Schema = clone(tree)
+				return sensible(c, d) && again(c)
+			})
+		}
+		for _, part := range []func(*Case) *[]byte{
+			func(c *Case) *[]byte { return &c.Doc },
+			func(c *Case) *[]byte { return &c.Old },
+		} {
+			doc := *part(best.Case)
+			var tree map[string]any
+			if doc == nil || kjson.UnmarshalCaseSensitivePreserveInts(doc, &tree) != nil || tree == nil {
+				continue
+			}
+			shrink(tree, func() bool {
+				c := *best.Case
+				*part(&c) = encode(tree)
+				return again(c)
+			})
+		}
+		shrinkBytes(best, again)
+		if budget < 0 || before-budget < 2 {
+			break
+		}
+	}
+	return best
+}
+
+// sensible says whether a smaller schema is still one that a server may hold, if
+// the one that the difference was found with is.
+func sensible(c Case, d *Difference) bool {
+	if d.Case.Doc == nil {
+		return true
+	}
+	props, err := ReferenceSchema(encode(c.Schema))
+	if err != nil {
+		return false
+	}
+	_, errs, err := ReferenceStructural(props)
+	return err == nil && len(errs) == 0 && len(Accepts(props, true)) == 0
+}
+
+// check runs a case from its beginning.
+func check(c Case) []*Difference {
+	if c.Doc == nil {
+		return compareStructural(c)
+	}
+	p, out := newPair(c)
+	if p == nil {
+		return out
+	}
+	_, out = p.check(c)
+	return out
+}
+
+// shrink removes from a tree what can go: still says whether the tree as it is
+// will do. What still refuses is put back.
+func shrink(v any, still func() bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, k := range sortedKeys(v) {
+			x := v[k]
+			delete(v, k)
+			if still() {
+				continue
+			}
+			v[k] = x
+			if small, ok := smaller(x); ok {
+				v[k] = small
+				if still() {
+					continue
+				}
+				v[k] = x
+			}
+			if arr, ok := x.([]any); ok {
+				v[k] = shrinkArray(arr, func(a []any) bool { v[k] = a; return still() })
+				continue
+			}
+			shrink(x, still)
+		}
+	case []any:
+		for i, x := range v {
+			if arr, ok := x.([]any); ok {
+				v[i] = shrinkArray(arr, func(a []any) bool { v[i] = a; return still() })
+				continue
+			}
+			shrink(x, still)
+		}
+	}
+}
+
+func shrinkArray(arr []any, still func([]any) bool) []any {
+	for i := 0; i < len(arr); {
+		without := append(append([]any{}, arr[:i]...), arr[i+1:]...)
+		if still(without) {
+			arr = without
+		} else {
+			i++
+		}
+	}
+	still(arr)
+	shrink(arr, func() bool { return still(arr) })
+	return arr
+}
+
+func smaller(x any) (any, bool) {
+	switch x := x.(type) {
+	case map[string]any:
+		if len(x) > 0 {
+			return map[string]any{}, true
+		}
+	case []any:
+		if len(x) > 0 {
+			return []any{}, true
+		}
+	}
+	return nil, false
+}
+
+// shrinkBytes removes runs of bytes from a document that is no tree.
+func shrinkBytes(best *Difference, again func(Case) bool) {
+	var tree any
+	if best.Case.Doc == nil || kjson.UnmarshalCaseSensitivePreserveInts(best.Case.Doc, &tree) == nil {
+		return
+	}
+	doc := best.Case.Doc
+	for size := len(doc) / 2; size > 0; size /= 2 {
+		for i := 0; i+size <= len(doc); {
+			without := append(append([]byte{}, doc[:i]...), doc[i+size:]...)
+			c := *best.Case
+			c.Doc = without
+			if again(c) {
+				doc = without
+			} else {
+				i += size
+			}
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package oracle
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// BatchSize is how many cases share a schema.
+const BatchSize = 8
+
+// Stats counts what a run was made of.
+type Stats struct {
+	Cases, Schemas, Structural, Broken, GaveUp int64
+	// Decoded are the cases whose object could be decoded, Changed those of them
+	// where decoding changed something, Valid those that validated.
+	Decoded, Changed, Valid, Updates int64
+	// Retries is how often the reference had to be asked again, because its answer
+	// depends on the order in which it walks a map.
+	Retries int64
+	Known   map[string]int64
+}
+
+func (s *Stats) add(o *Stats) {
+	s.Cases += o.Cases
+	s.Schemas += o.Schemas
+	s.Structural += o.Structural
+	s.Broken += o.Broken
+	s.GaveUp += o.GaveUp
+	s.Decoded += o.Decoded
+	s.Changed += o.Changed
+	s.Valid += o.Valid
+	s.Updates += o.Updates
+	s.Retries += o.Retries
+	for k, n := range o.Known {
+		s.count(k, n)
+	}
+}
+
+func (s *Stats) count(known string, n int64) {
+	if s.Known == nil {
+		s.Known = map[string]int64{}
+	}
+	s.Known[known] += n
+}
+
+// String is the statistics in one line.
+func (s *Stats) String() string {
+	return fmt.Sprintf("%d cases: %d schemas (%d for objects, %d broken, %d given up), %d objects decoded (%d changed by it, %d valid, %d updates), reference asked again %d times, known differences %v",
+		s.Cases, s.Schemas, s.Structural, s.Broken, s.GaveUp, s.Decoded, s.Changed, s.Valid, s.Updates, s.Retries, s.Known)
+}
+
+// Run makes cases batches first to first+n-1 on several goroutines and hands every
+// difference to report, which may be called concurrently; it returns whether to go on.
+func (g Generator) Run(first, n uint64, workers int, progress *atomic.Uint64, report func(*Difference) bool) *Stats {
+	var (
+		next  atomic.Uint64
+		stop  atomic.Bool
+		mu    sync.Mutex
+		total Stats
+		wg    sync.WaitGroup
+	)
+	for range workers {
+		wg.Go(func() {
+			var stats Stats
+			for !stop.Load() {
+				i := next.Add(1) - 1
+				if i >= n {
+					break
+				}
+				for _, d := range g.Batch(first+i, &stats) {
+					if d.Known != "" {
+						stats.count(d.Known, 1)
+					} else if !report(d) {
+						stop.Store(true)
+					}
+				}
+				if progress != nil {
+					progress.Add(1)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			total.add(&stats)
+		})
+	}
+	wg.Wait()
+	return &total
+}
+
+// Batch makes batch n, compares both sides on it and returns the differences.
+func (g Generator) Batch(n uint64, stats *Stats) []*Difference {
+	name := fmt.Sprintf("seed %d batch %d", g.Seed, n)
+	b := g.batch(n)
+	if b.chance(12) {
+		var out []*Difference
+		for range BatchSize {
+			stats.Cases++
+			stats.Schemas++
+			stats.Broken++
+			out = append(out, compareStructural(Case{Name: name, Schema: b.broken()})...)
+		}
+		return out
+	}
+	base := Case{Name: name}
+	stats.Schemas++
+	if !b.chance(1) {
+		if base.Schema = b.acceptable(); base.Schema == nil {
+			stats.GaveUp++
+			return nil
+		}
+	}
+	base.Preserve = b.chance(4)
+	var out []*Difference
+	if base.Schema != nil {
+		out = compareStructural(base)
+	}
+	p, more := newPair(base)
+	out = append(out, more...)
+	if p == nil {
+		return out
+	}
+	stats.Structural++
+	for i := range BatchSize {
+		c := b.objectCase(base.Schema, i)
+		obj, differences := p.check(c)
+		out = append(out, differences...)
+		stats.Cases++
+		if obj == nil {
+			continue
+		}
+		stats.Decoded++
+		if len(p.ref.Validate(obj, nil)) == 0 {
+			stats.Valid++
+		}
+		if c.Old != nil {
+			stats.Updates++
+		}
+		if !equal(obj, parse(c.Doc)) {
+			stats.Changed++
+		}
+	}
+	stats.Retries += int64(p.retries)
+	return out
+}
+
+// objectCase makes an object for a schema. Which sort depends on i.
+func (g *gen) objectCase(schema map[string]any, i int) Case {
+	if schema == nil {
+		schema = object("type", "object", "x-kubernetes-preserve-unknown-fields", true)
+	}
+	obj := g.rootObject(schema)
+	mutated := func(obj map[string]any, n int) map[string]any {
+		var v any = clone(obj)
+		g.mutate(&v, n)
+		return v.(map[string]any)
+	}
+	var c Case
+	switch i {
+	case 0:
+		c.Doc = encode(obj)
+	case 1, 2:
+		c.Doc = g.encodeNoisily(mutated(obj, g.r.IntN(3)))
+	case 3:
+		c.Doc = encode(mutated(obj, 1+g.r.IntN(4)))
+	case 4:
+		c.Doc = encode(mutated(obj, g.r.IntN(4)))
+		c.Mode = FromStorage
+	case 5, 6:
+		old := mutated(obj, g.r.IntN(4))
+		c.Old = encode(old)
+		c.Doc = encode(mutated(old, g.r.IntN(3)))
+	case 7:
+		c.Doc = g.damage(g.encodeNoisily(obj))
+	}
+	return c
+}
