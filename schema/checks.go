@@ -4,11 +4,8 @@ import (
 	"math"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"unicode/utf8"
-
-	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
 // typeCheck is what a node says of types, for the messages. The set of values
@@ -325,43 +322,4 @@ func runeOf(v int64) rune {
 		return utf8.RuneError
 	}
 	return rune(v)
-}
-
-// formatFunc checks a string against a format.
-type formatFunc func(string) bool
-
-// stringFormat returns the check of a format, or nil if the format is not one
-// that Kubernetes checks. Dashes in the name do not count.
-func stringFormat(name string) formatFunc {
-	switch normalized := strings.ReplaceAll(name, "-", ""); normalized {
-	case "bsonobjectid":
-		return strfmt.IsBSONObjectID
-	case "email":
-		return strfmt.IsEmail
-	case "hostname":
-		return strfmt.IsHostname
-	case "uuid":
-		return strfmt.IsUUID
-	case "uuid3":
-		return strfmt.IsUUID3
-	case "uuid4":
-		return strfmt.IsUUID4
-	case "uuid5":
-		return strfmt.IsUUID5
-	case "date":
-		return strfmt.IsDate
-	case "datetime":
-		return strfmt.IsDateTime
-	case "duration":
-		return strfmt.IsDuration
-	case "k8sshortname":
-		return strfmt.IsShortName
-	case "k8slongname":
-		return strfmt.IsLongName
-	case "password":
-		return func(string) bool { return true }
-	case "uri", "ipv4", "ipv6", "cidr", "mac", "isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor", "byte":
-		return func(s string) bool { return strfmt.Default.Validates(normalized, s) }
-	}
-	return nil
 }
