@@ -75,8 +75,10 @@ func (c *compiler) finish() (*Program, error) {
 	}
 	c.finishRoot()
 	if p.hasDefaults {
-		if err := c.completeDefaults(); err != nil {
-			return nil, err
+		if !p.preserveAll {
+			if err := c.completeDefaults(); err != nil {
+				return nil, err
+			}
 		}
 		c.markDefaults()
 	}

@@ -58,7 +58,13 @@ func (r *Report) paths(k ChangeKind) []string {
 	}
 	var paths []string
 	for _, c := range r.Changes {
-		if c.Kind == k {
+		if c.Kind != k {
+			continue
+		}
+		if k == Pruned && c.Schema == (NodeRef{}) {
+			// Of metadata kube-apiserver writes the keys of maps in brackets.
+			paths = append(paths, c.Path.FieldPath().String())
+		} else {
 			paths = append(paths, c.Path.String())
 		}
 	}
