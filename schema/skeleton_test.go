@@ -1,0 +1,475 @@
+package schema
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"espalier.dev/api"
+)
+
+// acceptsDraft4 says whether the object satisfies the schema, in the draft-4 dialect.
+func acceptsDraft4(t testing.TB, s *api.JSONSchemaProps, obj Object) bool {
+	t.Helper()
+	p, err := CompileJSONSchema(s)
+	if err != nil {
+		t.Fatalf("%v: %s", err, writeSchema(t, s))
+	}
+	return len(p.Validate(context.Background(), obj, nil)) == 0
+}
+
+func TestSkeleton(t *testing.T) {
+	t.Run("K-03", func(t *testing.T) {
+		t.Run("size and cost", skeletonSizeAndCost)
+		t.Run("specified stays specified", skeletonSpecified)
+		t.Run("accepts what the schema accepts", skeletonAccepts)
+		t.Run("example 5 is a counterexample", func(t *testing.T) {
+			// The text claims that whatever validates against s validates against
+			// skel(s). Its own example shows that it does not, where one branch
+			// alone names a field.
+			s := readSchema(t, `{
+				"anyOf": [
+					{"properties": {"a": {"type": "string"}}},
+					{"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}}
+				],
+				"properties": {"c": {}}
+			}`)
+			obj := Object{"a": "text", "b": int64(1)}
+			if !acceptsDraft4(t, s, obj) {
+				t.Error("the schema refuses the object")
+			}
+			if acceptsDraft4(t, Skeleton(s), obj) {
+				t.Error("the skeleton accepts the object")
+			}
+		})
+	})
+	t.Run("nil", func(t *testing.T) {
+		if Skeleton(nil) != nil || len(Specified(nil)) != 0 || PruneConflicts(nil) != nil {
+			t.Error("something came of nothing")
+		}
+	})
+	t.Run("paths", func(t *testing.T) {
+		s := readSchema(t, `{"properties": {
+			"a.b": {"properties": {"c": {}}},
+			"list": {"items": {"properties": {"d": {}}}},
+			"map": {"additionalProperties": {"properties": {"": {}}}},
+			"pattern": {"patternProperties": {"^x.*": {"properties": {"e": {}}}}}
+		}}`)
+		want := []string{`["a.b"]`, `["a.b"].c`, `list`, `list[].d`, `map`, `map.*[""]`, `pattern`, `pattern./^x.*/.e`}
+		if got := Specified(s); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+	t.Run("leaves the schema alone", func(t *testing.T) {
+		r := rand.New(rand.NewPCG(3, 3))
+		for range 200 {
+			s := anySchema(r, 3)
+			before := writeSchema(t, s)
+			k := Skeleton(s)
+			scribble(reflect.ValueOf(k))
+			if after := writeSchema(t, s); before != after {
+				t.Fatalf("%s became %s", before, after)
+			}
+		}
+	})
+}
+
+func skeletonSizeAndCost(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 1000 {
+		s := anySchema(r, 4)
+		var k skeletonizer
+		skel := k.merge([]skelPart{{schema: s}})
+		if nodes := schemaCount(s); k.visited != nodes {
+			t.Fatalf("visited %d of %d schemas of %s", k.visited, nodes, writeSchema(t, s))
+		}
+		before, after := writeSchema(t, s), writeSchema(t, skel)
+		if len(after) > len(before) || schemaCount(skel) > schemaCount(s) {
+			t.Fatalf("%s grew to %s", before, after)
+		}
+		if again := writeSchema(t, Skeleton(skel)); again != after {
+			t.Fatalf("the skeleton of %s is %s", after, again)
+		}
+	}
+	// Junctors in junctors: a merge on each level would be quadratic.
+	const depth = 1000
+	deep := &api.JSONSchemaProps{Properties: map[string]api.JSONSchemaProps{}}
+	for i := range depth {
+		deep.Properties[fmt.Sprint("f", i)] = api.JSONSchemaProps{}
+	}
+	for range depth {
+		deep = &api.JSONSchemaProps{AllOf: []api.JSONSchemaProps{*deep}}
+	}
+	var k skeletonizer
+	if skel := k.merge([]skelPart{{schema: deep}}); len(skel.Properties) != depth || k.visited != 2*depth+1 {
+		t.Errorf("%d fields after visiting %d schemas", len(skel.Properties), k.visited)
+	}
+}
+
+func skeletonSpecified(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	paths := 0
+	for range 1000 {
+		s := anySchema(r, 4)
+		before, after := Specified(s), Specified(Skeleton(s))
+		paths += len(before)
+		if !slices.Equal(before, after) {
+			t.Fatalf("%s specifies %q, its skeleton %q", writeSchema(t, s), before, after)
+		}
+	}
+	if paths < 1000 {
+		t.Errorf("only %d paths were specified", paths)
+	}
+}
+
+// skeletonAccepts holds for schemas without not whose anyOf and oneOf have
+// branches that name the same paths. That is what shape.schema makes.
+func skeletonAccepts(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	accepted, refused := 0, 0
+	for range 2000 {
+		sh := newShape(r, 3)
+		sh.natural = "object"
+		s := sh.schema(r, 3)
+		skel := Skeleton(s)
+		p, err := CompileJSONSchema(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := CompileJSONSchema(skel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 6 {
+			obj, ok := sh.value(r, 4).(Object)
+			if !ok {
+				continue
+			}
+			if len(p.Validate(context.Background(), obj, nil)) > 0 {
+				refused++
+				continue
+			}
+			accepted++
+			if v := q.Validate(context.Background(), obj, nil); len(v) > 0 {
+				t.Fatalf("%s\naccepts %v\nbut its skeleton\n%s\ndoes not: %q", writeSchema(t, s), obj, writeSchema(t, skel), v.Messages())
+			}
+		}
+	}
+	if accepted < 1000 || refused < 1000 {
+		t.Errorf("%d objects accepted, %d refused: the generator has lost its aim", accepted, refused)
+	}
+}
+
+// schemaCount counts the schemas in s, booleans included.
+func schemaCount(s *api.JSONSchemaProps) int {
+	if s == nil {
+		return 1 // a boolean
+	}
+	n := 1
+	for _, list := range [][]api.JSONSchemaProps{s.AllOf, s.AnyOf, s.OneOf} {
+		for i := range list {
+			n += schemaCount(&list[i])
+		}
+	}
+	if s.Not != nil {
+		n += schemaCount(s.Not)
+	}
+	for _, m := range []map[string]api.JSONSchemaProps{s.Properties, s.PatternProperties} {
+		for _, f := range m {
+			n += schemaCount(&f)
+		}
+	}
+	for _, b := range []*api.JSONSchemaPropsOrBool{s.AdditionalProperties, s.AdditionalItems} {
+		if b != nil {
+			n += schemaCount(b.Schema)
+		}
+	}
+	if s.Items != nil {
+		if s.Items.Schema != nil {
+			n += schemaCount(s.Items.Schema)
+		}
+		for i := range s.Items.JSONSchemas {
+			n += schemaCount(&s.Items.JSONSchemas[i])
+		}
+	}
+	return n
+}
+
+// anySchema makes a schema with any of the keywords that matter to a skeleton.
+func anySchema(r *rand.Rand, depth int) *api.JSONSchemaProps {
+	s := &api.JSONSchemaProps{}
+	if r.IntN(2) == 0 {
+		s.Type = pick(r, []api.StringOrArray{{"object"}, {"array"}, {"string"}, {"string", "null"}, {"null", "string"}})
+	}
+	if r.IntN(4) == 0 {
+		s.Pattern, s.Required = "^x", []string{"a"}
+	}
+	if depth == 0 {
+		return s
+	}
+	some := func() []api.JSONSchemaProps {
+		var out []api.JSONSchemaProps
+		if r.IntN(4) == 0 {
+			for range 1 + r.IntN(2) {
+				out = append(out, *anySchema(r, depth-1))
+			}
+		}
+		return out
+	}
+	keyed := func(keys ...string) map[string]api.JSONSchemaProps {
+		if r.IntN(3) != 0 {
+			return nil
+		}
+		out := map[string]api.JSONSchemaProps{}
+		for range 1 + r.IntN(3) {
+			out[pick(r, keys)] = *anySchema(r, depth-1)
+		}
+		return out
+	}
+	orBool := func() *api.JSONSchemaPropsOrBool {
+		switch r.IntN(8) {
+		case 0:
+			return &api.JSONSchemaPropsOrBool{Allows: r.IntN(2) == 0}
+		case 1:
+			return &api.JSONSchemaPropsOrBool{Allows: true, Schema: anySchema(r, depth-1)}
+		}
+		return nil
+	}
+	s.AllOf, s.AnyOf, s.OneOf = some(), some(), some()
+	if r.IntN(8) == 0 {
+		s.Not = anySchema(r, depth-1)
+	}
+	s.Properties = keyed("a", "b", "c", "d.e")
+	s.PatternProperties = keyed("^a", "^b")
+	s.AdditionalProperties, s.AdditionalItems = orBool(), orBool()
+	if list := some(); list != nil {
+		s.Items = &api.JSONSchemaPropsOrArray{JSONSchemas: list}
+	} else if r.IntN(6) == 0 {
+		s.Items = &api.JSONSchemaPropsOrArray{Schema: anySchema(r, depth-1)}
+	}
+	return s
+}
+
+// shape is the paths that a schema names.
+type shape struct {
+	natural    string // the type that most values at the path have
+	fields     map[string]*shape
+	patterns   map[string]*shape
+	additional *shape
+	items      *shape
+	positions  []*shape
+	rest       *shape
+}
+
+func newShape(r *rand.Rand, depth int) *shape {
+	sh := &shape{natural: pick(r, []string{"string", "integer", "number", "object", "object", "array"})}
+	if depth == 0 {
+		return sh
+	}
+	switch sh.natural {
+	case "object":
+		sh.fields = map[string]*shape{}
+		for range r.IntN(3) {
+			sh.fields[pick(r, []string{"a", "b", "c"})] = newShape(r, depth-1)
+		}
+		if r.IntN(4) == 0 {
+			sh.patterns = map[string]*shape{"^[cd]": newShape(r, depth-1)}
+		}
+		if r.IntN(4) == 0 {
+			sh.additional = newShape(r, depth-1)
+		}
+	case "array":
+		if r.IntN(2) == 0 {
+			sh.items = newShape(r, depth-1)
+			break
+		}
+		for range 1 + r.IntN(2) {
+			sh.positions = append(sh.positions, newShape(r, depth-1))
+		}
+		if r.IntN(2) == 0 {
+			sh.rest = newShape(r, depth-1)
+		}
+	}
+	return sh
+}
+
+// part is a shape with some of the paths of sh.
+func (sh *shape) part(r *rand.Rand) *shape {
+	out := &shape{natural: sh.natural}
+	keep := func(c *shape) *shape {
+		if c == nil || r.IntN(3) == 0 {
+			return nil
+		}
+		return c.part(r)
+	}
+	keepMap := func(m map[string]*shape) map[string]*shape {
+		kept := map[string]*shape{}
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if c := keep(m[k]); c != nil {
+				kept[k] = c
+			}
+		}
+		return kept
+	}
+	out.fields, out.patterns = keepMap(sh.fields), keepMap(sh.patterns)
+	out.additional, out.items = keep(sh.additional), keep(sh.items)
+	for _, c := range sh.positions {
+		if c = keep(c); c == nil {
+			break
+		}
+		out.positions = append(out.positions, c)
+	}
+	if len(out.positions) == len(sh.positions) {
+		out.rest = keep(sh.rest)
+	}
+	return out
+}
+
+// schema makes a schema that names all the paths of sh, and no others outside of
+// allOf.
+func (sh *shape) schema(r *rand.Rand, depth int) *api.JSONSchemaProps {
+	s := &api.JSONSchemaProps{}
+	switch r.IntN(10) {
+	case 0, 1, 2:
+	case 3:
+		s.Type = api.StringOrArray{pick(r, []string{"string", "integer", "number", "object", "array"})}
+	default:
+		s.Type = api.StringOrArray{sh.natural}
+	}
+	switch r.IntN(10) {
+	case 0:
+		s.MinLength = new(int64)
+		*s.MinLength = r.Int64N(3)
+	case 1:
+		s.Maximum = new(float64)
+		*s.Maximum = float64(r.IntN(5))
+	case 2:
+		s.Required = []string{"a"}
+	}
+	below := max(depth-1, 0)
+	sh.children(r, s, below)
+	if depth == 0 {
+		return s
+	}
+	if r.IntN(3) == 0 {
+		for range 1 + r.IntN(2) {
+			part := sh.part(r)
+			if sh.natural == "array" && r.IntN(2) == 0 {
+				// A list meets a single schema, and the other way around.
+				part = newShape(r, 2)
+				part.natural = "array"
+				part.items, part.positions = part.rest, part.positions[:min(1, len(part.positions))]
+			}
+			b := part.schema(r, below)
+			if b.Items == nil && r.IntN(4) == 0 {
+				b.AdditionalItems = &api.JSONSchemaPropsOrBool{Allows: true, Schema: newShape(r, 1).schema(r, 0)}
+			}
+			s.AllOf = append(s.AllOf, *b)
+		}
+	}
+	for _, junctor := range []*[]api.JSONSchemaProps{&s.AnyOf, &s.OneOf} {
+		if r.IntN(4) != 0 {
+			continue
+		}
+		part := sh.part(r)
+		for range 1 + r.IntN(2) {
+			*junctor = append(*junctor, *part.schema(r, below))
+		}
+	}
+	return s
+}
+
+func (sh *shape) children(r *rand.Rand, s *api.JSONSchemaProps, depth int) {
+	all := func(m map[string]*shape) map[string]api.JSONSchemaProps {
+		out := map[string]api.JSONSchemaProps{}
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			out[k] = *m[k].schema(r, depth)
+		}
+		return out
+	}
+	s.Properties, s.PatternProperties = all(sh.fields), all(sh.patterns)
+	switch {
+	case sh.additional == nil:
+	case r.IntN(3) == 0 && sh.additional.names() == 0:
+		s.AdditionalProperties = &api.JSONSchemaPropsOrBool{Allows: r.IntN(2) == 0}
+	default:
+		s.AdditionalProperties = &api.JSONSchemaPropsOrBool{Allows: true, Schema: sh.additional.schema(r, depth)}
+	}
+	switch {
+	case sh.items != nil:
+		s.Items = &api.JSONSchemaPropsOrArray{Schema: sh.items.schema(r, depth)}
+	case len(sh.positions) > 0:
+		s.Items = &api.JSONSchemaPropsOrArray{}
+		for _, c := range sh.positions {
+			s.Items.JSONSchemas = append(s.Items.JSONSchemas, *c.schema(r, depth))
+		}
+		if sh.rest != nil {
+			s.AdditionalItems = &api.JSONSchemaPropsOrBool{Allows: true, Schema: sh.rest.schema(r, depth)}
+		}
+	}
+}
+
+// names counts the shapes right below.
+func (sh *shape) names() int {
+	n := len(sh.fields) + len(sh.patterns) + len(sh.positions)
+	for _, c := range []*shape{sh.additional, sh.items, sh.rest} {
+		if c != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// value makes a value that more or less has the shape.
+func (sh *shape) value(r *rand.Rand, depth int) any {
+	if depth == 0 {
+		return "a"
+	}
+	natural := sh.natural
+	if r.IntN(12) == 0 {
+		natural = pick(r, []string{"string", "integer", "number", "object", "array"})
+	}
+	switch natural {
+	case "string":
+		return pick(r, []string{"", "a", "abc"})
+	case "integer":
+		return r.Int64N(6)
+	case "number":
+		return r.Float64() * 6
+	case "array":
+		list := []any{}
+		for i := range r.IntN(4) {
+			c := &shape{natural: "string"}
+			switch {
+			case sh.items != nil:
+				c = sh.items
+			case i < len(sh.positions):
+				c = sh.positions[i]
+			case sh.rest != nil:
+				c = sh.rest
+			}
+			list = append(list, c.value(r, depth-1))
+		}
+		return list
+	}
+	obj := Object{}
+	for _, k := range []string{"a", "b", "c", "d", "e"} {
+		c := &shape{natural: pick(r, []string{"string", "integer", "object"})}
+		switch {
+		case sh.fields[k] != nil:
+			c = sh.fields[k]
+		case len(sh.patterns) > 0 && (k == "c" || k == "d"):
+			c = sh.patterns["^[cd]"]
+		case sh.additional != nil:
+			c = sh.additional
+		}
+		if r.IntN(3) > 0 {
+			obj[k] = c.value(r, depth-1)
+		}
+	}
+	return obj
+}
