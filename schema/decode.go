@@ -131,7 +131,7 @@ func (d *decoder) object(id int32, m mode) (map[string]any, error) {
 	inside := m.at(n)
 	isResource := n.flags&(isRoot|embedded) != 0
 	mark := d.r.Mark()
-	unknown := 0
+	var removed []string // only for the report
 	for i := 0; ; i++ {
 		key, more, err := d.r.NextMember(i)
 		if err != nil {
@@ -148,6 +148,8 @@ func (d *decoder) object(id int32, m mode) (map[string]any, error) {
 			}
 			if keep {
 				d.r.Push(key, v)
+			} else if d.report != nil {
+				removed = append(removed, key)
 			}
 			continue
 		}
@@ -158,8 +160,8 @@ func (d *decoder) object(id int32, m mode) (map[string]any, error) {
 			}
 			if keep {
 				d.r.Push(key, v)
-			} else {
-				unknown++
+			} else if d.report != nil {
+				removed = append(removed, key)
 			}
 			continue
 		}
@@ -168,12 +170,14 @@ func (d *decoder) object(id int32, m mode) (map[string]any, error) {
 			step.Kind = MapKey
 		}
 		if child != nowhere && d.r.Peek() == 'n' {
-			v, keep, err := d.null(child, inside, step)
+			v, keep, err := d.null(child, step)
 			if err != nil {
 				return nil, err
 			}
 			if keep {
 				d.r.Push(key, v)
+			} else if d.report != nil {
+				removed = append(removed, key)
 			}
 			continue
 		}
@@ -185,10 +189,10 @@ func (d *decoder) object(id int32, m mode) (map[string]any, error) {
 		d.pop()
 		d.r.Push(key, v)
 	}
-	if unknown > 1 && d.report != nil && d.repeatsItself(unknown) {
+	obj := d.r.Object(mark)
+	if len(removed) > 0 && anyAgain(removed, obj) {
 		return nil, errOdd
 	}
-	obj := d.r.Object(mark)
 	if d.defaults && len(n.props.defaulted) > 0 {
 		d.missing(n, obj)
 	}
@@ -211,28 +215,21 @@ func (d *decoder) unspecified(id int32, inside mode, key string) (v any, keep bo
 	return nil, false, err
 }
 
-// repeatsItself says whether two of the last n fields that were pruned have the
-// same path.
-func (d *decoder) repeatsItself(n int) bool {
-	seen := make(map[string]bool, n)
-	depth := len(d.path)
-	for i := len(d.report.Changes) - 1; i >= 0 && n > 0; i-- {
-		c := &d.report.Changes[i]
-		if c.Kind != Pruned || len(c.Path) != depth+1 {
-			continue
-		}
-		if key := c.Path[depth].Key; seen[key] {
+// anyAgain says whether one of the members that were removed from obj was there
+// more than once.
+func anyAgain(removed []string, obj map[string]any) bool {
+	seen := make(map[string]bool, len(removed))
+	for _, key := range removed {
+		if _, found := obj[key]; found || seen[key] {
 			return true
-		} else {
-			seen[key] = true
 		}
-		n--
+		seen[key] = true
 	}
 	return false
 }
 
 // null reads a null of a specified field. keep is false if it is dropped.
-func (d *decoder) null(child int32, inside mode, step Step) (v any, keep bool, err error) {
+func (d *decoder) null(child int32, step Step) (v any, keep bool, err error) {
 	if _, err := d.r.Scalar('n'); err != nil {
 		return nil, false, err
 	}
