@@ -83,9 +83,11 @@ func (m meter) calibrate(fn func()) int {
 	}
 }
 
-// call calls fn n times, with the garbage of others collected before.
+// call calls fn n times, with the garbage of others collected before. Collecting
+// empties pools, so that one call more is needed to fill them again.
 func (m meter) call(fn func(), n int) cost {
 	runtime.GC()
+	fn()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	start := m.clock.now()
