@@ -196,8 +196,11 @@ func isCanonicalTime(s string) bool {
 // With drop, fields that do not fit are removed and returned, otherwise they are
 // an error. The unknown paths are relative to metadata.
 func normalizeMetadata(v any, drop bool) (out map[string]any, unknown, dropped []Path, err error) {
-	if m, ok := v.(map[string]any); ok && metadataIsNormal(m) {
-		return m, nil, nil, nil
+	if m, ok := v.(map[string]any); ok {
+		unknown = removeUnknown(m)
+		if metadataIsNormal(m) {
+			return m, unknown, nil, nil
+		}
 	}
 	var meta metav1.ObjectMeta
 	text, err := json.Marshal(v)
@@ -229,11 +232,26 @@ func normalizeMetadata(v any, drop bool) (out map[string]any, unknown, dropped [
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return out, unknownMetadata(v), dropped, nil
+	return out, append(unknown, unknownBelow(v)...), dropped, nil
 }
 
-// unknownMetadata returns the fields of v that metav1.ObjectMeta does not have.
-func unknownMetadata(v any) (unknown []Path) {
+// removeUnknown removes the fields that metav1.ObjectMeta does not have, and the
+// nulls, which say nothing of the fields it has.
+func removeUnknown(m map[string]any) (unknown []Path) {
+	for k, v := range m {
+		if objectMetaField(k) == 0 {
+			unknown = append(unknown, Path{{Key: k}})
+			delete(m, k)
+		} else if v == nil {
+			delete(m, k)
+		}
+	}
+	return unknown
+}
+
+// unknownBelow returns the fields in the lists of v that metav1.ObjectMeta does not
+// have.
+func unknownBelow(v any) (unknown []Path) {
 	m, ok := v.(map[string]any)
 	if !ok {
 		return nil
@@ -241,9 +259,6 @@ func unknownMetadata(v any) (unknown []Path) {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		var fieldOf func(string) metaKind
 		switch objectMetaField(k) {
-		case 0:
-			unknown = append(unknown, Path{{Key: k}})
-			continue
 		case metaOwners:
 			fieldOf = ownerField
 		case metaManagers:
