@@ -71,16 +71,31 @@ func canonical(v any) string {
 	if err := json.Unmarshal(b, &tree); err != nil {
 		return fmt.Sprintf("not JSON: %v", err)
 	}
-	dropNestedAdditional(tree, false)
+	dropUnwritten(tree, false)
 	return string(mustJSON(tree))
 }
 
-// dropNestedAdditional removes additionalProperties from junctors: the
-// reference's way back, NestedValueValidation.toKubeOpenAPI in
-// pkg/apiserver/schema/kubeopenapi.go, loses it.
-func dropNestedAdditional(s map[string]any, nested bool) {
+// dropUnwritten removes what the reference does not write: additionalProperties in
+// junctors, which NestedValueValidation.toKubeOpenAPI in
+// pkg/apiserver/schema/kubeopenapi.go loses, and examples that are empty, which
+// spec.SwaggerSchemaProps of kube-openapi omits.
+func dropUnwritten(s map[string]any, nested bool) {
 	if nested {
 		delete(s, "additionalProperties")
 	}
-	subschemas(s, func(sub map[string]any, junctor bool) { dropNestedAdditional(sub, nested || junctor) })
+	switch example := s["example"].(type) {
+	case map[string]any:
+		if len(example) == 0 {
+			delete(s, "example")
+		}
+	case []any:
+		if len(example) == 0 {
+			delete(s, "example")
+		}
+	case string:
+		if example == "" {
+			delete(s, "example")
+		}
+	}
+	subschemas(s, func(sub map[string]any, junctor bool) { dropUnwritten(sub, nested || junctor) })
 }

@@ -44,7 +44,7 @@ func (c *collector) add(d *Difference) bool {
 	if c.count[d.What] <= perSort {
 		c.found = append(c.found, d)
 	}
-	return len(c.found) < 12 && c.count[d.What] < 100
+	return len(c.found) < 30 && c.count[d.What] < 100
 }
 
 // report fails the test with what was found, as small as it can be made.
