@@ -88,7 +88,7 @@ func (g *gen) metaProperties(props map[string]any, root bool) {
 	if g.chance(15) {
 		props["apiVersion"] = object("type", "string")
 		if !root && g.chance(30) {
-			props["apiVersion"].(map[string]any)["default"] = "v1"
+			props["apiVersion"].(map[string]any)["default"] = pick(g, []any{"v1", "a/b/c"})
 		}
 	}
 	if g.chance(15) {
@@ -117,15 +117,23 @@ func (g *gen) metaProperties(props map[string]any, root bool) {
 	if root {
 		return
 	}
-	switch g.r.IntN(6) {
+	switch g.r.IntN(8) {
 	case 0:
 		meta["properties"] = object("labels", object("type", "object", "additionalProperties", object("type", "string", "maxLength", int64(3))), "name", object("type", "string"))
 	case 1:
-		meta["properties"] = object("name", object("type", "string", "default", pick(g, []any{"x", "y"})), "foo", object("type", "string"))
+		// Whatever metadata does not know is dropped from it, with its default.
+		meta["properties"] = object(
+			"name", object("type", "string", "default", pick(g, []any{"x", "y", "NOT A NAME"})),
+			"foo", object("type", "string", "default", pick(g, []any{nil, "x"})))
 	case 2:
-		meta["default"] = object("name", "dflt", "labels", object("a", "b"))
+		meta["default"] = pick(g, []any{object("name", "dflt", "labels", object("a", "b")), object(), object("unknown", "x"), object("labels", object("a", int64(1)))})
 	case 3:
 		meta["x-kubernetes-preserve-unknown-fields"] = true
+	case 4:
+		rules := list(object("rule", pick(g, []any{"true", "self.startsWith('d')"})))
+		meta["properties"] = object("name", object("type", "string", "maxLength", int64(5), "default", "dflt", "x-kubernetes-validations", rules))
+	case 5:
+		meta["properties"] = object("finalizers", object("type", "array", "items", object("type", "string"), "default", pick(g, []any{list("a/b"), list("bad name!")})))
 	}
 }
 
