@@ -193,9 +193,7 @@ func (d *decoder) object(id int32, m mode) (map[string]any, error) {
 	if len(removed) > 0 && anyAgain(removed, obj) {
 		return nil, errOdd
 	}
-	if d.defaults && len(n.props.defaulted) > 0 {
-		d.missing(n, obj)
-	}
+	d.missing(n, obj)
 	return obj, nil
 }
 

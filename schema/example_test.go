@@ -53,7 +53,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	for _, change := range report.Changes {
-		fmt.Printf("%s: %s (nearest: %q)\n", change.Path, change.Kind, change.Nearest)
+		fmt.Printf("%s: %s (nearest: %q)\n", change.Path, change.Kind, change.Nearest())
 	}
 	for _, err := range program.Validate(context.Background(), object, nil).FieldErrors() {
 		fmt.Println(err)

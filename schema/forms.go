@@ -8,16 +8,6 @@ import (
 	"espalier.dev/api"
 )
 
-// UnfoldsAsDocumented says whether publication unfolds int-or-string, embedded
-// resources and unions as the documents show, or int-or-string alone and in
-// kube-apiserver's way.
-func (s Semantics) UnfoldsAsDocumented() bool { return s == KEP }
-
-// PublishesPatternInV2 says whether pattern is part of what OpenAPI v2 can say.
-// The documents hold that v2 does not have it; it does, and kube-apiserver
-// publishes it.
-func (s Semantics) PublishesPatternInV2() bool { return s == Kubernetes }
-
 // WithoutValueValidations returns the value-validation-less form: a copy of s
 // without any condition on values, only types, fields and items. Whatever
 // satisfies s satisfies it. Nil gives nil.

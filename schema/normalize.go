@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -162,11 +163,10 @@ func (z *normalizer) record(k ChangeKind, schema int32, s Step) {
 	if z.report == nil {
 		return
 	}
-	c := Change{Path: append(z.path.clone(), s), Kind: k, Schema: z.p.ref(schema)}
-	if k == Pruned {
-		c.Nearest = z.p.nodes[schema].nearest(s.Key)
-	}
-	z.report.Changes = append(z.report.Changes, c)
+	path := make(Path, len(z.path)+1)
+	copy(path, z.path)
+	path[len(z.path)] = s
+	z.report.Changes = append(z.report.Changes, Change{Path: path, Kind: k, Schema: z.p.ref(schema)})
 }
 
 // resource normalizes a whole object. Its own apiVersion, kind and metadata are
@@ -287,44 +287,87 @@ func (n *node) isDroppable() bool { return n.flags&(nullable|hasDefault) == 0 }
 func (z *normalizer) object(id int32, m mode, obj map[string]any) error {
 	n := &z.p.nodes[id]
 	inside := m.at(n)
-	isResource := n.flags&(isRoot|embedded) != 0
+	fields, specified := len(obj), 0
+	if len(n.props.list) <= 2*fields {
+		// Asking for each property is cheaper than going through a map, and if
+		// all fields are properties there is nothing left to go through for.
+		for i := range n.props.list {
+			prop := &n.props.list[i]
+			v, found := obj[prop.name]
+			if !found {
+				continue
+			}
+			specified++
+			if err := z.field(n, inside, obj, prop.node, Step{Key: prop.name}, v); err != nil {
+				return err
+			}
+		}
+		if specified == fields {
+			z.missing(n, obj)
+			return nil
+		}
+	} else {
+		specified = -1
+	}
 	for k, v := range obj {
-		child, isMapValue := n.child(k)
-		if isResource && isMetaField(k) {
-			if n.flags&embedded != 0 {
-				if err := z.metaField(child, obj, k, v); err != nil {
-					return err
-				}
-			}
-			continue
-		}
-		if child == none {
-			if inside == modePrune {
-				z.record(Pruned, id, Step{Key: k})
-				delete(obj, k)
-			}
-			continue
-		}
+		child := n.props.find(k)
 		step := Step{Key: k}
-		if isMapValue {
-			step.Kind = MapKey
-		}
-		if v == nil && child != nowhere && z.null(child, obj, step) {
+		switch {
+		case child != none:
+			if specified >= 0 {
+				continue
+			}
+		case n.additional != none:
+			child, step.Kind = n.additional, MapKey
+		case inside == modePrune && !n.isMeta(k):
+			z.record(Pruned, id, step)
+			delete(obj, k)
 			continue
 		}
-		if !z.track && !isContainer(v) {
-			continue
-		}
-		z.push(step)
-		if err := z.value(child, z.p.into(inside, child, false), v); err != nil {
+		if err := z.field(n, inside, obj, child, step, v); err != nil {
 			return err
 		}
-		z.pop()
 	}
-	if z.defaults {
-		z.missing(n, obj)
-	}
+	z.missing(n, obj)
 	return nil
+}
+
+// isMeta says whether a field is apiVersion, kind or metadata of a resource, so that
+// it is specified whatever the schema says.
+func (n *node) isMeta(name string) bool {
+	return n.flags&(isRoot|embedded) != 0 && isMetaField(name)
+}
+
+// field normalizes a field that stays; child is its schema, or none.
+func (z *normalizer) field(n *node, inside mode, obj map[string]any, child int32, step Step, v any) error {
+	if n.isMeta(step.Key) {
+		if n.flags&embedded == 0 {
+			return nil
+		}
+		return z.metaField(child, obj, step.Key, v)
+	}
+	if child == none {
+		return nil
+	}
+	if v == nil && child != nowhere && z.null(child, obj, step) {
+		return nil
+	}
+	if !z.track && !isContainer(v) {
+		return nil
+	}
+	z.push(step)
+	err := z.value(child, z.p.into(inside, child, false), v)
+	z.pop()
+	return z.below(step, err)
+}
+
+// below completes the path of an error that comes from below, if no path is kept.
+func (z *normalizer) below(step Step, err error) error {
+	var bad *MetadataError
+	if err != nil && !z.track && errors.As(err, &bad) {
+		bad.Path = append(Path{step}, bad.Path...)
+	}
+	return err
 }
 
 // null handles a null: where null is not allowed it is dropped, or replaced by the
@@ -415,17 +458,22 @@ func (z *normalizer) array(id int32, m mode, a []any) error {
 		if !z.track && !isContainer(v) {
 			continue
 		}
-		z.push(Step{Index: i, Kind: Index})
-		if err := z.value(child, childMode, v); err != nil {
-			return err
-		}
+		step := Step{Index: i, Kind: Index}
+		z.push(step)
+		err := z.value(child, childMode, v)
 		z.pop()
+		if err != nil {
+			return z.below(step, err)
+		}
 	}
 	return nil
 }
 
 // missing fills in the defaults of the fields that obj does not have.
 func (z *normalizer) missing(n *node, obj map[string]any) {
+	if !z.defaults {
+		return
+	}
 	for _, i := range n.props.defaulted {
 		prop := &n.props.list[i]
 		if _, found := obj[prop.name]; !found {

@@ -19,9 +19,15 @@ type Change struct {
 	// Schema is the schema that decided: the one of the object that a field was
 	// removed from, or the one of the value that was dropped or filled in.
 	Schema NodeRef
-	// Nearest is the specified field whose name is closest to a pruned one, if
-	// any is close enough to be meant.
-	Nearest string
+}
+
+// Nearest returns the specified field whose name is closest to that of a pruned
+// one, if any is close enough to be meant.
+func (c *Change) Nearest() string {
+	if c.Kind != Pruned || c.Schema == (NodeRef{}) {
+		return ""
+	}
+	return c.Schema.program.nodes[c.Schema.index].nearest(c.Path[len(c.Path)-1].Key)
 }
 
 // ChangeKind is what was done.

@@ -96,3 +96,13 @@ func (s Semantics) SaysTypeMustBeNonEmpty() bool { return s == KEP }
 // ExcusesMetaFields says whether additionalProperties: false at the root allows
 // apiVersion, kind and metadata all the same.
 func (s Semantics) ExcusesMetaFields() bool { return s == KEP }
+
+// UnfoldsAsDocumented says whether publication unfolds int-or-string, embedded
+// resources and unions as the documents show, or int-or-string alone and in
+// kube-apiserver's way.
+func (s Semantics) UnfoldsAsDocumented() bool { return s == KEP }
+
+// PublishesPatternInV2 says whether pattern is part of what OpenAPI v2 can say.
+// The documents hold that v2 does not have it; it does, and kube-apiserver
+// publishes it.
+func (s Semantics) PublishesPatternInV2() bool { return s == Kubernetes }
