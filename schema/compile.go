@@ -13,6 +13,7 @@ type options struct {
 	semantics   Semantics
 	preserveAll bool
 	identity    *Identity
+	rules       RuleCompiler
 }
 
 // WithSemantics chooses the semantics. The default is KEP.
@@ -46,13 +47,19 @@ func Compile(s *Structural, opts ...Option) (*Program, error) {
 	}
 	c := newCompiler(opts)
 	c.core(s, none, SchemaStep{}, false)
+	if err := c.compileRules(s, c.options.rules); err != nil {
+		return nil, err
+	}
 	return c.finish()
 }
 
 // compiler builds the nodes of a Program.
 type compiler struct {
+	options
 	p        *Program
 	patterns map[string]*pattern
+	// hasRules says that there are x-kubernetes-validations somewhere.
+	hasRules bool
 }
 
 func newCompiler(opts []Option) *compiler {
@@ -60,7 +67,7 @@ func newCompiler(opts []Option) *compiler {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	c := &compiler{p: &Program{semantics: o.semantics, preserveAll: o.preserveAll, identity: o.identity}}
+	c := &compiler{options: o, p: &Program{semantics: o.semantics, preserveAll: o.preserveAll, identity: o.identity}}
 	c.p.nodes = append(make([]node, 0, 64), node{
 		accepts: acceptsAll, shape: acceptsAll, items: nowhere, additional: none, parent: none,
 	})
@@ -105,6 +112,7 @@ func (c *compiler) core(s *Structural, parent int32, step SchemaStep, inMeta boo
 	id := c.add(parent, step)
 	n := node{items: none, additional: none, parent: parent, step: step}
 	c.generic(&n, &s.Generic, &s.Extensions, s.ValueValidation)
+	c.hasRules = c.hasRules || len(s.XValidations) > 0
 	if inMeta {
 		n.flags |= inMetadata
 	}
@@ -171,6 +179,7 @@ func (c *compiler) nested(v *NestedValueValidation, parent int32, step SchemaSte
 	id := c.add(parent, step)
 	n := node{items: none, additional: none, parent: parent, step: step, shape: acceptsAll}
 	c.generic(&n, &v.ForbiddenGenerics, &v.ForbiddenExtensions, &v.ValueValidation)
+	c.hasRules = c.hasRules || len(v.XValidations) > 0
 	if v.Items != nil {
 		n.items = c.nested(v.Items, id, keyword("items"))
 	}

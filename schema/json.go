@@ -9,6 +9,15 @@ func isContainer(v any) bool {
 	return false
 }
 
+// isScalar says whether v is a value without parts, and not null.
+func isScalar(v any) bool {
+	switch v.(type) {
+	case string, int64, bool, float64:
+		return true
+	}
+	return false
+}
+
 // copyJSON returns a copy of v that shares no maps or slices with it.
 func copyJSON(v any) any {
 	switch v := v.(type) {

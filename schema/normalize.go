@@ -291,19 +291,25 @@ func (z *normalizer) object(id int32, m mode, obj map[string]any) error {
 	if len(n.props.list) <= 2*fields {
 		// Asking for each property is cheaper than going through a map, and if
 		// all fields are properties there is nothing left to go through for.
+		fill := z.defaults && n.props.defaulted != nil
 		for i := range n.props.list {
 			prop := &n.props.list[i]
 			v, found := obj[prop.name]
 			if !found {
+				if fill && z.p.nodes[prop.node].flags&hasDefault != 0 {
+					z.fill(obj, prop)
+				}
 				continue
 			}
 			specified++
+			if !z.track && isScalar(v) && n.flags&(isRoot|embedded) == 0 {
+				continue
+			}
 			if err := z.field(n, inside, obj, prop.node, Step{Key: prop.name}, v); err != nil {
 				return err
 			}
 		}
 		if specified == fields {
-			z.missing(n, obj)
 			return nil
 		}
 	} else {
@@ -328,7 +334,9 @@ func (z *normalizer) object(id int32, m mode, obj map[string]any) error {
 			return err
 		}
 	}
-	z.missing(n, obj)
+	if specified < 0 {
+		z.missing(n, obj)
+	}
 	return nil
 }
 
@@ -363,8 +371,11 @@ func (z *normalizer) field(n *node, inside mode, obj map[string]any, child int32
 
 // below completes the path of an error that comes from below, if no path is kept.
 func (z *normalizer) below(step Step, err error) error {
+	if err == nil || z.track {
+		return err
+	}
 	var bad *MetadataError
-	if err != nil && !z.track && errors.As(err, &bad) {
+	if errors.As(err, &bad) {
 		bad.Path = append(Path{step}, bad.Path...)
 	}
 	return err
@@ -477,10 +488,15 @@ func (z *normalizer) missing(n *node, obj map[string]any) {
 	for _, i := range n.props.defaulted {
 		prop := &n.props.list[i]
 		if _, found := obj[prop.name]; !found {
-			obj[prop.name] = z.p.defaultOf(prop.node)
-			z.record(Defaulted, prop.node, Step{Key: prop.name})
+			z.fill(obj, prop)
 		}
 	}
+}
+
+// fill fills in the default of a field.
+func (z *normalizer) fill(obj map[string]any, prop *property) {
+	obj[prop.name] = z.p.defaultOf(prop.node)
+	z.record(Defaulted, prop.node, Step{Key: prop.name})
 }
 
 // fillIn fills in defaults and does nothing else.

@@ -15,6 +15,7 @@ type Program struct {
 	// preserveAll is the CustomResourceDefinition's own preserveUnknownFields: true.
 	preserveAll bool
 	identity    *Identity
+	rules       Rules
 	// nodes are the schemas, each naming others by their index. The node at
 	// nowhere stands for "not specified"; the root is at root.
 	nodes []node

@@ -66,7 +66,7 @@ func (vs Violations) flatten(visit func(*Violation)) {
 // types or unions.
 func (v *Violation) isSchema() bool {
 	switch v.Kind {
-	case DuplicateItem, NotAnObject, Metadata, UnionMembers, WrongDiscriminator:
+	case DuplicateItem, NotAnObject, Metadata, UnionMembers, WrongDiscriminator, Rule, RulesSkipped:
 		return false
 	}
 	return true
@@ -156,8 +156,6 @@ func (v *Violation) message(name string, f form) string {
 		return fmt.Sprintf("%q has a dependency on %s", name, v.Want)
 	case AdditionalItems:
 		return "array doesn't allow for additional items"
-	case Metadata:
-		return v.Cause.Error()
 	}
 	return v.fieldError().Error()
 }
@@ -175,8 +173,10 @@ func (v *Violation) numberType() string {
 func (v *Violation) fieldError() *field.Error {
 	name := v.Path.name()
 	switch v.Kind {
-	case Metadata:
+	case Metadata, Rule:
 		return v.Cause
+	case RulesSkipped:
+		return field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")
 	case DuplicateItem:
 		return field.Duplicate(v.Path.FieldPath(), v.Value)
 	case NotAnObject:

@@ -10,12 +10,13 @@ import (
 // replaces, what is wrong in obj is forgiven where obj has not changed, as far as
 // Kubernetes can match the old with the new (ratcheting).
 //
-// A valid object costs no allocations.
+// A valid object costs no allocations, but for its rules.
 func (p *Program) Validate(ctx context.Context, obj, old Object) Violations {
-	if p.holds(ctx, obj, old) {
-		return nil
+	var found Violations
+	if !p.holds(ctx, obj, old) {
+		found = p.violations(ctx, obj, old)
 	}
-	return p.violations(ctx, obj, old)
+	return append(found, p.rulesOn(ctx, obj, old, found)...)
 }
 
 // holds says whether obj is certainly valid.
@@ -28,27 +29,29 @@ func (p *Program) holds(ctx context.Context, obj, old Object) bool {
 	return (p.identity == nil || old == nil && provesIdentity(p.identity, obj)) && w.proves(root, obj)
 }
 
-// violations is the thorough half of Validate.
+// violations is the thorough half of Validate. It leaves rules to others.
 func (p *Program) violations(ctx context.Context, obj, old Object) Violations {
 	var all Violations
-	if p.identity != nil {
-		if vs := p.identity.typeMeta(obj); len(vs) > 0 {
-			return vs
-		}
-		all = append(all, p.identity.objectMeta(ctx, obj, old)...)
-	}
 	w := walker{p: p, ctx: ctx}
 	if p.sharing {
 		w.shared = newSharedResults()
 	}
-	r := w.value(root, obj, correlation{old: old, ok: old != nil})
-	all = append(all, r.violations...)
+	if p.identity != nil {
+		all = p.identity.typeMeta(obj)
+	}
+	// An object that is not what it should be is not held against the schema, but
+	// its shape is checked all the same, as kube-apiserver does.
+	if len(all) == 0 {
+		if p.identity != nil {
+			all = p.identity.objectMeta(ctx, obj, old)
+		}
+		all = append(all, w.value(root, obj, correlation{old: old, ok: old != nil}).violations...)
+	}
 	all = append(all, w.shapes(root, obj, shapeMetadata)...)
 	if old == nil || len(w.shapes(root, old, shapeLists)) == 0 {
 		all = append(all, w.shapes(root, obj, shapeLists)...)
 	}
-	all = append(all, w.shapes(root, obj, shapeUnions)...)
-	return all
+	return append(all, w.shapes(root, obj, shapeUnions)...)
 }
 
 // result is what validating one value against one schema gives.

@@ -27,7 +27,8 @@ type Violation struct {
 	// Holding is the number of branches that hold.
 	Holding int
 
-	// Cause is what Kubernetes' own validation of metadata found, for Metadata.
+	// Cause is what Kubernetes' own validation of metadata found, for Metadata, or
+	// how a rule wants to be reported, for Rule.
 	Cause *field.Error
 	// Problem says what is wrong where Kind and Want do not: the invalid pattern
 	// of Pattern, what the operand of a BadOperand is for.
@@ -78,6 +79,10 @@ const (
 	UnionMembers
 	// WrongDiscriminator is a discriminator that names another member.
 	WrongDiscriminator
+	// Rule is a rule of x-kubernetes-validations that does not hold.
+	Rule
+	// RulesSkipped says that rules were not evaluated, because of what else is wrong.
+	RulesSkipped
 	// Dependency is a field that another one needs, in the draft-4 dialect.
 	Dependency
 	// AdditionalItems is an array that is longer than its tuple allows, in the

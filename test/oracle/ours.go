@@ -61,7 +61,7 @@ func NewOurs(schemaJSON []byte, kind schema.GroupVersionKind, namespaced, preser
 			return nil, err
 		}
 	}
-	opts := []engine.Option{engine.WithSemantics(engine.Kubernetes)}
+	opts := []engine.Option{engine.WithSemantics(engine.Kubernetes), engine.WithoutRules()}
 	if preserve {
 		opts = append(opts, engine.WithPreserveUnknownFields())
 	}

@@ -36,7 +36,7 @@ func (o *ours) compile() error {
 	if err != nil {
 		return fmt.Errorf("ours: %w", err)
 	}
-	o.program, err = schema.Compile(s, schema.WithSemantics(schema.Kubernetes))
+	o.program, err = schema.Compile(s, schema.WithSemantics(schema.Kubernetes), schema.WithoutRules())
 	if err != nil {
 		return fmt.Errorf("ours: %w", err)
 	}
