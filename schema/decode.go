@@ -2,6 +2,7 @@ package schema
 
 import (
 	"errors"
+	"slices"
 
 	"espalier.dev/internal/jsonx"
 )
@@ -49,6 +50,10 @@ func (p *Program) decodeSlowly(src []byte, o DecodeOptions) (Object, *Report, er
 			report.Changes = append(report.Changes, Change{Path: pathOf(way), Kind: Duplicate})
 		}
 		report.sort()
+		// A member that is there three times is reported once.
+		report.Changes = slices.CompactFunc(report.Changes, func(a, b Change) bool {
+			return a.Kind == Duplicate && b.Kind == Duplicate && a.Path.compare(b.Path) == 0
+		})
 	}
 	return obj, report, nil
 }

@@ -113,9 +113,9 @@ func unfoldIntOrString(s *Structural, sem Semantics) {
 	switch {
 	case v == nil:
 		s.ValueValidation = &ValueValidation{AnyOf: either}
-	case reflect.DeepEqual(v.AnyOf, either),
-		len(v.AllOf) > 0 && reflect.DeepEqual(v.AllOf[0].AnyOf, either),
-		sem.AcceptsIntOrStringOneOf() && reflect.DeepEqual(v.OneOf, either):
+	case isIntOrString(v.AnyOf),
+		len(v.AllOf) > 0 && isIntOrString(v.AllOf[0].AnyOf),
+		sem.AcceptsIntOrStringOneOf() && isIntOrString(v.OneOf):
 		// The author wrote it out.
 	case len(v.AnyOf) == 0:
 		v.AnyOf = either
