@@ -134,7 +134,6 @@ func (d *decoder) object(id int32, m mode) (map[string]any, error) {
 	}
 	n := &d.p.nodes[id]
 	inside := m.at(n)
-	isResource := n.flags&(isRoot|embedded) != 0
 	mark := d.r.Mark()
 	var removed []string // only for the report
 	for i := 0; ; i++ {
@@ -146,53 +145,32 @@ func (d *decoder) object(id int32, m mode) (map[string]any, error) {
 			break
 		}
 		child, isMapValue := n.child(key)
-		if isResource && isMetaField(key) {
-			v, keep, err := d.metaField(n, child, key)
-			if err != nil {
-				return nil, err
-			}
-			if keep {
-				d.r.Push(key, v)
-			} else if d.report != nil {
-				removed = append(removed, key)
-			}
-			continue
-		}
-		if child == none {
-			v, keep, err := d.unspecified(id, inside, key)
-			if err != nil {
-				return nil, err
-			}
-			if keep {
-				d.r.Push(key, v)
-			} else if d.report != nil {
-				removed = append(removed, key)
-			}
-			continue
-		}
 		step := Step{Key: key}
 		if isMapValue {
 			step.Kind = MapKey
 		}
-		if child != nowhere && d.r.Peek() == 'n' {
-			v, keep, err := d.null(child, step)
-			if err != nil {
-				return nil, err
-			}
-			if keep {
-				d.r.Push(key, v)
-			} else if d.report != nil {
-				removed = append(removed, key)
-			}
-			continue
+		var v any
+		keep := true
+		switch {
+		case n.isMeta(key):
+			v, keep, err = d.metaField(n, child, key)
+		case child == none:
+			v, keep, err = d.unspecified(id, inside, key)
+		case child != nowhere && d.r.Peek() == 'n':
+			v, keep, err = d.null(child, step)
+		default:
+			d.push(step)
+			v, err = d.value(child, d.p.into(inside, child, false))
+			d.pop()
 		}
-		d.push(step)
-		v, err := d.value(child, d.p.into(inside, child, false))
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case keep:
+			d.r.Push(key, v)
+		case d.report != nil:
+			removed = append(removed, key)
 		}
-		d.pop()
-		d.r.Push(key, v)
 	}
 	obj := d.r.Object(mark)
 	if len(removed) > 0 && anyAgain(removed, obj) {

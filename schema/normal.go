@@ -33,7 +33,6 @@ func (s *scanner) object(id int32, m mode) bool {
 	}
 	n := &s.p.nodes[id]
 	inside := m.at(n)
-	isResource := n.flags&(isRoot|embedded) != 0
 	var present presence
 	for i := 0; ; i++ {
 		key, more, err := s.r.NextMember(i)
@@ -45,7 +44,7 @@ func (s *scanner) object(id int32, m mode) bool {
 		}
 		child, _ := n.child(key)
 		switch {
-		case isResource && isMetaField(key):
+		case n.isMeta(key):
 			if !s.metaField(n, child, key) {
 				return false
 			}

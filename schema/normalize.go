@@ -3,8 +3,6 @@ package schema
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 )
 
 // DecodeOptions say how Decode and Normalize go about it.
@@ -18,33 +16,6 @@ type DecodeOptions struct {
 	// Old is the stored object that an update is about to replace: a type
 	// contradiction that it already has passes.
 	Old Object
-}
-
-// ContradictionError says that values contradict the types of the schema. (Only
-// where Semantics.RefusesContradictions; otherwise it is validation that tells.)
-type ContradictionError struct {
-	// Contradictions are sorted by path.
-	Contradictions []Contradiction
-}
-
-// Contradiction is a value whose type is not the schema's.
-type Contradiction struct {
-	Path Path
-	// Got is the type of the value.
-	Got string
-	// Want is the schema's type.
-	Want string
-	// Schema is the schema that says so.
-	Schema NodeRef
-}
-
-// Error lists the contradictions.
-func (e *ContradictionError) Error() string {
-	lines := make([]string, len(e.Contradictions))
-	for i, c := range e.Contradictions {
-		lines[i] = c.Path.String() + ": must be of type " + c.Want + ", not " + c.Got
-	}
-	return strings.Join(lines, "; ")
 }
 
 // mode says what pruning does with a value.
@@ -105,9 +76,8 @@ func (p *Program) Normalize(obj Object, o DecodeOptions) (*Report, error) {
 	if err := z.resource(obj, o.FromStorage); err != nil {
 		return nil, err
 	}
-	if len(z.found) > 0 {
-		slices.SortFunc(z.found, func(a, b Contradiction) int { return a.Path.compare(b.Path) })
-		return nil, &ContradictionError{Contradictions: z.found}
+	if err := z.contradictionsFound(); err != nil {
+		return nil, err
 	}
 	if z.report != nil {
 		z.report.sort()
@@ -126,7 +96,7 @@ func (p *Program) newNormalizer(o DecodeOptions) normalizer {
 	if o.Report {
 		z.report = &Report{}
 	}
-	z.track = o.Report || z.contradictions
+	z.track = o.Report
 	return z
 }
 
@@ -241,45 +211,6 @@ func (z *normalizer) value(id int32, m mode, v any) error {
 	return nil
 }
 
-func (z *normalizer) contradiction(id int32, v any) {
-	n := &z.p.nodes[id]
-	k := kindOf(v)
-	if n.shape.has(k, v) {
-		return
-	}
-	if old, found := lookup(z.old, z.path); found && equalJSON(old, v) {
-		return
-	}
-	z.found = append(z.found, Contradiction{
-		Path: z.path.clone(), Got: k.typeName(), Want: strings.Join(n.types.names, " or "), Schema: z.p.ref(id),
-	})
-}
-
-func lookup(obj Object, path Path) (any, bool) {
-	if obj == nil {
-		return nil, false
-	}
-	var v any = obj
-	for _, s := range path {
-		switch x := v.(type) {
-		case map[string]any:
-			child, found := x[s.Key]
-			if s.Kind == Index || !found {
-				return nil, false
-			}
-			v = child
-		case []any:
-			if s.Kind != Index || s.Index >= len(x) {
-				return nil, false
-			}
-			v = x[s.Index]
-		default:
-			return nil, false
-		}
-	}
-	return v, true
-}
-
 // isDroppable says whether a null has to go. One that has a default to replace it
 // is not dropped.
 func (n *node) isDroppable() bool { return n.flags&(nullable|hasDefault) == 0 }
@@ -302,7 +233,7 @@ func (z *normalizer) object(id int32, m mode, obj map[string]any) error {
 				continue
 			}
 			specified++
-			if !z.track && isScalar(v) && n.flags&(isRoot|embedded) == 0 {
+			if isScalar(v) && !z.contradictions && n.flags&(isRoot|embedded) == 0 {
 				continue
 			}
 			if err := z.field(n, inside, obj, prop.node, Step{Key: prop.name}, v); err != nil {
@@ -360,20 +291,26 @@ func (z *normalizer) field(n *node, inside mode, obj map[string]any, child int32
 	if v == nil && child != nowhere && z.null(child, obj, step) {
 		return nil
 	}
-	if !z.track && !isContainer(v) {
+	childMode := z.p.into(inside, child, false)
+	if !isContainer(v) && !(z.contradictions && childMode == modePrune) {
 		return nil
 	}
-	z.push(step)
-	err := z.value(child, z.p.into(inside, child, false), v)
-	z.pop()
-	return z.below(step, err)
+	return z.part(child, childMode, step, v)
 }
 
-// below completes the path of an error that comes from below, if no path is kept.
-func (z *normalizer) below(step Step, err error) error {
+// part normalizes a part of a value.
+func (z *normalizer) part(child int32, m mode, step Step, v any) error {
+	z.push(step)
+	found := len(z.found)
+	err := z.value(child, m, v)
+	z.pop()
+	for i := found; i < len(z.found); i++ {
+		z.found[i].Path = append(z.found[i].Path, step)
+	}
 	if err == nil || z.track {
 		return err
 	}
+	// No path is kept, so the error gets its own on the way up.
 	var bad *MetadataError
 	if errors.As(err, &bad) {
 		bad.Path = append(Path{step}, bad.Path...)
@@ -424,9 +361,7 @@ func (z *normalizer) metaField(child int32, obj map[string]any, k string, v any)
 		// Defaults come last, when metadata has its shape.
 		defaults := z.defaults
 		z.defaults = false
-		z.push(Step{Key: k})
-		err := z.value(child, modeNever, v)
-		z.pop()
+		err := z.part(child, modeNever, Step{Key: k}, v)
 		z.defaults = defaults
 		if err != nil {
 			return err
@@ -466,145 +401,12 @@ func (z *normalizer) array(id int32, m mode, a []any) error {
 			z.record(Defaulted, child, Step{Index: i, Kind: Index})
 			continue
 		}
-		if !z.track && !isContainer(v) {
+		if !isContainer(v) && !(z.contradictions && childMode == modePrune) {
 			continue
 		}
-		step := Step{Index: i, Kind: Index}
-		z.push(step)
-		err := z.value(child, childMode, v)
-		z.pop()
-		if err != nil {
-			return z.below(step, err)
+		if err := z.part(child, childMode, Step{Index: i, Kind: Index}, v); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// missing fills in the defaults of the fields that obj does not have.
-func (z *normalizer) missing(n *node, obj map[string]any) {
-	if !z.defaults {
-		return
-	}
-	for _, i := range n.props.defaulted {
-		prop := &n.props.list[i]
-		if _, found := obj[prop.name]; !found {
-			z.fill(obj, prop)
-		}
-	}
-}
-
-// fill fills in the default of a field.
-func (z *normalizer) fill(obj map[string]any, prop *property) {
-	obj[prop.name] = z.p.defaultOf(prop.node)
-	z.record(Defaulted, prop.node, Step{Key: prop.name})
-}
-
-// fillIn fills in defaults and does nothing else.
-func (z *normalizer) fillIn(id int32, v any) {
-	n := &z.p.nodes[id]
-	if n.flags&defaultsBelow == 0 {
-		return
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		for k, x := range v {
-			child, isMapValue := n.child(k)
-			if child <= nowhere {
-				continue
-			}
-			step := Step{Key: k}
-			if isMapValue {
-				step.Kind = MapKey
-			}
-			c := &z.p.nodes[child]
-			if x == nil && c.flags&(nullable|hasDefault) == hasDefault {
-				v[k] = z.p.defaultOf(child)
-				z.record(Defaulted, child, step)
-				continue
-			}
-			z.push(step)
-			z.fillIn(child, x)
-			z.pop()
-		}
-		z.missing(n, v)
-	case []any:
-		if n.items <= nowhere {
-			return
-		}
-		c := &z.p.nodes[n.items]
-		for i, x := range v {
-			if x == nil && c.flags&(nullable|hasDefault) == hasDefault {
-				v[i] = z.p.defaultOf(n.items)
-				z.record(Defaulted, n.items, Step{Index: i, Kind: Index})
-				continue
-			}
-			z.push(Step{Index: i, Kind: Index})
-			z.fillIn(n.items, x)
-			z.pop()
-		}
-	}
-}
-
-// defaultOf returns a copy of the default of a node, with the defaults of its
-// parts filled in.
-func (p *Program) defaultOf(id int32) any {
-	n := &p.nodes[id]
-	if !isContainer(n.dflt) {
-		return n.dflt
-	}
-	v := copyJSON(n.dflt)
-	if n.flags&defaultsBelow != 0 {
-		z := normalizer{p: p, defaults: true}
-		z.fillIn(id, v)
-	}
-	return v
-}
-
-// pruneDefault returns the default of a node, pruned in the place where it will
-// stand: a default is put into the smallest object that has it, and that object is
-// normalized. It is nil if nothing is left.
-func (p *Program) pruneDefault(id int32) (any, error) {
-	var way []int32
-	for i := id; i != root; i = p.nodes[i].parent {
-		way = append(way, i)
-	}
-	v := p.nodes[id].dflt
-	for _, i := range way {
-		switch step := p.nodes[i].step; step.Keyword {
-		case "items":
-			v = []any{v}
-		case "properties":
-			v = map[string]any{step.Name: v}
-		default:
-			v = map[string]any{"*": v}
-		}
-	}
-	obj := v.(map[string]any)
-	z := normalizer{p: p, dropMetadata: true}
-	if err := z.object(root, modePrune, obj); err != nil {
-		return nil, err
-	}
-	for _, k := range [...]string{"apiVersion", "kind", "metadata"} {
-		if v, found := obj[k]; found {
-			if err := z.metaField(none, obj, k, v); err != nil {
-				return nil, err
-			}
-		}
-	}
-	v = obj
-	for i := len(way) - 1; i >= 0; i-- {
-		switch x := v.(type) {
-		case map[string]any:
-			key := "*"
-			if step := p.nodes[way[i]].step; step.Keyword == "properties" {
-				key = step.Name
-			}
-			v = x[key]
-		case []any:
-			v = x[0]
-		default:
-			return nil, nil
-		}
-	}
-	return v, nil
 }

@@ -1,0 +1,94 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+)
+
+// ContradictionError says that values contradict the types of the schema. (Only
+// where Semantics.RefusesContradictions; otherwise it is validation that tells.)
+type ContradictionError struct {
+	// Contradictions are sorted by path.
+	Contradictions []Contradiction
+}
+
+// Contradiction is a value whose type is not the schema's.
+type Contradiction struct {
+	Path Path
+	// Got is the type of the value.
+	Got string
+	// Want is the schema's type.
+	Want string
+	// Value is the value.
+	Value any
+	// Schema is the schema that says so.
+	Schema NodeRef
+}
+
+// Error lists the contradictions.
+func (e *ContradictionError) Error() string {
+	lines := make([]string, len(e.Contradictions))
+	for i, c := range e.Contradictions {
+		lines[i] = c.Path.String() + ": must be of type " + c.Want + ", not " + c.Got
+	}
+	return strings.Join(lines, "; ")
+}
+
+// contradiction records that v is not of the type that node id wants, if so. Its
+// path is completed on the way up, by below.
+func (z *normalizer) contradiction(id int32, v any) {
+	n := &z.p.nodes[id]
+	k := kindOf(v)
+	if n.shape.has(k, v) {
+		return
+	}
+	z.found = append(z.found, Contradiction{
+		Got: k.typeName(), Want: strings.Join(n.types.names, " or "), Value: v, Schema: z.p.ref(id),
+	})
+}
+
+// contradictionsFound is the error that the contradictions amount to, but for those
+// that the old object has too.
+func (z *normalizer) contradictionsFound() error {
+	if len(z.found) == 0 {
+		return nil
+	}
+	list := z.found[:0]
+	for _, c := range z.found {
+		slices.Reverse(c.Path)
+		if old, found := lookup(z.old, c.Path); !found || !equalJSON(old, c.Value) {
+			list = append(list, c)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	slices.SortFunc(list, func(a, b Contradiction) int { return a.Path.compare(b.Path) })
+	return &ContradictionError{Contradictions: list}
+}
+
+// lookup returns the value that a path leads to.
+func lookup(obj Object, path Path) (any, bool) {
+	if obj == nil {
+		return nil, false
+	}
+	var v any = obj
+	for _, s := range path {
+		switch x := v.(type) {
+		case map[string]any:
+			child, found := x[s.Key]
+			if s.Kind == Index || !found {
+				return nil, false
+			}
+			v = child
+		case []any:
+			if s.Kind != Index || s.Index >= len(x) {
+				return nil, false
+			}
+			v = x[s.Index]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}

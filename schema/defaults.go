@@ -1,0 +1,130 @@
+package schema
+
+// missing fills in the defaults of the fields that obj does not have.
+func (z *normalizer) missing(n *node, obj map[string]any) {
+	if !z.defaults {
+		return
+	}
+	for _, i := range n.props.defaulted {
+		prop := &n.props.list[i]
+		if _, found := obj[prop.name]; !found {
+			z.fill(obj, prop)
+		}
+	}
+}
+
+// fill fills in the default of a field.
+func (z *normalizer) fill(obj map[string]any, prop *property) {
+	obj[prop.name] = z.p.defaultOf(prop.node)
+	z.record(Defaulted, prop.node, Step{Key: prop.name})
+}
+
+// fillIn fills in defaults and does nothing else.
+func (z *normalizer) fillIn(id int32, v any) {
+	n := &z.p.nodes[id]
+	if n.flags&defaultsBelow == 0 {
+		return
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			child, isMapValue := n.child(k)
+			if child <= nowhere {
+				continue
+			}
+			step := Step{Key: k}
+			if isMapValue {
+				step.Kind = MapKey
+			}
+			c := &z.p.nodes[child]
+			if x == nil && c.flags&(nullable|hasDefault) == hasDefault {
+				v[k] = z.p.defaultOf(child)
+				z.record(Defaulted, child, step)
+				continue
+			}
+			z.push(step)
+			z.fillIn(child, x)
+			z.pop()
+		}
+		z.missing(n, v)
+	case []any:
+		if n.items <= nowhere {
+			return
+		}
+		c := &z.p.nodes[n.items]
+		for i, x := range v {
+			if x == nil && c.flags&(nullable|hasDefault) == hasDefault {
+				v[i] = z.p.defaultOf(n.items)
+				z.record(Defaulted, n.items, Step{Index: i, Kind: Index})
+				continue
+			}
+			z.push(Step{Index: i, Kind: Index})
+			z.fillIn(n.items, x)
+			z.pop()
+		}
+	}
+}
+
+// defaultOf returns a copy of the default of a node, with the defaults of its
+// parts filled in.
+func (p *Program) defaultOf(id int32) any {
+	n := &p.nodes[id]
+	if !isContainer(n.dflt) {
+		return n.dflt
+	}
+	v := copyJSON(n.dflt)
+	if n.flags&defaultsBelow != 0 {
+		z := normalizer{p: p, defaults: true}
+		z.fillIn(id, v)
+	}
+	return v
+}
+
+// pruneDefault returns the default of a node, pruned in the place where it will
+// stand: a default is put into the smallest object that has it, and that object is
+// normalized. It is nil if nothing is left.
+func (p *Program) pruneDefault(id int32) (any, error) {
+	var way []int32
+	for i := id; i != root; i = p.nodes[i].parent {
+		way = append(way, i)
+	}
+	v := p.nodes[id].dflt
+	for _, i := range way {
+		switch step := p.nodes[i].step; step.Keyword {
+		case "items":
+			v = []any{v}
+		case "properties":
+			v = map[string]any{step.Name: v}
+		default:
+			v = map[string]any{"*": v}
+		}
+	}
+	obj := v.(map[string]any)
+	z := normalizer{p: p, dropMetadata: true}
+	if err := z.object(root, modePrune, obj); err != nil {
+		return nil, err
+	}
+	for _, k := range [...]string{"apiVersion", "kind", "metadata"} {
+		if v, found := obj[k]; found {
+			if err := z.metaField(none, obj, k, v); err != nil {
+				return nil, err
+			}
+		}
+	}
+	v = obj
+	for i := len(way) - 1; i >= 0; i-- {
+		switch x := v.(type) {
+		case map[string]any:
+			key := "*"
+			if step := p.nodes[way[i]].step; step.Keyword == "properties" {
+				key = step.Name
+			}
+			v = x[key]
+		case []any:
+			v = x[0]
+		default:
+			return nil, nil
+		}
+	}
+	return v, nil
+}
