@@ -218,10 +218,12 @@ func (n *node) isDroppable() bool { return n.flags&(nullable|hasDefault) == 0 }
 func (z *normalizer) object(id int32, m mode, obj map[string]any) error {
 	n := &z.p.nodes[id]
 	inside := m.at(n)
-	fields, specified := len(obj), 0
-	if len(n.props.list) <= 2*fields {
-		// Asking for each property is cheaper than going through a map, and if
-		// all fields are properties there is nothing left to go through for.
+	fields := len(obj)
+	// Asking for each property is cheaper than going through a map, and if all
+	// fields are properties there is nothing left to go through for.
+	byProperty := n.flags&(isRoot|embedded) == 0 && len(n.props.list) <= 2*fields
+	if byProperty {
+		specified := 0
 		fill := z.defaults && n.props.defaulted != nil
 		for i := range n.props.list {
 			prop := &n.props.list[i]
@@ -233,7 +235,7 @@ func (z *normalizer) object(id int32, m mode, obj map[string]any) error {
 				continue
 			}
 			specified++
-			if isScalar(v) && !z.contradictions && n.flags&(isRoot|embedded) == 0 {
+			if isScalar(v) && !z.contradictions {
 				continue
 			}
 			if err := z.field(n, inside, obj, prop.node, Step{Key: prop.name}, v); err != nil {
@@ -243,15 +245,13 @@ func (z *normalizer) object(id int32, m mode, obj map[string]any) error {
 		if specified == fields {
 			return nil
 		}
-	} else {
-		specified = -1
 	}
 	for k, v := range obj {
 		child := n.props.find(k)
 		step := Step{Key: k}
 		switch {
 		case child != none:
-			if specified >= 0 {
+			if byProperty {
 				continue
 			}
 		case n.additional != none:
@@ -265,7 +265,7 @@ func (z *normalizer) object(id int32, m mode, obj map[string]any) error {
 			return err
 		}
 	}
-	if specified < 0 {
+	if !byProperty {
 		z.missing(n, obj)
 	}
 	return nil
