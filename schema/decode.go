@@ -191,9 +191,7 @@ func (d *decoder) unspecified(id int32, inside mode, key string) (v any, keep bo
 		return nil, false, d.r.Skip()
 	}
 	d.record(Pruned, id, Step{Key: key})
-	// The value is built all the same, to find members of the same name in it.
-	_, err = d.r.Value()
-	return nil, false, err
+	return nil, false, d.r.SkipNoting()
 }
 
 // anyAgain says whether one of the members that were removed from obj was there

@@ -38,14 +38,18 @@ func agree(t *testing.T, text []byte) {
 	} else if !equal(got, want) {
 		t.Fatalf("%.100q: got %#v, want %#v", text, got, want)
 	}
-	var r Reader
-	r.Reset(text)
-	skipErr := r.Skip()
-	if skipErr == nil {
-		skipErr = r.End()
+	var r, noting, building Reader
+	for name, skip := range map[string]func() error{
+		"Skip":       func() error { r.Reset(text); return errors.Join(r.Skip(), r.End()) },
+		"SkipNoting": func() error { noting.Reset(text); return errors.Join(noting.SkipNoting(), noting.End()) },
+	} {
+		if skipErr := skip(); (skipErr == nil) != (wantErr == nil) {
+			t.Fatalf("%.100q: %s gives %v, want %v", text, name, skipErr, wantErr)
+		}
 	}
-	if (skipErr == nil) != (wantErr == nil) {
-		t.Fatalf("%.100q: Skip gives %v, want %v", text, skipErr, wantErr)
+	building.Reset(text)
+	if _, err := building.Value(); err == nil && building.Duplicates != noting.Duplicates {
+		t.Fatalf("%.100q: SkipNoting finds duplicates: %v, Value: %v", text, noting.Duplicates, building.Duplicates)
 	}
 }
 

@@ -278,18 +278,31 @@ func (r *Reader) Scalar(c byte) (any, error) {
 }
 
 // Skip reads past the next value without building it. It refuses what Value refuses.
-func (r *Reader) Skip() error {
+func (r *Reader) Skip() error { return r.skip(false) }
+
+// SkipNoting is Skip that sets Duplicates as Value does.
+func (r *Reader) SkipNoting() error { return r.skip(true) }
+
+func (r *Reader) skip(note bool) error {
 	switch c := r.Peek(); c {
 	case '{':
 		if err := r.enter(); err != nil {
 			return err
 		}
+		mark := r.Mark()
 		for n := 0; ; n++ {
-			_, more, err := r.NextMember(n)
-			if err != nil || !more {
+			key, more, err := r.NextMember(n)
+			if err != nil {
 				return err
 			}
-			if err := r.Skip(); err != nil {
+			if !more {
+				r.noteDuplicates(mark)
+				return nil
+			}
+			if note {
+				r.Push(key, nil)
+			}
+			if err := r.skip(note); err != nil {
 				return err
 			}
 		}
@@ -302,7 +315,7 @@ func (r *Reader) Skip() error {
 			if err != nil || !more {
 				return err
 			}
-			if err := r.Skip(); err != nil {
+			if err := r.skip(note); err != nil {
 				return err
 			}
 		}
@@ -323,6 +336,32 @@ func (r *Reader) Skip() error {
 		return r.literal("null")
 	}
 	return r.unexpected("where a value is expected")
+}
+
+// noteDuplicates drops what was pushed since mark, and sets Duplicates if a name
+// is among it twice.
+func (r *Reader) noteDuplicates(mark int) {
+	members := r.stack[mark:]
+	r.stack = r.stack[:mark]
+	if r.Duplicates {
+		return
+	}
+	if len(members) > 16 {
+		seen := make(map[string]struct{}, len(members))
+		for i := range members {
+			seen[members[i].key] = struct{}{}
+		}
+		r.Duplicates = len(seen) != len(members)
+		return
+	}
+	for i := range members {
+		for j := range i {
+			if members[i].key == members[j].key {
+				r.Duplicates = true
+				return
+			}
+		}
+	}
 }
 
 func (r *Reader) literal(text string) error {
