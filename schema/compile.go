@@ -88,6 +88,9 @@ func (c *compiler) finish() (*Program, error) {
 			}
 		}
 		c.markDefaults()
+		if err := c.boundDefaults(); err != nil {
+			return nil, err
+		}
 	}
 	return p, nil
 }

@@ -35,6 +35,9 @@ func CompileJSONSchema(s *api.JSONSchemaProps, opts ...Option) (*Program, error)
 			// A shared definition has one parent on record and may have many.
 			c.p.nodes[i].flags |= defaultsBelow
 		}
+		if err := c.boundDefaults(); err != nil {
+			return nil, err
+		}
 	}
 	c.finishRoot()
 	return c.p, nil

@@ -39,7 +39,7 @@ func (e *ContradictionError) Error() string {
 func (z *normalizer) contradiction(id int32, v any) {
 	n := &z.p.nodes[id]
 	k := kindOf(v)
-	if n.shape.has(k, v) {
+	if n.shape == acceptsAll || n.shape.has(k, v) {
 		return
 	}
 	z.found = append(z.found, Contradiction{

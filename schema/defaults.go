@@ -2,7 +2,7 @@ package schema
 
 // missing fills in the defaults of the fields that obj does not have.
 func (z *normalizer) missing(n *node, obj map[string]any) {
-	if !z.defaults {
+	if !z.defaults || obj == nil {
 		return
 	}
 	for _, i := range n.props.defaulted {

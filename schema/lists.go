@@ -71,12 +71,15 @@ func (l *listCheck) proves(a []any, s *scratch) bool {
 // missingKey stands for a key that an item does not have.
 var missingKey any = struct{ missing string }{"key"}
 
+// isKey says whether v can be compared and used as the key of a Go map.
+func isKey(v any) bool { return v == nil || isScalar(v) || v == missingKey }
+
 // uniqueScalars says whether n values are scalars and all different.
 func uniqueScalars(n int, at func(int) any, s *scratch) bool {
 	if n <= pairwiseMax {
 		for i := range n {
 			v := at(i)
-			if isContainer(v) {
+			if !isKey(v) {
 				return false
 			}
 			for j := range i {
@@ -93,7 +96,7 @@ func uniqueScalars(n int, at func(int) any, s *scratch) bool {
 	defer clear(s.scalars)
 	for i := range n {
 		v := at(i)
-		if isContainer(v) {
+		if !isKey(v) {
 			return false
 		}
 		s.scalars[v] = struct{}{}
@@ -191,7 +194,7 @@ func repeated(a []any) (indices []int) {
 	seen := make(map[any]int, len(a))
 	for i, v := range a {
 		key := v
-		if isContainer(v) {
+		if !isKey(v) {
 			text, err := json.Marshal(v)
 			if err != nil {
 				continue

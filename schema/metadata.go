@@ -196,7 +196,7 @@ func isCanonicalTime(s string) bool {
 // With drop, fields that do not fit are removed and returned, otherwise they are
 // an error. The unknown paths are relative to metadata.
 func normalizeMetadata(v any, drop bool) (out map[string]any, unknown, dropped []Path, err error) {
-	if m, ok := v.(map[string]any); ok {
+	if m, ok := v.(map[string]any); ok && m != nil {
 		unknown = removeUnknown(m)
 		if metadataIsNormal(m) {
 			return m, unknown, nil, nil

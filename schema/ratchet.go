@@ -133,5 +133,5 @@ func (p *Program) unchanged(id int32, old, v any) bool {
 		}
 		return true
 	}
-	return !isContainer(old) && old == v
+	return isScalar(old) && old == v
 }

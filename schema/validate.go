@@ -65,7 +65,12 @@ type result struct {
 }
 
 func (r *result) merge(o result) {
-	r.violations = append(r.violations, o.violations...)
+	if len(r.violations) == 0 {
+		// On the way up from a deep value nothing is copied.
+		r.violations = o.violations
+	} else {
+		r.violations = append(r.violations, o.violations...)
+	}
 	r.matched += o.matched
 	r.changed = r.changed || o.changed
 }
@@ -328,6 +333,8 @@ func (w *walker) branch(id int32, v any) result {
 		return r
 	}
 	r := w.check(id, v, correlation{})
+	// Nobody may append to what others will be given.
+	r.violations = slices.Clip(r.violations)
 	w.shared.remember(id, r)
 	return r
 }
