@@ -280,7 +280,8 @@ func (n *node) isMeta(name string) bool {
 // field normalizes a field that stays; child is its schema, or none.
 func (z *normalizer) field(n *node, inside mode, obj map[string]any, child int32, step Step, v any) error {
 	if n.isMeta(step.Key) {
-		if n.flags&embedded == 0 {
+		if n.flags&isRoot != 0 {
+			// The root's own have been seen to already.
 			return nil
 		}
 		return z.metaField(child, obj, step.Key, v)
