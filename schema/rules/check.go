@@ -1,0 +1,374 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/google/cel-go/cel"
+
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+
+	"espalier.dev/api"
+	"espalier.dev/schema"
+)
+
+const (
+	// RuleCostLimit is the highest estimated cost that a rule may have, for all the
+	// values that it can be evaluated on together.
+	RuleCostLimit = uint64(10_000_000)
+	// SchemaCostLimit is the highest estimated cost that all rules of a schema may have.
+	SchemaCostLimit = uint64(100_000_000)
+)
+
+// CheckOptions say what is known of a schema beside itself.
+type CheckOptions struct {
+	// StoredRule and StoredMessage say that an expression is stored already, and may
+	// use whatever Kubernetes knows. New expressions may use what the previous
+	// version of a server knows, too. Nil stands for none.
+	StoredRule, StoredMessage func(expression string) bool
+	// Skip says which schemas to pass over, because something else is wrong with
+	// them, so that compiling their rules would lead astray. Nil stands for none.
+	Skip func(schema.SchemaPath) bool
+}
+
+// Report is what can be known of the rules of a schema before there are objects.
+type Report struct {
+	// Schemas are the schemas that have rules: those below a schema come before it.
+	Schemas []SchemaRules
+	// TotalCost is the sum of all estimates.
+	TotalCost uint64
+}
+
+// SchemaRules are the rules of one schema.
+type SchemaRules struct {
+	Path schema.SchemaPath
+	// Err says why there is no CEL type of the schema, or no environment for its
+	// rules. If it is set, Rules are empty.
+	Err error
+	// Unreachable says that kube-apiserver never evaluates the rules, because it
+	// knows no CEL type of a schema around this one.
+	Unreachable bool
+	// Uncorrelatable is the outermost schema around this one whose values cannot be
+	// matched with old ones, so that no rule here may use oldSelf. Nil if there is none.
+	Uncorrelatable *schema.SchemaPath
+	Rules          []Rule
+
+	// typeErr says that Err is about the type.
+	typeErr bool
+}
+
+// Rule is what is known of one rule.
+type Rule struct {
+	// Path leads to the schema of the rule, Index is its place there.
+	Path  schema.SchemaPath
+	Index int
+	// Source is the rule itself.
+	Source api.ValidationRule
+	// Err says why the rule does not compile, MessageErr why its messageExpression
+	// does not.
+	Err, MessageErr *apiservercel.Error
+	// UsesOldSelf says that it is a transition rule.
+	UsesOldSelf bool
+	// Cost is the estimate for the rule, MessageCost for its messageExpression.
+	Cost, MessageCost Cost
+
+	rule, message *expression
+	scope         *scope
+}
+
+// Cost is an estimate: the highest cost there can be for an object that fits into
+// a request.
+type Cost struct {
+	// Call is for one evaluation.
+	Call uint64
+	// Cardinality is how often an object can have the value that the rule is for.
+	Cardinality uint64
+	// MaxCardinality is how often it fits into a request. It counts if something
+	// around the value is unbounded.
+	MaxCardinality uint64
+	// Unbounded are the lists and maps around the value that have no bound, the
+	// outermost first.
+	Unbounded []schema.SchemaPath
+	// Total is Call for each of the values; Limit is what it may be.
+	Total, Limit uint64
+}
+
+// Exceeded says whether the estimate is over the limit.
+func (c Cost) Exceeded() bool { return c.Total > c.Limit }
+
+// Rules lists the rules of all schemas.
+func (r *Report) Rules() []*Rule {
+	var list []*Rule
+	for i := range r.Schemas {
+		for j := range r.Schemas[i].Rules {
+			list = append(list, &r.Schemas[i].Rules[j])
+		}
+	}
+	return list
+}
+
+// Exceeded says whether all rules together are too expensive.
+func (r *Report) Exceeded() bool { return r.TotalCost > SchemaCostLimit }
+
+// Check compiles the rules of a schema as kube-apiserver does when it is handed a
+// definition, and estimates what they can cost. The schema should be structural;
+// rules under junctors, which a structural schema has not, are not looked at.
+func Check(s *schema.Structural, o CheckOptions) *Report {
+	c := checking{CheckOptions: o, report: &Report{}}
+	if !hasRules(s) {
+		return c.report
+	}
+	set := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
+	choose := func(stored func(string) bool) func(string) *cel.Env {
+		return func(text string) *cel.Env {
+			if stored != nil && stored(text) {
+				return set.StoredExpressionsEnv()
+			}
+			return set.NewExpressionsEnv()
+		}
+	}
+	c.in = bases{choose(o.StoredRule), choose(o.StoredMessage)}
+	root := newView(s.DeepCopy(), true)
+	c.schema(&scope{view: root, isResource: true, bounded: true, cardinality: 1, reachable: true})
+	return c.report
+}
+
+// checking is one run of Check.
+type checking struct {
+	CheckOptions
+	in     bases
+	report *Report
+}
+
+// scope is a schema, with what the schemas around it mean for its rules.
+type scope struct {
+	parent *scope
+	step   schema.SchemaStep
+	view   *view
+	// isResource says that the schema is of a resource.
+	isResource bool
+	// bounded says that all lists and maps around the schema have bounds, and
+	// cardinality is their product.
+	bounded     bool
+	cardinality uint64
+	// uncorrelatable is the outermost scope whose parts cannot be matched with old ones.
+	uncorrelatable *scope
+	// hasType says that the type of the schema is known, because there are rules here
+	// or around it; decl is that type, nil with an error or if CEL has none.
+	hasType bool
+	decl    *apiservercel.DeclType
+	declErr error
+	// reachable says that kube-apiserver gets here when it evaluates rules.
+	reachable bool
+}
+
+func (s *scope) path() schema.SchemaPath {
+	var path schema.SchemaPath
+	for ; s.parent != nil; s = s.parent {
+		path = append(path, s.step)
+	}
+	slices.Reverse(path)
+	return path
+}
+
+// child returns the scope of a schema right below.
+func (s *scope) child(step schema.SchemaStep, v *view) *scope {
+	c := &scope{
+		parent: s, step: step, view: v,
+		isResource:     v.s.XEmbeddedResource,
+		uncorrelatable: s.uncorrelatable,
+		reachable:      s.reachable,
+	}
+	if n, ok := elements(s.view.s); ok && s.bounded {
+		c.bounded, c.cardinality = true, multiply(s.cardinality, n)
+	}
+	return c
+}
+
+// elements returns how many values each schema right below s can have for one of
+// s, if that is bounded.
+func elements(s *schema.Structural) (uint64, bool) {
+	var limit *int64
+	var v schema.ValueValidation
+	if s.ValueValidation != nil {
+		v = *s.ValueValidation
+	}
+	switch {
+	case s.Type == "object" && s.AdditionalProperties != nil:
+		limit = v.MaxProperties
+	case s.Type == "array":
+		limit = v.MaxItems
+	default:
+		return 1, true
+	}
+	if limit == nil {
+		return 0, false
+	}
+	return uint64(max(*limit, 0)), true
+}
+
+// multiply multiplies and stops at the highest number there is.
+func multiply(a, b uint64) uint64 {
+	if a != 0 && math.MaxUint64/a < b {
+		return math.MaxUint64
+	}
+	return a * b
+}
+
+// add adds and stops at the highest number there is.
+func add(a, b uint64) uint64 {
+	if math.MaxUint64-a < b {
+		return math.MaxUint64
+	}
+	return a + b
+}
+
+var errNoDecl = fmt.Errorf("unable to convert structural schema to CEL declarations")
+
+// setType finds the type of the scope's schema. It is taken from the type of the
+// schema around it where that has one, because the fields of resources come from there.
+func (s *scope) setType() {
+	if p := s.parent; p != nil && p.hasType {
+		s.hasType = true
+		if p.declErr != nil {
+			s.declErr = p.declErr
+			return
+		}
+		if p.decl != nil {
+			switch s.step.Keyword {
+			case "items", "additionalProperties":
+				s.decl = p.decl.ElemType
+				return
+			default:
+				if escaped, ok := apiservercel.Escape(s.step.Name); ok && p.decl.Fields[escaped] != nil {
+					s.decl = p.decl.Fields[escaped].Type
+					return
+				}
+			}
+		}
+	}
+	if !s.hasType && len(s.view.s.XValidations) == 0 {
+		return
+	}
+	s.hasType = true
+	if s.decl = declOf(s.view, s.isResource); s.decl == nil {
+		s.declErr = errNoDecl
+	}
+}
+
+// schema checks the rules below a schema, and then its own.
+func (c *checking) schema(s *scope) {
+	s.setType()
+	below := func(step schema.SchemaStep, v *view, correlates bool) {
+		if v == nil || !v.hasRules {
+			return
+		}
+		child := s.child(step, v)
+		if !correlates && child.uncorrelatable == nil {
+			child.uncorrelatable = s
+		}
+		child.reachable = s.reachable && evaluated(s, step)
+		c.schema(child)
+	}
+	v := s.view
+	below(schema.SchemaStep{Keyword: "additionalProperties"}, v.values(), true)
+	for _, name := range slices.Sorted(maps.Keys(v.s.Properties)) {
+		below(schema.SchemaStep{Keyword: "properties", Form: schema.StepNamed, Name: name}, v.prop(name), mapCorrelates(v.s))
+	}
+	below(schema.SchemaStep{Keyword: "items"}, v.items, textOf(v.s.XListType) == "map")
+	if len(v.s.XValidations) > 0 && (c.Skip == nil || !c.Skip(s.path())) {
+		c.report.Schemas = append(c.report.Schemas, c.own(s))
+	}
+}
+
+// evaluated says whether evaluation gets from a schema to one below: it does not
+// look into properties that CEL has no type of.
+func evaluated(s *scope, step schema.SchemaStep) bool {
+	if step.Keyword != "properties" {
+		return true
+	}
+	v := s.view
+	if s.isResource {
+		v = v.resource
+	}
+	if v.s.Type != "object" || v.s.XIntOrString || v.values() != nil {
+		return false
+	}
+	p, _ := v.props[step.Name].(*view)
+	return p != nil && declOf(p, p.s.XEmbeddedResource) != nil
+}
+
+// own checks the rules of the schema itself.
+func (c *checking) own(s *scope) SchemaRules {
+	out := SchemaRules{Path: s.path(), Unreachable: !s.reachable}
+	if s.uncorrelatable != nil {
+		path := s.uncorrelatable.path()
+		out.Uncorrelatable = &path
+	}
+	if s.declErr != nil {
+		out.Err, out.typeErr = s.declErr, true
+		return out
+	}
+	if s.decl == nil {
+		out.Err = errNoType
+		return out
+	}
+	envs := newEnvironments(s.decl, PerCallLimit)
+	fits := uint64(celconfig.MaxRequestSizeBytes / (s.decl.MinSerializedSize + 1))
+	for i := range s.view.s.XValidations {
+		sizes := sizes{root: s.decl}
+		costs := map[*cel.Ast]uint64{}
+		compiled, err := envs.compileRule(s.view.s, &s.view.s.XValidations[i], c.in, func(x *expression) error {
+			cost, err := sizes.cost(x)
+			costs[x.ast] = cost
+			return err
+		})
+		if err != nil {
+			out.Err, out.Rules = err, nil
+			return out
+		}
+		r := Rule{
+			Path: out.Path, Index: i, Source: *compiled.source,
+			Err: compiled.err, MessageErr: compiled.messageErr,
+			UsesOldSelf: compiled.rule.usesOldSelf,
+			rule:        &compiled.rule, message: &compiled.message, scope: s,
+		}
+		r.Cost.Limit, r.MessageCost.Limit = RuleCostLimit, RuleCostLimit
+		r.Cost.Cardinality, r.Cost.MaxCardinality = fits, fits
+		if s.bounded {
+			r.Cost.Cardinality = s.cardinality
+		}
+		for _, p := range s.around() {
+			if _, ok := elements(p.view.s); !ok {
+				r.Cost.Unbounded = append(r.Cost.Unbounded, p.path())
+			}
+		}
+		if r.Err == nil && compiled.rule.ast != nil {
+			r.Cost.Call = costs[compiled.rule.ast]
+			r.Cost.Total = multiply(r.Cost.Call, r.Cost.Cardinality)
+		}
+		if r.Err == nil && r.MessageErr == nil && compiled.message.ast != nil {
+			r.MessageCost.Call = costs[compiled.message.ast]
+			r.MessageCost.Total, r.MessageCost.Cardinality = r.MessageCost.Call, 1
+		}
+		c.report.TotalCost = add(add(c.report.TotalCost, r.Cost.Total), r.MessageCost.Total)
+		// What is left of a rule is what estimates need.
+		compiled.rule.program, compiled.message.program = nil, nil
+		out.Rules = append(out.Rules, r)
+	}
+	return out
+}
+
+// around returns the scopes around s, the outermost first.
+func (s *scope) around() []*scope {
+	var list []*scope
+	for p := s.parent; p != nil; p = p.parent {
+		list = append(list, p)
+	}
+	slices.Reverse(list)
+	return list
+}

@@ -1,0 +1,282 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/cel/environment"
+
+	"espalier.dev/schema"
+)
+
+const (
+	// PerCallLimit is what a single evaluation may cost.
+	PerCallLimit = uint64(celconfig.PerCallLimit)
+	// Budget is what all evaluations for one object may cost together.
+	Budget = int64(celconfig.RuntimeCELCostBudget)
+)
+
+// Option changes what Compiler makes.
+type Option func(*options)
+
+type options struct {
+	perCallLimit uint64
+	budget       int64
+	broken       bool
+}
+
+// WithBudget sets what all evaluations for one object may cost together. The
+// default is Budget.
+func WithBudget(n int64) Option { return func(o *options) { o.budget = n } }
+
+// WithPerCallLimit sets what a single evaluation may cost. The default is PerCallLimit.
+func WithPerCallLimit(n uint64) Option { return func(o *options) { o.perCallLimit = n } }
+
+// WithBrokenRules makes a rule that does not compile a violation of each object it
+// would have been evaluated on, instead of an error of Compile. kube-apiserver does
+// that with stored definitions, so that whoever wrote a rule for another version of
+// it still has objects that can be read.
+func WithBrokenRules() Option { return func(o *options) { o.broken = true } }
+
+// Compiler returns a compiler of rules for schema.WithRules.
+//
+// It compiles with all the libraries that Kubernetes knows, whatever version they
+// came with: a rule that was stored once is a rule. That new ones use only what
+// the previous version of a server knows, too, and do not cost too much, is for Check.
+func Compiler(opts ...Option) schema.RuleCompiler {
+	o := options{perCallLimit: PerCallLimit, budget: Budget}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return func(s *schema.Structural) (schema.Rules, error) {
+		p, err := compile(s, o)
+		if err != nil || p == nil {
+			// A nil *program in the interface would not be nil.
+			return nil, err
+		}
+		return p, nil
+	}
+}
+
+// program are the compiled rules of a schema.
+type program struct {
+	schema *view
+	root   *validator
+	budget int64
+}
+
+// validator is a schema that has rules, or has them below it.
+type validator struct {
+	// view is how rules see values of the schema; typ is its type.
+	view *view
+	typ  string
+	// err says why none of the rules could be compiled.
+	err   error
+	rules []*compiled
+	// usesOldSelf says that some rule does.
+	usesOldSelf bool
+	// mapsCorrelate says that the fields of an object can be matched with old ones,
+	// listView is set if the items of a list can.
+	mapsCorrelate bool
+	listView      *view
+
+	items      *validator
+	additional *validator
+	props      []propertyValidator
+}
+
+type propertyValidator struct {
+	name string
+	*validator
+}
+
+func compile(s *schema.Structural, o options) (*program, error) {
+	if path := nestedRules(s); path != nil {
+		return nil, errNested(path)
+	}
+	if !hasRules(s) {
+		return nil, nil
+	}
+	// Whoever has the schema may change it.
+	s = s.DeepCopy()
+	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
+	stored := func(string) *cel.Env { return base }
+	c := compilation{options: o, in: bases{stored, stored}}
+	root := newView(s, true)
+	v := c.validator(root, true, declOf(root, true))
+	if len(c.errs) > 0 {
+		return nil, c.error()
+	}
+	if v == nil {
+		return nil, nil
+	}
+	return &program{schema: root, root: v, budget: o.budget}, nil
+}
+
+// declOf returns the CEL type of a schema, or nil if CEL knows none.
+func declOf(v *view, isResource bool) *apiservercel.DeclType {
+	return common.SchemaDeclType(v, isResource)
+}
+
+// compilation is one run of compile.
+type compilation struct {
+	options
+	in   bases
+	path schema.SchemaPath
+	errs []error
+	more int
+}
+
+// maxErrors is how many rules that do not compile are reported.
+const maxErrors = 10
+
+func (c *compilation) fail(format string, args ...any) {
+	if c.broken {
+		return
+	}
+	if len(c.errs) == maxErrors {
+		c.more++
+		return
+	}
+	c.errs = append(c.errs, fmt.Errorf("%s.x-kubernetes-validations%s", c.path, shortened(fmt.Sprintf(format, args...), 1<<10)))
+}
+
+func (c *compilation) error() error {
+	if c.more > 0 {
+		c.errs = append(c.errs, fmt.Errorf("and %d more", c.more))
+	}
+	return errors.Join(c.errs...)
+}
+
+// validator compiles the rules of a schema and below it. It returns nil if there
+// are none. decl is the CEL type of the schema, nil if it has none.
+func (c *compilation) validator(v *view, isResource bool, decl *apiservercel.DeclType) *validator {
+	if !v.hasRules {
+		return nil
+	}
+	out := &validator{
+		view:          v,
+		typ:           v.s.Type,
+		mapsCorrelate: mapCorrelates(v.s),
+	}
+	if isResource {
+		out.view = v.resource
+	}
+	if v.s.Type == "array" && textOf(v.s.XListType) == "map" && len(v.s.XListMapKeys) > 0 {
+		out.listView = v
+	}
+	c.own(out, v, decl)
+
+	var elem *apiservercel.DeclType
+	if decl != nil {
+		elem = decl.ElemType
+	}
+	if v.items != nil {
+		out.items = c.below(schema.SchemaStep{Keyword: "items"}, v.items, elem)
+	}
+	for name := range v.s.Properties {
+		p := v.prop(name)
+		if !p.hasRules {
+			continue
+		}
+		var field *apiservercel.DeclType
+		if escaped, ok := apiservercel.Escape(name); ok {
+			// What CEL knows no type of has no rules either: kube-apiserver does not
+			// look below it.
+			if decl == nil || decl.Fields[escaped] == nil {
+				continue
+			}
+			field = decl.Fields[escaped].Type
+		} else if field = declOf(p, p.s.XEmbeddedResource); field == nil {
+			continue
+		}
+		if pv := c.below(schema.SchemaStep{Keyword: "properties", Form: schema.StepNamed, Name: name}, p, field); pv != nil {
+			out.props = append(out.props, propertyValidator{name, pv})
+		}
+	}
+	slices.SortFunc(out.props, func(a, b propertyValidator) int { return strings.Compare(a.name, b.name) })
+	if values := v.values(); values != nil {
+		out.additional = c.below(schema.SchemaStep{Keyword: "additionalProperties"}, values, elem)
+	}
+	if out.err == nil && len(out.rules) == 0 && out.items == nil && out.additional == nil && len(out.props) == 0 {
+		return nil
+	}
+	return out
+}
+
+func (c *compilation) below(step schema.SchemaStep, v *view, decl *apiservercel.DeclType) *validator {
+	c.path = append(c.path, step)
+	defer func() { c.path = c.path[:len(c.path)-1] }()
+	return c.validator(v, v.s.XEmbeddedResource, decl)
+}
+
+// own compiles the rules of the schema itself.
+func (c *compilation) own(out *validator, v *view, decl *apiservercel.DeclType) {
+	if len(v.s.XValidations) == 0 {
+		return
+	}
+	if decl == nil {
+		out.err = errNoType
+		c.fail(": %v", out.err)
+		return
+	}
+	envs := newEnvironments(decl, c.perCallLimit)
+	for i := range v.s.XValidations {
+		r, err := envs.compileRule(v.s, &v.s.XValidations[i], c.in, nil)
+		switch {
+		case err != nil:
+			out.err, out.rules = err, nil
+			c.fail(": %v", err)
+			return
+		case r.err != nil:
+			c.fail("[%d].rule: %s", i, r.err.Detail)
+		case r.messageErr != nil:
+			c.fail("[%d].messageExpression: %s", i, r.messageErr.Detail)
+		case r.empty():
+			c.fail("[%d].rule: rule is not specified", i)
+		}
+		out.rules = append(out.rules, r)
+		out.usesOldSelf = out.usesOldSelf || r.rule.usesOldSelf
+		// Estimates are not for those who evaluate.
+		r.rule.env, r.rule.ast, r.message.env, r.message.ast = nil, nil, nil, nil
+	}
+}
+
+var errNoType = errors.New("failed to convert to declType for CEL validation rules")
+
+// mapCorrelates says whether the fields of an object can be matched with old ones.
+func mapCorrelates(s *schema.Structural) bool {
+	t := s.XMapType
+	return t == nil || *t == "granular" || *t == "atomic"
+}
+
+// shortened cuts what is longer than max.
+func shortened(s string, max int) string {
+	if len(s) <= max {
+		return s
+	}
+	return strings.ToValidUTF8(s[:max], "") + "... (shortened)"
+}
+
+// hasRules says whether there are rules in s or below it, outside of junctors.
+func hasRules(s *schema.Structural) bool {
+	if s == nil {
+		return false
+	}
+	if len(s.XValidations) > 0 || hasRules(s.Items) || s.AdditionalProperties != nil && hasRules(s.AdditionalProperties.Structural) {
+		return true
+	}
+	for _, prop := range s.Properties {
+		if hasRules(prop) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,256 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common/types"
+
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/library"
+
+	"espalier.dev/api"
+	"espalier.dev/schema"
+)
+
+const (
+	selfName    = "self"
+	oldSelfName = "oldSelf"
+	// selfTypeName is what messages call the type of self, if it is an object.
+	selfTypeName = "selfType"
+	// maxDetail bounds what the compiler may say of one expression. It cites the
+	// line for each of up to a hundred mistakes, and a line can be long.
+	maxDetail = 32 << 10
+)
+
+// expression is one compiled CEL expression.
+type expression struct {
+	program     cel.Program
+	usesOldSelf bool
+	// env and ast are kept for estimates.
+	env *cel.Env
+	ast *cel.Ast
+}
+
+// environments makes the environments for the rules of one schema. Each is made
+// when the first rule needs it: that is the expensive part of compiling.
+type environments struct {
+	decl         *apiservercel.DeclType
+	perCallLimit uint64
+	scoped       *apiservercel.DeclType
+	provider     *apiservercel.DeclTypeProvider
+	made         map[envKey]*cel.Env
+}
+
+type envKey struct {
+	base     *cel.Env
+	optional bool
+}
+
+func newEnvironments(decl *apiservercel.DeclType, perCallLimit uint64) *environments {
+	e := &environments{decl: decl, perCallLimit: perCallLimit, made: map[envKey]*cel.Env{}}
+	e.scoped = decl.MaybeAssignTypeName(selfTypeName)
+	e.provider = apiservercel.NewDeclTypeProvider(e.scoped)
+	e.provider.SetRecognizeKeywordAsFieldName(true)
+	return e
+}
+
+// of returns base with self and oldSelf; optional makes oldSelf an optional value.
+func (e *environments) of(base *cel.Env, optional bool) (*cel.Env, error) {
+	key := envKey{base, optional}
+	if env := e.made[key]; env != nil {
+		return env, nil
+	}
+	opts, err := e.provider.EnvOptions(base.CELTypeProvider())
+	if err != nil {
+		return nil, err
+	}
+	oldSelf := e.scoped.CelType()
+	if optional {
+		oldSelf = types.NewOptionalType(oldSelf)
+	}
+	opts = append(opts, cel.Variable(selfName, e.scoped.CelType()), cel.Variable(oldSelfName, oldSelf))
+	env, err := base.Extend(opts...)
+	if err != nil {
+		return nil, err
+	}
+	e.made[key] = env
+	return env, nil
+}
+
+// problem is why an expression cannot be used.
+type problem = apiservercel.Error
+
+func problemf(typ apiservercel.ErrorType, format string, args ...any) *problem {
+	return &problem{Type: typ, Detail: shortened(fmt.Sprintf(format, args...), maxDetail)}
+}
+
+// compile compiles an expression that must give a value of type want. words says
+// how to put it if that fails.
+func (e *environments) compile(env *cel.Env, text string, want *cel.Type, words wording) (x expression, _ *problem) {
+	x.env = env
+	ast, issues := env.Compile(text)
+	if issues != nil {
+		return x, problemf(apiservercel.ErrorTypeInvalid, "%s %s", words.compilation, issues)
+	}
+	if ast.OutputType() != want {
+		return x, problemf(apiservercel.ErrorTypeInvalid, "%s", words.wrongType)
+	}
+	x.ast = ast
+	for _, ref := range ast.NativeRep().ReferenceMap() {
+		if ref.Name == oldSelfName {
+			x.usesOldSelf = true
+			break
+		}
+	}
+	program, err := env.Program(ast,
+		cel.CostLimit(e.perCallLimit),
+		cel.CostTracking(&library.CostEstimator{}),
+		cel.InterruptCheckFrequency(celconfig.CheckFrequency),
+	)
+	if err != nil {
+		return x, problemf(apiservercel.ErrorTypeInvalid, "%s %v", words.instantiation, err)
+	}
+	x.program = program
+	return x, nil
+}
+
+// wording is how kube-apiserver says what is wrong with an expression.
+type wording struct{ compilation, wrongType, instantiation, estimation string }
+
+var (
+	ruleWording = wording{
+		compilation:   "compilation failed:",
+		wrongType:     "cel expression must evaluate to a bool",
+		instantiation: "program instantiation failed:",
+		estimation:    "cost estimation failed:",
+	}
+	messageWording = wording{
+		compilation:   "messageExpression compilation failed:",
+		wrongType:     "messageExpression must evaluate to a string",
+		instantiation: "messageExpression instantiation failed:",
+		estimation:    "cost estimation failed for messageExpression:",
+	}
+)
+
+// compiled is a rule with its programs.
+type compiled struct {
+	source  *api.ValidationRule
+	rule    expression
+	message expression
+	// err and messageErr say why there is no program for the rule or its message.
+	err, messageErr *problem
+	optional        bool
+	// field leads to where the rule reports, relative to its schema.
+	field schema.Path
+}
+
+// empty says that there is no rule at all.
+func (c *compiled) empty() bool { return c.rule.program == nil && c.err == nil }
+
+// bases are the environments that rules and messages are compiled in, before the
+// variables are added.
+type bases struct{ rule, message func(text string) *cel.Env }
+
+// compileRule compiles one rule of s. If estimate is set, the costs are estimated,
+// and a failure to do so is an error of the rule.
+func (e *environments) compileRule(s *schema.Structural, r *api.ValidationRule, in bases, estimate func(*expression) error) (*compiled, error) {
+	c := &compiled{source: r, optional: r.OptionalOldSelf != nil && *r.OptionalOldSelf}
+	if strings.TrimSpace(r.Rule) == "" {
+		return c, nil
+	}
+	run := func(base func(string) *cel.Env, text string, want *cel.Type, words wording) (x expression, p *problem, err error) {
+		env, err := e.of(base(text), c.optional)
+		if err != nil {
+			return x, nil, err
+		}
+		x, p = e.compile(env, text, want, words)
+		if p == nil && estimate != nil {
+			if err := estimate(&x); err != nil {
+				x.program = nil
+				p = problemf(apiservercel.ErrorTypeInternal, "%s %v", words.estimation, err)
+			}
+		}
+		return x, p, nil
+	}
+	var err error
+	if c.rule, c.err, err = run(in.rule, r.Rule, cel.BoolType, ruleWording); err != nil || c.err != nil {
+		return c, err
+	}
+	if r.MessageExpression != "" {
+		if c.message, c.messageErr, err = run(in.message, r.MessageExpression, cel.StringType, messageWording); err != nil || c.messageErr != nil {
+			return c, err
+		}
+	}
+	if r.FieldPath != "" {
+		// A path that leads nowhere is refused when the definition is written; a
+		// stored one reports at the rule's own place.
+		if path, _, err := ParseFieldPath(r.FieldPath, s); err == nil {
+			c.field = path
+		}
+	}
+	return c, nil
+}
+
+// sizes tells the estimator how large values can be.
+type sizes struct {
+	root *apiservercel.DeclType
+	// asked, if set, is told of every value whose size matters, by its path in root.
+	asked func(path []string, decl *apiservercel.DeclType)
+	// assume overrides the sizes of some declarations.
+	assume map[*apiservercel.DeclType]int64
+}
+
+var _ checker.CostEstimator = (*sizes)(nil)
+
+// EstimateSize returns the size of the value that an expression names.
+func (s *sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
+	path := element.Path()
+	if len(path) == 0 {
+		return nil
+	}
+	// The first step is self or oldSelf.
+	decl := s.root
+	for _, name := range path[1:] {
+		switch name {
+		case "@items", "@values":
+			decl = decl.ElemType
+		case "@keys":
+			decl = decl.KeyType
+		default:
+			f := decl.Fields[name]
+			if f == nil {
+				return nil
+			}
+			decl = f.Type
+		}
+		if decl == nil {
+			return nil
+		}
+	}
+	if s.asked != nil {
+		s.asked(path[1:], decl)
+	}
+	size := decl.MaxElements
+	if n, ok := s.assume[decl]; ok {
+		size = n
+	}
+	return &checker.SizeEstimate{Min: 0, Max: uint64(size)}
+}
+
+// EstimateCallCost leaves calls to the libraries.
+func (s *sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+	return nil
+}
+
+// cost returns the highest cost that an evaluation can have.
+func (s *sizes) cost(x *expression) (uint64, error) {
+	if x.ast == nil {
+		return 0, nil
+	}
+	estimate, err := x.env.EstimateCost(x.ast, &library.CostEstimator{SizeEstimator: s})
+	return estimate.Max, err
+}

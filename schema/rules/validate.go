@@ -1,0 +1,412 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/warning"
+
+	"espalier.dev/api"
+	"espalier.dev/schema"
+)
+
+// Validate evaluates the rules on obj; old is the object that an update replaces.
+//
+// A rule that fails on a value that did not change is forgiven, unless it is a
+// transition rule; what it says becomes a warning, if ctx has a recorder of
+// k8s.io/apiserver/pkg/warning.
+func (p *program) Validate(ctx context.Context, obj, old schema.Object) schema.Violations {
+	e := evaluation{ctx: ctx, program: p, obj: obj, old: old, budget: p.budget}
+	var before any
+	if old != nil {
+		before = map[string]any(old)
+	}
+	e.value(p.root, map[string]any(obj), before)
+	return e.found
+}
+
+// evaluation is one call of Validate.
+type evaluation struct {
+	ctx      context.Context
+	program  *program
+	obj, old map[string]any
+	// budget is what is left of it; negative once no further rule may run.
+	budget int64
+	path   schema.Path
+	found  schema.Violations
+	// correlated matches obj with old. It is made when something is to be forgiven.
+	correlated *common.CorrelatedObject
+}
+
+// value evaluates the rules of v, and those below it.
+func (e *evaluation) value(v *validator, obj, old any) {
+	if obj == nil {
+		// Null has no rules; whether it may be there is for the rules around it.
+		return
+	}
+	e.own(v, obj, notNil(old))
+	if e.budget < 0 {
+		return
+	}
+	switch obj := obj.(type) {
+	case []any:
+		before, _ := old.([]any)
+		e.array(v, obj, before)
+	case map[string]any:
+		before, _ := old.(map[string]any)
+		e.object(v, obj, before)
+	}
+}
+
+// notNil turns an empty map or list that is nil into no value at all.
+func notNil(v any) any {
+	switch x := v.(type) {
+	case map[string]any:
+		if x == nil {
+			return nil
+		}
+	case []any:
+		if x == nil {
+			return nil
+		}
+	}
+	return v
+}
+
+func (e *evaluation) array(v *validator, obj, old []any) {
+	if v.items == nil {
+		return
+	}
+	var oldItems common.MapList
+	if v.listView != nil && len(old) > 0 {
+		oldItems = common.MakeMapList(v.listView, old)
+	}
+	e.path = append(e.path, schema.Step{Kind: schema.Index})
+	for i, x := range obj {
+		e.path[len(e.path)-1].Index = i
+		var before any
+		if oldItems != nil {
+			before = oldItems.Get(x)
+		}
+		if e.value(v.items, x, before); e.budget < 0 {
+			return
+		}
+	}
+	e.path = e.path[:len(e.path)-1]
+}
+
+func (e *evaluation) object(v *validator, obj, old map[string]any) {
+	if !v.mapsCorrelate {
+		old = nil
+	}
+	if v.additional != nil {
+		for _, k := range slices.Sorted(maps.Keys(obj)) {
+			if e.entry(v.additional, schema.Step{Kind: schema.MapKey, Key: k}, obj[k], old[k]); e.budget < 0 {
+				return
+			}
+		}
+	}
+	for i := range v.props {
+		p := &v.props[i]
+		x, ok := obj[p.name]
+		if !ok {
+			continue
+		}
+		if e.entry(p.validator, schema.Step{Kind: schema.Field, Key: p.name}, x, old[p.name]); e.budget < 0 {
+			return
+		}
+	}
+}
+
+func (e *evaluation) entry(v *validator, step schema.Step, obj, old any) {
+	e.path = append(e.path, step)
+	e.value(v, obj, old)
+	e.path = e.path[:len(e.path)-1]
+}
+
+// stop makes this the last rule.
+func (e *evaluation) stop() { e.budget = -1 }
+
+// spend takes the cost of an evaluation from the budget and says whether there was
+// enough of it.
+func (e *evaluation) spend(cost uint64) bool {
+	if cost > math.MaxInt64 || int64(cost) > e.budget {
+		return false
+	}
+	e.budget -= int64(cost)
+	return true
+}
+
+const outOfBudget = "validation failed due to running out of cost budget, no further validation rules will be run"
+
+// own evaluates the rules of v itself.
+func (e *evaluation) own(v *validator, obj, old any) {
+	if v.err != nil {
+		e.invalid(v, obj, "rule compiler initialization error: %v", v.err)
+		return
+	}
+	if len(v.rules) == 0 {
+		return
+	}
+	if e.budget <= 0 {
+		e.invalid(v, obj, "%s", outOfBudget)
+		e.stop()
+		return
+	}
+	plain := newActivation(v, obj, old)
+	var optional *activation
+	for _, r := range v.rules {
+		switch {
+		case r.err != nil:
+			e.invalid(v, obj, "rule compile error: %v", r.err)
+			continue
+		case r.empty():
+			continue
+		case r.rule.usesOldSelf && old == nil && !r.optional:
+			// There is nothing that self could be compared with.
+			continue
+		}
+		in := plain
+		if r.optional && v.usesOldSelf {
+			if optional == nil {
+				optional = plain.optional()
+			}
+			in = optional
+		}
+		result, details, err := r.rule.program.ContextEval(e.ctx, in)
+		if details == nil {
+			e.add(nil, obj, field.InternalError(e.path.FieldPath(), fmt.Errorf("runtime cost could not be calculated for validation rule: %v, no further validation rules will be run", nameOf(r.source))))
+			e.stop()
+			return
+		}
+		cost := details.ActualCost()
+		if cost == nil {
+			e.invalid(v, obj, "runtime cost could not be calculated for validation rule: %v, no further validation rules will be run", nameOf(r.source))
+			e.stop()
+			return
+		}
+		if !e.spend(*cost) {
+			e.invalid(v, obj, "%s", outOfBudget)
+			e.stop()
+			return
+		}
+		switch {
+		case err != nil && strings.HasPrefix(err.Error(), "no such overload"):
+			e.invalid(v, obj, "'%v': call arguments did not match a supported operator, function or macro signature for rule: %v", err, nameOf(r.source))
+		case err != nil && overLimit(err):
+			e.invalid(v, obj, "'%v': no further validation rules will be run due to call cost exceeds limit for rule: %v", err, nameOf(r.source))
+			e.stop()
+			return
+		case err != nil:
+			e.invalid(v, obj, "%v evaluating rule: %v", err, nameOf(r.source))
+		case result != types.True:
+			if e.fail(v, r, obj, in); e.budget < 0 {
+				return
+			}
+		}
+	}
+}
+
+func overLimit(err error) bool {
+	return strings.HasPrefix(err.Error(), "operation cancelled: actual cost limit exceeded")
+}
+
+// fail reports a rule that does not hold.
+func (e *evaluation) fail(v *validator, r *compiled, obj any, in *activation) {
+	path := e.path.FieldPath()
+	if len(r.field) > 0 {
+		path = path.Child(r.field.FieldPath().String())
+	}
+	detail := messageOf(r.source)
+	if r.message.program != nil {
+		text, problem := e.message(r, in)
+		switch {
+		case problem == nil:
+			detail = text
+		case problem.Type == apiservercel.ErrorTypeInternal:
+			e.forgiveOrAdd(r, obj, field.InternalError(path, problem))
+			e.stop()
+			return
+		case problem.Type == apiservercel.ErrorTypeInvalid:
+			e.forgiveOrAdd(r, obj, field.Invalid(path, v.typ, problem.Error()))
+			e.stop()
+			return
+		}
+		// Whatever else is wrong with a message, the plain one will do.
+	}
+	var value any = obj
+	if v.typ == "object" || v.typ == "array" {
+		value = field.OmitValueType{}
+	}
+	e.forgiveOrAdd(r, obj, errorFor(r.source.Reason, path, value, detail))
+}
+
+// message evaluates the messageExpression of a rule.
+func (e *evaluation) message(r *compiled, in *activation) (string, *problem) {
+	source := r.source.MessageExpression
+	result, details, err := r.message.program.ContextEval(e.ctx, in)
+	if details == nil || details.ActualCost() == nil {
+		return "", problemf(apiservercel.ErrorTypeInternal, "runtime cost could not be calculated for messageExpression: %q", source)
+	}
+	if cost := *details.ActualCost(); cost > math.MaxInt64 || int64(cost) > e.budget {
+		return "", problemf(apiservercel.ErrorTypeInvalid, "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run")
+	}
+	if err != nil && overLimit(err) {
+		return "", problemf(apiservercel.ErrorTypeInvalid, "no further validation rules will be run due to call cost exceeds limit for messageExpression: %q", source)
+	}
+	e.spend(*details.ActualCost())
+	if err != nil {
+		return "", problemf("", "messageExpression evaluation failed due to: %v", err)
+	}
+	text, ok := result.Value().(string)
+	if !ok {
+		return "", problemf("", "messageExpression failed to convert to string")
+	}
+	text = strings.TrimSpace(text)
+	switch {
+	case len(text) > celconfig.MaxEvaluatedMessageExpressionSizeBytes:
+		return "", problemf("", "messageExpression beyond allowable length of %d", celconfig.MaxEvaluatedMessageExpressionSizeBytes)
+	case strings.Contains(text, "\n"):
+		return "", problemf("", "messageExpression should not contain line breaks")
+	case text == "":
+		return "", problemf("", "messageExpression should evaluate to a non-empty string")
+	}
+	return text, nil
+}
+
+// errorFor is the error that a rule wants.
+func errorFor(reason *api.FieldValueErrorReason, path *field.Path, value any, detail string) *field.Error {
+	if reason != nil {
+		switch *reason {
+		case api.FieldValueForbidden:
+			return field.Forbidden(path, detail)
+		case api.FieldValueRequired:
+			return field.Required(path, detail)
+		case api.FieldValueDuplicate:
+			return field.Duplicate(path, value)
+		}
+	}
+	return field.Invalid(path, value, detail)
+}
+
+// nameOf is how errors call a rule.
+func nameOf(r *api.ValidationRule) string {
+	if r.Message != "" {
+		return strings.TrimSpace(r.Message)
+	}
+	return strings.TrimSpace(r.Rule)
+}
+
+// messageOf is what a rule that fails says, unless it has a messageExpression.
+func messageOf(r *api.ValidationRule) string {
+	if r.Message != "" {
+		return strings.TrimSpace(r.Message)
+	}
+	return "failed rule: " + strings.TrimSpace(r.Rule)
+}
+
+// invalid reports that the rules of v could not be evaluated on obj.
+func (e *evaluation) invalid(v *validator, obj any, format string, args ...any) {
+	e.add(nil, obj, field.Invalid(e.path.FieldPath(), v.typ, fmt.Sprintf(format, args...)))
+}
+
+// add reports an error at the place of the rule, or below it.
+func (e *evaluation) add(below schema.Path, obj any, err *field.Error) {
+	e.found = append(e.found, schema.Violation{
+		Path:    slices.Concat(e.path, below),
+		Kind:    schema.Rule,
+		Value:   obj,
+		Cause:   err,
+		Closest: -1,
+	})
+}
+
+// forgiveOrAdd reports an error of a rule, unless the value has not changed.
+func (e *evaluation) forgiveOrAdd(r *compiled, obj any, err *field.Error) {
+	if !r.rule.usesOldSelf && e.unchanged() {
+		warning.AddWarning(e.ctx, "", err.Error())
+		return
+	}
+	e.add(r.field, obj, err)
+}
+
+// unchanged says whether the value at the path is known to be the old one: itself,
+// or, if it cannot be matched with an old value, the nearest value around it that can.
+func (e *evaluation) unchanged() bool {
+	if e.old == nil {
+		return false
+	}
+	if e.correlated == nil {
+		e.correlated = common.NewCorrelatedObject(e.obj, e.old, e.program.schema)
+	}
+	current := e.correlated
+	for i, step := range e.path {
+		var next *common.CorrelatedObject
+		switch {
+		case step.Kind == schema.Index:
+			next = current.Index(step.Index)
+		case i == 0 && (step.Key == "apiVersion" || step.Key == "kind"):
+			// Both objects have been converted to the same version.
+			return false
+		default:
+			next = current.Key(step.Key)
+		}
+		if next == nil {
+			break
+		}
+		current = next
+	}
+	return current.CachedDeepEqual()
+}
+
+// activation resolves the names in a rule.
+type activation struct {
+	self, oldSelf ref.Val
+	// hasOldSelf says that oldSelf is there, be it an optional without a value.
+	hasOldSelf bool
+}
+
+var _ interpreter.Activation = (*activation)(nil)
+
+func newActivation(v *validator, obj, old any) *activation {
+	a := &activation{self: common.UnstructuredToVal(obj, v.view)}
+	if v.usesOldSelf && old != nil {
+		a.oldSelf, a.hasOldSelf = common.UnstructuredToVal(old, v.view), true
+	}
+	return a
+}
+
+// optional is a with an oldSelf that is an optional value.
+func (a *activation) optional() *activation {
+	out := &activation{self: a.self, oldSelf: types.OptionalNone, hasOldSelf: true}
+	if a.hasOldSelf {
+		out.oldSelf = types.OptionalOf(a.oldSelf)
+	}
+	return out
+}
+
+// ResolveName returns the value of a name.
+func (a *activation) ResolveName(name string) (any, bool) {
+	switch name {
+	case selfName:
+		return a.self, true
+	case oldSelfName:
+		return a.oldSelf, a.hasOldSelf
+	}
+	return nil, false
+}
+
+// Parent returns nil: there are no other names.
+func (a *activation) Parent() interpreter.Activation { return nil }
