@@ -46,8 +46,11 @@ func (p *Program) decodeSlowly(src []byte, o DecodeOptions) (Object, *Report, er
 		return nil, nil, err
 	}
 	if report != nil {
-		for _, way := range jsonx.Duplicates(src) {
-			report.Changes = append(report.Changes, Change{Path: pathOf(way), Kind: Duplicate})
+		for way := range jsonx.Duplicates(src) {
+			if report.Truncated {
+				break
+			}
+			report.add(Change{Kind: Duplicate}, nil, pathOf(way))
 		}
 		report.sort()
 		// A member that is there three times is reported once.

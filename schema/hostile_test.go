@@ -149,6 +149,34 @@ func TestHostileGarbageIsCheap(t *testing.T) {
 	}
 }
 
+// A text with something to report at each of its levels has paths that together
+// are far longer than the text. There is a limit to what is reported.
+func TestHostileReport(t *testing.T) {
+	guard(t)
+	const depth = 9000
+	for name, text := range map[string]string{
+		"pruned":     `{"m":{"a":` + strings.Repeat(`[{"x":1},`, depth) + "1" + strings.Repeat("]", depth) + "}}",
+		"duplicates": strings.Repeat(`{"a":1,"a":`, depth) + "1" + strings.Repeat("}", depth),
+	} {
+		p := compile(t, `{type: object, properties: {m: {type: object, additionalProperties: true}}}`)
+		var report *schema.Report
+		var err error
+		n := allocated(func() { _, report, err = p.Decode([]byte(text), schema.DecodeOptions{Report: true}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !report.Truncated || len(report.Changes) < 100 {
+			t.Errorf("%s: %d changes, truncated is %t", name, len(report.Changes), report.Truncated)
+		}
+		if n > 64<<20 {
+			t.Errorf("%s: %d bytes of input allocate %d bytes", name, len(text), n)
+		}
+		if _, report, err = p.Decode([]byte(`{"a":1,"a":2}`), schema.DecodeOptions{Report: true}); err != nil || report.Truncated {
+			t.Errorf("%s: a short report is truncated: %v", name, err)
+		}
+	}
+}
+
 func TestHostileText(t *testing.T) {
 	guard(t)
 	p := compile(t, `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {i: {type: integer}, f: {type: number}, dropped: {type: object}}}`)

@@ -133,10 +133,7 @@ func (z *normalizer) record(k ChangeKind, schema int32, s Step) {
 	if z.report == nil {
 		return
 	}
-	path := make(Path, len(z.path)+1)
-	copy(path, z.path)
-	path[len(z.path)] = s
-	z.report.Changes = append(z.report.Changes, Change{Path: path, Kind: k, Schema: z.p.ref(schema)})
+	z.report.add(Change{Kind: k, Schema: z.p.ref(schema)}, z.path, Path{s})
 }
 
 // resource normalizes a whole object. Its own apiVersion, kind and metadata are
@@ -191,8 +188,7 @@ func (z *normalizer) metadata(v any, repairGeneration bool) (map[string]any, err
 
 func (z *normalizer) addMetadata(k ChangeKind, paths []Path) {
 	for _, path := range paths {
-		full := append(append(z.path.clone(), Step{Key: "metadata"}), path...)
-		z.report.Changes = append(z.report.Changes, Change{Path: full, Kind: k})
+		z.report.add(Change{Kind: k}, z.path, append(Path{{Key: "metadata"}}, path...))
 	}
 }
 

@@ -9,6 +9,26 @@ import (
 type Report struct {
 	// Changes are sorted by path.
 	Changes []Change
+	// Truncated says that there were more changes than there is room for.
+	Truncated bool
+
+	steps int
+}
+
+// maxReportSteps bounds the paths of a report together: in a small text with 10,000
+// levels, each level may have something to report.
+const maxReportSteps = 1 << 18
+
+// add adds a change whose path is that of parent and rest, if there is room.
+func (r *Report) add(c Change, parent, rest Path) {
+	n := len(parent) + len(rest)
+	if r.steps+n > maxReportSteps {
+		r.Truncated = true
+		return
+	}
+	r.steps += n
+	c.Path = append(append(make(Path, 0, n), parent...), rest...)
+	r.Changes = append(r.Changes, c)
 }
 
 // Change is one thing that was done to an object.

@@ -1,5 +1,10 @@
 package jsonx
 
+import (
+	"errors"
+	"iter"
+)
+
 // Step is one step of the way to a value: the name of a member, or else the
 // index of an item.
 type Step struct {
@@ -9,22 +14,25 @@ type Step struct {
 	IsIndex bool
 }
 
-// Duplicates returns the way to each member of src whose name occurs earlier in the
-// same object, in the order of the text. src must be valid JSON.
-func Duplicates(src []byte) [][]Step {
-	d := duplicates{}
-	d.r.Reset(src)
-	if d.value() != nil {
-		return nil
+// Duplicates visits the way to each member of src whose name occurs earlier in the
+// same object, in the order of the text. src must be valid JSON. A way is only
+// valid until the next one: all of them together may be far longer than src.
+func Duplicates(src []byte) iter.Seq[[]Step] {
+	return func(yield func([]Step) bool) {
+		d := duplicates{yield: yield}
+		d.r.Reset(src)
+		_ = d.value()
 	}
-	return d.found
 }
 
 type duplicates struct {
 	r     Reader
 	way   []Step
-	found [][]Step
+	yield func([]Step) bool
 }
+
+// errStopped says that nobody wants to know more.
+var errStopped = errors.New("stopped")
 
 func (d *duplicates) value() error {
 	switch c := d.r.Peek(); c {
@@ -39,8 +47,8 @@ func (d *duplicates) value() error {
 				return err
 			}
 			d.way = append(d.way, Step{Key: key})
-			if seen[key] {
-				d.found = append(d.found, append([]Step(nil), d.way...))
+			if seen[key] && !d.yield(d.way) {
+				return errStopped
 			}
 			seen[key] = true
 			if err := d.value(); err != nil {
