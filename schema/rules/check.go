@@ -133,7 +133,7 @@ func Check(s *schema.Structural, o CheckOptions) *Report {
 	}
 	c.in = bases{choose(o.StoredRule), choose(o.StoredMessage)}
 	root := newView(s.DeepCopy(), true)
-	c.schema(&scope{view: root, isResource: true, bounded: true, cardinality: 1, reachable: true})
+	c.schema(&scope{view: root, isResource: true, bounded: true, cardinality: 1, reachable: true, seen: declOf(root, true)})
 	return c.report
 }
 
@@ -162,8 +162,10 @@ type scope struct {
 	hasType bool
 	decl    *apiservercel.DeclType
 	declErr error
-	// reachable says that kube-apiserver gets here when it evaluates rules.
+	// reachable says that kube-apiserver gets here when it evaluates rules, and seen
+	// is the type that it then has.
 	reachable bool
+	seen      *apiservercel.DeclType
 }
 
 func (s *scope) path() schema.SchemaPath {
@@ -181,8 +183,8 @@ func (s *scope) child(step schema.SchemaStep, v *view) *scope {
 		parent: s, step: step, view: v,
 		isResource:     v.s.XEmbeddedResource,
 		uncorrelatable: s.uncorrelatable,
-		reachable:      s.reachable,
 	}
+	c.evaluate()
 	if n, ok := elements(s.view.s); ok && s.bounded {
 		c.bounded, c.cardinality = true, multiply(s.cardinality, n)
 	}
@@ -271,7 +273,6 @@ func (c *checking) schema(s *scope) {
 		if !correlates && child.uncorrelatable == nil {
 			child.uncorrelatable = s
 		}
-		child.reachable = s.reachable && evaluated(s, step)
 		c.schema(child)
 	}
 	v := s.view
@@ -285,21 +286,26 @@ func (c *checking) schema(s *scope) {
 	}
 }
 
-// evaluated says whether evaluation gets from a schema to one below: it does not
-// look into properties that CEL has no type of.
-func evaluated(s *scope, step schema.SchemaStep) bool {
-	if step.Keyword != "properties" {
-		return true
+// evaluate follows the types in which evaluation sees values one step down. It does
+// not look into properties that CEL has no type of.
+func (s *scope) evaluate() {
+	p := s.parent
+	if !p.reachable {
+		return
 	}
-	v := s.view
-	if s.isResource {
-		v = v.resource
+	if s.step.Keyword != "properties" {
+		s.reachable = true
+		if p.seen != nil {
+			s.seen = p.seen.ElemType
+		}
+		return
 	}
-	if v.s.Type != "object" || v.s.XIntOrString || v.values() != nil {
-		return false
+	if escaped, ok := apiservercel.Escape(s.step.Name); !ok {
+		s.seen = declOf(s.view, s.isResource)
+	} else if p.seen != nil && p.seen.Fields[escaped] != nil {
+		s.seen = p.seen.Fields[escaped].Type
 	}
-	p, _ := v.props[step.Name].(*view)
-	return p != nil && declOf(p, p.s.XEmbeddedResource) != nil
+	s.reachable = s.seen != nil
 }
 
 // own checks the rules of the schema itself.
@@ -320,11 +326,8 @@ func (c *checking) own(s *scope) SchemaRules {
 	envs := newEnvironments(s.decl, PerCallLimit)
 	fits := uint64(celconfig.MaxRequestSizeBytes / (s.decl.MinSerializedSize + 1))
 	for i := range s.view.s.XValidations {
-		sizes := sizes{root: s.decl}
-		costs := map[*cel.Ast]uint64{}
-		compiled, err := envs.compileRule(s.view.s, &s.view.s.XValidations[i], c.in, func(x *expression) error {
-			cost, err := sizes.cost(x)
-			costs[x.ast] = cost
+		compiled, err := envs.compileRule(s.view.s, &s.view.s.XValidations[i], c.in, func(x *expression) (err error) {
+			x.cost, err = (&sizes{root: s.decl}).cost(x)
 			return err
 		})
 		if err != nil {
@@ -347,13 +350,13 @@ func (c *checking) own(s *scope) SchemaRules {
 				r.Cost.Unbounded = append(r.Cost.Unbounded, p.path())
 			}
 		}
-		if r.Err == nil && compiled.rule.ast != nil {
-			r.Cost.Call = costs[compiled.rule.ast]
+		if r.Err == nil {
+			r.Cost.Call = compiled.rule.cost
 			r.Cost.Total = multiply(r.Cost.Call, r.Cost.Cardinality)
 		}
-		if r.Err == nil && r.MessageErr == nil && compiled.message.ast != nil {
-			r.MessageCost.Call = costs[compiled.message.ast]
-			r.MessageCost.Total, r.MessageCost.Cardinality = r.MessageCost.Call, 1
+		r.MessageCost.Cardinality, r.MessageCost.MaxCardinality = 1, 1
+		if r.MessageErr == nil {
+			r.MessageCost.Call, r.MessageCost.Total = compiled.message.cost, compiled.message.cost
 		}
 		c.report.TotalCost = add(add(c.report.TotalCost, r.Cost.Total), r.MessageCost.Total)
 		// What is left of a rule is what estimates need.

@@ -30,9 +30,10 @@ const (
 type expression struct {
 	program     cel.Program
 	usesOldSelf bool
-	// env and ast are kept for estimates.
-	env *cel.Env
-	ast *cel.Ast
+	// cost is the estimate, if there is one; env and ast are kept for others.
+	cost uint64
+	env  *cel.Env
+	ast  *cel.Ast
 }
 
 // environments makes the environments for the rules of one schema. Each is made
