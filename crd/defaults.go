@@ -1,0 +1,223 @@
+package crd
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"espalier.dev/schema"
+)
+
+// checkDefaults checks the defaults of a structural schema: what they fill in must
+// be valid, and not pruned right away.
+func (d *demands) checkDefaults(ctx context.Context, s *schema.Structural, at *field.Path) field.ErrorList {
+	w := defaultWalk{ctx: ctx, d: d}
+	root := *s
+	root.XEmbeddedResource = true
+	w.walk(&root, defaultPlace{path: at})
+	return w.errs
+}
+
+type defaultWalk struct {
+	ctx   context.Context
+	d     *demands
+	errs  field.ErrorList
+	steps int
+}
+
+// defaultPlace is where a schema stands.
+type defaultPlace struct {
+	path  *field.Path
+	depth int
+	// around leads to the value in the closest resource around it.
+	around *surrounding
+	inMeta bool
+}
+
+// surrounding is a place in a resource.
+type surrounding struct {
+	// resource is the schema of the resource, at its root alone.
+	resource *schema.Structural
+	parent   *surrounding
+	key      string
+	isItem   bool
+}
+
+// with returns the resource that has nothing but v, at the place.
+func (s *surrounding) with(v any) (map[string]any, *schema.Structural, error) {
+	for ; s.parent != nil; s = s.parent {
+		if s.isItem {
+			v = []any{v}
+		} else {
+			v = map[string]any{s.key: v}
+		}
+	}
+	obj, ok := v.(map[string]any)
+	if !ok {
+		return nil, nil, errors.New("object root default value must be of object type")
+	}
+	return obj, s.resource, nil
+}
+
+func (w *defaultWalk) walk(s *schema.Structural, p defaultPlace) {
+	if s == nil || w.steps > maxErrorSteps {
+		return
+	}
+	if s.XEmbeddedResource {
+		p.inMeta = false
+		p.around = &surrounding{resource: s}
+	}
+	if s.Default != nil && s.Default.Value != nil {
+		var errs field.ErrorList
+		at := p.path.Child("default")
+		if p.inMeta {
+			errs = w.inMetadata(s, p, at)
+		} else {
+			errs = w.value(s, at)
+		}
+		w.steps += len(errs) * (p.depth + 1)
+		w.errs = append(w.errs, errs...)
+	}
+	// Defaults of map values are not looked at: kube-apiserver takes it that there
+	// are none.
+	p.depth++
+	if s.Items != nil {
+		sub := p
+		sub.path, sub.around = p.path.Child("items"), &surrounding{parent: p.around, isItem: true}
+		w.walk(s.Items, sub)
+	}
+	for _, name := range sortedKeys(s.Properties) {
+		sub := p
+		sub.path, sub.around = p.path.Child("properties").Key(name), &surrounding{parent: p.around, key: name}
+		sub.inMeta = p.inMeta || s.XEmbeddedResource && isMetaField(name)
+		w.walk(s.Properties[name], sub)
+	}
+}
+
+// value checks a default outside of metadata.
+func (w *defaultWalk) value(s *schema.Structural, at *field.Path) (errs field.ErrorList) {
+	v := s.Default.Value
+	if w.d.prunedDefaults && isPruned(s, v, w.d.semantics) {
+		errs = append(errs, field.Invalid(at, v, "must not have unknown fields"))
+	}
+	p, err := newProbe(s, v, w.d.semantics)
+	if err != nil {
+		return append(errs, field.Invalid(at, v, err.Error()))
+	}
+	if err := p.coerce(at); err != nil {
+		return append(errs, err)
+	}
+	metadata, others := p.validate(w.ctx, at)
+	switch {
+	case len(metadata) > 0:
+		return append(errs, metadata...)
+	case len(others) > 0:
+		return append(errs, others...)
+	}
+	return append(errs, w.rules(s, v, at)...)
+}
+
+// inMetadata checks a default in apiVersion, kind or metadata of a resource.
+func (w *defaultWalk) inMetadata(s *schema.Structural, p defaultPlace, at *field.Path) field.ErrorList {
+	v := s.Default.Value
+	const must = "must result in valid metadata: "
+	obj, resource, err := p.around.with(copyValue(v))
+	if err != nil {
+		return field.ErrorList{field.Invalid(at, v, must+err.Error())}
+	}
+	for k, value := range map[string]string{"apiVersion": "validation/v1", "kind": "Validation"} {
+		if _, found := obj[k]; !found {
+			obj[k] = value
+		}
+	}
+	whole, err := newProbe(resource, obj, w.d.semantics)
+	if err != nil {
+		return field.ErrorList{field.Invalid(at, v, err.Error())}
+	}
+	if err := whole.coerce(nil); err != nil {
+		return field.ErrorList{field.Invalid(at, v, must+err.Error())}
+	}
+	if metadata, _ := whole.validate(w.ctx, nil); len(metadata) > 0 {
+		return field.ErrorList{field.Invalid(at, v, must+metadata.ToAggregate().Error())}
+	}
+	alone, err := newProbe(s, v, w.d.semantics)
+	if err != nil {
+		return field.ErrorList{field.Invalid(at, v, err.Error())}
+	}
+	if _, errs := alone.validate(w.ctx, at); len(errs) > 0 {
+		return errs
+	}
+	return w.rules(s, v, at)
+}
+
+// rules puts a default to the rules of its schema.
+func (w *defaultWalk) rules(s *schema.Structural, v any, at *field.Path) field.ErrorList {
+	if w.d.rules == nil || !structuralHasRules(s) {
+		return nil
+	}
+	compiled, err := w.d.rules.Compile(wrap(s))
+	if err != nil || compiled == nil {
+		// What is wrong with the rules themselves is said elsewhere.
+		return nil
+	}
+	obj := map[string]any{probed: copyValue(v)}
+	found := compiled.Validate(w.ctx, obj, obj)
+	if len(found) == 0 {
+		found = compiled.Validate(w.ctx, obj, nil)
+	}
+	return fieldErrors(found, at)
+}
+
+func structuralHasRules(s *schema.Structural) bool {
+	if s == nil {
+		return false
+	}
+	if len(s.XValidations) > 0 || structuralHasRules(s.Items) {
+		return true
+	}
+	for _, prop := range s.Properties {
+		if structuralHasRules(prop) {
+			return true
+		}
+	}
+	return s.AdditionalProperties != nil && structuralHasRules(s.AdditionalProperties.Structural)
+}
+
+// losesDefaults says whether some default of a structural schema would lose a part
+// of it to pruning, where it stands in an object.
+func losesDefaults(s *schema.Structural, sem schema.Semantics) bool {
+	root := *s
+	root.XEmbeddedResource = true
+	changed, err := loses(&root, &surrounding{resource: &root}, sem)
+	return err == nil && changed
+}
+
+func loses(s *schema.Structural, around *surrounding, sem schema.Semantics) (changed bool, err error) {
+	if s == nil {
+		return false, nil
+	}
+	if s.Default != nil && s.Default.Value != nil {
+		obj, resource, err := around.with(copyValue(s.Default.Value))
+		if err != nil {
+			return false, err
+		}
+		changed = isPruned(resource, obj, sem)
+	}
+	below := func(s *schema.Structural, around *surrounding) {
+		if err != nil || s == nil {
+			return
+		}
+		var c bool
+		c, err = loses(s, around, sem)
+		changed = changed || c
+	}
+	if ap := s.AdditionalProperties; ap != nil {
+		below(ap.Structural, &surrounding{parent: around, key: "*"})
+	}
+	below(s.Items, &surrounding{parent: around, isItem: true})
+	for _, name := range sortedKeys(s.Properties) {
+		below(s.Properties[name], &surrounding{parent: around, key: name})
+	}
+	return changed, err
+}

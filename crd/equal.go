@@ -1,0 +1,38 @@
+package crd
+
+import (
+	"bytes"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/conversion"
+	kjson "sigs.k8s.io/json"
+
+	"espalier.dev/api"
+)
+
+// equal compares parts of definitions by meaning, as kube-apiserver does: an empty
+// list is no list, and a JSON value is what it says and not how it is written.
+func equal(a, b any) bool {
+	va, vb := reflect.ValueOf(a), reflect.ValueOf(b)
+	if va.IsValid() && vb.IsValid() && va.Kind() == reflect.Pointer && vb.Kind() == reflect.Pointer && va.Pointer() == vb.Pointer() {
+		return true
+	}
+	return conversion.EqualitiesOrDie(equalJSON).DeepEqual(a, b)
+}
+
+func equalJSON(a, b api.JSON) bool {
+	if bytes.Equal(a.Raw, b.Raw) {
+		return true
+	}
+	va, errA := parseJSON(a)
+	vb, errB := parseJSON(b)
+	return errA == nil && errB == nil && conversion.EqualitiesOrDie().DeepEqual(va, vb)
+}
+
+// parseJSON decodes a value of a schema; no bytes are null.
+func parseJSON(j api.JSON) (v any, err error) {
+	if len(j.Raw) == 0 {
+		return nil, nil
+	}
+	return v, kjson.UnmarshalCaseSensitivePreserveInts(j.Raw, &v)
+}

@@ -1,0 +1,181 @@
+package crd
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"espalier.dev/api"
+)
+
+// maxSelectable is how many selectable fields a version may have.
+const maxSelectable = 8
+
+// selectable checks the fields that field selectors may use. at is the version, or
+// the spec, that they stand in; name is the version's.
+func (d *demands) selectable(fields []api.SelectableField, props *api.JSONSchemaProps, at *field.Path, name string) (errs field.ErrorList) {
+	path := at.Child("selectableFields")
+	if anyBelow(props, func(s *api.JSONSchemaProps) bool { return !isConvertible(s) }) {
+		errs = append(errs, field.Invalid(at.Child("schema.openAPIV3Schema"), "", unsupportedKeyword(props)))
+	}
+	unique := map[string]bool{}
+	for i := range fields {
+		p, value := path.Index(i).Child("jsonPath"), fields[i].JSONPath
+		if value == "" {
+			errs = append(errs, field.Required(p, ""))
+			continue
+		}
+		to, found, err := resolve(value, props, false)
+		if err != nil {
+			errs = append(errs, field.Invalid(p, value, "is an invalid path: "+err.Error()))
+			continue
+		}
+		if to.Root().String() == "metadata" {
+			errs = append(errs, field.Invalid(p, value, "must not point to fields in metadata"))
+		}
+		if !isSelectable(found) {
+			errs = append(errs, field.Invalid(p, value, "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."))
+		}
+		if unique[to.String()] {
+			errs = append(errs, field.Duplicate(p, value))
+		}
+		unique[to.String()] = true
+	}
+	if len(unique) > maxSelectable && !d.manySelectable[name] {
+		errs = append(errs, field.TooMany(path, len(unique), maxSelectable))
+	}
+	return errs
+}
+
+func isSelectable(s *api.JSONSchemaProps) bool {
+	if s == nil {
+		return false
+	}
+	switch s.Type.Single() {
+	case "string", "boolean", "integer":
+		return true
+	}
+	return false
+}
+
+var (
+	errNoField       = errors.New("does not refer to a valid field")
+	errPathEnds      = errors.New("unexpected end of JSON path")
+	errArrayNotation = errors.New("array notation is not allowed")
+)
+
+// resolve follows a path like .spec.replicas or ['a.b'].c into a schema. Brackets,
+// the array notation, may be forbidden.
+func resolve(jsonPath string, s *api.JSONSchemaProps, brackets bool) (path *field.Path, found *api.JSONSchemaProps, err error) {
+	into := func(name string) error {
+		switch {
+		case s == nil:
+			return errNoField
+		case len(s.Properties) > 0:
+			prop, ok := s.Properties[name]
+			if !ok {
+				return errNoField
+			}
+			path, s = path.Child(name), &prop
+		case s.AdditionalProperties != nil:
+			path, s = path.Key(name), s.AdditionalProperties.Schema
+		default:
+			return errNoField
+		}
+		return nil
+	}
+	tokens := bufio.NewScanner(strings.NewReader(jsonPath))
+	tokens.Split(pathTokens)
+	for tokens.Scan() {
+		switch tok := tokens.Text(); tok {
+		case "[":
+			if !brackets {
+				return nil, nil, errArrayNotation
+			}
+			if !tokens.Scan() {
+				return nil, nil, errPathEnds
+			}
+			tok = tokens.Text()
+			if len(tok) < 2 || tok[0] != '\'' || tok[len(tok)-1] != '\'' {
+				return nil, nil, fmt.Errorf("expected single quoted string but got %s", tok)
+			}
+			name, err := unquote(tok[1 : len(tok)-1])
+			if err != nil {
+				return nil, nil, fmt.Errorf("invalid string literal: %w", err)
+			}
+			if err := into(name); err != nil {
+				return nil, nil, err
+			}
+			if !tokens.Scan() {
+				return nil, nil, errPathEnds
+			}
+			if tok = tokens.Text(); tok != "]" {
+				return nil, nil, fmt.Errorf("expected ] but got %s", tok)
+			}
+		case ".":
+			if !tokens.Scan() {
+				return nil, nil, errPathEnds
+			}
+			if err := into(tokens.Text()); err != nil {
+				return nil, nil, err
+			}
+		default:
+			return nil, nil, fmt.Errorf("expected [ or . but got: %s", tok)
+		}
+	}
+	if err := tokens.Err(); err != nil {
+		return nil, nil, err
+	}
+	return path, s, nil
+}
+
+// pathTokens splits a path at dots and brackets, which are tokens too. A quoted
+// string is one token.
+func pathTokens(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	if len(data) == 0 {
+		return 0, nil, nil
+	}
+	if data[0] == '\'' {
+		for i := 1; i < len(data); i++ {
+			if data[i] == '\'' && data[i-1] != '\\' {
+				return i + 1, data[:i+1], nil
+			}
+		}
+	} else {
+		for i, c := range data {
+			if c != '.' && c != '[' && c != ']' {
+				continue
+			}
+			if i == 0 {
+				i = 1
+			}
+			return i, data[:i], nil
+		}
+	}
+	if atEOF {
+		return len(data), data, nil
+	}
+	return 0, nil, nil
+}
+
+// unquote resolves the escapes of a quoted string.
+func unquote(s string) (string, error) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			b.WriteByte(s[i])
+			continue
+		}
+		i++
+		const letters, meanings = `abfnrtv'\`, "\a\b\f\n\r\t\v'\\"
+		j := strings.IndexByte(letters, s[i])
+		if j < 0 {
+			return "", fmt.Errorf("invalid escape char %c", s[i])
+		}
+		b.WriteByte(meanings[j])
+	}
+	return b.String(), nil
+}

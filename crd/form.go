@@ -1,0 +1,266 @@
+package crd
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"espalier.dev/api"
+	"espalier.dev/api/v1beta1"
+)
+
+// form is a definition the way it is validated, whatever version it came in: what
+// all versions have in common stands at the top. Paths in errors are those of
+// this form, as they are in kube-apiserver. It shares the schemas with the
+// definition it is made of.
+type form struct {
+	meta   *metav1.ObjectMeta
+	spec   formSpec
+	status *api.CustomResourceDefinitionStatus
+	// legacy is the draft-4 schema of 2017, if there is one.
+	legacy *api.JSONSchemaProps
+	// legacyErr says that what should be such a schema is not.
+	legacyErr error
+	beta      bool
+}
+
+type formSpec struct {
+	group      string
+	version    string
+	names      api.CustomResourceDefinitionNames
+	scope      api.ResourceScope
+	versions   []formVersion
+	common     formParts
+	conversion *v1beta1.CustomResourceConversion
+	// preserve is preserveUnknownFields; nil counts as true or as false depending on
+	// who asks.
+	preserve *bool
+}
+
+type formVersion struct {
+	name               string
+	served, storage    bool
+	deprecated         bool
+	deprecationWarning *string
+	parts              formParts
+}
+
+// formParts is what can stand at the top or with each version.
+type formParts struct {
+	schema       *api.CustomResourceValidation
+	subresources *api.CustomResourceSubresources
+	columns      []api.CustomResourceColumnDefinition
+	selectable   []api.SelectableField
+}
+
+// formOf makes a form of a v1 definition.
+func formOf(crd *api.CustomResourceDefinition) *form {
+	f := &form{meta: &crd.ObjectMeta, status: &crd.Status}
+	f.legacy, f.legacyErr = api.LegacySchema(crd)
+	in := &crd.Spec
+	f.spec = formSpec{
+		group:      in.Group,
+		names:      in.Names,
+		scope:      in.Scope,
+		conversion: conversionForm(in.Conversion),
+		preserve:   &in.PreserveUnknownFields,
+	}
+	for _, v := range in.Versions {
+		f.spec.versions = append(f.spec.versions, formVersion{
+			name: v.Name, served: v.Served, storage: v.Storage,
+			deprecated: v.Deprecated, deprecationWarning: v.DeprecationWarning,
+			parts: formParts{
+				schema:       v.Schema,
+				subresources: v.Subresources,
+				columns:      v.AdditionalPrinterColumns,
+				selectable:   v.SelectableFields,
+			},
+		})
+	}
+	f.spec.hoist()
+	return f
+}
+
+// formOfV1beta1 makes a form of a v1beta1 definition.
+func formOfV1beta1(crd *v1beta1.CustomResourceDefinition) *form {
+	f := &form{meta: &crd.ObjectMeta, status: &crd.Status, beta: true}
+	in := &crd.Spec
+	f.spec = formSpec{
+		group:      in.Group,
+		version:    in.Version,
+		names:      in.Names,
+		scope:      in.Scope,
+		conversion: in.Conversion,
+		preserve:   in.PreserveUnknownFields,
+		common: formParts{
+			subresources: in.Subresources,
+			columns:      v1Columns(in.AdditionalPrinterColumns),
+			selectable:   in.SelectableFields,
+		},
+	}
+	if v := in.Validation; v != nil {
+		f.legacy = v.JSONSchema
+		if v.OpenAPIV3Schema != nil || v.JSONSchema == nil {
+			f.spec.common.schema = &api.CustomResourceValidation{OpenAPIV3Schema: v.OpenAPIV3Schema}
+		}
+	}
+	for _, v := range in.Versions {
+		f.spec.versions = append(f.spec.versions, formVersion{
+			name: v.Name, served: v.Served, storage: v.Storage,
+			deprecated: v.Deprecated, deprecationWarning: v.DeprecationWarning,
+			parts: formParts{
+				schema:       v.Schema,
+				subresources: v.Subresources,
+				columns:      v1Columns(v.AdditionalPrinterColumns),
+				selectable:   v.SelectableFields,
+			},
+		})
+	}
+	return f
+}
+
+func v1Columns(in []v1beta1.CustomResourceColumnDefinition) []api.CustomResourceColumnDefinition {
+	if in == nil {
+		return nil
+	}
+	out := make([]api.CustomResourceColumnDefinition, len(in))
+	for i := range in {
+		out[i] = api.CustomResourceColumnDefinition(in[i])
+	}
+	return out
+}
+
+func conversionForm(in *api.CustomResourceConversion) *v1beta1.CustomResourceConversion {
+	if in == nil {
+		return nil
+	}
+	out := &v1beta1.CustomResourceConversion{Strategy: in.Strategy}
+	if in.Webhook != nil {
+		out.WebhookClientConfig = in.Webhook.ClientConfig
+		out.ConversionReviewVersions = in.Webhook.ConversionReviewVersions
+	}
+	return out
+}
+
+// hoist moves to the top what all versions have in common.
+func (s *formSpec) hoist() {
+	if len(s.versions) == 0 {
+		return
+	}
+	s.version = s.versions[0].name
+	if s.same(func(p *formParts) any { return p.schema }) {
+		s.common.schema = s.versions[0].parts.schema
+		s.clear(func(p *formParts) { p.schema = nil })
+	}
+	if s.same(func(p *formParts) any { return p.subresources }) {
+		s.common.subresources = s.versions[0].parts.subresources
+		s.clear(func(p *formParts) { p.subresources = nil })
+	}
+	if s.same(func(p *formParts) any { return p.columns }) {
+		s.common.columns = s.versions[0].parts.columns
+		s.clear(func(p *formParts) { p.columns = nil })
+	}
+	if s.same(func(p *formParts) any { return p.selectable }) {
+		s.common.selectable = s.versions[0].parts.selectable
+		s.clear(func(p *formParts) { p.selectable = nil })
+	}
+}
+
+func (s *formSpec) same(get func(*formParts) any) bool {
+	first := get(&s.versions[0].parts)
+	for i := range s.versions[1:] {
+		if !equal(get(&s.versions[i+1].parts), first) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *formSpec) clear(drop func(*formParts)) {
+	for i := range s.versions {
+		drop(&s.versions[i].parts)
+	}
+}
+
+// prunes says whether unknown fields are pruned. Unsaid, they are: that is how v1
+// reads it, and v1beta1 always says.
+func (s *formSpec) prunes() bool { return s.preserve == nil || !*s.preserve }
+
+// preserves is the other reading of what is unsaid.
+func (s *formSpec) preserves() bool { return s.preserve == nil || *s.preserve }
+
+// openAPI is the schema in v, or nil.
+func openAPI(v *api.CustomResourceValidation) *api.JSONSchemaProps {
+	if v == nil {
+		return nil
+	}
+	return v.OpenAPIV3Schema
+}
+
+// schemas returns all schemas there are.
+func (s *formSpec) schemas() []*api.JSONSchemaProps {
+	var all []*api.JSONSchemaProps
+	add := func(v *api.CustomResourceValidation) {
+		if schema := openAPI(v); schema != nil {
+			all = append(all, schema)
+		}
+	}
+	add(s.common.schema)
+	for i := range s.versions {
+		add(s.versions[i].parts.schema)
+	}
+	return all
+}
+
+// anySchema says whether some schema, or a schema below it, has something.
+func (s *formSpec) anySchema(has func(*api.JSONSchemaProps) bool) bool {
+	for _, schema := range s.schemas() {
+		if anyBelow(schema, has) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasPerVersion says whether some version has a part of its own.
+func (s *formSpec) hasPerVersion(has func(*formParts) bool) bool {
+	for i := range s.versions {
+		if has(&s.versions[i].parts) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasSchema(p *formParts) bool       { return p.schema != nil }
+func hasSubresources(p *formParts) bool { return p.subresources != nil }
+func hasColumns(p *formParts) bool      { return len(p.columns) > 0 }
+func hasSelectable(p *formParts) bool   { return len(p.selectable) > 0 }
+
+// schemaFor returns the schema that a version goes by, and whether there is such a
+// version and its schema is not ambiguous.
+func (s *formSpec) schemaFor(name string) (*api.CustomResourceValidation, bool) {
+	if !s.hasPerVersion(hasSchema) {
+		return s.common.schema, true
+	}
+	if s.common.schema != nil {
+		return nil, false
+	}
+	for i := range s.versions {
+		if s.versions[i].name == name {
+			return s.versions[i].parts.schema, true
+		}
+	}
+	return nil, false
+}
+
+// subresourcesFor returns the subresources of a version.
+func (s *formSpec) subresourcesFor(v *formVersion) *api.CustomResourceSubresources {
+	if !s.hasPerVersion(hasSubresources) {
+		return s.common.subresources
+	}
+	for i := range s.versions {
+		if s.versions[i].name == v.name {
+			return s.versions[i].parts.subresources
+		}
+	}
+	return nil
+}

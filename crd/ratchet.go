@@ -1,0 +1,189 @@
+package crd
+
+import (
+	"espalier.dev/api"
+	"espalier.dev/schema"
+)
+
+// demands are the rules that do not hold for everybody: what was let in once is
+// not refused when it is written again.
+type demands struct {
+	semantics schema.Semantics
+	// beta says that the request is v1beta1.
+	beta bool
+
+	// defaults allows them, or else noDefaults says why not.
+	defaults   bool
+	noDefaults string
+	// knownReviews demands a version of ConversionReview that the server knows.
+	knownReviews bool
+	// sameNames keeps scope and kind as they are.
+	sameNames bool
+	// anySchema demands a schema for every version.
+	anySchema bool
+	// knownTypes demands the types of OpenAPI.
+	knownTypes bool
+	// structural demands structural schemas.
+	structural bool
+	// prunedDefaults demands defaults without unknown fields.
+	prunedDefaults bool
+	// atomicSets demands that the items of a set are not merged.
+	atomicSets bool
+	// completeKeys demands that items of maps and sets are not nullable, and that
+	// the keys of maps are always there.
+	completeKeys bool
+	// looseCA allows a bundle of certificates that is none.
+	looseCA bool
+	// manySelectable are the versions that may have too many selectable fields; ""
+	// is for all versions.
+	manySelectable map[string]bool
+	// unchanged are the versions whose schema an update leaves alone.
+	unchanged map[string]bool
+	// stored is the definition that an update replaces.
+	stored *form
+	// expressions are those of the stored definition, once somebody asks.
+	expressions map[string]bool
+	// hasLegacy says that there is a draft-4 schema, which is never structural.
+	hasLegacy bool
+	// rules is how rules are checked.
+	rules       RuleChecker
+	ignoreRules bool
+}
+
+const noBetaDefaults = "(cannot set default values in apiextensions.k8s.io/v1beta1 CRDs, must use apiextensions.k8s.io/v1)"
+
+// demandsOn returns what is demanded of a definition; old is nil on create.
+func demandsOn(f, old *form, o Options) demands {
+	d := demands{
+		semantics:      o.Semantics,
+		beta:           f.beta,
+		hasLegacy:      f.legacy != nil,
+		defaults:       true,
+		knownReviews:   true,
+		anySchema:      true,
+		knownTypes:     true,
+		structural:     true,
+		prunedDefaults: true,
+		atomicSets:     true,
+		completeKeys:   true,
+		looseCA:        true,
+		rules:          o.Rules,
+		ignoreRules:    o.IgnoreRules,
+		stored:         old,
+	}
+	if f.beta {
+		// v1beta1 never asked for these.
+		d.anySchema, d.knownTypes, d.structural = false, false, false
+		if refusesBetaDefaults(o.Semantics) && (old == nil || !old.spec.anySchema(hasDefault)) {
+			d.defaults, d.noDefaults = false, noBetaDefaults
+		}
+	}
+	if old == nil {
+		return d
+	}
+	spec := &old.spec
+	d.knownReviews = spec.conversion == nil || len(spec.conversion.ConversionReviewVersions) == 0 || hasKnownReview(spec.conversion.ConversionReviewVersions)
+	d.sameNames = isTrue(old.status, api.Established)
+	d.anySchema = d.anySchema && spec.allHaveSchemas()
+	d.knownTypes = d.knownTypes && !spec.anySchema(hasUnknownType)
+	d.structural = d.structural && spec.isStructural(o.Semantics)
+	d.prunedDefaults = !spec.hasUnprunedDefaults(o.Semantics)
+	d.atomicSets = !spec.anySchema(hasMergedSet)
+	d.completeKeys = !spec.anySchema(hasIncompleteKeys)
+	d.looseCA = allowsLooseCA(old)
+	d.manySelectable = manySelectable(&f.spec, spec)
+	d.unchanged = map[string]bool{}
+	for i := range f.spec.versions {
+		name := f.spec.versions[i].name
+		now, ok := f.spec.schemaFor(name)
+		before, okBefore := spec.schemaFor(name)
+		if ok && okBefore && equal(now, before) {
+			d.unchanged[name] = true
+		}
+	}
+	return d
+}
+
+// isTrue says whether a condition is there and true.
+func isTrue(status *api.CustomResourceDefinitionStatus, typ api.CustomResourceDefinitionConditionType) bool {
+	for i := range status.Conditions {
+		if status.Conditions[i].Type == typ {
+			return status.Conditions[i].Status == api.ConditionTrue
+		}
+	}
+	return false
+}
+
+// allHaveSchemas says whether every version has a schema.
+func (s *formSpec) allHaveSchemas() bool {
+	if openAPI(s.common.schema) != nil {
+		return true
+	}
+	for i := range s.versions {
+		if openAPI(s.versions[i].parts.schema) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// isStructural says whether every schema is structural.
+func (s *formSpec) isStructural(sem schema.Semantics) bool {
+	for _, props := range s.schemas() {
+		if !isStructural(props, sem) {
+			return false
+		}
+	}
+	return true
+}
+
+func isStructural(props *api.JSONSchemaProps, sem schema.Semantics) bool {
+	s, err := schema.NewStructural(props)
+	return err == nil && len(violations(s, sem)) == 0
+}
+
+// violations returns the findings that make a schema non-structural.
+func violations(s *schema.Structural, sem schema.Semantics) []schema.Finding {
+	var refused []schema.Finding
+	for _, f := range schema.Check(s, sem) {
+		if f.Refused {
+			refused = append(refused, f)
+		}
+	}
+	return refused
+}
+
+// hasUnprunedDefaults says whether a default, where it stands in an object, would
+// lose fields.
+func (s *formSpec) hasUnprunedDefaults(sem schema.Semantics) bool {
+	for _, props := range s.schemas() {
+		if !anyBelow(props, hasDefault) {
+			continue
+		}
+		structural, err := schema.NewStructural(props)
+		if err == nil && len(violations(structural, sem)) == 0 && losesDefaults(structural, sem) {
+			return true
+		}
+	}
+	return false
+}
+
+// manySelectable returns the versions whose selectable fields are too many already
+// and do not change.
+func manySelectable(now, before *formSpec) map[string]bool {
+	allowed := map[string]bool{}
+	if len(before.common.selectable) > maxSelectable && equal(now.common.selectable, before.common.selectable) {
+		allowed[""] = true
+	}
+	old := map[string]*formVersion{}
+	for i := range before.versions {
+		old[before.versions[i].name] = &before.versions[i]
+	}
+	for i := range now.versions {
+		v := &now.versions[i]
+		if o := old[v.name]; o != nil && len(o.parts.selectable) > maxSelectable && equal(v.parts.selectable, o.parts.selectable) {
+			allowed[v.name] = true
+		}
+	}
+	return allowed
+}

@@ -1,0 +1,218 @@
+package crd
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"espalier.dev/api"
+	"espalier.dev/schema"
+)
+
+// schema checks the schema of a version, or of all versions.
+func (d *demands) schema(ctx context.Context, v *api.CustomResourceValidation, status, unchanged bool, path *field.Path) field.ErrorList {
+	props := openAPI(v)
+	if props == nil {
+		return nil
+	}
+	at := path.Child("openAPIV3Schema")
+	var errs field.ErrorList
+	if status {
+		errs = append(errs, d.rootShape(props, path)...)
+	}
+	if props.Nullable {
+		errs = append(errs, field.Forbidden(path.Child("openAPIV3Schema.nullable"), "nullable cannot be true at the root"))
+	}
+	w := schemaWalk{d: d}
+	place := place{path: at, root: true, defaults: d.defaults, noDefaults: d.noDefaults}
+	var structural *schema.Structural
+	if d.structural {
+		s, err := schema.NewStructural(props)
+		if err == nil {
+			structural = s
+			found := d.structuralErrors(ctx, s, at)
+			errs = append(errs, found...)
+			if len(found) == 0 {
+				place.node = &SchemaNode{Schema: s}
+			}
+		}
+	}
+	w.walk(props, place)
+	errs = append(errs, w.errs...)
+	if d.structural && structural == nil && len(errs) == 0 {
+		// Only shown when the errors above do not say the same in a better way.
+		errs = append(errs, field.Invalid(at, "", unsupportedKeyword(props)))
+	}
+	if len(w.sites) > 0 && d.rules != nil {
+		errs = append(errs, d.rules.CheckRules(ctx, RuleCheck{
+			Root: structural, Path: at, Sites: w.sites, Stored: d.isStored, Unchanged: unchanged,
+		})...)
+	} else if d.rules == nil && !d.ignoreRules && anyBelow(props, hasRules) {
+		errs = append(errs, field.InternalError(at, schema.ErrRules))
+	}
+	return errs
+}
+
+// structuralErrors returns what is wrong with the structure of a schema, or, if
+// that is fine, with its defaults.
+func (d *demands) structuralErrors(ctx context.Context, s *schema.Structural, at *field.Path) (errs field.ErrorList) {
+	for _, f := range violations(s, d.semantics) {
+		errs = append(errs, f.FieldError(at))
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	return d.checkDefaults(ctx, s, at)
+}
+
+// isStored says whether an expression is part of the stored definition.
+func (d *demands) isStored(expression string) bool {
+	if d.stored == nil {
+		return false
+	}
+	if d.expressions == nil {
+		d.expressions = map[string]bool{}
+		d.stored.spec.anySchema(func(s *api.JSONSchemaProps) bool {
+			for _, r := range s.XValidations {
+				d.expressions[r.Rule] = true
+				d.expressions[r.MessageExpression] = true
+			}
+			return false
+		})
+	}
+	return d.expressions[expression]
+}
+
+// rootShape checks the root of a schema beside a status subresource: whatever
+// validates the status must be found below properties.status alone.
+func (d *demands) rootShape(s *api.JSONSchemaProps, path *field.Path) field.ErrorList {
+	at := path.Child("openAPIV3Schema")
+	// In the order in which kube-apiserver looks, and stops at the first.
+	before := []struct {
+		name string
+		set  bool
+	}{{"id", s.ID != ""}, {"$schema", s.Schema != ""}, {"$ref", s.Ref != nil}}
+	for _, k := range before {
+		if k.set {
+			return d.notAtRoot(at, k.name)
+		}
+	}
+	if t := typeOf(s); t != "" && t != "object" {
+		return field.ErrorList{field.Invalid(path.Child("openAPIV3Schema.type"), t, `only "object" is allowed as the type at the root of the schema if the status subresource is enabled`)}
+	}
+	after := []struct {
+		name string
+		set  bool
+	}{
+		{"nullable", s.Nullable}, {"default", s.Default != nil}, {"enum", s.Enum != nil},
+		{"maxProperties", s.MaxProperties != nil}, {"minProperties", s.MinProperties != nil},
+		{"allOf", s.AllOf != nil}, {"oneOf", s.OneOf != nil}, {"anyOf", s.AnyOf != nil}, {"not", s.Not != nil},
+		{"additionalProperties", s.AdditionalProperties != nil}, {"patternProperties", s.PatternProperties != nil},
+		{"dependencies", s.Dependencies != nil}, {"additionalItems", s.AdditionalItems != nil}, {"definitions", s.Definitions != nil},
+		{"x-kubernetes-embedded-resource", s.XEmbeddedResource}, {"x-kubernetes-int-or-string", s.XIntOrString},
+		{"x-kubernetes-list-map-keys", s.XListMapKeys != nil}, {"x-kubernetes-list-type", s.XListType != nil},
+		{"x-kubernetes-map-type", s.XMapType != nil},
+	}
+	for _, k := range after {
+		if k.set {
+			return d.notAtRoot(at, k.name)
+		}
+	}
+	return nil
+}
+
+func (d *demands) notAtRoot(at *field.Path, keyword string) field.ErrorList {
+	allowed := []string{"Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum", "MaxLength", "MinLength",
+		"Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required", "Items", "Properties", "ExternalDocs", "Example", "XPreserveUnknownFields"}
+	if !d.beta {
+		allowed = append(allowed, "XValidations")
+	}
+	return field.ErrorList{field.Invalid(at, keyword, fmt.Sprintf("only %v fields are allowed at the root of the schema if the status subresource is enabled", allowed))}
+}
+
+// typeOf is the type of a schema. A list of types is not one.
+func typeOf(s *api.JSONSchemaProps) string {
+	if len(s.Type) > 1 {
+		return fmt.Sprint([]string(s.Type))
+	}
+	return s.Type.Single()
+}
+
+func openAPITypes() []string {
+	return []string{"array", "boolean", "integer", "number", "object", "string"}
+}
+
+func isOpenAPIType(t string) bool {
+	switch t {
+	case "array", "boolean", "integer", "number", "object", "string":
+		return true
+	}
+	return false
+}
+
+// unsupportedKeyword says, in kube-apiserver's words, which keyword of a schema has
+// no place in a structural one.
+func unsupportedKeyword(s *api.JSONSchemaProps) string {
+	const text = "OpenAPIV3Schema '%s' is not supported"
+	word := ""
+	anyBelow(s, func(s *api.JSONSchemaProps) bool {
+		switch {
+		case s.ID != "":
+			word = "id"
+		case s.Schema != "":
+			word = "schema"
+		case s.Ref != nil && *s.Ref != "":
+			word = "$ref"
+		case len(s.PatternProperties) > 0:
+			word = "patternProperties"
+		case len(s.Dependencies) > 0:
+			word = "dependencies"
+		case s.AdditionalItems != nil:
+			word = "additionalItems"
+		case len(s.Definitions) > 0:
+			word = "definitions"
+		}
+		return word != ""
+	})
+	if word == "" {
+		return "must be a structural schema"
+	}
+	return fmt.Sprintf(text, word)
+}
+
+// place is where a schema stands, and what that means for it.
+type place struct {
+	path  *field.Path
+	depth int
+	root  bool
+	// defaults allows them, or else noDefaults says why not.
+	defaults   bool
+	noDefaults string
+	// inMeta says that this is the apiVersion, kind or metadata of a resource, or below.
+	inMeta bool
+	// uncorrelatable is the closest to the root of the schemas around whose old and
+	// new values cannot be matched.
+	uncorrelatable *field.Path
+	// node is the schema as part of the structural one, where rules are collected.
+	node *SchemaNode
+}
+
+// into returns the place of a schema below.
+func (p place) into(path *field.Path) place {
+	p.path, p.root, p.node = path, false, nil
+	p.depth++
+	return p
+}
+
+func (p place) withoutDefaults(why string) place {
+	p.defaults, p.noDefaults = false, why
+	return p
+}
+
+func (p place) uncorrelated(at *field.Path) place {
+	if p.uncorrelatable == nil {
+		p.uncorrelatable = at
+	}
+	return p
+}

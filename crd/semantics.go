@@ -1,0 +1,28 @@
+package crd
+
+import "espalier.dev/schema"
+
+// Where the documents and Kubernetes disagree on which definitions are valid. What
+// they disagree on in schemas is in schema.Semantics.
+
+// refusesBetaDefaults says whether v1beta1 refuses every default. The documents
+// refuse defaults in schemas that are not structural, and no others.
+func refusesBetaDefaults(s schema.Semantics) bool { return s == schema.Kubernetes }
+
+// needsSchemaToPrune says whether a version that prunes must have a schema. To the
+// documents it is what it is: everything is pruned but apiVersion, kind and
+// metadata.
+func needsSchemaToPrune(s schema.Semantics) bool { return s == schema.Kubernetes }
+
+// webhookNeedsPruning says whether conversion by a webhook needs
+// preserveUnknownFields: false. The documents ask for structural schemas instead,
+// when a webhook is set that was not set before.
+func webhookNeedsPruning(s schema.Semantics) bool { return s == schema.Kubernetes }
+
+// knowsLegacy says whether the draft-4 schema of 2017 counts. kube-apiserver does
+// not know it.
+func knowsLegacy(s schema.Semantics) bool { return s == schema.KEP }
+
+// knowsSuperseded says whether spellings of earlier drafts are errors. To
+// kube-apiserver they are fields that it does not know, and drops.
+func knowsSuperseded(s schema.Semantics) bool { return s == schema.KEP }

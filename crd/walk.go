@@ -1,0 +1,196 @@
+package crd
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"espalier.dev/api"
+)
+
+// schemaWalk goes through a schema and all schemas below it.
+type schemaWalk struct {
+	d    *demands
+	errs field.ErrorList
+	// found counts errors, also those that there is no room for.
+	found int
+	// steps is how long the paths of the errors are, together.
+	steps int
+	// sites are where there are rules.
+	sites []RuleSite
+}
+
+// maxErrorSteps bounds the paths of all errors together. 10,000 nested schemas with
+// an error each would otherwise have 50 million steps.
+const maxErrorSteps = 1 << 20
+
+// room says whether there is room for one more error, and takes it.
+func (w *schemaWalk) room(p *place) bool {
+	w.found++
+	if w.steps > maxErrorSteps {
+		return false
+	}
+	w.steps += p.depth + 1
+	return true
+}
+
+func (w *schemaWalk) forbid(p *place, at func(*field.Path) *field.Path, detail string) {
+	if w.room(p) {
+		w.errs = append(w.errs, field.Forbidden(at(p.path), detail))
+	}
+}
+
+func (w *schemaWalk) invalid(p *place, at func(*field.Path) *field.Path, value any, detail string) {
+	if w.room(p) {
+		w.errs = append(w.errs, field.Invalid(at(p.path), value, detail))
+	}
+}
+
+func (w *schemaWalk) require(p *place, at func(*field.Path) *field.Path, detail string) {
+	if w.room(p) {
+		w.errs = append(w.errs, field.Required(at(p.path), detail))
+	}
+}
+
+func (w *schemaWalk) unsupported(p *place, at func(*field.Path) *field.Path, value any, allowed []string) {
+	if w.room(p) {
+		w.errs = append(w.errs, field.NotSupported(at(p.path), value, allowed))
+	}
+}
+
+// child leads to a keyword of the schema at hand.
+func child(names ...string) func(*field.Path) *field.Path {
+	return func(p *field.Path) *field.Path { return p.Child(names[0], names[1:]...) }
+}
+
+// walk checks s and all below it. It returns whether s can be made structural.
+func (w *schemaWalk) walk(s *api.JSONSchemaProps, p place) bool {
+	if s == nil {
+		return true
+	}
+	before := w.found
+	w.keywords(s, &p)
+	convertible := w.below(s, p)
+	w.lists(s, &p)
+	if len(s.XValidations) > 0 {
+		w.rules(s, &p, convertible)
+		// What is wrong with a schema makes for obscure errors in its rules.
+		if w.found == before && p.node != nil {
+			w.sites = append(w.sites, RuleSite{SchemaNode: p.node, Path: p.path, Uncorrelatable: p.uncorrelatable})
+		}
+	}
+	return convertible
+}
+
+// keywords checks s for what it must not have.
+func (w *schemaWalk) keywords(s *api.JSONSchemaProps, p *place) {
+	switch t := typeOf(s); {
+	case len(s.Type) > 1:
+		w.invalid(p, child("type"), []string(s.Type), "must be a single type, not a list of types")
+	case t != "" && w.d.knownTypes && !isOpenAPIType(t):
+		w.unsupported(p, child("type"), t, openAPITypes())
+	}
+	if s.Default != nil && !p.defaults {
+		detail := "must not be set"
+		if p.noDefaults != "" {
+			detail += " " + p.noDefaults
+		}
+		w.forbid(p, child("default"), detail)
+	}
+	refuse := func(is bool, keyword, detail string) {
+		if is {
+			w.forbid(p, child(keyword), detail)
+		}
+	}
+	refuse(s.ID != "", "id", "id is not supported")
+	refuse(s.AdditionalItems != nil, "additionalItems", "additionalItems is not supported")
+	refuse(len(s.PatternProperties) != 0, "patternProperties", "patternProperties is not supported")
+	refuse(len(s.Definitions) != 0, "definitions", "definitions is not supported")
+	refuse(s.Dependencies != nil, "dependencies", "dependencies is not supported")
+	refuse(s.Ref != nil, "$ref", "$ref is not supported")
+	refuse(s.Type.Single() == "null", "type", "type cannot be set to null, use nullable as an alternative")
+	refuse(s.Items != nil && len(s.Items.JSONSchemas) != 0, "items", "items must be a schema object and not an array")
+	refuse(p.inMeta && s.XEmbeddedResource, "x-kubernetes-embedded-resource", "must not be used inside of resource meta")
+	refuse(s.UniqueItems, "uniqueItems", "uniqueItems cannot be set to true since the runtime complexity becomes quadratic")
+	if ap := s.AdditionalProperties; ap != nil && len(s.Properties) != 0 && (!ap.Allows || ap.Schema != nil) {
+		w.forbid(p, child("additionalProperties"), "additionalProperties and properties are mutual exclusive")
+	}
+	if x := s.XPreserveUnknownFields; x != nil && !*x {
+		w.invalid(p, child("x-kubernetes-preserve-unknown-fields"), *x, "must be true or undefined")
+	}
+}
+
+// below checks the schemas in s, and returns whether all of it can be made
+// structural.
+func (w *schemaWalk) below(s *api.JSONSchemaProps, p place) bool {
+	ok := isConvertible(s)
+	walk := func(s *api.JSONSchemaProps, p place) {
+		// All of them have to be walked, whatever the first ones say.
+		converts := w.walk(s, p)
+		ok = ok && converts
+	}
+	if ap := s.AdditionalProperties; ap != nil && ap.Schema != nil {
+		sub := p.into(p.path.Child("additionalProperties"))
+		sub.node = p.node.additional()
+		if p.inMeta {
+			// What a default would be pruned to depends on the key.
+			sub = sub.withoutDefaults("inside additionalProperties applying to object metadata")
+		}
+		walk(ap.Schema, sub)
+	}
+	for _, name := range sortedKeys(s.Properties) {
+		prop := s.Properties[name]
+		sub := p.into(p.path.Child("properties").Key(name))
+		sub.node = p.node.property(name)
+		if t := s.XMapType; t != nil && *t != "granular" && *t != "atomic" {
+			sub = sub.uncorrelated(p.path)
+		}
+		if (p.root || s.XEmbeddedResource) && isMetaField(name) {
+			sub.inMeta = true
+			if p.root {
+				sub = sub.withoutDefaults("in top-level " + name)
+			}
+		}
+		walk(&prop, sub)
+	}
+	walk(s.Not, p.into(p.path.Child("not")))
+	list := func(keyword string, schemas []api.JSONSchemaProps) {
+		for i := range schemas {
+			walk(&schemas[i], p.into(p.path.Child(keyword).Index(i)))
+		}
+	}
+	list("allOf", s.AllOf)
+	list("oneOf", s.OneOf)
+	list("anyOf", s.AnyOf)
+	for _, name := range sortedKeys(s.Definitions) {
+		def := s.Definitions[name]
+		walk(&def, p.into(p.path.Child("definitions").Key(name)))
+	}
+	if s.Items != nil {
+		sub := p.into(p.path.Child("items"))
+		sub.node = p.node.items()
+		if s.XListType == nil || *s.XListType != "map" {
+			sub = sub.uncorrelated(p.path)
+		}
+		walk(s.Items.Schema, sub)
+		for i := range s.Items.JSONSchemas {
+			item := sub
+			item.path, item.node = sub.path.Index(i), nil
+			walk(&s.Items.JSONSchemas[i], item)
+		}
+	}
+	for _, name := range sortedKeys(s.Dependencies) {
+		walk(s.Dependencies[name].Schema, p.into(p.path.Child("dependencies").Key(name)))
+	}
+	return ok
+}
+
+// isConvertible says whether the keywords of s have a place in a structural schema.
+func isConvertible(s *api.JSONSchemaProps) bool {
+	return s.ID == "" && s.Schema == "" && (s.Ref == nil || *s.Ref == "") && len(s.PatternProperties) == 0 &&
+		len(s.Dependencies) == 0 && s.AdditionalItems == nil && len(s.Definitions) == 0 && len(s.Type) <= 1 &&
+		(s.Items == nil || len(s.Items.JSONSchemas) == 0) && (s.XPreserveUnknownFields == nil || *s.XPreserveUnknownFields)
+}
+
+// isMetaField says whether name is a field that every resource has.
+func isMetaField(name string) bool {
+	return name == "metadata" || name == "kind" || name == "apiVersion"
+}
