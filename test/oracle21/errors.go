@@ -1,0 +1,49 @@
+package main
+
+import (
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// fieldError is a field.Error as JSON.
+type fieldError struct {
+	Field  string          `json:"field"`
+	Type   field.ErrorType `json:"type"`
+	Detail string          `json:"detail"`
+	Text   string          `json:"text"`
+	// Value is the bad value, if it is JSON by nature.
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+func fieldErrors(errs field.ErrorList) []fieldError {
+	var out []fieldError
+	for _, e := range errs {
+		f := fieldError{Field: e.Field, Type: e.Type, Detail: e.Detail, Text: e.Error()}
+		if plain(e.BadValue) {
+			if b, err := json.Marshal(e.BadValue); err == nil {
+				f.Value = b
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// plain says whether a value is JSON by nature: the reference also puts its own
+// structures into errors, which have no JSON form that would mean anything.
+func plain(v interface{}) bool {
+	switch v := v.(type) {
+	case nil, string, bool, int, int32, int64, float64:
+		return true
+	case []string:
+		return true
+	case map[string]interface{}:
+		return true
+	case []interface{}:
+		return true
+	case *string:
+		return v != nil
+	}
+	return false
+}
