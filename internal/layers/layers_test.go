@@ -68,6 +68,10 @@ func TestRules(t *testing.T) {
 		pkg:  pkg{dir: "schema", imports: []string{"espalier.dev/schema/rules"}},
 		want: []string{"schema imports schema/rules, which is not beneath it"},
 	}, {
+		name: "rules are injected into crd",
+		pkg:  pkg{dir: "crd", imports: []string{"espalier.dev/schema", "espalier.dev/schema/rules"}},
+		want: []string{"crd imports schema/rules, which is not beneath it"},
+	}, {
 		name: "neighbours do not import each other",
 		pkg:  pkg{dir: "analysis", imports: []string{"espalier.dev/openapi", "espalier.dev"}},
 		want: []string{

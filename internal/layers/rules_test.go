@@ -29,10 +29,11 @@ func layers() []layer {
 		{dir: "api", on: []string{"internal"}},
 		{dir: "schema", on: []string{"api"}},
 		{dir: "schema/rules", on: []string{"schema"}},
-		{dir: "crd", on: []string{"schema/rules"}},
-		{dir: "analysis", on: []string{"crd"}},
+		// Rules are injected into schema and crd, so that one can do without them.
+		{dir: "crd", on: []string{"schema"}},
+		{dir: "analysis", on: []string{"crd", "schema/rules"}},
 		{dir: "openapi", on: []string{"crd"}},
-		{dir: ".", on: []string{"crd"}},
+		{dir: ".", on: []string{"crd", "schema/rules"}},
 		// Bytes and revisions: the store knows nothing of schemas.
 		{dir: "store", on: []string{"internal"}},
 		{dir: "server", on: []string{"analysis", "openapi", ".", "store"}},
