@@ -1,0 +1,209 @@
+package oracle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"espalier.dev/api"
+	"espalier.dev/crd"
+	engine "espalier.dev/schema"
+)
+
+// CRDCase is a CustomResourceDefinition to write: to create, or, with Old, in
+// place of another one. Both are v1, as trees.
+type CRDCase struct {
+	Name     string
+	New, Old map[string]any
+}
+
+// CRDJudge has both sides judge whole definitions.
+type CRDJudge struct {
+	scheme *runtime.Scheme
+	// Rules is how our side checks rules. Without it there must be none.
+	Rules crd.RuleChecker
+}
+
+// NewCRDJudge returns a judge.
+func NewCRDJudge() *CRDJudge {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	return &CRDJudge{scheme: scheme}
+}
+
+// Verdict is what one side says to a definition.
+type Verdict struct {
+	// Undecodable says that it could not even be read.
+	Undecodable error
+	// Errors and Warnings are sorted.
+	Errors   []string
+	Warnings []string
+}
+
+func (v Verdict) equal(o Verdict) bool {
+	return (v.Undecodable == nil) == (o.Undecodable == nil) && slices.Equal(v.Errors, o.Errors) && slices.Equal(v.Warnings, o.Warnings)
+}
+
+// Reference asks the reference.
+func (j *CRDJudge) Reference(c CRDCase) (v Verdict) {
+	// It follows some paths into schemas that are not there.
+	defer func() {
+		if r := recover(); r != nil {
+			v.Errors = append(v.Errors, fmt.Sprintf("panic: %v", r))
+		}
+	}()
+	ctx := context.Background()
+	strategy := customresourcedefinition.NewStrategy(j.scheme)
+	obj, err := j.decodeReference(c.New)
+	if err != nil {
+		return Verdict{Undecodable: err}
+	}
+	if c.Old == nil {
+		strategy.PrepareForCreate(ctx, obj)
+		return crdVerdict(strategy.Validate(ctx, obj), strategy.WarningsOnCreate(ctx, obj))
+	}
+	old, err := j.decodeReference(c.Old)
+	if err != nil {
+		return Verdict{Undecodable: err}
+	}
+	obj.ResourceVersion, old.ResourceVersion = "1", "1"
+	strategy.PrepareForUpdate(ctx, obj, old)
+	return crdVerdict(strategy.ValidateUpdate(ctx, obj, old), strategy.WarningsOnUpdate(ctx, obj, old))
+}
+
+func (j *CRDJudge) decodeReference(tree map[string]any) (*apiextensions.CustomResourceDefinition, error) {
+	in := &apiextensionsv1.CustomResourceDefinition{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(mustJSON(tree), in); err != nil {
+		return nil, err
+	}
+	j.scheme.Default(in)
+	out := &apiextensions.CustomResourceDefinition{}
+	if err := j.scheme.Convert(in, out, nil); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Ours asks our side.
+func (j *CRDJudge) Ours(c CRDCase) Verdict {
+	ctx := context.Background()
+	options := crd.Options{Semantics: engine.Kubernetes, Rules: j.Rules}
+	obj, err := decodeOurs(c.New)
+	if err != nil {
+		return Verdict{Undecodable: err}
+	}
+	if c.Old == nil {
+		crd.PrepareCreate(obj)
+		r := crd.ValidateCreate(ctx, obj, options)
+		return crdVerdict(r.Errors, r.Warnings)
+	}
+	old, err := decodeOurs(c.Old)
+	if err != nil {
+		return Verdict{Undecodable: err}
+	}
+	obj.ResourceVersion, old.ResourceVersion = "1", "1"
+	crd.PrepareUpdate(obj, old)
+	r := crd.ValidateUpdate(ctx, obj, old, options)
+	return crdVerdict(r.Errors, r.Warnings)
+}
+
+func decodeOurs(tree map[string]any) (*api.CustomResourceDefinition, error) {
+	obj := &api.CustomResourceDefinition{}
+	if err := api.Unmarshal(mustJSON(tree), obj); err != nil {
+		return nil, err
+	}
+	api.SetDefaults(obj)
+	return obj, nil
+}
+
+func crdVerdict(errs field.ErrorList, warnings []string) (v Verdict) {
+	for _, e := range errs {
+		v.Errors = append(v.Errors, crdError(e))
+	}
+	v.Warnings = slices.Clone(warnings)
+	slices.Sort(v.Errors)
+	slices.Sort(v.Warnings)
+	return v
+}
+
+// crdError is an error as text. Where the reference shows a Go struct of its own as
+// the offending value, the value is left out.
+func crdError(e *field.Error) string {
+	for _, detail := range []string{
+		"may not all be set to identical values",
+		"must contain unique version names",
+		"must have exactly one version marked as storage version",
+		"fields are allowed at the root of the schema",
+		"must only have a single schema",
+	} {
+		if strings.Contains(e.Detail, detail) {
+			return fmt.Sprintf("%s: %s: %s", e.Field, e.Type, e.Detail)
+		}
+	}
+	return e.Error()
+}
+
+// CompareCRD asks both sides and says how they differ, if they do. The reference is
+// asked again where they do: some of its answers depend on the order of a map.
+func (j *CRDJudge) CompareCRD(c CRDCase) (ours Verdict, difference string) {
+	ours = j.Ours(c)
+	var theirs Verdict
+	for range 12 {
+		theirs = j.Reference(c)
+		if ours.equal(theirs) || knownCRDDifference(theirs) {
+			return ours, ""
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", c.Name)
+	if ours.Undecodable != nil || theirs.Undecodable != nil {
+		fmt.Fprintf(&b, "  ours cannot decode: %v\n  theirs cannot decode: %v\n", ours.Undecodable, theirs.Undecodable)
+	}
+	report := func(label string, a, b []string, out *strings.Builder) {
+		rest := slices.Clone(b)
+		for _, text := range a {
+			if i := slices.Index(rest, text); i >= 0 {
+				rest = slices.Delete(rest, i, i+1)
+			} else {
+				fmt.Fprintf(out, "  %s: %s\n", label, text)
+			}
+		}
+	}
+	report("only ours", ours.Errors, theirs.Errors, &b)
+	report("only theirs", theirs.Errors, ours.Errors, &b)
+	report("only ours warns", ours.Warnings, theirs.Warnings, &b)
+	report("only theirs warns", theirs.Warnings, ours.Warnings, &b)
+	return ours, b.String()
+}
+
+// knownCRDDifference says whether the reference gave no answer at all: it follows
+// selectable fields into schemas that are not there, and panics.
+func knownCRDDifference(theirs Verdict) bool {
+	return len(theirs.Errors) == 1 && strings.HasPrefix(theirs.Errors[0], "panic: ")
+}
+
+// stripRuleKeywords removes all rules from a tree.
+func stripRuleKeywords(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if _, ok := v["x-kubernetes-validations"].([]any); ok {
+			delete(v, "x-kubernetes-validations")
+		}
+		for _, x := range v {
+			stripRuleKeywords(x)
+		}
+	case []any:
+		for _, x := range v {
+			stripRuleKeywords(x)
+		}
+	}
+}

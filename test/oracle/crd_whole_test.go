@@ -1,0 +1,108 @@
+package oracle
+
+import (
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// corpusCRDs reads the v1 definitions of the corpus.
+func corpusCRDs(t testing.TB) (names []string, trees []map[string]any) {
+	dir := corpusDir(t)
+	files, err := filepath.Glob(filepath.Join(dir, "v1", "*", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		tree, err := readYAML(f)
+		if err != nil {
+			t.Fatalf("%s: %v", f, err)
+		}
+		rel, _ := filepath.Rel(dir, f)
+		names, trees = append(names, rel), append(trees, tree)
+	}
+	return names, trees
+}
+
+// differences reports the first few differences and counts the rest.
+type differences struct {
+	mu    sync.Mutex
+	count int
+}
+
+func (d *differences) add(t testing.TB, text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.count++; d.count <= 25 {
+		t.Error(text)
+	}
+}
+
+// TestWholeCRDCreate creates every v1 definition of the corpus on both sides.
+func TestWholeCRDCreate(t *testing.T) {
+	names, trees := corpusCRDs(t)
+	judge := NewCRDJudge()
+	var found differences
+	accepted := 0
+	for i, tree := range trees {
+		stripRuleKeywords(tree)
+		ours, difference := judge.CompareCRD(CRDCase{Name: names[i], New: tree})
+		if difference != "" {
+			found.add(t, difference)
+		}
+		if len(ours.Errors) == 0 {
+			accepted++
+		}
+	}
+	t.Logf("%d definitions, %d accepted, %d differences", len(trees), accepted, found.count)
+	if accepted < len(trees)*9/10 {
+		t.Errorf("only %d of %d definitions are accepted", accepted, len(trees))
+	}
+}
+
+// TestWholeCRDUpdate compares creates and updates of definitions that are made by
+// changing those of the corpus and generated ones. ORACLE_CRD_UPDATES says how many.
+func TestWholeCRDUpdate(t *testing.T) {
+	_, trees := corpusCRDs(t)
+	m := NewCRDMutator(setting(t, "ORACLE_SEED", 1), trees)
+	n := setting(t, "ORACLE_CRD_UPDATES", 3000)
+	judge := NewCRDJudge()
+	var (
+		found                      differences
+		next, refused, undecodable atomic.Uint64
+		wg                         sync.WaitGroup
+		mu                         sync.Mutex
+		reached                    = map[string]int{}
+	)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
+				c, kinds := m.Case(i)
+				ours, difference := judge.CompareCRD(c)
+				if difference != "" {
+					found.add(t, difference)
+				}
+				if len(ours.Errors) > 0 {
+					refused.Add(1)
+				}
+				if ours.Undecodable != nil {
+					undecodable.Add(1)
+				}
+				mu.Lock()
+				for _, k := range kinds {
+					reached[k]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d writes, %d refused, %d undecodable, %d differences", n, refused.Load(), undecodable.Load(), found.count)
+	for _, k := range m.Kinds() {
+		if reached[k] == 0 && n >= 3000 {
+			t.Errorf("no case has the change %q", k)
+		}
+	}
+}
