@@ -166,12 +166,17 @@ func (d *decoder) object(id int32, m mode) (map[string]any, error) {
 			v, err = d.value(child, d.p.into(inside, child, false))
 			d.pop()
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
-		case keep:
+		}
+		if keep {
 			d.r.Push(key, v)
-		case d.report != nil:
+			continue
+		}
+		if child != none {
+			d.r.PushRemoval(key)
+		}
+		if d.report != nil {
 			removed = append(removed, key)
 		}
 	}

@@ -392,6 +392,14 @@ properties:
 		if got, want := report.DuplicateFields(), []string{"spec.list"}; !slices.Equal(got, want) {
 			t.Errorf("duplicate fields %q, want %q", got, want)
 		}
+		// The last member counts, also when it is a null that goes.
+		for _, report := range []bool{false, true} {
+			obj, _, err := p.Decode([]byte(`{"spec":{"name":"x","name":null}}`), schema.DecodeOptions{Report: report})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameJSON(t, obj, `{"spec":{"replicas":1}}`)
+		}
 		var lines []string
 		for _, c := range report.Changes {
 			lines = append(lines, fmt.Sprintf("%s %s by %s nearest %q", c.Kind, c.Path.Pointer(), c.Schema, c.Nearest()))

@@ -177,14 +177,27 @@ func (r *Reader) Push(key string, value any) {
 	}
 }
 
+// removal is the value of a member that takes back earlier ones of its name.
+var removal any = new(struct{ _ byte })
+
+// PushRemoval takes back the member of the name that was pushed before, if there is
+// one, as a later member does.
+func (r *Reader) PushRemoval(key string) { r.Push(key, removal) }
+
 // Object makes an object of what was pushed since mark.
 func (r *Reader) Object(mark int) map[string]any {
 	members := r.stack[mark:]
 	m := make(map[string]any, len(members))
+	want := len(members)
 	for i := range members {
+		if members[i].value == removal {
+			delete(m, members[i].key)
+			want--
+			continue
+		}
 		m[members[i].key] = members[i].value
 	}
-	if len(m) != len(members) {
+	if len(m) != want {
 		r.Duplicates = true
 	}
 	r.stack = r.stack[:mark]
