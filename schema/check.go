@@ -102,7 +102,7 @@ func (c *checker) structural(s *Structural, lvl level) {
 	for i := mark; i < mark+len(s.Properties); i++ {
 		name := c.names[i]
 		sub := fieldLevel
-		if implied && isTypeMeta(name) {
+		if implied && isMetaField(name) {
 			sub = impliedLevel
 		}
 		c.push(named("properties", name))
@@ -151,10 +151,6 @@ func orEmpty(s *Structural) *Structural {
 		return &Structural{}
 	}
 	return s
-}
-
-func isTypeMeta(name string) bool {
-	return name == "apiVersion" || name == "kind" || name == "metadata"
 }
 
 // shapes looks for more than one of properties, additionalProperties and items.
@@ -411,7 +407,7 @@ func (c *checker) nested(v *NestedValueValidation, core *Structural, t typeVerdi
 			if f, ok := core.Properties[name]; ok {
 				sub = orEmpty(f)
 			}
-			if core.XEmbeddedResource && isTypeMeta(name) && c.sem.ImpliesEmbeddedTypeMeta() {
+			if core.XEmbeddedResource && isMetaField(name) && c.sem.ImpliesEmbeddedTypeMeta() {
 				sub, tracked = nil, nil
 			}
 		}

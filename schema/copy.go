@@ -105,18 +105,7 @@ func (j *JSON) deepCopy() *JSON {
 	if j == nil {
 		return nil
 	}
-	return &JSON{Value: copyValue(j.Value)}
-}
-
-// copyValue copies a JSON value.
-func copyValue(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		return copyMap(v, copyValue)
-	case []any:
-		return copySlice(v, copyValue)
-	}
-	return v
+	return &JSON{Value: copyJSON(j.Value)}
 }
 
 // The helpers keep nil apart from empty: a copy is deeply equal.

@@ -22,23 +22,9 @@ func isScalar(v any) bool {
 func copyJSON(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		if v == nil {
-			return v
-		}
-		m := make(map[string]any, len(v))
-		for k, x := range v {
-			m[k] = copyJSON(x)
-		}
-		return m
+		return copyMap(v, copyJSON)
 	case []any:
-		if v == nil {
-			return v
-		}
-		a := make([]any, len(v))
-		for i, x := range v {
-			a[i] = copyJSON(x)
-		}
-		return a
+		return copySlice(v, copyJSON)
 	}
 	return v
 }

@@ -212,7 +212,7 @@ func (e *evaluation) own(v *validator, obj, old any) {
 		case err != nil:
 			e.invalid(v, obj, "%v evaluating rule: %v", err, nameOf(r.source))
 		case result != types.True:
-			if e.fail(v, r, obj, in); e.budget < 0 {
+			if e.fail(v, r, obj, plain); e.budget < 0 {
 				return
 			}
 		}
@@ -223,7 +223,9 @@ func overLimit(err error) bool {
 	return strings.HasPrefix(err.Error(), "operation cancelled: actual cost limit exceeded")
 }
 
-// fail reports a rule that does not hold.
+// fail reports a rule that does not hold. Its messageExpression sees oldSelf as the
+// value that it is, even if the rule has it as an optional value: kube-apiserver does
+// it so, and then falls back to the plain message where that matters.
 func (e *evaluation) fail(v *validator, r *compiled, obj any, in *activation) {
 	path := e.path.FieldPath()
 	if len(r.field) > 0 {
