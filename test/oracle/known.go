@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -46,9 +47,10 @@ func explain(d *Difference) string {
 
 // onceEach drops the paths that stand twice in a list of root metadata fields.
 func onceEach(list string) string {
-	paths := strings.Fields(strings.Trim(list, "[]"))
-	out := slices.CompactFunc(paths, func(a, b string) bool {
+	// The list is written with %q, and so may hold spaces and quotes.
+	paths := regexp.MustCompile(`"(?:[^"\\]|\\.)*"`).FindAllString(list, -1)
+	paths = slices.CompactFunc(paths, func(a, b string) bool {
 		return a == b && strings.HasPrefix(a, `"metadata.`)
 	})
-	return "[" + strings.Join(out, " ") + "]"
+	return "[" + strings.Join(paths, " ") + "]"
 }
