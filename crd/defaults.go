@@ -98,15 +98,17 @@ func (w *defaultWalk) walk(s *schema.Structural, p defaultPlace) {
 // value checks a default outside of metadata.
 func (w *defaultWalk) value(s *schema.Structural, at *field.Path) (errs field.ErrorList) {
 	v := s.Default.Value
-	if w.d.prunedDefaults && isPruned(s, v, w.d.semantics) {
-		errs = append(errs, field.Invalid(at, v, "must not have unknown fields"))
-	}
 	p, err := newProbe(s, v, w.d.semantics)
 	if err != nil {
-		return append(errs, field.Invalid(at, v, err.Error()))
+		return field.ErrorList{field.Invalid(at, v, err.Error())}
 	}
-	if err := p.coerce(at); err != nil {
-		return append(errs, err)
+	bad := p.coerce(at)
+	if w.d.prunedDefaults && isPruned(s, v, w.d.semantics) {
+		// The value that kube-apiserver shows has its metadata in shape.
+		errs = append(errs, field.Invalid(at, p.obj[probed], "must not have unknown fields"))
+	}
+	if bad != nil {
+		return append(errs, bad)
 	}
 	metadata, others := p.validate(w.ctx, at)
 	switch {
@@ -202,7 +204,7 @@ func loses(s *schema.Structural, around *surrounding, sem schema.Semantics) (cha
 		if err != nil {
 			return false, err
 		}
-		changed = isPruned(resource, obj, sem)
+		changed = isPruned(resource, obj, sem) || isReshaped(resource, obj, sem)
 	}
 	below := func(s *schema.Structural, around *surrounding) {
 		if err != nil || s == nil {

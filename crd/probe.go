@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -17,17 +18,20 @@ const probed = "x"
 // probe holds a value against a schema that need not be that of an object: both
 // are made a field of an object.
 type probe struct {
+	// schema is the part of the schema that the value meets.
+	schema  *schema.Structural
 	program *schema.Program
+	value   any
 	obj     schema.Object
 }
 
 func newProbe(s *schema.Structural, v any, sem schema.Semantics) (*probe, error) {
-	program, err := schema.Compile(wrap(restrict(s, []any{v}, true)),
-		schema.WithSemantics(sem), schema.WithPreserveUnknownFields(), schema.WithoutRules())
+	part := restrict(s, []any{v}, true)
+	program, err := schema.Compile(wrap(part), schema.WithSemantics(sem), schema.WithPreserveUnknownFields(), schema.WithoutRules())
 	if err != nil {
 		return nil, err
 	}
-	return &probe{program, schema.Object{probed: copyValue(v)}}, nil
+	return &probe{part, program, v, schema.Object{probed: copyValue(v)}}, nil
 }
 
 // coerce brings the metadata of resources in the value into shape, or says why that
@@ -41,53 +45,65 @@ func (p *probe) coerce(at *field.Path) *field.Error {
 	if !errors.As(err, &bad) {
 		return field.Invalid(at, "", err.Error())
 	}
-	path := at
+	value := p.value
 	for _, step := range bad.Path[1:] {
 		switch step.Kind {
 		case schema.Field:
-			path = path.Child(step.Key)
+			at = at.Child(step.Key)
 		case schema.MapKey:
-			path = path.Key(step.Key)
+			at = at.Key(step.Key)
 		case schema.Index:
-			path = path.Index(step.Index)
+			at = at.Index(step.Index)
+		}
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[step.Key]
+		case []any:
+			value = v[step.Index]
 		}
 	}
-	return field.Invalid(path, bad.Value, bad.Problem)
+	return field.Invalid(at, value, bad.Problem)
 }
 
-// validate returns what is wrong with the metadata of resources in the value, and
-// what is wrong otherwise.
+// validate returns what is wrong with the metadata of resources in the value, and,
+// if that is fine, what is wrong otherwise.
 func (p *probe) validate(ctx context.Context, at *field.Path) (metadata, others field.ErrorList) {
-	var m, o schema.Violations
+	var rest schema.Violations
 	for _, v := range p.program.Validate(ctx, p.obj, nil) {
-		if v.Kind == schema.Metadata {
-			m = append(m, v)
-		} else {
-			o = append(o, v)
+		if v.Kind != schema.Metadata {
+			rest = append(rest, v)
+			continue
 		}
+		e := *v.Cause
+		e.Field = below(at, strings.TrimPrefix(e.Field, probed))
+		metadata = append(metadata, &e)
 	}
-	return fieldErrors(m, at), fieldErrors(o, at)
+	if len(metadata) > 0 {
+		return metadata, nil
+	}
+	if weakensDefaultSchemas(p.program.Semantics()) {
+		return nil, kubeErrors(p.schema, p.obj[probed], at)
+	}
+	return nil, fieldErrors(rest, at)
+}
+
+// below appends a path, which starts with a dot or bracket, to another one.
+func below(at *field.Path, rest string) string {
+	if at == nil {
+		return strings.TrimPrefix(rest, ".")
+	}
+	return at.String() + rest
 }
 
 // fieldErrors renders violations of a probe as errors of the value, which is at.
 func fieldErrors(vs schema.Violations, at *field.Path) field.ErrorList {
 	errs := unwrap(vs).FieldErrors()
 	for _, e := range errs {
-		// Some name a path of their own.
-		rest := strings.TrimPrefix(strings.TrimPrefix(e.Field, probed), ".")
 		switch {
-		case e.Field == "<nil>" || e.Field == "":
-			rest = ""
-		case !strings.HasPrefix(e.Field, probed+".") && !strings.HasPrefix(e.Field, probed+"["):
-			rest = e.Field
-		}
-		switch {
-		case at == nil:
-			e.Field = rest
-		case rest == "":
+		case e.Field == "" || e.Field == "<nil>":
 			e.Field = at.String()
 		default:
-			e.Field = at.String() + "." + rest
+			e.Field = at.String() + "." + e.Field
 		}
 	}
 	return errs
@@ -99,6 +115,11 @@ func unwrap(vs schema.Violations) schema.Violations {
 	for i, v := range vs {
 		if len(v.Path) > 0 {
 			v.Path = v.Path[1:]
+		}
+		if v.Cause != nil {
+			cause := *v.Cause
+			cause.Field = strings.TrimPrefix(strings.TrimPrefix(cause.Field, probed), ".")
+			v.Cause = &cause
 		}
 		branches := make([]schema.Violations, len(v.Branches))
 		for j, b := range v.Branches {
@@ -132,6 +153,18 @@ func isPruned(s *schema.Structural, v any, sem schema.Semantics) bool {
 		}
 	}
 	return false
+}
+
+// isReshaped says whether v has metadata of a resource that is not in shape.
+func isReshaped(s *schema.Structural, v any, sem schema.Semantics) bool {
+	p, err := newProbe(s, v, sem)
+	if err != nil {
+		return false
+	}
+	if _, err := p.program.Normalize(p.obj, schema.DecodeOptions{FromStorage: true}); err != nil {
+		return false
+	}
+	return !reflect.DeepEqual(p.obj[probed], v)
 }
 
 // wrap makes s the schema of a field.

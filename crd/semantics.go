@@ -23,6 +23,10 @@ func webhookNeedsPruning(s schema.Semantics) bool { return s == schema.Kubernete
 // not know it.
 func knowsLegacy(s schema.Semantics) bool { return s == schema.KEP }
 
+// weakensDefaultSchemas says whether defaults are held against another reading of
+// their schema than objects are.
+func weakensDefaultSchemas(s schema.Semantics) bool { return s == schema.Kubernetes }
+
 // knowsSuperseded says whether spellings of earlier drafts are errors. To
 // kube-apiserver they are fields that it does not know, and drops.
 func knowsSuperseded(s schema.Semantics) bool { return s == schema.KEP }

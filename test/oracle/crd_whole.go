@@ -157,7 +157,7 @@ func crdError(e *field.Error) string {
 func (j *CRDJudge) CompareCRD(c CRDCase) (ours Verdict, difference string) {
 	ours = j.Ours(c)
 	var theirs Verdict
-	for range 12 {
+	for range 60 {
 		theirs = j.Reference(c)
 		if ours.equal(theirs) || knownCRDDifference(theirs) {
 			return ours, ""
