@@ -20,7 +20,8 @@ const (
 	selfName    = "self"
 	oldSelfName = "oldSelf"
 	// selfTypeName is what messages call the type of self, if it is an object.
-	selfTypeName = "selfType"
+	// kube-apiserver has another number there each time.
+	selfTypeName = "selfType0"
 	// maxDetail bounds what the compiler may say of one expression. It cites the
 	// line for each of up to a hundred mistakes, and a line can be long.
 	maxDetail = 32 << 10
