@@ -183,7 +183,7 @@ func allowsLooseCA(old *form) bool {
 
 // checkCABundle says what is wrong with a bundle of certificates.
 func checkCABundle(bundle []byte) error {
-	if x509.NewCertPool().AppendCertsFromPEM(bundle) {
+	if len(bundle) == 0 || x509.NewCertPool().AppendCertsFromPEM(bundle) {
 		return nil
 	}
 	const cannot = "unable to load root certificates: "

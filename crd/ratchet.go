@@ -42,7 +42,7 @@ type demands struct {
 	// stored is the definition that an update replaces.
 	stored *form
 	// expressions are those of the stored definition, once somebody asks.
-	expressions map[string]bool
+	expressions *expressions
 	// hasLegacy says that there is a draft-4 schema, which is never structural.
 	hasLegacy bool
 	// rules is how rules are checked.

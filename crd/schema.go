@@ -24,7 +24,7 @@ func (d *demands) schema(ctx context.Context, v *api.CustomResourceValidation, s
 	if props.Nullable {
 		errs = append(errs, field.Forbidden(path.Child("openAPIV3Schema.nullable"), "nullable cannot be true at the root"))
 	}
-	w := schemaWalk{d: d}
+	w := schemaWalk{d: d, skipped: map[string]bool{}}
 	place := place{path: at, root: true, defaults: d.defaults, noDefaults: d.noDefaults}
 	var structural *schema.Structural
 	if d.structural {
@@ -33,9 +33,7 @@ func (d *demands) schema(ctx context.Context, v *api.CustomResourceValidation, s
 			structural = s
 			found := d.structuralErrors(ctx, s, at)
 			errs = append(errs, found...)
-			if len(found) == 0 {
-				place.node = &SchemaNode{Schema: s}
-			}
+			place.rules = len(found) == 0
 		}
 	}
 	w.walk(props, place)
@@ -44,12 +42,20 @@ func (d *demands) schema(ctx context.Context, v *api.CustomResourceValidation, s
 		// Only shown when the errors above do not say the same in a better way.
 		errs = append(errs, field.Invalid(at, "", unsupportedKeyword(props)))
 	}
-	if len(w.sites) > 0 && d.rules != nil {
-		errs = append(errs, d.rules.CheckRules(ctx, RuleCheck{
-			Root: structural, Path: at, Sites: w.sites, Stored: d.isStored, Unchanged: unchanged,
-		})...)
-	} else if d.rules == nil && !d.ignoreRules && anyBelow(props, hasRules) {
+	if !anyBelow(props, hasRules) {
+		return errs
+	}
+	switch {
+	case d.rules == nil && !d.ignoreRules:
 		errs = append(errs, field.InternalError(at, schema.ErrRules))
+	case d.rules != nil && place.rules:
+		errs = append(errs, d.rules.CheckRules(ctx, RuleCheck{
+			Root: structural, Path: at,
+			Skip:          func(p schema.SchemaPath) bool { return w.skipAll || w.skipped[p.String()] },
+			StoredRule:    func(text string) bool { return d.storedExpressions().rules[text] },
+			StoredMessage: func(text string) bool { return d.storedExpressions().messages[text] },
+			Unchanged:     unchanged,
+		})...)
 	}
 	return errs
 }
@@ -66,22 +72,27 @@ func (d *demands) structuralErrors(ctx context.Context, s *schema.Structural, at
 	return d.checkDefaults(ctx, s, at)
 }
 
-// isStored says whether an expression is part of the stored definition.
-func (d *demands) isStored(expression string) bool {
-	if d.stored == nil {
-		return false
+// expressions are the rules and message expressions of a definition.
+type expressions struct {
+	rules, messages map[string]bool
+}
+
+// storedExpressions are those of the stored definition.
+func (d *demands) storedExpressions() *expressions {
+	if d.expressions != nil {
+		return d.expressions
 	}
-	if d.expressions == nil {
-		d.expressions = map[string]bool{}
+	d.expressions = &expressions{map[string]bool{}, map[string]bool{}}
+	if d.stored != nil {
 		d.stored.spec.anySchema(func(s *api.JSONSchemaProps) bool {
 			for _, r := range s.XValidations {
-				d.expressions[r.Rule] = true
-				d.expressions[r.MessageExpression] = true
+				d.expressions.rules[r.Rule] = true
+				d.expressions.messages[r.MessageExpression] = true
 			}
 			return false
 		})
 	}
-	return d.expressions[expression]
+	return d.expressions
 }
 
 // rootShape checks the root of a schema beside a status subresource: whatever
@@ -191,28 +202,31 @@ type place struct {
 	noDefaults string
 	// inMeta says that this is the apiVersion, kind or metadata of a resource, or below.
 	inMeta bool
-	// uncorrelatable is the closest to the root of the schemas around whose old and
-	// new values cannot be matched.
-	uncorrelatable *field.Path
-	// node is the schema as part of the structural one, where rules are collected.
-	node *SchemaNode
+	// rules says that rules here will be compiled.
+	rules bool
+	// parent and step say how the schema is reached.
+	parent *place
+	step   schema.SchemaStep
 }
 
 // into returns the place of a schema below.
-func (p place) into(path *field.Path) place {
-	p.path, p.root, p.node = path, false, nil
-	p.depth++
-	return p
+func (p *place) into(path *field.Path, step schema.SchemaStep) place {
+	sub := *p
+	sub.path, sub.root, sub.parent, sub.step = path, false, p, step
+	sub.depth++
+	return sub
+}
+
+// schemaPath is the way from the root.
+func (p *place) schemaPath() schema.SchemaPath {
+	path := make(schema.SchemaPath, p.depth)
+	for i := p.depth - 1; i >= 0; i, p = i-1, p.parent {
+		path[i] = p.step
+	}
+	return path
 }
 
 func (p place) withoutDefaults(why string) place {
 	p.defaults, p.noDefaults = false, why
-	return p
-}
-
-func (p place) uncorrelated(at *field.Path) place {
-	if p.uncorrelatable == nil {
-		p.uncorrelatable = at
-	}
 	return p
 }

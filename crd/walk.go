@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/api"
+	"espalier.dev/schema"
 )
 
 // schemaWalk goes through a schema and all schemas below it.
@@ -14,8 +15,9 @@ type schemaWalk struct {
 	found int
 	// steps is how long the paths of the errors are, together.
 	steps int
-	// sites are where there are rules.
-	sites []RuleSite
+	// skipped are the schemas whose rules are not compiled; with skipAll, none are.
+	skipped map[string]bool
+	skipAll bool
 }
 
 // maxErrorSteps bounds the paths of all errors together. 10,000 nested schemas with
@@ -73,8 +75,12 @@ func (w *schemaWalk) walk(s *api.JSONSchemaProps, p place) bool {
 	if len(s.XValidations) > 0 {
 		w.rules(s, &p, convertible)
 		// What is wrong with a schema makes for obscure errors in its rules.
-		if w.found == before && p.node != nil {
-			w.sites = append(w.sites, RuleSite{SchemaNode: p.node, Path: p.path, Uncorrelatable: p.uncorrelatable})
+		if w.found > before && p.rules {
+			if w.steps += p.depth; w.steps > maxErrorSteps {
+				w.skipAll = true
+			} else {
+				w.skipped[p.schemaPath().String()] = true
+			}
 		}
 	}
 	return convertible
@@ -128,8 +134,7 @@ func (w *schemaWalk) below(s *api.JSONSchemaProps, p place) bool {
 		ok = ok && converts
 	}
 	if ap := s.AdditionalProperties; ap != nil && ap.Schema != nil {
-		sub := p.into(p.path.Child("additionalProperties"))
-		sub.node = p.node.additional()
+		sub := p.into(p.path.Child("additionalProperties"), schema.SchemaStep{Keyword: "additionalProperties"})
 		if p.inMeta {
 			// What a default would be pruned to depends on the key.
 			sub = sub.withoutDefaults("inside additionalProperties applying to object metadata")
@@ -138,11 +143,7 @@ func (w *schemaWalk) below(s *api.JSONSchemaProps, p place) bool {
 	}
 	for _, name := range sortedKeys(s.Properties) {
 		prop := s.Properties[name]
-		sub := p.into(p.path.Child("properties").Key(name))
-		sub.node = p.node.property(name)
-		if t := s.XMapType; t != nil && *t != "granular" && *t != "atomic" {
-			sub = sub.uncorrelated(p.path)
-		}
+		sub := p.into(p.path.Child("properties").Key(name), schema.SchemaStep{Keyword: "properties", Form: schema.StepNamed, Name: name})
 		if (p.root || s.XEmbeddedResource) && isMetaField(name) {
 			sub.inMeta = true
 			if p.root {
@@ -151,10 +152,22 @@ func (w *schemaWalk) below(s *api.JSONSchemaProps, p place) bool {
 		}
 		walk(&prop, sub)
 	}
-	walk(s.Not, p.into(p.path.Child("not")))
+	if s.Items != nil {
+		sub := p.into(p.path.Child("items"), schema.SchemaStep{Keyword: "items"})
+		walk(s.Items.Schema, sub)
+		for i := range s.Items.JSONSchemas {
+			item := sub
+			item.path, item.rules = sub.path.Index(i), false
+			walk(&s.Items.JSONSchemas[i], item)
+		}
+	}
+	// Rules are not compiled in what follows.
+	p.rules = false
+	elsewhere := func(s *api.JSONSchemaProps, path *field.Path) { walk(s, p.into(path, schema.SchemaStep{})) }
+	elsewhere(s.Not, p.path.Child("not"))
 	list := func(keyword string, schemas []api.JSONSchemaProps) {
 		for i := range schemas {
-			walk(&schemas[i], p.into(p.path.Child(keyword).Index(i)))
+			elsewhere(&schemas[i], p.path.Child(keyword).Index(i))
 		}
 	}
 	list("allOf", s.AllOf)
@@ -162,23 +175,10 @@ func (w *schemaWalk) below(s *api.JSONSchemaProps, p place) bool {
 	list("anyOf", s.AnyOf)
 	for _, name := range sortedKeys(s.Definitions) {
 		def := s.Definitions[name]
-		walk(&def, p.into(p.path.Child("definitions").Key(name)))
-	}
-	if s.Items != nil {
-		sub := p.into(p.path.Child("items"))
-		sub.node = p.node.items()
-		if s.XListType == nil || *s.XListType != "map" {
-			sub = sub.uncorrelated(p.path)
-		}
-		walk(s.Items.Schema, sub)
-		for i := range s.Items.JSONSchemas {
-			item := sub
-			item.path, item.node = sub.path.Index(i), nil
-			walk(&s.Items.JSONSchemas[i], item)
-		}
+		elsewhere(&def, p.path.Child("definitions").Key(name))
 	}
 	for _, name := range sortedKeys(s.Dependencies) {
-		walk(s.Dependencies[name].Schema, p.into(p.path.Child("dependencies").Key(name)))
+		elsewhere(s.Dependencies[name].Schema, p.path.Child("dependencies").Key(name))
 	}
 	return ok
 }
