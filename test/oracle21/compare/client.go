@@ -1,0 +1,125 @@
+package compare
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Request is a question to the reference. See the command's documentation.
+type Request struct {
+	Op         string          `json:"op"`
+	CRD        json.RawMessage `json:"crd,omitempty"`
+	Old        json.RawMessage `json:"old,omitempty"`
+	Schema     json.RawMessage `json:"schema,omitempty"`
+	Group      string          `json:"group,omitempty"`
+	Version    string          `json:"version,omitempty"`
+	Kind       string          `json:"kind,omitempty"`
+	Namespaced bool            `json:"namespaced,omitempty"`
+	Preserve   bool            `json:"preserve,omitempty"`
+	Objects    []ObjectRequest `json:"objects,omitempty"`
+}
+
+// ObjectRequest is an object to take through the server, and what it replaces.
+type ObjectRequest struct {
+	Object      json.RawMessage `json:"object"`
+	Old         json.RawMessage `json:"old,omitempty"`
+	FromStorage bool            `json:"fromStorage,omitempty"`
+}
+
+// Answer is what the reference says.
+type Answer struct {
+	Error   string          `json:"error"`
+	Panic   string          `json:"panic"`
+	Errors  []Error         `json:"errors"`
+	V1beta1 json.RawMessage `json:"v1beta1"`
+	V1      json.RawMessage `json:"v1"`
+	Results []ObjectAnswer  `json:"results"`
+}
+
+// ObjectAnswer is what became of an object.
+type ObjectAnswer struct {
+	Error  string          `json:"error"`
+	Panic  string          `json:"panic"`
+	Object json.RawMessage `json:"object"`
+	Errors []Error         `json:"errors"`
+}
+
+// Error is a field error.
+type Error struct {
+	Field  string          `json:"field"`
+	Type   field.ErrorType `json:"type"`
+	Detail string          `json:"detail"`
+	// Value is the bad value; empty if it is none that both sides could share.
+	Value json.RawMessage `json:"value"`
+}
+
+// Reference is a running reference. It is not safe for concurrent use.
+type Reference struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// Build builds the reference and returns the name of the program in dir.
+func Build(dir string) (string, error) {
+	program := dir + "/oracle21"
+	cmd := exec.Command("go", "build", "-o", program, ".")
+	cmd.Dir = ".."
+	// A workspace around both modules would bring both versions together again.
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the reference: %w\n%s", err, out)
+	}
+	return program, nil
+}
+
+// Start starts the reference that Build built.
+func Start(program string) (*Reference, error) {
+	cmd := exec.Command(program)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &Reference{cmd: cmd, in: in, out: bufio.NewReaderSize(out, 1<<20)}, nil
+}
+
+// Close ends the process.
+func (r *Reference) Close() error {
+	if err := r.in.Close(); err != nil {
+		return err
+	}
+	return r.cmd.Wait()
+}
+
+// Ask puts a question to the reference.
+func (r *Reference) Ask(req Request) (*Answer, error) {
+	line, err := json.Marshal(req)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.in.Write(append(line, '\n')); err != nil {
+		return nil, err
+	}
+	if line, err = r.out.ReadBytes('\n'); err != nil {
+		return nil, err
+	}
+	a := &Answer{}
+	if err := json.Unmarshal(line, a); err != nil {
+		return nil, err
+	}
+	return a, nil
+}

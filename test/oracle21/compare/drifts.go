@@ -1,0 +1,146 @@
+package compare
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Drift is a place where Kubernetes changed between 1.21 and 1.37, and the product
+// goes with 1.37.
+type Drift struct {
+	ID string
+	// Cites is the code that changed: file and function.
+	Cites string
+	// Why says what changed.
+	Why string
+	// Matches says whether a difference is this one. It is as narrow as it can be.
+	Matches func(d *Difference) bool
+}
+
+// Drifts are all that are known.
+func Drifts() []Drift {
+	return []Drift{
+		{
+			ID:    "ratcheting",
+			Cites: "pkg/apiserver/validation/validation.go, ValidateCustomResourceUpdate; pkg/registry/customresource/validator.go, ValidateUpdate",
+			Why:   "1.21 validates an update like a new object; 1.37 forgives what the update leaves as it was",
+			Matches: func(d *Difference) bool {
+				return d.What == "validation"+forgivenSuffix && d.Reference != "" && d.Ours == ""
+			},
+		},
+		{
+			ID: "indices-in-paths",
+			Cites: "kube-openapi pkg/validation/validate/slice_validator.go, schemaSliceValidator.Validate; " +
+				"pkg/validation/validate/schema.go, SchemaValidator.SetPath",
+			Why: "1.21 writes spec.rules.name for spec.rules[0].name: it told the index to the validator of the items, but not to those below it",
+			Matches: func(d *Difference) bool {
+				return d.What == "validation" && withoutIndices(d.Ours) == d.Reference && d.Ours != d.Reference
+			},
+		},
+		{
+			ID: "numeric-formats",
+			Cites: "kube-openapi pkg/validation/validate/schema.go, SchemaValidator.numberValidator; " +
+				"apiextensions-apiserver pkg/apiserver/validation/formats.go, StripUnsupportedFormatsPostProcess",
+			Why: "1.21 drops int32, int64, float and double from the schema before it validates; 1.37 holds numbers to them, and its errors name the format in place of the type",
+			Matches: func(d *Difference) bool {
+				if d.What != "validation" {
+					return false
+				}
+				if d.Reference == "" {
+					return numericFormat.MatchString(d.Ours)
+				}
+				ref, typ, ok := strings.Cut(d.Reference, " in body must be of type ")
+				ours, format, ok2 := strings.Cut(d.Ours, " in body must be of type ")
+				return ok && ok2 && withoutIndices(ours) == ref &&
+					(strings.HasPrefix(typ, "integer: ") && strings.HasPrefix(format, "int") ||
+						strings.HasPrefix(typ, "number: ") && (strings.HasPrefix(format, "float: ") || strings.HasPrefix(format, "double: ")))
+			},
+		},
+		{
+			ID:    "dots-in-labels",
+			Cites: "apimachinery pkg/api/validate/content/dns.go, IsDNS1123Label (in 0.21 pkg/util/validation/validation.go)",
+			Why:   "1.37 says of a DNS label with a dot that it must not contain dots, where 1.21 cites the expression",
+			Matches: func(d *Difference) bool {
+				ref, _, ok := strings.Cut(d.Reference, ": Invalid value: a lowercase RFC 1123 label must consist of ")
+				ours, _, ok2 := strings.Cut(d.Ours, ": Invalid value: must not contain dots")
+				return ok && ok2 && ref == ours
+			},
+		},
+		{
+			ID:    "example-in-metadata",
+			Cites: "pkg/apiserver/schema/convert.go, newGenerics; pkg/apiserver/schema/structural.go, Generic",
+			Why:   "in 1.21 an example is no part of the structural form, so that the root's metadata may have one; in 1.37 it is, and may not",
+			Matches: func(d *Difference) bool {
+				return isVerdict(d.What) && d.Reference == "" && strings.Contains(d.Input, `"example"`) &&
+					strings.Contains(d.Ours, "properties[metadata]: Forbidden: must not specify anything other than name and generateName")
+			},
+		},
+		{
+			ID:    "nested-additional-properties",
+			Cites: "pkg/apiserver/schema/validation.go, validateNestedValueValidation",
+			Why:   "1.37 lets additionalProperties: false stand in a junctor, 1.21 does not",
+			Matches: func(d *Difference) bool {
+				return isVerdict(d.What) && d.Ours == "" && nestedAdditional.MatchString(d.Reference)
+			},
+		},
+		{
+			ID:    "webhook-service-required",
+			Cites: "apiserver pkg/util/webhook/validation.go, ValidateWebhookService",
+			Why:   "1.37 says that a webhook's service needs a name and a namespace without saying it twice",
+			Matches: func(d *Difference) bool {
+				m := requiredOfService.FindStringSubmatch(d.Ours)
+				return isVerdict(d.What) && m != nil &&
+					d.Reference == strings.Replace(d.Ours, "Required value: ", "Required value: service "+m[1]+" is required", 1)
+			},
+		},
+		{
+			ID:    "embedded-type-required",
+			Cites: "pkg/apiserver/schema/objectmeta/validation.go, validateEmbeddedResource",
+			Why:   "1.37 says that an embedded resource needs apiVersion and kind without saying it twice",
+			Matches: func(d *Difference) bool {
+				return d.Reference == strings.Replace(d.Ours, "Required value: ", "Required value: must not be empty", 1) &&
+					(strings.Contains(d.Ours, "kind: Required value: ") || strings.Contains(d.Ours, "apiVersion: Required value: "))
+			},
+		},
+		{
+			ID:    "values-in-errors-of-metadata-defaults",
+			Cites: "apimachinery pkg/util/validation/field/errors.go, Error.ErrorBody; apimachinery pkg/runtime/serializer/json, which read JSON with json-iterator",
+			Why:   "the text of an error within the text of an error: 1.37 shows values as JSON, 1.21 as Go, and their decoders word errors in their own ways",
+			Matches: func(d *Difference) bool {
+				const text = ": Invalid value: must result in valid metadata: "
+				ref, a, ok := strings.Cut(d.Reference, text)
+				ours, b, ok2 := strings.Cut(d.Ours, text)
+				refField, _, _ := strings.Cut(a, ": ")
+				ourField, _, _ := strings.Cut(b, ": ")
+				return isVerdict(d.What) && ok && ok2 && ref == ours && refField == ourField
+			},
+		},
+	}
+}
+
+// isVerdict says whether a difference is about what is said of a definition or
+// schema.
+func isVerdict(what string) bool { return what == "create" || what == "update" || what == "structural" }
+
+var (
+	indices           = regexp.MustCompile(`\[\d+\]`)
+	requiredOfService = regexp.MustCompile(`\.service\.(name|namespace): Required value: `)
+	// nestedAdditional is what 1.21 says of additionalProperties within a junctor.
+	nestedAdditional = regexp.MustCompile(`(allOf|anyOf|oneOf|not)\b.*additionalProperties: Forbidden: must be undefined to be structural`)
+	numericFormat    = regexp.MustCompile(`^<nil>: Invalid value: Checked value must be of type (integer with format int|number with format (float|double))`)
+)
+
+// withoutIndices drops the list indices from the paths of an error.
+func withoutIndices(text string) string {
+	return indices.ReplaceAllString(text, "")
+}
+
+// explain returns the ID of the drift that d is, or "".
+func explain(d *Difference) string {
+	for _, k := range Drifts() {
+		if k.Matches(d) {
+			return k.ID
+		}
+	}
+	return ""
+}
