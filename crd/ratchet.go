@@ -57,7 +57,7 @@ func demandsOn(f, old *form, o Options) demands {
 	d := demands{
 		semantics:      o.Semantics,
 		beta:           f.beta,
-		hasLegacy:      f.legacy != nil,
+		hasLegacy:      f.hasLegacy(o.Semantics),
 		defaults:       true,
 		knownReviews:   true,
 		anySchema:      true,

@@ -77,9 +77,7 @@ func crdChanges() []crdChange {
 				v["schema"] = object()
 			default:
 				g.room = 15
-				s := g.rootSchema()
-				stripRuleKeywords(s)
-				v["schema"] = object("openAPIV3Schema", s)
+				v["schema"] = object("openAPIV3Schema", g.rootSchema())
 			}
 		})},
 		{"status subresource", inVersion(setOne("subresources", object("status", object()), object(), object("status", object(), "scale", object("specReplicasPath", ".spec.replicas", "statusReplicasPath", ".status.replicas"))))},

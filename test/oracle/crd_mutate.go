@@ -22,9 +22,7 @@ func NewCRDMutator(seed uint64, crds []map[string]any) *CRDMutator {
 	m := &CRDMutator{seed: seed}
 	for _, crd := range crds {
 		if len(mustJSON(crd)) <= maxBase {
-			base := clone(crd)
-			stripRuleKeywords(base)
-			m.bases = append(m.bases, base)
+			m.bases = append(m.bases, clone(crd))
 		}
 	}
 	return m
@@ -75,9 +73,7 @@ func (m *CRDMutator) base(g *gen) map[string]any {
 	}
 	schema := func() map[string]any {
 		g.room = 8 + g.r.IntN(20)
-		s := g.rootSchema()
-		stripRuleKeywords(s)
-		return s
+		return g.rootSchema()
 	}
 	version := func(name string, storage bool, s map[string]any) map[string]any {
 		return object("name", name, "served", true, "storage", storage, "schema", object("openAPIV3Schema", s))

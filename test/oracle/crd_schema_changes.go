@@ -10,9 +10,7 @@ type schemaChange struct {
 func schemaChanges() []schemaChange {
 	sub := func(g *gen) map[string]any {
 		g.room = 6
-		s := g.schema(1)
-		stripRuleKeywords(s)
-		return s
+		return g.schema(1)
 	}
 	some := func(g *gen) any { return g.anyValue(0) }
 	changes := []schemaChange{
@@ -127,7 +125,34 @@ func schemaChanges() []schemaChange {
 			for k, v := range g.embeddedSchema(1) {
 				s[k] = v
 			}
-			stripRuleKeywords(s)
+		}},
+		{"rules", func(g *gen, s map[string]any) {
+			s["x-kubernetes-validations"] = repeat(1+g.r.IntN(2), func(int) any {
+				r := object("rule", pick(g, []string{
+					"true", "self == oldSelf", "has(self.a)", "self.size() > 0", "self.all(x, x == x)", "self.all(x, self.all(y, x == y))",
+					"self.a", "nonsense(", "", " ", "oldSelf.orValue(self) == self", "self.metadata.name != ''", "1 +\n1 == 2", "self.b.exists(k, k.c == 'x')", "!has(self.spec) || self.spec != null",
+				}))
+				if g.chance(40) {
+					r["message"] = pick(g, []string{"no", "", " ", "two\nlines"})
+				}
+				if g.chance(30) {
+					r["messageExpression"] = pick(g, []string{"'no'", "1", " ", "self.a", "string(self)"})
+				}
+				if g.chance(25) {
+					r["reason"] = pick(g, []string{"FieldValueInvalid", "FieldValueRequired", "Whatever", ""})
+				}
+				if g.chance(35) {
+					r["fieldPath"] = pick(g, []string{".a", ".b.c", "['a']", ".missing", "a", " ", ".a[0]", ".a\n", ".spec"})
+				}
+				if g.chance(25) {
+					r["optionalOldSelf"] = g.chance(70)
+				}
+				return r
+			})
+		}},
+		{"bounds", func(g *gen, s map[string]any) {
+			k := pick(g, []string{"maxItems", "maxProperties", "maxLength"})
+			s[k] = pick(g, []int64{1, 10, 100000})
 		}},
 		{"drop a keyword", func(g *gen, s map[string]any) {
 			if keys := sortedKeys(s); len(keys) > 0 {

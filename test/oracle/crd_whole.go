@@ -3,6 +3,7 @@ package oracle
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
+	"espalier.dev/crd/cel"
 	engine "espalier.dev/schema"
 )
 
@@ -29,8 +31,6 @@ type CRDCase struct {
 // CRDJudge has both sides judge whole definitions.
 type CRDJudge struct {
 	scheme *runtime.Scheme
-	// Rules is how our side checks rules. Without it there must be none.
-	Rules crd.RuleChecker
 }
 
 // NewCRDJudge returns a judge.
@@ -96,7 +96,7 @@ func (j *CRDJudge) decodeReference(tree map[string]any) (*apiextensions.CustomRe
 // Ours asks our side.
 func (j *CRDJudge) Ours(c CRDCase) Verdict {
 	ctx := context.Background()
-	options := crd.Options{Semantics: engine.Kubernetes, Rules: j.Rules}
+	options := crd.Options{Semantics: engine.Kubernetes, Rules: cel.Checker{}}
 	obj, err := decodeOurs(c.New)
 	if err != nil {
 		return Verdict{Undecodable: err}
@@ -149,8 +149,11 @@ func crdError(e *field.Error) string {
 			return fmt.Sprintf("%s: %s: %s", e.Field, e.Type, e.Detail)
 		}
 	}
-	return e.Error()
+	// Both sides number types, the reference by chance.
+	return selfTypes.ReplaceAllString(e.Error(), "selfType")
 }
+
+var selfTypes = regexp.MustCompile(`selfType\d+`)
 
 // CompareCRD asks both sides and says how they differ, if they do. The reference is
 // asked again where they do: some of its answers depend on the order of a map.
@@ -189,21 +192,4 @@ func (j *CRDJudge) CompareCRD(c CRDCase) (ours Verdict, difference string) {
 // selectable fields into schemas that are not there, and panics.
 func knownCRDDifference(theirs Verdict) bool {
 	return len(theirs.Errors) == 1 && strings.HasPrefix(theirs.Errors[0], "panic: ")
-}
-
-// stripRuleKeywords removes all rules from a tree.
-func stripRuleKeywords(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		if _, ok := v["x-kubernetes-validations"].([]any); ok {
-			delete(v, "x-kubernetes-validations")
-		}
-		for _, x := range v {
-			stripRuleKeywords(x)
-		}
-	case []any:
-		for _, x := range v {
-			stripRuleKeywords(x)
-		}
-	}
 }

@@ -1,0 +1,92 @@
+package crd
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"espalier.dev/schema"
+)
+
+// Superseded looks in the JSON of a definition, of either version, for spellings
+// that earlier drafts of the documents used. The types do not have them, so
+// decoding drops them without a word, and with them what their author wanted.
+// kube-apiserver does just that: in its semantics there are no such errors.
+func Superseded(raw []byte, sem schema.Semantics) (field.ErrorList, error) {
+	if !knowsSuperseded(sem) {
+		return nil, nil
+	}
+	var tree any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &tree); err != nil {
+		return nil, fmt.Errorf("reading the definition: %w", err)
+	}
+	w := supersededWalk{}
+	root, _ := tree.(map[string]any)
+	spec, _ := root["spec"].(map[string]any)
+	path := field.NewPath("spec")
+	for _, old := range [...]struct{ name, now string }{
+		{"prune", "preserveUnknownFields: false takes its place, true that of prune: false"},
+		{"preserveUnknownProperties", "the name is preserveUnknownFields"},
+	} {
+		if _, ok := spec[old.name]; ok {
+			w.add(path.Child(old.name), old.now)
+		}
+	}
+	w.schemas(spec["validation"], path.Child("validation"))
+	versions, _ := spec["versions"].([]any)
+	for i, v := range versions {
+		version, _ := v.(map[string]any)
+		w.schemas(version["schema"], path.Child("versions").Index(i).Child("schema"))
+	}
+	return w.errs, nil
+}
+
+type supersededWalk struct {
+	errs  field.ErrorList
+	steps int
+}
+
+func (w *supersededWalk) add(path *field.Path, now string) {
+	if w.steps > maxErrorSteps {
+		return
+	}
+	e := field.Forbidden(path, "has been superseded: "+now)
+	w.steps += len(e.Field) / 4
+	w.errs = append(w.errs, e)
+}
+
+// schemas walks the schemas of a version.
+func (w *supersededWalk) schemas(v any, path *field.Path) {
+	m, _ := v.(map[string]any)
+	for _, spelling := range [...]string{"openAPIV3Schema", "jsonSchema"} {
+		w.schema(m[spelling], path.Child(spelling))
+	}
+}
+
+func (w *supersededWalk) schema(v any, path *field.Path) {
+	s, ok := v.(map[string]any)
+	if !ok {
+		return
+	}
+	for _, k := range sortedKeys(s) {
+		at := path.Child(k)
+		switch k {
+		case "x-kubernetes-no-prune", "x-kubernetes-no-pruning", "x-no-pruning":
+			w.add(at, "x-kubernetes-preserve-unknown-fields: true takes its place")
+		case "x-kubernetes-preserve-unknown-properties", "preserveUnknownProperties":
+			w.add(at, "the name is x-kubernetes-preserve-unknown-fields")
+		case "properties", "patternProperties", "definitions", "dependencies":
+			m, _ := s[k].(map[string]any)
+			for _, name := range sortedKeys(m) {
+				w.schema(m[name], at.Key(name))
+			}
+		case "items", "additionalItems", "additionalProperties", "not", "allOf", "anyOf", "oneOf":
+			w.schema(s[k], at)
+			list, _ := s[k].([]any)
+			for i := range list {
+				w.schema(list[i], at.Index(i))
+			}
+		}
+	}
+}
