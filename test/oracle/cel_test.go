@@ -33,7 +33,7 @@ func (c *ruleCount) add(o ruleCount) {
 // what a server says of them, and what they say of objects.
 func TestCorpusRules(t *testing.T) {
 	dir := corpusDir(t)
-	mutations := int(setting(t, "ORACLE_MUTATIONS", 6))
+	mutations := int(setting(t, "ORACLE_MUTATIONS", 3))
 	objects, err := readIndex(filepath.Join(dir, "CR_INDEX.tsv"))
 	if err != nil {
 		t.Fatal(err)

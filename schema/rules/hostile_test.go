@@ -1,0 +1,138 @@
+package rules_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"espalier.dev/api"
+	"espalier.dev/schema"
+	"espalier.dev/schema/rules"
+)
+
+// TestHostile compiles rules that are written to hurt. Each must fail or succeed in
+// bounded time, say where it stands, and not say too much.
+func TestHostile(t *testing.T) {
+	many := func(n int, part, joint string) string {
+		return strings.TrimSuffix(strings.Repeat(part+joint, n), joint)
+	}
+	tests := []struct{ name, rule, message, want string }{
+		{"longer than the compiler takes", many(20_000, "true", "&&"), "", "expression code point size exceeds limit"},
+		{"100 KB of conditions", many(14_000, "true", "&&"), "", ""},
+		{"100 KB of mistakes", many(12_000, "self.x", "||"), "", "undefined field 'x'"},
+		{"100 KB of nonsense", strings.Repeat("(]", 49_000), "", "Syntax error"},
+		{"100 KB in one string", "self.a == '" + strings.Repeat("x", 98_000) + "'", "", ""},
+		{"100 KB of parentheses", strings.Repeat("(", 49_000) + "true" + strings.Repeat(")", 49_000), "", "recursion limit"},
+		{"100 KB of negations", strings.Repeat("!", 99_000) + "true", "", ""},
+		{"nested lists", strings.Repeat("[", 5000) + "1" + strings.Repeat("]", 5000) + " == []", "", "recursion limit"},
+		{"nested macros", strings.Repeat("self.l.all(x,", 200) + "true" + strings.Repeat(")", 200), "", ""},
+		{"nested conditions", strings.Repeat("true ? (", 1000) + "true" + strings.Repeat(") : false", 1000), "", "recursion limit"},
+		{"a long chain of fields", "self" + strings.Repeat(".a", 40_000) + " == ''", "", ""},
+		{"not UTF-8", "self.a == '\xff\xfe'", "", ""},
+		{"a message without end", "true", strings.Repeat("(", 90_000), "messageExpression"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := structural(`{type: object, properties: {spec: {type: object, properties: {a: {type: string}, l: {type: array, items: {type: integer}}}}}}`)
+			s.Properties["spec"].XValidations = []api.ValidationRule{{Rule: tt.rule, MessageExpression: tt.message}}
+			start := time.Now()
+			_, err := schema.Compile(s, schema.WithRules(rules.Compiler()))
+			report := rules.Check(s, rules.CheckOptions{})
+			if took := time.Since(start); took > 20*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if len(report.Rules()) != 1 {
+				t.Errorf("%d rules", len(report.Rules()))
+			}
+			for _, e := range report.FieldErrors(nil, false) {
+				if len(e.Detail) > 40<<10 || !strings.HasPrefix(e.Field, "properties[spec].x-kubernetes-validations[0]") {
+					t.Errorf("%s: detail of %d bytes", e.Field, len(e.Detail))
+				}
+			}
+			if err == nil {
+				if tt.want != "" {
+					t.Errorf("compiles, want %s", tt.want)
+				}
+				return
+			}
+			if text := err.Error(); !strings.Contains(text, ".properties[spec].x-kubernetes-validations[0]") || len(text) > 4<<10 || !strings.Contains(text, tt.want) {
+				t.Errorf("got %.300s (%d bytes), want %s", text, len(text), tt.want)
+			}
+		})
+	}
+}
+
+// TestManyBrokenRules keeps the list of errors short.
+func TestManyBrokenRules(t *testing.T) {
+	s := structural(`{type: object, properties: {a: {type: integer}}}`)
+	for i := range 5000 {
+		s.Properties["a"].XValidations = append(s.Properties["a"].XValidations, api.ValidationRule{Rule: fmt.Sprintf("self.x%d", i)})
+	}
+	_, err := schema.Compile(s, schema.WithRules(rules.Compiler()))
+	if err == nil || len(err.Error()) > 16<<10 || !strings.Contains(err.Error(), "and 4990 more") {
+		t.Errorf("got %.200v", err)
+	}
+}
+
+// TestExpensiveEvaluation runs what costs too much, without the help of estimates.
+func TestExpensiveEvaluation(t *testing.T) {
+	p := compile(t, `{type: object, properties: {l: {type: array, items: {type: integer}, x-kubernetes-validations: [
+		{rule: "self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d > 0))))"}, {rule: "false"}]}}}`)
+	list := make([]any, 3000)
+	for i := range list {
+		list[i] = int64(i + 1)
+	}
+	start := time.Now()
+	errs := p.Validate(context.Background(), schema.Object{"l": list}, nil).FieldErrors()
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if len(errs) != 1 || errs[0].Field != "l" || !strings.Contains(errs[0].Detail, "actual cost limit exceeded") {
+		t.Errorf("got %v", errs)
+	}
+}
+
+// TestBudgetOverManyValues uses the budget up over many values that are cheap each.
+func TestBudgetOverManyValues(t *testing.T) {
+	p := compile(t, `{type: object, properties: {l: {type: array, items: {type: array, items: {type: integer}, x-kubernetes-validations: [
+		{rule: "self.all(a, self.all(b, a + b > 0))"}]}}}}`, rules.WithBudget(rules.Budget/10))
+	row := make([]any, 300)
+	for i := range row {
+		row[i] = int64(1)
+	}
+	rows := make([]any, 20)
+	for i := range rows {
+		rows[i] = row
+	}
+	errs := p.Validate(context.Background(), schema.Object{"l": rows}, nil).FieldErrors()
+	if len(errs) != 1 || !strings.HasPrefix(errs[0].Field, "l[") || !strings.Contains(errs[0].Detail, "running out of cost budget") {
+		t.Errorf("got %v", errs)
+	}
+}
+
+// TestDeepSchema has a rule at the bottom of a deep schema, and one at each level.
+func TestDeepSchema(t *testing.T) {
+	const depth = 200
+	s := &schema.Structural{Generic: schema.Generic{Type: "integer"}}
+	s.XValidations = []api.ValidationRule{{Rule: "self > 1"}}
+	var obj any = int64(1)
+	for range depth {
+		s = &schema.Structural{Generic: schema.Generic{Type: "object"}, Properties: map[string]*schema.Structural{"a": s}}
+		s.XValidations = []api.ValidationRule{{Rule: "has(self.a)"}}
+		obj = map[string]any{"a": obj}
+	}
+	start := time.Now()
+	p, err := schema.Compile(s, schema.WithRules(rules.Compiler()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("took %v", took)
+	}
+	errs := p.Validate(context.Background(), obj.(map[string]any), nil).FieldErrors()
+	if len(errs) != 1 || strings.Count(errs[0].Field, "a") != depth {
+		t.Errorf("got %v", errs)
+	}
+}
