@@ -17,6 +17,9 @@ type Definition struct {
 	crd       *api.CustomResourceDefinition
 	semantics schema.Semantics
 	versions  []*Version
+
+	nonStructuralOnce sync.Once
+	nonStructural     *api.CustomResourceDefinitionCondition
 }
 
 // New makes a Definition of a valid definition that has its defaults. Programs are
@@ -34,12 +37,53 @@ func New(crd *api.CustomResourceDefinition, o Options) (*Definition, error) {
 	}
 	for i := range d.crd.Spec.Versions {
 		v := &Version{definition: d, spec: &d.crd.Spec.Versions[i], legacy: legacy, options: o}
-		if v.structural, err = schema.NewStructural(openAPI(v.spec.Schema)); err != nil && legacy == nil {
+		if v.structural, v.unconvertible, err = convert(openAPI(v.spec.Schema)); err != nil {
 			return nil, fmt.Errorf("spec.versions[%d].schema.openAPIV3Schema: %w", i, err)
 		}
 		d.versions = append(d.versions, v)
 	}
 	return d, nil
+}
+
+// convert makes a schema structural. The keyword $schema, which v1beta1 lets pass
+// although it has no place there, says nothing and is left out; unconvertible then
+// says that it was there.
+func convert(props *api.JSONSchemaProps) (s *schema.Structural, unconvertible, err error) {
+	if s, err = schema.NewStructural(props); err == nil {
+		return s, nil, nil
+	}
+	first := err
+	props = props.DeepCopy()
+	dropSchemaKeyword(props)
+	s, err = schema.NewStructural(props)
+	return s, first, err
+}
+
+// dropSchemaKeyword removes $schema from a schema and those in it.
+func dropSchemaKeyword(s *api.JSONSchemaProps) {
+	if s == nil {
+		return
+	}
+	s.Schema = ""
+	list := func(schemas []api.JSONSchemaProps) {
+		for i := range schemas {
+			dropSchemaKeyword(&schemas[i])
+		}
+	}
+	list(s.AllOf)
+	list(s.AnyOf)
+	list(s.OneOf)
+	dropSchemaKeyword(s.Not)
+	if s.Items != nil {
+		dropSchemaKeyword(s.Items.Schema)
+	}
+	if s.AdditionalProperties != nil {
+		dropSchemaKeyword(s.AdditionalProperties.Schema)
+	}
+	for name, prop := range s.Properties {
+		dropSchemaKeyword(&prop)
+		s.Properties[name] = prop
+	}
 }
 
 // CRD is the definition as it was given. It must not be changed.
@@ -105,7 +149,9 @@ type Version struct {
 	definition *Definition
 	spec       *api.CustomResourceDefinitionVersion
 	structural *schema.Structural
-	legacy     *api.JSONSchemaProps
+	// unconvertible says why the schema as it was given has no structural form.
+	unconvertible error
+	legacy        *api.JSONSchemaProps
 	options    Options
 
 	request, status lazyProgram

@@ -19,7 +19,7 @@ func (d *demands) schema(ctx context.Context, v *api.CustomResourceValidation, s
 	at := path.Child("openAPIV3Schema")
 	var errs field.ErrorList
 	if status {
-		errs = append(errs, d.rootShape(props, path)...)
+		errs = append(errs, d.rootShape(props, path, "openAPIV3Schema")...)
 	}
 	if props.Nullable {
 		errs = append(errs, field.Forbidden(path.Child("openAPIV3Schema.nullable"), "nullable cannot be true at the root"))
@@ -97,8 +97,8 @@ func (d *demands) storedExpressions() *expressions {
 
 // rootShape checks the root of a schema beside a status subresource: whatever
 // validates the status must be found below properties.status alone.
-func (d *demands) rootShape(s *api.JSONSchemaProps, path *field.Path) field.ErrorList {
-	at := path.Child("openAPIV3Schema")
+func (d *demands) rootShape(s *api.JSONSchemaProps, path *field.Path, name string) field.ErrorList {
+	at := path.Child(name)
 	// In the order in which kube-apiserver looks, and stops at the first.
 	before := []struct {
 		name string
@@ -110,7 +110,7 @@ func (d *demands) rootShape(s *api.JSONSchemaProps, path *field.Path) field.Erro
 		}
 	}
 	if t := typeOf(s); t != "" && t != "object" {
-		return field.ErrorList{field.Invalid(path.Child("openAPIV3Schema.type"), t, `only "object" is allowed as the type at the root of the schema if the status subresource is enabled`)}
+		return field.ErrorList{field.Invalid(path.Child(name+".type"), t, `only "object" is allowed as the type at the root of the schema if the status subresource is enabled`)}
 	}
 	after := []struct {
 		name string

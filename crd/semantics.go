@@ -27,6 +27,14 @@ func knowsLegacy(s schema.Semantics) bool { return s == schema.KEP }
 // their schema than objects are.
 func weakensDefaultSchemas(s schema.Semantics) bool { return s == schema.Kubernetes }
 
+// countsPreserveAsViolation says whether preserveUnknownFields: true makes for the
+// condition NonStructuralSchema. To the documents that is about schemas.
+func countsPreserveAsViolation(s schema.Semantics) bool { return s == schema.Kubernetes }
+
+// givesUpOnUnconvertible says whether a schema that has no structural form leaves it
+// unknown whether there are violations, and which.
+func givesUpOnUnconvertible(s schema.Semantics) bool { return s == schema.Kubernetes }
+
 // knowsSuperseded says whether spellings of earlier drafts are errors. To
 // kube-apiserver they are fields that it does not know, and drops.
 func knowsSuperseded(s schema.Semantics) bool { return s == schema.KEP }

@@ -177,11 +177,7 @@ func (d *demands) versions(ctx context.Context, f *form, path *field.Path) (errs
 
 // common checks what stands at the top for all versions.
 func (d *demands) common(ctx context.Context, spec *formSpec, path *field.Path) (errs field.ErrorList) {
-	status := hasStatus(spec.common.subresources)
-	for i := range spec.versions {
-		status = status || hasStatus(spec.versions[i].parts.subresources)
-	}
-	errs = append(errs, d.schema(ctx, spec.common.schema, status, d.unchanged[spec.version], path.Child("validation"))...)
+	errs = append(errs, d.schema(ctx, spec.common.schema, d.anyStatus(spec), d.unchanged[spec.version], path.Child("validation"))...)
 	errs = append(errs, validateSubresources(spec.common.subresources, path.Child("subresources"))...)
 	errs = append(errs, validateColumns(spec.common.columns, path.Child("additionalPrinterColumns"))...)
 	if len(spec.common.selectable) > 0 {
@@ -192,6 +188,11 @@ func (d *demands) common(ctx context.Context, spec *formSpec, path *field.Path) 
 		}
 	}
 	return errs
+}
+
+// anyStatus says whether some version has a status subresource.
+func (d *demands) anyStatus(spec *formSpec) bool {
+	return hasStatus(spec.common.subresources) || spec.hasPerVersion(func(p *formParts) bool { return hasStatus(p.subresources) })
 }
 
 // exclusive checks that things are said once, and in the right place.
