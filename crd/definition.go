@@ -152,7 +152,7 @@ type Version struct {
 	// unconvertible says why the schema as it was given has no structural form.
 	unconvertible error
 	legacy        *api.JSONSchemaProps
-	options    Options
+	options       Options
 
 	request, status lazyProgram
 }
