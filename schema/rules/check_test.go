@@ -86,6 +86,23 @@ properties:
 	}
 }
 
+// TestCheckStored lets a stored rule use what new ones must not yet, because the
+// previous version of a server does not know it.
+func TestCheckStored(t *testing.T) {
+	const rule = "self.includes(1)"
+	s := structural(`{type: object, properties: {a: {type: array, maxItems: 5, items: {type: integer}, x-kubernetes-validations: [{rule: "` + rule + `"}]}}}`)
+	if r := rules.Check(s, rules.CheckOptions{}).Rules()[0]; r.Err == nil {
+		t.Error("a new rule may use what is new")
+	}
+	stored := func(text string) bool { return text == rule }
+	if r := rules.Check(s, rules.CheckOptions{StoredRule: stored}).Rules()[0]; r.Err != nil {
+		t.Errorf("a stored rule: %v", r.Err)
+	}
+	if _, err := rules.Compiler()(s); err != nil {
+		t.Errorf("evaluation: %v", err)
+	}
+}
+
 // TestCheckSkip passes over a schema.
 func TestCheckSkip(t *testing.T) {
 	s := structural(`{type: object, properties: {a: {type: integer, x-kubernetes-validations: [{rule: self.x}]}, b: {type: integer, x-kubernetes-validations: [{rule: self.x}]}}}`)
