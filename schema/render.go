@@ -66,7 +66,7 @@ func (vs Violations) flatten(visit func(*Violation)) {
 // types or unions.
 func (v *Violation) isSchema() bool {
 	switch v.Kind {
-	case DuplicateItem, NotAnObject, Metadata, UnionMembers, WrongDiscriminator, Rule, RulesSkipped:
+	case DuplicateItem, NotAnObject, Metadata, UnionMembers, WrongDiscriminator, Scale, Rule, RulesSkipped:
 		return false
 	}
 	return true
@@ -173,7 +173,7 @@ func (v *Violation) numberType() string {
 func (v *Violation) fieldError() *field.Error {
 	name := v.Path.name()
 	switch v.Kind {
-	case Metadata, Rule:
+	case Metadata, Scale, Rule:
 		return v.Cause
 	case RulesSkipped:
 		return field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")

@@ -27,8 +27,8 @@ type Violation struct {
 	// Holding is the number of branches that hold.
 	Holding int
 
-	// Cause is what Kubernetes' own validation of metadata found, for Metadata, or
-	// how a rule wants to be reported, for Rule.
+	// Cause is how Kubernetes reports it, for what the schema itself says nothing
+	// about: Metadata, Scale and Rule.
 	Cause *field.Error
 	// Problem says what is wrong where Kind and Want do not: the invalid pattern
 	// of Pattern, what the operand of a BadOperand is for.
@@ -79,6 +79,8 @@ const (
 	UnionMembers
 	// WrongDiscriminator is a discriminator that names another member.
 	WrongDiscriminator
+	// Scale is a value that the scale subresource cannot use.
+	Scale
 	// Rule is a rule of x-kubernetes-validations that does not hold.
 	Rule
 	// RulesSkipped says that rules were not evaluated, because of what else is wrong.

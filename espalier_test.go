@@ -1,0 +1,252 @@
+package espalier_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"reflect"
+	"strings"
+	"testing"
+
+	"espalier.dev"
+	"espalier.dev/api"
+	"espalier.dev/crd/cel"
+	"espalier.dev/schema"
+	"sigs.k8s.io/yaml"
+)
+
+// definition reads a CustomResourceDefinition from YAML.
+func definition(t testing.TB, text string) *api.CustomResourceDefinition {
+	t.Helper()
+	var d api.CustomResourceDefinition
+	if err := yaml.Unmarshal([]byte(text), &d); err != nil {
+		t.Fatal(err)
+	}
+	return &d
+}
+
+const workers = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: workers.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: workers, singular: worker, kind: Worker, listKind: WorkerList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources:
+      status: {}
+      scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            required: [image]
+            properties:
+              image: {type: string, minLength: 3}
+              replicas: {type: integer, default: 1}
+              tags: {type: array, items: {type: string}}
+          status:
+            type: object
+            properties:
+              replicas: {type: integer, maximum: 5}
+`
+
+func admitter(t testing.TB, text string, opts ...espalier.Option) *espalier.Admitter {
+	t.Helper()
+	a, err := espalier.New(definition(t, text), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func worker(spec, status string) espalier.Object {
+	var obj espalier.Object
+	text := `{"apiVersion":"example.com/v1","kind":"Worker","metadata":{"name":"w"},"spec":` + spec
+	if status != "" {
+		text += `,"status":` + status
+	}
+	if err := yaml.Unmarshal([]byte(text+"}"), &obj); err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+func same(t *testing.T, got espalier.Object, want string) {
+	t.Helper()
+	text, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g, w any
+	if err := errors.Join(json.Unmarshal(text, &g), json.Unmarshal([]byte(want), &w)); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(g, w) {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+}
+
+func TestCreate(t *testing.T) {
+	a := admitter(t, workers)
+	given := worker(`{"image":"nginx","imagee":"x","tags":["a"]}`, `{"replicas":3}`)
+	given["spec"].(map[string]any)["replicas"] = 2 // an int, as Go programs write it
+	result, err := a.Create(given)
+	if err != nil || result.Err() != nil {
+		t.Fatal(err, result.Err())
+	}
+	same(t, result.Object, `{"apiVersion":"example.com/v1","kind":"Worker","metadata":{"name":"w","namespace":"default","generation":1},"spec":{"image":"nginx","replicas":2,"tags":["a"]}}`)
+	if pruned := result.Pruned(); len(pruned) != 1 || pruned[0].Path.String() != "spec.imagee" || pruned[0].Nearest() != "image" {
+		t.Errorf("pruned %v", pruned)
+	}
+	if want := []string{`unknown field "spec.imagee"`}; !reflect.DeepEqual(result.Warnings, want) {
+		t.Errorf("warnings %q, want %q", result.Warnings, want)
+	}
+	if _, there := given["spec"].(map[string]any)["imagee"]; !there {
+		t.Error("the given object has changed")
+	}
+
+	result, err = a.Create(worker(`{"image":"ng","replicas":-1}`, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := result.Err()
+	for _, want := range []string{`Worker "w" is invalid`, "spec.image in body should be at least 3 chars long", "should be a non-negative integer"} {
+		if got == nil || !strings.Contains(got.Error(), want) {
+			t.Errorf("got %v, want %s", got, want)
+		}
+	}
+	var invalid *espalier.InvalidError
+	if !errors.As(got, &invalid) || len(invalid.Errors) != 2 {
+		t.Errorf("errors %v", invalid)
+	}
+	result, err = a.Create(worker(`{"image":"nginx"}`, ""))
+	if err != nil || len(result.Defaulted()) != 1 || result.Defaulted()[0].Path.String() != "spec.replicas" {
+		t.Errorf("defaulted %v, error %v", result.Defaulted(), err)
+	}
+}
+
+func TestCreateRefusesWhatCannotBeRead(t *testing.T) {
+	a := admitter(t, workers)
+	for name, tc := range map[string]struct {
+		obj  espalier.Object
+		want string
+	}{
+		"another kind":      {espalier.Object{"apiVersion": "example.com/v1", "kind": "Boss"}, `workers.example.com defines no "Boss" of apiVersion "example.com/v1"`},
+		"another version":   {espalier.Object{"apiVersion": "example.com/v2", "kind": "Worker"}, `defines no "Worker" of apiVersion "example.com/v2"`},
+		"nothing":           {nil, `defines no "" of apiVersion ""`},
+		"metadata":          {espalier.Object{"apiVersion": "example.com/v1", "kind": "Worker", "metadata": 5}, "metadata: "},
+		"contradiction":     {worker(`{"image":5}`, ""), "spec.image: must be of type string, not integer"},
+		"no JSON":           {espalier.Object{"apiVersion": "example.com/v1", "kind": "Worker", "spec": map[string]any{"image": []any{make(chan int)}}}, ".spec.image[0]: a chan int is not a JSON value"},
+		"no JSON, a number": {espalier.Object{"apiVersion": "example.com/v1", "kind": "Worker", "spec": json.Number("x")}, `.spec: "x" is not a number that JSON can hold`},
+	} {
+		if _, err := a.Create(tc.obj); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want %s", name, err, tc.want)
+		}
+	}
+}
+
+func TestUpdate(t *testing.T) {
+	a := admitter(t, workers)
+	old := worker(`{"image":"ng","replicas":1}`, `{"replicas":9}`)
+	old["metadata"].(map[string]any)["generation"] = int64(4)
+
+	// The image was too short before: forgiven as long as it stays. The status is not
+	// for this endpoint to write.
+	result, err := a.Update(worker(`{"image":"ng","replicas":2}`, `{"replicas":1}`), old)
+	if err != nil || result.Err() != nil {
+		t.Fatal(err, result.Err())
+	}
+	same(t, result.Object, `{"apiVersion":"example.com/v1","kind":"Worker","metadata":{"name":"w","namespace":"default","generation":5},"spec":{"image":"ng","replicas":2},"status":{"replicas":9}}`)
+	if result, err = a.Update(worker(`{"image":"nx","replicas":2}`, ""), old); err != nil || result.Err() == nil {
+		t.Errorf("a changed image that is too short passes, error %v", err)
+	}
+	if result, err = a.Update(worker(`{"image":"ng","replicas":1}`, ""), old); err != nil || result.Err() != nil {
+		t.Fatal(err, result.Err())
+	}
+	if meta := result.Object["metadata"].(map[string]any); meta["generation"] != int64(4) {
+		t.Errorf("nothing has changed, but the generation is %v", meta["generation"])
+	}
+
+	result, err = a.UpdateStatus(worker(`{"image":"other"}`, `{"replicas":7}`), old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := result.Err(); err == nil || !strings.Contains(err.Error(), "status.replicas in body should be less than or equal to 5") {
+		t.Errorf("got %v", err)
+	}
+	if result, err = a.UpdateStatus(worker(`{"image":"other"}`, `{"replicas":5}`), old); err != nil || result.Err() != nil {
+		t.Fatal(err, result.Err())
+	}
+	same(t, result.Object, `{"apiVersion":"example.com/v1","kind":"Worker","metadata":{"name":"w","namespace":"default","generation":4},"spec":{"image":"ng","replicas":1},"status":{"replicas":5}}`)
+}
+
+const ruled = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: ranges.example.com}
+spec:
+  group: example.com
+  scope: Cluster
+  names: {plural: ranges, singular: range, kind: Range, listKind: RangeList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          min: {type: integer}
+          max: {type: integer}
+        x-kubernetes-validations:
+        - {rule: "self.min <= self.max", message: "min must not be above max"}
+`
+
+func TestRules(t *testing.T) {
+	if _, err := espalier.New(definition(t, ruled)); err == nil || !strings.Contains(err.Error(), "x-kubernetes-validations") {
+		t.Errorf("rules are skipped in silence: %v", err)
+	}
+	obj := espalier.Object{"apiVersion": "example.com/v1", "kind": "Range", "metadata": map[string]any{"name": "r"}, "min": 3, "max": 2}
+	result, err := admitter(t, ruled, espalier.WithRules(cel.Checker{})).Create(obj)
+	if err != nil || result.Err() == nil || !strings.Contains(result.Err().Error(), "min must not be above max") {
+		t.Errorf("got %v, %v", result.Err(), err)
+	}
+	result, err = admitter(t, ruled, espalier.WithoutRules()).Create(obj)
+	if err != nil || result.Err() != nil {
+		t.Errorf("rules that are left out count: %v, %v", result.Err(), err)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	_, err := espalier.New(definition(t, strings.Replace(workers, "type: object\n        properties:", "properties:", 1)))
+	var invalid *espalier.InvalidError
+	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), "type") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := espalier.New(&api.CustomResourceDefinition{}, espalier.WithSemantics(schema.Kubernetes)); err == nil {
+		t.Error("an empty definition is taken")
+	}
+}
+
+// The root package stays light: a program that has no rules has no CEL runtime in
+// it, and none has a server.
+func TestDependencies(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "espalier.dev").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields(string(out)) {
+		for _, heavy := range []string{"github.com/google/cel-go", "go.etcd.io/", "google.golang.org/grpc", "k8s.io/apiserver", "k8s.io/apiextensions-apiserver"} {
+			if strings.HasPrefix(name, heavy) {
+				t.Errorf("it depends on %s", name)
+			}
+		}
+	}
+}
