@@ -3,6 +3,7 @@ package crd
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -168,7 +169,11 @@ func (w *defaultWalk) rules(s *schema.Structural, v any, at *field.Path) field.E
 	if len(found) == 0 {
 		found = compiled.Validate(w.ctx, obj, nil)
 	}
-	return fieldErrors(found, at)
+	errs := found.FieldErrors()
+	for _, e := range errs {
+		e.Field = below(at, strings.TrimPrefix(e.Field, probed))
+	}
+	return errs
 }
 
 func structuralHasRules(s *schema.Structural) bool {

@@ -116,11 +116,6 @@ func unwrap(vs schema.Violations) schema.Violations {
 		if len(v.Path) > 0 {
 			v.Path = v.Path[1:]
 		}
-		if v.Cause != nil {
-			cause := *v.Cause
-			cause.Field = strings.TrimPrefix(strings.TrimPrefix(cause.Field, probed), ".")
-			v.Cause = &cause
-		}
 		branches := make([]schema.Violations, len(v.Branches))
 		for j, b := range v.Branches {
 			branches[j] = unwrap(b)

@@ -28,7 +28,9 @@ func (Checker) CheckRules(_ context.Context, c crd.RuleCheck) field.ErrorList {
 	return append(report.FieldErrors(c.Path, c.Unchanged), report.TotalErrors(c.Path)...)
 }
 
-// Compile compiles the rules of a schema.
+// Compile compiles the rules of a schema. One that does not compile is an error of
+// each value that it would have been evaluated on: that it must not be stored is
+// for CheckRules to say.
 func (Checker) Compile(s *schema.Structural) (schema.Rules, error) {
-	return rules.Compiler()(s)
+	return rules.Compiler(rules.WithBrokenRules())(s)
 }
