@@ -25,6 +25,8 @@ type Difference struct {
 	Input string
 	// Drift is the ID of the drift that explains it, if there is one.
 	Drift string
+	// Beside are the drifts that were found in the same list of errors.
+	Beside []string
 }
 
 // String is the difference with all that is needed to see it again.
@@ -82,6 +84,7 @@ func (p *pair) errors(name, what string, ref, ours, forgiven []Error, input stri
 		return i >= 0
 	})
 	c := lines(forgiven)
+	before := len(p.found)
 	// What is left may be two ways to say the same.
 	for _, r := range a {
 		i := slices.IndexFunc(b, func(o line) bool {
@@ -99,6 +102,16 @@ func (p *pair) errors(name, what string, ref, ours, forgiven []Error, input stri
 	}
 	for _, o := range b {
 		p.report(name, what, "", o.String(), input)
+	}
+	var drifts []string
+	for _, d := range p.found[before:] {
+		drifts = append(drifts, d.Drift)
+	}
+	for _, d := range p.found[before:] {
+		if d.Drift == "" {
+			d.Beside = drifts
+			d.Drift = explain(d)
+		}
 	}
 }
 

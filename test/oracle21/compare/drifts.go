@@ -2,6 +2,7 @@ package compare
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -84,6 +85,16 @@ func Drifts() []Drift {
 			},
 		},
 		{
+			ID:    "defaults-unjudged",
+			Cites: "pkg/apis/apiextensions/validation/validation.go, validateCustomResourceDefinitionValidation",
+			Why:   "defaults are judged in structural schemas only, so whoever finds the schema not structural by another drift has nothing to say of them",
+			Matches: func(d *Difference) bool {
+				refused := d.Ours == "" && slices.Contains(d.Beside, "example-in-metadata") ||
+					d.Reference == "" && slices.Contains(d.Beside, "nested-additional-properties")
+				return refused && isVerdict(d.What) && ofDefault.MatchString(d.Reference+d.Ours)
+			},
+		},
+		{
 			ID:    "webhook-service-required",
 			Cites: "apiserver pkg/util/webhook/validation.go, ValidateWebhookService",
 			Why:   "1.37 says that a webhook's service needs a name and a namespace without saying it twice",
@@ -124,6 +135,7 @@ func isVerdict(what string) bool { return what == "create" || what == "update" |
 
 var (
 	indices           = regexp.MustCompile(`\[\d+\]`)
+	ofDefault         = regexp.MustCompile(`^spec\.[^:]*\.openAPIV3Schema\.[^:]*\bdefault\b[^:]*: `)
 	requiredOfService = regexp.MustCompile(`\.service\.(name|namespace): Required value: `)
 	// nestedAdditional is what 1.21 says of additionalProperties within a junctor.
 	nestedAdditional = regexp.MustCompile(`(allOf|anyOf|oneOf|not)\b.*additionalProperties: Forbidden: must be undefined to be structural`)
