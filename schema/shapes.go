@@ -276,14 +276,64 @@ func provesIdentity(id *Identity, obj map[string]any) bool {
 	return ok && named && namespaced == id.Namespaced && provesMetadata(meta)
 }
 
-// provesMetadata says whether metadata is certainly valid: it has nothing but a
-// name and a namespace, and those are plain.
+// provesMetadata says whether metadata is certainly valid: it has nothing but what
+// most objects have, spelled plainly.
 func provesMetadata(meta map[string]any) bool {
 	for k, v := range meta {
-		if k != "name" && k != "namespace" {
+		switch k {
+		case "name", "namespace":
+			if s, _ := v.(string); !isPlainName(s) || strings.ToLower(s) != s {
+				return false
+			}
+		case "generation":
+			if n, ok := v.(int64); !ok || n < 0 {
+				return false
+			}
+		case "labels":
+			if !plainStrings(v, isPlainLabel) {
+				return false
+			}
+		case "annotations":
+			if !plainStrings(v, func(s string) bool { return len(s) < 1<<12 }) {
+				return false
+			}
+		default:
 			return false
 		}
-		if s, _ := v.(string); !isPlainName(s) || strings.ToLower(s) != s {
+	}
+	return true
+}
+
+// plainStrings says whether v is a small map of qualified names to strings that are
+// fine.
+func plainStrings(v any, fine func(string) bool) bool {
+	m, ok := v.(map[string]any)
+	if !ok || len(m) > 32 {
+		return false
+	}
+	for k, x := range m {
+		prefix, name, qualified := strings.Cut(k, "/")
+		if !qualified {
+			prefix, name = "", k
+		} else if _, ok := isDotted(prefix); !ok || len(prefix) > 200 || strings.ToLower(prefix) != prefix {
+			return false
+		}
+		if s, ok := x.(string); !ok || !isPlainLabel(name) || name == "" || !fine(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// isPlainLabel says whether s is a value that a label can have: letters, digits
+// and, inside, dots, dashes and underscores.
+func isPlainLabel(s string) bool {
+	if len(s) > 63 {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if !isAlphanumeric(c) && (i == 0 || i == len(s)-1 || c != '-' && c != '_' && c != '.') {
 			return false
 		}
 	}

@@ -13,39 +13,40 @@ import (
 // A valid object costs no allocations, but for its rules.
 func (p *Program) Validate(ctx context.Context, obj, old Object) Violations {
 	var found Violations
-	if !p.holds(ctx, obj, old) {
-		found = p.violations(ctx, obj, old)
+	isKind := true
+	if p.identity != nil && (old != nil || !provesIdentity(p.identity, obj)) {
+		if found = p.identity.typeMeta(obj); len(found) > 0 {
+			isKind = false
+		} else {
+			found = p.identity.objectMeta(ctx, obj, old)
+		}
+	}
+	if !isKind || !p.holds(obj) {
+		found = append(found, p.violations(ctx, obj, old, isKind)...)
 	}
 	return append(found, p.rulesOn(ctx, obj, old, found)...)
 }
 
-// holds says whether obj is certainly valid.
-func (p *Program) holds(ctx context.Context, obj, old Object) bool {
+// holds says whether obj certainly satisfies the schema.
+func (p *Program) holds(obj Object) bool {
 	w := prover{p: p, scratch: p.getScratch()}
 	defer p.scratch.Put(w.scratch)
 	if p.sharing {
 		w.shared = newSharedVerdicts()
 	}
-	return (p.identity == nil || old == nil && provesIdentity(p.identity, obj)) && w.proves(root, obj)
+	return w.proves(root, obj)
 }
 
-// violations is the thorough half of Validate. It leaves rules to others.
-func (p *Program) violations(ctx context.Context, obj, old Object) Violations {
-	var all Violations
+// violations is the thorough half of Validate. An object that is not of the right
+// kind is not held against the schema, but its shape is checked all the same, as
+// kube-apiserver does. Rules are left to others.
+func (p *Program) violations(ctx context.Context, obj, old Object, isKind bool) (all Violations) {
 	w := walker{p: p, ctx: ctx}
 	if p.sharing {
 		w.shared = newSharedResults()
 	}
-	if p.identity != nil {
-		all = p.identity.typeMeta(obj)
-	}
-	// An object that is not what it should be is not held against the schema, but
-	// its shape is checked all the same, as kube-apiserver does.
-	if len(all) == 0 {
-		if p.identity != nil {
-			all = p.identity.objectMeta(ctx, obj, old)
-		}
-		all = append(all, w.value(root, obj, correlation{old: old, ok: old != nil}).violations...)
+	if isKind {
+		all = w.value(root, obj, correlation{old: old, ok: old != nil}).violations
 	}
 	all = append(all, w.shapes(root, obj, shapeMetadata)...)
 	if old == nil || len(w.shapes(root, old, shapeLists)) == 0 {

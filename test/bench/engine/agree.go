@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -17,6 +18,8 @@ type input struct {
 	reference, ours side
 	// sources are the objects that can be decoded.
 	sources [][]byte
+	// parsed are the same objects as trees, otherwise as they are.
+	parsed []map[string]any
 	// normal are the objects once decoded, written again.
 	normal [][]byte
 	// referenceTrees and oursTrees are the objects once decoded, by each side,
@@ -35,6 +38,9 @@ func prepare(c workCase) (*input, error) {
 		return nil, err
 	}
 	in := &input{workCase: c, reference: ref, ours: our}
+	if err := our.define(kindOf(c.objects)); err != nil {
+		return nil, fmt.Errorf("ours: %w", err)
+	}
 	for i, src := range c.objects {
 		if err := in.add(src); err != nil {
 			return nil, fmt.Errorf("object %d: %w", i, err)
@@ -92,6 +98,9 @@ func (in *input) add(src []byte) error {
 	if d := difference("", want, got); d != "" {
 		return fmt.Errorf("normalized: %s", d)
 	}
+	if err := in.addCreate(src); err != nil {
+		return err
+	}
 	in.sources = append(in.sources, src)
 	in.normal = append(in.normal, normal)
 	if len(wantErrs) == 0 {
@@ -99,6 +108,37 @@ func (in *input) add(src []byte) error {
 		in.oursTrees = append(in.oursTrees, got)
 	}
 	return nil
+}
+
+// addCreate parses an object, and fails if the sides disagree on what the one call
+// makes of it.
+func (in *input) addCreate(src []byte) error {
+	obj, err := in.reference.parse(src)
+	if err != nil {
+		return err
+	}
+	want, wantErrs, err := in.reference.create(context.Background(), obj)
+	got, gotErrs, ourErr := in.ours.create(context.Background(), obj)
+	if err != nil || ourErr != nil {
+		return fmt.Errorf("creating: reference %v, ours %v", err, ourErr)
+	}
+	if d := difference("", want, got); d != "" {
+		return fmt.Errorf("created: %s", d)
+	}
+	if w, g := messages(wantErrs), messages(gotErrs); !slices.Equal(w, g) {
+		return fmt.Errorf("errors on create: reference %q, ours %q", w, g)
+	}
+	in.parsed = append(in.parsed, obj)
+	return nil
+}
+
+// kindOf returns what the first of the objects says it is.
+func kindOf(objects [][]byte) (gvk runtimeschema.GroupVersionKind) {
+	var head struct{ APIVersion, Kind string }
+	if len(objects) > 0 && json.Unmarshal(objects[0], &head) == nil {
+		gvk = runtimeschema.FromAPIVersionAndKind(head.APIVersion, head.Kind)
+	}
+	return gvk
 }
 
 // messages renders errors in an order that does not depend on Go's maps.

@@ -44,6 +44,8 @@ type side interface {
 	normalize(obj map[string]any) error
 	// isNormal says whether there is nothing to prune.
 	isNormal(src []byte) (bool, error)
+	// create does everything to a tree, which stays as it is, metadata included.
+	create(ctx context.Context, obj map[string]any) (map[string]any, field.ErrorList, error)
 }
 
 // workCase is a schema and its objects.

@@ -105,6 +105,17 @@ func operations() []operation {
 			},
 		},
 		{
+			name: "create, one call",
+			call: func(s side, in *input, _ []map[string]any) func() {
+				return func() {
+					for _, obj := range in.parsed {
+						s.create(ctx, obj)
+					}
+				}
+			},
+			target: always(target{Time: 8}),
+		},
+		{
 			name: "decode alone",
 			call: func(s side, in *input, _ []map[string]any) func() {
 				return each(in.sources, func(src []byte) { s.decode(src) })

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
+	"espalier.dev"
 	"espalier.dev/api"
 	"espalier.dev/schema"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -16,6 +19,8 @@ type ours struct {
 	program *schema.Program
 	// bare knows no schema and keeps everything.
 	bare *schema.Program
+	// admitter is for definitions of the kind that the objects say they are of.
+	admitter *espalier.Admitter
 }
 
 func newOurs(src []byte) (*ours, error) {
@@ -77,4 +82,33 @@ func (o *ours) normalize(obj map[string]any) error {
 
 func (o *ours) isNormal(src []byte) (bool, error) {
 	return o.program.IsNormal(src), nil
+}
+
+// define makes an Admitter of a definition with the schema.
+func (o *ours) define(gvk runtimeschema.GroupVersionKind) error {
+	plural := strings.ToLower(gvk.Kind) + "s"
+	definition := &api.CustomResourceDefinition{}
+	definition.Name = plural + "." + gvk.Group
+	definition.Spec = api.CustomResourceDefinitionSpec{
+		Group: gvk.Group,
+		Scope: api.NamespaceScoped,
+		Names: api.CustomResourceDefinitionNames{Plural: plural, Kind: gvk.Kind},
+		Versions: []api.CustomResourceDefinitionVersion{{
+			Name: gvk.Version, Served: true, Storage: true,
+			Schema: &api.CustomResourceValidation{OpenAPIV3Schema: o.props},
+		}},
+	}
+	// Groups of Kubernetes' own projects need a word of approval.
+	definition.Annotations = map[string]string{"api-approved.kubernetes.io": "unapproved, measured only"}
+	var err error
+	o.admitter, err = espalier.New(definition, espalier.WithSemantics(schema.Kubernetes), espalier.WithoutRules())
+	return err
+}
+
+func (o *ours) create(_ context.Context, obj map[string]any) (map[string]any, field.ErrorList, error) {
+	result, err := o.admitter.Create(obj)
+	if err != nil {
+		return nil, nil, err
+	}
+	return result.Object, result.Violations.FieldErrors(), nil
 }

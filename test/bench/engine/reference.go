@@ -13,7 +13,11 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	apioperation "k8s.io/apimachinery/pkg/api/operation"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 )
@@ -149,4 +153,25 @@ func (r *reference) isNormal(src []byte) (bool, error) {
 	}
 	dropped := pruning.PruneWithOptions(obj, r.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 	return len(dropped) == 0, nil
+}
+
+// create is what happens to an object on its way into storage, from a tree that
+// stays as it is: a copy, brought into shape with the dropped fields told, and
+// validated with its metadata.
+func (r *reference) create(ctx context.Context, obj map[string]any) (map[string]any, field.ErrorList, error) {
+	obj = runtime.DeepCopyJSON(obj)
+	if _, err := r.coerce(obj, true); err != nil {
+		return nil, nil, err
+	}
+	u := &unstructured.Unstructured{Object: obj}
+	if u.GetNamespace() == "" {
+		u.SetNamespace("default")
+	}
+	u.SetGeneration(1)
+	meta := &metav1.ObjectMeta{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj["metadata"].(map[string]any), meta); err != nil {
+		return nil, nil, err
+	}
+	errs := apivalidation.ValidateObjectMetaDeclaratively(ctx, apioperation.Create, meta, nil, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"), true)
+	return obj, append(errs, r.validate(ctx, obj)...), nil
 }
