@@ -56,6 +56,41 @@ func cronTab(spec map[string]any) espalier.Object {
 	}
 }
 
+func Example() {
+	var definition api.CustomResourceDefinition
+	if err := yaml.Unmarshal([]byte(crontabs), &definition); err != nil {
+		log.Fatal(err)
+	}
+
+	// Once for a definition: is it valid? Then it is compiled.
+	crontab, err := espalier.New(&definition)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// For each object: what would be stored, what was done to it, what is wrong with it.
+	result, err := crontab.Create(espalier.Object{
+		"apiVersion": "example.com/v1",
+		"kind":       "CronTab",
+		"metadata":   map[string]any{"name": "nightly"},
+		"spec":       map[string]any{"schedule": "at night", "shedule": "0 3 * * *", "privileged": true},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, change := range result.Changes {
+		fmt.Printf("%s: %s (nearest: %q)\n", change.Path, change.Kind, change.Nearest())
+	}
+	fmt.Println(result.Err())
+	fmt.Println(result.Object["spec"])
+	// Output:
+	// spec.privileged: pruned (nearest: "")
+	// spec.replicas: defaulted (nearest: "")
+	// spec.shedule: pruned (nearest: "schedule")
+	// CronTab "nightly" is invalid: spec.schedule: Invalid value: "at night": spec.schedule in body should match '^(\S+ ){4}\S+$'
+	// map[replicas:1 schedule:at night]
+}
+
 // What the definition does not know is pruned, and the reason can be told.
 func ExampleAdmitter_Create_prune() {
 	result, err := mustNew(crontabs).Create(cronTab(map[string]any{"shedule": "0 3 * * *"}))

@@ -13,12 +13,12 @@ func TestReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	example, err := os.ReadFile("schema/example_test.go")
+	example, err := os.ReadFile("example_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, code, _ := strings.Cut(string(readme), "```go\nvar props")
-	code, rest, ok := strings.Cut("var props"+code, "\n```\nprints\n```\n")
+	_, code, _ := strings.Cut(string(readme), "```go\nvar definition")
+	code, rest, ok := strings.Cut("var definition"+code, "\n```\nprints\n```\n")
 	if !ok {
 		t.Fatal("the example was not found in README.md")
 	}

@@ -72,6 +72,13 @@ func TestRules(t *testing.T) {
 		pkg:  pkg{dir: "crd", imports: []string{"espalier.dev/schema", "espalier.dev/schema/rules"}},
 		want: []string{"crd imports schema/rules, which is not beneath it"},
 	}, {
+		name: "crd/cel is where they meet",
+		pkg:  pkg{dir: "crd/cel", imports: []string{"espalier.dev/crd", "espalier.dev/schema/rules"}},
+	}, {
+		name: "the root does without rules",
+		pkg:  pkg{dir: ".", imports: []string{"espalier.dev/crd", "espalier.dev/crd/cel"}},
+		want: []string{". imports crd/cel, which is not beneath it"},
+	}, {
 		name: "neighbours do not import each other",
 		pkg:  pkg{dir: "analysis", imports: []string{"espalier.dev/openapi", "espalier.dev"}},
 		want: []string{

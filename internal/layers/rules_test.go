@@ -31,9 +31,10 @@ func layers() []layer {
 		{dir: "schema/rules", on: []string{"schema"}},
 		// Rules are injected into schema and crd, so that one can do without them.
 		{dir: "crd", on: []string{"schema"}},
-		{dir: "analysis", on: []string{"crd", "schema/rules"}},
+		{dir: "crd/cel", on: []string{"crd", "schema/rules"}},
+		{dir: "analysis", on: []string{"crd/cel"}},
 		{dir: "openapi", on: []string{"crd"}},
-		{dir: ".", on: []string{"crd", "schema/rules"}},
+		{dir: ".", on: []string{"crd"}},
 		// Bytes and revisions: the store knows nothing of schemas.
 		{dir: "store", on: []string{"internal"}},
 		{dir: "server", on: []string{"analysis", "openapi", ".", "store"}},
