@@ -62,7 +62,14 @@ func (s *surrounding) with(v any) (map[string]any, *schema.Structural, error) {
 }
 
 func (w *defaultWalk) walk(s *schema.Structural, p defaultPlace) {
-	if s == nil || w.steps > maxErrorSteps {
+	if s == nil {
+		return
+	}
+	if w.steps > maxErrorSteps {
+		// What is not looked at must not pass.
+		if len(w.errs) == 0 {
+			w.errs = append(w.errs, field.Forbidden(p.path, "has defaults nested too deeply in metadata"))
+		}
 		return
 	}
 	if s.XEmbeddedResource {
@@ -73,6 +80,7 @@ func (w *defaultWalk) walk(s *schema.Structural, p defaultPlace) {
 		var errs field.ErrorList
 		at := p.path.Child("default")
 		if p.inMeta {
+			w.steps += p.depth
 			errs = w.inMetadata(s, p, at)
 		} else {
 			errs = w.value(s, at)
@@ -196,35 +204,38 @@ func structuralHasRules(s *schema.Structural) bool {
 func losesDefaults(s *schema.Structural, sem schema.Semantics) bool {
 	root := *s
 	root.XEmbeddedResource = true
-	changed, err := loses(&root, &surrounding{resource: &root}, sem)
-	return err == nil && changed
+	l := lossWalk{sem: sem}
+	l.walk(&root, &surrounding{resource: &root}, 1)
+	return l.lost && !l.failed
 }
 
-func loses(s *schema.Structural, around *surrounding, sem schema.Semantics) (changed bool, err error) {
-	if s == nil {
-		return false, nil
+// lossWalk looks for defaults that lose something.
+type lossWalk struct {
+	sem schema.Semantics
+	// lost says that there is one; failed that no answer can be given.
+	lost, failed bool
+	// steps bounds the work: each default is looked at with all that is around it.
+	steps int
+}
+
+func (l *lossWalk) walk(s *schema.Structural, around *surrounding, depth int) {
+	if s == nil || l.failed {
+		return
 	}
 	if s.Default != nil && s.Default.Value != nil {
 		obj, resource, err := around.with(copyValue(s.Default.Value))
-		if err != nil {
-			return false, err
+		// The cost of a copy, of a schema and of two programs.
+		l.steps += 4 * depth
+		l.failed = err != nil || l.steps > maxErrorSteps
+		if !l.lost && !l.failed {
+			l.lost = isPruned(resource, obj, l.sem) || isReshaped(resource, obj, l.sem)
 		}
-		changed = isPruned(resource, obj, sem) || isReshaped(resource, obj, sem)
-	}
-	below := func(s *schema.Structural, around *surrounding) {
-		if err != nil || s == nil {
-			return
-		}
-		var c bool
-		c, err = loses(s, around, sem)
-		changed = changed || c
 	}
 	if ap := s.AdditionalProperties; ap != nil {
-		below(ap.Structural, &surrounding{parent: around, key: "*"})
+		l.walk(ap.Structural, &surrounding{parent: around, key: "*"}, depth+1)
 	}
-	below(s.Items, &surrounding{parent: around, isItem: true})
+	l.walk(s.Items, &surrounding{parent: around, isItem: true}, depth+1)
 	for _, name := range sortedKeys(s.Properties) {
-		below(s.Properties[name], &surrounding{parent: around, key: name})
+		l.walk(s.Properties[name], &surrounding{parent: around, key: name}, depth+1)
 	}
-	return changed, err
 }

@@ -205,14 +205,17 @@ func restrict(s *schema.Structural, values []any, conditions bool) *schema.Struc
 	if s.Items != nil {
 		out.Items = restrict(s.Items, items, conditions)
 	}
-	if len(s.Properties) > 0 {
-		unmet := &schema.Structural{}
-		out.Properties = make(map[string]*schema.Structural, len(s.Properties))
-		for name, prop := range s.Properties {
-			out.Properties[name] = unmet
-			if met := fields[name]; len(met) > 0 {
-				out.Properties[name] = restrict(prop, met, conditions)
-			}
+	for name, met := range fields {
+		if out.Properties == nil {
+			out.Properties = make(map[string]*schema.Structural, len(fields))
+		}
+		out.Properties[name] = restrict(s.Properties[name], met, conditions)
+	}
+	if out.Properties == nil {
+		// That there are fields at all counts, whichever they are.
+		for name := range s.Properties {
+			out.Properties = map[string]*schema.Structural{name: {}}
+			break
 		}
 	}
 	if ap := s.AdditionalProperties; ap != nil {

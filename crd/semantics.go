@@ -35,6 +35,10 @@ func countsPreserveAsViolation(s schema.Semantics) bool { return s == schema.Kub
 // unknown whether there are violations, and which.
 func givesUpOnUnconvertible(s schema.Semantics) bool { return s == schema.Kubernetes }
 
+// reportsLiberties says whether there are warnings where a schema is looser than the
+// documents want it, but not refused.
+func reportsLiberties(s schema.Semantics) bool { return s == schema.KEP }
+
 // knowsSuperseded says whether spellings of earlier drafts are errors. To
 // kube-apiserver they are fields that it does not know, and drops.
 func knowsSuperseded(s schema.Semantics) bool { return s == schema.KEP }

@@ -22,7 +22,7 @@ type schemaWalk struct {
 
 // maxErrorSteps bounds the paths of all errors together. 10,000 nested schemas with
 // an error each would otherwise have 50 million steps.
-const maxErrorSteps = 1 << 20
+const maxErrorSteps = 1 << 18
 
 // room says whether there is room for one more error, and takes it.
 func (w *schemaWalk) room(p *place) bool {

@@ -40,6 +40,9 @@ func (d *demands) warningsOf(spec *formSpec) (all []string) {
 		all = append(all, formats...)
 	}
 	all = append(all, sortedKeys(sets)...)
+	if !reportsLiberties(d.semantics) {
+		return all
+	}
 	for _, props := range spec.schemas() {
 		s, err := schema.NewStructural(props)
 		if err != nil {

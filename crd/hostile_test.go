@@ -1,0 +1,99 @@
+package crd_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"espalier.dev/api"
+	"espalier.dev/api/v1beta1"
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// bound is how long a hostile definition may take. It is far from what it does take,
+// so that a busy machine does not matter, and far below what quadratic time would.
+const bound = 20 * time.Second
+
+// decoded reads a schema as a server would; deep nesting may be refused right there.
+func decoded(t *testing.T, text string) *api.JSONSchemaProps {
+	t.Helper()
+	s := &api.JSONSchemaProps{}
+	if err := api.Unmarshal([]byte(text), s); err != nil {
+		t.Skipf("refused by the decoder: %v", err)
+	}
+	return s
+}
+
+// TestHostile holds that definitions made to hurt are judged in bounded time, and
+// that nothing panics.
+func TestHostile(t *testing.T) {
+	nest := func(n int, open, inner, end string) string {
+		return strings.Repeat(open, n) + inner + strings.Repeat(end, n)
+	}
+	var wide strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&wide, `,"p%d":{"type":"string","default":1}`, i)
+	}
+	deepDefault := nest(1000, `{"a":`, `1`, `}`)
+	cases := map[string]string{
+		"nested junctors":           `{"type":"object","properties":{"a":{"type":"object","allOf":[` + nest(4000, `{"anyOf":[`, `{"type":"x"}`, `]}`) + `]}}}`,
+		"1 MB of junctors":          `{"type":"object","allOf":[{}` + strings.Repeat(`,{"not":{"anyOf":[{"required":["a"]}]}}`, 25_000) + `]}`,
+		"nested untyped":            nest(2000, `{"properties":{"a":`, `{}`, `}}`),
+		"nested defaults":           nest(2000, `{"type":"object","default":{},"properties":{"a":`, `{"type":"string","default":1}`, `}}`),
+		"nested defaults, embedded": `{"type":"object","properties":{"r":` + nest(300, `{"type":"object","default":{},"x-kubernetes-embedded-resource":true,"properties":{"metadata":{"type":"object","default":{"name":"A B"}},"a":`, `{"type":"string"}`, `}}`) + `}}`,
+		"deep default":              `{"type":"object","properties":{"a":{"type":"object","x-kubernetes-preserve-unknown-fields":true,"default":` + deepDefault + `}}}`,
+		"deep default, pruned":      `{"type":"object","properties":{"a":{"type":"object","default":` + deepDefault + `}}}`,
+		"many bad defaults":         `{"type":"object","properties":{"a":{"type":"object"}` + wide.String() + `}}`,
+		"large pattern":             `{"type":"object","properties":{"a":{"type":"string","pattern":"` + strings.Repeat("(a|b)*", 50_000) + `","default":"ab"}}}`,
+		"repeated pattern":          `{"type":"object","properties":{"a":{"type":"string","pattern":"((a{100}){100}){100}"}}}`,
+		"keywords of draft 4":       `{"type":"object","properties":{"a":` + nest(2000, `{"definitions":{"x":`, `{"uniqueItems":true,"$ref":"#"}`, `}}`) + `}}`,
+		"rules at every level":      nest(1500, `{"type":"object","uniqueItems":true,"x-kubernetes-validations":[{"rule":"true","fieldPath":".a.a"}],"properties":{"a":`, `{"type":"string"}`, `}}`),
+	}
+	for name, text := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := decoded(t, text)
+			start := time.Now()
+			for _, sem := range both {
+				c := definition(t, "", func(c *api.CustomResourceDefinition) {
+					c.Spec.Versions[0].Schema = &api.CustomResourceValidation{OpenAPIV3Schema: s}
+				})
+				o := crd.Options{Semantics: sem, IgnoreRules: true}
+				size := 0
+				for _, e := range crd.ValidateCreate(context.Background(), c, o).Errors {
+					size += len(e.Field) + len(e.Detail)
+				}
+				if size > 64<<20 {
+					t.Errorf("%v: errors of %d bytes", sem, size)
+				}
+				crd.ValidateUpdate(context.Background(), c.DeepCopy(), c, o)
+			}
+			if took := time.Since(start); took > bound {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+// TestHostileReferences: a web of references costs what its definitions cost.
+func TestHostileReferences(t *testing.T) {
+	definitions := map[string]api.JSONSchemaProps{}
+	for i := range 40 {
+		next := fmt.Sprintf("#/definitions/d%d", i+1)
+		definitions[fmt.Sprint("d", i)] = api.JSONSchemaProps{AllOf: []api.JSONSchemaProps{{Ref: &next}, {Ref: &next}}}
+	}
+	definitions["d40"] = api.JSONSchemaProps{Type: []string{"string"}}
+	first := "#/definitions/d0"
+	c := betaDefinition(t, "", func(c *v1beta1.CustomResourceDefinition) {
+		c.Spec.Validation = &v1beta1.CustomResourceValidation{JSONSchema: &api.JSONSchemaProps{
+			Definitions: definitions, Properties: map[string]api.JSONSchemaProps{"a": {Ref: &first}},
+		}}
+	})
+	start := time.Now()
+	expect(t, createBeta(c, schema.KEP).Errors)
+	if took := time.Since(start); took > bound {
+		t.Errorf("took %v", took)
+	}
+}
