@@ -164,7 +164,7 @@ func (g *gen) listCondition(v string, s map[string]any, depth int) string {
 	if items == nil || depth == 0 || g.chance(40) {
 		return fmt.Sprintf(pick(g, []string{
 			"%[1]s.size() < 2", "%[1]s[0] == %[1]s[0]", "%[1]s == %[1]s", "%[1]s.all(x, x == x)", "%[1]s.exists_one(x, x == %[1]s[0])", "%[1]s + %[1]s == %[1]s",
-			"%[1]s.map(x, 1).sum() < 3", "%[1]s.all(x, %[1]s.exists(y, x == y))", "%[1]s.isSorted()", "%[1]s.indexOf(%[1]s[0]) == 0", "sets.contains(%[1]s, %[1]s)", "%[1]s.all(i, x, i < 2)",
+			"%[1]s.map(x, 1).sum() < 3", "%[1]s.all(x, %[1]s.exists(y, x == y))", "%[1]s.isSorted()", "%[1]s.indexOf(%[1]s[0]) == 0", "sets.contains(%[1]s, %[1]s)", "%[1]s.includes(1)", "%[1]s.all(i, x, i < 2)",
 		}), v)
 	}
 	x := fmt.Sprintf("x%d", depth)

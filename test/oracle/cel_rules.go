@@ -332,16 +332,48 @@ func (p *RulePair) check(name string, obj, old map[string]any, budget int64) (*D
 		if ref == ours || hitsBudget(ref) && hitsBudget(ours) {
 			continue
 		}
-		same := false
-		for range tries {
-			if again := withoutNumbers(errorsText(way.ref())); again == ours || hitsBudget(again) && hitsBudget(ours) {
-				same = true
-				break
+		if budget != celconfig.RuntimeCELCostBudget {
+			// If the budget may run out, the order in which a map is walked decides how
+			// far the rules get. Ours is one of the orders that the reference has.
+			if !everSays(way.ref, ours) {
+				return &Difference{Case: c, What: way.what, Reference: ref, Ours: ours}, failing
 			}
+			continue
 		}
-		if !same {
+		// Which of several things that are wrong with a value an expression meets
+		// first depends on that order, too, on both sides. Whatever one side says, the
+		// other must say at some time.
+		if !saidBy(way.ref, ours) || !saidBy(way.ours, ref) {
 			return &Difference{Case: c, What: way.what, Reference: ref, Ours: ours}, failing
 		}
 	}
 	return nil, failing
+}
+
+// saidBy asks one side until it has said all that is in text. It may take a while
+// for what is rare.
+func saidBy(side func() field.ErrorList, text string) bool {
+	missing := map[string]bool{}
+	for _, line := range strings.Split(text, "\n    ") {
+		missing[line] = true
+	}
+	for range 20 * tries {
+		for _, line := range strings.Split(withoutNumbers(errorsText(side())), "\n    ") {
+			delete(missing, line)
+		}
+		if len(missing) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// everSays asks one side until it says exactly the text.
+func everSays(side func() field.ErrorList, text string) bool {
+	for range 40 * tries {
+		if withoutNumbers(errorsText(side())) == text {
+			return true
+		}
+	}
+	return false
 }
