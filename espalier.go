@@ -82,7 +82,7 @@ func New(definition *api.CustomResourceDefinition, opts ...Option) (*Admitter, e
 	crd.PrepareCreate(definition)
 	found := crd.ValidateCreate(context.Background(), definition, o.Options)
 	if len(found.Errors) > 0 {
-		return nil, &InvalidError{Kind: "CustomResourceDefinition", Name: definition.Name, Errors: found.Errors}
+		return nil, &InvalidError{Kind: "CustomResourceDefinition.apiextensions.k8s.io", Name: definition.Name, Errors: found.Errors}
 	}
 	d, err := crd.New(definition, o.Options)
 	if err != nil {
@@ -106,8 +106,10 @@ func (a *Admitter) Warnings() []string { return a.warnings }
 
 // InvalidError says why an object would be refused.
 type InvalidError struct {
-	Kind, Name string
-	Errors     field.ErrorList
+	// Kind is the kind of the object with its group, like CronTab.example.com.
+	Kind   string
+	Name   string
+	Errors field.ErrorList
 }
 
 // Error lists the reasons.
@@ -262,7 +264,7 @@ func (a *Admitter) decode(v *crd.Version, obj, old Object) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &Result{Object: obj, Changes: report.Changes, kind: v.GroupVersionKind().Kind}
+	result := &Result{Object: obj, Changes: report.Changes, kind: v.GroupVersionKind().GroupKind().String()}
 	for _, path := range report.UnknownFields() {
 		result.Warnings = append(result.Warnings, fmt.Sprintf("unknown field %q", path))
 	}

@@ -117,7 +117,7 @@ func TestCreate(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := result.Err()
-	for _, want := range []string{`Worker "w" is invalid`, "spec.image in body should be at least 3 chars long", "should be a non-negative integer"} {
+	for _, want := range []string{`Worker.example.com "w" is invalid`, "spec.image in body should be at least 3 chars long", "should be a non-negative integer"} {
 		if got == nil || !strings.Contains(got.Error(), want) {
 			t.Errorf("got %v, want %s", got, want)
 		}
@@ -178,7 +178,7 @@ func TestUpdate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := result.Err(); err == nil || !strings.Contains(err.Error(), "status.replicas in body should be less than or equal to 5") {
+	if err := result.Err(); err == nil || !strings.Contains(err.Error(), "status.replicas: Invalid value: 7: replicas in body should be less than or equal to 5") {
 		t.Errorf("got %v", err)
 	}
 	if result, err = a.UpdateStatus(worker(`{"image":"other"}`, `{"replicas":5}`), old); err != nil || result.Err() != nil {

@@ -87,7 +87,7 @@ func Example() {
 	// spec.privileged: pruned (nearest: "")
 	// spec.replicas: defaulted (nearest: "")
 	// spec.shedule: pruned (nearest: "schedule")
-	// CronTab "nightly" is invalid: spec.schedule: Invalid value: "at night": spec.schedule in body should match '^(\S+ ){4}\S+$'
+	// CronTab.example.com "nightly" is invalid: spec.schedule: Invalid value: "at night": spec.schedule in body should match '^(\S+ ){4}\S+$'
 	// map[replicas:1 schedule:at night]
 }
 
@@ -131,7 +131,7 @@ func ExampleAdmitter_Create_validate() {
 	// Output:
 	// spec.replicas breaks .properties[spec].properties[replicas]
 	// spec.schedule breaks .properties[spec].properties[schedule]
-	// CronTab "nightly" is invalid: [spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10, spec.schedule: Invalid value: "at night": spec.schedule in body should match '^(\S+ ){4}\S+$']
+	// CronTab.example.com "nightly" is invalid: [spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10, spec.schedule: Invalid value: "at night": spec.schedule in body should match '^(\S+ ){4}\S+$']
 }
 
 // An update is not refused for what was wrong before and has not changed.
@@ -152,7 +152,7 @@ func ExampleAdmitter_Update() {
 	fmt.Println("changed:", result.Err())
 	// Output:
 	// unchanged: <nil>
-	// changed: CronTab "nightly" is invalid: spec.schedule: Invalid value: "changed": spec.schedule in body should match '^(\S+ ){4}\S+$'
+	// changed: CronTab.example.com "nightly" is invalid: spec.schedule: Invalid value: "changed": spec.schedule in body should match '^(\S+ ){4}\S+$'
 }
 
 // Rules in CEL count if they are asked for.
@@ -184,6 +184,6 @@ spec:
 		fmt.Println(result.Err())
 	}
 	// Output:
-	// Range "r" is invalid: <nil>: Invalid value: failed rule: self.min <= self.max
+	// Range.example.com "r" is invalid: <nil>: Invalid value: failed rule: self.min <= self.max
 	// <nil>
 }

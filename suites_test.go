@@ -71,10 +71,8 @@ type listedCase struct {
 // all the same, and must fail: one that passes is to be taken off the list.
 func listedCases() []listedCase {
 	const (
-		otherVersion  = "the corpus has the definition with version v1 alone"
-		otherVariant  = "needs the variant of the definition without the feature gate Example; the corpus has the one with it"
-		messageOfRoot = "bug: messages about a written status name fields from the root of the object, kube-apiserver's from the status"
-		kindOfError   = "bug: the error names the kind alone, kube-apiserver's the group too"
+		otherVersion = "the corpus has the definition with version v1 alone"
+		otherVariant = "needs the variant of the definition without the feature gate Example; the corpus has the one with it"
 	)
 	return []listedCase{
 		{suite: "config__v1alpha1__tests__insightsdatagathers.config.openshift.io__InsightsConfig", reason: otherVersion},
@@ -88,21 +86,6 @@ func listedCases() []listedCase {
 			suite:  "example__v1__tests__stableconfigtypes.example.openshift.io__-Example",
 			test:   "With an EvolvingUnion, Should not allow a TechPreview enum value",
 			reason: otherVariant,
-		},
-		{
-			suite:  "apiextensions__v1alpha1__tests__compatibilityrequirements.apiextensions.openshift.io__CRDCompatibilityRequirementOperator",
-			test:   "Should not be able to set invalid observedCRD uid",
-			reason: messageOfRoot,
-		},
-		{
-			suite:  "config__v1__tests__dnses.config.openshift.io__AAA_ungated",
-			test:   "Should not be able to specify invalid AWS role ARN",
-			reason: kindOfError,
-		},
-		{
-			suite:  "config__v1__tests__dnses.config.openshift.io__AWSEuropeanSovereignCloudInstall",
-			test:   "Should not be able to specify invalid AWS role ARN",
-			reason: kindOfError,
 		},
 	}
 }

@@ -218,10 +218,11 @@ func (v *Version) Program() (*schema.Program, error) {
 // elsewhere is not the writer's fault. Decoding is for Program.
 func (v *Version) StatusProgram() (*schema.Program, error) {
 	return v.status.get(func() (*schema.Program, error) {
+		opts := append(v.compileOptions(), schema.WithNamesBelow(1))
 		if v.legacy != nil {
-			return schema.CompileJSONSchema(statusOfLegacy(v.legacy), v.compileOptions()...)
+			return schema.CompileJSONSchema(statusOfLegacy(v.legacy), opts...)
 		}
-		return schema.Compile(statusOf(v.structural), v.compileOptions()...)
+		return schema.Compile(statusOf(v.structural), opts...)
 	})
 }
 

@@ -14,6 +14,7 @@ type options struct {
 	preserveAll bool
 	identity    *Identity
 	rules       RuleCompiler
+	namesBelow  int
 }
 
 // WithSemantics chooses the semantics. The default is KEP.
@@ -31,6 +32,12 @@ func WithPreserveUnknownFields() Option {
 // itself too.
 func WithIdentity(id Identity) Option {
 	return func(o *options) { o.identity = &id }
+}
+
+// WithNamesBelow makes messages name values as seen from n fields below the root.
+// When kube-apiserver validates a status by itself, its messages do not say "status".
+func WithNamesBelow(n int) Option {
+	return func(o *options) { o.namesBelow = n }
 }
 
 // Compile makes a Program of a schema. A nil schema specifies nothing: apiVersion,
@@ -67,7 +74,7 @@ func newCompiler(opts []Option) *compiler {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	c := &compiler{options: o, p: &Program{semantics: o.semantics, preserveAll: o.preserveAll, identity: o.identity}}
+	c := &compiler{options: o, p: &Program{semantics: o.semantics, preserveAll: o.preserveAll, identity: o.identity, namesBelow: o.namesBelow}}
 	c.p.nodes = append(make([]node, 0, 64), node{
 		accepts: acceptsAll, shape: acceptsAll, items: nowhere, additional: none, parent: none,
 	})

@@ -16,6 +16,8 @@ type Program struct {
 	preserveAll bool
 	identity    *Identity
 	rules       Rules
+	// namesBelow is where the names in messages begin.
+	namesBelow int
 	// nodes are the schemas, each naming others by their index. The node at
 	// nowhere stands for "not specified"; the root is at root.
 	nodes []node

@@ -16,7 +16,7 @@ type correlation struct {
 // correlateField matches a field of obj with the old object's. The apiVersion and
 // kind of the root are never forgiven: both objects have been converted.
 func (w *walker) correlateField(c correlation, obj map[string]any, k string) correlation {
-	if !c.ok || len(w.path) == 1 && (k == "kind" || k == "apiVersion") {
+	if !c.ok || len(w.path)-w.p.namesBelow == 1 && (k == "kind" || k == "apiVersion") {
 		return correlation{}
 	}
 	old, ok := c.old.(map[string]any)

@@ -16,7 +16,7 @@ func (vs Violations) FieldErrors() field.ErrorList {
 	vs.flatten(func(v *Violation) {
 		if v.isSchema() {
 			// kube-apiserver reports what reads the same only once.
-			text := v.message(v.Path.name(), formKubernetes)
+			text := v.message(v.name(), formKubernetes)
 			if seen[text] {
 				return
 			}
@@ -160,6 +160,9 @@ func (v *Violation) message(name string, f form) string {
 	return v.fieldError().Error()
 }
 
+// name is what kube-apiserver calls the value in messages.
+func (v *Violation) name() string { return v.Path[v.namesFrom:].name() }
+
 // numberType words the number type of the schema, for values it cannot hold.
 func (v *Violation) numberType() string {
 	c := v.Schema.program.nodes[v.Schema.index].checks
@@ -171,7 +174,7 @@ func (v *Violation) numberType() string {
 
 // fieldError renders the violation as kube-apiserver does.
 func (v *Violation) fieldError() *field.Error {
-	name := v.Path.name()
+	name, path := v.name(), v.Path[:v.namesFrom].FieldPath()
 	switch v.Kind {
 	case Metadata, Scale, Rule:
 		return v.Cause
@@ -185,9 +188,8 @@ func (v *Violation) fieldError() *field.Error {
 		return field.Invalid(v.Path.FieldPath(), v.Value, v.Problem)
 	case NumberRange, BadOperand, AllOf, AnyOf, OneOf, Not, Dependency, AdditionalItems:
 		// kube-apiserver does not say where these are, but in the detail.
-		return field.Invalid(nil, "", v.message(name, formKubernetes))
+		return field.Invalid(path, "", v.message(name, formKubernetes))
 	}
-	var path *field.Path
 	if trimmed := strings.TrimPrefix(name, "."); trimmed != "" {
 		path = path.Child(trimmed)
 	}

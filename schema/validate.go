@@ -86,7 +86,10 @@ type walker struct {
 }
 
 func (w *walker) violation(k ViolationKind, id int32, v, want any) Violation {
-	return Violation{Path: w.path.clone(), Kind: k, Schema: w.p.ref(id), Value: v, Want: want, Closest: -1}
+	return Violation{
+		Path: w.path.clone(), Kind: k, Schema: w.p.ref(id), Value: v, Want: want, Closest: -1,
+		namesFrom: min(w.p.namesBelow, len(w.path)),
+	}
 }
 
 // value validates a value, and forgives what is wrong if it has not changed.

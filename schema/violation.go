@@ -33,6 +33,9 @@ type Violation struct {
 	// Problem says what is wrong where Kind and Want do not: the invalid pattern
 	// of Pattern, what the operand of a BadOperand is for.
 	Problem string
+
+	// namesFrom is the number of steps of Path that kube-apiserver's messages leave out.
+	namesFrom int
 }
 
 // ViolationKind is the keyword that is broken, or what else is wrong.
