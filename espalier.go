@@ -15,11 +15,17 @@ package espalier
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/api"
+	"espalier.dev/api/v1beta1"
 	"espalier.dev/crd"
 	"espalier.dev/schema"
 )
@@ -69,20 +75,58 @@ type Admitter struct {
 	warnings  []string
 }
 
-// New makes an Admitter of a definition. The definition gets the defaults of its
-// version and is then validated as if it were created; the error is an
-// [*InvalidError] if it would be refused.
+// New makes an Admitter of a definition. The definition gets its defaults and is
+// then validated as if it were created as v1; the error is an [*InvalidError] if it
+// would be refused. For what only v1beta1 allows there is [NewV1beta1].
 func New(definition *api.CustomResourceDefinition, opts ...Option) (*Admitter, error) {
-	o := options{namespace: "default"}
-	for _, opt := range opts {
-		opt(&o)
+	if definition == nil {
+		return nil, errors.New("there is no definition")
 	}
+	o := newOptions(opts)
 	definition = definition.DeepCopy()
 	api.SetDefaults(definition)
 	crd.PrepareCreate(definition)
-	found := crd.ValidateCreate(context.Background(), definition, o.Options)
+	return o.admitter(definition, crd.ValidateCreate(context.Background(), definition, o.Options))
+}
+
+// NewV1beta1 is New for a definition that is created as v1beta1: it need not be
+// structural, may preserve unknown fields, and may have a schema in the draft-4
+// dialect.
+func NewV1beta1(definition *v1beta1.CustomResourceDefinition, opts ...Option) (*Admitter, error) {
+	if definition == nil {
+		return nil, errors.New("there is no definition")
+	}
+	o := newOptions(opts)
+	definition = definition.DeepCopy()
+	v1beta1.SetDefaults(definition)
+	found := crd.ValidateCreateV1beta1(context.Background(), definition, o.Options)
 	if len(found.Errors) > 0 {
-		return nil, &InvalidError{Kind: "CustomResourceDefinition.apiextensions.k8s.io", Name: definition.Name, Errors: found.Errors}
+		return nil, invalidDefinition(definition.Name, found)
+	}
+	hub, err := v1beta1.ToV1(definition)
+	if err != nil {
+		return nil, err
+	}
+	crd.PrepareCreate(hub)
+	return o.admitter(hub, found)
+}
+
+func newOptions(opts []Option) *options {
+	o := &options{namespace: "default"}
+	for _, opt := range opts {
+		opt(o)
+	}
+	return o
+}
+
+func invalidDefinition(name string, found crd.Result) error {
+	return &InvalidError{Kind: "CustomResourceDefinition.apiextensions.k8s.io", Name: name, Errors: found.Errors}
+}
+
+// admitter makes an Admitter of a definition that has been judged.
+func (o *options) admitter(definition *api.CustomResourceDefinition, found crd.Result) (*Admitter, error) {
+	if len(found.Errors) > 0 {
+		return nil, invalidDefinition(definition.Name, found)
 	}
 	d, err := crd.New(definition, o.Options)
 	if err != nil {
@@ -93,7 +137,9 @@ func New(definition *api.CustomResourceDefinition, opts ...Option) (*Admitter, e
 		if _, err := v.Program(); err != nil {
 			return nil, fmt.Errorf("version %s of %s: %w", v.Name(), definition.Name, err)
 		}
-		a.versions[v.GroupVersionKind().GroupVersion().String()] = v
+		if v.Served() {
+			a.versions[v.GroupVersionKind().GroupVersion().String()] = v
+		}
 	}
 	return a, nil
 }
@@ -132,8 +178,11 @@ type Result struct {
 	// know: a uid, times, a resourceVersion.
 	Object Object
 	// Changes are what was pruned, dropped and filled in, each with its path and the
-	// schema that decided.
+	// schema that decided. There are none below a status that was not for this call
+	// to write.
 	Changes []schema.Change
+	// Truncated says that there were more changes than are listed.
+	Truncated bool
 	// Warnings is what the user is to be told.
 	Warnings []string
 	// Violations are the reasons to refuse the object. There are none if it is valid.
@@ -170,7 +219,7 @@ func (r *Result) Err() error {
 // Create does what a request to create obj does. obj itself is left as it is. The
 // error is about objects that cannot even be read: of another kind, with malformed
 // metadata, with values that contradict their types; whatever else is wrong is in
-// the Result.
+// the Result. An object with a generateName gets its name from the server.
 func (a *Admitter) Create(obj Object) (*Result, error) {
 	v, err := a.version(obj)
 	if err != nil {
@@ -180,26 +229,57 @@ func (a *Admitter) Create(obj Object) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	meta := result.Object["metadata"].(map[string]any)
+	if meta["resourceVersion"] != nil {
+		return nil, errors.New("metadata.resourceVersion: must not be set on an object that is to be created")
+	}
 	v.PrepareCreate(result.Object)
+	if v.HasStatus() {
+		result.keep(func(field string) bool { return field != "status" })
+	}
+	if prefix, _ := meta["generateName"].(string); prefix != "" && meta["name"] == nil {
+		// A server makes up the name before it validates. Nobody gets to see this one.
+		meta["name"] = prefix + "00000"
+		defer delete(meta, "name")
+	}
 	return a.judge(v, result, nil, (*crd.Version).Validate)
 }
 
 // Update does what a request to replace old, a stored object, with obj does. What
 // is wrong in obj is forgiven where it was wrong in old and has not changed. Both
-// must be of the same version.
+// must be of the same version. What an object may leave to the request that writes
+// it (its namespace, a resourceVersion) it gets from old.
 func (a *Admitter) Update(obj, old Object) (*Result, error) {
-	return a.update(obj, old, (*crd.Version).PrepareUpdate, (*crd.Version).Validate)
+	return a.update(obj, old, func(v *crd.Version, result *Result, stored Object) {
+		v.PrepareUpdate(result.Object, stored)
+		if v.HasStatus() {
+			result.keep(func(field string) bool { return field != "status" })
+		}
+	}, (*crd.Version).Validate)
 }
 
 // UpdateStatus does what a request to the status subresource does: of obj only the
 // status counts.
 func (a *Admitter) UpdateStatus(obj, old Object) (*Result, error) {
-	return a.update(obj, old, (*crd.Version).PrepareStatusUpdate, (*crd.Version).ValidateStatus)
+	if v, err := a.version(obj); err != nil {
+		return nil, err
+	} else if !v.HasStatus() {
+		return nil, fmt.Errorf("version %s of %s has no status subresource", v.Name(), a.definition.Name())
+	}
+	return a.update(obj, old, func(v *crd.Version, result *Result, stored Object) {
+		v.PrepareStatusUpdate(result.Object, stored)
+		result.keep(func(field string) bool { return field == "status" })
+	}, (*crd.Version).ValidateStatus)
+}
+
+// keep drops the changes whose first field is not to be kept.
+func (r *Result) keep(field func(string) bool) {
+	r.Changes = slices.DeleteFunc(r.Changes, func(c schema.Change) bool { return len(c.Path) > 0 && !field(c.Path[0].Key) })
 }
 
 type validateFunc func(*crd.Version, context.Context, Object, Object) (schema.Violations, error)
 
-func (a *Admitter) update(obj, old Object, prepare func(*crd.Version, Object, Object), validate validateFunc) (result *Result, err error) {
+func (a *Admitter) update(obj, old Object, prepare func(*crd.Version, *Result, Object), validate validateFunc) (result *Result, err error) {
 	v, err := a.version(obj)
 	if err != nil {
 		return nil, err
@@ -220,7 +300,7 @@ func (a *Admitter) update(obj, old Object, prepare func(*crd.Version, Object, Ob
 	if _, err := p.Normalize(stored, schema.DecodeOptions{FromStorage: true}); err != nil {
 		return nil, fmt.Errorf("the stored object: %w", err)
 	}
-	oldMeta := a.place(stored)
+	oldMeta := a.place(stored, a.namespace)
 	if oldMeta["resourceVersion"] == nil {
 		// Whatever is stored has one. Which one does not matter here, and nobody gets
 		// to see it.
@@ -234,10 +314,13 @@ func (a *Admitter) update(obj, old Object, prepare func(*crd.Version, Object, Ob
 	if result, err = a.decode(v, obj, stored); err != nil {
 		return nil, err
 	}
-	if meta := result.Object["metadata"].(map[string]any); meta["resourceVersion"] == nil {
+	meta := result.Object["metadata"].(map[string]any)
+	if meta["resourceVersion"] == nil {
 		meta["resourceVersion"] = oldMeta["resourceVersion"]
+	} else if given, _ := old["metadata"].(map[string]any); given["resourceVersion"] != nil && meta["resourceVersion"] != oldMeta["resourceVersion"] {
+		return nil, fmt.Errorf("metadata.resourceVersion: is %v, but %v is stored: the object has been modified, apply the changes to the latest version", meta["resourceVersion"], oldMeta["resourceVersion"])
 	}
-	prepare(v, result.Object, stored)
+	prepare(v, result, stored)
 	return a.judge(v, result, stored, validate)
 }
 
@@ -248,7 +331,8 @@ func (a *Admitter) version(obj Object) (*crd.Version, error) {
 	if v := a.versions[apiVersion]; v != nil && kind == a.definition.Names().Kind {
 		return v, nil
 	}
-	return nil, fmt.Errorf("%s defines no %q of apiVersion %q", a.definition.Name(), kind, apiVersion)
+	return nil, fmt.Errorf("%s defines no %q of apiVersion %q: it serves %s as %s", a.definition.Name(), kind, apiVersion,
+		a.definition.Names().Kind, strings.Join(slices.Sorted(maps.Keys(a.versions)), ", "))
 }
 
 // decode copies obj and brings the copy into shape.
@@ -264,26 +348,34 @@ func (a *Admitter) decode(v *crd.Version, obj, old Object) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &Result{Object: obj, Changes: report.Changes, kind: v.GroupVersionKind().GroupKind().String()}
+	result := &Result{Object: obj, Changes: report.Changes, Truncated: report.Truncated, kind: v.GroupVersionKind().GroupKind().String()}
 	for _, path := range report.UnknownFields() {
 		result.Warnings = append(result.Warnings, fmt.Sprintf("unknown field %q", path))
 	}
-	a.place(obj)
+	if report.Truncated {
+		result.Warnings = append(result.Warnings, "there are more unknown fields than are listed")
+	}
+	namespace := a.namespace
+	if old != nil {
+		namespace, _, _ = unstructured.NestedString(old, "metadata", "namespace")
+	}
+	a.place(obj, namespace)
 	return result, nil
 }
 
-// place puts an object into the namespace it belongs to, and returns its metadata.
-func (a *Admitter) place(obj Object) map[string]any {
+// place puts an object that does not say otherwise into a namespace, if objects live
+// in namespaces, and returns its metadata.
+func (a *Admitter) place(obj Object, namespace string) map[string]any {
 	meta, ok := obj["metadata"].(map[string]any)
 	if !ok {
 		meta = map[string]any{}
 		obj["metadata"] = meta
 	}
-	switch namespace, _ := meta["namespace"].(string); {
+	switch given, _ := meta["namespace"].(string); {
 	case !a.definition.Namespaced():
 		delete(meta, "namespace")
-	case namespace == "":
-		meta["namespace"] = a.namespace
+	case given == "":
+		meta["namespace"] = namespace
 	}
 	return meta
 }

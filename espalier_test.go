@@ -3,6 +3,7 @@ package espalier_test
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"os/exec"
 	"reflect"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"espalier.dev"
 	"espalier.dev/api"
+	"espalier.dev/api/v1beta1"
 	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
 	"sigs.k8s.io/yaml"
@@ -143,8 +145,8 @@ func TestCreateRefusesWhatCannotBeRead(t *testing.T) {
 		"nothing":           {nil, `defines no "" of apiVersion ""`},
 		"metadata":          {espalier.Object{"apiVersion": "example.com/v1", "kind": "Worker", "metadata": 5}, "metadata: "},
 		"contradiction":     {worker(`{"image":5}`, ""), "spec.image: must be of type string, not integer"},
-		"no JSON":           {espalier.Object{"apiVersion": "example.com/v1", "kind": "Worker", "spec": map[string]any{"image": []any{make(chan int)}}}, ".spec.image[0]: a chan int is not a JSON value"},
-		"no JSON, a number": {espalier.Object{"apiVersion": "example.com/v1", "kind": "Worker", "spec": json.Number("x")}, `.spec: "x" is not a number that JSON can hold`},
+		"no JSON":           {espalier.Object{"apiVersion": "example.com/v1", "kind": "Worker", "spec": map[string]any{"image": []any{make(chan int)}}}, "spec.image[0]: a chan int is not a JSON value"},
+		"no JSON, a number": {espalier.Object{"apiVersion": "example.com/v1", "kind": "Worker", "spec": json.Number("x")}, `spec: "x" is not a number that JSON can hold`},
 	} {
 		if _, err := a.Create(tc.obj); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, want %s", name, err, tc.want)
@@ -249,4 +251,127 @@ func TestDependencies(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestCreateLikeAServer(t *testing.T) {
+	a := admitter(t, workers)
+	obj := worker(`{"image":"nginx"}`, `{"zz":1}`)
+	meta := obj["metadata"].(map[string]any)
+	delete(meta, "name")
+	meta["generateName"], meta["uid"], meta["deletionTimestamp"] = "w-", "u", "2026-01-01T00:00:00Z"
+	result, err := a.Create(obj)
+	if err != nil || result.Err() != nil {
+		t.Fatal(err)
+	}
+	same(t, result.Object, `{"apiVersion":"example.com/v1","kind":"Worker","metadata":{"generateName":"w-","namespace":"default","generation":1},"spec":{"image":"nginx","replicas":1}}`)
+	for _, c := range result.Changes {
+		if c.Path[0].Key == "status" {
+			t.Errorf("%s is told of, but there is no status", c.Path)
+		}
+	}
+	meta["resourceVersion"] = "7"
+	if _, err := a.Create(obj); err == nil || !strings.Contains(err.Error(), "resourceVersion") {
+		t.Errorf("an object with a resourceVersion is created: %v", err)
+	}
+}
+
+func TestUpdateLikeAServer(t *testing.T) {
+	a := admitter(t, workers)
+	old, obj := worker(`{"image":"nginx"}`, ""), worker(`{"image":"nginx"}`, "")
+	oldMeta, meta := old["metadata"].(map[string]any), obj["metadata"].(map[string]any)
+	oldMeta["namespace"], oldMeta["resourceVersion"] = "prod", "5"
+	result, err := a.Update(obj, old)
+	if err != nil || result.Err() != nil {
+		t.Fatal(err)
+	}
+	if got := result.Object["metadata"].(map[string]any); got["namespace"] != "prod" || got["resourceVersion"] != "5" {
+		t.Errorf("metadata %v", got)
+	}
+	meta["resourceVersion"] = "3"
+	if _, err := a.Update(obj, old); err == nil || !strings.Contains(err.Error(), "has been modified") {
+		t.Errorf("a conflict passes: %v", err)
+	}
+	if _, err := admitter(t, ruled, espalier.WithoutRules()).UpdateStatus(
+		espalier.Object{"apiVersion": "example.com/v1", "kind": "Range"}, espalier.Object{"apiVersion": "example.com/v1", "kind": "Range"},
+	); err == nil || !strings.Contains(err.Error(), "no status subresource") {
+		t.Errorf("a status is written that has no endpoint: %v", err)
+	}
+	// What is wrong in the spec is not the fault of whoever writes the status.
+	closed := strings.Replace(workers, "tags: {type: array, items: {type: string}}", "tags: {type: object, additionalProperties: false}", 1)
+	stored := worker(`{"image":"nginx","tags":{"a":1}}`, "")
+	result, err = admitter(t, closed).UpdateStatus(worker(`{}`, `{"replicas":1}`), stored)
+	if err != nil || result.Err() != nil {
+		t.Errorf("got %v, %v", result.Err(), err)
+	}
+}
+
+func TestValues(t *testing.T) {
+	a := admitter(t, strings.Replace(workers, "image: {type: string, minLength: 3}", "image: {x-kubernetes-preserve-unknown-fields: true, nullable: true}", 1))
+	for name, tc := range map[string]struct {
+		value any
+		want  any
+	}{
+		"int":                {3, int64(3)},
+		"uint64":             {uint64(1 << 63), float64(1 << 63)},
+		"float32":            {float32(0.1), 0.1},
+		"float":              {2.0, int64(2)},
+		"large float":        {1e30, 1e30},
+		"number":             {json.Number("12"), int64(12)},
+		"strings":            {[]string{"a"}, []any{"a"}},
+		"map of strings":     {map[string]string{"a": "b"}, map[string]any{"a": "b"}},
+		"nil map":            {map[string]any(nil), nil},
+		"nil slice":          {[]string(nil), nil},
+		"fraction in number": {json.Number("1.5"), 1.5},
+	} {
+		result, err := a.Create(worker(`{}`, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		obj := worker(`{}`, "")
+		obj["spec"].(map[string]any)["image"] = tc.value
+		if result, err = a.Create(obj); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := result.Object["spec"].(map[string]any)["image"]; !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%s: got %#v, want %#v", name, got, tc.want)
+		}
+	}
+	for name, value := range map[string]any{"NaN": math.NaN(), "Inf": math.Inf(1), "number NaN": json.Number("NaN"), "plus": json.Number("+5"), "text": json.Number(`"5"`), "struct": struct{}{}} {
+		obj := worker(`{}`, "")
+		obj["spec"].(map[string]any)["image"] = value
+		if _, err := a.Create(obj); err == nil || !strings.HasPrefix(err.Error(), "spec.image: ") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestNewV1beta1(t *testing.T) {
+	var d v1beta1.CustomResourceDefinition
+	if err := yaml.Unmarshal([]byte(`
+metadata: {name: noxus.example.com}
+spec:
+  group: example.com
+  version: v1
+  scope: Namespaced
+  names: {plural: noxus, singular: noxu, kind: Noxu, listKind: NoxuList}
+  validation:
+    jsonSchema:
+      required: [alpha]
+      properties:
+        alpha: {type: string, default: foo_123}
+        beta: {type: number, minimum: 10}
+`), &d); err != nil {
+		t.Fatal(err)
+	}
+	a, err := espalier.NewV1beta1(&d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj := espalier.Object{"apiVersion": "example.com/v1", "kind": "Noxu", "metadata": map[string]any{"name": "n"}, "beta": 9, "unknown": true}
+	result, err := a.Create(obj)
+	if err != nil || result.Err() == nil || !strings.Contains(result.Err().Error(), "beta in body should be greater than or equal to 10") {
+		t.Fatalf("got %v, %v", result, err)
+	}
+	same(t, result.Object, `{"apiVersion":"example.com/v1","kind":"Noxu","metadata":{"name":"n","namespace":"default","generation":1},"alpha":"foo_123","beta":9,"unknown":true}`)
 }

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
+
+	"espalier.dev/internal/jsonx"
 )
 
 // copyObject copies an object, so that what the caller has stays as it is. Values
@@ -15,7 +18,8 @@ func copyObject(obj Object) (Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.(Object), nil
+	copied, _ := v.(Object)
+	return copied, nil
 }
 
 // valueError says that a value is not one that JSON can hold.
@@ -24,7 +28,7 @@ type valueError struct {
 	what string
 }
 
-func (e *valueError) Error() string { return e.path + ": " + e.what }
+func (e *valueError) Error() string { return strings.TrimPrefix(e.path, ".") + ": " + e.what }
 
 // below completes the path of an error that comes from below.
 func below(step string, err error) error {
@@ -39,8 +43,11 @@ func copyValue(v any) (any, error) {
 	case nil, string, bool, int64:
 		return v, nil
 	case float64:
-		return copyFloat(v), nil
+		return copyFloat(v, 64)
 	case map[string]any:
+		if v == nil {
+			return nil, nil
+		}
 		m := make(map[string]any, len(v))
 		for k, x := range v {
 			c, err := copyValue(x)
@@ -51,6 +58,9 @@ func copyValue(v any) (any, error) {
 		}
 		return m, nil
 	case []any:
+		if v == nil {
+			return nil, nil
+		}
 		a := make([]any, len(v))
 		for i, x := range v {
 			c, err := copyValue(x)
@@ -61,12 +71,18 @@ func copyValue(v any) (any, error) {
 		}
 		return a, nil
 	case map[string]string:
+		if v == nil {
+			return nil, nil
+		}
 		m := make(map[string]any, len(v))
 		for k, x := range v {
 			m[k] = x
 		}
 		return m, nil
 	case []string:
+		if v == nil {
+			return nil, nil
+		}
 		a := make([]any, len(v))
 		for i, x := range v {
 			a[i] = x
@@ -91,30 +107,35 @@ func copyValue(v any) (any, error) {
 	case uint64:
 		return copyUint(v), nil
 	case float32:
-		return copyFloat(float64(v)), nil
+		return copyFloat(float64(v), 32)
 	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n, nil
+		switch n, err := jsonx.Parse([]byte(v)); n.(type) {
+		case int64, float64:
+			if err == nil {
+				return n, nil
+			}
 		}
-		f, err := v.Float64()
-		if err != nil {
-			return nil, &valueError{what: fmt.Sprintf("%q is not a number that JSON can hold", v)}
-		}
-		return f, nil
+		return nil, &valueError{what: fmt.Sprintf("%q is not a number that JSON can hold", v)}
 	}
 	return nil, &valueError{what: fmt.Sprintf("a %T is not a JSON value", v)}
 }
 
-// copyFloat makes of f what an API server reads when f is sent to it: encoding/json
-// writes a float without a fraction as an integer.
-func copyFloat(f float64) any {
-	if f != math.Trunc(f) || math.Abs(f) >= 1<<63 {
-		return f
+// copyFloat makes of f, a float of the given size, what an API server reads when f is
+// sent to it: encoding/json writes a float without a fraction as an integer.
+func copyFloat(f float64, bits int) (any, error) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return nil, &valueError{what: fmt.Sprintf("%v is not a number that JSON can hold", f)}
 	}
-	if n, err := strconv.ParseInt(strconv.FormatFloat(f, 'f', -1, 64), 10, 64); err == nil {
-		return n
+	text := strconv.FormatFloat(f, 'f', -1, bits)
+	if f == math.Trunc(f) && math.Abs(f) < 1<<63 {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n, nil
+		}
 	}
-	return f
+	if bits == 32 {
+		return strconv.ParseFloat(text, 64)
+	}
+	return f, nil
 }
 
 // copyUint makes an int64 of n, or a float64 if it is too large.

@@ -19,19 +19,24 @@ import (
 
 // PrepareCreate brings an object that is to be created into the state in which it
 // is validated and stored: status is not for creators to write, if it has an
-// endpoint of its own, and the generation starts at 1.
+// endpoint of its own, the generation starts at 1, and what only a server may say of
+// an object (when it came to be, say) is taken out for the server to fill in.
 func (v *Version) PrepareCreate(obj schema.Object) {
-	if v.hasStatus() {
+	if v.HasStatus() {
 		delete(obj, "status")
 	}
-	metadataOf(obj)["generation"] = int64(1)
+	meta := metadataOf(obj)
+	for _, k := range []string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
+		delete(meta, k)
+	}
+	meta["generation"] = int64(1)
 }
 
 // PrepareUpdate does the same to an object that is to replace old: status stays as
 // it was, if it has an endpoint of its own, and the generation grows if anything
-// but metadata has changed.
+// but metadata has changed. obj may share parts with old then.
 func (v *Version) PrepareUpdate(obj, old schema.Object) {
-	if v.hasStatus() {
+	if v.HasStatus() {
 		if status, ok := old["status"]; ok {
 			obj["status"] = status
 		} else {
@@ -61,7 +66,8 @@ func (v *Version) PrepareUpdate(obj, old schema.Object) {
 	}
 }
 
-// PrepareStatusUpdate makes obj the object old with the status of obj.
+// PrepareStatusUpdate makes obj the object old with the status of obj. It shares
+// parts with old then.
 func (v *Version) PrepareStatusUpdate(obj, old schema.Object) {
 	status, hasStatus := obj["status"]
 	managed, hasManaged, _ := unstructured.NestedFieldNoCopy(obj, "metadata", "managedFields")
@@ -99,7 +105,8 @@ func (v *Version) ValidateStatus(ctx context.Context, obj, old schema.Object) (s
 	return append(p.Validate(ctx, obj, old), v.scale(obj, false)...), nil
 }
 
-func (v *Version) hasStatus() bool {
+// HasStatus says whether the status has an endpoint of its own.
+func (v *Version) HasStatus() bool {
 	return v.spec.Subresources != nil && v.spec.Subresources.Status != nil
 }
 

@@ -274,6 +274,9 @@ func dropConditions(s *schema.Structural) {
 	visit(s, func(s *schema.Structural) {
 		s.Generic = schema.Generic{}
 		s.ValueValidation, s.XUnions, s.XEmbeddedResource, s.XIntOrString = nil, nil, false, false
+		if ap := s.AdditionalProperties; ap != nil && ap.Structural == nil {
+			ap.Bool = true
+		}
 	})
 }
 

@@ -91,6 +91,9 @@ func (c *draft4Compiler) schema(s *api.JSONSchemaProps, parent int32, step Schem
 	if s.Ref != nil {
 		return c.resolve(*s.Ref, parent, step)
 	}
+	if keyword := extensionIn(s); keyword != "" {
+		return none, c.fail(parent, step, keyword, "has no place in a jsonSchema: use openAPIV3Schema")
+	}
 	id := c.add(parent, step)
 	n := node{items: none, additional: none, parent: parent, step: step, shape: acceptsAll}
 	v, err := c.values(s, parent, step)
@@ -123,6 +126,30 @@ func (c *draft4Compiler) schema(s *api.JSONSchemaProps, parent int32, step Schem
 	}
 	c.p.nodes[id] = n
 	return id, nil
+}
+
+// extensionIn returns an x-kubernetes-* keyword of s, if it has one. None of them may
+// be passed over in silence.
+func extensionIn(s *api.JSONSchemaProps) string {
+	switch {
+	case len(s.XValidations) > 0:
+		return "x-kubernetes-validations"
+	case s.XPreserveUnknownFields != nil:
+		return "x-kubernetes-preserve-unknown-fields"
+	case s.XEmbeddedResource:
+		return "x-kubernetes-embedded-resource"
+	case s.XIntOrString:
+		return "x-kubernetes-int-or-string"
+	case s.XListType != nil:
+		return "x-kubernetes-list-type"
+	case len(s.XListMapKeys) > 0:
+		return "x-kubernetes-list-map-keys"
+	case s.XMapType != nil:
+		return "x-kubernetes-map-type"
+	case len(s.XUnions) > 0:
+		return "x-kubernetes-unions"
+	}
+	return ""
 }
 
 // values returns the conditions of s that are not about its parts.
@@ -173,7 +200,7 @@ func (c *draft4Compiler) parts(n *node, s *api.JSONSchemaProps, id int32, core b
 		d.patterns = append(d.patterns, patternProperty{p, child})
 	}
 	for _, field := range slices.Sorted(maps.Keys(s.Dependencies)) {
-		dep := dependency{field: field, required: s.Dependencies[field].Property, node: none}
+		dep := dependency{field: field, required: slices.Clone(s.Dependencies[field].Property), node: none}
 		if schema := s.Dependencies[field].Schema; schema != nil {
 			if dep.node, err = c.schema(schema, id, named("dependencies", field), false); err != nil {
 				return err

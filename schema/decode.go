@@ -9,9 +9,9 @@ import (
 
 // Decode reads an object from JSON and normalizes it in the same pass: a field
 // that is pruned is never built. What comes out is what Normalize makes of the
-// parsed text.
+// parsed text. The strings of the object share memory with one copy of src.
 //
-// The error is a *jsonx.SyntaxError, a *MetadataError or a *ContradictionError.
+// The error is a *SyntaxError, a *MetadataError or a *ContradictionError.
 func (p *Program) Decode(src []byte, o DecodeOptions) (Object, *Report, error) {
 	obj, report, err := p.decodeFast(src, o)
 	if err == nil {

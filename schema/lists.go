@@ -31,6 +31,10 @@ type scratch struct {
 	hashes  map[uint64]struct{}
 }
 
+// scratchMax is the number of entries beyond which a table is not kept: clearing it
+// would cost all who come after.
+const scratchMax = 4096
+
 func (p *Program) getScratch() *scratch {
 	s, _ := p.scratch.Get().(*scratch)
 	if s == nil {
@@ -93,7 +97,11 @@ func uniqueScalars(n int, at func(int) any, s *scratch) bool {
 	if s.scalars == nil {
 		s.scalars = make(map[any]struct{}, n)
 	}
-	defer clear(s.scalars)
+	defer func() {
+		if clear(s.scalars); n > scratchMax {
+			s.scalars = nil
+		}
+	}()
 	for i := range n {
 		v := at(i)
 		if !isKey(v) {
@@ -110,7 +118,11 @@ func (l *listCheck) uniqueKeys(a []any, s *scratch) bool {
 	if s.hashes == nil {
 		s.hashes = make(map[uint64]struct{}, len(a))
 	}
-	defer clear(s.hashes)
+	defer func() {
+		if clear(s.hashes); len(a) > scratchMax {
+			s.hashes = nil
+		}
+	}()
 	for _, x := range a {
 		item, ok := x.(map[string]any)
 		if !ok {

@@ -291,5 +291,8 @@ type MetadataError struct {
 
 // Error gives the path and the problem.
 func (e *MetadataError) Error() string {
+	if len(e.Path) == 0 {
+		return e.Problem
+	}
 	return fmt.Sprintf("%s: %s", e.Path, e.Problem)
 }

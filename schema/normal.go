@@ -4,8 +4,14 @@ import "espalier.dev/internal/jsonx"
 
 // IsNormal says whether src is an object that Normalize would not change. It reads
 // the text and builds nothing but metadata. It may say no of an object whose
-// metadata is merely unusual, or that names a member twice; a yes is certain.
+// metadata is merely unusual, that names a member twice, or whose schema is in the
+// draft-4 dialect; a yes is certain. (It is about Normalize without options: one
+// that is told that the object comes from storage also adds a missing generation.)
 func (p *Program) IsNormal(src []byte) bool {
+	if p.sharing && p.hasDefaults {
+		// Which of the fields that share a definition is missing takes more than a count.
+		return false
+	}
 	s := scanner{p: p, r: p.reader(src)}
 	defer p.putReader(s.r)
 	return s.r.Peek() == '{' && s.object(root, p.rootMode()) && s.r.End() == nil

@@ -13,9 +13,9 @@ type correlation struct {
 	ok  bool
 }
 
-// correlateField matches a field of obj with the old object's. The apiVersion and
+// correlateField matches a field with that of the old object. The apiVersion and
 // kind of the root are never forgiven: both objects have been converted.
-func (w *walker) correlateField(c correlation, obj map[string]any, k string) correlation {
+func (w *walker) correlateField(c correlation, k string) correlation {
 	if !c.ok || len(w.path)-w.p.namesBelow == 1 && (k == "kind" || k == "apiVersion") {
 		return correlation{}
 	}

@@ -68,7 +68,11 @@ const (
 
 // String names the kind.
 func (k ChangeKind) String() string {
-	return [...]string{"pruned", "null dropped", "defaulted", "duplicate", "metadata dropped"}[k]
+	names := [...]string{"pruned", "null dropped", "defaulted", "duplicate", "metadata dropped"}
+	if int(k) >= len(names) {
+		return "unknown"
+	}
+	return names[k]
 }
 
 // UnknownFields returns the paths of the pruned fields, sorted, written as

@@ -171,6 +171,7 @@ func TestJSONSchemaDialect(t *testing.T) {
 			"foreign reference":   {`{properties: {a: {$ref: "http://example.com/schema"}}}`, `.properties[a].$ref must be of the form #/definitions/<name>, not "http://example.com/schema"`},
 			"undefined reference": {`{items: {$ref: "#/definitions/gone"}}`, `.items.$ref names "#/definitions/gone", which is not defined`},
 			"recursion":           {`{properties: {a: {$ref: "#/definitions/a"}}, definitions: {a: {items: {$ref: "#/definitions/b"}}, b: {not: {$ref: "#/definitions/a"}}}}`, `must not lead back to itself`},
+			"rules":               {`{properties: {a: {x-kubernetes-validations: [{rule: "true"}]}}}`, `.properties[a].x-kubernetes-validations has no place in a jsonSchema`},
 			"self":                {`{$ref: "#/definitions/a", definitions: {a: {$ref: "#/definitions/a"}}}`, `must not lead back to itself`},
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -180,6 +181,16 @@ func TestJSONSchemaDialect(t *testing.T) {
 				}
 			})
 		}
+
+		t.Run("a shared default is missed", func(t *testing.T) {
+			p, err := schema.CompileJSONSchema(props(t, `{properties: {x: {$ref: "#/definitions/d"}}, additionalProperties: {$ref: "#/definitions/d"}, definitions: {d: {default: dd}}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.IsNormal([]byte(`{"other":"v"}`)) {
+				t.Error("normal, although x is missing")
+			}
+		})
 
 		t.Run("a web of references stays linear", func(t *testing.T) {
 			// Each definition names the next in two ways, so that there are 2^40

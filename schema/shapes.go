@@ -28,16 +28,16 @@ const (
 	shapeUnions
 )
 
-// shapes walks the core and collects the violations of one check.
-func (w *walker) shapes(id int32, v any, check shapeCheck) (all Violations) {
+// shapes walks the core and adds the violations of one check to all.
+func (w *walker) shapes(all *Violations, id int32, v any, check shapeCheck) {
 	n := &w.p.nodes[id]
 	switch v := v.(type) {
 	case map[string]any:
 		switch {
 		case check == shapeMetadata && n.flags&embedded != 0:
-			all = append(all, w.embedded(id, v)...)
+			*all = append(*all, w.embedded(id, v)...)
 		case check == shapeUnions:
-			all = append(all, w.unions(id, v)...)
+			*all = append(*all, w.unions(id, v)...)
 		}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			child, isMapValue := n.child(k)
@@ -49,23 +49,22 @@ func (w *walker) shapes(id int32, v any, check shapeCheck) (all Violations) {
 				step.Kind = MapKey
 			}
 			w.path = append(w.path, step)
-			all = append(all, w.shapes(child, v[k], check)...)
+			w.shapes(all, child, v[k], check)
 			w.path = w.path[:len(w.path)-1]
 		}
 	case []any:
 		if check == shapeLists && n.list != nil {
-			all = append(all, w.list(id, v)...)
+			*all = append(*all, w.list(id, v)...)
 		}
 		if n.items <= nowhere {
-			return all
+			return
 		}
 		for i, x := range v {
 			w.path = append(w.path, Step{Index: i, Kind: Index})
-			all = append(all, w.shapes(n.items, x, check)...)
+			w.shapes(all, n.items, x, check)
 			w.path = w.path[:len(w.path)-1]
 		}
 	}
-	return all
 }
 
 func (w *walker) list(id int32, a []any) (vs Violations) {
@@ -95,7 +94,7 @@ func (w *walker) unions(id int32, obj map[string]any) (vs Violations) {
 					set = append(set, m)
 				}
 			}
-			v := w.violation(UnionMembers, id, strings.Join(set, ", "), u.members)
+			v := w.violation(UnionMembers, id, strings.Join(set, ", "), slices.Clone(u.members))
 			v.Problem = "exactly one of " + strings.Join(u.members, ", ") + " must be set"
 			if count == 0 {
 				v.Problem += ", but none is"

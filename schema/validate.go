@@ -48,11 +48,16 @@ func (p *Program) violations(ctx context.Context, obj, old Object, isKind bool) 
 	if isKind {
 		all = w.value(root, obj, correlation{old: old, ok: old != nil}).violations
 	}
-	all = append(all, w.shapes(root, obj, shapeMetadata)...)
-	if old == nil || len(w.shapes(root, old, shapeLists)) == 0 {
-		all = append(all, w.shapes(root, obj, shapeLists)...)
+	w.shapes(&all, root, obj, shapeMetadata)
+	var before Violations
+	if old != nil {
+		w.shapes(&before, root, old, shapeLists)
 	}
-	return append(all, w.shapes(root, obj, shapeUnions)...)
+	if len(before) == 0 {
+		w.shapes(&all, root, obj, shapeLists)
+	}
+	w.shapes(&all, root, obj, shapeUnions)
+	return all
 }
 
 // result is what validating one value against one schema gives.
@@ -170,7 +175,7 @@ func (w *walker) wrongType(id int32, k kind) Violation {
 	if t.format != "" && k != kString && k != kArray && k != kNull {
 		return w.violation(WrongFormat, id, k.formatName(), t.format)
 	}
-	return w.violation(WrongType, id, k.typeName(), t.names)
+	return w.violation(WrongType, id, k.typeName(), slices.Clone(t.names))
 }
 
 func (w *walker) enum(id int32, v any) Violations {
@@ -178,7 +183,7 @@ func (w *walker) enum(id int32, v any) Violations {
 	if c == nil || c.enum == nil || v != nil && inEnum(c.enum, v) {
 		return nil
 	}
-	return Violations{w.violation(Enum, id, v, c.enum)}
+	return Violations{w.violation(Enum, id, v, copyJSON(c.enum))}
 }
 
 func (w *walker) string(r *result, id int32, s string) {
@@ -300,7 +305,7 @@ func (w *walker) object(r *result, id int32, obj map[string]any, c correlation) 
 			step.Kind = MapKey
 		}
 		w.enter(step)
-		r.merge(w.value(child, obj[k], w.correlateField(c, obj, k)))
+		r.merge(w.value(child, obj[k], w.correlateField(c, k)))
 		w.leave()
 	}
 	for _, k := range n.required {

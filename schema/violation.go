@@ -97,3 +97,46 @@ const (
 
 // Violations are the ways in which an object breaks its schema.
 type Violations []Violation
+
+// String names the kind.
+func (k ViolationKind) String() string {
+	names := [...]string{
+		WrongType:          "wrong type",
+		WrongFormat:        "wrong format",
+		Required:           "required",
+		Enum:               "enum",
+		MaxLength:          "max length",
+		MinLength:          "min length",
+		Pattern:            "pattern",
+		Maximum:            "maximum",
+		Minimum:            "minimum",
+		MultipleOf:         "multiple of",
+		NumberRange:        "number range",
+		BadOperand:         "bad operand",
+		FactorNotPositive:  "factor not positive",
+		MaxItems:           "max items",
+		MinItems:           "min items",
+		UniqueItems:        "unique items",
+		MaxProperties:      "max properties",
+		MinProperties:      "min properties",
+		ForbiddenField:     "forbidden field",
+		AllOf:              "all of",
+		AnyOf:              "any of",
+		OneOf:              "one of",
+		Not:                "not",
+		DuplicateItem:      "duplicate item",
+		NotAnObject:        "not an object",
+		Metadata:           "metadata",
+		UnionMembers:       "union members",
+		WrongDiscriminator: "wrong discriminator",
+		Scale:              "scale",
+		Rule:               "rule",
+		RulesSkipped:       "rules skipped",
+		Dependency:         "dependency",
+		AdditionalItems:    "additional items",
+	}
+	if int(k) >= len(names) {
+		return "unknown"
+	}
+	return names[k]
+}
