@@ -3,9 +3,9 @@ package crd_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"espalier.dev/api"
 	"espalier.dev/api/v1beta1"
@@ -13,9 +13,18 @@ import (
 	"espalier.dev/schema"
 )
 
-// bound is how long a hostile definition may take. It is far from what it does take,
-// so that a busy machine does not matter, and far below what quadratic time would.
-const bound = 20 * time.Second
+// bound is how many bytes judging a hostile definition may allocate, all in all. What
+// runs away in time does so in memory too, and unlike time it can be counted.
+const bound = 8 << 30
+
+// allocated returns the bytes that f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
 
 // decoded reads a schema as a server would; deep nesting may be refused right there.
 func decoded(t *testing.T, text string) *api.JSONSchemaProps {
@@ -27,7 +36,7 @@ func decoded(t *testing.T, text string) *api.JSONSchemaProps {
 	return s
 }
 
-// TestHostile holds that definitions made to hurt are judged in bounded time, and
+// TestHostile holds that definitions made to hurt are judged at bounded cost, and
 // that nothing panics.
 func TestHostile(t *testing.T) {
 	nest := func(n int, open, inner, end string) string {
@@ -55,23 +64,25 @@ func TestHostile(t *testing.T) {
 	for name, text := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := decoded(t, text)
-			start := time.Now()
-			for _, sem := range both {
-				c := definition(t, "", func(c *api.CustomResourceDefinition) {
-					c.Spec.Versions[0].Schema = &api.CustomResourceValidation{OpenAPIV3Schema: s}
-				})
-				o := crd.Options{Semantics: sem, IgnoreRules: true}
-				size := 0
-				for _, e := range crd.ValidateCreate(context.Background(), c, o).Errors {
-					size += len(e.Field) + len(e.Detail)
+			spent := allocated(func() {
+				for _, sem := range both {
+					c := definition(t, "", func(c *api.CustomResourceDefinition) {
+						c.Spec.Versions[0].Schema = &api.CustomResourceValidation{OpenAPIV3Schema: s}
+					})
+					o := crd.Options{Semantics: sem, IgnoreRules: true}
+					size := 0
+					for _, e := range crd.ValidateCreate(context.Background(), c, o).Errors {
+						size += len(e.Field) + len(e.Detail)
+					}
+					if size > 64<<20 {
+						t.Errorf("%v: errors of %d bytes", sem, size)
+					}
+					crd.ValidateUpdate(context.Background(), c.DeepCopy(), c, o)
 				}
-				if size > 64<<20 {
-					t.Errorf("%v: errors of %d bytes", sem, size)
-				}
-				crd.ValidateUpdate(context.Background(), c.DeepCopy(), c, o)
-			}
-			if took := time.Since(start); took > bound {
-				t.Errorf("took %v", took)
+			})
+			t.Logf("%d MB", spent>>20)
+			if spent > bound {
+				t.Errorf("allocates %d MB", spent>>20)
 			}
 		})
 	}
@@ -91,9 +102,7 @@ func TestHostileReferences(t *testing.T) {
 			Definitions: definitions, Properties: map[string]api.JSONSchemaProps{"a": {Ref: &first}},
 		}}
 	})
-	start := time.Now()
-	expect(t, createBeta(c, schema.KEP).Errors)
-	if took := time.Since(start); took > bound {
-		t.Errorf("took %v", took)
+	if spent := allocated(func() { expect(t, createBeta(c, schema.KEP).Errors) }); spent > 64<<20 {
+		t.Errorf("allocates %d MB", spent>>20)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	"k8s.io/kube-openapi/pkg/validation/validate"
 
+	"espalier.dev/internal/rx"
 	"espalier.dev/schema"
 )
 
@@ -100,7 +101,10 @@ func openAPISchema(s *schema.Structural) *spec.Schema {
 }
 
 func addConditions(out *spec.Schema, v *schema.ValueValidation) {
-	out.Format, out.Pattern, out.Required, out.UniqueItems = v.Format, v.Pattern, v.Required, v.UniqueItems
+	// Only patterns that are made to hurt have that many groups; a message may show
+	// them without.
+	out.Pattern = rx.Uncaptured(v.Pattern, 1000)
+	out.Format, out.Required, out.UniqueItems = v.Format, v.Required, v.UniqueItems
 	out.Maximum, out.ExclusiveMaximum = v.Maximum, v.ExclusiveMaximum
 	out.Minimum, out.ExclusiveMinimum = v.Minimum, v.ExclusiveMinimum
 	out.MaxLength, out.MinLength = v.MaxLength, v.MinLength

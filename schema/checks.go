@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync"
 	"unicode/utf8"
+
+	"espalier.dev/internal/rx"
 )
 
 // typeCheck is what a node says of types, for the messages. The set of values
@@ -75,7 +77,7 @@ type pattern struct {
 }
 
 func (p *pattern) compile() (*regexp.Regexp, error) {
-	p.once.Do(func() { p.re, p.err = regexp.Compile(p.source) })
+	p.once.Do(func() { p.re, p.err = regexp.Compile(rx.Uncaptured(p.source, 16)) })
 	return p.re, p.err
 }
 
