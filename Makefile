@@ -62,6 +62,10 @@ fuzz: ## run each fuzz target for FUZZTIME, then the oracle on ORACLE_CASES case
 bench-engine: ## compare the engine's speed with the reference's; BENCH_JSON=file keeps the numbers
 	cd test/bench && BENCH_JSON='$(if $(BENCH_JSON),$(abspath $(BENCH_JSON)))' go run ./engine
 
+.PHONY: bench-rules
+bench-rules: ## compare the speed of CEL rules with the reference's, on the corpus
+	cd test/oracle && go test -run '^$$' -bench Rules -benchmem .
+
 .PHONY: golden
 golden: ## write the golden files anew from what the code does
 	go test ./schema -run TestDocuments -update
