@@ -323,13 +323,10 @@ func TestValues(t *testing.T) {
 		"nil slice":          {[]string(nil), nil},
 		"fraction in number": {json.Number("1.5"), 1.5},
 	} {
-		result, err := a.Create(worker(`{}`, ""))
-		if err != nil {
-			t.Fatal(err)
-		}
 		obj := worker(`{}`, "")
 		obj["spec"].(map[string]any)["image"] = tc.value
-		if result, err = a.Create(obj); err != nil {
+		result, err := a.Create(obj)
+		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}

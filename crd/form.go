@@ -233,7 +233,6 @@ func (s *formSpec) hasPerVersion(has func(*formParts) bool) bool {
 func hasSchema(p *formParts) bool       { return p.schema != nil }
 func hasSubresources(p *formParts) bool { return p.subresources != nil }
 func hasColumns(p *formParts) bool      { return len(p.columns) > 0 }
-func hasSelectable(p *formParts) bool   { return len(p.selectable) > 0 }
 
 // schemaFor returns the schema that a version goes by, and whether there is such a
 // version and its schema is not ambiguous.

@@ -101,12 +101,6 @@ func str(v any) string {
 	return s
 }
 
-func schemaOf(v any) map[string]any {
-	m, _ := v.(map[string]any)
-	s, _ := m["openAPIV3Schema"].(map[string]any)
-	return s
-}
-
 // corpusCount counts what was compared.
 type corpusCount struct {
 	crds, versions, structural, withoutForm, objects, mutated, updates, valid, skipped int

@@ -83,3 +83,9 @@ func walkSchemas(s map[string]any, path string, visit func(path string, s map[st
 		walkSchemas(ap, path+".additionalProperties", visit)
 	}
 }
+
+func schemaOf(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	s, _ := m["openAPIV3Schema"].(map[string]any)
+	return s
+}
