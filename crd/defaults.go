@@ -3,10 +3,12 @@ package crd
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"espalier.dev/api"
 	"espalier.dev/schema"
 )
 
@@ -173,15 +175,36 @@ func (w *defaultWalk) rules(s *schema.Structural, v any, at *field.Path) field.E
 		return nil
 	}
 	obj := map[string]any{probed: copyValue(v)}
-	found := compiled.Validate(w.ctx, obj, obj)
-	if len(found) == 0 {
-		found = compiled.Validate(w.ctx, obj, nil)
+	// As a value that replaces itself, in which nothing is forgiven for being
+	// unchanged: rules of transition see the old value, the others do not need it.
+	errs := compiled.Validate(w.ctx, obj, obj).FieldErrors()
+	if others, err := w.d.rules.Compile(wrap(withoutOptionalOldSelf(s))); err == nil && others != nil {
+		errs = append(errs, others.Validate(w.ctx, obj, nil).FieldErrors()...)
 	}
-	errs := found.FieldErrors()
+	if len(errs) == 0 {
+		// And as a value that replaces none.
+		errs = compiled.Validate(w.ctx, obj, nil).FieldErrors()
+	}
+	var list field.ErrorList
+	seen := map[string]bool{}
 	for _, e := range errs {
 		e.Field = below(at, strings.TrimPrefix(e.Field, probed))
+		if text := e.Error(); !seen[text] {
+			seen[text] = true
+			list = append(list, e)
+		}
 	}
-	return errs
+	return list
+}
+
+// withoutOptionalOldSelf returns s without the rules that can do with and without an
+// old value.
+func withoutOptionalOldSelf(s *schema.Structural) *schema.Structural {
+	s = s.DeepCopy()
+	visit(s, func(s *schema.Structural) {
+		s.XValidations = slices.DeleteFunc(s.XValidations, func(r api.ValidationRule) bool { return r.OptionalOldSelf != nil && *r.OptionalOldSelf })
+	})
+	return s
 }
 
 func structuralHasRules(s *schema.Structural) bool {
