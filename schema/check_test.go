@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -211,7 +210,6 @@ func TestCheckHostile(t *testing.T) {
 			}
 		}
 		deep.Type = ""
-		start := time.Now()
 		for _, sem := range both {
 			refused := 0
 			for _, f := range schema.Check(deep, sem) {
@@ -222,9 +220,6 @@ func TestCheckHostile(t *testing.T) {
 			if refused != 1 {
 				t.Errorf("%v: %d refused", sem, refused)
 			}
-		}
-		if d := time.Since(start); d > 10*time.Second {
-			t.Errorf("took %v", d)
 		}
 	})
 	t.Run("width", func(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"espalier.dev/api"
 	"espalier.dev/schema"
@@ -37,12 +36,8 @@ func TestHostile(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := structural(`{type: object, properties: {spec: {type: object, properties: {a: {type: string}, l: {type: array, items: {type: integer}}}}}}`)
 			s.Properties["spec"].XValidations = []api.ValidationRule{{Rule: tt.rule, MessageExpression: tt.message}}
-			start := time.Now()
 			_, err := schema.Compile(s, schema.WithRules(rules.Compiler()))
 			report := rules.Check(s, rules.CheckOptions{})
-			if took := time.Since(start); took > 20*time.Second {
-				t.Errorf("took %v", took)
-			}
 			if len(report.Rules()) != 1 {
 				t.Errorf("%d rules", len(report.Rules()))
 			}
@@ -84,11 +79,7 @@ func TestExpensiveEvaluation(t *testing.T) {
 	for i := range list {
 		list[i] = int64(i + 1)
 	}
-	start := time.Now()
 	errs := p.Validate(context.Background(), schema.Object{"l": list}, nil).FieldErrors()
-	if took := time.Since(start); took > 20*time.Second {
-		t.Errorf("took %v", took)
-	}
 	if len(errs) != 1 || errs[0].Field != "l" || !strings.Contains(errs[0].Detail, "actual cost limit exceeded") {
 		t.Errorf("got %v", errs)
 	}
@@ -123,13 +114,9 @@ func TestDeepSchema(t *testing.T) {
 		s.XValidations = []api.ValidationRule{{Rule: "has(self.a)"}}
 		obj = map[string]any{"a": obj}
 	}
-	start := time.Now()
 	p, err := schema.Compile(s, schema.WithRules(rules.Compiler()))
 	if err != nil {
 		t.Fatal(err)
-	}
-	if took := time.Since(start); took > 20*time.Second {
-		t.Errorf("took %v", took)
 	}
 	errs := p.Validate(context.Background(), obj.(map[string]any), nil).FieldErrors()
 	if len(errs) != 1 || strings.Count(errs[0].Field, "a") != depth {
