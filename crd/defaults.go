@@ -178,23 +178,25 @@ func (w *defaultWalk) rules(s *schema.Structural, v any, at *field.Path) field.E
 	// As a value that replaces itself, in which nothing is forgiven for being
 	// unchanged: rules of transition see the old value, the others do not need it.
 	errs := compiled.Validate(w.ctx, obj, obj).FieldErrors()
+	said := map[string]bool{}
+	for _, e := range errs {
+		said[e.Error()] = true
+	}
 	if others, err := w.d.rules.Compile(wrap(withoutOptionalOldSelf(s))); err == nil && others != nil {
-		errs = append(errs, others.Validate(w.ctx, obj, nil).FieldErrors()...)
+		for _, e := range others.Validate(w.ctx, obj, nil).FieldErrors() {
+			if !said[e.Error()] {
+				errs = append(errs, e)
+			}
+		}
 	}
 	if len(errs) == 0 {
 		// And as a value that replaces none.
 		errs = compiled.Validate(w.ctx, obj, nil).FieldErrors()
 	}
-	var list field.ErrorList
-	seen := map[string]bool{}
 	for _, e := range errs {
 		e.Field = below(at, strings.TrimPrefix(e.Field, probed))
-		if text := e.Error(); !seen[text] {
-			seen[text] = true
-			list = append(list, e)
-		}
 	}
-	return list
+	return errs
 }
 
 // withoutOptionalOldSelf returns s without the rules that can do with and without an
