@@ -92,14 +92,24 @@ func (r *Report) paths(k ChangeKind) []string {
 			continue
 		}
 		if k == Pruned && c.Schema == (NodeRef{}) {
-			// Of metadata kube-apiserver writes the keys of maps in brackets.
-			paths = append(paths, c.Path.FieldPath().String())
+			paths = append(paths, metadataPath(c.Path))
 		} else {
 			paths = append(paths, c.Path.String())
 		}
 	}
 	slices.Sort(paths)
 	return paths
+}
+
+// metadataPath writes the path of a field that metadata does not have. kube-apiserver
+// writes the keys of maps on the way there in brackets, and what is in metadata as
+// its decoder does.
+func metadataPath(p Path) string {
+	inside := 1
+	if p[len(p)-2].Kind == Index {
+		inside = 3
+	}
+	return p[:len(p)-inside].FieldPath().String() + "." + p[len(p)-inside:].String()
 }
 
 func (r *Report) sort() {

@@ -403,6 +403,15 @@ properties:
 		if got, want := report.DuplicateFields(), []string{"spec.list"}; !slices.Equal(got, want) {
 			t.Errorf("duplicate fields %q, want %q", got, want)
 		}
+		// Fields of metadata are named as its decoder names them, whatever they are called.
+		odd := compile(t, `{type: object, properties: {m: {type: object, additionalProperties: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}}}`)
+		_, told, err := odd.Decode([]byte(`{"m":{"k":{"metadata":{"":1,"ownerReferences":[{"x":1}]}}},"metadata":{"y":1}}`), schema.DecodeOptions{Report: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := told.UnknownFields(), []string{"m[k].metadata.", "m[k].metadata.ownerReferences[0].x", "metadata.y"}; !slices.Equal(got, want) {
+			t.Errorf("unknown fields %q, want %q", got, want)
+		}
 		// The last member counts, also when it is a null that goes.
 		for _, report := range []bool{false, true} {
 			obj, _, err := p.Decode([]byte(`{"spec":{"name":"x","name":null}}`), schema.DecodeOptions{Report: report})
