@@ -167,7 +167,15 @@ func (r *reference) create(ctx context.Context, obj map[string]any) (map[string]
 	if u.GetNamespace() == "" {
 		u.SetNamespace("default")
 	}
+	for _, k := range []string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
+		unstructured.RemoveNestedField(obj, "metadata", k)
+	}
 	u.SetGeneration(1)
+	if u.GetName() == "" && u.GetGenerateName() != "" {
+		// A name is made up before it is validated; each side would make up another.
+		u.SetName(u.GetGenerateName() + "00000")
+		defer u.SetName("")
+	}
 	meta := &metav1.ObjectMeta{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj["metadata"].(map[string]any), meta); err != nil {
 		return nil, nil, err
