@@ -2,7 +2,8 @@ package schema
 
 import (
 	"slices"
-	"strings"
+
+	"espalier.dev/internal/nearest"
 )
 
 // Report says what Decode or Normalize did to an object.
@@ -47,7 +48,14 @@ func (c *Change) Nearest() string {
 	if c.Kind != Pruned || c.Schema == (NodeRef{}) {
 		return ""
 	}
-	return c.Schema.program.nodes[c.Schema.index].nearest(c.Path[len(c.Path)-1].Key)
+	props := c.Schema.program.nodes[c.Schema.index].props.list
+	return nearest.Name(c.Path[len(c.Path)-1].Key, func(yield func(string) bool) {
+		for i := range props {
+			if !yield(props[i].name) {
+				return
+			}
+		}
+	})
 }
 
 // ChangeKind is what was done.
@@ -114,55 +122,4 @@ func metadataPath(p Path) string {
 
 func (r *Report) sort() {
 	slices.SortStableFunc(r.Changes, func(a, b Change) int { return a.Path.compare(b.Path) })
-}
-
-// nearest returns the property of n whose name is closest to name, if it is close
-// enough that a slip is likely.
-func (n *node) nearest(name string) string {
-	best, bestDistance := "", 1+max(1, len(name)/3)
-	for i := range n.props.list {
-		candidate := n.props.list[i].name
-		if abs(len(candidate)-len(name)) >= bestDistance {
-			continue
-		}
-		if d := editDistance(strings.ToLower(name), strings.ToLower(candidate), bestDistance); d < bestDistance {
-			best, bestDistance = candidate, d
-		}
-	}
-	return best
-}
-
-func abs(i int) int { return max(i, -i) }
-
-// editDistance is the number of insertions, deletions, replacements and swaps of
-// neighbours that lead from a to b, or limit if it is not below limit.
-func editDistance(a, b string, limit int) int {
-	if len(a) > 256 || len(b) > 256 {
-		return limit
-	}
-	before, previous, current := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range previous {
-		previous[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		current[0] = i
-		low := i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			d := min(previous[j]+1, current[j-1]+1, previous[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d = min(d, before[j-2]+1)
-			}
-			current[j] = d
-			low = min(low, d)
-		}
-		if low >= limit {
-			return limit
-		}
-		before, previous, current = previous, current, before
-	}
-	return min(previous[len(b)], limit)
 }

@@ -1,0 +1,59 @@
+// Package nearest guesses which name somebody meant.
+package nearest
+
+import (
+	"iter"
+	"strings"
+)
+
+// Name returns the candidate that is closest to name, if it is close enough that a
+// slip is likely; otherwise "". Upper and lower case are the same. Of candidates
+// that are equally close, the first one counts.
+func Name(name string, candidates iter.Seq[string]) string {
+	best, bestDistance := "", 1+max(1, len(name)/3)
+	lower := strings.ToLower(name)
+	for candidate := range candidates {
+		if abs(len(candidate)-len(name)) >= bestDistance {
+			continue
+		}
+		if d := editDistance(lower, strings.ToLower(candidate), bestDistance); d < bestDistance {
+			best, bestDistance = candidate, d
+		}
+	}
+	return best
+}
+
+func abs(i int) int { return max(i, -i) }
+
+// editDistance is the number of insertions, deletions, replacements and swaps of
+// neighbours that lead from a to b, or limit if it is not below limit.
+func editDistance(a, b string, limit int) int {
+	if len(a) > 256 || len(b) > 256 {
+		return limit
+	}
+	before, previous, current := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range previous {
+		previous[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		current[0] = i
+		low := i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			d := min(previous[j]+1, current[j-1]+1, previous[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, before[j-2]+1)
+			}
+			current[j] = d
+			low = min(low, d)
+		}
+		if low >= limit {
+			return limit
+		}
+		before, previous, current = previous, current, before
+	}
+	return min(previous[len(b)], limit)
+}
