@@ -32,7 +32,7 @@ func layers() []layer {
 		// Rules are injected into schema and crd, so that one can do without them.
 		{dir: "crd", on: []string{"schema"}},
 		{dir: "crd/cel", on: []string{"crd", "schema/rules"}},
-		{dir: "analysis", on: []string{"crd/cel"}},
+		{dir: "analysis", on: []string{"crd/cel", "."}},
 		{dir: "openapi", on: []string{"crd"}},
 		{dir: ".", on: []string{"crd"}},
 		// Bytes and revisions: the store knows nothing of schemas.
