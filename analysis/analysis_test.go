@@ -1,0 +1,68 @@
+package analysis_test
+
+import (
+	"slices"
+	"testing"
+
+	"espalier.dev/analysis"
+)
+
+func TestPointer(t *testing.T) {
+	for _, tokens := range [][]string{nil, {""}, {"spec", "versions", "0"}, {"a/b", "m~n", "~1", "~01"}, {"", ""}} {
+		p := analysis.Pointer(tokens...)
+		if got := analysis.Tokens(p); !slices.Equal(got, tokens) {
+			t.Errorf("%q: got %q by way of %q", tokens, got, p)
+		}
+	}
+	if got := analysis.Pointer("a/b", "m~n"); got != "/a~1b/m~0n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestComparePointers(t *testing.T) {
+	sorted := []string{"", "/a", "/a/0", "/a/2", "/a/10", "/a/b", "/a-", "/b"}
+	shuffled := []string{"/b", "/a/10", "/a-", "", "/a/b", "/a/2", "/a", "/a/0"}
+	slices.SortFunc(shuffled, analysis.ComparePointers)
+	if !slices.Equal(sorted, shuffled) {
+		t.Errorf("got %q", shuffled)
+	}
+}
+
+func TestSort(t *testing.T) {
+	fs := []analysis.Finding{
+		{Pointer: "/b", Rule: "r", Severity: analysis.Error},
+		{Pointer: "/a", Rule: "z", Severity: analysis.Info},
+		{Pointer: "/a", Rule: "y", Severity: analysis.Warning},
+		{Pointer: "/a", Rule: "x", Severity: analysis.Info},
+	}
+	analysis.Sort(fs)
+	var got []string
+	for _, f := range fs {
+		got = append(got, f.Pointer+f.Rule)
+	}
+	if want := []string{"/ay", "/ax", "/az", "/br"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestSeverity(t *testing.T) {
+	for _, s := range []analysis.Severity{analysis.Error, analysis.Warning, analysis.Info} {
+		if got, err := analysis.ParseSeverity(string(s)); err != nil || got != s {
+			t.Errorf("%s: got %q, %v", s, got, err)
+		}
+	}
+	if _, err := analysis.ParseSeverity("fatal"); err == nil {
+		t.Error("fatal is not a severity")
+	}
+}
+
+func TestFindingString(t *testing.T) {
+	f := analysis.Finding{Rule: "r", Severity: analysis.Warning, Path: "spec.a", Message: "is odd"}
+	if got, want := f.String(), "warning: spec.a: is odd (r)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	f.Path = ""
+	if got, want := f.String(), "warning: is odd (r)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,17 @@
+package analysis
+
+// Fix is a change that mends what was found. Either all of its edits are made or
+// none.
+type Fix struct {
+	// Message says what the edits do, in the imperative.
+	Message string
+	Edits   []Edit
+}
+
+// Edit is one change of a document.
+type Edit struct {
+	Op      string
+	Pointer string
+	To      string
+	Value   any
+}
