@@ -28,7 +28,7 @@ func (d *demands) warningsOf(spec *formSpec) (all []string) {
 	for _, props := range spec.schemas() {
 		var formats []string
 		anyBelow(props, func(s *api.JSONSchemaProps) bool {
-			if s.Format != "" && !isKnownFormat(typeOf(s), s.Format) {
+			if s.Format != "" && !KnownFormat(typeOf(s), s.Format) {
 				formats = append(formats, fmt.Sprintf("unrecognized format %q", s.Format))
 			}
 			if t := itemTypeOfSet(s); t == "object" || t == "array" {
@@ -65,8 +65,9 @@ func itemTypeOfSet(s *api.JSONSchemaProps) string {
 	return s.Items.Schema.Type.Single()
 }
 
-// isKnownFormat says whether a format means anything to values of a type.
-func isKnownFormat(typ, format string) bool {
+// KnownFormat says whether a format means anything to values of a type, which may be
+// empty. Other formats are taken, and nothing is checked.
+func KnownFormat(typ, format string) bool {
 	switch typ {
 	case "", "string":
 		switch strings.ReplaceAll(format, "-", "") {
