@@ -1,0 +1,130 @@
+package yamlx
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Position is a stretch of a document's text. Lines and columns are those of the
+// file, and count from 1; columns count characters. Offsets are bytes in the
+// document's Source. The end is exclusive.
+type Position struct {
+	Line, Column, EndLine, EndColumn, Offset, EndOffset int
+}
+
+// Span says where a value stands.
+type Span struct {
+	// Key is the place of the key of a map entry, and zero for list items and the root.
+	Key Position
+	// Value is the place of the value itself.
+	Value Position
+	// Exact is false when there is no such value: the span is then that of the
+	// nearest value around it.
+	Exact bool
+}
+
+// index is what is known about where things stand in a document.
+type index struct {
+	root  *node
+	lines lines
+	// exact is set when the ends of all nodes are known, so that the text can be edited.
+	exact bool
+}
+
+// Find returns the place of the value at a JSON pointer (RFC 6901). It follows
+// aliases and merge keys to where the text is. In a document that cannot be read
+// everything is at its start.
+func (d *Document) Find(pointer string) Span {
+	ix := d.indexed()
+	n, exact := ix.lookup(pointer)
+	s := Span{Value: d.position(n.start, n.end), Exact: exact}
+	if n.keyed {
+		s.Key = d.position(n.keyStart, n.keyEnd)
+	}
+	return s
+}
+
+// lookup returns the node at a pointer, or the nearest one around it and false.
+func (ix *index) lookup(pointer string) (*node, bool) {
+	n := ix.root
+	for rest := pointer; rest != ""; {
+		if rest[0] != '/' {
+			return n, false
+		}
+		var token string
+		token, rest = cutToken(rest)
+		next := n.child(token)
+		if next == nil {
+			return n, false
+		}
+		n = next
+	}
+	return n, true
+}
+
+// cutToken cuts the first token off a pointer and unescapes it.
+func cutToken(pointer string) (token, rest string) {
+	token = pointer[1:]
+	if i := strings.IndexByte(token, '/'); i >= 0 {
+		token, rest = token[:i], token[i:]
+	}
+	if strings.IndexByte(token, '~') >= 0 {
+		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+	}
+	return token, rest
+}
+
+// child returns the entry or item that a token of a pointer names, or nil.
+func (n *node) child(token string) *node {
+	n = n.deref()
+	switch n.kind {
+	case mapping:
+		return n.entry(token)
+	case sequence:
+		i, err := strconv.Atoi(token)
+		if err != nil || i < 0 || i >= len(n.children) || strconv.Itoa(i) != token {
+			return nil
+		}
+		return n.children[i]
+	}
+	return nil
+}
+
+// position makes a Position of offsets.
+func (d *Document) position(start, end int) Position {
+	p := Position{Offset: start, EndOffset: end}
+	p.Line, p.Column = d.lineColumn(start)
+	p.EndLine, p.EndColumn = d.lineColumn(end)
+	return p
+}
+
+func (d *Document) lineColumn(offset int) (line, column int) {
+	ls := d.index.lines
+	n := ls.line(offset)
+	from := ls[n]
+	if n == 0 && len(d.src) >= len(bom) && string(d.src[:len(bom)]) == string(bom) {
+		from = min(offset, len(bom))
+	}
+	return d.line + n, 1 + utf8.RuneCount(d.src[from:offset])
+}
+
+// indexed returns the index, which it makes on the first call.
+func (d *Document) indexed() *index {
+	if d.index == nil {
+		d.index = &index{lines: linesOf(d.src)}
+		d.index.root, d.index.exact = d.tree()
+	}
+	return d.index
+}
+
+// tree builds the nodes of the document, and says whether their ends are known.
+func (d *Document) tree() (root *node, exact bool) {
+	if root := nodesOfV3(d.src, d.indexedLines()); root != nil {
+		return root, false
+	}
+	start := d.start()
+	return &node{start: start, first: start, end: start}, false
+}
+
+func (d *Document) indexedLines() lines { return d.index.lines }

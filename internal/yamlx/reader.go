@@ -1,0 +1,323 @@
+package yamlx
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+// Options bound what a document may demand. Zero means the default.
+type Options struct {
+	// MaxDocument is the size of the largest document in bytes, 64 MiB by default.
+	MaxDocument int
+	// MaxExpanded is the size of the largest JSON text that a document's aliases may
+	// expand to, by default that of MaxDocument.
+	MaxExpanded int
+}
+
+// DefaultMaxDocument is the size of the largest document unless Options say otherwise.
+const DefaultMaxDocument = 64 << 20
+
+func (o Options) withDefaults() Options {
+	if o.MaxDocument <= 0 {
+		o.MaxDocument = DefaultMaxDocument
+	}
+	if o.MaxExpanded <= 0 {
+		o.MaxExpanded = max(o.MaxDocument, DefaultMaxDocument)
+	}
+	return o
+}
+
+// Reader reads a stream document by document: YAML with document markers, a JSON
+// value, or JSON values one after the other. It holds one document at a time.
+type Reader struct {
+	in io.Reader
+	o  Options
+
+	// buf[pos:] has been read and not yet been returned.
+	buf  []byte
+	pos  int
+	line int
+	// eof is set when in is exhausted; err is what in failed with.
+	eof bool
+	err error
+}
+
+// NewReader returns a Reader of r.
+func NewReader(r io.Reader, o Options) *Reader {
+	return &Reader{in: r, o: o.withDefaults(), line: 1}
+}
+
+// Next returns the next document, or io.EOF at the end of the stream. Documents may
+// be Empty. After an *Error, which is about one document, Next goes on with the
+// document after it. Other errors are those of the underlying reader, and final.
+func (r *Reader) Next() (*Document, error) {
+	n, braced, err := r.end()
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, io.EOF
+	}
+	// Documents outlive the buffer, which is reused.
+	src := bytes.Clone(r.buf[r.pos : r.pos+n])
+	d := &Document{src: src, line: r.line, o: r.o, braced: braced}
+	r.skip(n)
+	if at, problem := unreadable(src); problem != "" {
+		return nil, d.errorAt(at, "%s", problem)
+	}
+	return d, nil
+}
+
+// skip drops the next n bytes.
+func (r *Reader) skip(n int) {
+	r.line += bytes.Count(r.buf[r.pos:r.pos+n], []byte{'\n'})
+	r.pos += n
+}
+
+// end finds the end of the next document and returns its length, 0 at the end of the stream.
+func (r *Reader) end() (n int, braced bool, err error) {
+	if n, ok, err := r.bracedEnd(); ok || err != nil {
+		return n, true, err
+	}
+	n, err = r.markerEnd()
+	return n, false, err
+}
+
+// fill reads more. It returns false at the end of the stream.
+func (r *Reader) fill() (bool, error) {
+	if r.err != nil {
+		return false, r.err
+	}
+	if r.eof {
+		return false, nil
+	}
+	const chunk = 64 << 10
+	if r.pos > 0 {
+		n := copy(r.buf, r.buf[r.pos:])
+		r.buf, r.pos = r.buf[:n], 0
+	}
+	if cap(r.buf)-len(r.buf) < chunk {
+		r.buf = append(make([]byte, 0, 2*cap(r.buf)+chunk), r.buf...)
+	}
+	for range 100 {
+		n, err := r.in.Read(r.buf[len(r.buf):cap(r.buf)])
+		r.buf = r.buf[:len(r.buf)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			r.eof = true
+		case err != nil:
+			r.err = fmt.Errorf("reading: %w", err)
+		}
+		if n > 0 {
+			return true, nil
+		}
+		if err != nil {
+			return false, r.err
+		}
+	}
+	r.err = fmt.Errorf("reading: %w", io.ErrNoProgress)
+	return false, r.err
+}
+
+// more makes sure that the i-th byte of what is next has been read, if there is one.
+func (r *Reader) more(i int) (bool, error) {
+	for len(r.buf)-r.pos <= i {
+		ok, err := r.fill()
+		if !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// bracedEnd finds the end of a document that starts with a brace or bracket, if that
+// can be told from the braces alone: JSON, and what looks like it.
+func (r *Reader) bracedEnd() (n int, ok bool, err error) {
+	i := 0
+	for ; ; i++ {
+		more, err := r.more(i)
+		if !more {
+			return 0, false, err
+		}
+		c := r.buf[r.pos+i]
+		if i == 0 && c == bom[0] {
+			if more, err := r.more(2); !more {
+				return 0, false, err
+			}
+			if bytes.HasPrefix(r.buf[r.pos:], bom) {
+				i = len(bom) - 1
+				continue
+			}
+		}
+		if !isBlank(c) {
+			break
+		}
+	}
+	if c := r.buf[r.pos+i]; c != '{' && c != '[' {
+		return 0, false, nil
+	}
+	depth, quoted := 0, false
+	for ; ; i++ {
+		if i > r.o.MaxDocument {
+			return 0, false, nil
+		}
+		more, err := r.more(i)
+		if !more {
+			return 0, false, err
+		}
+		c := r.buf[r.pos+i]
+		switch {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			depth--
+		}
+		if depth == 0 {
+			break
+		}
+	}
+	return r.afterBraces(i + 1)
+}
+
+// afterBraces looks at what follows the n bytes that end with the last brace. It
+// belongs to the document if it is the rest of its line.
+func (r *Reader) afterBraces(n int) (int, bool, error) {
+	newline := false
+	for i := n; ; i++ {
+		more, err := r.more(i)
+		if err != nil {
+			return 0, false, err
+		}
+		if !more {
+			return i, true, nil
+		}
+		switch c := r.buf[r.pos+i]; {
+		case c == '\n' && !newline:
+			newline, n = true, i+1
+		case isBlank(c):
+		case c == '{' || c == '[':
+			return n, true, nil
+		case (c == '-' || c == '.') && newline:
+			if _, err := r.more(i + 3); err != nil {
+				return 0, false, err
+			}
+			if isMarker(r.buf[r.pos:], i) {
+				if c == '-' {
+					return n, true, nil
+				}
+				return 0, false, nil
+			}
+			return 0, false, nil
+		default:
+			return 0, false, nil
+		}
+	}
+}
+
+// markerEnd finds the end of a YAML document: before the next "---", after the next
+// "...", or the end of the stream.
+func (r *Reader) markerEnd() (int, error) {
+	var directives, content bool
+	for i := 0; ; {
+		if i > r.o.MaxDocument {
+			return 0, r.tooLarge()
+		}
+		end, err := r.lineEnd(i)
+		if err != nil {
+			return 0, err
+		}
+		line := r.buf[r.pos+i : r.pos+end]
+		if i == 0 {
+			line = bytes.TrimPrefix(line, bom)
+		}
+		switch {
+		case len(line) == 0:
+			return i, nil
+		case isMarker(line, 0) && line[0] == '.':
+			return end, nil
+		case isMarker(line, 0) && i > 0 && (content || !directives):
+			return i, nil
+		case isMarker(line, 0):
+			content = true
+		case line[0] == '%' && !content:
+			directives = true
+		case line[0] != '#' && len(bytes.TrimSpace(line)) > 0:
+			content = true
+		}
+		i = end
+	}
+}
+
+// lineEnd returns where the line ends that starts at i, its line feed included.
+func (r *Reader) lineEnd(i int) (int, error) {
+	for from := i; ; {
+		if n := bytes.IndexByte(r.buf[r.pos+from:], '\n'); n >= 0 {
+			return from + n + 1, nil
+		}
+		from = len(r.buf) - r.pos
+		if from > r.o.MaxDocument {
+			return from, nil
+		}
+		more, err := r.fill()
+		if err != nil {
+			return 0, err
+		}
+		if !more {
+			return from, nil
+		}
+	}
+}
+
+// tooLarge skips a document that is over the limit and returns the error about it.
+func (r *Reader) tooLarge() error {
+	e := &Error{Line: r.line, Column: 1, Message: fmt.Sprintf("the document that starts here is larger than %d bytes, the limit", r.o.MaxDocument)}
+	for {
+		// Markers are found within what is buffered; a line longer than the limit is dropped in pieces.
+		end, err := r.lineEnd(0)
+		if err != nil {
+			return err
+		}
+		whole := end > 0 && r.buf[r.pos+end-1] == '\n'
+		r.skip(end)
+		if ok, err := r.more(3); !ok {
+			if err == nil {
+				r.skip(len(r.buf) - r.pos)
+			}
+			return e
+		}
+		if at := r.buf[r.pos:]; at[0] == '-' && isMarker(at[:4], 0) && whole {
+			return e
+		}
+	}
+}
+
+// unreadable returns what makes src something else than text, and where.
+func unreadable(src []byte) (offset int, problem string) {
+	if bytes.HasPrefix(src, []byte{0xff, 0xfe}) || bytes.HasPrefix(src, []byte{0xfe, 0xff}) {
+		return 0, "this is UTF-16: convert the file to UTF-8"
+	}
+	if i := bytes.IndexByte(src, 0); i >= 0 {
+		return i, "a zero byte: this is not a text file"
+	}
+	if utf8.Valid(src) {
+		return 0, ""
+	}
+	for i := 0; i < len(src); {
+		c, n := utf8.DecodeRune(src[i:])
+		if c == utf8.RuneError && n == 1 {
+			return i, fmt.Sprintf("byte 0x%02x is not UTF-8", src[i])
+		}
+		i += n
+	}
+	return 0, ""
+}
+
+func isEOF(err error) bool { return errors.Is(err, io.EOF) }

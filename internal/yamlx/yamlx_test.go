@@ -1,0 +1,52 @@
+package yamlx
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// same compares two JSON texts by value.
+func same(t testing.TB, a, b []byte) bool {
+	t.Helper()
+	return reflect.DeepEqual(value(t, a), value(t, b))
+}
+
+func value(t testing.TB, text []byte) any {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%v in %.200s", err, text)
+	}
+	return v
+}
+
+// TestCorpus compares the value of every document of the corpus with that of sigs.k8s.io/yaml.
+func TestCorpus(t *testing.T) {
+	n := 0
+	corpus(t, func(path string, src []byte) {
+		var whole []byte
+		for _, d := range documents(t, src) {
+			whole = append(whole, d.Source()...)
+			n++
+			want, wantErr := yaml.YAMLToJSON(d.Source())
+			got, err := d.JSON()
+			if (err != nil) != (wantErr != nil) {
+				t.Errorf("%s:%d: error %v, want %v", path, d.Line(), err, wantErr)
+				continue
+			}
+			if err == nil && !same(t, got, want) {
+				t.Errorf("%s:%d: got %.300s, want %.300s", path, d.Line(), got, want)
+			}
+		}
+		if string(whole) != string(src) {
+			t.Errorf("%s: the documents together are not the file", path)
+		}
+	})
+	t.Logf("%d documents", n)
+}
