@@ -1,5 +1,7 @@
 package analysis
 
+import "espalier.dev/internal/yamlx"
+
 // Fix is a change that mends what was found. Either all of its edits are made or
 // none.
 type Fix struct {
@@ -9,9 +11,4 @@ type Fix struct {
 }
 
 // Edit is one change of a document.
-type Edit struct {
-	Op      string
-	Pointer string
-	To      string
-	Value   any
-}
+type Edit = yamlx.Edit
