@@ -1,0 +1,253 @@
+// Package input reads what the command line names: files, directories and standard
+// input, with YAML and JSON documents in them, one after the other, and lists whose
+// items are objects. Nothing is held longer than whoever visits it holds it, and
+// what cannot be read does not keep the rest from being read.
+package input
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"espalier.dev/internal/yamlx"
+)
+
+// Stdin is how the standard input is called in findings.
+const Stdin = "<stdin>"
+
+// Flags are what the command line says about input.
+type Flags struct {
+	// Paths are files, directories, or - for standard input.
+	Paths []string
+	// Recursive takes directories with those below.
+	Recursive bool
+}
+
+// Problem is something that cannot be read, with its place as far as it is known.
+type Problem struct {
+	// Rule is one of the constants below.
+	Rule string
+	File string
+	// Line and Column count from 1; zero stands for the file as a whole.
+	Line, Column int
+	Message      string
+	// Source is the text of the line, if there is one to show.
+	Source string
+}
+
+// What can be wrong with input.
+const (
+	// Unreadable is a file that cannot be opened or read.
+	Unreadable = "unreadable"
+	// Syntax is a document that is neither YAML nor JSON, or no object.
+	Syntax = "syntax"
+	// Empty is a file or directory without anything in it.
+	Empty = "no-input"
+)
+
+// Error is the problem in one line.
+func (p *Problem) Error() string {
+	switch {
+	case p.File == "":
+		return p.Message
+	case p.Line == 0:
+		return fmt.Sprintf("%s: %s", p.File, p.Message)
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
+}
+
+// Read visits every object of the input, in the order of the paths, files of a
+// directory in the order of their names. A file or document that cannot be read is
+// a problem, and reading goes on. The error is that of visit, or of ctx.
+func Read(ctx context.Context, stdin io.Reader, flags Flags, visit func(*Item) error, problem func(Problem)) error {
+	return Documents(ctx, stdin, flags, func(d *Document) error {
+		items, p := d.Items()
+		for _, it := range items {
+			if err := visit(it); err != nil {
+				return err
+			}
+		}
+		if p != nil {
+			problem(*p)
+		}
+		return nil
+	}, problem)
+}
+
+// Documents visits every document of the input that is not empty, before it is
+// known whether it is well formed: [Document.Items] says so, and costs most of the
+// time, so that it can be called on several documents at once.
+func Documents(ctx context.Context, stdin io.Reader, flags Flags, visit func(*Document) error, problem func(Problem)) error {
+	if len(flags.Paths) == 0 {
+		return errors.New("nothing to read: name files or directories with -f, or - for standard input")
+	}
+	r := &reader{ctx: ctx, visit: visit, problem: problem}
+	for _, path := range flags.Paths {
+		if err := r.path(path, stdin, flags.Recursive); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type reader struct {
+	ctx     context.Context
+	visit   func(*Document) error
+	problem func(Problem)
+}
+
+func (r *reader) fail(file, rule, format string, args ...any) {
+	r.problem(Problem{Rule: rule, File: file, Message: fmt.Sprintf(format, args...)})
+}
+
+// reason is what an error says beyond the operation and the path, which are told
+// elsewhere.
+func reason(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+func (r *reader) path(path string, stdin io.Reader, recursive bool) error {
+	if path == "-" {
+		return r.stream(Stdin, stdin)
+	}
+	if strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://") {
+		r.fail(path, Unreadable, "espalier never touches the network: fetch it first and name the file, or pipe it in with -f -")
+		return nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		r.fail(path, Unreadable, "cannot be read: %v", reason(err))
+		return nil
+	case info.IsDir():
+		return r.directory(path, recursive)
+	}
+	return r.file(path)
+}
+
+// extensions are those of the files in a directory that are read.
+func extensions() []string { return []string{".json", ".yaml", ".yml"} }
+
+func (r *reader) directory(root string, recursive bool) error {
+	found := 0
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			r.fail(path, Unreadable, "cannot be read: %v", reason(err))
+			if entry != nil && entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case entry.IsDir():
+			if path != root && (!recursive || entry.Name() == ".git") {
+				return fs.SkipDir
+			}
+			return nil
+		case !slices.Contains(extensions(), strings.ToLower(filepath.Ext(path))):
+			return nil
+		}
+		// What a link leads to counts, and a pipe would never end.
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+			return nil
+		}
+		found++
+		return r.file(path)
+	})
+	if err == nil && found == 0 {
+		hint := ""
+		if !recursive {
+			hint = " (-R also looks in the directories below)"
+		}
+		r.fail(root, Empty, "there is no %s file in the directory%s", strings.Join(extensions(), ", "), hint)
+	}
+	return err
+}
+
+func (r *reader) file(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		r.fail(path, Unreadable, "cannot be read: %v", reason(err))
+		return nil
+	}
+	defer f.Close()
+	return r.stream(path, f)
+}
+
+// looksBinary says whether a text starts as none does. What is in UTF-16 or UTF-32
+// has zeros too, and a mark that says so.
+func looksBinary(start []byte) bool {
+	return bytes.IndexByte(start, 0) >= 0 &&
+		!bytes.HasPrefix(start, []byte{0xfe, 0xff}) && !bytes.HasPrefix(start, []byte{0xff, 0xfe}) && !bytes.HasPrefix(start, []byte{0, 0, 0xfe, 0xff})
+}
+
+func (r *reader) stream(name string, in io.Reader) error {
+	buffered := bufio.NewReaderSize(in, 64<<10)
+	if start, _ := buffered.Peek(1024); looksBinary(start) {
+		at := bytes.IndexByte(start, 0)
+		line := 1 + bytes.Count(start[:at], []byte("\n"))
+		column := at - bytes.LastIndexByte(start[:at], '\n')
+		r.problem(Problem{Rule: Syntax, File: name, Line: line, Column: column, Message: "is a binary file: neither YAML nor JSON has a zero byte"})
+		return nil
+	}
+	documents := yamlx.NewReader(buffered, yamlx.Options{})
+	for {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		d, err := documents.Next()
+		var bad *yamlx.Error
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.As(err, &bad):
+			r.problem(syntaxProblem(name, bad, nil))
+			continue
+		case err != nil:
+			r.fail(name, Unreadable, "cannot be read: %v", reason(err))
+			return nil
+		case d.Empty():
+			continue
+		}
+		if err := r.visit(&Document{File: name, Document: d}); err != nil {
+			return err
+		}
+	}
+}
+
+// syntaxProblem is an error of a document, which is nil if it is not known.
+func syntaxProblem(file string, e *yamlx.Error, d *yamlx.Document) Problem {
+	p := Problem{Rule: Syntax, File: file, Line: e.Line, Column: e.Column, Message: e.Message}
+	if d != nil {
+		p.Source = Line(d, e.Line)
+	}
+	return p
+}
+
+// Line returns a line of a document, which is counted as in the file, without its
+// end.
+func Line(d *yamlx.Document, line int) string {
+	rest := d.Source()
+	for n := d.Line(); n < line; n++ {
+		i := bytes.IndexByte(rest, '\n')
+		if i < 0 {
+			return ""
+		}
+		rest = rest[i+1:]
+	}
+	if i := bytes.IndexByte(rest, '\n'); i >= 0 {
+		rest = rest[:i]
+	}
+	return string(bytes.TrimSuffix(rest, []byte("\r")))
+}

@@ -1,0 +1,283 @@
+package input
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"espalier.dev/internal/jsonx"
+	"espalier.dev/internal/yamlx"
+)
+
+// Document is a document of a file.
+type Document struct {
+	*yamlx.Document
+	File string
+}
+
+// Item is an object: a document, or an item of a list that is a document.
+type Item struct {
+	File string
+	Doc  *yamlx.Document
+	// Base is the pointer to the object in the document: "" unless it is in a list.
+	Base string
+	// JSON is the object. It must not be changed.
+	JSON []byte
+
+	identity Identity
+}
+
+// Identity is what an object says it is, as far as it says so in strings.
+type Identity struct {
+	APIVersion, Kind, Namespace, Name string
+}
+
+// APIVersion is the object's apiVersion.
+func (it *Item) APIVersion() string { return it.identity.APIVersion }
+
+// Kind is the object's kind.
+func (it *Item) Kind() string { return it.identity.Kind }
+
+// Namespace is the object's metadata.namespace.
+func (it *Item) Namespace() string { return it.identity.Namespace }
+
+// Name is the object's metadata.name, or its metadata.generateName if it has none.
+func (it *Item) Name() string { return it.identity.Name }
+
+// String names the object for people: CronTab default/my-job.
+func (it *Item) String() string {
+	name := it.Name()
+	if it.Namespace() != "" {
+		name = it.Namespace() + "/" + name
+	}
+	return strings.TrimSpace(it.Kind() + " " + name)
+}
+
+// Position is where the value of a pointer into the object stands in the file.
+func (it *Item) Position(pointer string) yamlx.Span { return it.Doc.Find(it.Base + pointer) }
+
+// maxNesting is how deep lists may be in lists.
+const maxNesting = 16
+
+// Items returns the objects of the document: the document itself or, if it is a
+// list, its items. The problem, if there is one, is about the rest.
+func (d *Document) Items() ([]*Item, *Problem) {
+	src, err := d.JSON()
+	if err != nil {
+		var bad *yamlx.Error
+		if !errors.As(err, &bad) {
+			bad = &yamlx.Error{Line: d.Line(), Column: 1, Message: err.Error()}
+		}
+		p := syntaxProblem(d.File, bad, d.Document)
+		return nil, &p
+	}
+	items, err := d.expand(nil, src, "", Identity{}, 0)
+	if err != nil {
+		at := d.Find("").Value
+		var e *placedError
+		if errors.As(err, &e) {
+			at = d.Find(e.pointer).Value
+		}
+		p := syntaxProblem(d.File, &yamlx.Error{Line: max(at.Line, d.Line()), Column: max(at.Column, 1), Message: err.Error()}, d.Document)
+		return items, &p
+	}
+	return items, nil
+}
+
+// placedError is an error about the value of a pointer.
+type placedError struct {
+	pointer, message string
+}
+
+func (e *placedError) Error() string { return e.message }
+
+// expand adds the object src, which stands at base, to items, or its items if it is
+// a list. around is the identity of the list that it is in.
+func (d *Document) expand(items []*Item, src []byte, base string, around Identity, depth int) ([]*Item, error) {
+	id, err := identify(src)
+	if err != nil {
+		return items, &placedError{pointer: base, message: err.Error()}
+	}
+	if id.Kind == "" && around.Kind != "List" && strings.HasSuffix(around.Kind, "List") {
+		// The items of a CronTabList are CronTabs without having to say so.
+		kind := strings.TrimSuffix(around.Kind, "List")
+		if id.APIVersion == "" {
+			src, id.APIVersion = withMember(src, "apiVersion", around.APIVersion), around.APIVersion
+		}
+		src, id.Kind = withMember(src, "kind", kind), kind
+	}
+	if !strings.HasSuffix(id.Kind, "List") {
+		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id}), nil
+	}
+	list, ok, err := listItems(src)
+	if err != nil {
+		return items, &placedError{pointer: base, message: err.Error()}
+	}
+	if !ok && id.Kind != "List" {
+		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id}), nil
+	}
+	if depth == maxNesting {
+		return items, &placedError{pointer: base, message: fmt.Sprintf("lists are nested more than %d deep", maxNesting)}
+	}
+	var first error
+	for i, item := range list {
+		items, err = d.expand(items, item, base+"/items/"+strconv.Itoa(i), id, depth+1)
+		if err != nil && first == nil {
+			first = err
+		}
+	}
+	return items, first
+}
+
+// withMember puts a member in front of the others of an object.
+func withMember(src []byte, key, value string) []byte {
+	i := 0
+	for src[i] != '{' {
+		i++
+	}
+	quoted, _ := json.Marshal(value) // a string never fails
+	out := append([]byte(`{"`+key+`":`), quoted...)
+	rest := src[i+1:]
+	for len(rest) > 0 && strings.IndexByte(" \t\r\n", rest[0]) >= 0 {
+		rest = rest[1:]
+	}
+	if len(rest) > 0 && rest[0] != '}' {
+		out = append(out, ',')
+	}
+	return append(out, rest...)
+}
+
+// identify reads what an object says it is. It stops as soon as it knows.
+func identify(src []byte) (id Identity, err error) {
+	var r jsonx.Reader
+	r.Reset(src)
+	if c := r.Peek(); c != '{' {
+		return id, fmt.Errorf("this is %s, not an object: a manifest starts with apiVersion and kind", describe(c))
+	}
+	if err := r.EnterObject(); err != nil {
+		return id, err
+	}
+	seen := 0
+	for n := 0; seen != 7; n++ {
+		key, more, err := r.NextMember(n)
+		if err != nil || !more {
+			return id, err
+		}
+		switch key {
+		case "apiVersion":
+			seen |= 1
+			id.APIVersion, err = stringOrSkip(&r)
+		case "kind":
+			seen |= 2
+			id.Kind, err = stringOrSkip(&r)
+		case "metadata":
+			seen |= 4
+			err = identifyMetadata(&r, &id)
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return id, err
+		}
+	}
+	return id, nil
+}
+
+func identifyMetadata(r *jsonx.Reader, id *Identity) error {
+	if r.Peek() != '{' {
+		return r.Skip()
+	}
+	if err := r.EnterObject(); err != nil {
+		return err
+	}
+	for n := 0; ; n++ {
+		key, more, err := r.NextMember(n)
+		if err != nil || !more {
+			return err
+		}
+		switch key {
+		case "name":
+			id.Name, err = stringOrSkip(r)
+		case "namespace":
+			id.Namespace, err = stringOrSkip(r)
+		case "generateName":
+			var prefix string
+			if prefix, err = stringOrSkip(r); id.Name == "" && prefix != "" {
+				id.Name = prefix + "*"
+			}
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func stringOrSkip(r *jsonx.Reader) (string, error) {
+	if r.Peek() == '"' {
+		s, err := r.String()
+		// The text is not to be kept for the sake of a name.
+		return strings.Clone(s), err
+	}
+	return "", r.Skip()
+}
+
+func describe(c byte) string {
+	switch c {
+	case '[':
+		return "a list"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	case 0:
+		return "nothing"
+	}
+	return "a number"
+}
+
+// listItems returns the items of a list. ok is false if it has none, not even an
+// empty list of them.
+func listItems(src []byte) (items [][]byte, ok bool, err error) {
+	var r jsonx.Reader
+	r.Reset(src)
+	if err := r.EnterObject(); err != nil {
+		return nil, false, err
+	}
+	for n := 0; ; n++ {
+		key, more, err := r.NextMember(n)
+		if err != nil || !more {
+			return items, ok, err
+		}
+		if key != "items" || r.Peek() != '[' {
+			if err := r.Skip(); err != nil {
+				return nil, false, err
+			}
+			continue
+		}
+		items, ok = nil, true
+		if err := r.EnterArray(); err != nil {
+			return nil, false, err
+		}
+		for i := 0; ; i++ {
+			more, err := r.NextItem(i)
+			if err != nil {
+				return nil, false, err
+			}
+			if !more {
+				break
+			}
+			r.Peek()
+			start := r.Offset()
+			if err := r.Skip(); err != nil {
+				return nil, false, err
+			}
+			items = append(items, src[start:r.Offset()])
+		}
+	}
+}

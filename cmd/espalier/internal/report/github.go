@@ -1,0 +1,63 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"espalier.dev/analysis"
+)
+
+// githubFormat writes the commands that make GitHub annotate the lines of a change.
+type githubFormat struct {
+	w       io.Writer
+	options *Options
+}
+
+func newGitHub(w io.Writer, o *Options) format { return &githubFormat{w: w, options: o} }
+
+func (g *githubFormat) finding(f *Finding) error {
+	command := "notice"
+	switch f.Severity {
+	case analysis.Error:
+		command = "error"
+	case analysis.Warning:
+		command = "warning"
+	}
+	var properties []string
+	property := func(name, value string) {
+		properties = append(properties, name+"="+escapeProperty.Replace(value))
+	}
+	if f.File != "" {
+		property("file", f.File)
+	}
+	if f.Span.Line > 0 {
+		property("line", fmt.Sprint(f.Span.Line))
+	}
+	if f.Span.Column > 0 {
+		property("col", fmt.Sprint(f.Span.Column))
+	}
+	if f.Rule != "" {
+		property("title", f.Rule)
+	}
+	message := f.fullMessage()
+	if f.Path != "" {
+		message = f.Path + ": " + message
+	}
+	if f.Fix != nil {
+		message += "\nfix: " + f.Fix.Message
+	}
+	_, err := fmt.Fprintf(g.w, "::%s %s::%s\n", command, strings.Join(properties, ","), escapeData.Replace(message))
+	return err
+}
+
+// What would end a message or a property has to be written otherwise.
+var (
+	escapeData     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	escapeProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+)
+
+func (g *githubFormat) close(s *Summary) error {
+	_, err := fmt.Fprintln(g.w, summaryLine(s, g.options.What))
+	return err
+}

@@ -1,0 +1,88 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+
+	"sigs.k8s.io/yaml"
+)
+
+// jsonFormat writes {"findings":[…],"summary":{…}}, one finding a line.
+type jsonFormat struct {
+	w     io.Writer
+	count int
+}
+
+func newJSON(w io.Writer) format { return &jsonFormat{w: w} }
+
+func (j *jsonFormat) finding(f *Finding) error {
+	text, err := marshal(newRecord(f))
+	if err != nil {
+		return err
+	}
+	before := ",\n"
+	if j.count == 0 {
+		before = "{\"findings\":[\n"
+	}
+	j.count++
+	_, err = io.WriteString(j.w, before+string(text))
+	return err
+}
+
+func (j *jsonFormat) close(s *Summary) error {
+	text, err := marshal(s)
+	if err != nil {
+		return err
+	}
+	before := "\n"
+	if j.count == 0 {
+		before = "{\"findings\":["
+	}
+	_, err = io.WriteString(j.w, before+"],\"summary\":"+string(text)+"}\n")
+	return err
+}
+
+// marshal is json.Marshal that leaves <, > and & as they are: nobody reads this as
+// HTML, and people do read it.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// yamlFormat writes the same as jsonFormat, as YAML.
+type yamlFormat struct {
+	w     io.Writer
+	count int
+}
+
+func newYAML(w io.Writer) format { return &yamlFormat{w: w} }
+
+func (y *yamlFormat) finding(f *Finding) error {
+	text, err := yaml.Marshal([]record{newRecord(f)})
+	if err != nil {
+		return err
+	}
+	if y.count++; y.count == 1 {
+		text = append([]byte("findings:\n"), text...)
+	}
+	_, err = y.w.Write(text)
+	return err
+}
+
+func (y *yamlFormat) close(s *Summary) error {
+	text, err := yaml.Marshal(map[string]any{"summary": s})
+	if err != nil {
+		return err
+	}
+	if y.count == 0 {
+		text = append([]byte("findings: []\n"), text...)
+	}
+	_, err = y.w.Write(text)
+	return err
+}

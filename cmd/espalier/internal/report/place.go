@@ -1,0 +1,30 @@
+package report
+
+import (
+	"espalier.dev/analysis"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/internal/yamlx"
+)
+
+// At gives a finding about an object its place in the file: that of the value, if
+// it stands on the line of its name, otherwise that of the name.
+func At(it *input.Item, f analysis.Finding) Finding { return at(it, f, false) }
+
+// AtKey gives a finding the place of the field's name.
+func AtKey(it *input.Item, f analysis.Finding) Finding { return at(it, f, true) }
+
+func at(it *input.Item, f analysis.Finding, key bool) Finding {
+	span := it.Position(f.Pointer)
+	p := span.Value
+	if span.Key.Line > 0 && (key || !span.Exact || span.Key.Line != span.Value.Line || span.Value.EndLine != span.Value.Line) {
+		p = span.Key
+	}
+	if p.Line == 0 {
+		p = yamlx.Position{Line: it.Doc.Line(), Column: 1}
+	}
+	if it.Base != "" {
+		// In the file the value stands below the list.
+		f.Pointer = it.Base + f.Pointer
+	}
+	return Finding{Finding: f, File: it.File, Span: p, Source: input.Line(it.Doc, p.Line)}
+}

@@ -1,0 +1,201 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"espalier.dev/analysis"
+)
+
+// The colours of text. They are those of most compilers.
+const (
+	bold   = "\x1b[1m"
+	red    = "\x1b[1;31m"
+	yellow = "\x1b[1;33m"
+	blue   = "\x1b[1;34m"
+	green  = "\x1b[32m"
+	reset  = "\x1b[0m"
+)
+
+// textFormat writes for people: the place, the message, the line with a caret.
+type textFormat struct {
+	w       *bufio.Writer
+	color   bool
+	options *Options
+	// file is the file of the last finding that showed its line.
+	count int
+}
+
+func newText(w io.Writer, color bool, o *Options) format {
+	return &textFormat{w: bufio.NewWriter(w), color: color, options: o}
+}
+
+// paint puts text into a colour.
+func (t *textFormat) paint(color, text string) string {
+	if !t.color || text == "" {
+		return text
+	}
+	return color + text + reset
+}
+
+func severityColor(s analysis.Severity) string {
+	switch s {
+	case analysis.Error:
+		return red
+	case analysis.Warning:
+		return yellow
+	}
+	return blue
+}
+
+func (t *textFormat) finding(f *Finding) error {
+	t.count++
+	if place := place(f); place != "" {
+		fmt.Fprintf(t.w, "%s ", t.paint(bold, place+":"))
+	}
+	fmt.Fprintf(t.w, "%s ", t.paint(severityColor(f.Severity), string(f.Severity)+":"))
+	if f.Path != "" {
+		fmt.Fprintf(t.w, "%s: ", oneLine(f.Path))
+	}
+	lines := strings.Split(f.Message, "\n")
+	fmt.Fprintf(t.w, "%s", printable(lines[0]))
+	if f.Rule != "" {
+		fmt.Fprintf(t.w, " [%s]", f.Rule)
+	}
+	t.w.WriteByte('\n')
+	number := strconv.Itoa(f.Span.Line)
+	margin := strings.Repeat(" ", len(number))
+	if f.Source != "" {
+		source, before, length := excerpt(f)
+		fmt.Fprintf(t.w, " %s | %s\n", number, source)
+		fmt.Fprintf(t.w, " %s | %s%s\n", margin, before, t.paint(severityColor(f.Severity), strings.Repeat("^", length)))
+	} else {
+		margin = " "
+	}
+	for _, line := range append(lines[1:], f.Detail...) {
+		fmt.Fprintf(t.w, " %s = %s\n", margin, printable(line))
+	}
+	if f.Fix != nil {
+		fmt.Fprintf(t.w, " %s = %s %s\n", margin, t.paint(green, "fix:"), printable(f.Fix.Message))
+	}
+	return t.flush()
+}
+
+// flush writes what is there: a finding is seen as soon as it is made.
+func (t *textFormat) flush() error { return t.w.Flush() }
+
+// place is file:line:column, as far as it is known.
+func place(f *Finding) string {
+	switch {
+	case f.Span.Line == 0:
+		return f.File
+	case f.Span.Column == 0:
+		return fmt.Sprintf("%s:%d", f.File, f.Span.Line)
+	}
+	return fmt.Sprintf("%s:%d:%d", f.File, f.Span.Line, f.Span.Column)
+}
+
+// maxExcerpt is how much of a line is shown.
+const maxExcerpt = 160
+
+// excerpt returns the offending line, what to put in front of the caret, and how
+// many carets there are. Of a long line it is the part around the place.
+func excerpt(f *Finding) (source, before string, length int) {
+	runes := []rune(f.Source)
+	column := min(max(f.Span.Column, 1), len(runes)+1) - 1
+	end := column + 1
+	if f.Span.EndLine == f.Span.Line && f.Span.EndColumn > f.Span.Column {
+		end = min(f.Span.EndColumn-1, len(runes))
+	} else if f.Span.EndLine > f.Span.Line {
+		end = len(runes)
+	}
+	start, stop := 0, len(runes)
+	prefix, suffix := "", ""
+	if len(runes) > maxExcerpt {
+		if start = max(0, column-maxExcerpt/3); start > 0 {
+			prefix = "…"
+		}
+		if stop = min(len(runes), start+maxExcerpt); stop < len(runes) {
+			suffix = "…"
+		}
+	}
+	end = min(end, stop)
+	var b strings.Builder
+	for range prefix {
+		b.WriteByte(' ')
+	}
+	for _, r := range runes[start:column] {
+		// A tab is as wide as it is in the line above.
+		if r == '\t' {
+			b.WriteByte('\t')
+		} else {
+			b.WriteByte(' ')
+		}
+	}
+	return prefix + printable(string(runes[start:stop])) + suffix, b.String(), max(end-column, 1)
+}
+
+// printable replaces what would confuse a terminal: input is not to be trusted with
+// escape sequences.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return r
+		}
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError || r == '\u2028' || r == '\u2029' || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return '\ufffd'
+		}
+		return r
+	}, s)
+}
+
+func oneLine(s string) string { return printable(strings.ReplaceAll(s, "\n", " ")) }
+
+func (t *textFormat) close(s *Summary) error {
+	color := green
+	switch {
+	case s.Errors > 0:
+		color = red
+	case s.Warnings > 0:
+		color = yellow
+	}
+	if t.count > 0 {
+		t.w.WriteByte('\n')
+	}
+	fmt.Fprintln(t.w, t.paint(color, summaryLine(s, t.options.What)))
+	return t.flush()
+}
+
+// summaryLine is the summary in words. It names the semantics.
+func summaryLine(s *Summary, what string) string {
+	var found []string
+	for _, c := range []struct {
+		n    int
+		noun string
+	}{{s.Errors, "error"}, {s.Warnings, "warning"}, {s.Infos, "note"}} {
+		if c.n > 0 {
+			found = append(found, Plural(c.n, c.noun))
+		}
+	}
+	text := "no findings"
+	if len(found) > 0 {
+		text = strings.Join(found, ", ")
+	}
+	text += " in " + Plural(s.Objects, what)
+	if s.Failures > 0 {
+		text += fmt.Sprintf(", %s could not be read", Plural(s.Failures, "input"))
+	}
+	return text + " (semantics: " + s.Semantics + ")"
+}
+
+// Plural is a number with its noun.
+func Plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+// A script is a txtar archive in testdata/script: files, which are unpacked into an
+// empty directory, and before them the commands to run there, with what is expected.
+// A script whose file name starts with the ID of a row of requirements proves that
+// row: its subtest has the name of the file.
+//
+//	# A comment. So is any line that does not look like one of these.
+//	$ espalier lint -f crd.yaml        run it; 'single' and "double" quotes work as in a shell,
+//	$ NO_COLOR=1 espalier prune … < f  so do variables in front and input from a file;
+//	                                   kubectl-espalier in place of espalier works too
+//	exit 1                             its exit code, 0 if this line is missing
+//	> a line                           all of standard output is these lines
+//	2> a line                          all of standard error is these lines
+//	~ text                             standard output contains the text
+//	!~ text                            … does not contain it
+//	2~ text, 2!~ text                  the same for standard error
+//	stdout FILE                        standard output is what the archive has as FILE
+//	stderr FILE                        the same for standard error
+//	file F is FILE                     a file that the command wrote, or changed, is what the archive has as FILE
+//
+// Expectations are about the last command. FILEs that only serve as expectations are
+// unpacked too. With -update they are rewritten:
+//
+//	go test ./cmd/espalier -run 'TestScripts/NAME' -update
+type script struct {
+	path    string
+	archive *txtar.Archive
+	stdout  string
+	stderr  string
+	code    int
+	// ran says that there was a command, checked that its exit code was compared.
+	ran, checked bool
+	last         string
+	changed      bool
+}
+
+var update = flag.Bool("update", false, "rewrite the expected output in testdata")
+
+func TestScripts(t *testing.T) {
+	paths, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) == 0 {
+		t.Fatal("there are no scripts")
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			absolute, err := filepath.Abs(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			archive, err := txtar.ParseFile(absolute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			for _, f := range archive.Files {
+				writeFile(t, filepath.Join(dir, filepath.FromSlash(f.Name)), f.Data)
+			}
+			t.Chdir(dir)
+			s := &script{path: absolute, archive: archive}
+			s.run(t)
+			if s.changed {
+				if err := os.WriteFile(s.path, txtar.Format(s.archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func writeFile(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs the commands and checks the expectations.
+func (s *script) run(t *testing.T) {
+	t.Helper()
+	lines := strings.Split(string(s.archive.Comment), "\n")
+	for i := 0; i < len(lines); i++ {
+		line := lines[i]
+		word, rest, _ := strings.Cut(line, " ")
+		switch word {
+		case "$":
+			s.checkCode(t, exitClean)
+			s.command(t, rest)
+		case "exit":
+			want, err := strconv.Atoi(strings.TrimSpace(rest))
+			if err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			s.checkCode(t, want)
+		case ">", "2>":
+			block := []string{rest}
+			for i+1 < len(lines) && (lines[i+1] == word || strings.HasPrefix(lines[i+1], word+" ")) {
+				i++
+				_, rest, _ := strings.Cut(lines[i], " ")
+				block = append(block, rest)
+			}
+			s.same(t, word, strings.Join(block, "\n")+"\n", s.stream(word))
+		case "~", "2~":
+			if !strings.Contains(s.stream(word), rest) {
+				t.Errorf("$ %s\nlacks %q:\n%s", s.last, rest, s.stream(word))
+			}
+		case "!~", "2!~":
+			if strings.Contains(s.stream(word), rest) {
+				t.Errorf("$ %s\nhas %q:\n%s", s.last, rest, s.stream(word))
+			}
+		case "stdout", "stderr":
+			s.golden(t, strings.TrimSpace(rest), map[string]string{"stdout": s.stdout, "stderr": s.stderr}[word])
+		case "file":
+			name, want, ok := strings.Cut(rest, " is ")
+			if !ok {
+				continue
+			}
+			got, err := os.ReadFile(name)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			s.golden(t, strings.TrimSpace(want), string(got))
+		}
+	}
+	s.checkCode(t, exitClean)
+	if !s.ran {
+		t.Error("the script runs no command")
+	}
+}
+
+// exitClean is the exit code of a command about which nothing is said.
+const exitClean = 0
+
+func (s *script) stream(word string) string {
+	if strings.HasPrefix(word, "2") {
+		return s.stderr
+	}
+	return s.stdout
+}
+
+// checkCode compares the exit code of the last command, once.
+func (s *script) checkCode(t *testing.T, want int) {
+	t.Helper()
+	if s.ran && !s.checked && s.code != want {
+		t.Errorf("$ %s\nexits with %d, want %d\nstdout:\n%s\nstderr:\n%s", s.last, s.code, want, s.stdout, s.stderr)
+	}
+	s.checked = true
+}
+
+func (s *script) command(t *testing.T, line string) {
+	t.Helper()
+	words, err := splitWords(line)
+	if err != nil {
+		t.Fatalf("$ %s: %v", line, err)
+	}
+	var stdin bytes.Buffer
+	if n := len(words); n > 2 && words[n-2] == "<" {
+		data, err := os.ReadFile(words[n-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdin.Write(data)
+		words = words[:n-2]
+	}
+	env := map[string]string{}
+	for len(words) > 0 {
+		name, value, ok := strings.Cut(words[0], "=")
+		if !ok {
+			break
+		}
+		env[name] = value
+		words = words[1:]
+	}
+	if len(words) == 0 || words[0] != "espalier" && words[0] != "kubectl-espalier" {
+		t.Fatalf("$ %s: only espalier can be run", line)
+	}
+	var stdout, stderr bytes.Buffer
+	a := &app{program: words[0], stdin: &stdin, stdout: &stdout, stderr: &stderr, environ: func(name string) (string, bool) {
+		value, ok := env[name]
+		return value, ok
+	}}
+	s.code = a.run(context.Background(), words[1:])
+	s.stdout, s.stderr = stdout.String(), stderr.String()
+	s.ran, s.checked, s.last = true, false, line
+}
+
+// splitWords splits a line as a shell does, without expanding anything.
+func splitWords(line string) (words []string, err error) {
+	var word strings.Builder
+	open, started := rune(0), false
+	for _, r := range line {
+		switch {
+		case open != 0 && r == open:
+			open = 0
+		case open != 0:
+			word.WriteRune(r)
+		case r == '\'' || r == '"':
+			open, started = r, true
+		case r == ' ' || r == '\t':
+			if started {
+				words = append(words, word.String())
+				word.Reset()
+				started = false
+			}
+		default:
+			word.WriteRune(r)
+			started = true
+		}
+	}
+	if open != 0 {
+		return nil, fmt.Errorf("a %c is not closed", open)
+	}
+	if started {
+		words = append(words, word.String())
+	}
+	return words, nil
+}
+
+// golden compares got with a file of the archive, or makes it that file.
+func (s *script) golden(t *testing.T, name, got string) {
+	t.Helper()
+	for i := range s.archive.Files {
+		f := &s.archive.Files[i]
+		if f.Name != name {
+			continue
+		}
+		if *update && string(f.Data) != got {
+			f.Data, s.changed = []byte(got), true
+			return
+		}
+		s.same(t, name, string(f.Data), got)
+		return
+	}
+	if *update {
+		s.archive.Files = append(s.archive.Files, txtar.File{Name: name, Data: []byte(got)})
+		s.changed = true
+		return
+	}
+	t.Errorf("the archive has no file %s", name)
+}
+
+func (s *script) same(t *testing.T, what, want, got string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("$ %s\n%s: got\n%s\nwant\n%s\n%s", s.last, what, got, want, firstDifference(got, want))
+	}
+}
+
+// firstDifference shows the first line in which two texts differ.
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range max(len(g), len(w)) {
+		var a, b string
+		if i < len(g) {
+			a = g[i]
+		}
+		if i < len(w) {
+			b = w[i]
+		}
+		if a != b {
+			return fmt.Sprintf("line %d: got %q, want %q", i+1, a, b)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"espalier.dev/schema"
+)
+
+// kubernetesLevel is the version of Kubernetes whose behaviour "kubernetes" is.
+const kubernetesLevel = "1.37"
+
+// versionInfo is what the command version tells.
+type versionInfo struct {
+	Version    string   `json:"version"`
+	Revision   string   `json:"revision,omitempty"`
+	Time       string   `json:"time,omitempty"`
+	Modified   bool     `json:"modified,omitempty"`
+	Go         string   `json:"go"`
+	Platform   string   `json:"platform"`
+	Kubernetes string   `json:"kubernetes"`
+	Semantics  []string `json:"semantics"`
+	Default    string   `json:"defaultSemantics"`
+}
+
+func newVersionCommand(a *app) *cobra.Command {
+	var output string
+	c := &cobra.Command{
+		Use:   "version",
+		Short: "Print which espalier this is, and which Kubernetes it follows",
+		Example: `  espalier version
+  espalier version -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return a.version(output) },
+	}
+	c.Flags().StringVarP(&output, "output", "o", "text", "text, json or yaml")
+	return c
+}
+
+func (a *app) version(output string) error {
+	b := buildVersion()
+	v := versionInfo{
+		Version:    b.version,
+		Revision:   b.revision,
+		Time:       b.time,
+		Modified:   b.modified,
+		Go:         runtime.Version(),
+		Platform:   runtime.GOOS + "/" + runtime.GOARCH,
+		Kubernetes: kubernetesLevel,
+		Semantics:  []string{schema.KEP.String(), schema.Kubernetes.String()},
+		Default:    schema.KEP.String(),
+	}
+	var text []byte
+	var err error
+	switch output {
+	case "text":
+		fmt.Fprintf(a.stdout, "espalier %s\n", v.Version)
+		if v.Revision != "" {
+			changed := ""
+			if v.Modified {
+				changed = ", with changes"
+			}
+			fmt.Fprintf(a.stdout, "  revision    %s (%s%s)\n", v.Revision, v.Time, changed)
+		}
+		fmt.Fprintf(a.stdout, "  go          %s %s\n", v.Go, v.Platform)
+		fmt.Fprintf(a.stdout, "  kubernetes  %s\n", v.Kubernetes)
+		fmt.Fprintf(a.stdout, "  semantics   %s (default), %s\n", schema.KEP, schema.Kubernetes)
+		return nil
+	case "json":
+		text, err = json.MarshalIndent(v, "", "  ")
+		text = append(text, '\n')
+	case "yaml":
+		text, err = yaml.Marshal(v)
+	default:
+		return fmt.Errorf("-o %s: choose text, json or yaml", output)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = a.stdout.Write(text)
+	return err
+}
