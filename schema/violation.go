@@ -13,7 +13,8 @@ type Violation struct {
 	// Value is the offending value.
 	Value any
 	// Want is the operand of the keyword: a bound, a pattern, the allowed values
-	// ([]any), the allowed types ([]string), a format.
+	// ([]any), the allowed types ([]string), a format, the rule that does not hold
+	// (nil if no rule in particular is at fault).
 	Want any
 	// Exclusive says that Want itself is excluded, for Maximum and Minimum.
 	Exclusive bool

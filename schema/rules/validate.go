@@ -154,14 +154,14 @@ const outOfBudget = "validation failed due to running out of cost budget, no fur
 // own evaluates the rules of v itself.
 func (e *evaluation) own(v *validator, obj, old any) {
 	if v.err != nil {
-		e.invalid(v, obj, "rule compiler initialization error: %v", v.err)
+		e.invalid(v, nil, obj, "rule compiler initialization error: %v", v.err)
 		return
 	}
 	if len(v.rules) == 0 {
 		return
 	}
 	if e.budget <= 0 {
-		e.invalid(v, obj, "%s", outOfBudget)
+		e.invalid(v, nil, obj, "%s", outOfBudget)
 		e.stop()
 		return
 	}
@@ -170,7 +170,7 @@ func (e *evaluation) own(v *validator, obj, old any) {
 	for _, r := range v.rules {
 		switch {
 		case r.err != nil:
-			e.invalid(v, obj, "rule compile error: %v", r.err)
+			e.invalid(v, r, obj, "rule compile error: %v", r.err)
 			continue
 		case r.empty():
 			continue
@@ -187,30 +187,30 @@ func (e *evaluation) own(v *validator, obj, old any) {
 		}
 		result, details, err := r.rule.program.ContextEval(e.ctx, in)
 		if details == nil {
-			e.add(nil, obj, field.InternalError(e.path.FieldPath(), fmt.Errorf("runtime cost could not be calculated for validation rule: %v, no further validation rules will be run", nameOf(r.source))))
+			e.add(r, nil, obj, field.InternalError(e.path.FieldPath(), fmt.Errorf("runtime cost could not be calculated for validation rule: %v, no further validation rules will be run", nameOf(r.source))))
 			e.stop()
 			return
 		}
 		cost := details.ActualCost()
 		if cost == nil {
-			e.invalid(v, obj, "runtime cost could not be calculated for validation rule: %v, no further validation rules will be run", nameOf(r.source))
+			e.invalid(v, r, obj, "runtime cost could not be calculated for validation rule: %v, no further validation rules will be run", nameOf(r.source))
 			e.stop()
 			return
 		}
 		if !e.spend(*cost) {
-			e.invalid(v, obj, "%s", outOfBudget)
+			e.invalid(v, r, obj, "%s", outOfBudget)
 			e.stop()
 			return
 		}
 		switch {
 		case err != nil && strings.HasPrefix(err.Error(), "no such overload"):
-			e.invalid(v, obj, "'%v': call arguments did not match a supported operator, function or macro signature for rule: %v", err, nameOf(r.source))
+			e.invalid(v, r, obj, "'%v': call arguments did not match a supported operator, function or macro signature for rule: %v", err, nameOf(r.source))
 		case err != nil && overLimit(err):
-			e.invalid(v, obj, "'%v': no further validation rules will be run due to call cost exceeds limit for rule: %v", err, nameOf(r.source))
+			e.invalid(v, r, obj, "'%v': no further validation rules will be run due to call cost exceeds limit for rule: %v", err, nameOf(r.source))
 			e.stop()
 			return
 		case err != nil:
-			e.invalid(v, obj, "%v evaluating rule: %v", err, nameOf(r.source))
+			e.invalid(v, r, obj, "%v evaluating rule: %v", err, nameOf(r.source))
 		case result != types.True:
 			if e.fail(v, r, obj, plain); e.budget < 0 {
 				return
@@ -320,16 +320,22 @@ func messageOf(r *api.ValidationRule) string {
 }
 
 // invalid reports that the rules of v could not be evaluated on obj.
-func (e *evaluation) invalid(v *validator, obj any, format string, args ...any) {
-	e.add(nil, obj, field.Invalid(e.path.FieldPath(), v.typ, fmt.Sprintf(format, args...)))
+func (e *evaluation) invalid(v *validator, r *compiled, obj any, format string, args ...any) {
+	e.add(r, nil, obj, field.Invalid(e.path.FieldPath(), v.typ, fmt.Sprintf(format, args...)))
 }
 
-// add reports an error at the place of the rule, or below it.
-func (e *evaluation) add(below schema.Path, obj any, err *field.Error) {
+// add reports an error at the place of the rule, or below it. r is nil if it is about
+// no rule in particular.
+func (e *evaluation) add(r *compiled, below schema.Path, obj any, err *field.Error) {
+	var rule any
+	if r != nil {
+		rule = strings.TrimSpace(r.source.Rule)
+	}
 	e.found = append(e.found, schema.Violation{
 		Path:    slices.Concat(e.path, below),
 		Kind:    schema.Rule,
 		Value:   obj,
+		Want:    rule,
 		Cause:   err,
 		Closest: -1,
 	})
@@ -341,7 +347,7 @@ func (e *evaluation) forgiveOrAdd(r *compiled, obj any, err *field.Error) {
 		warning.AddWarning(e.ctx, "", err.Error())
 		return
 	}
-	e.add(r.field, obj, err)
+	e.add(r, r.field, obj, err)
 }
 
 // unchanged says whether the value at the path is known to be the old one: itself,
