@@ -132,16 +132,32 @@ func (o *options) admitter(definition *api.CustomResourceDefinition, found crd.R
 	if err != nil {
 		return nil, err
 	}
-	a := &Admitter{definition: d, versions: map[string]*crd.Version{}, namespace: o.namespace, warnings: found.Warnings}
 	for _, v := range d.Versions() {
 		if _, err := v.Program(); err != nil {
 			return nil, fmt.Errorf("version %s of %s: %w", v.Name(), definition.Name, err)
 		}
+	}
+	a := o.of(d)
+	a.warnings = found.Warnings
+	return a, nil
+}
+
+// Of makes an Admitter of a definition that the caller has judged already. Nothing is
+// compiled before an object needs it: whoever has many definitions and few objects
+// saves most of the work. Of the options only WithNamespace counts; the others are in
+// the definition.
+func Of(definition *crd.Definition, opts ...Option) *Admitter {
+	return newOptions(opts).of(definition)
+}
+
+func (o *options) of(d *crd.Definition) *Admitter {
+	a := &Admitter{definition: d, versions: map[string]*crd.Version{}, namespace: o.namespace}
+	for _, v := range d.Versions() {
 		if v.Served() {
 			a.versions[v.GroupVersionKind().GroupVersion().String()] = v
 		}
 	}
-	return a, nil
+	return a
 }
 
 // Definition is the definition as package crd has it.
@@ -220,12 +236,24 @@ func (r *Result) Err() error {
 // error is about objects that cannot even be read: of another kind, with malformed
 // metadata, with values that contradict their types; whatever else is wrong is in
 // the Result. An object with a generateName gets its name from the server.
-func (a *Admitter) Create(obj Object) (*Result, error) {
-	v, err := a.version(obj)
+func (a *Admitter) Create(obj Object) (*Result, error) { return a.create(givenObject(obj)) }
+
+// CreateJSON is Create for an object as it is sent: members that occur twice are
+// seen, and what is pruned is never built.
+func (a *Admitter) CreateJSON(src []byte) (*Result, error) {
+	g, err := givenJSON(src)
 	if err != nil {
 		return nil, err
 	}
-	result, err := a.decode(v, obj, nil)
+	return a.create(g)
+}
+
+func (a *Admitter) create(g given) (*Result, error) {
+	v, err := a.version(g)
+	if err != nil {
+		return nil, err
+	}
+	result, err := a.decode(v, g, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -249,8 +277,19 @@ func (a *Admitter) Create(obj Object) (*Result, error) {
 // is wrong in obj is forgiven where it was wrong in old and has not changed. Both
 // must be of the same version. What an object may leave to the request that writes
 // it (its namespace, a resourceVersion) it gets from old.
-func (a *Admitter) Update(obj, old Object) (*Result, error) {
-	return a.update(obj, old, func(v *crd.Version, result *Result, stored Object) {
+func (a *Admitter) Update(obj, old Object) (*Result, error) { return a.replace(givenObject(obj), old) }
+
+// UpdateJSON is Update for an object as it is sent.
+func (a *Admitter) UpdateJSON(src []byte, old Object) (*Result, error) {
+	g, err := givenJSON(src)
+	if err != nil {
+		return nil, err
+	}
+	return a.replace(g, old)
+}
+
+func (a *Admitter) replace(g given, old Object) (*Result, error) {
+	return a.update(g, old, func(v *crd.Version, result *Result, stored Object) {
 		v.PrepareUpdate(result.Object, stored)
 		if v.HasStatus() {
 			result.keep(func(field string) bool { return field != "status" })
@@ -261,12 +300,13 @@ func (a *Admitter) Update(obj, old Object) (*Result, error) {
 // UpdateStatus does what a request to the status subresource does: of obj only the
 // status counts.
 func (a *Admitter) UpdateStatus(obj, old Object) (*Result, error) {
-	if v, err := a.version(obj); err != nil {
+	g := givenObject(obj)
+	if v, err := a.version(g); err != nil {
 		return nil, err
 	} else if !v.HasStatus() {
 		return nil, fmt.Errorf("version %s of %s has no status subresource", v.Name(), a.definition.Name())
 	}
-	return a.update(obj, old, func(v *crd.Version, result *Result, stored Object) {
+	return a.update(g, old, func(v *crd.Version, result *Result, stored Object) {
 		v.PrepareStatusUpdate(result.Object, stored)
 		result.keep(func(field string) bool { return field == "status" })
 	}, (*crd.Version).ValidateStatus)
@@ -279,12 +319,12 @@ func (r *Result) keep(field func(string) bool) {
 
 type validateFunc func(*crd.Version, context.Context, Object, Object) (schema.Violations, error)
 
-func (a *Admitter) update(obj, old Object, prepare func(*crd.Version, *Result, Object), validate validateFunc) (result *Result, err error) {
-	v, err := a.version(obj)
+func (a *Admitter) update(g given, old Object, prepare func(*crd.Version, *Result, Object), validate validateFunc) (result *Result, err error) {
+	v, err := a.version(g)
 	if err != nil {
 		return nil, err
 	}
-	if oldVersion, err := a.version(old); err != nil {
+	if oldVersion, err := a.version(givenObject(old)); err != nil {
 		return nil, fmt.Errorf("the stored object: %w", err)
 	} else if oldVersion != v {
 		return nil, fmt.Errorf("the stored object is of version %s, the new one of %s: convert it first", oldVersion.Name(), v.Name())
@@ -311,7 +351,7 @@ func (a *Admitter) update(obj, old Object, prepare func(*crd.Version, *Result, O
 			}
 		}()
 	}
-	if result, err = a.decode(v, obj, stored); err != nil {
+	if result, err = a.decode(v, g, stored); err != nil {
 		return nil, err
 	}
 	meta := result.Object["metadata"].(map[string]any)
@@ -324,33 +364,31 @@ func (a *Admitter) update(obj, old Object, prepare func(*crd.Version, *Result, O
 	return a.judge(v, result, stored, validate)
 }
 
-// version finds the version that obj says it is of.
-func (a *Admitter) version(obj Object) (*crd.Version, error) {
-	apiVersion, _ := obj["apiVersion"].(string)
-	kind, _ := obj["kind"].(string)
-	if v := a.versions[apiVersion]; v != nil && kind == a.definition.Names().Kind {
+// version finds the version that an object says it is of.
+func (a *Admitter) version(g given) (*crd.Version, error) {
+	if v := a.versions[g.apiVersion]; v != nil && g.kind == a.definition.Names().Kind {
 		return v, nil
 	}
-	return nil, fmt.Errorf("%s defines no %q of apiVersion %q: it serves %s as %s", a.definition.Name(), kind, apiVersion,
+	return nil, fmt.Errorf("%s defines no %q of apiVersion %q: it serves %s as %s", a.definition.Name(), g.kind, g.apiVersion,
 		a.definition.Names().Kind, strings.Join(slices.Sorted(maps.Keys(a.versions)), ", "))
 }
 
-// decode copies obj and brings the copy into shape.
-func (a *Admitter) decode(v *crd.Version, obj, old Object) (*Result, error) {
+// decode brings an object, or a copy of it, into shape.
+func (a *Admitter) decode(v *crd.Version, g given, old Object) (*Result, error) {
 	p, err := v.Program()
 	if err != nil {
 		return nil, err
 	}
-	if obj, err = copyObject(obj); err != nil {
-		return nil, err
-	}
-	report, err := p.Normalize(obj, schema.DecodeOptions{Report: true, Old: old})
+	obj, report, err := g.decode(p, schema.DecodeOptions{Report: true, Old: old})
 	if err != nil {
 		return nil, err
 	}
 	result := &Result{Object: obj, Changes: report.Changes, Truncated: report.Truncated, kind: v.GroupVersionKind().GroupKind().String()}
 	for _, path := range report.UnknownFields() {
 		result.Warnings = append(result.Warnings, fmt.Sprintf("unknown field %q", path))
+	}
+	for _, path := range report.DuplicateFields() {
+		result.Warnings = append(result.Warnings, fmt.Sprintf("duplicate field %q", path))
 	}
 	if report.Truncated {
 		result.Warnings = append(result.Warnings, "there are more unknown fields than are listed")

@@ -1,0 +1,99 @@
+package espalier_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"espalier.dev"
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// TestJSON sends objects as text: what comes out is what comes out of a tree.
+func TestJSON(t *testing.T) {
+	a := admitter(t, workers)
+	for _, spec := range []string{`{"image":"img"}`, `{"image":"i","extra":1,"tags":null}`, `{}`} {
+		obj := worker(spec, `{"replicas":2}`)
+		src, err := json.Marshal(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree, err := a.Create(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := a.CreateJSON(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(text.Object, tree.Object) || !reflect.DeepEqual(text.Warnings, tree.Warnings) ||
+			!reflect.DeepEqual(text.Violations.Messages(), tree.Violations.Messages()) || len(text.Changes) != len(tree.Changes) {
+			t.Errorf("%s: got %+v as text, %+v as a tree", spec, text, tree)
+		}
+		old := worker(`{"image":"old"}`, "")
+		if tree, err = a.Update(obj, old); err != nil {
+			t.Fatal(err)
+		}
+		if text, err = a.UpdateJSON(src, old); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(text.Object, tree.Object) {
+			t.Errorf("%s: an update gives %v as text, %v as a tree", spec, text.Object, tree.Object)
+		}
+	}
+}
+
+// TestJSONSeesDuplicates has a member twice, which a tree cannot.
+func TestJSONSeesDuplicates(t *testing.T) {
+	a := admitter(t, workers)
+	result, err := a.CreateJSON([]byte(`{"apiVersion":"example.com/v1","kind":"Worker","metadata":{"name":"w"},"spec":{"image":"one","image":"two"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{`duplicate field "spec.image"`}; !reflect.DeepEqual(result.Warnings, want) {
+		t.Errorf("got warnings %q, want %q", result.Warnings, want)
+	}
+	if spec := result.Object["spec"].(map[string]any); spec["image"] != "two" {
+		t.Errorf("got %v, want the last one", spec["image"])
+	}
+}
+
+// TestJSONRefuses hands in texts that are no objects of the definition.
+func TestJSONRefuses(t *testing.T) {
+	a := admitter(t, workers)
+	for src, want := range map[string]string{
+		`{"apiVersion":"example.com/v1","kind":"Worker","metadata":`: "JSON",
+		`{"apiVersion":`:                      "JSON",
+		`[]`:                                  `defines no ""`,
+		`{"kind":3,"apiVersion":"v1"}`:        `defines no "" of apiVersion "v1"`,
+		`{"apiVersion":"v1","kind":"Worker"}`: `defines no "Worker" of apiVersion "v1"`,
+	} {
+		if _, err := a.CreateJSON([]byte(src)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", src, err, want)
+		}
+		if _, err := a.UpdateJSON([]byte(src), worker(`{"image":"img"}`, "")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", src, err, want)
+		}
+	}
+}
+
+// TestOf uses a definition that nobody would let in: judging it is the caller's.
+func TestOf(t *testing.T) {
+	invalid := definition(t, strings.Replace(workers, "name: workers.example.com", "name: other.example.com", 1))
+	if _, err := espalier.New(invalid); err == nil {
+		t.Fatal("New takes an invalid definition")
+	}
+	d, err := crd.New(invalid, crd.Options{Semantics: schema.Kubernetes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := espalier.Of(d, espalier.WithNamespace("here")).Create(worker(`{"image":"img"}`, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := result.Object["metadata"].(map[string]any)["namespace"]; got != "here" || len(result.Violations) != 0 {
+		t.Errorf("got namespace %v and %v", got, result.Violations)
+	}
+}
