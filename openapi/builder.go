@@ -1,0 +1,182 @@
+package openapi
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/builder"
+	"k8s.io/kube-openapi/pkg/builder3"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"espalier.dev/crd"
+)
+
+// Where definitions are in a document.
+const (
+	prefixV2 = "#/definitions/"
+	prefixV3 = "#/components/schemas/"
+)
+
+const gvkExtension = "x-kubernetes-group-version-kind"
+
+// Options say what a Builder cannot know of itself.
+type Options struct {
+	// Scheme knows in which groups and versions the types that resources share are
+	// used (DeleteOptions, say, is a kind of every group), and which kinds those of
+	// their own are. Without it, definitions of such types name no kinds.
+	Scheme *runtime.Scheme
+}
+
+// Builder makes OpenAPI documents.
+type Builder struct {
+	// kinds are those of the types in the scheme, by the names of their definitions.
+	kinds map[string]spec.Extensions
+	// v2 and v3 are the definitions of types that resources share.
+	v2, v3 map[string]common.OpenAPIDefinition
+}
+
+// New returns a Builder.
+func New(o Options) *Builder {
+	b := &Builder{kinds: map[string]spec.Extensions{}}
+	if o.Scheme != nil {
+		byName := map[string][]runtimeschema.GroupVersionKind{}
+		for gvk := range o.Scheme.AllKnownTypes() {
+			if name, err := o.Scheme.ToOpenAPIDefinitionName(gvk); err == nil {
+				byName[name] = append(byName[name], gvk)
+			}
+		}
+		for name, kinds := range byName {
+			slices.SortFunc(kinds, func(a, b runtimeschema.GroupVersionKind) int {
+				return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Version, b.Version), strings.Compare(a.Kind, b.Kind))
+			})
+			b.kinds[name] = spec.Extensions{gvkExtension: kindList(kinds...)}
+		}
+	}
+	b.v2, b.v3 = sharedDefinitions(prefixV2), sharedDefinitions(prefixV3)
+	return b
+}
+
+// kindList is kinds as extensions have them.
+func kindList(kinds ...runtimeschema.GroupVersionKind) []any {
+	list := make([]any, len(kinds))
+	for i, k := range kinds {
+		list[i] = map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
+	}
+	return list
+}
+
+// sharedDefinitions are those of types that resources share.
+func sharedDefinitions(prefix string) map[string]common.OpenAPIDefinition {
+	r := metaReflector(refTo(prefix))
+	for _, t := range []reflect.Type{
+		reflect.TypeFor[metav1.TypeMeta](),
+		reflect.TypeFor[metav1.ObjectMeta](),
+		reflect.TypeFor[metav1.ListMeta](),
+		reflect.TypeFor[metav1.Status](),
+		reflect.TypeFor[metav1.DeleteOptions](),
+		reflect.TypeFor[metav1.Patch](),
+		reflect.TypeFor[autoscalingv1.Scale](),
+	} {
+		r.add(t)
+	}
+	return r.definitions
+}
+
+func refTo(prefix string) common.ReferenceCallback {
+	return func(name string) spec.Ref { return spec.MustCreateRef(prefix + common.EscapeJsonPointer(name)) }
+}
+
+// V3 describes one version of a definition in OpenAPI v3.
+func (b *Builder) V3(v *crd.Version) (*spec3.OpenAPI, error) {
+	r := resourceOf(v)
+	return b.buildV3(r, b.definitions(v, r, false))
+}
+
+// V2 describes one version of a definition in OpenAPI v2.
+func (b *Builder) V2(v *crd.Version) (*spec.Swagger, error) {
+	r := resourceOf(v)
+	return b.buildV2(r, b.definitions(v, r, true))
+}
+
+func resourceOf(v *crd.Version) *resource {
+	d := v.Definition()
+	gvk, names := v.GroupVersionKind(), d.Names()
+	sub := v.Spec().Subresources
+	return &resource{
+		kind:       gvk,
+		plural:     names.Plural,
+		namespaced: d.Namespaced(),
+		status:     sub != nil && sub.Status != nil,
+		scale:      sub != nil && sub.Scale != nil,
+		object:     definitionName(gvk),
+		list:       definitionName(gvk.GroupVersion().WithKind(names.ListKind)),
+	}
+}
+
+// definitionName is the name of the definition of a kind, like
+// com.example.stable.v1.CronTab.
+func definitionName(gvk runtimeschema.GroupVersionKind) string {
+	group := strings.Split(gvk.Group, ".")
+	slices.Reverse(group)
+	return strings.Join(group, ".") + "." + gvk.Version + "." + gvk.Kind
+}
+
+func (b *Builder) buildV3(r *resource, own map[string]common.OpenAPIDefinition) (*spec3.OpenAPI, error) {
+	doc, err := builder3.BuildOpenAPISpecFromRoutes([]common.RouteContainer{r.routes()}, &common.OpenAPIV3Config{
+		Info:                           info(),
+		CommonResponses:                map[int]*spec3.Response{401: {ResponseProps: spec3.ResponseProps{Description: "Unauthorized"}}},
+		GetOperationIDAndTagsFromRoute: operationID,
+		GetDefinitionName:              b.definitionName,
+		Definitions:                    b.with(b.v3, own),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("openapi v3 of %s: %w", r.kind, err)
+	}
+	return doc, nil
+}
+
+func (b *Builder) buildV2(r *resource, own map[string]common.OpenAPIDefinition) (*spec.Swagger, error) {
+	doc, err := builder.BuildOpenAPISpecFromRoutes([]common.RouteContainer{r.routes()}, &common.Config{
+		ProtocolList:                   []string{"https"},
+		Info:                           info(),
+		CommonResponses:                map[int]spec.Response{401: {ResponseProps: spec.ResponseProps{Description: "Unauthorized"}}},
+		GetOperationIDAndTagsFromRoute: operationID,
+		GetDefinitionName:              b.definitionName,
+		GetDefinitions:                 func(common.ReferenceCallback) map[string]common.OpenAPIDefinition { return b.with(b.v2, own) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("openapi v2 of %s: %w", r.kind, err)
+	}
+	return doc, nil
+}
+
+func info() *spec.Info {
+	return &spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}}
+}
+
+// definitionName adds to a definition what kinds it is of.
+func (b *Builder) definitionName(name string) (string, spec.Extensions) {
+	return name, b.kinds[name]
+}
+
+// with returns the shared definitions and a resource's own. The document gets copies
+// of the shared ones that may be extended.
+func (b *Builder) with(shared, own map[string]common.OpenAPIDefinition) map[string]common.OpenAPIDefinition {
+	all := make(map[string]common.OpenAPIDefinition, len(shared)+len(own))
+	for name, def := range shared {
+		def.Schema.Extensions = maps.Clone(def.Schema.Extensions)
+		all[name] = def
+	}
+	maps.Copy(all, own)
+	return all
+}

@@ -1,0 +1,135 @@
+package openapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"espalier.dev/crd"
+)
+
+// definitions are those of the objects and lists of a version.
+func (b *Builder) definitions(v *crd.Version, r *resource, v2 bool) map[string]common.OpenAPIDefinition {
+	prefix, shared := prefixV3, b.v3
+	if v2 {
+		prefix, shared = prefixV2, b.v2
+	}
+	typeMeta := shared[metav1.TypeMeta{}.OpenAPIModelName()].Schema.Properties
+	object, list := objectSchema(v, prefix, typeMeta, v2), listSchema(v, r, prefix, typeMeta)
+	for _, s := range []*spec.Schema{object, list} {
+		if fields := selectableFields(v); fields != nil {
+			s.AddExtension("x-kubernetes-selectable-fields", fields)
+		}
+	}
+	return map[string]common.OpenAPIDefinition{
+		r.object: {Schema: *object, Dependencies: []string{metav1.ObjectMeta{}.OpenAPIModelName()}},
+		r.list:   {Schema: *list, Dependencies: []string{metav1.ListMeta{}.OpenAPIModelName()}},
+	}
+}
+
+func objectSchema(v *crd.Version, prefix string, typeMeta map[string]spec.Schema, v2 bool) *spec.Schema {
+	w := writer{semantics: v.Definition().Semantics()}
+	s := published(v)
+	var out *spec.Schema
+	switch {
+	case s == nil, v2 && (s.XPreserveUnknownFields || v.Definition().PreservesUnknownFields()):
+		// kubectl takes a schema with properties for one that allows no others, so not
+		// even those that every object has are named.
+		out = &spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"object"}}}
+	default:
+		if v2 {
+			s = s.WeakenForOpenAPIV2(w.semantics)
+		}
+		out = w.structural(s)
+		out.SetProperty("metadata", objectMetaRef(prefix))
+		out.SetProperty("apiVersion", typeMeta["apiVersion"])
+		out.SetProperty("kind", typeMeta["kind"])
+		if !w.semantics.UnfoldsAsDocumented() {
+			addEmbedded(out, prefix, typeMeta, v2)
+		}
+	}
+	out.AddExtension(gvkExtension, kindList(v.GroupVersionKind()))
+	return out
+}
+
+func listSchema(v *crd.Version, r *resource, prefix string, typeMeta map[string]spec.Schema) *spec.Schema {
+	gvk, names := v.GroupVersionKind(), v.Definition().Names()
+	items := spec.ArrayProperty(spec.RefSchema(prefix + r.object))
+	items.Description = fmt.Sprintf("List of %s. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md", names.Plural)
+	metadata := spec.RefSchema(prefix + metav1.ListMeta{}.OpenAPIModelName())
+	metadata.Description = metav1.PartialObjectMetadataList{}.SwaggerDoc()["metadata"]
+	out := &spec.Schema{SchemaProps: spec.SchemaProps{
+		Type:        spec.StringOrArray{"object"},
+		Description: fmt.Sprintf("%s is a list of %s", names.ListKind, gvk.Kind),
+		Required:    []string{"items"},
+		Properties: map[string]spec.Schema{
+			"apiVersion": typeMeta["apiVersion"],
+			"kind":       typeMeta["kind"],
+			"items":      *items,
+			"metadata":   *metadata,
+		},
+	}}
+	out.AddExtension(gvkExtension, kindList(runtimeschema.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: names.ListKind}))
+	return out
+}
+
+// objectMetaRef refers to the metadata that every object has.
+func objectMetaRef(prefix string) spec.Schema {
+	s := spec.RefSchema(prefix + metav1.ObjectMeta{}.OpenAPIModelName())
+	s.Description = metav1.PartialObjectMetadata{}.SwaggerDoc()["metadata"]
+	return *s
+}
+
+// selectableFields are the fields that field selectors may use, as clients find them
+// in the document; nil if there are none.
+func selectableFields(v *crd.Version) []any {
+	var out []any
+	for _, f := range v.Spec().SelectableFields {
+		out = append(out, map[string]any{"fieldPath": strings.TrimPrefix(f.JSONPath, ".")})
+	}
+	return out
+}
+
+// addEmbedded gives embedded resources the fields that every resource has, as
+// kube-apiserver does: in place of what the author wrote, and outside of junctors
+// alone.
+func addEmbedded(s *spec.Schema, prefix string, typeMeta map[string]spec.Schema, v2 bool) {
+	if s == nil {
+		return
+	}
+	for name, prop := range s.Properties {
+		addEmbedded(&prop, prefix, typeMeta, v2)
+		s.Properties[name] = prop
+	}
+	if s.Items != nil {
+		addEmbedded(s.Items.Schema, prefix, typeMeta, v2)
+	}
+	if s.AdditionalProperties != nil {
+		addEmbedded(s.AdditionalProperties.Schema, prefix, typeMeta, v2)
+	}
+	has := func(extension string) bool {
+		set, _ := s.Extensions.GetBool(extension)
+		return set
+	}
+	if !has("x-kubernetes-embedded-resource") || v2 && has("x-kubernetes-preserve-unknown-fields") {
+		return
+	}
+	described := func(name, description string) spec.Schema {
+		field := typeMeta[name]
+		field.Description = description
+		return field
+	}
+	s.SetProperty("apiVersion", described("apiVersion", "apiVersion defines the versioned schema of this representation of an object. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources"))
+	s.SetProperty("kind", described("kind", "kind is a string value representing the type of this object. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"))
+	s.SetProperty("metadata", objectMetaRef(prefix))
+	for _, name := range []string{"kind", "apiVersion"} {
+		if !slices.Contains(s.Required, name) {
+			s.Required = append(s.Required, name)
+		}
+	}
+}

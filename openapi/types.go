@@ -1,0 +1,179 @@
+package openapi
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/util"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// reflector makes definitions of Go types: what a code generator would make of their
+// sources, from their fields, tags and methods.
+type reflector struct {
+	ref common.ReferenceCallback
+	// name is the name of the definition of a type.
+	name func(reflect.Type) string
+	// doc is what is known about a type, by the names of fields, and "" for the type.
+	doc func(reflect.Type) map[string]string
+	// special are schemas that do not follow from the type.
+	special map[reflect.Type]spec.Schema
+	// marks are extensions that do not follow from the type, by the name of the
+	// type and, after a dot, that of the field.
+	marks map[string]spec.Extensions
+	// defaults are those that do not follow from the type, by type and field.
+	defaults map[string]any
+
+	definitions map[string]common.OpenAPIDefinition
+}
+
+// metaReflector makes definitions of the types that all resources share.
+func metaReflector(ref common.ReferenceCallback) *reflector {
+	return &reflector{
+		ref:  ref,
+		name: func(t reflect.Type) string { return util.GetCanonicalTypeName(reflect.Zero(t).Interface()) },
+		doc:  swaggerDoc,
+		special: map[reflect.Type]spec.Schema{
+			reflect.TypeFor[metav1.Time](): {SchemaProps: spec.SchemaProps{
+				Description: "Time is a wrapper around time.Time which supports correct marshaling to YAML and JSON.  Wrappers are provided for many of the factory methods that the time package offers.",
+				Type:        metav1.Time{}.OpenAPISchemaType(),
+				Format:      metav1.Time{}.OpenAPISchemaFormat(),
+			}},
+		},
+		marks: map[string]spec.Extensions{
+			"OwnerReference":             {"x-kubernetes-map-type": "atomic"},
+			"ObjectMeta.ownerReferences": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": []any{"uid"}},
+			"ObjectMeta.finalizers":      {"x-kubernetes-list-type": "set"},
+		},
+		defaults:    map[string]any{"ScaleSpec.replicas": int64(0)},
+		definitions: map[string]common.OpenAPIDefinition{},
+	}
+}
+
+// swaggerDoc is what generated code says about a type.
+func swaggerDoc(t reflect.Type) map[string]string {
+	if d, ok := reflect.Zero(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok {
+		return d.SwaggerDoc()
+	}
+	return nil
+}
+
+// add adds the definitions of a type and of those that it refers to, and returns the
+// name of the first.
+func (r *reflector) add(t reflect.Type) string {
+	name := r.name(t)
+	if _, ok := r.definitions[name]; ok {
+		return name
+	}
+	r.definitions[name] = common.OpenAPIDefinition{} // types may refer to themselves
+	if s, ok := r.special[t]; ok {
+		r.definitions[name] = common.OpenAPIDefinition{Schema: s}
+		return name
+	}
+	var def common.OpenAPIDefinition
+	s := &def.Schema
+	s.Description = r.doc(t)[""]
+	s.Type = spec.StringOrArray{"object"}
+	s.Extensions = r.marks[t.Name()]
+	r.fields(t, &def)
+	slices.Sort(def.Dependencies)
+	def.Dependencies = slices.Compact(def.Dependencies)
+	r.definitions[name] = def
+	return name
+}
+
+func (r *reflector) fields(t reflect.Type, def *common.OpenAPIDefinition) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" || !f.IsExported() {
+			continue
+		}
+		if f.Anonymous && name == "" {
+			r.fields(f.Type, def)
+			continue
+		}
+		optional := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
+		s := r.value(f.Type, def)
+		s.Description = r.doc(t)[name]
+		if s.Default = r.defaults[t.Name()+"."+name]; s.Default == nil {
+			s.Default = r.zero(f.Type, optional)
+		}
+		if f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() != reflect.Uint8 {
+			s.AddExtension("x-kubernetes-list-type", "atomic")
+		}
+		for k, v := range r.marks[t.Name()+"."+name] {
+			s.AddExtension(k, v)
+		}
+		for tag, extension := range map[string]string{
+			"patchStrategy": "x-kubernetes-patch-strategy",
+			"patchMergeKey": "x-kubernetes-patch-merge-key",
+		} {
+			if v := f.Tag.Get(tag); v != "" {
+				s.AddExtension(extension, v)
+			}
+		}
+		def.Schema.SetProperty(name, s)
+		if !optional {
+			def.Schema.Required = append(def.Schema.Required, name)
+		}
+	}
+}
+
+// value is the schema of a field, an item or the value of a map.
+func (r *reflector) value(t reflect.Type, def *common.OpenAPIDefinition) (s spec.Schema) {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return r.value(t.Elem(), def)
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return typed("string", "byte")
+		}
+		if _, ok := r.special[t]; ok {
+			break
+		}
+		s = typed("array", "")
+		items := r.value(t.Elem(), def)
+		s.Items = &spec.SchemaOrArray{Schema: &items}
+		return s
+	case reflect.Map:
+		s = typed("object", "")
+		values := r.value(t.Elem(), def)
+		s.AdditionalProperties = &spec.SchemaOrBool{Allows: true, Schema: &values}
+		return s
+	case reflect.Struct:
+	default:
+		return typed(common.OpenAPITypeFormat(t.Kind().String()))
+	}
+	name := r.add(t)
+	def.Dependencies = append(def.Dependencies, name)
+	s.Ref = r.ref(name)
+	return s
+}
+
+func typed(name, format string) (s spec.Schema) {
+	s.Type, s.Format = spec.StringOrArray{name}, format
+	return s
+}
+
+// zero is the default that a type implies: what a field that is missing in the JSON
+// reads as, where the type cannot tell that it is missing.
+func (r *reflector) zero(t reflect.Type, optional bool) any {
+	if _, ok := r.special[t]; ok {
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface:
+		return nil
+	case reflect.Struct:
+		return map[string]any{}
+	}
+	if optional {
+		return nil
+	}
+	z, _ := common.OpenAPIZeroValue(t.Kind().String())
+	return z
+}

@@ -1,0 +1,187 @@
+package oracle
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	"k8s.io/client-go/kubernetes/scheme"
+	kjson "sigs.k8s.io/json"
+
+	"espalier.dev/crd"
+	"espalier.dev/openapi"
+	"espalier.dev/schema"
+)
+
+// TestOpenAPI compares what is published for the definitions of the corpus.
+func TestOpenAPI(t *testing.T) {
+	dir := corpusDir(t)
+	files, err := filepath.Glob(filepath.Join(dir, "v1", "*", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	judge, ours := NewCRDJudge(), openapi.New(openapi.Options{Scheme: scheme.Scheme})
+	var definitions, documents, differing int
+	for _, file := range files {
+		tree, err := readYAML(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := judge.Reference(CRDCase{New: tree}); v.Undecodable != nil || len(v.Errors) > 0 {
+			continue
+		}
+		definitions++
+		name, _ := filepath.Rel(dir, file)
+		differences, n, err := compareOpenAPI(ours, tree)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		documents += n
+		if len(differences) > 0 {
+			differing++
+		}
+		for i, d := range differences {
+			if i == 5 {
+				t.Errorf("%s: and %d more", name, len(differences)-i)
+				break
+			}
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+	t.Logf("%d definitions, %d documents, %d definitions with differences", definitions, documents, differing)
+	if documents == 0 {
+		t.Error("nothing was compared")
+	}
+}
+
+// TestOpenAPIGenerated compares what is published for generated schemas: structural
+// ones, and ones that are withheld.
+func TestOpenAPIGenerated(t *testing.T) {
+	b := openapi.New(openapi.Options{Scheme: scheme.Scheme})
+	var documents int
+	for n := range setting(t, "ORACLE_OPENAPI", 300) {
+		generated := Generator{}.batch(n).rootSchema()
+		tree := map[string]any{
+			"metadata": map[string]any{"name": "things.example.com"},
+			"spec": map[string]any{
+				"group": "example.com",
+				"scope": []any{"Cluster", "Namespaced"}[n%2],
+				"names": map[string]any{"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+				"versions": []any{map[string]any{
+					"name": "v1", "served": true, "storage": true,
+					"schema":           map[string]any{"openAPIV3Schema": generated},
+					"selectableFields": []any{map[string]any{"jsonPath": ".spec.color"}},
+					"subresources":     map[string]any{"status": map[string]any{}, "scale": map[string]any{"specReplicasPath": ".spec.a", "statusReplicasPath": ".status.a"}},
+				}},
+				"preserveUnknownFields": n%7 == 0,
+			},
+		}
+		differences, compared, err := compareOpenAPI(b, tree)
+		if err != nil {
+			t.Logf("%d: %v", n, err)
+			continue
+		}
+		documents += compared
+		if len(differences) > 0 {
+			t.Fatalf("%d: %s\nschema: %s", n, differences, mustJSON(generated))
+		}
+	}
+	t.Logf("%d documents", documents)
+	if documents == 0 {
+		t.Error("nothing was compared")
+	}
+}
+
+// compareOpenAPI compares the documents of all versions of a definition and returns
+// the differences and the number of documents.
+func compareOpenAPI(b *openapi.Builder, tree map[string]any) (differences []string, documents int, err error) {
+	theirs := &apiextensionsv1.CustomResourceDefinition{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(mustJSON(tree), theirs); err != nil {
+		return nil, 0, err
+	}
+	apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(theirs)
+	decoded, err := decodeOurs(tree)
+	if err != nil {
+		return nil, 0, err
+	}
+	ours, err := crd.New(decoded, crd.Options{Semantics: schema.Kubernetes, IgnoreRules: true})
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, v := range ours.Versions() {
+		for _, version := range []struct {
+			name         string
+			ours, theirs func() (any, error)
+		}{{
+			"v3",
+			func() (any, error) { return b.V3(v) },
+			func() (any, error) {
+				return builder.BuildOpenAPIV3(theirs, v.Name(), builder.Options{IncludeSelectableFields: true})
+			},
+		}, {
+			"v2",
+			func() (any, error) { return b.V2(v) },
+			func() (any, error) {
+				return builder.BuildOpenAPIV2(theirs, v.Name(), builder.Options{V2: true, IncludeSelectableFields: true})
+			},
+		}} {
+			got, err := asTree(version.ours())
+			if err != nil {
+				return differences, documents, err
+			}
+			want, err := asTree(version.theirs())
+			if err != nil {
+				return differences, documents, err
+			}
+			documents++
+			compareTrees(v.Name()+" "+version.name, got, want, func(d string) { differences = append(differences, d) })
+		}
+	}
+	return differences, documents, nil
+}
+
+func asTree(doc any, err error) (tree any, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return nil, err
+	}
+	return tree, json.Unmarshal(text, &tree)
+}
+
+// compareTrees reports where two JSON values differ, as deep as it can say.
+func compareTrees(path string, got, want any, report func(string)) {
+	g, ok1 := got.(map[string]any)
+	w, ok2 := want.(map[string]any)
+	if !ok1 || !ok2 {
+		if !reflect.DeepEqual(got, want) {
+			report(fmt.Sprintf("%s: got %.300v, want %.300v", path, short(got), short(want)))
+		}
+		return
+	}
+	for _, k := range slices.Sorted(maps.Keys(g)) {
+		if v, ok := w[k]; ok {
+			compareTrees(path+"/"+k, g[k], v, report)
+		} else {
+			report(fmt.Sprintf("%s/%s: got %.300v, want nothing", path, k, short(g[k])))
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(w)) {
+		if _, ok := g[k]; !ok {
+			report(fmt.Sprintf("%s/%s: got nothing, want %.300v", path, k, short(w[k])))
+		}
+	}
+}
+
+func short(v any) string {
+	text, _ := json.Marshal(v)
+	return string(text)
+}
