@@ -180,6 +180,12 @@ func (v *Version) Warnings(obj, old schema.Object) (warnings []string) {
 	if w := v.DeprecationWarning(); w != "" {
 		warnings = append(warnings, w)
 	}
+	return append(warnings, FinalizerWarnings(obj, old)...)
+}
+
+// FinalizerWarnings is what there is to say about the names of an object's
+// finalizers. With old, only those that it does not have count.
+func FinalizerWarnings(obj, old schema.Object) (warnings []string) {
 	before := finalizers(old)
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(finalizers(obj)))) {
 		if !slices.Contains(before, name) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 
 	"espalier.dev/api"
 	"espalier.dev/schema"
@@ -192,7 +193,8 @@ func (v *Version) GroupVersionKind() runtimeschema.GroupVersionKind {
 	return runtimeschema.GroupVersionKind{Group: v.definition.Group(), Version: v.spec.Name, Kind: v.definition.Names().Kind}
 }
 
-// DeprecationWarning is what whoever uses the version is to be told, or "".
+// DeprecationWarning is what whoever uses the version is to be told, or "". Unless
+// its author says something, it names the best version that is newer.
 func (v *Version) DeprecationWarning() string {
 	if !v.spec.Deprecated {
 		return ""
@@ -201,7 +203,17 @@ func (v *Version) DeprecationWarning() string {
 		return *w
 	}
 	gvk := v.GroupVersionKind()
-	return fmt.Sprintf("%s/%s %s is deprecated", gvk.Group, gvk.Version, gvk.Kind)
+	text := fmt.Sprintf("%s/%s %s is deprecated", gvk.Group, gvk.Version, gvk.Kind)
+	newer := v.Name()
+	for _, other := range v.definition.Versions() {
+		if other.Served() && !other.spec.Deprecated && version.CompareKubeAwareVersionStrings(newer, other.Name()) < 0 {
+			newer = other.Name()
+		}
+	}
+	if newer != v.Name() {
+		text += fmt.Sprintf("; use %s/%s %s", gvk.Group, newer, gvk.Kind)
+	}
+	return text
 }
 
 // Program is what the version does to objects.

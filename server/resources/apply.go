@@ -1,0 +1,227 @@
+package resources
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// The names of types that do not come from a schema.
+const (
+	deduced    = "__untyped_deduced_"
+	untyped    = "__untyped_atomic_"
+	objectMeta = "ObjectMeta"
+)
+
+// typeConverter tells server-side apply of what type an object is: which lists are
+// sets or maps, and what is replaced as a whole.
+type typeConverter struct {
+	types map[string]typed.ParseableType // by apiVersion
+	scale typed.ParseableType
+}
+
+var _ managedfields.TypeConverter = &typeConverter{}
+
+// newTypeConverter makes the types of every version of a definition.
+func newTypeConverter(d *crd.Definition) *typeConverter {
+	parser := &typed.Parser{Schema: smd.Schema{Types: commonTypes()}}
+	for _, v := range d.Versions() {
+		parser.Schema.Types = append(parser.Schema.Types, smd.TypeDef{Name: v.Name(), Atom: rootType(v)})
+	}
+	c := &typeConverter{types: map[string]typed.ParseableType{}, scale: parser.Type("Scale")}
+	for _, v := range d.Versions() {
+		c.types[v.GroupVersionKind().GroupVersion().String()] = parser.Type(v.Name())
+	}
+	return c
+}
+
+func (c *typeConverter) ObjectToTyped(obj runtime.Object, o ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	switch obj := obj.(type) {
+	case *unstructured.Unstructured:
+		t, ok := c.types[obj.GetAPIVersion()]
+		if !ok {
+			// The manager of fields passes over versions that are no more.
+			return nil, runtime.NewNotRegisteredErrForKind("custom resources", obj.GroupVersionKind())
+		}
+		return t.FromUnstructured(obj.Object, o...)
+	case *autoscalingv1.Scale:
+		return c.scale.FromStructured(obj, o...)
+	}
+	return nil, fmt.Errorf("no type for %T", obj)
+}
+
+func (c *typeConverter) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
+	switch o := v.AsValue().Unstructured().(type) {
+	case map[string]any:
+		return &unstructured.Unstructured{Object: o}, nil
+	default:
+		return nil, fmt.Errorf("an object is expected, not %T", o)
+	}
+}
+
+// rootType is the type of a version's objects.
+func rootType(v *crd.Version) smd.Atom {
+	s := v.Structural()
+	preserve := v.Definition().PreservesUnknownFields()
+	if s == nil {
+		s, preserve = &schema.Structural{Generic: schema.Generic{Type: "object"}}, true
+	}
+	m := mapType(s, preserve || s.XPreserveUnknownFields)
+	addResourceFields(m)
+	return smd.Atom{Map: m}
+}
+
+// addResourceFields adds what every resource has, the embedded ones too. A schema may restrict
+// metadata, but not say how it merges.
+func addResourceFields(m *smd.Map) {
+	m.Fields = slices.DeleteFunc(m.Fields, func(f smd.StructField) bool {
+		return f.Name == "apiVersion" || f.Name == "kind" || f.Name == "metadata"
+	})
+	m.Fields = append(m.Fields,
+		smd.StructField{Name: "apiVersion", Type: scalarRef(smd.String)},
+		smd.StructField{Name: "kind", Type: scalarRef(smd.String)},
+		smd.StructField{Name: "metadata", Type: namedRef(objectMeta)})
+}
+
+// typeOf is the type of a value. preserve says that unknown fields are kept here.
+func typeOf(s *schema.Structural, preserve bool) smd.TypeRef {
+	preserve = preserve || s.XPreserveUnknownFields
+	ref := smd.TypeRef{Nullable: s.Nullable}
+	switch s.Type {
+	case "object":
+		ref.Inlined.Map = mapType(s, preserve)
+		if s.XEmbeddedResource {
+			addResourceFields(ref.Inlined.Map)
+		}
+	case "array":
+		ref.Inlined.List = listType(s, preserve)
+	case "integer", "number":
+		ref.Inlined.Scalar = scalar(smd.Numeric)
+	case "boolean":
+		ref.Inlined.Scalar = scalar(smd.Boolean)
+	case "string":
+		ref.Inlined.Scalar = scalar(smd.String)
+		if s.ValueValidation != nil && s.ValueValidation.Format != "" && s.ValueValidation.Format != "byte" {
+			ref.Inlined.Scalar = scalar("untyped")
+		}
+	default:
+		ref.Inlined = smd.Atom{Scalar: scalar("untyped"), List: listType(s, preserve), Map: mapType(s, preserve)}
+	}
+	return ref
+}
+
+func mapType(s *schema.Structural, preserve bool) *smd.Map {
+	m := &smd.Map{}
+	if s.XMapType != nil {
+		switch *s.XMapType {
+		case "atomic":
+			m.ElementRelationship = smd.Atomic
+		case "granular":
+			m.ElementRelationship = smd.Separable
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		p := s.Properties[name]
+		f := smd.StructField{Name: name, Type: typeOf(p, preserve)}
+		if p.Default != nil {
+			f.Default = p.Default.Value
+		}
+		m.Fields = append(m.Fields, f)
+	}
+	switch ap := s.AdditionalProperties; {
+	case ap != nil && ap.Structural != nil:
+		m.ElementType = typeOf(ap.Structural, preserve)
+	case ap != nil && ap.Bool, ap == nil && (preserve || len(s.Properties) == 0):
+		m.ElementType = namedRef(deduced)
+	}
+	return m
+}
+
+func listType(s *schema.Structural, preserve bool) *smd.List {
+	l := &smd.List{ElementRelationship: smd.Atomic, ElementType: namedRef(untyped)}
+	if s.XListType != nil {
+		switch *s.XListType {
+		case "set":
+			l.ElementRelationship = smd.Associative
+		case "map":
+			l.ElementRelationship, l.Keys = smd.Associative, slices.Clone(s.XListMapKeys)
+		}
+	}
+	if s.Items != nil {
+		l.ElementType = typeOf(s.Items, preserve)
+	}
+	return l
+}
+
+func scalar(s smd.Scalar) *smd.Scalar { return &s }
+
+func scalarRef(s smd.Scalar) smd.TypeRef {
+	return smd.TypeRef{Inlined: smd.Atom{Scalar: &s}}
+}
+
+func namedRef(name string) smd.TypeRef { return smd.TypeRef{NamedType: &name} }
+
+func mapOf(t smd.TypeRef) smd.TypeRef {
+	return smd.TypeRef{Inlined: smd.Atom{Map: &smd.Map{ElementType: t}}}
+}
+
+// commonTypes are the types of metadata, of scales, and of values about which nothing
+// is known: with known keys merged (deduced), or replaced as a whole (untyped).
+func commonTypes() []smd.TypeDef {
+	str, num, any := scalarRef(smd.String), scalarRef(smd.Numeric), scalarRef("untyped")
+	fields := func(of map[string]smd.TypeRef) *smd.Map {
+		m := &smd.Map{}
+		for _, name := range slices.Sorted(maps.Keys(of)) {
+			m.Fields = append(m.Fields, smd.StructField{Name: name, Type: of[name]})
+		}
+		return m
+	}
+	owner := fields(map[string]smd.TypeRef{
+		"apiVersion": str, "kind": str, "name": str, "uid": str,
+		"controller": scalarRef(smd.Boolean), "blockOwnerDeletion": scalarRef(smd.Boolean),
+	})
+	owner.ElementRelationship = smd.Atomic
+	managed := fields(map[string]smd.TypeRef{
+		"apiVersion": str, "fieldsType": str, "manager": str, "operation": str, "subresource": str, "time": any,
+		"fieldsV1": mapOf(namedRef(deduced)),
+	})
+	list := func(t smd.Atom, relationship smd.ElementRelationship, keys ...string) smd.TypeRef {
+		return smd.TypeRef{Inlined: smd.Atom{List: &smd.List{ElementType: smd.TypeRef{Inlined: t}, ElementRelationship: relationship, Keys: keys}}}
+	}
+	meta := fields(map[string]smd.TypeRef{
+		"name": str, "generateName": str, "namespace": str, "selfLink": str, "uid": str, "resourceVersion": str,
+		"generation": num, "creationTimestamp": any, "deletionTimestamp": any, "deletionGracePeriodSeconds": num,
+		"labels": mapOf(str), "annotations": mapOf(str),
+		"ownerReferences": list(smd.Atom{Map: owner}, smd.Associative, "uid"),
+		"finalizers":      list(str.Inlined, smd.Associative),
+		"managedFields":   list(smd.Atom{Map: managed}, smd.Atomic),
+	})
+	scale := fields(map[string]smd.TypeRef{
+		"apiVersion": str, "kind": str, "metadata": namedRef(objectMeta),
+		"spec":   {Inlined: smd.Atom{Map: fields(map[string]smd.TypeRef{"replicas": num})}},
+		"status": {Inlined: smd.Atom{Map: fields(map[string]smd.TypeRef{"replicas": num, "selector": str})}},
+	})
+	anything := func(name, inMaps string, relationship smd.ElementRelationship) smd.TypeDef {
+		return smd.TypeDef{Name: name, Atom: smd.Atom{
+			Scalar: scalar("untyped"),
+			List:   &smd.List{ElementType: namedRef(untyped), ElementRelationship: smd.Atomic},
+			Map:    &smd.Map{ElementType: namedRef(inMaps), ElementRelationship: relationship},
+		}}
+	}
+	return []smd.TypeDef{
+		{Name: objectMeta, Atom: smd.Atom{Map: meta}},
+		{Name: "Scale", Atom: smd.Atom{Map: scale}},
+		anything(untyped, untyped, smd.Atomic),
+		anything(deduced, deduced, smd.Separable),
+	}
+}

@@ -1,0 +1,278 @@
+package resources
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
+	"sigs.k8s.io/yaml"
+
+	"espalier.dev/schema"
+)
+
+// media is a format of bodies. Writing is k8s.io/apimachinery's; reading, once
+// DecoderToVersion has made a bodyDecoder of it, the engine's.
+type media struct {
+	runtime.Serializer
+	yaml, strict bool
+}
+
+// negotiated offers the formats in which objects of one version are read and written.
+type negotiated struct {
+	kind      Kind
+	convertor runtime.ObjectConvertor
+	scheme    *runtime.Scheme
+	media     []runtime.SerializerInfo
+	// stored returns the object that the request is about to replace.
+	stored func() (schema.Object, error)
+}
+
+var _ runtime.NegotiatedSerializer = &negotiated{}
+
+func newNegotiated(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime.Scheme, typer runtime.ObjectTyper) *negotiated {
+	text := func(o json.SerializerOptions) *media {
+		return &media{Serializer: json.NewSerializerWithOptions(json.DefaultMetaFactory, creator{}, typer, o), yaml: o.Yaml, strict: o.Strict}
+	}
+	return &negotiated{kind: kind, convertor: convertor, scheme: scheme, media: []runtime.SerializerInfo{
+		{
+			MediaType: runtime.ContentTypeJSON, MediaTypeType: "application", MediaTypeSubType: "json", EncodesAsText: true,
+			Serializer:       text(json.SerializerOptions{StreamingCollectionsEncoding: true}),
+			PrettySerializer: text(json.SerializerOptions{Pretty: true}),
+			StrictSerializer: text(json.SerializerOptions{Strict: true, StreamingCollectionsEncoding: true}),
+			StreamSerializer: &runtime.StreamSerializerInfo{EncodesAsText: true, Serializer: text(json.SerializerOptions{}), Framer: json.Framer},
+		},
+		{
+			MediaType: runtime.ContentTypeYAML, MediaTypeType: "application", MediaTypeSubType: "yaml", EncodesAsText: true,
+			Serializer:       text(json.SerializerOptions{Yaml: true}),
+			StrictSerializer: text(json.SerializerOptions{Yaml: true, Strict: true}),
+		},
+		// Custom resources have no protobuf, but tables, metadata and statuses do.
+		{
+			MediaType: runtime.ContentTypeProtobuf, MediaTypeType: "application", MediaTypeSubType: "vnd.kubernetes.protobuf",
+			Serializer:       protobuf.NewSerializerWithOptions(creator{}, typer, protobuf.SerializerOptions{StreamingCollectionsEncoding: true}),
+			StreamSerializer: &runtime.StreamSerializerInfo{Serializer: protobuf.NewRawSerializer(creator{}, typer), Framer: protobuf.LengthDelimitedFramer},
+		},
+	}}
+}
+
+// replacing is the serializer for one request, that replaces an object.
+func (n *negotiated) replacing(stored func() (schema.Object, error)) *negotiated {
+	c := *n
+	c.stored = stored
+	return &c
+}
+
+func (n *negotiated) SupportedMediaTypes() []runtime.SerializerInfo { return n.media }
+
+// standardMedia are the formats of objects as they are, untransformed.
+func (n *negotiated) standardMedia() (infos []runtime.SerializerInfo) {
+	for _, i := range n.media {
+		if i.MediaType != runtime.ContentTypeProtobuf {
+			infos = append(infos, i)
+		}
+	}
+	return infos
+}
+
+func (n *negotiated) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
+	return versioning.NewCodec(e, nil, n.convertor, n.scheme, n.scheme, n.scheme, gv, nil, "customResource")
+}
+
+func (n *negotiated) DecoderToVersion(d runtime.Decoder, _ runtime.GroupVersioner) runtime.Decoder {
+	m, ok := d.(*media)
+	if !ok {
+		return d
+	}
+	return &bodyDecoder{kind: n.kind, yaml: m.yaml, strict: m.strict, stored: n.stored}
+}
+
+// bodyDecoder reads what clients send.
+type bodyDecoder struct {
+	kind         Kind
+	yaml, strict bool
+	stored       func() (schema.Object, error)
+}
+
+func (d *bodyDecoder) Decode(data []byte, _ *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
+	src := data
+	var complaints []error
+	if d.yaml {
+		var err error
+		if src, err = yaml.YAMLToJSON(data); err != nil {
+			return nil, nil, err
+		}
+		if d.strict {
+			if _, err := yaml.YAMLToJSONStrict(data); err != nil {
+				complaints = append(complaints, err)
+			}
+		}
+	}
+	o := schema.DecodeOptions{Report: d.strict}
+	obj, more, err := d.kind.Decode(src, o)
+	// What is stored may contradict its schema; whoever sends it back as it was is
+	// not to blame.
+	var contradiction *schema.ContradictionError
+	if errors.As(err, &contradiction) && d.stored != nil {
+		if o.Old, _ = d.stored(); o.Old != nil {
+			obj, more, err = d.kind.Decode(src, o)
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	complaints = append(complaints, more...)
+
+	u, ok := into.(*unstructured.Unstructured)
+	if !ok {
+		u = &unstructured.Unstructured{}
+	}
+	u.Object = obj
+	gvk := u.GroupVersionKind()
+	switch {
+	case gvk.Kind == "":
+		return nil, &gvk, runtime.NewMissingKindErr(string(data))
+	case gvk.Version == "":
+		return nil, &gvk, runtime.NewMissingVersionErr(string(data))
+	}
+	if len(complaints) > 0 {
+		return u, &gvk, runtime.NewStrictDecodingError(complaints)
+	}
+	return u, &gvk, nil
+}
+
+// storageCodec reads and writes what is stored: JSON of the storage version.
+type storageCodec struct {
+	// kinds has the Kind of each version of the resource.
+	kinds     func(version string) (Kind, error)
+	convertor *objectConvertor
+	// memory is the version of objects in memory, stored that in which they are
+	// written.
+	memory, stored runtimeschema.GroupVersion
+}
+
+var _ runtime.Codec = &storageCodec{}
+
+func (c *storageCodec) Identifier() runtime.Identifier {
+	return runtime.Identifier("espalier " + c.stored.String() + " from " + c.memory.String())
+}
+
+func (c *storageCodec) Encode(obj runtime.Object, w io.Writer) error {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("%T cannot be stored", obj)
+	}
+	out, err := c.convertor.convert(u.Object, c.stored)
+	if err != nil {
+		return err
+	}
+	return unstructured.UnstructuredJSONScheme.Encode(&unstructured.Unstructured{Object: out}, w)
+}
+
+func (c *storageCodec) Decode(data []byte, _ *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
+	written := c.writtenIn(data)
+	kind, err := c.kinds(written)
+	if err != nil {
+		return nil, nil, err
+	}
+	obj, _, err := kind.Decode(data, schema.DecodeOptions{FromStorage: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	if obj, err = c.convertor.convert(obj, c.memory); err != nil {
+		return nil, nil, err
+	}
+	u, ok := into.(*unstructured.Unstructured)
+	if !ok {
+		u = &unstructured.Unstructured{}
+	}
+	u.Object = obj
+	gvk := u.GroupVersionKind()
+	return u, &gvk, nil
+}
+
+// writtenIn is the version in which bytes were stored, as far as the definition still
+// has it.
+func (c *storageCodec) writtenIn(data []byte) string {
+	version := apiVersionOf(data)
+	gv, err := runtimeschema.ParseGroupVersion(version)
+	if err != nil || gv.Group != c.memory.Group || c.convertor.definition.Version(gv.Version) == nil {
+		return c.memory.Version
+	}
+	return gv.Version
+}
+
+// apiVersionOf finds the apiVersion of an object. That is where it usually begins: keys
+// are written in order.
+func apiVersionOf(data []byte) string {
+	const prefix = `{"apiVersion":"`
+	if rest, ok := bytes.CutPrefix(data, []byte(prefix)); ok {
+		if end := bytes.IndexAny(rest, `"\`); end >= 0 && rest[end] == '"' {
+			return string(rest[:end])
+		}
+	}
+	var meta struct {
+		APIVersion string `json:"apiVersion"`
+	}
+	if err := yaml.Unmarshal(data, &meta); err != nil {
+		return ""
+	}
+	return meta.APIVersion
+}
+
+// creator makes objects of the only Go type there is here.
+type creator struct{}
+
+func (creator) New(gvk runtimeschema.GroupVersionKind) (runtime.Object, error) {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(gvk)
+	return u, nil
+}
+
+// typer tells the kind of unstructured objects from themselves, that of others
+// (options) from the scheme.
+type typer struct{ runtime.ObjectTyper }
+
+func (t typer) ObjectKinds(obj runtime.Object) ([]runtimeschema.GroupVersionKind, bool, error) {
+	if _, ok := obj.(runtime.Unstructured); !ok {
+		return t.ObjectTyper.ObjectKinds(obj)
+	}
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	switch {
+	case gvk.Kind == "":
+		return nil, false, runtime.NewMissingKindErr("object has no kind field")
+	case gvk.Version == "":
+		return nil, false, runtime.NewMissingVersionErr("object has no apiVersion field")
+	}
+	return []runtimeschema.GroupVersionKind{gvk}, false, nil
+}
+
+func (t typer) Recognizes(runtimeschema.GroupVersionKind) bool { return true }
+
+// defaulter fills in defaults after server-side apply, which merges trees; bodies
+// get theirs while they are read.
+type defaulter struct {
+	runtime.ObjectDefaulter
+	kinds func(version string) (Kind, error)
+	group runtimeschema.GroupKind
+}
+
+func (d *defaulter) Default(in runtime.Object) {
+	u, ok := in.(*unstructured.Unstructured)
+	if !ok || u.GroupVersionKind().GroupKind() != d.group {
+		d.ObjectDefaulter.Default(in)
+		return
+	}
+	kind, err := d.kinds(u.GroupVersionKind().Version)
+	if err != nil {
+		return
+	}
+	// What cannot be normalized is for validation to refuse.
+	_ = kind.Normalize(u.Object, schema.DecodeOptions{FromStorage: true})
+}

@@ -1,0 +1,368 @@
+package resources
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
+
+	"espalier.dev/api"
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// Source is where definitions come from.
+type Source interface {
+	// Catalog is the newest catalog that this server knows.
+	Catalog() *crd.Catalog
+	// Refresh asks the storage about a definition that is not in the catalog (another
+	// server may have written it), and returns when the catalog is as new as the answer.
+	Refresh(ctx context.Context, name string)
+}
+
+// Builtin is a resource that the server itself brings.
+type Builtin struct {
+	Definition *crd.Definition
+	Kinds      Kinds
+	// Wrap puts something around the storage of a version, if not nil.
+	Wrap func(*registry.Store) rest.StandardStorage
+}
+
+// Config is what a Handler needs.
+type Config struct {
+	Source Source
+	// Storage is the seam to the storage: how the objects of a resource are kept.
+	Storage    generic.RESTOptionsGetter
+	Admission  admission.Interface
+	Authorizer authorizer.UnconditionalAuthorizer
+	// NotFound answers requests for what is not served.
+	NotFound http.Handler
+	// RequestTimeout bounds requests other than watches; MinWatch is the shortest time
+	// after which the server ends a watch.
+	RequestTimeout, MinWatch time.Duration
+	MaxRequestBodyBytes      int64
+}
+
+// Handler serves resources under /apis.
+type Handler struct {
+	config Config
+	scheme *runtime.Scheme
+	codecs serializer.CodecFactory
+
+	mu       sync.RWMutex
+	servings map[string]*serving // by name of the definition
+	builtins map[string]*Builtin
+	closed   bool
+}
+
+// New returns a handler that serves what the source knows.
+func New(c Config) *Handler {
+	scheme := runtime.NewScheme()
+	v1 := runtimeschema.GroupVersion{Version: "v1"}
+	metav1.AddToGroupVersion(scheme, v1)
+	scheme.AddUnversionedTypes(v1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
+	return &Handler{
+		config: c, scheme: scheme, codecs: serializer.NewCodecFactory(scheme),
+		servings: map[string]*serving{}, builtins: map[string]*Builtin{},
+	}
+}
+
+// Install adds a resource that the server itself brings.
+func (h *Handler) Install(b *Builtin) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.builtins[b.Definition.Name()] = b
+}
+
+// Storage is the storage of a definition's objects in their storage version, for use by
+// the server itself. release must be called when it is no longer used.
+func (h *Handler) Storage(d *crd.Definition) (storage rest.StandardStorage, release func(), err error) {
+	s, err := h.acquire(d)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := s.endpoint(d.Storage().Name())
+	if err != nil {
+		s.requests.Done()
+		return nil, nil, err
+	}
+	return e.storage, s.requests.Done, nil
+}
+
+// Changed tells the handler that there is a new catalog: what is no longer defined, or
+// defined differently, is closed.
+func (h *Handler) Changed(c *crd.Catalog) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, s := range h.servings {
+		if s.builtin != nil {
+			continue
+		}
+		if d := c.Get(name); d == nil || !s.serves(d) {
+			delete(h.servings, name)
+			s.close(2 * h.config.RequestTimeout)
+		}
+	}
+}
+
+// Close ends all watches and gives all storage back.
+func (h *Handler) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for name, s := range h.servings {
+		delete(h.servings, name)
+		s.leave()
+		s.destroy()
+	}
+}
+
+// acquire returns what serves a definition. The caller owes it a requests.Done.
+func (h *Handler) acquire(d *crd.Definition) (*serving, error) {
+	h.mu.RLock()
+	s := h.servings[d.Name()]
+	if s != nil && s.serves(d) && s.requests.Add(1) == nil {
+		h.mu.RUnlock()
+		return s, nil
+	}
+	h.mu.RUnlock()
+
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, apierrors.NewServiceUnavailable("the server is shutting down")
+	}
+	if s := h.servings[d.Name()]; s != nil {
+		if s.serves(d) && s.requests.Add(1) == nil {
+			return s, nil
+		}
+		s.close(2 * h.config.RequestTimeout)
+	}
+	s, err := h.make(d)
+	if err != nil {
+		return nil, err
+	}
+	h.servings[d.Name()] = s
+	return s, s.requests.Add(1)
+}
+
+func (h *Handler) make(d *crd.Definition) (*serving, error) {
+	if b := h.builtins[d.Name()]; b != nil {
+		return h.newServing(d, b, b.Kinds.Converter()), nil
+	}
+	return h.newServing(d, nil, relabel{}), nil
+}
+
+// find looks up what a request is about, or returns nil.
+func (h *Handler) find(ctx context.Context, r *apirequest.RequestInfo) *crd.Version {
+	name := r.Resource + "." + r.APIGroup
+	gvr := runtimeschema.GroupVersionResource{Group: r.APIGroup, Version: r.APIVersion, Resource: r.Resource}
+	h.mu.RLock()
+	b := h.builtins[name]
+	h.mu.RUnlock()
+	var v *crd.Version
+	if b != nil {
+		v = b.Definition.Version(r.APIVersion)
+	} else if v = h.config.Source.Catalog().Resource(gvr); v == nil {
+		h.config.Source.Refresh(ctx, name)
+		v = h.config.Source.Catalog().Resource(gvr)
+	}
+	if v == nil {
+		return nil
+	}
+	// All namespaces can be listed and watched, nothing else.
+	acrossNamespaces := r.Verb == "list" || r.Verb == "watch"
+	if v.Definition().Namespaced() != (r.Namespace != "") && (r.Namespace != "" || !acrossNamespaces) {
+		return nil
+	}
+	return v
+}
+
+func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r, ok := apirequest.RequestInfoFrom(req.Context())
+	if !ok || !r.IsResourceRequest {
+		h.config.NotFound.ServeHTTP(w, req)
+		return
+	}
+	v := h.find(req.Context(), r)
+	if v == nil {
+		h.config.NotFound.ServeHTTP(w, req)
+		return
+	}
+	s, err := h.acquire(v.Definition())
+	if err != nil {
+		h.fail(w, req, r, err)
+		return
+	}
+	watching := r.Verb == "watch"
+	if watching {
+		// A watch lasts until the definition changes and holds nothing up.
+		s.requests.Done()
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		defer context.AfterFunc(s.gone, cancel)()
+		req = req.WithContext(ctx)
+	} else {
+		defer s.requests.Done()
+	}
+	e, err := s.endpoint(r.APIVersion)
+	if err != nil {
+		h.fail(w, req, r, err)
+		return
+	}
+	if text := v.DeprecationWarning(); text != "" {
+		warning.AddWarning(req.Context(), "", text)
+	}
+	f, err := h.endpointHandler(req, r, e, terminating(s.definition.Load().CRD()))
+	if err != nil {
+		h.fail(w, req, r, err)
+		return
+	}
+	metrics.InstrumentHandlerFunc(strings.ToUpper(r.Verb), r.APIGroup, r.APIVersion, r.Resource, r.Subresource, metrics.CleanScope(r),
+		metrics.APIServerComponent, v.Spec().Deprecated, "", f)(w, req)
+}
+
+func (h *Handler) fail(w http.ResponseWriter, req *http.Request, r *apirequest.RequestInfo, err error) {
+	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
+		err = apierrors.NewInternalError(err)
+	}
+	responsewriters.ErrorNegotiated(err, h.codecs, runtimeschema.GroupVersion{Group: r.APIGroup, Version: r.APIVersion}, w, req)
+}
+
+// endpointHandler returns what answers a request, by its subresource and verb.
+func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, e *endpoint, terminating bool) (http.HandlerFunc, error) {
+	patches := []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType)}
+	resource := runtimeschema.GroupResource{Group: r.APIGroup, Resource: r.Resource}
+	admit := h.config.Admission
+	switch r.Subresource {
+	case "":
+		scope := e.replacing(req.Context(), e.scope, r)
+		switch r.Verb {
+		case "get":
+			return handlers.GetResource(e.storage, scope), nil
+		case "list", "watch":
+			return handlers.ListResource(e.storage, e.storage, scope, r.Verb == "watch", h.config.MinWatch), nil
+		case "create":
+			return handlers.CreateResource(e.storage, scope, whenServed(admit, terminating)), nil
+		case "update":
+			return handlers.UpdateResource(e.storage, scope, admit), nil
+		case "patch":
+			return handlers.PatchResource(e.storage, scope, whenServed(admit, terminating), patches), nil
+		case "delete":
+			return handlers.DeleteResource(e.storage, true, scope, admit), nil
+		case "deletecollection":
+			return handlers.DeleteCollection(e.storage, true, scope, admit), nil
+		}
+	case "status", "scale":
+		var storage rest.Patcher
+		var scope *handlers.RequestScope
+		switch {
+		case r.Subresource == "status" && e.status != nil:
+			storage, scope = e.status, e.replacing(req.Context(), e.statusScope, r)
+		case r.Subresource == "scale" && e.scale != nil:
+			storage, scope = e.scale, e.scaleScope
+		default:
+			return nil, apierrors.NewNotFound(resource, r.Name)
+		}
+		switch r.Verb {
+		case "get":
+			return handlers.GetResource(storage, scope), nil
+		case "update":
+			return handlers.UpdateResource(storage, scope, admit), nil
+		case "patch":
+			return handlers.PatchResource(storage, scope, admit, patches), nil
+		}
+	default:
+		return nil, apierrors.NewNotFound(resource, r.Name)
+	}
+	return nil, apierrors.NewMethodNotSupported(resource, r.Verb)
+}
+
+// replacing is a scope for one request. A reader of types is strict, but what is
+// stored already passes: only who replaces an object needs to look at it.
+func (e *endpoint) replacing(ctx context.Context, scope *handlers.RequestScope, r *apirequest.RequestInfo) *handlers.RequestScope {
+	if r.Verb != "update" && r.Verb != "patch" {
+		return scope
+	}
+	s := *scope
+	s.Serializer = e.serializer.replacing(func() (schema.Object, error) {
+		obj, err := e.store.Get(ctx, r.Name, &metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return content(obj), nil
+	})
+	return &s
+}
+
+func terminating(c *api.CustomResourceDefinition) bool {
+	if c.DeletionTimestamp != nil {
+		return true
+	}
+	for _, cond := range c.Status.Conditions {
+		if cond.Type == api.Terminating {
+			return cond.Status == api.ConditionTrue
+		}
+	}
+	return false
+}
+
+// whenServed refuses to create objects of a definition that is going.
+func whenServed(a admission.Interface, terminating bool) admission.Interface {
+	if !terminating {
+		return a
+	}
+	return noCreate{a}
+}
+
+type noCreate struct{ admission.Interface }
+
+func (n noCreate) Handles(op admission.Operation) bool {
+	return op == admission.Create || n.Interface.Handles(op)
+}
+
+func (n noCreate) refuse(a admission.Attributes) error {
+	if a.GetOperation() != admission.Create {
+		return nil
+	}
+	return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), errors.New("create not allowed while custom resource definition is terminating"))
+}
+
+func (n noCreate) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if err := n.refuse(a); err != nil {
+		return err
+	}
+	if m, ok := n.Interface.(admission.MutationInterface); ok {
+		return m.Admit(ctx, a, o)
+	}
+	return nil
+}
+
+func (n noCreate) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if err := n.refuse(a); err != nil {
+		return err
+	}
+	if m, ok := n.Interface.(admission.ValidationInterface); ok {
+		return m.Validate(ctx, a, o)
+	}
+	return nil
+}

@@ -1,0 +1,276 @@
+package resources
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/waitgroup"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/scale"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// serving is what it takes to serve one definition, until its spec changes.
+type serving struct {
+	handler *Handler
+	builtin *Builtin
+	// definition may be replaced by one with another status.
+	definition atomic.Pointer[crd.Definition]
+	convertor  *objectConvertor
+	types      func() *typeConverter
+
+	mu        sync.Mutex
+	kinds     map[string]Kind
+	endpoints map[string]*endpoint
+
+	// requests are those under way; gone is closed when the definition has changed.
+	requests waitgroup.SafeWaitGroup
+	gone     context.Context
+	leave    context.CancelFunc
+}
+
+func (h *Handler) newServing(d *crd.Definition, b *Builtin, c Converter) *serving {
+	s := &serving{handler: h, builtin: b, kinds: map[string]Kind{}, endpoints: map[string]*endpoint{}}
+	s.definition.Store(d)
+	s.types = sync.OnceValue(func() *typeConverter { return newTypeConverter(d) })
+	s.convertor = &objectConvertor{definition: d, converter: c, normalize: func(version string, obj schema.Object) error {
+		k, err := s.kind(version)
+		if err != nil {
+			return err
+		}
+		return k.Normalize(obj, schema.DecodeOptions{})
+	}}
+	s.gone, s.leave = context.WithCancel(context.Background())
+	return s
+}
+
+// serves says whether a newer definition can be served as this one is.
+func (s *serving) serves(d *crd.Definition) bool {
+	mine := s.definition.Load()
+	if mine == d {
+		return true
+	}
+	a, b := mine.CRD(), d.CRD()
+	if a.UID != b.UID || !reflect.DeepEqual(a.Spec, b.Spec) || !reflect.DeepEqual(mine.Names(), d.Names()) {
+		return false
+	}
+	s.definition.Store(d)
+	return true
+}
+
+// close ends watches at once, and gives the storage back when the requests under way
+// have finished.
+func (s *serving) close(patience time.Duration) {
+	s.leave()
+	go func() {
+		drained := make(chan struct{})
+		go func() { s.requests.Wait(); close(drained) }()
+		select {
+		case <-drained:
+		case <-time.After(patience):
+		}
+		s.destroy()
+	}()
+}
+
+func (s *serving) destroy() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.endpoints {
+		e.store.DestroyFunc()
+	}
+	clear(s.endpoints)
+}
+
+// kind is the Kind of a version, served or not.
+func (s *serving) kind(version string) (Kind, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kindLocked(version)
+}
+
+func (s *serving) kindLocked(version string) (Kind, error) {
+	if k, ok := s.kinds[version]; ok {
+		return k, nil
+	}
+	v := s.convertor.definition.Version(version)
+	if v == nil {
+		return nil, fmt.Errorf("%s has no version %s", s.convertor.definition.Name(), version)
+	}
+	newKind := newCustomKind
+	if s.builtin != nil {
+		newKind = s.builtin.Kinds.Kind
+	}
+	k, err := newKind(v)
+	if err != nil {
+		return nil, fmt.Errorf("version %s of %s cannot be served: %w", version, s.convertor.definition.Name(), err)
+	}
+	s.kinds[version] = k
+	return k, nil
+}
+
+// endpoint is one served version.
+type endpoint struct {
+	version *crd.Version
+	store   *registry.Store
+	storage rest.StandardStorage
+	status  *statusREST
+	scale   *scaleREST
+
+	serializer                     *negotiated
+	scope, statusScope, scaleScope *handlers.RequestScope
+}
+
+// endpoint makes what serves a version when it is first asked for: many versions
+// never are.
+func (s *serving) endpoint(version string) (*endpoint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.endpoints[version]; ok {
+		return e, nil
+	}
+	kind, err := s.kindLocked(version)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.newEndpoint(s.convertor.definition.Version(version), kind)
+	if err != nil {
+		return nil, err
+	}
+	s.endpoints[version] = e
+	return e, nil
+}
+
+func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
+	d := v.Definition()
+	gvk := v.GroupVersionKind()
+	names := d.Names()
+	scheme := s.handler.scheme
+	typer := typer{scheme}
+	strategy, err := newStrategy(v, kind, typer)
+	if err != nil {
+		return nil, err
+	}
+	e := &endpoint{version: v}
+	listKind := gvk.GroupVersion().WithKind(names.ListKind)
+	e.store = &registry.Store{
+		NewFunc: func() runtime.Object {
+			o, _ := creator{}.New(gvk)
+			return o
+		},
+		NewListFunc: func() runtime.Object {
+			l := &unstructured.UnstructuredList{}
+			l.SetGroupVersionKind(listKind)
+			return l
+		},
+		PredicateFunc:             strategy.predicate,
+		DefaultQualifiedResource:  d.GroupResource(),
+		SingularQualifiedResource: runtimeschema.GroupResource{Group: d.Group(), Resource: names.Singular},
+		CreateStrategy:            strategy,
+		UpdateStrategy:            strategy,
+		DeleteStrategy:            strategy,
+		ResetFieldsStrategy:       strategy,
+		TableConvertor:            newTable(v.Spec().AdditionalPrinterColumns),
+	}
+	codec := &storageCodec{kinds: s.kind, convertor: s.convertor, memory: gvk.GroupVersion(), stored: d.Storage().GroupVersionKind().GroupVersion()}
+	if err := e.store.CompleteWithOptions(&generic.StoreOptions{
+		RESTOptions: &restOptions{RESTOptionsGetter: s.handler.config.Storage, codec: codec},
+		AttrFunc:    strategy.attributes,
+	}); err != nil {
+		return nil, fmt.Errorf("storage of %s: %w", d.Name(), err)
+	}
+	e.storage = e.store
+	if s.builtin != nil && s.builtin.Wrap != nil {
+		e.storage = s.builtin.Wrap(e.store)
+	}
+
+	e.serializer = newNegotiated(kind, s.convertor, scheme, typer)
+	scope := handlers.RequestScope{
+		Namer:                    handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !d.Namespaced()},
+		Serializer:               e.serializer,
+		ParameterCodec:           metav1.ParameterCodec,
+		StandardSerializers:      e.serializer.standardMedia(),
+		Creater:                  creator{},
+		Convertor:                s.convertor,
+		UnsafeConvertor:          s.convertor,
+		Defaulter:                &defaulter{ObjectDefaulter: scheme, kinds: s.kind, group: gvk.GroupKind()},
+		Typer:                    typer,
+		Authorizer:               s.handler.config.Authorizer,
+		EquivalentResourceMapper: equivalents(d),
+		TableConvertor:           e.store,
+		Resource:                 gvk.GroupVersion().WithResource(names.Plural),
+		Kind:                     gvk,
+		HubGroupVersion:          gvk.GroupVersion(),
+		MetaGroupVersion:         metav1.SchemeGroupVersion,
+		MaxRequestBodyBytes:      s.handler.config.MaxRequestBodyBytes,
+	}
+	if e.scope, err = s.managed(scope, "", strategy.GetResetFields()); err != nil {
+		return nil, err
+	}
+	if v.HasStatus() {
+		st := *e.store
+		st.UpdateStrategy, st.ResetFieldsStrategy = statusStrategy{strategy}, statusStrategy{strategy}
+		e.status = &statusREST{store: &st}
+		if e.statusScope, err = s.managed(scope, "status", statusStrategy{strategy}.GetResetFields()); err != nil {
+			return nil, err
+		}
+	}
+	if sub := v.Spec().Subresources; sub != nil && sub.Scale != nil {
+		e.scale = &scaleREST{store: e.store, paths: newScalePaths(sub.Scale), owned: scaleOwnership(d), gv: gvk.GroupVersion()}
+		scope.Kind = scaleKind()
+		scope.Serializer = serializer.NewCodecFactory(scale.NewScaleConverter().Scheme(),
+			serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())
+		scope.TableConvertor = newScaleTable()
+		if e.scaleScope, err = s.managed(scope, "scale", nil); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// managed completes a scope with who owns which fields. reset are the fields that the
+// endpoint ignores.
+func (s *serving) managed(scope handlers.RequestScope, subresource string, reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
+	m, err := managedfields.NewDefaultCRDFieldManager(s.types(), scope.Convertor, scope.Defaulter, scope.Creater,
+		scope.Kind, scope.HubGroupVersion, subresource, fieldpath.NewExcludeFilterSetMap(reset))
+	if err != nil {
+		return nil, fmt.Errorf("field management of %s: %w", s.convertor.definition.Name(), err)
+	}
+	scope.FieldManager, scope.Subresource = m, subresource
+	return &scope, nil
+}
+
+// equivalents lists the versions of a resource, which a webhook may ask for in place
+// of each other.
+func equivalents(d *crd.Definition) runtime.EquivalentResourceMapper {
+	r := runtime.NewEquivalentResourceRegistry()
+	for _, v := range d.Versions() {
+		gvk := v.GroupVersionKind()
+		gvr := gvk.GroupVersion().WithResource(d.Names().Plural)
+		r.RegisterKindFor(gvr, "", gvk)
+		if v.HasStatus() {
+			r.RegisterKindFor(gvr, "status", gvk)
+		}
+		if sub := v.Spec().Subresources; sub != nil && sub.Scale != nil {
+			r.RegisterKindFor(gvr, "scale", scaleKind())
+		}
+	}
+	return r
+}

@@ -1,0 +1,179 @@
+package resources
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/names"
+	"k8s.io/client-go/util/jsonpath"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// strategy tells the generic store what a Kind says.
+type strategy struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+	version *crd.Version
+	kind    Kind
+	fields  []selectableField
+}
+
+var (
+	_ rest.RESTCreateStrategy  = &strategy{}
+	_ rest.RESTUpdateStrategy  = &strategy{}
+	_ rest.RESTDeleteStrategy  = &strategy{}
+	_ rest.ResetFieldsStrategy = &strategy{}
+)
+
+func newStrategy(v *crd.Version, kind Kind, typer runtime.ObjectTyper) (*strategy, error) {
+	s := &strategy{ObjectTyper: typer, NameGenerator: names.SimpleNameGenerator, version: v, kind: kind}
+	for _, f := range v.Spec().SelectableFields {
+		p := jsonpath.New("selectableField")
+		p.AllowMissingKeys(true)
+		if err := p.Parse("{" + f.JSONPath + "}"); err != nil {
+			return nil, fmt.Errorf("selectable field %s: %w", f.JSONPath, err)
+		}
+		s.fields = append(s.fields, selectableField{name: strings.TrimPrefix(f.JSONPath, "."), path: p})
+	}
+	return s, nil
+}
+
+func content(obj runtime.Object) schema.Object {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return u.Object
+	}
+	return nil
+}
+
+func (s *strategy) NamespaceScoped() bool { return s.version.Definition().Namespaced() }
+
+func (s *strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	s.kind.PrepareCreate(ctx, content(obj))
+}
+
+func (s *strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	return s.kind.Validate(ctx, content(obj), nil)
+}
+
+func (s *strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
+	return s.kind.Warnings(ctx, content(obj), nil)
+}
+
+func (s *strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	s.kind.PrepareUpdate(ctx, content(obj), content(old))
+}
+
+func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	return s.kind.Validate(ctx, content(obj), content(old))
+}
+
+func (s *strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
+	return s.kind.Warnings(ctx, content(obj), content(old))
+}
+
+func (s *strategy) Canonicalize(runtime.Object) {}
+
+func (s *strategy) AllowCreateOnUpdate(context.Context) bool      { return false }
+func (s *strategy) AllowUnconditionalUpdate(context.Context) bool { return false }
+
+// GetResetFields names what a writer of the main endpoint never owns.
+func (s *strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	if !s.version.HasStatus() {
+		return nil
+	}
+	return s.resetting(fieldpath.NewSet(fieldpath.MakePathOrDie("status")))
+}
+
+func (s *strategy) resetting(set *fieldpath.Set) map[fieldpath.APIVersion]*fieldpath.Set {
+	gv := s.version.GroupVersionKind().GroupVersion()
+	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(gv.String()): set}
+}
+
+// statusStrategy is the strategy of the status endpoint.
+type statusStrategy struct{ *strategy }
+
+func (s statusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	s.kind.PrepareStatusUpdate(ctx, content(obj), content(old))
+}
+
+func (s statusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	return s.kind.ValidateStatus(ctx, content(obj), content(old))
+}
+
+func (s statusStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+
+// GetResetFields names what a writer of the status never owns.
+func (s statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return s.resetting(fieldpath.NewSet(fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("spec")))
+}
+
+// selectableField is a field that lists can be filtered by.
+type selectableField struct {
+	name string
+	path *jsonpath.JSONPath
+}
+
+// attributes returns what one can select an object by.
+func (s *strategy) attributes(obj runtime.Object) (labels.Set, fields.Set, error) {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, nil, err
+	}
+	set := fields.Set{"metadata.name": m.GetName()}
+	if s.NamespaceScoped() {
+		set["metadata.namespace"] = m.GetNamespace()
+	}
+	for _, f := range s.fields {
+		found, err := f.path.FindResults(content(obj))
+		if err != nil {
+			return nil, nil, fmt.Errorf("selectable field %s: %w", f.name, err)
+		}
+		set[f.name] = ""
+		if len(found) > 0 && len(found[0]) > 0 {
+			if v := found[0][0].Interface(); v != nil {
+				set[f.name] = fmt.Sprint(v)
+			}
+		}
+	}
+	return m.GetLabels(), set, nil
+}
+
+func (s *strategy) predicate(label labels.Selector, field fields.Selector) storage.SelectionPredicate {
+	return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: s.attributes}
+}
+
+var _ generic.RESTOptionsGetter = &restOptions{}
+
+// restOptions puts the codec of one version into the options of its storage.
+type restOptions struct {
+	generic.RESTOptionsGetter
+	codec runtime.Codec
+}
+
+func (r *restOptions) GetRESTOptions(gr runtimeschema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
+	o, err := r.RESTOptionsGetter.GetRESTOptions(gr, nil)
+	if err != nil {
+		return o, err
+	}
+	// The options belong to everybody.
+	config := *o.StorageConfig
+	config.Codec = r.codec
+	o.StorageConfig = &config
+	return o, nil
+}

@@ -1,0 +1,145 @@
+package resources
+
+import (
+	"bytes"
+	"context"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metatable "k8s.io/apimachinery/pkg/api/meta/table"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/util/jsonpath"
+
+	"espalier.dev/api"
+)
+
+// table shows objects as kubectl get prints them: the columns of the definition.
+type table struct {
+	headers []metav1.TableColumnDefinition
+	columns []*jsonpath.JSONPath
+}
+
+var _ rest.TableConvertor = &table{}
+
+func ageColumn() api.CustomResourceColumnDefinition {
+	return api.CustomResourceColumnDefinition{
+		Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp",
+		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
+	}
+}
+
+// newTable makes the table of a version. Where a column cannot be parsed, as in
+// definitions from before columns were checked, the table ends.
+func newTable(columns []api.CustomResourceColumnDefinition) *table {
+	t := &table{headers: []metav1.TableColumnDefinition{
+		{Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]},
+	}}
+	if len(columns) == 0 {
+		columns = []api.CustomResourceColumnDefinition{ageColumn()}
+	}
+	for _, c := range columns {
+		path := jsonpath.New(c.Name)
+		if err := path.Parse("{" + c.JSONPath + "}"); err != nil {
+			return t
+		}
+		path.AllowMissingKeys(true)
+		description := c.Description
+		if description == "" {
+			description = "Custom resource definition column (in JSONPath format): " + c.JSONPath
+		}
+		t.columns = append(t.columns, path)
+		t.headers = append(t.headers, metav1.TableColumnDefinition{
+			Name: c.Name, Type: c.Type, Format: c.Format, Description: description, Priority: c.Priority,
+		})
+	}
+	return t
+}
+
+// newScaleTable makes the table of the scale endpoint, whose objects are Scales
+// whatever fields they come from.
+func newScaleTable() *table {
+	return newTable([]api.CustomResourceColumnDefinition{
+		{Name: "Desired", Type: "integer", Description: "Number of desired replicas", JSONPath: ".spec.replicas"},
+		{Name: "Available", Type: "integer", Description: "Number of actual replicas", JSONPath: ".status.replicas"},
+		ageColumn(),
+	})
+}
+
+func (t *table) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+	out := &metav1.Table{}
+	if o, ok := options.(*metav1.TableOptions); !ok || o == nil || !o.NoHeaders {
+		out.ColumnDefinitions = t.headers
+	}
+	if m, err := meta.ListAccessor(obj); err == nil {
+		out.ResourceVersion, out.Continue, out.RemainingItemCount = m.GetResourceVersion(), m.GetContinue(), m.GetRemainingItemCount()
+	} else if m, err := meta.CommonAccessor(obj); err == nil {
+		out.ResourceVersion = m.GetResourceVersion()
+	}
+	var err error
+	out.Rows, err = metatable.MetaToTableRow(obj, func(obj runtime.Object, _ metav1.Object, name, _ string) ([]any, error) {
+		fields, err := fieldsOf(obj)
+		if err != nil {
+			return nil, err
+		}
+		cells := []any{name}
+		for i, c := range t.columns {
+			cells = append(cells, cell(c, t.headers[i+1].Type, fields))
+		}
+		return cells, nil
+	})
+	return out, err
+}
+
+func fieldsOf(obj runtime.Object) (map[string]any, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return u.Object, nil
+	}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+}
+
+// cell is one value of a row, nil if there is none of the column's type.
+func cell(path *jsonpath.JSONPath, typ string, fields map[string]any) any {
+	found, err := path.FindResults(fields)
+	if err != nil || len(found) == 0 || len(found[0]) == 0 {
+		return nil
+	}
+	value := found[0][0].Interface()
+	switch typ {
+	case "string":
+		var text bytes.Buffer
+		if err := path.PrintResults(&text, []reflect.Value{reflect.ValueOf(value)}); err != nil {
+			return nil
+		}
+		return text.String()
+	case "integer":
+		switch v := value.(type) {
+		case int64:
+			return v
+		case float64:
+			return int64(v)
+		}
+	case "number":
+		switch v := value.(type) {
+		case int64:
+			return float64(v)
+		case float64:
+			return v
+		}
+	case "boolean":
+		if v, ok := value.(bool); ok {
+			return v
+		}
+	case "date":
+		if v, ok := value.(string); ok {
+			var at metav1.Time
+			if err := at.UnmarshalQueryParameter(v); err != nil {
+				return "<invalid>"
+			}
+			return metatable.ConvertToHumanReadableDateType(at)
+		}
+	}
+	return nil
+}
