@@ -1,0 +1,58 @@
+package server
+
+import (
+	"fmt"
+
+	apiserverapi "k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/group"
+	"k8s.io/apiserver/pkg/authentication/request/anonymous"
+	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	unionauthn "k8s.io/apiserver/pkg/authentication/request/union"
+	"k8s.io/apiserver/pkg/authentication/request/websocket"
+	"k8s.io/apiserver/pkg/authentication/request/x509"
+	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/authorization/path"
+	unionauthz "k8s.io/apiserver/pkg/authorization/union"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+)
+
+// healthPaths are what everybody may see, with no credentials too.
+func healthPaths() []string { return []string{"/healthz", "/livez", "/readyz"} }
+
+// newAuthenticator finds out who asks: by a client certificate of one of the
+// authorities, by a token of the file, or, for health, anybody.
+func newAuthenticator(o *Options, clientCA dynamiccertificates.CAContentProvider) (authenticator.Request, error) {
+	known := []authenticator.Request{x509.NewDynamic(clientCA.VerifyOptions, x509.CommonNameUserConversion)}
+	if o.TokenAuthFile != "" {
+		tokens, err := tokenfile.NewCSV(o.TokenAuthFile)
+		if err != nil {
+			return nil, fmt.Errorf("read --token-auth-file: %w", err)
+		}
+		known = append(known, bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens))
+	}
+	var nobody []apiserverapi.AnonymousAuthCondition
+	for _, p := range healthPaths() {
+		nobody = append(nobody, apiserverapi.AnonymousAuthCondition{Path: p})
+	}
+	return unionauthn.NewFailOnError(
+		group.NewAuthenticatedGroupAdder(unionauthn.New(known...)),
+		anonymous.NewAuthenticator(nobody),
+	), nil
+}
+
+// newAuthorizer decides who may do what: everybody may see health, the group
+// system:masters may do everything, and nobody else anything.
+func newAuthorizer() (authorizer.Authorizer, error) {
+	health, err := path.NewAuthorizer(healthPaths())
+	if err != nil {
+		return nil, fmt.Errorf("authorize health checks: %w", err)
+	}
+	return unionauthz.New(
+		unionauthz.NamedAuthorizer{AuthorizerName: "Health", Authorizer: health},
+		unionauthz.NamedAuthorizer{AuthorizerName: "Masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
+	)
+}

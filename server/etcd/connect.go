@@ -1,0 +1,96 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/klog/v2"
+)
+
+// ConnectTimeout is how long Connect waits for members to answer.
+const ConnectTimeout = 5 * time.Second
+
+// Endpoints says how to reach a cluster.
+type Endpoints struct {
+	// URLs are the members' addresses.
+	URLs []string
+	// CertFile and KeyFile hold a client certificate, CAFile what the members'
+	// certificates are checked with. All may be empty.
+	CertFile, KeyFile, CAFile string
+}
+
+// Connect returns a client of a cluster that has answered. It fails if no member
+// answers in [ConnectTimeout], or if those that do are not of one cluster.
+func Connect(ctx context.Context, e Endpoints) (*clientv3.Client, error) {
+	config := clientv3.Config{
+		Endpoints:   e.URLs,
+		DialTimeout: ConnectTimeout,
+		Logger:      newLogger(klog.FromContext(ctx).WithName("etcd-client"), new(atomic.Bool)),
+	}
+	if e.CertFile != "" || e.KeyFile != "" || e.CAFile != "" {
+		info := transport.TLSInfo{CertFile: e.CertFile, KeyFile: e.KeyFile, TrustedCAFile: e.CAFile}
+		tls, err := info.ClientConfig()
+		if err != nil {
+			return nil, fmt.Errorf("read the certificates for etcd: %w", err)
+		}
+		config.TLS = tls
+	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for etcd at %s: %w", strings.Join(e.URLs, ", "), err)
+	}
+	if err := checkCluster(ctx, client); err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	return client, nil
+}
+
+// checkCluster asks every endpoint who it is.
+func checkCluster(ctx context.Context, client *clientv3.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
+	defer cancel()
+	type answer struct {
+		cluster uint64
+		err     error
+	}
+	endpoints := client.Endpoints()
+	answers := make([]answer, len(endpoints))
+	var wg sync.WaitGroup
+	for i, endpoint := range endpoints {
+		wg.Go(func() {
+			status, err := client.Status(ctx, endpoint)
+			if err != nil {
+				answers[i].err = fmt.Errorf("%s: %w", endpoint, err)
+				return
+			}
+			answers[i].cluster = status.Header.ClusterId
+		})
+	}
+	wg.Wait()
+
+	var errs []error
+	first := -1
+	for i, a := range answers {
+		switch {
+		case a.err != nil:
+			errs = append(errs, a.err)
+		case first < 0:
+			first = i
+		case a.cluster != answers[first].cluster:
+			return fmt.Errorf("%s and %s are members of different etcd clusters (%x and %x): name the members of one",
+				endpoints[first], endpoints[i], answers[first].cluster, a.cluster)
+		}
+	}
+	if first < 0 {
+		return fmt.Errorf("no etcd member can be reached: %w", errors.Join(errs...))
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package etcd
+
+import (
+	"errors"
+	"os"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"k8s.io/klog/v2"
+)
+
+// quietLevel is the verbosity at which what etcd says about its normal work is logged.
+const quietLevel = 4
+
+// newLogger returns a logger for etcd that writes to the server's log. What etcd calls
+// information is for those who study etcd, and so is everything while it is closing:
+// it calls the end of its listeners an error.
+func newLogger(to klog.Logger, closing *atomic.Bool) *zap.Logger {
+	return zap.New(&core{to: to.WithCallDepth(3), closing: closing}, zap.WithFatalHook(exit{}))
+}
+
+// harmless says whether etcd complains about what is as it should be with a single
+// member on a unix socket.
+func harmless(message string) bool {
+	switch message {
+	case "Running http and grpc server on single port. This is not recommended for production.",
+		"simple token is not cryptographically signed",
+		"Failed to detect schema version",  // before the first entry is written
+		"failed to update storage version": // the same; it is tried again
+		return true
+	}
+	return false
+}
+
+// exit ends the process when etcd cannot go on: what it has acknowledged is on disk,
+// and it could not keep its word about anything further.
+type exit struct{}
+
+func (exit) OnWrite(*zapcore.CheckedEntry, []zapcore.Field) {
+	klog.Flush()
+	os.Exit(1)
+}
+
+// core is a zapcore.Core on a logr.Logger.
+type core struct {
+	to      klog.Logger
+	closing *atomic.Bool
+	fields  []zapcore.Field
+}
+
+func (c *core) Enabled(l zapcore.Level) bool {
+	return l >= zapcore.WarnLevel || c.to.V(quietLevel).Enabled()
+}
+
+func (c *core) With(fields []zapcore.Field) zapcore.Core {
+	return &core{to: c.to, closing: c.closing, fields: append(c.fields[:len(c.fields):len(c.fields)], fields...)}
+}
+
+func (c *core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(e.Level) {
+		return ce.AddCore(e, c)
+	}
+	return ce
+}
+
+func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	enc := zapcore.NewMapObjectEncoder()
+	for _, f := range c.fields {
+		f.AddTo(enc)
+	}
+	for _, f := range fields {
+		f.AddTo(enc)
+	}
+	var err error
+	pairs := make([]any, 0, 2*len(enc.Fields))
+	for k, v := range enc.Fields {
+		if text, ok := v.(string); ok && k == "error" {
+			err = errors.New(text)
+			continue
+		}
+		pairs = append(pairs, k, v)
+	}
+	switch {
+	case e.Level < zapcore.WarnLevel, e.Level <= zapcore.ErrorLevel && (c.closing.Load() || harmless(e.Message)):
+		if err != nil {
+			pairs = append(pairs, "err", err)
+		}
+		c.to.V(quietLevel).Info(e.Message, pairs...)
+	case e.Level >= zapcore.ErrorLevel:
+		c.to.Error(err, e.Message, pairs...)
+	default:
+		if err != nil {
+			pairs = append(pairs, "err", err)
+		}
+		c.to.Info(e.Message, pairs...)
+	}
+	return nil
+}
+
+func (c *core) Sync() error { return nil }

@@ -1,0 +1,216 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"espalier.dev/server/pki"
+)
+
+// renewInterval is how often the certificates are looked at.
+const renewInterval = 6 * time.Hour
+
+// identity is the server's own certificates, while it runs. They change when they are
+// renewed; listeners are told.
+type identity struct {
+	config  pki.Config
+	current atomic.Pointer[pki.Bundle]
+
+	mu        sync.Mutex
+	listeners []dynamiccertificates.Listener
+}
+
+var (
+	_ dynamiccertificates.CAContentProvider      = (*identity)(nil)
+	_ dynamiccertificates.CertKeyContentProvider = (*identity)(nil)
+)
+
+// newIdentity makes or reads the certificates for a server that listens on address.
+func newIdentity(o *Options) (*identity, error) {
+	id := &identity{config: pki.Config{
+		Dir:   filepath.Join(o.DataDir, "pki"),
+		Hosts: servingHosts(o.BindAddress),
+	}}
+	bundle, err := pki.Ensure(id.config)
+	if err != nil {
+		return nil, err
+	}
+	id.current.Store(bundle)
+	return id, nil
+}
+
+// servingHosts returns the names and addresses that the server can be reached by.
+func servingHosts(bind string) []string {
+	hosts := []string{"localhost", genericapiserver.LoopbackClientServerNameOverride, "127.0.0.1", "::1"}
+	ip := net.ParseIP(bind)
+	if ip.IsLoopback() {
+		if bind != "127.0.0.1" && bind != "::1" {
+			hosts = append(hosts, bind)
+		}
+		return hosts
+	}
+	if name, err := os.Hostname(); err == nil {
+		hosts = append(hosts, name)
+	}
+	if !ip.IsUnspecified() {
+		return append(hosts, bind)
+	}
+	// Without them the certificate is good for what is named above.
+	addrs, _ := net.InterfaceAddrs()
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			hosts = append(hosts, n.IP.String())
+		}
+	}
+	return hosts
+}
+
+// renew looks at the certificates from time to time. It calls changed with those that
+// it has renewed.
+func (id *identity) renew(ctx context.Context, changed func(*pki.Bundle) error) {
+	ticker := time.NewTicker(renewInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := id.renewOnce(changed); err != nil {
+			klog.FromContext(ctx).Error(err, "The certificates were not renewed")
+		}
+	}
+}
+
+func (id *identity) renewOnce(changed func(*pki.Bundle) error) error {
+	bundle, err := pki.Ensure(id.config)
+	if err != nil {
+		return err
+	}
+	old := id.current.Swap(bundle)
+	if bytes.Equal(old.CA.Cert, bundle.CA.Cert) && bytes.Equal(old.Serving.Cert, bundle.Serving.Cert) && bytes.Equal(old.Admin.Cert, bundle.Admin.Cert) {
+		return nil
+	}
+	id.mu.Lock()
+	listeners := id.listeners
+	id.mu.Unlock()
+	for _, l := range listeners {
+		l.Enqueue()
+	}
+	return changed(bundle)
+}
+
+// Name, AddListener, CurrentCertKeyContent, CurrentCABundleContent and VerifyOptions
+// make it a provider of certificates for k8s.io/apiserver.
+func (id *identity) Name() string { return "espalier" }
+
+func (id *identity) AddListener(l dynamiccertificates.Listener) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	id.listeners = append(id.listeners, l)
+}
+
+func (id *identity) CurrentCertKeyContent() (cert, key []byte) {
+	b := id.current.Load()
+	return b.Serving.Cert, b.Serving.Key
+}
+
+func (id *identity) CurrentCABundleContent() []byte { return id.current.Load().CA.Cert }
+
+func (id *identity) VerifyOptions() (x509.VerifyOptions, bool) {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(id.CurrentCABundleContent())
+	return x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, true
+}
+
+// loopback is the certificate under the name that only the server's own client asks
+// for, when others are shown one from elsewhere.
+type loopback struct{ *identity }
+
+func (loopback) SNINames() []string {
+	return []string{genericapiserver.LoopbackClientServerNameOverride}
+}
+
+// secureServing returns how the server listens and whose certificates it accepts.
+func secureServing(o *Options, id *identity, l net.Listener) (*genericapiserver.SecureServingInfo, error) {
+	s := &genericapiserver.SecureServingInfo{Listener: l, Cert: id, ClientCA: id, MinTLSVersion: tls.VersionTLS12}
+	if o.TLSCertFile != "" {
+		cert, err := dynamiccertificates.NewDynamicServingContentFromFiles("serving", o.TLSCertFile, o.TLSPrivateKeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read --tls-cert-file and --tls-private-key-file: %w", err)
+		}
+		s.Cert = cert
+		s.SNICerts = []dynamiccertificates.SNICertKeyContentProvider{loopback{id}}
+	}
+	if o.ClientCAFile != "" {
+		ca, err := dynamiccertificates.NewDynamicCAContentFromFile("client-ca", o.ClientCAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read --client-ca-file: %w", err)
+		}
+		s.ClientCA = dynamiccertificates.NewUnionCAContentProvider(id, ca)
+	}
+	return s, nil
+}
+
+// loopbackConfig returns a client of the server for the server itself.
+func loopbackConfig(id *identity, url, token string) *rest.Config {
+	return &rest.Config{
+		Host:        url,
+		QPS:         -1, // the server does not slow itself down
+		BearerToken: token,
+		TLSClientConfig: rest.TLSClientConfig{
+			ServerName: genericapiserver.LoopbackClientServerNameOverride,
+			CAData:     id.CurrentCABundleContent(),
+		},
+	}
+}
+
+// kubeconfig returns the administrator's way in.
+func kubeconfig(o *Options, b *pki.Bundle, url string) (pki.Kubeconfig, error) {
+	k := pki.Kubeconfig{Server: url, CA: b.CA.Cert, Admin: b.Admin}
+	if o.TLSCertFile == "" {
+		return k, nil
+	}
+	// Who signed that certificate is not known here, but the certificate is.
+	chain, err := os.ReadFile(o.TLSCertFile)
+	if err != nil {
+		return k, fmt.Errorf("read --tls-cert-file: %w", err)
+	}
+	k.CA = chain
+	pair, err := tls.LoadX509KeyPair(o.TLSCertFile, o.TLSPrivateKeyFile)
+	if err != nil {
+		return k, fmt.Errorf("read --tls-cert-file and --tls-private-key-file: %w", err)
+	}
+	host := clientHost(o.BindAddress)
+	if pair.Leaf.VerifyHostname(host) != nil && len(pair.Leaf.DNSNames) > 0 {
+		k.ServerName = pair.Leaf.DNSNames[0]
+	}
+	return k, nil
+}
+
+// clientHost returns the address for clients on this machine.
+func clientHost(bind string) string {
+	ip := net.ParseIP(bind)
+	switch {
+	case !ip.IsUnspecified():
+		return bind
+	case ip.To4() != nil:
+		return "127.0.0.1"
+	default:
+		return "::1"
+	}
+}

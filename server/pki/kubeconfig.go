@@ -1,0 +1,82 @@
+package pki
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// clusterName is what the server calls itself in a kubeconfig.
+const clusterName = "espalier"
+
+// Kubeconfig is how to reach a server as its administrator.
+type Kubeconfig struct {
+	// Server is the server's URL.
+	Server string
+	// CA holds, in PEM, what the server's certificate is checked with.
+	CA []byte
+	// ServerName is the name that the server's certificate is for, if it is not for
+	// the host of the URL.
+	ServerName string
+	// Admin is the administrator's certificate.
+	Admin Pair
+}
+
+// Marshal returns the text of the file.
+func (k Kubeconfig) Marshal() ([]byte, error) {
+	c := clientcmdapi.NewConfig()
+	c.Clusters[clusterName] = &clientcmdapi.Cluster{
+		Server:                   k.Server,
+		CertificateAuthorityData: k.CA,
+		TLSServerName:            k.ServerName,
+	}
+	c.AuthInfos[AdminUser] = &clientcmdapi.AuthInfo{
+		ClientCertificateData: k.Admin.Cert,
+		ClientKeyData:         k.Admin.Key,
+	}
+	c.Contexts[clusterName] = &clientcmdapi.Context{Cluster: clusterName, AuthInfo: AdminUser}
+	c.CurrentContext = clusterName
+	data, err := clientcmd.Write(*c)
+	if err != nil {
+		return nil, fmt.Errorf("encode the kubeconfig: %w", err)
+	}
+	return data, nil
+}
+
+// Write writes the file, see [WriteFile].
+func (k Kubeconfig) Write(path string) error {
+	data, err := k.Marshal()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("make the directory of the kubeconfig: %w", err)
+	}
+	return WriteFile(path, data)
+}
+
+// RemoveKubeconfig removes the kubeconfig of an earlier run. It refuses to touch a
+// file that somebody else wrote, or added to.
+func RemoveKubeconfig(path string) error {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the kubeconfig of an earlier run: %w", err)
+	}
+	c, err := clientcmd.Load(data)
+	ours := err == nil && len(data) > 0 && len(c.Clusters) == 1 && c.Clusters[clusterName] != nil &&
+		len(c.AuthInfos) == 1 && c.AuthInfos[AdminUser] != nil
+	if !ours {
+		return fmt.Errorf("%s exists and is not a kubeconfig that this server wrote; it is not overwritten: remove it or name another file", path)
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("remove the kubeconfig of an earlier run: %w", err)
+	}
+	return nil
+}

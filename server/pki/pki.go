@@ -1,0 +1,334 @@
+// Package pki makes the certificates that a server needs to be safe from its first
+// start: an authority of its own, a serving certificate, and a client certificate for
+// its administrator; and the kubeconfig that carries the latter.
+//
+// They are files in one directory that only its owner can enter. What is there and
+// good is used again; what will expire, or does not fit the server's addresses any
+// more, is made anew with the same authority. The authority itself is renewed with its
+// key, so that certificates and kubeconfigs that it has signed stay good.
+package pki
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+const (
+	authorityAge = 10 * 365 * 24 * time.Hour
+	leafAge      = 365 * 24 * time.Hour
+
+	// Clocks of clients may be behind.
+	backdate = time.Hour
+
+	// AdminUser and AdminGroup are who the administrator's certificate says it is.
+	AdminUser  = "espalier-admin"
+	AdminGroup = "system:masters"
+)
+
+// Pair is a certificate and its key, in PEM, and the files that hold them.
+type Pair struct {
+	Cert, Key         []byte
+	CertFile, KeyFile string
+}
+
+// Bundle is what a server has.
+type Bundle struct {
+	CA, Serving, Admin Pair
+}
+
+// Config says what certificates to have.
+type Config struct {
+	// Dir holds the files. It is made if it does not exist.
+	Dir string
+	// Hosts are the names and addresses that clients may use for the server.
+	Hosts []string
+	// Now is the time; nil means time.Now.
+	Now func() time.Time
+}
+
+// Ensure returns the certificates, after it has made those that are missing or no
+// longer good.
+func Ensure(c Config) (*Bundle, error) {
+	now := time.Now()
+	if c.Now != nil {
+		now = c.Now()
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of certificates: %w", err)
+	}
+	// The directory may have been there, open to others.
+	if err := os.Chmod(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("close the directory of certificates to others: %w", err)
+	}
+	ca, err := c.authority(now)
+	if err != nil {
+		return nil, err
+	}
+	serving, err := c.leaf("serving", ca, now, servingTemplate(c.Hosts))
+	if err != nil {
+		return nil, err
+	}
+	admin, err := c.leaf("admin", ca, now, adminTemplate())
+	if err != nil {
+		return nil, err
+	}
+	return &Bundle{CA: ca.Pair, Serving: serving.Pair, Admin: admin.Pair}, nil
+}
+
+// signer is a pair, parsed.
+type signer struct {
+	Pair
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// authority returns the authority of the directory.
+func (c Config) authority(now time.Time) (*signer, error) {
+	s, err := c.load("ca")
+	if err != nil {
+		return nil, err
+	}
+	if s == nil {
+		key, err := newKey()
+		if err != nil {
+			return nil, err
+		}
+		return c.sign("ca", authorityTemplate(now), key, nil)
+	}
+	if !s.cert.IsCA {
+		return nil, fmt.Errorf("%s is not the certificate of an authority; remove the directory %s to start with a new one", s.CertFile, c.Dir)
+	}
+	if due(s.cert, now) {
+		return c.sign("ca", authorityTemplate(now), s.key, nil)
+	}
+	return s, nil
+}
+
+// leaf returns the certificate of that name, as it is if it does what the template
+// asks for.
+func (c Config) leaf(name string, ca *signer, now time.Time, template *x509.Certificate) (*signer, error) {
+	s, err := c.load(name)
+	if err != nil {
+		return nil, err
+	}
+	if s != nil && !due(s.cert, now) && s.cert.CheckSignatureFrom(ca.cert) == nil && covers(s.cert, template) {
+		return s, nil
+	}
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	template.NotBefore = now.Add(-backdate)
+	template.NotAfter = now.Add(leafAge)
+	if template.NotAfter.After(ca.cert.NotAfter) {
+		template.NotAfter = ca.cert.NotAfter
+	}
+	return c.sign(name, template, key, ca)
+}
+
+// due says whether a certificate should be made anew: a third of its life is left.
+func due(cert *x509.Certificate, now time.Time) bool {
+	life := cert.NotAfter.Sub(cert.NotBefore)
+	return now.Before(cert.NotBefore) || now.After(cert.NotAfter.Add(-life/3))
+}
+
+// covers says whether a certificate is for all that the template is for.
+func covers(cert, template *x509.Certificate) bool {
+	for _, name := range template.DNSNames {
+		if !slices.Contains(cert.DNSNames, name) {
+			return false
+		}
+	}
+	for _, ip := range template.IPAddresses {
+		if !slices.ContainsFunc(cert.IPAddresses, ip.Equal) {
+			return false
+		}
+	}
+	return cert.Subject.CommonName == template.Subject.CommonName &&
+		slices.Equal(cert.Subject.Organization, template.Subject.Organization) &&
+		slices.Equal(cert.ExtKeyUsage, template.ExtKeyUsage)
+}
+
+func authorityTemplate(now time.Time) *x509.Certificate {
+	return &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "espalier-ca"},
+		NotBefore:             now.Add(-backdate),
+		NotAfter:              now.Add(authorityAge),
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+}
+
+func servingTemplate(hosts []string) *x509.Certificate {
+	t := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "espalier"},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, h := range hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			t.IPAddresses = append(t.IPAddresses, ip)
+		} else {
+			t.DNSNames = append(t.DNSNames, h)
+		}
+	}
+	return t
+}
+
+func adminTemplate() *x509.Certificate {
+	return &x509.Certificate{
+		Subject:     pkix.Name{CommonName: AdminUser, Organization: []string{AdminGroup}},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+}
+
+func newKey() (crypto.Signer, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	return key, nil
+}
+
+// sign makes a certificate for key and writes both; without an authority it signs
+// itself.
+func (c Config) sign(name string, template *x509.Certificate, key crypto.Signer, by *signer) (*signer, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("make a serial number: %w", err)
+	}
+	template.SerialNumber = serial
+	parent, signKey := template, key
+	if by != nil {
+		parent, signKey = by.cert, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signKey)
+	if err != nil {
+		return nil, fmt.Errorf("make the certificate %q: %w", name, err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("make the certificate %q: %w", name, err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode the key %q: %w", name, err)
+	}
+	s := &signer{Pair: c.pair(name), cert: cert, key: key}
+	s.Cert = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	s.Key = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
+	// The key first: a certificate without its key is found to be no pair, and made
+	// anew.
+	if err := WriteFile(s.KeyFile, s.Key); err != nil {
+		return nil, err
+	}
+	if err := WriteFile(s.CertFile, s.Cert); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (c Config) pair(name string) Pair {
+	return Pair{CertFile: filepath.Join(c.Dir, name+".crt"), KeyFile: filepath.Join(c.Dir, name+".key")}
+}
+
+// load reads a pair. It returns nil if there is none.
+func (c Config) load(name string) (*signer, error) {
+	s := &signer{Pair: c.pair(name)}
+	var err error
+	if s.Key, err = os.ReadFile(s.KeyFile); err == nil {
+		s.Cert, err = os.ReadFile(s.CertFile)
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate %q: %w", name, err)
+	}
+	if err := s.parse(); err != nil {
+		if name == "ca" {
+			return nil, fmt.Errorf("read the authority: %w; restore %s and %s, or remove the directory %s to start with a new one", err, s.CertFile, s.KeyFile, c.Dir)
+		}
+		return nil, nil // made anew
+	}
+	// The files may have been copied here, open to others.
+	if err := os.Chmod(s.KeyFile, 0o600); err != nil {
+		return nil, fmt.Errorf("close a key to others: %w", err)
+	}
+	return s, nil
+}
+
+// parse fills in cert and key.
+func (s *signer) parse() error {
+	block, _ := pem.Decode(s.Cert)
+	if block == nil {
+		return fmt.Errorf("%s holds no PEM", s.CertFile)
+	}
+	var err error
+	if s.cert, err = x509.ParseCertificate(block.Bytes); err != nil {
+		return fmt.Errorf("%s: %w", s.CertFile, err)
+	}
+	block, _ = pem.Decode(s.Key)
+	if block == nil {
+		return fmt.Errorf("%s holds no PEM", s.KeyFile)
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.KeyFile, err)
+	}
+	var ok bool
+	if s.key, ok = key.(crypto.Signer); !ok {
+		return fmt.Errorf("%s holds a key that cannot sign", s.KeyFile)
+	}
+	have, err := x509.MarshalPKIXPublicKey(s.key.Public())
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.KeyFile, err)
+	}
+	if !bytes.Equal(have, s.cert.RawSubjectPublicKeyInfo) {
+		return fmt.Errorf("%s and %s do not belong together", s.CertFile, s.KeyFile)
+	}
+	return nil
+}
+
+// WriteFile writes a file that only its owner can read, so that whoever looks sees the
+// old text or the new, whole.
+func WriteFile(path string, data []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-") // mode 0600
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+			err = fmt.Errorf("write %s: %w", path, err)
+		}
+	}()
+	if _, err = f.Write(data); err != nil {
+		_ = f.Close()
+		return err
+	}
+	if err = f.Sync(); err != nil {
+		_ = f.Close()
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

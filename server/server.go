@@ -1,0 +1,377 @@
+// Package server is the API server: a Kubernetes-style server for custom resources.
+//
+// It stands on k8s.io/apiserver, whose generic server brings the filters (who asks,
+// may they, limits, audit), health, metrics and the orderly stop. [Start] puts it
+// together: a database (etcd, the server's own unless it is told of another),
+// certificates, storage, and in install the parts that serve resources, each in a
+// package of its own below this one.
+//
+// k8s.io/apiserver keeps some state in variables of the process: feature gates,
+// metrics, the version of its CEL environment. Several servers in one process share
+// that, and nothing else.
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"espalier.dev/server/pki"
+)
+
+const (
+	// maxRequestBody is the size of a request's body that is read, as kube-apiserver
+	// has it: twice what etcd takes.
+	maxRequestBody = 3 << 20
+	// watchGrace is how long a stopping server waits for watches to end. It asks them
+	// to.
+	watchGrace = 2 * time.Second
+	// readyTimeout bounds the start, readyPoll is how often it is looked whether the
+	// server is ready.
+	readyTimeout = time.Minute
+	readyPoll    = 2 * time.Millisecond
+)
+
+// Server is a running server.
+type Server struct {
+	options  *Options
+	identity *identity
+	db       *database
+	listener net.Listener
+	lock     *fileutil.LockedFile
+	url      string
+
+	stop context.CancelCauseFunc
+	// background is what runs beside the generic server.
+	background sync.WaitGroup
+	done       chan struct{}
+	err        error
+}
+
+// Start runs a server. It returns when the server is ready and the kubeconfig is
+// written. The server runs until [Server.Stop]; ctx bounds the start alone.
+func Start(ctx context.Context, o *Options) (_ *Server, err error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{options: o, done: make(chan struct{})}
+	// What was opened is closed in reverse if the start fails.
+	var undo []func()
+	defer func() {
+		if err != nil {
+			for i := len(undo) - 1; i >= 0; i-- {
+				undo[i]()
+			}
+		}
+	}()
+
+	if s.lock, err = lockDataDir(o.DataDir); err != nil {
+		return nil, err
+	}
+	undo = append(undo, s.unlock)
+	if err := pki.RemoveKubeconfig(o.kubeconfigPath()); err != nil {
+		return nil, fmt.Errorf("--kubeconfig-out: %w", err)
+	}
+	if s.listener, err = listen(ctx, o); err != nil {
+		return nil, err
+	}
+	undo = append(undo, s.closeListener)
+	port := s.listener.Addr().(*net.TCPAddr).Port
+	s.url = "https://" + net.JoinHostPort(clientHost(o.BindAddress), strconv.Itoa(port))
+
+	if s.identity, err = newIdentity(o); err != nil {
+		return nil, err
+	}
+	if s.db, err = openDatabase(ctx, o); err != nil {
+		return nil, err
+	}
+	undo = append(undo, s.db.close)
+
+	api, err := s.build()
+	if err != nil {
+		return nil, err
+	}
+	undo = append(undo, api.Destroy)
+	if err := s.run(ctx, api); err != nil {
+		// What was opened is closed by Stop already.
+		undo = nil
+		return nil, err
+	}
+	return s, nil
+}
+
+// build puts the generic server together.
+func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
+	o := s.options
+	version, err := o.applyFeatures()
+	if err != nil {
+		return nil, err
+	}
+	c := genericapiserver.NewConfig(newCodecs())
+	c.EffectiveVersion = version
+	c.MaxRequestBodyBytes = maxRequestBody
+	c.MaxRequestsInFlight = o.MaxRequestsInFlight
+	c.MaxMutatingRequestsInFlight = o.MaxMutatingRequestsInFlight
+	c.RequestTimeout = o.RequestTimeout
+	c.MinRequestTimeout = int(o.MinRequestTimeout.Seconds())
+	c.ShutdownDelayDuration = o.ShutdownDelay
+	c.ShutdownWatchTerminationGracePeriod = watchGrace
+	// Requests that come while others finish are told to try again, not cut off.
+	c.ShutdownSendRetryAfter = true
+	c.SkipOpenAPIInstallation = true
+
+	if c.SecureServing, err = secureServing(o, s.identity, s.listener); err != nil {
+		return nil, err
+	}
+	c.PublicAddress = net.ParseIP(clientHost(o.BindAddress))
+	if c.Authentication.Authenticator, err = newAuthenticator(o, c.SecureServing.ClientCA); err != nil {
+		return nil, err
+	}
+	if c.Authorization.Authorizer, err = newAuthorizer(); err != nil {
+		return nil, err
+	}
+	c.LoopbackClientConfig = loopbackConfig(s.identity, s.url, uuid.NewString())
+	c.AdmissionControl = newAdmission()
+	if err := s.db.applyTo(c, o); err != nil {
+		return nil, err
+	}
+	if err := applyAudit(c, o); err != nil {
+		return nil, err
+	}
+	api, err := c.Complete(nil).New("espalier", genericapiserver.NewEmptyDelegate())
+	if err != nil {
+		return nil, fmt.Errorf("build the server: %w", err)
+	}
+	err = install(foundation{
+		api:        api,
+		config:     c,
+		storage:    c.RESTOptionsGetter,
+		admission:  c.AdmissionControl,
+		authorizer: c.Authorization.Authorizer,
+		semantics:  o.Semantics,
+	})
+	if err != nil {
+		api.Destroy()
+		return nil, err
+	}
+	return api, nil
+}
+
+// run runs the generic server and what belongs to it, and returns when it is ready.
+func (s *Server) run(start context.Context, api *genericapiserver.GenericAPIServer) error {
+	ctx, stop := context.WithCancelCause(context.WithoutCancel(start))
+	s.stop = stop
+	prepared := api.PrepareRun()
+	go func() {
+		defer close(s.done)
+		defer s.unlock()
+		defer s.closeListener()
+		defer s.db.close()
+		defer s.background.Wait()
+		err := prepared.RunWithContext(ctx)
+		// It may have failed by itself; the rest is to stop then too.
+		stop(err)
+		if cause := context.Cause(ctx); !errors.Is(cause, errStopped) {
+			err = cause
+		}
+		s.err = err
+	}()
+	s.background.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-s.db.stopped():
+			stop(errors.New("etcd has stopped"))
+		}
+	})
+
+	s.background.Go(func() { s.identity.renew(ctx, s.writeKubeconfig) })
+
+	err := s.awaitReady(start, ctx)
+	if err == nil {
+		err = s.writeKubeconfig(s.identity.current.Load())
+	}
+	if err != nil {
+		return errors.Join(err, s.Stop())
+	}
+	return nil
+}
+
+// awaitReady returns when the server says that it is ready.
+func (s *Server) awaitReady(start, run context.Context) error {
+	start, cancel := context.WithTimeout(start, readyTimeout)
+	defer cancel()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(s.identity.CurrentCABundleContent())
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: genericapiserver.LoopbackClientServerNameOverride, MinVersion: tls.VersionTLS12},
+	}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	ticker := time.NewTicker(readyPoll)
+	defer ticker.Stop()
+	for {
+		err := askReady(start, client, s.url+"/readyz")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-run.Done():
+			return fmt.Errorf("the server stopped while starting: %w", context.Cause(run))
+		case <-start.Done():
+			return fmt.Errorf("the server did not become ready (%w): %w", context.Cause(start), err)
+		}
+	}
+}
+
+// askReady asks once.
+func askReady(ctx context.Context, client *http.Client, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	_ = resp.Body.Close()
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(string(body))
+	}
+	return nil
+}
+
+func (s *Server) writeKubeconfig(b *pki.Bundle) error {
+	k, err := kubeconfig(s.options, b, s.url)
+	if err != nil {
+		return err
+	}
+	return k.Write(s.options.kubeconfigPath())
+}
+
+// errStopped is why a server stops that is told to.
+var errStopped = errors.New("stopped")
+
+// Stop stops the server: requests that are being worked on finish, watches end, the
+// database is closed. It returns when all that is done, and what went wrong since the
+// start.
+func (s *Server) Stop() error {
+	s.stop(errStopped)
+	<-s.done
+	return s.err
+}
+
+// Done is closed when the server has stopped, by itself too.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// URL returns the server's address.
+func (s *Server) URL() string { return s.url }
+
+// Kubeconfig returns the path of the administrator's kubeconfig.
+func (s *Server) Kubeconfig() string { return s.options.kubeconfigPath() }
+
+// ClientConfig returns a client configuration for the administrator.
+func (s *Server) ClientConfig() (*rest.Config, error) {
+	b := s.identity.current.Load()
+	k, err := kubeconfig(s.options, b, s.url)
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{
+		Host: k.Server,
+		TLSClientConfig: rest.TLSClientConfig{
+			CAData:     k.CA,
+			ServerName: k.ServerName,
+			CertData:   k.Admin.Cert,
+			KeyData:    k.Admin.Key,
+		},
+	}, nil
+}
+
+// newCodecs returns what writes the generic server's own answers.
+func newCodecs() serializer.CodecFactory {
+	scheme := runtime.NewScheme()
+	v1 := runtimeschema.GroupVersion{Version: "v1"}
+	metav1.AddToGroupVersion(scheme, v1)
+	scheme.AddUnversionedTypes(v1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
+	return serializer.NewCodecFactory(scheme)
+}
+
+// applyAudit makes c record what the policy says.
+func applyAudit(c *genericapiserver.Config, o *Options) error {
+	audit := genericoptions.NewAuditOptions()
+	audit.PolicyFile = o.AuditPolicyFile
+	audit.LogOptions.Path = o.AuditLogPath
+	audit.LogOptions.MaxAge = o.AuditLogMaxAge
+	audit.LogOptions.MaxBackups = o.AuditLogMaxBackup
+	audit.LogOptions.MaxSize = o.AuditLogMaxMB
+	if err := errors.Join(audit.Validate()...); err != nil {
+		return err
+	}
+	return audit.ApplyTo(c)
+}
+
+// listen opens the server's port.
+func listen(ctx context.Context, o *Options) (net.Listener, error) {
+	address := net.JoinHostPort(o.BindAddress, strconv.Itoa(o.SecurePort))
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("port %d of %s is in use: choose another with --secure-port (0 is any free one)", o.SecurePort, o.BindAddress)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("--bind-address %s is not an address of this machine", o.BindAddress)
+	case err != nil:
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	return l, nil
+}
+
+// lockDataDir makes the data directory, and keeps other servers out of it.
+func lockDataDir(dir string) (*fileutil.LockedFile, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data directory: %w", err)
+	}
+	lock, err := fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if errors.Is(err, fileutil.ErrLocked) {
+		return nil, fmt.Errorf("another server uses the data directory %s: stop it, or choose another directory with --data-dir", dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock the data directory: %w", err)
+	}
+	return lock, nil
+}
+
+// closeListener closes the port, which the generic server has usually done.
+func (s *Server) closeListener() { _ = s.listener.Close() }
+
+func (s *Server) unlock() {
+	if err := s.lock.Close(); err != nil {
+		klog.ErrorS(err, "The lock of the data directory was not given back")
+	}
+}

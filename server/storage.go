@@ -1,0 +1,144 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path"
+	"path/filepath"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+
+	"espalier.dev/schema"
+	"espalier.dev/server/etcd"
+)
+
+// database is the etcd behind a server.
+type database struct {
+	endpoints etcd.Endpoints
+	client    *clientv3.Client
+	member    *etcd.Member // nil if the cluster is somebody else's
+}
+
+// openDatabase starts the server's own etcd, or connects to the one it is told.
+func openDatabase(ctx context.Context, o *Options) (*database, error) {
+	db := &database{endpoints: o.Etcd}
+	if len(o.Etcd.URLs) == 0 {
+		member, err := etcd.Start(ctx, etcd.Config{
+			Dir:           filepath.Join(o.DataDir, "etcd"),
+			Quota:         o.EtcdQuota,
+			UnsafeNoFsync: o.UnsafeNoFsync,
+		})
+		if err != nil {
+			return nil, err
+		}
+		db.member = member
+		db.endpoints.URLs = []string{member.Endpoint()}
+	}
+	client, err := etcd.Connect(ctx, db.endpoints)
+	if err != nil {
+		db.close()
+		return nil, err
+	}
+	db.client = client
+	if err := recordSemantics(ctx, client, o.EtcdPrefix, o.Semantics); err != nil {
+		db.close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// stopped is closed when the server's own etcd has stopped.
+func (db *database) stopped() <-chan struct{} {
+	if db.member == nil {
+		return nil
+	}
+	return db.member.Stopped()
+}
+
+func (db *database) close() {
+	if db.client != nil {
+		_ = db.client.Close() // there is nothing left to lose
+	}
+	if db.member != nil {
+		db.member.Close()
+	}
+}
+
+// semanticsKey returns where the semantics of the objects below a prefix are recorded.
+// Keys of resources begin with a slash, so it is never below one.
+func semanticsKey(prefix string) string { return "espalier.dev/semantics" + path.Join("/", prefix) }
+
+// recordSemantics records how schemas are read with the data they are read for, and
+// refuses data that another reading has shaped: objects that one calls valid and
+// complete need not be so for the other.
+func recordSemantics(ctx context.Context, client *clientv3.Client, prefix string, sem schema.Semantics) error {
+	ctx, cancel := context.WithTimeout(ctx, etcd.ConnectTimeout)
+	defer cancel()
+	key := semanticsKey(prefix)
+	resp, err := client.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+		Then(clientv3.OpPut(key, sem.String())).
+		Else(clientv3.OpGet(key)).
+		Commit()
+	if err != nil {
+		return fmt.Errorf("record the semantics in etcd: %w", err)
+	}
+	if resp.Succeeded {
+		return nil
+	}
+	kvs := resp.Responses[0].GetResponseRange().GetKvs()
+	if len(kvs) != 1 {
+		return fmt.Errorf("read the semantics recorded in etcd: the key %s has %d values", key, len(kvs))
+	}
+	if have := string(kvs[0].Value); have != sem.String() {
+		return fmt.Errorf("the data was written with --semantics %s, and this server was started with --semantics %s: "+
+			"start it with --semantics %s, or with other data (--data-dir, --etcd-prefix); "+
+			"to move objects, apply their manifests to a server with the other semantics", have, sem, have)
+	}
+	return nil
+}
+
+// healthTimeout is how long a health check waits for etcd.
+const healthTimeout = 2 * time.Second
+
+// check returns a health check: does etcd answer?
+func (db *database) check(name, prefix string) healthz.HealthChecker {
+	key := path.Join("/", prefix, "health")
+	return healthz.NamedCheck(name, func(r *http.Request) error {
+		ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
+		defer cancel()
+		if _, err := db.client.Get(ctx, key); err != nil {
+			return fmt.Errorf("etcd does not answer: %w", err)
+		}
+		return nil
+	})
+}
+
+// applyTo makes c store resources in the database: JSON under kube-apiserver's keys,
+// through the storage of k8s.io/apiserver.
+func (db *database) applyTo(c *genericapiserver.Config, o *Options) error {
+	config := storagebackend.NewDefaultConfig(path.Join("/", o.EtcdPrefix), unstructured.UnstructuredJSONScheme)
+	config.CompactionInterval = o.EtcdCompactionInterval
+	config.StorageObjectCountTracker = c.StorageObjectCountTracker
+	config.Transport.ServerList = db.endpoints.URLs
+	config.Transport.CertFile = db.endpoints.CertFile
+	config.Transport.KeyFile = db.endpoints.KeyFile
+	config.Transport.TrustedCAFile = db.endpoints.CAFile
+
+	options := genericoptions.NewEtcdOptions(config)
+	options.EnableWatchCache = o.WatchCache
+	options.SkipHealthEndpoints = true // db.check asks through the client that is there
+	if err := options.ApplyTo(c); err != nil {
+		return fmt.Errorf("set up the storage: %w", err)
+	}
+	c.AddHealthChecks(db.check("etcd", o.EtcdPrefix))
+	c.AddReadyzChecks(db.check("etcd-readiness", o.EtcdPrefix))
+	return nil
+}

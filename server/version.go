@@ -1,0 +1,143 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	basecompatibility "k8s.io/component-base/compatibility"
+	"k8s.io/component-base/featuregate"
+)
+
+// KubernetesVersion is the version of Kubernetes whose API the server speaks: that of
+// the k8s.io modules it is built with.
+const KubernetesVersion = "1.37.2"
+
+// emulationDepth is how many minor versions back can be emulated, as kube-apiserver
+// has it.
+const emulationDepth = 3
+
+// effectiveVersion is a version that introduces itself as this server's.
+type effectiveVersion struct {
+	basecompatibility.MutableEffectiveVersion
+}
+
+// newEffectiveVersion returns the version that the options ask for.
+func newEffectiveVersion(emulated *version.Version) effectiveVersion {
+	binary := version.MustParse(KubernetesVersion)
+	floor := binary.WithPatch(0).SubtractMinor(emulationDepth)
+	v := effectiveVersion{basecompatibility.NewEffectiveVersion(binary, false, floor, floor)}
+	if emulated != nil {
+		v.SetEmulationVersion(emulated)
+		v.SetMinCompatibilityVersion(emulated.SubtractMinor(1))
+	}
+	return v
+}
+
+// Info is what /version says.
+func (v effectiveVersion) Info() *apimachineryversion.Info {
+	info := v.MutableEffectiveVersion.Info()
+	info.GitVersion = "v" + KubernetesVersion + "+espalier"
+	info.GitCommit, info.GitTreeState, info.BuildDate = "", "", ""
+	if build, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range build.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				info.GitCommit = s.Value
+			case "vcs.time":
+				info.BuildDate = s.Value
+			case "vcs.modified":
+				info.GitTreeState = "clean"
+				if s.Value == "true" {
+					info.GitTreeState = "dirty"
+				}
+			}
+		}
+	}
+	return info
+}
+
+// kubeComponent is how kube-apiserver's flags may name what they are about.
+const kubeComponent = basecompatibility.DefaultKubeComponent
+
+// emulated returns the version to emulate, or nil.
+func (o *Options) emulated() (*version.Version, error) {
+	text := strings.TrimPrefix(o.EmulatedVersion, kubeComponent+"=")
+	if text == "" {
+		return nil, nil
+	}
+	v, err := version.ParseMajorMinor(text)
+	if err != nil {
+		return nil, fmt.Errorf("--emulated-version %q is not a version such as 1.36", o.EmulatedVersion)
+	}
+	if errs := newEffectiveVersion(v).Validate(); len(errs) > 0 {
+		return nil, fmt.Errorf("--emulated-version %s: %w", text, errors.Join(errs...))
+	}
+	return v, nil
+}
+
+// gates returns the features to set.
+func (o *Options) gates() (map[string]bool, error) {
+	known := utilfeature.DefaultMutableFeatureGate.GetAll()
+	gates := map[string]bool{}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(o.FeatureGates)) {
+		value, err := strconv.ParseBool(o.FeatureGates[name])
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--feature-gates: %s is %q, it must be true or false", name, o.FeatureGates[name]))
+			continue
+		}
+		name = strings.TrimPrefix(name, kubeComponent+":")
+		if _, ok := known[featuregate.Feature(name)]; !ok {
+			errs = append(errs, fmt.Errorf("--feature-gates: there is no feature %q", name))
+			continue
+		}
+		gates[name] = value
+	}
+	return gates, errors.Join(errs...)
+}
+
+// validateFeatures says what is wrong with the options about features.
+func (o *Options) validateFeatures() error {
+	_, err := o.emulated()
+	_, gateErr := o.gates()
+	return errors.Join(err, gateErr)
+}
+
+// applyFeatures sets what is global in a process: k8s.io/apiserver keeps its feature
+// gates and the version of its CEL environment in variables.
+func (o *Options) applyFeatures() (effectiveVersion, error) {
+	emulated, err := o.emulated()
+	if err != nil {
+		return effectiveVersion{}, err
+	}
+	gates, err := o.gates()
+	if err != nil {
+		return effectiveVersion{}, err
+	}
+	gate := utilfeature.DefaultMutableFeatureGate
+	if emulated != nil {
+		global := compatibility.DefaultComponentGlobalsRegistry.EffectiveVersionFor(kubeComponent)
+		if m, ok := global.(basecompatibility.MutableEffectiveVersion); ok {
+			m.SetEmulationVersion(emulated)
+			m.SetMinCompatibilityVersion(emulated.SubtractMinor(1))
+		}
+		if err := gate.SetEmulationVersion(emulated); err != nil {
+			return effectiveVersion{}, fmt.Errorf("--emulated-version: %w", err)
+		}
+	}
+	if len(gates) > 0 {
+		if err := gate.SetFromMap(gates); err != nil {
+			return effectiveVersion{}, fmt.Errorf("--feature-gates: %w", err)
+		}
+	}
+	return newEffectiveVersion(emulated), nil
+}
