@@ -50,3 +50,25 @@ func TestCorpus(t *testing.T) {
 	})
 	t.Logf("%d documents", n)
 }
+
+// TestFast makes sure that nearly the whole corpus is read in one pass.
+func TestFast(t *testing.T) {
+	fast, all := 0, 0
+	why := map[string]int{}
+	corpus(t, func(path string, src []byte) {
+		for _, d := range documents(t, src) {
+			all++
+			var p parser
+			p.reset(d.Source(), false)
+			if _, ok := p.document(); ok {
+				fast++
+			} else {
+				why[p.failed.problem]++
+			}
+		}
+	})
+	t.Logf("%d of %d documents, others because of %v", fast, all, why)
+	if fast*100 < all*95 {
+		t.Errorf("%d of %d documents are read in one pass, want 95%%", fast, all)
+	}
+}

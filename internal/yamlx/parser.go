@@ -1,0 +1,404 @@
+package yamlx
+
+import "bytes"
+
+// maxDepth is how deep collections may nest, as in the library and in the engine.
+const maxDepth = 10000
+
+// maxKey is how long a key may be. The library counts characters up to the colon and
+// stops at 1024; what is near that is left to it.
+const maxKey = 1000
+
+// parser reads the plain subset of YAML in one pass and writes JSON as it goes. It
+// must never read a text differently from the library: what it does not know for
+// certain it fails on. Its functions return false when it has failed.
+type parser struct {
+	src []byte
+	// pos is where it is, line the start of the line that pos is on.
+	pos, line int
+	depth     int
+	// commented is set by next when it passed a comment.
+	commented bool
+
+	// out is the JSON text; tmp is room for a scalar that is put together from lines.
+	out, tmp []byte
+
+	// tree makes the parser build nodes too, and take anchors, aliases, tags and merge
+	// keys. If there are any, odd is set, and out is not the document's value.
+	tree, odd bool
+	anchors   map[string]*node
+
+	failed failure
+}
+
+// failure is why the parser could not go on.
+type failure struct {
+	offset  int
+	problem string
+	// unusual is set when the text may be right: the parser just does not know.
+	unusual bool
+}
+
+// fail notes why the text is wrong.
+func (p *parser) fail(offset int, problem string) bool {
+	p.failed = failure{offset: offset, problem: problem}
+	return false
+}
+
+// unusual notes that the text is beyond the parser.
+func (p *parser) unusual(offset int, what string) bool {
+	p.failed = failure{offset: offset, problem: what, unusual: true}
+	return false
+}
+
+// reset prepares the parser for src, keeping its buffers.
+func (p *parser) reset(src []byte, tree bool) {
+	*p = parser{src: src, out: p.out[:0], tmp: p.tmp[:0], tree: tree}
+}
+
+// document reads the whole text.
+func (p *parser) document() (*node, bool) {
+	if !regular(p.src) {
+		return nil, p.unusual(0, "characters that are rarely seen")
+	}
+	if bytes.HasPrefix(p.src, bom) {
+		p.pos, p.line = len(bom), len(bom)
+	}
+	if !p.next() {
+		return nil, false
+	}
+	if p.pos < len(p.src) && p.src[p.pos] == '-' && isMarker(p.src, p.pos) {
+		p.pos += 3
+		// What follows on the marker's line is rarely seen.
+		if !p.rest() || !p.next() {
+			return nil, false
+		}
+	}
+	var n *node
+	if p.column() < 0 {
+		n = p.null(p.pos)
+	} else {
+		var ok bool
+		if n, ok = p.block(-1); !ok {
+			return nil, false
+		}
+	}
+	return n, p.end()
+}
+
+// end makes sure that nothing is left but the marker of the end.
+func (p *parser) end() bool {
+	if p.pos < len(p.src) && p.src[p.pos] == '.' && isMarker(p.src, p.pos) {
+		p.pos += 3
+		if !p.rest() || !p.next() {
+			return false
+		}
+	}
+	if p.pos < len(p.src) {
+		return p.fail(p.pos, "expected the end of the document")
+	}
+	return true
+}
+
+// next moves from anywhere between tokens of different lines to the next token.
+func (p *parser) next() bool {
+	src, i := p.src, p.pos
+	p.commented = false
+	for {
+		for i < len(src) && src[i] == ' ' {
+			i++
+		}
+		if i == len(src) {
+			p.pos = i
+			return true
+		}
+		switch src[i] {
+		case '\n':
+			i++
+			p.line = i
+		case '\r':
+			// The line feed follows.
+			i++
+		case '#':
+			p.commented = true
+			i = lineEnd(src, i)
+		case '\t':
+			return p.fail(i, "a tab cannot indent: use spaces")
+		default:
+			p.pos = i
+			return true
+		}
+	}
+}
+
+// rest moves past what may stand behind a value on its line, to the start of the next line.
+func (p *parser) rest() bool {
+	src, i := p.src, p.pos
+	for i < len(src) && (src[i] == ' ' || src[i] == '\t') {
+		i++
+	}
+	if i < len(src) && src[i] == '#' {
+		if i > 0 && !isBlank(src[i-1]) {
+			return p.unusual(i, "a comment without space before it")
+		}
+		i = lineEnd(src, i)
+		p.commented = true
+	}
+	if i < len(src) && src[i] == '\r' {
+		i++
+	}
+	if i == len(src) {
+		p.pos = i
+		return true
+	}
+	if src[i] != '\n' {
+		if src[i] == ':' {
+			return p.fail(i, "a second \": \" on one line: quote the value if the colon belongs to it")
+		}
+		return p.fail(i, "unexpected text after the value")
+	}
+	p.pos, p.line = i+1, i+1
+	return true
+}
+
+// restNext moves past a value's line to the next token.
+func (p *parser) restNext() bool { return p.rest() && p.next() }
+
+// column is that of the token at pos, or -1 at the end of the document.
+func (p *parser) column() int {
+	if p.pos == len(p.src) {
+		return -1
+	}
+	if p.pos == p.line && (p.src[p.pos] == '-' || p.src[p.pos] == '.') && isMarker(p.src, p.pos) {
+		return -1
+	}
+	return p.pos - p.line
+}
+
+// blankAt says whether a blank or the end is at i.
+func (p *parser) blankAt(i int) bool { return i >= len(p.src) || isBlank(p.src[i]) }
+
+// null writes an empty value that stands at an offset.
+func (p *parser) null(at int) *node {
+	p.out = append(p.out, "null"...)
+	if !p.tree {
+		return nil
+	}
+	return &node{start: at, first: at, end: at, json: []byte("null")}
+}
+
+// enter counts a level of nesting.
+func (p *parser) enter() bool {
+	p.depth++
+	if p.depth > maxDepth {
+		return p.fail(p.pos, "nested too deeply: 10000 levels are the limit")
+	}
+	return true
+}
+
+// block reads the value at pos, the first token of its line or of a list item, within
+// a collection that is indented by indent. It leaves p at the next token after it.
+func (p *parser) block(indent int) (*node, bool) {
+	src := p.src
+	switch c := src[p.pos]; {
+	case c == '-' && p.blankAt(p.pos+1):
+		return p.sequence(p.pos-p.line, false)
+	case c == '"' || c == '\'':
+		if p.quotedKey() {
+			return p.mapping(p.pos - p.line)
+		}
+	case c == '&' || c == '*' || c == '!':
+		if p.propertiesOfKey() {
+			return nil, p.unusual(p.pos, "an anchor, alias or tag at a key")
+		}
+	case c == '?' && p.blankAt(p.pos+1):
+		return nil, p.unusual(p.pos, "a complex key")
+	case c == '{' || c == '[' || c == '|' || c == '>':
+	case p.plainKey():
+		return p.mapping(p.pos - p.line)
+	}
+	if indent < 0 && src[p.pos] != '{' && src[p.pos] != '[' {
+		return nil, p.unusual(p.pos, "a document that is a scalar")
+	}
+	return p.inline(indent)
+}
+
+// mapping reads the entries whose keys are at column col.
+func (p *parser) mapping(col int) (*node, bool) {
+	if !p.enter() {
+		return nil, false
+	}
+	var n *node
+	if p.tree {
+		n = &node{kind: mapping, start: p.pos, first: p.pos}
+	}
+	p.out = append(p.out, '{')
+	for first := true; ; first = false {
+		if !first {
+			p.out = append(p.out, ',')
+		}
+		k, ok := p.key(false)
+		if !ok {
+			return nil, false
+		}
+		v, ok := p.entryValue(col)
+		if !ok {
+			return nil, false
+		}
+		if p.tree {
+			k.give(v)
+			n.children = append(n.children, v)
+			n.end = v.end
+		}
+		c := p.column()
+		if c > col {
+			return nil, p.fail(p.pos, "indented deeper than the entries before it")
+		}
+		if c < col {
+			break
+		}
+	}
+	p.out = append(p.out, '}')
+	p.depth--
+	return n, true
+}
+
+// key is what was read of an entry's key.
+type key struct {
+	name       string
+	start, end int
+	merge      bool
+}
+
+// give makes v the value of the entry.
+func (k *key) give(v *node) {
+	v.keyed, v.key, v.merge = true, k.name, k.merge
+	v.keyStart, v.keyEnd = k.start, k.end
+}
+
+// entryValue reads the value behind the colon of a key that is at column col.
+func (p *parser) entryValue(col int) (*node, bool) {
+	at := p.pos
+	p.blanks()
+	if !p.lineEnds() {
+		return p.inline(col)
+	}
+	if !p.restNext() {
+		return nil, false
+	}
+	return p.below(col, at, true)
+}
+
+// below reads a value that is not on the line of its key or dash. It is null, and at
+// an offset, if what follows is not indented deeper.
+func (p *parser) below(col, at int, keyed bool) (*node, bool) {
+	c := p.column()
+	switch {
+	case c > col:
+		return p.block(col)
+	case c == col && keyed && p.src[p.pos] == '-' && p.blankAt(p.pos+1):
+		return p.sequence(col, true)
+	}
+	return p.null(at), true
+}
+
+// blanks moves past spaces and tabs.
+func (p *parser) blanks() {
+	for p.pos < len(p.src) && (p.src[p.pos] == ' ' || p.src[p.pos] == '\t') {
+		p.pos++
+	}
+}
+
+// lineEnds says whether nothing but a comment is left of the line.
+func (p *parser) lineEnds() bool {
+	if p.pos == len(p.src) {
+		return true
+	}
+	c := p.src[p.pos]
+	return c == '\n' || c == '\r' || c == '#'
+}
+
+// sequence reads the items whose dashes are at column col. Within a mapping at the
+// same column it is compact: the mapping's next key ends it.
+func (p *parser) sequence(col int, compact bool) (*node, bool) {
+	if !p.enter() {
+		return nil, false
+	}
+	var n *node
+	if p.tree {
+		n = &node{kind: sequence, start: p.pos, first: p.pos}
+	}
+	p.out = append(p.out, '[')
+	for first := true; ; first = false {
+		if !first {
+			p.out = append(p.out, ',')
+		}
+		p.pos++
+		v, ok := p.item(col)
+		if !ok {
+			return nil, false
+		}
+		if p.tree {
+			n.children = append(n.children, v)
+			n.end = v.end
+		}
+		c := p.column()
+		if c > col {
+			return nil, p.fail(p.pos, "indented deeper than the items before it")
+		}
+		if c < col {
+			break
+		}
+		if p.src[p.pos] != '-' || !p.blankAt(p.pos+1) {
+			if compact {
+				break
+			}
+			return nil, p.fail(p.pos, "expected another item of the list, \"- \"")
+		}
+	}
+	p.out = append(p.out, ']')
+	p.depth--
+	return n, true
+}
+
+// item reads what follows the dash at column col.
+func (p *parser) item(col int) (*node, bool) {
+	at := p.pos
+	for p.pos < len(p.src) && p.src[p.pos] == ' ' {
+		p.pos++
+	}
+	if !p.lineEnds() {
+		if p.src[p.pos] == '\t' {
+			return nil, p.unusual(p.pos, "a tab after a dash")
+		}
+		return p.block(col)
+	}
+	if !p.restNext() {
+		return nil, false
+	}
+	return p.below(col, at, false)
+}
+
+// inline reads a value that is no block collection, within a collection that is
+// indented by indent. It leaves p at the next token after it.
+func (p *parser) inline(indent int) (*node, bool) {
+	switch c := p.src[p.pos]; c {
+	case '"', '\'':
+		n, ok := p.quoted()
+		return n, ok && p.restNext()
+	case '{', '[':
+		n, ok := p.flow()
+		return n, ok && p.restNext()
+	case '|', '>':
+		return p.blockScalar(indent)
+	case '&', '*', '!':
+		return p.properties(indent)
+	case '-', '?', ':':
+		if p.blankAt(p.pos + 1) {
+			return nil, p.fail(p.pos, "a list or key cannot start on the line of another key")
+		}
+	case ',', ']', '}', '%', '@', '`', '#':
+		return nil, p.fail(p.pos, "a value cannot start with "+string(c)+": quote it")
+	}
+	return p.plain(indent)
+}
