@@ -5,46 +5,88 @@ package api
 // and the draft-4 jsonSchema of 2017. Which keywords a spelling may use is not
 // this type's business; package schema and package crd check that.
 type JSONSchemaProps struct {
-	ID          string        `json:"id,omitempty"`
-	Schema      string        `json:"$schema,omitempty"`
-	Ref         *string       `json:"$ref,omitempty"`
-	Description string        `json:"description,omitempty"`
-	Type        StringOrArray `json:"type,omitempty"`
-	Format      string        `json:"format,omitempty"`
-	Title       string        `json:"title,omitempty"`
-	Default     *JSON         `json:"default,omitempty"`
+	// ID names the schema, for others to refer to. Draft 4 only.
+	ID string `json:"id,omitempty"`
+	// Schema names the dialect that the schema is written in. Draft 4 only.
+	Schema string `json:"$schema,omitempty"`
+	// Ref refers to another schema. Draft 4 only.
+	Ref *string `json:"$ref,omitempty"`
+	// Description says what the value means.
+	Description string `json:"description,omitempty"`
+	// Type is object, array, string, integer, number or boolean.
+	Type StringOrArray `json:"type,omitempty"`
+	// Format narrows the type, such as date-time or int64. Unknown formats say
+	// nothing.
+	Format string `json:"format,omitempty"`
+	// Title is a short name for the value.
+	Title string `json:"title,omitempty"`
+	// Default is filled in where the value is missing.
+	Default *JSON `json:"default,omitempty"`
 
-	Maximum          *float64 `json:"maximum,omitempty"`
-	ExclusiveMaximum bool     `json:"exclusiveMaximum,omitempty"`
-	Minimum          *float64 `json:"minimum,omitempty"`
-	ExclusiveMinimum bool     `json:"exclusiveMinimum,omitempty"`
-	MaxLength        *int64   `json:"maxLength,omitempty"`
-	MinLength        *int64   `json:"minLength,omitempty"`
-	Pattern          string   `json:"pattern,omitempty"`
-	MaxItems         *int64   `json:"maxItems,omitempty"`
-	MinItems         *int64   `json:"minItems,omitempty"`
-	UniqueItems      bool     `json:"uniqueItems,omitempty"`
-	MultipleOf       *float64 `json:"multipleOf,omitempty"`
-	Enum             []JSON   `json:"enum,omitempty"`
-	MaxProperties    *int64   `json:"maxProperties,omitempty"`
-	MinProperties    *int64   `json:"minProperties,omitempty"`
-	Required         []string `json:"required,omitempty"`
+	// Maximum is the largest number that is valid.
+	Maximum *float64 `json:"maximum,omitempty"`
+	// ExclusiveMaximum makes Maximum itself invalid.
+	ExclusiveMaximum bool `json:"exclusiveMaximum,omitempty"`
+	// Minimum is the smallest number that is valid.
+	Minimum *float64 `json:"minimum,omitempty"`
+	// ExclusiveMinimum makes Minimum itself invalid.
+	ExclusiveMinimum bool `json:"exclusiveMinimum,omitempty"`
+	// MaxLength is the most characters that a string may have.
+	MaxLength *int64 `json:"maxLength,omitempty"`
+	// MinLength is the fewest characters that a string may have.
+	MinLength *int64 `json:"minLength,omitempty"`
+	// Pattern is a regular expression that a string must match somewhere.
+	Pattern string `json:"pattern,omitempty"`
+	// MaxItems is the most items that an array may have.
+	MaxItems *int64 `json:"maxItems,omitempty"`
+	// MinItems is the fewest items that an array may have.
+	MinItems *int64 `json:"minItems,omitempty"`
+	// UniqueItems says that no two items of an array may be equal.
+	UniqueItems bool `json:"uniqueItems,omitempty"`
+	// MultipleOf is what a number must be a multiple of.
+	MultipleOf *float64 `json:"multipleOf,omitempty"`
+	// Enum lists the values that are valid.
+	Enum []JSON `json:"enum,omitempty"`
+	// MaxProperties is the most fields that an object may have.
+	MaxProperties *int64 `json:"maxProperties,omitempty"`
+	// MinProperties is the fewest fields that an object may have.
+	MinProperties *int64 `json:"minProperties,omitempty"`
+	// Required names the fields that an object must have.
+	Required []string `json:"required,omitempty"`
 
-	Items                *JSONSchemaPropsOrArray                 `json:"items,omitempty"`
-	AllOf                []JSONSchemaProps                       `json:"allOf,omitempty"`
-	OneOf                []JSONSchemaProps                       `json:"oneOf,omitempty"`
-	AnyOf                []JSONSchemaProps                       `json:"anyOf,omitempty"`
-	Not                  *JSONSchemaProps                        `json:"not,omitempty"`
-	Properties           map[string]JSONSchemaProps              `json:"properties,omitempty"`
-	AdditionalProperties *JSONSchemaPropsOrBool                  `json:"additionalProperties,omitempty"`
-	PatternProperties    map[string]JSONSchemaProps              `json:"patternProperties,omitempty"`
-	Dependencies         map[string]JSONSchemaPropsOrStringArray `json:"dependencies,omitempty"`
-	AdditionalItems      *JSONSchemaPropsOrBool                  `json:"additionalItems,omitempty"`
-	Definitions          map[string]JSONSchemaProps              `json:"definitions,omitempty"`
+	// Items is the schema of the items of an array.
+	Items *JSONSchemaPropsOrArray `json:"items,omitempty"`
+	// AllOf are schemas that the value must satisfy, all of them.
+	AllOf []JSONSchemaProps `json:"allOf,omitempty"`
+	// OneOf are schemas of which the value must satisfy exactly one.
+	OneOf []JSONSchemaProps `json:"oneOf,omitempty"`
+	// AnyOf are schemas of which the value must satisfy one or more.
+	AnyOf []JSONSchemaProps `json:"anyOf,omitempty"`
+	// Not is a schema that the value must not satisfy.
+	Not *JSONSchemaProps `json:"not,omitempty"`
+	// Properties are the schemas of the fields of an object, by their names.
+	Properties map[string]JSONSchemaProps `json:"properties,omitempty"`
+	// AdditionalProperties is the schema of all fields of an object that serves as a
+	// map; Properties has to be empty then.
+	AdditionalProperties *JSONSchemaPropsOrBool `json:"additionalProperties,omitempty"`
+	// PatternProperties are the schemas of fields by patterns for their names. Draft 4
+	// only.
+	PatternProperties map[string]JSONSchemaProps `json:"patternProperties,omitempty"`
+	// Dependencies say what else an object must satisfy, or have, if it has a field.
+	// Draft 4 only.
+	Dependencies map[string]JSONSchemaPropsOrStringArray `json:"dependencies,omitempty"`
+	// AdditionalItems is the schema of the items that Items, a list, says nothing
+	// about. Draft 4 only.
+	AdditionalItems *JSONSchemaPropsOrBool `json:"additionalItems,omitempty"`
+	// Definitions are schemas for others to refer to. Draft 4 only.
+	Definitions map[string]JSONSchemaProps `json:"definitions,omitempty"`
 
+	// ExternalDocs points to documentation elsewhere.
 	ExternalDocs *ExternalDocumentation `json:"externalDocs,omitempty"`
-	Example      *JSON                  `json:"example,omitempty"`
-	Nullable     bool                   `json:"nullable,omitempty"`
+	// Example is a value that could be.
+	Example *JSON `json:"example,omitempty"`
+	// Nullable allows null beside the values of the type.
+	Nullable bool `json:"nullable,omitempty"`
 
 	// ReadOnly is a core keyword of structural schemas that Kubernetes never
 	// took up. It is kept and published, nothing more.
@@ -107,8 +149,10 @@ const (
 
 // ExternalDocumentation points to documentation outside of the schema.
 type ExternalDocumentation struct {
+	// Description says what is there.
 	Description string `json:"description,omitempty"`
-	URL         string `json:"url,omitempty"`
+	// URL is where it is.
+	URL string `json:"url,omitempty"`
 }
 
 // JSON is any JSON value, kept as the bytes it was written in. The literal null
