@@ -19,13 +19,16 @@ type reflector struct {
 	name func(reflect.Type) string
 	// doc is what is known about a type, by the names of fields, and "" for the type.
 	doc func(reflect.Type) map[string]string
-	// special are schemas that do not follow from the type.
-	special map[reflect.Type]spec.Schema
+	// special are schemas that do not follow from the type, inline those of types that
+	// have no definition of their own.
+	special, inline map[reflect.Type]spec.Schema
 	// marks are extensions that do not follow from the type, by the name of the
 	// type and, after a dot, that of the field.
 	marks map[string]spec.Extensions
-	// defaults are those that do not follow from the type, by type and field.
+	// defaults are those that do not follow from the type, and optional the fields that
+	// are although their tags do not say so, by type and field.
 	defaults map[string]any
+	optional []string
 
 	definitions map[string]common.OpenAPIDefinition
 }
@@ -96,13 +99,13 @@ func (r *reflector) fields(t reflect.Type, def *common.OpenAPIDefinition) {
 			r.fields(f.Type, def)
 			continue
 		}
-		optional := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
+		omitted := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
 		s := r.value(f.Type, def)
 		s.Description = r.doc(t)[name]
 		if s.Default = r.defaults[t.Name()+"."+name]; s.Default == nil {
-			s.Default = r.zero(f.Type, optional)
+			s.Default = r.zero(f.Type, omitted)
 		}
-		if f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() != reflect.Uint8 {
+		if slices.Contains(s.Type, "array") && !strings.HasSuffix(t.Name(), "List") { // nobody applies a list
 			s.AddExtension("x-kubernetes-list-type", "atomic")
 		}
 		for k, v := range r.marks[t.Name()+"."+name] {
@@ -117,7 +120,7 @@ func (r *reflector) fields(t reflect.Type, def *common.OpenAPIDefinition) {
 			}
 		}
 		def.Schema.SetProperty(name, s)
-		if !optional {
+		if !omitted && !slices.Contains(r.optional, t.Name()+"."+name) {
 			def.Schema.Required = append(def.Schema.Required, name)
 		}
 	}
@@ -125,15 +128,15 @@ func (r *reflector) fields(t reflect.Type, def *common.OpenAPIDefinition) {
 
 // value is the schema of a field, an item or the value of a map.
 func (r *reflector) value(t reflect.Type, def *common.OpenAPIDefinition) (s spec.Schema) {
+	if s, ok := r.inline[t]; ok {
+		return s
+	}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return r.value(t.Elem(), def)
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return typed("string", "byte")
-		}
-		if _, ok := r.special[t]; ok {
-			break
 		}
 		s = typed("array", "")
 		items := r.value(t.Elem(), def)

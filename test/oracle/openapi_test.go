@@ -7,11 +7,14 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	generatedopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	kjson "sigs.k8s.io/json"
 
 	"espalier.dev/crd"
@@ -184,4 +187,68 @@ func compareTrees(path string, got, want any, report func(string)) {
 func short(v any) string {
 	text, _ := json.Marshal(v)
 	return string(text)
+}
+
+// TestOpenAPIOfDefinitions compares how the resource CustomResourceDefinition itself
+// is described. The words are everybody's own, and a few keywords are ours alone.
+func TestOpenAPIOfDefinitions(t *testing.T) {
+	theirs := generatedopenapi.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef("#/definitions/" + name) })
+	// ours alone, by version
+	added := map[string][]string{
+		"v1": {
+			"JSONSchemaProps/properties/readOnly", "JSONSchemaProps/properties/x-kubernetes-unions", "Union",
+		},
+		"v1beta1": {
+			"JSONSchemaProps/properties/readOnly", "JSONSchemaProps/properties/x-kubernetes-unions", "Union",
+			// Lists of types are for the dialect of 2017.
+			"JSONSchemaProps/properties/type/type", "CustomResourceValidation/properties/jsonSchema",
+			// One type of theirs is two of ours.
+			"CustomResourceVersionSchema", "CustomResourceDefinitionVersion/properties/schema/$ref",
+		},
+	}
+	for version, added := range added {
+		doc, err := openapi.New(openapi.Options{}).DefinitionsV2(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		prefix := "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions." + version + "."
+		compared := 0
+		for name, s := range doc.Definitions {
+			name, ok := strings.CutPrefix(name, prefix)
+			if !ok || slices.Contains(added, name) {
+				continue
+			}
+			compared++
+			got, err := asTree(s, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := asTree(theirs[prefix+name].Schema, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			delete(got.(map[string]any), "x-kubernetes-group-version-kind")
+			dropDescriptions(got)
+			dropDescriptions(want)
+			compareTrees(name, got, want, func(d string) {
+				if at, _, _ := strings.Cut(d, ": "); !slices.Contains(added, at) {
+					t.Errorf("%s: %s", version, d)
+				}
+			})
+		}
+		if compared < 20 {
+			t.Errorf("%s: only %d types", version, compared)
+		}
+	}
+}
+
+// dropDescriptions removes the descriptions from a schema.
+func dropDescriptions(v any) {
+	m, _ := v.(map[string]any)
+	if _, ok := m["description"].(string); ok {
+		delete(m, "description")
+	}
+	for _, child := range m {
+		dropDescriptions(child)
+	}
 }
