@@ -1,0 +1,107 @@
+package definitions
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"espalier.dev/api"
+	"espalier.dev/api/v1beta1"
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// Name is the name that the definition of definitions would have.
+const Name = "customresourcedefinitions.apiextensions.k8s.io"
+
+// definition is the definition of definitions: their names, versions and how their
+// fields merge. What is in a definition is not judged by its schema but by package
+// crd, which knows better.
+func definition(sem schema.Semantics) (*crd.Definition, error) {
+	deprecated := v1beta1.APIVersion + " " + api.Kind + " is deprecated; use " + api.APIVersion + " " + api.Kind
+	version := func(name string, storage bool, spec map[string]api.JSONSchemaProps) api.CustomResourceDefinitionVersion {
+		v := api.CustomResourceDefinitionVersion{
+			Name: name, Served: true, Storage: storage,
+			Schema: &api.CustomResourceValidation{OpenAPIV3Schema: rootSchema(spec)},
+			Subresources: &api.CustomResourceSubresources{
+				Status: &api.CustomResourceSubresourceStatus{},
+			},
+			AdditionalPrinterColumns: []api.CustomResourceColumnDefinition{
+				{Name: "Created At", Type: "string", JSONPath: ".metadata.creationTimestamp", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]},
+			},
+		}
+		if !storage {
+			v.Deprecated, v.DeprecationWarning = true, &deprecated
+		}
+		return v
+	}
+	beta := specFields()
+	beta["validation"], beta["version"], beta["subresources"], beta["additionalPrinterColumns"] = anything("object"), anything("string"), anything("object"), anything("array")
+	beta["selectableFields"] = anything("array")
+	names := api.CustomResourceDefinitionNames{
+		Plural: "customresourcedefinitions", Singular: "customresourcedefinition", Kind: api.Kind, ListKind: api.Kind + "List",
+		ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"},
+	}
+	return crd.New(&api.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: Name},
+		Spec: api.CustomResourceDefinitionSpec{
+			Group: "apiextensions.k8s.io", Scope: api.ClusterScoped, Names: names,
+			Versions: []api.CustomResourceDefinitionVersion{version("v1", true, specFields()), version("v1beta1", false, beta)},
+		},
+		Status: api.CustomResourceDefinitionStatus{
+			AcceptedNames: names, StoredVersions: []string{"v1"},
+			Conditions: []api.CustomResourceDefinitionCondition{
+				{Type: api.NamesAccepted, Status: api.ConditionTrue}, {Type: api.Established, Status: api.ConditionTrue},
+			},
+		},
+	}, crd.Options{Semantics: sem})
+}
+
+// rootSchema says how the fields of a definition merge: lists are replaced as a whole, but
+// for conditions.
+func rootSchema(spec map[string]api.JSONSchemaProps) *api.JSONSchemaProps {
+	mapList := "map"
+	conditions := anything("array")
+	conditions.Items.Schema.XPreserveUnknownFields = nil
+	conditions.Items.Schema.Type = api.StringOrArray{"object"}
+	conditions.Items.Schema.Properties = map[string]api.JSONSchemaProps{}
+	for _, name := range []string{"type", "status", "lastTransitionTime", "reason", "message"} {
+		conditions.Items.Schema.Properties[name] = anything("string")
+	}
+	conditions.Items.Schema.Properties["observedGeneration"] = anything("integer")
+	conditions.XListType, conditions.XListMapKeys = &mapList, []string{"type"}
+	status := object(map[string]api.JSONSchemaProps{
+		"conditions": conditions, "acceptedNames": namesSchema(), "storedVersions": anything("array"), "observedGeneration": anything("integer"),
+	})
+	root := object(map[string]api.JSONSchemaProps{"spec": object(spec), "status": status})
+	return &root
+}
+
+func specFields() map[string]api.JSONSchemaProps {
+	return map[string]api.JSONSchemaProps{
+		"group": anything("string"), "scope": anything("string"), "names": namesSchema(), "versions": anything("array"),
+		"conversion": anything("object"), "preserveUnknownFields": anything("boolean"),
+	}
+}
+
+func namesSchema() api.JSONSchemaProps {
+	return object(map[string]api.JSONSchemaProps{
+		"plural": anything("string"), "singular": anything("string"), "kind": anything("string"), "listKind": anything("string"),
+		"shortNames": anything("array"), "categories": anything("array"),
+	})
+}
+
+func object(properties map[string]api.JSONSchemaProps) api.JSONSchemaProps {
+	return api.JSONSchemaProps{Type: api.StringOrArray{"object"}, Properties: properties}
+}
+
+// anything is the schema of any value of a type.
+func anything(typ string) api.JSONSchemaProps {
+	yes := true
+	s := api.JSONSchemaProps{Type: api.StringOrArray{typ}}
+	switch typ {
+	case "object":
+		s.XPreserveUnknownFields = &yes
+	case "array":
+		s.Items = &api.JSONSchemaPropsOrArray{Schema: &api.JSONSchemaProps{XPreserveUnknownFields: &yes}}
+	}
+	return s
+}

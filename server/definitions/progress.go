@@ -1,0 +1,44 @@
+package definitions
+
+import (
+	"context"
+	"sync"
+)
+
+// progress is the revision up to which the catalog has taken in what is stored.
+type progress struct {
+	mu       sync.Mutex
+	revision uint64
+	changed  chan struct{}
+}
+
+func newProgress() *progress { return &progress{changed: make(chan struct{})} }
+
+// reach says that all up to a revision has been taken in.
+func (p *progress) reach(revision uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if revision <= p.revision {
+		return
+	}
+	p.revision = revision
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// wait returns when a revision has been taken in, or with the error of ctx.
+func (p *progress) wait(ctx context.Context, revision uint64) error {
+	for {
+		p.mu.Lock()
+		reached, changed := p.revision >= revision, p.changed
+		p.mu.Unlock()
+		if reached {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

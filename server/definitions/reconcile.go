@@ -1,0 +1,331 @@
+package definitions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/klog/v2"
+
+	"espalier.dev/api"
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+	"espalier.dev/server/resources"
+)
+
+// Config is what Definitions need.
+type Config struct {
+	// Options say how definitions are judged and read.
+	Options crd.Options
+	// Differences is what to tell whoever writes a definition that means different things
+	// in the two semantics.
+	Differences func(*api.CustomResourceDefinition) []string
+}
+
+// Definitions follows the stored definitions.
+type Definitions struct {
+	config   Config
+	builtin  *resources.Builtin
+	catalog  atomic.Pointer[crd.Catalog]
+	progress *progress
+	ready    chan struct{}
+
+	mu          sync.Mutex
+	subscribers []func(*crd.Catalog)
+
+	// What follows is of the one goroutine that reconciles, and of those that clean up.
+	handler  *resources.Handler
+	known    map[string]*api.CustomResourceDefinition
+	cleaning sync.Map // of UIDs
+	cleanups sync.WaitGroup
+}
+
+var _ resources.Source = &Definitions{}
+
+// New returns definitions that know nothing until Run.
+func New(c Config) (*Definitions, error) {
+	def, err := definition(c.Options.Semantics)
+	if err != nil {
+		return nil, fmt.Errorf("the definition of definitions: %w", err)
+	}
+	if c.Differences == nil {
+		c.Differences = func(*api.CustomResourceDefinition) []string { return nil }
+	}
+	d := &Definitions{config: c, progress: newProgress(), ready: make(chan struct{}), known: map[string]*api.CustomResourceDefinition{}}
+	d.catalog.Store(crd.NewCatalog())
+	d.builtin = &resources.Builtin{
+		Definition: def,
+		Kinds:      &kinds{options: c.Options, differences: c.Differences},
+		Wrap:       func(s *registry.Store) rest.StandardStorage { return &store{Store: s, definitions: d} },
+	}
+	return d, nil
+}
+
+// Builtin is the resource customresourcedefinitions.
+func (d *Definitions) Builtin() *resources.Builtin { return d.builtin }
+
+// Catalog is the newest catalog.
+func (d *Definitions) Catalog() *crd.Catalog { return d.catalog.Load() }
+
+// Ready is closed when all definitions that were stored at the start are in the
+// catalog.
+func (d *Definitions) Ready() <-chan struct{} { return d.ready }
+
+// Subscribe has f called with every new catalog, one after the other.
+func (d *Definitions) Subscribe(f func(*crd.Catalog)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.subscribers = append(d.subscribers, f)
+}
+
+func (d *Definitions) publish(c *crd.Catalog) {
+	d.catalog.Store(c)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, f := range d.subscribers {
+		f(c)
+	}
+}
+
+// Refresh asks the storage about a definition, and waits until the catalog is as new as
+// the answer.
+func (d *Definitions) Refresh(ctx context.Context, name string) {
+	s, release, err := d.storage()
+	if err != nil {
+		return
+	}
+	defer release()
+	if obj, err := s.Get(ctx, name, &metav1.GetOptions{}); err == nil {
+		d.settle(ctx, obj)
+	}
+}
+
+func (d *Definitions) storage() (*store, func(), error) {
+	if d.handler == nil {
+		return nil, nil, errors.New("definitions are not running")
+	}
+	s, release, err := d.handler.Storage(d.builtin.Definition)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.(*store), release, nil
+}
+
+// Attach gives definitions the handler that serves them, before anything runs.
+func (d *Definitions) Attach(h *resources.Handler) {
+	d.handler = h
+	h.Install(d.builtin)
+	d.Subscribe(h.Changed)
+}
+
+// Run follows the stored definitions until ctx ends.
+func (d *Definitions) Run(ctx context.Context) {
+	defer d.cleanups.Wait()
+	const shortest, longest = 50 * time.Millisecond, 5 * time.Second
+	pause := shortest
+	for ctx.Err() == nil {
+		began := time.Now()
+		if err := d.follow(ctx); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Lost track of definitions, starting over")
+		}
+		if time.Since(began) > longest {
+			pause = shortest
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, longest)
+	}
+}
+
+// follow lists the definitions, then watches them. It returns when the watch ends.
+func (d *Definitions) follow(ctx context.Context) error {
+	s, release, err := d.storage()
+	if err != nil {
+		return err
+	}
+	defer release()
+	list, err := s.List(ctx, &metainternalversion.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing definitions: %w", err)
+	}
+	items := list.(*unstructured.UnstructuredList)
+	d.replace(ctx, s, items)
+	d.progress.reach(revision(items.GetResourceVersion()))
+	select {
+	case <-d.ready:
+	default:
+		close(d.ready)
+	}
+	at := items.GetResourceVersion()
+	for ctx.Err() == nil {
+		w, err := s.Watch(ctx, &metainternalversion.ListOptions{ResourceVersion: at, AllowWatchBookmarks: true})
+		if err != nil {
+			return fmt.Errorf("watching definitions: %w", err)
+		}
+		at, err = d.drain(ctx, s, w, at)
+		w.Stop()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drain takes in the events of a watch, and returns the revision that it got to.
+func (d *Definitions) drain(ctx context.Context, s *store, w watch.Interface, at string) (string, error) {
+	for e := range w.ResultChan() {
+		if e.Type == watch.Error {
+			return at, apierrors.FromObject(e.Object)
+		}
+		u, ok := e.Object.(*unstructured.Unstructured)
+		if !ok {
+			return at, fmt.Errorf("a definition is expected from the watch, not %T", e.Object)
+		}
+		switch e.Type {
+		case watch.Added, watch.Modified:
+			d.take(ctx, s, u)
+		case watch.Deleted:
+			d.drop(ctx, s, u.GetName())
+		}
+		at = u.GetResourceVersion()
+		d.progress.reach(revision(at))
+	}
+	return at, nil
+}
+
+// replace makes a list of definitions the known ones.
+func (d *Definitions) replace(ctx context.Context, s *store, list *unstructured.UnstructuredList) {
+	listed := map[string]bool{}
+	var defs []*crd.Definition
+	for i := range list.Items {
+		c, err := d.read(&list.Items[i])
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "A stored definition cannot be read, it is not served", "name", list.Items[i].GetName())
+			continue
+		}
+		listed[c.Name] = true
+		d.known[c.Name] = c
+		if def, err := crd.New(c, d.config.Options); err == nil {
+			defs = append(defs, def)
+		}
+	}
+	for name := range d.known {
+		if !listed[name] {
+			delete(d.known, name)
+		}
+	}
+	d.publish(crd.NewCatalog(defs...))
+	for name := range listed {
+		d.reconcile(ctx, s, name)
+	}
+}
+
+func (d *Definitions) read(u *unstructured.Unstructured) (*api.CustomResourceDefinition, error) {
+	return typed(schema.Object(u.Object))
+}
+
+// take learns what a definition is now.
+func (d *Definitions) take(ctx context.Context, s *store, u *unstructured.Unstructured) {
+	c, err := d.read(u)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "A definition cannot be read, it is not served", "name", u.GetName())
+		d.drop(ctx, s, u.GetName())
+		return
+	}
+	d.known[c.Name] = c
+	d.reconcile(ctx, s, c.Name)
+}
+
+// drop forgets a definition. Others may have waited for its names.
+func (d *Definitions) drop(ctx context.Context, s *store, name string) {
+	gone := d.known[name]
+	delete(d.known, name)
+	d.publish(d.Catalog().Without(name))
+	if gone == nil {
+		return
+	}
+	for _, peer := range d.Catalog().Group(gone.Spec.Group) {
+		d.reconcile(ctx, s, peer.Name())
+	}
+}
+
+// reconcile computes the status of a definition, makes the catalog serve it, and then
+// writes it: who reads of a new resource finds it served.
+func (d *Definitions) reconcile(ctx context.Context, s *store, name string) {
+	logger := klog.FromContext(ctx).WithValues("name", name)
+	c := d.known[name]
+	if c == nil {
+		return
+	}
+	current := d.Catalog().Get(name)
+	if current == nil || !sameButRevision(current.CRD(), c) {
+		var err error
+		if current, err = crd.New(c, d.config.Options); err != nil {
+			logger.Error(err, "A definition is not served")
+			d.publish(d.Catalog().Without(name))
+			return
+		}
+	}
+	status := crd.Status(c.Status, current, d.Catalog(), metav1.Now())
+	changed := !reflect.DeepEqual(status, c.Status)
+	if changed {
+		next := c.DeepCopy()
+		next.Status = status
+		def, err := crd.New(next, d.config.Options)
+		if err != nil {
+			logger.Error(err, "A definition is not served")
+			return
+		}
+		current = def
+	}
+	if d.Catalog().Get(name) != current {
+		d.publish(d.Catalog().With(current))
+	}
+	if changed {
+		d.writeStatus(ctx, s, c, status)
+	}
+	d.cleanUp(ctx, current)
+}
+
+// writeStatus stores a status that was computed from c. If the definition has changed
+// since, there will be an event, and another status.
+func (d *Definitions) writeStatus(ctx context.Context, s *store, c *api.CustomResourceDefinition, status api.CustomResourceDefinitionStatus) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	out, err := s.rewrite(ctx, c.Name, only(c.UID, c.ResourceVersion), false, func(stored *api.CustomResourceDefinition, _ runtime.Object) error {
+		stored.Status = status
+		return nil
+	})
+	switch {
+	case err == nil:
+		written, err := d.read(out.(*unstructured.Unstructured))
+		if err == nil {
+			d.known[c.Name] = written
+		}
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err), ctx.Err() != nil:
+	default:
+		klog.FromContext(ctx).Error(err, "The status of a definition could not be written", "name", c.Name)
+	}
+}
+
+// sameButRevision says whether two states of a definition differ in nothing that
+// matters to who serves it.
+func sameButRevision(a, b *api.CustomResourceDefinition) bool {
+	return a.UID == b.UID && a.Generation == b.Generation && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) &&
+		reflect.DeepEqual(a.Finalizers, b.Finalizers) && reflect.DeepEqual(a.Annotations, b.Annotations) &&
+		reflect.DeepEqual(a.Status, b.Status) && reflect.DeepEqual(a.Spec, b.Spec)
+}

@@ -1,0 +1,178 @@
+package definitions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	storeerr "k8s.io/apiserver/pkg/storage/errors"
+	"k8s.io/apiserver/pkg/util/dryrun"
+
+	"espalier.dev/api"
+)
+
+// settleTime bounds how long a write waits for the catalog. A write that is not in the
+// catalog by then is stored all the same, and will be.
+const settleTime = 5 * time.Second
+
+// store is the storage of definitions: writes return when the catalog has them, and a
+// deletion begins with the objects.
+type store struct {
+	*registry.Store
+	definitions *Definitions
+}
+
+func (s *store) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
+	out, err := s.Store.Create(ctx, obj, validate, o)
+	if err == nil && !dryrun.IsDryRun(o.DryRun) {
+		s.definitions.settle(ctx, out)
+	}
+	return out, err
+}
+
+func (s *store) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	out, created, err := s.Store.Update(ctx, name, info, create, update, force, o)
+	if err == nil && !dryrun.IsDryRun(o.DryRun) {
+		s.definitions.settle(ctx, out)
+	}
+	return out, created, err
+}
+
+// Delete marks a definition: it goes when its objects are gone.
+func (s *store) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	obj, err := s.Get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, false, err
+	}
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, false, err
+	}
+	if m.GetDeletionTimestamp() != nil {
+		return s.Store.Delete(ctx, name, validate, o)
+	}
+	uid := m.GetUID()
+	conditions := storage.Preconditions{UID: &uid}
+	if p := o.Preconditions; p != nil {
+		if p.UID != nil {
+			conditions.UID = p.UID
+		}
+		conditions.ResourceVersion = p.ResourceVersion
+	}
+	out, err := s.rewrite(ctx, name, conditions, dryrun.IsDryRun(o.DryRun), func(c *api.CustomResourceDefinition, obj runtime.Object) error {
+		if err := validate(ctx, obj); err != nil {
+			return err
+		}
+		now := metav1.Now()
+		if c.DeletionTimestamp == nil {
+			c.DeletionTimestamp = &now
+		}
+		if !slices.Contains(c.Finalizers, api.CustomResourceCleanupFinalizer) {
+			c.Finalizers = append(c.Finalizers, api.CustomResourceCleanupFinalizer)
+		}
+		setTerminating(c, api.ConditionTrue, api.ReasonInstanceDeletionPending, "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
+		return nil
+	})
+	if err == nil && !dryrun.IsDryRun(o.DryRun) {
+		s.definitions.settle(ctx, out)
+	}
+	return out, false, err
+}
+
+// DeleteCollection deletes one by one, as Delete does it.
+func (s *store) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
+	list, err := s.List(ctx, which)
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range list.(*unstructured.UnstructuredList).Items {
+		if _, _, err := s.Delete(ctx, item.GetName(), validate, o.DeepCopy()); err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// rewrite changes a stored definition, whatever it is now, as the server's own
+// affair: no strategy is asked.
+func (s *store) rewrite(ctx context.Context, name string, conditions storage.Preconditions, dryRun bool, change func(*api.CustomResourceDefinition, runtime.Object) error) (runtime.Object, error) {
+	key, err := s.KeyFunc(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	out := s.NewFunc()
+	err = s.Storage.GuaranteedUpdate(ctx, key, out, false, &conditions, storage.SimpleUpdate(func(existing runtime.Object) (runtime.Object, error) {
+		u, ok := existing.(*unstructured.Unstructured)
+		if !ok {
+			return nil, fmt.Errorf("a definition is expected in storage, not %T", existing)
+		}
+		c, err := typed(u.Object)
+		if err != nil {
+			return nil, err
+		}
+		if err := change(c, existing); err != nil {
+			return nil, err
+		}
+		obj, err := tree(c, u.GetAPIVersion())
+		if err != nil {
+			return nil, err
+		}
+		return &unstructured.Unstructured{Object: obj}, nil
+	}), dryRun, nil)
+	if err == nil {
+		return out, nil
+	}
+	err = storeerr.InterpretUpdateError(storeerr.InterpretGetError(err, s.DefaultQualifiedResource, name), s.DefaultQualifiedResource, name)
+	if _, ok := err.(apierrors.APIStatus); !ok {
+		err = apierrors.NewInternalError(err)
+	}
+	return nil, err
+}
+
+func setTerminating(c *api.CustomResourceDefinition, status api.ConditionStatus, reason, message string) {
+	condition := api.CustomResourceDefinitionCondition{
+		Type: api.Terminating, Status: status, Reason: reason, Message: message,
+		LastTransitionTime: metav1.Now(), ObservedGeneration: c.Generation,
+	}
+	for i, old := range c.Status.Conditions {
+		if old.Type == api.Terminating {
+			if old.Status == status {
+				condition.LastTransitionTime = old.LastTransitionTime
+			}
+			c.Status.Conditions[i] = condition
+			return
+		}
+	}
+	c.Status.Conditions = append(c.Status.Conditions, condition)
+}
+
+// settle waits until the catalog has what was written.
+func (d *Definitions) settle(ctx context.Context, written runtime.Object) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	if m, err := meta.Accessor(written); err == nil {
+		// A write that takes longer to arrive is stored all the same.
+		_ = d.progress.wait(ctx, revision(m.GetResourceVersion()))
+	}
+}
+
+func revision(resourceVersion string) uint64 {
+	n, _ := strconv.ParseUint(resourceVersion, 10, 64)
+	return n
+}
+
+func only(uid types.UID, resourceVersion string) storage.Preconditions {
+	return storage.Preconditions{UID: &uid, ResourceVersion: &resourceVersion}
+}

@@ -1,0 +1,98 @@
+package definitions
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"espalier.dev/api"
+)
+
+// unknownFields returns the paths of the fields in a tree that a type does not have.
+// deep says whether to look into schemas under items, additionalProperties and
+// dependencies too, which kube-apiserver does not.
+func unknownFields(tree any, as reflect.Type, deep bool) []string {
+	w := strictWalk{deep: deep}
+	w.value("", tree, as)
+	slices.Sort(w.unknown)
+	return w.unknown
+}
+
+type strictWalk struct {
+	deep    bool
+	unknown []string
+}
+
+func (w *strictWalk) value(path string, v any, t reflect.Type) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t {
+	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.FieldsV1](), reflect.TypeFor[api.JSON](), reflect.TypeFor[api.StringOrArray]():
+		return
+	case reflect.TypeFor[api.JSONSchemaPropsOrArray](), reflect.TypeFor[api.JSONSchemaPropsOrBool](), reflect.TypeFor[api.JSONSchemaPropsOrStringArray]():
+		if w.deep {
+			w.either(path, v)
+		}
+		return
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		switch t.Kind() {
+		case reflect.Struct:
+			fields := map[string]reflect.Type{}
+			fieldTypes(t, fields)
+			for name, x := range v {
+				if ft, ok := fields[name]; ok {
+					w.value(join(path, name), x, ft)
+				} else {
+					w.unknown = append(w.unknown, join(path, name))
+				}
+			}
+		case reflect.Map:
+			for name, x := range v {
+				w.value(join(path, name), x, t.Elem())
+			}
+		}
+	case []any:
+		if t.Kind() == reflect.Slice {
+			for i, x := range v {
+				w.value(path+"["+strconv.Itoa(i)+"]", x, t.Elem())
+			}
+		}
+	}
+}
+
+// either walks what may be a schema or a list of schemas.
+func (w *strictWalk) either(path string, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		w.value(path, v, reflect.TypeFor[api.JSONSchemaProps]())
+	case []any:
+		w.value(path, v, reflect.TypeFor[[]api.JSONSchemaProps]())
+	}
+}
+
+// fieldTypes collects the fields of a struct by their names in JSON.
+func fieldTypes(t reflect.Type, into map[string]reflect.Type) {
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "-" || !f.IsExported():
+		case f.Anonymous && name == "":
+			fieldTypes(f.Type, into)
+		default:
+			into[name] = f.Type
+		}
+	}
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
