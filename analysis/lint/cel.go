@@ -1,0 +1,88 @@
+package lint
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"espalier.dev/analysis"
+	"espalier.dev/schema"
+	"espalier.dev/schema/rules"
+)
+
+// maxRemedies is how many ways out of a cost are worth reading.
+const maxRemedies = 3
+
+// rules reports what is wrong with the rules of a schema, and what they cost.
+func (c *check) rules(r ruleReport) {
+	costly := map[string]*rules.Rule{}
+	for _, rule := range r.Rules() {
+		at := rule.Path.Field(r.path).Child("x-kubernetes-validations").Index(rule.Index)
+		if rule.Cost.Exceeded() {
+			costly[at.Child("rule").String()] = rule
+		}
+		if rule.MessageErr == nil && rule.MessageCost.Exceeded() {
+			costly[at.Child("messageExpression").String()] = rule
+		}
+	}
+	for _, e := range r.FieldErrors(r.path, false) {
+		rule := costly[e.Field]
+		for i, at := range c.d.locate(e.Field) {
+			if rule == nil || e.Type != field.ErrorTypeForbidden {
+				c.add(celRule, at, note{severity: analysis.Error}, c.d.inWords(celBody(e), i))
+				continue
+			}
+			cost, remedies := rule.Cost, rule.Remedies
+			if strings.HasSuffix(e.Field, ".messageExpression") {
+				cost, remedies = rule.MessageCost, rule.MessageRemedies
+			}
+			site := c.d.locate(r.path.String())[i]
+			c.add(celCost, at, note{severity: analysis.Error, detail: costDetail(site, cost, remedies())}, e.ErrorBody())
+		}
+	}
+	for _, e := range r.TotalErrors(r.path) {
+		for i, at := range c.d.locate(e.Field) {
+			c.add(celCost, at, note{severity: analysis.Error}, c.d.inWords(e.ErrorBody(), i))
+		}
+	}
+}
+
+// celBody is the text of an error without the rule, which stands at the place.
+func celBody(e *field.Error) string {
+	if e.Type == field.ErrorTypeInvalid {
+		return "Invalid value: " + e.Detail
+	}
+	return e.ErrorBody()
+}
+
+// costDetail says where a cost comes from and what would bring it down.
+func costDetail(site *place, cost rules.Cost, remedies []rules.Remedy) []string {
+	var detail []string
+	if len(cost.Unbounded) > 0 {
+		var at []string
+		for _, p := range cost.Unbounded {
+			at = append(at, site.schemaPath(p).path())
+		}
+		detail = append(detail, "unbounded: "+strings.Join(at, ", "))
+	}
+	detail = append(detail, fmt.Sprintf("one evaluation costs up to %d, and an object can have up to %d of them; the limit for all is %d", cost.Call, cost.Cardinality, cost.Limit))
+	if len(remedies) == 0 {
+		return append(detail, "no bound on a list, map or string would suffice: the rule itself has to be simpler")
+	}
+	for i, r := range remedies {
+		if i == maxRemedies {
+			break
+		}
+		var bounds []string
+		for _, b := range r {
+			text := fmt.Sprintf("%s: %d", site.schemaPath(append(b.Path[:len(b.Path):len(b.Path)], schema.SchemaStep{Keyword: b.Keyword})).path(), b.Max)
+			if b.Present != nil {
+				text += fmt.Sprintf(" (now %d)", *b.Present)
+			}
+			bounds = append(bounds, text)
+		}
+		detail = append(detail, "it would pass with "+strings.Join(bounds, " and "))
+	}
+	return detail
+}

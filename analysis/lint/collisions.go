@@ -1,0 +1,145 @@
+package lint
+
+import (
+	"fmt"
+	"strings"
+
+	"espalier.dev/analysis"
+)
+
+// collisions looks for names that several definitions claim.
+func collisions(checks []*check) {
+	definitions := map[string]bool{}
+	resources := claims{}
+	kinds := claims{}
+	short := claims{}
+	for _, c := range checks {
+		if c.d == nil || c.d.meta().Name == "" {
+			continue
+		}
+		name := c.d.meta().Name
+		if definitions[name] {
+			c.warn(nameCollision, root().child("metadata", "name"), name, " is defined more than once: the one that is applied last counts")
+			continue
+		}
+		definitions[name] = true
+		names, at := c.d.names(), root().child("spec", "names")
+		group := c.d.group()
+		resources.claim(c, group, strings.ToLower(names.Plural), at.child("plural"))
+		if names.Singular != names.Plural {
+			resources.claim(c, group, strings.ToLower(names.Singular), at.child("singular"))
+		}
+		kinds.claim(c, group, names.Kind, at.child("kind"))
+		if names.ListKind != names.Kind {
+			kinds.claim(c, group, names.ListKind, at.child("listKind"))
+		}
+		for i, s := range names.ShortNames {
+			resources.claim(c, group, s, at.child("shortNames").index(i))
+			short.ambiguous(c, s, at.child("shortNames").index(i))
+		}
+	}
+}
+
+// claims are the names that are taken, with their owners.
+type claims map[string]claim
+
+type claim struct {
+	by *check
+	at *place
+}
+
+// claim takes a name in a group. Only the first owner gets it: a server does not serve
+// the others.
+func (cs claims) claim(c *check, group, name string, at *place) {
+	if name == "" {
+		return
+	}
+	id := group + "/" + name
+	first, taken := cs[id]
+	if !taken {
+		cs[id] = claim{c, at}
+		return
+	}
+	if first.by == c {
+		return
+	}
+	c.add(nameCollision, at, note{severity: analysis.Error, detail: []string{"the definition that comes second is not served: its condition NamesAccepted is False"}},
+		fmt.Sprintf("%q is taken in group %s: it is %s of %s", name, group, first.at.path(), first.by.d.meta().Name))
+}
+
+// ambiguous takes a short name without regard to groups: kubectl takes it for one of
+// the resources that have it.
+func (cs claims) ambiguous(c *check, name string, at *place) {
+	if resource := builtinShortName(name); resource != "" {
+		c.inform(shortNameAmbiguous, at, fmt.Sprintf("%q is the short name of the built-in resource %s: kubectl means that one", name, resource))
+	}
+	first, taken := cs[name]
+	if !taken {
+		cs[name] = claim{c, at}
+		return
+	}
+	if first.by != c && first.by.d.group() != c.d.group() {
+		c.inform(shortNameAmbiguous, at, fmt.Sprintf("%q is also a short name of %s: kubectl can mean only one of them", name, first.by.d.meta().Name))
+	}
+}
+
+// builtinShortName is the built-in resource that a short name stands for, or "".
+func builtinShortName(name string) string {
+	switch name {
+	case "cm":
+		return "configmaps"
+	case "cs":
+		return "componentstatuses"
+	case "ep":
+		return "endpoints"
+	case "ev":
+		return "events"
+	case "limits":
+		return "limitranges"
+	case "ns":
+		return "namespaces"
+	case "no":
+		return "nodes"
+	case "pvc":
+		return "persistentvolumeclaims"
+	case "pv":
+		return "persistentvolumes"
+	case "po":
+		return "pods"
+	case "rc":
+		return "replicationcontrollers"
+	case "quota":
+		return "resourcequotas"
+	case "sa":
+		return "serviceaccounts"
+	case "svc":
+		return "services"
+	case "crd", "crds":
+		return "customresourcedefinitions"
+	case "ds":
+		return "daemonsets"
+	case "deploy":
+		return "deployments"
+	case "rs":
+		return "replicasets"
+	case "sts":
+		return "statefulsets"
+	case "hpa":
+		return "horizontalpodautoscalers"
+	case "cj":
+		return "cronjobs"
+	case "csr":
+		return "certificatesigningrequests"
+	case "ing":
+		return "ingresses"
+	case "netpol":
+		return "networkpolicies"
+	case "pdb":
+		return "poddisruptionbudgets"
+	case "pc":
+		return "priorityclasses"
+	case "sc":
+		return "storageclasses"
+	}
+	return ""
+}

@@ -1,0 +1,86 @@
+package lint
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"espalier.dev/analysis"
+)
+
+// All stands for every rule in Enable and Disable.
+const All = "all"
+
+// Config turns rules on and off, and changes what severity their findings have.
+type Config struct {
+	// Disable and Enable name rules, or All. What is in both is enabled.
+	Disable []string `json:"disable,omitempty"`
+	Enable  []string `json:"enable,omitempty"`
+	// Severity changes the severity of rules.
+	Severity map[string]analysis.Severity `json:"severity,omitempty"`
+}
+
+// ParseConfig reads the configuration of all tools, as JSON. Ours is in its field
+// "lint".
+func ParseConfig(data []byte) (Config, error) {
+	var file struct {
+		Lint Config `json:"lint"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&file); err != nil {
+		return Config{}, err
+	}
+	_, err := newSelection(file.Lint)
+	return file.Lint, err
+}
+
+// selection says which rules are on, and the severities that were asked for.
+type selection struct {
+	on       map[string]bool
+	severity map[string]analysis.Severity
+}
+
+// newSelection applies configurations one after the other.
+func newSelection(configs ...Config) (*selection, error) {
+	s := &selection{on: map[string]bool{}, severity: map[string]analysis.Severity{}}
+	rules := Rules()
+	for _, r := range rules {
+		s.on[r.ID] = !r.Off
+	}
+	set := func(ids []string, on bool) error {
+		for _, id := range ids {
+			if id == All {
+				for _, r := range rules {
+					s.on[r.ID] = on
+				}
+				continue
+			}
+			if _, known := s.on[id]; !known {
+				_, err := Lookup(id)
+				return err
+			}
+			s.on[id] = on
+		}
+		return nil
+	}
+	for _, c := range configs {
+		if err := set(c.Disable, false); err != nil {
+			return nil, fmt.Errorf("disable: %w", err)
+		}
+		if err := set(c.Enable, true); err != nil {
+			return nil, fmt.Errorf("enable: %w", err)
+		}
+		for _, id := range sortedNames(c.Severity) {
+			if _, err := Lookup(id); err != nil {
+				return nil, fmt.Errorf("severity: %w", err)
+			}
+			severity, err := analysis.ParseSeverity(string(c.Severity[id]))
+			if err != nil {
+				return nil, fmt.Errorf("severity: %s: %w", id, err)
+			}
+			s.severity[id] = severity
+		}
+	}
+	return s, nil
+}

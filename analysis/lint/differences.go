@@ -1,0 +1,227 @@
+package lint
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"espalier.dev/analysis"
+	"espalier.dev/api"
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// Differences says where the two semantics read a definition differently: one of them
+// refuses it, they prune objects differently, or one of them knows nothing of what
+// the definition says. Findings are those of the rules semantics-*, with places in
+// the definition as v1. Rules in CEL mean the same to both and are not looked at.
+func Differences(ctx context.Context, definition *api.CustomResourceDefinition) ([]analysis.Finding, error) {
+	all, err := newSelection()
+	if err != nil {
+		return nil, err
+	}
+	c := newCheck(all, schema.KEP)
+	if c.d, err = of(definition); err != nil {
+		return nil, err
+	}
+	found := c.differences(ctx)
+	for _, r := range found.refusals {
+		c.refusal(r)
+	}
+	analysis.Sort(c.findings)
+	return c.findings, nil
+}
+
+// refusal is something that one of the semantics refuses and the other does not.
+type refusal struct {
+	at   *place
+	by   schema.Semantics
+	text string
+}
+
+// disagreement is what the semantics disagree on.
+type disagreement struct {
+	refusals []refusal
+	// here are the places of those by the semantics at hand.
+	here map[string]schema.Semantics
+}
+
+// onlyHere says, for a place that is refused, if only one of the semantics does so.
+func (d *disagreement) onlyHere(at *place) []string {
+	if by, ok := d.here[at.pointer()]; ok {
+		return []string{"only " + by.String() + " semantics refuses this; " + other(by).String() + " accepts it"}
+	}
+	return nil
+}
+
+func other(s schema.Semantics) schema.Semantics {
+	if s == schema.KEP {
+		return schema.Kubernetes
+	}
+	return schema.KEP
+}
+
+// differences reports where the semantics differ. What the semantics at hand refuses
+// and the other does not is not reported but returned: it is an error already.
+func (c *check) differences(ctx context.Context) *disagreement {
+	c.pruningRegions()
+	c.liberties()
+	c.dropped()
+	c.published()
+	out := &disagreement{here: map[string]schema.Semantics{}}
+	for _, r := range c.refusals(ctx) {
+		if r.by == c.sem {
+			out.here[r.at.pointer()] = r.by
+			out.refusals = append(out.refusals, r)
+			continue
+		}
+		c.refusal(r)
+	}
+	return out
+}
+
+func (c *check) refusal(r refusal) {
+	c.inform(semanticsRefused, r.at, r.by.String(), " semantics refuses this, ", other(r.by).String(), " accepts it: ", r.text)
+}
+
+// refusals lists what only one of the semantics refuses.
+func (c *check) refusals(ctx context.Context) []refusal {
+	semantics := [...]schema.Semantics{schema.KEP, schema.Kubernetes}
+	errs := map[schema.Semantics]field.ErrorList{}
+	seen := map[schema.Semantics]map[string]bool{}
+	id := func(e *field.Error) string { return e.Field + " " + string(e.Type) }
+	for _, sem := range semantics {
+		errs[sem] = c.d.validate(ctx, crd.Options{Semantics: sem, IgnoreRules: true})
+		seen[sem] = map[string]bool{}
+		for _, e := range errs[sem] {
+			seen[sem][id(e)] = true
+		}
+	}
+	var all []refusal
+	for _, sem := range semantics {
+		if len(errs[sem]) == 0 {
+			continue
+		}
+		// An error can keep others from being looked for. Only those that are always
+		// looked for can be compared where both have errors.
+		comparable := func(*place) bool { return true }
+		if len(errs[other(sem)]) > 0 {
+			structural := c.structuralPlaces(sem)
+			comparable = func(at *place) bool { return structural[at.pointer()] }
+		}
+		for _, e := range errs[sem] {
+			if seen[other(sem)][id(e)] {
+				continue
+			}
+			for i, at := range c.d.locate(e.Field) {
+				if comparable(at) {
+					all = append(all, refusal{at, sem, c.d.inWords(e.ErrorBody(), i)})
+				}
+			}
+		}
+	}
+	return append(all, c.rootRefusals()...)
+}
+
+// structuralPlaces are the places that make schemas non-structural.
+func (c *check) structuralPlaces(sem schema.Semantics) map[string]bool {
+	places := map[string]bool{}
+	for _, s := range c.d.schemas {
+		if s.structural == nil {
+			continue
+		}
+		for _, f := range schema.Check(s.structural, sem) {
+			if f.Refused {
+				places[s.at.schemaPath(f.Path).pointer()] = true
+			}
+		}
+	}
+	return places
+}
+
+// rootRefusals looks for roots that allow no other fields. To kube-apiserver that goes
+// for apiVersion, kind and metadata too.
+func (c *check) rootRefusals() (all []refusal) {
+	for _, s := range c.d.schemas {
+		ap := s.props.AdditionalProperties
+		if ap == nil || ap.Allows || ap.Schema != nil {
+			continue
+		}
+		for _, name := range [...]string{"apiVersion", "kind", "metadata"} {
+			if _, ok := s.props.Properties[name]; !ok {
+				all = append(all, refusal{s.at.child("additionalProperties"), schema.Kubernetes,
+					"every object has " + name + ", which is not in properties, so no object is valid"})
+				break
+			}
+		}
+	}
+	return all
+}
+
+// liberties reports where a schema is looser than the documents want it.
+func (c *check) liberties() {
+	severity := analysis.Info
+	if c.sem.ReportsSeveralShapes() {
+		severity = analysis.Warning
+	}
+	for _, s := range c.d.schemas {
+		if s.structural == nil {
+			continue
+		}
+		for _, f := range schema.Check(s.structural, schema.KEP) {
+			if !f.Refused {
+				c.add(semanticsLiberty, s.at.schemaPath(f.Path), note{severity: severity}, "kep semantics reports what kubernetes takes: ", f.Detail)
+			}
+		}
+	}
+}
+
+// dropped reports what kube-apiserver knows nothing of, and drops.
+func (c *check) dropped() {
+	const drops = " means something in kep semantics only; kube-apiserver drops it"
+	for _, s := range c.d.schemas {
+		walk(s, c.sem, func(n *node) {
+			if n.s.ReadOnly {
+				c.warn(semanticsDropped, n.at.child("readOnly"), "readOnly", drops)
+			}
+			if len(n.s.XUnions) > 0 {
+				c.warn(semanticsDropped, n.at.child("x-kubernetes-unions"), "x-kubernetes-unions", drops, ", and then any number of the members may be set")
+			}
+		})
+	}
+	if c.d.legacy != nil {
+		c.warn(semanticsDropped, c.d.legacy.at, "jsonSchema, the spelling of 2017,", drops, ", and then nothing is validated")
+	}
+	if _, ok := c.d.meta().Annotations[api.JSONSchemaAnnotation]; ok {
+		c.warn(semanticsDropped, root().child("metadata", "annotations").key(api.JSONSchemaAnnotation),
+			"the schema in this annotation means something in kep semantics only; to kube-apiserver it is an annotation, and nothing is validated")
+	}
+}
+
+// published reports what reads differently in the published OpenAPI.
+func (c *check) published() {
+	if !c.on[semanticsPublished] {
+		return
+	}
+	for _, s := range c.d.schemas {
+		has := map[string]bool{}
+		walk(s, c.sem, func(n *node) {
+			if n.inJunctor {
+				return
+			}
+			has["pattern (not part of OpenAPI v2 in kep semantics)"] = has["pattern (not part of OpenAPI v2 in kep semantics)"] || n.s.Pattern != ""
+			has["x-kubernetes-int-or-string (unfolded as the documents show)"] = has["x-kubernetes-int-or-string (unfolded as the documents show)"] || n.s.XIntOrString
+			has["x-kubernetes-embedded-resource (unfolded in kep semantics only)"] = has["x-kubernetes-embedded-resource (unfolded in kep semantics only)"] || n.s.XEmbeddedResource
+		})
+		var what []string
+		for _, name := range sortedNames(has) {
+			if has[name] {
+				what = append(what, name)
+			}
+		}
+		if len(what) > 0 {
+			c.inform(semanticsPublished, s.at, "the published OpenAPI differs between the semantics: ", strings.Join(what, ", "))
+		}
+	}
+}

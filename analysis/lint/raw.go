@@ -1,0 +1,285 @@
+package lint
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"espalier.dev/analysis"
+	"espalier.dev/api"
+	"espalier.dev/api/v1beta1"
+	"espalier.dev/crd"
+	"espalier.dev/internal/jsonx"
+	"espalier.dev/internal/nearest"
+	"espalier.dev/internal/yamlx"
+	"espalier.dev/schema"
+)
+
+// duplicates looks for keys that occur twice in an object.
+func (c *check) duplicates(raw []byte) {
+	if !json.Valid(raw) {
+		return
+	}
+	for steps := range jsonx.Duplicates(raw) {
+		if c.steps > maxSteps {
+			return
+		}
+		at := root()
+		for _, s := range steps {
+			switch {
+			case s.IsIndex:
+				at = at.index(s.Index)
+			case at.form == member && holdsNames(at.token):
+				at = at.key(s.Key)
+			default:
+				at = at.child(s.Key)
+			}
+		}
+		c.warn(duplicateKey, at, fmt.Sprintf("%q occurs more than once: the last one counts, the others are dropped", at.token))
+	}
+}
+
+// holdsNames says whether the keys in a field are names of somebody else's choice.
+func holdsNames(field string) bool {
+	switch field {
+	case "properties", "patternProperties", "definitions", "dependencies", "annotations", "labels":
+		return true
+	}
+	return false
+}
+
+// unknownFields looks for fields that the types do not have.
+func (c *check) unknownFields() {
+	if !c.on[unknownField] {
+		return
+	}
+	t := reflect.TypeFor[api.CustomResourceDefinition]()
+	if c.d.beta != nil {
+		t = reflect.TypeFor[v1beta1.CustomResourceDefinition]()
+	}
+	u := unknowns{check: c, structs: map[reflect.Type]map[string]reflect.Type{}}
+	for _, k := range sortedNames(c.d.tree) {
+		if k != "status" {
+			// What is in the status is dropped anyway.
+			u.member(c.d.tree, k, t, root())
+		}
+	}
+}
+
+// unknowns holds a tree against types.
+type unknowns struct {
+	*check
+	structs map[reflect.Type]map[string]reflect.Type
+}
+
+func (u *unknowns) value(v any, t reflect.Type, at *place) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t {
+	case reflect.TypeFor[api.JSON](), reflect.TypeFor[api.StringOrArray]():
+		return
+	case reflect.TypeFor[api.JSONSchemaPropsOrArray](), reflect.TypeFor[api.JSONSchemaPropsOrBool](), reflect.TypeFor[api.JSONSchemaPropsOrStringArray]():
+		t = reflect.TypeFor[api.JSONSchemaProps]()
+		if list, ok := v.([]any); ok {
+			for i := range list {
+				u.value(list[i], t, at.index(i))
+			}
+			return
+		}
+	case reflect.TypeFor[api.JSONSchemaProps]():
+	default:
+		if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+			return
+		}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for _, k := range sortedNames(v) {
+			switch t.Kind() {
+			case reflect.Struct:
+				u.member(v, k, t, at)
+			case reflect.Map:
+				u.value(v[k], t.Elem(), at.key(k))
+			}
+		}
+	case []any:
+		if t.Kind() == reflect.Slice {
+			for i := range v {
+				u.value(v[i], t.Elem(), at.index(i))
+			}
+		}
+	}
+}
+
+// member looks at a field of an object that should be one of t.
+func (u *unknowns) member(obj map[string]any, name string, t reflect.Type, at *place) {
+	fields, ok := u.structs[t]
+	if !ok {
+		fields = map[string]reflect.Type{}
+		wireFields(t, fields)
+		u.structs[t] = fields
+	}
+	if ft, ok := fields[name]; ok {
+		u.value(obj[name], ft, at.child(name))
+		return
+	}
+	isSchema := t == reflect.TypeFor[api.JSONSchemaProps]()
+	if isSchema && replacement(name) != "" || t != reflect.TypeFor[api.ValidationRule]() && (name == "prune" || name == "preserveUnknownProperties") {
+		return // superseded, which is worse
+	}
+	message := fmt.Sprintf("there is no field %q here: it is dropped", name)
+	if isSchema {
+		message = fmt.Sprintf("%q is no keyword of schemas in CustomResourceDefinitions: it is dropped", name)
+	}
+	n := note{severity: analysis.Warning}
+	switch hint := u.hint(name, t, at); {
+	case hint != "":
+		n.detail = []string{hint}
+	default:
+		free := func(yield func(string) bool) {
+			for _, f := range slices.Sorted(maps.Keys(fields)) {
+				if _, taken := obj[f]; !taken && !yield(f) {
+					return
+				}
+			}
+		}
+		if meant := nearest.Name(name, free); meant != "" {
+			n.detail = []string{"did you mean " + meant + "?"}
+		}
+	}
+	u.add(unknownField, at.child(name), n, message)
+}
+
+// hint says what takes the place of a field that somebody may know from elsewhere.
+func (u *unknowns) hint(name string, t reflect.Type, at *place) string {
+	switch t {
+	case reflect.TypeFor[api.CustomResourceDefinitionSpec]():
+		switch name {
+		case "validation":
+			return "this is how v1beta1 has it: in v1 each version has its schema"
+		case "version", "subresources", "additionalPrinterColumns", "selectableFields":
+			return "this is how v1beta1 has it: in v1 each of spec.versions has its own"
+		}
+	case reflect.TypeFor[api.CustomResourceConversion]():
+		switch name {
+		case "webhookClientConfig":
+			return "this is how v1beta1 has it: in v1 it is webhook.clientConfig"
+		case "conversionReviewVersions":
+			return "this is how v1beta1 has it: in v1 it is webhook.conversionReviewVersions"
+		}
+	case reflect.TypeFor[api.JSONSchemaProps]():
+		switch name {
+		case "const":
+			return "use enum with one value"
+		case "examples":
+			return "use example"
+		case "if", "then", "else", "contains", "propertyNames", "$defs", "discriminator":
+			return "JSON Schema or OpenAPI has it, CustomResourceDefinitions do not: x-kubernetes-validations may say the same"
+		case "deprecated", "writeOnly", "xml", "$comment", "$id":
+			return "JSON Schema or OpenAPI has it, CustomResourceDefinitions do not"
+		}
+	}
+	return ""
+}
+
+// wireFields adds the fields of a struct, by their names in JSON.
+func wireFields(t reflect.Type, out map[string]reflect.Type) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			wireFields(f.Type, out)
+		case name != "" && name != "-":
+			out[name] = f.Type
+		}
+	}
+}
+
+// replacement is the keyword that took the place of one in earlier drafts, or "".
+func replacement(keyword string) string {
+	switch keyword {
+	case "x-kubernetes-no-prune", "x-kubernetes-no-pruning", "x-no-pruning", "x-kubernetes-preserve-unknown-properties", "preserveUnknownProperties":
+		return preserveKeyword
+	}
+	return ""
+}
+
+const preserveKeyword = "x-kubernetes-preserve-unknown-fields"
+
+// superseded looks for spellings of earlier drafts.
+func (c *check) superseded() {
+	severity := analysis.Warning
+	var detail []string
+	if errs, err := crd.Superseded(c.d.raw, c.sem); err == nil && len(errs) > 0 {
+		severity = analysis.Error
+	} else {
+		detail = []string{"kube-apiserver does not know it, and drops it"}
+	}
+	// The spellings are the same in both semantics; what is made of them is not.
+	errs, err := crd.Superseded(c.d.raw, schema.KEP)
+	if err != nil {
+		return
+	}
+	for _, e := range errs {
+		at := root().follow(c.d.tree, e.Field)
+		c.add(supersededSpelling, at, note{severity: severity, detail: detail, fix: c.respell(at)}, e.Detail)
+	}
+	status, _ := c.d.tree["status"].(map[string]any)
+	conditions, _ := status["conditions"].([]any)
+	for i, v := range conditions {
+		if cond, _ := v.(map[string]any); cond["type"] == "NonStructural" {
+			at := root().child("status", "conditions").index(i).child("type")
+			c.add(supersededSpelling, at, note{severity: analysis.Warning, fix: &analysis.Fix{
+				Message: "name the condition NonStructuralSchema",
+				Edits:   []analysis.Edit{{Op: yamlx.Set, Pointer: at.pointer(), Value: "NonStructuralSchema"}},
+			}}, "has been superseded: the condition's name is NonStructuralSchema")
+		}
+	}
+}
+
+// respell returns the edits that say the same in today's words.
+func (c *check) respell(at *place) *analysis.Fix {
+	v, _ := at.value(c.d.tree)
+	wanted, ok := v.(bool)
+	if !ok {
+		return nil
+	}
+	around, _ := at.around.value(c.d.tree)
+	siblings, _ := around.(map[string]any)
+	if at.around.path() == "spec" {
+		preserve := wanted
+		if at.token == "prune" {
+			preserve = !wanted
+		}
+		return c.respellSpec(at, preserve, siblings)
+	}
+	if _, taken := siblings[preserveKeyword]; !wanted || taken {
+		return removal(at, "remove "+at.token+", which says nothing")
+	}
+	return &analysis.Fix{
+		Message: "rename " + at.token + " to " + preserveKeyword,
+		Edits:   []analysis.Edit{{Op: yamlx.Rename, Pointer: at.pointer(), To: preserveKeyword}},
+	}
+}
+
+// respellSpec says preserveUnknownFields in place of something else.
+func (c *check) respellSpec(at *place, preserve bool, siblings map[string]any) *analysis.Fix {
+	const name = "preserveUnknownFields"
+	if _, taken := siblings[name]; taken || c.d.beta == nil && !preserve {
+		return removal(at, "remove "+at.token+", which says nothing")
+	}
+	if c.d.beta == nil {
+		// v1 refuses it: which schemas keep unknown fields is for a person to say.
+		return nil
+	}
+	edits := []analysis.Edit{{Op: yamlx.Rename, Pointer: at.pointer(), To: name}}
+	if v, _ := at.value(c.d.tree); v != preserve {
+		edits = append(edits, analysis.Edit{Op: yamlx.Set, Pointer: at.around.child(name).pointer(), Value: preserve})
+	}
+	return &analysis.Fix{Message: fmt.Sprintf("say %s: %t", name, preserve), Edits: edits}
+}

@@ -1,0 +1,135 @@
+package lint
+
+import (
+	"embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"espalier.dev/analysis"
+	"espalier.dev/internal/nearest"
+)
+
+// Rule is something that definitions are held against.
+type Rule struct {
+	// ID is the rule's name, in kebab case. It does not change.
+	ID string
+	// Severity is that of its findings, or of the worst of them.
+	Severity analysis.Severity
+	// Off says that the rule has to be turned on.
+	Off bool
+	// Title says in one line what is found.
+	Title string
+	// Doc is a page in Markdown: what, why, a bad and a good example, how to mend it.
+	Doc string
+}
+
+// The names of the rules.
+const (
+	unreadable          = "unreadable"
+	nonStructural       = "non-structural"
+	invalidDefinition   = "invalid-definition"
+	invalidDefault      = "invalid-default"
+	invalidPattern      = "invalid-pattern"
+	celRule             = "cel-rule"
+	celCost             = "cel-cost"
+	supersededSpelling  = "superseded-spelling"
+	nameCollision       = "name-collision"
+	duplicateKey        = "duplicate-key"
+	unknownField        = "unknown-field"
+	unknownFormat       = "unknown-format"
+	enumType            = "enum-type"
+	impossibleBounds    = "impossible-bounds"
+	requiredUnspecified = "required-unspecified"
+	prunedEmpty         = "pruned-empty"
+	embeddedMetadata    = "embedded-metadata"
+	defaultNeverApplies = "default-never-applies"
+	defaultNeedsParent  = "default-needs-parent"
+	listType            = "list-type"
+	setOfObjects        = "set-of-objects"
+	versionSkew         = "version-skew"
+	deprecatedVersion   = "v1beta1"
+	preserveEverything  = "preserve-unknown-fields"
+	leftover            = "leftover"
+	sizeApply           = "size-apply"
+	sizeStorage         = "size-storage"
+	shortNameAmbiguous  = "short-name-ambiguous"
+	semanticsPruning    = "semantics-pruning"
+	semanticsDropped    = "semantics-dropped"
+	semanticsRefused    = "semantics-refused"
+	semanticsLiberty    = "semantics-liberty"
+	semanticsPublished  = "semantics-published"
+)
+
+//go:embed docs/*.md
+var docs embed.FS
+
+// Rules lists all rules in the order of their names.
+func Rules() []Rule {
+	rules := []Rule{
+		{ID: unreadable, Severity: analysis.Error},
+		{ID: nonStructural, Severity: analysis.Error},
+		{ID: invalidDefinition, Severity: analysis.Error},
+		{ID: invalidDefault, Severity: analysis.Error},
+		{ID: invalidPattern, Severity: analysis.Error},
+		{ID: celRule, Severity: analysis.Error},
+		{ID: celCost, Severity: analysis.Error},
+		{ID: supersededSpelling, Severity: analysis.Error},
+		{ID: nameCollision, Severity: analysis.Error},
+		{ID: duplicateKey, Severity: analysis.Warning},
+		{ID: unknownField, Severity: analysis.Warning},
+		{ID: unknownFormat, Severity: analysis.Warning},
+		{ID: enumType, Severity: analysis.Warning},
+		{ID: impossibleBounds, Severity: analysis.Warning},
+		{ID: requiredUnspecified, Severity: analysis.Warning},
+		{ID: prunedEmpty, Severity: analysis.Warning},
+		{ID: embeddedMetadata, Severity: analysis.Warning},
+		{ID: defaultNeverApplies, Severity: analysis.Warning},
+		{ID: defaultNeedsParent, Severity: analysis.Info},
+		{ID: listType, Severity: analysis.Info},
+		{ID: setOfObjects, Severity: analysis.Warning},
+		{ID: versionSkew, Severity: analysis.Warning},
+		{ID: deprecatedVersion, Severity: analysis.Warning},
+		{ID: preserveEverything, Severity: analysis.Warning},
+		{ID: leftover, Severity: analysis.Info},
+		{ID: sizeApply, Severity: analysis.Warning},
+		{ID: sizeStorage, Severity: analysis.Warning},
+		{ID: shortNameAmbiguous, Severity: analysis.Info},
+		{ID: semanticsPruning, Severity: analysis.Warning},
+		{ID: semanticsDropped, Severity: analysis.Warning},
+		{ID: semanticsRefused, Severity: analysis.Info},
+		{ID: semanticsLiberty, Severity: analysis.Info},
+		{ID: semanticsPublished, Severity: analysis.Info, Off: true},
+	}
+	for i := range rules {
+		r := &rules[i]
+		// A page that is missing is seen by the tests.
+		page, _ := docs.ReadFile("docs/" + r.ID + ".md")
+		r.Doc = string(page)
+		first, _, _ := strings.Cut(r.Doc, "\n")
+		_, r.Title, _ = strings.Cut(first, ": ")
+	}
+	slices.SortFunc(rules, func(a, b Rule) int { return strings.Compare(a.ID, b.ID) })
+	return rules
+}
+
+// Lookup returns the rule of a name. The error names the one that was likely meant.
+func Lookup(id string) (Rule, error) {
+	rules := Rules()
+	for _, r := range rules {
+		if r.ID == id {
+			return r, nil
+		}
+	}
+	meant := nearest.Name(id, func(yield func(string) bool) {
+		for _, r := range rules {
+			if !yield(r.ID) {
+				return
+			}
+		}
+	})
+	if meant != "" {
+		return Rule{}, fmt.Errorf("there is no rule %q: did you mean %s?", id, meant)
+	}
+	return Rule{}, fmt.Errorf("there is no rule %q", id)
+}

@@ -1,0 +1,329 @@
+package lint
+
+import (
+	"fmt"
+	"math"
+	"regexp/syntax"
+	"slices"
+	"strings"
+
+	"espalier.dev/analysis"
+	"espalier.dev/api"
+	"espalier.dev/crd"
+	"espalier.dev/internal/jsonx"
+)
+
+// schema applies the rules that look at one schema after the other.
+func (c *check) schema(s *schemaSite) {
+	gates := defaultGates{check: c}
+	walk(s, c.sem, func(n *node) {
+		c.pattern(n)
+		c.format(n)
+		c.enum(n)
+		c.bounds(n)
+		c.required(n)
+		c.empty(n)
+		c.additional(n)
+		c.lists(n)
+		gates.node(n)
+	})
+	gates.report()
+}
+
+// pattern looks for patterns that are not regular expressions, where schema.Check
+// does not do so.
+func (c *check) pattern(n *node) {
+	if n.site.structural != nil {
+		return
+	}
+	complain := func(text string, at *place) {
+		if text == "" {
+			return
+		}
+		if _, err := syntax.Parse(text, syntax.Perl); err != nil {
+			c.add(invalidPattern, at, note{severity: analysis.Warning, detail: lacks(text)}, "must be a valid regular expression, but isn't: ", err.Error())
+		}
+	}
+	complain(n.s.Pattern, n.at.child("pattern"))
+	for _, text := range sortedNames(n.s.PatternProperties) {
+		complain(text, n.at.child("patternProperties").key(text))
+	}
+}
+
+// format looks for formats that mean nothing.
+func (c *check) format(n *node) {
+	f := n.s.Format
+	if f == "" || crd.KnownFormat(n.typ(), f) || n.intOrString() && crd.KnownFormat("string", f) {
+		return
+	}
+	of := ""
+	if t := n.typ(); t != "" {
+		of = " for type " + t
+	}
+	c.warn(unknownFormat, n.at.child("format"), fmt.Sprintf("%q is no format that is known%s: nothing is checked", f, of))
+}
+
+// enum looks for values that the type does not allow.
+func (c *check) enum(n *node) {
+	for i := range n.s.Enum {
+		v, ok := value(&n.s.Enum[i])
+		if !ok || c.fits(n, v) {
+			continue
+		}
+		at := n.at.child("enum").index(i)
+		message := fmt.Sprintf("no value can be this %s, because the type is %s", typeOf(v), n.typ())
+		var detail []string
+		if _, isBool := v.(bool); isBool && n.typ() == "string" {
+			detail = []string{"YAML reads yes, no, on, off, true and false as booleans: put the value in quotes"}
+		} else if n.typ() == "string" && v != nil {
+			detail = []string{"put the value in quotes to make it a string"}
+		}
+		c.add(enumType, at, note{severity: analysis.Warning, detail: detail}, message)
+	}
+}
+
+// fits says whether a value has the type of a node.
+func (c *check) fits(n *node, v any) bool {
+	if v == nil && n.nullable() {
+		return true
+	}
+	switch got, typ := typeOf(v), n.typ(); {
+	case n.intOrString():
+		return got == "integer" || got == "string"
+	case typ == "":
+		// Several types, or none.
+		return len(n.s.Type) == 0 || slices.Contains(n.s.Type, got)
+	case typ == "number":
+		return got == "number" || got == "integer"
+	default:
+		return got == typ
+	}
+}
+
+// value reads a JSON value in a schema.
+func value(j *api.JSON) (any, bool) {
+	if len(j.Raw) == 0 {
+		return nil, true
+	}
+	v, err := jsonx.Parse(j.Raw)
+	return v, err == nil
+}
+
+// typeOf names the type of a JSON value. A number without a fraction is an integer.
+func typeOf(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case string:
+		return "string"
+	case int64:
+		return "integer"
+	case float64:
+		if v == math.Trunc(v) {
+			return "integer"
+		}
+		return "number"
+	case []any:
+		return "array"
+	}
+	return "object"
+}
+
+// bounds looks for bounds that no value can keep.
+func (c *check) bounds(n *node) {
+	s := n.s
+	if lo, hi := s.Minimum, s.Maximum; lo != nil && hi != nil && (*lo > *hi || *lo == *hi && (s.ExclusiveMinimum || s.ExclusiveMaximum)) {
+		c.warn(impossibleBounds, n.at.child("minimum"), "no number is within minimum and maximum")
+	}
+	for _, b := range [...]struct {
+		lo, hi   *int64
+		min, max string
+	}{
+		{s.MinLength, s.MaxLength, "minLength", "maxLength"}, {s.MinItems, s.MaxItems, "minItems", "maxItems"},
+		{s.MinProperties, s.MaxProperties, "minProperties", "maxProperties"},
+	} {
+		if b.lo != nil && b.hi != nil && *b.lo > *b.hi {
+			c.warn(impossibleBounds, n.at.child(b.min), fmt.Sprintf("no value is within %s %d and %s %d", b.min, *b.lo, b.max, *b.hi))
+		}
+	}
+}
+
+// required looks for required fields that pruning removes.
+func (c *check) required(n *node) {
+	if n.core == nil || n.keeps || n.inMeta || n.core.AdditionalProperties != nil {
+		return
+	}
+	for i, name := range n.s.Required {
+		if _, ok := n.core.Properties[name]; ok || n.isResource() && isMeta(name) {
+			continue
+		}
+		consequence := "every object is refused"
+		if n.inJunctor {
+			consequence = "the condition never holds"
+		}
+		c.warn(requiredUnspecified, n.at.child("required").index(i), fmt.Sprintf("%q is required, but no property specifies it: it is pruned, and %s", name, consequence))
+	}
+}
+
+// empty looks for objects of which nothing is left.
+func (c *check) empty(n *node) {
+	s := n.s
+	if n.inJunctor || n.keeps || n.inMeta || s.Type.Single() != "object" || len(s.Properties) > 0 || s.AdditionalProperties != nil || s.XEmbeddedResource {
+		return
+	}
+	if n.kind != fieldNode || n.name != "metadata" {
+		if n.isMarker() {
+			return
+		}
+		c.warn(prunedEmpty, n.at, "the object has no properties, so everything in it is pruned")
+		return
+	}
+	detail := "specify the fields that are used, such as labels and annotations"
+	if _, ok := n.up.s.Properties["kind"]; ok {
+		detail = "if this is a whole resource, set x-kubernetes-embedded-resource: true on the object around it"
+	}
+	c.add(embeddedMetadata, n.at, note{severity: analysis.Warning, detail: []string{detail}},
+		"this is not the metadata of a resource, and has no properties: labels, annotations and all else in it is pruned")
+}
+
+// isMarker says whether an empty object is likely meant to be empty: its presence is
+// all there is to say.
+func (n *node) isMarker() bool {
+	return n.s.MaxProperties != nil && *n.s.MaxProperties == 0
+}
+
+// additional looks for objects that refuse other fields.
+func (c *check) additional(n *node) {
+	ap := n.s.AdditionalProperties
+	if ap == nil || ap.Schema != nil || ap.Allows {
+		return
+	}
+	c.warn(versionSkew, n.at.child("additionalProperties"),
+		"a field that a later version adds is refused here instead of pruned, so clients and servers have to be updated in step")
+}
+
+// lists looks at what server-side apply makes of lists.
+func (c *check) lists(n *node) {
+	s := n.s
+	if n.inJunctor || s.Type.Single() != "array" || s.Items == nil || s.Items.Schema == nil {
+		return
+	}
+	items := s.Items.Schema
+	if t := items.Type.Single(); s.XListType != nil && *s.XListType == "set" && (t == "object" || t == "array") {
+		c.warn(setOfObjects, n.at.child("x-kubernetes-list-type"), fmt.Sprintf("server-side apply and rules in CEL do not support sets of type %s: use x-kubernetes-list-type: map with keys", t))
+	}
+	if s.XListType != nil || items.Type.Single() != "object" || n.isAtomic() {
+		return
+	}
+	if key := listKey(n, items); key != "" {
+		c.add(listType, n.at.child("x-kubernetes-list-type"), note{severity: analysis.Info, detail: []string{
+			"server-side apply takes the list as a whole, so that whoever applies it last owns all of it",
+			fmt.Sprintf("if no two items have the same %s: x-kubernetes-list-type: map and x-kubernetes-list-map-keys: [%s]; otherwise say x-kubernetes-list-type: atomic", key, key),
+		}}, fmt.Sprintf("the items have a %s to tell them apart, but no list type says so", key))
+	}
+}
+
+// isAtomic says whether something around the node is merged as a whole, so that it
+// does not matter what the node says.
+func (n *node) isAtomic() bool {
+	for m := n.up; m != nil; m = m.up {
+		s := m.s
+		if s.Type.Single() == "array" && (s.XListType == nil || *s.XListType != "map") || s.XMapType != nil && *s.XMapType == "atomic" {
+			return true
+		}
+	}
+	return false
+}
+
+// listKey is the field that items are likely told apart by, or "".
+func listKey(n *node, items *api.JSONSchemaProps) string {
+	candidates := []string{"name", "key", "id"}
+	if n.name == "conditions" {
+		candidates = []string{"type"}
+	}
+	for _, name := range candidates {
+		if p, ok := items.Properties[name]; ok && p.Type.Single() == "string" && slices.Contains(items.Required, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// defaultGates finds defaults that wait for something else to be there.
+type defaultGates struct {
+	*check
+	// gate is, for a node, the outermost optional field at or above it that nothing
+	// fills in, down from the closest item or map value.
+	gates   map[*node]*node
+	order   []*node
+	waiting map[*node][]string
+}
+
+func (g *defaultGates) node(n *node) {
+	if n.inJunctor || n.inMeta {
+		return
+	}
+	if g.gates == nil {
+		g.gates, g.waiting = map[*node]*node{}, map[*node][]string{}
+	}
+	hasDefault := n.s.Default != nil && len(n.s.Default.Raw) > 0
+	switch n.kind {
+	case rootNode:
+		if hasDefault {
+			g.warn(defaultNeverApplies, n.at.child("default"), "an object is never absent from itself: this default is never filled in")
+		}
+		return
+	case itemNode, mapNode:
+		if hasDefault {
+			g.never(n)
+		}
+		return
+	}
+	gate := g.gates[n.up]
+	if hasDefault && gate != nil {
+		if g.waiting[gate] == nil {
+			g.order = append(g.order, gate)
+		}
+		g.waiting[gate] = append(g.waiting[gate], n.name)
+	}
+	if gate == nil && !hasDefault && !n.isRequired() && !(n.up.kind == rootNode && n.name == "status") {
+		gate = n
+	}
+	if gate != nil {
+		g.gates[n] = gate
+	}
+}
+
+// never reports the default of an item or map value.
+func (g *defaultGates) never(n *node) {
+	what := "an item of a list"
+	if n.kind == mapNode {
+		what = "a value of a map"
+	}
+	if n.nullable() {
+		g.warn(defaultNeverApplies, n.at.child("default"), what, " is never absent: this default is never filled in")
+		return
+	}
+	g.warn(defaultNeverApplies, n.at.child("default"), what, " is never absent: this default takes the place of explicit nulls, and of nothing else")
+}
+
+func (g *defaultGates) report() {
+	for _, gate := range g.order {
+		names := g.waiting[gate]
+		const shown = 5
+		list := strings.Join(names[:min(shown, len(names))], ", ")
+		if len(names) > shown {
+			list += ", …"
+		}
+		what := "the default below it is"
+		if len(names) > 1 {
+			what = fmt.Sprintf("the %d defaults below it are", len(names))
+		}
+		g.add(defaultNeedsParent, gate.at, note{severity: analysis.Info, detail: []string{
+			"fields with a default: " + list,
+			"if they are meant for all objects, give this field a default, such as {}, or make it required",
+		}}, fmt.Sprintf("nothing fills in this field where it is absent, so %s filled in only where an author writes it", what))
+	}
+}

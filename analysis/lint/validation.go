@@ -1,0 +1,210 @@
+package lint
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"espalier.dev/analysis"
+	"espalier.dev/crd"
+	"espalier.dev/crd/cel"
+	"espalier.dev/internal/yamlx"
+	"espalier.dev/schema"
+	"espalier.dev/schema/rules"
+)
+
+// validate judges the definition as one that is to be created.
+func (d *definition) validate(ctx context.Context, o crd.Options) field.ErrorList {
+	if d.beta != nil {
+		return crd.ValidateCreateV1beta1(ctx, d.beta, o).Errors
+	}
+	return crd.ValidateCreate(ctx, d.v1, o).Errors
+}
+
+// recorder checks rules for crd and keeps what it finds: an error is not all that can
+// be said about a rule that costs too much.
+type recorder struct {
+	cel.Checker
+	reports []ruleReport
+}
+
+type ruleReport struct {
+	*rules.Report
+	path *field.Path
+}
+
+// CheckRules records what there is to say about the rules of a schema.
+func (r *recorder) CheckRules(_ context.Context, c crd.RuleCheck) field.ErrorList {
+	r.reports = append(r.reports, ruleReport{rules.Check(c.Root, rules.CheckOptions{Skip: c.Skip}), c.Path})
+	return nil
+}
+
+// validation reports what a server has against the definition.
+func (c *check) validation(ctx context.Context, different *disagreement) {
+	var r recorder
+	errs := c.d.validate(ctx, crd.Options{Semantics: c.sem, Rules: &r})
+	for _, e := range errs {
+		for _, at := range c.d.locate(e.Field) {
+			c.refused[at.pointer()] = true
+		}
+	}
+	// What makes a schema non-structural is reported for all schemas, also where it is
+	// no reason to refuse the definition.
+	structural := map[string]bool{}
+	for _, s := range c.d.schemas {
+		c.structure(s, structural, different)
+	}
+	for _, e := range errs {
+		for i, at := range c.d.locate(e.Field) {
+			if structural[at.pointer()] {
+				continue
+			}
+			rule := invalidDefinition
+			if c.isDefault(at) {
+				rule = invalidDefault
+			}
+			c.add(rule, at, note{severity: analysis.Error, detail: different.onlyHere(at), fix: c.repair(at)}, c.d.inWords(e.ErrorBody(), i))
+		}
+	}
+	for _, report := range r.reports {
+		c.rules(report)
+	}
+}
+
+// structure reports what makes a schema non-structural. It notes the places.
+func (c *check) structure(s *schemaSite, seen map[string]bool, different *disagreement) {
+	severity := func(at *place) analysis.Severity {
+		pointer := at.pointer()
+		seen[pointer] = true
+		if c.refused[pointer] {
+			return analysis.Error
+		}
+		return analysis.Warning
+	}
+	for _, e := range s.convErrs {
+		at := s.at.schemaPath(e.Path).child(e.Keyword)
+		if c.refused[at.pointer()] || c.refused[s.at.schemaPath(e.Path).pointer()] {
+			// The validation of the definition has words for it.
+			continue
+		}
+		message := e.Keyword + " " + e.Reason
+		if e.Err != nil {
+			message += ": " + e.Err.Error()
+		}
+		c.add(nonStructural, at, note{severity: severity(at)}, message)
+	}
+	if s.structural == nil {
+		return
+	}
+	base := fieldPath(s.at)
+	for _, f := range schema.Check(s.structural, c.sem) {
+		if !f.Refused {
+			continue
+		}
+		at := s.at.schemaPath(f.Path)
+		n := note{severity: severity(at), detail: different.onlyHere(at), fix: c.structuralFix(s, &f, at)}
+		if n.severity == analysis.Warning {
+			n.detail = append(n.detail, "the server takes it and says so in the condition NonStructuralSchema")
+		}
+		if f.Kind == schema.PatternInvalid {
+			pattern, _ := f.Value.(string)
+			n.detail = append(n.detail, lacks(pattern)...)
+			c.add(invalidPattern, at, n, f.FieldError(base).ErrorBody())
+			continue
+		}
+		c.add(nonStructural, at, n, f.FieldError(base).ErrorBody())
+	}
+}
+
+// fieldPath is a place as a path of field errors.
+func fieldPath(at *place) *field.Path {
+	var path *field.Path
+	for _, s := range at.steps() {
+		switch s.form {
+		case member:
+			path = path.Child(s.token)
+		case key:
+			path = path.Key(s.token)
+		case index:
+			i, _ := strconv.Atoi(s.token)
+			path = path.Index(i)
+		}
+	}
+	return path
+}
+
+// isDefault says whether a place is a default in a schema, or in one.
+func (c *check) isDefault(at *place) bool {
+	steps := at.steps()
+	for i, s := range steps {
+		if s.token == "default" && s.form == member && i > 0 {
+			for _, site := range c.d.schemas {
+				if len(steps) > len(site.at.steps()) && strings.HasPrefix(at.pointer(), site.at.pointer()+"/") {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// repair returns what can be done about an error without thinking.
+func (c *check) repair(at *place) *analysis.Fix {
+	if v, ok := at.value(c.d.tree); ok && v == false && at.token == "x-kubernetes-preserve-unknown-fields" {
+		return removal(at, "remove what says nothing")
+	}
+	return nil
+}
+
+// removal is a fix that takes away what stands at a place.
+func removal(at *place, message string) *analysis.Fix {
+	return &analysis.Fix{Message: message, Edits: []analysis.Edit{{Op: yamlx.Remove, Pointer: at.pointer()}}}
+}
+
+// structuralFix returns the edits that mend a finding and change nothing else.
+func (c *check) structuralFix(s *schemaSite, f *schema.Finding, at *place) *analysis.Fix {
+	switch {
+	case f.Kind == schema.TypeMissing && len(f.Path) == 1:
+		return &analysis.Fix{
+			Message: "say that the root is an object, which it is anyway",
+			Edits:   []analysis.Edit{{Op: yamlx.Set, Pointer: at.pointer(), Value: "object"}},
+		}
+	case f.Kind != schema.ForbiddenInJunctor:
+		return nil
+	}
+	switch at.token {
+	case "description", "title", "default":
+		return removal(at, "remove the "+at.token+", which has no meaning here")
+	case "type":
+		core := coreOf(s.structural, f.Path)
+		typ, _ := at.value(c.d.tree)
+		if core != nil && !core.Nullable && !core.XIntOrString && core.Type != "" && (typ == core.Type || typ == "number" && core.Type == "integer") {
+			return removal(at, "remove the type, which the schema states already")
+		}
+	}
+	return nil
+}
+
+// coreOf returns the schema outside of junctors that a path through junctors is
+// about, or nil. The last step of the path is a keyword.
+func coreOf(s *schema.Structural, path schema.SchemaPath) *schema.Structural {
+	for _, step := range path[:len(path)-1] {
+		if s == nil {
+			return nil
+		}
+		switch step.Keyword {
+		case "properties":
+			s = s.Properties[step.Name]
+		case "items":
+			s = s.Items
+		case "additionalProperties":
+			if s.AdditionalProperties == nil {
+				return nil
+			}
+			s = s.AdditionalProperties.Structural
+		}
+	}
+	return s
+}
