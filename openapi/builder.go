@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,19 +99,31 @@ func refTo(prefix string) common.ReferenceCallback {
 
 // V3 describes one version of a definition in OpenAPI v3.
 func (b *Builder) V3(v *crd.Version) (*spec3.OpenAPI, error) {
-	r := resourceOf(v)
+	r, err := resourceOf(v)
+	if err != nil {
+		return nil, err
+	}
 	return b.buildV3(r, b.definitions(v, r, false))
 }
 
 // V2 describes one version of a definition in OpenAPI v2.
 func (b *Builder) V2(v *crd.Version) (*spec.Swagger, error) {
-	r := resourceOf(v)
+	r, err := resourceOf(v)
+	if err != nil {
+		return nil, err
+	}
 	return b.buildV2(r, b.definitions(v, r, true))
 }
 
-func resourceOf(v *crd.Version) *resource {
+func resourceOf(v *crd.Version) (*resource, error) {
 	d := v.Definition()
 	gvk, names := v.GroupVersionKind(), d.Names()
+	// No valid definition has such names, and they would not make references.
+	for _, name := range []string{gvk.Group, gvk.Version, gvk.Kind, names.ListKind, names.Plural} {
+		if strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '.' && r != '-' }) {
+			return nil, fmt.Errorf("openapi of %s: %q is no name of a group, version, kind or resource", gvk, name)
+		}
+	}
 	sub := v.Spec().Subresources
 	return &resource{
 		kind:       gvk,
@@ -120,7 +133,7 @@ func resourceOf(v *crd.Version) *resource {
 		scale:      sub != nil && sub.Scale != nil,
 		object:     definitionName(gvk),
 		list:       definitionName(gvk.GroupVersion().WithKind(names.ListKind)),
-	}
+	}, nil
 }
 
 // definitionName is the name of the definition of a kind, like
