@@ -1,12 +1,21 @@
 package server
 
 import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
+	"espalier.dev/crd"
+	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
+	"espalier.dev/server/definitions"
+	"espalier.dev/server/resources"
 )
 
 // foundation is what the parts of the server that serve resources stand on.
@@ -23,12 +32,51 @@ type foundation struct {
 	// admission is what is asked before a write.
 	admission admission.Interface
 	// authorizer is what handlers ask that have more to ask than the filters did.
-	authorizer authorizer.Authorizer
+	authorizer authorizer.UnconditionalAuthorizer
 	// semantics is how schemas are read.
 	semantics schema.Semantics
 }
 
 // install puts the parts of the server into it, before it runs.
-func install(foundation) error {
-	return nil
+func install(f foundation) error {
+	defs, err := definitions.New(definitions.Config{
+		Options: crd.Options{Semantics: f.semantics, Rules: cel.Checker{}},
+	})
+	if err != nil {
+		return err
+	}
+	handler := resources.New(resources.Config{
+		Source:              defs,
+		Storage:             f.storage,
+		Admission:           f.admission,
+		Authorizer:          f.authorizer,
+		NotFound:            http.NotFoundHandler(),
+		RequestTimeout:      f.config.RequestTimeout,
+		MinWatch:            time.Duration(f.config.MinRequestTimeout) * time.Second,
+		MaxRequestBodyBytes: f.config.MaxRequestBodyBytes,
+	})
+	defs.Attach(handler)
+	f.api.Handler.NonGoRestfulMux.HandlePrefix("/apis/", handler)
+
+	stopped := make(chan struct{})
+	f.api.RegisterDestroyFunc(handler.Close)
+	if err := f.api.AddPreShutdownHook("definitions", func() error {
+		<-stopped
+		return nil
+	}); err != nil {
+		return err
+	}
+	// The server is ready when all stored definitions are served.
+	return f.api.AddPostStartHook("definitions", func(hook genericapiserver.PostStartHookContext) error {
+		go func() {
+			defer close(stopped)
+			defs.Run(hook.Context)
+		}()
+		select {
+		case <-defs.Ready():
+			return nil
+		case <-hook.Done():
+			return fmt.Errorf("stopped before the definitions were read: %w", context.Cause(hook.Context))
+		}
+	})
 }
