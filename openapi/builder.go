@@ -120,7 +120,9 @@ func resourceOf(v *crd.Version) (*resource, error) {
 	gvk, names := v.GroupVersionKind(), d.Names()
 	// No valid definition has such names, and they would not make references.
 	for _, name := range []string{gvk.Group, gvk.Version, gvk.Kind, names.ListKind, names.Plural} {
-		if strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '.' && r != '-' }) {
+		if strings.ContainsFunc(name, func(r rune) bool {
+			return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '.' && r != '-'
+		}) {
 			return nil, fmt.Errorf("openapi of %s: %q is no name of a group, version, kind or resource", gvk, name)
 		}
 	}
