@@ -158,6 +158,9 @@ func (d *Definitions) follow(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	if err := resources.AwaitCache(ctx, s.Store); err != nil {
+		return err
+	}
 	list, err := s.List(ctx, &metainternalversion.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("listing definitions: %w", err)
@@ -191,9 +194,13 @@ func (d *Definitions) drain(ctx context.Context, s *store, w watch.Interface, at
 		if e.Type == watch.Error {
 			return at, apierrors.FromObject(e.Object)
 		}
-		u, ok := e.Object.(*unstructured.Unstructured)
+		obj := e.Object
+		if cached, ok := obj.(runtime.CacheableObject); ok {
+			obj = cached.GetObject()
+		}
+		u, ok := obj.(*unstructured.Unstructured)
 		if !ok {
-			return at, fmt.Errorf("a definition is expected from the watch, not %T", e.Object)
+			return at, fmt.Errorf("a definition is expected from the watch, not %T", obj)
 		}
 		switch e.Type {
 		case watch.Added, watch.Modified:

@@ -229,6 +229,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.fail(w, req, r, err)
 		return
 	}
+	if r.Verb == "list" || watching {
+		// A cache that has just been made would send clients away for a second.
+		if err := AwaitCache(req.Context(), e.store); err != nil {
+			h.fail(w, req, r, err)
+			return
+		}
+	}
 	if text := v.DeprecationWarning(); text != "" {
 		warning.AddWarning(req.Context(), "", text)
 	}

@@ -245,6 +245,20 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 	return e, nil
 }
 
+// AwaitCache returns when a storage can be listed and watched, which is at once but for
+// the first time. If that takes too long, the storage itself says so.
+func AwaitCache(ctx context.Context, s *registry.Store) error {
+	const patience, pause = 10 * time.Second, time.Millisecond
+	for until := time.Now().Add(patience); s.ReadinessCheck() != nil && time.Now().Before(until); {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
 // managed completes a scope with who owns which fields. reset are the fields that the
 // endpoint ignores.
 func (s *serving) managed(scope handlers.RequestScope, subresource string, reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
