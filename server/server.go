@@ -58,6 +58,7 @@ const (
 type Server struct {
 	options  *Options
 	identity *identity
+	api      *genericapiserver.GenericAPIServer
 	db       *database
 	listener net.Listener
 	lock     *fileutil.LockedFile
@@ -109,12 +110,10 @@ func Start(ctx context.Context, o *Options) (_ *Server, err error) {
 	}
 	undo = append(undo, s.db.close)
 
-	api, err := s.build()
-	if err != nil {
+	if s.api, err = s.build(); err != nil {
 		return nil, err
 	}
-	undo = append(undo, api.Destroy)
-	if err := s.run(ctx, api); err != nil {
+	if err := s.run(ctx); err != nil {
 		// What was opened is closed by Stop already.
 		undo = nil
 		return nil, err
@@ -180,10 +179,10 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 }
 
 // run runs the generic server and what belongs to it, and returns when it is ready.
-func (s *Server) run(start context.Context, api *genericapiserver.GenericAPIServer) error {
+func (s *Server) run(start context.Context) error {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(start))
 	s.stop = stop
-	prepared := api.PrepareRun()
+	prepared := s.api.PrepareRun()
 	go func() {
 		defer close(s.done)
 		defer s.unlock()

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"unicode"
@@ -45,7 +49,7 @@ It stops on SIGTERM and SIGINT: requests finish first. A second signal ends it a
 				return err
 			}
 			defer server.FlushLogs()
-			return a.serve(c, o)
+			return a.serve(c.Context(), o)
 		},
 	}
 	o.AddFlags(c.Flags())
@@ -54,23 +58,26 @@ It stops on SIGTERM and SIGINT: requests finish first. A second signal ends it a
 	return c
 }
 
-// serve runs a server until a signal tells it to stop.
-func (a *app) serve(c *cobra.Command, o *server.Options) error {
-	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
+// serve runs a server until a signal tells the program to stop.
+func (a *app) serve(ctx context.Context, o *server.Options) error {
 	s, err := server.Start(ctx, o)
 	if err != nil {
 		return err
+	}
+	kubeconfig, err := filepath.Abs(s.Kubeconfig())
+	if err != nil {
+		return errors.Join(err, s.Stop())
 	}
 	fmt.Fprintf(a.stdout, `The server is ready at %s. Use it with
 
   export KUBECONFIG=%s
   kubectl get customresourcedefinitions
 
-`, s.URL(), shellQuote(s.Kubeconfig()))
+`, s.URL(), shellQuote(kubeconfig))
 	select {
 	case <-ctx.Done():
-		stop() // the next signal ends the program
+		// Requests may take their time to finish: the next signal ends the program.
+		signal.Reset(os.Interrupt, syscall.SIGTERM)
 	case <-s.Done():
 	}
 	return s.Stop()
