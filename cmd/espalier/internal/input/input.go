@@ -5,7 +5,6 @@
 package input
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -86,22 +85,29 @@ func Read(ctx context.Context, stdin io.Reader, flags Flags, visit func(*Item) e
 // known whether it is well formed: [Document.Items] says so, and costs most of the
 // time, so that it can be called on several documents at once.
 func Documents(ctx context.Context, stdin io.Reader, flags Flags, visit func(*Document) error, problem func(Problem)) error {
-	if len(flags.Paths) == 0 {
-		return errors.New("nothing to read: name files or directories with -f, or - for standard input")
-	}
 	r := &reader{ctx: ctx, visit: visit, problem: problem}
-	for _, path := range flags.Paths {
-		if err := r.path(path, stdin, flags.Recursive); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.all(stdin, flags)
 }
 
 type reader struct {
 	ctx     context.Context
 	visit   func(*Document) error
 	problem func(Problem)
+	// small, if set, may take a file off the reader's hands.
+	small func(path string, info os.FileInfo) (bool, error)
+}
+
+// all reads all paths.
+func (r *reader) all(stdin io.Reader, flags Flags) error {
+	if len(flags.Paths) == 0 {
+		return errors.New("nothing to read: name files or directories with -f, or - for standard input")
+	}
+	for _, path := range flags.Paths {
+		if err := r.path(path, stdin, flags.Recursive); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *reader) fail(file, rule, format string, args ...any) {
@@ -134,6 +140,16 @@ func (r *reader) path(path string, stdin io.Reader, recursive bool) error {
 	case info.IsDir():
 		return r.directory(path, recursive)
 	}
+	return r.take(path, info)
+}
+
+// take reads a file, or leaves it to somebody else.
+func (r *reader) take(path string, info os.FileInfo) error {
+	if r.small != nil {
+		if taken, err := r.small(path, info); taken || err != nil {
+			return err
+		}
+	}
 	return r.file(path)
 }
 
@@ -159,11 +175,16 @@ func (r *reader) directory(root string, recursive bool) error {
 			return nil
 		}
 		// What a link leads to counts, and a pipe would never end.
-		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		info, err := os.Stat(path)
+		if err == nil && !info.Mode().IsRegular() {
 			return nil
 		}
 		found++
-		return r.file(path)
+		if err != nil {
+			r.fail(path, Unreadable, "cannot be read: %v", reason(err))
+			return nil
+		}
+		return r.take(path, info)
 	})
 	if err == nil && found == 0 {
 		hint := ""
@@ -193,15 +214,17 @@ func looksBinary(start []byte) bool {
 }
 
 func (r *reader) stream(name string, in io.Reader) error {
-	buffered := bufio.NewReaderSize(in, 64<<10)
-	if start, _ := buffered.Peek(1024); looksBinary(start) {
+	// What is wrong with reading comes up again when the documents are read.
+	start := make([]byte, 1024)
+	n, _ := io.ReadFull(in, start)
+	if start = start[:n]; looksBinary(start) {
 		at := bytes.IndexByte(start, 0)
 		line := 1 + bytes.Count(start[:at], []byte("\n"))
 		column := at - bytes.LastIndexByte(start[:at], '\n')
 		r.problem(Problem{Rule: Syntax, File: name, Line: line, Column: column, Message: "is a binary file: neither YAML nor JSON has a zero byte"})
 		return nil
 	}
-	documents := yamlx.NewReader(buffered, yamlx.Options{})
+	documents := yamlx.NewReader(io.MultiReader(bytes.NewReader(start), in), yamlx.Options{})
 	for {
 		if err := r.ctx.Err(); err != nil {
 			return err

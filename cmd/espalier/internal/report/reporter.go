@@ -33,6 +33,8 @@ type Options struct {
 	// Tolerant makes findings no reason for exit code 1, for commands whose findings
 	// only explain.
 	Tolerant bool
+	// Quiet leaves the summary out of text if there is nothing else to say.
+	Quiet bool
 	// What is the noun for what was read, "object" unless set.
 	What string
 }

@@ -26,8 +26,7 @@ type textFormat struct {
 	w       *bufio.Writer
 	color   bool
 	options *Options
-	// file is the file of the last finding that showed its line.
-	count int
+	count   int
 }
 
 func newText(w io.Writer, color bool, o *Options) format {
@@ -110,8 +109,6 @@ func excerpt(f *Finding) (source, before string, length int) {
 	end := column + 1
 	if f.Span.EndLine == f.Span.Line && f.Span.EndColumn > f.Span.Column {
 		end = min(f.Span.EndColumn-1, len(runes))
-	} else if f.Span.EndLine > f.Span.Line {
-		end = len(runes)
 	}
 	start, stop := 0, len(runes)
 	prefix, suffix := "", ""
@@ -156,6 +153,9 @@ func printable(s string) string {
 func oneLine(s string) string { return printable(strings.ReplaceAll(s, "\n", " ")) }
 
 func (t *textFormat) close(s *Summary) error {
+	if t.count == 0 && t.options.Quiet {
+		return nil
+	}
 	color := green
 	switch {
 	case s.Errors > 0:

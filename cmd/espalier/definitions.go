@@ -1,0 +1,295 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"espalier.dev"
+	"espalier.dev/analysis"
+	"espalier.dev/analysis/lint"
+	"espalier.dev/api"
+	"espalier.dev/api/codec"
+	"espalier.dev/api/v1beta1"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/crd"
+	"espalier.dev/crd/cel"
+	"espalier.dev/internal/jsonx"
+	"espalier.dev/schema"
+)
+
+// definitions are the CustomResourceDefinitions that --crd names, by what they
+// define.
+type definitions struct {
+	semantics schema.Semantics
+	list      []*definition
+	byKind    map[groupKind][]*definition
+}
+
+type groupKind struct{ group, kind string }
+
+// definition is one CustomResourceDefinition. What it takes to use it is made when
+// an object needs it: most of a directory of definitions is never used.
+type definition struct {
+	groupKind
+	item *input.Item
+	// place guards item.Doc, which is not safe for concurrent use.
+	place sync.Mutex
+	forms [2]lazyForm
+}
+
+type lazyForm struct {
+	once sync.Once
+	form
+}
+
+// form is a definition in one of the two semantics.
+type form struct {
+	definition *crd.Definition
+	admitter   *espalier.Admitter
+	// refused says that a server would not take the definition. It may be usable all
+	// the same.
+	refused bool
+	// differs are the versions whose valid objects may fare differently in the two
+	// semantics.
+	differs map[string]bool
+	// err says why it cannot be used.
+	err error
+}
+
+// isDefinition says whether an object is a CustomResourceDefinition.
+func isDefinition(it *input.Item) bool {
+	return it.Kind() == api.Kind && strings.HasPrefix(it.APIVersion(), api.GroupName+"/")
+}
+
+// loadDefinitions reads the definitions. Whatever else is in the files is passed
+// over.
+func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem func(input.Problem)) (*definitions, error) {
+	if len(flags.Paths) == 0 {
+		return nil, errors.New("no definitions: name files or directories with --crd, or - for standard input")
+	}
+	ds := &definitions{semantics: a.semantics.Semantics, byKind: map[groupKind][]*definition{}}
+	failed := false
+	fail := func(p input.Problem) {
+		failed = true
+		problem(p)
+	}
+	type found struct {
+		definitions []*definition
+		problem     *input.Problem
+	}
+	work := func(d *input.Document) (f found) {
+		var items []*input.Item
+		items, f.problem = d.Items()
+		for _, it := range items {
+			if isDefinition(it) {
+				f.definitions = append(f.definitions, newDefinition(it))
+			}
+		}
+		return f
+	}
+	emit := func(f found) error {
+		if f.problem != nil {
+			fail(*f.problem)
+		}
+		for _, d := range f.definitions {
+			ds.list = append(ds.list, d)
+			ds.byKind[d.groupKind] = append(ds.byKind[d.groupKind], d)
+		}
+		return nil
+	}
+	if err := input.Parallel(ctx, a.stdin, flags, work, emit, fail); err != nil {
+		return nil, err
+	}
+	if len(ds.list) == 0 && !failed {
+		problem(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "there is no CustomResourceDefinition in it"})
+	}
+	return ds, nil
+}
+
+func newDefinition(it *input.Item) *definition {
+	return &definition{item: it, groupKind: definedKind(it.JSON)}
+}
+
+// definedKind reads what a definition defines, without building the rest of it.
+func definedKind(src []byte) (gk groupKind) {
+	var r jsonx.Reader
+	r.Reset(src)
+	text := func(into *string) error {
+		if r.Peek() != '"' {
+			return r.Skip()
+		}
+		s, err := r.String()
+		*into = strings.Clone(s)
+		return err
+	}
+	// What is wrong with the rest is told when the definition is used.
+	_ = members(&r, func(key string) error {
+		if key != "spec" {
+			return r.Skip()
+		}
+		return members(&r, func(key string) error {
+			switch key {
+			case "group":
+				return text(&gk.group)
+			case "names":
+				return members(&r, func(key string) error {
+					if key != "kind" {
+						return r.Skip()
+					}
+					return text(&gk.kind)
+				})
+			}
+			return r.Skip()
+		})
+	})
+	return gk
+}
+
+// members visits the members of the object that is next; visit reads the value. Any
+// other value is skipped.
+func members(r *jsonx.Reader, visit func(key string) error) error {
+	if r.Peek() != '{' {
+		return r.Skip()
+	}
+	if err := r.EnterObject(); err != nil {
+		return err
+	}
+	for n := 0; ; n++ {
+		key, more, err := r.NextMember(n)
+		if err != nil || !more {
+			return err
+		}
+		if err := visit(key); err != nil {
+			return err
+		}
+	}
+}
+
+// in returns the definition in a semantics.
+func (d *definition) in(sem schema.Semantics) *form {
+	l := &d.forms[sem]
+	l.once.Do(func() { l.form = d.make(sem) })
+	return &l.form
+}
+
+func (d *definition) make(sem schema.Semantics) (f form) {
+	options := crd.Options{Semantics: sem, Rules: cel.Checker{}}
+	hub, err := codec.DecodeLenient(d.item.JSON)
+	if err != nil {
+		f.err = err
+		return f
+	}
+	if d.isV1beta1() {
+		var old v1beta1.CustomResourceDefinition
+		if err := api.Unmarshal(d.item.JSON, &old); err != nil {
+			f.err = err
+			return f
+		}
+		v1beta1.SetDefaults(&old)
+		f.refused = len(crd.ValidateCreateV1beta1(context.Background(), &old, options).Errors) > 0
+		crd.PrepareCreate(hub)
+	} else {
+		crd.PrepareCreate(hub)
+		f.refused = len(crd.ValidateCreate(context.Background(), hub, options).Errors) > 0
+	}
+	if f.definition, f.err = crd.New(hub, options); f.err != nil {
+		return f
+	}
+	f.admitter = espalier.Of(f.definition)
+	f.differs = map[string]bool{}
+	for _, v := range f.definition.Versions() {
+		f.differs[v.Name()] = mayDiffer(v)
+	}
+	return f
+}
+
+func (d *definition) isV1beta1() bool {
+	return d.item.APIVersion() == api.GroupName+"/v1beta1"
+}
+
+// findings are the reasons for which a server would not take the definition.
+func (d *definition) findings(ctx context.Context, sem schema.Semantics) ([]analysis.Finding, error) {
+	all, err := lint.Run(ctx, [][]byte{d.item.JSON}, lint.Options{Semantics: sem})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all[0], func(f analysis.Finding) bool { return f.Severity != analysis.Error }), nil
+}
+
+// lookup finds the definition of an object: of several that define the kind, the
+// first that serves the version. The error says what there is instead.
+func (ds *definitions) lookup(it *input.Item) (*definition, error) {
+	group, version, ok := strings.Cut(it.APIVersion(), "/")
+	if !ok {
+		group, version = "", it.APIVersion()
+	}
+	candidates := ds.byKind[groupKind{group, it.Kind()}]
+	for _, d := range candidates {
+		f := d.in(ds.semantics)
+		if f.err != nil {
+			return d, nil
+		}
+		if v := f.definition.Version(version); v != nil && v.Served() {
+			return d, nil
+		}
+	}
+	switch {
+	case it.Kind() == "" || it.APIVersion() == "":
+		return nil, errors.New("it does not say its apiVersion and kind")
+	case len(candidates) > 0:
+		var served []string
+		for _, v := range candidates[0].in(ds.semantics).definition.Versions() {
+			if v.Served() {
+				served = append(served, v.Name())
+			}
+		}
+		return nil, fmt.Errorf("version %q of %s is not served: the definition in %s serves %s", version, it.Kind(), candidates[0].item.File, strings.Join(served, ", "))
+	}
+	return nil, fmt.Errorf("no CustomResourceDefinition that was given defines %s of %s", it.Kind(), it.APIVersion())
+}
+
+// version returns the version of a definition that an object is of.
+func (f *form) version(it *input.Item) *crd.Version {
+	_, version, _ := strings.Cut(it.APIVersion(), "/")
+	return f.definition.Version(version)
+}
+
+// schemaPointer is where the schema of a version stands in the definition's
+// document.
+func (d *definition) schemaPointer(v *crd.Version) string {
+	if d.isV1beta1() {
+		if legacy, _ := api.LegacySchema(v.Definition().CRD()); legacy != nil {
+			return "/spec/validation/jsonSchema"
+		}
+		d.place.Lock()
+		defer d.place.Unlock()
+		if d.item.Position("/spec/validation/openAPIV3Schema").Exact {
+			return "/spec/validation/openAPIV3Schema"
+		}
+	}
+	index := slices.IndexFunc(v.Definition().Versions(), func(o *crd.Version) bool { return o == v })
+	return "/spec/versions/" + strconv.Itoa(index) + "/schema/openAPIV3Schema"
+}
+
+// locate says where a schema stands, for people: the path in the schema of the
+// version, and the place in the file.
+func (d *definition) locate(v *crd.Version, path schema.SchemaPath) string {
+	pointer := d.schemaPointer(v) + path.Pointer()
+	d.place.Lock()
+	span := d.item.Position(pointer)
+	d.place.Unlock()
+	at := span.Key
+	if at.Line == 0 {
+		at = span.Value
+	}
+	name := path.String()
+	if name == "" {
+		name = "the root of the schema"
+	}
+	return fmt.Sprintf("%s (%s:%d:%d)", name, d.item.File, at.Line, at.Column)
+}

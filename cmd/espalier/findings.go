@@ -1,0 +1,232 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"espalier.dev/analysis"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// The rules of findings about objects, beside the keywords of schemas.
+const (
+	ruleMissingDefinition = "missing-definition"
+	ruleInvalidDefinition = "invalid-definition"
+	ruleDecode            = "decode"
+	ruleUnknownField      = "unknown-field"
+	ruleDuplicateField    = "duplicate-field"
+	ruleServerWarning     = "server-warning"
+	ruleSemantics         = "semantics"
+	rulePruned            = "pruned"
+	ruleNullDropped       = "null-dropped"
+	ruleDefaulted         = "defaulted"
+	ruleMetadataDropped   = "metadata-dropped"
+	ruleNotStructural     = "not-structural"
+	ruleNoDefinitions     = "no-definitions"
+)
+
+// fieldValidation is what becomes of unknown and duplicate fields.
+type fieldValidation uint8
+
+const (
+	fieldsIgnore fieldValidation = iota
+	fieldsWarn
+	fieldsStrict
+)
+
+func parseFieldValidation(s string) (fieldValidation, error) {
+	switch strings.ToLower(s) {
+	case "ignore":
+		return fieldsIgnore, nil
+	case "warn":
+		return fieldsWarn, nil
+	case "strict":
+		return fieldsStrict, nil
+	}
+	return 0, fmt.Errorf("--field-validation %s: choose ignore, warn or strict", s)
+}
+
+// inputRules describe what can be wrong with input of any command.
+func inputRules() []report.Rule {
+	return []report.Rule{
+		{ID: input.Unreadable, Severity: analysis.Error, Summary: "A file cannot be read."},
+		{ID: input.Syntax, Severity: analysis.Error, Summary: "A document is neither YAML nor JSON, or no object."},
+		{ID: input.Empty, Severity: analysis.Error, Summary: "A directory has no manifests in it."},
+		{ID: ruleNoDefinitions, Severity: analysis.Error, Summary: "There is no CustomResourceDefinition where there should be one."},
+	}
+}
+
+// validationRules describe what validate finds.
+func validationRules() []report.Rule {
+	rules := append(inputRules(),
+		report.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "No CustomResourceDefinition defines the object's kind and version.", Help: "Name the definition with --crd, or pass over such objects with --ignore-missing-crds."},
+		report.Rule{ID: ruleInvalidDefinition, Severity: analysis.Error, Summary: "A server would not take the CustomResourceDefinition.", Help: "espalier lint says what is wrong with it."},
+		report.Rule{ID: ruleDecode, Severity: analysis.Error, Summary: "The object cannot be read as what its definition says it is."},
+		report.Rule{ID: ruleUnknownField, Severity: analysis.Warning, Summary: "The schema does not specify the field: a server drops it.", Help: "espalier prune --why says which schema decided."},
+		report.Rule{ID: ruleDuplicateField, Severity: analysis.Warning, Summary: "The field occurs twice: the last one counts."},
+		report.Rule{ID: ruleServerWarning, Severity: analysis.Info, Summary: "What a server warns about."},
+		report.Rule{ID: ruleSemantics, Severity: analysis.Info, Summary: "The design documents and kube-apiserver come to different ends."},
+	)
+	for kind := schema.WrongType; kind <= schema.AdditionalItems; kind++ {
+		rules = append(rules, report.Rule{ID: violationRule(kind), Severity: analysis.Error, Summary: "The object breaks " + kind.String() + " of its schema."})
+	}
+	return rules
+}
+
+// violationRule is the rule of findings about violations of a kind.
+func violationRule(kind schema.ViolationKind) string {
+	return "validation/" + strings.ReplaceAll(kind.String(), " ", "-")
+}
+
+// changeWord says in a word what was done.
+func changeWord(kind schema.ChangeKind) string {
+	switch kind {
+	case schema.Pruned:
+		return "pruned"
+	case schema.NullDropped:
+		return "dropped as null"
+	case schema.Defaulted:
+		return "defaulted"
+	case schema.Duplicate:
+		return "a duplicate"
+	}
+	return "dropped from metadata"
+}
+
+// fieldFinding is the finding about a field that is unknown or occurs twice.
+func fieldFinding(d *definition, v *crd.Version, c *schema.Change, severity analysis.Severity) (analysis.Finding, bool) {
+	f := analysis.Finding{Severity: severity, Path: c.Path.String(), Pointer: c.Path.Pointer()}
+	switch c.Kind {
+	case schema.Pruned:
+		f.Rule = ruleUnknownField
+		f.Message = fmt.Sprintf("unknown field %q: a server drops it", c.Path.String())
+		if name := c.Nearest(); name != "" {
+			f.Message += fmt.Sprintf("; did you mean %q?", name)
+		}
+		f.Detail = []string{"schema: " + d.locate(v, c.Schema.Path())}
+	case schema.Duplicate:
+		f.Rule = ruleDuplicateField
+		f.Message = fmt.Sprintf("duplicate field %q: the last one counts", c.Path.String())
+	default:
+		return f, false
+	}
+	return f, true
+}
+
+// violationFindings turns violations into findings. What is wrong in all branches
+// of an allOf stands by itself; of other junctors the branch that came closest to
+// holding explains what is missing.
+func violationFindings(d *definition, v *crd.Version, vs schema.Violations) (findings []analysis.Finding) {
+	for i := range vs {
+		violation := &vs[i]
+		if violation.Kind == schema.AllOf {
+			for _, branch := range violation.Branches {
+				findings = append(findings, violationFindings(d, v, branch)...)
+			}
+			continue
+		}
+		f := analysis.Finding{
+			Rule: violationRule(violation.Kind), Severity: analysis.Error,
+			Path: violation.Path.String(), Pointer: violation.Path.Pointer(), Message: violationMessage(violation),
+		}
+		if violation.Kind == schema.RulesSkipped {
+			// The rules are not at fault, what is has its own findings.
+			f.Severity = analysis.Info
+			if violation.Cause != nil {
+				f.Message = violation.Cause.Detail
+			}
+			findings = append(findings, f)
+			continue
+		}
+		f.Detail = append(f.Detail, junctorDetail(violation, "")...)
+		if path := violation.Schema.Path(); violation.Cause == nil || violation.Kind == schema.Rule {
+			f.Detail = append(f.Detail, "schema: "+d.locate(v, path))
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+// violationMessage is the violation as kube-apiserver words it, without its path.
+func violationMessage(v *schema.Violation) string {
+	// Alone, without what its branches add: that is told apart.
+	alone := *v
+	alone.Branches, alone.Closest = nil, -1
+	errs := schema.Violations{alone}.FieldErrors()
+	if len(errs) == 0 {
+		return v.String()
+	}
+	return errs[0].ErrorBody()
+}
+
+// maxBranches is how many branches of a junctor are explained.
+const maxBranches = 8
+
+// junctorDetail explains why no branch of an anyOf or oneOf holds, the closest first,
+// or which ones do where only one may.
+func junctorDetail(v *schema.Violation, indent string) (lines []string) {
+	if v.Kind != schema.AnyOf && v.Kind != schema.OneOf || len(v.Branches) == 0 {
+		return nil
+	}
+	name := v.Kind.String()
+	if v.Holding > 1 {
+		var holding []string
+		for i, branch := range v.Branches {
+			if len(branch) == 0 {
+				holding = append(holding, fmt.Sprintf("%s[%d]", name, i))
+			}
+		}
+		return []string{fmt.Sprintf("%s%s all hold; only one may", indent, strings.Join(holding, ", "))}
+	}
+	branch := func(i int, title string) {
+		lines = append(lines, fmt.Sprintf("%s%s %s[%d] would need:", indent, title, name, i))
+		for j := range v.Branches[i] {
+			w := &v.Branches[i][j]
+			lines = append(lines, fmt.Sprintf("%s  %s: %s", indent, displayPath(w), violationMessage(w)))
+			lines = append(lines, junctorDetail(w, indent+"    ")...)
+		}
+	}
+	if v.Closest >= 0 && v.Closest < len(v.Branches) {
+		branch(v.Closest, "closest is")
+	}
+	if others := len(v.Branches) - 1; indent == "" && others > 0 && len(v.Branches) <= maxBranches {
+		for i := range v.Branches {
+			if i != v.Closest {
+				branch(i, "or")
+			}
+		}
+	}
+	return lines
+}
+
+func displayPath(v *schema.Violation) string {
+	if p := v.Path.String(); p != "" {
+		return p
+	}
+	return "the object"
+}
+
+// mayDiffer says whether a valid object may fare differently in the two semantics.
+// All that can make a difference stands in the schema.
+func mayDiffer(v *crd.Version) bool {
+	s := v.Structural()
+	return v.Definition().PreservesUnknownFields() || s != nil && s.AdditionalProperties != nil || schemaMayDiffer(s)
+}
+
+func schemaMayDiffer(s *schema.Structural) bool {
+	if s == nil {
+		return false
+	}
+	if s.XPreserveUnknownFields || s.XEmbeddedResource || len(s.XUnions) > 0 {
+		return true
+	}
+	for _, p := range s.Properties {
+		if schemaMayDiffer(p) {
+			return true
+		}
+	}
+	return s.AdditionalProperties != nil && schemaMayDiffer(s.AdditionalProperties.Structural) || schemaMayDiffer(s.Items)
+}

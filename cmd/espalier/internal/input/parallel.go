@@ -1,0 +1,160 @@
+package input
+
+import (
+	"context"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+)
+
+const (
+	// smallFile is the size up to which a file is read by whoever works on it.
+	// Larger ones are split into documents first.
+	smallFile = 1 << 20
+	// batchBytes and batchEntries are about how much is handed over at once: enough
+	// to make handing over cheap, little enough to bound memory.
+	batchBytes   = 512 << 10
+	batchEntries = 64
+)
+
+// entry is something to work on: a small file, a document, or a problem that was
+// met on the way.
+type entry struct {
+	path    string
+	doc     *Document
+	problem *Problem
+}
+
+// batch is a run of entries and what came of them.
+type batch[T any] struct {
+	entries []entry
+	bytes   int
+	results []outcome[T]
+	done    chan struct{}
+}
+
+type outcome[T any] struct {
+	problem *Problem
+	value   T
+}
+
+// Parallel works on the documents of the input on all processors and hands the
+// results and the problems to emit and problem, one at a time, in the order of the
+// input. It holds no more than a few documents for each processor, however much
+// there is to read. The error is that of emit, or of ctx.
+func Parallel[T any](ctx context.Context, stdin io.Reader, flags Flags, work func(*Document) T, emit func(T) error, problem func(Problem)) error {
+	workers := runtime.GOMAXPROCS(0)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	queue := make(chan *batch[T], workers)
+	order := make(chan *batch[T], 4*workers)
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for b := range queue {
+				b.run(ctx, work)
+				close(b.done)
+			}
+		})
+	}
+	var failed error
+	group.Go(func() {
+		defer close(order)
+		defer close(queue)
+		failed = produce(ctx, stdin, flags, func(b *batch[T]) error {
+			for _, c := range []chan *batch[T]{order, queue} {
+				select {
+				case c <- b:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			return nil
+		})
+	})
+	err := collect(ctx, order, emit, problem)
+	cancel()
+	group.Wait()
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// collect hands over results in the order of their batches.
+func collect[T any](ctx context.Context, order <-chan *batch[T], emit func(T) error, problem func(Problem)) error {
+	for b := range order {
+		select {
+		case <-b.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		for i := range b.results {
+			if r := &b.results[i]; r.problem != nil {
+				problem(*r.problem)
+			} else if err := emit(r.value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// produce cuts the input into batches.
+func produce[T any](ctx context.Context, stdin io.Reader, flags Flags, send func(*batch[T]) error) error {
+	next := &batch[T]{done: make(chan struct{})}
+	flush := func() error {
+		if len(next.entries) == 0 {
+			return nil
+		}
+		b := next
+		next = &batch[T]{done: make(chan struct{})}
+		return send(b)
+	}
+	add := func(e entry, size int) error {
+		next.entries = append(next.entries, e)
+		if next.bytes += size; next.bytes >= batchBytes || len(next.entries) >= batchEntries {
+			return flush()
+		}
+		return nil
+	}
+	r := &reader{
+		ctx:     ctx,
+		visit:   func(d *Document) error { return add(entry{doc: d}, len(d.Source())) },
+		problem: func(p Problem) { next.entries = append(next.entries, entry{problem: &p}) },
+		small: func(path string, info os.FileInfo) (bool, error) {
+			if !info.Mode().IsRegular() || info.Size() > smallFile {
+				return false, nil
+			}
+			return true, add(entry{path: path}, int(info.Size()))
+		},
+	}
+	if err := r.all(stdin, flags); err != nil {
+		return err
+	}
+	return flush()
+}
+
+// run works on the entries of the batch.
+func (b *batch[T]) run(ctx context.Context, work func(*Document) T) {
+	fail := func(p Problem) { b.results = append(b.results, outcome[T]{problem: &p}) }
+	visit := func(d *Document) error {
+		b.results = append(b.results, outcome[T]{value: work(d)})
+		return nil
+	}
+	r := &reader{ctx: ctx, visit: visit, problem: fail}
+	for _, e := range b.entries {
+		switch {
+		case e.problem != nil:
+			fail(*e.problem)
+		case e.doc != nil:
+			_ = visit(e.doc)
+		default:
+			if r.file(e.path) != nil {
+				return // ctx is done
+			}
+		}
+	}
+	b.entries = nil
+}

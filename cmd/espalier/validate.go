@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"espalier.dev/analysis"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/schema"
+)
+
+// validateOptions are the flags of validate.
+type validateOptions struct {
+	crds, objects, old input.Flags
+	outputs            []string
+	fieldValidation    string
+	ignoreMissing      bool
+}
+
+func newValidateCommand(a *app) *cobra.Command {
+	var o validateOptions
+	c := &cobra.Command{
+		Use:   "validate --crd PATH... -f PATH...",
+		Short: "Say whether a server would take objects, and what is wrong with those it would not",
+		Long: `Validate does to each object what an API server does when it is created: it reads it,
+prunes the fields that its CustomResourceDefinition does not know, fills in defaults,
+and validates what is left, rules in CEL included. With --old it does what the server
+does when the object replaces the old one of the same kind, namespace and name: rules
+see the old value, and what was wrong before and has not changed is forgiven.
+
+Fields that would be pruned and fields that occur twice are warnings. With
+--field-validation=strict they are errors, with ignore they are passed over: the same
+choice as that of kubectl's --validate.
+
+Definitions come from --crd. They may be v1 or v1beta1; what else is in those files is
+passed over. An object without a definition is an error unless --ignore-missing-crds
+is given. A CustomResourceDefinition among the objects is validated as one.
+
+Where the two semantics would not come to the same end for an object, a note says so.`,
+		Example: `  # Is this object all right?
+  espalier validate --crd crontab-crd.yaml -f crontab.yaml
+
+  # All objects below a directory; an unknown field fails the build
+  espalier validate --crd crds/ -R -f objects/ --field-validation=strict
+
+  # Would kube-apiserver take this change?
+  espalier validate --semantics kubernetes --crd crontab-crd.yaml --old crontab.yaml -f crontab-changed.yaml
+
+  # Annotations in a pull request, and a report to upload
+  espalier validate --crd crds/ -f objects/ -o github -o sarif=espalier.sarif
+
+  # From a pipe
+  cat crontab.yaml | espalier validate --crd crontab-crd.yaml -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.validate(c, o) },
+	}
+	addCRDFlag(c, &o.crds)
+	addInputFlags(c, &o.objects, "objects")
+	c.Flags().StringArrayVar(&o.old.Paths, "old", nil, "file or directory with the objects that are replaced (may repeat)")
+	c.Flags().StringVar(&o.fieldValidation, "field-validation", "warn", "what unknown and duplicate fields are: ignore, warn or strict")
+	c.Flags().BoolVar(&o.ignoreMissing, "ignore-missing-crds", false, "pass over objects without a definition")
+	addOutputFlag(c, &o.outputs)
+	_ = c.RegisterFlagCompletionFunc("field-validation", cobra.FixedCompletions([]string{"ignore", "warn", "strict"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// verdict is what there is to say about the objects of one document.
+type verdict struct {
+	objects  []*input.Item
+	findings []report.Finding
+	problem  *input.Problem
+	// uses are the definitions that were needed.
+	uses []*definition
+}
+
+func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
+	fields, err := parseFieldValidation(o.fieldValidation)
+	if err != nil {
+		return err
+	}
+	if err := stdinOnce(o.crds, o.objects, o.old); err != nil {
+		return err
+	}
+	o.crds.Recursive, o.old.Recursive = o.objects.Recursive, o.objects.Recursive
+	r, err := a.newReporter(c, o.outputs, validationRules())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := r.Close(); err == nil {
+			err = closing
+		}
+	}()
+	ctx := c.Context()
+	ds, err := a.loadDefinitions(ctx, o.crds, r.Failure)
+	if err != nil {
+		return err
+	}
+	v := &validator{ctx: ctx, definitions: ds, semantics: a.semantics.Semantics, fields: fields, ignoreMissing: o.ignoreMissing}
+	if len(o.old.Paths) > 0 {
+		if v.old, err = a.loadOld(ctx, o.old, r.Failure); err != nil {
+			return err
+		}
+	}
+	progress := a.newProgress("objects validated")
+	defer progress.stop()
+	reported := map[*definition]bool{}
+	return input.Parallel(ctx, a.stdin, o.objects, v.document, func(d verdict) error {
+		for _, used := range d.uses {
+			if reported[used] {
+				continue
+			}
+			reported[used] = true
+			if err := reportRefused(ctx, r, used, ds.semantics); err != nil {
+				return err
+			}
+		}
+		progress.clear(len(d.findings) > 0 || d.problem != nil)
+		for _, it := range d.objects {
+			r.Saw(it)
+			progress.add()
+		}
+		for _, f := range d.findings {
+			r.Add(f)
+		}
+		if d.problem != nil {
+			r.Failure(*d.problem)
+		}
+		return nil
+	}, r.Failure)
+}
+
+// reportRefused says of a definition that is used what a server has against it.
+func reportRefused(ctx context.Context, r *report.Reporter, d *definition, sem schema.Semantics) error {
+	f := d.in(sem)
+	if !f.refused && f.err == nil {
+		return nil
+	}
+	reasons, err := d.findings(ctx, sem)
+	if err != nil {
+		return err
+	}
+	d.place.Lock()
+	defer d.place.Unlock()
+	for _, reason := range reasons {
+		r.Report(d.item, reason)
+	}
+	if f.err != nil && len(reasons) == 0 {
+		r.Report(d.item, analysis.Finding{Rule: ruleInvalidDefinition, Severity: analysis.Error, Message: f.err.Error()})
+	}
+	return nil
+}
+
+// stdinOnce makes sure that standard input is asked for once.
+func stdinOnce(all ...input.Flags) error {
+	n := 0
+	for _, flags := range all {
+		for _, path := range flags.Paths {
+			if path == "-" {
+				n++
+			}
+		}
+	}
+	if n > 1 {
+		return errors.New("standard input (-) can be read once only")
+	}
+	return nil
+}
+
+// loadOld reads the objects that are replaced, by identity.
+func (a *app) loadOld(ctx context.Context, flags input.Flags, problem func(input.Problem)) (map[input.Identity]*input.Item, error) {
+	old := map[input.Identity]*input.Item{}
+	err := input.Read(ctx, a.stdin, flags, func(it *input.Item) error {
+		old[oldIdentity(it)] = it
+		return nil
+	}, problem)
+	return old, err
+}
+
+// progressAfter is how long something may take before it says how far it is.
+const progressAfter = time.Second
+
+// progress tells somebody at a terminal that something is going on.
+type progress struct {
+	a       *app
+	what    string
+	on      bool
+	count   int
+	next    time.Time
+	written bool
+}
+
+func (a *app) newProgress(what string) *progress {
+	return &progress{a: a, what: what, on: isTerminal(a.stderr), next: time.Now().Add(progressAfter)}
+}
+
+// add counts one more.
+func (p *progress) add() {
+	p.count++
+	if !p.on || p.count%64 != 0 {
+		return
+	}
+	if now := time.Now(); now.After(p.next) {
+		p.next = now.Add(progressAfter / 5)
+		fmt.Fprintf(p.a.stderr, "\r%d %s", p.count, p.what)
+		p.written = true
+	}
+}
+
+// clear takes the line away if something else is to be written.
+func (p *progress) clear(needed bool) {
+	if needed && p.written {
+		fmt.Fprint(p.a.stderr, "\r\x1b[K")
+		p.written = false
+	}
+}
+
+func (p *progress) stop() { p.clear(true) }
