@@ -1,0 +1,389 @@
+package impact
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"espalier.dev/api"
+	"espalier.dev/api/v1beta1"
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// Options say how definitions are compared.
+type Options struct {
+	// Semantics is the reading of schemas that applies.
+	Semantics schema.Semantics
+	// Rules checks and evaluates x-kubernetes-validations. Without it rules are
+	// compared, but not run.
+	Rules crd.RuleChecker
+	// V1beta1 says that the new definition is written as v1beta1, and is judged as such.
+	V1beta1 bool
+}
+
+func (o Options) crd() crd.Options {
+	return crd.Options{Semantics: o.Semantics, Rules: o.Rules, IgnoreRules: o.Rules == nil}
+}
+
+// Comparison is what there is to say about two definitions.
+type Comparison struct {
+	// Name is the name of the definition.
+	Name string
+	// Changes are all differences, the worst first.
+	Changes []Change
+	// Refused is why a server would not take the new definition in place of the old.
+	Refused field.ErrorList
+
+	options  Options
+	old, new *crd.Definition
+}
+
+// Class is the worst class of any change.
+func (c *Comparison) Class() Class {
+	worst := Safe
+	for i := range c.Changes {
+		worst = max(worst, c.Changes[i].Class())
+	}
+	return worst
+}
+
+// Compare compares two definitions, which must have their defaults. The error is
+// about a definition whose schemas cannot be read.
+func Compare(ctx context.Context, old, new *api.CustomResourceDefinition, o Options) (*Comparison, error) {
+	c := &Comparison{Name: new.Name, options: o}
+	var err error
+	if c.old, err = crd.New(old, o.crd()); err != nil {
+		return nil, fmt.Errorf("the old definition: %w", err)
+	}
+	if c.new, err = crd.New(new, o.crd()); err != nil {
+		return nil, fmt.Errorf("the new definition: %w", err)
+	}
+	c.Refused = refusals(ctx, old, new, o)
+	d := &definitions{Options: o, old: old, new: new}
+	d.compare(c.old, c.new)
+	c.Changes = d.sorted()
+	return c, nil
+}
+
+// Removed is the comparison of a definition with none.
+func Removed(old *api.CustomResourceDefinition, o Options) *Comparison {
+	return &Comparison{Name: old.Name, options: o, Changes: []Change{{
+		Kind: "definition-removed", Message: "the definition is gone: deleting it deletes all its objects",
+		Effects: []Effect{{Class: Loses}, {Class: Clients}},
+	}}}
+}
+
+// Added is the comparison of none with a definition.
+func Added(new *api.CustomResourceDefinition, o Options) *Comparison {
+	return &Comparison{Name: new.Name, options: o, Changes: []Change{{
+		Kind: "definition-added", Message: "the definition is new",
+	}}}
+}
+
+// refusals is why a server would not take the update.
+func refusals(ctx context.Context, old, new *api.CustomResourceDefinition, o Options) field.ErrorList {
+	old, new = old.DeepCopy(), new.DeepCopy()
+	if len(old.Status.StoredVersions) == 0 {
+		// As a server has it that was given the old definition.
+		for _, v := range old.Spec.Versions {
+			if v.Storage {
+				old.Status.StoredVersions = []string{v.Name}
+			}
+		}
+	}
+	if len(old.Status.Conditions) == 0 {
+		old.Status.Conditions = []api.CustomResourceDefinitionCondition{{Type: api.Established, Status: api.ConditionTrue}}
+	}
+	old.ResourceVersion, new.ResourceVersion = "1", "1"
+	crd.PrepareUpdate(new, old)
+	if !o.V1beta1 {
+		return crd.ValidateUpdate(ctx, new, old, o.crd()).Errors
+	}
+	return crd.ValidateUpdateV1beta1(ctx, v1beta1.FromV1(new), old, o.crd()).Errors
+}
+
+// definitions compares what is not in a schema.
+type definitions struct {
+	Options
+	old, new *api.CustomResourceDefinition
+	changes  []*Change
+}
+
+func (d *definitions) sorted() []Change {
+	out := make([]Change, len(d.changes))
+	for i, c := range d.changes {
+		out[i] = *c
+	}
+	slices.SortStableFunc(out, func(a, b Change) int {
+		return cmp.Or(-cmp.Compare(a.Class(), b.Class()), cmp.Compare(a.Place(), b.Place()), cmp.Compare(a.Kind, b.Kind))
+	})
+	return out
+}
+
+// add adds a change at a pointer that is the same on both sides.
+func (d *definitions) add(pointer, kind, message string, effects ...Effect) *Change {
+	c := &Change{Kind: kind, OldPointer: pointer, NewPointer: pointer, Message: message, Effects: effects}
+	d.changes = append(d.changes, c)
+	return c
+}
+
+func effect(class Class, reason string) Effect { return Effect{Class: class, Reason: reason} }
+
+func arrow(old, new any) string { return show(old) + " → " + show(new) }
+
+func (d *definitions) compare(old, new *crd.Definition) {
+	d.names()
+	d.metadata()
+	d.conversion()
+	for i := range d.old.Spec.Versions {
+		ov := &d.old.Spec.Versions[i]
+		j := d.index(ov.Name)
+		if j < 0 {
+			d.versionRemoved(i)
+			continue
+		}
+		d.version(i, j)
+		d.schemas(old.Version(ov.Name), new.Version(ov.Name), i, j)
+	}
+	oldStorage, newStorage := old.Storage(), new.Storage()
+	for j := range d.new.Spec.Versions {
+		nv := &d.new.Spec.Versions[j]
+		if old.Version(nv.Name) != nil {
+			continue
+		}
+		message := "version " + nv.Name + " added"
+		c := d.add(fmt.Sprintf("/spec/versions/%d", j), "version-added", message)
+		c.OldPointer, c.NewVersion = "/spec/versions", nv.Name
+		if newStorage != nil && newStorage.Name() != nv.Name && d.convertsNone() {
+			d.across(newStorage, new.Version(nv.Name), "seen through "+nv.Name+": ")
+		}
+	}
+	if oldStorage == nil || newStorage == nil || oldStorage.Name() == newStorage.Name() {
+		return
+	}
+	c := d.add(fmt.Sprintf("/spec/versions/%d/storage", d.index(newStorage.Name())), "storage-version",
+		fmt.Sprintf("objects are stored as %s, no longer as %s", newStorage.Name(), oldStorage.Name()))
+	c.OldVersion, c.NewVersion = oldStorage.Name(), newStorage.Name()
+	if d.convertsNone() {
+		d.across(oldStorage, newStorage, "")
+	} else {
+		c.Effects = []Effect{effect(Clients, "reading what is stored needs the conversion webhook, until everything has been rewritten")}
+	}
+}
+
+func (d *definitions) index(name string) int {
+	return slices.IndexFunc(d.new.Spec.Versions, func(v api.CustomResourceDefinitionVersion) bool { return v.Name == name })
+}
+
+// convertsNone says whether conversion leaves everything but the apiVersion alone.
+func (d *definitions) convertsNone() bool { return strategy(d.new) == api.NoneConverter }
+
+func strategy(c *api.CustomResourceDefinition) api.ConversionStrategyType {
+	if c.Spec.Conversion == nil {
+		return api.NoneConverter
+	}
+	return c.Spec.Conversion.Strategy
+}
+
+// names compares what the resource is called.
+func (d *definitions) names() {
+	o, n := &d.old.Spec, &d.new.Spec
+	const otherResource = "it is another resource: stored objects stay behind under the old one"
+	if o.Group != n.Group {
+		d.add("/spec/group", "group", "group "+arrow(o.Group, n.Group), effect(Loses, otherResource), effect(Clients, ""))
+	}
+	if o.Scope != n.Scope {
+		d.add("/spec/scope", "scope", "scope "+arrow(string(o.Scope), string(n.Scope)),
+			effect(Loses, "objects are stored, and asked for, in another place"), effect(Clients, ""))
+	}
+	if o.Names.Plural != n.Names.Plural {
+		d.add("/spec/names/plural", "names", "plural "+arrow(o.Names.Plural, n.Names.Plural), effect(Loses, otherResource), effect(Clients, ""))
+	}
+	if o.Names.Kind != n.Names.Kind {
+		d.add("/spec/names/kind", "names", "kind "+arrow(o.Names.Kind, n.Names.Kind),
+			effect(Invalid, "stored objects are of the old kind"), effect(Clients, ""))
+	}
+	if o.Names.ListKind != n.Names.ListKind {
+		d.add("/spec/names/listKind", "names", "list kind "+arrow(o.Names.ListKind, n.Names.ListKind), effect(Clients, ""))
+	}
+	if o.Names.Singular != n.Names.Singular {
+		d.add("/spec/names/singular", "names", "singular "+arrow(o.Names.Singular, n.Names.Singular), effect(Clients, ""))
+	}
+	d.set("/spec/names/shortNames", "names", "short name", o.Names.ShortNames, n.Names.ShortNames)
+	d.set("/spec/names/categories", "names", "category", o.Names.Categories, n.Names.Categories)
+}
+
+// set compares lists in which clients look things up.
+func (d *definitions) set(pointer, kind, what string, old, new []string) {
+	for _, s := range old {
+		if !slices.Contains(new, s) {
+			d.add(pointer, kind, what+" "+s+" removed", effect(Clients, ""))
+		}
+	}
+	for _, s := range new {
+		if !slices.Contains(old, s) {
+			d.add(pointer, kind, what+" "+s+" added")
+		}
+	}
+}
+
+func (d *definitions) metadata() {
+	if !reflect.DeepEqual(d.old.Labels, d.new.Labels) {
+		d.add("/metadata/labels", "metadata", "labels of the definition changed")
+	}
+	a, b := withoutLegacy(d.old.Annotations), withoutLegacy(d.new.Annotations)
+	if !reflect.DeepEqual(a, b) {
+		d.add("/metadata/annotations", "metadata", "annotations of the definition changed")
+	}
+	if d.old.Spec.PreserveUnknownFields != d.new.Spec.PreserveUnknownFields && d.new.Spec.PreserveUnknownFields {
+		d.add("/spec/preserveUnknownFields", "pruning", "unknown fields are kept from now on")
+	}
+}
+
+// withoutLegacy leaves out the annotation that is a schema.
+func withoutLegacy(in map[string]string) map[string]string {
+	out := map[string]string{}
+	for k, v := range in {
+		if k != api.JSONSchemaAnnotation {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func (d *definitions) conversion() {
+	o, n := d.old.Spec.Conversion, d.new.Spec.Conversion
+	several := len(d.new.Spec.Versions) > 1
+	switch a, b := strategy(d.old), strategy(d.new); {
+	case a != b && !several:
+		d.add("/spec/conversion", "conversion", "conversion "+arrow(string(a), string(b))+"; there is one version only")
+	case a != b && b == api.NoneConverter:
+		d.add("/spec/conversion", "conversion", "conversion "+arrow(string(a), string(b)),
+			effect(Loses, "what the webhook moved from field to field between versions is pruned instead"), effect(Clients, ""))
+	case a != b:
+		d.add("/spec/conversion", "conversion", "conversion "+arrow(string(a), string(b)),
+			effect(Clients, "requests in other versions than the stored one need the webhook"))
+	case reflect.DeepEqual(o, n) || b == api.NoneConverter:
+	case several:
+		d.add("/spec/conversion/webhook", "conversion", "the conversion webhook changed",
+			effect(Clients, "requests in other versions than the stored one need the new webhook"))
+	default:
+		d.add("/spec/conversion/webhook", "conversion", "the conversion webhook changed; there is one version only")
+	}
+}
+
+func (d *definitions) versionRemoved(i int) {
+	v := &d.old.Spec.Versions[i]
+	stored := v.Storage || slices.Contains(d.old.Status.StoredVersions, v.Name)
+	c := d.add(fmt.Sprintf("/spec/versions/%d", i), "version-removed", "version "+v.Name+" removed")
+	c.NewPointer, c.OldVersion = "/spec/versions", v.Name
+	if v.Served {
+		c.Effects = append(c.Effects, effect(Clients, "requests for it are refused"))
+	}
+	if stored {
+		c.Effects = append(c.Effects, effect(Loses, "objects that are stored in it can no longer be read; rewrite them in another version and take it out of status.storedVersions first"))
+	}
+}
+
+// version compares what a version has beside its schema.
+func (d *definitions) version(i, j int) {
+	o, n := &d.old.Spec.Versions[i], &d.new.Spec.Versions[j]
+	add := func(rest, kind, message string, effects ...Effect) {
+		c := d.add(fmt.Sprintf("/spec/versions/%d/%s", j, rest), kind, message, effects...)
+		c.OldPointer = fmt.Sprintf("/spec/versions/%d/%s", i, rest)
+		c.OldVersion, c.NewVersion = o.Name, n.Name
+	}
+	switch {
+	case o.Served && !n.Served:
+		add("served", "served", "no longer served", effect(Clients, "requests for it are refused"))
+	case !o.Served && n.Served:
+		add("served", "served", "served now")
+	}
+	if o.Deprecated != n.Deprecated || !same(o.DeprecationWarning, n.DeprecationWarning) {
+		message := "no longer deprecated"
+		if n.Deprecated {
+			message = "deprecated: responses carry a warning"
+		}
+		add("deprecated", "deprecated", message)
+	}
+	os, ns := subresources(o), subresources(n)
+	switch {
+	case os.Status == nil && ns.Status != nil:
+		add("subresources/status", "status-subresource", "status has an endpoint of its own now",
+			effect(Clients, "writers of the object can no longer write its status"))
+	case os.Status != nil && ns.Status == nil:
+		add("subresources/status", "status-subresource", "status no longer has an endpoint of its own",
+			effect(Clients, "writers of the status find no endpoint, and writers of the object overwrite it"))
+	}
+	switch {
+	case reflect.DeepEqual(os.Scale, ns.Scale):
+	case ns.Scale == nil:
+		add("subresources/scale", "scale-subresource", "scale subresource removed", effect(Clients, "autoscalers and kubectl scale no longer work"))
+	default:
+		message, effects := "scale subresource added", []Effect(nil)
+		if os.Scale != nil {
+			message, effects = "scale subresource changed", []Effect{effect(Clients, "")}
+		}
+		for _, p := range scalePaths(ns.Scale) {
+			effects = append(effects, Effect{Invalid, p, "what the scale subresource reads has to be a number of replicas, or a selector"})
+		}
+		add("subresources/scale", "scale-subresource", message, effects...)
+	}
+	if !reflect.DeepEqual(o.AdditionalPrinterColumns, n.AdditionalPrinterColumns) {
+		add("additionalPrinterColumns", "printer-columns", "printer columns changed: tables look different")
+	}
+	paths := func(fields []api.SelectableField) (out []string) {
+		for _, f := range fields {
+			out = append(out, f.JSONPath)
+		}
+		return out
+	}
+	op, np := paths(o.SelectableFields), paths(n.SelectableFields)
+	for _, p := range op {
+		if !slices.Contains(np, p) {
+			add("selectableFields", "selectable-fields", "selectable field "+p+" removed", effect(Clients, "field selectors that use it are refused"))
+		}
+	}
+	for _, p := range np {
+		if !slices.Contains(op, p) {
+			add("selectableFields", "selectable-fields", "selectable field "+p+" added")
+		}
+	}
+}
+
+func subresources(v *api.CustomResourceDefinitionVersion) api.CustomResourceSubresources {
+	if v.Subresources == nil {
+		return api.CustomResourceSubresources{}
+	}
+	return *v.Subresources
+}
+
+// scalePaths are the values that a scale subresource reads.
+func scalePaths(s *api.CustomResourceSubresourceScale) (paths []schema.SchemaPath) {
+	if s == nil {
+		return nil
+	}
+	for _, text := range []string{s.SpecReplicasPath, s.StatusReplicasPath, deref(s.LabelSelectorPath)} {
+		var p schema.SchemaPath
+		for _, name := range strings.FieldsFunc(text, func(r rune) bool { return r == '.' }) {
+			p = append(p, property(name))
+		}
+		if p != nil {
+			paths = append(paths, p)
+		}
+	}
+	return paths
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

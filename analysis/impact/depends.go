@@ -1,0 +1,149 @@
+package impact
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"espalier.dev/api"
+	"espalier.dev/schema"
+)
+
+// dependents adds to a change what follows for the conditions on the values around
+// path: they may no longer hold, because what they see there alters.
+func (c *comparer) dependents(ch *Change, trail []*schema.Structural, path schema.SchemaPath, how alteration) {
+	for i, s := range trail {
+		if i > len(path) || i == len(path) && how != retyped {
+			break
+		}
+		around, rel := path[:i], path[i:]
+		if why := c.depends(s, rel, how); why != "" {
+			ch.Effects = append(ch.Effects, at(Invalid, around, fmt.Sprintf("%s of %s may no longer hold", why, placeName(around))))
+		}
+		if how == gone && len(rel) == 1 {
+			// A missing field is reported where it is missed.
+			for _, name := range vv(s).Required {
+				if missing(s, name, rel[0]) {
+					ch.Effects = append(ch.Effects, at(Invalid, extend(around, property(name)), name+" is required"))
+				}
+			}
+		}
+	}
+}
+
+func placeName(p schema.SchemaPath) string {
+	if len(p) == 0 {
+		return "the object"
+	}
+	return FieldPath(p)
+}
+
+// missing says whether a required field may be missing once step is gone.
+func missing(s *schema.Structural, name string, step schema.SchemaStep) bool {
+	if step.Keyword == "properties" {
+		return step.Name == name
+	}
+	return step.Keyword == "additionalProperties" && s.Properties[name] == nil
+}
+
+// depends names the condition of s that depends on what alters at rel below it.
+func (c *comparer) depends(s *schema.Structural, rel schema.SchemaPath, how alteration) string {
+	for _, r := range s.XValidations {
+		if s.AdditionalProperties != nil || ruleDepends(r, rel) {
+			return "rule " + show(r.Rule)
+		}
+	}
+	if how == retyped {
+		return ""
+	}
+	v := vv(s)
+	if why := conditionDepends(v, rel, how); why != "" {
+		return why
+	}
+	switch listType(s) {
+	case "set":
+		return "list type set"
+	case "map":
+		if len(rel) < 2 || rel[1].Form != schema.StepNamed || slices.Contains(s.XListMapKeys, rel[1].Name) {
+			return "list type map"
+		}
+	}
+	if c.Semantics.KnowsUnions() && slices.ContainsFunc(s.XUnions, func(u api.Union) bool { return unionDepends(u, rel[0]) }) {
+		return "union"
+	}
+	return ""
+}
+
+func unionDepends(u api.Union, step schema.SchemaStep) bool {
+	if step.Form != schema.StepNamed {
+		return true
+	}
+	_, member := u.Fields[step.Name]
+	return member || u.Discriminator == step.Name
+}
+
+// conditionDepends names the condition that depends on what alters at rel.
+func conditionDepends(v *schema.ValueValidation, rel schema.SchemaPath, how alteration) string {
+	switch {
+	case len(v.Enum) > 0:
+		return "enum"
+	case v.UniqueItems:
+		return "uniqueItems"
+	case v.MinProperties != nil && len(rel) == 1 && how == gone:
+		return "minProperties"
+	case v.MaxProperties != nil && len(rel) == 1 && how == appears:
+		return "maxProperties"
+	}
+	for _, j := range []struct {
+		name     string
+		branches []schema.NestedValueValidation
+	}{{"allOf", v.AllOf}, {"anyOf", v.AnyOf}, {"oneOf", v.OneOf}} {
+		for i := range j.branches {
+			if branchDepends(&j.branches[i], rel) {
+				return j.name
+			}
+		}
+	}
+	if v.Not != nil && branchDepends(v.Not, rel) {
+		return "not"
+	}
+	return ""
+}
+
+// branchDepends says whether a branch of a junctor depends on what is at rel. A
+// branch may hold or not, so whatever alters matters.
+func branchDepends(n *schema.NestedValueValidation, rel schema.SchemaPath) bool {
+	if len(n.XValidations) > 0 || n.AdditionalProperties != nil || n.MinProperties != nil || n.MaxProperties != nil ||
+		conditionDepends(&n.ValueValidation, rel, gone) != "" {
+		return true
+	}
+	switch step := rel[0]; {
+	case step.Keyword == "items":
+		return n.Items != nil && (len(rel) == 1 || branchDepends(n.Items, rel[1:]))
+	case step.Keyword == "additionalProperties":
+		return len(n.Required) > 0 || len(n.Properties) > 0
+	case len(rel) == 1:
+		return slices.Contains(n.Required, step.Name) || n.Properties[step.Name] != nil
+	default:
+		return n.Properties[step.Name] != nil && branchDepends(n.Properties[step.Name], rel[1:])
+	}
+}
+
+// selfUse is a use of self or oldSelf, with the field that it selects, if any.
+var selfUse = regexp.MustCompile(`\b(?:self|oldSelf)\b(?:\s*\.\s*([A-Za-z_][A-Za-z0-9_]*))?`)
+
+// ruleDepends says whether a rule may see what is at rel: unless all it takes from
+// self are other fields, by their plain names.
+func ruleDepends(r api.ValidationRule, rel schema.SchemaPath) bool {
+	if len(rel) == 0 || rel[0].Form != schema.StepNamed || strings.Contains(r.Rule, "`") {
+		return true
+	}
+	for _, use := range selfUse.FindAllStringSubmatch(r.Rule, -1) {
+		// Names that are not identifiers are escaped with double underscores.
+		if name := use[1]; name == "" || name == rel[0].Name || strings.Contains(name, "__") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,217 @@
+package impact
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// kinds is a set of JSON types, null aside.
+type kinds uint8
+
+const (
+	booleans kinds = 1 << iota
+	integers
+	fractions
+	strs
+	arrays
+	objects
+
+	numbers  = integers | fractions
+	allKinds = booleans | numbers | strs | arrays | objects
+)
+
+// kindsOf are the values that a type allows.
+func kindsOf(typ string, intOrString bool) kinds {
+	if intOrString {
+		return integers | strs
+	}
+	switch typ {
+	case "boolean":
+		return booleans
+	case "integer":
+		return integers
+	case "number":
+		return numbers
+	case "string":
+		return strs
+	case "array":
+		return arrays
+	case "object":
+		return objects
+	}
+	return allKinds
+}
+
+// A keyword is a condition on a value that can be compared by itself.
+type keyword struct {
+	name string
+	// on are the values that it is about.
+	on kinds
+	// of returns what the keyword says, or nil.
+	of func(*schema.ValueValidation) any
+	// implied says whether whatever meets the condition in a meets the one in b, for
+	// values of b's type. It may say no where the answer is yes.
+	implied func(a, b *schema.ValueValidation, typ string) bool
+}
+
+// keywords returns the conditions that are not made of other schemas.
+func keywords() []keyword {
+	atMost := func(name string, on kinds, get func(*schema.ValueValidation) *int64) keyword {
+		return keyword{name, on, func(v *schema.ValueValidation) any { return operand(get(v)) }, func(a, b *schema.ValueValidation, _ string) bool {
+			return get(a) != nil && *get(a) <= *get(b)
+		}}
+	}
+	atLeast := func(name string, on kinds, get func(*schema.ValueValidation) *int64) keyword {
+		return keyword{name, on, func(v *schema.ValueValidation) any { return operand(get(v)) }, func(a, b *schema.ValueValidation, _ string) bool {
+			return *get(b) <= 0 || get(a) != nil && *get(a) >= *get(b)
+		}}
+	}
+	return []keyword{
+		{"format", allKinds, func(v *schema.ValueValidation) any { return text(v.Format) }, func(a, b *schema.ValueValidation, typ string) bool {
+			return a.Format == b.Format || !restricts(typ, b.Format)
+		}},
+		{"maximum", numbers, func(v *schema.ValueValidation) any { return bound(v.Maximum, v.ExclusiveMaximum) }, func(a, b *schema.ValueValidation, typ string) bool {
+			if same(a.Maximum, b.Maximum) && a.ExclusiveMaximum == b.ExclusiveMaximum {
+				return true
+			}
+			return a.Maximum != nil && fits(*b.Maximum, typ, b.Format) && below(*a.Maximum, a.ExclusiveMaximum, *b.Maximum, b.ExclusiveMaximum)
+		}},
+		{"minimum", numbers, func(v *schema.ValueValidation) any { return bound(v.Minimum, v.ExclusiveMinimum) }, func(a, b *schema.ValueValidation, typ string) bool {
+			if same(a.Minimum, b.Minimum) && a.ExclusiveMinimum == b.ExclusiveMinimum {
+				return true
+			}
+			return a.Minimum != nil && fits(*b.Minimum, typ, b.Format) && below(-*a.Minimum, a.ExclusiveMinimum, -*b.Minimum, b.ExclusiveMinimum)
+		}},
+		{"multipleOf", numbers, func(v *schema.ValueValidation) any { return operand(v.MultipleOf) }, func(a, b *schema.ValueValidation, typ string) bool {
+			if same(a.MultipleOf, b.MultipleOf) {
+				return true
+			}
+			// Whether one fraction is a multiple of another is a matter of rounding.
+			return typ == "integer" && a.MultipleOf != nil && *b.MultipleOf >= 1 && fits(*b.MultipleOf, typ, b.Format) &&
+				math.Mod(*a.MultipleOf, *b.MultipleOf) == 0
+		}},
+		atMost("maxLength", strs, func(v *schema.ValueValidation) *int64 { return v.MaxLength }),
+		atLeast("minLength", strs, func(v *schema.ValueValidation) *int64 { return v.MinLength }),
+		{"pattern", strs, func(v *schema.ValueValidation) any { return text(v.Pattern) }, func(a, b *schema.ValueValidation, _ string) bool {
+			return a.Pattern == b.Pattern
+		}},
+		atMost("maxItems", arrays, func(v *schema.ValueValidation) *int64 { return v.MaxItems }),
+		atLeast("minItems", arrays, func(v *schema.ValueValidation) *int64 { return v.MinItems }),
+		{"uniqueItems", arrays, func(v *schema.ValueValidation) any {
+			if !v.UniqueItems {
+				return nil
+			}
+			return true
+		}, func(a, _ *schema.ValueValidation, _ string) bool { return a.UniqueItems }},
+		atMost("maxProperties", objects, func(v *schema.ValueValidation) *int64 { return v.MaxProperties }),
+		atLeast("minProperties", objects, func(v *schema.ValueValidation) *int64 { return v.MinProperties }),
+		{"enum", allKinds, func(v *schema.ValueValidation) any {
+			if len(v.Enum) == 0 {
+				return nil
+			}
+			values := make([]any, len(v.Enum))
+			for i := range v.Enum {
+				values[i] = v.Enum[i].Value
+			}
+			return values
+		}, func(a, b *schema.ValueValidation, _ string) bool {
+			return len(a.Enum) > 0 && !slices.ContainsFunc(a.Enum, func(x schema.JSON) bool {
+				return !slices.ContainsFunc(b.Enum, func(y schema.JSON) bool { return reflect.DeepEqual(x.Value, y.Value) })
+			})
+		}},
+	}
+}
+
+// fits says whether a bound can be held by the number type; no number passes one
+// that cannot.
+func fits(v float64, typ, format string) bool {
+	switch {
+	case typ == "integer" && format == "int32":
+		return v == math.Trunc(v) && v >= math.MinInt32 && v <= math.MaxInt32
+	case typ == "integer":
+		return v == math.Trunc(v) && math.Abs(v) < 1<<62
+	case typ == "number" && format == "float":
+		return math.Abs(v) <= math.MaxFloat32
+	}
+	return true
+}
+
+// below says whether x ≤ a (or x < a) implies x ≤ b (or x < b), for fractions and
+// for integers, which are compared with what is before the point.
+func below(a float64, aExcluded bool, b float64, bExcluded bool) bool {
+	implied := func(a, b float64) bool { return a < b || a == b && (aExcluded || !bExcluded) }
+	return implied(a, b) && implied(math.Trunc(a), math.Trunc(b))
+}
+
+func same[T comparable](a, b *T) bool {
+	return a == nil && b == nil || a != nil && b != nil && *a == *b
+}
+
+func operand[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return *p
+}
+
+func text(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+func bound(v *float64, exclusive bool) any {
+	if v == nil {
+		return nil
+	}
+	if exclusive {
+		return excluded(*v)
+	}
+	return *v
+}
+
+// excluded is a bound that is itself out of bounds.
+type excluded float64
+
+// show writes the operand of a keyword for a message.
+func show(v any) string {
+	const most = 80
+	var s string
+	switch v := v.(type) {
+	case nil:
+		return "none"
+	case excluded:
+		return strconv.FormatFloat(float64(v), 'g', -1, 64) + " (exclusive)"
+	case float64:
+		s = strconv.FormatFloat(v, 'g', -1, 64)
+	case string:
+		s = v
+	default:
+		b, err := json.Marshal(v)
+		if err != nil {
+			return fmt.Sprint(v)
+		}
+		s = string(b)
+	}
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
+}
+
+// restricts says whether a format refuses any value of a type.
+func restricts(typ, format string) bool {
+	switch format {
+	case "", "password", "int64", "double":
+		return false
+	}
+	return crd.KnownFormat(typ, format)
+}

@@ -1,0 +1,295 @@
+package impact
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// ErrOtherKind says that an object is not of the definitions' kind.
+var ErrOtherKind = errors.New("the object is of another kind")
+
+// Observation is something that a change did to an object.
+type Observation struct {
+	Class Class
+	// Path is where, in the object.
+	Path schema.Path
+	// Detail says what, where the class does not.
+	Detail string
+}
+
+// Outcome is what the change of definitions does to one object.
+type Outcome struct {
+	// Observations are what was seen, by class and path.
+	Observations []Observation
+	// WasInvalid says that the old definition does not take the object either. What it
+	// holds against it is not among the observations.
+	WasInvalid bool
+}
+
+// Class is the worst that was seen.
+func (o *Outcome) Class() Class {
+	worst := Safe
+	for _, x := range o.Observations {
+		worst = max(worst, x.Class)
+	}
+	return worst
+}
+
+// Of returns the observations of a class.
+func (o *Outcome) Of(class Class) (found []Observation) {
+	for _, x := range o.Observations {
+		if x.Class == class {
+			found = append(found, x)
+		}
+	}
+	return found
+}
+
+// Try takes an object through the old and through the new definition, and says what
+// is different. Objects of another kind give ErrOtherKind; other errors are about
+// objects that cannot be read.
+func (c *Comparison) Try(ctx context.Context, src []byte) (*Outcome, error) {
+	var head struct{ APIVersion, Kind string }
+	if err := json.Unmarshal(src, &head); err != nil {
+		return nil, err
+	}
+	group, version, _ := strings.Cut(head.APIVersion, "/")
+	if c.old == nil || c.new == nil || group != c.old.Group() || head.Kind != c.old.Names().Kind {
+		return nil, ErrOtherKind
+	}
+	from := c.old.Version(version)
+	if from == nil {
+		return nil, fmt.Errorf("the old definition has no version %q", version)
+	}
+	t := &trial{ctx: ctx, from: from, seen: map[string]bool{}, outcome: &Outcome{}}
+	if err := t.read(src); err != nil {
+		return nil, err
+	}
+	none := strategy(c.new.CRD()) == "None"
+	to := c.new.Version(version)
+	if to != nil {
+		if err := t.through(to); err != nil {
+			return nil, err
+		}
+	}
+	moved := from.Storage() && c.new.Storage() != nil && c.new.Storage().Name() != version
+	if (moved || to == nil) && none && c.new.Storage() != nil {
+		if err := t.through(c.new.Storage()); err != nil {
+			return nil, err
+		}
+	}
+	if to == nil && from.Storage() {
+		t.see(Loses, nil, "its version is gone: it can no longer be read")
+	}
+	slices.SortStableFunc(t.outcome.Observations, func(a, b Observation) int {
+		if a.Class != b.Class {
+			return int(b.Class) - int(a.Class)
+		}
+		return strings.Compare(a.Path.String(), b.Path.String())
+	})
+	return t.outcome, nil
+}
+
+// trial is one object on its way.
+type trial struct {
+	ctx     context.Context
+	from    *crd.Version
+	outcome *Outcome
+	seen    map[string]bool
+
+	// forms are the forms in which the object may be in storage: with its defaults or,
+	// if it is older than they are, without.
+	forms []form
+	// held is what the old definition holds against it.
+	held map[string]bool
+}
+
+// form is an object in storage, and how it is read under the old definition.
+type form struct{ stored, view schema.Object }
+
+func (t *trial) see(class Class, p schema.Path, detail string) {
+	key := class.ID() + p.Pointer()
+	if t.seen[key] {
+		return
+	}
+	t.seen[key] = true
+	t.outcome.Observations = append(t.outcome.Observations, Observation{class, slices.Clone(p), detail})
+}
+
+// read takes the object through the old definition.
+func (t *trial) read(src []byte) error {
+	p, err := t.from.Program()
+	if err != nil {
+		return err
+	}
+	obj, report, err := p.Decode(src, schema.DecodeOptions{Report: true, FromStorage: true})
+	if err != nil {
+		return err
+	}
+	vs, err := t.from.Validate(t.ctx, obj, nil)
+	if err != nil {
+		return err
+	}
+	t.held = map[string]bool{}
+	t.hold(vs)
+	bare := runtime.DeepCopyJSON(obj)
+	stripped := false
+	for _, change := range report.Changes {
+		if change.Kind == schema.Defaulted && remove(bare, change.Path) {
+			stripped = true
+		}
+	}
+	if err := t.add(p, obj); err != nil || !stripped {
+		return err
+	}
+	return t.add(p, bare)
+}
+
+// add adds a form in which the object may be stored. Reading it need not give what
+// is stored: a default may have nulls in it that do not stay. A form that was never
+// valid is none.
+func (t *trial) add(p *schema.Program, stored schema.Object) error {
+	view := runtime.DeepCopyJSON(stored)
+	if _, err := p.Normalize(view, schema.DecodeOptions{FromStorage: true}); err != nil {
+		return err
+	}
+	vs, err := t.from.Validate(t.ctx, view, nil)
+	if err != nil {
+		return err
+	}
+	if len(t.forms) == 0 {
+		t.hold(vs)
+	} else if len(vs) > 0 {
+		return nil
+	}
+	t.forms = append(t.forms, form{stored, view})
+	return nil
+}
+
+// hold remembers what the old definition holds against the object.
+func (t *trial) hold(vs schema.Violations) {
+	for i := range vs {
+		t.held[key(&vs[i])] = true
+	}
+	t.outcome.WasInvalid = t.outcome.WasInvalid || len(vs) > 0
+}
+
+func key(v *schema.Violation) string { return v.Kind.String() + v.Path.Pointer() }
+
+// remove removes a field, and says whether it was one.
+func remove(v any, p schema.Path) bool {
+	for i, s := range p {
+		switch x := v.(type) {
+		case map[string]any:
+			if i == len(p)-1 {
+				_, found := x[s.Key]
+				delete(x, s.Key)
+				return found
+			}
+			v = x[s.Key]
+		case []any:
+			if s.Index >= len(x) {
+				return false
+			}
+			v = x[s.Index]
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// through takes the stored object through a version of the new definition.
+func (t *trial) through(to *crd.Version) error {
+	p, err := to.Program()
+	if err != nil {
+		return err
+	}
+	apiVersion := to.GroupVersionKind().GroupVersion().String()
+	for _, f := range t.forms {
+		obj := runtime.DeepCopyJSON(f.stored)
+		obj["apiVersion"] = apiVersion
+		if _, err := p.Normalize(obj, schema.DecodeOptions{FromStorage: true}); err != nil {
+			t.see(Invalid, nil, err.Error())
+			continue
+		}
+		before, view := maps.Clone(f.stored), maps.Clone(f.view)
+		before["apiVersion"], view["apiVersion"] = apiVersion, apiVersion
+		t.difference(nil, before, view, obj)
+		vs, err := to.Validate(t.ctx, obj, nil)
+		if err != nil {
+			return err
+		}
+		for i := range vs {
+			if vs[i].Kind != schema.RulesSkipped && !t.held[key(&vs[i])] {
+				t.see(Invalid, vs[i].Path, vs[i].String())
+			}
+		}
+	}
+	return nil
+}
+
+// absent is the value of a field that is not there.
+type absent struct{}
+
+// difference compares a value as it is stored, as it was read under the old
+// definition, and as it is read under the new one.
+func (t *trial) difference(p schema.Path, stored, was, is any) {
+	if reflect.DeepEqual(was, is) && reflect.DeepEqual(stored, was) {
+		return
+	}
+	sm, _ := stored.(map[string]any)
+	wm, wasMap := was.(map[string]any)
+	im, isMap := is.(map[string]any)
+	if wasMap && isMap {
+		names := map[string]bool{}
+		for _, m := range []map[string]any{sm, wm, im} {
+			for name := range m {
+				names[name] = true
+			}
+		}
+		get := func(m map[string]any, name string) any {
+			if v, ok := m[name]; ok {
+				return v
+			}
+			return absent{}
+		}
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			t.difference(append(p, schema.Step{Key: name}), get(sm, name), get(wm, name), get(im, name))
+		}
+		return
+	}
+	sl, _ := stored.([]any)
+	wl, wasList := was.([]any)
+	il, isList := is.([]any)
+	if wasList && isList && len(wl) == len(il) {
+		for i := range il {
+			var s any = absent{}
+			if i < len(sl) {
+				s = sl[i]
+			}
+			t.difference(append(p, schema.Step{Index: i, Kind: schema.Index}), s, wl[i], il[i])
+		}
+		return
+	}
+	switch {
+	case reflect.DeepEqual(was, is):
+	case is != any(absent{}):
+		t.see(Defaulted, p, "")
+	case stored != any(absent{}):
+		t.see(Loses, p, "")
+	default:
+		t.see(Clients, p, "its default is gone")
+	}
+}

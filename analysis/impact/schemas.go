@@ -1,0 +1,103 @@
+package impact
+
+import (
+	"fmt"
+	"reflect"
+
+	"espalier.dev/api"
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// schemas compares the schemas of a version that both definitions have.
+func (d *definitions) schemas(o, n *crd.Version, i, j int) {
+	c := d.comparer(o, n, i, j)
+	if d.legacy(c) {
+		return
+	}
+	c.roots(o.Structural(), n.Structural())
+	d.changes = append(d.changes, c.changes...)
+}
+
+// across compares the schemas of two versions between which objects move without a
+// change. What differs is old news, save for what happens to objects.
+func (d *definitions) across(from, to *crd.Version, prefix string) {
+	i := indexOf(from)
+	c := d.comparer(from, to, i, indexOf(to))
+	c.oldAll = c.newAll
+	c.roots(from.Structural(), to.Structural())
+	for _, ch := range c.changes {
+		if ch.Class() > Clients {
+			ch.Message = prefix + ch.Message
+			d.changes = append(d.changes, ch)
+		}
+	}
+}
+
+func indexOf(v *crd.Version) int {
+	for i, w := range v.Definition().Versions() {
+		if w == v {
+			return i
+		}
+	}
+	return 0
+}
+
+func (d *definitions) comparer(o, n *crd.Version, i, j int) *comparer {
+	c := newComparer(d.Options)
+	c.oldAll, c.newAll = o.Definition().PreservesUnknownFields(), n.Definition().PreservesUnknownFields()
+	c.oldVersion, c.newVersion = o.Name(), n.Name()
+	c.oldBase = fmt.Sprintf("/spec/versions/%d/schema/openAPIV3Schema", i)
+	c.newBase = fmt.Sprintf("/spec/versions/%d/schema/openAPIV3Schema", j)
+	c.scaled = scalePaths(subresources(n.Spec()).Scale)
+	return c
+}
+
+// roots compares two schemas of whole objects.
+func (c *comparer) roots(o, n *schema.Structural) {
+	if o == nil {
+		o = &schema.Structural{}
+	}
+	if n == nil {
+		n = &schema.Structural{}
+	}
+	old, new := side{node: o, resource: true}, side{node: n, resource: true}
+	if c.oldAll {
+		old.mode = never
+	}
+	if c.newAll {
+		new.mode = never
+	}
+	p := place{via: viaRoot, trail: []*schema.Structural{n}}
+	if c.oldAll && !c.newAll {
+		c.switched = c.emit(p, "pruning", "", "unknown fields were kept, and are pruned from now on", at(Loses, nil, ""), at(Clients, nil, ""))
+		c.switched.OldPointer, c.switched.NewPointer = "/spec/preserveUnknownFields", "/spec/preserveUnknownFields"
+	}
+	c.value(p, old, new)
+}
+
+// legacy compares schemas in the draft-4 dialect, which take the place of others. It
+// says whether there is one.
+func (d *definitions) legacy(c *comparer) bool {
+	if !knowsLegacy(d.Semantics) {
+		return false
+	}
+	o, _ := api.LegacySchema(d.old)
+	n, _ := api.LegacySchema(d.new)
+	if o == nil && n == nil {
+		return false
+	}
+	if reflect.DeepEqual(o, n) && c.oldAll == c.newAll {
+		return true
+	}
+	effects := []Effect{effect(Invalid, "what a draft-4 schema takes cannot be compared piece by piece"), effect(Defaulted, ""), effect(Clients, "")}
+	if n == nil {
+		effects = append(effects, effect(Loses, "the schema that takes its place may prune"))
+	}
+	ch := d.add("/spec/validation/jsonSchema", "json-schema", "the draft-4 schema changed", effects...)
+	ch.OldVersion, ch.NewVersion = c.oldVersion, c.newVersion
+	return true
+}
+
+// knowsLegacy says whether draft-4 schemas count. kube-apiserver does not know them.
+func knowsLegacy(s schema.Semantics) bool { return s == schema.KEP }
