@@ -120,11 +120,17 @@ func (d *Document) indexed() *index {
 
 // tree builds the nodes of the document, and says whether their ends are known.
 func (d *Document) tree() (root *node, exact bool) {
-	if root := nodesOfV3(d.src, d.indexedLines()); root != nil {
+	if d.IsJSON() {
+		return nodesOfJSON(d.src), true
+	}
+	var p parser
+	p.reset(d.src, true)
+	if root, ok := p.document(); ok {
+		return root, true
+	}
+	if root := nodesOfV3(d.src, d.index.lines); root != nil {
 		return root, false
 	}
 	start := d.start()
 	return &node{start: start, first: start, end: start}, false
 }
-
-func (d *Document) indexedLines() lines { return d.index.lines }

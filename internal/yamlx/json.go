@@ -18,6 +18,87 @@ func trimJSON(src []byte) []byte {
 	return bytes.TrimSpace(bytes.TrimPrefix(src, bom))
 }
 
+// nodesOfJSON builds the nodes of a text that is valid JSON.
+func nodesOfJSON(src []byte) *node {
+	s := jsonScanner{src: src}
+	if bytes.HasPrefix(src, bom) {
+		s.pos = len(bom)
+	}
+	return s.value()
+}
+
+// jsonScanner steps through valid JSON.
+type jsonScanner struct {
+	src []byte
+	pos int
+}
+
+// peek moves past white space and returns the byte there, 0 at the end.
+func (s *jsonScanner) peek() byte {
+	for s.pos < len(s.src) && isBlank(s.src[s.pos]) {
+		s.pos++
+	}
+	if s.pos == len(s.src) {
+		return 0
+	}
+	return s.src[s.pos]
+}
+
+func (s *jsonScanner) value() *node {
+	c := s.peek()
+	n := &node{start: s.pos, first: s.pos}
+	switch c {
+	case '{', '[':
+		n.flow, n.kind = true, sequence
+		if c == '{' {
+			n.kind = mapping
+		}
+		s.pos++
+		for c := s.peek(); c != '}' && c != ']' && c != 0; c = s.peek() {
+			if c == ',' {
+				s.pos++
+				continue
+			}
+			var k key
+			if n.kind == mapping {
+				k.start = s.pos
+				s.string()
+				k.end = s.pos
+				k.name = unquoteJSON(s.src[k.start:k.end])
+				s.peek()
+				s.pos++
+			}
+			v := s.value()
+			if n.kind == mapping {
+				k.give(v)
+			}
+			n.children = append(n.children, v)
+		}
+		s.pos++
+	case '"':
+		s.string()
+	default:
+		for s.pos < len(s.src) && !isBlank(s.src[s.pos]) && !bytes.ContainsRune([]byte(",]}"), rune(s.src[s.pos])) {
+			s.pos++
+		}
+	}
+	n.end = min(s.pos, len(s.src))
+	if n.kind == scalar {
+		n.json = s.src[n.start:n.end]
+	}
+	return n
+}
+
+// string moves past the string at pos.
+func (s *jsonScanner) string() {
+	for s.pos++; s.pos < len(s.src) && s.src[s.pos] != '"'; s.pos++ {
+		if s.src[s.pos] == '\\' {
+			s.pos++
+		}
+	}
+	s.pos++
+}
+
 const hex = "0123456789abcdef"
 
 // appendString writes s as a JSON string.

@@ -4,14 +4,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	yamlv2 "go.yaml.in/yaml/v2"
-	yamlv3 "go.yaml.in/yaml/v3"
+
+	"espalier.dev/internal/jsonx"
 )
 
 // unmarshal reads src with the library that sigs.k8s.io/yaml uses, and turns what
@@ -34,15 +37,62 @@ func (d *Document) slowJSON() ([]byte, error) {
 	}
 	w := valueWriter{limit: d.o.MaxExpanded}
 	if err := w.value(v); err != nil {
-		return nil, d.errorAt(d.start(), "%v", err)
+		return nil, d.valueError(err)
+	}
+	if text, ok := d.treeJSON(); ok && sameValue(text, w.out) {
+		return text, nil
 	}
 	return w.out, nil
+}
+
+// sameValue says whether two valid JSON texts have the same value.
+func sameValue(a, b []byte) bool {
+	x, err := jsonx.Parse(a)
+	if err != nil {
+		return false
+	}
+	y, err := jsonx.Parse(b)
+	return err == nil && reflect.DeepEqual(x, y)
+}
+
+// treeJSON writes the document's value from its tree: in the order of the text, and with
+// keys that occur twice, which the library drops.
+func (d *Document) treeJSON() ([]byte, bool) {
+	ix := d.indexed()
+	if !ix.exact {
+		return nil, false
+	}
+	w := treeWriter{limit: d.o.MaxExpanded}
+	ok := w.value(ix.root)
+	return w.out, ok
+}
+
+// valueError says why a value cannot be JSON, and where.
+func (d *Document) valueError(err error) *Error {
+	if e := d.ownError(); e != nil {
+		return e
+	}
+	return d.errorAt(d.start(), "%v", err)
+}
+
+// ownError is what the parser finds wrong with the document, if it is certain. It
+// knows places better than the library, which names lines only, and not always the right one.
+func (d *Document) ownError() *Error {
+	var p parser
+	p.reset(d.src, true)
+	if _, ok := p.document(); !ok && !p.failed.unusual {
+		return d.errorAt(p.failed.offset, "%s", p.failed.problem)
+	}
+	return nil
 }
 
 var lineOfError = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\n  )?(?:line (\d+): )?`)
 
 // libraryError says in our form what the library says in its own.
 func (d *Document) libraryError(err error) *Error {
+	if e := d.ownError(); e != nil {
+		return e
+	}
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
 	var te *yamlv2.TypeError
 	if errors.As(err, &te) && len(te.Errors) > 0 {
@@ -77,18 +127,20 @@ func (w *valueWriter) value(v any) error {
 	switch v := v.(type) {
 	case map[any]any:
 		w.out = append(w.out, '{')
-		sep := false
+		named := make(map[string]any, len(v))
 		for k, v := range v {
-			key, err := keyString(k)
+			name, err := keyString(k)
 			if err != nil {
 				return err
 			}
-			if sep {
+			named[name] = v
+		}
+		for i, name := range slices.Sorted(maps.Keys(named)) {
+			if i > 0 {
 				w.out = append(w.out, ',')
 			}
-			sep = true
-			w.out = append(appendString(w.out, key), ':')
-			if err := w.value(v); err != nil {
+			w.out = append(appendString(w.out, name), ':')
+			if err := w.value(named[name]); err != nil {
 				return err
 			}
 		}
@@ -160,87 +212,4 @@ func appendFloat(out []byte, f float64) []byte {
 		out = out[:n-1]
 	}
 	return out
-}
-
-// nodesOfV3 builds the nodes of a document with the library's parser, which knows
-// where nodes start but not where they end. It returns nil if it cannot read src.
-func nodesOfV3(src []byte, ls lines) *node {
-	doc, err := parseV3(src)
-	if err != nil || doc.Kind != yamlv3.DocumentNode || len(doc.Content) == 0 {
-		return nil
-	}
-	c := v3Converter{src: src, lines: ls, done: map[*yamlv3.Node]*node{}}
-	return c.node(doc.Content[0])
-}
-
-func parseV3(src []byte) (doc *yamlv3.Node, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("yaml: %v", p)
-		}
-	}()
-	doc = &yamlv3.Node{}
-	return doc, yamlv3.Unmarshal(src, doc)
-}
-
-type v3Converter struct {
-	src   []byte
-	lines lines
-	done  map[*yamlv3.Node]*node
-}
-
-func (c *v3Converter) node(y *yamlv3.Node) *node {
-	start := c.offset(y.Line, y.Column)
-	n := &node{start: start, first: start, flow: y.Style&yamlv3.FlowStyle != 0}
-	c.done[y] = n
-	switch y.Kind {
-	case yamlv3.MappingNode:
-		n.kind = mapping
-		for i := 0; i+1 < len(y.Content); i += 2 {
-			k := y.Content[i]
-			v := c.node(y.Content[i+1])
-			v.keyed, v.keyStart = true, c.offset(k.Line, k.Column)
-			if k.Kind == yamlv3.AliasNode && k.Alias != nil {
-				k = k.Alias
-			}
-			v.key = k.Value
-			v.keyEnd = c.lineEnd(v.keyStart, len(k.Value))
-			if k.Kind == yamlv3.ScalarNode && k.Style == 0 {
-				v.key = plainKey(k.Value)
-				v.merge = k.Value == "<<"
-			}
-			n.children = append(n.children, v)
-		}
-	case yamlv3.SequenceNode:
-		n.kind = sequence
-		for _, item := range y.Content {
-			n.children = append(n.children, c.node(item))
-		}
-	case yamlv3.AliasNode:
-		n.kind = alias
-		n.target = c.done[y.Alias]
-	}
-	n.end = c.lineEnd(start, len(y.Value))
-	if k := len(n.children); k > 0 {
-		n.end = max(n.children[k-1].end, start)
-	}
-	return n
-}
-
-// offset returns the offset of a place that the library names by line and column.
-func (c *v3Converter) offset(line, column int) int {
-	if line < 1 || line > len(c.lines) {
-		return len(c.src)
-	}
-	i := c.lines[line-1]
-	for ; column > 1 && i < len(c.src); column-- {
-		_, n := utf8.DecodeRune(c.src[i:])
-		i += n
-	}
-	return i
-}
-
-// lineEnd is the end of a text of n bytes that starts at i, if it ends on that line.
-func (c *v3Converter) lineEnd(i, n int) int {
-	return min(i+n, lineEnd(c.src, i))
 }

@@ -1,5 +1,7 @@
 package yamlx
 
+import "slices"
+
 // kind is what a node is.
 type kind uint8
 
@@ -43,17 +45,18 @@ func (n *node) deref() *node {
 	return n
 }
 
+// maxMerges bounds how many merge keys are followed for one entry: an anchor can hold
+// itself, or the same one many times over.
+const maxMerges = 1000
+
 // entry returns the value of the entry with the given name. As in the document's
 // value the last one wins, be it the mapping's own or merged.
-func (n *node) entry(name string) *node { return n.entryWithin(name, 0) }
+func (n *node) entry(name string) *node {
+	merges := maxMerges
+	return n.entryWithin(name, &merges)
+}
 
-// maxMerges bounds how deep merge keys may lead to one another: an anchor can hold itself.
-const maxMerges = 100
-
-func (n *node) entryWithin(name string, depth int) *node {
-	if depth > maxMerges {
-		return nil
-	}
+func (n *node) entryWithin(name string, merges *int) *node {
 	for i := len(n.children) - 1; i >= 0; i-- {
 		c := n.children[i]
 		if !c.merge {
@@ -62,17 +65,68 @@ func (n *node) entryWithin(name string, depth int) *node {
 			}
 			continue
 		}
-		sources := []*node{c}
-		if from := c.deref(); from.kind == sequence {
-			sources = from.children
-		}
-		for _, s := range sources {
-			if s = s.deref(); s.kind == mapping {
-				if found := s.entryWithin(name, depth+1); found != nil {
+		for _, from := range c.mergeSources() {
+			if *merges--; *merges < 0 {
+				return nil
+			}
+			if from = from.deref(); from.kind == mapping {
+				if found := from.entryWithin(name, merges); found != nil {
 					return found
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// mergeSources are the mappings that a merge key's value n names; the first one wins.
+func (n *node) mergeSources() []*node {
+	if from := n.deref(); from.kind == sequence {
+		return from.children
+	}
+	return []*node{n}
+}
+
+// entries returns the entries of a mapping, those that it merges in the place of the
+// merge key. What is merged replaces an entry of the same name and is replaced by
+// one: only the mapping's own entries can occur twice. It returns false when more
+// than merges merge keys would have to be followed.
+func (n *node) entries(merges *int) ([]*node, bool) {
+	if !slices.ContainsFunc(n.children, func(c *node) bool { return c.merge }) {
+		return n.children, true
+	}
+	var all []*node
+	last, merged := map[string]int{}, map[string]bool{}
+	add := func(e *node, merge bool) {
+		i, ok := last[e.key]
+		if ok && (merge || merged[e.key]) {
+			all[i] = e
+		} else {
+			last[e.key] = len(all)
+			all = append(all, e)
+		}
+		merged[e.key] = merge
+	}
+	for _, c := range n.children {
+		if !c.merge {
+			add(c, false)
+			continue
+		}
+		for _, from := range slices.Backward(c.mergeSources()) {
+			if *merges--; *merges < 0 {
+				return nil, false
+			}
+			if from = from.deref(); from.kind != mapping {
+				return nil, false
+			}
+			found, ok := from.entries(merges)
+			if !ok {
+				return nil, false
+			}
+			for _, e := range found {
+				add(e, true)
+			}
+		}
+	}
+	return all, true
 }

@@ -67,7 +67,8 @@ func (p *parser) document() (*node, bool) {
 	if !p.next() {
 		return nil, false
 	}
-	if p.pos < len(p.src) && p.src[p.pos] == '-' && isMarker(p.src, p.pos) {
+	marked := p.pos < len(p.src) && p.src[p.pos] == '-' && isMarker(p.src, p.pos)
+	if marked {
 		p.pos += 3
 		// What follows on the marker's line is rarely seen.
 		if !p.rest() || !p.next() {
@@ -76,6 +77,9 @@ func (p *parser) document() (*node, bool) {
 	}
 	var n *node
 	if p.column() < 0 {
+		if !marked && p.pos < len(p.src) {
+			return nil, p.unusual(p.pos, "an end without a start")
+		}
 		n = p.null(p.pos)
 	} else {
 		var ok bool

@@ -239,8 +239,10 @@ func (r *Reader) markerEnd() (int, error) {
 			line = bytes.TrimPrefix(line, bom)
 		}
 		switch {
-		case len(line) == 0:
+		case end == i:
 			return i, nil
+		case len(line) == 0:
+			// A byte order mark is all there is.
 		case isMarker(line, 0) && line[0] == '.':
 			return end, nil
 		case isMarker(line, 0) && i > 0 && (content || !directives):
