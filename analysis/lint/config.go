@@ -84,3 +84,20 @@ func newSelection(configs ...Config) (*selection, error) {
 	}
 	return s, nil
 }
+
+// Configured lists all rules with what configurations make of them.
+func Configured(configs ...Config) ([]Rule, error) {
+	s, err := newSelection(configs...)
+	if err != nil {
+		return nil, err
+	}
+	rules := Rules()
+	for i := range rules {
+		r := &rules[i]
+		r.Off = !s.on[r.ID]
+		if severity, ok := s.severity[r.ID]; ok {
+			r.Severity = severity
+		}
+	}
+	return rules, nil
+}

@@ -25,7 +25,11 @@ func Differences(ctx context.Context, definition *api.CustomResourceDefinition) 
 	if c.d, err = of(definition); err != nil {
 		return nil, err
 	}
-	found := c.differences(ctx)
+	errs := verdicts{}
+	for _, sem := range [...]schema.Semantics{schema.KEP, schema.Kubernetes} {
+		errs[sem] = c.d.validate(ctx, crd.Options{Semantics: sem, IgnoreRules: true})
+	}
+	found := c.differences(errs)
 	for _, r := range found.refusals {
 		c.refusal(r)
 	}
@@ -64,13 +68,13 @@ func other(s schema.Semantics) schema.Semantics {
 
 // differences reports where the semantics differ. What the semantics at hand refuses
 // and the other does not is not reported but returned: it is an error already.
-func (c *check) differences(ctx context.Context) *disagreement {
+func (c *check) differences(errs verdicts) *disagreement {
 	c.pruningRegions()
 	c.liberties()
 	c.dropped()
 	c.published()
 	out := &disagreement{here: map[string]schema.Semantics{}}
-	for _, r := range c.refusals(ctx) {
+	for _, r := range c.refusals(errs) {
 		if r.by == c.sem {
 			out.here[r.at.pointer()] = r.by
 			out.refusals = append(out.refusals, r)
@@ -85,21 +89,21 @@ func (c *check) refusal(r refusal) {
 	c.inform(semanticsRefused, r.at, r.by.String(), " semantics refuses this, ", other(r.by).String(), " accepts it: ", r.text)
 }
 
+// verdicts are what each of the semantics has against a definition.
+type verdicts map[schema.Semantics]field.ErrorList
+
 // refusals lists what only one of the semantics refuses.
-func (c *check) refusals(ctx context.Context) []refusal {
-	semantics := [...]schema.Semantics{schema.KEP, schema.Kubernetes}
-	errs := map[schema.Semantics]field.ErrorList{}
-	seen := map[schema.Semantics]map[string]bool{}
+func (c *check) refusals(errs verdicts) []refusal {
 	id := func(e *field.Error) string { return e.Field + " " + string(e.Type) }
-	for _, sem := range semantics {
-		errs[sem] = c.d.validate(ctx, crd.Options{Semantics: sem, IgnoreRules: true})
+	seen := map[schema.Semantics]map[string]bool{}
+	for sem, list := range errs {
 		seen[sem] = map[string]bool{}
-		for _, e := range errs[sem] {
+		for _, e := range list {
 			seen[sem][id(e)] = true
 		}
 	}
 	var all []refusal
-	for _, sem := range semantics {
+	for _, sem := range [...]schema.Semantics{schema.KEP, schema.Kubernetes} {
 		if len(errs[sem]) == 0 {
 			continue
 		}

@@ -115,14 +115,13 @@ func (c *check) run(ctx context.Context, raw []byte) {
 		if m, ok := err.(*misfit); ok {
 			at, message = m.at, m.message
 		}
-		c.add(unreadable, at, note{severity: analysis.Error}, message)
+		c.add(undecodable, at, note{severity: analysis.Error}, message)
 		return
 	}
 	c.d = d
 	c.unknownFields()
 	c.superseded()
-	different := c.differences(ctx)
-	c.validation(ctx, different)
+	c.validation(ctx)
 	for _, s := range d.schemas {
 		c.schema(s)
 	}

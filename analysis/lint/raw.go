@@ -213,21 +213,21 @@ const preserveKeyword = "x-kubernetes-preserve-unknown-fields"
 
 // superseded looks for spellings of earlier drafts.
 func (c *check) superseded() {
-	severity := analysis.Warning
-	var detail []string
-	if errs, err := crd.Superseded(c.d.raw, c.sem); err == nil && len(errs) > 0 {
-		severity = analysis.Error
-	} else {
-		detail = []string{"kube-apiserver does not know it, and drops it"}
-	}
 	// The spellings are the same in both semantics; what is made of them is not.
 	errs, err := crd.Superseded(c.d.raw, schema.KEP)
 	if err != nil {
 		return
 	}
+	n := note{severity: analysis.Error}
+	if len(errs) > 0 {
+		if refused, err := crd.Superseded(c.d.raw, c.sem); err == nil && len(refused) == 0 {
+			n = note{severity: analysis.Warning, detail: []string{"kube-apiserver does not know it, and drops it"}}
+		}
+	}
 	for _, e := range errs {
 		at := root().follow(c.d.tree, e.Field)
-		c.add(supersededSpelling, at, note{severity: severity, detail: detail, fix: c.respell(at)}, e.Detail)
+		n.fix = c.respell(at)
+		c.add(supersededSpelling, at, n, e.Detail)
 	}
 	status, _ := c.d.tree["status"].(map[string]any)
 	conditions, _ := status["conditions"].([]any)

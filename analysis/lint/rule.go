@@ -26,7 +26,7 @@ type Rule struct {
 
 // The names of the rules.
 const (
-	unreadable          = "unreadable"
+	undecodable         = "undecodable"
 	nonStructural       = "non-structural"
 	invalidDefinition   = "invalid-definition"
 	invalidDefault      = "invalid-default"
@@ -67,7 +67,7 @@ var docs embed.FS
 // Rules lists all rules in the order of their names.
 func Rules() []Rule {
 	rules := []Rule{
-		{ID: unreadable, Severity: analysis.Error},
+		{ID: undecodable, Severity: analysis.Error},
 		{ID: nonStructural, Severity: analysis.Error},
 		{ID: invalidDefinition, Severity: analysis.Error},
 		{ID: invalidDefault, Severity: analysis.Error},
@@ -132,4 +132,14 @@ func Lookup(id string) (Rule, error) {
 		return Rule{}, fmt.Errorf("there is no rule %q: did you mean %s?", id, meant)
 	}
 	return Rule{}, fmt.Errorf("there is no rule %q", id)
+}
+
+// AboutKey says whether findings of a rule are about a field being there, and not
+// about its value: the place to show is the name of the field.
+func AboutKey(rule string) bool {
+	switch rule {
+	case unknownField, supersededSpelling, duplicateKey, leftover, semanticsDropped:
+		return true
+	}
+	return false
 }

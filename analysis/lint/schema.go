@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"regexp/syntax"
@@ -67,7 +68,8 @@ func (c *check) format(n *node) {
 func (c *check) enum(n *node) {
 	for i := range n.s.Enum {
 		v, ok := value(&n.s.Enum[i])
-		if !ok || c.fits(n, v) {
+		if !ok || c.fits(n, v) || v == nil && n.inJunctor {
+			// Null under a junctor is how some say that a field must be absent.
 			continue
 		}
 		at := n.at.child("enum").index(i)
@@ -254,7 +256,7 @@ func listKey(n *node, items *api.JSONSchemaProps) string {
 // defaultGates finds defaults that wait for something else to be there.
 type defaultGates struct {
 	*check
-	// gate is, for a node, the outermost optional field at or above it that nothing
+	// gates has, for a node, the outermost optional field at or above it that nothing
 	// fills in, down from the closest item or map value.
 	gates   map[*node]*node
 	order   []*node
@@ -282,7 +284,7 @@ func (g *defaultGates) node(n *node) {
 		return
 	}
 	gate := g.gates[n.up]
-	if hasDefault && gate != nil {
+	if hasDefault && gate != nil && !saysLittle(n.s.Default) {
 		if g.waiting[gate] == nil {
 			g.order = append(g.order, gate)
 		}
@@ -294,6 +296,15 @@ func (g *defaultGates) node(n *node) {
 	if gate != nil {
 		g.gates[n] = gate
 	}
+}
+
+// saysLittle says whether a default is what many take absence for anyway.
+func saysLittle(j *api.JSON) bool {
+	switch string(bytes.TrimSpace(j.Raw)) {
+	case `""`, "0", "false", "{}", "[]":
+		return true
+	}
+	return false
 }
 
 // never reports the default of an item or map value.

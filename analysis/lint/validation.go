@@ -27,6 +27,8 @@ func (d *definition) validate(ctx context.Context, o crd.Options) field.ErrorLis
 // be said about a rule that costs too much.
 type recorder struct {
 	cel.Checker
+	// quiet leaves rules alone, but for those that defaults are put to.
+	quiet   bool
 	reports []ruleReport
 }
 
@@ -37,14 +39,19 @@ type ruleReport struct {
 
 // CheckRules records what there is to say about the rules of a schema.
 func (r *recorder) CheckRules(_ context.Context, c crd.RuleCheck) field.ErrorList {
+	if r.quiet {
+		return nil
+	}
 	r.reports = append(r.reports, ruleReport{rules.Check(c.Root, rules.CheckOptions{Skip: c.Skip}), c.Path})
 	return nil
 }
 
 // validation reports what a server has against the definition.
-func (c *check) validation(ctx context.Context, different *disagreement) {
+func (c *check) validation(ctx context.Context) {
 	var r recorder
 	errs := c.d.validate(ctx, crd.Options{Semantics: c.sem, Rules: &r})
+	elsewhere := c.d.validate(ctx, crd.Options{Semantics: other(c.sem), Rules: &recorder{quiet: true}})
+	different := c.differences(verdicts{c.sem: errs, other(c.sem): elsewhere})
 	for _, e := range errs {
 		for _, at := range c.d.locate(e.Field) {
 			c.refused[at.pointer()] = true
@@ -135,15 +142,15 @@ func fieldPath(at *place) *field.Path {
 	return path
 }
 
-// isDefault says whether a place is a default in a schema, or in one.
+// isDefault says whether a place is a default in a schema, or within one.
 func (c *check) isDefault(at *place) bool {
-	steps := at.steps()
-	for i, s := range steps {
-		if s.token == "default" && s.form == member && i > 0 {
-			for _, site := range c.d.schemas {
-				if len(steps) > len(site.at.steps()) && strings.HasPrefix(at.pointer(), site.at.pointer()+"/") {
-					return true
-				}
+	for p := at; p != nil && p.around != nil; p = p.around {
+		if p.token != "default" || p.form != member || !p.exists(c.d.tree) {
+			continue
+		}
+		for _, site := range c.d.schemas {
+			if strings.HasPrefix(p.pointer(), site.at.pointer()+"/") {
+				return true
 			}
 		}
 	}

@@ -1,0 +1,144 @@
+package lint_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"espalier.dev/analysis"
+	"espalier.dev/analysis/lint"
+	"espalier.dev/schema"
+)
+
+var update = flag.Bool("update", false, "write golden files anew")
+
+// project is the definitions of one project of the corpus.
+type project struct {
+	name  string
+	files []string
+	texts [][]byte
+}
+
+// corpus reads the definitions of the corpus, project by project.
+func corpus(t testing.TB) (projects []project) {
+	dir := os.Getenv("ESPALIER_CORPUS")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared", "corpus")
+	}
+	for _, version := range []string{"v1", "v1beta1"} {
+		dirs, err := filepath.Glob(filepath.Join(dir, version, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range dirs {
+			p := project{name: version + "/" + filepath.Base(d)}
+			files, err := filepath.Glob(filepath.Join(d, "*.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range files {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				data, err := yaml.YAMLToJSON(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.files, p.texts = append(p.files, filepath.Base(file)), append(p.texts, data)
+			}
+			projects = append(projects, p)
+		}
+	}
+	if len(projects) == 0 {
+		t.Skipf("no corpus at %s; set ESPALIER_CORPUS to where it is", dir)
+	}
+	return projects
+}
+
+// TestCorpus compares what is found in definitions that are in use, by rule and by
+// project, with what was found before: whoever changes a rule sees what it hits.
+// Every rule is on.
+func TestCorpus(t *testing.T) {
+	projects := corpus(t)
+	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+		t.Run(sem.String(), func(t *testing.T) {
+			byRule := map[string]map[string]int{}
+			severities := map[string]map[analysis.Severity]int{}
+			count := 0
+			for _, p := range projects {
+				count += len(p.texts)
+				found, err := lint.Run(context.Background(), p.texts, lint.Options{Semantics: sem, Configs: []lint.Config{{Enable: []string{lint.All}}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, fs := range found {
+					for _, f := range fs {
+						if byRule[f.Rule] == nil {
+							byRule[f.Rule], severities[f.Rule] = map[string]int{}, map[analysis.Severity]int{}
+						}
+						byRule[f.Rule][p.name]++
+						severities[f.Rule][f.Severity]++
+						checkFinding(t, p.texts[i], f)
+					}
+				}
+			}
+			var b bytes.Buffer
+			fmt.Fprintf(&b, "%d definitions of %d projects, %s semantics\n", count, len(projects), sem)
+			for _, rule := range slices.Sorted(maps.Keys(byRule)) {
+				fmt.Fprintf(&b, "\n%s:", rule)
+				for _, s := range []analysis.Severity{analysis.Error, analysis.Warning, analysis.Info} {
+					if n := severities[rule][s]; n > 0 {
+						fmt.Fprintf(&b, " %d %s", n, s)
+					}
+				}
+				fmt.Fprintln(&b)
+				for _, p := range slices.Sorted(maps.Keys(byRule[rule])) {
+					fmt.Fprintf(&b, "  %s %d\n", p, byRule[rule][p])
+				}
+			}
+			golden(t, filepath.Join("testdata", "corpus-"+sem.String()+".txt"), b.Bytes())
+		})
+	}
+}
+
+// checkFinding checks that a finding can be shown.
+func checkFinding(t *testing.T, text []byte, f analysis.Finding) {
+	t.Helper()
+	switch {
+	case f.Message == "" || strings.Contains(f.Message, "\n"):
+		t.Errorf("%s at %s: message %q", f.Rule, f.Path, f.Message)
+	case strings.Count(f.Pointer, "/") == 0 && f.Path != "":
+		t.Errorf("%s at %s: no pointer", f.Rule, f.Path)
+	}
+}
+
+// golden compares text with a file, or writes it there.
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is not what was found now; look at the difference after go test -update", file)
+	}
+}

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"espalier.dev/analysis"
+	"espalier.dev/analysis/lint"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/report"
+)
+
+// configName is the name of the file that configures the tools.
+const configName = ".espalier.yaml"
+
+// lintOptions are the flags of lint.
+type lintOptions struct {
+	input    input.Flags
+	outputs  []string
+	list     bool
+	explain  string
+	config   string
+	enable   []string
+	disable  []string
+	severity []string
+}
+
+func newLintCommand(a *app) *cobra.Command {
+	var o lintOptions
+	c := &cobra.Command{
+		Use:   "lint -f PATH...",
+		Short: "Find what is wrong, doubtful or ambiguous in CustomResourceDefinitions",
+		Long: `Lint looks at CustomResourceDefinitions, v1 and v1beta1, and says what a server would
+refuse, what does not do what its author likely thinks, and where the two semantics read
+it differently. Other documents are passed over. Definitions that are given together are
+also held against each other: names may collide.
+
+Every finding belongs to a rule; --rules lists them and --explain prints a page about
+one. Findings are errors, warnings or infos; infos alone make for exit code 0.
+
+Rules are turned on and off by flags, and before that by the file ` + configName + ` in the
+working directory or the closest directory above that has one:
+
+  lint:
+    disable: [list-type]
+    enable: [semantics-published]
+    severity: {unknown-format: error}
+
+What a finding says it can mend, espalier fix does.`,
+		Example: `  # Is this definition right?
+  espalier lint -f crontab-crd.yaml
+
+  # All definitions below a directory, for a cluster
+  espalier lint --semantics kubernetes -R -f crds/
+
+  # In a pull request: fail on format mistakes, leave list types alone
+  espalier lint -f crds/ --severity unknown-format=error --disable list-type -o github
+
+  # What rules are there, and what is this one about?
+  espalier lint --rules
+  espalier lint --explain pruned-empty`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			switch {
+			case o.list:
+				return a.listRules(o)
+			case o.explain != "":
+				return a.explainRule(o.explain)
+			}
+			return a.lint(c, o)
+		},
+	}
+	addInputFlags(c, &o.input, "CustomResourceDefinitions")
+	addOutputFlag(c, &o.outputs)
+	c.Flags().BoolVar(&o.list, "rules", false, "list the rules and exit")
+	c.Flags().StringVar(&o.explain, "explain", "", "print the page about a rule and exit")
+	c.Flags().StringVar(&o.config, "config", "", "file to configure rules with (default "+configName+" in the working directory or above)")
+	c.Flags().StringSliceVar(&o.enable, "enable", nil, "turn rules on, or all of them with "+lint.All+" (may repeat)")
+	c.Flags().StringSliceVar(&o.disable, "disable", nil, "turn rules off, or all of them with "+lint.All+" (may repeat)")
+	c.Flags().StringSliceVar(&o.severity, "severity", nil, "change the severity of a rule: RULE=error|warning|info (may repeat)")
+	_ = c.MarkFlagFilename("config", "yaml", "yml")
+	for _, name := range []string{"explain", "enable", "disable"} {
+		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(ruleIDs(), cobra.ShellCompDirectiveNoFileComp))
+	}
+	return c
+}
+
+func ruleIDs() (ids []string) {
+	for _, r := range lint.Rules() {
+		ids = append(ids, r.ID+"\t"+r.Title)
+	}
+	return ids
+}
+
+func (a *app) lint(c *cobra.Command, o lintOptions) (err error) {
+	if len(o.input.Paths) == 0 {
+		return errors.New("say what to lint: files or directories with -f, or - for standard input")
+	}
+	configs, err := lintConfigs(o)
+	if err != nil {
+		return err
+	}
+	options := a.reportOptions(c, o.outputs, lintRules())
+	options.What = "definition"
+	r, err := report.New(options)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := r.Close(); err == nil {
+			err = closing
+		}
+	}()
+	items, err := a.readDefinitions(c.Context(), o.input, r.Failure)
+	if err != nil {
+		return err
+	}
+	texts := make([][]byte, len(items))
+	for i, it := range items {
+		texts[i] = it.JSON
+	}
+	found, err := lint.Run(c.Context(), texts, lint.Options{Semantics: a.semantics.Semantics, Configs: configs})
+	if err != nil {
+		return err
+	}
+	for i, it := range items {
+		r.Saw(it)
+		for _, f := range found[i] {
+			if lint.AboutKey(f.Rule) {
+				r.ReportKey(it, f)
+			} else {
+				r.Report(it, f)
+			}
+		}
+	}
+	return nil
+}
+
+// lintRules describe what lint finds.
+func lintRules() []report.Rule {
+	rules := inputRules()
+	for _, r := range lint.Rules() {
+		rules = append(rules, report.Rule{ID: r.ID, Severity: r.Severity, Summary: r.Title, Help: r.Doc})
+	}
+	return rules
+}
+
+// readDefinitions reads the definitions in some files. That there is none is a problem.
+func (a *app) readDefinitions(ctx context.Context, flags input.Flags, problem func(input.Problem)) (definitions []*input.Item, err error) {
+	failed := false
+	fail := func(p input.Problem) {
+		failed = true
+		problem(p)
+	}
+	type found struct {
+		items   []*input.Item
+		problem *input.Problem
+	}
+	work := func(d *input.Document) (f found) {
+		f.items, f.problem = d.Items()
+		return f
+	}
+	progress := a.newProgress("definitions read")
+	defer progress.stop()
+	emit := func(f found) error {
+		if f.problem != nil {
+			fail(*f.problem)
+		}
+		for _, it := range f.items {
+			if isDefinition(it) {
+				definitions = append(definitions, it)
+				progress.add()
+			}
+		}
+		return nil
+	}
+	if err := input.Parallel(ctx, a.stdin, flags, work, emit, fail); err != nil {
+		return nil, err
+	}
+	if len(definitions) == 0 && !failed {
+		problem(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "there is no CustomResourceDefinition in it"})
+	}
+	return definitions, nil
+}
+
+// lintConfigs returns what the file and the flags say about rules.
+func lintConfigs(o lintOptions) ([]lint.Config, error) {
+	flags := lint.Config{Enable: o.enable, Disable: o.disable, Severity: map[string]analysis.Severity{}}
+	for _, s := range o.severity {
+		rule, severity, ok := strings.Cut(s, "=")
+		if !ok {
+			return nil, fmt.Errorf("--severity %s: write RULE=error, RULE=warning or RULE=info", s)
+		}
+		flags.Severity[rule] = analysis.Severity(severity)
+	}
+	file := o.config
+	if file == "" {
+		var err error
+		if file, err = findConfig(); err != nil {
+			return nil, err
+		}
+	}
+	if file == "" {
+		return []lint.Config{flags}, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	data, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	config, err := lint.ParseConfig(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return []lint.Config{config, flags}, nil
+}
+
+// findConfig looks for the configuration in the working directory and above. It
+// returns "" if there is none.
+func findConfig() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		file := filepath.Join(dir, configName)
+		switch _, err := os.Stat(file); {
+		case err == nil:
+			return file, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", fmt.Errorf("looking for the configuration: %w", err)
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", nil
+		}
+		dir = parent
+	}
+}
+
+// listRules prints the rules, with what the configuration makes of them.
+func (a *app) listRules(o lintOptions) error {
+	configs, err := lintConfigs(o)
+	if err != nil {
+		return err
+	}
+	rules, err := lint.Configured(configs...)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RULE\tSEVERITY\tFINDS")
+	for _, r := range rules {
+		severity := string(r.Severity)
+		if r.Off {
+			severity = "off"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", r.ID, severity, r.Title)
+	}
+	return w.Flush()
+}
+
+func (a *app) explainRule(id string) error {
+	r, err := lint.Lookup(id)
+	if err != nil {
+		return fmt.Errorf("%w; espalier lint --rules lists them", err)
+	}
+	_, err = fmt.Fprint(a.stdout, r.Doc)
+	return err
+}
