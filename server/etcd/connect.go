@@ -11,11 +11,17 @@ import (
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	grpcstatus "google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
 )
 
-// ConnectTimeout is how long Connect waits for members to answer.
-const ConnectTimeout = 5 * time.Second
+const (
+	// ConnectTimeout is how long Connect waits for members to answer.
+	ConnectTimeout = 5 * time.Second
+	// stragglers is how long it waits for the others when one has.
+	stragglers = time.Second
+)
 
 // Endpoints says how to reach a cluster.
 type Endpoints struct {
@@ -29,10 +35,14 @@ type Endpoints struct {
 // Connect returns a client of a cluster that has answered. It fails if no member
 // answers in [ConnectTimeout], or if those that do are not of one cluster.
 func Connect(ctx context.Context, e Endpoints) (*clientv3.Client, error) {
+	// What goes wrong is returned to whoever asked.
+	quiet := new(atomic.Bool)
+	quiet.Store(true)
 	config := clientv3.Config{
 		Endpoints:   e.URLs,
 		DialTimeout: ConnectTimeout,
-		Logger:      newLogger(klog.FromContext(ctx).WithName("etcd-client"), new(atomic.Bool)),
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(keepReason)},
+		Logger:      newLogger(klog.FromContext(ctx).WithName("etcd-client"), quiet),
 	}
 	if e.CertFile != "" || e.KeyFile != "" || e.CAFile != "" {
 		info := transport.TLSInfo{CertFile: e.CertFile, KeyFile: e.KeyFile, TrustedCAFile: e.CAFile}
@@ -66,12 +76,18 @@ func checkCluster(ctx context.Context, client *clientv3.Client) error {
 	var wg sync.WaitGroup
 	for i, endpoint := range endpoints {
 		wg.Go(func() {
-			status, err := client.Status(ctx, endpoint)
+			var reason error
+			status, err := client.Status(context.WithValue(ctx, reasonKey{}, &reason), endpoint)
 			if err != nil {
+				if reason != nil {
+					err = errors.New(grpcstatus.Convert(reason).Message())
+				}
 				answers[i].err = fmt.Errorf("%s: %w", endpoint, err)
 				return
 			}
 			answers[i].cluster = status.Header.ClusterId
+			// The cluster is there: members that are down do not hold up the start.
+			time.AfterFunc(stragglers, cancel)
 		})
 	}
 	wg.Wait()
@@ -93,4 +109,17 @@ func checkCluster(ctx context.Context, client *clientv3.Client) error {
 		return fmt.Errorf("no etcd member can be reached: %w", errors.Join(errs...))
 	}
 	return nil
+}
+
+// reasonKey is where a context holds a *error for keepReason.
+type reasonKey struct{}
+
+// keepReason keeps the error of a call as gRPC has it: it says why nobody answered, and
+// the client of etcd makes "context deadline exceeded" of it.
+func keepReason(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	err := invoke(ctx, method, req, reply, cc, opts...)
+	if reason, ok := ctx.Value(reasonKey{}).(*error); ok {
+		*reason = err
+	}
+	return err
 }

@@ -111,6 +111,7 @@ func Start(ctx context.Context, c Config) (*Member, error) {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
+		m.closing.Store(true)
 		m.etcd.Close()
 		m.removeSockets()
 		return nil, explain(dir, err)

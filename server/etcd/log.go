@@ -14,10 +14,10 @@ import (
 const quietLevel = 4
 
 // newLogger returns a logger for etcd that writes to the server's log. What etcd calls
-// information is for those who study etcd, and so is everything while it is closing:
-// it calls the end of its listeners an error.
-func newLogger(to klog.Logger, closing *atomic.Bool) *zap.Logger {
-	return zap.New(&core{to: to.WithCallDepth(3), closing: closing}, zap.WithFatalHook(exit{}))
+// information is for those who study etcd, and so is everything while quiet is set:
+// when it closes, it calls the end of its listeners an error.
+func newLogger(to klog.Logger, quiet *atomic.Bool) *zap.Logger {
+	return zap.New(&core{to: to.WithCallDepth(3), quiet: quiet}, zap.WithFatalHook(exit{}))
 }
 
 // harmless says whether etcd complains about what is as it should be with a single
@@ -44,9 +44,9 @@ func (exit) OnWrite(*zapcore.CheckedEntry, []zapcore.Field) {
 
 // core is a zapcore.Core on a logr.Logger.
 type core struct {
-	to      klog.Logger
-	closing *atomic.Bool
-	fields  []zapcore.Field
+	to     klog.Logger
+	quiet  *atomic.Bool
+	fields []zapcore.Field
 }
 
 func (c *core) Enabled(l zapcore.Level) bool {
@@ -54,7 +54,7 @@ func (c *core) Enabled(l zapcore.Level) bool {
 }
 
 func (c *core) With(fields []zapcore.Field) zapcore.Core {
-	return &core{to: c.to, closing: c.closing, fields: append(c.fields[:len(c.fields):len(c.fields)], fields...)}
+	return &core{to: c.to, quiet: c.quiet, fields: append(c.fields[:len(c.fields):len(c.fields)], fields...)}
 }
 
 func (c *core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
@@ -82,7 +82,7 @@ func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
 		pairs = append(pairs, k, v)
 	}
 	switch {
-	case e.Level < zapcore.WarnLevel, e.Level <= zapcore.ErrorLevel && (c.closing.Load() || harmless(e.Message)):
+	case e.Level < zapcore.WarnLevel, e.Level <= zapcore.ErrorLevel && (c.quiet.Load() || harmless(e.Message)):
 		if err != nil {
 			pairs = append(pairs, "err", err)
 		}

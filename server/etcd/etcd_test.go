@@ -1,0 +1,305 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+
+	"espalier.dev/server/pki"
+)
+
+// startMember starts a member that is closed with the test.
+func startMember(t *testing.T, c Config) *Member {
+	t.Helper()
+	c.UnsafeNoFsync = true
+	m, err := Start(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+func connect(t *testing.T, urls ...string) *clientv3.Client {
+	t.Helper()
+	c, err := Connect(t.Context(), Endpoints{URLs: urls})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func TestMember(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	m := startMember(t, Config{Dir: dir})
+	c := connect(t, m.Endpoint())
+	if _, err := c.Put(t.Context(), "key", "value"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.Close()
+	m.Close() // again does nothing
+	<-m.Stopped()
+
+	// The data outlives the member, also where the directory has another name now.
+	moved := dir + "-moved"
+	if err := os.Rename(dir, moved); err != nil {
+		t.Fatal(err)
+	}
+	m = startMember(t, Config{Dir: moved})
+	c = connect(t, m.Endpoint())
+	resp, err := c.Get(t.Context(), "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(resp.Kvs) != 1 || string(resp.Kvs[0].Value) != "value" {
+		t.Errorf("got %v", resp.Kvs)
+	}
+}
+
+// TestSocket shows that nobody but the owner can reach the member, and that long paths
+// are no problem.
+func TestSocket(t *testing.T) {
+	for name, dir := range map[string]string{
+		"short": "d",
+		"long":  strings.Repeat("long/", 30),
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := startMember(t, Config{Dir: filepath.Join(t.TempDir(), dir)})
+			socket, ok := strings.CutPrefix(m.Endpoint(), "unix://")
+			if !ok {
+				t.Fatalf("the endpoint is %s", m.Endpoint())
+			}
+			info, err := os.Stat(filepath.Dir(socket))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if mode := info.Mode().Perm(); mode != 0o700 {
+				t.Errorf("the directory of the socket has mode %o", mode)
+			}
+			if n := len(m.etcd.Clients) + len(m.etcd.Peers); n != 1 {
+				t.Errorf("the member has %d listeners", n)
+			}
+			connect(t, m.Endpoint())
+			m.Close()
+			if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the socket is still there: %v", err)
+			}
+		})
+	}
+}
+
+func TestStartErrors(t *testing.T) {
+	t.Run("a file instead of a directory", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := Start(t.Context(), Config{Dir: file}); err == nil {
+			m.Close()
+			t.Error("it started")
+		}
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		m, err := Start(ctx, Config{Dir: t.TempDir()})
+		if err == nil {
+			m.Close() // it was quicker than the question
+		} else if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestSpace fills the database with history and shows that the member makes room.
+func TestSpace(t *testing.T) {
+	m := startMember(t, Config{Dir: t.TempDir(), Quota: 4 << 20})
+	c := connect(t, m.Endpoint())
+	value := strings.Repeat("x", 256<<10)
+	put := func() error {
+		_, err := c.Put(t.Context(), "key", value)
+		return err
+	}
+	var err error
+	for range 100 {
+		if err = put(); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, rpctypes.ErrNoSpace) {
+		t.Fatalf("the database did not fill up: %v", err)
+	}
+	deadline := time.Now().Add(time.Minute)
+	for err != nil && time.Now().Before(deadline) {
+		time.Sleep(20 * time.Millisecond)
+		err = put()
+	}
+	if err != nil {
+		t.Errorf("still no room: %v", err)
+	}
+	resp, err := c.Get(t.Context(), "key")
+	if err != nil || len(resp.Kvs) != 1 || string(resp.Kvs[0].Value) != value {
+		t.Errorf("the value is lost: %v, %v", resp.Kvs, err)
+	}
+}
+
+// TestSpaceLive fills the database with what must be kept: there is no room to make,
+// until something is deleted.
+func TestSpaceLive(t *testing.T) {
+	m := startMember(t, Config{Dir: t.TempDir(), Quota: 40 << 20})
+	c := connect(t, m.Endpoint())
+	m.cancel() // by hand, so as not to wait
+	m.keeper.Wait()
+	value := strings.Repeat("x", 1<<20)
+	var err error
+	for i := range 100 {
+		_, err = c.Put(t.Context(), fmt.Sprintf("%03d", i), value)
+		if errors.Is(err, rpctypes.ErrNoSpace) {
+			err = m.makeSpace(t.Context())
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "delete objects or raise the quota") {
+		t.Fatalf("got %v", err)
+	}
+	if !m.outOfSpace() {
+		t.Error("writes are accepted without room for them")
+	}
+	if _, err := c.Delete(t.Context(), "00", clientv3.WithRange("030")); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.makeSpace(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Put(t.Context(), "000", value); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConnectErrors(t *testing.T) {
+	t.Parallel()
+	t.Run("nobody there", func(t *testing.T) {
+		t.Parallel()
+		_, err := Connect(t.Context(), Endpoints{URLs: []string{"http://127.0.0.1:1"}})
+		wantError(t, err, "no etcd member can be reached", "http://127.0.0.1:1", "connection refused")
+	})
+	t.Run("somebody else", func(t *testing.T) {
+		t.Parallel()
+		s := httptest.NewServer(nil)
+		defer s.Close()
+		_, err := Connect(t.Context(), Endpoints{URLs: []string{s.URL}})
+		wantError(t, err, "no etcd member can be reached", s.URL)
+	})
+	t.Run("two clusters", func(t *testing.T) {
+		t.Parallel()
+		a := startForeign(t, "a", nil)
+		b := startForeign(t, "b", nil)
+		_, err := Connect(t.Context(), Endpoints{URLs: []string{a, b}})
+		wantError(t, err, a, b, "different etcd clusters")
+	})
+	t.Run("one of two is down", func(t *testing.T) {
+		t.Parallel()
+		m := startMember(t, Config{Dir: t.TempDir()})
+		connect(t, m.Endpoint(), "unix:///nobody/there.sock")
+	})
+	t.Run("no certificate", func(t *testing.T) {
+		_, err := Connect(t.Context(), Endpoints{URLs: []string{"https://127.0.0.1:1"}, CAFile: "missing.crt"})
+		wantError(t, err, "certificates for etcd", "missing.crt")
+	})
+}
+
+func TestConnectTLS(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b, err := pki.Ensure(pki.Config{Dir: dir, Hosts: []string{"127.0.0.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint := startForeign(t, "tls", b)
+	full := Endpoints{URLs: []string{endpoint}, CAFile: b.CA.CertFile, CertFile: b.Admin.CertFile, KeyFile: b.Admin.KeyFile}
+	c, err := Connect(t.Context(), full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+
+	t.Run("without a client certificate", func(t *testing.T) {
+		t.Parallel()
+		_, err := Connect(t.Context(), Endpoints{URLs: []string{endpoint}, CAFile: b.CA.CertFile})
+		wantError(t, err, "no etcd member can be reached", endpoint) // it hangs up, and may not say why
+	})
+	t.Run("with another authority", func(t *testing.T) {
+		t.Parallel()
+		other, err := pki.Ensure(pki.Config{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := full
+		e.CAFile = other.CA.CertFile
+		_, err = Connect(t.Context(), e)
+		wantError(t, err, "no etcd member can be reached", "certificate signed by unknown authority")
+	})
+}
+
+// startForeign runs an etcd that is not this package's, with TLS if there are
+// certificates, and returns its address.
+func startForeign(t *testing.T, name string, certs *pki.Bundle) string {
+	t.Helper()
+	c := embed.NewConfig()
+	c.Name = name
+	c.Dir = t.TempDir()
+	c.InitialClusterToken = name
+	client := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+	if certs != nil {
+		client.Scheme = "https"
+		c.ClientTLSInfo = transport.TLSInfo{
+			CertFile: certs.Serving.CertFile, KeyFile: certs.Serving.KeyFile,
+			TrustedCAFile: certs.CA.CertFile, ClientCertAuth: true,
+		}
+	}
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	c.ListenPeerUrls = nil
+	c.AdvertisePeerUrls = []url.URL{{Scheme: "unix", Host: name + ".invalid"}}
+	c.InitialCluster = c.InitialClusterFromName(name)
+	c.TickMs, c.ElectionMs = 10, 50
+	c.UnsafeNoFsync = true
+	c.LogLevel = "panic"
+	e, err := embed.StartEtcd(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	<-e.Server.ReadyNotify()
+	return client.Scheme + "://" + e.Clients[0].Addr().String()
+}
+
+func wantError(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Error("no error")
+		return
+	}
+	for _, p := range parts {
+		if !strings.Contains(err.Error(), p) {
+			t.Errorf("%q does not say %q", err, p)
+		}
+	}
+}

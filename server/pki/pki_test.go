@@ -1,0 +1,281 @@
+package pki
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func ensure(t *testing.T, c Config) *Bundle {
+	t.Helper()
+	b, err := Ensure(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// verify checks a certificate of the bundle with its authority at a time.
+func verify(t *testing.T, b *Bundle, p Pair, usage x509.ExtKeyUsage, host string, at time.Time) *x509.Certificate {
+	t.Helper()
+	pair, err := tls.X509KeyPair(p.Cert, p.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(b.CA.Cert) {
+		t.Fatal("the authority has no certificate")
+	}
+	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: host, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
+		t.Error(err)
+	}
+	return pair.Leaf
+}
+
+func TestEnsure(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pki")
+	now := time.Now()
+	c := Config{Dir: dir, Hosts: []string{"localhost", "127.0.0.1", "::1"}, Now: func() time.Time { return now }}
+	b := ensure(t, c)
+	for _, host := range c.Hosts {
+		verify(t, b, b.Serving, x509.ExtKeyUsageServerAuth, host, now)
+	}
+	admin := verify(t, b, b.Admin, x509.ExtKeyUsageClientAuth, "", now)
+	if admin.Subject.CommonName != AdminUser || !slices.Equal(admin.Subject.Organization, []string{AdminGroup}) {
+		t.Errorf("the administrator is %s", admin.Subject)
+	}
+
+	t.Run("modes", func(t *testing.T) {
+		if mode := stat(t, dir).Mode().Perm(); mode != 0o700 {
+			t.Errorf("the directory has mode %o", mode)
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(entries) != 6 {
+			t.Errorf("there are %d files: %v", len(entries), entries)
+		}
+		for _, e := range entries {
+			if mode := stat(t, filepath.Join(dir, e.Name())).Mode().Perm(); mode != 0o600 {
+				t.Errorf("%s has mode %o", e.Name(), mode)
+			}
+		}
+	})
+	t.Run("used again", func(t *testing.T) {
+		same(t, b, ensure(t, c), true, true, true)
+		fewer := c
+		fewer.Hosts = c.Hosts[:1]
+		same(t, b, ensure(t, fewer), true, true, true)
+	})
+	t.Run("opened to others", func(t *testing.T) {
+		if err := os.Chmod(b.CA.KeyFile, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		ensure(t, c)
+		if mode := stat(t, b.CA.KeyFile).Mode().Perm(); mode != 0o600 {
+			t.Errorf("the key has mode %o", mode)
+		}
+	})
+	t.Run("another host", func(t *testing.T) {
+		more := c
+		more.Hosts = append([]string{"example.com"}, c.Hosts...)
+		got := ensure(t, more)
+		same(t, b, got, true, false, true)
+		verify(t, got, got.Serving, x509.ExtKeyUsageServerAuth, "example.com", now)
+		b = got
+	})
+	t.Run("a damaged leaf", func(t *testing.T) {
+		if err := os.WriteFile(b.Admin.KeyFile, b.Serving.Key, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := ensure(t, c)
+		same(t, b, got, true, true, false)
+		verify(t, got, got.Admin, x509.ExtKeyUsageClientAuth, "", now)
+		b = got
+	})
+	t.Run("late", func(t *testing.T) {
+		later := c
+		then := now.Add(leafAge - leafAge/4)
+		later.Now = func() time.Time { return then }
+		got := ensure(t, later)
+		same(t, b, got, true, false, false)
+		verify(t, got, got.Serving, x509.ExtKeyUsageServerAuth, "localhost", then)
+		b = got
+	})
+	t.Run("very late", func(t *testing.T) {
+		later := c
+		then := now.Add(authorityAge - authorityAge/4)
+		later.Now = func() time.Time { return then }
+		got := ensure(t, later)
+		same(t, b, got, false, false, false)
+		if !bytes.Equal(got.CA.Key, b.CA.Key) {
+			t.Error("the authority has another key")
+		}
+		// Who trusts the old authority trusts what the new one signs, while it lasts.
+		verify(t, &Bundle{CA: b.CA}, got.Admin, x509.ExtKeyUsageClientAuth, "", then)
+	})
+}
+
+func stat(t *testing.T, path string) os.FileInfo {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// same checks which certificates are the same in both bundles.
+func same(t *testing.T, a, b *Bundle, ca, serving, admin bool) {
+	t.Helper()
+	for _, x := range []struct {
+		name string
+		a, b Pair
+		want bool
+	}{{"ca", a.CA, b.CA, ca}, {"serving", a.Serving, b.Serving, serving}, {"admin", a.Admin, b.Admin, admin}} {
+		if got := bytes.Equal(x.a.Cert, x.b.Cert); got != x.want {
+			t.Errorf("%s: the same is %v, want %v", x.name, got, x.want)
+		}
+	}
+}
+
+func TestEnsureErrors(t *testing.T) {
+	for name, damage := range map[string]func(b *Bundle) error{
+		"no PEM": func(b *Bundle) error { return os.WriteFile(b.CA.CertFile, []byte("no"), 0o600) },
+		"no certificate": func(b *Bundle) error {
+			return os.WriteFile(b.CA.CertFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("no")}), 0o600)
+		},
+		"another key":      func(b *Bundle) error { return os.WriteFile(b.CA.KeyFile, b.Admin.Key, 0o600) },
+		"not an authority": func(b *Bundle) error { return copyPair(b.Admin, b.CA) },
+		"a key without PEM": func(b *Bundle) error {
+			return os.WriteFile(b.CA.KeyFile, nil, 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := Config{Dir: t.TempDir()}
+			b := ensure(t, c)
+			if err := damage(b); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Ensure(c)
+			if err == nil || !strings.Contains(err.Error(), c.Dir) || !strings.Contains(err.Error(), "remove") {
+				t.Errorf("got %v, want what is wrong where and what to do", err)
+			}
+		})
+	}
+}
+
+func copyPair(from, to Pair) error {
+	if err := os.WriteFile(to.CertFile, from.Cert, 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(to.KeyFile, from.Key, 0o600)
+}
+
+func TestKubeconfig(t *testing.T) {
+	b := ensure(t, Config{Dir: t.TempDir()})
+	path := filepath.Join(t.TempDir(), "sub", "kubeconfig")
+	k := Kubeconfig{Server: "https://127.0.0.1:6443", CA: b.CA.Cert, ServerName: "name", Admin: b.Admin}
+	if err := k.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	if mode := stat(t, path).Mode().Perm(); mode != 0o600 {
+		t.Errorf("it has mode %o", mode)
+	}
+	c, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Host != k.Server || c.ServerName != "name" || !bytes.Equal(c.CAData, k.CA) || !bytes.Equal(c.CertData, b.Admin.Cert) || !bytes.Equal(c.KeyData, b.Admin.Key) {
+		t.Errorf("got %v", c)
+	}
+
+	t.Run("whole at any time", func(t *testing.T) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range 200 {
+				if err := k.Write(path); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}()
+		want, err := k.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			got, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Fatalf("read half of it: %q", got)
+			}
+		}
+	})
+	t.Run("removed", func(t *testing.T) {
+		if err := RemoveKubeconfig(path); err != nil {
+			t.Error(err)
+		}
+		if err := RemoveKubeconfig(path); err != nil {
+			t.Error(err) // there is none
+		}
+	})
+	t.Run("somebody else's is not removed", func(t *testing.T) {
+		text, err := k.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, foreign := range []string{
+			"",
+			"not a kubeconfig",
+			strings.ReplaceAll(string(text), "name: espalier\n", "name: prod\n"),
+			strings.Replace(string(text), "clusters:\n", "clusters:\n- name: prod\n  cluster: {server: https://prod}\n", 1),
+		} {
+			if err := os.WriteFile(path, []byte(foreign), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := RemoveKubeconfig(path); err == nil || !strings.Contains(err.Error(), path) {
+				t.Errorf("%q: got %v", foreign, err)
+			}
+			if got, err := os.ReadFile(path); err != nil || string(got) != foreign {
+				t.Errorf("%q became %q, %v", foreign, got, err)
+			}
+		}
+	})
+}
+
+func TestWriteFileErrors(t *testing.T) {
+	dir := t.TempDir()
+	if err := WriteFile(filepath.Join(dir, "missing", "file"), nil); err == nil {
+		t.Error("a file was written to a directory that does not exist")
+	}
+	// A directory is in the way; nothing is left behind.
+	way := filepath.Join(dir, "way")
+	if err := os.MkdirAll(filepath.Join(way, "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(way, nil); err == nil {
+		t.Error("a directory was replaced")
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
