@@ -10,11 +10,13 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/mux"
 
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
 	"espalier.dev/server/definitions"
+	"espalier.dev/server/publish"
 	"espalier.dev/server/resources"
 )
 
@@ -37,6 +39,15 @@ type foundation struct {
 	semantics schema.Semantics
 }
 
+// mount puts discovery, OpenAPI and resources where clients look for them.
+func mount(mux *mux.PathRecorderMux, publisher *publish.Publisher, resources http.Handler) {
+	for _, path := range []string{"/api", "/apis", "/openapi/v2", "/openapi/v3"} {
+		mux.Handle(path, publisher)
+	}
+	mux.HandlePrefix("/openapi/v3/", publisher)
+	mux.HandlePrefix("/apis/", publisher.Wrap(resources))
+}
+
 // install puts the parts of the server into it, before it runs.
 func install(f foundation) error {
 	defs, err := definitions.New(definitions.Config{
@@ -56,7 +67,13 @@ func install(f foundation) error {
 		MaxRequestBodyBytes: f.config.MaxRequestBodyBytes,
 	})
 	defs.Attach(handler)
-	f.api.Handler.NonGoRestfulMux.HandlePrefix("/apis/", handler)
+	publisher := publish.New(publish.Config{
+		Source:    defs,
+		Builtin:   []*crd.Definition{defs.Builtin().Definition},
+		Addresses: f.config.DiscoveryAddresses,
+		Version:   f.config.EffectiveVersion.Info().GitVersion,
+	})
+	mount(f.api.Handler.NonGoRestfulMux, publisher, handler)
 
 	stopped := make(chan struct{})
 	f.api.RegisterDestroyFunc(handler.Close)

@@ -140,6 +140,8 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	// Requests that come while others finish are told to try again, not cut off.
 	c.ShutdownSendRetryAfter = true
 	c.SkipOpenAPIInstallation = true
+	// Package publish has both.
+	c.EnableDiscovery = false
 
 	if c.SecureServing, err = secureServing(o, s.identity, s.listener); err != nil {
 		return nil, err
