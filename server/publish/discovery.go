@@ -1,0 +1,280 @@
+package publish
+
+import (
+	"cmp"
+	"crypto/sha512"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	apidiscoveryv2beta1 "k8s.io/api/apidiscovery/v2beta1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/version"
+	apidiscoveryconversion "k8s.io/apiserver/pkg/apis/apidiscovery/v2"
+	"k8s.io/apiserver/pkg/endpoints"
+	"k8s.io/apiserver/pkg/endpoints/discovery"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	"k8s.io/klog/v2"
+
+	"espalier.dev/api"
+	"espalier.dev/crd"
+)
+
+// codecs write the lists: the old ones and the aggregated one.
+type codecs struct {
+	legacy, aggregated serializer.CodecFactory
+}
+
+func newCodecs() codecs {
+	legacy := runtime.NewScheme()
+	v1 := runtimeschema.GroupVersion{Version: "v1"}
+	metav1.AddToGroupVersion(legacy, v1)
+	legacy.AddUnversionedTypes(v1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
+	all := runtime.NewScheme()
+	utilruntime.Must(apidiscoveryv2.AddToScheme(all))
+	utilruntime.Must(apidiscoveryv2beta1.AddToScheme(all))
+	utilruntime.Must(apidiscoveryconversion.RegisterConversions(all))
+	return codecs{legacy: serializer.NewCodecFactory(legacy), aggregated: serializer.NewCodecFactory(all)}
+}
+
+// groupVersion is what is served in a group and version.
+type groupVersion struct {
+	runtimeschema.GroupVersion
+	// served are the versions of definitions, in the order of the names of their
+	// resources, those of builtin ones first.
+	served []*crd.Version
+}
+
+// group is a group and its versions, the preferred one first.
+type group struct {
+	name     string
+	versions []*groupVersion
+}
+
+// snapshot is what is published of a catalog.
+type snapshot struct {
+	publisher *Publisher
+	catalog   *crd.Catalog
+	// groups are those of builtin definitions in their order, then the others by name.
+	groups []*group
+	byName map[runtimeschema.GroupVersion]*groupVersion
+
+	root   http.Handler
+	v3Root func() (*v3Root, error)
+}
+
+func newSnapshot(p *Publisher, catalog *crd.Catalog) *snapshot {
+	s := &snapshot{publisher: p, catalog: catalog, byName: map[runtimeschema.GroupVersion]*groupVersion{}}
+	groups := map[string]*group{}
+	builtin := map[string]bool{}
+	for _, d := range p.config.Builtin {
+		s.add(groups, d)
+		builtin[d.Name()] = true
+	}
+	builtinGroups := len(s.groups)
+	for _, d := range catalog.All() {
+		if !builtin[d.Name()] {
+			s.add(groups, d)
+		}
+	}
+	// Those of builtin definitions are first, in their order.
+	slices.SortFunc(s.groups[builtinGroups:], func(a, b *group) int { return strings.Compare(a.name, b.name) })
+	for _, g := range s.groups {
+		slices.SortFunc(g.versions, func(a, b *groupVersion) int {
+			return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
+		})
+	}
+	s.root = s.newRoot()
+	s.v3Root = sync.OnceValues(s.newV3Root)
+	return s
+}
+
+// add adds what a definition serves.
+func (s *snapshot) add(groups map[string]*group, d *crd.Definition) {
+	if !d.Established() {
+		return
+	}
+	for _, v := range d.Versions() {
+		if !v.Served() {
+			continue
+		}
+		gv := v.GroupVersionKind().GroupVersion()
+		g := groups[gv.Group]
+		if g == nil {
+			g = &group{name: gv.Group}
+			groups[gv.Group] = g
+			s.groups = append(s.groups, g)
+		}
+		in := s.byName[gv]
+		if in == nil {
+			in = &groupVersion{GroupVersion: gv}
+			s.byName[gv] = in
+			g.versions = append(g.versions, in)
+		}
+		in.served = append(in.served, v)
+	}
+}
+
+// discovery returns what answers requests below /apis, or nil: parts are those of the
+// path.
+func (s *snapshot) discovery(parts []string) http.Handler {
+	switch len(parts) {
+	case 0:
+		return s.root
+	case 1:
+		for _, g := range s.groups {
+			if g.name == parts[0] {
+				return discovery.NewAPIGroupHandler(s.publisher.codecs.legacy, g.legacy())
+			}
+		}
+	case 2:
+		if gv := s.byName[runtimeschema.GroupVersion{Group: parts[0], Version: parts[1]}]; gv != nil {
+			return discovery.NewAPIVersionHandler(s.publisher.codecs.legacy, gv.GroupVersion, discovery.APIResourceListerFunc(gv.resources))
+		}
+	}
+	return nil
+}
+
+// newRoot returns the handler of /apis: the old list of groups or, for those who ask for
+// it, the new list of everything.
+func (s *snapshot) newRoot() http.Handler {
+	legacy := discovery.NewRootAPIsHandler(s.addresses(), s.publisher.codecs.legacy)
+	for _, g := range s.groups {
+		legacy.AddGroup(g.legacy())
+	}
+	type tagged struct {
+		list *apidiscoveryv2.APIGroupDiscoveryList
+		etag string
+	}
+	once := sync.OnceValues(func() (tagged, error) {
+		list := &apidiscoveryv2.APIGroupDiscoveryList{Items: make([]apidiscoveryv2.APIGroupDiscovery, len(s.groups))}
+		for i, g := range s.groups {
+			list.Items[i] = g.aggregated()
+		}
+		text, err := json.Marshal(list)
+		return tagged{list: list, etag: hash(text)}, err
+	})
+	codecs := s.publisher.codecs.aggregated
+	return aggregated.WrapAggregatedDiscoveryToHandler(legacy, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The wrapper lets no request pass here that asks for anything else.
+		mediaType, _, err := negotiation.NegotiateOutputMediaType(r, codecs, aggregated.DiscoveryEndpointRestrictions)
+		if err != nil || mediaType.Convert == nil {
+			http.Error(w, http.StatusText(http.StatusNotAcceptable), http.StatusNotAcceptable)
+			return
+		}
+		t, err := once()
+		if err != nil {
+			klog.ErrorS(err, "Cannot make the aggregated discovery document")
+			http.Error(w, "discovery is not available", http.StatusInternalServerError)
+			return
+		}
+		aggregated.ServeHTTPWithETag(t.list, t.etag, mediaType.Convert.GroupVersion(), codecs, w, r)
+	}), nil)
+}
+
+func (s *snapshot) addresses() discovery.Addresses {
+	if a := s.publisher.config.Addresses; a != nil {
+		return a
+	}
+	return noAddresses{}
+}
+
+// noAddresses are no addresses.
+type noAddresses struct{}
+
+// ServerAddressByClientCIDRs returns none.
+func (noAddresses) ServerAddressByClientCIDRs(net.IP) []metav1.ServerAddressByClientCIDR { return nil }
+
+// hash is what entity tags are made of.
+func hash(text []byte) string { return fmt.Sprintf("%X", sha512.Sum512(text)) }
+
+func (g *group) legacy() metav1.APIGroup {
+	out := metav1.APIGroup{Name: g.name}
+	for _, v := range g.versions {
+		out.Versions = append(out.Versions, metav1.GroupVersionForDiscovery{GroupVersion: v.String(), Version: v.Version})
+	}
+	out.PreferredVersion = out.Versions[0]
+	return out
+}
+
+func (g *group) aggregated() apidiscoveryv2.APIGroupDiscovery {
+	out := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.name}}
+	for _, v := range g.versions {
+		resources := v.resources()
+		for i := range resources {
+			// In the old lists, no group and version means those of the list.
+			r := &resources[i]
+			r.Group, r.Version = cmp.Or(r.Group, v.Group), cmp.Or(r.Version, v.GroupVersion.Version)
+		}
+		list, err := endpoints.ConvertGroupVersionIntoToDiscovery(resources)
+		if err != nil {
+			// It fails for subresources that have another scope than their resource.
+			klog.ErrorS(err, "Cannot list the resources of a version", "groupVersion", v.GroupVersion)
+			continue
+		}
+		out.Versions = append(out.Versions, apidiscoveryv2.APIVersionDiscovery{
+			Version: v.Version, Resources: list, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent,
+		})
+	}
+	return out
+}
+
+// resources are what a group and version has, subresources after their resource.
+func (gv *groupVersion) resources() []metav1.APIResource {
+	out := []metav1.APIResource{}
+	for _, v := range gv.served {
+		d := v.Definition()
+		names := d.Names()
+		resource := metav1.APIResource{
+			Name:         names.Plural,
+			SingularName: names.Singular,
+			Namespaced:   d.Namespaced(),
+			Kind:         names.Kind,
+			Verbs:        metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"},
+			ShortNames:   names.ShortNames,
+			Categories:   names.Categories,
+		}
+		if terminating(d) {
+			resource.Verbs = metav1.Verbs{"delete", "deletecollection", "get", "list", "watch"}
+		}
+		if storage := d.Storage(); storage != nil && storage.Served() {
+			resource.StorageVersionHash = discovery.StorageVersionHash(d.Group(), storage.Name(), names.Kind)
+		}
+		out = append(out, resource)
+		subresource := func(name, kind string) *metav1.APIResource {
+			out = append(out, metav1.APIResource{
+				Name: names.Plural + "/" + name, Namespaced: d.Namespaced(), Kind: kind, Verbs: metav1.Verbs{"get", "patch", "update"},
+			})
+			return &out[len(out)-1]
+		}
+		if sub := v.Spec().Subresources; sub != nil {
+			if sub.Status != nil {
+				subresource("status", names.Kind)
+			}
+			if sub.Scale != nil {
+				scale := subresource("scale", "Scale")
+				scale.Group, scale.Version = autoscalingv1.SchemeGroupVersion.Group, autoscalingv1.SchemeGroupVersion.Version
+			}
+		}
+	}
+	return out
+}
+
+// terminating says whether a definition is being deleted, so that there can be no new
+// objects.
+func terminating(d *crd.Definition) bool {
+	return slices.ContainsFunc(d.CRD().Status.Conditions, func(c api.CustomResourceDefinitionCondition) bool {
+		return c.Type == api.Terminating && c.Status == api.ConditionTrue
+	})
+}
