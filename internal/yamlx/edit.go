@@ -1,5 +1,17 @@
 package yamlx
 
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"espalier.dev/internal/jsonx"
+)
+
 // Op is what an Edit does.
 type Op string
 
@@ -9,11 +21,13 @@ const (
 	// at the end of its mapping, with the parents that are missing. The token "-" appends
 	// to a list.
 	Set Op = "set"
-	// Remove removes the entry or item at Pointer.
+	// Remove removes the entry or item at Pointer. A collection that loses its last one
+	// becomes {} or [].
 	Remove Op = "remove"
 	// Rename makes To the key of the entry at Pointer.
 	Rename Op = "rename"
-	// Move moves the entry or item at Pointer, its comments included, to the pointer To.
+	// Move moves the value at Pointer, its comments included, to the pointer To, which
+	// is that of the document without it.
 	Move Op = "move"
 )
 
@@ -28,6 +42,245 @@ type Edit struct {
 // Edit returns the text of the document after the edits, made one after the other:
 // the pointers of each are those after the one before it. Comments, order,
 // quoting and indentation of all that is not edited stay as they are.
+//
+// It fails rather than return a text whose value is not the edited one.
 func (d *Document) Edit(edits ...Edit) ([]byte, error) {
-	return nil, d.errorAt(d.start(), "this document cannot be edited")
+	text, err := d.JSON()
+	if err != nil {
+		return nil, err
+	}
+	want, err := jsonx.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("cannot edit: %w", err)
+	}
+	ix := d.indexed()
+	if !ix.exact {
+		return nil, d.notEditable()
+	}
+	ed := editor{src: d.src, json: d.IsJSON(), root: ix.root, st: styleOf(d.src, ix.root)}
+	for _, e := range edits {
+		c, err := e.compile()
+		if err == nil {
+			want, err = c.onValue(want)
+		}
+		if err == nil {
+			err = ed.apply(c)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot %s %s: %w", e.Op, e.Pointer, err)
+		}
+	}
+	after := &Document{src: ed.src, line: d.line, o: d.o, braced: d.braced}
+	if text, err = after.JSON(); err != nil {
+		return nil, fmt.Errorf("cannot edit: the result cannot be read: %w", err)
+	}
+	if got, err := jsonx.Parse(text); err != nil || !reflect.DeepEqual(got, want) {
+		return nil, errors.New("cannot edit: the result would not be what was asked for; the places may share text through anchors or duplicate keys")
+	}
+	return ed.src, nil
+}
+
+// notEditable says what the parser does not know about the document.
+func (d *Document) notEditable() error {
+	var p parser
+	p.reset(d.src, true)
+	if _, ok := p.document(); ok {
+		return d.errorAt(d.start(), "cannot edit this document")
+	}
+	return d.errorAt(p.failed.offset, "cannot edit a document with %s", p.failed.problem)
+}
+
+// change is an Edit that has been checked.
+type change struct {
+	op       Op
+	path, to []string
+	// text is the value to set as JSON, value what it is as a tree.
+	text  []byte
+	value any
+}
+
+func (e Edit) compile() (c change, err error) {
+	c.op = e.Op
+	if c.path, err = tokens(e.Pointer); err != nil {
+		return c, err
+	}
+	switch e.Op {
+	case Set:
+		if c.text, err = marshal(e.Value); err != nil {
+			return c, err
+		}
+		if c.value, err = jsonx.Parse(c.text); err != nil {
+			return c, fmt.Errorf("the value: %w", err)
+		}
+	case Remove:
+		if len(c.path) == 0 {
+			return c, errors.New("the whole document cannot be removed")
+		}
+	case Rename:
+		if len(c.path) == 0 {
+			return c, errors.New("the document has no name")
+		}
+		c.to = append(slices.Clone(c.path[:len(c.path)-1]), e.To)
+	case Move:
+		if c.to, err = tokens(e.To); err != nil {
+			return c, err
+		}
+		if len(c.path) == 0 || len(c.to) >= len(c.path) && slices.Equal(c.to[:len(c.path)], c.path) {
+			return c, errors.New("a value cannot be moved into itself")
+		}
+	default:
+		return c, fmt.Errorf("there is no edit %q", e.Op)
+	}
+	return c, nil
+}
+
+// tokens splits a JSON pointer.
+func tokens(pointer string) ([]string, error) {
+	if pointer != "" && pointer[0] != '/' {
+		return nil, fmt.Errorf("%q is no JSON pointer: it must start with /", pointer)
+	}
+	var ts []string
+	for rest := pointer; rest != ""; {
+		var t string
+		t, rest = cutToken(rest)
+		ts = append(ts, t)
+	}
+	return ts, nil
+}
+
+// editor holds a text and makes changes in it.
+type editor struct {
+	src  []byte
+	json bool
+	root *node
+	st   style
+}
+
+func (ed *editor) apply(c change) error {
+	switch c.op {
+	case Set:
+		return ed.set(c.path, ed.st.fragmentOf(c.text))
+	case Remove:
+		return ed.remove(c.path)
+	case Rename:
+		return ed.rename(c.path, c.to[len(c.to)-1])
+	}
+	f, err := ed.cut(c.path)
+	if err != nil {
+		return err
+	}
+	if err := ed.remove(c.path); err != nil {
+		return err
+	}
+	return ed.set(c.to, f)
+}
+
+// spliced replaces src[a:b] and reads the new text.
+func (ed *editor) splice(a, b int, text string) error {
+	ed.src = slices.Concat(ed.src[:a], []byte(text), ed.src[b:])
+	if ed.json {
+		if !validJSON(ed.src) {
+			return errors.New("the result would not be JSON")
+		}
+		ed.root = nodesOfJSON(ed.src)
+		return nil
+	}
+	var p parser
+	p.reset(ed.src, true)
+	root, ok := p.document()
+	if !ok {
+		line, col := place(ed.src, p.failed.offset)
+		return fmt.Errorf("the result could not be read: line %d, column %d: %s", line, col, p.failed.problem)
+	}
+	ed.root = root
+	return nil
+}
+
+// spot is a node and where it is in the tree.
+type spot struct {
+	n, parent *node
+	// i is the number of n among the parent's children.
+	i int
+}
+
+// find follows a path as far as it leads, and returns the tokens that are left.
+func (ed *editor) find(path []string) (s spot, rest []string, err error) {
+	s.n = ed.root
+	for k, token := range path {
+		if s.n.kind == alias {
+			return s, nil, fmt.Errorf("/%s is an alias: the text is shared with another place", strings.Join(path[:k], "/"))
+		}
+		i := s.n.childIndex(token)
+		if i < 0 {
+			if s.n.kind == mapping && s.n.entry(token) != nil {
+				return s, nil, fmt.Errorf("/%s is merged from another place", strings.Join(path[:k+1], "/"))
+			}
+			return s, path[k:], nil
+		}
+		s = spot{n: s.n.children[i], parent: s.n, i: i}
+	}
+	return s, nil, nil
+}
+
+// childIndex is the number of the child that a token names, or -1.
+func (n *node) childIndex(token string) int {
+	switch n.kind {
+	case mapping:
+		for i := len(n.children) - 1; i >= 0; i-- {
+			if c := n.children[i]; c.key == token && !c.merge {
+				return i
+			}
+		}
+	case sequence:
+		if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(n.children) && strconv.Itoa(i) == token {
+			return i
+		}
+	}
+	return -1
+}
+
+// existing is find for what must be there.
+func (ed *editor) existing(path []string) (spot, error) {
+	s, rest, err := ed.find(path)
+	if err == nil && len(rest) > 0 {
+		err = errors.New("there is no such value")
+	}
+	return s, err
+}
+
+// rename replaces the key of an entry.
+func (ed *editor) rename(path []string, name string) error {
+	s, err := ed.existing(path)
+	if err != nil {
+		return err
+	}
+	if !s.n.keyed {
+		return errors.New("only entries of mappings have names")
+	}
+	text := scalarText(name, s.parent.flow)
+	switch old := ed.src[s.n.keyStart]; {
+	case ed.json || old == '"' && text[0] != '"':
+		text = string(appendString(nil, name))
+	case old == '\'' && text[0] != '"':
+		text = "'" + strings.ReplaceAll(name, "'", "''") + "'"
+	}
+	return ed.splice(s.n.keyStart, s.n.keyEnd, text)
+}
+
+// contentEnd is the end of the line of i, without its line break.
+func contentEnd(src []byte, i int) int {
+	end := lineEnd(src, i)
+	if end > i && src[end-1] == '\r' {
+		end--
+	}
+	return end
+}
+
+// lineStart is where the line of i starts.
+func lineStart(src []byte, i int) int {
+	s := bytes.LastIndexByte(src[:i], '\n') + 1
+	if s == 0 && i >= len(bom) && bytes.HasPrefix(src, bom) {
+		s = len(bom)
+	}
+	return s
 }

@@ -79,6 +79,7 @@ func (p *parser) flowEntry() (*node, bool) {
 	}
 	if p.tree {
 		k.give(v)
+		v.intro = at
 	}
 	return v, true
 }

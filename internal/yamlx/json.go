@@ -68,9 +68,11 @@ func (s *jsonScanner) value() *node {
 				s.peek()
 				s.pos++
 			}
+			intro := s.pos
 			v := s.value()
 			if n.kind == mapping {
 				k.give(v)
+				v.intro = intro
 			}
 			n.children = append(n.children, v)
 		}

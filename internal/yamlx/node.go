@@ -23,6 +23,10 @@ type node struct {
 	// first is where the value's anchor and tag start; start if it has none.
 	first int
 
+	// intro is the offset behind the colon or the dash that introduces the value, 0 for
+	// the root and for items in brackets.
+	intro int
+
 	// keyed is set for the values of mapping entries: key is the entry's name as it is in JSON.
 	keyed            bool
 	key              string

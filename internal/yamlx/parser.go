@@ -245,12 +245,14 @@ func (p *parser) mapping(col int) (*node, bool) {
 		if !ok {
 			return nil, false
 		}
+		intro := p.pos
 		v, ok := p.entryValue(col)
 		if !ok {
 			return nil, false
 		}
 		if p.tree {
 			k.give(v)
+			v.intro = intro
 			n.children = append(n.children, v)
 			n.end = v.end
 		}
@@ -338,11 +340,13 @@ func (p *parser) sequence(col int, compact bool) (*node, bool) {
 			p.out = append(p.out, ',')
 		}
 		p.pos++
+		intro := p.pos
 		v, ok := p.item(col)
 		if !ok {
 			return nil, false
 		}
 		if p.tree {
+			v.intro = intro
 			n.children = append(n.children, v)
 			n.end = v.end
 		}

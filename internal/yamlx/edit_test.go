@@ -1,0 +1,251 @@
+package yamlx
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestEdit(t *testing.T) {
+	const crd = `# License
+
+apiVersion: v1beta1 # old
+kind: CRD
+metadata: {name: foos, labels: {a: b}}
+spec:
+  # the schema
+  validation: # c
+    openAPIV3Schema:
+      type: object # t
+
+      # about x
+      properties:
+        x: {type: string}
+        y:
+          description: |
+            lines
+              more
+
+            # no comment
+  # the group
+  group: "g"
+  versions:
+  - name: v1
+    served: true
+  # second
+  - name: v2
+    served: false
+`
+	tests := []struct {
+		name, src, want string
+		edits           []Edit
+	}{
+		{"set a scalar, keep its comment", "a: 1 # c\nb: 2\n", "a: x # c\nb: 2\n", []Edit{{Op: Set, Pointer: "/a", Value: "x"}}},
+		{"set a mapping", "a: 1 # c\nb: 2\n", "a: # c\n  k:\n  - z\n  x: 1\nb: 2\n", []Edit{{Op: Set, Pointer: "/a", Value: map[string]any{"x": 1, "k": []string{"z"}}}}},
+		{"set the value of an empty key", "a:\nb: 2\n", "a: 3\nb: 2\n", []Edit{{Op: Set, Pointer: "/a", Value: 3}}},
+		{"add", "a:\n    b: 1\nc: 2\n", "a:\n    b: 1\n    x:\n        k: z\nc: 2\n", []Edit{{Op: Set, Pointer: "/a/x", Value: map[string]any{"k": "z"}}}},
+		{"add with parents", "a: 1", "a: 1\nb:\n  c:\n    d: \"1\"", []Edit{{Op: Set, Pointer: "/b/c/d", Value: "1"}}},
+		{"add to an empty mapping", "a: {} # c\n", "a: # c\n  b: true\n", []Edit{{Op: Set, Pointer: "/a/b", Value: true}}},
+		{"add in braces", "a: {b: 1, c: 2}\n", "a: {b: 1, c: 2, d: [x, \"y\", {k: \"a, b\"}]}\n", []Edit{{Op: Set, Pointer: "/a/d", Value: []any{"x", "y", map[string]any{"k": "a, b"}}}}},
+		{"append", "a:\n  - b: 1\n    c: 2 # c\n  # end\nd: 1\n", "a:\n  - b: 1\n    c: 2 # c\n  - k:\n      - 2\n    x: 1\n  # end\nd: 1\n", []Edit{{Op: Set, Pointer: "/a/-", Value: map[string]any{"x": 1, "k": []int{2}}}}},
+		{"replace an item", "- a # c\n- b\n", "- # c\n  x: 1\n  \"y\": 2\n- b\n", []Edit{{Op: Set, Pointer: "/0", Value: map[string]any{"x": 1, "y": 2}}}},
+		{"strings", "a: b\n", "a: |\n  x\n  y\nb: \"yes\"\nc: \"a: b\"\nd: plain text\ne: \"\"\n", []Edit{{Op: Set, Pointer: "/a", Value: "x\ny\n"}, {Op: Set, Pointer: "/b", Value: "yes"}, {Op: Set, Pointer: "/c", Value: "a: b"}, {Op: Set, Pointer: "/d", Value: "plain text"}, {Op: Set, Pointer: "/e", Value: ""}}},
+		{"remove", "a: 1\n# about b\nb: 2 # c\n\nc: 3\n", "a: 1\n\nc: 3\n", []Edit{{Op: Remove, Pointer: "/b"}}},
+		{"remove the last", "a:\n  # x\n  b: 1\nc: 2\n", "a: {}\nc: 2\n", []Edit{{Op: Remove, Pointer: "/a/b"}}},
+		{"remove the last item", "a: # x\n- b\nc: 2\n", "a: [] # x\nc: 2\n", []Edit{{Op: Remove, Pointer: "/a/0"}}},
+		{"remove the first of an item", "- a: 1\n  b: 2\n- c\n", "- b: 2\n- c\n", []Edit{{Op: Remove, Pointer: "/0/a"}}},
+		{"remove within braces", "a: {b: 1, c: 2, d: 3}\n", "a: {c: 2}\n", []Edit{{Op: Remove, Pointer: "/a/b"}, {Op: Remove, Pointer: "/a/d"}}},
+		{"rename", "a: 1\n\"b\": 2 # c\n", "x y: 1\n\"z\": 2 # c\n", []Edit{{Op: Rename, Pointer: "/a", To: "x y"}, {Op: Rename, Pointer: "/b", To: "z"}}},
+		{"move", crd, `# License
+
+apiVersion: v1beta1 # old
+kind: CRD
+metadata: {name: foos, labels: {a: b}}
+spec:
+  # the group
+  group: "g"
+  versions:
+  - name: v1
+    served: true
+  # second
+  - name: v2
+    served: false
+    # the schema
+    schema: # c
+      openAPIV3Schema:
+        type: object # t
+
+        # about x
+        properties:
+          x: {type: string}
+          y:
+            description: |
+              lines
+                more
+
+              # no comment
+`, []Edit{{Op: Move, Pointer: "/spec/validation", To: "/spec/versions/1/schema"}}},
+		{"move to a place whose parents are missing", "a:\n- b: 1\n- c\nd: e\n", "a:\n- c\nd: e\nx:\n  k:\n    b: 1\n", []Edit{{Op: Move, Pointer: "/a/0", To: "/x/k"}}},
+		{"move to a list", "a: # c\n  b: 1\n  c: 2\nd:\n- e\n", "d:\n- e\n# c\n- b: 1\n  c: 2\n", []Edit{{Op: Move, Pointer: "/a", To: "/d/-"}}},
+		{"carriage returns", "a: 1\r\nb:\r\n  c: 2\r\n", "a: 1\r\nb:\r\n  c: 2\r\n  d:\r\n    e: f\r\n", []Edit{{Op: Set, Pointer: "/b/d/e", Value: "f"}}},
+		{"JSON", "{\n  \"a\": 1,\n  \"b\": {}\n}\n", "{\n  \"a\": 1,\n  \"b\": {\n    \"x\": {\n      \"y\": [\n        1\n      ]\n    }\n  },\n  \"c\": \"d\"\n}\n", []Edit{{Op: Set, Pointer: "/b/x/y", Value: []int{1}}, {Op: Set, Pointer: "/c", Value: "d"}}},
+		{"compact JSON", `{"a":1,"b":[1,2]}`, `{"b":[1,3],"c":{"d":null}}`, []Edit{{Op: Remove, Pointer: "/a"}, {Op: Set, Pointer: "/b/1", Value: 3}, {Op: Set, Pointer: "/c/d", Value: nil}}},
+		{"an empty document", "---\n# c\n", "---\n# c\na: 1\n", []Edit{{Op: Set, Pointer: "/a", Value: 1}}},
+		{"markers", "--- # c\na: 1\n...\n", "--- # c\na: 1\nb: 2\n...\n", []Edit{{Op: Set, Pointer: "/b", Value: 2}}},
+		{"pointers evolve", "a:\n- 1\n- 2\n- 3\n", "a:\n- 2\n", []Edit{{Op: Remove, Pointer: "/a/0"}, {Op: Remove, Pointer: "/a/1"}}},
+		{"escaped pointers", "a/b:\n  c~d: 1\n", "a/b:\n  c~d: 2\n", []Edit{{Op: Set, Pointer: "/a~1b/c~0d", Value: 2}}},
+		{"anchors stay", "a: &x\n  b: 1\nc: *x\nd: 1\n", "a: &x\n  b: 1\nc: *x\nd: 2\n", []Edit{{Op: Set, Pointer: "/d", Value: 2}}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			d, err := Parse([]byte(test.src))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := d.Edit(test.edits...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != test.want {
+				t.Errorf("got\n%s\nwant\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestEditErrors(t *testing.T) {
+	tests := []struct {
+		src, want string
+		edit      Edit
+	}{
+		{"a: &x\n  b: 1\nc: *x\n", "alias", Edit{Op: Set, Pointer: "/c/b", Value: 2}},
+		{"a: &x\n  b: 1\nc: *x\n", "anchors", Edit{Op: Set, Pointer: "/a/b", Value: 2}},
+		{"a: &x {b: 1}\nc:\n  <<: *x\n", "merged", Edit{Op: Remove, Pointer: "/c/b"}},
+		{"a: 1\n", "no such value", Edit{Op: Remove, Pointer: "/b"}},
+		{"a: 1\n", "neither", Edit{Op: Set, Pointer: "/a/b", Value: 1}},
+		{"a: 1\n", "no JSON pointer", Edit{Op: Set, Pointer: "a", Value: 1}},
+		{"a: 1\n", "cannot be JSON", Edit{Op: Set, Pointer: "/a", Value: func() {}}},
+		{"a: [1]\n", "no such value", Edit{Op: Set, Pointer: "/a/7", Value: 1}},
+		{"a: 1\nb: 2\n", "already", Edit{Op: Rename, Pointer: "/a", To: "b"}},
+		{"a: {b: 1}\n", "into itself", Edit{Op: Move, Pointer: "/a", To: "/a/b/c"}},
+		{"a: 1\n", "no edit", Edit{Op: "x", Pointer: "/a"}},
+		{"? a\n: b\n", "complex key", Edit{Op: Set, Pointer: "/a", Value: 1}},
+		{"a: 1\n", "removed", Edit{Op: Remove}},
+	}
+	for _, test := range tests {
+		t.Run(test.want, func(t *testing.T) {
+			d, err := Parse([]byte(test.src))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := d.Edit(test.edit)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %q, %v; want an error with %q", got, err, test.want)
+			}
+		})
+	}
+}
+
+// pointers returns the pointers of all nodes of a tree.
+func pointers(n *node, at string, all []string) []string {
+	all = append(all, at)
+	n = n.deref()
+	for i, c := range n.children {
+		token := strconv.Itoa(i)
+		if n.kind == mapping {
+			if c.merge {
+				continue
+			}
+			token = strings.NewReplacer("~", "~0", "/", "~1").Replace(c.key)
+		}
+		all = pointers(c, at+"/"+token, all)
+	}
+	return all
+}
+
+// TestEditCorpus edits the files of the corpus at random. Edit itself makes sure that the
+// values are right; here all lines but the edited ones must be as they were.
+func TestEditCorpus(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	values := []any{1, "text", "two\nlines\n", nil, map[string]any{"a": []any{1, map[string]any{"b": "c", "d": "e"}}, "f": map[string]any{}}, []any{"x", []any{1, 2}}}
+	files := 0
+	corpus(t, func(path string, src []byte) {
+		files++
+		if files%4 != 0 || len(src) > 100<<10 {
+			return
+		}
+		for _, d := range documents(t, src) {
+			if d.Empty() {
+				continue
+			}
+			all := pointers(d.indexed().root, "", nil)[1:]
+			if len(all) == 0 {
+				continue
+			}
+			for range 3 {
+				p := all[rnd.IntN(len(all))]
+				v := values[rnd.IntN(len(values))]
+				for _, e := range []Edit{{Op: Set, Pointer: p, Value: v}, {Op: Set, Pointer: p + "x", Value: v}, {Op: Remove, Pointer: p}, {Op: Rename, Pointer: p, To: "renamed"}, {Op: Move, Pointer: p, To: "/moved/here"}} {
+					got, err := d.Edit(e)
+					if err != nil {
+						if tolerated(err) {
+							continue
+						}
+						t.Errorf("%s: %s %s %v: %v", path, e.Op, p, e.Value, err)
+						continue
+					}
+					if e.Op != Move {
+						unchanged(t, fmt.Sprintf("%s: %s %s", path, e.Op, p), d, e, got)
+					}
+				}
+			}
+		}
+	})
+}
+
+// tolerated says whether an error is about what an edit may refuse.
+func tolerated(err error) bool {
+	for _, s := range []string{"alias", "anchors", "merged", "neither", "no such value", "only entries", "leads into"} {
+		if strings.Contains(err.Error(), s) {
+			return true
+		}
+	}
+	return false
+}
+
+// unchanged makes sure that an edit changed only the lines of its node and of the
+// comments above it, or added lines.
+func unchanged(t *testing.T, what string, d *Document, e Edit, got []byte) {
+	t.Helper()
+	span := d.Find(e.Pointer)
+	src := d.Source()
+	start := span.Key.Offset
+	if span.Key.Line == 0 {
+		start = span.Value.Offset
+	}
+	// Comments and the key of a collection that becomes empty may be on lines above.
+	first := lineStart(src, start)
+	for first > 0 {
+		above := lineStart(src, first-1)
+		line := bytes.TrimSpace(src[above:first])
+		if len(line) > 0 && !bytes.HasSuffix(line, []byte(":")) && !bytes.Contains(line, []byte("#")) && !bytes.HasPrefix(line, []byte("-")) {
+			break
+		}
+		first = above
+	}
+	last := min(lineEnd(src, span.Value.EndOffset)+1, len(src))
+	if !bytes.HasPrefix(got, src[:first]) {
+		t.Errorf("%s: the lines above have changed", what)
+	}
+	below := src[last:]
+	if e.Op == Remove && bytes.Contains(src[lineStart(src, start):start], []byte("-")) {
+		// What follows the first entry of a list item takes its place behind the dash.
+		below = bytes.TrimLeft(below, " \r\n")
+	}
+	if !bytes.HasSuffix(got, below) {
+		t.Errorf("%s: the lines below have changed", what)
+	}
+}

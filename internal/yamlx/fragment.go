@@ -1,0 +1,280 @@
+package yamlx
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// style is how a document is written.
+type style struct {
+	// indent is by how much entries are indented below their mapping's key, dash by how
+	// much the dashes of a list are.
+	indent, dash int
+	eol          string
+}
+
+// styleOf finds out how a document is written from the first places that tell.
+func styleOf(src []byte, root *node) style {
+	st := style{indent: 2, eol: "\n"}
+	if bytes.Contains(src, []byte("\r\n")) {
+		st.eol = "\r\n"
+	}
+	var indents, dashes bool
+	var visit func(n *node)
+	visit = func(n *node) {
+		if indents && dashes {
+			return
+		}
+		for _, c := range n.children {
+			if c.keyed && !c.flow && len(c.children) > 0 && !sameLine(src, c.intro, c.start) {
+				by := column(src, c.start) - column(src, c.keyStart)
+				switch {
+				case c.kind == mapping && !indents:
+					st.indent, indents = by, true
+				case c.kind == sequence && !dashes:
+					st.dash, dashes = by, true
+				}
+			}
+			visit(c)
+		}
+	}
+	visit(root)
+	return st
+}
+
+// column is the number of bytes before an offset on its line.
+func column(src []byte, offset int) int {
+	c := offset - (bytes.LastIndexByte(src[:offset], '\n') + 1)
+	if c == offset && bytes.HasPrefix(src, bom) {
+		c -= len(bom)
+	}
+	return c
+}
+
+// sameLine says whether two offsets are on one line.
+func sameLine(src []byte, a, b int) bool {
+	return bytes.IndexByte(src[min(a, b):max(a, b)], '\n') < 0
+}
+
+// fragment is a value as text that can be put anywhere: behind a colon or a dash.
+type fragment struct {
+	// first stands on the line of the key, rest on the lines below, indented relative to
+	// the key.
+	first string
+	rest  []string
+	// by is by how much a block collection is indented within rest; first is empty then.
+	by int
+	// head are the comments above the key, tail is the one behind first.
+	head []string
+	tail string
+	// json is the value, for where there is no room for lines.
+	json []byte
+}
+
+// below says that the value is a block collection on the lines below its key.
+func (f *fragment) below() bool { return f.first == "" && len(f.rest) > 0 }
+
+// entry returns the lines of a mapping's entry.
+func (f *fragment) entry(key string) []string {
+	return append(append(append([]string{}, f.head...), key+":"+f.behind()), f.rest...)
+}
+
+// behind returns what follows the colon on its line.
+func (f *fragment) behind() string {
+	s := ""
+	if f.first != "" {
+		s += " " + f.first
+	}
+	if f.tail != "" {
+		s += " " + f.tail
+	}
+	return s
+}
+
+// item returns the lines of a list's item.
+func (f *fragment) item() []string {
+	lines := append([]string{}, f.head...)
+	if !f.below() {
+		return append(append(lines, "-"+f.behind()), f.rest...)
+	}
+	rest := f.rest
+	if f.tail != "" {
+		lines = append(lines, f.tail)
+	}
+	for i, l := range shift(rest, 2-f.by) {
+		if i == 0 {
+			l = "- " + strings.TrimLeft(l, " ")
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// shift indents lines by n more, or by -n less. Empty lines stay empty.
+func shift(lines []string, n int) []string {
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		switch {
+		case strings.TrimSpace(l) == "":
+			// Blank lines of block scalars may be wider than their indentation.
+			if n > 0 && len(l) > 0 {
+				l = strings.Repeat(" ", n) + l
+			} else if n < 0 {
+				l = strings.TrimPrefix(l, strings.Repeat(" ", min(-n, len(l))))
+			}
+			out[i] = l
+		case n >= 0:
+			out[i] = strings.Repeat(" ", n) + l
+		default:
+			have := len(l) - len(strings.TrimLeft(l, " "))
+			out[i] = l[min(-n, have):]
+		}
+	}
+	return out
+}
+
+// fragmentOf writes a value that is JSON text in the document's style.
+func (st style) fragmentOf(text []byte) *fragment {
+	return st.write(text, nodesOfJSON(text))
+}
+
+// write writes the node n of a JSON text.
+func (st style) write(text []byte, n *node) *fragment {
+	f := &fragment{json: text[n.start:n.end]}
+	switch {
+	case n.kind == mapping && len(n.children) == 0:
+		f.first = "{}"
+	case n.kind == sequence && len(n.children) == 0:
+		f.first = "[]"
+	case n.kind == mapping:
+		f.by = st.indent
+		for _, c := range n.children {
+			f.rest = append(f.rest, shift(st.write(text, c).entry(scalarText(c.key, false)), f.by)...)
+		}
+	case n.kind == sequence:
+		f.by = st.dash
+		for _, c := range n.children {
+			f.rest = append(f.rest, shift(st.write(text, c).item(), f.by)...)
+		}
+	case text[n.start] != '"':
+		f.first = string(text[n.start:n.end])
+	default:
+		st.writeString(f, unquoteJSON(text[n.start:n.end]))
+	}
+	return f
+}
+
+// wrap makes f the only entry of a mapping, or, with the token "-", the only item of a list.
+func (st style) wrap(f *fragment, token string) *fragment {
+	if token == "-" {
+		return &fragment{rest: shift(f.item(), st.dash), by: st.dash, json: slices.Concat([]byte{'['}, f.json, []byte{']'})}
+	}
+	json := append(appendString([]byte{'{'}, token), ':')
+	return &fragment{rest: shift(f.entry(scalarText(token, false)), st.indent), by: st.indent, json: slices.Concat(json, f.json, []byte{'}'})}
+}
+
+// writeString makes f a string: on lines of its own if it has lines.
+func (st style) writeString(f *fragment, s string) {
+	body := strings.TrimSuffix(s, "\n")
+	if !strings.Contains(body, "\n") || !literal(body) {
+		f.first = scalarText(s, false)
+		return
+	}
+	f.first = "|"
+	if body == s {
+		f.first = "|-"
+	}
+	for _, l := range strings.Split(body, "\n") {
+		if l != "" {
+			l = strings.Repeat(" ", st.indent) + l
+		}
+		f.rest = append(f.rest, l)
+	}
+}
+
+// literal says whether a text of lines can be written as a literal block scalar.
+func literal(s string) bool {
+	if s == "" || s[0] == ' ' || s[0] == '\n' || strings.HasSuffix(s, "\n") {
+		return false
+	}
+	for l := range strings.SplitSeq(s, "\n") {
+		if l != strings.TrimRight(l, " \t") || strings.HasPrefix(l, "\t") {
+			return false
+		}
+	}
+	return regular([]byte(s)) && !strings.ContainsAny(s, "\r")
+}
+
+// marshal writes a value as JSON text, its characters as they are.
+func marshal(value any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return nil, fmt.Errorf("the value cannot be JSON: %w", err)
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+// scalarText writes a string as a scalar on one line: plain if that is what it means.
+func scalarText(s string, flow bool) string {
+	if plainSafe(s, flow) {
+		return s
+	}
+	out := []byte{'"'}
+	for _, r := range s {
+		if r >= 0x20 && r < 0x7f || r >= 0xa0 && r != '\u2028' && r != '\u2029' && r != '\ufeff' && r < 0xfffe || r > 0xffff {
+			out = appendEscaped(out, string(r))
+		} else if r < 0x20 {
+			out = appendEscaped(out, string(r))
+		} else {
+			out = fmt.Appendf(out, "\\u%04x", r)
+		}
+	}
+	return string(append(out, '"'))
+}
+
+// plainSafe says whether s means itself as a plain scalar, for all who may read it.
+func plainSafe(s string, flow bool) bool {
+	if s == "" || len(s) > maxKey || strings.TrimSpace(s) != s || strings.HasSuffix(s, ":") {
+		return false
+	}
+	if strings.ContainsAny(s[:1], "-?:,[]{}#&*!|>'\"%@`=<~") && !(s[0] == '-' && len(s) > 1 && s[1] > ' ' && s[1] != '-') {
+		return false
+	}
+	if _, isString := resolve(s).(string); !isString || hint(s[0]) == 'D' && strings.Trim(s, "0123456789+-.:_ eExobTtZ") == "" {
+		return false
+	}
+	if strings.Contains(s, ": ") || strings.Contains(s, " #") || flow && strings.ContainsAny(s, ",[]{}?:") {
+		return false
+	}
+	return regular([]byte(s)) && !strings.ContainsAny(s, "\t\r\n")
+}
+
+// flowText writes JSON text as it is written within braces and brackets.
+func flowText(text []byte) string {
+	return string(appendFlow(nil, text, nodesOfJSON(text)))
+}
+
+func appendFlow(out, text []byte, n *node) []byte {
+	if n.kind == scalar {
+		if text[n.start] == '"' {
+			return append(out, scalarText(unquoteJSON(text[n.start:n.end]), true)...)
+		}
+		return append(out, text[n.start:n.end]...)
+	}
+	out = append(out, text[n.start])
+	for i, c := range n.children {
+		if i > 0 {
+			out = append(out, ", "...)
+		}
+		if n.kind == mapping {
+			out = append(append(out, scalarText(c.key, true)...), ": "...)
+		}
+		out = appendFlow(out, text, c)
+	}
+	return append(out, text[n.end-1])
+}
