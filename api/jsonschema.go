@@ -1,7 +1,8 @@
 package api
 
-// JSONSchemaProps is a schema as it stands in a CustomResourceDefinition. One
-// type serves the three spellings there are: openAPIV3Schema of v1 and v1beta1,
+// JSONSchemaProps is a schema as it stands in a CustomResourceDefinition.
+//
+// One type serves the three spellings there are: openAPIV3Schema of v1 and v1beta1,
 // and the draft-4 jsonSchema of 2017. Which keywords a spelling may use is not
 // this type's business; package schema and package crd check that.
 type JSONSchemaProps struct {

@@ -98,13 +98,8 @@ func put(doc map[string]string, name, text string) {
 	}
 }
 
-// text is a comment with a line for each paragraph.
+// text is the first paragraph of a comment: what comes after it is for programmers.
 func text(c *ast.CommentGroup) string {
-	var paragraphs []string
-	for p := range strings.SplitSeq(c.Text(), "\n\n") {
-		if p = strings.Join(strings.Fields(p), " "); p != "" {
-			paragraphs = append(paragraphs, p)
-		}
-	}
-	return strings.Join(paragraphs, "\n\n")
+	first, _, _ := strings.Cut(c.Text(), "\n\n")
+	return strings.Join(strings.Fields(first), " ")
 }
