@@ -1,0 +1,186 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"espalier.dev/crd"
+	"espalier.dev/internal/nearest"
+	"espalier.dev/schema"
+)
+
+// Doc explains a field of a resource, or the resource.
+type Doc struct {
+	Group   string `json:"group"`
+	Version string `json:"version"`
+	Kind    string `json:"kind"`
+	// Served and Storage are what the definition says of the version.
+	Served  bool `json:"served"`
+	Storage bool `json:"storage"`
+	// Deprecated is the warning that users of the version get, or "".
+	Deprecated string `json:"deprecated,omitempty"`
+	Namespaced bool   `json:"namespaced"`
+	// Semantics is the reading of the schema that applies.
+	Semantics string `json:"semantics"`
+	// NoSchema says that there is no schema that could be explained.
+	NoSchema bool   `json:"noSchema,omitempty"`
+	Field    *Field `json:"field"`
+}
+
+// Options say what to describe.
+type Options struct {
+	// Recursive asks for the fields of fields, down to the last one.
+	Recursive bool
+}
+
+// everything is deeper than any schema that a definition can hold.
+const everything = 1 << 20
+
+// Describe explains the field of a version at path, or the whole resource if path is
+// empty. A path goes through arrays and maps by itself: spec.ports.name and
+// spec.ports[].name are the same; a key of a map may be written as *, and a name with
+// dots in it as ["a.b"].
+//
+// The error is an [*UnknownFieldError] if there is no such field.
+func Describe(v *crd.Version, path string, o Options) (*Doc, error) {
+	gvk := v.GroupVersionKind()
+	d := v.Definition()
+	doc := &Doc{
+		Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Served: v.Served(), Storage: v.Storage(),
+		Deprecated: v.DeprecationWarning(), Namespaced: d.Namespaced(), Semantics: d.Semantics().String(),
+	}
+	steps, err := parsePath(path)
+	if err != nil {
+		return nil, err
+	}
+	s, err := SchemaOf(v)
+	if err != nil {
+		return nil, err
+	}
+	doc.NoSchema = s == nil
+	if s == nil {
+		s = &schema.Structural{Generic: schema.Generic{Type: "object"}}
+	}
+	at := place{fates: rootFates(d.PreservesUnknownFields())}
+	s = resource(s)
+	for _, name := range steps {
+		if s, at, err = step(s, at, name); err != nil {
+			return nil, err
+		}
+	}
+	depth := 1
+	if o.Recursive {
+		depth = everything
+	}
+	w := &walker{semantics: d.Semantics()}
+	doc.Field = w.describe(s, at, depth)
+	return doc, nil
+}
+
+// step goes from the value of s to the field of a name, through arrays and maps.
+func step(s *schema.Structural, at place, name string) (*schema.Structural, place, error) {
+	for {
+		if at.path != "" && s.XEmbeddedResource {
+			s = resource(s)
+		}
+		inside := at.fates.inside(s, at.path)
+		if _, ok := s.Properties[name]; ok {
+			return s.Properties[name], at.field(s, name, inside), nil
+		}
+		switch ap := s.AdditionalProperties; {
+		case s.Items != nil:
+			path := at.path + "[]"
+			s, at = s.Items, place{path: path, fates: inside.into(s.Items, true, path)}
+			if name == "[]" {
+				return s, at, nil
+			}
+		case ap != nil && ap.Structural != nil:
+			path := below(at.path, "*")
+			s, at = ap.Structural, place{path: path, fates: inside.into(ap.Structural, false, path)}
+			if name == "*" {
+				return s, at, nil
+			}
+		default:
+			e := &UnknownFieldError{
+				Path: at.path, Name: name, Type: typeName(s), Known: slices.Sorted(maps.Keys(s.Properties)),
+				Preserved: s.XPreserveUnknownFields || ap != nil && ap.Bool,
+			}
+			e.Nearest = nearest.Name(name, slices.Values(e.Known))
+			return nil, at, e
+		}
+	}
+}
+
+// parsePath splits a path into the names of fields, [] for items and * for values of
+// maps.
+func parsePath(path string) (steps []string, err error) {
+	rest := strings.TrimPrefix(path, ".")
+	for rest != "" {
+		if inner, ok := strings.CutPrefix(rest, "["); ok {
+			end := strings.IndexByte(inner, ']')
+			var name string
+			if inner != "" && (inner[0] == '"' || inner[0] == '\'') {
+				close := strings.Index(inner[1:], inner[:1]+"]")
+				if close < 0 {
+					return nil, fmt.Errorf("the path %q has a bracket that is not closed", path)
+				}
+				name, end = inner[1:close+1], close+2
+			} else if end < 0 {
+				return nil, fmt.Errorf("the path %q has a bracket that is not closed", path)
+			} else if name = inner[:end]; strings.Trim(name, "0123456789") == "" || name == "*" {
+				name = "[]"
+			}
+			steps, rest = append(steps, name), strings.TrimPrefix(inner[end+1:], ".")
+			continue
+		}
+		end := strings.IndexAny(rest, ".[")
+		if end < 0 {
+			end = len(rest)
+		}
+		if end == 0 {
+			return nil, fmt.Errorf("the path %q has an empty name", path)
+		}
+		steps, rest = append(steps, rest[:end]), strings.TrimPrefix(rest[end:], ".")
+	}
+	return steps, nil
+}
+
+// UnknownFieldError says that a resource has no field of a name.
+type UnknownFieldError struct {
+	// Path leads to the value that the field was looked for in, Type is its type.
+	Path, Type string
+	// Name is what was looked for.
+	Name string
+	// Nearest is the field that may have been meant, or "".
+	Nearest string
+	// Known are the fields there are.
+	Known []string
+	// Preserved says that the value takes any field; the schema says no more of them.
+	Preserved bool
+}
+
+// Error names the field, and the one that may have been meant.
+func (e *UnknownFieldError) Error() string {
+	text := fmt.Sprintf("there is no field %q in %s", e.Name, orRoot(e.Path))
+	switch {
+	case e.Nearest != "" || len(e.Known) > 0:
+		text += hint(e.Nearest, e.Known)
+	case e.Preserved:
+		text += ", which takes any fields: the schema says nothing about them"
+	case e.Type == "Object":
+		text += ", for which no fields are specified"
+	default:
+		text += fmt.Sprintf(", which is of type %s", e.Type)
+	}
+	return text
+}
+
+// IsUnknown says whether an error is about a name that nothing has.
+func IsUnknown(err error) bool {
+	var field *UnknownFieldError
+	var resource *UnknownResourceError
+	return errors.As(err, &field) || errors.As(err, &resource)
+}

@@ -1,0 +1,266 @@
+package explain
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"espalier.dev/api"
+	"espalier.dev/schema"
+)
+
+// Field is what there is to say about one value.
+type Field struct {
+	// Name is the name of the field; empty for the resource itself, for items and
+	// for the values of maps.
+	Name string `json:"name,omitempty"`
+	// Path leads here from the root, as spec.ports[].name or spec.labels.*.
+	Path string `json:"path,omitempty"`
+	// Type is as kubectl explain has it: string, Object, []Object, map[string]string,
+	// IntOrString, or any.
+	Type        string `json:"type"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	// Deprecated is what the description says about that, or "".
+	Deprecated string `json:"deprecated,omitempty"`
+	// Required says that whoever writes the object around it must write the field.
+	Required bool  `json:"required,omitempty"`
+	Nullable bool  `json:"nullable,omitempty"`
+	ReadOnly bool  `json:"readOnly,omitempty"`
+	Default  any   `json:"default,omitempty"`
+	Example  any   `json:"example,omitempty"`
+	Enum     []any `json:"enum,omitempty"`
+	// Constraints are the other conditions on the value alone.
+	Constraints Constraints `json:"constraints,omitempty"`
+	// Conditions are the junctors (allOf, anyOf, oneOf, not), in words.
+	Conditions []string `json:"conditions,omitempty"`
+	Unions     []Union  `json:"unions,omitempty"`
+	Rules      []Rule   `json:"rules,omitempty"`
+
+	ListType    string   `json:"listType,omitempty"`
+	ListMapKeys []string `json:"listMapKeys,omitempty"`
+	MapType     string   `json:"mapType,omitempty"`
+	// Embedded says that it is a whole resource, with apiVersion, kind and metadata.
+	Embedded bool `json:"embeddedResource,omitempty"`
+	// UnknownFields says what becomes of fields that are not specified. It is nil
+	// where there can be none.
+	UnknownFields *UnknownFields `json:"unknownFields,omitempty"`
+
+	// Fields are those of an object, Items describes the items of an array, Values
+	// the values of a map.
+	Fields []*Field `json:"fields,omitempty"`
+	Items  *Field   `json:"items,omitempty"`
+	Values *Field   `json:"values,omitempty"`
+
+	ExternalDocs *api.ExternalDocumentation `json:"externalDocs,omitempty"`
+}
+
+// Constraint is a keyword of a schema with its operand.
+type Constraint struct {
+	Keyword string
+	Value   any
+}
+
+// Constraints are the conditions on a value, in a fixed order.
+type Constraints []Constraint
+
+// MarshalJSON writes the constraints as they stand in a schema.
+func (c Constraints) MarshalJSON() ([]byte, error) {
+	m := make(map[string]any, len(c))
+	for _, x := range c {
+		m[x.Keyword] = x.Value
+	}
+	return json.Marshal(m)
+}
+
+// Union is a set of fields of which exactly one is set.
+type Union struct {
+	Discriminator string `json:"discriminator,omitempty"`
+	// Fields gives, for each member, the value of the discriminator.
+	Fields map[string]string `json:"fields"`
+	// Enforced says that the semantics know of unions.
+	Enforced bool `json:"enforced"`
+}
+
+// Rule is a rule in CEL.
+type Rule struct {
+	Rule              string `json:"rule"`
+	Message           string `json:"message,omitempty"`
+	MessageExpression string `json:"messageExpression,omitempty"`
+	Reason            string `json:"reason,omitempty"`
+	FieldPath         string `json:"fieldPath,omitempty"`
+	// Transition says that the rule compares with the value before an update.
+	Transition bool `json:"transition,omitempty"`
+	// OnCreate says that a transition rule holds on creation, too.
+	OnCreate bool `json:"onCreate,omitempty"`
+}
+
+// walker describes schemas.
+type walker struct {
+	semantics schema.Semantics
+}
+
+// place is where in a resource a schema stands.
+type place struct {
+	name, path string
+	required   bool
+	// fate is what becomes of unknown fields there, in each of the semantics.
+	fates fates
+}
+
+// describe describes the value of s and, down to the given depth of objects, those
+// in it.
+func (w *walker) describe(s *schema.Structural, at place, objects int) *Field {
+	f := &Field{
+		Name: at.name, Path: at.path, Required: at.required,
+		Type: typeName(s), Title: s.Title, Description: strings.TrimSpace(s.Description), Deprecated: deprecation(s.Description),
+		Nullable: s.Nullable, ReadOnly: s.ReadOnly && w.semantics.KnowsReadOnly(), ExternalDocs: s.ExternalDocs,
+		ListMapKeys: s.XListMapKeys, Embedded: s.XEmbeddedResource,
+	}
+	if s.Default != nil {
+		f.Default = s.Default.Value
+	}
+	if s.Example != nil {
+		f.Example = s.Example.Value
+	}
+	if s.XListType != nil {
+		f.ListType = *s.XListType
+	}
+	if s.XMapType != nil {
+		f.MapType = *s.XMapType
+	}
+	for _, u := range s.XUnions {
+		f.Unions = append(f.Unions, Union{Discriminator: u.Discriminator, Fields: u.Fields, Enforced: w.semantics.KnowsUnions()})
+	}
+	for _, r := range s.XValidations {
+		f.Rules = append(f.Rules, newRule(r))
+	}
+	if v := s.ValueValidation; v != nil {
+		for _, e := range v.Enum {
+			f.Enum = append(f.Enum, e.Value)
+		}
+		f.Constraints = constraints(v)
+		f.Conditions = conditions(v)
+	}
+	if at.path != "" && s.XEmbeddedResource {
+		s = resource(s)
+	}
+	inside := at.fates.inside(s, at.path)
+	f.UnknownFields = inside.describe(s, w.semantics)
+	if s.Items != nil {
+		f.Items = w.describe(s.Items, place{path: at.path + "[]", fates: inside.into(s.Items, true, at.path+"[]")}, objects)
+	}
+	if ap := s.AdditionalProperties; ap != nil && ap.Structural != nil {
+		f.Values = w.describe(ap.Structural, place{path: below(at.path, "*"), fates: inside.into(ap.Structural, false, below(at.path, "*"))}, objects)
+	}
+	if objects > 0 {
+		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+			f.Fields = append(f.Fields, w.describe(s.Properties[name], at.field(s, name, inside), objects-1))
+		}
+	}
+	return f
+}
+
+// field is the place of a field of an object at p.
+func (p place) field(s *schema.Structural, name string, inside fates) place {
+	path := below(p.path, name)
+	fates := inside.into(s.Properties[name], false, path)
+	if name == "metadata" && (p.path == "" || s.XEmbeddedResource) {
+		fates = metadataFates()
+	}
+	return place{
+		name: name, path: path, fates: fates,
+		required: s.ValueValidation != nil && slices.Contains(s.ValueValidation.Required, name),
+	}
+}
+
+// below appends a step to a path. A name that would be mistaken for several is
+// quoted.
+func below(path, name string) string {
+	if name == "" || strings.ContainsAny(name, ".[]'\"") {
+		return path + fmt.Sprintf("[%q]", name)
+	}
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// typeName names a type as kubectl explain does.
+func typeName(s *schema.Structural) string {
+	switch {
+	case s == nil:
+		return "any"
+	case s.XIntOrString:
+		return "IntOrString"
+	case s.Items != nil && (s.Type == "array" || s.Type == ""):
+		return "[]" + typeName(s.Items)
+	case s.Type == "array":
+		return "[]any"
+	case s.Type == "object" && s.AdditionalProperties != nil && len(s.Properties) == 0 && (s.AdditionalProperties.Structural != nil || s.AdditionalProperties.Bool):
+		return "map[string]" + typeName(s.AdditionalProperties.Structural)
+	case s.Type == "object":
+		return "Object"
+	case s.Type == "":
+		return "any"
+	}
+	return s.Type
+}
+
+// deprecation returns what a description says after "Deprecated", by the convention
+// of Go's doc comments, to the end of the paragraph.
+func deprecation(description string) string {
+	for _, line := range strings.Split(description, "\n") {
+		line = strings.TrimSpace(line)
+		at := -1
+		for _, mark := range []string{"Deprecated:", "DEPRECATED:", "Deprecated.", "DEPRECATED.", "Deprecated ", "DEPRECATED "} {
+			if i := strings.Index(line, mark); i == 0 || i > 1 && line[i-2:i] == ". " {
+				at = i
+				break
+			}
+		}
+		if at >= 0 {
+			return line[at:]
+		}
+	}
+	return ""
+}
+
+func newRule(r api.ValidationRule) Rule {
+	rule := Rule{
+		Rule: strings.TrimSpace(r.Rule), Message: r.Message, MessageExpression: r.MessageExpression,
+		FieldPath: r.FieldPath, Transition: mentionsOldSelf(r.Rule),
+	}
+	if r.Reason != nil {
+		rule.Reason = string(*r.Reason)
+	}
+	rule.OnCreate = rule.Transition && r.OptionalOldSelf != nil && *r.OptionalOldSelf
+	return rule
+}
+
+// mentionsOldSelf says whether oldSelf occurs as a word outside of string literals.
+func mentionsOldSelf(rule string) bool {
+	var quote rune
+	word := ""
+	for i, c := range rule + " " {
+		switch {
+		case quote != 0:
+			if c == quote && rule[i-1] != '\\' {
+				quote = 0
+			}
+			continue
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9':
+			word += string(c)
+			continue
+		}
+		if word == "oldSelf" {
+			return true
+		}
+		word = ""
+	}
+	return false
+}

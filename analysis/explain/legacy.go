@@ -1,0 +1,90 @@
+package explain
+
+import (
+	"strings"
+
+	"espalier.dev/api"
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// SchemaOf is the schema of a version for reading, or nil if it has none. One in the
+// draft-4 dialect is brought into the form of the others, as far as that goes.
+func SchemaOf(v *crd.Version) (*schema.Structural, error) {
+	if s := v.Structural(); s != nil {
+		return s, nil
+	}
+	// Only the documents know of such schemas: for kube-apiserver there is none.
+	if v.Definition().Semantics() != schema.KEP {
+		return nil, nil
+	}
+	legacy, err := api.LegacySchema(v.Definition().CRD())
+	if err != nil || legacy == nil {
+		return nil, err
+	}
+	r := &resolver{definitions: legacy.Definitions, left: maxReferences}
+	return schema.NewStructural(r.openAPIForm(legacy))
+}
+
+// maxReferences bounds how many references are followed: a few definitions that each
+// name the next one twice, or one that names itself, would fill any memory.
+const maxReferences = 1000
+
+// resolver replaces the references of a draft-4 schema with what they refer to.
+type resolver struct {
+	definitions map[string]api.JSONSchemaProps
+	left        int
+}
+
+// openAPIForm writes a draft-4 schema with the keywords that OpenAPI has, as far as
+// it can: references are resolved, and of several types or schemas of items the
+// first one is taken. It is for reading only, not for validation.
+func (r *resolver) openAPIForm(s *api.JSONSchemaProps) *api.JSONSchemaProps {
+	out := *s
+	if s.Ref != nil {
+		if name, ok := strings.CutPrefix(*s.Ref, "#/definitions/"); ok && r.left > 0 {
+			if target, ok := r.definitions[name]; ok {
+				r.left--
+				return r.openAPIForm(&target)
+			}
+		}
+		return &api.JSONSchemaProps{Description: "see " + *s.Ref}
+	}
+	out.ID, out.Schema, out.Definitions, out.Dependencies, out.PatternProperties, out.AdditionalItems = "", "", nil, nil, nil, nil
+	if len(out.Type) > 1 {
+		out.Type = out.Type[:1]
+	}
+	form := func(s *api.JSONSchemaProps) *api.JSONSchemaProps {
+		if s == nil {
+			return nil
+		}
+		return r.openAPIForm(s)
+	}
+	forms := func(list []api.JSONSchemaProps) (forms []api.JSONSchemaProps) {
+		for i := range list {
+			forms = append(forms, *form(&list[i]))
+		}
+		return forms
+	}
+	out.AllOf, out.AnyOf, out.OneOf, out.Not = forms(s.AllOf), forms(s.AnyOf), forms(s.OneOf), form(s.Not)
+	if s.Items != nil {
+		item := s.Items.Schema
+		if item == nil && len(s.Items.JSONSchemas) > 0 {
+			item = &s.Items.JSONSchemas[0]
+		}
+		out.Items = nil
+		if item != nil {
+			out.Items = &api.JSONSchemaPropsOrArray{Schema: form(item)}
+		}
+	}
+	if ap := s.AdditionalProperties; ap != nil && ap.Schema != nil {
+		out.AdditionalProperties = &api.JSONSchemaPropsOrBool{Allows: true, Schema: form(ap.Schema)}
+	}
+	if s.Properties != nil {
+		out.Properties = make(map[string]api.JSONSchemaProps, len(s.Properties))
+		for name, prop := range s.Properties {
+			out.Properties[name] = *form(&prop)
+		}
+	}
+	return &out
+}

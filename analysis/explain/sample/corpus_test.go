@@ -1,0 +1,117 @@
+package sample_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"espalier.dev"
+	"espalier.dev/analysis/explain/sample"
+	"espalier.dev/api/codec"
+	"espalier.dev/crd"
+	"espalier.dev/crd/cel"
+	"espalier.dev/schema"
+)
+
+// unsolved are the samples of the corpus that do not come out valid, as definition,
+// version and size. One that does is to be taken off the list.
+func unsolved() []string { return nil }
+
+// TestCorpus makes both samples of every version of every definition in the corpus. All
+// but those that are listed must be valid, and an Admitter must think so too,
+// without pruning anything.
+func TestCorpus(t *testing.T) {
+	var failed []string
+	versions, judged := 0, 0
+	for _, file := range corpus(t) {
+		d := load(t, file, schema.Kubernetes)
+		admitter, err := espalier.New(d.CRD(), espalier.WithSemantics(schema.Kubernetes), espalier.WithRules(cel.Checker{}))
+		if err != nil {
+			// Those that today's servers refuse have samples all the same.
+			admitter = nil
+		}
+		for _, v := range d.Versions() {
+			versions++
+			for _, size := range []sample.Size{sample.Minimal, sample.Full} {
+				name := fmt.Sprintf("%s %s %s", d.Name(), v.Name(), size)
+				s, err := sample.New(context.Background(), v, size)
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+					continue
+				}
+				if !s.Valid() {
+					failed = append(failed, name)
+					t.Logf("%s: %v %v", name, s.Violations, s.Problem)
+					continue
+				}
+				if admitter == nil || !v.Served() {
+					continue
+				}
+				judged++
+				result, err := admitter.Create(s.Object)
+				if err == nil {
+					err = result.Err()
+				}
+				if err != nil {
+					t.Errorf("%s: the Admitter refuses it: %v", name, err)
+				} else if pruned := result.Pruned(); len(pruned) > 0 {
+					t.Errorf("%s: %v is pruned", name, pruned[0].Path)
+				}
+			}
+		}
+	}
+	slices.Sort(failed)
+	if want := unsolved(); !slices.Equal(failed, want) {
+		t.Errorf("not valid:\n%s\nlisted:\n%s", strings.Join(failed, "\n"), strings.Join(want, "\n"))
+	}
+	t.Logf("%d versions, %d samples, %d not valid, %d put to an Admitter", versions, 2*versions, len(failed), judged)
+}
+
+// corpus returns the files with definitions.
+func corpus(t *testing.T) []string {
+	root := os.Getenv("ESPALIER_CORPUS")
+	if root == "" {
+		root = filepath.Join("..", "..", "..", "..", "shared", "corpus")
+	}
+	files, err := filepath.Glob(filepath.Join(root, "v1*", "*", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Skipf("no definitions in %s: set ESPALIER_CORPUS to the directory of the corpus", root)
+	}
+	return files
+}
+
+func load(t *testing.T, file string, sem schema.Semantics) *crd.Definition {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return define(t, string(text), sem)
+}
+
+// define makes a Definition of YAML.
+func define(t *testing.T, text string, sem schema.Semantics) *crd.Definition {
+	t.Helper()
+	data, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := codec.DecodeLenient(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := crd.New(c, crd.Options{Semantics: sem, Rules: cel.Checker{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}

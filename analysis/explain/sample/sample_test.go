@@ -1,0 +1,155 @@
+package sample_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"espalier.dev/analysis/explain/sample"
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// versionOf makes a version whose spec has a schema.
+func versionOf(t *testing.T, spec string, sem schema.Semantics) *crd.Version {
+	t.Helper()
+	return define(t, `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  names: {kind: Thing, plural: things}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, required: [spec], properties: {spec: `+spec+`}}}
+`, sem).Version("v1")
+}
+
+// TestSamples shows what samples look like: what is below spec of the minimal and of
+// the full one.
+func TestSamples(t *testing.T) {
+	for _, c := range []struct{ name, spec, minimal, full string }{{
+		name:    "required fields and all fields",
+		spec:    `{type: object, required: [a], properties: {a: {type: string}, b: {type: integer}, c: {type: boolean}}}`,
+		minimal: `{"a":"example"}`,
+		full:    `{"a":"example","b":1,"c":true}`,
+	}, {
+		name:    "a server fills defaults in",
+		spec:    `{type: object, required: [a], properties: {a: {type: string, default: x}, b: {type: string, default: z}}}`,
+		minimal: `{}`,
+		full:    `{"a":"x","b":"z"}`,
+	}, {
+		name:    "examples and enums",
+		spec:    `{type: object, required: [a, b], properties: {a: {type: string, example: from the schema}, b: {type: string, enum: ["", x, z]}}}`,
+		minimal: `{"a":"from the schema","b":"x"}`,
+		full:    `{"a":"from the schema","b":"x"}`,
+	}, {
+		name:    "an example that is wrong does not count",
+		spec:    `{type: object, required: [a], properties: {a: {type: integer, example: "seven", minimum: 7, multipleOf: 5}}}`,
+		minimal: `{"a":10}`,
+		full:    `{"a":10}`,
+	}, {
+		name:    "bounds",
+		spec:    `{type: object, required: [a, b, c], properties: {a: {type: string, minLength: 9}, b: {type: number, minimum: 0, maximum: 0.5, exclusiveMinimum: true}, c: {type: array, minItems: 2, items: {type: string}, x-kubernetes-list-type: set}}}`,
+		minimal: `{"a":"examplehi","b":0.5,"c":["example","example2"]}`,
+		full:    `{"a":"examplehi","b":0.5,"c":["example","example2"]}`,
+	}, {
+		name:    "formats and patterns",
+		spec:    `{type: object, required: [a, b, c], properties: {a: {type: string, format: ipv4}, b: {type: string, pattern: "^[0-9]{3}-(x|y)+$"}, c: {type: string, pattern: "^b", minLength: 5, allOf: [{pattern: "z$"}]}}}`,
+		minimal: `{"a":"192.0.2.1","b":"000-x","c":"bexamplez"}`,
+	}, {
+		name:    "one of several",
+		spec:    `{type: object, properties: {a: {type: string}, b: {type: string}}, oneOf: [{required: [a]}, {required: [b]}]}`,
+		minimal: `{"a":"example"}`,
+		full:    `{"a":"example"}`,
+	}, {
+		name:    "a branch that asks for values",
+		spec:    `{type: object, required: [t], properties: {t: {type: string}, num: {type: integer}}, anyOf: [{properties: {t: {enum: [x]}, num: {minimum: 5}}, required: [num]}]}`,
+		minimal: `{"num":5,"t":"x"}`,
+		full:    `{"num":5,"t":"x"}`,
+	}, {
+		name:    "maps and lists of maps",
+		spec:    `{type: object, properties: {m: {type: object, additionalProperties: {type: integer}}, l: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], minItems: 2, items: {type: object, required: [k], properties: {k: {type: string, enum: [p, q]}}}}}}`,
+		minimal: `{}`,
+		full:    `{"l":[{"k":"p"},{"k":"q"}],"m":{"key":1}}`,
+	}, {
+		name:    "rules",
+		spec:    `{type: object, required: [lo, hi], properties: {lo: {type: integer, minimum: 3}, hi: {type: integer}, mode: {type: string}}, x-kubernetes-validations: [{rule: "self.lo < self.hi"}, {rule: "has(self.mode) && self.mode.startsWith('fast-')"}]}`,
+		minimal: `{"hi":4,"lo":3,"mode":"fast-"}`,
+		full:    `{"hi":4,"lo":3,"mode":"fast-"}`,
+	}, {
+		name:    "unions",
+		spec:    `{type: object, properties: {t: {type: string}, a: {type: string}, b: {type: string}}, x-kubernetes-unions: [{discriminator: t, fields: {a: A, b: B}}]}`,
+		minimal: `{"a":"example","t":"A"}`,
+		full:    `{"a":"example","t":"A"}`,
+	}, {
+		name:    "an embedded resource",
+		spec:    `{type: object, required: [o], properties: {o: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}}`,
+		minimal: `{"o":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"example"}}}`,
+		full:    `{"o":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"example"}}}`,
+	}} {
+		t.Run(c.name, func(t *testing.T) {
+			v := versionOf(t, c.spec, schema.KEP)
+			for size, want := range map[sample.Size]string{sample.Minimal: c.minimal, sample.Full: c.full} {
+				s, err := sample.New(context.Background(), v, size)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !s.Valid() {
+					t.Errorf("%s: %v %v", size, s.Violations, s.Problem)
+				}
+				got, err := yaml.Marshal(s.Object["spec"])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, _ = yaml.YAMLToJSON(got); string(got) != want && want != "" {
+					t.Errorf("%s: got %s, want %s", size, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestUnsolvable says what stands in the way.
+func TestUnsolvable(t *testing.T) {
+	for _, c := range []struct{ name, spec, want string }{
+		{"a rule that never holds", `{type: object, x-kubernetes-validations: [{rule: "false", message: never}]}`, "never"},
+		{"a pattern that is none", `{type: object, required: [a], properties: {a: {type: string, pattern: "(?!x)"}}}`, "pattern"},
+		{"bounds that cross", `{type: object, required: [a], properties: {a: {type: integer, minimum: 5, maximum: 3}}}`, "spec.a"},
+		{"more than there is room for", `{type: object, required: [a], properties: {a: {type: array, minItems: 1000000000, items: {type: array, minItems: 1000000000, items: {type: string}}}}}`, "spec.a"},
+		{"branches that exclude each other", `{type: object, allOf: [{required: [a]}, {not: {required: [a]}}], properties: {a: {type: string}}}`, "allOf"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := sample.New(context.Background(), versionOf(t, c.spec, schema.Kubernetes), sample.Full)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Valid() {
+				t.Fatalf("got %v", s.Object)
+			}
+			if text := fmt.Sprint(s.Violations.FieldErrors()); !strings.Contains(text, c.want) {
+				t.Errorf("got %s, want something with %q", text, c.want)
+			}
+			if s.Object["kind"] != "Thing" {
+				t.Errorf("there is no attempt: %v", s.Object)
+			}
+		})
+	}
+}
+
+// TestStopped gives up when nobody waits any longer.
+func TestStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	s, err := sample.New(ctx, versionOf(t, `{type: object, x-kubernetes-validations: [{rule: "self == self && false"}]}`, schema.Kubernetes), sample.Minimal)
+	if err != nil || s.Valid() {
+		t.Errorf("got %v, %v", s, err)
+	}
+}
