@@ -1,8 +1,8 @@
 package impact
 
 import (
+	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +14,7 @@ import (
 // comparer compares the schemas of two versions.
 type comparer struct {
 	Options
+	ctx context.Context
 	// oldAll and newAll say that preserveUnknownFields is on.
 	oldAll, newAll         bool
 	oldVersion, newVersion string
@@ -30,9 +31,10 @@ type comparer struct {
 	scaled []schema.SchemaPath
 }
 
-func newComparer(o Options) *comparer {
+func newComparer(ctx context.Context, o Options) *comparer {
 	return &comparer{
 		Options:     o,
+		ctx:         ctx,
 		open:        &schema.Structural{Generic: schema.Generic{Nullable: true}},
 		unspecified: &schema.Structural{Generic: schema.Generic{Nullable: true}},
 		meta:        metaSchemas(),
@@ -122,6 +124,9 @@ func (c *comparer) affect(ch *Change, at place, effects ...Effect) {
 			c.dependents(ch, at.trail, e.Path, gone)
 		case Defaulted:
 			c.dependents(ch, at.trail, e.Path, appears)
+			if len(at.trail) == len(e.Path)+1 && c.isBroken(at.trail[len(e.Path)]) {
+				ch.Effects = append(ch.Effects, Effect{Invalid, e.Path, "the default itself is not valid"})
+			}
 			for _, scaled := range c.scaled {
 				if related(e.Path, scaled) {
 					ch.Effects = append(ch.Effects, Effect{Invalid, scaled, "the scale subresource reads it"})
@@ -129,6 +134,30 @@ func (c *comparer) affect(ch *Change, at place, effects ...Effect) {
 			}
 		}
 	}
+}
+
+// isBroken says whether the default of a schema is not valid there. Servers refuse most
+// such schemas, not all.
+func (c *comparer) isBroken(s *schema.Structural) bool {
+	if !hasDefault(s) {
+		return false
+	}
+	opts := []schema.Option{schema.WithSemantics(c.Semantics), schema.WithoutRules()}
+	if c.Rules != nil {
+		opts[1] = schema.WithRules(c.Rules.Compile)
+	}
+	p, err := schema.Compile(&schema.Structural{
+		Generic:    schema.Generic{Type: "object"},
+		Properties: map[string]*schema.Structural{"value": s},
+	}, opts...)
+	if err != nil {
+		return true
+	}
+	obj := schema.Object{}
+	if _, err := p.Normalize(obj, schema.DecodeOptions{FromStorage: true}); err != nil {
+		return true
+	}
+	return len(p.Validate(c.ctx, obj, nil)) > 0
 }
 
 // related says whether one path leads to the other.
@@ -224,8 +253,19 @@ func typeName(s *schema.Structural) string {
 	return s.Type
 }
 
+// checkedType is the type that formats and bounds go by.
+func checkedType(s *schema.Structural) string {
+	if s.XIntOrString {
+		return ""
+	}
+	return s.Type
+}
+
 func (c *comparer) types(p place, o, n side) {
-	if o.node.Type == n.node.Type && o.node.XIntOrString == n.node.XIntOrString {
+	if typeName(o.node) == typeName(n.node) {
+		if o.node.Type != n.node.Type {
+			c.emitAltering(p, retyped, "type", "type", "the type beside int-or-string changed")
+		}
 		return
 	}
 	effects := []Effect{at(Clients, p.path, "typed clients expect the old type")}
@@ -257,6 +297,8 @@ func (c *comparer) nulls(p place, o, n side) {
 	mayBeNull := len(vv(o.node).Enum) == 0 && (o.node.Nullable || untyped && (p.via == viaItems || c.oldAll))
 	var effects []Effect
 	switch {
+	case n.node.Nullable && !o.node.Nullable && slices.ContainsFunc(p.trail, func(s *schema.Structural) bool { return s.Default != nil && holdsNull(s.Default.Value) }):
+		effects = []Effect{at(Defaulted, p.path, "a default around it has nulls, which stay now")}
 	case !mayBeNull || n.node.Nullable:
 	case hasDefault(n.node):
 		effects = []Effect{at(Defaulted, p.path, "null becomes the default")}
@@ -272,6 +314,23 @@ func (c *comparer) nulls(p place, o, n side) {
 		}
 		c.emit(p, "nullable", "nullable", message, effects...)
 	}
+}
+
+// holdsNull says whether there is a null in a value.
+func holdsNull(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case []any:
+		return slices.ContainsFunc(v, holdsNull)
+	case map[string]any:
+		for _, x := range v {
+			if holdsNull(x) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (c *comparer) defaults(p place, o, n *schema.Structural) {
@@ -307,7 +366,7 @@ func (c *comparer) conditions(p place, o, n side) {
 		var effects []Effect
 		alters := unaltered
 		if is != nil && k.on&o.kinds() != 0 && !slices.ContainsFunc(branches, func(f *schema.NestedValueValidation) bool {
-			return k.implied(&f.ValueValidation, nv, n.node.Type)
+			return k.implied(&f.ValueValidation, nv, checkedType(n.node))
 		}) {
 			effects = tightened(p.path, "")
 		}
@@ -378,253 +437,5 @@ func (c *comparer) rules(p place, o, n []api.ValidationRule) {
 		if !slices.ContainsFunc(n, sameRule(r)) {
 			c.emit(p, "rule-removed", "x-kubernetes-validations", "rule removed: "+show(r.Rule))
 		}
-	}
-}
-
-func (c *comparer) lists(p place, o, n side) {
-	ot, nt := listType(o.node), listType(n.node)
-	sameKeys := slices.Equal(o.node.XListMapKeys, n.node.XListMapKeys)
-	if ot != nt || !sameKeys {
-		effects := []Effect{at(Clients, p.path, "server-side apply merges and owns its items in another way")}
-		if nt == "set" || nt == "map" && !(ot == nt && sameKeys) {
-			effects = append(effects, at(Invalid, p.path, "items that count as the same are refused"))
-		}
-		keyword, message := "x-kubernetes-list-type", fmt.Sprintf("list type %s → %s", ot, nt)
-		if ot == nt {
-			keyword, message = "x-kubernetes-list-map-keys", fmt.Sprintf("list map keys %s → %s", show(o.node.XListMapKeys), show(n.node.XListMapKeys))
-		}
-		c.emitAltering(p, retyped, "list-type", keyword, message, effects...)
-	}
-	if o.node.Items == nil && n.node.Items == nil {
-		if o.inside() != prune && n.inside() == prune {
-			c.turnOn(p, extend(p.path, itemsStep))
-		}
-		return
-	}
-	oi, ni := c.items(o), c.items(n)
-	if o.node.Items == nil || n.node.Items == nil {
-		verb := "specified"
-		if n.node.Items == nil {
-			verb = "no longer specified"
-		}
-		c.emit(p, "items", "items", "items are "+verb, at(Clients, extend(p.path, itemsStep), ""))
-	}
-	c.value(p.down(itemsStep, itemsStep, itemsStep, viaItems, ni.node), oi, ni)
-}
-
-// turnOn records that fields below a value, which were kept, are pruned.
-func (c *comparer) turnOn(p place, path schema.SchemaPath) {
-	if c.switched != nil {
-		c.affect(c.switched, p, at(Loses, path, ""))
-		return
-	}
-	c.switched = c.emit(p, "pruning", "x-kubernetes-preserve-unknown-fields", "fields that are not specified were kept, and are pruned from now on",
-		at(Loses, path, ""), at(Clients, path, ""))
-}
-
-func (c *comparer) extensions(p place, o, n *schema.Structural) {
-	if a, b := mapType(o), mapType(n); a != b {
-		c.emitAltering(p, retyped, "map-type", "x-kubernetes-map-type", fmt.Sprintf("map type %s → %s", a, b),
-			at(Clients, p.path, "server-side apply merges and owns its fields in another way"))
-	}
-	switch was, is := o.XEmbeddedResource, n.XEmbeddedResource; {
-	case !was && is:
-		c.emitAltering(p, retyped, "embedded-resource", "x-kubernetes-embedded-resource", "is an embedded resource now",
-			at(Invalid, p.path, "apiVersion, kind and metadata are required and validated"),
-			at(Loses, extend(p.path, property("metadata")), "unknown and malformed fields of metadata are pruned"),
-			at(Loses, p.path, "an apiVersion, kind or metadata of the wrong type is dropped"), at(Clients, p.path, ""))
-	case was && !is:
-		c.emitAltering(p, retyped, "embedded-resource", "x-kubernetes-embedded-resource", "is no longer an embedded resource",
-			at(Clients, p.path, "apiVersion, kind and metadata are no longer specified and validated by themselves"))
-	}
-	if !reflect.DeepEqual(o.XUnions, n.XUnions) {
-		var effects []Effect
-		if c.Semantics.KnowsUnions() && slices.ContainsFunc(n.XUnions, func(u api.Union) bool {
-			return !slices.ContainsFunc(o.XUnions, func(x api.Union) bool { return reflect.DeepEqual(x, u) })
-		}) {
-			effects = tightened(p.path, "exactly one member may be set, and the discriminator has to name it")
-		}
-		c.emit(p, "unions", "x-kubernetes-unions", "unions changed", effects...)
-	}
-}
-
-func (c *comparer) objects(p place, o, n side) {
-	c.extensions(p, o.node, n.node)
-	c.required(p, o, n)
-	outer := c.switched
-	defer func() { c.switched = outer }()
-
-	c.otherFields(p, o, n)
-	names := map[string]bool{}
-	for name := range o.node.Properties {
-		names[name] = true
-	}
-	for name := range n.node.Properties {
-		names[name] = true
-	}
-	if o.resource || n.resource {
-		names["apiVersion"], names["kind"], names["metadata"] = true, true, true
-	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		c.property(p, o, n, name)
-	}
-}
-
-// required compares which fields must be there.
-func (c *comparer) required(p place, o, n side) {
-	was := map[string]bool{}
-	for _, f := range facts(&schema.NestedValueValidation{ValueValidation: *vv(o.node)}) {
-		for _, name := range f.Required {
-			was[name] = true
-		}
-	}
-	for _, name := range vv(n.node).Required {
-		if slices.Contains(vv(o.node).Required, name) {
-			continue
-		}
-		path := extend(p.path, property(name))
-		var effects []Effect
-		prop := n.node.Properties[name]
-		switch {
-		case was[name]:
-		case prop != nil && hasDefault(prop) && !(n.resource && isMeta(name)):
-		default:
-			effects = tightened(path, "objects without it are refused")
-		}
-		c.emit(p, "required-added", "required", name+" is required now", effects...)
-	}
-	for _, name := range vv(o.node).Required {
-		if !slices.Contains(vv(n.node).Required, name) {
-			c.emit(p, "required-removed", "required", name+" is no longer required")
-		}
-	}
-}
-
-// otherFields compares what becomes of fields that neither side names.
-func (c *comparer) otherFields(p place, o, n side) {
-	oc, of := c.others(o)
-	nc, nf := c.others(n)
-	path := extend(p.path, mapStep)
-	hadMap, hasMap := o.node.AdditionalProperties != nil, n.node.AdditionalProperties != nil
-	down := p.down(mapStep, mapStep, mapStep, viaMap, nc.node)
-	switch {
-	case of != stays:
-		if hadMap != hasMap || of != nf {
-			var effects []Effect
-			if nf == refused {
-				effects = []Effect{at(Clients, p.path, "fields that were pruned are refused")}
-			}
-			c.emit(p, "additional-properties", "additionalProperties", "fields that are not specified are "+nf.verb(), effects...)
-		} else if o.node.XPreserveUnknownFields != n.node.XPreserveUnknownFields {
-			c.preserveFlag(p, n.node)
-		}
-	case nf == refused:
-		c.emit(p, "additional-properties", "additionalProperties", "fields that are not specified are refused", tightened(p.path, "")...)
-	case nf == pruned && hadMap:
-		c.emit(p, "additional-properties", "additionalProperties", "is no longer a map: its entries are pruned", at(Loses, path, ""), at(Clients, path, ""))
-	case nf == pruned:
-		c.turnOn(p, path)
-	default:
-		if hadMap != hasMap {
-			c.emit(p, "additional-properties", "additionalProperties", "what is said about fields that are not specified changed", at(Clients, path, ""))
-		} else if o.node.XPreserveUnknownFields != n.node.XPreserveUnknownFields {
-			c.preserveFlag(p, n.node)
-		}
-		c.value(down, oc, nc)
-	}
-}
-
-func (f fate) verb() string {
-	switch f {
-	case pruned:
-		return "pruned now"
-	case refused:
-		return "refused now"
-	}
-	return "kept now"
-}
-
-// preserveFlag records that preserve-unknown-fields came or went where it makes no
-// difference by itself.
-func (c *comparer) preserveFlag(p place, n *schema.Structural) {
-	message := "x-kubernetes-preserve-unknown-fields removed"
-	if n.XPreserveUnknownFields {
-		message = "x-kubernetes-preserve-unknown-fields added"
-	}
-	c.emitAltering(p, retyped, "pruning", "x-kubernetes-preserve-unknown-fields", message)
-}
-
-// metaProperty compares apiVersion, kind or metadata of a resource where only one
-// side says something about it.
-func (c *comparer) metaProperty(p place, o, n side, wasNamed bool) {
-	if wasNamed {
-		alters, effects := unaltered, []Effect(nil)
-		if anyBelow(o.node, hasDefault) {
-			alters, effects = gone, []Effect{at(Clients, p.path, "its defaults are no longer filled in")}
-		}
-		c.emitAltering(p, alters, "property-removed", "", "no longer restricted", effects...)
-		return
-	}
-	c.emit(p, "property-added", "", "mentioned now")
-	// What is not mentioned stays what it is anyway.
-	known := *o.node
-	known.Properties = map[string]*schema.Structural{}
-	for name := range n.node.Properties {
-		if prop := o.node.Properties[name]; prop != nil {
-			known.Properties[name] = prop
-		}
-	}
-	c.value(p, side{node: &known, mode: never}, n)
-}
-
-// property compares a field that one of the sides names.
-func (c *comparer) property(p place, o, n side, name string) {
-	oc, of := c.field(o, name)
-	nc, nf := c.field(n, name)
-	step := property(name)
-	oldStep, newStep, how := step, step, viaField
-	_, wasNamed := o.node.Properties[name]
-	_, isNamed := n.node.Properties[name]
-	meta := isMeta(name) && (o.resource || n.resource)
-	if !wasNamed && !meta {
-		oldStep = mapStep
-	}
-	if !isNamed && !meta {
-		newStep = mapStep
-	}
-	if meta && o.resource && n.resource {
-		how = viaMeta
-	}
-	down := p.down(step, oldStep, newStep, how, nc.node)
-	if how == viaMeta && wasNamed != isNamed {
-		c.metaProperty(down, oc, nc, wasNamed)
-		return
-	}
-	switch {
-	case of != stays && nf == stays && isNamed:
-		var effects []Effect
-		if hasDefault(nc.node) {
-			effects = []Effect{at(Defaulted, down.path, "")}
-		}
-		down.old = p.old
-		c.emit(down, "property-added", "", "added", effects...)
-	case of != stays:
-	case nf == pruned:
-		down.new, down.trail = p.new, p.trail
-		c.emit(down, "property-removed", "", "removed: stored values are pruned", at(Loses, down.path, ""), at(Clients, down.path, ""))
-	case nf == refused:
-		down.new, down.trail = p.new, p.trail
-		c.emit(down, "property-removed", "", "removed: objects that have it are refused", tightened(p.path, "")...)
-	default:
-		switch {
-		case wasNamed && !isNamed && !meta:
-			c.emit(down, "property-removed", "", "no longer named; stored values are kept", at(Clients, down.path, ""))
-		case !wasNamed && isNamed && !meta:
-			c.emit(down, "property-added", "", "named now; values may be there already")
-			if hasDefault(nc.node) && !c.isAnything(oc) {
-				c.emit(down, "default-added", "default", "default "+show(nc.node.Default.Value)+" added", at(Defaulted, down.path, ""))
-			}
-		}
-		c.value(down, oc, nc)
 	}
 }

@@ -65,7 +65,7 @@ func Compare(ctx context.Context, old, new *api.CustomResourceDefinition, o Opti
 		return nil, fmt.Errorf("the new definition: %w", err)
 	}
 	c.Refused = refusals(ctx, old, new, o)
-	d := &definitions{Options: o, old: old, new: new}
+	d := &definitions{Options: o, ctx: ctx, old: old, new: new}
 	d.compare(c.old, c.new)
 	c.Changes = d.sorted()
 	return c, nil
@@ -111,6 +111,7 @@ func refusals(ctx context.Context, old, new *api.CustomResourceDefinition, o Opt
 // definitions compares what is not in a schema.
 type definitions struct {
 	Options
+	ctx      context.Context
 	old, new *api.CustomResourceDefinition
 	changes  []*Change
 }

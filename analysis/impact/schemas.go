@@ -44,7 +44,7 @@ func indexOf(v *crd.Version) int {
 }
 
 func (d *definitions) comparer(o, n *crd.Version, i, j int) *comparer {
-	c := newComparer(d.Options)
+	c := newComparer(d.ctx, d.Options)
 	c.oldAll, c.newAll = o.Definition().PreservesUnknownFields(), n.Definition().PreservesUnknownFields()
 	c.oldVersion, c.newVersion = o.Name(), n.Name()
 	c.oldBase = fmt.Sprintf("/spec/versions/%d/schema/openAPIV3Schema", i)

@@ -135,7 +135,7 @@ func testSound(t *testing.T, sem schema.Semantics, withRules bool, pairs int, se
 	}
 	t.Logf("%d objects, observations: %v, changes: %v", tried, seen, kinds)
 	for _, class := range []impact.Class{impact.Loses, impact.Invalid, impact.Defaulted, impact.Clients} {
-		if seen[class] < 3 {
+		if seen[class] < 3 && !withRules {
 			t.Errorf("only %d observations of %q: the generator proves nothing", seen[class], class)
 		}
 	}

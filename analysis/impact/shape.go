@@ -1,0 +1,270 @@
+package impact
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"espalier.dev/api"
+	"espalier.dev/schema"
+)
+
+// lists compares what is said about an array and its items.
+func (c *comparer) lists(p place, o, n side) {
+	ot, nt := listType(o.node), listType(n.node)
+	sameKeys := slices.Equal(o.node.XListMapKeys, n.node.XListMapKeys)
+	if ot != nt || !sameKeys {
+		effects := []Effect{at(Clients, p.path, "server-side apply merges and owns its items in another way")}
+		if nt == "set" || nt == "map" && !(ot == nt && sameKeys) {
+			effects = append(effects, at(Invalid, p.path, "items that count as the same are refused"))
+		}
+		keyword, message := "x-kubernetes-list-type", fmt.Sprintf("list type %s → %s", ot, nt)
+		if ot == nt {
+			keyword, message = "x-kubernetes-list-map-keys", fmt.Sprintf("list map keys %s → %s", show(o.node.XListMapKeys), show(n.node.XListMapKeys))
+		}
+		c.emitAltering(p, retyped, "list-type", keyword, message, effects...)
+	}
+	if o.node.Items == nil && n.node.Items == nil {
+		if o.inside() != prune && n.inside() == prune {
+			c.turnOn(p, extend(p.path, itemsStep))
+		}
+		return
+	}
+	oi, ni := c.items(o), c.items(n)
+	if o.node.Items == nil || n.node.Items == nil {
+		verb := "specified"
+		if n.node.Items == nil {
+			verb = "no longer specified"
+		}
+		c.emit(p, "items", "items", "items are "+verb, at(Clients, extend(p.path, itemsStep), ""))
+	}
+	c.value(p.down(itemsStep, itemsStep, itemsStep, viaItems, ni.node), oi, ni)
+}
+
+// refusal is what follows for a field at path if its object, at p, may no longer have
+// it. It is kept, so that validation can refuse it; what is in it is pruned.
+func refusal(p place, path schema.SchemaPath, o, n side) []Effect {
+	effects := tightened(p.path, "")
+	if n.inside() == prune && o.kinds()&(arrays|objects) != 0 {
+		effects = append(effects, at(Loses, path, "fields in it are pruned"))
+	}
+	return effects
+}
+
+// turnOn records that fields below a value, which were kept, are pruned.
+func (c *comparer) turnOn(p place, path schema.SchemaPath) {
+	if c.switched != nil {
+		c.affect(c.switched, p, at(Loses, path, ""))
+		return
+	}
+	c.switched = c.emit(p, "pruning", "x-kubernetes-preserve-unknown-fields", "fields that are not specified were kept, and are pruned from now on",
+		at(Loses, path, ""), at(Clients, path, ""))
+}
+
+func (c *comparer) extensions(p place, o, n *schema.Structural) {
+	if a, b := mapType(o), mapType(n); a != b {
+		c.emitAltering(p, retyped, "map-type", "x-kubernetes-map-type", fmt.Sprintf("map type %s → %s", a, b),
+			at(Clients, p.path, "server-side apply merges and owns its fields in another way"))
+	}
+	switch was, is := o.XEmbeddedResource, n.XEmbeddedResource; {
+	case !was && is:
+		c.emitAltering(p, retyped, "embedded-resource", "x-kubernetes-embedded-resource", "is an embedded resource now",
+			at(Invalid, p.path, "apiVersion, kind and metadata are required and validated"),
+			at(Loses, extend(p.path, property("metadata")), "unknown and malformed fields of metadata are pruned"),
+			at(Loses, p.path, "an apiVersion, kind or metadata of the wrong type is dropped"), at(Clients, p.path, ""))
+	case was && !is:
+		c.emitAltering(p, retyped, "embedded-resource", "x-kubernetes-embedded-resource", "is no longer an embedded resource",
+			at(Clients, p.path, "apiVersion, kind and metadata are no longer specified and validated by themselves"))
+	}
+	if !reflect.DeepEqual(o.XUnions, n.XUnions) {
+		var effects []Effect
+		if c.Semantics.KnowsUnions() && slices.ContainsFunc(n.XUnions, func(u api.Union) bool {
+			return !slices.ContainsFunc(o.XUnions, func(x api.Union) bool { return reflect.DeepEqual(x, u) })
+		}) {
+			effects = tightened(p.path, "exactly one member may be set, and the discriminator has to name it")
+		}
+		c.emit(p, "unions", "x-kubernetes-unions", "unions changed", effects...)
+	}
+}
+
+func (c *comparer) objects(p place, o, n side) {
+	c.extensions(p, o.node, n.node)
+	c.required(p, o, n)
+	outer := c.switched
+	defer func() { c.switched = outer }()
+
+	c.otherFields(p, o, n)
+	names := map[string]bool{}
+	for name := range o.node.Properties {
+		names[name] = true
+	}
+	for name := range n.node.Properties {
+		names[name] = true
+	}
+	if o.resource || n.resource {
+		names["apiVersion"], names["kind"], names["metadata"] = true, true, true
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		c.property(p, o, n, name)
+	}
+}
+
+// required compares which fields must be there.
+func (c *comparer) required(p place, o, n side) {
+	was := map[string]bool{}
+	for _, f := range facts(&schema.NestedValueValidation{ValueValidation: *vv(o.node)}) {
+		for _, name := range f.Required {
+			was[name] = true
+		}
+	}
+	for _, name := range vv(n.node).Required {
+		if slices.Contains(vv(o.node).Required, name) {
+			continue
+		}
+		path := extend(p.path, property(name))
+		var effects []Effect
+		prop := n.node.Properties[name]
+		switch {
+		case was[name]:
+		case prop != nil && hasDefault(prop) && !(n.resource && isMeta(name)):
+		default:
+			effects = tightened(path, "objects without it are refused")
+		}
+		c.emit(p, "required-added", "required", name+" is required now", effects...)
+	}
+	for _, name := range vv(o.node).Required {
+		if !slices.Contains(vv(n.node).Required, name) {
+			c.emit(p, "required-removed", "required", name+" is no longer required")
+		}
+	}
+}
+
+// otherFields compares what becomes of fields that neither side names.
+func (c *comparer) otherFields(p place, o, n side) {
+	oc, of := c.others(o)
+	nc, nf := c.others(n)
+	path := extend(p.path, mapStep)
+	hadMap, hasMap := o.node.AdditionalProperties != nil, n.node.AdditionalProperties != nil
+	down := p.down(mapStep, mapStep, mapStep, viaMap, nc.node)
+	switch {
+	case of != stays:
+		if hadMap != hasMap || of != nf {
+			var effects []Effect
+			if nf == refused {
+				effects = []Effect{at(Clients, p.path, "fields that were pruned are refused")}
+			}
+			c.emit(p, "additional-properties", "additionalProperties", "fields that are not specified are "+nf.verb(), effects...)
+		} else if o.node.XPreserveUnknownFields != n.node.XPreserveUnknownFields {
+			c.preserveFlag(p, n.node)
+		}
+	case nf == refused:
+		c.emit(p, "additional-properties", "additionalProperties", "fields that are not specified are refused", refusal(p, path, oc, n)...)
+	case nf == pruned && hadMap:
+		c.emit(p, "additional-properties", "additionalProperties", "is no longer a map: its entries are pruned", at(Loses, path, ""), at(Clients, path, ""))
+	case nf == pruned:
+		c.turnOn(p, path)
+	default:
+		if hadMap != hasMap {
+			c.emit(p, "additional-properties", "additionalProperties", "what is said about fields that are not specified changed", at(Clients, path, ""))
+		} else if o.node.XPreserveUnknownFields != n.node.XPreserveUnknownFields {
+			c.preserveFlag(p, n.node)
+		}
+		c.value(down, oc, nc)
+	}
+}
+
+func (f fate) verb() string {
+	switch f {
+	case pruned:
+		return "pruned now"
+	case refused:
+		return "refused now"
+	}
+	return "kept now"
+}
+
+// preserveFlag records that preserve-unknown-fields came or went where it makes no
+// difference by itself.
+func (c *comparer) preserveFlag(p place, n *schema.Structural) {
+	message := "x-kubernetes-preserve-unknown-fields removed"
+	if n.XPreserveUnknownFields {
+		message = "x-kubernetes-preserve-unknown-fields added"
+	}
+	c.emitAltering(p, retyped, "pruning", "x-kubernetes-preserve-unknown-fields", message)
+}
+
+// metaProperty compares apiVersion, kind or metadata of a resource where only one
+// side says something about it.
+func (c *comparer) metaProperty(p place, o, n side, wasNamed bool) {
+	if wasNamed {
+		alters, effects := unaltered, []Effect(nil)
+		if anyBelow(o.node, hasDefault) {
+			alters, effects = gone, []Effect{at(Clients, p.path, "its defaults are no longer filled in")}
+		}
+		c.emitAltering(p, alters, "property-removed", "", "no longer restricted", effects...)
+		return
+	}
+	c.emit(p, "property-added", "", "mentioned now")
+	// What is not mentioned stays what it is anyway.
+	known := *o.node
+	known.Properties = map[string]*schema.Structural{}
+	for name := range n.node.Properties {
+		if prop := o.node.Properties[name]; prop != nil {
+			known.Properties[name] = prop
+		}
+	}
+	c.value(p, side{node: &known, mode: never}, n)
+}
+
+// property compares a field that one of the sides names.
+func (c *comparer) property(p place, o, n side, name string) {
+	oc, of := c.field(o, name)
+	nc, nf := c.field(n, name)
+	step := property(name)
+	oldStep, newStep, how := step, step, viaField
+	_, wasNamed := o.node.Properties[name]
+	_, isNamed := n.node.Properties[name]
+	meta := isMeta(name) && (o.resource || n.resource)
+	if !wasNamed && !meta {
+		oldStep = mapStep
+	}
+	if !isNamed && !meta {
+		newStep = mapStep
+	}
+	if meta && o.resource && n.resource {
+		how = viaMeta
+	}
+	down := p.down(step, oldStep, newStep, how, nc.node)
+	if how == viaMeta && wasNamed != isNamed {
+		c.metaProperty(down, oc, nc, wasNamed)
+		return
+	}
+	switch {
+	case of != stays && nf == stays && isNamed:
+		var effects []Effect
+		if hasDefault(nc.node) {
+			effects = []Effect{at(Defaulted, down.path, "")}
+		}
+		down.old = p.old
+		c.emit(down, "property-added", "", "added", effects...)
+	case of != stays:
+	case nf == pruned:
+		down.new, down.trail = p.new, p.trail
+		c.emit(down, "property-removed", "", "removed: stored values are pruned", at(Loses, down.path, ""), at(Clients, down.path, ""))
+	case nf == refused:
+		down.new, down.trail = p.new, p.trail
+		c.emit(down, "property-removed", "", "removed: objects that have it are refused", refusal(p, down.path, oc, n)...)
+	default:
+		switch {
+		case wasNamed && !isNamed && !meta:
+			c.emit(down, "property-removed", "", "no longer named; stored values are kept", at(Clients, down.path, ""))
+		case !wasNamed && isNamed && !meta:
+			c.emit(down, "property-added", "", "named now; values may be there already")
+			if hasDefault(nc.node) && !c.isAnything(oc) {
+				c.emit(down, "default-added", "default", "default "+show(nc.node.Default.Value)+" added", at(Defaulted, down.path, ""))
+			}
+		}
+		c.value(down, oc, nc)
+	}
+}
