@@ -64,6 +64,8 @@ type check struct {
 	refused map[string]bool
 	// steps is how long the paths of the findings are, together.
 	steps int
+	// failed says that there is an error among the findings.
+	failed bool
 }
 
 // maxSteps bounds the paths of all findings of a definition together: 10,000 nested
@@ -83,12 +85,14 @@ type note struct {
 
 // add records a finding of a rule, if the rule is on.
 func (c *check) add(rule string, at *place, n note, message ...string) {
-	if !c.on[rule] || c.steps > maxSteps {
-		return
-	}
 	if s, ok := c.severity[rule]; ok {
 		n.severity = s
 	}
+	isError := n.severity == analysis.Error
+	if !c.on[rule] || c.steps > maxSteps && (c.failed || !isError) {
+		return
+	}
+	c.failed = c.failed || isError
 	path := at.path()
 	c.steps += 1 + len(path)/8
 	c.findings = append(c.findings, analysis.Finding{

@@ -39,6 +39,7 @@ const (
 	unknownField        = "unknown-field"
 	unknownFormat       = "unknown-format"
 	enumType            = "enum-type"
+	booleanName         = "boolean-name"
 	impossibleBounds    = "impossible-bounds"
 	requiredUnspecified = "required-unspecified"
 	prunedEmpty         = "pruned-empty"
@@ -80,6 +81,7 @@ func Rules() []Rule {
 		{ID: unknownField, Severity: analysis.Warning},
 		{ID: unknownFormat, Severity: analysis.Warning},
 		{ID: enumType, Severity: analysis.Warning},
+		{ID: booleanName, Severity: analysis.Warning},
 		{ID: impossibleBounds, Severity: analysis.Warning},
 		{ID: requiredUnspecified, Severity: analysis.Warning},
 		{ID: prunedEmpty, Severity: analysis.Warning},
@@ -138,7 +140,7 @@ func Lookup(id string) (Rule, error) {
 // about its value: the place to show is the name of the field.
 func AboutKey(rule string) bool {
 	switch rule {
-	case unknownField, supersededSpelling, duplicateKey, leftover, semanticsDropped:
+	case booleanName, unknownField, supersededSpelling, duplicateKey, leftover, semanticsDropped:
 		return true
 	}
 	return false

@@ -21,6 +21,7 @@ func (c *check) schema(s *schemaSite) {
 		c.pattern(n)
 		c.format(n)
 		c.enum(n)
+		c.name(n)
 		c.bounds(n)
 		c.required(n)
 		c.empty(n)
@@ -62,6 +63,13 @@ func (c *check) format(n *node) {
 		of = " for type " + t
 	}
 	c.warn(unknownFormat, n.at.child("format"), fmt.Sprintf("%q is no format that is known%s: nothing is checked", f, of))
+}
+
+// name looks for fields whose names YAML has changed.
+func (c *check) name(n *node) {
+	if n.kind == fieldNode && (n.name == "true" || n.name == "false") {
+		c.warn(booleanName, n.at, fmt.Sprintf("a field is named %q: YAML reads the keys y, yes and on as true, n, no and off as false, unless they are in quotes", n.name))
+	}
 }
 
 // enum looks for values that the type does not allow.

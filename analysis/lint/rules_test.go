@@ -1,0 +1,160 @@
+package lint_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"espalier.dev/analysis/lint"
+	"espalier.dev/schema"
+)
+
+// TestSchemaRules has, for each rule about schemas, what it finds, and what is
+// almost it.
+func TestSchemaRules(t *testing.T) {
+	object := func(props string) string { return "{type: object, properties: {" + props + "}}" }
+	tests := []struct {
+		rule, name string
+		schema     string
+		want       []string
+		says       []string
+	}{
+		{"non-structural", "no type", `{type: object, properties: {a: {}}}`, []string{"error .properties[a].type"}, []string{"must be non-empty"}},
+		{"non-structural", "structural", object(`a: {type: string}`), nil, nil},
+		{"invalid-default", "wrong type", object(`a: {type: integer, default: "1"}`), []string{"error .properties[a].default"}, []string{"must be of type integer"}},
+		{"invalid-default", "unknown fields", object(`a: {type: object, default: {x: 1}}`), []string{"error .properties[a].default"}, []string{"unknown fields"}},
+		{"invalid-default", "a field named default", object(`default: {type: array}`), nil, nil},
+		{"invalid-default", "right", object(`a: {type: integer, default: 1}`), nil, nil},
+		{"invalid-definition", "a default that is missing", object(`a: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, properties: {k: {type: string}}}}`),
+			[]string{"error .properties[a].items.properties[k].default"}, []string{"x-kubernetes-list-map-keys"}},
+		{"invalid-definition", "uniqueItems", object(`a: {type: array, uniqueItems: true, items: {type: string}}`), []string{"error .properties[a].uniqueItems"}, nil},
+		{"invalid-pattern", "lookahead", object(`a: {type: string, pattern: '^(?!kube-)'}`), []string{"error .properties[a].pattern"}, []string{"negative lookahead"}},
+		{"invalid-pattern", "in a junctor", object(`a: {type: string, anyOf: [{pattern: '(a)\1'}]}`), []string{"error .properties[a].anyOf[0].pattern"}, []string{`backreferences (\1)`}},
+		{"invalid-pattern", "valid", object(`a: {type: string, pattern: '^(?:a|\(\?=)[(?=]$'}`), nil, nil},
+		{"unknown-format", "unknown", object(`a: {type: string, format: ip}`), []string{"warning .properties[a].format"}, []string{`"ip"`, "type string"}},
+		{"unknown-format", "of another type", object(`a: {type: string, format: int32}`), []string{"warning .properties[a].format"}, nil},
+		{"unknown-format", "known", object(`a: {type: string, format: date-time}, b: {type: integer, format: int32, anyOf: [{format: int64}]}`), nil, nil},
+		{"enum-type", "yes", object(`a: {type: string, enum: [auto, yes]}`), []string{"warning .properties[a].enum[1]"}, []string{"boolean", "YAML reads yes"}},
+		{"enum-type", "numbers for strings", object(`a: {type: string, enum: [1.2]}`), []string{"warning .properties[a].enum[0]"}, []string{"quotes"}},
+		{"enum-type", "in a junctor", object(`a: {type: string, not: {enum: [1]}}`), []string{"warning .properties[a].not.enum[0]"}, nil},
+		{"enum-type", "null", object(`a: {type: string, enum: [a, null]}`), []string{"warning .properties[a].enum[1]"}, nil},
+		{"enum-type", "right", object(`a: {type: string, enum: ["yes"]}, b: {type: number, enum: [1, 1.5]}, c: {type: integer, enum: [1.0]}, d: {type: string, nullable: true, enum: [a, null]}, e: {x-kubernetes-int-or-string: true, enum: [1, a]}`), nil, nil},
+		{"boolean-name", "y", object(`x: {type: integer}, y: {type: integer}`), []string{"warning .properties[true]"}, []string{"quotes"}},
+		{"boolean-name", "quoted", object(`x: {type: integer}, "y": {type: integer}`), nil, nil},
+		{"impossible-bounds", "all", object(`a: {type: integer, minimum: 2, maximum: 1}, b: {type: string, minLength: 2, maxLength: 1}, c: {type: array, minItems: 2, maxItems: 1, items: {type: string}}, d: {type: object, minProperties: 2, maxProperties: 1}, e: {type: integer, minimum: 1, maximum: 1, exclusiveMinimum: true}`),
+			[]string{"warning .properties[a].minimum", "warning .properties[b].minLength", "warning .properties[c].minItems", "warning .properties[d].minProperties", "warning .properties[e].minimum"}, nil},
+		{"impossible-bounds", "one value", object(`a: {type: integer, minimum: 1, maximum: 1}, b: {type: string, minLength: 1, maxLength: 1}`), nil, nil},
+		{"required-unspecified", "misspelt", `{type: object, properties: {name: {type: string}}, required: [nmae]}`, []string{"warning .required[0]"}, []string{`"nmae"`, "every object"}},
+		{"required-unspecified", "in a junctor", `{type: object, properties: {a: {type: string}}, anyOf: [{required: [a]}, {required: [b]}]}`, []string{"warning .anyOf[1].required[0]"}, []string{"never holds"}},
+		{"required-unspecified", "deep in a junctor", `{type: object, properties: {a: {type: object, properties: {b: {type: string}}}}, anyOf: [{properties: {a: {required: [b, c]}}}]}`, []string{"warning .anyOf[0].properties[a].required[1]"}, nil},
+		{"required-unspecified", "implied, kept or a key", `{type: object, required: [metadata, kind], properties: {a: {type: object, x-kubernetes-preserve-unknown-fields: true, required: [x]}, m: {type: object, additionalProperties: {type: string}, required: [x]}, e: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true, required: [kind]}}}`, nil, nil},
+		{"pruned-empty", "a field and an item", object(`a: {type: object}, l: {type: array, items: {type: object}}`), []string{"warning .properties[a]", "warning .properties[l].items"}, nil},
+		{"pruned-empty", "the root", `{type: object}`, []string{"warning "}, nil},
+		{"pruned-empty", "not empty", object(`p: {type: object, properties: {a: {type: string}}}, m: {type: object, additionalProperties: {type: string}}, t: {type: object, additionalProperties: true}, k: {type: object, x-kubernetes-preserve-unknown-fields: true}, marker: {type: object, maxProperties: 0}, metadata: {type: object}`), nil, nil},
+		{"pruned-empty", "embedded", object(`e: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true, properties: {metadata: {type: object}}}`), nil, nil},
+		{"embedded-metadata", "a template", object(`template: {type: object, properties: {metadata: {type: object}}}`), []string{"warning .properties[template].properties[metadata]"}, []string{"labels and annotations"}},
+		{"embedded-metadata", "a resource", object(`r: {type: object, properties: {kind: {type: string}, metadata: {type: object}}}`), []string{"warning .properties[r].properties[metadata]"}, []string{"x-kubernetes-embedded-resource"}},
+		{"embedded-metadata", "the root's, an embedded one and one with fields", object(`metadata: {type: object}, e: {type: object, x-kubernetes-embedded-resource: true, properties: {metadata: {type: object}}}, t: {type: object, properties: {metadata: {type: object, properties: {labels: {type: object, additionalProperties: {type: string}}}}}}`), nil, nil},
+		{"default-never-applies", "items and values", object(`l: {type: array, items: {type: integer, default: 1}}, m: {type: object, additionalProperties: {type: integer, nullable: true, default: 1}}`),
+			[]string{"warning .properties[l].items.default", "warning .properties[m].additionalProperties.default"}, nil},
+		{"default-never-applies", "the root", `{type: object, properties: {a: {type: string}}, default: {a: b}}`, []string{"warning .default"}, nil},
+		{"default-never-applies", "fields of items", object(`l: {type: array, default: [], items: {type: object, properties: {a: {type: integer, default: 1}}}}`), nil, nil},
+		{"default-needs-parent", "optional", object(`a: {type: object, properties: {b: {type: object, properties: {x: {type: integer, default: 1}, w: {type: string, default: z}}}}}`), []string{"info .properties[a]"}, []string{"2 defaults", "w, x"}},
+		{"default-needs-parent", "required but not all the way", `{type: object, required: [a], properties: {a: {type: object, properties: {b: {type: object, properties: {x: {type: integer, default: 1}}}}}}}`, []string{"info .properties[a].properties[b]"}, []string{"the default below it is"}},
+		{"default-needs-parent", "filled in, required, an item or next to nothing", `{type: object, required: [r], properties: {a: {type: object, default: {}, properties: {x: {type: integer, default: 1}}}, r: {type: object, properties: {x: {type: integer, default: 1}}}, l: {type: array, items: {type: object, properties: {x: {type: integer, default: 1}}}}, n: {type: object, properties: {x: {type: string, default: ""}}}, status: {type: object, properties: {x: {type: integer, default: 1}}}}}`, nil, nil},
+		{"list-type", "conditions", object(`status: {type: object, properties: {conditions: {type: array, items: {type: object, required: [type], properties: {type: {type: string}}}}}}`), []string{"info .properties[status].properties[conditions].x-kubernetes-list-type"}, []string{"[type]"}},
+		{"list-type", "names", object(`a: {type: array, items: {type: object, required: [name], properties: {name: {type: string}}}}`), []string{"info .properties[a].x-kubernetes-list-type"}, nil},
+		{"list-type", "stated, without a key, or within a list that is one value", object(`a: {type: array, x-kubernetes-list-type: atomic, items: {type: object, required: [name], properties: {name: {type: string}, l: {type: array, items: {type: object, required: [name], properties: {name: {type: string}}}}}}}, b: {type: array, items: {type: object, properties: {name: {type: string}}}}, c: {type: array, items: {type: string}}`), nil, nil},
+		{"set-of-objects", "objects", object(`a: {type: array, x-kubernetes-list-type: set, items: {type: object, x-kubernetes-map-type: atomic, properties: {a: {type: string}}}}`), []string{"warning .properties[a].x-kubernetes-list-type"}, nil},
+		{"set-of-objects", "strings", object(`a: {type: array, x-kubernetes-list-type: set, items: {type: string}}`), nil, nil},
+		{"version-skew", "false", object(`a: {type: object, additionalProperties: false}`), []string{"warning .properties[a].additionalProperties"}, nil},
+		{"version-skew", "true and a schema", object(`a: {type: object, additionalProperties: true}, b: {type: object, additionalProperties: {type: string}}`), nil, nil},
+		{"unknown-field", "a keyword", object(`a: {type: string, maxlength: 1}`), []string{"warning .properties[a].maxlength"}, []string{"maxLength?"}},
+		{"unknown-field", "of JSON Schema", object(`a: {type: string, const: x, anyOf: [{deprecated: true}]}`), []string{"warning .properties[a].anyOf[0].deprecated", "warning .properties[a].const"}, []string{"OpenAPI"}},
+		{"unknown-field", "fields of other names, and values", object(`maxlength: {type: object, default: {maxlength: 1}, x-kubernetes-preserve-unknown-fields: true, example: {propertis: 1}, enum: [{propertis: 1}]}`), nil, nil},
+		{"cel-rule", "no such field", object(`a: {type: object, properties: {b: {type: string}}, x-kubernetes-validations: [{rule: "self.c == ''"}]}`), []string{"error .properties[a].x-kubernetes-validations[0].rule"}, []string{"undefined field 'c'"}},
+		{"cel-rule", "compiles", object(`a: {type: object, properties: {b: {type: string}}, x-kubernetes-validations: [{rule: "self.b == ''"}]}`), nil, nil},
+		{"cel-cost", "unbounded", object(`l: {type: array, items: {type: string, maxLength: 100, x-kubernetes-validations: [{rule: "self.matches('^a+$')"}]}}`), []string{"error .properties[l].items.x-kubernetes-validations[0].rule"},
+			[]string{"unbounded: " + site + ".properties[l]", "it would pass with " + site + ".properties[l].maxItems: 238095"}},
+		{"cel-cost", "bounded", object(`l: {type: array, maxItems: 238095, items: {type: string, maxLength: 100, x-kubernetes-validations: [{rule: "self.matches('^a+$')"}]}}`), nil, nil},
+		{"semantics-published", "a pattern", object(`a: {type: string, pattern: a}`), []string{"info "}, []string{"pattern"}},
+		{"semantics-published", "nothing", object(`a: {type: string}`), nil, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.rule+"/"+tt.name, func(t *testing.T) {
+			fs := lintAll(t, schema.KEP, only(tt.rule), v1(tt.schema))[0]
+			expect(t, fs, tt.want...)
+			if len(tt.says) > 0 && len(fs) > 0 {
+				says(t, fs[0], tt.says...)
+			}
+		})
+	}
+	// Whatever has a near miss has a hit, and the other way round.
+	hit, miss := map[string]bool{}, map[string]bool{}
+	for _, tt := range tests {
+		if len(tt.want) > 0 {
+			hit[tt.rule] = true
+		} else {
+			miss[tt.rule] = true
+		}
+	}
+	for rule := range hit {
+		if !miss[rule] && rule != "invalid-definition" {
+			t.Errorf("%s has no near miss", rule)
+		}
+	}
+}
+
+// TestEveryVersion looks at what validation takes together because it is the same in
+// all versions: each version has its findings, where they stand in the document.
+func TestEveryVersion(t *testing.T) {
+	text := `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: shirts.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: shirts, kind: Shirt}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {a.b: {}}, anyOf: [{properties: {c: {}}}]}}, subresources: {scale: {}}}
+  - {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object, properties: {a.b: {}}, anyOf: [{properties: {c: {}}}]}}, subresources: {scale: {}}}
+`
+	fs := lintAll(t, schema.Kubernetes, only("non-structural", "invalid-definition"), text)[0]
+	var got []string
+	for _, f := range fs {
+		got = append(got, f.Pointer+" "+f.Message)
+	}
+	want := []string{
+		"/spec/versions/0/schema/openAPIV3Schema/properties/a.b/type Required value: must not be empty for specified object fields",
+		"/spec/versions/0/schema/openAPIV3Schema/properties/c Required value: because it is defined in spec.versions[0].schema.openAPIV3Schema.anyOf[0].properties[c]",
+		"/spec/versions/0/subresources/scale/specReplicasPath Required value",
+		"/spec/versions/0/subresources/scale/statusReplicasPath Required value",
+		"/spec/versions/1/schema/openAPIV3Schema/properties/a.b/type Required value: must not be empty for specified object fields",
+		"/spec/versions/1/schema/openAPIV3Schema/properties/c Required value: because it is defined in spec.versions[1].schema.openAPIV3Schema.anyOf[0].properties[c]",
+		"/spec/versions/1/subresources/scale/specReplicasPath Required value",
+		"/spec/versions/1/subresources/scale/statusReplicasPath Required value",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestRuleDocs(t *testing.T) {
+	for _, r := range lint.Rules() {
+		if r.Title == "" || !strings.HasPrefix(r.Doc, "# "+r.ID+": "+r.Title+"\n") {
+			t.Errorf("%s: the page does not begin with the rule", r.ID)
+		}
+		for _, part := range []string{"\n## Why\n", "\n## Bad\n", "\n## Good\n", "\n## How to mend it\n"} {
+			if !strings.Contains(r.Doc, part) {
+				t.Errorf("%s: the page has no part %q", r.ID, strings.TrimSpace(part))
+			}
+		}
+		if got, err := lint.Lookup(r.ID); err != nil || got.ID != r.ID {
+			t.Errorf("%s: %v", r.ID, err)
+		}
+	}
+	if _, err := lint.Lookup("cel-costs"); err == nil || !strings.Contains(err.Error(), "did you mean cel-cost?") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,338 @@
+package lint_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"espalier.dev/analysis"
+	"espalier.dev/analysis/lint"
+	"espalier.dev/internal/yamlx"
+	"espalier.dev/schema"
+)
+
+// TestDefinitionRules has the rules about whole definitions: what they find, and what
+// is almost it.
+func TestDefinitionRules(t *testing.T) {
+	fine := v1(`{type: object, properties: {a: {type: string}}}`)
+	replace := func(old, with string) string { return strings.Replace(fine, old, with, 1) }
+	tests := []struct {
+		rule, name, text string
+		want             []string
+		says             []string
+	}{
+		{"undecodable", "a misfit", replace("served: true", "served: 1"), []string{"error spec.versions[0].served"}, []string{"boolean"}},
+		{"undecodable", "in a schema", v1(`{type: object, properties: {a.b: {maxLength: x}}}`), []string{"error .properties[a.b].maxLength"}, nil},
+		{"undecodable", "another kind", replace("kind: CustomResourceDefinition", "kind: Shirt"), []string{"error kind"}, nil},
+		{"undecodable", "another version", replace("k8s.io/v1", "k8s.io/v2"), []string{"error apiVersion"}, nil},
+		{"undecodable", "no object", `[]`, []string{"error "}, nil},
+		{"undecodable", "fine", fine, nil, nil},
+		{"invalid-definition", "name", replace("shirts.example.com", "shirt.example.com"), []string{"error metadata.name"}, []string{"spec.names.plural"}},
+		{"invalid-definition", "fine", fine, nil, nil},
+		{"invalid-definition", "webhook", fine + "\n  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v9], clientConfig: {url: 'http://x'}}}",
+			[]string{"error spec.conversion.webhook.clientConfig.url", "error spec.conversion.webhook.conversionReviewVersions"}, nil},
+		{"unknown-field", "v1beta1's", replace("scope: Namespaced", "scope: Namespaced\n  version: v1\n  validation: {}"), []string{"warning spec.validation", "warning spec.version"}, []string{"each version has its schema"}},
+		{"unknown-field", "column", replace("served: true", "served: true\n    additionalPrinterColumns: [{name: a, type: string, JSONPath: .a}]"), []string{"warning spec.versions[0].additionalPrinterColumns[0].JSONPath"}, []string{"did you mean jsonPath?"}},
+		{"unknown-field", "fine", fine + "\nstatus: {anything: 1}", nil, nil},
+		{"leftover", "all", replace("metadata: {", "metadata: {creationTimestamp: null, ") + "\n  preserveUnknownFields: false\nstatus: {}", []string{"info metadata.creationTimestamp", "info spec.preserveUnknownFields", "info status"}, nil},
+		{"leftover", "fine", fine, nil, nil},
+		{"v1beta1", "v1beta1", v1beta1(`preserveUnknownFields: false`), []string{"warning apiVersion"}, nil},
+		{"v1beta1", "v1", fine, nil, nil},
+		{"preserve-unknown-fields", "unsaid", v1beta1(`scope: Cluster`), []string{"warning spec.preserveUnknownFields"}, nil},
+		{"preserve-unknown-fields", "true", v1beta1(`preserveUnknownFields: true`), []string{"warning spec.preserveUnknownFields"}, nil},
+		{"preserve-unknown-fields", "false, and v1", v1beta1(`preserveUnknownFields: false`), nil, nil},
+		{"non-structural", "v1beta1 that prunes", v1beta1("preserveUnknownFields: false\nvalidation: {openAPIV3Schema: {type: object, properties: {a: {}}}}"), []string{"error spec.validation.openAPIV3Schema.properties[a].type"}, nil},
+		{"non-structural", "v1beta1 that does not", v1beta1("validation: {openAPIV3Schema: {type: object, properties: {a: {}}}}"), []string{"warning spec.validation.openAPIV3Schema.properties[a].type"}, []string{"NonStructuralSchema"}},
+		{"non-structural", "v1beta1 with a version", v1beta1("versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {a: {}}}}}, {name: v2, served: true, storage: false}]"), []string{"warning .properties[a].type"}, nil},
+		{"invalid-pattern", "draft 4", v1beta1(`validation: {jsonSchema: {patternProperties: {'(?=a)': {pattern: '('}}}}`), []string{"warning spec.validation.jsonSchema.patternProperties[(?=a)]", "warning spec.validation.jsonSchema.patternProperties[(?=a)].pattern"}, []string{"lookahead"}},
+		{"required-unspecified", "nothing is pruned", v1beta1(`validation: {openAPIV3Schema: {type: object, properties: {a: {type: string}}, required: [b]}}`), nil, nil},
+		{"pruned-empty", "nothing is pruned", v1beta1(`validation: {openAPIV3Schema: {type: object, properties: {a: {type: object}}}}`), nil, nil},
+		{"short-name-ambiguous", "built in", replace("kind: Shirt", "kind: Shirt, shortNames: [po, sh]"), []string{"info spec.names.shortNames[0]"}, []string{"pods"}},
+		{"short-name-ambiguous", "fine", replace("kind: Shirt", "kind: Shirt, shortNames: [sh]"), nil, nil},
+		{"duplicate-key", "fine", fine, nil, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.rule+"/"+tt.name, func(t *testing.T) {
+			fs := lintAll(t, schema.KEP, only(tt.rule), tt.text)[0]
+			expect(t, fs, tt.want...)
+			if len(tt.says) > 0 && len(fs) > 0 {
+				says(t, fs[0], tt.says...)
+			}
+		})
+	}
+}
+
+func TestBadText(t *testing.T) {
+	for _, text := range []string{"", "{", "null", "3", `"x"`, "{} {}", `{"kind": 3}`, `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1","spec":[]}`} {
+		found, err := lint.Run(context.Background(), [][]byte{[]byte(text)}, lint.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fs := found[0]; len(fs) != 1 || fs[0].Rule != "undecodable" || fs[0].Severity != analysis.Error {
+			t.Errorf("%s: got %v", text, fs)
+		}
+	}
+}
+
+func TestDuplicateKeys(t *testing.T) {
+	text := string(toJSON(t, v1(`{type: object, properties: {a: {type: string}}}`)))
+	text = strings.Replace(text, `"a":{`, `"a":{"type":"integer","type":"integer"},"a":{`, 1)
+	found, err := lint.Run(context.Background(), [][]byte{[]byte(text)}, lint.Options{Configs: []lint.Config{only("duplicate-key")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, found[0], "warning .properties[a]", "warning .properties[a].type")
+}
+
+func TestCollisions(t *testing.T) {
+	named := func(group, plural, names string) string {
+		return fmt.Sprintf(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[2]s.%[1]s}
+spec:
+  group: %[1]s
+  scope: Namespaced
+  names: {plural: %[2]s, %[3]s}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`, group, plural, names)
+	}
+	found := lintAll(t, schema.KEP, only("name-collision", "short-name-ambiguous"),
+		named("a.io", "shirts", "kind: Shirt, singular: shirt, shortNames: [s]"),
+		named("a.io", "socks", "kind: Sock, singular: sock, shortNames: [s, x]"),
+		named("a.io", "tees", "kind: Shirt, singular: shirts, listKind: Sock"),
+		named("b.io", "shirts", "kind: Shirt, singular: shirt, shortNames: [s]"),
+		named("a.io", "shirts", "kind: Shirt, singular: shirt, shortNames: [s]"),
+		named("a.io", "sheep", "kind: Sheep, singular: sheep"),
+	)
+	expect(t, found[0])
+	expect(t, found[1], "error spec.names.shortNames[0]")
+	says(t, found[1][0], `"s" is taken in group a.io: it is spec.names.shortNames[0] of shirts.a.io`, "NamesAccepted")
+	expect(t, found[2], "error spec.names.kind", "error spec.names.listKind", "error spec.names.singular")
+	expect(t, found[3], "info spec.names.shortNames[0]")
+	expect(t, found[4], "warning metadata.name")
+	expect(t, found[5])
+}
+
+func TestSize(t *testing.T) {
+	sized := func(n int) string {
+		return v1(`{type: object, properties: {a: {type: string}}, description: "` + strings.Repeat("x", n) + `"}`)
+	}
+	expect(t, lintAll(t, schema.KEP, only("size-apply", "size-storage"), sized(250_000))[0])
+	expect(t, lintAll(t, schema.KEP, only("size-apply", "size-storage"), sized(263_000))[0], "warning ")
+	expect(t, lintAll(t, schema.KEP, only("size-apply", "size-storage"), sized(1_573_000))[0], "warning ", "warning ")
+	// < is written as six bytes.
+	escaped := strings.Replace(sized(60_000), "xxxx", strings.Repeat("<", 40_000), 1)
+	expect(t, lintAll(t, schema.KEP, only("size-apply"), escaped)[0], "warning ")
+}
+
+func TestSuperseded(t *testing.T) {
+	t.Run("K-05", func(t *testing.T) {
+		text := v1beta1(`
+prune: true
+validation:
+  openAPIV3Schema:
+    type: object
+    properties:
+      x:
+        type: object
+        x-no-pruning: true
+        properties:
+          "y": {type: object, x-kubernetes-no-pruning: false, properties: {z: {type: integer}}}
+          w: {type: object, x-kubernetes-no-prune: true, x-kubernetes-preserve-unknown-fields: true}`) + `
+status: {conditions: [{type: NonStructural, status: "True"}]}`
+		const at = "spec.validation.openAPIV3Schema.properties[x]"
+		fs := lintAll(t, schema.KEP, only("superseded-spelling", "unknown-field"), text)[0]
+		expect(t, fs, "error spec.prune", "error "+at+".properties[w].x-kubernetes-no-prune", "error "+at+".properties[y].x-kubernetes-no-pruning", "error "+at+".x-no-pruning", "warning status.conditions[0].type")
+		says(t, fs[0], "preserveUnknownFields: false takes its place")
+		var edits []analysis.Edit
+		for _, f := range fs {
+			edits = append(edits, f.Fix.Edits...)
+		}
+		schemaAt := "/spec/validation/openAPIV3Schema/properties/x"
+		want := []analysis.Edit{
+			{Op: yamlx.Rename, Pointer: "/spec/prune", To: "preserveUnknownFields"},
+			{Op: yamlx.Set, Pointer: "/spec/preserveUnknownFields", Value: false},
+			{Op: yamlx.Remove, Pointer: schemaAt + "/properties/w/x-kubernetes-no-prune"},
+			{Op: yamlx.Remove, Pointer: schemaAt + "/properties/y/x-kubernetes-no-pruning"},
+			{Op: yamlx.Rename, Pointer: schemaAt + "/x-no-pruning", To: "x-kubernetes-preserve-unknown-fields"},
+			{Op: yamlx.Set, Pointer: "/status/conditions/0/type", Value: "NonStructuralSchema"},
+		}
+		if !slices.Equal(edits, want) {
+			t.Errorf("got %+v\nwant %+v", edits, want)
+		}
+		for _, f := range lintAll(t, schema.Kubernetes, only("superseded-spelling"), text)[0] {
+			if f.Severity != analysis.Warning {
+				t.Errorf("kube-apiserver takes it: %v", f)
+			}
+		}
+	})
+	t.Run("v1", func(t *testing.T) {
+		fine := v1(`{type: object, properties: {a: {type: string}}}`)
+		for spec, fixable := range map[string]bool{"prune: true": true, "prune: false": false, "preserveUnknownProperties: false": true, "preserveUnknownProperties: true": false} {
+			fs := lintAll(t, schema.KEP, only("superseded-spelling"), fine+"\n  "+spec)[0]
+			if len(fs) != 1 || (fs[0].Fix != nil) != fixable {
+				t.Errorf("%s: got %v", spec, fs)
+			}
+		}
+		expect(t, lintAll(t, schema.KEP, only("superseded-spelling"), fine)[0])
+	})
+}
+
+// TestNonStructuralReasons is about the example of a schema that is not structural.
+func TestNonStructuralReasons(t *testing.T) {
+	const bad = `
+  properties:
+    spec:
+      type: object
+      properties:
+        command: {type: string, minLength: 1}
+        shell: {type: string, minLength: 1}
+        machines: {type: array, items: {type: string, pattern: "^[a-z0-9]+(-[a-z0-9]+)*$"}}
+      oneOf:
+      - {properties: {command: {type: string}}, required: [command]}
+      - {properties: {shell: {type: string}}, required: [shell]}
+      not: {properties: {privileged: {}}}
+  required: [spec]`
+	t.Run("B-02", func(t *testing.T) {
+		fs := lintAll(t, schema.KEP, lint.Config{}, v1(bad))[0]
+		expect(t, fs,
+			"error .properties[spec].oneOf[0].properties[command].type",
+			"error .properties[spec].oneOf[1].properties[shell].type",
+			"error .properties[spec].properties[privileged]",
+			"error .type")
+		says(t, fs[0], "must be empty to be structural")
+		says(t, fs[2], "because it is defined in "+site+".properties[spec].not.properties[privileged]", "only kep semantics refuses this")
+		says(t, fs[3], "must be non-empty")
+		// v1beta1 takes it, and lint flags it all the same.
+		fs = lintAll(t, schema.KEP, only("non-structural"), v1beta1("validation:\n  openAPIV3Schema:\n  "+strings.ReplaceAll(strings.TrimPrefix(bad, "\n"), "\n", "\n  ")))[0]
+		if len(fs) != 4 || slices.ContainsFunc(fs, func(f analysis.Finding) bool { return f.Severity != analysis.Warning }) {
+			t.Errorf("got %v", fs)
+		}
+	})
+	t.Run("fixes", func(t *testing.T) {
+		for i, f := range lintAll(t, schema.KEP, lint.Config{}, v1(bad))[0] {
+			if fixable := f.Fix != nil; fixable == (i == 2) {
+				t.Errorf("%v: fix %v", f, f.Fix)
+			}
+		}
+	})
+}
+
+func TestStructuralFixes(t *testing.T) {
+	tests := []struct{ name, schema, want string }{
+		{"root type", `{properties: {a: {type: string}}}`, "set .type"},
+		{"same type", `{type: object, properties: {a: {type: string, anyOf: [{type: string}]}}}`, "remove .properties[a].anyOf[0].type"},
+		{"weaker type", `{type: object, properties: {a: {type: integer, anyOf: [{type: number}]}}}`, "remove .properties[a].anyOf[0].type"},
+		{"another type", `{type: object, properties: {a: {type: string, anyOf: [{type: integer}]}}}`, ""},
+		{"null is allowed", `{type: object, properties: {a: {type: string, nullable: true, not: {type: string}}}}`, ""},
+		{"description", `{type: object, properties: {a: {type: string, anyOf: [{description: x}]}}}`, "remove .properties[a].anyOf[0].description"},
+		{"nullable", `{type: object, properties: {a: {type: string, anyOf: [{nullable: true}]}}}`, ""},
+		{"a field's type", `{type: object, properties: {a: {properties: {b: {type: string}}}}}`, ""},
+		{"preserve: false", `{type: object, properties: {a: {type: object, properties: {b: {type: string}}, x-kubernetes-preserve-unknown-fields: false}}}`, "remove .properties[a].x-kubernetes-preserve-unknown-fields"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			fs := lintAll(t, schema.Kubernetes, only("non-structural", "invalid-definition"), v1(tt.schema))[0]
+			if len(fs) != 1 {
+				t.Fatalf("got %v", fs)
+			}
+			got := ""
+			if f := fs[0]; f.Fix != nil {
+				if len(f.Fix.Edits) != 1 || f.Fix.Edits[0].Pointer != f.Pointer || f.Fix.Message == "" {
+					t.Fatalf("got %+v", f.Fix)
+				}
+				got = string(f.Fix.Edits[0].Op) + " " + strings.TrimPrefix(f.Path, site)
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestConfig(t *testing.T) {
+	text := v1(`{type: object, properties: {a: {type: object}, b: {type: string, format: ip}}}`)
+	run := func(configs ...lint.Config) (lines []string) {
+		t.Helper()
+		found, err := lint.Run(context.Background(), [][]byte{toJSON(t, text)}, lint.Options{Configs: configs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found[0] {
+			lines = append(lines, string(f.Severity)+" "+f.Rule)
+		}
+		return lines
+	}
+	file, err := lint.ParseConfig([]byte(`{"lint": {"disable": ["pruned-empty"], "severity": {"unknown-format": "error"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		configs []lint.Config
+		want    []string
+	}{
+		{nil, []string{"warning pruned-empty", "warning unknown-format"}},
+		{[]lint.Config{file}, []string{"error unknown-format"}},
+		{[]lint.Config{file, {Enable: []string{"pruned-empty"}, Severity: map[string]analysis.Severity{"unknown-format": "info"}}}, []string{"warning pruned-empty", "info unknown-format"}},
+		{[]lint.Config{file, {Disable: []string{"all"}}}, nil},
+		{[]lint.Config{{Disable: []string{"all"}, Enable: []string{"pruned-empty"}}}, []string{"warning pruned-empty"}},
+	} {
+		if got := run(tt.configs...); !slices.Equal(got, tt.want) {
+			t.Errorf("%+v: got %q, want %q", tt.configs, got, tt.want)
+		}
+	}
+	for _, bad := range []string{`{"lint": {"disable": ["pruned-emty"]}}`, `{"lint": {"severity": {"pruned-empty": "fatal"}}}`, `{"lint": {"severity": {"x": "error"}}}`, `{"lint": {"of": []}}`, `{"lin": {}}`, `[]`} {
+		if _, err := lint.ParseConfig([]byte(bad)); err == nil {
+			t.Errorf("%s: no error", bad)
+		}
+	}
+	rules, err := lint.Configured(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rules {
+		switch r.ID {
+		case "pruned-empty":
+			if !r.Off {
+				t.Error("pruned-empty is on")
+			}
+		case "unknown-format":
+			if r.Severity != analysis.Error {
+				t.Errorf("unknown-format is %s", r.Severity)
+			}
+		}
+	}
+}
+
+// TestHostile lints schemas that are far larger than anybody writes.
+func TestHostile(t *testing.T) {
+	const depth = 3000
+	deep := strings.Repeat(`{"type":"object","propertis":1,"format":"x","properties":{"a":`, depth) + `{}` + strings.Repeat("}}", depth)
+	nested := strings.Repeat(`{"anyOf":[`, depth) + `{"type":"object"}` + strings.Repeat("]}", depth)
+	var wide strings.Builder
+	wide.WriteString(`{"type":"object","properties":{`)
+	for i := range 20_000 {
+		fmt.Fprintf(&wide, `"p%d":{"type":"object"},`, i)
+	}
+	wide.WriteString(`"a":{}}}`)
+	for name, props := range map[string]string{"deep": deep, "junctors": nested, "wide": wide.String()} {
+		t.Run(name, func(t *testing.T) {
+			text := bytes.Replace(toJSON(t, v1(`"@"`)), []byte(`"@"`), []byte(props), 1)
+			if !json.Valid(text) {
+				t.Fatal("not JSON")
+			}
+			found, err := lint.Run(context.Background(), [][]byte{text}, lint.Options{Configs: []lint.Config{{Enable: []string{lint.All}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(found[0], func(f analysis.Finding) bool { return f.Severity == analysis.Error }) {
+				t.Error("no error was found")
+			}
+		})
+	}
+}
