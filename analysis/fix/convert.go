@@ -1,0 +1,207 @@
+package fix
+
+import (
+	"fmt"
+	"strconv"
+
+	"espalier.dev/api"
+	"espalier.dev/api/v1beta1"
+)
+
+// conflict is something that v1beta1 says twice, so that nobody but its author
+// knows which one is meant.
+type conflict struct {
+	at      []string
+	message string
+}
+
+// toV1 rewrites a v1beta1 definition as v1, but for its schemas. If it says things
+// twice, it is left alone.
+func (e *editor) toV1() ([]conflict, error) {
+	if found := e.conflicts(); len(found) > 0 {
+		return found, nil
+	}
+	for _, step := range []func() error{e.versions, e.commonParts, e.columns, e.conversion} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	if e.object("spec") != nil {
+		if scope, _ := e.at("spec", "scope"); scope == nil || scope == "" {
+			if err := e.set(string(api.NamespaceScoped), "spec", "scope"); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nil, e.set(api.APIVersion, "apiVersion")
+}
+
+// parts are what v1beta1 has at the top for all versions, or with each version, by the
+// names in the two places.
+func parts() [][2]string {
+	return [][2]string{
+		{"validation", "schema"},
+		{"subresources", "subresources"},
+		{"additionalPrinterColumns", "additionalPrinterColumns"},
+		{"selectableFields", "selectableFields"},
+	}
+}
+
+func (e *editor) conflicts() (found []conflict) {
+	versions := e.list("spec", "versions")
+	for _, part := range parts() {
+		if v, ok := e.at("spec", part[0]); !ok || v == nil {
+			continue
+		}
+		for i := range versions {
+			if v, ok := e.at("spec", "versions", strconv.Itoa(i), part[1]); ok && v != nil {
+				found = append(found, conflict{[]string{"spec", part[0]}, fmt.Sprintf(
+					"stands here for all versions, and as %s with the version %v for itself: only one of them can be meant", part[1], e.versionName(i))})
+				break
+			}
+		}
+	}
+	if v, ok := e.at("spec", "version"); ok && v != "" && v != nil && len(versions) > 0 && e.versionName(0) != v {
+		found = append(found, conflict{[]string{"spec", "version"}, fmt.Sprintf(
+			"names another version than the first one in versions, %v: only one of them can be meant", e.versionName(0))})
+	}
+	return found
+}
+
+func (e *editor) versionName(i int) any {
+	name, _ := e.at("spec", "versions", strconv.Itoa(i), "name")
+	return name
+}
+
+// versions makes spec.version an entry of spec.versions.
+func (e *editor) versions() error {
+	version, ok := e.at("spec", "version")
+	if !ok {
+		return nil
+	}
+	if len(e.list("spec", "versions")) == 0 && version != "" && version != nil {
+		entry := map[string]any{"name": version, "served": true, "storage": true}
+		if err := e.set([]any{entry}, "spec", "versions"); err != nil {
+			return err
+		}
+	}
+	return e.remove("spec", "version")
+}
+
+// commonParts moves what stands at the top to the versions.
+func (e *editor) commonParts() error {
+	if err := e.draft4(); err != nil {
+		return err
+	}
+	versions := e.list("spec", "versions")
+	if len(versions) == 0 {
+		return nil
+	}
+	for _, part := range parts() {
+		from := []string{"spec", part[0]}
+		v, ok := e.at(from...)
+		if !ok {
+			continue
+		}
+		if v == nil {
+			if err := e.remove(from...); err != nil {
+				return err
+			}
+			continue
+		}
+		for i := range versions {
+			to := []string{"spec", "versions", strconv.Itoa(i), part[1]}
+			if _, ok := e.at(to...); ok { // it is null, see conflicts
+				if err := e.remove(to...); err != nil {
+					return err
+				}
+			}
+			do := e.copy
+			if i == 0 {
+				do = e.move
+			}
+			if err := do(from, to); err != nil {
+				return err
+			}
+			from = to
+		}
+	}
+	return nil
+}
+
+// draft4 makes the schema of 2017 one like others. What v1 does not have in
+// schemas is taken out later, with the rest that is not structural.
+func (e *editor) draft4() error {
+	schema := e.object("spec", "validation", "jsonSchema")
+	if schema == nil {
+		return nil
+	}
+	at := []string{"spec", "validation", "jsonSchema"}
+	if err := e.become(inlined(schema), at...); err != nil {
+		return err
+	}
+	if v, ok := e.at("spec", "validation", "openAPIV3Schema"); !ok || v == nil {
+		if ok {
+			if err := e.remove("spec", "validation", "openAPIV3Schema"); err != nil {
+				return err
+			}
+		}
+		return e.rename("openAPIV3Schema", at...)
+	}
+	// Both hold, which an allOf can say. It is the last of the parts, so that their
+	// places stay.
+	to := []string{"spec", "validation", "openAPIV3Schema", "allOf"}
+	if len(e.list(to...)) == 0 {
+		if err := e.set([]any{e.object(at...)}, to...); err != nil {
+			return err
+		}
+	} else if err := e.set(e.object(at...), below(to, "-")...); err != nil {
+		return err
+	}
+	return e.remove(at...)
+}
+
+// columns spells the path of printer columns as v1 does.
+func (e *editor) columns() error {
+	for i := range e.list("spec", "versions") {
+		at := []string{"spec", "versions", strconv.Itoa(i), "additionalPrinterColumns"}
+		for j := range e.list(at...) {
+			column := below(at, strconv.Itoa(j))
+			_, old := e.at(below(column, "JSONPath")...)
+			_, new := e.at(below(column, "jsonPath")...)
+			if old && !new {
+				if err := e.rename("jsonPath", below(column, "JSONPath")...); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// conversion moves what is about the webhook into webhook.
+func (e *editor) conversion() error {
+	conversion := []string{"spec", "conversion"}
+	webhook := below(conversion, "webhook")
+	for _, part := range [][2]string{{"webhookClientConfig", "clientConfig"}, {"conversionReviewVersions", "conversionReviewVersions"}} {
+		from := below(conversion, part[0])
+		v, ok := e.at(from...)
+		switch {
+		case !ok:
+		case v == nil:
+			if err := e.remove(from...); err != nil {
+				return err
+			}
+		default:
+			if err := e.move(from, below(webhook, part[1])); err != nil {
+				return err
+			}
+		}
+	}
+	strategy, _ := e.at("spec", "conversion", "strategy")
+	if strategy == string(api.WebhookConverter) && len(e.list("spec", "conversion", "webhook", "conversionReviewVersions")) == 0 {
+		// What v1beta1 has if nothing is said. v1 wants it said.
+		return e.set([]any{v1beta1.Version}, "spec", "conversion", "webhook", "conversionReviewVersions")
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package fix
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"espalier.dev/analysis"
+	"espalier.dev/internal/yamlx"
+)
+
+// editor changes a tree and keeps a record of it, as edits that do the same to the
+// text.
+type editor struct {
+	tree  any
+	edits []analysis.Edit
+	// moved says where things come from, in the order in which they went.
+	moved []move
+}
+
+// move says that what is at to was at from, or is a copy of what was.
+type move struct{ from, to string }
+
+// origin is the place that something had before all edits.
+func (e *editor) origin(pointer string) string {
+	for _, m := range slices.Backward(e.moved) {
+		if rest, ok := strings.CutPrefix(pointer, m.to); ok && (rest == "" || rest[0] == '/') {
+			pointer = m.from + rest
+		}
+	}
+	return pointer
+}
+
+func (e *editor) set(value any, at ...string) error {
+	return e.do(analysis.Edit{Op: yamlx.Set, Pointer: analysis.Pointer(at...), Value: value})
+}
+
+func (e *editor) remove(at ...string) error {
+	return e.do(analysis.Edit{Op: yamlx.Remove, Pointer: analysis.Pointer(at...)})
+}
+
+func (e *editor) rename(to string, at ...string) error {
+	return e.do(analysis.Edit{Op: yamlx.Rename, Pointer: analysis.Pointer(at...), To: to})
+}
+
+func (e *editor) move(from, to []string) error {
+	return e.do(analysis.Edit{Op: yamlx.Move, Pointer: analysis.Pointer(from...), To: analysis.Pointer(to...)})
+}
+
+// copy sets a value that is also elsewhere.
+func (e *editor) copy(from, to []string) error {
+	v, ok := e.at(from...)
+	if !ok {
+		return fmt.Errorf("there is no %s", analysis.Pointer(from...))
+	}
+	if err := e.set(runtime.DeepCopyJSONValue(v), to...); err != nil {
+		return err
+	}
+	e.moved = append(e.moved, move{analysis.Pointer(from...), analysis.Pointer(to...)})
+	return nil
+}
+
+// at returns what is at a place.
+func (e *editor) at(tokens ...string) (any, bool) {
+	v := e.tree
+	for _, token := range tokens {
+		switch around := v.(type) {
+		case map[string]any:
+			sub, ok := around[token]
+			if !ok {
+				return nil, false
+			}
+			v = sub
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(around) {
+				return nil, false
+			}
+			v = around[i]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+func (e *editor) object(tokens ...string) map[string]any {
+	v, _ := e.at(tokens...)
+	m, _ := v.(map[string]any)
+	return m
+}
+
+func (e *editor) list(tokens ...string) []any {
+	v, _ := e.at(tokens...)
+	l, _ := v.([]any)
+	return l
+}
+
+// do makes an edit.
+func (e *editor) do(edit analysis.Edit) error {
+	tokens := analysis.Tokens(edit.Pointer)
+	if len(tokens) == 0 {
+		return fmt.Errorf("a document as a whole cannot be edited")
+	}
+	v, exists := e.at(tokens...)
+	if !exists && edit.Op != yamlx.Set {
+		return fmt.Errorf("there is no %s", edit.Pointer)
+	}
+	last := tokens[len(tokens)-1]
+	switch edit.Op {
+	case yamlx.Set:
+		if err := e.put(tokens, runtime.DeepCopyJSONValue(edit.Value)); err != nil {
+			return err
+		}
+	case yamlx.Remove:
+		e.cut(tokens)
+	case yamlx.Rename:
+		e.cut(tokens)
+		tokens[len(tokens)-1] = edit.To
+		if err := e.put(tokens, v); err != nil {
+			return err
+		}
+		if last != edit.To {
+			e.moved = append(e.moved, move{edit.Pointer, analysis.Pointer(tokens...)})
+		}
+	case yamlx.Move:
+		e.cut(tokens)
+		if err := e.put(analysis.Tokens(edit.To), v); err != nil {
+			return err
+		}
+		e.moved = append(e.moved, move{edit.Pointer, edit.To})
+	default:
+		return fmt.Errorf("unknown edit %q", edit.Op)
+	}
+	e.edits = append(e.edits, edit)
+	return nil
+}
+
+// cut removes what is at a place, which exists.
+func (e *editor) cut(tokens []string) {
+	around, _ := e.at(tokens[:len(tokens)-1]...)
+	last := tokens[len(tokens)-1]
+	switch around := around.(type) {
+	case map[string]any:
+		delete(around, last)
+	case []any:
+		i, _ := strconv.Atoi(last)
+		// A list has one place to be changed: where it hangs.
+		_ = e.put(tokens[:len(tokens)-1], slices.Delete(slices.Clone(around), i, i+1))
+	}
+}
+
+// put sets what is at a place, with the objects around it that are missing.
+func (e *editor) put(tokens []string, value any) error {
+	if len(tokens) == 0 {
+		e.tree = value
+		return nil
+	}
+	parent, last := tokens[:len(tokens)-1], tokens[len(tokens)-1]
+	around, ok := e.at(parent...)
+	if !ok || around == nil {
+		return e.put(parent, map[string]any{last: value})
+	}
+	switch around := around.(type) {
+	case map[string]any:
+		around[last] = value
+		return nil
+	case []any:
+		if i, err := strconv.Atoi(last); err == nil && i >= 0 && i < len(around) {
+			around[i] = value
+			return nil
+		} else if last == "-" || i == len(around) && err == nil {
+			return e.put(parent, append(slices.Clone(around), value))
+		}
+	}
+	return fmt.Errorf("nothing can be put at %s", analysis.Pointer(tokens...))
+}
+
+// become makes the edits that turn what is at a place into want.
+func (e *editor) become(want any, at ...string) error {
+	have, ok := e.at(at...)
+	if !ok {
+		return e.set(want, at...)
+	}
+	switch w := want.(type) {
+	case map[string]any:
+		if h, ok := have.(map[string]any); ok {
+			return e.becomeObject(h, w, at)
+		}
+	case []any:
+		if h, ok := have.([]any); ok && len(w) > 0 {
+			return e.becomeList(h, w, at)
+		}
+	}
+	if reflect.DeepEqual(have, want) {
+		return nil
+	}
+	return e.set(want, at...)
+}
+
+func (e *editor) becomeObject(have, want map[string]any, at []string) error {
+	for _, k := range sortedKeys(have) {
+		if _, ok := want[k]; !ok {
+			if err := e.remove(below(at, k)...); err != nil {
+				return err
+			}
+		}
+	}
+	for _, k := range sortedKeys(want) {
+		if err := e.become(want[k], below(at, k)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// becomeList changes items one by one where none come or go, and takes out those that
+// go where the others stay as they are.
+func (e *editor) becomeList(have, want []any, at []string) error {
+	if len(have) == len(want) {
+		for i := range want {
+			if err := e.become(want[i], below(at, strconv.Itoa(i))...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var gone []int
+	kept := 0
+	for i := range have {
+		if kept < len(want) && reflect.DeepEqual(have[i], want[kept]) {
+			kept++
+		} else {
+			gone = append(gone, i)
+		}
+	}
+	if kept < len(want) {
+		return e.set(want, at...)
+	}
+	for _, i := range slices.Backward(gone) {
+		if err := e.remove(below(at, strconv.Itoa(i))...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,279 @@
+package fix
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
+
+	"espalier.dev/analysis"
+	"espalier.dev/analysis/lint"
+	"espalier.dev/api"
+	"espalier.dev/api/codec"
+	"espalier.dev/api/v1beta1"
+	"espalier.dev/schema"
+)
+
+// Options say how definitions are rewritten.
+type Options struct {
+	// Semantics is the reading of schemas that applies.
+	Semantics schema.Semantics
+	// Prune begins pruning where nothing was pruned so far.
+	Prune bool
+	// Configs turn rules of package lint on and off: those that are off mend nothing.
+	Configs []lint.Config
+}
+
+// Result is what becomes of a definition.
+type Result struct {
+	// Edits turn the old document into the new one, made one after the other. Their
+	// pointers are relative to the definition.
+	Edits []analysis.Edit
+	// JSON is the new document.
+	JSON []byte
+	// Notes are what is left for a person: errors that are still there, conditions that
+	// v1 cannot state (warnings), and what else is worth knowing about the new
+	// document. Their pointers are into the new document.
+	Notes []analysis.Finding
+
+	editor *editor
+}
+
+// Origin returns where something in the new document was in the old one, as far as it
+// was there.
+func (r *Result) Origin(pointer string) string { return r.editor.origin(pointer) }
+
+// Left says whether something is left for a person to do.
+func (r *Result) Left() bool {
+	return slices.ContainsFunc(r.Notes, func(f analysis.Finding) bool { return f.Severity != analysis.Info })
+}
+
+// Definition rewrites a definition, given as JSON in either version. The error says
+// why it cannot even be read.
+func Definition(ctx context.Context, raw []byte, o Options) (*Result, error) {
+	if _, err := codec.DecodeLenient(raw); err != nil {
+		return nil, err
+	}
+	e := &editor{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &e.tree); err != nil {
+		return nil, err
+	}
+	f := &fixer{Options: o, editor: e}
+	if err := f.run(ctx); err != nil {
+		return nil, err
+	}
+	out := &Result{Edits: e.edits, Notes: f.notes, editor: e}
+	analysis.Sort(out.Notes)
+	var err error
+	if out.JSON, err = json.Marshal(e.tree); err != nil {
+		return nil, fmt.Errorf("writing the definition: %w", err)
+	}
+	return out, nil
+}
+
+// fixer is one definition being rewritten.
+type fixer struct {
+	Options
+	*editor
+	notes []analysis.Finding
+}
+
+func (f *fixer) run(ctx context.Context) error {
+	if err := f.respell(ctx); err != nil {
+		return err
+	}
+	version, _ := f.at("apiVersion")
+	beta := version == v1beta1.APIVersion
+	keptAll, err := f.unknownFields(beta)
+	if err != nil {
+		return err
+	}
+	if beta {
+		found, err := f.toV1()
+		if err != nil {
+			return err
+		}
+		for _, c := range found {
+			f.add(conflicting, analysis.Error, c.at, c.message)
+		}
+		if len(found) > 0 {
+			return nil
+		}
+		if err := f.addSchemas(keptAll); err != nil {
+			return err
+		}
+	}
+	if err := f.rewriteSchemas(keptAll && !f.Prune); err != nil {
+		return err
+	}
+	return f.mend(ctx)
+}
+
+// respell replaces superseded spellings, so that what they say is not lost on
+// whatever comes next.
+func (f *fixer) respell(ctx context.Context) error {
+	found, err := f.lint(ctx, lint.Config{Disable: []string{lint.All}, Enable: []string{"superseded-spelling"}})
+	if err != nil {
+		return err
+	}
+	for _, finding := range slices.Backward(found) {
+		if finding.Fix == nil {
+			continue
+		}
+		at := analysis.Tokens(finding.Pointer)
+		around := at[:len(at)-1]
+		v, _ := f.at(at...)
+		if err := f.apply(finding.Fix); err != nil {
+			return err
+		}
+		// Whoever wants pruning to begin again at a value wants it to be an object.
+		if s := f.object(around...); v == false && s["properties"] != nil && len(around) > 1 {
+			if typ, _ := statedType(s); typ == "" && s[preserve] == nil {
+				if err := f.set("object", below(around, "type")...); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// unknownFields says whether nothing is pruned, and takes out what says so for the
+// whole definition.
+func (f *fixer) unknownFields(beta bool) (keptAll bool, err error) {
+	keptAll = beta
+	for _, k := range []string{"prune", "preserveUnknownProperties", "preserveUnknownFields"} {
+		v, ok := f.object("spec")[k].(bool)
+		if !ok {
+			continue
+		}
+		keptAll = v != (k == "prune")
+		if keptAll {
+			if err := f.remove("spec", k); err != nil {
+				return false, err
+			}
+		}
+	}
+	return keptAll, nil
+}
+
+// addSchemas gives each version a schema, which v1 wants. One that says nothing more than
+// what is so without.
+func (f *fixer) addSchemas(keptAll bool) error {
+	for i := range f.list("spec", "versions") {
+		at := []string{"spec", "versions", strconv.Itoa(i)}
+		if f.object(at...) == nil || f.object(below(at, "schema", "openAPIV3Schema")...) != nil {
+			continue
+		}
+		s := node{"type": "object"}
+		if keptAll {
+			s[preserve] = true
+		}
+		if err := f.set(map[string]any{"openAPIV3Schema": s}, below(at, "schema")...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rewriteSchemas makes the schema of each version structural.
+func (f *fixer) rewriteSchemas(keepAll bool) error {
+	kept := false
+	for i := range f.list("spec", "versions") {
+		at := []string{"spec", "versions", strconv.Itoa(i), "schema", "openAPIV3Schema"}
+		old := f.object(at...)
+		if old == nil || !keepAll && f.structural(old) {
+			continue
+		}
+		s := runtime.DeepCopyJSON(old)
+		r := &rewriter{sem: f.Semantics, keepAll: keepAll, note: f.noteSchema}
+		r.root(s, at)
+		before := len(f.edits)
+		if err := f.become(s, at...); err != nil {
+			return err
+		}
+		kept = kept || keepAll && len(f.edits) > before
+	}
+	if kept {
+		f.add(unknownKept, analysis.Info, []string{"spec"},
+			"nothing was pruned so far, and nothing will be: x-kubernetes-preserve-unknown-fields says so at every object",
+			"Kubernetes recommends pruning: with --prune it begins, and what the schema does not specify is dropped")
+	}
+	return nil
+}
+
+// structural says whether a schema is structural and lacks nothing that v1 asks for.
+func (f *fixer) structural(s node) bool {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return false
+	}
+	var props api.JSONSchemaProps
+	if err := api.Unmarshal(data, &props); err != nil {
+		return false
+	}
+	structural, err := schema.NewStructural(&props)
+	return err == nil && !props.Nullable && !hasLooseSets(s) &&
+		!slices.ContainsFunc(schema.Check(structural, f.Semantics), func(x schema.Finding) bool {
+			return x.Refused && x.Kind != schema.PatternInvalid
+		})
+}
+
+// mend applies what package lint knows to mend, and keeps the errors that it does not.
+func (f *fixer) mend(ctx context.Context) error {
+	// What is mended may uncover something else; nothing is uncovered without end.
+	const rounds = 8
+	for round := range rounds {
+		found, err := f.lint(ctx, f.Configs...)
+		if err != nil {
+			return err
+		}
+		mended := false
+		for _, finding := range slices.Backward(found) {
+			if finding.Fix != nil && round < rounds-1 {
+				mended = f.apply(finding.Fix) == nil || mended
+			}
+		}
+		if mended {
+			continue
+		}
+		for _, finding := range found {
+			if finding.Severity == analysis.Error {
+				finding.Fix = nil
+				f.notes = append(f.notes, finding)
+			}
+		}
+		return nil
+	}
+	return nil
+}
+
+// lint returns what package lint finds now.
+func (f *fixer) lint(ctx context.Context, configs ...lint.Config) ([]analysis.Finding, error) {
+	data, err := json.Marshal(f.tree)
+	if err != nil {
+		return nil, fmt.Errorf("writing the definition: %w", err)
+	}
+	found, err := lint.Run(ctx, [][]byte{data}, lint.Options{Semantics: f.Semantics, Configs: configs})
+	if err != nil {
+		return nil, err
+	}
+	return found[0], nil
+}
+
+// apply makes the edits of a fix, or none of them.
+func (f *fixer) apply(fix *analysis.Fix) error {
+	tree, edits, moved := f.tree, len(f.edits), len(f.moved)
+	f.tree = runtime.DeepCopyJSONValue(tree)
+	for _, e := range fix.Edits {
+		if err := f.do(e); err != nil {
+			f.tree, f.edits, f.moved = tree, f.edits[:edits], f.moved[:moved]
+			return err
+		}
+	}
+	return nil
+}

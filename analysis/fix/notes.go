@@ -1,0 +1,80 @@
+package fix
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"espalier.dev/analysis"
+)
+
+// Rule describes a kind of note, beside the rules of package lint.
+type Rule struct {
+	ID       string
+	Severity analysis.Severity
+	Summary  string
+}
+
+// The names of the rules.
+const (
+	conflicting     = "conflicting-values"
+	conditionWeaker = "weaker-condition"
+	conditionGone   = "dropped-condition"
+	typeOpen        = "open-type"
+	unknownKept     = "unknown-fields-kept"
+)
+
+// Rules lists what notes there are.
+func Rules() []Rule {
+	return []Rule{
+		{conflicting, analysis.Error, "A v1beta1 definition says something for all versions and for one, and v1 has room for one of them."},
+		{conditionWeaker, analysis.Warning, "A structural schema cannot state the condition: what is left of it accepts more."},
+		{conditionGone, analysis.Warning, "v1 does not have the keyword there: the condition is gone, and more is accepted."},
+		{typeOpen, analysis.Info, "No type is stated that all values have: values of all types stay allowed."},
+		{unknownKept, analysis.Info, "Nothing was pruned, and nothing will be."},
+	}
+}
+
+// add notes something about a place in the new document.
+func (f *fixer) add(rule string, severity analysis.Severity, at []string, message string, detail ...string) {
+	f.notes = append(f.notes, analysis.Finding{
+		Rule: rule, Severity: severity, Path: displayed(at), Pointer: analysis.Pointer(at...), Message: message, Detail: detail,
+	})
+}
+
+// noteSchema is told about a schema that is rewritten.
+func (f *fixer) noteSchema(kind noteKind, at []string, keyword string) {
+	switch kind {
+	case leftOpen:
+		f.add(typeOpen, analysis.Info, at,
+			"no type is stated that every value has, so values of all types stay allowed and nothing in them is pruned",
+			"if there is a type, write it in place of x-kubernetes-preserve-unknown-fields (and of nullable, unless null is meant)")
+	case weakened:
+		f.add(conditionWeaker, analysis.Warning, below(at, keyword),
+			fmt.Sprintf("%s has types or other things in it that a structural schema may not have there: without them it accepts more", keyword),
+			"x-kubernetes-validations may say the same")
+	case dropped:
+		f.add(conditionGone, analysis.Warning, below(at, keyword),
+			fmt.Sprintf("%s cannot stand here in v1, and is left out: more is accepted", keyword))
+	}
+}
+
+// displayed writes a place as Kubernetes writes paths.
+func displayed(at []string) string {
+	var b strings.Builder
+	named := false // the next token is a name of somebody's choice
+	for i, token := range at {
+		_, err := strconv.Atoi(token)
+		switch {
+		case named || err == nil:
+			b.WriteString("[" + token + "]")
+			named = false
+			continue
+		case i > 0:
+			b.WriteString(".")
+		}
+		b.WriteString(token)
+		named = token == "properties"
+	}
+	return b.String()
+}

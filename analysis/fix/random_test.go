@@ -1,0 +1,176 @@
+package fix
+
+import (
+	"hash/fnv"
+	"math/rand"
+)
+
+// random makes schemas and objects. Everything is drawn from few names and values, so that
+// what a schema says about a field meets objects that have it.
+type random struct{ *rand.Rand }
+
+func (r random) one(in int) bool { return r.Intn(in) == 0 }
+
+func pick[T any](r random, from ...T) T { return from[r.Intn(len(from))] }
+
+func (r random) name() string { return pick(r, "a", "b", "c") }
+
+// schema is a schema in which types, fields and maps may stand anywhere.
+func (r random) schema(depth int, nested bool) node {
+	s := node{}
+	if !r.one(3) {
+		s["type"] = pick(r, "object", "object", "object", "string", "integer", "number", "boolean", "array")
+	}
+	if r.one(8) {
+		s["nullable"] = true
+	}
+	if r.one(8) {
+		s["description"] = "a description"
+	}
+	switch r.Intn(12) {
+	case 0:
+		s["minLength"] = int64(r.Intn(3))
+	case 1:
+		s["maximum"] = int64(r.Intn(3))
+	case 2:
+		s["enum"] = []any{r.scalar(), r.scalar()}
+	case 3:
+		s["required"] = []any{r.name()}
+	case 4:
+		s["maxProperties"] = int64(1 + r.Intn(2))
+	case 5:
+		if s["type"] == "integer" {
+			s["format"] = "int32"
+		}
+	case 6:
+		s["x-kubernetes-preserve-unknown-fields"] = true
+	}
+	if depth <= 0 {
+		return s
+	}
+	if t := s["type"]; (t == "object" || t == nil) && !r.one(4) {
+		props := node{}
+		for range 1 + r.Intn(2) {
+			props[r.name()] = r.schema(depth-1, nested)
+		}
+		s["properties"] = props
+	}
+	if t := s["type"]; t == "array" || t == nil && r.one(6) {
+		s["items"] = r.schema(depth-1, nested)
+	}
+	if t := s["type"]; (t == "object" || t == nil) && s["properties"] == nil && r.one(3) {
+		s["additionalProperties"] = r.schema(depth-1, nested)
+	} else if s["properties"] != nil && r.one(20) {
+		s["additionalProperties"] = pick[any](r, true, false, r.schema(depth-1, nested))
+	}
+	for _, junctor := range []string{"allOf", "anyOf", "oneOf"} {
+		if r.one(4) {
+			var branches []any
+			for range 1 + r.Intn(3) {
+				branches = append(branches, r.schema(depth-1, true))
+			}
+			s[junctor] = branches
+		}
+	}
+	if r.one(8) {
+		s["not"] = r.schema(depth-1, true)
+	}
+	if r.one(15) {
+		delete(s, "type")
+		s[pick(r, "anyOf", "oneOf")] = []any{node{"type": "string"}, node{"type": "integer"}}
+	}
+	return s
+}
+
+func (r random) scalar() any {
+	return pick[any](r, "", "x", "xyz", int64(0), int64(1), int64(7), int64(120), 1.5, true, false, nil)
+}
+
+// value is any value.
+func (r random) value(depth int) any {
+	switch k := r.Intn(6); {
+	case k < 3 && depth > 0:
+		return r.object(depth)
+	case k == 3 && depth > 0:
+		list := []any{}
+		for range r.Intn(3) {
+			list = append(list, r.value(depth-1))
+		}
+		return list
+	}
+	return r.scalar()
+}
+
+func (r random) object(depth int) map[string]any {
+	obj := map[string]any{}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		if r.one(2) {
+			obj[name] = r.value(depth - 1)
+		}
+	}
+	return obj
+}
+
+// of is a value that a schema might accept: it follows one branch of each junctor.
+func (r random) of(s node, depth int) any {
+	if enum, ok := s["enum"].([]any); ok && r.one(2) {
+		return pick(r, enum...)
+	}
+	for _, junctor := range []string{"allOf", "anyOf", "oneOf"} {
+		if branches := schemaList(s[junctor]); len(branches) > 0 && r.one(2) {
+			return r.of(pick(r, branches...), depth)
+		}
+	}
+	switch typ, null := statedType(s); {
+	case null && r.one(8):
+		return nil
+	case r.one(20):
+		return r.value(depth)
+	case typ == "object" || s["properties"] != nil:
+		obj := map[string]any{}
+		for name, f := range schemas(s["properties"]) {
+			if !r.one(3) {
+				obj[name] = r.of(f, depth-1)
+			}
+		}
+		required, _ := s["required"].([]any)
+		for _, name := range required {
+			name := name.(string)
+			if f := schemas(s["properties"])[name]; f != nil {
+				obj[name] = r.of(f, depth-1)
+			} else {
+				obj[name] = r.value(depth - 1)
+			}
+		}
+		if values := schemaOf(s["additionalProperties"]); values != nil {
+			obj[r.name()] = r.of(values, depth-1)
+		} else if r.one(4) {
+			obj["d"] = r.value(depth - 1)
+		}
+		return obj
+	case typ == "array" || s["items"] != nil:
+		list := []any{}
+		if items := schemaOf(s["items"]); items != nil {
+			for range r.Intn(3) {
+				list = append(list, r.of(items, depth-1))
+			}
+		}
+		return list
+	case typ == "string" || typ == intOrString:
+		return pick(r, "", "x", "xyz")
+	case typ == "integer":
+		return pick(r, int64(0), int64(1), int64(7))
+	case typ == "number":
+		return pick[any](r, int64(1), 1.5)
+	case typ == "boolean":
+		return r.one(2)
+	}
+	return r.value(depth)
+}
+
+// newRandom is random, but the same for the same name.
+func newRandom(name string) random {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return random{rand.New(rand.NewSource(int64(h.Sum64())))}
+}
