@@ -230,3 +230,6 @@ func (k *kind) ValidateStatus(ctx context.Context, obj, old schema.Object) field
 	}
 	return crd.ValidateStatusUpdate(ctx, c, before)
 }
+
+// FromProtobuf turns the body of a typed client's request into JSON.
+func (k *kind) FromProtobuf(data []byte) ([]byte, error) { return fromProtobuf(data) }

@@ -21,7 +21,13 @@ import (
 // DecoderToVersion has made a bodyDecoder of it, the engine's.
 type media struct {
 	runtime.Serializer
-	yaml, strict bool
+	yaml, strict, protobuf bool
+}
+
+// protobufReader is a Kind that can be sent as protobuf.
+type protobufReader interface {
+	// FromProtobuf turns an object into JSON.
+	FromProtobuf([]byte) ([]byte, error)
 }
 
 // negotiated offers the formats in which objects of one version are read and written.
@@ -40,6 +46,7 @@ func newNegotiated(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime
 	text := func(o json.SerializerOptions) *media {
 		return &media{Serializer: json.NewSerializerWithOptions(json.DefaultMetaFactory, creator{}, typer, o), yaml: o.Yaml, strict: o.Strict}
 	}
+	binary := &media{Serializer: protobuf.NewSerializerWithOptions(creator{}, typer, protobuf.SerializerOptions{StreamingCollectionsEncoding: true}), protobuf: true}
 	return &negotiated{kind: kind, convertor: convertor, scheme: scheme, media: []runtime.SerializerInfo{
 		{
 			MediaType: runtime.ContentTypeJSON, MediaTypeType: "application", MediaTypeSubType: "json", EncodesAsText: true,
@@ -53,10 +60,12 @@ func newNegotiated(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime
 			Serializer:       text(json.SerializerOptions{Yaml: true}),
 			StrictSerializer: text(json.SerializerOptions{Yaml: true, Strict: true}),
 		},
-		// Custom resources have no protobuf, but tables, metadata and statuses do.
+		// Custom resources are never written as protobuf, but tables, metadata and
+		// statuses are.
 		{
 			MediaType: runtime.ContentTypeProtobuf, MediaTypeType: "application", MediaTypeSubType: "vnd.kubernetes.protobuf",
-			Serializer:       protobuf.NewSerializerWithOptions(creator{}, typer, protobuf.SerializerOptions{StreamingCollectionsEncoding: true}),
+			Serializer:       binary,
+			StrictSerializer: binary,
 			StreamSerializer: &runtime.StreamSerializerInfo{Serializer: protobuf.NewRawSerializer(creator{}, typer), Framer: protobuf.LengthDelimitedFramer},
 		},
 	}}
@@ -90,31 +99,22 @@ func (n *negotiated) DecoderToVersion(d runtime.Decoder, _ runtime.GroupVersione
 	if !ok {
 		return d
 	}
-	return &bodyDecoder{kind: n.kind, yaml: m.yaml, strict: m.strict, stored: n.stored}
+	return &bodyDecoder{kind: n.kind, media: m, stored: n.stored}
 }
 
 // bodyDecoder reads what clients send.
 type bodyDecoder struct {
-	kind         Kind
-	yaml, strict bool
-	stored       func() (schema.Object, error)
+	kind   Kind
+	media  *media
+	stored func() (schema.Object, error)
 }
 
 func (d *bodyDecoder) Decode(data []byte, _ *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
-	src := data
-	var complaints []error
-	if d.yaml {
-		var err error
-		if src, err = yaml.YAMLToJSON(data); err != nil {
-			return nil, nil, err
-		}
-		if d.strict {
-			if _, err := yaml.YAMLToJSONStrict(data); err != nil {
-				complaints = append(complaints, err)
-			}
-		}
+	src, complaints, err := d.toJSON(data)
+	if err != nil {
+		return nil, nil, err
 	}
-	o := schema.DecodeOptions{Report: d.strict}
+	o := schema.DecodeOptions{Report: d.media.strict}
 	obj, more, err := d.kind.Decode(src, o)
 	// What is stored may contradict its schema; whoever sends it back as it was is
 	// not to blame.
@@ -145,6 +145,40 @@ func (d *bodyDecoder) Decode(data []byte, _ *runtimeschema.GroupVersionKind, int
 		return u, &gvk, runtime.NewStrictDecodingError(complaints)
 	}
 	return u, &gvk, nil
+}
+
+// toJSON brings a body into the format that Kinds read, and says what a strict reader
+// has against it.
+func (d *bodyDecoder) toJSON(data []byte) (src []byte, complaints []error, err error) {
+	switch {
+	case d.media.protobuf:
+		r, ok := d.kind.(protobufReader)
+		if !ok {
+			return nil, nil, errors.New("custom resources cannot be sent as protobuf")
+		}
+		src, err = r.FromProtobuf(data)
+		return src, nil, err
+	case d.media.yaml:
+		if src, err = yaml.YAMLToJSON(data); err != nil {
+			return nil, nil, err
+		}
+		if d.media.strict {
+			if _, err := yaml.YAMLToJSONStrict(data); err != nil {
+				complaints = append(complaints, err)
+			}
+		}
+		return src, complaints, nil
+	}
+	return data, nil, nil
+}
+
+// reads says whether objects can be sent in a format.
+func (n *negotiated) reads(mediaType string) bool {
+	if mediaType != runtime.ContentTypeProtobuf {
+		return true
+	}
+	_, ok := n.kind.(protobufReader)
+	return ok
 }
 
 // storageCodec reads and writes what is stored: JSON of the storage version.

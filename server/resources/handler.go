@@ -3,6 +3,7 @@ package resources
 import (
 	"context"
 	"errors"
+	"mime"
 	"net/http"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -238,6 +240,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	if text := v.DeprecationWarning(); text != "" {
 		warning.AddWarning(req.Context(), "", text)
+	}
+	if t, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err == nil && !e.serializer.reads(t) && (r.Verb == "create" || r.Verb == "update") && r.Subresource != "scale" {
+		h.fail(w, req, r, negotiation.NewUnsupportedMediaTypeError([]string{runtime.ContentTypeJSON, runtime.ContentTypeYAML}))
+		return
 	}
 	f, err := h.endpointHandler(req, r, e, terminating(s.definition.Load().CRD()))
 	if err != nil {

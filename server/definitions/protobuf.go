@@ -1,0 +1,253 @@
+package definitions
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
+)
+
+// Client-go's typed clients send definitions as protobuf. There is no other use for it
+// here, so messages are read by a table of their fields (protobuf_messages.go) into the
+// JSON that they stand for.
+
+// protoField says what stands under a number in a message.
+type protoField struct {
+	name string // in JSON
+	kind protoKind
+	// of is the name of the message, for fields of kind message.
+	of string
+	// many says that the field is a list, keyed that it is a map from strings.
+	many, keyed bool
+	// optional says that a zero is a value: other fields with a zero are not there.
+	optional bool
+}
+
+type protoKind int
+
+const (
+	protoString protoKind = iota
+	protoBytes
+	protoInteger
+	protoDouble
+	protoBool
+	protoMessage
+)
+
+// maxProtoDepth is how deep messages may nest, which is how deep JSON may.
+const maxProtoDepth = 10000
+
+// fromProtobuf turns an object in Kubernetes' envelope into JSON.
+func fromProtobuf(data []byte) ([]byte, error) {
+	const magic = "k8s\x00"
+	if len(data) < len(magic) || string(data[:len(magic)]) != magic {
+		return nil, errors.New("protobuf: the body does not begin with the bytes k8s and zero")
+	}
+	var envelope runtime.Unknown
+	if err := envelope.Unmarshal(data[len(magic):]); err != nil {
+		return nil, fmt.Errorf("protobuf: %w", err)
+	}
+	messages := v1Messages()
+	if envelope.APIVersion == "apiextensions.k8s.io/v1beta1" {
+		messages = v1beta1Messages(messages)
+	}
+	r := protoReader{messages: messages}
+	obj, err := r.message("CustomResourceDefinition", envelope.Raw, 0)
+	if err != nil {
+		return nil, fmt.Errorf("protobuf: %w", err)
+	}
+	obj["apiVersion"], obj["kind"] = envelope.APIVersion, envelope.Kind
+	return json.Marshal(obj)
+}
+
+type protoReader struct {
+	messages map[string]map[protowire.Number]protoField
+}
+
+// message reads a message into the object that it stands for.
+func (r protoReader) message(name string, data []byte, depth int) (map[string]any, error) {
+	if depth > maxProtoDepth {
+		return nil, errors.New("messages nest too deep")
+	}
+	fields, out := r.messages[name], map[string]any{}
+	for len(data) > 0 {
+		number, wire, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			return nil, fmt.Errorf("%s: %w", name, protowire.ParseError(n))
+		}
+		data = data[n:]
+		f, known := fields[number]
+		if !known {
+			if n = protowire.ConsumeFieldValue(number, wire, data); n < 0 {
+				return nil, fmt.Errorf("%s: %w", name, protowire.ParseError(n))
+			}
+			data = data[n:]
+			continue
+		}
+		raw, scalar, n, err := protoValue(f, wire, data)
+		if err != nil {
+			return nil, fmt.Errorf("%s.%s: %w", name, f.name, err)
+		}
+		data = data[n:]
+		if err := r.set(out, f, raw, scalar, depth); err != nil {
+			return nil, fmt.Errorf("%s.%s: %w", name, f.name, err)
+		}
+	}
+	return out, nil
+}
+
+// protoValue reads one value: the bytes of what has a length, otherwise a number.
+func protoValue(f protoField, wire protowire.Type, data []byte) (raw []byte, scalar uint64, n int, err error) {
+	want := protowire.BytesType
+	switch f.kind {
+	case protoInteger, protoBool:
+		want = protowire.VarintType
+	case protoDouble:
+		want = protowire.Fixed64Type
+	}
+	if wire != want {
+		return nil, 0, 0, fmt.Errorf("wire type %d is expected, not %d", want, wire)
+	}
+	switch want {
+	case protowire.VarintType:
+		scalar, n = protowire.ConsumeVarint(data)
+	case protowire.Fixed64Type:
+		scalar, n = protowire.ConsumeFixed64(data)
+	default:
+		raw, n = protowire.ConsumeBytes(data)
+	}
+	if n < 0 {
+		return nil, 0, 0, protowire.ParseError(n)
+	}
+	return raw, scalar, n, nil
+}
+
+// set puts a value into the object.
+func (r protoReader) set(out map[string]any, f protoField, raw []byte, scalar uint64, depth int) error {
+	if f.keyed {
+		key, value, err := r.entry(f, raw, depth)
+		if err != nil {
+			return err
+		}
+		m, ok := out[f.name].(map[string]any)
+		if !ok {
+			m = map[string]any{}
+			out[f.name] = m
+		}
+		m[key] = value
+		return nil
+	}
+	value, zero, err := r.value(f, raw, scalar, depth)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.many:
+		list, _ := out[f.name].([]any)
+		out[f.name] = append(list, value)
+	case zero && !f.optional:
+	default:
+		out[f.name] = value
+	}
+	return nil
+}
+
+// entry reads an entry of a map.
+func (r protoReader) entry(f protoField, data []byte, depth int) (key string, value any, err error) {
+	value = map[string]any{}
+	for len(data) > 0 {
+		number, wire, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			return "", nil, protowire.ParseError(n)
+		}
+		raw, _, m, err := protoValue(protoField{kind: protoBytes}, wire, data[n:])
+		if err != nil {
+			return "", nil, err
+		}
+		data = data[n+m:]
+		switch number {
+		case 1:
+			key = string(raw)
+		case 2:
+			if value, _, err = r.value(f, raw, 0, depth); err != nil {
+				return "", nil, err
+			}
+		}
+	}
+	return key, value, nil
+}
+
+func (r protoReader) value(f protoField, raw []byte, scalar uint64, depth int) (value any, zero bool, err error) {
+	switch f.kind {
+	case protoString:
+		return string(raw), len(raw) == 0, nil
+	case protoBytes:
+		return base64.StdEncoding.EncodeToString(raw), len(raw) == 0, nil
+	case protoInteger:
+		return int64(scalar), scalar == 0, nil
+	case protoDouble:
+		return math.Float64frombits(scalar), false, nil
+	case protoBool:
+		return scalar != 0, scalar == 0, nil
+	}
+	switch f.of {
+	case "ObjectMeta":
+		meta := &metav1.ObjectMeta{}
+		if err := meta.Unmarshal(raw); err != nil {
+			return nil, false, err
+		}
+		value, err := runtime.DefaultUnstructuredConverter.ToUnstructured(meta)
+		return value, false, err
+	case "Time":
+		at := &metav1.Time{}
+		if err := at.Unmarshal(raw); err != nil {
+			return nil, false, err
+		}
+		return at.ToUnstructured(), at.IsZero(), nil
+	}
+	m, err := r.message(f.of, raw, depth+1)
+	if err != nil {
+		return nil, false, err
+	}
+	value, err = either(f.of, m)
+	return value, false, err
+}
+
+// either resolves the messages that stand for one of two things.
+func either(message string, m map[string]any) (any, error) {
+	first := func(names ...string) any {
+		for _, name := range names {
+			if v, ok := m[name]; ok {
+				return v
+			}
+		}
+		return nil
+	}
+	switch message {
+	case "JSON":
+		text, _ := m["raw"].(string)
+		data, err := base64.StdEncoding.DecodeString(text)
+		if err != nil || len(data) == 0 {
+			return nil, err
+		}
+		var v any
+		err = kjson.UnmarshalCaseSensitivePreserveInts(data, &v)
+		return v, err
+	case "JSONSchemaPropsOrArray":
+		return first("jSONSchemas", "schema"), nil
+	case "JSONSchemaPropsOrBool":
+		if v := first("schema", "allows"); v != nil {
+			return v, nil
+		}
+		return false, nil
+	case "JSONSchemaPropsOrStringArray":
+		return first("property", "schema"), nil
+	}
+	return m, nil
+}
