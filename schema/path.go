@@ -56,9 +56,17 @@ func (p Path) Pointer() string {
 			b.WriteString(strconv.Itoa(s.Index))
 			continue
 		}
-		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(s.Key))
+		b.WriteString(escapePointer(s.Key))
 	}
 	return b.String()
+}
+
+// escapePointer writes a name as a token of a JSON pointer.
+func escapePointer(s string) string {
+	if !strings.ContainsAny(s, "~/") {
+		return s
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }
 
 // FieldPath is the path as Kubernetes' field errors have it: map keys stand in

@@ -70,15 +70,14 @@ func (p SchemaPath) String() string {
 
 // Pointer writes the path as a JSON pointer (RFC 6901) into the schema.
 func (p SchemaPath) Pointer() string {
-	escape := strings.NewReplacer("~", "~0", "/", "~1")
 	var b strings.Builder
 	for _, s := range p {
 		b.WriteByte('/')
-		b.WriteString(escape.Replace(s.Keyword))
+		b.WriteString(escapePointer(s.Keyword))
 		switch s.Form {
 		case StepNamed:
 			b.WriteByte('/')
-			b.WriteString(escape.Replace(s.Name))
+			b.WriteString(escapePointer(s.Name))
 		case StepIndexed:
 			b.WriteByte('/')
 			b.WriteString(strconv.Itoa(s.Index))
