@@ -39,7 +39,11 @@ type definition struct {
 	item *input.Item
 	// place guards item.Doc, which is not safe for concurrent use.
 	place sync.Mutex
-	forms [2]lazyForm
+	hub   func() (*api.CustomResourceDefinition, error)
+	full  [2]lazyForm
+	// bare are without rules, which are the same in both semantics and cost much
+	// to compile.
+	bare [2]lazyForm
 }
 
 type lazyForm struct {
@@ -51,9 +55,6 @@ type lazyForm struct {
 type form struct {
 	definition *crd.Definition
 	admitter   *espalier.Admitter
-	// refused says that a server would not take the definition. It may be usable all
-	// the same.
-	refused bool
 	// differs are the versions whose valid objects may fare differently in the two
 	// semantics.
 	differs map[string]bool
@@ -112,7 +113,15 @@ func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem fu
 }
 
 func newDefinition(it *input.Item) *definition {
-	return &definition{item: it, groupKind: definedKind(it.JSON)}
+	d := &definition{item: it, groupKind: definedKind(it.JSON)}
+	d.hub = sync.OnceValues(func() (*api.CustomResourceDefinition, error) {
+		hub, err := codec.DecodeLenient(it.JSON)
+		if err == nil {
+			crd.PrepareCreate(hub)
+		}
+		return hub, err
+	})
+	return d
 }
 
 // definedKind reads what a definition defines, without building the rest of it.
@@ -172,30 +181,23 @@ func members(r *jsonx.Reader, visit func(key string) error) error {
 
 // in returns the definition in a semantics.
 func (d *definition) in(sem schema.Semantics) *form {
-	l := &d.forms[sem]
-	l.once.Do(func() { l.form = d.make(sem) })
+	l := &d.full[sem]
+	l.once.Do(func() { l.form = d.make(crd.Options{Semantics: sem, Rules: cel.Checker{}}) })
 	return &l.form
 }
 
-func (d *definition) make(sem schema.Semantics) (f form) {
-	options := crd.Options{Semantics: sem, Rules: cel.Checker{}}
-	hub, err := codec.DecodeLenient(d.item.JSON)
+// withoutRules returns the definition in a semantics, without its rules.
+func (d *definition) withoutRules(sem schema.Semantics) *form {
+	l := &d.bare[sem]
+	l.once.Do(func() { l.form = d.make(crd.Options{Semantics: sem, IgnoreRules: true}) })
+	return &l.form
+}
+
+func (d *definition) make(options crd.Options) (f form) {
+	hub, err := d.hub()
 	if err != nil {
 		f.err = err
 		return f
-	}
-	if d.isV1beta1() {
-		var old v1beta1.CustomResourceDefinition
-		if err := api.Unmarshal(d.item.JSON, &old); err != nil {
-			f.err = err
-			return f
-		}
-		v1beta1.SetDefaults(&old)
-		f.refused = len(crd.ValidateCreateV1beta1(context.Background(), &old, options).Errors) > 0
-		crd.PrepareCreate(hub)
-	} else {
-		crd.PrepareCreate(hub)
-		f.refused = len(crd.ValidateCreate(context.Background(), hub, options).Errors) > 0
 	}
 	if f.definition, f.err = crd.New(hub, options); f.err != nil {
 		return f
@@ -206,6 +208,21 @@ func (d *definition) make(sem schema.Semantics) (f form) {
 		f.differs[v.Name()] = mayDiffer(v)
 	}
 	return f
+}
+
+// refused says whether a server would not take the definition.
+func (d *definition) refused(ctx context.Context, sem schema.Semantics) bool {
+	options := crd.Options{Semantics: sem, Rules: cel.Checker{}}
+	if d.isV1beta1() {
+		var old v1beta1.CustomResourceDefinition
+		if api.Unmarshal(d.item.JSON, &old) != nil {
+			return true
+		}
+		v1beta1.SetDefaults(&old)
+		return len(crd.ValidateCreateV1beta1(ctx, &old, options).Errors) > 0
+	}
+	hub, err := d.hub()
+	return err != nil || len(crd.ValidateCreate(ctx, hub, options).Errors) > 0
 }
 
 func (d *definition) isV1beta1() bool {
@@ -230,11 +247,7 @@ func (ds *definitions) lookup(it *input.Item) (*definition, error) {
 	}
 	candidates := ds.byKind[groupKind{group, it.Kind()}]
 	for _, d := range candidates {
-		f := d.in(ds.semantics)
-		if f.err != nil {
-			return d, nil
-		}
-		if v := f.definition.Version(version); v != nil && v.Served() {
+		if d.serves(version) {
 			return d, nil
 		}
 	}
@@ -242,15 +255,25 @@ func (ds *definitions) lookup(it *input.Item) (*definition, error) {
 	case it.Kind() == "" || it.APIVersion() == "":
 		return nil, errors.New("it does not say its apiVersion and kind")
 	case len(candidates) > 0:
+		hub, _ := candidates[0].hub()
 		var served []string
-		for _, v := range candidates[0].in(ds.semantics).definition.Versions() {
-			if v.Served() {
-				served = append(served, v.Name())
+		for _, v := range hub.Spec.Versions {
+			if v.Served {
+				served = append(served, v.Name)
 			}
 		}
 		return nil, fmt.Errorf("version %q of %s is not served: the definition in %s serves %s", version, it.Kind(), candidates[0].item.File, strings.Join(served, ", "))
 	}
 	return nil, fmt.Errorf("no CustomResourceDefinition that was given defines %s of %s", it.Kind(), it.APIVersion())
+}
+
+// serves says whether a version is served. One that cannot be read may well be: why
+// it cannot is told to whoever uses it.
+func (d *definition) serves(version string) bool {
+	hub, err := d.hub()
+	return err != nil || slices.ContainsFunc(hub.Spec.Versions, func(v api.CustomResourceDefinitionVersion) bool {
+		return v.Served && v.Name == version
+	})
 }
 
 // version returns the version of a definition that an object is of.

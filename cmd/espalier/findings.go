@@ -142,8 +142,11 @@ func violationFindings(d *definition, v *crd.Version, vs schema.Violations) (fin
 			continue
 		}
 		f.Detail = append(f.Detail, junctorDetail(violation, "")...)
-		if path := violation.Schema.Path(); violation.Cause == nil || violation.Kind == schema.Rule {
-			f.Detail = append(f.Detail, "schema: "+d.locate(v, path))
+		if rule, ok := violation.Want.(string); ok && violation.Kind == schema.Rule {
+			f.Detail = append(f.Detail, "rule: "+strings.Join(strings.Fields(rule), " "))
+		}
+		if violation.Schema != (schema.NodeRef{}) {
+			f.Detail = append(f.Detail, "schema: "+d.locate(v, violation.Schema.Path()))
 		}
 		findings = append(findings, f)
 	}
@@ -171,7 +174,10 @@ func junctorDetail(v *schema.Violation, indent string) (lines []string) {
 	if v.Kind != schema.AnyOf && v.Kind != schema.OneOf || len(v.Branches) == 0 {
 		return nil
 	}
-	name := v.Kind.String()
+	name := "anyOf"
+	if v.Kind == schema.OneOf {
+		name = "oneOf"
+	}
 	if v.Holding > 1 {
 		var holding []string
 		for i, branch := range v.Branches {
@@ -181,8 +187,8 @@ func junctorDetail(v *schema.Violation, indent string) (lines []string) {
 		}
 		return []string{fmt.Sprintf("%s%s all hold; only one may", indent, strings.Join(holding, ", "))}
 	}
-	branch := func(i int, title string) {
-		lines = append(lines, fmt.Sprintf("%s%s %s[%d] would need:", indent, title, name, i))
+	branch := func(i int, verb string) {
+		lines = append(lines, fmt.Sprintf("%s%s[%d] %s:", indent, name, i, verb))
 		for j := range v.Branches[i] {
 			w := &v.Branches[i][j]
 			lines = append(lines, fmt.Sprintf("%s  %s: %s", indent, displayPath(w), violationMessage(w)))
@@ -190,12 +196,12 @@ func junctorDetail(v *schema.Violation, indent string) (lines []string) {
 		}
 	}
 	if v.Closest >= 0 && v.Closest < len(v.Branches) {
-		branch(v.Closest, "closest is")
+		branch(v.Closest, "comes closest, but fails on")
 	}
 	if others := len(v.Branches) - 1; indent == "" && others > 0 && len(v.Branches) <= maxBranches {
 		for i := range v.Branches {
 			if i != v.Closest {
-				branch(i, "or")
+				branch(i, "fails on")
 			}
 		}
 	}

@@ -168,7 +168,7 @@ func (p *pruner) object(it *input.Item) error {
 		return nil
 	}
 	p.side.Saw(it)
-	f := d.in(p.definitions.semantics)
+	f := d.withoutRules(p.definitions.semantics)
 	if f.err != nil {
 		p.fail(it, analysis.Finding{Rule: ruleInvalidDefinition, Message: fmt.Sprintf("its definition in %s cannot be used: %v", d.item.File, f.err)})
 		return nil
@@ -382,10 +382,10 @@ func (p *pruner) reasons(it *input.Item, d *definition, v *crd.Version, changes 
 // compare says where the other semantics stores something else.
 func (p *pruner) compare(it *input.Item, d *definition, v *crd.Version, stored schema.Object, changes *schema.Report) {
 	other := schema.KEP + schema.Kubernetes - p.definitions.semantics
-	if p.previews[v] != nil || !d.in(p.definitions.semantics).differs[v.Name()] {
+	if p.previews[v] != nil || !d.withoutRules(p.definitions.semantics).differs[v.Name()] {
 		return
 	}
-	f := d.in(other)
+	f := d.withoutRules(other)
 	if f.err != nil {
 		return
 	}

@@ -91,8 +91,10 @@ Exit codes: 0 nothing found, 1 findings or differences, 2 it could not be done.`
 	flags.Var(&a.semantics, "semantics", `whose reading of schemas applies: "kep" or "kubernetes"`)
 	flags.Var(&a.color, "color", `when to use colour: "auto", "always" or "never"`)
 	root.AddCommand(
+		newLintCommand(a),
 		newPruneCommand(a),
 		newValidateCommand(a),
+		newExplainCommand(a),
 		newShowCommand(a),
 		newServeCommand(a),
 		newVersionCommand(a),

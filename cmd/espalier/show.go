@@ -134,7 +134,7 @@ func (a *app) show(c *cobra.Command, form showForm, flags input.Flags, version, 
 }
 
 func (a *app) showDefinition(p *printer, r *report.Reporter, d *definition, form showForm, version string) error {
-	f := d.in(a.semantics.Semantics)
+	f := d.withoutRules(a.semantics.Semantics)
 	if f.err != nil {
 		r.Report(d.item, analysis.Finding{Rule: ruleInvalidDefinition, Severity: analysis.Error, Message: f.err.Error()})
 		return nil

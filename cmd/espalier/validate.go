@@ -20,6 +20,7 @@ type validateOptions struct {
 	outputs            []string
 	fieldValidation    string
 	ignoreMissing      bool
+	checkCRDs          bool
 }
 
 func newValidateCommand(a *app) *cobra.Command {
@@ -39,7 +40,9 @@ choice as that of kubectl's --validate.
 
 Definitions come from --crd. They may be v1 or v1beta1; what else is in those files is
 passed over. An object without a definition is an error unless --ignore-missing-crds
-is given. A CustomResourceDefinition among the objects is validated as one.
+is given. Definitions are taken at their word, as those of a cluster are; --check-crds
+also says of those that are used what a server has against them (lint says more). A
+CustomResourceDefinition among the objects is validated as one.
 
 Where the two semantics would not come to the same end for an object, a note says so.`,
 		Example: `  # Is this object all right?
@@ -64,6 +67,7 @@ Where the two semantics would not come to the same end for an object, a note say
 	c.Flags().StringArrayVar(&o.old.Paths, "old", nil, "file or directory with the objects that are replaced (may repeat)")
 	c.Flags().StringVar(&o.fieldValidation, "field-validation", "warn", "what unknown and duplicate fields are: ignore, warn or strict")
 	c.Flags().BoolVar(&o.ignoreMissing, "ignore-missing-crds", false, "pass over objects without a definition")
+	c.Flags().BoolVar(&o.checkCRDs, "check-crds", false, "also report why a server would refuse a definition that is used")
 	addOutputFlag(c, &o.outputs)
 	_ = c.RegisterFlagCompletionFunc("field-validation", cobra.FixedCompletions([]string{"ignore", "warn", "strict"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -116,7 +120,7 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 				continue
 			}
 			reported[used] = true
-			if err := reportRefused(ctx, r, used, ds.semantics); err != nil {
+			if err := reportRefused(ctx, r, used, ds.semantics, o.checkCRDs); err != nil {
 				return err
 			}
 		}
@@ -135,10 +139,11 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	}, r.Failure)
 }
 
-// reportRefused says of a definition that is used what a server has against it.
-func reportRefused(ctx context.Context, r *report.Reporter, d *definition, sem schema.Semantics) error {
+// reportRefused says of a definition that is used why it cannot be used or, if that is
+// to be checked, what a server has against it.
+func reportRefused(ctx context.Context, r *report.Reporter, d *definition, sem schema.Semantics, check bool) error {
 	f := d.in(sem)
-	if !f.refused && f.err == nil {
+	if f.err == nil && !(check && d.refused(ctx, sem)) {
 		return nil
 	}
 	reasons, err := d.findings(ctx, sem)

@@ -142,7 +142,7 @@ func (v *validator) oldOf(it *input.Item, d *crd.Definition) (schema.Object, err
 // definitionObject validates a CustomResourceDefinition that is among the objects.
 func (v *validator) definitionObject(it *input.Item, out *verdict) {
 	d := newDefinition(it)
-	if f := d.in(v.semantics); !f.refused && f.err == nil {
+	if !d.refused(v.ctx, v.semantics) {
 		return
 	}
 	reasons, err := d.findings(v.ctx, v.semantics)
@@ -178,15 +178,18 @@ func (v *validator) result(it *input.Item, d *definition, version *crd.Version, 
 	}
 }
 
-// compare says where the other semantics comes to another end.
+// compare says where the other semantics comes to another end. Rules are left out:
+// they see the same fields in both.
 func (v *validator) compare(it *input.Item, d *definition, old schema.Object, result *espalier.Result, refused error, out *verdict) {
 	other := schema.KEP + schema.Kubernetes - v.semantics
-	f := d.in(other)
+	f := d.withoutRules(other)
 	if f.err != nil {
 		return
 	}
 	otherResult, otherErr := admit(f.admitter, it, old)
-	accepted := refused == nil && len(result.Violations) == 0
+	accepted := refused == nil && !slices.ContainsFunc(result.Violations, func(x schema.Violation) bool {
+		return x.Kind != schema.Rule && x.Kind != schema.RulesSkipped
+	})
 	otherAccepted := otherErr == nil && len(otherResult.Violations) == 0
 	finding := analysis.Finding{Rule: ruleSemantics, Severity: analysis.Info}
 	switch {
