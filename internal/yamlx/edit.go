@@ -70,7 +70,10 @@ func (d *Document) Edit(edits ...Edit) ([]byte, error) {
 			return nil, fmt.Errorf("cannot %s %s: %w", e.Op, e.Pointer, err)
 		}
 	}
-	after := &Document{src: ed.src, line: d.line, o: d.o, braced: d.braced}
+	after, err := NewReader(bytes.NewReader(ed.src), Options{MaxDocument: len(ed.src)}).Next()
+	if err != nil || len(after.src) != len(ed.src) {
+		return nil, errors.New("cannot edit: the result would not be one document")
+	}
 	if text, err = after.JSON(); err != nil {
 		return nil, fmt.Errorf("cannot edit: the result cannot be read: %w", err)
 	}

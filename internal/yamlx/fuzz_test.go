@@ -2,8 +2,11 @@ package yamlx
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 )
@@ -86,4 +89,132 @@ func ambiguous(v any) bool {
 		return slices.ContainsFunc(v, ambiguous)
 	}
 	return false
+}
+
+// FuzzPositions reads the text at the places that Find names.
+func FuzzPositions(f *testing.F) {
+	for _, s := range seeds() {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		d, err := Parse(src)
+		if err != nil {
+			return
+		}
+		checkPositions(t, d)
+	})
+}
+
+// checkPositions makes sure that Find finds every value of a document where it stands.
+func checkPositions(t *testing.T, d *Document) {
+	t.Helper()
+	ix := d.indexed()
+	for _, p := range pointers(ix.root, "", nil) {
+		s := d.Find(p)
+		if !s.Exact {
+			t.Fatalf("%q: %s is not found", d.Source(), p)
+		}
+		for _, at := range []Position{s.Key, s.Value} {
+			if at == (Position{}) {
+				continue
+			}
+			line, col := place(d.Source(), at.Offset)
+			if line+d.Line()-1 != at.Line || col != at.Column || at.EndOffset < at.Offset || at.EndOffset > len(d.Source()) {
+				t.Fatalf("%q: %s is at %+v, want line %d, column %d", d.Source(), p, at, line, col)
+			}
+		}
+	}
+	text, err := d.JSON()
+	if err != nil || !ix.exact {
+		return
+	}
+	if w := (treeWriter{limit: 1 << 20}); len(text) < 1<<16 && w.value(ix.root) && !bytes.Contains(d.Source(), []byte("!")) && !same(t, w.out, text) {
+		t.Fatalf("%q: the tree is %s, want %s", d.Source(), w.out, text)
+	}
+	checkTexts(t, d, ix.root, false)
+}
+
+// checkTexts reads the text of every scalar and key on its own.
+func checkTexts(t *testing.T, d *Document, n *node, flow bool) {
+	t.Helper()
+	read := func(start, end int, want []byte, isKey bool) {
+		text := string(d.Source()[start:end])
+		if start == end || text[0] == '|' || text[0] == '>' || isMarker([]byte(text), 0) || n.first != n.start {
+			return
+		}
+		if flow || isKey && d.IsJSON() {
+			text = "[" + text + "]"
+			want = []byte("[" + string(want) + "]")
+		}
+		got, err := yaml.YAMLToJSON([]byte(text))
+		if d.IsJSON() {
+			got, err = []byte(text), nil
+		}
+		if err != nil || !same(t, got, want) {
+			t.Fatalf("%q: at %d is %q, which is %s (%v), want %s", d.Source(), start, text, got, err, want)
+		}
+	}
+	if n.kind == scalar {
+		read(n.start, n.end, n.json, false)
+	}
+	if n.keyed && !n.merge {
+		if key := plainOrQuoted(d.Source()[n.keyStart:n.keyEnd]); key != n.key {
+			t.Fatalf("%q: the key at %d is %q, want %q", d.Source(), n.keyStart, key, n.key)
+		}
+	}
+	for _, c := range n.children {
+		checkTexts(t, d, c, n.flow)
+	}
+}
+
+// plainOrQuoted reads a key on its own.
+func plainOrQuoted(text []byte) string {
+	switch text[0] {
+	case '"', '\'':
+		var p parser
+		p.reset(text, true)
+		if n, ok := p.quoted(); ok {
+			return unquoteJSON(n.json)
+		}
+		return unquoteJSON(text)
+	}
+	return plainKey(string(text))
+}
+
+// FuzzEdit makes edits at random. Edit itself makes sure that their values are right.
+func FuzzEdit(f *testing.F) {
+	for i, s := range seeds() {
+		f.Add([]byte(s), uint64(i), "text")
+	}
+	f.Fuzz(func(t *testing.T, src []byte, seed uint64, text string) {
+		d, err := Parse(src)
+		if err != nil || !utf8.ValidString(text) {
+			return
+		}
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		all := append(pointers(d.indexed().root, "", nil), "/new", "/new/-/x", "/-")
+		pick := func() string { return all[rnd.IntN(len(all))] }
+		values := []any{text, seed, nil, map[string]any{text: []any{text, map[string]any{"a": text, "b": []any{1}}}}, []any{}, []any{text, []any{text}}, true, 1.5}
+		var edits []Edit
+		for range 1 + rnd.IntN(2) {
+			e := Edit{Op: []Op{Set, Remove, Rename, Move}[rnd.IntN(4)], Pointer: pick(), Value: values[rnd.IntN(len(values))]}
+			switch e.Op {
+			case Rename:
+				e.To = text
+			case Move:
+				e.To = pick() + []string{"", "/-", "/x"}[rnd.IntN(3)]
+			}
+			edits = append(edits, e)
+		}
+		got, err := d.Edit(edits...)
+		if err != nil {
+			if strings.Contains(err.Error(), "the result") && !tolerated(err) && !bytes.ContainsAny(src, "&*!") {
+				t.Logf("%q: %+v: %v", src, edits, err)
+			}
+			return
+		}
+		if _, err := Parse(got); err != nil {
+			t.Fatalf("%q: %+v: %q: %v", src, edits, got, err)
+		}
+	})
 }

@@ -1,0 +1,117 @@
+package yamlx
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestFind(t *testing.T) {
+	const doc = `# c
+---
+apiVersion: v1
+spec:
+  "quoted key": 'é x' # c
+  list:
+  - a: &anchor
+      b: 1
+  - {c: [d, e], ü: f}
+  alias: *anchor
+  merged:
+    <<: *anchor
+    own: 2
+  empty:
+  text: |
+    lines
+    more
+`
+	ds := documents(t, []byte(doc))
+	if len(ds) != 2 || !ds[0].Empty() || ds[1].Empty() {
+		t.Fatalf("%d documents", len(ds))
+	}
+	tests := []struct{ pointer, key, value string }{
+		{"", "-", "3:1-17:9"},
+		{"/apiVersion", "3:1-3:11", "3:13-3:15"},
+		{"/spec/quoted key", "5:3-5:15", "5:17-5:22"},
+		{"/spec/list", "6:3-6:7", "7:3-9:22"},
+		{"/spec/list/0", "-", "7:5-8:11"},
+		{"/spec/list/0/a/b", "8:7-8:8", "8:10-8:11"},
+		{"/spec/list/1/c/1", "-", "9:13-9:14"},
+		{"/spec/list/1/ü", "9:17-9:18", "9:20-9:21"},
+		{"/spec/alias", "10:3-10:8", "10:10-10:17"},
+		{"/spec/alias/b", "8:7-8:8", "8:10-8:11"},
+		{"/spec/merged/b", "8:7-8:8", "8:10-8:11"},
+		{"/spec/merged/own", "13:5-13:8", "13:10-13:11"},
+		{"/spec/empty", "14:3-14:8", "14:9-14:9"},
+		{"/spec/text", "15:3-15:7", "15:9-17:9"},
+		{"/spec/list/7/x", "6:3-6:7", "7:3-9:22 inexact"},
+		{"/spec/none", "4:1-4:5", "5:3-17:9 inexact"},
+		{"no pointer", "-", "3:1-17:9 inexact"},
+	}
+	show := func(p Position) string {
+		if p == (Position{}) {
+			return "-"
+		}
+		return fmt.Sprintf("%d:%d-%d:%d", p.Line, p.Column, p.EndLine, p.EndColumn)
+	}
+	for _, test := range tests {
+		s := ds[1].Find(test.pointer)
+		value := show(s.Value)
+		if !s.Exact {
+			value += " inexact"
+		}
+		if show(s.Key) != test.key || value != test.value {
+			t.Errorf("%s: got %s, %s; want %s, %s", test.pointer, show(s.Key), value, test.key, test.value)
+		}
+	}
+}
+
+// TestFindOdd finds places in what the parser leaves to the library, and in JSON.
+func TestFindOdd(t *testing.T) {
+	tests := []struct {
+		src, pointer string
+		line, col    int
+	}{
+		{"? a\n: b: 1\n", "/a/b", 2, 6},
+		{"%YAML 1.1\n---\na: 1\n", "/a", 3, 4},
+		{"? &x a\n: [*x]\n", "/a/0", 2, 4},
+		{"\ufeff{\n \"a\\/b\": [1,\n  {\"c\": \"\\ud83d\\ude00\"}]}", "/a~1b/1/c", 3, 9},
+		{"\ufeffa: 1\n", "/a", 1, 4},
+		{"a: [b", "/a/0", 1, 1},
+	}
+	for _, test := range tests {
+		d, err := Parse([]byte(test.src))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := d.Find(test.pointer).Value; at.Line != test.line || at.Column != test.col {
+			t.Errorf("%q: %s is at %d:%d, want %d:%d", test.src, test.pointer, at.Line, at.Column, test.line, test.col)
+		}
+	}
+}
+
+// TestPositionsCorpus reads the text at the place of every value of the corpus.
+func TestPositionsCorpus(t *testing.T) {
+	files := 0
+	corpus(t, func(path string, src []byte) {
+		if files++; files%5 != 0 || len(src) > 50<<10 {
+			return
+		}
+		for _, d := range documents(t, src) {
+			checkPositions(t, d)
+		}
+	})
+}
+
+// TestLongLine makes sure that places on one long line are found without going
+// through the line for each of them: that would take minutes here.
+func TestLongLine(t *testing.T) {
+	const items = 100000
+	d, err := Parse([]byte("[" + strings.Repeat(`{"a":1},`, items) + "{}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := d.Find(fmt.Sprintf("/%d/a", items-1)).Value; at.Line != 1 || at.Column != 8*items-1 {
+		t.Errorf("got %+v", at)
+	}
+}
