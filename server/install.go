@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"k8s.io/apiserver/pkg/admission"
@@ -56,7 +57,7 @@ func install(f foundation) error {
 	if err != nil {
 		return err
 	}
-	handler := resources.New(resources.Config{
+	handler, err := resources.New(resources.Config{
 		Source:              defs,
 		Storage:             f.storage,
 		Admission:           f.admission,
@@ -66,6 +67,9 @@ func install(f foundation) error {
 		MinWatch:            time.Duration(f.config.MinRequestTimeout) * time.Second,
 		MaxRequestBodyBytes: f.config.MaxRequestBodyBytes,
 	})
+	if err != nil {
+		return err
+	}
 	defs.Attach(handler)
 	publisher := publish.New(publish.Config{
 		Source:    defs,
@@ -75,20 +79,15 @@ func install(f foundation) error {
 	})
 	mount(f.api.Handler.NonGoRestfulMux, publisher, handler)
 
-	stopped := make(chan struct{})
-	f.api.RegisterDestroyFunc(handler.Close)
-	if err := f.api.AddPreShutdownHook("definitions", func() error {
-		<-stopped
-		return nil
-	}); err != nil {
-		return err
-	}
-	// The server is ready when all stored definitions are served.
+	var running sync.WaitGroup
+	f.api.RegisterDestroyFunc(func() {
+		running.Wait()
+		handler.Close()
+	})
+	// The server is ready when all stored definitions are served. They are followed
+	// until the last request is answered, which may have changed one.
 	return f.api.AddPostStartHook("definitions", func(hook genericapiserver.PostStartHookContext) error {
-		go func() {
-			defer close(stopped)
-			defs.Run(hook.Context)
-		}()
+		running.Go(func() { defs.Run(hook.Context) })
 		select {
 		case <-defs.Ready():
 			return nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -82,6 +83,12 @@ func (c *objectConvertor) ConvertToVersion(in runtime.Object, target runtime.Gro
 }
 
 func (c *objectConvertor) Convert(in, out, _ any) error {
+	if scale, ok := in.(*autoscalingv1.Scale); ok {
+		if into, ok := out.(*autoscalingv1.Scale); ok {
+			scale.DeepCopyInto(into)
+			return nil
+		}
+	}
 	from, ok := in.(*unstructured.Unstructured)
 	into, ok2 := out.(*unstructured.Unstructured)
 	if !ok || !ok2 {
@@ -97,6 +104,21 @@ func (c *objectConvertor) Convert(in, out, _ any) error {
 	}
 	into.Object = obj
 	return nil
+}
+
+// safeConvertor is an objectConvertor whose results share nothing with what was
+// given.
+type safeConvertor struct{ *objectConvertor }
+
+func (c safeConvertor) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	return c.objectConvertor.ConvertToVersion(in.DeepCopyObject(), target)
+}
+
+func (c safeConvertor) Convert(in, out, context any) error {
+	if obj, ok := in.(runtime.Object); ok {
+		in = obj.DeepCopyObject()
+	}
+	return c.objectConvertor.Convert(in, out, context)
 }
 
 // ConvertFieldLabel says by which fields one can select.

@@ -3,6 +3,7 @@ package resources
 import (
 	"context"
 	"errors"
+	"fmt"
 	"mime"
 	"net/http"
 	"strings"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/apiserver/pkg/warning"
 
 	"espalier.dev/api"
@@ -69,6 +71,8 @@ type Handler struct {
 	config Config
 	scheme *runtime.Scheme
 	codecs serializer.CodecFactory
+	// webhooks makes the clients of conversion webhooks.
+	webhooks *webhook.ClientManager
 
 	mu       sync.RWMutex
 	servings map[string]*serving // by name of the definition
@@ -77,15 +81,19 @@ type Handler struct {
 }
 
 // New returns a handler that serves what the source knows.
-func New(c Config) *Handler {
+func New(c Config) (*Handler, error) {
+	webhooks, err := webhookClients()
+	if err != nil {
+		return nil, fmt.Errorf("conversion webhooks: %w", err)
+	}
 	scheme := runtime.NewScheme()
 	v1 := runtimeschema.GroupVersion{Version: "v1"}
 	metav1.AddToGroupVersion(scheme, v1)
 	scheme.AddUnversionedTypes(v1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
 	return &Handler{
 		config: c, scheme: scheme, codecs: serializer.NewCodecFactory(scheme),
-		servings: map[string]*serving{}, builtins: map[string]*Builtin{},
-	}
+		webhooks: webhooks, servings: map[string]*serving{}, builtins: map[string]*Builtin{},
+	}, nil
 }
 
 // Install adds a resource that the server itself brings.
@@ -170,6 +178,13 @@ func (h *Handler) acquire(d *crd.Definition) (*serving, error) {
 func (h *Handler) make(d *crd.Definition) (*serving, error) {
 	if b := h.builtins[d.Name()]; b != nil {
 		return h.newServing(d, b, b.Kinds.Converter()), nil
+	}
+	if c := d.CRD().Spec.Conversion; c != nil && c.Strategy == api.WebhookConverter {
+		w, err := newWebhookConverter(h.webhooks, d.CRD())
+		if err != nil {
+			return nil, err
+		}
+		return h.newServing(d, nil, w), nil
 	}
 	return h.newServing(d, nil, relabel{}), nil
 }

@@ -208,7 +208,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 		ParameterCodec:           metav1.ParameterCodec,
 		StandardSerializers:      e.serializer.standardMedia(),
 		Creater:                  creator{},
-		Convertor:                s.convertor,
+		Convertor:                safeConvertor{s.convertor},
 		UnsafeConvertor:          s.convertor,
 		Defaulter:                &defaulter{ObjectDefaulter: scheme, kinds: s.kind, group: gvk.GroupKind()},
 		Typer:                    typer,
