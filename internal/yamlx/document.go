@@ -28,8 +28,8 @@ type Document struct {
 	line int
 	o    Options
 
-	// braced says that the text is one balanced JSON-like value, so it may be JSON.
-	braced bool
+	// form is what is known about how the text is written.
+	form form
 	// index is what Find and Edit need; nil until they are called.
 	index *index
 }
@@ -77,7 +77,25 @@ func (d *Document) Line() int { return d.line }
 func (d *Document) Empty() bool { return d.start() == len(d.src) }
 
 // IsJSON says that the document is written as JSON.
-func (d *Document) IsJSON() bool { return d.braced && validJSON(d.src) }
+func (d *Document) IsJSON() bool {
+	if d.form == braced {
+		d.form = yamlText
+		if validJSON(d.src) {
+			d.form = jsonText
+		}
+	}
+	return d.form == jsonText
+}
+
+// form is how a document is written.
+type form uint8
+
+const (
+	yamlText form = iota
+	// braced is a text of balanced braces, which may be JSON.
+	braced
+	jsonText
+)
 
 // JSON returns the document's value as JSON text: the value that sigs.k8s.io/yaml
 // gives it. Keys that occur twice are kept, in order; the last one wins, as it does there.

@@ -160,7 +160,8 @@ func pointers(n *node, at string, all []string) []string {
 	for i, c := range n.children {
 		token := strconv.Itoa(i)
 		if n.kind == mapping {
-			if c.merge {
+			if c.merge || n.childIndex(c.key) != i {
+				// A later entry of that name wins.
 				continue
 			}
 			token = strings.NewReplacer("~", "~0", "/", "~1").Replace(c.key)

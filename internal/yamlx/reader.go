@@ -54,7 +54,7 @@ func NewReader(r io.Reader, o Options) *Reader {
 // be Empty. After an *Error, which is about one document, Next goes on with the
 // document after it. Other errors are those of the underlying reader, and final.
 func (r *Reader) Next() (*Document, error) {
-	n, braced, err := r.end()
+	n, form, err := r.end()
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (r *Reader) Next() (*Document, error) {
 	}
 	// Documents outlive the buffer, which is reused.
 	src := bytes.Clone(r.buf[r.pos : r.pos+n])
-	d := &Document{src: src, line: r.line, o: r.o, braced: braced}
+	d := &Document{src: src, line: r.line, o: r.o, form: form}
 	r.skip(n)
 	if at, problem := unreadable(src); problem != "" {
 		return nil, d.errorAt(at, "%s", problem)
@@ -78,12 +78,12 @@ func (r *Reader) skip(n int) {
 }
 
 // end finds the end of the next document and returns its length, 0 at the end of the stream.
-func (r *Reader) end() (n int, braced bool, err error) {
+func (r *Reader) end() (n int, f form, err error) {
 	if n, ok, err := r.bracedEnd(); ok || err != nil {
-		return n, true, err
+		return n, braced, err
 	}
 	n, err = r.markerEnd()
-	return n, false, err
+	return n, yamlText, err
 }
 
 // fill reads more. It returns false at the end of the stream.
@@ -160,31 +160,28 @@ func (r *Reader) bracedEnd() (n int, ok bool, err error) {
 		return 0, false, nil
 	}
 	depth, quoted := 0, false
-	for ; ; i++ {
-		if i > r.o.MaxDocument {
-			return 0, false, nil
+	for ; i <= r.o.MaxDocument; i++ {
+		if r.pos+i >= len(r.buf) {
+			if more, err := r.more(i); !more {
+				return 0, false, err
+			}
 		}
-		more, err := r.more(i)
-		if !more {
-			return 0, false, err
-		}
-		c := r.buf[r.pos+i]
-		switch {
-		case quoted && c == '\\':
-			i++
+		switch c := r.buf[r.pos+i]; {
 		case c == '"':
 			quoted = !quoted
 		case quoted:
+			if c == '\\' {
+				i++
+			}
 		case c == '{' || c == '[':
 			depth++
 		case c == '}' || c == ']':
-			depth--
-		}
-		if depth == 0 {
-			break
+			if depth--; depth == 0 {
+				return r.afterBraces(i + 1)
+			}
 		}
 	}
-	return r.afterBraces(i + 1)
+	return 0, false, nil
 }
 
 // afterBraces looks at what follows the n bytes that end with the last brace. It
