@@ -41,10 +41,22 @@ func (c *check) rules(r ruleReport) {
 			c.add(celCost, at, note{severity: analysis.Error, detail: costDetail(site, cost, remedies())}, e.ErrorBody())
 		}
 	}
-	for _, e := range r.TotalErrors(r.path) {
-		for i, at := range c.d.locate(e.Field) {
-			c.add(celCost, at, note{severity: analysis.Error}, c.d.inWords(e.ErrorBody(), i))
+	if r.Exceeded() {
+		c.totalCost(r)
+	}
+}
+
+// totalCost reports that the rules of a schema are too expensive together.
+func (c *check) totalCost(r ruleReport) {
+	errs := r.TotalErrors(r.path)
+	total := errs[len(errs)-1]
+	for _, at := range c.d.locate(total.Field) {
+		var detail []string
+		for _, e := range r.MostExpensive() {
+			rule := at.schemaPath(e.Path).child("x-kubernetes-validations").index(e.Index).child(e.Keyword)
+			detail = append(detail, fmt.Sprintf("%s costs up to %d of %d", rule.path(), e.Cost, rules.SchemaCostLimit))
 		}
+		c.add(celCost, at, note{severity: analysis.Error, detail: detail}, total.ErrorBody())
 	}
 }
 
