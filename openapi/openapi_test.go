@@ -530,3 +530,25 @@ func TestHostile(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkBuild makes the documents of a small definition.
+func BenchmarkBuild(b *testing.B) {
+	v := version(b, schema.KEP, `{type: object, properties: {a: {type: string}, b: {type: array, items: {type: integer}}}}`)
+	builder := New(Options{})
+	b.Run("v3", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := builder.V3(v); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("v2", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := builder.V2(v); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

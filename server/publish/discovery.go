@@ -72,6 +72,7 @@ type snapshot struct {
 
 	root   http.Handler
 	v3Root func() (*v3Root, error)
+	v2     func() (*document, error)
 }
 
 func newSnapshot(p *Publisher, catalog *crd.Catalog) *snapshot {
@@ -97,6 +98,7 @@ func newSnapshot(p *Publisher, catalog *crd.Catalog) *snapshot {
 	}
 	s.root = s.newRoot()
 	s.v3Root = sync.OnceValues(s.newV3Root)
+	s.v2 = sync.OnceValues(s.newV2)
 	return s
 }
 

@@ -14,11 +14,8 @@ import (
 	"github.com/munnerz/goautoneg"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
-	"k8s.io/kube-openapi/pkg/cached"
-	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/handler3"
 	"k8s.io/kube-openapi/pkg/spec3"
-	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
@@ -29,11 +26,81 @@ import (
 // known better than a schema can say it.
 const definitionsName = "customresourcedefinitions." + api.GroupName
 
-// document is an OpenAPI document of version 3.
+// document is an OpenAPI document, which is made when somebody asks for it.
 type document struct {
+	// version is that of OpenAPI, v2 or v3.
+	version string
 	// hash tells it from others without making it.
 	hash        string
 	json, proto func() ([]byte, error)
+}
+
+func newDocument(version, hash string, text func() ([]byte, error), toProto func([]byte) ([]byte, error)) *document {
+	d := &document{version: version, hash: hash, json: sync.OnceValues(text)}
+	d.proto = sync.OnceValues(func() ([]byte, error) {
+		text, err := d.json()
+		if err != nil {
+			return nil, err
+		}
+		return toProto(text)
+	})
+	return d
+}
+
+// ServeHTTP answers with the document in the form that the client likes best.
+func (d *document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Vary", "Accept")
+	form, contentType := d.negotiate(r.Header.Get("Accept"))
+	if form == nil {
+		fail(w, http.StatusNotAcceptable, http.StatusText(http.StatusNotAcceptable))
+		return
+	}
+	w.Header().Set("Etag", strconv.Quote(d.hash))
+	if r.Header.Get("If-None-Match") == w.Header().Get("Etag") {
+		w.WriteHeader(http.StatusNotModified) // it need not be made for that
+		return
+	}
+	text, err := form()
+	if err != nil {
+		unavailable(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", contentType)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
+}
+
+// negotiate returns what makes the form of a document that a client likes best, and the
+// type of its content; nil if it likes none.
+func (d *document) negotiate(accept string) (func() ([]byte, error), string) {
+	if accept == "" {
+		accept = "*/*"
+	}
+	protobuf := "com.github.proto-openapi.spec." + d.version + ".v1.0+protobuf"
+	for _, clause := range goautoneg.ParseAccept(accept) {
+		if clause.Type != "application" && clause.Type != "*" {
+			continue
+		}
+		switch clause.SubType {
+		case "json", "*":
+			return d.json, "application/json"
+		case protobuf, strings.Replace(protobuf, ".v1", "@v1", 1): // the old spelling is no valid media type
+			return d.proto, "application/" + protobuf
+		}
+	}
+	return nil, ""
+}
+
+func unavailable(w http.ResponseWriter, err error) {
+	klog.ErrorS(err, "Cannot make an OpenAPI document")
+	fail(w, http.StatusInternalServerError, "the OpenAPI document is not available")
+}
+
+// fail answers with an error, which nobody is to keep.
+func fail(w http.ResponseWriter, code int, message string) {
+	for _, name := range []string{"Etag", "Cache-Control", "Expires"} {
+		w.Header().Del(name)
+	}
+	http.Error(w, message, code)
 }
 
 // v3Root is the list of documents.
@@ -75,7 +142,7 @@ func (s *snapshot) newV3Root() (*v3Root, error) {
 		}
 		doc := p.documents[name]
 		if doc == nil || doc.hash != h {
-			doc = p.newDocument(gv, h)
+			doc = p.newV3(gv, h)
 		}
 		root.documents[name] = doc
 		list.Paths[pathOf(name)] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: urlOf(name, h)}
@@ -131,9 +198,8 @@ func identify(d *crd.Definition) (string, error) {
 	return id + " " + string(spec), nil
 }
 
-func (p *Publisher) newDocument(gv *groupVersion, hash string) *document {
-	d := &document{hash: hash}
-	d.json = sync.OnceValues(func() ([]byte, error) {
+func (p *Publisher) newV3(gv *groupVersion, hash string) *document {
+	return newDocument("v3", hash, func() ([]byte, error) {
 		docs := make([]*spec3.OpenAPI, 0, len(gv.served))
 		for _, v := range gv.served {
 			doc, err := p.describeV3(v)
@@ -145,15 +211,7 @@ func (p *Publisher) newDocument(gv *groupVersion, hash string) *document {
 			docs = append(docs, doc)
 		}
 		return json.Marshal(openapi.MergeV3(docs...))
-	})
-	d.proto = sync.OnceValues(func() ([]byte, error) {
-		text, err := d.json()
-		if err != nil {
-			return nil, err
-		}
-		return handler3.ToV3ProtoBinary(text)
-	})
-	return d
+	}, handler3.ToV3ProtoBinary)
 }
 
 func (p *Publisher) describeV3(v *crd.Version) (*spec3.OpenAPI, error) {
@@ -163,11 +221,13 @@ func (p *Publisher) describeV3(v *crd.Version) (*spec3.OpenAPI, error) {
 	return p.builder.V3(v)
 }
 
-func (p *Publisher) describeV2(v *crd.Version) (*spec.Swagger, error) {
-	if v.Definition().Name() == definitionsName {
-		return p.builder.DefinitionsV2(v.Name())
+func (s *snapshot) serveV2(w http.ResponseWriter, r *http.Request) {
+	doc, err := s.v2()
+	if err != nil {
+		unavailable(w, err)
+		return
 	}
-	return p.builder.V2(v)
+	doc.ServeHTTP(w, r)
 }
 
 func (s *snapshot) serveV3Root(w http.ResponseWriter, r *http.Request) {
@@ -188,13 +248,6 @@ func (s *snapshot) serveV3(w http.ResponseWriter, r *http.Request, gv runtimesch
 		return
 	}
 	doc := root.documents[gv]
-	w.Header().Set("Vary", "Accept")
-	form, contentType := doc.negotiate(r.Header.Get("Accept"))
-	if form == nil {
-		http.Error(w, http.StatusText(http.StatusNotAcceptable), http.StatusNotAcceptable)
-		return
-	}
-	w.Header().Set("Etag", strconv.Quote(doc.hash))
 	if hash := r.URL.Query().Get("hash"); hash != "" {
 		if hash != doc.hash {
 			http.Redirect(w, r, urlOf(gv, doc.hash), http.StatusMovedPermanently)
@@ -204,121 +257,5 @@ func (s *snapshot) serveV3(w http.ResponseWriter, r *http.Request, gv runtimesch
 		w.Header().Set("Cache-Control", "public, immutable")
 		w.Header().Set("Expires", time.Now().AddDate(1, 0, 0).UTC().Format(http.TimeFormat))
 	}
-	text, err := form()
-	if err != nil {
-		unavailable(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", contentType)
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
-}
-
-// negotiate returns what makes the form of a document that a client likes best, and the
-// type of its content; nil if it likes none.
-func (d *document) negotiate(accept string) (func() ([]byte, error), string) {
-	if accept == "" {
-		accept = "*/*"
-	}
-	const protobuf = "com.github.proto-openapi.spec.v3.v1.0+protobuf"
-	for _, clause := range goautoneg.ParseAccept(accept) {
-		if clause.Type != "application" && clause.Type != "*" {
-			continue
-		}
-		switch clause.SubType {
-		case "json", "*":
-			return d.json, "application/json"
-		case protobuf, strings.Replace(protobuf, "v3.v1", "v3@v1", 1): // the old spelling is no valid media type
-			return d.proto, "application/" + protobuf
-		}
-	}
-	return nil, ""
-}
-
-func unavailable(w http.ResponseWriter, err error) {
-	klog.ErrorS(err, "Cannot make an OpenAPI document")
-	http.Error(w, "the OpenAPI document is not available", http.StatusInternalServerError)
-}
-
-// swagger is the OpenAPI document of version 2 of all versions of a definition.
-type swagger struct {
-	id   string
-	docs []*spec.Swagger
-}
-
-// newV2 returns the handler of /openapi/v2.
-func (p *Publisher) newV2() http.Handler {
-	service := handler.NewOpenAPIServiceLazy(cached.Func(p.makeV2))
-	var h pathHandler
-	service.RegisterOpenAPIVersionedService("/openapi/v2", &h)
-	return h.Handler
-}
-
-// pathHandler takes the one handler that is registered with it.
-type pathHandler struct{ http.Handler }
-
-func (p *pathHandler) Handle(_ string, h http.Handler) { p.Handler = h }
-
-// made is the document of everything that is published of a snapshot.
-type made struct {
-	of  *snapshot
-	doc *spec.Swagger
-	tag string
-}
-
-// makeV2 makes the document of everything, and returns it with a tag that tells it from
-// others. What has not changed since the last time is taken from there.
-func (p *Publisher) makeV2() (*spec.Swagger, string, error) {
-	s := p.snapshot()
-	p.v2mu.Lock()
-	defer p.v2mu.Unlock()
-	if p.made.of == s {
-		return p.made.doc, p.made.tag, nil
-	}
-	var (
-		docs     []*spec.Swagger
-		ids      strings.Builder
-		swaggers = map[string]*swagger{}
-	)
-	for _, g := range s.groups {
-		for _, gv := range g.versions {
-			for _, v := range gv.served {
-				d := v.Definition()
-				if swaggers[d.Name()] != nil {
-					continue // all versions are described at once
-				}
-				id, err := identify(d)
-				if err != nil {
-					return nil, "", err
-				}
-				sw := p.swaggers[d.Name()]
-				if sw == nil || sw.id != id {
-					sw = p.newSwagger(d, id)
-				}
-				swaggers[d.Name()] = sw
-				ids.WriteString(id + "\n")
-				docs = append(docs, sw.docs...)
-			}
-		}
-	}
-	p.swaggers = swaggers
-	p.made = made{of: s, doc: openapi.MergeV2(docs...), tag: hash([]byte(ids.String()))}
-	return p.made.doc, p.made.tag, nil
-}
-
-func (p *Publisher) newSwagger(d *crd.Definition, id string) *swagger {
-	sw := &swagger{id: id}
-	for _, v := range d.Versions() {
-		if !v.Served() {
-			continue
-		}
-		doc, err := p.describeV2(v)
-		if err != nil {
-			klog.ErrorS(err, "Cannot describe a definition", "definition", d.Name())
-			continue
-		}
-		// As in kube-apiserver's: what reads this version does not expect any.
-		doc.Definitions = handler.PruneDefaults(doc.Definitions)
-		sw.docs = append(sw.docs, doc)
-	}
-	return sw
+	doc.ServeHTTP(w, r)
 }

@@ -1,11 +1,13 @@
 package publish
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/NYTimes/gziphandler"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -45,22 +47,21 @@ type Publisher struct {
 	mu        sync.Mutex
 	documents map[runtimeschema.GroupVersion]*document
 
-	v2 http.Handler
-	// v2mu guards what the document of version 2 is made of. It takes long.
+	// v2mu guards the document of version 2 and its parts. Putting it together takes long.
 	v2mu     sync.Mutex
-	swaggers map[string]*swagger // by name of the definition
-	made     made
+	whole    *document
+	swaggers map[string]*swagger        // by name of the definition
+	shared   map[string]json.RawMessage // what many parts have, by its name
 }
 
 // New returns a Publisher.
 func New(c Config) *Publisher {
-	p := &Publisher{
+	return &Publisher{
 		config:  c,
 		codecs:  newCodecs(),
 		builder: openapi.New(openapi.Options{Scheme: scheme.Scheme}),
+		shared:  map[string]json.RawMessage{},
 	}
-	p.v2 = p.newV2()
-	return p
 }
 
 // snapshot returns what is published at the moment.
@@ -115,7 +116,7 @@ func (p *Publisher) handler(path string) http.Handler {
 	case parts[0] != "openapi" || len(parts) < 2:
 		return nil
 	case parts[1] == "v2" && len(parts) == 2:
-		return p.v2
+		return gziphandler.GzipHandler(http.HandlerFunc(p.snapshot().serveV2))
 	case parts[1] == "v3":
 		return p.snapshot().v3(parts[2:])
 	}

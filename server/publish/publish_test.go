@@ -441,6 +441,12 @@ func TestOpenAPI(t *testing.T) {
 			t.Error("a version that is not served is published")
 		}
 		resp, body := get(t, srv, "/openapi/v2", "Accept", "application/json")
+		if resp, _ := get(t, srv, "/openapi/v2", "Accept-Encoding", "gzip"); resp.Header.Get("Content-Encoding") != "gzip" {
+			t.Error("it is not compressed")
+		}
+		if resp, _ := get(t, srv, "/openapi/v2", "Accept", "text/html"); resp.StatusCode != http.StatusNotAcceptable {
+			t.Errorf("as text/html: %s", resp.Status)
+		}
 		if regexp.MustCompile(`"default":[^{]|"default":{}`).Match(body) { // there is a field of that name
 			t.Error("there are defaults")
 		}

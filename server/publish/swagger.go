@@ -1,0 +1,165 @@
+package publish
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	"k8s.io/klog/v2"
+	"k8s.io/kube-openapi/pkg/handler"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"espalier.dev/crd"
+	"espalier.dev/openapi"
+)
+
+// swagger is the OpenAPI document of version 2, or a part of it, with everything in it
+// written already: what changes is put together with what does not.
+type swagger struct {
+	Swagger     string                     `json:"swagger"`
+	Info        *spec.Info                 `json:"info"`
+	Paths       map[string]json.RawMessage `json:"paths"`
+	Definitions map[string]json.RawMessage `json:"definitions"`
+	Parameters  map[string]json.RawMessage `json:"parameters,omitempty"`
+
+	// id is what the definition that it describes is identified by.
+	id string
+}
+
+// newV2 returns the OpenAPI document of everything, to be written when it is asked for.
+func (s *snapshot) newV2() (*document, error) {
+	var ids strings.Builder
+	fmt.Fprintln(&ids, s.publisher.config.Version)
+	var definitions []*crd.Definition
+	seen := map[string]bool{}
+	for _, g := range s.groups {
+		for _, gv := range g.versions {
+			for _, v := range gv.served {
+				d := v.Definition()
+				if seen[d.Name()] {
+					continue // all versions are described at once
+				}
+				seen[d.Name()] = true
+				id, err := identify(d)
+				if err != nil {
+					return nil, err
+				}
+				fmt.Fprintln(&ids, id)
+				definitions = append(definitions, d)
+			}
+		}
+	}
+	p, h := s.publisher, hash([]byte(ids.String()))
+	p.v2mu.Lock()
+	defer p.v2mu.Unlock()
+	if p.whole == nil || p.whole.hash != h {
+		p.whole = newDocument("v2", h, func() ([]byte, error) { return p.writeV2(definitions) }, handler.ToProtoBinary)
+	}
+	return p.whole, nil
+}
+
+// writeV2 writes the document of some definitions, the first of which goes before others
+// with paths or definitions of the same name. What has not changed since the last time is
+// taken from there.
+func (p *Publisher) writeV2(definitions []*crd.Definition) ([]byte, error) {
+	p.v2mu.Lock()
+	defer p.v2mu.Unlock()
+	empty := openapi.MergeV2()
+	whole := &swagger{
+		Swagger: empty.Swagger, Info: empty.Info,
+		Paths: map[string]json.RawMessage{}, Definitions: map[string]json.RawMessage{}, Parameters: map[string]json.RawMessage{},
+	}
+	swaggers := make(map[string]*swagger, len(definitions))
+	for _, d := range definitions {
+		id, err := identify(d)
+		if err != nil {
+			return nil, err
+		}
+		part := p.swaggers[d.Name()]
+		if part == nil || part.id != id {
+			if part, err = p.newSwagger(d, id); err != nil {
+				// The others are not to suffer.
+				klog.ErrorS(err, "Cannot describe a definition", "definition", d.Name())
+				continue
+			}
+		}
+		swaggers[d.Name()] = part
+		addMissing(whole.Paths, part.Paths)
+		addMissing(whole.Definitions, part.Definitions)
+		addMissing(whole.Parameters, part.Parameters)
+	}
+	p.swaggers = swaggers
+	return json.Marshal(whole)
+}
+
+func addMissing(to, from map[string]json.RawMessage) {
+	for name, v := range from {
+		if _, ok := to[name]; !ok {
+			to[name] = v
+		}
+	}
+}
+
+// newSwagger describes all versions of a definition.
+func (p *Publisher) newSwagger(d *crd.Definition, id string) (*swagger, error) {
+	var docs []*spec.Swagger
+	for _, v := range d.Versions() {
+		if !v.Served() {
+			continue
+		}
+		describe := p.builder.V2
+		if d.Name() == definitionsName {
+			describe = func(v *crd.Version) (*spec.Swagger, error) { return p.builder.DefinitionsV2(v.Name()) }
+		}
+		doc, err := describe(v)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, doc)
+	}
+	doc := openapi.MergeV2(docs...)
+	out := &swagger{id: id}
+	var err error
+	if out.Paths, err = writeAll(doc.Paths.Paths); err != nil {
+		return nil, err
+	}
+	// As in kube-apiserver's: what reads this version does not expect any.
+	if out.Definitions, err = writeAll(handler.PruneDefaults(doc.Definitions)); err != nil {
+		return nil, err
+	}
+	if out.Parameters, err = writeAll(doc.Parameters); err != nil {
+		return nil, err
+	}
+	p.share(out.Parameters, "")
+	p.share(out.Definitions, "io.k8s.")
+	return out, nil
+}
+
+func writeAll[V any](from map[string]V) (map[string]json.RawMessage, error) {
+	out := make(map[string]json.RawMessage, len(from))
+	for name, v := range from {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = text
+	}
+	return out, nil
+}
+
+// share keeps one copy of what is in almost every document: what has a name with some
+// prefix.
+func (p *Publisher) share(texts map[string]json.RawMessage, prefix string) {
+	for name, text := range maps.Clone(texts) {
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		if shared, ok := p.shared[name]; !ok {
+			p.shared[name] = text
+		} else if bytes.Equal(shared, text) {
+			texts[name] = shared
+		}
+	}
+}
