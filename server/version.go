@@ -84,6 +84,16 @@ func (o *Options) emulated() (*version.Version, error) {
 	return v, nil
 }
 
+// alwaysOn says whether a feature of kube-apiserver that is about custom resources is
+// part of this server, without a gate.
+func alwaysOn(name string) bool {
+	switch name {
+	case "CRDObservedGenerationTracking", "CRDValidationRatcheting", "CustomResourceFieldSelectors":
+		return true
+	}
+	return false
+}
+
 // gates returns the features to set.
 func (o *Options) gates() (map[string]bool, error) {
 	known := utilfeature.DefaultMutableFeatureGate.GetAll()
@@ -96,6 +106,12 @@ func (o *Options) gates() (map[string]bool, error) {
 			continue
 		}
 		name = strings.TrimPrefix(name, kubeComponent+":")
+		if alwaysOn(name) {
+			if !value {
+				errs = append(errs, fmt.Errorf("--feature-gates: %s cannot be turned off", name))
+			}
+			continue
+		}
 		if _, ok := known[featuregate.Feature(name)]; !ok {
 			errs = append(errs, fmt.Errorf("--feature-gates: there is no feature %q", name))
 			continue

@@ -1,0 +1,132 @@
+package server
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+func TestFlags(t *testing.T) {
+	o := NewOptions()
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.AddFlags(fs)
+	err := fs.Parse(strings.Fields(`
+		--bind-address 0.0.0.0 --secure-port 0 --data-dir d --kubeconfig-out k
+		--etcd-servers http://a:2379,http://b:2379 --etcd-prefix /p --watch-cache=false --etcd-compaction-interval 1m
+		--enable-admission-plugins NamespaceLifecycle,MutatingAdmissionWebhook --disable-admission-plugins ValidatingAdmissionWebhook
+		--feature-gates kube:WatchList=true,APIServingWithRoutine=false,CRDValidationRatcheting=true --emulated-version kube=1.36
+		--max-requests-inflight 1 --max-mutating-requests-inflight 2 --request-timeout 30s --shutdown-delay-duration 1s
+		--audit-log-maxage 1 --audit-log-maxbackup 2 --audit-log-maxsize 3 --quota-backend-bytes 1000000`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Validate(); err != nil {
+		t.Error(err)
+	}
+	if o.BindAddress != "0.0.0.0" || o.DataDir != "d" || o.kubeconfigPath() != "k" || len(o.Etcd.URLs) != 2 || o.WatchCache || o.RequestTimeout != 30*time.Second {
+		t.Errorf("got %+v", o)
+	}
+	v, err := o.emulated()
+	if err != nil || v.String() != "1.36" {
+		t.Errorf("emulated: %v, %v", v, err)
+	}
+	gates, err := o.gates()
+	if err != nil || len(gates) != 2 || !gates["WatchList"] {
+		t.Errorf("gates: %v, %v", gates, err)
+	}
+	for _, name := range []string{"tls-cert-file", "tls-private-key-file", "client-ca-file", "token-auth-file", "audit-policy-file", "audit-log-path", "etcd-cafile", "etcd-certfile", "etcd-keyfile"} {
+		if fs.Lookup(name) == nil {
+			t.Errorf("there is no flag --%s", name)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	if err := NewOptions().Validate(); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+	for _, tt := range []struct {
+		flags string
+		want  string
+	}{
+		{"--bind-address localhost", `--bind-address "localhost" is not an IP address`},
+		{"--secure-port 65536", "--secure-port 65536 is not a port"},
+		{"--secure-port -1", "--secure-port -1 is not a port"},
+		{"--data-dir=", "--data-dir must not be empty"},
+		{"--etcd-servers host:2379", `--etcd-servers "host:2379" is not a URL`},
+		{"--etcd-cafile f", "need --etcd-servers"},
+		{"--etcd-servers http://a:1 --etcd-certfile f", "--etcd-certfile and --etcd-keyfile need each other"},
+		{"--etcd-prefix /", "--etcd-prefix"},
+		{"--etcd-compaction-interval -1s", "--etcd-compaction-interval"},
+		{"--quota-backend-bytes -1", "--quota-backend-bytes"},
+		{"--tls-cert-file f", "--tls-cert-file and --tls-private-key-file need each other"},
+		{"--token-auth-file missing", "--token-auth-file: stat missing"},
+		{"--client-ca-file missing", "--client-ca-file: stat missing"},
+		{"--audit-log-path f", "--audit-log-path needs --audit-policy-file"},
+		{"--audit-policy-file missing", "--audit-policy-file needs --audit-log-path"},
+		{"--audit-log-maxage -1", "--audit-log-maxage"},
+		{"--max-requests-inflight -1", "--max-requests-inflight"},
+		{"--request-timeout 0s", "--request-timeout"},
+		{"--shutdown-delay-duration -1s", "--shutdown-delay-duration"},
+		{"--enable-admission-plugins Unheard", `--enable-admission-plugins: there is no admission plugin "Unheard"`},
+		{"--disable-admission-plugins Unheard", `--disable-admission-plugins: there is no admission plugin "Unheard"`},
+		{"--enable-admission-plugins NamespaceLifecycle --disable-admission-plugins NamespaceLifecycle", "both enabled and disabled"},
+		{"--feature-gates Unheard=true", `there is no feature "Unheard"`},
+		{"--feature-gates WatchList=maybe", `WatchList is "maybe"`},
+		{"--feature-gates CRDValidationRatcheting=false", "CRDValidationRatcheting cannot be turned off"},
+		{"--emulated-version new", `--emulated-version "new" is not a version`},
+		{"--emulated-version 1.20", "--emulated-version 1.20"},
+		{"--emulated-version 1.38", "--emulated-version 1.38"},
+	} {
+		t.Run(tt.flags, func(t *testing.T) {
+			o := NewOptions()
+			fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+			o.AddFlags(fs)
+			if err := fs.Parse(strings.Fields(tt.flags)); err != nil {
+				t.Fatal(err)
+			}
+			if err := o.Validate(); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+	t.Run("all at once", func(t *testing.T) {
+		o := NewOptions()
+		o.SecurePort, o.BindAddress = -1, ""
+		err := o.Validate()
+		if err == nil || !strings.Contains(err.Error(), "--secure-port") || !strings.Contains(err.Error(), "--bind-address") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestKubernetesVersion holds the version that the server says it has to that of the
+// modules it is built with.
+func TestKubernetesVersion(t *testing.T) {
+	mod, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "k8s.io/apiserver v0." + strings.TrimPrefix(KubernetesVersion, "1.") + "\n"
+	if !strings.Contains(string(mod), want) {
+		t.Errorf("KubernetesVersion is %s, and go.mod does not have %q", KubernetesVersion, want)
+	}
+}
+
+func TestServingHosts(t *testing.T) {
+	for bind, want := range map[string]string{"127.0.0.1": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "192.0.2.1": "192.0.2.1", "127.0.0.2": "127.0.0.2"} {
+		if got := clientHost(bind); got != want {
+			t.Errorf("clients of %s ask %s", bind, got)
+		}
+		found := false
+		for _, h := range servingHosts(bind) {
+			found = found || h == want
+		}
+		if !found {
+			t.Errorf("the certificate of %s is not for %s: %q", bind, want, servingHosts(bind))
+		}
+	}
+}
