@@ -135,9 +135,7 @@ func violationFindings(d *definition, v *crd.Version, vs schema.Violations) (fin
 		if violation.Kind == schema.RulesSkipped {
 			// The rules are not at fault, what is has its own findings.
 			f.Severity = analysis.Info
-			if violation.Cause != nil {
-				f.Message = violation.Cause.Detail
-			}
+			f.Message = strings.TrimPrefix(f.Message, "Invalid value: null: ")
 			findings = append(findings, f)
 			continue
 		}

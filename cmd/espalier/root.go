@@ -92,6 +92,8 @@ Exit codes: 0 nothing found, 1 findings or differences, 2 it could not be done.`
 	flags.Var(&a.color, "color", `when to use colour: "auto", "always" or "never"`)
 	root.AddCommand(
 		newLintCommand(a),
+		newFixCommand(a),
+		newDiffCommand(a),
 		newPruneCommand(a),
 		newValidateCommand(a),
 		newExplainCommand(a),
