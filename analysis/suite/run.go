@@ -1,0 +1,217 @@
+package suite
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"espalier.dev"
+	"espalier.dev/analysis"
+	"espalier.dev/schema"
+)
+
+// Run runs a case and returns what is not as expected: nothing if the case passes.
+func (r *Runner) Run(c *Case) []analysis.Finding {
+	if c.openshift != nil {
+		return r.runOpenShift(c)
+	}
+	a := r.admitter
+	obj := r.complete(c.object)
+	var result *espalier.Result
+	var err error
+	switch {
+	case c.old == nil:
+		result, err = a.Create(obj)
+	case c.status:
+		result, err = a.UpdateStatus(obj, r.complete(c.old))
+	default:
+		result, err = a.Update(obj, r.complete(c.old))
+	}
+	refusals := refusalsOf(result, err)
+	switch {
+	case c.refused && len(refusals) == 0:
+		return []analysis.Finding{failure(c, c.Pointer, "accepted, but it should be refused", expectedLines(c)...)}
+	case c.refused:
+		return c.compareErrors(refusals)
+	case len(refusals) > 0:
+		return []analysis.Finding{failure(c, c.Pointer, "refused, but it should be accepted", lines(refusals)...)}
+	}
+	return c.compareResult(r, result)
+}
+
+// complete fills in what an object need not say.
+func (r *Runner) complete(obj schema.Object) schema.Object {
+	obj = runtime.DeepCopyJSON(obj)
+	if obj == nil {
+		obj = schema.Object{}
+	}
+	if v := r.admitter.Definition().Storage(); v != nil {
+		gvk := v.GroupVersionKind()
+		if obj["apiVersion"] == nil {
+			obj["apiVersion"] = gvk.GroupVersion().String()
+		}
+		if obj["kind"] == nil {
+			obj["kind"] = gvk.Kind
+		}
+	}
+	meta, ok := obj["metadata"].(map[string]any)
+	if !ok {
+		if obj["metadata"] != nil {
+			// It is wrong, and that may be what is tested.
+			return obj
+		}
+		meta = map[string]any{}
+		obj["metadata"] = meta
+	}
+	if meta["name"] == nil && meta["generateName"] == nil {
+		meta["name"] = "test"
+	}
+	return obj
+}
+
+// refusal is one reason for which an object was refused.
+type refusal struct {
+	// paths and messages are those of the reason and of what follows from it: a
+	// junctor that fails has reasons of its own.
+	paths, messages []string
+	// rules are names of what is broken: a keyword, a rule in CEL.
+	rules []string
+	// note says that it is no reason but a remark.
+	note bool
+}
+
+// refusalsOf lists the reasons for which an object was refused.
+func refusalsOf(result *espalier.Result, err error) (list []refusal) {
+	var contradiction *schema.ContradictionError
+	switch {
+	case errors.As(err, &contradiction):
+		for _, c := range contradiction.Contradictions {
+			list = append(list, refusal{
+				paths: []string{c.Path.String()}, rules: []string{schema.WrongType.String()},
+				messages: []string{fmt.Sprintf("%s: must be of type %s, is %s", c.Path, c.Want, c.Got)},
+			})
+		}
+		return list
+	case err != nil:
+		path, _, _ := strings.Cut(err.Error(), ":")
+		return []refusal{{paths: []string{path}, messages: []string{err.Error()}}}
+	}
+	for _, v := range result.Violations {
+		r := refusal{paths: []string{v.Path.String(), v.Path.FieldPath().String()}, rules: []string{v.Kind.String()}, note: v.Kind == schema.RulesSkipped}
+		if rule, ok := v.Want.(string); ok {
+			r.rules = append(r.rules, rule)
+		}
+		for _, e := range (schema.Violations{v}).FieldErrors() {
+			r.paths = append(r.paths, e.Field)
+			r.messages = append(r.messages, e.Error())
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// matches says whether the refusal is the expected one.
+func (e expectedError) matches(r refusal) bool {
+	return (e.path == "" || slices.Contains(r.paths, e.path)) &&
+		(e.message == "" || slices.ContainsFunc(r.messages, func(m string) bool { return strings.Contains(m, e.message) })) &&
+		(e.rule == "" || slices.ContainsFunc(r.rules, func(rule string) bool { return rule == e.rule || plain(rule) == plain(e.rule) }))
+}
+
+// plain lets maxLength, "max length" and max-length be the same.
+func plain(name string) string {
+	return strings.ToLower(strings.NewReplacer(" ", "", "-", "", "_", "").Replace(name))
+}
+
+// compareErrors compares the reasons with the expected ones: each must be there, and
+// no other.
+func (c *Case) compareErrors(refusals []refusal) (findings []analysis.Finding) {
+	if len(c.errors) == 0 {
+		return nil
+	}
+	expected := make([]bool, len(refusals))
+	for _, e := range c.errors {
+		found := false
+		for i, r := range refusals {
+			if e.matches(r) {
+				found, expected[i] = true, true
+			}
+		}
+		if !found {
+			detail := []string{"- " + e.String()}
+			for _, line := range lines(refusals) {
+				detail = append(detail, "+ "+line)
+			}
+			findings = append(findings, failure(c, e.pointer, "refused, but not for this reason", detail...))
+		}
+	}
+	if len(findings) > 0 {
+		return findings
+	}
+	var others []refusal
+	for i, r := range refusals {
+		if !expected[i] && !r.note {
+			others = append(others, r)
+		}
+	}
+	if len(others) > 0 {
+		return []analysis.Finding{failure(c, c.Pointer+"/errors", "refused for other reasons, too", lines(others)...)}
+	}
+	return nil
+}
+
+func lines(refusals []refusal) (list []string) {
+	for _, r := range refusals {
+		list = append(list, r.messages...)
+	}
+	return list
+}
+
+func expectedLines(c *Case) (list []string) {
+	for _, e := range c.errors {
+		list = append(list, "- "+e.String())
+	}
+	return list
+}
+
+// compareResult compares what is stored, and what was done to get there.
+func (c *Case) compareResult(r *Runner, result *espalier.Result) (findings []analysis.Finding) {
+	paths := func(kind []schema.Change) (list []string) {
+		for _, change := range kind {
+			list = append(list, change.Path.String())
+		}
+		slices.Sort(list)
+		return list
+	}
+	compare := func(key string, want, got []string) {
+		want = slices.Sorted(slices.Values(want))
+		if slices.Equal(want, got) {
+			return
+		}
+		findings = append(findings, failure(c, c.Pointer+"/"+key, "other fields are "+key, diff(strings.Join(append(want, ""), "\n"), strings.Join(append(got, ""), "\n"))...))
+	}
+	pruned := paths(result.Pruned())
+	switch {
+	case c.hasPruned:
+		compare("pruned", c.pruned, pruned)
+	case !c.hasStored && len(pruned) > 0:
+		detail := []string{"if that is meant, list them under pruned"}
+		for _, change := range result.Pruned() {
+			if near := change.Nearest(); near != "" {
+				detail = append(detail, fmt.Sprintf("%s: did you mean %q?", change.Path, near))
+			}
+		}
+		findings = append(findings, failure(c, c.Pointer, "accepted, but fields are pruned: "+strings.Join(pruned, ", "), detail...))
+	}
+	if c.hasDefaulted {
+		compare("defaulted", c.defaulted, paths(result.Defaulted()))
+	}
+	if c.hasStored {
+		if lines := difference(r.complete(c.stored), result.Object, c.stored); len(lines) > 0 {
+			findings = append(findings, failure(c, c.Pointer+"/stored", "something else is stored", lines...))
+		}
+	}
+	return findings
+}

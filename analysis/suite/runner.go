@@ -1,0 +1,144 @@
+package suite
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"espalier.dev"
+	"espalier.dev/api"
+	"espalier.dev/api/v1beta1"
+	"espalier.dev/crd/cel"
+	"espalier.dev/internal/jsonx"
+	"espalier.dev/internal/textdiff"
+	"espalier.dev/schema"
+)
+
+// Runner runs the cases of one suite against a definition.
+type Runner struct {
+	suite     *Suite
+	source    any
+	semantics schema.Semantics
+	admitter  *espalier.Admitter
+	// patched are the admitters of definitions with patches.
+	patched map[string]*espalier.Admitter
+}
+
+// NewRunner makes a Runner for a suite and its definition, given as JSON. sem is what
+// applies if the suite does not ask for other semantics. The error says why a server
+// would refuse the definition.
+func NewRunner(s *Suite, definition []byte, sem schema.Semantics) (*Runner, error) {
+	source, err := jsonx.Parse(definition)
+	if err != nil {
+		return nil, err
+	}
+	if s.Semantics != nil {
+		sem = *s.Semantics
+	}
+	r := &Runner{suite: s, source: source, semantics: sem, patched: map[string]*espalier.Admitter{}}
+	r.admitter, err = r.compile(nil)
+	return r, err
+}
+
+// Semantics is the reading of schemas that applies.
+func (r *Runner) Semantics() schema.Semantics { return r.semantics }
+
+// compile makes an Admitter of the definition with patches.
+func (r *Runner) compile(patches []patch) (*espalier.Admitter, error) {
+	tree := runtime.DeepCopyJSONValue(r.source)
+	for _, p := range patches {
+		// An index in a path is that of the file, with all its versions.
+		var err error
+		if tree, err = p.apply(tree, p.Path); err != nil {
+			return nil, fmt.Errorf("the patch of %s: %w", p.Path, err)
+		}
+	}
+	text, err := json.Marshal(tree)
+	if err != nil {
+		return nil, err
+	}
+	options := []espalier.Option{espalier.WithSemantics(r.semantics), espalier.WithRules(cel.Checker{})}
+	if root, _ := tree.(map[string]any); root["apiVersion"] == v1beta1.APIVersion {
+		var d v1beta1.CustomResourceDefinition
+		if err := api.Unmarshal(text, &d); err != nil {
+			return nil, err
+		}
+		return espalier.NewV1beta1(&d, options...)
+	}
+	var d api.CustomResourceDefinition
+	if err := api.Unmarshal(text, &d); err != nil {
+		return nil, err
+	}
+	if r.suite.openshift {
+		// Some files are sources from which the definitions that get installed are
+		// merged. These annotations, not all of them valid, only say how.
+		maps.DeleteFunc(d.Annotations, func(k, _ string) bool { return strings.HasPrefix(k, "feature-gate.release.openshift.io/") })
+	}
+	if r.suite.Version != "" {
+		var versions []api.CustomResourceDefinitionVersion
+		for _, v := range d.Spec.Versions {
+			if v.Name == r.suite.Version {
+				v.Served, v.Storage = true, true
+				versions = append(versions, v)
+			}
+		}
+		if len(versions) == 0 {
+			return nil, fmt.Errorf("%s has no version %q", d.Name, r.suite.Version)
+		}
+		d.Spec.Versions = versions
+	}
+	return espalier.New(&d, options...)
+}
+
+// madeByServer are the fields of metadata that a server makes up.
+func madeByServer() []string {
+	return []string{
+		"uid", "generation", "creationTimestamp", "resourceVersion", "managedFields",
+		"deletionGracePeriodSeconds", "deletionTimestamp", "selfLink",
+	}
+}
+
+// difference shows how two objects differ, as the lines of a diff of their YAML. What a
+// server makes up does not count; a name or namespace only if it is expected.
+func difference(want, got, expected schema.Object) []string {
+	want, got = runtime.DeepCopyJSON(want), runtime.DeepCopyJSON(got)
+	wantMeta, _ := want["metadata"].(map[string]any)
+	gotMeta, _ := got["metadata"].(map[string]any)
+	for _, key := range madeByServer() {
+		delete(wantMeta, key)
+		delete(gotMeta, key)
+	}
+	given, _ := expected["metadata"].(map[string]any)
+	for _, key := range []string{"name", "namespace", "generateName"} {
+		if given[key] == nil {
+			delete(wantMeta, key)
+			delete(gotMeta, key)
+		}
+	}
+	wantText, err := yaml.Marshal(want)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	gotText, err := yaml.Marshal(got)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return diff(string(wantText), string(gotText))
+}
+
+// diff is what must go from want (-), and what must be added (+), to make it got.
+func diff(want, got string) (lines []string) {
+	for _, h := range textdiff.Hunks([]byte(want), []byte(got), 3) {
+		for _, l := range h.Lines {
+			lines = append(lines, string(l.Op)+" "+strings.TrimRight(string(l.Text), "\n"))
+		}
+	}
+	if len(lines) > 0 {
+		lines = append([]string{"expected (-), got (+):"}, lines...)
+	}
+	return lines
+}
