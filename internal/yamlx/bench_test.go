@@ -1,6 +1,8 @@
 package yamlx
 
 import (
+	"bytes"
+	"strconv"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -37,4 +39,62 @@ func BenchmarkJSON(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkReader reads a stream of documents, as YAML and as JSON.
+func BenchmarkReader(b *testing.B) {
+	var asYAML, asJSON bytes.Buffer
+	corpus(b, func(_ string, src []byte) {
+		if asYAML.Len() > 4<<20 {
+			return
+		}
+		for _, d := range documents(b, src) {
+			if text, err := d.JSON(); err == nil && !d.Empty() {
+				asYAML.WriteString("---\n")
+				asYAML.Write(bytes.TrimPrefix(d.Source(), []byte("---\n")))
+				asYAML.WriteByte('\n')
+				asJSON.Write(text)
+				asJSON.WriteByte('\n')
+			}
+		}
+	})
+	for _, in := range []struct {
+		name string
+		src  []byte
+	}{{"yaml", asYAML.Bytes()}, {"json", asJSON.Bytes()}} {
+		b.Run(in.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(in.src)))
+			for b.Loop() {
+				r := NewReader(bytes.NewReader(in.src), Options{})
+				for {
+					d, err := r.Next()
+					if err != nil {
+						break
+					}
+					_, _ = d.JSON()
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkEdit makes many edits in a large document.
+func BenchmarkEdit(b *testing.B) {
+	var large *Document
+	corpus(b, func(_ string, src []byte) {
+		if large == nil || len(src) > len(large.Source()) {
+			large = documents(b, src)[0]
+		}
+	})
+	var edits []Edit
+	for i := range 100 {
+		edits = append(edits, Edit{Op: Set, Pointer: "/metadata/annotations/a" + strconv.Itoa(i), Value: i})
+	}
+	b.SetBytes(int64(len(large.Source())))
+	for b.Loop() {
+		if _, err := large.Edit(edits...); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

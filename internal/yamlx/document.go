@@ -107,8 +107,6 @@ func (d *Document) JSON() ([]byte, error) {
 		return trimJSON(d.src), nil
 	}
 	var p parser
-	// JSON is about as long as YAML.
-	p.out = make([]byte, 0, len(d.src)+len(d.src)/8+64)
 	p.reset(d.src, false)
 	if _, ok := p.document(); ok {
 		return p.out, nil

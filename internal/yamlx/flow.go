@@ -13,7 +13,8 @@ func (p *parser) flow() (*node, bool) {
 	}
 	var n *node
 	if p.tree {
-		n = &node{kind: sequence, flow: true, start: start, first: start}
+		n = p.node(sequence, start)
+		n.flow = true
 		if open == '{' {
 			n.kind = mapping
 		}

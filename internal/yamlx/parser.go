@@ -27,6 +27,8 @@ type parser struct {
 	// keys. If there are any, odd is set, and out is not the document's value.
 	tree, odd bool
 	anchors   map[string]*node
+	// slab is where nodes are taken from.
+	slab []node
 
 	failed failure
 }
@@ -51,8 +53,12 @@ func (p *parser) unusual(offset int, what string) bool {
 	return false
 }
 
-// reset prepares the parser for src, keeping its buffers.
+// reset prepares the parser for src.
 func (p *parser) reset(src []byte, tree bool) {
+	// JSON is about as long as YAML.
+	if room := len(src) + len(src)/8 + 64; cap(p.out) < room {
+		p.out = make([]byte, 0, room)
+	}
 	*p = parser{src: src, out: p.out[:0], tmp: p.tmp[:0], tree: tree}
 }
 
@@ -188,7 +194,20 @@ func (p *parser) null(at int) *node {
 	if !p.tree {
 		return nil
 	}
-	return &node{start: at, first: at, end: at, json: []byte("null")}
+	n := p.node(scalar, at)
+	n.end, n.json = at, []byte("null")
+	return n
+}
+
+// node makes a node that starts at an offset.
+func (p *parser) node(k kind, start int) *node {
+	if len(p.slab) == 0 {
+		p.slab = make([]node, 128)
+	}
+	n := &p.slab[0]
+	p.slab = p.slab[1:]
+	n.kind, n.start, n.first = k, start, start
+	return n
 }
 
 // enter counts a level of nesting.
@@ -234,7 +253,7 @@ func (p *parser) mapping(col int) (*node, bool) {
 	}
 	var n *node
 	if p.tree {
-		n = &node{kind: mapping, start: p.pos, first: p.pos}
+		n = p.node(mapping, p.pos)
 	}
 	p.out = append(p.out, '{')
 	for first := true; ; first = false {
@@ -332,7 +351,7 @@ func (p *parser) sequence(col int, compact bool) (*node, bool) {
 	}
 	var n *node
 	if p.tree {
-		n = &node{kind: sequence, start: p.pos, first: p.pos}
+		n = p.node(sequence, p.pos)
 	}
 	p.out = append(p.out, '[')
 	for first := true; ; first = false {

@@ -161,6 +161,9 @@ func (r *Reader) bracedEnd() (n int, ok bool, err error) {
 	}
 	depth, quoted := 0, false
 	for ; i <= r.o.MaxDocument; i++ {
+		for r.pos+i < len(r.buf) && !braces[r.buf[r.pos+i]] {
+			i++
+		}
 		if r.pos+i >= len(r.buf) {
 			if more, err := r.more(i); !more {
 				return 0, false, err
@@ -183,6 +186,9 @@ func (r *Reader) bracedEnd() (n int, ok bool, err error) {
 	}
 	return 0, false, nil
 }
+
+// braces are the bytes that bracedEnd has to look at.
+var braces = [256]bool{'"': true, '\\': true, '{': true, '}': true, '[': true, ']': true}
 
 // afterBraces looks at what follows the n bytes that end with the last brace. It
 // belongs to the document if it is the rest of its line.
@@ -224,6 +230,9 @@ func (r *Reader) afterBraces(n int) (int, bool, error) {
 func (r *Reader) markerEnd() (int, error) {
 	var directives, content bool
 	for i := 0; ; {
+		if content && i > 0 {
+			return r.bodyEnd(i)
+		}
 		if i > r.o.MaxDocument {
 			return 0, r.tooLarge()
 		}
@@ -253,6 +262,52 @@ func (r *Reader) markerEnd() (int, error) {
 		}
 		i = end
 	}
+}
+
+// bodyEnd is markerEnd from i on, the start of a line below the first one with content.
+func (r *Reader) bodyEnd(i int) (int, error) {
+	for {
+		text := r.buf[r.pos:]
+		n := nextMarker(text[i-1:])
+		at := i + n
+		switch {
+		case n >= 0 && (at+3 < len(text) || r.eof):
+			if !isMarker(text, at) {
+				i = at + 1
+				continue
+			}
+			if at > r.o.MaxDocument {
+				return 0, r.tooLarge()
+			}
+			if text[at] == '.' {
+				return r.lineEnd(at)
+			}
+			return at, nil
+		case len(text) > r.o.MaxDocument+4:
+			return 0, r.tooLarge()
+		case r.eof:
+			return len(text), nil
+		case n < 0:
+			// The last bytes may be the start of a marker.
+			i = max(i, len(text)-3)
+		}
+		if _, err := r.fill(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// nextMarker returns the offset of the next line break that has something like a marker
+// behind it, or -1.
+func nextMarker(text []byte) int {
+	n := bytes.Index(text, []byte("\n---"))
+	if n >= 0 {
+		text = text[:n]
+	}
+	if m := bytes.Index(text, []byte("\n...")); m >= 0 {
+		return m
+	}
+	return n
 }
 
 // lineEnd returns where the line ends that starts at i, its line feed included.

@@ -1,7 +1,5 @@
 package yamlx
 
-import "bytes"
-
 // quotedKey says whether the quoted scalar at pos is a key.
 func (p *parser) quotedKey() bool {
 	src, quote := p.src, p.src[p.pos]
@@ -290,7 +288,10 @@ func (p *parser) scalar(start, end, mark int) *node {
 	if !p.tree {
 		return nil
 	}
-	return &node{start: start, first: start, end: end, json: bytes.Clone(p.out[mark:])}
+	// out is never rewritten, so nodes can share it.
+	n := p.node(scalar, start)
+	n.end, n.json = end, p.out[mark:len(p.out):len(p.out)]
+	return n
 }
 
 // resolved writes what the plain scalar src[start:end] means.
