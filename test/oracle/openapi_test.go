@@ -17,6 +17,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	kjson "sigs.k8s.io/json"
 
+	"espalier.dev/api"
+	"espalier.dev/api/codec"
 	"espalier.dev/crd"
 	"espalier.dev/openapi"
 	"espalier.dev/schema"
@@ -58,6 +60,50 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	t.Logf("%d definitions, %d documents, %d definitions with differences", definitions, documents, differing)
+	if documents == 0 {
+		t.Error("nothing was compared")
+	}
+}
+
+// TestOpenAPIBeta does so for definitions in v1beta1, many of which are withheld because
+// they are not structural, or preserve unknown fields.
+func TestOpenAPIBeta(t *testing.T) {
+	dir := corpusDir(t)
+	files, err := filepath.Glob(filepath.Join(dir, "v1beta1", "*", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := openapi.New(openapi.Options{Scheme: scheme.Scheme})
+	documents, step := 0, int(setting(t, "ORACLE_OPENAPI_STEP", 3))
+	for i := 0; i < len(files); i += step {
+		tree, err := readYAML(files[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		definition, err := codec.Decode(mustJSON(tree))
+		if err != nil {
+			continue
+		}
+		text, err := codec.Encode(definition, api.APIVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(tree)
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &tree); err != nil {
+			t.Fatal(err)
+		}
+		name, _ := filepath.Rel(dir, files[i])
+		differences, n, err := compareOpenAPI(b, tree)
+		if err != nil {
+			t.Logf("%s: %v", name, err) // not a definition that either side takes
+			continue
+		}
+		documents += n
+		if len(differences) > 0 {
+			t.Errorf("%s: %d differences, the first: %s", name, len(differences), differences[0])
+		}
+	}
+	t.Logf("%d documents", documents)
 	if documents == 0 {
 		t.Error("nothing was compared")
 	}
