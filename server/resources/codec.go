@@ -36,8 +36,15 @@ type negotiated struct {
 	convertor runtime.ObjectConvertor
 	scheme    *runtime.Scheme
 	media     []runtime.SerializerInfo
-	// stored returns the object that the request is about to replace.
+	replacement *replacement
+}
+
+// replacement is what there is to know of a request that replaces an object.
+type replacement struct {
+	// stored returns the object that is replaced.
 	stored func() (schema.Object, error)
+	// contradiction is why what was sent does not fit the schema's types.
+	contradiction *schema.ContradictionError
 }
 
 var _ runtime.NegotiatedSerializer = &negotiated{}
@@ -72,9 +79,9 @@ func newNegotiated(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime
 }
 
 // replacing is the serializer for one request, that replaces an object.
-func (n *negotiated) replacing(stored func() (schema.Object, error)) *negotiated {
+func (n *negotiated) replacing(r *replacement) *negotiated {
 	c := *n
-	c.stored = stored
+	c.replacement = r
 	return &c
 }
 
@@ -99,14 +106,14 @@ func (n *negotiated) DecoderToVersion(d runtime.Decoder, _ runtime.GroupVersione
 	if !ok {
 		return d
 	}
-	return &bodyDecoder{kind: n.kind, media: m, stored: n.stored}
+	return &bodyDecoder{kind: n.kind, media: m, replacement: n.replacement}
 }
 
 // bodyDecoder reads what clients send.
 type bodyDecoder struct {
-	kind   Kind
-	media  *media
-	stored func() (schema.Object, error)
+	kind        Kind
+	media       *media
+	replacement *replacement // nil if nothing is replaced
 }
 
 func (d *bodyDecoder) Decode(data []byte, _ *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
@@ -119,10 +126,11 @@ func (d *bodyDecoder) Decode(data []byte, _ *runtimeschema.GroupVersionKind, int
 	// What is stored may contradict its schema; whoever sends it back as it was is
 	// not to blame.
 	var contradiction *schema.ContradictionError
-	if errors.As(err, &contradiction) && d.stored != nil {
-		if o.Old, _ = d.stored(); o.Old != nil {
+	if errors.As(err, &contradiction) && d.replacement != nil {
+		if o.Old, _ = d.replacement.stored(); o.Old != nil {
 			obj, more, err = d.kind.Decode(src, o)
 		}
+		_ = errors.As(err, &d.replacement.contradiction)
 	}
 	if err != nil {
 		return nil, nil, err

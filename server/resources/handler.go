@@ -283,7 +283,7 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 	admit := h.config.Admission
 	switch r.Subresource {
 	case "":
-		scope := e.replacing(req.Context(), e.scope, r)
+		scope, replaced := e.replacing(req.Context(), e.scope, r)
 		switch r.Verb {
 		case "get":
 			return handlers.GetResource(e.storage, scope), nil
@@ -294,7 +294,7 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 		case "update":
 			return handlers.UpdateResource(e.storage, scope, admit), nil
 		case "patch":
-			return handlers.PatchResource(e.storage, scope, whenServed(admit, terminating), patches), nil
+			return handlers.PatchResource(patched{e.storage, replaced}, scope, whenServed(admit, terminating), patches), nil
 		case "delete":
 			return handlers.DeleteResource(e.storage, true, scope, admit), nil
 		case "deletecollection":
@@ -305,7 +305,9 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 		var scope *handlers.RequestScope
 		switch {
 		case r.Subresource == "status" && e.status != nil:
-			storage, scope = e.status, e.replacing(req.Context(), e.statusScope, r)
+			var replaced *replacement
+			scope, replaced = e.replacing(req.Context(), e.statusScope, r)
+			storage = patched{e.status, replaced}
 		case r.Subresource == "scale" && e.scale != nil:
 			storage, scope = e.scale, e.scaleScope
 		default:
@@ -327,19 +329,35 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 
 // replacing is a scope for one request. A reader of types is strict, but what is
 // stored already passes: only who replaces an object needs to look at it.
-func (e *endpoint) replacing(ctx context.Context, scope *handlers.RequestScope, r *apirequest.RequestInfo) *handlers.RequestScope {
+func (e *endpoint) replacing(ctx context.Context, scope *handlers.RequestScope, r *apirequest.RequestInfo) (*handlers.RequestScope, *replacement) {
 	if r.Verb != "update" && r.Verb != "patch" {
-		return scope
+		return scope, nil
 	}
-	s := *scope
-	s.Serializer = e.serializer.replacing(func() (schema.Object, error) {
+	re := &replacement{stored: func() (schema.Object, error) {
 		obj, err := e.store.Get(ctx, r.Name, &metav1.GetOptions{})
 		if err != nil {
 			return nil, err
 		}
 		return content(obj), nil
-	})
-	return &s
+	}}
+	s := *scope
+	s.Serializer = e.serializer.replacing(re)
+	return &s, re
+}
+
+// patched is a storage that tells a patch which contradicts the types of the schema from
+// others that fail: it is a malformed object, not an invalid one.
+type patched struct {
+	rest.Patcher
+	replacement *replacement
+}
+
+func (p patched) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	obj, created, err := p.Patcher.Update(ctx, name, info, create, update, force, o)
+	if err != nil && p.replacement != nil && p.replacement.contradiction != nil {
+		err = apierrors.NewBadRequest(p.replacement.contradiction.Error())
+	}
+	return obj, created, err
 }
 
 func terminating(c *api.CustomResourceDefinition) bool {

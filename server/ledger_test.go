@@ -1,0 +1,442 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"espalier.dev/espaliertest"
+	"espalier.dev/schema"
+)
+
+// TestLedger runs the scripts in testdata/ledger, each against a real server over HTTP. A
+// script is a txtar archive: its comment has the steps, a line each, its files are what
+// they send and expect. A # begins a comment. The steps:
+//
+//	semantics kubernetes     how the server reads schemas; the default is kep
+//	create FILE              POST
+//	update FILE              PUT, with the resourceVersion that the object has
+//	status FILE              PUT of the status
+//	patch FILE NAME.KIND     a merge patch (of the status: NAME.KIND/status)
+//	apply FILE               server-side apply
+//	get NAME.KIND            GET (KIND may be KIND/VERSION, or a path for a raw GET)
+//	list KIND
+//	delete NAME.KIND
+//	code NUMBER              the status of the last answer; if it is not asked for, it must be a success
+//	is FILE                  the last answer is that object (server's metadata aside)
+//	has PATH VALUE           a field of the last answer, by its path (spec.list.0.name); VALUE is YAML
+//	lacks PATH
+//	says TEXT                the last answer's body has the text
+//	cause FIELD TEXT         the last answer is a Status with that cause
+//	warns TEXT               the last answer has a Warning with the text
+//	silent                   the last answer has no Warning
+//	condition NAME TYPE STATUS TEXT
+//	                         a CustomResourceDefinition comes to have that condition; STATUS none is no such condition
+func TestLedger(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/ledger/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no scripts", err)
+	}
+	shared := map[schema.Semantics]*espaliertest.Server{}
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			sem := schema.KEP
+			if bytes.Contains(archive.Comment, []byte("\nsemantics kubernetes\n")) {
+				sem = schema.Kubernetes
+			}
+			// One server after the other would do as well, but takes longer.
+			if shared[sem] == nil {
+				s, err := espaliertest.Run(espaliertest.WithSemantics(sem))
+				if err != nil {
+					t.Fatal(err)
+				}
+				shared[sem] = s
+			}
+			newScript(t, shared[sem], archive).run(file)
+		})
+	}
+	for _, s := range shared {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// script is a script that is being run.
+type script struct {
+	*testing.T
+	client *http.Client
+	url    string
+	files  map[string][]byte
+	kinds  map[string]kind
+	// made are the definitions to delete at the end.
+	made []string
+	last answer
+	// unasked says that nobody has looked at the status of the last answer.
+	unasked bool
+}
+
+type kind struct {
+	group, version, plural string
+	namespaced             bool
+}
+
+type answer struct {
+	code     int
+	body     []byte
+	object   map[string]any
+	warnings []string
+}
+
+func newScript(t *testing.T, s *espaliertest.Server, a *txtar.Archive) *script {
+	c, err := rest.HTTPClientFor(s.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc := &script{T: t, client: c, url: s.URL(), files: map[string][]byte{}, kinds: map[string]kind{
+		"CustomResourceDefinition": {group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions"},
+	}}
+	for _, f := range a.Files {
+		sc.files[f.Name] = f.Data
+	}
+	sc.files[""] = a.Comment
+	t.Cleanup(sc.cleanUp)
+	return sc
+}
+
+func (s *script) cleanUp() {
+	for _, name := range s.made {
+		s.do(http.MethodDelete, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+name, nil, "")
+		s.eventually("the definition is gone", func() bool {
+			return s.do(http.MethodGet, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+name, nil, "").code == http.StatusNotFound
+		})
+	}
+}
+
+func (s *script) eventually(what string, f func() bool) {
+	s.Helper()
+	for range 500 {
+		if f() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.Errorf("it never came to pass that %s", what)
+}
+
+var word = regexp.MustCompile(`'[^']*'|\S+`)
+
+func (s *script) run(file string) {
+	for i, line := range strings.Split(string(s.files[""]), "\n") {
+		line, _, _ = strings.Cut(line, " #")
+		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "semantics ") {
+			continue
+		}
+		words := word.FindAllString(line, -1)
+		for j := range words {
+			words[j] = strings.Trim(words[j], "'")
+		}
+		if err := s.step(words[0], words[1:], line); err != nil {
+			s.Fatalf("%s:%d: %s: %v\nThe last answer was %d, warnings %q:\n%s", file, i+1, line, err, s.last.code, s.last.warnings, s.last.body)
+		}
+	}
+	if s.unasked && s.last.code > 299 {
+		s.Fatalf("%s: the last answer is %d: %s", file, s.last.code, s.last.body)
+	}
+}
+
+func (s *script) step(verb string, args []string, line string) error {
+	rest := func(n int) string { return strings.Join(args[min(n, len(args)):], " ") }
+	switch verb {
+	case "create", "update", "status", "patch", "apply", "get", "list", "delete":
+		if s.unasked && s.last.code > 299 {
+			return fmt.Errorf("the step before failed")
+		}
+		s.unasked = true
+		return s.request(verb, args)
+	case "code":
+		s.unasked = false
+		if got := strconv.Itoa(s.last.code); got != args[0] {
+			return fmt.Errorf("the status is %s", got)
+		}
+	case "is":
+		var want map[string]any
+		if err := yaml.Unmarshal(s.files[args[0]], &want); err != nil {
+			return err
+		}
+		if got := plain(s.last.object); !reflect.DeepEqual(got, want) {
+			text, _ := yaml.Marshal(got)
+			return fmt.Errorf("it is\n%s", text)
+		}
+	case "has", "lacks":
+		got, ok := field(s.last.object, args[0])
+		if ok != (verb == "has") {
+			return fmt.Errorf("%v", got)
+		}
+		if verb == "has" && len(args) > 1 {
+			var want any
+			if err := yaml.Unmarshal([]byte(rest(1)), &want); err != nil {
+				return err
+			}
+			if !reflect.DeepEqual(got, want) {
+				return fmt.Errorf("it is %v", got)
+			}
+		}
+	case "says":
+		if !strings.Contains(string(s.last.body), rest(0)) {
+			return fmt.Errorf("it does not")
+		}
+	case "cause":
+		causes, _ := field(s.last.object, "details.causes")
+		list, _ := causes.([]any)
+		if !slices.ContainsFunc(list, func(c any) bool {
+			m := c.(map[string]any)
+			text, _ := m["message"].(string)
+			return m["field"] == any(args[0]) && strings.Contains(text, rest(1))
+		}) {
+			return fmt.Errorf("it does not have it")
+		}
+	case "warns":
+		if !slices.ContainsFunc(s.last.warnings, func(w string) bool { return strings.Contains(w, rest(0)) }) {
+			return fmt.Errorf("it does not")
+		}
+	case "silent":
+		if len(s.last.warnings) > 0 {
+			return fmt.Errorf("it is not")
+		}
+	case "condition":
+		s.eventually(line, func() bool { return s.hasCondition(args[0], args[1], args[2], rest(3)) })
+	default:
+		return fmt.Errorf("there is no such step")
+	}
+	return nil
+}
+
+func (s *script) hasCondition(name, typ, status, text string) bool {
+	got := s.do(http.MethodGet, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+name, nil, "")
+	conditions, _ := field(got.object, "status.conditions")
+	list, _ := conditions.([]any)
+	for _, c := range list {
+		m := c.(map[string]any)
+		if m["type"] == any(typ) {
+			message, _ := m["message"].(string)
+			return m["status"] == any(status) && strings.Contains(message, text)
+		}
+	}
+	return got.code == http.StatusOK && status == "none"
+}
+
+// request sends what a step asks for.
+func (s *script) request(verb string, args []string) error {
+	if verb == "get" && strings.HasPrefix(args[0], "/") {
+		s.last = s.do(http.MethodGet, args[0], nil, "")
+		return nil
+	}
+	switch verb {
+	case "list":
+		k, err := s.kind(args[0])
+		if err != nil {
+			return err
+		}
+		s.last = s.do(http.MethodGet, k.path(), nil, "")
+		return nil
+	case "get", "delete", "patch":
+		target := args[len(args)-1]
+		name, of, _ := strings.Cut(target, ".")
+		if i := strings.LastIndex(target, ".CustomResourceDefinition"); i >= 0 {
+			name, of = target[:i], target[i+1:]
+		}
+		of, subresource, _ := strings.Cut(of, "/status")
+		_ = subresource
+		k, err := s.kind(of)
+		if err != nil {
+			return err
+		}
+		path := k.path() + "/" + name
+		if strings.HasSuffix(target, "/status") {
+			path += "/status"
+		}
+		switch verb {
+		case "get":
+			s.last = s.do(http.MethodGet, path, nil, "")
+		case "delete":
+			s.last = s.do(http.MethodDelete, path, nil, "")
+		default:
+			body, err := yaml.YAMLToJSON(s.files[args[0]])
+			if err != nil {
+				return err
+			}
+			s.last = s.do(http.MethodPatch, path, body, "application/merge-patch+json")
+		}
+		return nil
+	}
+	data, ok := s.files[args[0]]
+	if !ok {
+		return fmt.Errorf("there is no file %s", args[0])
+	}
+	query := ""
+	if len(args) > 1 {
+		query = "?" + args[1]
+	}
+	return s.write(verb, data, query)
+}
+
+// write creates or replaces an object.
+func (s *script) write(verb string, data []byte, query string) error {
+	var obj map[string]any
+	if err := yaml.Unmarshal(data, &obj); err != nil {
+		return err
+	}
+	group, version, ok := strings.Cut(obj["apiVersion"].(string), "/")
+	if !ok {
+		return fmt.Errorf("the object has no group")
+	}
+	k, err := s.kind(obj["kind"].(string))
+	if err != nil {
+		return err
+	}
+	k.group, k.version = group, version
+	name, _ := field(obj, "metadata.name")
+	path := k.path() + "/" + fmt.Sprint(name)
+	body, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		return err
+	}
+	switch verb {
+	case "create":
+		s.last = s.do(http.MethodPost, k.path()+query, body, "application/json")
+	case "apply":
+		s.last = s.do(http.MethodPatch, path+"?fieldManager=ledger", body, "application/apply-patch+yaml")
+	case "update", "status":
+		now := s.do(http.MethodGet, path, nil, "")
+		rv, _ := field(now.object, "metadata.resourceVersion")
+		obj["metadata"].(map[string]any)["resourceVersion"] = rv
+		if body, err = json.Marshal(obj); err != nil {
+			return err
+		}
+		if verb == "status" {
+			path += "/status"
+		}
+		s.last = s.do(http.MethodPut, path+query, body, "application/json")
+	}
+	if obj["kind"] == "CustomResourceDefinition" && s.last.code < 300 {
+		s.learn(obj)
+	}
+	return nil
+}
+
+// learn remembers a kind that was defined, and waits until it is served.
+func (s *script) learn(obj map[string]any) {
+	text := func(path string) string { v, _ := field(obj, path); t, _ := v.(string); return t }
+	version := text("spec.version")
+	if v := text("spec.versions.0.name"); v != "" {
+		version = v
+	}
+	s.kinds[text("spec.names.kind")] = kind{
+		group: text("spec.group"), version: version, plural: text("spec.names.plural"), namespaced: text("spec.scope") != "Cluster",
+	}
+	name := text("metadata.name")
+	if !slices.Contains(s.made, name) {
+		s.made = append(s.made, name)
+	}
+}
+
+func (s *script) kind(name string) (kind, error) {
+	name, version, _ := strings.Cut(name, "/")
+	k, ok := s.kinds[name]
+	if !ok {
+		return k, fmt.Errorf("nobody has defined %s", name)
+	}
+	if version != "" {
+		k.version = version
+	}
+	return k, nil
+}
+
+func (k kind) path() string {
+	path := "/apis/" + k.group + "/" + k.version
+	if k.namespaced {
+		path += "/namespaces/default"
+	}
+	return path + "/" + k.plural
+}
+
+func (s *script) do(method, path string, body []byte, contentType string) answer {
+	s.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), method, s.url+path, bytes.NewReader(body))
+	if err != nil {
+		s.Fatal(err)
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	a := answer{code: resp.StatusCode, warnings: resp.Header.Values("Warning")}
+	if a.body, err = io.ReadAll(resp.Body); err != nil {
+		s.Fatal(err)
+	}
+	_ = json.Unmarshal(a.body, &a.object) // not every answer is an object
+	return a
+}
+
+// field returns the value at a path of names and indices.
+func field(v any, path string) (any, bool) {
+	for _, name := range strings.Split(path, ".") {
+		switch x := v.(type) {
+		case map[string]any:
+			child, ok := x[strings.ReplaceAll(name, "~", ".")]
+			if !ok {
+				return nil, false
+			}
+			v = child
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(x) {
+				return nil, false
+			}
+			v = x[i]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// plain is an object without the metadata that the server makes up.
+func plain(obj map[string]any) map[string]any {
+	obj = maps.Clone(obj)
+	if meta, ok := obj["metadata"].(map[string]any); ok {
+		meta = maps.Clone(meta)
+		for _, name := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "namespace"} {
+			delete(meta, name)
+		}
+		obj["metadata"] = meta
+	}
+	return obj
+}
