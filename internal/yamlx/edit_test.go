@@ -254,3 +254,45 @@ func unchanged(t *testing.T, what string, d *Document, e Edit, got []byte) {
 		t.Errorf("%s: the lines below have changed", what)
 	}
 }
+
+// TestEditUpgrade makes the edits on the old definitions of the corpus that bring them
+// to v1: the schema moves below each version.
+func TestEditUpgrade(t *testing.T) {
+	n := 0
+	corpus(t, func(path string, src []byte) {
+		if !strings.HasPrefix(path, "/v1beta1/") || n > 300 {
+			return
+		}
+		for _, d := range documents(t, src) {
+			if !d.Find("/spec/validation").Exact {
+				continue
+			}
+			n++
+			edits := []Edit{{Op: Set, Pointer: "/apiVersion", Value: "apiextensions.k8s.io/v1"}}
+			if !d.Find("/spec/versions/0").Exact {
+				edits = append(edits, Edit{Op: Set, Pointer: "/spec/versions", Value: []any{map[string]any{"name": "v1", "served": true, "storage": true}}})
+			}
+			if d.Find("/spec/version").Exact {
+				edits = append(edits, Edit{Op: Remove, Pointer: "/spec/version"})
+			}
+			edits = append(edits, Edit{Op: Move, Pointer: "/spec/validation", To: "/spec/versions/0/schema"})
+			got, err := d.Edit(edits...)
+			if err != nil {
+				t.Errorf("%s: %v", path, err)
+				continue
+			}
+			// Nothing may be lost: the lines are those of before, but for their indentation.
+			lines := map[string]int{}
+			for l := range strings.Lines(string(got)) {
+				lines[strings.TrimSpace(l)]++
+			}
+			for l := range strings.Lines(string(src)) {
+				l = strings.TrimSpace(l)
+				if lines[l]--; lines[l] < 0 && strings.HasPrefix(l, "#") {
+					t.Errorf("%s: the comment %q is lost", path, l)
+				}
+			}
+		}
+	})
+	t.Logf("%d definitions", n)
+}
