@@ -64,6 +64,9 @@ type Effect struct {
 	Path schema.SchemaPath
 	// Reason says why, where the change itself does not.
 	Reason string
+
+	// missing says that Path is a field that is missed.
+	missing bool
 }
 
 // Change is one difference between two definitions.
@@ -83,6 +86,9 @@ type Change struct {
 	Message string
 	// Effects are what follows. There are none if the change is safe.
 	Effects []Effect
+	// Leniency says which updates of an object that became invalid still pass. It is
+	// empty if none becomes invalid.
+	Leniency string
 }
 
 // Class is the worst that follows from the change.

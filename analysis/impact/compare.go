@@ -112,24 +112,25 @@ func (c *comparer) emitAltering(at place, alters alteration, kind, keyword, mess
 	if alters != unaltered {
 		c.dependents(ch, at.trail, at.path, alters)
 	}
+	ch.Leniency = leniency(ch, at.trail)
 	return ch
 }
 
 // affect adds effects to a change, with what follows from them.
-func (c *comparer) affect(ch *Change, at place, effects ...Effect) {
+func (c *comparer) affect(ch *Change, p place, effects ...Effect) {
 	ch.Effects = append(ch.Effects, effects...)
 	for _, e := range effects {
 		switch e.Class {
 		case Loses:
-			c.dependents(ch, at.trail, e.Path, gone)
+			c.dependents(ch, p.trail, e.Path, gone)
 		case Defaulted:
-			c.dependents(ch, at.trail, e.Path, appears)
-			if len(at.trail) == len(e.Path)+1 && c.isBroken(at.trail[len(e.Path)]) {
-				ch.Effects = append(ch.Effects, Effect{Invalid, e.Path, "the default itself is not valid"})
+			c.dependents(ch, p.trail, e.Path, appears)
+			if len(p.trail) == len(e.Path)+1 && c.isBroken(p.trail[len(e.Path)]) {
+				ch.Effects = append(ch.Effects, at(Invalid, e.Path, "the default itself is not valid"))
 			}
 			for _, scaled := range c.scaled {
 				if related(e.Path, scaled) {
-					ch.Effects = append(ch.Effects, Effect{Invalid, scaled, "the scale subresource reads it"})
+					ch.Effects = append(ch.Effects, at(Invalid, scaled, "the scale subresource reads it"))
 				}
 			}
 		}

@@ -332,9 +332,11 @@ func (d *definitions) version(i, j int) {
 			message, effects = "scale subresource changed", []Effect{effect(Clients, "")}
 		}
 		for _, p := range scalePaths(ns.Scale) {
-			effects = append(effects, Effect{Invalid, p, "what the scale subresource reads has to be a number of replicas, or a selector"})
+			effects = append(effects, at(Invalid, p, "what the scale subresource reads has to be a number of replicas, or a selector"))
 		}
 		add("subresources/scale", "scale-subresource", message, effects...)
+		last := d.changes[len(d.changes)-1]
+		last.Leniency = leniency(last, nil)
 	}
 	if !reflect.DeepEqual(o.AdditionalPrinterColumns, n.AdditionalPrinterColumns) {
 		add("additionalPrinterColumns", "printer-columns", "printer columns changed: tables look different")

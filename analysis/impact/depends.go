@@ -25,7 +25,7 @@ func (c *comparer) dependents(ch *Change, trail []*schema.Structural, path schem
 			// A missing field is reported where it is missed.
 			for _, name := range vv(s).Required {
 				if missing(s, name, rel[0]) {
-					ch.Effects = append(ch.Effects, at(Invalid, extend(around, property(name)), name+" is required"))
+					ch.Effects = append(ch.Effects, Effect{Invalid, extend(around, property(name)), name + " is required", true})
 				}
 			}
 		}
@@ -37,6 +37,37 @@ func placeName(p schema.SchemaPath) string {
 		return "the object"
 	}
 	return FieldPath(p)
+}
+
+// leniency says which updates of an object still pass if the change makes it invalid:
+// what an update leaves as it was is forgiven, as far as the old and the new value
+// can be matched.
+func leniency(ch *Change, trail []*schema.Structural) string {
+	i := slices.IndexFunc(ch.Effects, func(e Effect) bool { return e.Class == Invalid })
+	if i < 0 {
+		return ""
+	}
+	const stays = "what is stored can still be read and deleted; "
+	switch ch.Kind {
+	case "unions", "embedded-resource", "scale-subresource":
+		return stays + "updates are refused until it is mended"
+	case "list-type":
+		return stays + "updates of objects that break it already pass"
+	}
+	path := ch.Effects[i].Path
+	if ch.Effects[i].missing {
+		path = path[:len(path)-1]
+	}
+	for j, step := range path {
+		if step.Keyword == "items" && (j >= len(trail) || listType(trail[j]) != "map") {
+			path = path[:j]
+			break
+		}
+	}
+	if len(path) == 0 {
+		return stays + "updates that change anything in the object are refused until it is mended"
+	}
+	return stays + "updates pass as long as they do not change " + FieldPath(path)
 }
 
 // missing says whether a required field may be missing once step is gone.

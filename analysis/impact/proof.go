@@ -26,6 +26,65 @@ type Observation struct {
 	Path schema.Path
 	// Detail says what, where the class does not.
 	Detail string
+	// Broken is the condition that is broken, if the class is Invalid and a schema
+	// states it.
+	Broken schema.ViolationKind
+}
+
+// Announcing returns the changes that announce an observation, as indices: those
+// that speak of the very condition that is broken or else, of those that announce
+// something there, the most specific. There is at least one, or Compare has
+// overlooked something.
+func (c *Comparison) Announcing(x Observation) (found []int) {
+	depth, exact := -1, false
+	for i := range c.Changes {
+		ch := &c.Changes[i]
+		n := ch.announces(x)
+		if n < 0 {
+			continue
+		}
+		isExact := x.Class == Invalid && strings.EqualFold(ch.Kind, keywordOf(x.Broken))
+		if isExact && !exact || isExact == exact && n > depth {
+			found, depth, exact = nil, n, isExact
+		}
+		if isExact == exact && n == depth {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// keywordOf is the kind of changes that add a condition.
+func keywordOf(k schema.ViolationKind) string {
+	switch k {
+	case schema.Required:
+		return "required-added"
+	case schema.Rule:
+		return "rule-added"
+	case schema.WrongType:
+		return "type"
+	case schema.WrongFormat, schema.NumberRange:
+		return "format"
+	case schema.DuplicateItem, schema.NotAnObject:
+		return "list-type"
+	case schema.UnionMembers, schema.WrongDiscriminator:
+		return "unions"
+	}
+	return strings.ReplaceAll(k.String(), " ", "")
+}
+
+// announces says how specific an effect is that announces an observation; -1 stands
+// for none.
+func (c *Change) announces(x Observation) int {
+	depth := -1
+	for _, e := range c.Effects {
+		// A default that is gone may be announced by whatever made it go; a field that
+		// is missed has nothing else wrong with it.
+		if (e.Class == x.Class || x.Class == Clients && e.Class != Safe) && (!e.missing || x.Broken == schema.Required) && e.Covers(x.Path) {
+			depth = max(depth, len(e.Path))
+		}
+	}
+	return depth
 }
 
 // Outcome is what the change of definitions does to one object.
@@ -90,7 +149,7 @@ func (c *Comparison) Try(ctx context.Context, src []byte) (*Outcome, error) {
 		}
 	}
 	if to == nil && from.Storage() {
-		t.see(Loses, nil, "its version is gone: it can no longer be read")
+		t.see(Observation{Class: Loses, Detail: "its version is gone: it can no longer be read"})
 	}
 	slices.SortStableFunc(t.outcome.Observations, func(a, b Observation) int {
 		if a.Class != b.Class {
@@ -118,13 +177,15 @@ type trial struct {
 // form is an object in storage, and how it is read under the old definition.
 type form struct{ stored, view schema.Object }
 
-func (t *trial) see(class Class, p schema.Path, detail string) {
-	key := class.ID() + p.Pointer()
+// see records an observation, once.
+func (t *trial) see(x Observation) {
+	key := fmt.Sprint(x.Class.ID(), x.Broken, x.Path.Pointer())
 	if t.seen[key] {
 		return
 	}
 	t.seen[key] = true
-	t.outcome.Observations = append(t.outcome.Observations, Observation{class, slices.Clone(p), detail})
+	x.Path = slices.Clone(x.Path)
+	t.outcome.Observations = append(t.outcome.Observations, x)
 }
 
 // read takes the object through the old definition.
@@ -221,7 +282,7 @@ func (t *trial) through(to *crd.Version) error {
 		obj := runtime.DeepCopyJSON(f.stored)
 		obj["apiVersion"] = apiVersion
 		if _, err := p.Normalize(obj, schema.DecodeOptions{FromStorage: true}); err != nil {
-			t.see(Invalid, nil, err.Error())
+			t.see(Observation{Class: Invalid, Detail: err.Error()})
 			continue
 		}
 		before, view := maps.Clone(f.stored), maps.Clone(f.view)
@@ -233,7 +294,7 @@ func (t *trial) through(to *crd.Version) error {
 		}
 		for i := range vs {
 			if vs[i].Kind != schema.RulesSkipped && !t.held[key(&vs[i])] {
-				t.see(Invalid, vs[i].Path, vs[i].String())
+				t.see(Observation{Class: Invalid, Path: vs[i].Path, Detail: vs[i].String(), Broken: vs[i].Kind})
 			}
 		}
 	}
@@ -286,10 +347,10 @@ func (t *trial) difference(p schema.Path, stored, was, is any) {
 	switch {
 	case reflect.DeepEqual(was, is):
 	case is != any(absent{}):
-		t.see(Defaulted, p, "")
+		t.see(Observation{Class: Defaulted, Path: p})
 	case stored != any(absent{}):
-		t.see(Loses, p, "")
+		t.see(Observation{Class: Loses, Path: p})
 	default:
-		t.see(Clients, p, "its default is gone")
+		t.see(Observation{Class: Clients, Path: p, Detail: "its default is gone"})
 	}
 }

@@ -130,6 +130,7 @@ func (c *comparer) required(p place, o, n side) {
 		case prop != nil && hasDefault(prop) && !(n.resource && isMeta(name)):
 		default:
 			effects = tightened(path, "objects without it are refused")
+			effects[0].missing = true
 		}
 		c.emit(p, "required-added", "required", name+" is required now", effects...)
 	}
@@ -149,7 +150,7 @@ func (c *comparer) otherFields(p place, o, n side) {
 	down := p.down(mapStep, mapStep, mapStep, viaMap, nc.node)
 	switch {
 	case of != stays:
-		if hadMap != hasMap || of != nf {
+		if hadMap != hasMap || of != nf && (o.node.XPreserveUnknownFields != n.node.XPreserveUnknownFields || hasMap) {
 			var effects []Effect
 			if nf == refused {
 				effects = []Effect{at(Clients, p.path, "fields that were pruned are refused")}
