@@ -12,10 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
+	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
 )
 
@@ -24,7 +23,7 @@ var update = flag.Bool("update", false, "write golden files anew")
 // project is the definitions of one project of the corpus.
 type project struct {
 	name  string
-	files []string
+	docs  []*yamlx.Document
 	texts [][]byte
 }
 
@@ -50,11 +49,16 @@ func corpus(t testing.TB) (projects []project) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				data, err := yaml.YAMLToJSON(text)
+				doc, err := yamlx.Parse(text)
 				if err != nil {
 					t.Fatal(err)
 				}
-				p.files, p.texts = append(p.files, filepath.Base(file)), append(p.texts, data)
+				// Unlike others, this keeps duplicate keys.
+				data, err := doc.JSON()
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.docs, p.texts = append(p.docs, doc), append(p.texts, data)
 			}
 			projects = append(projects, p)
 		}
@@ -88,7 +92,7 @@ func TestCorpus(t *testing.T) {
 						}
 						byRule[f.Rule][p.name]++
 						severities[f.Rule][f.Severity]++
-						checkFinding(t, p.texts[i], f)
+						checkFinding(t, p.docs[i], f)
 					}
 				}
 			}
@@ -111,14 +115,19 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// checkFinding checks that a finding can be shown.
-func checkFinding(t *testing.T, text []byte, f analysis.Finding) {
+// checkFinding checks that a finding can be shown, and that its fix can be made.
+func checkFinding(t *testing.T, doc *yamlx.Document, f analysis.Finding) {
 	t.Helper()
-	switch {
-	case f.Message == "" || strings.Contains(f.Message, "\n"):
+	if f.Message == "" || strings.Contains(f.Message, "\n") {
 		t.Errorf("%s at %s: message %q", f.Rule, f.Path, f.Message)
-	case strings.Count(f.Pointer, "/") == 0 && f.Path != "":
-		t.Errorf("%s at %s: no pointer", f.Rule, f.Path)
+	}
+	if span := doc.Find(f.Pointer); span.Value.Line == 0 || f.Fix != nil && f.Fix.Edits[0].Op == yamlx.Remove && !span.Exact {
+		t.Errorf("%s at %s: found at %+v", f.Rule, f.Path, span)
+	}
+	if f.Fix != nil {
+		if _, err := doc.Edit(f.Fix.Edits...); err != nil {
+			t.Errorf("%s at %s: %v", f.Rule, f.Path, err)
+		}
 	}
 }
 

@@ -67,9 +67,11 @@ func lintAll(t *testing.T, sem schema.Semantics, config lint.Config, texts ...st
 	return found
 }
 
+func toJSONText(text string) ([]byte, error) { return yaml.YAMLToJSON([]byte(text)) }
+
 func toJSON(t *testing.T, text string) []byte {
 	t.Helper()
-	data, err := yaml.YAMLToJSON([]byte(text))
+	data, err := toJSONText(text)
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}

@@ -142,12 +142,12 @@ func step(value any, text string) (next *place, rest string, sub any) {
 		}
 		return &place{token: token, form: f}, after, nil
 	}
-	if body == "" || inBrackets {
-		return nil, "", nil
-	}
 	end := strings.IndexAny(body, ".[")
 	if end < 0 {
 		end = len(body)
+	}
+	if end == 0 {
+		return nil, "", nil
 	}
 	return &place{token: body[:end], form: member}, body[end:], nil
 }

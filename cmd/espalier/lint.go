@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -134,15 +136,27 @@ func (a *app) lint(c *cobra.Command, o lintOptions) (err error) {
 	}
 	for i, it := range items {
 		r.Saw(it)
-		for _, f := range found[i] {
-			if lint.AboutKey(f.Rule) {
-				r.ReportKey(it, f)
-			} else {
-				r.Report(it, f)
-			}
+		for _, f := range placed(it, found[i]) {
+			r.Add(f)
 		}
 	}
 	return nil
+}
+
+// placed gives findings about a definition their places, in the order of the file.
+func placed(it *input.Item, findings []analysis.Finding) []report.Finding {
+	all := make([]report.Finding, len(findings))
+	for i, f := range findings {
+		if lint.AboutKey(f.Rule) {
+			all[i] = report.AtKey(it, f)
+		} else {
+			all[i] = report.At(it, f)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b report.Finding) int {
+		return cmp.Or(cmp.Compare(a.Span.Line, b.Span.Line), cmp.Compare(a.Span.Column, b.Span.Column))
+	})
+	return all
 }
 
 // lintRules describe what lint finds.

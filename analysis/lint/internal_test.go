@@ -1,0 +1,81 @@
+package lint
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestLacks(t *testing.T) {
+	tests := []struct {
+		pattern string
+		want    []string
+	}{
+		{`^(?=.*a)(?!b)(?<=c)(?<!d)`, []string{"lookahead (?=…)", "negative lookahead (?!…)", "lookbehind (?<=…)", "negative lookbehind (?<!…)"}},
+		{`(a)\1\1`, []string{`backreferences (\1)`}},
+		{`(?P<n>a)(?P=n)\k<n>`, []string{"named backreferences (?P=…)", `named backreferences (\k)`}},
+		{`(?>a)b++`, []string{"atomic groups (?>…)", "possessive quantifiers (++)"}},
+		{`\u00e9\Z`, []string{`\u: write \x{…}`, `\Z`}},
+		{`(?(1)a|b)`, []string{"conditionals (?(…)…)"}},
+		// What looks like it.
+		{`\(?=a\)`, nil}, {`[(?=]`, nil}, {`[\1]`, nil}, {`\\1`, nil}, {`[]a(?!]`, nil}, {`[^](?!]`, nil}, {`a+?b*?`, nil}, {`(?i:a)(?P<x>b)(?<y>c)`, nil}, {`(`, nil}, {`\`, nil}, {`[`, nil}, {``, nil}, {`+`, nil},
+	}
+	for _, tt := range tests {
+		var want []string
+		for _, w := range tt.want {
+			want = append(want, "RE2 has no "+w)
+		}
+		if got := lacks(tt.pattern); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", tt.pattern, got, want)
+		}
+	}
+}
+
+func TestFollow(t *testing.T) {
+	tree := map[string]any{
+		"spec": map[string]any{
+			"a": map[string]any{"b": 1}, "a.b": map[string]any{"c": 1},
+			"p": map[string]any{"x]y": map[string]any{"type": "t"}, "x": 1, "0": 1},
+			"l": []any{map[string]any{"n": 1}},
+		},
+	}
+	tests := []struct{ path, pointer, again string }{
+		{"spec.a", "/spec/a", "spec.a"},
+		{"spec.a.b", "/spec/a.b", "spec.a.b"},
+		{"spec.a.b.c", "/spec/a.b/c", "spec.a.b.c"},
+		{"spec.p[x]y].type", "/spec/p/x]y/type", "spec.p[x]y].type"},
+		{"spec.p[x]", "/spec/p/x", "spec.p[x]"},
+		{"spec.p[0]", "/spec/p/0", "spec.p[0]"},
+		{"spec.l[0].n", "/spec/l/0/n", "spec.l[0].n"},
+		{"spec.l[7].n", "/spec/l/7/n", "spec.l[7].n"},
+		{"spec.none[a/b].c[3]", "/spec/none/a~1b/c/3", "spec.none[a/b].c[3]"},
+		{"", "", ""},
+		// What is no path goes as far as it can be read.
+		{"spec.", "/spec", "spec"}, {"spec[", "/spec", "spec"}, {"[", "", ""}, {"..", "", ""},
+	}
+	for _, tt := range tests {
+		at := root().follow(tree, tt.path)
+		if got := at.pointer(); got != tt.pointer {
+			t.Errorf("%s: got %s, want %s", tt.path, got, tt.pointer)
+		}
+		if got := at.path(); got != tt.again {
+			t.Errorf("%s: reads %s", tt.path, got)
+		}
+	}
+}
+
+// FuzzFollow reads paths that are none.
+func FuzzFollow(f *testing.F) {
+	f.Add("spec.versions[0].schema", "a.b")
+	f.Add("[[", "]")
+	f.Fuzz(func(t *testing.T, path, name string) {
+		tree := map[string]any{name: map[string]any{name: []any{name}}}
+		at := root().follow(tree, path)
+		if n := len(at.steps()); n > len(path) {
+			t.Errorf("%d steps in %q", n, path)
+		}
+		if strings.Count(at.pointer(), "/") != len(at.steps()) {
+			t.Errorf("pointer %q of %q", at.pointer(), path)
+		}
+	})
+}
