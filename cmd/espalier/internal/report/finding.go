@@ -23,6 +23,9 @@ type Finding struct {
 	Span yamlx.Position
 	// Source is the text of the line, without its end.
 	Source string
+	// Case is the name of the test that it is about, if it is about one: reports of
+	// test cases call it so, whether it fails or passes.
+	Case string
 }
 
 // record is a finding as programs read it. The names are part of the interface.
@@ -88,6 +91,9 @@ type Summary struct {
 	Failures int `json:"failures"`
 	// Extra is what else a command counts.
 	Extra map[string]any `json:"-"`
+	// Verdict is what the summary says to people in place of the number of findings,
+	// if it is set.
+	Verdict string `json:"-"`
 }
 
 // MarshalJSON writes Extra beside the other counts.

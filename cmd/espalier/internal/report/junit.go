@@ -55,14 +55,26 @@ func newJUnit(w io.Writer, o *Options) format {
 	return &junitFormat{w: w, options: o, byFile: map[string]*junitSuite{}}
 }
 
-func (j *junitFormat) finding(f *Finding) error {
+// suite returns the suite of a file.
+func (j *junitFormat) suite(f *Finding) *junitSuite {
 	suite := j.byFile[f.File]
 	if suite == nil {
 		suite = &junitSuite{Name: f.File}
 		j.byFile[f.File] = suite
 		j.suites = append(j.suites, suite)
 	}
+	return suite
+}
+
+// passed adds a test that passed.
+func (j *junitFormat) passed(f *Finding) {
+	suite := j.suite(f)
 	suite.Tests++
+	suite.Cases = append(suite.Cases, junitCase{Name: f.Case, ClassName: f.File, File: f.File, Line: f.Span.Line})
+}
+
+func (j *junitFormat) finding(f *Finding) error {
+	suite := j.suite(f)
 	name := f.Rule
 	if f.Path != "" {
 		name += " " + f.Path
@@ -70,8 +82,18 @@ func (j *junitFormat) finding(f *Finding) error {
 	if f.Span.Line > 0 {
 		name += fmt.Sprintf(" (line %d)", f.Span.Line)
 	}
-	c := junitCase{Name: name, ClassName: f.Rule, File: f.File, Line: f.Span.Line}
+	class := f.Rule
 	text := fmt.Sprintf("%s: %s", place(f), f.fullMessage())
+	if f.Case != "" {
+		// So that readers recognize it when it passes.
+		name, class = f.Case, f.File
+		if n := len(suite.Cases); n > 0 && suite.Cases[n-1].Name == name && suite.Cases[n-1].Failure != nil {
+			suite.Cases[n-1].Failure.Text += "\n" + text
+			return nil
+		}
+	}
+	suite.Tests++
+	c := junitCase{Name: name, ClassName: class, File: f.File, Line: f.Span.Line}
 	if f.Fix != nil {
 		text += "\nfix: " + f.Fix.Message
 	}

@@ -164,6 +164,15 @@ func (r *Reporter) Add(f Finding) {
 	}
 }
 
+// Passed reports a test that passed, to the formats that list those.
+func (r *Reporter) Passed(f Finding) {
+	for _, format := range r.formats {
+		if lister, ok := format.(interface{ passed(*Finding) }); ok {
+			lister.passed(&f)
+		}
+	}
+}
+
 // Saw counts an object that was looked at. Objects of one file come together.
 func (r *Reporter) Saw(it *input.Item) {
 	r.summary.Objects++

@@ -185,6 +185,9 @@ func summaryLine(s *Summary, what string) string {
 	if len(found) > 0 {
 		text = strings.Join(found, ", ")
 	}
+	if s.Verdict != "" {
+		text = s.Verdict
+	}
 	text += " in " + Plural(s.Objects, what)
 	if s.Failures > 0 {
 		text += fmt.Sprintf(", %s could not be read", Plural(s.Failures, "input"))
