@@ -59,9 +59,24 @@ type parser struct {
 
 func (p *parser) wrong(pointer, format string, args ...any) {
 	p.findings = append(p.findings, analysis.Finding{
-		Rule: RuleMalformed, Severity: analysis.Error, Path: strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", "."),
-		Pointer: pointer, Message: fmt.Sprintf(format, args...),
+		Rule: RuleMalformed, Severity: analysis.Error, Path: display(pointer), Pointer: pointer, Message: fmt.Sprintf(format, args...),
 	})
+}
+
+// display writes a pointer as people read it: invalid[0].errors.
+func display(pointer string) string {
+	path := ""
+	for _, token := range analysis.Tokens(pointer) {
+		switch _, err := strconv.Atoi(token); {
+		case err == nil:
+			path += "[" + token + "]"
+		case path == "":
+			path = token
+		default:
+			path += "." + token
+		}
+	}
+	return path
 }
 
 // fields calls the function of each key. Other keys are wrong, and so is anything that

@@ -97,6 +97,7 @@ Exit codes: 0 nothing found, 1 findings or differences, 2 it could not be done.`
 		newPruneCommand(a),
 		newValidateCommand(a),
 		newExplainCommand(a),
+		newTestCommand(a),
 		newShowCommand(a),
 		newServeCommand(a),
 		newVersionCommand(a),
