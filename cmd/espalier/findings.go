@@ -24,7 +24,7 @@ const (
 	ruleNullDropped       = "null-dropped"
 	ruleDefaulted         = "defaulted"
 	ruleMetadataDropped   = "metadata-dropped"
-	ruleNotStructural     = "not-structural"
+	ruleNotStructural     = "non-structural"
 	ruleNoDefinitions     = "no-definitions"
 )
 

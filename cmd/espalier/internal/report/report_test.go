@@ -1,0 +1,290 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"espalier.dev/analysis"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/internal/yamlx"
+)
+
+// findings are one of each severity, with all that formats have to escape.
+func findings() []Finding {
+	return []Finding{{
+		Finding: analysis.Finding{Rule: "rule-a", Severity: analysis.Error, Path: "spec.a", Pointer: "/spec/a", Message: `100% "wrong": <a>, b`, Detail: []string{"more"}},
+		File:    "dir/a,b:c.yaml", Span: yamlx.Position{Line: 3, Column: 6, EndLine: 3, EndColumn: 9}, Source: "  a: bad\x1b[31m",
+	}, {
+		Finding: analysis.Finding{Rule: "rule-b", Severity: analysis.Warning, Path: "spec.b", Pointer: "/spec/b", Message: "doubtful",
+			Fix: &analysis.Fix{Message: "remove it", Edits: []analysis.Edit{{Op: yamlx.Remove, Pointer: "/spec/b"}}}},
+		File: "b.yaml", Span: yamlx.Position{Line: 1, Column: 2}, Source: "\tb: ä€x",
+	}, {
+		Finding: analysis.Finding{Rule: "rule-a", Severity: analysis.Info, Message: "worth\nknowing"},
+		File:    "b.yaml",
+	}}
+}
+
+// write reports findings in one format and returns what was written.
+func write(t *testing.T, o Options, fs ...Finding) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	o.Stdout, o.Semantics, o.Command = &out, "kep", "espalier lint"
+	r, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fs {
+		r.Add(f)
+	}
+	err = r.Close()
+	return out.String(), err
+}
+
+// TestExitCodes are the same for every format.
+func TestExitCodes(t *testing.T) {
+	all := findings()
+	for _, format := range Formats() {
+		for _, test := range []struct {
+			findings []Finding
+			tolerant bool
+			want     error
+		}{
+			{findings: nil, want: nil},
+			{findings: all[2:], want: nil},
+			{findings: all[1:2], want: ExitError(Found)},
+			{findings: all, want: ExitError(Found)},
+			{findings: all, tolerant: true, want: nil},
+		} {
+			if _, err := write(t, Options{Outputs: []string{format}, Tolerant: test.tolerant}, test.findings...); err != test.want {
+				t.Errorf("%s: %d findings, tolerant %v: got %v, want %v", format, len(test.findings), test.tolerant, err, test.want)
+			}
+		}
+	}
+}
+
+// TestFailure makes it exit code 2, whatever else there is.
+func TestFailure(t *testing.T) {
+	var out bytes.Buffer
+	r, err := New(Options{Stdout: &out, Semantics: "kep"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Add(findings()[0])
+	r.Failure(input.Problem{Rule: input.Syntax, File: "x.yaml", Line: 2, Column: 1, Message: "no"})
+	if err := r.Close(); err != ExitError(Failed) {
+		t.Errorf("got %v", err)
+	}
+	if !strings.Contains(out.String(), "x.yaml:2:1: error: no [syntax]") || !strings.Contains(out.String(), "1 input could not be read (semantics: kep)") {
+		t.Errorf("got\n%s", out.String())
+	}
+}
+
+func TestText(t *testing.T) {
+	out, _ := write(t, Options{}, findings()...)
+	want := "dir/a,b:c.yaml:3:6: error: spec.a: 100% \"wrong\": <a>, b [rule-a]\n" +
+		" 3 |   a: bad\ufffd[31m\n" +
+		"   |      ^^^\n" +
+		"   = more\n" +
+		"b.yaml:1:2: warning: spec.b: doubtful [rule-b]\n" +
+		" 1 | \tb: ä€x\n" +
+		"   | \t^\n" +
+		"   = fix: remove it\n" +
+		"b.yaml: info: worth [rule-a]\n" +
+		"   = knowing\n" +
+		"\n1 error, 1 warning, 1 note in 0 objects (semantics: kep)\n"
+	if out != want {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
+	}
+	if out, _ := write(t, Options{Color: true}, findings()...); !strings.Contains(out, "\x1b[1;31merror:\x1b[0m") || strings.Contains(out, "bad\x1b") {
+		t.Errorf("in colour: %q", out)
+	}
+	if out, _ := write(t, Options{Quiet: true}); out != "" {
+		t.Errorf("nothing to say, but %q", out)
+	}
+}
+
+// TestLongLine shows the part of a long line that matters.
+func TestLongLine(t *testing.T) {
+	f := Finding{Finding: analysis.Finding{Severity: analysis.Error, Message: "m"}, File: "f", Source: strings.Repeat("a", 500) + "HERE" + strings.Repeat("b", 500),
+		Span: yamlx.Position{Line: 1, Column: 501, EndLine: 1, EndColumn: 505}}
+	out, _ := write(t, Options{}, f)
+	lines := strings.Split(out, "\n")
+	if len(lines[1]) > 200 {
+		t.Errorf("the line has %d bytes", len(lines[1]))
+	}
+	runes := []rune(lines[1])
+	at := strings.Index(lines[2], "^")
+	if at < 0 || string(runes[at:at+4]) != "HERE" || !strings.HasSuffix(lines[2], "^^^^") {
+		t.Errorf("got\n%s", out)
+	}
+}
+
+func TestJSONAndYAML(t *testing.T) {
+	type document struct {
+		Findings []map[string]any `json:"findings"`
+		Summary  map[string]any   `json:"summary"`
+	}
+	for _, format := range []string{"json", "yaml"} {
+		for n := range 4 {
+			out, _ := write(t, Options{Outputs: []string{format}}, findings()[:n]...)
+			var d document
+			if err := yaml.UnmarshalStrict([]byte(out), &d); err != nil {
+				t.Fatalf("%s: %v\n%s", format, err, out)
+			}
+			if d.Findings == nil || len(d.Findings) != n || d.Summary["semantics"] != "kep" {
+				t.Errorf("%s: got %v", format, d)
+			}
+			for i, f := range d.Findings {
+				want := 8
+				if i == 1 {
+					want = 9 // it has a fix
+				}
+				if len(f) != want {
+					t.Errorf("%s: finding %d has the fields %v", format, i, f)
+				}
+			}
+		}
+	}
+	out, _ := write(t, Options{Outputs: []string{"json"}}, findings()[1])
+	want := `{"findings":[
+{"file":"b.yaml","line":1,"column":2,"rule":"rule-b","severity":"warning","path":"spec.b","pointer":"/spec/b","message":"doubtful","fix":{"message":"remove it","edits":[{"op":"remove","pointer":"/spec/b"}]}}
+],"summary":{"semantics":"kep","files":0,"objects":0,"errors":0,"warnings":1,"infos":0,"failures":0}}
+`
+	if out != want {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
+	}
+}
+
+func TestGitHub(t *testing.T) {
+	out, _ := write(t, Options{Outputs: []string{"github"}}, findings()...)
+	want := `::error file=dir/a%2Cb%3Ac.yaml,line=3,col=6,title=rule-a::spec.a: 100%25 "wrong": <a>, b%0Amore
+::warning file=b.yaml,line=1,col=2,title=rule-b::spec.b: doubtful%0Afix: remove it
+::notice file=b.yaml,title=rule-a::worth%0Aknowing
+1 error, 1 warning, 1 note in 0 objects (semantics: kep)
+`
+	if out != want {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
+	}
+}
+
+func TestJUnit(t *testing.T) {
+	for n := range 4 {
+		out, _ := write(t, Options{Outputs: []string{"junit"}}, findings()[:n]...)
+		var got junitSuites
+		if err := xml.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		cases, failures := 0, 0
+		for _, s := range got.Suites {
+			cases += len(s.Cases)
+			for _, c := range s.Cases {
+				if c.Failure != nil {
+					failures++
+				}
+			}
+		}
+		if got.Tests != cases || got.Failures != failures || cases != max(n, 1) || failures != min(n, 2) {
+			t.Errorf("%d findings: got %d cases, %d failures:\n%s", n, cases, failures, out)
+		}
+	}
+}
+
+// TestSARIF checks what the standard asks for.
+func TestSARIF(t *testing.T) {
+	rules := []Rule{{ID: "rule-b", Summary: "B.", Help: "Do this.", Severity: analysis.Warning}}
+	for n := range 4 {
+		out, _ := write(t, Options{Outputs: []string{"sarif"}, Rules: rules, Version: "v1"}, findings()[:n]...)
+		var log struct {
+			Schema  string `json:"$schema"`
+			Version string
+			Runs    []struct {
+				Results []sarifResult
+				Tool    struct {
+					Driver struct {
+						Name, Version string
+						Rules         []sarifRule
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(out), &log); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if log.Version != "2.1.0" || len(log.Runs) != 1 || log.Runs[0].Tool.Driver.Name != "espalier" || len(log.Runs[0].Results) != n {
+			t.Fatalf("got\n%s", out)
+		}
+		known := log.Runs[0].Tool.Driver.Rules
+		for _, r := range log.Runs[0].Results {
+			if r.RuleIndex < 0 || r.RuleIndex >= len(known) || known[r.RuleIndex].ID != r.RuleID {
+				t.Errorf("rule %s is not at %d", r.RuleID, r.RuleIndex)
+			}
+			if r.Message.Text == "" {
+				t.Error("a result has no message")
+			}
+			for _, l := range r.Locations {
+				if region := l.Physical.Region; region != nil && (region.StartLine < 1 || region.EndLine != 0 && region.EndLine < region.StartLine) {
+					t.Errorf("region %+v", region)
+				}
+			}
+		}
+		if n == 3 {
+			first := log.Runs[0].Results[0]
+			if first.Level != "error" || first.Locations[0].Physical.Artifact.URI != "dir/a,b:c.yaml" || *first.Locations[0].Physical.Region == (sarifRegion{}) {
+				t.Errorf("got %+v", first)
+			}
+			if log.Runs[0].Results[2].Level != "note" {
+				t.Errorf("a note is of level %s", log.Runs[0].Results[2].Level)
+			}
+		}
+	}
+	for name, want := range map[string]string{"a b.yaml": "a%20b.yaml", "/abs/x": "file:///abs/x", "c:d": "./c:d", "<stdin>": "%3Cstdin%3E"} {
+		if got := fileURI(name); got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestOutputs writes several formats at once.
+func TestOutputs(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "out.sarif")
+	out, err := write(t, Options{Outputs: []string{"text", "sarif=" + file, "junit=" + filepath.Join(dir, "j.xml")}, Color: true}, findings()...)
+	if !errors.Is(err, ExitError(Found)) || !strings.Contains(out, "[rule-a]") {
+		t.Errorf("got %v\n%s", err, out)
+	}
+	if text, err := os.ReadFile(file); err != nil || !json.Valid(text) {
+		t.Errorf("%v\n%s", err, text)
+	}
+	for _, outputs := range [][]string{{"text", "json"}, {"nope"}, {"json="}, {"json=" + dir}} {
+		if _, err := New(Options{Outputs: outputs, Stdout: &bytes.Buffer{}}); err == nil {
+			t.Errorf("%v is taken", outputs)
+		}
+	}
+}
+
+// failing cannot be written to.
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
+
+// TestWriteErrors are told, and are failures.
+func TestWriteErrors(t *testing.T) {
+	for _, format := range Formats() {
+		r, err := New(Options{Outputs: []string{format}, Stdout: failing{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Add(findings()[0])
+		if err := r.Close(); err == nil || !strings.Contains(err.Error(), "the disk is full") {
+			t.Errorf("%s: got %v", format, err)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRobust hands in what is broken, hostile or missing, always beside an object
+// that is all right: that one is looked at all the same.
+func TestRobust(t *testing.T) {
+	good, err := os.ReadFile("testdata/examples/crontab.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd, err := filepath.Abs("testdata/examples/crontab-crd.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
+	for c := 'b'; c <= 'k'; c++ {
+		bomb += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat("*"+string(c-1)+",", 9), ","))
+	}
+	tests := []struct {
+		name string
+		data []byte
+		want []string
+		code int
+	}{{
+		name: "broken YAML",
+		data: []byte("apiVersion: stable.example.com/v1\nkind: CronTab\nspec:\n  a: [1, 2\n  b: }\n"),
+		want: []string{"input.yaml:", "error:", "[syntax]"},
+		code: 2,
+	}, {
+		name: "broken document among others",
+		data: []byte(string(good) + "---\na: {b\n---\n" + string(good)),
+		want: []string{"input.yaml:9:", "[syntax]", "in 3 objects"},
+		code: 2,
+	}, {
+		name: "broken JSON",
+		data: []byte("{\n  \"apiVersion\": \"stable.example.com/v1\",\n  \"kind\": ]\n}\n"),
+		want: []string{"input.yaml:3:", "error:"},
+		code: 2,
+	}, {
+		name: "alias bomb",
+		data: []byte(bomb),
+		want: []string{"input.yaml:", "error:", "[syntax]"},
+		code: 2,
+	}, {
+		name: "binary file",
+		data: append([]byte("\x7fELF\x02\x01\n\x01"), 0, 0, 0xff, 0xfe),
+		want: []string{"input.yaml:2:2: error: is a binary file"},
+		code: 2,
+	}, {
+		name: "bytes that are no text",
+		data: []byte("kind: \xff\xfe\xfd\n"),
+		want: []string{"input.yaml:1:7: error:"},
+		code: 2,
+	}, {
+		name: "list of scalars",
+		data: []byte("- 1\n- 2\n"),
+		want: []string{"input.yaml:1:1: error: this is a list, not an object"},
+		code: 2,
+	}, {
+		name: "item of a list that is no object",
+		data: []byte("apiVersion: v1\nkind: List\nitems:\n- 3\n"),
+		want: []string{"input.yaml:4:3: error: this is a number, not an object"},
+		code: 2,
+	}, {
+		name: "object without its definition",
+		data: []byte("apiVersion: other.example.com/v1\nkind: Other\n"),
+		want: []string{"input.yaml:2:7: error: kind: no CustomResourceDefinition that was given defines Other of other.example.com/v1 [missing-definition]"},
+		code: 1,
+	}, {
+		name: "version that is not served",
+		data: []byte("apiVersion: stable.example.com/v2\nkind: CronTab\n"),
+		want: []string{`version "v2" of CronTab is not served`, "serves v1"},
+		code: 1,
+	}, {
+		name: "object that says nothing of itself",
+		data: []byte("a: 1\n"),
+		want: []string{"input.yaml:1:1: error: kind: it does not say its apiVersion and kind"},
+		code: 1,
+	}, {
+		name: "deep nesting",
+		data: []byte("apiVersion: stable.example.com/v1\nkind: CronTab\nspec: " + strings.Repeat("[", 20000) + strings.Repeat("]", 20000)),
+		want: []string{"input.yaml:", "error:"},
+		code: 2,
+	}, {
+		name: "empty file",
+		data: []byte("# nothing but a comment\n---\n"),
+		want: []string{"no findings in 1 object"},
+		code: 0,
+	}, {
+		name: "50 MB in one string",
+		data: []byte("apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: big}\nspec:\n  cronSpec: '* * * * *'\n  image: " + strings.Repeat("x", 50<<20) + "\n"),
+		want: []string{"input.yaml:6:10: error: spec.image", "[validation/max-length]"},
+		code: 1,
+	}, {
+		name: "more than fits a document",
+		data: bytes.Repeat([]byte("a: b\n"), 14<<20),
+		want: []string{"input.yaml:1:1: error:", "[syntax]"},
+		code: 2,
+	}}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if testing.Short() && len(test.data) > 1<<20 {
+				t.Skip("large input in short mode")
+			}
+			dir := t.TempDir()
+			t.Chdir(dir)
+			writeFile(t, "good.yaml", good)
+			writeFile(t, "input.yaml", test.data)
+			out, code := runApp(t, "validate", "--crd", crd, "-f", "input.yaml", "-f", "good.yaml")
+			if code != test.code {
+				t.Errorf("exits with %d, want %d", code, test.code)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("lacks %q", want)
+				}
+			}
+			if t.Failed() {
+				t.Logf("%.3000s", out)
+			}
+			if len(test.data) > 1<<20 {
+				return
+			}
+			// No other command may fall over it either.
+			for _, args := range [][]string{
+				{"prune", "--crd", crd, "-f", "input.yaml", "-f", "good.yaml"},
+				{"prune", "--why", "--crd", crd, "-f", "input.yaml", "-f", "good.yaml"},
+				{"prune", "-o", "diff", "--crd", crd, "-f", "input.yaml", "-f", "good.yaml"},
+				{"show", "skeleton", "-f", "input.yaml", "-f", crd},
+				{"lint", "-f", "input.yaml", "-f", crd},
+			} {
+				out, code := runApp(t, args...)
+				if code < 0 || code > 2 || !strings.Contains(out, "nightly") && args[0] == "prune" && args[1] == "--crd" || !strings.Contains(out, "crontabs") && args[0] == "show" {
+					t.Errorf("$ espalier %s\nexits with %d:\n%.2000s", strings.Join(args, " "), code, out)
+				}
+			}
+		})
+	}
+}
+
+// TestMissingInput names files and directories that are not there, or have nothing.
+func TestMissingInput(t *testing.T) {
+	good, err := os.ReadFile("testdata/examples/crontab.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd, err := filepath.Abs("testdata/examples/crontab-crd.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	writeFile(t, "good.yaml", good)
+	writeFile(t, "without/readme.txt", nil)
+	writeFile(t, "objects/deep/good.yaml", good)
+	writeFile(t, "closed.yaml", good)
+	if err := os.Chmod("closed.yaml", 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("nowhere", "objects/link.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		args, want string
+		code       int
+		privileged bool
+	}{
+		{args: "--crd CRD -f none.yaml -f good.yaml", want: "none.yaml: error: cannot be read: no such file or directory [unreadable]", code: 2},
+		{args: "--crd CRD -f closed.yaml -f good.yaml", want: "closed.yaml: error: cannot be read: permission denied [unreadable]", code: 2, privileged: true},
+		{args: "--crd CRD -f without -f good.yaml", want: "without: error: there is no .json, .yaml, .yml file in the directory (-R also", code: 2},
+		{args: "--crd CRD -f objects", want: "objects/link.yaml: error: cannot be read: no such file", code: 2},
+		{args: "--crd CRD -f objects -R", want: "in 1 object", code: 2},
+		{args: "--crd without -f good.yaml", want: "without: error: there is no .json", code: 2},
+		{args: "--crd good.yaml -f good.yaml", want: "good.yaml: error: there is no CustomResourceDefinition in it [no-definitions]", code: 2},
+		{args: "--crd good.yaml -f good.yaml --ignore-missing-crds", want: "no-definitions", code: 2},
+		{args: "--crd CRD -f https://example.com/x.yaml -f good.yaml", want: "never touches the network", code: 2},
+		{args: "--crd CRD", want: "nothing to read: name files or directories with -f", code: 2},
+		{args: "-f good.yaml", want: "no definitions: name files or directories with --crd", code: 2},
+		{args: "--crd - -f -", want: "standard input (-) can be read once only", code: 2},
+		{args: "--crd CRD -f good.yaml -o text -o json", want: "both write to standard output", code: 2},
+		{args: "--crd CRD -f good.yaml -o excel", want: `there is no format "excel"`, code: 2},
+		{args: "--crd CRD -f good.yaml -o json=no/such/directory", want: "no such file or directory", code: 2},
+		{args: "--crd CRD -f good.yaml", want: "no findings in 1 object", code: 0},
+	}
+	for _, test := range tests {
+		t.Run(strings.ReplaceAll(test.args, "/", "_"), func(t *testing.T) {
+			if test.privileged && os.Geteuid() == 0 {
+				t.Skip("whoever may read everything cannot be refused")
+			}
+			args := strings.Fields(strings.ReplaceAll(test.args, "CRD", crd))
+			out, code := runApp(t, append([]string{"validate"}, args...)...)
+			if code != test.code || !strings.Contains(out, test.want) {
+				t.Errorf("exits with %d, want %d and %q:\n%s", code, test.code, test.want, out)
+			}
+		})
+	}
+}
