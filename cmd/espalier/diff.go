@@ -1,0 +1,536 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"espalier.dev/analysis"
+	"espalier.dev/analysis/impact"
+	"espalier.dev/api"
+	"espalier.dev/api/codec"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/crd/cel"
+	"espalier.dev/schema"
+)
+
+const ruleRefused = "update-refused"
+
+// diffOptions are the flags of diff.
+type diffOptions struct {
+	objects input.Flags
+	outputs []string
+	names   int
+}
+
+func newDiffCommand(a *app) *cobra.Command {
+	var o diffOptions
+	c := &cobra.Command{
+		Use:   "diff OLD NEW [--objects PATH...]",
+		Short: "Say of every change of a definition what it means for stored objects and clients",
+		Long: `Diff compares two CustomResourceDefinitions, or two sets of them (directories, files with
+several), which are matched by name. Every change gets a verdict, the worst that can
+follow from it:
+
+  stored objects lose data         fields are pruned, nulls are dropped
+  stored objects become invalid    a condition is new, or stricter
+  newly defaulted                  values appear, or are others than before
+  clients may break                what they send is refused, or what they read is new to them
+  safe                             none of this
+
+There is no "unknown": where it cannot be shown that all stored objects pass, the
+verdict is that they may not. What a server would refuse as an update is reported too.
+
+With --objects, each object is taken through both definitions: the report then counts
+and names the objects that a change affects.
+
+Exit codes: 0 if there is no change, or safe ones only; 1 if any change is worse than
+safe; 2 if the comparison could not be made.`,
+		Example: `  # Is this change safe?
+  espalier diff old-crd.yaml new-crd.yaml
+
+  # All definitions of a release, against those of the next one
+  espalier diff -R release-1/ release-2/
+
+  # Which of these objects are affected?
+  espalier diff old-crd.yaml new-crd.yaml --objects objects/
+
+  # What would kube-apiserver do? Annotate the pull request with it
+  espalier diff old-crd.yaml new-crd.yaml --semantics kubernetes -o github`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error { return a.diff(c, args[0], args[1], o) },
+	}
+	c.Flags().StringArrayVar(&o.objects.Paths, "objects", nil, "file or directory with stored objects to try the change on, or - (may repeat)")
+	c.Flags().BoolVarP(&o.objects.Recursive, "recursive", "R", false, "also read the directories below a directory")
+	c.Flags().IntVar(&o.names, "names", 10, "how many of the affected objects to name for each change; 0 for all")
+	addOutputFlag(c, &o.outputs)
+	_ = c.MarkFlagFilename("objects", "yaml", "yml", "json")
+	return c
+}
+
+func diffRules() []report.Rule {
+	rules := append(inputRules(),
+		report.Rule{ID: ruleRefused, Severity: analysis.Error, Summary: "A server would refuse the new definition in place of the old one."},
+		report.Rule{ID: ruleSemantics, Severity: analysis.Info, Summary: "The design documents and kube-apiserver come to different ends."},
+	)
+	for _, class := range impact.Classes() {
+		rules = append(rules, report.Rule{ID: class.ID(), Severity: classSeverity(class), Summary: "The verdict: " + class.String() + "."})
+	}
+	return rules
+}
+
+func classSeverity(class impact.Class) analysis.Severity {
+	switch class {
+	case impact.Loses, impact.Invalid:
+		return analysis.Error
+	case impact.Defaulted, impact.Clients:
+		return analysis.Warning
+	}
+	return analysis.Info
+}
+
+func (a *app) diff(c *cobra.Command, oldPath, newPath string, o diffOptions) (err error) {
+	sides := [2]input.Flags{{Paths: []string{oldPath}, Recursive: o.objects.Recursive}, {Paths: []string{newPath}, Recursive: o.objects.Recursive}}
+	if err := stdinOnce(sides[0], sides[1], o.objects); err != nil {
+		return err
+	}
+	options := a.reportOptions(c, o.outputs, diffRules())
+	options.What = "definition"
+	r, err := report.New(options)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := r.Close(); err == nil {
+			err = closing
+		}
+	}()
+	ctx := c.Context()
+	d := &differ{r: r, options: impact.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}}, names: o.names}
+	var sets [2]map[string]*diffSide
+	for i, flags := range sides {
+		if sets[i], err = a.loadSides(ctx, flags, r.Failure); err != nil {
+			return err
+		}
+	}
+	if r.Summary().Failures > 0 {
+		// Half a set of definitions would look like many that were removed.
+		return nil
+	}
+	d.pair(ctx, sets[0], sets[1])
+	if len(o.objects.Paths) > 0 {
+		d.tried = true
+		if err := input.Read(ctx, a.stdin, o.objects, func(it *input.Item) error { return d.try(ctx, it) }, r.Failure); err != nil {
+			return err
+		}
+	}
+	d.report(ctx)
+	return nil
+}
+
+// diffSide is one of two definitions.
+type diffSide struct {
+	item *input.Item
+	crd  *api.CustomResourceDefinition
+	beta bool
+}
+
+// loadSides reads definitions, with their status, by name.
+func (a *app) loadSides(ctx context.Context, flags input.Flags, problem func(input.Problem)) (map[string]*diffSide, error) {
+	ds, err := a.loadDefinitions(ctx, flags, problem)
+	if err != nil {
+		return nil, err
+	}
+	sides := map[string]*diffSide{}
+	for _, d := range ds.list {
+		decoded, err := codec.DecodeLenient(d.item.JSON)
+		if err != nil {
+			at := d.item.Position("").Value
+			problem(input.Problem{Rule: ruleInvalidDefinition, File: d.item.File, Line: at.Line, Column: at.Column, Message: err.Error()})
+			continue
+		}
+		sides[decoded.Name] = &diffSide{item: d.item, crd: decoded, beta: d.isV1beta1()}
+	}
+	return sides, nil
+}
+
+// differ compares definitions and reports.
+type differ struct {
+	r        *report.Reporter
+	options  impact.Options
+	names    int
+	compared []*compared
+	// byKind are those that objects can be tried on.
+	byKind map[groupKind]*compared
+	tried  bool
+}
+
+// compared is a pair of definitions, one of which may be missing.
+type compared struct {
+	*impact.Comparison
+	old, new *diffSide
+	// objects is how many were tried, affected what came of them for each change, and
+	// unannounced what no change announces.
+	objects     int
+	affected    []tally
+	unannounced tally
+	classes     map[impact.Class]int
+}
+
+// tally counts objects and keeps the names of some.
+type tally struct {
+	count int
+	names []string
+}
+
+func (t *tally) add(name string, limit int) {
+	t.count++
+	if limit == 0 || len(t.names) < limit {
+		t.names = append(t.names, name)
+	}
+}
+
+func (t *tally) lines() []string {
+	lines := t.names
+	if rest := t.count - len(t.names); rest > 0 {
+		lines = append(slices.Clip(lines), fmt.Sprintf("and %d more", rest))
+	}
+	return lines
+}
+
+// pair compares the definitions of the same name. Two single ones are compared
+// whatever their names are.
+func (d *differ) pair(ctx context.Context, old, new map[string]*diffSide) {
+	d.byKind = map[groupKind]*compared{}
+	names := map[string]bool{}
+	for name := range old {
+		names[name] = true
+	}
+	for name := range new {
+		names[name] = true
+	}
+	if len(old) == 1 && len(new) == 1 && len(names) == 2 {
+		for _, o := range old {
+			for _, n := range new {
+				d.compare(ctx, o, n)
+			}
+		}
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		d.compare(ctx, old[name], new[name])
+	}
+}
+
+func (d *differ) compare(ctx context.Context, old, new *diffSide) {
+	c := &compared{old: old, new: new, classes: map[impact.Class]int{}}
+	options := d.options
+	switch {
+	case new == nil:
+		c.Comparison = impact.Removed(old.crd, options)
+		d.r.Saw(old.item)
+	case old == nil:
+		c.Comparison = impact.Added(new.crd, options)
+		d.r.Saw(new.item)
+	default:
+		options.V1beta1 = new.beta
+		d.r.Saw(new.item)
+		var err error
+		if c.Comparison, err = impact.Compare(ctx, old.crd, new.crd, options); err != nil {
+			at := new.item.Position("").Value
+			d.r.Failure(input.Problem{Rule: ruleInvalidDefinition, File: new.item.File, Line: at.Line, Column: at.Column, Message: "cannot be compared: " + err.Error()})
+			return
+		}
+		d.byKind[groupKind{old.crd.Spec.Group, old.crd.Spec.Names.Kind}] = c
+	}
+	c.affected = make([]tally, len(c.Changes))
+	d.compared = append(d.compared, c)
+}
+
+// try takes an object through both definitions.
+func (d *differ) try(ctx context.Context, it *input.Item) error {
+	group, _, _ := strings.Cut(it.APIVersion(), "/")
+	c := d.byKind[groupKind{group, it.Kind()}]
+	if c == nil {
+		return nil
+	}
+	outcome, err := c.Try(ctx, it.JSON)
+	at := it.Position("").Value
+	switch {
+	case errors.Is(err, impact.ErrOtherKind):
+		return nil
+	case err != nil:
+		d.r.Failure(input.Problem{Rule: ruleDecode, File: it.File, Line: at.Line, Column: at.Column, Message: fmt.Sprintf("%s cannot be tried: %v", objectName(it), err)})
+		return nil
+	}
+	c.objects++
+	seen := map[impact.Class]bool{}
+	places := make([][]string, len(c.Changes))
+	var strays []string
+	for _, x := range outcome.Observations {
+		seen[x.Class] = true
+		announced := c.Announcing(x)
+		for _, i := range announced {
+			places[i] = append(places[i], observed(x))
+		}
+		if len(announced) == 0 {
+			strays = append(strays, x.Class.String()+": "+observed(x))
+		}
+	}
+	for class := range seen {
+		c.classes[class]++
+	}
+	line := func(what []string) string {
+		what = slices.Compact(what)
+		if rest := len(what) - 3; rest > 0 {
+			what = append(slices.Clip(what[:3]), fmt.Sprintf("and %d more", rest))
+		}
+		return fmt.Sprintf("%s (%s:%d:%d): %s", objectName(it), it.File, at.Line, at.Column, strings.Join(what, "; "))
+	}
+	for i, what := range places {
+		if len(what) > 0 {
+			c.affected[i].add(line(what), d.names)
+		}
+	}
+	if len(strays) > 0 {
+		c.unannounced.add(line(strays), d.names)
+	}
+	return nil
+}
+
+// observed says what happened to an object.
+func observed(x impact.Observation) string {
+	path := x.Path.String()
+	if path == "" {
+		path = "the object"
+	}
+	switch {
+	case x.Class == impact.Invalid:
+		return x.Detail
+	case x.Detail != "":
+		return path + ": " + x.Detail
+	case x.Class == impact.Loses:
+		return path + " is lost"
+	}
+	return path + " is defaulted"
+}
+
+func objectName(it *input.Item) string {
+	name := it.Name()
+	if it.Namespace() != "" {
+		name = it.Namespace() + "/" + name
+	}
+	return name
+}
+
+// report reports everything, one pair after the other, the worst first.
+func (d *differ) report(ctx context.Context) {
+	totals := map[string]int{}
+	changes, objects := 0, 0
+	affected := map[string]int{}
+	for _, c := range d.compared {
+		for _, e := range c.Refused {
+			d.r.Add(c.at(fieldPointer(e.Field), fieldPointer(e.Field), analysis.Finding{
+				Rule: ruleRefused, Severity: analysis.Error, Path: e.Field, Message: "a server would refuse the update: " + e.ErrorBody(),
+			}))
+		}
+		for i := range c.Changes {
+			changes++
+			totals[c.Changes[i].Class().ID()]++
+			d.r.Add(d.finding(c, i))
+		}
+		if c.unannounced.count > 0 {
+			d.r.Add(c.at("", "", analysis.Finding{
+				Rule: impact.Invalid.ID(), Severity: analysis.Error, Message: fmt.Sprintf("%s fare differently, for no change by itself", report.Plural(c.unannounced.count, "object")),
+				Detail: c.unannounced.lines(),
+			}))
+		}
+		d.otherSemantics(ctx, c)
+		objects += c.objects
+		for class, n := range c.classes {
+			affected[class.ID()] += n
+		}
+	}
+	extra := map[string]any{"changes": changes, "verdicts": totals}
+	if d.tried {
+		extra["tried"], extra["affected"] = objects, affected
+	}
+	d.r.Summary().Extra = extra
+}
+
+// finding is a change as a finding.
+func (d *differ) finding(c *compared, i int) report.Finding {
+	ch := &c.Changes[i]
+	class := ch.Class()
+	f := analysis.Finding{Rule: class.ID(), Severity: classSeverity(class), Path: ch.Place(), Message: class.String() + ": " + ch.Message}
+	if c.Name != "" && len(d.compared) > 1 {
+		f.Path = strings.TrimSuffix(c.Name+": "+f.Path, ": ")
+	}
+	seen := map[string]bool{}
+	for _, class := range ch.Classes() {
+		if class != impact.Safe {
+			f.Detail = append(f.Detail, effectLines(ch, class, seen)...)
+		}
+	}
+	if ch.Leniency != "" {
+		f.Detail = append(f.Detail, ch.Leniency)
+	}
+	if d.tried && class > impact.Clients && c.objects > 0 {
+		switch t := &c.affected[i]; {
+		case t.count == 0:
+			f.Detail = append(f.Detail, fmt.Sprintf("affects none of %s", report.Plural(c.objects, "object")))
+		default:
+			f.Detail = append(f.Detail, fmt.Sprintf("affects %d of %s:", t.count, report.Plural(c.objects, "object")))
+			for _, line := range t.lines() {
+				f.Detail = append(f.Detail, "  "+line)
+			}
+		}
+	}
+	return c.at(ch.NewPointer, ch.OldPointer, f)
+}
+
+// maxReasons is how many reasons of one class are told of a change.
+const maxReasons = 5
+
+// effectLines are the reasons of the effects of a class, and the class itself if there
+// is none but it is not the verdict.
+func effectLines(ch *impact.Change, class impact.Class, seen map[string]bool) (lines []string) {
+	for _, e := range ch.Effects {
+		if e.Class != class || e.Reason == "" || seen[e.Reason] {
+			continue
+		}
+		seen[e.Reason] = true
+		lines = append(lines, class.String()+": "+e.Reason)
+	}
+	if rest := len(lines) - maxReasons; rest > 0 {
+		lines = append(lines[:maxReasons], fmt.Sprintf("%s, for %s more", class, report.Plural(rest, "reason")))
+	}
+	if lines == nil && class != ch.Class() {
+		lines = []string{class.String()}
+	}
+	return lines
+}
+
+// at gives a finding its place on the new side, which is the one that can still be
+// changed; that on the old side is told in the details. What a side does not have is
+// placed at what would be around it.
+func (c *compared) at(newPointer, oldPointer string, f analysis.Finding) report.Finding {
+	place := func(side *diffSide, pointer string) report.Finding {
+		g := f
+		g.Pointer = side.find(pointer)
+		return report.AtKey(side.item, g)
+	}
+	switch {
+	case c.new == nil:
+		return place(c.old, oldPointer)
+	case c.old == nil:
+		return place(c.new, newPointer)
+	}
+	old := place(c.old, oldPointer)
+	f.Detail = append(slices.Clip(f.Detail), fmt.Sprintf("old: %s:%d:%d", old.File, old.Span.Line, old.Span.Column))
+	return place(c.new, newPointer)
+}
+
+// versionPointer is the part of a pointer that leads to a version.
+var versionPointer = regexp.MustCompile(`^/spec/versions/\d+/`)
+
+// find returns where the place that a pointer names in v1 stands in the document:
+// v1beta1 has places for all versions together.
+func (s *diffSide) find(pointer string) string {
+	candidates := []string{pointer}
+	if s.beta {
+		if rest := versionPointer.ReplaceAllString(pointer, ""); rest != pointer {
+			top := "/spec/" + rest
+			if schema, ok := strings.CutPrefix(rest, "schema/"); ok {
+				top = "/spec/validation/" + schema
+			}
+			candidates = append(candidates, top)
+		}
+	} else if rest, ok := strings.CutPrefix(pointer, "/spec/validation/"); ok {
+		candidates = append(candidates, "/spec/versions/0/schema/"+rest)
+	}
+	// The place that comes closest.
+	best, depth := pointer, -1
+	for _, p := range candidates {
+		for up := p; up != ""; up = up[:strings.LastIndexByte(up, '/')] {
+			if s.item.Position(up).Exact {
+				if n := strings.Count(up, "/"); n > depth {
+					best, depth = p, n
+				}
+				break
+			}
+		}
+	}
+	return best
+}
+
+// fieldPointer is the pointer of a field path: spec.versions[0].name.
+func fieldPointer(path string) string {
+	var tokens []string
+	for path != "" {
+		end := strings.IndexAny(path, ".[")
+		switch {
+		case strings.HasPrefix(path, "["):
+			stop := strings.IndexByte(path, ']')
+			if stop < 0 {
+				stop = len(path)
+			}
+			tokens = append(tokens, path[1:stop])
+			path = strings.TrimPrefix(path[min(stop+1, len(path)):], ".")
+		case end < 0:
+			tokens, path = append(tokens, path), ""
+		default:
+			tokens = append(tokens, path[:end])
+			path = strings.TrimPrefix(path[end:], ".")
+		}
+	}
+	return analysis.Pointer(tokens...)
+}
+
+// otherSemantics says where the other reading of schemas comes to a worse verdict.
+func (d *differ) otherSemantics(ctx context.Context, c *compared) {
+	if c.old == nil || c.new == nil {
+		return
+	}
+	options := d.options
+	options.Semantics, options.V1beta1 = schema.KEP, c.new.beta
+	if d.options.Semantics == schema.KEP {
+		options.Semantics = schema.Kubernetes
+	}
+	other, err := impact.Compare(ctx, c.old.crd, c.new.crd, options)
+	if err != nil {
+		return
+	}
+	here := map[string]impact.Class{}
+	for i := range c.Changes {
+		here[changeKey(&c.Changes[i])] = c.Changes[i].Class()
+	}
+	for i := range other.Changes {
+		ch := &other.Changes[i]
+		if class, known := here[changeKey(ch)]; ch.Class() > class || !known && ch.Class() > impact.Safe {
+			d.r.Add(c.at(ch.NewPointer, ch.OldPointer, analysis.Finding{
+				Rule: ruleSemantics, Severity: analysis.Info, Path: ch.Place(),
+				Message: fmt.Sprintf("with --semantics %s, %s: %s", options.Semantics, ch.Class(), ch.Message),
+			}))
+		}
+	}
+	if len(other.Refused) > 0 && len(c.Refused) == 0 {
+		d.r.Add(c.at("", "", analysis.Finding{
+			Rule: ruleSemantics, Severity: analysis.Info, Message: fmt.Sprintf("with --semantics %s, a server would refuse the update: %s", options.Semantics, first(other.Refused)),
+		}))
+	}
+}
+
+func changeKey(c *impact.Change) string {
+	return strings.Join([]string{c.Kind, c.OldPointer, c.NewPointer, c.OldVersion, c.NewVersion, c.Message}, "\x00")
+}
+
+func first(errs field.ErrorList) string { return errs[0].Error() }
