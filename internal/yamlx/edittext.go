@@ -41,7 +41,12 @@ func (ed *editor) removeFlow(s spot) error {
 	case s.i+1 < len(all):
 		return ed.splice(s.n.outset(), all[s.i+1].outset(), "")
 	}
-	return ed.splice(all[s.i-1].end, s.n.end, "")
+	before := all[s.i-1]
+	if before.start == before.end {
+		// The colon of an empty value needs its space.
+		return ed.splice(before.end, s.n.end, " ")
+	}
+	return ed.splice(before.end, s.n.end, "")
 }
 
 // outset is where the entry or item of a value starts: at its key, its dash, or itself.
@@ -178,7 +183,7 @@ func (ed *editor) replace(s spot, f *fragment) error {
 			lines = append([]string{"- " + tail, "  " + lines[0][2:]}, lines[1:]...)
 		}
 	}
-	text := strings.TrimPrefix(ed.join(lines, column(src, n.outset())), strings.Repeat(" ", column(src, n.outset())))
+	text := strings.TrimLeft(ed.join(lines, column(src, n.outset())), " ")
 	return ed.splice(n.intro, end, text[1:])
 }
 
@@ -196,10 +201,11 @@ func (ed *editor) replaceRoot(n *node, f *fragment) error {
 	if f.below() {
 		lines = shift(f.rest, -f.by)
 	}
-	text := ed.join(lines, 0)
 	if n.start < n.end {
-		return ed.splice(n.first, n.end, text)
+		col := column(ed.src, n.first)
+		return ed.splice(n.first, n.end, strings.TrimLeft(ed.join(lines, col), " "))
 	}
+	text := ed.join(lines, 0)
 	// The document was empty: the value goes to its end, or in front of its end marker.
 	at := n.start
 	if at > 0 && ed.src[at-1] != '\n' {
@@ -240,6 +246,10 @@ func (ed *editor) insertFlow(n *node, token string, f *fragment) error {
 		sep = "," + ed.st.eol + string(lead)
 	} else if ed.json && ed.tight() {
 		sep = ","
+	}
+	if last.start == last.end {
+		// The colon of an empty value needs its space.
+		sep = " null" + sep
 	}
 	return ed.splice(last.end, last.end, sep+write(last.outset()))
 }

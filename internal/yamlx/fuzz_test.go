@@ -209,7 +209,7 @@ func FuzzEdit(f *testing.F) {
 		got, err := d.Edit(edits...)
 		if err != nil {
 			if strings.Contains(err.Error(), "the result") && !tolerated(err) && !bytes.ContainsAny(src, "&*!") {
-				t.Logf("%q: %+v: %v", src, edits, err)
+				t.Errorf("%q: %+v: %v", src, edits, err)
 			}
 			return
 		}
