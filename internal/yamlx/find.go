@@ -28,6 +28,8 @@ type Span struct {
 type index struct {
 	root  *node
 	lines lines
+	// chars are the numbers of characters before every charStep-th byte: lines can be long.
+	chars []int
 	// exact is set when the ends of all nodes are known, so that the text can be edited.
 	exact bool
 }
@@ -106,13 +108,36 @@ func (d *Document) lineColumn(offset int) (line, column int) {
 	if n == 0 && len(d.src) >= len(bom) && string(d.src[:len(bom)]) == string(bom) {
 		from = min(offset, len(bom))
 	}
-	return d.line + n, 1 + utf8.RuneCount(d.src[from:offset])
+	return d.line + n, 1 + d.charsBefore(offset) - d.charsBefore(from)
+}
+
+// charStep is how far a place may be from one whose number of characters is known.
+const charStep = 4096
+
+// charsBefore is the number of characters before an offset.
+func (d *Document) charsBefore(offset int) int {
+	known := offset / charStep
+	return d.index.chars[known] + charsIn(d.src[known*charStep:offset])
+}
+
+// charsIn counts the characters that start in text.
+func charsIn(text []byte) int {
+	n := 0
+	for _, c := range text {
+		if utf8.RuneStart(c) {
+			n++
+		}
+	}
+	return n
 }
 
 // indexed returns the index, which it makes on the first call.
 func (d *Document) indexed() *index {
 	if d.index == nil {
-		d.index = &index{lines: linesOf(d.src)}
+		d.index = &index{lines: linesOf(d.src), chars: []int{0}}
+		for i := charStep; i <= len(d.src); i += charStep {
+			d.index.chars = append(d.index.chars, d.index.chars[i/charStep-1]+charsIn(d.src[i-charStep:i]))
+		}
 		d.index.root, d.index.exact = d.tree()
 	}
 	return d.index

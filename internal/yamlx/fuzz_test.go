@@ -178,7 +178,8 @@ func plainOrQuoted(text []byte) string {
 		}
 		return unquoteJSON(text)
 	}
-	return plainKey(string(text))
+	name, _ := keyString(resolve(string(text)))
+	return name
 }
 
 // FuzzEdit makes edits at random. Edit itself makes sure that their values are right.

@@ -51,7 +51,9 @@ func (c *v3Converter) node(y *yamlv3.Node) *node {
 			v.key = k.Value
 			v.keyEnd = c.lineEnd(v.keyStart, len(k.Value))
 			if k.Kind == yamlv3.ScalarNode && k.Style == 0 {
-				v.key = plainKey(k.Value)
+				if name, err := keyString(resolve(k.Value)); err == nil {
+					v.key = name
+				}
 				v.merge = k.Value == "<<"
 			}
 			n.children = append(n.children, v)

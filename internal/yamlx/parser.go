@@ -24,9 +24,9 @@ type parser struct {
 	out, tmp []byte
 
 	// tree makes the parser build nodes too, and take anchors, aliases, tags and merge
-	// keys. If there are any, odd is set, and out is not the document's value.
-	tree, odd bool
-	anchors   map[string]*node
+	// keys. If there are any, out is not the document's value.
+	tree    bool
+	anchors map[string]*node
 	// slab is where nodes are taken from.
 	slab []node
 

@@ -118,14 +118,12 @@ func (p *parser) alias(start int, name string) (*node, bool) {
 	if target == nil {
 		return nil, p.fail(start, "there is no anchor &"+name+" before this alias")
 	}
-	p.odd = true
 	p.out = append(p.out, "null"...)
 	return &node{kind: alias, start: start, first: start, end: p.pos, target: target}, true
 }
 
 // mark gives a node the anchor and tag that start at first.
 func (p *parser) mark(n *node, first int, anchor string) {
-	p.odd = true
 	n.first = first
 	if anchor != "" {
 		if p.anchors == nil {

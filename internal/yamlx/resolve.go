@@ -125,15 +125,3 @@ func looksFloat(s string) bool {
 	}
 	return rest != "" && strings.Trim(rest, "0123456789") == ""
 }
-
-// plainKey returns the name of an entry whose key is the plain scalar s.
-func plainKey(s string) string {
-	v := resolve(s)
-	if i, ok := v.(int64); ok {
-		v = int(i)
-	}
-	if name, err := keyString(v); err == nil {
-		return name
-	}
-	return s
-}

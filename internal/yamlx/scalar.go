@@ -114,11 +114,7 @@ func (p *parser) barePlainKey(k *key, flow bool) bool {
 	k.start, k.end = start, end
 	text := src[start:end]
 	if mayMean(text) {
-		v := resolve(string(text))
-		if i, ok := v.(int64); ok {
-			v = int(i)
-		}
-		name, err := keyString(v)
+		name, err := keyString(resolve(string(text)))
 		if err != nil {
 			return p.fail(start, err.Error())
 		}
@@ -129,7 +125,7 @@ func (p *parser) barePlainKey(k *key, flow bool) bool {
 		if !p.tree {
 			return p.unusual(start, "a merge key")
 		}
-		p.odd, k.merge = true, true
+		k.merge = true
 	}
 	p.out = appendString(p.out, text)
 	return true
