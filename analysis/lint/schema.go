@@ -22,6 +22,7 @@ func (c *check) schema(s *schemaSite) {
 		c.format(n)
 		c.enum(n)
 		c.name(n)
+		c.draft4Default(n)
 		c.bounds(n)
 		c.required(n)
 		c.empty(n)
@@ -89,6 +90,17 @@ func (c *check) enum(n *node) {
 			detail = []string{"put the value in quotes to make it a string"}
 		}
 		c.add(enumType, at, note{severity: analysis.Warning, detail: detail}, message)
+	}
+}
+
+// draft4Default looks for defaults of the wrong type in a schema of 2017. In other
+// schemas the validation of the definition finds them.
+func (c *check) draft4Default(n *node) {
+	if n.site != c.d.legacy || n.s.Default == nil {
+		return
+	}
+	if v, ok := value(n.s.Default); ok && v != nil && !c.fits(n, v) {
+		c.warn(invalidDefault, n.at.child("default"), fmt.Sprintf("the default is of type %s, and the value of type %s", typeOf(v), strings.Join(n.s.Type, " or ")))
 	}
 }
 
@@ -180,7 +192,7 @@ func (c *check) required(n *node) {
 // empty looks for objects of which nothing is left.
 func (c *check) empty(n *node) {
 	s := n.s
-	if n.inJunctor || n.keeps || n.inMeta || s.Type.Single() != "object" || len(s.Properties) > 0 || s.AdditionalProperties != nil || s.XEmbeddedResource {
+	if n.inJunctor || n.keeps || n.inMeta || s.Type.Single() != "object" || len(s.Properties)+len(s.PatternProperties) > 0 || s.AdditionalProperties != nil || s.XEmbeddedResource {
 		return
 	}
 	if n.kind != fieldNode || n.name != "metadata" {

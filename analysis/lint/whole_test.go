@@ -49,6 +49,7 @@ func TestDefinitionRules(t *testing.T) {
 		{"non-structural", "v1beta1 that does not", v1beta1("validation: {openAPIV3Schema: {type: object, properties: {a: {}}}}"), []string{"warning spec.validation.openAPIV3Schema.properties[a].type"}, []string{"NonStructuralSchema"}},
 		{"non-structural", "v1beta1 with a version", v1beta1("versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {a: {}}}}}, {name: v2, served: true, storage: false}]"), []string{"warning .properties[a].type"}, nil},
 		{"invalid-pattern", "draft 4", v1beta1(`validation: {jsonSchema: {patternProperties: {'(?=a)': {pattern: '('}}}}`), []string{"warning spec.validation.jsonSchema.patternProperties[(?=a)]", "warning spec.validation.jsonSchema.patternProperties[(?=a)].pattern"}, []string{"lookahead"}},
+		{"invalid-default", "draft 4", v1beta1(`validation: {jsonSchema: {definitions: {a: {type: string, default: 1}, b: {type: [string, "null"], default: x}, c: {default: 1}}}}`), []string{"warning spec.validation.jsonSchema.definitions[a].default"}, []string{"type integer"}},
 		{"required-unspecified", "nothing is pruned", v1beta1(`validation: {openAPIV3Schema: {type: object, properties: {a: {type: string}}, required: [b]}}`), nil, nil},
 		{"pruned-empty", "nothing is pruned", v1beta1(`validation: {openAPIV3Schema: {type: object, properties: {a: {type: object}}}}`), nil, nil},
 		{"short-name-ambiguous", "built in", replace("kind: Shirt", "kind: Shirt, shortNames: [po, sh]"), []string{"info spec.names.shortNames[0]"}, []string{"pods"}},
