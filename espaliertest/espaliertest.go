@@ -101,7 +101,7 @@ func run(dir string, opts []Option) (*Server, error) {
 	c := settings{options: server.NewOptions()}
 	c.options.DataDir = filepath.Join(dir, "data")
 	c.options.SecurePort = 0
-	c.options.UnsafeNoFsync = true
+	c.options.Ephemeral = true
 	c.options.Semantics = schema.Kubernetes
 	for _, o := range opts {
 		o(&c)

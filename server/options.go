@@ -39,8 +39,9 @@ type Options struct {
 	EtcdCompactionInterval time.Duration
 	// EtcdQuota is the size in bytes that the server's own database may grow to.
 	EtcdQuota int64
-	// UnsafeNoFsync makes the server's own database not wait for the disk: for tests.
-	UnsafeNoFsync bool
+	// Ephemeral is for tests: the server's own database does not wait for the disk, and
+	// a server that stops does not wait for clients to hang up.
+	Ephemeral bool
 	// WatchCache makes reads be served from memory.
 	WatchCache bool
 

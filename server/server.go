@@ -24,7 +24,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -60,11 +59,13 @@ type Server struct {
 	identity *identity
 	api      *genericapiserver.GenericAPIServer
 	db       *database
-	listener net.Listener
+	listener *listener
 	lock     *fileutil.LockedFile
 	url      string
 
 	stop context.CancelCauseFunc
+	// drained is closed when the server stops and all requests are answered.
+	drained <-chan struct{}
 	// background is what runs beside the generic server.
 	background sync.WaitGroup
 	done       chan struct{}
@@ -98,7 +99,7 @@ func Start(ctx context.Context, o *Options) (_ *Server, err error) {
 	if s.listener, err = listen(ctx, o); err != nil {
 		return nil, err
 	}
-	undo = append(undo, s.closeListener)
+	undo = append(undo, s.listener.close)
 	port := s.listener.Addr().(*net.TCPAddr).Port
 	s.url = "https://" + net.JoinHostPort(clientHost(o.BindAddress), strconv.Itoa(port))
 
@@ -146,6 +147,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	if c.SecureServing, err = secureServing(o, s.identity, s.listener); err != nil {
 		return nil, err
 	}
+	s.drained = c.DrainedNotify()
 	c.PublicAddress = net.ParseIP(clientHost(o.BindAddress))
 	if c.Authentication.Authenticator, err = newAuthenticator(o, c.SecureServing.ClientCA); err != nil {
 		return nil, err
@@ -188,7 +190,7 @@ func (s *Server) run(start context.Context) error {
 	go func() {
 		defer close(s.done)
 		defer s.unlock()
-		defer s.closeListener()
+		defer s.listener.close()
 		defer s.db.close()
 		defer s.background.Wait()
 		err := prepared.RunWithContext(ctx)
@@ -208,6 +210,9 @@ func (s *Server) run(start context.Context) error {
 	})
 
 	s.background.Go(func() { s.identity.renew(ctx, s.writeKubeconfig) })
+	if s.options.Ephemeral {
+		go s.hangUp()
+	}
 
 	err := s.awaitReady(start, ctx)
 	if err == nil {
@@ -338,21 +343,6 @@ func applyAudit(c *genericapiserver.Config, o *Options) error {
 	return audit.ApplyTo(c)
 }
 
-// listen opens the server's port.
-func listen(ctx context.Context, o *Options) (net.Listener, error) {
-	address := net.JoinHostPort(o.BindAddress, strconv.Itoa(o.SecurePort))
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("port %d of %s is in use: choose another with --secure-port (0 is any free one)", o.SecurePort, o.BindAddress)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("--bind-address %s is not an address of this machine", o.BindAddress)
-	case err != nil:
-		return nil, fmt.Errorf("listen on %s: %w", address, err)
-	}
-	return l, nil
-}
-
 // lockDataDir makes the data directory, and keeps other servers out of it.
 func lockDataDir(dir string) (*fileutil.LockedFile, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -367,9 +357,6 @@ func lockDataDir(dir string) (*fileutil.LockedFile, error) {
 	}
 	return lock, nil
 }
-
-// closeListener closes the port, which the generic server has usually done.
-func (s *Server) closeListener() { _ = s.listener.Close() }
 
 func (s *Server) unlock() {
 	if err := s.lock.Close(); err != nil {

@@ -28,7 +28,7 @@ func testOptions(t testing.TB) *Options {
 	o := NewOptions()
 	o.DataDir = filepath.Join(t.TempDir(), "data")
 	o.SecurePort = 0
-	o.UnsafeNoFsync = true
+	o.Ephemeral = true
 	return o
 }
 
@@ -492,7 +492,7 @@ func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		o := testOptions(b)
-		o.UnsafeNoFsync = false
+		o.Ephemeral = false
 		b.StartTimer()
 		s, err := start(b, o)
 		if err != nil {

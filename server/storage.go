@@ -33,7 +33,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		member, err := etcd.Start(ctx, etcd.Config{
 			Dir:           filepath.Join(o.DataDir, "etcd"),
 			Quota:         o.EtcdQuota,
-			UnsafeNoFsync: o.UnsafeNoFsync,
+			UnsafeNoFsync: o.Ephemeral,
 		})
 		if err != nil {
 			return nil, err
