@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// corpusDir is where the corpus of real definitions and objects is, or "".
+func corpusDir(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("ESPALIER_CORPUS")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared", "corpus")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "CR_INDEX.tsv")); err != nil {
+		t.Skipf("SKIPPED: there is no corpus in %s (ESPALIER_CORPUS names another place)", dir)
+	}
+	return dir
+}
+
+// TestCorpusCommands takes every definition and object of the corpus through the
+// commands. Nothing may keep a command from doing it.
+func TestCorpusCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the corpus takes a while")
+	}
+	dir := corpusDir(t)
+	t.Chdir(dir)
+	definitions := []string{"--crd", "v1", "--crd", "v1beta1", "-R"}
+	objects := []string{"-f", "cr", "-f", "cr-braces", "-f", "cr-invalid"}
+	index, err := os.ReadFile("CR_INDEX.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := strings.Count(string(index), "\n") - 1
+	for _, semantics := range []string{"kep", "kubernetes"} {
+		t.Run("validate "+semantics, func(t *testing.T) {
+			args := append(append([]string{"validate", "--semantics", semantics, "-o", "json"}, definitions...), objects...)
+			out, code := runApp(t, args...)
+			var got struct {
+				Findings []struct{ File, Rule, Message string }
+				Summary  struct{ Objects, Failures int }
+			}
+			if err := json.Unmarshal([]byte(out), &got); err != nil {
+				t.Fatalf("%v: %.500s", err, out)
+			}
+			if code > 1 || got.Summary.Failures > 0 || got.Summary.Objects != count {
+				t.Errorf("exits with %d: %+v of %d objects", code, got.Summary, count)
+			}
+			for _, f := range got.Findings {
+				if f.Rule == ruleMissingDefinition || f.Rule == ruleInvalidDefinition {
+					t.Errorf("%s: %s", f.File, f.Message)
+				}
+			}
+		})
+	}
+	for _, extra := range [][]string{{"-o", "json"}, {"-o", "diff"}, {"--why", "-o", "sarif"}} {
+		t.Run("prune "+strings.Join(extra, " "), func(t *testing.T) {
+			args := append(append(append([]string{"prune", "--semantics", "kubernetes"}, extra...), definitions...), objects...)
+			if out, code := runApp(t, args...); code != 0 {
+				t.Errorf("exits with %d: %.2000s", code, out)
+			}
+		})
+	}
+	for _, form := range showForms() {
+		t.Run("show "+form.name, func(t *testing.T) {
+			out, code := runApp(t, "show", form.name, "-o", "json", "-R", "-f", "v1", "-f", "v1beta1")
+			if code > 1 || code == 1 && form.name == "skeleton" || strings.Contains(out, ruleInvalidDefinition) {
+				t.Errorf("exits with %d: %.2000s", code, out)
+			}
+		})
+	}
+}
