@@ -36,9 +36,11 @@ type serving struct {
 	convertor  *objectConvertor
 	types      func() *typeConverter
 
+	// An endpoint asks for kinds while it is made: it encodes an object on trial.
 	mu        sync.Mutex
-	kinds     map[string]Kind
 	endpoints map[string]*endpoint
+	kindsMu   sync.Mutex
+	kinds     map[string]Kind
 
 	// requests are those under way; gone is closed when the definition has changed.
 	requests waitgroup.SafeWaitGroup
@@ -101,12 +103,8 @@ func (s *serving) destroy() {
 
 // kind is the Kind of a version, served or not.
 func (s *serving) kind(version string) (Kind, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.kindLocked(version)
-}
-
-func (s *serving) kindLocked(version string) (Kind, error) {
+	s.kindsMu.Lock()
+	defer s.kindsMu.Unlock()
 	if k, ok := s.kinds[version]; ok {
 		return k, nil
 	}
@@ -146,7 +144,7 @@ func (s *serving) endpoint(version string) (*endpoint, error) {
 	if e, ok := s.endpoints[version]; ok {
 		return e, nil
 	}
-	kind, err := s.kindLocked(version)
+	kind, err := s.kind(version)
 	if err != nil {
 		return nil, err
 	}
