@@ -262,7 +262,11 @@ func (r *rewriter) nestedFields(n node, p place) (out verdict) {
 				out = out.and(weaker)
 			}
 		default:
+			wasEmpty := len(f) == 0
 			out = out.and(r.part(f, *field))
+			if len(f) == 0 && !wasEmpty {
+				delete(props, name) // it has come to say nothing
+			}
 		}
 	}
 	if len(props) == 0 {
@@ -285,7 +289,12 @@ func (r *rewriter) nestedItems(n node, p place) verdict {
 		delete(n, "items")
 		return weaker
 	}
-	return r.part(items, *at)
+	wasEmpty := len(items) == 0
+	v := r.part(items, *at)
+	if len(items) == 0 && !wasEmpty {
+		delete(n, "items") // it has come to say nothing
+	}
+	return v
 }
 
 // part rewrites the schema of a field or of items under a junctor. If it accepts

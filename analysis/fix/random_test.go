@@ -128,15 +128,16 @@ func (r random) of(s node, depth int) any {
 		return r.value(depth)
 	case typ == "object" || s["properties"] != nil:
 		obj := map[string]any{}
-		for name, f := range schemas(s["properties"]) {
+		fields := schemas(s["properties"])
+		for _, name := range sortedKeys(fields) {
 			if !r.one(3) {
-				obj[name] = r.of(f, depth-1)
+				obj[name] = r.of(fields[name], depth-1)
 			}
 		}
 		required, _ := s["required"].([]any)
 		for _, name := range required {
 			name := name.(string)
-			if f := schemas(s["properties"])[name]; f != nil {
+			if f := fields[name]; f != nil {
 				obj[name] = r.of(f, depth-1)
 			} else {
 				obj[name] = r.value(depth - 1)

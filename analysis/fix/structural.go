@@ -180,11 +180,11 @@ func (r *rewriter) shape(s node, o *outline, typ string, as role, at []string) (
 	switch {
 	case isMap && (resource || len(props) > 0 && ap != true):
 		delete(s, "additionalProperties")
-		closed = ap == false
+		closed = ap == false && !o.open
 		if !closed && (typ == "object" || typ == "") {
 			s[preserve] = true
 		}
-		if sub := schemaOf(ap); closed || len(sub) > 0 {
+		if sub := schemaOf(ap); ap == false || len(sub) > 0 {
 			r.note(dropped, at, "additionalProperties")
 		}
 	case isMap:
@@ -315,7 +315,7 @@ func (r *rewriter) rootMetadata(s node, at []string) {
 				if name == "name" || name == "generateName" {
 					continue
 				}
-				if f := schemaOf(props[name]); slices.ContainsFunc(sortedKeys(f), isCondition) {
+				if f := schemaOf(props[name]); slices.ContainsFunc(sortedKeys(f), func(k string) bool { return k != "required" && isCondition(k) }) {
 					r.note(dropped, below(at, k), name)
 				}
 				delete(props, name)
