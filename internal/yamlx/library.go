@@ -185,15 +185,17 @@ func keyString(k any) (string, error) {
 	case bool:
 		return strconv.FormatBool(k), nil
 	case float64:
-		switch {
-		case math.IsInf(k, 1):
+		// In 32 bits, so that large numbers become infinite.
+		switch s := strconv.FormatFloat(k, 'g', -1, 32); s {
+		case "+Inf":
 			return ".inf", nil
-		case math.IsInf(k, -1):
+		case "-Inf":
 			return "-.inf", nil
-		case math.IsNaN(k):
+		case "NaN":
 			return ".nan", nil
+		default:
+			return s, nil
 		}
-		return strconv.FormatFloat(k, 'g', -1, 32), nil
 	case nil:
 		return "", errors.New("null cannot be a key")
 	}
