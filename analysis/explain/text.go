@@ -76,7 +76,11 @@ func (p *printer) field(f *Field, recursive bool) {
 			p.wrap(strings.TrimSpace(f.ExternalDocs.Description+" "+f.ExternalDocs.URL), "    ")
 		}
 	})
-	if facts := f.facts(); len(facts) > 0 {
+	facts := f.facts()
+	if u := f.UnknownFields; u != nil && !u.remarkable() {
+		facts = append(facts, "unknown fields: "+u.text())
+	}
+	if len(facts) > 0 {
 		p.section("SCHEMA:", func() {
 			for _, fact := range facts {
 				p.wrap(fact, "    ")
@@ -284,7 +288,7 @@ func (f *Field) facts() (lines []string) {
 	if f.Embedded {
 		add("embedded resource: has apiVersion, kind and metadata of its own")
 	}
-	if u := f.UnknownFields; u != nil && (u.Preserved || u.Other != nil || strings.HasPrefix(u.Because, "pruning starts again")) {
+	if u := f.UnknownFields; u != nil && u.remarkable() {
 		add("unknown fields: %s", u.text())
 		if u.Other != nil {
 			add("unknown fields in %s semantics: %s", u.Other.Semantics, u.Other.text())
@@ -293,11 +297,21 @@ func (f *Field) facts() (lines []string) {
 	return lines
 }
 
+// remarkable says whether something else happens than is to be expected: that fields
+// that are not specified are pruned.
+func (u *UnknownFields) remarkable() bool {
+	return u.Preserved || u.Everything || u.Other != nil || strings.HasPrefix(u.Because, "pruning starts again")
+}
+
 func (u *UnknownFields) text() string {
+	text := "pruned"
 	if u.Preserved {
-		return "preserved (" + u.Because + ")"
+		text = "preserved"
 	}
-	return "pruned (" + u.Because + ")"
+	if u.Everything {
+		text += ", that is whatever is in it, as no fields are specified"
+	}
+	return text + " (" + u.Because + ")"
 }
 
 func (u Union) text() string {

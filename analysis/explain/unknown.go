@@ -8,6 +8,8 @@ type UnknownFields struct {
 	Preserved bool `json:"preserved"`
 	// Because says why, in words.
 	Because string `json:"because"`
+	// Everything says that no fields are specified, so that all there can be is unknown.
+	Everything bool `json:"everything,omitempty"`
 	// Semantics are those in which it is so, Other is what happens in the other
 	// ones, if that is something else.
 	Semantics string         `json:"semantics"`
@@ -85,7 +87,9 @@ func (f fates) describe(s *schema.Structural, sem schema.Semantics) *UnknownFiel
 	u := mine.unknownFields()
 	if mine.preserved != other.preserved {
 		u.Other = other.unknownFields()
+		u.Other.Everything = len(s.Properties) == 0
 	}
+	u.Everything = len(s.Properties) == 0
 	return u
 }
 

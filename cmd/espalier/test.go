@@ -214,8 +214,13 @@ func (t *tester) definitions(flags input.Flags) (list []*input.Item, err error) 
 // suite runs a suite.
 func (t *tester) suite(it *input.Item) {
 	s, wrong := suite.Parse(it.JSON, func(name string) ([]byte, error) { return readObjectFile(besides(it.File, name)) })
+	var places []report.Finding
 	for _, f := range wrong {
-		t.report.ReportKey(it, f)
+		places = append(places, report.AtKey(it, f))
+	}
+	slices.SortStableFunc(places, func(a, b report.Finding) int { return a.Span.Offset - b.Span.Offset })
+	for _, f := range places {
+		t.report.Add(f)
 	}
 	if len(wrong) > 0 {
 		t.failed++
@@ -230,6 +235,7 @@ func (t *tester) suite(it *input.Item) {
 	runner, pointer, err := t.runner(it, s)
 	if err != nil {
 		t.failed++
+		t.report.Summary().Failures++
 		message, rest, _ := strings.Cut(err.Error(), "\n")
 		f := analysis.Finding{Rule: ruleSuiteDefinition, Severity: analysis.Error, Pointer: pointer, Message: message}
 		if rest != "" {

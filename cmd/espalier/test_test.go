@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// lockedBuffer is a buffer that one goroutine writes and another one reads.
+type lockedBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
+
+// TestWatch changes a suite, then its definition, while they are watched.
+func TestWatch(t *testing.T) {
+	dir := t.TempDir()
+	const definition = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: boxes.example.com}
+spec:
+  group: example.com
+  names: {kind: Box, plural: boxes}
+  scope: Cluster
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {size: {type: integer, maximum: 5}}}}}
+`
+	const suite = `
+apiVersion: espalier.dev/v1
+kind: TestSuite
+crd: crd.yaml
+valid: [{name: a box, object: {size: 1}}]
+`
+	crdFile, suiteFile := filepath.Join(dir, "crd.yaml"), filepath.Join(dir, "suite.yaml")
+	write := func(file, text string) {
+		t.Helper()
+		// A file that is replaced is never seen half written.
+		if err := os.WriteFile(file+".new", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(crdFile, definition)
+	write(suiteFile, suite)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var stdout, stderr lockedBuffer
+	a := &app{
+		program: "espalier", stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr,
+		environ: func(string) (string, bool) { return "", false },
+	}
+	code := make(chan int, 1)
+	go func() { code <- a.run(ctx, []string{"test", "--watch", suiteFile}) }()
+	runs := 0
+	await := func(want string) {
+		t.Helper()
+		runs++
+		for range 3000 {
+			if strings.Count(stderr.String(), "watching") == runs {
+				if got := stdout.String(); !strings.HasSuffix(got, want+" in 1 suite (semantics: kep)\n") {
+					t.Fatalf("after run %d: got %s, want %s", runs, got, want)
+				}
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		t.Fatalf("run %d did not come: %s%s", runs, stdout.String(), stderr.String())
+	}
+	await("1 passed, 0 failed")
+	write(suiteFile, strings.ReplaceAll(suite, "size: 1", "size: 10"))
+	await("0 passed, 1 failed")
+	write(crdFile, strings.ReplaceAll(definition, "maximum: 5", "maximum: 50"))
+	await("1 passed, 0 failed")
+	cancel()
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d, want that of the last run: %s", got, stderr.String())
+	}
+}
