@@ -38,9 +38,26 @@ type schemaSite struct {
 	// structural is its structural form; if there is none, convErrs say why.
 	structural *schema.Structural
 	convErrs   schema.ConversionErrors
-	// prunes says whether objects are pruned by it, hasStatus whether some object of
-	// it has a status endpoint.
-	prunes, hasStatus bool
+	// prunes says whether objects are pruned by it.
+	prunes bool
+	// checked has what schema.Check says, once somebody has asked.
+	checked map[schema.Semantics][]schema.Finding
+}
+
+// check says what keeps the schema from being structural.
+func (s *schemaSite) check(sem schema.Semantics) []schema.Finding {
+	if s.structural == nil {
+		return nil
+	}
+	found, ok := s.checked[sem]
+	if !ok {
+		if s.checked == nil {
+			s.checked = map[schema.Semantics][]schema.Finding{}
+		}
+		found = schema.Check(s.structural, sem)
+		s.checked[sem] = found
+	}
+	return found
 }
 
 func root() *place { return &place{} }
@@ -180,33 +197,28 @@ func (d *definition) meta() *metav1.ObjectMeta {
 
 func (d *definition) findSchemas() {
 	spec := root().child("spec")
-	hasStatus := func(s *api.CustomResourceSubresources) bool { return s != nil && s.Status != nil }
 	if d.v1 != nil {
 		for i := range d.v1.Spec.Versions {
-			v := &d.v1.Spec.Versions[i]
-			d.addSchema(spec.child("versions").index(i).child("schema"), v.Schema, hasStatus(v.Subresources))
+			d.addSchema(spec.child("versions").index(i).child("schema"), d.v1.Spec.Versions[i].Schema)
 		}
 		return
 	}
-	anyStatus := hasStatus(d.beta.Spec.Subresources)
 	for i := range d.beta.Spec.Versions {
-		v := &d.beta.Spec.Versions[i]
-		anyStatus = anyStatus || hasStatus(v.Subresources)
-		d.addSchema(spec.child("versions").index(i).child("schema"), v.Schema, hasStatus(v.Subresources))
+		d.addSchema(spec.child("versions").index(i).child("schema"), d.beta.Spec.Versions[i].Schema)
 	}
 	if v := d.beta.Spec.Validation; v != nil {
-		d.addSchema(spec.child("validation"), &api.CustomResourceValidation{OpenAPIV3Schema: v.OpenAPIV3Schema}, anyStatus)
+		d.addSchema(spec.child("validation"), &api.CustomResourceValidation{OpenAPIV3Schema: v.OpenAPIV3Schema})
 		if v.JSONSchema != nil {
-			d.legacy = &schemaSite{at: spec.child("validation", "jsonSchema"), props: v.JSONSchema, hasStatus: anyStatus}
+			d.legacy = &schemaSite{at: spec.child("validation", "jsonSchema"), props: v.JSONSchema}
 		}
 	}
 }
 
-func (d *definition) addSchema(at *place, v *api.CustomResourceValidation, hasStatus bool) {
+func (d *definition) addSchema(at *place, v *api.CustomResourceValidation) {
 	if v == nil || v.OpenAPIV3Schema == nil {
 		return
 	}
-	s := &schemaSite{at: at.child("openAPIV3Schema"), props: v.OpenAPIV3Schema, prunes: d.prunes(), hasStatus: hasStatus}
+	s := &schemaSite{at: at.child("openAPIV3Schema"), props: v.OpenAPIV3Schema, prunes: d.prunes()}
 	structural, err := schema.NewStructural(v.OpenAPIV3Schema)
 	if err != nil {
 		s.convErrs, _ = err.(schema.ConversionErrors)

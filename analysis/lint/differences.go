@@ -132,10 +132,7 @@ func (c *check) refusals(errs verdicts) []refusal {
 func (c *check) structuralPlaces(sem schema.Semantics) map[string]bool {
 	places := map[string]bool{}
 	for _, s := range c.d.schemas {
-		if s.structural == nil {
-			continue
-		}
-		for _, f := range schema.Check(s.structural, sem) {
+		for _, f := range s.check(sem) {
 			if f.Refused {
 				places[s.at.schemaPath(f.Path).pointer()] = true
 			}
@@ -170,10 +167,7 @@ func (c *check) liberties() {
 		severity = analysis.Warning
 	}
 	for _, s := range c.d.schemas {
-		if s.structural == nil {
-			continue
-		}
-		for _, f := range schema.Check(s.structural, schema.KEP) {
+		for _, f := range s.check(schema.KEP) {
 			if !f.Refused {
 				c.add(semanticsLiberty, s.at.schemaPath(f.Path), note{severity: severity}, "kep semantics reports what kubernetes takes: ", f.Detail)
 			}

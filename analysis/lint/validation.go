@@ -102,11 +102,8 @@ func (c *check) structure(s *schemaSite, seen map[string]bool, different *disagr
 		}
 		c.add(nonStructural, at, note{severity: severity(at)}, message)
 	}
-	if s.structural == nil {
-		return
-	}
 	base := fieldPath(s.at)
-	for _, f := range schema.Check(s.structural, c.sem) {
+	for _, f := range s.check(c.sem) {
 		if !f.Refused {
 			continue
 		}
