@@ -22,11 +22,11 @@
 //	- name: an object of its own
 //	  object: {spec: {cronSpec: "0 * * * *", image: other}}
 //	  stored:                      # exactly what is stored
-//	    spec: {cronSpec: "0 * * * *", image: other, replicas: 1}
+//	    spec: {cronSpec: "0 * * * *", image: other, replicas: 1, policy: Allow}
 //	- name: unknown fields go
 //	  with: {spec: {imgae: typo}}
 //	  pruned: [spec.imgae]         # exactly the fields that are pruned
-//	  defaulted: [spec.replicas]   # exactly the fields that are filled in
+//	  defaulted: [spec.policy, spec.replicas] # exactly the fields that are filled in
 //
 //	invalid:                       # must be refused
 //	- name: no image
@@ -41,9 +41,9 @@
 //
 //	updates:                       # of a stored object
 //	- name: the image stays
-//	  old: {spec: {cronSpec: "0 * * * *", image: example}} # the base if absent
-//	  new: {spec: {cronSpec: "0 * * * *", image: other}}   # or with, a patch on old
-//	  errors: [the image cannot change]                    # accepted if absent
+//	  old: {spec: {cronSpec: "0 * * * *", image: example, replicas: 2}} # the base if absent
+//	  new: {spec: {cronSpec: "0 * * * *", image: other, replicas: 2}}   # or with, a patch on old
+//	  errors: [the image cannot change]                                 # accepted if absent
 //	- name: a status
 //	  subresource: status          # a write to the status endpoint
 //	  with: {status: {lastRun: "2020-01-01T00:00:00Z"}}

@@ -2,6 +2,7 @@ package suite_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -199,5 +200,35 @@ spec: {group: stable.example.com, version: v1, scope: Cluster, names: {plural: c
 	}
 	if found := r.Run(s.Cases[0]); len(found) > 0 {
 		t.Errorf("got %v", found)
+	}
+}
+
+// TestDocumentation runs the suite that the package's documentation shows.
+func TestDocumentation(t *testing.T) {
+	source, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for line := range strings.Lines(string(source)) {
+		if rest, ok := strings.CutPrefix(line, "//\t"); ok {
+			text.WriteString(rest)
+		}
+	}
+	s, wrong := suite.Parse(toJSON(t, text.String()), noFiles)
+	for _, f := range wrong {
+		t.Errorf("%s: %s", f.Pointer, f.Message)
+	}
+	r, err := suite.NewRunner(s, readJSON(t, "../../cmd/espalier/testdata/examples/crontab-crd.yaml"), schema.KEP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Cases) != 8 {
+		t.Errorf("there are %d cases", len(s.Cases))
+	}
+	for _, c := range s.Cases {
+		for _, f := range r.Run(c) {
+			t.Errorf("%s: %s\n%s", c.FullName(), f.Message, strings.Join(f.Detail, "\n"))
+		}
 	}
 }

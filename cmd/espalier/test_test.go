@@ -97,3 +97,23 @@ valid: [{name: a box, object: {size: 1}}]
 		t.Errorf("exit code %d, want that of the last run: %s", got, stderr.String())
 	}
 }
+
+// TestSuiteOfHelp runs the suite that the help shows.
+func TestSuiteOfHelp(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/examples")); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr lockedBuffer
+	a := &app{program: "espalier", stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, environ: func(string) (string, bool) { return "", false }}
+	_, text, _ := strings.Cut(newTestCommand(a).Long, "\n  apiVersion:")
+	text, _, _ = strings.Cut(text, "\n\n")
+	file := filepath.Join(dir, "help.yaml")
+	if err := os.WriteFile(file, []byte("  apiVersion:"+text+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code := a.run(context.Background(), []string{"test", file})
+	if want := "5 passed, 0 failed in 1 suite (semantics: kubernetes)\n"; code != 0 || stdout.String() != want {
+		t.Errorf("exit code %d, got %s%s, want %s", code, stdout.String(), stderr.String(), want)
+	}
+}
