@@ -27,7 +27,10 @@ type Definition struct {
 // compiled when they are needed for the first time: most versions of most
 // definitions are never used.
 func New(crd *api.CustomResourceDefinition, o Options) (*Definition, error) {
-	d := &Definition{crd: crd.DeepCopy(), semantics: o.Semantics}
+	if !o.Shared {
+		crd = crd.DeepCopy()
+	}
+	d := &Definition{crd: crd, semantics: o.Semantics}
 	legacy, err := api.LegacySchema(d.crd)
 	if err != nil && knowsLegacy(o.Semantics) {
 		return nil, err

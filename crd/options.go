@@ -17,6 +17,9 @@ type Options struct {
 	Rules RuleChecker
 	// IgnoreRules leaves x-kubernetes-validations out.
 	IgnoreRules bool
+	// Shared lets New keep the definition that it is given instead of a copy: nobody
+	// may change it any more. Several Definitions may share one.
+	Shared bool
 }
 
 // RuleChecker checks the x-kubernetes-validations of one schema.
