@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// asProgram makes the binary of these tests be the program.
+const asProgram = "ESPALIER_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// process is the program, running.
+type process struct {
+	cmd            *exec.Cmd
+	stdout, stderr bytes.Buffer
+	exited         chan struct{}
+}
+
+// serveProcess runs `espalier serve` in a process of its own.
+func serveProcess(t *testing.T, args ...string) *process {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{cmd: exec.Command(self, append([]string{"serve", "--secure-port=0"}, args...)...), exited: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), asProgram+"=1")
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.exited)
+		_ = p.cmd.Wait() // the exit code is in ProcessState
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // it has usually exited
+		<-p.exited
+	})
+	return p
+}
+
+// ready waits for the kubeconfig and returns a client.
+func (p *process) ready(t *testing.T, kubeconfig string) (*http.Client, string) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	for {
+		if _, err := os.Stat(kubeconfig); err == nil {
+			break
+		} else if !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		select {
+		case <-p.exited:
+			t.Fatalf("it exited: %s", &p.stderr)
+		case <-deadline:
+			t.Fatal("it does not become ready")
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	// There is no half of the file, ever, and the server is ready: no retries.
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, config.Host
+}
+
+// exit waits for the end and returns the code.
+func (p *process) exit(t *testing.T) int {
+	t.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(time.Minute):
+		t.Fatal("it does not exit")
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func TestServe(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a dir")
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	p := serveProcess(t, "--data-dir", dir, "--log-format=json", "-v=1")
+	client, url := p.ready(t, kubeconfig)
+	resp, err := client.Get(url + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("it is not ready: %s", resp.Status)
+	}
+
+	t.Run("a second one", func(t *testing.T) {
+		second := serveProcess(t, "--data-dir", dir)
+		if code := second.exit(t); code != 2 || !strings.Contains(second.stderr.String(), "another server uses the data directory") {
+			t.Errorf("exit code %d: %s", code, &second.stderr)
+		}
+		if _, err := os.Stat(kubeconfig); err != nil {
+			t.Errorf("the kubeconfig of the first is gone: %v", err)
+		}
+	})
+
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.exit(t); code != 0 {
+		t.Errorf("exit code %d: %s", code, &p.stderr)
+	}
+	if got, want := p.stdout.String(), fmt.Sprintf("  export KUBECONFIG='%s'\n", kubeconfig); !strings.Contains(got, want) || !strings.Contains(got, url) {
+		t.Errorf("it does not say how to use it: %s", got)
+	}
+	lines := bufio.NewScanner(&p.stderr)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var entry map[string]any
+		if err := json.Unmarshal(lines.Bytes(), &entry); err != nil {
+			t.Errorf("not a line of a JSON log: %s", lines.Text())
+		}
+	}
+}
+
+// TestServeSignals shows that a second signal does not wait for requests.
+func TestServeSignals(t *testing.T) {
+	dir := t.TempDir()
+	p := serveProcess(t, "--data-dir", dir, "--shutdown-delay-duration=10m")
+	client, url := p.ready(t, filepath.Join(dir, "kubeconfig"))
+	signal := func() {
+		if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		resp, err := client.Get(url + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode == http.StatusInternalServerError {
+			break // it is to stop
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it does not care for the signal")
+		}
+	}
+	signal()
+	p.exit(t)
+	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && (!status.Signaled() || status.Signal() != syscall.SIGINT) {
+		t.Errorf("it ended with %v", p.cmd.ProcessState)
+	}
+}
+
+func TestShellQuote(t *testing.T) {
+	for word, want := range map[string]string{
+		"/a/b-c_d.e": "/a/b-c_d.e", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'", "ü": "ü",
+	} {
+		if got := shellQuote(word); got != want {
+			t.Errorf("%q: got %s, want %s", word, got, want)
+		}
+	}
+}
