@@ -55,6 +55,12 @@ spec:
                 properties:
                   known: {type: object, properties: {a: {type: string}}}
                   bare: {type: object}
+                  list: {type: array, items: {type: object, properties: {a: {type: string}}}}
+                  bareList: {type: array, items: {type: object}}
+                  map: {type: object, additionalProperties: {type: object}}
+                  again: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: object, properties: {b: {type: object}}}}}
+              rawList: {type: array, x-kubernetes-preserve-unknown-fields: true, items: {type: object, properties: {a: {type: object}}}}
+              rawMap: {type: object, x-kubernetes-preserve-unknown-fields: true, additionalProperties: {type: object}}
               embedded: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}
               "a.b": {type: boolean, nullable: true}
             oneOf:
@@ -114,6 +120,7 @@ func TestFind(t *testing.T) {
 		{both, "things.spec.mode", "", `"things" is more than one resource: say which one (things.example.com, things.spec.example.org)`},
 		{both, "things.spec.example.org.spec", "", "spec.example.org v1 spec"},
 		{both, "things.spec", "example.com/v1", "example.com v1 spec"},
+		{append(one, one...), "things", "", "example.com v1 "},
 		{nil, "things", "", `none of the definitions defines a resource "things"`},
 	} {
 		v, path, err := explain.Find(c.definitions, c.request, c.apiVersion)

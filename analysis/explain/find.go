@@ -18,6 +18,8 @@ import (
 //
 // apiVersion chooses the version, as group/version or as the version alone. Without
 // it, it is the version that clients prefer: the most mature one that is served.
+//
+// Of two definitions with the same name the later one counts, as in a crd.Catalog.
 func Find(definitions []*crd.Definition, request, apiVersion string) (v *crd.Version, path string, err error) {
 	name, rest, _ := strings.Cut(request, ".")
 	group, wanted, hasGroup := strings.Cut(apiVersion, "/")
@@ -39,6 +41,7 @@ func Find(definitions []*crd.Definition, request, apiVersion string) (v *crd.Ver
 			found, inGroup = nil, n
 		}
 		if n == inGroup {
+			found = slices.DeleteFunc(found, func(other *crd.Definition) bool { return other.Name() == d.Name() })
 			found = append(found, d)
 		}
 	}

@@ -71,6 +71,7 @@ in the way is said on standard error, and the exit code is 1.`,
 	addCRDFlag(c, &o.crds)
 	flags := c.Flags()
 	flags.StringVar(&o.apiVersion, "api-version", "", "the version to explain, as group/version or version")
+	flags.BoolVarP(&o.crds.Recursive, "descend", "R", false, "also read the directories below a directory")
 	flags.BoolVar(&o.recursive, "recursive", false, "print the tree of all fields")
 	flags.StringVar(&o.sample, "sample", "", `print an object that validates: "minimal", "full" or "both"`)
 	flags.Lookup("sample").NoOptDefVal = "both"

@@ -16,7 +16,7 @@ import (
 
 const (
 	// maxTrials is how many objects are put to the checks, at most.
-	maxTrials = 4000
+	maxTrials = 2000
 	// maxDetours is how often an object that is no better may be gone on from.
 	maxDetours = 60
 )

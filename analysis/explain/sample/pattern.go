@@ -18,7 +18,7 @@ func matching(pattern string, minLength int64, variation int) (list []string) {
 		return nil
 	}
 	seen := map[string]bool{}
-	for _, repeats := range []int{1, 0, 2, 3, 4, 6, 8, 12, 20, 36, 63, int(min(minLength, maxPattern))} {
+	for _, repeats := range []int{1, 0, 2, 3, 4, 6, 8, 12, 20, 36, 63, int(min(minLength, maxText))} {
 		for branch := range 4 {
 			w := patternWriter{repeats: repeats, branch: branch, variation: variation}
 			w.write(tree)
@@ -32,8 +32,8 @@ func matching(pattern string, minLength int64, variation int) (list []string) {
 	return list
 }
 
-// maxPattern bounds the length of a string that is made for a pattern.
-const maxPattern = 4096
+// maxText bounds the length of a string that is made.
+const maxText = 10_000
 
 // patternWriter writes a string that matches a regular expression, but for its
 // assertions: whoever uses it must check.
@@ -47,7 +47,7 @@ type patternWriter struct {
 }
 
 func (w *patternWriter) write(re *syntax.Regexp) {
-	if w.Len() > maxPattern {
+	if w.Len() > maxText {
 		w.failed = true
 	}
 	if w.failed {

@@ -90,7 +90,7 @@ func (n *need) fit(s string) string {
 	if len(n.patterns) > 0 || len(n.formats) > 0 {
 		return s
 	}
-	for length := utf8.RuneCountInString(s); int64(length) < n.minLength && length < maxMade*10; length++ {
+	for length := utf8.RuneCountInString(s); int64(length) < n.minLength && length < maxText; length++ {
 		s += string('a' + rune(length%26))
 	}
 	if n.maxLength < int64(len(s)) && n.maxLength >= 0 {

@@ -26,8 +26,8 @@ type generator struct {
 const (
 	// maxMade bounds how many items or entries are made, maxValues how many values:
 	// a schema can ask for a billion items of a billion items.
-	maxMade   = 1000
-	maxValues = 100_000
+	maxMade   = 200
+	maxValues = 20_000
 )
 
 // make makes one value, with a count of its own.
