@@ -194,6 +194,7 @@ func (d *definition) withoutRules(sem schema.Semantics) *form {
 }
 
 func (d *definition) make(options crd.Options) (f form) {
+	options.Shared = true
 	hub, err := d.hub()
 	if err != nil {
 		f.err = err

@@ -203,8 +203,23 @@ func (r *reader) file(path string) error {
 		return nil
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() <= smallFile {
+		data := make([]byte, info.Size()+1)
+		if n, err := io.ReadFull(f, data); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+			if data = data[:n]; r.refuseBinary(path, data[:min(n, sniffed)]) {
+				return nil
+			}
+			return r.documents(path, yamlx.NewBytesReader(data, yamlx.Options{}))
+		} else if err == nil {
+			// It grew. What was read is the start of it.
+			return r.stream(path, io.MultiReader(bytes.NewReader(data), f))
+		}
+	}
 	return r.stream(path, f)
 }
+
+// sniffed is how much of a file says whether it is text.
+const sniffed = 1024
 
 // looksBinary says whether a text starts as none does. What is in UTF-16 or UTF-32
 // has zeros too, and a mark that says so.
@@ -213,18 +228,29 @@ func looksBinary(start []byte) bool {
 		!bytes.HasPrefix(start, []byte{0xfe, 0xff}) && !bytes.HasPrefix(start, []byte{0xff, 0xfe}) && !bytes.HasPrefix(start, []byte{0, 0, 0xfe, 0xff})
 }
 
+// refuseBinary reports a file that starts as no text does.
+func (r *reader) refuseBinary(name string, start []byte) bool {
+	if !looksBinary(start) {
+		return false
+	}
+	at := bytes.IndexByte(start, 0)
+	line := 1 + bytes.Count(start[:at], []byte("\n"))
+	column := at - bytes.LastIndexByte(start[:at], '\n')
+	r.problem(Problem{Rule: Syntax, File: name, Line: line, Column: column, Message: "is a binary file: neither YAML nor JSON has a zero byte"})
+	return true
+}
+
 func (r *reader) stream(name string, in io.Reader) error {
 	// What is wrong with reading comes up again when the documents are read.
-	start := make([]byte, 1024)
+	start := make([]byte, sniffed)
 	n, _ := io.ReadFull(in, start)
-	if start = start[:n]; looksBinary(start) {
-		at := bytes.IndexByte(start, 0)
-		line := 1 + bytes.Count(start[:at], []byte("\n"))
-		column := at - bytes.LastIndexByte(start[:at], '\n')
-		r.problem(Problem{Rule: Syntax, File: name, Line: line, Column: column, Message: "is a binary file: neither YAML nor JSON has a zero byte"})
+	if start = start[:n]; r.refuseBinary(name, start) {
 		return nil
 	}
-	documents := yamlx.NewReader(io.MultiReader(bytes.NewReader(start), in), yamlx.Options{})
+	return r.documents(name, yamlx.NewReader(io.MultiReader(bytes.NewReader(start), in), yamlx.Options{}))
+}
+
+func (r *reader) documents(name string, documents *yamlx.Reader) error {
 	for {
 		if err := r.ctx.Err(); err != nil {
 			return err
