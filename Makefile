@@ -67,6 +67,12 @@ bench-engine: ## compare the engine's speed with the reference's; BENCH_JSON=fil
 bench-rules: ## compare the speed of CEL rules with the reference's, on the corpus
 	cd test/oracle && go test -run '^$$' -bench Rules -benchmem .
 
+.PHONY: bench-start
+bench-start: ## measure the server: start to ready, memory, stop; in a process and in a test
+	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && \
+	  go build -o "$$bin/espalier" ./cmd/espalier && (cd test/bench && go run ./start "$$bin/espalier")
+	go test -run '^$$' -bench Start -benchtime 11x ./espaliertest ./server 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
+
 .PHONY: golden
 golden: ## write the golden files anew from what the code does
 	go test ./schema -run TestDocuments -update
