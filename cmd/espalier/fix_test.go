@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const oldDefinition = `# a comment
+apiVersion: apiextensions.k8s.io/v1beta1
+kind: CustomResourceDefinition
+metadata: {name: olds.example.com}
+spec:
+  group: example.com
+  version: v1
+  scope: Cluster
+  names: {plural: olds, singular: old, kind: Old, listKind: OldList}
+`
+
+// runFix runs fix and returns the exit code and what it says on standard error.
+func runFix(args ...string) (int, string) {
+	var stdout, stderr bytes.Buffer
+	a := &app{program: "espalier", stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr,
+		environ: func(string) (string, bool) { return "", false }}
+	return a.run(context.Background(), append([]string{"fix"}, args...)), stderr.String()
+}
+
+// TestFixWrites shows that a file is replaced as a whole, and stays the file it was.
+func TestFixWrites(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "crd.yaml")
+	if err := os.WriteFile(file, []byte(oldDefinition), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const mode fs.FileMode = 0o640
+	if err := os.Chmod(file, mode); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link.yaml")
+	if err := os.Symlink("crd.yaml", link); err != nil {
+		t.Fatal(err)
+	}
+	if code, stderr := runFix("-f", link, "--write"); code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(text), "# a comment\napiVersion: apiextensions.k8s.io/v1\n") {
+		t.Errorf("got\n%s", text)
+	}
+	info, err := os.Lstat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode() != mode {
+		t.Errorf("the mode is %v", info.Mode())
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode().Type() != fs.ModeSymlink {
+		t.Errorf("the link is %v, %v", info, err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) != 2 {
+		t.Errorf("there is something else: %v", left)
+	}
+	// Nothing to do: the file is not even written.
+	before := info.ModTime()
+	if code, stderr := runFix("-f", file, "--write"); code != 0 || stderr != "" {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if info, err := os.Stat(file); err != nil || !info.ModTime().Equal(before) {
+		t.Errorf("the file was written again: %v", err)
+	}
+}
+
+// TestFixBroken shows that a file which cannot be fixed stays as it is, and does not keep
+// others from being fixed.
+func TestFixBroken(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "crd.yaml")
+	if err := os.WriteFile(file, []byte(oldDefinition), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := overwrite(filepath.Join(dir, "missing.yaml"), []byte("x")); err == nil {
+		t.Error("a file that is missing was overwritten")
+	}
+	broken := filepath.Join(dir, "broken.yaml")
+	if err := os.WriteFile(broken, []byte(oldDefinition+"  versions: [\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stderr := runFix("-f", dir, "--write")
+	if code != 2 || !strings.Contains(stderr, "broken.yaml:") || !strings.Contains(stderr, "fixed "+file) {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if text, err := os.ReadFile(broken); err != nil || string(text) != oldDefinition+"  versions: [\n" {
+		t.Errorf("the broken file is now %q, %v", text, err)
+	}
+}
+
+// TestAssemble puts documents back into a file that has the same text twice.
+func TestAssemble(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "crds.yaml")
+	text := "---\n" + oldDefinition + "---\n# nothing\n---\n" + oldDefinition + "---\nkind: Other # stays\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, stderr := runFix("-f", file, "--write"); code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixed := strings.Split(string(got), "---\n")
+	if len(fixed) != 5 || fixed[1] != fixed[3] || fixed[2] != "# nothing\n" || fixed[4] != "kind: Other # stays\n" || strings.Contains(fixed[1], "v1beta1") {
+		t.Errorf("got\n%s", got)
+	}
+}
