@@ -1,0 +1,241 @@
+package server_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"path"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/yaml"
+
+	"espalier.dev/espaliertest"
+	"espalier.dev/schema"
+)
+
+// TestDocuments puts the examples of the design documents to a server: their schemas
+// become definitions, their objects are sent to it. The files are those that the
+// engine is tested with.
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../schema/testdata/documents/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no documents", err)
+	}
+	servers := map[string]*espaliertest.Server{}
+	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+		servers[sem.String()] = espaliertest.Start(t, espaliertest.WithSemantics(sem))
+	}
+	byID := map[string][]string{}
+	for _, f := range files {
+		parts := strings.SplitN(strings.TrimSuffix(filepath.Base(f), ".txtar"), "-", 3)
+		id := parts[0] + "-" + parts[1]
+		byID[id] = append(byID[id], f)
+	}
+	for _, id := range slices.Sorted(maps.Keys(byID)) {
+		cases := map[string][]serverCase{}
+		for _, f := range byID[id] {
+			for _, sem := range []string{"kep", "kubernetes"} {
+				cases[sem] = append(cases[sem], serverCases(t, f, sem)...)
+			}
+		}
+		if len(cases["kep"])+len(cases["kubernetes"]) == 0 {
+			continue // about schemas alone
+		}
+		t.Run(id, func(t *testing.T) {
+			for _, sem := range []string{"kep", "kubernetes"} {
+				for _, c := range cases[sem] {
+					t.Run(sem+"/"+c.name, func(t *testing.T) { c.run(t, servers[sem]) })
+				}
+			}
+		})
+	}
+}
+
+// serverCase is an object of a document, and what a server is to make of it.
+type serverCase struct {
+	name       string
+	schema     []byte
+	jsonSchema bool
+	object     map[string]any
+	pruned     map[string]any // nil: not looked at
+	verdict    []string
+	// sem is the semantics that the case is about.
+	sem string
+}
+
+// serverCases reads the cases of a document that have an object.
+func serverCases(t *testing.T, file, sem string) (cases []serverCase) {
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]map[string][]byte{}
+	for _, f := range archive.Files {
+		dir := path.Dir(f.Name)
+		if sections[dir] == nil {
+			sections[dir] = map[string][]byte{}
+		}
+		sections[dir][path.Base(f.Name)] = f.Data
+	}
+	document := strings.TrimSuffix(filepath.Base(file), ".txtar")
+	for _, dir := range slices.Sorted(maps.Keys(sections)) {
+		s := sections[dir]
+		find := func(name, ext string) []byte {
+			if data, ok := s[name+"."+sem+ext]; ok {
+				return data
+			}
+			return s[name+ext]
+		}
+		if s["object.json"] == nil {
+			continue
+		}
+		c := serverCase{name: path.Join(document, dir), sem: sem}
+		if err := json.Unmarshal(s["object.json"], &c.object); err != nil {
+			continue // some documents prune things that are no objects
+		}
+		for _, from := range []map[string][]byte{s, sections["."]} {
+			for name, data := range from {
+				switch name {
+				case "schema.yaml", "schema.json", "jsonschema.json":
+					if c.schema == nil {
+						c.schema, c.jsonSchema = data, name == "jsonschema.json"
+					}
+				}
+			}
+		}
+		for _, name := range []string{"pruned", "defaulted"} {
+			if data := find(name, ".json"); data != nil {
+				if err := json.Unmarshal(data, &c.pruned); err != nil {
+					t.Fatal(file, err)
+				}
+			}
+		}
+		if data := find("verdict", ".txt"); data != nil {
+			c.verdict = strings.Fields(string(data))
+		}
+		// Examples of pruning need not be valid objects. What they lack is added, to see
+		// them pruned and stored.
+		for _, obj := range []map[string]any{c.object, c.pruned} {
+			for name, rest := range completions()[document] {
+				if child, ok := obj[name].(map[string]any); ok {
+					maps.Copy(child, rest)
+				}
+			}
+		}
+		if c.name == "V-10/root-map" {
+			continue // no definition may have that schema
+		}
+		if c.schema != nil && (c.pruned != nil || c.verdict != nil) && !(c.jsonSchema && sem == "kubernetes") {
+			cases = append(cases, c)
+		}
+	}
+	return cases
+}
+
+// completions is what objects of documents lack to be valid, by the field it goes into.
+func completions() map[string]map[string]map[string]any {
+	return map[string]map[string]map[string]any{
+		"P-09": {"json": {"def": map[string]any{}}},
+		"P-10": {"object": {"apiVersion": "v1", "kind": "Example"}},
+	}
+}
+
+const (
+	betaDefinition = `{
+	"apiVersion": "apiextensions.k8s.io/v1beta1", "kind": "CustomResourceDefinition", "metadata": {"name": "examples.mygroup.example.com"},
+	"spec": {"group": "mygroup.example.com", "version": "v1alpha1", "scope": "Namespaced", "names": {"plural": "examples", "kind": %q}, "validation": {"jsonSchema": %s}}}`
+	plainDefinition = `{
+	"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "examples.mygroup.example.com"},
+	"spec": {"group": "mygroup.example.com", "scope": "Namespaced", "names": {"plural": "examples", "kind": %q},
+		"versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": %s}}]}}`
+)
+
+func (c serverCase) run(t *testing.T, server *espaliertest.Server) {
+	s := newScript(t, server, &txtar.Archive{})
+	text, err := yaml.YAMLToJSON(c.schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := "Example"
+	if k, ok := c.object["kind"].(string); ok {
+		kind = k
+	}
+	format := plainDefinition
+	if c.jsonSchema {
+		format = betaDefinition
+	}
+	if err := s.write("create", fmt.Appendf(nil, format, kind, text), ""); err != nil {
+		t.Fatal(err)
+	}
+	if s.last.code != http.StatusCreated {
+		t.Fatalf("the definition is refused: %s", s.last.body)
+	}
+	obj := maps.Clone(c.object)
+	obj["apiVersion"], obj["kind"] = "mygroup.example.com/v1alpha1", kind
+	meta, _ := obj["metadata"].(map[string]any)
+	meta = maps.Clone(meta)
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	meta["name"] = "example"
+	obj["metadata"] = meta
+	body, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.write("create", body, ""); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.verdict) > 0 && c.verdict[0] == "refused" {
+		// What contradicts a type is no object of the kind at all.
+		if s.last.code != http.StatusUnprocessableEntity && s.last.code != http.StatusBadRequest {
+			t.Errorf("it is not refused: %d %s", s.last.code, s.last.body)
+		}
+		for _, field := range c.verdict[1:] {
+			if !bytes.Contains(s.last.body, []byte(field)) {
+				t.Errorf("%s is not named: %s", field, s.last.body)
+			}
+		}
+		return
+	}
+	if s.last.code != http.StatusCreated {
+		t.Fatalf("it is refused: %s", s.last.body)
+	}
+	if c.pruned == nil {
+		return
+	}
+	// What was stored is what is answered.
+	created := plain(s.last.object)
+	s.last = s.do(http.MethodGet, "/apis/mygroup.example.com/v1alpha1/namespaces/default/examples/example", nil, "")
+	if got := plain(s.last.object); !reflect.DeepEqual(got, created) {
+		t.Errorf("created: %v, then read: %v", created, got)
+	}
+	got, want := withoutIdentity(created), withoutIdentity(c.pruned)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// withoutIdentity is an object without what the test gave it to be one.
+func withoutIdentity(obj map[string]any) map[string]any {
+	obj = maps.Clone(obj)
+	delete(obj, "apiVersion")
+	delete(obj, "kind")
+	if meta, ok := obj["metadata"].(map[string]any); ok {
+		meta = maps.Clone(meta)
+		delete(meta, "name")
+		obj["metadata"] = meta
+		if len(meta) == 0 {
+			delete(obj, "metadata")
+		}
+	}
+	return obj
+}
