@@ -55,9 +55,9 @@ type lazyForm struct {
 type form struct {
 	definition *crd.Definition
 	admitter   *espalier.Admitter
-	// differs are the versions whose valid objects may fare differently in the two
-	// semantics.
-	differs map[string]bool
+	// differs says in what valid objects of each version may fare differently in the
+	// two semantics.
+	differs map[string]difference
 	// err says why it cannot be used.
 	err error
 }
@@ -204,9 +204,9 @@ func (d *definition) make(options crd.Options) (f form) {
 		return f
 	}
 	f.admitter = espalier.Of(f.definition)
-	f.differs = map[string]bool{}
+	f.differs = map[string]difference{}
 	for _, v := range f.definition.Versions() {
-		f.differs[v.Name()] = mayDiffer(v)
+		f.differs[v.Name()] = differenceOf(v)
 	}
 	return f
 }

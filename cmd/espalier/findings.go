@@ -213,24 +213,33 @@ func displayPath(v *schema.Violation) string {
 	return "the object"
 }
 
-// mayDiffer says whether a valid object may fare differently in the two semantics.
+// difference says in what a valid object may fare differently in the two semantics.
 // All that can make a difference stands in the schema.
-func mayDiffer(v *crd.Version) bool {
-	s := v.Structural()
-	return v.Definition().PreservesUnknownFields() || s != nil && s.AdditionalProperties != nil || schemaMayDiffer(s)
+type difference struct {
+	// pruning is about what is stored, validation about what is accepted.
+	pruning, validation bool
 }
 
-func schemaMayDiffer(s *schema.Structural) bool {
-	if s == nil {
-		return false
+// differenceOf looks for what makes a difference in the schema of a version.
+func differenceOf(v *crd.Version) (d difference) {
+	s := v.Structural()
+	d.pruning = v.Definition().PreservesUnknownFields()
+	d.validation = d.pruning || s != nil && s.AdditionalProperties != nil
+	d.look(s)
+	return d
+}
+
+func (d *difference) look(s *schema.Structural) {
+	if s == nil || d.pruning && d.validation {
+		return
 	}
-	if s.XPreserveUnknownFields || s.XEmbeddedResource || len(s.XUnions) > 0 {
-		return true
-	}
+	d.pruning = d.pruning || s.XPreserveUnknownFields || s.XEmbeddedResource
+	d.validation = d.validation || s.XEmbeddedResource || len(s.XUnions) > 0
 	for _, p := range s.Properties {
-		if schemaMayDiffer(p) {
-			return true
-		}
+		d.look(p)
 	}
-	return s.AdditionalProperties != nil && schemaMayDiffer(s.AdditionalProperties.Structural) || schemaMayDiffer(s.Items)
+	if s.AdditionalProperties != nil {
+		d.look(s.AdditionalProperties.Structural)
+	}
+	d.look(s.Items)
 }

@@ -382,7 +382,7 @@ func (p *pruner) reasons(it *input.Item, d *definition, v *crd.Version, changes 
 // compare says where the other semantics stores something else.
 func (p *pruner) compare(it *input.Item, d *definition, v *crd.Version, stored schema.Object, changes *schema.Report) {
 	other := schema.KEP + schema.Kubernetes - p.definitions.semantics
-	if p.previews[v] != nil || !d.withoutRules(p.definitions.semantics).differs[v.Name()] {
+	if p.previews[v] != nil || !d.withoutRules(p.definitions.semantics).differs[v.Name()].pruning {
 		return
 	}
 	f := d.withoutRules(other)

@@ -92,9 +92,12 @@ func (v *validator) object(it *input.Item, out *verdict) {
 	} else {
 		v.result(it, d, version, result, old, out)
 	}
-	if err != nil || len(result.Violations) > 0 || f.differs[version.Name()] || version.HasStatus() && bytes.Contains(it.JSON, []byte(`"status"`)) {
-		// Few schemas and objects can make a difference, so few are looked at twice.
+	// Few schemas and objects can make a difference, so few are looked at twice.
+	switch differs := f.differs[version.Name()]; {
+	case err != nil || len(result.Violations) > 0 || differs.validation:
 		v.compare(it, d, old, result, err, out)
+	case differs.pruning || version.HasStatus() && bytes.Contains(it.JSON, []byte(`"status"`)):
+		v.comparePruning(it, d, old, result, out)
 	}
 }
 
@@ -181,7 +184,7 @@ func (v *validator) result(it *input.Item, d *definition, version *crd.Version, 
 // compare says where the other semantics comes to another end. Rules are left out:
 // they see the same fields in both.
 func (v *validator) compare(it *input.Item, d *definition, old schema.Object, result *espalier.Result, refused error, out *verdict) {
-	other := schema.KEP + schema.Kubernetes - v.semantics
+	other := v.other()
 	f := d.withoutRules(other)
 	if f.err != nil {
 		return
@@ -212,6 +215,44 @@ func (v *validator) compare(it *input.Item, d *definition, old schema.Object, re
 	}
 	out.findings = append(out.findings, report.At(it, finding))
 }
+
+// comparePruning is compare for a valid object that the other semantics can only
+// refuse to read, or prune differently.
+func (v *validator) comparePruning(it *input.Item, d *definition, old schema.Object, result *espalier.Result, out *verdict) {
+	f := d.withoutRules(v.other())
+	if f.err != nil {
+		return
+	}
+	version := f.version(it)
+	program, err := version.Program()
+	if err != nil {
+		return
+	}
+	_, there, err := program.Decode(it.JSON, schema.DecodeOptions{Report: true, Old: old})
+	if err == nil && !there.Truncated && !result.Truncated && sameChanges(result.Changes, there.Changes, version.HasStatus()) {
+		return
+	}
+	v.compare(it, d, old, result, nil, out)
+}
+
+// sameChanges says whether two lists of changes are the same. Changes below a status
+// that is not to be written are in the second list only.
+func sameChanges(a, b []schema.Change, dropStatus bool) bool {
+	i := 0
+	for j := range b {
+		if dropStatus && len(b[j].Path) > 0 && b[j].Path[0].Key == "status" {
+			continue
+		}
+		if i == len(a) || a[i].Kind != b[j].Kind || !slices.Equal(a[i].Path, b[j].Path) {
+			return false
+		}
+		i++
+	}
+	return i == len(a)
+}
+
+// other is the semantics that was not asked for.
+func (v *validator) other() schema.Semantics { return schema.KEP + schema.Kubernetes - v.semantics }
 
 // changeDifference lists the changes that only one of the semantics makes.
 func changeDifference(here, there []schema.Change) (lines []string) {
