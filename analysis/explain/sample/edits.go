@@ -65,7 +65,7 @@ func (m *mender) direct(obj schema.Object, v *schema.Violation) []edit {
 	s := schemaAt(m.root, v.Path)
 	switch v.Kind {
 	case schema.Required:
-		return m.adding(obj, v.Path)
+		return m.adding(v.Path)
 	case schema.ForbiddenField:
 		return []edit{removing(v.Path)}
 	case schema.AllOf:
@@ -87,7 +87,7 @@ func (m *mender) direct(obj schema.Object, v *schema.Violation) []edit {
 }
 
 // adding adds a field that is missing.
-func (m *mender) adding(obj schema.Object, path schema.Path) (list []edit) {
+func (m *mender) adding(path schema.Path) (list []edit) {
 	s := schemaAt(m.root, path)
 	if s == nil {
 		for _, x := range []any{"example", int64(1), true, map[string]any{}, []any{}} {
@@ -95,10 +95,9 @@ func (m *mender) adding(obj schema.Object, path schema.Path) (list []edit) {
 		}
 		return list
 	}
-	name := path[len(path)-1].Key
 	least := &generator{kep: m.kep}
 	for _, g := range []*generator{m.generator, least} {
-		list = append(list, making(path, func() any { return g.make(s, name, 0) }))
+		list = append(list, making(path, func() any { return g.make(s, 0) }))
 	}
 	return append(list, m.replacing(path, s, nil, nil)...)
 }
@@ -156,7 +155,7 @@ func (m *mender) breaking(obj schema.Object, path schema.Path, s *schema.Structu
 	if s != nil {
 		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 			if _, ok := fields[name]; !ok {
-				list = append(list, m.adding(obj, join(path, field(name)))...)
+				list = append(list, m.adding(join(path, field(name)))...)
 			}
 		}
 	}
@@ -183,7 +182,7 @@ func (m *mender) union(v *schema.Violation, s *schema.Structural) (list []edit) 
 					if _, ok := at(obj, path); ok {
 						return false
 					}
-					return put(obj, path, m.make(prop, member, 0))
+					return put(obj, path, m.make(prop, 0))
 				})
 			}
 			if u.Discriminator != "" {
@@ -204,7 +203,7 @@ func (m *mender) sizes(v *schema.Violation, s *schema.Structural) (list []edit) 
 		}
 		longer := slices.Clone(x)
 		for i := len(x); i < len(x)+4 && s != nil && s.Items != nil; i++ {
-			longer = append(longer, m.make(s.Items, "", i))
+			longer = append(longer, m.make(s.Items, i))
 			list = append(list, putting(v.Path, slices.Clone(longer)))
 		}
 	case map[string]any:
@@ -216,11 +215,11 @@ func (m *mender) sizes(v *schema.Violation, s *schema.Structural) (list []edit) 
 		}
 		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 			if _, ok := x[name]; !ok {
-				list = append(list, putting(join(v.Path, field(name)), m.make(s.Properties[name], name, 0)))
+				list = append(list, putting(join(v.Path, field(name)), m.make(s.Properties[name], 0)))
 			}
 		}
 		if ap := s.AdditionalProperties; ap != nil && ap.Structural != nil {
-			list = append(list, putting(join(v.Path, field("another")), m.make(ap.Structural, "", len(x))))
+			list = append(list, putting(join(v.Path, field("another")), m.make(ap.Structural, len(x))))
 		}
 	}
 	return list
@@ -232,7 +231,7 @@ func (m *mender) varied(path schema.Path, s *schema.Structural) (list []edit) {
 		return nil
 	}
 	for i := 1; i < 6; i++ {
-		list = append(list, putting(path, m.make(s, "", i)))
+		list = append(list, putting(path, m.make(s, i)))
 	}
 	return list
 }
@@ -246,7 +245,7 @@ func (m *mender) replacing(path schema.Path, s *schema.Structural, v any, clues 
 		case len(n.enum) > 0:
 		case kind == "object":
 			for _, g := range []*generator{{full: true, kep: m.kep}, {kep: m.kep}} {
-				list = append(list, making(path, func() any { return g.make(s, "", 0) }))
+				list = append(list, making(path, func() any { return g.make(s, 0) }))
 			}
 			return append(list, putting(path, map[string]any{}))
 		case kind == "array":
@@ -275,7 +274,7 @@ func (m *mender) arrays(path schema.Path, s *schema.Structural, clues []any) []e
 		list = append(list, making(path, func() any {
 			var items []any
 			for i := range length {
-				items = append(items, m.make(s.Items, "", i))
+				items = append(items, m.make(s.Items, i))
 			}
 			return items
 		}))
@@ -320,7 +319,7 @@ func alternatives(s *schema.Structural, v any, clues []any) (list []any) {
 			}
 		}
 		for variation := range 3 {
-			for _, x := range texts(n, "", variation) {
+			for _, x := range texts(n, variation) {
 				if x = n.fit(x); n.takes(x) {
 					add(x)
 				}

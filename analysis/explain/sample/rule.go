@@ -38,7 +38,7 @@ func (m *mender) rule(obj schema.Object, v *schema.Violation) []edit {
 					likely = append(likely, putting(path, x))
 				}
 			}
-			edits := m.adding(obj, path)
+			edits := m.adding(path)
 			adding = append(adding, edits[:min(len(edits), 12)]...)
 			all = append(all, edits[0])
 			return

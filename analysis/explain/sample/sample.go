@@ -60,7 +60,7 @@ func New(ctx context.Context, v *crd.Version, size Size) (*Sample, error) {
 func (g *generator) resource(v *crd.Version, s *schema.Structural) schema.Object {
 	obj := schema.Object{}
 	if s != nil {
-		obj = g.object(s, nil, "", 0)
+		obj = g.object(s, nil, 0)
 	}
 	if v.HasStatus() {
 		// It is not for those who write objects to write.
@@ -75,7 +75,7 @@ func (g *generator) resource(v *crd.Version, s *schema.Structural) schema.Object
 	obj["metadata"] = meta
 	if s != nil && s.Properties["metadata"] != nil {
 		if name := s.Properties["metadata"].Properties["name"]; name != nil {
-			if text, ok := g.value(name, nil, "name", 0).(string); ok {
+			if text, ok := g.value(name, nil, 0).(string); ok {
 				meta["name"] = text
 			}
 		}

@@ -10,9 +10,9 @@ import (
 )
 
 // text makes a string.
-func text(n *need, name string, variation int) string {
+func text(n *need, variation int) string {
 	first := ""
-	for _, s := range texts(n, name, variation) {
+	for _, s := range texts(n, variation) {
 		s = n.fit(s)
 		if n.takes(s) {
 			return s
@@ -25,7 +25,7 @@ func text(n *need, name string, variation int) string {
 }
 
 // texts are strings to try, the likeliest first.
-func texts(n *need, name string, variation int) (list []string) {
+func texts(n *need, variation int) (list []string) {
 	for _, f := range n.formats {
 		if s, ok := ofFormat(f, variation); ok {
 			list = append(list, s)

@@ -6,7 +6,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -31,16 +30,16 @@ const (
 )
 
 // make makes one value, with a count of its own.
-func (g generator) make(s *schema.Structural, name string, variation int) any {
+func (g generator) make(s *schema.Structural, variation int) any {
 	g.made = 0
-	return g.value(s, nil, name, variation)
+	return g.value(s, nil, variation)
 }
 
 type nestedList = []*schema.NestedValueValidation
 
-// value makes a value of s for which nested holds, too. name is that of the field; values
-// with another variation differ, if they can.
-func (g *generator) value(s *schema.Structural, nested nestedList, name string, variation int) any {
+// value makes a value of s for which nested holds, too. Values with another variation
+// differ, if they can.
+func (g *generator) value(s *schema.Structural, nested nestedList, variation int) any {
 	g.made++
 	n := needs(s.ValueValidation, nested)
 	if v, ok := given(s); ok && variation == 0 {
@@ -53,11 +52,11 @@ func (g *generator) value(s *schema.Structural, nested nestedList, name string, 
 	}
 	switch t := typeOf(s, n); t {
 	case "object":
-		return g.object(s, nested, name, variation)
+		return g.object(s, nested, variation)
 	case "array":
-		return g.array(s, n, name, variation)
+		return g.array(s, n, variation)
 	case "string":
-		return text(n, name, variation)
+		return text(n, variation)
 	case "integer", "number":
 		return number(n, t == "integer", variation)
 	case "boolean":
@@ -114,7 +113,7 @@ func typeOf(s *schema.Structural, n *need) string {
 }
 
 // object makes an object.
-func (g *generator) object(s *schema.Structural, nested nestedList, name string, variation int) map[string]any {
+func (g *generator) object(s *schema.Structural, nested nestedList, variation int) map[string]any {
 	n := needs(s.ValueValidation, nested)
 	obj := map[string]any{}
 	if s.XEmbeddedResource {
@@ -135,9 +134,9 @@ func (g *generator) object(s *schema.Structural, nested nestedList, name string,
 			// The server fills it in.
 			continue
 		}
-		obj[field] = g.value(prop, n.fields[field], field, variation)
+		obj[field] = g.value(prop, n.fields[field], variation)
 	}
-	g.entries(s, n, obj, name)
+	g.entries(s, n, obj)
 	if n.maxProps < int64(len(obj)) {
 		for _, field := range slices.Backward(slices.Sorted(maps.Keys(obj))) {
 			if !n.required[field] && int64(len(obj)) > n.maxProps {
@@ -149,7 +148,7 @@ func (g *generator) object(s *schema.Structural, nested nestedList, name string,
 }
 
 // entries adds what a map needs, and one entry to show what they are like.
-func (g *generator) entries(s *schema.Structural, n *need, obj map[string]any, name string) {
+func (g *generator) entries(s *schema.Structural, n *need, obj map[string]any) {
 	want := n.minProps
 	ap := s.AdditionalProperties
 	free := ap != nil && (ap.Structural != nil || ap.Bool) || s.XPreserveUnknownFields
@@ -159,7 +158,7 @@ func (g *generator) entries(s *schema.Structural, n *need, obj map[string]any, n
 	if free {
 		value := func(field string, variation int) any {
 			if ap != nil && ap.Structural != nil {
-				return g.value(ap.Structural, n.fields[field], field, variation)
+				return g.value(ap.Structural, n.fields[field], variation)
 			}
 			return "value"
 		}
@@ -180,7 +179,7 @@ func (g *generator) entries(s *schema.Structural, n *need, obj map[string]any, n
 	// An object of which some fields must be there, no matter which.
 	for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
 		if int64(len(obj)) < want && obj[field] == nil && !n.excluded[field] {
-			obj[field] = g.value(s.Properties[field], n.fields[field], field, 0)
+			obj[field] = g.value(s.Properties[field], n.fields[field], 0)
 		}
 	}
 }
@@ -203,7 +202,7 @@ func (g *generator) unions(s *schema.Structural, n *need, obj map[string]any) {
 }
 
 // array makes an array.
-func (g *generator) array(s *schema.Structural, n *need, name string, variation int) []any {
+func (g *generator) array(s *schema.Structural, n *need, variation int) []any {
 	want := n.minItems
 	if g.full {
 		want = max(want, 1)
@@ -218,7 +217,7 @@ func (g *generator) array(s *schema.Structural, n *need, name string, variation 
 			list = append(list, "value")
 			continue
 		}
-		list = append(list, g.value(s.Items, n.items, strings.TrimSuffix(name, "s"), variation+i))
+		list = append(list, g.value(s.Items, n.items, variation+i))
 	}
 	return list
 }

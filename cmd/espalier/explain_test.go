@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"espalier.dev/cmd/espalier/internal/report"
+)
+
+// TestExplainCorpus explains every resource of the corpus, all fields of it.
+func TestExplainCorpus(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(corpusDir(t), "v1*", "*", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		var stderr strings.Builder
+		a := &app{program: "espalier", stdin: strings.NewReader(""), stdout: io.Discard, stderr: &stderr, environ: func(string) (string, bool) { return "", false }}
+		resource := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		if code := a.run(context.Background(), []string{"explain", "--crd", file, resource, "--recursive"}); code != report.Clean {
+			t.Errorf("%s: exit code %d: %s", file, code, stderr.String())
+		}
+	}
+	t.Logf("%d definitions", len(files))
+}
