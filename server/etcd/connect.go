@@ -42,7 +42,7 @@ func Connect(ctx context.Context, e Endpoints) (*clientv3.Client, error) {
 		Endpoints:   e.URLs,
 		DialTimeout: ConnectTimeout,
 		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(keepReason)},
-		Logger:      newLogger(klog.FromContext(ctx).WithName("etcd-client"), quiet),
+		Logger:      newLogger(klog.FromContext(ctx).WithName("etcd-client"), quiet, new(atomic.Bool)),
 	}
 	if e.CertFile != "" || e.KeyFile != "" || e.CAFile != "" {
 		info := transport.TLSInfo{CertFile: e.CertFile, KeyFile: e.KeyFile, TrustedCAFile: e.CAFile}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/storage/wal"
 	"k8s.io/klog/v2"
 )
 
@@ -40,6 +41,10 @@ const (
 	peerURL    = "unix://peer.invalid"
 
 	startTimeout = 30 * time.Second
+
+	// segment is the size of a file of the log that etcd writes before its database.
+	// It makes two of them at once, and 64 MB each is a lot for a small database.
+	segment = 16 << 20
 )
 
 // Config says what member to run.
@@ -56,15 +61,20 @@ type Config struct {
 	UnsafeNoFsync bool
 }
 
+// setSegment sets the size of the log's files, a variable of etcd's.
+var setSegment = sync.OnceFunc(func() { wal.SegmentSizeBytes = segment })
+
 // Member is a running etcd.
 type Member struct {
 	etcd     *embed.Etcd
 	dir      string
+	free     func(dir string) (bytes uint64, ok bool)
 	endpoint string
 	quota    int64
 	// sockets is a directory of the member's own for its socket, or empty.
 	sockets string
 
+	starting  atomic.Bool
 	closing   atomic.Bool
 	cancel    context.CancelFunc
 	keeper    sync.WaitGroup
@@ -84,7 +94,7 @@ func Start(ctx context.Context, c Config) (*Member, error) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("close the directory of etcd to others: %w", err)
 	}
-	m := &Member{dir: dir, quota: c.Quota}
+	m := &Member{dir: dir, quota: c.Quota, free: freeBytes}
 	if m.quota == 0 {
 		m.quota = DefaultQuota
 	}
@@ -94,8 +104,12 @@ func Start(ctx context.Context, c Config) (*Member, error) {
 	}
 	m.endpoint = "unix://" + socket
 
-	m.etcd, err = embed.StartEtcd(m.config(c, socket))
-	if err != nil {
+	if err := m.roomToStart(); err != nil {
+		m.removeSockets()
+		return nil, err
+	}
+	setSegment()
+	if err := m.launch(m.config(c, socket)); err != nil {
 		m.removeSockets()
 		return nil, explain(dir, err)
 	}
@@ -123,6 +137,32 @@ func Start(ctx context.Context, c Config) (*Member, error) {
 	return m, nil
 }
 
+// roomToStart says whether there is room on the disk for a new database. With one that
+// is there, a full disk is no reason not to start: it can be read, and be made smaller.
+func (m *Member) roomToStart() error {
+	if _, err := os.Stat(filepath.Join(m.dir, "member")); err == nil {
+		return nil
+	}
+	if free, ok := m.free(m.dir); ok && free < 2*reserve {
+		return fmt.Errorf("the disk of %s is full: %d MB are free, a new database needs %d MB", m.dir, free>>20, 2*reserve>>20)
+	}
+	return nil
+}
+
+// launch starts etcd. Where it panics in the course of that, on data that is damaged, or
+// a disk that is full, that is an error.
+func (m *Member) launch(c *embed.Config) (err error) {
+	m.starting.Store(true)
+	defer m.starting.Store(false)
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("it gave up (%v): is the data damaged, or the disk full?", r)
+		}
+	}()
+	m.etcd, err = embed.StartEtcd(c)
+	return err
+}
+
 // config returns the configuration of a single member that listens on a socket.
 func (m *Member) config(c Config, socket string) *embed.Config {
 	ec := embed.NewConfig()
@@ -143,7 +183,7 @@ func (m *Member) config(c Config, socket string) *embed.Config {
 	ec.QuotaBackendBytes = m.quota
 	ec.UnsafeNoFsync = c.UnsafeNoFsync
 	ec.EnableGRPCGateway = false
-	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newLogger(klog.Background().WithName("etcd"), &m.closing))
+	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newLogger(klog.Background().WithName("etcd"), &m.closing, &m.starting))
 	return ec
 }
 

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -192,6 +194,65 @@ func TestSpaceLive(t *testing.T) {
 	if _, err := c.Put(t.Context(), "000", value); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestDisk shows what happens when the disk fills up.
+func TestDisk(t *testing.T) {
+	m := startMember(t, Config{Dir: t.TempDir()})
+	c := connect(t, m.Endpoint())
+	m.cancel()
+	m.keeper.Wait()
+	if _, err := c.Put(t.Context(), "key", "value"); err != nil {
+		t.Fatal(err)
+	}
+	var free atomic.Uint64
+	m.free = func(string) (uint64, bool) { return free.Load(), true }
+	ctx, cancel := context.WithCancel(t.Context())
+	var keeper sync.WaitGroup
+	keeper.Go(func() { m.keepSpace(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		keeper.Wait()
+	})
+	until := func(what string, done func(err error) bool) {
+		t.Helper()
+		deadline := time.Now().Add(time.Minute)
+		for {
+			_, err := c.Put(t.Context(), "key", "value")
+			if done(err) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %v", what, err)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	until("a full disk is written to", func(err error) bool { return errors.Is(err, rpctypes.ErrNoSpace) })
+	if _, err := c.Get(t.Context(), "key"); err != nil {
+		t.Errorf("reads: %v", err)
+	}
+	free.Store(10 * reserve)
+	until("there is room and it is not used", func(err error) bool { return err == nil })
+}
+
+// TestStartGivesUp shows that etcd does not end the process when it cannot start.
+func TestStartGivesUp(t *testing.T) {
+	dir := t.TempDir()
+	m := startMember(t, Config{Dir: dir})
+	m.Close()
+	wals, err := filepath.Glob(filepath.Join(dir, "member", "wal", "*.wal"))
+	if err != nil || len(wals) == 0 {
+		t.Fatal(wals, err)
+	}
+	if err := os.WriteFile(wals[0], []byte("this is not a log"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err = Start(t.Context(), Config{Dir: dir})
+	if err == nil {
+		m.Close()
+	}
+	wantError(t, err, "start etcd in "+dir)
 }
 
 func TestConnectErrors(t *testing.T) {

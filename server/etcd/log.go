@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync/atomic"
 
+	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"k8s.io/klog/v2"
@@ -16,8 +17,9 @@ const quietLevel = 4
 // newLogger returns a logger for etcd that writes to the server's log. What etcd calls
 // information is for those who study etcd, and so is everything while quiet is set:
 // when it closes, it calls the end of its listeners an error.
-func newLogger(to klog.Logger, quiet *atomic.Bool) *zap.Logger {
-	return zap.New(&core{to: to.WithCallDepth(3), quiet: quiet}, zap.WithFatalHook(exit{}))
+func newLogger(to klog.Logger, quiet, starting *atomic.Bool) *zap.Logger {
+	hook := giveUp{starting}
+	return zap.New(&core{to: to.WithCallDepth(3), quiet: quiet}, zap.WithFatalHook(hook), zap.WithPanicHook(hook))
 }
 
 // harmless says whether etcd complains about what is as it should be with a single
@@ -33,11 +35,26 @@ func harmless(message string) bool {
 	return false
 }
 
-// exit ends the process when etcd cannot go on: what it has acknowledged is on disk,
-// and it could not keep its word about anything further.
-type exit struct{}
+// noSpace says whether etcd complains about a write that it has refused for want of
+// space: whoever wrote knows, and Member says once that it is so.
+func noSpace(err error) bool { return err != nil && err.Error() == etcderrors.ErrNoSpace.Error() }
 
-func (exit) OnWrite(*zapcore.CheckedEntry, []zapcore.Field) {
+// giveUp is what happens when etcd cannot go on. While it starts, that is an error.
+// Later it ends the process: what it has acknowledged is on disk, and it could not keep
+// its word about anything further.
+type giveUp struct{ starting *atomic.Bool }
+
+// OnWrite is called when etcd has said why.
+func (g giveUp) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
+	if g.starting.Load() {
+		text := e.Message
+		for _, f := range fields {
+			if err, ok := f.Interface.(error); ok {
+				text += ": " + err.Error()
+			}
+		}
+		panic(text)
+	}
 	klog.Flush()
 	os.Exit(1)
 }
@@ -82,7 +99,7 @@ func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
 		pairs = append(pairs, k, v)
 	}
 	switch {
-	case e.Level < zapcore.WarnLevel, e.Level <= zapcore.ErrorLevel && (c.quiet.Load() || harmless(e.Message)):
+	case e.Level < zapcore.WarnLevel, e.Level <= zapcore.ErrorLevel && (c.quiet.Load() || harmless(e.Message) || noSpace(err)):
 		if err != nil {
 			pairs = append(pairs, "err", err)
 		}

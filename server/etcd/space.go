@@ -15,9 +15,13 @@ const (
 	spaceInterval = time.Second
 	// spaceBackoff is how long it waits after an attempt that made no room.
 	spaceBackoff = time.Minute
+	// reserve is how much of the disk is left alone: etcd cannot go on when it cannot
+	// extend a file, so it is not let to get there.
+	reserve = 3*segment + 16<<20
 )
 
-// keepSpace makes room whenever the quota is reached.
+// keepSpace lets nobody write when the disk is almost full, and makes room when the
+// quota is reached.
 func (m *Member) keepSpace(ctx context.Context) {
 	timer := time.NewTimer(spaceInterval)
 	defer timer.Stop()
@@ -28,8 +32,14 @@ func (m *Member) keepSpace(ctx context.Context) {
 		case <-timer.C:
 		}
 		next := spaceInterval
-		if m.outOfSpace() {
-			log := klog.FromContext(ctx)
+		log := klog.FromContext(ctx)
+		switch free, full := m.diskFull(); {
+		case full && !m.outOfSpace():
+			log.Info("The disk is almost full; the database refuses writes until there is room", "dir", m.dir, "freeBytes", free, "needed", 2*reserve)
+			if err := m.alarm(ctx, pb.AlarmRequest_ACTIVATE); err != nil {
+				log.Error(err, "The database goes on without room on the disk")
+			}
+		case !full && m.outOfSpace():
 			before := m.etcd.Server.Backend().Size()
 			if err := m.makeSpace(ctx); err != nil {
 				log.Error(err, "The database is full and refuses writes", "bytes", before, "quota", m.quota)
@@ -43,7 +53,19 @@ func (m *Member) keepSpace(ctx context.Context) {
 	}
 }
 
-// outOfSpace says whether etcd refuses writes because the quota is reached.
+// diskFull says what the disk has left, and whether that is too little: less than the
+// reserve, or, for writes to be accepted again, than twice that.
+func (m *Member) diskFull() (free uint64, full bool) {
+	free, ok := m.free(m.dir)
+	limit := uint64(reserve)
+	if m.outOfSpace() {
+		limit *= 2
+	}
+	return free, ok && free < limit
+}
+
+// outOfSpace says whether etcd refuses writes because the quota is reached, or the disk
+// is full.
 func (m *Member) outOfSpace() bool {
 	for _, a := range m.etcd.Server.Alarms() {
 		if a.Alarm == pb.AlarmType_NOSPACE {
@@ -69,13 +91,18 @@ func (m *Member) makeSpace(ctx context.Context) error {
 	if size := s.Backend().Size(); size >= m.quota {
 		return fmt.Errorf("%d bytes are in use without any history, the quota is %d: delete objects or raise the quota", size, m.quota)
 	}
-	_, err := s.Alarm(ctx, &pb.AlarmRequest{
-		MemberID: uint64(s.MemberID()),
-		Action:   pb.AlarmRequest_DEACTIVATE,
+	return m.alarm(ctx, pb.AlarmRequest_DEACTIVATE)
+}
+
+// alarm tells etcd that there is no room, or that there is again.
+func (m *Member) alarm(ctx context.Context, action pb.AlarmRequest_AlarmAction) error {
+	_, err := m.etcd.Server.Alarm(ctx, &pb.AlarmRequest{
+		MemberID: uint64(m.etcd.Server.MemberID()),
+		Action:   action,
 		Alarm:    pb.AlarmType_NOSPACE,
 	})
 	if err != nil {
-		return fmt.Errorf("tell etcd that there is room: %w", err)
+		return fmt.Errorf("tell etcd about its space: %w", err)
 	}
 	return nil
 }
