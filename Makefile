@@ -73,6 +73,10 @@ bench-start: ## measure the server: start to ready, memory, stop; in a process a
 	  go build -o "$$bin/espalier" ./cmd/espalier && (cd test/bench && go run ./start "$$bin/espalier")
 	go test -run '^$$' -bench Start -benchtime 11x ./espaliertest ./server 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
 
+.PHONY: bench-cli
+bench-cli: ## compare espalier validate with kubeconform and kubectl-validate, on the corpus
+	cd test/bench && go run ./cli
+
 .PHONY: golden
 golden: ## write the golden files anew from what the code does
 	go test ./schema -run TestDocuments -update

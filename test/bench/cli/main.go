@@ -1,0 +1,154 @@
+// The cli command measures `espalier validate` side by side with kubeconform and
+// kubectl-validate: the same objects, valid for all of them, against the same
+// CustomResourceDefinitions, those of the corpus, in one run.
+//
+// All programs are built from source; what they are measured against is pinned in the
+// modules in others. kubeconform gets schemas that are converted from the definitions.
+// Objects are copies of those in the corpus under names of their own, one a file, once
+// as JSON and once as YAML. The programs take turns, round by round, and the
+// medians are compared: a busy machine slows all of them down.
+//
+// Nothing fails because of a time. ESPALIER_CORPUS says where the corpus is.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+)
+
+func main() {
+	objects := flag.Int("objects", 20000, "how many objects to validate")
+	rounds := flag.Int("rounds", 3, "how often each program runs")
+	dir := flag.String("dir", "", "where to build and write; a temporary directory unless given, where what is there is used again")
+	flag.Parse()
+	if err := run(context.Background(), *dir, *objects, *rounds); err != nil {
+		fmt.Fprintln(os.Stderr, "bench-cli:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, dir string, objects, rounds int) error {
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "bench-cli"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+	}
+	fmt.Fprintln(os.Stderr, "building espalier, kubeconform and kubectl-validate …")
+	programs, err := build(ctx, dir)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "preparing definitions and objects …")
+	input, err := prepare(ctx, dir, programs, objects)
+	if err != nil {
+		return err
+	}
+	if input == nil {
+		fmt.Println("There is no corpus: nothing to measure. See ESPALIER_CORPUS.")
+		return nil
+	}
+	fmt.Printf("%d objects, copies of %d; %d definitions; %d rounds; %d processors\n\n", objects, input.seeds, input.definitions, rounds, runtime.NumCPU())
+	for _, form := range []string{"json", "yaml"} {
+		if err := sideBySide(ctx, programs, input, form, rounds); err != nil {
+			return err
+		}
+	}
+	if err := growth(ctx, programs, input); err != nil {
+		return err
+	}
+	if err := parsing(ctx, input); err != nil {
+		return err
+	}
+	return startUp(ctx, programs)
+}
+
+// sideBySide lets the programs take turns and compares them.
+func sideBySide(ctx context.Context, programs []program, in *inputs, form string, rounds int) error {
+	runs := make([][]sample, len(programs))
+	for range rounds {
+		for i, p := range programs {
+			s, err := p.measure(ctx, in, filepath.Join(in.dir, form))
+			if err != nil {
+				return err
+			}
+			runs[i] = append(runs[i], s)
+		}
+	}
+	fmt.Printf("%s\n  %-18s %10s %10s %10s %14s %14s\n", form, "", "wall", "cpu", "peak", "wall ÷ ours", "cpu ÷ ours")
+	ours := median(runs[0])
+	for i, p := range programs {
+		m := median(runs[i])
+		fmt.Printf("  %-18s %10s %10s %7d MB %14.1f %14.1f\n", p.name, m.wall.Round(time.Millisecond), m.cpu.Round(time.Millisecond), m.rss>>20,
+			m.wall.Seconds()/ours.wall.Seconds(), m.cpu.Seconds()/ours.cpu.Seconds())
+	}
+	fmt.Println()
+	return nil
+}
+
+// growth shows whether memory grows with the input.
+func growth(ctx context.Context, programs []program, in *inputs) error {
+	fmt.Printf("peak memory of %s as the input grows\n  %-8s %10s %10s\n", programs[0].name, "", "1×", "4×")
+	for _, form := range []string{"json", "yaml"} {
+		fmt.Printf("  %-8s", form)
+		for _, part := range []string{form + "-quarter", form, form + "-stream-quarter", form + "-stream"} {
+			if part == form+"-stream-quarter" {
+				fmt.Printf("\n  %-8s", "one file")
+			}
+			s, err := programs[0].measure(ctx, in, filepath.Join(in.dir, part))
+			if err != nil {
+				return err
+			}
+			fmt.Printf(" %7d MB", s.rss>>20)
+		}
+		fmt.Println()
+	}
+	fmt.Println()
+	return nil
+}
+
+// startUp measures how long a program takes to do nothing.
+func startUp(ctx context.Context, programs []program) error {
+	var runs []sample
+	for range 20 {
+		s, err := execute(ctx, programs[0].path, "version")
+		if err != nil {
+			return err
+		}
+		runs = append(runs, s)
+	}
+	m := median(runs)
+	fmt.Printf("start-up (%s version): %s wall, %s cpu, %d MB\n", programs[0].name, m.wall.Round(100*time.Microsecond), m.cpu.Round(100*time.Microsecond), m.rss>>20)
+	return nil
+}
+
+// sample is what a run took.
+type sample struct {
+	wall, cpu time.Duration
+	rss       int64
+}
+
+// median is the median of each measure by itself.
+func median(runs []sample) sample {
+	return sample{
+		wall: middle(runs, func(s sample) time.Duration { return s.wall }),
+		cpu:  middle(runs, func(s sample) time.Duration { return s.cpu }),
+		rss:  middle(runs, func(s sample) int64 { return s.rss }),
+	}
+}
+
+func middle[T ~int64](runs []sample, of func(sample) T) T {
+	values := make([]T, len(runs))
+	for i, s := range runs {
+		values[i] = of(s)
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}

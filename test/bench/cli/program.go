@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// program is one of the programs that are compared.
+type program struct {
+	name, path string
+	// args are its arguments for the objects in a file or directory.
+	args func(in *inputs, objects string) []string
+}
+
+// build builds the programs. Ours is the first.
+func build(ctx context.Context, dir string) ([]program, error) {
+	programs := []program{
+		{name: "espalier", args: func(in *inputs, objects string) []string {
+			return []string{"validate", "--semantics", "kubernetes", "--crd", in.crds, "-f", objects}
+		}},
+		{name: "kubeconform", args: func(in *inputs, objects string) []string {
+			return []string{"-n", fmt.Sprint(runtime.NumCPU()), "-summary", "-schema-location", filepath.Join(in.schemas, "{{.Group}}_{{.ResourceKind}}_{{.ResourceAPIVersion}}.json"), objects}
+		}},
+		{name: "kubectl-validate", args: func(in *inputs, objects string) []string {
+			return []string{"--local-crds", in.crds, objects}
+		}},
+	}
+	sources := []struct{ module, path string }{
+		{filepath.Join("..", ".."), "./cmd/espalier"},
+		{filepath.Join("cli", "others", "kubeconform"), "github.com/yannh/kubeconform/cmd/kubeconform"},
+		{filepath.Join("cli", "others", "kubectlvalidate"), "sigs.k8s.io/kubectl-validate"},
+	}
+	for i := range programs {
+		path, err := filepath.Abs(filepath.Join(dir, programs[i].name))
+		if err != nil {
+			return nil, err
+		}
+		programs[i].path = path
+		// What others pin is built once; ours may have changed.
+		if _, err := os.Stat(path); err == nil && i > 0 {
+			continue
+		}
+		c := exec.CommandContext(ctx, "go", "build", "-o", path, sources[i].path)
+		c.Dir, c.Stderr = sources[i].module, os.Stderr
+		if err := c.Run(); err != nil {
+			return nil, fmt.Errorf("building %s: %w", programs[i].name, err)
+		}
+	}
+	return programs, nil
+}
+
+// measure runs the program on objects, all of which it must take.
+func (p *program) measure(ctx context.Context, in *inputs, objects string) (sample, error) {
+	return execute(ctx, p.path, p.args(in, objects)...)
+}
+
+// execute runs a program that is expected to succeed.
+func execute(ctx context.Context, path string, args ...string) (sample, error) {
+	c := exec.CommandContext(ctx, path, args...)
+	var out tail
+	c.Stdout, c.Stderr = &out, &out
+	start := time.Now()
+	err := c.Run()
+	s := sample{wall: time.Since(start)}
+	if err != nil {
+		return s, fmt.Errorf("%s %s: %w\n%s", filepath.Base(path), strings.Join(args, " "), err, out.String())
+	}
+	s.cpu = c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+	if usage, ok := c.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		s.rss = usage.Maxrss << 10
+	}
+	return s, nil
+}
+
+// output runs a program for what it prints, whatever its exit code is.
+func output(ctx context.Context, path string, args ...string) (string, error) {
+	c := exec.CommandContext(ctx, path, args...)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	var exit *exec.ExitError
+	if err := c.Run(); err != nil && !errors.As(err, &exit) {
+		return "", err
+	}
+	return out.String(), nil
+}
+
+// tail keeps the end of what is written, which costs whoever writes next to nothing.
+type tail struct{ bytes.Buffer }
+
+func (t *tail) Write(p []byte) (int, error) {
+	if t.Len() > 1<<16 {
+		t.Next(t.Len() - 1<<12)
+	}
+	return t.Buffer.Write(p)
+}
