@@ -122,12 +122,12 @@ func (f *fixer) respell(ctx context.Context) error {
 	} else if errs, err := crd.Superseded(data, schema.KEP); err == nil && len(errs) == 0 {
 		return nil
 	}
-	found, err := f.lint(ctx, lint.Config{Disable: []string{lint.All}, Enable: []string{"superseded-spelling"}})
+	found, err := f.lint(ctx, f.Configs...)
 	if err != nil {
 		return err
 	}
 	for _, finding := range slices.Backward(found) {
-		if finding.Fix == nil {
+		if finding.Fix == nil || finding.Rule != "superseded-spelling" {
 			continue
 		}
 		at := analysis.Tokens(finding.Pointer)

@@ -2,6 +2,7 @@ package fix
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -260,6 +261,36 @@ spec:
 	}
 	if open != 2 {
 		t.Errorf("%d notes about b", open)
+	}
+}
+
+// TestHostile has schemas that no author writes.
+func TestHostile(t *testing.T) {
+	const head = `{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition","metadata":{"name":"as.example.com"},
+		"spec":{"group":"example.com","scope":"Cluster","version":"v1","names":{"plural":"as","singular":"a","kind":"A","listKind":"AList"},"validation":`
+	deep := func(open, inner, close string) string {
+		return head + `{"openAPIV3Schema":` + strings.Repeat(open, 500) + inner + strings.Repeat(close, 500) + `}}}`
+	}
+	definitions := `{"d0":{"type":"string"}`
+	for i := range 40 {
+		definitions += fmt.Sprintf(`,"d%d":{"properties":{"a":{"$ref":"#/definitions/d%d"},"b":{"$ref":"#/definitions/d%d"}}}`, i+1, i, i)
+	}
+	for name, raw := range map[string]string{
+		"deep fields":    deep(`{"properties":{"a":`, `{}`, `}}`),
+		"deep junctors":  deep(`{"anyOf":[`, `{"type":"string"}`, `]}`),
+		"deep negations": deep(`{"not":`, `{"type":"string"}`, `}`),
+		"a DAG":          head + `{"jsonSchema":{"$ref":"#/definitions/d40","definitions":` + definitions + `}}}}}`,
+		"a loop":         head + `{"jsonSchema":{"properties":{"a":{"$ref":"#/definitions/a"}},"definitions":{"a":{"properties":{"a":{"$ref":"#/definitions/a"}}}}}}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, err := Definition(context.Background(), []byte(raw), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := Definition(context.Background(), result.JSON, Options{}); err != nil || len(again.Edits) > 0 {
+				t.Errorf("fixing again: %v, %d edits", err, len(again.Edits))
+			}
+		})
 	}
 }
 

@@ -298,10 +298,14 @@ func (r *rewriter) nestedItems(n node, p place) verdict {
 }
 
 // part rewrites the schema of a field or of items under a junctor. If it accepts
-// nothing then whatever lacks the part is still accepted.
+// nothing then whatever lacks the part is still accepted, and so is null, of which
+// junctors say nothing.
 func (r *rewriter) part(n node, p place) verdict {
-	if v := r.nested(n, p, false, false); v != never {
+	switch v := r.nested(n, p, false, false); {
+	case v != never:
 		return v
+	case p.core["nullable"] == true:
+		return weaker
 	}
 	return same
 }

@@ -82,6 +82,76 @@ func (r random) schema(depth int, nested bool) node {
 	return s
 }
 
+// draft4 is a schema as of 2017: it also has references and what OpenAPI lacks.
+func (r random) draft4(depth int) node {
+	s := r.schema(depth, false)
+	eachSchema(s, r.age)
+	s["type"] = "object"
+	delete(s, "$ref")
+	s["definitions"] = node{"one": r.plain(), "two": node{"properties": node{"a": node{"$ref": "#/definitions/one"}}}}
+	return s
+}
+
+// plain is a schema of the keywords that draft 4 and OpenAPI share.
+func (r random) plain() node {
+	s := r.schema(1, false)
+	eachSchema(s, withoutExtensions)
+	return s
+}
+
+func withoutExtensions(s node) {
+	delete(s, "nullable")
+	delete(s, preserve)
+}
+
+// eachSchema visits the schemas below s, and then s.
+func eachSchema(s node, visit func(node)) {
+	for _, keyword := range sortedKeys(s) {
+		switch sub := s[keyword].(type) {
+		case node:
+			if keyword != "properties" {
+				eachSchema(sub, visit)
+				continue
+			}
+			for _, name := range sortedKeys(sub) {
+				eachSchema(sub[name].(node), visit)
+			}
+		case []any:
+			for i := range sub {
+				if n := schemaOf(sub[i]); n != nil {
+					eachSchema(n, visit)
+				}
+			}
+		}
+	}
+	visit(s)
+}
+
+// age puts keywords of draft 4 into a schema.
+func (r random) age(s node) {
+	withoutExtensions(s)
+	switch r.Intn(12) {
+	case 0:
+		clear(s)
+		s["$ref"] = pick(r, "#/definitions/one", "#/definitions/two")
+	case 1:
+		s["type"] = []any{pick(r, "object", "string", "array"), pick(r, "integer", "null")}
+	case 2:
+		s["patternProperties"] = node{pick(r, "^a", "b", "d"): r.plain()}
+	case 3:
+		s["dependencies"] = node{"a": []any{"b"}}
+	case 4:
+		s["items"] = []any{r.plain(), r.plain()}
+		s["additionalItems"] = pick[any](r, true, false, r.plain())
+	case 5:
+		if s["properties"] != nil {
+			s["additionalProperties"] = false
+		}
+	case 6:
+		s["uniqueItems"] = true
+	}
+}
+
 func (r random) scalar() any {
 	return pick[any](r, "", "x", "xyz", int64(0), int64(1), int64(7), int64(120), 1.5, true, false, nil)
 }
