@@ -32,10 +32,10 @@ type protobufReader interface {
 
 // negotiated offers the formats in which objects of one version are read and written.
 type negotiated struct {
-	kind      Kind
-	convertor runtime.ObjectConvertor
-	scheme    *runtime.Scheme
-	media     []runtime.SerializerInfo
+	kind        Kind
+	convertor   runtime.ObjectConvertor
+	scheme      *runtime.Scheme
+	media       []runtime.SerializerInfo
 	replacement *replacement
 }
 
@@ -43,6 +43,8 @@ type negotiated struct {
 type replacement struct {
 	// stored returns the object that is replaced.
 	stored func() (schema.Object, error)
+	// strict says that it is a decoding error if what was sent does not fit the types.
+	strict bool
 	// contradiction is why what was sent does not fit the schema's types.
 	contradiction *schema.ContradictionError
 }

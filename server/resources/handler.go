@@ -103,14 +103,14 @@ func (h *Handler) Install(b *Builtin) {
 	h.builtins[b.Definition.Name()] = b
 }
 
-// Storage is the storage of a definition's objects in their storage version, for use by
-// the server itself. release must be called when it is no longer used.
-func (h *Handler) Storage(d *crd.Definition) (storage rest.StandardStorage, release func(), err error) {
+// Storage is the storage of a definition's objects, which it gives and takes in a version,
+// for use by the server itself. release must be called when it is no longer used.
+func (h *Handler) Storage(d *crd.Definition, version string) (storage rest.StandardStorage, release func(), err error) {
 	s, err := h.acquire(d)
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := s.endpoint(d.Storage().Name())
+	e, err := s.endpoint(version)
 	if err != nil {
 		s.requests.Done()
 		return nil, nil, err
@@ -333,8 +333,8 @@ func (e *endpoint) replacing(ctx context.Context, scope *handlers.RequestScope, 
 	if r.Verb != "update" && r.Verb != "patch" {
 		return scope, nil
 	}
-	re := &replacement{stored: func() (schema.Object, error) {
-		obj, err := e.store.Get(ctx, r.Name, &metav1.GetOptions{})
+	re := &replacement{strict: e.version.Definition().Semantics().RefusesContradictions(), stored: func() (schema.Object, error) {
+		obj, err := e.store.Get(apirequest.WithNamespace(ctx, r.Namespace), r.Name, &metav1.GetOptions{})
 		if err != nil {
 			return nil, err
 		}
@@ -354,8 +354,15 @@ type patched struct {
 
 func (p patched) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	obj, created, err := p.Patcher.Update(ctx, name, info, create, update, force, o)
-	if err != nil && p.replacement != nil && p.replacement.contradiction != nil {
-		err = apierrors.NewBadRequest(p.replacement.contradiction.Error())
+	if err == nil || p.replacement == nil {
+		return obj, created, err
+	}
+	if p.replacement.contradiction != nil {
+		return obj, created, apierrors.NewBadRequest(p.replacement.contradiction.Error())
+	}
+	// Server-side apply finds out while it merges, and has no type for the error.
+	if p.replacement.strict && strings.HasPrefix(err.Error(), "failed to create typed patch object") {
+		return obj, created, apierrors.NewBadRequest(err.Error())
 	}
 	return obj, created, err
 }
