@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,44 +18,59 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/tools/txtar"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
+	"espalier.dev/server/etcd"
 )
 
-// TestLedger runs the scripts in testdata/ledger, each against a real server over HTTP. A
-// script is a txtar archive: its comment has the steps, a line each, its files are what
-// they send and expect. A # begins a comment. The steps:
+// TestLedger runs the scripts in testdata/ledger, each against a real server over HTTP, in
+// both semantics. A script is a txtar archive: its comment has the steps, a line each, its
+// files are what they send and expect. A # begins a comment. A line that begins with [kep] or
+// [kubernetes] is for that semantics alone. The steps:
 //
-//	semantics kubernetes     how the server reads schemas; the default is kep
+//	only SEMANTICS           the script is about that semantics; without it, about both
 //	create FILE              POST
 //	update FILE              PUT, with the resourceVersion that the object has
 //	status FILE              PUT of the status
 //	patch FILE NAME.KIND     a merge patch (of the status: NAME.KIND/status)
 //	apply FILE               server-side apply
-//	get NAME.KIND            GET (KIND may be KIND/VERSION, or a path for a raw GET)
+//	get NAME.KIND            GET (KIND may be KIND/VERSION, or the whole a path for a raw GET)
 //	list KIND
 //	delete NAME.KIND
+//	put FILE                 writes into etcd, behind the server's back
+//	stored NAME.KIND         reads from etcd, as if it were an answer
 //	code NUMBER              the status of the last answer; if it is not asked for, it must be a success
 //	is FILE                  the last answer is that object (server's metadata aside)
-//	has PATH VALUE           a field of the last answer, by its path (spec.list.0.name); VALUE is YAML
+//	has PATH VALUE           a field of the last answer, by its path (spec.list.0.name; ~ is a dot); VALUE is YAML
 //	lacks PATH
 //	says TEXT                the last answer's body has the text
+//	omits TEXT               it does not
 //	cause FIELD TEXT         the last answer is a Status with that cause
+//	causes NUMBER            it has as many
 //	warns TEXT               the last answer has a Warning with the text
 //	silent                   the last answer has no Warning
 //	condition NAME TYPE STATUS TEXT
-//	                         a CustomResourceDefinition comes to have that condition; STATUS none is no such condition
+//	                         a definition comes to have that condition; STATUS none is no such condition
+//
+// FILE may be followed by a query (?fieldValidation=Strict), and a line with a file by a plus
+// sign and YAML that is merged into it as a merge patch: create a.yaml + {spec: {b: 1}}. The
+// kind CRD is CustomResourceDefinition.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/ledger/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no scripts", err)
 	}
-	shared := map[schema.Semantics]*espaliertest.Server{}
+	servers := map[string]*ledgerServer{}
+	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+		servers[sem.String()] = startLedgerServer(t, sem)
+	}
 	for _, file := range files {
 		archive, err := txtar.ParseFile(file)
 		if err != nil {
@@ -62,35 +78,51 @@ func TestLedger(t *testing.T) {
 		}
 		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
 		t.Run(name, func(t *testing.T) {
-			sem := schema.KEP
-			if bytes.Contains(archive.Comment, []byte("\nsemantics kubernetes\n")) {
-				sem = schema.Kubernetes
-			}
-			// One server after the other would do as well, but takes longer.
-			if shared[sem] == nil {
-				s, err := espaliertest.Run(espaliertest.WithSemantics(sem))
-				if err != nil {
-					t.Fatal(err)
+			t.Parallel()
+			for sem, s := range servers {
+				if m := only.FindSubmatch(archive.Comment); m == nil || string(m[1]) == sem {
+					t.Run(sem, func(t *testing.T) {
+						sc := newScript(t, s.Server, archive)
+						sc.etcd, sc.semantics = s.etcd, sem
+						sc.run(file)
+					})
 				}
-				shared[sem] = s
 			}
-			newScript(t, shared[sem], archive).run(file)
 		})
 	}
-	for _, s := range shared {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
+}
+
+var only = regexp.MustCompile(`(?m)^only (\w+)$`)
+
+// ledgerServer is a server and the database behind it.
+type ledgerServer struct {
+	*espaliertest.Server
+	etcd *clientv3.Client
+}
+
+func startLedgerServer(t *testing.T, sem schema.Semantics) *ledgerServer {
+	m, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(m.Close)
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{m.Endpoint()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return &ledgerServer{Server: espaliertest.Start(t, espaliertest.WithSemantics(sem), espaliertest.WithFlags("--etcd-servers", m.Endpoint())), etcd: c}
 }
 
 // script is a script that is being run.
 type script struct {
 	*testing.T
-	client *http.Client
-	url    string
-	files  map[string][]byte
-	kinds  map[string]kind
+	semantics string
+	client    *http.Client
+	etcd      *clientv3.Client
+	url       string
+	files     map[string][]byte
+	kinds     map[string]kind
 	// made are the definitions to delete at the end.
 	made []string
 	last answer
@@ -115,9 +147,9 @@ func newScript(t *testing.T, s *espaliertest.Server, a *txtar.Archive) *script {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc := &script{T: t, client: c, url: s.URL(), files: map[string][]byte{}, kinds: map[string]kind{
-		"CustomResourceDefinition": {group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions"},
-	}}
+	sc := &script{T: t, client: c, url: s.URL(), files: map[string][]byte{}, kinds: map[string]kind{}}
+	sc.kinds["CRD"] = kind{group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions"}
+	sc.kinds["CustomResourceDefinition"] = sc.kinds["CRD"]
 	for _, f := range a.Files {
 		sc.files[f.Name] = f.Data
 	}
@@ -151,15 +183,31 @@ var word = regexp.MustCompile(`'[^']*'|\S+`)
 func (s *script) run(file string) {
 	for i, line := range strings.Split(string(s.files[""]), "\n") {
 		line, _, _ = strings.Cut(line, " #")
-		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "semantics ") {
+		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "only ") {
 			continue
 		}
-		words := word.FindAllString(line, -1)
+		if condition, rest, ok := strings.Cut(line, "] "); ok && strings.HasPrefix(line, "[") {
+			if condition != "["+s.semantics {
+				continue
+			}
+			line = rest
+		}
+		fail := func(err error) {
+			s.Fatalf("%s:%d: %s: %v\nThe last answer was %d, warnings %q:\n%s", file, i+1, line, err, s.last.code, s.last.warnings, s.last.body)
+		}
+		command, patch, patched := strings.Cut(line, " + ")
+		words := word.FindAllString(command, -1)
 		for j := range words {
 			words[j] = strings.Trim(words[j], "'")
 		}
+		if patched {
+			var err error
+			if words[1], err = s.merge(words[1], patch); err != nil {
+				fail(err)
+			}
+		}
 		if err := s.step(words[0], words[1:], line); err != nil {
-			s.Fatalf("%s:%d: %s: %v\nThe last answer was %d, warnings %q:\n%s", file, i+1, line, err, s.last.code, s.last.warnings, s.last.body)
+			fail(err)
 		}
 	}
 	if s.unasked && s.last.code > 299 {
@@ -167,14 +215,46 @@ func (s *script) run(file string) {
 	}
 }
 
+// merge makes a file of another one and a patch.
+func (s *script) merge(name, patch string) (string, error) {
+	name, query, _ := strings.Cut(name, "?")
+	var obj, change any
+	if err := errors.Join(yaml.Unmarshal(s.files[name], &obj), yaml.Unmarshal([]byte(patch), &change)); err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(merged(obj, change))
+	s.files[name+" + "+patch] = data
+	return name + " + " + patch + "?" + query, err
+}
+
+// merged is RFC 7386.
+func merged(v, patch any) any {
+	p, ok := patch.(map[string]any)
+	if !ok {
+		return patch
+	}
+	out, ok := v.(map[string]any)
+	if !ok {
+		out = map[string]any{}
+	}
+	for name, change := range p {
+		if change == nil {
+			delete(out, name)
+		} else {
+			out[name] = merged(out[name], change)
+		}
+	}
+	return out
+}
+
 func (s *script) step(verb string, args []string, line string) error {
 	rest := func(n int) string { return strings.Join(args[min(n, len(args)):], " ") }
 	switch verb {
-	case "create", "update", "status", "patch", "apply", "get", "list", "delete":
+	case "create", "update", "status", "patch", "apply", "get", "list", "delete", "put", "stored":
 		if s.unasked && s.last.code > 299 {
 			return fmt.Errorf("the step before failed")
 		}
-		s.unasked = true
+		s.unasked = verb != "put" // which has no answer
 		return s.request(verb, args)
 	case "code":
 		s.unasked = false
@@ -207,6 +287,15 @@ func (s *script) step(verb string, args []string, line string) error {
 	case "says":
 		if !strings.Contains(string(s.last.body), rest(0)) {
 			return fmt.Errorf("it does not")
+		}
+	case "omits":
+		if strings.Contains(string(s.last.body), rest(0)) {
+			return fmt.Errorf("it does not")
+		}
+	case "causes":
+		causes, _ := field(s.last.object, "details.causes")
+		if list, _ := causes.([]any); strconv.Itoa(len(list)) != args[0] {
+			return fmt.Errorf("it has %d", len(list))
 		}
 	case "cause":
 		causes, _ := field(s.last.object, "details.causes")
@@ -250,32 +339,27 @@ func (s *script) hasCondition(name, typ, status, text string) bool {
 
 // request sends what a step asks for.
 func (s *script) request(verb string, args []string) error {
-	if verb == "get" && strings.HasPrefix(args[0], "/") {
-		s.last = s.do(http.MethodGet, args[0], nil, "")
+	target := args[len(args)-1]
+	switch {
+	case verb == "get" && strings.HasPrefix(target, "/"):
+		s.last = s.do(http.MethodGet, target, nil, "")
 		return nil
-	}
-	switch verb {
-	case "list":
-		k, err := s.kind(args[0])
+	case verb == "list":
+		k, err := s.kind(target)
+		if err == nil {
+			s.last = s.do(http.MethodGet, k.path(), nil, "")
+		}
+		return err
+	case verb == "get", verb == "delete", verb == "stored", verb == "patch":
+		whole, status := strings.CutSuffix(target, "/status")
+		dot := strings.LastIndex(whole, ".")
+		k, err := s.kind(whole[dot+1:])
 		if err != nil {
 			return err
 		}
-		s.last = s.do(http.MethodGet, k.path(), nil, "")
-		return nil
-	case "get", "delete", "patch":
-		target := args[len(args)-1]
-		name, of, _ := strings.Cut(target, ".")
-		if i := strings.LastIndex(target, ".CustomResourceDefinition"); i >= 0 {
-			name, of = target[:i], target[i+1:]
-		}
-		of, subresource, _ := strings.Cut(of, "/status")
-		_ = subresource
-		k, err := s.kind(of)
-		if err != nil {
-			return err
-		}
+		name := whole[:dot]
 		path := k.path() + "/" + name
-		if strings.HasSuffix(target, "/status") {
+		if status {
 			path += "/status"
 		}
 		switch verb {
@@ -283,24 +367,48 @@ func (s *script) request(verb string, args []string) error {
 			s.last = s.do(http.MethodGet, path, nil, "")
 		case "delete":
 			s.last = s.do(http.MethodDelete, path, nil, "")
+		case "stored":
+			return s.stored(k, name)
 		default:
-			body, err := yaml.YAMLToJSON(s.files[args[0]])
-			if err != nil {
-				return err
+			var body []byte
+			if body, err = s.file(args[0]); err == nil {
+				s.last = s.do(http.MethodPatch, path, body, "application/merge-patch+json")
 			}
-			s.last = s.do(http.MethodPatch, path, body, "application/merge-patch+json")
 		}
-		return nil
+		return err
 	}
-	data, ok := s.files[args[0]]
-	if !ok {
-		return fmt.Errorf("there is no file %s", args[0])
+	name, query, _ := strings.Cut(args[0], "?")
+	data, err := s.file(name)
+	if err != nil {
+		return err
 	}
-	query := ""
-	if len(args) > 1 {
-		query = "?" + args[1]
+	if query != "" {
+		query = "?" + query
 	}
 	return s.write(verb, data, query)
+}
+
+// file is a file of the script, as JSON.
+func (s *script) file(name string) ([]byte, error) {
+	data, ok := s.files[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no file %s", name)
+	}
+	return yaml.YAMLToJSON(data)
+}
+
+// stored makes what is in etcd the last answer.
+func (s *script) stored(k kind, name string) error {
+	got, err := s.etcd.Get(s.Context(), k.key(name))
+	if err != nil {
+		return err
+	}
+	s.last = answer{code: http.StatusNotFound}
+	if len(got.Kvs) > 0 {
+		s.last = answer{code: http.StatusOK, body: got.Kvs[0].Value}
+		return json.Unmarshal(s.last.body, &s.last.object)
+	}
+	return nil
 }
 
 // write creates or replaces an object.
@@ -320,6 +428,18 @@ func (s *script) write(verb string, data []byte, query string) error {
 	k.group, k.version = group, version
 	name, _ := field(obj, "metadata.name")
 	path := k.path() + "/" + fmt.Sprint(name)
+	if verb == "put" {
+		meta := obj["metadata"].(map[string]any)
+		meta["uid"] = string(uuid.NewUUID()) // what has none does not exist
+		if k.namespaced {
+			meta["namespace"] = "default"
+		}
+		body, err := json.Marshal(obj)
+		if err == nil {
+			_, err = s.etcd.Put(s.Context(), k.key(fmt.Sprint(name)), string(body))
+		}
+		return err
+	}
 	body, err := yaml.YAMLToJSON(data)
 	if err != nil {
 		return err
@@ -328,7 +448,7 @@ func (s *script) write(verb string, data []byte, query string) error {
 	case "create":
 		s.last = s.do(http.MethodPost, k.path()+query, body, "application/json")
 	case "apply":
-		s.last = s.do(http.MethodPatch, path+"?fieldManager=ledger", body, "application/apply-patch+yaml")
+		s.last = s.do(http.MethodPatch, path+"?fieldManager=ledger&"+strings.TrimPrefix(query, "?"), body, "application/apply-patch+yaml")
 	case "update", "status":
 		now := s.do(http.MethodGet, path, nil, "")
 		rv, _ := field(now.object, "metadata.resourceVersion")
@@ -347,7 +467,7 @@ func (s *script) write(verb string, data []byte, query string) error {
 	return nil
 }
 
-// learn remembers a kind that was defined, and waits until it is served.
+// learn remembers a kind that was defined.
 func (s *script) learn(obj map[string]any) {
 	text := func(path string) string { v, _ := field(obj, path); t, _ := v.(string); return t }
 	version := text("spec.version")
@@ -381,6 +501,15 @@ func (k kind) path() string {
 		path += "/namespaces/default"
 	}
 	return path + "/" + k.plural
+}
+
+// key is where an object is in etcd.
+func (k kind) key(name string) string {
+	key := "/registry/" + k.group + "/" + k.plural + "/"
+	if k.namespaced {
+		key += "default/"
+	}
+	return key + name
 }
 
 func (s *script) do(method, path string, body []byte, contentType string) answer {
