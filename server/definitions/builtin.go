@@ -17,9 +17,11 @@ const Name = "customresourcedefinitions.apiextensions.k8s.io"
 // crd, which knows better.
 func definition(sem schema.Semantics) (*crd.Definition, error) {
 	deprecated := v1beta1.APIVersion + " " + api.Kind + " is deprecated; use " + api.APIVersion + " " + api.Kind
-	version := func(name string, storage bool, spec map[string]api.JSONSchemaProps) api.CustomResourceDefinitionVersion {
+	version := func(name string, beta bool, spec map[string]api.JSONSchemaProps) api.CustomResourceDefinitionVersion {
 		v := api.CustomResourceDefinitionVersion{
-			Name: name, Served: true, Storage: storage,
+			// As kube-apiserver does: v1beta1 takes less room, because what versions have in
+			// common is written once.
+			Name: name, Served: true, Storage: beta,
 			Schema: &api.CustomResourceValidation{OpenAPIV3Schema: rootSchema(spec)},
 			Subresources: &api.CustomResourceSubresources{
 				Status: &api.CustomResourceSubresourceStatus{},
@@ -28,7 +30,7 @@ func definition(sem schema.Semantics) (*crd.Definition, error) {
 				{Name: "Created At", Type: "string", JSONPath: ".metadata.creationTimestamp", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]},
 			},
 		}
-		if !storage {
+		if beta {
 			v.Deprecated, v.DeprecationWarning = true, &deprecated
 		}
 		return v
@@ -44,10 +46,10 @@ func definition(sem schema.Semantics) (*crd.Definition, error) {
 		ObjectMeta: metav1.ObjectMeta{Name: Name},
 		Spec: api.CustomResourceDefinitionSpec{
 			Group: "apiextensions.k8s.io", Scope: api.ClusterScoped, Names: names,
-			Versions: []api.CustomResourceDefinitionVersion{version("v1", true, specFields()), version("v1beta1", false, beta)},
+			Versions: []api.CustomResourceDefinitionVersion{version("v1", false, specFields()), version("v1beta1", true, beta)},
 		},
 		Status: api.CustomResourceDefinitionStatus{
-			AcceptedNames: names, StoredVersions: []string{"v1"},
+			AcceptedNames: names, StoredVersions: []string{"v1beta1"},
 			Conditions: []api.CustomResourceDefinitionCondition{
 				{Type: api.NamesAccepted, Status: api.ConditionTrue}, {Type: api.Established, Status: api.ConditionTrue},
 			},

@@ -64,7 +64,7 @@ func (d *Definitions) deleteObjects(ctx context.Context, def *crd.Definition) er
 	if !def.Established() || def.Name() == Name {
 		return nil
 	}
-	objects, release, err := d.handler.Storage(def)
+	objects, release, err := d.handler.Storage(def, def.Storage().Name())
 	if err != nil {
 		return fmt.Errorf("could not list instances: %w", err)
 	}

@@ -116,7 +116,7 @@ func (d *Definitions) storage() (*store, func(), error) {
 	if d.handler == nil {
 		return nil, nil, errors.New("definitions are not running")
 	}
-	s, release, err := d.handler.Storage(d.builtin.Definition)
+	s, release, err := d.handler.Storage(d.builtin.Definition, "v1")
 	if err != nil {
 		return nil, nil, err
 	}
