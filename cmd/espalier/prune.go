@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -190,7 +191,7 @@ func (p *pruner) object(it *input.Item) error {
 		return err
 	}
 	if p.report != nil {
-		p.reasons(it, d, v, changes)
+		p.reasons(it, d, v, stored, changes)
 	}
 	p.compare(it, d, v, stored, changes)
 	return nil
@@ -350,7 +351,7 @@ func childOf(v any, token string) any {
 }
 
 // reasons reports what was done to an object, and by which schema.
-func (p *pruner) reasons(it *input.Item, d *definition, v *crd.Version, changes *schema.Report) {
+func (p *pruner) reasons(it *input.Item, d *definition, v *crd.Version, stored schema.Object, changes *schema.Report) {
 	for i := range changes.Changes {
 		c := &changes.Changes[i]
 		f := analysis.Finding{Severity: analysis.Info, Path: c.Path.String(), Pointer: c.Path.Pointer()}
@@ -365,7 +366,11 @@ func (p *pruner) reasons(it *input.Item, d *definition, v *crd.Version, changes 
 		case schema.NullDropped:
 			f.Rule, f.Message = ruleNullDropped, "removed: null is not allowed by "+where
 		case schema.Defaulted:
-			f.Rule, f.Message = ruleDefaulted, "defaulted by "+where
+			value, _ := valueAt(stored, c.Path)
+			f.Rule, f.Message = ruleDefaulted, fmt.Sprintf("defaulted to %s by %s", oneLineJSON(value), where)
+			if it.Position(f.Pointer).Exact {
+				f.Message = "null is not allowed: " + f.Message
+			}
 		case schema.Duplicate:
 			f.Rule, f.Severity = ruleDuplicateField, analysis.Warning
 			f.Message = "duplicate field: the last one counts"
@@ -377,6 +382,19 @@ func (p *pruner) reasons(it *input.Item, d *definition, v *crd.Version, changes 
 	if changes.Truncated {
 		p.report.Report(it, analysis.Finding{Rule: rulePruned, Severity: analysis.Info, Message: "there are more changes than are listed"})
 	}
+}
+
+// oneLineJSON is a value for a message: the start of it, if it is long.
+func oneLineJSON(v any) string {
+	const most = 60
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	if runes := []rune(string(text)); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return string(text)
 }
 
 // compare says where the other semantics stores something else.
