@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	kjson "sigs.k8s.io/json"
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/fix"
@@ -228,11 +231,52 @@ func (f *fixing) document(ctx context.Context, d *input.Document) fixedDocument 
 	}
 	text, err := d.Edit(edits...)
 	if err != nil {
+		text, err = editUnshared(d, out.fixed, edits)
+	}
+	if err != nil {
 		out.problem = problemAt(out.fixed[0].item, ruleNotEditable, err.Error())
 		return out
 	}
 	out.text = text
 	return out
+}
+
+// editUnshared makes edits after the definitions' aliases have been written out: what is
+// shared by two places cannot be changed in one of them.
+func editUnshared(d *input.Document, definitions []fixedDefinition, edits []analysis.Edit) ([]byte, error) {
+	var shared []analysis.Edit
+	for _, fixed := range definitions {
+		var value any
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(fixed.item.JSON, &value); err != nil {
+			return nil, err
+		}
+		shared = append(shared, aliases(d.Document, fixed.item.Base, value)...)
+	}
+	return d.Edit(append(shared, edits...)...)
+}
+
+// aliases returns the edits that write out the values at a place and below whose text
+// is, in part or as a whole, somewhere else.
+func aliases(d *yamlx.Document, pointer string, value any) []analysis.Edit {
+	parts := map[string]any{}
+	switch value := value.(type) {
+	case map[string]any:
+		parts = value
+	case []any:
+		for i, v := range value {
+			parts[strconv.Itoa(i)] = v
+		}
+	}
+	around := d.Find(pointer).Value
+	var edits []analysis.Edit
+	for _, token := range slices.Sorted(maps.Keys(parts)) {
+		at := pointer + analysis.Pointer(token)
+		if span := d.Find(at).Value; span.Offset < around.Offset || span.EndOffset > around.EndOffset {
+			return []analysis.Edit{{Op: yamlx.Set, Pointer: pointer, Value: value}}
+		}
+		edits = append(edits, aliases(d, at, parts[token])...)
+	}
+	return edits
 }
 
 // problemAt is a problem with an object as a whole.
