@@ -19,6 +19,15 @@ func (z *normalizer) fill(obj map[string]any, prop *property) {
 	z.record(Defaulted, prop.node, Step{Key: prop.name})
 }
 
+// Default fills in the defaults of an object, in place, and does nothing else to it.
+func (p *Program) Default(obj Object) {
+	if !p.hasDefaults {
+		return
+	}
+	z := normalizer{p: p, defaults: true}
+	z.fillIn(root, obj)
+}
+
 // fillIn fills in defaults and does nothing else.
 func (z *normalizer) fillIn(id int32, v any) {
 	n := &z.p.nodes[id]

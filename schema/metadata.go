@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -289,10 +290,14 @@ type MetadataError struct {
 	Problem string
 }
 
-// Error gives the path and the problem.
+// Error gives the path and the problem. In embedded resources it shows the value too, as
+// kube-apiserver does.
 func (e *MetadataError) Error() string {
-	if len(e.Path) == 0 {
+	switch {
+	case len(e.Path) == 0:
 		return e.Problem
+	case len(e.Path) > 1:
+		return field.Invalid(e.Path.FieldPath(), e.Value, e.Problem).Error()
 	}
 	return fmt.Sprintf("%s: %s", e.Path, e.Problem)
 }

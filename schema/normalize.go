@@ -13,6 +13,9 @@ type DecodeOptions struct {
 	// metadata are dropped instead of refused, types are not checked, and a
 	// missing generation becomes 1.
 	FromStorage bool
+	// WithoutDefaults leaves out what is missing. It is for objects that come out of a
+	// conversion: what they lack, their old version lacked too.
+	WithoutDefaults bool
 	// Old is the stored object that an update is about to replace: a type
 	// contradiction that it already has passes.
 	Old Object
@@ -89,7 +92,7 @@ func (p *Program) newNormalizer(o DecodeOptions) normalizer {
 	z := normalizer{
 		p: p, old: o.Old,
 		dropNulls:      !p.preserveAll,
-		defaults:       p.hasDefaults,
+		defaults:       p.hasDefaults && !o.WithoutDefaults,
 		dropMetadata:   o.FromStorage,
 		contradictions: !o.FromStorage && !p.preserveAll && p.semantics.RefusesContradictions(),
 	}

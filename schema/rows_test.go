@@ -275,8 +275,8 @@ func TestImplicitMetadata(t *testing.T) {
 					`{"metadata":{"name":5}}`:                "metadata: ",
 					`{"kind":5}`:                             "kind: must be a string, not integer",
 					`{"apiVersion":null}`:                    "apiVersion: must be a string, not null",
-					`{"embedded":{"kind":{}}}`:               "embedded.kind: must be a string",
-					`{"embedded":{"metadata":{"labels":1}}}`: "embedded.metadata: ",
+					`{"embedded":{"kind":{}}}`:               "embedded.kind: Invalid value: {}: must be a string",
+					`{"embedded":{"metadata":{"labels":1}}}`: "embedded.metadata: Invalid value: ",
 				} {
 					_, _, err := p.Decode([]byte(input), schema.DecodeOptions{})
 					var bad *schema.MetadataError

@@ -132,6 +132,11 @@ func (k *kind) Normalize(obj schema.Object, _ schema.DecodeOptions) error {
 	return k.change(obj, func(*api.CustomResourceDefinition) {})
 }
 
+func (k *kind) Default(obj schema.Object) {
+	// What cannot be read is for Validate to refuse.
+	_ = k.change(obj, func(*api.CustomResourceDefinition) {})
+}
+
 // change lets f change a tree as the hub's types.
 func (k *kind) change(obj schema.Object, f func(*api.CustomResourceDefinition)) error {
 	c, err := typed(obj)

@@ -2,14 +2,16 @@ package resources
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	kubejson "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
 	"sigs.k8s.io/yaml"
@@ -52,22 +54,22 @@ type replacement struct {
 var _ runtime.NegotiatedSerializer = &negotiated{}
 
 func newNegotiated(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime.Scheme, typer runtime.ObjectTyper) *negotiated {
-	text := func(o json.SerializerOptions) *media {
-		return &media{Serializer: json.NewSerializerWithOptions(json.DefaultMetaFactory, creator{}, typer, o), yaml: o.Yaml, strict: o.Strict}
+	text := func(o kubejson.SerializerOptions) *media {
+		return &media{Serializer: kubejson.NewSerializerWithOptions(kubejson.DefaultMetaFactory, creator{}, typer, o), yaml: o.Yaml, strict: o.Strict}
 	}
 	binary := &media{Serializer: protobuf.NewSerializerWithOptions(creator{}, typer, protobuf.SerializerOptions{StreamingCollectionsEncoding: true}), protobuf: true}
 	return &negotiated{kind: kind, convertor: convertor, scheme: scheme, media: []runtime.SerializerInfo{
 		{
 			MediaType: runtime.ContentTypeJSON, MediaTypeType: "application", MediaTypeSubType: "json", EncodesAsText: true,
-			Serializer:       text(json.SerializerOptions{StreamingCollectionsEncoding: true}),
-			PrettySerializer: text(json.SerializerOptions{Pretty: true}),
-			StrictSerializer: text(json.SerializerOptions{Strict: true, StreamingCollectionsEncoding: true}),
-			StreamSerializer: &runtime.StreamSerializerInfo{EncodesAsText: true, Serializer: text(json.SerializerOptions{}), Framer: json.Framer},
+			Serializer:       text(kubejson.SerializerOptions{StreamingCollectionsEncoding: true}),
+			PrettySerializer: text(kubejson.SerializerOptions{Pretty: true}),
+			StrictSerializer: text(kubejson.SerializerOptions{Strict: true, StreamingCollectionsEncoding: true}),
+			StreamSerializer: &runtime.StreamSerializerInfo{EncodesAsText: true, Serializer: text(kubejson.SerializerOptions{}), Framer: kubejson.Framer},
 		},
 		{
 			MediaType: runtime.ContentTypeYAML, MediaTypeType: "application", MediaTypeSubType: "yaml", EncodesAsText: true,
-			Serializer:       text(json.SerializerOptions{Yaml: true}),
-			StrictSerializer: text(json.SerializerOptions{Yaml: true, Strict: true}),
+			Serializer:       text(kubejson.SerializerOptions{Yaml: true}),
+			StrictSerializer: text(kubejson.SerializerOptions{Yaml: true, Strict: true}),
 		},
 		// Custom resources are never written as protobuf, but tables, metadata and
 		// statuses are.
@@ -135,7 +137,7 @@ func (d *bodyDecoder) Decode(data []byte, _ *runtimeschema.GroupVersionKind, int
 		_ = errors.As(err, &d.replacement.contradiction)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, kindOf(src), err
 	}
 	complaints = append(complaints, more...)
 
@@ -155,6 +157,17 @@ func (d *bodyDecoder) Decode(data []byte, _ *runtimeschema.GroupVersionKind, int
 		return u, &gvk, runtime.NewStrictDecodingError(complaints)
 	}
 	return u, &gvk, nil
+}
+
+// kindOf is what an object says that it is, if it is one, for the message that says that
+// it is not.
+func kindOf(src []byte) *runtimeschema.GroupVersionKind {
+	var meta metav1.TypeMeta
+	if err := json.Unmarshal(src, &meta); err != nil {
+		return nil
+	}
+	gvk := meta.GroupVersionKind()
+	return &gvk
 }
 
 // toJSON brings a body into the format that Kinds read, and says what a strict reader
@@ -317,6 +330,5 @@ func (d *defaulter) Default(in runtime.Object) {
 	if err != nil {
 		return
 	}
-	// What cannot be normalized is for validation to refuse.
-	_ = kind.Normalize(u.Object, schema.DecodeOptions{FromStorage: true})
+	kind.Default(u.Object)
 }

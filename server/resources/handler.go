@@ -260,6 +260,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.fail(w, req, r, negotiation.NewUnsupportedMediaTypeError([]string{runtime.ContentTypeJSON, runtime.ContentTypeYAML}))
 		return
 	}
+	if s.builtin != nil && req.Header.Get("Content-Type") == string(types.StrategicMergePatchType) {
+		// Typed clients send those. No list of what is built in merges by keys, so they
+		// mean the same as merge patches.
+		req.Header.Set("Content-Type", string(types.MergePatchType))
+	}
 	f, err := h.endpointHandler(req, r, e, terminating(s.definition.Load().CRD()))
 	if err != nil {
 		h.fail(w, req, r, err)

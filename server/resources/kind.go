@@ -18,6 +18,8 @@ type Kind interface {
 	Decode(src []byte, o schema.DecodeOptions) (schema.Object, []error, error)
 	// Normalize does to a tree what Decode does to bytes.
 	Normalize(obj schema.Object, o schema.DecodeOptions) error
+	// Default completes an object that server-side apply has put together.
+	Default(obj schema.Object)
 
 	PrepareCreate(ctx context.Context, obj schema.Object)
 	PrepareUpdate(ctx context.Context, obj, old schema.Object)
@@ -78,6 +80,8 @@ func (k *customKind) Normalize(obj schema.Object, o schema.DecodeOptions) error 
 	_, err := k.program.Normalize(obj, o)
 	return err
 }
+
+func (k *customKind) Default(obj schema.Object) { k.program.Default(obj) }
 
 func (k *customKind) PrepareCreate(_ context.Context, obj schema.Object) {
 	if k.HasStatus() {

@@ -57,7 +57,7 @@ func (h *Handler) newServing(d *crd.Definition, b *Builtin, c Converter) *servin
 		if err != nil {
 			return err
 		}
-		return k.Normalize(obj, schema.DecodeOptions{})
+		return k.Normalize(obj, schema.DecodeOptions{WithoutDefaults: true})
 	}}
 	s.gone, s.leave = context.WithCancel(context.Background())
 	return s
