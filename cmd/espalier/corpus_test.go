@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"espalier.dev/cmd/espalier/internal/input"
 )
 
 // corpusDir is where the corpus of real definitions and objects is, or "".
@@ -73,4 +76,26 @@ func TestCorpusCommands(t *testing.T) {
 			}
 		})
 	}
+	t.Run("lint", func(t *testing.T) {
+		if out, code := runApp(t, "lint", "-o", "junit", "-R", "-f", "v1", "-f", "v1beta1"); code > 1 {
+			t.Errorf("exits with %d: %.2000s", code, out)
+		}
+	})
+	t.Run("explain", func(t *testing.T) {
+		a := &app{program: "espalier", stdin: strings.NewReader("")}
+		ds, err := a.loadDefinitions(context.Background(), input.Flags{Paths: []string{"v1", "v1beta1"}, Recursive: true}, func(p input.Problem) { t.Error(p.Error()) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range ds.list {
+			hub, err := d.hub()
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			if out, code := runApp(t, "explain", "--recursive", "--crd", d.item.File, hub.Spec.Names.Plural); code != 0 || !strings.Contains(out, hub.Spec.Names.Kind) {
+				t.Errorf("%s: exits with %d: %.500s", d.item.File, code, out)
+			}
+		}
+	})
 }
