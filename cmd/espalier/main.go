@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -12,14 +13,42 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The next signal ends the program, whatever it is waiting for.
+	context.AfterFunc(ctx, stop)
 	a := &app{
 		program: os.Args[0],
-		stdin:   os.Stdin,
+		stdin:   &interruptible{ctx: ctx, in: os.Stdin},
 		stdout:  os.Stdout,
 		stderr:  os.Stderr,
 		environ: os.LookupEnv,
 	}
-	code := a.run(ctx, os.Args[1:])
-	stop()
-	os.Exit(code)
+	os.Exit(a.run(ctx, os.Args[1:]))
+}
+
+// interruptible is a reader that does not keep somebody at a terminal waiting who
+// wants to leave.
+type interruptible struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+// Read reads, unless the context is done first.
+func (r *interruptible) Read(p []byte) (int, error) {
+	type result struct {
+		n   int
+		err error
+	}
+	// The buffer is not p: the read may end long after p is somebody else's.
+	buffer := make([]byte, len(p))
+	done := make(chan result, 1)
+	go func() {
+		n, err := r.in.Read(buffer)
+		done <- result{n, err}
+	}()
+	select {
+	case got := <-done:
+		return copy(p, buffer[:got.n]), got.err
+	case <-r.ctx.Done():
+		return 0, r.ctx.Err()
+	}
 }

@@ -263,6 +263,8 @@ func (r *reader) documents(name string, documents *yamlx.Reader) error {
 		case errors.As(err, &bad):
 			r.problem(syntaxProblem(name, bad, nil))
 			continue
+		case err != nil && r.ctx.Err() != nil:
+			return r.ctx.Err()
 		case err != nil:
 			r.fail(name, Unreadable, "cannot be read: %v", reason(err))
 			return nil
