@@ -69,7 +69,7 @@ Where the two semantics would not store the same, a note says so.`,
 	addCRDFlag(c, &o.crds)
 	addInputFlags(c, &o.objects, "objects")
 	c.Flags().BoolVar(&o.why, "why", false, "list what was dropped, filled in or removed as null, and the schema that decided")
-	c.Flags().StringArrayVarP(&o.outputs, "output", "o", nil, "yaml, json or diff; with --why: diff, text, json, yaml, sarif, junit or github, with =FILE to a file (may repeat)")
+	c.Flags().StringArrayVarP(&o.outputs, "output", "o", nil, "`FORMAT`: yaml, json or diff; with --why: diff, text, json, yaml, sarif, junit or github, with =FILE to a file (may repeat)")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"yaml", "json", "diff"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

@@ -114,8 +114,9 @@ func (a *app) finish(c *cobra.Command) {
 		lines := strings.Split(c.Example, "\n")
 		for i, line := range lines {
 			if rest, ok := strings.CutPrefix(line, "  espalier "); ok {
-				lines[i] = "  " + name + " " + rest
+				line = "  " + name + " " + rest
 			}
+			lines[i] = strings.ReplaceAll(line, "| espalier ", "| "+name+" ")
 		}
 		c.Example = strings.Join(lines, "\n")
 	}
@@ -187,21 +188,21 @@ func isTerminal(w io.Writer) bool {
 
 // addInputFlags adds -f and -R.
 func addInputFlags(c *cobra.Command, flags *input.Flags, what string) {
-	c.Flags().StringArrayVarP(&flags.Paths, "filename", "f", nil, "file or directory with "+what+", or - for standard input (may repeat)")
+	c.Flags().StringArrayVarP(&flags.Paths, "filename", "f", nil, "`PATH` of a file or directory with "+what+", or - for standard input (may repeat)")
 	c.Flags().BoolVarP(&flags.Recursive, "recursive", "R", false, "also read the directories below a directory")
 	_ = c.MarkFlagFilename("filename", "yaml", "yml", "json")
 }
 
 // addCRDFlag adds --crd.
 func addCRDFlag(c *cobra.Command, flags *input.Flags) {
-	c.Flags().StringArrayVar(&flags.Paths, "crd", nil, "file or directory with CustomResourceDefinitions, or - for standard input (may repeat)")
+	c.Flags().StringArrayVar(&flags.Paths, "crd", nil, "`PATH` of a file or directory with CustomResourceDefinitions, or - for standard input (may repeat)")
 	_ = c.MarkFlagFilename("crd", "yaml", "yml", "json")
 }
 
 // addOutputFlag adds -o for commands that report findings.
 func addOutputFlag(c *cobra.Command, outputs *[]string) {
 	c.Flags().StringArrayVarP(outputs, "output", "o", nil,
-		"how to report: "+strings.Join(report.Formats(), ", ")+"; with =FILE to a file (may repeat) (default text)")
+		"`FORMAT` of the report: "+strings.Join(report.Formats(), ", ")+"; with =FILE to a file (may repeat) (default text)")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(report.Formats(), cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -64,8 +64,8 @@ Where the two semantics would not come to the same end for an object, a note say
 	}
 	addCRDFlag(c, &o.crds)
 	addInputFlags(c, &o.objects, "objects")
-	c.Flags().StringArrayVar(&o.old.Paths, "old", nil, "file or directory with the objects that are replaced (may repeat)")
-	c.Flags().StringVar(&o.fieldValidation, "field-validation", "warn", "what unknown and duplicate fields are: ignore, warn or strict")
+	c.Flags().StringArrayVar(&o.old.Paths, "old", nil, "`PATH` of a file or directory with the objects that are replaced (may repeat)")
+	c.Flags().StringVar(&o.fieldValidation, "field-validation", "warn", "what to do about unknown and duplicate fields: `ignore|warn|strict`")
 	c.Flags().BoolVar(&o.ignoreMissing, "ignore-missing-crds", false, "pass over objects without a definition")
 	c.Flags().BoolVar(&o.checkCRDs, "check-crds", false, "also report why a server would refuse a definition that is used")
 	addOutputFlag(c, &o.outputs)
