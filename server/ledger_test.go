@@ -20,6 +20,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/tools/txtar"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
@@ -45,6 +46,7 @@ import (
 //	delete NAME.KIND
 //	put FILE                 writes into etcd, behind the server's back
 //	stored NAME.KIND         reads from etcd, as if it were an answer
+//	gone NAME.KIND           something (or a path) comes to be no more
 //	code NUMBER              the status of the last answer; if it is not asked for, it must be a success
 //	is FILE                  the last answer is that object (server's metadata aside)
 //	has PATH VALUE           a field of the last answer, by its path (spec.list.0.name; ~ is a dot); VALUE is YAML
@@ -250,7 +252,7 @@ func merged(v, patch any) any {
 func (s *script) step(verb string, args []string, line string) error {
 	rest := func(n int) string { return strings.Join(args[min(n, len(args)):], " ") }
 	switch verb {
-	case "create", "update", "status", "patch", "apply", "get", "list", "delete", "put", "stored":
+	case "create", "update", "status", "patch", "apply", "get", "list", "delete", "gone", "put", "stored":
 		if s.unasked && s.last.code > 299 {
 			return fmt.Errorf("the step before failed")
 		}
@@ -344,13 +346,16 @@ func (s *script) request(verb string, args []string) error {
 	case verb == "get" && strings.HasPrefix(target, "/"):
 		s.last = s.do(http.MethodGet, target, nil, "")
 		return nil
+	case verb == "gone" && strings.HasPrefix(target, "/"):
+		s.awaitGone(target)
+		return nil
 	case verb == "list":
 		k, err := s.kind(target)
 		if err == nil {
 			s.last = s.do(http.MethodGet, k.path(), nil, "")
 		}
 		return err
-	case verb == "get", verb == "delete", verb == "stored", verb == "patch":
+	case verb == "get", verb == "delete", verb == "gone", verb == "stored", verb == "patch":
 		whole, status := strings.CutSuffix(target, "/status")
 		dot := strings.LastIndex(whole, ".")
 		k, err := s.kind(whole[dot+1:])
@@ -367,12 +372,15 @@ func (s *script) request(verb string, args []string) error {
 			s.last = s.do(http.MethodGet, path, nil, "")
 		case "delete":
 			s.last = s.do(http.MethodDelete, path, nil, "")
+		case "gone":
+			s.awaitGone(path)
 		case "stored":
 			return s.stored(k, name)
 		default:
 			var body []byte
-			if body, err = s.file(args[0]); err == nil {
-				s.last = s.do(http.MethodPatch, path, body, "application/merge-patch+json")
+			file, query, _ := strings.Cut(args[0], "?")
+			if body, err = s.file(file); err == nil {
+				s.last = s.do(http.MethodPatch, path+"?"+query, body, "application/merge-patch+json")
 			}
 		}
 		return err
@@ -382,10 +390,16 @@ func (s *script) request(verb string, args []string) error {
 	if err != nil {
 		return err
 	}
-	if query != "" {
-		query = "?" + query
-	}
-	return s.write(verb, data, query)
+	return s.write(verb, data, "?"+query)
+}
+
+func (s *script) awaitGone(path string) {
+	s.Helper()
+	s.unasked = false
+	s.eventually(path+" is gone", func() bool {
+		s.last = s.do(http.MethodGet, path, nil, "")
+		return s.last.code == http.StatusNotFound
+	})
 }
 
 // file is a file of the script, as JSON.
@@ -526,7 +540,11 @@ func (s *script) do(method, path string, body []byte, contentType string) answer
 		s.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	a := answer{code: resp.StatusCode, warnings: resp.Header.Values("Warning")}
+	a := answer{code: resp.StatusCode}
+	warnings, _ := utilnet.ParseWarningHeaders(resp.Header.Values("Warning"))
+	for _, w := range warnings {
+		a.warnings = append(a.warnings, w.Text)
+	}
 	if a.body, err = io.ReadAll(resp.Body); err != nil {
 		s.Fatal(err)
 	}
