@@ -13,6 +13,8 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/mux"
 
+	"espalier.dev/analysis/lint"
+	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
@@ -40,6 +42,25 @@ type foundation struct {
 	semantics schema.Semantics
 }
 
+// maxDifferences is how many differences whoever writes a definition is told of: headers
+// have little room.
+const maxDifferences = 5
+
+// differences says what a definition means differently in the two semantics.
+func differences(ctx context.Context, c *api.CustomResourceDefinition) (warnings []string) {
+	found, err := lint.Differences(ctx, c)
+	if err != nil {
+		return nil // whoever cannot read it refuses it
+	}
+	for i, f := range found {
+		if i == maxDifferences {
+			return append(warnings, fmt.Sprintf("and %d more differences between the semantics kep and kubernetes: `espalier lint` lists them", len(found)-i))
+		}
+		warnings = append(warnings, f.Path+": "+f.Message)
+	}
+	return warnings
+}
+
 // mount puts discovery, OpenAPI and resources where clients look for them.
 func mount(mux *mux.PathRecorderMux, publisher *publish.Publisher, resources http.Handler) {
 	for _, path := range []string{"/api", "/apis", "/openapi/v2", "/openapi/v3"} {
@@ -52,7 +73,8 @@ func mount(mux *mux.PathRecorderMux, publisher *publish.Publisher, resources htt
 // install puts the parts of the server into it, before it runs.
 func install(f foundation) error {
 	defs, err := definitions.New(definitions.Config{
-		Options: crd.Options{Semantics: f.semantics, Rules: cel.Checker{}},
+		Options:     crd.Options{Semantics: f.semantics, Rules: cel.Checker{}},
+		Differences: differences,
 	})
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ type kinds struct {
 	options crd.Options
 	// differences is what to tell whoever writes a definition that means different
 	// things in the two semantics.
-	differences func(*api.CustomResourceDefinition) []string
+	differences func(context.Context, *api.CustomResourceDefinition) []string
 }
 
 func (k *kinds) Kind(v *crd.Version) (resources.Kind, error) {
@@ -184,7 +184,7 @@ func (k *kind) Warnings(ctx context.Context, obj, old schema.Object) []string {
 	if err != nil {
 		return warnings
 	}
-	return append(warnings, k.differences(c)...)
+	return append(warnings, k.differences(ctx, c)...)
 }
 
 // judge is what there is to say about a write of a definition.

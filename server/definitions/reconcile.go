@@ -31,7 +31,7 @@ type Config struct {
 	Options crd.Options
 	// Differences is what to tell whoever writes a definition that means different things
 	// in the two semantics.
-	Differences func(*api.CustomResourceDefinition) []string
+	Differences func(context.Context, *api.CustomResourceDefinition) []string
 }
 
 // Definitions follows the stored definitions.
@@ -61,7 +61,7 @@ func New(c Config) (*Definitions, error) {
 		return nil, fmt.Errorf("the definition of definitions: %w", err)
 	}
 	if c.Differences == nil {
-		c.Differences = func(*api.CustomResourceDefinition) []string { return nil }
+		c.Differences = func(context.Context, *api.CustomResourceDefinition) []string { return nil }
 	}
 	d := &Definitions{config: c, progress: newProgress(), ready: make(chan struct{}), known: map[string]*api.CustomResourceDefinition{}}
 	d.catalog.Store(crd.NewCatalog())
