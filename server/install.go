@@ -63,7 +63,7 @@ func differences(ctx context.Context, c *api.CustomResourceDefinition) (warnings
 
 // mount puts discovery, OpenAPI and resources where clients look for them.
 func mount(mux *mux.PathRecorderMux, publisher *publish.Publisher, resources http.Handler) {
-	for _, path := range []string{"/api", "/apis", "/openapi/v2", "/openapi/v3"} {
+	for _, path := range []string{"/api", "/api/v1", "/apis", "/openapi/v2", "/openapi/v3"} {
 		mux.Handle(path, publisher)
 	}
 	mux.HandlePrefix("/openapi/v3/", publisher)

@@ -38,15 +38,17 @@ type codecs struct {
 
 func newCodecs() codecs {
 	legacy := runtime.NewScheme()
-	v1 := runtimeschema.GroupVersion{Version: "v1"}
-	metav1.AddToGroupVersion(legacy, v1)
-	legacy.AddUnversionedTypes(v1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
+	metav1.AddToGroupVersion(legacy, coreV1)
+	legacy.AddUnversionedTypes(coreV1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
 	all := runtime.NewScheme()
 	utilruntime.Must(apidiscoveryv2.AddToScheme(all))
 	utilruntime.Must(apidiscoveryv2beta1.AddToScheme(all))
 	utilruntime.Must(apidiscoveryconversion.RegisterConversions(all))
 	return codecs{legacy: serializer.NewCodecFactory(legacy), aggregated: serializer.NewCodecFactory(all)}
 }
+
+// coreV1 is the only version of the group without a name.
+var coreV1 = runtimeschema.GroupVersion{Version: "v1"}
 
 // groupVersion is what is served in a group and version.
 type groupVersion struct {
@@ -70,7 +72,12 @@ type snapshot struct {
 	groups []*group
 	byName map[runtimeschema.GroupVersion]*groupVersion
 
-	root   http.Handler
+	// core is the group without a name. It is there even if nothing is in it: kubectl
+	// reads files with a List of objects because version v1 of it is.
+	core *group
+
+	root, coreRoot http.Handler
+
 	v3Root func() (*v3Root, error)
 	v2     func() (*document, error)
 }
@@ -96,7 +103,19 @@ func newSnapshot(p *Publisher, catalog *crd.Catalog) *snapshot {
 			return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
 		})
 	}
-	s.root = s.newRoot()
+	s.core = &group{versions: []*groupVersion{{GroupVersion: coreV1}}}
+	s.groups = slices.DeleteFunc(s.groups, func(g *group) bool {
+		if g.name == "" {
+			s.core = g
+		}
+		return g.name == ""
+	})
+	legacy := discovery.NewRootAPIsHandler(s.addresses(), p.codecs.legacy)
+	for _, g := range s.groups {
+		legacy.AddGroup(g.legacy())
+	}
+	s.root = s.newRoot(legacy, s.groups)
+	s.coreRoot = s.newRoot(discovery.NewLegacyRootAPIHandler(s.addresses(), p.codecs.legacy, "/api"), []*group{s.core})
 	s.v3Root = sync.OnceValues(s.newV3Root)
 	s.v2 = sync.OnceValues(s.newV2)
 	return s
@@ -142,26 +161,39 @@ func (s *snapshot) discovery(parts []string) http.Handler {
 		}
 	case 2:
 		if gv := s.byName[runtimeschema.GroupVersion{Group: parts[0], Version: parts[1]}]; gv != nil {
-			return discovery.NewAPIVersionHandler(s.publisher.codecs.legacy, gv.GroupVersion, discovery.APIResourceListerFunc(gv.resources))
+			return s.version(gv)
 		}
 	}
 	return nil
 }
 
-// newRoot returns the handler of /apis: the old list of groups or, for those who ask for
-// it, the new list of everything.
-func (s *snapshot) newRoot() http.Handler {
-	legacy := discovery.NewRootAPIsHandler(s.addresses(), s.publisher.codecs.legacy)
-	for _, g := range s.groups {
-		legacy.AddGroup(g.legacy())
+// coreDiscovery returns what answers requests below /api, or nil: parts are those of the
+// path.
+func (s *snapshot) coreDiscovery(parts []string) http.Handler {
+	switch {
+	case len(parts) == 0:
+		return s.coreRoot
+	case len(parts) == 1 && parts[0] == coreV1.Version:
+		return s.version(s.core.versions[0])
 	}
+	return nil
+}
+
+// version returns the handler that lists the resources of a version.
+func (s *snapshot) version(gv *groupVersion) http.Handler {
+	return discovery.NewAPIVersionHandler(s.publisher.codecs.legacy, gv.GroupVersion, discovery.APIResourceListerFunc(gv.resources))
+}
+
+// newRoot returns the handler of /apis or /api: the old list of groups or, for those who
+// ask for it, the new list of everything.
+func (s *snapshot) newRoot(legacy http.Handler, groups []*group) http.Handler {
 	type tagged struct {
 		list *apidiscoveryv2.APIGroupDiscoveryList
 		etag string
 	}
 	once := sync.OnceValues(func() (tagged, error) {
-		list := &apidiscoveryv2.APIGroupDiscoveryList{Items: make([]apidiscoveryv2.APIGroupDiscovery, len(s.groups))}
-		for i, g := range s.groups {
+		list := &apidiscoveryv2.APIGroupDiscoveryList{Items: make([]apidiscoveryv2.APIGroupDiscovery, len(groups))}
+		for i, g := range groups {
 			list.Items[i] = g.aggregated()
 		}
 		text, err := json.Marshal(list)

@@ -105,12 +105,12 @@ func (p *Publisher) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// handler returns what answers requests for a path, or nil if nothing here does. There is
-// no /api, where the group without a name would be: clients take that for a server
-// without that group.
+// handler returns what answers requests for a path, or nil if nothing here does.
 func (p *Publisher) handler(path string) http.Handler {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
+	case parts[0] == "api":
+		return p.snapshot().coreDiscovery(parts[1:])
 	case parts[0] == "apis":
 		return p.snapshot().discovery(parts[1:])
 	case parts[0] != "openapi" || len(parts) < 2:

@@ -234,10 +234,20 @@ func TestDiscovery(t *testing.T) {
 			t.Errorf("got %v, want %v", got.APIResources[0].Verbs, want)
 		}
 	})
+	t.Run("group without a name", func(t *testing.T) {
+		_, body := get(t, srv, "/api")
+		if got := decode[metav1.APIVersions](t, body); got.Kind != "APIVersions" || !slices.Equal(got.Versions, []string{"v1"}) {
+			t.Errorf("got %v", got)
+		}
+		_, body = get(t, srv, "/api/v1")
+		if got := decode[metav1.APIResourceList](t, body); got.GroupVersion != "v1" || got.APIResources == nil || len(got.APIResources) > 0 {
+			t.Errorf("got %v", got)
+		}
+	})
 	t.Run("not here", func(t *testing.T) {
 		for _, path := range []string{
-			"/", "/api", "/apis/b.org", "/apis/b.org/v1", "/apis/d.org", "/apis/example.com/v3", "/apis/nobody.org", "/apis/example.com/v1/wheels",
-			"/api/v1", "/openapi", "/openapi/v3/apis/example.com", "/openapi/v3/apis/example.com/v3", "/openapi/v3/apis/../../x", "/openapi/v4", "/openapi/v2/x", "/version",
+			"/", "/apis/b.org", "/apis/b.org/v1", "/apis/d.org", "/apis/example.com/v3", "/apis/nobody.org", "/apis/example.com/v1/wheels",
+			"/api/v1/namespaces", "/api/v2", "/openapi", "/openapi/v3/apis/example.com", "/openapi/v3/apis/example.com/v3", "/openapi/v3/apis/../../x", "/openapi/v4", "/openapi/v2/x", "/version",
 		} {
 			if resp, _ := get(t, srv, path); resp.StatusCode != http.StatusNotFound {
 				t.Errorf("%s: %s", path, resp.Status)
@@ -298,7 +308,7 @@ func TestAggregated(t *testing.T) {
 	if !reflect.DeepEqual(groups, oldGroups) {
 		t.Errorf("groups: got %v, want %v", groups, oldGroups)
 	}
-	if len(resources) != 5 {
+	if len(resources) != 6 {
 		t.Errorf("%d lists of resources", len(resources))
 	}
 	for _, list := range oldResources {
