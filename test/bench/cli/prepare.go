@@ -147,19 +147,26 @@ func convertBelow(s map[string]any) {
 		}
 	}
 	for k, v := range s {
-		switch k {
-		case "properties":
-			for _, p := range v.(map[string]any) {
-				if p, ok := p.(map[string]any); ok {
-					convertBelow(p)
+		switch v := v.(type) {
+		case nil:
+			// To the server, a keyword that is null is not there.
+			delete(s, k)
+		case map[string]any:
+			switch k {
+			case "properties":
+				for _, p := range v {
+					if p, ok := p.(map[string]any); ok {
+						convertBelow(p)
+					}
 				}
+			case "items", "additionalProperties", "not":
+				convertBelow(v)
 			}
-		case "items", "additionalProperties", "not":
-			if part, ok := v.(map[string]any); ok {
-				convertBelow(part)
+		case []any:
+			if k != "allOf" && k != "anyOf" && k != "oneOf" {
+				continue
 			}
-		case "allOf", "anyOf", "oneOf":
-			for _, branch := range v.([]any) {
+			for _, branch := range v {
 				if branch, ok := branch.(map[string]any); ok {
 					convertBelow(branch)
 				}
@@ -206,6 +213,8 @@ func (in *inputs) acceptable(ctx context.Context, dir string, programs []program
 		return nil, err
 	}
 	for i, seed := range seeds {
+		// Some definitions take certain names only.
+		seed["metadata"].(map[string]any)["name"] = "copy-0"
 		text, err := json.Marshal(seed)
 		if err != nil {
 			return nil, err
@@ -232,7 +241,7 @@ func (in *inputs) acceptable(ctx context.Context, dir string, programs []program
 			// Whatever a program says about an object counts as a complaint, except
 			// that it is all right.
 			i := strings.Index(line, "seed-")
-			if i < 0 || strings.HasSuffix(strings.TrimSpace(line), "OK") {
+			if i < 0 || strings.Contains(line, "OK") {
 				continue
 			}
 			refused[line[i:min(i+len("seed-00000"), len(line))]] = true
@@ -264,7 +273,6 @@ func (in *inputs) writeObjects(seeds []map[string]any) error {
 	for i := range in.objects {
 		seed := seeds[i%len(seeds)]
 		meta := seed["metadata"].(map[string]any)
-		name := meta["name"]
 		meta["name"] = fmt.Sprintf("copy-%d", i)
 		asJSON, err := json.Marshal(seed)
 		if err != nil {
@@ -274,7 +282,6 @@ func (in *inputs) writeObjects(seeds []map[string]any) error {
 		if err != nil {
 			return err
 		}
-		meta["name"] = name
 		file := fmt.Sprintf("copy-%06d", i)
 		parts := []string{""}
 		if i < in.objects/4 {

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -69,16 +68,41 @@ func execute(ctx context.Context, path string, args ...string) (sample, error) {
 	var out tail
 	c.Stdout, c.Stderr = &out, &out
 	start := time.Now()
-	err := c.Run()
+	if err := c.Start(); err != nil {
+		return sample{}, err
+	}
+	stop, peak := make(chan struct{}), make(chan int64)
+	go func() { peak <- watchMemory(c.Process.Pid, stop) }()
+	err := c.Wait()
 	s := sample{wall: time.Since(start)}
+	close(stop)
+	s.rss = <-peak
 	if err != nil {
 		return s, fmt.Errorf("%s %s: %w\n%s", filepath.Base(path), strings.Join(args, " "), err, out.String())
 	}
 	s.cpu = c.ProcessState.UserTime() + c.ProcessState.SystemTime()
-	if usage, ok := c.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		s.rss = usage.Maxrss << 10
-	}
 	return s, nil
+}
+
+// watchMemory returns the peak of a process's resident memory. What the system tells
+// after the fact counts what this process had in memory when it started the other.
+func watchMemory(pid int, stop <-chan struct{}) (peak int64) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		for line := range strings.Lines(string(status)) {
+			var kilobytes int64
+			if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kilobytes); n == 1 {
+				peak = max(peak, kilobytes<<10)
+			}
+		}
+		select {
+		case <-stop:
+			return peak
+		case <-tick.C:
+		}
+	}
 }
 
 // output runs a program for what it prints, whatever its exit code is.
@@ -97,8 +121,8 @@ func output(ctx context.Context, path string, args ...string) (string, error) {
 type tail struct{ bytes.Buffer }
 
 func (t *tail) Write(p []byte) (int, error) {
-	if t.Len() > 1<<16 {
-		t.Next(t.Len() - 1<<12)
+	if t.Len() > 1<<12 {
+		t.Next(t.Len() - 1<<11)
 	}
 	return t.Buffer.Write(p)
 }
