@@ -38,7 +38,7 @@ func parsing(ctx context.Context, in *inputs) error {
 				return err
 			}
 			read := time.Now()
-			doc, err := yamlx.Parse(text)
+			doc, err := yamlx.NewBytesReader(text, yamlx.Options{}).Next()
 			if err != nil {
 				return err
 			}
