@@ -248,7 +248,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	if r.Verb == "list" || watching {
 		// A cache that has just been made would send clients away for a second.
-		if err := AwaitCache(req.Context(), e.store); err != nil {
+		if err := e.awaitCache(req.Context()); err != nil {
 			h.fail(w, req, r, err)
 			return
 		}

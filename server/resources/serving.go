@@ -131,6 +131,8 @@ type endpoint struct {
 	storage rest.StandardStorage
 	status  *statusREST
 	scale   *scaleREST
+	// awaited says that the cache of the storage had its time to be filled.
+	awaited atomic.Bool
 
 	serializer                     *negotiated
 	scope, statusScope, scaleScope *handlers.RequestScope
@@ -243,10 +245,10 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 	return e, nil
 }
 
-// AwaitCache returns when a storage can be listed and watched, which is at once but for
-// the first time. If that takes too long, the storage itself says so.
+// AwaitCache returns when a storage can be listed and watched, which takes a moment after
+// it was made. If it takes longer, the storage itself says what is the matter.
 func AwaitCache(ctx context.Context, s *registry.Store) error {
-	const patience, pause = 10 * time.Second, time.Millisecond
+	const patience, pause = 2 * time.Second, time.Millisecond
 	for until := time.Now().Add(patience); s.ReadinessCheck() != nil && time.Now().Before(until); {
 		select {
 		case <-time.After(pause):
@@ -255,6 +257,18 @@ func AwaitCache(ctx context.Context, s *registry.Store) error {
 		}
 	}
 	return nil
+}
+
+// awaitCache is AwaitCache for the first who asks, and nothing for all others.
+func (e *endpoint) awaitCache(ctx context.Context) error {
+	if e.awaited.Load() {
+		return nil
+	}
+	err := AwaitCache(ctx, e.store)
+	if err == nil {
+		e.awaited.Store(true)
+	}
+	return err
 }
 
 // managed completes a scope with who owns which fields. reset are the fields that the
