@@ -1,0 +1,205 @@
+package kubectl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"espalier.dev/espaliertest"
+)
+
+// binDir holds kubectl, once TestMain has built it.
+var binDir string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "kubectl-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		// A release is told its version when it is linked; `kubectl version` wants one.
+		const version = "-X k8s.io/component-base/version.gitVersion=v1.37.2"
+		build := exec.Command("go", "build", "-ldflags", version, "-o", filepath.Join(dir, "kubectl"), "./kubectl")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build kubectl: %v\n%s", err, out)
+			return 1
+		}
+		binDir = dir
+		return m.Run()
+	}())
+}
+
+// timeout bounds one run of kubectl.
+const timeout = time.Minute
+
+// session is where somebody works: a directory, and a server that kubectl knows.
+type session struct {
+	dir    string
+	env    []string
+	server *espaliertest.Server
+}
+
+// newSession starts a server that knows the definition in testdata.
+func newSession(t *testing.T, opts ...espaliertest.Option) *session {
+	t.Helper()
+	server := espaliertest.Start(t, opts...)
+	s := sessionOf(t, server)
+	s.ok(t, "create", "-f", s.testdata(t, "crd.yaml"))
+	s.ok(t, "wait", "--for=condition=Established", "crd/backups.storage.example.com", "--timeout=30s")
+	return s
+}
+
+func sessionOf(t *testing.T, server *espaliertest.Server) *session {
+	t.Helper()
+	s := &session{dir: t.TempDir(), server: server}
+	s.env = append(os.Environ(), "KUBECONFIG="+server.Kubeconfig(), "HOME="+s.dir, "KUBECACHEDIR="+filepath.Join(s.dir, "cache"))
+	return s
+}
+
+func (s *session) testdata(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// command prepares a run of kubectl that ends at the latest with the test.
+func (s *session) command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, filepath.Join(binDir, "kubectl"), args...)
+	cmd.Dir, cmd.Env = s.dir, s.env
+	return cmd
+}
+
+// run runs kubectl and returns all it prints and how it ends.
+func (s *session) run(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	cmd := s.command(t, args...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("kubectl %s: %v", strings.Join(args, " "), err)
+	}
+	return out.String(), cmd.ProcessState.ExitCode()
+}
+
+// start runs kubectl beside the test. What it returns waits for the end and returns all
+// that kubectl printed.
+func (s *session) start(t *testing.T, args ...string) func() string {
+	t.Helper()
+	cmd := s.command(t, args...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return func() string {
+		_ = cmd.Wait() // what it prints tells
+		return out.String()
+	}
+}
+
+// ok runs kubectl, which must succeed.
+func (s *session) ok(t *testing.T, args ...string) string {
+	t.Helper()
+	out, code := s.run(t, args...)
+	if code != 0 {
+		t.Fatalf("kubectl %s ends with %d:\n%s", strings.Join(args, " "), code, out)
+	}
+	return out
+}
+
+// fails runs kubectl, which must fail, and print all of want.
+func (s *session) fails(t *testing.T, want string, args ...string) {
+	t.Helper()
+	out, code := s.run(t, args...)
+	if code == 0 || code < 0 {
+		t.Fatalf("kubectl %s ends with %d, it should fail with %q:\n%s", strings.Join(args, " "), code, want, out)
+	}
+	contains(t, out, want)
+}
+
+// write writes a file and returns its path.
+func (s *session) write(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(s.dir, name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// backup writes a file with a Backup; spec is what follows the name, indented.
+func (s *session) backup(t *testing.T, name, spec string) string {
+	t.Helper()
+	return s.write(t, name+".yaml", fmt.Sprintf(`apiVersion: storage.example.com/v1
+kind: Backup
+metadata:
+  name: %s
+spec:
+%s
+`, name, spec))
+}
+
+// created makes a Backup.
+func (s *session) created(t *testing.T, name, spec string) {
+	t.Helper()
+	s.ok(t, "create", "-f", s.backup(t, name, spec))
+}
+
+// field returns what a JSONPath finds in a Backup.
+func (s *session) field(t *testing.T, name, path string) string {
+	t.Helper()
+	return s.ok(t, "get", "backup", name, "-o", "jsonpath="+path)
+}
+
+func equal(t *testing.T, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func contains(t *testing.T, out string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(out, w) {
+			t.Errorf("%q is not in:\n%s", w, out)
+		}
+	}
+}
+
+func lacks(t *testing.T, out string, unwanted ...string) {
+	t.Helper()
+	for _, u := range unwanted {
+		if strings.Contains(out, u) {
+			t.Errorf("%q should not be in:\n%s", u, out)
+		}
+	}
+}
+
+// columns returns the lines of a table as their words, for those that have no spaces in
+// a cell; what an age is, is not compared.
+func columns(table string) string {
+	var lines []string
+	for line := range strings.Lines(table) {
+		words := strings.Fields(line)
+		lines = append(lines, strings.Join(words, " "))
+	}
+	return strings.Join(lines, "\n")
+}

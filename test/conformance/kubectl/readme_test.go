@@ -1,0 +1,107 @@
+package kubectl
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const repository = "../../.."
+
+// TestReadme does what the README says in the quick start of the server: it starts the
+// server in one terminal and types the commands in another, which print what it says. What
+// differs: the program is built first and run in an empty directory with the examples, and
+// listens on a free port.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	blocks := quickStart(t)
+	if len(blocks) != 3 {
+		t.Fatalf("the README has not three blocks about the server (how to start it, commands, what they print): %q", blocks)
+	}
+	serve, commands, want := strings.Fields(blocks[0]), blocks[1], blocks[2]
+	if len(serve) < 4 || serve[0] != "go" || serve[1] != "run" {
+		t.Fatalf("the README starts the server with %q", blocks[0])
+	}
+
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(filepath.Join(repository, "examples"))); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	program := filepath.Join(t.TempDir(), "espalier")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, serve[2])
+	build.Dir = repository
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+
+	server := exec.CommandContext(ctx, program, append(serve[3:], "--secure-port=0")...)
+	server.Dir = dir
+	var log bytes.Buffer
+	server.Stdout, server.Stderr = &log, &log
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- server.Wait() }()
+	kubeconfig := filepath.Join(dir, "espalier-data", "kubeconfig")
+	for {
+		if _, err := os.Stat(kubeconfig); err == nil {
+			break
+		}
+		select {
+		case err := <-exited:
+			t.Fatalf("the server ends with %v:\n%s", err, log.Bytes())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+
+	shell := exec.CommandContext(ctx, "sh", "-eu")
+	shell.Dir = dir
+	shell.Stdin = strings.NewReader(commands)
+	shell.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KUBECONFIG=") }),
+		"PATH="+binDir+string(filepath.ListSeparator)+os.Getenv("PATH"), "HOME="+t.TempDir())
+	out, err := shell.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s\n%s", err, commands, out)
+	}
+	equal(t, string(out), want)
+
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-exited; err != nil {
+		t.Errorf("the server ends with %v:\n%s", err, log.Bytes())
+	}
+	contains(t, log.String(), "export KUBECONFIG="+kubeconfig)
+}
+
+// quickStart returns the blocks in the README's section about the server that are in no
+// programming language.
+func quickStart(t *testing.T) (blocks []string) {
+	t.Helper()
+	readme, err := os.ReadFile(filepath.Join(repository, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, ok := strings.Cut(string(readme), "\n## The server\n")
+	if !ok {
+		t.Fatal("the README has no section on the server")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	for i, part := range strings.Split("\n"+section, "\n```") {
+		// Every second part is in a block; the line it begins with names its language.
+		if block, ok := strings.CutPrefix(part, "\n"); ok && i%2 == 1 {
+			blocks = append(blocks, block+"\n")
+		}
+	}
+	return blocks
+}
