@@ -197,6 +197,10 @@ type Result struct {
 	// schema that decided. There are none below a status that was not for this call
 	// to write.
 	Changes []schema.Change
+	// Elsewhere are the changes below a status that was not for this call to write,
+	// or below anything else if it was: nothing of it is stored, but a server tells of
+	// unknown fields there all the same.
+	Elsewhere []schema.Change
 	// Truncated says that there were more changes than are listed.
 	Truncated bool
 	// Warnings is what the user is to be told.
@@ -312,9 +316,15 @@ func (a *Admitter) UpdateStatus(obj, old Object) (*Result, error) {
 	}, (*crd.Version).ValidateStatus)
 }
 
-// keep drops the changes whose first field is not to be kept.
+// keep sets the changes apart whose first field is not to be kept.
 func (r *Result) keep(field func(string) bool) {
-	r.Changes = slices.DeleteFunc(r.Changes, func(c schema.Change) bool { return len(c.Path) > 0 && !field(c.Path[0].Key) })
+	r.Changes = slices.DeleteFunc(r.Changes, func(c schema.Change) bool {
+		if len(c.Path) == 0 || field(c.Path[0].Key) {
+			return false
+		}
+		r.Elsewhere = append(r.Elsewhere, c)
+		return true
+	})
 }
 
 type validateFunc func(*crd.Version, context.Context, Object, Object) (schema.Violations, error)

@@ -269,6 +269,9 @@ func TestCreateLikeAServer(t *testing.T) {
 			t.Errorf("%s is told of, but there is no status", c.Path)
 		}
 	}
+	if len(result.Elsewhere) != 1 || result.Elsewhere[0].Path.String() != "status.zz" {
+		t.Errorf("elsewhere: %v", result.Elsewhere)
+	}
 	meta["resourceVersion"] = "7"
 	if _, err := a.Create(obj); err == nil || !strings.Contains(err.Error(), "resourceVersion") {
 		t.Errorf("an object with a resourceVersion is created: %v", err)
