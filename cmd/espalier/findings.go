@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"espalier.dev/analysis"
@@ -128,9 +130,10 @@ func violationFindings(d *definition, v *crd.Version, vs schema.Violations) (fin
 			}
 			continue
 		}
+		path := violationPath(violation)
 		f := analysis.Finding{
 			Rule: violationRule(violation.Kind), Severity: analysis.Error,
-			Path: violation.Path.String(), Pointer: violation.Path.Pointer(), Message: violationMessage(violation),
+			Path: path.String(), Pointer: path.Pointer(), Message: violationMessage(violation),
 		}
 		if violation.Kind == schema.RulesSkipped {
 			// The rules are not at fault, what is has its own findings.
@@ -149,6 +152,39 @@ func violationFindings(d *definition, v *crd.Version, vs schema.Violations) (fin
 		findings = append(findings, f)
 	}
 	return findings
+}
+
+// violationPath is where a violation is. What Kubernetes finds fault with in metadata
+// it names in its own error only.
+func violationPath(v *schema.Violation) schema.Path {
+	if v.Kind != schema.Metadata || v.Cause == nil {
+		return v.Path
+	}
+	rest, ok := strings.CutPrefix(v.Cause.Field, v.Path.FieldPath().String())
+	if !ok {
+		return v.Path
+	}
+	path := slices.Clone(v.Path)
+	for rest != "" {
+		var key string
+		if rest[0] == '[' {
+			key, rest, _ = strings.Cut(rest[1:], "]")
+			if i, err := strconv.Atoi(key); err == nil {
+				path = append(path, schema.Step{Kind: schema.Index, Index: i})
+			} else {
+				path = append(path, schema.Step{Kind: schema.MapKey, Key: key})
+			}
+			continue
+		}
+		rest = strings.TrimPrefix(rest, ".")
+		end := strings.IndexAny(rest, ".[")
+		if end < 0 {
+			end = len(rest)
+		}
+		key, rest = rest[:end], rest[end:]
+		path = append(path, schema.Step{Key: key})
+	}
+	return path
 }
 
 // violationMessage is the violation as kube-apiserver words it, without its path.

@@ -164,9 +164,11 @@ func (v *validator) result(it *input.Item, d *definition, version *crd.Version, 
 		if v.fields == fieldsStrict {
 			severity = analysis.Error
 		}
-		for i := range result.Changes {
-			if f, ok := fieldFinding(d, version, &result.Changes[i], severity); ok {
-				out.findings = append(out.findings, report.AtKey(it, f))
+		for _, changes := range [...][]schema.Change{result.Changes, result.Elsewhere} {
+			for i := range changes {
+				if f, ok := fieldFinding(d, version, &changes[i], severity); ok {
+					out.findings = append(out.findings, report.AtKey(it, f))
+				}
 			}
 		}
 		if result.Truncated {
