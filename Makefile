@@ -11,6 +11,7 @@ MODULES := $(sort $(dir $(shell find . -name go.mod -not -path '*/testdata/*' -n
 # Packages whose values are shared between goroutines. What is made to be large tells
 # the race detector nothing that the rest does not.
 CONCURRENT := -skip 'Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|Forms|Convert' . ./schema/... ./crd/...
+SERVING    := -short -skip 'Corpus' ./server/definitions ./server/resources ./server/publish ./espaliertest
 
 FUZZTIME     ?= 1m
 ORACLE_CASES ?= 1000000
@@ -26,7 +27,7 @@ endef
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 22
 
 .PHONY: build
 build: ## compile every package of every module
@@ -49,6 +50,7 @@ vet: ## gofmt, go vet and staticcheck on every module
 .PHONY: race
 race: ## test the concurrent packages with the race detector
 	CGO_ENABLED=1 go test -race $(CONCURRENT)
+	CGO_ENABLED=1 go test -race $(SERVING)
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities in what the product uses
@@ -77,9 +79,21 @@ bench-start: ## measure the server: start to ready, memory, stop; in a process a
 bench-cli: ## compare espalier validate with kubeconform and kubectl-validate, on the corpus
 	cd test/bench && go run ./cli
 
+.PHONY: conformance
+conformance: ## run the reference's integration suite against the server; takes minutes
+	cd test/conformance && CONFORMANCE=1 go test ./reference -count=1 -timeout 60m
+
 .PHONY: golden
 golden: ## write the golden files anew from what the code does
-	go test ./schema -run TestDocuments -update
+	go test ./schema -run '^TestDocuments$$' -update
+	go test ./openapi -run '^TestDocs$$' -update
+	go test ./analysis/lint -run '^TestCorpus$$' -update
+	go test ./analysis/fix -run '^(TestCases|TestCorpus)$$' -update
+	go test ./cmd/espalier -run '^TestScripts$$' -update
+
+.PHONY: golden-conformance
+golden-conformance: ## write anew which tests of the reference's suite pass; takes minutes
+	cd test/conformance && go test ./reference -count=1 -timeout 60m -update
 
 .PHONY: ci
 ci: ## everything that must pass before a change is merged

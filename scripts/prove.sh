@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# prove.sh ROW MODULE...: runs the subtests named ROW in the modules, and fails if
-# one fails or if there is none that passes (a skipped test proves nothing).
+# prove.sh ROW MODULE...: runs the proofs of a behaviour, the subtests right below a
+# top-level test whose name is ROW or begins with it, and fails if one of them fails or
+# if there is none that passes (a skipped test proves nothing).
 #
-# Asking for a subtest makes Go run every top-level test, so only packages that name
-# the row, in their tests or in their test data, are asked.
+# Asking for a subtest makes Go run every top-level test. So only those are asked that
+# stand in a file which names the row, or which reads test data that does.
 set -uo pipefail
 
 row=$1
@@ -13,35 +14,59 @@ if ! [[ $row =~ ^[A-Z]+-[0-9]+$ ]]; then
   exit 2
 fi
 
-# packages prints the directories of the packages that name the row.
-packages() {
+# files prints the test files that have to do with the row.
+files() {
+  grep -rlwFI --include='*_test.go' -e "$row" "$@"
   {
-    grep -rlwFI --include='*_test.go' -e "$row" "$@"
     find "$@" -path '*/testdata/*' -name "$row*"
     grep -rlwFI --include='*.txtar' -e "$row" "$@"
-  } | sed -e 's|/testdata/.*||' -e 's|/[^/]*_test\.go$||' | sed 's|//*|/|g' | sort -u
+  } | sed -nE 's|.*/(testdata/[^/]+)/.*|\1|p' | sort -u | while read -r data; do
+    grep -rlFI --include='*_test.go' -e "$data/" "$@"
+  done
 }
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
+# ask DIRECTORY TESTS runs the proofs of a package among some of its top-level tests.
+ask() {
+  (cd "$1" && go test -v -count=1 -run "^($2)\$/^$row(\$|[^0-9])" .) >"$log" 2>&1
+}
+
+# ended STATUS prints the proofs that ended so.
+ended() {
+  grep -E "^ +--- $1: [^/ ]+/$row([^0-9/ ][^/ ]*)? " "$log"
+}
+
 rc=0
 passed=0
-for dir in $(packages "$@"); do
-  # The suffix is what the testing package appends to a name that comes twice.
-  (cd "$dir" && go test -v -count=1 -run "/^$row(#[0-9]+)?\$" .) >"$log" 2>&1
-  status=$?
-  n=$(grep -cE "^ +--- PASS: [^/ ]+/$row(#[0-9]+)? " "$log")
-  passed=$((passed + n))
+# prove DIRECTORY TESTS asks, counts and tells.
+prove() {
+  ask "$1" "$2"
+  local status=$? proofs
+  passed=$((passed + $(ended PASS | wc -l)))
   if [ $status != 0 ]; then
-    echo "== $dir"
+    echo "== $1"
     cat "$log"
     rc=1
-  elif grep -qE "^ +--- [A-Z]+: [^/ ]+/$row[# ]" "$log"; then
-    echo "== $dir"
-    grep -E "^ +--- [A-Z]+: [^/ ]+/$row[#/ ]" "$log"
+  elif proofs=$(ended '[A-Z]+'); then
+    echo "== $1"
+    echo "$proofs"
   fi
+}
+
+all=$(files "$@" | sed 's|//*|/|g' | sort -u)
+dirs=$(sed 's|/[^/]*$||' <<<"$all" | sort -u)
+for dir in $dirs; do
+  tests=$(grep -E "^$dir/[^/]*$" <<<"$all" | xargs sed -nE 's/^func (Test[A-Z_0-9][A-Za-z_0-9]*)\(t .*/\1/p' | sort -u | paste -sd '|')
+  prove "$dir" "${tests:-.*}"
 done
+if [ $rc = 0 ] && [ $passed = 0 ]; then
+  # A test may stand in another file than its cases.
+  for dir in $dirs; do
+    prove "$dir" '.*'
+  done
+fi
 
 if [ $rc != 0 ]; then
   echo "$row: FAILED"
