@@ -1,0 +1,83 @@
+package impact_test
+
+import (
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"espalier.dev/analysis/impact"
+	"espalier.dev/api"
+	"espalier.dev/api/codec"
+	"espalier.dev/schema"
+
+	"sigs.k8s.io/yaml"
+)
+
+// TestCorpus compares each real definition with itself and with the one of the same
+// name that comes before it, which for many is that of another release. That takes
+// long, so each name is looked at in one of the semantics, and some in none.
+func TestCorpus(t *testing.T) {
+	dir := os.Getenv("ESPALIER_CORPUS")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared", "corpus")
+	}
+	var files []string
+	for _, version := range []string{"v1beta1", "v1"} {
+		found, err := filepath.Glob(filepath.Join(dir, version, "*", "*.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	if len(files) == 0 {
+		t.Skip("there is no corpus: see ESPALIER_CORPUS")
+	}
+	last := map[string]*api.CustomResourceDefinition{}
+	verdicts := map[impact.Class]int{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		json, err := yaml.YAMLToJSON(text)
+		if err != nil {
+			continue
+		}
+		d, err := codec.DecodeLenient(json)
+		if err != nil {
+			continue
+		}
+		o := impact.Options{Semantics: schema.KEP}
+		switch crc32.ChecksumIEEE([]byte(d.Name)) % 4 {
+		case 0:
+			o.Semantics = schema.Kubernetes
+		case 1:
+		default:
+			continue
+		}
+		same, err := impact.Compare(t.Context(), d, d.DeepCopy(), o)
+		if err != nil {
+			t.Errorf("%s: %v", filepath.Base(file), err)
+			continue
+		}
+		if len(same.Changes) > 0 {
+			t.Errorf("%s differs from itself: %s %s", filepath.Base(file), same.Changes[0].Place(), same.Changes[0].Message)
+		}
+		if old := last[d.Name]; old != nil {
+			c, err := impact.Compare(t.Context(), old, d, o)
+			if err != nil {
+				t.Errorf("%s: %v", filepath.Base(file), err)
+				continue
+			}
+			for i := range c.Changes {
+				verdicts[c.Changes[i].Class()]++
+			}
+		}
+		last[d.Name] = d
+	}
+	t.Logf("%d definitions; verdicts on changes between releases: %v", len(files), verdicts)
+	if verdicts[impact.Safe] == 0 || verdicts[impact.Loses] == 0 {
+		t.Error("releases without a change: the corpus proves nothing")
+	}
+}
