@@ -48,7 +48,8 @@ type Definitions struct {
 	// What follows is of the one goroutine that reconciles, and of those that clean up.
 	handler  *resources.Handler
 	known    map[string]*api.CustomResourceDefinition
-	cleaning sync.Map // of UIDs
+	again    chan string // names of those to reconcile once more
+	cleaning sync.Map    // of UIDs
 	cleanups sync.WaitGroup
 }
 
@@ -63,7 +64,7 @@ func New(c Config) (*Definitions, error) {
 	if c.Differences == nil {
 		c.Differences = func(context.Context, *api.CustomResourceDefinition) []string { return nil }
 	}
-	d := &Definitions{config: c, progress: newProgress(), ready: make(chan struct{}), known: map[string]*api.CustomResourceDefinition{}}
+	d := &Definitions{config: c, progress: newProgress(), ready: make(chan struct{}), again: make(chan string), known: map[string]*api.CustomResourceDefinition{}}
 	d.catalog.Store(crd.NewCatalog())
 	d.builtin = &resources.Builtin{
 		Definition: def,
@@ -190,7 +191,18 @@ func (d *Definitions) follow(ctx context.Context) error {
 
 // drain takes in the events of a watch, and returns the revision that it got to.
 func (d *Definitions) drain(ctx context.Context, s *store, w watch.Interface, at string) (string, error) {
-	for e := range w.ResultChan() {
+	for {
+		var e watch.Event
+		select {
+		case name := <-d.again:
+			d.reconcile(ctx, s, name)
+			continue
+		case next, ok := <-w.ResultChan():
+			if !ok {
+				return at, nil
+			}
+			e = next
+		}
 		if e.Type == watch.Error {
 			return at, apierrors.FromObject(e.Object)
 		}
@@ -211,7 +223,6 @@ func (d *Definitions) drain(ctx context.Context, s *store, w watch.Interface, at
 		at = u.GetResourceVersion()
 		d.progress.reach(revision(at))
 	}
-	return at, nil
 }
 
 // replace makes a list of definitions the known ones.
@@ -311,9 +322,9 @@ func (d *Definitions) reconcile(ctx context.Context, s *store, name string) {
 // writeStatus stores a status that was computed from c. If the definition has changed
 // since, there will be an event, and another status.
 func (d *Definitions) writeStatus(ctx context.Context, s *store, c *api.CustomResourceDefinition, status api.CustomResourceDefinitionStatus) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	patience, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	out, err := s.rewrite(ctx, c.Name, only(c.UID, c.ResourceVersion), false, func(stored *api.CustomResourceDefinition, _ runtime.Object) error {
+	out, err := s.rewrite(patience, c.Name, only(c.UID, c.ResourceVersion), false, func(stored *api.CustomResourceDefinition, _ runtime.Object) error {
 		stored.Status = status
 		return nil
 	})
@@ -325,7 +336,13 @@ func (d *Definitions) writeStatus(ctx context.Context, s *store, c *api.CustomRe
 		}
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), ctx.Err() != nil:
 	default:
-		klog.FromContext(ctx).Error(err, "The status of a definition could not be written", "name", c.Name)
+		klog.FromContext(ctx).Error(err, "The status of a definition could not be written, trying again", "name", c.Name)
+		time.AfterFunc(time.Second, func() {
+			select {
+			case d.again <- c.Name:
+			case <-ctx.Done():
+			}
+		})
 	}
 }
 
