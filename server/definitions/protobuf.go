@@ -95,8 +95,10 @@ func (r protoReader) message(name string, data []byte, depth int) (map[string]an
 			return nil, fmt.Errorf("%s.%s: %w", name, f.name, err)
 		}
 		data = data[n:]
+		// The message in which something is wrong is named, not the way there: that can
+		// be long.
 		if err := r.set(out, f, raw, scalar, depth); err != nil {
-			return nil, fmt.Errorf("%s.%s: %w", name, f.name, err)
+			return nil, err
 		}
 	}
 	return out, nil
@@ -215,8 +217,10 @@ func (r protoReader) value(f protoField, raw []byte, scalar uint64, depth int) (
 	if err != nil {
 		return nil, false, err
 	}
-	value, err = either(f.of, m)
-	return value, false, err
+	if value, err = either(f.of, m); err != nil {
+		return nil, false, fmt.Errorf("%s: %w", f.name, err)
+	}
+	return value, false, nil
 }
 
 // either resolves the messages that stand for one of two things.
