@@ -68,6 +68,7 @@ func TestStorm(t *testing.T) {
 		{"GET", crontabs + "/a/unheard", "", "", http.StatusNotFound},
 		{"GET", crontabs + "?resourceVersion=yesterday", "", "", http.StatusBadRequest},
 		{"GET", crontabs + "?resourceVersion=-1", "", "", http.StatusBadRequest},
+		{"GET", crontabs + "?watch=true&resourceVersion=yesterday", "", "", http.StatusBadRequest},
 		{"GET", crontabs + "?resourceVersionMatch=Exact", "", "", http.StatusUnprocessableEntity},
 		{"GET", crontabs + "?continue=garbage", "", "", http.StatusBadRequest},
 		{"GET", crontabs + "?labelSelector=a%3D%3D%3Db", "", "", http.StatusBadRequest},

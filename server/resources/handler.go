@@ -11,11 +11,13 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
@@ -26,6 +28,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/apiserver/pkg/warning"
 
@@ -293,7 +296,7 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 		case "get":
 			return handlers.GetResource(e.storage, scope), nil
 		case "list", "watch":
-			return handlers.ListResource(e.storage, e.storage, scope, r.Verb == "watch", h.config.MinWatch), nil
+			return handlers.ListResource(e.storage, watched{e.storage}, scope, r.Verb == "watch", h.config.MinWatch), nil
 		case "create":
 			return handlers.CreateResource(e.storage, scope, whenServed(admit, terminating)), nil
 		case "update":
@@ -348,6 +351,18 @@ func (e *endpoint) replacing(ctx context.Context, scope *handlers.RequestScope, 
 	s := *scope
 	s.Serializer = e.serializer.replacing(re)
 	return &s, re
+}
+
+// watched is a storage that says of a watch from a version that is none, as it says of
+// such a list, that the request is wrong, not the server.
+type watched struct{ rest.Watcher }
+
+func (w watched) Watch(ctx context.Context, o *metainternalversion.ListOptions) (watch.Interface, error) {
+	events, err := w.Watcher.Watch(ctx, o)
+	if storage.IsInvalidError(err) {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return events, err
 }
 
 // patched is a storage that tells a patch which contradicts the types of the schema from
