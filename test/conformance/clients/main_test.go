@@ -1,0 +1,144 @@
+package clients
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+
+	"espalier.dev/espaliertest"
+)
+
+// The definition that the tests use: a status, a scale and a selectable field.
+const (
+	definitionFile = "../kubectl/testdata/crd.yaml"
+	definitionName = "backups.storage.example.com"
+)
+
+var (
+	backups = schema.GroupVersionResource{Group: "storage.example.com", Version: "v1", Resource: "backups"}
+	backup  = backups.GroupVersion().WithKind("Backup")
+)
+
+// timeout bounds whatever a test waits for.
+const timeout = time.Minute
+
+// start starts a server with the definition, and gives a context that ends in time.
+func start(t *testing.T, opts ...espaliertest.Option) (context.Context, *espaliertest.Server) {
+	t.Helper()
+	server := espaliertest.Start(t, opts...)
+	if err := server.InstallCRDs(definitionFile); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	t.Cleanup(cancel)
+	return ctx, server
+}
+
+// dynamicClient returns a client for Backups in a namespace.
+func dynamicClient(t *testing.T, server *espaliertest.Server) dynamic.ResourceInterface {
+	t.Helper()
+	client, err := dynamic.NewForConfig(server.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.Resource(backups).Namespace("default")
+}
+
+// newBackup returns a Backup to create.
+func newBackup(name, target string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": backup.GroupVersion().String(), "kind": backup.Kind,
+		"metadata": map[string]any{"name": name},
+		"spec":     map[string]any{"target": target},
+	}}
+}
+
+// create creates Backups with these names.
+func create(ctx context.Context, t *testing.T, client dynamic.ResourceInterface, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		must(client.Create(ctx, newBackup(name, name), metav1.CreateOptions{}))(t)
+	}
+}
+
+// must returns what tells the test that a call failed.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+// refused says that a call must fail for a reason.
+func refused(t *testing.T, err error, reason metav1.StatusReason) {
+	t.Helper()
+	if apierrors.ReasonForError(err) != reason {
+		t.Errorf("got %v, want an error because of %q", err, reason)
+	}
+}
+
+// at returns what is at a path in an object, as text.
+func at(obj *unstructured.Unstructured, path ...string) string {
+	value, ok, err := unstructured.NestedFieldNoCopy(obj.Object, path...)
+	if !ok || err != nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+func equal[T comparable](t *testing.T, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func names(list *unstructured.UnstructuredList) (out []string) {
+	for i := range list.Items {
+		out = append(out, list.Items[i].GetName())
+	}
+	slices.Sort(out)
+	return out
+}
+
+func sameNames(t *testing.T, list *unstructured.UnstructuredList, want ...string) {
+	t.Helper()
+	if got := names(list); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// next returns the next event of a watch, which must be of a type and about a name.
+func next(ctx context.Context, t *testing.T, w watch.Interface, typ watch.EventType, name string) runtime.Object {
+	t.Helper()
+	select {
+	case e, ok := <-w.ResultChan():
+		if !ok {
+			t.Fatalf("the watch ended before %s %s", typ, name)
+		}
+		got := ""
+		if obj, ok := e.Object.(metav1.Object); ok {
+			got = obj.GetName()
+		}
+		if e.Type != typ || got != name {
+			t.Fatalf("got %s %q (%v), want %s %q", e.Type, got, e.Object, typ, name)
+		}
+		return e.Object
+	case <-ctx.Done():
+		t.Fatalf("no %s %s came", typ, name)
+	}
+	return nil
+}
