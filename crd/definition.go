@@ -15,7 +15,11 @@ import (
 // Definition is a CustomResourceDefinition, ready to be used. It is immutable and
 // safe for concurrent use.
 type Definition struct {
-	crd       *api.CustomResourceDefinition
+	crd *api.CustomResourceDefinition
+	// legacy is the draft-4 schema, if there is no other, and legacyErr why it cannot
+	// be read. Whether it counts depends on the semantics.
+	legacy    *api.JSONSchemaProps
+	legacyErr error
 	semantics schema.Semantics
 	versions  []*Version
 
@@ -30,23 +34,48 @@ func New(crd *api.CustomResourceDefinition, o Options) (*Definition, error) {
 	if !o.Shared {
 		crd = crd.DeepCopy()
 	}
-	d := &Definition{crd: crd, semantics: o.Semantics}
-	legacy, err := api.LegacySchema(d.crd)
-	if err != nil && knowsLegacy(o.Semantics) {
-		return nil, err
+	d := &Definition{crd: crd}
+	d.legacy, d.legacyErr = api.LegacySchema(crd)
+	if len(formOf(crd).spec.schemas()) > 0 {
+		// It does not count beside another one.
+		d.legacy = nil
 	}
-	f := formOf(d.crd)
-	if !f.hasLegacy(o.Semantics) {
-		legacy = nil
-	}
-	for i := range d.crd.Spec.Versions {
-		v := &Version{definition: d, spec: &d.crd.Spec.Versions[i], legacy: legacy, options: o}
+	for i := range crd.Spec.Versions {
+		v := &Version{spec: &crd.Spec.Versions[i]}
+		var err error
 		if v.structural, v.unconvertible, err = convert(openAPI(v.spec.Schema)); err != nil {
 			return nil, fmt.Errorf("spec.versions[%d].schema.openAPIV3Schema: %w", i, err)
 		}
 		d.versions = append(d.versions, v)
 	}
-	return d, nil
+	made, err := d.With(o)
+	if err == nil && o.Forget {
+		for _, v := range d.versions {
+			if v.unconvertible == nil {
+				v.spec.Schema = nil
+			}
+		}
+	}
+	return made, err
+}
+
+// With is the same definition with other options. The two share what does not depend
+// on them: all but the Programs.
+func (d *Definition) With(o Options) (*Definition, error) {
+	out := &Definition{crd: d.crd, legacy: d.legacy, legacyErr: d.legacyErr, semantics: o.Semantics}
+	var legacy *api.JSONSchemaProps
+	if knowsLegacy(o.Semantics) {
+		if d.legacyErr != nil {
+			return nil, d.legacyErr
+		}
+		legacy = d.legacy
+	}
+	for _, v := range d.versions {
+		out.versions = append(out.versions, &Version{
+			definition: out, spec: v.spec, structural: v.structural, unconvertible: v.unconvertible, legacy: legacy, options: o,
+		})
+	}
+	return out, nil
 }
 
 // convert makes a schema structural. The keyword $schema, which v1beta1 lets pass

@@ -20,6 +20,10 @@ type Options struct {
 	// Shared lets New keep the definition that it is given instead of a copy: nobody
 	// may change it any more. Several Definitions may share one.
 	Shared bool
+	// Forget lets New drop the schemas of the definition that it keeps: what is needed
+	// of them is in the structural ones, and they are most of what a Definition holds
+	// in memory. CRD and Spec are without them then.
+	Forget bool
 }
 
 // RuleChecker checks the x-kubernetes-validations of one schema.
