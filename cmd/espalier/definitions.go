@@ -39,8 +39,10 @@ type definition struct {
 	item *input.Item
 	// place guards item.Doc, which is not safe for concurrent use.
 	place sync.Mutex
-	hub   func() (*api.CustomResourceDefinition, error)
-	full  [2]lazyForm
+	// base is the definition without its schemas as they are written: what it takes to
+	// use many definitions should not be in memory several times.
+	base func() (*crd.Definition, error)
+	full [2]lazyForm
 	// bare are without rules, which are the same in both semantics and cost much
 	// to compile.
 	bare [2]lazyForm
@@ -114,14 +116,47 @@ func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem fu
 
 func newDefinition(it *input.Item) *definition {
 	d := &definition{item: it, groupKind: definedKind(it.JSON)}
-	d.hub = sync.OnceValues(func() (*api.CustomResourceDefinition, error) {
-		hub, err := codec.DecodeLenient(it.JSON)
-		if err == nil {
-			crd.PrepareCreate(hub)
+	d.base = sync.OnceValues(func() (*crd.Definition, error) {
+		hub, err := d.hub()
+		if err != nil {
+			return nil, err
 		}
-		return hub, err
+		return crd.New(hub, crd.Options{Semantics: schema.Kubernetes, IgnoreRules: true, Shared: true, Forget: true})
 	})
 	return d
+}
+
+// hub reads the definition. Each call makes another one.
+func (d *definition) hub() (*api.CustomResourceDefinition, error) {
+	hub, err := codec.DecodeLenient(d.item.JSON)
+	if err == nil {
+		crd.PrepareCreate(hub)
+	}
+	return hub, err
+}
+
+// original is the schema of a version as its author wrote it. It is read anew: forms
+// do not keep it.
+func (d *definition) original(v *crd.Version) *api.JSONSchemaProps {
+	hub, err := d.hub()
+	if err != nil {
+		return nil
+	}
+	return originalSchema(hub, v.Name())
+}
+
+// originalSchema is the schema of a version as its author wrote it: the one of 2017,
+// if there is one.
+func originalSchema(hub *api.CustomResourceDefinition, version string) *api.JSONSchemaProps {
+	if legacy, err := api.LegacySchema(hub); err == nil && legacy != nil {
+		return legacy
+	}
+	for _, v := range hub.Spec.Versions {
+		if v.Name == version && v.Schema != nil {
+			return v.Schema.OpenAPIV3Schema
+		}
+	}
+	return nil
 }
 
 // definedKind reads what a definition defines, without building the rest of it.
@@ -194,13 +229,12 @@ func (d *definition) withoutRules(sem schema.Semantics) *form {
 }
 
 func (d *definition) make(options crd.Options) (f form) {
-	options.Shared = true
-	hub, err := d.hub()
+	base, err := d.base()
 	if err != nil {
 		f.err = err
 		return f
 	}
-	if f.definition, f.err = crd.New(hub, options); f.err != nil {
+	if f.definition, f.err = base.With(options); f.err != nil {
 		return f
 	}
 	f.admitter = espalier.Of(f.definition)
@@ -256,11 +290,11 @@ func (ds *definitions) lookup(it *input.Item) (*definition, error) {
 	case it.Kind() == "" || it.APIVersion() == "":
 		return nil, errors.New("it does not say its apiVersion and kind")
 	case len(candidates) > 0:
-		hub, _ := candidates[0].hub()
+		base, _ := candidates[0].base()
 		var served []string
-		for _, v := range hub.Spec.Versions {
-			if v.Served {
-				served = append(served, v.Name)
+		for _, v := range base.Versions() {
+			if v.Served() {
+				served = append(served, v.Name())
 			}
 		}
 		return nil, fmt.Errorf("version %q of %s is not served: the definition in %s serves %s", version, it.Kind(), candidates[0].item.File, strings.Join(served, ", "))
@@ -271,10 +305,12 @@ func (ds *definitions) lookup(it *input.Item) (*definition, error) {
 // serves says whether a version is served. One that cannot be read may well be: why
 // it cannot is told to whoever uses it.
 func (d *definition) serves(version string) bool {
-	hub, err := d.hub()
-	return err != nil || slices.ContainsFunc(hub.Spec.Versions, func(v api.CustomResourceDefinitionVersion) bool {
-		return v.Served && v.Name == version
-	})
+	base, err := d.base()
+	if err != nil {
+		return true
+	}
+	v := base.Version(version)
+	return v != nil && v.Served()
 }
 
 // version returns the version of a definition that an object is of.

@@ -12,8 +12,8 @@ import (
 // preview is a Program for a schema that is not structural and that no server would
 // prune with: it prunes what the schema's skeleton does not specify, which is what
 // is left of the object once the schema is structural.
-func preview(v *crd.Version, sem schema.Semantics) (*schema.Program, error) {
-	original := originalSchema(v)
+func preview(d *definition, v *crd.Version, sem schema.Semantics) (*schema.Program, error) {
+	original := d.original(v)
 	skeleton := schema.Skeleton(original)
 	if skeleton == nil {
 		skeleton = &api.JSONSchemaProps{}
@@ -77,7 +77,7 @@ func previewNotes(d *definition, v *crd.Version, reasons []analysis.Finding) []a
 	for _, r := range reasons {
 		note.Detail = append(note.Detail, "not structural: "+r.Path+": "+r.Message)
 	}
-	for _, c := range schema.PruneConflicts(originalSchema(v)) {
+	for _, c := range schema.PruneConflicts(d.original(v)) {
 		note.Detail = append(note.Detail, "cannot be pruned: "+c.Error())
 	}
 	return []analysis.Finding{note}

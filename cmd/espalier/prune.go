@@ -210,7 +210,7 @@ func (p *pruner) program(d *definition, v *crd.Version) (*schema.Program, error)
 	if len(reasons) == 0 {
 		return v.Program()
 	}
-	program, err := preview(v, p.definitions.semantics)
+	program, err := preview(d, v, p.definitions.semantics)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func showForms() []showForm {
 			return v.Structural().WithoutValueValidations().ToJSONSchemaProps()
 		}},
 		{"skeleton", "what is specified anywhere, also under allOf, anyOf, oneOf and not", func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
-			return schema.Skeleton(originalSchema(v))
+			return schema.Skeleton(originalSchema(v.Definition().CRD(), v.Name()))
 		}},
 		{"structural", "the schema as the engine reads it, with the reasons if it is not structural", func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
 			return v.Structural().ToJSONSchemaProps()
@@ -44,18 +44,6 @@ func showForms() []showForm {
 			return v.Structural().Unfold(sem).ToJSONSchemaProps()
 		}},
 	}
-}
-
-// originalSchema is the schema of a version as its author wrote it: the one of 2017,
-// if there is one.
-func originalSchema(v *crd.Version) *api.JSONSchemaProps {
-	if legacy, err := api.LegacySchema(v.Definition().CRD()); err == nil && legacy != nil {
-		return legacy
-	}
-	if s := v.Spec().Schema; s != nil {
-		return s.OpenAPIV3Schema
-	}
-	return nil
 }
 
 func newShowCommand(a *app) *cobra.Command {
@@ -134,12 +122,16 @@ func (a *app) show(c *cobra.Command, form showForm, flags input.Flags, version, 
 }
 
 func (a *app) showDefinition(p *printer, r *report.Reporter, d *definition, form showForm, version string) error {
-	f := d.withoutRules(a.semantics.Semantics)
-	if f.err != nil {
-		r.Report(d.item, analysis.Finding{Rule: ruleInvalidDefinition, Severity: analysis.Error, Message: f.err.Error()})
+	var definition *crd.Definition
+	hub, err := d.hub()
+	if err == nil {
+		definition, err = crd.New(hub, crd.Options{Semantics: a.semantics.Semantics, IgnoreRules: true, Shared: true})
+	}
+	if err != nil {
+		r.Report(d.item, analysis.Finding{Rule: ruleInvalidDefinition, Severity: analysis.Error, Message: err.Error()})
 		return nil
 	}
-	for _, v := range f.definition.Versions() {
+	for _, v := range definition.Versions() {
 		if version != "" && v.Name() != version {
 			continue
 		}
@@ -152,7 +144,7 @@ func (a *app) showDefinition(p *printer, r *report.Reporter, d *definition, form
 		if derived == nil {
 			derived = &api.JSONSchemaProps{}
 		}
-		title := fmt.Sprintf("%s of %s, version %s", form.name, f.definition.Name(), v.Name())
+		title := fmt.Sprintf("%s of %s, version %s", form.name, definition.Name(), v.Name())
 		if err := p.print(title, derived); err != nil {
 			return err
 		}
