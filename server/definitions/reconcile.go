@@ -322,7 +322,7 @@ func (d *Definitions) reconcile(ctx context.Context, s *store, name string) {
 // writeStatus stores a status that was computed from c. If the definition has changed
 // since, there will be an event, and another status.
 func (d *Definitions) writeStatus(ctx context.Context, s *store, c *api.CustomResourceDefinition, status api.CustomResourceDefinitionStatus) {
-	patience, cancel := context.WithTimeout(ctx, settleTime)
+	patience, cancel := context.WithTimeout(ctx, time.Minute) // a large definition on a busy machine
 	defer cancel()
 	out, err := s.rewrite(patience, c.Name, only(c.UID, c.ResourceVersion), false, func(stored *api.CustomResourceDefinition, _ runtime.Object) error {
 		stored.Status = status
