@@ -1,0 +1,342 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"espalier.dev/server"
+)
+
+// crashingServer names the data directory of the server that TestCrash kills. With it,
+// the test binary is that server.
+const crashingServer = "ESPALIER_TEST_CRASHING_SERVER"
+
+// TestCrash kills a server while clients create, change and delete objects and
+// definitions, and starts it again on its data, over and over. What was acknowledged is
+// there afterwards, what was deleted is not, and what nobody has asked for has not
+// happened. ESPALIER_CRASH_ROUNDS says how often; the default is a handful.
+func TestCrash(t *testing.T) {
+	if dir := os.Getenv(crashingServer); dir != "" {
+		serveUntilKilled(t, dir)
+		return
+	}
+	if testing.Short() {
+		t.Skip("kills servers")
+	}
+	rounds := 5
+	if text := os.Getenv("ESPALIER_CRASH_ROUNDS"); text != "" {
+		var err error
+		if rounds, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &crash{T: t, dir: t.TempDir(), objects: map[string]*crashObject{}}
+	for round := range rounds {
+		c.round(round)
+	}
+	c.start()
+	c.check()
+	c.kill()
+	t.Logf("%d rounds, %d objects, %d acknowledged writes, %d without an answer", rounds, len(c.objects), c.acknowledged, c.unanswered)
+	if c.acknowledged < 10*rounds {
+		t.Error("too few writes to prove anything")
+	}
+}
+
+// serveUntilKilled is the server.
+func serveUntilKilled(t *testing.T, dir string) {
+	o := server.NewOptions()
+	o.DataDir, o.SecurePort = dir, 0
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	s, err := server.Start(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-ctx.Done()
+	if err := s.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// crash is a server that is killed again and again, and what its clients know.
+type crash struct {
+	*testing.T
+	dir    string
+	cmd    *exec.Cmd
+	log    bytes.Buffer
+	client *http.Client
+	url    string
+
+	mu                       sync.Mutex
+	objects                  map[string]*crashObject // by path
+	acknowledged, unanswered int
+}
+
+// crashObject is what is known of an object. Only one goroutine writes it.
+type crashObject struct {
+	collection string
+	// value was acknowledged, zero is no object. tried was sent and not answered:
+	// either may be there.
+	value, tried int64
+	unknown      bool
+	// version is that of the last acknowledged write.
+	version uint64
+}
+
+// round starts the server, looks for what should be there, writes, and kills the server.
+func (c *crash) round(n int) {
+	c.start()
+	if n == 0 {
+		c.define("things")
+	}
+	c.check()
+	ctx, cancel := context.WithCancel(c.Context())
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() { c.write(ctx, n, w) })
+	}
+	time.Sleep(time.Duration(50+rand.IntN(300)) * time.Millisecond)
+	c.kill()
+	cancel()
+	wg.Wait()
+}
+
+func (c *crash) start() {
+	kubeconfig := filepath.Join(c.dir, "kubeconfig")
+	if err := os.RemoveAll(kubeconfig); err != nil {
+		c.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.log.Reset()
+	c.cmd = exec.Command(self, "-test.run=^TestCrash$")
+	c.cmd.Env = append(os.Environ(), crashingServer+"="+c.dir)
+	c.cmd.Stdout, c.cmd.Stderr = &c.log, &c.log
+	if err := c.cmd.Start(); err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() { _ = c.cmd.Process.Kill() }) // it is usually dead
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(kubeconfig); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			c.kill()
+			c.Fatalf("it does not start: %s", &c.log)
+		}
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		c.Fatal(err)
+	}
+	if c.client, err = rest.HTTPClientFor(config); err != nil {
+		c.Fatal(err)
+	}
+	c.url = config.Host
+}
+
+func (c *crash) kill() {
+	if err := c.cmd.Process.Kill(); err != nil {
+		c.Error(err)
+	}
+	_ = c.cmd.Wait() // killed, as it was told
+	c.client.CloseIdleConnections()
+}
+
+// do returns an error if there was no answer.
+func (c *crash) do(ctx context.Context, method, path string, obj any) (int, map[string]any, error) {
+	body, err := json.Marshal(obj)
+	if err != nil {
+		return 0, nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		req.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, nil, err
+	}
+	var answer map[string]any
+	return resp.StatusCode, answer, errors.Join(json.Unmarshal(data, &answer), ctx.Err())
+}
+
+// define creates a definition.
+func (c *crash) define(plural string) {
+	code, answer, err := c.do(c.Context(), http.MethodPost, crdPath, crashDefinition(plural))
+	if err != nil || code != http.StatusCreated {
+		c.Fatal(code, answer, err)
+	}
+}
+
+func crashDefinition(plural string) map[string]any {
+	return map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": plural + ".crash.example.com"},
+		"spec": map[string]any{
+			"group": "crash.example.com", "scope": "Namespaced", "names": map[string]any{"plural": plural, "kind": "K" + plural},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": map[string]any{
+				"type": "object", "properties": map[string]any{"value": map[string]any{"type": "integer"}},
+			}}}},
+		},
+	}
+}
+
+const crashCollection = "/apis/crash.example.com/v1/namespaces/default/things"
+
+// write creates, changes and deletes until the server is gone.
+func (c *crash) write(ctx context.Context, round, writer int) {
+	for i := 0; ctx.Err() == nil; i++ {
+		// The first writer writes definitions, the others objects; some again and again,
+		// some once.
+		collection, name := crashCollection, fmt.Sprintf("w%d-%d", writer, i%5)
+		switch {
+		case writer == 0:
+			collection, name = crdPath, fmt.Sprintf("extra%d.crash.example.com", i%3)
+		case i%2 == 0:
+			name = fmt.Sprintf("w%d-r%d-%d", writer, round, i)
+		}
+		if !c.step(ctx, collection, name, i) {
+			return
+		}
+	}
+}
+
+// step writes one object, and notes what it knows. It says whether there was an answer.
+func (c *crash) step(ctx context.Context, collection, name string, i int) bool {
+	path := collection + "/" + name
+	c.mu.Lock()
+	o := c.objects[path]
+	if o == nil {
+		o = &crashObject{collection: collection}
+		c.objects[path] = o
+	}
+	next := max(o.value, o.tried) + 1
+	method, target, want := http.MethodPost, collection, http.StatusCreated
+	value := map[string]any{"metadata": map[string]any{"name": name, "labels": map[string]any{"value": strconv.FormatInt(next, 10)}}, "value": next}
+	switch {
+	case o.value != 0 && i%7 == 6:
+		method, target, want, next = http.MethodDelete, path, http.StatusOK, 0
+	case o.value != 0:
+		method, target, want = http.MethodPatch, path, http.StatusOK
+	case collection == crdPath:
+		plural, _, _ := bytes.Cut([]byte(name), []byte("."))
+		d := crashDefinition(string(plural))
+		d["metadata"] = value["metadata"]
+		value = d
+	default:
+		value["apiVersion"], value["kind"] = "crash.example.com/v1", "Kthings"
+	}
+	if collection == crdPath && method == http.MethodPatch {
+		delete(value, "value")
+	}
+	o.tried, o.unknown = next, true
+	c.mu.Unlock()
+	code, answer, err := c.do(ctx, method, target, value)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.unanswered++
+		return false
+	}
+	o.unknown = false
+	if collection == crdPath && (code == http.StatusConflict || code == http.StatusNotFound || method == http.MethodDelete) {
+		// A definition that is being deleted goes when it goes.
+		o.unknown = true
+		return code < http.StatusInternalServerError
+	}
+	if code != want {
+		c.Errorf("%s %s: %d %v", method, target, code, answer)
+		return false
+	}
+	c.acknowledged++
+	o.value = next
+	if text, ok := field(answer, "metadata.resourceVersion"); ok && method != http.MethodDelete {
+		o.version, _ = strconv.ParseUint(fmt.Sprint(text), 10, 64)
+	}
+	return true
+}
+
+// check holds what the server has to what its clients know.
+func (c *crash) check() {
+	have := map[string]map[string]any{}
+	var newest uint64
+	for _, collection := range []string{crashCollection, crdPath} {
+		code, list, err := c.do(c.Context(), http.MethodGet, collection, nil)
+		if err != nil || code != http.StatusOK {
+			c.Fatal(code, list, err)
+		}
+		text, _ := field(list, "metadata.resourceVersion")
+		if newest, err = strconv.ParseUint(fmt.Sprint(text), 10, 64); err != nil {
+			c.Error(err)
+		}
+		items, _ := list["items"].([]any)
+		for _, item := range items {
+			name, _ := field(item, "metadata.name")
+			have[collection+"/"+fmt.Sprint(name)] = item.(map[string]any)
+		}
+	}
+	if have[crdPath+"/things.crash.example.com"] == nil {
+		c.Error("the definition is gone")
+	}
+	for path := range have {
+		if c.objects[path] == nil && path != crdPath+"/things.crash.example.com" {
+			c.Errorf("nobody wrote %s", path)
+		}
+	}
+	for path, o := range c.objects {
+		var value int64
+		var version uint64
+		if item := have[path]; item != nil {
+			text, _ := field(item, "metadata.labels.value")
+			value, _ = strconv.ParseInt(fmt.Sprint(text), 10, 64)
+			text, _ = field(item, "metadata.resourceVersion")
+			version, _ = strconv.ParseUint(fmt.Sprint(text), 10, 64)
+			if v, ok := item["value"]; ok && fmt.Sprint(v) != strconv.FormatInt(value, 10) {
+				c.Errorf("%s is half written: %v", path, item)
+			}
+		}
+		switch {
+		case o.unknown && o.collection == crdPath:
+			// It may have been on its way out, and somebody may have made it anew.
+		case value == o.value && version > 0 && o.collection == crashCollection && version != o.version && !o.unknown:
+			c.Errorf("%s has version %d, and was written at %d", path, version, o.version)
+		case value != o.value && (!o.unknown || value != o.tried):
+			c.Errorf("%s is %d; %d was acknowledged, %d tried", path, value, o.value, o.tried)
+		}
+		if max(version, o.version) > newest {
+			c.Errorf("%s has version %d, and the server is at %d", path, max(version, o.version), newest)
+		}
+		o.value, o.tried, o.version, o.unknown = value, value, version, false
+	}
+}
