@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// objectStream is a stream of n objects, made as they are read. On the way it notes how much
+// memory is in use.
+type objectStream struct {
+	n, made int
+	buffer  bytes.Buffer
+	// live is the memory in use after each tenth of the stream.
+	live []uint64
+}
+
+// Read reads the next part of the stream.
+func (s *objectStream) Read(p []byte) (int, error) {
+	for s.buffer.Len() < len(p) && s.made < s.n {
+		s.made++
+		// Every object is one of a kind, and some have something to be said about.
+		unknown := ""
+		if s.made%10 == 0 {
+			unknown = ", unknown: 1"
+		}
+		fmt.Fprintf(&s.buffer, "---\napiVersion: example.com/v1\nkind: Note\nmetadata: {name: n-%d}\nspec: {text: %s%d%s}\n", s.made, strings.Repeat("x", 500), s.made, unknown)
+		if s.made%(s.n/10) == 0 {
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			s.live = append(s.live, m.HeapAlloc)
+		}
+	}
+	if s.buffer.Len() == 0 {
+		return 0, io.EOF
+	}
+	return s.buffer.Read(p)
+}
+
+// TestMemoryIsBounded validates many objects: the memory in use at the end is that in
+// use near the start.
+func TestMemoryIsBounded(t *testing.T) {
+	const definition = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: notes.example.com}
+spec:
+  group: example.com
+  names: {kind: Note, plural: notes}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              text: {type: string}
+            x-kubernetes-validations:
+            - rule: size(self.text) > 1
+`
+	file := filepath.Join(t.TempDir(), "crd.yaml")
+	if err := os.WriteFile(file, []byte(definition), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"text", "json", "yaml", "github"} {
+		t.Run(format, func(t *testing.T) {
+			in := &objectStream{n: 20000}
+			a := &app{program: "espalier", stdin: in, stdout: io.Discard, stderr: os.Stderr, environ: func(string) (string, bool) { return "", false }}
+			if code := a.run(context.Background(), []string{"validate", "--crd", file, "-f", "-", "-o", format}); code != 1 {
+				t.Fatalf("exits with %d", code)
+			}
+			// All of the objects are 11 MB of text, and would be many times that in memory.
+			const slack = 4 << 20
+			first, last := in.live[1], in.live[len(in.live)-1]
+			if last > first+slack {
+				t.Errorf("%d MB are in use after all objects, %d MB were after a fifth of them: %v", last>>20, first>>20, in.live)
+			}
+		})
+	}
+}
