@@ -59,6 +59,8 @@ func lineRange(start, count int) string {
 // line without its line end. A nil function leaves the line alone.
 type Style struct {
 	File, Hunk, Delete, Insert func(string) string
+	// Above is how many lines of the file stand above the texts.
+	Above int
 }
 
 // Unified returns the difference of two texts with so many lines around every
@@ -84,6 +86,8 @@ func (s Style) Unified(oldName, newName string, old, new []byte, context int) []
 	write(s.File, "--- "+oldName)
 	write(s.File, "+++ "+newName)
 	for _, h := range hunks {
+		h.OldStart += s.Above
+		h.NewStart += s.Above
 		write(s.Hunk, h.Header())
 		for _, l := range h.Lines {
 			var style func(string) string

@@ -136,3 +136,11 @@ func TestHuge(t *testing.T) {
 		t.Fatal("the diff does not make the new text")
 	}
 }
+
+// TestAbove counts the lines that stand above the texts.
+func TestAbove(t *testing.T) {
+	got := string(Style{Above: 10}.Unified("a", "b", []byte("x\ny\n"), []byte("x\n"), 3))
+	if want := "--- a\n+++ b\n@@ -11,2 +11 @@\n x\n-y\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
