@@ -16,6 +16,7 @@ import (
 	"espalier.dev/api/codec"
 	"espalier.dev/api/v1beta1"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/jsonx"
@@ -28,6 +29,8 @@ type definitions struct {
 	semantics schema.Semantics
 	list      []*definition
 	byKind    map[groupKind][]*definition
+	// told are the kinds of which it has been said that they have several definitions.
+	told map[groupKind]bool
 }
 
 type groupKind struct{ group, kind string }
@@ -75,7 +78,7 @@ func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem fu
 	if len(flags.Paths) == 0 {
 		return nil, errors.New("no definitions: name files or directories with --crd, or - for standard input")
 	}
-	ds := &definitions{semantics: a.semantics.Semantics, byKind: map[groupKind][]*definition{}}
+	ds := &definitions{semantics: a.semantics.Semantics, byKind: map[groupKind][]*definition{}, told: map[groupKind]bool{}}
 	failed := false
 	fail := func(p input.Problem) {
 		failed = true
@@ -300,6 +303,29 @@ func (ds *definitions) lookup(it *input.Item) (*definition, error) {
 		return nil, fmt.Errorf("version %q of %s is not served: the definition in %s serves %s", version, it.Kind(), candidates[0].item.File, strings.Join(served, ", "))
 	}
 	return nil, fmt.Errorf("no CustomResourceDefinition that was given defines %s of %s", it.Kind(), it.APIVersion())
+}
+
+// reportOthers says, once for each kind, which definitions there are beside one that
+// is used. It is not safe for concurrent use.
+func (ds *definitions) reportOthers(r *report.Reporter, used *definition) {
+	if ds.told[used.groupKind] {
+		return
+	}
+	ds.told[used.groupKind] = true
+	for _, d := range ds.byKind[used.groupKind] {
+		if d == used {
+			continue
+		}
+		used.place.Lock()
+		at := report.At(used.item, analysis.Finding{})
+		used.place.Unlock()
+		d.place.Lock()
+		r.Report(d.item, analysis.Finding{
+			Rule: ruleSeveral, Severity: analysis.Info, Path: "spec.names.kind", Pointer: "/spec/names/kind",
+			Message: fmt.Sprintf("%s of %s is also defined in %s, line %d: for each object the first definition that serves its version counts", d.kind, d.group, at.File, at.Span.Line),
+		})
+		d.place.Unlock()
+	}
 }
 
 // serves says whether a version is served. One that cannot be read may well be: why

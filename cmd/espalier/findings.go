@@ -28,6 +28,7 @@ const (
 	ruleMetadataDropped   = "metadata-dropped"
 	ruleNotStructural     = "non-structural"
 	ruleNoDefinitions     = "no-definitions"
+	ruleSeveral           = "several-definitions"
 )
 
 // fieldValidation is what becomes of unknown and duplicate fields.
@@ -66,6 +67,7 @@ func validationRules() []report.Rule {
 	rules := append(inputRules(),
 		report.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "No CustomResourceDefinition defines the object's kind and version.", Help: "Name the definition with --crd, or pass over such objects with --ignore-missing-crds."},
 		report.Rule{ID: ruleInvalidDefinition, Severity: analysis.Error, Summary: "A server would not take the CustomResourceDefinition.", Help: "espalier lint says what is wrong with it."},
+		report.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "The kind of an object has several definitions: the first that serves its version counts."},
 		report.Rule{ID: ruleDecode, Severity: analysis.Error, Summary: "The object cannot be read as what its definition says it is."},
 		report.Rule{ID: ruleUnknownField, Severity: analysis.Warning, Summary: "The schema does not specify the field: a server drops it.", Help: "espalier prune --why says which schema decided."},
 		report.Rule{ID: ruleDuplicateField, Severity: analysis.Warning, Summary: "The field occurs twice: the last one counts."},

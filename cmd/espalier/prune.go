@@ -145,6 +145,7 @@ func pruneRules() []report.Rule {
 		report.Rule{ID: ruleMetadataDropped, Severity: analysis.Info, Summary: "The field of metadata is malformed."},
 		report.Rule{ID: ruleNotStructural, Severity: analysis.Info, Summary: "The schema is not structural: no server prunes by it."},
 		report.Rule{ID: ruleSemantics, Severity: analysis.Info, Summary: "The design documents and kube-apiserver come to different ends."},
+		report.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "The kind of an object has several definitions: the first that serves its version counts."},
 		report.Rule{ID: ruleDecode, Severity: analysis.Error, Summary: "The object cannot be read as what its definition says it is."},
 		report.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "No CustomResourceDefinition defines the object's kind and version."},
 		report.Rule{ID: ruleInvalidDefinition, Severity: analysis.Error, Summary: "A server would not take the CustomResourceDefinition."},
@@ -169,6 +170,7 @@ func (p *pruner) object(it *input.Item) error {
 		return nil
 	}
 	p.side.Saw(it)
+	p.definitions.reportOthers(p.side, d)
 	f := d.withoutRules(p.definitions.semantics)
 	if f.err != nil {
 		p.fail(it, analysis.Finding{Rule: ruleInvalidDefinition, Message: fmt.Sprintf("its definition in %s cannot be used: %v", d.item.File, f.err)})
@@ -229,7 +231,7 @@ func (p *pruner) write(it *input.Item, stored schema.Object, changes *schema.Rep
 	if !p.diff {
 		return nil
 	}
-	before, after, err := texts(it, stored, changes)
+	before, after, above, err := texts(it, stored, changes)
 	if err != nil {
 		return err
 	}
@@ -237,6 +239,7 @@ func (p *pruner) write(it *input.Item, stored schema.Object, changes *schema.Rep
 	if p.a.useColor(p.a.stdout) {
 		style = diffStyle()
 	}
+	style.Above = above
 	_, err = p.a.stdout.Write(style.Unified(it.File, it.File+" (stored)", before, after, 3))
 	return err
 }
@@ -251,20 +254,20 @@ func diffStyle() textdiff.Style {
 
 // texts are an object before and after. If what was done to it can be done to the
 // text, so that order, comments and quotes stay as they are, it is the text of the
-// file; otherwise both are written anew.
-func texts(it *input.Item, stored schema.Object, changes *schema.Report) (before, after []byte, err error) {
+// file, which has so many lines above it; otherwise both are written anew.
+func texts(it *input.Item, stored schema.Object, changes *schema.Report) (before, after []byte, above int, err error) {
 	if text, err := editText(it, stored, changes); err == nil {
-		return it.Doc.Source(), text, nil
+		return it.Doc.Source(), text, it.Doc.Line() - 1, nil
 	}
 	original, err := jsonx.Parse(it.JSON)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
 	if before, err = yaml.Marshal(original); err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
 	after, err = yaml.Marshal(stored)
-	return before, after, err
+	return before, after, 0, err
 }
 
 // editText does to the text of a document what was done to the object.

@@ -213,13 +213,14 @@ func (a *app) newReporter(c *cobra.Command, outputs []string, rules []report.Rul
 
 func (a *app) reportOptions(c *cobra.Command, outputs []string, rules []report.Rule) report.Options {
 	return report.Options{
-		Outputs:   outputs,
-		Stdout:    a.stdout,
-		Color:     a.useColor(a.stdout),
-		Semantics: a.semantics.String(),
-		Rules:     rules,
-		Version:   buildVersion().version,
-		Command:   c.CommandPath(),
+		Outputs:     outputs,
+		Stdout:      a.stdout,
+		Color:       a.useColor(a.stdout),
+		Semantics:   a.semantics.String(),
+		Rules:       rules,
+		Version:     buildVersion().version,
+		Command:     c.CommandPath(),
+		Interrupted: func() bool { return c.Context().Err() != nil },
 	}
 }
 

@@ -120,6 +120,7 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 				continue
 			}
 			reported[used] = true
+			ds.reportOthers(r, used)
 			if err := reportRefused(ctx, r, used, ds.semantics, o.checkCRDs); err != nil {
 				return err
 			}

@@ -89,6 +89,8 @@ type Summary struct {
 	// Failures are the errors that kept something from being looked at: files that
 	// cannot be read, documents that cannot be parsed. They are among Errors.
 	Failures int `json:"failures"`
+	// Interrupted says that not all was looked at.
+	Interrupted bool `json:"interrupted,omitempty"`
 	// Extra is what else a command counts.
 	Extra map[string]any `json:"-"`
 	// Verdict is what the summary says to people in place of the number of findings,

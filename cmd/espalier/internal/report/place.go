@@ -1,6 +1,8 @@
 package report
 
 import (
+	"slices"
+
 	"espalier.dev/analysis"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/internal/yamlx"
@@ -25,6 +27,23 @@ func at(it *input.Item, f analysis.Finding, key bool) Finding {
 	if it.Base != "" {
 		// In the file the value stands below the list.
 		f.Pointer = it.Base + f.Pointer
+		f.Fix = below(it.Base, f.Fix)
 	}
 	return Finding{Finding: f, File: it.File, Span: p, Source: input.Line(it.Doc, p.Line)}
+}
+
+// below is a fix whose edits are made below base.
+func below(base string, fix *analysis.Fix) *analysis.Fix {
+	if fix == nil {
+		return nil
+	}
+	out := &analysis.Fix{Message: fix.Message, Edits: slices.Clone(fix.Edits)}
+	for i := range out.Edits {
+		e := &out.Edits[i]
+		e.Pointer = base + e.Pointer
+		if e.Op == yamlx.Move {
+			e.To = base + e.To
+		}
+	}
+	return out
 }

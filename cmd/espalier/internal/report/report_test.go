@@ -288,3 +288,38 @@ func TestWriteErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestFixInList places the edits of a fix where the item of the list stands.
+func TestFixInList(t *testing.T) {
+	const text = "kind: List\nitems:\n- kind: A\n  spec: {a: 1, b: 2}\n"
+	var items []*input.Item
+	err := input.Read(t.Context(), strings.NewReader(text), input.Flags{Paths: []string{"-"}}, func(it *input.Item) error {
+		items = append(items, it)
+		return nil
+	}, func(p input.Problem) { t.Error(p) })
+	if err != nil || len(items) != 1 {
+		t.Fatalf("%d items, %v", len(items), err)
+	}
+	fix := &analysis.Fix{Edits: []analysis.Edit{
+		{Op: yamlx.Move, Pointer: "/spec/a", To: "/spec/c"},
+		{Op: yamlx.Rename, Pointer: "/spec/b", To: "d"},
+	}}
+	f := At(items[0], analysis.Finding{Pointer: "/spec/a", Fix: fix})
+	got, err := items[0].Doc.Edit(f.Fix.Edits...)
+	if want := "kind: List\nitems:\n- kind: A\n  spec: {d: 2, c: 1}\n"; err != nil || string(got) != want {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if fix.Edits[0].Pointer != "/spec/a" || fix.Edits[0].To != "/spec/c" {
+		t.Errorf("the finding's own fix has changed: %v", fix.Edits)
+	}
+}
+
+// TestInterrupted says that there was more to look at.
+func TestInterrupted(t *testing.T) {
+	for format, want := range map[string]string{"text": "interrupted: no findings in 0 objects so far (semantics: kep)", "json": `"interrupted":true`} {
+		out, _ := write(t, Options{Outputs: []string{format}, Interrupted: func() bool { return true }})
+		if !strings.Contains(out, want) {
+			t.Errorf("%s lacks %q: %s", format, want, out)
+		}
+	}
+}

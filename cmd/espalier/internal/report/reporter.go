@@ -35,6 +35,9 @@ type Options struct {
 	Tolerant bool
 	// Quiet leaves the summary out of text if there is nothing else to say.
 	Quiet bool
+	// Interrupted says, when the report is closed, whether there was more to look at.
+	// Nil stands for never.
+	Interrupted func() bool
 	// What is the noun for what was read, "object" unless set.
 	What string
 }
@@ -200,6 +203,7 @@ func (r *Reporter) Code() int {
 // is an [ExitError], or nil if the exit code is 0.
 func (r *Reporter) Close() error {
 	err := r.err
+	r.summary.Interrupted = r.options.Interrupted != nil && r.options.Interrupted()
 	for _, format := range r.formats {
 		err = errors.Join(err, format.close(&r.summary))
 	}

@@ -158,6 +158,8 @@ func (t *textFormat) close(s *Summary) error {
 	}
 	color := green
 	switch {
+	case s.Interrupted:
+		color = yellow
 	case s.Errors > 0:
 		color = red
 	case s.Warnings > 0:
@@ -191,6 +193,9 @@ func summaryLine(s *Summary, what string) string {
 	text += " in " + Plural(s.Objects, what)
 	if s.Failures > 0 {
 		text += fmt.Sprintf(", %s could not be read", Plural(s.Failures, "input"))
+	}
+	if s.Interrupted {
+		text = "interrupted: " + text + " so far"
 	}
 	return text + " (semantics: " + s.Semantics + ")"
 }
