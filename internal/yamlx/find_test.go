@@ -117,3 +117,26 @@ func TestLongLine(t *testing.T) {
 		}
 	}
 }
+
+// TestFindInLargeMapping finds entries by name however many there are: the last of
+// the same name, and merged ones.
+func TestFindInLargeMapping(t *testing.T) {
+	var own strings.Builder
+	for i := range 3 * largeMapping {
+		fmt.Fprintf(&own, "  k%d: %d\n", i, i)
+	}
+	src := "base: &base {merged: 1}\nplain:\n" + own.String() + "  k7: again\nwith:\n" + own.String() + "  <<: *base\n"
+	d, err := Parse([]byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := 3 + 3*largeMapping
+	for pointer, line := range map[string]int{
+		"/plain/k0": 3, "/plain/k9": 12, "/plain/k7": last, "/with/k0": last + 2, "/with/merged": 1, "/plain/absent": 0, "/with/absent": 0,
+	} {
+		s := d.Find(pointer)
+		if s.Exact != (line > 0) || s.Exact && s.Value.Line != line {
+			t.Errorf("%s is at %+v, want line %d", pointer, s, line)
+		}
+	}
+}

@@ -35,6 +35,8 @@ type node struct {
 	merge bool
 
 	children []*node
+	// byKey are the entries of a large mapping by name, made when one is looked for.
+	byKey map[string]*node
 	// target is what an alias stands for.
 	target *node
 	// json is the value of a scalar.
@@ -60,7 +62,19 @@ func (n *node) entry(name string) *node {
 	return n.entryWithin(name, &merges)
 }
 
+// largeMapping is from how many entries on they are not looked at one by one.
+const largeMapping = 64
+
 func (n *node) entryWithin(name string, merges *int) *node {
+	if n.byKey != nil || len(n.children) >= largeMapping && !n.merges() {
+		if n.byKey == nil {
+			n.byKey = make(map[string]*node, len(n.children))
+			for _, c := range n.children {
+				n.byKey[c.key] = c
+			}
+		}
+		return n.byKey[name]
+	}
 	for i := len(n.children) - 1; i >= 0; i-- {
 		c := n.children[i]
 		if !c.merge {
@@ -83,6 +97,11 @@ func (n *node) entryWithin(name string, merges *int) *node {
 	return nil
 }
 
+// merges says whether a mapping has merge keys.
+func (n *node) merges() bool {
+	return slices.ContainsFunc(n.children, func(c *node) bool { return c.merge })
+}
+
 // mergeSources are the mappings that a merge key's value n names; the first one wins.
 func (n *node) mergeSources() []*node {
 	if from := n.deref(); from.kind == sequence {
@@ -96,7 +115,7 @@ func (n *node) mergeSources() []*node {
 // one: only the mapping's own entries can occur twice. It returns false when more
 // than merges merge keys would have to be followed.
 func (n *node) entries(merges *int) ([]*node, bool) {
-	if !slices.ContainsFunc(n.children, func(c *node) bool { return c.merge }) {
+	if !n.merges() {
 		return n.children, true
 	}
 	var all []*node
