@@ -282,7 +282,7 @@ func aliases(d *yamlx.Document, pointer string, value any) []analysis.Edit {
 // problemAt is a problem with an object as a whole.
 func problemAt(it *input.Item, rule, message string) *input.Problem {
 	at := it.Position("").Value
-	return &input.Problem{Rule: rule, File: it.File, Line: at.Line, Column: at.Column, Message: message, Source: input.Line(it.Doc, at.Line)}
+	return &input.Problem{Rule: rule, File: it.File, Line: at.Line, Column: at.Column, Message: message, Source: input.ExcerptAt(it.Doc, at)}
 }
 
 // flush is done with a file: it writes what has become of it, and tells what is left.

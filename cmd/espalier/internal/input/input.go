@@ -38,8 +38,8 @@ type Problem struct {
 	// Line and Column count from 1; zero stands for the file as a whole.
 	Line, Column int
 	Message      string
-	// Source is the text of the line, if there is one to show.
-	Source string
+	// Source is the line, if there is one to show.
+	Source Excerpt
 }
 
 // What can be wrong with input.
@@ -281,24 +281,7 @@ func (r *reader) documents(name string, documents *yamlx.Reader) error {
 func syntaxProblem(file string, e *yamlx.Error, d *yamlx.Document) Problem {
 	p := Problem{Rule: Syntax, File: file, Line: e.Line, Column: e.Column, Message: e.Message}
 	if d != nil {
-		p.Source = Line(d, e.Line)
+		p.Source = excerptOfLine(d, e.Line, e.Column)
 	}
 	return p
-}
-
-// Line returns a line of a document, which is counted as in the file, without its
-// end.
-func Line(d *yamlx.Document, line int) string {
-	rest := d.Source()
-	for n := d.Line(); n < line; n++ {
-		i := bytes.IndexByte(rest, '\n')
-		if i < 0 {
-			return ""
-		}
-		rest = rest[i+1:]
-	}
-	if i := bytes.IndexByte(rest, '\n'); i >= 0 {
-		rest = rest[:i]
-	}
-	return string(bytes.TrimSuffix(rest, []byte("\r")))
 }

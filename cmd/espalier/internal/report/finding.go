@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"espalier.dev/analysis"
+	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -21,8 +22,8 @@ type Finding struct {
 	// Span is where, in the file: lines and columns from 1. A zero Line stands for
 	// the file as a whole.
 	Span yamlx.Position
-	// Source is the text of the line, without its end.
-	Source string
+	// Source is the line, or what is around the place if it is a long one.
+	Source input.Excerpt
 	// Case is the name of the test that it is about, if it is about one: reports of
 	// test cases call it so, whether it fails or passes.
 	Case string

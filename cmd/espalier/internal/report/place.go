@@ -29,7 +29,7 @@ func at(it *input.Item, f analysis.Finding, key bool) Finding {
 		f.Pointer = it.Base + f.Pointer
 		f.Fix = below(it.Base, f.Fix)
 	}
-	return Finding{Finding: f, File: it.File, Span: p, Source: input.Line(it.Doc, p.Line)}
+	return Finding{Finding: f, File: it.File, Span: p, Source: input.ExcerptAt(it.Doc, p)}
 }
 
 // below is a fix whose edits are made below base.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 
@@ -21,11 +22,11 @@ import (
 func findings() []Finding {
 	return []Finding{{
 		Finding: analysis.Finding{Rule: "rule-a", Severity: analysis.Error, Path: "spec.a", Pointer: "/spec/a", Message: `100% "wrong": <a>, b`, Detail: []string{"more"}},
-		File:    "dir/a,b:c.yaml", Span: yamlx.Position{Line: 3, Column: 6, EndLine: 3, EndColumn: 9}, Source: "  a: bad\x1b[31m",
+		File:    "dir/a,b:c.yaml", Span: yamlx.Position{Line: 3, Column: 6, EndLine: 3, EndColumn: 9}, Source: input.Excerpt{Text: "  a: bad\x1b[31m"},
 	}, {
 		Finding: analysis.Finding{Rule: "rule-b", Severity: analysis.Warning, Path: "spec.b", Pointer: "/spec/b", Message: "doubtful",
 			Fix: &analysis.Fix{Message: "remove it", Edits: []analysis.Edit{{Op: yamlx.Remove, Pointer: "/spec/b"}}}},
-		File: "b.yaml", Span: yamlx.Position{Line: 1, Column: 2}, Source: "\tb: ä€x",
+		File: "b.yaml", Span: yamlx.Position{Line: 1, Column: 2}, Source: input.Excerpt{Text: "\tb: ä€x"},
 	}, {
 		Finding: analysis.Finding{Rule: "rule-a", Severity: analysis.Info, Message: "worth\nknowing"},
 		File:    "b.yaml",
@@ -113,8 +114,14 @@ func TestText(t *testing.T) {
 
 // TestLongLine shows the part of a long line that matters.
 func TestLongLine(t *testing.T) {
-	f := Finding{Finding: analysis.Finding{Severity: analysis.Error, Message: "m"}, File: "f", Source: strings.Repeat("a", 500) + "HERE" + strings.Repeat("b", 500),
-		Span: yamlx.Position{Line: 1, Column: 501, EndLine: 1, EndColumn: 505}}
+	doc, err := yamlx.Parse([]byte("\xef\xbb\xbf{" + strings.Repeat("ä: 1, ", 500) + "here: HERE, " + strings.Repeat("b: 2, ", 500) + "}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := At(&input.Item{File: "f", Doc: doc}, analysis.Finding{Severity: analysis.Error, Message: "m", Pointer: "/here"})
+	if n := utf8.RuneCountInString(f.Source.Text); n != input.MaxExcerpt {
+		t.Errorf("a finding keeps %d characters of the line", n)
+	}
 	out, _ := write(t, Options{}, f)
 	lines := strings.Split(out, "\n")
 	if len(lines[1]) > 200 {

@@ -123,8 +123,8 @@ func (s *sarifFormat) finding(f *Finding) error {
 			if f.Span.EndLine > f.Span.Line || f.Span.EndLine == f.Span.Line && f.Span.EndColumn > f.Span.Column {
 				region.EndLine, region.EndColumn = f.Span.EndLine, f.Span.EndColumn
 			}
-			if f.Source != "" {
-				region.Snippet = &sarifText{Text: f.Source}
+			if f.Source.Text != "" {
+				region.Snippet = &sarifText{Text: f.Source.Text}
 			}
 			l.Physical.Region = region
 		}

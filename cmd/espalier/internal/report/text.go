@@ -68,7 +68,7 @@ func (t *textFormat) finding(f *Finding) error {
 	t.w.WriteByte('\n')
 	number := strconv.Itoa(f.Span.Line)
 	margin := strings.Repeat(" ", len(number))
-	if f.Source != "" {
+	if f.Source.Text != "" {
 		source, before, length := excerpt(f)
 		fmt.Fprintf(t.w, " %s | %s\n", number, source)
 		fmt.Fprintf(t.w, " %s | %s%s\n", margin, before, t.paint(severityColor(f.Severity), strings.Repeat("^", length)))
@@ -98,34 +98,25 @@ func place(f *Finding) string {
 	return fmt.Sprintf("%s:%d:%d", f.File, f.Span.Line, f.Span.Column)
 }
 
-// maxExcerpt is how much of a line is shown.
-const maxExcerpt = 160
-
 // excerpt returns the offending line, what to put in front of the caret, and how
 // many carets there are. Of a long line it is the part around the place.
 func excerpt(f *Finding) (source, before string, length int) {
-	runes := []rune(f.Source)
-	column := min(max(f.Span.Column, 1), len(runes)+1) - 1
+	runes := []rune(f.Source.Text)
+	column := min(max(f.Span.Column-1-f.Source.Skipped, 0), len(runes))
 	end := column + 1
 	if f.Span.EndLine == f.Span.Line && f.Span.EndColumn > f.Span.Column {
-		end = min(f.Span.EndColumn-1, len(runes))
+		end = min(f.Span.EndColumn-1-f.Source.Skipped, len(runes))
 	}
-	start, stop := 0, len(runes)
-	prefix, suffix := "", ""
-	if len(runes) > maxExcerpt {
-		if start = max(0, column-maxExcerpt/3); start > 0 {
-			prefix = "…"
-		}
-		if stop = min(len(runes), start+maxExcerpt); stop < len(runes) {
-			suffix = "…"
-		}
-	}
-	end = min(end, stop)
 	var b strings.Builder
-	for range prefix {
+	source = printable(f.Source.Text)
+	if f.Source.Skipped > 0 {
+		source = "…" + source
 		b.WriteByte(' ')
 	}
-	for _, r := range runes[start:column] {
+	if f.Source.More {
+		source += "…"
+	}
+	for _, r := range runes[:column] {
 		// A tab is as wide as it is in the line above.
 		if r == '\t' {
 			b.WriteByte('\t')
@@ -133,7 +124,7 @@ func excerpt(f *Finding) (source, before string, length int) {
 			b.WriteByte(' ')
 		}
 	}
-	return prefix + printable(string(runes[start:stop])) + suffix, b.String(), max(end-column, 1)
+	return source, b.String(), max(end-column, 1)
 }
 
 // printable replaces what would confuse a terminal: input is not to be trusted with
