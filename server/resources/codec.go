@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -152,6 +153,9 @@ func (d *bodyDecoder) Decode(data []byte, _ *runtimeschema.GroupVersionKind, int
 		return nil, &gvk, runtime.NewMissingKindErr(string(data))
 	case gvk.Version == "":
 		return nil, &gvk, runtime.NewMissingVersionErr(string(data))
+	}
+	if v := u.GetResourceVersion(); d.replacement != nil && strings.Trim(v, "0123456789") != "" {
+		return nil, &gvk, fmt.Errorf("metadata.resourceVersion: Invalid value: %q: must be one that a server gave", v)
 	}
 	if len(complaints) > 0 {
 		return u, &gvk, runtime.NewStrictDecodingError(complaints)
