@@ -299,7 +299,9 @@ func (c *comparer) nulls(p place, o, n side) {
 	var effects []Effect
 	switch {
 	case n.node.Nullable && !o.node.Nullable && slices.ContainsFunc(p.trail, func(s *schema.Structural) bool { return s.Default != nil && holdsNull(s.Default.Value) }):
-		effects = []Effect{at(Defaulted, p.path, "a default around it has nulls, which stay now")}
+		effects = append(c.nullsStay(p, o, n), at(Defaulted, p.path, "a default around it has nulls, which stay now"))
+	case n.node.Nullable && !o.node.Nullable:
+		effects = c.nullsStay(p, o, n)
 	case !mayBeNull || n.node.Nullable:
 	case hasDefault(n.node):
 		effects = []Effect{at(Defaulted, p.path, "null becomes the default")}
@@ -315,6 +317,28 @@ func (c *comparer) nulls(p place, o, n side) {
 		}
 		c.emit(p, "nullable", "nullable", message, effects...)
 	}
+}
+
+// nullsStay is what follows for those who write null where it was dropped, or replaced
+// by a default, and now is a value like others. Nothing follows for what is stored.
+func (c *comparer) nullsStay(p place, o, n side) (effects []Effect) {
+	was := "dropped"
+	switch v := vv(n.node); {
+	case hasDefault(o.node):
+		was = "replaced by the default"
+		effects = append(effects, at(Clients, p.path, "null no longer becomes the default: it stays"))
+	case p.via == viaItems || c.oldAll:
+		// Null was refused there, or stayed already.
+		return nil
+	case len(v.Enum) > 0 || len(v.AllOf)+len(v.AnyOf)+len(v.OneOf) > 0 || v.Not != nil:
+		effects = append(effects, at(Clients, p.path, "null is no longer dropped: the conditions here may refuse it"))
+	}
+	var around Change
+	c.dependents(&around, p.trail, p.path, appears)
+	for _, e := range around.Effects {
+		effects = append(effects, at(Clients, e.Path, "null is no longer "+was+": "+e.Reason))
+	}
+	return effects
 }
 
 // holdsNull says whether there is a null in a value.

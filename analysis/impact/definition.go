@@ -243,7 +243,8 @@ func (d *definitions) metadata() {
 		d.add("/metadata/annotations", "metadata", "annotations of the definition changed")
 	}
 	if d.old.Spec.PreserveUnknownFields != d.new.Spec.PreserveUnknownFields && d.new.Spec.PreserveUnknownFields {
-		d.add("/spec/preserveUnknownFields", "pruning", "unknown fields are kept from now on")
+		d.add("/spec/preserveUnknownFields", "pruning", "unknown fields are kept from now on",
+			effect(Clients, "nulls are no longer dropped where they are not allowed, but refused"))
 	}
 }
 

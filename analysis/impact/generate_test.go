@@ -316,7 +316,7 @@ func (g *generator) bare(s tree) any {
 // object is a value that goes by the shape of the schema, with some things in it
 // that do not belong there.
 func (g *generator) object(s tree) any {
-	if g.chance(12) && s["nullable"] == true || g.chance(2) {
+	if g.chance(12) && s["nullable"] == true || g.chance(5) {
 		return nil
 	}
 	if enum, ok := s["enum"].([]any); ok && g.chance(90) {

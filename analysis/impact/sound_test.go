@@ -89,7 +89,7 @@ func testSound(t *testing.T, sem schema.Semantics, withRules bool, pairs int, se
 	ctx := t.Context()
 	seen := map[impact.Class]int{}
 	kinds := map[string]int{}
-	tried := 0
+	tried, refused := 0, 0
 	for compared := 0; compared < pairs; {
 		before := g.root()
 		after := clone(before)
@@ -106,6 +106,7 @@ func testSound(t *testing.T, sem schema.Semantics, withRules bool, pairs int, se
 		if err != nil {
 			t.Fatal(err)
 		}
+		was, is := program(t, old, co), program(t, new, co)
 		for i := range comparison.Changes {
 			kinds[comparison.Changes[i].Kind]++
 		}
@@ -118,6 +119,13 @@ func testSound(t *testing.T, sem schema.Semantics, withRules bool, pairs int, se
 			text, err := json.Marshal(obj)
 			if err != nil {
 				t.Fatal(err)
+			}
+			for _, x := range written(t, was, is, text) {
+				refused++
+				if len(comparison.Announcing(x)) == 0 && !arrayForString(comparison.Changes, x) {
+					report(t, before, after, old, new, text, comparison, x)
+					return
+				}
 			}
 			outcome, err := comparison.Try(ctx, text)
 			if err != nil || outcome.WasInvalid {
@@ -133,12 +141,89 @@ func testSound(t *testing.T, sem schema.Semantics, withRules bool, pairs int, se
 			}
 		}
 	}
-	t.Logf("%d objects, observations: %v, changes: %v", tried, seen, kinds)
+	t.Logf("%d objects, observations: %v, %d of writers, changes: %v", tried, seen, refused, kinds)
+	if refused < 3 {
+		t.Errorf("only %d observations of writers: the generator proves nothing", refused)
+	}
 	for _, class := range []impact.Class{impact.Loses, impact.Invalid, impact.Defaulted, impact.Clients} {
 		if seen[class] < 3 && !withRules {
 			t.Errorf("only %d observations of %q: the generator proves nothing", seen[class], class)
 		}
 	}
+}
+
+func program(t *testing.T, d *api.CustomResourceDefinition, o crd.Options) *crd.Version {
+	t.Helper()
+	definition, err := crd.New(d, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return definition.Version("v1")
+}
+
+// written is what the change does to those who write an object as it is, with its
+// nulls, and were told nothing against it: it is refused now, or a null that
+// became a default stays. Fields that the old definition does not know are left to
+// their writers.
+func written(t *testing.T, was, is *crd.Version, text []byte) (seen []impact.Observation) {
+	t.Helper()
+	read := func(v *crd.Version) (schema.Object, *schema.Report, schema.Violations) {
+		p, err := v.Program()
+		if err != nil {
+			t.Fatal(err)
+		}
+		obj, report, err := p.Decode(text, schema.DecodeOptions{Report: true})
+		if err != nil {
+			return nil, nil, nil
+		}
+		vs, err := v.Validate(t.Context(), obj, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return obj, report, vs
+	}
+	before, done, vs := read(was)
+	if before == nil || len(vs) > 0 || slices.ContainsFunc(done.Changes, func(c schema.Change) bool { return c.Kind == schema.Pruned }) {
+		return nil
+	}
+	after, _, vs := read(is)
+	if after == nil {
+		return nil
+	}
+	for i := range vs {
+		if vs[i].Kind != schema.RulesSkipped {
+			seen = append(seen, impact.Observation{Class: impact.Clients, Path: vs[i].Path, Detail: vs[i].String(), Broken: vs[i].Kind})
+		}
+	}
+	for _, c := range done.Changes {
+		if v, found := value(after, c.Path); c.Kind == schema.Defaulted && found && v == nil {
+			if v, _ := value(before, c.Path); v != nil {
+				seen = append(seen, impact.Observation{Class: impact.Clients, Path: c.Path, Detail: "null no longer becomes the default"})
+			}
+		}
+	}
+	return seen
+}
+
+// value is the value at a path.
+func value(v any, p schema.Path) (any, bool) {
+	for _, s := range p {
+		switch x := v.(type) {
+		case map[string]any:
+			var found bool
+			if v, found = x[s.Key]; !found {
+				return nil, false
+			}
+		case []any:
+			if s.Index >= len(x) {
+				return nil, false
+			}
+			v = x[s.Index]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
 }
 
 // arrayForString is the one thing that the package passes over on purpose.
