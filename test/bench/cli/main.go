@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -26,14 +27,15 @@ func main() {
 	objects := flag.Int("objects", 20000, "how many objects to validate")
 	rounds := flag.Int("rounds", 3, "how often each program runs")
 	dir := flag.String("dir", "", "where to build and write; a temporary directory unless given, where what is there is used again")
+	others := flag.String("others", "kubeconform,kubectl-validate", "the programs to compare with; kubectl-validate takes minutes")
 	flag.Parse()
-	if err := run(context.Background(), *dir, *objects, *rounds); err != nil {
+	if err := run(context.Background(), *dir, *others, *objects, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-cli:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, dir string, objects, rounds int) error {
+func run(ctx context.Context, dir, others string, objects, rounds int) error {
 	if dir == "" {
 		var err error
 		if dir, err = os.MkdirTemp("", "bench-cli"); err != nil {
@@ -41,8 +43,8 @@ func run(ctx context.Context, dir string, objects, rounds int) error {
 		}
 		defer os.RemoveAll(dir)
 	}
-	fmt.Fprintln(os.Stderr, "building espalier, kubeconform and kubectl-validate …")
-	programs, err := build(ctx, dir)
+	fmt.Fprintln(os.Stderr, "building the programs …")
+	programs, err := build(ctx, dir, strings.Split(others, ","))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -16,27 +17,30 @@ import (
 // program is one of the programs that are compared.
 type program struct {
 	name, path string
+	// module and source say what it is built from.
+	module, source string
 	// args are its arguments for the objects in a file or directory.
 	args func(in *inputs, objects string) []string
 }
 
-// build builds the programs. Ours is the first.
-func build(ctx context.Context, dir string) ([]program, error) {
-	programs := []program{
-		{name: "espalier", args: func(in *inputs, objects string) []string {
+// build builds ours, which is the first, and those of the others that are asked for.
+func build(ctx context.Context, dir string, others []string) ([]program, error) {
+	all := []program{
+		{name: "espalier", module: filepath.Join("..", ".."), source: "./cmd/espalier", args: func(in *inputs, objects string) []string {
 			return []string{"validate", "--semantics", "kubernetes", "--crd", in.crds, "-f", objects}
 		}},
-		{name: "kubeconform", args: func(in *inputs, objects string) []string {
+		{name: "kubeconform", module: filepath.Join("cli", "others", "kubeconform"), source: "github.com/yannh/kubeconform/cmd/kubeconform", args: func(in *inputs, objects string) []string {
 			return []string{"-n", fmt.Sprint(runtime.NumCPU()), "-summary", "-schema-location", filepath.Join(in.schemas, "{{.Group}}_{{.ResourceKind}}_{{.ResourceAPIVersion}}.json"), objects}
 		}},
-		{name: "kubectl-validate", args: func(in *inputs, objects string) []string {
+		{name: "kubectl-validate", module: filepath.Join("cli", "others", "kubectlvalidate"), source: "sigs.k8s.io/kubectl-validate", args: func(in *inputs, objects string) []string {
 			return []string{"--local-crds", in.crds, objects}
 		}},
 	}
-	sources := []struct{ module, path string }{
-		{filepath.Join("..", ".."), "./cmd/espalier"},
-		{filepath.Join("cli", "others", "kubeconform"), "github.com/yannh/kubeconform/cmd/kubeconform"},
-		{filepath.Join("cli", "others", "kubectlvalidate"), "sigs.k8s.io/kubectl-validate"},
+	var programs []program
+	for i, p := range all {
+		if i == 0 || slices.Contains(others, p.name) {
+			programs = append(programs, p)
+		}
 	}
 	for i := range programs {
 		path, err := filepath.Abs(filepath.Join(dir, programs[i].name))
@@ -48,8 +52,8 @@ func build(ctx context.Context, dir string) ([]program, error) {
 		if _, err := os.Stat(path); err == nil && i > 0 {
 			continue
 		}
-		c := exec.CommandContext(ctx, "go", "build", "-o", path, sources[i].path)
-		c.Dir, c.Stderr = sources[i].module, os.Stderr
+		c := exec.CommandContext(ctx, "go", "build", "-o", path, programs[i].source)
+		c.Dir, c.Stderr = programs[i].module, os.Stderr
 		if err := c.Run(); err != nil {
 			return nil, fmt.Errorf("building %s: %w", programs[i].name, err)
 		}
