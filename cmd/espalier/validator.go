@@ -35,6 +35,9 @@ type validator struct {
 func (v *validator) document(d *input.Document) (out verdict) {
 	out.objects, out.problem = d.Items()
 	for _, it := range out.objects {
+		if v.ctx.Err() != nil {
+			break // a list can be long
+		}
 		start := len(out.findings)
 		v.object(it, &out)
 		sortByPlace(out.findings[start:])

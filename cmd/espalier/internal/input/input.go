@@ -64,7 +64,7 @@ func (p *Problem) Error() string {
 }
 
 // Read visits every object of the input, in the order of the paths, files of a
-// directory in the order of their names. A file or document that cannot be read is
+// directory in the order of their names, each file once. A file or document that cannot be read is
 // a problem, and reading goes on. The error is that of visit, or of ctx.
 func Read(ctx context.Context, stdin io.Reader, flags Flags, visit func(*Item) error, problem func(Problem)) error {
 	return Documents(ctx, stdin, flags, func(d *Document) error {
@@ -95,6 +95,8 @@ type reader struct {
 	problem func(Problem)
 	// small, if set, may take a file off the reader's hands.
 	small func(path string, info os.FileInfo) (bool, error)
+	// seen are the files and directories that were read, by where they really are.
+	seen map[string]bool
 }
 
 // all reads all paths.
@@ -139,6 +141,8 @@ func (r *reader) path(path string, stdin io.Reader, recursive bool) error {
 		return nil
 	case info.IsDir():
 		return r.directory(path, recursive)
+	case info.Mode().IsRegular() && r.once(realPath(path)):
+		return nil
 	}
 	return r.take(path, info)
 }
@@ -156,36 +160,10 @@ func (r *reader) take(path string, info os.FileInfo) error {
 // extensions are those of the files in a directory that are read.
 func extensions() []string { return []string{".json", ".yaml", ".yml"} }
 
+// directory reads the files of a directory, those below it too if it is to be
+// recursive.
 func (r *reader) directory(root string, recursive bool) error {
-	found := 0
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			r.fail(path, Unreadable, "cannot be read: %v", reason(err))
-			if entry != nil && entry.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		case entry.IsDir():
-			if path != root && (!recursive || entry.Name() == ".git") {
-				return fs.SkipDir
-			}
-			return nil
-		case !slices.Contains(extensions(), strings.ToLower(filepath.Ext(path))):
-			return nil
-		}
-		// What a link leads to counts, and a pipe would never end.
-		info, err := os.Stat(path)
-		if err == nil && !info.Mode().IsRegular() {
-			return nil
-		}
-		found++
-		if err != nil {
-			r.fail(path, Unreadable, "cannot be read: %v", reason(err))
-			return nil
-		}
-		return r.take(path, info)
-	})
+	found, err := r.walk(root, realPath(root), recursive)
 	if err == nil && found == 0 {
 		hint := ""
 		if !recursive {
@@ -194,6 +172,78 @@ func (r *reader) directory(root string, recursive bool) error {
 		r.fail(root, Empty, "there is no %s file in the directory%s", strings.Join(extensions(), ", "), hint)
 	}
 	return err
+}
+
+// walk reads the directory that is called path and is at real, and says how much it
+// found there. Links are followed; a directory is read once, so loops end.
+func (r *reader) walk(path, real string, recursive bool) (found int, err error) {
+	if r.once(real) {
+		return 1, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		r.fail(path, Unreadable, "cannot be read: %v", reason(err))
+		found++
+	}
+	for _, entry := range entries {
+		name, at := filepath.Join(path, entry.Name()), filepath.Join(real, entry.Name())
+		isLink := entry.Type()&fs.ModeSymlink != 0
+		matches := slices.Contains(extensions(), strings.ToLower(filepath.Ext(name)))
+		if !matches && !entry.IsDir() && !isLink {
+			continue
+		}
+		// What a link leads to counts.
+		info, err := os.Stat(name)
+		if isLink {
+			at = realPath(name)
+		}
+		switch {
+		case err != nil && matches:
+			found++
+			r.fail(name, Unreadable, "cannot be read: %v", reason(err))
+		case err != nil:
+		case info.IsDir():
+			if !recursive || entry.Name() == ".git" {
+				continue
+			}
+			n, err := r.walk(name, at, true)
+			if found += n; err != nil {
+				return found, err
+			}
+		case matches && info.Mode().IsRegular(): // a pipe would never end
+			found++
+			if r.once(at) {
+				continue
+			}
+			if err := r.take(name, info); err != nil {
+				return found, err
+			}
+		}
+	}
+	return found, nil
+}
+
+// realPath is where a path leads to, as far as that can be told.
+func realPath(path string) string {
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		path = resolved
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return path
+}
+
+// once says whether a file or directory has been read already, and remembers it.
+func (r *reader) once(real string) bool {
+	if r.seen[real] {
+		return true
+	}
+	if r.seen == nil {
+		r.seen = map[string]bool{}
+	}
+	r.seen[real] = true
+	return false
 }
 
 func (r *reader) file(path string) error {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -163,5 +164,60 @@ func TestParallel(t *testing.T) {
 	cancel()
 	if err := Parallel(ctx, nil, Flags{Paths: paths}, func(*Document) int { return 0 }, func(int) error { return nil }, func(Problem) {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("goes on without a context: %v", err)
+	}
+}
+
+// TestParallelStops leaves the rest of the input alone when nobody wants it any more.
+func TestParallelStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var worked atomic.Int32
+	err := Parallel(ctx, strings.NewReader(strings.Repeat("a: 1\n---\n", batchEntries)), Flags{Paths: []string{"-"}}, func(*Document) int {
+		worked.Add(1)
+		cancel()
+		return 0
+	}, func(int) error { return nil }, func(Problem) {})
+	if n := worked.Load(); n != 1 || !errors.Is(err, context.Canceled) {
+		t.Errorf("worked on %d documents: %v", n, err)
+	}
+}
+
+// TestLinks follows links to directories, which may lead back, and reads a file once
+// by whatever name it is given.
+func TestLinks(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for _, d := range []string{"real/sub", "other"} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []string{"real/a.yaml", "real/sub/b.yaml", "other/c.yaml"} {
+		if err := os.WriteFile(f, []byte("kind: K\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from, to := range map[string]string{"link": "real", "real/loop": ".", "real/sub/up": "..", "real/other": "../other", "real/z.yaml": "a.yaml"} {
+		if err := os.Symlink(to, from); err != nil {
+			t.Skip(err)
+		}
+	}
+	for _, test := range []struct {
+		flags Flags
+		want  string
+	}{
+		{Flags{Paths: []string{"link"}}, "link/a.yaml"},
+		{Flags{Paths: []string{"link"}, Recursive: true}, "link/a.yaml link/other/c.yaml link/sub/b.yaml"},
+		{Flags{Paths: []string{"real", "./real", filepath.Join(dir, "real")}}, "real/a.yaml"},
+		{Flags{Paths: []string{"real/a.yaml", "real", "link/a.yaml"}}, "real/a.yaml"},
+	} {
+		var got []string
+		err := Read(t.Context(), nil, test.flags, func(it *Item) error {
+			got = append(got, it.File)
+			return nil
+		}, func(p Problem) { t.Errorf("%v: %v", test.flags, &p) })
+		if strings.Join(got, " ") != test.want || err != nil {
+			t.Errorf("%v: got %v, %v, want %s", test.flags, got, err, test.want)
+		}
 	}
 }

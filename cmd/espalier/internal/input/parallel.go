@@ -146,6 +146,8 @@ func (b *batch[T]) run(ctx context.Context, work func(*Document) T) {
 	r := &reader{ctx: ctx, visit: visit, problem: fail}
 	for _, e := range b.entries {
 		switch {
+		case ctx.Err() != nil:
+			return // nobody wants the rest
 		case e.problem != nil:
 			fail(*e.problem)
 		case e.doc != nil:
