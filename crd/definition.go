@@ -137,6 +137,12 @@ func (d *Definition) Names() api.CustomResourceDefinitionNames {
 	return d.crd.Spec.Names
 }
 
+// Terminating says whether the definition is being deleted, so that there can be no new
+// objects.
+func (d *Definition) Terminating() bool {
+	return d.crd.DeletionTimestamp != nil || isTrue(&d.crd.Status, api.Terminating)
+}
+
 // Namespaced says whether objects live in namespaces.
 func (d *Definition) Namespaced() bool { return d.crd.Spec.Scope == api.NamespaceScoped }
 

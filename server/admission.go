@@ -38,6 +38,10 @@ func (o *Options) validateAdmission() error {
 	check("enable-admission-plugins", o.EnableAdmissionPlugins)
 	check("disable-admission-plugins", o.DisableAdmissionPlugins)
 	for _, name := range o.EnableAdmissionPlugins {
+		if slices.Contains(known, name) {
+			// Whoever relies on it must know.
+			errs = append(errs, fmt.Errorf("--enable-admission-plugins: kube-apiserver's plugin %q is not part of this server", name))
+		}
 		if slices.Contains(o.DisableAdmissionPlugins, name) {
 			errs = append(errs, fmt.Errorf("the admission plugin %q cannot be both enabled and disabled", name))
 		}

@@ -134,6 +134,9 @@ func (db *database) applyTo(c *genericapiserver.Config, o *Options) error {
 
 	options := genericoptions.NewEtcdOptions(config)
 	options.EnableWatchCache = o.WatchCache
+	// There is nobody yet to take away the finalizers of foreground and orphaning deletion:
+	// objects would stay for ever.
+	options.EnableGarbageCollection = false
 	options.SkipHealthEndpoints = true // db.check asks through the client that is there
 	if err := options.ApplyTo(c); err != nil {
 		return fmt.Errorf("set up the storage: %w", err)

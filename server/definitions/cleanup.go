@@ -61,9 +61,10 @@ var errRemaining = errors.New("could not confirm zero CustomResources remaining"
 // deleteObjects deletes the objects of a definition, and returns nil when there are
 // none left.
 func (d *Definitions) deleteObjects(ctx context.Context, def *crd.Definition) error {
-	if !def.Established() || def.Name() == Name {
+	if !def.Established() || def.Name() == Name || def.Storage() == nil {
 		return nil
 	}
+	d.handler.Settle(def)
 	objects, release, err := d.handler.Storage(def, def.Storage().Name())
 	if err != nil {
 		return fmt.Errorf("could not list instances: %w", err)

@@ -46,7 +46,10 @@ type converter struct{}
 func (converter) Convert(obj schema.Object, to runtimeschema.GroupVersion) (schema.Object, error) {
 	c, err := typed(obj)
 	if err != nil {
-		return nil, err
+		// It comes from the storage and is not served, see kind.Decode.
+		out := maps.Clone(obj)
+		out["apiVersion"] = to.String()
+		return out, nil
 	}
 	return tree(c, to.String())
 }
@@ -114,6 +117,14 @@ func (k *kind) Decode(src []byte, o schema.DecodeOptions) (schema.Object, []erro
 		}
 	}
 	c, err := decode(src)
+	if err != nil && o.FromStorage {
+		// One that cannot be read is not served, but it can be seen and deleted.
+		obj, _, err := k.raw.Decode(src, schema.DecodeOptions{FromStorage: true})
+		if err == nil {
+			obj["apiVersion"], obj["kind"] = k.GroupVersionKind().GroupVersion().String(), api.Kind
+		}
+		return obj, nil, err
+	}
 	if err != nil {
 		return nil, nil, err
 	}

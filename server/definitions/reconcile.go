@@ -100,6 +100,10 @@ func (d *Definitions) publish(c *crd.Catalog) {
 	}
 }
 
+// refreshTime bounds how long somebody who asks for what does not exist waits for the storage
+// to say so.
+const refreshTime = 2 * time.Second
+
 // Refresh asks the storage about a definition, and waits until the catalog is as new as
 // the answer.
 func (d *Definitions) Refresh(ctx context.Context, name string) {
@@ -108,6 +112,8 @@ func (d *Definitions) Refresh(ctx context.Context, name string) {
 		return
 	}
 	defer release()
+	ctx, cancel := context.WithTimeout(ctx, refreshTime)
+	defer cancel()
 	if obj, err := s.Get(ctx, name, &metav1.GetOptions{}); err == nil {
 		d.settle(ctx, obj)
 	}

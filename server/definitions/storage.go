@@ -60,7 +60,8 @@ func (s *store) Delete(ctx context.Context, name string, validate rest.ValidateO
 	if err != nil {
 		return nil, false, err
 	}
-	if m.GetDeletionTimestamp() != nil {
+	if _, err := typed(obj.(*unstructured.Unstructured).Object); err != nil || m.GetDeletionTimestamp() != nil {
+		// It has been begun, or it was never served.
 		return s.Store.Delete(ctx, name, validate, o)
 	}
 	uid := m.GetUID()

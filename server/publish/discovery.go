@@ -27,7 +27,6 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/klog/v2"
 
-	"espalier.dev/api"
 	"espalier.dev/crd"
 )
 
@@ -279,7 +278,7 @@ func (gv *groupVersion) resources() []metav1.APIResource {
 			ShortNames:   names.ShortNames,
 			Categories:   names.Categories,
 		}
-		if terminating(d) {
+		if d.Terminating() {
 			resource.Verbs = metav1.Verbs{"delete", "deletecollection", "get", "list", "watch"}
 		}
 		if storage := d.Storage(); storage != nil && storage.Served() {
@@ -303,12 +302,4 @@ func (gv *groupVersion) resources() []metav1.APIResource {
 		}
 	}
 	return out
-}
-
-// terminating says whether a definition is being deleted, so that there can be no new
-// objects.
-func terminating(d *crd.Definition) bool {
-	return slices.ContainsFunc(d.CRD().Status.Conditions, func(c api.CustomResourceDefinitionCondition) bool {
-		return c.Type == api.Terminating && c.Status == api.ConditionTrue
-	})
 }

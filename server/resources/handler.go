@@ -130,10 +130,12 @@ func (h *Handler) Changed(c *crd.Catalog) {
 		if s.builtin != nil {
 			continue
 		}
-		if d := c.Get(name); d == nil || !s.serves(d) {
-			delete(h.servings, name)
-			s.close(2 * h.config.RequestTimeout)
+		if d := c.Get(name); d != nil && s.serves(d) {
+			s.definition.Store(d)
+			continue
 		}
+		delete(h.servings, name)
+		s.close(2 * h.config.RequestTimeout)
 	}
 }
 
@@ -163,6 +165,12 @@ func (h *Handler) acquire(d *crd.Definition) (*serving, error) {
 	defer h.mu.Unlock()
 	if h.closed {
 		return nil, apierrors.NewServiceUnavailable("the server is shutting down")
+	}
+	if h.builtins[d.Name()] == nil {
+		// The catalog may have changed since it was asked.
+		if d = h.config.Source.Catalog().Get(d.Name()); d == nil {
+			return nil, apierrors.NewServiceUnavailable("the definition is gone")
+		}
 	}
 	if s := h.servings[d.Name()]; s != nil {
 		if s.serves(d) && s.requests.Add(1) == nil {
@@ -233,18 +241,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.fail(w, req, r, err)
 		return
 	}
+	e, err := s.endpoint(r.APIVersion)
+	// A watch lasts until the definition changes, and holds nothing up.
 	watching := r.Verb == "watch"
 	if watching {
-		// A watch lasts until the definition changes and holds nothing up.
 		s.requests.Done()
-		ctx, cancel := context.WithCancel(req.Context())
-		defer cancel()
-		defer context.AfterFunc(s.gone, cancel)()
-		req = req.WithContext(ctx)
 	} else {
 		defer s.requests.Done()
 	}
-	e, err := s.endpoint(r.APIVersion)
 	if err != nil {
 		h.fail(w, req, r, err)
 		return
@@ -259,16 +263,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if text := v.DeprecationWarning(); text != "" {
 		warning.AddWarning(req.Context(), "", text)
 	}
-	if t, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err == nil && !e.serializer.reads(t) && (r.Verb == "create" || r.Verb == "update") && r.Subresource != "scale" {
+	sent, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type"))
+	if !e.serializer.reads(sent) && (r.Verb == "create" || r.Verb == "update") && r.Subresource != "scale" {
 		h.fail(w, req, r, negotiation.NewUnsupportedMediaTypeError([]string{runtime.ContentTypeJSON, runtime.ContentTypeYAML}))
 		return
 	}
-	if s.builtin != nil && req.Header.Get("Content-Type") == string(types.StrategicMergePatchType) {
+	if s.builtin != nil && sent == string(types.StrategicMergePatchType) {
 		// Typed clients send those. No list of what is built in merges by keys, so they
 		// mean the same as merge patches.
 		req.Header.Set("Content-Type", string(types.MergePatchType))
 	}
-	f, err := h.endpointHandler(req, r, e, terminating(s.definition.Load().CRD()))
+	admit := &creating{Interface: h.config.Admission, serving: s}
+	defer admit.finish()
+	f, err := h.endpointHandler(req, r, s, e, admit)
 	if err != nil {
 		h.fail(w, req, r, err)
 		return
@@ -285,10 +292,9 @@ func (h *Handler) fail(w http.ResponseWriter, req *http.Request, r *apirequest.R
 }
 
 // endpointHandler returns what answers a request, by its subresource and verb.
-func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, e *endpoint, terminating bool) (http.HandlerFunc, error) {
+func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, s *serving, e *endpoint, admit admission.Interface) (http.HandlerFunc, error) {
 	patches := []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType)}
 	resource := runtimeschema.GroupResource{Group: r.APIGroup, Resource: r.Resource}
-	admit := h.config.Admission
 	switch r.Subresource {
 	case "":
 		scope, replaced := e.replacing(req.Context(), e.scope, r)
@@ -296,13 +302,13 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 		case "get":
 			return handlers.GetResource(e.storage, scope), nil
 		case "list", "watch":
-			return handlers.ListResource(e.storage, watched{e.storage}, scope, r.Verb == "watch", h.config.MinWatch), nil
+			return handlers.ListResource(e.storage, watched{e.storage, s.gone}, scope, r.Verb == "watch", h.config.MinWatch), nil
 		case "create":
-			return handlers.CreateResource(e.storage, scope, whenServed(admit, terminating)), nil
+			return handlers.CreateResource(e.storage, scope, admit), nil
 		case "update":
 			return handlers.UpdateResource(e.storage, scope, admit), nil
 		case "patch":
-			return handlers.PatchResource(patched{e.storage, replaced}, scope, whenServed(admit, terminating), patches), nil
+			return handlers.PatchResource(patched{e.storage, replaced}, scope, admit, patches), nil
 		case "delete":
 			return handlers.DeleteResource(e.storage, true, scope, admit), nil
 		case "deletecollection":
@@ -353,16 +359,34 @@ func (e *endpoint) replacing(ctx context.Context, scope *handlers.RequestScope, 
 	return &s, re
 }
 
-// watched is a storage that says of a watch from a version that is none, as it says of
-// such a list, that the request is wrong, not the server.
-type watched struct{ rest.Watcher }
+// watched is a storage whose watches end with what serves them. It says of a watch from a
+// version that is none, as it says of such a list, that the request is wrong, not the
+// server.
+type watched struct {
+	rest.Watcher
+	gone context.Context
+}
 
 func (w watched) Watch(ctx context.Context, o *metainternalversion.ListOptions) (watch.Interface, error) {
 	events, err := w.Watcher.Watch(ctx, o)
 	if storage.IsInvalidError(err) {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	return events, err
+	if err != nil {
+		return nil, err
+	}
+	return &ending{Interface: events, keep: context.AfterFunc(w.gone, events.Stop)}, nil
+}
+
+// ending is a watch that ends when it is told to, or with what serves it.
+type ending struct {
+	watch.Interface
+	keep func() bool
+}
+
+func (e *ending) Stop() {
+	e.keep()
+	e.Interface.Stop()
 }
 
 // patched is a storage that tells a patch which contradicts the types of the schema from
@@ -387,55 +411,52 @@ func (p patched) Update(ctx context.Context, name string, info rest.UpdatedObjec
 	return obj, created, err
 }
 
-func terminating(c *api.CustomResourceDefinition) bool {
-	if c.DeletionTimestamp != nil {
-		return true
+// creating is the admission of one request. Who creates an object is told if the definition is
+// going, at the last moment: a body may take its time to arrive.
+type creating struct {
+	admission.Interface
+	serving *serving
+	done    func()
+}
+
+func (c *creating) finish() {
+	if c.done != nil {
+		c.done()
 	}
-	for _, cond := range c.Status.Conditions {
-		if cond.Type == api.Terminating {
-			return cond.Status == api.ConditionTrue
+}
+
+func (c *creating) Handles(op admission.Operation) bool {
+	return op == admission.Create || c.Interface.Handles(op)
+}
+
+func (c *creating) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if a.GetOperation() == admission.Create && c.done == nil {
+		done, err := c.serving.create()
+		if err != nil {
+			return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), err)
 		}
+		c.done = done
 	}
-	return false
-}
-
-// whenServed refuses to create objects of a definition that is going.
-func whenServed(a admission.Interface, terminating bool) admission.Interface {
-	if !terminating {
-		return a
-	}
-	return noCreate{a}
-}
-
-type noCreate struct{ admission.Interface }
-
-func (n noCreate) Handles(op admission.Operation) bool {
-	return op == admission.Create || n.Interface.Handles(op)
-}
-
-func (n noCreate) refuse(a admission.Attributes) error {
-	if a.GetOperation() != admission.Create {
-		return nil
-	}
-	return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), errors.New("create not allowed while custom resource definition is terminating"))
-}
-
-func (n noCreate) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if err := n.refuse(a); err != nil {
-		return err
-	}
-	if m, ok := n.Interface.(admission.MutationInterface); ok {
+	if m, ok := c.Interface.(admission.MutationInterface); ok && m.Handles(a.GetOperation()) {
 		return m.Admit(ctx, a, o)
 	}
 	return nil
 }
 
-func (n noCreate) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if err := n.refuse(a); err != nil {
-		return err
-	}
-	if m, ok := n.Interface.(admission.ValidationInterface); ok {
-		return m.Validate(ctx, a, o)
+func (c *creating) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if v, ok := c.Interface.(admission.ValidationInterface); ok && v.Handles(a.GetOperation()) {
+		return v.Validate(ctx, a, o)
 	}
 	return nil
+}
+
+// Settle returns when all objects of a definition are stored whose creation was admitted
+// before.
+func (h *Handler) Settle(d *crd.Definition) {
+	h.mu.RLock()
+	s := h.servings[d.Name()]
+	h.mu.RUnlock()
+	if s != nil {
+		s.settle()
+	}
 }

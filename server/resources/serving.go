@@ -2,12 +2,14 @@ package resources
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,7 +33,8 @@ import (
 type serving struct {
 	handler *Handler
 	builtin *Builtin
-	// definition may be replaced by one with another status.
+	// definition is the newest that is served like this; it may have another status than
+	// the first.
 	definition atomic.Pointer[crd.Definition]
 	convertor  *objectConvertor
 	types      func() *typeConverter
@@ -39,9 +42,12 @@ type serving struct {
 	// An endpoint asks for kinds while it is made: it encodes an object on trial.
 	mu        sync.Mutex
 	endpoints map[string]*endpoint
+	destroyed bool
 	kindsMu   sync.Mutex
 	kinds     map[string]Kind
 
+	// creations are those that were admitted and are not stored yet.
+	creations atomic.Pointer[waitgroup.SafeWaitGroup]
 	// requests are those under way; gone is closed when the definition has changed.
 	requests waitgroup.SafeWaitGroup
 	gone     context.Context
@@ -51,8 +57,12 @@ type serving struct {
 func (h *Handler) newServing(d *crd.Definition, b *Builtin, c Converter) *serving {
 	s := &serving{handler: h, builtin: b, kinds: map[string]Kind{}, endpoints: map[string]*endpoint{}}
 	s.definition.Store(d)
+	s.creations.Store(&waitgroup.SafeWaitGroup{})
 	s.types = sync.OnceValue(func() *typeConverter { return newTypeConverter(d) })
 	s.convertor = &objectConvertor{definition: d, converter: c, normalize: func(version string, obj schema.Object) error {
+		if b != nil {
+			return nil // what converts it gives it its shape
+		}
 		k, err := s.kind(version)
 		if err != nil {
 			return err
@@ -63,18 +73,41 @@ func (h *Handler) newServing(d *crd.Definition, b *Builtin, c Converter) *servin
 	return s
 }
 
-// serves says whether a newer definition can be served as this one is.
+// serves says whether another state of the definition can be served as this one is.
 func (s *serving) serves(d *crd.Definition) bool {
 	mine := s.definition.Load()
 	if mine == d {
 		return true
 	}
 	a, b := mine.CRD(), d.CRD()
-	if a.UID != b.UID || !reflect.DeepEqual(a.Spec, b.Spec) || !reflect.DeepEqual(mine.Names(), d.Names()) {
-		return false
+	return a.UID == b.UID && reflect.DeepEqual(a.Spec, b.Spec) && reflect.DeepEqual(mine.Names(), d.Names())
+}
+
+// create registers a creation, unless the definition is going. Who gets no error owes
+// done.
+func (s *serving) create() (done func(), err error) {
+	for {
+		w := s.creations.Load()
+		if w.Add(1) != nil {
+			continue // those so far are being waited for
+		}
+		// Whoever deletes the definition marks it first and then waits: a creation that
+		// does not see the mark is waited for.
+		d := s.definition.Load()
+		if s.builtin == nil {
+			d = s.handler.config.Source.Catalog().Get(d.Name())
+		}
+		if d == nil || d.Terminating() {
+			w.Done()
+			return nil, errors.New("create not allowed while custom resource definition is terminating")
+		}
+		return w.Done, nil
 	}
-	s.definition.Store(d)
-	return true
+}
+
+// settle waits for the creations that were admitted up to now.
+func (s *serving) settle() {
+	s.creations.Swap(&waitgroup.SafeWaitGroup{}).Wait()
 }
 
 // close ends watches at once, and gives the storage back when the requests under way
@@ -99,6 +132,7 @@ func (s *serving) destroy() {
 		e.store.DestroyFunc()
 	}
 	clear(s.endpoints)
+	s.destroyed = true
 }
 
 // kind is the Kind of a version, served or not.
@@ -146,6 +180,9 @@ func (s *serving) endpoint(version string) (*endpoint, error) {
 	if e, ok := s.endpoints[version]; ok {
 		return e, nil
 	}
+	if s.destroyed {
+		return nil, apierrors.NewServiceUnavailable("the definition has changed: try again")
+	}
 	kind, err := s.kind(version)
 	if err != nil {
 		return nil, err
@@ -162,6 +199,9 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 	d := v.Definition()
 	gvk := v.GroupVersionKind()
 	names := d.Names()
+	if d.Storage() == nil {
+		return nil, fmt.Errorf("%s says of no version that objects are stored in it", d.Name())
+	}
 	scheme := s.handler.scheme
 	typer := typer{scheme}
 	strategy, err := newStrategy(v, kind, typer)
