@@ -98,6 +98,8 @@ type crashObject struct {
 	// either may be there.
 	value, tried int64
 	unknown      bool
+	// going says that a definition was deleted: it goes when its objects are gone.
+	going bool
 	// version is that of the last acknowledged write.
 	version uint64
 }
@@ -270,8 +272,7 @@ func (c *crash) step(ctx context.Context, collection, name string, i int) bool {
 		return false
 	}
 	o.unknown = false
-	if collection == crdPath && (code == http.StatusConflict || code == http.StatusNotFound || method == http.MethodDelete) {
-		// A definition that is being deleted goes when it goes.
+	if o.going = o.going || collection == crdPath && method == http.MethodDelete; o.going {
 		o.unknown = true
 		return code < http.StatusInternalServerError
 	}
@@ -285,6 +286,11 @@ func (c *crash) step(ctx context.Context, collection, name string, i int) bool {
 		o.version, _ = strconv.ParseUint(fmt.Sprint(text), 10, 64)
 	}
 	return true
+}
+
+func terminating(obj map[string]any) bool {
+	_, ok := field(obj, "metadata.deletionTimestamp")
+	return ok
 }
 
 // check holds what the server has to what its clients know.
@@ -327,8 +333,7 @@ func (c *crash) check() {
 			}
 		}
 		switch {
-		case o.unknown && o.collection == crdPath:
-			// It may have been on its way out, and somebody may have made it anew.
+		case o.going:
 		case value == o.value && version > 0 && o.collection == crashCollection && version != o.version && !o.unknown:
 			c.Errorf("%s has version %d, and was written at %d", path, version, o.version)
 		case value != o.value && (!o.unknown || value != o.tried):
@@ -337,6 +342,6 @@ func (c *crash) check() {
 		if max(version, o.version) > newest {
 			c.Errorf("%s has version %d, and the server is at %d", path, max(version, o.version), newest)
 		}
-		o.value, o.tried, o.version, o.unknown = value, value, version, false
+		o.value, o.tried, o.version, o.unknown, o.going = value, value, version, false, have[path] != nil && terminating(have[path])
 	}
 }
