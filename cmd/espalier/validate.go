@@ -39,10 +39,12 @@ Fields that would be pruned and fields that occur twice are warnings. With
 choice as that of kubectl's --validate.
 
 Definitions come from --crd. They may be v1 or v1beta1; what else is in those files is
-passed over. An object without a definition is an error unless --ignore-missing-crds
-is given. Definitions are taken at their word, as those of a cluster are; --check-crds
-also says of those that are used what a server has against them (lint says more). A
-CustomResourceDefinition among the objects is validated as one.
+passed over. Of several definitions of a kind the first that serves an object's version
+counts, and a note says that there are others. An object without a definition is an
+error unless --ignore-missing-crds is given. Definitions are taken at their word, as
+those of a cluster are; --check-crds also says of those that are used what a server has
+against them (lint says more). A CustomResourceDefinition among the objects is validated
+as one.
 
 Where the two semantics would not come to the same end for an object, a note says so.`,
 		Example: `  # Is this object all right?
