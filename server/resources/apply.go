@@ -48,6 +48,9 @@ func newTypeConverter(d *crd.Definition) *typeConverter {
 func (c *typeConverter) ObjectToTyped(obj runtime.Object, o ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	switch obj := obj.(type) {
 	case *unstructured.Unstructured:
+		if obj.GroupVersionKind() == scaleKind() {
+			return c.scale.FromUnstructured(obj.Object, o...)
+		}
 		t, ok := c.types[obj.GetAPIVersion()]
 		if !ok {
 			// The manager of fields passes over versions that are no more.
@@ -63,7 +66,12 @@ func (c *typeConverter) ObjectToTyped(obj runtime.Object, o ...typed.ValidationO
 func (c *typeConverter) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
 	switch o := v.AsValue().Unstructured().(type) {
 	case map[string]any:
-		return &unstructured.Unstructured{Object: o}, nil
+		obj := &unstructured.Unstructured{Object: o}
+		if obj.GroupVersionKind() != scaleKind() {
+			return obj, nil
+		}
+		scale := &autoscalingv1.Scale{}
+		return scale, runtime.DefaultUnstructuredConverter.FromUnstructured(o, scale)
 	default:
 		return nil, fmt.Errorf("an object is expected, not %T", o)
 	}

@@ -1,0 +1,45 @@
+package server_test
+
+import (
+	"net/http"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"espalier.dev/espaliertest"
+)
+
+// Server-side apply of a Scale changes the field that it stands for, and owns it.
+func TestApplyScale(t *testing.T) {
+	t.Parallel()
+	s := newScript(t, espaliertest.Start(t), &txtar.Archive{})
+	for _, body := range []string{
+		`{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.scale.example.com"},
+		"spec": {"group": "scale.example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"}, "versions": [{"name": "v1", "served": true, "storage": true,
+			"subresources": {"scale": {"specReplicasPath": ".spec.count", "statusReplicasPath": ".status.count"}},
+			"schema": {"openAPIV3Schema": {"type": "object", "properties": {
+				"spec": {"type": "object", "properties": {"count": {"type": "integer"}}}, "status": {"type": "object", "properties": {"count": {"type": "integer"}}}}}}}]}}`,
+		`{"apiVersion": "scale.example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"count": 3}}`,
+	} {
+		if err := s.write("create", []byte(body), ""); err != nil || s.last.code != http.StatusCreated {
+			t.Fatal(err, s.last.code, string(s.last.body))
+		}
+	}
+	const path = "/apis/scale.example.com/v1/namespaces/default/things/a"
+	scale := []byte(`{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": 7}}`)
+	const apply = "application/apply-patch+yaml"
+	if a := s.do(http.MethodPatch, path+"/scale?fieldManager=scaler", scale, apply); a.code != http.StatusConflict {
+		t.Errorf("whoever created the object owns the field: %d %s", a.code, a.body)
+	}
+	a := s.do(http.MethodPatch, path+"/scale?fieldManager=scaler&force=true", scale, apply)
+	if got, _ := field(a.object, "spec.replicas"); a.code != http.StatusOK || got != float64(7) {
+		t.Errorf("%d %s", a.code, a.body)
+	}
+	a = s.do(http.MethodGet, path, nil, "")
+	if got, _ := field(a.object, "spec.count"); got != float64(7) {
+		t.Errorf("%s", a.body)
+	}
+	if owner, _ := field(a.object, "metadata.managedFields.0.manager"); owner != "scaler" {
+		t.Errorf("owned by %v: %s", owner, a.body)
+	}
+}
