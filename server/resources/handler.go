@@ -225,6 +225,8 @@ func (h *Handler) find(ctx context.Context, r *apirequest.RequestInfo) *crd.Vers
 	return v
 }
 
+// ServeHTTP answers a request for a resource. It needs the request info that the filters put
+// into the context.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r, ok := apirequest.RequestInfoFrom(req.Context())
 	if !ok || !r.IsResourceRequest {
