@@ -66,3 +66,17 @@ func TestFindingString(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestV1Paths(t *testing.T) {
+	for path, want := range map[string][]string{
+		"spec.group":                              {"spec.group"},
+		"spec.version":                            {"spec.versions[0].name"},
+		"spec.versionsLike":                       {"spec.versionsLike"},
+		"spec.validation.openAPIV3Schema.type":    {"spec.versions[0].schema.openAPIV3Schema.type", "spec.versions[1].schema.openAPIV3Schema.type"},
+		"spec.conversion.webhookClientConfig.url": {"spec.conversion.webhook.clientConfig.url"},
+	} {
+		if got := analysis.V1Paths(path, 2); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+}

@@ -391,7 +391,7 @@ func (c *comparer) conditions(p place, o, n side) {
 		var effects []Effect
 		alters := unaltered
 		if is != nil && k.on&o.kinds() != 0 && !slices.ContainsFunc(branches, func(f *schema.NestedValueValidation) bool {
-			return k.implied(&f.ValueValidation, nv, checkedType(n.node))
+			return k.implied(&f.ValueValidation, nv, checkedType(n.node)) || k.meets(&f.ValueValidation, nv)
 		}) {
 			effects = tightened(p.path, "")
 		}
@@ -450,6 +450,8 @@ func (c *comparer) rules(p place, o, n []api.ValidationRule) {
 		keyword := fmt.Sprintf("x-kubernetes-validations/%d", i)
 		j := slices.IndexFunc(o, sameRule(r))
 		switch {
+		case j < 0 && strings.TrimSpace(r.Rule) == "true":
+			c.emit(p, "rule-added", keyword, "rule added that always holds: "+show(r.Rule))
 		case j < 0 && isTransition(r) && !onCreate(r):
 			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule), at(Clients, p.path, "updates that break it are refused; stored objects are not judged by it"))
 		case j < 0:

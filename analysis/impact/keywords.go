@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"espalier.dev/crd"
 	"espalier.dev/schema"
@@ -61,6 +62,27 @@ type keyword struct {
 	implied func(a, b *schema.ValueValidation, typ string) bool
 }
 
+// whole makes bounds of integers inclusive.
+func whole(v float64, exclusive bool, typ string, inward float64) (float64, bool) {
+	if typ == "integer" && exclusive && v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+		return v + inward, false
+	}
+	return v, exclusive
+}
+
+// meets says whether all values of an enum in a meet the condition in b, as far as that
+// is a matter of their lengths.
+func (k *keyword) meets(a, b *schema.ValueValidation) bool {
+	if len(a.Enum) == 0 || k.name != "maxLength" && k.name != "minLength" {
+		return false
+	}
+	return !slices.ContainsFunc(a.Enum, func(v schema.JSON) bool {
+		s, ok := v.Value.(string)
+		n := int64(utf8.RuneCountInString(s))
+		return ok && (k.name == "maxLength" && n > *b.MaxLength || k.name == "minLength" && n < *b.MinLength)
+	})
+}
+
 // keywords returns the conditions that are not made of other schemas.
 func keywords() []keyword {
 	atMost := func(name string, on kinds, get func(*schema.ValueValidation) *int64) keyword {
@@ -81,13 +103,23 @@ func keywords() []keyword {
 			if same(a.Maximum, b.Maximum) && a.ExclusiveMaximum == b.ExclusiveMaximum {
 				return true
 			}
-			return a.Maximum != nil && fits(*b.Maximum, typ, b.Format) && below(*a.Maximum, a.ExclusiveMaximum, *b.Maximum, b.ExclusiveMaximum)
+			if a.Maximum == nil || !fits(*b.Maximum, typ, b.Format) {
+				return false
+			}
+			was, open := whole(*a.Maximum, a.ExclusiveMaximum, typ, -1)
+			is, opens := whole(*b.Maximum, b.ExclusiveMaximum, typ, -1)
+			return below(was, open, is, opens)
 		}},
 		{"minimum", numbers, func(v *schema.ValueValidation) any { return bound(v.Minimum, v.ExclusiveMinimum) }, func(a, b *schema.ValueValidation, typ string) bool {
 			if same(a.Minimum, b.Minimum) && a.ExclusiveMinimum == b.ExclusiveMinimum {
 				return true
 			}
-			return a.Minimum != nil && fits(*b.Minimum, typ, b.Format) && below(-*a.Minimum, a.ExclusiveMinimum, -*b.Minimum, b.ExclusiveMinimum)
+			if a.Minimum == nil || !fits(*b.Minimum, typ, b.Format) {
+				return false
+			}
+			was, open := whole(*a.Minimum, a.ExclusiveMinimum, typ, 1)
+			is, opens := whole(*b.Minimum, b.ExclusiveMinimum, typ, 1)
+			return below(-was, open, -is, opens)
 		}},
 		{"multipleOf", numbers, func(v *schema.ValueValidation) any { return operand(v.MultipleOf) }, func(a, b *schema.ValueValidation, typ string) bool {
 			if same(a.MultipleOf, b.MultipleOf) {

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"espalier.dev/analysis"
 	"espalier.dev/api"
 	"espalier.dev/api/v1beta1"
 	"espalier.dev/crd"
@@ -247,32 +248,7 @@ func (d *definition) spellings(path string) []string {
 		}
 		return []string{path}
 	}
-	if rest, ok := cutPath(path, "spec.version"); ok {
-		return []string{"spec.versions[0].name" + rest}
-	}
-	for _, r := range [...]struct{ from, to string }{
-		{"spec.conversion.webhookClientConfig", "spec.conversion.webhook.clientConfig"},
-		{"spec.conversion.conversionReviewVersions", "spec.conversion.webhook.conversionReviewVersions"},
-	} {
-		if rest, ok := cutPath(path, r.from); ok {
-			return []string{r.to + rest}
-		}
-	}
-	for _, top := range [...]string{"validation", "subresources", "additionalPrinterColumns", "selectableFields"} {
-		rest, ok := cutPath(path, "spec."+top)
-		if !ok {
-			continue
-		}
-		if top == "validation" {
-			top = "schema"
-		}
-		var all []string
-		for i := range d.v1.Spec.Versions {
-			all = append(all, fmt.Sprintf("spec.versions[%d].%s%s", i, top, rest))
-		}
-		return all
-	}
-	return []string{path}
+	return analysis.V1Paths(path, len(d.v1.Spec.Versions))
 }
 
 // inWords replaces paths in the text of an error as spellings does; which says which
@@ -281,7 +257,7 @@ func (d *definition) inWords(text string, which int) string {
 	if d.v1 == nil || len(d.v1.Spec.Versions) == 0 {
 		return text
 	}
-	return strings.ReplaceAll(text, "spec.validation.openAPIV3Schema", fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", which))
+	return analysis.V1Words(text, which)
 }
 
 // cutPath cuts whole steps off the front of a path.

@@ -338,8 +338,13 @@ func (d *differ) report(ctx context.Context) {
 	affected := map[string]int{}
 	for _, c := range d.compared {
 		for _, e := range c.Refused {
-			d.r.Add(c.at(fieldPointer(e.Field), fieldPointer(e.Field), analysis.Finding{
-				Rule: ruleRefused, Severity: analysis.Error, Path: e.Field, Message: "a server would refuse the update: " + e.ErrorBody(),
+			path, body := e.Field, e.ErrorBody()
+			if paths := analysis.V1Paths(path, len(c.new.crd.Spec.Versions)); !c.new.beta && len(paths) > 0 {
+				// Versions that have it in common are alike: the first stands for all.
+				path, body = paths[0], analysis.V1Words(body, 0)
+			}
+			d.r.Add(c.at(fieldPointer(path), fieldPointer(path), analysis.Finding{
+				Rule: ruleRefused, Severity: analysis.Error, Path: path, Message: "a server would refuse the update: " + body,
 			}))
 		}
 		for i := range c.Changes {
