@@ -362,6 +362,41 @@ func (d *definition) schemaPointer(v *crd.Version) string {
 	return "/spec/versions/" + strconv.Itoa(index) + "/schema/openAPIV3Schema"
 }
 
+// pruning says which schema decided that a field is pruned.
+func (d *definition) pruning(v *crd.Version, c *schema.Change) string {
+	switch {
+	case c.Schema == (schema.NodeRef{}):
+		return "ObjectMeta, which has no such field"
+	case len(c.Schema.Path()) == 0 && len(c.Path) > 1:
+		return d.locate(v, deepest(v.Structural(), c.Path)) + ", which specifies no fields"
+	}
+	return d.locate(v, c.Schema.Path())
+}
+
+// deepest follows a path of an object into a schema, as far as there is one.
+func deepest(s *schema.Structural, path schema.Path) (at schema.SchemaPath) {
+	for _, step := range path {
+		switch {
+		case s == nil:
+			return at
+		case step.Kind == schema.Index:
+			if s = s.Items; s == nil {
+				return at
+			}
+			at = append(at, schema.SchemaStep{Keyword: "items"})
+		case s.Properties[step.Key] != nil:
+			s = s.Properties[step.Key]
+			at = append(at, schema.SchemaStep{Keyword: "properties", Form: schema.StepNamed, Name: step.Key})
+		case s.AdditionalProperties != nil:
+			s = s.AdditionalProperties.Structural
+			at = append(at, schema.SchemaStep{Keyword: "additionalProperties"})
+		default:
+			return at
+		}
+	}
+	return at
+}
+
 // locate says where a schema stands, for people: the path in the schema of the
 // version, and the place in the file.
 func (d *definition) locate(v *crd.Version, path schema.SchemaPath) string {

@@ -110,7 +110,7 @@ func fieldFinding(d *definition, v *crd.Version, c *schema.Change, severity anal
 		if name := c.Nearest(); name != "" {
 			f.Message += fmt.Sprintf("; did you mean %q?", name)
 		}
-		f.Detail = []string{"schema: " + d.locate(v, c.Schema.Path())}
+		f.Detail = []string{"schema: " + d.pruning(v, c)}
 	case schema.Duplicate:
 		f.Rule = ruleDuplicateField
 		f.Message = fmt.Sprintf("duplicate field %q: the last one counts", c.Path.String())

@@ -355,22 +355,22 @@ func childOf(v any, token string) any {
 
 // reasons reports what was done to an object, and by which schema.
 func (p *pruner) reasons(it *input.Item, d *definition, v *crd.Version, stored schema.Object, changes *schema.Report) {
+	var all []report.Finding
 	for i := range changes.Changes {
 		c := &changes.Changes[i]
 		f := analysis.Finding{Severity: analysis.Info, Path: c.Path.String(), Pointer: c.Path.Pointer()}
-		where := d.locate(v, c.Schema.Path())
 		switch c.Kind {
 		case schema.Pruned:
 			f.Rule, f.Severity = rulePruned, analysis.Warning
-			f.Message = "pruned: not specified by " + where
+			f.Message = "pruned: not specified by " + d.pruning(v, c)
 			if name := c.Nearest(); name != "" {
 				f.Message += fmt.Sprintf("; did you mean %q?", name)
 			}
 		case schema.NullDropped:
-			f.Rule, f.Message = ruleNullDropped, "removed: null is not allowed by "+where
+			f.Rule, f.Message = ruleNullDropped, "removed: null is not allowed by "+d.locate(v, c.Schema.Path())
 		case schema.Defaulted:
 			value, _ := valueAt(stored, c.Path)
-			f.Rule, f.Message = ruleDefaulted, fmt.Sprintf("defaulted to %s by %s", oneLineJSON(value), where)
+			f.Rule, f.Message = ruleDefaulted, fmt.Sprintf("defaulted to %s by %s", oneLineJSON(value), d.locate(v, c.Schema.Path()))
 			if it.Position(f.Pointer).Exact {
 				f.Message = "null is not allowed: " + f.Message
 			}
@@ -380,7 +380,11 @@ func (p *pruner) reasons(it *input.Item, d *definition, v *crd.Version, stored s
 		case schema.MetadataDropped:
 			f.Rule, f.Message = ruleMetadataDropped, "dropped: malformed"
 		}
-		p.report.ReportKey(it, f)
+		all = append(all, report.AtKey(it, f))
+	}
+	sortByPlace(all)
+	for _, f := range all {
+		p.report.Add(f)
 	}
 	if changes.Truncated {
 		p.report.Report(it, analysis.Finding{Rule: rulePruned, Severity: analysis.Info, Message: "there are more changes than are listed"})

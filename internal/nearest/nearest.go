@@ -7,10 +7,11 @@ import (
 )
 
 // Name returns the candidate that is closest to name, if it is close enough that a
-// slip is likely; otherwise "". Upper and lower case are the same. Of candidates
-// that are equally close, the first one counts.
+// slip is likely; otherwise "". Something of the name has to be left: one letter is
+// no slip for another. Upper and lower case are the same. Of candidates that are
+// equally close, the first one counts.
 func Name(name string, candidates iter.Seq[string]) string {
-	best, bestDistance := "", 1+max(1, len(name)/3)
+	best, bestDistance := "", min(1+max(1, len(name)/3), len(name))
 	lower := strings.ToLower(name)
 	for candidate := range candidates {
 		if abs(len(candidate)-len(name)) >= bestDistance {

@@ -14,9 +14,11 @@ func TestName(t *testing.T) {
 		{"Image", "image"},
 		{"imgae", "image"},
 		{"imagepullpolice", "imagePullPolicy"},
-		{"b", "a"},
+		{"b", ""},
+		{"A", "a"},
+		{"ab", "a"},
 		{"volumes", ""},
-		{"", "a"},
+		{"", ""},
 		{strings.Repeat("x", 1000), ""},
 	} {
 		if got := Name(c.name, slices.Values(known)); got != c.want {

@@ -137,10 +137,6 @@ func (r *Reporter) abandon(err error) error {
 // object, gets its place in the file.
 func (r *Reporter) Report(it *input.Item, f analysis.Finding) { r.Add(At(it, f)) }
 
-// ReportKey is Report for a finding that is about a field being there, not about
-// its value: its place is that of the name.
-func (r *Reporter) ReportKey(it *input.Item, f analysis.Finding) { r.Add(AtKey(it, f)) }
-
 // Failure reports that something could not be looked at.
 func (r *Reporter) Failure(p input.Problem) {
 	r.summary.Failures++
