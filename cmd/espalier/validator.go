@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -89,9 +88,11 @@ func (v *validator) object(it *input.Item, out *verdict) {
 	result, err := admit(f.admitter, it, old)
 	version := f.version(it)
 	if err != nil {
-		for _, f := range refusal(d, version, err) {
+		refused := refusal(d, version, err)
+		for _, f := range refused {
 			add(f)
 		}
+		v.rest(it, d, version, old, refused, out)
 	} else {
 		v.result(it, d, version, result, old, out)
 	}
@@ -147,7 +148,7 @@ func (v *validator) oldOf(it *input.Item, d *crd.Definition) (schema.Object, err
 
 // definitionObject validates a CustomResourceDefinition that is among the objects.
 func (v *validator) definitionObject(it *input.Item, out *verdict) {
-	d := newDefinition(it)
+	d := newDefinition(it, v.semantics)
 	if !d.refused(v.ctx, v.semantics) {
 		return
 	}
@@ -279,35 +280,4 @@ func changeDifference(here, there []schema.Change) (lines []string) {
 		}
 	}
 	return lines
-}
-
-// refusal turns an error about an object that cannot be read into findings.
-func refusal(d *definition, version *crd.Version, err error) []analysis.Finding {
-	var metadata *schema.MetadataError
-	var contradiction *schema.ContradictionError
-	switch {
-	case errors.As(err, &metadata):
-		return []analysis.Finding{{Rule: ruleDecode, Severity: analysis.Error, Path: metadata.Path.String(), Pointer: metadata.Path.Pointer(), Message: metadata.Problem}}
-	case errors.As(err, &contradiction):
-		var all []analysis.Finding
-		for _, c := range contradiction.Contradictions {
-			all = append(all, analysis.Finding{
-				Rule: ruleDecode, Severity: analysis.Error, Path: c.Path.String(), Pointer: c.Path.Pointer(),
-				Message: fmt.Sprintf("must be of type %s, but is %s", c.Want, withArticle(c.Got)),
-				Detail:  []string{"schema: " + d.locate(version, c.Schema.Path())},
-			})
-		}
-		return all
-	}
-	return []analysis.Finding{{Rule: ruleDecode, Severity: analysis.Error, Message: err.Error()}}
-}
-
-func withArticle(noun string) string {
-	switch noun {
-	case "null":
-		return noun
-	case "array", "object", "integer":
-		return "an " + noun
-	}
-	return "a " + noun
 }

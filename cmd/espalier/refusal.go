@@ -1,0 +1,185 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+
+	"espalier.dev"
+	"espalier.dev/analysis"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/crd"
+	"espalier.dev/internal/jsonx"
+	"espalier.dev/schema"
+)
+
+// refusal turns an error about an object that cannot be read into findings.
+func refusal(d *definition, version *crd.Version, err error) []analysis.Finding {
+	var metadata *schema.MetadataError
+	var contradiction *schema.ContradictionError
+	switch {
+	case errors.As(err, &metadata):
+		if found := metadataFindings(metadata.Path, metadata.Value); len(found) > 0 {
+			return found
+		}
+		return []analysis.Finding{{Rule: ruleDecode, Severity: analysis.Error, Path: metadata.Path.String(), Pointer: metadata.Path.Pointer(), Message: metadata.Problem}}
+	case errors.As(err, &contradiction):
+		var all []analysis.Finding
+		for _, c := range contradiction.Contradictions {
+			all = append(all, analysis.Finding{
+				Rule: ruleDecode, Severity: analysis.Error, Path: c.Path.String(), Pointer: c.Path.Pointer(),
+				Message: fmt.Sprintf("must be of type %s, but is %s", c.Want, withArticle(c.Got)),
+				Detail:  []string{"schema: " + d.locate(version, c.Schema.Path())},
+			})
+		}
+		return all
+	}
+	return []analysis.Finding{{Rule: ruleDecode, Severity: analysis.Error, Message: err.Error()}}
+}
+
+func withArticle(noun string) string {
+	switch noun {
+	case "null":
+		return noun
+	case "array", "object", "integer":
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
+// rest adds what else there is to say about an object that a server refuses to read:
+// the server stops there, but whoever mends the object wants to know at once. refused
+// is what has been said already.
+func (v *validator) rest(it *input.Item, d *definition, version *crd.Version, old schema.Object, refused []analysis.Finding, out *verdict) {
+	program, err := version.Program()
+	if err != nil {
+		return
+	}
+	obj, changes, err := program.Decode(it.JSON, schema.DecodeOptions{Report: true, FromStorage: true})
+	if err != nil {
+		return
+	}
+	if version.HasStatus() {
+		delete(obj, "status")
+	}
+	var more verdict
+	result := &espalier.Result{Object: obj, Changes: changes.Changes, Truncated: changes.Truncated, Violations: program.Validate(v.ctx, obj, old)}
+	v.result(it, d, version, result, old, &more)
+	for _, f := range droppedMetadata(it, changes.Changes) {
+		more.findings = append(more.findings, report.At(it, f))
+	}
+	for _, f := range more.findings {
+		below := func(r analysis.Finding) bool {
+			pointer := it.Base + r.Pointer
+			return f.Pointer == pointer || strings.HasPrefix(f.Pointer, pointer+"/")
+		}
+		// The server fills these in before it validates.
+		filled := f.Path == "metadata.name" || f.Path == "metadata.namespace"
+		if !slices.ContainsFunc(refused, below) && !(filled && f.Rule != ruleDecode) {
+			out.findings = append(out.findings, f)
+		}
+	}
+}
+
+// droppedMetadata says what is wrong with the fields of metadata that had to be
+// dropped.
+func droppedMetadata(it *input.Item, changes []schema.Change) (findings []analysis.Finding) {
+	var original schema.Object
+	for _, c := range changes {
+		if c.Kind != schema.MetadataDropped {
+			continue
+		}
+		if original == nil {
+			value, err := jsonx.Parse(it.JSON)
+			if err != nil {
+				return nil
+			}
+			original, _ = value.(schema.Object)
+		}
+		last := len(c.Path) - 1
+		if value, ok := valueAt(original, c.Path); ok && last > 0 && c.Path[last-1].Key == "metadata" {
+			findings = append(findings, metadataFindings(c.Path[:last], map[string]any{c.Path[last].Key: value})...)
+		}
+	}
+	return findings
+}
+
+// metadataFindings says which values make it impossible to read metadata, which is
+// at path. It finds out by trying the parts of it one by one.
+func metadataFindings(path schema.Path, metadata any) []analysis.Finding {
+	return misfits(path, metadata, func(v any) any { return v })
+}
+
+// misfits are the parts of a value that do not fit. around puts a value into an
+// otherwise empty metadata, in the place of the one at path.
+func misfits(path schema.Path, value any, around func(any) any) (findings []analysis.Finding) {
+	if fits(around(value)) {
+		return nil
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(value)) {
+			step := schema.Step{Key: k}
+			findings = append(findings, misfits(append(slices.Clone(path), step), value[k], func(v any) any { return around(map[string]any{k: v}) })...)
+		}
+	case []any:
+		for i, item := range value {
+			step := schema.Step{Kind: schema.Index, Index: i}
+			findings = append(findings, misfits(append(slices.Clone(path), step), item, func(v any) any { return around([]any{v}) })...)
+		}
+	}
+	if len(findings) > 0 {
+		return findings
+	}
+	for _, want := range []struct {
+		example any
+		name    string
+	}{
+		{"text", "a string"},
+		{"2006-01-02T15:04:05Z", "a time like 2006-01-02T15:04:05Z"},
+		{int64(1), "an integer"},
+		{true, "a boolean"},
+		{map[string]any{}, "an object"},
+		{[]any{}, "a list"},
+	} {
+		if !fits(around(want.example)) {
+			continue
+		}
+		message := fmt.Sprintf("must be %s, is %s", want.name, kindOfValue(value))
+		return []analysis.Finding{{Rule: ruleDecode, Severity: analysis.Error, Path: path.String(), Pointer: path.Pointer(), Message: message}}
+	}
+	return nil
+}
+
+// fits says whether metadata can be read.
+func fits(metadata any) bool {
+	text, err := json.Marshal(metadata)
+	var meta metav1.ObjectMeta
+	return err == nil && kjson.UnmarshalCaseSensitivePreserveInts(text, &meta) == nil
+}
+
+// kindOfValue says what a value is.
+func kindOfValue(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return fmt.Sprintf("the string %s", oneLineJSON(v))
+	case bool:
+		return "a boolean"
+	case int64:
+		return "an integer"
+	case map[string]any:
+		return "an object"
+	case []any:
+		return "a list"
+	}
+	return "a number"
+}
