@@ -64,8 +64,9 @@ func (s *schemaSite) check(sem schema.Semantics) []schema.Finding {
 func root() *place { return &place{} }
 
 // read makes a definition of JSON. The error is about the text as a whole; misfit is
-// where a value stands that the types have no room for.
-func read(raw []byte) (*definition, error) {
+// where a value stands that the types have no room for. In the semantics of kube-apiserver
+// that is no matter where it does not look.
+func read(raw []byte, sem schema.Semantics) (*definition, error) {
 	v, err := jsonx.Parse(raw)
 	if err != nil {
 		return nil, err
@@ -80,6 +81,9 @@ func read(raw []byte) (*definition, error) {
 	meta.APIVersion, _ = tree["apiVersion"].(string)
 	if meta.Kind != api.Kind {
 		return d, &misfit{root().child("kind"), fmt.Sprintf("expected %s, got %q", api.Kind, meta.Kind)}
+	}
+	if sem == schema.Kubernetes {
+		raw = api.DropForeign(raw)
 	}
 	switch meta.APIVersion {
 	case api.APIVersion:
@@ -113,7 +117,7 @@ func of(in *api.CustomResourceDefinition) (*definition, error) {
 	if err != nil {
 		return nil, err
 	}
-	return read(raw)
+	return read(raw, schema.KEP)
 }
 
 // misfit is a value that the types have no room for.

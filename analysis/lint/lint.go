@@ -113,7 +113,7 @@ func (c *check) inform(rule string, at *place, message ...string) {
 // run applies all rules that look at one definition alone.
 func (c *check) run(ctx context.Context, raw []byte) {
 	c.duplicates(raw)
-	d, err := read(raw)
+	d, err := read(raw, c.sem)
 	if err != nil {
 		at, message := root(), err.Error()
 		if m, ok := err.(*misfit); ok {

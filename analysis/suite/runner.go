@@ -61,6 +61,9 @@ func (r *Runner) compile(patches []patch) (*espalier.Admitter, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.semantics == schema.Kubernetes {
+		text = api.DropForeign(text)
+	}
 	options := []espalier.Option{espalier.WithSemantics(r.semantics), espalier.WithRules(cel.Checker{})}
 	if root, _ := tree.(map[string]any); root["apiVersion"] == v1beta1.APIVersion {
 		var d v1beta1.CustomResourceDefinition

@@ -40,6 +40,8 @@ type groupKind struct{ group, kind string }
 type definition struct {
 	groupKind
 	item *input.Item
+	// semantics is the one that was asked for.
+	semantics schema.Semantics
 	// place guards item.Doc, which is not safe for concurrent use.
 	place sync.Mutex
 	// base is the definition without its schemas as they are written: what it takes to
@@ -93,7 +95,7 @@ func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem fu
 		items, f.problem = d.Items()
 		for _, it := range items {
 			if isDefinition(it) {
-				f.definitions = append(f.definitions, newDefinition(it))
+				f.definitions = append(f.definitions, newDefinition(it, ds.semantics))
 			}
 		}
 		return f
@@ -117,8 +119,8 @@ func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem fu
 	return ds, nil
 }
 
-func newDefinition(it *input.Item) *definition {
-	d := &definition{item: it, groupKind: definedKind(it.JSON)}
+func newDefinition(it *input.Item, sem schema.Semantics) *definition {
+	d := &definition{item: it, semantics: sem, groupKind: definedKind(it.JSON)}
 	d.base = sync.OnceValues(func() (*crd.Definition, error) {
 		hub, err := d.hub()
 		if err != nil {
@@ -131,11 +133,20 @@ func newDefinition(it *input.Item) *definition {
 
 // hub reads the definition. Each call makes another one.
 func (d *definition) hub() (*api.CustomResourceDefinition, error) {
-	hub, err := codec.DecodeLenient(d.item.JSON)
+	hub, err := codec.DecodeLenient(d.readable())
 	if err == nil {
 		crd.PrepareCreate(hub)
 	}
 	return hub, err
+}
+
+// readable is the definition as JSON without what does not count in the semantics that
+// was asked for, so that it is no reason not to read it.
+func (d *definition) readable() []byte {
+	if d.semantics == schema.Kubernetes {
+		return api.DropForeign(d.item.JSON)
+	}
+	return d.item.JSON
 }
 
 // original is the schema of a version as its author wrote it. It is read anew: forms
@@ -253,7 +264,7 @@ func (d *definition) refused(ctx context.Context, sem schema.Semantics) bool {
 	options := crd.Options{Semantics: sem, Rules: cel.Checker{}}
 	if d.isV1beta1() {
 		var old v1beta1.CustomResourceDefinition
-		if api.Unmarshal(d.item.JSON, &old) != nil {
+		if api.Unmarshal(d.readable(), &old) != nil {
 			return true
 		}
 		v1beta1.SetDefaults(&old)

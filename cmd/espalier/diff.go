@@ -151,7 +151,7 @@ func (a *app) loadSides(ctx context.Context, flags input.Flags, problem func(inp
 	}
 	sides := map[string]*diffSide{}
 	for _, d := range ds.list {
-		decoded, err := codec.DecodeLenient(d.item.JSON)
+		decoded, err := codec.DecodeLenient(d.readable())
 		if err != nil {
 			at := d.item.Position("").Value
 			problem(input.Problem{Rule: ruleInvalidDefinition, File: d.item.File, Line: at.Line, Column: at.Column, Message: err.Error()})

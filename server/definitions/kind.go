@@ -116,6 +116,9 @@ func (k *kind) Decode(src []byte, o schema.DecodeOptions) (schema.Object, []erro
 			complaints = append(complaints, fmt.Errorf("unknown field %q", f))
 		}
 	}
+	if k.options.Semantics == schema.Kubernetes {
+		src = api.DropForeign(src)
+	}
 	c, err := decode(src)
 	if err != nil && o.FromStorage {
 		// One that cannot be read is not served, but it can be seen and deleted.

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// DropForeign returns the JSON of a definition, of either version, without what
+// kube-apiserver would not even look at: values of fields that it does not know
+// (x-kubernetes-unions, readOnly, jsonSchema) which do not fit the types of this
+// package. It drops such fields whatever is in them, so for its semantics they are
+// no reason to refuse a definition. The data is returned as it is if there is
+// nothing to drop; what is wrong with it otherwise is for Unmarshal to say.
+func DropForeign(data []byte) []byte {
+	if !bytes.Contains(data, []byte(`"x-kubernetes-unions"`)) && !bytes.Contains(data, []byte(`"readOnly"`)) && !bytes.Contains(data, []byte(`"jsonSchema"`)) {
+		return data
+	}
+	var tree map[string]any
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber() // so that numbers stay as they are written
+	if d.Decode(&tree) != nil || d.More() {
+		return data
+	}
+	f := foreign{}
+	spec, _ := tree["spec"].(map[string]any)
+	f.validation(spec["validation"])
+	versions, _ := spec["versions"].([]any)
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		f.validation(version["schema"])
+	}
+	if !f.dropped {
+		return data
+	}
+	out, err := json.Marshal(tree)
+	if err != nil {
+		return data
+	}
+	return out
+}
+
+// foreign drops from trees.
+type foreign struct{ dropped bool }
+
+// drop drops a field unless it fits.
+func (f *foreign) drop(from map[string]any, name string, into any) {
+	v, ok := from[name]
+	if !ok {
+		return
+	}
+	if data, err := json.Marshal(v); err != nil || Unmarshal(data, into) != nil {
+		delete(from, name)
+		f.dropped = true
+	}
+}
+
+func (f *foreign) validation(v any) {
+	m, _ := v.(map[string]any)
+	f.schema(m["openAPIV3Schema"])
+	f.drop(m, "jsonSchema", new(JSONSchemaProps))
+}
+
+func (f *foreign) schema(v any) {
+	s, ok := v.(map[string]any)
+	if !ok {
+		return
+	}
+	f.drop(s, "x-kubernetes-unions", new([]Union))
+	f.drop(s, "readOnly", new(bool))
+	for _, k := range [...]string{"properties", "patternProperties", "definitions", "dependencies"} {
+		m, _ := s[k].(map[string]any)
+		for _, part := range m {
+			f.schema(part)
+		}
+	}
+	for _, k := range [...]string{"items", "additionalItems", "additionalProperties", "not", "allOf", "anyOf", "oneOf"} {
+		f.schema(s[k])
+		list, _ := s[k].([]any)
+		for _, part := range list {
+			f.schema(part)
+		}
+	}
+}
