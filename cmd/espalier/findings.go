@@ -100,6 +100,14 @@ func changeWord(kind schema.ChangeKind) string {
 	return "dropped from metadata"
 }
 
+// changeAt gives a finding about a change its place.
+func changeAt(it *input.Item, kind schema.ChangeKind, f analysis.Finding) report.Finding {
+	if kind == schema.Duplicate {
+		return report.AtAgain(it, f)
+	}
+	return report.AtKey(it, f)
+}
+
 // fieldFinding is the finding about a field that is unknown or occurs twice.
 func fieldFinding(d *definition, v *crd.Version, c *schema.Change, severity analysis.Severity) (analysis.Finding, bool) {
 	f := analysis.Finding{Severity: severity, Path: c.Path.String(), Pointer: c.Path.Pointer()}

@@ -380,7 +380,7 @@ func (p *pruner) reasons(it *input.Item, d *definition, v *crd.Version, stored s
 		case schema.MetadataDropped:
 			f.Rule, f.Message = ruleMetadataDropped, "dropped: malformed"
 		}
-		all = append(all, report.AtKey(it, f))
+		all = append(all, changeAt(it, c.Kind, f))
 	}
 	sortByPlace(all)
 	for _, f := range all {

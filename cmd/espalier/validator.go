@@ -171,7 +171,7 @@ func (v *validator) result(it *input.Item, d *definition, version *crd.Version, 
 		for _, changes := range [...][]schema.Change{result.Changes, result.Elsewhere} {
 			for i := range changes {
 				if f, ok := fieldFinding(d, version, &changes[i], severity); ok {
-					out.findings = append(out.findings, report.AtKey(it, f))
+					out.findings = append(out.findings, changeAt(it, changes[i].Kind, f))
 				}
 			}
 		}

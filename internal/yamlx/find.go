@@ -1,6 +1,7 @@
 package yamlx
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -38,8 +39,58 @@ type index struct {
 // aliases and merge keys to where the text is. In a document that cannot be read
 // everything is at its start.
 func (d *Document) Find(pointer string) Span {
-	ix := d.indexed()
-	n, exact := ix.lookup(pointer)
+	n, exact := d.indexed().lookup(pointer)
+	return d.span(n, exact)
+}
+
+// FindAgain returns the place where the entry at a JSON pointer occurs again in its
+// mapping. Mappings on the way there may occur several times, too: it need not be the
+// last one, which counts, that has the entry twice. If none has, it is Find.
+func (d *Document) FindAgain(pointer string) Span {
+	visits := maxVisits
+	if n := d.indexed().root.again(pointer, &visits); n != nil {
+		return d.span(n, true)
+	}
+	return d.Find(pointer)
+}
+
+// maxVisits bounds how many nodes are visited in search of one that occurs twice.
+const maxVisits = 10_000
+
+// again returns the last entry at a pointer that is not the first one of its name.
+func (n *node) again(pointer string, visits *int) *node {
+	n = n.deref()
+	if pointer == "" || pointer[0] != '/' {
+		return nil
+	}
+	token, rest := cutToken(pointer)
+	if n.kind != mapping {
+		if next := n.child(token); next != nil && rest != "" {
+			return next.again(rest, visits)
+		}
+		return nil
+	}
+	var last *node
+	for _, c := range slices.Backward(n.children) {
+		if *visits--; *visits < 0 {
+			return nil
+		}
+		switch {
+		case c.merge || c.key != token:
+		case rest != "":
+			if found := c.again(rest, visits); found != nil {
+				return found
+			}
+		case last != nil:
+			return last
+		default:
+			last = c
+		}
+	}
+	return nil
+}
+
+func (d *Document) span(n *node, exact bool) Span {
 	s := Span{Value: d.position(n.start, n.end), Exact: exact}
 	if n.keyed {
 		s.Key = d.position(n.keyStart, n.keyEnd)

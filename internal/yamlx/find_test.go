@@ -140,3 +140,16 @@ func TestFindInLargeMapping(t *testing.T) {
 		}
 	}
 }
+
+// TestFindAgain finds what occurs twice, also in what occurs twice itself.
+func TestFindAgain(t *testing.T) {
+	d, err := Parse([]byte("a:\n  l:\n  - k: 1\n    k: 2\n  x: 1\na:\n  x: 1\n  x: 2\n  x: 3\nb: 1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pointer, line := range map[string]int{"/a": 6, "/a/l/0/k": 4, "/a/x": 9, "/b": 10, "/a/none": 6} {
+		if got := d.FindAgain(pointer).Key.Line; got != line {
+			t.Errorf("%s is in line %d, want %d", pointer, got, line)
+		}
+	}
+}

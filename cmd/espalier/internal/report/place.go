@@ -10,13 +10,19 @@ import (
 
 // At gives a finding about an object its place in the file: that of the value, if
 // it stands on the line of its name, otherwise that of the name.
-func At(it *input.Item, f analysis.Finding) Finding { return at(it, f, false) }
+func At(it *input.Item, f analysis.Finding) Finding { return at(it, f, it.Position(f.Pointer), false) }
 
 // AtKey gives a finding the place of the field's name.
-func AtKey(it *input.Item, f analysis.Finding) Finding { return at(it, f, true) }
+func AtKey(it *input.Item, f analysis.Finding) Finding {
+	return at(it, f, it.Position(f.Pointer), true)
+}
 
-func at(it *input.Item, f analysis.Finding, key bool) Finding {
-	span := it.Position(f.Pointer)
+// AtAgain gives a finding the place where the field's name occurs again.
+func AtAgain(it *input.Item, f analysis.Finding) Finding {
+	return at(it, f, it.Doc.FindAgain(it.Base+f.Pointer), true)
+}
+
+func at(it *input.Item, f analysis.Finding, span yamlx.Span, key bool) Finding {
 	p := span.Value
 	if span.Key.Line > 0 && (key || !span.Exact || span.Key.Line != span.Value.Line || span.Value.EndLine != span.Value.Line) {
 		p = span.Key
