@@ -20,7 +20,6 @@ func collisions(checks []*check) {
 		name := c.d.meta().Name
 		if definitions[name] {
 			c.warn(nameCollision, root().child("metadata", "name"), name, " is defined more than once: the one that is applied last counts")
-			continue
 		}
 		definitions[name] = true
 		names, at := c.d.names(), root().child("spec", "names")
@@ -60,7 +59,7 @@ func (cs claims) claim(c *check, group, name string, at *place) {
 		cs[id] = claim{c, at}
 		return
 	}
-	if first.by == c {
+	if first.by.d.meta().Name == c.d.meta().Name {
 		return
 	}
 	c.add(nameCollision, at, note{severity: analysis.Error, detail: []string{"the definition that comes second is not served: its condition NamesAccepted is False"}},

@@ -159,6 +159,16 @@ func (n *node) typ() string {
 // nullable says whether null is a value of the node.
 func (n *node) nullable() bool { return n.s.Nullable || n.core != nil && n.core.Nullable }
 
+// negated says whether the schema stands under a not, where refusing is accepting.
+func (n *node) negated() bool {
+	for ; n.up != nil; n = n.up {
+		if n.up.s.Not == n.s {
+			return true
+		}
+	}
+	return false
+}
+
 // intOrString says whether values are integers or strings.
 func (n *node) intOrString() bool { return n.s.XIntOrString || n.core != nil && n.core.XIntOrString }
 

@@ -91,6 +91,13 @@ func (c *check) enum(n *node) {
 		}
 		c.add(enumType, at, note{severity: analysis.Warning, detail: detail}, message)
 	}
+	isNull := func(j api.JSON) bool {
+		v, ok := value(&j)
+		return ok && v == nil
+	}
+	if len(n.s.Enum) > 0 && n.s.Nullable && !slices.ContainsFunc(n.s.Enum, isNull) {
+		c.warn(enumType, n.at.child("nullable"), "null is not among the values of enum, so nullable has no effect: null is refused")
+	}
 }
 
 // draft4Default looks for defaults of the wrong type in a schema of 2017. In other
@@ -159,6 +166,9 @@ func (c *check) bounds(n *node) {
 	if lo, hi := s.Minimum, s.Maximum; lo != nil && hi != nil && (*lo > *hi || *lo == *hi && (s.ExclusiveMinimum || s.ExclusiveMaximum)) {
 		c.warn(impossibleBounds, n.at.child("minimum"), "no number is within minimum and maximum")
 	}
+	if m := s.MultipleOf; m != nil && *m <= 0 {
+		c.warn(impossibleBounds, n.at.child("multipleOf"), "multipleOf is not above zero: every number is refused")
+	}
 	for _, b := range [...]struct {
 		lo, hi   *int64
 		min, max string
@@ -219,7 +229,7 @@ func (n *node) isMarker() bool {
 // additional looks for objects that refuse other fields.
 func (c *check) additional(n *node) {
 	ap := n.s.AdditionalProperties
-	if ap == nil || ap.Schema != nil || ap.Allows {
+	if ap == nil || ap.Schema != nil || ap.Allows || n.negated() {
 		return
 	}
 	c.warn(versionSkew, n.at.child("additionalProperties"),

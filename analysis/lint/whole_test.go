@@ -107,7 +107,7 @@ spec:
 		named("a.io", "socks", "kind: Sock, singular: sock, shortNames: [s, x]"),
 		named("a.io", "tees", "kind: Shirt, singular: shirts, listKind: Sock"),
 		named("b.io", "shirts", "kind: Shirt, singular: shirt, shortNames: [s]"),
-		named("a.io", "shirts", "kind: Shirt, singular: shirt, shortNames: [s]"),
+		named("a.io", "shirts", "kind: Shirt, singular: shirt, shortNames: [s, x]"),
 		named("a.io", "sheep", "kind: Sheep, singular: sheep"),
 	)
 	expect(t, found[0])
@@ -115,7 +115,7 @@ spec:
 	says(t, found[1][0], `"s" is taken in group a.io: it is spec.names.shortNames[0] of shirts.a.io`, "NamesAccepted")
 	expect(t, found[2], "error spec.names.kind", "error spec.names.listKind", "error spec.names.singular")
 	expect(t, found[3], "info spec.names.shortNames[0]")
-	expect(t, found[4], "warning metadata.name")
+	expect(t, found[4], "warning metadata.name", "error spec.names.shortNames[1]")
 	expect(t, found[5])
 }
 
