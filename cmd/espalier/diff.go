@@ -108,11 +108,7 @@ func (a *app) diff(c *cobra.Command, oldPath, newPath string, o diffOptions) (er
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closing := r.Close(); err == nil {
-			err = closing
-		}
-	}()
+	defer func() { err = r.Finish(err) }()
 	ctx := c.Context()
 	d := &differ{r: r, options: impact.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}}, names: o.names}
 	var sets [2]map[string]*diffSide

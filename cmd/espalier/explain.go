@@ -97,11 +97,7 @@ func (a *app) explain(c *cobra.Command, o explainOptions, request string) (err e
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closing := side.Close(); err == nil {
-			err = closing
-		}
-	}()
+	defer func() { err = side.Finish(err) }()
 	loaded, err := a.loadDefinitions(c.Context(), o.crds, side.Failure)
 	if err != nil {
 		return err

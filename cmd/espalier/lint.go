@@ -117,11 +117,7 @@ func (a *app) lint(c *cobra.Command, o lintOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closing := r.Close(); err == nil {
-			err = closing
-		}
-	}()
+	defer func() { err = r.Finish(err) }()
 	items, err := a.readDefinitions(c.Context(), o.input, r.Failure)
 	if err != nil {
 		return err

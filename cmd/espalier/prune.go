@@ -124,11 +124,7 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 			return err
 		}
 	}
-	defer func() {
-		if closing := p.side.Close(); err == nil {
-			err = closing
-		}
-	}()
+	defer func() { err = p.side.Finish(err) }()
 	if p.definitions, err = a.loadDefinitions(c.Context(), o.crds, p.side.Failure); err != nil {
 		return err
 	}
@@ -154,9 +150,10 @@ func pruneRules() []report.Rule {
 
 // fail reports that an object could not be pruned.
 func (p *pruner) fail(it *input.Item, f analysis.Finding) {
-	p.side.Summary().Failures++
 	f.Severity = analysis.Error
-	p.side.Report(it, f)
+	at := report.At(it, f)
+	at.Failed = true
+	p.side.Add(at)
 }
 
 // object prunes an object. Definitions that happen to be among the objects are

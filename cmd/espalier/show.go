@@ -99,11 +99,7 @@ func (a *app) show(c *cobra.Command, form showForm, flags input.Flags, version, 
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closing := r.Close(); err == nil {
-			err = closing
-		}
-	}()
+	defer func() { err = r.Finish(err) }()
 	ds, err := a.loadDefinitions(c.Context(), flags, r.Failure)
 	if err != nil {
 		return err

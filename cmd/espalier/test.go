@@ -152,11 +152,7 @@ func (a *app) test(c *cobra.Command, o testOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closing := r.Close(); err == nil {
-			err = closing
-		}
-	}()
+	defer func() { err = r.Finish(err) }()
 	t := &tester{a: a, ctx: c.Context(), report: r, run: run, files: map[string][]*input.Item{}, semantics: map[string]bool{}}
 	o.crds.Recursive = o.suites.Recursive
 	if len(o.crds.Paths) > 0 {
@@ -187,6 +183,9 @@ func (a *app) test(c *cobra.Command, o testOptions) (err error) {
 		t.suite(it)
 	}
 	t.summarize()
+	if o.run != "" && t.passed+t.failed == 0 && r.Summary().Failures == 0 {
+		return fmt.Errorf("--run %s: no case of %s matches", o.run, report.Plural(len(suites), "suite"))
+	}
 	return nil
 }
 
@@ -214,9 +213,14 @@ func (t *tester) definitions(flags input.Flags) (list []*input.Item, err error) 
 // suite runs a suite.
 func (t *tester) suite(it *input.Item) {
 	s, wrong := suite.Parse(it.JSON, func(name string) ([]byte, error) { return readObjectFile(besides(it.File, name)) })
+	if s.Name == "" {
+		s.Name = strings.TrimSuffix(filepath.Base(it.File), filepath.Ext(it.File))
+	}
 	var places []report.Finding
 	for _, f := range wrong {
-		places = append(places, report.AtKey(it, f))
+		at := report.AtKey(it, f)
+		at.Case = s.Name
+		places = append(places, at)
 	}
 	slices.SortStableFunc(places, func(a, b report.Finding) int { return a.Span.Offset - b.Span.Offset })
 	for _, f := range places {
@@ -225,9 +229,6 @@ func (t *tester) suite(it *input.Item) {
 	if len(wrong) > 0 {
 		t.failed++
 	}
-	if s.Name == "" {
-		s.Name = strings.TrimSuffix(filepath.Base(it.File), filepath.Ext(it.File))
-	}
 	s.Cases = slices.DeleteFunc(s.Cases, func(c *suite.Case) bool { return !t.run.MatchString(s.Name + "/" + c.FullName()) })
 	if len(s.Cases) == 0 {
 		return
@@ -235,13 +236,14 @@ func (t *tester) suite(it *input.Item) {
 	runner, pointer, err := t.runner(it, s)
 	if err != nil {
 		t.failed++
-		t.report.Summary().Failures++
 		message, rest, _ := strings.Cut(err.Error(), "\n")
 		f := analysis.Finding{Rule: ruleSuiteDefinition, Severity: analysis.Error, Pointer: pointer, Message: message}
 		if rest != "" {
 			f.Detail = strings.Split(rest, "\n")
 		}
-		t.report.Report(it, f)
+		at := report.At(it, f)
+		at.Failed, at.Case = true, s.Name
+		t.report.Add(at)
 		return
 	}
 	t.semantics[runner.Semantics().String()] = true

@@ -97,11 +97,7 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closing := r.Close(); err == nil {
-			err = closing
-		}
-	}()
+	defer func() { err = r.Finish(err) }()
 	ctx := c.Context()
 	ds, err := a.loadDefinitions(ctx, o.crds, r.Failure)
 	if err != nil {

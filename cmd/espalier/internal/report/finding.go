@@ -24,6 +24,8 @@ type Finding struct {
 	Span yamlx.Position
 	// Source is the line, or what is around the place if it is a long one.
 	Source input.Excerpt
+	// Failed says that something could not be looked at.
+	Failed bool
 	// Case is the name of the test that it is about, if it is about one: reports of
 	// test cases call it so, whether it fails or passes.
 	Case string
@@ -92,6 +94,8 @@ type Summary struct {
 	Failures int `json:"failures"`
 	// Interrupted says that not all was looked at.
 	Interrupted bool `json:"interrupted,omitempty"`
+	// Aborted says that the command came to no end: its error is told elsewhere.
+	Aborted bool `json:"-"`
 	// Extra is what else a command counts.
 	Extra map[string]any `json:"-"`
 	// Verdict is what the summary says to people in place of the number of findings,

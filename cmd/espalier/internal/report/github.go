@@ -26,7 +26,7 @@ func (g *githubFormat) finding(f *Finding) error {
 	}
 	var properties []string
 	property := func(name, value string) {
-		properties = append(properties, name+"="+escapeProperty.Replace(value))
+		properties = append(properties, name+"="+escapeProperty.Replace(printable(value)))
 	}
 	if f.File != "" {
 		property("file", f.File)
@@ -47,7 +47,7 @@ func (g *githubFormat) finding(f *Finding) error {
 	if f.Fix != nil {
 		message += "\nfix: " + f.Fix.Message
 	}
-	_, err := fmt.Fprintf(g.w, "::%s %s::%s\n", command, strings.Join(properties, ","), escapeData.Replace(message))
+	_, err := fmt.Fprintf(g.w, "::%s %s::%s\n", command, strings.Join(properties, ","), escapeData.Replace(printableLines(message)))
 	return err
 }
 
@@ -58,6 +58,9 @@ var (
 )
 
 func (g *githubFormat) close(s *Summary) error {
+	if s.Aborted {
+		return nil
+	}
 	_, err := fmt.Fprintln(g.w, summaryLine(s, g.options.What))
 	return err
 }

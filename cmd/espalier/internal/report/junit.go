@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -10,7 +11,8 @@ import (
 )
 
 // junitFormat writes a test suite for each file: each finding is a test case that
-// failed or, if it is a note, passed with a remark. A suite says first how many
+// failed or, if it is a note, passed with a remark; what could not be looked at is an
+// error. A suite says first how many
 // failed, so all findings have to be kept until the end.
 type junitFormat struct {
 	w       io.Writer
@@ -42,6 +44,7 @@ type junitCase struct {
 	File      string        `xml:"file,attr,omitempty"`
 	Line      int           `xml:"line,attr,omitempty"`
 	Failure   *junitFailure `xml:"failure"`
+	Error     *junitFailure `xml:"error"`
 	Output    string        `xml:"system-out,omitempty"`
 }
 
@@ -59,7 +62,7 @@ func newJUnit(w io.Writer, o *Options) format {
 func (j *junitFormat) suite(f *Finding) *junitSuite {
 	suite := j.byFile[f.File]
 	if suite == nil {
-		suite = &junitSuite{Name: f.File}
+		suite = &junitSuite{Name: cmp.Or(f.File, j.options.Command)}
 		j.byFile[f.File] = suite
 		j.suites = append(j.suites, suite)
 	}
@@ -97,9 +100,13 @@ func (j *junitFormat) finding(f *Finding) error {
 	if f.Fix != nil {
 		text += "\nfix: " + f.Fix.Message
 	}
-	if f.Severity == analysis.Info || j.options.Tolerant {
+	switch {
+	case f.Failed:
+		suite.Errors++
+		c.Error = &junitFailure{Type: string(f.Severity), Message: f.Message, Text: text}
+	case f.Severity == analysis.Info || j.options.Tolerant:
 		c.Output = text
-	} else {
+	default:
 		suite.Failures++
 		c.Failure = &junitFailure{Type: string(f.Severity), Message: f.Message, Text: text}
 	}
@@ -117,6 +124,7 @@ func (j *junitFormat) close(s *Summary) error {
 	for _, suite := range all.Suites {
 		all.Tests += suite.Tests
 		all.Failures += suite.Failures
+		all.Errors += suite.Errors
 	}
 	text, err := xml.MarshalIndent(all, "", "  ")
 	if err != nil {

@@ -330,3 +330,42 @@ func TestInterrupted(t *testing.T) {
 		}
 	}
 }
+
+// TestFinish never takes a run that came to no end for one that found nothing.
+func TestFinish(t *testing.T) {
+	for format, want := range map[string]string{
+		"text": "", "github": "::error title=not-run::no input\n", "json": `"failures":1`, "yaml": "failures: 1",
+		"sarif": `"executionSuccessful":false`, "junit": `errors="1"`,
+	} {
+		var out bytes.Buffer
+		r, err := New(Options{Outputs: []string{format + "=-"}, Stdout: &out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reason := errors.New("no input")
+		if err := r.Finish(reason); err != reason {
+			t.Errorf("%s: %v", format, err)
+		}
+		if got := out.String(); !strings.Contains(got, want) || want == "" && got != "" || strings.Contains(got, "no findings") {
+			t.Errorf("%s: %s", format, got)
+		}
+	}
+}
+
+// TestSameFile refuses to write two reports over each other.
+func TestSameFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, outputs := range [][]string{{"json=out", "sarif=./out"}, {"json=-", "text"}, {"json=-", "text=-"}} {
+		if _, err := New(Options{Outputs: outputs}); err == nil {
+			t.Errorf("%v are all written", outputs)
+		}
+	}
+}
+
+// TestGitHubEscapes keeps control characters out of logs.
+func TestGitHubEscapes(t *testing.T) {
+	out, _ := write(t, Options{Outputs: []string{"github"}}, Finding{File: "a\x1bb", Finding: analysis.Finding{Message: "m\x1b[31m\nn"}})
+	if strings.Contains(out, "\x1b") || !strings.Contains(out, "%0An") {
+		t.Errorf("%q", out)
+	}
+}

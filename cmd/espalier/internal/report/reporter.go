@@ -1,10 +1,12 @@
 package report
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,8 +17,8 @@ import (
 
 // Options say how and where to report.
 type Options struct {
-	// Outputs are formats, each alone or with a file: "text", "sarif=out.sarif".
-	// None stands for text.
+	// Outputs are formats, each alone or with a file: "text", "sarif=out.sarif". The
+	// file - is standard output. None stands for text.
 	Outputs []string
 	// Stdout gets the format that names no file.
 	Stdout io.Writer
@@ -82,7 +84,7 @@ func New(o Options) (*Reporter, error) {
 	if len(outputs) == 0 {
 		outputs = []string{"text"}
 	}
-	stdout := ""
+	stdout, taken := "", map[string]bool{}
 	for _, output := range outputs {
 		name, file, toFile := strings.Cut(output, "=")
 		if !slices.Contains(Formats(), name) {
@@ -92,7 +94,10 @@ func New(o Options) (*Reporter, error) {
 		switch {
 		case toFile && file == "":
 			return nil, r.abandon(fmt.Errorf("-o %s: the name of the file is missing", output))
-		case toFile:
+		case toFile && file != "-" && taken[filepath.Clean(file)]:
+			return nil, r.abandon(fmt.Errorf("-o %s: the file %s is written to already", output, file))
+		case toFile && file != "-":
+			taken[filepath.Clean(file)] = true
 			f, err := os.Create(file)
 			if err != nil {
 				return nil, r.abandon(fmt.Errorf("-o %s: %w", output, err))
@@ -139,8 +144,8 @@ func (r *Reporter) Report(it *input.Item, f analysis.Finding) { r.Add(At(it, f))
 
 // Failure reports that something could not be looked at.
 func (r *Reporter) Failure(p input.Problem) {
-	r.summary.Failures++
 	r.Add(Finding{
+		Failed:  true,
 		Finding: analysis.Finding{Rule: p.Rule, Severity: analysis.Error, Message: p.Message},
 		File:    p.File, Span: yamlx.Position{Line: p.Line, Column: p.Column}, Source: p.Source,
 	})
@@ -148,6 +153,18 @@ func (r *Reporter) Failure(p input.Problem) {
 
 // Add reports a finding whose place is known already.
 func (r *Reporter) Add(f Finding) {
+	r.count(&f)
+	for _, format := range r.formats {
+		if err := format.finding(&f); err != nil && r.err == nil {
+			r.err = err
+		}
+	}
+}
+
+func (r *Reporter) count(f *Finding) {
+	if f.Failed {
+		r.summary.Failures++
+	}
 	switch f.Severity {
 	case analysis.Error:
 		r.summary.Errors++
@@ -155,11 +172,6 @@ func (r *Reporter) Add(f Finding) {
 		r.summary.Warnings++
 	default:
 		r.summary.Infos++
-	}
-	for _, format := range r.formats {
-		if err := format.finding(&f); err != nil && r.err == nil {
-			r.err = err
-		}
 	}
 }
 
@@ -193,6 +205,31 @@ func (r *Reporter) Code() int {
 		return Found
 	}
 	return Clean
+}
+
+// NotRun is the rule of a finding that says why a command came to no end.
+const NotRun = "not-run"
+
+// Finish is Close for a command that ends with an error or nil. If there is an error,
+// which is left for others to tell people, the outputs for programs say so: nobody is
+// to take them for those of a run that found nothing.
+func (r *Reporter) Finish(err error) error {
+	if err == nil {
+		return r.Close()
+	}
+	r.summary.Aborted = true
+	f := Finding{Failed: true, Finding: analysis.Finding{Rule: NotRun, Severity: analysis.Error, Message: err.Error()}}
+	if errors.Is(err, context.Canceled) {
+		f.Message = "interrupted"
+	}
+	for _, format := range r.formats {
+		if _, isText := format.(*textFormat); !isText {
+			_ = format.finding(&f) // there is an error already
+		}
+	}
+	r.count(&f)
+	_ = r.Close()
+	return err
 }
 
 // Close completes the outputs. The error is about writing them; if all is well, it

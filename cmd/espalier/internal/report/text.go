@@ -141,10 +141,19 @@ func printable(s string) string {
 	}, s)
 }
 
+// printableLines is printable for a text of several lines.
+func printableLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
 func oneLine(s string) string { return printable(strings.ReplaceAll(s, "\n", " ")) }
 
 func (t *textFormat) close(s *Summary) error {
-	if t.count == 0 && t.options.Quiet {
+	if nothing := s.Objects == 0 || !s.Interrupted; t.count == 0 && (t.options.Quiet || s.Aborted && nothing) {
 		return nil
 	}
 	color := green
