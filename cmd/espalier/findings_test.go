@@ -1,0 +1,22 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"espalier.dev/analysis"
+)
+
+// TestRuleSummaries has a sentence, one of its own, for every rule of validate.
+func TestRuleSummaries(t *testing.T) {
+	seen := map[string]string{}
+	for _, r := range validationRules() {
+		if !strings.HasSuffix(r.Summary, ".") || seen[r.Summary] != "" {
+			t.Errorf("%s: %q is also that of %q", r.ID, r.Summary, seen[r.Summary])
+		}
+		seen[r.Summary] = r.ID
+		if skipped := r.ID == "validation/rules-skipped"; skipped != (r.Severity == analysis.Info) && strings.HasPrefix(r.ID, "validation/") {
+			t.Errorf("%s is of severity %s", r.ID, r.Severity)
+		}
+	}
+}
