@@ -103,12 +103,8 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 		return err
 	}
 	defer func() {
-		closing := f.r.Close()
-		if closing == nil && f.differs && !o.write {
-			closing = report.ExitError(report.Found)
-		}
-		if err == nil {
-			err = closing
+		if err = f.r.Finish(err); err == nil && f.differs && !o.write {
+			err = report.ExitError(report.Found)
 		}
 	}()
 	return f.all(c.Context(), o.input)
@@ -116,7 +112,7 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 
 // namesStdout says whether a report goes to standard output.
 func namesStdout(outputs []string) bool {
-	return slices.ContainsFunc(outputs, func(o string) bool { return !strings.Contains(o, "=") })
+	return slices.ContainsFunc(outputs, func(o string) bool { return !strings.Contains(o, "=") || strings.HasSuffix(o, "=-") })
 }
 
 // fixRules describe what fix has to tell.
