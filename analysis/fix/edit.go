@@ -51,17 +51,8 @@ func (e *editor) move(from, to []string) error {
 	return e.do(analysis.Edit{Op: yamlx.Move, Pointer: analysis.Pointer(from...), To: analysis.Pointer(to...)})
 }
 
-// copy sets a value that is also elsewhere.
 func (e *editor) copy(from, to []string) error {
-	v, ok := e.at(from...)
-	if !ok {
-		return fmt.Errorf("there is no %s", analysis.Pointer(from...))
-	}
-	if err := e.set(runtime.DeepCopyJSONValue(v), to...); err != nil {
-		return err
-	}
-	e.moved = append(e.moved, move{analysis.Pointer(from...), analysis.Pointer(to...)})
-	return nil
+	return e.do(analysis.Edit{Op: yamlx.Copy, Pointer: analysis.Pointer(from...), To: analysis.Pointer(to...)})
 }
 
 // at returns what is at a place.
@@ -130,6 +121,11 @@ func (e *editor) do(edit analysis.Edit) error {
 	case yamlx.Move:
 		e.cut(tokens)
 		if err := e.put(analysis.Tokens(edit.To), v); err != nil {
+			return err
+		}
+		e.moved = append(e.moved, move{edit.Pointer, edit.To})
+	case yamlx.Copy:
+		if err := e.put(analysis.Tokens(edit.To), runtime.DeepCopyJSONValue(v)); err != nil {
 			return err
 		}
 		e.moved = append(e.moved, move{edit.Pointer, edit.To})

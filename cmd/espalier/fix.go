@@ -216,7 +216,7 @@ func (f *fixing) document(ctx context.Context, d *input.Document) fixedDocument 
 		out.fixed = append(out.fixed, fixedDefinition{it, result})
 		for _, e := range result.Edits {
 			e.Pointer = it.Base + e.Pointer
-			if e.Op == yamlx.Move {
+			if e.Op == yamlx.Move || e.Op == yamlx.Copy {
 				e.To = it.Base + e.To
 			}
 			edits = append(edits, e)

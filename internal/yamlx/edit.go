@@ -29,6 +29,8 @@ const (
 	// Move moves the value at Pointer, its comments included, to the pointer To, which
 	// is that of the document without it.
 	Move Op = "move"
+	// Copy is Move, but for that the value stays where it is as well.
+	Copy Op = "copy"
 )
 
 // Edit is one change of a document.
@@ -124,12 +126,12 @@ func (e Edit) compile() (c change, err error) {
 			return c, errors.New("the document has no name")
 		}
 		c.to = append(slices.Clone(c.path[:len(c.path)-1]), e.To)
-	case Move:
+	case Move, Copy:
 		if c.to, err = tokens(e.To); err != nil {
 			return c, err
 		}
 		if len(c.path) == 0 || len(c.to) >= len(c.path) && slices.Equal(c.to[:len(c.path)], c.path) {
-			return c, errors.New("a value cannot be moved into itself")
+			return c, errors.New("a value cannot be put into itself")
 		}
 	default:
 		return c, fmt.Errorf("there is no edit %q", e.Op)
@@ -172,8 +174,10 @@ func (ed *editor) apply(c change) error {
 	if err != nil {
 		return err
 	}
-	if err := ed.remove(c.path); err != nil {
-		return err
+	if c.op == Move {
+		if err := ed.remove(c.path); err != nil {
+			return err
+		}
 	}
 	return ed.set(c.to, f)
 }

@@ -105,6 +105,17 @@ func (ed *editor) headStart(s spot) int {
 
 // set puts a fragment at a path.
 func (ed *editor) set(path []string, f *fragment) error {
+	if f.lines {
+		for {
+			more, err := ed.unfold(path)
+			if err != nil {
+				return err
+			}
+			if !more {
+				break
+			}
+		}
+	}
 	s, rest, err := ed.find(path)
 	if err != nil {
 		return err
@@ -339,7 +350,41 @@ func (ed *editor) cut(path []string) (*fragment, error) {
 			f.by = column(src, n.start) - col
 		}
 	}
+	f.lines = f.below()
 	return f, nil
+}
+
+// unfold writes the first collection in braces or brackets on the way to a place in
+// block style, so that there is room for lines. It says whether there is one.
+func (ed *editor) unfold(path []string) (bool, error) {
+	for k := 1; k < len(path); k++ {
+		s, rest, err := ed.find(path[:k])
+		if err != nil || len(rest) > 0 {
+			return false, nil // whoever looks for the place says what is wrong
+		}
+		n := s.n
+		if !n.flow || s.parent.flow || len(n.children) == 0 {
+			continue
+		}
+		text := ed.src[n.start:n.end]
+		if n.first < n.start || bytes.ContainsAny(text, "#\n") {
+			return false, nil // no way to keep comments, anchors and tags where they are
+		}
+		f := &fragment{by: ed.st.indent}
+		if n.kind == sequence {
+			f.by = ed.st.dash
+		}
+		for _, c := range n.children {
+			part := fragment{first: string(ed.src[c.first:c.end])}
+			lines := part.item()
+			if n.kind == mapping {
+				lines = part.entry(string(ed.src[c.keyStart:c.keyEnd]))
+			}
+			f.rest = append(f.rest, shift(lines, f.by)...)
+		}
+		return true, ed.replace(s, f)
+	}
+	return false, nil
 }
 
 // dedent splits a text into lines that are indented by col less.

@@ -72,6 +72,8 @@ type fragment struct {
 	tail string
 	// json is the value, for where there is no room for lines.
 	json []byte
+	// lines says that the value was written on lines, and is to stay so.
+	lines bool
 }
 
 // below says that the value is a block collection on the lines below its key.

@@ -198,11 +198,11 @@ func FuzzEdit(f *testing.F) {
 		values := []any{text, seed, nil, map[string]any{text: []any{text, map[string]any{"a": text, "b": []any{1}}}}, []any{}, []any{text, []any{text}}, true, 1.5}
 		var edits []Edit
 		for range 1 + rnd.IntN(2) {
-			e := Edit{Op: []Op{Set, Remove, Rename, Move}[rnd.IntN(4)], Pointer: pick(), Value: values[rnd.IntN(len(values))]}
+			e := Edit{Op: []Op{Set, Remove, Rename, Move, Copy}[rnd.IntN(5)], Pointer: pick(), Value: values[rnd.IntN(len(values))]}
 			switch e.Op {
 			case Rename:
 				e.To = text
-			case Move:
+			case Move, Copy:
 				e.To = pick() + []string{"", "/-", "/x"}[rnd.IntN(3)]
 			}
 			edits = append(edits, e)

@@ -47,7 +47,7 @@ func below(base string, fix *analysis.Fix) *analysis.Fix {
 	for i := range out.Edits {
 		e := &out.Edits[i]
 		e.Pointer = base + e.Pointer
-		if e.Op == yamlx.Move {
+		if e.Op == yamlx.Move || e.Op == yamlx.Copy {
 			e.To = base + e.To
 		}
 	}
