@@ -133,7 +133,10 @@ func newDefinition(it *input.Item, sem schema.Semantics) *definition {
 
 // hub reads the definition. Each call makes another one.
 func (d *definition) hub() (*api.CustomResourceDefinition, error) {
-	hub, err := codec.DecodeLenient(d.readable())
+	hub, err := codec.DecodeLenient(d.item.JSON)
+	if err != nil {
+		hub, err = codec.DecodeLenient(d.readable())
+	}
 	if err == nil {
 		crd.PrepareCreate(hub)
 	}
