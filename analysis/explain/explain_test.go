@@ -158,7 +158,7 @@ func TestDescribe(t *testing.T) {
 		{"spec.raw", []string{`"preserved":true,"because":"x-kubernetes-preserve-unknown-fields is set at spec.raw"`}},
 		{"spec.raw.known", []string{`"preserved":false,"because":"pruning starts again at spec.raw.known, which the schema specifies"`}},
 		{"spec.raw.bare", []string{`"preserved":true,`, `"semantics":"kep","other":{"preserved":false`}},
-		{"spec.embedded", []string{`"embeddedResource":true`, `"path":"spec.embedded.metadata"`}},
+		{"spec.embedded", []string{`"embeddedResource":true`, `"path":"spec.embedded.metadata"`, `#types-kinds","required":true`}},
 		{"spec.embedded.metadata.labels", []string{`"type":"map[string]string"`, `organize and categorize`}},
 		{"metadata.ownerReferences.uid", []string{`"path":"metadata.ownerReferences[].uid"`, `"required":true`}},
 		{"kind", []string{`"type":"string"`}},

@@ -170,9 +170,11 @@ func (p place) field(s *schema.Structural, name string, inside fates) place {
 	if name == "metadata" && (p.path == "" || s.XEmbeddedResource) {
 		fates = metadataFates()
 	}
+	// An embedded resource has to say what it is, whatever its schema says.
+	required := s.XEmbeddedResource && (name == "apiVersion" || name == "kind")
 	return place{
 		name: name, path: path, fates: fates,
-		required: s.ValueValidation != nil && slices.Contains(s.ValueValidation.Required, name),
+		required: required || s.ValueValidation != nil && slices.Contains(s.ValueValidation.Required, name),
 	}
 }
 

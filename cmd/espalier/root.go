@@ -90,6 +90,9 @@ Exit codes: 0 nothing found, 1 findings or differences, 2 it could not be done.`
 	flags := root.PersistentFlags()
 	flags.Var(&a.semantics, "semantics", `whose reading of schemas applies: "kep" or "kubernetes"`)
 	flags.Var(&a.color, "color", `when to use colour: "auto", "always" or "never"`)
+	for flag, values := range map[string][]string{"semantics": {schema.KEP.String(), schema.Kubernetes.String()}, "color": {"auto", "always", "never"}} {
+		_ = root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
 	root.AddCommand(
 		newLintCommand(a),
 		newFixCommand(a),
