@@ -79,6 +79,10 @@ bench-start: ## measure the server: start to ready, memory, stop; in a process a
 bench-cli: ## compare espalier validate with kubeconform and kubectl-validate, on the corpus
 	cd test/bench && go run ./cli
 
+.PHONY: corpus
+corpus: ## put the whole corpus on one server (make test takes a part of it)
+	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m -v -run '^TestCorpus$$' ./server
+
 .PHONY: conformance
 conformance: ## run the reference's integration suite against the server; takes minutes
 	cd test/conformance && CONFORMANCE=1 go test ./reference -count=1 -timeout 60m
