@@ -3,6 +3,7 @@ package impact
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -243,9 +244,40 @@ func (d *definitions) metadata() {
 		d.add("/metadata/annotations", "metadata", "annotations of the definition changed")
 	}
 	if d.old.Spec.PreserveUnknownFields != d.new.Spec.PreserveUnknownFields && d.new.Spec.PreserveUnknownFields {
-		d.add("/spec/preserveUnknownFields", "pruning", "unknown fields are kept from now on",
-			effect(Clients, "nulls are no longer dropped where they are not allowed, but refused"))
+		effects := []Effect{effect(Clients, "nulls are no longer dropped where they are not allowed, but refused")}
+		if defaultsNull(d.new) {
+			effects = append(effects, effect(Defaulted, "nulls in defaults are no longer dropped"))
+		}
+		d.add("/spec/preserveUnknownFields", "pruning", "unknown fields are kept from now on", effects...)
 	}
+}
+
+// defaultsNull says whether a default has a null in it.
+func defaultsNull(c *api.CustomResourceDefinition) bool {
+	var hasNull func(v any, inDefault bool) bool
+	hasNull = func(v any, inDefault bool) bool {
+		switch v := v.(type) {
+		case nil:
+			return inDefault
+		case map[string]any:
+			for k, x := range v {
+				if hasNull(x, inDefault || k == "default") {
+					return true
+				}
+			}
+		case []any:
+			return slices.ContainsFunc(v, func(x any) bool { return hasNull(x, inDefault) })
+		}
+		return false
+	}
+	return slices.ContainsFunc(c.Spec.Versions, func(v api.CustomResourceDefinitionVersion) bool {
+		data, err := json.Marshal(v.Schema)
+		if err != nil {
+			return false
+		}
+		var tree any
+		return json.Unmarshal(data, &tree) == nil && hasNull(tree, false)
+	})
 }
 
 // withoutLegacy leaves out the annotation that is a schema.
