@@ -16,7 +16,7 @@ func TestFlags(t *testing.T) {
 	err := fs.Parse(strings.Fields(`
 		--bind-address 0.0.0.0 --secure-port 0 --data-dir d --kubeconfig-out k
 		--etcd-servers http://a:2379,http://b:2379 --etcd-prefix /p --watch-cache=false --etcd-compaction-interval 1m
-		--enable-admission-plugins NamespaceLifecycle,MutatingAdmissionWebhook --disable-admission-plugins ValidatingAdmissionWebhook
+		--disable-admission-plugins NamespaceLifecycle,ValidatingAdmissionWebhook
 		--feature-gates kube:WatchList=true,APIServingWithRoutine=false,CRDValidationRatcheting=true --emulated-version kube=1.36
 		--max-requests-inflight 1 --max-mutating-requests-inflight 2 --request-timeout 30s --shutdown-delay-duration 1s
 		--audit-log-maxage 1 --audit-log-maxbackup 2 --audit-log-maxsize 3 --quota-backend-bytes 1000000`))
