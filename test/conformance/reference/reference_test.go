@@ -220,4 +220,3 @@ func results(t *testing.T, cmd *exec.Cmd) string {
 	}
 	return text.String()
 }
-
