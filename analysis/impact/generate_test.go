@@ -215,7 +215,7 @@ func (g *generator) keyword(s tree, k string, depth int) {
 		s["x-kubernetes-validations"] = []any{tree{"rule": g.rule(s), "message": "no"}}
 	case "union":
 		fields := tree{}
-		for name := range props(s) {
+		for _, name := range slices.Sorted(maps.Keys(props(s))) {
 			fields[name] = "is-" + name
 		}
 		s["x-kubernetes-unions"] = []any{tree{"fields": fields}}
@@ -336,7 +336,8 @@ func (g *generator) object(s tree) any {
 			obj["apiVersion"], obj["kind"], obj["metadata"] = "v1", "Embedded", tree{"name": "x", "labels": tree{"a": "b"}}
 		}
 		required, _ := s["required"].([]any)
-		for name, p := range props(s) {
+		for _, name := range slices.Sorted(maps.Keys(props(s))) {
+			p := props(s)[name]
 			if g.chance(65) || slices.Contains(required, any(name)) && g.chance(90) {
 				obj[name] = g.object(p.(tree))
 			}
