@@ -44,7 +44,7 @@ type corpusDefinition struct {
 	name    string
 	body    map[string]any
 	objects []corpusObject
-	// refused says that somebody else has its names for now.
+	// refused says that somebody else has its names at the moment.
 	refused bool
 	// admitter is what the engine makes of it, when its turn has come.
 	admitter *espalier.Admitter
