@@ -222,8 +222,11 @@ func (c *comparer) unspecify(p place, o side) {
 	if anyBelow(o.node, hasDefault) {
 		alters = gone
 	}
-	c.emitAltering(p, alters, "value-unspecified", "", "had a schema, is now kept as it comes",
-		at(Clients, p.path, "clients can no longer rely on its shape, its conditions and its defaults"))
+	effects := []Effect{at(Clients, p.path, "clients can no longer rely on its shape, its conditions and its defaults")}
+	if n := len(p.path); n > 0 {
+		effects = append(effects, at(Clients, p.path[:n-1], "its nulls are no longer dropped, and count"))
+	}
+	c.emitAltering(p, alters, "value-unspecified", "", "had a schema, is now kept as it comes", effects...)
 }
 
 // documentation compares what only people read.
