@@ -78,7 +78,7 @@ type Admitter struct {
 // New makes an Admitter of a definition. The definition gets its defaults and is
 // then validated as if it were created as v1; the error is an [*InvalidError] if it
 // would be refused. For what only v1beta1 allows there is [NewV1beta1].
-func New(definition *api.CustomResourceDefinition, opts ...Option) (*Admitter, error) {
+func New(ctx context.Context, definition *api.CustomResourceDefinition, opts ...Option) (*Admitter, error) {
 	if definition == nil {
 		return nil, errors.New("there is no definition")
 	}
@@ -86,20 +86,20 @@ func New(definition *api.CustomResourceDefinition, opts ...Option) (*Admitter, e
 	definition = definition.DeepCopy()
 	api.SetDefaults(definition)
 	crd.PrepareCreate(definition)
-	return o.admitter(definition, crd.ValidateCreate(context.Background(), definition, o.Options))
+	return o.admitter(definition, crd.ValidateCreate(ctx, definition, o.Options))
 }
 
 // NewV1beta1 is New for a definition that is created as v1beta1: it need not be
 // structural, may preserve unknown fields, and may have a schema in the draft-4
 // dialect.
-func NewV1beta1(definition *v1beta1.CustomResourceDefinition, opts ...Option) (*Admitter, error) {
+func NewV1beta1(ctx context.Context, definition *v1beta1.CustomResourceDefinition, opts ...Option) (*Admitter, error) {
 	if definition == nil {
 		return nil, errors.New("there is no definition")
 	}
 	o := newOptions(opts)
 	definition = definition.DeepCopy()
 	v1beta1.SetDefaults(definition)
-	found := crd.ValidateCreateV1beta1(context.Background(), definition, o.Options)
+	found := crd.ValidateCreateV1beta1(ctx, definition, o.Options)
 	if len(found.Errors) > 0 {
 		return nil, invalidDefinition(definition.Name, found)
 	}
@@ -112,7 +112,7 @@ func NewV1beta1(definition *v1beta1.CustomResourceDefinition, opts ...Option) (*
 }
 
 func newOptions(opts []Option) *options {
-	o := &options{namespace: "default"}
+	o := &options{}
 	for _, opt := range opts {
 		opt(o)
 	}
@@ -137,22 +137,21 @@ func (o *options) admitter(definition *api.CustomResourceDefinition, found crd.R
 			return nil, fmt.Errorf("version %s of %s: %w", v.Name(), definition.Name, err)
 		}
 	}
-	a := o.of(d)
+	a := ForDefinition(d, o.namespace)
 	a.warnings = found.Warnings
 	return a, nil
 }
 
-// Of makes an Admitter of a definition that the caller has judged already. Nothing is
-// compiled before an object needs it: whoever has many definitions and few objects
-// saves most of the work. Of the options only WithNamespace counts; the others are in
-// the definition.
-func Of(definition *crd.Definition, opts ...Option) *Admitter {
-	return newOptions(opts).of(definition)
-}
-
-func (o *options) of(d *crd.Definition) *Admitter {
-	a := &Admitter{definition: d, versions: map[string]*crd.Version{}, namespace: o.namespace}
-	for _, v := range d.Versions() {
+// ForDefinition returns an Admitter for a definition that the caller has validated.
+// It compiles nothing before an object needs it, so a program with many definitions
+// and few objects does little work. The namespace is that of objects that name none;
+// if it is empty, that is "default". All other options are part of the definition.
+func ForDefinition(definition *crd.Definition, namespace string) *Admitter {
+	if namespace == "" {
+		namespace = "default"
+	}
+	a := &Admitter{definition: definition, versions: map[string]*crd.Version{}, namespace: namespace}
+	for _, v := range definition.Versions() {
 		if v.Served() {
 			a.versions[v.GroupVersionKind().GroupVersion().String()] = v
 		}
@@ -197,10 +196,10 @@ type Result struct {
 	// schema that decided. There are none below a status that was not for this call
 	// to write.
 	Changes []schema.Change
-	// Elsewhere are the changes below a status that was not for this call to write,
+	// IgnoredChanges are the changes below a status that was not for this call to write,
 	// or below anything else if it was: nothing of it is stored, but a server tells of
 	// unknown fields there all the same.
-	Elsewhere []schema.Change
+	IgnoredChanges []schema.Change
 	// Truncated says that there were more changes than are listed.
 	Truncated bool
 	// Warnings is what the user is to be told.
@@ -240,19 +239,21 @@ func (r *Result) Err() error {
 // error is about objects that cannot even be read: of another kind, with malformed
 // metadata, with values that contradict their types; whatever else is wrong is in
 // the Result. An object with a generateName gets its name from the server.
-func (a *Admitter) Create(obj Object) (*Result, error) { return a.create(givenObject(obj)) }
+func (a *Admitter) Create(ctx context.Context, obj Object) (*Result, error) {
+	return a.create(ctx, givenObject(obj))
+}
 
 // CreateJSON is Create for an object as it is sent: members that occur twice are
 // seen, and what is pruned is never built.
-func (a *Admitter) CreateJSON(src []byte) (*Result, error) {
+func (a *Admitter) CreateJSON(ctx context.Context, src []byte) (*Result, error) {
 	g, err := givenJSON(src)
 	if err != nil {
 		return nil, err
 	}
-	return a.create(g)
+	return a.create(ctx, g)
 }
 
-func (a *Admitter) create(g given) (*Result, error) {
+func (a *Admitter) create(ctx context.Context, g given) (*Result, error) {
 	v, err := a.version(g)
 	if err != nil {
 		return nil, err
@@ -274,26 +275,28 @@ func (a *Admitter) create(g given) (*Result, error) {
 		meta["name"] = prefix + "00000"
 		defer delete(meta, "name")
 	}
-	return a.judge(v, result, nil, (*crd.Version).Validate)
+	return a.judge(ctx, v, result, nil, (*crd.Version).Validate)
 }
 
 // Update does what a request to replace old, a stored object, with obj does. What
 // is wrong in obj is forgiven where it was wrong in old and has not changed. Both
 // must be of the same version. What an object may leave to the request that writes
 // it (its namespace, a resourceVersion) it gets from old.
-func (a *Admitter) Update(obj, old Object) (*Result, error) { return a.replace(givenObject(obj), old) }
+func (a *Admitter) Update(ctx context.Context, obj, old Object) (*Result, error) {
+	return a.replace(ctx, givenObject(obj), old)
+}
 
 // UpdateJSON is Update for an object as it is sent.
-func (a *Admitter) UpdateJSON(src []byte, old Object) (*Result, error) {
+func (a *Admitter) UpdateJSON(ctx context.Context, src []byte, old Object) (*Result, error) {
 	g, err := givenJSON(src)
 	if err != nil {
 		return nil, err
 	}
-	return a.replace(g, old)
+	return a.replace(ctx, g, old)
 }
 
-func (a *Admitter) replace(g given, old Object) (*Result, error) {
-	return a.update(g, old, func(v *crd.Version, result *Result, stored Object) {
+func (a *Admitter) replace(ctx context.Context, g given, old Object) (*Result, error) {
+	return a.update(ctx, g, old, func(v *crd.Version, result *Result, stored Object) {
 		v.PrepareUpdate(result.Object, stored)
 		if v.HasStatus() {
 			result.keep(func(field string) bool { return field != "status" })
@@ -303,14 +306,26 @@ func (a *Admitter) replace(g given, old Object) (*Result, error) {
 
 // UpdateStatus does what a request to the status subresource does: of obj only the
 // status counts.
-func (a *Admitter) UpdateStatus(obj, old Object) (*Result, error) {
-	g := givenObject(obj)
+func (a *Admitter) UpdateStatus(ctx context.Context, obj, old Object) (*Result, error) {
+	return a.replaceStatus(ctx, givenObject(obj), old)
+}
+
+// UpdateStatusJSON is UpdateStatus for an object as it is sent.
+func (a *Admitter) UpdateStatusJSON(ctx context.Context, src []byte, old Object) (*Result, error) {
+	g, err := givenJSON(src)
+	if err != nil {
+		return nil, err
+	}
+	return a.replaceStatus(ctx, g, old)
+}
+
+func (a *Admitter) replaceStatus(ctx context.Context, g given, old Object) (*Result, error) {
 	if v, err := a.version(g); err != nil {
 		return nil, err
 	} else if !v.HasStatus() {
 		return nil, fmt.Errorf("version %s of %s has no status subresource", v.Name(), a.definition.Name())
 	}
-	return a.update(g, old, func(v *crd.Version, result *Result, stored Object) {
+	return a.update(ctx, g, old, func(v *crd.Version, result *Result, stored Object) {
 		v.PrepareStatusUpdate(result.Object, stored)
 		result.keep(func(field string) bool { return field == "status" })
 	}, (*crd.Version).ValidateStatus)
@@ -322,14 +337,14 @@ func (r *Result) keep(field func(string) bool) {
 		if len(c.Path) == 0 || field(c.Path[0].Key) {
 			return false
 		}
-		r.Elsewhere = append(r.Elsewhere, c)
+		r.IgnoredChanges = append(r.IgnoredChanges, c)
 		return true
 	})
 }
 
 type validateFunc func(*crd.Version, context.Context, Object, Object) (schema.Violations, error)
 
-func (a *Admitter) update(g given, old Object, prepare func(*crd.Version, *Result, Object), validate validateFunc) (result *Result, err error) {
+func (a *Admitter) update(ctx context.Context, g given, old Object, prepare func(*crd.Version, *Result, Object), validate validateFunc) (result *Result, err error) {
 	v, err := a.version(g)
 	if err != nil {
 		return nil, err
@@ -371,7 +386,7 @@ func (a *Admitter) update(g given, old Object, prepare func(*crd.Version, *Resul
 		return nil, fmt.Errorf("metadata.resourceVersion: is %v, but %v is stored: the object has been modified, apply the changes to the latest version", meta["resourceVersion"], oldMeta["resourceVersion"])
 	}
 	prepare(v, result, stored)
-	return a.judge(v, result, stored, validate)
+	return a.judge(ctx, v, result, stored, validate)
 }
 
 // version finds the version that an object says it is of.
@@ -428,8 +443,8 @@ func (a *Admitter) place(obj Object, namespace string) map[string]any {
 	return meta
 }
 
-func (a *Admitter) judge(v *crd.Version, result *Result, old Object, validate validateFunc) (_ *Result, err error) {
-	result.Violations, err = validate(v, context.Background(), result.Object, old)
+func (a *Admitter) judge(ctx context.Context, v *crd.Version, result *Result, old Object, validate validateFunc) (_ *Result, err error) {
+	result.Violations, err = validate(v, ctx, result.Object, old)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ spec:
 
 func admitter(t testing.TB, text string, opts ...espalier.Option) *espalier.Admitter {
 	t.Helper()
-	a, err := espalier.New(definition(t, text), opts...)
+	a, err := espalier.New(t.Context(), definition(t, text), opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestCreate(t *testing.T) {
 	a := admitter(t, workers)
 	given := worker(`{"image":"nginx","imagee":"x","tags":["a"]}`, `{"replicas":3}`)
 	given["spec"].(map[string]any)["replicas"] = 2 // an int, as Go programs write it
-	result, err := a.Create(given)
+	result, err := a.Create(t.Context(), given)
 	if err != nil || result.Err() != nil {
 		t.Fatal(err, result.Err())
 	}
@@ -114,7 +114,7 @@ func TestCreate(t *testing.T) {
 		t.Error("the given object has changed")
 	}
 
-	result, err = a.Create(worker(`{"image":"ng","replicas":-1}`, ""))
+	result, err = a.Create(t.Context(), worker(`{"image":"ng","replicas":-1}`, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestCreate(t *testing.T) {
 	if !errors.As(got, &invalid) || len(invalid.Errors) != 2 {
 		t.Errorf("errors %v", invalid)
 	}
-	result, err = a.Create(worker(`{"image":"nginx"}`, ""))
+	result, err = a.Create(t.Context(), worker(`{"image":"nginx"}`, ""))
 	if err != nil || len(result.Defaulted()) != 1 || result.Defaulted()[0].Path.String() != "spec.replicas" {
 		t.Errorf("defaulted %v, error %v", result.Defaulted(), err)
 	}
@@ -148,7 +148,7 @@ func TestCreateRefusesWhatCannotBeRead(t *testing.T) {
 		"no JSON":           {espalier.Object{"apiVersion": "example.com/v1", "kind": "Worker", "spec": map[string]any{"image": []any{make(chan int)}}}, "spec.image[0]: a chan int is not a JSON value"},
 		"no JSON, a number": {espalier.Object{"apiVersion": "example.com/v1", "kind": "Worker", "spec": json.Number("x")}, `spec: "x" is not a number that JSON can hold`},
 	} {
-		if _, err := a.Create(tc.obj); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := a.Create(t.Context(), tc.obj); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, want %s", name, err, tc.want)
 		}
 	}
@@ -161,29 +161,29 @@ func TestUpdate(t *testing.T) {
 
 	// The image was too short before: forgiven as long as it stays. The status is not
 	// for this endpoint to write.
-	result, err := a.Update(worker(`{"image":"ng","replicas":2}`, `{"replicas":1}`), old)
+	result, err := a.Update(t.Context(), worker(`{"image":"ng","replicas":2}`, `{"replicas":1}`), old)
 	if err != nil || result.Err() != nil {
 		t.Fatal(err, result.Err())
 	}
 	same(t, result.Object, `{"apiVersion":"example.com/v1","kind":"Worker","metadata":{"name":"w","namespace":"default","generation":5},"spec":{"image":"ng","replicas":2},"status":{"replicas":9}}`)
-	if result, err = a.Update(worker(`{"image":"nx","replicas":2}`, ""), old); err != nil || result.Err() == nil {
+	if result, err = a.Update(t.Context(), worker(`{"image":"nx","replicas":2}`, ""), old); err != nil || result.Err() == nil {
 		t.Errorf("a changed image that is too short passes, error %v", err)
 	}
-	if result, err = a.Update(worker(`{"image":"ng","replicas":1}`, ""), old); err != nil || result.Err() != nil {
+	if result, err = a.Update(t.Context(), worker(`{"image":"ng","replicas":1}`, ""), old); err != nil || result.Err() != nil {
 		t.Fatal(err, result.Err())
 	}
 	if meta := result.Object["metadata"].(map[string]any); meta["generation"] != int64(4) {
 		t.Errorf("nothing has changed, but the generation is %v", meta["generation"])
 	}
 
-	result, err = a.UpdateStatus(worker(`{"image":"other"}`, `{"replicas":7}`), old)
+	result, err = a.UpdateStatus(t.Context(), worker(`{"image":"other"}`, `{"replicas":7}`), old)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := result.Err(); err == nil || !strings.Contains(err.Error(), "status.replicas: Invalid value: 7: replicas in body should be less than or equal to 5") {
 		t.Errorf("got %v", err)
 	}
-	if result, err = a.UpdateStatus(worker(`{"image":"other"}`, `{"replicas":5}`), old); err != nil || result.Err() != nil {
+	if result, err = a.UpdateStatus(t.Context(), worker(`{"image":"other"}`, `{"replicas":5}`), old); err != nil || result.Err() != nil {
 		t.Fatal(err, result.Err())
 	}
 	same(t, result.Object, `{"apiVersion":"example.com/v1","kind":"Worker","metadata":{"name":"w","namespace":"default","generation":4},"spec":{"image":"ng","replicas":1},"status":{"replicas":5}}`)
@@ -212,27 +212,27 @@ spec:
 `
 
 func TestRules(t *testing.T) {
-	if _, err := espalier.New(definition(t, ruled)); err == nil || !strings.Contains(err.Error(), "x-kubernetes-validations") {
+	if _, err := espalier.New(t.Context(), definition(t, ruled)); err == nil || !strings.Contains(err.Error(), "x-kubernetes-validations") {
 		t.Errorf("rules are skipped in silence: %v", err)
 	}
 	obj := espalier.Object{"apiVersion": "example.com/v1", "kind": "Range", "metadata": map[string]any{"name": "r"}, "min": 3, "max": 2}
-	result, err := admitter(t, ruled, espalier.WithRules(cel.Checker{})).Create(obj)
+	result, err := admitter(t, ruled, espalier.WithRules(cel.Checker{})).Create(t.Context(), obj)
 	if err != nil || result.Err() == nil || !strings.Contains(result.Err().Error(), "min must not be above max") {
 		t.Errorf("got %v, %v", result.Err(), err)
 	}
-	result, err = admitter(t, ruled, espalier.WithoutRules()).Create(obj)
+	result, err = admitter(t, ruled, espalier.WithoutRules()).Create(t.Context(), obj)
 	if err != nil || result.Err() != nil {
 		t.Errorf("rules that are left out count: %v, %v", result.Err(), err)
 	}
 }
 
 func TestNewRefuses(t *testing.T) {
-	_, err := espalier.New(definition(t, strings.Replace(workers, "type: object\n        properties:", "properties:", 1)))
+	_, err := espalier.New(t.Context(), definition(t, strings.Replace(workers, "type: object\n        properties:", "properties:", 1)))
 	var invalid *espalier.InvalidError
 	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), "type") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := espalier.New(&api.CustomResourceDefinition{}, espalier.WithSemantics(schema.Kubernetes)); err == nil {
+	if _, err := espalier.New(t.Context(), &api.CustomResourceDefinition{}, espalier.WithSemantics(schema.Kubernetes)); err == nil {
 		t.Error("an empty definition is taken")
 	}
 }
@@ -259,7 +259,7 @@ func TestCreateLikeAServer(t *testing.T) {
 	meta := obj["metadata"].(map[string]any)
 	delete(meta, "name")
 	meta["generateName"], meta["uid"], meta["deletionTimestamp"] = "w-", "u", "2026-01-01T00:00:00Z"
-	result, err := a.Create(obj)
+	result, err := a.Create(t.Context(), obj)
 	if err != nil || result.Err() != nil {
 		t.Fatal(err)
 	}
@@ -269,11 +269,11 @@ func TestCreateLikeAServer(t *testing.T) {
 			t.Errorf("%s is told of, but there is no status", c.Path)
 		}
 	}
-	if len(result.Elsewhere) != 1 || result.Elsewhere[0].Path.String() != "status.zz" {
-		t.Errorf("elsewhere: %v", result.Elsewhere)
+	if len(result.IgnoredChanges) != 1 || result.IgnoredChanges[0].Path.String() != "status.zz" {
+		t.Errorf("ignored changes: %v", result.IgnoredChanges)
 	}
 	meta["resourceVersion"] = "7"
-	if _, err := a.Create(obj); err == nil || !strings.Contains(err.Error(), "resourceVersion") {
+	if _, err := a.Create(t.Context(), obj); err == nil || !strings.Contains(err.Error(), "resourceVersion") {
 		t.Errorf("an object with a resourceVersion is created: %v", err)
 	}
 }
@@ -283,7 +283,7 @@ func TestUpdateLikeAServer(t *testing.T) {
 	old, obj := worker(`{"image":"nginx"}`, ""), worker(`{"image":"nginx"}`, "")
 	oldMeta, meta := old["metadata"].(map[string]any), obj["metadata"].(map[string]any)
 	oldMeta["namespace"], oldMeta["resourceVersion"] = "prod", "5"
-	result, err := a.Update(obj, old)
+	result, err := a.Update(t.Context(), obj, old)
 	if err != nil || result.Err() != nil {
 		t.Fatal(err)
 	}
@@ -291,10 +291,10 @@ func TestUpdateLikeAServer(t *testing.T) {
 		t.Errorf("metadata %v", got)
 	}
 	meta["resourceVersion"] = "3"
-	if _, err := a.Update(obj, old); err == nil || !strings.Contains(err.Error(), "has been modified") {
+	if _, err := a.Update(t.Context(), obj, old); err == nil || !strings.Contains(err.Error(), "has been modified") {
 		t.Errorf("a conflict passes: %v", err)
 	}
-	if _, err := admitter(t, ruled, espalier.WithoutRules()).UpdateStatus(
+	if _, err := admitter(t, ruled, espalier.WithoutRules()).UpdateStatus(t.Context(),
 		espalier.Object{"apiVersion": "example.com/v1", "kind": "Range"}, espalier.Object{"apiVersion": "example.com/v1", "kind": "Range"},
 	); err == nil || !strings.Contains(err.Error(), "no status subresource") {
 		t.Errorf("a status is written that has no endpoint: %v", err)
@@ -302,7 +302,7 @@ func TestUpdateLikeAServer(t *testing.T) {
 	// What is wrong in the spec is not the fault of whoever writes the status.
 	closed := strings.Replace(workers, "tags: {type: array, items: {type: string}}", "tags: {type: object, additionalProperties: false}", 1)
 	stored := worker(`{"image":"nginx","tags":{"a":1}}`, "")
-	result, err = admitter(t, closed).UpdateStatus(worker(`{}`, `{"replicas":1}`), stored)
+	result, err = admitter(t, closed).UpdateStatus(t.Context(), worker(`{}`, `{"replicas":1}`), stored)
 	if err != nil || result.Err() != nil {
 		t.Errorf("got %v, %v", result.Err(), err)
 	}
@@ -328,7 +328,7 @@ func TestValues(t *testing.T) {
 	} {
 		obj := worker(`{}`, "")
 		obj["spec"].(map[string]any)["image"] = tc.value
-		result, err := a.Create(obj)
+		result, err := a.Create(t.Context(), obj)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -340,7 +340,7 @@ func TestValues(t *testing.T) {
 	for name, value := range map[string]any{"NaN": math.NaN(), "Inf": math.Inf(1), "number NaN": json.Number("NaN"), "plus": json.Number("+5"), "text": json.Number(`"5"`), "struct": struct{}{}} {
 		obj := worker(`{}`, "")
 		obj["spec"].(map[string]any)["image"] = value
-		if _, err := a.Create(obj); err == nil || !strings.HasPrefix(err.Error(), "spec.image: ") {
+		if _, err := a.Create(t.Context(), obj); err == nil || !strings.HasPrefix(err.Error(), "spec.image: ") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -364,12 +364,12 @@ spec:
 `), &d); err != nil {
 		t.Fatal(err)
 	}
-	a, err := espalier.NewV1beta1(&d)
+	a, err := espalier.NewV1beta1(t.Context(), &d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	obj := espalier.Object{"apiVersion": "example.com/v1", "kind": "Noxu", "metadata": map[string]any{"name": "n"}, "beta": 9, "unknown": true}
-	result, err := a.Create(obj)
+	result, err := a.Create(t.Context(), obj)
 	if err != nil || result.Err() == nil || !strings.Contains(result.Err().Error(), "beta in body should be greater than or equal to 10") {
 		t.Fatalf("got %v, %v", result, err)
 	}

@@ -1,6 +1,7 @@
 package espalier_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 
@@ -40,7 +41,7 @@ func mustNew(text string, opts ...espalier.Option) *espalier.Admitter {
 	if err := yaml.UnmarshalStrict([]byte(text), &definition); err != nil {
 		log.Fatal(err)
 	}
-	a, err := espalier.New(&definition, opts...)
+	a, err := espalier.New(context.Background(), &definition, opts...)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -63,13 +64,13 @@ func Example() {
 	}
 
 	// Once for a definition: is it valid? Then it is compiled.
-	crontab, err := espalier.New(&definition)
+	crontab, err := espalier.New(context.Background(), &definition)
 	if err != nil {
 		log.Fatal(err)
 	}
 
 	// For each object: what would be stored, what was done to it, what is wrong with it.
-	result, err := crontab.Create(espalier.Object{
+	result, err := crontab.Create(context.Background(), espalier.Object{
 		"apiVersion": "example.com/v1",
 		"kind":       "CronTab",
 		"metadata":   map[string]any{"name": "nightly"},
@@ -93,7 +94,7 @@ func Example() {
 
 // What the definition does not know is pruned, and the reason can be told.
 func ExampleAdmitter_Create_prune() {
-	result, err := mustNew(crontabs).Create(cronTab(map[string]any{"shedule": "0 3 * * *"}))
+	result, err := mustNew(crontabs).Create(context.Background(), cronTab(map[string]any{"shedule": "0 3 * * *"}))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func ExampleAdmitter_Create_prune() {
 
 // Defaults are filled in.
 func ExampleAdmitter_Create_default() {
-	result, err := mustNew(crontabs).Create(cronTab(map[string]any{"schedule": "0 3 * * *"}))
+	result, err := mustNew(crontabs).Create(context.Background(), cronTab(map[string]any{"schedule": "0 3 * * *"}))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -120,7 +121,7 @@ func ExampleAdmitter_Create_default() {
 
 // What is wrong comes as data, and as the error that an API server gives.
 func ExampleAdmitter_Create_validate() {
-	result, err := mustNew(crontabs).Create(cronTab(map[string]any{"schedule": "at night", "replicas": 11}))
+	result, err := mustNew(crontabs).Create(context.Background(), cronTab(map[string]any{"schedule": "at night", "replicas": 11}))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -139,13 +140,13 @@ func ExampleAdmitter_Update() {
 	a := mustNew(crontabs, espalier.WithSemantics(schema.Kubernetes))
 	stored := cronTab(map[string]any{"schedule": "from older times", "replicas": 1})
 
-	result, err := a.Update(cronTab(map[string]any{"schedule": "from older times", "replicas": 2}), stored)
+	result, err := a.Update(context.Background(), cronTab(map[string]any{"schedule": "from older times", "replicas": 2}), stored)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("unchanged:", result.Err())
 
-	result, err = a.Update(cronTab(map[string]any{"schedule": "changed", "replicas": 2}), stored)
+	result, err = a.Update(context.Background(), cronTab(map[string]any{"schedule": "changed", "replicas": 2}), stored)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -177,7 +178,7 @@ spec:
 `
 	obj := espalier.Object{"apiVersion": "example.com/v1", "kind": "Range", "metadata": map[string]any{"name": "r"}, "min": 3, "max": 2}
 	for _, opt := range []espalier.Option{espalier.WithRules(cel.Checker{}), espalier.WithoutRules()} {
-		result, err := mustNew(ranges, opt).Create(obj)
+		result, err := mustNew(ranges, opt).Create(context.Background(), obj)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -20,11 +20,11 @@ func TestJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tree, err := a.Create(obj)
+		tree, err := a.Create(t.Context(), obj)
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := a.CreateJSON(src)
+		text, err := a.CreateJSON(t.Context(), src)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,14 +33,23 @@ func TestJSON(t *testing.T) {
 			t.Errorf("%s: got %+v as text, %+v as a tree", spec, text, tree)
 		}
 		old := worker(`{"image":"old"}`, "")
-		if tree, err = a.Update(obj, old); err != nil {
+		if tree, err = a.Update(t.Context(), obj, old); err != nil {
 			t.Fatal(err)
 		}
-		if text, err = a.UpdateJSON(src, old); err != nil {
+		if text, err = a.UpdateJSON(t.Context(), src, old); err != nil {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(text.Object, tree.Object) {
 			t.Errorf("%s: an update gives %v as text, %v as a tree", spec, text.Object, tree.Object)
+		}
+		if tree, err = a.UpdateStatus(t.Context(), obj, old); err != nil {
+			t.Fatal(err)
+		}
+		if text, err = a.UpdateStatusJSON(t.Context(), src, old); err != nil {
+			t.Fatal(err)
+		}
+		if status, _ := text.Object["status"].(map[string]any); !reflect.DeepEqual(text.Object, tree.Object) || status["replicas"] != int64(2) {
+			t.Errorf("%s: an update of the status gives %v as text, %v as a tree", spec, text.Object, tree.Object)
 		}
 	}
 }
@@ -48,7 +57,7 @@ func TestJSON(t *testing.T) {
 // TestJSONSeesDuplicates has a member twice, which a tree cannot.
 func TestJSONSeesDuplicates(t *testing.T) {
 	a := admitter(t, workers)
-	result, err := a.CreateJSON([]byte(`{"apiVersion":"example.com/v1","kind":"Worker","metadata":{"name":"w"},"spec":{"image":"one","image":"two"}}`))
+	result, err := a.CreateJSON(t.Context(), []byte(`{"apiVersion":"example.com/v1","kind":"Worker","metadata":{"name":"w"},"spec":{"image":"one","image":"two"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +79,10 @@ func TestJSONRefuses(t *testing.T) {
 		`{"kind":3,"apiVersion":"v1"}`:        `defines no "" of apiVersion "v1"`,
 		`{"apiVersion":"v1","kind":"Worker"}`: `defines no "Worker" of apiVersion "v1"`,
 	} {
-		if _, err := a.CreateJSON([]byte(src)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := a.CreateJSON(t.Context(), []byte(src)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", src, err, want)
 		}
-		if _, err := a.UpdateJSON([]byte(src), worker(`{"image":"img"}`, "")); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := a.UpdateJSON(t.Context(), []byte(src), worker(`{"image":"img"}`, "")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", src, err, want)
 		}
 	}
@@ -82,14 +91,14 @@ func TestJSONRefuses(t *testing.T) {
 // TestOf uses a definition that nobody would let in: judging it is the caller's.
 func TestOf(t *testing.T) {
 	invalid := definition(t, strings.Replace(workers, "name: workers.example.com", "name: other.example.com", 1))
-	if _, err := espalier.New(invalid); err == nil {
+	if _, err := espalier.New(t.Context(), invalid); err == nil {
 		t.Fatal("New takes an invalid definition")
 	}
 	d, err := crd.New(invalid, crd.Options{Semantics: schema.Kubernetes})
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := espalier.Of(d, espalier.WithNamespace("here")).Create(worker(`{"image":"img"}`, ""))
+	result, err := espalier.ForDefinition(d, "here").Create(t.Context(), worker(`{"image":"img"}`, ""))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -339,7 +339,7 @@ func (c *corpusClient) engine(d *corpusDefinition) *espalier.Admitter {
 		c.Error(err)
 		return nil
 	}
-	a, err := espalier.New(definition, espalier.WithSemantics(schema.Kubernetes), espalier.WithRules(cel.Checker{}))
+	a, err := espalier.New(c.Context(), definition, espalier.WithSemantics(schema.Kubernetes), espalier.WithRules(cel.Checker{}))
 	if err != nil {
 		c.Errorf("%s: %v", d.file, err)
 		return nil
@@ -370,7 +370,7 @@ func (c *corpusClient) create(d *corpusDefinition, o corpusObject) {
 		return
 	}
 	code, body := c.do(http.MethodPost, path, o.body, "application/json")
-	want, err := d.admitter.CreateJSON(data)
+	want, err := d.admitter.CreateJSON(c.Context(), data)
 	if err == nil {
 		err = want.Err()
 	}

@@ -52,14 +52,14 @@ func TestCorpus(t *testing.T) {
 			t.Errorf("%s: %s: %s", id, f.Pointer, f.Message)
 		}
 		definition := readJSON(t, filepath.Join(root, "v1", filepath.Base(filepath.Dir(file)), s.Definition+".yaml"))
-		r, err := suite.NewRunner(s, definition, schema.KEP)
+		r, err := suite.NewRunner(t.Context(), s, definition, schema.KEP)
 		if err != nil {
 			t.Errorf("%s: %v", id, err)
 			continue
 		}
 		var bad []string
 		for _, c := range s.Cases {
-			if findings := r.Run(c); len(findings) > 0 {
+			if findings := r.Run(t.Context(), c); len(findings) > 0 {
 				bad = append(bad, id+" "+c.FullName())
 				t.Logf("%s: %s: %s", id, c.FullName(), findings[0].Message)
 				continue

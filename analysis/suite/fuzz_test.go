@@ -31,12 +31,12 @@ func FuzzSuite(f *testing.F) {
 				t.Errorf("%s: nothing is said", finding.Pointer)
 			}
 		}
-		r, err := suite.NewRunner(s, definition, schema.KEP)
+		r, err := suite.NewRunner(t.Context(), s, definition, schema.KEP)
 		if err != nil {
 			return
 		}
 		for _, c := range s.Cases {
-			r.Run(c)
+			r.Run(t.Context(), c)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -96,40 +97,40 @@ func (p *parser) openshiftCase(c *Case, v any, pointer string) bool {
 }
 
 // runOpenShift does what OpenShift's runner does with a client.
-func (r *Runner) runOpenShift(c *Case) []analysis.Finding {
+func (r *Runner) runOpenShift(ctx context.Context, c *Case) []analysis.Finding {
 	run := r.openshiftCreate
 	if c.openshift.update {
 		run = r.openshiftUpdate
 	}
-	if f := run(c); f != nil {
+	if f := run(ctx, c); f != nil {
 		return []analysis.Finding{*f}
 	}
 	return nil
 }
 
-func (r *Runner) openshiftCreate(c *Case) *analysis.Finding {
+func (r *Runner) openshiftCreate(ctx context.Context, c *Case) *analysis.Finding {
 	o := c.openshift
 	initial, err := readObject(o.initial)
 	if err != nil {
 		return broken(c, "initial", err)
 	}
-	stored, err := outcome(r.admitter.Create(initial))
+	stored, err := outcome(r.admitter.Create(ctx, initial))
 	if done, f := expectError(c, "expectedError", err, o.expectedError); done || f != nil {
 		return f
 	}
 	return compareOpenShift(c, stored, o.initial)
 }
 
-func (r *Runner) openshiftUpdate(c *Case) *analysis.Finding {
+func (r *Runner) openshiftUpdate(ctx context.Context, c *Case) *analysis.Finding {
 	o := c.openshift
-	stored, f := r.initial(c)
+	stored, f := r.initial(ctx, c)
 	if f != nil {
 		return f
 	}
 	var err error
 	if len(o.patches) > 0 {
 		// The definition is put right. What is stored must survive a write as it is.
-		if stored, err = outcome(r.admitter.Update(stored, stored)); err != nil {
+		if stored, err = outcome(r.admitter.Update(ctx, stored, stored)); err != nil {
 			return broken(c, "initial", fmt.Errorf("writing the initial object again: %w", err))
 		}
 	}
@@ -142,12 +143,12 @@ func (r *Runner) openshiftUpdate(c *Case) *analysis.Finding {
 	for _, k := range []string{"name", "namespace"} {
 		meta[k] = storedMeta[k]
 	}
-	got, err := outcome(r.admitter.Update(updated, stored))
+	got, err := outcome(r.admitter.Update(ctx, updated, stored))
 	if done, f := expectError(c, "expectedError", err, o.expectedError); done || f != nil {
 		return f
 	}
 	if status, ok := updated["status"]; ok {
-		got, err = writeStatus(r.admitter, got, status)
+		got, err = writeStatus(ctx, r.admitter, got, status)
 		if done, f := expectError(c, "expectedStatusError", err, o.expectedStatusError); done || f != nil {
 			return f
 		}
@@ -156,14 +157,14 @@ func (r *Runner) openshiftUpdate(c *Case) *analysis.Finding {
 }
 
 // initial makes the object that a case of an update replaces.
-func (r *Runner) initial(c *Case) (espalier.Object, *analysis.Finding) {
+func (r *Runner) initial(ctx context.Context, c *Case) (espalier.Object, *analysis.Finding) {
 	o := c.openshift
 	a := r.admitter
 	if len(o.patches) > 0 {
 		key := fmt.Sprint(o.patches)
 		if a = r.patched[key]; a == nil {
 			var err error
-			if a, err = r.compile(o.patches); err != nil {
+			if a, err = r.compile(ctx, o.patches); err != nil {
 				return nil, broken(c, "initialCRDPatches", err)
 			}
 			r.patched[key] = a
@@ -173,12 +174,12 @@ func (r *Runner) initial(c *Case) (espalier.Object, *analysis.Finding) {
 	if err != nil {
 		return nil, broken(c, "initial", err)
 	}
-	stored, err := outcome(a.Create(initial))
+	stored, err := outcome(a.Create(ctx, initial))
 	if err != nil {
 		return nil, broken(c, "initial", fmt.Errorf("creating the initial object: %w", err))
 	}
 	if status, ok := initial["status"]; ok {
-		if stored, err = writeStatus(a, stored, status); err != nil {
+		if stored, err = writeStatus(ctx, a, stored, status); err != nil {
 			return nil, broken(c, "initial", fmt.Errorf("writing the initial status: %w", err))
 		}
 	}
@@ -229,10 +230,10 @@ func outcome(result *espalier.Result, err error) (espalier.Object, error) {
 }
 
 // writeStatus writes a status to a stored object.
-func writeStatus(a *espalier.Admitter, stored espalier.Object, status any) (espalier.Object, error) {
+func writeStatus(ctx context.Context, a *espalier.Admitter, stored espalier.Object, status any) (espalier.Object, error) {
 	sent := maps.Clone(stored)
 	sent["status"] = status
-	return outcome(a.UpdateStatus(sent, stored))
+	return outcome(a.UpdateStatus(ctx, sent, stored))
 }
 
 // expectError says whether err is the expected one, so that a case is done, and what is

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,9 +15,9 @@ import (
 )
 
 // Run runs a case and returns what is not as expected: nothing if the case passes.
-func (r *Runner) Run(c *Case) []analysis.Finding {
+func (r *Runner) Run(ctx context.Context, c *Case) []analysis.Finding {
 	if c.openshift != nil {
-		return r.runOpenShift(c)
+		return r.runOpenShift(ctx, c)
 	}
 	a := r.admitter
 	obj := r.complete(c.object)
@@ -24,11 +25,11 @@ func (r *Runner) Run(c *Case) []analysis.Finding {
 	var err error
 	switch {
 	case c.old == nil:
-		result, err = a.Create(obj)
+		result, err = a.Create(ctx, obj)
 	case c.status:
-		result, err = a.UpdateStatus(obj, r.complete(c.old))
+		result, err = a.UpdateStatus(ctx, obj, r.complete(c.old))
 	default:
-		result, err = a.Update(obj, r.complete(c.old))
+		result, err = a.Update(ctx, obj, r.complete(c.old))
 	}
 	refusals := refusalsOf(result, err)
 	switch {

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -31,7 +32,7 @@ type Runner struct {
 // NewRunner makes a Runner for a suite and its definition, given as JSON. sem is what
 // applies if the suite does not ask for other semantics. The error says why a server
 // would refuse the definition.
-func NewRunner(s *Suite, definition []byte, sem schema.Semantics) (*Runner, error) {
+func NewRunner(ctx context.Context, s *Suite, definition []byte, sem schema.Semantics) (*Runner, error) {
 	source, err := jsonx.Parse(definition)
 	if err != nil {
 		return nil, err
@@ -40,7 +41,7 @@ func NewRunner(s *Suite, definition []byte, sem schema.Semantics) (*Runner, erro
 		sem = *s.Semantics
 	}
 	r := &Runner{suite: s, source: source, semantics: sem, patched: map[string]*espalier.Admitter{}}
-	r.admitter, err = r.compile(nil)
+	r.admitter, err = r.compile(ctx, nil)
 	return r, err
 }
 
@@ -48,7 +49,7 @@ func NewRunner(s *Suite, definition []byte, sem schema.Semantics) (*Runner, erro
 func (r *Runner) Semantics() schema.Semantics { return r.semantics }
 
 // compile makes an Admitter of the definition with patches.
-func (r *Runner) compile(patches []patch) (*espalier.Admitter, error) {
+func (r *Runner) compile(ctx context.Context, patches []patch) (*espalier.Admitter, error) {
 	tree := runtime.DeepCopyJSONValue(r.source)
 	for _, p := range patches {
 		// An index in a path is that of the file, with all its versions.
@@ -70,7 +71,7 @@ func (r *Runner) compile(patches []patch) (*espalier.Admitter, error) {
 		if err := api.Unmarshal(text, &d); err != nil {
 			return nil, err
 		}
-		return espalier.NewV1beta1(&d, options...)
+		return espalier.NewV1beta1(ctx, &d, options...)
 	}
 	var d api.CustomResourceDefinition
 	if err := api.Unmarshal(text, &d); err != nil {
@@ -94,7 +95,7 @@ func (r *Runner) compile(patches []patch) (*espalier.Admitter, error) {
 		}
 		d.Spec.Versions = versions
 	}
-	return espalier.New(&d, options...)
+	return espalier.New(ctx, &d, options...)
 }
 
 // madeByServer are the fields of metadata that a server makes up.

@@ -115,13 +115,13 @@ updates:
 			for _, f := range wrong {
 				t.Errorf("%s: %s", f.Pointer, f.Message)
 			}
-			r, err := suite.NewRunner(s, toJSON(t, crontab), schema.KEP)
+			r, err := suite.NewRunner(t.Context(), s, toJSON(t, crontab), schema.KEP)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []string
 			for _, c := range s.Cases {
-				for _, f := range r.Run(c) {
+				for _, f := range r.Run(t.Context(), c) {
 					got = append(got, strings.Join(append([]string{f.Pointer + " " + f.Message}, f.Detail...), "|"))
 				}
 			}
@@ -186,10 +186,10 @@ func TestMalformed(t *testing.T) {
 // TestDefinitions refuses definitions that a server refuses, and takes v1beta1.
 func TestDefinitions(t *testing.T) {
 	s, _ := suite.Parse(toJSON(t, head+`valid: [{name: a}]`), noFiles)
-	if _, err := suite.NewRunner(s, toJSON(t, strings.ReplaceAll(crontab, "plural: crontabs", "plural: others")), schema.KEP); err == nil {
+	if _, err := suite.NewRunner(t.Context(), s, toJSON(t, strings.ReplaceAll(crontab, "plural: crontabs", "plural: others")), schema.KEP); err == nil {
 		t.Error("a definition whose name does not fit is taken")
 	}
-	r, err := suite.NewRunner(s, toJSON(t, `
+	r, err := suite.NewRunner(t.Context(), s, toJSON(t, `
 apiVersion: apiextensions.k8s.io/v1beta1
 kind: CustomResourceDefinition
 metadata: {name: crontabs.stable.example.com}
@@ -198,7 +198,7 @@ spec: {group: stable.example.com, version: v1, scope: Cluster, names: {plural: c
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found := r.Run(s.Cases[0]); len(found) > 0 {
+	if found := r.Run(t.Context(), s.Cases[0]); len(found) > 0 {
 		t.Errorf("got %v", found)
 	}
 }
@@ -219,7 +219,7 @@ func TestDocumentation(t *testing.T) {
 	for _, f := range wrong {
 		t.Errorf("%s: %s", f.Pointer, f.Message)
 	}
-	r, err := suite.NewRunner(s, readJSON(t, "../../cmd/espalier/testdata/examples/crontab-crd.yaml"), schema.KEP)
+	r, err := suite.NewRunner(t.Context(), s, readJSON(t, "../../cmd/espalier/testdata/examples/crontab-crd.yaml"), schema.KEP)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestDocumentation(t *testing.T) {
 		t.Errorf("there are %d cases", len(s.Cases))
 	}
 	for _, c := range s.Cases {
-		for _, f := range r.Run(c) {
+		for _, f := range r.Run(t.Context(), c) {
 			t.Errorf("%s: %s\n%s", c.FullName(), f.Message, strings.Join(f.Detail, "\n"))
 		}
 	}

@@ -254,7 +254,7 @@ func (d *definition) make(options crd.Options) (f form) {
 	if f.definition, f.err = base.With(options); f.err != nil {
 		return f
 	}
-	f.admitter = espalier.Of(f.definition)
+	f.admitter = espalier.ForDefinition(f.definition, "")
 	f.differs = map[string]difference{}
 	for _, v := range f.definition.Versions() {
 		f.differs[v.Name()] = differenceOf(v)

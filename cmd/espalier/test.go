@@ -252,7 +252,7 @@ func (t *tester) suite(it *input.Item) {
 			return
 		}
 		name := s.Name + "/" + c.FullName()
-		findings := runner.Run(c)
+		findings := runner.Run(t.ctx, c)
 		for _, f := range findings {
 			at := report.At(it, f)
 			at.Case = name
@@ -310,7 +310,7 @@ func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointe
 		case 0:
 			continue
 		case 1:
-			if r, err = suite.NewRunner(s, fitting[0].JSON, t.a.semantics.Semantics); err != nil {
+			if r, err = suite.NewRunner(t.ctx, s, fitting[0].JSON, t.a.semantics.Semantics); err != nil {
 				err = fmt.Errorf("the definition in %s is refused: %w", fitting[0].File, err)
 			}
 			return r, pointer, err

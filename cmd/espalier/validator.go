@@ -85,7 +85,7 @@ func (v *validator) object(it *input.Item, out *verdict) {
 		add(analysis.Finding{Rule: ruleDecode, Severity: analysis.Error, Message: err.Error()})
 		return
 	}
-	result, err := admit(f.admitter, it, old)
+	result, err := admit(v.ctx, f.admitter, it, old)
 	version := f.version(it)
 	if err != nil {
 		refused := refusal(d, version, err)
@@ -107,11 +107,11 @@ func (v *validator) object(it *input.Item, out *verdict) {
 
 // admit does what a server does to an object that is created or, with old, replaces
 // old.
-func admit(a *espalier.Admitter, it *input.Item, old schema.Object) (*espalier.Result, error) {
+func admit(ctx context.Context, a *espalier.Admitter, it *input.Item, old schema.Object) (*espalier.Result, error) {
 	if old != nil {
-		return a.UpdateJSON(it.JSON, old)
+		return a.UpdateJSON(ctx, it.JSON, old)
 	}
-	return a.CreateJSON(it.JSON)
+	return a.CreateJSON(ctx, it.JSON)
 }
 
 // oldIdentity is the name under which an object is found again: its version may
@@ -168,7 +168,7 @@ func (v *validator) result(it *input.Item, d *definition, version *crd.Version, 
 		if v.fields == fieldsStrict {
 			severity = analysis.Error
 		}
-		for _, changes := range [...][]schema.Change{result.Changes, result.Elsewhere} {
+		for _, changes := range [...][]schema.Change{result.Changes, result.IgnoredChanges} {
 			for i := range changes {
 				if f, ok := fieldFinding(d, version, &changes[i], severity); ok {
 					out.findings = append(out.findings, changeAt(it, changes[i].Kind, f))
@@ -195,7 +195,7 @@ func (v *validator) compare(it *input.Item, d *definition, old schema.Object, re
 	if f.err != nil {
 		return
 	}
-	otherResult, otherErr := admit(f.admitter, it, old)
+	otherResult, otherErr := admit(v.ctx, f.admitter, it, old)
 	accepted := refused == nil && !slices.ContainsFunc(result.Violations, func(x schema.Violation) bool {
 		return x.Kind != schema.Rule && x.Kind != schema.RulesSkipped
 	})

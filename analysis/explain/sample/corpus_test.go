@@ -31,7 +31,7 @@ func TestCorpus(t *testing.T) {
 	versions, judged := 0, 0
 	for _, file := range corpus(t) {
 		d := load(t, file, schema.Kubernetes)
-		admitter, err := espalier.New(d.CRD(), espalier.WithSemantics(schema.Kubernetes), espalier.WithRules(cel.Checker{}))
+		admitter, err := espalier.New(t.Context(), d.CRD(), espalier.WithSemantics(schema.Kubernetes), espalier.WithRules(cel.Checker{}))
 		if err != nil {
 			// Those that today's servers refuse have samples all the same.
 			admitter = nil
@@ -54,7 +54,7 @@ func TestCorpus(t *testing.T) {
 					continue
 				}
 				judged++
-				result, err := admitter.Create(s.Object)
+				result, err := admitter.Create(t.Context(), s.Object)
 				if err == nil {
 					err = result.Err()
 				}

@@ -101,12 +101,12 @@ func (o *ours) define(gvk runtimeschema.GroupVersionKind) error {
 	// Groups of Kubernetes' own projects need a word of approval.
 	definition.Annotations = map[string]string{"api-approved.kubernetes.io": "unapproved, measured only"}
 	var err error
-	o.admitter, err = espalier.New(definition, espalier.WithSemantics(schema.Kubernetes), espalier.WithoutRules())
+	o.admitter, err = espalier.New(context.Background(), definition, espalier.WithSemantics(schema.Kubernetes), espalier.WithoutRules())
 	return err
 }
 
-func (o *ours) create(_ context.Context, obj map[string]any) (map[string]any, field.ErrorList, error) {
-	result, err := o.admitter.Create(obj)
+func (o *ours) create(ctx context.Context, obj map[string]any) (map[string]any, field.ErrorList, error) {
+	result, err := o.admitter.Create(ctx, obj)
 	if err != nil {
 		return nil, nil, err
 	}
