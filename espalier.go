@@ -391,10 +391,10 @@ func (a *Admitter) update(ctx context.Context, g given, old Object, prepare func
 
 // version finds the version that an object says it is of.
 func (a *Admitter) version(g given) (*crd.Version, error) {
-	if v := a.versions[g.apiVersion]; v != nil && g.kind == a.definition.Names().Kind {
+	if v := a.versions[g.APIVersion]; v != nil && g.Kind == a.definition.Names().Kind {
 		return v, nil
 	}
-	return nil, fmt.Errorf("%s defines no %q of apiVersion %q: it serves %s as %s", a.definition.Name(), g.kind, g.apiVersion,
+	return nil, fmt.Errorf("%s defines no %q of apiVersion %q: it serves %s as %s", a.definition.Name(), g.Kind, g.APIVersion,
 		a.definition.Names().Kind, strings.Join(slices.Sorted(maps.Keys(a.versions)), ", "))
 }
 

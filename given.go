@@ -1,22 +1,21 @@
 package espalier
 
 import (
-	"espalier.dev/internal/jsonx"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"espalier.dev/api"
 	"espalier.dev/schema"
 )
 
 // given is an object as it was handed in: a tree or a text.
 type given struct {
-	apiVersion, kind string
-	obj              Object
-	src              []byte
+	metav1.TypeMeta
+	obj Object
+	src []byte
 }
 
 func givenObject(obj Object) given {
-	g := given{obj: obj}
-	g.apiVersion, _ = obj["apiVersion"].(string)
-	g.kind, _ = obj["kind"].(string)
-	return g
+	return given{TypeMeta: api.IdentifyObject(obj), obj: obj}
 }
 
 // decode brings the object into shape; what was handed in stays as it is.
@@ -32,37 +31,8 @@ func (g given) decode(p *schema.Program, o schema.DecodeOptions) (Object, *schem
 	return obj, report, err
 }
 
-// givenJSON reads what an object says it is, and no further.
+// givenJSON reads the apiVersion and kind of an object, and no further.
 func givenJSON(src []byte) (given, error) {
-	g := given{src: src}
-	var r jsonx.Reader
-	r.Reset(src)
-	if r.Peek() != '{' {
-		// It has no kind, which is for version to say.
-		return g, r.Skip()
-	}
-	if err := r.EnterObject(); err != nil {
-		return g, err
-	}
-	for n, found := 0, 0; found < 2; n++ {
-		key, more, err := r.NextMember(n)
-		if err != nil || !more {
-			return g, err
-		}
-		isString := r.Peek() == '"'
-		switch {
-		case isString && key == "apiVersion":
-			g.apiVersion, err = r.String()
-			found++
-		case isString && key == "kind":
-			g.kind, err = r.String()
-			found++
-		default:
-			err = r.Skip()
-		}
-		if err != nil {
-			return g, err
-		}
-	}
-	return g, nil
+	id, err := api.Identify(src)
+	return given{TypeMeta: id, src: src}, err
 }

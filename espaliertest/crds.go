@@ -23,11 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
-)
 
-const (
-	crdGroup = "apiextensions.k8s.io"
-	crdKind  = "CustomResourceDefinition"
+	"espalier.dev/api"
 )
 
 // installCRDs creates definitions and waits for them.
@@ -47,7 +44,7 @@ func installCRDs(ctx context.Context, config *rest.Config, paths []string) error
 		}
 		pending[crd.GetName()] = "the server has not looked at it"
 	}
-	resource := client.Resource(runtimeschema.GroupVersionResource{Group: crdGroup, Version: "v1", Resource: "customresourcedefinitions"})
+	resource := client.Resource(runtimeschema.GroupVersionResource{Group: api.GroupName, Version: "v1", Resource: "customresourcedefinitions"})
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) },
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
@@ -93,7 +90,7 @@ func settle(pending map[string]string, crd *unstructured.Unstructured) {
 
 func createOrUpdate(ctx context.Context, client dynamic.Interface, crd *unstructured.Unstructured) error {
 	version := crd.GroupVersionKind().Version
-	resource := client.Resource(runtimeschema.GroupVersionResource{Group: crdGroup, Version: version, Resource: "customresourcedefinitions"})
+	resource := client.Resource(runtimeschema.GroupVersionResource{Group: api.GroupName, Version: version, Resource: "customresourcedefinitions"})
 	_, err := resource.Create(ctx, crd, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
 		return err
@@ -134,7 +131,7 @@ func readCRDs(paths []string) ([]*unstructured.Unstructured, error) {
 		crds = append(crds, found...)
 	}
 	if len(crds) == 0 {
-		return nil, fmt.Errorf("there is no %s in %s", crdKind, strings.Join(paths, ", "))
+		return nil, fmt.Errorf("there is no %s in %s", api.Kind, strings.Join(paths, ", "))
 	}
 	return crds, nil
 }
@@ -167,8 +164,7 @@ func readFile(file string) (crds []*unstructured.Unstructured, err error) {
 			}
 		}
 		for _, item := range items {
-			gvk := item.GroupVersionKind()
-			if gvk.Group == crdGroup && gvk.Kind == crdKind {
+			if api.IsDefinition(api.IdentifyObject(item.Object)) {
 				crds = append(crds, item)
 			}
 		}

@@ -2,7 +2,6 @@ package impact
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/schema"
 )
@@ -119,12 +119,12 @@ func (o *Outcome) Of(class Class) (found []Observation) {
 // is different. Objects of another kind give ErrOtherKind; other errors are about
 // objects that cannot be read.
 func (c *Comparison) Try(ctx context.Context, src []byte) (*Outcome, error) {
-	var head struct{ APIVersion, Kind string }
-	if err := json.Unmarshal(src, &head); err != nil {
+	id, err := api.Identify(src)
+	if err != nil {
 		return nil, err
 	}
-	group, version, _ := strings.Cut(head.APIVersion, "/")
-	if c.old == nil || c.new == nil || group != c.old.Group() || head.Kind != c.old.Names().Kind {
+	group, version, _ := strings.Cut(id.APIVersion, "/")
+	if c.old == nil || c.new == nil || group != c.old.Group() || id.Kind != c.old.Names().Kind {
 		return nil, ErrOtherKind
 	}
 	from := c.old.Version(version)

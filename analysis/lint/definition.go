@@ -76,9 +76,7 @@ func read(raw []byte, sem schema.Semantics) (*definition, error) {
 		return nil, fmt.Errorf("expected an object")
 	}
 	d := &definition{raw: raw, tree: tree}
-	var meta metav1.TypeMeta
-	meta.Kind, _ = tree["kind"].(string)
-	meta.APIVersion, _ = tree["apiVersion"].(string)
+	meta := api.IdentifyObject(tree)
 	if meta.Kind != api.Kind {
 		return d, &misfit{root().child("kind"), fmt.Sprintf("expected %s, got %q", api.Kind, meta.Kind)}
 	}

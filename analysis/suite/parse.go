@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"espalier.dev/analysis"
+	"espalier.dev/api"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/nearest"
 	"espalier.dev/schema"
@@ -18,21 +19,27 @@ import (
 
 // Recognize says whether a JSON document is a suite in one of the formats.
 func Recognize(doc []byte) bool {
+	id, err := api.Identify(doc)
+	if err != nil {
+		return false
+	}
+	if id.Kind != "" {
+		return id.Kind == Kind && strings.HasPrefix(id.APIVersion, "espalier.dev/")
+	}
+	return isOpenShift(doc)
+}
+
+// isOpenShift reports whether a document without a kind is a suite of OpenShift's.
+func isOpenShift(doc []byte) bool {
 	var head struct {
-		APIVersion string          `json:"apiVersion"`
-		Kind       string          `json:"kind"`
-		CRDName    string          `json:"crdName"`
-		Tests      json.RawMessage `json:"tests"`
+		CRDName string          `json:"crdName"`
+		Tests   json.RawMessage `json:"tests"`
 	}
 	if json.Unmarshal(doc, &head) != nil {
 		return false
 	}
-	return head.Kind == Kind && strings.HasPrefix(head.APIVersion, "espalier.dev/") || isOpenShift(head.Kind, head.CRDName, head.Tests)
-}
-
-// isOpenShift says whether a document is a suite of OpenShift's: these have no kind.
-func isOpenShift(kind, crdName string, tests json.RawMessage) bool {
-	return kind == "" && (crdName != "" && tests != nil || strings.Contains(string(tests), `"onCreate"`) || strings.Contains(string(tests), `"onUpdate"`))
+	tests := string(head.Tests)
+	return head.CRDName != "" && tests != "" || strings.Contains(tests, `"onCreate"`) || strings.Contains(tests, `"onUpdate"`)
 }
 
 // Parse reads a suite from JSON. Findings are what is wrong with it, at their

@@ -66,7 +66,7 @@ func (r *Runner) compile(ctx context.Context, patches []patch) (*espalier.Admitt
 		text = api.DropForeign(text)
 	}
 	options := []espalier.Option{espalier.WithSemantics(r.semantics), espalier.WithRules(cel.Checker{})}
-	if root, _ := tree.(map[string]any); root["apiVersion"] == v1beta1.APIVersion {
+	if root, _ := tree.(map[string]any); api.IdentifyObject(root).APIVersion == v1beta1.APIVersion {
 		var d v1beta1.CustomResourceDefinition
 		if err := api.Unmarshal(text, &d); err != nil {
 			return nil, err

@@ -32,14 +32,11 @@ func DecodeLenient(data []byte) (*api.CustomResourceDefinition, error) {
 }
 
 func decode(data []byte, check func(*v1beta1.CustomResourceDefinition) error) (*api.CustomResourceDefinition, error) {
-	var meta metav1.TypeMeta
-	if err := api.Unmarshal(data, &meta); err != nil {
-		return nil, err
+	id, err := api.Identify(data)
+	if err != nil || id.Kind != api.Kind {
+		return nil, unknown(data, fmt.Errorf("kind: expected %s, got %q", api.Kind, id.Kind))
 	}
-	if meta.Kind != api.Kind {
-		return nil, fmt.Errorf("kind: expected %s, got %q", api.Kind, meta.Kind)
-	}
-	switch meta.APIVersion {
+	switch id.APIVersion {
 	case api.APIVersion:
 		crd := &api.CustomResourceDefinition{}
 		if err := api.Unmarshal(data, crd); err != nil {
@@ -58,7 +55,16 @@ func decode(data []byte, check func(*v1beta1.CustomResourceDefinition) error) (*
 		}
 		return v1beta1.ToV1(crd)
 	}
-	return nil, fmt.Errorf("apiVersion: expected %s or %s, got %q", api.APIVersion, v1beta1.APIVersion, meta.APIVersion)
+	return nil, unknown(data, fmt.Errorf("apiVersion: expected %s or %s, got %q", api.APIVersion, v1beta1.APIVersion, id.APIVersion))
+}
+
+// unknown returns why data is not a CustomResourceDefinition: text that is not JSON
+// and an apiVersion or kind that is not a string are worse than err.
+func unknown(data []byte, err error) error {
+	if worse := api.Unmarshal(data, &metav1.TypeMeta{}); worse != nil {
+		return worse
+	}
+	return err
 }
 
 // Encode writes a definition as JSON in the given apiVersion.

@@ -69,9 +69,9 @@ type form struct {
 	err error
 }
 
-// isDefinition says whether an object is a CustomResourceDefinition.
+// isDefinition reports whether an object is a CustomResourceDefinition.
 func isDefinition(it *input.Item) bool {
-	return it.Kind() == api.Kind && strings.HasPrefix(it.APIVersion(), api.GroupName+"/")
+	return api.IsDefinition(it.TypeMeta())
 }
 
 // loadDefinitions reads the definitions. Whatever else is in the files is passed

@@ -1,7 +1,6 @@
 package resources
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
 	"sigs.k8s.io/yaml"
 
+	"espalier.dev/api"
 	"espalier.dev/schema"
 )
 
@@ -261,30 +261,15 @@ func (c *storageCodec) Decode(data []byte, _ *runtimeschema.GroupVersionKind, in
 // writtenIn is the version in which bytes were stored, as far as the definition still
 // has it.
 func (c *storageCodec) writtenIn(data []byte) string {
-	version := apiVersionOf(data)
-	gv, err := runtimeschema.ParseGroupVersion(version)
+	id, err := api.Identify(data)
+	if err != nil {
+		return c.memory.Version
+	}
+	gv, err := runtimeschema.ParseGroupVersion(id.APIVersion)
 	if err != nil || gv.Group != c.memory.Group || c.convertor.definition.Version(gv.Version) == nil {
 		return c.memory.Version
 	}
 	return gv.Version
-}
-
-// apiVersionOf finds the apiVersion of an object. That is where it usually begins: keys
-// are written in order.
-func apiVersionOf(data []byte) string {
-	const prefix = `{"apiVersion":"`
-	if rest, ok := bytes.CutPrefix(data, []byte(prefix)); ok {
-		if end := bytes.IndexAny(rest, `"\`); end >= 0 && rest[end] == '"' {
-			return string(rest[:end])
-		}
-	}
-	var meta struct {
-		APIVersion string `json:"apiVersion"`
-	}
-	if err := yaml.Unmarshal(data, &meta); err != nil {
-		return ""
-	}
-	return meta.APIVersion
 }
 
 // creator makes objects of the only Go type there is here.

@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"espalier.dev/api"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/yamlx"
 )
@@ -39,6 +42,11 @@ func (it *Item) APIVersion() string { return it.identity.APIVersion }
 
 // Kind is the object's kind.
 func (it *Item) Kind() string { return it.identity.Kind }
+
+// TypeMeta is the object's apiVersion and kind.
+func (it *Item) TypeMeta() metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: it.identity.APIVersion, Kind: it.identity.Kind}
+}
 
 // Namespace is the object's metadata.namespace.
 func (it *Item) Namespace() string { return it.identity.Namespace }
@@ -149,40 +157,33 @@ func withMember(src []byte, key, value string) []byte {
 	return append(out, rest...)
 }
 
-// identify reads what an object says it is. It stops as soon as it knows.
+// identify reads what an object says it is.
 func identify(src []byte) (id Identity, err error) {
 	var r jsonx.Reader
 	r.Reset(src)
 	if c := r.Peek(); c != '{' {
 		return id, fmt.Errorf("this is %s, not an object: a manifest starts with apiVersion and kind", describe(c))
 	}
+	typeMeta, err := api.Identify(src)
+	if err != nil {
+		return id, err
+	}
+	id.APIVersion, id.Kind = typeMeta.APIVersion, typeMeta.Kind
 	if err := r.EnterObject(); err != nil {
 		return id, err
 	}
-	seen := 0
-	for n := 0; seen != 7; n++ {
+	for n := 0; ; n++ {
 		key, more, err := r.NextMember(n)
-		if err != nil || !more {
+		switch {
+		case err != nil || !more:
 			return id, err
+		case key == "metadata":
+			return id, identifyMetadata(&r, &id)
 		}
-		switch key {
-		case "apiVersion":
-			seen |= 1
-			id.APIVersion, err = stringOrSkip(&r)
-		case "kind":
-			seen |= 2
-			id.Kind, err = stringOrSkip(&r)
-		case "metadata":
-			seen |= 4
-			err = identifyMetadata(&r, &id)
-		default:
-			err = r.Skip()
-		}
-		if err != nil {
+		if err := r.Skip(); err != nil {
 			return id, err
 		}
 	}
-	return id, nil
 }
 
 func identifyMetadata(r *jsonx.Reader, id *Identity) error {
