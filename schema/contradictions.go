@@ -38,7 +38,7 @@ func (e *ContradictionError) Error() string {
 // path is completed on the way up, by below.
 func (z *normalizer) contradiction(id int32, v any) {
 	n := &z.p.nodes[id]
-	k := kindOf(v)
+	k := jsonTypeOf(v)
 	if n.shape == acceptsAll || n.shape.has(k, v) {
 		return
 	}

@@ -39,7 +39,7 @@ func (p *Program) decodeSlowly(src []byte, o DecodeOptions) (Object, *Report, er
 	}
 	obj, ok := v.(map[string]any)
 	if !ok {
-		return nil, nil, &MetadataError{Value: v, Problem: "an object is expected, not " + kindOf(v).typeName()}
+		return nil, nil, &MetadataError{Value: v, Problem: "an object is expected, not " + jsonTypeOf(v).typeName()}
 	}
 	report, err := p.Normalize(obj, o)
 	if err != nil {
@@ -124,7 +124,7 @@ func (d *decoder) value(id int32, m mode) (any, error) {
 		return nil, err
 	}
 	if d.contradictions && m == modePrune {
-		if n := &d.p.nodes[id]; n.shape != acceptsAll && !n.shape.has(kindOf(v), v) {
+		if n := &d.p.nodes[id]; n.shape != acceptsAll && !n.shape.has(jsonTypeOf(v), v) {
 			return nil, errOdd
 		}
 	}

@@ -145,7 +145,7 @@ func (z *normalizer) resource(obj Object, repairGeneration bool) error {
 	for _, k := range [...]string{"kind", "apiVersion"} {
 		if v, found := obj[k]; found {
 			if _, ok := v.(string); !ok {
-				return &MetadataError{Path{{Key: k}}, v, fmt.Sprintf("must be a string, not %s", kindOf(v).typeName())}
+				return &MetadataError{Path{{Key: k}}, v, fmt.Sprintf("must be a string, not %s", jsonTypeOf(v).typeName())}
 			}
 		}
 	}

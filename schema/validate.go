@@ -48,15 +48,15 @@ func (p *Program) violations(ctx context.Context, obj, old Object, isKind bool) 
 	if isKind {
 		all = w.value(root, obj, correlation{old: old, ok: old != nil}).violations
 	}
-	w.shapes(&all, root, obj, shapeMetadata)
+	w.extensions(&all, root, obj, embeddedResources)
 	var before Violations
 	if old != nil {
-		w.shapes(&before, root, old, shapeLists)
+		w.extensions(&before, root, old, listTypes)
 	}
 	if len(before) == 0 {
-		w.shapes(&all, root, obj, shapeLists)
+		w.extensions(&all, root, obj, listTypes)
 	}
-	w.shapes(&all, root, obj, shapeUnions)
+	w.extensions(&all, root, obj, unionTypes)
 	return all
 }
 
@@ -113,7 +113,7 @@ func (w *walker) value(id int32, v any, c correlation) result {
 // check validates a value against a node.
 func (w *walker) check(id int32, v any, c correlation) (r result) {
 	n := &w.p.nodes[id]
-	k := kindOf(v)
+	k := jsonTypeOf(v)
 	typeOK := n.accepts.has(k, v)
 	if !typeOK {
 		r.violations = append(r.violations, w.wrongType(id, k))
@@ -166,7 +166,7 @@ func (w *walker) check(id int32, v any, c correlation) (r result) {
 	return r
 }
 
-func (w *walker) wrongType(id int32, k kind) Violation {
+func (w *walker) wrongType(id int32, k jsonType) Violation {
 	t := w.p.nodes[id].types
 	if t == nil {
 		// The value is nothing that JSON has.

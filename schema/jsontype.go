@@ -2,11 +2,11 @@ package schema
 
 import "math"
 
-// kind is the JSON type of a value, as Go holds it.
-type kind uint8
+// jsonType is the JSON type of a value, as Go holds it.
+type jsonType uint8
 
 const (
-	kNull kind = iota
+	kNull jsonType = iota
 	kBool
 	kInt
 	kFloat
@@ -16,7 +16,8 @@ const (
 	kOther // not a JSON value
 )
 
-func kindOf(v any) kind {
+// jsonTypeOf returns the type of v.
+func jsonTypeOf(v any) jsonType {
 	switch v.(type) {
 	case string:
 		return kString
@@ -37,12 +38,12 @@ func kindOf(v any) kind {
 }
 
 // typeName is what kube-apiserver calls a value's type in messages.
-func (k kind) typeName() string {
+func (k jsonType) typeName() string {
 	return [...]string{"null", "boolean", "integer", "number", "string", "array", "object", "unknown"}[k]
 }
 
-// formatName is the format that kube-apiserver sees in a value of the kind.
-func (k kind) formatName() string {
+// formatName is the format that kube-apiserver sees in a value of the type.
+func (k jsonType) formatName() string {
 	switch k {
 	case kInt:
 		return "int64"
@@ -52,7 +53,7 @@ func (k kind) formatName() string {
 	return ""
 }
 
-// accepts is a set of kinds. Floats are two: those that are integers as far as a
+// accepts is a set of types. Floats are two: those that are integers as far as a
 // schema is concerned, and the others.
 type accepts uint16
 
@@ -63,10 +64,10 @@ const (
 	acceptsNumbers = accepts(1<<kInt|1<<kFloat) | aIntegralFloat
 )
 
-func (k kind) bit() accepts { return 1 << k }
+func (k jsonType) bit() accepts { return 1 << k }
 
-// has says whether the set holds the value, whose kind is k.
-func (a accepts) has(k kind, v any) bool {
+// has reports whether the set holds v, whose type is k.
+func (a accepts) has(k jsonType, v any) bool {
 	if a&k.bit() != 0 {
 		return true
 	}
@@ -94,7 +95,7 @@ func typeSet(name string) accepts {
 	return 0
 }
 
-// isJSONInteger says whether f counts as an integer. kube-apiserver allows for a
+// isJSONInteger reports whether f counts as an integer. kube-apiserver allows for a
 // relative error of 1e-9 and stops at the integers a float64 can tell apart.
 func isJSONInteger(f float64) bool {
 	const limit = 1<<53 - 1

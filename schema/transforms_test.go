@@ -51,8 +51,8 @@ func mustCompile(t testing.TB, s *Structural, opts ...Option) *Program {
 	return p
 }
 
-// TestForms checks on generated schemas and objects what each form promises.
-func TestForms(t *testing.T) {
+// TestTransforms checks on generated schemas and objects what each form promises.
+func TestTransforms(t *testing.T) {
 	weaker := func(derive func(*Structural, Semantics) *Structural) func(*testing.T) {
 		return func(t *testing.T) {
 			checkForm(t, func(before, after bool) bool { return !before || after }, derive)

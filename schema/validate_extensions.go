@@ -1,0 +1,105 @@
+package schema
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// extension is an x-kubernetes-* extension with a condition on values. It can only
+// stand in the core of a schema, so the walk skips the logical operators.
+type extension uint8
+
+const (
+	embeddedResources extension = iota // x-kubernetes-embedded-resource
+	listTypes                          // x-kubernetes-list-type
+	unionTypes                         // x-kubernetes-unions
+)
+
+// extensions walks the core and adds the violations of one extension to all.
+func (w *walker) extensions(all *Violations, id int32, v any, x extension) {
+	n := &w.p.nodes[id]
+	switch v := v.(type) {
+	case map[string]any:
+		switch {
+		case x == embeddedResources && n.flags&embedded != 0:
+			*all = append(*all, w.embedded(id, v)...)
+		case x == unionTypes:
+			*all = append(*all, w.unions(id, v)...)
+		}
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			child, isMapValue := n.child(k)
+			if child <= nowhere {
+				continue
+			}
+			step := Step{Key: k}
+			if isMapValue {
+				step.Kind = MapKey
+			}
+			w.path = append(w.path, step)
+			w.extensions(all, child, v[k], x)
+			w.path = w.path[:len(w.path)-1]
+		}
+	case []any:
+		if x == listTypes && n.list != nil {
+			*all = append(*all, w.list(id, v)...)
+		}
+		if n.items <= nowhere {
+			return
+		}
+		for i, item := range v {
+			w.path = append(w.path, Step{Index: i, Kind: Index})
+			w.extensions(all, n.items, item, x)
+			w.path = w.path[:len(w.path)-1]
+		}
+	}
+}
+
+func (w *walker) list(id int32, a []any) (vs Violations) {
+	at := func(k ViolationKind, i int, v any) {
+		w.path = append(w.path, Step{Index: i, Kind: Index})
+		vs = append(vs, w.violation(k, id, v, nil))
+		w.path = w.path[:len(w.path)-1]
+	}
+	indices, values, notObject := w.p.nodes[id].list.duplicates(a)
+	if notObject >= 0 {
+		at(NotAnObject, notObject, a[notObject])
+	}
+	for i, index := range indices {
+		at(DuplicateItem, index, values[i])
+	}
+	return vs
+}
+
+func (w *walker) unions(id int32, obj map[string]any) (vs Violations) {
+	for i := range w.p.nodes[id].unions {
+		u := &w.p.nodes[id].unions[i]
+		member, count := u.set(obj)
+		if count != 1 {
+			var set []string
+			for _, m := range u.members {
+				if _, ok := obj[m]; ok {
+					set = append(set, m)
+				}
+			}
+			v := w.violation(UnionMembers, id, strings.Join(set, ", "), slices.Clone(u.members))
+			v.Problem = "exactly one of " + strings.Join(u.members, ", ") + " must be set"
+			if count == 0 {
+				v.Problem += ", but none is"
+			} else {
+				v.Problem += ", but there are " + fmt.Sprint(count)
+			}
+			vs = append(vs, v)
+			continue
+		}
+		if !u.agrees(obj, member) {
+			w.path = append(w.path, Step{Key: u.discriminator})
+			v := w.violation(WrongDiscriminator, id, obj[u.discriminator], u.values[member])
+			v.Problem = fmt.Sprintf("must be %q, because %s is set", u.values[member], u.members[member])
+			w.path = w.path[:len(w.path)-1]
+			vs = append(vs, v)
+		}
+	}
+	return vs
+}
