@@ -43,6 +43,7 @@ func TestAuth(t *testing.T) {
 	o := testOptions(t)
 	o.TokenAuthFile = tokens
 	o.ClientCAFile = foreign.CA.CertFile
+	o.Profiling = true
 	s := startServer(t, o)
 
 	with := func(change func(c *rest.Config)) *rest.Config {
@@ -171,10 +172,9 @@ rules:
 	}
 }
 
-// TestLimits sends what is too much.
-func TestLimits(t *testing.T) {
+// TestBodies sends bodies that are too large or broken.
+func TestBodies(t *testing.T) {
 	o := testOptions(t)
-	o.MaxRequestsInFlight, o.MaxMutatingRequestsInFlight = 1, 1
 	s := startServer(t, o)
 	admin := client(t, s, nil)
 	post := func(t *testing.T, contentType, body string) (int, string) {
@@ -214,29 +214,4 @@ func TestLimits(t *testing.T) {
 			}
 		})
 	}
-	t.Run("too many at a time", func(t *testing.T) {
-		working, finish := make(chan struct{}), make(chan struct{})
-		s.api.Handler.NonGoRestfulMux.HandleFunc("/slow", func(http.ResponseWriter, *http.Request) {
-			close(working)
-			<-finish
-		})
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			resp, err := admin.Get(s.URL() + "/slow")
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_ = resp.Body.Close()
-		}()
-		<-working
-		// system:masters are not limited, as with kube-apiserver; others are, before
-		// they are told that they may not.
-		if code, _ := get(t, s, admin, "/version"); code != http.StatusOK {
-			t.Errorf("the administrator got %d", code)
-		}
-		close(finish)
-		<-done
-	})
 }

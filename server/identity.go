@@ -16,6 +16,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/rest"
+	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
 
 	"espalier.dev/server/pki"
@@ -147,7 +148,16 @@ func (loopback) SNINames() []string {
 
 // secureServing returns how the server listens and whose certificates it accepts.
 func secureServing(o *Options, id *identity, l net.Listener) (*genericapiserver.SecureServingInfo, error) {
-	s := &genericapiserver.SecureServingInfo{Listener: l, Cert: id, ClientCA: id, MinTLSVersion: tls.VersionTLS12}
+	s := &genericapiserver.SecureServingInfo{Listener: l, Cert: id, ClientCA: id, HTTP2MaxStreamsPerConnection: o.HTTP2MaxStreamsPerConnection}
+	var err error
+	if s.MinTLSVersion, err = cliflag.TLSVersion(o.TLSMinVersion); err != nil {
+		return nil, fmt.Errorf("--tls-min-version: %w", err)
+	}
+	if len(o.TLSCipherSuites) > 0 {
+		if s.CipherSuites, err = cliflag.TLSCipherSuites(o.TLSCipherSuites); err != nil {
+			return nil, fmt.Errorf("--tls-cipher-suites: %w", err)
+		}
+	}
 	if o.TLSCertFile != "" {
 		cert, err := dynamiccertificates.NewDynamicServingContentFromFiles("serving", o.TLSCertFile, o.TLSPrivateKeyFile)
 		if err != nil {

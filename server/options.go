@@ -6,11 +6,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	cliflag "k8s.io/component-base/cli/flag"
 
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
@@ -48,6 +50,17 @@ type Options struct {
 	// TLSCertFile and TLSPrivateKeyFile are the serving certificate; by default the
 	// server makes one.
 	TLSCertFile, TLSPrivateKeyFile string
+	// TLSMinVersion is the lowest TLS version to accept, and TLSCipherSuites the cipher
+	// suites for TLS 1.2, both in the spelling of kube-apiserver's flags. Empty means the
+	// defaults.
+	TLSMinVersion   string
+	TLSCipherSuites []string
+	// HTTP2MaxStreamsPerConnection limits the requests that one connection carries at the
+	// same time; zero means the default of k8s.io/apiserver.
+	HTTP2MaxStreamsPerConnection int
+	// GoawayChance is the share of HTTP/2 requests whose connection the server asks the
+	// client to replace, so that clients spread over several servers.
+	GoawayChance float64
 	// ClientCAFile are authorities whose client certificates are accepted, besides
 	// the server's own.
 	ClientCAFile string
@@ -57,6 +70,10 @@ type Options struct {
 	// AuditPolicyFile says what is recorded in the log at AuditLogPath.
 	AuditPolicyFile, AuditLogPath                    string
 	AuditLogMaxAge, AuditLogMaxBackup, AuditLogMaxMB int
+	// AuditWebhookConfigFile is a kubeconfig that names a webhook for audit events.
+	// AuditWebhookMode is batch, blocking or blocking-strict.
+	AuditWebhookConfigFile, AuditWebhookMode string
+	AuditWebhookInitialBackoff               time.Duration
 
 	// EnableAdmissionPlugins and DisableAdmissionPlugins change which admission
 	// plugins run.
@@ -70,75 +87,51 @@ type Options struct {
 	Semantics schema.Semantics
 
 	// MaxRequestsInFlight and MaxMutatingRequestsInFlight limit the requests that are
-	// worked on at a time; zero is no limit.
-	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
+	// worked on at the same time, MaxLongRunningRequestsInFlight the open watches. Zero is
+	// no limit.
+	MaxRequestsInFlight, MaxMutatingRequestsInFlight, MaxLongRunningRequestsInFlight int
 	// RequestTimeout bounds requests, other than watches.
 	RequestTimeout time.Duration
-	// MinRequestTimeout is the least time that a watch is kept open if its client does
-	// not say.
+	// MinRequestTimeout is the least time that a watch stays open if its client names no
+	// timeout.
 	MinRequestTimeout time.Duration
+	// DeleteCollectionWorkers is the number of goroutines that work on one request to
+	// delete a collection.
+	DeleteCollectionWorkers int
+	// Profiling serves profiles under /debug/pprof/.
+	Profiling bool
 	// ShutdownDelay is how long the server goes on, not ready, when it is to stop.
 	ShutdownDelay time.Duration
 }
 
+// maxGoawayChance is the highest --goaway-chance, as in kube-apiserver: a higher one costs
+// clients more than it spreads them.
+const maxGoawayChance = 0.02
+
 // NewOptions returns the defaults.
 func NewOptions() *Options {
 	return &Options{
-		BindAddress:                 "127.0.0.1",
-		SecurePort:                  6443,
-		DataDir:                     "espalier-data",
-		EtcdPrefix:                  "/registry",
-		EtcdCompactionInterval:      storagebackend.DefaultCompactInterval,
-		EtcdQuota:                   etcd.DefaultQuota,
-		WatchCache:                  true,
-		AuditLogMaxMB:               100,
-		AuditLogMaxBackup:           10,
-		MaxRequestsInFlight:         400,
-		MaxMutatingRequestsInFlight: 200,
-		RequestTimeout:              time.Minute,
-		MinRequestTimeout:           30 * time.Minute,
+		BindAddress:                    "127.0.0.1",
+		SecurePort:                     6443,
+		DataDir:                        "espalier-data",
+		EtcdPrefix:                     "/registry",
+		EtcdCompactionInterval:         storagebackend.DefaultCompactInterval,
+		EtcdQuota:                      etcd.DefaultQuota,
+		WatchCache:                     true,
+		AuditLogMaxMB:                  100,
+		AuditWebhookMode:               genericoptions.ModeBatch,
+		AuditWebhookInitialBackoff:     10 * time.Second,
+		AuditLogMaxBackup:              10,
+		MaxRequestsInFlight:            400,
+		MaxMutatingRequestsInFlight:    200,
+		MaxLongRunningRequestsInFlight: 10_000,
+		DeleteCollectionWorkers:        1,
+		RequestTimeout:                 time.Minute,
+		MinRequestTimeout:              30 * time.Minute,
 	}
 }
 
-// AddFlags adds a flag for each option, other than Semantics: all commands have that.
-func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "IP `address` to listen on; 0.0.0.0 is all")
-	fs.IntVar(&o.SecurePort, "secure-port", o.SecurePort, "`port` to listen on, with TLS; 0 is any free one")
-	fs.StringVar(&o.DataDir, "data-dir", o.DataDir, "`directory` of the database and the certificates")
-	fs.StringVar(&o.KubeconfigOut, "kubeconfig-out", o.KubeconfigOut, "kubeconfig `file` to write when the server is ready (default: kubeconfig in the data directory)")
-
-	fs.StringSliceVar(&o.Etcd.URLs, "etcd-servers", o.Etcd.URLs, "`URLs` of the members of an etcd cluster to use instead of a database in the data directory")
-	fs.StringVar(&o.Etcd.CAFile, "etcd-cafile", o.Etcd.CAFile, "`file` with the authority of the etcd members' certificates")
-	fs.StringVar(&o.Etcd.CertFile, "etcd-certfile", o.Etcd.CertFile, "`file` with the client certificate for etcd")
-	fs.StringVar(&o.Etcd.KeyFile, "etcd-keyfile", o.Etcd.KeyFile, "`file` with the key of the client certificate for etcd")
-	fs.StringVar(&o.EtcdPrefix, "etcd-prefix", o.EtcdPrefix, "`prefix` of all resources in etcd")
-	fs.DurationVar(&o.EtcdCompactionInterval, "etcd-compaction-interval", o.EtcdCompactionInterval, "how often to compact the history in etcd; 0 is never")
-	fs.Int64Var(&o.EtcdQuota, "quota-backend-bytes", o.EtcdQuota, "size that the database in the data directory may grow to")
-	fs.BoolVar(&o.WatchCache, "watch-cache", o.WatchCache, "serve reads from memory")
-
-	fs.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "`file` with the serving certificate (default: one that the server makes)")
-	fs.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", o.TLSPrivateKeyFile, "`file` with the key of the serving certificate")
-	fs.StringVar(&o.ClientCAFile, "client-ca-file", o.ClientCAFile, "`file` with authorities whose client certificates are accepted besides the server's own")
-	fs.StringVar(&o.TokenAuthFile, "token-auth-file", o.TokenAuthFile, "CSV `file` of bearer tokens: token, user, uid, groups")
-
-	fs.StringVar(&o.AuditPolicyFile, "audit-policy-file", o.AuditPolicyFile, "`file` that says what is recorded in the audit log")
-	fs.StringVar(&o.AuditLogPath, "audit-log-path", o.AuditLogPath, "`file` of the audit log; - is the standard output")
-	fs.IntVar(&o.AuditLogMaxAge, "audit-log-maxage", o.AuditLogMaxAge, "`days` to keep old audit logs; 0 is for ever")
-	fs.IntVar(&o.AuditLogMaxBackup, "audit-log-maxbackup", o.AuditLogMaxBackup, "`number` of old audit logs to keep; 0 is all")
-	fs.IntVar(&o.AuditLogMaxMB, "audit-log-maxsize", o.AuditLogMaxMB, "`megabytes` at which a new audit log is begun")
-
-	fs.StringSliceVar(&o.EnableAdmissionPlugins, "enable-admission-plugins", o.EnableAdmissionPlugins, "admission plugins to run besides those that run by default")
-	fs.StringSliceVar(&o.DisableAdmissionPlugins, "disable-admission-plugins", o.DisableAdmissionPlugins, "admission plugins not to run")
-	fs.StringToStringVar(&o.FeatureGates, "feature-gates", o.FeatureGates, "features to turn on and off, `Name=true|false,...`")
-	fs.StringVar(&o.EmulatedVersion, "emulated-version", o.EmulatedVersion, "Kubernetes `version` whose features to have, as major.minor")
-
-	fs.IntVar(&o.MaxRequestsInFlight, "max-requests-inflight", o.MaxRequestsInFlight, "reading requests to work on at a time; 0 is no limit")
-	fs.IntVar(&o.MaxMutatingRequestsInFlight, "max-mutating-requests-inflight", o.MaxMutatingRequestsInFlight, "writing requests to work on at a time; 0 is no limit")
-	fs.DurationVar(&o.RequestTimeout, "request-timeout", o.RequestTimeout, "how long a request may take, other than a watch")
-	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay-duration", o.ShutdownDelay, "how long to go on serving, not ready, when the server is to stop")
-}
-
-// Validate says everything that is wrong with the options.
+// Validate returns everything that is wrong with the options.
 func (o *Options) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -179,6 +172,7 @@ func (o *Options) Validate() error {
 		{"etcd-cafile", o.Etcd.CAFile}, {"etcd-certfile", o.Etcd.CertFile}, {"etcd-keyfile", o.Etcd.KeyFile},
 		{"tls-cert-file", o.TLSCertFile}, {"tls-private-key-file", o.TLSPrivateKeyFile},
 		{"client-ca-file", o.ClientCAFile}, {"token-auth-file", o.TokenAuthFile}, {"audit-policy-file", o.AuditPolicyFile},
+		{"audit-webhook-config-file", o.AuditWebhookConfigFile},
 	} {
 		if f.path == "" {
 			continue
@@ -190,14 +184,41 @@ func (o *Options) Validate() error {
 	if o.AuditLogPath != "" && o.AuditPolicyFile == "" {
 		bad("--audit-log-path needs --audit-policy-file: without a policy, nothing is recorded")
 	}
-	if o.AuditPolicyFile != "" && o.AuditLogPath == "" {
-		bad("--audit-policy-file needs --audit-log-path")
+	if o.AuditWebhookConfigFile != "" && o.AuditPolicyFile == "" {
+		bad("--audit-webhook-config-file needs --audit-policy-file: without a policy, nothing is recorded")
+	}
+	if o.AuditPolicyFile != "" && o.AuditLogPath == "" && o.AuditWebhookConfigFile == "" {
+		bad("--audit-policy-file needs --audit-log-path or --audit-webhook-config-file")
+	}
+	if !slices.Contains(genericoptions.AllowedModes, o.AuditWebhookMode) {
+		bad("--audit-webhook-mode %q: must be one of %s", o.AuditWebhookMode, strings.Join(genericoptions.AllowedModes, ", "))
+	}
+	if o.AuditWebhookInitialBackoff <= 0 {
+		bad("--audit-webhook-initial-backoff must be positive")
 	}
 	if o.AuditLogMaxAge < 0 || o.AuditLogMaxBackup < 0 || o.AuditLogMaxMB < 0 {
 		bad("--audit-log-maxage, --audit-log-maxbackup and --audit-log-maxsize must not be negative")
 	}
-	if o.MaxRequestsInFlight < 0 || o.MaxMutatingRequestsInFlight < 0 {
-		bad("--max-requests-inflight and --max-mutating-requests-inflight must not be negative")
+	if o.MaxRequestsInFlight < 0 || o.MaxMutatingRequestsInFlight < 0 || o.MaxLongRunningRequestsInFlight < 0 {
+		bad("--max-requests-inflight, --max-mutating-requests-inflight and --max-long-running-requests-inflight must not be negative")
+	}
+	if o.MinRequestTimeout <= 0 {
+		bad("--min-request-timeout must be positive")
+	}
+	if o.DeleteCollectionWorkers <= 0 {
+		bad("--delete-collection-workers must be positive")
+	}
+	if o.HTTP2MaxStreamsPerConnection < 0 {
+		bad("--http2-max-streams-per-connection must not be negative")
+	}
+	if !(o.GoawayChance >= 0 && o.GoawayChance <= maxGoawayChance) {
+		bad("--goaway-chance %v: must be between 0 and %v", o.GoawayChance, maxGoawayChance)
+	}
+	if _, err := cliflag.TLSVersion(o.TLSMinVersion); err != nil {
+		bad("--tls-min-version %q: must be one of %s", o.TLSMinVersion, strings.Join(cliflag.TLSPossibleVersions(), ", "))
+	}
+	if _, err := cliflag.TLSCipherSuites(o.TLSCipherSuites); err != nil {
+		bad("--tls-cipher-suites: %w", err)
 	}
 	if o.RequestTimeout <= 0 {
 		bad("--request-timeout must be positive")

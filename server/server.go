@@ -132,10 +132,11 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	c := genericapiserver.NewConfig(newCodecs())
 	c.EffectiveVersion = version
 	c.MaxRequestBodyBytes = maxRequestBody
-	c.MaxRequestsInFlight = o.MaxRequestsInFlight
-	c.MaxMutatingRequestsInFlight = o.MaxMutatingRequestsInFlight
+	limitRequests(c, o)
 	c.RequestTimeout = o.RequestTimeout
 	c.MinRequestTimeout = int(o.MinRequestTimeout.Seconds())
+	c.GoawayChance = o.GoawayChance
+	c.EnableProfiling = o.Profiling
 	c.ShutdownDelayDuration = o.ShutdownDelay
 	c.ShutdownWatchTerminationGracePeriod = watchGrace
 	// Requests that come while others finish are told to try again, not cut off.
@@ -337,6 +338,9 @@ func applyAudit(c *genericapiserver.Config, o *Options) error {
 	audit.LogOptions.MaxAge = o.AuditLogMaxAge
 	audit.LogOptions.MaxBackups = o.AuditLogMaxBackup
 	audit.LogOptions.MaxSize = o.AuditLogMaxMB
+	audit.WebhookOptions.ConfigFile = o.AuditWebhookConfigFile
+	audit.WebhookOptions.BatchOptions.Mode = o.AuditWebhookMode
+	audit.WebhookOptions.InitialBackoff = o.AuditWebhookInitialBackoff
 	if err := errors.Join(audit.Validate()...); err != nil {
 		return err
 	}

@@ -3,15 +3,12 @@ package server
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"path"
 	"path/filepath"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/apiserver/pkg/server/healthz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
@@ -105,22 +102,6 @@ func recordSemantics(ctx context.Context, client *clientv3.Client, prefix string
 	return nil
 }
 
-// healthTimeout is how long a health check waits for etcd.
-const healthTimeout = 2 * time.Second
-
-// check returns a health check: does etcd answer?
-func (db *database) check(name, prefix string) healthz.HealthChecker {
-	key := path.Join("/", prefix, "health")
-	return healthz.NamedCheck(name, func(r *http.Request) error {
-		ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
-		defer cancel()
-		if _, err := db.client.Get(ctx, key); err != nil {
-			return fmt.Errorf("etcd does not answer: %w", err)
-		}
-		return nil
-	})
-}
-
 // applyTo makes c store resources in the database: JSON under kube-apiserver's keys,
 // through the storage of k8s.io/apiserver.
 func (db *database) applyTo(c *genericapiserver.Config, o *Options) error {
@@ -134,14 +115,16 @@ func (db *database) applyTo(c *genericapiserver.Config, o *Options) error {
 
 	options := genericoptions.NewEtcdOptions(config)
 	options.EnableWatchCache = o.WatchCache
+	options.DeleteCollectionWorkers = o.DeleteCollectionWorkers
 	// There is nobody yet to take away the finalizers of foreground and orphaning deletion:
 	// objects would stay for ever.
 	options.EnableGarbageCollection = false
-	options.SkipHealthEndpoints = true // db.check asks through the client that is there
+	options.SkipHealthEndpoints = true // etcdCheck uses the client that is there
 	if err := options.ApplyTo(c); err != nil {
 		return fmt.Errorf("set up the storage: %w", err)
 	}
-	c.AddHealthChecks(db.check("etcd", o.EtcdPrefix))
-	c.AddReadyzChecks(db.check("etcd-readiness", o.EtcdPrefix))
+	check := db.newCheck(o.EtcdPrefix)
+	c.AddHealthChecks(check.named("etcd"))
+	c.AddReadyzChecks(check.named("etcd-readiness"))
 	return nil
 }

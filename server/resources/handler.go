@@ -35,6 +35,7 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/schema"
+	"espalier.dev/server/webhooks"
 )
 
 // Source is where definitions come from.
@@ -85,7 +86,7 @@ type Handler struct {
 
 // New returns a handler that serves what the source knows.
 func New(c Config) (*Handler, error) {
-	webhooks, err := webhookClients()
+	clients, err := webhooks.NewClients(conversionReviews())
 	if err != nil {
 		return nil, fmt.Errorf("conversion webhooks: %w", err)
 	}
@@ -95,7 +96,7 @@ func New(c Config) (*Handler, error) {
 	scheme.AddUnversionedTypes(v1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
 	return &Handler{
 		config: c, scheme: scheme, codecs: serializer.NewCodecFactory(scheme),
-		webhooks: webhooks, servings: map[string]*serving{}, builtins: map[string]*Builtin{},
+		webhooks: clients, servings: map[string]*serving{}, builtins: map[string]*Builtin{},
 	}, nil
 }
 

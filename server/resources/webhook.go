@@ -36,19 +36,10 @@ type webhookConverter struct {
 	reviews []string // versions of ConversionReview that the webhook understands
 }
 
-// webhookClients makes the clients of conversion webhooks.
-func webhookClients() (*webhook.ClientManager, error) {
-	m, err := webhook.NewClientManager([]runtimeschema.GroupVersion{{Group: "apiextensions.k8s.io", Version: "v1"}})
-	if err != nil {
-		return nil, err
-	}
-	auth, err := webhook.NewDefaultAuthenticationInfoResolver("")
-	if err != nil {
-		return nil, err
-	}
-	m.SetAuthenticationInfoResolver(auth)
-	m.SetServiceResolver(webhook.NewDefaultServiceResolver())
-	return &m, m.Validate()
+// conversionReviews is the group version of the objects that conversion webhooks
+// exchange.
+func conversionReviews() runtimeschema.GroupVersion {
+	return runtimeschema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
 }
 
 func newWebhookConverter(clients *webhook.ClientManager, c *api.CustomResourceDefinition) (Converter, error) {

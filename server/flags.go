@@ -1,0 +1,121 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	cliflag "k8s.io/component-base/cli/flag"
+)
+
+// AddFlags adds a flag for each option to fs, apart from Semantics, which every command
+// has.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	for _, group := range o.FlagGroups().FlagSets {
+		fs.AddFlagSet(group)
+	}
+}
+
+// FlagGroups returns the flags by subject, in the order of the help text. The flags that
+// kube-apiserver has too are spelled as there.
+func (o *Options) FlagGroups() cliflag.NamedFlagSets {
+	var groups cliflag.NamedFlagSets
+	o.addServingFlags(groups.FlagSet("Serving"))
+	o.addStorageFlags(groups.FlagSet("Storage"))
+	o.addAuthenticationFlags(groups.FlagSet("Authentication"))
+	o.addLimitFlags(groups.FlagSet("Limits"))
+	o.addAuditFlags(groups.FlagSet("Audit"))
+	o.addFeatureFlags(groups.FlagSet("Admission and features"))
+	return groups
+}
+
+func (o *Options) addServingFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "IP `address` to listen on; 0.0.0.0 listens on all interfaces")
+	fs.IntVar(&o.SecurePort, "secure-port", o.SecurePort, "`port` to listen on, with TLS; 0 chooses a free port")
+	fs.StringVar(&o.KubeconfigOut, "kubeconfig-out", o.KubeconfigOut, "`file` to write the administrator's kubeconfig to when the server is ready (default: kubeconfig in the data directory)")
+	fs.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "`file` with the serving certificate in PEM; reloaded when it changes (default: a certificate signed by the server's own CA)")
+	fs.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", o.TLSPrivateKeyFile, "`file` with the private key for --tls-cert-file")
+	fs.StringVar(&o.TLSMinVersion, "tls-min-version", o.TLSMinVersion, "lowest TLS `version` to accept: "+strings.Join(cliflag.TLSPossibleVersions(), ", ")+" (default VersionTLS12)")
+	fs.StringSliceVar(&o.TLSCipherSuites, "tls-cipher-suites", o.TLSCipherSuites, "comma-separated `list` of cipher suites for TLS 1.2 (default: those of Go)")
+	fs.IntVar(&o.HTTP2MaxStreamsPerConnection, "http2-max-streams-per-connection", o.HTTP2MaxStreamsPerConnection, "maximum `number` of concurrent requests on one HTTP/2 connection; 0 uses the default of the HTTP/2 library")
+	fs.Float64Var(&o.GoawayChance, "goaway-chance", o.GoawayChance, fmt.Sprintf("`fraction` of requests after which a client is asked to reconnect, to spread clients over several servers; 0 to %v", maxGoawayChance))
+	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay-duration", o.ShutdownDelay, "`time` to keep serving after a stop signal while /readyz reports failure, so that load balancers notice")
+	fs.BoolVar(&o.Profiling, "profiling", o.Profiling, "serve profiles at /debug/pprof/")
+}
+
+func (o *Options) addStorageFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.DataDir, "data-dir", o.DataDir, "`directory` for the embedded etcd, the certificates and the kubeconfig")
+	fs.StringSliceVar(&o.Etcd.URLs, "etcd-servers", o.Etcd.URLs, "comma-separated `URLs` of an external etcd cluster (default: an embedded etcd in the data directory)")
+	fs.StringVar(&o.Etcd.CAFile, "etcd-cafile", o.Etcd.CAFile, "`file` with the CA certificate for connections to etcd")
+	fs.StringVar(&o.Etcd.CertFile, "etcd-certfile", o.Etcd.CertFile, "`file` with the client certificate for connections to etcd")
+	fs.StringVar(&o.Etcd.KeyFile, "etcd-keyfile", o.Etcd.KeyFile, "`file` with the private key for --etcd-certfile")
+	fs.StringVar(&o.EtcdPrefix, "etcd-prefix", o.EtcdPrefix, "`prefix` of all resource keys in etcd")
+	fs.DurationVar(&o.EtcdCompactionInterval, "etcd-compaction-interval", o.EtcdCompactionInterval, "`interval` of compaction requests to etcd; 0 disables compaction")
+	fs.Int64Var(&o.EtcdQuota, "quota-backend-bytes", o.EtcdQuota, "maximum size of the embedded etcd in `bytes`")
+	fs.BoolVar(&o.WatchCache, "watch-cache", o.WatchCache, "serve reads and watches from memory")
+	fs.IntVar(&o.DeleteCollectionWorkers, "delete-collection-workers", o.DeleteCollectionWorkers, "`number` of workers for each request that deletes a collection")
+}
+
+func (o *Options) addAuthenticationFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.ClientCAFile, "client-ca-file", o.ClientCAFile, "`file` with CA certificates whose client certificates are accepted in addition to those of the server's own CA; reloaded when it changes")
+	fs.StringVar(&o.TokenAuthFile, "token-auth-file", o.TokenAuthFile, "CSV `file` with bearer tokens: token, user, uid, groups")
+}
+
+func (o *Options) addLimitFlags(fs *pflag.FlagSet) {
+	fs.IntVar(&o.MaxRequestsInFlight, "max-requests-inflight", o.MaxRequestsInFlight, "maximum `number` of concurrent read requests; more get 429 with Retry-After; 0 is no limit")
+	fs.IntVar(&o.MaxMutatingRequestsInFlight, "max-mutating-requests-inflight", o.MaxMutatingRequestsInFlight, "maximum `number` of concurrent write requests; more get 429 with Retry-After; 0 is no limit")
+	fs.IntVar(&o.MaxLongRunningRequestsInFlight, "max-long-running-requests-inflight", o.MaxLongRunningRequestsInFlight, "maximum `number` of open watches; more get 429 with Retry-After; 0 is no limit")
+	fs.DurationVar(&o.RequestTimeout, "request-timeout", o.RequestTimeout, "maximum `duration` of a request other than a watch")
+	fs.Var(seconds{&o.MinRequestTimeout}, "min-request-timeout", "minimum `seconds` that a watch stays open if the client names no timeout")
+	var ignored bool
+	fs.BoolVar(&ignored, "enable-priority-and-fairness", false, "accepted for compatibility with kube-apiserver and ignored: the limits above apply to all users")
+}
+
+func (o *Options) addAuditFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.AuditPolicyFile, "audit-policy-file", o.AuditPolicyFile, "`file` with the audit policy")
+	fs.StringVar(&o.AuditLogPath, "audit-log-path", o.AuditLogPath, "`file` to write audit events to; - is the standard output")
+	fs.IntVar(&o.AuditLogMaxAge, "audit-log-maxage", o.AuditLogMaxAge, "maximum `days` to keep old audit log files; 0 keeps them")
+	fs.IntVar(&o.AuditLogMaxBackup, "audit-log-maxbackup", o.AuditLogMaxBackup, "maximum `number` of old audit log files to keep; 0 keeps all")
+	fs.IntVar(&o.AuditLogMaxMB, "audit-log-maxsize", o.AuditLogMaxMB, "size in `megabytes` at which the audit log file is rotated")
+	fs.StringVar(&o.AuditWebhookConfigFile, "audit-webhook-config-file", o.AuditWebhookConfigFile, "kubeconfig `file` of a webhook that receives audit events")
+	fs.StringVar(&o.AuditWebhookMode, "audit-webhook-mode", o.AuditWebhookMode, "`mode` of sending audit events to the webhook: "+strings.Join(genericoptions.AllowedModes, ", "))
+	fs.DurationVar(&o.AuditWebhookInitialBackoff, "audit-webhook-initial-backoff", o.AuditWebhookInitialBackoff, "`time` to wait before the first retry of a failed request to the audit webhook")
+}
+
+func (o *Options) addFeatureFlags(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&o.EnableAdmissionPlugins, "enable-admission-plugins", o.EnableAdmissionPlugins, "comma-separated `names` of admission plugins to enable in addition to the default ones")
+	fs.StringSliceVar(&o.DisableAdmissionPlugins, "disable-admission-plugins", o.DisableAdmissionPlugins, "comma-separated `names` of admission plugins to disable")
+	fs.StringToStringVar(&o.FeatureGates, "feature-gates", o.FeatureGates, "comma-separated feature gates, `Name=true|false`")
+	fs.StringVar(&o.EmulatedVersion, "emulated-version", o.EmulatedVersion, "Kubernetes `version` to emulate, as major.minor")
+}
+
+// seconds is a duration whose flag is a number of seconds, as kube-apiserver has it, or a
+// duration such as 30m.
+type seconds struct{ *time.Duration }
+
+// String returns the number of seconds.
+func (s seconds) String() string {
+	if s.Duration == nil {
+		return ""
+	}
+	return fmt.Sprint(int(s.Duration.Seconds()))
+}
+
+// Set parses a number of seconds or a duration.
+func (s seconds) Set(text string) error {
+	if d, err := time.ParseDuration(text); err == nil {
+		*s.Duration = d
+		return nil
+	}
+	d, err := time.ParseDuration(text + "s")
+	if err != nil {
+		return fmt.Errorf("%q is neither a number of seconds nor a duration such as 30m", text)
+	}
+	*s.Duration = d
+	return nil
+}
+
+// Type returns the name of the type in help texts.
+func (s seconds) Type() string { return "seconds" }

@@ -1,0 +1,164 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/semaphore"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+)
+
+const (
+	// retryAfter is the number of seconds after which a rejected client tries again.
+	retryAfter = 1
+	// objectsPerSeat is the number of objects of a collection that cost a list as much as
+	// one other request.
+	objectsPerSeat = 100
+	// listShare is the share of a limit that one list can take: with 10, ten of the largest
+	// lists run at a time.
+	listShare = 10
+)
+
+// limiter bounds the requests that are worked on at the same time. It counts every user,
+// system:masters included: k8s.io/apiserver's own filters exempt that group, which is
+// everybody here. Health checks and the server's own client are exempt: a request that
+// waits for another request of the server must not take the seat that the other needs.
+//
+// The limiter stands behind the filter that answers requests which time out, so a seat is
+// held until the work ends and not only until the client has an answer.
+type limiter struct {
+	next        http.Handler
+	longRunning apirequest.LongRunningRequestCheck
+	serializer  runtime.NegotiatedSerializer
+	// objects returns the number of stored objects of a resource.
+	objects func(resource string) (int64, error)
+
+	reading, mutating, streaming seats
+}
+
+// seats is one limit. The zero value limits nothing.
+type seats struct {
+	limit int64
+	taken *semaphore.Weighted
+	// flag is the name of the flag that sets the limit.
+	flag string
+}
+
+func newSeats(flag string, limit int) seats {
+	if limit == 0 {
+		return seats{flag: flag}
+	}
+	return seats{limit: int64(limit), taken: semaphore.NewWeighted(int64(limit)), flag: flag}
+}
+
+// take returns a function that gives the seats back, or nil if there are not enough.
+func (s seats) take(n int64) (giveBack func()) {
+	if s.limit == 0 {
+		return func() {}
+	}
+	if !s.taken.TryAcquire(n) {
+		return nil
+	}
+	return func() { s.taken.Release(n) }
+}
+
+// limitRequests makes c limit requests as the options say, in place of k8s.io/apiserver's
+// own limits.
+func limitRequests(c *genericapiserver.Config, o *Options) {
+	c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = 0, 0
+	c.BuildHandlerChainFunc = func(next http.Handler, c *genericapiserver.Config) http.Handler {
+		return genericapiserver.DefaultBuildHandlerChain(&limiter{
+			next:        next,
+			longRunning: c.LongRunningFunc,
+			serializer:  c.Serializer,
+			objects:     func(resource string) (int64, error) { return objectCount(c, resource) },
+			reading:     newSeats("max-requests-inflight", o.MaxRequestsInFlight),
+			mutating:    newSeats("max-mutating-requests-inflight", o.MaxMutatingRequestsInFlight),
+			streaming:   newSeats("max-long-running-requests-inflight", o.MaxLongRunningRequestsInFlight),
+		}, c)
+	}
+}
+
+func objectCount(c *genericapiserver.Config, resource string) (int64, error) {
+	stats, err := c.StorageObjectCountTracker.Get(resource)
+	return stats.ObjectCount, err
+}
+
+func (l *limiter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	info, ok := apirequest.RequestInfoFrom(req.Context())
+	if !ok || exempt(req.Context(), info) {
+		l.next.ServeHTTP(w, req)
+		return
+	}
+	s := l.reading
+	switch {
+	case l.longRunning(req, info):
+		s = l.streaming
+	case mutates(info):
+		s = l.mutating
+	}
+	giveBack := s.take(l.cost(req, info, s))
+	if giveBack == nil {
+		l.reject(w, req, info, s)
+		return
+	}
+	defer giveBack()
+	l.next.ServeHTTP(w, req)
+}
+
+// exempt reports whether a request is a health check or comes from the server itself.
+func exempt(ctx context.Context, info *apirequest.RequestInfo) bool {
+	if !info.IsResourceRequest && slices.ContainsFunc(healthPaths(), func(path string) bool {
+		return info.Path == path || strings.HasPrefix(info.Path, path+"/")
+	}) {
+		return true
+	}
+	u, ok := apirequest.UserFrom(ctx)
+	return ok && u.GetName() == user.APIServerUser
+}
+
+// mutates reports whether a request can change what is stored. The verb of a non-resource
+// request is its HTTP method.
+func mutates(info *apirequest.RequestInfo) bool {
+	switch info.Verb {
+	case "get", "list", "watch", "head", "options":
+		return false
+	}
+	return true
+}
+
+// cost returns the number of seats that a request takes. A list takes memory for the
+// objects that it returns.
+func (l *limiter) cost(req *http.Request, info *apirequest.RequestInfo, s seats) int64 {
+	if info.Verb != "list" || info.Name != "" {
+		return 1
+	}
+	n, err := l.objects(runtimeschema.GroupResource{Group: info.APIGroup, Resource: info.Resource}.String())
+	if err != nil {
+		return 1 // nothing is known about a resource that nobody has used
+	}
+	if page, err := strconv.ParseInt(req.URL.Query().Get("limit"), 10, 64); err == nil && page > 0 {
+		n = min(n, page)
+	}
+	return min(1+n/objectsPerSeat, max(1, s.limit/listShare))
+}
+
+// reject answers a request for which there is no seat.
+func (l *limiter) reject(w http.ResponseWriter, req *http.Request, info *apirequest.RequestInfo, s seats) {
+	metrics.RecordDroppedRequest(req, info, metrics.APIServerComponent, mutates(info))
+	metrics.RecordRequestTermination(req, info, metrics.APIServerComponent, http.StatusTooManyRequests)
+	// A Status with retryAfterSeconds becomes the header Retry-After.
+	err := apierrors.NewTooManyRequests(fmt.Sprintf("the server is working on as many requests as --%s allows (%d): try again later", s.flag, s.limit), retryAfter)
+	responsewriters.ErrorNegotiated(err, l.serializer, runtimeschema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, req)
+}

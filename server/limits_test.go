@@ -1,0 +1,290 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+)
+
+const crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+// send sends a request and returns the answer without its body.
+func send(t testing.TB, c *http.Client, method, url string, body io.Reader) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+// wantBusy checks that an answer sends the client away for a while.
+func wantBusy(t testing.TB, resp *http.Response) {
+	t.Helper()
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("got %d, Retry-After %q; want 429 with Retry-After", resp.StatusCode, resp.Header.Get("Retry-After"))
+	}
+}
+
+// TestMutatingLimit holds the only seat for writes with a request whose body does not end.
+func TestMutatingLimit(t *testing.T) {
+	t.Parallel()
+	o := testOptions(t)
+	o.MaxMutatingRequestsInFlight = 1
+	s := startServer(t, o)
+	admin, loopback := client(t, s, nil), client(t, s, s.api.LoopbackClientConfig)
+
+	body, end := io.Pipe()
+	held := make(chan *http.Response, 1)
+	go func() {
+		defer close(held)
+		held <- send(t, client(t, s, nil), http.MethodPost, s.URL()+crdsPath, body)
+	}()
+	// A byte of the body is read when the request holds the seat.
+	if _, err := end.Write([]byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	broken := func() io.Reader { return strings.NewReader("{}") }
+	eventually(t, func() error {
+		resp := send(t, admin, http.MethodPost, s.URL()+crdsPath, broken())
+		if resp.StatusCode != http.StatusTooManyRequests {
+			return fmt.Errorf("a second write: %d", resp.StatusCode)
+		}
+		wantBusy(t, resp)
+		return nil
+	})
+	if resp := send(t, admin, http.MethodGet, s.URL()+crdsPath, nil); resp.StatusCode != http.StatusOK {
+		t.Errorf("a read: %d", resp.StatusCode)
+	}
+	if resp := send(t, loopback, http.MethodPost, s.URL()+crdsPath, broken()); resp.StatusCode == http.StatusTooManyRequests {
+		t.Error("the server's own client is limited")
+	}
+	for _, path := range healthPaths() {
+		if resp := send(t, client(t, s, nobody(t, s)), http.MethodGet, s.URL()+path, nil); resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d", path, resp.StatusCode)
+		}
+	}
+	if err := end.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if resp := <-held; resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("the request that held the seat: %d", resp.StatusCode)
+	}
+	if resp := send(t, admin, http.MethodPost, s.URL()+crdsPath, broken()); resp.StatusCode == http.StatusTooManyRequests {
+		t.Error("the seat was not given back")
+	}
+}
+
+// TestWatchLimit opens more watches than are allowed.
+func TestWatchLimit(t *testing.T) {
+	t.Parallel()
+	o := testOptions(t)
+	o.MaxLongRunningRequestsInFlight = 1
+	s := startServer(t, o)
+	c := client(t, s, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+crdsPath+"?watch=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if open.StatusCode != http.StatusOK {
+		t.Fatalf("the first watch: %d", open.StatusCode)
+	}
+	wantBusy(t, send(t, c, http.MethodGet, s.URL()+crdsPath+"?watch=true&timeoutSeconds=1", nil))
+	if resp := send(t, c, http.MethodGet, s.URL()+crdsPath, nil); resp.StatusCode != http.StatusOK {
+		t.Errorf("a list: %d", resp.StatusCode)
+	}
+	cancel()
+	_ = open.Body.Close()
+	eventually(t, func() error {
+		if resp := send(t, c, http.MethodGet, s.URL()+crdsPath+"?watch=true&timeoutSeconds=1", nil); resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("a watch after the first has ended: %d", resp.StatusCode)
+		}
+		return nil
+	})
+}
+
+func TestListCost(t *testing.T) {
+	l := &limiter{objects: func(resource string) (int64, error) {
+		if resource != "things.example.com" {
+			return 0, errors.New("unknown")
+		}
+		return 100_000, nil
+	}}
+	s := newSeats("f", 200)
+	for _, tt := range []struct {
+		verb, resource, name, query string
+		want                        int64
+	}{
+		{"list", "things", "", "", 20},
+		{"list", "things", "", "limit=500", 6},
+		{"list", "things", "", "limit=-1", 20},
+		{"list", "others", "", "", 1},
+		{"get", "things", "x", "", 1},
+		{"create", "things", "", "", 1},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+tt.query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := &apirequest.RequestInfo{Verb: tt.verb, APIGroup: "example.com", Resource: tt.resource, Name: tt.name}
+		if got := l.cost(req, info, s); got != tt.want {
+			t.Errorf("%+v: %d", tt, got)
+		}
+	}
+}
+
+// TestLoad has 1,000 clients ask at once, all of them administrators. Each gets an answer
+// or is told when to come back; health stays green; memory stays bounded.
+func TestLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("1,000 clients take some seconds")
+	}
+	const clients, requests = 1_000, 5
+	o := testOptions(t)
+	s := startServer(t, o)
+	create(t, s, client(t, s, nil), "load.example.com", "Load", 300)
+
+	var before runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var answered, busy atomic.Int64
+	var wg sync.WaitGroup
+	for i := range clients {
+		c := client(t, s, nil)
+		wg.Go(func() {
+			for j := range requests {
+				var resp *http.Response
+				if j%2 == 0 {
+					resp = send(t, c, http.MethodGet, s.URL()+"/apis/load.example.com/v1/loads", nil)
+				} else {
+					resp = send(t, c, http.MethodPost, s.URL()+"/apis/load.example.com/v1/namespaces/default/loads",
+						strings.NewReader(fmt.Sprintf(`{"apiVersion":"load.example.com/v1","kind":"Load","metadata":{"name":"c%d-%d"}}`, i, j)))
+				}
+				switch resp.StatusCode {
+				case http.StatusOK, http.StatusCreated:
+					answered.Add(1)
+				case http.StatusTooManyRequests:
+					wantBusy(t, resp)
+					busy.Add(1)
+				default:
+					t.Errorf("%d", resp.StatusCode)
+				}
+			}
+			c.CloseIdleConnections()
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	anonymous := client(t, s, nobody(t, s))
+	var peak uint64
+	for checks := 0; ; checks++ {
+		select {
+		case <-done:
+			var after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			t.Logf("%d answered, %d told to come back, %d health checks, heap %d MB before, at most %d MB, %d MB after", answered.Load(), busy.Load(), checks, before.HeapAlloc>>20, peak>>20, after.HeapAlloc>>20)
+			if answered.Load() == 0 {
+				t.Error("nobody got an answer")
+			}
+			if limit := uint64(2 << 30); peak > limit {
+				t.Errorf("the heap grew to %d MB", peak>>20)
+			}
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+		if resp := send(t, anonymous, http.MethodGet, s.URL()+"/readyz", nil); resp.StatusCode != http.StatusOK {
+			t.Errorf("readyz: %d", resp.StatusCode)
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		peak = max(peak, m.HeapAlloc)
+	}
+}
+
+// create makes a CRD of the group with the plural loads, and n objects.
+func create(t testing.TB, s *Server, c *http.Client, group, kind string, n int) {
+	t.Helper()
+	plural := strings.ToLower(kind) + "s"
+	definition := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%s.%s"},
+		"spec":{"group":%q,"scope":"Namespaced","names":{"plural":%q,"kind":%q},"versions":[{"name":"v1","served":true,"storage":true,
+		"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`, plural, group, group, plural, kind)
+	if resp := send(t, c, http.MethodPost, s.URL()+crdsPath, strings.NewReader(definition)); resp.StatusCode != http.StatusCreated {
+		t.Fatalf("create the CRD: %d", resp.StatusCode)
+	}
+	filler := strings.Repeat("x", 2_000)
+	for i := range n {
+		body := fmt.Sprintf(`{"apiVersion":"%s/v1","kind":%q,"metadata":{"name":"o%d"},"spec":{"filler":%q}}`, group, kind, i, filler)
+		if resp := send(t, c, http.MethodPost, fmt.Sprintf("%s/apis/%s/v1/namespaces/default/%s", s.URL(), group, plural), strings.NewReader(body)); resp.StatusCode != http.StatusCreated {
+			t.Fatalf("create an object: %d", resp.StatusCode)
+		}
+	}
+}
+
+// TestSharedHealthCheck asks often: at most one read of etcd is under way, and an answer
+// is good for a while.
+func TestSharedHealthCheck(t *testing.T) {
+	var reads, running atomic.Int64
+	fails := errors.New("dead")
+	result := fails
+	c := &etcdCheck{read: func(context.Context) error {
+		if running.Add(1) > 1 {
+			t.Error("two reads at a time")
+		}
+		defer running.Add(-1)
+		reads.Add(1)
+		time.Sleep(20 * time.Millisecond)
+		return result
+	}}
+	all := func(want error) {
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				if err := c.check(t.Context()); !errors.Is(err, want) {
+					t.Errorf("got %v, want %v", err, want)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	all(fails)
+	result = nil
+	all(nil)
+	all(nil)
+	if n := reads.Load(); n > 20 {
+		t.Errorf("%d reads for 300 checks", n)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	c.healthy = time.Time{}
+	if err := c.check(cancelled); !errors.Is(err, context.Canceled) {
+		t.Errorf("a client that hung up: %v", err)
+	}
+}

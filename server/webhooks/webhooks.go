@@ -1,0 +1,116 @@
+// Package webhooks has the HTTP client for all webhooks that the server calls. Webhooks
+// belong to users: they may hang, lie or answer without end. So their answers have a size
+// limit, redirects are errors (a redirect would send the object to an address that nobody
+// configured), and a call ends with the context of the request that needs it.
+package webhooks
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/rest"
+)
+
+// MaxResponseBytes is the size limit of a webhook's answer, uncompressed. etcd accepts
+// objects of 1.5 MB, and an answer holds one object, or two as a patch does.
+const MaxResponseBytes = 8 << 20
+
+// RedirectError is returned when a webhook answers with a redirect.
+type RedirectError struct {
+	Code     int
+	Location string
+}
+
+func (e *RedirectError) Error() string {
+	return fmt.Sprintf("it answered %d with a redirect to %q: webhooks must not redirect", e.Code, e.Location)
+}
+
+// SizeError is returned when the answer of a webhook exceeds [MaxResponseBytes].
+type SizeError struct{ Limit int64 }
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("its answer is larger than %d MiB", e.Limit>>20)
+}
+
+// NewClients returns a manager of clients for webhooks that exchange objects of the given
+// group versions.
+func NewClients(gvs ...runtimeschema.GroupVersion) (*webhook.ClientManager, error) {
+	m, err := webhook.NewClientManager(gvs)
+	if err != nil {
+		return nil, err
+	}
+	auth, err := webhook.NewDefaultAuthenticationInfoResolver("")
+	if err != nil {
+		return nil, err
+	}
+	m.SetAuthenticationInfoResolver(auth)
+	m.SetAuthenticationInfoResolverWrapper(Guard)
+	m.SetServiceResolver(webhook.NewDefaultServiceResolver())
+	return &m, m.Validate()
+}
+
+// Guard makes the clients that r configures reject redirects and answers that are too
+// large. It has the type that k8s.io/apiserver's admission webhooks take.
+func Guard(r webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
+	guarded := func(c *rest.Config, err error) (*rest.Config, error) {
+		if err != nil {
+			return nil, err
+		}
+		c = rest.CopyConfig(c)
+		c.Wrap(func(rt http.RoundTripper) http.RoundTripper { return &transport{next: rt, limit: MaxResponseBytes} })
+		return c, nil
+	}
+	return &webhook.AuthenticationInfoResolverDelegator{
+		ClientConfigForFunc: func(hostPort string) (*rest.Config, error) { return guarded(r.ClientConfigFor(hostPort)) },
+		ClientConfigForServiceFunc: func(name, namespace string, port int) (*rest.Config, error) {
+			return guarded(r.ClientConfigForService(name, namespace, port))
+		},
+	}
+}
+
+// transport checks answers.
+type transport struct {
+	next  http.RoundTripper
+	limit int64
+}
+
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		_ = resp.Body.Close()
+		return nil, &RedirectError{Code: resp.StatusCode, Location: resp.Header.Get("Location")}
+	case resp.ContentLength > t.limit:
+		_ = resp.Body.Close()
+		return nil, &SizeError{t.limit}
+	}
+	resp.Body = &limitedBody{body: resp.Body, left: t.limit, limit: t.limit}
+	return resp, nil
+}
+
+// limitedBody fails once more than its limit has been read.
+type limitedBody struct {
+	body        io.ReadCloser
+	left, limit int64
+}
+
+func (b *limitedBody) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, &SizeError{b.limit}
+	}
+	// One byte more than is left tells an answer that just fits from one that is too large.
+	n, err := b.body.Read(p[:min(int64(len(p)), b.left+1)])
+	b.left -= int64(n)
+	if b.left < 0 {
+		return n, &SizeError{b.limit}
+	}
+	return n, err
+}
+
+func (b *limitedBody) Close() error { return b.body.Close() }
