@@ -7,27 +7,6 @@ import (
 	"espalier.dev/analysis"
 )
 
-func TestPointer(t *testing.T) {
-	for _, tokens := range [][]string{nil, {""}, {"spec", "versions", "0"}, {"a/b", "m~n", "~1", "~01"}, {"", ""}} {
-		p := analysis.Pointer(tokens...)
-		if got := analysis.Tokens(p); !slices.Equal(got, tokens) {
-			t.Errorf("%q: got %q by way of %q", tokens, got, p)
-		}
-	}
-	if got := analysis.Pointer("a/b", "m~n"); got != "/a~1b/m~0n" {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestComparePointers(t *testing.T) {
-	sorted := []string{"", "/a", "/a/0", "/a/2", "/a/10", "/a/b", "/a-", "/b"}
-	shuffled := []string{"/b", "/a/10", "/a-", "", "/a/b", "/a/2", "/a", "/a/0"}
-	slices.SortFunc(shuffled, analysis.ComparePointers)
-	if !slices.Equal(sorted, shuffled) {
-		t.Errorf("got %q", shuffled)
-	}
-}
-
 func TestSort(t *testing.T) {
 	fs := []analysis.Finding{
 		{Pointer: "/b", Rule: "r", Severity: analysis.Error},

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"espalier.dev/internal/jsonptr"
 )
 
 // Severity says how bad a finding is.
@@ -73,7 +75,7 @@ func (f Finding) String() string {
 func Sort(fs []Finding) {
 	slices.SortStableFunc(fs, func(a, b Finding) int {
 		return cmp.Or(
-			ComparePointers(a.Pointer, b.Pointer),
+			jsonptr.Compare(a.Pointer, b.Pointer),
 			a.Severity.Compare(b.Severity),
 			cmp.Compare(a.Rule, b.Rule),
 			cmp.Compare(a.Message, b.Message),

@@ -20,6 +20,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"espalier.dev/crd"
+	"espalier.dev/internal/jsonptr"
 )
 
 // Where definitions are in a document.
@@ -94,7 +95,7 @@ func sharedDefinitions(prefix string) map[string]common.OpenAPIDefinition {
 }
 
 func refTo(prefix string) common.ReferenceCallback {
-	return func(name string) spec.Ref { return spec.MustCreateRef(prefix + common.EscapeJsonPointer(name)) }
+	return func(name string) spec.Ref { return spec.MustCreateRef(prefix + jsonptr.Escape(name)) }
 }
 
 // V3 describes one version of a definition in OpenAPI v3.

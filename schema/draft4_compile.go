@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"espalier.dev/api"
+	"espalier.dev/internal/jsonptr"
 )
 
 // CompileJSONSchema makes a Program of a schema in the draft-4 dialect of 2017
@@ -65,7 +66,7 @@ func (c *draft4Compiler) resolve(ref string, parent int32, step SchemaStep) (int
 	if !ok {
 		return none, c.fail(parent, step, "$ref", fmt.Sprintf("must be of the form #/definitions/<name>, not %q: nothing else is looked up", ref))
 	}
-	name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+	name = jsonptr.Unescape(name)
 	if id, known := c.compiled[name]; known {
 		if id == none {
 			return none, c.fail(parent, step, "$ref", fmt.Sprintf("must not lead back to itself, but %q does", ref))

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"espalier.dev/internal/jsonptr"
 )
 
 // Step is one step of a Path.
@@ -49,24 +51,15 @@ func (p Path) String() string {
 
 // Pointer writes the path as a JSON pointer (RFC 6901).
 func (p Path) Pointer() string {
-	var b strings.Builder
+	var b []byte
 	for _, s := range p {
-		b.WriteByte('/')
+		token := s.Key
 		if s.Kind == Index {
-			b.WriteString(strconv.Itoa(s.Index))
-			continue
+			token = strconv.Itoa(s.Index)
 		}
-		b.WriteString(escapePointer(s.Key))
+		b = jsonptr.Append(b, token)
 	}
-	return b.String()
-}
-
-// escapePointer writes a name as a token of a JSON pointer.
-func escapePointer(s string) string {
-	if !strings.ContainsAny(s, "~/") {
-		return s
-	}
-	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
+	return string(b)
 }
 
 // FieldPath is the path as Kubernetes' field errors have it: map keys stand in

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"espalier.dev/internal/jsonptr"
 )
 
 // SchemaPath leads from the root of a schema to a schema or keyword in it. (A
@@ -70,20 +72,17 @@ func (p SchemaPath) String() string {
 
 // Pointer writes the path as a JSON pointer (RFC 6901) into the schema.
 func (p SchemaPath) Pointer() string {
-	var b strings.Builder
+	var b []byte
 	for _, s := range p {
-		b.WriteByte('/')
-		b.WriteString(escapePointer(s.Keyword))
+		b = jsonptr.Append(b, s.Keyword)
 		switch s.Form {
 		case StepNamed:
-			b.WriteByte('/')
-			b.WriteString(escapePointer(s.Name))
+			b = jsonptr.Append(b, s.Name)
 		case StepIndexed:
-			b.WriteByte('/')
-			b.WriteString(strconv.Itoa(s.Index))
+			b = jsonptr.Append(b, strconv.Itoa(s.Index))
 		}
 	}
-	return b.String()
+	return string(b)
 }
 
 // Field returns the path as a field path below root, which may be nil.

@@ -5,11 +5,11 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"espalier.dev/analysis"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -28,7 +28,7 @@ type move struct{ from, to string }
 // origin is the place that something had before all edits.
 func (e *editor) origin(pointer string) string {
 	for _, m := range slices.Backward(e.moved) {
-		if rest, ok := strings.CutPrefix(pointer, m.to); ok && (rest == "" || rest[0] == '/') {
+		if rest, ok := jsonptr.CutPrefix(pointer, m.to); ok {
 			pointer = m.from + rest
 		}
 	}
@@ -36,23 +36,23 @@ func (e *editor) origin(pointer string) string {
 }
 
 func (e *editor) set(value any, at ...string) error {
-	return e.do(analysis.Edit{Op: yamlx.Set, Pointer: analysis.Pointer(at...), Value: value})
+	return e.do(analysis.Edit{Op: yamlx.Set, Pointer: jsonptr.New(at...), Value: value})
 }
 
 func (e *editor) remove(at ...string) error {
-	return e.do(analysis.Edit{Op: yamlx.Remove, Pointer: analysis.Pointer(at...)})
+	return e.do(analysis.Edit{Op: yamlx.Remove, Pointer: jsonptr.New(at...)})
 }
 
 func (e *editor) rename(to string, at ...string) error {
-	return e.do(analysis.Edit{Op: yamlx.Rename, Pointer: analysis.Pointer(at...), To: to})
+	return e.do(analysis.Edit{Op: yamlx.Rename, Pointer: jsonptr.New(at...), To: to})
 }
 
 func (e *editor) move(from, to []string) error {
-	return e.do(analysis.Edit{Op: yamlx.Move, Pointer: analysis.Pointer(from...), To: analysis.Pointer(to...)})
+	return e.do(analysis.Edit{Op: yamlx.Move, Pointer: jsonptr.New(from...), To: jsonptr.New(to...)})
 }
 
 func (e *editor) copy(from, to []string) error {
-	return e.do(analysis.Edit{Op: yamlx.Copy, Pointer: analysis.Pointer(from...), To: analysis.Pointer(to...)})
+	return e.do(analysis.Edit{Op: yamlx.Copy, Pointer: jsonptr.New(from...), To: jsonptr.New(to...)})
 }
 
 // at returns what is at a place.
@@ -93,7 +93,7 @@ func (e *editor) list(tokens ...string) []any {
 
 // do makes an edit.
 func (e *editor) do(edit analysis.Edit) error {
-	tokens := analysis.Tokens(edit.Pointer)
+	tokens := jsonptr.Split(edit.Pointer)
 	if len(tokens) == 0 {
 		return fmt.Errorf("a document as a whole cannot be edited")
 	}
@@ -116,16 +116,16 @@ func (e *editor) do(edit analysis.Edit) error {
 			return err
 		}
 		if last != edit.To {
-			e.moved = append(e.moved, move{edit.Pointer, analysis.Pointer(tokens...)})
+			e.moved = append(e.moved, move{edit.Pointer, jsonptr.New(tokens...)})
 		}
 	case yamlx.Move:
 		e.cut(tokens)
-		if err := e.put(analysis.Tokens(edit.To), v); err != nil {
+		if err := e.put(jsonptr.Split(edit.To), v); err != nil {
 			return err
 		}
 		e.moved = append(e.moved, move{edit.Pointer, edit.To})
 	case yamlx.Copy:
-		if err := e.put(analysis.Tokens(edit.To), runtime.DeepCopyJSONValue(v)); err != nil {
+		if err := e.put(jsonptr.Split(edit.To), runtime.DeepCopyJSONValue(v)); err != nil {
 			return err
 		}
 		e.moved = append(e.moved, move{edit.Pointer, edit.To})
@@ -173,7 +173,7 @@ func (e *editor) put(tokens []string, value any) error {
 			return e.put(parent, append(slices.Clone(around), value))
 		}
 	}
-	return fmt.Errorf("nothing can be put at %s", analysis.Pointer(tokens...))
+	return fmt.Errorf("nothing can be put at %s", jsonptr.New(tokens...))
 }
 
 // become makes the edits that turn what is at a place into want.

@@ -16,6 +16,7 @@ import (
 	"espalier.dev/api/codec"
 	"espalier.dev/api/v1beta1"
 	"espalier.dev/crd"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/schema"
 )
 
@@ -130,7 +131,7 @@ func (f *fixer) respell(ctx context.Context) error {
 		if finding.Fix == nil || finding.Rule != "superseded-spelling" {
 			continue
 		}
-		at := analysis.Tokens(finding.Pointer)
+		at := jsonptr.Split(finding.Pointer)
 		around := at[:len(at)-1]
 		v, _ := f.at(at...)
 		if err := f.apply(finding.Fix); err != nil {

@@ -2,10 +2,9 @@ package fix
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 
 	"espalier.dev/analysis"
+	"espalier.dev/internal/jsonptr"
 )
 
 // Rule describes a kind of note, beside the rules of package lint.
@@ -37,8 +36,9 @@ func Rules() []Rule {
 
 // add notes something about a place in the new document.
 func (f *fixer) add(rule string, severity analysis.Severity, at []string, message string, detail ...string) {
+	pointer := jsonptr.New(at...)
 	f.notes = append(f.notes, analysis.Finding{
-		Rule: rule, Severity: severity, Path: displayed(at), Pointer: analysis.Pointer(at...), Message: message, Detail: detail,
+		Rule: rule, Severity: severity, Path: jsonptr.Display(pointer, "properties"), Pointer: pointer, Message: message, Detail: detail,
 	})
 }
 
@@ -57,24 +57,4 @@ func (f *fixer) noteSchema(kind noteKind, at []string, keyword string) {
 		f.add(conditionGone, analysis.Warning, below(at, keyword),
 			fmt.Sprintf("%s cannot stand here in v1, and is left out: more is accepted", keyword))
 	}
-}
-
-// displayed writes a place as Kubernetes writes paths.
-func displayed(at []string) string {
-	var b strings.Builder
-	named := false // the next token is a name of somebody's choice
-	for i, token := range at {
-		_, err := strconv.Atoi(token)
-		switch {
-		case named || err == nil:
-			b.WriteString("[" + token + "]")
-			named = false
-			continue
-		case i > 0:
-			b.WriteString(".")
-		}
-		b.WriteString(token)
-		named = token == "properties"
-	}
-	return b.String()
 }

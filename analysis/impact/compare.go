@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"espalier.dev/api"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/schema"
 )
 
@@ -101,7 +102,7 @@ func (c *comparer) emit(at place, kind, keyword, message string, effects ...Effe
 func (c *comparer) emitAltering(at place, alters alteration, kind, keyword, message string, effects ...Effect) *Change {
 	suffix := ""
 	if keyword != "" {
-		suffix = "/" + keyword
+		suffix = jsonptr.New(keyword)
 	}
 	ch := &Change{
 		Kind: kind, OldVersion: c.oldVersion, NewVersion: c.newVersion, Path: at.path, Message: message,

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"espalier.dev/analysis"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/schema"
 )
 
@@ -72,7 +72,7 @@ func (p *place) pointer() string {
 	for _, s := range p.steps() {
 		tokens = append(tokens, s.token)
 	}
-	return analysis.Pointer(tokens...)
+	return jsonptr.New(tokens...)
 }
 
 // schemaPath goes on along a path in a schema.

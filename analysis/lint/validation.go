@@ -3,13 +3,13 @@ package lint
 import (
 	"context"
 	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/analysis"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
 	"espalier.dev/schema/rules"
@@ -146,7 +146,7 @@ func (c *check) isDefault(at *place) bool {
 			continue
 		}
 		for _, site := range c.d.schemas {
-			if strings.HasPrefix(p.pointer(), site.at.pointer()+"/") {
+			if rest, ok := jsonptr.CutPrefix(p.pointer(), site.at.pointer()); ok && rest != "" {
 				return true
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"espalier.dev"
 	"espalier.dev/analysis"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
@@ -187,7 +188,7 @@ func (r *Runner) initial(ctx context.Context, c *Case) (espalier.Object, *analys
 }
 
 func broken(c *Case, key string, err error) *analysis.Finding {
-	f := failure(c, c.Pointer+"/"+key, firstLine(err), restLines(err)...)
+	f := failure(c, jsonptr.Child(c.Pointer, key), firstLine(err), restLines(err)...)
 	return &f
 }
 
@@ -247,12 +248,12 @@ func expectError(c *Case, key string, err error, want string) (done bool, _ *ana
 		f := failure(c, c.Pointer, "refused, but it should be accepted", strings.Split(err.Error(), "\n")...)
 		return true, &f
 	case err == nil:
-		f := failure(c, c.Pointer+"/"+key, "accepted, but it should be refused", "- "+want)
+		f := failure(c, jsonptr.Child(c.Pointer, key), "accepted, but it should be refused", "- "+want)
 		return true, &f
 	case strings.Contains(err.Error(), want), errors.As(err, &w) && strings.Contains(w.earlier, want):
 		return true, nil
 	}
-	f := failure(c, c.Pointer+"/"+key, "refused, but not for this reason", "- "+want, "+ "+err.Error())
+	f := failure(c, jsonptr.Child(c.Pointer, key), "refused, but not for this reason", "- "+want, "+ "+err.Error())
 	return true, &f
 }
 
@@ -324,7 +325,7 @@ func compareOpenShift(c *Case, got espalier.Object, sent string) *analysis.Findi
 		return broken(c, key, err)
 	}
 	if lines := difference(want, got, nil); len(lines) > 0 {
-		f := failure(c, c.Pointer+"/"+key, "something else is stored", lines...)
+		f := failure(c, jsonptr.Child(c.Pointer, key), "something else is stored", lines...)
 		return &f
 	}
 	return nil
@@ -338,8 +339,7 @@ func (p patch) apply(v any, path string) (any, error) {
 		}
 		return nil, fmt.Errorf("cannot %q here", p.Op)
 	}
-	tokens := analysis.Tokens(path)
-	token, rest := tokens[0], analysis.Pointer(tokens[1:]...)
+	token, rest := jsonptr.Cut(path)
 	switch v := v.(type) {
 	case map[string]any:
 		child, ok := v[token]

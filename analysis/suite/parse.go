@@ -12,6 +12,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/api"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/nearest"
 	"espalier.dev/schema"
@@ -66,24 +67,8 @@ type parser struct {
 
 func (p *parser) wrong(pointer, format string, args ...any) {
 	p.findings = append(p.findings, analysis.Finding{
-		Rule: RuleMalformed, Severity: analysis.Error, Path: display(pointer), Pointer: pointer, Message: fmt.Sprintf(format, args...),
+		Rule: RuleMalformed, Severity: analysis.Error, Path: jsonptr.Display(pointer), Pointer: pointer, Message: fmt.Sprintf(format, args...),
 	})
-}
-
-// display writes a pointer as people read it: invalid[0].errors.
-func display(pointer string) string {
-	path := ""
-	for _, token := range analysis.Tokens(pointer) {
-		switch _, err := strconv.Atoi(token); {
-		case err == nil:
-			path += "[" + token + "]"
-		case path == "":
-			path = token
-		default:
-			path += "." + token
-		}
-	}
-	return path
 }
 
 // fields calls the function of each key. Other keys are wrong, and so is anything that
@@ -95,7 +80,7 @@ func (p *parser) fields(v any, pointer string, known map[string]func(v any, poin
 		return false
 	}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		at := pointer + analysis.Pointer(key)
+		at := jsonptr.Child(pointer, key)
 		if read := known[key]; read != nil {
 			read(m[key], at)
 			continue
@@ -141,7 +126,7 @@ func (p *parser) list(v any, pointer string, item func(any, string)) {
 		p.wrong(pointer, "must be a list")
 	}
 	for i, x := range items {
-		item(x, pointer+"/"+strconv.Itoa(i))
+		item(x, jsonptr.Child(pointer, strconv.Itoa(i)))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"espalier.dev"
 	"espalier.dev/analysis"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/schema"
 )
 
@@ -191,7 +192,7 @@ func (c *Case) compareResult(r *Runner, result *espalier.Result) (findings []ana
 		if slices.Equal(want, got) {
 			return
 		}
-		findings = append(findings, failure(c, c.Pointer+"/"+key, "other fields are "+key, diff(strings.Join(append(want, ""), "\n"), strings.Join(append(got, ""), "\n"))...))
+		findings = append(findings, failure(c, jsonptr.Child(c.Pointer, key), "other fields are "+key, diff(strings.Join(append(want, ""), "\n"), strings.Join(append(got, ""), "\n"))...))
 	}
 	pruned := paths(result.Pruned())
 	switch {

@@ -19,6 +19,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd/cel"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/schema"
 )
 
@@ -339,7 +340,7 @@ func (d *differ) report(ctx context.Context) {
 				// Versions that have it in common are alike: the first stands for all.
 				path, body = paths[0], analysis.V1Words(body, 0)
 			}
-			d.r.Add(c.at(fieldPointer(path), fieldPointer(path), analysis.Finding{
+			d.r.Add(c.at(jsonptr.FromPath(path), jsonptr.FromPath(path), analysis.Finding{
 				Rule: ruleRefused, Severity: analysis.Error, Path: path, Message: "a server would refuse the update: " + body,
 			}))
 		}
@@ -461,7 +462,7 @@ func (s *diffSide) find(pointer string) string {
 	// The place that comes closest.
 	best, depth := pointer, -1
 	for _, p := range candidates {
-		for up := p; up != ""; up = up[:strings.LastIndexByte(up, '/')] {
+		for up := p; up != ""; up = jsonptr.Parent(up) {
 			if s.item.Position(up).Exact {
 				if n := strings.Count(up, "/"); n > depth {
 					best, depth = p, n
@@ -471,29 +472,6 @@ func (s *diffSide) find(pointer string) string {
 		}
 	}
 	return best
-}
-
-// fieldPointer is the pointer of a field path: spec.versions[0].name.
-func fieldPointer(path string) string {
-	var tokens []string
-	for path != "" {
-		end := strings.IndexAny(path, ".[")
-		switch {
-		case strings.HasPrefix(path, "["):
-			stop := strings.IndexByte(path, ']')
-			if stop < 0 {
-				stop = len(path)
-			}
-			tokens = append(tokens, path[1:stop])
-			path = strings.TrimPrefix(path[min(stop+1, len(path)):], ".")
-		case end < 0:
-			tokens, path = append(tokens, path), ""
-		default:
-			tokens = append(tokens, path[:end])
-			path = strings.TrimPrefix(path[end:], ".")
-		}
-	}
-	return analysis.Pointer(tokens...)
 }
 
 // otherSemantics says where the other reading of schemas comes to a worse verdict.

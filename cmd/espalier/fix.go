@@ -20,6 +20,7 @@ import (
 	"espalier.dev/analysis/fix"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/textdiff"
 	"espalier.dev/internal/yamlx"
 )
@@ -266,7 +267,7 @@ func aliases(d *yamlx.Document, pointer string, value any) []analysis.Edit {
 	around := d.Find(pointer).Value
 	var edits []analysis.Edit
 	for _, token := range slices.Sorted(maps.Keys(parts)) {
-		at := pointer + analysis.Pointer(token)
+		at := jsonptr.Child(pointer, token)
 		if span := d.Find(at).Value; span.Offset < around.Offset || span.EndOffset > around.EndOffset {
 			return []analysis.Edit{{Op: yamlx.Set, Pointer: pointer, Value: value}}
 		}

@@ -14,6 +14,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/textdiff"
 	"espalier.dev/internal/yamlx"
@@ -305,7 +306,7 @@ func editText(it *input.Item, stored schema.Object, changes *schema.Report) ([]b
 	if got, err = jsonx.Parse(src); err != nil {
 		return nil, err
 	}
-	for _, token := range analysis.Tokens(it.Base) {
+	for _, token := range jsonptr.Split(it.Base) {
 		got = childOf(got, token)
 	}
 	if !reflect.DeepEqual(got, any(stored)) {

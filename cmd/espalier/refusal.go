@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
@@ -16,6 +15,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
@@ -77,8 +77,8 @@ func (v *validator) rest(it *input.Item, d *definition, version *crd.Version, ol
 	}
 	for _, f := range more.findings {
 		below := func(r analysis.Finding) bool {
-			pointer := it.Base + r.Pointer
-			return f.Pointer == pointer || strings.HasPrefix(f.Pointer, pointer+"/")
+			_, ok := jsonptr.CutPrefix(f.Pointer, it.Base+r.Pointer)
+			return ok
 		}
 		// The server fills these in before it validates.
 		filled := f.Path == "metadata.name" || f.Path == "metadata.namespace"

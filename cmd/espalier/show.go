@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/schema"
 )
 
@@ -159,28 +159,12 @@ func structuralFindings(d *definition, v *crd.Version, sem schema.Semantics) (fi
 	for _, f := range schema.Check(v.Structural(), sem) {
 		if f.Refused {
 			findings = append(findings, analysis.Finding{
-				Rule: ruleNotStructural, Severity: analysis.Error, Path: displayPointer(base) + f.Path.String(),
+				Rule: ruleNotStructural, Severity: analysis.Error, Path: jsonptr.Display(base) + f.Path.String(),
 				Pointer: base + f.Path.Pointer(), Message: f.FieldError(nil).ErrorBody(),
 			})
 		}
 	}
 	return findings
-}
-
-// displayPointer writes a pointer into a definition as a path.
-func displayPointer(pointer string) string {
-	path := ""
-	for _, token := range analysis.Tokens(pointer) {
-		switch _, err := strconv.Atoi(token); {
-		case err == nil:
-			path += "[" + token + "]"
-		case path == "":
-			path = token
-		default:
-			path += "." + token
-		}
-	}
-	return path
 }
 
 // newSideReporter reports on standard error, for commands whose output is something

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
 )
 
@@ -106,7 +107,7 @@ type change struct {
 
 func (e Edit) compile() (c change, err error) {
 	c.op = e.Op
-	if c.path, err = tokens(e.Pointer); err != nil {
+	if c.path, err = jsonptr.Parse(e.Pointer); err != nil {
 		return c, err
 	}
 	switch e.Op {
@@ -127,7 +128,7 @@ func (e Edit) compile() (c change, err error) {
 		}
 		c.to = append(slices.Clone(c.path[:len(c.path)-1]), e.To)
 	case Move, Copy:
-		if c.to, err = tokens(e.To); err != nil {
+		if c.to, err = jsonptr.Parse(e.To); err != nil {
 			return c, err
 		}
 		if len(c.path) == 0 || len(c.to) >= len(c.path) && slices.Equal(c.to[:len(c.path)], c.path) {
@@ -137,20 +138,6 @@ func (e Edit) compile() (c change, err error) {
 		return c, fmt.Errorf("there is no edit %q", e.Op)
 	}
 	return c, nil
-}
-
-// tokens splits a JSON pointer.
-func tokens(pointer string) ([]string, error) {
-	if pointer != "" && pointer[0] != '/' {
-		return nil, fmt.Errorf("%q is no JSON pointer: it must start with /", pointer)
-	}
-	var ts []string
-	for rest := pointer; rest != ""; {
-		var t string
-		t, rest = cutToken(rest)
-		ts = append(ts, t)
-	}
-	return ts, nil
 }
 
 // editor holds a text and makes changes in it.

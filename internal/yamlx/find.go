@@ -3,8 +3,9 @@ package yamlx
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
+
+	"espalier.dev/internal/jsonptr"
 )
 
 // Position is a stretch of a document's text. Lines and columns are those of the
@@ -60,10 +61,10 @@ const maxVisits = 10_000
 // again returns the last entry at a pointer that is not the first one of its name.
 func (n *node) again(pointer string, visits *int) *node {
 	n = n.deref()
-	if pointer == "" || pointer[0] != '/' {
+	if pointer == "" || !jsonptr.Valid(pointer) {
 		return nil
 	}
-	token, rest := cutToken(pointer)
+	token, rest := jsonptr.Cut(pointer)
 	if n.kind != mapping {
 		if next := n.child(token); next != nil && rest != "" {
 			return next.again(rest, visits)
@@ -101,12 +102,12 @@ func (d *Document) span(n *node, exact bool) Span {
 // lookup returns the node at a pointer, or the nearest one around it and false.
 func (ix *index) lookup(pointer string) (*node, bool) {
 	n := ix.root
+	if !jsonptr.Valid(pointer) {
+		return n, false
+	}
 	for rest := pointer; rest != ""; {
-		if rest[0] != '/' {
-			return n, false
-		}
 		var token string
-		token, rest = cutToken(rest)
+		token, rest = jsonptr.Cut(rest)
 		next := n.child(token)
 		if next == nil {
 			return n, false
@@ -114,18 +115,6 @@ func (ix *index) lookup(pointer string) (*node, bool) {
 		n = next
 	}
 	return n, true
-}
-
-// cutToken cuts the first token off a pointer and unescapes it.
-func cutToken(pointer string) (token, rest string) {
-	token = pointer[1:]
-	if i := strings.IndexByte(token, '/'); i >= 0 {
-		token, rest = token[:i], token[i:]
-	}
-	if strings.IndexByte(token, '~') >= 0 {
-		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
-	}
-	return token, rest
 }
 
 // child returns the entry or item that a token of a pointer names, or nil.

@@ -1,0 +1,162 @@
+// Package jsonptr builds, reads, compares and displays JSON pointers (RFC 6901).
+//
+// A pointer is a plain string everywhere in this module, so that exported types
+// need no type of an internal package. The empty pointer is the whole document.
+// Joining two pointers is appending one string to the other.
+package jsonptr
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// New returns the pointer made of the tokens.
+func New(tokens ...string) string { return string(Append(nil, tokens...)) }
+
+// Child returns the pointer that leads from p along the tokens.
+func Child(p string, tokens ...string) string { return p + New(tokens...) }
+
+// Append appends the tokens to a pointer that is being built, each escaped and
+// after a slash.
+func Append(p []byte, tokens ...string) []byte {
+	for _, token := range tokens {
+		p = append(p, '/')
+		p = append(p, Escape(token)...)
+	}
+	return p
+}
+
+// Valid reports whether p is empty or starts with a slash. Other texts are no
+// pointers.
+func Valid(p string) bool { return p == "" || p[0] == '/' }
+
+// Parse returns the tokens of a pointer, unescaped, or an error if p is not Valid.
+func Parse(p string) ([]string, error) {
+	if !Valid(p) {
+		return nil, fmt.Errorf("%q is no JSON pointer: it must start with /", p)
+	}
+	return Split(p), nil
+}
+
+// Split returns the tokens of a pointer that is known to be valid, unescaped.
+func Split(p string) []string {
+	var tokens []string
+	for p != "" {
+		var token string
+		token, p = Cut(p)
+		tokens = append(tokens, token)
+	}
+	return tokens
+}
+
+// Cut returns the first token of a pointer, unescaped, and the pointer that
+// follows it.
+func Cut(p string) (token, rest string) {
+	token, rest = cut(p)
+	return Unescape(token), rest
+}
+
+// cut is Cut, but it leaves the token escaped.
+func cut(p string) (token, rest string) {
+	p = strings.TrimPrefix(p, "/")
+	if i := strings.IndexByte(p, '/'); i >= 0 {
+		return p[:i], p[i:]
+	}
+	return p, ""
+}
+
+// Parent returns the pointer without its last token. The parent of the whole
+// document is the whole document.
+func Parent(p string) string { return p[:max(0, strings.LastIndexByte(p, '/'))] }
+
+// CutPrefix returns the pointer that leads from prefix to p, and whether p is
+// prefix or a place below it.
+func CutPrefix(p, prefix string) (rest string, ok bool) {
+	if rest, ok = strings.CutPrefix(p, prefix); ok && Valid(rest) {
+		return rest, true
+	}
+	return p, false
+}
+
+// Escape returns a name as a token of a pointer.
+func Escape(name string) string {
+	if !strings.ContainsAny(name, "~/") {
+		return name
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+}
+
+// Unescape returns the name that a token of a pointer stands for.
+func Unescape(token string) string {
+	if strings.IndexByte(token, '~') < 0 {
+		return token
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+}
+
+// Compare orders pointers as their places follow each other in a document with
+// sorted keys: a place comes before what is in it, and list items are ordered by
+// their index.
+func Compare(a, b string) int {
+	for a != "" && b != "" {
+		var x, y string
+		x, a = cut(a)
+		y, b = cut(b)
+		if x == y {
+			continue
+		}
+		i, errX := strconv.Atoi(x)
+		j, errY := strconv.Atoi(y)
+		if errX == nil && errY == nil && i != j {
+			return i - j
+		}
+		return strings.Compare(x, y)
+	}
+	return len(a) - len(b)
+}
+
+// Display returns the pointer as Kubernetes writes paths: spec.versions[0].name.
+// A pointer does not tell fields from map keys: keyed names the fields that hold
+// a map, whose keys are written in brackets like indexes.
+func Display(p string, keyed ...string) string {
+	var b strings.Builder
+	inMap := false
+	for _, token := range Split(p) {
+		_, err := strconv.Atoi(token)
+		if inMap || err == nil {
+			b.WriteString("[" + token + "]")
+			inMap = false
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(token)
+		inMap = slices.Contains(keyed, token)
+	}
+	return b.String()
+}
+
+// FromPath returns the pointer of a path as Display writes it. It reads
+// properties[a.b] as two tokens, but has no way to tell that a dot outside of
+// brackets belongs to a name.
+func FromPath(path string) string {
+	var p []byte
+	for path != "" {
+		var token string
+		if path[0] == '[' {
+			token, path, _ = strings.Cut(path[1:], "]")
+		} else {
+			end := strings.IndexAny(path, ".[")
+			if end < 0 {
+				end = len(path)
+			}
+			token, path = path[:end], path[end:]
+		}
+		p = Append(p, token)
+		path = strings.TrimPrefix(path, ".")
+	}
+	return string(p)
+}
