@@ -148,7 +148,7 @@ func TestRuleDocs(t *testing.T) {
 		if r.Title == "" || !strings.HasPrefix(r.Doc, "# "+r.ID+": "+r.Title+"\n") {
 			t.Errorf("%s: the page does not begin with the rule", r.ID)
 		}
-		for _, part := range []string{"\n## Why\n", "\n## Bad\n", "\n## Good\n", "\n## How to mend it\n"} {
+		for _, part := range []string{"\n## Why\n", "\n## Bad\n", "\n## Good\n", "\n## How to fix it\n"} {
 			if !strings.Contains(r.Doc, part) {
 				t.Errorf("%s: the page has no part %q", r.ID, strings.TrimSpace(part))
 			}
