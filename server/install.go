@@ -19,6 +19,7 @@ import (
 	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
 	"espalier.dev/server/definitions"
+	"espalier.dev/server/fence"
 	"espalier.dev/server/publish"
 	"espalier.dev/server/resources"
 )
@@ -32,8 +33,9 @@ type foundation struct {
 	// config is what api is built with: limits, timeouts, the serializer for errors,
 	// and what resolves requests.
 	config *genericapiserver.Config
-	// storage gives every resource its storage.
+	// storage is how resources are stored, and fences makes their storage.
 	storage generic.RESTOptionsGetter
+	fences  *fence.Fences
 	// admission is what is asked before a write.
 	admission admission.Interface
 	// authorizer is what handlers ask that have more to ask than the filters did.
@@ -75,13 +77,17 @@ func install(f foundation) error {
 	defs, err := definitions.New(definitions.Config{
 		Options:     crd.Options{Semantics: f.semantics, Rules: cel.Checker{}},
 		Differences: differences,
+		Storage:     f.fences.Definitions(f.storage),
+		Fences:      f.fences,
 	})
 	if err != nil {
 		return err
 	}
 	handler, err := resources.New(resources.Config{
-		Source:              defs,
-		Storage:             f.storage,
+		Source: defs,
+		Storage: func(d *crd.Definition) generic.RESTOptionsGetter {
+			return f.fences.Objects(f.storage, d.GroupResource(), d.CRD().UID)
+		},
 		Admission:           f.admission,
 		Authorizer:          f.authorizer,
 		NotFound:            http.NotFoundHandler(),

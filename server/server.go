@@ -172,6 +172,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		api:        api,
 		config:     c,
 		storage:    c.RESTOptionsGetter,
+		fences:     s.db.fences,
 		admission:  c.AdmissionControl,
 		authorizer: c.Authorization.Authorizer,
 		semantics:  o.Semantics,

@@ -13,7 +13,9 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
 	"espalier.dev/schema"
+	"espalier.dev/server/definitions"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/fence"
 )
 
 // database is the etcd behind a server.
@@ -21,6 +23,7 @@ type database struct {
 	endpoints etcd.Endpoints
 	client    *clientv3.Client
 	member    *etcd.Member // nil if the cluster is somebody else's
+	fences    *fence.Fences
 }
 
 // openDatabase starts the server's own etcd, or connects to the one it is told.
@@ -44,6 +47,13 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		return nil, err
 	}
 	db.client = client
+	db.fences = fence.New(fence.Config{
+		Client:      client,
+		Prefix:      o.EtcdPrefix,
+		Definitions: definitions.Resource(),
+		WatchCache:  o.WatchCache,
+		Compaction:  o.EtcdCompactionInterval,
+	})
 	if err := recordSemantics(ctx, client, o.EtcdPrefix, o.Semantics); err != nil {
 		db.close()
 		return nil, err
@@ -60,6 +70,9 @@ func (db *database) stopped() <-chan struct{} {
 }
 
 func (db *database) close() {
+	if db.fences != nil {
+		db.fences.Close()
+	}
 	if db.client != nil {
 		_ = db.client.Close() // there is nothing left to lose
 	}
@@ -103,10 +116,10 @@ func recordSemantics(ctx context.Context, client *clientv3.Client, prefix string
 }
 
 // applyTo makes c store resources in the database: JSON under kube-apiserver's keys,
-// through the storage of k8s.io/apiserver.
+// through the storage of k8s.io/apiserver. Package fence makes each storage; what is set
+// here is what they have in common.
 func (db *database) applyTo(c *genericapiserver.Config, o *Options) error {
 	config := storagebackend.NewDefaultConfig(path.Join("/", o.EtcdPrefix), unstructured.UnstructuredJSONScheme)
-	config.CompactionInterval = o.EtcdCompactionInterval
 	config.StorageObjectCountTracker = c.StorageObjectCountTracker
 	config.Transport.ServerList = db.endpoints.URLs
 	config.Transport.CertFile = db.endpoints.CertFile
@@ -114,7 +127,6 @@ func (db *database) applyTo(c *genericapiserver.Config, o *Options) error {
 	config.Transport.TrustedCAFile = db.endpoints.CAFile
 
 	options := genericoptions.NewEtcdOptions(config)
-	options.EnableWatchCache = o.WatchCache
 	options.DeleteCollectionWorkers = o.DeleteCollectionWorkers
 	// There is nobody yet to take away the finalizers of foreground and orphaning deletion:
 	// objects would stay for ever.

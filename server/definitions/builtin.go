@@ -2,6 +2,7 @@ package definitions
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"espalier.dev/api"
 	"espalier.dev/api/v1beta1"
@@ -11,6 +12,9 @@ import (
 
 // Name is the name that the definition of definitions would have.
 const Name = "customresourcedefinitions.apiextensions.k8s.io"
+
+// Resource is the resource of definitions.
+func Resource() runtimeschema.GroupResource { return runtimeschema.ParseGroupResource(Name) }
 
 // definition is the definition of definitions: their names, versions and how their
 // fields merge. What is in a definition is not judged by its schema but by package

@@ -8,24 +8,42 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	apirequest "k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/registry/rest"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/storage"
+	storeerr "k8s.io/apiserver/pkg/storage/errors"
 	"k8s.io/klog/v2"
 
 	"espalier.dev/api"
-	"espalier.dev/crd"
 )
 
+// A deletion goes through these steps. Each is one transaction, or can be done again: a
+// server that starts, or that has another beside it, goes on wherever the deletion got
+// to.
+//
+//  1. store.Delete marks the definition and adds the finalizer. In the same transaction
+//     its fence becomes Terminating: from now on no object is created, by no server.
+//  2. cleanUp deletes the objects by their keys, until none is left.
+//  3. release deletes the definition, and its fence in the same transaction. If it has
+//     other finalizers, only that of step 1 is removed, and who removes the last one
+//     deletes the definition.
+//
+// Cleanups are goroutines of Run: they end with its context, and Run waits for them.
+
+// isDeleting reports whether it is for cleanUp to finish the deletion of a definition. One that
+// has no finalizers left should be gone: something has crashed that removed them first.
+func isDeleting(c *api.CustomResourceDefinition) bool {
+	return c.DeletionTimestamp != nil && (len(c.Finalizers) == 0 || slices.Contains(c.Finalizers, api.CustomResourceCleanupFinalizer))
+}
+
 // cleanUp deletes the objects of a definition that is being deleted, beside the
-// reconciler, and then lets the definition go.
-func (d *Definitions) cleanUp(ctx context.Context, def *crd.Definition) {
-	c := def.CRD()
-	if c.DeletionTimestamp == nil || !slices.Contains(c.Finalizers, api.CustomResourceCleanupFinalizer) {
+// reconciler, and then the definition. It needs to know their resource and nothing else:
+// the schema may not compile, and the versions may change while it works.
+func (d *Definitions) cleanUp(ctx context.Context, c *api.CustomResourceDefinition) {
+	if !isDeleting(c) {
 		return
 	}
 	if _, busy := d.cleaning.LoadOrStore(c.UID, true); busy {
@@ -35,24 +53,35 @@ func (d *Definitions) cleanUp(ctx context.Context, def *crd.Definition) {
 		defer d.cleaning.Delete(c.UID)
 		logger := klog.FromContext(ctx).WithValues("name", c.Name)
 		for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
-			err := d.deleteObjects(ctx, def)
-			if err == nil {
-				err = d.release(ctx, def)
-			}
+			err := d.finish(ctx, c)
 			if err == nil || apierrors.IsNotFound(err) {
 				return
 			}
-			logger.V(2).Info("Objects of a definition that is being deleted remain", "reason", err.Error())
+			logger.V(2).Info("The deletion of a CRD is not complete", "reason", err.Error())
 			d.report(ctx, c, err)
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():
 			}
-			if now := d.Catalog().Get(c.Name); now == nil || now.CRD().UID != c.UID {
-				return
-			}
 		}
 	})
+}
+
+// finish deletes the objects of a definition and then the definition itself. It returns an error
+// if it is to be called again, and a not-found error if the definition is gone.
+func (d *Definitions) finish(ctx context.Context, c *api.CustomResourceDefinition) error {
+	s, done, err := d.storage()
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := s.close(ctx, c.Name, c.UID); err != nil {
+		return err
+	}
+	if err := d.deleteObjects(ctx, c); err != nil {
+		return err
+	}
+	return s.release(ctx, c.Name, c.UID)
 }
 
 // errRemaining says that objects are left, which wait for their finalizers.
@@ -60,45 +89,15 @@ var errRemaining = errors.New("could not confirm zero CustomResources remaining"
 
 // deleteObjects deletes the objects of a definition, and returns nil when there are
 // none left.
-func (d *Definitions) deleteObjects(ctx context.Context, def *crd.Definition) error {
-	if !def.Established() || def.Name() == Name || def.Storage() == nil {
-		return nil
+func (d *Definitions) deleteObjects(ctx context.Context, c *api.CustomResourceDefinition) error {
+	if c.Name == Name {
+		return nil // its objects would be the definitions
 	}
-	d.handler.Settle(def)
-	objects, release, err := d.handler.Storage(def, def.Storage().Name())
-	if err != nil {
-		return fmt.Errorf("could not list instances: %w", err)
+	left, first, err := d.config.Fences.Sweep(ctx, runtimeschema.GroupResource{Group: c.Spec.Group, Resource: c.Spec.Names.Plural}, c.UID)
+	if err == nil && left > 0 {
+		err = fmt.Errorf("%w: %d left, the first is %s", errRemaining, left, first)
 	}
-	defer release()
-	everywhere := apirequest.WithNamespace(ctx, metav1.NamespaceAll)
-	left, err := list(everywhere, objects)
-	if err != nil {
-		return fmt.Errorf("could not list instances: %w", err)
-	}
-	seen := map[string]bool{}
-	for _, item := range left {
-		if ns := item.GetNamespace(); !seen[ns] {
-			seen[ns] = true
-			if _, err := objects.DeleteCollection(apirequest.WithNamespace(ctx, ns), rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}, &metainternalversion.ListOptions{}); err != nil {
-				return fmt.Errorf("could not issue all deletes: %w", err)
-			}
-		}
-	}
-	if left, err = list(everywhere, objects); err != nil {
-		return fmt.Errorf("could not list instances: %w", err)
-	}
-	if len(left) > 0 {
-		return fmt.Errorf("%w: %d left, the first is %s", errRemaining, len(left), left[0].GetName())
-	}
-	return nil
-}
-
-func list(ctx context.Context, objects rest.StandardStorage) ([]unstructured.Unstructured, error) {
-	l, err := objects.List(ctx, &metainternalversion.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return l.(*unstructured.UnstructuredList).Items, nil
+	return err
 }
 
 // report says in the status why a deletion takes its time.
@@ -121,32 +120,68 @@ func (d *Definitions) report(ctx context.Context, c *api.CustomResourceDefinitio
 	}
 }
 
-// release lets a definition go whose objects are gone.
-func (d *Definitions) release(ctx context.Context, def *crd.Definition) error {
-	status, reason, message := api.ConditionFalse, api.ReasonInstanceDeletionCompleted, "removed all instances"
-	switch {
-	case def.Name() == Name:
-		reason, message = api.ReasonOverlappingBuiltIn, "instances overlap with built-in resources in storage"
-	case !def.Established():
-		reason, message = "NeverEstablished", "resource was never established"
-	}
-	s, done, err := d.storage()
+// close makes sure that the fence of a definition which is being deleted is closed: something
+// that knows no fences may have marked it.
+func (s *store) close(ctx context.Context, name string, uid types.UID) error {
+	obj, err := s.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	defer done()
-	c := def.CRD()
-	out, err := s.rewrite(ctx, c.Name, storage.Preconditions{UID: &c.UID}, false, func(stored *api.CustomResourceDefinition, _ runtime.Object) error {
-		setTerminating(stored, status, reason, message)
-		stored.Finalizers = slices.DeleteFunc(stored.Finalizers, func(f string) bool { return f == api.CustomResourceCleanupFinalizer })
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return err
+	}
+	if m.GetUID() != uid {
+		return apierrors.NewNotFound(s.DefaultQualifiedResource, name)
+	}
+	ok, err := s.definitions.config.Fences.Adopt(ctx, name, uid, revision(m.GetResourceVersion()), true)
+	if err == nil && !ok {
+		err = errors.New("the CRD has changed")
+	}
+	return err
+}
+
+// errFinalizers says that a definition has other finalizers than ours.
+var errFinalizers = errors.New("there are other finalizers")
+
+// release deletes a definition whose objects are gone; if it has other finalizers, it removes
+// ours.
+func (s *store) release(ctx context.Context, name string, uid types.UID) error {
+	key, err := s.KeyFunc(ctx, name)
+	if err != nil {
+		return err
+	}
+	ours := func(f string) bool { return f == api.CustomResourceCleanupFinalizer }
+	err = s.Storage.Delete(ctx, key, s.NewFunc(), &storage.Preconditions{UID: &uid}, func(_ context.Context, obj runtime.Object) error {
+		m, err := meta.Accessor(obj)
+		if err == nil && len(slices.DeleteFunc(m.GetFinalizers(), ours)) > 0 {
+			err = errFinalizers
+		}
+		return err
+	}, false, nil, storage.DeleteOptions{})
+	if !errors.Is(err, errFinalizers) {
+		return storeerr.InterpretDeleteError(err, s.DefaultQualifiedResource, name)
+	}
+	_, err = s.rewrite(ctx, name, storage.Preconditions{UID: &uid}, false, func(c *api.CustomResourceDefinition, _ runtime.Object) error {
+		c.Finalizers = slices.DeleteFunc(c.Finalizers, ours)
+		if len(c.Finalizers) == 0 {
+			return errors.New("the other finalizers are gone") // it can be deleted now
+		}
+		reason, message := api.ReasonInstanceDeletionCompleted, "removed all instances"
+		switch {
+		case name == Name:
+			reason, message = api.ReasonOverlappingBuiltIn, "instances overlap with built-in resources in storage"
+		case !established(c):
+			reason, message = "NeverEstablished", "resource was never established"
+		}
+		setTerminating(c, api.ConditionFalse, reason, message)
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	if len(out.(*unstructured.Unstructured).GetFinalizers()) > 0 {
-		return nil
-	}
-	_, _, err = s.Store.Delete(ctx, c.Name, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &c.UID}})
 	return err
+}
+
+func established(c *api.CustomResourceDefinition) bool {
+	return slices.ContainsFunc(c.Status.Conditions, func(c api.CustomResourceDefinitionCondition) bool {
+		return c.Type == api.Established && c.Status == api.ConditionTrue
+	})
 }

@@ -14,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/klog/v2"
@@ -22,6 +24,7 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/schema"
+	"espalier.dev/server/fence"
 	"espalier.dev/server/resources"
 )
 
@@ -32,6 +35,10 @@ type Config struct {
 	// Differences is what to tell whoever writes a definition that means different things
 	// in the two semantics.
 	Differences func(context.Context, *api.CustomResourceDefinition) []string
+	// Storage is how definitions are stored.
+	Storage generic.RESTOptionsGetter
+	// Fences keep objects from outliving their definition.
+	Fences *fence.Fences
 }
 
 // Definitions follows the stored definitions.
@@ -48,8 +55,9 @@ type Definitions struct {
 	// What follows is of the one goroutine that reconciles, and of those that clean up.
 	handler  *resources.Handler
 	known    map[string]*api.CustomResourceDefinition
-	again    chan string // names of those to reconcile once more
-	cleaning sync.Map    // of UIDs
+	fenced   map[types.UID]bool // those that are known to have a fence
+	again    chan string        // names of those to reconcile once more
+	cleaning sync.Map           // of UIDs
 	cleanups sync.WaitGroup
 }
 
@@ -64,10 +72,11 @@ func New(c Config) (*Definitions, error) {
 	if c.Differences == nil {
 		c.Differences = func(context.Context, *api.CustomResourceDefinition) []string { return nil }
 	}
-	d := &Definitions{config: c, progress: newProgress(), ready: make(chan struct{}), again: make(chan string), known: map[string]*api.CustomResourceDefinition{}}
+	d := &Definitions{config: c, progress: newProgress(), ready: make(chan struct{}), again: make(chan string), known: map[string]*api.CustomResourceDefinition{}, fenced: map[types.UID]bool{}}
 	d.catalog.Store(crd.NewCatalog())
 	d.builtin = &resources.Builtin{
 		Definition: def,
+		Storage:    c.Storage,
 		Kinds:      &kinds{options: c.Options, differences: c.Differences},
 		Wrap:       func(s *registry.Store) rest.StandardStorage { return &store{Store: s, definitions: d} },
 	}
@@ -173,6 +182,9 @@ func (d *Definitions) follow(ctx context.Context) error {
 		return fmt.Errorf("listing definitions: %w", err)
 	}
 	items := list.(*unstructured.UnstructuredList)
+	if err := d.adoptAll(ctx, items); err != nil {
+		return err
+	}
 	d.replace(ctx, s, items)
 	d.progress.reach(revision(items.GetResourceVersion()))
 	select {
@@ -282,6 +294,7 @@ func (d *Definitions) drop(ctx context.Context, s *store, name string) {
 	if gone == nil {
 		return
 	}
+	delete(d.fenced, gone.UID)
 	for _, peer := range d.Catalog().Group(gone.Spec.Group) {
 		d.reconcile(ctx, s, peer.Name())
 	}
@@ -301,11 +314,16 @@ func (d *Definitions) reconcile(ctx context.Context, s *store, name string) {
 		if current, err = crd.New(c, d.config.Options); err != nil {
 			logger.Error(err, "A definition is not served")
 			d.publish(d.Catalog().Without(name))
+			d.cleanUp(ctx, c)
 			return
 		}
 	}
 	status := crd.Status(c.Status, current, d.Catalog(), metav1.Now())
 	changed := !reflect.DeepEqual(status, c.Status)
+	if !changed && c.DeletionTimestamp == nil && !d.fenced[c.UID] {
+		// Another server wrote it. If its status is still to be written, its fence is with it.
+		d.adopt(ctx, c)
+	}
 	if changed {
 		next := c.DeepCopy()
 		next.Status = status
@@ -322,7 +340,7 @@ func (d *Definitions) reconcile(ctx context.Context, s *store, name string) {
 	if changed {
 		d.writeStatus(ctx, s, c, status)
 	}
-	d.cleanUp(ctx, current)
+	d.cleanUp(ctx, c)
 }
 
 // writeStatus stores a status that was computed from c. If the definition has changed
@@ -336,6 +354,7 @@ func (d *Definitions) writeStatus(ctx context.Context, s *store, c *api.CustomRe
 	})
 	switch {
 	case err == nil:
+		d.fenced[c.UID] = true
 		written, err := d.read(out.(*unstructured.Unstructured))
 		if err == nil {
 			d.known[c.Name] = written
@@ -343,13 +362,18 @@ func (d *Definitions) writeStatus(ctx context.Context, s *store, c *api.CustomRe
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), ctx.Err() != nil:
 	default:
 		klog.FromContext(ctx).Error(err, "The status of a definition could not be written, trying again", "name", c.Name)
-		time.AfterFunc(time.Second, func() {
-			select {
-			case d.again <- c.Name:
-			case <-ctx.Done():
-			}
-		})
+		d.retry(ctx, c.Name)
 	}
+}
+
+// retry has a definition reconciled once more, after a pause.
+func (d *Definitions) retry(ctx context.Context, name string) {
+	time.AfterFunc(time.Second, func() {
+		select {
+		case d.again <- name:
+		case <-ctx.Done():
+		}
+	})
 }
 
 // sameButRevision says whether two states of a definition differ in nothing that

@@ -35,6 +35,7 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/schema"
+	"espalier.dev/server/fence"
 	"espalier.dev/server/webhooks"
 )
 
@@ -51,6 +52,8 @@ type Source interface {
 type Builtin struct {
 	Definition *crd.Definition
 	Kinds      Kinds
+	// Storage is how its objects are stored.
+	Storage generic.RESTOptionsGetter
 	// Wrap puts something around the storage of a version, if not nil.
 	Wrap func(*registry.Store) rest.StandardStorage
 }
@@ -58,8 +61,8 @@ type Builtin struct {
 // Config is what a Handler needs.
 type Config struct {
 	Source Source
-	// Storage is the seam to the storage: how the objects of a resource are kept.
-	Storage    generic.RESTOptionsGetter
+	// Storage is the seam to the storage: how the objects of a definition are stored.
+	Storage    func(*crd.Definition) generic.RESTOptionsGetter
 	Admission  admission.Interface
 	Authorizer authorizer.UnconditionalAuthorizer
 	// NotFound answers requests for what is not served.
@@ -82,6 +85,11 @@ type Handler struct {
 	servings map[string]*serving // by name of the definition
 	builtins map[string]*Builtin
 	closed   bool
+
+	// discards are the servings whose storage is being given back; discarding guards it.
+	discarding sync.Mutex
+	discards   sync.WaitGroup
+	discarded  bool
 }
 
 // New returns a handler that serves what the source knows.
@@ -116,10 +124,10 @@ func (h *Handler) Storage(d *crd.Definition, version string) (storage rest.Stand
 	}
 	e, err := s.endpoint(version)
 	if err != nil {
-		s.requests.Done()
+		s.requests.release()
 		return nil, nil, err
 	}
-	return e.storage, s.requests.Done, nil
+	return e.storage, s.requests.release, nil
 }
 
 // Changed tells the handler that there is a new catalog: what is no longer defined, or
@@ -136,27 +144,44 @@ func (h *Handler) Changed(c *crd.Catalog) {
 			continue
 		}
 		delete(h.servings, name)
-		s.close(2 * h.config.RequestTimeout)
+		s.close()
 	}
 }
 
-// Close ends all watches and gives all storage back.
+// Close ends all watches and gives all storage back, whoever still uses it.
 func (h *Handler) Close() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.closed = true
 	for name, s := range h.servings {
 		delete(h.servings, name)
-		s.leave()
+		s.close()
 		s.destroy()
 	}
+	h.mu.Unlock()
+
+	h.discarding.Lock()
+	h.discarded = true
+	h.discarding.Unlock()
+	h.discards.Wait()
 }
 
-// acquire returns what serves a definition. The caller owes it a requests.Done.
+// discard gives the storage of a serving back that nobody uses any more. That takes a
+// moment, and whoever used it last is answering a request.
+func (h *Handler) discard(s *serving) {
+	h.discarding.Lock()
+	defer h.discarding.Unlock()
+	if h.discarded {
+		s.destroy()
+		return
+	}
+	h.discards.Go(s.destroy)
+}
+
+// acquire returns what serves a definition. The caller owes it a requests.release.
 func (h *Handler) acquire(d *crd.Definition) (*serving, error) {
 	h.mu.RLock()
 	s := h.servings[d.Name()]
-	if s != nil && s.serves(d) && s.requests.Add(1) == nil {
+	if s != nil && s.serves(d) && s.requests.acquire() {
 		h.mu.RUnlock()
 		return s, nil
 	}
@@ -174,17 +199,18 @@ func (h *Handler) acquire(d *crd.Definition) (*serving, error) {
 		}
 	}
 	if s := h.servings[d.Name()]; s != nil {
-		if s.serves(d) && s.requests.Add(1) == nil {
+		if s.serves(d) && s.requests.acquire() {
 			return s, nil
 		}
-		s.close(2 * h.config.RequestTimeout)
+		s.close()
 	}
 	s, err := h.make(d)
 	if err != nil {
 		return nil, err
 	}
 	h.servings[d.Name()] = s
-	return s, s.requests.Add(1)
+	s.requests.acquire()
+	return s, nil
 }
 
 func (h *Handler) make(d *crd.Definition) (*serving, error) {
@@ -244,19 +270,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.fail(w, req, r, err)
 		return
 	}
+	release := sync.OnceFunc(s.requests.release)
+	defer release()
 	e, err := s.endpoint(r.APIVersion)
-	// A watch lasts until the definition changes, and holds nothing up.
-	watching := r.Verb == "watch"
-	if watching {
-		s.requests.Done()
-	} else {
-		defer s.requests.Done()
-	}
 	if err != nil {
 		h.fail(w, req, r, err)
 		return
 	}
-	if r.Verb == "list" || watching {
+	if r.Verb == "list" || r.Verb == "watch" {
 		// A cache that has just been made would send clients away for a second.
 		if err := e.awaitCache(req.Context()); err != nil {
 			h.fail(w, req, r, err)
@@ -276,9 +297,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		// mean the same as merge patches.
 		req.Header.Set("Content-Type", string(types.MergePatchType))
 	}
-	admit := &creating{Interface: h.config.Admission, serving: s}
-	defer admit.finish()
-	f, err := h.endpointHandler(req, r, s, e, admit)
+	f, err := h.endpointHandler(req, r, s, e, release)
 	if err != nil {
 		h.fail(w, req, r, err)
 		return
@@ -294,8 +313,10 @@ func (h *Handler) fail(w http.ResponseWriter, req *http.Request, r *apirequest.R
 	responsewriters.ErrorNegotiated(err, h.codecs, runtimeschema.GroupVersion{Group: r.APIGroup, Version: r.APIVersion}, w, req)
 }
 
-// endpointHandler returns what answers a request, by its subresource and verb.
-func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, s *serving, e *endpoint, admit admission.Interface) (http.HandlerFunc, error) {
+// endpointHandler returns what answers a request, by its subresource and verb. A watch calls
+// release when it no longer needs the serving to be kept.
+func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, s *serving, e *endpoint, release func()) (http.HandlerFunc, error) {
+	admit := &creating{Interface: h.config.Admission, serving: s}
 	patches := []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType)}
 	resource := runtimeschema.GroupResource{Group: r.APIGroup, Resource: r.Resource}
 	switch r.Subresource {
@@ -305,7 +326,7 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 		case "get":
 			return handlers.GetResource(e.storage, scope), nil
 		case "list", "watch":
-			return handlers.ListResource(e.storage, watched{e.storage, s.gone}, scope, r.Verb == "watch", h.config.MinWatch), nil
+			return handlers.ListResource(e.storage, watched{e.storage, s.gone, release}, scope, r.Verb == "watch", h.config.MinWatch), nil
 		case "create":
 			return handlers.CreateResource(e.storage, scope, admit), nil
 		case "update":
@@ -368,6 +389,9 @@ func (e *endpoint) replacing(ctx context.Context, scope *handlers.RequestScope, 
 type watched struct {
 	rest.Watcher
 	gone context.Context
+	// release is called when there is a watch: it ends with gone, so that it holds nothing
+	// up.
+	release func()
 }
 
 func (w watched) Watch(ctx context.Context, o *metainternalversion.ListOptions) (watch.Interface, error) {
@@ -378,7 +402,9 @@ func (w watched) Watch(ctx context.Context, o *metainternalversion.ListOptions) 
 	if err != nil {
 		return nil, err
 	}
-	return &ending{Interface: events, keep: context.AfterFunc(w.gone, events.Stop)}, nil
+	end := &ending{Interface: events, keep: context.AfterFunc(w.gone, events.Stop)}
+	w.release()
+	return end, nil
 }
 
 // ending is a watch that ends when it is told to, or with what serves it.
@@ -414,18 +440,12 @@ func (p patched) Update(ctx context.Context, name string, info rest.UpdatedObjec
 	return obj, created, err
 }
 
-// creating is the admission of one request. Who creates an object is told if the definition is
-// going, at the last moment: a body may take its time to arrive.
+// creating is the admission of a request. Who creates an object is told that the definition
+// is being deleted before more work is done, and in a dry run. What decides is the fence of
+// the definition, when the object is stored.
 type creating struct {
 	admission.Interface
 	serving *serving
-	done    func()
-}
-
-func (c *creating) finish() {
-	if c.done != nil {
-		c.done()
-	}
 }
 
 func (c *creating) Handles(op admission.Operation) bool {
@@ -433,12 +453,8 @@ func (c *creating) Handles(op admission.Operation) bool {
 }
 
 func (c *creating) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if a.GetOperation() == admission.Create && c.done == nil {
-		done, err := c.serving.create()
-		if err != nil {
-			return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), err)
-		}
-		c.done = done
+	if a.GetOperation() == admission.Create && c.serving.terminating() {
+		return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), fence.ErrTerminating)
 	}
 	if m, ok := c.Interface.(admission.MutationInterface); ok && m.Handles(a.GetOperation()) {
 		return m.Admit(ctx, a, o)
@@ -451,15 +467,4 @@ func (c *creating) Validate(ctx context.Context, a admission.Attributes, o admis
 		return v.Validate(ctx, a, o)
 	}
 	return nil
-}
-
-// Settle returns when all objects of a definition are stored whose creation was admitted
-// before.
-func (h *Handler) Settle(d *crd.Definition) {
-	h.mu.RLock()
-	s := h.servings[d.Name()]
-	h.mu.RUnlock()
-	if s != nil {
-		s.settle()
-	}
 }

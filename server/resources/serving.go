@@ -2,7 +2,6 @@ package resources
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -17,7 +16,6 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/apimachinery/pkg/util/waitgroup"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
@@ -46,10 +44,8 @@ type serving struct {
 	kindsMu   sync.Mutex
 	kinds     map[string]Kind
 
-	// creations are those that were admitted and are not stored yet.
-	creations atomic.Pointer[waitgroup.SafeWaitGroup]
-	// requests are those under way; gone is closed when the definition has changed.
-	requests waitgroup.SafeWaitGroup
+	// requests are those under way; gone is done when the definition has changed.
+	requests usage
 	gone     context.Context
 	leave    context.CancelFunc
 }
@@ -57,7 +53,7 @@ type serving struct {
 func (h *Handler) newServing(d *crd.Definition, b *Builtin, c Converter) *serving {
 	s := &serving{handler: h, builtin: b, kinds: map[string]Kind{}, endpoints: map[string]*endpoint{}}
 	s.definition.Store(d)
-	s.creations.Store(&waitgroup.SafeWaitGroup{})
+	s.requests.free = func() { h.discard(s) }
 	s.types = sync.OnceValue(func() *typeConverter { return newTypeConverter(d) })
 	s.convertor = &objectConvertor{definition: d, converter: c, normalize: func(version string, obj schema.Object) error {
 		if b != nil {
@@ -83,46 +79,21 @@ func (s *serving) serves(d *crd.Definition) bool {
 	return a.UID == b.UID && reflect.DeepEqual(a.Spec, b.Spec) && reflect.DeepEqual(mine.Names(), d.Names())
 }
 
-// create registers a creation, unless the definition is going. Who gets no error owes
-// done.
-func (s *serving) create() (done func(), err error) {
-	for {
-		w := s.creations.Load()
-		if w.Add(1) != nil {
-			continue // those so far are being waited for
-		}
-		// Whoever deletes the definition marks it first and then waits: a creation that
-		// does not see the mark is waited for.
-		d := s.definition.Load()
-		if s.builtin == nil {
-			d = s.handler.config.Source.Catalog().Get(d.Name())
-		}
-		if d == nil || d.Terminating() {
-			w.Done()
-			return nil, errors.New("create not allowed while custom resource definition is terminating")
-		}
-		return w.Done, nil
+// terminating reports whether the definition is being deleted, as far as this server knows.
+func (s *serving) terminating() bool {
+	if s.builtin != nil {
+		return false
 	}
+	d := s.handler.config.Source.Catalog().Get(s.definition.Load().Name())
+	return d == nil || d.Terminating()
 }
 
-// settle waits for the creations that were admitted up to now.
-func (s *serving) settle() {
-	s.creations.Swap(&waitgroup.SafeWaitGroup{}).Wait()
-}
-
-// close ends watches at once, and gives the storage back when the requests under way
-// have finished.
-func (s *serving) close(patience time.Duration) {
+// close ends watches at once, and has the storage given back when the requests under way
+// have finished. Work that a request has left behind, because it took too long, may
+// still use the storage then: it fails, or it writes what the fence lets it write.
+func (s *serving) close() {
 	s.leave()
-	go func() {
-		drained := make(chan struct{})
-		go func() { s.requests.Wait(); close(drained) }()
-		select {
-		case <-drained:
-		case <-time.After(patience):
-		}
-		s.destroy()
-	}()
+	s.requests.close()
 }
 
 func (s *serving) destroy() {
@@ -230,8 +201,14 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 		TableConvertor:            newTable(v.Spec().AdditionalPrinterColumns),
 	}
 	codec := &storageCodec{kinds: s.kind, convertor: s.convertor, memory: gvk.GroupVersion(), stored: d.Storage().GroupVersionKind().GroupVersion()}
+	var options generic.RESTOptionsGetter
+	if s.builtin != nil {
+		options = s.builtin.Storage
+	} else {
+		options = s.handler.config.Storage(d)
+	}
 	if err := e.store.CompleteWithOptions(&generic.StoreOptions{
-		RESTOptions: &restOptions{RESTOptionsGetter: s.handler.config.Storage, codec: codec},
+		RESTOptions: &restOptions{RESTOptionsGetter: options, codec: codec},
 		AttrFunc:    strategy.attributes,
 	}); err != nil {
 		return nil, fmt.Errorf("storage of %s: %w", d.Name(), err)

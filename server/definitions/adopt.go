@@ -1,0 +1,60 @@
+package definitions
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/klog/v2"
+
+	"espalier.dev/api"
+)
+
+// adoptWorkers is how many definitions are given fences at a time.
+const adoptWorkers = 16
+
+// adoptAll gives a fence to the listed definitions that have none, as in an etcd that
+// kube-apiserver has filled, before they are served. Those that are being deleted are for
+// cleanUp.
+func (d *Definitions) adoptAll(ctx context.Context, list *unstructured.UnstructuredList) error {
+	fenced, err := d.config.Fences.UIDs(ctx)
+	if err != nil {
+		return err
+	}
+	adopted := make([]bool, len(list.Items))
+	workers, ctx := errgroup.WithContext(ctx)
+	workers.SetLimit(adoptWorkers)
+	for i := range list.Items {
+		u := &list.Items[i]
+		if u.GetDeletionTimestamp() != nil || fenced[u.GetUID()] {
+			continue
+		}
+		workers.Go(func() (err error) {
+			adopted[i], err = d.config.Fences.Adopt(ctx, u.GetName(), u.GetUID(), revision(u.GetResourceVersion()), false)
+			return err
+		})
+	}
+	if err := workers.Wait(); err != nil {
+		return err
+	}
+	for i, yes := range adopted {
+		if yes {
+			fenced[list.Items[i].GetUID()] = true
+		}
+	}
+	d.fenced = fenced
+	return nil
+}
+
+// adopt gives a definition a fence that may have none. If the definition has changed since,
+// there will be an event, and another attempt.
+func (d *Definitions) adopt(ctx context.Context, c *api.CustomResourceDefinition) {
+	ok, err := d.config.Fences.Adopt(ctx, c.Name, c.UID, revision(c.ResourceVersion), false)
+	if err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Trying again", "name", c.Name)
+		d.retry(ctx, c.Name)
+	}
+	if ok {
+		d.fenced[c.UID] = true
+	}
+}

@@ -1,0 +1,153 @@
+// Package fence ties custom resources to their CRD in etcd: no object is created
+// once its CRD is being deleted, and none is left when the CRD is gone.
+//
+// A CRD has a fence: a key outside the prefix of the resources, named after the
+// CRD's UID, that is Active or Terminating. Every transaction that writes a CRD writes
+// its fence too, and the one that deletes a CRD deletes its fence, so that the two never
+// contradict each other, whichever server writes and wherever it crashes. Every
+// transaction that creates an object compares the fence with Active, and every
+// transaction that changes one requires that the fence exists. Therefore:
+//
+//   - When a CRD is marked as deleted, no later transaction creates an object of it: not
+//     one of a request that was admitted before, not one of another server, not one of a
+//     request that was abandoned after a timeout.
+//   - [Fences.Sweep] then sees all objects there will ever be. When it finds none left,
+//     the CRD can go.
+//   - A request that was decoded with the schema of a CRD that has since been replaced by
+//     one of the same name cannot write: the fence is that of another UID.
+//
+// The revision of the CRD itself could not be compared: every write of its status
+// changes it.
+//
+// CRDs that something else has written, such as kube-apiserver, have no fence until
+// [Fences.Adopt] gives them one.
+//
+// The fence is compared where the store of k8s.io/apiserver talks to etcd, in
+// [kubernetes.Interface]. The stores of all resources share one connection.
+package fence
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	"k8s.io/apiserver/pkg/storage/feature"
+	"k8s.io/utils/clock"
+)
+
+// The states of a fence.
+const (
+	active      = "Active"
+	terminating = "Terminating"
+)
+
+// Fences are the fences of the CRDs below a prefix, and the storage that respects them.
+type Fences struct {
+	client *clientv3.Client
+	// resources is the prefix of the keys of resources, fences that of fences. Both end with a
+	// slash; the first begins with one, so that the other is never below it.
+	resources, fences string
+	definitions       runtimeschema.GroupResource
+	cached            bool
+	compactor         etcd3.Compactor
+	stop              func()
+}
+
+// Config is what Fences need.
+type Config struct {
+	// Client is the connection to etcd that all resources share.
+	Client *clientv3.Client
+	// Prefix is that of the keys of resources.
+	Prefix string
+	// Definitions is the resource of CRDs.
+	Definitions runtimeschema.GroupResource
+	// WatchCache has every resource keep a cache for reads and watches.
+	WatchCache bool
+	// Compaction is the interval at which etcd is told to forget old revisions. Zero is
+	// never.
+	Compaction time.Duration
+}
+
+// New returns fences. They need Close.
+func New(c Config) *Fences {
+	resources := strings.TrimSuffix(path.Join("/", c.Prefix), "/") + "/"
+	f := &Fences{
+		client: c.Client, resources: resources, fences: "espalier.dev/fences" + resources,
+		definitions: c.Definitions, cached: c.WatchCache, stop: func() {},
+	}
+	if c.Compaction != 0 {
+		compactor := etcd3.NewCompactor(c.Client, c.Compaction, clock.RealClock{}, nil)
+		f.compactor, f.stop = compactor, compactor.Stop
+	}
+	// The stores cannot ask: the clients that they are given know no endpoints.
+	feature.DefaultFeatureSupportChecker.CheckClient(c.Client.Ctx(), c.Client, storage.RequestWatchProgress)
+	return f
+}
+
+// Close stops compaction. The client is the caller's.
+func (f *Fences) Close() { f.stop() }
+
+func (f *Fences) key(uid types.UID) string { return f.fences + string(uid) }
+
+// prefix returns the prefix of the keys of a resource.
+func (f *Fences) prefix(r runtimeschema.GroupResource) string {
+	return f.resources + r.Group + "/" + r.Resource + "/"
+}
+
+// Definitions returns the storage of CRDs, which keeps their fences.
+func (f *Fences) Definitions(base generic.RESTOptionsGetter) generic.RESTOptionsGetter {
+	return &options{RESTOptionsGetter: base, fences: f, guard: func(c *kubernetes.Client) kubernetes.Interface {
+		return &definitions{Interface: c, kv: c.KV, key: f.key}
+	}}
+}
+
+// Objects returns the storage of the objects of a CRD, which respects its fence.
+func (f *Fences) Objects(base generic.RESTOptionsGetter, resource runtimeschema.GroupResource, uid types.UID) generic.RESTOptionsGetter {
+	return &options{RESTOptionsGetter: base, fences: f, guard: func(c *kubernetes.Client) kubernetes.Interface {
+		return &objects{Interface: c, kv: c.KV, fence: f.key(uid), resource: resource}
+	}}
+}
+
+// UIDs returns the CRDs that have a fence.
+func (f *Fences) UIDs(ctx context.Context) (map[types.UID]bool, error) {
+	resp, err := f.client.Get(ctx, f.fences, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return nil, fmt.Errorf("list the fences of CRDs: %w", err)
+	}
+	uids := make(map[types.UID]bool, len(resp.Kvs))
+	for _, kv := range resp.Kvs {
+		uids[types.UID(strings.TrimPrefix(string(kv.Key), f.fences))] = true
+	}
+	return uids, nil
+}
+
+// Adopt gives a CRD the fence that it needs as it is at a revision: something that knows
+// no fences may have written it. It reports whether that is how the CRD is; if not, there is
+// another state of it to adopt, or none.
+func (f *Fences) Adopt(ctx context.Context, name string, uid types.UID, revision uint64, deleting bool) (bool, error) {
+	resp, err := f.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(f.prefix(f.definitions)+name), "=", int64(revision))).
+		Then(clientv3.OpPut(f.key(uid), state(deleting))).
+		Commit()
+	if err != nil {
+		return false, fmt.Errorf("give the CRD %s a fence: %w", name, err)
+	}
+	return resp.Succeeded, nil
+}
+
+// state is what the fence of a CRD says.
+func state(deleting bool) string {
+	if deleting {
+		return terminating
+	}
+	return active
+}

@@ -1,0 +1,141 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ErrTerminating is why an object cannot be created whose CRD is being deleted.
+var ErrTerminating = errors.New("create not allowed while custom resource definition is terminating")
+
+// objects writes the objects of a CRD to etcd, as far as its fence lets it.
+type objects struct {
+	kubernetes.Interface
+	kv       clientv3.KV
+	fence    string
+	resource runtimeschema.GroupResource
+}
+
+// OptimisticPut creates an object (if expectedRevision is 0) or changes one. A CRD that is
+// being deleted allows changes, so that finalizers can be removed. Deletions need no fence:
+// they leave nothing behind.
+func (o *objects) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (resp kubernetes.PutResponse, err error) {
+	fence := clientv3.Compare(clientv3.CreateRevision(o.fence), ">", 0)
+	if expectedRevision == 0 {
+		fence = clientv3.Compare(clientv3.Value(o.fence), "=", active)
+	}
+	otherwise := []clientv3.Op{clientv3.OpGet(o.fence)}
+	if opts.GetOnFailure {
+		otherwise = append(otherwise, clientv3.OpGet(key))
+	}
+	txn, err := o.kv.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision), fence).
+		Then(clientv3.OpPut(key, string(value), clientv3.WithLease(opts.LeaseID))).
+		Else(otherwise...).
+		Commit()
+	if err != nil {
+		return resp, err
+	}
+	resp.Succeeded, resp.Revision = txn.Succeeded, txn.Header.Revision
+	if txn.Succeeded {
+		return resp, nil
+	}
+	found, name := first(txn.Responses[0]), path.Base(key)
+	switch {
+	case found == nil:
+		verb := "update"
+		if expectedRevision == 0 {
+			verb = "create"
+		}
+		return resp, apierrors.NewGenericServerResponse(http.StatusNotFound, verb, o.resource, name, "", 0, true)
+	case expectedRevision == 0 && string(found.Value) != active:
+		return resp, apierrors.NewForbidden(o.resource, name, ErrTerminating)
+	}
+	if opts.GetOnFailure {
+		resp.KV = first(txn.Responses[1])
+	}
+	return resp, nil
+}
+
+// definitions writes CRDs to etcd, and their fences with them.
+type definitions struct {
+	kubernetes.Interface
+	kv  clientv3.KV
+	key func(types.UID) string
+}
+
+// OptimisticPut writes a CRD, and the fence that its state requires.
+func (d *definitions) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (resp kubernetes.PutResponse, err error) {
+	m, err := readMetadata(value)
+	if err != nil {
+		return resp, fmt.Errorf("write the CRD %s: %w", path.Base(key), err)
+	}
+	var otherwise []clientv3.Op
+	if opts.GetOnFailure {
+		otherwise = append(otherwise, clientv3.OpGet(key))
+	}
+	txn, err := d.kv.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision)).
+		Then(clientv3.OpPut(key, string(value), clientv3.WithLease(opts.LeaseID)), clientv3.OpPut(d.key(m.UID), state(m.DeletionTimestamp != nil))).
+		Else(otherwise...).
+		Commit()
+	if err != nil {
+		return resp, err
+	}
+	resp.Succeeded, resp.Revision = txn.Succeeded, txn.Header.Revision
+	if !txn.Succeeded && opts.GetOnFailure {
+		resp.KV = first(txn.Responses[0])
+	}
+	return resp, nil
+}
+
+// OptimisticDelete deletes a CRD and its fence.
+func (d *definitions) OptimisticDelete(ctx context.Context, key string, expectedRevision int64, opts kubernetes.DeleteOptions) (resp kubernetes.DeleteResponse, err error) {
+	current, err := d.Get(ctx, key, kubernetes.GetOptions{})
+	if err != nil {
+		return resp, err
+	}
+	if current.KV == nil || current.KV.ModRevision != expectedRevision {
+		return d.Interface.OptimisticDelete(ctx, key, expectedRevision, opts) // it fails
+	}
+	deletions := []clientv3.Op{clientv3.OpDelete(key)}
+	if m, err := readMetadata(current.KV.Value); err == nil {
+		deletions = append(deletions, clientv3.OpDelete(d.key(m.UID)))
+	}
+	var otherwise []clientv3.Op
+	if opts.GetOnFailure {
+		otherwise = append(otherwise, clientv3.OpGet(key))
+	}
+	txn, err := d.kv.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision)).
+		Then(deletions...).
+		Else(otherwise...).
+		Commit()
+	if err != nil {
+		return resp, err
+	}
+	resp.Succeeded, resp.Revision = txn.Succeeded, txn.Header.Revision
+	if !txn.Succeeded && opts.GetOnFailure {
+		resp.KV = first(txn.Responses[0])
+	}
+	return resp, nil
+}
+
+// first returns what a Get within a transaction has found, or nil.
+func first(r *pb.ResponseOp) *mvccpb.KeyValue {
+	if kvs := r.GetResponseRange().GetKvs(); len(kvs) > 0 {
+		return kvs[0]
+	}
+	return nil
+}

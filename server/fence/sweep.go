@@ -1,0 +1,119 @@
+package fence
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	kjson "sigs.k8s.io/json"
+)
+
+// metadata is what deletion has to know of an object. The rest of the object need not
+// be readable.
+type metadata struct {
+	UID               types.UID `json:"uid"`
+	Generation        int64     `json:"generation"`
+	DeletionTimestamp *string   `json:"deletionTimestamp"`
+	Finalizers        []string  `json:"finalizers"`
+}
+
+func readMetadata(value []byte) (metadata, error) {
+	var obj struct {
+		Metadata metadata `json:"metadata"`
+	}
+	err := kjson.UnmarshalCaseSensitivePreserveInts(value, &obj)
+	return obj.Metadata, err
+}
+
+const (
+	// sweepPage is how many objects are in memory at a time: they can be as large as etcd
+	// allows.
+	sweepPage = 64
+	// sweepWorkers is how many deletions are under way at a time. Each has a transaction of
+	// its own: watches rely on it that an object has a revision for itself.
+	sweepWorkers = 8
+)
+
+// Sweep deletes the objects of a CRD by their keys, whatever is in them, and returns how
+// many are left and the name of the first of them. Those that have finalizers are marked as
+// deleted and left for their controllers. An object whose metadata cannot be read has none.
+//
+// It does nothing unless the CRD's fence is Terminating, so it never touches the objects of
+// another CRD of the same name; and if the fence is, an answer of zero is final.
+func (f *Fences) Sweep(ctx context.Context, r runtimeschema.GroupResource, uid types.UID) (left int64, name string, err error) {
+	prefix := f.prefix(r)
+	end := clientv3.GetPrefixRangeEnd(prefix)
+	for from, more := prefix, true; more; {
+		page, err := f.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(sweepPage))
+		if err != nil {
+			return 0, "", fmt.Errorf("could not list instances: %w", err)
+		}
+		workers, ctx := errgroup.WithContext(ctx)
+		workers.SetLimit(sweepWorkers)
+		for _, kv := range page.Kvs {
+			from = string(kv.Key) + "\x00"
+			workers.Go(func() error { return f.remove(ctx, kv, f.key(uid)) })
+		}
+		if err := workers.Wait(); err != nil {
+			return 0, "", fmt.Errorf("could not issue all deletes: %w", err)
+		}
+		more = page.More
+	}
+	rest, err := f.client.Get(ctx, prefix, clientv3.WithRange(end), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	if err != nil {
+		return 0, "", fmt.Errorf("could not list instances: %w", err)
+	}
+	if len(rest.Kvs) > 0 {
+		name = strings.TrimPrefix(string(rest.Kvs[0].Key), prefix)
+	}
+	return rest.Count, name, nil
+}
+
+// remove deletes an object, or marks it as deleted. If it has changed since it was read, the
+// next sweep will see it.
+func (f *Fences) remove(ctx context.Context, kv *mvccpb.KeyValue, fence string) error {
+	key := string(kv.Key)
+	op := clientv3.OpDelete(key)
+	if m, err := readMetadata(kv.Value); err == nil && len(m.Finalizers) > 0 {
+		if m.DeletionTimestamp != nil {
+			return nil
+		}
+		value, err := markDeleted(kv.Value, m)
+		if err != nil {
+			return fmt.Errorf("mark %s as deleted: %w", key, err)
+		}
+		op = clientv3.OpPut(key, string(value))
+	}
+	_, err := f.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision), clientv3.Compare(clientv3.Value(fence), "=", terminating)).
+		Then(op).
+		Commit()
+	return err
+}
+
+// markDeleted returns an object as a client's deletion leaves it that has finalizers.
+func markDeleted(value []byte, m metadata) ([]byte, error) {
+	obj := map[string]any{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &obj); err != nil {
+		return nil, err
+	}
+	meta, ok := obj["metadata"].(map[string]any)
+	if !ok {
+		return nil, errors.New("metadata is not an object")
+	}
+	meta["deletionTimestamp"] = metav1.NewTime(time.Now()).UTC().Format(time.RFC3339)
+	meta["deletionGracePeriodSeconds"] = 0
+	if m.Generation > 0 {
+		meta["generation"] = m.Generation + 1
+	}
+	return json.Marshal(obj)
+}
