@@ -140,13 +140,13 @@ func TestCreateRefusesWhatCannotBeRead(t *testing.T) {
 		obj  espalier.Object
 		want string
 	}{
-		"another kind":      {espalier.Object{"apiVersion": "example.com/v1", "kind": "Boss"}, `workers.example.com defines no "Boss" of apiVersion "example.com/v1"`},
-		"another version":   {espalier.Object{"apiVersion": "example.com/v2", "kind": "Worker"}, `defines no "Worker" of apiVersion "example.com/v2"`},
-		"nothing":           {nil, `defines no "" of apiVersion ""`},
+		"another kind":      {espalier.Object{"apiVersion": "example.com/v1", "kind": "Boss"}, `no CRD serves example.com/v1 Boss: the CRDs define Worker.example.com`},
+		"another version":   {espalier.Object{"apiVersion": "example.com/v2", "kind": "Worker"}, `no CRD serves example.com/v2 Worker: the kind is served as example.com/v1`},
+		"nothing":           {nil, `apiVersion and kind are required`},
 		"metadata":          {espalier.Object{"apiVersion": "example.com/v1", "kind": "Worker", "metadata": 5}, "metadata: "},
 		"contradiction":     {worker(`{"image":5}`, ""), "spec.image: must be of type string, not integer"},
 		"no JSON":           {espalier.Object{"apiVersion": "example.com/v1", "kind": "Worker", "spec": map[string]any{"image": []any{make(chan int)}}}, "spec.image[0]: a chan int is not a JSON value"},
-		"no JSON, a number": {espalier.Object{"apiVersion": "example.com/v1", "kind": "Worker", "spec": json.Number("x")}, `spec: "x" is not a number that JSON can hold`},
+		"no JSON, a number": {espalier.Object{"apiVersion": "example.com/v1", "kind": "Worker", "spec": json.Number("x")}, `spec: "x" is not a JSON number`},
 	} {
 		if _, err := a.Create(t.Context(), tc.obj); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, want %s", name, err, tc.want)

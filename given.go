@@ -7,7 +7,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// given is an object as it was handed in: a tree or a text.
+// given is an argument of the caller: an Object or JSON.
 type given struct {
 	metav1.TypeMeta
 	obj Object
@@ -18,7 +18,7 @@ func givenObject(obj Object) given {
 	return given{TypeMeta: api.IdentifyObject(obj), obj: obj}
 }
 
-// decode brings the object into shape; what was handed in stays as it is.
+// decode returns the object pruned and with defaults. It does not change the argument.
 func (g given) decode(p *schema.Program, o schema.DecodeOptions) (Object, *schema.Report, error) {
 	if g.src != nil {
 		return p.Decode(g.src, o)
@@ -31,7 +31,7 @@ func (g given) decode(p *schema.Program, o schema.DecodeOptions) (Object, *schem
 	return obj, report, err
 }
 
-// givenJSON reads the apiVersion and kind of an object, and no further.
+// givenJSON reads only the apiVersion and kind of an object.
 func givenJSON(src []byte) (given, error) {
 	id, err := api.Identify(src)
 	return given{TypeMeta: id, src: src}, err

@@ -75,9 +75,9 @@ func TestJSONRefuses(t *testing.T) {
 	for src, want := range map[string]string{
 		`{"apiVersion":"example.com/v1","kind":"Worker","metadata":`: "JSON",
 		`{"apiVersion":`:                      "JSON",
-		`[]`:                                  `defines no ""`,
-		`{"kind":3,"apiVersion":"v1"}`:        `defines no "" of apiVersion "v1"`,
-		`{"apiVersion":"v1","kind":"Worker"}`: `defines no "Worker" of apiVersion "v1"`,
+		`[]`:                                  `apiVersion and kind are required`,
+		`{"kind":3,"apiVersion":"v1"}`:        `apiVersion and kind are required`,
+		`{"apiVersion":"v1","kind":"Worker"}`: `no CRD serves v1 Worker: the CRDs define Worker.example.com`,
 	} {
 		if _, err := a.CreateJSON(t.Context(), []byte(src)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", src, err, want)

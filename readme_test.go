@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestReadme holds the code that README.md shows, and what it says that prints, to
-// the example that is compiled and run.
+// TestReadme compares the code and the output that README.md shows with the example that
+// is compiled and run.
 func TestReadme(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -17,10 +17,10 @@ func TestReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, code, _ := strings.Cut(string(readme), "```go\nvar definition")
-	code, rest, ok := strings.Cut("var definition"+code, "\n```\nprints\n```\n")
+	_, code, _ := strings.Cut(string(readme), "```go\nctx :=")
+	code, rest, ok := strings.Cut("ctx :="+code, "\n```\nprints\n```\n")
 	if !ok {
-		t.Fatal("the example was not found in README.md")
+		t.Fatal("README.md does not have the example")
 	}
 	output, _, _ := strings.Cut(rest, "\n```")
 

@@ -7,12 +7,59 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"espalier.dev/internal/jsonx"
 )
 
-// copyObject copies an object, so that what the caller has stays as it is. Values
-// that Go programs write where JSON has none of that type become what an API server
-// would read if they were sent to it: all integers become int64, for instance.
+// ToObject returns v as an Object: a struct such as the Go type of a custom resource, an
+// unstructured object, or a map. It marshals structs to JSON, as a client does. The
+// object that an Admitter takes needs an apiVersion and a kind, which clients of
+// Kubernetes leave out of the structs that they return: set them in TypeMeta first.
+// The Object shares no memory with v.
+func ToObject(v any) (Object, error) {
+	if u, ok := v.(unstructured.Unstructured); ok {
+		v = u.Object // its methods belong to the pointer
+	}
+	if u, ok := v.(*unstructured.Unstructured); ok && u != nil {
+		v = u.Object
+	}
+	if obj, ok := v.(Object); ok && obj != nil {
+		return copyObject(obj)
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("marshal a %T: %w", v, err)
+	}
+	parsed, err := jsonx.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("marshal a %T: %w", v, err)
+	}
+	obj, ok := parsed.(Object)
+	if !ok {
+		return nil, fmt.Errorf("a %T is not a JSON object but %s", v, kindOf(parsed))
+	}
+	return obj, nil
+}
+
+// kindOf returns the kind of a JSON value that is not an object.
+func kindOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "a string"
+	case []any:
+		return "a list"
+	case bool:
+		return "a boolean"
+	}
+	return "a number"
+}
+
+// copyObject returns a copy of an object. Go values that JSON does not have become what
+// an API server would read if they were sent to it; all integers become int64, for
+// instance.
 func copyObject(obj Object) (Object, error) {
 	v, err := copyValue(obj)
 	if err != nil {
@@ -22,7 +69,7 @@ func copyObject(obj Object) (Object, error) {
 	return copied, nil
 }
 
-// valueError says that a value is not one that JSON can hold.
+// valueError is returned for a value that JSON cannot represent.
 type valueError struct {
 	path string
 	what string
@@ -30,7 +77,7 @@ type valueError struct {
 
 func (e *valueError) Error() string { return strings.TrimPrefix(e.path, ".") + ": " + e.what }
 
-// below completes the path of an error that comes from below.
+// below adds a step to the front of the path of a valueError.
 func below(step string, err error) error {
 	if e, ok := err.(*valueError); ok {
 		e.path = step + e.path
@@ -115,16 +162,16 @@ func copyValue(v any) (any, error) {
 				return n, nil
 			}
 		}
-		return nil, &valueError{what: fmt.Sprintf("%q is not a number that JSON can hold", v)}
+		return nil, &valueError{what: fmt.Sprintf("%q is not a JSON number", v)}
 	}
 	return nil, &valueError{what: fmt.Sprintf("a %T is not a JSON value", v)}
 }
 
-// copyFloat makes of f, a float of the given size, what an API server reads when f is
-// sent to it: encoding/json writes a float without a fraction as an integer.
+// copyFloat returns what an API server reads when f, a float of the given size, is sent
+// to it: encoding/json writes a float without a fraction as an integer.
 func copyFloat(f float64, bits int) (any, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return nil, &valueError{what: fmt.Sprintf("%v is not a number that JSON can hold", f)}
+		return nil, &valueError{what: fmt.Sprintf("%v is not a JSON number", f)}
 	}
 	text := strconv.FormatFloat(f, 'f', -1, bits)
 	if f == math.Trunc(f) && math.Abs(f) < 1<<63 {
@@ -138,7 +185,7 @@ func copyFloat(f float64, bits int) (any, error) {
 	return f, nil
 }
 
-// copyUint makes an int64 of n, or a float64 if it is too large.
+// copyUint returns n as an int64, or as a float64 if it is too large.
 func copyUint(n uint64) any {
 	if n > math.MaxInt64 {
 		return float64(n)

@@ -1,0 +1,209 @@
+// Package manifest finds the CustomResourceDefinitions in YAML and JSON, in file
+// systems and in Go values, and returns each of them as JSON.
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"espalier.dev/api"
+	"espalier.dev/internal/yamlx"
+)
+
+// CRD is a CustomResourceDefinition of any version, as its author wrote it.
+type CRD struct {
+	// Source is the file and the line at which the document starts. A CRD that does
+	// not come from text has none.
+	Source string
+	// JSON is the CRD, with its apiVersion and kind.
+	JSON []byte
+	metav1.TypeMeta
+	// Name is metadata.name.
+	Name string
+}
+
+// String returns the name of the CRD and its source.
+func (c CRD) String() string {
+	name := c.Name
+	if name == "" {
+		name = "a CRD without a name"
+	}
+	if c.Source == "" {
+		return name
+	}
+	return name + " in " + c.Source
+}
+
+// Contents are the objects in a manifest.
+type Contents struct {
+	CRDs []CRD
+	// Others are the apiVersions and kinds of all other objects.
+	Others []metav1.TypeMeta
+}
+
+// ErrNoCRD is returned where a CRD is expected and there is none.
+var ErrNoCRD = errors.New("no CustomResourceDefinition found")
+
+// Check returns an error that wraps [ErrNoCRD] if there is no CRD.
+func (c Contents) Check() error {
+	if len(c.CRDs) > 0 {
+		return nil
+	}
+	var kinds []string
+	for _, o := range c.Others {
+		if o.Kind == "" || o.APIVersion == "" {
+			kinds = append(kinds, "an object without apiVersion and kind")
+		} else {
+			kinds = append(kinds, o.APIVersion+" "+o.Kind)
+		}
+	}
+	slices.Sort(kinds)
+	kinds = slices.Compact(kinds)
+	const shown = 5
+	switch more := len(kinds) - shown; {
+	case len(kinds) == 0:
+		return ErrNoCRD
+	case more > 0:
+		kinds = append(kinds[:shown], fmt.Sprintf("%d more kinds", more))
+	}
+	return fmt.Errorf("%w, only %s", ErrNoCRD, strings.Join(kinds, ", "))
+}
+
+// Parse reads a stream of YAML or JSON documents. It expands lists. The name of the
+// file, which may be empty, becomes part of sources and errors.
+func Parse(file string, data []byte) (c Contents, err error) {
+	r := yamlx.NewReader(bytes.NewReader(data), yamlx.Options{})
+	for {
+		d, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return c, nil
+		}
+		var src []byte
+		if err == nil {
+			if d.Empty() {
+				continue
+			}
+			src, err = d.JSON()
+		}
+		if err != nil {
+			return Contents{}, at(file, err)
+		}
+		source := fmt.Sprintf("line %d", d.Line())
+		if file != "" {
+			source = fmt.Sprintf("%s:%d", file, d.Line())
+		}
+		if err := c.add(source, src, metav1.TypeMeta{}, 0); err != nil {
+			return Contents{}, fmt.Errorf("%s: %w", source, err)
+		}
+	}
+}
+
+// at adds the name of a file to an error that starts with a line and a column.
+func at(file string, err error) error {
+	if file == "" {
+		return fmt.Errorf("line %w", err)
+	}
+	return fmt.Errorf("%s:%w", file, err)
+}
+
+// maxNesting bounds how deep lists may be nested in lists.
+const maxNesting = 16
+
+// add adds an object or, if it is a list, its items. parent is the kind of the list that
+// the object is an item of.
+func (c *Contents) add(source string, src []byte, parent metav1.TypeMeta, depth int) error {
+	id, err := api.Identify(src)
+	if err != nil {
+		return err
+	}
+	if id.Kind == "" && parent.Kind == api.Kind+"List" {
+		// The items of a typed list need not repeat their kind.
+		id = metav1.TypeMeta{APIVersion: parent.APIVersion, Kind: api.Kind}
+		if src, err = withTypeMeta(src, id); err != nil {
+			return err
+		}
+	}
+	switch {
+	case api.IsDefinition(id):
+		found, err := newCRD(source, src)
+		c.CRDs = append(c.CRDs, found)
+		return err
+	case id.Kind != "List" && id.Kind != api.Kind+"List":
+		c.Others = append(c.Others, id)
+		return nil
+	case depth == maxNesting:
+		return fmt.Errorf("lists are nested more than %d deep", maxNesting)
+	}
+	var list struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	if err := api.Unmarshal(src, &list); err != nil {
+		return err
+	}
+	for _, item := range list.Items {
+		if err := c.add(source, item, id, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newCRD(source string, src []byte) (CRD, error) {
+	var id metav1.PartialObjectMetadata
+	if err := api.Unmarshal(src, &id); err != nil {
+		return CRD{}, err
+	}
+	return CRD{Source: source, JSON: src, TypeMeta: id.TypeMeta, Name: id.Name}, nil
+}
+
+// withTypeMeta returns the JSON of an object with another apiVersion and kind.
+func withTypeMeta(src []byte, id metav1.TypeMeta) ([]byte, error) {
+	var members map[string]json.RawMessage
+	if err := api.Unmarshal(src, &members); err != nil {
+		return nil, err
+	}
+	if members == nil {
+		return nil, errors.New("an item of a list is null")
+	}
+	for key, value := range map[string]string{"apiVersion": id.APIVersion, "kind": id.Kind} {
+		quoted, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		members[key] = quoted
+	}
+	return json.Marshal(members)
+}
+
+// ReadFS reads all files of a file system whose names end in .yaml, .yml or .json. It
+// skips directories whose names start with a dot.
+func ReadFS(fsys fs.FS) (c Contents, err error) {
+	err = fs.WalkDir(fsys, ".", func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && file != "." && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case d.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(file))):
+			return nil
+		}
+		data, err := fs.ReadFile(fsys, file)
+		if err != nil {
+			return err
+		}
+		found, err := Parse(file, data)
+		c.CRDs = append(c.CRDs, found.CRDs...)
+		c.Others = append(c.Others, found.Others...)
+		return err
+	})
+	return c, err
+}

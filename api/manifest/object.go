@@ -1,0 +1,80 @@
+package manifest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"espalier.dev/api"
+	"espalier.dev/api/v1beta1"
+)
+
+// FromObject returns the CRD that a Go value is: anything that marshals to the JSON of
+// one, such as an unstructured object or a struct of package api, api/v1beta1 or
+// k8s.io/apiextensions-apiserver. Structs need not have an apiVersion and kind: the
+// type says which they are.
+func FromObject(v any) (CRD, error) {
+	switch v.(type) {
+	case nil:
+		return CRD{}, errors.New("the CRD is nil")
+	case string, []byte:
+		return CRD{}, fmt.Errorf("a %T is not an object", v)
+	}
+	content := v
+	if u, ok := v.(unstructured.Unstructured); ok {
+		content = u.Object // its methods, such as MarshalJSON, belong to the pointer
+	}
+	src, err := json.Marshal(content)
+	if err != nil {
+		return CRD{}, fmt.Errorf("marshal a %T: %w", v, err)
+	}
+	if string(src) == "null" {
+		return CRD{}, fmt.Errorf("the %T is nil", v)
+	}
+	id, err := api.Identify(src)
+	if err != nil {
+		return CRD{}, err
+	}
+	if id == (metav1.TypeMeta{}) {
+		if id = typeMetaOf(reflect.TypeOf(v)); id != (metav1.TypeMeta{}) {
+			if src, err = withTypeMeta(src, id); err != nil {
+				return CRD{}, err
+			}
+		}
+	}
+	var c Contents
+	if err := c.add("", src, metav1.TypeMeta{}, 0); err != nil {
+		return CRD{}, err
+	}
+	if err := c.Check(); err != nil {
+		return CRD{}, fmt.Errorf("a %T is not a CRD: %w", v, err)
+	}
+	if n := len(c.CRDs); n > 1 {
+		return CRD{}, fmt.Errorf("a %T is a list of %d CRDs: expected one", v, n)
+	}
+	return c.CRDs[0], nil
+}
+
+// typeMetaOf returns the apiVersion and kind of the structs that are named after them.
+// They are recognised by the names of type and package: the product must not import
+// those of k8s.io/apiextensions-apiserver.
+func typeMetaOf(t reflect.Type) metav1.TypeMeta {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Name() != api.Kind {
+		return metav1.TypeMeta{}
+	}
+	switch {
+	case t == reflect.TypeFor[api.CustomResourceDefinition](), path.Base(t.PkgPath()) == "v1":
+		return metav1.TypeMeta{APIVersion: api.APIVersion, Kind: api.Kind}
+	case path.Base(t.PkgPath()) == "v1beta1":
+		return metav1.TypeMeta{APIVersion: v1beta1.APIVersion, Kind: api.Kind}
+	}
+	return metav1.TypeMeta{}
+}
