@@ -2,6 +2,7 @@
 // what was found, how bad it is, and what would mend it. Its subpackages know
 // things; this one only names them.
 //
+//   - object: what an API server does to an object, and why
 //   - lint: what is wrong, doubtful or ambiguous in CustomResourceDefinitions
 //   - fix: definitions rewritten, and what only a person can decide
 //   - explain: the documentation of fields, and sample objects

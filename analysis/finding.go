@@ -53,12 +53,37 @@ type Finding struct {
 	// Pointer is the place as a JSON pointer (RFC 6901) into the document. What it
 	// names may be missing in the document: the finding is then about its absence.
 	Pointer string
+	// Part is the part of the field at Pointer that the finding is about.
+	Part Part
 	// Message is one sentence, without the path.
 	Message string
 	// Detail are further lines: causes, consequences, what could be done.
 	Detail []string
 	// Fix is what a machine can do about it, or nil if it takes a person.
 	Fix *Fix
+}
+
+// Part is the part of a field that a finding is about. It decides which position in the
+// text of a document is shown.
+type Part uint8
+
+const (
+	// FieldValue is the value of the field.
+	FieldValue Part = iota
+	// FieldName is the name of the field: the finding is about the field being there.
+	FieldName
+	// RepeatedName is the name of the field where it occurs again.
+	RepeatedName
+)
+
+// Rule describes the findings that have its ID as their Rule.
+type Rule struct {
+	ID string
+	// Severity is that of its findings, unless they have another.
+	Severity Severity
+	// Summary is one sentence, Help what to do about it.
+	Summary string
+	Help    string
 }
 
 // String is the finding in one line.

@@ -7,13 +7,6 @@ import (
 	"espalier.dev/internal/jsonptr"
 )
 
-// Rule describes a kind of note, beside the rules of package lint.
-type Rule struct {
-	ID       string
-	Severity analysis.Severity
-	Summary  string
-}
-
 // The names of the rules.
 const (
 	conflicting     = "conflicting-values"
@@ -23,14 +16,14 @@ const (
 	unknownKept     = "unknown-fields-kept"
 )
 
-// Rules lists what notes there are.
-func Rules() []Rule {
-	return []Rule{
-		{conflicting, analysis.Error, "A v1beta1 definition says something for all versions and for one, and v1 has room for one of them."},
-		{conditionWeaker, analysis.Warning, "A structural schema cannot state the condition: what is left of it accepts more."},
-		{conditionGone, analysis.Warning, "v1 does not have the keyword there: the condition is gone, and more is accepted."},
-		{typeOpen, analysis.Info, "No type is stated that all values have: values of all types stay allowed."},
-		{unknownKept, analysis.Info, "Nothing was pruned, and nothing will be."},
+// Rules lists the rules of notes, beside those of package lint.
+func Rules() []analysis.Rule {
+	return []analysis.Rule{
+		{ID: conflicting, Severity: analysis.Error, Summary: "A v1beta1 definition says something for all versions and for one, and v1 has room for one of them."},
+		{ID: conditionWeaker, Severity: analysis.Warning, Summary: "A structural schema cannot state the condition: what is left of it accepts more."},
+		{ID: conditionGone, Severity: analysis.Warning, Summary: "v1 does not have the keyword there: the condition is gone, and more is accepted."},
+		{ID: typeOpen, Severity: analysis.Info, Summary: "No type is stated that all values have: values of all types stay allowed."},
+		{ID: unknownKept, Severity: analysis.Info, Summary: "Nothing was pruned, and nothing will be."},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
 )
 
@@ -54,7 +55,7 @@ func TestCorpusCommands(t *testing.T) {
 				t.Errorf("exits with %d: %+v of %d objects", code, got.Summary, count)
 			}
 			for _, f := range got.Findings {
-				if f.Rule == ruleMissingDefinition || f.Rule == ruleInvalidDefinition {
+				if f.Rule == ruleMissingDefinition || f.Rule == object.RuleInvalidDefinition {
 					t.Errorf("%s: %s", f.File, f.Message)
 				}
 			}
@@ -71,7 +72,7 @@ func TestCorpusCommands(t *testing.T) {
 	for _, form := range showForms() {
 		t.Run("show "+form.name, func(t *testing.T) {
 			out, code := runApp(t, "show", form.name, "-o", "json", "-R", "-f", "v1", "-f", "v1beta1")
-			if code > 1 || code == 1 && form.name == "skeleton" || strings.Contains(out, ruleInvalidDefinition) {
+			if code > 1 || code == 1 && form.name == "skeleton" || strings.Contains(out, object.RuleInvalidDefinition) {
 				t.Errorf("exits with %d: %.2000s", code, out)
 			}
 		})

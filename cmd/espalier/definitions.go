@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
-	"espalier.dev"
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
+	"espalier.dev/analysis/object"
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
 	"espalier.dev/api/v1beta1"
@@ -22,6 +21,23 @@ import (
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
+
+// The rules of findings about the CRDs that a command needs.
+const (
+	ruleNoDefinitions     = "no-definitions"
+	ruleMissingDefinition = "missing-definition"
+	ruleSeveral           = "several-definitions"
+)
+
+// inputRules describe what can be wrong with the input of any command.
+func inputRules() []analysis.Rule {
+	return []analysis.Rule{
+		{ID: input.Unreadable, Severity: analysis.Error, Summary: "A file cannot be read."},
+		{ID: input.Syntax, Severity: analysis.Error, Summary: "A document is neither YAML nor JSON, or no object."},
+		{ID: input.Empty, Severity: analysis.Error, Summary: "A directory has no manifests in it."},
+		{ID: ruleNoDefinitions, Severity: analysis.Error, Summary: "There is no CustomResourceDefinition where there should be one."},
+	}
+}
 
 // definitions are the CustomResourceDefinitions that --crd names, by what they
 // define.
@@ -35,8 +51,8 @@ type definitions struct {
 
 type groupKind struct{ group, kind string }
 
-// definition is one CustomResourceDefinition. What it takes to use it is made when
-// an object needs it: most of a directory of definitions is never used.
+// definition is one CustomResourceDefinition. What it takes to use it is made when an
+// object needs it: most of a directory of CRDs is never used.
 type definition struct {
 	groupKind
 	item *input.Item
@@ -47,26 +63,9 @@ type definition struct {
 	// base is the definition without its schemas as they are written: what it takes to
 	// use many definitions should not be in memory several times.
 	base func() (*crd.Definition, error)
-	full [2]lazyForm
-	// bare are without rules, which are the same in both semantics and cost much
-	// to compile.
-	bare [2]lazyForm
-}
-
-type lazyForm struct {
-	once sync.Once
-	form
-}
-
-// form is a definition in one of the two semantics.
-type form struct {
-	definition *crd.Definition
-	admitter   *espalier.Admitter
-	// differs says in what valid objects of each version may fare differently in the
-	// two semantics.
-	differs map[string]difference
-	// err says why it cannot be used.
-	err error
+	// checker checks objects, CEL rules included. pruner is without the rules, which are
+	// expensive to compile.
+	checker, pruner func() (*object.Checker, error)
 }
 
 // isDefinition reports whether an object is a CustomResourceDefinition.
@@ -128,7 +127,36 @@ func newDefinition(it *input.Item, sem schema.Semantics) *definition {
 		}
 		return crd.New(hub, crd.Options{Semantics: schema.Kubernetes, IgnoreRules: true, Shared: true, Forget: true})
 	})
+	checker := func(o crd.Options) func() (*object.Checker, error) {
+		return sync.OnceValues(func() (*object.Checker, error) {
+			base, err := d.base()
+			if err != nil {
+				return nil, err
+			}
+			with, err := base.With(o)
+			if err != nil {
+				return nil, err
+			}
+			return object.New(with, d.text()), nil
+		})
+	}
+	d.checker = checker(crd.Options{Semantics: sem, Rules: cel.Checker{}})
+	d.pruner = checker(crd.Options{Semantics: sem, IgnoreRules: true})
 	return d
+}
+
+// text lets findings about objects refer to the file of the definition.
+func (d *definition) text() object.Options {
+	return object.Options{Document: d.item.JSON, Position: func(pointer string) string {
+		d.place.Lock()
+		span := d.item.Position(pointer)
+		d.place.Unlock()
+		at := span.Key
+		if at.Line == 0 {
+			at = span.Value
+		}
+		return fmt.Sprintf("%s:%d:%d", d.item.File, at.Line, at.Column)
+	}}
 }
 
 // hub reads the definition. Each call makes another one.
@@ -150,30 +178,6 @@ func (d *definition) readable() []byte {
 		return api.DropForeign(d.item.JSON)
 	}
 	return d.item.JSON
-}
-
-// original is the schema of a version as its author wrote it. It is read anew: forms
-// do not keep it.
-func (d *definition) original(v *crd.Version) *api.JSONSchemaProps {
-	hub, err := d.hub()
-	if err != nil {
-		return nil
-	}
-	return originalSchema(hub, v.Name())
-}
-
-// originalSchema is the schema of a version as its author wrote it: the one of 2017,
-// if there is one.
-func originalSchema(hub *api.CustomResourceDefinition, version string) *api.JSONSchemaProps {
-	if legacy, err := api.LegacySchema(hub); err == nil && legacy != nil {
-		return legacy
-	}
-	for _, v := range hub.Spec.Versions {
-		if v.Name == version && v.Schema != nil {
-			return v.Schema.OpenAPIV3Schema
-		}
-	}
-	return nil
 }
 
 // definedKind reads what a definition defines, without building the rest of it.
@@ -231,40 +235,9 @@ func members(r *jsonx.Reader, visit func(key string) error) error {
 	}
 }
 
-// in returns the definition in a semantics.
-func (d *definition) in(sem schema.Semantics) *form {
-	l := &d.full[sem]
-	l.once.Do(func() { l.form = d.make(crd.Options{Semantics: sem, Rules: cel.Checker{}}) })
-	return &l.form
-}
-
-// withoutRules returns the definition in a semantics, without its rules.
-func (d *definition) withoutRules(sem schema.Semantics) *form {
-	l := &d.bare[sem]
-	l.once.Do(func() { l.form = d.make(crd.Options{Semantics: sem, IgnoreRules: true}) })
-	return &l.form
-}
-
-func (d *definition) make(options crd.Options) (f form) {
-	base, err := d.base()
-	if err != nil {
-		f.err = err
-		return f
-	}
-	if f.definition, f.err = base.With(options); f.err != nil {
-		return f
-	}
-	f.admitter = espalier.ForDefinition(f.definition, "")
-	f.differs = map[string]difference{}
-	for _, v := range f.definition.Versions() {
-		f.differs[v.Name()] = differenceOf(v)
-	}
-	return f
-}
-
 // refused says whether a server would not take the definition.
-func (d *definition) refused(ctx context.Context, sem schema.Semantics) bool {
-	options := crd.Options{Semantics: sem, Rules: cel.Checker{}}
+func (d *definition) refused(ctx context.Context) bool {
+	options := crd.Options{Semantics: d.semantics, Rules: cel.Checker{}}
 	if d.isV1beta1() {
 		var old v1beta1.CustomResourceDefinition
 		if api.Unmarshal(d.readable(), &old) != nil {
@@ -282,8 +255,8 @@ func (d *definition) isV1beta1() bool {
 }
 
 // findings are the reasons for which a server would not take the definition.
-func (d *definition) findings(ctx context.Context, sem schema.Semantics) ([]analysis.Finding, error) {
-	all, err := lint.Run(ctx, [][]byte{d.item.JSON}, lint.Options{Semantics: sem})
+func (d *definition) findings(ctx context.Context) ([]analysis.Finding, error) {
+	all, err := lint.Run(ctx, [][]byte{d.item.JSON}, lint.Options{Semantics: d.semantics})
 	if err != nil {
 		return nil, err
 	}
@@ -351,80 +324,4 @@ func (d *definition) serves(version string) bool {
 	}
 	v := base.Version(version)
 	return v != nil && v.Served()
-}
-
-// version returns the version of a definition that an object is of.
-func (f *form) version(it *input.Item) *crd.Version {
-	_, version, _ := strings.Cut(it.APIVersion(), "/")
-	return f.definition.Version(version)
-}
-
-// schemaPointer is where the schema of a version stands in the definition's
-// document.
-func (d *definition) schemaPointer(v *crd.Version) string {
-	if d.isV1beta1() {
-		if legacy, _ := api.LegacySchema(v.Definition().CRD()); legacy != nil {
-			return "/spec/validation/jsonSchema"
-		}
-		d.place.Lock()
-		defer d.place.Unlock()
-		if d.item.Position("/spec/validation/openAPIV3Schema").Exact {
-			return "/spec/validation/openAPIV3Schema"
-		}
-	}
-	index := slices.IndexFunc(v.Definition().Versions(), func(o *crd.Version) bool { return o == v })
-	return "/spec/versions/" + strconv.Itoa(index) + "/schema/openAPIV3Schema"
-}
-
-// pruning says which schema decided that a field is pruned.
-func (d *definition) pruning(v *crd.Version, c *schema.Change) string {
-	switch {
-	case c.Schema == (schema.NodeRef{}):
-		return "ObjectMeta, which has no such field"
-	case len(c.Schema.Path()) == 0 && len(c.Path) > 1:
-		return d.locate(v, deepest(v.Structural(), c.Path)) + ", which specifies no fields"
-	}
-	return d.locate(v, c.Schema.Path())
-}
-
-// deepest follows a path of an object into a schema, as far as there is one.
-func deepest(s *schema.Structural, path schema.Path) (at schema.SchemaPath) {
-	for _, step := range path {
-		switch {
-		case s == nil:
-			return at
-		case step.Kind == schema.Index:
-			if s = s.Items; s == nil {
-				return at
-			}
-			at = append(at, schema.SchemaStep{Keyword: "items"})
-		case s.Properties[step.Key] != nil:
-			s = s.Properties[step.Key]
-			at = append(at, schema.SchemaStep{Keyword: "properties", Form: schema.StepNamed, Name: step.Key})
-		case s.AdditionalProperties != nil:
-			s = s.AdditionalProperties.Structural
-			at = append(at, schema.SchemaStep{Keyword: "additionalProperties"})
-		default:
-			return at
-		}
-	}
-	return at
-}
-
-// locate says where a schema stands, for people: the path in the schema of the
-// version, and the place in the file.
-func (d *definition) locate(v *crd.Version, path schema.SchemaPath) string {
-	pointer := d.schemaPointer(v) + path.Pointer()
-	d.place.Lock()
-	span := d.item.Position(pointer)
-	d.place.Unlock()
-	at := span.Key
-	if at.Line == 0 {
-		at = span.Value
-	}
-	name := path.String()
-	if name == "" {
-		name = "the root of the schema"
-	}
-	return fmt.Sprintf("%s (%s:%d:%d)", name, d.item.File, at.Line, at.Column)
 }

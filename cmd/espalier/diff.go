@@ -14,6 +14,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/impact"
+	"espalier.dev/analysis/object"
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
 	"espalier.dev/cmd/espalier/internal/input"
@@ -77,13 +78,13 @@ safe; 2 if the comparison could not be made.`,
 	return c
 }
 
-func diffRules() []report.Rule {
+func diffRules() []analysis.Rule {
 	rules := append(inputRules(),
-		report.Rule{ID: ruleRefused, Severity: analysis.Error, Summary: "A server would refuse the new definition in place of the old one."},
-		report.Rule{ID: ruleSemantics, Severity: analysis.Info, Summary: "The design documents and kube-apiserver come to different ends."},
+		analysis.Rule{ID: ruleRefused, Severity: analysis.Error, Summary: "A server would refuse the new definition in place of the old one."},
+		analysis.Rule{ID: object.RuleSemantics, Severity: analysis.Info, Summary: "The design documents and kube-apiserver come to different ends."},
 	)
 	for _, class := range impact.Classes() {
-		rules = append(rules, report.Rule{ID: class.ID(), Severity: classSeverity(class), Summary: "The verdict: " + class.String() + "."})
+		rules = append(rules, analysis.Rule{ID: class.ID(), Severity: classSeverity(class), Summary: "The verdict: " + class.String() + "."})
 	}
 	return rules
 }
@@ -151,7 +152,7 @@ func (a *app) loadSides(ctx context.Context, flags input.Flags, problem func(inp
 		decoded, err := codec.DecodeLenient(d.readable())
 		if err != nil {
 			at := d.item.Position("").Value
-			problem(input.Problem{Rule: ruleInvalidDefinition, File: d.item.File, Line: at.Line, Column: at.Column, Message: err.Error()})
+			problem(input.Problem{Rule: object.RuleInvalidDefinition, File: d.item.File, Line: at.Line, Column: at.Column, Message: err.Error()})
 			continue
 		}
 		sides[decoded.Name] = &diffSide{item: d.item, crd: decoded, beta: d.isV1beta1()}
@@ -243,7 +244,7 @@ func (d *differ) compare(ctx context.Context, old, new *diffSide) {
 		var err error
 		if c.Comparison, err = impact.Compare(ctx, old.crd, new.crd, options); err != nil {
 			at := new.item.Position("").Value
-			d.r.Failure(input.Problem{Rule: ruleInvalidDefinition, File: new.item.File, Line: at.Line, Column: at.Column, Message: "cannot be compared: " + err.Error()})
+			d.r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: new.item.File, Line: at.Line, Column: at.Column, Message: "cannot be compared: " + err.Error()})
 			return
 		}
 		d.byKind[groupKind{old.crd.Spec.Group, old.crd.Spec.Names.Kind}] = c
@@ -265,7 +266,7 @@ func (d *differ) try(ctx context.Context, it *input.Item) error {
 	case errors.Is(err, impact.ErrOtherKind):
 		return nil
 	case err != nil:
-		d.r.Failure(input.Problem{Rule: ruleDecode, File: it.File, Line: at.Line, Column: at.Column, Message: fmt.Sprintf("%s cannot be tried: %v", objectName(it), err)})
+		d.r.Failure(input.Problem{Rule: object.RuleDecode, File: it.File, Line: at.Line, Column: at.Column, Message: fmt.Sprintf("%s cannot be tried: %v", objectName(it), err)})
 		return nil
 	}
 	c.objects++
@@ -427,8 +428,8 @@ func effectLines(ch *impact.Change, class impact.Class, seen map[string]bool) (l
 func (c *compared) at(newPointer, oldPointer string, f analysis.Finding) report.Finding {
 	place := func(side *diffSide, pointer string) report.Finding {
 		g := f
-		g.Pointer = side.find(pointer)
-		return report.AtKey(side.item, g)
+		g.Pointer, g.Part = side.find(pointer), analysis.FieldName
+		return report.At(side.item, g)
 	}
 	switch {
 	case c.new == nil:
@@ -496,14 +497,14 @@ func (d *differ) otherSemantics(ctx context.Context, c *compared) {
 		ch := &other.Changes[i]
 		if class, known := here[changeKey(ch)]; ch.Class() > class || !known && ch.Class() > impact.Safe {
 			d.r.Add(c.at(ch.NewPointer, ch.OldPointer, analysis.Finding{
-				Rule: ruleSemantics, Severity: analysis.Info, Path: ch.Place(),
+				Rule: object.RuleSemantics, Severity: analysis.Info, Path: ch.Place(),
 				Message: fmt.Sprintf("with --semantics %s, %s: %s", options.Semantics, ch.Class(), ch.Message),
 			}))
 		}
 	}
 	if len(other.Refused) > 0 && len(c.Refused) == 0 {
 		d.r.Add(c.at("", "", analysis.Finding{
-			Rule: ruleSemantics, Severity: analysis.Info, Message: fmt.Sprintf("with --semantics %s, a server would refuse the update: %s", options.Semantics, first(other.Refused)),
+			Rule: object.RuleSemantics, Severity: analysis.Info, Message: fmt.Sprintf("with --semantics %s, a server would refuse the update: %s", options.Semantics, first(other.Refused)),
 		}))
 	}
 }

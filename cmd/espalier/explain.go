@@ -91,9 +91,7 @@ func (a *app) explain(c *cobra.Command, o explainOptions, request string) (err e
 	default:
 		return fmt.Errorf("-o %s: choose text, json or yaml", o.output)
 	}
-	options := a.reportOptions(c, nil, nil)
-	options.Stdout, options.Color, options.Quiet = a.stderr, a.useColor(a.stderr), true
-	side, err := report.New(options)
+	side, err := a.newSideReporter(c)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/fix"
+	"espalier.dev/analysis/lint"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/internal/jsonptr"
@@ -88,7 +89,7 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 	case o.write && slices.Contains(o.input.Paths, "-"):
 		return errors.New("standard input cannot be changed in place: leave out --write, or name a file")
 	}
-	configs, err := lintConfigs(lintOptions{config: o.config, disable: o.disable})
+	configs, err := lintConfigs(o.config, lint.Config{Disable: o.disable})
 	if err != nil {
 		return err
 	}
@@ -117,14 +118,11 @@ func namesStdout(outputs []string) bool {
 }
 
 // fixRules describe what fix has to tell.
-func fixRules() []report.Rule {
-	rules := append(lintRules(), report.Rule{
+func fixRules() []analysis.Rule {
+	rules := append(lintRules(), analysis.Rule{
 		ID: ruleNotEditable, Severity: analysis.Error, Summary: "The document is written in a way that cannot be edited in place.",
 	})
-	for _, r := range fix.Rules() {
-		rules = append(rules, report.Rule{ID: r.ID, Severity: r.Severity, Summary: r.Summary})
-	}
-	return rules
+	return append(rules, fix.Rules()...)
 }
 
 // fixing is one run of fix.

@@ -5,24 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 )
-
-// configName is the name of the file that configures the tools.
-const configName = ".espalier.yaml"
 
 // lintOptions are the flags of lint.
 type lintOptions struct {
@@ -96,18 +89,11 @@ What a finding says it can mend, espalier fix does.`,
 	return c
 }
 
-func ruleIDs() (ids []string) {
-	for _, r := range lint.Rules() {
-		ids = append(ids, r.ID+"\t"+r.Title)
-	}
-	return ids
-}
-
 func (a *app) lint(c *cobra.Command, o lintOptions) (err error) {
 	if len(o.input.Paths) == 0 {
 		return errors.New("say what to lint: files or directories with -f, or - for standard input")
 	}
-	configs, err := lintConfigs(o)
+	configs, err := o.configs()
 	if err != nil {
 		return err
 	}
@@ -144,24 +130,14 @@ func placed(it *input.Item, findings []analysis.Finding) []report.Finding {
 	all := make([]report.Finding, len(findings))
 	for i, f := range findings {
 		if lint.AboutKey(f.Rule) {
-			all[i] = report.AtKey(it, f)
-		} else {
-			all[i] = report.At(it, f)
+			f.Part = analysis.FieldName
 		}
+		all[i] = report.At(it, f)
 	}
 	slices.SortStableFunc(all, func(a, b report.Finding) int {
 		return cmp.Or(cmp.Compare(a.Span.Line, b.Span.Line), cmp.Compare(a.Span.Column, b.Span.Column))
 	})
 	return all
-}
-
-// lintRules describe what lint finds.
-func lintRules() []report.Rule {
-	rules := inputRules()
-	for _, r := range lint.Rules() {
-		rules = append(rules, report.Rule{ID: r.ID, Severity: r.Severity, Summary: r.Title, Help: r.Doc})
-	}
-	return rules
 }
 
 // readDefinitions reads the definitions in some files. That there is none is a problem.
@@ -202,8 +178,8 @@ func (a *app) readDefinitions(ctx context.Context, flags input.Flags, problem fu
 	return definitions, nil
 }
 
-// lintConfigs returns what the file and the flags say about rules.
-func lintConfigs(o lintOptions) ([]lint.Config, error) {
+// configs returns what the configuration file and the flags say about rules.
+func (o *lintOptions) configs() ([]lint.Config, error) {
 	flags := lint.Config{Enable: o.enable, Disable: o.disable, Severity: map[string]analysis.Severity{}}
 	for _, s := range o.severity {
 		rule, severity, ok := strings.Cut(s, "=")
@@ -212,57 +188,12 @@ func lintConfigs(o lintOptions) ([]lint.Config, error) {
 		}
 		flags.Severity[rule] = analysis.Severity(severity)
 	}
-	file := o.config
-	if file == "" {
-		var err error
-		if file, err = findConfig(); err != nil {
-			return nil, err
-		}
-	}
-	if file == "" {
-		return []lint.Config{flags}, nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("reading the configuration: %w", err)
-	}
-	data, err := yaml.YAMLToJSONStrict(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	config, err := lint.ParseConfig(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return []lint.Config{config, flags}, nil
-}
-
-// findConfig looks for the configuration in the working directory and above. It
-// returns "" if there is none.
-func findConfig() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		file := filepath.Join(dir, configName)
-		switch _, err := os.Stat(file); {
-		case err == nil:
-			return file, nil
-		case !errors.Is(err, fs.ErrNotExist):
-			return "", fmt.Errorf("looking for the configuration: %w", err)
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", nil
-		}
-		dir = parent
-	}
+	return lintConfigs(o.config, flags)
 }
 
 // listRules prints the rules, with what the configuration makes of them.
 func (a *app) listRules(o lintOptions) error {
-	configs, err := lintConfigs(o)
+	configs, err := o.configs()
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -11,14 +10,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
-	"espalier.dev/crd"
 	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/textdiff"
 	"espalier.dev/internal/yamlx"
-	"espalier.dev/schema"
 )
 
 // pruneOptions are the flags of prune.
@@ -84,9 +82,8 @@ type pruner struct {
 	// printer prints objects, unless only the reasons are wanted.
 	printer *printer
 	diff    bool
-	// previews are the programs for schemas that are not structural, nil for those
-	// that are.
-	previews map[*crd.Version]*schema.Program
+	// previews are those that have been reported.
+	previews map[*object.Preview]bool
 }
 
 func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
@@ -94,7 +91,7 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 		return err
 	}
 	o.crds.Recursive = o.objects.Recursive
-	p := &pruner{a: a, previews: map[*crd.Version]*schema.Program{}}
+	p := &pruner{a: a, previews: map[*object.Preview]bool{}}
 	if o.why {
 		p.diff = slices.Contains(o.outputs, "diff")
 		formats := slices.DeleteFunc(slices.Clone(o.outputs), func(s string) bool { return s == "diff" })
@@ -133,19 +130,11 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 }
 
 // pruneRules describe what prune reports.
-func pruneRules() []report.Rule {
-	return append(inputRules(),
-		report.Rule{ID: rulePruned, Severity: analysis.Warning, Summary: "The schema does not specify the field: a server drops it."},
-		report.Rule{ID: ruleNullDropped, Severity: analysis.Info, Summary: "The schema does not allow null: a server drops the field."},
-		report.Rule{ID: ruleDefaulted, Severity: analysis.Info, Summary: "The schema has a default, which a server fills in."},
-		report.Rule{ID: ruleDuplicateField, Severity: analysis.Warning, Summary: "The field occurs twice: the last one counts."},
-		report.Rule{ID: ruleMetadataDropped, Severity: analysis.Info, Summary: "The field of metadata is malformed."},
-		report.Rule{ID: ruleNotStructural, Severity: analysis.Info, Summary: "The schema is not structural: no server prunes by it."},
-		report.Rule{ID: ruleSemantics, Severity: analysis.Info, Summary: "The design documents and kube-apiserver come to different ends."},
-		report.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "The kind of an object has several definitions: the first that serves its version counts."},
-		report.Rule{ID: ruleDecode, Severity: analysis.Error, Summary: "The object cannot be read as what its definition says it is."},
-		report.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "No CustomResourceDefinition defines the object's kind and version."},
-		report.Rule{ID: ruleInvalidDefinition, Severity: analysis.Error, Summary: "A server would not take the CustomResourceDefinition."},
+func pruneRules() []analysis.Rule {
+	rules := append(inputRules(), object.PruneRules()...)
+	return append(rules,
+		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "The kind of an object has several definitions: the first that serves its version counts."},
+		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "No CustomResourceDefinition defines the object's kind and version."},
 	)
 }
 
@@ -169,67 +158,50 @@ func (p *pruner) object(it *input.Item) error {
 	}
 	p.side.Saw(it)
 	p.definitions.reportOthers(p.side, d)
-	f := d.withoutRules(p.definitions.semantics)
-	if f.err != nil {
-		p.fail(it, analysis.Finding{Rule: ruleInvalidDefinition, Message: fmt.Sprintf("its definition in %s cannot be used: %v", d.item.File, f.err)})
-		return nil
-	}
-	v := f.version(it)
-	program, err := p.program(d, v)
+	pruner, err := d.pruner()
 	if err != nil {
-		p.fail(it, analysis.Finding{Rule: ruleInvalidDefinition, Message: err.Error()})
+		p.fail(it, analysis.Finding{Rule: object.RuleInvalidDefinition, Message: fmt.Sprintf("its definition in %s cannot be used: %v", d.item.File, err)})
 		return nil
 	}
-	stored, changes, err := program.Decode(it.JSON, schema.DecodeOptions{Report: true})
-	if err != nil {
-		for _, f := range refusal(d, v, err) {
-			p.fail(it, f)
-		}
+	stored := pruner.Prune(it.JSON)
+	if preview := stored.Preview; preview != nil && !p.previews[preview] {
+		p.previews[preview] = true
+		p.side.Report(d.item, preview.Finding)
+	}
+	for _, f := range stored.Failures {
+		p.fail(it, f)
+	}
+	if stored.Object == nil {
 		return nil
 	}
-	if err := p.write(it, stored, changes); err != nil {
+	if err := p.write(it, stored); err != nil {
 		return err
 	}
 	if p.report != nil {
-		p.reasons(it, d, v, stored, changes)
+		var reasons []report.Finding
+		for _, f := range stored.Reasons() {
+			reasons = append(reasons, report.At(it, f))
+		}
+		report.Sort(reasons)
+		for _, f := range reasons {
+			p.report.Add(f)
+		}
 	}
-	p.compare(it, d, v, stored, changes)
+	for _, f := range stored.Difference() {
+		p.side.Report(it, f)
+	}
 	return nil
 }
 
-// program is what a server does to objects of a version or, if the schema is not
-// structural, a preview of it.
-func (p *pruner) program(d *definition, v *crd.Version) (*schema.Program, error) {
-	if program, known := p.previews[v]; known && program != nil {
-		return program, nil
-	} else if known {
-		return v.Program()
-	}
-	p.previews[v] = nil
-	reasons := structuralFindings(d, v, p.definitions.semantics)
-	if len(reasons) == 0 {
-		return v.Program()
-	}
-	program, err := preview(d, v, p.definitions.semantics)
-	if err != nil {
-		return nil, err
-	}
-	p.previews[v] = program
-	for _, note := range previewNotes(d, v, reasons) {
-		p.side.Report(d.item, note)
-	}
-	return program, nil
-}
-
 // write prints the object, or what changes in it.
-func (p *pruner) write(it *input.Item, stored schema.Object, changes *schema.Report) error {
+func (p *pruner) write(it *input.Item, stored *object.Stored) error {
 	if p.printer != nil {
-		return p.printer.print("", stored)
+		return p.printer.print("", stored.Object)
 	}
 	if !p.diff {
 		return nil
 	}
-	before, after, above, err := texts(it, stored, changes)
+	before, after, above, err := texts(it, stored)
 	if err != nil {
 		return err
 	}
@@ -242,19 +214,11 @@ func (p *pruner) write(it *input.Item, stored schema.Object, changes *schema.Rep
 	return err
 }
 
-// diffStyle has the colours of git.
-func diffStyle() textdiff.Style {
-	paint := func(color string) func(string) string {
-		return func(s string) string { return color + s + "\x1b[0m" }
-	}
-	return textdiff.Style{File: paint("\x1b[1m"), Hunk: paint("\x1b[36m"), Delete: paint("\x1b[31m"), Insert: paint("\x1b[32m")}
-}
-
 // texts are an object before and after. If what was done to it can be done to the
 // text, so that order, comments and quotes stay as they are, it is the text of the
 // file, which has so many lines above it; otherwise both are written anew.
-func texts(it *input.Item, stored schema.Object, changes *schema.Report) (before, after []byte, above int, err error) {
-	if text, err := editText(it, stored, changes); err == nil {
+func texts(it *input.Item, stored *object.Stored) (before, after []byte, above int, err error) {
+	if text, err := editText(it, stored); err == nil {
 		return it.Doc.Source(), text, it.Doc.Line() - 1, nil
 	}
 	original, err := jsonx.Parse(it.JSON)
@@ -264,30 +228,18 @@ func texts(it *input.Item, stored schema.Object, changes *schema.Report) (before
 	if before, err = yaml.Marshal(original); err != nil {
 		return nil, nil, 0, err
 	}
-	after, err = yaml.Marshal(stored)
+	after, err = yaml.Marshal(stored.Object)
 	return before, after, 0, err
 }
 
 // editText does to the text of a document what was done to the object.
-func editText(it *input.Item, stored schema.Object, changes *schema.Report) ([]byte, error) {
-	if changes.Truncated {
-		return nil, errors.New("not all changes are known")
+func editText(it *input.Item, stored *object.Stored) ([]byte, error) {
+	edits, err := stored.Edits()
+	if err != nil {
+		return nil, err
 	}
-	var edits []yamlx.Edit
-	for _, c := range changes.Changes {
-		pointer := it.Base + c.Path.Pointer()
-		switch c.Kind {
-		case schema.Pruned, schema.NullDropped, schema.MetadataDropped:
-			edits = append(edits, yamlx.Edit{Op: yamlx.Remove, Pointer: pointer})
-		case schema.Defaulted:
-			value, ok := valueAt(stored, c.Path)
-			if !ok {
-				return nil, fmt.Errorf("%s has no value", c.Path)
-			}
-			edits = append(edits, yamlx.Edit{Op: yamlx.Set, Pointer: pointer, Value: value})
-		default:
-			return nil, errors.New("the text says something twice")
-		}
+	for i := range edits {
+		edits[i].Pointer = it.Base + edits[i].Pointer
 	}
 	text, err := it.Doc.Edit(edits...)
 	if err != nil {
@@ -309,32 +261,10 @@ func editText(it *input.Item, stored schema.Object, changes *schema.Report) ([]b
 	for _, token := range jsonptr.Split(it.Base) {
 		got = childOf(got, token)
 	}
-	if !reflect.DeepEqual(got, any(stored)) {
+	if !reflect.DeepEqual(got, any(stored.Object)) {
 		return nil, errors.New("the edited text says something else")
 	}
 	return text, nil
-}
-
-// valueAt follows a path into an object.
-func valueAt(obj schema.Object, path schema.Path) (any, bool) {
-	var v any = obj
-	for _, step := range path {
-		switch step.Kind {
-		case schema.Index:
-			list, ok := v.([]any)
-			if !ok || step.Index >= len(list) {
-				return nil, false
-			}
-			v = list[step.Index]
-		default:
-			m, _ := v.(map[string]any)
-			var ok bool
-			if v, ok = m[step.Key]; !ok {
-				return nil, false
-			}
-		}
-	}
-	return v, true
 }
 
 // childOf follows a token of a pointer.
@@ -349,83 +279,4 @@ func childOf(v any, token string) any {
 		}
 	}
 	return nil
-}
-
-// reasons reports what was done to an object, and by which schema.
-func (p *pruner) reasons(it *input.Item, d *definition, v *crd.Version, stored schema.Object, changes *schema.Report) {
-	var all []report.Finding
-	for i := range changes.Changes {
-		c := &changes.Changes[i]
-		f := analysis.Finding{Severity: analysis.Info, Path: c.Path.String(), Pointer: c.Path.Pointer()}
-		switch c.Kind {
-		case schema.Pruned:
-			f.Rule, f.Severity = rulePruned, analysis.Warning
-			f.Message = "pruned: not specified by " + d.pruning(v, c)
-			if name := c.Nearest(); name != "" {
-				f.Message += fmt.Sprintf("; did you mean %q?", name)
-			}
-		case schema.NullDropped:
-			f.Rule, f.Message = ruleNullDropped, "removed: null is not allowed by "+d.locate(v, c.Schema.Path())
-		case schema.Defaulted:
-			value, _ := valueAt(stored, c.Path)
-			f.Rule, f.Message = ruleDefaulted, fmt.Sprintf("defaulted to %s by %s", oneLineJSON(value), d.locate(v, c.Schema.Path()))
-			if it.Position(f.Pointer).Exact {
-				f.Message = "null is not allowed: " + f.Message
-			}
-		case schema.Duplicate:
-			f.Rule, f.Severity = ruleDuplicateField, analysis.Warning
-			f.Message = "duplicate field: the last one counts"
-		case schema.MetadataDropped:
-			f.Rule, f.Message = ruleMetadataDropped, "dropped: malformed"
-		}
-		all = append(all, changeAt(it, c.Kind, f))
-	}
-	sortByPlace(all)
-	for _, f := range all {
-		p.report.Add(f)
-	}
-	if changes.Truncated {
-		p.report.Report(it, analysis.Finding{Rule: rulePruned, Severity: analysis.Info, Message: "there are more changes than are listed"})
-	}
-}
-
-// oneLineJSON is a value for a message: the start of it, if it is long.
-func oneLineJSON(v any) string {
-	const most = 60
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	if runes := []rune(string(text)); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return string(text)
-}
-
-// compare says where the other semantics stores something else.
-func (p *pruner) compare(it *input.Item, d *definition, v *crd.Version, stored schema.Object, changes *schema.Report) {
-	other := schema.KEP + schema.Kubernetes - p.definitions.semantics
-	if p.previews[v] != nil || !d.withoutRules(p.definitions.semantics).differs[v.Name()].pruning {
-		return
-	}
-	f := d.withoutRules(other)
-	if f.err != nil {
-		return
-	}
-	program, err := f.version(it).Program()
-	if err != nil {
-		return
-	}
-	finding := analysis.Finding{Rule: ruleSemantics, Severity: analysis.Info}
-	there, otherChanges, err := program.Decode(it.JSON, schema.DecodeOptions{Report: true})
-	switch {
-	case err != nil:
-		finding.Message = fmt.Sprintf("under %s semantics it would be refused: %v", other, err)
-	case !reflect.DeepEqual(stored, there):
-		finding.Message = fmt.Sprintf("under %s semantics it would be stored otherwise", other)
-		finding.Detail = changeDifference(changes.Changes, otherChanges.Changes)
-	default:
-		return
-	}
-	p.side.Report(it, finding)
 }

@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
-	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/schema"
 )
@@ -129,128 +125,4 @@ func (a *app) finish(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.finish(sub)
 	}
-}
-
-// semanticsFlag is the flag --semantics. Its zero value is the default.
-type semanticsFlag struct{ schema.Semantics }
-
-// Set reads the flag.
-func (f *semanticsFlag) Set(s string) (err error) {
-	f.Semantics, err = schema.ParseSemantics(s)
-	return err
-}
-
-// Type is what the help shows.
-func (f *semanticsFlag) Type() string { return "kep|kubernetes" }
-
-// colorFlag is the flag --color.
-type colorFlag string
-
-// Set reads the flag.
-func (f *colorFlag) Set(s string) error {
-	switch s {
-	case "auto", "always", "never":
-		*f = colorFlag(s)
-		return nil
-	}
-	return errors.New("must be auto, always or never")
-}
-
-// String is the value of the flag.
-func (f *colorFlag) String() string {
-	if *f == "" {
-		return "auto"
-	}
-	return string(*f)
-}
-
-// Type is what the help shows.
-func (f *colorFlag) Type() string { return "when" }
-
-// useColor says whether what is written to w is to be coloured.
-func (a *app) useColor(w io.Writer) bool {
-	switch a.color.String() {
-	case "always":
-		return true
-	case "never":
-		return false
-	}
-	if value, _ := a.environ("NO_COLOR"); value != "" {
-		return false
-	}
-	if value, _ := a.environ("TERM"); value == "dumb" {
-		return false
-	}
-	return isTerminal(w)
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// addInputFlags adds -f and -R.
-func addInputFlags(c *cobra.Command, flags *input.Flags, what string) {
-	c.Flags().StringArrayVarP(&flags.Paths, "filename", "f", nil, "`PATH` of a file or directory with "+what+", or - for standard input (may repeat)")
-	c.Flags().BoolVarP(&flags.Recursive, "recursive", "R", false, "also read the directories below a directory")
-	_ = c.MarkFlagFilename("filename", "yaml", "yml", "json")
-}
-
-// addCRDFlag adds --crd.
-func addCRDFlag(c *cobra.Command, flags *input.Flags) {
-	c.Flags().StringArrayVar(&flags.Paths, "crd", nil, "`PATH` of a file or directory with CustomResourceDefinitions, or - for standard input (may repeat)")
-	_ = c.MarkFlagFilename("crd", "yaml", "yml", "json")
-}
-
-// addOutputFlag adds -o for commands that report findings.
-func addOutputFlag(c *cobra.Command, outputs *[]string) {
-	c.Flags().StringArrayVarP(outputs, "output", "o", nil,
-		"`FORMAT` of the report: "+strings.Join(report.Formats(), ", ")+"; with =FILE to a file (may repeat) (default text)")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(report.Formats(), cobra.ShellCompDirectiveNoFileComp))
-}
-
-// newReporter opens a reporter for a command. rules describe what it may find.
-func (a *app) newReporter(c *cobra.Command, outputs []string, rules []report.Rule) (*report.Reporter, error) {
-	return report.New(a.reportOptions(c, outputs, rules))
-}
-
-func (a *app) reportOptions(c *cobra.Command, outputs []string, rules []report.Rule) report.Options {
-	return report.Options{
-		Outputs:     outputs,
-		Stdout:      a.stdout,
-		Color:       a.useColor(a.stdout),
-		Semantics:   a.semantics.String(),
-		Rules:       rules,
-		Version:     buildVersion().version,
-		Command:     c.CommandPath(),
-		Interrupted: func() bool { return c.Context().Err() != nil },
-	}
-}
-
-// build is what is known about how the program was built.
-type build struct {
-	version, revision, time string
-	modified                bool
-}
-
-func buildVersion() build {
-	b := build{version: "devel"}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return b
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		b.version = v
-	}
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			b.revision = s.Value
-		case "vcs.time":
-			b.time = s.Value
-		case "vcs.modified":
-			b.modified = s.Value == "true"
-		}
-	}
-	return b
 }

@@ -1,21 +1,18 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/object"
 	"espalier.dev/api"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd"
-	"espalier.dev/internal/jsonptr"
 	"espalier.dev/schema"
 )
 
@@ -32,7 +29,7 @@ func showForms() []showForm {
 			return v.Structural().WithoutValueValidations().ToJSONSchemaProps()
 		}},
 		{"skeleton", "what is specified anywhere, also under allOf, anyOf, oneOf and not", func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
-			return schema.Skeleton(originalSchema(v.Definition().CRD(), v.Name()))
+			return schema.Skeleton(object.OriginalSchema(v.Definition().CRD(), v.Name()))
 		}},
 		{"structural", "the schema as the engine reads it, with the reasons if it is not structural", func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
 			return v.Structural().ToJSONSchemaProps()
@@ -124,15 +121,16 @@ func (a *app) showDefinition(p *printer, r *report.Reporter, d *definition, form
 		definition, err = crd.New(hub, crd.Options{Semantics: a.semantics.Semantics, IgnoreRules: true, Shared: true})
 	}
 	if err != nil {
-		r.Report(d.item, analysis.Finding{Rule: ruleInvalidDefinition, Severity: analysis.Error, Message: err.Error()})
+		r.Report(d.item, analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: err.Error()})
 		return nil
 	}
+	checker := object.New(definition, d.text())
 	for _, v := range definition.Versions() {
 		if version != "" && v.Name() != version {
 			continue
 		}
 		if form.name != "skeleton" {
-			for _, finding := range structuralFindings(d, v, a.semantics.Semantics) {
+			for _, finding := range checker.NotStructural(v) {
 				r.Report(d.item, finding)
 			}
 		}
@@ -146,72 +144,4 @@ func (a *app) showDefinition(p *printer, r *report.Reporter, d *definition, form
 		}
 	}
 	return nil
-}
-
-// structuralFindings are the reasons for which the schema of a version is not
-// structural.
-func structuralFindings(d *definition, v *crd.Version, sem schema.Semantics) (findings []analysis.Finding) {
-	base := d.schemaPointer(v)
-	if strings.HasSuffix(base, "/jsonSchema") {
-		return []analysis.Finding{{Rule: ruleNotStructural, Severity: analysis.Error, Path: "spec.validation.jsonSchema", Pointer: base,
-			Message: "a schema in the dialect of 2017 is never structural"}}
-	}
-	for _, f := range schema.Check(v.Structural(), sem) {
-		if f.Refused {
-			findings = append(findings, analysis.Finding{
-				Rule: ruleNotStructural, Severity: analysis.Error, Path: jsonptr.Display(base) + f.Path.String(),
-				Pointer: base + f.Path.Pointer(), Message: f.FieldError(nil).ErrorBody(),
-			})
-		}
-	}
-	return findings
-}
-
-// newSideReporter reports on standard error, for commands whose output is something
-// else.
-func (a *app) newSideReporter(c *cobra.Command) (*report.Reporter, error) {
-	o := a.reportOptions(c, nil, nil)
-	o.Stdout, o.Color, o.Quiet = a.stderr, a.useColor(a.stderr), true
-	return report.New(o)
-}
-
-// printer writes values to standard output, one document after the other.
-type printer struct {
-	a      *app
-	output string
-	count  int
-}
-
-// print writes a value. The title is a comment, where there are comments.
-func (p *printer) print(title string, v any) error {
-	var text []byte
-	var err error
-	if p.output == "json" {
-		text, err = indentedJSON(v)
-	} else if text, err = yaml.Marshal(v); err == nil {
-		head := ""
-		if p.count > 0 {
-			head = "---\n"
-		}
-		if title != "" {
-			head += "# " + title + "\n"
-		}
-		text = append([]byte(head), text...)
-	}
-	if err != nil {
-		return err
-	}
-	p.count++
-	_, err = p.a.stdout.Write(text)
-	return err
-}
-
-// indentedJSON is for people too, so that <, > and & stay as they are.
-func indentedJSON(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	err := e.Encode(v)
-	return b.Bytes(), err
 }

@@ -115,12 +115,12 @@ const (
 	ruleSuiteDefinition = "suite-definition"
 )
 
-func testRules() []report.Rule {
+func testRules() []analysis.Rule {
 	return append(inputRules(),
-		report.Rule{ID: suite.RuleFailed, Severity: analysis.Error, Summary: "The outcome of a test case is not what it expects."},
-		report.Rule{ID: suite.RuleMalformed, Severity: analysis.Error, Summary: "A test suite does not follow the format."},
-		report.Rule{ID: ruleNoSuite, Severity: analysis.Error, Summary: "There are no test suites where there should be some."},
-		report.Rule{ID: ruleSuiteDefinition, Severity: analysis.Error, Summary: "The definition of a test suite is missing, ambiguous or refused."},
+		analysis.Rule{ID: suite.RuleFailed, Severity: analysis.Error, Summary: "The outcome of a test case is not what it expects."},
+		analysis.Rule{ID: suite.RuleMalformed, Severity: analysis.Error, Summary: "A test suite does not follow the format."},
+		analysis.Rule{ID: ruleNoSuite, Severity: analysis.Error, Summary: "There are no test suites where there should be some."},
+		analysis.Rule{ID: ruleSuiteDefinition, Severity: analysis.Error, Summary: "The definition of a test suite is missing, ambiguous or refused."},
 	)
 }
 
@@ -218,7 +218,8 @@ func (t *tester) suite(it *input.Item) {
 	}
 	var places []report.Finding
 	for _, f := range wrong {
-		at := report.AtKey(it, f)
+		f.Part = analysis.FieldName
+		at := report.At(it, f)
 		at.Case = s.Name
 		places = append(places, at)
 	}

@@ -2,15 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
 
@@ -75,6 +76,16 @@ Where the two semantics would not come to the same end for an object, a note say
 	return c
 }
 
+// validationRules describe what validate finds.
+func validationRules() []analysis.Rule {
+	rules := append(inputRules(),
+		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "No CustomResourceDefinition defines the object's kind and version.", Help: "Name the definition with --crd, or pass over such objects with --ignore-missing-crds."},
+		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "A server would not take the CustomResourceDefinition.", Help: "espalier lint says what is wrong with it."},
+		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "The kind of an object has several definitions: the first that serves its version counts."},
+	)
+	return append(rules, object.CheckRules()...)
+}
+
 // verdict is what there is to say about the objects of one document.
 type verdict struct {
 	objects  []*input.Item
@@ -85,9 +96,9 @@ type verdict struct {
 }
 
 func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
-	fields, err := parseFieldValidation(o.fieldValidation)
+	fields, err := object.ParseFieldValidation(o.fieldValidation)
 	if err != nil {
-		return err
+		return fmt.Errorf("--field-validation %s: choose ignore, warn or strict", o.fieldValidation)
 	}
 	if err := stdinOnce(o.crds, o.objects, o.old); err != nil {
 		return err
@@ -103,7 +114,7 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	v := &validator{ctx: ctx, definitions: ds, semantics: a.semantics.Semantics, fields: fields, ignoreMissing: o.ignoreMissing}
+	v := &validator{ctx: ctx, definitions: ds, fields: fields, ignoreMissing: o.ignoreMissing}
 	if len(o.old.Paths) > 0 {
 		if v.old, err = a.loadOld(ctx, o.old, r.Failure); err != nil {
 			return err
@@ -119,7 +130,7 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 			}
 			reported[used] = true
 			ds.reportOthers(r, used)
-			if err := reportRefused(ctx, r, used, ds.semantics, o.checkCRDs); err != nil {
+			if err := reportRefused(ctx, r, used, o.checkCRDs); err != nil {
 				return err
 			}
 		}
@@ -140,12 +151,12 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 
 // reportRefused says of a definition that is used why it cannot be used or, if that is
 // to be checked, what a server has against it.
-func reportRefused(ctx context.Context, r *report.Reporter, d *definition, sem schema.Semantics, check bool) error {
-	f := d.in(sem)
-	if f.err == nil && !(check && d.refused(ctx, sem)) {
+func reportRefused(ctx context.Context, r *report.Reporter, d *definition, check bool) error {
+	_, unusable := d.checker()
+	if unusable == nil && !(check && d.refused(ctx)) {
 		return nil
 	}
-	reasons, err := d.findings(ctx, sem)
+	reasons, err := d.findings(ctx)
 	if err != nil {
 		return err
 	}
@@ -154,24 +165,8 @@ func reportRefused(ctx context.Context, r *report.Reporter, d *definition, sem s
 	for _, reason := range reasons {
 		r.Report(d.item, reason)
 	}
-	if f.err != nil && len(reasons) == 0 {
-		r.Report(d.item, analysis.Finding{Rule: ruleInvalidDefinition, Severity: analysis.Error, Message: f.err.Error()})
-	}
-	return nil
-}
-
-// stdinOnce makes sure that standard input is asked for once.
-func stdinOnce(all ...input.Flags) error {
-	n := 0
-	for _, flags := range all {
-		for _, path := range flags.Paths {
-			if path == "-" {
-				n++
-			}
-		}
-	}
-	if n > 1 {
-		return errors.New("standard input (-) can be read once only")
+	if unusable != nil && len(reasons) == 0 {
+		r.Report(d.item, analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: unusable.Error()})
 	}
 	return nil
 }
@@ -186,42 +181,94 @@ func (a *app) loadOld(ctx context.Context, flags input.Flags, problem func(input
 	return old, err
 }
 
-// progressAfter is how long something may take before it says how far it is.
-const progressAfter = time.Second
-
-// progress tells somebody at a terminal that something is going on.
-type progress struct {
-	a       *app
-	what    string
-	on      bool
-	count   int
-	next    time.Time
-	written bool
-}
-
-func (a *app) newProgress(what string) *progress {
-	return &progress{a: a, what: what, on: isTerminal(a.stderr), next: time.Now().Add(progressAfter)}
-}
-
-// add counts one more.
-func (p *progress) add() {
-	p.count++
-	if !p.on || p.count%64 != 0 {
-		return
+// oldIdentity is the name under which an object is found again: its version may change.
+func oldIdentity(it *input.Item) input.Identity {
+	group, _, ok := strings.Cut(it.APIVersion(), "/")
+	if !ok {
+		group = ""
 	}
-	if now := time.Now(); now.After(p.next) {
-		p.next = now.Add(progressAfter / 5)
-		fmt.Fprintf(p.a.stderr, "\r%d %s", p.count, p.what)
-		p.written = true
+	namespace := it.Namespace()
+	if namespace == "" {
+		namespace = "default"
 	}
+	return input.Identity{APIVersion: group, Kind: it.Kind(), Namespace: namespace, Name: it.Name()}
 }
 
-// clear takes the line away if something else is to be written.
-func (p *progress) clear(needed bool) {
-	if needed && p.written {
-		fmt.Fprint(p.a.stderr, "\r\x1b[K")
-		p.written = false
-	}
+// validator validates objects. It is safe for concurrent use.
+type validator struct {
+	ctx           context.Context
+	definitions   *definitions
+	fields        object.FieldValidation
+	ignoreMissing bool
+	// old are the objects that are replaced.
+	old map[input.Identity]*input.Item
 }
 
-func (p *progress) stop() { p.clear(true) }
+// document validates the objects of a document.
+func (v *validator) document(d *input.Document) (out verdict) {
+	out.objects, out.problem = d.Items()
+	for _, it := range out.objects {
+		if v.ctx.Err() != nil {
+			break // a list can be long
+		}
+		var placed []report.Finding
+		for _, f := range v.object(it, &out) {
+			placed = append(placed, report.At(it, f))
+		}
+		report.Sort(placed)
+		out.findings = append(out.findings, placed...)
+	}
+	return out
+}
+
+// object validates one object.
+func (v *validator) object(it *input.Item, out *verdict) []analysis.Finding {
+	d, err := v.definitions.lookup(it)
+	switch {
+	case err == nil:
+	case isDefinition(it):
+		return v.definition(it)
+	case v.ignoreMissing:
+		return nil
+	default:
+		return []analysis.Finding{{Rule: ruleMissingDefinition, Severity: analysis.Error, Path: "kind", Pointer: "/kind", Message: err.Error()}}
+	}
+	out.uses = append(out.uses, d)
+	checker, err := d.checker()
+	if err != nil {
+		return []analysis.Finding{{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Path: "kind", Pointer: "/kind",
+			Message: fmt.Sprintf("its definition in %s cannot be used: %v", d.item.File, err)}}
+	}
+	old, err := v.oldOf(it)
+	if err != nil {
+		return []analysis.Finding{{Rule: object.RuleDecode, Severity: analysis.Error, Message: err.Error()}}
+	}
+	return checker.Check(v.ctx, it.JSON, old, v.fields)
+}
+
+// oldOf returns the object that it replaces, or nil.
+func (v *validator) oldOf(it *input.Item) (schema.Object, error) {
+	stored := v.old[oldIdentity(it)]
+	if stored == nil {
+		return nil, nil
+	}
+	value, err := jsonx.Parse(stored.JSON)
+	if err != nil {
+		return nil, fmt.Errorf("the old object in %s: %w", stored.File, err)
+	}
+	obj, _ := value.(schema.Object)
+	return obj, nil
+}
+
+// definition validates a CustomResourceDefinition that is among the objects.
+func (v *validator) definition(it *input.Item) []analysis.Finding {
+	d := newDefinition(it, v.definitions.semantics)
+	if !d.refused(v.ctx) {
+		return nil
+	}
+	reasons, err := d.findings(v.ctx)
+	if err != nil {
+		return []analysis.Finding{{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: err.Error()}}
+	}
+	return reasons
+}

@@ -117,13 +117,3 @@ func (s Summary) MarshalJSON() ([]byte, error) {
 	base[len(base)-1] = ','
 	return append(base, extra[1:]...), nil
 }
-
-// Rule describes a rule, for formats that carry descriptions.
-type Rule struct {
-	ID string
-	// Summary is one sentence, Help what to do about it.
-	Summary string
-	Help    string
-	// Severity is that of its findings, unless they say otherwise.
-	Severity analysis.Severity
-}

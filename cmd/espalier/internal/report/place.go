@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"slices"
 
 	"espalier.dev/analysis"
@@ -8,23 +9,15 @@ import (
 	"espalier.dev/internal/yamlx"
 )
 
-// At gives a finding about an object its place in the file: that of the value, if
-// it stands on the line of its name, otherwise that of the name.
-func At(it *input.Item, f analysis.Finding) Finding { return at(it, f, it.Position(f.Pointer), false) }
-
-// AtKey gives a finding the place of the field's name.
-func AtKey(it *input.Item, f analysis.Finding) Finding {
-	return at(it, f, it.Position(f.Pointer), true)
-}
-
-// AtAgain gives a finding the place where the field's name occurs again.
-func AtAgain(it *input.Item, f analysis.Finding) Finding {
-	return at(it, f, it.Doc.FindAgain(it.Base+f.Pointer), true)
-}
-
-func at(it *input.Item, f analysis.Finding, span yamlx.Span, key bool) Finding {
+// At gives a finding about an object its position in the file. That of a finding about a
+// value is the value's, if it is on the line of its name, otherwise that of the name.
+func At(it *input.Item, f analysis.Finding) Finding {
+	span := it.Position(f.Pointer)
+	if f.Part == analysis.RepeatedName {
+		span = it.Doc.FindAgain(it.Base + f.Pointer)
+	}
 	p := span.Value
-	if span.Key.Line > 0 && (key || !span.Exact || span.Key.Line != span.Value.Line || span.Value.EndLine != span.Value.Line) {
+	if span.Key.Line > 0 && (f.Part != analysis.FieldValue || !span.Exact || span.Key.Line != span.Value.Line || span.Value.EndLine != span.Value.Line) {
 		p = span.Key
 	}
 	if p.Line == 0 {
@@ -36,6 +29,19 @@ func at(it *input.Item, f analysis.Finding, span yamlx.Span, key bool) Finding {
 		f.Fix = below(it.Base, f.Fix)
 	}
 	return Finding{Finding: f, File: it.File, Span: p, Source: input.ExcerptAt(it.Doc, p)}
+}
+
+// Sort orders findings by position, and puts those about an object as a whole last.
+func Sort(fs []Finding) {
+	slices.SortStableFunc(fs, func(a, b Finding) int {
+		whole := func(f *Finding) int {
+			if f.Path == "" {
+				return 1
+			}
+			return 0
+		}
+		return cmp.Or(cmp.Compare(whole(&a), whole(&b)), cmp.Compare(a.Span.Line, b.Span.Line), cmp.Compare(a.Span.Column, b.Span.Column))
+	})
 }
 
 // below is a fix whose edits are made below base.

@@ -206,7 +206,7 @@ func TestJUnit(t *testing.T) {
 
 // TestSARIF checks what the standard asks for.
 func TestSARIF(t *testing.T) {
-	rules := []Rule{{ID: "rule-b", Summary: "B.", Help: "Do this.", Severity: analysis.Warning}}
+	rules := []analysis.Rule{{ID: "rule-b", Summary: "B.", Help: "Do this.", Severity: analysis.Warning}}
 	for n := range 4 {
 		out, _ := write(t, Options{Outputs: []string{"sarif"}, Rules: rules, Version: "v1"}, findings()[:n]...)
 		var log struct {

@@ -27,7 +27,7 @@ type Options struct {
 	// Semantics is named in the summary.
 	Semantics string
 	// Rules describe the rules that findings may be of.
-	Rules []Rule
+	Rules []analysis.Rule
 	// Version is that of the program.
 	Version string
 	// Command is the command, like "espalier lint".

@@ -15,7 +15,7 @@ import (
 type sarifFormat struct {
 	w       io.Writer
 	options *Options
-	rules   []Rule
+	rules   []analysis.Rule
 	index   map[string]int
 	count   int
 }
@@ -78,7 +78,7 @@ func newSARIF(w io.Writer, o *Options) format {
 }
 
 // rule returns the index of a rule, which it adds if it is new.
-func (s *sarifFormat) rule(id string, r Rule) int {
+func (s *sarifFormat) rule(id string, r analysis.Rule) int {
 	i, known := s.index[id]
 	if !known {
 		i = len(s.rules)
@@ -111,7 +111,7 @@ func (s *sarifFormat) finding(f *Finding) error {
 	}
 	r := sarifResult{
 		RuleID:    id,
-		RuleIndex: s.rule(id, Rule{ID: id, Severity: f.Severity}),
+		RuleIndex: s.rule(id, analysis.Rule{ID: id, Severity: f.Severity}),
 		Level:     sarifLevel(f.Severity),
 		Message:   sarifText{Text: message},
 	}

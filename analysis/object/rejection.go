@@ -1,4 +1,4 @@
-package main
+package object
 
 import (
 	"encoding/json"
@@ -10,18 +10,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
-	"espalier.dev"
 	"espalier.dev/analysis"
-	"espalier.dev/cmd/espalier/internal/input"
-	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd"
-	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
 
-// refusal turns an error about an object that cannot be read into findings.
-func refusal(d *definition, version *crd.Version, err error) []analysis.Finding {
+// rejection turns an error about an object that cannot be decoded into findings. version is
+// nil if the object is of none.
+func (c *Checker) rejection(version *crd.Version, err error) []analysis.Finding {
 	var metadata *schema.MetadataError
 	var contradiction *schema.ContradictionError
 	switch {
@@ -29,19 +26,19 @@ func refusal(d *definition, version *crd.Version, err error) []analysis.Finding 
 		if found := metadataFindings(metadata.Path, metadata.Value); len(found) > 0 {
 			return found
 		}
-		return []analysis.Finding{{Rule: ruleDecode, Severity: analysis.Error, Path: metadata.Path.String(), Pointer: metadata.Path.Pointer(), Message: metadata.Problem}}
+		return []analysis.Finding{{Rule: RuleDecode, Severity: analysis.Error, Path: metadata.Path.String(), Pointer: metadata.Path.Pointer(), Message: metadata.Problem}}
 	case errors.As(err, &contradiction):
 		var all []analysis.Finding
-		for _, c := range contradiction.Contradictions {
+		for _, x := range contradiction.Contradictions {
 			all = append(all, analysis.Finding{
-				Rule: ruleDecode, Severity: analysis.Error, Path: c.Path.String(), Pointer: c.Path.Pointer(),
-				Message: fmt.Sprintf("must be of type %s, but is %s", c.Want, withArticle(c.Got)),
-				Detail:  []string{"schema: " + d.locate(version, c.Schema.Path())},
+				Rule: RuleDecode, Severity: analysis.Error, Path: x.Path.String(), Pointer: x.Path.Pointer(),
+				Message: fmt.Sprintf("must be of type %s, but is %s", x.Want, withArticle(x.Got)),
+				Detail:  []string{"schema: " + c.locate(version, x.Schema.Path())},
 			})
 		}
 		return all
 	}
-	return []analysis.Finding{{Rule: ruleDecode, Severity: analysis.Error, Message: err.Error()}}
+	return []analysis.Finding{{Rule: RuleDecode, Severity: analysis.Error, Message: err.Error()}}
 }
 
 func withArticle(noun string) string {
@@ -54,50 +51,16 @@ func withArticle(noun string) string {
 	return "a " + noun
 }
 
-// rest adds what else there is to say about an object that a server refuses to read:
-// the server stops there, but whoever mends the object wants to know at once. refused
-// is what has been said already.
-func (v *validator) rest(it *input.Item, d *definition, version *crd.Version, old schema.Object, refused []analysis.Finding, out *verdict) {
-	program, err := version.Program()
-	if err != nil {
-		return
-	}
-	obj, changes, err := program.Decode(it.JSON, schema.DecodeOptions{Report: true, FromStorage: true})
-	if err != nil {
-		return
-	}
-	if version.HasStatus() {
-		delete(obj, "status")
-	}
-	var more verdict
-	result := &espalier.Result{Object: obj, Changes: changes.Changes, Truncated: changes.Truncated, Violations: program.Validate(v.ctx, obj, old)}
-	v.result(it, d, version, result, old, &more)
-	for _, f := range droppedMetadata(it, changes.Changes) {
-		more.findings = append(more.findings, report.At(it, f))
-	}
-	for _, f := range more.findings {
-		below := func(r analysis.Finding) bool {
-			_, ok := jsonptr.CutPrefix(f.Pointer, it.Base+r.Pointer)
-			return ok
-		}
-		// The server fills these in before it validates.
-		filled := f.Path == "metadata.name" || f.Path == "metadata.namespace"
-		if !slices.ContainsFunc(refused, below) && !(filled && f.Rule != ruleDecode) {
-			out.findings = append(out.findings, f)
-		}
-	}
-}
-
 // droppedMetadata says what is wrong with the fields of metadata that had to be
 // dropped.
-func droppedMetadata(it *input.Item, changes []schema.Change) (findings []analysis.Finding) {
+func droppedMetadata(source []byte, changes []schema.Change) (findings []analysis.Finding) {
 	var original schema.Object
 	for _, c := range changes {
 		if c.Kind != schema.MetadataDropped {
 			continue
 		}
 		if original == nil {
-			value, err := jsonx.Parse(it.JSON)
+			value, err := jsonx.Parse(source)
 			if err != nil {
 				return nil
 			}
@@ -153,7 +116,7 @@ func misfits(path schema.Path, value any, around func(any) any) (findings []anal
 			continue
 		}
 		message := fmt.Sprintf("must be %s, is %s", want.name, kindOfValue(value))
-		return []analysis.Finding{{Rule: ruleDecode, Severity: analysis.Error, Path: path.String(), Pointer: path.Pointer(), Message: message}}
+		return []analysis.Finding{{Rule: RuleDecode, Severity: analysis.Error, Path: path.String(), Pointer: path.Pointer(), Message: message}}
 	}
 	return nil
 }
@@ -171,7 +134,7 @@ func kindOfValue(v any) string {
 	case nil:
 		return "null"
 	case string:
-		return fmt.Sprintf("the string %s", oneLineJSON(v))
+		return fmt.Sprintf("the string %s", oneLine(v))
 	case bool:
 		return "a boolean"
 	case int64:

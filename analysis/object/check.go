@@ -1,0 +1,247 @@
+package object
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"espalier.dev"
+	"espalier.dev/analysis"
+	"espalier.dev/api"
+	"espalier.dev/crd"
+	"espalier.dev/internal/jsonptr"
+	"espalier.dev/schema"
+)
+
+// Options tell a [Checker] about the text of the CRD. The zero value works without it.
+type Options struct {
+	// Document is the CRD as its author wrote it, as JSON, v1 or v1beta1. Pointers to
+	// schemas are pointers into it. Without it they are pointers into the v1 form.
+	Document []byte
+	// Position returns the position of a JSON pointer into Document for people to read, such
+	// as "crd.yaml:12:3". Messages that name a schema give its position too, unless
+	// Position is nil. It may be called concurrently.
+	Position func(pointer string) string
+}
+
+// FieldValidation is what to report about unknown and duplicate fields.
+type FieldValidation uint8
+
+const (
+	// Warn reports them as warnings.
+	Warn FieldValidation = iota
+	// Ignore does not report them.
+	Ignore
+	// Strict reports them as errors.
+	Strict
+)
+
+// ParseFieldValidation reads ignore, warn or strict, in any case.
+func ParseFieldValidation(s string) (FieldValidation, error) {
+	switch strings.ToLower(s) {
+	case "ignore":
+		return Ignore, nil
+	case "warn":
+		return Warn, nil
+	case "strict":
+		return Strict, nil
+	}
+	return 0, fmt.Errorf("unknown field validation %q: choose ignore, warn or strict", s)
+}
+
+// Checker checks the objects of one CRD. It is safe for concurrent use.
+type Checker struct {
+	options    Options
+	definition *crd.Definition
+	admitter   *espalier.Admitter
+	// differences has, for each version, what the two semantics can differ in.
+	differences map[string]difference
+	// other returns the definition in the other semantics, without CEL rules: they see
+	// the same fields in both and cost much to compile.
+	other func() (*espalier.Admitter, error)
+	// previews are for the versions whose schemas are not structural, by name.
+	previews map[string]func() (*Preview, error)
+	// document returns where the document has its schemas.
+	document func() document
+}
+
+// New returns a Checker for the objects of a CRD. The definition decides the semantics, and
+// whether CEL rules are evaluated. Nothing is compiled before an object needs it.
+func New(definition *crd.Definition, o Options) *Checker {
+	c := &Checker{
+		options:     o,
+		definition:  definition,
+		admitter:    espalier.ForDefinition(definition, ""),
+		differences: map[string]difference{},
+		previews:    map[string]func() (*Preview, error){},
+		document:    sync.OnceValue(func() document { return readDocument(o.Document) }),
+	}
+	c.other = sync.OnceValues(func() (*espalier.Admitter, error) {
+		other, err := definition.With(crd.Options{Semantics: c.otherSemantics(), IgnoreRules: true})
+		if err != nil {
+			return nil, err
+		}
+		return espalier.ForDefinition(other, ""), nil
+	})
+	for _, v := range definition.Versions() {
+		c.differences[v.Name()] = differenceOf(v)
+		c.previews[v.Name()] = sync.OnceValues(func() (*Preview, error) { return c.newPreview(v) })
+	}
+	return c
+}
+
+// Check reports what an API server says about a request that creates the object in source,
+// which is JSON, or, with old, a request that replaces old with it: why it rejects the
+// object, which fields it drops, what it warns about, and where the other semantics
+// would come to another result. An API server stops at the first reason why it
+// cannot decode an object; Check goes on, to report everything there is to fix.
+//
+// Old may be of another version than the object, unless a webhook converts between them. The
+// findings are in no particular order; their pointers are pointers into source.
+func (c *Checker) Check(ctx context.Context, source []byte, old schema.Object, fields FieldValidation) []analysis.Finding {
+	old = c.convert(old, source)
+	result, err := admit(ctx, c.admitter, source, old)
+	if err != nil {
+		version, unknown := c.version(source)
+		if unknown != nil {
+			return c.rejection(nil, err)
+		}
+		findings := c.rejection(version, err)
+		findings = append(findings, c.rest(ctx, version, source, old, fields, findings)...)
+		return append(findings, c.compare(ctx, source, old, result, err)...)
+	}
+	version := c.versionOf(result.Object)
+	findings := c.resultFindings(version, result, old, fields)
+	// Few schemas and objects can make a difference between the semantics, so few are
+	// looked at twice.
+	switch differs := c.differences[version.Name()]; {
+	case len(result.Violations) > 0 || differs.validation:
+		findings = append(findings, c.compare(ctx, source, old, result, nil)...)
+	case differs.pruning || version.HasStatus() && bytes.Contains(source, []byte(`"status"`)):
+		findings = append(findings, c.comparePruning(ctx, version.Name(), source, old, result)...)
+	}
+	return findings
+}
+
+// admit does what an API server does to an object that is created or, with old, replaces
+// old.
+func admit(ctx context.Context, a *espalier.Admitter, source []byte, old schema.Object) (*espalier.Result, error) {
+	if old != nil {
+		return a.UpdateJSON(ctx, source, old)
+	}
+	return a.CreateJSON(ctx, source)
+}
+
+// convert returns old in the version of the object in source. Without a webhook, converting
+// is to change the version and nothing else.
+func (c *Checker) convert(old schema.Object, source []byte) schema.Object {
+	if old == nil {
+		return nil
+	}
+	id, err := api.Identify(source)
+	if err != nil {
+		return old // which the object is compared with if it can be read
+	}
+	conversion := c.definition.CRD().Spec.Conversion
+	if old["apiVersion"] == id.APIVersion || conversion != nil && conversion.Strategy != api.NoneConverter {
+		return old
+	}
+	old = maps.Clone(old)
+	old["apiVersion"] = id.APIVersion
+	return old
+}
+
+// version returns the served version that the object in source is of.
+func (c *Checker) version(source []byte) (*crd.Version, error) {
+	id, err := api.Identify(source)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range c.definition.Versions() {
+		if gvk := v.GroupVersionKind(); v.Served() && gvk.GroupVersion().String() == id.APIVersion && gvk.Kind == id.Kind {
+			return v, nil
+		}
+	}
+	return nil, fmt.Errorf("%s does not serve kind %q of apiVersion %q", c.definition.Name(), id.Kind, id.APIVersion)
+}
+
+// versionOf is version for an object that was admitted.
+func (c *Checker) versionOf(obj schema.Object) *crd.Version {
+	apiVersion, _ := obj["apiVersion"].(string)
+	return c.definition.Version(strings.TrimPrefix(apiVersion, c.definition.Group()+"/"))
+}
+
+// resultFindings turns what an API server makes of an object into findings.
+func (c *Checker) resultFindings(v *crd.Version, result *espalier.Result, old schema.Object, fields FieldValidation) (findings []analysis.Finding) {
+	if fields != Ignore {
+		severity := analysis.Warning
+		if fields == Strict {
+			severity = analysis.Error
+		}
+		for _, changes := range [...][]schema.Change{result.Changes, result.IgnoredChanges} {
+			for i := range changes {
+				if f, ok := c.fieldFinding(v, &changes[i], severity); ok {
+					findings = append(findings, f)
+				}
+			}
+		}
+		if result.Truncated {
+			findings = append(findings, analysis.Finding{Rule: RuleUnknownField, Severity: severity, Message: "there are more unknown fields than are listed"})
+		}
+	}
+	for _, warning := range v.Warnings(result.Object, old) {
+		findings = append(findings, analysis.Finding{Rule: RuleServerWarning, Severity: analysis.Info, Path: "apiVersion", Pointer: "/apiVersion", Message: warning})
+	}
+	return append(findings, c.violationFindings(v, result.Violations)...)
+}
+
+// fieldFinding returns the finding about a field that is unknown or occurs twice.
+func (c *Checker) fieldFinding(v *crd.Version, change *schema.Change, severity analysis.Severity) (analysis.Finding, bool) {
+	f := analysis.Finding{Severity: severity, Path: change.Path.String(), Pointer: change.Path.Pointer()}
+	switch change.Kind {
+	case schema.Pruned:
+		f.Rule, f.Part = RuleUnknownField, analysis.FieldName
+		f.Message = fmt.Sprintf("unknown field %q: a server drops it", change.Path.String())
+		if name := change.Nearest(); name != "" {
+			f.Message += fmt.Sprintf("; did you mean %q?", name)
+		}
+		f.Detail = []string{"schema: " + c.pruning(v, change)}
+	case schema.Duplicate:
+		f.Rule, f.Part = RuleDuplicateField, analysis.RepeatedName
+		f.Message = fmt.Sprintf("duplicate field %q: the last one counts", change.Path.String())
+	default:
+		return f, false
+	}
+	return f, true
+}
+
+// rest reports what else there is to say about an object that an API server cannot decode:
+// the server stops there, but the object's author wants to know everything at once.
+// rejected has the findings so far.
+func (c *Checker) rest(ctx context.Context, v *crd.Version, source []byte, old schema.Object, fields FieldValidation, rejected []analysis.Finding) []analysis.Finding {
+	program, err := v.Program()
+	if err != nil {
+		return nil
+	}
+	obj, changes, err := program.Decode(source, schema.DecodeOptions{Report: true, FromStorage: true})
+	if err != nil {
+		return nil
+	}
+	if v.HasStatus() {
+		delete(obj, "status")
+	}
+	result := &espalier.Result{Object: obj, Changes: changes.Changes, Truncated: changes.Truncated, Violations: program.Validate(ctx, obj, old)}
+	findings := append(c.resultFindings(v, result, old, fields), droppedMetadata(source, changes.Changes)...)
+	return slices.DeleteFunc(findings, func(f analysis.Finding) bool {
+		// An API server fills these in before it validates.
+		filled := f.Path == "metadata.name" || f.Path == "metadata.namespace"
+		return filled && f.Rule != RuleDecode || slices.ContainsFunc(rejected, func(r analysis.Finding) bool {
+			_, below := jsonptr.CutPrefix(f.Pointer, r.Pointer)
+			return below
+		})
+	})
+}

@@ -1,0 +1,10 @@
+// Package object reports what an API server does to a custom resource and why: which
+// fields it prunes, which defaults it fills in, what makes it reject the object, and
+// where the two schema semantics disagree about it.
+//
+// A [Checker] does so for the objects of one CRD. [Checker.Check] covers a request that
+// creates or updates an object, [Checker.Prune] the object as it is stored. Both return
+// findings: data with a rule, a severity, a JSON pointer into the object, and a message.
+// Nothing here does I/O. CEL rules are evaluated if the [crd.Definition] was made with
+// them; this package does not depend on a CEL runtime.
+package object

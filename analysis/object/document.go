@@ -1,0 +1,145 @@
+package object
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"espalier.dev/api"
+	"espalier.dev/api/codec"
+	"espalier.dev/crd"
+	"espalier.dev/internal/jsonx"
+	"espalier.dev/schema"
+)
+
+// document is what has to be known about the text of a CRD to point into it.
+type document struct {
+	// beta reports whether it is written as v1beta1.
+	beta bool
+	// common reports whether it has one schema for all versions.
+	common bool
+}
+
+func readDocument(source []byte) (d document) {
+	id, err := api.Identify(source)
+	if d.beta = err == nil && id.APIVersion == api.GroupName+"/v1beta1"; d.beta {
+		if tree, err := jsonx.Parse(source); err == nil {
+			_, d.common = valueAt(tree, schema.Path{{Key: "spec"}, {Key: "validation"}, {Key: "openAPIV3Schema"}})
+		}
+	}
+	return d
+}
+
+// schemaPointer returns a pointer to the schema of a version in the document of the CRD.
+func (c *Checker) schemaPointer(v *crd.Version) string {
+	if d := c.document(); d.beta {
+		if legacy, _ := api.LegacySchema(v.Definition().CRD()); legacy != nil {
+			return "/spec/validation/jsonSchema"
+		} else if d.common {
+			return "/spec/validation/openAPIV3Schema"
+		}
+	}
+	index := slices.IndexFunc(v.Definition().Versions(), func(o *crd.Version) bool { return o == v })
+	return "/spec/versions/" + strconv.Itoa(index) + "/schema/openAPIV3Schema"
+}
+
+// locate describes where a schema stands: its path in the schema of the version, and its
+// position in the document.
+func (c *Checker) locate(v *crd.Version, path schema.SchemaPath) string {
+	name := path.String()
+	if name == "" {
+		name = "the root of the schema"
+	}
+	if c.options.Position == nil {
+		return name
+	}
+	return fmt.Sprintf("%s (%s)", name, c.options.Position(c.schemaPointer(v)+path.Pointer()))
+}
+
+// pruning describes the schema that decided that a field is pruned.
+func (c *Checker) pruning(v *crd.Version, change *schema.Change) string {
+	switch {
+	case change.Schema == (schema.NodeRef{}):
+		return "ObjectMeta, which has no such field"
+	case len(change.Schema.Path()) == 0 && len(change.Path) > 1:
+		return c.locate(v, deepest(v.Structural(), change.Path)) + ", which specifies no fields"
+	}
+	return c.locate(v, change.Schema.Path())
+}
+
+// deepest follows a path of an object into a schema, as far as the schema goes.
+func deepest(s *schema.Structural, path schema.Path) (at schema.SchemaPath) {
+	for _, step := range path {
+		switch {
+		case s == nil:
+			return at
+		case step.Kind == schema.Index:
+			if s = s.Items; s == nil {
+				return at
+			}
+			at = append(at, schema.SchemaStep{Keyword: "items"})
+		case s.Properties[step.Key] != nil:
+			s = s.Properties[step.Key]
+			at = append(at, schema.SchemaStep{Keyword: "properties", Form: schema.StepNamed, Name: step.Key})
+		case s.AdditionalProperties != nil:
+			s = s.AdditionalProperties.Structural
+			at = append(at, schema.SchemaStep{Keyword: "additionalProperties"})
+		default:
+			return at
+		}
+	}
+	return at
+}
+
+// OriginalSchema returns the schema of a version as the author of the CRD wrote it: the
+// draft-4 schema if there is one, nil if there is none.
+func OriginalSchema(definition *api.CustomResourceDefinition, version string) *api.JSONSchemaProps {
+	if legacy, err := api.LegacySchema(definition); err == nil && legacy != nil {
+		return legacy
+	}
+	for _, v := range definition.Spec.Versions {
+		if v.Name == version && v.Schema != nil {
+			return v.Schema.OpenAPIV3Schema
+		}
+	}
+	return nil
+}
+
+// original returns the schema of a version as its author wrote it. It is read from the
+// document each time: definitions may have been made without keeping their schemas.
+func (c *Checker) original(v *crd.Version) *api.JSONSchemaProps {
+	definition := c.definition.CRD()
+	if source := c.options.Document; source != nil {
+		read, err := codec.DecodeLenient(source)
+		if err != nil {
+			// What only Espalier knows must not keep the rest from being read.
+			read, err = codec.DecodeLenient(api.DropForeign(source))
+		}
+		if err != nil {
+			return nil
+		}
+		definition = read
+	}
+	return OriginalSchema(definition, v.Name())
+}
+
+// valueAt returns the value at a path, and whether there is one.
+func valueAt(value any, path schema.Path) (any, bool) {
+	for _, step := range path {
+		switch step.Kind {
+		case schema.Index:
+			list, ok := value.([]any)
+			if !ok || step.Index >= len(list) {
+				return nil, false
+			}
+			value = list[step.Index]
+		default:
+			m, _ := value.(map[string]any)
+			var ok bool
+			if value, ok = m[step.Key]; !ok {
+				return nil, false
+			}
+		}
+	}
+	return value, true
+}

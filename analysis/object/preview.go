@@ -1,0 +1,115 @@
+package object
+
+import (
+	"fmt"
+	"strings"
+
+	"espalier.dev/analysis"
+	"espalier.dev/api"
+	"espalier.dev/crd"
+	"espalier.dev/internal/jsonptr"
+	"espalier.dev/schema"
+)
+
+// Preview shows what is left of the objects of a version whose schema is not structural
+// once it is: what the skeleton of the schema specifies. No API server prunes by such
+// a schema.
+type Preview struct {
+	// Finding says that this is a preview and why. Its pointer is a pointer into the CRD.
+	Finding analysis.Finding
+
+	program *schema.Program
+}
+
+// newPreview returns nil if the schema of a version is structural.
+func (c *Checker) newPreview(v *crd.Version) (*Preview, error) {
+	reasons := c.NotStructural(v)
+	if len(reasons) == 0 {
+		return nil, nil
+	}
+	original := c.original(v)
+	skeleton := schema.Skeleton(original)
+	if skeleton == nil {
+		skeleton = &api.JSONSchemaProps{}
+	}
+	completeSkeleton(skeleton, original)
+	s, err := schema.NewStructural(skeleton)
+	if err != nil {
+		return nil, fmt.Errorf("the skeleton of version %s: %w", v.Name(), err)
+	}
+	program, err := schema.Compile(s, schema.WithSemantics(c.definition.Semantics()), schema.WithoutRules())
+	if err != nil {
+		return nil, err
+	}
+	f := analysis.Finding{
+		Rule: RuleNotStructural, Severity: analysis.Info, Pointer: c.schemaPointer(v),
+		Message: fmt.Sprintf("the schema of version %s is not structural, so a server prunes nothing (v1beta1) or refuses the definition (v1): this is a preview, by the schema's skeleton, of what is left once it is structural", v.Name()),
+		Detail:  []string{"espalier fix makes it structural, espalier show skeleton shows the skeleton"},
+	}
+	for _, r := range reasons {
+		f.Detail = append(f.Detail, "not structural: "+r.Path+": "+r.Message)
+	}
+	for _, conflict := range schema.PruneConflicts(original) {
+		f.Detail = append(f.Detail, "cannot be pruned: "+conflict.Error())
+	}
+	return &Preview{Finding: f, program: program}, nil
+}
+
+// NotStructural reports why the schema of a version is not structural. The pointers of its
+// findings are pointers into the CRD.
+func (c *Checker) NotStructural(v *crd.Version) (findings []analysis.Finding) {
+	base := c.schemaPointer(v)
+	if strings.HasSuffix(base, "/jsonSchema") {
+		return []analysis.Finding{{Rule: RuleNotStructural, Severity: analysis.Error, Path: "spec.validation.jsonSchema", Pointer: base,
+			Message: "a schema in the dialect of 2017 is never structural"}}
+	}
+	for _, f := range schema.Check(v.Structural(), c.definition.Semantics()) {
+		if f.Refused {
+			findings = append(findings, analysis.Finding{
+				Rule: RuleNotStructural, Severity: analysis.Error, Path: jsonptr.Display(base) + f.Path.String(),
+				Pointer: base + f.Path.Pointer(), Message: f.FieldError(nil).ErrorBody(),
+			})
+		}
+	}
+	return findings
+}
+
+// completeSkeleton gives a skeleton what else shapes objects: the extensions,
+// nullable and defaults of the schema that it is of. What the engine cannot prune by
+// (the names of fields by pattern, items by position) is kept whole.
+func completeSkeleton(skeleton, original *api.JSONSchemaProps) {
+	if original == nil {
+		original = &api.JSONSchemaProps{}
+	}
+	yes := true
+	skeleton.XPreserveUnknownFields = original.XPreserveUnknownFields
+	skeleton.XEmbeddedResource = original.XEmbeddedResource
+	skeleton.XIntOrString = original.XIntOrString
+	skeleton.Nullable = original.Nullable
+	skeleton.Default = original.Default
+	if len(skeleton.PatternProperties) > 0 || skeleton.AdditionalItems != nil || skeleton.Items != nil && skeleton.Items.Schema == nil {
+		skeleton.PatternProperties, skeleton.AdditionalItems = nil, nil
+		skeleton.XPreserveUnknownFields = &yes
+		if skeleton.Items != nil && skeleton.Items.Schema == nil {
+			skeleton.Items = &api.JSONSchemaPropsOrArray{Schema: &api.JSONSchemaProps{XPreserveUnknownFields: &yes}}
+		}
+	}
+	for name, p := range skeleton.Properties {
+		var o *api.JSONSchemaProps
+		if found, ok := original.Properties[name]; ok {
+			o = &found
+		}
+		completeSkeleton(&p, o)
+		skeleton.Properties[name] = p
+	}
+	if skeleton.Items != nil && original.Items != nil {
+		completeSkeleton(skeleton.Items.Schema, original.Items.Schema)
+	}
+	if a := skeleton.AdditionalProperties; a != nil && a.Schema != nil {
+		var o *api.JSONSchemaProps
+		if original.AdditionalProperties != nil {
+			o = original.AdditionalProperties.Schema
+		}
+		completeSkeleton(a.Schema, o)
+	}
+}

@@ -1,0 +1,158 @@
+package object
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"espalier.dev"
+	"espalier.dev/analysis"
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// difference tells in what the two semantics can treat a valid object differently. All
+// that can make a difference is in the schema.
+type difference struct {
+	// pruning is about what is stored, validation about what is accepted.
+	pruning, validation bool
+}
+
+// differenceOf looks for what makes a difference in the schema of a version.
+func differenceOf(v *crd.Version) (d difference) {
+	s := v.Structural()
+	d.pruning = v.Definition().PreservesUnknownFields()
+	d.validation = d.pruning || s != nil && s.AdditionalProperties != nil
+	d.look(s)
+	return d
+}
+
+func (d *difference) look(s *schema.Structural) {
+	if s == nil || d.pruning && d.validation {
+		return
+	}
+	d.pruning = d.pruning || s.XPreserveUnknownFields || s.XEmbeddedResource
+	d.validation = d.validation || s.XEmbeddedResource || len(s.XUnions) > 0
+	for _, p := range s.Properties {
+		d.look(p)
+	}
+	if s.AdditionalProperties != nil {
+		d.look(s.AdditionalProperties.Structural)
+	}
+	d.look(s.Items)
+}
+
+// otherSemantics is the one that the definition was not made with.
+func (c *Checker) otherSemantics() schema.Semantics {
+	return schema.KEP + schema.Kubernetes - c.definition.Semantics()
+}
+
+// compare reports where the other semantics comes to another result. CEL rules do not
+// count: they see the same fields in both. result is nil if the object was rejected with
+// an error.
+func (c *Checker) compare(ctx context.Context, source []byte, old schema.Object, result *espalier.Result, rejected error) []analysis.Finding {
+	admitter, err := c.other()
+	if err != nil {
+		return nil
+	}
+	there, otherErr := admit(ctx, admitter, source, old)
+	accepted := rejected == nil && !slices.ContainsFunc(result.Violations, func(x schema.Violation) bool {
+		return x.Kind != schema.Rule && x.Kind != schema.RulesSkipped
+	})
+	otherAccepted := otherErr == nil && len(there.Violations) == 0
+	f := analysis.Finding{Rule: RuleSemantics, Severity: analysis.Info}
+	other := c.otherSemantics()
+	switch {
+	case accepted && !otherAccepted:
+		f.Message = fmt.Sprintf("under %s semantics it would be refused", other)
+		if otherErr != nil {
+			f.Detail = []string{otherErr.Error()}
+			break
+		}
+		version := admitter.Definition().Version(c.versionOf(result.Object).Name())
+		for _, e := range c.violationFindings(version, there.Violations) {
+			f.Detail = append(f.Detail, e.Path+": "+e.Message)
+		}
+	case !accepted && otherAccepted:
+		f.Message = fmt.Sprintf("under %s semantics it would be accepted", other)
+	case accepted && otherAccepted && !reflect.DeepEqual(result.Object, there.Object):
+		f.Message = fmt.Sprintf("under %s semantics it would be stored otherwise", other)
+		f.Detail = changeDifference(result.Changes, there.Changes)
+	default:
+		return nil
+	}
+	return []analysis.Finding{f}
+}
+
+// comparePruning is compare for a valid object that the other semantics can only fail to
+// decode, or prune differently.
+func (c *Checker) comparePruning(ctx context.Context, version string, source []byte, old schema.Object, result *espalier.Result) []analysis.Finding {
+	admitter, err := c.other()
+	if err != nil {
+		return nil
+	}
+	v := admitter.Definition().Version(version)
+	program, err := v.Program()
+	if err != nil {
+		return nil
+	}
+	_, there, err := program.Decode(source, schema.DecodeOptions{Report: true, Old: old})
+	if err == nil && !there.Truncated && !result.Truncated && sameChanges(result.Changes, there.Changes, v.HasStatus()) {
+		return nil
+	}
+	return c.compare(ctx, source, old, result, nil)
+}
+
+// sameChanges reports whether two lists of changes are the same. Changes below a status
+// that is not to be written are in the second list only.
+func sameChanges(a, b []schema.Change, dropStatus bool) bool {
+	i := 0
+	for j := range b {
+		if dropStatus && len(b[j].Path) > 0 && b[j].Path[0].Key == "status" {
+			continue
+		}
+		if i == len(a) || a[i].Kind != b[j].Kind || !slices.Equal(a[i].Path, b[j].Path) {
+			return false
+		}
+		i++
+	}
+	return i == len(a)
+}
+
+// changeDifference lists the changes that only one of the semantics makes.
+func changeDifference(here, there []schema.Change) (lines []string) {
+	key := func(c *schema.Change) string { return c.Path.String() + " is " + changeWord(c.Kind) }
+	set := map[string]bool{}
+	for i := range here {
+		set[key(&here[i])] = true
+	}
+	for i := range there {
+		if k := key(&there[i]); set[k] {
+			delete(set, k)
+		} else {
+			lines = append(lines, k+" there")
+		}
+	}
+	for i := range here {
+		if k := key(&here[i]); set[k] {
+			lines = append(lines, k+" here, not there")
+		}
+	}
+	return lines
+}
+
+// changeWord names what was done.
+func changeWord(kind schema.ChangeKind) string {
+	switch kind {
+	case schema.Pruned:
+		return "pruned"
+	case schema.NullDropped:
+		return "dropped as null"
+	case schema.Defaulted:
+		return "defaulted"
+	case schema.Duplicate:
+		return "a duplicate"
+	}
+	return "dropped from metadata"
+}

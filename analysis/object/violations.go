@@ -1,0 +1,143 @@
+package object
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"espalier.dev/analysis"
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// violationFindings turns violations into findings. What is wrong in all branches
+// of an allOf stands by itself; of other junctors the branch that came closest to
+// holding explains what is missing.
+func (c *Checker) violationFindings(v *crd.Version, vs schema.Violations) (findings []analysis.Finding) {
+	for i := range vs {
+		violation := &vs[i]
+		if violation.Kind == schema.AllOf {
+			for _, branch := range violation.Branches {
+				findings = append(findings, c.violationFindings(v, branch)...)
+			}
+			continue
+		}
+		path := violationPath(violation)
+		f := analysis.Finding{
+			Rule: violationRule(violation.Kind), Severity: analysis.Error,
+			Path: path.String(), Pointer: path.Pointer(), Message: violationMessage(violation),
+		}
+		if violation.Kind == schema.RulesSkipped {
+			// The rules are not at fault, what is has its own findings.
+			f.Severity = analysis.Info
+			f.Message = strings.TrimPrefix(f.Message, "Invalid value: null: ")
+			findings = append(findings, f)
+			continue
+		}
+		f.Detail = append(f.Detail, junctorDetail(violation, "")...)
+		if rule, ok := violation.Want.(string); ok && violation.Kind == schema.Rule {
+			f.Detail = append(f.Detail, "rule: "+strings.Join(strings.Fields(rule), " "))
+		}
+		if violation.Schema != (schema.NodeRef{}) {
+			f.Detail = append(f.Detail, "schema: "+c.locate(v, violation.Schema.Path()))
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+// violationPath is where a violation is. What Kubernetes finds fault with in metadata
+// it names in its own error only.
+func violationPath(v *schema.Violation) schema.Path {
+	if v.Kind != schema.Metadata || v.Cause == nil {
+		return v.Path
+	}
+	rest, ok := strings.CutPrefix(v.Cause.Field, v.Path.FieldPath().String())
+	if !ok {
+		return v.Path
+	}
+	path := slices.Clone(v.Path)
+	for rest != "" {
+		var key string
+		if rest[0] == '[' {
+			key, rest, _ = strings.Cut(rest[1:], "]")
+			if i, err := strconv.Atoi(key); err == nil {
+				path = append(path, schema.Step{Kind: schema.Index, Index: i})
+			} else {
+				path = append(path, schema.Step{Kind: schema.MapKey, Key: key})
+			}
+			continue
+		}
+		rest = strings.TrimPrefix(rest, ".")
+		end := strings.IndexAny(rest, ".[")
+		if end < 0 {
+			end = len(rest)
+		}
+		key, rest = rest[:end], rest[end:]
+		path = append(path, schema.Step{Key: key})
+	}
+	return path
+}
+
+// violationMessage is the violation as kube-apiserver words it, without its path.
+func violationMessage(v *schema.Violation) string {
+	// Alone, without what its branches add: that is told apart.
+	alone := *v
+	alone.Branches, alone.Closest = nil, -1
+	errs := schema.Violations{alone}.FieldErrors()
+	if len(errs) == 0 {
+		return v.String()
+	}
+	return errs[0].ErrorBody()
+}
+
+// maxBranches is how many branches of a junctor are explained.
+const maxBranches = 8
+
+// junctorDetail explains why no branch of an anyOf or oneOf holds, the closest first,
+// or which ones do where only one may.
+func junctorDetail(v *schema.Violation, indent string) (lines []string) {
+	if v.Kind != schema.AnyOf && v.Kind != schema.OneOf || len(v.Branches) == 0 {
+		return nil
+	}
+	name := "anyOf"
+	if v.Kind == schema.OneOf {
+		name = "oneOf"
+	}
+	if v.Holding > 1 {
+		var holding []string
+		for i, branch := range v.Branches {
+			if len(branch) == 0 {
+				holding = append(holding, fmt.Sprintf("%s[%d]", name, i))
+			}
+		}
+		return []string{fmt.Sprintf("%s%s all hold; only one may", indent, strings.Join(holding, ", "))}
+	}
+	branch := func(i int, verb string) {
+		lines = append(lines, fmt.Sprintf("%s%s[%d] %s:", indent, name, i, verb))
+		for j := range v.Branches[i] {
+			w := &v.Branches[i][j]
+			lines = append(lines, fmt.Sprintf("%s  %s: %s", indent, displayPath(w), violationMessage(w)))
+			lines = append(lines, junctorDetail(w, indent+"    ")...)
+		}
+	}
+	if v.Closest >= 0 && v.Closest < len(v.Branches) {
+		branch(v.Closest, "comes closest, but fails on")
+	}
+	if others := len(v.Branches) - 1; indent == "" && others > 0 && len(v.Branches) <= maxBranches {
+		for i := range v.Branches {
+			if i != v.Closest {
+				branch(i, "fails on")
+			}
+		}
+	}
+	return lines
+}
+
+func displayPath(v *schema.Violation) string {
+	if p := v.Path.String(); p != "" {
+		return p
+	}
+	return "the object"
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"sigs.k8s.io/yaml"
+
+	"espalier.dev/analysis"
+	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/internal/textdiff"
+)
+
+// useColor says whether what is written to w is to be coloured.
+func (a *app) useColor(w io.Writer) bool {
+	switch a.color.String() {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	if value, _ := a.environ("NO_COLOR"); value != "" {
+		return false
+	}
+	if value, _ := a.environ("TERM"); value == "dumb" {
+		return false
+	}
+	return isTerminal(w)
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// newReporter opens a reporter for a command. rules describe what it may find.
+func (a *app) newReporter(c *cobra.Command, outputs []string, rules []analysis.Rule) (*report.Reporter, error) {
+	return report.New(a.reportOptions(c, outputs, rules))
+}
+
+func (a *app) reportOptions(c *cobra.Command, outputs []string, rules []analysis.Rule) report.Options {
+	return report.Options{
+		Outputs:     outputs,
+		Stdout:      a.stdout,
+		Color:       a.useColor(a.stdout),
+		Semantics:   a.semantics.String(),
+		Rules:       rules,
+		Version:     buildVersion().version,
+		Command:     c.CommandPath(),
+		Interrupted: func() bool { return c.Context().Err() != nil },
+	}
+}
+
+// newSideReporter reports on standard error, for commands whose output is something
+// else.
+func (a *app) newSideReporter(c *cobra.Command) (*report.Reporter, error) {
+	o := a.reportOptions(c, nil, nil)
+	o.Stdout, o.Color, o.Quiet = a.stderr, a.useColor(a.stderr), true
+	return report.New(o)
+}
+
+// printer writes values to standard output, one document after the other.
+type printer struct {
+	a      *app
+	output string
+	count  int
+}
+
+// print writes a value. The title is a comment, where there are comments.
+func (p *printer) print(title string, v any) error {
+	var text []byte
+	var err error
+	if p.output == "json" {
+		text, err = indentedJSON(v)
+	} else if text, err = yaml.Marshal(v); err == nil {
+		head := ""
+		if p.count > 0 {
+			head = "---\n"
+		}
+		if title != "" {
+			head += "# " + title + "\n"
+		}
+		text = append([]byte(head), text...)
+	}
+	if err != nil {
+		return err
+	}
+	p.count++
+	_, err = p.a.stdout.Write(text)
+	return err
+}
+
+// indentedJSON is for people too, so that <, > and & stay as they are.
+func indentedJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err := e.Encode(v)
+	return b.Bytes(), err
+}
+
+// diffStyle has the colours of git.
+func diffStyle() textdiff.Style {
+	paint := func(color string) func(string) string {
+		return func(s string) string { return color + s + "\x1b[0m" }
+	}
+	return textdiff.Style{File: paint("\x1b[1m"), Hunk: paint("\x1b[36m"), Delete: paint("\x1b[31m"), Insert: paint("\x1b[32m")}
+}
