@@ -13,7 +13,7 @@ func LegacySchema(crd *CustomResourceDefinition) (*JSONSchemaProps, error) {
 	if !ok {
 		return nil, nil
 	}
-	if (&cursor{data: []byte(text)}).peek() != '{' {
+	if firstByte([]byte(text)) != '{' {
 		return nil, legacyError(errors.New("must be a JSON object"))
 	}
 	s := &JSONSchemaProps{}

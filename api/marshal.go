@@ -8,7 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"espalier.dev/internal/jsonx"
 )
 
 // A schema encodes and decodes itself and everything in it, in one pass. Left to
@@ -221,13 +222,13 @@ func unmarshal(data []byte, into any) error {
 	if err := json.Unmarshal(data, &raw); err != nil { // from here on, data is JSON
 		return err
 	}
-	c := cursor{data: data}
+	c := cursorAt(data)
 	return c.decode(reflect.ValueOf(into).Elem())
 }
 
 // decode sets v to the value at the cursor.
 func (c *cursor) decode(v reflect.Value) error {
-	kind := c.peek()
+	kind := c.Peek()
 	switch x := v.Addr().Interface().(type) {
 	case *JSON:
 		x.Raw = nil
@@ -317,7 +318,7 @@ func (c *cursor) decodeStruct(v reflect.Value, kind byte) error {
 		return mismatch("an object", c.skip())
 	}
 	info := schemaStructs[v.Type()]
-	return c.object(func(name string) error {
+	return c.Members(func(name string) error {
 		i, known := info.byName[name]
 		if !known {
 			c.skip()
@@ -332,7 +333,7 @@ func (c *cursor) decodeSlice(v reflect.Value, kind byte) error {
 		return mismatch("a list", c.skip())
 	}
 	v.Set(reflect.MakeSlice(v.Type(), 0, 0))
-	return c.array(func(i int) error {
+	return c.Items(func(i int) error {
 		v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem())))
 		return below("["+strconv.Itoa(i)+"]", c.decode(v.Index(i)))
 	})
@@ -345,10 +346,11 @@ func (c *cursor) decodeMap(v reflect.Value, kind byte) error {
 	if v.IsNil() {
 		v.Set(reflect.MakeMap(v.Type()))
 	}
-	return c.object(func(name string) error {
+	return c.Members(func(name string) error {
 		e := reflect.New(v.Type().Elem()).Elem()
 		err := below("["+name+"]", c.decode(e))
-		v.SetMapIndex(reflect.ValueOf(name), e)
+		// The name must not keep the whole text in memory.
+		v.SetMapIndex(reflect.ValueOf(strings.Clone(name)), e)
 		return err
 	})
 }
@@ -360,7 +362,7 @@ func setScalar(v reflect.Value, raw []byte) error {
 	switch v.Kind() {
 	case reflect.String:
 		var s string
-		if s, err = unquote(raw); err == nil {
+		if s, err = jsonx.Unquote(raw); err == nil {
 			v.SetString(s)
 		}
 		want = "a string"
@@ -378,13 +380,4 @@ func setScalar(v reflect.Value, raw []byte) error {
 		return mismatch(want, raw)
 	}
 	return nil
-}
-
-// unquote reads a string. Most strings are what stands between the quotes.
-func unquote(raw []byte) (s string, err error) {
-	if raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
-		return string(raw[1 : len(raw)-1]), nil
-	}
-	err = json.Unmarshal(raw, &s)
-	return s, err
 }

@@ -26,7 +26,7 @@ func Unmarshal(data []byte, into any) error {
 	}
 	// The decoder does not know the path of what a type decodes by itself, as
 	// schemas do. So look for the place, now that there is an error.
-	c := cursor{data: data}
+	c := cursorAt(data)
 	if found := c.misfit(reflect.TypeOf(into).Elem()); found != nil {
 		return found
 	}
@@ -73,7 +73,7 @@ func below(step string, err error) error {
 // mismatch says that a value of another type was expected.
 func mismatch(want string, raw []byte) error {
 	got := string(raw)
-	switch (&cursor{data: raw}).peek() {
+	switch firstByte(raw) {
 	case '"':
 		got = "a string"
 	case '[':
@@ -86,7 +86,7 @@ func mismatch(want string, raw []byte) error {
 
 // misfit returns what is wrong with the first value that does not fit t.
 func (c *cursor) misfit(t reflect.Type) error {
-	kind := c.peek()
+	kind := c.Peek()
 	if kind == 'n' {
 		c.skip()
 		return nil
@@ -104,7 +104,7 @@ func (c *cursor) misfit(t reflect.Type) error {
 		}
 		fields := map[string]reflect.Type{}
 		wireFields(t, fields)
-		return c.object(func(name string) error {
+		return c.Members(func(name string) error {
 			if f, known := fields[name]; known {
 				return below(name, c.misfit(f))
 			}
@@ -115,7 +115,7 @@ func (c *cursor) misfit(t reflect.Type) error {
 		if kind != '{' {
 			return mismatch("an object", c.skip())
 		}
-		return c.object(func(name string) error { return below("["+name+"]", c.misfit(t.Elem())) })
+		return c.Members(func(name string) error { return below("["+name+"]", c.misfit(t.Elem())) })
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return misfitBytes(c.skip())
@@ -123,7 +123,7 @@ func (c *cursor) misfit(t reflect.Type) error {
 		if kind != '[' {
 			return mismatch("a list", c.skip())
 		}
-		return c.array(func(i int) error { return below(fmt.Sprintf("[%d]", i), c.misfit(t.Elem())) })
+		return c.Items(func(i int) error { return below(fmt.Sprintf("[%d]", i), c.misfit(t.Elem())) })
 	}
 	return setScalar(reflect.New(t).Elem(), c.skip())
 }

@@ -221,18 +221,7 @@ func members(r *jsonx.Reader, visit func(key string) error) error {
 	if r.Peek() != '{' {
 		return r.Skip()
 	}
-	if err := r.EnterObject(); err != nil {
-		return err
-	}
-	for n := 0; ; n++ {
-		key, more, err := r.NextMember(n)
-		if err != nil || !more {
-			return err
-		}
-		if err := visit(key); err != nil {
-			return err
-		}
-	}
+	return r.Members(visit)
 }
 
 // refused says whether a server would not take the definition.

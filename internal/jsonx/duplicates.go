@@ -37,44 +37,31 @@ var errStopped = errors.New("stopped")
 func (d *duplicates) value() error {
 	switch c := d.r.Peek(); c {
 	case '{':
-		if err := d.r.EnterObject(); err != nil {
-			return err
-		}
 		seen := map[string]bool{}
-		for n := 0; ; n++ {
-			key, more, err := d.r.NextMember(n)
-			if err != nil || !more {
-				return err
-			}
-			d.way = append(d.way, Step{Key: key})
-			if seen[key] && !d.yield(d.way) {
+		return d.r.Members(func(name string) error {
+			d.way = append(d.way, Step{Key: name})
+			if seen[name] && !d.yield(d.way) {
 				return errStopped
 			}
-			seen[key] = true
-			if err := d.value(); err != nil {
-				return err
-			}
-			d.way = d.way[:len(d.way)-1]
-		}
+			seen[name] = true
+			return d.below()
+		})
 	case '[':
-		if err := d.r.EnterArray(); err != nil {
-			return err
-		}
-		for n := 0; ; n++ {
-			more, err := d.r.NextItem(n)
-			if err != nil || !more {
-				return err
-			}
-			d.way = append(d.way, Step{Index: n, IsIndex: true})
-			if err := d.value(); err != nil {
-				return err
-			}
-			d.way = d.way[:len(d.way)-1]
-		}
+		return d.r.Items(func(i int) error {
+			d.way = append(d.way, Step{Index: i, IsIndex: true})
+			return d.below()
+		})
 	default:
 		_, err := d.r.Scalar(c)
 		return err
 	}
+}
+
+// below visits the value that the last step leads to, and takes the step back.
+func (d *duplicates) below() error {
+	err := d.value()
+	d.way = d.way[:len(d.way)-1]
+	return err
 }
 
 // Parse reads a text that is one value.

@@ -1,10 +1,12 @@
 package jsonx
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -91,5 +93,59 @@ func TestDuplicates(t *testing.T) {
 	want := [][]Step{{{Key: "b"}, {Index: 0, IsIndex: true}, {Key: "c"}}, {{Key: "a"}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestMembersAndItems(t *testing.T) {
+	src := ` {"a": [1, {"b\u0063" : 1e999}], "d":null} `
+	var r Reader
+	r.Reset([]byte(src))
+	var got []string
+	var visit func(at string) error
+	visit = func(at string) error {
+		switch r.Peek() {
+		case '{':
+			return r.Members(func(name string) error {
+				start, end := r.Name()
+				return visit(at + "/" + name + "=" + src[start:end])
+			})
+		case '[':
+			return r.Items(func(i int) error { return visit(at + "/" + strconv.Itoa(i)) })
+		}
+		start := r.Offset()
+		err := r.SkipRaw()
+		got = append(got, at+":"+src[start:r.Offset()])
+		return err
+	}
+	if err := errors.Join(visit(""), r.End()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`/a="a"/0:1`, `/a="a"/1/bc="b\u0063":1e999`, `/d="d":null`}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	stop := errors.New("stop")
+	r.Reset([]byte(`[{"a":1}]`))
+	err := r.Items(func(int) error { return r.Members(func(string) error { return stop }) })
+	if !errors.Is(err, stop) {
+		t.Errorf("got %v, want the visitor's error", err)
+	}
+}
+
+func TestUnquoteAndAppendString(t *testing.T) {
+	for _, s := range []string{"", "a", "\"\\/", "\x00\x1f\n\r\t", "é\u2028😀"} {
+		text := AppendString(nil, s)
+		if got, err := Unquote(text); err != nil || got != s {
+			t.Errorf("Unquote(%s) = %q, %v", text, got, err)
+		}
+		var std string
+		if err := json.Unmarshal(text, &std); err != nil || std != s {
+			t.Errorf("encoding/json reads %s as %q, %v", text, std, err)
+		}
+	}
+	for _, text := range []string{"", "1", `"a`, `"a"b`, `"\x"`} {
+		if s, err := Unquote([]byte(text)); err == nil {
+			t.Errorf("Unquote(%s) = %q", text, s)
+		}
 	}
 }

@@ -45,6 +45,8 @@ type Reader struct {
 	stack []entry
 	// high is the highest length that stack had, to know what to clear.
 	high int
+	// nameStart and nameEnd enclose the name that NextMember read last.
+	nameStart, nameEnd int
 	// Duplicates is set when an object had two members of the same name. The
 	// last one won.
 	Duplicates bool
@@ -135,15 +137,21 @@ func (r *Reader) NextMember(n int) (key string, more bool, err error) {
 	if c != '"' {
 		return "", false, r.unexpected("where the name of a member is expected")
 	}
+	r.nameStart = r.pos
 	if key, err = r.String(); err != nil {
 		return "", false, err
 	}
+	r.nameEnd = r.pos
 	if r.Peek() != ':' {
 		return "", false, r.unexpected("after the name of a member")
 	}
 	r.pos++
 	return key, true, nil
 }
+
+// Name returns the offsets that enclose the name which NextMember returned last, with
+// its quotes.
+func (r *Reader) Name() (start, end int) { return r.nameStart, r.nameEnd }
 
 // NextItem moves to the next item of the array that was entered; it returns false
 // when the array is finished. n is the number of items read so far.
@@ -164,6 +172,42 @@ func (r *Reader) NextItem(n int) (more bool, err error) {
 		}
 	}
 	return true, nil
+}
+
+// Members reads the object whose "{" is next. It calls visit with the name of each
+// member; visit must read the value.
+func (r *Reader) Members(visit func(name string) error) error {
+	r.Peek()
+	if err := r.EnterObject(); err != nil {
+		return err
+	}
+	for n := 0; ; n++ {
+		name, more, err := r.NextMember(n)
+		if err != nil || !more {
+			return err
+		}
+		if err := visit(name); err != nil {
+			return err
+		}
+	}
+}
+
+// Items reads the array whose "[" is next. It calls visit with the index of each item;
+// visit must read the item.
+func (r *Reader) Items(visit func(i int) error) error {
+	r.Peek()
+	if err := r.EnterArray(); err != nil {
+		return err
+	}
+	for n := 0; ; n++ {
+		more, err := r.NextItem(n)
+		if err != nil || !more {
+			return err
+		}
+		if err := visit(n); err != nil {
+			return err
+		}
+	}
 }
 
 // Mark returns the place from which Push collects, for Object or Array.
@@ -290,13 +334,17 @@ func (r *Reader) Scalar(c byte) (any, error) {
 	return nil, r.unexpected("where a value is expected")
 }
 
-// Skip reads past the next value without building it. It refuses what Value refuses.
-func (r *Reader) Skip() error { return r.skip(false) }
+// Skip reads past the next value without building it. It rejects what Value rejects.
+func (r *Reader) Skip() error { return r.skip(false, false) }
 
 // SkipNoting is Skip that sets Duplicates as Value does.
-func (r *Reader) SkipNoting() error { return r.skip(true) }
+func (r *Reader) SkipNoting() error { return r.skip(true, false) }
 
-func (r *Reader) skip(note bool) error {
+// SkipRaw is Skip for a caller that takes the text as it is: it accepts numbers that do
+// not fit a float64.
+func (r *Reader) SkipRaw() error { return r.skip(false, true) }
+
+func (r *Reader) skip(note, raw bool) error {
 	switch c := r.Peek(); c {
 	case '{':
 		if err := r.enter(); err != nil {
@@ -315,7 +363,7 @@ func (r *Reader) skip(note bool) error {
 			if note {
 				r.Push(key, nil)
 			}
-			if err := r.skip(note); err != nil {
+			if err := r.skip(note, raw); err != nil {
 				return err
 			}
 		}
@@ -328,13 +376,13 @@ func (r *Reader) skip(note bool) error {
 			if err != nil || !more {
 				return err
 			}
-			if err := r.skip(note); err != nil {
+			if err := r.skip(note, raw); err != nil {
 				return err
 			}
 		}
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		text, _, err := r.numberText()
-		if err != nil {
+		if err != nil || raw {
 			return err
 		}
 		return r.checkRange(text)

@@ -158,3 +158,51 @@ func unescaped(c byte) byte {
 	}
 	return c
 }
+
+// Unquote returns the string that the text of a JSON string stands for, as String does.
+func Unquote(text []byte) (string, error) {
+	var r Reader
+	r.Reset(text)
+	if r.Peek() != '"' {
+		return "", r.unexpected("where a string is expected")
+	}
+	s, err := r.String()
+	if err != nil {
+		return "", err
+	}
+	return s, r.End()
+}
+
+// AppendString writes s as a JSON string.
+func AppendString[T string | []byte](out []byte, s T) []byte {
+	out = append(out, '"')
+	out = AppendEscaped(out, s)
+	return append(out, '"')
+}
+
+// AppendEscaped writes what stands between the quotes of a JSON string.
+func AppendEscaped[T string | []byte](out []byte, s T) []byte {
+	const hex = "0123456789abcdef"
+	from := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' {
+			continue
+		}
+		out = append(out, s[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			out = append(out, '\\', c)
+		case '\n':
+			out = append(out, '\\', 'n')
+		case '\r':
+			out = append(out, '\\', 'r')
+		case '\t':
+			out = append(out, '\\', 't')
+		default:
+			out = append(out, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+	}
+	return append(out, s[from:]...)
+}

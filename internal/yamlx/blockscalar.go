@@ -1,5 +1,7 @@
 package yamlx
 
+import "espalier.dev/internal/jsonx"
+
 // blockScalar reads the literal or folded scalar at pos, in a collection that is
 // indented by parent, and leaves p at the next token.
 func (p *parser) blockScalar(parent int) (*node, bool) {
@@ -62,7 +64,7 @@ func (p *parser) blockScalar(parent int) (*node, bool) {
 		if end > k && end < len(src) && src[end-1] == '\r' {
 			end--
 		}
-		p.out = appendEscaped(p.out, src[k:end])
+		p.out = jsonx.AppendEscaped(p.out, src[k:end])
 		broken = stop < len(src)
 		i = min(stop+1, len(src))
 	}

@@ -173,10 +173,11 @@ func (ed *editor) apply(c change) error {
 func (ed *editor) splice(a, b int, text string) error {
 	ed.src = slices.Concat(ed.src[:a], []byte(text), ed.src[b:])
 	if ed.json {
-		if !validJSON(ed.src) {
+		root, err := nodesOfJSON(ed.src)
+		if err != nil {
 			return errors.New("the result would not be JSON")
 		}
-		ed.root = nodesOfJSON(ed.src)
+		ed.root = root
 		return nil
 	}
 	var p parser
@@ -254,7 +255,7 @@ func (ed *editor) rename(path []string, name string) error {
 	text := scalarText(name, s.parent.flow)
 	switch old := ed.src[s.n.keyStart]; {
 	case ed.json || old == '"' && text[0] != '"':
-		text = string(appendString(nil, name))
+		text = string(jsonx.AppendString(nil, name))
 	case old == '\'' && text[0] != '"':
 		text = "'" + strings.ReplaceAll(name, "'", "''") + "'"
 	}

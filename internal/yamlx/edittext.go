@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"espalier.dev/internal/jsonx"
 )
 
 // remove removes the entry or item at a path.
@@ -232,7 +234,7 @@ func (ed *editor) insertFlow(n *node, token string, f *fragment) error {
 		value, name := flowText(f.json), scalarText(token, true)
 		colon := ": "
 		if ed.json {
-			value, name = ed.jsonText(at, f.json), string(appendString(nil, token))
+			value, name = ed.jsonText(at, f.json), string(jsonx.AppendString(nil, token))
 			if ed.tight() {
 				colon = ":"
 			}

@@ -186,7 +186,9 @@ func (d *Document) indexed() *index {
 // tree builds the nodes of the document, and says whether their ends are known.
 func (d *Document) tree() (root *node, exact bool) {
 	if d.IsJSON() {
-		return nodesOfJSON(d.src), true
+		if root, err := nodesOfJSON(d.src); err == nil {
+			return root, true
+		}
 	}
 	var p parser
 	p.reset(d.src, true)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"espalier.dev/internal/jsonx"
 )
 
 // style is how a document is written.
@@ -140,7 +142,7 @@ func shift(lines []string, n int) []string {
 
 // fragmentOf writes a value that is JSON text in the document's style.
 func (st style) fragmentOf(text []byte) *fragment {
-	return st.write(text, nodesOfJSON(text))
+	return st.write(text, valueNodes(text))
 }
 
 // write writes the node n of a JSON text.
@@ -164,7 +166,7 @@ func (st style) write(text []byte, n *node) *fragment {
 	case text[n.start] != '"':
 		f.first = string(text[n.start:n.end])
 	default:
-		st.writeString(f, unquoteJSON(text[n.start:n.end]))
+		st.writeString(f, unquoted(text[n.start:n.end]))
 	}
 	return f
 }
@@ -174,7 +176,7 @@ func (st style) wrap(f *fragment, token string) *fragment {
 	if token == "-" {
 		return &fragment{rest: shift(f.item(), st.dash), by: st.dash, json: slices.Concat([]byte{'['}, f.json, []byte{']'})}
 	}
-	json := append(appendString([]byte{'{'}, token), ':')
+	json := append(jsonx.AppendString([]byte{'{'}, token), ':')
 	return &fragment{rest: shift(f.entry(scalarText(token, false)), st.indent), by: st.indent, json: slices.Concat(json, f.json, []byte{'}'})}
 }
 
@@ -229,9 +231,9 @@ func scalarText(s string, flow bool) string {
 	out := []byte{'"'}
 	for _, r := range s {
 		if r >= 0x20 && r < 0x7f || r >= 0xa0 && r != '\u2028' && r != '\u2029' && r != '\ufeff' && r < 0xfffe || r > 0xffff {
-			out = appendEscaped(out, string(r))
+			out = jsonx.AppendEscaped(out, string(r))
 		} else if r < 0x20 {
-			out = appendEscaped(out, string(r))
+			out = jsonx.AppendEscaped(out, string(r))
 		} else {
 			out = fmt.Appendf(out, "\\u%04x", r)
 		}
@@ -258,13 +260,13 @@ func plainSafe(s string, flow bool) bool {
 
 // flowText writes JSON text as it is written within braces and brackets.
 func flowText(text []byte) string {
-	return string(appendFlow(nil, text, nodesOfJSON(text)))
+	return string(appendFlow(nil, text, valueNodes(text)))
 }
 
 func appendFlow(out, text []byte, n *node) []byte {
 	if n.kind == scalar {
 		if text[n.start] == '"' {
-			return append(out, scalarText(unquoteJSON(text[n.start:n.end]), true)...)
+			return append(out, scalarText(unquoted(text[n.start:n.end]), true)...)
 		}
 		return append(out, text[n.start:n.end]...)
 	}
@@ -279,4 +281,14 @@ func appendFlow(out, text []byte, n *node) []byte {
 		out = appendFlow(out, text, c)
 	}
 	return append(out, text[n.end-1])
+}
+
+// valueNodes returns the nodes of a value that is JSON text. A text that is not would be
+// written as it is, which Edit finds out.
+func valueNodes(text []byte) *node {
+	root, err := nodesOfJSON(text)
+	if err != nil {
+		return &node{end: len(text), json: text}
+	}
+	return root
 }

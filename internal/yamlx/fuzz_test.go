@@ -174,9 +174,9 @@ func plainOrQuoted(text []byte) string {
 		var p parser
 		p.reset(text, true)
 		if n, ok := p.quoted(); ok {
-			return unquoteJSON(n.json)
+			return unquoted(n.json)
 		}
-		return unquoteJSON(text)
+		return unquoted(text)
 	}
 	name, _ := keyString(resolve(string(text)))
 	return name

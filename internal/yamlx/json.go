@@ -2,11 +2,13 @@ package yamlx
 
 import (
 	"bytes"
+	"strings"
+	"unicode"
 
 	"espalier.dev/internal/jsonx"
 )
 
-// validJSON says whether src is one JSON value.
+// validJSON reports whether src is one JSON value.
 func validJSON(src []byte) bool {
 	var r jsonx.Reader
 	r.Reset(trimJSON(src))
@@ -18,120 +20,67 @@ func trimJSON(src []byte) []byte {
 	return bytes.TrimSpace(bytes.TrimPrefix(src, bom))
 }
 
-// nodesOfJSON builds the nodes of a text that is valid JSON.
-func nodesOfJSON(src []byte) *node {
-	s := jsonScanner{src: src}
-	if bytes.HasPrefix(src, bom) {
-		s.pos = len(bom)
+// nodesOfJSON builds the nodes of a JSON text.
+func nodesOfJSON(src []byte) (*node, error) {
+	text := bytes.TrimLeftFunc(bytes.TrimPrefix(src, bom), unicode.IsSpace)
+	b := jsonBuilder{src: src, before: len(src) - len(text)}
+	b.r.Reset(trimJSON(text))
+	n, err := b.value()
+	if err != nil {
+		return nil, err
 	}
-	return s.value()
+	return n, b.r.End()
 }
 
-// jsonScanner steps through valid JSON.
-type jsonScanner struct {
+// jsonBuilder builds the nodes of a JSON text.
+type jsonBuilder struct {
 	src []byte
-	pos int
+	r   jsonx.Reader
+	// before is the number of bytes of src before the text that r reads.
+	before int
 }
 
-// peek moves past white space and returns the byte there, 0 at the end.
-func (s *jsonScanner) peek() byte {
-	for s.pos < len(s.src) && isBlank(s.src[s.pos]) {
-		s.pos++
-	}
-	if s.pos == len(s.src) {
-		return 0
-	}
-	return s.src[s.pos]
-}
+// offset is the offset in src that r has come to.
+func (b *jsonBuilder) offset() int { return b.before + b.r.Offset() }
 
-func (s *jsonScanner) value() *node {
-	c := s.peek()
-	n := &node{start: s.pos, first: s.pos}
+func (b *jsonBuilder) value() (*node, error) {
+	c := b.r.Peek()
+	n := &node{start: b.offset(), first: b.offset()}
+	var err error
 	switch c {
-	case '{', '[':
-		n.flow, n.kind = true, sequence
-		if c == '{' {
-			n.kind = mapping
-		}
-		s.pos++
-		for c := s.peek(); c != '}' && c != ']' && c != 0; c = s.peek() {
-			if c == ',' {
-				s.pos++
-				continue
+	case '{':
+		n.flow, n.kind = true, mapping
+		err = b.r.Members(func(name string) error {
+			start, end := b.r.Name()
+			// The name must not keep a second copy of the text in memory.
+			k := key{name: strings.Clone(name), start: b.before + start, end: b.before + end}
+			intro := b.offset()
+			v, err := b.value()
+			if err != nil {
+				return err
 			}
-			var k key
-			if n.kind == mapping {
-				k.start = s.pos
-				s.string()
-				k.end = s.pos
-				k.name = unquoteJSON(s.src[k.start:k.end])
-				s.peek()
-				s.pos++
-			}
-			intro := s.pos
-			v := s.value()
-			if n.kind == mapping {
-				k.give(v)
-				v.intro = intro
-			}
+			k.give(v)
+			v.intro = intro
 			n.children = append(n.children, v)
-		}
-		s.pos++
-	case '"':
-		s.string()
+			return nil
+		})
+	case '[':
+		n.flow, n.kind = true, sequence
+		err = b.r.Items(func(int) error {
+			v, err := b.value()
+			n.children = append(n.children, v)
+			return err
+		})
 	default:
-		for s.pos < len(s.src) && !isBlank(s.src[s.pos]) && !bytes.ContainsRune([]byte(",]}"), rune(s.src[s.pos])) {
-			s.pos++
-		}
+		err = b.r.Skip()
+		n.json = b.src[n.start:b.offset()]
 	}
-	n.end = min(s.pos, len(s.src))
-	if n.kind == scalar {
-		n.json = s.src[n.start:n.end]
-	}
-	return n
+	n.end = b.offset()
+	return n, err
 }
 
-// string moves past the string at pos.
-func (s *jsonScanner) string() {
-	for s.pos++; s.pos < len(s.src) && s.src[s.pos] != '"'; s.pos++ {
-		if s.src[s.pos] == '\\' {
-			s.pos++
-		}
-	}
-	s.pos++
-}
-
-const hex = "0123456789abcdef"
-
-// appendString writes s as a JSON string.
-func appendString[T string | []byte](out []byte, s T) []byte {
-	out = append(out, '"')
-	out = appendEscaped(out, s)
-	return append(out, '"')
-}
-
-// appendEscaped writes what stands between the quotes of a JSON string.
-func appendEscaped[T string | []byte](out []byte, s T) []byte {
-	from := 0
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' {
-			continue
-		}
-		out = append(out, s[from:i]...)
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			out = append(out, '\\', c)
-		case '\n':
-			out = append(out, '\\', 'n')
-		case '\r':
-			out = append(out, '\\', 'r')
-		case '\t':
-			out = append(out, '\\', 't')
-		default:
-			out = append(out, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-	}
-	return append(out, s[from:]...)
+// unquoted returns the string that a JSON string stands for, which is known to be valid.
+func unquoted(text []byte) string {
+	s, _ := jsonx.Unquote(text)
+	return s
 }

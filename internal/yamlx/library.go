@@ -139,7 +139,7 @@ func (w *valueWriter) value(v any) error {
 			if i > 0 {
 				w.out = append(w.out, ',')
 			}
-			w.out = append(appendString(w.out, name), ':')
+			w.out = append(jsonx.AppendString(w.out, name), ':')
 			if err := w.value(named[name]); err != nil {
 				return err
 			}
@@ -157,7 +157,7 @@ func (w *valueWriter) value(v any) error {
 		}
 		w.out = append(w.out, ']')
 	case string:
-		w.out = appendString(w.out, v)
+		w.out = jsonx.AppendString(w.out, v)
 	case float64:
 		if math.IsInf(v, 0) || math.IsNaN(v) {
 			return fmt.Errorf("JSON has no number %v", v)

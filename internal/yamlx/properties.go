@@ -1,7 +1,5 @@
 package yamlx
 
-import "encoding/json"
-
 // propertyTokens reads the anchor and the tag at pos, or an alias.
 func (p *parser) propertyTokens() (anchor, aliased string, ok bool) {
 	for p.pos < len(p.src) {
@@ -131,19 +129,4 @@ func (p *parser) mark(n *node, first int, anchor string) {
 		}
 		p.anchors[anchor] = n
 	}
-}
-
-// unquoteJSON returns the string that a JSON string stands for.
-func unquoteJSON(text []byte) string {
-	for _, c := range text {
-		if c == '\\' {
-			var s string
-			// The text is valid, or else the name is only less readable.
-			if json.Unmarshal(text, &s) == nil {
-				return s
-			}
-			break
-		}
-	}
-	return string(text[1 : len(text)-1])
 }

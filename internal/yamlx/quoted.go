@@ -1,6 +1,9 @@
 package yamlx
 
-import "unicode/utf8"
+import (
+	"espalier.dev/internal/jsonx"
+	"unicode/utf8"
+)
 
 // quoted reads the quoted scalar at pos and leaves p behind its closing quote.
 func (p *parser) quoted() (*node, bool) {
@@ -17,7 +20,7 @@ func (p *parser) quoted() (*node, bool) {
 			if quote == '"' {
 				p.out = append(p.out, src[start:i+1]...)
 			} else {
-				p.out = appendString(p.out, src[start+1:i])
+				p.out = jsonx.AppendString(p.out, src[start+1:i])
 			}
 			return p.scalar(start, p.pos, mark), true
 		}

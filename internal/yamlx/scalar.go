@@ -1,5 +1,7 @@
 package yamlx
 
+import "espalier.dev/internal/jsonx"
+
 // quotedKey says whether the quoted scalar at pos is a key.
 func (p *parser) quotedKey() bool {
 	src, quote := p.src, p.src[p.pos]
@@ -78,7 +80,7 @@ func (p *parser) key(flow bool) (k key, ok bool) {
 		return k, p.unusual(start, "a very long key")
 	}
 	if p.tree {
-		k.name = unquoteJSON(p.out[mark:])
+		k.name = unquoted(p.out[mark:])
 	}
 	p.pos++
 	p.out = append(p.out, ':')
@@ -118,7 +120,7 @@ func (p *parser) barePlainKey(k *key, flow bool) bool {
 		if err != nil {
 			return p.fail(start, err.Error())
 		}
-		p.out = appendString(p.out, name)
+		p.out = jsonx.AppendString(p.out, name)
 		return true
 	}
 	if len(text) == 2 && string(text) == "<<" {
@@ -127,7 +129,7 @@ func (p *parser) barePlainKey(k *key, flow bool) bool {
 		}
 		k.merge = true
 	}
-	p.out = appendString(p.out, text)
+	p.out = jsonx.AppendString(p.out, text)
 	return true
 }
 
@@ -275,7 +277,7 @@ func skipBlanks(src []byte, i int) int {
 // text writes a string that stands at src[start:end].
 func (p *parser) text(start, end int, s []byte) *node {
 	mark := len(p.out)
-	p.out = appendString(p.out, s)
+	p.out = jsonx.AppendString(p.out, s)
 	return p.scalar(start, end, mark)
 }
 
@@ -296,12 +298,12 @@ func (p *parser) resolved(start, end int) (*node, bool) {
 	mark := len(p.out)
 	switch hint(text[0]) {
 	case 0:
-		p.out = appendString(p.out, text)
+		p.out = jsonx.AppendString(p.out, text)
 	case 'M':
 		v, ok := word(text)
 		switch {
 		case !ok:
-			p.out = appendString(p.out, text)
+			p.out = jsonx.AppendString(p.out, text)
 		case v == nil:
 			p.out = append(p.out, "null"...)
 		case v == true:

@@ -1,5 +1,7 @@
 package yamlx
 
+import "espalier.dev/internal/jsonx"
+
 // treeWriter writes the value of a tree as JSON text, with aliases and merge keys
 // resolved.
 type treeWriter struct {
@@ -27,7 +29,7 @@ func (w *treeWriter) value(n *node) bool {
 			if i > 0 {
 				w.out = append(w.out, ',')
 			}
-			w.out = append(appendString(w.out, e.key), ':')
+			w.out = append(jsonx.AppendString(w.out, e.key), ':')
 			if !w.value(e) {
 				return false
 			}

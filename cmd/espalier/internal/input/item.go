@@ -190,15 +190,8 @@ func identifyMetadata(r *jsonx.Reader, id *Identity) error {
 	if r.Peek() != '{' {
 		return r.Skip()
 	}
-	if err := r.EnterObject(); err != nil {
-		return err
-	}
-	for n := 0; ; n++ {
-		key, more, err := r.NextMember(n)
-		if err != nil || !more {
-			return err
-		}
-		switch key {
+	return r.Members(func(name string) (err error) {
+		switch name {
 		case "name":
 			id.Name, err = stringOrSkip(r)
 		case "namespace":
@@ -211,10 +204,8 @@ func identifyMetadata(r *jsonx.Reader, id *Identity) error {
 		default:
 			err = r.Skip()
 		}
-		if err != nil {
-			return err
-		}
-	}
+		return err
+	})
 }
 
 func stringOrSkip(r *jsonx.Reader) (string, error) {
@@ -247,38 +238,23 @@ func describe(c byte) string {
 func listItems(src []byte) (items [][]byte, ok bool, err error) {
 	var r jsonx.Reader
 	r.Reset(src)
-	if err := r.EnterObject(); err != nil {
-		return nil, false, err
-	}
-	for n := 0; ; n++ {
-		key, more, err := r.NextMember(n)
-		if err != nil || !more {
-			return items, ok, err
-		}
-		if key != "items" || r.Peek() != '[' {
-			if err := r.Skip(); err != nil {
-				return nil, false, err
-			}
-			continue
+	err = r.Members(func(name string) error {
+		if name != "items" || r.Peek() != '[' {
+			return r.Skip()
 		}
 		items, ok = nil, true
-		if err := r.EnterArray(); err != nil {
-			return nil, false, err
-		}
-		for i := 0; ; i++ {
-			more, err := r.NextItem(i)
-			if err != nil {
-				return nil, false, err
-			}
-			if !more {
-				break
-			}
+		return r.Items(func(int) error {
 			r.Peek()
 			start := r.Offset()
 			if err := r.Skip(); err != nil {
-				return nil, false, err
+				return err
 			}
 			items = append(items, src[start:r.Offset()])
-		}
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, false, err
 	}
+	return items, ok, nil
 }
