@@ -2,7 +2,6 @@ package crd
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -22,45 +21,26 @@ func (d *demands) checkDefaults(ctx context.Context, s *schema.Structural, at *f
 	return w.errs
 }
 
+// defaultWalk goes through a schema by itself, not with Structural.All: what it knows
+// about a place it has from the place above. To find it out anew for each default
+// would take quadratic time where schemas are nested deeply.
 type defaultWalk struct {
-	ctx   context.Context
-	d     *demands
-	errs  field.ErrorList
+	ctx  context.Context
+	d    *demands
+	errs field.ErrorList
+	// way leads from the root to the schema at hand.
+	way   schema.SchemaPath
 	steps int
 }
 
 // defaultPlace is where a schema stands.
 type defaultPlace struct {
-	path  *field.Path
-	depth int
-	// around leads to the value in the closest resource around it.
-	around *surrounding
-	inMeta bool
-}
-
-// surrounding is a place in a resource.
-type surrounding struct {
-	// resource is the schema of the resource, at its root alone.
+	path *field.Path
+	// resource is the schema of the closest resource around the value, and start the
+	// number of steps that lead to it.
 	resource *schema.Structural
-	parent   *surrounding
-	key      string
-	isItem   bool
-}
-
-// with returns the resource that has nothing but v, at the place.
-func (s *surrounding) with(v any) (map[string]any, *schema.Structural, error) {
-	for ; s.parent != nil; s = s.parent {
-		if s.isItem {
-			v = []any{v}
-		} else {
-			v = map[string]any{s.key: v}
-		}
-	}
-	obj, ok := v.(map[string]any)
-	if !ok {
-		return nil, nil, errors.New("object root default value must be of object type")
-	}
-	return obj, s.resource, nil
+	start    int
+	inMeta   bool
 }
 
 func (w *defaultWalk) walk(s *schema.Structural, p defaultPlace) {
@@ -75,35 +55,38 @@ func (w *defaultWalk) walk(s *schema.Structural, p defaultPlace) {
 		return
 	}
 	if s.XEmbeddedResource {
-		p.inMeta = false
-		p.around = &surrounding{resource: s}
+		p.resource, p.start, p.inMeta = s, len(w.way), false
 	}
 	if s.Default != nil && s.Default.Value != nil {
 		var errs field.ErrorList
 		at := p.path.Child("default")
 		if p.inMeta {
-			w.steps += p.depth
+			w.steps += len(w.way)
 			errs = w.inMetadata(s, p, at)
 		} else {
 			errs = w.value(s, at)
 		}
-		w.steps += len(errs) * (p.depth + 1)
+		w.steps += len(errs) * (len(w.way) + 1)
 		w.errs = append(w.errs, errs...)
 	}
 	// Defaults of map values are not looked at: kube-apiserver takes it that there
 	// are none.
-	p.depth++
 	if s.Items != nil {
-		sub := p
-		sub.path, sub.around = p.path.Child("items"), &surrounding{parent: p.around, isItem: true}
-		w.walk(s.Items, sub)
+		w.below(s.Items, p, p.path.Child("items"), schema.SchemaStep{Keyword: "items"})
 	}
 	for _, name := range sortedKeys(s.Properties) {
 		sub := p
-		sub.path, sub.around = p.path.Child("properties").Key(name), &surrounding{parent: p.around, key: name}
-		sub.inMeta = p.inMeta || s.XEmbeddedResource && isMetaField(name)
-		w.walk(s.Properties[name], sub)
+		sub.inMeta = p.inMeta || s.XEmbeddedResource && schema.IsMetaField(name)
+		w.below(s.Properties[name], sub, p.path.Child("properties").Key(name), schema.SchemaStep{Keyword: "properties", Form: schema.StepNamed, Name: name})
 	}
+}
+
+// below goes on with a schema below the one at hand.
+func (w *defaultWalk) below(s *schema.Structural, p defaultPlace, path *field.Path, step schema.SchemaStep) {
+	p.path = path
+	w.way = append(w.way, step)
+	w.walk(s, p)
+	w.way = w.way[:len(w.way)-1]
 }
 
 // value checks a default outside of metadata.
@@ -135,16 +118,16 @@ func (w *defaultWalk) value(s *schema.Structural, at *field.Path) (errs field.Er
 func (w *defaultWalk) inMetadata(s *schema.Structural, p defaultPlace, at *field.Path) field.ErrorList {
 	v := s.Default.Value
 	const must = "must result in valid metadata: "
-	obj, resource, err := p.around.with(copyValue(v))
-	if err != nil {
-		return field.ErrorList{field.Invalid(at, v, must+err.Error())}
+	obj, ok := around(w.way[p.start:], copyValue(v)).(map[string]any)
+	if !ok {
+		return field.ErrorList{field.Invalid(at, v, must+"object root default value must be of object type")}
 	}
 	for k, value := range map[string]string{"apiVersion": "validation/v1", "kind": "Validation"} {
 		if _, found := obj[k]; !found {
 			obj[k] = value
 		}
 	}
-	whole, err := newProbe(resource, obj, w.d.semantics)
+	whole, err := newProbe(p.resource, obj, w.d.semantics)
 	if err != nil {
 		return field.ErrorList{field.Invalid(at, v, err.Error())}
 	}
@@ -203,64 +186,51 @@ func (w *defaultWalk) rules(s *schema.Structural, v any, at *field.Path) field.E
 // old value.
 func withoutOptionalOldSelf(s *schema.Structural) *schema.Structural {
 	s = s.DeepCopy()
-	visit(s, func(s *schema.Structural) {
+	for _, s := range s.All() {
 		s.XValidations = slices.DeleteFunc(s.XValidations, func(r api.ValidationRule) bool { return r.OptionalOldSelf != nil && *r.OptionalOldSelf })
-	})
+	}
 	return s
 }
 
+// structuralHasRules reports whether there are rules in s, outside of logical operators.
 func structuralHasRules(s *schema.Structural) bool {
-	if s == nil {
-		return false
-	}
-	if len(s.XValidations) > 0 || structuralHasRules(s.Items) {
-		return true
-	}
-	for _, prop := range s.Properties {
-		if structuralHasRules(prop) {
-			return true
-		}
-	}
-	return s.AdditionalProperties != nil && structuralHasRules(s.AdditionalProperties.Structural)
+	return s.Any(func(s *schema.Structural) bool { return len(s.XValidations) > 0 })
 }
 
-// losesDefaults says whether some default of a structural schema would lose a part
-// of it to pruning, where it stands in an object.
+// losesDefaults reports whether some default of a structural schema would lose a part
+// of it to pruning, where it stands in an object. It reports false if the answer
+// would take too long.
 func losesDefaults(s *schema.Structural, sem schema.Semantics) bool {
 	root := *s
 	root.XEmbeddedResource = true
-	l := lossWalk{sem: sem}
-	l.walk(&root, &surrounding{resource: &root}, 1)
-	return l.lost && !l.failed
-}
-
-// lossWalk looks for defaults that lose something.
-type lossWalk struct {
-	sem schema.Semantics
-	// lost says that there is one; failed that no answer can be given.
-	lost, failed bool
-	// steps bounds the work: each default is looked at with all that is around it.
-	steps int
-}
-
-func (l *lossWalk) walk(s *schema.Structural, around *surrounding, depth int) {
-	if s == nil || l.failed {
-		return
+	lost, steps := false, 0
+	for path, s := range root.All() {
+		if s.Default == nil || s.Default.Value == nil {
+			continue
+		}
+		obj, ok := around(path, copyValue(s.Default.Value)).(map[string]any)
+		// Each default is looked at with all that is around it: the cost of a copy, of a
+		// schema and of two programs.
+		steps += 4 * (len(path) + 1)
+		if !ok || steps > maxErrorSteps {
+			return false
+		}
+		lost = lost || isPruned(&root, obj, sem) || isReshaped(&root, obj, sem)
 	}
-	if s.Default != nil && s.Default.Value != nil {
-		obj, resource, err := around.with(copyValue(s.Default.Value))
-		// The cost of a copy, of a schema and of two programs.
-		l.steps += 4 * depth
-		l.failed = err != nil || l.steps > maxErrorSteps
-		if !l.lost && !l.failed {
-			l.lost = isPruned(resource, obj, l.sem) || isReshaped(resource, obj, l.sem)
+	return lost
+}
+
+// around returns the smallest value that has v where path leads to.
+func around(path schema.SchemaPath, v any) any {
+	for _, step := range slices.Backward(path) {
+		switch step.Keyword {
+		case "items":
+			v = []any{v}
+		case "properties":
+			v = map[string]any{step.Name: v}
+		default:
+			v = map[string]any{"*": v}
 		}
 	}
-	if ap := s.AdditionalProperties; ap != nil {
-		l.walk(ap.Structural, &surrounding{parent: around, key: "*"}, depth+1)
-	}
-	l.walk(s.Items, &surrounding{parent: around, isItem: true}, depth+1)
-	for _, name := range sortedKeys(s.Properties) {
-		l.walk(s.Properties[name], &surrounding{parent: around, key: name}, depth+1)
-	}
+	return v
 }

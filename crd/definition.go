@@ -321,31 +321,19 @@ func statusOf(s *schema.Structural) *schema.Structural {
 
 // dropConditions leaves of a schema what lists are in it, and where rules are.
 func dropConditions(s *schema.Structural) {
-	visit(s, func(s *schema.Structural) {
+	for _, s := range s.All() {
 		s.Generic = schema.Generic{}
 		s.ValueValidation, s.XUnions, s.XEmbeddedResource, s.XIntOrString = nil, nil, false, false
 		if ap := s.AdditionalProperties; ap != nil && ap.Structural == nil {
 			ap.Bool = true
 		}
-	})
+	}
 }
 
 // dropEmbedded stops the validation of embedded metadata.
 func dropEmbedded(s *schema.Structural) {
-	visit(s, func(s *schema.Structural) { s.XEmbeddedResource = false })
-}
-
-func visit(s *schema.Structural, change func(*schema.Structural)) {
-	if s == nil {
-		return
-	}
-	change(s)
-	visit(s.Items, change)
-	for _, prop := range s.Properties {
-		visit(prop, change)
-	}
-	if s.AdditionalProperties != nil {
-		visit(s.AdditionalProperties.Structural, change)
+	for _, s := range s.All() {
+		s.XEmbeddedResource = false
 	}
 }
 

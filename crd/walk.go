@@ -144,7 +144,7 @@ func (w *schemaWalk) below(s *api.JSONSchemaProps, p place) bool {
 	for _, name := range sortedKeys(s.Properties) {
 		prop := s.Properties[name]
 		sub := p.into(p.path.Child("properties").Key(name), schema.SchemaStep{Keyword: "properties", Form: schema.StepNamed, Name: name})
-		if (p.root || s.XEmbeddedResource) && isMetaField(name) {
+		if (p.root || s.XEmbeddedResource) && schema.IsMetaField(name) {
 			sub.inMeta = true
 			if p.root {
 				sub = sub.withoutDefaults("in top-level " + name)
@@ -188,9 +188,4 @@ func isConvertible(s *api.JSONSchemaProps) bool {
 	return s.ID == "" && s.Schema == "" && (s.Ref == nil || *s.Ref == "") && len(s.PatternProperties) == 0 &&
 		len(s.Dependencies) == 0 && s.AdditionalItems == nil && len(s.Definitions) == 0 && len(s.Type) <= 1 &&
 		(s.Items == nil || len(s.Items.JSONSchemas) == 0) && (s.XPreserveUnknownFields == nil || *s.XPreserveUnknownFields)
-}
-
-// isMetaField says whether name is a field that every resource has.
-func isMetaField(name string) bool {
-	return name == "metadata" || name == "kind" || name == "apiVersion"
 }

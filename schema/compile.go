@@ -53,7 +53,11 @@ func Compile(s *Structural, opts ...Option) (*Program, error) {
 		s = &Structural{}
 	}
 	c := newCompiler(opts)
-	c.core(s, none, SchemaStep{}, false)
+	pruning := PruningOn
+	if c.p.preserveAll {
+		pruning = PruningOff
+	}
+	c.core(NewCursor(s, c.p.semantics, pruning), none, SchemaStep{})
 	if err := c.compileRules(s, c.options.rules); err != nil {
 		return nil, err
 	}
@@ -76,7 +80,7 @@ func newCompiler(opts []Option) *compiler {
 	}
 	c := &compiler{options: o, p: &Program{semantics: o.semantics, preserveAll: o.preserveAll, identity: o.identity, namesBelow: o.namesBelow}}
 	c.p.nodes = append(make([]node, 0, 64), node{
-		accepts: acceptsAll, shape: acceptsAll, items: nowhere, additional: none, parent: none,
+		flags: prunes, accepts: acceptsAll, shape: acceptsAll, items: nowhere, additional: none, parent: none,
 	})
 	return c
 }
@@ -116,24 +120,25 @@ func (c *compiler) add(parent int32, step SchemaStep) int32 {
 	return int32(len(c.p.nodes) - 1)
 }
 
-// core adds the node of a value outside of junctors. inMeta says that the value
-// is the metadata of a resource, or below it.
-func (c *compiler) core(s *Structural, parent int32, step SchemaStep, inMeta bool) int32 {
+// core adds the node of a value outside of junctors: the one that at points to. What
+// a walk over objects would have to know about the way to the value is settled here.
+func (c *compiler) core(at Cursor, parent int32, step SchemaStep) int32 {
+	s := at.Schema()
 	id := c.add(parent, step)
 	n := node{items: none, additional: none, parent: parent, step: step}
 	c.generic(&n, &s.Generic, &s.Extensions, s.ValueValidation)
 	c.hasRules = c.hasRules || len(s.XValidations) > 0
-	if inMeta {
+	if at.InMetadata() {
 		n.flags |= inMetadata
 	}
-	if s.XPreserveUnknownFields {
-		n.flags |= preserves
+	if at.Prunes() {
+		n.flags |= prunes
 	}
 	if s.XEmbeddedResource {
 		n.flags |= embedded
 	}
 	n.shape = acceptsAll
-	if t := typeSet(s.Type); t != 0 && !s.XIntOrString {
+	if t := typeSet(s.Type); t != 0 && !s.XIntOrString && at.Entered() == PruningOn {
 		n.shape = t
 		if s.Nullable {
 			n.shape |= kNull.bit()
@@ -151,30 +156,29 @@ func (c *compiler) core(s *Structural, parent int32, step SchemaStep, inMeta boo
 	if c.p.semantics.KnowsUnions() {
 		n.unions = newUnionChecks(s.XUnions)
 	}
-	isResource := id == root || s.XEmbeddedResource
-
-	if s.Items != nil {
-		n.items = c.core(s.Items, id, keyword("items"), inMeta)
+	if item := at.Items(); item.Schema() != nil {
+		n.items = c.core(item, id, keyword("items"))
+	} else if item.Prunes() {
+		n.items = nowhere
 	}
 	if len(s.Properties) > 0 {
-		n.flags |= specifiesFields
 		list := make([]property, 0, len(s.Properties))
-		for name, prop := range s.Properties {
-			meta := inMeta || isResource && isMetaField(name)
-			list = append(list, property{name, c.core(prop, id, named("properties", name), meta)})
+		for name := range s.Properties {
+			field, _ := at.Field(name)
+			list = append(list, property{name, c.core(field, id, named("properties", name))})
 		}
 		n.props = newProperties(list)
 	}
 	if ap := s.AdditionalProperties; ap != nil {
-		n.flags |= specifiesFields
+		value, _ := at.MapValue()
 		switch {
-		case ap.Structural != nil:
-			n.additional = c.core(ap.Structural, id, keyword("additionalProperties"), inMeta)
-		default:
+		case value.Schema() != nil:
+			n.additional = c.core(value, id, keyword("additionalProperties"))
+		case value.Prunes():
 			n.additional = nowhere
-			if !ap.Bool {
-				n.flags |= refusesOthers
-			}
+		}
+		if !ap.Bool {
+			n.flags |= refusesOthers
 		}
 	}
 	if s.ValueValidation != nil {
@@ -204,11 +208,8 @@ func (c *compiler) nested(v *NestedValueValidation, parent int32, step SchemaSte
 		switch {
 		case ap.Nested != nil:
 			n.additional = c.nested(ap.Nested, id, keyword("additionalProperties"))
-		default:
-			n.additional = nowhere
-			if !ap.Bool {
-				n.flags |= refusesOthers
-			}
+		case !ap.Bool:
+			n.flags |= refusesOthers
 		}
 	}
 	n.junctors = c.newJunctors(&v.ValueValidation, id)

@@ -29,6 +29,19 @@ func NewStructural(s *api.JSONSchemaProps) (*Structural, error) {
 	return out, nil
 }
 
+// StructuralPart returns what of a schema can be written as a Structural. It leaves out
+// the keywords for which NewStructural fails. Nil gives nil.
+//
+// The result shares slices and pointers with s: change neither afterwards.
+func StructuralPart(s *api.JSONSchemaProps) *Structural {
+	if s == nil {
+		return nil
+	}
+	out := &Structural{}
+	new(converter).structural(out, s)
+	return out
+}
+
 // converter only notes that something failed. What and where is for a second walk
 // to find out, so that a valid schema pays nothing for paths.
 type converter struct {

@@ -88,7 +88,7 @@ func (p *Program) decodeFast(src []byte, o DecodeOptions) (Object, *Report, erro
 	if d.r.Peek() != '{' {
 		return nil, nil, errOdd
 	}
-	obj, err := d.object(root, p.rootMode())
+	obj, err := d.object(root)
 	if err == nil {
 		err = d.r.End()
 	}
@@ -104,26 +104,26 @@ func (p *Program) decodeFast(src []byte, o DecodeOptions) (Object, *Report, erro
 	return obj, d.report, nil
 }
 
-// value reads a value that is entered with mode m.
-func (d *decoder) value(id int32, m mode) (any, error) {
+// value reads a value of node id.
+func (d *decoder) value(id int32) (any, error) {
 	c := d.r.Peek()
 	switch c {
 	case '{':
-		if d.contradictions && m == modePrune && d.p.nodes[id].shape&kObject.bit() == 0 {
+		if d.contradictions && d.p.nodes[id].shape&kObject.bit() == 0 {
 			return nil, errOdd
 		}
-		return d.object(id, m)
+		return d.object(id)
 	case '[':
-		if d.contradictions && m == modePrune && d.p.nodes[id].shape&kArray.bit() == 0 {
+		if d.contradictions && d.p.nodes[id].shape&kArray.bit() == 0 {
 			return nil, errOdd
 		}
-		return d.array(id, m)
+		return d.array(id)
 	}
 	v, err := d.r.Scalar(c)
 	if err != nil {
 		return nil, err
 	}
-	if d.contradictions && m == modePrune {
+	if d.contradictions {
 		if n := &d.p.nodes[id]; n.shape != acceptsAll && !n.shape.has(jsonTypeOf(v), v) {
 			return nil, errOdd
 		}
@@ -131,12 +131,11 @@ func (d *decoder) value(id int32, m mode) (any, error) {
 	return v, nil
 }
 
-func (d *decoder) object(id int32, m mode) (map[string]any, error) {
+func (d *decoder) object(id int32) (map[string]any, error) {
 	if err := d.r.EnterObject(); err != nil {
 		return nil, err
 	}
 	n := &d.p.nodes[id]
-	inside := m.at(n)
 	mark := d.r.Mark()
 	var removed []string // only for the report
 	for i := 0; ; i++ {
@@ -158,12 +157,12 @@ func (d *decoder) object(id int32, m mode) (map[string]any, error) {
 		case n.isMeta(key):
 			v, keep, err = d.metaField(n, child, key)
 		case child == none:
-			v, keep, err = d.unspecified(id, inside, key)
+			v, keep, err = d.unspecified(id, key)
 		case child != nowhere && d.r.Peek() == 'n':
 			v, keep, err = d.null(child, step)
 		default:
 			d.push(step)
-			v, err = d.value(child, d.p.into(inside, child, false))
+			v, err = d.value(child)
 			d.pop()
 		}
 		if err != nil {
@@ -190,8 +189,8 @@ func (d *decoder) object(id int32, m mode) (map[string]any, error) {
 
 // unspecified reads the value of a field that the schema does not specify. keep is
 // false if it is pruned.
-func (d *decoder) unspecified(id int32, inside mode, key string) (v any, keep bool, err error) {
-	if inside != modePrune {
+func (d *decoder) unspecified(id int32, key string) (v any, keep bool, err error) {
+	if d.p.nodes[id].flags&prunes == 0 {
 		v, err = d.r.Value()
 		return v, true, err
 	}
@@ -272,20 +271,11 @@ func (d *decoder) metaField(n *node, child int32, key string) (v any, keep bool,
 	return meta, true, nil
 }
 
-func (d *decoder) array(id int32, m mode) ([]any, error) {
+func (d *decoder) array(id int32) ([]any, error) {
 	if err := d.r.EnterArray(); err != nil {
 		return nil, err
 	}
-	n := &d.p.nodes[id]
-	inside := m.at(n)
-	child := n.items
-	if child == none && inside == modePrune {
-		child = nowhere
-	}
-	childMode := inside
-	if child != none {
-		childMode = d.p.into(inside, child, true)
-	}
+	child := d.p.nodes[id].items
 	mark := d.r.Mark()
 	for i := 0; ; i++ {
 		more, err := d.r.NextItem(i)
@@ -295,7 +285,7 @@ func (d *decoder) array(id int32, m mode) ([]any, error) {
 		if !more {
 			return d.r.Array(mark), nil
 		}
-		v, err := d.item(child, childMode, i)
+		v, err := d.item(child, i)
 		if err != nil {
 			return nil, err
 		}
@@ -303,7 +293,7 @@ func (d *decoder) array(id int32, m mode) ([]any, error) {
 	}
 }
 
-func (d *decoder) item(child int32, m mode, i int) (any, error) {
+func (d *decoder) item(child int32, i int) (any, error) {
 	if child == none {
 		return d.r.Value()
 	}
@@ -317,7 +307,7 @@ func (d *decoder) item(child int32, m mode, i int) (any, error) {
 		return d.p.defaultOf(child), nil
 	}
 	d.push(step)
-	v, err := d.value(child, m)
+	v, err := d.value(child)
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ func (p *Program) pruneDefault(id int32) (any, error) {
 	}
 	obj := v.(map[string]any)
 	z := normalizer{p: p, dropMetadata: true}
-	if err := z.object(root, modePrune, obj); err != nil {
+	if err := z.object(root, obj); err != nil {
 		return nil, err
 	}
 	for _, k := range [...]string{"apiVersion", "kind", "metadata"} {

@@ -242,9 +242,9 @@ func (c *draft4Compiler) orBool(s *api.JSONSchemaPropsOrBool, flags nodeFlags, i
 		child, err := c.schema(s.Schema, id, keyword(name), core)
 		return child, flags, err
 	case !s.Allows:
-		return nowhere, flags | refusesOthers, nil
+		return none, flags | refusesOthers, nil
 	}
-	return nowhere, flags, nil
+	return none, flags, nil
 }
 
 func (c *draft4Compiler) branches(s *api.JSONSchemaProps, id int32) (*junctors, error) {

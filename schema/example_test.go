@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"strings"
 
 	"espalier.dev/api"
 	"espalier.dev/schema"
@@ -66,4 +67,66 @@ func Example() {
 	// spec.retries: defaulted (nearest: "")
 	// spec.schedule: Invalid value: "at noon": spec.schedule in body should match '^\d+:\d\d$'
 	// map[retries:3 schedule:at noon]
+}
+
+// A Cursor follows the fields of an object through a schema, and knows where unknown
+// fields are pruned.
+func ExampleCursor() {
+	var props api.JSONSchemaProps
+	err := json.Unmarshal([]byte(`{
+	  "type": "object",
+	  "properties": {
+	    "spec": {
+	      "type": "object",
+	      "properties": {
+	        "values": {
+	          "type": "object",
+	          "x-kubernetes-preserve-unknown-fields": true,
+	          "properties": {"image": {"type": "object", "properties": {"tag": {"type": "string"}}}}
+	        }
+	      }
+	    }
+	  }
+	}`), &props)
+	if err != nil {
+		log.Fatal(err)
+	}
+	structural, err := schema.NewStructural(&props)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, path := range []string{"metadata", "spec", "spec.replicas", "spec.values", "spec.values.anything", "spec.values.image", "spec.values.image.digest"} {
+		at, kept := schema.NewCursor(structural, schema.Kubernetes, schema.PruningOn), true
+		for _, name := range strings.Split(path, ".") {
+			at, kept = at.Field(name)
+		}
+		if !kept {
+			fmt.Printf("%s: pruned\n", path)
+			continue
+		}
+		fmt.Printf("%s: specified %v, unknown fields pruned %v, metadata %v\n", path, at.Schema() != nil, at.Prunes(), at.InMetadata())
+	}
+
+	// Output:
+	// metadata: specified false, unknown fields pruned false, metadata true
+	// spec: specified true, unknown fields pruned true, metadata false
+	// spec.replicas: pruned
+	// spec.values: specified true, unknown fields pruned false, metadata false
+	// spec.values.anything: specified false, unknown fields pruned false, metadata false
+	// spec.values.image: specified true, unknown fields pruned true, metadata false
+	// spec.values.image.digest: pruned
+}
+
+// All visits every schema in a schema, here to find the fields that have no description.
+func ExampleStructural_All() {
+	metadata := schema.ObjectMeta()
+	metadata.Properties["labels"].Description = ""
+	for path, s := range metadata.All() {
+		if len(path) == 1 && s.Description == "" {
+			fmt.Println(path)
+		}
+	}
+
+	// Output:
+	// .properties[labels]
 }

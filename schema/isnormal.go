@@ -14,7 +14,7 @@ func (p *Program) IsNormal(src []byte) bool {
 	}
 	s := scanner{p: p, r: p.reader(src)}
 	defer p.putReader(s.r)
-	return s.r.Peek() == '{' && s.object(root, p.rootMode()) && s.r.End() == nil
+	return s.r.Peek() == '{' && s.object(root) && s.r.End() == nil
 }
 
 // scanner is a decoder that only looks.
@@ -23,22 +23,21 @@ type scanner struct {
 	r *jsonx.Reader
 }
 
-func (s *scanner) value(id int32, m mode) bool {
+func (s *scanner) value(id int32) bool {
 	switch s.r.Peek() {
 	case '{':
-		return s.object(id, m)
+		return s.object(id)
 	case '[':
-		return s.array(id, m)
+		return s.array(id)
 	}
 	return s.r.Skip() == nil
 }
 
-func (s *scanner) object(id int32, m mode) bool {
+func (s *scanner) object(id int32) bool {
 	if s.r.EnterObject() != nil {
 		return false
 	}
 	n := &s.p.nodes[id]
-	inside := m.at(n)
 	var present presence
 	for i := 0; ; i++ {
 		key, more, err := s.r.NextMember(i)
@@ -55,7 +54,7 @@ func (s *scanner) object(id int32, m mode) bool {
 				return false
 			}
 		case child == none:
-			if inside == modePrune || s.r.Skip() != nil {
+			if n.flags&prunes != 0 || s.r.Skip() != nil {
 				return false
 			}
 		case child != nowhere && s.r.Peek() == 'n':
@@ -66,7 +65,7 @@ func (s *scanner) object(id int32, m mode) bool {
 				return false
 			}
 		default:
-			if !s.value(child, s.p.into(inside, child, false)) {
+			if !s.value(child) {
 				return false
 			}
 		}
@@ -117,23 +116,14 @@ func (s *scanner) metaField(n *node, child int32, key string) bool {
 		return false
 	}
 	meta, ok := v.(map[string]any)
-	return ok && metadataIsNormal(meta)
+	return ok && objectMetaType().isNormalStruct(meta)
 }
 
-func (s *scanner) array(id int32, m mode) bool {
+func (s *scanner) array(id int32) bool {
 	if s.r.EnterArray() != nil {
 		return false
 	}
-	n := &s.p.nodes[id]
-	inside := m.at(n)
-	child := n.items
-	if child == none && inside == modePrune {
-		child = nowhere
-	}
-	childMode := inside
-	if child != none {
-		childMode = s.p.into(inside, child, true)
-	}
+	child := s.p.nodes[id].items
 	for i := 0; ; i++ {
 		more, err := s.r.NextItem(i)
 		if err != nil {
@@ -151,7 +141,7 @@ func (s *scanner) array(id int32, m mode) bool {
 		if c := &s.p.nodes[child]; c.flags&(nullable|hasDefault) == hasDefault && s.r.Peek() == 'n' {
 			return false
 		}
-		if !s.value(child, childMode) {
+		if !s.value(child) {
 			return false
 		}
 	}

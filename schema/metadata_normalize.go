@@ -12,100 +12,6 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// metadataIsNormal says whether metadata comes out of metav1.ObjectMeta as it went
-// in. It may say no where the answer is yes, but not the other way round: it is
-// there to spare the common case the trip.
-func metadataIsNormal(m map[string]any) bool {
-	for k, v := range m {
-		if !metaValueIsNormal(objectMetaField(k), v) {
-			return false
-		}
-	}
-	return true
-}
-
-func metaValueIsNormal(k metaKind, v any) bool {
-	switch k {
-	case metaString:
-		s, ok := v.(string)
-		return ok && s != ""
-	case metaRequiredString:
-		_, ok := v.(string)
-		return ok
-	case metaBool:
-		_, ok := v.(bool)
-		return ok
-	case metaInt:
-		n, ok := v.(int64)
-		return ok && n != 0
-	case metaIntPointer:
-		_, ok := v.(int64)
-		return ok
-	case metaTime:
-		s, ok := v.(string)
-		return ok && isCanonicalTime(s)
-	case metaStringMap:
-		m, ok := v.(map[string]any)
-		if !ok || len(m) == 0 {
-			return false
-		}
-		for _, x := range m {
-			if _, ok := x.(string); !ok {
-				return false
-			}
-		}
-		return true
-	case metaStrings:
-		a, ok := v.([]any)
-		if !ok || len(a) == 0 {
-			return false
-		}
-		for _, x := range a {
-			if _, ok := x.(string); !ok {
-				return false
-			}
-		}
-		return true
-	case metaOwners:
-		return metaListIsNormal(v, ownerField, 4)
-	case metaManagers:
-		return metaListIsNormal(v, managerField, 0)
-	case metaFieldSet:
-		_, ok := v.(map[string]any)
-		return ok
-	}
-	return false
-}
-
-// metaListIsNormal checks a list of objects with the given fields, of which the
-// required ones must all be there.
-func metaListIsNormal(v any, fieldOf func(string) metaKind, required int) bool {
-	a, ok := v.([]any)
-	if !ok || len(a) == 0 {
-		return false
-	}
-	for _, x := range a {
-		m, ok := x.(map[string]any)
-		if !ok {
-			return false
-		}
-		found := 0
-		for k, v := range m {
-			kind := fieldOf(k)
-			if !metaValueIsNormal(kind, v) {
-				return false
-			}
-			if kind == metaRequiredString {
-				found++
-			}
-		}
-		if found != required {
-			return false
-		}
-	}
-	return true
-}
-
 // isCanonicalTime says whether s is a time as Kubernetes writes it, like
 // 2006-01-02T15:04:05Z. Days that not every month has are left to a real parser.
 func isCanonicalTime(s string) bool {
@@ -133,7 +39,7 @@ func isCanonicalTime(s string) bool {
 func normalizeMetadata(v any, drop bool) (out map[string]any, unknown, dropped []Path, err error) {
 	if m, ok := v.(map[string]any); ok && m != nil {
 		unknown = removeUnknown(m)
-		if metadataIsNormal(m) {
+		if objectMetaType().isNormalStruct(m) {
 			return m, unknown, nil, nil
 		}
 	}
@@ -173,8 +79,9 @@ func normalizeMetadata(v any, drop bool) (out map[string]any, unknown, dropped [
 // removeUnknown removes the fields that metav1.ObjectMeta does not have, and the
 // nulls, which say nothing of the fields it has.
 func removeUnknown(m map[string]any) (unknown []Path) {
+	fields := objectMetaType().fields
 	for k, v := range m {
-		if objectMetaField(k) == 0 {
+		if fields[k] == nil {
 			unknown = append(unknown, Path{{Key: k}})
 			delete(m, k)
 		} else if v == nil {
@@ -192,20 +99,15 @@ func unknownBelow(v any) (unknown []Path) {
 		return nil
 	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		var fieldOf func(string) metaKind
-		switch objectMetaField(k) {
-		case metaOwners:
-			fieldOf = ownerField
-		case metaManagers:
-			fieldOf = managerField
-		default:
+		list := objectMetaType().fields[k]
+		if list == nil || list.kind != metaList || list.elem.kind != metaStruct {
 			continue
 		}
 		items, _ := m[k].([]any)
 		for i, x := range items {
 			item, _ := x.(map[string]any)
 			for _, name := range slices.Sorted(maps.Keys(item)) {
-				if fieldOf(name) == 0 {
+				if list.elem.fields[name] == nil {
 					unknown = append(unknown, Path{{Key: k}, {Index: i, Kind: Index}, {Key: name}})
 				}
 			}

@@ -21,44 +21,6 @@ type DecodeOptions struct {
 	Old Object
 }
 
-// mode says what pruning does with a value.
-type mode uint8
-
-const (
-	// modePrune removes what is not specified.
-	modePrune mode = iota
-	// modeKeep is below x-kubernetes-preserve-unknown-fields: nothing is removed
-	// until pruning starts again.
-	modeKeep
-	// modeNever is where pruning does not start again.
-	modeNever
-)
-
-// at returns the mode inside of the node, given the mode it was entered with.
-func (m mode) at(n *node) mode {
-	if m == modePrune && n.flags&preserves != 0 {
-		return modeKeep
-	}
-	return m
-}
-
-// into returns the mode that a part of a value is entered with, given the mode
-// inside of the value.
-func (p *Program) into(m mode, child int32, viaItems bool) mode {
-	if m == modeKeep && p.semantics.RestartsAt(viaItems, p.nodes[child].flags&specifiesFields != 0) {
-		return modePrune
-	}
-	return m
-}
-
-// rootMode is the mode that the root is entered with.
-func (p *Program) rootMode() mode {
-	if p.preserveAll {
-		return modeNever
-	}
-	return modePrune
-}
-
 // child returns the node of a field, and whether it is the value of a map.
 func (n *node) child(name string) (id int32, isMapValue bool) {
 	if id = n.props.find(name); id != none {
@@ -157,7 +119,7 @@ func (z *normalizer) resource(obj Object, repairGeneration bool) error {
 			return err
 		}
 	}
-	if err := z.object(root, z.p.rootMode(), obj); err != nil {
+	if err := z.object(root, obj); err != nil {
 		return err
 	}
 	if hasMeta {
@@ -195,17 +157,17 @@ func (z *normalizer) addMetadata(k ChangeKind, paths []Path) {
 	}
 }
 
-// value normalizes a value that is entered with mode m. The value itself stays,
-// whatever happens to its parts.
-func (z *normalizer) value(id int32, m mode, v any) error {
-	if z.contradictions && m == modePrune {
+// value normalizes a value of node id. The value itself stays, whatever happens to
+// its parts.
+func (z *normalizer) value(id int32, v any) error {
+	if z.contradictions {
 		z.contradiction(id, v)
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		return z.object(id, m, v)
+		return z.object(id, v)
 	case []any:
-		return z.array(id, m, v)
+		return z.array(id, v)
 	}
 	return nil
 }
@@ -214,9 +176,8 @@ func (z *normalizer) value(id int32, m mode, v any) error {
 // is not dropped.
 func (n *node) isDroppable() bool { return n.flags&(nullable|hasDefault) == 0 }
 
-func (z *normalizer) object(id int32, m mode, obj map[string]any) error {
+func (z *normalizer) object(id int32, obj map[string]any) error {
 	n := &z.p.nodes[id]
-	inside := m.at(n)
 	fields := len(obj)
 	// Asking for each property is cheaper than going through a map, and if all
 	// fields are properties there is nothing left to go through for.
@@ -237,7 +198,7 @@ func (z *normalizer) object(id int32, m mode, obj map[string]any) error {
 			if isScalar(v) && !z.contradictions {
 				continue
 			}
-			if err := z.field(n, inside, obj, prop.node, Step{Key: prop.name}, v); err != nil {
+			if err := z.field(n, obj, prop.node, Step{Key: prop.name}, v); err != nil {
 				return err
 			}
 		}
@@ -255,12 +216,12 @@ func (z *normalizer) object(id int32, m mode, obj map[string]any) error {
 			}
 		case n.additional != none:
 			child, step.Kind = n.additional, MapKey
-		case inside == modePrune && !n.isMeta(k):
+		case n.flags&prunes != 0 && !n.isMeta(k):
 			z.record(Pruned, id, step)
 			delete(obj, k)
 			continue
 		}
-		if err := z.field(n, inside, obj, child, step, v); err != nil {
+		if err := z.field(n, obj, child, step, v); err != nil {
 			return err
 		}
 	}
@@ -273,11 +234,11 @@ func (z *normalizer) object(id int32, m mode, obj map[string]any) error {
 // isMeta says whether a field is apiVersion, kind or metadata of a resource, so that
 // it is specified whatever the schema says.
 func (n *node) isMeta(name string) bool {
-	return n.flags&(isRoot|embedded) != 0 && isMetaField(name)
+	return n.flags&(isRoot|embedded) != 0 && IsMetaField(name)
 }
 
 // field normalizes a field that stays; child is its schema, or none.
-func (z *normalizer) field(n *node, inside mode, obj map[string]any, child int32, step Step, v any) error {
+func (z *normalizer) field(n *node, obj map[string]any, child int32, step Step, v any) error {
 	if n.isMeta(step.Key) {
 		if n.flags&isRoot != 0 {
 			// The root's own have been seen to already.
@@ -291,18 +252,17 @@ func (z *normalizer) field(n *node, inside mode, obj map[string]any, child int32
 	if v == nil && child != nowhere && z.null(child, obj, step) {
 		return nil
 	}
-	childMode := z.p.into(inside, child, false)
-	if !isContainer(v) && !(z.contradictions && childMode == modePrune) {
+	if !isContainer(v) && !z.contradictions {
 		return nil
 	}
-	return z.part(child, childMode, step, v)
+	return z.part(child, step, v)
 }
 
 // part normalizes a part of a value.
-func (z *normalizer) part(child int32, m mode, step Step, v any) error {
+func (z *normalizer) part(child int32, step Step, v any) error {
 	z.push(step)
 	found := len(z.found)
-	err := z.value(child, m, v)
+	err := z.value(child, v)
 	z.pop()
 	for i := found; i < len(z.found); i++ {
 		z.found[i].Path = append(z.found[i].Path, step)
@@ -361,7 +321,7 @@ func (z *normalizer) metaField(child int32, obj map[string]any, k string, v any)
 		// Defaults come last, when metadata has its shape.
 		defaults := z.defaults
 		z.defaults = false
-		err := z.part(child, modeNever, Step{Key: k}, v)
+		err := z.part(child, Step{Key: k}, v)
 		z.defaults = defaults
 		if err != nil {
 			return err
@@ -383,17 +343,11 @@ func (z *normalizer) metaField(child int32, obj map[string]any, k string, v any)
 	return nil
 }
 
-func (z *normalizer) array(id int32, m mode, a []any) error {
-	n := &z.p.nodes[id]
-	inside := m.at(n)
-	child := n.items
+func (z *normalizer) array(id int32, a []any) error {
+	child := z.p.nodes[id].items
 	if child == none {
-		if inside != modePrune {
-			return nil
-		}
-		child = nowhere
+		return nil
 	}
-	childMode := z.p.into(inside, child, true)
 	c := &z.p.nodes[child]
 	for i, v := range a {
 		if v == nil && child != nowhere && c.flags&nullable == 0 && c.flags&hasDefault != 0 && z.defaults {
@@ -401,10 +355,10 @@ func (z *normalizer) array(id int32, m mode, a []any) error {
 			z.record(Defaulted, child, Step{Index: i, Kind: Index})
 			continue
 		}
-		if !isContainer(v) && !(z.contradictions && childMode == modePrune) {
+		if !isContainer(v) && !z.contradictions {
 			continue
 		}
-		if err := z.part(child, childMode, Step{Index: i, Kind: Index}, v); err != nil {
+		if err := z.part(child, Step{Index: i, Kind: Index}, v); err != nil {
 			return err
 		}
 	}

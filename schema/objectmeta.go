@@ -1,149 +1,225 @@
 package schema
 
-// isMetaField says whether name is a field that every resource has.
-func isMetaField(name string) bool {
+import (
+	"iter"
+	"reflect"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// IsMetaField reports whether name is apiVersion, kind or metadata: the fields that
+// every resource has, whatever its schema says.
+func IsMetaField(name string) bool {
 	return name == "metadata" || name == "kind" || name == "apiVersion"
 }
 
-// metaKind is the shape of a field of ObjectMeta.
+// ObjectMeta returns the schema of the metadata of a resource: the fields of
+// [metav1.ObjectMeta] with their types, formats and descriptions. The caller may
+// change it.
+func ObjectMeta() *Structural { return objectMetaType().schema() }
+
+// MetaFields returns the schemas of apiVersion, kind and metadata of a resource, by
+// name, with the descriptions that Kubernetes gives them. The caller may change them.
+func MetaFields() map[string]*Structural {
+	fields := newMetaType(reflect.TypeFor[metav1.TypeMeta]()).schema().Properties
+	fields["metadata"] = ObjectMeta()
+	fields["metadata"].Description = "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+	return fields
+}
+
+// metaKind is a kind of values in metadata.
 type metaKind uint8
 
 const (
-	metaString metaKind = iota + 1
-	metaInt
-	metaIntPointer
+	metaString metaKind = iota
+	metaInteger
+	metaBoolean
 	metaTime
-	metaStringMap
-	metaStrings
-	metaOwners
-	metaManagers
-	metaBool
-	metaRequiredString
-	metaFieldSet
+	metaFields // a set of fields, in the format of FieldsV1
+	metaList
+	metaMap
+	metaStruct
 )
 
-func objectMetaField(name string) metaKind {
-	switch name {
-	case "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion":
-		return metaString
-	case "generation":
-		return metaInt
-	case "deletionGracePeriodSeconds":
-		return metaIntPointer
-	case "creationTimestamp", "deletionTimestamp":
-		return metaTime
-	case "labels", "annotations":
-		return metaStringMap
-	case "finalizers":
-		return metaStrings
-	case "ownerReferences":
-		return metaOwners
-	case "managedFields":
-		return metaManagers
-	}
-	return 0
+// metaType is the JSON form of a Go type of metadata. It is read from the Go type, so
+// that ObjectMeta is described in one place, and that place is not ours.
+type metaType struct {
+	kind        metaKind
+	description string
+	// omitsZero is set for a field that is left out if it has its zero value. A pointer
+	// is left out if it is nil, not if it points to a zero value.
+	omitsZero bool
+	// elem is the type of the items of a list and of the values of a map.
+	elem *metaType
+	// fields are those of a struct, required the names of those that are never left out.
+	fields   map[string]*metaType
+	required []string
 }
 
-func ownerField(name string) metaKind {
-	switch name {
-	case "apiVersion", "kind", "name", "uid":
-		return metaRequiredString
-	case "controller", "blockOwnerDeletion":
-		return metaBool
+// objectMetaType returns the description of ObjectMeta. It must not be changed.
+var objectMetaType = sync.OnceValue(func() *metaType { return newMetaType(reflect.TypeFor[metav1.ObjectMeta]()) })
+
+// newMetaType reads a Go type. It knows what occurs in ObjectMeta.
+func newMetaType(t reflect.Type) *metaType {
+	switch t {
+	case reflect.TypeFor[metav1.Time]():
+		return &metaType{kind: metaTime}
+	case reflect.TypeFor[metav1.FieldsV1]():
+		return &metaType{kind: metaFields}
 	}
-	return 0
+	switch t.Kind() {
+	case reflect.Pointer:
+		return newMetaType(t.Elem())
+	case reflect.Slice:
+		return &metaType{kind: metaList, elem: newMetaType(t.Elem())}
+	case reflect.Map:
+		return &metaType{kind: metaMap, elem: newMetaType(t.Elem())}
+	case reflect.Int64:
+		return &metaType{kind: metaInteger}
+	case reflect.Bool:
+		return &metaType{kind: metaBoolean}
+	case reflect.Struct:
+		return newMetaStruct(t)
+	}
+	return &metaType{kind: metaString}
 }
 
-func managerField(name string) metaKind {
-	switch name {
-	case "manager", "operation", "apiVersion", "fieldsType", "subresource":
-		return metaString
-	case "time":
-		return metaTime
-	case "fieldsV1":
-		return metaFieldSet
+func newMetaStruct(t reflect.Type) *metaType {
+	var docs map[string]string
+	if d, ok := reflect.Zero(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok {
+		docs = d.SwaggerDoc()
 	}
-	return 0
+	out := &metaType{kind: metaStruct, description: docs[""], fields: make(map[string]*metaType, t.NumField())}
+	for name, f := range jsonFields(t) {
+		sub := newMetaType(f.Type)
+		sub.description = docs[name]
+		if strings.Contains(f.Tag.Get("json"), ",omitempty") {
+			sub.omitsZero = f.Type.Kind() != reflect.Pointer
+		} else {
+			out.required = append(out.required, name)
+		}
+		out.fields[name] = sub
+	}
+	return out
+}
+
+// jsonFields yields the fields of a struct that JSON has, by their names there.
+func jsonFields(t reflect.Type) iter.Seq2[string, reflect.StructField] {
+	return func(yield func(string, reflect.StructField) bool) {
+		for i := range t.NumField() {
+			f := t.Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name != "" && name != "-" && !yield(name, f) {
+				return
+			}
+		}
+	}
+}
+
+// schema returns the type as a schema.
+func (t *metaType) schema() *Structural {
+	s := &Structural{Generic: Generic{Description: t.description}}
+	switch t.kind {
+	case metaString:
+		s.Type = "string"
+	case metaInteger:
+		s.Type, s.ValueValidation = "integer", &ValueValidation{Format: "int64"}
+	case metaBoolean:
+		s.Type = "boolean"
+	case metaTime:
+		s.Type, s.ValueValidation = "string", &ValueValidation{Format: "date-time"}
+	case metaFields:
+		s.Type, s.XPreserveUnknownFields = "object", true
+	case metaList:
+		s.Type, s.Items = "array", t.elem.schema()
+	case metaMap:
+		s.Type, s.AdditionalProperties = "object", &StructuralOrBool{Structural: t.elem.schema(), Bool: true}
+	case metaStruct:
+		s.Type, s.Properties = "object", make(map[string]*Structural, len(t.fields))
+		for name, f := range t.fields {
+			s.Properties[name] = f.schema()
+		}
+		if len(t.required) > 0 {
+			s.ValueValidation = &ValueValidation{Required: append([]string(nil), t.required...)}
+		}
+	}
+	return s
+}
+
+// isNormal reports whether v is how the Go type writes it. It may report false for a
+// value that is, but not true for one that is not. A nil t describes no field.
+func (t *metaType) isNormal(v any) bool {
+	if t == nil {
+		return false
+	}
+	switch t.kind {
+	case metaString:
+		s, ok := v.(string)
+		return ok && (s != "" || !t.omitsZero)
+	case metaInteger:
+		n, ok := v.(int64)
+		return ok && (n != 0 || !t.omitsZero)
+	case metaBoolean:
+		b, ok := v.(bool)
+		return ok && (b || !t.omitsZero)
+	case metaTime:
+		s, ok := v.(string)
+		return ok && isCanonicalTime(s)
+	case metaFields:
+		_, ok := v.(map[string]any)
+		return ok
+	case metaList:
+		list, ok := v.([]any)
+		for _, item := range list {
+			if !t.elem.isNormal(item) {
+				return false
+			}
+		}
+		return ok && len(list) > 0
+	case metaMap:
+		m, ok := v.(map[string]any)
+		for _, value := range m {
+			if !t.elem.isNormal(value) {
+				return false
+			}
+		}
+		return ok && len(m) > 0
+	}
+	obj, ok := v.(map[string]any)
+	return ok && t.isNormalStruct(obj)
+}
+
+func (t *metaType) isNormalStruct(obj map[string]any) bool {
+	for name, v := range obj {
+		if !t.fields[name].isNormal(v) {
+			return false
+		}
+	}
+	for _, name := range t.required {
+		if _, ok := obj[name]; !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // apiVersionPattern is what kube-apiserver takes for the apiVersion of an embedded
 // resource: not empty, and at most one slash.
 const apiVersionPattern = `^([^/]+/?|/)[^/]*$`
 
-// embeddedResourceFields are the fields that every resource has. The result is
-// the caller's.
+// embeddedResourceFields returns what is published about the fields that every
+// resource has. Timestamps are nullable because clients write creationTimestamp: null
+// for objects that were not created yet. The caller may change the schemas.
 func embeddedResourceFields() map[string]*Structural {
-	apiVersion := typedSchema("string")
-	apiVersion.ValueValidation = &ValueValidation{Pattern: apiVersionPattern}
-	return map[string]*Structural{
-		"apiVersion": apiVersion,
-		"kind":       typedSchema("string"),
-		"metadata":   objectMetaSchema(),
-	}
-}
-
-// objectMetaSchema is the schema of metadata: the fields of Kubernetes'
-// ObjectMeta. Timestamps are nullable because clients write creationTimestamp:
-// null for objects that were not created yet.
-func objectMetaSchema() *Structural {
-	time := func() *Structural {
-		t := formatSchema("string", "date-time")
-		t.Nullable = true
-		return t
-	}
-	list := func(items *Structural) *Structural {
-		return &Structural{Generic: Generic{Type: "array"}, Items: items}
-	}
-	stringMap := func() *Structural {
-		return &Structural{
-			Generic:              Generic{Type: "object"},
-			AdditionalProperties: &StructuralOrBool{Structural: typedSchema("string"), Bool: true},
+	fields := MetaFields()
+	for _, field := range fields {
+		for _, s := range field.All() {
+			s.Description = ""
+			s.Nullable = s.ValueValidation != nil && s.ValueValidation.Format == "date-time"
 		}
 	}
-	fieldsV1 := typedSchema("object")
-	fieldsV1.XPreserveUnknownFields = true
-	owner := objectSchema(map[string]*Structural{
-		"apiVersion":         typedSchema("string"),
-		"kind":               typedSchema("string"),
-		"name":               typedSchema("string"),
-		"uid":                typedSchema("string"),
-		"controller":         typedSchema("boolean"),
-		"blockOwnerDeletion": typedSchema("boolean"),
-	})
-	owner.ValueValidation = &ValueValidation{Required: []string{"apiVersion", "kind", "name", "uid"}}
-	return objectSchema(map[string]*Structural{
-		"name":                       typedSchema("string"),
-		"generateName":               typedSchema("string"),
-		"namespace":                  typedSchema("string"),
-		"selfLink":                   typedSchema("string"),
-		"uid":                        typedSchema("string"),
-		"resourceVersion":            typedSchema("string"),
-		"generation":                 formatSchema("integer", "int64"),
-		"creationTimestamp":          time(),
-		"deletionTimestamp":          time(),
-		"deletionGracePeriodSeconds": formatSchema("integer", "int64"),
-		"labels":                     stringMap(),
-		"annotations":                stringMap(),
-		"ownerReferences":            list(owner),
-		"finalizers":                 list(typedSchema("string")),
-		"managedFields": list(objectSchema(map[string]*Structural{
-			"manager":     typedSchema("string"),
-			"operation":   typedSchema("string"),
-			"apiVersion":  typedSchema("string"),
-			"time":        time(),
-			"fieldsType":  typedSchema("string"),
-			"fieldsV1":    fieldsV1,
-			"subresource": typedSchema("string"),
-		})),
-	})
-}
-
-func typedSchema(t string) *Structural { return &Structural{Generic: Generic{Type: t}} }
-
-func formatSchema(t, format string) *Structural {
-	return &Structural{Generic: Generic{Type: t}, ValueValidation: &ValueValidation{Format: format}}
-}
-
-func objectSchema(fields map[string]*Structural) *Structural {
-	return &Structural{Generic: Generic{Type: "object"}, Properties: fields}
+	fields["apiVersion"].ValueValidation = &ValueValidation{Pattern: apiVersionPattern}
+	return fields
 }

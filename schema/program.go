@@ -34,7 +34,8 @@ type Program struct {
 const (
 	// none is the index of no node.
 	none int32 = -1
-	// nowhere is the index of the node of values that no schema specifies.
+	// nowhere is the index of the node of values whose fields are pruned because no schema
+	// specifies any.
 	nowhere int32 = 0
 	// root is the index of the root's node.
 	root int32 = 1
@@ -52,17 +53,16 @@ type Identity struct {
 type nodeFlags uint32
 
 const (
-	preserves       nodeFlags = 1 << iota // x-kubernetes-preserve-unknown-fields
-	embedded                              // x-kubernetes-embedded-resource
-	nullable                              // null is a value of its own
-	specifiesFields                       // properties or additionalProperties are there
-	refusesOthers                         // additionalProperties: false
-	hasDefault                            // dflt counts
-	isRoot                                // the object is a resource: apiVersion, kind and metadata are specified
-	inMetadata                            // the metadata of a resource, or below it
-	defaultsBelow                         // some node strictly below has a default
-	excusesMeta                           // additionalProperties: false does not mean apiVersion, kind and metadata
-	correlates                            // a list of type map with keys, whose items can be matched with old ones
+	prunes        nodeFlags = 1 << iota // fields that are not specified are removed
+	embedded                            // x-kubernetes-embedded-resource
+	nullable                            // null is a value of its own
+	refusesOthers                       // additionalProperties: false
+	hasDefault                          // dflt counts
+	isRoot                              // the object is a resource: apiVersion, kind and metadata are specified
+	inMetadata                          // the metadata of a resource, or below it
+	defaultsBelow                       // some node strictly below has a default
+	excusesMeta                         // additionalProperties: false does not mean apiVersion, kind and metadata
+	correlates                          // a list of type map with keys, whose items can be matched with old ones
 )
 
 // node is one schema: of a core value (reached through properties, items and
@@ -70,9 +70,13 @@ const (
 type node struct {
 	flags   nodeFlags
 	accepts accepts // the values that have an allowed type
-	shape   accepts // the values that do not contradict the core's type
-	items   int32
-	// additional is the node of a map's values: none, nowhere for a boolean.
+	shape   accepts // the values that do not contradict the core's type; all of them where nothing is pruned
+	// items is the node of the items of an array. It is none if they are kept as they
+	// are; nowhere if no schema specifies them and fields in them are pruned.
+	items int32
+	// additional is the node of the fields that props does not name. It is none if
+	// they are removed or kept as they are, depending on prunes; nowhere if they are
+	// kept, but fields in them are pruned.
 	additional int32
 	props      properties
 	required   []string

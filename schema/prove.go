@@ -87,7 +87,7 @@ func (w *prover) object(n *node, obj map[string]any) bool {
 	if n.draft4 != nil && !w.draft4Object(n, obj) {
 		return false
 	}
-	if n.additional == none && len(n.props.list) <= 2*len(obj) && n.draft4 == nil {
+	if n.additional <= nowhere && n.flags&refusesOthers == 0 && len(n.props.list) <= 2*len(obj) && n.draft4 == nil {
 		for i := range n.props.list {
 			prop := &n.props.list[i]
 			if v, ok := obj[prop.name]; ok && !w.part(prop.node, v, prop.name, 0) {
@@ -198,5 +198,5 @@ func (w *prover) junctors(j *junctors, v any) bool {
 // refuses says whether additionalProperties: false forbids a field that nothing
 // else in the schema names.
 func (n *node) refuses(name string) bool {
-	return n.flags&refusesOthers != 0 && (n.flags&excusesMeta == 0 || !isMetaField(name))
+	return n.flags&refusesOthers != 0 && (n.flags&excusesMeta == 0 || !IsMetaField(name))
 }

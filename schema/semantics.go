@@ -33,12 +33,12 @@ func (s Semantics) String() string {
 	return "kep"
 }
 
-// RestartsAt says whether pruning, once stopped by
+// restartsAt reports whether pruning, once stopped by
 // x-kubernetes-preserve-unknown-fields, starts again at a value below, given how
 // the schema reaches it and what it specifies there. The documents restart where
 // fields are specified; kube-apiserver restarts wherever the schema names the
-// value, except at items.
-func (s Semantics) RestartsAt(viaItems, specifiesFields bool) bool {
+// value, except at items. A Cursor tells the result for any value.
+func (s Semantics) restartsAt(viaItems, specifiesFields bool) bool {
 	if s == Kubernetes {
 		return !viaItems
 	}

@@ -102,7 +102,7 @@ func (c *checker) structural(s *Structural, lvl level) {
 	for i := mark; i < mark+len(s.Properties); i++ {
 		name := c.names[i]
 		sub := fieldLevel
-		if implied && isMetaField(name) {
+		if implied && IsMetaField(name) {
 			sub = impliedLevel
 		}
 		c.push(named("properties", name))
@@ -407,7 +407,7 @@ func (c *checker) nested(v *NestedValueValidation, core *Structural, t typeVerdi
 			if f, ok := core.Properties[name]; ok {
 				sub = orEmpty(f)
 			}
-			if core.XEmbeddedResource && isMetaField(name) && c.sem.ImpliesEmbeddedTypeMeta() {
+			if core.XEmbeddedResource && IsMetaField(name) && c.sem.ImpliesEmbeddedTypeMeta() {
 				sub, tracked = nil, nil
 			}
 		}

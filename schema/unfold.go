@@ -24,7 +24,7 @@ import (
 // Where the schema has a keyword already, both are and'ed through allOf.
 func (s *Structural) Unfold(sem Semantics) *Structural {
 	out := s.DeepCopy()
-	out.visit(func(s *Structural) {
+	for _, s := range out.All() {
 		if s.XIntOrString {
 			unfoldIntOrString(s, sem)
 		}
@@ -36,7 +36,7 @@ func (s *Structural) Unfold(sem Semantics) *Structural {
 		if s.XEmbeddedResource && sem.UnfoldsAsDocumented() {
 			unfoldEmbeddedResource(s)
 		}
-	})
+	}
 	return out
 }
 

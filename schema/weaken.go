@@ -20,7 +20,7 @@ import (
 //   - kubectl wants an array to have items; without them it has no type.
 func (s *Structural) WeakenForOpenAPIV2(sem Semantics) *Structural {
 	out := s.DeepCopy()
-	out.visit(func(s *Structural) {
+	for _, s := range out.All() {
 		if v := s.ValueValidation; v != nil {
 			if s.Type == "" && sem.UnfoldsAsDocumented() {
 				s.Type = typeInAllOf(v)
@@ -42,7 +42,7 @@ func (s *Structural) WeakenForOpenAPIV2(sem Semantics) *Structural {
 		}
 		v := s.ValueValidation
 		if v == nil {
-			return
+			continue
 		}
 		if ap := s.AdditionalProperties; ap != nil && ap.Structural != nil && ap.Structural.Nullable {
 			v.Required = nil
@@ -56,7 +56,7 @@ func (s *Structural) WeakenForOpenAPIV2(sem Semantics) *Structural {
 		if reflect.DeepEqual(*v, ValueValidation{}) {
 			s.ValueValidation = nil
 		}
-	})
+	}
 	return out
 }
 

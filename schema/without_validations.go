@@ -10,11 +10,11 @@ package schema
 // out, as the documents' example of a RawExtension has it.
 func (s *Structural) WithoutValueValidations() *Structural {
 	out := s.DeepCopy()
-	out.visit(func(s *Structural) {
+	for _, s := range out.All() {
 		s.ValueValidation = nil
 		s.XValidations = nil
 		if !s.XEmbeddedResource {
-			return
+			continue
 		}
 		if s.Properties == nil {
 			s.Properties = map[string]*Structural{}
@@ -26,7 +26,7 @@ func (s *Structural) WithoutValueValidations() *Structural {
 				addShape(s.Properties[name], implied)
 			}
 		}
-	})
+	}
 	return out
 }
 

@@ -64,10 +64,9 @@ func Describe(v *crd.Version, path string, o Options) (*Doc, error) {
 	if s == nil {
 		s = &schema.Structural{Generic: schema.Generic{Type: "object"}}
 	}
-	at := place{fates: rootFates(d.PreservesUnknownFields())}
-	s = resource(s)
+	at := place{fates: rootFates(resource(s), d.PreservesUnknownFields())}
 	for _, name := range steps {
-		if s, at, err = step(s, at, name); err != nil {
+		if at, err = step(at, name); err != nil {
 			return nil, err
 		}
 	}
@@ -76,32 +75,27 @@ func Describe(v *crd.Version, path string, o Options) (*Doc, error) {
 		depth = everything
 	}
 	w := &walker{semantics: d.Semantics()}
-	doc.Field = w.describe(s, at, depth)
+	doc.Field = w.describe(at, depth)
 	return doc, nil
 }
 
-// step goes from the value of s to the field of a name, through arrays and maps.
-func step(s *schema.Structural, at place, name string) (*schema.Structural, place, error) {
+// step goes from a value to the field of a name, through arrays and maps.
+func step(at place, name string) (place, error) {
 	for {
-		if at.path != "" && s.XEmbeddedResource {
-			s = resource(s)
-		}
-		inside := at.fates.inside(s, at.path)
+		s := at.schema()
 		if _, ok := s.Properties[name]; ok {
-			return s.Properties[name], at.field(s, name, inside), nil
+			return at.field(name), nil
 		}
 		switch ap := s.AdditionalProperties; {
 		case s.Items != nil:
-			path := at.path + "[]"
-			s, at = s.Items, place{path: path, fates: inside.into(s.Items, true, path)}
+			at = at.items()
 			if name == "[]" {
-				return s, at, nil
+				return at, nil
 			}
 		case ap != nil && ap.Structural != nil:
-			path := below(at.path, "*")
-			s, at = ap.Structural, place{path: path, fates: inside.into(ap.Structural, false, path)}
+			at = at.values()
 			if name == "*" {
-				return s, at, nil
+				return at, nil
 			}
 		default:
 			e := &UnknownFieldError{
@@ -109,7 +103,7 @@ func step(s *schema.Structural, at place, name string) (*schema.Structural, plac
 				Preserved: s.XPreserveUnknownFields || ap != nil && ap.Bool,
 			}
 			e.Nearest = nearest.Name(name, slices.Values(e.Known))
-			return nil, at, e
+			return at, e
 		}
 	}
 }

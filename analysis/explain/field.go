@@ -102,17 +102,59 @@ type walker struct {
 	semantics schema.Semantics
 }
 
-// place is where in a resource a schema stands.
+// place is where in a resource a value stands.
 type place struct {
 	name, path string
 	required   bool
-	// fate is what becomes of unknown fields there, in each of the semantics.
+	// fates are what becomes of unknown fields there, in each of the semantics.
 	fates fates
 }
 
-// describe describes the value of s and, down to the given depth of objects, those
-// in it.
-func (w *walker) describe(s *schema.Structural, at place, objects int) *Field {
+// schema returns the schema of the value. That of an embedded resource has apiVersion,
+// kind and metadata.
+func (p place) schema() *schema.Structural { return p.fates[0].at.Schema() }
+
+// enter returns the place of a part of the value, which is at path.
+func (p place) enter(path string, part func(schema.Cursor) schema.Cursor) place {
+	out := place{path: path, fates: p.fates.enter(path, part)}
+	if s := out.schema(); s.XEmbeddedResource {
+		out.fates = out.fates.withSchema(resource(s))
+	}
+	return out
+}
+
+// items returns the place of the items of an array.
+func (p place) items() place { return p.enter(p.path+"[]", schema.Cursor.Items) }
+
+// values returns the place of the values of a map.
+func (p place) values() place {
+	return p.enter(below(p.path, "*"), func(c schema.Cursor) schema.Cursor {
+		c, _ = c.MapValue()
+		return c
+	})
+}
+
+// field returns the place of a field that the schema specifies.
+func (p place) field(name string) place {
+	s := p.schema()
+	out := p.enter(below(p.path, name), func(c schema.Cursor) schema.Cursor {
+		c, _ = c.Field(name)
+		return c
+	})
+	if name == "metadata" && p.fates[0].at.IsResource() {
+		out.fates = metadataFates(out.schema())
+	}
+	// An embedded resource has to say what it is, whatever its schema says.
+	required := s.XEmbeddedResource && (name == "apiVersion" || name == "kind")
+	out.name = name
+	out.required = required || s.ValueValidation != nil && slices.Contains(s.ValueValidation.Required, name)
+	return out
+}
+
+// describe describes the value at a place and, down to the given depth of objects,
+// those in it.
+func (w *walker) describe(at place, objects int) *Field {
+	s := at.schema()
 	f := &Field{
 		Name: at.name, Path: at.path, Required: at.required,
 		Type: typeName(s), Title: s.Title, Description: strings.TrimSpace(s.Description), Deprecated: deprecation(s.Description),
@@ -144,38 +186,19 @@ func (w *walker) describe(s *schema.Structural, at place, objects int) *Field {
 		f.Constraints = constraints(v)
 		f.Conditions = conditions(v)
 	}
-	if at.path != "" && s.XEmbeddedResource {
-		s = resource(s)
-	}
-	inside := at.fates.inside(s, at.path)
-	f.UnknownFields = inside.describe(s, w.semantics)
+	f.UnknownFields = at.fates.describe(w.semantics)
 	if s.Items != nil {
-		f.Items = w.describe(s.Items, place{path: at.path + "[]", fates: inside.into(s.Items, true, at.path+"[]")}, objects)
+		f.Items = w.describe(at.items(), objects)
 	}
 	if ap := s.AdditionalProperties; ap != nil && ap.Structural != nil {
-		f.Values = w.describe(ap.Structural, place{path: below(at.path, "*"), fates: inside.into(ap.Structural, false, below(at.path, "*"))}, objects)
+		f.Values = w.describe(at.values(), objects)
 	}
 	if objects > 0 {
 		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-			f.Fields = append(f.Fields, w.describe(s.Properties[name], at.field(s, name, inside), objects-1))
+			f.Fields = append(f.Fields, w.describe(at.field(name), objects-1))
 		}
 	}
 	return f
-}
-
-// field is the place of a field of an object at p.
-func (p place) field(s *schema.Structural, name string, inside fates) place {
-	path := below(p.path, name)
-	fates := inside.into(s.Properties[name], false, path)
-	if name == "metadata" && (p.path == "" || s.XEmbeddedResource) {
-		fates = metadataFates()
-	}
-	// An embedded resource has to say what it is, whatever its schema says.
-	required := s.XEmbeddedResource && (name == "apiVersion" || name == "kind")
-	return place{
-		name: name, path: path, fates: fates,
-		required: required || s.ValueValidation != nil && slices.Contains(s.ValueValidation.Required, name),
-	}
 }
 
 // below appends a step to a path. A name that would be mistaken for several is

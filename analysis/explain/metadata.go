@@ -2,10 +2,6 @@ package explain
 
 import (
 	"maps"
-	"reflect"
-	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"espalier.dev/schema"
 )
@@ -19,14 +15,12 @@ func resource(s *schema.Structural) *schema.Structural {
 	if out.Properties == nil {
 		out.Properties = map[string]*schema.Structural{}
 	}
-	typeDocs := metav1.TypeMeta{}.SwaggerDoc()
+	always := schema.MetaFields()
 	for _, name := range []string{"apiVersion", "kind"} {
-		out.Properties[name] = implied(out.Properties[name], &schema.Structural{Generic: schema.Generic{Type: "string", Description: typeDocs[name]}})
+		out.Properties[name] = implied(s.Properties[name], always[name])
 	}
-	meta := ofGoType(reflect.TypeFor[metav1.ObjectMeta]())
-	meta.Description = "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
-	given := out.Properties["metadata"]
-	if given != nil {
+	meta := always["metadata"]
+	if given := s.Properties["metadata"]; given != nil {
 		for name, prop := range given.Properties {
 			meta.Properties[name] = implied(prop, meta.Properties[name])
 		}
@@ -57,56 +51,4 @@ func implied(given, always *schema.Structural) *schema.Structural {
 		out.Description = always.Description
 	}
 	return &out
-}
-
-// ofGoType is the schema of one of apimachinery's types, with its documentation.
-func ofGoType(t reflect.Type) *schema.Structural {
-	s := &schema.Structural{}
-	switch {
-	case t == reflect.TypeFor[metav1.Time]():
-		s.Type = "string"
-		s.ValueValidation = &schema.ValueValidation{Format: "date-time"}
-		return s
-	case t == reflect.TypeFor[metav1.FieldsV1]():
-		s.Type, s.XPreserveUnknownFields = "object", true
-		return s
-	}
-	switch t.Kind() {
-	case reflect.Pointer:
-		return ofGoType(t.Elem())
-	case reflect.String:
-		s.Type = "string"
-	case reflect.Bool:
-		s.Type = "boolean"
-	case reflect.Int64:
-		s.Type = "integer"
-		s.ValueValidation = &schema.ValueValidation{Format: "int64"}
-	case reflect.Slice:
-		s.Type, s.Items = "array", ofGoType(t.Elem())
-	case reflect.Map:
-		s.Type, s.AdditionalProperties = "object", &schema.StructuralOrBool{Structural: ofGoType(t.Elem()), Bool: true}
-	case reflect.Struct:
-		s.Type, s.Properties = "object", map[string]*schema.Structural{}
-		docs := map[string]string{}
-		if d, ok := reflect.Zero(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok {
-			docs = d.SwaggerDoc()
-		}
-		s.Description = docs[""]
-		for i := range t.NumField() {
-			name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-			if name == "" || name == "-" {
-				continue
-			}
-			prop := ofGoType(t.Field(i).Type)
-			prop.Description = docs[name]
-			s.Properties[name] = prop
-			if !strings.Contains(options, "omitempty") {
-				if s.ValueValidation == nil {
-					s.ValueValidation = &schema.ValueValidation{}
-				}
-				s.ValueValidation.Required = append(s.ValueValidation.Required, name)
-			}
-		}
-	}
-	return s
 }

@@ -16,65 +16,72 @@ type UnknownFields struct {
 	Other     *UnknownFields `json:"other,omitempty"`
 }
 
-// fate is what becomes of unknown fields at a place.
+// fate is what becomes of unknown fields at a place, in one of the semantics, and why.
 type fate struct {
 	semantics schema.Semantics
-	// preserved says that they are kept, always that pruning never starts again.
-	preserved, always bool
-	because           string
+	at        schema.Cursor
+	because   string
 }
 
 // fates are the fates in both of the semantics.
 type fates [2]fate
 
-// rootFates are those that the root of a resource is entered with. preserveAll is
-// preserveUnknownFields of the definition.
-func rootFates(preserveAll bool) fates {
-	out := fates{{semantics: schema.KEP}, {semantics: schema.Kubernetes}}
-	for i := range out {
-		out[i].because = "nothing here or around it preserves them"
-		if preserveAll {
-			out[i].preserved, out[i].always = true, true
-			out[i].because = "spec.preserveUnknownFields of the definition is true"
-		}
+// rootFates are those at the root of a resource. preserveAll is preserveUnknownFields
+// of the definition.
+func rootFates(s *schema.Structural, preserveAll bool) fates {
+	if preserveAll {
+		return newFates(s, schema.PruningOff, "spec.preserveUnknownFields of the definition is true")
 	}
-	return out
+	return newFates(s, schema.PruningOn, "nothing here or around it preserves them")
 }
 
-// metadataFates are those of the metadata of a resource.
-func metadataFates() fates {
-	f := rootFates(false)
-	for i := range f {
-		f[i].because = "metadata is pruned always"
-	}
-	return f
+// metadataFates are those of the metadata of a resource: the schema of ObjectMeta
+// decides there, whatever is around it.
+func metadataFates(s *schema.Structural) fates {
+	return newFates(s, schema.PruningOn, "metadata is pruned always")
 }
 
-// inside is what happens in a value of s, which stands at path.
-func (f fates) inside(s *schema.Structural, path string) fates {
-	for i := range f {
-		if !f[i].preserved && s.XPreserveUnknownFields {
-			f[i].preserved, f[i].because = true, "x-kubernetes-preserve-unknown-fields is set at "+orRoot(path)
-		}
+func newFates(s *schema.Structural, p schema.Pruning, because string) (f fates) {
+	for i, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+		f[i] = fate{sem, schema.NewCursor(s, sem, p), because}.arrived("")
 	}
 	return f
 }
 
-// into is what a part of a value is entered with, given what happens in the value.
-func (f fates) into(part *schema.Structural, viaItems bool, path string) fates {
-	specifies := len(part.Properties) > 0 || part.AdditionalProperties != nil
-	for i := range f {
-		if f[i].preserved && !f[i].always && f[i].semantics.RestartsAt(viaItems, specifies) {
-			f[i].preserved, f[i].because = false, "pruning starts again at "+orRoot(path)+", which the schema specifies"
-		}
+// arrived returns the fate with what the place itself changes about it.
+func (f fate) arrived(path string) fate {
+	if f.at.Entered() == schema.PruningOn && !f.at.Prunes() {
+		f.because = "x-kubernetes-preserve-unknown-fields is set at " + orRoot(path)
 	}
 	return f
 }
 
-// describe says what happens in a value of s in the given semantics, and in the
-// others if that differs. It is nil if s is no object, or a map, all of whose keys
-// are specified.
-func (f fates) describe(s *schema.Structural, sem schema.Semantics) *UnknownFields {
+// enter returns the fates at a part of the value, which is at path.
+func (f fates) enter(path string, part func(schema.Cursor) schema.Cursor) fates {
+	for i := range f {
+		preserved := !f[i].at.Prunes()
+		f[i].at = part(f[i].at)
+		if preserved && f[i].at.Entered() == schema.PruningOn {
+			f[i].because = "pruning starts again at " + orRoot(path) + ", which the schema specifies"
+		}
+		f[i] = f[i].arrived(path)
+	}
+	return f
+}
+
+// withSchema returns the fates with another schema for the same value.
+func (f fates) withSchema(s *schema.Structural) fates {
+	for i := range f {
+		f[i].at = f[i].at.WithSchema(s)
+	}
+	return f
+}
+
+// describe says what happens in the value in the given semantics, and in the others if
+// that differs. It is nil if the value is no object, or a map, all of whose keys are
+// specified.
+func (f fates) describe(sem schema.Semantics) *UnknownFields {
+	s := f[0].at.Schema()
 	object := s.Type == "object" || s.Type == "" && (s.XPreserveUnknownFields || len(s.Properties) > 0)
 	isMap := s.AdditionalProperties != nil && (s.AdditionalProperties.Structural != nil || s.AdditionalProperties.Bool)
 	if !object || isMap || s.XIntOrString {
@@ -85,7 +92,7 @@ func (f fates) describe(s *schema.Structural, sem schema.Semantics) *UnknownFiel
 		mine, other = other, mine
 	}
 	u := mine.unknownFields()
-	if mine.preserved != other.preserved {
+	if mine.at.Prunes() != other.at.Prunes() {
 		u.Other = other.unknownFields()
 		u.Other.Everything = len(s.Properties) == 0
 	}
@@ -94,7 +101,7 @@ func (f fates) describe(s *schema.Structural, sem schema.Semantics) *UnknownFiel
 }
 
 func (f fate) unknownFields() *UnknownFields {
-	return &UnknownFields{Preserved: f.preserved, Because: f.because, Semantics: f.semantics.String()}
+	return &UnknownFields{Preserved: !f.at.Prunes(), Because: f.because, Semantics: f.semantics.String()}
 }
 
 func orRoot(path string) string {

@@ -22,10 +22,11 @@ type comparer struct {
 	// oldBase and newBase are the pointers of the schemas.
 	oldBase, newBase string
 
-	open, unspecified *schema.Structural
-	meta              map[string]*schema.Structural
-	prover            prover
-	changes           []*Change
+	anything    side
+	unspecified *schema.Structural
+	meta        map[string]*schema.Structural
+	prover      prover
+	changes     []*Change
 	// switched is the change that turned pruning on for the values below it.
 	switched *Change
 	// scaled are the values that the new scale subresource reads.
@@ -36,7 +37,7 @@ func newComparer(ctx context.Context, o Options) *comparer {
 	return &comparer{
 		Options:     o,
 		ctx:         ctx,
-		open:        &schema.Structural{Generic: schema.Generic{Nullable: true}},
+		anything:    newAnything(o.Semantics),
 		unspecified: &schema.Structural{Generic: schema.Generic{Nullable: true}},
 		meta:        metaSchemas(),
 		prover:      prover{proverSteps},
@@ -177,11 +178,11 @@ func (c *comparer) value(p place, o, n side) {
 	if o == n {
 		return
 	}
-	if c.isAnything(o) {
+	if o == c.anything {
 		c.specified(p, n)
 		return
 	}
-	if c.isAnything(n) {
+	if n == c.anything {
 		c.unspecify(p, o)
 		return
 	}
@@ -205,13 +206,13 @@ func (c *comparer) value(p place, o, n side) {
 // specified handles a value that was kept whatever it was, and has a schema now.
 func (c *comparer) specified(p place, n side) {
 	var effects []Effect
-	if anyBelow(n.node, c.refusesAnything) {
+	if n.node.Any(c.refusesAnything) {
 		effects = append(effects, at(Invalid, p.path, "whatever was stored here is validated from now on"), at(Clients, p.path, ""))
 	}
-	if n.mode == prune || !n.node.Nullable && p.via != viaMeta {
+	if n.Entered() == schema.PruningOn || !n.node.Nullable && p.via != viaMeta {
 		effects = append(effects, at(Loses, p.path, "what the schema does not specify here is pruned, and nulls are dropped where they are not allowed"))
 	}
-	if anyBelow(n.node, hasDefault) {
+	if n.node.Any(hasDefault) {
 		effects = append(effects, at(Defaulted, p.path, ""))
 	}
 	c.emit(p, "value-specified", "", "was kept as it came, now has a schema", effects...)
@@ -220,7 +221,7 @@ func (c *comparer) specified(p place, n side) {
 // unspecify handles a value that had a schema, and is kept whatever it is now.
 func (c *comparer) unspecify(p place, o side) {
 	alters := unaltered
-	if anyBelow(o.node, hasDefault) {
+	if o.node.Any(hasDefault) {
 		alters = gone
 	}
 	effects := []Effect{at(Clients, p.path, "clients can no longer rely on its shape, its conditions and its defaults")}
@@ -279,10 +280,10 @@ func (c *comparer) types(p place, o, n side) {
 		effects = append(effects, at(Invalid, p.path, "values of the old type are refused"))
 	}
 	if lost&(arrays|objects) != 0 {
-		if n.inside() == prune {
+		if n.Prunes() {
 			effects = append(effects, at(Loses, p.path, "fields in values of the old type are pruned"))
 		}
-		if anyBelow(n.node, hasDefault) {
+		if n.node.Any(hasDefault) {
 			effects = append(effects, at(Defaulted, p.path, ""))
 		}
 	}

@@ -61,19 +61,20 @@ func (c *comparer) roots(o, n *schema.Structural) {
 	if n == nil {
 		n = &schema.Structural{}
 	}
-	old, new := side{node: o, resource: true}, side{node: n, resource: true}
-	if c.oldAll {
-		old.mode = never
-	}
-	if c.newAll {
-		new.mode = never
-	}
 	p := place{via: viaRoot, trail: []*schema.Structural{n}}
 	if c.oldAll && !c.newAll {
 		c.switched = c.emit(p, "pruning", "", "unknown fields were kept, and are pruned from now on", at(Loses, nil, ""), at(Clients, nil, ""))
 		c.switched.OldPointer, c.switched.NewPointer = "/spec/preserveUnknownFields", "/spec/preserveUnknownFields"
 	}
-	c.value(p, old, new)
+	c.value(p, c.side(schema.NewCursor(o, c.Semantics, pruning(c.oldAll))), c.side(schema.NewCursor(n, c.Semantics, pruning(c.newAll))))
+}
+
+// pruning is what preserveUnknownFields of a definition means for the root.
+func pruning(preserveUnknownFields bool) schema.Pruning {
+	if preserveUnknownFields {
+		return schema.PruningOff
+	}
+	return schema.PruningOn
 }
 
 // legacy compares schemas in the draft-4 dialect, which take the place of others. It

@@ -26,7 +26,7 @@ func (c *comparer) lists(p place, o, n side) {
 		c.emitAltering(p, retyped, "list-type", keyword, message, effects...)
 	}
 	if o.node.Items == nil && n.node.Items == nil {
-		if o.inside() != prune && n.inside() == prune {
+		if !o.Prunes() && n.Prunes() {
 			c.turnOn(p, extend(p.path, itemsStep))
 		}
 		return
@@ -46,7 +46,7 @@ func (c *comparer) lists(p place, o, n side) {
 // it. It is kept, so that validation can refuse it; what is in it is pruned.
 func refusal(p place, path schema.SchemaPath, o, n side) []Effect {
 	effects := tightened(p.path, "")
-	if n.inside() == prune && o.kinds()&(arrays|objects) != 0 {
+	if n.Prunes() && o.kinds()&(arrays|objects) != 0 {
 		effects = append(effects, at(Loses, path, "fields in it are pruned"))
 	}
 	return effects
@@ -102,7 +102,7 @@ func (c *comparer) objects(p place, o, n side) {
 	for name := range n.node.Properties {
 		names[name] = true
 	}
-	if o.resource || n.resource {
+	if o.IsResource() || n.IsResource() {
 		names["apiVersion"], names["kind"], names["metadata"] = true, true, true
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -127,7 +127,7 @@ func (c *comparer) required(p place, o, n side) {
 		prop := n.node.Properties[name]
 		switch {
 		case was[name]:
-		case prop != nil && hasDefault(prop) && !(n.resource && isMeta(name)):
+		case prop != nil && hasDefault(prop) && !(n.IsResource() && schema.IsMetaField(name)):
 		default:
 			effects = tightened(path, "objects without it are refused")
 			effects[0].missing = true
@@ -200,7 +200,7 @@ func (c *comparer) preserveFlag(p place, n *schema.Structural) {
 func (c *comparer) metaProperty(p place, o, n side, wasNamed bool) {
 	if wasNamed {
 		alters, effects := unaltered, []Effect(nil)
-		if anyBelow(o.node, hasDefault) {
+		if o.node.Any(hasDefault) {
 			alters, effects = gone, []Effect{at(Clients, p.path, "its defaults are no longer filled in")}
 		}
 		c.emitAltering(p, alters, "property-removed", "", "no longer restricted", effects...)
@@ -215,7 +215,7 @@ func (c *comparer) metaProperty(p place, o, n side, wasNamed bool) {
 			known.Properties[name] = prop
 		}
 	}
-	c.value(p, side{node: &known, mode: never}, n)
+	c.value(p, newSide(o.Cursor, &known), n)
 }
 
 // property compares a field that one of the sides names.
@@ -226,14 +226,14 @@ func (c *comparer) property(p place, o, n side, name string) {
 	oldStep, newStep, how := step, step, viaField
 	_, wasNamed := o.node.Properties[name]
 	_, isNamed := n.node.Properties[name]
-	meta := isMeta(name) && (o.resource || n.resource)
+	meta := schema.IsMetaField(name) && (o.IsResource() || n.IsResource())
 	if !wasNamed && !meta {
 		oldStep = mapStep
 	}
 	if !isNamed && !meta {
 		newStep = mapStep
 	}
-	if meta && o.resource && n.resource {
+	if meta && o.IsResource() && n.IsResource() {
 		how = viaMeta
 	}
 	down := p.down(step, oldStep, newStep, how, nc.node)
@@ -262,7 +262,7 @@ func (c *comparer) property(p place, o, n side, name string) {
 			c.emit(down, "property-removed", "", "no longer named; stored values are kept", at(Clients, down.path, ""))
 		case !wasNamed && isNamed && !meta:
 			c.emit(down, "property-added", "", "named now; values may be there already")
-			if hasDefault(nc.node) && !c.isAnything(oc) {
+			if hasDefault(nc.node) && oc != c.anything {
 				c.emit(down, "default-added", "default", "default "+show(nc.node.Default.Value)+" added", at(Defaulted, down.path, ""))
 			}
 		}

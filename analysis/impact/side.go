@@ -6,50 +6,29 @@ import (
 	"espalier.dev/schema"
 )
 
-// mode says what pruning does with a value, as package schema has it.
-type mode uint8
-
-const (
-	// prune removes what is not specified.
-	prune mode = iota
-	// keep removes nothing until pruning starts again.
-	keep
-	// never is where pruning does not start again.
-	never
-)
-
-// side is a schema on one side of the comparison, for a value that is entered with
-// a mode.
+// side is a place in the schema on one side of the comparison. It has a schema always:
+// that of a value that no schema specifies is one of the comparer's own.
 type side struct {
+	schema.Cursor
 	node *schema.Structural
-	mode mode
-	// resource says that the value is a resource, so that its apiVersion, kind and
-	// metadata are specified whatever the schema says.
-	resource bool
 }
 
-// anything is the schema of what a schema does not know and keeps; unspecified the
-// one of the values that additionalProperties: true speaks of, in which fields are
-// pruned all the same. They are compared by their address.
-func (c *comparer) anything() side { return side{node: c.open, mode: never} }
+func newSide(at schema.Cursor, node *schema.Structural) side { return side{at.WithSchema(node), node} }
 
-func (s side) inside() mode {
-	if s.mode == prune && s.node.XPreserveUnknownFields {
-		return keep
+// side returns the side that a cursor is at.
+func (c *comparer) side(at schema.Cursor) side {
+	if s := at.Schema(); s != nil {
+		return side{at, s}
 	}
-	return s.mode
+	return newSide(at, c.unspecified)
 }
 
-func (c *comparer) isAnything(s side) bool { return s.node == c.open }
-
-// enter returns a part of a value.
-func (c *comparer) enter(s side, child *schema.Structural, viaItems bool) side {
-	m := s.inside()
-	specifies := len(child.Properties) > 0 || child.AdditionalProperties != nil
-	if m == keep && c.Semantics.RestartsAt(viaItems, specifies) {
-		m = prune
-	}
-	return side{node: child, mode: m, resource: child.XEmbeddedResource}
+// newAnything returns the side of a value that a schema does not know and keeps. It is
+// not the same as a value that additionalProperties: true allows, in which fields may
+// be pruned.
+func newAnything(sem schema.Semantics) side {
+	at, _ := schema.NewCursor(nil, sem, schema.PruningOff).MapValue()
+	return newSide(at, &schema.Structural{Generic: schema.Generic{Nullable: true}})
 }
 
 // fate is what becomes of a field.
@@ -66,60 +45,47 @@ const (
 
 // others is what becomes of the fields that properties does not name.
 func (c *comparer) others(s side) (side, fate) {
+	at, kept := s.MapValue()
 	switch ap := s.node.AdditionalProperties; {
-	case ap != nil && ap.Structural != nil:
-		return c.enter(s, ap.Structural, false), stays
-	case ap != nil && ap.Bool:
-		return c.enter(s, c.unspecified, false), stays
-	case ap != nil:
-		return side{}, refused
-	case s.inside() == prune:
+	case !kept:
 		return side{}, pruned
+	case ap == nil:
+		return c.anything, stays
+	case !ap.Bool:
+		return side{}, refused
 	}
-	return c.anything(), stays
+	return c.side(at), stays
 }
 
 // field is what becomes of a field.
 func (c *comparer) field(s side, name string) (side, fate) {
-	prop := s.node.Properties[name]
-	if s.resource && isMeta(name) {
-		if prop == nil {
-			prop = c.meta[name]
+	if s.IsResource() && schema.IsMetaField(name) || s.node.Properties[name] != nil {
+		at, _ := s.Field(name)
+		if at.Schema() == nil {
+			return newSide(at, c.meta[name]), stays
 		}
-		return side{node: prop, mode: never}, stays
-	}
-	if prop != nil {
-		return c.enter(s, prop, false), stays
+		return c.side(at), stays
 	}
 	return c.others(s)
 }
 
 // items is the schema of the items of an array.
 func (c *comparer) items(s side) side {
-	switch {
-	case s.node.Items != nil:
-		return c.enter(s, s.node.Items, true)
-	case s.inside() == prune:
-		return c.enter(s, c.unspecified, true)
+	if s.node.Items == nil && !s.Prunes() {
+		return c.anything
 	}
-	return c.anything()
+	return c.side(s.Items())
 }
-
-func isMeta(name string) bool { return name == "apiVersion" || name == "kind" || name == "metadata" }
 
 // metaSchemas describe what apiVersion, kind and metadata are anyway.
 func metaSchemas() map[string]*schema.Structural {
-	str := func() *schema.Structural { return &schema.Structural{Generic: schema.Generic{Type: "string"}} }
-	strMap := func() *schema.Structural {
-		return &schema.Structural{Generic: schema.Generic{Type: "object"}, AdditionalProperties: &schema.StructuralOrBool{Structural: str(), Bool: true}}
+	fields := schema.MetaFields()
+	for _, field := range fields {
+		for _, s := range field.All() {
+			s.Description = ""
+		}
 	}
-	metadata := &schema.Structural{Generic: schema.Generic{Type: "object"}, Properties: map[string]*schema.Structural{
-		"labels": strMap(), "annotations": strMap(),
-	}}
-	for _, name := range []string{"name", "generateName", "namespace", "uid", "resourceVersion"} {
-		metadata.Properties[name] = str()
-	}
-	return map[string]*schema.Structural{"apiVersion": str(), "kind": str(), "metadata": metadata}
+	return fields
 }
 
 // kinds are the values that the type of a schema allows, null aside. One that states
@@ -130,25 +96,6 @@ func (s side) kinds() kinds {
 		return strs | arrays
 	}
 	return k
-}
-
-// below says whether a schema or one in it has something.
-func anyBelow(s *schema.Structural, has func(*schema.Structural) bool) bool {
-	if s == nil {
-		return false
-	}
-	if has(s) || anyBelow(s.Items, has) {
-		return true
-	}
-	if ap := s.AdditionalProperties; ap != nil && anyBelow(ap.Structural, has) {
-		return true
-	}
-	for _, prop := range s.Properties {
-		if anyBelow(prop, has) {
-			return true
-		}
-	}
-	return false
 }
 
 func hasDefault(s *schema.Structural) bool { return s.Default != nil && s.Default.Value != nil }

@@ -45,6 +45,14 @@ type schemaSite struct {
 	checked map[schema.Semantics][]schema.Finding
 }
 
+// core returns the schema without what has no structural form.
+func (s *schemaSite) core() *schema.Structural {
+	if s.structural != nil {
+		return s.structural
+	}
+	return schema.StructuralPart(s.props)
+}
+
 // check says what keeps the schema from being structural.
 func (s *schemaSite) check(sem schema.Semantics) []schema.Finding {
 	if s.structural == nil {

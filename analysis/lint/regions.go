@@ -11,65 +11,68 @@ func (c *check) pruningRegions() {
 			continue
 		}
 		r := regions{check: c}
-		r.value(s.structural, s.at, keeping{}, true)
+		r.value(s.at, region{
+			kep:        schema.NewCursor(s.structural, schema.KEP, schema.PruningOn),
+			kubernetes: schema.NewCursor(s.structural, schema.Kubernetes, schema.PruningOn),
+		})
 	}
 }
 
-// keeping says whether unknown fields of a value are kept, in each of the semantics.
-type keeping struct{ kep, kubernetes bool }
+// region is one place in a schema, in each of the semantics.
+type region struct{ kep, kubernetes schema.Cursor }
 
-// into returns the same for a part of the value.
-func (k keeping) into(viaItems, specifiesFields bool) keeping {
-	return keeping{
-		kep:        k.kep && !schema.KEP.RestartsAt(viaItems, specifiesFields),
-		kubernetes: k.kubernetes && !schema.Kubernetes.RestartsAt(viaItems, specifiesFields),
-	}
+// differs reports whether unknown fields are pruned in one of the semantics alone.
+func (r region) differs() bool { return r.kep.Prunes() != r.kubernetes.Prunes() }
+
+func (r region) field(name string) region {
+	r.kep, _ = r.kep.Field(name)
+	r.kubernetes, _ = r.kubernetes.Field(name)
+	return r
 }
+
+func (r region) mapValue() region {
+	r.kep, _ = r.kep.MapValue()
+	r.kubernetes, _ = r.kubernetes.MapValue()
+	return r
+}
+
+func (r region) items() region { return region{r.kep.Items(), r.kubernetes.Items()} }
 
 type regions struct {
 	*check
 }
 
 // value looks at a value, and then at its parts.
-func (r *regions) value(s *schema.Structural, at *place, k keeping, isResource bool) {
-	if s == nil {
-		return
-	}
-	if s.XPreserveUnknownFields {
-		k = keeping{true, true}
-	}
+func (r *regions) value(at *place, here region) {
+	s := here.kep.Schema()
 	if canBe(s, "object") {
-		if k.kep != k.kubernetes && s.AdditionalProperties == nil {
-			r.report(at, k)
+		if here.differs() && s.AdditionalProperties == nil {
+			r.report(at, here)
 			// One finding for a region: what is below it follows from it.
 			return
 		}
 		for _, name := range sortedNames(s.Properties) {
-			sub := s.Properties[name]
-			if (isResource || s.XEmbeddedResource) && (name == "apiVersion" || name == "kind" || name == "metadata") {
-				continue
-			}
-			if sub != nil {
-				r.value(sub, at.child("properties").key(name), k.into(false, specifies(sub)), false)
+			if sub := here.field(name); !sub.kep.InMetadata() {
+				r.value(at.child("properties").key(name), sub)
 			}
 		}
 		if ap := s.AdditionalProperties; ap != nil {
-			below := at.child("additionalProperties")
+			below, sub := at.child("additionalProperties"), here.mapValue()
 			if ap.Structural != nil {
-				r.value(ap.Structural, below, k.into(false, specifies(ap.Structural)), false)
-			} else if sub := k.into(false, false); ap.Bool && sub.kep != sub.kubernetes {
+				r.value(below, sub)
+			} else if ap.Bool && sub.differs() {
 				r.report(below, sub)
 			}
 		}
 	}
 	if s.Items != nil && canBe(s, "array") {
-		r.value(s.Items, at.child("items"), k.into(true, specifies(s.Items)), false)
+		r.value(at.child("items"), here.items())
 	}
 }
 
-func (r *regions) report(at *place, k keeping) {
+func (r *regions) report(at *place, here region) {
 	keeps, prunes := schema.KEP, schema.Kubernetes
-	if k.kubernetes {
+	if here.kep.Prunes() {
 		keeps, prunes = prunes, keeps
 	}
 	r.warn(semanticsPruning, at, prunes.String(), " semantics prunes unknown fields here, ", keeps.String(),
@@ -79,9 +82,4 @@ func (r *regions) report(at *place, k keeping) {
 // canBe says whether values of a schema can be of a type.
 func canBe(s *schema.Structural, typ string) bool {
 	return (s.Type == "" || s.Type == typ) && !s.XIntOrString
-}
-
-// specifies says whether a schema specifies fields, so that pruning can start again.
-func specifies(s *schema.Structural) bool {
-	return len(s.Properties) > 0 || s.AdditionalProperties != nil
 }

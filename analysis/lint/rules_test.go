@@ -49,6 +49,7 @@ func TestSchemaRules(t *testing.T) {
 		{"required-unspecified", "misspelt", `{type: object, properties: {name: {type: string}}, required: [nmae]}`, []string{"warning .required[0]"}, []string{`"nmae"`, "every object"}},
 		{"required-unspecified", "in a junctor", `{type: object, properties: {a: {type: string}}, anyOf: [{required: [a]}, {required: [b]}]}`, []string{"warning .anyOf[1].required[0]"}, []string{"never holds"}},
 		{"required-unspecified", "deep in a junctor", `{type: object, properties: {a: {type: object, properties: {b: {type: string}}}}, anyOf: [{properties: {a: {required: [b, c]}}}]}`, []string{"warning .anyOf[0].properties[a].required[1]"}, nil},
+		{"required-unspecified", "implied, in a junctor of the root", `{type: object, properties: {a: {type: string}}, anyOf: [{required: [a]}, {required: [metadata]}]}`, nil, nil},
 		{"required-unspecified", "implied, kept or a key", `{type: object, required: [metadata, kind], properties: {a: {type: object, x-kubernetes-preserve-unknown-fields: true, required: [x]}, m: {type: object, additionalProperties: {type: string}, required: [x]}, e: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true, required: [kind]}}}`, nil, nil},
 		{"pruned-empty", "a field and an item", object(`a: {type: object}, l: {type: array, items: {type: object}}`), []string{"warning .properties[a]", "warning .properties[l].items"}, nil},
 		{"pruned-empty", "the root", `{type: object}`, []string{"warning "}, nil},

@@ -184,11 +184,12 @@ func (c *check) bounds(n *node) {
 
 // required looks for required fields that pruning removes.
 func (c *check) required(n *node) {
-	if n.core == nil || n.keeps || n.inMeta || n.core.AdditionalProperties != nil {
+	core := n.core.Schema()
+	if core == nil || !n.core.Prunes() || n.inMeta || core.AdditionalProperties != nil {
 		return
 	}
 	for i, name := range n.s.Required {
-		if _, ok := n.core.Properties[name]; ok || n.isResource() && isMeta(name) {
+		if _, kept := n.core.Field(name); kept {
 			continue
 		}
 		consequence := "every object is refused"
@@ -202,7 +203,7 @@ func (c *check) required(n *node) {
 // empty looks for objects of which nothing is left.
 func (c *check) empty(n *node) {
 	s := n.s
-	if n.inJunctor || n.keeps || n.inMeta || s.Type.Single() != "object" || len(s.Properties)+len(s.PatternProperties) > 0 || s.AdditionalProperties != nil || s.XEmbeddedResource {
+	if n.inJunctor || !n.core.Prunes() || n.inMeta || s.Type.Single() != "object" || len(s.Properties)+len(s.PatternProperties) > 0 || s.AdditionalProperties != nil || s.XEmbeddedResource {
 		return
 	}
 	if n.kind != fieldNode || n.name != "metadata" {

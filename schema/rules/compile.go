@@ -265,18 +265,7 @@ func shortened(s string, max int) string {
 	return strings.ToValidUTF8(s[:max], "") + "... (shortened)"
 }
 
-// hasRules says whether there are rules in s or below it, outside of junctors.
+// hasRules reports whether there are rules in s or below it, outside of logical operators.
 func hasRules(s *schema.Structural) bool {
-	if s == nil {
-		return false
-	}
-	if len(s.XValidations) > 0 || hasRules(s.Items) || s.AdditionalProperties != nil && hasRules(s.AdditionalProperties.Structural) {
-		return true
-	}
-	for _, prop := range s.Properties {
-		if hasRules(prop) {
-			return true
-		}
-	}
-	return false
+	return s.Any(func(s *schema.Structural) bool { return len(s.XValidations) > 0 })
 }

@@ -93,7 +93,7 @@ func rootType(v *crd.Version) smd.Atom {
 // metadata, but not say how it merges.
 func addResourceFields(m *smd.Map) {
 	m.Fields = slices.DeleteFunc(m.Fields, func(f smd.StructField) bool {
-		return f.Name == "apiVersion" || f.Name == "kind" || f.Name == "metadata"
+		return schema.IsMetaField(f.Name)
 	})
 	m.Fields = append(m.Fields,
 		smd.StructField{Name: "apiVersion", Type: scalarRef(smd.String)},
@@ -179,14 +179,20 @@ func scalarRef(s smd.Scalar) smd.TypeRef {
 
 func namedRef(name string) smd.TypeRef { return smd.TypeRef{NamedType: &name} }
 
-func mapOf(t smd.TypeRef) smd.TypeRef {
-	return smd.TypeRef{Inlined: smd.Atom{Map: &smd.Map{ElementType: t}}}
+// metadataType is the type of metadata. How its lists merge is not part of the schema.
+func metadataType() *smd.Map {
+	meta := schema.ObjectMeta()
+	set, byKey, atomic := "set", "map", "atomic"
+	meta.Properties["finalizers"].XListType = &set
+	owners := meta.Properties["ownerReferences"]
+	owners.XListType, owners.XListMapKeys, owners.Items.XMapType = &byKey, []string{"uid"}, &atomic
+	return mapType(meta, false)
 }
 
 // commonTypes are the types of metadata, of scales, and of values about which nothing
 // is known: with known keys merged (deduced), or replaced as a whole (untyped).
 func commonTypes() []smd.TypeDef {
-	str, num, any := scalarRef(smd.String), scalarRef(smd.Numeric), scalarRef("untyped")
+	str, num := scalarRef(smd.String), scalarRef(smd.Numeric)
 	fields := func(of map[string]smd.TypeRef) *smd.Map {
 		m := &smd.Map{}
 		for _, name := range slices.Sorted(maps.Keys(of)) {
@@ -194,26 +200,6 @@ func commonTypes() []smd.TypeDef {
 		}
 		return m
 	}
-	owner := fields(map[string]smd.TypeRef{
-		"apiVersion": str, "kind": str, "name": str, "uid": str,
-		"controller": scalarRef(smd.Boolean), "blockOwnerDeletion": scalarRef(smd.Boolean),
-	})
-	owner.ElementRelationship = smd.Atomic
-	managed := fields(map[string]smd.TypeRef{
-		"apiVersion": str, "fieldsType": str, "manager": str, "operation": str, "subresource": str, "time": any,
-		"fieldsV1": mapOf(namedRef(deduced)),
-	})
-	list := func(t smd.Atom, relationship smd.ElementRelationship, keys ...string) smd.TypeRef {
-		return smd.TypeRef{Inlined: smd.Atom{List: &smd.List{ElementType: smd.TypeRef{Inlined: t}, ElementRelationship: relationship, Keys: keys}}}
-	}
-	meta := fields(map[string]smd.TypeRef{
-		"name": str, "generateName": str, "namespace": str, "selfLink": str, "uid": str, "resourceVersion": str,
-		"generation": num, "creationTimestamp": any, "deletionTimestamp": any, "deletionGracePeriodSeconds": num,
-		"labels": mapOf(str), "annotations": mapOf(str),
-		"ownerReferences": list(smd.Atom{Map: owner}, smd.Associative, "uid"),
-		"finalizers":      list(str.Inlined, smd.Associative),
-		"managedFields":   list(smd.Atom{Map: managed}, smd.Atomic),
-	})
 	scale := fields(map[string]smd.TypeRef{
 		"apiVersion": str, "kind": str, "metadata": namedRef(objectMeta),
 		"spec":   {Inlined: smd.Atom{Map: fields(map[string]smd.TypeRef{"replicas": num})}},
@@ -227,7 +213,7 @@ func commonTypes() []smd.TypeDef {
 		}}
 	}
 	return []smd.TypeDef{
-		{Name: objectMeta, Atom: smd.Atom{Map: meta}},
+		{Name: objectMeta, Atom: smd.Atom{Map: metadataType()}},
 		{Name: "Scale", Atom: smd.Atom{Map: scale}},
 		anything(untyped, untyped, smd.Atomic),
 		anything(deduced, deduced, smd.Separable),
