@@ -29,6 +29,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
+	"espalier.dev/analysis/lint"
 	"espalier.dev/schema"
 	"espalier.dev/server"
 )
@@ -103,6 +104,7 @@ func run(dir string, opts []Option) (*Server, error) {
 	c.options.SecurePort = 0
 	c.options.Ephemeral = true
 	c.options.Semantics = schema.Kubernetes
+	c.options.Warnings = lint.Warnings
 	for _, o := range opts {
 		o(&c)
 	}

@@ -2,18 +2,17 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/mux"
 
-	"espalier.dev/analysis/lint"
 	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
@@ -42,46 +41,36 @@ type foundation struct {
 	authorizer authorizer.UnconditionalAuthorizer
 	// semantics is how schemas are read.
 	semantics schema.Semantics
-}
-
-// maxDifferences is how many differences whoever writes a definition is told of: headers
-// have little room.
-const maxDifferences = 5
-
-// differences says what a definition means differently in the two semantics.
-func differences(ctx context.Context, c *api.CustomResourceDefinition) (warnings []string) {
-	found, err := lint.Differences(ctx, c)
-	if err != nil {
-		return nil // whoever cannot read it refuses it
-	}
-	for i, f := range found {
-		if i == maxDifferences {
-			return append(warnings, fmt.Sprintf("and %d more differences between the semantics kep and kubernetes: `espalier lint` lists them", len(found)-i))
-		}
-		warnings = append(warnings, f.Path+": "+f.Message)
-	}
-	return warnings
+	// warnings returns what to tell the writer of a CRD, nil for nothing.
+	warnings func(context.Context, *api.CustomResourceDefinition) []string
+	// controllers runs what runs beside requests.
+	controllers *controllers
+	// scheme has the types of the server's own answers, and codecs write them.
+	scheme *runtime.Scheme
+	codecs serializer.CodecFactory
 }
 
 // mount puts discovery, OpenAPI and resources where clients look for them.
-func mount(mux *mux.PathRecorderMux, publisher *publish.Publisher, resources http.Handler) {
-	for _, path := range []string{"/api", "/api/v1", "/apis", "/openapi/v2", "/openapi/v3"} {
-		mux.Handle(path, publisher)
+func mount(mux *mux.PathRecorderMux, h http.Handler) {
+	for _, path := range []string{"/api", "/apis", "/openapi/v2", "/openapi/v3"} {
+		mux.Handle(path, h)
 	}
-	mux.HandlePrefix("/openapi/v3/", publisher)
-	mux.HandlePrefix("/apis/", publisher.Wrap(resources))
+	for _, prefix := range []string{"/api/", "/apis/", "/openapi/v3/"} {
+		mux.HandlePrefix(prefix, h)
+	}
 }
 
-// install puts the parts of the server into it, before it runs.
-func install(f foundation) error {
+// install puts the parts of the server into it, before it runs. progress grows as long as
+// the start makes progress.
+func install(f foundation) (progress func() uint64, err error) {
 	defs, err := definitions.New(definitions.Config{
-		Options:     crd.Options{Semantics: f.semantics, Rules: cel.Checker{}},
-		Differences: differences,
-		Storage:     f.fences.Definitions(f.storage),
-		Fences:      f.fences,
+		Options:  crd.Options{Semantics: f.semantics, Rules: cel.Checker{}},
+		Warnings: f.warnings,
+		Storage:  f.fences.Definitions(f.storage),
+		Fences:   f.fences,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	handler, err := resources.New(resources.Config{
 		Source: defs,
@@ -91,12 +80,13 @@ func install(f foundation) error {
 		Admission:           f.admission,
 		Authorizer:          f.authorizer,
 		NotFound:            http.NotFoundHandler(),
+		Scheme:              f.scheme,
 		RequestTimeout:      f.config.RequestTimeout,
 		MinWatch:            time.Duration(f.config.MinRequestTimeout) * time.Second,
 		MaxRequestBodyBytes: f.config.MaxRequestBodyBytes,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defs.Attach(handler)
 	publisher := publish.New(publish.Config{
@@ -104,23 +94,22 @@ func install(f foundation) error {
 		Builtin:   []*crd.Definition{defs.Builtin().Definition},
 		Addresses: f.config.DiscoveryAddresses,
 		Version:   f.config.EffectiveVersion.Info().GitVersion,
+		Codecs:    f.codecs,
 	})
-	mount(f.api.Handler.NonGoRestfulMux, publisher, handler)
+	mount(f.api.Handler.NonGoRestfulMux, whenReady(f.controllers.Ready(), f.codecs, publisher.Wrap(handler)))
 
-	var running sync.WaitGroup
+	// CRDs are followed until the last request is answered, which may have changed one.
+	f.controllers.add(controller{name: "crds", synced: defs.Ready(), run: defs.Run})
 	f.api.RegisterDestroyFunc(func() {
-		running.Wait()
+		f.controllers.stop()
 		handler.Close()
 	})
-	// The server is ready when all stored definitions are served. They are followed
-	// until the last request is answered, which may have changed one.
-	return f.api.AddPostStartHook("definitions", func(hook genericapiserver.PostStartHookContext) error {
-		running.Go(func() { defs.Run(hook.Context) })
-		select {
-		case <-defs.Ready():
-			return nil
-		case <-hook.Done():
-			return fmt.Errorf("stopped before the definitions were read: %w", context.Cause(hook.Context))
-		}
+	if err := f.api.AddReadyzChecks(f.controllers.checks()...); err != nil {
+		return nil, err
+	}
+	// A hook that fails ends the process, so this one cannot. It has nothing to wait for.
+	return defs.Progress, f.api.AddPostStartHook("controllers", func(hook genericapiserver.PostStartHookContext) error {
+		f.controllers.start(hook.Context)
+		return nil
 	})
 }

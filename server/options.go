@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"espalier.dev/api"
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
 )
@@ -44,6 +46,8 @@ type Options struct {
 	// Ephemeral is for tests: the server's own database does not wait for the disk, and
 	// a server that stops does not wait for clients to hang up.
 	Ephemeral bool
+	// Warnings returns what else to tell the writer of a valid CRD. Nil tells nothing.
+	Warnings func(context.Context, *api.CustomResourceDefinition) []string
 	// WatchCache makes reads be served from memory.
 	WatchCache bool
 

@@ -47,9 +47,9 @@ const (
 	// watchGrace is how long a stopping server waits for watches to end. It asks them
 	// to.
 	watchGrace = 2 * time.Second
-	// readyTimeout bounds the start, readyPoll is how often it is looked whether the
-	// server is ready.
-	readyTimeout = time.Minute
+	// stallTimeout is how long the start may make no progress, and readyPoll how often it
+	// is checked.
+	stallTimeout = time.Minute
 	readyPoll    = 2 * time.Millisecond
 )
 
@@ -63,7 +63,9 @@ type Server struct {
 	lock     *fileutil.LockedFile
 	url      string
 
-	stop context.CancelCauseFunc
+	// progress grows as long as the start makes progress.
+	progress func() uint64
+	stop     context.CancelCauseFunc
 	// drained is closed when the server stops and all requests are answered.
 	drained <-chan struct{}
 	// background is what runs beside the generic server.
@@ -82,10 +84,15 @@ func Start(ctx context.Context, o *Options) (_ *Server, err error) {
 	// What was opened is closed in reverse if the start fails.
 	var undo []func()
 	defer func() {
-		if err != nil {
-			for i := len(undo) - 1; i >= 0; i-- {
-				undo[i]()
-			}
+		if err == nil {
+			return
+		}
+		for i := len(undo) - 1; i >= 0; i-- {
+			undo[i]()
+		}
+		// What fails because ctx has ended need not say so.
+		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+			err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 	}()
 
@@ -129,7 +136,9 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := genericapiserver.NewConfig(newCodecs())
+	scheme := newScheme()
+	codecs := serializer.NewCodecFactory(scheme)
+	c := genericapiserver.NewConfig(codecs)
 	c.EffectiveVersion = version
 	c.MaxRequestBodyBytes = maxRequestBody
 	limitRequests(c, o)
@@ -168,14 +177,18 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the server: %w", err)
 	}
-	err = install(foundation{
-		api:        api,
-		config:     c,
-		storage:    c.RESTOptionsGetter,
-		fences:     s.db.fences,
-		admission:  c.AdmissionControl,
-		authorizer: c.Authorization.Authorizer,
-		semantics:  o.Semantics,
+	s.progress, err = install(foundation{
+		api:         api,
+		config:      c,
+		storage:     c.RESTOptionsGetter,
+		fences:      s.db.fences,
+		admission:   c.AdmissionControl,
+		authorizer:  c.Authorization.Authorizer,
+		semantics:   o.Semantics,
+		warnings:    o.Warnings,
+		controllers: newControllers(),
+		scheme:      scheme,
+		codecs:      codecs,
 	})
 	if err != nil {
 		api.Destroy()
@@ -226,10 +239,10 @@ func (s *Server) run(start context.Context) error {
 	return nil
 }
 
-// awaitReady returns when the server says that it is ready.
+// awaitReady returns when the server is ready, or when it makes no progress: there may be
+// much to load, and no time is too long for that.
 func (s *Server) awaitReady(start, run context.Context) error {
-	start, cancel := context.WithTimeout(start, readyTimeout)
-	defer cancel()
+	progress, since := s.progress(), time.Now()
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(s.identity.CurrentCABundleContent())
 	transport := &http.Transport{
@@ -243,6 +256,12 @@ func (s *Server) awaitReady(start, run context.Context) error {
 		err := askReady(start, client, s.url+"/readyz")
 		if err == nil {
 			return nil
+		}
+		if now := s.progress(); now != progress {
+			progress, since = now, time.Now()
+		}
+		if time.Since(since) > stallTimeout {
+			return fmt.Errorf("the server did not become ready, and made no progress for %v: %w", stallTimeout, err)
 		}
 		select {
 		case <-ticker.C:
@@ -322,13 +341,13 @@ func (s *Server) ClientConfig() (*rest.Config, error) {
 	}, nil
 }
 
-// newCodecs returns what writes the generic server's own answers.
-func newCodecs() serializer.CodecFactory {
+// newScheme returns the types of the server's own answers.
+func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	v1 := runtimeschema.GroupVersion{Version: "v1"}
 	metav1.AddToGroupVersion(scheme, v1)
 	scheme.AddUnversionedTypes(v1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
-	return serializer.NewCodecFactory(scheme)
+	return scheme
 }
 
 // applyAudit makes c record what the policy says.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"espalier.dev/analysis/lint"
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
 	"espalier.dev/server/pki"
@@ -29,6 +30,7 @@ func testOptions(t testing.TB) *Options {
 	o.DataDir = filepath.Join(t.TempDir(), "data")
 	o.SecurePort = 0
 	o.Ephemeral = true
+	o.Warnings = lint.Warnings
 	return o
 }
 
@@ -169,7 +171,7 @@ func TestServer(t *testing.T) {
 	t.Run("health", func(t *testing.T) {
 		for path, checks := range map[string][]string{
 			"/livez":   {"[+]etcd ok"},
-			"/readyz":  {"[+]etcd ok", "[+]etcd-readiness ok", "[+]poststarthook/definitions ok"},
+			"/readyz":  {"[+]etcd ok", "[+]etcd-readiness ok", "[+]controller/crds ok"},
 			"/healthz": {"[+]etcd ok"},
 		} {
 			code, body := get(t, s, admin, path+"?verbose")

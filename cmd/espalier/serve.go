@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"espalier.dev/analysis/lint"
 	"espalier.dev/server"
 )
 
@@ -42,6 +43,7 @@ It stops on SIGTERM and SIGINT: requests finish first. A second signal ends it a
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Semantics = a.semantics.Semantics
+			o.Warnings = lint.Warnings
 			if err := o.Validate(); err != nil {
 				return err
 			}

@@ -37,9 +37,9 @@ func layers() []layer {
 		{dir: ".", on: []string{"crd"}},
 		// Bytes and revisions: the store knows nothing of schemas.
 		{dir: "store", on: []string{"internal"}},
-		{dir: "server", on: []string{"analysis", "openapi", ".", "store"}},
-		{dir: "espaliertest", on: []string{"server"}},
-		{dir: "cmd", on: []string{"server"}},
+		{dir: "server", on: []string{"openapi", ".", "crd/cel", "store"}},
+		{dir: "espaliertest", on: []string{"server", "analysis"}},
+		{dir: "cmd", on: []string{"server", "analysis"}},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"sync/atomic"
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -22,9 +23,10 @@ import (
 // kinds are the versions of definitions.
 type kinds struct {
 	options crd.Options
-	// differences is what to tell whoever writes a definition that means different
-	// things in the two semantics.
-	differences func(context.Context, *api.CustomResourceDefinition) []string
+	// warnings returns what else to tell the writer of a valid CRD.
+	warnings func(context.Context, *api.CustomResourceDefinition) []string
+	// decoded counts what is read from the storage.
+	decoded *atomic.Uint64
 }
 
 func (k *kinds) Kind(v *crd.Version) (resources.Kind, error) {
@@ -93,6 +95,7 @@ func (k *kind) Decode(src []byte, o schema.DecodeOptions) (schema.Object, []erro
 	decode := codec.Decode
 	if o.FromStorage {
 		decode = codec.DecodeLenient
+		k.decoded.Add(1)
 	}
 	var complaints []error
 	if !o.FromStorage {
@@ -198,7 +201,7 @@ func (k *kind) Warnings(ctx context.Context, obj, old schema.Object) []string {
 	if err != nil {
 		return warnings
 	}
-	return append(warnings, k.differences(ctx, c)...)
+	return append(warnings, k.warnings(ctx, c)...)
 }
 
 // judge is what there is to say about a write of a definition.

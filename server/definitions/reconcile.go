@@ -32,9 +32,8 @@ import (
 type Config struct {
 	// Options say how definitions are judged and read.
 	Options crd.Options
-	// Differences is what to tell whoever writes a definition that means different things
-	// in the two semantics.
-	Differences func(context.Context, *api.CustomResourceDefinition) []string
+	// Warnings returns what else to tell the writer of a valid CRD. Nil tells nothing.
+	Warnings func(context.Context, *api.CustomResourceDefinition) []string
 	// Storage is how definitions are stored.
 	Storage generic.RESTOptionsGetter
 	// Fences keep objects from outliving their definition.
@@ -48,6 +47,8 @@ type Definitions struct {
 	catalog  atomic.Pointer[crd.Catalog]
 	progress *progress
 	ready    chan struct{}
+	// work counts the definitions that were decoded and reconciled.
+	work atomic.Uint64
 
 	mu          sync.Mutex
 	subscribers []func(*crd.Catalog)
@@ -69,15 +70,15 @@ func New(c Config) (*Definitions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the definition of definitions: %w", err)
 	}
-	if c.Differences == nil {
-		c.Differences = func(context.Context, *api.CustomResourceDefinition) []string { return nil }
+	if c.Warnings == nil {
+		c.Warnings = func(context.Context, *api.CustomResourceDefinition) []string { return nil }
 	}
 	d := &Definitions{config: c, progress: newProgress(), ready: make(chan struct{}), again: make(chan string), known: map[string]*api.CustomResourceDefinition{}, fenced: map[types.UID]bool{}}
 	d.catalog.Store(crd.NewCatalog())
 	d.builtin = &resources.Builtin{
 		Definition: def,
 		Storage:    c.Storage,
-		Kinds:      &kinds{options: c.Options, differences: c.Differences},
+		Kinds:      &kinds{options: c.Options, warnings: c.Warnings, decoded: &d.work},
 		Wrap:       func(s *registry.Store) rest.StandardStorage { return &store{Store: s, definitions: d} },
 	}
 	return d, nil
@@ -92,6 +93,9 @@ func (d *Definitions) Catalog() *crd.Catalog { return d.catalog.Load() }
 // Ready is closed when all definitions that were stored at the start are in the
 // catalog.
 func (d *Definitions) Ready() <-chan struct{} { return d.ready }
+
+// Progress returns a number that grows with every definition that is read or taken in.
+func (d *Definitions) Progress() uint64 { return d.work.Load() }
 
 // Subscribe has f called with every new catalog, one after the other.
 func (d *Definitions) Subscribe(f func(*crd.Catalog)) {
@@ -146,25 +150,14 @@ func (d *Definitions) Attach(h *resources.Handler) {
 	d.Subscribe(h.Changed)
 }
 
-// Run follows the stored definitions until ctx ends.
-func (d *Definitions) Run(ctx context.Context) {
+// Run follows the stored definitions until ctx ends, or until it loses track of them.
+func (d *Definitions) Run(ctx context.Context) error {
 	defer d.cleanups.Wait()
-	const shortest, longest = 50 * time.Millisecond, 5 * time.Second
-	pause := shortest
-	for ctx.Err() == nil {
-		began := time.Now()
-		if err := d.follow(ctx); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Lost track of definitions, starting over")
-		}
-		if time.Since(began) > longest {
-			pause = shortest
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-		pause = min(2*pause, longest)
+	err := d.follow(ctx)
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("lost track of the CRDs: %w", err)
 	}
+	return nil
 }
 
 // follow lists the definitions, then watches them. It returns when the watch ends.
@@ -308,6 +301,7 @@ func (d *Definitions) reconcile(ctx context.Context, s *store, name string) {
 	if c == nil {
 		return
 	}
+	d.work.Add(1)
 	current := d.Catalog().Get(name)
 	if current == nil || !sameButRevision(current.CRD(), c) {
 		var err error

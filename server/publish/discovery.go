@@ -35,15 +35,12 @@ type codecs struct {
 	legacy, aggregated serializer.CodecFactory
 }
 
-func newCodecs() codecs {
-	legacy := runtime.NewScheme()
-	metav1.AddToGroupVersion(legacy, coreV1)
-	legacy.AddUnversionedTypes(coreV1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
+func newCodecs(legacy serializer.CodecFactory) codecs {
 	all := runtime.NewScheme()
 	utilruntime.Must(apidiscoveryv2.AddToScheme(all))
 	utilruntime.Must(apidiscoveryv2beta1.AddToScheme(all))
 	utilruntime.Must(apidiscoveryconversion.RegisterConversions(all))
-	return codecs{legacy: serializer.NewCodecFactory(legacy), aggregated: serializer.NewCodecFactory(all)}
+	return codecs{legacy: legacy, aggregated: serializer.NewCodecFactory(all)}
 }
 
 // coreV1 is the only version of the group without a name.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/NYTimes/gziphandler"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -33,6 +34,8 @@ type Config struct {
 	// Version is the version of the server. Clients keep OpenAPI documents for as long
 	// as their hash is the same, and another version may write them in another way.
 	Version string
+	// Codecs write the lists of groups, versions and resources that are not aggregated.
+	Codecs serializer.CodecFactory
 }
 
 // Publisher answers requests for discovery and OpenAPI. It is safe for concurrent use.
@@ -58,7 +61,7 @@ type Publisher struct {
 func New(c Config) *Publisher {
 	return &Publisher{
 		config:  c,
-		codecs:  newCodecs(),
+		codecs:  newCodecs(c.Codecs),
 		builder: openapi.New(openapi.Options{Scheme: scheme.Scheme}),
 		shared:  map[string]json.RawMessage{},
 	}

@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kube-openapi/pkg/handler3"
 
+	"k8s.io/client-go/kubernetes/scheme"
+
 	"espalier.dev/api"
 	"espalier.dev/crd"
 )
@@ -106,6 +108,7 @@ func start(t testing.TB, list ...*crd.Definition) (*source, *httptest.Server) {
 	src := &source{}
 	src.set(list...)
 	srv := httptest.NewServer(New(Config{
+		Codecs: scheme.Codecs,
 		Source: src, Builtin: []*crd.Definition{definitions(t)}, Version: "test",
 		Addresses: discovery.DefaultAddresses{DefaultAddress: "server:6443"},
 	}))
@@ -578,7 +581,7 @@ func TestConcurrent(t *testing.T) {
 // TestWrap leaves to another handler what is not the publisher's.
 func TestWrap(t *testing.T) {
 	src := &source{} // nothing is known yet
-	h := New(Config{Source: src}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+	h := New(Config{Source: src, Codecs: scheme.Codecs}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) }))
 	for path, want := range map[string]int{
 		"/apis": 200, "/openapi/v3": 200, "/openapi/v2": 200,
 		"/apis/example.com/v1": 418, "/apis/example.com/v1/namespaces/a/wheels/b": 418, "/healthz": 418,

@@ -65,6 +65,8 @@ type Config struct {
 	Storage    func(*crd.Definition) generic.RESTOptionsGetter
 	Admission  admission.Interface
 	Authorizer authorizer.UnconditionalAuthorizer
+	// Scheme has the types of answers that are not resources, such as Status.
+	Scheme *runtime.Scheme
 	// NotFound answers requests for what is not served.
 	NotFound http.Handler
 	// RequestTimeout bounds requests other than watches; MinWatch is the shortest time
@@ -98,12 +100,8 @@ func New(c Config) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("conversion webhooks: %w", err)
 	}
-	scheme := runtime.NewScheme()
-	v1 := runtimeschema.GroupVersion{Version: "v1"}
-	metav1.AddToGroupVersion(scheme, v1)
-	scheme.AddUnversionedTypes(v1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
 	return &Handler{
-		config: c, scheme: scheme, codecs: serializer.NewCodecFactory(scheme),
+		config: c, scheme: c.Scheme, codecs: serializer.NewCodecFactory(c.Scheme),
 		webhooks: clients, servings: map[string]*serving{}, builtins: map[string]*Builtin{},
 	}, nil
 }
