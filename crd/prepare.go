@@ -16,7 +16,7 @@ func PrepareCreate(crd *api.CustomResourceDefinition) {
 
 // PrepareUpdate does the same to a definition that is to replace old.
 func PrepareUpdate(crd, old *api.CustomResourceDefinition) {
-	crd.Status = old.DeepCopy().Status
+	old.Status.DeepCopyInto(&crd.Status)
 	if !equal(&crd.Spec, &old.Spec) {
 		crd.Generation = old.Generation + 1
 	}

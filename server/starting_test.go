@@ -158,14 +158,14 @@ func TestObjectsWhileStarting(t *testing.T) {
 	c := client(t, s, nil)
 	for i := range 40 {
 		plural := "things" + strconv.Itoa(i)
-		if code, body := send(t, c, http.MethodPost, s.URL()+"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", fmt.Sprintf(`{
+		if code, body := exchange(t, c, http.MethodPost, s.URL()+"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", fmt.Sprintf(`{
 "apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%[1]s.example.com"},"spec":{"group":"example.com","scope":"Cluster",
 "names":{"plural":"%[1]s","kind":"Thing%[2]d"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`, plural, i)); code != http.StatusCreated {
 			t.Fatalf("%d %s", code, body)
 		}
 	}
 	const object = "/apis/example.com/v1/things39/it"
-	if code, body := send(t, c, http.MethodPost, s.URL()+"/apis/example.com/v1/things39", `{"apiVersion":"example.com/v1","kind":"Thing39","metadata":{"name":"it"}}`); code != http.StatusCreated {
+	if code, body := exchange(t, c, http.MethodPost, s.URL()+"/apis/example.com/v1/things39", `{"apiVersion":"example.com/v1","kind":"Thing39","metadata":{"name":"it"}}`); code != http.StatusCreated {
 		t.Fatalf("%d %s", code, body)
 	}
 	address, err := url.Parse(s.URL())
@@ -213,8 +213,8 @@ func TestObjectsWhileStarting(t *testing.T) {
 	}
 }
 
-// send sends a body and returns the status and the body of the answer.
-func send(t testing.TB, c *http.Client, method, url, body string) (int, string) {
+// exchange sends a body and returns the status and the body of the answer.
+func exchange(t testing.TB, c *http.Client, method, url, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {

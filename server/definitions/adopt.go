@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/klog/v2"
 
 	"espalier.dev/api"
@@ -16,21 +15,21 @@ const adoptWorkers = 16
 // adoptAll gives a fence to the listed definitions that have none, as in an etcd that
 // kube-apiserver has filled, before they are served. Those that are being deleted are for
 // cleanUp.
-func (d *Definitions) adoptAll(ctx context.Context, list *unstructured.UnstructuredList) error {
+func (d *Definitions) adoptAll(ctx context.Context, list []api.CustomResourceDefinition) error {
 	fenced, err := d.config.Fences.UIDs(ctx)
 	if err != nil {
 		return err
 	}
-	adopted := make([]bool, len(list.Items))
+	adopted := make([]bool, len(list))
 	workers, ctx := errgroup.WithContext(ctx)
 	workers.SetLimit(adoptWorkers)
-	for i := range list.Items {
-		u := &list.Items[i]
-		if u.GetDeletionTimestamp() != nil || fenced[u.GetUID()] {
+	for i := range list {
+		c := &list[i]
+		if c.DeletionTimestamp != nil || fenced[c.UID] {
 			continue
 		}
 		workers.Go(func() (err error) {
-			adopted[i], err = d.config.Fences.Adopt(ctx, u.GetName(), u.GetUID(), revision(u.GetResourceVersion()), false)
+			adopted[i], err = d.config.Fences.Adopt(ctx, c.Name, c.UID, revision(c.ResourceVersion), false)
 			return err
 		})
 	}
@@ -39,7 +38,7 @@ func (d *Definitions) adoptAll(ctx context.Context, list *unstructured.Unstructu
 	}
 	for i, yes := range adopted {
 		if yes {
-			fenced[list.Items[i].GetUID()] = true
+			fenced[list[i].UID] = true
 		}
 	}
 	d.fenced = fenced

@@ -154,7 +154,7 @@ func (s *store) release(ctx context.Context, name string, uid types.UID) error {
 	ours := func(f string) bool { return f == api.CustomResourceCleanupFinalizer }
 	err = s.Storage.Delete(ctx, key, s.NewFunc(), &storage.Preconditions{UID: &uid}, func(_ context.Context, obj runtime.Object) error {
 		m, err := meta.Accessor(obj)
-		if err == nil && len(slices.DeleteFunc(m.GetFinalizers(), ours)) > 0 {
+		if err == nil && len(slices.DeleteFunc(slices.Clone(m.GetFinalizers()), ours)) > 0 {
 			err = errFinalizers
 		}
 		return err

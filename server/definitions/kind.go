@@ -2,15 +2,16 @@ package definitions
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
+	"io"
 	"reflect"
 	"sync/atomic"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
@@ -40,47 +41,52 @@ func (k *kinds) Kind(v *crd.Version) (resources.Kind, error) {
 	return &kind{kinds: k, Version: v, raw: raw}, nil
 }
 
-func (k *kinds) Converter() resources.Converter { return converter{} }
-
-// converter turns v1beta1 into v1 and back.
-type converter struct{}
-
-func (converter) Convert(obj schema.Object, to runtimeschema.GroupVersion) (schema.Object, error) {
-	c, err := typed(obj)
-	if err != nil {
-		// It comes from the storage and is not served, see kind.Decode.
-		out := maps.Clone(obj)
-		out["apiVersion"] = to.String()
-		return out, nil
+// Convert turns v1beta1 into v1 and back, and what server-side apply has merged, which is a
+// tree, into either.
+func (k *kinds) Convert(in runtime.Object, to runtimeschema.GroupVersion) (runtime.Object, error) {
+	switch in := in.(type) {
+	case *api.CustomResourceDefinition:
+		if to.Version == api.Version {
+			return in, nil
+		}
+		return v1beta1.FromV1(in), nil
+	case *v1beta1.CustomResourceDefinition:
+		if to.Version == v1beta1.Version {
+			return in, nil
+		}
+		return v1beta1.ToV1(in)
+	case *unstructured.Unstructured:
+		data, err := in.MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		c, err := codec.DecodeLenient(data)
+		if err != nil {
+			return nil, err
+		}
+		return represent(c, to.Version), nil
 	}
-	return tree(c, to.String())
+	return in, nil
 }
 
-// typed reads a tree into the hub's types.
-func typed(obj schema.Object) (*api.CustomResourceDefinition, error) {
-	data, err := json.Marshal(obj)
-	if err != nil {
-		return nil, err
+// hub returns a definition of either version as the hub's type. It may share parts with obj.
+func hub(obj runtime.Object) (*api.CustomResourceDefinition, error) {
+	switch obj := obj.(type) {
+	case *api.CustomResourceDefinition:
+		return obj, nil
+	case *v1beta1.CustomResourceDefinition:
+		return v1beta1.ToV1(obj)
 	}
-	return codec.DecodeLenient(data)
+	return nil, fmt.Errorf("expected a CRD, got %T", obj)
 }
 
-// tree writes the hub's types as a tree of a version.
-func tree(c *api.CustomResourceDefinition, apiVersion string) (schema.Object, error) {
-	data, err := codec.Encode(c, apiVersion)
-	if err != nil {
-		return nil, err
+// represent returns a definition as the type of a version.
+func represent(c *api.CustomResourceDefinition, version string) runtime.Object {
+	if version == v1beta1.Version {
+		return v1beta1.FromV1(c)
 	}
-	return read(data)
-}
-
-// read makes a tree of JSON, with integers and floats apart.
-func read(data []byte) (schema.Object, error) {
-	obj := schema.Object{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &obj); err != nil {
-		return nil, err
-	}
-	return obj, nil
+	c.TypeMeta = metav1.TypeMeta{APIVersion: api.APIVersion, Kind: api.Kind}
+	return c
 }
 
 // kind is one version of definitions.
@@ -91,22 +97,33 @@ type kind struct {
 	raw *schema.Program
 }
 
-func (k *kind) Decode(src []byte, o schema.DecodeOptions) (schema.Object, []error, error) {
-	decode := codec.Decode
-	if o.FromStorage {
-		decode = codec.DecodeLenient
-		k.decoded.Add(1)
+func (k *kind) New() runtime.Object {
+	if k.Name() == v1beta1.Version {
+		return &v1beta1.CustomResourceDefinition{TypeMeta: k.typeMeta(api.Kind)}
+	}
+	return &api.CustomResourceDefinition{TypeMeta: k.typeMeta(api.Kind)}
+}
+
+func (k *kind) NewList() runtime.Object {
+	if k.Name() == v1beta1.Version {
+		return &v1beta1.CustomResourceDefinitionList{TypeMeta: k.typeMeta(api.ListKind)}
+	}
+	return &api.CustomResourceDefinitionList{TypeMeta: k.typeMeta(api.ListKind)}
+}
+
+func (k *kind) typeMeta(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: k.GroupVersionKind().GroupVersion().String(), Kind: kind}
+}
+
+func (k *kind) Decode(src []byte, o schema.DecodeOptions) (runtime.Object, []error, error) {
+	old, err := crd.Superseded(src, k.options.Semantics)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(old) > 0 {
+		return nil, nil, old.ToAggregate()
 	}
 	var complaints []error
-	if !o.FromStorage {
-		old, err := crd.Superseded(src, k.options.Semantics)
-		if err != nil {
-			return nil, nil, err
-		}
-		if len(old) > 0 {
-			return nil, nil, old.ToAggregate()
-		}
-	}
 	if o.Report {
 		obj, report, err := k.raw.Decode(src, schema.DecodeOptions{Report: true})
 		if err != nil {
@@ -119,23 +136,58 @@ func (k *kind) Decode(src []byte, o schema.DecodeOptions) (schema.Object, []erro
 			complaints = append(complaints, fmt.Errorf("unknown field %q", f))
 		}
 	}
-	if k.options.Semantics == schema.Kubernetes {
-		src = api.DropForeign(src)
-	}
-	c, err := decode(src)
-	if err != nil && o.FromStorage {
-		// One that cannot be read is not served, but it can be seen and deleted.
-		obj, _, err := k.raw.Decode(src, schema.DecodeOptions{FromStorage: true})
-		if err == nil {
-			obj["apiVersion"], obj["kind"] = k.GroupVersionKind().GroupVersion().String(), api.Kind
-		}
-		return obj, nil, err
-	}
+	c, err := k.read(src, codec.Decode)
 	if err != nil {
 		return nil, nil, err
 	}
-	obj, err := tree(c, k.GroupVersionKind().GroupVersion().String())
-	return obj, complaints, err
+	return represent(c, k.Name()), complaints, nil
+}
+
+// read reads a definition of either version.
+func (k *kind) read(src []byte, decode func([]byte) (*api.CustomResourceDefinition, error)) (*api.CustomResourceDefinition, error) {
+	if k.options.Semantics != schema.Kubernetes {
+		return decode(src)
+	}
+	c, err := decode(api.DropForeign(src))
+	if err == nil {
+		// kube-apiserver does not know validation.jsonSchema.
+		if delete(c.Annotations, api.JSONSchemaAnnotation); len(c.Annotations) == 0 {
+			c.Annotations = nil
+		}
+	}
+	return c, err
+}
+
+func (k *kind) DecodeStored(src []byte) (runtime.Object, error) {
+	k.decoded.Add(1)
+	c, err := k.read(src, codec.DecodeLenient)
+	if err != nil {
+		// One whose spec cannot be read is not served, but it can be seen and deleted.
+		m := &metav1.PartialObjectMetadata{}
+		if api.Unmarshal(src, m) != nil || m.Name == "" {
+			return nil, err
+		}
+		c = &api.CustomResourceDefinition{ObjectMeta: m.ObjectMeta}
+	}
+	return represent(c, k.Name()), nil
+}
+
+// unreadable reports whether the spec of a stored definition could not be read: nothing may
+// be written in its place.
+func unreadable(c *api.CustomResourceDefinition) bool { return c.Spec.Group == "" }
+
+// EncodeStored writes v1beta1, as kube-apiserver does.
+func (k *kind) EncodeStored(obj runtime.Object, w io.Writer) error {
+	c, err := hub(obj)
+	if err != nil {
+		return err
+	}
+	data, err := codec.Encode(c, v1beta1.APIVersion)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	return err
 }
 
 func (k *kind) goType() reflect.Type {
@@ -145,112 +197,102 @@ func (k *kind) goType() reflect.Type {
 	return reflect.TypeFor[api.CustomResourceDefinition]()
 }
 
-func (k *kind) Normalize(obj schema.Object, _ schema.DecodeOptions) error {
-	return k.change(obj, func(*api.CustomResourceDefinition) {})
+func (k *kind) Default(obj runtime.Object) {
+	switch obj := obj.(type) {
+	case *api.CustomResourceDefinition:
+		api.SetDefaults(obj)
+	case *v1beta1.CustomResourceDefinition:
+		v1beta1.SetDefaults(obj)
+	}
 }
 
-func (k *kind) Default(obj schema.Object) {
-	// What cannot be read is for Validate to refuse.
-	_ = k.change(obj, func(*api.CustomResourceDefinition) {})
-}
-
-// change lets f change a tree as the hub's types.
-func (k *kind) change(obj schema.Object, f func(*api.CustomResourceDefinition)) error {
-	c, err := typed(obj)
+// change lets f change a definition of either version as the hub's type.
+func change(obj runtime.Object, f func(*api.CustomResourceDefinition)) error {
+	c, err := hub(obj)
 	if err != nil {
 		return err
 	}
 	f(c)
-	out, err := tree(c, k.GroupVersionKind().GroupVersion().String())
-	if err != nil {
-		return err
+	if beta, ok := obj.(*v1beta1.CustomResourceDefinition); ok {
+		*beta = *v1beta1.FromV1(c)
 	}
-	clear(obj)
-	maps.Copy(obj, out)
 	return nil
 }
 
-// What a tree cannot be turned into, Validate refuses: the errors that are dropped
-// here come again there.
-
-func (k *kind) PrepareCreate(_ context.Context, obj schema.Object) {
-	_ = k.change(obj, crd.PrepareCreate)
-}
-
-func (k *kind) PrepareUpdate(_ context.Context, obj, old schema.Object) {
-	before, err := typed(old)
+func (k *kind) Prepare(_ context.Context, obj, old runtime.Object) error {
+	if old == nil {
+		return change(obj, crd.PrepareCreate)
+	}
+	before, err := hub(old)
 	if err != nil {
-		return
+		return err
 	}
-	_ = k.change(obj, func(c *api.CustomResourceDefinition) { crd.PrepareUpdate(c, before) })
+	return change(obj, func(c *api.CustomResourceDefinition) { crd.PrepareUpdate(c, before) })
 }
 
-func (k *kind) PrepareStatusUpdate(_ context.Context, obj, old schema.Object) {
-	k.Version.PrepareStatusUpdate(obj, old)
-}
-
-func (k *kind) Validate(ctx context.Context, obj, old schema.Object) field.ErrorList {
-	return k.judge(ctx, obj, old, k.options).Errors
-}
-
-func (k *kind) Warnings(ctx context.Context, obj, old schema.Object) []string {
-	o := k.options
-	o.Rules, o.IgnoreRules = nil, true
-	warnings := k.judge(ctx, obj, old, o).Warnings
-	c, err := typed(obj)
+func (k *kind) PrepareStatus(_ context.Context, obj, old runtime.Object) error {
+	before, err := hub(old)
 	if err != nil {
-		return warnings
+		return err
 	}
-	return append(warnings, k.warnings(ctx, c)...)
+	before = before.DeepCopy()
+	return change(obj, func(c *api.CustomResourceDefinition) {
+		managed := c.ManagedFields
+		version := c.ResourceVersion
+		c.ObjectMeta, c.Spec = before.ObjectMeta, before.Spec
+		c.ManagedFields, c.ResourceVersion = managed, version
+	})
 }
 
-// judge is what there is to say about a write of a definition.
-func (k *kind) judge(ctx context.Context, obj, old schema.Object, o crd.Options) crd.Result {
-	fail := func(err error) crd.Result {
-		return crd.Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
+func (k *kind) Validate(ctx context.Context, obj, old runtime.Object) (field.ErrorList, []string) {
+	result, err := k.judge(ctx, obj, old)
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}, nil
 	}
+	if len(result.Errors) > 0 {
+		return result.Errors, nil
+	}
+	c, err := hub(obj)
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}, nil
+	}
+	return nil, append(result.Warnings, k.warnings(ctx, c)...)
+}
+
+// judge validates a write of a definition in the form in which it was sent.
+func (k *kind) judge(ctx context.Context, obj, old runtime.Object) (crd.Result, error) {
 	var before *api.CustomResourceDefinition
 	if old != nil {
 		var err error
-		if before, err = typed(old); err != nil {
-			return fail(err)
+		if before, err = hub(old); err != nil {
+			return crd.Result{}, err
 		}
 	}
-	if k.Name() == "v1beta1" {
-		data, err := json.Marshal(obj)
-		if err != nil {
-			return fail(err)
-		}
-		c := &v1beta1.CustomResourceDefinition{}
-		if err := api.Unmarshal(data, c); err != nil {
-			return fail(err)
-		}
-		v1beta1.SetDefaults(c)
+	switch c := obj.(type) {
+	case *v1beta1.CustomResourceDefinition:
 		if before != nil {
-			return crd.ValidateUpdateV1beta1(ctx, c, before, o)
+			return crd.ValidateUpdateV1beta1(ctx, c, before, k.options), nil
 		}
-		return crd.ValidateCreateV1beta1(ctx, c, o)
+		return crd.ValidateCreateV1beta1(ctx, c, k.options), nil
+	case *api.CustomResourceDefinition:
+		if before != nil {
+			return crd.ValidateUpdate(ctx, c, before, k.options), nil
+		}
+		return crd.ValidateCreate(ctx, c, k.options), nil
 	}
-	c, err := typed(obj)
-	if err != nil {
-		return fail(err)
-	}
-	if before != nil {
-		return crd.ValidateUpdate(ctx, c, before, o)
-	}
-	return crd.ValidateCreate(ctx, c, o)
+	return crd.Result{}, fmt.Errorf("expected a CRD, got %T", obj)
 }
 
-func (k *kind) ValidateStatus(ctx context.Context, obj, old schema.Object) field.ErrorList {
-	c, err := typed(obj)
+func (k *kind) ValidateStatus(ctx context.Context, obj, old runtime.Object) (field.ErrorList, []string) {
+	c, err := hub(obj)
 	if err != nil {
-		return field.ErrorList{field.InternalError(nil, err)}
+		return field.ErrorList{field.InternalError(nil, err)}, nil
 	}
-	before, err := typed(old)
+	before, err := hub(old)
 	if err != nil {
-		return field.ErrorList{field.InternalError(nil, err)}
+		return field.ErrorList{field.InternalError(nil, err)}, nil
 	}
-	return crd.ValidateStatusUpdate(ctx, c, before)
+	return crd.ValidateStatusUpdate(ctx, c, before), nil
 }
 
 // FromProtobuf turns the body of a typed client's request into JSON.

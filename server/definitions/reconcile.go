@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -23,7 +22,6 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
-	"espalier.dev/schema"
 	"espalier.dev/server/fence"
 	"espalier.dev/server/resources"
 )
@@ -73,6 +71,8 @@ func New(c Config) (*Definitions, error) {
 	if c.Warnings == nil {
 		c.Warnings = func(context.Context, *api.CustomResourceDefinition) []string { return nil }
 	}
+	// What is stored is never changed: definitions can share it with the cache.
+	c.Options.Shared = true
 	d := &Definitions{config: c, progress: newProgress(), ready: make(chan struct{}), again: make(chan string), known: map[string]*api.CustomResourceDefinition{}, fenced: map[types.UID]bool{}}
 	d.catalog.Store(crd.NewCatalog())
 	d.builtin = &resources.Builtin{
@@ -167,25 +167,31 @@ func (d *Definitions) follow(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	if err := resources.AwaitCache(ctx, s.Store); err != nil {
-		return err
+	// Without its cache, the storage would read and decode everything once more.
+	for s.ReadinessCheck() != nil {
+		if err := resources.AwaitCache(ctx, s.Store); err != nil {
+			return err
+		}
 	}
 	list, err := s.List(ctx, &metainternalversion.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("listing definitions: %w", err)
 	}
-	items := list.(*unstructured.UnstructuredList)
-	if err := d.adoptAll(ctx, items); err != nil {
+	items, ok := list.(*api.CustomResourceDefinitionList)
+	if !ok {
+		return fmt.Errorf("expected a list of CRDs, got %T", list)
+	}
+	if err := d.adoptAll(ctx, items.Items); err != nil {
 		return err
 	}
 	d.replace(ctx, s, items)
-	d.progress.reach(revision(items.GetResourceVersion()))
+	d.progress.reach(revision(items.ResourceVersion))
 	select {
 	case <-d.ready:
 	default:
 		close(d.ready)
 	}
-	at := items.GetResourceVersion()
+	at := items.ResourceVersion
 	for ctx.Err() == nil {
 		w, err := s.Watch(ctx, &metainternalversion.ListOptions{ResourceVersion: at, AllowWatchBookmarks: true})
 		if err != nil {
@@ -221,62 +227,48 @@ func (d *Definitions) drain(ctx context.Context, s *store, w watch.Interface, at
 		if cached, ok := obj.(runtime.CacheableObject); ok {
 			obj = cached.GetObject()
 		}
-		u, ok := obj.(*unstructured.Unstructured)
+		c, ok := obj.(*api.CustomResourceDefinition)
 		if !ok {
-			return at, fmt.Errorf("a definition is expected from the watch, not %T", obj)
+			return at, fmt.Errorf("expected a CRD from the watch, got %T", obj)
 		}
 		switch e.Type {
 		case watch.Added, watch.Modified:
-			d.take(ctx, s, u)
+			if unreadable(c) {
+				klog.FromContext(ctx).Error(nil, "A stored CRD cannot be read and is not served", "name", c.Name)
+				d.drop(ctx, s, c.Name)
+				break
+			}
+			d.known[c.Name] = c
+			d.reconcile(ctx, s, c.Name)
 		case watch.Deleted:
-			d.drop(ctx, s, u.GetName())
+			d.drop(ctx, s, c.Name)
 		}
-		at = u.GetResourceVersion()
+		at = c.ResourceVersion
 		d.progress.reach(revision(at))
 	}
 }
 
 // replace makes a list of definitions the known ones.
-func (d *Definitions) replace(ctx context.Context, s *store, list *unstructured.UnstructuredList) {
-	listed := map[string]bool{}
-	var defs []*crd.Definition
+func (d *Definitions) replace(ctx context.Context, s *store, list *api.CustomResourceDefinitionList) {
+	listed := make(map[string]*api.CustomResourceDefinition, len(list.Items))
+	defs := make([]*crd.Definition, 0, len(list.Items))
 	for i := range list.Items {
-		c, err := d.read(&list.Items[i])
-		if err != nil {
-			klog.FromContext(ctx).Error(err, "A stored definition cannot be read, it is not served", "name", list.Items[i].GetName())
+		c := &list.Items[i]
+		d.work.Add(1)
+		if unreadable(c) {
+			klog.FromContext(ctx).Error(nil, "A stored CRD cannot be read and is not served", "name", c.Name)
 			continue
 		}
-		listed[c.Name] = true
-		d.known[c.Name] = c
+		listed[c.Name] = c
 		if def, err := crd.New(c, d.config.Options); err == nil {
 			defs = append(defs, def)
 		}
 	}
-	for name := range d.known {
-		if !listed[name] {
-			delete(d.known, name)
-		}
-	}
+	d.known = listed
 	d.publish(crd.NewCatalog(defs...))
 	for name := range listed {
 		d.reconcile(ctx, s, name)
 	}
-}
-
-func (d *Definitions) read(u *unstructured.Unstructured) (*api.CustomResourceDefinition, error) {
-	return typed(schema.Object(u.Object))
-}
-
-// take learns what a definition is now.
-func (d *Definitions) take(ctx context.Context, s *store, u *unstructured.Unstructured) {
-	c, err := d.read(u)
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "A definition cannot be read, it is not served", "name", u.GetName())
-		d.drop(ctx, s, u.GetName())
-		return
-	}
-	d.known[c.Name] = c
-	d.reconcile(ctx, s, c.Name)
 }
 
 // drop forgets a definition. Others may have waited for its names.
@@ -319,9 +311,9 @@ func (d *Definitions) reconcile(ctx context.Context, s *store, name string) {
 		d.adopt(ctx, c)
 	}
 	if changed {
-		next := c.DeepCopy()
+		next := *c
 		next.Status = status
-		def, err := crd.New(next, d.config.Options)
+		def, err := crd.New(&next, d.config.Options)
 		if err != nil {
 			logger.Error(err, "A definition is not served")
 			return
@@ -349,8 +341,7 @@ func (d *Definitions) writeStatus(ctx context.Context, s *store, c *api.CustomRe
 	switch {
 	case err == nil:
 		d.fenced[c.UID] = true
-		written, err := d.read(out.(*unstructured.Unstructured))
-		if err == nil {
+		if written, err := hub(out); err == nil {
 			d.known[c.Name] = written
 		}
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), ctx.Err() != nil:

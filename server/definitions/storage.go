@@ -2,7 +2,6 @@ package definitions
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
@@ -60,7 +58,7 @@ func (s *store) Delete(ctx context.Context, name string, validate rest.ValidateO
 	if err != nil {
 		return nil, false, err
 	}
-	if _, err := typed(obj.(*unstructured.Unstructured).Object); err != nil || m.GetDeletionTimestamp() != nil {
+	if c, err := hub(obj); err != nil || unreadable(c) || c.DeletionTimestamp != nil {
 		// It has been begun, or it was never served.
 		return s.Store.Delete(ctx, name, validate, o)
 	}
@@ -98,12 +96,17 @@ func (s *store) DeleteCollection(ctx context.Context, validate rest.ValidateObje
 	if err != nil {
 		return nil, err
 	}
-	for _, item := range list.(*unstructured.UnstructuredList).Items {
-		if _, _, err := s.Delete(ctx, item.GetName(), validate, o.DeepCopy()); err != nil && !apierrors.IsNotFound(err) {
-			return nil, err
+	err = meta.EachListItem(list, func(item runtime.Object) error {
+		m, err := meta.Accessor(item)
+		if err != nil {
+			return err
 		}
-	}
-	return list, nil
+		if _, _, err := s.Delete(ctx, m.GetName(), validate, o.DeepCopy()); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		return nil
+	})
+	return list, err
 }
 
 // rewrite changes a stored definition, whatever it is now, as the server's own
@@ -115,22 +118,14 @@ func (s *store) rewrite(ctx context.Context, name string, conditions storage.Pre
 	}
 	out := s.NewFunc()
 	err = s.Storage.GuaranteedUpdate(ctx, key, out, false, &conditions, storage.SimpleUpdate(func(existing runtime.Object) (runtime.Object, error) {
-		u, ok := existing.(*unstructured.Unstructured)
-		if !ok {
-			return nil, fmt.Errorf("a definition is expected in storage, not %T", existing)
-		}
-		c, err := typed(u.Object)
+		c, err := hub(existing)
 		if err != nil {
 			return nil, err
 		}
 		if err := change(c, existing); err != nil {
 			return nil, err
 		}
-		obj, err := tree(c, u.GetAPIVersion())
-		if err != nil {
-			return nil, err
-		}
-		return &unstructured.Unstructured{Object: obj}, nil
+		return represent(c, existing.GetObjectKind().GroupVersionKind().Version), nil
 	}), dryRun, nil)
 	if err == nil {
 		return out, nil

@@ -60,7 +60,12 @@ func (c *typeConverter) ObjectToTyped(obj runtime.Object, o ...typed.ValidationO
 	case *autoscalingv1.Scale:
 		return c.scale.FromStructured(obj, o...)
 	}
-	return nil, fmt.Errorf("no type for %T", obj)
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	t, ok := c.types[gvk.GroupVersion().String()]
+	if !ok {
+		return nil, runtime.NewNotRegisteredErrForKind("resources", gvk)
+	}
+	return t.FromStructured(obj, o...)
 }
 
 func (c *typeConverter) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	kubejson "k8s.io/apimachinery/pkg/runtime/serializer/json"
@@ -16,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
 	"sigs.k8s.io/yaml"
 
-	"espalier.dev/api"
 	"espalier.dev/schema"
 )
 
@@ -38,6 +38,7 @@ type negotiated struct {
 	kind        Kind
 	convertor   runtime.ObjectConvertor
 	scheme      *runtime.Scheme
+	typer       runtime.ObjectTyper
 	media       []runtime.SerializerInfo
 	replacement *replacement
 }
@@ -54,12 +55,12 @@ type replacement struct {
 
 var _ runtime.NegotiatedSerializer = &negotiated{}
 
-func newNegotiated(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime.Scheme, typer runtime.ObjectTyper) *negotiated {
+func newNegotiated(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime.Scheme, creator runtime.ObjectCreater, typer runtime.ObjectTyper) *negotiated {
 	text := func(o kubejson.SerializerOptions) *media {
-		return &media{Serializer: kubejson.NewSerializerWithOptions(kubejson.DefaultMetaFactory, creator{}, typer, o), yaml: o.Yaml, strict: o.Strict}
+		return &media{Serializer: kubejson.NewSerializerWithOptions(kubejson.DefaultMetaFactory, creator, typer, o), yaml: o.Yaml, strict: o.Strict}
 	}
-	binary := &media{Serializer: protobuf.NewSerializerWithOptions(creator{}, typer, protobuf.SerializerOptions{StreamingCollectionsEncoding: true}), protobuf: true}
-	return &negotiated{kind: kind, convertor: convertor, scheme: scheme, media: []runtime.SerializerInfo{
+	binary := &media{Serializer: protobuf.NewSerializerWithOptions(creator, typer, protobuf.SerializerOptions{StreamingCollectionsEncoding: true}), protobuf: true}
+	return &negotiated{kind: kind, convertor: convertor, scheme: scheme, typer: typer, media: []runtime.SerializerInfo{
 		{
 			MediaType: runtime.ContentTypeJSON, MediaTypeType: "application", MediaTypeSubType: "json", EncodesAsText: true,
 			Serializer:       text(kubejson.SerializerOptions{StreamingCollectionsEncoding: true}),
@@ -78,7 +79,7 @@ func newNegotiated(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime
 			MediaType: runtime.ContentTypeProtobuf, MediaTypeType: "application", MediaTypeSubType: "vnd.kubernetes.protobuf",
 			Serializer:       binary,
 			StrictSerializer: binary,
-			StreamSerializer: &runtime.StreamSerializerInfo{Serializer: protobuf.NewRawSerializer(creator{}, typer), Framer: protobuf.LengthDelimitedFramer},
+			StreamSerializer: &runtime.StreamSerializerInfo{Serializer: protobuf.NewRawSerializer(creator, typer), Framer: protobuf.LengthDelimitedFramer},
 		},
 	}}
 }
@@ -103,7 +104,7 @@ func (n *negotiated) standardMedia() (infos []runtime.SerializerInfo) {
 }
 
 func (n *negotiated) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
-	return versioning.NewCodec(e, nil, n.convertor, n.scheme, n.scheme, n.scheme, gv, nil, "customResource")
+	return versioning.NewCodec(e, nil, n.convertor, n.scheme, n.typer, n.scheme, gv, nil, "customResource")
 }
 
 func (n *negotiated) DecoderToVersion(d runtime.Decoder, _ runtime.GroupVersioner) runtime.Decoder {
@@ -128,7 +129,7 @@ func (d *bodyDecoder) Decode(data []byte, _ *runtimeschema.GroupVersionKind, int
 	}
 	o := schema.DecodeOptions{Report: d.media.strict}
 	obj, more, err := d.kind.Decode(src, o)
-	// What is stored may contradict its schema; whoever sends it back as it was is
+	// What is stored may contradict its schema; a client that sends it back as it was is
 	// not to blame.
 	var contradiction *schema.ContradictionError
 	if errors.As(err, &contradiction) && d.replacement != nil {
@@ -142,35 +143,42 @@ func (d *bodyDecoder) Decode(data []byte, _ *runtimeschema.GroupVersionKind, int
 	}
 	complaints = append(complaints, more...)
 
-	u, ok := into.(*unstructured.Unstructured)
-	if !ok {
-		u = &unstructured.Unstructured{}
+	if into != nil && reflect.TypeOf(into) == reflect.TypeOf(obj) {
+		if err := assign(into, obj); err != nil {
+			return nil, nil, err
+		}
+		obj = into
 	}
-	u.Object = obj
-	gvk := u.GroupVersionKind()
+	gvk := obj.GetObjectKind().GroupVersionKind()
 	switch {
 	case gvk.Kind == "":
 		return nil, &gvk, runtime.NewMissingKindErr(string(data))
 	case gvk.Version == "":
 		return nil, &gvk, runtime.NewMissingVersionErr(string(data))
 	}
-	if v := u.GetResourceVersion(); d.replacement != nil && strings.Trim(v, "0123456789") != "" {
-		return nil, &gvk, fmt.Errorf("metadata.resourceVersion: Invalid value: %q: must be one that a server gave", v)
+	if d.replacement != nil {
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			return nil, &gvk, err
+		}
+		if v := m.GetResourceVersion(); strings.Trim(v, "0123456789") != "" {
+			return nil, &gvk, fmt.Errorf("metadata.resourceVersion: Invalid value: %q: must be one that a server gave", v)
+		}
 	}
 	if len(complaints) > 0 {
-		return u, &gvk, runtime.NewStrictDecodingError(complaints)
+		return obj, &gvk, runtime.NewStrictDecodingError(complaints)
 	}
-	return u, &gvk, nil
+	return obj, &gvk, nil
 }
 
 // kindOf is what an object says that it is, if it is one, for the message that says that
 // it is not.
 func kindOf(src []byte) *runtimeschema.GroupVersionKind {
-	var meta metav1.TypeMeta
-	if err := json.Unmarshal(src, &meta); err != nil {
+	var typ metav1.TypeMeta
+	if err := json.Unmarshal(src, &typ); err != nil {
 		return nil
 	}
-	gvk := meta.GroupVersionKind()
+	gvk := typ.GroupVersionKind()
 	return &gvk
 }
 
@@ -208,11 +216,9 @@ func (n *negotiated) reads(mediaType string) bool {
 	return ok
 }
 
-// storageCodec reads and writes what is stored: JSON of the storage version.
+// storageCodec reads and writes what is stored, as a Kind represents it.
 type storageCodec struct {
-	// kinds has the Kind of each version of the resource.
-	kinds     func(version string) (Kind, error)
-	convertor *objectConvertor
+	kind Kind
 	// memory is the version of objects in memory, stored that in which they are
 	// written.
 	memory, stored runtimeschema.GroupVersion
@@ -225,69 +231,47 @@ func (c *storageCodec) Identifier() runtime.Identifier {
 }
 
 func (c *storageCodec) Encode(obj runtime.Object, w io.Writer) error {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return fmt.Errorf("%T cannot be stored", obj)
-	}
-	out, err := c.convertor.convert(u.Object, c.stored)
-	if err != nil {
-		return err
-	}
-	return unstructured.UnstructuredJSONScheme.Encode(&unstructured.Unstructured{Object: out}, w)
+	return c.kind.EncodeStored(obj, w)
 }
 
 func (c *storageCodec) Decode(data []byte, _ *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
-	written := c.writtenIn(data)
-	kind, err := c.kinds(written)
+	obj, err := c.kind.DecodeStored(data)
 	if err != nil {
 		return nil, nil, err
 	}
-	obj, _, err := kind.Decode(data, schema.DecodeOptions{FromStorage: true})
+	if into != nil {
+		if err := assign(into, obj); err != nil {
+			return nil, nil, err
+		}
+		obj = into
+	}
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	return obj, &gvk, nil
+}
+
+// creator makes empty objects of the versions of a resource.
+type creator struct {
+	kinds func(version string) (Kind, error)
+}
+
+func (c creator) New(gvk runtimeschema.GroupVersionKind) (runtime.Object, error) {
+	kind, err := c.kinds(gvk.Version)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if obj, err = c.convertor.convert(obj, c.memory); err != nil {
-		return nil, nil, err
-	}
-	u, ok := into.(*unstructured.Unstructured)
-	if !ok {
-		u = &unstructured.Unstructured{}
-	}
-	u.Object = obj
-	gvk := u.GroupVersionKind()
-	return u, &gvk, nil
+	return kind.New(), nil
 }
 
-// writtenIn is the version in which bytes were stored, as far as the definition still
-// has it.
-func (c *storageCodec) writtenIn(data []byte) string {
-	id, err := api.Identify(data)
-	if err != nil {
-		return c.memory.Version
-	}
-	gv, err := runtimeschema.ParseGroupVersion(id.APIVersion)
-	if err != nil || gv.Group != c.memory.Group || c.convertor.definition.Version(gv.Version) == nil {
-		return c.memory.Version
-	}
-	return gv.Version
-}
-
-// creator makes objects of the only Go type there is here.
-type creator struct{}
-
-func (creator) New(gvk runtimeschema.GroupVersionKind) (runtime.Object, error) {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(gvk)
-	return u, nil
-}
-
-// typer tells the kind of unstructured objects from themselves, that of others
-// (options) from the scheme.
+// typer tells the kind of objects that the scheme knows (options, say) from the scheme,
+// that of all others from themselves.
 type typer struct{ runtime.ObjectTyper }
 
 func (t typer) ObjectKinds(obj runtime.Object) ([]runtimeschema.GroupVersionKind, bool, error) {
 	if _, ok := obj.(runtime.Unstructured); !ok {
-		return t.ObjectTyper.ObjectKinds(obj)
+		kinds, unversioned, err := t.ObjectTyper.ObjectKinds(obj)
+		if !runtime.IsNotRegisteredError(err) {
+			return kinds, unversioned, err
+		}
 	}
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	switch {
@@ -310,14 +294,14 @@ type defaulter struct {
 }
 
 func (d *defaulter) Default(in runtime.Object) {
-	u, ok := in.(*unstructured.Unstructured)
-	if !ok || u.GroupVersionKind().GroupKind() != d.group {
+	gvk := in.GetObjectKind().GroupVersionKind()
+	if gvk.GroupKind() != d.group {
 		d.ObjectDefaulter.Default(in)
 		return
 	}
-	kind, err := d.kinds(u.GroupVersionKind().Version)
+	kind, err := d.kinds(gvk.Version)
 	if err != nil {
 		return
 	}
-	kind.Default(u.Object)
+	kind.Default(in)
 }

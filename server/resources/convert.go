@@ -3,6 +3,7 @@ package resources
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -17,8 +18,16 @@ import (
 )
 
 // Converter turns an object of one version into one of another version of the same
-// resource. The result may share parts with obj, which is left alone.
+// resource, in the representation of that version. The result may share parts with obj,
+// which is left alone. An object that is of another type, such as a Status, is returned as
+// it is.
 type Converter interface {
+	Convert(obj runtime.Object, to runtimeschema.GroupVersion) (runtime.Object, error)
+}
+
+// treeConverter turns a tree of one version into one of another version. The result may
+// share parts with obj, which is left alone.
+type treeConverter interface {
 	Convert(obj schema.Object, to runtimeschema.GroupVersion) (schema.Object, error)
 }
 
@@ -31,55 +40,99 @@ func (relabel) Convert(obj schema.Object, to runtimeschema.GroupVersion) (schema
 	return out, nil
 }
 
-// objectConvertor is how k8s.io/apiserver asks for conversion.
-type objectConvertor struct {
-	definition *crd.Definition
-	converter  Converter
-	// normalize brings a converted object into the shape of its version.
-	normalize func(version string, obj schema.Object) error
-}
+// purpose is what an object is converted for.
+type purpose int
 
-var _ runtime.ObjectConvertor = &objectConvertor{}
+const (
+	// writing brings an object into the shape in which it is stored: what contradicts the
+	// types of that version is an error.
+	writing purpose = iota
+	// reading never fails because of the schema: what is stored may contradict it.
+	reading
+)
 
-func (c *objectConvertor) convert(obj schema.Object, to runtimeschema.GroupVersion) (schema.Object, error) {
+// convert turns a tree into one of a version, and brings it into the shape of that version.
+// It takes obj over: the result shares parts with it.
+func (k *customKinds) convert(obj schema.Object, to runtimeschema.GroupVersion, why purpose) (schema.Object, error) {
 	if obj["apiVersion"] == any(to.String()) {
 		return obj, nil
 	}
-	out, err := c.converter.Convert(obj, to)
+	out, err := k.converter.Convert(obj, to)
 	if err != nil {
 		return nil, err
 	}
-	return out, c.normalize(to.Version, out)
+	program, err := k.program(to.Version)
+	if err != nil {
+		return nil, err
+	}
+	_, err = program.Normalize(out, schema.DecodeOptions{WithoutDefaults: true, FromStorage: why == reading})
+	return out, err
 }
 
-func (c *objectConvertor) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
-	if _, ok := in.(runtime.Unstructured); !ok {
-		return in, nil
+// convertCopy is convert for a tree that stays as it is.
+func (k *customKinds) convertCopy(obj schema.Object, to runtimeschema.GroupVersion, why purpose) (schema.Object, error) {
+	if obj["apiVersion"] == any(to.String()) {
+		return obj, nil
 	}
-	from := in.GetObjectKind().GroupVersionKind()
-	to, ok := target.KindForGroupVersionKinds([]runtimeschema.GroupVersionKind{from})
-	if !ok {
-		return nil, fmt.Errorf("%s cannot be converted to %s", from, target)
-	}
+	return k.convert(runtime.DeepCopyJSON(obj), to, why)
+}
+
+// Convert converts objects for k8s.io/apiserver, which merges or shows them: the storage
+// reads and writes by itself.
+func (k *customKinds) Convert(in runtime.Object, to runtimeschema.GroupVersion) (runtime.Object, error) {
 	switch in := in.(type) {
 	case *unstructured.UnstructuredList:
 		for i := range in.Items {
-			obj, err := c.convert(in.Items[i].Object, to.GroupVersion())
+			obj, err := k.convertCopy(in.Items[i].Object, to, reading)
 			if err != nil {
 				return nil, err
 			}
 			in.Items[i].Object = obj
 		}
-		in.SetAPIVersion(to.GroupVersion().String())
+		in.SetAPIVersion(to.String())
 		return in, nil
 	case *unstructured.Unstructured:
-		obj, err := c.convert(in.Object, to.GroupVersion())
+		obj, err := k.convertCopy(in.Object, to, reading)
 		if err != nil {
 			return nil, err
 		}
 		return &unstructured.Unstructured{Object: obj}, nil
 	}
 	return in, nil
+}
+
+// writtenIn returns the version in which bytes were stored, as far as the definition still
+// has it, or else otherwise.
+func (k *customKinds) writtenIn(data []byte, otherwise string) string {
+	id, err := api.Identify(data)
+	if err != nil {
+		return otherwise
+	}
+	gv, err := runtimeschema.ParseGroupVersion(id.APIVersion)
+	if err != nil || gv.Group != k.definition.Group() || k.definition.Version(gv.Version) == nil {
+		return otherwise
+	}
+	return gv.Version
+}
+
+// objectConvertor is how k8s.io/apiserver asks for conversion.
+type objectConvertor struct {
+	definition *crd.Definition
+	converter  Converter
+}
+
+var _ runtime.ObjectConvertor = &objectConvertor{}
+
+func (c *objectConvertor) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	from := in.GetObjectKind().GroupVersionKind()
+	if from.Group != c.definition.Group() {
+		return in, nil // a Scale, say
+	}
+	to, ok := target.KindForGroupVersionKinds([]runtimeschema.GroupVersionKind{from})
+	if !ok {
+		return nil, fmt.Errorf("%s cannot be converted to %s", from, target)
+	}
+	return c.converter.Convert(in, to.GroupVersion())
 }
 
 func (c *objectConvertor) Convert(in, out, _ any) error {
@@ -89,20 +142,32 @@ func (c *objectConvertor) Convert(in, out, _ any) error {
 			return nil
 		}
 	}
-	from, ok := in.(*unstructured.Unstructured)
-	into, ok2 := out.(*unstructured.Unstructured)
+	from, ok := in.(runtime.Object)
+	into, ok2 := out.(runtime.Object)
 	if !ok || !ok2 {
 		return fmt.Errorf("%T cannot be converted to %T", in, out)
 	}
-	gv := into.GroupVersionKind().GroupVersion()
+	gv := into.GetObjectKind().GroupVersionKind().GroupVersion()
 	if gv.Empty() {
-		gv = from.GroupVersionKind().GroupVersion()
+		gv = from.GetObjectKind().GroupVersionKind().GroupVersion()
 	}
-	obj, err := c.convert(from.Object, gv)
+	obj, err := c.converter.Convert(from, gv)
 	if err != nil {
 		return err
 	}
-	into.Object = obj
+	return assign(into, obj)
+}
+
+// assign makes into the object obj, which must be of the same type.
+func assign(into, obj runtime.Object) error {
+	if into == obj {
+		return nil
+	}
+	to, from := reflect.ValueOf(into), reflect.ValueOf(obj)
+	if to.Type() != from.Type() || to.Kind() != reflect.Pointer {
+		return fmt.Errorf("%T cannot be put into %T", obj, into)
+	}
+	to.Elem().Set(from.Elem())
 	return nil
 }
 

@@ -213,16 +213,18 @@ func (h *Handler) acquire(d *crd.Definition) (*serving, error) {
 
 func (h *Handler) make(d *crd.Definition) (*serving, error) {
 	if b := h.builtins[d.Name()]; b != nil {
-		return h.newServing(d, b, b.Kinds.Converter()), nil
+		return h.newServing(d, b, func(func(string) (Kind, error)) Kinds { return b.Kinds }), nil
 	}
+	var converter treeConverter = relabel{}
 	if c := d.CRD().Spec.Conversion; c != nil && c.Strategy == api.WebhookConverter {
-		w, err := newWebhookConverter(h.webhooks, d.CRD())
-		if err != nil {
+		var err error
+		if converter, err = newWebhookConverter(h.webhooks, d.CRD()); err != nil {
 			return nil, err
 		}
-		return h.newServing(d, nil, w), nil
 	}
-	return h.newServing(d, nil, relabel{}), nil
+	return h.newServing(d, nil, func(kind func(string) (Kind, error)) Kinds {
+		return &customKinds{definition: d, converter: converter, kind: kind}
+	}), nil
 }
 
 // find looks up what a request is about, or returns nil.
@@ -295,6 +297,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		// mean the same as merge patches.
 		req.Header.Set("Content-Type", string(types.MergePatchType))
 	}
+	req = req.WithContext(withOutcome(req.Context()))
 	f, err := h.endpointHandler(req, r, s, e, release)
 	if err != nil {
 		h.fail(w, req, r, err)

@@ -3,66 +3,106 @@ package resources
 import (
 	"context"
 	"fmt"
+	"io"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/crd"
 	"espalier.dev/schema"
 )
 
-// Kind is what is particular to the objects of one version of a resource. It is safe
-// for concurrent use.
+// Kind is what is particular to the objects of one version of a resource. It owns their
+// representation in memory: trees for custom resources, Go structs for what the server
+// itself brings. Objects always have their apiVersion and kind set. A Kind is safe for
+// concurrent use.
 type Kind interface {
-	// Decode reads an object from JSON. The second result is what a strict reader
-	// objects to (unknown and duplicate fields), if o asks for a report.
-	Decode(src []byte, o schema.DecodeOptions) (schema.Object, []error, error)
-	// Normalize does to a tree what Decode does to bytes.
-	Normalize(obj schema.Object, o schema.DecodeOptions) error
-	// Default completes an object that server-side apply has put together.
-	Default(obj schema.Object)
+	// New returns an empty object, and NewList an empty list.
+	New() runtime.Object
+	NewList() runtime.Object
 
-	PrepareCreate(ctx context.Context, obj schema.Object)
-	PrepareUpdate(ctx context.Context, obj, old schema.Object)
-	PrepareStatusUpdate(ctx context.Context, obj, old schema.Object)
+	// Decode reads an object that a client sent, from JSON. The second result lists what
+	// strict decoding rejects (unknown and duplicate fields), if o asks for a report.
+	Decode(src []byte, o schema.DecodeOptions) (runtime.Object, []error, error)
+	// DecodeStored reads an object from the storage, in whichever version it was stored.
+	DecodeStored(src []byte) (runtime.Object, error)
+	// EncodeStored writes an object for the storage, in the storage version.
+	EncodeStored(obj runtime.Object, w io.Writer) error
+	// Default fills in the defaults of an object that server-side apply has merged.
+	Default(obj runtime.Object)
 
-	// Validate judges an object that is to be created or, with old, to replace old.
-	Validate(ctx context.Context, obj, old schema.Object) field.ErrorList
-	// ValidateStatus judges an object whose status alone is to replace that of old.
-	ValidateStatus(ctx context.Context, obj, old schema.Object) field.ErrorList
-	// Warnings is what the writer of a valid object is to be told.
-	Warnings(ctx context.Context, obj, old schema.Object) []string
+	// Prepare brings an object that is to be created or, with old, to replace old into
+	// the state in which it is validated. PrepareStatus does so for a write of the status.
+	Prepare(ctx context.Context, obj, old runtime.Object) error
+	PrepareStatus(ctx context.Context, obj, old runtime.Object) error
+
+	// Validate returns what is wrong with an object that is to be created or, with old, to
+	// replace old, and what to tell the writer if nothing is. ValidateStatus does so for a
+	// write of the status.
+	Validate(ctx context.Context, obj, old runtime.Object) (field.ErrorList, []string)
+	ValidateStatus(ctx context.Context, obj, old runtime.Object) (field.ErrorList, []string)
 }
 
-// Kinds says what is particular to the resources that are built in, and how their
-// versions convert. A resource that is defined by a CustomResourceDefinition has none.
+// Kinds are the versions of a resource.
 type Kinds interface {
 	Kind(*crd.Version) (Kind, error)
-	Converter() Converter
+	Converter
+}
+
+// customKinds are the versions of a custom resource.
+type customKinds struct {
+	definition *crd.Definition
+	converter  treeConverter
+	// kind returns the Kind of a version.
+	kind func(version string) (Kind, error)
+}
+
+func (k *customKinds) Kind(v *crd.Version) (Kind, error) {
+	p, err := v.Program()
+	if err != nil {
+		return nil, err
+	}
+	return &customKind{Version: v, kinds: k, program: p}, nil
+}
+
+// program returns the program of a version.
+func (k *customKinds) program(version string) (*schema.Program, error) {
+	kind, err := k.kind(version)
+	if err != nil {
+		return nil, err
+	}
+	return kind.(*customKind).program, nil
 }
 
 // customKind is the Kind of a custom resource: what its schema says.
 type customKind struct {
 	*crd.Version
+	kinds   *customKinds
 	program *schema.Program
 }
 
-func newCustomKind(v *crd.Version) (Kind, error) {
-	p, err := v.Program()
-	if err != nil {
-		return nil, err
-	}
-	return &customKind{Version: v, program: p}, nil
+func (k *customKind) New() runtime.Object {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(k.GroupVersionKind())
+	return u
 }
 
-func (k *customKind) Decode(src []byte, o schema.DecodeOptions) (schema.Object, []error, error) {
+func (k *customKind) NewList() runtime.Object {
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(k.GroupVersionKind().GroupVersion().WithKind(k.Definition().Names().ListKind))
+	return l
+}
+
+func (k *customKind) Decode(src []byte, o schema.DecodeOptions) (runtime.Object, []error, error) {
 	obj, report, err := k.program.Decode(src, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	return obj, strictErrors(report), nil
+	return &unstructured.Unstructured{Object: obj}, strictErrors(report), nil
 }
 
-// strictErrors are the complaints of a strict reader, in the words of kube-apiserver.
+// strictErrors lists what strict decoding rejects, in the words of kube-apiserver.
 func strictErrors(r *schema.Report) (errs []error) {
 	if r == nil {
 		return nil
@@ -76,34 +116,60 @@ func strictErrors(r *schema.Report) (errs []error) {
 	return errs
 }
 
-func (k *customKind) Normalize(obj schema.Object, o schema.DecodeOptions) error {
-	_, err := k.program.Normalize(obj, o)
-	return err
-}
-
-func (k *customKind) Default(obj schema.Object) { k.program.Default(obj) }
-
-func (k *customKind) PrepareCreate(_ context.Context, obj schema.Object) {
-	if k.HasStatus() {
-		delete(obj, "status")
+func (k *customKind) DecodeStored(src []byte) (runtime.Object, error) {
+	program, err := k.kinds.program(k.kinds.writtenIn(src, k.Name()))
+	if err != nil {
+		return nil, err
 	}
-	setGeneration(obj, 1)
+	obj, _, err := program.Decode(src, schema.DecodeOptions{FromStorage: true})
+	if err != nil {
+		return nil, err
+	}
+	if obj, err = k.kinds.convert(obj, k.GroupVersionKind().GroupVersion(), reading); err != nil {
+		return nil, err
+	}
+	return &unstructured.Unstructured{Object: obj}, nil
 }
 
-func (k *customKind) PrepareUpdate(_ context.Context, obj, old schema.Object) {
-	k.Version.PrepareUpdate(obj, old)
+func (k *customKind) EncodeStored(obj runtime.Object, w io.Writer) error {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("%T cannot be stored", obj)
+	}
+	out, err := k.kinds.convertCopy(u.Object, k.Definition().Storage().GroupVersionKind().GroupVersion(), writing)
+	if err != nil {
+		return err
+	}
+	return unstructured.UnstructuredJSONScheme.Encode(&unstructured.Unstructured{Object: out}, w)
 }
 
-func (k *customKind) PrepareStatusUpdate(_ context.Context, obj, old schema.Object) {
-	k.Version.PrepareStatusUpdate(obj, old)
+func (k *customKind) Default(obj runtime.Object) { k.program.Default(content(obj)) }
+
+func (k *customKind) Prepare(_ context.Context, obj, old runtime.Object) error {
+	if old != nil {
+		k.PrepareUpdate(content(obj), content(old))
+		return nil
+	}
+	tree := content(obj)
+	if k.HasStatus() {
+		delete(tree, "status")
+	}
+	setGeneration(tree, 1)
+	return nil
 }
 
-func (k *customKind) Validate(ctx context.Context, obj, old schema.Object) field.ErrorList {
-	return fieldErrors(k.Version.Validate(ctx, obj, old))
+func (k *customKind) PrepareStatus(_ context.Context, obj, old runtime.Object) error {
+	k.PrepareStatusUpdate(content(obj), content(old))
+	return nil
 }
 
-func (k *customKind) ValidateStatus(ctx context.Context, obj, old schema.Object) field.ErrorList {
-	return fieldErrors(k.Version.ValidateStatus(ctx, obj, old))
+func (k *customKind) Validate(ctx context.Context, obj, old runtime.Object) (field.ErrorList, []string) {
+	errs := fieldErrors(k.Version.Validate(ctx, content(obj), content(old)))
+	return errs, crd.FinalizerWarnings(content(obj), content(old))
+}
+
+func (k *customKind) ValidateStatus(ctx context.Context, obj, old runtime.Object) (field.ErrorList, []string) {
+	return fieldErrors(k.Version.ValidateStatus(ctx, content(obj), content(old))), nil
 }
 
 func fieldErrors(vs schema.Violations, err error) field.ErrorList {
@@ -113,10 +179,6 @@ func fieldErrors(vs schema.Violations, err error) field.ErrorList {
 	return vs.FieldErrors()
 }
 
-func (k *customKind) Warnings(_ context.Context, obj, old schema.Object) []string {
-	return crd.FinalizerWarnings(obj, old)
-}
-
 func setGeneration(obj schema.Object, n int64) {
 	meta, ok := obj["metadata"].(map[string]any)
 	if !ok {
@@ -124,4 +186,12 @@ func setGeneration(obj schema.Object, n int64) {
 		obj["metadata"] = meta
 	}
 	meta["generation"] = n
+}
+
+// content returns the tree of an object, nil if it is none.
+func content(obj runtime.Object) schema.Object {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return u.Object
+	}
+	return nil
 }

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -24,7 +23,6 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"espalier.dev/crd"
-	"espalier.dev/schema"
 )
 
 // serving is what it takes to serve one definition, until its spec changes.
@@ -41,8 +39,9 @@ type serving struct {
 	mu        sync.Mutex
 	endpoints map[string]*endpoint
 	destroyed bool
-	kindsMu   sync.Mutex
-	kinds     map[string]Kind
+	kinds     Kinds
+	madeMu    sync.Mutex
+	made      map[string]Kind // by version
 
 	// requests are those under way; gone is done when the definition has changed.
 	requests usage
@@ -50,21 +49,14 @@ type serving struct {
 	leave    context.CancelFunc
 }
 
-func (h *Handler) newServing(d *crd.Definition, b *Builtin, c Converter) *serving {
-	s := &serving{handler: h, builtin: b, kinds: map[string]Kind{}, endpoints: map[string]*endpoint{}}
+// newServing returns what serves a definition. kinds are given how to find each other.
+func (h *Handler) newServing(d *crd.Definition, b *Builtin, kinds func(kind func(version string) (Kind, error)) Kinds) *serving {
+	s := &serving{handler: h, builtin: b, made: map[string]Kind{}, endpoints: map[string]*endpoint{}}
 	s.definition.Store(d)
 	s.requests.free = func() { h.discard(s) }
 	s.types = sync.OnceValue(func() *typeConverter { return newTypeConverter(d) })
-	s.convertor = &objectConvertor{definition: d, converter: c, normalize: func(version string, obj schema.Object) error {
-		if b != nil {
-			return nil // what converts it gives it its shape
-		}
-		k, err := s.kind(version)
-		if err != nil {
-			return err
-		}
-		return k.Normalize(obj, schema.DecodeOptions{WithoutDefaults: true})
-	}}
+	s.kinds = kinds(s.kind)
+	s.convertor = &objectConvertor{definition: d, converter: s.kinds}
 	s.gone, s.leave = context.WithCancel(context.Background())
 	return s
 }
@@ -108,24 +100,20 @@ func (s *serving) destroy() {
 
 // kind is the Kind of a version, served or not.
 func (s *serving) kind(version string) (Kind, error) {
-	s.kindsMu.Lock()
-	defer s.kindsMu.Unlock()
-	if k, ok := s.kinds[version]; ok {
+	s.madeMu.Lock()
+	defer s.madeMu.Unlock()
+	if k, ok := s.made[version]; ok {
 		return k, nil
 	}
 	v := s.convertor.definition.Version(version)
 	if v == nil {
 		return nil, fmt.Errorf("%s has no version %s", s.convertor.definition.Name(), version)
 	}
-	newKind := newCustomKind
-	if s.builtin != nil {
-		newKind = s.builtin.Kinds.Kind
-	}
-	k, err := newKind(v)
+	k, err := s.kinds.Kind(v)
 	if err != nil {
 		return nil, fmt.Errorf("version %s of %s cannot be served: %w", version, s.convertor.definition.Name(), err)
 	}
-	s.kinds[version] = k
+	s.made[version] = k
 	return k, nil
 }
 
@@ -180,17 +168,9 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 		return nil, err
 	}
 	e := &endpoint{version: v}
-	listKind := gvk.GroupVersion().WithKind(names.ListKind)
 	e.store = &registry.Store{
-		NewFunc: func() runtime.Object {
-			o, _ := creator{}.New(gvk)
-			return o
-		},
-		NewListFunc: func() runtime.Object {
-			l := &unstructured.UnstructuredList{}
-			l.SetGroupVersionKind(listKind)
-			return l
-		},
+		NewFunc:                   kind.New,
+		NewListFunc:               kind.NewList,
 		PredicateFunc:             strategy.predicate,
 		DefaultQualifiedResource:  d.GroupResource(),
 		SingularQualifiedResource: runtimeschema.GroupResource{Group: d.Group(), Resource: names.Singular},
@@ -200,7 +180,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 		ResetFieldsStrategy:       strategy,
 		TableConvertor:            newTable(v.Spec().AdditionalPrinterColumns),
 	}
-	codec := &storageCodec{kinds: s.kind, convertor: s.convertor, memory: gvk.GroupVersion(), stored: d.Storage().GroupVersionKind().GroupVersion()}
+	codec := &storageCodec{kind: kind, memory: gvk.GroupVersion(), stored: d.Storage().GroupVersionKind().GroupVersion()}
 	var options generic.RESTOptionsGetter
 	if s.builtin != nil {
 		options = s.builtin.Storage
@@ -218,13 +198,13 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 		e.storage = s.builtin.Wrap(e.store)
 	}
 
-	e.serializer = newNegotiated(kind, s.convertor, scheme, typer)
+	e.serializer = newNegotiated(kind, s.convertor, scheme, creator{s.kind}, typer)
 	scope := handlers.RequestScope{
 		Namer:                    handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !d.Namespaced()},
 		Serializer:               e.serializer,
 		ParameterCodec:           metav1.ParameterCodec,
 		StandardSerializers:      e.serializer.standardMedia(),
-		Creater:                  creator{},
+		Creater:                  creator{s.kind},
 		Convertor:                safeConvertor{s.convertor},
 		UnsafeConvertor:          s.convertor,
 		Defaulter:                &defaulter{ObjectDefaulter: scheme, kinds: s.kind, group: gvk.GroupKind()},

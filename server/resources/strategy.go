@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,7 +19,6 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"espalier.dev/crd"
-	"espalier.dev/schema"
 )
 
 // strategy tells the generic store what a Kind says.
@@ -52,37 +50,42 @@ func newStrategy(v *crd.Version, kind Kind, typer runtime.ObjectTyper) (*strateg
 	return s, nil
 }
 
-func content(obj runtime.Object) schema.Object {
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		return u.Object
-	}
-	return nil
-}
-
 func (s *strategy) NamespaceScoped() bool { return s.version.Definition().Namespaced() }
 
 func (s *strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
-	s.kind.PrepareCreate(ctx, content(obj))
+	outcomeOf(ctx).prepare = s.kind.Prepare(ctx, obj, nil)
 }
 
 func (s *strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
-	return s.kind.Validate(ctx, content(obj), nil)
+	return s.judge(ctx, obj, nil, s.kind.Validate)
 }
 
-func (s *strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
-	return s.kind.Warnings(ctx, content(obj), nil)
+func (s *strategy) WarningsOnCreate(ctx context.Context, _ runtime.Object) []string {
+	return outcomeOf(ctx).warnings
 }
 
 func (s *strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
-	s.kind.PrepareUpdate(ctx, content(obj), content(old))
+	outcomeOf(ctx).prepare = s.kind.Prepare(ctx, obj, old)
 }
 
 func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	return s.kind.Validate(ctx, content(obj), content(old))
+	return s.judge(ctx, obj, old, s.kind.Validate)
 }
 
-func (s *strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
-	return s.kind.Warnings(ctx, content(obj), content(old))
+func (s *strategy) WarningsOnUpdate(ctx context.Context, _, _ runtime.Object) []string {
+	return outcomeOf(ctx).warnings
+}
+
+// judge validates an object that could be prepared.
+func (s *strategy) judge(ctx context.Context, obj, old runtime.Object, validate func(context.Context, runtime.Object, runtime.Object) (field.ErrorList, []string)) field.ErrorList {
+	o := outcomeOf(ctx)
+	o.warnings = nil
+	if o.prepare != nil {
+		return field.ErrorList{field.InternalError(nil, o.prepare)}
+	}
+	errs, warnings := validate(ctx, obj, old)
+	o.warnings = warnings
+	return errs
 }
 
 func (s *strategy) Canonicalize(runtime.Object) {}
@@ -107,15 +110,11 @@ func (s *strategy) resetting(set *fieldpath.Set) map[fieldpath.APIVersion]*field
 type statusStrategy struct{ *strategy }
 
 func (s statusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
-	s.kind.PrepareStatusUpdate(ctx, content(obj), content(old))
+	outcomeOf(ctx).prepare = s.kind.PrepareStatus(ctx, obj, old)
 }
 
 func (s statusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	return s.kind.ValidateStatus(ctx, content(obj), content(old))
-}
-
-func (s statusStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
-	return nil
+	return s.judge(ctx, obj, old, s.kind.ValidateStatus)
 }
 
 // GetResetFields names what a writer of the status never owns.

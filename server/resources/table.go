@@ -5,6 +5,7 @@ import (
 	"context"
 	"reflect"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metatable "k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,8 +80,8 @@ func (t *table) ConvertToTable(_ context.Context, obj, options runtime.Object) (
 		out.ResourceVersion = m.GetResourceVersion()
 	}
 	var err error
-	out.Rows, err = metatable.MetaToTableRow(obj, func(obj runtime.Object, _ metav1.Object, name, _ string) ([]any, error) {
-		fields, err := fieldsOf(obj)
+	out.Rows, err = metatable.MetaToTableRow(obj, func(obj runtime.Object, m metav1.Object, name, _ string) ([]any, error) {
+		fields, err := fieldsOf(obj, m)
 		if err != nil {
 			return nil, err
 		}
@@ -93,11 +94,16 @@ func (t *table) ConvertToTable(_ context.Context, obj, options runtime.Object) (
 	return out, err
 }
 
-func fieldsOf(obj runtime.Object) (map[string]any, error) {
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		return u.Object, nil
+// fieldsOf returns what columns can show of an object. Of a Go struct other than a Scale,
+// that is the metadata.
+func fieldsOf(obj runtime.Object, m metav1.Object) (map[string]any, error) {
+	switch obj := obj.(type) {
+	case *unstructured.Unstructured:
+		return obj.Object, nil
+	case *autoscalingv1.Scale:
+		return runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	}
-	return runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(meta.AsPartialObjectMetadata(m))
 }
 
 // cell is one value of a row, nil if there is none of the column's type.

@@ -42,7 +42,7 @@ func conversionReviews() runtimeschema.GroupVersion {
 	return runtimeschema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
 }
 
-func newWebhookConverter(clients *webhook.ClientManager, c *api.CustomResourceDefinition) (Converter, error) {
+func newWebhookConverter(clients *webhook.ClientManager, c *api.CustomResourceDefinition) (treeConverter, error) {
 	hook := c.Spec.Conversion.Webhook
 	if hook == nil || hook.ClientConfig == nil {
 		return nil, errors.New("conversion: there is no webhook to ask")
