@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"slices"
 	"syscall"
 )
 
@@ -23,16 +22,14 @@ func main() {
 		stdout:  os.Stdout,
 		stderr:  os.Stderr,
 		environ: os.LookupEnv,
-	}
-	if !slices.Contains(os.Args[1:], "serve") {
-		spendMemory(os.LookupEnv)
+		tune:    func() { spendMemory(os.LookupEnv) },
 	}
 	os.Exit(a.run(ctx, os.Args[1:]))
 }
 
-// spendMemory lets garbage lie longer than usual: a command that is over in a second or
-// two need not spend a fifth of them on tidying up. Where there is much in memory
-// it tidies up as always. Whoever has set the environment knows better.
+// spendMemory lets the garbage collector run less often: a command that takes a second or
+// two should not spend a fifth of it on collecting. Above the memory limit it collects as
+// usual. GOGC and GOMEMLIMIT in the environment take precedence.
 func spendMemory(environ func(string) (string, bool)) {
 	const percent, limit = 400, 2 << 30
 	if _, set := environ("GOGC"); !set {
@@ -43,8 +40,8 @@ func spendMemory(environ func(string) (string, bool)) {
 	}
 }
 
-// interruptible is a reader that does not keep somebody at a terminal waiting who
-// wants to leave.
+// interruptible is a reader whose reads end when the context does, even if no input
+// comes.
 type interruptible struct {
 	ctx context.Context
 	in  io.Reader
@@ -56,7 +53,7 @@ func (r *interruptible) Read(p []byte) (int, error) {
 		n   int
 		err error
 	}
-	// The buffer is not p: the read may end long after p is somebody else's.
+	// The buffer is not p: the read may end long after the caller uses p for something else.
 	buffer := make([]byte, len(p))
 	done := make(chan result, 1)
 	go func() {

@@ -46,3 +46,26 @@ func TestInterruptible(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestTune tunes the process for all commands but serve, whatever the arguments say.
+func TestTune(t *testing.T) {
+	for _, c := range []struct {
+		args  []string
+		tuned bool
+	}{
+		{[]string{"version"}, true},
+		{[]string{"lint", "-f", "serve"}, true},
+		{[]string{"--color", "never", "show", "core", "-f", "serve"}, true},
+		{[]string{"serve", "--log-format", "none"}, false},
+		{[]string{"--semantics", "kubernetes", "serve", "--log-format", "none"}, false},
+	} {
+		tuned := false
+		var out bytes.Buffer
+		a := &app{program: "espalier", stdin: strings.NewReader(""), stdout: &out, stderr: &out, environ: func(string) (string, bool) { return "", false }}
+		a.tune = func() { tuned = true }
+		a.run(context.Background(), c.args)
+		if tuned != c.tuned {
+			t.Errorf("%q: tuned is %t: %s", c.args, tuned, out.String())
+		}
+	}
+}

@@ -24,6 +24,8 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	environ        func(string) (string, bool)
+	// tune prepares the process for a command that is over soon. It may be nil.
+	tune func()
 
 	semantics semanticsFlag
 	color     colorFlag
@@ -81,7 +83,12 @@ Exit codes: 0 nothing found, 1 findings or differences, 2 it could not be done.`
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRun: func(*cobra.Command, []string) {
+			if a.tune != nil {
+				a.tune()
+			}
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := root.PersistentFlags()
 	flags.Var(&a.semantics, "semantics", `whose reading of schemas applies: "kep" or "kubernetes"`)

@@ -41,6 +41,8 @@ It stops on SIGTERM and SIGINT: requests finish first. A second signal ends it a
   espalier serve --etcd-servers https://etcd-0:2379,https://etcd-1:2379 \
     --etcd-cafile ca.crt --etcd-certfile client.crt --etcd-keyfile client.key`,
 		Args: cobra.NoArgs,
+		// It takes the place of the one that tunes the process for short commands.
+		PersistentPreRun: func(*cobra.Command, []string) {},
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Semantics = a.semantics.Semantics
 			o.Warnings = lint.Warnings
