@@ -26,32 +26,33 @@ type Options struct {
 	Forget bool
 }
 
-// RuleChecker checks the x-kubernetes-validations of one schema.
+// RuleChecker checks and compiles the x-kubernetes-validations of a schema. Package
+// crd/cel has the one that evaluates CEL; packages that take a RuleChecker do not
+// depend on a CEL runtime.
 type RuleChecker interface {
-	// CheckRules compiles the rules of a schema and returns what is wrong with them,
-	// their cost included.
-	CheckRules(context.Context, RuleCheck) field.ErrorList
+	// CheckRules compiles the rules of a schema and reports what is wrong with them
+	// and what they can cost.
+	CheckRules(context.Context, RuleCheck) *schema.RuleReport
 	// Compile compiles the rules of a schema so that they can be evaluated on
 	// values of it: a schema.RuleCompiler.
 	Compile(*schema.Structural) (schema.Rules, error)
 }
 
-// RuleCheck is what a RuleChecker has to check: the rules of a schema that is
-// structural and has valid defaults.
+// RuleCheck is the work of a RuleChecker: the rules of a schema that is structural
+// and has valid defaults.
 type RuleCheck struct {
-	// Root is the schema, which stands at Path.
+	// Root is the schema, and Path its place in the definition.
 	Root *schema.Structural
 	Path *field.Path
-	// Skip says which schemas to pass over: those that have other errors, at them or
-	// below. Compiling their rules would lead astray.
+	// Skip reports whether to skip a schema: those that have other errors, at them or
+	// below. Compiling their rules would give misleading errors.
 	Skip func(schema.SchemaPath) bool
-	// StoredRule and StoredMessage say whether an expression is part of the
+	// StoredRule and StoredMessage report whether an expression is part of the
 	// definition that an update replaces. Stored expressions may use what only later
 	// versions allow in new ones.
 	StoredRule, StoredMessage func(expression string) bool
-	// Unchanged says that an update leaves the schema as it is: no rule is refused
-	// then for what it alone costs.
-	Unchanged bool
+	// Remedies asks for the remedies of rules that are too expensive.
+	Remedies bool
 }
 
 // Result is what there is to say about a definition.

@@ -49,13 +49,16 @@ func (d *demands) schema(ctx context.Context, v *api.CustomResourceValidation, s
 	case d.rules == nil && !d.ignoreRules:
 		errs = append(errs, field.InternalError(at, schema.ErrRules))
 	case d.rules != nil && place.rules:
-		errs = append(errs, d.rules.CheckRules(ctx, RuleCheck{
+		report := d.rules.CheckRules(ctx, RuleCheck{
 			Root: structural, Path: at,
 			Skip:          func(p schema.SchemaPath) bool { return w.skipAll || w.skipped[p.String()] },
 			StoredRule:    func(text string) bool { return d.storedExpressions().rules[text] },
 			StoredMessage: func(text string) bool { return d.storedExpressions().messages[text] },
-			Unchanged:     unchanged,
-		})...)
+		})
+		// On an update that does not change the schema, no rule is rejected for what it
+		// alone costs.
+		errs = append(errs, report.FieldErrors(at, unchanged)...)
+		errs = append(errs, report.TotalErrors(at)...)
 	}
 	return errs
 }

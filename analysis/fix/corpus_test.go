@@ -24,6 +24,7 @@ import (
 	"espalier.dev/analysis/lint"
 	"espalier.dev/api/codec"
 	"espalier.dev/crd"
+	"espalier.dev/crd/cel"
 	"espalier.dev/internal/textdiff"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
@@ -105,7 +106,7 @@ func TestCorpus(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 				return
 			}
-			result, err := Definition(context.Background(), raw, Options{})
+			result, err := Definition(context.Background(), raw, Options{Rules: cel.Checker{}})
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				return
@@ -118,7 +119,7 @@ func TestCorpus(t *testing.T) {
 				checkObjects(t, name, raw, result, objects[name], count)
 			}
 			if strings.HasPrefix(name, "v1beta1") {
-				pruning, err := Definition(context.Background(), raw, unlinted(Options{Prune: true}))
+				pruning, err := Definition(context.Background(), raw, unlinted(Options{Rules: cel.Checker{}, Prune: true}))
 				if err != nil {
 					t.Errorf("%s: %v", name, err)
 					return
@@ -156,7 +157,7 @@ func checkResult(t *testing.T, name string, result *Result, count func(string, i
 		return
 	}
 	if len(result.Edits) > 0 {
-		again, err := Definition(context.Background(), result.JSON, unlinted(Options{}))
+		again, err := Definition(context.Background(), result.JSON, unlinted(Options{Rules: cel.Checker{}}))
 		if err != nil || len(again.Edits) > 0 || len(again.Notes) > 0 {
 			t.Errorf("%s: fixing again: %v, %v, %v", name, err, again.Edits, again.Notes)
 		}

@@ -24,6 +24,8 @@ import (
 type Options struct {
 	// Semantics is the reading of schemas that applies.
 	Semantics schema.Semantics
+	// Rules checks x-kubernetes-validations. Without it, they are not checked.
+	Rules crd.RuleChecker
 	// Prune begins pruning where nothing was pruned so far.
 	Prune bool
 	// Configs turn rules of package lint on and off: those that are off mend nothing.
@@ -265,7 +267,7 @@ func (f *fixer) lint(ctx context.Context, configs ...lint.Config) ([]analysis.Fi
 	if err != nil {
 		return nil, fmt.Errorf("writing the definition: %w", err)
 	}
-	found, err := lint.Run(ctx, [][]byte{data}, lint.Options{Semantics: f.Semantics, Configs: configs})
+	found, err := lint.Run(ctx, [][]byte{data}, lint.Options{Semantics: f.Semantics, Rules: f.Rules, Configs: configs})
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/api/codec"
 	"espalier.dev/crd"
+	"espalier.dev/crd/cel"
 	"espalier.dev/internal/textdiff"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
@@ -59,7 +60,7 @@ func TestCases(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := Options{Prune: strings.HasSuffix(file, "-prune.txtar")}
+			o := Options{Rules: cel.Checker{}, Prune: strings.HasSuffix(file, "-prune.txtar")}
 			fixed, result := fixText(t, string(archive.Files[0].Data), o)
 			var notes strings.Builder
 			for _, f := range result.Notes {
@@ -120,7 +121,7 @@ spec:
                 properties:
                   z: {}
 `
-				fixed, result := fixText(t, text, Options{})
+				fixed, result := fixText(t, text, Options{Rules: cel.Checker{}})
 				if result.Left() {
 					t.Errorf("left: %v", result.Notes)
 				}
@@ -239,7 +240,7 @@ spec:
       properties:
         a: {type: string}
         b: {}
-`, Options{})
+`, Options{Rules: cel.Checker{}})
 	for pointer, want := range map[string]string{
 		"/spec/versions/0/schema/openAPIV3Schema/properties/b": "/spec/validation/openAPIV3Schema/properties/b",
 		"/spec/versions/1/schema/openAPIV3Schema/properties/b": "/spec/validation/openAPIV3Schema/properties/b",
@@ -283,11 +284,11 @@ func TestHostile(t *testing.T) {
 		"a loop":         head + `{"jsonSchema":{"properties":{"a":{"$ref":"#/definitions/a"}},"definitions":{"a":{"properties":{"a":{"$ref":"#/definitions/a"}}}}}}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			result, err := Definition(context.Background(), []byte(raw), Options{})
+			result, err := Definition(context.Background(), []byte(raw), Options{Rules: cel.Checker{}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if again, err := Definition(context.Background(), result.JSON, Options{}); err != nil || len(again.Edits) > 0 {
+			if again, err := Definition(context.Background(), result.JSON, Options{Rules: cel.Checker{}}); err != nil || len(again.Edits) > 0 {
 				t.Errorf("fixing again: %v, %d edits", err, len(again.Edits))
 			}
 		})
@@ -300,7 +301,7 @@ func TestUnreadable(t *testing.T) {
 		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","spec":1}`,
 		`{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition","spec":{"versions":{}}}`,
 	} {
-		if _, err := Definition(context.Background(), []byte(raw), Options{}); err == nil {
+		if _, err := Definition(context.Background(), []byte(raw), Options{Rules: cel.Checker{}}); err == nil {
 			t.Errorf("%s: no error", raw)
 		}
 	}
@@ -309,7 +310,7 @@ func TestUnreadable(t *testing.T) {
 		`{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition","spec":null}`,
 		`{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition","spec":{"versions":[null],"validation":null,"conversion":null}}`,
 	} {
-		result, err := Definition(context.Background(), []byte(raw), Options{})
+		result, err := Definition(context.Background(), []byte(raw), Options{Rules: cel.Checker{}})
 		if err != nil {
 			t.Errorf("%s: %v", raw, err)
 		} else if !result.Left() {

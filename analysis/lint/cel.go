@@ -8,7 +8,6 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/schema"
-	"espalier.dev/schema/rules"
 )
 
 // maxRemedies is how many ways out of a cost are worth reading.
@@ -16,7 +15,7 @@ const maxRemedies = 3
 
 // rules reports what is wrong with the rules of a schema, and what they cost.
 func (c *check) rules(r ruleReport) {
-	costly := map[string]*rules.Rule{}
+	costly := map[string]*schema.CheckedRule{}
 	for _, rule := range r.Rules() {
 		at := rule.Path.Field(r.path).Child("x-kubernetes-validations").Index(rule.Index)
 		if rule.Cost.Exceeded() {
@@ -33,12 +32,12 @@ func (c *check) rules(r ruleReport) {
 				c.add(celRule, at, note{severity: analysis.Error}, c.d.inWords(celBody(e), i))
 				continue
 			}
-			cost, remedies := rule.Cost, rule.Remedies
+			cost := rule.Cost
 			if strings.HasSuffix(e.Field, ".messageExpression") {
-				cost, remedies = rule.MessageCost, rule.MessageRemedies
+				cost = rule.MessageCost
 			}
 			site := c.d.locate(r.path.String())[i]
-			c.add(celCost, at, note{severity: analysis.Error, detail: costDetail(site, cost, remedies())}, e.ErrorBody())
+			c.add(celCost, at, note{severity: analysis.Error, detail: costDetail(site, cost)}, e.ErrorBody())
 		}
 	}
 	if r.Exceeded() {
@@ -54,7 +53,7 @@ func (c *check) totalCost(r ruleReport) {
 		var detail []string
 		for _, e := range r.MostExpensive() {
 			rule := at.schemaPath(e.Path).child("x-kubernetes-validations").index(e.Index).child(e.Keyword)
-			detail = append(detail, fmt.Sprintf("%s costs up to %d of %d", rule.path(), e.Cost, rules.SchemaCostLimit))
+			detail = append(detail, fmt.Sprintf("%s costs up to %d of %d", rule.path(), e.Cost, schema.SchemaCostLimit))
 		}
 		c.add(celCost, at, note{severity: analysis.Error, detail: detail}, total.ErrorBody())
 	}
@@ -69,7 +68,7 @@ func celBody(e *field.Error) string {
 }
 
 // costDetail says where a cost comes from and what would bring it down.
-func costDetail(site *place, cost rules.Cost, remedies []rules.Remedy) []string {
+func costDetail(site *place, cost schema.RuleCost) []string {
 	var detail []string
 	if len(cost.Unbounded) > 0 {
 		var at []string
@@ -79,10 +78,10 @@ func costDetail(site *place, cost rules.Cost, remedies []rules.Remedy) []string 
 		detail = append(detail, "unbounded: "+strings.Join(at, ", "))
 	}
 	detail = append(detail, fmt.Sprintf("one evaluation costs up to %d, and an object can have up to %d of them; the limit for all is %d", cost.Call, cost.Cardinality, cost.Limit))
-	if len(remedies) == 0 {
+	if len(cost.Remedies) == 0 {
 		return append(detail, "no bound on a list, map or string would suffice: the rule itself has to be simpler")
 	}
-	for i, r := range remedies {
+	for i, r := range cost.Remedies {
 		if i == maxRemedies {
 			break
 		}

@@ -14,6 +14,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
+	"espalier.dev/crd/cel"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
 )
@@ -81,7 +82,7 @@ func TestCorpus(t *testing.T) {
 			count := 0
 			for _, p := range projects {
 				count += len(p.texts)
-				found, err := lint.Run(context.Background(), p.texts, lint.Options{Semantics: sem, Configs: []lint.Config{{Enable: []string{lint.All}}}})
+				found, err := lint.Run(context.Background(), p.texts, lint.Options{Rules: cel.Checker{}, Semantics: sem, Configs: []lint.Config{{Enable: []string{lint.All}}}})
 				if err != nil {
 					t.Fatal(err)
 				}

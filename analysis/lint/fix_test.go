@@ -7,6 +7,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
+	"espalier.dev/crd/cel"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
 )
@@ -82,7 +83,7 @@ status: {conditions: [{type: NonStructural, status: "True"}]}`,
 
 func lintText(t *testing.T, text string) []analysis.Finding {
 	t.Helper()
-	found, err := lint.Run(context.Background(), [][]byte{toJSON(t, text)}, lint.Options{Semantics: schema.KEP})
+	found, err := lint.Run(context.Background(), [][]byte{toJSON(t, text)}, lint.Options{Rules: cel.Checker{}, Semantics: schema.KEP})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
+	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
 )
 
@@ -30,7 +31,7 @@ func FuzzRun(f *testing.F) {
 		if kubernetes {
 			sem = schema.Kubernetes
 		}
-		found, err := lint.Run(context.Background(), [][]byte{text, text}, lint.Options{Semantics: sem, Configs: []lint.Config{{Enable: []string{lint.All}}}})
+		found, err := lint.Run(context.Background(), [][]byte{text, text}, lint.Options{Rules: cel.Checker{}, Semantics: sem, Configs: []lint.Config{{Enable: []string{lint.All}}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
+	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
 )
 
@@ -60,7 +61,7 @@ func lintAll(t *testing.T, sem schema.Semantics, config lint.Config, texts ...st
 	for _, text := range texts {
 		raws = append(raws, toJSON(t, text))
 	}
-	found, err := lint.Run(context.Background(), raws, lint.Options{Semantics: sem, Configs: []lint.Config{config}})
+	found, err := lint.Run(context.Background(), raws, lint.Options{Rules: cel.Checker{}, Semantics: sem, Configs: []lint.Config{config}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"espalier.dev/analysis"
+	"espalier.dev/crd"
 	"espalier.dev/schema"
 )
 
@@ -15,6 +16,8 @@ import (
 type Options struct {
 	// Semantics is the reading of schemas that applies.
 	Semantics schema.Semantics
+	// Rules checks x-kubernetes-validations. Without it, they are not checked.
+	Rules crd.RuleChecker
 	// Configs turn rules on and off; later ones override earlier ones.
 	Configs []Config
 }
@@ -37,6 +40,7 @@ func Run(ctx context.Context, definitions [][]byte, o Options) ([][]analysis.Fin
 					return
 				}
 				checks[i] = newCheck(selected, o.Semantics)
+				checks[i].ruleChecker = o.Rules
 				checks[i].run(ctx, definitions[i])
 			}
 		})
@@ -57,9 +61,10 @@ func Run(ctx context.Context, definitions [][]byte, o Options) ([][]analysis.Fin
 // check is one definition being looked at.
 type check struct {
 	*selection
-	sem      schema.Semantics
-	d        *definition
-	findings []analysis.Finding
+	sem         schema.Semantics
+	ruleChecker crd.RuleChecker
+	d           *definition
+	findings    []analysis.Finding
 	// refused are the places of which validation has something to say.
 	refused map[string]bool
 	// steps is how long the paths of the findings are, together.

@@ -8,11 +8,9 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/crd"
-	"espalier.dev/crd/cel"
 	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
-	"espalier.dev/schema/rules"
 )
 
 // validate judges the definition as one that is to be created.
@@ -23,34 +21,43 @@ func (d *definition) validate(ctx context.Context, o crd.Options) field.ErrorLis
 	return crd.ValidateCreate(ctx, d.v1, o).Errors
 }
 
-// recorder checks rules for crd and keeps what it finds: an error is not all that can
-// be said about a rule that costs too much.
+// recorder checks rules for crd and keeps the reports: they say more about a rule
+// that costs too much than the errors do.
 type recorder struct {
-	cel.Checker
-	// quiet leaves rules alone, but for those that defaults are put to.
+	crd.RuleChecker
+	// quiet checks no rules. Defaults are still validated against them.
 	quiet   bool
 	reports []ruleReport
 }
 
 type ruleReport struct {
-	*rules.Report
+	*schema.RuleReport
 	path *field.Path
 }
 
-// CheckRules records what there is to say about the rules of a schema.
-func (r *recorder) CheckRules(_ context.Context, c crd.RuleCheck) field.ErrorList {
-	if r.quiet {
-		return nil
+// CheckRules keeps the report and returns an empty one.
+func (r *recorder) CheckRules(ctx context.Context, c crd.RuleCheck) *schema.RuleReport {
+	if !r.quiet {
+		c.Remedies = true
+		r.reports = append(r.reports, ruleReport{r.RuleChecker.CheckRules(ctx, c), c.Path})
 	}
-	r.reports = append(r.reports, ruleReport{rules.Check(c.Root, rules.CheckOptions{Skip: c.Skip}), c.Path})
-	return nil
+	return &schema.RuleReport{}
+}
+
+// options are those that crd validates the definition with.
+func (r *recorder) options(sem schema.Semantics) crd.Options {
+	if r.RuleChecker == nil {
+		return crd.Options{Semantics: sem, IgnoreRules: true}
+	}
+	return crd.Options{Semantics: sem, Rules: r}
 }
 
 // validation reports what a server has against the definition.
 func (c *check) validation(ctx context.Context) {
-	var r recorder
-	errs := c.d.validate(ctx, crd.Options{Semantics: c.sem, Rules: &r})
-	elsewhere := c.d.validate(ctx, crd.Options{Semantics: other(c.sem), Rules: &recorder{quiet: true}})
+	r := recorder{RuleChecker: c.ruleChecker}
+	errs := c.d.validate(ctx, r.options(c.sem))
+	quiet := recorder{RuleChecker: c.ruleChecker, quiet: true}
+	elsewhere := c.d.validate(ctx, quiet.options(other(c.sem)))
 	different := c.differences(verdicts{c.sem: errs, other(c.sem): elsewhere})
 	for _, e := range errs {
 		for _, at := range c.d.locate(e.Field) {

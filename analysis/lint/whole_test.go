@@ -11,6 +11,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
+	"espalier.dev/crd/cel"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
 )
@@ -69,7 +70,7 @@ func TestDefinitionRules(t *testing.T) {
 
 func TestBadText(t *testing.T) {
 	for _, text := range []string{"", "{", "null", "3", `"x"`, "{} {}", `{"kind": 3}`, `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1","spec":[]}`} {
-		found, err := lint.Run(context.Background(), [][]byte{[]byte(text)}, lint.Options{})
+		found, err := lint.Run(context.Background(), [][]byte{[]byte(text)}, lint.Options{Rules: cel.Checker{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +83,7 @@ func TestBadText(t *testing.T) {
 func TestDuplicateKeys(t *testing.T) {
 	text := string(toJSON(t, v1(`{type: object, properties: {a: {type: string}}}`)))
 	text = strings.Replace(text, `"a":{`, `"a":{"type":"integer","type":"integer"},"a":{`, 1)
-	found, err := lint.Run(context.Background(), [][]byte{[]byte(text)}, lint.Options{Configs: []lint.Config{only("duplicate-key")}})
+	found, err := lint.Run(context.Background(), [][]byte{[]byte(text)}, lint.Options{Rules: cel.Checker{}, Configs: []lint.Config{only("duplicate-key")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +261,7 @@ func TestConfig(t *testing.T) {
 	text := v1(`{type: object, properties: {a: {type: object}, b: {type: string, format: ip}}}`)
 	run := func(configs ...lint.Config) (lines []string) {
 		t.Helper()
-		found, err := lint.Run(context.Background(), [][]byte{toJSON(t, text)}, lint.Options{Configs: configs})
+		found, err := lint.Run(context.Background(), [][]byte{toJSON(t, text)}, lint.Options{Rules: cel.Checker{}, Configs: configs})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,7 +328,7 @@ func TestHostile(t *testing.T) {
 			if !json.Valid(text) {
 				t.Fatal("not JSON")
 			}
-			found, err := lint.Run(context.Background(), [][]byte{text}, lint.Options{Configs: []lint.Config{{Enable: []string{lint.All}}}})
+			found, err := lint.Run(context.Background(), [][]byte{text}, lint.Options{Rules: cel.Checker{}, Configs: []lint.Config{{Enable: []string{lint.All}}}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis/suite"
-	"espalier.dev/schema"
+	"espalier.dev/crd/cel"
 )
 
 // listed are the cases that need another variant of a definition than the corpus has,
@@ -52,7 +52,7 @@ func TestCorpus(t *testing.T) {
 			t.Errorf("%s: %s: %s", id, f.Pointer, f.Message)
 		}
 		definition := readJSON(t, filepath.Join(root, "v1", filepath.Base(filepath.Dir(file)), s.Definition+".yaml"))
-		r, err := suite.NewRunner(t.Context(), s, definition, schema.KEP)
+		r, err := suite.NewRunner(t.Context(), s, definition, suite.Options{Rules: cel.Checker{}})
 		if err != nil {
 			t.Errorf("%s: %v", id, err)
 			continue

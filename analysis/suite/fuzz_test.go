@@ -6,7 +6,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis/suite"
-	"espalier.dev/schema"
+	"espalier.dev/crd/cel"
 )
 
 // FuzzSuite reads whatever is thrown at it, and runs what can be run.
@@ -31,7 +31,7 @@ func FuzzSuite(f *testing.F) {
 				t.Errorf("%s: nothing is said", finding.Pointer)
 			}
 		}
-		r, err := suite.NewRunner(t.Context(), s, definition, schema.KEP)
+		r, err := suite.NewRunner(t.Context(), s, definition, suite.Options{Rules: cel.Checker{}})
 		if err != nil {
 			return
 		}

@@ -13,7 +13,7 @@ import (
 	"espalier.dev"
 	"espalier.dev/api"
 	"espalier.dev/api/v1beta1"
-	"espalier.dev/crd/cel"
+	"espalier.dev/crd"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/textdiff"
 	"espalier.dev/schema"
@@ -21,32 +21,40 @@ import (
 
 // Runner runs the cases of one suite against a definition.
 type Runner struct {
-	suite     *Suite
-	source    any
-	semantics schema.Semantics
-	admitter  *espalier.Admitter
+	suite    *Suite
+	source   any
+	options  Options
+	admitter *espalier.Admitter
 	// patched are the admitters of definitions with patches.
 	patched map[string]*espalier.Admitter
 }
 
-// NewRunner makes a Runner for a suite and its definition, given as JSON. sem is what
-// applies if the suite does not ask for other semantics. The error says why a server
-// would refuse the definition.
-func NewRunner(ctx context.Context, s *Suite, definition []byte, sem schema.Semantics) (*Runner, error) {
+// Options say how a suite is run.
+type Options struct {
+	// Semantics apply if the suite does not ask for others.
+	Semantics schema.Semantics
+	// Rules evaluates x-kubernetes-validations. Without it, a definition with rules is
+	// an error.
+	Rules crd.RuleChecker
+}
+
+// NewRunner returns a Runner for a suite and its definition, given as JSON. The error
+// is the reason why a server would reject the definition.
+func NewRunner(ctx context.Context, s *Suite, definition []byte, o Options) (*Runner, error) {
 	source, err := jsonx.Parse(definition)
 	if err != nil {
 		return nil, err
 	}
 	if s.Semantics != nil {
-		sem = *s.Semantics
+		o.Semantics = *s.Semantics
 	}
-	r := &Runner{suite: s, source: source, semantics: sem, patched: map[string]*espalier.Admitter{}}
+	r := &Runner{suite: s, source: source, options: o, patched: map[string]*espalier.Admitter{}}
 	r.admitter, err = r.compile(ctx, nil)
 	return r, err
 }
 
 // Semantics is the reading of schemas that applies.
-func (r *Runner) Semantics() schema.Semantics { return r.semantics }
+func (r *Runner) Semantics() schema.Semantics { return r.options.Semantics }
 
 // compile makes an Admitter of the definition with patches.
 func (r *Runner) compile(ctx context.Context, patches []patch) (*espalier.Admitter, error) {
@@ -62,10 +70,10 @@ func (r *Runner) compile(ctx context.Context, patches []patch) (*espalier.Admitt
 	if err != nil {
 		return nil, err
 	}
-	if r.semantics == schema.Kubernetes {
+	if r.options.Semantics == schema.Kubernetes {
 		text = api.DropForeign(text)
 	}
-	options := []espalier.Option{espalier.WithSemantics(r.semantics), espalier.WithRules(cel.Checker{})}
+	options := []espalier.Option{espalier.WithSemantics(r.options.Semantics), espalier.WithRules(r.options.Rules)}
 	if root, _ := tree.(map[string]any); api.IdentifyObject(root).APIVersion == v1beta1.APIVersion {
 		var d v1beta1.CustomResourceDefinition
 		if err := api.Unmarshal(text, &d); err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"espalier.dev/analysis/suite"
-	"espalier.dev/schema"
+	"espalier.dev/crd/cel"
 )
 
 const crontab = `
@@ -115,7 +115,7 @@ updates:
 			for _, f := range wrong {
 				t.Errorf("%s: %s", f.Pointer, f.Message)
 			}
-			r, err := suite.NewRunner(t.Context(), s, toJSON(t, crontab), schema.KEP)
+			r, err := suite.NewRunner(t.Context(), s, toJSON(t, crontab), suite.Options{Rules: cel.Checker{}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -186,7 +186,7 @@ func TestMalformed(t *testing.T) {
 // TestDefinitions refuses definitions that a server refuses, and takes v1beta1.
 func TestDefinitions(t *testing.T) {
 	s, _ := suite.Parse(toJSON(t, head+`valid: [{name: a}]`), noFiles)
-	if _, err := suite.NewRunner(t.Context(), s, toJSON(t, strings.ReplaceAll(crontab, "plural: crontabs", "plural: others")), schema.KEP); err == nil {
+	if _, err := suite.NewRunner(t.Context(), s, toJSON(t, strings.ReplaceAll(crontab, "plural: crontabs", "plural: others")), suite.Options{Rules: cel.Checker{}}); err == nil {
 		t.Error("a definition whose name does not fit is taken")
 	}
 	r, err := suite.NewRunner(t.Context(), s, toJSON(t, `
@@ -194,7 +194,7 @@ apiVersion: apiextensions.k8s.io/v1beta1
 kind: CustomResourceDefinition
 metadata: {name: crontabs.stable.example.com}
 spec: {group: stable.example.com, version: v1, scope: Cluster, names: {plural: crontabs, kind: CronTab}}
-`), schema.KEP)
+`), suite.Options{Rules: cel.Checker{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestDocumentation(t *testing.T) {
 	for _, f := range wrong {
 		t.Errorf("%s: %s", f.Pointer, f.Message)
 	}
-	r, err := suite.NewRunner(t.Context(), s, readJSON(t, "../../cmd/espalier/testdata/examples/crontab-crd.yaml"), schema.KEP)
+	r, err := suite.NewRunner(t.Context(), s, readJSON(t, "../../cmd/espalier/testdata/examples/crontab-crd.yaml"), suite.Options{Rules: cel.Checker{}})
 	if err != nil {
 		t.Fatal(err)
 	}

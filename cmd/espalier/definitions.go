@@ -245,7 +245,7 @@ func (d *definition) isV1beta1() bool {
 
 // findings are the reasons for which a server would not take the definition.
 func (d *definition) findings(ctx context.Context) ([]analysis.Finding, error) {
-	all, err := lint.Run(ctx, [][]byte{d.item.JSON}, lint.Options{Semantics: d.semantics})
+	all, err := lint.Run(ctx, [][]byte{d.item.JSON}, lint.Options{Semantics: d.semantics, Rules: cel.Checker{}})
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"espalier.dev/analysis/lint"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/crd/cel"
 	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/textdiff"
 	"espalier.dev/internal/yamlx"
@@ -96,7 +97,7 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 	options := a.reportOptions(c, o.outputs, fixRules())
 	options.What, options.Quiet = "definition", true
 	f := &fixing{app: a, write: o.write, diff: !o.write && !namesStdout(o.outputs)}
-	f.options = fix.Options{Semantics: a.semantics.Semantics, Prune: o.prune, Configs: configs}
+	f.options = fix.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Prune: o.prune, Configs: configs}
 	if f.diff || o.write && !namesStdout(o.outputs) {
 		// Standard output is taken.
 		options.Stdout, options.Color = a.stderr, a.useColor(a.stderr)

@@ -15,6 +15,7 @@ import (
 	"espalier.dev/analysis/lint"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/crd/cel"
 )
 
 // lintOptions are the flags of lint.
@@ -112,7 +113,7 @@ func (a *app) lint(c *cobra.Command, o lintOptions) (err error) {
 	for i, it := range items {
 		texts[i] = it.JSON
 	}
-	found, err := lint.Run(c.Context(), texts, lint.Options{Semantics: a.semantics.Semantics, Configs: configs})
+	found, err := lint.Run(c.Context(), texts, lint.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Configs: configs})
 	if err != nil {
 		return err
 	}

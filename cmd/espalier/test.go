@@ -19,6 +19,7 @@ import (
 	"espalier.dev/analysis/suite"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/crd/cel"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -311,7 +312,7 @@ func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointe
 		case 0:
 			continue
 		case 1:
-			if r, err = suite.NewRunner(t.ctx, s, fitting[0].JSON, t.a.semantics.Semantics); err != nil {
+			if r, err = suite.NewRunner(t.ctx, s, fitting[0].JSON, suite.Options{Semantics: t.a.semantics.Semantics, Rules: cel.Checker{}}); err != nil {
 				err = fmt.Errorf("the definition in %s is refused: %w", fitting[0].File, err)
 			}
 			return r, pointer, err

@@ -5,8 +5,6 @@ package cel
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"espalier.dev/crd"
 	"espalier.dev/schema"
 	"espalier.dev/schema/rules"
@@ -18,19 +16,19 @@ type Checker struct{}
 
 var _ crd.RuleChecker = Checker{}
 
-// CheckRules returns what is wrong with the rules of a schema.
-func (Checker) CheckRules(_ context.Context, c crd.RuleCheck) field.ErrorList {
-	report := rules.Check(c.Root, rules.CheckOptions{
+// CheckRules reports what is wrong with the rules of a schema, and what they cost.
+func (Checker) CheckRules(_ context.Context, c crd.RuleCheck) *schema.RuleReport {
+	return rules.Check(c.Root, rules.CheckOptions{
 		StoredRule:    c.StoredRule,
 		StoredMessage: c.StoredMessage,
 		Skip:          c.Skip,
+		Remedies:      c.Remedies,
 	})
-	return append(report.FieldErrors(c.Path, c.Unchanged), report.TotalErrors(c.Path)...)
 }
 
 // Compile compiles the rules of a schema. One that does not compile is an error of
-// each value that it would have been evaluated on: that it must not be stored is
-// for CheckRules to say.
+// each value that it would have been evaluated on; CheckRules reports that it must
+// not be stored.
 func (Checker) Compile(s *schema.Structural) (schema.Rules, error) {
 	return rules.Compiler(rules.WithBrokenRules())(s)
 }

@@ -72,6 +72,10 @@ func TestRules(t *testing.T) {
 		pkg:  pkg{dir: "crd", imports: []string{"espalier.dev/schema", "espalier.dev/schema/rules"}},
 		want: []string{"crd imports schema/rules, which is not beneath it"},
 	}, {
+		name: "rules are injected into analysis",
+		pkg:  pkg{dir: "analysis/lint", imports: []string{"espalier.dev/crd", "espalier.dev/crd/cel"}},
+		want: []string{"analysis/lint imports crd/cel, which is not beneath it"},
+	}, {
 		name: "crd/cel is where they meet",
 		pkg:  pkg{dir: "crd/cel", imports: []string{"espalier.dev/crd", "espalier.dev/schema/rules"}},
 	}, {
@@ -112,6 +116,10 @@ func TestRules(t *testing.T) {
 		name: "apiserver in the engine",
 		pkg:  pkg{dir: "schema", imports: []string{"k8s.io/apiserver"}},
 		want: []string{"schema imports k8s.io/apiserver"},
+	}, {
+		name: "CEL outside of rules",
+		pkg:  pkg{dir: "analysis/suite", imports: []string{"github.com/google/cel-go/cel"}},
+		want: []string{"analysis/suite imports github.com/google/cel-go/cel"},
 	}, {
 		name: "etcd outside of store and server",
 		pkg:  pkg{dir: "cmd/espalier", imports: []string{"go.etcd.io/etcd/server/v3/embed"}},

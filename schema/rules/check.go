@@ -12,113 +12,28 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
-	"espalier.dev/api"
 	"espalier.dev/schema"
 )
 
-const (
-	// RuleCostLimit is the highest estimated cost that a rule may have, for all the
-	// values that it can be evaluated on together.
-	RuleCostLimit = uint64(10_000_000)
-	// SchemaCostLimit is the highest estimated cost that all rules of a schema may have.
-	SchemaCostLimit = uint64(100_000_000)
-)
-
-// CheckOptions say what is known of a schema beside itself.
+// CheckOptions say what Check knows beside the schema, and what it looks for.
 type CheckOptions struct {
 	// StoredRule and StoredMessage say that an expression is stored already, and may
 	// use whatever Kubernetes knows. New expressions may use what the previous
 	// version of a server knows, too. Nil stands for none.
 	StoredRule, StoredMessage func(expression string) bool
-	// Skip says which schemas to pass over, because something else is wrong with
-	// them, so that compiling their rules would lead astray. Nil stands for none.
+	// Skip reports whether to skip a schema, because something else is wrong with it
+	// and compiling its rules would give misleading errors. Nil stands for none.
 	Skip func(schema.SchemaPath) bool
+	// Remedies asks for the remedies of rules that are too expensive. Finding them
+	// takes many estimates.
+	Remedies bool
 }
-
-// Report is what can be known of the rules of a schema before there are objects.
-type Report struct {
-	// Schemas are the schemas that have rules: those below a schema come before it.
-	Schemas []SchemaRules
-	// TotalCost is the sum of all estimates.
-	TotalCost uint64
-}
-
-// SchemaRules are the rules of one schema.
-type SchemaRules struct {
-	Path schema.SchemaPath
-	// Err says why there is no CEL type of the schema, or no environment for its
-	// rules. If it is set, Rules are empty.
-	Err error
-	// Unreachable says that kube-apiserver never evaluates the rules, because it
-	// knows no CEL type of a schema around this one.
-	Unreachable bool
-	// Uncorrelatable is the outermost schema around this one whose values cannot be
-	// matched with old ones, so that no rule here may use oldSelf. Nil if there is none.
-	Uncorrelatable *schema.SchemaPath
-	Rules          []Rule
-
-	// typeErr says that Err is about the type.
-	typeErr bool
-}
-
-// Rule is what is known of one rule.
-type Rule struct {
-	// Path leads to the schema of the rule, Index is its place there.
-	Path  schema.SchemaPath
-	Index int
-	// Source is the rule itself.
-	Source api.ValidationRule
-	// Err says why the rule does not compile, MessageErr why its messageExpression
-	// does not.
-	Err, MessageErr *apiservercel.Error
-	// UsesOldSelf says that it is a transition rule.
-	UsesOldSelf bool
-	// Cost is the estimate for the rule, MessageCost for its messageExpression.
-	Cost, MessageCost Cost
-
-	rule, message *expression
-	scope         *scope
-}
-
-// Cost is an estimate: the highest cost there can be for an object that fits into
-// a request.
-type Cost struct {
-	// Call is for one evaluation.
-	Call uint64
-	// Cardinality is how often an object can have the value that the rule is for.
-	Cardinality uint64
-	// MaxCardinality is how often it fits into a request. It counts if something
-	// around the value is unbounded.
-	MaxCardinality uint64
-	// Unbounded are the lists and maps around the value that have no bound, the
-	// outermost first.
-	Unbounded []schema.SchemaPath
-	// Total is Call for each of the values; Limit is what it may be.
-	Total, Limit uint64
-}
-
-// Exceeded says whether the estimate is over the limit.
-func (c Cost) Exceeded() bool { return c.Total > c.Limit }
-
-// Rules lists the rules of all schemas.
-func (r *Report) Rules() []*Rule {
-	var list []*Rule
-	for i := range r.Schemas {
-		for j := range r.Schemas[i].Rules {
-			list = append(list, &r.Schemas[i].Rules[j])
-		}
-	}
-	return list
-}
-
-// Exceeded says whether all rules together are too expensive.
-func (r *Report) Exceeded() bool { return r.TotalCost > SchemaCostLimit }
 
 // Check compiles the rules of a schema as kube-apiserver does when it is handed a
 // definition, and estimates what they can cost. The schema should be structural;
 // rules under junctors, which a structural schema has not, are not looked at.
-func Check(s *schema.Structural, o CheckOptions) *Report {
-	c := checking{CheckOptions: o, report: &Report{}}
+func Check(s *schema.Structural, o CheckOptions) *schema.RuleReport {
+	c := checking{CheckOptions: o, report: &schema.RuleReport{}}
 	if !hasRules(s) {
 		return c.report
 	}
@@ -141,7 +56,7 @@ func Check(s *schema.Structural, o CheckOptions) *Report {
 type checking struct {
 	CheckOptions
 	in     bases
-	report *Report
+	report *schema.RuleReport
 }
 
 // scope is a schema, with what the schemas around it mean for its rules.
@@ -309,14 +224,14 @@ func (s *scope) evaluate() {
 }
 
 // own checks the rules of the schema itself.
-func (c *checking) own(s *scope) SchemaRules {
-	out := SchemaRules{Path: s.path(), Unreachable: !s.reachable}
+func (c *checking) own(s *scope) schema.SchemaRules {
+	out := schema.SchemaRules{Path: s.path(), Unreachable: !s.reachable}
 	if s.uncorrelatable != nil {
 		path := s.uncorrelatable.path()
 		out.Uncorrelatable = &path
 	}
 	if s.declErr != nil {
-		out.Err, out.typeErr = s.declErr, true
+		out.Err, out.NoType = s.declErr, true
 		return out
 	}
 	if s.decl == nil {
@@ -334,13 +249,14 @@ func (c *checking) own(s *scope) SchemaRules {
 			out.Err, out.Rules = err, nil
 			return out
 		}
-		r := Rule{
-			Path: out.Path, Index: i, Source: *compiled.source,
-			Err: compiled.err, MessageErr: compiled.messageErr,
-			UsesOldSelf: compiled.rule.usesOldSelf,
-			rule:        &compiled.rule, message: &compiled.message, scope: s,
+		r := schema.CheckedRule{Path: out.Path, Index: i, Source: *compiled.source, UsesOldSelf: compiled.rule.usesOldSelf}
+		if compiled.err != nil {
+			r.Err = compiled.err
 		}
-		r.Cost.Limit, r.MessageCost.Limit = RuleCostLimit, RuleCostLimit
+		if compiled.messageErr != nil {
+			r.MessageErr = compiled.messageErr
+		}
+		r.Cost.Limit, r.MessageCost.Limit = schema.RuleCostLimit, schema.RuleCostLimit
 		r.Cost.Cardinality, r.Cost.MaxCardinality = fits, fits
 		if s.bounded {
 			r.Cost.Cardinality = s.cardinality
@@ -359,8 +275,9 @@ func (c *checking) own(s *scope) SchemaRules {
 			r.MessageCost.Call, r.MessageCost.Total = compiled.message.cost, compiled.message.cost
 		}
 		c.report.TotalCost = add(add(c.report.TotalCost, r.Cost.Total), r.MessageCost.Total)
-		// What is left of a rule is what estimates need.
-		compiled.rule.program, compiled.message.program = nil, nil
+		if c.Remedies {
+			findRemedies(&r, compiled, s)
+		}
 		out.Rules = append(out.Rules, r)
 	}
 	return out

@@ -33,11 +33,11 @@ properties:
     x-kubernetes-preserve-unknown-fields: true
     properties: {a: {type: integer, x-kubernetes-validations: [{rule: self > 1}]}}
 `), rules.CheckOptions{})
-	byPath := map[string]rules.SchemaRules{}
+	byPath := map[string]schema.SchemaRules{}
 	for _, s := range report.Schemas {
 		byPath[s.Path.String()] = s
 	}
-	cost := func(path string) rules.Cost { return byPath[path].Rules[0].Cost }
+	cost := func(path string) schema.RuleCost { return byPath[path].Rules[0].Cost }
 
 	if c := cost(".properties[cheap]"); c.Cardinality != 1 || c.Total != c.Call || c.Exceeded() || len(c.Unbounded) > 0 {
 		t.Errorf("cheap: %+v", c)
@@ -140,7 +140,7 @@ func TestRemedies(t *testing.T) {
 			if !r.Cost.Exceeded() {
 				t.Fatalf("cost %+v", r.Cost)
 			}
-			remedies := r.Remedies()
+			remedies := r.Cost.Remedies
 			if len(remedies) == 0 {
 				t.Fatal("no remedy")
 			}
@@ -163,9 +163,9 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-func only(t *testing.T, s *schema.Structural) *rules.Rule {
+func only(t *testing.T, s *schema.Structural) *schema.CheckedRule {
 	t.Helper()
-	list := rules.Check(s, rules.CheckOptions{}).Rules()
+	list := rules.Check(s, rules.CheckOptions{Remedies: true}).Rules()
 	if len(list) != 1 || list[0].Err != nil {
 		t.Fatalf("got %+v", list)
 	}
@@ -173,7 +173,7 @@ func only(t *testing.T, s *schema.Structural) *rules.Rule {
 }
 
 // setBound sets a bound in a schema.
-func setBound(t *testing.T, s *schema.Structural, b rules.Bound, n int64) {
+func setBound(t *testing.T, s *schema.Structural, b schema.RuleBound, n int64) {
 	t.Helper()
 	for _, step := range b.Path {
 		switch step.Keyword {
@@ -221,7 +221,7 @@ func TestRemediesHold(t *testing.T) {
 			c: {type: string` + bound("maxLength") + `}}, x-kubernetes-validations: [{rule: "` + conditions[r.IntN(len(conditions))] + `"}]}}}}`
 		s := structural(text)
 		rule := only(t, s)
-		for _, remedy := range rule.Remedies() {
+		for _, remedy := range rule.Cost.Remedies {
 			changed := s.DeepCopy()
 			for _, b := range remedy {
 				setBound(t, changed, b, b.Max)

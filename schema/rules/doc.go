@@ -13,8 +13,9 @@
 // [Budget]: whoever exceeds them gets an error, and no further rule is run. And
 // before any object is seen, [Check] estimates what a rule can cost for the
 // largest object that a request can hold; a CustomResourceDefinition whose
-// estimates exceed [RuleCostLimit] or [SchemaCostLimit] is refused. [Rule.Remedies]
-// says which bounds in the schema would bring an estimate below the limit.
+// estimates exceed [schema.RuleCostLimit] or [schema.SchemaCostLimit] is rejected.
+// The remedies of a [schema.RuleCost] are bounds in the schema that would bring an
+// estimate below the limit.
 //
 // The package keeps no state of its own. k8s.io/apiserver, which it stands on,
 // does: the base CEL environments, made once for each compatibility version and

@@ -76,11 +76,11 @@ properties:
         name: {type: string, maxLength: 60}
       x-kubernetes-validations:
       - rule: self.name.matches('^[a-z]+$')
-`), rules.CheckOptions{})
+`), rules.CheckOptions{Remedies: true})
 	for _, r := range report.Rules() {
 		fmt.Printf("%s: %s\n", r.Path, r.Source.Rule)
 		fmt.Println("too expensive:", r.Cost.Exceeded(), "because of", r.Cost.Unbounded)
-		for _, remedy := range r.Remedies() {
+		for _, remedy := range r.Cost.Remedies {
 			fmt.Println("try", remedy)
 		}
 	}

@@ -48,11 +48,7 @@ properties:
 		}
 		s := base.DeepCopy()
 		s.Properties["spec"].XValidations = []api.ValidationRule{{Rule: rule, MessageExpression: message, FieldPath: path, OptionalOldSelf: &optional}}
-		report := rules.Check(s, rules.CheckOptions{})
-		for _, r := range report.Rules() {
-			r.Remedies()
-			r.MessageRemedies()
-		}
+		report := rules.Check(s, rules.CheckOptions{Remedies: true})
 		report.FieldErrors(nil, false)
 		p, err := schema.Compile(s, schema.WithRules(rules.Compiler(rules.WithBrokenRules(), rules.WithBudget(100_000), rules.WithPerCallLimit(50_000))))
 		if err != nil {

@@ -4,73 +4,48 @@ import (
 	"maps"
 	"slices"
 	"sort"
-	"strconv"
-	"strings"
 
 	apiservercel "k8s.io/apiserver/pkg/cel"
 
 	"espalier.dev/schema"
 )
 
-// Bound is a limit on the size of a value.
-type Bound struct {
-	// Path leads to the schema, Keyword is maxItems, maxProperties or maxLength.
-	Path    schema.SchemaPath
-	Keyword string
-	// Max is the highest bound that suffices.
-	Max int64
-	// Present is the bound that the schema has now, or nil.
-	Present *int64
-}
-
-// String is the bound in words, as .properties[a].maxItems: 10.
-func (b Bound) String() string {
-	return b.Path.String() + "." + b.Keyword + ": " + strconv.FormatInt(b.Max, 10)
-}
-
-// Remedy is a set of bounds that bring an estimate below its limit if they are all set.
-type Remedy []Bound
-
-// String is the remedy in words.
-func (r Remedy) String() string {
-	parts := make([]string, len(r))
-	for i, b := range r {
-		parts[i] = b.String()
+// findRemedies sets the remedies of a rule and of its messageExpression, as far as
+// they are too expensive.
+func findRemedies(r *schema.CheckedRule, c *compiled, s *scope) {
+	if r.Err != nil {
+		return
 	}
-	return strings.Join(parts, " and ")
-}
-
-// Remedies returns what could be done about a rule that is too expensive, other
-// than writing another rule: each of the remedies is enough. Those that bound what
-// is unbounded go before those that make a bound lower, and those that change one
-// thing before those that change several. There is none if the rule is cheap
-// enough, or if no bound would help.
-func (r *Rule) Remedies() []Remedy {
-	if r.Err != nil || !r.Cost.Exceeded() {
-		return nil
+	if r.Cost.Exceeded() {
+		e := estimate{scope: s, x: &c.rule, counts: true, fits: r.Cost.MaxCardinality}
+		r.Cost.Remedies = e.remedies()
 	}
-	return r.remedies(r.rule, true)
-}
-
-// MessageRemedies is Remedies for the messageExpression.
-func (r *Rule) MessageRemedies() []Remedy {
-	if r.Err != nil || r.MessageErr != nil || !r.MessageCost.Exceeded() {
-		return nil
+	if r.MessageErr == nil && r.MessageCost.Exceeded() {
+		e := estimate{scope: s, x: &c.message}
+		r.MessageCost.Remedies = e.remedies()
 	}
-	return r.remedies(r.message, false)
 }
 
-func (r *Rule) remedies(x *expression, counts bool) []Remedy {
-	all := r.knobs(x, counts)
+// estimate estimates an expression of the rules of a scope under assumptions.
+type estimate struct {
+	scope *scope
+	x     *expression
+	// counts makes the number of values around the rule part of the estimate; fits is
+	// that number if something around the rule is unbounded.
+	counts bool
+	fits   uint64
+}
+
+func (e *estimate) remedies() []schema.RuleRemedy {
+	all := e.knobs()
 	var open []*knob
 	for _, k := range all {
 		if k.present == nil {
 			open = append(open, k)
 		}
 	}
-	e := estimate{rule: r, x: x, counts: counts}
 	for _, knobs := range [][]*knob{open, all} {
-		var found []Remedy
+		var found []schema.RuleRemedy
 		for _, group := range groups(knobs) {
 			if remedy := e.best(group); remedy != nil {
 				found = append(found, remedy)
@@ -80,7 +55,7 @@ func (r *Rule) remedies(x *expression, counts bool) []Remedy {
 			return found
 		}
 		if remedy := e.best(knobs); remedy != nil {
-			return []Remedy{remedy}
+			return []schema.RuleRemedy{remedy}
 		}
 	}
 	return nil
@@ -118,11 +93,11 @@ func groups(knobs []*knob) [][]*knob {
 	return list
 }
 
-// knobs lists the sizes that the estimate for an expression depends on.
-func (r *Rule) knobs(x *expression, counts bool) []*knob {
+// knobs returns the sizes that the estimate depends on.
+func (e *estimate) knobs() []*knob {
 	var list []*knob
-	if counts {
-		for _, s := range r.scope.around() {
+	if e.counts {
+		for _, s := range e.scope.around() {
 			if k := newKnob(s.view, s.path()); k != nil && k.keyword != "maxLength" {
 				k.around, k.scope = true, s
 				list = append(list, k)
@@ -130,9 +105,9 @@ func (r *Rule) knobs(x *expression, counts bool) []*knob {
 		}
 	}
 	asked := map[string]*knob{}
-	s := sizes{root: r.scope.decl, asked: func(path []string, decl *apiservercel.DeclType) {
-		v, at := r.scope.view, slices.Clone(r.Path)
-		if r.scope.isResource {
+	s := sizes{root: e.scope.decl, asked: func(path []string, decl *apiservercel.DeclType) {
+		v, at := e.scope.view, e.scope.path()
+		if e.scope.isResource {
 			v = v.resource
 		}
 		for _, step := range path {
@@ -146,7 +121,7 @@ func (r *Rule) knobs(x *expression, counts bool) []*knob {
 		}
 	}}
 	// It has been estimated before, without an error.
-	_, _ = s.cost(x)
+	_, _ = s.cost(e.x)
 	for _, path := range slices.Sorted(maps.Keys(asked)) {
 		list = append(list, asked[path])
 	}
@@ -201,24 +176,17 @@ func newKnob(v *view, path schema.SchemaPath) *knob {
 	return k
 }
 
-// estimate estimates an expression under assumptions.
-type estimate struct {
-	rule   *Rule
-	x      *expression
-	counts bool
-}
-
 // best returns the highest bound for all knobs together that is enough, or nil.
-func (e *estimate) best(knobs []*knob) Remedy {
+func (e *estimate) best(knobs []*knob) schema.RuleRemedy {
 	if len(knobs) == 0 || !e.suffices(knobs, 1) {
 		return nil
 	}
 	const most = int(apiservercel.DefaultMaxRequestSizeBytes)
 	n := int64(sort.Search(most, func(n int) bool { return n > 0 && !e.suffices(knobs, int64(n)) })) - 1
-	var r Remedy
+	var r schema.RuleRemedy
 	for _, k := range knobs {
 		if k.present == nil || *k.present > n {
-			r = append(r, Bound{Path: k.path, Keyword: k.keyword, Max: n, Present: k.present})
+			r = append(r, schema.RuleBound{Path: k.path, Keyword: k.keyword, Max: n, Present: k.present})
 		}
 	}
 	return r
@@ -227,7 +195,7 @@ func (e *estimate) best(knobs []*knob) Remedy {
 // suffices says whether the estimate is within its limit if none of the knobs is
 // above n.
 func (e *estimate) suffices(knobs []*knob, n int64) bool {
-	s := sizes{root: e.rule.scope.decl, assume: map[*apiservercel.DeclType]int64{}}
+	s := sizes{root: e.scope.decl, assume: map[*apiservercel.DeclType]int64{}}
 	around := map[*scope]uint64{}
 	for _, k := range knobs {
 		bound := n
@@ -248,18 +216,18 @@ func (e *estimate) suffices(knobs []*knob, n int64) bool {
 	if e.counts {
 		cost = multiply(cost, e.cardinality(around))
 	}
-	return cost <= RuleCostLimit
+	return cost <= schema.RuleCostLimit
 }
 
 // cardinality is how often the rule is evaluated, at most, if the lists and maps
 // around it have the given bounds.
 func (e *estimate) cardinality(around map[*scope]uint64) uint64 {
 	n := uint64(1)
-	for _, s := range e.rule.scope.around() {
+	for _, s := range e.scope.around() {
 		bound, ok := around[s]
 		if !ok {
 			if bound, ok = elements(s.view.s); !ok {
-				return e.rule.Cost.MaxCardinality
+				return e.fits
 			}
 		}
 		n = multiply(n, bound)

@@ -89,7 +89,7 @@ func referenceRules(s *apiextensions.JSONSchemaProps, path *field.Path, in *crdv
 }
 
 // OurRules is ReferenceRules by the product.
-func OurRules(s *engine.Structural) (RuleFacts, *rules.Report) {
+func OurRules(s *engine.Structural) (RuleFacts, *engine.RuleReport) {
 	facts := RuleFacts{}
 	report := rules.Check(s, rules.CheckOptions{})
 	for _, sr := range report.Schemas {

@@ -7,6 +7,7 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/api"
+	"espalier.dev/crd/cel"
 	engine "espalier.dev/schema"
 )
 
@@ -65,6 +66,7 @@ func lintEach(t *testing.T, cases []CRDCase) [][]analysis.Finding {
 		texts[i] = mustJSON(tree)
 	}
 	all, err := lint.Run(context.Background(), texts, lint.Options{
+		Rules:     cel.Checker{},
 		Semantics: engine.Kubernetes,
 		// Cases share names.
 		Configs: []lint.Config{{Disable: []string{"name-collision"}}},

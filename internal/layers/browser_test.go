@@ -1,0 +1,81 @@
+package layers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// TestBrowser holds the packages that may run in a browser to what they must not
+// depend on. It asks the go command, because TestTree sees only direct imports.
+func TestBrowser(t *testing.T) {
+	dirs, without := browser()
+	for _, dir := range dirs {
+		pkgs := dependencies(t, "./"+dir+"/...")
+		if len(pkgs) == 0 {
+			t.Errorf("there are no packages in %s", dir)
+		}
+		for path, deps := range pkgs {
+			for _, p := range without {
+				if dep := firstBelow(p, deps); dep != "" {
+					t.Errorf("%s depends on %s", path, dep)
+				}
+			}
+		}
+	}
+	// A check that finds nothing in crd/cel would find nothing anywhere.
+	for path, deps := range dependencies(t, "./crd/cel") {
+		for _, p := range []string{"k8s.io/apiserver", "github.com/google/cel-go"} {
+			if firstBelow(p, deps) == "" {
+				t.Errorf("%s does not depend on %s", path, p)
+			}
+		}
+	}
+}
+
+// firstBelow returns the first of some import paths that is path or below it, or "".
+func firstBelow(path string, deps []string) string {
+	for _, dep := range deps {
+		if _, ok := within(path, dep); ok {
+			return dep
+		}
+	}
+	return ""
+}
+
+// dependencies returns the packages of a pattern with all that they depend on when
+// they are compiled to WebAssembly.
+func dependencies(t *testing.T, pattern string) map[string][]string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Deps,Error", pattern)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list %s: %v: %s", pattern, err, &stderr)
+	}
+	pkgs := map[string][]string{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			ImportPath string
+			Deps       []string
+			Error      *struct{ Err string }
+		}
+		switch err := d.Decode(&p); {
+		case errors.Is(err, io.EOF):
+			return pkgs
+		case err != nil:
+			t.Fatal(err)
+		case p.Error != nil:
+			t.Fatalf("%s: %s", p.ImportPath, p.Error.Err)
+		default:
+			pkgs[p.ImportPath] = p.Deps
+		}
+	}
+}

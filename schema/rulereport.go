@@ -1,0 +1,172 @@
+package schema
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"espalier.dev/api"
+)
+
+// RuleReport is what is known about the x-kubernetes-validations of a schema before
+// there are objects: whether they compile, and what they can cost. It is data, so
+// that packages without a CEL runtime can read it; package schema/rules makes it.
+type RuleReport struct {
+	// Schemas are the schemas that have rules: those below a schema come before it.
+	Schemas []SchemaRules
+	// TotalCost is the sum of all estimates.
+	TotalCost uint64
+}
+
+// SchemaRules are the rules of one schema.
+type SchemaRules struct {
+	Path SchemaPath
+	// Err is the reason why the schema has no CEL type, or why there is no
+	// environment for its rules. If it is set, Rules is empty.
+	Err error
+	// NoType is true if Err is about the type.
+	NoType bool
+	// Unreachable is true if kube-apiserver never evaluates the rules, because a
+	// schema around this one has no CEL type.
+	Unreachable bool
+	// Uncorrelatable is the outermost schema around this one whose values cannot be
+	// matched with old ones, so that no rule here may use oldSelf. Nil if there is none.
+	Uncorrelatable *SchemaPath
+	Rules          []CheckedRule
+}
+
+// CheckedRule is what is known about one rule.
+type CheckedRule struct {
+	// Path leads to the schema of the rule, Index is its place there.
+	Path  SchemaPath
+	Index int
+	// Source is the rule itself.
+	Source api.ValidationRule
+	// Err is the reason why the rule does not compile, MessageErr the reason why its
+	// messageExpression does not.
+	Err, MessageErr error
+	// UsesOldSelf is true for a transition rule.
+	UsesOldSelf bool
+	// Cost is the estimate for the rule, MessageCost for its messageExpression.
+	Cost, MessageCost RuleCost
+}
+
+// Rules returns the rules of all schemas.
+func (r *RuleReport) Rules() []*CheckedRule {
+	var list []*CheckedRule
+	for i := range r.Schemas {
+		for j := range r.Schemas[i].Rules {
+			list = append(list, &r.Schemas[i].Rules[j])
+		}
+	}
+	return list
+}
+
+// Exceeded reports whether all rules together cost more than SchemaCostLimit.
+func (r *RuleReport) Exceeded() bool { return r.TotalCost > SchemaCostLimit }
+
+// MostExpensive returns the four most expensive rules and messageExpressions of
+// those that each need a hundredth of SchemaCostLimit or more.
+func (r *RuleReport) MostExpensive() []RuleExpense {
+	var list []RuleExpense
+	for _, rule := range r.Rules() {
+		for _, e := range []RuleExpense{
+			{rule.Path, rule.Index, "rule", rule.Cost.Total},
+			{rule.Path, rule.Index, "messageExpression", rule.MessageCost.Total},
+		} {
+			if e.Cost >= SchemaCostLimit/100 {
+				list = append(list, e)
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b RuleExpense) int { return cmp.Compare(b.Cost, a.Cost) })
+	return list[:min(len(list), 4)]
+}
+
+// FieldErrors returns the errors of kube-apiserver about the rules of a schema at
+// root, except those about their total cost. forgiveCosts leaves out the costs of
+// single rules, as kube-apiserver does on an update that does not change the schema.
+func (r *RuleReport) FieldErrors(root *field.Path, forgiveCosts bool) field.ErrorList {
+	var list field.ErrorList
+	for i := range r.Schemas {
+		list = append(list, r.Schemas[i].FieldErrors(root, forgiveCosts)...)
+	}
+	return list
+}
+
+// FieldErrors returns the errors of kube-apiserver about the rules of one schema.
+func (s *SchemaRules) FieldErrors(root *field.Path, forgiveCosts bool) field.ErrorList {
+	path := s.Path.Field(root).Child("x-kubernetes-validations")
+	if s.Err != nil {
+		err := s.Err
+		if s.NoType {
+			err = fmt.Errorf("internal error: failed to construct type information for x-kubernetes-validations rules: %w", err)
+		}
+		return field.ErrorList{field.InternalError(path, err)}
+	}
+	var list field.ErrorList
+	for i := range s.Rules {
+		r := &s.Rules[i]
+		at := path.Index(r.Index)
+		if r.Cost.Exceeded() && !forgiveCosts {
+			list = append(list, field.Forbidden(at.Child("rule"), overBudget("estimated rule cost", r.Cost.Total, r.Cost.Limit)))
+		}
+		if r.Err != nil {
+			list = append(list, field.Invalid(at.Child("rule"), shownRule(r.Source), r.Err.Error()))
+		}
+		if r.MessageErr != nil {
+			list = append(list, field.Invalid(at.Child("messageExpression"), shownRule(r.Source), r.MessageErr.Error()))
+		} else if r.MessageCost.Exceeded() && !forgiveCosts {
+			list = append(list, field.Forbidden(at.Child("messageExpression"), overBudget("estimated messageExpression cost", r.MessageCost.Total, r.MessageCost.Limit)))
+		}
+		switch {
+		case r.UsesOldSelf && s.Uncorrelatable != nil:
+			list = append(list, field.Invalid(at.Child("rule"), r.Source.Rule, fmt.Sprintf("oldSelf cannot be used on the uncorrelatable portion of the schema within %v", s.Uncorrelatable.Field(root))))
+		case !r.UsesOldSelf && r.Source.OptionalOldSelf != nil:
+			list = append(list, field.Invalid(at.Child("optionalOldSelf"), *r.Source.OptionalOldSelf, "may not be set if oldSelf is not used in rule"))
+		}
+	}
+	return list
+}
+
+// TotalErrors returns the errors of kube-apiserver about the cost of all rules
+// together.
+func (r *RuleReport) TotalErrors(root *field.Path) field.ErrorList {
+	if !r.Exceeded() {
+		return nil
+	}
+	var list field.ErrorList
+	for _, e := range r.MostExpensive() {
+		list = append(list, field.Forbidden(e.Path.Field(root).Child("x-kubernetes-validations").Index(e.Index).Child(e.Keyword),
+			"contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"))
+	}
+	return append(list, field.Forbidden(root, overBudget("x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema", r.TotalCost, SchemaCostLimit)))
+}
+
+// shownRule is a rule as kube-apiserver shows it: by the names that its fields have
+// in Go.
+type shownRule struct {
+	Rule              string
+	Message           string
+	MessageExpression string
+	Reason            *api.FieldValueErrorReason
+	FieldPath         string
+	OptionalOldSelf   *bool
+}
+
+// overBudget returns the sentence of kube-apiserver about a cost that is too high.
+func overBudget(what string, cost, limit uint64) string {
+	factor := float64(cost) / float64(limit)
+	var text string
+	switch {
+	case factor > 100:
+		text = "more than 100x"
+	case factor < 1.5:
+		text = fmt.Sprintf("%fx", factor)
+	default:
+		text = fmt.Sprintf("%.1fx", factor)
+	}
+	return fmt.Sprintf("%s exceeds budget by factor of %s (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)", what, text)
+}
