@@ -92,7 +92,8 @@ func convert(props *api.JSONSchemaProps) (s *schema.Structural, unconvertible, e
 	return s, first, err
 }
 
-// dropSchemaKeyword removes $schema from a schema and those in it.
+// dropSchemaKeyword removes $schema from a schema and those in it. It does not use
+// schema.WalkSubschemas, which visits copies of the schemas in maps.
 func dropSchemaKeyword(s *api.JSONSchemaProps) {
 	if s == nil {
 		return

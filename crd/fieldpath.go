@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/api"
+	"espalier.dev/schema"
 )
 
 // maxSelectable is how many selectable fields a version may have.
@@ -18,7 +19,7 @@ const maxSelectable = 8
 // the spec, that they stand in; name is the version's.
 func (d *demands) selectable(fields []api.SelectableField, props *api.JSONSchemaProps, at *field.Path, name string) (errs field.ErrorList) {
 	path := at.Child("selectableFields")
-	if anyBelow(props, func(s *api.JSONSchemaProps) bool { return !isConvertible(s) }) {
+	if schema.AnySubschema(props, func(s *api.JSONSchemaProps) bool { return !isConvertible(s) }) {
 		errs = append(errs, field.Invalid(at.Child("schema.openAPIV3Schema"), "", unsupportedKeyword(props)))
 	}
 	unique := map[string]bool{}

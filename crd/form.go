@@ -5,6 +5,7 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/api/v1beta1"
+	"espalier.dev/schema"
 )
 
 // form is a definition the way it is validated, whatever version it came in: what
@@ -212,8 +213,8 @@ func (s *formSpec) schemas() []*api.JSONSchemaProps {
 
 // anySchema says whether some schema, or a schema below it, has something.
 func (s *formSpec) anySchema(has func(*api.JSONSchemaProps) bool) bool {
-	for _, schema := range s.schemas() {
-		if anyBelow(schema, has) {
+	for _, props := range s.schemas() {
+		if schema.AnySubschema(props, has) {
 			return true
 		}
 	}

@@ -44,14 +44,7 @@ func (d *demands) legacy(f *form, path *field.Path) (errs field.ErrorList) {
 		root.Schema, root.Definitions = "", nil
 		errs = append(errs, d.rootShape(&root, path.Child("validation"), "jsonSchema")...)
 	}
-	found := false
-	anyBelow(f.legacy, func(s *api.JSONSchemaProps) bool {
-		found = s.UniqueItems
-		return found
-	})
-	if found {
-		errs = append(errs, uniqueItems(f.legacy, at, new(int))...)
-	}
+	errs = append(errs, uniqueItems(f.legacy, at)...)
 	if bad, reason := badPattern(f.legacy); bad != nil {
 		errs = append(errs, field.Invalid(at, *bad, "has an invalid pattern: "+reason))
 		return errs
@@ -66,49 +59,21 @@ func (d *demands) legacy(f *form, path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
-// uniqueItems finds the schemas that ask for unique items. steps bounds the paths
-// of all errors together.
-func uniqueItems(s *api.JSONSchemaProps, at *field.Path, steps *int) (errs field.ErrorList) {
-	if s == nil || *steps > maxErrorSteps {
-		return nil
-	}
-	if s.UniqueItems {
-		e := field.Forbidden(at.Child("uniqueItems"), "uniqueItems cannot be set to true since the runtime complexity becomes quadratic")
-		*steps += len(e.Field) / 4
-		errs = append(errs, e)
-	}
-	below := func(s *api.JSONSchemaProps, at *field.Path) { errs = append(errs, uniqueItems(s, at, steps)...) }
-	list := func(keyword string, schemas []api.JSONSchemaProps) {
-		for i := range schemas {
-			below(&schemas[i], at.Child(keyword).Index(i))
+// uniqueItems rejects the schemas that ask for unique items. It bounds the paths of
+// all errors together.
+func uniqueItems(s *api.JSONSchemaProps, at *field.Path) (errs field.ErrorList) {
+	steps := 0
+	schema.WalkSubschemas(s, func(path schema.SchemaPath, s *api.JSONSchemaProps) bool {
+		if steps > maxErrorSteps {
+			return false
 		}
-	}
-	named := func(keyword string, schemas map[string]api.JSONSchemaProps) {
-		for _, name := range sortedKeys(schemas) {
-			s := schemas[name]
-			below(&s, at.Child(keyword).Key(name))
+		if s.UniqueItems {
+			e := field.Forbidden(path.Field(at).Child("uniqueItems"), "uniqueItems cannot be set to true since the runtime complexity becomes quadratic")
+			steps += len(e.Field) / 4
+			errs = append(errs, e)
 		}
-	}
-	if s.Items != nil {
-		below(s.Items.Schema, at.Child("items"))
-		list("items", s.Items.JSONSchemas)
-	}
-	list("allOf", s.AllOf)
-	list("anyOf", s.AnyOf)
-	list("oneOf", s.OneOf)
-	below(s.Not, at.Child("not"))
-	named("properties", s.Properties)
-	named("patternProperties", s.PatternProperties)
-	named("definitions", s.Definitions)
-	if s.AdditionalProperties != nil {
-		below(s.AdditionalProperties.Schema, at.Child("additionalProperties"))
-	}
-	if s.AdditionalItems != nil {
-		below(s.AdditionalItems.Schema, at.Child("additionalItems"))
-	}
-	for _, name := range sortedKeys(s.Dependencies) {
-		below(s.Dependencies[name].Schema, at.Child("dependencies").Key(name))
-	}
+		return true
+	})
 	return errs
 }
 
@@ -124,11 +89,11 @@ func badPattern(s *api.JSONSchemaProps) (pattern *string, reason string) {
 		}
 		return err != nil
 	}
-	anyBelow(s, func(s *api.JSONSchemaProps) bool {
+	schema.AnySubschema(s, func(s *api.JSONSchemaProps) bool {
 		if check(s.Pattern) {
 			return true
 		}
-		for text := range s.PatternProperties {
+		for _, text := range sortedKeys(s.PatternProperties) {
 			if check(text) {
 				return true
 			}

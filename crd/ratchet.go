@@ -157,7 +157,7 @@ func violations(s *schema.Structural, sem schema.Semantics) []schema.Finding {
 // lose fields.
 func (s *formSpec) hasUnprunedDefaults(sem schema.Semantics) bool {
 	for _, props := range s.schemas() {
-		if !anyBelow(props, hasDefault) {
+		if !schema.AnySubschema(props, hasDefault) {
 			continue
 		}
 		structural, err := schema.NewStructural(props)

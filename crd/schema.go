@@ -42,7 +42,7 @@ func (d *demands) schema(ctx context.Context, v *api.CustomResourceValidation, s
 		// Only shown when the errors above do not say the same in a better way.
 		errs = append(errs, field.Invalid(at, "", unsupportedKeyword(props)))
 	}
-	if !anyBelow(props, hasRules) {
+	if !schema.AnySubschema(props, hasRules) {
 		return errs
 	}
 	switch {
@@ -170,7 +170,7 @@ func isOpenAPIType(t string) bool {
 func unsupportedKeyword(s *api.JSONSchemaProps) string {
 	const text = "OpenAPIV3Schema '%s' is not supported"
 	word := ""
-	anyBelow(s, func(s *api.JSONSchemaProps) bool {
+	schema.AnySubschema(s, func(s *api.JSONSchemaProps) bool {
 		switch {
 		case s.ID != "":
 			word = "id"

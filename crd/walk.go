@@ -125,7 +125,8 @@ func (w *schemaWalk) keywords(s *api.JSONSchemaProps, p *place) {
 }
 
 // below checks the schemas in s, and returns whether all of it can be made
-// structural.
+// structural. It does not use schema.Subschemas: errors come in kube-apiserver's
+// order, which is another one, and what holds for a schema depends on those around it.
 func (w *schemaWalk) below(s *api.JSONSchemaProps, p place) bool {
 	ok := isConvertible(s)
 	walk := func(s *api.JSONSchemaProps, p place) {

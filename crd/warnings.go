@@ -27,14 +27,14 @@ func (d *demands) warningsOf(spec *formSpec) (all []string) {
 	sets := map[string]bool{}
 	for _, props := range spec.schemas() {
 		var formats []string
-		anyBelow(props, func(s *api.JSONSchemaProps) bool {
+		schema.WalkSubschemas(props, func(_ schema.SchemaPath, s *api.JSONSchemaProps) bool {
 			if s.Format != "" && !KnownFormat(typeOf(s), s.Format) {
 				formats = append(formats, fmt.Sprintf("unrecognized format %q", s.Format))
 			}
 			if t := itemTypeOfSet(s); t == "object" || t == "array" {
 				sets[fmt.Sprintf("x-kubernetes-list-type: set for items of type %q is not supported by server-side apply or CEL validation rules", t)] = true
 			}
-			return false
+			return true
 		})
 		slices.Sort(formats)
 		all = append(all, formats...)

@@ -14,7 +14,7 @@ import (
 // as v3, or nil if there is none or it is withheld: one that is not structural would
 // lead readers astray.
 func published(v *crd.Version) *schema.Structural {
-	if v.Spec().Schema == nil || !hasKnownTypes(v.Spec().Schema.OpenAPIV3Schema) {
+	if v.Spec().Schema == nil || schema.AnySubschema(v.Spec().Schema.OpenAPIV3Schema, hasUnknownType) {
 		return nil
 	}
 	// Not v.Structural(): that one forgives what keeps a schema from being published.
@@ -29,33 +29,15 @@ func published(v *crd.Version) *schema.Structural {
 	return s.Unfold(sem)
 }
 
-// hasKnownTypes says whether a schema has only types that OpenAPI has.
-func hasKnownTypes(s *api.JSONSchemaProps) bool {
-	if s == nil {
-		return true
-	}
-	for _, t := range s.Type {
+// hasUnknownType reports whether a schema has a type that OpenAPI has not.
+func hasUnknownType(s *api.JSONSchemaProps) bool {
+	return slices.ContainsFunc(s.Type, func(t string) bool {
 		switch t {
 		case "", "array", "boolean", "integer", "number", "object", "string":
-		default:
 			return false
 		}
-	}
-	unknown := func(s api.JSONSchemaProps) bool { return !hasKnownTypes(&s) }
-	for _, list := range [][]api.JSONSchemaProps{s.AllOf, s.AnyOf, s.OneOf} {
-		if slices.ContainsFunc(list, unknown) {
-			return false
-		}
-	}
-	for _, prop := range s.Properties {
-		if unknown(prop) {
-			return false
-		}
-	}
-	if s.Items != nil && (!hasKnownTypes(s.Items.Schema) || slices.ContainsFunc(s.Items.JSONSchemas, unknown)) {
-		return false
-	}
-	return hasKnownTypes(s.Not) && (s.AdditionalProperties == nil || hasKnownTypes(s.AdditionalProperties.Schema))
+		return true
+	})
 }
 
 // writer writes structural schemas as OpenAPI schemas.

@@ -63,7 +63,14 @@ func (e ConversionErrors) Unwrap() []error {
 // path. The paths of all errors together are bounded, as those of findings are.
 func conversionErrors(s *api.JSONSchemaProps) ConversionErrors {
 	var f faultFinder
-	f.schema(s)
+	WalkSubschemas(s, func(path SchemaPath, s *api.JSONSchemaProps) bool {
+		if len(path) > 0 && !isStructuralStep(path[len(path)-1]) {
+			return false
+		}
+		f.path = path
+		f.schema(s)
+		return true
+	})
 	slices.SortStableFunc(f.errs, func(a, b *ConversionError) int {
 		if n := a.Path.Compare(b.Path); n != 0 {
 			return n
@@ -73,8 +80,21 @@ func conversionErrors(s *api.JSONSchemaProps) ConversionErrors {
 	return f.errs
 }
 
-// faultFinder walks a schema that failed to convert.
+// isStructuralStep reports whether a structural schema can have the step. Below other
+// keywords nothing is looked for: they are errors themselves.
+func isStructuralStep(step SchemaStep) bool {
+	switch step.Keyword {
+	case "items":
+		return step.Form == StepPlain
+	case "patternProperties", "definitions", "additionalItems", "dependencies":
+		return false
+	}
+	return true
+}
+
+// faultFinder gathers what is wrong with a schema that failed to convert.
 type faultFinder struct {
+	// path leads to the schema at hand.
 	path  SchemaPath
 	errs  ConversionErrors
 	steps int
@@ -96,15 +116,6 @@ func (f *faultFinder) fail(keyword, reason string, err error) {
 	})
 }
 
-func (f *faultFinder) below(step SchemaStep, s *api.JSONSchemaProps) {
-	if s == nil {
-		return
-	}
-	f.path = append(f.path, step)
-	f.schema(s)
-	f.path = f.path[:len(f.path)-1]
-}
-
 func (f *faultFinder) schema(s *api.JSONSchemaProps) {
 	const unsupported = "is not supported in a structural schema"
 	f.check(s.ID != "", "id", unsupported)
@@ -124,32 +135,7 @@ func (f *faultFinder) schema(s *api.JSONSchemaProps) {
 		f.json("example", *s.Example)
 	}
 	f.json("enum", s.Enum...)
-	if s.Items != nil {
-		f.check(len(s.Items.JSONSchemas) > 0, "items", "must be a schema, not a list of schemas")
-		f.below(keyword("items"), s.Items.Schema)
-	}
-	if s.AdditionalProperties != nil {
-		f.below(keyword("additionalProperties"), s.AdditionalProperties.Schema)
-	}
-	f.below(keyword("not"), s.Not)
-	for i := range s.AllOf {
-		f.below(indexed("allOf", i), &s.AllOf[i])
-	}
-	for i := range s.AnyOf {
-		f.below(indexed("anyOf", i), &s.AnyOf[i])
-	}
-	for i := range s.OneOf {
-		f.below(indexed("oneOf", i), &s.OneOf[i])
-	}
-	names := make([]string, 0, len(s.Properties))
-	for name := range s.Properties {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		prop := s.Properties[name]
-		f.below(named("properties", name), &prop)
-	}
+	f.check(s.Items != nil && len(s.Items.JSONSchemas) > 0, "items", "must be a schema, not a list of schemas")
 }
 
 func (f *faultFinder) json(keyword string, values ...api.JSON) {

@@ -236,35 +236,34 @@ func Specified(s *api.JSONSchemaProps) []string {
 }
 
 func addSpecified(found map[string]bool, at string, s *api.JSONSchemaProps) {
-	if s == nil {
-		return
-	}
-	for _, branches := range [...][]api.JSONSchemaProps{s.AllOf, s.AnyOf, s.OneOf} {
-		for i := range branches {
-			addSpecified(found, at, &branches[i])
+	for step, sub := range Subschemas(s) {
+		path, ok := valuePath(at, step)
+		if !ok {
+			continue
 		}
-	}
-	addSpecified(found, at, s.Not)
-	for name, f := range s.Properties {
-		path := joinName(at, name)
-		found[path] = true
-		addSpecified(found, path, &f)
-	}
-	for pattern, f := range s.PatternProperties {
-		addSpecified(found, joinStep(at, "/"+pattern+"/"), &f)
-	}
-	if s.AdditionalProperties != nil {
-		addSpecified(found, joinStep(at, "*"), s.AdditionalProperties.Schema)
-	}
-	if s.Items != nil {
-		addSpecified(found, at+"[]", s.Items.Schema)
-		for i := range s.Items.JSONSchemas {
-			addSpecified(found, at+"[]", &s.Items.JSONSchemas[i])
+		if step.Keyword == "properties" {
+			found[path] = true
 		}
+		addSpecified(found, path, sub)
 	}
-	if s.AdditionalItems != nil {
-		addSpecified(found, at+"[]", s.AdditionalItems.Schema)
+}
+
+// valuePath returns the JSON path of the values of a schema one step below that of the
+// values at path. It returns false if the schema says nothing about parts of a value.
+func valuePath(at string, step SchemaStep) (path string, ok bool) {
+	switch step.Keyword {
+	case "properties":
+		return joinName(at, step.Name), true
+	case "patternProperties":
+		return joinStep(at, "/"+step.Name+"/"), true
+	case "additionalProperties":
+		return joinStep(at, "*"), true
+	case "items", "additionalItems":
+		return at + "[]", true
+	case "definitions", "dependencies":
+		return "", false
 	}
+	return at, true // a logical operator
 }
 
 func joinStep(at, step string) string {
@@ -331,22 +330,9 @@ func addConflicts(found *[]*PruneConflict, at string, s *api.JSONSchemaProps) {
 				" are specified for the same path: an object with known fields can be pruned, a map cannot"})
 		}
 	}
-	for name, f := range s.Properties {
-		addConflicts(found, joinName(at, name), &f)
-	}
-	for pattern, f := range s.PatternProperties {
-		addConflicts(found, joinStep(at, "/"+pattern+"/"), &f)
-	}
-	if s.AdditionalProperties != nil {
-		addConflicts(found, joinStep(at, "*"), s.AdditionalProperties.Schema)
-	}
-	if s.Items != nil {
-		addConflicts(found, at+"[]", s.Items.Schema)
-		for i := range s.Items.JSONSchemas {
-			addConflicts(found, at+"[]", &s.Items.JSONSchemas[i])
+	for step, sub := range Subschemas(s) {
+		if path, ok := valuePath(at, step); ok {
+			addConflicts(found, path, sub)
 		}
-	}
-	if s.AdditionalItems != nil {
-		addConflicts(found, at+"[]", s.AdditionalItems.Schema)
 	}
 }

@@ -169,37 +169,16 @@ func skeletonAccepts(t *testing.T) {
 }
 
 // schemaCount counts the schemas in s, booleans included.
-func schemaCount(s *api.JSONSchemaProps) int {
-	if s == nil {
-		return 1 // a boolean
-	}
-	n := 1
-	for _, list := range [][]api.JSONSchemaProps{s.AllOf, s.AnyOf, s.OneOf} {
-		for i := range list {
-			n += schemaCount(&list[i])
+func schemaCount(s *api.JSONSchemaProps) (n int) {
+	WalkSubschemas(s, func(_ SchemaPath, s *api.JSONSchemaProps) bool {
+		n++
+		for _, b := range []*api.JSONSchemaPropsOrBool{s.AdditionalProperties, s.AdditionalItems} {
+			if b != nil && b.Schema == nil {
+				n++
+			}
 		}
-	}
-	if s.Not != nil {
-		n += schemaCount(s.Not)
-	}
-	for _, m := range []map[string]api.JSONSchemaProps{s.Properties, s.PatternProperties} {
-		for _, f := range m {
-			n += schemaCount(&f)
-		}
-	}
-	for _, b := range []*api.JSONSchemaPropsOrBool{s.AdditionalProperties, s.AdditionalItems} {
-		if b != nil {
-			n += schemaCount(b.Schema)
-		}
-	}
-	if s.Items != nil {
-		if s.Items.Schema != nil {
-			n += schemaCount(s.Items.Schema)
-		}
-		for i := range s.Items.JSONSchemas {
-			n += schemaCount(&s.Items.JSONSchemas[i])
-		}
-	}
+		return true
+	})
 	return n
 }
 
