@@ -68,6 +68,17 @@ func converter(t *testing.T, mode *string) *httptest.Server {
 		case "no JSON":
 			fmt.Fprint(w, "<html>")
 			return
+		case "redirect":
+			http.Redirect(w, r, "https://elsewhere.invalid/", http.StatusTemporaryRedirect)
+			return
+		case "huge":
+			chunk := make([]byte, 1<<20)
+			for range 64 {
+				if _, err := w.Write(chunk); err != nil {
+					return
+				}
+			}
+			return
 		case "status":
 			http.Error(w, "out of order", http.StatusServiceUnavailable)
 			return
@@ -133,10 +144,16 @@ func TestConversionWebhook(t *testing.T) {
 	for wrong, text := range map[string]string{
 		"other name": "must have the same name", "no metadata": "must have the same name", "refuses": "I do not feel like it",
 		"none": "returned 0 objects", "other uid": "response.uid", "no JSON": "invalid character", "status": "unable to handle the request",
+		"redirect": "webhooks must not redirect", "huge": "larger than 8 MiB",
 	} {
 		mode = wrong
-		if a := get(); a.code != http.StatusInternalServerError || !strings.Contains(string(a.body), text) {
+		a := get()
+		message, _ := a.object["message"].(string)
+		if a.code != http.StatusInternalServerError || !strings.Contains(message, text) || !strings.Contains(message, "conversion webhook for conversion.example.com/v1, Kind=Box") {
 			t.Errorf("%s: %d %s", wrong, a.code, a.body)
+		}
+		if strings.Contains(message, "StorageError") || strings.Contains(message, "corrupt") {
+			t.Errorf("%s: the object is not corrupt: %s", wrong, message)
 		}
 	}
 	hook.Close()

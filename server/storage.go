@@ -16,6 +16,7 @@ import (
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/etcd"
 	"espalier.dev/server/fence"
+	"espalier.dev/server/resources"
 )
 
 // database is the etcd behind a server.
@@ -53,6 +54,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		Definitions: definitions.Resource(),
 		WatchCache:  o.WatchCache,
 		Compaction:  o.EtcdCompactionInterval,
+		Intact:      resources.IsConversionError,
 	})
 	if err := recordSemantics(ctx, client, o.EtcdPrefix, o.Semantics); err != nil {
 		db.close()

@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	grpcstatus "google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
 )
@@ -19,6 +20,9 @@ import (
 const (
 	// ConnectTimeout is how long Connect waits for members to answer.
 	ConnectTimeout = 5 * time.Second
+	// keepAliveTime and keepAliveTimeout are those of k8s.io/apiserver's own client.
+	keepAliveTime    = 30 * time.Second
+	keepAliveTimeout = 10 * time.Second
 	// stragglers is how long it waits for the others when one has.
 	stragglers = time.Second
 )
@@ -32,6 +36,15 @@ type Endpoints struct {
 	CertFile, KeyFile, CAFile string
 }
 
+// reconnect returns the waiting times between attempts to connect. gRPC's own grow to two
+// minutes: a server whose etcd is back would not notice for as long.
+func reconnect() backoff.Config {
+	c := backoff.DefaultConfig
+	c.BaseDelay = 100 * time.Millisecond
+	c.MaxDelay = 3 * time.Second
+	return c
+}
+
 // Connect returns a client of a cluster that has answered. It fails if no member
 // answers in [ConnectTimeout], or if those that do are not of one cluster.
 func Connect(ctx context.Context, e Endpoints) (*clientv3.Client, error) {
@@ -41,8 +54,14 @@ func Connect(ctx context.Context, e Endpoints) (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Endpoints:   e.URLs,
 		DialTimeout: ConnectTimeout,
-		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(keepReason)},
-		Logger:      newLogger(klog.FromContext(ctx).WithName("etcd-client"), quiet, new(atomic.Bool)),
+		// A member that is gone is noticed without a request.
+		DialKeepAliveTime:    keepAliveTime,
+		DialKeepAliveTimeout: keepAliveTimeout,
+		DialOptions: []grpc.DialOption{
+			grpc.WithChainUnaryInterceptor(keepReason),
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect(), MinConnectTimeout: ConnectTimeout}),
+		},
+		Logger: newLogger(klog.FromContext(ctx).WithName("etcd-client"), quiet, new(atomic.Bool)),
 	}
 	if e.CertFile != "" || e.KeyFile != "" || e.CAFile != "" {
 		info := transport.TLSInfo{CertFile: e.CertFile, KeyFile: e.KeyFile, TrustedCAFile: e.CAFile}

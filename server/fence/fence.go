@@ -59,6 +59,7 @@ type Fences struct {
 	definitions       runtimeschema.GroupResource
 	cached            bool
 	compactor         etcd3.Compactor
+	intact            func(error) bool
 	stop              func()
 }
 
@@ -75,6 +76,10 @@ type Config struct {
 	// Compaction is the interval at which etcd is told to forget old revisions. Zero is
 	// never.
 	Compaction time.Duration
+	// Intact reports whether an error of decoding an object says nothing about the stored
+	// object, as when a webhook fails that converts it. Such an object is not corrupt, and
+	// cannot be deleted as corrupt objects can.
+	Intact func(error) bool
 }
 
 // New returns fences. They need Close.
@@ -82,7 +87,7 @@ func New(c Config) *Fences {
 	resources := strings.TrimSuffix(path.Join("/", c.Prefix), "/") + "/"
 	f := &Fences{
 		client: c.Client, resources: resources, fences: "espalier.dev/fences" + resources,
-		definitions: c.Definitions, cached: c.WatchCache, stop: func() {},
+		definitions: c.Definitions, cached: c.WatchCache, intact: c.Intact, stop: func() {},
 	}
 	if c.Compaction != 0 {
 		compactor := etcd3.NewCompactor(c.Client, c.Compaction, clock.RealClock{}, nil)

@@ -1,6 +1,8 @@
 package fence
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -88,7 +90,7 @@ func (f *Fences) store(c *storagebackend.ConfigForResource, guard func(*kubernet
 	unsafeDeletion := utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)
 	if unsafeDeletion {
 		transformer = etcd3.WithCorruptObjErrorHandlingTransformer(transformer)
-		decoder = etcd3.WithCorruptObjErrorHandlingDecoder(decoder)
+		decoder = &intactDecoder{Decoder: etcd3.WithCorruptObjErrorHandlingDecoder(decoder), intact: f.intact}
 	}
 	s, err := etcd3.New(client, f.compactor, c.Codec, newFunc, newListFunc, c.Prefix, resourcePrefix, c.GroupResource, transformer, c.LeaseManagerConfig, decoder, versioner)
 	if err != nil {
@@ -103,4 +105,29 @@ func (f *Fences) store(c *storagebackend.ConfigForResource, guard func(*kubernet
 		return etcd3.NewStoreWithUnsafeCorruptObjectDeletion(s, c.GroupResource), destroy, nil
 	}
 	return s, destroy, nil
+}
+
+// intactDecoder returns errors that say nothing about the stored object as they are. The
+// decoder of k8s.io/apiserver calls every object corrupt that it fails to decode.
+type intactDecoder struct {
+	etcd3.Decoder
+	intact func(error) bool
+}
+
+func (d *intactDecoder) Decode(value []byte, into runtime.Object, revision int64) error {
+	return d.unwrap(d.Decoder.Decode(value, into, revision))
+}
+
+func (d *intactDecoder) DecodeListItem(ctx context.Context, value []byte, revision uint64, newItem func() runtime.Object) (runtime.Object, error) {
+	obj, err := d.Decoder.DecodeListItem(ctx, value, revision, newItem)
+	return obj, d.unwrap(err)
+}
+
+func (d *intactDecoder) unwrap(err error) error {
+	if err != nil && d.intact != nil && d.intact(err) {
+		if cause := errors.Unwrap(err); cause != nil {
+			return cause
+		}
+	}
+	return err
 }

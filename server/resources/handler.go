@@ -87,6 +87,9 @@ type Handler struct {
 	servings map[string]*serving // by name of the definition
 	builtins map[string]*Builtin
 	closed   bool
+	// lifetime ends with Close, and with it the calls of webhooks.
+	lifetime context.Context
+	stop     context.CancelFunc
 
 	// discards are the servings whose storage is being given back; discarding guards it.
 	discarding sync.Mutex
@@ -100,8 +103,9 @@ func New(c Config) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("conversion webhooks: %w", err)
 	}
+	lifetime, stop := context.WithCancel(context.Background())
 	return &Handler{
-		config: c, scheme: c.Scheme, codecs: serializer.NewCodecFactory(c.Scheme),
+		lifetime: lifetime, stop: stop, config: c, scheme: c.Scheme, codecs: serializer.NewCodecFactory(c.Scheme),
 		webhooks: clients, servings: map[string]*serving{}, builtins: map[string]*Builtin{},
 	}, nil
 }
@@ -148,6 +152,7 @@ func (h *Handler) Changed(c *crd.Catalog) {
 
 // Close ends all watches and gives all storage back, whoever still uses it.
 func (h *Handler) Close() {
+	h.stop()
 	h.mu.Lock()
 	h.closed = true
 	for name, s := range h.servings {
@@ -218,7 +223,7 @@ func (h *Handler) make(d *crd.Definition) (*serving, error) {
 	var converter treeConverter = relabel{}
 	if c := d.CRD().Spec.Conversion; c != nil && c.Strategy == api.WebhookConverter {
 		var err error
-		if converter, err = newWebhookConverter(h.webhooks, d.CRD()); err != nil {
+		if converter, err = newWebhookConverter(h.lifetime, h.webhooks, d.CRD()); err != nil {
 			return nil, err
 		}
 	}

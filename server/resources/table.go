@@ -107,7 +107,10 @@ func fieldsOf(obj runtime.Object, m metav1.Object) (map[string]any, error) {
 }
 
 // cell is one value of a row, nil if there is none of the column's type.
-func cell(path *jsonpath.JSONPath, typ string, fields map[string]any) any {
+func cell(column *jsonpath.JSONPath, typ string, fields map[string]any) any {
+	// A JSONPath keeps state while it is evaluated (where a range began, for example), and
+	// several requests evaluate the same column: each gets a copy.
+	path := *column
 	found, err := path.FindResults(fields)
 	if err != nil || len(found) == 0 || len(found[0]) == 0 {
 		return nil

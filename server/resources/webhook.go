@@ -30,8 +30,34 @@ import (
 // up nobody for ever.
 const conversionTime = 30 * time.Second
 
+// ConversionError is returned when a conversion webhook cannot be reached, or answers with
+// something that is not the converted object. It says nothing about the stored object.
+type ConversionError struct {
+	// Kind is that of the object, in the version that it was to be converted from.
+	Kind runtimeschema.GroupVersionKind
+	// Problem is what the webhook did: "failed", "returned invalid object".
+	Problem string
+	Err     error
+}
+
+func (e *ConversionError) Error() string {
+	return fmt.Sprintf("conversion webhook for %v %s: %v", e.Kind, e.Problem, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *ConversionError) Unwrap() error { return e.Err }
+
+// IsConversionError reports whether an error is a [ConversionError].
+func IsConversionError(err error) bool {
+	var e *ConversionError
+	return errors.As(err, &e)
+}
+
 // webhookConverter asks a webhook to convert.
 type webhookConverter struct {
+	// serving ends when the server stops: nobody waits for the answer then. The storage
+	// decodes objects without the context of a request, so conversionTime bounds a call.
+	serving context.Context
 	client  *rest.RESTClient
 	reviews []string // versions of ConversionReview that the webhook understands
 }
@@ -42,7 +68,7 @@ func conversionReviews() runtimeschema.GroupVersion {
 	return runtimeschema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
 }
 
-func newWebhookConverter(clients *webhook.ClientManager, c *api.CustomResourceDefinition) (treeConverter, error) {
+func newWebhookConverter(serving context.Context, clients *webhook.ClientManager, c *api.CustomResourceDefinition) (treeConverter, error) {
 	hook := c.Spec.Conversion.Webhook
 	if hook == nil || hook.ClientConfig == nil {
 		return nil, errors.New("conversion: there is no webhook to ask")
@@ -67,7 +93,7 @@ func newWebhookConverter(clients *webhook.ClientManager, c *api.CustomResourceDe
 	if err != nil {
 		return nil, fmt.Errorf("conversion: %w", err)
 	}
-	return &webhookConverter{client: client, reviews: hook.ConversionReviewVersions}, nil
+	return &webhookConverter{serving: serving, client: client, reviews: hook.ConversionReviewVersions}, nil
 }
 
 func (c *webhookConverter) Convert(obj schema.Object, to runtimeschema.GroupVersion) (schema.Object, error) {
@@ -78,13 +104,13 @@ func (c *webhookConverter) Convert(obj schema.Object, to runtimeschema.GroupVers
 	kind := (&unstructured.Unstructured{Object: obj}).GroupVersionKind()
 	out, err := c.ask(obj, to)
 	if err != nil {
-		return nil, fmt.Errorf("conversion webhook for %v failed: %w", kind, err)
+		return nil, &ConversionError{kind, "failed", err}
 	}
 	if err := checkConverted(obj, out, to); err != nil {
-		return nil, fmt.Errorf("conversion webhook for %v returned invalid object: %w", kind, err)
+		return nil, &ConversionError{kind, "returned invalid object", err}
 	}
 	if err := keepMetadata(obj, out); err != nil {
-		return nil, fmt.Errorf("conversion webhook for %v returned invalid metadata: %w", kind, err)
+		return nil, &ConversionError{kind, "returned invalid metadata", err}
 	}
 	return out, nil
 }
@@ -108,7 +134,7 @@ func (c *webhookConverter) ask(obj schema.Object, to runtimeschema.GroupVersion)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), conversionTime)
+	ctx, cancel := context.WithTimeout(c.serving, conversionTime)
 	defer cancel()
 	answer, err := c.client.Post().SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).Raw()
 	if err != nil {
