@@ -64,7 +64,7 @@ func New(crd *api.CustomResourceDefinition, o Options) (*Definition, error) {
 func (d *Definition) With(o Options) (*Definition, error) {
 	out := &Definition{crd: d.crd, legacy: d.legacy, legacyErr: d.legacyErr, semantics: o.Semantics}
 	var legacy *api.JSONSchemaProps
-	if knowsLegacy(o.Semantics) {
+	if o.Semantics.KnowsJSONSchema() {
 		if d.legacyErr != nil {
 			return nil, d.legacyErr
 		}

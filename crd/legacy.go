@@ -20,12 +20,12 @@ func (f *form) legacyPath() *field.Path {
 
 // hasLegacy says whether a draft-4 schema counts: it does not beside another one.
 func (f *form) hasLegacy(sem schema.Semantics) bool {
-	return knowsLegacy(sem) && f.legacy != nil && len(f.spec.schemas()) == 0
+	return sem.KnowsJSONSchema() && f.legacy != nil && len(f.spec.schemas()) == 0
 }
 
 // legacy checks the draft-4 schema of 2017.
 func (d *demands) legacy(f *form, path *field.Path) (errs field.ErrorList) {
-	if !knowsLegacy(d.semantics) {
+	if !d.semantics.KnowsJSONSchema() {
 		return nil
 	}
 	at := f.legacyPath()

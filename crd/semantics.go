@@ -19,10 +19,6 @@ func needsSchemaToPrune(s schema.Semantics) bool { return s == schema.Kubernetes
 // when a webhook is set that was not set before.
 func webhookNeedsPruning(s schema.Semantics) bool { return s == schema.Kubernetes }
 
-// knowsLegacy says whether the draft-4 schema of 2017 counts. kube-apiserver does
-// not know it.
-func knowsLegacy(s schema.Semantics) bool { return s == schema.KEP }
-
 // weakensDefaultSchemas says whether defaults are held against another reading of
 // their schema than objects are.
 func weakensDefaultSchemas(s schema.Semantics) bool { return s == schema.Kubernetes }

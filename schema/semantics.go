@@ -33,6 +33,14 @@ func (s Semantics) String() string {
 	return "kep"
 }
 
+// Other returns the other semantics.
+func (s Semantics) Other() Semantics {
+	if s == Kubernetes {
+		return KEP
+	}
+	return Kubernetes
+}
+
 // restartsAt reports whether pruning, once stopped by
 // x-kubernetes-preserve-unknown-fields, starts again at a value below, given how
 // the schema reaches it and what it specifies there. The documents restart where
@@ -50,6 +58,14 @@ func (s Semantics) KnowsUnions() bool { return s == KEP }
 
 // KnowsReadOnly says whether readOnly is kept.
 func (s Semantics) KnowsReadOnly() bool { return s == KEP }
+
+// KnowsForeignFields reports whether the fields of a CRD that only the documents have
+// are read. kube-apiserver drops them, whatever is in them (see api.DropForeign).
+func (s Semantics) KnowsForeignFields() bool { return s == KEP }
+
+// KnowsJSONSchema reports whether the draft-4 schema of 2017 counts
+// (spec.validation.jsonSchema). kube-apiserver does not know it.
+func (s Semantics) KnowsJSONSchema() bool { return s == KEP }
 
 // RefusesContradictions says whether a value whose type contradicts the schema's
 // is a decoding error. For kube-apiserver it is a validation error, later.

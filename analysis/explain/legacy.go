@@ -15,7 +15,7 @@ func SchemaOf(v *crd.Version) (*schema.Structural, error) {
 		return s, nil
 	}
 	// Only the documents know of such schemas: for kube-apiserver there is none.
-	if v.Definition().Semantics() != schema.KEP {
+	if !v.Definition().Semantics().KnowsJSONSchema() {
 		return nil, nil
 	}
 	legacy, err := api.LegacySchema(v.Definition().CRD())

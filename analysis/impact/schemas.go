@@ -80,7 +80,7 @@ func pruning(preserveUnknownFields bool) schema.Pruning {
 // legacy compares schemas in the draft-4 dialect, which take the place of others. It
 // says whether there is one.
 func (d *definitions) legacy(c *comparer) bool {
-	if !knowsLegacy(d.Semantics) {
+	if !d.Semantics.KnowsJSONSchema() {
 		return false
 	}
 	o, _ := api.LegacySchema(d.old)
@@ -99,6 +99,3 @@ func (d *definitions) legacy(c *comparer) bool {
 	ch.OldVersion, ch.NewVersion = c.oldVersion, c.newVersion
 	return true
 }
-
-// knowsLegacy says whether draft-4 schemas count. kube-apiserver does not know them.
-func knowsLegacy(s schema.Semantics) bool { return s == schema.KEP }

@@ -88,7 +88,7 @@ func read(raw []byte, sem schema.Semantics) (*definition, error) {
 	if meta.Kind != api.Kind {
 		return d, &misfit{root().child("kind"), fmt.Sprintf("expected %s, got %q", api.Kind, meta.Kind)}
 	}
-	if sem == schema.Kubernetes {
+	if !sem.KnowsForeignFields() {
 		raw = api.DropForeign(raw)
 	}
 	switch meta.APIVersion {

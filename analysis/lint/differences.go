@@ -54,16 +54,9 @@ type disagreement struct {
 // onlyHere says, for a place that is refused, if only one of the semantics does so.
 func (d *disagreement) onlyHere(at *place) []string {
 	if by, ok := d.here[at.pointer()]; ok {
-		return []string{"only " + by.String() + " semantics refuses this; " + other(by).String() + " accepts it"}
+		return []string{"only " + by.String() + " semantics refuses this; " + by.Other().String() + " accepts it"}
 	}
 	return nil
-}
-
-func other(s schema.Semantics) schema.Semantics {
-	if s == schema.KEP {
-		return schema.Kubernetes
-	}
-	return schema.KEP
 }
 
 // differences reports where the semantics differ. What the semantics at hand refuses
@@ -86,7 +79,7 @@ func (c *check) differences(errs verdicts) *disagreement {
 }
 
 func (c *check) refusal(r refusal) {
-	c.inform(semanticsRefused, r.at, r.by.String(), " semantics refuses this, ", other(r.by).String(), " accepts it: ", r.text)
+	c.inform(semanticsRefused, r.at, r.by.String(), " semantics refuses this, ", r.by.Other().String(), " accepts it: ", r.text)
 }
 
 // verdicts are what each of the semantics has against a definition.
@@ -110,12 +103,12 @@ func (c *check) refusals(errs verdicts) []refusal {
 		// An error can keep others from being looked for. Only those that are always
 		// looked for can be compared where both have errors.
 		comparable := func(*place) bool { return true }
-		if len(errs[other(sem)]) > 0 {
+		if len(errs[sem.Other()]) > 0 {
 			structural := c.structuralPlaces(sem)
 			comparable = func(at *place) bool { return structural[at.pointer()] }
 		}
 		for _, e := range errs[sem] {
-			if seen[other(sem)][id(e)] {
+			if seen[sem.Other()][id(e)] {
 				continue
 			}
 			for i, at := range c.d.locate(e.Field) {

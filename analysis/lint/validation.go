@@ -57,8 +57,8 @@ func (c *check) validation(ctx context.Context) {
 	r := recorder{RuleChecker: c.ruleChecker}
 	errs := c.d.validate(ctx, r.options(c.sem))
 	quiet := recorder{RuleChecker: c.ruleChecker, quiet: true}
-	elsewhere := c.d.validate(ctx, quiet.options(other(c.sem)))
-	different := c.differences(verdicts{c.sem: errs, other(c.sem): elsewhere})
+	elsewhere := c.d.validate(ctx, quiet.options(c.sem.Other()))
+	different := c.differences(verdicts{c.sem: errs, c.sem.Other(): elsewhere})
 	for _, e := range errs {
 		for _, at := range c.d.locate(e.Field) {
 			c.refused[at.pointer()] = true

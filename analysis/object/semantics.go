@@ -45,7 +45,7 @@ func (d *difference) look(s *schema.Structural) {
 
 // otherSemantics is the one that the definition was not made with.
 func (c *Checker) otherSemantics() schema.Semantics {
-	return schema.KEP + schema.Kubernetes - c.definition.Semantics()
+	return c.definition.Semantics().Other()
 }
 
 // compare reports where the other semantics comes to another result. CEL rules do not

@@ -70,7 +70,7 @@ func (r *Runner) compile(ctx context.Context, patches []patch) (*espalier.Admitt
 	if err != nil {
 		return nil, err
 	}
-	if r.options.Semantics == schema.Kubernetes {
+	if !r.options.Semantics.KnowsForeignFields() {
 		text = api.DropForeign(text)
 	}
 	options := []espalier.Option{espalier.WithSemantics(r.options.Semantics), espalier.WithRules(r.options.Rules)}

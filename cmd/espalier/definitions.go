@@ -174,7 +174,7 @@ func (d *definition) hub() (*api.CustomResourceDefinition, error) {
 // readable is the definition as JSON without what does not count in the semantics that
 // was asked for, so that it is no reason not to read it.
 func (d *definition) readable() []byte {
-	if d.semantics == schema.Kubernetes {
+	if !d.semantics.KnowsForeignFields() {
 		return api.DropForeign(d.item.JSON)
 	}
 	return d.item.JSON

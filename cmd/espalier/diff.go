@@ -21,7 +21,6 @@ import (
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/jsonptr"
-	"espalier.dev/schema"
 )
 
 const ruleRefused = "update-refused"
@@ -481,10 +480,7 @@ func (d *differ) otherSemantics(ctx context.Context, c *compared) {
 		return
 	}
 	options := d.options
-	options.Semantics, options.V1beta1 = schema.KEP, c.new.beta
-	if d.options.Semantics == schema.KEP {
-		options.Semantics = schema.Kubernetes
-	}
+	options.Semantics, options.V1beta1 = d.options.Semantics.Other(), c.new.beta
 	other, err := impact.Compare(ctx, c.old.crd, c.new.crd, options)
 	if err != nil {
 		return

@@ -132,7 +132,7 @@ func (k *kind) Decode(src []byte, o schema.DecodeOptions) (runtime.Object, []err
 		for _, f := range report.DuplicateFields() {
 			complaints = append(complaints, fmt.Errorf("duplicate field %q", f))
 		}
-		for _, f := range unknownFields(obj, k.goType(), k.options.Semantics != schema.Kubernetes) {
+		for _, f := range unknownFields(obj, k.goType(), k.options.Semantics.KnowsForeignFields()) {
 			complaints = append(complaints, fmt.Errorf("unknown field %q", f))
 		}
 	}
@@ -145,7 +145,7 @@ func (k *kind) Decode(src []byte, o schema.DecodeOptions) (runtime.Object, []err
 
 // read reads a definition of either version.
 func (k *kind) read(src []byte, decode func([]byte) (*api.CustomResourceDefinition, error)) (*api.CustomResourceDefinition, error) {
-	if k.options.Semantics != schema.Kubernetes {
+	if k.options.Semantics.KnowsForeignFields() {
 		return decode(src)
 	}
 	c, err := decode(api.DropForeign(src))
