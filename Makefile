@@ -75,6 +75,10 @@ bench-start: ## measure the server: start to ready, memory, stop; in a process a
 	  go build -o "$$bin/espalier" ./cmd/espalier && (cd test/bench && go run ./start "$$bin/espalier")
 	go test -run '^$$' -bench Start -benchtime 11x ./espaliertest ./server 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
 
+.PHONY: bench-start-crds
+bench-start-crds: ## measure a start with CRDS large CRDs: CPU time until ready, heap against their size
+	go test -run '^$$' -bench StartLoaded -benchtime 1x -timeout 30m ./server -crds '$(or $(CRDS),4000)' 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
+
 .PHONY: bench-cli
 bench-cli: ## compare espalier validate with kubeconform and kubectl-validate, on the corpus
 	cd test/bench && go run ./cli

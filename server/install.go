@@ -60,9 +60,8 @@ func mount(mux *mux.PathRecorderMux, h http.Handler) {
 	}
 }
 
-// install puts the parts of the server into it, before it runs. progress grows as long as
-// the start makes progress.
-func install(f foundation) (progress func() uint64, err error) {
+// install puts the parts of the server into it, before it runs.
+func install(f foundation) (*definitions.Definitions, error) {
 	defs, err := definitions.New(definitions.Config{
 		Options:  crd.Options{Semantics: f.semantics, Rules: cel.Checker{}},
 		Warnings: f.warnings,
@@ -108,7 +107,7 @@ func install(f foundation) (progress func() uint64, err error) {
 		return nil, err
 	}
 	// A hook that fails ends the process, so this one cannot. It has nothing to wait for.
-	return defs.Progress, f.api.AddPostStartHook("controllers", func(hook genericapiserver.PostStartHookContext) error {
+	return defs, f.api.AddPostStartHook("controllers", func(hook genericapiserver.PostStartHookContext) error {
 		f.controllers.start(hook.Context)
 		return nil
 	})

@@ -37,6 +37,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"espalier.dev/server/definitions"
 	"espalier.dev/server/pki"
 )
 
@@ -63,9 +64,9 @@ type Server struct {
 	lock     *fileutil.LockedFile
 	url      string
 
-	// progress grows as long as the start makes progress.
-	progress func() uint64
-	stop     context.CancelCauseFunc
+	// definitions are what has to be loaded before the server is ready.
+	definitions *definitions.Definitions
+	stop        context.CancelCauseFunc
 	// drained is closed when the server stops and all requests are answered.
 	drained <-chan struct{}
 	// background is what runs beside the generic server.
@@ -177,7 +178,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the server: %w", err)
 	}
-	s.progress, err = install(foundation{
+	s.definitions, err = install(foundation{
 		api:         api,
 		config:      c,
 		storage:     c.RESTOptionsGetter,
@@ -242,7 +243,7 @@ func (s *Server) run(start context.Context) error {
 // awaitReady returns when the server is ready, or when it makes no progress: there may be
 // much to load, and no time is too long for that.
 func (s *Server) awaitReady(start, run context.Context) error {
-	progress, since := s.progress(), time.Now()
+	progress, since := s.definitions.Progress(), time.Now()
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(s.identity.CurrentCABundleContent())
 	transport := &http.Transport{
@@ -257,7 +258,7 @@ func (s *Server) awaitReady(start, run context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if now := s.progress(); now != progress {
+		if now := s.definitions.Progress(); now != progress {
 			progress, since = now, time.Now()
 		}
 		if time.Since(since) > stallTimeout {

@@ -53,7 +53,7 @@ func decode(data []byte, check func(*v1beta1.CustomResourceDefinition) error) (*
 		if err := check(crd); err != nil {
 			return nil, err
 		}
-		return v1beta1.ToV1(crd)
+		return v1beta1.IntoV1(crd)
 	}
 	return nil, unknown(data, fmt.Errorf("apiVersion: expected %s or %s, got %q", api.APIVersion, v1beta1.APIVersion, id.APIVersion))
 }

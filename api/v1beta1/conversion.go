@@ -14,7 +14,11 @@ import (
 // SetDefaults), which differ from those of v1. It fails only if in holds a schema
 // with bytes in it that are not JSON, which cannot be decoded but can be made.
 func ToV1(in *CustomResourceDefinition) (*api.CustomResourceDefinition, error) {
-	in = in.DeepCopy()
+	return IntoV1(in.DeepCopy())
+}
+
+// IntoV1 is ToV1 for a caller that needs in no more: the result shares parts with it.
+func IntoV1(in *CustomResourceDefinition) (*api.CustomResourceDefinition, error) {
 	out := &api.CustomResourceDefinition{
 		TypeMeta:   metav1.TypeMeta{APIVersion: api.APIVersion, Kind: api.Kind},
 		ObjectMeta: in.ObjectMeta,
@@ -52,7 +56,10 @@ func versionsToV1(spec *CustomResourceDefinitionSpec) []api.CustomResourceDefini
 			v.Subresources = spec.Subresources.DeepCopy()
 		}
 		if hasOpenAPI(spec.Validation) {
-			v.Schema = &CustomResourceVersionSchema{OpenAPIV3Schema: spec.Validation.OpenAPIV3Schema.DeepCopy()}
+			v.Schema = &CustomResourceVersionSchema{OpenAPIV3Schema: spec.Validation.OpenAPIV3Schema}
+			if i > 0 {
+				v.Schema = v.Schema.DeepCopy()
+			}
 		}
 		if spec.AdditionalPrinterColumns != nil {
 			v.AdditionalPrinterColumns = spec.AdditionalPrinterColumns

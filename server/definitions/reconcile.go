@@ -45,8 +45,9 @@ type Definitions struct {
 	catalog  atomic.Pointer[crd.Catalog]
 	progress *progress
 	ready    chan struct{}
-	// work counts the definitions that were decoded and reconciled.
-	work atomic.Uint64
+	// decoded counts the definitions that were read from the storage, reconciled those that
+	// were taken in.
+	decoded, reconciled atomic.Uint64
 
 	mu          sync.Mutex
 	subscribers []func(*crd.Catalog)
@@ -78,7 +79,7 @@ func New(c Config) (*Definitions, error) {
 	d.builtin = &resources.Builtin{
 		Definition: def,
 		Storage:    c.Storage,
-		Kinds:      &kinds{options: c.Options, warnings: c.Warnings, decoded: &d.work},
+		Kinds:      &kinds{options: c.Options, warnings: c.Warnings, decoded: &d.decoded},
 		Wrap:       func(s *registry.Store) rest.StandardStorage { return &store{Store: s, definitions: d} },
 	}
 	return d, nil
@@ -94,8 +95,11 @@ func (d *Definitions) Catalog() *crd.Catalog { return d.catalog.Load() }
 // catalog.
 func (d *Definitions) Ready() <-chan struct{} { return d.ready }
 
-// Progress returns a number that grows with every definition that is read or taken in.
-func (d *Definitions) Progress() uint64 { return d.work.Load() }
+// Decoded returns how many definitions were decoded from the storage.
+func (d *Definitions) Decoded() uint64 { return d.decoded.Load() }
+
+// Progress returns a number that grows with every definition that is decoded or reconciled.
+func (d *Definitions) Progress() uint64 { return d.decoded.Load() + d.reconciled.Load() }
 
 // Subscribe has f called with every new catalog, one after the other.
 func (d *Definitions) Subscribe(f func(*crd.Catalog)) {
@@ -254,7 +258,7 @@ func (d *Definitions) replace(ctx context.Context, s *store, list *api.CustomRes
 	defs := make([]*crd.Definition, 0, len(list.Items))
 	for i := range list.Items {
 		c := &list.Items[i]
-		d.work.Add(1)
+		d.reconciled.Add(1)
 		if unreadable(c) {
 			klog.FromContext(ctx).Error(nil, "A stored CRD cannot be read and is not served", "name", c.Name)
 			continue
@@ -293,7 +297,7 @@ func (d *Definitions) reconcile(ctx context.Context, s *store, name string) {
 	if c == nil {
 		return
 	}
-	d.work.Add(1)
+	d.reconciled.Add(1)
 	current := d.Catalog().Get(name)
 	if current == nil || !sameButRevision(current.CRD(), c) {
 		var err error

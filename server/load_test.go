@@ -1,0 +1,187 @@
+package server
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"espalier.dev/api"
+	"espalier.dev/api/codec"
+	"espalier.dev/api/v1beta1"
+)
+
+var benchCRDs = flag.Int("crds", 200, "number of CRDs that BenchmarkStartLoaded starts with")
+
+// crdSize is the size in bytes of a large CRD.
+const crdSize = 49 << 10
+
+// largeSchema returns a schema whose JSON has about a number of bytes: objects in lists, as
+// operators have them, each field with a description.
+func largeSchema(size int) *api.JSONSchemaProps {
+	const description = "This field says something about the workload that the operator manages, in a sentence or two. It is optional."
+	object := func(fields int, nested *api.JSONSchemaProps) *api.JSONSchemaProps {
+		s := &api.JSONSchemaProps{Type: api.StringOrArray{"object"}, Description: description, Properties: map[string]api.JSONSchemaProps{}}
+		for i := range fields {
+			typ := []string{"string", "integer", "boolean"}[i%3]
+			s.Properties[fmt.Sprintf("field%d", i)] = api.JSONSchemaProps{Type: api.StringOrArray{typ}, Description: description}
+		}
+		if nested != nil {
+			s.Properties["items"] = api.JSONSchemaProps{Type: api.StringOrArray{"array"}, Description: description, Items: &api.JSONSchemaPropsOrArray{Schema: nested}}
+		}
+		return s
+	}
+	spec := object(0, nil)
+	for i := 0; ; i++ {
+		spec.Properties[fmt.Sprintf("section%d", i)] = *object(6, object(8, object(4, nil)))
+		if data, err := spec.MarshalJSON(); err != nil || len(data) > size {
+			root := object(0, nil)
+			root.Properties["spec"] = *spec
+			return root
+		}
+	}
+}
+
+// storedCRD returns a CRD as kube-apiserver stores one that is established.
+func storedCRD(i int, schema *api.JSONSchemaProps) (key string, value []byte, err error) {
+	plural := fmt.Sprintf("things%d", i)
+	names := api.CustomResourceDefinitionNames{Plural: plural, Singular: fmt.Sprintf("thing%d", i), Kind: fmt.Sprintf("Thing%d", i), ListKind: fmt.Sprintf("Thing%dList", i)}
+	// Operators bring a group each.
+	group := fmt.Sprintf("group%d.example.com", i/10)
+	condition := func(typ api.CustomResourceDefinitionConditionType, reason, message string) api.CustomResourceDefinitionCondition {
+		return api.CustomResourceDefinitionCondition{Type: typ, Status: api.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.Unix(1700000000, 0), ObservedGeneration: 1}
+	}
+	c := &api.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group, UID: types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i)), Generation: 1, CreationTimestamp: metav1.Unix(1700000000, 0)},
+		Spec: api.CustomResourceDefinitionSpec{Group: group, Scope: api.NamespaceScoped, Names: names,
+			Versions: []api.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &api.CustomResourceValidation{OpenAPIV3Schema: schema}}}},
+		Status: api.CustomResourceDefinitionStatus{AcceptedNames: names, StoredVersions: []string{"v1"}, ObservedGeneration: 1, Conditions: []api.CustomResourceDefinitionCondition{
+			condition(api.NamesAccepted, api.ReasonNoConflicts, "no conflicts found"),
+			condition(api.Established, api.ReasonInitialNamesAccepted, "the initial names have been accepted"),
+		}},
+	}
+	api.SetDefaults(c)
+	value, err = codec.Encode(c, v1beta1.APIVersion)
+	return "/registry/apiextensions.k8s.io/customresourcedefinitions/" + c.Name, value, err
+}
+
+// fill makes the data of a server hold n large CRDs, and returns their size in bytes.
+func fill(t testing.TB, o *Options, n int) (size int) {
+	t.Helper()
+	s, err := start(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := largeSchema(crdSize)
+	for i := range n {
+		key, value, err := storedCRD(i, schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += len(value)
+		if _, err := s.db.client.Put(t.Context(), key, string(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	return size
+}
+
+// TestDecodeOnce checks that a start decodes every stored CRD once, and that what is
+// unchanged is not written.
+func TestDecodeOnce(t *testing.T) {
+	o := testOptions(t)
+	const n = 25
+	fill(t, o, n)
+	s, err := start(t, o) // gives fences to the CRDs
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := s.db.client.Get(t.Context(), "/registry/apiextensions.k8s.io/customresourcedefinitions/things7.group0.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	s = startServer(t, o)
+	if got := s.definitions.Decoded(); got != n {
+		t.Errorf("%d CRDs were decoded %d times", n, got)
+	}
+	if code, body := get(t, s, client(t, s, nil), "/apis/group0.example.com/v1/namespaces/default/things7"); code != http.StatusOK {
+		t.Errorf("%d %s", code, body)
+	}
+	if got := s.definitions.Decoded(); got != n {
+		t.Errorf("a request for objects decodes CRDs: %d instead of %d", got, n)
+	}
+	after, err := s.db.client.Get(t.Context(), string(before.Kvs[0].Key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.Kvs[0].ModRevision != after.Kvs[0].ModRevision {
+		t.Error("an unchanged CRD was written")
+	}
+}
+
+// BenchmarkStartLoaded measures a start with many large CRDs: the CPU time until the
+// server is ready, and the live heap then, against the size of the CRDs.
+func BenchmarkStartLoaded(b *testing.B) {
+	o := testOptions(b)
+	heap := func() float64 {
+		runtime.GC() // twice, because of what pools keep
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	empty := heap()
+	raw := fill(b, o, *benchCRDs)
+	var cpu time.Duration
+	var live float64
+	for b.Loop() {
+		began := cpuTime(b)
+		s, err := Start(context.Background(), o)
+		if err != nil {
+			b.Fatal(err)
+		}
+		cpu += cpuTime(b) - began
+		live = max(live, heap()-empty)
+		if err := s.Stop(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(cpu.Seconds()/float64(b.N), "cpu-s/op")
+	b.ReportMetric(float64(raw)/(1<<20), "raw-MB")
+	b.ReportMetric(live/(1<<20), "heap-MB")
+	b.ReportMetric(live/float64(raw), "heap/raw")
+}
+
+// cpuTime returns the CPU time that the process has used.
+func cpuTime(t testing.TB) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// TestLargeSchema checks the size of what the benchmark starts with.
+func TestLargeSchema(t *testing.T) {
+	_, value, err := storedCRD(0, largeSchema(crdSize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(value); n < crdSize || n > crdSize*5/4 {
+		t.Errorf("%d bytes: %.200s", n, value)
+	}
+}
