@@ -2,22 +2,20 @@ package espaliertest
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -25,11 +23,12 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 
 	"espalier.dev/api"
+	"espalier.dev/api/manifest"
 )
 
-// installCRDs creates definitions and waits for them.
-func installCRDs(ctx context.Context, config *rest.Config, paths []string) error {
-	crds, err := readCRDs(paths)
+// installCRDs creates or updates CRDs and waits until they are served.
+func installCRDs(ctx context.Context, config *rest.Config, sources []any) error {
+	crds, err := readCRDs(sources)
 	if err != nil {
 		return err
 	}
@@ -37,14 +36,14 @@ func installCRDs(ctx context.Context, config *rest.Config, paths []string) error
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	pending := map[string]string{} // name of a definition → why it is not served
+	pending := map[string]string{} // name of a CRD → why it is not served
 	for _, crd := range crds {
 		if err := createOrUpdate(ctx, client, crd); err != nil {
-			return fmt.Errorf("create %s: %w", crd.GetName(), err)
+			return fmt.Errorf("install %s: %w", crd.GetName(), err)
 		}
-		pending[crd.GetName()] = "the server has not looked at it"
+		pending[crd.GetName()] = "it has no status"
 	}
-	resource := client.Resource(runtimeschema.GroupVersionResource{Group: api.GroupName, Version: "v1", Resource: "customresourcedefinitions"})
+	resource := client.Resource(crdResource("v1"))
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) },
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
@@ -66,7 +65,11 @@ func installCRDs(ctx context.Context, config *rest.Config, paths []string) error
 	return nil
 }
 
-// settle takes a definition off the list if it is served, and notes why if it is not.
+func crdResource(version string) runtimeschema.GroupVersionResource {
+	return runtimeschema.GroupVersionResource{Group: api.GroupName, Version: version, Resource: "customresourcedefinitions"}
+}
+
+// settle removes a CRD that is served from pending, and records why one is not.
 func settle(pending map[string]string, crd *unstructured.Unstructured) {
 	name := crd.GetName()
 	if _, ok := pending[name]; !ok {
@@ -88,85 +91,111 @@ func settle(pending map[string]string, crd *unstructured.Unstructured) {
 	}
 }
 
+// retryInterval is the time between attempts to write a CRD that others write too.
+const retryInterval = 10 * time.Millisecond
+
+// createOrUpdate writes a CRD. If others write or delete it at the same time, it tries
+// again until ctx ends.
 func createOrUpdate(ctx context.Context, client dynamic.Interface, crd *unstructured.Unstructured) error {
-	version := crd.GroupVersionKind().Version
-	resource := client.Resource(runtimeschema.GroupVersionResource{Group: api.GroupName, Version: version, Resource: "customresourcedefinitions"})
-	_, err := resource.Create(ctx, crd, metav1.CreateOptions{})
-	if !apierrors.IsAlreadyExists(err) {
-		return err
+	resource := client.Resource(crdResource(crd.GroupVersionKind().Version))
+	var last error
+	err := wait.PollUntilContextCancel(ctx, retryInterval, true, func(ctx context.Context) (bool, error) {
+		var retry bool
+		retry, last = tryCreateOrUpdate(ctx, resource, crd)
+		if retry {
+			return false, nil
+		}
+		return true, last
+	})
+	if err != nil && last != nil {
+		return last
 	}
-	old, err := resource.Get(ctx, crd.GetName(), metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	crd.SetResourceVersion(old.GetResourceVersion())
-	_, err = resource.Update(ctx, crd, metav1.UpdateOptions{})
 	return err
 }
 
-// readCRDs reads the definitions in files and directories. Other objects are left out.
-func readCRDs(paths []string) ([]*unstructured.Unstructured, error) {
-	var files []string
-	for _, path := range paths {
-		err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			// A file that is named is read, whatever its name.
-			if ext := filepath.Ext(file); file == path || ext == ".yaml" || ext == ".yml" || ext == ".json" {
-				files = append(files, file)
-			}
-			return nil
-		})
+// tryCreateOrUpdate writes a CRD once. It reports whether another attempt may succeed
+// where this one failed.
+func tryCreateOrUpdate(ctx context.Context, resource dynamic.ResourceInterface, crd *unstructured.Unstructured) (retry bool, _ error) {
+	_, err := resource.Create(ctx, crd, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		return false, err
+	}
+	old, err := resource.Get(ctx, crd.GetName(), metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return apierrors.IsNotFound(err), err
+	case old.GetDeletionTimestamp() != nil:
+		// An update would be deleted with it.
+		return true, fmt.Errorf("%s is being deleted", crd.GetName())
+	}
+	updated := crd.DeepCopy()
+	updated.SetResourceVersion(old.GetResourceVersion())
+	_, err = resource.Update(ctx, updated, metav1.UpdateOptions{})
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err), err
+}
+
+// readCRDs returns the CRDs in sources, see [Server.InstallCRDs].
+func readCRDs(sources []any) ([]*unstructured.Unstructured, error) {
+	var crds []*unstructured.Unstructured
+	for _, source := range sources {
+		found, err := readSource(source)
 		if err != nil {
 			return nil, err
 		}
-	}
-	var crds []*unstructured.Unstructured
-	for _, file := range files {
-		found, err := readFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+		for _, c := range found {
+			crd := &unstructured.Unstructured{}
+			if err := crd.UnmarshalJSON(c.JSON); err != nil {
+				return nil, fmt.Errorf("%s: %w", c, err)
+			}
+			crd.SetResourceVersion("") // that of the server it was read from
+			crds = append(crds, crd)
 		}
-		crds = append(crds, found...)
-	}
-	if len(crds) == 0 {
-		return nil, fmt.Errorf("there is no %s in %s", api.Kind, strings.Join(paths, ", "))
 	}
 	return crds, nil
 }
 
-func readFile(file string) (crds []*unstructured.Unstructured, err error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	decoder := yaml.NewYAMLOrJSONDecoder(f, 4096)
-	for {
-		var obj map[string]any
-		err := decoder.Decode(&obj)
-		if errors.Is(err, io.EOF) {
-			return crds, nil
-		}
+func readSource(source any) ([]manifest.CRD, error) {
+	switch source := source.(type) {
+	case string:
+		found, err := readPath(source)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read %s: %w", source, err)
 		}
-		u := &unstructured.Unstructured{Object: obj}
-		items := []*unstructured.Unstructured{u}
-		if u.IsList() {
-			items = nil
-			if err := u.EachListItem(func(o runtime.Object) error {
-				items = append(items, o.(*unstructured.Unstructured))
-				return nil
-			}); err != nil {
-				return nil, err
-			}
+		return found.CRDs, nil
+	case []byte:
+		found, err := manifest.Parse("", source)
+		if err == nil {
+			err = found.Check()
 		}
-		for _, item := range items {
-			if api.IsDefinition(api.IdentifyObject(item.Object)) {
-				crds = append(crds, item)
-			}
+		return found.CRDs, err
+	case fs.FS:
+		found, err := manifest.ReadFS(source)
+		if err == nil {
+			err = found.Check()
 		}
+		return found.CRDs, err
 	}
+	crd, err := manifest.FromObject(source)
+	return []manifest.CRD{crd}, err
+}
+
+// readPath reads a file, whatever its name, or a directory.
+func readPath(path string) (c manifest.Contents, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return c, err
+	}
+	if info.IsDir() {
+		c, err = manifest.ReadFS(os.DirFS(path))
+	} else {
+		var data []byte
+		if data, err = os.ReadFile(path); err != nil {
+			return c, err
+		}
+		c, err = manifest.Parse(filepath.Base(path), data)
+	}
+	if err != nil {
+		return c, err
+	}
+	return c, c.Check()
 }

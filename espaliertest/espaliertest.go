@@ -4,16 +4,33 @@
 //
 //	func TestController(t *testing.T) {
 //		s := espaliertest.Start(t)
-//		s.InstallCRDs("config/crd")
+//		s.InstallCRDs(t, "config/crd")
 //		client, err := client.New(s.Config(), client.Options{})
 //		...
 //	}
 //
-// Tests may start as many servers as they like, in parallel. [Run] starts one that
-// several tests share, from TestMain.
+// A test may start as many servers as it likes, in parallel. To share one server between
+// tests, start it in TestMain with [Run]:
 //
-// A server reads schemas as kube-apiserver does, unless [WithSemantics] says otherwise:
-// what passes here passes there.
+//	var server *espaliertest.Server
+//
+//	func TestMain(m *testing.M) {
+//		var err error
+//		if server, err = espaliertest.Run(espaliertest.WithCRDs("config/crd")); err != nil {
+//			log.Fatal(err)
+//		}
+//		code := m.Run()
+//		if err := server.Stop(); err != nil {
+//			log.Fatal(err)
+//		}
+//		os.Exit(code)
+//	}
+//
+// Functions that take a testing.TB fail that test with t.Fatal if something goes wrong.
+// Only [Run] and [Server.Stop], which TestMain calls, return errors.
+//
+// The server has the schema semantics of kube-apiserver, unless [WithSemantics] chooses
+// others.
 package espaliertest
 
 import (
@@ -34,48 +51,53 @@ import (
 	"espalier.dev/server"
 )
 
-// timeout bounds everything that a test waits for here.
+// timeout bounds the start of a server and the installation of CRDs.
 const timeout = time.Minute
 
-// Server is a running server.
+// Server is a running API server. It is safe for concurrent use: parallel tests may share
+// one.
 type Server struct {
-	t      testing.TB // nil after Run
 	server *server.Server
 	config *rest.Config
-	dir    string // to remove, or empty
+	dir    string // removed by Stop, if not empty
 
 	stopOnce sync.Once
 	stopErr  error
 }
 
-// Option changes the server that is started.
+// Option configures a server.
 type Option func(*settings)
 
 type settings struct {
 	options *server.Options
 	flags   []string
+	crds    []any
 }
 
-// WithSemantics chooses how schemas are read. The default is [schema.Kubernetes].
+// WithSemantics chooses the schema semantics. The default is [schema.Kubernetes].
 func WithSemantics(s schema.Semantics) Option {
 	return func(c *settings) { c.options.Semantics = s }
 }
 
-// WithFlags gives the server flags, as on the command line of `espalier serve`. Features
-// and the emulated version are settings of the whole process.
+// WithFlags sets flags of `espalier serve`. Feature gates and the emulated version are
+// settings of the whole process.
 func WithFlags(flags ...string) Option {
 	return func(c *settings) { c.flags = append(c.flags, flags...) }
 }
 
-// Start starts a server that stops when the test ends. The test fails if that does not
-// work.
+// WithCRDs installs CRDs before the server is returned. It takes the same sources as
+// [Server.InstallCRDs].
+func WithCRDs(sources ...any) Option {
+	return func(c *settings) { c.crds = append(c.crds, sources...) }
+}
+
+// Start starts a server that stops when the test ends.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
-	s, err := run(t.TempDir(), opts)
+	s, err := run(t.Context(), t.TempDir(), opts)
 	if err != nil {
 		t.Fatalf("start a server: %v", err)
 	}
-	s.t = t
 	t.Cleanup(func() {
 		if err := s.Stop(); err != nil {
 			t.Errorf("stop the server: %v", err)
@@ -84,13 +106,13 @@ func Start(t testing.TB, opts ...Option) *Server {
 	return s
 }
 
-// Run starts a server that is not of one test: for TestMain, say. It must be stopped.
+// Run starts a server that belongs to no test, for TestMain. The caller must stop it.
 func Run(opts ...Option) (*Server, error) {
 	dir, err := os.MkdirTemp("", "espaliertest-")
 	if err != nil {
 		return nil, fmt.Errorf("start a server: %w", err)
 	}
-	s, err := run(dir, opts)
+	s, err := run(context.Background(), dir, opts)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start a server: %w", err), os.RemoveAll(dir))
 	}
@@ -98,7 +120,7 @@ func Run(opts ...Option) (*Server, error) {
 	return s, nil
 }
 
-func run(dir string, opts []Option) (*Server, error) {
+func run(ctx context.Context, dir string, opts []Option) (*Server, error) {
 	c := settings{options: server.NewOptions()}
 	c.options.DataDir = filepath.Join(dir, "data")
 	c.options.SecurePort = 0
@@ -116,33 +138,41 @@ func run(dir string, opts []Option) (*Server, error) {
 	if args := flags.Args(); len(args) > 0 {
 		return nil, fmt.Errorf("%q is not a flag", args[0])
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	running, err := server.Start(ctx, c.options)
 	if err != nil {
 		return nil, err
 	}
 	config, err := running.ClientConfig()
+	if err == nil && len(c.crds) > 0 {
+		err = installCRDs(ctx, unlimited(config), c.crds)
+	}
 	if err != nil {
 		return nil, errors.Join(err, running.Stop())
 	}
-	// A test is to find out what the server does, not how the client holds itself back.
-	config.QPS = -1
-	return &Server{server: running, config: config}, nil
+	return &Server{server: running, config: unlimited(config)}, nil
 }
 
-// Config returns how to reach the server, with the right to do everything. The caller
-// may change it.
+// unlimited removes the rate limit of a client: a test is about the server.
+func unlimited(config *rest.Config) *rest.Config {
+	config.QPS = -1
+	return config
+}
+
+// Config returns a client configuration for an administrator, a member of system:masters.
+// The caller may change it.
 func (s *Server) Config() *rest.Config { return rest.CopyConfig(s.config) }
 
-// Kubeconfig returns the path of a file that says the same, for programs such as
+// Kubeconfig returns the path of the administrator's kubeconfig, for programs such as
 // kubectl.
 func (s *Server) Kubeconfig() string { return s.server.Kubeconfig() }
 
 // URL returns the server's address.
 func (s *Server) URL() string { return s.server.URL() }
 
-// Stop stops the server. It may be called more than once, and need not be after Start.
+// Stop stops the server. It may be called more than once. After [Start] there is no need
+// to call it.
 func (s *Server) Stop() error {
 	s.stopOnce.Do(func() {
 		s.stopErr = s.server.Stop()
@@ -153,18 +183,34 @@ func (s *Server) Stop() error {
 	return s.stopErr
 }
 
-// InstallCRDs creates the CustomResourceDefinitions in files and directories, with those
-// below them, and returns when all of them are served. Definitions that exist are
-// updated. After [Start], the test fails if that does not work.
-func (s *Server) InstallCRDs(paths ...string) error {
-	if s.t != nil {
-		s.t.Helper()
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+// InstallCRDs creates CRDs, or updates those that exist, and returns when all of them are
+// served. Tests that share a server may install the same CRDs at the same time. A
+// source is one of
+//   - a string: the path of a file, or of a directory that is read with those below it;
+//   - a []byte: YAML or JSON;
+//   - an [fs.FS], such as an embed.FS;
+//   - an object: a CRD of package k8s.io/apiextensions-apiserver, an unstructured object,
+//     or anything else that marshals to the JSON of a CRD.
+//
+// Sources may hold several CRDs, of version v1 or v1beta1. Objects that are not CRDs are
+// skipped, but a source without any CRD fails the test.
+func (s *Server) InstallCRDs(t testing.TB, sources ...any) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	err := installCRDs(ctx, s.config, paths)
-	if err != nil && s.t != nil {
-		s.t.Fatalf("install CustomResourceDefinitions: %v", err)
+	if err := installCRDs(ctx, s.config, sources); err != nil {
+		t.Fatalf("install CRDs: %v", err)
 	}
-	return err
+}
+
+// AddUser returns a client configuration for a user who is a member of groups, with a
+// client certificate that the server's CA has signed. Users outside system:masters may
+// only do what the server allows every authenticated user.
+func (s *Server) AddUser(t testing.TB, name string, groups ...string) *rest.Config {
+	t.Helper()
+	config, err := s.server.UserConfig(name, groups...)
+	if err != nil {
+		t.Fatalf("add the user %q: %v", name, err)
+	}
+	return unlimited(config)
 }

@@ -2,21 +2,28 @@ package espaliertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
+	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"espalier.dev/api"
 	"espalier.dev/schema"
 )
 
@@ -45,12 +52,8 @@ func TestParallel(t *testing.T) {
 				sem = schema.KEP
 			}
 			s := Start(t, WithSemantics(sem), WithFlags("--watch-cache="+fmt.Sprint(i < 2)))
-			if err := s.InstallCRDs("testdata/crds"); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.InstallCRDs("testdata/crds/crontabs.yaml"); err != nil {
-				t.Fatal(err) // again is an update
-			}
+			s.InstallCRDs(t, "testdata/crds")
+			s.InstallCRDs(t, "testdata/crds/crontabs.yaml") // again is an update
 			name := fmt.Sprint("tree-", i)
 			if _, err := trees(t, s.Config()).Create(t.Context(), tree(name), metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
@@ -70,13 +73,10 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-// TestStopWithWatch stops a server that somebody watches: the watch ends, and the
-// server does not wait for its client.
+// TestStopWithWatch stops a server that has a watch: the watch ends, and the server does
+// not wait for its client.
 func TestStopWithWatch(t *testing.T) {
-	s := Start(t)
-	if err := s.InstallCRDs("testdata/crds"); err != nil {
-		t.Fatal(err)
-	}
+	s := Start(t, WithCRDs("testdata/crds"))
 	w, err := trees(t, s.Config()).Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestStopWithWatch(t *testing.T) {
 		select {
 		case _, open = <-w.ResultChan():
 		case <-timeout:
-			t.Fatal("the watch goes on")
+			t.Fatal("the watch does not end")
 		}
 	}
 	select {
@@ -97,7 +97,7 @@ func TestStopWithWatch(t *testing.T) {
 			t.Error(err)
 		}
 	case <-timeout:
-		t.Fatal("the server goes on")
+		t.Fatal("the server does not stop")
 	}
 }
 
@@ -137,26 +137,40 @@ func TestErrors(t *testing.T) {
 		}
 		return path
 	}
-	for _, tt := range []struct{ name, text, want string }{
-		{"no definition", "apiVersion: v1\nkind: ConfigMap\n", "there is no CustomResourceDefinition in"},
-		{"not YAML", "a: [", "crd.yaml"},
-		{"invalid", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.example.com}\nspec: {group: example.com}\n", "a.example.com"},
+	const configMap = "apiVersion: v1\nkind: ConfigMap\n"
+	for _, tt := range []struct {
+		name   string
+		source any
+		want   string
+	}{
+		{"a file without CRDs", write(t, configMap), "crd.yaml: no CustomResourceDefinition found, only v1 ConfigMap"},
+		{"bytes without CRDs", []byte(configMap), "no CustomResourceDefinition found, only v1 ConfigMap"},
+		{"a file system without CRDs", fstest.MapFS{}, "no CustomResourceDefinition found"},
+		{"a directory without CRDs", t.TempDir(), "no CustomResourceDefinition found"},
+		{"another object", tree("t"), "only example.com/v1 Tree"},
+		{"nil", nil, "the CRD is nil"},
+		{"not YAML", write(t, "a: ["), "crd.yaml:1:"},
+		{"invalid", []byte("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.example.com}\nspec: {group: example.com}\n"), "install a.example.com: "},
+		{"missing", "testdata/missing", "read testdata/missing: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if err := s.InstallCRDs(write(t, tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
+			err := installCRDs(t.Context(), s.config, []any{tt.source})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
+			}
+			got := failure(t, func(t testing.TB) { s.InstallCRDs(t, tt.source) })
+			if want := fmt.Sprintf("install CRDs: %v", err); got != want {
+				t.Errorf("got %q, want %q", got, want)
 			}
 		})
 	}
-	t.Run("missing", func(t *testing.T) {
-		if err := s.InstallCRDs("testdata/missing"); !os.IsNotExist(err) {
+	t.Run("Run", func(t *testing.T) {
+		if _, err := Run(WithCRDs("testdata/missing")); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("names taken", func(t *testing.T) {
-		if err := s.InstallCRDs("testdata/crds"); err != nil {
-			t.Fatal(err)
-		}
+		s.InstallCRDs(t, "testdata/crds")
 		text, err := os.ReadFile("testdata/crds/crontabs.yaml")
 		if err != nil {
 			t.Fatal(err)
@@ -164,14 +178,150 @@ func TestErrors(t *testing.T) {
 		other := strings.Replace(strings.ReplaceAll(string(text), "plural: crontabs", "plural: others"), "name: crontabs.", "name: others.", 1)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		err = installCRDs(ctx, s.config, []string{write(t, other)})
+		err = installCRDs(ctx, s.config, []any{[]byte(other)})
 		if err == nil || !strings.Contains(err.Error(), "others.example.com is not served") || !strings.Contains(err.Error(), "is already in use") {
 			t.Errorf("got %v", err)
 		}
 	})
+	t.Run("user", func(t *testing.T) {
+		if got := failure(t, func(t testing.TB) { s.AddUser(t, "") }); !strings.Contains(got, "the name of the user is empty") {
+			t.Errorf("got %q", got)
+		}
+	})
 }
 
-// TestAnonymous shows that the server asks who one is, in a test too.
+// failure returns what f fails a test with.
+func failure(t *testing.T, f func(testing.TB)) string {
+	t.Helper()
+	r := &recorder{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(r)
+	}()
+	<-done
+	return r.message
+}
+
+// recorder is a test that records why it fails.
+type recorder struct {
+	testing.TB
+	message string
+}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.message = fmt.Sprintf(format, args...)
+	goruntime.Goexit()
+}
+
+// TestSources installs the same CRD from every kind of source.
+func TestSources(t *testing.T) {
+	text, err := os.ReadFile("testdata/crds/sub/list.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list unstructured.UnstructuredList
+	if err := list.UnmarshalJSON(text); err != nil {
+		t.Fatal(err)
+	}
+	index := slices.IndexFunc(list.Items, func(u unstructured.Unstructured) bool { return u.GetName() == "trees.example.com" })
+	u := &list.Items[index]
+	var typed api.CustomResourceDefinition
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &typed); err != nil {
+		t.Fatal(err)
+	}
+	typed.APIVersion, typed.Kind, typed.ResourceVersion = "", "", "17"
+	s := Start(t)
+	client, err := dynamic.NewForConfig(s.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, source := range map[string]any{
+		"file":         "testdata/crds/sub/list.json",
+		"directory":    "testdata/crds",
+		"bytes":        text,
+		"fs.FS":        os.DirFS("testdata"),
+		"struct":       &typed,
+		"unstructured": u,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.InstallCRDs(t, source)
+			if _, err := trees(t, s.Config()).Create(t.Context(), tree("a"), metav1.CreateOptions{}); err != nil {
+				t.Error(err)
+			}
+			// The next one installs it while this one is being deleted.
+			if err := client.Resource(crdResource("v1")).Delete(t.Context(), "trees.example.com", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestInstallConcurrently lets parallel tests install the same CRDs on a server that they
+// share.
+func TestInstallConcurrently(t *testing.T) {
+	s := Start(t)
+	for i := range 16 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			for range 3 {
+				s.InstallCRDs(t, "testdata/crds")
+			}
+			name := fmt.Sprint("tree-", i)
+			if _, err := trees(t, s.Config()).Create(t.Context(), tree(name), metav1.CreateOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestInstallWhileDeleting installs a CRD whose predecessor is still being deleted.
+func TestInstallWhileDeleting(t *testing.T) {
+	s := Start(t, WithCRDs("testdata/crds"))
+	client, err := dynamic.NewForConfig(s.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	crds := client.Resource(crdResource("v1"))
+	patch := func(finalizers string) {
+		t.Helper()
+		if _, err := crds.Patch(t.Context(), "trees.example.com", types.MergePatchType, []byte(`{"metadata":{"finalizers":`+finalizers+`}}`), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patch(`["example.com/hold"]`)
+	if err := crds.Delete(t.Context(), "trees.example.com", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*retryInterval)
+	defer cancel()
+	if err := installCRDs(ctx, s.config, []any{"testdata/crds"}); err == nil {
+		t.Fatal("the CRD is installed while its predecessor exists")
+	}
+	installed := make(chan error, 1)
+	go func() { installed <- installCRDs(t.Context(), s.config, []any{"testdata/crds"}) }()
+	patch("null")
+	if err := <-installed; err != nil {
+		t.Fatal(err)
+	}
+	crd, err := crds.Get(t.Context(), "trees.example.com", metav1.GetOptions{})
+	if err != nil || crd.GetDeletionTimestamp() != nil {
+		t.Errorf("got %v, %v", crd, err)
+	}
+}
+
+// TestAddUser asks the server who it takes users for.
+func TestAddUser(t *testing.T) {
+	s := Start(t, WithCRDs("testdata/crds"))
+	if _, err := trees(t, s.AddUser(t, "alice", "gardeners", "visitors")).List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `User "alice"`) {
+		t.Errorf("got %v, want alice to be forbidden", err)
+	}
+	if _, err := trees(t, s.AddUser(t, "root", "system:masters")).List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAnonymous sends a request without credentials.
 func TestAnonymous(t *testing.T) {
 	s := Start(t)
 	if _, err := trees(t, rest.AnonymousClientConfig(s.Config())).List(t.Context(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
@@ -179,7 +329,7 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
-// BenchmarkStart measures what a test waits for its server.
+// BenchmarkStart measures how long a test waits for its server.
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		s, err := Run()

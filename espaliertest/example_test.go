@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os"
+	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,9 +16,10 @@ import (
 	"espalier.dev/espaliertest"
 )
 
-// A test starts its server with espaliertest.Start(t), which stops it too.
+// TestMain starts a server for all tests of a package with Run. A test of its own uses
+// Start, which also stops the server.
 func Example() {
-	server, err := espaliertest.Run()
+	server, err := espaliertest.Run(espaliertest.WithCRDs("testdata/crds"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -24,9 +28,6 @@ func Example() {
 			log.Fatal(err)
 		}
 	}()
-	if err := server.InstallCRDs("testdata/crds"); err != nil {
-		log.Fatal(err)
-	}
 	client, err := dynamic.NewForConfig(server.Config())
 	if err != nil {
 		log.Fatal(err)
@@ -52,4 +53,46 @@ func Example() {
 	// Output:
 	// map[replicas:1 schedule:0 3 * * *]
 	// CronTab.example.com "daily" is invalid: spec.schedule: Invalid value: "at night": spec.schedule in body should match '^(\S+ ){4}\S+$'
+}
+
+// A server of one test. It stops when the test ends.
+func ExampleStart() {
+	_ = func(t *testing.T) { // TestController
+		server := espaliertest.Start(t, espaliertest.WithCRDs("testdata/crds"))
+		if _, err := dynamic.NewForConfig(server.Config()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// InstallCRDs takes paths, YAML, file systems and objects.
+func ExampleServer_InstallCRDs() {
+	_ = func(t *testing.T) { // TestController
+		server := espaliertest.Start(t)
+		server.InstallCRDs(t, "testdata/crds", os.DirFS("testdata"), []byte(`{
+			"apiVersion": "apiextensions.k8s.io/v1",
+			"kind": "CustomResourceDefinition",
+			"metadata": {"name": "notes.example.com"},
+			"spec": {
+				"group": "example.com",
+				"scope": "Namespaced",
+				"names": {"plural": "notes", "kind": "Note"},
+				"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]
+			}}`))
+	}
+}
+
+// AddUser returns a client configuration for another user.
+func ExampleServer_AddUser() {
+	_ = func(t *testing.T) { // TestForbidden
+		server := espaliertest.Start(t, espaliertest.WithCRDs("testdata/crds"))
+		client, err := dynamic.NewForConfig(server.AddUser(t, "alice", "developers"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		trees := client.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "trees"})
+		if _, err := trees.List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("got %v", err)
+		}
+	}
 }

@@ -326,8 +326,21 @@ func (s *Server) Kubeconfig() string { return s.options.kubeconfigPath() }
 
 // ClientConfig returns a client configuration for the administrator.
 func (s *Server) ClientConfig() (*rest.Config, error) {
-	b := s.identity.current.Load()
-	k, err := kubeconfig(s.options, b, s.url)
+	return s.clientConfig(s.identity.current.Load().Admin)
+}
+
+// UserConfig returns a client configuration for a user in groups, with a new client
+// certificate that the server's CA has signed.
+func (s *Server) UserConfig(name string, groups ...string) (*rest.Config, error) {
+	pair, err := pki.NewClient(s.identity.config, name, groups...)
+	if err != nil {
+		return nil, err
+	}
+	return s.clientConfig(pair)
+}
+
+func (s *Server) clientConfig(client pki.Pair) (*rest.Config, error) {
+	k, err := kubeconfig(s.options, s.identity.current.Load(), s.url)
 	if err != nil {
 		return nil, err
 	}
@@ -336,8 +349,8 @@ func (s *Server) ClientConfig() (*rest.Config, error) {
 		TLSClientConfig: rest.TLSClientConfig{
 			CAData:     k.CA,
 			ServerName: k.ServerName,
-			CertData:   k.Admin.Cert,
-			KeyData:    k.Admin.Key,
+			CertData:   client.Cert,
+			KeyData:    client.Key,
 		},
 	}, nil
 }

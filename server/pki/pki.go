@@ -63,10 +63,7 @@ type Config struct {
 // Ensure returns the certificates, after it has made those that are missing or no
 // longer good.
 func Ensure(c Config) (*Bundle, error) {
-	now := time.Now()
-	if c.Now != nil {
-		now = c.Now()
-	}
+	now := c.now()
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of certificates: %w", err)
 	}
@@ -82,7 +79,7 @@ func Ensure(c Config) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	admin, err := c.leaf("admin", ca, now, adminTemplate())
+	admin, err := c.leaf("admin", ca, now, clientTemplate(AdminUser, AdminGroup))
 	if err != nil {
 		return nil, err
 	}
@@ -132,12 +129,50 @@ func (c Config) leaf(name string, ca *signer, now time.Time, template *x509.Cert
 	if err != nil {
 		return nil, err
 	}
+	limitAge(template, ca, now)
+	return c.sign(name, template, key, ca)
+}
+
+// limitAge sets the validity of a certificate that ca is to sign.
+func limitAge(template *x509.Certificate, ca *signer, now time.Time) {
 	template.NotBefore = now.Add(-backdate)
 	template.NotAfter = now.Add(leafAge)
 	if template.NotAfter.After(ca.cert.NotAfter) {
 		template.NotAfter = ca.cert.NotAfter
 	}
-	return c.sign(name, template, key, ca)
+}
+
+// NewClient returns a new client certificate for a user, signed by the CA in the
+// directory, which [Ensure] has created. It writes no files.
+func NewClient(c Config, user string, groups ...string) (Pair, error) {
+	if user == "" {
+		return Pair{}, errors.New("the name of the user is empty")
+	}
+	ca, err := c.load("ca")
+	if err != nil {
+		return Pair{}, err
+	}
+	if ca == nil {
+		return Pair{}, fmt.Errorf("%s has no CA", c.Dir)
+	}
+	key, err := newKey()
+	if err != nil {
+		return Pair{}, err
+	}
+	template := clientTemplate(user, groups...)
+	limitAge(template, ca, c.now())
+	s, err := issue(template, key, ca)
+	if err != nil {
+		return Pair{}, fmt.Errorf("make the certificate of user %q: %w", user, err)
+	}
+	return s.Pair, nil
+}
+
+func (c Config) now() time.Time {
+	if c.Now != nil {
+		return c.Now()
+	}
+	return time.Now()
 }
 
 // due says whether a certificate should be made anew: a third of its life is left.
@@ -190,9 +225,9 @@ func servingTemplate(hosts []string) *x509.Certificate {
 	return t
 }
 
-func adminTemplate() *x509.Certificate {
+func clientTemplate(user string, groups ...string) *x509.Certificate {
 	return &x509.Certificate{
-		Subject:     pkix.Name{CommonName: AdminUser, Organization: []string{AdminGroup}},
+		Subject:     pkix.Name{CommonName: user, Organization: groups},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
@@ -209,6 +244,25 @@ func newKey() (crypto.Signer, error) {
 // sign makes a certificate for key and writes both; without an authority it signs
 // itself.
 func (c Config) sign(name string, template *x509.Certificate, key crypto.Signer, by *signer) (*signer, error) {
+	s, err := issue(template, key, by)
+	if err != nil {
+		return nil, fmt.Errorf("make the certificate %q: %w", name, err)
+	}
+	files := c.pair(name)
+	s.CertFile, s.KeyFile = files.CertFile, files.KeyFile
+	// The key first: a certificate without its key is found to be no pair, and made
+	// anew.
+	if err := WriteFile(s.KeyFile, s.Key); err != nil {
+		return nil, err
+	}
+	if err := WriteFile(s.CertFile, s.Cert); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// issue returns a certificate for key, signed by a CA or, without one, by the key itself.
+func issue(template *x509.Certificate, key crypto.Signer, by *signer) (*signer, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, fmt.Errorf("make a serial number: %w", err)
@@ -220,27 +274,19 @@ func (c Config) sign(name string, template *x509.Certificate, key crypto.Signer,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signKey)
 	if err != nil {
-		return nil, fmt.Errorf("make the certificate %q: %w", name, err)
+		return nil, err
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("make the certificate %q: %w", name, err)
+		return nil, err
 	}
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return nil, fmt.Errorf("encode the key %q: %w", name, err)
+		return nil, fmt.Errorf("encode the key: %w", err)
 	}
-	s := &signer{Pair: c.pair(name), cert: cert, key: key}
+	s := &signer{cert: cert, key: key}
 	s.Cert = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	s.Key = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
-	// The key first: a certificate without its key is found to be no pair, and made
-	// anew.
-	if err := WriteFile(s.KeyFile, s.Key); err != nil {
-		return nil, err
-	}
-	if err := WriteFile(s.CertFile, s.Cert); err != nil {
-		return nil, err
-	}
 	return s, nil
 }
 

@@ -279,3 +279,13 @@ func TestWriteFileErrors(t *testing.T) {
 		t.Errorf("left behind: %v", entries)
 	}
 }
+
+func TestNewClientErrors(t *testing.T) {
+	c := Config{Dir: t.TempDir()}
+	if _, err := NewClient(c, "alice"); err == nil || !strings.Contains(err.Error(), "has no CA") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := NewClient(c, ""); err == nil || !strings.Contains(err.Error(), "the name of the user is empty") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -36,9 +36,7 @@ const timeout = time.Minute
 func start(t *testing.T, opts ...espaliertest.Option) (context.Context, *espaliertest.Server) {
 	t.Helper()
 	server := espaliertest.Start(t, opts...)
-	if err := server.InstallCRDs(definitionFile); err != nil {
-		t.Fatal(err)
-	}
+	server.InstallCRDs(t, definitionFile)
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	t.Cleanup(cancel)
 	return ctx, server
