@@ -1,0 +1,602 @@
+package server_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/client-go/rest"
+
+	"espalier.dev/espaliertest"
+	"espalier.dev/server/etcd"
+)
+
+// cluster is an etcd with servers on it.
+type cluster struct {
+	*testing.T
+	member *etcd.Member
+	etcd   *clientv3.Client
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	m, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{m.Endpoint()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return &cluster{T: t, member: m, etcd: c}
+}
+
+// keys returns the keys below a prefix.
+func (c *cluster) keys(prefix string) (keys []string) {
+	c.Helper()
+	resp, err := c.etcd.Get(c.Context(), prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, kv := range resp.Kvs {
+		keys = append(keys, string(kv.Key))
+	}
+	return keys
+}
+
+// edit changes what is stored under a key.
+func (c *cluster) edit(key string, change func(map[string]any)) {
+	c.Helper()
+	resp, err := c.etcd.Get(c.Context(), key)
+	if err != nil || len(resp.Kvs) != 1 {
+		c.Fatal(key, resp, err)
+	}
+	obj := map[string]any{}
+	if err := json.Unmarshal(resp.Kvs[0].Value, &obj); err != nil {
+		c.Fatal(err)
+	}
+	change(obj)
+	c.put(key, obj)
+}
+
+func (c *cluster) put(key string, obj any) {
+	c.Helper()
+	data, ok := obj.([]byte)
+	if !ok {
+		var err error
+		if data, err = json.Marshal(obj); err != nil {
+			c.Fatal(err)
+		}
+	}
+	if _, err := c.etcd.Put(c.Context(), key, string(data)); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// peer is one server of a cluster.
+type peer struct {
+	*cluster
+	*espaliertest.Server
+	client *http.Client
+}
+
+func (c *cluster) start(flags ...string) *peer {
+	c.Helper()
+	s := espaliertest.Start(c.T, espaliertest.WithFlags(append([]string{"--etcd-servers", c.member.Endpoint()}, flags...)...))
+	client, err := rest.HTTPClientFor(s.Config())
+	if err != nil {
+		c.Fatal(err)
+	}
+	return &peer{cluster: c, Server: s, client: client}
+}
+
+// apply is the method of a server-side apply.
+const apply = "APPLY"
+
+// send sends a request. It may be called by any goroutine.
+func (p *peer) send(ctx context.Context, method, path string, body any) (answer, error) {
+	text, ok := body.(string)
+	if !ok && body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return answer{}, err
+		}
+		text = string(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, p.URL()+path, strings.NewReader(text))
+	if err != nil {
+		return answer{}, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	switch method {
+	case http.MethodPatch:
+		req.Header.Set("Content-Type", "application/merge-patch+json")
+	case apply:
+		req.Method = http.MethodPatch
+		req.Header.Set("Content-Type", "application/apply-patch+yaml")
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	a := answer{code: resp.StatusCode}
+	if a.body, err = io.ReadAll(resp.Body); err == nil {
+		_ = json.Unmarshal(a.body, &a.object) // not every answer is an object
+	}
+	return a, err
+}
+
+// want sends a request that is answered with a code.
+func (p *peer) want(code int, method, path string, body any) answer {
+	p.Helper()
+	a, err := p.send(p.Context(), method, path, body)
+	if err != nil {
+		p.Fatal(err)
+	}
+	if a.code != code {
+		p.Fatalf("%s %s: got %d, want %d: %.500s", method, path, a.code, code, a.body)
+	}
+	return a
+}
+
+// gone waits until there is nothing at a path.
+func (p *peer) gone(path string) {
+	p.Helper()
+	var a answer
+	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		var err error
+		if a, err = p.send(p.Context(), http.MethodGet, path, nil); err != nil {
+			p.Fatal(err)
+		}
+		if a.code == http.StatusNotFound {
+			return
+		}
+	}
+	p.Fatalf("%s is still there: %s", path, a.body)
+}
+
+// stopSoon stops a server, which must not take long.
+func (p *peer) stopSoon() {
+	p.Helper()
+	done := make(chan error, 1)
+	go func() { done <- p.Stop() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			p.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		p.Fatal("the server does not stop")
+	}
+}
+
+const (
+	boxes    = "boxes.deletion.example.com"
+	boxesKey = "/registry/deletion.example.com/boxes/"
+	boxesV1  = "/apis/deletion.example.com/v1/namespaces/default/boxes"
+	boxesV2  = "/apis/deletion.example.com/v2/namespaces/default/boxes"
+)
+
+// boxDefinition is a CRD with two versions, of which the first is stored.
+func boxDefinition() map[string]any {
+	version := func(name string, storage bool) map[string]any {
+		return map[string]any{"name": name, "served": true, "storage": storage, "schema": map[string]any{"openAPIV3Schema": map[string]any{
+			"type": "object", "properties": map[string]any{"spec": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+		}}}
+	}
+	return map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": boxes},
+		"spec": map[string]any{
+			"group": "deletion.example.com", "scope": "Namespaced", "names": map[string]any{"plural": "boxes", "kind": "Box"},
+			"versions": []any{version("v1", true), version("v2", false)},
+		},
+	}
+}
+
+// box is an object of that CRD.
+func box(version, name string, finalizers ...string) map[string]any {
+	m := map[string]any{"name": name}
+	if len(finalizers) > 0 {
+		m["finalizers"] = finalizers
+	}
+	return map[string]any{"apiVersion": "deletion.example.com/" + version, "kind": "Box", "metadata": m, "spec": map[string]any{}}
+}
+
+// heldConverter is a conversion webhook that answers when it is told to, and tells when it is
+// asked.
+type heldConverter struct {
+	*httptest.Server
+	asked, answer chan struct{}
+}
+
+func newHeldConverter(t *testing.T) *heldConverter {
+	h := &heldConverter{asked: make(chan struct{}, 100), answer: make(chan struct{})}
+	h.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		h.asked <- struct{}{}
+		<-h.answer
+		request := review["request"].(map[string]any)
+		for _, o := range request["objects"].([]any) {
+			o.(map[string]any)["apiVersion"] = request["desiredAPIVersion"]
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": review["apiVersion"], "kind": review["kind"], "response": map[string]any{
+			"uid": request["uid"], "convertedObjects": request["objects"], "result": map[string]any{"status": "Success"},
+		}})
+	}))
+	release := sync.OnceFunc(func() { close(h.answer) })
+	t.Cleanup(func() { release(); h.Close() })
+	return h
+}
+
+// of returns a CRD that is converted by the webhook.
+func (h *heldConverter) of(crd map[string]any) map[string]any {
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.Certificate().Raw})
+	crd["spec"].(map[string]any)["conversion"] = map[string]any{"strategy": "Webhook", "webhook": map[string]any{
+		"conversionReviewVersions": []any{"v1"},
+		"clientConfig":             map[string]any{"url": h.URL, "caBundle": base64.StdEncoding.EncodeToString(ca)},
+	}}
+	return crd
+}
+
+// create begins to create an object, and returns when only its storing is left to do.
+// The result is for later.
+func (h *heldConverter) create(p *peer) <-chan answer {
+	p.Helper()
+	result := make(chan answer, 1)
+	go func() {
+		a, err := p.send(context.Background(), http.MethodPost, boxesV2, box("v2", "late"))
+		if err != nil {
+			a.body = []byte(err.Error())
+		}
+		result <- a
+	}()
+	select {
+	case <-h.asked:
+	case <-time.After(30 * time.Second):
+		p.Fatal("the webhook is not asked")
+	}
+	return result
+}
+
+// TestCRDDeletion is about the deletion of CRDs: it always comes to its end, and nothing is
+// left of it.
+func TestCRDDeletion(t *testing.T) {
+	t.Parallel()
+
+	// A request that takes longer than it may is answered, and its work goes on. It must
+	// not hold up the deletion of its CRD, nor the end of the server.
+	t.Run("abandoned creations", func(t *testing.T) {
+		t.Parallel()
+		p := newCluster(t).start()
+		p.want(http.StatusCreated, http.MethodPost, crdPath, boxDefinition())
+		large := box("v1", "large")
+		spec := large["spec"].(map[string]any)
+		for i := range 8_000 {
+			spec[fmt.Sprint("field", i)] = i
+		}
+		body, err := json.Marshal(large)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		p.want(http.StatusCreated, http.MethodPost, boxesV1, string(body))
+		needed := time.Since(began)
+		abandoned, timeouts := 0, []time.Duration{needed / 8, needed / 4, needed / 2}
+		for _, timeout := range timeouts {
+			a, err := p.send(t.Context(), http.MethodPost, boxesV1+"?timeout="+timeout.String(), strings.Replace(string(body), `"large"`, `"late"`, 1))
+			if err != nil || a.code == http.StatusGatewayTimeout {
+				abandoned++ // the stream may be cut off
+			}
+		}
+		if abandoned == 0 {
+			t.Fatal("no request took longer than it was allowed to")
+		}
+		time.Sleep(time.Duration(len(timeouts)) * 2 * needed) // the work that is left gets to where objects are stored
+		p.want(http.StatusOK, http.MethodDelete, crdPath+"/"+boxes, nil)
+		p.gone(crdPath + "/" + boxes)
+		p.stopSoon()
+		if left := p.keys(boxesKey); len(left) > 0 {
+			t.Error(left)
+		}
+	})
+
+	// A creation that was admitted before the CRD was marked is not stored after, even if the
+	// CRD is not what it was when the creation began.
+	t.Run("changed CRD", func(t *testing.T) {
+		t.Parallel()
+		h := newHeldConverter(t)
+		p := newCluster(t).start()
+		p.want(http.StatusCreated, http.MethodPost, crdPath, h.of(boxDefinition()))
+		result := h.create(p)
+		p.want(http.StatusOK, http.MethodPatch, crdPath+"/"+boxes, `{"spec": {"names": {"shortNames": ["bx"]}}}`)
+		p.want(http.StatusOK, http.MethodDelete, crdPath+"/"+boxes, nil)
+		p.gone(crdPath + "/" + boxes)
+		h.answer <- struct{}{}
+		if a := <-result; a.code != http.StatusNotFound || a.object["kind"] != "Status" {
+			t.Errorf("%d %s", a.code, a.body)
+		}
+		if left := p.keys(boxesKey); len(left) > 0 {
+			t.Error(left)
+		}
+		// Nor is it stored in a new CRD of the same name.
+		p.want(http.StatusCreated, http.MethodPost, crdPath, boxDefinition())
+		p.want(http.StatusNotFound, http.MethodGet, boxesV1+"/late", nil)
+	})
+
+	t.Run("recreated CRD", func(t *testing.T) {
+		t.Parallel()
+		h := newHeldConverter(t)
+		p := newCluster(t).start()
+		p.want(http.StatusCreated, http.MethodPost, crdPath, h.of(boxDefinition()))
+		result := h.create(p)
+		p.want(http.StatusOK, http.MethodDelete, crdPath+"/"+boxes, nil)
+		p.gone(crdPath + "/" + boxes)
+		p.want(http.StatusCreated, http.MethodPost, crdPath, boxDefinition())
+		h.answer <- struct{}{}
+		if a := <-result; a.code != http.StatusNotFound {
+			t.Errorf("%d %s", a.code, a.body)
+		}
+		if left := p.keys(boxesKey); len(left) > 0 {
+			t.Error(left)
+		}
+	})
+
+	// The same with two servers, of which one knows nothing of the other's requests.
+	t.Run("two servers", func(t *testing.T) {
+		t.Parallel()
+		h := newHeldConverter(t)
+		c := newCluster(t)
+		a, b := c.start(), c.start()
+		a.want(http.StatusCreated, http.MethodPost, crdPath, h.of(boxDefinition()))
+		first, second := h.create(b), h.create(b)
+		// An object with a finalizer keeps the CRD for as long as it takes.
+		a.want(http.StatusCreated, http.MethodPost, boxesV1, box("v1", "kept", "example.com/keep"))
+		a.want(http.StatusOK, http.MethodDelete, crdPath+"/"+boxes, nil)
+		h.answer <- struct{}{}
+		var got answer
+		select {
+		case got = <-first:
+			first = second
+		case got = <-second:
+		}
+		if got.code != http.StatusForbidden || !strings.Contains(string(got.body), "terminating") {
+			t.Errorf("%d %s", got.code, got.body)
+		}
+		b.want(http.StatusOK, http.MethodPatch, boxesV1+"/kept", `{"metadata": {"finalizers": null}}`)
+		b.gone(crdPath + "/" + boxes)
+		h.answer <- struct{}{}
+		if got := <-first; got.code != http.StatusNotFound {
+			t.Errorf("%d %s", got.code, got.body)
+		}
+		if left := c.keys(boxesKey); len(left) > 0 {
+			t.Error(left)
+		}
+		if left := c.keys("espalier.dev/fences"); len(left) > 0 {
+			t.Error(left)
+		}
+	})
+
+	// The last finalizer and the CRD go in one transaction.
+	t.Run("one transaction", func(t *testing.T) {
+		t.Parallel()
+		p := newCluster(t).start()
+		p.want(http.StatusCreated, http.MethodPost, crdPath, boxDefinition())
+		p.want(http.StatusCreated, http.MethodPost, boxesV1, box("v1", "a"))
+		p.want(http.StatusOK, http.MethodDelete, crdPath+"/"+boxes, nil)
+		p.gone(crdPath + "/" + boxes)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		for events := range p.etcd.Watch(ctx, "/registry/apiextensions.k8s.io/customresourcedefinitions/"+boxes, clientv3.WithRev(1)) {
+			for _, e := range events.Events {
+				if e.Type == clientv3.EventTypeDelete {
+					return
+				}
+				obj := map[string]any{}
+				if err := json.Unmarshal(e.Kv.Value, &obj); err != nil {
+					t.Fatal(err)
+				}
+				if finalizers, _ := field(obj, "metadata.finalizers"); terminating(obj) && finalizers == nil {
+					t.Errorf("a crash here would have stranded it: %s", e.Kv.Value)
+				}
+			}
+		}
+		t.Error("no deletion was seen")
+	})
+
+	// What has crashed between the two is finished by the next server.
+	t.Run("stranded", func(t *testing.T) {
+		t.Parallel()
+		c := newCluster(t)
+		p := c.start()
+		p.want(http.StatusCreated, http.MethodPost, crdPath, boxDefinition())
+		p.stopSoon()
+		c.edit("/registry/apiextensions.k8s.io/customresourcedefinitions/"+boxes, func(obj map[string]any) {
+			m := obj["metadata"].(map[string]any)
+			m["deletionTimestamp"] = "2020-01-01T00:00:00Z"
+			delete(m, "finalizers")
+		})
+		p = c.start()
+		p.gone(crdPath + "/" + boxes)
+		p.want(http.StatusCreated, http.MethodPost, crdPath, boxDefinition())
+	})
+
+	// Deletion needs no schema, no storage version, and no object that can be read.
+	t.Run("without a program", func(t *testing.T) {
+		t.Parallel()
+		c := newCluster(t)
+		p := c.start()
+		p.want(http.StatusCreated, http.MethodPost, crdPath, boxDefinition())
+		p.want(http.StatusCreated, http.MethodPost, boxesV1, box("v1", "a"))
+		p.want(http.StatusCreated, http.MethodPost, boxesV1, box("v1", "kept", "example.com/keep"))
+		p.stopSoon()
+		c.put(boxesKey+"default/garbage", []byte("\x00{"))
+		c.put(boxesKey+"default/odd", []byte(`{"metadata": {"finalizers": 7}}`))
+		c.edit("/registry/apiextensions.k8s.io/customresourcedefinitions/"+boxes, func(obj map[string]any) {
+			// A default that is valid and too large to be compiled.
+			large := map[string]any{"type": "array", "items": map[string]any{"type": "integer"}, "default": make([]int, 1<<16+1)}
+			schema := map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{"large": large}}}
+			spec := obj["spec"].(map[string]any)
+			delete(spec, "validation")
+			for _, v := range spec["versions"].([]any) {
+				v.(map[string]any)["schema"] = schema
+			}
+		})
+		p = c.start()
+		if a, err := p.send(t.Context(), http.MethodGet, boxesV1+"/a", nil); err != nil || a.code != http.StatusInternalServerError {
+			t.Fatalf("it should not be served: %d %s %v", a.code, a.body, err)
+		}
+		p.want(http.StatusOK, http.MethodDelete, crdPath+"/"+boxes, nil)
+		p.pending("kept")
+		if left := c.keys(boxesKey); len(left) != 1 {
+			t.Error(left)
+		}
+		// Its controller cannot ask the server, so it is helped.
+		c.edit(boxesKey+"default/kept", func(obj map[string]any) {
+			m := obj["metadata"].(map[string]any)
+			if m["deletionTimestamp"] == nil || m["deletionGracePeriodSeconds"] != float64(0) || m["generation"] != float64(2) {
+				t.Errorf("not marked as deleted: %v", obj)
+			}
+			delete(m, "finalizers")
+		})
+		p.gone(crdPath + "/" + boxes)
+		if left := c.keys(boxesKey); len(left) > 0 {
+			t.Error(left)
+		}
+	})
+
+	// A version may come and go while a CRD waits for its objects.
+	t.Run("another storage version", func(t *testing.T) {
+		t.Parallel()
+		p := newCluster(t).start()
+		p.want(http.StatusCreated, http.MethodPost, crdPath, boxDefinition())
+		p.want(http.StatusCreated, http.MethodPost, boxesV1, box("v1", "kept", "example.com/keep"))
+		p.want(http.StatusOK, http.MethodDelete, crdPath+"/"+boxes, nil)
+		p.pending("kept")
+		d := boxDefinition()
+		versions := d["spec"].(map[string]any)["versions"].([]any)
+		versions[0].(map[string]any)["storage"], versions[1].(map[string]any)["storage"] = false, true
+		p.want(http.StatusOK, http.MethodPatch, crdPath+"/"+boxes, map[string]any{"spec": map[string]any{"versions": versions}})
+		p.want(http.StatusOK, http.MethodPatch, crdPath+"/"+boxes+"/status", `{"status": {"storedVersions": ["v2"]}}`)
+		p.want(http.StatusOK, http.MethodPatch, crdPath+"/"+boxes, map[string]any{"spec": map[string]any{"versions": versions[1:]}})
+		p.want(http.StatusOK, http.MethodPatch, boxesV2+"/kept", `{"metadata": {"finalizers": null}}`)
+		p.gone(crdPath + "/" + boxes)
+	})
+
+	// Objects can be changed and not created, not even in a dry run or by an apply.
+	t.Run("while it is deleted", func(t *testing.T) {
+		t.Parallel()
+		p := newCluster(t).start()
+		p.want(http.StatusCreated, http.MethodPost, crdPath, boxDefinition())
+		p.want(http.StatusCreated, http.MethodPost, boxesV1, box("v1", "kept", "example.com/keep"))
+		p.want(http.StatusOK, http.MethodDelete, crdPath+"/"+boxes, nil)
+		p.want(http.StatusForbidden, http.MethodPost, boxesV1, box("v1", "new"))
+		p.want(http.StatusForbidden, http.MethodPost, boxesV1+"?dryRun=All", box("v1", "new"))
+		p.want(http.StatusForbidden, apply, boxesV1+"/new?fieldManager=test", box("v1", "new"))
+		p.want(http.StatusOK, http.MethodPatch, boxesV1+"/kept", `{"spec": {"a": 1}}`)
+		p.want(http.StatusOK, http.MethodPatch, boxesV1+"/kept", `{"metadata": {"finalizers": null}}`)
+		p.gone(crdPath + "/" + boxes)
+	})
+
+	// A finalizer of somebody else keeps the CRD when its objects are gone.
+	t.Run("other finalizers", func(t *testing.T) {
+		t.Parallel()
+		p := newCluster(t).start()
+		d := boxDefinition()
+		d["metadata"].(map[string]any)["finalizers"] = []any{"example.com/other"}
+		p.want(http.StatusCreated, http.MethodPost, crdPath, d)
+		p.want(http.StatusCreated, http.MethodPost, boxesV1, box("v1", "a"))
+		p.want(http.StatusOK, http.MethodDelete, crdPath+"/"+boxes, nil)
+		p.eventually(func() bool {
+			a := p.want(http.StatusOK, http.MethodGet, crdPath+"/"+boxes, nil)
+			finalizers, _ := field(a.object, "metadata.finalizers")
+			return fmt.Sprint(finalizers) == "[example.com/other]" && strings.Contains(string(a.body), "InstanceDeletionCompleted")
+		})
+		p.want(http.StatusForbidden, http.MethodPost, boxesV1, box("v1", "b"))
+		p.want(http.StatusOK, http.MethodPatch, crdPath+"/"+boxes, `{"metadata": {"finalizers": null}}`)
+		p.gone(crdPath + "/" + boxes)
+		if left := p.keys("espalier.dev/fences"); len(left) > 0 {
+			t.Error(left)
+		}
+	})
+
+	// An etcd that kube-apiserver has filled has no fences.
+	t.Run("adopted", func(t *testing.T) {
+		t.Parallel()
+		c := newCluster(t)
+		p := c.start()
+		other := boxDefinition()
+		other["metadata"].(map[string]any)["name"] = "crates.deletion.example.com"
+		other["spec"].(map[string]any)["names"] = map[string]any{"plural": "crates", "kind": "Crate"}
+		p.want(http.StatusCreated, http.MethodPost, crdPath, boxDefinition())
+		p.want(http.StatusCreated, http.MethodPost, crdPath, other)
+		p.want(http.StatusCreated, http.MethodPost, boxesV1, box("v1", "a"))
+		p.stopSoon()
+		if n := len(c.keys("espalier.dev/fences")); n != 2 {
+			t.Errorf("%d fences", n)
+		}
+		if _, err := c.etcd.Delete(t.Context(), "espalier.dev/fences", clientv3.WithPrefix()); err != nil {
+			t.Fatal(err)
+		}
+		c.edit("/registry/apiextensions.k8s.io/customresourcedefinitions/crates.deletion.example.com", func(obj map[string]any) {
+			m := obj["metadata"].(map[string]any)
+			m["deletionTimestamp"], m["finalizers"] = "2020-01-01T00:00:00Z", []any{"customresourcecleanup.apiextensions.k8s.io"}
+		})
+		c.put("/registry/deletion.example.com/crates/default/a", box("v1", "a"))
+		p = c.start()
+		p.want(http.StatusCreated, http.MethodPost, boxesV1, box("v1", "b"))
+		p.want(http.StatusOK, http.MethodPatch, boxesV1+"/a", `{"spec": {"a": 1}}`)
+		p.gone(crdPath + "/crates.deletion.example.com")
+		if left := c.keys("/registry/deletion.example.com/crates/"); len(left) > 0 {
+			t.Error(left)
+		}
+		// Nor has a CRD that something else writes while the server runs.
+		uid, _ := field(p.want(http.StatusOK, http.MethodGet, crdPath+"/"+boxes, nil).object, "metadata.uid")
+		c.edit("/registry/apiextensions.k8s.io/customresourcedefinitions/"+boxes, func(obj map[string]any) {
+			m := obj["metadata"].(map[string]any)
+			m["uid"] = "11111111" + uid.(string)[8:]
+		})
+		p.eventually(func() bool { return strings.Contains(fmt.Sprint(c.keys("espalier.dev/fences")), "11111111") })
+		p.want(http.StatusCreated, http.MethodPost, boxesV1, box("v1", "c"))
+		p.want(http.StatusOK, http.MethodDelete, crdPath+"/"+boxes, nil)
+		p.gone(crdPath + "/" + boxes)
+		if left := c.keys(boxesKey); len(left) > 0 {
+			t.Error(left)
+		}
+	})
+}
+
+// eventually waits until something is so.
+func (p *peer) eventually(so func() bool) {
+	p.Helper()
+	for until := time.Now().Add(30 * time.Second); !so(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(until) {
+			p.Fatal("it does not happen")
+		}
+	}
+}
+
+// pending waits until the deletion of the CRD waits for an object.
+func (p *peer) pending(name string) {
+	p.Helper()
+	p.eventually(func() bool {
+		a := p.want(http.StatusOK, http.MethodGet, crdPath+"/"+boxes, nil)
+		return strings.Contains(string(a.body), "InstanceDeletionCheck") && strings.Contains(string(a.body), name)
+	})
+}
