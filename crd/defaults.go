@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/api"
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
 
@@ -118,7 +119,7 @@ func (w *defaultWalk) value(s *schema.Structural, at *field.Path) (errs field.Er
 func (w *defaultWalk) inMetadata(s *schema.Structural, p defaultPlace, at *field.Path) field.ErrorList {
 	v := s.Default.Value
 	const must = "must result in valid metadata: "
-	obj, ok := around(w.way[p.start:], copyValue(v)).(map[string]any)
+	obj, ok := around(w.way[p.start:], jsonx.Copy(v)).(map[string]any)
 	if !ok {
 		return field.ErrorList{field.Invalid(at, v, must+"object root default value must be of object type")}
 	}
@@ -157,7 +158,7 @@ func (w *defaultWalk) rules(s *schema.Structural, v any, at *field.Path) field.E
 		// What is wrong with the rules themselves is said elsewhere.
 		return nil
 	}
-	obj := map[string]any{probed: copyValue(v)}
+	obj := map[string]any{probed: jsonx.Copy(v)}
 	// As a value that replaces itself, in which nothing is forgiven for being
 	// unchanged: rules of transition see the old value, the others do not need it.
 	errs := compiled.Validate(w.ctx, obj, obj).FieldErrors()
@@ -208,7 +209,7 @@ func losesDefaults(s *schema.Structural, sem schema.Semantics) bool {
 		if s.Default == nil || s.Default.Value == nil {
 			continue
 		}
-		obj, ok := around(path, copyValue(s.Default.Value)).(map[string]any)
+		obj, ok := around(path, jsonx.Copy(s.Default.Value)).(map[string]any)
 		// Each default is looked at with all that is around it: the cost of a copy, of a
 		// schema and of two programs.
 		steps += 4 * (len(path) + 1)

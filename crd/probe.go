@@ -3,12 +3,12 @@ package crd
 import (
 	"context"
 	"errors"
-	"maps"
 	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
 
@@ -31,7 +31,7 @@ func newProbe(s *schema.Structural, v any, sem schema.Semantics) (*probe, error)
 	if err != nil {
 		return nil, err
 	}
-	return &probe{part, program, v, schema.Object{probed: copyValue(v)}}, nil
+	return &probe{part, program, v, schema.Object{probed: jsonx.Copy(v)}}, nil
 }
 
 // coerce brings the metadata of resources in the value into shape, or says why that
@@ -137,7 +137,7 @@ func isPruned(s *schema.Structural, v any, sem schema.Semantics) bool {
 	if err != nil {
 		return false
 	}
-	report, err := program.Normalize(schema.Object{probed: copyValue(v)}, schema.DecodeOptions{Report: true, FromStorage: true})
+	report, err := program.Normalize(schema.Object{probed: jsonx.Copy(v)}, schema.DecodeOptions{Report: true, FromStorage: true})
 	if err != nil {
 		return false
 	}
@@ -225,23 +225,4 @@ func restrict(s *schema.Structural, values []any, conditions bool) *schema.Struc
 		}
 	}
 	return out
-}
-
-// copyValue copies a JSON value.
-func copyValue(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := maps.Clone(v)
-		for k, x := range out {
-			out[k] = copyValue(x)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, x := range v {
-			out[i] = copyValue(x)
-		}
-		return out
-	}
-	return v
 }

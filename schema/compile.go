@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"espalier.dev/internal/jsonx"
 )
 
 // Option changes what Compile makes.
@@ -146,7 +148,7 @@ func (c *compiler) core(at Cursor, parent int32, step SchemaStep) int32 {
 	}
 	if s.Default != nil && s.Default.Value != nil {
 		n.flags |= hasDefault
-		n.dflt = copyJSON(s.Default.Value)
+		n.dflt = jsonx.Copy(s.Default.Value)
 		c.p.hasDefaults = true
 	}
 	n.list = newListCheck(s)
@@ -344,7 +346,7 @@ func (c *compiler) newChecks(types []string, format string, v *ValueValidation) 
 	if len(v.Enum) > 0 {
 		k.enum = make([]any, len(v.Enum))
 		for i := range v.Enum {
-			k.enum[i] = copyJSON(v.Enum[i].Value)
+			k.enum[i] = jsonx.Copy(v.Enum[i].Value)
 		}
 	}
 	if k.has == 0 && k.pattern == nil && k.format == nil && k.enum == nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"espalier.dev/api"
+	"espalier.dev/internal/jsonx"
 )
 
 // DeepCopy returns a copy that shares nothing with s. Nil gives nil.
@@ -105,7 +106,7 @@ func (j *JSON) deepCopy() *JSON {
 	if j == nil {
 		return nil
 	}
-	return &JSON{Value: copyJSON(j.Value)}
+	return &JSON{Value: jsonx.Copy(j.Value)}
 }
 
 // The helpers keep nil apart from empty: a copy is deeply equal.

@@ -1,5 +1,7 @@
 package schema
 
+import "espalier.dev/internal/jsonx"
+
 // missing fills in the defaults of the fields that obj does not have.
 func (z *normalizer) missing(n *node, obj map[string]any) {
 	if !z.defaults || obj == nil {
@@ -81,7 +83,7 @@ func (p *Program) defaultOf(id int32) any {
 	if !isContainer(n.dflt) {
 		return n.dflt
 	}
-	v := copyJSON(n.dflt)
+	v := jsonx.Copy(n.dflt)
 	if n.flags&defaultsBelow != 0 {
 		z := normalizer{p: p, defaults: true}
 		z.fillIn(id, v)

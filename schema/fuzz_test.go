@@ -119,7 +119,7 @@ func fuzzDecode(t *testing.T, p *Program, src []byte, old Object) {
 	fuzzValidate(t, ctx, p, parsed, nil)
 	fuzzValidate(t, ctx, p, parsed, old)
 	if p.IsNormal(src) {
-		before := copyJSON(parsed)
+		before := jsonx.Copy(parsed)
 		_, err := p.Normalize(parsed, DecodeOptions{})
 		var contradiction *ContradictionError
 		if err != nil && !errors.As(err, &contradiction) {
@@ -151,7 +151,7 @@ func errorKind(err error) reflect.Type {
 }
 
 func fuzzValidate(t *testing.T, ctx context.Context, p *Program, obj, old Object) {
-	before := copyJSON(obj)
+	before := jsonx.Copy(obj)
 	vs := p.violations(ctx, obj, old, true)
 	if p.holds(obj) && len(vs) > 0 {
 		t.Fatalf("holds, but %q (old %v)", vs.Messages(), old)

@@ -18,17 +18,6 @@ func isScalar(v any) bool {
 	return false
 }
 
-// copyJSON returns a copy of v that shares no maps or slices with it.
-func copyJSON(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		return copyMap(v, copyJSON)
-	case []any:
-		return copySlice(v, copyJSON)
-	}
-	return v
-}
-
 // equalJSON says whether two JSON values are the same, numbers of different Go
 // types being different.
 func equalJSON(a, b any) bool {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 	"slices"
+
+	"espalier.dev/internal/jsonx"
 )
 
 // Validate checks obj, which should be normal. With old, the object that an update
@@ -183,7 +185,7 @@ func (w *walker) enum(id int32, v any) Violations {
 	if c == nil || c.enum == nil || v != nil && inEnum(c.enum, v) {
 		return nil
 	}
-	return Violations{w.violation(Enum, id, v, copyJSON(c.enum))}
+	return Violations{w.violation(Enum, id, v, jsonx.Copy(c.enum))}
 }
 
 func (w *walker) string(r *result, id int32, s string) {

@@ -16,7 +16,6 @@ import (
 	"sync"
 	"testing"
 
-	kruntime "k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
@@ -25,6 +24,7 @@ import (
 	"espalier.dev/api/codec"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/textdiff"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
@@ -338,7 +338,7 @@ func checkObjects(t *testing.T, name string, raw []byte, result *Result, objects
 
 // inNamespace is an object in some namespace, or in none, as its definition demands.
 func inNamespace(d *crd.Definition, obj map[string]any) map[string]any {
-	obj = kruntime.DeepCopyJSON(obj)
+	obj = jsonx.CopyObject(obj)
 	metadata, ok := obj["metadata"].(map[string]any)
 	switch {
 	case !ok:
@@ -356,7 +356,7 @@ func admit(v *crd.Version, obj map[string]any) (map[string]any, bool) {
 	if err != nil {
 		return nil, false
 	}
-	obj = kruntime.DeepCopyJSON(obj)
+	obj = jsonx.CopyObject(obj)
 	if _, err := p.Normalize(obj, schema.DecodeOptions{}); err != nil {
 		return nil, false
 	}
@@ -384,7 +384,7 @@ func checkPruning(t *testing.T, name string, raw []byte, result *Result, objects
 		}
 		skeleton := schema.Skeleton(old.Spec().Schema.OpenAPIV3Schema)
 		got, _ := admit(new, obj)
-		if lost := missing(pruneBySkeleton(kruntime.DeepCopyJSONValue(obj), skeleton), got); lost != "" {
+		if lost := missing(pruneBySkeleton(jsonx.Copy(obj), skeleton), got); lost != "" {
 			t.Errorf("%s: an object lost %s: %s", name, lost, marshal(t, obj))
 		}
 		count("objects that are pruned with --prune, and keep what is specified", 1)

@@ -3,7 +3,7 @@ package fix
 import (
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
+	"espalier.dev/internal/jsonx"
 )
 
 // maxInlined bounds how many schemas there are when references are replaced by what
@@ -15,7 +15,7 @@ const maxInlined = 10000
 // them. A reference that cannot be replaced stays.
 func inlined(root node) node {
 	in := &inliner{definitions: schemas(root["definitions"]), open: map[string]bool{}}
-	out := in.schema(runtime.DeepCopyJSON(root))
+	out := in.schema(jsonx.CopyObject(root))
 	delete(out, "definitions")
 	return out
 }
@@ -40,7 +40,7 @@ func (in *inliner) schema(s node) node {
 		// Whatever stands beside a reference does not count.
 		in.open[name] = true
 		defer delete(in.open, name)
-		return in.schema(runtime.DeepCopyJSON(def))
+		return in.schema(jsonx.CopyObject(def))
 	}
 	for _, k := range sortedKeys(s) {
 		switch k {

@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"espalier.dev/analysis"
 	"espalier.dev/internal/jsonptr"
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -104,7 +103,7 @@ func (e *editor) do(edit analysis.Edit) error {
 	last := tokens[len(tokens)-1]
 	switch edit.Op {
 	case yamlx.Set:
-		if err := e.put(tokens, runtime.DeepCopyJSONValue(edit.Value)); err != nil {
+		if err := e.put(tokens, jsonx.Copy(edit.Value)); err != nil {
 			return err
 		}
 	case yamlx.Remove:
@@ -125,7 +124,7 @@ func (e *editor) do(edit analysis.Edit) error {
 		}
 		e.moved = append(e.moved, move{edit.Pointer, edit.To})
 	case yamlx.Copy:
-		if err := e.put(jsonptr.Split(edit.To), runtime.DeepCopyJSONValue(v)); err != nil {
+		if err := e.put(jsonptr.Split(edit.To), jsonx.Copy(v)); err != nil {
 			return err
 		}
 		e.moved = append(e.moved, move{edit.Pointer, edit.To})

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 
 	"espalier.dev/analysis"
@@ -17,6 +16,7 @@ import (
 	"espalier.dev/api/v1beta1"
 	"espalier.dev/crd"
 	"espalier.dev/internal/jsonptr"
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
 
@@ -198,7 +198,7 @@ func (f *fixer) rewriteSchemas(keepAll bool) error {
 		if old == nil || !keepAll && f.structural(old) {
 			continue
 		}
-		s := runtime.DeepCopyJSON(old)
+		s := jsonx.CopyObject(old)
 		r := &rewriter{sem: f.Semantics, keepAll: keepAll, note: f.noteSchema}
 		r.root(s, at)
 		before := len(f.edits)
@@ -277,7 +277,7 @@ func (f *fixer) lint(ctx context.Context, configs ...lint.Config) ([]analysis.Fi
 // apply makes the edits of a fix, or none of them.
 func (f *fixer) apply(fix *analysis.Fix) error {
 	tree, edits, moved := f.tree, len(f.edits), len(f.moved)
-	f.tree = runtime.DeepCopyJSONValue(tree)
+	f.tree = jsonx.Copy(tree)
 	for _, e := range fix.Edits {
 		if err := f.do(e); err != nil {
 			f.tree, f.edits, f.moved = tree, f.edits[:edits], f.moved[:moved]

@@ -8,11 +8,11 @@ import (
 	"reflect"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/api"
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
 
@@ -20,7 +20,7 @@ func bothSemantics() []schema.Semantics { return []schema.Semantics{schema.KEP, 
 
 // rewrite returns a structural schema in place of s.
 func rewrite(s node, sem schema.Semantics, keepAll bool) node {
-	out := runtime.DeepCopyJSON(s)
+	out := jsonx.CopyObject(s)
 	r := &rewriter{sem: sem, keepAll: keepAll, note: func(noteKind, []string, string) {}}
 	r.root(out, nil)
 	return out
@@ -139,7 +139,7 @@ func checkRewritten(t *testing.T, r random, seed int64, old node, sem schema.Sem
 				fail("%s is no longer accepted by the schema that prunes: %v", marshal(t, obj), afterPruning.Validate(context.Background(), obj, nil))
 				return
 			}
-			out := runtime.DeepCopyJSON(obj)
+			out := jsonx.CopyObject(obj)
 			if _, err := after.Normalize(out, schema.DecodeOptions{}); err != nil {
 				fail("%s is no longer accepted: %v", marshal(t, obj), err)
 				return
@@ -156,12 +156,12 @@ func checkRewritten(t *testing.T, r random, seed int64, old node, sem schema.Sem
 		if len(conflicts) > 0 || !accepts(afterPruning, obj) {
 			continue // nobody says how to prune it, or it is refused after pruning
 		}
-		out := runtime.DeepCopyJSON(obj)
+		out := jsonx.CopyObject(obj)
 		if _, err := afterPruning.Normalize(out, schema.DecodeOptions{}); err != nil {
 			fail("%s is refused: %v", marshal(t, obj), err)
 			return
 		}
-		want := pruneBySkeleton(runtime.DeepCopyJSONValue(obj), skeleton)
+		want := pruneBySkeleton(jsonx.Copy(obj), skeleton)
 		if lost := missing(want, out); lost != "" {
 			fail("%s lost %s: %s", marshal(t, obj), lost, marshal(t, out))
 			return
@@ -202,7 +202,7 @@ func TestRandomDraft4(t *testing.T) {
 						continue
 					}
 					accepted++
-					out := runtime.DeepCopyJSON(obj)
+					out := jsonx.CopyObject(obj)
 					if _, err := after.Normalize(out, schema.DecodeOptions{}); err != nil || !reflect.DeepEqual(out, obj) || !accepts(after, out) {
 						t.Fatalf("seed %d, %v: %s became %s: %v, %v\nold %s\nnew %s", seed, sem, marshal(t, obj), marshal(t, out), err,
 							after.Validate(context.Background(), out, nil), marshal(t, old), marshal(t, new))

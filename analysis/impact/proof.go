@@ -9,10 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"espalier.dev/api"
 	"espalier.dev/crd"
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
 
@@ -204,7 +203,7 @@ func (t *trial) read(src []byte) error {
 	}
 	t.held = map[string]bool{}
 	t.hold(vs)
-	bare := runtime.DeepCopyJSON(obj)
+	bare := jsonx.CopyObject(obj)
 	stripped := false
 	for _, change := range report.Changes {
 		if change.Kind == schema.Defaulted && remove(bare, change.Path) {
@@ -221,7 +220,7 @@ func (t *trial) read(src []byte) error {
 // is stored: a default may have nulls in it that do not stay. A form that was never
 // valid is none.
 func (t *trial) add(p *schema.Program, stored schema.Object) error {
-	view := runtime.DeepCopyJSON(stored)
+	view := jsonx.CopyObject(stored)
 	if _, err := p.Normalize(view, schema.DecodeOptions{FromStorage: true}); err != nil {
 		return err
 	}
@@ -279,7 +278,7 @@ func (t *trial) through(to *crd.Version) error {
 	}
 	apiVersion := to.GroupVersionKind().GroupVersion().String()
 	for _, f := range t.forms {
-		obj := runtime.DeepCopyJSON(f.stored)
+		obj := jsonx.CopyObject(f.stored)
 		obj["apiVersion"] = apiVersion
 		if _, err := p.Normalize(obj, schema.DecodeOptions{FromStorage: true}); err != nil {
 			t.see(Observation{Class: Invalid, Detail: err.Error()})

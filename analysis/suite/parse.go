@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"espalier.dev/analysis"
 	"espalier.dev/api"
 	"espalier.dev/internal/jsonptr"
@@ -302,7 +300,7 @@ func (p *parser) on(given, base schema.Object, patch any, key, pointer string) s
 		p.wrong(pointer, "there is no object: give one as %s, or a base to the suite", key)
 		return nil
 	}
-	merged, ok := merge(runtime.DeepCopyJSON(base), patch).(map[string]any)
+	merged, ok := merge(jsonx.CopyObject(base), patch).(map[string]any)
 	if !ok {
 		p.wrong(pointer+"/with", "must be an object that is merged into the base")
 	}

@@ -7,11 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"espalier.dev"
 	"espalier.dev/analysis"
 	"espalier.dev/internal/jsonptr"
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
 
@@ -46,7 +45,7 @@ func (r *Runner) Run(ctx context.Context, c *Case) []analysis.Finding {
 
 // complete fills in what an object need not say.
 func (r *Runner) complete(obj schema.Object) schema.Object {
-	obj = runtime.DeepCopyJSON(obj)
+	obj = jsonx.CopyObject(obj)
 	if obj == nil {
 		obj = schema.Object{}
 	}

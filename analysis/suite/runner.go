@@ -7,7 +7,6 @@ import (
 	"maps"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev"
@@ -58,7 +57,7 @@ func (r *Runner) Semantics() schema.Semantics { return r.options.Semantics }
 
 // compile makes an Admitter of the definition with patches.
 func (r *Runner) compile(ctx context.Context, patches []patch) (*espalier.Admitter, error) {
-	tree := runtime.DeepCopyJSONValue(r.source)
+	tree := jsonx.Copy(r.source)
 	for _, p := range patches {
 		// An index in a path is that of the file, with all its versions.
 		var err error
@@ -117,7 +116,7 @@ func madeByServer() []string {
 // difference shows how two objects differ, as the lines of a diff of their YAML. What a
 // server makes up does not count; a name or namespace only if it is expected.
 func difference(want, got, expected schema.Object) []string {
-	want, got = runtime.DeepCopyJSON(want), runtime.DeepCopyJSON(got)
+	want, got = jsonx.CopyObject(want), jsonx.CopyObject(got)
 	wantMeta, _ := want["metadata"].(map[string]any)
 	gotMeta, _ := got["metadata"].(map[string]any)
 	for _, key := range madeByServer() {

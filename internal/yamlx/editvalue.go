@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"espalier.dev/internal/jsonx"
 )
 
 // onValue makes the change in a tree of Go values, which says what the edited text
@@ -21,7 +23,7 @@ func (c change) onValue(root any) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return setValue(root, c.to, cloneValue(v))
+		return setValue(root, c.to, jsonx.Copy(v))
 	case Rename:
 		if at, err := valueAt(root, c.to); err == nil {
 			return nil, fmt.Errorf("there is %s already: %v", c.to[len(c.to)-1], at)
@@ -127,23 +129,4 @@ func setValue(root any, path []string, v any) (any, error) {
 		return c, err
 	}
 	return nil, fmt.Errorf("%q leads into a value that is neither a mapping nor a list", token)
-}
-
-// cloneValue copies a tree.
-func cloneValue(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k, x := range v {
-			out[k] = cloneValue(x)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, x := range v {
-			out[i] = cloneValue(x)
-		}
-		return out
-	}
-	return v
 }

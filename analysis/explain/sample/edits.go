@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
 
@@ -13,7 +14,7 @@ import (
 type edit func(schema.Object) bool
 
 func putting(path schema.Path, v any) edit {
-	return func(obj schema.Object) bool { return put(obj, path, copyOf(v)) }
+	return func(obj schema.Object) bool { return put(obj, path, jsonx.Copy(v)) }
 }
 
 // making is putting a value that is made only if the edit is tried.

@@ -8,9 +8,8 @@ import (
 	"errors"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"espalier.dev/crd"
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
 
@@ -150,7 +149,7 @@ func (m *mender) detour(t *trial) (best *trial) {
 	for i := range t.violations {
 		v := &t.violations[i]
 		for _, e := range m.edits(t.obj, v) {
-			obj := runtime.DeepCopyJSON(t.obj)
+			obj := jsonx.CopyObject(t.obj)
 			if m.left <= 0 || !e(obj) || m.taken[fingerprint(obj)] {
 				continue
 			}
@@ -173,7 +172,7 @@ func (m *mender) apply(t *trial, e edit) *trial {
 	if m.left <= 0 {
 		return nil
 	}
-	obj := runtime.DeepCopyJSON(t.obj)
+	obj := jsonx.CopyObject(t.obj)
 	if !e(obj) {
 		return nil
 	}

@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"espalier.dev/analysis/explain"
 	"espalier.dev/crd"
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
 
@@ -90,7 +89,7 @@ func admit(ctx context.Context, v *crd.Version, obj schema.Object) (schema.Viola
 	if err != nil {
 		return nil, err
 	}
-	obj = runtime.DeepCopyJSON(obj)
+	obj = jsonx.CopyObject(obj)
 	if _, err := p.Normalize(obj, schema.DecodeOptions{}); err != nil {
 		return nil, err
 	}

@@ -7,8 +7,7 @@ import (
 	"reflect"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
 
@@ -48,7 +47,7 @@ func (g *generator) value(s *schema.Structural, nested nestedList, variation int
 		}
 	}
 	if len(n.enum) > 0 {
-		return copyOf(pick(n.enum, variation))
+		return jsonx.Copy(pick(n.enum, variation))
 	}
 	switch t := typeOf(s, n); t {
 	case "object":
@@ -73,9 +72,9 @@ func given(s *schema.Structural) (any, bool) {
 		if _, isObject := s.Default.Value.(map[string]any); isObject && len(s.Properties) > 0 {
 			return nil, false
 		}
-		return copyOf(s.Default.Value), true
+		return jsonx.Copy(s.Default.Value), true
 	case s.Example != nil && s.Example.Value != nil && suits(s, s.Example.Value):
-		return copyOf(s.Example.Value), true
+		return jsonx.Copy(s.Example.Value), true
 	}
 	return nil, false
 }
@@ -278,8 +277,6 @@ func pick(values []any, variation int) any {
 	}
 	return values[variation%len(values)]
 }
-
-func copyOf(v any) any { return runtime.DeepCopyJSONValue(v) }
 
 // equal compares values of JSON: 1 and 1.0 are the same.
 func equal(a, b any) bool {

@@ -1,0 +1,33 @@
+package jsonx
+
+// Copy returns a deep copy of a JSON value: it shares no maps and no slices with v,
+// and is deeply equal to it. Scalars, and what JSON does not have, are returned as they
+// are.
+func Copy(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return CopyObject(v)
+	case []any:
+		if v == nil {
+			return v
+		}
+		out := make([]any, len(v))
+		for i, x := range v {
+			out[i] = Copy(x)
+		}
+		return out
+	}
+	return v
+}
+
+// CopyObject returns a deep copy of a JSON object. See Copy.
+func CopyObject(m map[string]any) map[string]any {
+	if m == nil {
+		return nil
+	}
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		out[k] = Copy(v)
+	}
+	return out
+}
