@@ -2,7 +2,6 @@ package espalier
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -42,7 +41,7 @@ func (a *Admitter) create(ctx context.Context, g given) (*Result, error) {
 	}
 	meta := result.Object["metadata"].(map[string]any)
 	if meta["resourceVersion"] != nil {
-		return nil, errors.New("metadata.resourceVersion: must not be set on an object to be created")
+		return nil, &FieldError{Path: schema.Path{{Key: "metadata"}, {Key: "resourceVersion"}}, Problem: "must not be set on an object to be created"}
 	}
 	v.PrepareCreate(result.Object)
 	if v.HasStatus() {

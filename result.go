@@ -94,6 +94,17 @@ func (r *Result) Into(v any) error {
 	return nil
 }
 
+// FieldError is returned for an object that cannot be admitted because of one of its
+// fields, whatever the schema says.
+type FieldError struct {
+	Path schema.Path
+	// Problem tells what is wrong there.
+	Problem string
+}
+
+// Error returns the path and the problem.
+func (e *FieldError) Error() string { return e.Path.String() + ": " + e.Problem }
+
 // InvalidError is returned for an object that an API server would reject.
 type InvalidError struct {
 	// Kind is the kind of the object with its group, like CronTab.example.com.

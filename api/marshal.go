@@ -324,7 +324,7 @@ func (c *cursor) decodeStruct(v reflect.Value, kind byte) error {
 			c.skip()
 			return nil
 		}
-		return below(name, c.decode(v.Field(i)))
+		return below(Step{Name: name}, c.decode(v.Field(i)))
 	})
 }
 
@@ -335,7 +335,7 @@ func (c *cursor) decodeSlice(v reflect.Value, kind byte) error {
 	v.Set(reflect.MakeSlice(v.Type(), 0, 0))
 	return c.Items(func(i int) error {
 		v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem())))
-		return below("["+strconv.Itoa(i)+"]", c.decode(v.Index(i)))
+		return below(Step{Kind: ItemStep, Index: i}, c.decode(v.Index(i)))
 	})
 }
 
@@ -348,7 +348,7 @@ func (c *cursor) decodeMap(v reflect.Value, kind byte) error {
 	}
 	return c.Members(func(name string) error {
 		e := reflect.New(v.Type().Elem()).Elem()
-		err := below("["+name+"]", c.decode(e))
+		err := below(Step{Kind: KeyStep, Name: name}, c.decode(e))
 		// The name must not keep the whole text in memory.
 		v.SetMapIndex(reflect.ValueOf(strings.Clone(name)), e)
 		return err

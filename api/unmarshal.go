@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	kjson "sigs.k8s.io/json"
@@ -39,35 +40,72 @@ func position(data []byte, offset int) (line, column int) {
 	return bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')
 }
 
-// misfitError says which value does not fit its type.
-type misfitError struct {
-	path string // relative to what was decoded
-	err  error
+// MisfitError is returned by Unmarshal for a value that does not fit its type.
+type MisfitError struct {
+	// Path leads from what was decoded to the value.
+	Path []Step
+	// Err tells what is wrong with the value.
+	Err error
 }
 
-func (e *misfitError) Error() string {
-	if e.path == "" {
-		return e.err.Error()
+// Step is a step of the path of a MisfitError.
+type Step struct {
+	Kind StepKind
+	// Name is the name of a field or a key.
+	Name string
+	// Index is the index of an item.
+	Index int
+}
+
+// StepKind is the kind of a Step.
+type StepKind uint8
+
+// The kinds of steps.
+const (
+	// FieldStep leads into a field of a struct.
+	FieldStep StepKind = iota
+	// KeyStep leads to the value of a key of a map.
+	KeyStep
+	// ItemStep leads to an item of a list.
+	ItemStep
+)
+
+// Error returns the path and what is wrong. In the path, indices and keys are in brackets.
+func (e *MisfitError) Error() string {
+	if len(e.Path) == 0 {
+		return e.Err.Error()
 	}
-	return e.path + ": " + e.err.Error()
+	var b strings.Builder
+	for i, s := range e.Path {
+		switch s.Kind {
+		case KeyStep:
+			b.WriteString("[" + s.Name + "]")
+		case ItemStep:
+			b.WriteString("[" + strconv.Itoa(s.Index) + "]")
+		default:
+			if i > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(s.Name)
+		}
+	}
+	return b.String() + ": " + e.Err.Error()
 }
 
-func (e *misfitError) Unwrap() error { return e.err }
+// Unwrap returns what is wrong with the value.
+func (e *MisfitError) Unwrap() error { return e.Err }
 
-// below adds a step to the front of the path of an error. A step is a name, or an
-// index or a key in brackets.
-func below(step string, err error) error {
+// below adds a step to the front of the path of an error.
+func below(step Step, err error) error {
 	if err == nil {
 		return nil
 	}
-	e, ok := errors.AsType[*misfitError](err)
-	switch {
-	case !ok:
-		return &misfitError{step, err}
-	case e.path == "" || e.path[0] == '[':
-		return &misfitError{step + e.path, e.err}
+	// The name must not keep the whole text in memory.
+	step.Name = strings.Clone(step.Name)
+	if e, ok := errors.AsType[*MisfitError](err); ok {
+		return &MisfitError{append([]Step{step}, e.Path...), e.Err}
 	}
-	return &misfitError{step + "." + e.path, e.err}
+	return &MisfitError{[]Step{step}, err}
 }
 
 // mismatch says that a value of another type was expected.
@@ -81,7 +119,7 @@ func mismatch(want string, raw []byte) error {
 	case '{':
 		got = "an object"
 	}
-	return &misfitError{"", fmt.Errorf("expected %s, got %s", want, got)}
+	return &MisfitError{Err: fmt.Errorf("expected %s, got %s", want, got)}
 }
 
 // misfit returns what is wrong with the first value that does not fit t.
@@ -106,7 +144,7 @@ func (c *cursor) misfit(t reflect.Type) error {
 		wireFields(t, fields)
 		return c.Members(func(name string) error {
 			if f, known := fields[name]; known {
-				return below(name, c.misfit(f))
+				return below(Step{Name: name}, c.misfit(f))
 			}
 			c.skip()
 			return nil
@@ -115,7 +153,7 @@ func (c *cursor) misfit(t reflect.Type) error {
 		if kind != '{' {
 			return mismatch("an object", c.skip())
 		}
-		return c.Members(func(name string) error { return below("["+name+"]", c.misfit(t.Elem())) })
+		return c.Members(func(name string) error { return below(Step{Kind: KeyStep, Name: name}, c.misfit(t.Elem())) })
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return misfitBytes(c.skip())
@@ -123,7 +161,7 @@ func (c *cursor) misfit(t reflect.Type) error {
 		if kind != '[' {
 			return mismatch("a list", c.skip())
 		}
-		return c.Items(func(i int) error { return below(fmt.Sprintf("[%d]", i), c.misfit(t.Elem())) })
+		return c.Items(func(i int) error { return below(Step{Kind: ItemStep, Index: i}, c.misfit(t.Elem())) })
 	}
 	return setScalar(reflect.New(t).Elem(), c.skip())
 }

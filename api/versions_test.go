@@ -2,7 +2,9 @@ package api_test
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -208,6 +210,23 @@ func TestDecodeErrors(t *testing.T) {
 		if _, err := codec.Decode([]byte(in)); err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", in, err, want)
 		}
+	}
+}
+
+// TestMisfitPath shows that the path of a value that does not fit is data: its names
+// need not be told apart from what is around them in the text.
+func TestMisfitPath(t *testing.T) {
+	_, err := codec.Decode([]byte(v1Head + `"spec":{` + names + `,"versions":[{"schema":{"openAPIV3Schema":{"properties":{"a.b: [0]":{"type":5}}}}}]}}`))
+	misfit, ok := errors.AsType[*api.MisfitError](err)
+	if !ok {
+		t.Fatalf("got %v", err)
+	}
+	want := []api.Step{
+		{Name: "spec"}, {Name: "versions"}, {Kind: api.ItemStep, Index: 0}, {Name: "schema"}, {Name: "openAPIV3Schema"},
+		{Name: "properties"}, {Kind: api.KeyStep, Name: "a.b: [0]"}, {Name: "type"},
+	}
+	if !slices.Equal(misfit.Path, want) {
+		t.Errorf("got %v", misfit.Path)
 	}
 }
 

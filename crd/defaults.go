@@ -183,6 +183,16 @@ func (w *defaultWalk) rules(s *schema.Structural, v any, at *field.Path) field.E
 	return errs
 }
 
+// below appends the text of a path, which starts with a dot or bracket, to another path.
+// The errors of rules need it: kube-apiserver writes the fieldPath of a rule differently
+// from other paths.
+func below(at *field.Path, rest string) string {
+	if at == nil {
+		return strings.TrimPrefix(rest, ".")
+	}
+	return at.String() + rest
+}
+
 // withoutOptionalOldSelf returns s without the rules that can do with and without an
 // old value.
 func withoutOptionalOldSelf(s *schema.Structural) *schema.Structural {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"reflect"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -47,14 +46,6 @@ func (p *probe) coerce(at *field.Path) *field.Error {
 	}
 	value := p.value
 	for _, step := range bad.Path[1:] {
-		switch step.Kind {
-		case schema.Field:
-			at = at.Child(step.Key)
-		case schema.MapKey:
-			at = at.Key(step.Key)
-		case schema.Index:
-			at = at.Index(step.Index)
-		}
 		switch v := value.(type) {
 		case map[string]any:
 			value = v[step.Key]
@@ -62,7 +53,7 @@ func (p *probe) coerce(at *field.Path) *field.Error {
 			value = v[step.Index]
 		}
 	}
-	return field.Invalid(at, value, bad.Problem)
+	return field.Invalid(bad.Path[1:].Field(at), value, bad.Problem)
 }
 
 // validate returns what is wrong with the metadata of resources in the value, and,
@@ -75,7 +66,7 @@ func (p *probe) validate(ctx context.Context, at *field.Path) (metadata, others 
 			continue
 		}
 		e := *v.Cause
-		e.Field = below(at, strings.TrimPrefix(e.Field, probed))
+		e.Field = v.Path[1:].Field(at).String()
 		metadata = append(metadata, &e)
 	}
 	if len(metadata) > 0 {
@@ -85,14 +76,6 @@ func (p *probe) validate(ctx context.Context, at *field.Path) (metadata, others 
 		return nil, kubeErrors(p.schema, p.obj[probed], at)
 	}
 	return nil, fieldErrors(rest, at)
-}
-
-// below appends a path, which starts with a dot or bracket, to another one.
-func below(at *field.Path, rest string) string {
-	if at == nil {
-		return strings.TrimPrefix(rest, ".")
-	}
-	return at.String() + rest
 }
 
 // fieldErrors renders violations of a probe as errors of the value, which is at.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"espalier.dev/internal/jsonx"
 )
 
 func TestCursor(t *testing.T) {
@@ -143,7 +145,7 @@ func TestCursorAgrees(t *testing.T) {
 					t.Fatal(err)
 				}
 				decoded := prunedPaths(report)
-				if report, err = p.Normalize(copyJSON(obj).(map[string]any), DecodeOptions{Report: true, FromStorage: true}); err != nil {
+				if report, err = p.Normalize(jsonx.Copy(obj).(map[string]any), DecodeOptions{Report: true, FromStorage: true}); err != nil {
 					t.Fatal(err)
 				}
 				if normalized := prunedPaths(report); !slices.Equal(normalized, want) || !slices.Equal(decoded, want) {

@@ -151,7 +151,7 @@ func (w *walker) dependencies(id int32, obj map[string]any) (r result) {
 		}
 		for _, name := range dep.required {
 			if _, ok := obj[name]; !ok {
-				r.violations = append(r.violations, w.violation(Dependency, id, dep.field, name))
+				r.violations = append(r.violations, w.violation(Dependency, id, dep.field, Operand{Name: name}))
 			}
 		}
 		if dep.node != none {
@@ -179,7 +179,7 @@ func (w *walker) tuple(r *result, id int32, a []any) {
 		}
 	}
 	if d.refusesMore && len(a) > len(d.tuple) {
-		r.violations = append(r.violations, w.violation(AdditionalItems, id, int64(len(a)), int64(len(d.tuple))))
+		r.violations = append(r.violations, w.violation(AdditionalItems, id, int64(len(a)), Operand{Limit: int64(len(d.tuple))}))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/operation"
@@ -21,7 +22,7 @@ import (
 func (w *walker) embedded(id int32, obj map[string]any) (vs Violations) {
 	at := w.path.FieldPath()
 	add := func(key string, err *field.Error) {
-		v := w.violation(Metadata, id, obj[key], nil)
+		v := w.violation(Metadata, id, obj[key], Operand{})
 		v.Path = append(v.Path, Step{Key: key})
 		v.Cause = err
 		vs = append(vs, v)
@@ -50,7 +51,10 @@ func (w *walker) embedded(id int32, obj map[string]any) (vs Violations) {
 		meta.Name = "unnamed"
 	}
 	for _, err := range validation.ValidateObjectMetaDeclaratively(w.ctx, operation.Create, meta, nil, meta.Namespace != "", pathSegment, at.Child("metadata"), true) {
-		add("metadata", err)
+		v := w.violation(Metadata, id, nil, Operand{})
+		v.Path, v.Value = metadataErrorPath(v.Path, obj["metadata"], err)
+		v.Cause = err
+		vs = append(vs, v)
 	}
 	return vs
 }
@@ -100,7 +104,7 @@ func (id *Identity) typeMeta(obj Object) (vs Violations) {
 		got, _ := obj[key].(string)
 		if got != want {
 			vs = append(vs, Violation{
-				Path: Path{{Key: key}}, Kind: Metadata, Value: got, Want: want, Closest: -1,
+				Path: Path{{Key: key}}, Kind: Metadata, Value: got, Want: Operand{Name: want}, Closest: -1,
 				Cause: field.Invalid(field.NewPath(key), got, "must be "+want),
 			})
 		}
@@ -115,7 +119,8 @@ func (id *Identity) objectMeta(ctx context.Context, obj, old Object) (vs Violati
 	at := field.NewPath("metadata")
 	add := func(errs ...*field.Error) {
 		for _, err := range errs {
-			vs = append(vs, Violation{Path: Path{{Key: "metadata"}}, Kind: Metadata, Value: obj["metadata"], Closest: -1, Cause: err})
+			path, value := metadataErrorPath(nil, obj["metadata"], err)
+			vs = append(vs, Violation{Path: path, Kind: Metadata, Value: value, Closest: -1, Cause: err})
 		}
 	}
 	read := func(obj Object) *metav1.ObjectMeta {
@@ -147,4 +152,64 @@ func (id *Identity) objectMeta(ctx context.Context, obj, old Object) (vs Violati
 	}
 	add(validation.ValidateObjectMetaDeclaratively(ctx, operation.Update, meta, oldMeta, id.Namespaced, nil, at, true)...)
 	return vs
+}
+
+// metadataErrorPath returns the path of an error that Kubernetes has about the metadata
+// of the resource at the path resource, and the value that is there, nil if there is
+// none. An error holds its path as text only. What the text means is for ObjectMeta and
+// the metadata itself to tell: keys are not quoted in it. Where it names what neither
+// has, the path ends.
+func metadataErrorPath(resource Path, metadata any, err *field.Error) (Path, any) {
+	path, value := append(resource.clone(), Step{Key: "metadata"}), metadata
+	rest, ok := strings.CutPrefix(err.Field, path.FieldPath().String())
+	for s := ObjectMeta(); ok && rest != "" && s != nil; {
+		var step Step
+		if step, rest, ok = nextStep(s, value, rest); !ok {
+			break
+		}
+		path = append(path, step)
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[step.Key]
+		case []any:
+			value = v[step.Index]
+		default:
+			value = nil
+		}
+		switch {
+		case step.Kind == Index:
+			s = s.Items
+		case step.Kind == MapKey:
+			s = nil
+		default:
+			s = s.Properties[step.Key]
+		}
+	}
+	return path, value
+}
+
+// nextStep takes the step off text, the rest of a field path, that leads into a value
+// with the schema s. The longest key wins.
+func nextStep(s *Structural, value any, text string) (step Step, rest string, ok bool) {
+	take := func(name string, st Step) {
+		if after, is := strings.CutPrefix(text, name); is && (after == "" || after[0] == '.' || after[0] == '[') && (!ok || len(after) < len(rest)) {
+			step, rest, ok = st, after, true
+		}
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		if s.AdditionalProperties != nil {
+			for k := range v {
+				take("["+k+"]", Step{Key: k, Kind: MapKey})
+			}
+		}
+	case []any:
+		for i := range v {
+			take("["+strconv.Itoa(i)+"]", Step{Index: i, Kind: Index})
+		}
+	}
+	for k := range s.Properties {
+		take("."+k, Step{Key: k})
+	}
+	return step, rest, ok
 }

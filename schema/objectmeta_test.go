@@ -10,6 +10,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"espalier.dev/internal/jsonx"
 )
 
 // fullObjectMeta has a value in every field of ObjectMeta.
@@ -47,11 +49,11 @@ func TestObjectMeta(t *testing.T) {
 		t.Errorf("fields %v, want %v", got, want)
 	}
 	p := mustCompile(t, &Structural{Properties: map[string]*Structural{"meta": s}})
-	report, err := p.Normalize(Object{"meta": copyJSON(full)}, DecodeOptions{Report: true})
+	report, err := p.Normalize(Object{"meta": jsonx.Copy(full)}, DecodeOptions{Report: true})
 	if err != nil || len(report.Changes) > 0 {
 		t.Errorf("the schema changes metadata: %v, %v", report, err)
 	}
-	if vs := p.Validate(t.Context(), Object{"meta": copyJSON(full)}, nil); len(vs) > 0 {
+	if vs := p.Validate(t.Context(), Object{"meta": jsonx.Copy(full)}, nil); len(vs) > 0 {
 		t.Errorf("the schema rejects metadata: %v", vs.FieldErrors())
 	}
 	for path, s := range s.All() {

@@ -64,19 +64,21 @@ func (p Path) Pointer() string {
 
 // FieldPath is the path as Kubernetes' field errors have it: map keys stand in
 // brackets. It is nil for the root.
-func (p Path) FieldPath() *field.Path {
-	var fp *field.Path
+func (p Path) FieldPath() *field.Path { return p.Field(nil) }
+
+// Field returns the path below root, which may be nil, as FieldPath does.
+func (p Path) Field(root *field.Path) *field.Path {
 	for _, s := range p {
 		switch s.Kind {
 		case Field:
-			fp = fp.Child(s.Key)
+			root = root.Child(s.Key)
 		case MapKey:
-			fp = fp.Key(s.Key)
+			root = root.Key(s.Key)
 		case Index:
-			fp = fp.Index(s.Index)
+			root = root.Index(s.Index)
 		}
 	}
-	return fp
+	return root
 }
 
 // name is the path as kube-apiserver's schema validation writes it in messages:

@@ -83,54 +83,53 @@ const (
 // message words the violation of the value called name.
 func (v *Violation) message(name string, f form) string {
 	const in = " in body "
-	should := func(format string) string { return name + in + fmt.Sprintf(format, v.Want) }
+	should := func(format string, operand any) string { return name + in + fmt.Sprintf(format, operand) }
 	switch v.Kind {
 	case WrongType:
-		names, _ := v.Want.([]string)
-		return fmt.Sprintf("%s in body must be of type %s: %q", name, strings.Join(names, ","), v.Value)
+		return fmt.Sprintf("%s in body must be of type %s: %q", name, strings.Join(v.Want.Types, ","), v.Value)
 	case WrongFormat:
-		return fmt.Sprintf("%s in body must be of type %s: %q", name, v.Want, v.Value)
+		return fmt.Sprintf("%s in body must be of type %s: %q", name, v.Want.Format, v.Value)
 	case Required:
 		return name + in + "is required"
 	case Enum:
-		return should("should be one of %v")
+		return should("should be one of %v", v.Want.Allowed)
 	case MaxLength:
-		return should("should be at most %d chars long")
+		return should("should be at most %d chars long", v.Want.Limit)
 	case MinLength:
-		return should("should be at least %d chars long")
+		return should("should be at least %d chars long", v.Want.Limit)
 	case Pattern:
-		if v.Problem != "" {
-			return fmt.Sprintf("%s in body should match '%s, but pattern is invalid: %s'", name, v.Want, v.Problem)
+		if v.Want.PatternErr != nil {
+			return fmt.Sprintf("%s in body should match '%s, but pattern is invalid: %s'", name, v.Want.Pattern, v.Want.PatternErr)
 		}
-		return should("should match '%s'")
+		return should("should match '%s'", v.Want.Pattern)
 	case Maximum:
-		if v.Exclusive {
-			return should("should be less than %v")
+		if v.Want.Exclusive {
+			return should("should be less than %v", v.bound())
 		}
-		return should("should be less than or equal to %v")
+		return should("should be less than or equal to %v", v.bound())
 	case Minimum:
-		if v.Exclusive {
-			return should("should be greater than %v")
+		if v.Want.Exclusive {
+			return should("should be greater than %v", v.bound())
 		}
-		return should("should be greater than or equal to %v")
+		return should("should be greater than or equal to %v", v.bound())
 	case MultipleOf:
-		return should("should be a multiple of %v")
+		return should("should be a multiple of %v", v.bound())
 	case FactorNotPositive:
-		return fmt.Sprintf("factor MultipleOf declared for %s must be positive: %v", name, v.Want)
+		return fmt.Sprintf("factor MultipleOf declared for %s must be positive: %v", name, v.bound())
 	case NumberRange:
 		return "Checked value " + v.numberType() + " in " + name
 	case BadOperand:
-		return v.Problem + " value " + v.numberType() + " in " + name
+		return v.operandName() + " value " + v.numberType() + " in " + name
 	case MaxItems:
-		return should("should have at most %d items")
+		return should("should have at most %d items", v.Want.Limit)
 	case MinItems:
-		return should("should have at least %d items")
+		return should("should have at least %d items", v.Want.Limit)
 	case UniqueItems:
 		return name + in + "shouldn't contain duplicates"
 	case MaxProperties:
-		return should("should have at most %d properties")
+		return should("should have at most %d properties", v.Want.Limit)
 	case MinProperties:
-		return should("should have at least %d properties")
+		return should("should have at least %d properties", v.Want.Limit)
 	case ForbiddenField:
 		return fmt.Sprintf("%s.%s in body is a forbidden property", name, v.Value)
 	case AllOf:
@@ -153,7 +152,7 @@ func (v *Violation) message(name string, f form) string {
 	case Not:
 		return fmt.Sprintf("%q must not validate the schema (not)", name)
 	case Dependency:
-		return fmt.Sprintf("%q has a dependency on %s", name, v.Want)
+		return fmt.Sprintf("%q has a dependency on %s", name, v.Want.Name)
 	case AdditionalItems:
 		return "array doesn't allow for additional items"
 	}
@@ -172,6 +171,39 @@ func (v *Violation) numberType() string {
 	return fmt.Sprintf("must be of type %s (default format)", c.numberType)
 }
 
+// bound returns the bound of a number as it is compared with the value: as an integer
+// with an integer, and as a float with a float.
+func (v *Violation) bound() any {
+	if _, isInt := v.Value.(int64); isInt {
+		return int64(v.Want.Bound)
+	}
+	return v.Want.Bound
+}
+
+// operandName is what kube-apiserver calls the operand of a BadOperand.
+func (v *Violation) operandName() string {
+	switch v.Want.Of {
+	case Maximum:
+		return "Maximum boundary"
+	case Minimum:
+		return "Minimum boundary"
+	default:
+		return "MultipleOf"
+	}
+}
+
+// unionProblem words what is wrong with a union.
+func (v *Violation) unionProblem() string {
+	if v.Kind == WrongDiscriminator {
+		return fmt.Sprintf("must be %q, because %s is set", v.Want.Discriminator, v.Want.Member)
+	}
+	found := "none is"
+	if n := len(v.Want.Set); n > 0 {
+		found = fmt.Sprintf("there are %d", n)
+	}
+	return "exactly one of " + strings.Join(v.Want.Members, ", ") + " must be set, but " + found
+}
+
 // fieldError renders the violation as kube-apiserver does.
 func (v *Violation) fieldError() *field.Error {
 	name, path := v.name(), v.Path[:v.namesFrom].FieldPath()
@@ -184,8 +216,10 @@ func (v *Violation) fieldError() *field.Error {
 		return field.Duplicate(v.Path.FieldPath(), v.Value)
 	case NotAnObject:
 		return field.Invalid(v.Path.FieldPath(), v.Value, "must be an object for an array of list-type map")
-	case UnionMembers, WrongDiscriminator:
-		return field.Invalid(v.Path.FieldPath(), v.Value, v.Problem)
+	case UnionMembers:
+		return field.Invalid(v.Path.FieldPath(), strings.Join(v.Want.Set, ", "), v.unionProblem())
+	case WrongDiscriminator:
+		return field.Invalid(v.Path.FieldPath(), v.Value, v.unionProblem())
 	case NumberRange, BadOperand, AllOf, AnyOf, OneOf, Not, Dependency, AdditionalItems:
 		// kube-apiserver does not say where these are, but in the detail.
 		return field.Invalid(path, "", v.message(name, formKubernetes))
@@ -197,18 +231,18 @@ func (v *Violation) fieldError() *field.Error {
 	case Required:
 		return field.Required(path, "")
 	case Enum:
-		return field.NotSupported(path, v.Value, enumTexts(v.Want.([]any)))
+		return field.NotSupported(path, v.Value, enumTexts(v.Want.Allowed))
 	case MaxLength:
-		return field.TooLong(path, "", int(v.Want.(int64)))
+		return field.TooLong(path, "", int(v.Want.Limit))
 	case MaxItems, MaxProperties:
-		return field.TooMany(path, int(v.Value.(int64)), int(v.Want.(int64)))
+		return field.TooMany(path, int(v.Value.(int64)), int(v.Want.Limit))
 	case WrongType, WrongFormat:
 		return field.TypeInvalid(path, v.Value, v.message(name, formKubernetes))
 	}
 	value := v.Value
 	switch v.Kind {
 	case FactorNotPositive:
-		value = v.Want
+		value = v.bound()
 	case UniqueItems:
 		value = ""
 	}

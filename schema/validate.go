@@ -92,7 +92,7 @@ type walker struct {
 	shared *sharedResults
 }
 
-func (w *walker) violation(k ViolationKind, id int32, v, want any) Violation {
+func (w *walker) violation(k ViolationKind, id int32, v any, want Operand) Violation {
 	return Violation{
 		Path: w.path.clone(), Kind: k, Schema: w.p.ref(id), Value: v, Want: want, Closest: -1,
 		namesFrom: min(w.p.namesBelow, len(w.path)),
@@ -172,12 +172,12 @@ func (w *walker) wrongType(id int32, k jsonType) Violation {
 	t := w.p.nodes[id].types
 	if t == nil {
 		// The value is nothing that JSON has.
-		return w.violation(WrongType, id, k.typeName(), []string(nil))
+		return w.violation(WrongType, id, k.typeName(), Operand{})
 	}
 	if t.format != "" && k != kString && k != kArray && k != kNull {
-		return w.violation(WrongFormat, id, k.formatName(), t.format)
+		return w.violation(WrongFormat, id, k.formatName(), Operand{Format: t.format})
 	}
-	return w.violation(WrongType, id, k.typeName(), slices.Clone(t.names))
+	return w.violation(WrongType, id, k.typeName(), Operand{Types: slices.Clone(t.names)})
 }
 
 func (w *walker) enum(id int32, v any) Violations {
@@ -185,7 +185,8 @@ func (w *walker) enum(id int32, v any) Violations {
 	if c == nil || c.enum == nil || v != nil && inEnum(c.enum, v) {
 		return nil
 	}
-	return Violations{w.violation(Enum, id, v, jsonx.Copy(c.enum))}
+	allowed, _ := jsonx.Copy(c.enum).([]any)
+	return Violations{w.violation(Enum, id, v, Operand{Allowed: allowed})}
 }
 
 func (w *walker) string(r *result, id int32, s string) {
@@ -195,20 +196,17 @@ func (w *walker) string(r *result, id int32, s string) {
 	}
 	switch c.string(s) {
 	case fMaxLength:
-		r.violations = append(r.violations, w.violation(MaxLength, id, s, c.maxLength))
+		r.violations = append(r.violations, w.violation(MaxLength, id, s, Operand{Limit: c.maxLength}))
 	case fMinLength:
-		r.violations = append(r.violations, w.violation(MinLength, id, s, c.minLength))
+		r.violations = append(r.violations, w.violation(MinLength, id, s, Operand{Limit: c.minLength}))
 	case fPattern:
-		v := w.violation(Pattern, id, s, c.pattern.source)
-		if _, err := c.pattern.compile(); err != nil {
-			v.Problem = err.Error()
-		}
-		r.violations = append(r.violations, v)
+		_, err := c.pattern.compile()
+		r.violations = append(r.violations, w.violation(Pattern, id, s, Operand{Pattern: c.pattern.source, PatternErr: err}))
 	}
 	if c.format != nil {
 		r.matched++
 		if !c.format(s) {
-			r.violations = append(r.violations, w.violation(WrongFormat, id, s, c.formatName))
+			r.violations = append(r.violations, w.violation(WrongFormat, id, s, Operand{Format: c.formatName}))
 		}
 	}
 }
@@ -224,31 +222,26 @@ func (w *walker) number(r *result, id int32, v any, f failures) {
 		if f&flag == 0 {
 			return
 		}
-		violation := w.violation(k, id, v, operand)
-		violation.Exclusive = exclusive
+		violation := w.violation(k, id, v, Operand{Bound: operand, Exclusive: exclusive})
 		if n, isInt := v.(int64); isInt && f&outOfRange != 0 {
 			violation.Value = float64(n)
-		} else if isInt {
-			violation.Want = int64(operand)
 		}
 		r.violations = append(r.violations, violation)
 	}
-	operand := func(flag failures, name string, operand float64) {
+	operand := func(flag failures, of ViolationKind, operand float64) {
 		if f&flag != 0 {
-			violation := w.violation(BadOperand, id, v, operand)
-			violation.Problem = name
-			r.violations = append(r.violations, violation)
+			r.violations = append(r.violations, w.violation(BadOperand, id, v, Operand{Of: of, Bound: operand}))
 		}
 	}
 	if f&fRange != 0 {
-		r.violations = append(r.violations, w.violation(NumberRange, id, v, nil))
+		r.violations = append(r.violations, w.violation(NumberRange, id, v, Operand{}))
 	}
-	operand(fMultipleOfOutOfRange, "MultipleOf", c.multipleOf)
+	operand(fMultipleOfOutOfRange, MultipleOf, c.multipleOf)
 	bound(fMultipleOfNotPositive, fMultipleOfOutOfRange, FactorNotPositive, c.multipleOf, false)
 	bound(fMultipleOf, fMultipleOfOutOfRange, MultipleOf, c.multipleOf, false)
-	operand(fMinimumOutOfRange, "Minimum boundary", c.minimum)
+	operand(fMinimumOutOfRange, Minimum, c.minimum)
 	bound(fMinimum, fMinimumOutOfRange, Minimum, c.minimum, c.has&cExclusiveMinimum != 0)
-	operand(fMaximumOutOfRange, "Maximum boundary", c.maximum)
+	operand(fMaximumOutOfRange, Maximum, c.maximum)
 	bound(fMaximum, fMaximumOutOfRange, Maximum, c.maximum, c.has&cExclusiveMaximum != 0)
 }
 
@@ -270,13 +263,13 @@ func (w *walker) array(r *result, id int32, a []any, c correlation) {
 	}
 	f := n.checks.array(a)
 	if f&fMinItems != 0 {
-		r.violations = append(r.violations, w.violation(MinItems, id, int64(len(a)), n.checks.minItems))
+		r.violations = append(r.violations, w.violation(MinItems, id, int64(len(a)), Operand{Limit: n.checks.minItems}))
 	}
 	if f&fMaxItems != 0 {
-		r.violations = append(r.violations, w.violation(MaxItems, id, int64(len(a)), n.checks.maxItems))
+		r.violations = append(r.violations, w.violation(MaxItems, id, int64(len(a)), Operand{Limit: n.checks.maxItems}))
 	}
 	if f&fUniqueItems != 0 {
-		r.violations = append(r.violations, w.violation(UniqueItems, id, nil, nil))
+		r.violations = append(r.violations, w.violation(UniqueItems, id, nil, Operand{}))
 	}
 }
 
@@ -285,10 +278,10 @@ func (w *walker) object(r *result, id int32, obj map[string]any, c correlation) 
 	if n.checks != nil {
 		f := n.checks.object(obj)
 		if f&fMinProperties != 0 {
-			r.violations = append(r.violations, w.violation(MinProperties, id, int64(len(obj)), n.checks.minProperties))
+			r.violations = append(r.violations, w.violation(MinProperties, id, int64(len(obj)), Operand{Limit: n.checks.minProperties}))
 		}
 		if f&fMaxProperties != 0 {
-			r.violations = append(r.violations, w.violation(MaxProperties, id, int64(len(obj)), n.checks.maxProperties))
+			r.violations = append(r.violations, w.violation(MaxProperties, id, int64(len(obj)), Operand{Limit: n.checks.maxProperties}))
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(obj)) {
@@ -298,7 +291,7 @@ func (w *walker) object(r *result, id int32, obj map[string]any, c correlation) 
 		}
 		if child == none {
 			if n.refuses(k) {
-				r.violations = append(r.violations, w.violation(ForbiddenField, id, k, nil))
+				r.violations = append(r.violations, w.violation(ForbiddenField, id, k, Operand{}))
 				continue
 			}
 			if child = n.additional; child <= nowhere {
@@ -314,7 +307,7 @@ func (w *walker) object(r *result, id int32, obj map[string]any, c correlation) 
 		if _, ok := obj[k]; !ok {
 			// The missing field is named as a map key is: after a dot, always.
 			w.path = append(w.path, Step{Key: k, Kind: MapKey})
-			r.violations = append(r.violations, w.violation(Required, id, nil, nil))
+			r.violations = append(r.violations, w.violation(Required, id, nil, Operand{}))
 			w.path = w.path[:len(w.path)-1]
 		}
 	}
@@ -362,13 +355,13 @@ func (w *walker) junctors(id int32, v any) (r result) {
 		r.merge(w.allOf(id, j.allOf, v))
 	}
 	if j.not != none && len(w.branch(j.not, v).violations) == 0 {
-		r.violations = append(r.violations, w.violation(Not, id, v, nil))
+		r.violations = append(r.violations, w.violation(Not, id, v, Operand{}))
 	}
 	return r
 }
 
 func (w *walker) anyOf(id int32, branches []int32, v any) result {
-	violation := w.violation(AnyOf, id, v, nil)
+	violation := w.violation(AnyOf, id, v, Operand{})
 	best := result{matched: -1}
 	for i, branch := range branches {
 		r := w.branch(branch, v)
@@ -384,7 +377,7 @@ func (w *walker) anyOf(id int32, branches []int32, v any) result {
 }
 
 func (w *walker) oneOf(id int32, branches []int32, v any) result {
-	violation := w.violation(OneOf, id, v, nil)
+	violation := w.violation(OneOf, id, v, Operand{})
 	best, first := result{matched: -1}, result{}
 	for i, branch := range branches {
 		r := w.branch(branch, v)
@@ -408,7 +401,7 @@ func (w *walker) oneOf(id int32, branches []int32, v any) result {
 }
 
 func (w *walker) allOf(id int32, branches []int32, v any) (r result) {
-	violation := w.violation(AllOf, id, v, nil)
+	violation := w.violation(AllOf, id, v, Operand{})
 	for _, branch := range branches {
 		b := w.branch(branch, v)
 		r.matched += b.matched

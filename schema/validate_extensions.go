@@ -1,10 +1,8 @@
 package schema
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // extension is an x-kubernetes-* extension with a condition on values. It can only
@@ -59,7 +57,7 @@ func (w *walker) extensions(all *Violations, id int32, v any, x extension) {
 func (w *walker) list(id int32, a []any) (vs Violations) {
 	at := func(k ViolationKind, i int, v any) {
 		w.path = append(w.path, Step{Index: i, Kind: Index})
-		vs = append(vs, w.violation(k, id, v, nil))
+		vs = append(vs, w.violation(k, id, v, Operand{}))
 		w.path = w.path[:len(w.path)-1]
 	}
 	indices, values, notObject := w.p.nodes[id].list.duplicates(a)
@@ -83,22 +81,13 @@ func (w *walker) unions(id int32, obj map[string]any) (vs Violations) {
 					set = append(set, m)
 				}
 			}
-			v := w.violation(UnionMembers, id, strings.Join(set, ", "), slices.Clone(u.members))
-			v.Problem = "exactly one of " + strings.Join(u.members, ", ") + " must be set"
-			if count == 0 {
-				v.Problem += ", but none is"
-			} else {
-				v.Problem += ", but there are " + fmt.Sprint(count)
-			}
-			vs = append(vs, v)
+			vs = append(vs, w.violation(UnionMembers, id, obj, Operand{Members: slices.Clone(u.members), Set: set}))
 			continue
 		}
 		if !u.agrees(obj, member) {
 			w.path = append(w.path, Step{Key: u.discriminator})
-			v := w.violation(WrongDiscriminator, id, obj[u.discriminator], u.values[member])
-			v.Problem = fmt.Sprintf("must be %q, because %s is set", u.values[member], u.members[member])
+			vs = append(vs, w.violation(WrongDiscriminator, id, obj[u.discriminator], Operand{Discriminator: u.values[member], Member: u.members[member]}))
 			w.path = w.path[:len(w.path)-1]
-			vs = append(vs, v)
 		}
 	}
 	return vs

@@ -12,12 +12,8 @@ type Violation struct {
 	Schema NodeRef
 	// Value is the offending value.
 	Value any
-	// Want is the operand of the keyword: a bound, a pattern, the allowed values
-	// ([]any), the allowed types ([]string), a format, the rule that does not hold
-	// (nil if no rule in particular is at fault).
-	Want any
-	// Exclusive says that Want itself is excluded, for Maximum and Minimum.
-	Exclusive bool
+	// Want is what the schema asks for.
+	Want Operand
 
 	// Branches are the violations of each branch of a junctor, in the order of
 	// the schema; a branch that holds has none.
@@ -31,12 +27,45 @@ type Violation struct {
 	// Cause is how Kubernetes reports it, for what the schema itself says nothing
 	// about: Metadata, Scale and Rule.
 	Cause *field.Error
-	// Problem says what is wrong where Kind and Want do not: the invalid pattern
-	// of Pattern, what the operand of a BadOperand is for.
-	Problem string
 
 	// namesFrom is the number of steps of Path that kube-apiserver's messages leave out.
 	namesFrom int
+}
+
+// Operand is the operand of the keyword that is broken. The kind of a Violation decides
+// which fields are set.
+type Operand struct {
+	// Types are the allowed types of WrongType. There are none for a value that JSON
+	// does not have.
+	Types []string
+	// Format is that of WrongFormat.
+	Format string
+	// Allowed are the values of Enum.
+	Allowed []any
+	// Limit is the number of characters, items or properties of MaxLength, MinLength,
+	// MaxItems, MinItems, MaxProperties and MinProperties, and the length of the tuple
+	// of AdditionalItems.
+	Limit int64
+	// Bound is that of Maximum, Minimum, MultipleOf, FactorNotPositive and BadOperand.
+	Bound float64
+	// Exclusive tells that Bound itself is excluded, for Maximum and Minimum.
+	Exclusive bool
+	// Of is the keyword that a BadOperand belongs to: Maximum, Minimum or MultipleOf.
+	Of ViolationKind
+	// Pattern is that of Pattern, and PatternErr why it is no regular expression.
+	Pattern    string
+	PatternErr error
+	// Name is the missing field that a Dependency requires, and the apiVersion or kind
+	// that Metadata must have.
+	Name string
+	// Members are those of the union of UnionMembers, and Set those that are set.
+	Members, Set []string
+	// Discriminator is the value that WrongDiscriminator asks for, because Member is
+	// set.
+	Discriminator, Member string
+	// Rule is the rule in CEL that does not hold. It is empty if no rule in particular
+	// is at fault.
+	Rule string
 }
 
 // ViolationKind is the keyword that is broken, or what else is wrong.

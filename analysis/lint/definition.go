@@ -2,6 +2,7 @@ package lint
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -95,7 +96,7 @@ func read(raw []byte, sem schema.Semantics) (*definition, error) {
 	case api.APIVersion:
 		d.v1 = &api.CustomResourceDefinition{}
 		if err := api.Unmarshal(raw, d.v1); err != nil {
-			return d, d.misfit(err)
+			return d, newMisfit(err)
 		}
 		d.v1.Status = api.CustomResourceDefinitionStatus{}
 		api.SetDefaults(d.v1)
@@ -103,7 +104,7 @@ func read(raw []byte, sem schema.Semantics) (*definition, error) {
 	case v1beta1.APIVersion:
 		d.beta = &v1beta1.CustomResourceDefinition{}
 		if err := api.Unmarshal(raw, d.beta); err != nil {
-			return d, d.misfit(err)
+			return d, newMisfit(err)
 		}
 		d.beta.Status = api.CustomResourceDefinitionStatus{}
 		v1beta1.SetDefaults(d.beta)
@@ -134,20 +135,27 @@ type misfit struct {
 
 func (m *misfit) Error() string { return m.at.path() + ": " + m.message }
 
-// misfit finds the place that an error of decoding begins with.
-func (d *definition) misfit(err error) error {
-	text := err.Error()
-	// The path may have colons in it, but what it leads to exists.
-	for i := strings.LastIndex(text, ": "); i >= 0; i = strings.LastIndex(text[:i], ": ") {
-		at, rest := root().follow(d.tree, text[:i]), text[i+2:]
-		if at.path() == text[:i] && at.exists(d.tree) {
-			return &misfit{at, rest}
+// newMisfit returns the misfit that an error of decoding is about.
+func newMisfit(err error) *misfit {
+	e, ok := errors.AsType[*api.MisfitError](err)
+	if !ok {
+		return &misfit{root(), err.Error()}
+	}
+	at := root()
+	for _, step := range e.Path {
+		switch step.Kind {
+		case api.KeyStep:
+			at = at.key(step.Name)
+		case api.ItemStep:
+			at = at.index(step.Index)
+		default:
+			at = at.child(step.Name)
 		}
 	}
-	return &misfit{root(), text}
+	return &misfit{at, e.Err.Error()}
 }
 
-// exists says whether there is something at p in a tree.
+// exists reports whether there is something at p in a tree.
 func (p *place) exists(tree any) bool {
 	_, ok := p.value(tree)
 	return ok

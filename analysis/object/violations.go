@@ -2,8 +2,6 @@ package object
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 
 	"espalier.dev/analysis"
@@ -23,20 +21,19 @@ func (c *Checker) violationFindings(v *crd.Version, vs schema.Violations) (findi
 			}
 			continue
 		}
-		path := violationPath(violation)
 		f := analysis.Finding{
 			Rule: violationRule(violation.Kind), Severity: analysis.Error,
-			Path: path.String(), Pointer: path.Pointer(), Message: violationMessage(violation),
+			Path: violation.Path.String(), Pointer: violation.Path.Pointer(), Message: violationMessage(violation),
 		}
 		if violation.Kind == schema.RulesSkipped {
 			// The rules are not at fault, what is has its own findings.
 			f.Severity = analysis.Info
-			f.Message = strings.TrimPrefix(f.Message, "Invalid value: null: ")
+			f.Message = schema.Violations{*violation}.FieldErrors()[0].Detail
 			findings = append(findings, f)
 			continue
 		}
 		f.Detail = append(f.Detail, junctorDetail(violation, "")...)
-		if rule, ok := violation.Want.(string); ok && violation.Kind == schema.Rule {
+		if rule := violation.Want.Rule; rule != "" {
 			f.Detail = append(f.Detail, "rule: "+strings.Join(strings.Fields(rule), " "))
 		}
 		if violation.Schema != (schema.NodeRef{}) {
@@ -45,39 +42,6 @@ func (c *Checker) violationFindings(v *crd.Version, vs schema.Violations) (findi
 		findings = append(findings, f)
 	}
 	return findings
-}
-
-// violationPath is where a violation is. What Kubernetes finds fault with in metadata
-// it names in its own error only.
-func violationPath(v *schema.Violation) schema.Path {
-	if v.Kind != schema.Metadata || v.Cause == nil {
-		return v.Path
-	}
-	rest, ok := strings.CutPrefix(v.Cause.Field, v.Path.FieldPath().String())
-	if !ok {
-		return v.Path
-	}
-	path := slices.Clone(v.Path)
-	for rest != "" {
-		var key string
-		if rest[0] == '[' {
-			key, rest, _ = strings.Cut(rest[1:], "]")
-			if i, err := strconv.Atoi(key); err == nil {
-				path = append(path, schema.Step{Kind: schema.Index, Index: i})
-			} else {
-				path = append(path, schema.Step{Kind: schema.MapKey, Key: key})
-			}
-			continue
-		}
-		rest = strings.TrimPrefix(rest, ".")
-		end := strings.IndexAny(rest, ".[")
-		if end < 0 {
-			end = len(rest)
-		}
-		key, rest = rest[:end], rest[end:]
-		path = append(path, schema.Step{Key: key})
-	}
-	return path
 }
 
 // violationMessage is the violation as kube-apiserver words it, without its path.

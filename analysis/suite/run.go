@@ -87,6 +87,8 @@ type refusal struct {
 // refusalsOf lists the reasons for which an object was refused.
 func refusalsOf(result *espalier.Result, err error) (list []refusal) {
 	var contradiction *schema.ContradictionError
+	var metadata *schema.MetadataError
+	var field *espalier.FieldError
 	switch {
 	case errors.As(err, &contradiction):
 		for _, c := range contradiction.Contradictions {
@@ -96,14 +98,18 @@ func refusalsOf(result *espalier.Result, err error) (list []refusal) {
 			})
 		}
 		return list
+	case errors.As(err, &metadata):
+		return []refusal{{paths: []string{metadata.Path.String(), metadata.Path.FieldPath().String()}, messages: []string{err.Error()}}}
+	case errors.As(err, &field):
+		return []refusal{{paths: []string{field.Path.String()}, messages: []string{err.Error()}}}
 	case err != nil:
-		path, _, _ := strings.Cut(err.Error(), ":")
-		return []refusal{{paths: []string{path}, messages: []string{err.Error()}}}
+		return []refusal{{messages: []string{err.Error()}}}
 	}
 	for _, v := range result.Violations {
-		r := refusal{paths: []string{v.Path.String(), v.Path.FieldPath().String()}, rules: []string{v.Kind.String()}, note: v.Kind == schema.RulesSkipped}
-		if rule, ok := v.Want.(string); ok {
-			r.rules = append(r.rules, rule)
+		r := refusal{paths: []string{v.Path.String(), v.Path.FieldPath().String()}, rules: violationRules(&v), note: v.Kind == schema.RulesSkipped}
+		if v.Kind == schema.Metadata {
+			// A suite may name the metadata as a whole.
+			r.paths = append(r.paths, metadataOf(v.Path).String(), metadataOf(v.Path).FieldPath().String())
 		}
 		for _, e := range (schema.Violations{v}).FieldErrors() {
 			r.paths = append(r.paths, e.Field)
@@ -112,6 +118,28 @@ func refusalsOf(result *espalier.Result, err error) (list []refusal) {
 		list = append(list, r)
 	}
 	return list
+}
+
+// violationRules returns the names by which a suite may call what is broken: the kind,
+// and the rule, pattern, format or name that the schema asks for.
+func violationRules(v *schema.Violation) []string {
+	names := []string{v.Kind.String()}
+	for _, text := range []string{v.Want.Rule, v.Want.Pattern, v.Want.Format, v.Want.Name, v.Want.Discriminator} {
+		if text != "" {
+			names = append(names, text)
+		}
+	}
+	return names
+}
+
+// metadataOf returns the path up to the metadata that it leads into.
+func metadataOf(path schema.Path) schema.Path {
+	for i := len(path) - 1; i >= 0; i-- {
+		if path[i] == (schema.Step{Key: "metadata"}) {
+			return path[:i+1]
+		}
+	}
+	return path
 }
 
 // matches says whether the refusal is the expected one.

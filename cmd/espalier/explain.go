@@ -193,7 +193,7 @@ func obstacles(s *sample.Sample) (lines []string) {
 	for i := range s.Violations {
 		v := &s.Violations[i]
 		line := v.String()
-		if rule, ok := v.Want.(string); ok && v.Cause != nil {
+		if rule := v.Want.Rule; rule != "" && v.Cause != nil {
 			line = v.Cause.Error()
 			if !strings.Contains(line, rule) {
 				line += " (rule: " + rule + ")"

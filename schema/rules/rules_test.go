@@ -280,7 +280,7 @@ func TestViolation(t *testing.T) {
 		t.Fatalf("got %d violations", len(found))
 	}
 	v := found[0]
-	if v.Kind != schema.Rule || v.Path.String() != "a.b" || v.Want != "false" || v.Cause == nil || v.Cause.Field != "a.b" {
+	if v.Kind != schema.Rule || v.Path.String() != "a.b" || v.Want.Rule != "false" || v.Cause == nil || v.Cause.Field != "a.b" {
 		t.Errorf("got %+v with cause %+v", v, v.Cause)
 	}
 }

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -203,9 +204,9 @@ func (e *evaluation) own(v *validator, obj, old any) {
 			return
 		}
 		switch {
-		case err != nil && strings.HasPrefix(err.Error(), "no such overload"):
+		case err != nil && isNoSuchOverload(err):
 			e.invalid(v, r, obj, "'%v': call arguments did not match a supported operator, function or macro signature for rule: %v", err, nameOf(r.source))
-		case err != nil && overLimit(err):
+		case isOverCostLimit(err):
 			e.invalid(v, r, obj, "'%v': no further validation rules will be run due to call cost exceeds limit for rule: %v", err, nameOf(r.source))
 			e.stop()
 			return
@@ -219,8 +220,17 @@ func (e *evaluation) own(v *validator, obj, old any) {
 	}
 }
 
-func overLimit(err error) bool {
-	return strings.HasPrefix(err.Error(), "operation cancelled: actual cost limit exceeded")
+// isOverCostLimit reports whether an evaluation ended because it cost too much.
+func isOverCostLimit(err error) bool {
+	cancelled, ok := errors.AsType[interpreter.EvalCancelledError](err)
+	return ok && cancelled.Cause == interpreter.CostLimitExceeded
+}
+
+// isNoSuchOverload reports whether an evaluation failed because a function does not
+// take the values it was called with. CEL tells such an error from others by its text
+// alone.
+func isNoSuchOverload(err error) bool {
+	return strings.HasPrefix(err.Error(), "no such overload")
 }
 
 // fail reports a rule that does not hold. Its messageExpression sees oldSelf as the
@@ -265,7 +275,7 @@ func (e *evaluation) message(r *compiled, in *activation) (string, *problem) {
 	if cost := *details.ActualCost(); cost > math.MaxInt64 || int64(cost) > e.budget {
 		return "", problemf(apiservercel.ErrorTypeInvalid, "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run")
 	}
-	if err != nil && overLimit(err) {
+	if isOverCostLimit(err) {
 		return "", problemf(apiservercel.ErrorTypeInvalid, "no further validation rules will be run due to call cost exceeds limit for messageExpression: %q", source)
 	}
 	e.spend(*details.ActualCost())
@@ -327,15 +337,15 @@ func (e *evaluation) invalid(v *validator, r *compiled, obj any, format string, 
 // add reports an error at the place of the rule, or below it. r is nil if it is about
 // no rule in particular.
 func (e *evaluation) add(r *compiled, below schema.Path, obj any, err *field.Error) {
-	var rule any
+	var want schema.Operand
 	if r != nil {
-		rule = strings.TrimSpace(r.source.Rule)
+		want.Rule = strings.TrimSpace(r.source.Rule)
 	}
 	e.found = append(e.found, schema.Violation{
 		Path:    slices.Concat(e.path, below),
 		Kind:    schema.Rule,
 		Value:   obj,
-		Want:    rule,
+		Want:    want,
 		Cause:   err,
 		Closest: -1,
 	})

@@ -359,30 +359,27 @@ func numbers(n *need, clues []any, v any) (list []any) {
 
 // literals are values that a violation mentions.
 func literals(v *schema.Violation) (list []any) {
-	switch want := v.Want.(type) {
-	case []any:
-		list = append(list, want...)
-	case int64:
-		list = append(list, want)
-	case float64:
-		if want == math.Trunc(want) && math.Abs(want) < 1<<53 {
-			list = append(list, int64(want))
+	switch want := v.Want; v.Kind {
+	case schema.Enum:
+		list = append(list, want.Allowed...)
+	case schema.MaxLength, schema.MinLength, schema.AdditionalItems:
+		list = append(list, want.Limit)
+	case schema.Maximum, schema.Minimum, schema.MultipleOf, schema.FactorNotPositive, schema.BadOperand:
+		if _, isInt := v.Value.(int64); isInt || want.Bound == math.Trunc(want.Bound) && math.Abs(want.Bound) < 1<<53 {
+			list = append(list, int64(want.Bound))
 		} else {
-			list = append(list, want)
+			list = append(list, want.Bound)
 		}
-	case string:
-		switch v.Kind {
-		case schema.Pattern:
-			for _, s := range matching(want, 0, 0) {
-				list = append(list, s)
-			}
-		case schema.WrongFormat:
-			if s, ok := ofFormat(want, 0); ok {
-				list = append(list, s)
-			}
+	case schema.Pattern:
+		for _, s := range matching(want.Pattern, 0, 0) {
+			list = append(list, s)
 		}
-	case []string:
-		for _, t := range want {
+	case schema.WrongFormat:
+		if s, ok := ofFormat(want.Format, 0); ok {
+			list = append(list, s)
+		}
+	case schema.WrongType:
+		for _, t := range want.Types {
 			switch strings.ToLower(t) {
 			case "string":
 				list = append(list, "example")

@@ -79,7 +79,7 @@ func (m *mender) try(obj schema.Object) *trial {
 	if errors.As(t.problem, &contradictions) {
 		// In these semantics a wrong type is found earlier, but mended alike.
 		for _, c := range contradictions.Contradictions {
-			t.violations = append(t.violations, schema.Violation{Path: c.Path, Kind: schema.WrongType, Schema: c.Schema, Value: c.Value, Want: []string{c.Want}, Closest: -1})
+			t.violations = append(t.violations, schema.Violation{Path: c.Path, Kind: schema.WrongType, Schema: c.Schema, Value: c.Value, Want: schema.Operand{Types: []string{c.Want}}, Closest: -1})
 		}
 		t.problem = nil
 	}
@@ -189,10 +189,21 @@ func key(v *schema.Violation) string {
 	return v.Path.Pointer() + " " + v.Kind.String() + " " + operand(v)
 }
 
-// operand is the rule or the pattern that is broken, if it is one of these.
+// operand returns the operand of a keyword that is a text.
 func operand(v *schema.Violation) string {
-	s, _ := v.Want.(string)
-	return s
+	switch v.Kind {
+	case schema.Rule:
+		return v.Want.Rule
+	case schema.Pattern:
+		return v.Want.Pattern
+	case schema.WrongFormat:
+		return v.Want.Format
+	case schema.WrongDiscriminator:
+		return v.Want.Discriminator
+	case schema.Dependency, schema.Metadata:
+		return v.Want.Name
+	}
+	return ""
 }
 
 // digest tells objects apart.

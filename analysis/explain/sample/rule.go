@@ -14,7 +14,7 @@ import (
 // rule suggests changes to what a rule in CEL speaks of: the fields that it names
 // get the values that it names, or others, or appear, or go.
 func (m *mender) rule(obj schema.Object, v *schema.Violation) []edit {
-	source, _ := v.Want.(string)
+	source := v.Want.Rule
 	base := m.ruleBase(v.Path, source)
 	clues := newClues(source)
 	if s := schemaAt(m.root, base); s != nil {
