@@ -2,6 +2,7 @@ package crd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -42,6 +43,9 @@ func (d *demands) schema(ctx context.Context, v *api.CustomResourceValidation, s
 		// Only shown when the errors above do not say the same in a better way.
 		errs = append(errs, field.Invalid(at, "", unsupportedKeyword(props)))
 	}
+	if structural != nil && len(errs) == 0 {
+		errs = append(errs, d.compiles(structural, at)...)
+	}
 	if !schema.AnySubschema(props, hasRules) {
 		return errs
 	}
@@ -61,6 +65,20 @@ func (d *demands) schema(ctx context.Context, v *api.CustomResourceValidation, s
 		errs = append(errs, report.TotalErrors(at)...)
 	}
 	return errs
+}
+
+// compiles returns why a schema cannot be compiled that has no other errors: without a
+// Program the resource could not be served. kube-apiserver accepts what fails here, defaults
+// that fill any memory when they are applied. Rules are for their checker.
+func (d *demands) compiles(s *schema.Structural, at *field.Path) field.ErrorList {
+	_, err := schema.Compile(s, schema.WithSemantics(d.semantics), schema.WithoutRules())
+	if err == nil {
+		return nil
+	}
+	if bad, ok := errors.AsType[*schema.DefaultError](err); ok {
+		return field.ErrorList{field.Invalid(bad.Path.Field(at).Child("default"), "", bad.Err.Error())}
+	}
+	return field.ErrorList{field.Invalid(at, "", err.Error())}
 }
 
 // structuralErrors returns what is wrong with the structure of a schema, or, if

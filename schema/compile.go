@@ -2,7 +2,6 @@ package schema
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"espalier.dev/internal/jsonx"
@@ -430,7 +429,7 @@ func (c *compiler) completeDefaults() error {
 			continue
 		}
 		if n.dflt, err = p.pruneDefault(int32(i)); err != nil {
-			return fmt.Errorf("%s.default: %w", p.ref(int32(i)), err)
+			return &DefaultError{p.ref(int32(i)).Path(), err}
 		}
 		if n.dflt == nil {
 			n.flags &^= hasDefault

@@ -2,6 +2,18 @@ package schema
 
 import "fmt"
 
+// DefaultError is why a schema cannot be compiled because of one of its defaults.
+type DefaultError struct {
+	// Path is the schema that has the default.
+	Path SchemaPath
+	// Err says what is wrong with it.
+	Err error
+}
+
+func (e *DefaultError) Error() string { return e.Path.String() + ".default: " + e.Err.Error() }
+
+func (e *DefaultError) Unwrap() error { return e.Err }
+
 // maxDefaultValues bounds the values that one default consists of when the defaults
 // of its parts are filled in. A list of ten objects, each with a list of ten
 // objects by default, and so on for twenty levels, would be a few lines that fill
@@ -13,7 +25,7 @@ func (c *compiler) boundDefaults() error {
 	s := defaultSizes{p: c.p, known: map[int32]int{}}
 	for i := range c.p.nodes {
 		if c.p.nodes[i].flags&hasDefault != 0 && s.of(int32(i)) > maxDefaultValues {
-			return fmt.Errorf("%s.default: must not have more than %d values, those of the defaults in it included", c.p.ref(int32(i)), maxDefaultValues)
+			return &DefaultError{c.p.ref(int32(i)).Path(), fmt.Errorf("must not have more than %d values, those of the defaults in it included", maxDefaultValues)}
 		}
 	}
 	return nil
