@@ -54,6 +54,10 @@ const (
 // convert turns a tree into one of a version, and brings it into the shape of that version.
 // It takes obj over: the result shares parts with it.
 func (k *customKinds) convert(obj schema.Object, to runtimeschema.GroupVersion, why purpose) (schema.Object, error) {
+	return k.convertWith(obj, to, schema.DecodeOptions{WithoutDefaults: true, FromStorage: why == reading})
+}
+
+func (k *customKinds) convertWith(obj schema.Object, to runtimeschema.GroupVersion, o schema.DecodeOptions) (schema.Object, error) {
 	if obj["apiVersion"] == any(to.String()) {
 		return obj, nil
 	}
@@ -65,7 +69,7 @@ func (k *customKinds) convert(obj schema.Object, to runtimeschema.GroupVersion, 
 	if err != nil {
 		return nil, err
 	}
-	_, err = program.Normalize(out, schema.DecodeOptions{WithoutDefaults: true, FromStorage: why == reading})
+	_, err = program.Normalize(out, o)
 	return out, err
 }
 

@@ -2,6 +2,7 @@ package resources
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -99,7 +100,25 @@ func (k *customKind) Decode(src []byte, o schema.DecodeOptions) (runtime.Object,
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := k.contradictsStorage(obj, o); err != nil {
+		return nil, nil, err
+	}
 	return &unstructured.Unstructured{Object: obj}, strictErrors(report), nil
+}
+
+// contradictsStorage returns an error if an object that a client sent contradicts the types
+// of the version in which it is going to be stored. It is found here, where what is stored
+// already passes. What a webhook converts is judged when it has been converted.
+func (k *customKind) contradictsStorage(obj schema.Object, o schema.DecodeOptions) error {
+	stored := k.Definition().Storage()
+	if _, ok := k.kinds.converter.(relabel); !ok || k.Storage() || stored == nil || !k.Definition().Semantics().RefusesContradictions() {
+		return nil
+	}
+	_, err := k.kinds.convertWith(runtime.DeepCopyJSON(obj), stored.GroupVersionKind().GroupVersion(), schema.DecodeOptions{WithoutDefaults: true, Old: o.Old})
+	if contradiction := (*schema.ContradictionError)(nil); errors.As(err, &contradiction) {
+		return err
+	}
+	return nil // what else is wrong is not for this version to say
 }
 
 // strictErrors lists what strict decoding rejects, in the words of kube-apiserver.
@@ -136,7 +155,11 @@ func (k *customKind) EncodeStored(obj runtime.Object, w io.Writer) error {
 	if !ok {
 		return fmt.Errorf("%T cannot be stored", obj)
 	}
-	out, err := k.kinds.convertCopy(u.Object, k.Definition().Storage().GroupVersionKind().GroupVersion(), writing)
+	why := writing
+	if _, ok := k.kinds.converter.(relabel); ok {
+		why = reading // judged by Decode
+	}
+	out, err := k.kinds.convertCopy(u.Object, k.Definition().Storage().GroupVersionKind().GroupVersion(), why)
 	if err != nil {
 		return err
 	}
