@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"espalier.dev/api"
-	"espalier.dev/internal/jsonptr"
 	"espalier.dev/schema"
 )
 
@@ -103,7 +102,8 @@ func (c *comparer) emit(at place, kind, keyword, message string, effects ...Effe
 func (c *comparer) emitAltering(at place, alters alteration, kind, keyword, message string, effects ...Effect) *Change {
 	suffix := ""
 	if keyword != "" {
-		suffix = jsonptr.New(keyword)
+		// It may go on with an index, and has nothing to escape.
+		suffix = "/" + keyword
 	}
 	ch := &Change{
 		Kind: kind, OldVersion: c.oldVersion, NewVersion: c.newVersion, Path: at.path, Message: message,

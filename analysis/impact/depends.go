@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"espalier.dev/api"
 	"espalier.dev/schema"
@@ -161,8 +162,11 @@ func branchDepends(n *schema.NestedValueValidation, rel schema.SchemaPath) bool 
 	}
 }
 
-// selfUse is a use of self or oldSelf, with the field that it selects, if any.
-var selfUse = regexp.MustCompile(`\b(?:self|oldSelf)\b(?:\s*\.\s*([A-Za-z_][A-Za-z0-9_]*))?`)
+// selfUse matches a use of self or oldSelf, with the field that it selects, if any. It is
+// compiled when it is needed: most runs of the program compare nothing.
+var selfUse = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\b(?:self|oldSelf)\b(?:\s*\.\s*([A-Za-z_][A-Za-z0-9_]*))?`)
+})
 
 // ruleDepends says whether a rule may see what is at rel: unless all it takes from
 // self are other fields, by their plain names.
@@ -170,7 +174,7 @@ func ruleDepends(r api.ValidationRule, rel schema.SchemaPath) bool {
 	if len(rel) == 0 || rel[0].Form != schema.StepNamed || strings.Contains(r.Rule, "`") {
 		return true
 	}
-	for _, use := range selfUse.FindAllStringSubmatch(r.Rule, -1) {
+	for _, use := range selfUse().FindAllStringSubmatch(r.Rule, -1) {
 		// Names that are not identifiers are escaped with double underscores.
 		if name := use[1]; name == "" || name == rel[0].Name || strings.Contains(name, "__") {
 			return true

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/impact"
@@ -22,8 +20,6 @@ import (
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/jsonptr"
 )
-
-const ruleRefused = "update-refused"
 
 // diffOptions are the flags of diff.
 type diffOptions struct {
@@ -77,26 +73,7 @@ safe; 2 if the comparison could not be made.`,
 	return c
 }
 
-func diffRules() []analysis.Rule {
-	rules := append(inputRules(),
-		analysis.Rule{ID: ruleRefused, Severity: analysis.Error, Summary: "A server would refuse the new definition in place of the old one."},
-		analysis.Rule{ID: object.RuleSemantics, Severity: analysis.Info, Summary: "The design documents and kube-apiserver come to different ends."},
-	)
-	for _, class := range impact.Classes() {
-		rules = append(rules, analysis.Rule{ID: class.ID(), Severity: classSeverity(class), Summary: "The verdict: " + class.String() + "."})
-	}
-	return rules
-}
-
-func classSeverity(class impact.Class) analysis.Severity {
-	switch class {
-	case impact.Loses, impact.Invalid:
-		return analysis.Error
-	case impact.Defaulted, impact.Clients:
-		return analysis.Warning
-	}
-	return analysis.Info
-}
+func diffRules() []analysis.Rule { return append(inputRules(), impact.Rules()...) }
 
 func (a *app) diff(c *cobra.Command, oldPath, newPath string, o diffOptions) (err error) {
 	sides := [2]input.Flags{{Paths: []string{oldPath}, Recursive: o.objects.Recursive}, {Paths: []string{newPath}, Recursive: o.objects.Recursive}}
@@ -276,10 +253,10 @@ func (d *differ) try(ctx context.Context, it *input.Item) error {
 		seen[x.Class] = true
 		announced := c.Announcing(x)
 		for _, i := range announced {
-			places[i] = append(places[i], observed(x))
+			places[i] = append(places[i], x.String())
 		}
 		if len(announced) == 0 {
-			strays = append(strays, x.Class.String()+": "+observed(x))
+			strays = append(strays, x.Class.String()+": "+x.String())
 		}
 	}
 	for class := range seen {
@@ -303,23 +280,6 @@ func (d *differ) try(ctx context.Context, it *input.Item) error {
 	return nil
 }
 
-// observed says what happened to an object.
-func observed(x impact.Observation) string {
-	path := x.Path.String()
-	if path == "" {
-		path = "the object"
-	}
-	switch {
-	case x.Class == impact.Invalid:
-		return x.Detail
-	case x.Detail != "":
-		return path + ": " + x.Detail
-	case x.Class == impact.Loses:
-		return path + " is lost"
-	}
-	return path + " is defaulted"
-}
-
 func objectName(it *input.Item) string {
 	name := it.Name()
 	if it.Namespace() != "" {
@@ -334,15 +294,8 @@ func (d *differ) report(ctx context.Context) {
 	changes, objects := 0, 0
 	affected := map[string]int{}
 	for _, c := range d.compared {
-		for _, e := range c.Refused {
-			path, body := e.Field, e.ErrorBody()
-			if paths := analysis.V1Paths(path, len(c.new.crd.Spec.Versions)); !c.new.beta && len(paths) > 0 {
-				// Versions that have it in common are alike: the first stands for all.
-				path, body = paths[0], analysis.V1Words(body, 0)
-			}
-			d.r.Add(c.at(jsonptr.FromPath(path), jsonptr.FromPath(path), analysis.Finding{
-				Rule: ruleRefused, Severity: analysis.Error, Path: path, Message: "a server would refuse the update: " + body,
-			}))
+		for _, f := range c.Rejections() {
+			d.r.Add(c.at(f))
 		}
 		for i := range c.Changes {
 			changes++
@@ -350,12 +303,15 @@ func (d *differ) report(ctx context.Context) {
 			d.r.Add(d.finding(c, i))
 		}
 		if c.unannounced.count > 0 {
-			d.r.Add(c.at("", "", analysis.Finding{
-				Rule: impact.Invalid.ID(), Severity: analysis.Error, Message: fmt.Sprintf("%s fare differently, for no change by itself", report.Plural(c.unannounced.count, "object")),
-				Detail: c.unannounced.lines(),
-			}))
+			d.r.Add(c.at(impact.Finding{Finding: analysis.Finding{
+				Rule: impact.Invalid.ID(), Severity: analysis.Error, Part: analysis.FieldName,
+				Message: fmt.Sprintf("%s fare differently, for no change by itself", report.Plural(c.unannounced.count, "object")),
+				Detail:  c.unannounced.lines(),
+			}}))
 		}
-		d.otherSemantics(ctx, c)
+		for _, f := range c.OtherSemantics(ctx) {
+			d.r.Add(c.at(f))
+		}
 		objects += c.objects
 		for class, n := range c.classes {
 			affected[class.ID()] += n
@@ -368,24 +324,14 @@ func (d *differ) report(ctx context.Context) {
 	d.r.Summary().Extra = extra
 }
 
-// finding is a change as a finding.
+// finding is a change as a finding, with the objects that it affects.
 func (d *differ) finding(c *compared, i int) report.Finding {
 	ch := &c.Changes[i]
-	class := ch.Class()
-	f := analysis.Finding{Rule: class.ID(), Severity: classSeverity(class), Path: ch.Place(), Message: class.String() + ": " + ch.Message}
+	f := ch.Finding()
 	if c.Name != "" && len(d.compared) > 1 {
 		f.Path = strings.TrimSuffix(c.Name+": "+f.Path, ": ")
 	}
-	seen := map[string]bool{}
-	for _, class := range ch.Classes() {
-		if class != impact.Safe {
-			f.Detail = append(f.Detail, effectLines(ch, class, seen)...)
-		}
-	}
-	if ch.Leniency != "" {
-		f.Detail = append(f.Detail, ch.Leniency)
-	}
-	if d.tried && class > impact.Clients && c.objects > 0 {
+	if d.tried && ch.Class() > impact.Clients && c.objects > 0 {
 		switch t := &c.affected[i]; {
 		case t.count == 0:
 			f.Detail = append(f.Detail, fmt.Sprintf("affects none of %s", report.Plural(c.objects, "object")))
@@ -396,60 +342,35 @@ func (d *differ) finding(c *compared, i int) report.Finding {
 			}
 		}
 	}
-	return c.at(ch.NewPointer, ch.OldPointer, f)
+	return c.at(f)
 }
 
-// maxReasons is how many reasons of one class are told of a change.
-const maxReasons = 5
-
-// effectLines are the reasons of the effects of a class, and the class itself if there
-// is none but it is not the verdict.
-func effectLines(ch *impact.Change, class impact.Class, seen map[string]bool) (lines []string) {
-	for _, e := range ch.Effects {
-		if e.Class != class || e.Reason == "" || seen[e.Reason] {
-			continue
-		}
-		seen[e.Reason] = true
-		lines = append(lines, class.String()+": "+e.Reason)
-	}
-	if rest := len(lines) - maxReasons; rest > 0 {
-		lines = append(lines[:maxReasons], fmt.Sprintf("%s, for %s more", class, report.Plural(rest, "reason")))
-	}
-	if lines == nil && class != ch.Class() {
-		lines = []string{class.String()}
-	}
-	return lines
-}
-
-// at gives a finding its place on the new side, which is the one that can still be
-// changed; that on the old side is told in the details. What a side does not have is
-// placed at what would be around it.
-func (c *compared) at(newPointer, oldPointer string, f analysis.Finding) report.Finding {
+// at gives a finding its position in the new file, which is the one that can still be
+// changed; the position in the old file is a detail. What a file does not have is placed
+// at what would be around it.
+func (c *compared) at(f impact.Finding) report.Finding {
 	place := func(side *diffSide, pointer string) report.Finding {
-		g := f
-		g.Pointer, g.Part = side.find(pointer), analysis.FieldName
+		g := f.Finding
+		g.Pointer = side.find(pointer)
 		return report.At(side.item, g)
 	}
 	switch {
 	case c.new == nil:
-		return place(c.old, oldPointer)
+		return place(c.old, f.OldPointer)
 	case c.old == nil:
-		return place(c.new, newPointer)
+		return place(c.new, f.Pointer)
 	}
-	old := place(c.old, oldPointer)
+	old := place(c.old, f.OldPointer)
 	f.Detail = append(slices.Clip(f.Detail), fmt.Sprintf("old: %s:%d:%d", old.File, old.Span.Line, old.Span.Column))
-	return place(c.new, newPointer)
+	return place(c.new, f.Pointer)
 }
-
-// versionPointer is the part of a pointer that leads to a version.
-var versionPointer = regexp.MustCompile(`^/spec/versions/\d+/`)
 
 // find returns where the place that a pointer names in v1 stands in the document:
 // v1beta1 has places for all versions together.
 func (s *diffSide) find(pointer string) string {
 	candidates := []string{pointer}
 	if s.beta {
-		if rest := versionPointer.ReplaceAllString(pointer, ""); rest != pointer {
+		if rest, ok := belowVersion(pointer); ok {
 			top := "/spec/" + rest
 			if schema, ok := strings.CutPrefix(rest, "schema/"); ok {
 				top = "/spec/validation/" + schema
@@ -474,39 +395,10 @@ func (s *diffSide) find(pointer string) string {
 	return best
 }
 
-// otherSemantics says where the other reading of schemas comes to a worse verdict.
-func (d *differ) otherSemantics(ctx context.Context, c *compared) {
-	if c.old == nil || c.new == nil {
-		return
+// belowVersion returns the rest of a pointer that leads into a version.
+func belowVersion(pointer string) (rest string, ok bool) {
+	if rest, ok = strings.CutPrefix(pointer, "/spec/versions/"); ok {
+		_, rest, ok = strings.Cut(rest, "/")
 	}
-	options := d.options
-	options.Semantics, options.V1beta1 = d.options.Semantics.Other(), c.new.beta
-	other, err := impact.Compare(ctx, c.old.crd, c.new.crd, options)
-	if err != nil {
-		return
-	}
-	here := map[string]impact.Class{}
-	for i := range c.Changes {
-		here[changeKey(&c.Changes[i])] = c.Changes[i].Class()
-	}
-	for i := range other.Changes {
-		ch := &other.Changes[i]
-		if class, known := here[changeKey(ch)]; ch.Class() > class || !known && ch.Class() > impact.Safe {
-			d.r.Add(c.at(ch.NewPointer, ch.OldPointer, analysis.Finding{
-				Rule: object.RuleSemantics, Severity: analysis.Info, Path: ch.Place(),
-				Message: fmt.Sprintf("with --semantics %s, %s: %s", options.Semantics, ch.Class(), ch.Message),
-			}))
-		}
-	}
-	if len(other.Refused) > 0 && len(c.Refused) == 0 {
-		d.r.Add(c.at("", "", analysis.Finding{
-			Rule: object.RuleSemantics, Severity: analysis.Info, Message: fmt.Sprintf("with --semantics %s, a server would refuse the update: %s", options.Semantics, first(other.Refused)),
-		}))
-	}
+	return rest, ok
 }
-
-func changeKey(c *impact.Change) string {
-	return strings.Join([]string{c.Kind, c.OldPointer, c.NewPointer, c.OldVersion, c.NewVersion, c.Message}, "\x00")
-}
-
-func first(errs field.ErrorList) string { return errs[0].Error() }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"espalier.dev/schema"
 )
@@ -161,13 +162,18 @@ type clues struct {
 	values []any
 }
 
+// The patterns are compiled when they are needed: most runs of the program make no samples.
 var (
-	wordPattern   = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
-	quotedPattern = regexp.MustCompile(`r?"(?:[^"\\]|\\.)*"|r?'(?:[^'\\]|\\.)*'`)
-	numberPattern = regexp.MustCompile(`\b[0-9]+\b`)
+	wordPattern   = lazyPattern(`[A-Za-z_][A-Za-z0-9_]*`)
+	quotedPattern = lazyPattern(`r?"(?:[^"\\]|\\.)*"|r?'(?:[^'\\]|\\.)*'`)
+	numberPattern = lazyPattern(`\b[0-9]+\b`)
 	// escapes are how CEL names fields that are not identifiers.
 	escapes = strings.NewReplacer("__underscores__", "__", "__dot__", ".", "__dash__", "-", "__slash__", "/")
 )
+
+func lazyPattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
 
 // join adds what meets several rules of a string at once: how one wants it to begin,
 // and another one to end. In base64, if that is what the string is.
@@ -204,7 +210,7 @@ func newClues(source string) *clues {
 			c.values = append(c.values, v)
 		}
 	}
-	for _, q := range quotedPattern.FindAllString(source, -1) {
+	for _, q := range quotedPattern().FindAllString(source, -1) {
 		text := strings.TrimPrefix(q, "r")
 		text = text[1 : len(text)-1]
 		if !strings.HasPrefix(q, "r") {
@@ -227,12 +233,12 @@ func newClues(source string) *clues {
 			}
 		}
 	}
-	plain := quotedPattern.ReplaceAllString(source, " ")
-	for _, w := range wordPattern.FindAllString(plain, -1) {
+	plain := quotedPattern().ReplaceAllString(source, " ")
+	for _, w := range wordPattern().FindAllString(plain, -1) {
 		w = strings.TrimSuffix(strings.TrimPrefix(w, "__"), "__")
 		c.words[w], c.words[escapes.Replace(w)] = true, true
 	}
-	for _, text := range numberPattern.FindAllString(plain, -1) {
+	for _, text := range numberPattern().FindAllString(plain, -1) {
 		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
 			add(i)
 		}

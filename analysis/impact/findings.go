@@ -1,0 +1,166 @@
+package impact
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"espalier.dev/analysis"
+	"espalier.dev/internal/jsonptr"
+)
+
+// The rules of findings about two CRDs, beside the IDs of the classes.
+const (
+	// RuleRefused is an update that an API server rejects.
+	RuleRefused = "update-refused"
+	// RuleSemantics is a worse verdict in the other semantics.
+	RuleSemantics = "semantics"
+)
+
+// Rules returns the rules of findings about two CRDs.
+func Rules() []analysis.Rule {
+	rules := []analysis.Rule{
+		{ID: RuleRefused, Severity: analysis.Error, Summary: "A server would refuse the new definition in place of the old one."},
+		{ID: RuleSemantics, Severity: analysis.Info, Summary: "The design documents and kube-apiserver come to different ends."},
+	}
+	for _, class := range Classes() {
+		rules = append(rules, analysis.Rule{ID: class.ID(), Severity: class.Severity(), Summary: "The verdict: " + class.String() + "."})
+	}
+	return rules
+}
+
+// Severity returns the severity of findings about changes of the class.
+func (c Class) Severity() analysis.Severity {
+	switch c {
+	case Loses, Invalid:
+		return analysis.Error
+	case Defaulted, Clients:
+		return analysis.Warning
+	}
+	return analysis.Info
+}
+
+// Finding is a finding about two CRDs. Its Pointer is a pointer into the new one. Both
+// pointers are written as in v1, and may name what one of the CRDs does not have.
+type Finding struct {
+	analysis.Finding
+	// OldPointer is a pointer into the old CRD.
+	OldPointer string
+}
+
+// Finding returns the change as a finding: its verdict, and in the details what follows
+// from it and why.
+func (c *Change) Finding() Finding {
+	class := c.Class()
+	f := Finding{OldPointer: c.OldPointer, Finding: analysis.Finding{
+		Rule: class.ID(), Severity: class.Severity(), Path: c.Place(), Pointer: c.NewPointer, Part: analysis.FieldName,
+		Message: class.String() + ": " + c.Message,
+	}}
+	seen := map[string]bool{}
+	for _, class := range c.Classes() {
+		if class != Safe {
+			f.Detail = append(f.Detail, c.reasons(class, seen)...)
+		}
+	}
+	if c.Leniency != "" {
+		f.Detail = append(f.Detail, c.Leniency)
+	}
+	return f
+}
+
+// maxReasons is how many reasons a finding gives for one class.
+const maxReasons = 5
+
+// reasons returns the reasons of the effects of a class, or the class itself if there is none
+// but it is not the verdict. seen has those that were given already.
+func (c *Change) reasons(class Class, seen map[string]bool) (lines []string) {
+	for _, e := range c.Effects {
+		if e.Class != class || e.Reason == "" || seen[e.Reason] {
+			continue
+		}
+		seen[e.Reason] = true
+		lines = append(lines, class.String()+": "+e.Reason)
+	}
+	switch rest := len(lines) - maxReasons; {
+	case rest == 1:
+		lines = append(lines[:maxReasons], fmt.Sprintf("%s, for 1 reason more", class))
+	case rest > 1:
+		lines = append(lines[:maxReasons], fmt.Sprintf("%s, for %d reasons more", class, rest))
+	case lines == nil && class != c.Class():
+		lines = []string{class.String()}
+	}
+	return lines
+}
+
+// Rejections returns the reasons why an API server would reject the update, as findings.
+func (c *Comparison) Rejections() (findings []Finding) {
+	for _, e := range c.Refused {
+		path, body := e.Field, e.ErrorBody()
+		if paths := analysis.V1Paths(path, len(c.new.Versions())); !c.options.V1beta1 && len(paths) > 0 {
+			// Versions that have it in common are alike: the first stands for all.
+			path, body = paths[0], analysis.V1Words(body, 0)
+		}
+		pointer := jsonptr.FromPath(path)
+		findings = append(findings, Finding{OldPointer: pointer, Finding: analysis.Finding{
+			Rule: RuleRefused, Severity: analysis.Error, Path: path, Pointer: pointer, Part: analysis.FieldName,
+			Message: "a server would refuse the update: " + body,
+		}})
+	}
+	return findings
+}
+
+// OtherSemantics compares the CRDs in the other semantics and reports where its verdict is
+// worse.
+func (c *Comparison) OtherSemantics(ctx context.Context) (findings []Finding) {
+	if c.old == nil || c.new == nil {
+		return nil
+	}
+	options := c.options
+	options.Semantics = options.Semantics.Other()
+	other, err := Compare(ctx, c.old.CRD(), c.new.CRD(), options)
+	if err != nil {
+		return nil
+	}
+	add := func(path, pointer, oldPointer, message string) {
+		findings = append(findings, Finding{OldPointer: oldPointer, Finding: analysis.Finding{
+			Rule: RuleSemantics, Severity: analysis.Info, Path: path, Pointer: pointer, Part: analysis.FieldName,
+			Message: fmt.Sprintf("with --semantics %s, %s", options.Semantics, message),
+		}})
+	}
+	here := map[string]Class{}
+	for i := range c.Changes {
+		here[c.Changes[i].key()] = c.Changes[i].Class()
+	}
+	for i := range other.Changes {
+		change := &other.Changes[i]
+		if class, known := here[change.key()]; change.Class() > class || !known && change.Class() > Safe {
+			add(change.Place(), change.NewPointer, change.OldPointer, change.Class().String()+": "+change.Message)
+		}
+	}
+	if len(other.Refused) > 0 && len(c.Refused) == 0 {
+		add("", "", "", "a server would refuse the update: "+other.Refused[0].Error())
+	}
+	return findings
+}
+
+// key identifies the change among those of another comparison of the same CRDs.
+func (c *Change) key() string {
+	return strings.Join([]string{c.Kind, c.OldPointer, c.NewPointer, c.OldVersion, c.NewVersion, c.Message}, "\x00")
+}
+
+// String describes what happened to the object.
+func (x Observation) String() string {
+	path := x.Path.String()
+	if path == "" {
+		path = "the object"
+	}
+	switch {
+	case x.Class == Invalid:
+		return x.Detail
+	case x.Detail != "":
+		return path + ": " + x.Detail
+	case x.Class == Loses:
+		return path + " is lost"
+	}
+	return path + " is defaulted"
+}
