@@ -1,6 +1,8 @@
 package analysis
 
-import "espalier.dev/internal/yamlx"
+import (
+	"espalier.dev/internal/yamledit"
+)
 
 // Fix is a change that mends what was found. Either all of its edits are made or
 // none.
@@ -11,4 +13,4 @@ type Fix struct {
 }
 
 // Edit is one change of a document.
-type Edit = yamlx.Edit
+type Edit = yamledit.Edit

@@ -26,6 +26,7 @@ import (
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/textdiff"
+	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
 )
@@ -196,7 +197,7 @@ func reason(message string) string {
 // comments are still there.
 func checkText(t *testing.T, name string, doc *yamlx.Document, result *Result, count func(string, int)) {
 	t.Helper()
-	text, err := doc.Edit(result.Edits...)
+	text, err := yamledit.Apply(doc, result.Edits...)
 	if err != nil {
 		t.Errorf("%s: %v", name, err)
 		return

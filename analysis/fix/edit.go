@@ -9,7 +9,7 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
-	"espalier.dev/internal/yamlx"
+	"espalier.dev/internal/yamledit"
 )
 
 // editor changes a tree and keeps a record of it, as edits that do the same to the
@@ -35,23 +35,23 @@ func (e *editor) origin(pointer string) string {
 }
 
 func (e *editor) set(value any, at ...string) error {
-	return e.do(analysis.Edit{Op: yamlx.Set, Pointer: jsonptr.New(at...), Value: value})
+	return e.do(analysis.Edit{Op: yamledit.Set, Pointer: jsonptr.New(at...), Value: value})
 }
 
 func (e *editor) remove(at ...string) error {
-	return e.do(analysis.Edit{Op: yamlx.Remove, Pointer: jsonptr.New(at...)})
+	return e.do(analysis.Edit{Op: yamledit.Remove, Pointer: jsonptr.New(at...)})
 }
 
 func (e *editor) rename(to string, at ...string) error {
-	return e.do(analysis.Edit{Op: yamlx.Rename, Pointer: jsonptr.New(at...), To: to})
+	return e.do(analysis.Edit{Op: yamledit.Rename, Pointer: jsonptr.New(at...), To: to})
 }
 
 func (e *editor) move(from, to []string) error {
-	return e.do(analysis.Edit{Op: yamlx.Move, Pointer: jsonptr.New(from...), To: jsonptr.New(to...)})
+	return e.do(analysis.Edit{Op: yamledit.Move, Pointer: jsonptr.New(from...), To: jsonptr.New(to...)})
 }
 
 func (e *editor) copy(from, to []string) error {
-	return e.do(analysis.Edit{Op: yamlx.Copy, Pointer: jsonptr.New(from...), To: jsonptr.New(to...)})
+	return e.do(analysis.Edit{Op: yamledit.Copy, Pointer: jsonptr.New(from...), To: jsonptr.New(to...)})
 }
 
 // at returns what is at a place.
@@ -97,18 +97,18 @@ func (e *editor) do(edit analysis.Edit) error {
 		return fmt.Errorf("a document as a whole cannot be edited")
 	}
 	v, exists := e.at(tokens...)
-	if !exists && edit.Op != yamlx.Set {
+	if !exists && edit.Op != yamledit.Set {
 		return fmt.Errorf("there is no %s", edit.Pointer)
 	}
 	last := tokens[len(tokens)-1]
 	switch edit.Op {
-	case yamlx.Set:
+	case yamledit.Set:
 		if err := e.put(tokens, jsonx.Copy(edit.Value)); err != nil {
 			return err
 		}
-	case yamlx.Remove:
+	case yamledit.Remove:
 		e.cut(tokens)
-	case yamlx.Rename:
+	case yamledit.Rename:
 		e.cut(tokens)
 		tokens[len(tokens)-1] = edit.To
 		if err := e.put(tokens, v); err != nil {
@@ -117,13 +117,13 @@ func (e *editor) do(edit analysis.Edit) error {
 		if last != edit.To {
 			e.moved = append(e.moved, move{edit.Pointer, jsonptr.New(tokens...)})
 		}
-	case yamlx.Move:
+	case yamledit.Move:
 		e.cut(tokens)
 		if err := e.put(jsonptr.Split(edit.To), v); err != nil {
 			return err
 		}
 		e.moved = append(e.moved, move{edit.Pointer, edit.To})
-	case yamlx.Copy:
+	case yamledit.Copy:
 		if err := e.put(jsonptr.Split(edit.To), jsonx.Copy(v)); err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/textdiff"
+	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
 )
@@ -40,7 +41,7 @@ func fixText(t *testing.T, text string, o Options) (string, *Result) {
 	if len(result.Edits) == 0 {
 		return text, result
 	}
-	fixed, err := doc.Edit(result.Edits...)
+	fixed, err := yamledit.Apply(doc, result.Edits...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/crd/cel"
+	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
 )
@@ -122,11 +123,11 @@ func checkFinding(t *testing.T, doc *yamlx.Document, f analysis.Finding) {
 	if f.Message == "" || strings.Contains(f.Message, "\n") {
 		t.Errorf("%s at %s: message %q", f.Rule, f.Path, f.Message)
 	}
-	if span := doc.Find(f.Pointer); span.Value.Line == 0 || f.Fix != nil && f.Fix.Edits[0].Op == yamlx.Remove && !span.Exact {
+	if span := doc.Find(f.Pointer); span.Value.Line == 0 || f.Fix != nil && f.Fix.Edits[0].Op == yamledit.Remove && !span.Exact {
 		t.Errorf("%s at %s: found at %+v", f.Rule, f.Path, span)
 	}
 	if f.Fix != nil {
-		if _, err := doc.Edit(f.Fix.Edits...); err != nil {
+		if _, err := yamledit.Apply(doc, f.Fix.Edits...); err != nil {
 			t.Errorf("%s at %s: %v", f.Rule, f.Path, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/crd/cel"
+	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
 )
@@ -56,7 +57,7 @@ status: {conditions: [{type: NonStructural, status: "True"}]}`,
 				if err != nil {
 					t.Fatal(err)
 				}
-				out, err := doc.Edit(f.Fix.Edits...)
+				out, err := yamledit.Apply(doc, f.Fix.Edits...)
 				if err != nil {
 					t.Fatalf("%v: %v", f, err)
 				}

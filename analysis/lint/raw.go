@@ -14,7 +14,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/nearest"
-	"espalier.dev/internal/yamlx"
+	"espalier.dev/internal/yamledit"
 	"espalier.dev/schema"
 )
 
@@ -236,7 +236,7 @@ func (c *check) superseded() {
 			at := root().child("status", "conditions").index(i).child("type")
 			c.add(supersededSpelling, at, note{severity: analysis.Warning, fix: &analysis.Fix{
 				Message: "name the condition NonStructuralSchema",
-				Edits:   []analysis.Edit{{Op: yamlx.Set, Pointer: at.pointer(), Value: "NonStructuralSchema"}},
+				Edits:   []analysis.Edit{{Op: yamledit.Set, Pointer: at.pointer(), Value: "NonStructuralSchema"}},
 			}}, "has been superseded: the condition's name is NonStructuralSchema")
 		}
 	}
@@ -263,7 +263,7 @@ func (c *check) respell(at *place) *analysis.Fix {
 	}
 	return &analysis.Fix{
 		Message: "rename " + at.token + " to " + preserveKeyword,
-		Edits:   []analysis.Edit{{Op: yamlx.Rename, Pointer: at.pointer(), To: preserveKeyword}},
+		Edits:   []analysis.Edit{{Op: yamledit.Rename, Pointer: at.pointer(), To: preserveKeyword}},
 	}
 }
 
@@ -277,9 +277,9 @@ func (c *check) respellSpec(at *place, preserve bool, siblings map[string]any) *
 		// v1 refuses it: which schemas keep unknown fields is for a person to say.
 		return nil
 	}
-	edits := []analysis.Edit{{Op: yamlx.Rename, Pointer: at.pointer(), To: name}}
+	edits := []analysis.Edit{{Op: yamledit.Rename, Pointer: at.pointer(), To: name}}
 	if v, _ := at.value(c.d.tree); v != preserve {
-		edits = append(edits, analysis.Edit{Op: yamlx.Set, Pointer: at.around.child(name).pointer(), Value: preserve})
+		edits = append(edits, analysis.Edit{Op: yamledit.Set, Pointer: at.around.child(name).pointer(), Value: preserve})
 	}
 	return &analysis.Fix{Message: fmt.Sprintf("say %s: %t", name, preserve), Edits: edits}
 }

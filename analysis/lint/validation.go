@@ -9,7 +9,7 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/crd"
 	"espalier.dev/internal/jsonptr"
-	"espalier.dev/internal/yamlx"
+	"espalier.dev/internal/yamledit"
 	"espalier.dev/schema"
 )
 
@@ -171,7 +171,7 @@ func (c *check) repair(at *place) *analysis.Fix {
 
 // removal is a fix that takes away what stands at a place.
 func removal(at *place, message string) *analysis.Fix {
-	return &analysis.Fix{Message: message, Edits: []analysis.Edit{{Op: yamlx.Remove, Pointer: at.pointer()}}}
+	return &analysis.Fix{Message: message, Edits: []analysis.Edit{{Op: yamledit.Remove, Pointer: at.pointer()}}}
 }
 
 // structuralFix returns the edits that mend a finding and change nothing else.
@@ -180,7 +180,7 @@ func (c *check) structuralFix(s *schemaSite, f *schema.Finding, at *place) *anal
 	case f.Kind == schema.TypeMissing && len(f.Path) == 1:
 		return &analysis.Fix{
 			Message: "say that the root is an object, which it is anyway",
-			Edits:   []analysis.Edit{{Op: yamlx.Set, Pointer: at.pointer(), Value: "object"}},
+			Edits:   []analysis.Edit{{Op: yamledit.Set, Pointer: at.pointer(), Value: "object"}},
 		}
 	case f.Kind != schema.ForbiddenInJunctor:
 		return nil

@@ -12,7 +12,7 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/crd/cel"
-	"espalier.dev/internal/yamlx"
+	"espalier.dev/internal/yamledit"
 	"espalier.dev/schema"
 )
 
@@ -157,12 +157,12 @@ status: {conditions: [{type: NonStructural, status: "True"}]}`
 		}
 		schemaAt := "/spec/validation/openAPIV3Schema/properties/x"
 		want := []analysis.Edit{
-			{Op: yamlx.Rename, Pointer: "/spec/prune", To: "preserveUnknownFields"},
-			{Op: yamlx.Set, Pointer: "/spec/preserveUnknownFields", Value: false},
-			{Op: yamlx.Remove, Pointer: schemaAt + "/properties/w/x-kubernetes-no-prune"},
-			{Op: yamlx.Remove, Pointer: schemaAt + "/properties/y/x-kubernetes-no-pruning"},
-			{Op: yamlx.Rename, Pointer: schemaAt + "/x-no-pruning", To: "x-kubernetes-preserve-unknown-fields"},
-			{Op: yamlx.Set, Pointer: "/status/conditions/0/type", Value: "NonStructuralSchema"},
+			{Op: yamledit.Rename, Pointer: "/spec/prune", To: "preserveUnknownFields"},
+			{Op: yamledit.Set, Pointer: "/spec/preserveUnknownFields", Value: false},
+			{Op: yamledit.Remove, Pointer: schemaAt + "/properties/w/x-kubernetes-no-prune"},
+			{Op: yamledit.Remove, Pointer: schemaAt + "/properties/y/x-kubernetes-no-pruning"},
+			{Op: yamledit.Rename, Pointer: schemaAt + "/x-no-pruning", To: "x-kubernetes-preserve-unknown-fields"},
+			{Op: yamledit.Set, Pointer: "/status/conditions/0/type", Value: "NonStructuralSchema"},
 		}
 		if !slices.Equal(edits, want) {
 			t.Errorf("got %+v\nwant %+v", edits, want)

@@ -17,6 +17,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
 )
@@ -330,7 +331,7 @@ func TestPrune(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edited, err := doc.Edit(edits...)
+	edited, err := yamledit.Apply(doc, edits...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/crd"
 	"espalier.dev/internal/jsonx"
-	"espalier.dev/internal/yamlx"
+	"espalier.dev/internal/yamledit"
 	"espalier.dev/schema"
 )
 
@@ -111,13 +111,13 @@ func (s *Stored) Edits() (edits []analysis.Edit, err error) {
 	for _, c := range s.report.Changes {
 		switch c.Kind {
 		case schema.Pruned, schema.NullDropped, schema.MetadataDropped:
-			edits = append(edits, analysis.Edit{Op: yamlx.Remove, Pointer: c.Path.Pointer()})
+			edits = append(edits, analysis.Edit{Op: yamledit.Remove, Pointer: c.Path.Pointer()})
 		case schema.Defaulted:
 			value, ok := valueAt(s.Object, c.Path)
 			if !ok {
 				return nil, fmt.Errorf("%s has no value", c.Path)
 			}
-			edits = append(edits, analysis.Edit{Op: yamlx.Set, Pointer: c.Path.Pointer(), Value: value})
+			edits = append(edits, analysis.Edit{Op: yamledit.Set, Pointer: c.Path.Pointer(), Value: value})
 		default:
 			return nil, errors.New("the text says something twice")
 		}

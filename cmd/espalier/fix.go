@@ -24,6 +24,7 @@ import (
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/textdiff"
+	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -216,7 +217,7 @@ func (f *fixing) document(ctx context.Context, d *input.Document) fixedDocument 
 		out.fixed = append(out.fixed, fixedDefinition{it, result})
 		for _, e := range result.Edits {
 			e.Pointer = it.Base + e.Pointer
-			if e.Op == yamlx.Move || e.Op == yamlx.Copy {
+			if e.Op == yamledit.Move || e.Op == yamledit.Copy {
 				e.To = it.Base + e.To
 			}
 			edits = append(edits, e)
@@ -225,7 +226,7 @@ func (f *fixing) document(ctx context.Context, d *input.Document) fixedDocument 
 	if len(edits) == 0 {
 		return out
 	}
-	text, err := d.Edit(edits...)
+	text, err := yamledit.Apply(d.Document, edits...)
 	if err != nil {
 		text, err = editUnshared(d, out.fixed, edits)
 	}
@@ -248,7 +249,7 @@ func editUnshared(d *input.Document, definitions []fixedDefinition, edits []anal
 		}
 		shared = append(shared, aliases(d.Document, fixed.item.Base, value)...)
 	}
-	return d.Edit(append(shared, edits...)...)
+	return yamledit.Apply(d.Document, append(shared, edits...)...)
 }
 
 // aliases returns the edits that write out the values at a place and below whose text
@@ -268,7 +269,7 @@ func aliases(d *yamlx.Document, pointer string, value any) []analysis.Edit {
 	for _, token := range slices.Sorted(maps.Keys(parts)) {
 		at := jsonptr.Child(pointer, token)
 		if span := d.Find(at).Value; span.Offset < around.Offset || span.EndOffset > around.EndOffset {
-			return []analysis.Edit{{Op: yamlx.Set, Pointer: pointer, Value: value}}
+			return []analysis.Edit{{Op: yamledit.Set, Pointer: pointer, Value: value}}
 		}
 		edits = append(edits, aliases(d, at, parts[token])...)
 	}

@@ -16,6 +16,7 @@ import (
 	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/textdiff"
+	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -241,7 +242,7 @@ func editText(it *input.Item, stored *object.Stored) ([]byte, error) {
 	for i := range edits {
 		edits[i].Pointer = it.Base + edits[i].Pointer
 	}
-	text, err := it.Doc.Edit(edits...)
+	text, err := yamledit.Apply(it.Doc, edits...)
 	if err != nil {
 		return nil, err
 	}

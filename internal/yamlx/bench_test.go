@@ -2,17 +2,18 @@ package yamlx
 
 import (
 	"bytes"
-	"strconv"
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"espalier.dev/internal/yamlx/yamltest"
 )
 
 // BenchmarkJSON compares JSON with sigs.k8s.io/yaml on the files of the corpus.
 func BenchmarkJSON(b *testing.B) {
 	var docs []*Document
 	size := 0
-	corpus(b, func(_ string, src []byte) {
+	yamltest.Corpus(b, func(_ string, src []byte) {
 		if size > 4<<20 {
 			return
 		}
@@ -44,7 +45,7 @@ func BenchmarkJSON(b *testing.B) {
 // BenchmarkReader reads a stream of documents, as YAML and as JSON.
 func BenchmarkReader(b *testing.B) {
 	var asYAML, asJSON bytes.Buffer
-	corpus(b, func(_ string, src []byte) {
+	yamltest.Corpus(b, func(_ string, src []byte) {
 		if asYAML.Len() > 4<<20 {
 			return
 		}
@@ -76,25 +77,5 @@ func BenchmarkReader(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// BenchmarkEdit makes many edits in a large document.
-func BenchmarkEdit(b *testing.B) {
-	var large *Document
-	corpus(b, func(_ string, src []byte) {
-		if large == nil || len(src) > len(large.Source()) {
-			large = documents(b, src)[0]
-		}
-	})
-	var edits []Edit
-	for i := range 100 {
-		edits = append(edits, Edit{Op: Set, Pointer: "/metadata/annotations/a" + strconv.Itoa(i), Value: i})
-	}
-	b.SetBytes(int64(len(large.Source())))
-	for b.Loop() {
-		if _, err := large.Edit(edits...); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

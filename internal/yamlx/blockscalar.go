@@ -4,7 +4,7 @@ import "espalier.dev/internal/jsonx"
 
 // blockScalar reads the literal or folded scalar at pos, in a collection that is
 // indented by parent, and leaves p at the next token.
-func (p *parser) blockScalar(parent int) (*node, bool) {
+func (p *parser) blockScalar(parent int) (*Node, bool) {
 	src, start := p.src, p.pos
 	literal := src[start] == '|'
 	indent, chomp, ok := p.blockHeader(parent)
@@ -59,7 +59,7 @@ func (p *parser) blockScalar(parent int) (*node, bool) {
 		}
 		p.breaks(empty)
 		empty, more = 0, blank
-		stop := lineEnd(src, k)
+		stop := LineEnd(src, k)
 		end = stop
 		if end > k && end < len(src) && src[end-1] == '\r' {
 			end--
@@ -121,15 +121,15 @@ func (p *parser) blockIndent(parent int) (int, bool) {
 			}
 			break
 		}
-		i = lineEnd(src, k) + 1
+		i = LineEnd(src, k) + 1
 	}
 	return max(widest, parent+1, 1), true
 }
 
-// regular says whether src has only characters that the parser knows how to treat:
+// Regular says whether src has only characters that the parser knows how to treat:
 // no control characters, carriage returns only before line feeds, and none of the
 // rarer line breaks and marks of Unicode.
-func regular(src []byte) bool {
+func Regular(src []byte) bool {
 	start := 0
 	if len(src) >= len(bom) && string(src[:len(bom)]) == string(bom) {
 		start = len(bom)

@@ -30,7 +30,7 @@ type Document struct {
 
 	// form is what is known about how the text is written.
 	form form
-	// index is what Find and Edit need; nil until they are called.
+	// index is what Find and Tree need; nil until they are called.
 	index *index
 }
 
@@ -126,7 +126,7 @@ func (d *Document) start() int {
 		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
 			i++
 		case c == '#':
-			i = lineEnd(src, i)
+			i = LineEnd(src, i)
 		case (c == '-' || c == '.') && isMarker(src, i):
 			i += 3
 		default:
@@ -174,8 +174,8 @@ func (ls lines) line(offset int) int {
 // bom is the byte order mark in UTF-8.
 var bom = []byte("\ufeff")
 
-// lineEnd returns the offset of the line feed that ends the line of i, or the end.
-func lineEnd(src []byte, i int) int {
+// LineEnd returns the offset of the line feed that ends the line of i, or the end.
+func LineEnd(src []byte, i int) int {
 	if n := bytes.IndexByte(src[i:], '\n'); n >= 0 {
 		return i + n
 	}

@@ -2,7 +2,6 @@ package yamlx
 
 import (
 	"slices"
-	"strconv"
 	"unicode/utf8"
 
 	"espalier.dev/internal/jsonptr"
@@ -28,12 +27,12 @@ type Span struct {
 
 // index is what is known about where things stand in a document.
 type index struct {
-	root  *node
+	root  *Node
 	lines lines
 	// chars are the numbers of characters before every charStep-th byte: lines can be long.
 	chars []int
-	// exact is set when the ends of all nodes are known, so that the text can be edited.
-	exact bool
+	// inexact says why the ends of nodes are not known; nil if they are.
+	inexact *Error
 }
 
 // Find returns the place of the value at a JSON pointer (RFC 6901). It follows
@@ -59,25 +58,25 @@ func (d *Document) FindAgain(pointer string) Span {
 const maxVisits = 10_000
 
 // again returns the last entry at a pointer that is not the first one of its name.
-func (n *node) again(pointer string, visits *int) *node {
+func (n *Node) again(pointer string, visits *int) *Node {
 	n = n.deref()
 	if pointer == "" || !jsonptr.Valid(pointer) {
 		return nil
 	}
 	token, rest := jsonptr.Cut(pointer)
-	if n.kind != mapping {
+	if n.Kind != Mapping {
 		if next := n.child(token); next != nil && rest != "" {
 			return next.again(rest, visits)
 		}
 		return nil
 	}
-	var last *node
-	for _, c := range slices.Backward(n.children) {
+	var last *Node
+	for _, c := range slices.Backward(n.Children) {
 		if *visits--; *visits < 0 {
 			return nil
 		}
 		switch {
-		case c.merge || c.key != token:
+		case c.Merge || c.Key != token:
 		case rest != "":
 			if found := c.again(rest, visits); found != nil {
 				return found
@@ -91,16 +90,16 @@ func (n *node) again(pointer string, visits *int) *node {
 	return nil
 }
 
-func (d *Document) span(n *node, exact bool) Span {
-	s := Span{Value: d.position(n.start, n.end), Exact: exact}
-	if n.keyed {
-		s.Key = d.position(n.keyStart, n.keyEnd)
+func (d *Document) span(n *Node, exact bool) Span {
+	s := Span{Value: d.position(n.Start, n.End), Exact: exact}
+	if n.Keyed {
+		s.Key = d.position(n.KeyStart, n.KeyEnd)
 	}
 	return s
 }
 
 // lookup returns the node at a pointer, or the nearest one around it and false.
-func (ix *index) lookup(pointer string) (*node, bool) {
+func (ix *index) lookup(pointer string) (*Node, bool) {
 	n := ix.root
 	if !jsonptr.Valid(pointer) {
 		return n, false
@@ -118,17 +117,15 @@ func (ix *index) lookup(pointer string) (*node, bool) {
 }
 
 // child returns the entry or item that a token of a pointer names, or nil.
-func (n *node) child(token string) *node {
+func (n *Node) child(token string) *Node {
 	n = n.deref()
-	switch n.kind {
-	case mapping:
-		return n.entry(token)
-	case sequence:
-		i, err := strconv.Atoi(token)
-		if err != nil || i < 0 || i >= len(n.children) || strconv.Itoa(i) != token {
-			return nil
+	switch n.Kind {
+	case Mapping:
+		return n.Entry(token)
+	case Sequence:
+		if i := n.Index(token); i >= 0 {
+			return n.Children[i]
 		}
-		return n.children[i]
 	}
 	return nil
 }
@@ -178,26 +175,48 @@ func (d *Document) indexed() *index {
 		for i := charStep; i <= len(d.src); i += charStep {
 			d.index.chars = append(d.index.chars, d.index.chars[i/charStep-1]+charsIn(d.src[i-charStep:i]))
 		}
-		d.index.root, d.index.exact = d.tree()
+		d.index.root, d.index.inexact = d.tree()
 	}
 	return d.index
 }
 
-// tree builds the nodes of the document, and says whether their ends are known.
-func (d *Document) tree() (root *node, exact bool) {
+// Tree returns the nodes of the document. If their ends are not known, because the
+// document has what only the library can read, it returns an error of type *Error
+// whose message names that.
+func (d *Document) Tree() (*Node, error) {
+	if ix := d.indexed(); ix.inexact == nil {
+		return ix.root, nil
+	}
+	return nil, d.index.inexact
+}
+
+// tree builds the nodes of the document, and says why their ends are not known.
+func (d *Document) tree() (root *Node, inexact *Error) {
 	if d.IsJSON() {
-		if root, err := nodesOfJSON(d.src); err == nil {
-			return root, true
+		if root, err := JSONTree(d.src); err == nil {
+			return root, nil
 		}
 	}
-	var p parser
-	p.reset(d.src, true)
-	if root, ok := p.document(); ok {
-		return root, true
+	root, inexact = YAMLTree(d.src)
+	if inexact == nil {
+		return root, nil
 	}
+	inexact.Line += d.line - 1
 	if root := nodesOfV3(d.src, d.index.lines); root != nil {
-		return root, false
+		return root, inexact
 	}
 	start := d.start()
-	return &node{start: start, first: start, end: start}, false
+	return &Node{Start: start, First: start, End: start}, inexact
+}
+
+// YAMLTree returns the nodes of a YAML document. It knows the subset of YAML that nearly
+// all documents are written in; the error says what is beyond it, or wrong.
+func YAMLTree(src []byte) (*Node, *Error) {
+	var p parser
+	p.reset(src, true)
+	if root, ok := p.document(); ok {
+		return root, nil
+	}
+	line, column := place(src, p.failed.offset)
+	return nil, &Error{Line: line, Column: column, Message: p.failed.problem}
 }

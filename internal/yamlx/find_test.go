@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"espalier.dev/internal/yamlx/yamltest"
 )
 
 func TestFind(t *testing.T) {
@@ -93,7 +95,7 @@ func TestFindOdd(t *testing.T) {
 // TestPositionsCorpus reads the text at the place of every value of the corpus.
 func TestPositionsCorpus(t *testing.T) {
 	files := 0
-	corpus(t, func(path string, src []byte) {
+	yamltest.Corpus(t, func(path string, src []byte) {
 		if files++; files%5 != 0 || len(src) > 50<<10 {
 			return
 		}

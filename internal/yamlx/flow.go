@@ -1,7 +1,7 @@
 package yamlx
 
 // flow reads the collection in braces or brackets at pos.
-func (p *parser) flow() (*node, bool) {
+func (p *parser) flow() (*Node, bool) {
 	if !p.enter() {
 		return nil, false
 	}
@@ -11,12 +11,12 @@ func (p *parser) flow() (*node, bool) {
 	if open == '{' {
 		closing = '}'
 	}
-	var n *node
+	var n *Node
 	if p.tree {
-		n = p.node(sequence, start)
-		n.flow = true
+		n = p.node(Sequence, start)
+		n.Flow = true
 		if open == '{' {
-			n.kind = mapping
+			n.Kind = Mapping
 		}
 	}
 	p.out = append(p.out, open)
@@ -31,7 +31,7 @@ func (p *parser) flow() (*node, bool) {
 		if !first {
 			p.out = append(p.out, ',')
 		}
-		var v *node
+		var v *Node
 		var ok bool
 		if open == '{' {
 			v, ok = p.flowEntry()
@@ -42,7 +42,7 @@ func (p *parser) flow() (*node, bool) {
 			return nil, false
 		}
 		if p.tree {
-			n.children = append(n.children, v)
+			n.Children = append(n.Children, v)
 		}
 		if p.src[p.pos] == ',' {
 			p.pos++
@@ -57,13 +57,13 @@ func (p *parser) flow() (*node, bool) {
 	p.out = append(p.out, closing)
 	p.depth--
 	if p.tree {
-		n.end = p.pos
+		n.End = p.pos
 	}
 	return n, true
 }
 
 // flowEntry reads an entry of a mapping in braces.
-func (p *parser) flowEntry() (*node, bool) {
+func (p *parser) flowEntry() (*Node, bool) {
 	k, ok := p.key(true)
 	if !ok {
 		return nil, false
@@ -72,7 +72,7 @@ func (p *parser) flowEntry() (*node, bool) {
 	if !p.space() {
 		return nil, false
 	}
-	var v *node
+	var v *Node
 	if c := p.src[p.pos]; c == ',' || c == '}' {
 		v = p.null(at)
 	} else if v, ok = p.flowValue(); !ok {
@@ -80,13 +80,13 @@ func (p *parser) flowEntry() (*node, bool) {
 	}
 	if p.tree {
 		k.give(v)
-		v.intro = at
+		v.Intro = at
 	}
 	return v, true
 }
 
 // flowValue reads a value within braces or brackets.
-func (p *parser) flowValue() (*node, bool) {
+func (p *parser) flowValue() (*Node, bool) {
 	switch c := p.src[p.pos]; c {
 	case '{', '[':
 		return p.flow()
@@ -126,7 +126,7 @@ func (p *parser) space() bool {
 			if i > 0 && !isBlank(src[i-1]) {
 				return p.unusual(i, "a comment without space before it")
 			}
-			i = lineEnd(src, i) - 1
+			i = LineEnd(src, i) - 1
 		default:
 			p.pos = i
 			return true
@@ -137,7 +137,7 @@ func (p *parser) space() bool {
 }
 
 // flowPlain reads a plain scalar within braces or brackets, which must be on one line.
-func (p *parser) flowPlain() (*node, bool) {
+func (p *parser) flowPlain() (*Node, bool) {
 	start := p.pos
 	end, ok := p.flowPlainEnd()
 	if !ok {

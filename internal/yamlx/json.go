@@ -20,8 +20,8 @@ func trimJSON(src []byte) []byte {
 	return bytes.TrimSpace(bytes.TrimPrefix(src, bom))
 }
 
-// nodesOfJSON builds the nodes of a JSON text.
-func nodesOfJSON(src []byte) (*node, error) {
+// JSONTree returns the nodes of a JSON text.
+func JSONTree(src []byte) (*Node, error) {
 	text := bytes.TrimLeftFunc(bytes.TrimPrefix(src, bom), unicode.IsSpace)
 	b := jsonBuilder{src: src, before: len(src) - len(text)}
 	b.r.Reset(trimJSON(text))
@@ -43,13 +43,13 @@ type jsonBuilder struct {
 // offset is the offset in src that r has come to.
 func (b *jsonBuilder) offset() int { return b.before + b.r.Offset() }
 
-func (b *jsonBuilder) value() (*node, error) {
+func (b *jsonBuilder) value() (*Node, error) {
 	c := b.r.Peek()
-	n := &node{start: b.offset(), first: b.offset()}
+	n := &Node{Start: b.offset(), First: b.offset()}
 	var err error
 	switch c {
 	case '{':
-		n.flow, n.kind = true, mapping
+		n.Flow, n.Kind = true, Mapping
 		err = b.r.Members(func(name string) error {
 			start, end := b.r.Name()
 			// The name must not keep a second copy of the text in memory.
@@ -60,22 +60,22 @@ func (b *jsonBuilder) value() (*node, error) {
 				return err
 			}
 			k.give(v)
-			v.intro = intro
-			n.children = append(n.children, v)
+			v.Intro = intro
+			n.Children = append(n.Children, v)
 			return nil
 		})
 	case '[':
-		n.flow, n.kind = true, sequence
+		n.Flow, n.Kind = true, Sequence
 		err = b.r.Items(func(int) error {
 			v, err := b.value()
-			n.children = append(n.children, v)
+			n.Children = append(n.Children, v)
 			return err
 		})
 	default:
 		err = b.r.Skip()
-		n.json = b.src[n.start:b.offset()]
+		n.JSON = b.src[n.Start:b.offset()]
 	}
-	n.end = b.offset()
+	n.End = b.offset()
 	return n, err
 }
 

@@ -9,12 +9,12 @@ import (
 
 // nodesOfV3 builds the nodes of a document with the library's parser, which knows
 // where nodes start but not where they end. It returns nil if it cannot read src.
-func nodesOfV3(src []byte, ls lines) *node {
+func nodesOfV3(src []byte, ls lines) *Node {
 	doc, err := parseV3(src)
 	if err != nil || doc.Kind != yamlv3.DocumentNode || len(doc.Content) == 0 {
 		return nil
 	}
-	c := v3Converter{src: src, lines: ls, done: map[*yamlv3.Node]*node{}}
+	c := v3Converter{src: src, lines: ls, done: map[*yamlv3.Node]*Node{}}
 	return c.node(doc.Content[0])
 }
 
@@ -31,45 +31,45 @@ func parseV3(src []byte) (doc *yamlv3.Node, err error) {
 type v3Converter struct {
 	src   []byte
 	lines lines
-	done  map[*yamlv3.Node]*node
+	done  map[*yamlv3.Node]*Node
 }
 
-func (c *v3Converter) node(y *yamlv3.Node) *node {
+func (c *v3Converter) node(y *yamlv3.Node) *Node {
 	start := c.offset(y.Line, y.Column)
-	n := &node{start: start, first: start, flow: y.Style&yamlv3.FlowStyle != 0}
+	n := &Node{Start: start, First: start, Flow: y.Style&yamlv3.FlowStyle != 0}
 	c.done[y] = n
 	switch y.Kind {
 	case yamlv3.MappingNode:
-		n.kind = mapping
+		n.Kind = Mapping
 		for i := 0; i+1 < len(y.Content); i += 2 {
 			k := y.Content[i]
 			v := c.node(y.Content[i+1])
-			v.keyed, v.keyStart = true, c.offset(k.Line, k.Column)
+			v.Keyed, v.KeyStart = true, c.offset(k.Line, k.Column)
 			if k.Kind == yamlv3.AliasNode && k.Alias != nil {
 				k = k.Alias
 			}
-			v.key = k.Value
-			v.keyEnd = c.lineEnd(v.keyStart, len(k.Value))
+			v.Key = k.Value
+			v.KeyEnd = c.lineEnd(v.KeyStart, len(k.Value))
 			if k.Kind == yamlv3.ScalarNode && k.Style == 0 {
-				if name, err := keyString(resolve(k.Value)); err == nil {
-					v.key = name
+				if name, err := keyString(Resolve(k.Value)); err == nil {
+					v.Key = name
 				}
-				v.merge = k.Value == "<<"
+				v.Merge = k.Value == "<<"
 			}
-			n.children = append(n.children, v)
+			n.Children = append(n.Children, v)
 		}
 	case yamlv3.SequenceNode:
-		n.kind = sequence
+		n.Kind = Sequence
 		for _, item := range y.Content {
-			n.children = append(n.children, c.node(item))
+			n.Children = append(n.Children, c.node(item))
 		}
 	case yamlv3.AliasNode:
-		n.kind = alias
+		n.Kind = Alias
 		n.target = c.done[y.Alias]
 	}
-	n.end = c.lineEnd(start, len(y.Value))
-	if k := len(n.children); k > 0 {
-		n.end = max(n.children[k-1].end, start)
+	n.End = c.lineEnd(start, len(y.Value))
+	if k := len(n.Children); k > 0 {
+		n.End = max(n.Children[k-1].End, start)
 	}
 	return n
 }
@@ -89,5 +89,5 @@ func (c *v3Converter) offset(line, column int) int {
 
 // lineEnd is the end of a text of n bytes that starts at i, if it ends on that line.
 func (c *v3Converter) lineEnd(i, n int) int {
-	return min(i+n, lineEnd(c.src, i))
+	return min(i+n, LineEnd(c.src, i))
 }

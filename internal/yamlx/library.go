@@ -59,12 +59,10 @@ func sameValue(a, b []byte) bool {
 // keys that occur twice, which the library drops.
 func (d *Document) treeJSON() ([]byte, bool) {
 	ix := d.indexed()
-	if !ix.exact {
+	if ix.inexact != nil {
 		return nil, false
 	}
-	w := treeWriter{limit: d.o.MaxExpanded}
-	ok := w.value(ix.root)
-	return w.out, ok
+	return ix.root.Value(d.o.MaxExpanded)
 }
 
 // valueError says why a value cannot be JSON, and where.

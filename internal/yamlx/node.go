@@ -1,51 +1,58 @@
 package yamlx
 
-import "slices"
+import (
+	"slices"
+	"strconv"
 
-// kind is what a node is.
-type kind uint8
-
-const (
-	scalar kind = iota
-	mapping
-	sequence
-	alias
+	"espalier.dev/internal/jsonx"
 )
 
-// node is a value and where it stands: offsets in the document's text. The value of
+// Kind is what a Node is.
+type Kind uint8
+
+// The kinds of nodes.
+const (
+	Scalar Kind = iota
+	Mapping
+	Sequence
+	Alias
+)
+
+// Node is a value and where it stands: offsets in the document's text. The value of
 // a mapping's entry carries the entry's key.
-type node struct {
-	kind kind
-	// flow is set for collections in braces or brackets.
-	flow bool
-	// start and end enclose the value. An empty value is at the end of what precedes it.
-	start, end int
-	// first is where the value's anchor and tag start; start if it has none.
-	first int
+type Node struct {
+	Kind Kind
+	// Flow is set for collections in braces or brackets.
+	Flow bool
+	// Start and End enclose the value. An empty value is at the end of what precedes it.
+	Start, End int
+	// First is where the value's anchor and tag start; Start if it has none.
+	First int
 
-	// intro is the offset behind the colon or the dash that introduces the value, 0 for
+	// Intro is the offset behind the colon or the dash that introduces the value, 0 for
 	// the root and for items in brackets.
-	intro int
+	Intro int
 
-	// keyed is set for the values of mapping entries: key is the entry's name as it is in JSON.
-	keyed            bool
-	key              string
-	keyStart, keyEnd int
-	// merge is set when the key is "<<" and means that the value's entries are merged.
-	merge bool
+	// Keyed is set for the values of mapping entries: Key is the entry's name as it is in JSON.
+	Keyed            bool
+	Key              string
+	KeyStart, KeyEnd int
+	// Merge is set when the key is "<<" and means that the value's entries are merged.
+	Merge bool
 
-	children []*node
+	// Children are the values of a mapping's entries, or the items of a sequence.
+	Children []*Node
 	// byKey are the entries of a large mapping by name, made when one is looked for.
-	byKey map[string]*node
+	byKey map[string]*Node
 	// target is what an alias stands for.
-	target *node
-	// json is the value of a scalar.
-	json []byte
+	target *Node
+	// JSON is the value of a scalar.
+	JSON []byte
 }
 
 // deref follows an alias.
-func (n *node) deref() *node {
-	for n.kind == alias && n.target != nil {
+func (n *Node) deref() *Node {
+	for n.Kind == Alias && n.target != nil {
 		n = n.target
 	}
 	return n
@@ -55,9 +62,9 @@ func (n *node) deref() *node {
 // itself, or the same one many times over.
 const maxMerges = 1000
 
-// entry returns the value of the entry with the given name. As in the document's
+// Entry returns the value of the entry with the given name. As in the document's
 // value the last one wins, be it the mapping's own or merged.
-func (n *node) entry(name string) *node {
+func (n *Node) Entry(name string) *Node {
 	merges := maxMerges
 	return n.entryWithin(name, &merges)
 }
@@ -65,20 +72,20 @@ func (n *node) entry(name string) *node {
 // largeMapping is from how many entries on they are not looked at one by one.
 const largeMapping = 64
 
-func (n *node) entryWithin(name string, merges *int) *node {
-	if n.byKey != nil || len(n.children) >= largeMapping && !n.merges() {
+func (n *Node) entryWithin(name string, merges *int) *Node {
+	if n.byKey != nil || len(n.Children) >= largeMapping && !n.merges() {
 		if n.byKey == nil {
-			n.byKey = make(map[string]*node, len(n.children))
-			for _, c := range n.children {
-				n.byKey[c.key] = c
+			n.byKey = make(map[string]*Node, len(n.Children))
+			for _, c := range n.Children {
+				n.byKey[c.Key] = c
 			}
 		}
 		return n.byKey[name]
 	}
-	for i := len(n.children) - 1; i >= 0; i-- {
-		c := n.children[i]
-		if !c.merge {
-			if c.key == name {
+	for i := len(n.Children) - 1; i >= 0; i-- {
+		c := n.Children[i]
+		if !c.Merge {
+			if c.Key == name {
 				return c
 			}
 			continue
@@ -87,7 +94,7 @@ func (n *node) entryWithin(name string, merges *int) *node {
 			if *merges--; *merges < 0 {
 				return nil
 			}
-			if from = from.deref(); from.kind == mapping {
+			if from = from.deref(); from.Kind == Mapping {
 				if found := from.entryWithin(name, merges); found != nil {
 					return found
 				}
@@ -98,40 +105,40 @@ func (n *node) entryWithin(name string, merges *int) *node {
 }
 
 // merges says whether a mapping has merge keys.
-func (n *node) merges() bool {
-	return slices.ContainsFunc(n.children, func(c *node) bool { return c.merge })
+func (n *Node) merges() bool {
+	return slices.ContainsFunc(n.Children, func(c *Node) bool { return c.Merge })
 }
 
 // mergeSources are the mappings that a merge key's value n names; the first one wins.
-func (n *node) mergeSources() []*node {
-	if from := n.deref(); from.kind == sequence {
-		return from.children
+func (n *Node) mergeSources() []*Node {
+	if from := n.deref(); from.Kind == Sequence {
+		return from.Children
 	}
-	return []*node{n}
+	return []*Node{n}
 }
 
 // entries returns the entries of a mapping, those that it merges in the place of the
 // merge key. What is merged replaces an entry of the same name and is replaced by
 // one: only the mapping's own entries can occur twice. It returns false when more
 // than merges merge keys would have to be followed.
-func (n *node) entries(merges *int) ([]*node, bool) {
+func (n *Node) entries(merges *int) ([]*Node, bool) {
 	if !n.merges() {
-		return n.children, true
+		return n.Children, true
 	}
-	var all []*node
+	var all []*Node
 	last, merged := map[string]int{}, map[string]bool{}
-	add := func(e *node, merge bool) {
-		i, ok := last[e.key]
-		if ok && (merge || merged[e.key]) {
+	add := func(e *Node, merge bool) {
+		i, ok := last[e.Key]
+		if ok && (merge || merged[e.Key]) {
 			all[i] = e
 		} else {
-			last[e.key] = len(all)
+			last[e.Key] = len(all)
 			all = append(all, e)
 		}
-		merged[e.key] = merge
+		merged[e.Key] = merge
 	}
-	for _, c := range n.children {
-		if !c.merge {
+	for _, c := range n.Children {
+		if !c.Merge {
 			add(c, false)
 			continue
 		}
@@ -139,7 +146,7 @@ func (n *node) entries(merges *int) ([]*node, bool) {
 			if *merges--; *merges < 0 {
 				return nil, false
 			}
-			if from = from.deref(); from.kind != mapping {
+			if from = from.deref(); from.Kind != Mapping {
 				return nil, false
 			}
 			found, ok := from.entries(merges)
@@ -152,4 +159,39 @@ func (n *node) entries(merges *int) ([]*node, bool) {
 		}
 	}
 	return all, true
+}
+
+// Index returns the index of the child that a token of a pointer names, or -1. It
+// does not look into what is merged.
+func (n *Node) Index(token string) int {
+	switch n.Kind {
+	case Mapping:
+		for i := len(n.Children) - 1; i >= 0; i-- {
+			if c := n.Children[i]; c.Key == token && !c.Merge {
+				return i
+			}
+		}
+	case Sequence:
+		if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(n.Children) && strconv.Itoa(i) == token {
+			return i
+		}
+	}
+	return -1
+}
+
+// EntryStart is where the entry or item of a value starts: at its key, its dash, or itself.
+func (n *Node) EntryStart() int {
+	switch {
+	case n.Keyed:
+		return n.KeyStart
+	case n.Intro > 0:
+		return n.Intro - 1
+	}
+	return n.First
+}
+
+// Text returns the value of a scalar that is a string, and whether it is one.
+func (n *Node) Text() (string, bool) {
+	s, err := jsonx.Unquote(n.JSON)
+	return s, err == nil
 }

@@ -5,9 +5,9 @@ import "bytes"
 // maxDepth is how deep collections may nest, as in the library and in the engine.
 const maxDepth = 10000
 
-// maxKey is how long a key may be. The library counts characters up to the colon and
+// MaxKey is how long a key may be. The library counts characters up to the colon and
 // stops at 1024; what is near that is left to it.
-const maxKey = 1000
+const MaxKey = 1000
 
 // parser reads the plain subset of YAML in one pass and writes JSON as it goes. It
 // must never read a text differently from the library: what it does not know for
@@ -26,9 +26,9 @@ type parser struct {
 	// tree makes the parser build nodes too, and take anchors, aliases, tags and merge
 	// keys. If there are any, out is not the document's value.
 	tree    bool
-	anchors map[string]*node
+	anchors map[string]*Node
 	// slab is where nodes are taken from.
-	slab []node
+	slab []Node
 
 	failed failure
 }
@@ -63,8 +63,8 @@ func (p *parser) reset(src []byte, tree bool) {
 }
 
 // document reads the whole text.
-func (p *parser) document() (*node, bool) {
-	if !regular(p.src) {
+func (p *parser) document() (*Node, bool) {
+	if !Regular(p.src) {
 		return nil, p.unusual(0, "characters that are rarely seen")
 	}
 	if bytes.HasPrefix(p.src, bom) {
@@ -81,7 +81,7 @@ func (p *parser) document() (*node, bool) {
 			return nil, false
 		}
 	}
-	var n *node
+	var n *Node
 	if p.column() < 0 {
 		if !marked && p.pos < len(p.src) {
 			return nil, p.unusual(p.pos, "an end without a start")
@@ -131,7 +131,7 @@ func (p *parser) next() bool {
 			i++
 		case '#':
 			p.commented = true
-			i = lineEnd(src, i)
+			i = LineEnd(src, i)
 		case '\t':
 			return p.fail(i, "a tab cannot indent: use spaces")
 		default:
@@ -151,7 +151,7 @@ func (p *parser) rest() bool {
 		if i > 0 && !isBlank(src[i-1]) {
 			return p.unusual(i, "a comment without space before it")
 		}
-		i = lineEnd(src, i)
+		i = LineEnd(src, i)
 		p.commented = true
 	}
 	if i < len(src) && src[i] == '\r' {
@@ -189,24 +189,24 @@ func (p *parser) column() int {
 func (p *parser) blankAt(i int) bool { return i >= len(p.src) || isBlank(p.src[i]) }
 
 // null writes an empty value that stands at an offset.
-func (p *parser) null(at int) *node {
+func (p *parser) null(at int) *Node {
 	p.out = append(p.out, "null"...)
 	if !p.tree {
 		return nil
 	}
-	n := p.node(scalar, at)
-	n.end, n.json = at, []byte("null")
+	n := p.node(Scalar, at)
+	n.End, n.JSON = at, []byte("null")
 	return n
 }
 
 // node makes a node that starts at an offset.
-func (p *parser) node(k kind, start int) *node {
+func (p *parser) node(k Kind, start int) *Node {
 	if len(p.slab) == 0 {
-		p.slab = make([]node, 128)
+		p.slab = make([]Node, 128)
 	}
 	n := &p.slab[0]
 	p.slab = p.slab[1:]
-	n.kind, n.start, n.first = k, start, start
+	n.Kind, n.Start, n.First = k, start, start
 	return n
 }
 
@@ -221,7 +221,7 @@ func (p *parser) enter() bool {
 
 // block reads the value at pos, the first token of its line or of a list item, within
 // a collection that is indented by indent. It leaves p at the next token after it.
-func (p *parser) block(indent int) (*node, bool) {
+func (p *parser) block(indent int) (*Node, bool) {
 	src := p.src
 	switch c := src[p.pos]; {
 	case c == '-' && p.blankAt(p.pos+1):
@@ -247,13 +247,13 @@ func (p *parser) block(indent int) (*node, bool) {
 }
 
 // mapping reads the entries whose keys are at column col.
-func (p *parser) mapping(col int) (*node, bool) {
+func (p *parser) mapping(col int) (*Node, bool) {
 	if !p.enter() {
 		return nil, false
 	}
-	var n *node
+	var n *Node
 	if p.tree {
-		n = p.node(mapping, p.pos)
+		n = p.node(Mapping, p.pos)
 	}
 	p.out = append(p.out, '{')
 	for first := true; ; first = false {
@@ -271,9 +271,9 @@ func (p *parser) mapping(col int) (*node, bool) {
 		}
 		if p.tree {
 			k.give(v)
-			v.intro = intro
-			n.children = append(n.children, v)
-			n.end = v.end
+			v.Intro = intro
+			n.Children = append(n.Children, v)
+			n.End = v.End
 		}
 		c := p.column()
 		if c > col {
@@ -296,13 +296,13 @@ type key struct {
 }
 
 // give makes v the value of the entry.
-func (k *key) give(v *node) {
-	v.keyed, v.key, v.merge = true, k.name, k.merge
-	v.keyStart, v.keyEnd = k.start, k.end
+func (k *key) give(v *Node) {
+	v.Keyed, v.Key, v.Merge = true, k.name, k.merge
+	v.KeyStart, v.KeyEnd = k.start, k.end
 }
 
 // entryValue reads the value behind the colon of a key that is at column col.
-func (p *parser) entryValue(col int) (*node, bool) {
+func (p *parser) entryValue(col int) (*Node, bool) {
 	at := p.pos
 	p.blanks()
 	if !p.lineEnds() {
@@ -316,7 +316,7 @@ func (p *parser) entryValue(col int) (*node, bool) {
 
 // below reads a value that is not on the line of its key or dash. It is null, and at
 // an offset, if what follows is not indented deeper.
-func (p *parser) below(col, at int, keyed bool) (*node, bool) {
+func (p *parser) below(col, at int, keyed bool) (*Node, bool) {
 	c := p.column()
 	switch {
 	case c > col:
@@ -345,13 +345,13 @@ func (p *parser) lineEnds() bool {
 
 // sequence reads the items whose dashes are at column col. Within a mapping at the
 // same column it is compact: the mapping's next key ends it.
-func (p *parser) sequence(col int, compact bool) (*node, bool) {
+func (p *parser) sequence(col int, compact bool) (*Node, bool) {
 	if !p.enter() {
 		return nil, false
 	}
-	var n *node
+	var n *Node
 	if p.tree {
-		n = p.node(sequence, p.pos)
+		n = p.node(Sequence, p.pos)
 	}
 	p.out = append(p.out, '[')
 	for first := true; ; first = false {
@@ -365,9 +365,9 @@ func (p *parser) sequence(col int, compact bool) (*node, bool) {
 			return nil, false
 		}
 		if p.tree {
-			v.intro = intro
-			n.children = append(n.children, v)
-			n.end = v.end
+			v.Intro = intro
+			n.Children = append(n.Children, v)
+			n.End = v.End
 		}
 		c := p.column()
 		if c > col {
@@ -389,7 +389,7 @@ func (p *parser) sequence(col int, compact bool) (*node, bool) {
 }
 
 // item reads what follows the dash at column col.
-func (p *parser) item(col int) (*node, bool) {
+func (p *parser) item(col int) (*Node, bool) {
 	at := p.pos
 	for p.pos < len(p.src) && p.src[p.pos] == ' ' {
 		p.pos++
@@ -408,7 +408,7 @@ func (p *parser) item(col int) (*node, bool) {
 
 // inline reads a value that is no block collection, within a collection that is
 // indented by indent. It leaves p at the next token after it.
-func (p *parser) inline(indent int) (*node, bool) {
+func (p *parser) inline(indent int) (*Node, bool) {
 	switch c := p.src[p.pos]; c {
 	case '"', '\'':
 		n, ok := p.quoted()

@@ -53,7 +53,7 @@ func (p *parser) propertiesOfKey() bool {
 }
 
 // properties reads a value with an anchor or tag, or an alias. Only trees have them.
-func (p *parser) properties(indent int) (*node, bool) {
+func (p *parser) properties(indent int) (*Node, bool) {
 	if !p.tree {
 		return nil, p.unusual(p.pos, "an anchor, alias or tag")
 	}
@@ -67,7 +67,7 @@ func (p *parser) properties(indent int) (*node, bool) {
 		return n, ok && p.restNext()
 	}
 	at := p.pos
-	var n *node
+	var n *Node
 	if p.lineEnds() {
 		if !p.restNext() {
 			return nil, false
@@ -87,7 +87,7 @@ func (p *parser) properties(indent int) (*node, bool) {
 }
 
 // flowProperties is properties within braces or brackets.
-func (p *parser) flowProperties() (*node, bool) {
+func (p *parser) flowProperties() (*Node, bool) {
 	if !p.tree {
 		return nil, p.unusual(p.pos, "an anchor, alias or tag")
 	}
@@ -111,21 +111,21 @@ func (p *parser) flowProperties() (*node, bool) {
 }
 
 // alias makes the node of an alias, which ends at pos.
-func (p *parser) alias(start int, name string) (*node, bool) {
+func (p *parser) alias(start int, name string) (*Node, bool) {
 	target := p.anchors[name]
 	if target == nil {
 		return nil, p.fail(start, "there is no anchor &"+name+" before this alias")
 	}
 	p.out = append(p.out, "null"...)
-	return &node{kind: alias, start: start, first: start, end: p.pos, target: target}, true
+	return &Node{Kind: Alias, Start: start, First: start, End: p.pos, target: target}, true
 }
 
 // mark gives a node the anchor and tag that start at first.
-func (p *parser) mark(n *node, first int, anchor string) {
-	n.first = first
+func (p *parser) mark(n *Node, first int, anchor string) {
+	n.First = first
 	if anchor != "" {
 		if p.anchors == nil {
-			p.anchors = map[string]*node{}
+			p.anchors = map[string]*Node{}
 		}
 		p.anchors[anchor] = n
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // quoted reads the quoted scalar at pos and leaves p behind its closing quote.
-func (p *parser) quoted() (*node, bool) {
+func (p *parser) quoted() (*Node, bool) {
 	src, start := p.src, p.pos
 	quote := src[start]
 	mark := len(p.out)

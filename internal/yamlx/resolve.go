@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// resolve returns what a plain scalar means in the YAML 1.1 of go.yaml.in/yaml/v2:
+// Resolve returns what a plain scalar means in the YAML 1.1 of go.yaml.in/yaml/v2:
 // nil, bool, int64, uint64, float64 or string. Timestamps stay strings there.
-func resolve(s string) any {
+func Resolve(s string) any {
 	if s == "" {
 		return nil
 	}

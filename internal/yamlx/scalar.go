@@ -76,7 +76,7 @@ func (p *parser) key(flow bool) (k key, ok bool) {
 	case ',', '[', ']', '{', '}', '#', '|', '>', '%', '@', '`':
 		return k, p.fail(start, "expected a key")
 	}
-	if p.pos-start > maxKey {
+	if p.pos-start > MaxKey {
 		return k, p.unusual(start, "a very long key")
 	}
 	if p.tree {
@@ -116,7 +116,7 @@ func (p *parser) barePlainKey(k *key, flow bool) bool {
 	k.start, k.end = start, end
 	text := src[start:end]
 	if mayMean(text) {
-		name, err := keyString(resolve(string(text)))
+		name, err := keyString(Resolve(string(text)))
 		if err != nil {
 			return p.fail(start, err.Error())
 		}
@@ -147,7 +147,7 @@ func mayMean(text []byte) bool {
 
 // plain reads a plain scalar in a collection that is indented by indent, and leaves p
 // at the next token.
-func (p *parser) plain(indent int) (*node, bool) {
+func (p *parser) plain(indent int) (*Node, bool) {
 	start := p.pos
 	end, ok := p.plainLine(start)
 	if !ok {
@@ -206,14 +206,14 @@ var stops = [256]bool{'\n': true, ':': true, '#': true}
 
 // plainLines reads a plain scalar that goes on over lines. Its first line is
 // src[start:end].
-func (p *parser) plainLines(start, end, indent int) (*node, bool) {
+func (p *parser) plainLines(start, end, indent int) (*Node, bool) {
 	src := p.src
 	s := append(p.tmp[:0], src[start:end]...)
 	for {
 		breaks := 0
 		i := p.pos
 		for {
-			i = lineEnd(src, i)
+			i = LineEnd(src, i)
 			if i == len(src) {
 				break
 			}
@@ -275,25 +275,25 @@ func skipBlanks(src []byte, i int) int {
 }
 
 // text writes a string that stands at src[start:end].
-func (p *parser) text(start, end int, s []byte) *node {
+func (p *parser) text(start, end int, s []byte) *Node {
 	mark := len(p.out)
 	p.out = jsonx.AppendString(p.out, s)
 	return p.scalar(start, end, mark)
 }
 
 // scalar makes the node of a scalar whose JSON text starts at mark.
-func (p *parser) scalar(start, end, mark int) *node {
+func (p *parser) scalar(start, end, mark int) *Node {
 	if !p.tree {
 		return nil
 	}
 	// out is never rewritten, so nodes can share it.
-	n := p.node(scalar, start)
-	n.end, n.json = end, p.out[mark:len(p.out):len(p.out)]
+	n := p.node(Scalar, start)
+	n.End, n.JSON = end, p.out[mark:len(p.out):len(p.out)]
 	return n
 }
 
 // resolved writes what the plain scalar src[start:end] means.
-func (p *parser) resolved(start, end int) (*node, bool) {
+func (p *parser) resolved(start, end int) (*Node, bool) {
 	text := p.src[start:end]
 	mark := len(p.out)
 	switch hint(text[0]) {
@@ -317,7 +317,7 @@ func (p *parser) resolved(start, end int) (*node, bool) {
 			break
 		}
 		w := valueWriter{out: p.out, limit: len(p.out)}
-		if err := w.value(resolve(string(text))); err != nil {
+		if err := w.value(Resolve(string(text))); err != nil {
 			return nil, p.fail(start, err.Error())
 		}
 		p.out = w.out

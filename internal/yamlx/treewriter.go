@@ -2,6 +2,14 @@ package yamlx
 
 import "espalier.dev/internal/jsonx"
 
+// Value returns the value of a node as JSON text, with aliases and merge keys resolved.
+// It returns false if the text is longer than limit or the nodes hold themselves.
+func (n *Node) Value(limit int) ([]byte, bool) {
+	w := treeWriter{limit: limit}
+	ok := w.value(n)
+	return w.out, ok
+}
+
 // treeWriter writes the value of a tree as JSON text, with aliases and merge keys
 // resolved.
 type treeWriter struct {
@@ -10,15 +18,15 @@ type treeWriter struct {
 }
 
 // value returns false when a limit is reached: an anchor may hold itself.
-func (w *treeWriter) value(n *node) bool {
+func (w *treeWriter) value(n *Node) bool {
 	if len(w.out) > w.limit || w.depth > maxDepth {
 		return false
 	}
 	w.depth++
 	defer func() { w.depth-- }()
 	n = n.deref()
-	switch n.kind {
-	case mapping:
+	switch n.Kind {
+	case Mapping:
 		merges := maxMerges
 		entries, ok := n.entries(&merges)
 		if !ok {
@@ -29,15 +37,15 @@ func (w *treeWriter) value(n *node) bool {
 			if i > 0 {
 				w.out = append(w.out, ',')
 			}
-			w.out = append(jsonx.AppendString(w.out, e.key), ':')
+			w.out = append(jsonx.AppendString(w.out, e.Key), ':')
 			if !w.value(e) {
 				return false
 			}
 		}
 		w.out = append(w.out, '}')
-	case sequence:
+	case Sequence:
 		w.out = append(w.out, '[')
-		for i, c := range n.children {
+		for i, c := range n.Children {
 			if i > 0 {
 				w.out = append(w.out, ',')
 			}
@@ -46,8 +54,8 @@ func (w *treeWriter) value(n *node) bool {
 			}
 		}
 		w.out = append(w.out, ']')
-	case scalar:
-		w.out = append(w.out, n.json...)
+	case Scalar:
+		w.out = append(w.out, n.JSON...)
 	default:
 		return false
 	}

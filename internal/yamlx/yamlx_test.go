@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"espalier.dev/internal/yamlx/yamltest"
 )
 
 // same compares two JSON texts by value.
@@ -29,7 +32,7 @@ func value(t testing.TB, text []byte) any {
 // TestCorpus compares the value of every document of the corpus with that of sigs.k8s.io/yaml.
 func TestCorpus(t *testing.T) {
 	n := 0
-	corpus(t, func(path string, src []byte) {
+	yamltest.Corpus(t, func(path string, src []byte) {
 		var whole []byte
 		for _, d := range documents(t, src) {
 			whole = append(whole, d.Source()...)
@@ -55,7 +58,7 @@ func TestCorpus(t *testing.T) {
 func TestFast(t *testing.T) {
 	fast, all := 0, 0
 	why := map[string]int{}
-	corpus(t, func(path string, src []byte) {
+	yamltest.Corpus(t, func(path string, src []byte) {
 		for _, d := range documents(t, src) {
 			all++
 			var p parser
@@ -70,5 +73,22 @@ func TestFast(t *testing.T) {
 	t.Logf("%d of %d documents, others because of %v", fast, all, why)
 	if fast*100 < all*95 {
 		t.Errorf("%d of %d documents are read in one pass, want 95%%", fast, all)
+	}
+}
+
+// documents reads all documents of src.
+func documents(t testing.TB, src []byte) []*Document {
+	t.Helper()
+	r := NewReader(strings.NewReader(string(src)), Options{})
+	var ds []*Document
+	for {
+		d, err := r.Next()
+		if isEOF(err) {
+			return ds
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ds = append(ds, d)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -53,7 +54,7 @@ func below(base string, fix *analysis.Fix) *analysis.Fix {
 	for i := range out.Edits {
 		e := &out.Edits[i]
 		e.Pointer = base + e.Pointer
-		if e.Op == yamlx.Move || e.Op == yamlx.Copy {
+		if e.Op == yamledit.Move || e.Op == yamledit.Copy {
 			e.To = base + e.To
 		}
 	}

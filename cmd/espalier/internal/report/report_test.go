@@ -15,6 +15,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -25,7 +26,7 @@ func findings() []Finding {
 		File:    "dir/a,b:c.yaml", Span: yamlx.Position{Line: 3, Column: 6, EndLine: 3, EndColumn: 9}, Source: input.Excerpt{Text: "  a: bad\x1b[31m"},
 	}, {
 		Finding: analysis.Finding{Rule: "rule-b", Severity: analysis.Warning, Path: "spec.b", Pointer: "/spec/b", Message: "doubtful",
-			Fix: &analysis.Fix{Message: "remove it", Edits: []analysis.Edit{{Op: yamlx.Remove, Pointer: "/spec/b"}}}},
+			Fix: &analysis.Fix{Message: "remove it", Edits: []analysis.Edit{{Op: yamledit.Remove, Pointer: "/spec/b"}}}},
 		File: "b.yaml", Span: yamlx.Position{Line: 1, Column: 2}, Source: input.Excerpt{Text: "\tb: ä€x"},
 	}, {
 		Finding: analysis.Finding{Rule: "rule-a", Severity: analysis.Info, Message: "worth\nknowing"},
@@ -308,11 +309,11 @@ func TestFixInList(t *testing.T) {
 		t.Fatalf("%d items, %v", len(items), err)
 	}
 	fix := &analysis.Fix{Edits: []analysis.Edit{
-		{Op: yamlx.Move, Pointer: "/spec/a", To: "/spec/c"},
-		{Op: yamlx.Rename, Pointer: "/spec/b", To: "d"},
+		{Op: yamledit.Move, Pointer: "/spec/a", To: "/spec/c"},
+		{Op: yamledit.Rename, Pointer: "/spec/b", To: "d"},
 	}}
 	f := At(items[0], analysis.Finding{Pointer: "/spec/a", Fix: fix})
-	got, err := items[0].Doc.Edit(f.Fix.Edits...)
+	got, err := yamledit.Apply(items[0].Doc, f.Fix.Edits...)
 	if want := "kind: List\nitems:\n- kind: A\n  spec: {d: 2, c: 1}\n"; err != nil || string(got) != want {
 		t.Errorf("got %q, %v", got, err)
 	}

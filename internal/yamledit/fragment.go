@@ -1,4 +1,4 @@
-package yamlx
+package yamledit
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/internal/yamlx"
 )
 
 // style is how a document is written.
@@ -19,24 +20,24 @@ type style struct {
 }
 
 // styleOf finds out how a document is written from the first places that tell.
-func styleOf(src []byte, root *node) style {
+func styleOf(src []byte, root *yamlx.Node) style {
 	st := style{indent: 2, eol: "\n"}
 	if bytes.Contains(src, []byte("\r\n")) {
 		st.eol = "\r\n"
 	}
 	var indents, dashes bool
-	var visit func(n *node)
-	visit = func(n *node) {
+	var visit func(n *yamlx.Node)
+	visit = func(n *yamlx.Node) {
 		if indents && dashes {
 			return
 		}
-		for _, c := range n.children {
-			if c.keyed && !c.flow && len(c.children) > 0 && !sameLine(src, c.intro, c.start) {
-				by := column(src, c.start) - column(src, c.keyStart)
+		for _, c := range n.Children {
+			if c.Keyed && !c.Flow && len(c.Children) > 0 && !sameLine(src, c.Intro, c.Start) {
+				by := column(src, c.Start) - column(src, c.KeyStart)
 				switch {
-				case c.kind == mapping && !indents:
+				case c.Kind == yamlx.Mapping && !indents:
 					st.indent, indents = by, true
-				case c.kind == sequence && !dashes:
+				case c.Kind == yamlx.Sequence && !dashes:
 					st.dash, dashes = by, true
 				}
 			}
@@ -50,7 +51,7 @@ func styleOf(src []byte, root *node) style {
 // column is the number of bytes before an offset on its line.
 func column(src []byte, offset int) int {
 	c := offset - (bytes.LastIndexByte(src[:offset], '\n') + 1)
-	if c == offset && bytes.HasPrefix(src, bom) {
+	if c == offset && bytes.HasPrefix(src, []byte(bom)) {
 		c -= len(bom)
 	}
 	return c
@@ -146,27 +147,29 @@ func (st style) fragmentOf(text []byte) *fragment {
 }
 
 // write writes the node n of a JSON text.
-func (st style) write(text []byte, n *node) *fragment {
-	f := &fragment{json: text[n.start:n.end]}
+func (st style) write(text []byte, n *yamlx.Node) *fragment {
+	f := &fragment{json: text[n.Start:n.End]}
 	switch {
-	case n.kind == mapping && len(n.children) == 0:
+	case n.Kind == yamlx.Mapping && len(n.Children) == 0:
 		f.first = "{}"
-	case n.kind == sequence && len(n.children) == 0:
+	case n.Kind == yamlx.Sequence && len(n.Children) == 0:
 		f.first = "[]"
-	case n.kind == mapping:
+	case n.Kind == yamlx.Mapping:
 		f.by = st.indent
-		for _, c := range n.children {
-			f.rest = append(f.rest, shift(st.write(text, c).entry(scalarText(c.key, false)), f.by)...)
+		for _, c := range n.Children {
+			f.rest = append(f.rest, shift(st.write(text, c).entry(scalarText(c.Key, false)), f.by)...)
 		}
-	case n.kind == sequence:
+	case n.Kind == yamlx.Sequence:
 		f.by = st.dash
-		for _, c := range n.children {
+		for _, c := range n.Children {
 			f.rest = append(f.rest, shift(st.write(text, c).item(), f.by)...)
 		}
-	case text[n.start] != '"':
-		f.first = string(text[n.start:n.end])
 	default:
-		st.writeString(f, unquoted(text[n.start:n.end]))
+		if s, ok := n.Text(); ok {
+			st.writeString(f, s)
+		} else {
+			f.first = string(n.JSON)
+		}
 	}
 	return f
 }
@@ -209,7 +212,7 @@ func literal(s string) bool {
 			return false
 		}
 	}
-	return regular([]byte(s)) && !strings.ContainsAny(s, "\r")
+	return yamlx.Regular([]byte(s)) && !strings.ContainsAny(s, "\r")
 }
 
 // marshal writes a value as JSON text, its characters as they are.
@@ -243,19 +246,19 @@ func scalarText(s string, flow bool) string {
 
 // plainSafe says whether s means itself as a plain scalar, for all who may read it.
 func plainSafe(s string, flow bool) bool {
-	if s == "" || len(s) > maxKey || strings.TrimSpace(s) != s || strings.HasSuffix(s, ":") {
+	if s == "" || len(s) > yamlx.MaxKey || strings.TrimSpace(s) != s || strings.HasSuffix(s, ":") {
 		return false
 	}
 	if strings.ContainsAny(s[:1], "-?:,[]{}#&*!|>'\"%@`=<~") && !(s[0] == '-' && len(s) > 1 && s[1] > ' ' && s[1] != '-') {
 		return false
 	}
-	if _, isString := resolve(s).(string); !isString || hint(s[0]) == 'D' && strings.Trim(s, "0123456789+-.:_ eExobTtZ") == "" {
+	if _, isString := yamlx.Resolve(s).(string); !isString || strings.ContainsAny(s[:1], "0123456789+-") && strings.Trim(s, "0123456789+-.:_ eExobTtZ") == "" {
 		return false
 	}
 	if strings.Contains(s, ": ") || strings.Contains(s, " #") || flow && strings.ContainsAny(s, ",[]{}?:") {
 		return false
 	}
-	return regular([]byte(s)) && !strings.ContainsAny(s, "\t\r\n")
+	return yamlx.Regular([]byte(s)) && !strings.ContainsAny(s, "\t\r\n")
 }
 
 // flowText writes JSON text as it is written within braces and brackets.
@@ -263,32 +266,32 @@ func flowText(text []byte) string {
 	return string(appendFlow(nil, text, valueNodes(text)))
 }
 
-func appendFlow(out, text []byte, n *node) []byte {
-	if n.kind == scalar {
-		if text[n.start] == '"' {
-			return append(out, scalarText(unquoted(text[n.start:n.end]), true)...)
+func appendFlow(out, text []byte, n *yamlx.Node) []byte {
+	if n.Kind == yamlx.Scalar {
+		if s, ok := n.Text(); ok {
+			return append(out, scalarText(s, true)...)
 		}
-		return append(out, text[n.start:n.end]...)
+		return append(out, n.JSON...)
 	}
-	out = append(out, text[n.start])
-	for i, c := range n.children {
+	out = append(out, text[n.Start])
+	for i, c := range n.Children {
 		if i > 0 {
 			out = append(out, ", "...)
 		}
-		if n.kind == mapping {
-			out = append(append(out, scalarText(c.key, true)...), ": "...)
+		if n.Kind == yamlx.Mapping {
+			out = append(append(out, scalarText(c.Key, true)...), ": "...)
 		}
 		out = appendFlow(out, text, c)
 	}
-	return append(out, text[n.end-1])
+	return append(out, text[n.End-1])
 }
 
 // valueNodes returns the nodes of a value that is JSON text. A text that is not would be
-// written as it is, which Edit finds out.
-func valueNodes(text []byte) *node {
-	root, err := nodesOfJSON(text)
+// written as it is, which Apply finds out.
+func valueNodes(text []byte) *yamlx.Node {
+	root, err := yamlx.JSONTree(text)
 	if err != nil {
-		return &node{end: len(text), json: text}
+		return &yamlx.Node{End: len(text), JSON: text}
 	}
 	return root
 }

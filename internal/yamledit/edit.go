@@ -1,4 +1,4 @@
-package yamlx
+package yamledit
 
 import (
 	"bytes"
@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/internal/yamlx"
 )
 
 // Op is what an Edit does.
@@ -42,12 +42,12 @@ type Edit struct {
 	Value   any    `json:"value,omitempty"`
 }
 
-// Edit returns the text of the document after the edits, made one after the other:
+// Apply returns the text of the document after the edits, made one after the other:
 // the pointers of each are those after the one before it. Comments, order,
 // quoting and indentation of all that is not edited stay as they are.
 //
 // It fails rather than return a text whose value is not the edited one.
-func (d *Document) Edit(edits ...Edit) ([]byte, error) {
+func Apply(d *yamlx.Document, edits ...Edit) ([]byte, error) {
 	text, err := d.JSON()
 	if err != nil {
 		return nil, err
@@ -56,11 +56,14 @@ func (d *Document) Edit(edits ...Edit) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot edit: %w", err)
 	}
-	ix := d.indexed()
-	if !ix.exact {
-		return nil, d.notEditable()
+	root, err := d.Tree()
+	if inexact, ok := errors.AsType[*yamlx.Error](err); ok {
+		return nil, &yamlx.Error{Line: inexact.Line, Column: inexact.Column, Message: "cannot edit a document with " + inexact.Message}
 	}
-	ed := editor{src: d.src, json: d.IsJSON(), root: ix.root, st: styleOf(d.src, ix.root)}
+	if err != nil {
+		return nil, err
+	}
+	ed := editor{src: d.Source(), json: d.IsJSON(), root: root, st: styleOf(d.Source(), root)}
 	for _, e := range edits {
 		c, err := e.compile()
 		if err == nil {
@@ -73,8 +76,8 @@ func (d *Document) Edit(edits ...Edit) ([]byte, error) {
 			return nil, fmt.Errorf("cannot %s %s: %w", e.Op, e.Pointer, err)
 		}
 	}
-	after, err := NewReader(bytes.NewReader(ed.src), Options{MaxDocument: len(ed.src)}).Next()
-	if err != nil || len(after.src) != len(ed.src) {
+	after, err := yamlx.NewReader(bytes.NewReader(ed.src), yamlx.Options{MaxDocument: len(ed.src)}).Next()
+	if err != nil || len(after.Source()) != len(ed.src) {
 		return nil, errors.New("cannot edit: the result would not be one document")
 	}
 	if text, err = after.JSON(); err != nil {
@@ -84,16 +87,6 @@ func (d *Document) Edit(edits ...Edit) ([]byte, error) {
 		return nil, errors.New("cannot edit: the result would not be what was asked for; the places may share text through anchors or duplicate keys")
 	}
 	return ed.src, nil
-}
-
-// notEditable says what the parser does not know about the document.
-func (d *Document) notEditable() error {
-	var p parser
-	p.reset(d.src, true)
-	if _, ok := p.document(); ok {
-		return d.errorAt(d.start(), "cannot edit this document")
-	}
-	return d.errorAt(p.failed.offset, "cannot edit a document with %s", p.failed.problem)
 }
 
 // change is an Edit that has been checked.
@@ -144,7 +137,7 @@ func (e Edit) compile() (c change, err error) {
 type editor struct {
 	src  []byte
 	json bool
-	root *node
+	root *yamlx.Node
 	st   style
 }
 
@@ -169,23 +162,20 @@ func (ed *editor) apply(c change) error {
 	return ed.set(c.to, f)
 }
 
-// spliced replaces src[a:b] and reads the new text.
+// splice replaces src[a:b] and reads the new text.
 func (ed *editor) splice(a, b int, text string) error {
 	ed.src = slices.Concat(ed.src[:a], []byte(text), ed.src[b:])
 	if ed.json {
-		root, err := nodesOfJSON(ed.src)
+		root, err := yamlx.JSONTree(ed.src)
 		if err != nil {
 			return errors.New("the result would not be JSON")
 		}
 		ed.root = root
 		return nil
 	}
-	var p parser
-	p.reset(ed.src, true)
-	root, ok := p.document()
-	if !ok {
-		line, col := place(ed.src, p.failed.offset)
-		return fmt.Errorf("the result could not be read: line %d, column %d: %s", line, col, p.failed.problem)
+	root, err := yamlx.YAMLTree(ed.src)
+	if err != nil {
+		return fmt.Errorf("the result could not be read: line %d, column %d: %s", err.Line, err.Column, err.Message)
 	}
 	ed.root = root
 	return nil
@@ -193,7 +183,7 @@ func (ed *editor) splice(a, b int, text string) error {
 
 // spot is a node and where it is in the tree.
 type spot struct {
-	n, parent *node
+	n, parent *yamlx.Node
 	// i is the number of n among the parent's children.
 	i int
 }
@@ -202,36 +192,19 @@ type spot struct {
 func (ed *editor) find(path []string) (s spot, rest []string, err error) {
 	s.n = ed.root
 	for k, token := range path {
-		if s.n.kind == alias {
+		if s.n.Kind == yamlx.Alias {
 			return s, nil, fmt.Errorf("/%s is an alias: the text is shared with another place", strings.Join(path[:k], "/"))
 		}
-		i := s.n.childIndex(token)
+		i := s.n.Index(token)
 		if i < 0 {
-			if s.n.kind == mapping && s.n.entry(token) != nil {
+			if s.n.Kind == yamlx.Mapping && s.n.Entry(token) != nil {
 				return s, nil, fmt.Errorf("/%s is merged from another place", strings.Join(path[:k+1], "/"))
 			}
 			return s, path[k:], nil
 		}
-		s = spot{n: s.n.children[i], parent: s.n, i: i}
+		s = spot{n: s.n.Children[i], parent: s.n, i: i}
 	}
 	return s, nil, nil
-}
-
-// childIndex is the number of the child that a token names, or -1.
-func (n *node) childIndex(token string) int {
-	switch n.kind {
-	case mapping:
-		for i := len(n.children) - 1; i >= 0; i-- {
-			if c := n.children[i]; c.key == token && !c.merge {
-				return i
-			}
-		}
-	case sequence:
-		if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(n.children) && strconv.Itoa(i) == token {
-			return i
-		}
-	}
-	return -1
 }
 
 // existing is find for what must be there.
@@ -249,22 +222,25 @@ func (ed *editor) rename(path []string, name string) error {
 	if err != nil {
 		return err
 	}
-	if !s.n.keyed {
+	if !s.n.Keyed {
 		return errors.New("only entries of mappings have names")
 	}
-	text := scalarText(name, s.parent.flow)
-	switch old := ed.src[s.n.keyStart]; {
+	text := scalarText(name, s.parent.Flow)
+	switch old := ed.src[s.n.KeyStart]; {
 	case ed.json || old == '"' && text[0] != '"':
 		text = string(jsonx.AppendString(nil, name))
 	case old == '\'' && text[0] != '"':
 		text = "'" + strings.ReplaceAll(name, "'", "''") + "'"
 	}
-	return ed.splice(s.n.keyStart, s.n.keyEnd, text)
+	return ed.splice(s.n.KeyStart, s.n.KeyEnd, text)
 }
+
+// bom is the byte order mark in UTF-8.
+const bom = "\ufeff"
 
 // contentEnd is the end of the line of i, without its line break.
 func contentEnd(src []byte, i int) int {
-	end := lineEnd(src, i)
+	end := yamlx.LineEnd(src, i)
 	if end > i && src[end-1] == '\r' {
 		end--
 	}
@@ -274,7 +250,7 @@ func contentEnd(src []byte, i int) int {
 // lineStart is where the line of i starts.
 func lineStart(src []byte, i int) int {
 	s := bytes.LastIndexByte(src[:i], '\n') + 1
-	if s == 0 && i >= len(bom) && bytes.HasPrefix(src, bom) {
+	if s == 0 && bytes.HasPrefix(src[:i], []byte(bom)) {
 		s = len(bom)
 	}
 	return s

@@ -1,4 +1,4 @@
-package yamlx
+package yamledit
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/internal/yamlx"
 )
 
 // remove removes the entry or item at a path.
@@ -18,11 +19,11 @@ func (ed *editor) remove(path []string) error {
 		return err
 	}
 	switch {
-	case s.parent.flow:
+	case s.parent.Flow:
 		return ed.removeFlow(s)
-	case len(s.parent.children) == 1:
+	case len(s.parent.Children) == 1:
 		empty := "{}"
-		if s.parent.kind == sequence {
+		if s.parent.Kind == yamlx.Sequence {
 			empty = "[]"
 		}
 		parent, err := ed.existing(path[:len(path)-1])
@@ -36,43 +37,32 @@ func (ed *editor) remove(path []string) error {
 
 // removeFlow removes an entry or item within braces or brackets, and a comma.
 func (ed *editor) removeFlow(s spot) error {
-	all := s.parent.children
+	all := s.parent.Children
 	switch {
 	case len(all) == 1:
-		return ed.splice(s.parent.start+1, s.parent.end-1, "")
+		return ed.splice(s.parent.Start+1, s.parent.End-1, "")
 	case s.i+1 < len(all):
-		return ed.splice(s.n.outset(), all[s.i+1].outset(), "")
+		return ed.splice(s.n.EntryStart(), all[s.i+1].EntryStart(), "")
 	}
 	before := all[s.i-1]
-	if before.start == before.end {
+	if before.Start == before.End {
 		// The colon of an empty value needs its space.
-		return ed.splice(before.end, s.n.end, " ")
+		return ed.splice(before.End, s.n.End, " ")
 	}
-	return ed.splice(before.end, s.n.end, "")
-}
-
-// outset is where the entry or item of a value starts: at its key, its dash, or itself.
-func (n *node) outset() int {
-	switch {
-	case n.keyed:
-		return n.keyStart
-	case n.intro > 0:
-		return n.intro - 1
-	}
-	return n.first
+	return ed.splice(before.End, s.n.End, "")
 }
 
 // removeLines removes the lines of an entry or item in block style, and the comments
 // right above it.
 func (ed *editor) removeLines(s spot) error {
-	src, start := ed.src, s.n.outset()
+	src, start := ed.src, s.n.EntryStart()
 	if from := lineStart(src, start); blank(src[from:start]) {
-		to := min(lineEnd(src, s.n.end)+1, len(src))
+		to := min(yamlx.LineEnd(src, s.n.End)+1, len(src))
 		return ed.splice(ed.headStart(s), to, "")
 	}
 	// It is the first, on the line of a dash: what is next takes its place.
-	to := s.parent.children[1].outset()
-	after := min(lineEnd(src, s.n.end)+1, to)
+	to := s.parent.Children[1].EntryStart()
+	after := min(yamlx.LineEnd(src, s.n.End)+1, to)
 	if between := bytes.TrimLeft(src[after:to], " \t\r\n"); len(between) > 0 {
 		to -= len(between)
 	}
@@ -84,14 +74,14 @@ func blank(text []byte) bool { return len(bytes.TrimLeft(text, " ")) == 0 }
 // headStart is where the lines of an entry or item start, with the comments right
 // above it. What is above the first entry of all is about the document.
 func (ed *editor) headStart(s spot) int {
-	src, start := ed.src, s.n.outset()
+	src, start := ed.src, s.n.EntryStart()
 	from := lineStart(src, start)
 	if s.i == 0 && s.parent == ed.root {
 		return from
 	}
-	least := lineEnd(src, s.parent.intro) + 1
+	least := yamlx.LineEnd(src, s.parent.Intro) + 1
 	if s.i > 0 {
-		least = lineEnd(src, s.parent.children[s.i-1].end) + 1
+		least = yamlx.LineEnd(src, s.parent.Children[s.i-1].End) + 1
 	}
 	col := column(src, start)
 	for from > least {
@@ -130,29 +120,29 @@ func (ed *editor) set(path []string, f *fragment) error {
 	}
 	n, token := s.n, rest[0]
 	switch {
-	case n.kind == scalar && string(n.json) == "null":
+	case n.Kind == yamlx.Scalar && string(n.JSON) == "null":
 		return ed.replace(s, ed.st.wrap(f, token))
-	case n.kind == scalar || n.kind == alias:
+	case n.Kind == yamlx.Scalar || n.Kind == yamlx.Alias:
 		return errors.New("it is below a value that is neither a mapping nor a list")
-	case n.kind == sequence && token != "-" && token != strconv.Itoa(len(n.children)):
-		return fmt.Errorf("the list has %d items: there is no place %s", len(n.children), token)
+	case n.Kind == yamlx.Sequence && token != "-" && token != strconv.Itoa(len(n.Children)):
+		return fmt.Errorf("the list has %d items: there is no place %s", len(n.Children), token)
 	}
-	if n.kind == sequence {
+	if n.Kind == yamlx.Sequence {
 		token = "-"
 	}
-	if len(n.children) == 0 && !ed.json && (s.parent == nil || !s.parent.flow) {
+	if len(n.Children) == 0 && !ed.json && (s.parent == nil || !s.parent.Flow) {
 		return ed.replace(s, ed.st.wrap(f, token))
 	}
-	if n.flow {
+	if n.Flow {
 		return ed.insertFlow(n, token, f)
 	}
 	lines := f.item()
-	if n.kind == mapping {
+	if n.Kind == yamlx.Mapping {
 		lines = f.entry(scalarText(token, false))
 	}
-	last := n.children[len(n.children)-1]
-	at := contentEnd(ed.src, last.end)
-	return ed.splice(at, at, ed.st.eol+ed.join(lines, column(ed.src, n.children[0].outset())))
+	last := n.Children[len(n.Children)-1]
+	at := contentEnd(ed.src, last.End)
+	return ed.splice(at, at, ed.st.eol+ed.join(lines, column(ed.src, n.Children[0].EntryStart())))
 }
 
 // join indents lines by col and makes a text of them.
@@ -165,18 +155,18 @@ func (ed *editor) replace(s spot, f *fragment) error {
 	n, src := s.n, ed.src
 	switch {
 	case ed.json:
-		return ed.splice(n.start, n.end, ed.jsonText(n.outset(), f.json))
-	case s.parent != nil && s.parent.flow:
-		return ed.splice(n.first, n.end, ed.flowIntro(n)+flowText(f.json))
+		return ed.splice(n.Start, n.End, ed.jsonText(n.EntryStart(), f.json))
+	case s.parent != nil && s.parent.Flow:
+		return ed.splice(n.First, n.End, ed.flowIntro(n)+flowText(f.json))
 	case s.parent == nil:
 		return ed.replaceRoot(n, f)
 	}
 	// The comment on the line of the key or dash stays.
-	end := contentEnd(src, n.end)
-	comment := src[n.end:end]
-	if !sameLine(src, n.intro, n.start) {
-		comment = src[n.intro:contentEnd(src, n.intro)]
-		if n.first < n.start && n.first < n.intro+len(comment) {
+	end := contentEnd(src, n.End)
+	comment := src[n.End:end]
+	if !sameLine(src, n.Intro, n.Start) {
+		comment = src[n.Intro:contentEnd(src, n.Intro)]
+		if n.First < n.Start && n.First < n.Intro+len(comment) {
 			comment = nil
 		}
 	}
@@ -186,7 +176,7 @@ func (ed *editor) replace(s spot, f *fragment) error {
 	}
 	g := &fragment{first: f.first, rest: f.rest, by: f.by, tail: tail}
 	lines := g.entry("")
-	if !n.keyed {
+	if !n.Keyed {
 		if g.below() {
 			// The first line of the collection takes the place behind the dash.
 			g.tail = ""
@@ -196,31 +186,31 @@ func (ed *editor) replace(s spot, f *fragment) error {
 			lines = append([]string{"- " + tail, "  " + lines[0][2:]}, lines[1:]...)
 		}
 	}
-	text := strings.TrimLeft(ed.join(lines, column(src, n.outset())), " ")
-	return ed.splice(n.intro, end, text[1:])
+	text := strings.TrimLeft(ed.join(lines, column(src, n.EntryStart())), " ")
+	return ed.splice(n.Intro, end, text[1:])
 }
 
 // flowIntro is the space that a value needs that takes the place of an empty one.
-func (ed *editor) flowIntro(n *node) string {
-	if n.keyed && n.first == n.intro {
+func (ed *editor) flowIntro(n *yamlx.Node) string {
+	if n.Keyed && n.First == n.Intro {
 		return " "
 	}
 	return ""
 }
 
 // replaceRoot makes a fragment the whole value of the document.
-func (ed *editor) replaceRoot(n *node, f *fragment) error {
+func (ed *editor) replaceRoot(n *yamlx.Node, f *fragment) error {
 	lines := append([]string{f.first}, f.rest...)
 	if f.below() {
 		lines = shift(f.rest, -f.by)
 	}
-	if n.start < n.end {
-		col := column(ed.src, n.first)
-		return ed.splice(n.first, n.end, strings.TrimLeft(ed.join(lines, col), " "))
+	if n.Start < n.End {
+		col := column(ed.src, n.First)
+		return ed.splice(n.First, n.End, strings.TrimLeft(ed.join(lines, col), " "))
 	}
 	text := ed.join(lines, 0)
 	// The document was empty: the value goes to its end, or in front of its end marker.
-	at := n.start
+	at := n.Start
 	if at > 0 && ed.src[at-1] != '\n' {
 		text = ed.st.eol + text
 	}
@@ -228,7 +218,7 @@ func (ed *editor) replaceRoot(n *node, f *fragment) error {
 }
 
 // insertFlow adds an entry or item at the end of a collection in braces or brackets.
-func (ed *editor) insertFlow(n *node, token string, f *fragment) error {
+func (ed *editor) insertFlow(n *yamlx.Node, token string, f *fragment) error {
 	src := ed.src
 	write := func(at int) string {
 		value, name := flowText(f.json), scalarText(token, true)
@@ -239,32 +229,32 @@ func (ed *editor) insertFlow(n *node, token string, f *fragment) error {
 				colon = ":"
 			}
 		}
-		if n.kind == mapping {
+		if n.Kind == yamlx.Mapping {
 			return name + colon + value
 		}
 		return value
 	}
-	if len(n.children) == 0 {
+	if len(n.Children) == 0 {
 		if !ed.json || !ed.pretty() {
-			return ed.splice(n.start+1, n.end-1, write(n.start))
+			return ed.splice(n.Start+1, n.End-1, write(n.Start))
 		}
-		inner := leading(src, n.start) + ed.unit()
-		value := strings.ReplaceAll(write(n.start), ed.st.eol, ed.st.eol+ed.unit())
-		return ed.splice(n.start+1, n.end-1, ed.st.eol+inner+value+ed.st.eol+leading(src, n.start))
+		inner := leading(src, n.Start) + ed.unit()
+		value := strings.ReplaceAll(write(n.Start), ed.st.eol, ed.st.eol+ed.unit())
+		return ed.splice(n.Start+1, n.End-1, ed.st.eol+inner+value+ed.st.eol+leading(src, n.Start))
 	}
-	last := n.children[len(n.children)-1]
-	from := lineStart(src, last.outset())
+	last := n.Children[len(n.Children)-1]
+	from := lineStart(src, last.EntryStart())
 	sep := ", "
-	if lead := src[from:last.outset()]; len(bytes.TrimLeft(lead, " \t")) == 0 && from > 0 {
+	if lead := src[from:last.EntryStart()]; len(bytes.TrimLeft(lead, " \t")) == 0 && from > 0 {
 		sep = "," + ed.st.eol + string(lead)
 	} else if ed.json && ed.tight() {
 		sep = ","
 	}
-	if last.start == last.end {
+	if last.Start == last.End {
 		// The colon of an empty value needs its space.
 		sep = " null" + sep
 	}
-	return ed.splice(last.end, last.end, sep+write(last.outset()))
+	return ed.splice(last.End, last.End, sep+write(last.EntryStart()))
 }
 
 // leading is the white space at the start of the line of i.
@@ -275,19 +265,19 @@ func leading(src []byte, i int) string {
 
 // pretty says whether a JSON document is written on lines.
 func (ed *editor) pretty() bool {
-	return bytes.IndexByte(ed.src[ed.root.start:ed.root.end], '\n') >= 0
+	return bytes.IndexByte(ed.src[ed.root.Start:ed.root.End], '\n') >= 0
 }
 
 // tight says whether a JSON document is written without spaces.
 func (ed *editor) tight() bool {
-	cs := ed.root.children
-	return len(cs) > 0 && cs[0].intro > 0 && !isBlank(ed.src[cs[0].intro])
+	cs := ed.root.Children
+	return len(cs) > 0 && cs[0].Intro > 0 && bytes.IndexByte([]byte(" \t\r\n"), ed.src[cs[0].Intro]) < 0
 }
 
 // unit is what a JSON document is indented with.
 func (ed *editor) unit() string {
-	if len(ed.root.children) > 0 {
-		if unit := leading(ed.src, ed.root.children[0].outset()); unit != "" {
+	if len(ed.root.Children) > 0 {
+		if unit := leading(ed.src, ed.root.Children[0].EntryStart()); unit != "" {
 			return unit
 		}
 	}
@@ -316,40 +306,40 @@ func (ed *editor) cut(path []string) (*fragment, error) {
 	}
 	n, src := s.n, ed.src
 	if ed.json {
-		return &fragment{json: src[n.start:n.end]}, nil
+		return &fragment{json: src[n.Start:n.End]}, nil
 	}
-	w := treeWriter{limit: DefaultMaxDocument}
-	if !w.value(n) {
+	value, ok := n.Value(yamlx.DefaultMaxDocument)
+	if !ok {
 		return nil, errors.New("its aliases expand to too much")
 	}
-	if s.parent.flow {
-		return ed.st.fragmentOf(w.out), nil
+	if s.parent.Flow {
+		return ed.st.fragmentOf(value), nil
 	}
-	f := &fragment{json: w.out}
-	col := column(src, n.outset())
-	end := contentEnd(src, n.end)
-	if from := lineStart(src, n.outset()); blank(src[from:n.outset()]) {
+	f := &fragment{json: value}
+	col := column(src, n.EntryStart())
+	end := contentEnd(src, n.End)
+	if from := lineStart(src, n.EntryStart()); blank(src[from:n.EntryStart()]) {
 		f.head = ed.dedent(src[ed.headStart(s):from], col)
 	}
 	switch {
-	case n.kind != scalar && !n.flow && n.kind != alias && n.first == n.start && sameLine(src, n.intro, n.start):
+	case n.Kind != yamlx.Scalar && !n.Flow && n.Kind != yamlx.Alias && n.First == n.Start && sameLine(src, n.Intro, n.Start):
 		// A collection on the line of a dash.
 		f.by = ed.st.indent
-		if n.kind == sequence {
+		if n.Kind == yamlx.Sequence {
 			f.by = ed.st.dash
 		}
-		lines := ed.dedent(append(bytes.Repeat([]byte{' '}, column(src, n.start)), src[n.start:end]...), column(src, n.start))
+		lines := ed.dedent(append(bytes.Repeat([]byte{' '}, column(src, n.Start)), src[n.Start:end]...), column(src, n.Start))
 		f.rest = shift(lines, f.by)
-	case sameLine(src, n.intro, n.first) && n.first < n.end:
-		lines := ed.dedent(src[n.first:end], col)
+	case sameLine(src, n.Intro, n.First) && n.First < n.End:
+		lines := ed.dedent(src[n.First:end], col)
 		// The first line had no indentation to lose.
-		f.first = string(src[n.first:min(contentEnd(src, n.first), end)])
+		f.first = string(src[n.First:min(contentEnd(src, n.First), end)])
 		f.rest = lines[1:]
 	default:
-		f.tail = strings.TrimSpace(string(src[n.intro:contentEnd(src, n.intro)]))
-		if n.start < n.end {
-			f.rest = ed.dedent(src[lineEnd(src, n.intro)+1:end], col)
-			f.by = column(src, n.start) - col
+		f.tail = strings.TrimSpace(string(src[n.Intro:contentEnd(src, n.Intro)]))
+		if n.Start < n.End {
+			f.rest = ed.dedent(src[yamlx.LineEnd(src, n.Intro)+1:end], col)
+			f.by = column(src, n.Start) - col
 		}
 	}
 	f.lines = f.below()
@@ -365,22 +355,22 @@ func (ed *editor) unfold(path []string) (bool, error) {
 			return false, nil // whoever looks for the place says what is wrong
 		}
 		n := s.n
-		if !n.flow || s.parent.flow || len(n.children) == 0 {
+		if !n.Flow || s.parent.Flow || len(n.Children) == 0 {
 			continue
 		}
-		text := ed.src[n.start:n.end]
-		if n.first < n.start || bytes.ContainsAny(text, "#\n") {
+		text := ed.src[n.Start:n.End]
+		if n.First < n.Start || bytes.ContainsAny(text, "#\n") {
 			return false, nil // no way to keep comments, anchors and tags where they are
 		}
 		f := &fragment{by: ed.st.indent}
-		if n.kind == sequence {
+		if n.Kind == yamlx.Sequence {
 			f.by = ed.st.dash
 		}
-		for _, c := range n.children {
-			part := fragment{first: string(ed.src[c.first:c.end])}
+		for _, c := range n.Children {
+			part := fragment{first: string(ed.src[c.First:c.End])}
 			lines := part.item()
-			if n.kind == mapping {
-				lines = part.entry(string(ed.src[c.keyStart:c.keyEnd]))
+			if n.Kind == yamlx.Mapping {
+				lines = part.entry(string(ed.src[c.KeyStart:c.KeyEnd]))
 			}
 			f.rest = append(f.rest, shift(lines, f.by)...)
 		}

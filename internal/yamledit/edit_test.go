@@ -1,12 +1,21 @@
-package yamlx
+package yamledit
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"espalier.dev/internal/jsonptr"
+	"espalier.dev/internal/jsonx"
+	"espalier.dev/internal/yamlx"
+	"espalier.dev/internal/yamlx/yamltest"
 )
 
 func TestEdit(t *testing.T) {
@@ -108,11 +117,11 @@ spec:
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			d, err := Parse([]byte(test.src))
+			d, err := yamlx.Parse([]byte(test.src))
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := d.Edit(test.edits...)
+			got, err := Apply(d, test.edits...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,38 +153,16 @@ func TestEditErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.want, func(t *testing.T) {
-			d, err := Parse([]byte(test.src))
+			d, err := yamlx.Parse([]byte(test.src))
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := d.Edit(test.edit)
+			got, err := Apply(d, test.edit)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %q, %v; want an error with %q", got, err, test.want)
 			}
 		})
 	}
-}
-
-// pointers returns the pointers of all nodes of a tree.
-func pointers(n *node, at string, all []string) []string {
-	all = append(all, at)
-	if strings.Count(at, "/") > 20 || len(all) > 10000 {
-		// An anchor may hold itself.
-		return all
-	}
-	n = n.deref()
-	for i, c := range n.children {
-		token := strconv.Itoa(i)
-		if n.kind == mapping {
-			if c.merge || n.childIndex(c.key) != i {
-				// A later entry of that name wins.
-				continue
-			}
-			token = strings.NewReplacer("~", "~0", "/", "~1").Replace(c.key)
-		}
-		all = pointers(c, at+"/"+token, all)
-	}
-	return all
 }
 
 // TestEditCorpus edits the files of the corpus at random. Edit itself makes sure that the
@@ -184,7 +171,7 @@ func TestEditCorpus(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	values := []any{1, "text", "two\nlines\n", nil, map[string]any{"a": []any{1, map[string]any{"b": "c", "d": "e"}}, "f": map[string]any{}}, []any{"x", []any{1, 2}}}
 	files := 0
-	corpus(t, func(path string, src []byte) {
+	yamltest.Corpus(t, func(path string, src []byte) {
 		files++
 		if files%4 != 0 || len(src) > 100<<10 {
 			return
@@ -193,7 +180,7 @@ func TestEditCorpus(t *testing.T) {
 			if d.Empty() {
 				continue
 			}
-			all := pointers(d.indexed().root, "", nil)[1:]
+			all := pointers(t, d)[1:]
 			if len(all) == 0 {
 				continue
 			}
@@ -201,7 +188,7 @@ func TestEditCorpus(t *testing.T) {
 				p := all[rnd.IntN(len(all))]
 				v := values[rnd.IntN(len(values))]
 				for _, e := range []Edit{{Op: Set, Pointer: p, Value: v}, {Op: Set, Pointer: p + "x", Value: v}, {Op: Remove, Pointer: p}, {Op: Rename, Pointer: p, To: "renamed"}, {Op: Move, Pointer: p, To: "/moved/here"}, {Op: Copy, Pointer: p, To: "/moved/here"}} {
-					got, err := d.Edit(e)
+					got, err := Apply(d, e)
 					if err != nil {
 						if tolerated(err) {
 							continue
@@ -230,10 +217,21 @@ func tolerated(err error) bool {
 
 // unchanged makes sure that an edit changed only the lines of its node and of the
 // comments above it, or added lines.
-func unchanged(t *testing.T, what string, d *Document, e Edit, got []byte) {
+func unchanged(t *testing.T, what string, d *yamlx.Document, e Edit, got []byte) {
 	t.Helper()
 	span := d.Find(e.Pointer)
 	src := d.Source()
+	if parent := jsonptr.Parent(e.Pointer); e.Op == Remove {
+		after, err := yamlx.Parse(got)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		// A collection that loses its last value is written anew, on one line.
+		at := after.Find(parent).Value
+		if text := string(got[at.Offset:at.EndOffset]); text == "[]" || text == "{}" {
+			span = d.Find(parent)
+		}
+	}
 	start := span.Key.Offset
 	if span.Key.Line == 0 {
 		start = span.Value.Offset
@@ -248,7 +246,7 @@ func unchanged(t *testing.T, what string, d *Document, e Edit, got []byte) {
 		}
 		first = above
 	}
-	last := min(lineEnd(src, span.Value.EndOffset)+1, len(src))
+	last := min(yamlx.LineEnd(src, span.Value.EndOffset)+1, len(src))
 	if !bytes.HasPrefix(got, src[:first]) {
 		t.Errorf("%s: the lines above have changed", what)
 	}
@@ -266,7 +264,7 @@ func unchanged(t *testing.T, what string, d *Document, e Edit, got []byte) {
 // to v1: the schema moves below each version.
 func TestEditUpgrade(t *testing.T) {
 	n := 0
-	corpus(t, func(path string, src []byte) {
+	yamltest.Corpus(t, func(path string, src []byte) {
 		if !strings.HasPrefix(path, "/v1beta1/") || n > 300 {
 			return
 		}
@@ -283,7 +281,7 @@ func TestEditUpgrade(t *testing.T) {
 				edits = append(edits, Edit{Op: Remove, Pointer: "/spec/version"})
 			}
 			edits = append(edits, Edit{Op: Move, Pointer: "/spec/validation", To: "/spec/versions/0/schema"})
-			got, err := d.Edit(edits...)
+			got, err := Apply(d, edits...)
 			if err != nil {
 				t.Errorf("%s: %v", path, err)
 				continue
@@ -302,4 +300,55 @@ func TestEditUpgrade(t *testing.T) {
 		}
 	})
 	t.Logf("%d definitions", n)
+}
+
+// documents reads all documents of src.
+func documents(t testing.TB, src []byte) []*yamlx.Document {
+	t.Helper()
+	r := yamlx.NewReader(strings.NewReader(string(src)), yamlx.Options{})
+	var ds []*yamlx.Document
+	for {
+		d, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return ds
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ds = append(ds, d)
+	}
+}
+
+// pointers returns the pointers of all values of a document; the first one is that of
+// the document.
+func pointers(t testing.TB, d *yamlx.Document) []string {
+	t.Helper()
+	text, err := d.JSON()
+	if err != nil {
+		return []string{""}
+	}
+	root, err := jsonx.Parse(text)
+	if err != nil {
+		return []string{""}
+	}
+	var all []string
+	var visit func(v any, at string)
+	visit = func(v any, at string) {
+		all = append(all, at)
+		if len(all) > 10000 {
+			return // aliases can make many of few
+		}
+		switch v := v.(type) {
+		case map[string]any:
+			for _, k := range slices.Sorted(maps.Keys(v)) {
+				visit(v[k], jsonptr.Child(at, k))
+			}
+		case []any:
+			for i := range v {
+				visit(v[i], jsonptr.Child(at, strconv.Itoa(i)))
+			}
+		}
+	}
+	visit(root, "")
+	return all
 }
