@@ -155,3 +155,23 @@ func TestFindAgain(t *testing.T) {
 		}
 	}
 }
+
+func TestFindInJSONAfterSpace(t *testing.T) {
+	for _, before := range []string{"", " \n", "\ufeff", "\ufeff\n  "} {
+		src := before + `{"a": {"b\u0063": [1, "x"]}}`
+		d, err := Parse([]byte(src))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pointer, want := range map[string][2]string{
+			"/a":      {`"a"`, `{"b\u0063": [1, "x"]}`},
+			"/a/bc":   {`"b\u0063"`, `[1, "x"]`},
+			"/a/bc/1": {"", `"x"`},
+		} {
+			s := d.Find(pointer)
+			if got := [2]string{src[s.Key.Offset:s.Key.EndOffset], src[s.Value.Offset:s.Value.EndOffset]}; !s.Exact || got != want {
+				t.Errorf("%q: %s is at %q, want %q", src, pointer, got, want)
+			}
+		}
+	}
+}
