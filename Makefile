@@ -11,10 +11,12 @@ MODULES := $(sort $(dir $(shell find . -name go.mod -not -path '*/testdata/*' -n
 # Packages whose values are shared between goroutines. What is made to be large tells
 # the race detector nothing that the rest does not.
 CONCURRENT := -skip 'Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|Forms|Convert' . ./schema/... ./crd/...
-SERVING    := -short -skip 'Corpus' ./server/definitions ./server/resources ./server/publish ./espaliertest
+SERVING    := -short -skip 'Corpus' ./server/definitions ./server/fence ./server/resources ./server/publish ./espaliertest
 
 FUZZTIME     ?= 1m
 ORACLE_CASES ?= 1000000
+KILL_ROUNDS  ?= 1000
+CYCLES       ?= 1000
 
 TOOL := go tool -modfile=$(CURDIR)/test/tools/go.mod
 
@@ -51,6 +53,14 @@ vet: ## gofmt, go vet and staticcheck on every module
 race: ## test the concurrent packages with the race detector
 	CGO_ENABLED=1 go test -race $(CONCURRENT)
 	CGO_ENABLED=1 go test -race $(SERVING)
+
+.PHONY: kill
+kill: ## kill a server KILL_ROUNDS times while clients write: nothing is lost, and no CRD is stranded
+	ESPALIER_CRASH_ROUNDS='$(KILL_ROUNDS)' go test -count=1 -timeout=0 -v -run '^TestCrash$$' ./server
+
+.PHONY: cycles
+cycles: ## define, use and delete CRDs CYCLES times: no goroutine, file or connection is left
+	ESPALIER_CYCLES='$(CYCLES)' go test -count=1 -timeout=0 -v -run '^TestCycles$$' ./server
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities in what the product uses

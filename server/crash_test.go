@@ -29,10 +29,11 @@ import (
 // the test binary is that server.
 const crashingServer = "ESPALIER_TEST_CRASHING_SERVER"
 
-// TestCrash kills a server while clients create, change and delete objects and
-// definitions, and starts it again on its data, over and over. What was acknowledged is
-// there afterwards, what was deleted is not, and what nobody has asked for has not
-// happened. ESPALIER_CRASH_ROUNDS says how often; the default is a handful.
+// TestCrash kills a server while clients create, change and delete objects and CRDs, and
+// starts it again on its data, over and over. What was acknowledged is there afterwards,
+// what was deleted is not, what nobody has asked for has not happened, and a deletion of a
+// CRD that a crash interrupted comes to its end. ESPALIER_CRASH_ROUNDS is the number of
+// rounds; the default is a handful.
 func TestCrash(t *testing.T) {
 	if dir := os.Getenv(crashingServer); dir != "" {
 		serveUntilKilled(t, dir)
@@ -48,14 +49,15 @@ func TestCrash(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := &crash{T: t, dir: t.TempDir(), objects: map[string]*crashObject{}}
+	c := &crash{T: t, dir: t.TempDir(), objects: map[string]*crashObject{}, crds: newCrashCRDs()}
 	for round := range rounds {
 		c.round(round)
 	}
 	c.start()
 	c.check()
 	c.kill()
-	t.Logf("%d rounds, %d objects, %d acknowledged writes, %d without an answer", rounds, len(c.objects), c.acknowledged, c.unanswered)
+	t.Logf("%d rounds, %d objects, %d acknowledged writes, %d without an answer; %d deletions of CRDs, of which %d were interrupted",
+		rounds, len(c.objects), c.acknowledged, c.unanswered, c.deleted, c.interrupted)
 	if c.acknowledged < 10*rounds {
 		t.Error("too few writes to prove anything")
 	}
@@ -88,18 +90,19 @@ type crash struct {
 
 	mu                       sync.Mutex
 	objects                  map[string]*crashObject // by path
+	crds                     []*crashCRD
 	acknowledged, unanswered int
+	// deleted are the acknowledged deletions of CRDs, interrupted those that were not seen to be
+	// complete when the server was killed.
+	deleted, interrupted int
 }
 
 // crashObject is what is known of an object. Only one goroutine writes it.
 type crashObject struct {
-	collection string
 	// value was acknowledged, zero is no object. tried was sent and not answered:
 	// either may be there.
 	value, tried int64
 	unknown      bool
-	// going says that a definition was deleted: it goes when its objects are gone.
-	going bool
 	// version is that of the last acknowledged write.
 	version uint64
 }
@@ -113,7 +116,9 @@ func (c *crash) round(n int) {
 	c.check()
 	ctx, cancel := context.WithCancel(c.Context())
 	var wg sync.WaitGroup
-	for w := range 4 {
+	wg.Go(func() { c.writeCRDs(ctx) })
+	wg.Go(func() { c.writeExtras(ctx, n) })
+	for w := range 2 {
 		wg.Go(func() { c.write(ctx, n, w) })
 	}
 	time.Sleep(time.Duration(50+rand.IntN(300)) * time.Millisecond)
@@ -216,51 +221,39 @@ func crashDefinition(plural string) map[string]any {
 
 const crashCollection = "/apis/crash.example.com/v1/namespaces/default/things"
 
-// write creates, changes and deletes until the server is gone.
+// write creates, changes and deletes objects until the server is gone.
 func (c *crash) write(ctx context.Context, round, writer int) {
 	for i := 0; ctx.Err() == nil; i++ {
-		// The first writer writes definitions, the others objects; some again and again,
-		// some once.
-		collection, name := crashCollection, fmt.Sprintf("w%d-%d", writer, i%5)
-		switch {
-		case writer == 0:
-			collection, name = crdPath, fmt.Sprintf("extra%d.crash.example.com", i%3)
-		case i%2 == 0:
+		// Some are written again and again, some once.
+		name := fmt.Sprintf("w%d-%d", writer, i%5)
+		if i%2 == 0 {
 			name = fmt.Sprintf("w%d-r%d-%d", writer, round, i)
 		}
-		if !c.step(ctx, collection, name, i) {
+		if !c.step(ctx, name, i) {
 			return
 		}
 	}
 }
 
 // step writes one object, and notes what it knows. It says whether there was an answer.
-func (c *crash) step(ctx context.Context, collection, name string, i int) bool {
-	path := collection + "/" + name
+func (c *crash) step(ctx context.Context, name string, i int) bool {
+	path := crashCollection + "/" + name
 	c.mu.Lock()
 	o := c.objects[path]
 	if o == nil {
-		o = &crashObject{collection: collection}
+		o = &crashObject{}
 		c.objects[path] = o
 	}
 	next := max(o.value, o.tried) + 1
-	method, target, want := http.MethodPost, collection, http.StatusCreated
+	method, target, want := http.MethodPost, crashCollection, http.StatusCreated
 	value := map[string]any{"metadata": map[string]any{"name": name, "labels": map[string]any{"value": strconv.FormatInt(next, 10)}}, "value": next}
 	switch {
 	case o.value != 0 && i%7 == 6:
 		method, target, want, next = http.MethodDelete, path, http.StatusOK, 0
 	case o.value != 0:
 		method, target, want = http.MethodPatch, path, http.StatusOK
-	case collection == crdPath:
-		plural, _, _ := bytes.Cut([]byte(name), []byte("."))
-		d := crashDefinition(string(plural))
-		d["metadata"] = value["metadata"]
-		value = d
 	default:
 		value["apiVersion"], value["kind"] = "crash.example.com/v1", "Kthings"
-	}
-	if collection == crdPath && method == http.MethodPatch {
-		delete(value, "value")
 	}
 	o.tried, o.unknown = next, true
 	c.mu.Unlock()
@@ -272,10 +265,6 @@ func (c *crash) step(ctx context.Context, collection, name string, i int) bool {
 		return false
 	}
 	o.unknown = false
-	if o.going = o.going || collection == crdPath && method == http.MethodDelete; o.going {
-		o.unknown = true
-		return code < http.StatusInternalServerError
-	}
 	if code != want {
 		c.Errorf("%s %s: %d %v", method, target, code, answer)
 		return false
@@ -293,30 +282,45 @@ func terminating(obj map[string]any) bool {
 	return ok
 }
 
+// list adds what is in a collection to have, by path, and returns the server's revision.
+func (c *crash) list(collection string, have map[string]map[string]any) (revision uint64) {
+	code, list, err := c.do(c.Context(), http.MethodGet, collection, nil)
+	if err != nil || code != http.StatusOK {
+		c.Fatal(code, list, err)
+	}
+	text, _ := field(list, "metadata.resourceVersion")
+	if revision, err = strconv.ParseUint(fmt.Sprint(text), 10, 64); err != nil {
+		c.Error(err)
+	}
+	items, _ := list["items"].([]any)
+	for _, item := range items {
+		name, _ := field(item, "metadata.name")
+		have[collection+"/"+fmt.Sprint(name)] = item.(map[string]any)
+	}
+	return revision
+}
+
 // check holds what the server has to what its clients know.
 func (c *crash) check() {
+	crds := map[string]map[string]any{}
+	c.list(crdPath, crds)
+	if crds[crdPath+"/things.crash.example.com"] == nil {
+		c.Error("the CRD is gone")
+	}
+	if len(crds) > 1+len(c.crds) {
+		c.Errorf("nobody wrote all of these: %v", crds)
+	}
+	for _, d := range c.crds {
+		if d.deletionSent() {
+			c.interrupted++
+		}
+		c.checkCRD(d)
+	}
+
 	have := map[string]map[string]any{}
-	var newest uint64
-	for _, collection := range []string{crashCollection, crdPath} {
-		code, list, err := c.do(c.Context(), http.MethodGet, collection, nil)
-		if err != nil || code != http.StatusOK {
-			c.Fatal(code, list, err)
-		}
-		text, _ := field(list, "metadata.resourceVersion")
-		if newest, err = strconv.ParseUint(fmt.Sprint(text), 10, 64); err != nil {
-			c.Error(err)
-		}
-		items, _ := list["items"].([]any)
-		for _, item := range items {
-			name, _ := field(item, "metadata.name")
-			have[collection+"/"+fmt.Sprint(name)] = item.(map[string]any)
-		}
-	}
-	if have[crdPath+"/things.crash.example.com"] == nil {
-		c.Error("the definition is gone")
-	}
+	newest := c.list(crashCollection, have)
 	for path := range have {
-		if c.objects[path] == nil && path != crdPath+"/things.crash.example.com" {
+		if c.objects[path] == nil {
 			c.Errorf("nobody wrote %s", path)
 		}
 	}
@@ -333,8 +337,7 @@ func (c *crash) check() {
 			}
 		}
 		switch {
-		case o.going:
-		case value == o.value && version > 0 && o.collection == crashCollection && version != o.version && !o.unknown:
+		case value == o.value && version > 0 && version != o.version && !o.unknown:
 			c.Errorf("%s has version %d, and was written at %d", path, version, o.version)
 		case value != o.value && (!o.unknown || value != o.tried):
 			c.Errorf("%s is %d; %d was acknowledged, %d tried", path, value, o.value, o.tried)
@@ -342,6 +345,6 @@ func (c *crash) check() {
 		if max(version, o.version) > newest {
 			c.Errorf("%s has version %d, and the server is at %d", path, max(version, o.version), newest)
 		}
-		o.value, o.tried, o.version, o.unknown, o.going = value, value, version, false, have[path] != nil && terminating(have[path])
+		o.value, o.tried, o.version, o.unknown = value, value, version, false
 	}
 }

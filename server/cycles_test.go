@@ -1,0 +1,162 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestCycles defines, uses and deletes CRDs, over and over: no goroutine, file or
+// connection is left of them. ESPALIER_CYCLES is the number of cycles; the default is a
+// handful.
+func TestCycles(t *testing.T) {
+	cycles := 10
+	if text := os.Getenv("ESPALIER_CYCLES"); text != "" {
+		var err error
+		if cycles, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := newCluster(t).start()
+	for i := range 3 {
+		p.cycle(i) // what a process starts once
+	}
+	p.client.CloseIdleConnections()
+	goroutines, memory := settled()
+	files := openFiles(t)
+	for i := range cycles {
+		p.cycle(i)
+	}
+	p.client.CloseIdleConnections()
+	var n int
+	var m uint64
+	for range 20 {
+		// A leak would show once for every cycle; some goroutines and connections come and go.
+		if n, m = settled(); n < goroutines+cycles && openFiles(t) < files+cycles {
+			break
+		}
+	}
+	t.Logf("%d cycles: %d goroutines, %d before; %d files, %d before; %d MB, %d before", cycles, n, goroutines, openFiles(t), files, m>>20, memory>>20)
+	if n >= goroutines+min(cycles, 20) {
+		stacks := make([]byte, 1<<20)
+		t.Errorf("goroutines are left: %s", stacks[:runtime.Stack(stacks, true)])
+	}
+	if openFiles(t) >= files+min(cycles, 20) {
+		t.Error("files are left")
+	}
+	if left := append(p.keys("/registry/cycle"), p.keys("espalier.dev/fences")...); len(left) > 0 {
+		t.Error(left)
+	}
+}
+
+// openFiles counts the files and connections of the process.
+func openFiles(t *testing.T) int {
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	return len(files)
+}
+
+// cycle defines a CRD, uses it in both versions, changes it and deletes it.
+func (p *peer) cycle(i int) {
+	p.Helper()
+	plural := fmt.Sprint("things", i%3)
+	d := boxDefinition()
+	d["metadata"].(map[string]any)["name"] = plural + ".cycle.example.com"
+	spec := d["spec"].(map[string]any)
+	spec["group"], spec["names"] = "cycle.example.com", map[string]any{"plural": plural, "kind": "Thing"}
+	crd := crdPath + "/" + plural + ".cycle.example.com"
+	p.want(http.StatusCreated, http.MethodPost, crdPath, d)
+	for _, version := range []string{"v1", "v2"} {
+		collection := "/apis/cycle.example.com/" + version + "/namespaces/default/" + plural
+		thing := box(version, "a"+version)
+		thing["apiVersion"], thing["kind"] = "cycle.example.com/"+version, "Thing"
+		p.want(http.StatusCreated, http.MethodPost, collection, thing)
+		p.want(http.StatusOK, http.MethodGet, collection, nil)
+	}
+	watched := p.watch("/apis/cycle.example.com/v1/" + plural + "?watch=true")
+	p.want(http.StatusOK, http.MethodPatch, crd, fmt.Sprintf(`{"spec": {"names": {"shortNames": ["s%d"]}}}`, i%3))
+	p.ended(watched)
+	watched = p.watch("/apis/cycle.example.com/v2/" + plural + "?watch=true")
+	p.want(http.StatusOK, http.MethodDelete, crd, nil)
+	p.gone(crd)
+	p.ended(watched)
+}
+
+// watch begins a watch and reads the first event. The result is closed when the watch has
+// ended.
+func (p *peer) watch(path string) <-chan struct{} {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL()+path, nil)
+	if err != nil {
+		p.Fatal(err)
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		p.Fatal(err)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	if resp.StatusCode != http.StatusOK || !lines.Scan() || !strings.Contains(lines.Text(), `"ADDED"`) {
+		p.Fatalf("%s: %d %s", path, resp.StatusCode, lines.Text())
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer cancel()
+		defer func() { _ = resp.Body.Close() }()
+		for lines.Scan() {
+		}
+	}()
+	return ended
+}
+
+func (p *peer) ended(watch <-chan struct{}) {
+	p.Helper()
+	select {
+	case <-watch:
+	case <-time.After(30 * time.Second):
+		p.Fatal("the watch does not end")
+	}
+}
+
+// TestWatchOfChangingCRD opens watches while their CRD changes: each is answered, and
+// ends when the CRD has changed.
+func TestWatchOfChangingCRD(t *testing.T) {
+	t.Parallel()
+	p := newCluster(t).start()
+	p.want(http.StatusCreated, http.MethodPost, crdPath, boxDefinition())
+	p.want(http.StatusCreated, http.MethodPost, boxesV1, box("v1", "a"))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	opened := 0
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			a, err := p.send(ctx, http.MethodGet, boxesV1+"?watch=true&timeoutSeconds=1", nil)
+			if ctx.Err() == nil && (err != nil || a.code != http.StatusOK) {
+				t.Errorf("%d %s %v", a.code, a.body, err)
+				return
+			}
+			opened++
+		}
+	}()
+	for i := range 60 {
+		p.want(http.StatusOK, http.MethodPatch, crdPath+"/"+boxes, fmt.Sprintf(`{"spec": {"names": {"shortNames": ["b%d"]}}}`, i))
+	}
+	cancel()
+	<-done
+	t.Log(opened, "watches")
+	if opened < 10 {
+		t.Errorf("only %d watches", opened)
+	}
+}

@@ -1,0 +1,184 @@
+package fence
+
+import (
+	"fmt"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"espalier.dev/server/etcd"
+)
+
+var (
+	crds   = runtimeschema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
+	things = runtimeschema.GroupResource{Group: "example.com", Resource: "things"}
+)
+
+const (
+	crdKey   = "/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com"
+	thingKey = "/registry/example.com/things/default/a"
+)
+
+func newFences(t *testing.T) (*Fences, *kubernetes.Client) {
+	m, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	client, err := kubernetes.New(clientv3.Config{Endpoints: []string{m.Endpoint()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	f := New(Config{Client: client.Client, Prefix: "/registry", Definitions: crds})
+	t.Cleanup(f.Close)
+	return f, client
+}
+
+// crd is a stored CRD.
+func crd(uid string, deleting bool) []byte {
+	timestamp := ""
+	if deleting {
+		timestamp = `, "deletionTimestamp": "2020-01-01T00:00:00Z"`
+	}
+	return fmt.Appendf(nil, `{"metadata": {"uid": %q%s}}`, uid, timestamp)
+}
+
+// TestFence takes a CRD through its life, twice, with somebody who writes its objects.
+func TestFence(t *testing.T) {
+	f, client := newFences(t)
+	definitions := &definitions{Interface: client, kv: client.KV, key: f.key}
+	first := &objects{Interface: client, kv: client.KV, fence: f.key("1"), resource: things}
+	second := &objects{Interface: client, kv: client.KV, fence: f.key("2"), resource: things}
+	write := func(c kubernetes.Interface, key string, value []byte, revision int64) int64 {
+		t.Helper()
+		resp, err := c.OptimisticPut(t.Context(), key, value, revision, kubernetes.PutOptions{GetOnFailure: true})
+		if err != nil || !resp.Succeeded {
+			t.Fatal(resp, err)
+		}
+		return resp.Revision
+	}
+	fails := func(o *objects, key string, revision int64, is func(error) bool) {
+		t.Helper()
+		resp, err := o.OptimisticPut(t.Context(), key, []byte(`{}`), revision, kubernetes.PutOptions{})
+		if !is(err) || resp.Succeeded {
+			t.Error(resp, err)
+		}
+	}
+	conflicts := func(o *objects, key string, revision int64) {
+		t.Helper()
+		resp, err := o.OptimisticPut(t.Context(), key, []byte(`{}`), revision, kubernetes.PutOptions{GetOnFailure: true})
+		if err != nil || resp.Succeeded || resp.KV == nil {
+			t.Error(resp, err)
+		}
+	}
+
+	fails(first, thingKey, 0, apierrors.IsNotFound) // there is no CRD
+	at := write(definitions, crdKey, crd("1", false), 0)
+	thing := write(first, thingKey, []byte(`{}`), 0)
+	conflicts(first, thingKey, 0)
+	conflicts(first, thingKey, thing-1)
+	thing = write(first, thingKey, []byte(`{"metadata": {}}`), thing)
+	if left, _, err := f.Sweep(t.Context(), things, "1"); left != 1 || err != nil {
+		t.Error("swept although the CRD is not being deleted:", left, err)
+	}
+
+	at = write(definitions, crdKey, crd("1", true), at)
+	fails(first, thingKey+"b", 0, apierrors.IsForbidden)
+	thing = write(first, thingKey, []byte(`{"metadata": {"finalizers": ["a/b"], "generation": 7}}`), thing)
+	left, name, err := f.Sweep(t.Context(), things, "1")
+	if left != 1 || name != "default/a" || err != nil {
+		t.Error(left, name, err)
+	}
+	kv, err := client.Get(t.Context(), thingKey, kubernetes.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := readMetadata(kv.KV.Value); err != nil || m.DeletionTimestamp == nil || m.Generation != 8 {
+		t.Errorf("%s %v", kv.KV.Value, err)
+	}
+	conflicts(first, thingKey, thing)
+
+	resp, err := definitions.OptimisticDelete(t.Context(), crdKey, at-1, kubernetes.DeleteOptions{GetOnFailure: true})
+	if err != nil || resp.Succeeded || resp.KV == nil {
+		t.Error(resp, err)
+	}
+	if resp, err = definitions.OptimisticDelete(t.Context(), crdKey, at, kubernetes.DeleteOptions{}); err != nil || !resp.Succeeded {
+		t.Error(resp, err)
+	}
+	if uids, err := f.UIDs(t.Context()); err != nil || len(uids) > 0 {
+		t.Error(uids, err)
+	}
+
+	// The next CRD of that name finds what somebody has left behind, and nobody who belongs
+	// to the first one can touch it.
+	write(definitions, crdKey, crd("2", false), 0)
+	fails(first, thingKey+"b", 0, apierrors.IsNotFound)
+	fails(first, thingKey, kv.KV.ModRevision, apierrors.IsNotFound)
+	write(second, thingKey, []byte(`{}`), kv.KV.ModRevision)
+	if left, _, err := f.Sweep(t.Context(), things, "1"); left != 1 || err != nil {
+		t.Error("swept the objects of another CRD:", left, err)
+	}
+}
+
+// TestAdopt gives fences to CRDs that were written without.
+func TestAdopt(t *testing.T) {
+	f, client := newFences(t)
+	o := &objects{Interface: client, kv: client.KV, fence: f.key("1"), resource: things}
+	put, err := client.OptimisticPut(t.Context(), crdKey, crd("1", false), 0, kubernetes.PutOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	adopt := func(revision int64, deleting, want bool) {
+		t.Helper()
+		if got, err := f.Adopt(t.Context(), "things.example.com", "1", uint64(revision), deleting); got != want || err != nil {
+			t.Error(got, err)
+		}
+	}
+	adopt(put.Revision+1, false, false)
+	if _, err := o.OptimisticPut(t.Context(), thingKey, nil, 0, kubernetes.PutOptions{}); !apierrors.IsNotFound(err) {
+		t.Error(err)
+	}
+	adopt(put.Revision, false, true)
+	if resp, err := o.OptimisticPut(t.Context(), thingKey, []byte("no JSON"), 0, kubernetes.PutOptions{}); err != nil || !resp.Succeeded {
+		t.Error(resp, err)
+	}
+	adopt(put.Revision, true, true)
+	if _, err := o.OptimisticPut(t.Context(), thingKey+"b", nil, 0, kubernetes.PutOptions{}); !apierrors.IsForbidden(err) {
+		t.Error(err)
+	}
+	if left, _, err := f.Sweep(t.Context(), things, "1"); left != 0 || err != nil {
+		t.Error(left, err)
+	}
+}
+
+// TestSweepMany deletes more objects than are read at a time.
+func TestSweepMany(t *testing.T) {
+	f, client := newFences(t)
+	if _, err := client.KV.Put(t.Context(), f.key("1"), terminating); err != nil {
+		t.Fatal(err)
+	}
+	const n = 3*sweepPage + 1
+	for i := range n {
+		value := `{}`
+		if i%sweepPage == 0 {
+			value = `{"metadata": {"finalizers": ["a/b"]}}`
+		}
+		if _, err := client.KV.Put(t.Context(), fmt.Sprintf("/registry/example.com/things/%05d", i), value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := "/registry/example.com/thingsbeside/a"
+	if _, err := client.KV.Put(t.Context(), other, `{}`); err != nil {
+		t.Fatal(err)
+	}
+	if left, name, err := f.Sweep(t.Context(), things, "1"); left != 4 || name != "00000" || err != nil {
+		t.Error(left, name, err)
+	}
+	if resp, err := client.Get(t.Context(), other, kubernetes.GetOptions{}); err != nil || resp.KV == nil {
+		t.Error("swept another resource:", err)
+	}
+}
