@@ -285,6 +285,10 @@ func terminating(obj map[string]any) bool {
 // list adds what is in a collection to have, by path, and returns the server's revision.
 func (c *crash) list(collection string, have map[string]map[string]any) (revision uint64) {
 	code, list, err := c.do(c.Context(), http.MethodGet, collection, nil)
+	for began := time.Now(); code == http.StatusTooManyRequests && time.Since(began) < time.Minute; time.Sleep(100 * time.Millisecond) {
+		// Its cache is being filled, on a busy machine.
+		code, list, err = c.do(c.Context(), http.MethodGet, collection, nil)
+	}
 	if err != nil || code != http.StatusOK {
 		c.Fatal(code, list, err)
 	}

@@ -151,10 +151,9 @@ func (s *store) release(ctx context.Context, name string, uid types.UID) error {
 	if err != nil {
 		return err
 	}
-	ours := func(f string) bool { return f == api.CustomResourceCleanupFinalizer }
 	err = s.Storage.Delete(ctx, key, s.NewFunc(), &storage.Preconditions{UID: &uid}, func(_ context.Context, obj runtime.Object) error {
 		m, err := meta.Accessor(obj)
-		if err == nil && len(slices.DeleteFunc(slices.Clone(m.GetFinalizers()), ours)) > 0 {
+		if err == nil && len(others(m.GetFinalizers())) > 0 {
 			err = errFinalizers
 		}
 		return err
@@ -163,7 +162,7 @@ func (s *store) release(ctx context.Context, name string, uid types.UID) error {
 		return storeerr.InterpretDeleteError(err, s.DefaultQualifiedResource, name)
 	}
 	_, err = s.rewrite(ctx, name, storage.Preconditions{UID: &uid}, false, func(c *api.CustomResourceDefinition, _ runtime.Object) error {
-		c.Finalizers = slices.DeleteFunc(c.Finalizers, ours)
+		c.Finalizers = others(c.Finalizers)
 		if len(c.Finalizers) == 0 {
 			return errors.New("the other finalizers are gone") // it can be deleted now
 		}
@@ -178,6 +177,11 @@ func (s *store) release(ctx context.Context, name string, uid types.UID) error {
 		return nil
 	})
 	return err
+}
+
+// others returns the finalizers that are not ours.
+func others(finalizers []string) []string {
+	return slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return f == api.CustomResourceCleanupFinalizer })
 }
 
 func established(c *api.CustomResourceDefinition) bool {

@@ -156,7 +156,11 @@ func (d *Definitions) Attach(h *resources.Handler) {
 
 // Run follows the stored definitions until ctx ends, or until it loses track of them.
 func (d *Definitions) Run(ctx context.Context) error {
+	// Cleanups end with it, and begin again with the next run. One may be waiting for a
+	// finalizer: it must not keep the definitions from being followed.
 	defer d.cleanups.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	err := d.follow(ctx)
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("lost track of the CRDs: %w", err)
