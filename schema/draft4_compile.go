@@ -22,7 +22,7 @@ func CompileJSONSchema(s *api.JSONSchemaProps, opts ...Option) (*Program, error)
 		s = &api.JSONSchemaProps{}
 	}
 	c := draft4Compiler{compiler: newCompiler(opts), definitions: s.Definitions, compiled: map[string]int32{}}
-	c.p.preserveAll = true
+	c.p.preserveAll, c.p.draft4 = true, true
 	if s.Ref != nil {
 		// The root needs a node of its own, in front of what it refers to.
 		s = &api.JSONSchemaProps{AllOf: []api.JSONSchemaProps{*s}}

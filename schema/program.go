@@ -23,6 +23,8 @@ type Program struct {
 	nodes []node
 	// hasDefaults says whether any node has a default.
 	hasDefaults bool
+	// draft4 tells that the schema is in the draft-4 dialect.
+	draft4 bool
 	// sharing says that some nodes are reached in more than one way.
 	sharing bool
 	// readers are pooled so that decoding does not grow a stack each time.

@@ -8,27 +8,19 @@ func (w *prover) proves(id int32, v any) bool {
 	n := &w.p.nodes[id]
 	switch v := v.(type) {
 	case string:
-		if n.accepts&kString.bit() == 0 {
+		if !n.provesString(v) {
 			return false
-		}
-		if c := n.checks; c != nil {
-			if c.string(v) != 0 || c.format != nil && !c.format(v) || c.enum != nil && !enumHasString(c.enum, v) {
-				return false
-			}
 		}
 	case map[string]any:
 		if n.accepts&kObject.bit() == 0 || !w.object(n, v) {
 			return false
 		}
 	case int64:
-		if n.accepts&kInt.bit() == 0 {
-			return false
-		}
-		if c := n.checks; c != nil && (c.int(v) != 0 || c.enum != nil && !inEnum(c.enum, v)) {
+		if !n.provesInt(v) {
 			return false
 		}
 	case bool:
-		if n.accepts&kBool.bit() == 0 || n.checks != nil && n.checks.enum != nil && !inEnum(n.checks.enum, v) {
+		if !n.provesBool(v) {
 			return false
 		}
 	case []any:
@@ -36,26 +28,79 @@ func (w *prover) proves(id int32, v any) bool {
 			return false
 		}
 	case float64:
-		if !n.accepts.has(kFloat, v) {
-			return false
-		}
-		if c := n.checks; c != nil && (c.float(v) != 0 || c.enum != nil && !inEnum(c.enum, v)) {
+		if !n.provesFloat(v) {
 			return false
 		}
 	case nil:
-		// Of null only the type counts, and that no enum has it.
-		return n.accepts&kNull.bit() != 0 && (n.checks == nil || n.checks.enum == nil)
+		return n.provesNull()
 	default:
 		return false
 	}
-	return n.junctors == nil || w.junctors(n.junctors, v)
+	return n.junctors == nil || n.junctors.hold(func(id int32) bool { return w.proves(id, v) })
 }
 
 // prover is one walk.
 type prover struct {
 	p       *Program
 	scratch *scratch
-	shared  *sharedVerdicts
+}
+
+func (w *prover) object(n *node, obj map[string]any) bool {
+	if !n.provesObject(obj) || n.flags&embedded != 0 && !provesEmbedded(obj) {
+		return false
+	}
+	for i := range n.unions {
+		if !n.unions[i].holds(obj) {
+			return false
+		}
+	}
+	if n.additional <= nowhere && n.flags&refusesOthers == 0 && len(n.props.list) <= 2*len(obj) {
+		for i := range n.props.list {
+			prop := &n.props.list[i]
+			if v, ok := obj[prop.name]; ok && !w.proves(prop.node, v) {
+				return false
+			}
+		}
+		return true
+	}
+	for k, v := range obj {
+		child := n.props.find(k)
+		if child == none {
+			if n.refuses(k) {
+				return false
+			}
+			if child = n.additional; child <= nowhere {
+				continue
+			}
+		}
+		if !w.proves(child, v) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *prover) array(n *node, a []any) bool {
+	if !n.provesArray(a) || n.list != nil && !n.list.proves(a, w.scratch) {
+		return false
+	}
+	if n.items <= nowhere {
+		return true
+	}
+	for _, v := range a {
+		if !w.proves(n.items, v) {
+			return false
+		}
+	}
+	return true
+}
+
+func (n *node) provesString(s string) bool {
+	if n.accepts&kString.bit() == 0 {
+		return false
+	}
+	c := n.checks
+	return c == nil || c.string(s) == 0 && (c.format == nil || c.format(s)) && (c.enum == nil || enumHasString(c.enum, s))
 }
 
 func enumHasString(allowed []any, s string) bool {
@@ -67,7 +112,34 @@ func enumHasString(allowed []any, s string) bool {
 	return false
 }
 
-func (w *prover) object(n *node, obj map[string]any) bool {
+func (n *node) provesInt(v int64) bool {
+	if n.accepts&kInt.bit() == 0 {
+		return false
+	}
+	c := n.checks
+	return c == nil || c.int(v) == 0 && (c.enum == nil || inEnum(c.enum, v))
+}
+
+func (n *node) provesFloat(v float64) bool {
+	if !n.accepts.has(kFloat, v) {
+		return false
+	}
+	c := n.checks
+	return c == nil || c.float(v) == 0 && (c.enum == nil || inEnum(c.enum, v))
+}
+
+func (n *node) provesBool(v bool) bool {
+	return n.accepts&kBool.bit() != 0 && (n.checks == nil || n.checks.enum == nil || inEnum(n.checks.enum, v))
+}
+
+// provesNull looks at the type alone, and at enum, which never has null.
+func (n *node) provesNull() bool {
+	return n.accepts&kNull.bit() != 0 && (n.checks == nil || n.checks.enum == nil)
+}
+
+// provesObject proves the conditions on an object that are not about the values of its
+// fields.
+func (n *node) provesObject(obj map[string]any) bool {
 	if n.checks != nil && (n.checks.object(obj) != 0 || n.checks.enum != nil && !inEnum(n.checks.enum, obj)) {
 		return false
 	}
@@ -76,102 +148,26 @@ func (w *prover) object(n *node, obj map[string]any) bool {
 			return false
 		}
 	}
-	if n.flags&embedded != 0 && !provesEmbedded(obj) {
-		return false
-	}
-	for i := range n.unions {
-		if !n.unions[i].holds(obj) {
-			return false
-		}
-	}
-	if n.draft4 != nil && !w.draft4Object(n, obj) {
-		return false
-	}
-	if n.additional <= nowhere && n.flags&refusesOthers == 0 && len(n.props.list) <= 2*len(obj) && n.draft4 == nil {
-		for i := range n.props.list {
-			prop := &n.props.list[i]
-			if v, ok := obj[prop.name]; ok && !w.part(prop.node, v, prop.name, 0) {
-				return false
-			}
-		}
-		return true
-	}
-	for k, v := range obj {
-		child := n.props.find(k)
-		if child == none {
-			if n.draft4 != nil && n.draft4.matches(k) {
-				continue
-			}
-			if n.refuses(k) {
-				return false
-			}
-			if child = n.additional; child <= nowhere {
-				continue
-			}
-		}
-		if !w.part(child, v, k, 0) {
-			return false
-		}
-	}
 	return true
 }
 
-func (w *prover) array(n *node, a []any) bool {
-	if n.checks != nil && (n.checks.array(a) != 0 || n.checks.enum != nil && !inEnum(n.checks.enum, a)) {
-		return false
-	}
-	if n.list != nil && !n.list.proves(a, w.scratch) {
-		return false
-	}
-	if n.draft4 != nil && !w.draft4Array(n, a) {
-		return false
-	}
-	if n.items <= nowhere {
-		return true
-	}
-	for i, v := range a {
-		if !w.part(n.items, v, "", i) {
-			return false
-		}
-	}
-	return true
+// provesArray proves the conditions on an array that are not about its items.
+func (n *node) provesArray(a []any) bool {
+	return n.checks == nil || n.checks.array(a) == 0 && (n.checks.enum == nil || inEnum(n.checks.enum, a))
 }
 
-// part goes into a part of a value.
-func (w *prover) part(child int32, v any, key string, index int) bool {
-	if w.shared == nil {
-		return w.proves(child, v)
-	}
-	w.shared.enter(key, index)
-	ok := w.branch(child, v)
-	w.shared.leave()
-	return ok
-}
-
-// branch looks at the same value with another schema. A schema that several others
-// refer to judges each value once.
-func (w *prover) branch(id int32, v any) bool {
-	if w.shared == nil {
-		return w.proves(id, v)
-	}
-	if verdict, known := w.shared.verdict(id); known {
-		return verdict
-	}
-	ok := w.proves(id, v)
-	w.shared.remember(id, ok)
-	return ok
-}
-
-func (w *prover) junctors(j *junctors, v any) bool {
+// hold reports whether a value satisfies the logical operators. branch reports whether
+// it satisfies one of their schemas.
+func (j *junctors) hold(branch func(int32) bool) bool {
 	for _, id := range j.allOf {
-		if !w.branch(id, v) {
+		if !branch(id) {
 			return false
 		}
 	}
 	if len(j.anyOf) > 0 {
 		matched := false
 		for _, id := range j.anyOf {
-			if matched = w.branch(id, v); matched {
+			if matched = branch(id); matched {
 				break
 			}
 		}
@@ -182,7 +178,7 @@ func (w *prover) junctors(j *junctors, v any) bool {
 	if len(j.oneOf) > 0 {
 		matched := 0
 		for _, id := range j.oneOf {
-			if w.branch(id, v) {
+			if branch(id) {
 				if matched++; matched > 1 {
 					return false
 				}
@@ -192,7 +188,7 @@ func (w *prover) junctors(j *junctors, v any) bool {
 			return false
 		}
 	}
-	return j.not == none || !w.branch(j.not, v)
+	return j.not == none || !branch(j.not)
 }
 
 // refuses says whether additionalProperties: false forbids a field that nothing

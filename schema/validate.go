@@ -31,11 +31,15 @@ func (p *Program) Validate(ctx context.Context, obj, old Object) Violations {
 
 // holds says whether obj certainly satisfies the schema.
 func (p *Program) holds(obj Object) bool {
+	if p.draft4 {
+		w := draft4Prover{p: p}
+		if p.sharing {
+			w.shared = newSharedVerdicts()
+		}
+		return w.proves(root, obj)
+	}
 	w := prover{p: p, scratch: p.getScratch()}
 	defer p.scratch.Put(w.scratch)
-	if p.sharing {
-		w.shared = newSharedVerdicts()
-	}
 	return w.proves(root, obj)
 }
 
@@ -44,8 +48,9 @@ func (p *Program) holds(obj Object) bool {
 // kube-apiserver does. Rules are left to others.
 func (p *Program) violations(ctx context.Context, obj, old Object, isKind bool) (all Violations) {
 	w := walker{p: p, ctx: ctx}
-	if p.sharing {
-		w.shared = newSharedResults()
+	w.dialect = &structuralWalk{&w}
+	if p.draft4 {
+		w.dialect = newDraft4Walk(&w)
 	}
 	if isKind {
 		all = w.value(root, obj, correlation{old: old, ok: old != nil}).violations
@@ -86,10 +91,21 @@ func (r *result) merge(o result) {
 // walker is the thorough walk. It finds all violations and counts what kube-apiserver
 // counts.
 type walker struct {
-	p      *Program
-	ctx    context.Context
-	path   Path
-	shared *sharedResults
+	p       *Program
+	ctx     context.Context
+	path    Path
+	dialect dialect
+}
+
+// dialect goes from a value to its parts, and from a schema to those beside it. It is
+// what the two dialects do differently.
+type dialect interface {
+	// beside validates a value against the other schemas that apply to it.
+	beside(id int32, v any) result
+	// branch validates a value against one of them. Nothing is forgiven there.
+	branch(id int32, v any) result
+	items(r *result, id int32, a []any, c correlation)
+	fields(r *result, id int32, obj map[string]any, c correlation)
 }
 
 func (w *walker) violation(k ViolationKind, id int32, v any, want Operand) Violation {
@@ -133,12 +149,7 @@ func (w *walker) check(id int32, v any, c correlation) (r result) {
 			r.matched++
 		}
 	}
-	if n.junctors != nil {
-		r.merge(w.junctors(id, v))
-	}
-	if n.draft4 != nil && k == kObject {
-		r.merge(w.dependencies(id, v.(map[string]any)))
-	}
+	r.merge(w.dialect.beside(id, v))
 	r.matched += 2
 	switch v := v.(type) {
 	case string:
@@ -247,17 +258,7 @@ func (w *walker) number(r *result, id int32, v any, f failures) {
 
 func (w *walker) array(r *result, id int32, a []any, c correlation) {
 	n := &w.p.nodes[id]
-	if n.items > nowhere {
-		old := n.matchItems(c)
-		for i, v := range a {
-			w.enter(Step{Index: i, Kind: Index})
-			r.merge(w.value(n.items, v, old.find(v)))
-			w.leave()
-		}
-	}
-	if n.draft4 != nil {
-		w.tuple(r, id, a)
-	}
+	w.dialect.items(r, id, a, c)
 	if n.checks == nil {
 		return
 	}
@@ -284,25 +285,7 @@ func (w *walker) object(r *result, id int32, obj map[string]any, c correlation) 
 			r.violations = append(r.violations, w.violation(MaxProperties, id, int64(len(obj)), Operand{Limit: n.checks.maxProperties}))
 		}
 	}
-	for _, k := range slices.Sorted(maps.Keys(obj)) {
-		child, step := n.props.find(k), Step{Key: k}
-		if n.draft4 != nil && w.patterns(r, id, k, obj[k]) && child == none {
-			continue
-		}
-		if child == none {
-			if n.refuses(k) {
-				r.violations = append(r.violations, w.violation(ForbiddenField, id, k, Operand{}))
-				continue
-			}
-			if child = n.additional; child <= nowhere {
-				continue
-			}
-			step.Kind = MapKey
-		}
-		w.enter(step)
-		r.merge(w.value(child, obj[k], w.correlateField(c, k)))
-		w.leave()
-	}
+	w.dialect.fields(r, id, obj, c)
 	for _, k := range n.required {
 		if _, ok := obj[k]; !ok {
 			// The missing field is named as a map key is: after a dot, always.
@@ -313,34 +296,58 @@ func (w *walker) object(r *result, id int32, obj map[string]any, c correlation) 
 	}
 }
 
-func (w *walker) enter(s Step) {
-	w.path = append(w.path, s)
-	if w.shared != nil {
-		w.shared.enter(s.Key, s.Index)
+// specified returns the schema of a field and how it is reached: nowhere if the schema
+// does not specify the field, none if it forbids it.
+func (n *node) specified(k string) (child int32, step Step) {
+	switch child = n.props.find(k); {
+	case child != none:
+		return child, Step{Key: k}
+	case n.refuses(k):
+		return none, Step{}
+	case n.additional > nowhere:
+		return n.additional, Step{Key: k, Kind: MapKey}
+	}
+	return nowhere, Step{}
+}
+
+// structuralWalk goes through structural schemas.
+type structuralWalk struct{ *walker }
+
+func (w *structuralWalk) beside(id int32, v any) result {
+	if w.p.nodes[id].junctors == nil {
+		return result{}
+	}
+	return w.junctors(id, v)
+}
+
+func (w *structuralWalk) branch(id int32, v any) result { return w.check(id, v, correlation{}) }
+
+func (w *structuralWalk) items(r *result, id int32, a []any, c correlation) {
+	n := &w.p.nodes[id]
+	if n.items <= nowhere {
+		return
+	}
+	old := n.matchItems(c)
+	for i, v := range a {
+		w.path = append(w.path, Step{Index: i, Kind: Index})
+		r.merge(w.value(n.items, v, old.find(v)))
+		w.path = w.path[:len(w.path)-1]
 	}
 }
 
-func (w *walker) leave() {
-	w.path = w.path[:len(w.path)-1]
-	if w.shared != nil {
-		w.shared.leave()
+func (w *structuralWalk) fields(r *result, id int32, obj map[string]any, c correlation) {
+	n := &w.p.nodes[id]
+	for _, k := range slices.Sorted(maps.Keys(obj)) {
+		switch child, step := n.specified(k); child {
+		case none:
+			r.violations = append(r.violations, w.violation(ForbiddenField, id, k, Operand{}))
+		case nowhere:
+		default:
+			w.path = append(w.path, step)
+			r.merge(w.value(child, obj[k], w.correlateField(c, k)))
+			w.path = w.path[:len(w.path)-1]
+		}
 	}
-}
-
-// branch validates the same value against a branch of a junctor. Nothing is
-// forgiven there.
-func (w *walker) branch(id int32, v any) result {
-	if w.shared == nil {
-		return w.check(id, v, correlation{})
-	}
-	if r, known := w.shared.result(id); known {
-		return r
-	}
-	r := w.check(id, v, correlation{})
-	// Nobody may append to what others will be given.
-	r.violations = slices.Clip(r.violations)
-	w.shared.remember(id, r)
-	return r
 }
 
 func (w *walker) junctors(id int32, v any) (r result) {
@@ -354,7 +361,7 @@ func (w *walker) junctors(id int32, v any) (r result) {
 	if len(j.allOf) > 0 {
 		r.merge(w.allOf(id, j.allOf, v))
 	}
-	if j.not != none && len(w.branch(j.not, v).violations) == 0 {
+	if j.not != none && len(w.dialect.branch(j.not, v).violations) == 0 {
 		r.violations = append(r.violations, w.violation(Not, id, v, Operand{}))
 	}
 	return r
@@ -364,7 +371,7 @@ func (w *walker) anyOf(id int32, branches []int32, v any) result {
 	violation := w.violation(AnyOf, id, v, Operand{})
 	best := result{matched: -1}
 	for i, branch := range branches {
-		r := w.branch(branch, v)
+		r := w.dialect.branch(branch, v)
 		if len(r.violations) == 0 {
 			return result{matched: r.matched}
 		}
@@ -380,7 +387,7 @@ func (w *walker) oneOf(id int32, branches []int32, v any) result {
 	violation := w.violation(OneOf, id, v, Operand{})
 	best, first := result{matched: -1}, result{}
 	for i, branch := range branches {
-		r := w.branch(branch, v)
+		r := w.dialect.branch(branch, v)
 		violation.Branches = append(violation.Branches, r.violations)
 		if len(r.violations) == 0 {
 			if violation.Holding++; violation.Holding == 1 {
@@ -403,7 +410,7 @@ func (w *walker) oneOf(id int32, branches []int32, v any) result {
 func (w *walker) allOf(id int32, branches []int32, v any) (r result) {
 	violation := w.violation(AllOf, id, v, Operand{})
 	for _, branch := range branches {
-		b := w.branch(branch, v)
+		b := w.dialect.branch(branch, v)
 		r.matched += b.matched
 		violation.Branches = append(violation.Branches, b.violations)
 		if len(b.violations) == 0 {

@@ -1,0 +1,181 @@
+package schema
+
+// draft4Prover is the quick walk, as prover is, for schemas in the draft-4 dialect. These
+// have keywords of their own, and definitions that several schemas refer to.
+type draft4Prover struct {
+	p *Program
+	// shared is nil if no definition is referred to twice.
+	shared *sharedVerdicts
+}
+
+func (w *draft4Prover) proves(id int32, v any) bool {
+	n := &w.p.nodes[id]
+	switch v := v.(type) {
+	case string:
+		if !n.provesString(v) {
+			return false
+		}
+	case map[string]any:
+		if n.accepts&kObject.bit() == 0 || !n.provesObject(v) || !w.fields(n, v) {
+			return false
+		}
+	case int64:
+		if !n.provesInt(v) {
+			return false
+		}
+	case bool:
+		if !n.provesBool(v) {
+			return false
+		}
+	case []any:
+		if n.accepts&kArray.bit() == 0 || !n.provesArray(v) || !w.items(n, v) {
+			return false
+		}
+	case float64:
+		if !n.provesFloat(v) {
+			return false
+		}
+	case nil:
+		return n.provesNull()
+	default:
+		return false
+	}
+	return n.junctors == nil || n.junctors.hold(func(id int32) bool { return w.branch(id, v) })
+}
+
+func (w *draft4Prover) fields(n *node, obj map[string]any) bool {
+	if n.draft4 != nil && !w.dependencies(n.draft4, obj) {
+		return false
+	}
+	for k, v := range obj {
+		matched := false
+		if n.draft4 != nil {
+			for i := range n.draft4.patterns {
+				if p := &n.draft4.patterns[i]; p.pattern.match(k) {
+					matched = true
+					if !w.part(p.node, v, k, 0) {
+						return false
+					}
+				}
+			}
+		}
+		child := n.props.find(k)
+		if child == none {
+			if matched {
+				continue
+			}
+			if n.refuses(k) {
+				return false
+			}
+			if child = n.additional; child <= nowhere {
+				continue
+			}
+		}
+		if !w.part(child, v, k, 0) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *draft4Prover) dependencies(d *draft4Checks, obj map[string]any) bool {
+	for i := range d.dependencies {
+		dep := &d.dependencies[i]
+		if _, ok := obj[dep.field]; !ok {
+			continue
+		}
+		for _, name := range dep.required {
+			if _, ok := obj[name]; !ok {
+				return false
+			}
+		}
+		if dep.node != none && !w.branch(dep.node, obj) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *draft4Prover) items(n *node, a []any) bool {
+	if d := n.draft4; d != nil && d.refusesMore && len(d.tuple) > 0 && len(a) > len(d.tuple) {
+		return false
+	}
+	for i, v := range a {
+		if child := n.draft4.item(i); child > nowhere && !w.part(child, v, "", i) {
+			return false
+		}
+		if n.items > nowhere && !w.part(n.items, v, "", i) {
+			return false
+		}
+	}
+	return true
+}
+
+// part goes into a part of a value.
+func (w *draft4Prover) part(child int32, v any, key string, index int) bool {
+	if w.shared == nil {
+		return w.proves(child, v)
+	}
+	w.shared.enter(key, index)
+	ok := w.branch(child, v)
+	w.shared.leave()
+	return ok
+}
+
+// branch looks at the same value with another schema. A schema that several others
+// refer to judges each value once.
+func (w *draft4Prover) branch(id int32, v any) bool {
+	if w.shared == nil {
+		return w.proves(id, v)
+	}
+	if verdict, known := w.shared.verdict(id); known {
+		return verdict
+	}
+	ok := w.proves(id, v)
+	w.shared.remember(id, ok)
+	return ok
+}
+
+// sharedVerdicts remembers what schemas that are referred to more than once say of
+// the values of one object, so that a web of references costs no more than its
+// schemas times the object's values.
+type sharedVerdicts struct {
+	at       []int32 // the way to the current value, as numbers of values
+	values   map[valueKey]int32
+	verdicts map[verdictKey]bool
+}
+
+type valueKey struct {
+	parent int32
+	key    string
+	index  int
+}
+
+type verdictKey struct {
+	node, value int32
+}
+
+func newSharedVerdicts() *sharedVerdicts {
+	return &sharedVerdicts{at: []int32{0}, values: map[valueKey]int32{}, verdicts: map[verdictKey]bool{}}
+}
+
+func (s *sharedVerdicts) enter(key string, index int) {
+	k := valueKey{s.at[len(s.at)-1], key, index}
+	number, known := s.values[k]
+	if !known {
+		number = int32(len(s.values) + 1)
+		s.values[k] = number
+	}
+	s.at = append(s.at, number)
+}
+
+func (s *sharedVerdicts) leave() { s.at = s.at[:len(s.at)-1] }
+
+func (s *sharedVerdicts) verdict(node int32) (verdict, known bool) {
+	verdict, known = s.verdicts[verdictKey{node, s.at[len(s.at)-1]}]
+	return verdict, known
+}
+
+func (s *sharedVerdicts) remember(node int32, verdict bool) {
+	s.verdicts[verdictKey{node, s.at[len(s.at)-1]}] = verdict
+}
