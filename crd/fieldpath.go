@@ -9,58 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/api"
-	"espalier.dev/schema"
 )
-
-// maxSelectable is how many selectable fields a version may have.
-const maxSelectable = 8
-
-// selectable checks the fields that field selectors may use. at is the version, or
-// the spec, that they stand in; name is the version's.
-func (d *demands) selectable(fields []api.SelectableField, props *api.JSONSchemaProps, at *field.Path, name string) (errs field.ErrorList) {
-	path := at.Child("selectableFields")
-	if schema.AnySubschema(props, func(s *api.JSONSchemaProps) bool { return !isConvertible(s) }) {
-		errs = append(errs, field.Invalid(at.Child("schema.openAPIV3Schema"), "", unsupportedKeyword(props)))
-	}
-	unique := map[string]bool{}
-	for i := range fields {
-		p, value := path.Index(i).Child("jsonPath"), fields[i].JSONPath
-		if value == "" {
-			errs = append(errs, field.Required(p, ""))
-			continue
-		}
-		to, found, err := resolve(value, props, false)
-		if err != nil {
-			errs = append(errs, field.Invalid(p, value, "is an invalid path: "+err.Error()))
-			continue
-		}
-		if to.Root().String() == "metadata" {
-			errs = append(errs, field.Invalid(p, value, "must not point to fields in metadata"))
-		}
-		if !isSelectable(found) {
-			errs = append(errs, field.Invalid(p, value, "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."))
-		}
-		if unique[to.String()] {
-			errs = append(errs, field.Duplicate(p, value))
-		}
-		unique[to.String()] = true
-	}
-	if len(unique) > maxSelectable && !d.manySelectable[name] {
-		errs = append(errs, field.TooMany(path, len(unique), maxSelectable))
-	}
-	return errs
-}
-
-func isSelectable(s *api.JSONSchemaProps) bool {
-	if s == nil {
-		return false
-	}
-	switch s.Type.Single() {
-	case "string", "boolean", "integer":
-		return true
-	}
-	return false
-}
 
 var (
 	errNoField       = errors.New("does not refer to a valid field")

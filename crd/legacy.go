@@ -38,7 +38,7 @@ func (d *demands) legacy(f *form, path *field.Path) (errs field.ErrorList) {
 	if f.spec.prunes() {
 		errs = append(errs, field.Invalid(path.Child("preserveUnknownFields"), false, "must be true with a jsonSchema, which is not structural: pruning needs an openAPIV3Schema"))
 	}
-	if d.anyStatus(&f.spec) {
+	if f.spec.anyStatus() {
 		// What draft 4 needs beside the shape does no harm.
 		root := *f.legacy
 		root.Schema, root.Definitions = "", nil

@@ -3,11 +3,54 @@ package crd
 import (
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validation"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/api"
 )
+
+// nameIn returns the check of the name of a definition, which follows from its spec.
+func nameIn(spec *formSpec) validation.ValidateNameFunc {
+	return func(name string, prefix bool) []string {
+		problems := validation.NameIsDNSSubdomain(name, prefix)
+		if name != spec.names.Plural+"."+spec.group {
+			problems = append(problems, `must be spec.names.plural+"."+spec.group`)
+		}
+		return problems
+	}
+}
+
+// validateGroup checks the API group.
+func validateGroup(group string, path *field.Path) field.ErrorList {
+	if group == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	if problems := utilvalidation.IsDNS1123Subdomain(group); len(problems) > 0 {
+		return field.ErrorList{field.Invalid(path, group, strings.Join(problems, ","))}
+	}
+	if !strings.Contains(group, ".") {
+		return field.ErrorList{field.Invalid(path, group, "should be a domain with at least one dot")}
+	}
+	return nil
+}
+
+// validateScope checks the scope of the resource.
+func validateScope(scope api.ResourceScope, path *field.Path) field.ErrorList {
+	return validateEnum(path, string(scope), string(api.ClusterScoped), string(api.NamespaceScoped))
+}
+
+// validateRequiredNames checks that there are names where there have to be.
+func validateRequiredNames(n *api.CustomResourceDefinitionNames, path *field.Path) (errs field.ErrorList) {
+	for _, required := range [...]struct{ name, value string }{
+		{"plural", n.Plural}, {"singular", n.Singular}, {"kind", n.Kind}, {"listKind", n.ListKind},
+	} {
+		if required.value == "" {
+			errs = append(errs, field.Required(path.Child(required.name), ""))
+		}
+	}
+	return errs
+}
 
 // validateNames checks names as far as they are there.
 func validateNames(n *api.CustomResourceDefinitionNames, path *field.Path) (errs field.ErrorList) {

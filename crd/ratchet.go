@@ -53,8 +53,8 @@ type demands struct {
 const noBetaDefaults = "(cannot set default values in apiextensions.k8s.io/v1beta1 CRDs, must use apiextensions.k8s.io/v1)"
 
 // demandsOn returns what is demanded of a definition; old is nil on create.
-func demandsOn(f, old *form, o Options) demands {
-	d := demands{
+func demandsOn(f, old *form, o Options) *demands {
+	d := &demands{
 		semantics:      o.Semantics,
 		beta:           f.beta,
 		hasLegacy:      f.hasLegacy(o.Semantics),
@@ -78,9 +78,16 @@ func demandsOn(f, old *form, o Options) demands {
 			d.defaults, d.noDefaults = false, noBetaDefaults
 		}
 	}
-	if old == nil {
-		return d
+	if old != nil {
+		d.forgive(f, old, o)
 	}
+	d.structural = d.structural || f.spec.prunes() || d.defaults && f.spec.anySchema(hasDefault) || f.spec.anySchema(hasExtension) ||
+		o.Semantics.KnowsUnions() && f.spec.anySchema(hasUnions)
+	return d
+}
+
+// forgive lifts the demands that the stored definition does not meet.
+func (d *demands) forgive(f, old *form, o Options) {
 	spec := &old.spec
 	d.knownReviews = spec.conversion == nil || len(spec.conversion.ConversionReviewVersions) == 0 || hasKnownReview(spec.conversion.ConversionReviewVersions)
 	d.sameNames = isTrue(old.status, api.Established)
@@ -101,7 +108,6 @@ func demandsOn(f, old *form, o Options) demands {
 			d.unchanged[name] = true
 		}
 	}
-	return d
 }
 
 // isTrue says whether a condition is there and true.

@@ -1,12 +1,14 @@
 package crd
 
 import (
+	"context"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/api"
+	"espalier.dev/schema"
 )
 
 // rules checks x-kubernetes-validations as far as that goes without compiling them.
@@ -53,3 +55,47 @@ func (w *schemaWalk) rules(s *api.JSONSchemaProps, p *place, convertible bool) {
 }
 
 func hasLineBreak(s string) bool { return strings.ContainsAny(s, "\n\r") }
+
+// compiledRules compiles the rules of a schema at path and checks what they cost.
+// compiles is false if there are errors that rules would only repeat; w knows the
+// schemas in root for which that is so. unchanged is true on an update that does not
+// change the schema.
+func (d *demands) compiledRules(ctx context.Context, root *schema.Structural, w *schemaWalk, compiles, unchanged bool, path *field.Path) field.ErrorList {
+	switch {
+	case d.rules == nil && !d.ignoreRules:
+		return field.ErrorList{field.InternalError(path, schema.ErrRules)}
+	case d.rules == nil || !compiles:
+		return nil
+	}
+	report := d.rules.CheckRules(ctx, RuleCheck{
+		Root: root, Path: path,
+		Skip:          func(p schema.SchemaPath) bool { return w.skipAll || w.skipped[p.String()] },
+		StoredRule:    func(text string) bool { return d.storedExpressions().rules[text] },
+		StoredMessage: func(text string) bool { return d.storedExpressions().messages[text] },
+	})
+	// A schema that does not change is not rejected for what a single rule costs.
+	return append(report.FieldErrors(path, unchanged), report.TotalErrors(path)...)
+}
+
+// expressions are the rules and message expressions of a definition.
+type expressions struct {
+	rules, messages map[string]bool
+}
+
+// storedExpressions are those of the stored definition.
+func (d *demands) storedExpressions() *expressions {
+	if d.expressions != nil {
+		return d.expressions
+	}
+	d.expressions = &expressions{map[string]bool{}, map[string]bool{}}
+	if d.stored != nil {
+		d.stored.spec.anySchema(func(s *api.JSONSchemaProps) bool {
+			for _, r := range s.XValidations {
+				d.expressions.rules[r.Rule] = true
+				d.expressions.messages[r.MessageExpression] = true
+			}
+			return false
+		})
+	}
+	return d.expressions
+}

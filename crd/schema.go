@@ -46,23 +46,8 @@ func (d *demands) schema(ctx context.Context, v *api.CustomResourceValidation, s
 	if structural != nil && len(errs) == 0 {
 		errs = append(errs, d.compiles(structural, at)...)
 	}
-	if !schema.AnySubschema(props, hasRules) {
-		return errs
-	}
-	switch {
-	case d.rules == nil && !d.ignoreRules:
-		errs = append(errs, field.InternalError(at, schema.ErrRules))
-	case d.rules != nil && place.rules:
-		report := d.rules.CheckRules(ctx, RuleCheck{
-			Root: structural, Path: at,
-			Skip:          func(p schema.SchemaPath) bool { return w.skipAll || w.skipped[p.String()] },
-			StoredRule:    func(text string) bool { return d.storedExpressions().rules[text] },
-			StoredMessage: func(text string) bool { return d.storedExpressions().messages[text] },
-		})
-		// On an update that does not change the schema, no rule is rejected for what it
-		// alone costs.
-		errs = append(errs, report.FieldErrors(at, unchanged)...)
-		errs = append(errs, report.TotalErrors(at)...)
+	if schema.AnySubschema(props, hasRules) {
+		errs = append(errs, d.compiledRules(ctx, structural, &w, place.rules, unchanged, at)...)
 	}
 	return errs
 }
@@ -91,29 +76,6 @@ func (d *demands) structuralErrors(ctx context.Context, s *schema.Structural, at
 		return errs
 	}
 	return d.checkDefaults(ctx, s, at)
-}
-
-// expressions are the rules and message expressions of a definition.
-type expressions struct {
-	rules, messages map[string]bool
-}
-
-// storedExpressions are those of the stored definition.
-func (d *demands) storedExpressions() *expressions {
-	if d.expressions != nil {
-		return d.expressions
-	}
-	d.expressions = &expressions{map[string]bool{}, map[string]bool{}}
-	if d.stored != nil {
-		d.stored.spec.anySchema(func(s *api.JSONSchemaProps) bool {
-			for _, r := range s.XValidations {
-				d.expressions.rules[r.Rule] = true
-				d.expressions.messages[r.MessageExpression] = true
-			}
-			return false
-		})
-	}
-	return d.expressions
 }
 
 // rootShape checks the root of a schema beside a status subresource: whatever
@@ -211,43 +173,4 @@ func unsupportedKeyword(s *api.JSONSchemaProps) string {
 		return "must be a structural schema"
 	}
 	return fmt.Sprintf(text, word)
-}
-
-// place is where a schema stands, and what that means for it.
-type place struct {
-	path  *field.Path
-	depth int
-	root  bool
-	// defaults allows them, or else noDefaults says why not.
-	defaults   bool
-	noDefaults string
-	// inMeta says that this is the apiVersion, kind or metadata of a resource, or below.
-	inMeta bool
-	// rules says that rules here will be compiled.
-	rules bool
-	// parent and step say how the schema is reached.
-	parent *place
-	step   schema.SchemaStep
-}
-
-// into returns the place of a schema below.
-func (p *place) into(path *field.Path, step schema.SchemaStep) place {
-	sub := *p
-	sub.path, sub.root, sub.parent, sub.step = path, false, p, step
-	sub.depth++
-	return sub
-}
-
-// schemaPath is the way from the root.
-func (p *place) schemaPath() schema.SchemaPath {
-	path := make(schema.SchemaPath, p.depth)
-	for i := p.depth - 1; i >= 0; i, p = i-1, p.parent {
-		path[i] = p.step
-	}
-	return path
-}
-
-func (p place) withoutDefaults(why string) place {
-	p.defaults, p.noDefaults = false, why
-	return p
 }

@@ -2,13 +2,10 @@ package crd
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/operation"
 	"k8s.io/apimachinery/pkg/api/validation"
-	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/api"
@@ -43,254 +40,122 @@ func ValidateStatusUpdate(ctx context.Context, crd, old *api.CustomResourceDefin
 	return append(errs, validateNames(&crd.Status.AcceptedNames, field.NewPath("status", "acceptedNames"))...)
 }
 
+// The functions below list the checks, in the order of kube-apiserver's errors. Each
+// check is in the file that its name says.
+
+// create checks a definition that is to be created.
 func create(ctx context.Context, f *form, o Options) Result {
-	name := func(name string, prefix bool) []string {
-		problems := validation.NameIsDNSSubdomain(name, prefix)
-		if name != f.spec.names.Plural+"."+f.spec.group {
-			problems = append(problems, `must be spec.names.plural+"."+spec.group`)
-		}
-		return problems
-	}
-	errs := validation.ValidateObjectMetaDeclaratively(ctx, operation.Create, f.meta, nil, false, name, field.NewPath("metadata"), true)
 	d := demandsOn(f, nil, o)
-	errs = append(errs, d.spec(ctx, f)...)
-	return d.rest(f, errs)
+	return Result{
+		Errors: slices.Concat(
+			validation.ValidateObjectMetaDeclaratively(ctx, operation.Create, f.meta, nil, false, nameIn(&f.spec), field.NewPath("metadata"), true),
+			d.spec(ctx, f, field.NewPath("spec")),
+			d.status(f, field.NewPath("status")),
+			d.v1Only(f),
+		),
+		Warnings: d.warnings(f),
+	}
 }
 
+// update checks a definition that is to replace old.
 func update(ctx context.Context, f, old *form, o Options) Result {
-	errs := validation.ValidateObjectMetaDeclaratively(ctx, operation.Update, f.meta, old.meta, false, nil, field.NewPath("metadata"), true)
 	d := demandsOn(f, old, o)
-	errs = append(errs, d.spec(ctx, f)...)
-	path := field.NewPath("spec")
-	now, before := &f.spec, &old.spec
-	if d.sameNames {
-		// Objects are stored under these.
-		errs = append(errs, validation.ValidateImmutableField(now.scope, before.scope, path.Child("scope"))...)
-		errs = append(errs, validation.ValidateImmutableField(now.names.Kind, before.names.Kind, path.Child("names", "kind"))...)
+	return Result{
+		Errors: slices.Concat(
+			validation.ValidateObjectMetaDeclaratively(ctx, operation.Update, f.meta, old.meta, false, nil, field.NewPath("metadata"), true),
+			d.spec(ctx, f, field.NewPath("spec")),
+			d.immutable(&f.spec, &old.spec, field.NewPath("spec")),
+			d.status(f, field.NewPath("status")),
+			d.v1Only(f),
+		),
+		Warnings: d.warnings(f),
 	}
-	errs = append(errs, validation.ValidateImmutableField(now.group, before.group, path.Child("group"))...)
-	errs = append(errs, validation.ValidateImmutableField(now.names.Plural, before.names.Plural, path.Child("names", "plural"))...)
-	return d.rest(f, errs)
-}
-
-// rest checks what is not in the spec, and collects warnings.
-func (d *demands) rest(f *form, errs field.ErrorList) Result {
-	status := field.NewPath("status")
-	errs = append(errs, validateNames(&f.status.AcceptedNames, status.Child("acceptedNames"))...)
-	errs = append(errs, d.storedVersions(f, status.Child("storedVersions"))...)
-	if !f.beta {
-		errs = append(errs, validateApproval(f, d.stored)...)
-		errs = append(errs, validatePreserve(f, d.stored)...)
-	}
-	return Result{Errors: errs, Warnings: d.warnings(f)}
 }
 
 // spec checks the spec.
-func (d demands) spec(ctx context.Context, f *form) field.ErrorList {
-	spec, path := &f.spec, field.NewPath("spec")
-	var errs field.ErrorList
-	if spec.group == "" {
-		errs = append(errs, field.Required(path.Child("group"), ""))
-	} else if problems := utilvalidation.IsDNS1123Subdomain(spec.group); len(problems) > 0 {
-		errs = append(errs, field.Invalid(path.Child("group"), spec.group, strings.Join(problems, ",")))
-	} else if !strings.Contains(spec.group, ".") {
-		errs = append(errs, field.Invalid(path.Child("group"), spec.group, "should be a domain with at least one dot"))
-	}
-	errs = append(errs, validateEnum(path.Child("scope"), string(spec.scope), string(api.ClusterScoped), string(api.NamespaceScoped))...)
-
-	errs = append(errs, d.schemasThere(spec, path)...)
-	if spec.prunes() {
-		d.structural = true
-	}
-	if d.defaults && spec.anySchema(hasDefault) {
-		d.structural = true
-		if spec.preserves() {
-			errs = append(errs, field.Invalid(path.Child("preserveUnknownFields"), true, "must be false in order to use defaults in the schema"))
-		}
-	}
-	if spec.anySchema(hasExtension) || d.semantics.KnowsUnions() && spec.anySchema(hasUnions) {
-		d.structural = true
-	}
-	errs = append(errs, d.versions(ctx, f, path)...)
-	errs = append(errs, d.exclusive(spec, path)...)
-
-	names := path.Child("names")
-	for _, required := range [...]struct{ name, value string }{
-		{"plural", spec.names.Plural}, {"singular", spec.names.Singular}, {"kind", spec.names.Kind}, {"listKind", spec.names.ListKind},
-	} {
-		if required.value == "" {
-			errs = append(errs, field.Required(names.Child(required.name), ""))
-		}
-	}
-	errs = append(errs, validateNames(&spec.names, names)...)
-	errs = append(errs, d.common(ctx, spec, path)...)
-	errs = append(errs, d.legacy(f, path)...)
-	return append(errs, d.conversion(spec, path.Child("conversion"))...)
-}
-
-// schemasThere checks that there are schemas where there have to be.
-func (d *demands) schemasThere(spec *formSpec, path *field.Path) (errs field.ErrorList) {
-	if openAPI(spec.common.schema) != nil {
-		return nil
-	}
-	for i := range spec.versions {
-		v := &spec.versions[i]
-		if openAPI(v.parts.schema) != nil {
-			continue
-		}
-		at := path.Child("versions").Index(i).Child("schema", "openAPIV3Schema")
-		switch {
-		case d.anySchema:
-			errs = append(errs, field.Required(at, ""))
-		case spec.prunes() && v.served && needsSchemaToPrune(d.semantics):
-			errs = append(errs, field.Required(at, "because otherwise all fields are pruned"))
-		}
-	}
-	return errs
+func (d *demands) spec(ctx context.Context, f *form, path *field.Path) field.ErrorList {
+	spec := &f.spec
+	return slices.Concat(
+		validateGroup(spec.group, path.Child("group")),
+		validateScope(spec.scope, path.Child("scope")),
+		d.requiredSchemas(spec, path.Child("versions")),
+		d.preserveWithDefaults(spec, path.Child("preserveUnknownFields")),
+		d.versions(ctx, spec, path.Child("versions")),
+		validateExclusiveParts(spec, path),
+		validateDistinctParts(spec, path.Child("versions")),
+		validateVersionNames(spec, path.Child("versions")),
+		validateStorageVersion(spec, path.Child("versions")),
+		validateFirstVersion(spec, path.Child("version")),
+		validateRequiredNames(&spec.names, path.Child("names")),
+		validateNames(&spec.names, path.Child("names")),
+		d.allVersions(ctx, spec, path),
+		d.legacy(f, path),
+		d.conversion(spec, path.Child("conversion")),
+	)
 }
 
 // versions checks each version.
-func (d *demands) versions(ctx context.Context, f *form, path *field.Path) (errs field.ErrorList) {
-	spec := &f.spec
+func (d *demands) versions(ctx context.Context, spec *formSpec, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.versions {
-		v := &spec.versions[i]
-		at := path.Child("versions").Index(i)
-		if problems := utilvalidation.IsDNS1035Label(v.name); len(problems) > 0 {
-			errs = append(errs, field.Invalid(at.Child("name"), v.name, strings.Join(problems, ",")))
-		}
-		for _, problem := range deprecationProblems(v) {
-			errs = append(errs, field.Invalid(at.Child("deprecationWarning"), v.deprecationWarning, problem))
-		}
-		errs = append(errs, d.schema(ctx, v.parts.schema, hasStatus(spec.subresourcesFor(v)), d.unchanged[v.name], at.Child("schema"))...)
-		errs = append(errs, validateSubresources(v.parts.subresources, at.Child("subresources"))...)
-		errs = append(errs, validateColumns(v.parts.columns, at.Child("additionalPrinterColumns"))...)
-		if len(v.parts.selectable) > 0 {
-			if props := openAPI(v.parts.schema); props == nil {
-				errs = append(errs, field.Invalid(at.Child("selectableFields"), "", "may only be set when `version.schema.openAPIV3Schema` is not included"))
-			} else {
-				errs = append(errs, d.selectable(v.parts.selectable, props, at, v.name)...)
-			}
-		}
+		errs = append(errs, d.version(ctx, spec, &spec.versions[i], path.Index(i))...)
 	}
 	return errs
 }
 
-// common checks what stands at the top for all versions.
-func (d *demands) common(ctx context.Context, spec *formSpec, path *field.Path) (errs field.ErrorList) {
-	errs = append(errs, d.schema(ctx, spec.common.schema, d.anyStatus(spec), d.unchanged[spec.version], path.Child("validation"))...)
-	errs = append(errs, validateSubresources(spec.common.subresources, path.Child("subresources"))...)
-	errs = append(errs, validateColumns(spec.common.columns, path.Child("additionalPrinterColumns"))...)
-	if len(spec.common.selectable) > 0 {
-		if spec.common.schema == nil {
-			errs = append(errs, field.Invalid(path.Child("selectableFields"), "", "may only be set when validations.schema is included"))
-		} else {
-			errs = append(errs, d.selectable(spec.common.selectable, spec.common.schema.OpenAPIV3Schema, path, "")...)
-		}
-	}
-	return errs
+// version checks one version.
+func (d *demands) version(ctx context.Context, spec *formSpec, v *formVersion, path *field.Path) field.ErrorList {
+	return slices.Concat(
+		validateVersionName(v.name, path.Child("name")),
+		validateDeprecation(v, path.Child("deprecationWarning")),
+		d.schema(ctx, v.parts.schema, hasStatus(spec.subresourcesFor(v)), d.unchanged[v.name], path.Child("schema")),
+		validateSubresources(v.parts.subresources, path.Child("subresources")),
+		validateColumns(v.parts.columns, path.Child("additionalPrinterColumns")),
+		d.selectableInVersion(v, path),
+	)
 }
 
-// anyStatus says whether some version has a status subresource.
-func (d *demands) anyStatus(spec *formSpec) bool {
-	return hasStatus(spec.common.subresources) || spec.hasPerVersion(func(p *formParts) bool { return hasStatus(p.subresources) })
+// allVersions checks what stands at the top for all versions.
+func (d *demands) allVersions(ctx context.Context, spec *formSpec, path *field.Path) field.ErrorList {
+	return slices.Concat(
+		d.schema(ctx, spec.common.schema, spec.anyStatus(), d.unchanged[spec.version], path.Child("validation")),
+		validateSubresources(spec.common.subresources, path.Child("subresources")),
+		validateColumns(spec.common.columns, path.Child("additionalPrinterColumns")),
+		d.selectableInAll(spec, path),
+	)
 }
 
-// exclusive checks that things are said once, and in the right place.
-func (d *demands) exclusive(spec *formSpec, path *field.Path) (errs field.ErrorList) {
-	parts := [...]struct {
-		top, word string
-		has       func(*formParts) bool
-		get       func(*formParts) any
-	}{
-		{"validation", "schemas", hasSchema, func(p *formParts) any { return p.schema }},
-		{"subresources", "subresources", hasSubresources, func(p *formParts) any { return p.subresources }},
-		{"additionalPrinterColumns", "additionalPrinterColumns", hasColumns, func(p *formParts) any { return p.columns }},
+// immutable checks that an update keeps what objects are stored under.
+func (d *demands) immutable(now, before *formSpec, path *field.Path) (errs field.ErrorList) {
+	if d.sameNames {
+		errs = slices.Concat(
+			validation.ValidateImmutableField(now.scope, before.scope, path.Child("scope")),
+			validation.ValidateImmutableField(now.names.Kind, before.names.Kind, path.Child("names", "kind")),
+		)
 	}
-	for _, p := range parts {
-		if p.has(&spec.common) && spec.hasPerVersion(p.has) {
-			errs = append(errs, field.Forbidden(path.Child(p.top), "top-level and per-version "+p.word+" are mutually exclusive"))
-		}
-	}
-	at := path.Child("versions")
-	for _, p := range parts {
-		all := !slices.ContainsFunc(spec.versions, func(v formVersion) bool { return !p.has(&v.parts) })
-		if all && len(spec.versions) > 0 && spec.same(p.get) {
-			errs = append(errs, field.Invalid(at, versionsValue(spec), "per-version "+p.word+" may not all be set to identical values (top-level "+p.top+" should be used instead)"))
-		}
-	}
-	storage, seen, unique := 0, map[string]bool{}, true
-	for i := range spec.versions {
-		if spec.versions[i].storage {
-			storage++
-		}
-		unique = unique && !seen[spec.versions[i].name]
-		seen[spec.versions[i].name] = true
-	}
-	if !unique {
-		errs = append(errs, field.Invalid(at, versionsValue(spec), "must contain unique version names"))
-	}
-	if storage != 1 {
-		errs = append(errs, field.Invalid(at, versionsValue(spec), "must have exactly one version marked as storage version"))
-	}
-	if spec.version != "" {
-		if problems := utilvalidation.IsDNS1035Label(spec.version); len(problems) > 0 {
-			errs = append(errs, field.Invalid(path.Child("version"), spec.version, strings.Join(problems, ",")))
-		}
-		if len(spec.versions) > 0 && spec.versions[0].name != spec.version {
-			errs = append(errs, field.Invalid(path.Child("version"), spec.version, "must match the first version in spec.versions"))
-		}
-	}
-	return errs
+	return slices.Concat(
+		errs,
+		validation.ValidateImmutableField(now.group, before.group, path.Child("group")),
+		validation.ValidateImmutableField(now.names.Plural, before.names.Plural, path.Child("names", "plural")),
+	)
 }
 
-// versionsValue is what an error about the versions shows of them. Their schemas
-// would bury the error.
-func versionsValue(spec *formSpec) string {
-	names := make([]string, len(spec.versions))
-	for i := range spec.versions {
-		names[i] = spec.versions[i].name
-	}
-	return strings.Join(names, ", ")
+// status checks the status.
+func (d *demands) status(f *form, path *field.Path) field.ErrorList {
+	return slices.Concat(
+		validateNames(&f.status.AcceptedNames, path.Child("acceptedNames")),
+		d.storedVersions(f, path.Child("storedVersions")),
+	)
 }
 
-// storedVersions checks that what is stored can still be read.
-func (d *demands) storedVersions(f *form, path *field.Path) (errs field.ErrorList) {
-	stored := f.status.StoredVersions
-	if len(stored) == 0 {
-		return field.ErrorList{field.Invalid(path, stored, "must have at least one stored version")}
-	}
-	missing := map[string]int{}
-	for i, name := range stored {
-		missing[name] = i
-	}
-	for i := range f.spec.versions {
-		v := &f.spec.versions[i]
-		// A second version of the same name finds its entry taken.
-		if _, ok := missing[v.name]; v.storage && !ok {
-			errs = append(errs, field.Invalid(path, stored, "must have the storage version "+v.name))
-		}
-		delete(missing, v.name)
-	}
-	for i, name := range stored {
-		if last, ok := missing[name]; !ok || last != i {
-			continue
-		}
-		text := "must appear in spec.versions"
-		if !d.beta {
-			text = fmt.Sprintf("missing from spec.versions; %[1]s was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in %[1]s and removes %[1]s from status.storedVersions", name)
-		}
-		errs = append(errs, field.Invalid(path.Index(i), name, text))
-	}
-	return errs
-}
-
-// validatePreserve refuses to turn pruning off, unless it was off before.
-func validatePreserve(f, old *form) field.ErrorList {
-	if old != nil && old.spec.preserve != nil && *old.spec.preserve || f.spec.preserve == nil || !*f.spec.preserve {
+// v1Only checks what v1beta1 never asked for.
+func (d *demands) v1Only(f *form) field.ErrorList {
+	if f.beta {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(field.NewPath("spec", "preserveUnknownFields"), true,
-		"cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead")}
+	return slices.Concat(
+		validateApproval(f, d.stored),
+		validatePreserve(f, d.stored),
+	)
 }
 
 // validateEnum checks that a required value is one of those allowed.

@@ -20,6 +20,45 @@ type schemaWalk struct {
 	skipAll bool
 }
 
+// place is where a schema stands, and what that means for it.
+type place struct {
+	path  *field.Path
+	depth int
+	root  bool
+	// defaults allows them, or else noDefaults says why not.
+	defaults   bool
+	noDefaults string
+	// inMeta says that this is the apiVersion, kind or metadata of a resource, or below.
+	inMeta bool
+	// rules says that rules here will be compiled.
+	rules bool
+	// parent and step say how the schema is reached.
+	parent *place
+	step   schema.SchemaStep
+}
+
+// into returns the place of a schema below.
+func (p *place) into(path *field.Path, step schema.SchemaStep) place {
+	sub := *p
+	sub.path, sub.root, sub.parent, sub.step = path, false, p, step
+	sub.depth++
+	return sub
+}
+
+// schemaPath is the way from the root.
+func (p *place) schemaPath() schema.SchemaPath {
+	path := make(schema.SchemaPath, p.depth)
+	for i := p.depth - 1; i >= 0; i, p = i-1, p.parent {
+		path[i] = p.step
+	}
+	return path
+}
+
+func (p place) withoutDefaults(why string) place {
+	p.defaults, p.noDefaults = false, why
+	return p
+}
+
 // maxErrorSteps bounds the paths of all errors together. 10,000 nested schemas with
 // an error each would otherwise have 50 million steps.
 const maxErrorSteps = 1 << 18
