@@ -24,7 +24,8 @@ import (
 type Options struct {
 	// Semantics is the reading of schemas that applies.
 	Semantics schema.Semantics
-	// Rules checks x-kubernetes-validations. Without it, they are not checked.
+	// Rules checks x-kubernetes-validations. Without it, they are not checked, and
+	// defaults are not validated against them.
 	Rules crd.RuleChecker
 	// Prune begins pruning where nothing was pruned so far.
 	Prune bool

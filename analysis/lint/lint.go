@@ -16,7 +16,8 @@ import (
 type Options struct {
 	// Semantics is the reading of schemas that applies.
 	Semantics schema.Semantics
-	// Rules checks x-kubernetes-validations. Without it, they are not checked.
+	// Rules checks x-kubernetes-validations. Without it, they are not checked, and
+	// defaults are not validated against them.
 	Rules crd.RuleChecker
 	// Configs turn rules on and off; later ones override earlier ones.
 	Configs []Config

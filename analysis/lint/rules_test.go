@@ -1,11 +1,14 @@
 package lint_test
 
 import (
+	"context"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"espalier.dev/analysis/lint"
+	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
 )
 
@@ -160,5 +163,30 @@ func TestRuleDocs(t *testing.T) {
 	}
 	if _, err := lint.Lookup("cel-costs"); err == nil || !strings.Contains(err.Error(), "did you mean cel-cost?") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestWithoutRuleChecker shows that definitions with rules can be linted without a CEL
+// runtime: their rules are not checked, everything else is.
+func TestWithoutRuleChecker(t *testing.T) {
+	text := toJSON(t, v1(`{type: object, properties: {a: {type: integer, x-kubernetes-validations: [{rule: self.x}]}, b: {type: strin}}}`))
+	count := func(o lint.Options) map[string]int {
+		t.Helper()
+		found, err := lint.Run(context.Background(), [][]byte{text}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := map[string]int{}
+		for _, f := range found[0] {
+			n[f.Rule]++
+		}
+		return n
+	}
+	with, without := count(lint.Options{Rules: cel.Checker{}}), count(lint.Options{})
+	if with["cel-rule"] != 1 {
+		t.Errorf("got %v with a RuleChecker", with)
+	}
+	if delete(with, "cel-rule"); !maps.Equal(with, without) || len(without) == 0 {
+		t.Errorf("got %v without a RuleChecker, want %v", without, with)
 	}
 }

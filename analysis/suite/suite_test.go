@@ -8,6 +8,7 @@ import (
 
 	"espalier.dev/analysis/suite"
 	"espalier.dev/crd/cel"
+	"espalier.dev/schema"
 )
 
 const crontab = `
@@ -188,6 +189,9 @@ func TestDefinitions(t *testing.T) {
 	s, _ := suite.Parse(toJSON(t, head+`valid: [{name: a}]`), noFiles)
 	if _, err := suite.NewRunner(t.Context(), s, toJSON(t, strings.ReplaceAll(crontab, "plural: crontabs", "plural: others")), suite.Options{Rules: cel.Checker{}}); err == nil {
 		t.Error("a definition whose name does not fit is taken")
+	}
+	if _, err := suite.NewRunner(t.Context(), s, toJSON(t, crontab), suite.Options{}); !strings.Contains(fmt.Sprint(err), schema.ErrRules.Error()) {
+		t.Errorf("a definition with rules, without a RuleChecker: got error %v", err)
 	}
 	r, err := suite.NewRunner(t.Context(), s, toJSON(t, `
 apiVersion: apiextensions.k8s.io/v1beta1

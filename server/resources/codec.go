@@ -171,8 +171,8 @@ func (d *bodyDecoder) Decode(data []byte, _ *runtimeschema.GroupVersionKind, int
 	return obj, &gvk, nil
 }
 
-// kindOf is what an object says that it is, if it is one, for the message that says that
-// it is not.
+// kindOf returns the apiVersion and kind of a body that was rejected, or nil if it is not
+// JSON. Unlike api.Identify it reads all of the text, as the message depends on it.
 func kindOf(src []byte) *runtimeschema.GroupVersionKind {
 	var typ metav1.TypeMeta
 	if err := json.Unmarshal(src, &typ); err != nil {
