@@ -222,6 +222,7 @@ type storageCodec struct {
 	// memory is the version of objects in memory, stored that in which they are
 	// written.
 	memory, stored runtimeschema.GroupVersion
+	undecodable    undecodable
 }
 
 var _ runtime.Codec = &storageCodec{}
@@ -237,6 +238,7 @@ func (c *storageCodec) Encode(obj runtime.Object, w io.Writer) error {
 func (c *storageCodec) Decode(data []byte, _ *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
 	obj, err := c.kind.DecodeStored(data)
 	if err != nil {
+		c.undecodable.found(err)
 		return nil, nil, err
 	}
 	if into != nil {

@@ -180,7 +180,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 		ResetFieldsStrategy:       strategy,
 		TableConvertor:            newTable(v.Spec().AdditionalPrinterColumns),
 	}
-	codec := &storageCodec{kind: kind, memory: gvk.GroupVersion(), stored: d.Storage().GroupVersionKind().GroupVersion()}
+	codec := &storageCodec{kind: kind, memory: gvk.GroupVersion(), stored: d.Storage().GroupVersionKind().GroupVersion(), undecodable: undecodable{resource: d.GroupResource()}}
 	var options generic.RESTOptionsGetter
 	if s.builtin != nil {
 		options = s.builtin.Storage
