@@ -90,7 +90,7 @@ func install(f foundation) (*definitions.Definitions, error) {
 	defs.Attach(handler)
 	publisher := publish.New(publish.Config{
 		Source:    defs,
-		Builtin:   []*crd.Definition{defs.Builtin().Definition},
+		Builtin:   []publish.Builtin{{Definition: defs.Builtin().Definition, Describe: defs.Builtin().Describe}},
 		Addresses: f.config.DiscoveryAddresses,
 		Version:   f.config.EffectiveVersion.Info().GitVersion,
 		Codecs:    f.codecs,

@@ -3,11 +3,15 @@ package definitions
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"espalier.dev/api"
 	"espalier.dev/api/v1beta1"
 	"espalier.dev/crd"
+	"espalier.dev/openapi"
 	"espalier.dev/schema"
+	"espalier.dev/server/resource"
 )
 
 // Name is the name that the definition of definitions would have.
@@ -59,6 +63,17 @@ func definition(sem schema.Semantics) (*crd.Definition, error) {
 			},
 		},
 	}, crd.Options{Semantics: sem})
+}
+
+// describe describes a version of definitions. They are documented by their Go types.
+func describe(v *crd.Version) *resource.Description {
+	d := resource.Describe(v)
+	d.MergesStrategically = true // typed clients send such patches
+	d.OpenAPI = resource.OpenAPI{
+		V2: func(b *openapi.Builder) (*spec.Swagger, error) { return b.DefinitionsV2(v.Name()) },
+		V3: func(b *openapi.Builder) (*spec3.OpenAPI, error) { return b.DefinitionsV3(v.Name()) },
+	}
+	return d
 }
 
 // rootSchema says how the fields of a definition merge: lists are replaced as a whole, but

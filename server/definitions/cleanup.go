@@ -90,7 +90,7 @@ var errRemaining = errors.New("could not confirm zero CustomResources remaining"
 // deleteObjects deletes the objects of a definition, and returns nil when there are
 // none left.
 func (d *Definitions) deleteObjects(ctx context.Context, c *api.CustomResourceDefinition) error {
-	if c.Name == Name {
+	if d.handler.Brings(c.Name) {
 		return nil // its objects would be the definitions
 	}
 	left, first, err := d.config.Fences.Sweep(ctx, runtimeschema.GroupResource{Group: c.Spec.Group, Resource: c.Spec.Names.Plural}, c.UID)
@@ -168,7 +168,7 @@ func (s *store) release(ctx context.Context, name string, uid types.UID) error {
 		}
 		reason, message := api.ReasonInstanceDeletionCompleted, "removed all instances"
 		switch {
-		case name == Name:
+		case s.definitions.handler.Brings(name):
 			reason, message = api.ReasonOverlappingBuiltIn, "instances overlap with built-in resources in storage"
 		case !established(c):
 			reason, message = "NeverEstablished", "resource was never established"

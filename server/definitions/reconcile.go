@@ -80,7 +80,11 @@ func New(c Config) (*Definitions, error) {
 		Definition: def,
 		Storage:    c.Storage,
 		Kinds:      &kinds{options: c.Options, warnings: c.Warnings, decoded: &d.decoded},
-		Wrap:       func(s *registry.Store) rest.StandardStorage { return &store{Store: s, definitions: d} },
+		Describe:   describe,
+		WrapSubresource: func(_ string, s rest.Patcher) rest.Patcher {
+			return &subresource{Patcher: s, definitions: d}
+		},
+		Wrap: func(s *registry.Store) rest.StandardStorage { return &store{Store: s, definitions: d} },
 	}
 	return d, nil
 }

@@ -48,6 +48,20 @@ func (s *store) Update(ctx context.Context, name string, info rest.UpdatedObject
 	return out, created, err
 }
 
+// subresource is the storage of a subresource, whose writes return when the catalog has them.
+type subresource struct {
+	rest.Patcher
+	definitions *Definitions
+}
+
+func (s *subresource) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	out, created, err := s.Patcher.Update(ctx, name, info, create, update, force, o)
+	if err == nil && !dryrun.IsDryRun(o.DryRun) {
+		s.definitions.settle(ctx, out)
+	}
+	return out, created, err
+}
+
 // Delete marks a definition: it goes when its objects are gone.
 func (s *store) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	obj, err := s.Get(ctx, name, &metav1.GetOptions{})

@@ -13,7 +13,6 @@ import (
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	apidiscoveryv2beta1 "k8s.io/api/apidiscovery/v2beta1"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,6 +27,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"espalier.dev/crd"
+	"espalier.dev/server/resource"
 )
 
 // codecs write the lists: the old ones and the aggregated one.
@@ -49,9 +49,8 @@ var coreV1 = runtimeschema.GroupVersion{Version: "v1"}
 // groupVersion is what is served in a group and version.
 type groupVersion struct {
 	runtimeschema.GroupVersion
-	// served are the versions of definitions, in the order of the names of their
-	// resources, those of builtin ones first.
-	served []*crd.Version
+	// served are the resources in the order of their names, builtin ones first.
+	served []*resource.Description
 }
 
 // group is a group and its versions, the preferred one first.
@@ -82,9 +81,9 @@ func newSnapshot(p *Publisher, catalog *crd.Catalog) *snapshot {
 	s := &snapshot{publisher: p, catalog: catalog, byName: map[runtimeschema.GroupVersion]*groupVersion{}}
 	groups := map[string]*group{}
 	builtin := map[string]bool{}
-	for _, d := range p.config.Builtin {
-		s.add(groups, d)
-		builtin[d.Name()] = true
+	for _, b := range p.config.Builtin {
+		s.add(groups, b.Definition)
+		builtin[b.Definition.Name()] = true
 	}
 	builtinGroups := len(s.groups)
 	for _, d := range catalog.All() {
@@ -139,7 +138,7 @@ func (s *snapshot) add(groups map[string]*group, d *crd.Definition) {
 			s.byName[gv] = in
 			g.versions = append(g.versions, in)
 		}
-		in.served = append(in.served, v)
+		in.served = append(in.served, s.publisher.describe(v))
 	}
 }
 
@@ -263,39 +262,28 @@ func (g *group) aggregated() apidiscoveryv2.APIGroupDiscovery {
 // resources are what a group and version has, subresources after their resource.
 func (gv *groupVersion) resources() []metav1.APIResource {
 	out := []metav1.APIResource{}
-	for _, v := range gv.served {
-		d := v.Definition()
+	for _, r := range gv.served {
+		d := r.Definition()
 		names := d.Names()
 		resource := metav1.APIResource{
 			Name:         names.Plural,
 			SingularName: names.Singular,
 			Namespaced:   d.Namespaced(),
 			Kind:         names.Kind,
-			Verbs:        metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"},
+			Verbs:        r.Advertised(),
 			ShortNames:   names.ShortNames,
 			Categories:   names.Categories,
-		}
-		if d.Terminating() {
-			resource.Verbs = metav1.Verbs{"delete", "deletecollection", "get", "list", "watch"}
 		}
 		if storage := d.Storage(); storage != nil && storage.Served() {
 			resource.StorageVersionHash = discovery.StorageVersionHash(d.Group(), storage.Name(), names.Kind)
 		}
 		out = append(out, resource)
-		subresource := func(name, kind string) *metav1.APIResource {
-			out = append(out, metav1.APIResource{
-				Name: names.Plural + "/" + name, Namespaced: d.Namespaced(), Kind: kind, Verbs: metav1.Verbs{"get", "patch", "update"},
-			})
-			return &out[len(out)-1]
-		}
-		if sub := v.Spec().Subresources; sub != nil {
-			if sub.Status != nil {
-				subresource("status", names.Kind)
+		for _, sub := range r.Subresources {
+			listed := metav1.APIResource{Name: names.Plural + "/" + sub.Name, Namespaced: d.Namespaced(), Kind: sub.Kind.Kind, Verbs: sub.Verbs}
+			if sub.Kind.GroupVersion() != gv.GroupVersion {
+				listed.Group, listed.Version = sub.Kind.Group, sub.Kind.Version
 			}
-			if sub.Scale != nil {
-				scale := subresource("scale", "Scale")
-				scale.Group, scale.Version = autoscalingv1.SchemeGroupVersion.Group, autoscalingv1.SchemeGroupVersion.Version
-			}
+			out = append(out, listed)
 		}
 	}
 	return out

@@ -17,14 +17,9 @@ import (
 	"k8s.io/kube-openapi/pkg/handler3"
 	"k8s.io/kube-openapi/pkg/spec3"
 
-	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/openapi"
 )
-
-// definitionsName is the name of the definition of definitions. What they look like is
-// known better than a schema can say it.
-const definitionsName = "customresourcedefinitions." + api.GroupName
 
 // document is an OpenAPI document, which is made when somebody asks for it.
 type document struct {
@@ -202,7 +197,7 @@ func (p *Publisher) newV3(gv *groupVersion, hash string) *document {
 	return newDocument("v3", hash, func() ([]byte, error) {
 		docs := make([]*spec3.OpenAPI, 0, len(gv.served))
 		for _, v := range gv.served {
-			doc, err := p.describeV3(v)
+			doc, err := v.OpenAPI.V3(p.builder)
 			if err != nil {
 				// The others are not to suffer.
 				klog.ErrorS(err, "Cannot describe a definition", "definition", v.Definition().Name())
@@ -212,13 +207,6 @@ func (p *Publisher) newV3(gv *groupVersion, hash string) *document {
 		}
 		return json.Marshal(openapi.MergeV3(docs...))
 	}, handler3.ToV3ProtoBinary)
-}
-
-func (p *Publisher) describeV3(v *crd.Version) (*spec3.OpenAPI, error) {
-	if v.Definition().Name() == definitionsName {
-		return p.builder.DefinitionsV3(v.Name())
-	}
-	return p.builder.V3(v)
 }
 
 func (s *snapshot) serveV2(w http.ResponseWriter, r *http.Request) {

@@ -15,6 +15,7 @@ import (
 
 	"espalier.dev/crd"
 	"espalier.dev/openapi"
+	"espalier.dev/server/resource"
 )
 
 // Source has the definitions that are served.
@@ -26,9 +27,9 @@ type Source interface {
 type Config struct {
 	// Source has the definitions.
 	Source Source
-	// Builtin are the definitions of what the server itself brings, the most important
-	// first. Nothing in the Source takes their place.
-	Builtin []*crd.Definition
+	// Builtin is what the server itself brings, the most important first. Nothing in the
+	// Source takes its place.
+	Builtin []Builtin
 	// Addresses are told to clients that ask for all groups; nil tells none.
 	Addresses discovery.Addresses
 	// Version is the version of the server. Clients keep OpenAPI documents for as long
@@ -36,6 +37,23 @@ type Config struct {
 	Version string
 	// Codecs write the lists of groups, versions and resources that are not aggregated.
 	Codecs serializer.CodecFactory
+}
+
+// Builtin is a resource that the server itself brings.
+type Builtin struct {
+	Definition *crd.Definition
+	// Describe describes a version of it.
+	Describe func(*crd.Version) *resource.Description
+}
+
+// describe describes a version of a definition, builtin or not.
+func (p *Publisher) describe(v *crd.Version) *resource.Description {
+	for _, b := range p.config.Builtin {
+		if b.Definition == v.Definition() {
+			return b.Describe(v)
+		}
+	}
+	return resource.Describe(v)
 }
 
 // Publisher answers requests for discovery and OpenAPI. It is safe for concurrent use.

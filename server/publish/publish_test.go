@@ -22,9 +22,13 @@ import (
 	"k8s.io/kube-openapi/pkg/handler3"
 
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
+	"espalier.dev/openapi"
+	"espalier.dev/server/resource"
 )
 
 // source is a catalog that a test changes.
@@ -102,6 +106,19 @@ func definitions(t testing.TB) *crd.Definition {
 	})
 }
 
+// definitionsName is the name of the definition of definitions.
+const definitionsName = "customresourcedefinitions." + api.GroupName
+
+// describeDefinitions documents definitions by their types.
+func describeDefinitions(v *crd.Version) *resource.Description {
+	d := resource.Describe(v)
+	d.OpenAPI = resource.OpenAPI{
+		V2: func(b *openapi.Builder) (*spec.Swagger, error) { return b.DefinitionsV2(v.Name()) },
+		V3: func(b *openapi.Builder) (*spec3.OpenAPI, error) { return b.DefinitionsV3(v.Name()) },
+	}
+	return d
+}
+
 // start runs a publisher of some definitions beside the builtin one.
 func start(t testing.TB, list ...*crd.Definition) (*source, *httptest.Server) {
 	t.Helper()
@@ -109,7 +126,7 @@ func start(t testing.TB, list ...*crd.Definition) (*source, *httptest.Server) {
 	src.set(list...)
 	srv := httptest.NewServer(New(Config{
 		Codecs: scheme.Codecs,
-		Source: src, Builtin: []*crd.Definition{definitions(t)}, Version: "test",
+		Source: src, Builtin: []Builtin{{Definition: definitions(t), Describe: describeDefinitions}}, Version: "test",
 		Addresses: discovery.DefaultAddresses{DefaultAddress: "server:6443"},
 	}))
 	t.Cleanup(srv.Close)

@@ -109,11 +109,7 @@ func (p *Publisher) newSwagger(d *crd.Definition, id string) (*swagger, error) {
 		if !v.Served() {
 			continue
 		}
-		describe := p.builder.V2
-		if d.Name() == definitionsName {
-			describe = func(v *crd.Version) (*spec.Swagger, error) { return p.builder.DefinitionsV2(v.Name()) }
-		}
-		doc, err := describe(v)
+		doc, err := p.describe(v).OpenAPI.V2(p.builder)
 		if err != nil {
 			return nil, err
 		}

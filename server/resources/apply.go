@@ -14,6 +14,7 @@ import (
 
 	"espalier.dev/crd"
 	"espalier.dev/schema"
+	"espalier.dev/server/resource"
 )
 
 // The names of types that do not come from a schema.
@@ -48,7 +49,7 @@ func newTypeConverter(d *crd.Definition) *typeConverter {
 func (c *typeConverter) ObjectToTyped(obj runtime.Object, o ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	switch obj := obj.(type) {
 	case *unstructured.Unstructured:
-		if obj.GroupVersionKind() == scaleKind() {
+		if obj.GroupVersionKind() == resource.ScaleKind() {
 			return c.scale.FromUnstructured(obj.Object, o...)
 		}
 		t, ok := c.types[obj.GetAPIVersion()]
@@ -72,7 +73,7 @@ func (c *typeConverter) TypedToObject(v *typed.TypedValue) (runtime.Object, erro
 	switch o := v.AsValue().Unstructured().(type) {
 	case map[string]any:
 		obj := &unstructured.Unstructured{Object: o}
-		if obj.GroupVersionKind() != scaleKind() {
+		if obj.GroupVersionKind() != resource.ScaleKind() {
 			return obj, nil
 		}
 		scale := &autoscalingv1.Scale{}

@@ -36,6 +36,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/schema"
 	"espalier.dev/server/fence"
+	"espalier.dev/server/resource"
 	"espalier.dev/server/webhooks"
 )
 
@@ -54,8 +55,12 @@ type Builtin struct {
 	Kinds      Kinds
 	// Storage is how its objects are stored.
 	Storage generic.RESTOptionsGetter
-	// Wrap puts something around the storage of a version, if not nil.
-	Wrap func(*registry.Store) rest.StandardStorage
+	// Describe describes a version.
+	Describe func(*crd.Version) *resource.Description
+	// Wrap puts something around the storage of a version, and WrapSubresource around that
+	// of one of its subresources, if not nil.
+	Wrap            func(*registry.Store) rest.StandardStorage
+	WrapSubresource func(name string, storage rest.Patcher) rest.Patcher
 }
 
 // Config is what a Handler needs.
@@ -108,6 +113,13 @@ func New(c Config) (*Handler, error) {
 		lifetime: lifetime, stop: stop, config: c, scheme: c.Scheme, codecs: serializer.NewCodecFactory(c.Scheme),
 		webhooks: clients, servings: map[string]*serving{}, builtins: map[string]*Builtin{},
 	}, nil
+}
+
+// Brings reports whether the server itself brings the resource of that name.
+func (h *Handler) Brings(name string) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.builtins[name] != nil
 }
 
 // Install adds a resource that the server itself brings.
@@ -234,8 +246,8 @@ func (h *Handler) make(d *crd.Definition) (*serving, error) {
 
 // find looks up what a request is about, or returns nil.
 func (h *Handler) find(ctx context.Context, r *apirequest.RequestInfo) *crd.Version {
-	name := r.Resource + "." + r.APIGroup
 	gvr := runtimeschema.GroupVersionResource{Group: r.APIGroup, Version: r.APIVersion, Resource: r.Resource}
+	name := gvr.GroupResource().String()
 	h.mu.RLock()
 	b := h.builtins[name]
 	h.mu.RUnlock()
@@ -249,12 +261,20 @@ func (h *Handler) find(ctx context.Context, r *apirequest.RequestInfo) *crd.Vers
 	if v == nil {
 		return nil
 	}
-	// All namespaces can be listed and watched, nothing else.
-	acrossNamespaces := r.Verb == "list" || r.Verb == "watch"
-	if v.Definition().Namespaced() != (r.Namespace != "") && (r.Namespace != "" || !acrossNamespaces) {
+	if !inScope(v.Definition().Namespaced(), r) {
 		return nil
 	}
 	return v
+}
+
+// inScope reports whether the path of a request fits the scope of its resource.
+func inScope(namespaced bool, r *apirequest.RequestInfo) bool {
+	if !namespaced {
+		// The path of a namespace names it as the namespace and as the object.
+		return r.Namespace == "" || r.Namespace == r.Name && r.APIGroup == "" && r.Resource == "namespaces"
+	}
+	// All namespaces can be listed and watched, nothing else.
+	return r.Namespace != "" || r.Verb == "list" || r.Verb == "watch"
 }
 
 // ServeHTTP answers a request for a resource. It needs the request info that the filters put
@@ -297,9 +317,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.fail(w, req, r, negotiation.NewUnsupportedMediaTypeError([]string{runtime.ContentTypeJSON, runtime.ContentTypeYAML}))
 		return
 	}
-	if s.builtin != nil && sent == string(types.StrategicMergePatchType) {
-		// Typed clients send those. No list of what is built in merges by keys, so they
-		// mean the same as merge patches.
+	if e.description.MergesStrategically && sent == string(types.StrategicMergePatchType) {
 		req.Header.Set("Content-Type", string(types.MergePatchType))
 	}
 	req = req.WithContext(withOutcome(req.Context()))
@@ -323,8 +341,17 @@ func (h *Handler) fail(w http.ResponseWriter, req *http.Request, r *apirequest.R
 // release when it no longer needs the serving to be kept.
 func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, s *serving, e *endpoint, release func()) (http.HandlerFunc, error) {
 	admit := &creating{Interface: h.config.Admission, serving: s}
-	patches := []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType)}
-	resource := runtimeschema.GroupResource{Group: r.APIGroup, Resource: r.Resource}
+	gr := runtimeschema.GroupResource{Group: r.APIGroup, Resource: r.Resource}
+	if r.Subresource != "" && e.description.Subresource(r.Subresource) == nil {
+		return nil, apierrors.NewNotFound(gr, r.Name)
+	}
+	if !e.description.Can(r.Verb, r.Subresource) {
+		return nil, apierrors.NewMethodNotSupported(gr, r.Verb)
+	}
+	patches := make([]string, len(e.description.PatchTypes))
+	for i, t := range e.description.PatchTypes {
+		patches[i] = string(t)
+	}
 	switch r.Subresource {
 	case "":
 		scope, replaced := e.replacing(req.Context(), e.scope, r)
@@ -355,7 +382,7 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 		case r.Subresource == "scale" && e.scale != nil:
 			storage, scope = e.scale, e.scaleScope
 		default:
-			return nil, apierrors.NewNotFound(resource, r.Name)
+			return nil, apierrors.NewNotFound(gr, r.Name)
 		}
 		switch r.Verb {
 		case "get":
@@ -366,9 +393,9 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 			return handlers.PatchResource(storage, scope, admit, patches), nil
 		}
 	default:
-		return nil, apierrors.NewNotFound(resource, r.Name)
+		return nil, apierrors.NewNotFound(gr, r.Name)
 	}
-	return nil, apierrors.NewMethodNotSupported(resource, r.Verb)
+	return nil, apierrors.NewMethodNotSupported(gr, r.Verb)
 }
 
 // replacing is a scope for one request. A reader of types is strict, but what is

@@ -18,11 +18,8 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
+	"espalier.dev/server/resource"
 )
-
-func scaleKind() runtimeschema.GroupVersionKind {
-	return autoscalingv1.SchemeGroupVersion.WithKind("Scale")
-}
 
 // unsetReplicas stands for a number of replicas that an object does not have, while
 // a client's patch is applied: whoever leaves it alone has set none.
@@ -93,7 +90,7 @@ func (p scalePaths) scaleOf(obj runtime.Object) (*autoscalingv1.Scale, bool, err
 			return nil, false, err
 		}
 	}
-	gvk := scaleKind()
+	gvk := resource.ScaleKind()
 	return &autoscalingv1.Scale{
 		TypeMeta: metav1.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind},
 		ObjectMeta: metav1.ObjectMeta{
@@ -111,7 +108,7 @@ func (r *scaleREST) New() runtime.Object { return &autoscalingv1.Scale{} }
 func (r *scaleREST) Destroy() {}
 
 func (r *scaleREST) GroupVersionKind(runtimeschema.GroupVersion) runtimeschema.GroupVersionKind {
-	return scaleKind()
+	return resource.ScaleKind()
 }
 
 func (r *scaleREST) Get(ctx context.Context, name string, o *metav1.GetOptions) (runtime.Object, error) {

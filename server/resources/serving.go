@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"espalier.dev/crd"
+	"espalier.dev/server/resource"
 )
 
 // serving is what it takes to serve one definition, until its spec changes.
@@ -119,11 +120,12 @@ func (s *serving) kind(version string) (Kind, error) {
 
 // endpoint is one served version.
 type endpoint struct {
-	version *crd.Version
-	store   *registry.Store
-	storage rest.StandardStorage
-	status  *statusREST
-	scale   *scaleREST
+	version     *crd.Version
+	description *resource.Description
+	store       *registry.Store
+	storage     rest.StandardStorage
+	status      rest.Patcher
+	scale       *scaleREST
 	// awaited says that the cache of the storage had its time to be filled.
 	awaited atomic.Bool
 
@@ -167,7 +169,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoint{version: v}
+	e := &endpoint{version: v, description: s.describe(v)}
 	e.store = &registry.Store{
 		NewFunc:                   kind.New,
 		NewListFunc:               kind.NewList,
@@ -224,14 +226,14 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 	if v.HasStatus() {
 		st := *e.store
 		st.UpdateStrategy, st.ResetFieldsStrategy = statusStrategy{strategy}, statusStrategy{strategy}
-		e.status = &statusREST{store: &st}
+		e.status = s.wrap("status", &statusREST{store: &st})
 		if e.statusScope, err = s.managed(scope, "status", statusStrategy{strategy}.GetResetFields()); err != nil {
 			return nil, err
 		}
 	}
 	if sub := v.Spec().Subresources; sub != nil && sub.Scale != nil {
 		e.scale = &scaleREST{store: e.store, paths: newScalePaths(sub.Scale), owned: scaleOwnership(d), gv: gvk.GroupVersion()}
-		scope.Kind = scaleKind()
+		scope.Kind = resource.ScaleKind()
 		scope.Serializer = serializer.NewCodecFactory(scale.NewScaleConverter().Scheme(),
 			serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())
 		scope.TableConvertor = newScaleTable()
@@ -240,6 +242,22 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 		}
 	}
 	return e, nil
+}
+
+// describe describes a version.
+func (s *serving) describe(v *crd.Version) *resource.Description {
+	if s.builtin != nil && s.builtin.Describe != nil {
+		return s.builtin.Describe(v)
+	}
+	return resource.Describe(v)
+}
+
+// wrap puts around the storage of a subresource what the resource has for it.
+func (s *serving) wrap(subresource string, storage rest.Patcher) rest.Patcher {
+	if s.builtin != nil && s.builtin.WrapSubresource != nil {
+		return s.builtin.WrapSubresource(subresource, storage)
+	}
+	return storage
 }
 
 // AwaitCache returns when a storage can be listed and watched, which takes a moment after
@@ -288,11 +306,8 @@ func equivalents(d *crd.Definition) runtime.EquivalentResourceMapper {
 		gvk := v.GroupVersionKind()
 		gvr := gvk.GroupVersion().WithResource(d.Names().Plural)
 		r.RegisterKindFor(gvr, "", gvk)
-		if v.HasStatus() {
-			r.RegisterKindFor(gvr, "status", gvk)
-		}
-		if sub := v.Spec().Subresources; sub != nil && sub.Scale != nil {
-			r.RegisterKindFor(gvr, "scale", scaleKind())
+		for _, sub := range resource.Describe(v).Subresources {
+			r.RegisterKindFor(gvr, sub.Name, sub.Kind)
 		}
 	}
 	return r

@@ -1,0 +1,107 @@
+// Package resource describes resources as data: what discovery lists, what OpenAPI documents
+// and what the handler of requests accepts. A resource that the server itself brings differs
+// from a custom one in its description, not in the code that asks it.
+package resource
+
+import (
+	"slices"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"espalier.dev/crd"
+	"espalier.dev/openapi"
+)
+
+// Description describes one version of a resource. Its names, scope and columns are those of
+// its definition.
+type Description struct {
+	*crd.Version
+	// Verbs are what clients can do with the resource, in the order of discovery.
+	Verbs []string
+	// PatchTypes are the media types of patches.
+	PatchTypes []types.PatchType
+	// MergesStrategically says that clients send strategic merge patches, which mean the
+	// same as merge patches: no list merges by keys.
+	MergesStrategically bool
+	// Subresources are the endpoints below an object.
+	Subresources []Subresource
+	// OpenAPI documents the resource.
+	OpenAPI OpenAPI
+}
+
+// Subresource is an endpoint below an object.
+type Subresource struct {
+	Name string
+	// Kind is that of what is read and written there.
+	Kind  runtimeschema.GroupVersionKind
+	Verbs []string
+}
+
+// OpenAPI makes the documents of one version of a resource.
+type OpenAPI struct {
+	V2 func(*openapi.Builder) (*spec.Swagger, error)
+	V3 func(*openapi.Builder) (*spec3.OpenAPI, error)
+}
+
+// Can reports whether a verb is one of the resource or, if it has a name, of a subresource.
+func (d *Description) Can(verb, subresource string) bool {
+	if subresource == "" {
+		return slices.Contains(d.Verbs, verb)
+	}
+	s := d.Subresource(subresource)
+	return s != nil && slices.Contains(s.Verbs, verb)
+}
+
+// Subresource returns the subresource of that name, or nil.
+func (d *Description) Subresource(name string) *Subresource {
+	i := slices.IndexFunc(d.Subresources, func(s Subresource) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &d.Subresources[i]
+}
+
+// ScaleKind is the kind of the subresource scale.
+func ScaleKind() runtimeschema.GroupVersionKind {
+	return autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+}
+
+// Describe describes one version of a custom resource.
+func Describe(v *crd.Version) *Description {
+	d := &Description{
+		Version:    v,
+		Verbs:      []string{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"},
+		PatchTypes: []types.PatchType{types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType},
+		OpenAPI: OpenAPI{
+			V2: func(b *openapi.Builder) (*spec.Swagger, error) { return b.V2(v) },
+			V3: func(b *openapi.Builder) (*spec3.OpenAPI, error) { return b.V3(v) },
+		},
+	}
+	add := func(name string, kind runtimeschema.GroupVersionKind) {
+		d.Subresources = append(d.Subresources, Subresource{Name: name, Kind: kind, Verbs: []string{"get", "patch", "update"}})
+	}
+	if sub := v.Spec().Subresources; sub != nil {
+		if sub.Status != nil {
+			add("status", v.GroupVersionKind())
+		}
+		if sub.Scale != nil {
+			add("scale", ScaleKind())
+		}
+	}
+	return d
+}
+
+// Advertised returns the verbs that discovery lists: nothing can be created or changed while
+// the definition is being deleted.
+func (d *Description) Advertised() []string {
+	if !d.Definition().Terminating() {
+		return d.Verbs
+	}
+	return slices.DeleteFunc(slices.Clone(d.Verbs), func(verb string) bool {
+		return verb == "create" || verb == "update" || verb == "patch"
+	})
+}
