@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -24,23 +25,34 @@ import (
 // cluster is an etcd with servers on it.
 type cluster struct {
 	*testing.T
+	config etcd.Config
 	member *etcd.Member
 	etcd   *clientv3.Client
 }
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	m, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
+	dir, err := os.MkdirTemp("", "etcd") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(m.Close)
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{m.Endpoint()}})
-	if err != nil {
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	c := &cluster{T: t, config: etcd.Config{Dir: dir, UnsafeNoFsync: true}}
+	c.startEtcd()
+	t.Cleanup(func() { c.member.Close() })
+	if c.etcd, err = clientv3.New(clientv3.Config{Endpoints: []string{c.member.Endpoint()}}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close() })
-	return &cluster{T: t, member: m, etcd: c}
+	t.Cleanup(func() { _ = c.etcd.Close() })
+	return c
+}
+
+func (c *cluster) startEtcd() {
+	c.Helper()
+	var err error
+	if c.member, err = etcd.Start(c.Context(), c.config); err != nil {
+		c.Fatal(err)
+	}
 }
 
 // keys returns the keys below a prefix.
@@ -496,6 +508,44 @@ func TestCRDDeletion(t *testing.T) {
 		p.want(http.StatusOK, http.MethodPatch, crdPath+"/"+boxes+"/status", `{"status": {"storedVersions": ["v2"]}}`)
 		p.want(http.StatusOK, http.MethodPatch, crdPath+"/"+boxes, map[string]any{"spec": map[string]any{"versions": versions[1:]}})
 		p.want(http.StatusOK, http.MethodPatch, boxesV2+"/kept", `{"metadata": {"finalizers": null}}`)
+		p.gone(crdPath + "/" + boxes)
+	})
+
+	// A CRD that waits for its objects does not keep the server from following the others, if it
+	// has to start over.
+	t.Run("lost track", func(t *testing.T) {
+		t.Parallel()
+		c := newCluster(t)
+		p := c.start("--watch-cache=false")
+		p.want(http.StatusCreated, http.MethodPost, crdPath, boxDefinition())
+		p.want(http.StatusCreated, http.MethodPost, boxesV1, box("v1", "kept", "example.com/keep"))
+		p.want(http.StatusOK, http.MethodDelete, crdPath+"/"+boxes, nil)
+		p.pending("kept")
+		// The watch of the CRDs cannot go on from where etcd interrupts it: etcd has forgotten
+		// what was there.
+		for range 2 {
+			now, err := c.etcd.Put(t.Context(), "other", "")
+			if err == nil {
+				_, err = c.etcd.Compact(t.Context(), now.Header.Revision)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.member.Close()
+		c.startEtcd()
+		crates := boxDefinition()
+		crates["metadata"].(map[string]any)["name"] = "crates.deletion.example.com"
+		crates["spec"].(map[string]any)["names"] = map[string]any{"plural": "crates", "kind": "Crate"}
+		p.eventually(func() bool {
+			a, err := p.send(t.Context(), http.MethodPost, crdPath, crates)
+			return err == nil && (a.code == http.StatusCreated || a.code == http.StatusConflict)
+		})
+		p.eventually(func() bool {
+			a, err := p.send(t.Context(), http.MethodGet, "/apis/deletion.example.com/v1/crates", nil)
+			return err == nil && a.code == http.StatusOK
+		})
+		p.want(http.StatusOK, http.MethodPatch, boxesV1+"/kept", `{"metadata": {"finalizers": null}}`)
 		p.gone(crdPath + "/" + boxes)
 	})
 
