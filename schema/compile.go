@@ -164,9 +164,8 @@ func (c *compiler) core(at Cursor, parent int32, step SchemaStep) int32 {
 	}
 	if len(s.Properties) > 0 {
 		list := make([]property, 0, len(s.Properties))
-		for name := range s.Properties {
-			field, _ := at.Field(name)
-			list = append(list, property{name, c.core(field, id, named("properties", name))})
+		for name, prop := range s.Properties {
+			list = append(list, property{name, c.core(at.property(name, prop), id, named("properties", name))})
 		}
 		n.props = newProperties(list)
 	}

@@ -100,13 +100,19 @@ func (c Cursor) Field(name string) (Cursor, bool) {
 	if c.schema != nil {
 		prop = c.schema.Properties[name]
 	}
-	switch {
-	case c.IsResource() && IsMetaField(name):
-		return Cursor{schema: prop, semantics: c.semantics, entered: PruningMetadata}, true
-	case prop != nil:
-		return c.enter(prop, false), true
+	if prop == nil && !(c.IsResource() && IsMetaField(name)) {
+		return c.MapValue()
 	}
-	return c.MapValue()
+	return c.property(name, prop), true
+}
+
+// property enters a field that is specified. prop is its schema, which is nil only for
+// the fields that every resource has.
+func (c Cursor) property(name string, prop *Structural) Cursor {
+	if c.IsResource() && IsMetaField(name) {
+		return Cursor{schema: prop, semantics: c.semantics, entered: PruningMetadata}
+	}
+	return c.enter(prop, false)
 }
 
 // MapValue enters a field that properties does not name. It reports false if such

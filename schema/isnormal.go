@@ -2,7 +2,7 @@ package schema
 
 import "espalier.dev/internal/jsonx"
 
-// IsNormal says whether src is an object that Normalize would not change. It reads
+// IsNormal reports whether src is an object that Normalize would not change. It reads
 // the text and builds nothing but metadata. It may say no of an object whose
 // metadata is merely unusual, that names a member twice, or whose schema is in the
 // draft-4 dialect; a yes is certain. (It is about Normalize without options: one

@@ -12,7 +12,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// isCanonicalTime says whether s is a time as Kubernetes writes it, like
+// isCanonicalTime reports whether s is a time as Kubernetes writes it, like
 // 2006-01-02T15:04:05Z. Days that not every month has are left to a real parser.
 func isCanonicalTime(s string) bool {
 	const form = "0000-00-00T00:00:00Z"
@@ -38,8 +38,8 @@ func isCanonicalTime(s string) bool {
 // an error. The unknown paths are relative to metadata.
 func normalizeMetadata(v any, drop bool) (out map[string]any, unknown, dropped []Path, err error) {
 	if m, ok := v.(map[string]any); ok && m != nil {
-		unknown = removeUnknown(m)
-		if objectMetaType().isNormalStruct(m) {
+		var normal bool
+		if unknown, normal = removeUnknown(m); normal {
 			return m, unknown, nil, nil
 		}
 	}
@@ -77,18 +77,23 @@ func normalizeMetadata(v any, drop bool) (out map[string]any, unknown, dropped [
 }
 
 // removeUnknown removes the fields that metav1.ObjectMeta does not have, and the
-// nulls, which say nothing of the fields it has.
-func removeUnknown(m map[string]any) (unknown []Path) {
+// nulls, which say nothing of the fields it has. It reports whether what is left is
+// normal: that ObjectMeta would write it in the same way.
+func removeUnknown(m map[string]any) (unknown []Path, normal bool) {
 	fields := objectMetaType().fields
+	normal = true
 	for k, v := range m {
-		if fields[k] == nil {
+		switch f := fields[k]; {
+		case f == nil:
 			unknown = append(unknown, Path{{Key: k}})
 			delete(m, k)
-		} else if v == nil {
+		case v == nil:
 			delete(m, k)
+		case normal:
+			normal = f.isNormal(v)
 		}
 	}
-	return unknown
+	return unknown, normal
 }
 
 // unknownBelow returns the fields in the lists of v that metav1.ObjectMeta does not

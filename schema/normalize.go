@@ -75,7 +75,7 @@ type normalizer struct {
 	dropMetadata   bool
 	contradictions bool
 
-	// track says whether path is kept.
+	// track is set if path is kept.
 	track  bool
 	path   Path
 	report *Report
@@ -172,7 +172,7 @@ func (z *normalizer) value(id int32, v any) error {
 	return nil
 }
 
-// isDroppable says whether a null has to go. One that has a default to replace it
+// isDroppable reports whether a null has to go. One that has a default to replace it
 // is not dropped.
 func (n *node) isDroppable() bool { return n.flags&(nullable|hasDefault) == 0 }
 
@@ -231,7 +231,7 @@ func (z *normalizer) object(id int32, obj map[string]any) error {
 	return nil
 }
 
-// isMeta says whether a field is apiVersion, kind or metadata of a resource, so that
+// isMeta reports whether a field is apiVersion, kind or metadata of a resource, so that
 // it is specified whatever the schema says.
 func (n *node) isMeta(name string) bool {
 	return n.flags&(isRoot|embedded) != 0 && IsMetaField(name)

@@ -100,7 +100,7 @@ func (s side) kinds() kinds {
 
 func hasDefault(s *schema.Structural) bool { return s.Default != nil && s.Default.Value != nil }
 
-// refusesAnything says whether some value breaks the schema by itself.
+// refusesAnything reports whether some value breaks the schema by itself.
 func (c *comparer) refusesAnything(s *schema.Structural) bool {
 	v := vv(s)
 	return s.Type != "" || s.XIntOrString || s.XEmbeddedResource || len(s.XValidations) > 0 || len(s.XUnions) > 0 && c.Semantics.KnowsUnions() ||

@@ -79,7 +79,7 @@ func (r *regions) report(at *place, here region) {
 		" keeps them: they stand below x-kubernetes-preserve-unknown-fields")
 }
 
-// canBe says whether values of a schema can be of a type.
+// canBe reports whether values of a schema can be of a type.
 func canBe(s *schema.Structural, typ string) bool {
 	return (s.Type == "" || s.Type == typ) && !s.XIntOrString
 }
