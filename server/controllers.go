@@ -44,12 +44,33 @@ type controllerState struct {
 	controller
 	mu  sync.Mutex
 	err error
+	// failure is why it failed last.
+	failure error
 }
 
 func (s *controllerState) set(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err = err
+}
+
+func (s *controllerState) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure = err
+}
+
+// failures returns why controllers failed last, nil if none did.
+func (c *controllers) failures() error {
+	var errs []error
+	for _, s := range c.list {
+		s.mu.Lock()
+		if s.failure != nil {
+			errs = append(errs, fmt.Errorf("controller %s: %w", s.name, s.failure))
+		}
+		s.mu.Unlock()
+	}
+	return errors.Join(errs...)
 }
 
 // add adds a controller. All are added before start.
@@ -133,6 +154,7 @@ func (s *controllerState) loop(ctx context.Context) {
 			err = errors.New("it ended by itself")
 		}
 		s.set(err)
+		s.fail(err)
 		m.restarts.WithLabelValues(s.name).Inc()
 		klog.FromContext(ctx).Error(err, "A controller failed and is started again", "controller", s.name)
 		if time.Since(began) > longest {

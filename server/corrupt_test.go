@@ -1,10 +1,12 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"espalier.dev/schema"
 )
@@ -81,5 +83,29 @@ func TestCorruptObjects(t *testing.T) {
 	})
 	if _, body := get(t, s, c, "/metrics"); !strings.Contains(body, "espalier_undecodable_values_total{") {
 		t.Error("there is no metric of values that cannot be decoded")
+	}
+}
+
+// TestCorruptCRD starts with a stored CRD that cannot be decoded: the error names its key.
+func TestCorruptCRD(t *testing.T) {
+	o := testOptions(t)
+	s, err := start(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const key = "/registry/apiextensions.k8s.io/customresourcedefinitions/bad.example.com"
+	_, err = s.db.client.Put(t.Context(), key, `{"apiVersion":`)
+	if err := errors.Join(err, s.Stop()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	s, err = Start(ctx, o)
+	if err == nil {
+		_ = s.Stop()
+		t.Fatal("it started without the CRD")
+	}
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), key) {
+		t.Errorf("it does not name the key: %v", err)
 	}
 }

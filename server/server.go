@@ -66,6 +66,7 @@ type Server struct {
 
 	// definitions are what has to be loaded before the server is ready.
 	definitions *definitions.Definitions
+	controllers *controllers
 	stop        context.CancelCauseFunc
 	// drained is closed when the server stops and all requests are answered.
 	drained <-chan struct{}
@@ -178,6 +179,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the server: %w", err)
 	}
+	s.controllers = newControllers()
 	s.definitions, err = install(foundation{
 		api:         api,
 		config:      c,
@@ -187,7 +189,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		authorizer:  c.Authorization.Authorizer,
 		semantics:   o.Semantics,
 		warnings:    o.Warnings,
-		controllers: newControllers(),
+		controllers: s.controllers,
 		scheme:      scheme,
 		codecs:      codecs,
 	})
@@ -231,7 +233,9 @@ func (s *Server) run(start context.Context) error {
 	}
 
 	err := s.awaitReady(start, ctx)
-	if err == nil {
+	if err != nil {
+		err = errors.Join(err, s.controllers.failures()) // why it is not ready
+	} else {
 		err = s.writeKubeconfig(s.identity.current.Load())
 	}
 	if err != nil {

@@ -26,8 +26,10 @@ type kinds struct {
 	options crd.Options
 	// warnings returns what else to tell the writer of a valid CRD.
 	warnings func(context.Context, *api.CustomResourceDefinition) []string
-	// decoded counts what is read from the storage.
-	decoded *atomic.Uint64
+	// decoded counts what is read from the storage, undecodable says that something could
+	// not be read.
+	decoded     *atomic.Uint64
+	undecodable *atomic.Bool
 }
 
 func (k *kinds) Kind(v *crd.Version) (resources.Kind, error) {
@@ -165,6 +167,7 @@ func (k *kind) DecodeStored(src []byte) (runtime.Object, error) {
 		// One whose spec cannot be read is not served, but it can be seen and deleted.
 		m := &metav1.PartialObjectMetadata{}
 		if api.Unmarshal(src, m) != nil || m.Name == "" {
+			k.undecodable.Store(true)
 			return nil, err
 		}
 		c = &api.CustomResourceDefinition{ObjectMeta: m.ObjectMeta}

@@ -48,6 +48,8 @@ type Definitions struct {
 	// decoded counts the definitions that were read from the storage, reconciled those that
 	// were taken in.
 	decoded, reconciled atomic.Uint64
+	// undecodable says that a stored definition could not be decoded.
+	undecodable atomic.Bool
 
 	mu          sync.Mutex
 	subscribers []func(*crd.Catalog)
@@ -79,7 +81,7 @@ func New(c Config) (*Definitions, error) {
 	d.builtin = &resources.Builtin{
 		Definition: def,
 		Storage:    c.Storage,
-		Kinds:      &kinds{options: c.Options, warnings: c.Warnings, decoded: &d.decoded},
+		Kinds:      &kinds{options: c.Options, warnings: c.Warnings, decoded: &d.decoded, undecodable: &d.undecodable},
 		Describe:   describe,
 		WrapSubresource: func(_ string, s rest.Patcher) rest.Patcher {
 			return &subresource{Patcher: s, definitions: d}
@@ -103,7 +105,13 @@ func (d *Definitions) Ready() <-chan struct{} { return d.ready }
 func (d *Definitions) Decoded() uint64 { return d.decoded.Load() }
 
 // Progress returns a number that grows with every definition that is decoded or reconciled.
-func (d *Definitions) Progress() uint64 { return d.decoded.Load() + d.reconciled.Load() }
+func (d *Definitions) Progress() uint64 {
+	if d.undecodable.Load() {
+		// Reading all of them again and again is no progress.
+		return d.reconciled.Load()
+	}
+	return d.decoded.Load() + d.reconciled.Load()
+}
 
 // Subscribe has f called with every new catalog, one after the other.
 func (d *Definitions) Subscribe(f func(*crd.Catalog)) {
@@ -180,11 +188,12 @@ func (d *Definitions) follow(ctx context.Context) error {
 	}
 	defer release()
 	// Without its cache, the storage would read and decode everything once more.
-	for s.ReadinessCheck() != nil {
+	for s.ReadinessCheck() != nil && !d.undecodable.Load() {
 		if err := resources.AwaitCache(ctx, s.Store); err != nil {
 			return err
 		}
 	}
+	d.undecodable.Store(false) // the list says which, if one still is
 	list, err := s.List(ctx, &metainternalversion.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("listing definitions: %w", err)
