@@ -1,8 +1,8 @@
 // Package jsonx reads JSON text into the values that Kubernetes' unstructured
 // objects are made of: nil, bool, int64, float64, string, []any and
 // map[string]any. It accepts and refuses exactly what sigs.k8s.io/json does and
-// gives the same values, but it lets its caller steer: whoever holds a Reader can
-// take the next value, step into it, or skip it without building anything.
+// gives the same values, but it lets its caller steer: a Reader takes the next value,
+// steps into it, or skips it without building anything. Copy copies such values.
 package jsonx
 
 import (
