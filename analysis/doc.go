@@ -1,5 +1,5 @@
 // Package analysis has the words in which Espalier's tools speak about documents:
-// what was found, how bad it is, and what would mend it. Its subpackages know
+// what was found, how bad it is, and what would fix it. Its subpackages know
 // things; this one only names them.
 //
 //   - object: what an API server does to an object, and why

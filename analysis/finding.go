@@ -12,7 +12,7 @@ import (
 type Severity string
 
 const (
-	// Error is for what a server refuses, or what cannot be meant.
+	// Error is for what a server rejects, or what cannot be meant.
 	Error Severity = "error"
 	// Warning is for what works, but likely not as its author thinks.
 	Warning Severity = "warning"

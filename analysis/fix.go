@@ -4,7 +4,7 @@ import (
 	"espalier.dev/internal/yamledit"
 )
 
-// Fix is a change that mends what was found. Either all of its edits are made or
+// Fix is a change that fixes what was found. Either all of its edits are made or
 // none.
 type Fix struct {
 	// Message says what the edits do, in the imperative.

@@ -18,7 +18,7 @@ func cursorAt(data []byte) *cursor {
 	return c
 }
 
-// skip passes over the next value and returns its text.
+// skip skips the next value and returns its text.
 func (c *cursor) skip() []byte {
 	c.Peek()
 	start := c.Offset()

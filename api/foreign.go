@@ -9,7 +9,7 @@ import (
 // kube-apiserver would not even look at: values of fields that it does not know
 // (x-kubernetes-unions, readOnly, jsonSchema) which do not fit the types of this
 // package. It drops such fields whatever is in them, so for its semantics they are
-// no reason to refuse a definition. The data is returned as it is if there is
+// no reason to reject a definition. The data is returned as it is if there is
 // nothing to drop; what is wrong with it otherwise is for Unmarshal to say.
 func DropForeign(data []byte) []byte {
 	if !bytes.Contains(data, []byte(`"x-kubernetes-unions"`)) && !bytes.Contains(data, []byte(`"readOnly"`)) && !bytes.Contains(data, []byte(`"jsonSchema"`)) {

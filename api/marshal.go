@@ -164,7 +164,7 @@ func appendStruct(b []byte, v reflect.Value) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// isEmpty says whether a field is left out. So is an either-or that is neither: a
+// isEmpty reports whether a field is left out. So is an either-or that is neither: a
 // null would be gone after the next decoding anyway.
 func isEmpty(v reflect.Value) bool {
 	switch v.Kind() {

@@ -31,6 +31,6 @@ type ConversionResponse struct {
 	UID types.UID `json:"uid"`
 	// ConvertedObjects are the objects, as many and in the order of the request.
 	ConvertedObjects []runtime.RawExtension `json:"convertedObjects"`
-	// Result says whether it worked, and the reason if not.
+	// Result reports whether it worked, and the reason if not.
 	Result metav1.Status `json:"result"`
 }

@@ -22,7 +22,7 @@ type CustomResourceDefinitionStatus struct {
 type CustomResourceDefinitionCondition struct {
 	// Type is the aspect.
 	Type CustomResourceDefinitionConditionType `json:"type"`
-	// Status says whether the definition is in the condition.
+	// Status reports whether the definition is in the condition.
 	Status ConditionStatus `json:"status"`
 	// LastTransitionTime is when Status last changed.
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
@@ -34,7 +34,7 @@ type CustomResourceDefinitionCondition struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// ConditionStatus says whether a condition holds.
+// ConditionStatus reports whether a condition holds.
 type ConditionStatus string
 
 // The three values of a condition.

@@ -65,7 +65,7 @@ type CustomResourceDefinitionSpec struct {
 	Group string `json:"group"`
 	// Names are the names that the resource goes by.
 	Names CustomResourceDefinitionNames `json:"names"`
-	// Scope says whether objects live in namespaces.
+	// Scope reports whether objects live in namespaces.
 	Scope ResourceScope `json:"scope"`
 	// Versions are the versions of the resource. The order in which discovery
 	// lists them follows from their names, not from the order here.
@@ -93,7 +93,7 @@ type CustomResourceDefinitionNames struct {
 	Categories []string `json:"categories,omitempty"`
 }
 
-// ResourceScope says whether the objects of a resource live in namespaces.
+// ResourceScope reports whether the objects of a resource live in namespaces.
 type ResourceScope string
 
 // The two scopes.
@@ -106,7 +106,7 @@ const (
 type CustomResourceDefinitionVersion struct {
 	// Name is the version's name, such as v1 or v2beta1.
 	Name string `json:"name"`
-	// Served says whether requests may use this version.
+	// Served reports whether requests may use this version.
 	Served bool `json:"served"`
 	// Storage marks the version in which objects are stored: exactly one.
 	Storage bool `json:"storage"`

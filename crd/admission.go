@@ -105,7 +105,7 @@ func (v *Version) ValidateStatus(ctx context.Context, obj, old schema.Object) (s
 	return append(p.Validate(ctx, obj, old), v.scale(obj, false)...), nil
 }
 
-// HasStatus says whether the status has an endpoint of its own.
+// HasStatus reports whether the status has an endpoint of its own.
 func (v *Version) HasStatus() bool {
 	return v.spec.Subresources != nil && v.spec.Subresources.Status != nil
 }

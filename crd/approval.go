@@ -20,7 +20,7 @@ const (
 	approvalMissing
 )
 
-// isProtected says whether a group is one of Kubernetes' own.
+// isProtected reports whether a group is one of Kubernetes' own.
 func isProtected(group string) bool {
 	for _, own := range [...]string{"k8s.io", "kubernetes.io"} {
 		if group == own || strings.HasSuffix(group, "."+own) {

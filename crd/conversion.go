@@ -168,7 +168,7 @@ func hasKnownReview(versions []string) bool {
 	return slices.Contains(versions, api.Version) || slices.Contains(versions, v1beta1.Version)
 }
 
-// allowsLooseCA says whether the certificates of a webhook may be broken: as long as
+// allowsLooseCA reports whether the certificates of a webhook may be broken: as long as
 // the resource is not served, or if they are broken already.
 func allowsLooseCA(old *form) bool {
 	if !isTrue(old.status, api.Established) {

@@ -92,7 +92,7 @@ func TestCorpus(t *testing.T) {
 			if errs := j.results[schema.KEP].Errors; len(errs) == 0 {
 				kep++
 			} else if ok {
-				t.Errorf("%s: accepted by Kubernetes, refused by the documents: %v", file, errs)
+				t.Errorf("%s: accepted by Kubernetes, rejected by the documents: %v", file, errs)
 			}
 			for _, sem := range both {
 				if len(j.results[sem].Errors) > 0 {

@@ -138,22 +138,22 @@ func (d *Definition) Names() api.CustomResourceDefinitionNames {
 	return d.crd.Spec.Names
 }
 
-// Terminating says whether the definition is being deleted, so that there can be no new
+// Terminating reports whether the definition is being deleted, so that there can be no new
 // objects.
 func (d *Definition) Terminating() bool {
 	return d.crd.DeletionTimestamp != nil || isTrue(&d.crd.Status, api.Terminating)
 }
 
-// Namespaced says whether objects live in namespaces.
+// Namespaced reports whether objects live in namespaces.
 func (d *Definition) Namespaced() bool { return d.crd.Spec.Scope == api.NamespaceScoped }
 
-// Semantics is the reading of schemas that applies.
+// Semantics is the schema semantics that applies.
 func (d *Definition) Semantics() schema.Semantics { return d.semantics }
 
 // PreservesUnknownFields is preserveUnknownFields: nothing is pruned but metadata.
 func (d *Definition) PreservesUnknownFields() bool { return d.crd.Spec.PreserveUnknownFields }
 
-// Established says whether the resource is served.
+// Established reports whether the resource is served.
 func (d *Definition) Established() bool { return isTrue(&d.crd.Status, api.Established) }
 
 // GroupResource is the resource's name.
@@ -215,10 +215,10 @@ func (v *Version) Definition() *Definition { return v.definition }
 // Name is the version's name.
 func (v *Version) Name() string { return v.spec.Name }
 
-// Served says whether requests may use the version.
+// Served reports whether requests may use the version.
 func (v *Version) Served() bool { return v.spec.Served }
 
-// Storage says whether objects are stored in the version.
+// Storage reports whether objects are stored in the version.
 func (v *Version) Storage() bool { return v.spec.Storage }
 
 // Spec is the version as it was given. It must not be changed.

@@ -163,7 +163,7 @@ func TestUpdateErrors(t *testing.T) {
 	}
 }
 
-// TestWarnings holds what is said without refusing.
+// TestWarnings holds what is said without rejecting.
 func TestWarnings(t *testing.T) {
 	c := definition(t, `{type: object, properties: {a: {type: string, format: what}, b: {type: array, x-kubernetes-list-type: set, items: {type: object, x-kubernetes-map-type: atomic}}}}`)
 	r := create(c, schema.Kubernetes)

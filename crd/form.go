@@ -181,7 +181,7 @@ func (s *formSpec) clear(drop func(*formParts)) {
 	}
 }
 
-// prunes says whether unknown fields are pruned. Unsaid, they are: that is how v1
+// prunes reports whether unknown fields are pruned. Unsaid, they are: that is how v1
 // reads it, and v1beta1 always says.
 func (s *formSpec) prunes() bool { return s.preserve == nil || !*s.preserve }
 
@@ -211,7 +211,7 @@ func (s *formSpec) schemas() []*api.JSONSchemaProps {
 	return all
 }
 
-// anySchema says whether some schema, or a schema below it, has something.
+// anySchema reports whether some schema, or a schema below it, has something.
 func (s *formSpec) anySchema(has func(*api.JSONSchemaProps) bool) bool {
 	for _, props := range s.schemas() {
 		if schema.AnySubschema(props, has) {
@@ -221,7 +221,7 @@ func (s *formSpec) anySchema(has func(*api.JSONSchemaProps) bool) bool {
 	return false
 }
 
-// hasPerVersion says whether some version has a part of its own.
+// hasPerVersion reports whether some version has a part of its own.
 func (s *formSpec) hasPerVersion(has func(*formParts) bool) bool {
 	for i := range s.versions {
 		if has(&s.versions[i].parts) {

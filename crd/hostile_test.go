@@ -26,12 +26,12 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// decoded reads a schema as a server would; deep nesting may be refused right there.
+// decoded reads a schema as a server would; deep nesting may be rejected right there.
 func decoded(t *testing.T, text string) *api.JSONSchemaProps {
 	t.Helper()
 	s := &api.JSONSchemaProps{}
 	if err := api.Unmarshal([]byte(text), s); err != nil {
-		t.Skipf("refused by the decoder: %v", err)
+		t.Skipf("rejected by the decoder: %v", err)
 	}
 	return s
 }
@@ -48,8 +48,8 @@ func TestHostile(t *testing.T) {
 	}
 	deepDefault := nest(1000, `{"a":`, `1`, `}`)
 	cases := map[string]string{
-		"nested junctors":           `{"type":"object","properties":{"a":{"type":"object","allOf":[` + nest(4000, `{"anyOf":[`, `{"type":"x"}`, `]}`) + `]}}}`,
-		"1 MB of junctors":          `{"type":"object","allOf":[{}` + strings.Repeat(`,{"not":{"anyOf":[{"required":["a"]}]}}`, 25_000) + `]}`,
+		"nested logical operators":           `{"type":"object","properties":{"a":{"type":"object","allOf":[` + nest(4000, `{"anyOf":[`, `{"type":"x"}`, `]}`) + `]}}}`,
+		"1 MB of logical operators":          `{"type":"object","allOf":[{}` + strings.Repeat(`,{"not":{"anyOf":[{"required":["a"]}]}}`, 25_000) + `]}`,
 		"nested untyped":            nest(2000, `{"properties":{"a":`, `{}`, `}}`),
 		"nested defaults":           nest(2000, `{"type":"object","default":{},"properties":{"a":`, `{"type":"string","default":1}`, `}}`),
 		"nested defaults, embedded": `{"type":"object","properties":{"r":` + nest(300, `{"type":"object","default":{},"x-kubernetes-embedded-resource":true,"properties":{"metadata":{"type":"object","default":{"name":"A B"}},"a":`, `{"type":"string"}`, `}}`) + `}}`,

@@ -17,7 +17,7 @@ import (
 // kubeErrors holds a default against its schema in the way that kube-apiserver does.
 // It does not read the schema there as it does for objects: formats that it does
 // not know count for the type, int-or-string does not, and additionalProperties
-// under junctors is not seen at all. So this is left to the same library.
+// under logical operators is not seen at all. So this is left to the same library.
 func kubeErrors(s *schema.Structural, v any, at *field.Path) (errs field.ErrorList) {
 	result := validate.NewSchemaValidator(openAPISchema(s), nil, "", strfmt.Default).Validate(v)
 	for _, err := range result.Errors {

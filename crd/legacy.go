@@ -18,7 +18,7 @@ func (f *form) legacyPath() *field.Path {
 	return field.NewPath("metadata", "annotations").Key(api.JSONSchemaAnnotation)
 }
 
-// hasLegacy says whether a draft-4 schema counts: it does not beside another one.
+// hasLegacy reports whether a draft-4 schema counts: it does not beside another one.
 func (f *form) hasLegacy(sem schema.Semantics) bool {
 	return sem.KnowsJSONSchema() && f.legacy != nil && len(f.spec.schemas()) == 0
 }

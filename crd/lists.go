@@ -54,7 +54,7 @@ func (w *schemaWalk) shape(s *api.JSONSchemaProps, p *place, value *string, keyw
 	}
 }
 
-// hasMergedSet says whether s is a set of items that are merged, and so are not
+// hasMergedSet reports whether s is a set of items that are merged, and so are not
 // told apart by their value.
 func hasMergedSet(s *api.JSONSchemaProps) bool {
 	if s.XListType == nil || *s.XListType != "set" || s.Items == nil || s.Items.Schema == nil {
@@ -108,7 +108,7 @@ func keyPath(key, keyword string) func(*field.Path) *field.Path {
 	}
 }
 
-// hasIncompleteKeys says whether s is a set or map whose items may be null, or may
+// hasIncompleteKeys reports whether s is a set or map whose items may be null, or may
 // lack a key.
 func hasIncompleteKeys(s *api.JSONSchemaProps) bool {
 	w := schemaWalk{}

@@ -10,7 +10,7 @@ import (
 
 // Options say how definitions are judged.
 type Options struct {
-	// Semantics is the reading of schemas that applies.
+	// Semantics is the schema semantics that applies.
 	Semantics schema.Semantics
 	// Rules checks x-kubernetes-validations. Without it, a definition with rules is
 	// an error unless IgnoreRules is set.
@@ -57,7 +57,7 @@ type RuleCheck struct {
 
 // Result is what there is to say about a definition.
 type Result struct {
-	// Errors are the reasons to refuse it.
+	// Errors are the reasons to reject it.
 	Errors field.ErrorList
 	// Warnings are for its author.
 	Warnings []string

@@ -109,7 +109,7 @@ func unwrap(vs schema.Violations) schema.Violations {
 	return out
 }
 
-// isPruned says whether pruning takes anything from v.
+// isPruned reports whether pruning takes anything from v.
 func isPruned(s *schema.Structural, v any, sem schema.Semantics) bool {
 	switch v.(type) {
 	case map[string]any, []any:
@@ -133,7 +133,7 @@ func isPruned(s *schema.Structural, v any, sem schema.Semantics) bool {
 	return false
 }
 
-// isReshaped says whether v has metadata of a resource that is not in shape.
+// isReshaped reports whether v has metadata of a resource that is not in shape.
 func isReshaped(s *schema.Structural, v any, sem schema.Semantics) bool {
 	p, err := newProbe(s, v, sem)
 	if err != nil {

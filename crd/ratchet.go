@@ -6,7 +6,7 @@ import (
 )
 
 // demands are the rules that do not hold for everybody: what was let in once is
-// not refused when it is written again.
+// not rejected when it is written again.
 type demands struct {
 	semantics schema.Semantics
 	// beta says that the request is v1beta1.
@@ -110,7 +110,7 @@ func (d *demands) forgive(f, old *form, o Options) {
 	}
 }
 
-// isTrue says whether a condition is there and true.
+// isTrue reports whether a condition is there and true.
 func isTrue(status *api.CustomResourceDefinitionStatus, typ api.CustomResourceDefinitionConditionType) bool {
 	for i := range status.Conditions {
 		if status.Conditions[i].Type == typ {
@@ -120,7 +120,7 @@ func isTrue(status *api.CustomResourceDefinitionStatus, typ api.CustomResourceDe
 	return false
 }
 
-// allHaveSchemas says whether every version has a schema.
+// allHaveSchemas reports whether every version has a schema.
 func (s *formSpec) allHaveSchemas() bool {
 	if openAPI(s.common.schema) != nil {
 		return true
@@ -133,7 +133,7 @@ func (s *formSpec) allHaveSchemas() bool {
 	return true
 }
 
-// isStructural says whether every schema is structural.
+// isStructural reports whether every schema is structural.
 func (s *formSpec) isStructural(sem schema.Semantics) bool {
 	for _, props := range s.schemas() {
 		if !isStructural(props, sem) {
@@ -159,7 +159,7 @@ func violations(s *schema.Structural, sem schema.Semantics) []schema.Finding {
 	return refused
 }
 
-// hasUnprunedDefaults says whether a default, where it stands in an object, would
+// hasUnprunedDefaults reports whether a default, where it stands in an object, would
 // lose fields.
 func (s *formSpec) hasUnprunedDefaults(sem schema.Semantics) bool {
 	for _, props := range s.schemas() {

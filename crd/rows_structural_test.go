@@ -56,7 +56,7 @@ properties:
     properties: {metadata: {type: object, properties: {labels: {type: object, additionalProperties: {type: string}}}}}
     anyOf: [{properties: {metadata: {required: [labels]}}}]
 `), sem).Errors
-		// Free of that, but kube-apiserver refuses metadata under any junctor.
+		// Free of that, but kube-apiserver rejects metadata under any logical operator.
 		if sem == schema.KEP {
 			expect(t, embedded)
 		} else {
@@ -91,7 +91,7 @@ func testNonStructuralCondition(t *testing.T) {
 		if says := strings.Contains(c.Message, "spec.preserveUnknownFields"); says != (sem == schema.Kubernetes) {
 			t.Errorf("%v: %s", sem, c.Message)
 		}
-		// Mended, it is gone.
+		// Fixed, it is gone.
 		if c, _ := condition(definition(t, plain), status, sem); c != nil {
 			t.Errorf("%v: %v", sem, c)
 		}
@@ -124,7 +124,7 @@ func testCompatibilityPlan(t *testing.T) {
 	const rootType = "openAPIV3Schema.type: Required value"
 	const specType = "properties[spec].type: Required value"
 	for _, sem := range both {
-		// v1 create refuses, v1 update only what was structural.
+		// v1 create rejects, v1 update only what was structural.
 		bad := definition(t, untyped, preservingV1)
 		good := definition(t, plain)
 		expect(t, create(definition(t, untyped), sem).Errors, rootType, specType)

@@ -209,7 +209,7 @@ func testNoxu(t *testing.T) {
 		}
 	}
 
-	mended := document(t, "V-12-mended.txtar")
+	mended := document(t, "V-12-fixed.txtar")
 	beta = noxu(t, mended["jsonschema.json"])
 	expect(t, createBeta(beta, schema.KEP).Errors)
 	p = program(t, compile(t, stored(t, beta), schema.KEP))

@@ -12,7 +12,7 @@ import (
 )
 
 // rules checks x-kubernetes-validations as far as that goes without compiling them.
-// convertible says whether s can be made structural.
+// convertible reports whether s can be made structural.
 func (w *schemaWalk) rules(s *api.JSONSchemaProps, p *place, convertible bool) {
 	reasons := []string{string(api.FieldValueDuplicate), string(api.FieldValueForbidden), string(api.FieldValueInvalid), string(api.FieldValueRequired)}
 	for i := range s.XValidations {

@@ -144,7 +144,7 @@ func acceptNames(old api.CustomResourceDefinitionNames, d *Definition, peers *Ca
 	return names, condition
 }
 
-// established says whether the resource is served: from the time that all its names
+// established reports whether the resource is served: from the time that all its names
 // were accepted on.
 func established(was bool, old *api.CustomResourceDefinitionCondition, accepted bool, crd *api.CustomResourceDefinition) api.CustomResourceDefinitionCondition {
 	if was {
@@ -210,7 +210,7 @@ func (d *Definition) computeNonStructural() *api.CustomResourceDefinitionConditi
 	}
 }
 
-// conformant says whether an API of one of Kubernetes' own groups is approved. It is
+// conformant reports whether an API of one of Kubernetes' own groups is approved. It is
 // nil for other groups.
 func conformant(crd *api.CustomResourceDefinition) *api.CustomResourceDefinitionCondition {
 	if !isProtected(crd.Spec.Group) {

@@ -25,7 +25,7 @@ func hasUnknownType(s *api.JSONSchemaProps) bool {
 	return len(s.Type) > 0 && !isOpenAPIType(typeOf(s))
 }
 
-// hasExtension says whether s has a keyword that only structural schemas may have.
+// hasExtension reports whether s has a keyword that only structural schemas may have.
 func hasExtension(s *api.JSONSchemaProps) bool {
 	return s.XEmbeddedResource || s.XPreserveUnknownFields != nil || s.XIntOrString ||
 		len(s.XListMapKeys) > 0 || s.XListType != nil || len(s.XValidations) > 0

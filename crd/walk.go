@@ -63,7 +63,7 @@ func (p place) withoutDefaults(why string) place {
 // an error each would otherwise have 50 million steps.
 const maxErrorSteps = 1 << 18
 
-// room says whether there is room for one more error, and takes it.
+// room reports whether there is room for one more error, and takes it.
 func (w *schemaWalk) room(p *place) bool {
 	w.found++
 	if w.steps > maxErrorSteps {
@@ -223,7 +223,7 @@ func (w *schemaWalk) below(s *api.JSONSchemaProps, p place) bool {
 	return ok
 }
 
-// isConvertible says whether the keywords of s have a place in a structural schema.
+// isConvertible reports whether the keywords of s have a place in a structural schema.
 func isConvertible(s *api.JSONSchemaProps) bool {
 	return s.ID == "" && s.Schema == "" && (s.Ref == nil || *s.Ref == "") && len(s.PatternProperties) == 0 &&
 		len(s.Dependencies) == 0 && s.AdditionalItems == nil && len(s.Definitions) == 0 && len(s.Type) <= 1 &&

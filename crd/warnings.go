@@ -9,7 +9,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// warnings returns what is worth saying about a definition without refusing it. On
+// warnings returns what is worth saying about a definition without rejecting it. On
 // update only what is new is said.
 func (d *demands) warnings(f *form) []string {
 	all := d.warningsOf(&f.spec)
@@ -65,7 +65,7 @@ func itemTypeOfSet(s *api.JSONSchemaProps) string {
 	return s.Items.Schema.Type.Single()
 }
 
-// KnownFormat says whether a format means anything to values of a type, which may be
+// KnownFormat reports whether a format means anything to values of a type, which may be
 // empty. Other formats are taken, and nothing is checked.
 func KnownFormat(typ, format string) bool {
 	switch typ {

@@ -96,7 +96,7 @@ func selectableFields(v *crd.Version) []any {
 }
 
 // addEmbedded gives embedded resources the fields that every resource has, as
-// kube-apiserver does: in place of what the author wrote, and outside of junctors
+// kube-apiserver does: in place of what the author wrote, and outside of logical operators
 // alone.
 func addEmbedded(s *spec.Schema, prefix string, typeMeta map[string]spec.Schema, v2 bool) {
 	if s == nil {

@@ -45,7 +45,7 @@ func WithNamesBelow(n int) Option {
 // kind and metadata stay, everything else is pruned, and everything is valid.
 //
 // The schema need not be structural. The parts that make it non-structural
-// validate as any schema does; only what is outside of junctors shapes objects.
+// validate as any schema does; only what is outside of logical operators shapes objects.
 //
 // Compile keeps no reference to what it may not keep: later changes of s do not
 // reach the Program.
@@ -121,7 +121,7 @@ func (c *compiler) add(parent int32, step SchemaStep) int32 {
 	return int32(len(c.p.nodes) - 1)
 }
 
-// core adds the node of a value outside of junctors: the one that at points to. What
+// core adds the node of a value outside of logical operators: the one that at points to. What
 // a walk over objects would have to know about the way to the value is settled here.
 func (c *compiler) core(at Cursor, parent int32, step SchemaStep) int32 {
 	s := at.Schema()
@@ -188,7 +188,7 @@ func (c *compiler) core(at Cursor, parent int32, step SchemaStep) int32 {
 	return id
 }
 
-// nested adds the node of a junctor's branch, or of a part of it.
+// nested adds the node of a logical operator's branch, or of a part of it.
 func (c *compiler) nested(v *NestedValueValidation, parent int32, step SchemaStep) int32 {
 	id := c.add(parent, step)
 	n := node{items: none, additional: none, parent: parent, step: step, shape: acceptsAll}
@@ -366,7 +366,7 @@ func (c *compiler) pattern(source string) *pattern {
 	return p
 }
 
-// junctors are the branches under allOf, anyOf, oneOf and not.
+// logical operators are the branches under allOf, anyOf, oneOf and not.
 type junctors struct {
 	allOf, anyOf, oneOf []int32
 	not                 int32
@@ -397,7 +397,7 @@ func (c *compiler) newJunctors(v *ValueValidation, parent int32) *junctors {
 }
 
 // markDefaults records where defaults are, so that the walks that apply them
-// pass over subtrees without any.
+// skip subtrees without any.
 func (c *compiler) markDefaults() {
 	nodes := c.p.nodes
 	for i := len(nodes) - 1; i > 0; i-- {

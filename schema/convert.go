@@ -123,7 +123,7 @@ func (c *converter) nestedProperties(props map[string]api.JSONSchemaProps) map[s
 	return out
 }
 
-// hasUnsupported says whether s has a keyword that conversionErrors would name,
+// hasUnsupported reports whether s has a keyword that conversionErrors would name,
 // apart from broken JSON.
 func hasUnsupported(s *api.JSONSchemaProps) bool {
 	return s.ID != "" || s.Schema != "" || s.Ref != nil && *s.Ref != "" ||
@@ -158,7 +158,7 @@ func (c *converter) extensions(dst *Extensions, s *api.JSONSchemaProps) {
 	dst.XUnions = s.XUnions
 }
 
-// hasValueValidation says whether s has any keyword of ValueValidation. Most
+// hasValueValidation reports whether s has any keyword of ValueValidation. Most
 // schemas have none, and a ValueValidation is large.
 func hasValueValidation(s *api.JSONSchemaProps) bool {
 	return s.Format != "" || s.Pattern != "" ||

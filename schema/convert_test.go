@@ -133,7 +133,7 @@ var places = map[string]string{
 	"nested properties":    `{"not":{"properties":{"p":%s}}}`,
 	"nested items":         `{"not":{"items":%s}}`,
 	"nested map":           `{"not":{"additionalProperties":%s}}`,
-	"nested junctor":       `{"not":{"anyOf":[%s]}}`,
+	"nested logical operator":       `{"not":{"anyOf":[%s]}}`,
 }
 
 func TestConvert(t *testing.T) {
@@ -221,7 +221,7 @@ anyOf:
 		}
 		not := s.ValueValidation.Not
 		if not.Properties == nil {
-			t.Error("empty properties under a junctor are not there")
+			t.Error("empty properties under a logical operator are not there")
 		}
 		if ap := not.AdditionalProperties; ap == nil || ap.Bool || ap.Nested != nil {
 			t.Errorf("nested additionalProperties: false is %+v", ap)

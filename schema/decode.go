@@ -201,7 +201,7 @@ func (d *decoder) unspecified(id int32, key string) (v any, keep bool, err error
 	return nil, false, d.r.SkipNoting()
 }
 
-// anyAgain says whether one of the members that were removed from obj was there
+// anyAgain reports whether one of the members that were removed from obj was there
 // more than once.
 func anyAgain(removed []string, obj map[string]any) bool {
 	seen := make(map[string]bool, len(removed))

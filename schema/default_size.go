@@ -20,7 +20,7 @@ func (e *DefaultError) Unwrap() error { return e.Err }
 // any memory.
 const maxDefaultValues = 1 << 16
 
-// boundDefaults refuses defaults that are too large.
+// boundDefaults rejects defaults that are too large.
 func (c *compiler) boundDefaults() error {
 	s := defaultSizes{p: c.p, known: map[int32]int{}}
 	for i := range c.p.nodes {

@@ -10,11 +10,11 @@
 //     schema does not specify, drops nulls where null is not allowed, brings
 //     metadata into shape and fills in defaults;
 //   - [Program.Normalize] does the same to an object that is a tree already;
-//   - [Program.IsNormal] says whether there would be anything to do;
+//   - [Program.IsNormal] reports whether there would be anything to do;
 //   - [Program.Validate] checks it.
 //
 // The terms: a field is specified if the schema has it under properties, outside
-// of allOf, anyOf, oneOf and not (the junctors). To prune is to remove the fields
+// of allOf, anyOf, oneOf and not (the logical operators). To prune is to remove the fields
 // that are not specified. An object is normal for a Program if Normalize changes
 // nothing in it.
 //

@@ -173,7 +173,7 @@ func (c *documentCase) violations(sem Semantics) (Violations, error) {
 	return p.Validate(context.Background(), obj, nil), nil
 }
 
-// verdict is "accepted", or "refused" and the paths of the violations.
+// verdict is "accepted", or "rejected" and the paths of the violations.
 func (c *documentCase) verdict(sem Semantics) (any, error) {
 	v, err := c.violations(sem)
 	if err != nil || len(v) == 0 {
@@ -188,7 +188,7 @@ func (c *documentCase) verdict(sem Semantics) (any, error) {
 		paths = append(paths, at.String())
 	}
 	slices.Sort(paths)
-	return append([]string{"refused"}, slices.Compact(paths)...), nil
+	return append([]string{"rejected"}, slices.Compact(paths)...), nil
 }
 
 func runDocument(t *testing.T, file string) {
@@ -341,8 +341,8 @@ func compareWanted(kind string, want []byte, got any) error {
 }
 
 // compareVerdicts compares the first line. The further ones, if any are wanted,
-// name the values that are refused: every violation is at or below one of them,
-// and each has one. "refused" alone does not say where.
+// name the values that are rejected: every violation is at or below one of them,
+// and each has one. "rejected" alone does not say where.
 func compareVerdicts(want, got []string) error {
 	if len(want) == 0 || want[0] != got[0] {
 		return fmt.Errorf("the verdicts differ")

@@ -12,7 +12,7 @@ import (
 
 // CompileJSONSchema makes a Program of a schema in the draft-4 dialect of 2017
 // (spec.validation.jsonSchema of v1beta1). Such a schema is never structural, so
-// nothing is pruned; defaults outside of junctors are filled in.
+// nothing is pruned; defaults outside of logical operators are filled in.
 //
 // A $ref may only name an entry of the root's definitions, and no definition may
 // lead back to itself; whatever stands beside a $ref does not count. Each
@@ -87,7 +87,7 @@ func (c *draft4Compiler) resolve(ref string, parent int32, step SchemaStep) (int
 	return id, nil
 }
 
-// schema adds the node of a schema. core says that it is outside of junctors.
+// schema adds the node of a schema. core says that it is outside of logical operators.
 func (c *draft4Compiler) schema(s *api.JSONSchemaProps, parent int32, step SchemaStep, core bool) (int32, error) {
 	if s.Ref != nil {
 		return c.resolve(*s.Ref, parent, step)
@@ -130,7 +130,7 @@ func (c *draft4Compiler) schema(s *api.JSONSchemaProps, parent int32, step Schem
 }
 
 // extensionIn returns an x-kubernetes-* keyword of s, if it has one. None of them may
-// be passed over in silence.
+// be skipped in silence.
 func extensionIn(s *api.JSONSchemaProps) string {
 	switch {
 	case len(s.XValidations) > 0:

@@ -93,7 +93,7 @@ func (w *draft4Walk) fields(r *result, id int32, obj map[string]any, c correlati
 }
 
 // patterns validates a field against the patternProperties that its name matches,
-// and says whether there are any.
+// and reports whether there are any.
 func (w *draft4Walk) patterns(r *result, id int32, k string, v any) (matched bool) {
 	for _, p := range w.p.nodes[id].draft4.patterns {
 		if p.pattern.match(k) {

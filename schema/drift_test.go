@@ -96,7 +96,7 @@ func equalFields(t *testing.T, typ reflect.Type, names []string) {
 }
 
 // keeps checks that the engine puts a schema with one keyword where the tables say,
-// at the root and in a junctor, and gives it back.
+// at the root and in a logical operator, and gives it back.
 func keeps(t *testing.T, name, place, text string) {
 	t.Helper()
 	for _, text := range []string{text, `{"not":` + text + `}`} {

@@ -21,7 +21,7 @@ type Finding struct {
 	// Mention leads to the value validation that mentions what the core lacks, for
 	// NotInCore alone.
 	Mention SchemaPath
-	// Refused says whether the finding makes the schema non-structural. If not, it
+	// Rejected reports whether the finding makes the schema non-structural. If not, it
 	// is only worth a warning.
 	Refused bool
 }
@@ -54,7 +54,7 @@ const (
 	ExtensionConflict
 	// MetadataRestricted is a root metadata that specifies more than names.
 	MetadataRestricted
-	// MetadataInJunctor is metadata under a junctor.
+	// MetadataInJunctor is metadata under a logical operator.
 	MetadataInJunctor
 	// PatternInvalid is a pattern that is not a regular expression.
 	PatternInvalid

@@ -56,7 +56,7 @@ func isAlphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// isDotted says whether s is made of ASCII letters, digits and inner hyphens, in
+// isDotted reports whether s is made of ASCII letters, digits and inner hyphens, in
 // parts of at most 60 that single dots separate; and how many parts there are.
 func isDotted(s string) (parts int, ok bool) {
 	start := 0
@@ -100,7 +100,7 @@ func isPlainEmail(s string) bool {
 	return localOK && domainOK
 }
 
-// isPlainURI says whether s is an http(s) URL with a host name and a path of
+// isPlainURI reports whether s is an http(s) URL with a host name and a path of
 // unreserved characters.
 func isPlainURI(s string) bool {
 	rest, ok := strings.CutPrefix(s, "https://")

@@ -180,7 +180,7 @@ func TestHostileText(t *testing.T) {
 	p := compile(t, `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {i: {type: integer}, f: {type: number}, dropped: {type: object}}}`)
 	for name, tc := range map[string]struct {
 		text string
-		want schema.Object // nil if it is refused
+		want schema.Object // nil if it is rejected
 	}{
 		"nothing":             {``, nil},
 		"white space":         {" \n\t", nil},
@@ -240,7 +240,7 @@ func TestHostileText(t *testing.T) {
 			}
 		})
 	}
-	// A number that nothing can hold is refused wherever it is.
+	// A number that nothing can hold is rejected wherever it is.
 	if _, _, err := compile(t, `{type: object}`).Decode([]byte(`{"pruned":[1e999]}`), schema.DecodeOptions{}); err == nil {
 		t.Error("1e999 passes where it is pruned")
 	}
@@ -478,7 +478,7 @@ func TestHostileLists(t *testing.T) {
 	}
 }
 
-// Objects that were built by a program may hold anything. It is refused where it
+// Objects that were built by a program may hold anything. It is rejected where it
 // matters, and nothing worse.
 func TestHostileGoValues(t *testing.T) {
 	guard(t)

@@ -1,6 +1,6 @@
 package schema
 
-// isContainer says whether v is an object or an array.
+// isContainer reports whether v is an object or an array.
 func isContainer(v any) bool {
 	switch v.(type) {
 	case map[string]any, []any:
@@ -9,7 +9,7 @@ func isContainer(v any) bool {
 	return false
 }
 
-// isScalar says whether v is a value without parts, and not null.
+// isScalar reports whether v is a value without parts, and not null.
 func isScalar(v any) bool {
 	switch v.(type) {
 	case string, int64, bool, float64:
@@ -18,7 +18,7 @@ func isScalar(v any) bool {
 	return false
 }
 
-// equalJSON says whether two JSON values are the same, numbers of different Go
+// equalJSON reports whether two JSON values are the same, numbers of different Go
 // types being different.
 func equalJSON(a, b any) bool {
 	switch a := a.(type) {

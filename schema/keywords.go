@@ -200,7 +200,7 @@ func (c *checks) floatMultiple(v float64) failures {
 	return 0
 }
 
-// fitsNumber says whether a float can be held by a number type and format.
+// fitsNumber reports whether a float can be held by a number type and format.
 func fitsNumber(v float64, typ, format string) bool {
 	switch typ {
 	case "integer":
@@ -269,7 +269,7 @@ func (c *checks) object(m map[string]any) (f failures) {
 	return f
 }
 
-// inEnum says whether v is one of the allowed values. Like kube-apiserver it
+// inEnum reports whether v is one of the allowed values. Like kube-apiserver it
 // converts v to the type of the allowed value first, as Go converts it: a
 // fraction is cut off, an integer becomes the character of that code point.
 func inEnum(allowed []any, v any) bool {

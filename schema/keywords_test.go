@@ -365,13 +365,13 @@ var keywordTests = []keywordTest{
 		{`5`, []string{`<nil>: Invalid value: "": "v" must not validate the schema (not)`}},
 		{`"x"`, []string{`<nil>: Invalid value: "": "v" must not validate the schema (not)`, `v: Invalid value: "string": v in body must be of type integer: "string"`}},
 	}},
-	{"junctors of fields", `{type: object, properties: {a: {type: string}, b: {type: string}}, oneOf: [{required: [a]}, {required: [b]}]}`, []keywordCase{
+	{"logical operators of fields", `{type: object, properties: {a: {type: string}, b: {type: string}}, oneOf: [{required: [a]}, {required: [b]}]}`, []keywordCase{
 		{`{"a":""}`, nil},
 		{`{"b":""}`, nil},
 		{`{}`, []string{`<nil>: Invalid value: "": "v" must validate one and only one schema (oneOf). Found none valid`, `v.a: Required value`}},
 		{`{"a":"","b":""}`, []string{`<nil>: Invalid value: "": "v" must validate one and only one schema (oneOf). Found 2 valid alternatives`}},
 	}},
-	{"conditions below a junctor", `{type: object, properties: {a: {type: array, items: {type: string}}}, not: {properties: {a: {items: {pattern: x}}}}}`, []keywordCase{
+	{"conditions below a logical operator", `{type: object, properties: {a: {type: array, items: {type: string}}}, not: {properties: {a: {items: {pattern: x}}}}}`, []keywordCase{
 		{`{"a":["y"]}`, nil},
 		{`{"a":["x"]}`, []string{`<nil>: Invalid value: "": "v" must not validate the schema (not)`}},
 		{`{"a":["x","y"]}`, nil},
@@ -445,7 +445,7 @@ var keywordTests = []keywordTest{
 	{"format: int32 of a string", `{type: string, format: int32}`, []keywordCase{
 		{`"x"`, nil},
 	}},
-	{"format: ipv4 under a junctor", `{type: string, oneOf: [{format: ipv4}, {format: ipv6}]}`, []keywordCase{
+	{"format: ipv4 under a logical operator", `{type: string, oneOf: [{format: ipv4}, {format: ipv6}]}`, []keywordCase{
 		{`"127.0.0.1"`, nil},
 		{`"::1"`, nil},
 		{`"x"`, []string{`<nil>: Invalid value: "": "v" must validate one and only one schema (oneOf). Found none valid`, `v: Invalid value: "x": v in body must be of type ipv4: "x"`}},
@@ -498,7 +498,7 @@ func formatTests() (tests []keywordTest) {
 	return tests
 }
 
-// closestBranch looks at junctors as data: what each branch says, and which one
+// closestBranch looks at logical operators as data: what each branch says, and which one
 // came closest.
 func closestBranch(t *testing.T) {
 	const shapes = `

@@ -46,7 +46,7 @@ func (p *Program) getScratch() *scratch {
 // pairwiseMax is the length up to which comparing all pairs is cheaper than a table.
 const pairwiseMax = 12
 
-// proves says whether the list is certainly valid. A no means that duplicates has
+// proves reports whether the list is certainly valid. A no means that duplicates has
 // to decide.
 func (l *listCheck) proves(a []any, s *scratch) bool {
 	if len(a) <= 1 && !l.isMap {
@@ -75,10 +75,10 @@ func (l *listCheck) proves(a []any, s *scratch) bool {
 // missingKey stands for a key that an item does not have.
 var missingKey any = struct{ missing string }{"key"}
 
-// isKey says whether v can be compared and used as the key of a Go map.
+// isKey reports whether v can be compared and used as the key of a Go map.
 func isKey(v any) bool { return v == nil || isScalar(v) || v == missingKey }
 
-// uniqueScalars says whether n values are scalars and all different.
+// uniqueScalars reports whether n values are scalars and all different.
 func uniqueScalars(n int, at func(int) any, s *scratch) bool {
 	if n <= pairwiseMax {
 		for i := range n {
@@ -112,7 +112,7 @@ func uniqueScalars(n int, at func(int) any, s *scratch) bool {
 	return len(s.scalars) == n
 }
 
-// uniqueKeys says whether all items are objects with different keys, going by a
+// uniqueKeys reports whether all items are objects with different keys, going by a
 // hash of the keys.
 func (l *listCheck) uniqueKeys(a []any, s *scratch) bool {
 	if s.hashes == nil {
@@ -223,7 +223,7 @@ func repeated(a []any) (indices []int) {
 // compound is the JSON of an object or array, as a key that no scalar equals.
 type compound string
 
-// hasDuplicates says whether two items are equal, for uniqueItems.
+// hasDuplicates reports whether two items are equal, for uniqueItems.
 func hasDuplicates(a []any) bool {
 	if len(a) <= pairwiseMax {
 		for i := range a {

@@ -2,7 +2,7 @@ package schema
 
 import "strings"
 
-// provesEmbedded says whether apiVersion, kind and metadata of an embedded resource
+// provesEmbedded reports whether apiVersion, kind and metadata of an embedded resource
 // are certainly valid.
 func provesEmbedded(obj map[string]any) bool {
 	apiVersion, _ := obj["apiVersion"].(string)
@@ -18,7 +18,7 @@ func provesEmbedded(obj map[string]any) bool {
 	return ok && provesMetadata(meta)
 }
 
-// provesIdentity says whether apiVersion, kind and metadata of the object itself are
+// provesIdentity reports whether apiVersion, kind and metadata of the object itself are
 // certainly valid.
 func provesIdentity(id *Identity, obj map[string]any) bool {
 	if obj["kind"] != any(id.Kind) || obj["apiVersion"] != any(id.APIVersion) {
@@ -30,7 +30,7 @@ func provesIdentity(id *Identity, obj map[string]any) bool {
 	return ok && named && namespaced == id.Namespaced && provesMetadata(meta)
 }
 
-// provesMetadata says whether metadata is certainly valid: it has nothing but what
+// provesMetadata reports whether metadata is certainly valid: it has nothing but what
 // most objects have, spelled plainly.
 func provesMetadata(meta map[string]any) bool {
 	for k, v := range meta {
@@ -58,7 +58,7 @@ func provesMetadata(meta map[string]any) bool {
 	return true
 }
 
-// plainStrings says whether v is a small map of qualified names to strings that are
+// plainStrings reports whether v is a small map of qualified names to strings that are
 // fine.
 func plainStrings(v any, fine func(string) bool) bool {
 	m, ok := v.(map[string]any)
@@ -79,7 +79,7 @@ func plainStrings(v any, fine func(string) bool) bool {
 	return true
 }
 
-// isPlainLabel says whether s is a value that a label can have: letters, digits
+// isPlainLabel reports whether s is a value that a label can have: letters, digits
 // and, inside, dots, dashes and underscores.
 func isPlainLabel(s string) bool {
 	if len(s) > 63 {
@@ -94,7 +94,7 @@ func isPlainLabel(s string) bool {
 	return true
 }
 
-// isPlainName says whether s is made of ASCII letters, and short enough for any
+// isPlainName reports whether s is made of ASCII letters, and short enough for any
 // kind of name.
 func isPlainName(s string) bool {
 	if s == "" || len(s) > 63 {

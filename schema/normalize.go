@@ -10,7 +10,7 @@ type DecodeOptions struct {
 	// Report asks for a record of what was done.
 	Report bool
 	// FromStorage is for objects that were stored before: malformed fields of
-	// metadata are dropped instead of refused, types are not checked, and a
+	// metadata are dropped instead of rejected, types are not checked, and a
 	// missing generation becomes 1.
 	FromStorage bool
 	// WithoutDefaults leaves out what is missing. It is for objects that come out of a

@@ -19,7 +19,7 @@ type SchemaPath []SchemaStep
 type SchemaStep struct {
 	// Keyword is properties, items, anyOf and so on.
 	Keyword string
-	// Form says whether Name or Index is meant.
+	// Form reports whether Name or Index is meant.
 	Form StepForm
 	// Name is the key in a keyword that holds a map.
 	Name string

@@ -21,7 +21,7 @@ type Program struct {
 	// nodes are the schemas, each naming others by their index. The node at
 	// nowhere stands for "not specified"; the root is at root.
 	nodes []node
-	// hasDefaults says whether any node has a default.
+	// hasDefaults reports whether any node has a default.
 	hasDefaults bool
 	// draft4 tells that the schema is in the draft-4 dialect.
 	draft4 bool
@@ -68,7 +68,7 @@ const (
 )
 
 // node is one schema: of a core value (reached through properties, items and
-// additionalProperties alone) or of a junctor's branch.
+// additionalProperties alone) or of a logical operator's branch.
 type node struct {
 	flags   nodeFlags
 	accepts accepts // the values that have an allowed type

@@ -1,8 +1,8 @@
 package schema
 
-// proves says whether a value is certainly valid, without saying why not. It is
+// proves reports whether a value is certainly valid, without saying why not. It is
 // the quick half of Validate: almost all objects are valid, and for them this walk
-// is all there is. Of what a schema says itself the answer is exact (a junctor
+// is all there is. Of what a schema says itself the answer is exact (a logical operator
 // relies on it); of metadata and lists a no may also mean "look closer".
 func (w *prover) proves(id int32, v any) bool {
 	n := &w.p.nodes[id]
@@ -191,7 +191,7 @@ func (j *junctors) hold(branch func(int32) bool) bool {
 	return j.not == none || !branch(j.not)
 }
 
-// refuses says whether additionalProperties: false forbids a field that nothing
+// rejects reports whether additionalProperties: false forbids a field that nothing
 // else in the schema names.
 func (n *node) refuses(name string) bool {
 	return n.flags&refusesOthers != 0 && (n.flags&excusesMeta == 0 || !IsMetaField(name))

@@ -94,7 +94,7 @@ func (l *listCheck) itemKey(x any) (any, bool) {
 	return b.String(), true
 }
 
-// unchanged says whether a value equals the old one, as far as Kubernetes can
+// unchanged reports whether a value equals the old one, as far as Kubernetes can
 // tell: items of a list of type map are matched by their keys, and an object with
 // a field that the schema does not specify never equals another.
 func (p *Program) unchanged(id int32, old, v any) bool {

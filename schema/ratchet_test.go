@@ -61,7 +61,7 @@ func TestRatcheting(t *testing.T) {
 			{`[9,1]`, `[9,1]`, nil},
 			{`[1,9]`, `[9,1]`, []string{`v[1]: Invalid value: 9: v[1] in body should be less than or equal to 3`}},
 		}},
-		{"under junctors nothing is forgiven on its own", `{type: object, properties: {a: {type: integer, anyOf: [{maximum: 3}, {minimum: 9}]}, b: {type: integer}}, not: {required: [b]}}`, []updateCase{
+		{"under logical operators nothing is forgiven on its own", `{type: object, properties: {a: {type: integer, anyOf: [{maximum: 3}, {minimum: 9}]}, b: {type: integer}}, not: {required: [b]}}`, []updateCase{
 			{`{"a":5}`, `{"a":5}`, nil},
 			{`{"a":6}`, `{"a":5}`, []string{`<nil>: Invalid value: "": "v.a" must validate at least one schema (anyOf)`, `v.a: Invalid value: 6: v.a in body should be less than or equal to 3`}},
 			{`{"a":5,"b":1}`, `{"a":5,"b":1}`, nil},

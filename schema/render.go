@@ -46,7 +46,7 @@ func (vs Violations) Messages() []string {
 func (v *Violation) String() string { return v.message(v.Path.String(), formDocument) }
 
 // flatten visits the violations in the order in which they are reported: of a
-// junctor, also those of the branch that came closest (for allOf: of all branches).
+// logical operator, also those of the branch that came closest (for allOf: of all branches).
 func (vs Violations) flatten(visit func(*Violation)) {
 	for i := range vs {
 		v := &vs[i]
@@ -62,7 +62,7 @@ func (vs Violations) flatten(visit func(*Violation)) {
 	}
 }
 
-// isSchema says whether the violation is of a keyword, and not of metadata, list
+// isSchema reports whether the violation is of a keyword, and not of metadata, list
 // types or unions.
 func (v *Violation) isSchema() bool {
 	switch v.Kind {

@@ -143,7 +143,7 @@ func TestJSONSchemaDialect(t *testing.T) {
 				}
 				for _, text := range tc.valid {
 					if vs := p.Validate(context.Background(), object(t, text), nil); len(vs) > 0 {
-						t.Errorf("%s is refused: %v", text, vs.Messages())
+						t.Errorf("%s is rejected: %v", text, vs.Messages())
 					}
 				}
 				for text, want := range tc.invalid {
@@ -206,7 +206,7 @@ func TestJSONSchemaDialect(t *testing.T) {
 				t.Fatal(err)
 			}
 			if vs := p.Validate(context.Background(), schema.Object{"a": int64(1)}, nil); len(vs) > 0 {
-				t.Errorf("refused: %d violations", len(vs))
+				t.Errorf("rejected: %d violations", len(vs))
 			}
 			if vs := p.Validate(context.Background(), schema.Object{"b": int64(1)}, nil); len(vs) == 0 {
 				t.Error("accepted")
@@ -284,7 +284,7 @@ func TestImplicitMetadata(t *testing.T) {
 						t.Errorf("%s: got error %v, want %s", input, err, want)
 					}
 				}
-				// What was stored before anybody looked is mended, not refused.
+				// What was stored before anybody looked is fixed, not rejected.
 				for input, want := range map[string]string{
 					`{"metadata":{"name":5,"namespace":"n"}}`:   `{"metadata":{"namespace":"n","generation":1}}`,
 					`{"metadata":{"generation":3}}`:             `{"metadata":{"generation":3}}`,
@@ -349,7 +349,7 @@ properties:
 				}
 			}
 		}
-		// Nothing that was stored is refused, nor what an update leaves as it was.
+		// Nothing that was stored is rejected, nor what an update leaves as it was.
 		if _, _, err := p.Decode([]byte(`{"s":5,"metadata":{}}`), schema.DecodeOptions{FromStorage: true}); err != nil {
 			t.Errorf("from storage: %v", err)
 		}

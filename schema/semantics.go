@@ -53,10 +53,10 @@ func (s Semantics) restartsAt(viaItems, specifiesFields bool) bool {
 	return specifiesFields
 }
 
-// KnowsUnions says whether x-kubernetes-unions is enforced.
+// KnowsUnions reports whether x-kubernetes-unions is enforced.
 func (s Semantics) KnowsUnions() bool { return s == KEP }
 
-// KnowsReadOnly says whether readOnly is kept.
+// KnowsReadOnly reports whether readOnly is kept.
 func (s Semantics) KnowsReadOnly() bool { return s == KEP }
 
 // KnowsForeignFields reports whether the fields of a CRD that only the documents have
@@ -67,58 +67,58 @@ func (s Semantics) KnowsForeignFields() bool { return s == KEP }
 // (spec.validation.jsonSchema). kube-apiserver does not know it.
 func (s Semantics) KnowsJSONSchema() bool { return s == KEP }
 
-// RefusesContradictions says whether a value whose type contradicts the schema's
+// RefusesContradictions reports whether a value whose type contradicts the schema's
 // is a decoding error. For kube-apiserver it is a validation error, later.
 func (s Semantics) RefusesContradictions() bool { return s == KEP }
 
 // The rest is about which schemas are structural (see Check).
 
-// RefusesDeepIncompleteness says whether a field that only value validations
+// RefusesDeepIncompleteness reports whether a field that only value validations
 // mention makes a schema non-structural at any depth, or only where the
-// junctors of the root mention it.
+// logical operators of the root mention it.
 func (s Semantics) RefusesDeepIncompleteness() bool { return s == KEP }
 
-// ImpliesEmbeddedTypeMeta says whether apiVersion, kind and metadata of an
+// ImpliesEmbeddedTypeMeta reports whether apiVersion, kind and metadata of an
 // embedded resource are specified by being there: that they need no type, and
 // value validations may mention them. kube-apiserver treats them as any field.
 func (s Semantics) ImpliesEmbeddedTypeMeta() bool { return s == KEP }
 
-// RefusesEmbeddedMetadataInJunctors says whether metadata is refused under any
-// junctor, or only when it is the root's.
+// RefusesEmbeddedMetadataInJunctors reports whether metadata is rejected under any
+// logical operator, or only when it is the root's.
 func (s Semantics) RefusesEmbeddedMetadataInJunctors() bool { return s == Kubernetes }
 
-// AcceptsIntOrStringOneOf says whether int-or-string may be spelled with oneOf.
+// AcceptsIntOrStringOneOf reports whether int-or-string may be spelled with oneOf.
 func (s Semantics) AcceptsIntOrStringOneOf() bool { return s == KEP }
 
-// ReportsLooseIntOrString says whether two liberties that kube-apiserver takes are
-// reported, not refused: the patterns of int-or-string without its marker, and
+// ReportsLooseIntOrString reports whether two liberties that kube-apiserver takes are
+// reported, not rejected: the patterns of int-or-string without its marker, and
 // the marker beside a type.
 func (s Semantics) ReportsLooseIntOrString() bool { return s == KEP }
 
-// ReportsNestedAdditionalPropertiesFalse says whether additionalProperties: false
-// under a junctor is reported. kube-apiserver does not see it; beside properties
-// it refuses it, for another reason, and so do the documents then.
+// ReportsNestedAdditionalPropertiesFalse reports whether additionalProperties: false
+// under a logical operator is reported. kube-apiserver does not see it; beside properties
+// it rejects it, for another reason, and so do the documents then.
 func (s Semantics) ReportsNestedAdditionalPropertiesFalse() bool { return s == KEP }
 
-// ReportsSeveralShapes says whether a schema with more than one of properties,
-// additionalProperties and items is reported here. kube-apiserver refuses some
+// ReportsSeveralShapes reports whether a schema with more than one of properties,
+// additionalProperties and items is reported here. kube-apiserver rejects some
 // combinations elsewhere, in the validation of the CustomResourceDefinition.
 func (s Semantics) ReportsSeveralShapes() bool { return s == KEP }
 
-// SaysTypeMustBeNonEmpty says whether a missing type is reported in the words of
+// SaysTypeMustBeNonEmpty reports whether a missing type is reported in the words of
 // the documents. kube-apiserver's depend on where the type is missing.
 func (s Semantics) SaysTypeMustBeNonEmpty() bool { return s == KEP }
 
-// ExcusesMetaFields says whether additionalProperties: false at the root allows
+// ExcusesMetaFields reports whether additionalProperties: false at the root allows
 // apiVersion, kind and metadata all the same.
 func (s Semantics) ExcusesMetaFields() bool { return s == KEP }
 
-// UnfoldsAsDocumented says whether publication unfolds int-or-string, embedded
+// UnfoldsAsDocumented reports whether publication unfolds int-or-string, embedded
 // resources and unions as the documents show, or int-or-string alone and in
 // kube-apiserver's way.
 func (s Semantics) UnfoldsAsDocumented() bool { return s == KEP }
 
-// PublishesPatternInV2 says whether pattern is part of what OpenAPI v2 can say.
+// PublishesPatternInV2 reports whether pattern is part of what OpenAPI v2 can say.
 // The documents hold that v2 does not have it; it does, and kube-apiserver
 // publishes it.
 func (s Semantics) PublishesPatternInV2() bool { return s == Kubernetes }

@@ -10,14 +10,14 @@ import (
 
 // Skeleton returns skel(s), as the pruning proposal of 2018 defines it: what s
 // says about types, fields and items, and nothing else, with everything that is
-// said under a junctor (allOf, anyOf, oneOf, not) moved to the level around it.
+// said under a logical operator (allOf, anyOf, oneOf, not) moved to the level around it.
 // Nil gives nil. s is left alone and the result shares nothing with it.
 //
 // The definition is
 //
 //	skel(s) := merge(drop(s), s_1, …, s_n)
 //
-// where s_1 … s_n are the skeletons of the schemas under the junctors of s, drop
+// where s_1 … s_n are the skeletons of the schemas under the logical operators of s, drop
 // keeps type, items, additionalItems, properties, patternProperties and
 // additionalProperties, and merge takes the parts together, keyword by keyword.
 // Where it leaves something open, this is the reading:
@@ -30,7 +30,7 @@ import (
 //     names it. The same goes for items and additionalProperties.
 //   - A boolean is the schema that it stands for: true is {} and false is
 //     {"not": {}}, and the skeleton of both is {}, written as true. That false
-//     refuses values is no matter of structure, as the later pruning proposal
+//     rejects values is no matter of structure, as the later pruning proposal
 //     says too (its example 5).
 //   - items as a list is merged position by position, as written. The definition
 //     does not say how to merge a list with a single schema. Both become a
@@ -43,7 +43,7 @@ import (
 //
 // The definition nests merges. Merging is associative, so here the parts of one
 // path are gathered first and merged once: each schema in s is visited once,
-// however deep the junctors are.
+// however deep the logical operators are.
 func Skeleton(s *api.JSONSchemaProps) *api.JSONSchemaProps {
 	if s == nil {
 		return nil
@@ -64,7 +64,7 @@ type skeletonizer struct {
 	visited int
 }
 
-// junctors adds the schemas under the junctors of p's schema, and those under
+// logical operators adds the schemas under the logical operators of p's schema, and those under
 // theirs: they are all parts of the same merge.
 func (k *skeletonizer) junctors(parts []skelPart, p skelPart) []skelPart {
 	k.visited++
@@ -217,13 +217,13 @@ func (k *skeletonizer) mergeItems(out *api.JSONSchemaProps, parts []skelPart) {
 }
 
 // Specified lists the JSON paths that are specified in s: those that end in a key of
-// some properties, wherever in the schema it stands, junctors included. They are
+// some properties, wherever in the schema it stands, logical operators included. They are
 // written as spec.containers[].name; what additionalProperties describes is
 // written as *, what patternProperties describes as /pattern/, and a name that
 // would be mistaken for something else as ["a.b"]. The list is sorted.
 //
 // This is the 2018 meaning of "specified", which Skeleton keeps. For a structural
-// schema only the keys outside of junctors count.
+// schema only the keys outside of logical operators count.
 func Specified(s *api.JSONSchemaProps) []string {
 	found := map[string]bool{}
 	addSpecified(found, "", s)
@@ -298,7 +298,7 @@ func (c *PruneConflict) Error() string {
 	return c.Path + ": " + c.Message
 }
 
-// PruneConflicts finds what the pruning proposal of 2018 refuses (restriction 1):
+// PruneConflicts finds what the pruning proposal of 2018 rejects (restriction 1):
 // the places for which the skeleton of s has properties together with
 // additionalProperties or patternProperties. It returns none for a schema that
 // can be pruned. They are ordered by path.

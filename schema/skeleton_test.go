@@ -12,7 +12,7 @@ import (
 	"espalier.dev/api"
 )
 
-// acceptsDraft4 says whether the object satisfies the schema, in the draft-4 dialect.
+// acceptsDraft4 reports whether the object satisfies the schema, in the draft-4 dialect.
 func acceptsDraft4(t testing.TB, s *api.JSONSchemaProps, obj Object) bool {
 	t.Helper()
 	p, err := CompileJSONSchema(s)
@@ -40,7 +40,7 @@ func TestSkeleton(t *testing.T) {
 			}`)
 			obj := Object{"a": "text", "b": int64(1)}
 			if !acceptsDraft4(t, s, obj) {
-				t.Error("the schema refuses the object")
+				t.Error("the schema rejects the object")
 			}
 			if acceptsDraft4(t, Skeleton(s), obj) {
 				t.Error("the skeleton accepts the object")
@@ -95,7 +95,7 @@ func skeletonSizeAndCost(t *testing.T) {
 			t.Fatalf("the skeleton of %s is %s", after, again)
 		}
 	}
-	// Junctors in junctors: a merge on each level would be quadratic.
+	// Logical operators in logical operators: a merge on each level would be quadratic.
 	const depth = 1000
 	deep := &api.JSONSchemaProps{Properties: map[string]api.JSONSchemaProps{}}
 	for i := range depth {
@@ -164,7 +164,7 @@ func skeletonAccepts(t *testing.T) {
 		}
 	}
 	if accepted < 1000 || refused < 1000 {
-		t.Errorf("%d objects accepted, %d refused: the generator has lost its aim", accepted, refused)
+		t.Errorf("%d objects accepted, %d rejected: the generator has lost its aim", accepted, refused)
 	}
 }
 

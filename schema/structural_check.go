@@ -9,12 +9,12 @@ import (
 // Check looks for what makes s non-structural, in the reading that sem gives.
 // With Kubernetes, the findings are the errors that kube-apiserver lists in the
 // condition NonStructuralSchema. With KEP, there are also findings that are not
-// Refused: where the documents ask for more than kube-apiserver does, without
-// showing that such a schema is to be refused.
+// Rejected: where the documents ask for more than kube-apiserver does, without
+// showing that such a schema is to be rejected.
 //
 // Findings are in the order of their field errors' text. The time is linear in
 // the size of s. For a schema in which findings pile up at great depth, the list
-// is cut short; if anything is refused, something Refused is in it.
+// is cut short; if anything is rejected, something Rejected is in it.
 func Check(s *Structural, sem Semantics) []Finding {
 	if s == nil {
 		return nil
@@ -41,14 +41,14 @@ type checker struct {
 	findings []Finding
 	// path is that of the schema at hand.
 	path SchemaPath
-	// coreLen is how much of path leads to the schema whose junctors are walked,
+	// coreLen is how much of path leads to the schema whose logical operators are walked,
 	// and coreRest how the core goes on from there: the place that a value
 	// validation at path is about is path[:coreLen] + coreRest.
 	coreLen  int
 	coreRest SchemaPath
 	// names is a stack of the property names still to be visited.
 	names []string
-	// steps and refused are for the bound on the findings' size.
+	// steps and rejected are for the bound on the findings' size.
 	steps   int
 	refused bool
 }
@@ -69,7 +69,7 @@ func (c *checker) add(f Finding, further ...SchemaStep) {
 	c.record(f)
 }
 
-// full says whether there is no room for one more finding.
+// full reports whether there is no room for one more finding.
 func (c *checker) full(refused bool) bool {
 	return c.steps > maxFindingSteps && (c.refused || !refused)
 }
@@ -277,7 +277,7 @@ func (c *checker) rootMetadata(metadata *Structural) {
 		rest.Properties = nil
 	}
 	rest.Type = ""
-	rest.Default = nil // the validation of the CustomResourceDefinition refuses it
+	rest.Default = nil // the validation of the CustomResourceDefinition rejects it
 	if rest.Example != nil && rest.Example.Value == nil {
 		rest.Example = nil
 	}
@@ -295,10 +295,10 @@ func (c *checker) rootMetadata(metadata *Structural) {
 	}
 }
 
-// isZero says whether nothing is set in the struct, not even to something empty.
+// isZero reports whether nothing is set in the struct, not even to something empty.
 func isZero[T any](v *T) bool { return reflect.ValueOf(v).Elem().IsZero() }
 
-// typeVerdict says what is to be done about a type under a junctor.
+// typeVerdict says what is to be done about a type under a logical operator.
 type typeVerdict uint8
 
 const (
@@ -312,7 +312,7 @@ type branchTypes struct {
 	anyOf, oneOf, firstAllOfAnyOf typeVerdict
 }
 
-// intOrString returns the verdicts for types in the junctors of s.
+// intOrString returns the verdicts for types in the logical operators of s.
 func (c *checker) intOrString(s *Structural) (b branchTypes) {
 	v := s.ValueValidation
 	verdict := allowType
@@ -331,7 +331,7 @@ func (c *checker) intOrString(s *Structural) (b branchTypes) {
 	return b
 }
 
-// isIntOrString says whether branches are an integer and a string and nothing else.
+// isIntOrString reports whether branches are an integer and a string and nothing else.
 // What kube-apiserver does not know of does not count.
 func isIntOrString(branches []NestedValueValidation) bool {
 	return len(branches) == 2 && isBare(&branches[0], "integer") && isBare(&branches[1], "string")
@@ -356,7 +356,7 @@ func isBare(v *NestedValueValidation, typ string) bool {
 	return isZero(&rest)
 }
 
-// valueValidation checks the junctors and the pattern of the schema at hand. If
+// valueValidation checks the logical operators and the pattern of the schema at hand. If
 // core is not nil, it is the place in the core that v is about.
 func (c *checker) valueValidation(v *ValueValidation, core *Structural, b branchTypes) {
 	for i := range v.AnyOf {
@@ -389,7 +389,7 @@ func (c *checker) branch(step SchemaStep, v *NestedValueValidation, core *Struct
 	c.pop()
 }
 
-// nested checks a schema under a junctor and all below it.
+// nested checks a schema under a logical operator and all below it.
 func (c *checker) nested(v *NestedValueValidation, core *Structural, t typeVerdict, b branchTypes) {
 	c.valueValidation(&v.ValueValidation, core, b)
 	if v.Items != nil {
@@ -451,7 +451,7 @@ func (c *checker) notInCore(step SchemaStep) {
 	})
 }
 
-// forbidden looks for the keywords that must stand outside of junctors.
+// forbidden looks for the keywords that must stand outside of logical operators.
 func (c *checker) forbidden(v *NestedValueValidation, t typeVerdict) {
 	const (
 		undefined = "must be undefined to be structural"

@@ -75,7 +75,7 @@ func checkCase(t *testing.T, sections []txtar.File) {
 		}
 		for _, f := range schema.Check(s, schema.Kubernetes) {
 			if !f.Refused {
-				t.Errorf("kubernetes: not refused: %v", f)
+				t.Errorf("kubernetes: not rejected: %v", f)
 			}
 			kubernetes = append(kubernetes, f.FieldError(nil).Error())
 		}
@@ -93,7 +93,7 @@ func compareLines(t *testing.T, what string, got []string, data []byte) {
 }
 
 // TestCheckCorpus holds the documents' reading against real schemas: it is stricter
-// than Kubernetes, but refuses none that Kubernetes accepts.
+// than Kubernetes, but rejects none that Kubernetes accepts.
 func TestCheckCorpus(t *testing.T) {
 	t.Run("S-04", func(t *testing.T) {
 		accepted, refused, warned := 0, 0, 0
@@ -115,7 +115,7 @@ func TestCheckCorpus(t *testing.T) {
 				warned++
 			}
 		})
-		t.Logf("Kubernetes accepts %d and refuses %d schemas; %d warnings for the former", accepted, refused, warned)
+		t.Logf("Kubernetes accepts %d and rejects %d schemas; %d warnings for the former", accepted, refused, warned)
 	})
 }
 
@@ -199,7 +199,7 @@ func TestCheckHostile(t *testing.T) {
 		}
 	})
 	t.Run("depth", func(t *testing.T) {
-		// Each level has findings of its own, all of them far down. A refusal that
+		// Each level has findings of its own, all of them far down. A rejection that
 		// is found last must not be lost among the reports found before.
 		deep := &schema.Structural{Generic: schema.Generic{Type: "object"}}
 		for range 10000 {
@@ -218,7 +218,7 @@ func TestCheckHostile(t *testing.T) {
 				}
 			}
 			if refused != 1 {
-				t.Errorf("%v: %d refused", sem, refused)
+				t.Errorf("%v: %d rejected", sem, refused)
 			}
 		}
 	})

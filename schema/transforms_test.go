@@ -149,7 +149,7 @@ func checkForm(t *testing.T, holds func(before, after bool) bool, derive func(*S
 		}
 	}
 	if accepted < 1000 || refused < 1000 {
-		t.Errorf("%d objects accepted, %d refused: the generator has lost its aim", accepted, refused)
+		t.Errorf("%d objects accepted, %d rejected: the generator has lost its aim", accepted, refused)
 	}
 }
 

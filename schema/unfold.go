@@ -18,7 +18,7 @@ import (
 //     requires the first two.
 //   - x-kubernetes-unions becomes a oneOf over the members and an enum of the
 //     discriminator's values. The documents' sketch stops there and would take a
-//     discriminator that names another member; since that is refused, an anyOf
+//     discriminator that names another member; since that is rejected, an anyOf
 //     pairs each member with its value.
 //
 // Where the schema has a keyword already, both are and'ed through allOf.

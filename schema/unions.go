@@ -47,13 +47,13 @@ func (u *unionCheck) set(obj map[string]any) (member, count int) {
 	return member, count
 }
 
-// holds says whether obj is as the union wants it.
+// holds reports whether obj is as the union wants it.
 func (u *unionCheck) holds(obj map[string]any) bool {
 	member, count := u.set(obj)
 	return count == 1 && u.agrees(obj, member)
 }
 
-// agrees says whether the discriminator is absent, or names the member.
+// agrees reports whether the discriminator is absent, or names the member.
 func (u *unionCheck) agrees(obj map[string]any, member int) bool {
 	if u.discriminator == "" {
 		return true

@@ -29,7 +29,7 @@ func (p *Program) Validate(ctx context.Context, obj, old Object) Violations {
 	return append(found, p.rulesOn(ctx, obj, old, found)...)
 }
 
-// holds says whether obj certainly satisfies the schema.
+// holds reports whether obj certainly satisfies the schema.
 func (p *Program) holds(obj Object) bool {
 	if p.draft4 {
 		w := draft4Prover{p: p}
@@ -71,7 +71,7 @@ func (p *Program) violations(ctx context.Context, obj, old Object, isKind bool) 
 type result struct {
 	violations Violations
 	// matched counts the checks that a value passed, the way kube-apiserver counts:
-	// the branch of a junctor that has the most is the closest.
+	// the branch of a logical operator that has the most is the closest.
 	matched int
 	// changed says that the value is known to differ from the old one.
 	changed bool

@@ -15,7 +15,7 @@ type Violation struct {
 	// Want is what the schema asks for.
 	Want Operand
 
-	// Branches are the violations of each branch of a junctor, in the order of
+	// Branches are the violations of each branch of a logical operator, in the order of
 	// the schema; a branch that holds has none.
 	Branches []Violations
 	// Closest is the branch that came closest to holding, for AnyOf and OneOf when

@@ -9,9 +9,9 @@ import (
 // what kubectl cannot read in it. Publish s.Unfold(sem).WeakenForOpenAPIV2(sem) as
 // v2. The result is weaker: it takes whatever s takes. Nil gives nil.
 //
-//   - Junctors are dropped. As the documents have it, so is pattern, and a type
+//   - Logical operators are dropped. As the documents have it, so is pattern, and a type
 //     that only an allOf states is kept.
-//   - v2 has no nullable. A type would refuse null, so a nullable value has none, and
+//   - v2 has no nullable. A type would reject null, so a nullable value has none, and
 //     it is no longer required, because kubectl takes a null for an absent field.
 //   - kubectl takes a value with properties for an object without other fields, and
 //     a value without a type, or of type object, for one with nothing known about

@@ -59,7 +59,7 @@ func converter(t *testing.T, mode *string) *httptest.Server {
 		}
 		review.Response = map[string]any{"uid": review.Request["uid"], "convertedObjects": objects, "result": map[string]any{"status": "Success"}}
 		switch *mode {
-		case "refuses":
+		case "rejects":
 			review.Response = map[string]any{"uid": review.Request["uid"], "result": map[string]any{"status": "Failure", "message": "I do not feel like it"}}
 		case "none":
 			review.Response["convertedObjects"] = []any{}
@@ -142,7 +142,7 @@ func TestConversionWebhook(t *testing.T) {
 	}
 	// Whatever a webhook does wrong, the client is told, and nothing is lost.
 	for wrong, text := range map[string]string{
-		"other name": "must have the same name", "no metadata": "must have the same name", "refuses": "I do not feel like it",
+		"other name": "must have the same name", "no metadata": "must have the same name", "rejects": "I do not feel like it",
 		"none": "returned 0 objects", "other uid": "response.uid", "no JSON": "invalid character", "status": "unable to handle the request",
 		"redirect": "webhooks must not redirect", "huge": "larger than 8 MiB",
 	} {

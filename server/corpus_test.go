@@ -44,7 +44,7 @@ type corpusDefinition struct {
 	name    string
 	body    map[string]any
 	objects []corpusObject
-	// refused says that somebody else has its names at the moment.
+	// rejected says that somebody else has its names at the moment.
 	refused bool
 	// admitter is what the engine makes of it, when its turn has come.
 	admitter *espalier.Admitter
@@ -118,7 +118,7 @@ func TestCorpus(t *testing.T) {
 		todo = later
 	}
 	c.usage("when all is deleted")
-	t.Logf("%d definitions in %d waves; %d objects accepted, %d refused as the engine does; %v",
+	t.Logf("%d definitions in %d waves; %d objects accepted, %d rejected as the engine does; %v",
 		len(definitions), waves, c.accepted.Load(), c.refused.Load(), time.Since(began).Round(100*time.Millisecond))
 	if c.accepted.Load() < c.refused.Load() || c.refused.Load() == 0 {
 		t.Error("most of the corpus is valid, and some of it is not")
@@ -378,7 +378,7 @@ func (c *corpusClient) create(d *corpusDefinition, o corpusObject) {
 		c.refused.Add(1)
 		var got apierrors.StatusError
 		if err := json.Unmarshal(body, &got.ErrStatus); err != nil || code != http.StatusUnprocessableEntity {
-			c.Errorf("%s: the engine refuses it, and the server answers %d %.500s", o.file, code, body)
+			c.Errorf("%s: the engine rejects it, and the server answers %d %.500s", o.file, code, body)
 			return
 		}
 		if invalid.Name == "" && got.ErrStatus.Details != nil {

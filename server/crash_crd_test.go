@@ -67,7 +67,7 @@ func (c *crash) writeCRDs(ctx context.Context) {
 	}
 }
 
-// stepCRD writes a CRD, and notes what it knows. It says whether there was an answer.
+// stepCRD writes a CRD, and notes what it knows. It reports whether there was an answer.
 func (c *crash) stepCRD(ctx context.Context, d *crashCRD, i int) bool {
 	c.mu.Lock()
 	next := max(d.value, d.tried) + 1

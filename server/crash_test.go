@@ -235,7 +235,7 @@ func (c *crash) write(ctx context.Context, round, writer int) {
 	}
 }
 
-// step writes one object, and notes what it knows. It says whether there was an answer.
+// step writes one object, and notes what it knows. It reports whether there was an answer.
 func (c *crash) step(ctx context.Context, name string, i int) bool {
 	path := crashCollection + "/" + name
 	c.mu.Lock()

@@ -176,7 +176,7 @@ func (c serverCase) run(t *testing.T, server *espaliertest.Server) {
 		t.Fatal(err)
 	}
 	if s.last.code != http.StatusCreated {
-		t.Fatalf("the definition is refused: %s", s.last.body)
+		t.Fatalf("the definition is rejected: %s", s.last.body)
 	}
 	obj := maps.Clone(c.object)
 	obj["apiVersion"], obj["kind"] = "mygroup.example.com/v1alpha1", kind
@@ -194,10 +194,10 @@ func (c serverCase) run(t *testing.T, server *espaliertest.Server) {
 	if err := s.write("create", body, ""); err != nil {
 		t.Fatal(err)
 	}
-	if len(c.verdict) > 0 && c.verdict[0] == "refused" {
+	if len(c.verdict) > 0 && c.verdict[0] == "rejected" {
 		// What contradicts a type is no object of the kind at all.
 		if s.last.code != http.StatusUnprocessableEntity && s.last.code != http.StatusBadRequest {
-			t.Errorf("it is not refused: %d %s", s.last.code, s.last.body)
+			t.Errorf("it is not rejected: %d %s", s.last.code, s.last.body)
 		}
 		for _, field := range c.verdict[1:] {
 			if !bytes.Contains(s.last.body, []byte(field)) {
@@ -207,7 +207,7 @@ func (c serverCase) run(t *testing.T, server *espaliertest.Server) {
 		return
 	}
 	if s.last.code != http.StatusCreated {
-		t.Fatalf("it is refused: %s", s.last.body)
+		t.Fatalf("it is rejected: %s", s.last.body)
 	}
 	if c.pruned == nil {
 		return

@@ -88,7 +88,7 @@ func (db *database) close() {
 func semanticsKey(prefix string) string { return "espalier.dev/semantics" + path.Join("/", prefix) }
 
 // recordSemantics records how schemas are read with the data they are read for, and
-// refuses data that another reading has shaped: objects that one calls valid and
+// rejects data that another reading has shaped: objects that one calls valid and
 // complete need not be so for the other.
 func recordSemantics(ctx context.Context, client *clientv3.Client, prefix string, sem schema.Semantics) error {
 	ctx, cancel := context.WithTimeout(ctx, etcd.ConnectTimeout)

@@ -84,7 +84,7 @@ func (o *Options) emulated() (*version.Version, error) {
 	return v, nil
 }
 
-// alwaysOn says whether a feature of kube-apiserver that is about custom resources is
+// alwaysOn reports whether a feature of kube-apiserver that is about custom resources is
 // part of this server, without a gate.
 func alwaysOn(name string) bool {
 	switch name {

@@ -11,7 +11,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// constraints lists the conditions of v that are about one value, junctors, enum and
+// constraints lists the conditions of v that are about one value, logical operators, enum and
 // required fields aside.
 func constraints(v *schema.ValueValidation) (list Constraints) {
 	add := func(keyword string, value any) { list = append(list, Constraint{keyword, value}) }
@@ -51,7 +51,7 @@ func constraints(v *schema.ValueValidation) (list Constraints) {
 	return list
 }
 
-// conditions puts the junctors of v into words, a line each.
+// conditions puts the logical operators of v into words, a line each.
 func conditions(v *schema.ValueValidation) (lines []string) {
 	for i := range v.AllOf {
 		lines = append(lines, phrase(&v.AllOf[i]))
@@ -68,7 +68,7 @@ func conditions(v *schema.ValueValidation) (lines []string) {
 	return lines
 }
 
-// branches puts the branches of a junctor into words.
+// branches puts the branches of a logical operator into words.
 func branches(list []schema.NestedValueValidation) string {
 	var parts []string
 	for i := range list {
@@ -77,7 +77,7 @@ func branches(list []schema.NestedValueValidation) string {
 	return strings.Join(parts, " ")
 }
 
-// phrase puts a schema under a junctor into words.
+// phrase puts a schema under a logical operator into words.
 func phrase(n *schema.NestedValueValidation) string {
 	parts := phrases(n, "")
 	if len(parts) == 0 {
@@ -87,7 +87,7 @@ func phrase(n *schema.NestedValueValidation) string {
 }
 
 // phrases are the conditions of n on the value at path, below the one that the
-// junctor is for.
+// logical operator is for.
 func phrases(n *schema.NestedValueValidation, path string) (parts []string) {
 	add := func(format string, args ...any) {
 		text := fmt.Sprintf(format, args...)

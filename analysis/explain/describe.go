@@ -172,7 +172,7 @@ func (e *UnknownFieldError) Error() string {
 	return text
 }
 
-// IsUnknown says whether an error is about a name that nothing has.
+// IsUnknown reports whether an error is about a name that nothing has.
 func IsUnknown(err error) bool {
 	var field *UnknownFieldError
 	var resource *UnknownResourceError

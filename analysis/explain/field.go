@@ -34,7 +34,7 @@ type Field struct {
 	Enum     []any `json:"enum,omitempty"`
 	// Constraints are the other conditions on the value alone.
 	Constraints Constraints `json:"constraints,omitempty"`
-	// Conditions are the junctors (allOf, anyOf, oneOf, not), in words.
+	// Conditions are the logical operators (allOf, anyOf, oneOf, not), in words.
 	Conditions []string `json:"conditions,omitempty"`
 	Unions     []Union  `json:"unions,omitempty"`
 	Rules      []Rule   `json:"rules,omitempty"`
@@ -265,7 +265,7 @@ func newRule(r api.ValidationRule) Rule {
 	return rule
 }
 
-// mentionsOldSelf says whether oldSelf occurs as a word outside of string literals.
+// mentionsOldSelf reports whether oldSelf occurs as a word outside of string literals.
 func mentionsOldSelf(rule string) bool {
 	var quote rune
 	word := ""

@@ -297,7 +297,7 @@ func (f *Field) facts() (lines []string) {
 	return lines
 }
 
-// remarkable says whether something else happens than is to be expected: that fields
+// remarkable reports whether something else happens than is to be expected: that fields
 // that are not specified are pruned.
 func (u *UnknownFields) remarkable() bool {
 	return u.Preserved || u.Everything || u.Other != nil || strings.HasPrefix(u.Because, "pruning starts again")

@@ -78,7 +78,7 @@ func forEachCRD(t *testing.T, visit func(name string, text []byte)) {
 	wg.Wait()
 }
 
-// unlinted leaves out what package lint mends, which is another's business and takes
+// unlinted leaves out what package lint fixes, which is another's business and takes
 // its time.
 func unlinted(o Options) Options {
 	o.Configs = []lint.Config{{Disable: []string{lint.All}}}

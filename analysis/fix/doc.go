@@ -1,6 +1,6 @@
 // Package fix rewrites CustomResourceDefinitions: v1beta1 as v1, schemas that are
 // not structural as structural ones, superseded spellings as what took their
-// place, and whatever package lint knows how to mend.
+// place, and whatever package lint knows how to fix.
 //
 // The rewritten definition accepts every object that the old one accepts, and keeps
 // of it what the old one kept. Where v1 cannot say what the old definition
@@ -9,10 +9,10 @@
 //
 // # What becomes of a schema
 //
-// A structural schema says outside of allOf, anyOf, oneOf and not (the junctors) what a
+// A structural schema says outside of allOf, anyOf, oneOf and not (the logical operators) what a
 // value looks like, and inside of them only conditions. The skeleton of a
 // schema (see schema.Skeleton) has every field that is specified anywhere, the
-// junctors included. Those fields are what the rewritten schema specifies, so pruning
+// logical operators included. Those fields are what the rewritten schema specifies, so pruning
 // keeps them. The skeleton also has types, but some that only hold for some objects:
 // in {anyOf: [{properties: {a: {}}}, {properties: {b: {type: string}}}]} the field b may be a
 // number as long as the first branch holds. So types are taken only where they
@@ -20,7 +20,7 @@
 // or oneOf, from the values of an enum. A value without such a type is
 // left open: x-kubernetes-preserve-unknown-fields without a type takes any value.
 //
-// What then is left under the junctors loses its types. Where the rest still
+// What then is left under the logical operators loses its types. Where the rest still
 // means the same, because the type is stated outside, that is all. Otherwise the
 // rest is weaker: it stays where weaker means that more is accepted, a
 // oneOf becomes an anyOf, and a not is dropped.

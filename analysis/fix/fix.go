@@ -22,14 +22,14 @@ import (
 
 // Options say how definitions are rewritten.
 type Options struct {
-	// Semantics is the reading of schemas that applies.
+	// Semantics is the schema semantics that applies.
 	Semantics schema.Semantics
 	// Rules checks x-kubernetes-validations. Without it, they are not checked, and
 	// defaults are not validated against them.
 	Rules crd.RuleChecker
 	// Prune begins pruning where nothing was pruned so far.
 	Prune bool
-	// Configs turn rules of package lint on and off: those that are off mend nothing.
+	// Configs turn rules of package lint on and off: those that are off fix nothing.
 	Configs []lint.Config
 }
 
@@ -52,7 +52,7 @@ type Result struct {
 // was there.
 func (r *Result) Origin(pointer string) string { return r.editor.origin(pointer) }
 
-// Left says whether something is left for a person to do.
+// Left reports whether something is left for a person to do.
 func (r *Result) Left() bool {
 	return slices.ContainsFunc(r.Notes, func(f analysis.Finding) bool { return f.Severity != analysis.Info })
 }
@@ -152,7 +152,7 @@ func (f *fixer) respell(ctx context.Context) error {
 	return nil
 }
 
-// unknownFields says whether nothing is pruned, and takes out what says so for the
+// unknownFields reports whether nothing is pruned, and takes out what says so for the
 // whole definition.
 func (f *fixer) unknownFields(beta bool) (keptAll bool, err error) {
 	keptAll = beta
@@ -216,7 +216,7 @@ func (f *fixer) rewriteSchemas(keepAll bool) error {
 	return nil
 }
 
-// structural says whether a schema is structural and lacks nothing that v1 asks for.
+// structural reports whether a schema is structural and lacks nothing that v1 asks for.
 func (f *fixer) structural(s node) bool {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -233,9 +233,9 @@ func (f *fixer) structural(s node) bool {
 		})
 }
 
-// mend applies what package lint knows to mend, and keeps the errors that it does not.
+// fix applies what package lint knows to fix, and keeps the errors that it does not.
 func (f *fixer) mend(ctx context.Context) error {
-	// What is mended may uncover something else; nothing is uncovered without end.
+	// What is fixed may uncover something else; nothing is uncovered without end.
 	const rounds = 8
 	for round := range rounds {
 		found, err := f.lint(ctx, f.Configs...)

@@ -279,7 +279,7 @@ func TestHostile(t *testing.T) {
 	}
 	for name, raw := range map[string]string{
 		"deep fields":    deep(`{"properties":{"a":`, `{}`, `}}`),
-		"deep junctors":  deep(`{"anyOf":[`, `{"type":"string"}`, `]}`),
+		"deep logical operators":  deep(`{"anyOf":[`, `{"type":"string"}`, `]}`),
 		"deep negations": deep(`{"not":`, `{"type":"string"}`, `}`),
 		"a DAG":          head + `{"jsonSchema":{"$ref":"#/definitions/d40","definitions":` + definitions + `}}}}}`,
 		"a loop":         head + `{"jsonSchema":{"properties":{"a":{"$ref":"#/definitions/a"}},"definitions":{"a":{"properties":{"a":{"$ref":"#/definitions/a"}}}}}}}}`,

@@ -9,7 +9,7 @@ import (
 type verdict int
 
 const (
-	// same accepts what it accepted, together with what is said outside of junctors.
+	// same accepts what it accepted, together with what is said outside of logical operators.
 	same verdict = iota
 	// weaker accepts more.
 	weaker
@@ -20,7 +20,7 @@ const (
 // and is the verdict on two conditions that must both hold.
 func (v verdict) and(w verdict) verdict { return max(v, w) }
 
-// place is a schema outside of junctors, for what junctors say about its values.
+// place is a schema outside of logical operators, for what logical operators say about its values.
 type place struct {
 	core node
 	typ  string
@@ -41,10 +41,10 @@ func placeOf(s node) *place {
 	return &place{core: s, typ: typ}
 }
 
-// mayBe says whether values there can have a type.
+// mayBe reports whether values there can have a type.
 func (p place) mayBe(typ string) bool { return p.typ == "" || p.typ == typ }
 
-// junctors rewrites the junctors of s, which are about the values at p. It tells which
+// logical operators rewrites the logical operators of s, which are about the values at p. It tells which
 // of them are weaker than they were. top says that s is the schema at p, or the first part
 // of its allOf: there, the two types of int-or-string may stay.
 func (r *rewriter) junctors(s node, p place, top bool, tell func(keyword string)) (out verdict) {
@@ -105,7 +105,7 @@ func (r *rewriter) pairs(s node, p place, top bool) {
 	}
 }
 
-// isPair says whether branches are the types integer and string, and nothing else.
+// isPair reports whether branches are the types integer and string, and nothing else.
 func isPair(branches []node) bool {
 	if len(branches) != 2 || len(branches[0]) != 1 || len(branches[1]) != 1 {
 		return false
@@ -175,14 +175,14 @@ func (r *rewriter) branches(list []node, p place, exactlyOne bool) (kept []node,
 // nothing is the schema that accepts no value.
 func nothing() node { return node{"not": node{}} }
 
-// nested rewrites a schema under a junctor, which is about the values at p. direct says that
-// the junctor is about the same value, and not about one that it is a part of.
+// nested rewrites a schema under a logical operator, which is about the values at p. direct says that
+// the logical operator is about the same value, and not about one that it is a part of.
 func (r *rewriter) nested(n node, p place, direct, top bool) verdict {
 	out := r.nestedType(n, p, direct)
 	for _, k := range sortedKeys(n) {
 		switch k {
 		case "description", "title", "default", "readOnly", "nullable", "id", "$schema", "definitions", "additionalItems", preserve:
-			delete(n, k) // they refuse nothing
+			delete(n, k) // they reject nothing
 		case "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type", "x-kubernetes-unions",
 			"x-kubernetes-validations", embedded, "$ref", "patternProperties", "dependencies":
 			delete(n, k)
@@ -212,7 +212,7 @@ func (r *rewriter) nested(n node, p place, direct, top bool) verdict {
 	return out
 }
 
-// nestedType removes the type of a schema under a junctor.
+// nestedType removes the type of a schema under a logical operator.
 func (r *rewriter) nestedType(n node, p place, direct bool) verdict {
 	_, stated := n["type"]
 	if !stated && n[intOrStringKW] == nil {
@@ -241,7 +241,7 @@ func (r *rewriter) nestedType(n node, p place, direct bool) verdict {
 	return never
 }
 
-// nestedFields rewrites the fields that a schema under a junctor is about.
+// nestedFields rewrites the fields that a schema under a logical operator is about.
 func (r *rewriter) nestedFields(n node, p place) (out verdict) {
 	props, ok := n["properties"].(map[string]any)
 	if !ok {
@@ -275,7 +275,7 @@ func (r *rewriter) nestedFields(n node, p place) (out verdict) {
 	return out
 }
 
-// nestedItems rewrites the items that a schema under a junctor is about.
+// nestedItems rewrites the items that a schema under a logical operator is about.
 func (r *rewriter) nestedItems(n node, p place) verdict {
 	if _, ok := n["items"]; !ok {
 		return same
@@ -297,9 +297,9 @@ func (r *rewriter) nestedItems(n node, p place) verdict {
 	return v
 }
 
-// part rewrites the schema of a field or of items under a junctor. If it accepts
+// part rewrites the schema of a field or of items under a logical operator. If it accepts
 // nothing then whatever lacks the part is still accepted, and so is null, of which
-// junctors say nothing.
+// logical operators say nothing.
 func (r *rewriter) part(n node, p place) verdict {
 	switch v := r.nested(n, p, false, false); {
 	case v != never:

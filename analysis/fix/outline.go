@@ -12,7 +12,7 @@ type node = map[string]any
 const intOrString = "int-or-string"
 
 // outline is what is known about the values at one place, from all that a schema says
-// about the place, inside of junctors and outside.
+// about the place, inside of logical operators and outside.
 type outline struct {
 	// typ is the type that every accepted value has, or empty. null says that null is
 	// accepted beside it.
@@ -51,7 +51,7 @@ func outlineOf(s node) *outline {
 		o.open = true
 		o.values = both(o.values, outlineOf(values).loose())
 	}
-	// The value validations of null are its type and enum; junctors are not even looked at.
+	// The value validations of null are its type and enum; logical operators are not even looked at.
 	null := o.null
 	for _, part := range schemaList(s["allOf"]) {
 		o.and(outlineOf(part))
@@ -261,7 +261,7 @@ func joinTypes(a, b string) string {
 	return ""
 }
 
-// narrower says whether all values of type a are of type b too, but not the
+// narrower reports whether all values of type a are of type b too, but not the
 // other way round.
 func narrower(a, b string) bool {
 	return a == "integer" && (b == "number" || b == intOrString) || a == "string" && b == intOrString

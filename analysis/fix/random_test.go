@@ -181,7 +181,7 @@ func (r random) object(depth int) map[string]any {
 	return obj
 }
 
-// of is a value that a schema might accept: it follows one branch of each junctor.
+// of is a value that a schema might accept: it follows one branch of each logical operator.
 func (r random) of(s node, depth int) any {
 	if enum, ok := s["enum"].([]any); ok && r.one(2) {
 		return pick(r, enum...)

@@ -53,7 +53,7 @@ const (
 // root rewrites the schema of a version.
 func (r *rewriter) root(s node, at []string) { r.core(s, outlineOf(s), rootRole, at) }
 
-// core rewrites a schema outside of junctors, and all below it. o is what is known
+// core rewrites a schema outside of logical operators, and all below it. o is what is known
 // about its values; s may be empty, and then becomes what o says.
 func (r *rewriter) core(s node, o *outline, as role, at []string) {
 	if o == nil {
@@ -172,7 +172,7 @@ func (r *rewriter) typ(s node, o *outline, as role, at []string) string {
 }
 
 // shape leaves one description of the fields of an object: either properties or
-// additionalProperties. closed says that fields without a name were refused.
+// additionalProperties. closed says that fields without a name were rejected.
 func (r *rewriter) shape(s node, o *outline, typ string, as role, at []string) (closed bool) {
 	ap, isMap := s["additionalProperties"]
 	resource := as == rootRole || s[embedded] == true
@@ -198,7 +198,7 @@ func (r *rewriter) shape(s node, o *outline, typ string, as role, at []string) (
 	return closed
 }
 
-// values rewrites the schema of the values of a map. The fields that only junctors
+// values rewrites the schema of the values of a map. The fields that only logical operators
 // name are among them.
 func (r *rewriter) values(s node, o *outline, at []string) {
 	values := o.values
@@ -215,7 +215,7 @@ func (r *rewriter) values(s node, o *outline, at []string) {
 	}
 }
 
-// fields rewrites the fields that s specifies, and adds those that only its junctors
+// fields rewrites the fields that s specifies, and adds those that only its logical operators
 // do.
 func (r *rewriter) fields(s node, o *outline, typ string, as role, at []string) {
 	props, _ := s["properties"].(map[string]any)
@@ -279,7 +279,7 @@ func (r *rewriter) items(s node, o *outline, typ string, at []string) {
 	}
 }
 
-// hasLooseSets says whether there is a set whose items are merged, which v1 refuses.
+// hasLooseSets reports whether there is a set whose items are merged, which v1 rejects.
 func hasLooseSets(s node) bool {
 	items := schemaOf(s["items"])
 	if s["x-kubernetes-list-type"] == "set" && items != nil {
@@ -332,7 +332,7 @@ func (r *rewriter) rootMetadata(s node, at []string) {
 	}
 }
 
-// isCondition says whether a keyword may refuse a value of the right type.
+// isCondition reports whether a keyword may reject a value of the right type.
 func isCondition(keyword string) bool {
 	switch keyword {
 	case "type", "format", "properties", "items", "additionalProperties", "nullable", preserve, "x-kubernetes-map-type":

@@ -154,11 +154,11 @@ func checkRewritten(t *testing.T, r random, seed int64, old node, sem schema.Sem
 			}
 		}
 		if len(conflicts) > 0 || !accepts(afterPruning, obj) {
-			continue // nobody says how to prune it, or it is refused after pruning
+			continue // nobody says how to prune it, or it is rejected after pruning
 		}
 		out := jsonx.CopyObject(obj)
 		if _, err := afterPruning.Normalize(out, schema.DecodeOptions{}); err != nil {
-			fail("%s is refused: %v", marshal(t, obj), err)
+			fail("%s is rejected: %v", marshal(t, obj), err)
 			return
 		}
 		want := pruneBySkeleton(jsonx.Copy(obj), skeleton)

@@ -161,7 +161,7 @@ func FieldPath(p schema.SchemaPath) string {
 	return b.String()
 }
 
-// Covers says whether the effect shows at a place in an object: at its path or
+// Covers reports whether the effect shows at a place in an object: at its path or
 // below.
 func (e *Effect) Covers(p schema.Path) bool {
 	if len(e.Path) > len(p) {

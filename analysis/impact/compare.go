@@ -139,7 +139,7 @@ func (c *comparer) affect(ch *Change, p place, effects ...Effect) {
 	}
 }
 
-// isBroken says whether the default of a schema is not valid there. Servers refuse most
+// isBroken reports whether the default of a schema is not valid there. Servers reject most
 // such schemas, not all.
 func (c *comparer) isBroken(s *schema.Structural) bool {
 	if !hasDefault(s) {
@@ -163,7 +163,7 @@ func (c *comparer) isBroken(s *schema.Structural) bool {
 	return len(p.Validate(c.ctx, obj, nil)) > 0
 }
 
-// related says whether one path leads to the other.
+// related reports whether one path leads to the other.
 func related(a, b schema.SchemaPath) bool {
 	n := min(len(a), len(b))
 	return slices.Equal(a[:n], b[:n])
@@ -277,7 +277,7 @@ func (c *comparer) types(p place, o, n side) {
 	effects := []Effect{at(Clients, p.path, "typed clients expect the old type")}
 	lost := o.kinds() &^ n.kinds()
 	if lost != 0 {
-		effects = append(effects, at(Invalid, p.path, "values of the old type are refused"))
+		effects = append(effects, at(Invalid, p.path, "values of the old type are rejected"))
 	}
 	if lost&(arrays|objects) != 0 {
 		if n.Prunes() {
@@ -313,7 +313,7 @@ func (c *comparer) nulls(p place, o, n side) {
 	case p.via != viaItems && !c.newAll:
 		effects = []Effect{at(Loses, p.path, "null is dropped"), at(Clients, p.path, "")}
 	case n.kinds() != allKinds || len(vv(n.node).Enum) > 0:
-		effects = []Effect{at(Invalid, p.path, "null is refused"), at(Clients, p.path, "")}
+		effects = []Effect{at(Invalid, p.path, "null is rejected"), at(Clients, p.path, "")}
 	}
 	if o.node.Nullable != n.node.Nullable || len(effects) > 0 {
 		message := "null is allowed now"
@@ -333,10 +333,10 @@ func (c *comparer) nullsStay(p place, o, n side) (effects []Effect) {
 		was = "replaced by the default"
 		effects = append(effects, at(Clients, p.path, "null no longer becomes the default: it stays"))
 	case p.via == viaItems || c.oldAll:
-		// Null was refused there, or stayed already.
+		// Null was rejected there, or stayed already.
 		return nil
 	case len(v.Enum) > 0 || len(v.AllOf)+len(v.AnyOf)+len(v.OneOf) > 0 || v.Not != nil:
-		effects = append(effects, at(Clients, p.path, "null is no longer dropped: the conditions here may refuse it"))
+		effects = append(effects, at(Clients, p.path, "null is no longer dropped: the conditions here may reject it"))
 	}
 	var around Change
 	c.dependents(&around, p.trail, p.path, appears)
@@ -346,7 +346,7 @@ func (c *comparer) nullsStay(p place, o, n side) (effects []Effect) {
 	return effects
 }
 
-// holdsNull says whether there is a null in a value.
+// holdsNull reports whether there is a null in a value.
 func holdsNull(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -381,7 +381,7 @@ func (c *comparer) defaults(p place, o, n *schema.Structural) {
 
 // tightened are the effects of a condition that not all old values meet.
 func tightened(p schema.SchemaPath, reason string) []Effect {
-	return []Effect{at(Invalid, p, reason), at(Clients, p, "writers of such values are refused")}
+	return []Effect{at(Invalid, p, reason), at(Clients, p, "writers of such values are rejected")}
 }
 
 // conditions compares what a value must satisfy.
@@ -444,10 +444,10 @@ func sameRule(r api.ValidationRule) func(api.ValidationRule) bool {
 	}
 }
 
-// isTransition says whether a rule compares with the old value.
+// isTransition reports whether a rule compares with the old value.
 func isTransition(r api.ValidationRule) bool { return strings.Contains(r.Rule, "oldSelf") }
 
-// onCreate says whether a rule that compares with the old value runs without one.
+// onCreate reports whether a rule that compares with the old value runs without one.
 func onCreate(r api.ValidationRule) bool { return r.OptionalOldSelf != nil && *r.OptionalOldSelf }
 
 func (c *comparer) rules(p place, o, n []api.ValidationRule) {
@@ -458,7 +458,7 @@ func (c *comparer) rules(p place, o, n []api.ValidationRule) {
 		case j < 0 && strings.TrimSpace(r.Rule) == "true":
 			c.emit(p, "rule-added", keyword, "rule added that always holds: "+show(r.Rule))
 		case j < 0 && isTransition(r) && !onCreate(r):
-			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule), at(Clients, p.path, "updates that break it are refused; stored objects are not judged by it"))
+			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule), at(Clients, p.path, "updates that break it are rejected; stored objects are not judged by it"))
 		case j < 0:
 			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule), tightened(p.path, "")...)
 		case !reflect.DeepEqual(o[j], r):

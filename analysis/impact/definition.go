@@ -19,7 +19,7 @@ import (
 
 // Options say how definitions are compared.
 type Options struct {
-	// Semantics is the reading of schemas that applies.
+	// Semantics is the schema semantics that applies.
 	Semantics schema.Semantics
 	// Rules checks and evaluates x-kubernetes-validations. Without it rules are
 	// compared, but not run.
@@ -38,7 +38,7 @@ type Comparison struct {
 	Name string
 	// Changes are all differences, the worst first.
 	Changes []Change
-	// Refused is why a server would not take the new definition in place of the old.
+	// Rejected is why a server would not take the new definition in place of the old.
 	Refused field.ErrorList
 
 	options  Options
@@ -87,7 +87,7 @@ func Added(new *api.CustomResourceDefinition, o Options) *Comparison {
 	}}}
 }
 
-// refusals is why a server would not take the update.
+// rejections is why a server would not take the update.
 func refusals(ctx context.Context, old, new *api.CustomResourceDefinition, o Options) field.ErrorList {
 	old, new = old.DeepCopy(), new.DeepCopy()
 	if len(old.Status.StoredVersions) == 0 {
@@ -183,7 +183,7 @@ func (d *definitions) index(name string) int {
 	return slices.IndexFunc(d.new.Spec.Versions, func(v api.CustomResourceDefinitionVersion) bool { return v.Name == name })
 }
 
-// convertsNone says whether conversion leaves everything but the apiVersion alone.
+// convertsNone reports whether conversion leaves everything but the apiVersion alone.
 func (d *definitions) convertsNone() bool { return strategy(d.new) == api.NoneConverter }
 
 func strategy(c *api.CustomResourceDefinition) api.ConversionStrategyType {
@@ -244,7 +244,7 @@ func (d *definitions) metadata() {
 		d.add("/metadata/annotations", "metadata", "annotations of the definition changed")
 	}
 	if d.old.Spec.PreserveUnknownFields != d.new.Spec.PreserveUnknownFields && d.new.Spec.PreserveUnknownFields {
-		effects := []Effect{effect(Clients, "nulls are no longer dropped where they are not allowed, but refused")}
+		effects := []Effect{effect(Clients, "nulls are no longer dropped where they are not allowed, but rejected")}
 		if defaultsNull(d.new) {
 			effects = append(effects, effect(Defaulted, "nulls in defaults are no longer dropped"))
 		}
@@ -252,7 +252,7 @@ func (d *definitions) metadata() {
 	}
 }
 
-// defaultsNull says whether a default has a null in it.
+// defaultsNull reports whether a default has a null in it.
 func defaultsNull(c *api.CustomResourceDefinition) bool {
 	var hasNull func(v any, inDefault bool) bool
 	hasNull = func(v any, inDefault bool) bool {
@@ -318,7 +318,7 @@ func (d *definitions) versionRemoved(i int) {
 	c := d.add(fmt.Sprintf("/spec/versions/%d", i), "version-removed", "version "+v.Name+" removed")
 	c.NewPointer, c.OldVersion = "/spec/versions", v.Name
 	if v.Served {
-		c.Effects = append(c.Effects, effect(Clients, "requests for it are refused"))
+		c.Effects = append(c.Effects, effect(Clients, "requests for it are rejected"))
 	}
 	if stored {
 		c.Effects = append(c.Effects, effect(Loses, "objects that are stored in it can no longer be read; rewrite them in another version and take it out of status.storedVersions first"))
@@ -335,7 +335,7 @@ func (d *definitions) version(i, j int) {
 	}
 	switch {
 	case o.Served && !n.Served:
-		add("served", "served", "no longer served", effect(Clients, "requests for it are refused"))
+		add("served", "served", "no longer served", effect(Clients, "requests for it are rejected"))
 	case !o.Served && n.Served:
 		add("served", "served", "served now")
 	}
@@ -383,7 +383,7 @@ func (d *definitions) version(i, j int) {
 	op, np := paths(o.SelectableFields), paths(n.SelectableFields)
 	for _, p := range op {
 		if !slices.Contains(np, p) {
-			add("selectableFields", "selectable-fields", "selectable field "+p+" removed", effect(Clients, "field selectors that use it are refused"))
+			add("selectableFields", "selectable-fields", "selectable field "+p+" removed", effect(Clients, "field selectors that use it are rejected"))
 		}
 	}
 	for _, p := range np {

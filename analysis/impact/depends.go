@@ -51,7 +51,7 @@ func leniency(ch *Change, trail []*schema.Structural) string {
 	const stays = "what is stored can still be read and deleted; "
 	switch ch.Kind {
 	case "unions", "embedded-resource", "scale-subresource":
-		return stays + "updates are refused until it is mended"
+		return stays + "updates are rejected until it is fixed"
 	case "list-type":
 		return stays + "updates of objects that break it already pass"
 	}
@@ -66,12 +66,12 @@ func leniency(ch *Change, trail []*schema.Structural) string {
 		}
 	}
 	if len(path) == 0 {
-		return stays + "updates that change anything in the object are refused until it is mended"
+		return stays + "updates that change anything in the object are rejected until it is fixed"
 	}
 	return stays + "updates pass as long as they do not change " + FieldPath(path)
 }
 
-// missing says whether a required field may be missing once step is gone.
+// missing reports whether a required field may be missing once step is gone.
 func missing(s *schema.Structural, name string, step schema.SchemaStep) bool {
 	if step.Keyword == "properties" {
 		return step.Name == name
@@ -143,7 +143,7 @@ func conditionDepends(v *schema.ValueValidation, rel schema.SchemaPath, how alte
 	return ""
 }
 
-// branchDepends says whether a branch of a junctor depends on what is at rel. A
+// branchDepends reports whether a branch of a logical operator depends on what is at rel. A
 // branch may hold or not, so whatever alters matters.
 func branchDepends(n *schema.NestedValueValidation, rel schema.SchemaPath) bool {
 	if len(n.XValidations) > 0 || n.AdditionalProperties != nil || n.MinProperties != nil || n.MaxProperties != nil ||
@@ -168,7 +168,7 @@ var selfUse = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\b(?:self|oldSelf)\b(?:\s*\.\s*([A-Za-z_][A-Za-z0-9_]*))?`)
 })
 
-// ruleDepends says whether a rule may see what is at rel: unless all it takes from
+// ruleDepends reports whether a rule may see what is at rel: unless all it takes from
 // self are other fields, by their plain names.
 func ruleDepends(r api.ValidationRule, rel schema.SchemaPath) bool {
 	if len(rel) == 0 || rel[0].Form != schema.StepNamed || strings.Contains(r.Rule, "`") {

@@ -14,7 +14,7 @@
 // (validation, without the leniency of an update towards what has not changed;
 // that is for the words of a verdict to tell).
 //
-// One thing is passed over on purpose: kube-apiserver lets an array pass where a
-// string with a format is asked for. That such an array is refused once the format
+// One thing is skipped on purpose: kube-apiserver lets an array pass where a
+// string with a format is asked for. That such an array is rejected once the format
 // goes is no reason to warn everybody who removes a format.
 package impact

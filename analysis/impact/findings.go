@@ -12,7 +12,7 @@ import (
 // The rules of findings about two CRDs, beside the IDs of the classes.
 const (
 	// RuleRefused is an update that an API server rejects.
-	RuleRefused = "update-refused"
+	RuleRefused = "update-rejected"
 	// RuleSemantics is a worse verdict in the other semantics.
 	RuleSemantics = "semantics"
 )
@@ -20,7 +20,7 @@ const (
 // Rules returns the rules of findings about two CRDs.
 func Rules() []analysis.Rule {
 	rules := []analysis.Rule{
-		{ID: RuleRefused, Severity: analysis.Error, Summary: "A server would refuse the new definition in place of the old one."},
+		{ID: RuleRefused, Severity: analysis.Error, Summary: "A server would reject the new definition in place of the old one."},
 		{ID: RuleSemantics, Severity: analysis.Info, Summary: "The design documents and kube-apiserver come to different ends."},
 	}
 	for _, class := range Classes() {
@@ -103,7 +103,7 @@ func (c *Comparison) Rejections() (findings []Finding) {
 		pointer := jsonptr.FromPath(path)
 		findings = append(findings, Finding{OldPointer: pointer, Finding: analysis.Finding{
 			Rule: RuleRefused, Severity: analysis.Error, Path: path, Pointer: pointer, Part: analysis.FieldName,
-			Message: "a server would refuse the update: " + body,
+			Message: "a server would reject the update: " + body,
 		}})
 	}
 	return findings
@@ -138,7 +138,7 @@ func (c *Comparison) OtherSemantics(ctx context.Context) (findings []Finding) {
 		}
 	}
 	if len(other.Refused) > 0 && len(c.Refused) == 0 {
-		add("", "", "", "a server would refuse the update: "+other.Refused[0].Error())
+		add("", "", "", "a server would reject the update: "+other.Refused[0].Error())
 	}
 	return findings
 }

@@ -48,7 +48,7 @@ func TestChangeFinding(t *testing.T) {
 	at := "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/x/maximum"
 	expectLines(t, findingLines(c.Changes[0].Finding()),
 		"error invalid "+at+" ("+at+"): stored objects become invalid: maximum 5 → 4",
-		"  clients may break: writers of such values are refused",
+		"  clients may break: writers of such values are rejected",
 		"  what is stored can still be read and deleted; updates pass as long as they do not change spec.x",
 	)
 }
@@ -86,8 +86,8 @@ func TestRejections(t *testing.T) {
 	new.Spec.Scope = api.ClusterScoped
 	at := "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/x/pattern"
 	expectLines(t, findingLines(compare(t, old, new, schema.Kubernetes).Rejections()...),
-		"error update-refused "+at+" ("+at+"): a server would refuse the update: Invalid value: \"(\": must be a valid regular expression, but isn't: error parsing regexp: missing closing ): `(`",
-		`error update-refused /spec/scope (/spec/scope): a server would refuse the update: Invalid value: "Cluster": field is immutable`,
+		"error update-rejected "+at+" ("+at+"): a server would reject the update: Invalid value: \"(\": must be a valid regular expression, but isn't: error parsing regexp: missing closing ): `(`",
+		`error update-rejected /spec/scope (/spec/scope): a server would reject the update: Invalid value: "Cluster": field is immutable`,
 	)
 }
 

@@ -13,9 +13,9 @@ import (
 // another one speaks of.
 type generator struct {
 	*rand.Rand
-	// rules says whether schemas have rules in CEL, which take long to compile.
+	// rules reports whether schemas have rules in CEL, which take long to compile.
 	rules bool
-	// unions says whether schemas have x-kubernetes-unions.
+	// unions reports whether schemas have x-kubernetes-unions.
 	unions bool
 }
 
@@ -227,7 +227,7 @@ func props(s tree) tree {
 	return p
 }
 
-// branch is a branch of a junctor of s: conditions on it and on its parts.
+// branch is a branch of a logical operator of s: conditions on it and on its parts.
 func (g *generator) branch(s tree, depth int) tree {
 	b := tree{}
 	if names := slices.Sorted(maps.Keys(props(s))); len(names) > 0 && depth > 0 && g.chance(80) {
@@ -364,7 +364,7 @@ func (g *generator) object(s tree) any {
 	return g.bare(s)
 }
 
-// nodes lists the schemas outside of junctors in s, itself first.
+// nodes lists the schemas outside of logical operators in s, itself first.
 func nodes(s tree) []tree {
 	all := []tree{s}
 	for _, name := range slices.Sorted(maps.Keys(props(s))) {

@@ -8,7 +8,7 @@ import (
 )
 
 // prover finds out whether conditions follow from others. Comparing two trees of
-// junctors can take very long, so it stops after some steps: what it could not
+// logical operators can take very long, so it stops after some steps: what it could not
 // show by then does not follow.
 type prover struct{ steps int }
 
@@ -23,7 +23,7 @@ func vv(s *schema.Structural) *schema.ValueValidation {
 	return s.ValueValidation
 }
 
-// nested is what a schema says about a value as a junctor's branch would say it, with
+// nested is what a schema says about a value as a logical operator's branch would say it, with
 // what must hold because an allOf says so beside it.
 func nested(s *schema.Structural) []*schema.NestedValueValidation {
 	n := &schema.NestedValueValidation{ValueValidation: *vv(s), ValidationExtensions: s.ValidationExtensions}
@@ -50,7 +50,7 @@ func facts(n *schema.NestedValueValidation) []*schema.NestedValueValidation {
 	return all
 }
 
-// holds says whether a value for which all the facts hold satisfies b. It may say no
+// holds reports whether a value for which all the facts hold satisfies b. It may say no
 // where the answer is yes.
 func (p *prover) holds(known []*schema.NestedValueValidation, b *schema.NestedValueValidation) bool {
 	if p.steps--; p.steps < 0 {
@@ -108,7 +108,7 @@ func parts(known []*schema.NestedValueValidation, of func(*schema.NestedValueVal
 	return all
 }
 
-// anyOf says whether one of the branches must hold: because a itself implies
+// anyOf reports whether one of the branches must hold: because a itself implies
 // one, or because each branch of an anyOf or oneOf in a does.
 func (p *prover) anyOf(a *schema.NestedValueValidation, branches []schema.NestedValueValidation) bool {
 	if len(branches) == 0 {
@@ -135,7 +135,7 @@ func (p *prover) anyOf(a *schema.NestedValueValidation, branches []schema.Nested
 	return each(a.AnyOf) || each(a.OneOf) || implied(facts(&plain))
 }
 
-// oneOf says whether exactly one of the branches must hold: only if they are
+// oneOf reports whether exactly one of the branches must hold: only if they are
 // the same branches as before, in whatever order.
 func oneOf(a *schema.NestedValueValidation, branches []schema.NestedValueValidation) bool {
 	if len(branches) == 0 {
@@ -155,7 +155,7 @@ func oneOf(a *schema.NestedValueValidation, branches []schema.NestedValueValidat
 	return true
 }
 
-// not says whether a schema must be broken: if it implies one that had to be.
+// not reports whether a schema must be broken: if it implies one that had to be.
 func (p *prover) not(a *schema.NestedValueValidation, not *schema.NestedValueValidation) bool {
 	return not == nil || a.Not != nil && p.holds(facts(not), a.Not)
 }

@@ -57,7 +57,7 @@ type keyword struct {
 	on kinds
 	// of returns what the keyword says, or nil.
 	of func(*schema.ValueValidation) any
-	// implied says whether whatever meets the condition in a meets the one in b, for
+	// implied reports whether whatever meets the condition in a meets the one in b, for
 	// values of b's type. It may say no where the answer is yes.
 	implied func(a, b *schema.ValueValidation, typ string) bool
 }
@@ -70,7 +70,7 @@ func whole(v float64, exclusive bool, typ string, inward float64) (float64, bool
 	return v, exclusive
 }
 
-// meets says whether all values of an enum in a meet the condition in b, as far as that
+// meets reports whether all values of an enum in a meet the condition in b, as far as that
 // is a matter of their lengths.
 func (k *keyword) meets(a, b *schema.ValueValidation) bool {
 	if len(a.Enum) == 0 || k.name != "maxLength" && k.name != "minLength" {
@@ -161,7 +161,7 @@ func keywords() []keyword {
 	}
 }
 
-// fits says whether a bound can be held by the number type; no number passes one
+// fits reports whether a bound can be held by the number type; no number passes one
 // that cannot.
 func fits(v float64, typ, format string) bool {
 	switch {
@@ -175,7 +175,7 @@ func fits(v float64, typ, format string) bool {
 	return true
 }
 
-// below says whether x ≤ a (or x < a) implies x ≤ b (or x < b), for fractions and
+// below reports whether x ≤ a (or x < a) implies x ≤ b (or x < b), for fractions and
 // for integers, which are compared with what is before the point.
 func below(a float64, aExcluded bool, b float64, bExcluded bool) bool {
 	implied := func(a, b float64) bool { return a < b || a == b && (aExcluded || !bExcluded) }
@@ -239,7 +239,7 @@ func show(v any) string {
 	return s
 }
 
-// restricts says whether a format refuses any value of a type.
+// restricts reports whether a format rejects any value of a type.
 func restricts(typ, format string) bool {
 	switch format {
 	case "", "password", "int64", "double":

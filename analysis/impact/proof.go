@@ -247,7 +247,7 @@ func (t *trial) hold(vs schema.Violations) {
 
 func key(v *schema.Violation) string { return v.Kind.String() + v.Path.Pointer() }
 
-// remove removes a field, and says whether it was one.
+// remove removes a field, and reports whether it was one.
 func remove(v any, p schema.Path) bool {
 	for i, s := range p {
 		switch x := v.(type) {

@@ -78,7 +78,7 @@ func pruning(preserveUnknownFields bool) schema.Pruning {
 }
 
 // legacy compares schemas in the draft-4 dialect, which take the place of others. It
-// says whether there is one.
+// reports whether there is one.
 func (d *definitions) legacy(c *comparer) bool {
 	if !d.Semantics.KnowsJSONSchema() {
 		return false

@@ -17,7 +17,7 @@ func (c *comparer) lists(p place, o, n side) {
 	if ot != nt || !sameKeys {
 		effects := []Effect{at(Clients, p.path, "server-side apply merges and owns its items in another way")}
 		if nt == "set" || nt == "map" && !(ot == nt && sameKeys) {
-			effects = append(effects, at(Invalid, p.path, "items that count as the same are refused"))
+			effects = append(effects, at(Invalid, p.path, "items that count as the same are rejected"))
 		}
 		keyword, message := "x-kubernetes-list-type", fmt.Sprintf("list type %s → %s", ot, nt)
 		if ot == nt {
@@ -42,8 +42,8 @@ func (c *comparer) lists(p place, o, n side) {
 	c.value(p.down(itemsStep, itemsStep, itemsStep, viaItems, ni.node), oi, ni)
 }
 
-// refusal is what follows for a field at path if its object, at p, may no longer have
-// it. It is kept, so that validation can refuse it; what is in it is pruned.
+// rejection is what follows for a field at path if its object, at p, may no longer have
+// it. It is kept, so that validation can reject it; what is in it is pruned.
 func refusal(p place, path schema.SchemaPath, o, n side) []Effect {
 	effects := tightened(p.path, "")
 	if n.Prunes() && o.kinds()&(arrays|objects) != 0 {
@@ -129,7 +129,7 @@ func (c *comparer) required(p place, o, n side) {
 		case was[name]:
 		case prop != nil && hasDefault(prop) && !(n.IsResource() && schema.IsMetaField(name)):
 		default:
-			effects = tightened(path, "objects without it are refused")
+			effects = tightened(path, "objects without it are rejected")
 			effects[0].missing = true
 		}
 		c.emit(p, "required-added", "required", name+" is required now", effects...)
@@ -153,14 +153,14 @@ func (c *comparer) otherFields(p place, o, n side) {
 		if hadMap != hasMap || of != nf && (o.node.XPreserveUnknownFields != n.node.XPreserveUnknownFields || hasMap) {
 			var effects []Effect
 			if nf == refused {
-				effects = []Effect{at(Clients, p.path, "fields that were pruned are refused")}
+				effects = []Effect{at(Clients, p.path, "fields that were pruned are rejected")}
 			}
 			c.emit(p, "additional-properties", "additionalProperties", "fields that are not specified are "+nf.verb(), effects...)
 		} else if o.node.XPreserveUnknownFields != n.node.XPreserveUnknownFields {
 			c.preserveFlag(p, n.node)
 		}
 	case nf == refused:
-		c.emit(p, "additional-properties", "additionalProperties", "fields that are not specified are refused", refusal(p, path, oc, n)...)
+		c.emit(p, "additional-properties", "additionalProperties", "fields that are not specified are rejected", refusal(p, path, oc, n)...)
 	case nf == pruned && hadMap:
 		c.emit(p, "additional-properties", "additionalProperties", "is no longer a map: its entries are pruned", at(Loses, path, ""), at(Clients, path, ""))
 	case nf == pruned:
@@ -180,7 +180,7 @@ func (f fate) verb() string {
 	case pruned:
 		return "pruned now"
 	case refused:
-		return "refused now"
+		return "rejected now"
 	}
 	return "kept now"
 }
@@ -255,7 +255,7 @@ func (c *comparer) property(p place, o, n side, name string) {
 		c.emit(down, "property-removed", "", "removed: stored values are pruned", at(Loses, down.path, ""), at(Clients, down.path, ""))
 	case nf == refused:
 		down.new, down.trail = p.new, p.trail
-		c.emit(down, "property-removed", "", "removed: objects that have it are refused", refusal(p, down.path, oc, n)...)
+		c.emit(down, "property-removed", "", "removed: objects that have it are rejected", refusal(p, down.path, oc, n)...)
 	default:
 		switch {
 		case wasNamed && !isNamed && !meta:

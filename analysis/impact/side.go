@@ -39,7 +39,7 @@ const (
 	stays fate = iota
 	// pruned: it is removed.
 	pruned
-	// refused: it makes the object invalid.
+	// rejected: it makes the object invalid.
 	refused
 )
 

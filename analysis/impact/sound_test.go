@@ -41,7 +41,7 @@ func definition(t *testing.T, root tree, preserve bool) *api.CustomResourceDefin
 	return out
 }
 
-// accepted says whether a server would take the definition.
+// accepted reports whether a server would take the definition.
 func accepted(ctx context.Context, d *api.CustomResourceDefinition, o crd.Options) bool {
 	d = d.DeepCopy()
 	d.Spec.PreserveUnknownFields = false
@@ -162,7 +162,7 @@ func program(t *testing.T, d *api.CustomResourceDefinition, o crd.Options) *crd.
 }
 
 // written is what the change does to those who write an object as it is, with its
-// nulls, and were told nothing against it: it is refused now, or a null that
+// nulls, and were told nothing against it: it is rejected now, or a null that
 // became a default stays. Fields that the old definition does not know are left to
 // their writers.
 func written(t *testing.T, was, is *crd.Version, text []byte) (seen []impact.Observation) {
@@ -226,7 +226,7 @@ func value(v any, p schema.Path) (any, bool) {
 	return v, true
 }
 
-// arrayForString is the one thing that the package passes over on purpose.
+// arrayForString is the one thing that the package skips on purpose.
 func arrayForString(changes []impact.Change, x impact.Observation) bool {
 	return x.Class == impact.Invalid && strings.HasSuffix(x.Detail, `must be of type string: "array"`) &&
 		slices.ContainsFunc(changes, func(c impact.Change) bool {

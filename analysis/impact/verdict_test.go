@@ -108,7 +108,7 @@ func TestVerdicts(t *testing.T) {
 		"null now":                   {old: `{type: string}`, new: `{type: string, nullable: true}`, want: []string{sx + "nullable safe"}},
 		"null now, beside a default": {old: `{type: string, default: a}`, new: `{type: string, default: a, nullable: true}`, want: []string{sx + "nullable clients-break"}},
 		"null now, not in the enum":  {old: `{type: string, enum: [a]}`, new: `{type: string, enum: [a], nullable: true}`, want: []string{sx + "nullable clients-break"}},
-		"null now, under a junctor": {old: `{type: object, properties: {a: {type: string}}, not: {required: [a]}}`, new: `{type: object, properties: {a: {type: string, nullable: true}}, not: {required: [a]}}`,
+		"null now, under a logical operator": {old: `{type: object, properties: {a: {type: string}}, not: {required: [a]}}`, new: `{type: object, properties: {a: {type: string, nullable: true}}, not: {required: [a]}}`,
 			want: []string{"v1: spec.x.a nullable clients-break"}},
 		"null now, under a rule": {old: `{type: object, properties: {a: {type: string}}, x-kubernetes-validations: [{rule: "!has(self.a)"}]}`,
 			new: `{type: object, properties: {a: {type: string, nullable: true}}, x-kubernetes-validations: [{rule: "!has(self.a)"}]}`, want: []string{"v1: spec.x.a nullable clients-break"}},
@@ -162,7 +162,7 @@ func TestVerdicts(t *testing.T) {
 		"oneOf turned round":   {old: `{type: string, oneOf: [{pattern: a}, {pattern: b}]}`, new: `{type: string, oneOf: [{pattern: b}, {pattern: a}]}`, want: []string{sx + "oneOf safe"}},
 		"not looser":           {old: `{type: integer, not: {minimum: 3}}`, new: `{type: integer, not: {minimum: 4}}`, want: []string{sx + "not safe"}},
 		"not stricter":         {old: `{type: integer, not: {minimum: 4}}`, new: `{type: integer, not: {minimum: 3}}`, want: []string{sx + "not invalid,clients-break"}},
-		"junctor that loses what it asks for": {
+		"logical operator that loses what it asks for": {
 			old:  `{type: object, anyOf: [{required: [a]}, {required: [b]}], properties: {a: {type: string}, b: {type: string}}}`,
 			new:  `{type: object, anyOf: [{required: [a]}, {required: [b]}], properties: {a: {type: string}}}`,
 			want: []string{"v1: spec.x.b property-removed loses-data,invalid,clients-break"}},
@@ -272,7 +272,7 @@ func TestDefinitionVerdicts(t *testing.T) {
 				fields = append(fields, e.Field)
 			}
 			if tt.refused == "" && len(fields) > 0 || tt.refused != "" && !slices.Contains(fields, tt.refused) {
-				t.Errorf("refused for %v, want %q", c.Refused, tt.refused)
+				t.Errorf("rejected for %v, want %q", c.Refused, tt.refused)
 			}
 		})
 	}

@@ -40,7 +40,7 @@ type schemaSite struct {
 	// structural is its structural form; if there is none, convErrs say why.
 	structural *schema.Structural
 	convErrs   schema.ConversionErrors
-	// prunes says whether objects are pruned by it.
+	// prunes reports whether objects are pruned by it.
 	prunes bool
 	// checked has what schema.Check says, once somebody has asked.
 	checked map[schema.Semantics][]schema.Finding
@@ -184,7 +184,7 @@ func (p *place) value(tree any) (any, bool) {
 	return tree, true
 }
 
-// prunes says whether unknown fields are pruned.
+// prunes reports whether unknown fields are pruned.
 func (d *definition) prunes() bool {
 	if d.beta != nil {
 		return !*d.beta.Spec.PreserveUnknownFields

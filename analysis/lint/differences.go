@@ -13,7 +13,7 @@ import (
 )
 
 // Differences says where the two semantics read a definition differently: one of them
-// refuses it, they prune objects differently, or one of them knows nothing of what
+// rejects it, they prune objects differently, or one of them knows nothing of what
 // the definition says. Findings are those of the rules semantics-*, with places in
 // the definition as v1. Rules in CEL mean the same to both and are not looked at.
 func Differences(ctx context.Context, definition *api.CustomResourceDefinition) ([]analysis.Finding, error) {
@@ -37,7 +37,7 @@ func Differences(ctx context.Context, definition *api.CustomResourceDefinition) 
 	return c.findings, nil
 }
 
-// refusal is something that one of the semantics refuses and the other does not.
+// rejection is something that one of the semantics rejects and the other does not.
 type refusal struct {
 	at   *place
 	by   schema.Semantics
@@ -51,15 +51,15 @@ type disagreement struct {
 	here map[string]schema.Semantics
 }
 
-// onlyHere says, for a place that is refused, if only one of the semantics does so.
+// onlyHere says, for a place that is rejected, if only one of the semantics does so.
 func (d *disagreement) onlyHere(at *place) []string {
 	if by, ok := d.here[at.pointer()]; ok {
-		return []string{"only " + by.String() + " semantics refuses this; " + by.Other().String() + " accepts it"}
+		return []string{"only " + by.String() + " semantics rejects this; " + by.Other().String() + " accepts it"}
 	}
 	return nil
 }
 
-// differences reports where the semantics differ. What the semantics at hand refuses
+// differences reports where the semantics differ. What the semantics at hand rejects
 // and the other does not is not reported but returned: it is an error already.
 func (c *check) differences(errs verdicts) *disagreement {
 	c.pruningRegions()
@@ -79,13 +79,13 @@ func (c *check) differences(errs verdicts) *disagreement {
 }
 
 func (c *check) refusal(r refusal) {
-	c.inform(semanticsRefused, r.at, r.by.String(), " semantics refuses this, ", r.by.Other().String(), " accepts it: ", r.text)
+	c.inform(semanticsRefused, r.at, r.by.String(), " semantics rejects this, ", r.by.Other().String(), " accepts it: ", r.text)
 }
 
 // verdicts are what each of the semantics has against a definition.
 type verdicts map[schema.Semantics]field.ErrorList
 
-// refusals lists what only one of the semantics refuses.
+// rejections lists what only one of the semantics rejects.
 func (c *check) refusals(errs verdicts) []refusal {
 	id := func(e *field.Error) string { return e.Field + " " + string(e.Type) }
 	seen := map[schema.Semantics]map[string]bool{}

@@ -119,8 +119,8 @@ func TestDifferencesOf(t *testing.T) {
 	}{
 		{"none", v1(`{type: object, properties: {a: {type: string, pattern: a}}}`), nil},
 		{"pruning", v1(`{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {bar: {type: object}}}`), []string{"warning .properties[bar]"}},
-		{"what one refuses", v1(`{type: object, properties: {a: {type: object, properties: {c: {type: string}}, not: {properties: {b: {}}}}}}`), []string{"info .properties[a].properties[b]"}},
-		{"what the other refuses", v1(`{type: object, properties: {p: {x-kubernetes-int-or-string: true, oneOf: [{type: integer}, {type: string}]}}}`), []string{"info .properties[p].oneOf[0].type", "info .properties[p].oneOf[1].type"}},
+		{"what one rejects", v1(`{type: object, properties: {a: {type: object, properties: {c: {type: string}}, not: {properties: {b: {}}}}}}`), []string{"info .properties[a].properties[b]"}},
+		{"what the other rejects", v1(`{type: object, properties: {p: {x-kubernetes-int-or-string: true, oneOf: [{type: integer}, {type: string}]}}}`), []string{"info .properties[p].oneOf[0].type", "info .properties[p].oneOf[1].type"}},
 		{"rules", v1(`{type: object, properties: {a: {type: string}}, x-kubernetes-validations: [{rule: "nonsense("}]}`), nil},
 		{"of v1beta1, as v1 has it", v1beta1(`validation: {jsonSchema: {type: object}}`), []string{"warning metadata.annotations[espalier.dev/json-schema]"}},
 	}

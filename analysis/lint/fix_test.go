@@ -14,7 +14,7 @@ import (
 )
 
 // TestFixes makes the edits of each finding, one after the other, until there is
-// nothing left that can be mended. None of what was mended is found again, and nothing
+// nothing left that can be fixed. None of what was fixed is found again, and nothing
 // worse than before.
 func TestFixes(t *testing.T) {
 	tests := map[string]string{
@@ -67,7 +67,7 @@ status: {conditions: [{type: NonStructural, status: "True"}]}`,
 					t.Fatalf("%v: found again in\n%s", f, text)
 				}
 				if made++; made > 20 {
-					t.Fatal("there is always something left to mend")
+					t.Fatal("there is always something left to fix")
 				}
 			}
 			for _, f := range fs {
@@ -76,7 +76,7 @@ status: {conditions: [{type: NonStructural, status: "True"}]}`,
 				}
 			}
 			if made == 0 {
-				t.Error("nothing was mended")
+				t.Error("nothing was fixed")
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 
 // Options say what Run looks for.
 type Options struct {
-	// Semantics is the reading of schemas that applies.
+	// Semantics is the schema semantics that applies.
 	Semantics schema.Semantics
 	// Rules checks x-kubernetes-validations. Without it, they are not checked, and
 	// defaults are not validated against them.
@@ -66,7 +66,7 @@ type check struct {
 	ruleChecker crd.RuleChecker
 	d           *definition
 	findings    []analysis.Finding
-	// refused are the places of which validation has something to say.
+	// rejected are the places of which validation has something to say.
 	refused map[string]bool
 	// steps is how long the paths of the findings are, together.
 	steps int

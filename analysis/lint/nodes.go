@@ -15,8 +15,8 @@ type node struct {
 	// kind says how it is reached from the one above, name by which name.
 	kind nodeKind
 	name string
-	// core is the place outside of junctors that is about the same value. It has the
-	// node's own schema outside of junctors, and no schema if there is no such place.
+	// core is the place outside of logical operators that is about the same value. It has the
+	// node's own schema outside of logical operators, and no schema if there is no such place.
 	core schema.Cursor
 	// inJunctor is set if it stands under allOf, anyOf, oneOf or not.
 	inJunctor bool
@@ -51,7 +51,7 @@ type walker struct {
 	visit func(*node)
 }
 
-// sub goes on with a schema below n. core is the place outside of junctors that is
+// sub goes on with a schema below n. core is the place outside of logical operators that is
 // about the same value.
 func (w *walker) sub(n *node, props *api.JSONSchemaProps, kind nodeKind, at *place, name string, core schema.Cursor) {
 	if props == nil {
@@ -145,7 +145,7 @@ func (n *node) nullable() bool {
 	return n.s.Nullable || core != nil && core.Nullable
 }
 
-// negated reports whether the schema stands under a not, where refusing is accepting.
+// negated reports whether the schema stands under a not, where rejecting is accepting.
 func (n *node) negated() bool {
 	for ; n.up != nil; n = n.up {
 		if n.up.s.Not == n.s {

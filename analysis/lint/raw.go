@@ -42,7 +42,7 @@ func (c *check) duplicates(raw []byte) {
 	}
 }
 
-// holdsNames says whether the keys in a field are names of somebody else's choice.
+// holdsNames reports whether the keys in a field are names of somebody else's choice.
 func holdsNames(field string) bool {
 	switch field {
 	case "properties", "patternProperties", "definitions", "dependencies", "annotations", "labels":
@@ -274,7 +274,7 @@ func (c *check) respellSpec(at *place, preserve bool, siblings map[string]any) *
 		return removal(at, "remove "+at.token+", which says nothing")
 	}
 	if c.d.beta == nil {
-		// v1 refuses it: which schemas keep unknown fields is for a person to say.
+		// v1 rejects it: which schemas keep unknown fields is for a person to say.
 		return nil
 	}
 	edits := []analysis.Edit{{Op: yamledit.Rename, Pointer: at.pointer(), To: name}}

@@ -20,7 +20,7 @@ type Rule struct {
 	Off bool
 	// Title says in one line what is found.
 	Title string
-	// Doc is a page in Markdown: what, why, a bad and a good example, how to mend it.
+	// Doc is a page in Markdown: what, why, a bad and a good example, how to fix it.
 	Doc string
 }
 
@@ -136,7 +136,7 @@ func Lookup(id string) (Rule, error) {
 	return Rule{}, fmt.Errorf("there is no rule %q", id)
 }
 
-// AboutKey says whether findings of a rule are about a field being there, and not
+// AboutKey reports whether findings of a rule are about a field being there, and not
 // about its value: the place to show is the name of the field.
 func AboutKey(rule string) bool {
 	switch rule {

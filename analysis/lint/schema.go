@@ -78,7 +78,7 @@ func (c *check) enum(n *node) {
 	for i := range n.s.Enum {
 		v, ok := value(&n.s.Enum[i])
 		if !ok || c.fits(n, v) || v == nil && n.inJunctor {
-			// Null under a junctor is how some say that a field must be absent.
+			// Null under a logical operator is how some say that a field must be absent.
 			continue
 		}
 		at := n.at.child("enum").index(i)
@@ -96,7 +96,7 @@ func (c *check) enum(n *node) {
 		return ok && v == nil
 	}
 	if len(n.s.Enum) > 0 && n.s.Nullable && !slices.ContainsFunc(n.s.Enum, isNull) {
-		c.warn(enumType, n.at.child("nullable"), "null is not among the values of enum, so nullable has no effect: null is refused")
+		c.warn(enumType, n.at.child("nullable"), "null is not among the values of enum, so nullable has no effect: null is rejected")
 	}
 }
 
@@ -111,7 +111,7 @@ func (c *check) draft4Default(n *node) {
 	}
 }
 
-// fits says whether a value has the type of a node.
+// fits reports whether a value has the type of a node.
 func (c *check) fits(n *node, v any) bool {
 	if v == nil && n.nullable() {
 		return true
@@ -167,7 +167,7 @@ func (c *check) bounds(n *node) {
 		c.warn(impossibleBounds, n.at.child("minimum"), "no number is within minimum and maximum")
 	}
 	if m := s.MultipleOf; m != nil && *m <= 0 {
-		c.warn(impossibleBounds, n.at.child("multipleOf"), "multipleOf is not above zero: every number is refused")
+		c.warn(impossibleBounds, n.at.child("multipleOf"), "multipleOf is not above zero: every number is rejected")
 	}
 	for _, b := range [...]struct {
 		lo, hi   *int64
@@ -192,7 +192,7 @@ func (c *check) required(n *node) {
 		if _, kept := n.core.Field(name); kept {
 			continue
 		}
-		consequence := "every object is refused"
+		consequence := "every object is rejected"
 		if n.inJunctor {
 			consequence = "the condition never holds"
 		}
@@ -221,20 +221,20 @@ func (c *check) empty(n *node) {
 		"this is not the metadata of a resource, and has no properties: labels, annotations and all else in it is pruned")
 }
 
-// isMarker says whether an empty object is likely meant to be empty: its presence is
+// isMarker reports whether an empty object is likely meant to be empty: its presence is
 // all there is to say.
 func (n *node) isMarker() bool {
 	return n.s.MaxProperties != nil && *n.s.MaxProperties == 0
 }
 
-// additional looks for objects that refuse other fields.
+// additional looks for objects that reject other fields.
 func (c *check) additional(n *node) {
 	ap := n.s.AdditionalProperties
 	if ap == nil || ap.Schema != nil || ap.Allows || n.negated() {
 		return
 	}
 	c.warn(versionSkew, n.at.child("additionalProperties"),
-		"a field that a later version adds is refused here instead of pruned, so clients and servers have to be updated in step")
+		"a field that a later version adds is rejected here instead of pruned, so clients and servers have to be updated in step")
 }
 
 // lists looks at what server-side apply makes of lists.
@@ -258,7 +258,7 @@ func (c *check) lists(n *node) {
 	}
 }
 
-// isAtomic says whether something around the node is merged as a whole, so that it
+// isAtomic reports whether something around the node is merged as a whole, so that it
 // does not matter what the node says.
 func (n *node) isAtomic() bool {
 	for m := n.up; m != nil; m = m.up {
@@ -329,7 +329,7 @@ func (g *defaultGates) node(n *node) {
 	}
 }
 
-// saysLittle says whether a default is what many take absence for anyway.
+// saysLittle reports whether a default is what many take absence for anyway.
 func saysLittle(j *api.JSON) bool {
 	switch string(bytes.TrimSpace(j.Raw)) {
 	case `""`, "0", "false", "{}", "[]":

@@ -65,7 +65,7 @@ func (c *check) validation(ctx context.Context) {
 		}
 	}
 	// What makes a schema non-structural is reported for all schemas, also where it is
-	// no reason to refuse the definition.
+	// no reason to reject the definition.
 	structural := map[string]bool{}
 	for _, s := range c.d.schemas {
 		c.structure(s, structural, different)
@@ -146,7 +146,7 @@ func fieldPath(at *place) *field.Path {
 	return path
 }
 
-// isDefault says whether a place is a default in a schema, or within one.
+// isDefault reports whether a place is a default in a schema, or within one.
 func (c *check) isDefault(at *place) bool {
 	for p := at; p != nil && p.around != nil; p = p.around {
 		if p.token != "default" || p.form != member || !p.exists(c.d.tree) {
@@ -174,7 +174,7 @@ func removal(at *place, message string) *analysis.Fix {
 	return &analysis.Fix{Message: message, Edits: []analysis.Edit{{Op: yamledit.Remove, Pointer: at.pointer()}}}
 }
 
-// structuralFix returns the edits that mend a finding and change nothing else.
+// structuralFix returns the edits that fix a finding and change nothing else.
 func (c *check) structuralFix(s *schemaSite, f *schema.Finding, at *place) *analysis.Fix {
 	switch {
 	case f.Kind == schema.TypeMissing && len(f.Path) == 1:
@@ -198,7 +198,7 @@ func (c *check) structuralFix(s *schemaSite, f *schema.Finding, at *place) *anal
 	return nil
 }
 
-// coreOf returns the schema outside of junctors that a path through junctors is
+// coreOf returns the schema outside of logical operators that a path through logical operators is
 // about, or nil. The last step of the path is a keyword.
 func coreOf(s *schema.Structural, path schema.SchemaPath) *schema.Structural {
 	for _, step := range path[:len(path)-1] {

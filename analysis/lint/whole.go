@@ -46,7 +46,7 @@ func (c *check) leftovers() {
 	spec := root().child("spec")
 	preserve := spec.child("preserveUnknownFields")
 	if c.d.beta != nil {
-		c.warn(deprecatedVersion, root().child("apiVersion"), "Kubernetes refuses v1beta1 since 1.22: it serves apiextensions.k8s.io/v1 alone")
+		c.warn(deprecatedVersion, root().child("apiVersion"), "Kubernetes rejects v1beta1 since 1.22: it serves apiextensions.k8s.io/v1 alone")
 		if !c.d.prunes() {
 			c.warn(preserveEverything, preserve, "nothing is pruned: v1beta1 preserves unknown fields unless preserveUnknownFields is false")
 		}

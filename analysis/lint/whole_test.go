@@ -208,7 +208,7 @@ func TestNonStructuralReasons(t *testing.T) {
 			"error .properties[spec].properties[privileged]",
 			"error .type")
 		says(t, fs[0], "must be empty to be structural")
-		says(t, fs[2], "because it is defined in "+site+".properties[spec].not.properties[privileged]", "only kep semantics refuses this")
+		says(t, fs[2], "because it is defined in "+site+".properties[spec].not.properties[privileged]", "only kep semantics rejects this")
 		says(t, fs[3], "must be non-empty")
 		// v1beta1 takes it, and lint flags it all the same.
 		fs = lintAll(t, schema.KEP, only("non-structural"), v1beta1("validation:\n  openAPIV3Schema:\n  "+strings.ReplaceAll(strings.TrimPrefix(bad, "\n"), "\n", "\n  ")))[0]
@@ -322,7 +322,7 @@ func TestHostile(t *testing.T) {
 		fmt.Fprintf(&wide, `"p%d":{"type":"object"},`, i)
 	}
 	wide.WriteString(`"a":{}}}`)
-	for name, props := range map[string]string{"deep": deep, "junctors": nested, "wide": wide.String()} {
+	for name, props := range map[string]string{"deep": deep, "logical operators": nested, "wide": wide.String()} {
 		t.Run(name, func(t *testing.T) {
 			text := bytes.Replace(toJSON(t, v1(`"@"`)), []byte(`"@"`), []byte(props), 1)
 			if !json.Valid(text) {

@@ -268,11 +268,11 @@ func TestSemantics(t *testing.T) {
 		want []string
 	}{
 		{schema.KEP, []string{
-			`info semantics : under kubernetes semantics it would be stored otherwise`,
+			`info semantics : under kubernetes semantics it would be stored differently`,
 			`  spec.free.some.extra is pruned there`,
 		}},
 		{schema.Kubernetes, []string{
-			`info semantics : under kep semantics it would be stored otherwise`,
+			`info semantics : under kep semantics it would be stored differently`,
 			`  spec.free.some.extra is pruned here, not there`,
 		}},
 	} {

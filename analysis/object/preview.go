@@ -43,7 +43,7 @@ func (c *Checker) newPreview(v *crd.Version) (*Preview, error) {
 	}
 	f := analysis.Finding{
 		Rule: RuleNotStructural, Severity: analysis.Info, Pointer: c.schemaPointer(v),
-		Message: fmt.Sprintf("the schema of version %s is not structural, so a server prunes nothing (v1beta1) or refuses the definition (v1): this is a preview, by the schema's skeleton, of what is left once it is structural", v.Name()),
+		Message: fmt.Sprintf("the schema of version %s is not structural, so a server prunes nothing (v1beta1) or rejects the definition (v1): this is a preview, by the schema's skeleton, of what is left once it is structural", v.Name()),
 		Detail:  []string{"espalier fix makes it structural, espalier show skeleton shows the skeleton"},
 	}
 	for _, r := range reasons {

@@ -143,9 +143,9 @@ func (s *Stored) Difference() []analysis.Finding {
 	there, report, err := program.Decode(s.source, schema.DecodeOptions{Report: true})
 	switch {
 	case err != nil:
-		f.Message = fmt.Sprintf("under %s semantics it would be refused: %v", c.otherSemantics(), err)
+		f.Message = fmt.Sprintf("under %s semantics it would be rejected: %v", c.otherSemantics(), err)
 	case !reflect.DeepEqual(s.Object, there):
-		f.Message = fmt.Sprintf("under %s semantics it would be stored otherwise", c.otherSemantics())
+		f.Message = fmt.Sprintf("under %s semantics it would be stored differently", c.otherSemantics())
 		f.Detail = changeDifference(s.report.Changes, report.Changes)
 	default:
 		return nil

@@ -121,7 +121,7 @@ func misfits(path schema.Path, value any, around func(any) any) (findings []anal
 	return nil
 }
 
-// fits says whether metadata can be read.
+// fits reports whether metadata can be read.
 func fits(metadata any) bool {
 	text, err := json.Marshal(metadata)
 	var meta metav1.ObjectMeta

@@ -65,7 +65,7 @@ func (c *Checker) compare(ctx context.Context, source []byte, old schema.Object,
 	other := c.otherSemantics()
 	switch {
 	case accepted && !otherAccepted:
-		f.Message = fmt.Sprintf("under %s semantics it would be refused", other)
+		f.Message = fmt.Sprintf("under %s semantics it would be rejected", other)
 		if otherErr != nil {
 			f.Detail = []string{otherErr.Error()}
 			break
@@ -77,7 +77,7 @@ func (c *Checker) compare(ctx context.Context, source []byte, old schema.Object,
 	case !accepted && otherAccepted:
 		f.Message = fmt.Sprintf("under %s semantics it would be accepted", other)
 	case accepted && otherAccepted && !reflect.DeepEqual(result.Object, there.Object):
-		f.Message = fmt.Sprintf("under %s semantics it would be stored otherwise", other)
+		f.Message = fmt.Sprintf("under %s semantics it would be stored differently", other)
 		f.Detail = changeDifference(result.Changes, there.Changes)
 	default:
 		return nil

@@ -10,7 +10,7 @@ import (
 )
 
 // violationFindings turns violations into findings. What is wrong in all branches
-// of an allOf stands by itself; of other junctors the branch that came closest to
+// of an allOf stands by itself; of other logical operators the branch that came closest to
 // holding explains what is missing.
 func (c *Checker) violationFindings(v *crd.Version, vs schema.Violations) (findings []analysis.Finding) {
 	for i := range vs {
@@ -56,7 +56,7 @@ func violationMessage(v *schema.Violation) string {
 	return errs[0].ErrorBody()
 }
 
-// maxBranches is how many branches of a junctor are explained.
+// maxBranches is how many branches of a logical operator are explained.
 const maxBranches = 8
 
 // junctorDetail explains why no branch of an anyOf or oneOf holds, the closest first,

@@ -1,5 +1,5 @@
 // Package suite runs test suites for CustomResourceDefinitions: objects that must be
-// accepted, objects that must be refused and why, updates, and what is stored in the
+// accepted, objects that must be rejected and why, updates, and what is stored in the
 // end. What it asks is the engine itself, so the answers are a server's.
 //
 // A suite is a YAML document next to the definition that it tests:
@@ -28,7 +28,7 @@
 //	  pruned: [spec.imgae]         # exactly the fields that are pruned
 //	  defaulted: [spec.policy, spec.replicas] # exactly the fields that are filled in
 //
-//	invalid:                       # must be refused
+//	invalid:                       # must be rejected
 //	- name: no image
 //	  with: {spec: {image: null}}
 //	  errors:                      # exactly the reasons; any will do if absent

@@ -237,7 +237,7 @@ func writeStatus(ctx context.Context, a *espalier.Admitter, stored espalier.Obje
 	return outcome(a.UpdateStatus(ctx, sent, stored))
 }
 
-// expectError says whether err is the expected one, so that a case is done, and what is
+// expectError reports whether err is the expected one, so that a case is done, and what is
 // wrong if it should have been.
 func expectError(c *Case, key string, err error, want string) (done bool, _ *analysis.Finding) {
 	var w *worded
@@ -245,15 +245,15 @@ func expectError(c *Case, key string, err error, want string) (done bool, _ *ana
 	case want == "" && err == nil:
 		return false, nil
 	case want == "":
-		f := failure(c, c.Pointer, "refused, but it should be accepted", strings.Split(err.Error(), "\n")...)
+		f := failure(c, c.Pointer, "rejected, but it should be accepted", strings.Split(err.Error(), "\n")...)
 		return true, &f
 	case err == nil:
-		f := failure(c, jsonptr.Child(c.Pointer, key), "accepted, but it should be refused", "- "+want)
+		f := failure(c, jsonptr.Child(c.Pointer, key), "accepted, but it should be rejected", "- "+want)
 		return true, &f
 	case strings.Contains(err.Error(), want), errors.As(err, &w) && strings.Contains(w.earlier, want):
 		return true, nil
 	}
-	f := failure(c, jsonptr.Child(c.Pointer, key), "refused, but not for this reason", "- "+want, "+ "+err.Error())
+	f := failure(c, jsonptr.Child(c.Pointer, key), "rejected, but not for this reason", "- "+want, "+ "+err.Error())
 	return true, &f
 }
 

@@ -16,7 +16,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// Recognize says whether a JSON document is a suite in one of the formats.
+// Recognize reports whether a JSON document is a suite in one of the formats.
 func Recognize(doc []byte) bool {
 	id, err := api.Identify(doc)
 	if err != nil {
@@ -271,7 +271,7 @@ func (p *parser) update(s *Suite, c *Case, v any, pointer string) bool {
 	}
 	c.object = p.on(c.object, c.old, patch, "new", pointer)
 	if c.refused && (c.hasStored || c.hasPruned || c.hasDefaulted) {
-		p.wrong(pointer+"/errors", "an object that is refused is not stored: expect either errors, or stored, pruned and defaulted")
+		p.wrong(pointer+"/errors", "an object that is rejected is not stored: expect either errors, or stored, pruned and defaulted")
 	}
 	return len(p.findings) == before
 }
@@ -330,7 +330,7 @@ func merge(v, patch any) any {
 	return target
 }
 
-// errors reads the reasons for which an object is to be refused.
+// errors reads the reasons for which an object is to be rejected.
 func (p *parser) errors(c *Case) func(any, string) {
 	return func(v any, pointer string) {
 		if list, ok := v.([]any); ok && len(list) == 0 {

@@ -34,11 +34,11 @@ func (r *Runner) Run(ctx context.Context, c *Case) []analysis.Finding {
 	refusals := refusalsOf(result, err)
 	switch {
 	case c.refused && len(refusals) == 0:
-		return []analysis.Finding{failure(c, c.Pointer, "accepted, but it should be refused", expectedLines(c)...)}
+		return []analysis.Finding{failure(c, c.Pointer, "accepted, but it should be rejected", expectedLines(c)...)}
 	case c.refused:
 		return c.compareErrors(refusals)
 	case len(refusals) > 0:
-		return []analysis.Finding{failure(c, c.Pointer, "refused, but it should be accepted", lines(refusals)...)}
+		return []analysis.Finding{failure(c, c.Pointer, "rejected, but it should be accepted", lines(refusals)...)}
 	}
 	return c.compareResult(r, result)
 }
@@ -73,10 +73,10 @@ func (r *Runner) complete(obj schema.Object) schema.Object {
 	return obj
 }
 
-// refusal is one reason for which an object was refused.
+// rejection is one reason for which an object was rejected.
 type refusal struct {
 	// paths and messages are those of the reason and of what follows from it: a
-	// junctor that fails has reasons of its own.
+	// logical operator that fails has reasons of its own.
 	paths, messages []string
 	// rules are names of what is broken: a keyword, a rule in CEL.
 	rules []string
@@ -84,7 +84,7 @@ type refusal struct {
 	note bool
 }
 
-// refusalsOf lists the reasons for which an object was refused.
+// refusalsOf lists the reasons for which an object was rejected.
 func refusalsOf(result *espalier.Result, err error) (list []refusal) {
 	var contradiction *schema.ContradictionError
 	var metadata *schema.MetadataError
@@ -142,7 +142,7 @@ func metadataOf(path schema.Path) schema.Path {
 	return path
 }
 
-// matches says whether the refusal is the expected one.
+// matches reports whether the rejection is the expected one.
 func (e expectedError) matches(r refusal) bool {
 	return (e.path == "" || slices.Contains(r.paths, e.path)) &&
 		(e.message == "" || slices.ContainsFunc(r.messages, func(m string) bool { return strings.Contains(m, e.message) })) &&
@@ -173,7 +173,7 @@ func (c *Case) compareErrors(refusals []refusal) (findings []analysis.Finding) {
 			for _, line := range lines(refusals) {
 				detail = append(detail, "+ "+line)
 			}
-			findings = append(findings, failure(c, e.pointer, "refused, but not for this reason", detail...))
+			findings = append(findings, failure(c, e.pointer, "rejected, but not for this reason", detail...))
 		}
 	}
 	if len(findings) > 0 {
@@ -186,7 +186,7 @@ func (c *Case) compareErrors(refusals []refusal) (findings []analysis.Finding) {
 		}
 	}
 	if len(others) > 0 {
-		return []analysis.Finding{failure(c, c.Pointer+"/errors", "refused for other reasons, too", lines(others)...)}
+		return []analysis.Finding{failure(c, c.Pointer+"/errors", "rejected for other reasons, too", lines(others)...)}
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func NewRunner(ctx context.Context, s *Suite, definition []byte, o Options) (*Ru
 	return r, err
 }
 
-// Semantics is the reading of schemas that applies.
+// Semantics is the schema semantics that applies.
 func (r *Runner) Semantics() schema.Semantics { return r.options.Semantics }
 
 // compile makes an Admitter of the definition with patches.

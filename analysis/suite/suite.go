@@ -31,7 +31,7 @@ type Suite struct {
 	Definition string
 	// Version is the one version that the definition is to have, or "" for all.
 	Version string
-	// Semantics is the reading of schemas that the suite asks for, or nil.
+	// Semantics is the schema semantics that the suite asks for, or nil.
 	Semantics *schema.Semantics
 	Cases     []*Case
 
@@ -52,7 +52,7 @@ type Case struct {
 	object, old schema.Object
 	// status says that the status endpoint is written to.
 	status bool
-	// refused says that the object is to be refused, errors are the reasons; none
+	// rejected says that the object is to be rejected, errors are the reasons; none
 	// stands for any.
 	refused bool
 	errors  []expectedError
@@ -68,7 +68,7 @@ type Case struct {
 // FullName is the name of a case with its section.
 func (c *Case) FullName() string { return c.Section + "/" + c.Name }
 
-// expectedError is a reason for which an object is to be refused. What is empty does
+// expectedError is a reason for which an object is to be rejected. What is empty does
 // not count.
 type expectedError struct {
 	pointer             string

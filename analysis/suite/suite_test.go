@@ -70,7 +70,7 @@ invalid:
 - {name: cel message, with: {spec: {replicas: 7}}, errors: [bad luck]}
 updates:
 - {name: change, with: {spec: {replicas: 2}}, stored: {spec: {image: example, replicas: 2}}}
-- {name: refused, with: {spec: {image: other}}, errors: [the image cannot change]}
+- {name: rejected, with: {spec: {image: other}}, errors: [the image cannot change]}
 - {name: own, old: {spec: {image: a}}, new: {spec: {image: b}}, errors: [{path: spec}]}
 - {name: ratcheting, old: {spec: {image: a, replicas: 12}}, with: {metadata: {labels: {a: b}}}}
 - {name: status, subresource: status, with: {status: {count: 1}, spec: {image: ignored}}, stored: {spec: {image: example, replicas: 1}, status: {count: 1}}}
@@ -79,7 +79,7 @@ updates:
 		name: "failures",
 		text: `
 valid:
-- {name: refused, with: {spec: {replicas: 11}}}
+- {name: rejected, with: {spec: {replicas: 11}}}
 - {name: loses a field, with: {spec: {imgae: x}}}
 - {name: other pruned, with: {spec: {imgae: x}}, pruned: [spec.x]}
 - {name: other defaults, defaulted: []}
@@ -90,21 +90,21 @@ invalid:
 - {name: other reason, with: {spec: {replicas: 11}}, errors: [{path: spec.image}, {path: spec.replicas}]}
 - {name: two reasons, with: {spec: {replicas: 11, image: a very long name of an image}}, errors: [{path: spec.replicas}]}
 updates:
-- {name: not refused, with: {spec: {replicas: 3}}, errors: [never]}
+- {name: not rejected, with: {spec: {replicas: 3}}, errors: [never]}
 - {name: not accepted, with: {spec: {image: x}}}
 `,
 		want: `
-/valid/0 refused, but it should be accepted|spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10
+/valid/0 rejected, but it should be accepted|spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10
 /valid/1 accepted, but fields are pruned: spec.imgae|if that is meant, list them under pruned|spec.imgae: did you mean "image"?
 /valid/2/pruned other fields are pruned|expected (-), got (+):|- spec.x|+ spec.imgae
 /valid/3/defaulted other fields are defaulted|expected (-), got (+):|+ spec.replicas
 /valid/4/stored something else is stored|expected (-), got (+):|  metadata: {}|  spec:|    image: example|-   replicas: 2|+   replicas: 1
 /valid/5/stored something else is stored|expected (-), got (+):|  apiVersion: stable.example.com/v1|  kind: CronTab|  metadata:|-   name: x|+   name: test|  spec:|    image: example|    replicas: 1
-/invalid/0 accepted, but it should be refused|- message "no way"
-/invalid/1/errors/0 refused, but not for this reason|- path "spec.image"|+ spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10
-/invalid/2/errors refused for other reasons, too|spec.image: Too long: may not be more than 20 bytes
-/updates/0 accepted, but it should be refused|- message "never"
-/updates/1 refused, but it should be accepted|spec: Invalid value: the image cannot change`,
+/invalid/0 accepted, but it should be rejected|- message "no way"
+/invalid/1/errors/0 rejected, but not for this reason|- path "spec.image"|+ spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10
+/invalid/2/errors rejected for other reasons, too|spec.image: Too long: may not be more than 20 bytes
+/updates/0 accepted, but it should be rejected|- message "never"
+/updates/1 rejected, but it should be accepted|spec: Invalid value: the image cannot change`,
 	}} {
 		t.Run(c.name, func(t *testing.T) {
 			s, wrong := suite.Parse(toJSON(t, head+c.text), func(name string) ([]byte, error) {
@@ -153,7 +153,7 @@ func TestMalformed(t *testing.T) {
 		{head + `invalid: [{name: a, errors: [{paht: x}]}]`, `/invalid/0/errors/0/paht there is no key "paht" here: did you mean "path"?`},
 		{head + `updates: [{name: a}]`, `/updates/0 there is nothing to write: give it as new, or as a patch with with`},
 		{head + `updates: [{name: a, with: {}, subresource: scale}]`, `/updates/0/subresource must be status, or absent`},
-		{head + `updates: [{name: a, with: {}, errors: [x], stored: {}}]`, `/updates/0/errors an object that is refused is not stored`},
+		{head + `updates: [{name: a, with: {}, errors: [x], stored: {}}]`, `/updates/0/errors an object that is rejected is not stored`},
 		{head + `semantics: kube`, `/semantics unknown semantics "kube": use kep or kubernetes`},
 		{head, ` there are no cases: list some under valid, invalid or updates`},
 		{"apiVersion: espalier.dev/v2\nkind: TestSuite\nvalid: [{name: a}]", `/apiVersion must be espalier.dev/v1`},
@@ -184,7 +184,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestDefinitions refuses definitions that a server refuses, and takes v1beta1.
+// TestDefinitions rejects definitions that a server rejects, and takes v1beta1.
 func TestDefinitions(t *testing.T) {
 	s, _ := suite.Parse(toJSON(t, head+`valid: [{name: a}]`), noFiles)
 	if _, err := suite.NewRunner(t.Context(), s, toJSON(t, strings.ReplaceAll(crontab, "plural: crontabs", "plural: others")), suite.Options{Rules: cel.Checker{}}); err == nil {

@@ -82,7 +82,7 @@ func versionsToV1(spec *CustomResourceDefinitionSpec) []api.CustomResourceDefini
 	return out
 }
 
-// hasOpenAPI says whether v is about the schemas of the versions. It is not if it
+// hasOpenAPI reports whether v is about the schemas of the versions. It is not if it
 // only holds a schema of 2017, which v1 keeps elsewhere.
 func hasOpenAPI(v *CustomResourceValidation) bool {
 	return v != nil && (v.OpenAPIV3Schema != nil || v.JSONSchema == nil)
@@ -214,7 +214,7 @@ func getSubresources(v *CustomResourceDefinitionVersion) any { return v.Subresou
 func getColumns(v *CustomResourceDefinitionVersion) any      { return v.AdditionalPrinterColumns }
 func getSelectable(v *CustomResourceDefinitionVersion) any   { return v.SelectableFields }
 
-// same says whether all versions have an equal value.
+// same reports whether all versions have an equal value.
 func same(versions []CustomResourceDefinitionVersion, get func(*CustomResourceDefinitionVersion) any) bool {
 	for i := range versions {
 		if !equal(get(&versions[0]), get(&versions[i])) {

@@ -76,7 +76,7 @@ type CustomResourceDefinitionSpec struct {
 	Version string `json:"version,omitempty"`
 	// Names are the names that the resource goes by.
 	Names CustomResourceDefinitionNames `json:"names"`
-	// Scope says whether objects live in namespaces; Namespaced if absent.
+	// Scope reports whether objects live in namespaces; Namespaced if absent.
 	Scope ResourceScope `json:"scope"`
 	// Validation is what objects of all versions look like.
 	Validation *CustomResourceValidation `json:"validation,omitempty"`
@@ -107,7 +107,7 @@ type CustomResourceValidation struct {
 type CustomResourceDefinitionVersion struct {
 	// Name is the version's name, such as v1 or v2beta1.
 	Name string `json:"name"`
-	// Served says whether requests may use this version.
+	// Served reports whether requests may use this version.
 	Served bool `json:"served"`
 	// Storage marks the version in which objects are stored: exactly one.
 	Storage bool `json:"storage"`

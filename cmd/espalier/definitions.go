@@ -224,7 +224,7 @@ func members(r *jsonx.Reader, visit func(key string) error) error {
 	return r.Members(visit)
 }
 
-// refused says whether a server would not take the definition.
+// rejected reports whether a server would not take the definition.
 func (d *definition) refused(ctx context.Context) bool {
 	options := crd.Options{Semantics: d.semantics, Rules: cel.Checker{}}
 	if d.isV1beta1() {
@@ -304,7 +304,7 @@ func (ds *definitions) reportOthers(r *report.Reporter, used *definition) {
 	}
 }
 
-// serves says whether a version is served. One that cannot be read may well be: why
+// serves reports whether a version is served. One that cannot be read may well be: why
 // it cannot is told to whoever uses it.
 func (d *definition) serves(version string) bool {
 	base, err := d.base()

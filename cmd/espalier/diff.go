@@ -40,11 +40,11 @@ follow from it:
   stored objects lose data         fields are pruned, nulls are dropped
   stored objects become invalid    a condition is new, or stricter
   newly defaulted                  values appear, or are others than before
-  clients may break                what they send is refused, or what they read is new to them
+  clients may break                what they send is rejected, or what they read is new to them
   safe                             none of this
 
 There is no "unknown": where it cannot be shown that all stored objects pass, the
-verdict is that they may not. What a server would refuse as an update is reported too.
+verdict is that they may not. What a server would reject as an update is reported too.
 
 With --objects, each object is taken through both definitions: the report then counts
 and names the objects that a change affects.

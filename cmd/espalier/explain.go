@@ -48,7 +48,7 @@ With --sample, explain prints an object that validates: a minimal one, with what
 be left out and what a server does not fill in, and a full one with every field that can
 be there together with the others. Values come from defaults, examples, enums, bounds,
 formats and patterns; what validation and the rules in CEL have against them is then
-mended as far as possible. If something remains, the best attempt is printed, what stands
+fixed as far as possible. If something remains, the best attempt is printed, what stands
 in the way is said on standard error, and the exit code is 1.`,
 		Example: `  # What is in a CronTab?
   espalier explain --crd crontab-crd.yaml crontabs

@@ -48,7 +48,7 @@ func newFixCommand(a *app) *cobra.Command {
 		Short: "Rewrite CustomResourceDefinitions: v1beta1 as v1, schemas as structural ones",
 		Long: `Fix rewrites CustomResourceDefinitions: v1beta1 as v1, schemas that are not structural as
 structural ones, superseded spellings as what took their place, and whatever lint knows
-how to mend. It prints a diff, or changes the files with --write. Comments, order
+how to fix. It prints a diff, or changes the files with --write. Comments, order
 and formatting of all that is not changed stay as they are.
 
 A fixed definition accepts every object that it accepted before. Where v1 cannot state a
@@ -114,7 +114,7 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 	return f.all(c.Context(), o.input)
 }
 
-// namesStdout says whether a report goes to standard output.
+// namesStdout reports whether a report goes to standard output.
 func namesStdout(outputs []string) bool {
 	return slices.ContainsFunc(outputs, func(o string) bool { return !strings.Contains(o, "=") || strings.HasSuffix(o, "=-") })
 }

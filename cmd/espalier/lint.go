@@ -36,8 +36,8 @@ func newLintCommand(a *app) *cobra.Command {
 		Use:   "lint -f PATH...",
 		Short: "Find what is wrong, doubtful or ambiguous in CustomResourceDefinitions",
 		Long: `Lint looks at CustomResourceDefinitions, v1 and v1beta1, and says what a server would
-refuse, what does not do what its author likely thinks, and where the two semantics read
-it differently. Other documents are passed over. Definitions that are given together are
+reject, what does not do what its author likely thinks, and where the two semantics read
+it differently. Other documents are skipped. Definitions that are given together are
 also held against each other: names may collide.
 
 Every finding belongs to a rule; --rules lists them and --explain prints a page about
@@ -51,7 +51,7 @@ working directory or the closest directory above that has one:
     enable: [semantics-published]
     severity: {unknown-format: error}
 
-What a finding says it can mend, espalier fix does.`,
+What a finding says it can fix, espalier fix does.`,
 		Example: `  # Is this definition right?
   espalier lint -f crontab-crd.yaml
 

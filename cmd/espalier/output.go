@@ -15,7 +15,7 @@ import (
 	"espalier.dev/internal/textdiff"
 )
 
-// useColor says whether what is written to w is to be coloured.
+// useColor reports whether what is written to w is to be coloured.
 func (a *app) useColor(w io.Writer) bool {
 	switch a.color.String() {
 	case "always":

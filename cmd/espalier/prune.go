@@ -148,7 +148,7 @@ func (p *pruner) fail(it *input.Item, f analysis.Finding) {
 }
 
 // object prunes an object. Definitions that happen to be among the objects are
-// passed over: they are not pruned by a schema of their own.
+// skipped: they are not pruned by a schema of their own.
 func (p *pruner) object(it *input.Item) error {
 	d, err := p.definitions.lookup(it)
 	if err != nil {

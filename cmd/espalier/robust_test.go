@@ -192,7 +192,7 @@ func TestMissingInput(t *testing.T) {
 	for _, test := range tests {
 		t.Run(strings.ReplaceAll(test.args, "/", "_"), func(t *testing.T) {
 			if test.privileged && os.Geteuid() == 0 {
-				t.Skip("whoever may read everything cannot be refused")
+				t.Skip("whoever may read everything cannot be rejected")
 			}
 			args := strings.Fields(strings.ReplaceAll(test.args, "CRD", crd))
 			out, code := runApp(t, append([]string{"validate"}, args...)...)

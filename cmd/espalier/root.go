@@ -75,7 +75,7 @@ Input is files, directories (-R for those below, too) and standard input (-), wi
 any number of YAML or JSON documents and lists in them. Findings carry file, line and
 column.
 
-There are two readings of schemas. "kep" is what the design documents of
+There are two schema semantics. "kep" is what the design documents of
 CustomResourceDefinitions say, "kubernetes" is what kube-apiserver 1.37 does, to the
 letter. They differ in few places; where they do for what you have, you are told.
 
@@ -91,7 +91,7 @@ Exit codes: 0 nothing found, 1 findings or differences, 2 it could not be done.`
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := root.PersistentFlags()
-	flags.Var(&a.semantics, "semantics", `whose reading of schemas applies: "kep" or "kubernetes"`)
+	flags.Var(&a.semantics, "semantics", `whose schema semantics applies: "kep" or "kubernetes"`)
 	flags.Var(&a.color, "color", `when to use colour: "auto", "always" or "never"`)
 	for flag, values := range map[string][]string{"semantics": {schema.KEP.String(), schema.Kubernetes.String()}, "color": {"auto", "always", "never"}} {
 		_ = root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))

@@ -59,10 +59,10 @@ func newShowCommand(a *app) *cobra.Command {
 CustomResourceDefinition:
 
 ` + list + `
-What else is in the files is passed over. Show exits with 1 if a form is asked for that
+What else is in the files is skipped. Show exits with 1 if a form is asked for that
 is only right for structural schemas (all but the skeleton), and a schema is not
 structural; it says why on standard error.`,
-		Example: `  # Which fields does a schema specify, junctors included?
+		Example: `  # Which fields does a schema specify, logical operators included?
   espalier show skeleton -f crontab-crd.yaml
 
   # What does kube-apiserver publish of version v1?

@@ -37,10 +37,10 @@ func newTestCommand(a *app) *cobra.Command {
 		Use:   "test PATH...",
 		Short: "Run test suites next to CustomResourceDefinitions",
 		Long: `Test runs suites: YAML documents that say which objects a CustomResourceDefinition must
-accept, which it must refuse and why, which updates are allowed, and what is stored in
+accept, which it must reject and why, which updates are allowed, and what is stored in
 the end. The answers are those of the engine that a server has, so no cluster is needed.
 
-PATHs are files and directories with suites; whatever else is in them is passed over.
+PATHs are files and directories with suites; whatever else is in them is skipped.
 
   apiVersion: espalier.dev/v1
   kind: TestSuite
@@ -58,7 +58,7 @@ PATHs are files and directories with suites; whatever else is in them is passed 
     with: {spec: {imgae: typo}}
     pruned: [spec.imgae]          # exactly the fields that are pruned
     defaulted: [spec.policy, spec.replicas]
-  invalid:                        # must be refused
+  invalid:                        # must be rejected
   - name: no image
     with: {spec: {image: null}}
     errors:                       # exactly the reasons; any will do if absent
@@ -121,7 +121,7 @@ func testRules() []analysis.Rule {
 		analysis.Rule{ID: suite.RuleFailed, Severity: analysis.Error, Summary: "The outcome of a test case is not what it expects."},
 		analysis.Rule{ID: suite.RuleMalformed, Severity: analysis.Error, Summary: "A test suite does not follow the format."},
 		analysis.Rule{ID: ruleNoSuite, Severity: analysis.Error, Summary: "There are no test suites where there should be some."},
-		analysis.Rule{ID: ruleSuiteDefinition, Severity: analysis.Error, Summary: "The definition of a test suite is missing, ambiguous or refused."},
+		analysis.Rule{ID: ruleSuiteDefinition, Severity: analysis.Error, Summary: "The definition of a test suite is missing, ambiguous or rejected."},
 	)
 }
 
@@ -313,7 +313,7 @@ func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointe
 			continue
 		case 1:
 			if r, err = suite.NewRunner(t.ctx, s, fitting[0].JSON, suite.Options{Semantics: t.a.semantics.Semantics, Rules: cel.Checker{}}); err != nil {
-				err = fmt.Errorf("the definition in %s is refused: %w", fitting[0].File, err)
+				err = fmt.Errorf("the definition in %s is rejected: %w", fitting[0].File, err)
 			}
 			return r, pointer, err
 		}

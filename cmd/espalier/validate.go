@@ -28,7 +28,7 @@ func newValidateCommand(a *app) *cobra.Command {
 	var o validateOptions
 	c := &cobra.Command{
 		Use:   "validate --crd PATH... -f PATH...",
-		Short: "Say whether a server would take objects, and what is wrong with those it would not",
+		Short: "Report whether a server would take objects, and what is wrong with those it would not",
 		Long: `Validate does to each object what an API server does when it is created: it reads it,
 prunes the fields that its CustomResourceDefinition does not know, fills in defaults,
 and validates what is left, rules in CEL included. With --old it does what the server
@@ -36,11 +36,11 @@ does when the object replaces the old one of the same kind, namespace and name: 
 see the old value, and what was wrong before and has not changed is forgiven.
 
 Fields that would be pruned and fields that occur twice are warnings. With
---field-validation=strict they are errors, with ignore they are passed over: the same
+--field-validation=strict they are errors, with ignore they are skipped: the same
 choice as that of kubectl's --validate.
 
 Definitions come from --crd. They may be v1 or v1beta1; what else is in those files is
-passed over. Of several definitions of a kind the first that serves an object's version
+skipped. Of several definitions of a kind the first that serves an object's version
 counts, and a note says that there are others. An object without a definition is an
 error unless --ignore-missing-crds is given. Definitions are taken at their word, as
 those of a cluster are; --check-crds also says of those that are used what a server has
@@ -69,8 +69,8 @@ Where the two semantics would not come to the same end for an object, a note say
 	addInputFlags(c, &o.objects, "objects")
 	c.Flags().StringArrayVar(&o.old.Paths, "old", nil, "`PATH` of a file or directory with the objects that are replaced (may repeat)")
 	c.Flags().StringVar(&o.fieldValidation, "field-validation", "warn", "what to do about unknown and duplicate fields: `ignore|warn|strict`")
-	c.Flags().BoolVar(&o.ignoreMissing, "ignore-missing-crds", false, "pass over objects without a definition")
-	c.Flags().BoolVar(&o.checkCRDs, "check-crds", false, "also report why a server would refuse a definition that is used")
+	c.Flags().BoolVar(&o.ignoreMissing, "ignore-missing-crds", false, "skip objects without a definition")
+	c.Flags().BoolVar(&o.checkCRDs, "check-crds", false, "also report why a server would reject a definition that is used")
 	addOutputFlag(c, &o.outputs)
 	_ = c.RegisterFlagCompletionFunc("field-validation", cobra.FixedCompletions([]string{"ignore", "warn", "strict"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -79,7 +79,7 @@ Where the two semantics would not come to the same end for an object, a note say
 // validationRules describe what validate finds.
 func validationRules() []analysis.Rule {
 	rules := append(inputRules(),
-		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "No CustomResourceDefinition defines the object's kind and version.", Help: "Name the definition with --crd, or pass over such objects with --ignore-missing-crds."},
+		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "No CustomResourceDefinition defines the object's kind and version.", Help: "Name the definition with --crd, or skip such objects with --ignore-missing-crds."},
 		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "A server would not take the CustomResourceDefinition.", Help: "espalier lint says what is wrong with it."},
 		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "The kind of an object has several definitions: the first that serves its version counts."},
 	)

@@ -1,6 +1,6 @@
 // Package jsonx reads JSON text into the values that Kubernetes' unstructured
 // objects are made of: nil, bool, int64, float64, string, []any and
-// map[string]any. It accepts and refuses exactly what sigs.k8s.io/json does and
+// map[string]any. It accepts and rejects exactly what sigs.k8s.io/json does and
 // gives the same values, but it lets its caller steer: a Reader takes the next value,
 // steps into it, or skips it without building anything. Copy copies such values.
 package jsonx
@@ -439,7 +439,7 @@ func (r *Reader) literal(text string) error {
 	return nil
 }
 
-// numberText reads a number and says whether it is written as an integer.
+// numberText reads a number and reports whether it is written as an integer.
 func (r *Reader) numberText() (text string, integer bool, err error) {
 	start := r.pos
 	s := r.src
@@ -527,7 +527,7 @@ func smallInt(text string) (int64, bool) {
 	return n, true
 }
 
-// checkRange refuses a number that does not fit a float64. Most numbers are too
+// checkRange rejects a number that does not fit a float64. Most numbers are too
 // short to be out of range.
 func (r *Reader) checkRange(text string) error {
 	if len(text) < 300 && strings.IndexByte(text, 'e') < 0 && strings.IndexByte(text, 'E') < 0 {

@@ -93,7 +93,7 @@ func closure(ls []layer, name string) map[string]bool {
 	return seen
 }
 
-// within says whether path is root or below it, and returns the rest, "." for root.
+// within reports whether path is root or below it, and returns the rest, "." for root.
 func within(root, path string) (string, bool) {
 	if path == root {
 		return ".", true

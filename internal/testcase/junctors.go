@@ -2,7 +2,7 @@ package testcase
 
 import "fmt"
 
-// Junctors is a list of items that satisfy an allOf, an anyOf, a oneOf and a not
+// Logical operators is a list of items that satisfy an allOf, an anyOf, a oneOf and a not
 // with the given number of branches each. The list and a list of the items' names
 // have unique entries. It is there to show that the cost is linear in the number
 // of branches and in the number of items.
@@ -30,7 +30,7 @@ func Junctors(branches, items int) Case {
 		"tags":  list(str(), set()),
 	}, required("name"), with("allOf", allOf), with("anyOf", anyOf), with("oneOf", oneOf), with("not", map[string]any{"anyOf": not}))
 
-	return newCase(fmt.Sprintf("junctors-%dx%d", branches, items), map[string]any{
+	return newCase(fmt.Sprintf("logical operators-%dx%d", branches, items), map[string]any{
 		"spec": object(map[string]any{
 			"names": list(str(), set()),
 			"rules": list(rule, listMap("name")),

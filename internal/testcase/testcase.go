@@ -97,7 +97,7 @@ func mustMarshal(v any) []byte {
 }
 
 // Properties counts the properties that a schema names, at all depths and
-// inside of junctors too.
+// inside of logical operators too.
 func Properties(schema []byte) (int, error) {
 	var s any
 	if err := json.Unmarshal(schema, &s); err != nil {

@@ -205,7 +205,7 @@ func TestEditCorpus(t *testing.T) {
 	})
 }
 
-// tolerated says whether an error is about what an edit may refuse.
+// tolerated reports whether an error is about what an edit may reject.
 func tolerated(err error) bool {
 	for _, s := range []string{"alias", "anchors", "merged", "neither", "no such value", "only entries", "leads into", "a scalar"} {
 		if strings.Contains(err.Error(), s) {

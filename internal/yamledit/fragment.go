@@ -57,7 +57,7 @@ func column(src []byte, offset int) int {
 	return c
 }
 
-// sameLine says whether two offsets are on one line.
+// sameLine reports whether two offsets are on one line.
 func sameLine(src []byte, a, b int) bool {
 	return bytes.IndexByte(src[min(a, b):max(a, b)], '\n') < 0
 }
@@ -202,7 +202,7 @@ func (st style) writeString(f *fragment, s string) {
 	}
 }
 
-// literal says whether a text of lines can be written as a literal block scalar.
+// literal reports whether a text of lines can be written as a literal block scalar.
 func literal(s string) bool {
 	if s == "" || s[0] == ' ' || s[0] == '\n' || strings.HasSuffix(s, "\n") {
 		return false
@@ -244,7 +244,7 @@ func scalarText(s string, flow bool) string {
 	return string(append(out, '"'))
 }
 
-// plainSafe says whether s means itself as a plain scalar, for all who may read it.
+// plainSafe reports whether s means itself as a plain scalar, for all who may read it.
 func plainSafe(s string, flow bool) bool {
 	if s == "" || len(s) > yamlx.MaxKey || strings.TrimSpace(s) != s || strings.HasSuffix(s, ":") {
 		return false

@@ -263,12 +263,12 @@ func leading(src []byte, i int) string {
 	return string(src[from : from+len(src[from:i])-len(bytes.TrimLeft(src[from:i], " \t"))])
 }
 
-// pretty says whether a JSON document is written on lines.
+// pretty reports whether a JSON document is written on lines.
 func (ed *editor) pretty() bool {
 	return bytes.IndexByte(ed.src[ed.root.Start:ed.root.End], '\n') >= 0
 }
 
-// tight says whether a JSON document is written without spaces.
+// tight reports whether a JSON document is written without spaces.
 func (ed *editor) tight() bool {
 	cs := ed.root.Children
 	return len(cs) > 0 && cs[0].Intro > 0 && bytes.IndexByte([]byte(" \t\r\n"), ed.src[cs[0].Intro]) < 0
@@ -347,7 +347,7 @@ func (ed *editor) cut(path []string) (*fragment, error) {
 }
 
 // unfold writes the first collection in braces or brackets on the way to a place in
-// block style, so that there is room for lines. It says whether there is one.
+// block style, so that there is room for lines. It reports whether there is one.
 func (ed *editor) unfold(path []string) (bool, error) {
 	for k := 1; k < len(path); k++ {
 		s, rest, err := ed.find(path[:k])

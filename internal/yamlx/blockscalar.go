@@ -126,7 +126,7 @@ func (p *parser) blockIndent(parent int) (int, bool) {
 	return max(widest, parent+1, 1), true
 }
 
-// Regular says whether src has only characters that the parser knows how to treat:
+// Regular reports whether src has only characters that the parser knows how to treat:
 // no control characters, carriage returns only before line feeds, and none of the
 // rarer line breaks and marks of Unicode.
 func Regular(src []byte) bool {

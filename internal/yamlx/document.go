@@ -182,7 +182,7 @@ func LineEnd(src []byte, i int) int {
 	return len(src)
 }
 
-// isMarker says whether a document marker, "---" or "...", stands at i, the start of a line.
+// isMarker reports whether a document marker, "---" or "...", stands at i, the start of a line.
 func isMarker(src []byte, i int) bool {
 	if i > 0 && src[i-1] != '\n' && !(i == len(bom) && bytes.HasPrefix(src, bom)) {
 		return false
@@ -193,5 +193,5 @@ func isMarker(src []byte, i int) bool {
 	return len(src) == i+3 || isBlank(src[i+3])
 }
 
-// isBlank says whether c separates tokens.
+// isBlank reports whether c separates tokens.
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }

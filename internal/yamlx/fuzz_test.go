@@ -54,7 +54,7 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// ambiguous says whether v has keys that become the same in JSON, like 1 and "1":
+// ambiguous reports whether v has keys that become the same in JSON, like 1 and "1":
 // which of them wins sigs.k8s.io/yaml leaves to chance.
 func ambiguous(v any) bool {
 	switch v := v.(type) {

@@ -45,7 +45,7 @@ func (d *Document) slowJSON() ([]byte, error) {
 	return w.out, nil
 }
 
-// sameValue says whether two valid JSON texts have the same value.
+// sameValue reports whether two valid JSON texts have the same value.
 func sameValue(a, b []byte) bool {
 	x, err := jsonx.Parse(a)
 	if err != nil {

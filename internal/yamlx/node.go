@@ -104,7 +104,7 @@ func (n *Node) entryWithin(name string, merges *int) *Node {
 	return nil
 }
 
-// merges says whether a mapping has merge keys.
+// merges reports whether a mapping has merge keys.
 func (n *Node) merges() bool {
 	return slices.ContainsFunc(n.Children, func(c *Node) bool { return c.Merge })
 }

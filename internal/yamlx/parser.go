@@ -185,7 +185,7 @@ func (p *parser) column() int {
 	return p.pos - p.line
 }
 
-// blankAt says whether a blank or the end is at i.
+// blankAt reports whether a blank or the end is at i.
 func (p *parser) blankAt(i int) bool { return i >= len(p.src) || isBlank(p.src[i]) }
 
 // null writes an empty value that stands at an offset.
@@ -334,7 +334,7 @@ func (p *parser) blanks() {
 	}
 }
 
-// lineEnds says whether nothing but a comment is left of the line.
+// lineEnds reports whether nothing but a comment is left of the line.
 func (p *parser) lineEnds() bool {
 	if p.pos == len(p.src) {
 		return true

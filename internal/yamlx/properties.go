@@ -28,12 +28,12 @@ func (p *parser) propertyTokens() (anchor, aliased string, ok bool) {
 	return anchor, "", true
 }
 
-// isNameByte says whether c may be part of an anchor's name.
+// isNameByte reports whether c may be part of an anchor's name.
 func isNameByte(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c == '_' || c == '-'
 }
 
-// propertiesOfKey says whether the anchor, tag or alias at pos belongs to a key.
+// propertiesOfKey reports whether the anchor, tag or alias at pos belongs to a key.
 func (p *parser) propertiesOfKey() bool {
 	was := p.pos
 	defer func() { p.pos = was }()

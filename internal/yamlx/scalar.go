@@ -2,7 +2,7 @@ package yamlx
 
 import "espalier.dev/internal/jsonx"
 
-// quotedKey says whether the quoted scalar at pos is a key.
+// quotedKey reports whether the quoted scalar at pos is a key.
 func (p *parser) quotedKey() bool {
 	src, quote := p.src, p.src[p.pos]
 	i := p.pos + 1
@@ -24,7 +24,7 @@ func (p *parser) quotedKey() bool {
 	return i < len(src) && src[i] == ':' && p.blankAt(i+1)
 }
 
-// plainKey says whether the plain scalar at pos is a key.
+// plainKey reports whether the plain scalar at pos is a key.
 func (p *parser) plainKey() bool {
 	src := p.src
 	for i := p.pos; i < len(src); i++ {
@@ -133,7 +133,7 @@ func (p *parser) barePlainKey(k *key, flow bool) bool {
 	return true
 }
 
-// mayMean says whether a plain scalar may be something else than a string.
+// mayMean reports whether a plain scalar may be something else than a string.
 func mayMean(text []byte) bool {
 	switch hint(text[0]) {
 	case 0:
@@ -325,7 +325,7 @@ func (p *parser) resolved(start, end int) (*Node, bool) {
 	return p.scalar(start, end, mark), true
 }
 
-// digits says whether text is a decimal number in the form that JSON has it.
+// digits reports whether text is a decimal number in the form that JSON has it.
 func digits(text []byte) bool {
 	if text[0] == '0' {
 		return len(text) == 1

@@ -31,7 +31,7 @@ type CheckOptions struct {
 
 // Check compiles the rules of a schema as kube-apiserver does when it is handed a
 // definition, and estimates what they can cost. The schema should be structural;
-// rules under junctors, which a structural schema has not, are not looked at.
+// rules under logical operators, which a structural schema has not, are not looked at.
 func Check(s *schema.Structural, o CheckOptions) *schema.RuleReport {
 	c := checking{CheckOptions: o, report: &schema.RuleReport{}}
 	if !hasRules(s) {

@@ -103,7 +103,7 @@ func TestCheckStored(t *testing.T) {
 	}
 }
 
-// TestCheckSkip passes over a schema.
+// TestCheckSkip skips a schema.
 func TestCheckSkip(t *testing.T) {
 	s := structural(`{type: object, properties: {a: {type: integer, x-kubernetes-validations: [{rule: self.x}]}, b: {type: integer, x-kubernetes-validations: [{rule: self.x}]}}}`)
 	report := rules.Check(s, rules.CheckOptions{Skip: func(p schema.SchemaPath) bool { return p.String() == ".properties[a]" }})

@@ -251,7 +251,7 @@ func (c *compilation) own(out *validator, v *view, decl *apiservercel.DeclType) 
 
 var errNoType = errors.New("failed to convert to declType for CEL validation rules")
 
-// mapCorrelates says whether the fields of an object can be matched with old ones.
+// mapCorrelates reports whether the fields of an object can be matched with old ones.
 func mapCorrelates(s *schema.Structural) bool {
 	t := s.XMapType
 	return t == nil || *t == "granular" || *t == "atomic"

@@ -188,7 +188,7 @@ func (e *environments) compileRule(s *schema.Structural, r *api.ValidationRule, 
 		}
 	}
 	if r.FieldPath != "" {
-		// A path that leads nowhere is refused when the definition is written; a
+		// A path that leads nowhere is rejected when the definition is written; a
 		// stored one reports at the rule's own place.
 		if path, _, err := ParseFieldPath(r.FieldPath, s); err == nil {
 			c.field = path

@@ -15,7 +15,7 @@ func errNested(path schema.SchemaPath) error {
 	return fmt.Errorf("%s.x-kubernetes-validations: rules must not stand under allOf, anyOf, oneOf or not", path)
 }
 
-// nestedRules returns the path of a schema with rules under a junctor, or nil.
+// nestedRules returns the path of a schema with rules under a logical operator, or nil.
 func nestedRules(s *schema.Structural) schema.SchemaPath {
 	var f nestedFinder
 	f.core(s)

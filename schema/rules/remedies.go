@@ -192,7 +192,7 @@ func (e *estimate) best(knobs []*knob) schema.RuleRemedy {
 	return r
 }
 
-// suffices says whether the estimate is within its limit if none of the knobs is
+// suffices reports whether the estimate is within its limit if none of the knobs is
 // above n.
 func (e *estimate) suffices(knobs []*knob, n int64) bool {
 	s := sizes{root: e.scope.decl, assume: map[*apiservercel.DeclType]int64{}}

@@ -140,7 +140,7 @@ func (e *evaluation) entry(v *validator, step schema.Step, obj, old any) {
 // stop makes this the last rule.
 func (e *evaluation) stop() { e.budget = -1 }
 
-// spend takes the cost of an evaluation from the budget and says whether there was
+// spend takes the cost of an evaluation from the budget and reports whether there was
 // enough of it.
 func (e *evaluation) spend(cost uint64) bool {
 	if cost > math.MaxInt64 || int64(cost) > e.budget {
@@ -360,7 +360,7 @@ func (e *evaluation) forgiveOrAdd(r *compiled, obj any, err *field.Error) {
 	e.add(r, r.field, obj, err)
 }
 
-// unchanged says whether the value at the path is known to be the old one: itself,
+// unchanged reports whether the value at the path is known to be the old one: itself,
 // or, if it cannot be matched with an old value, the nearest value around it that can.
 func (e *evaluation) unchanged() bool {
 	if e.old == nil {

@@ -34,7 +34,7 @@ var (
 	_ common.SchemaOrBool = (*viewOrBool)(nil)
 )
 
-// newView returns the view of s and of all schemas below it outside of junctors.
+// newView returns the view of s and of all schemas below it outside of logical operators.
 // It shares s.
 func newView(s *schema.Structural, isRoot bool) *view {
 	if s == nil {
@@ -212,7 +212,7 @@ func textOf(s *string) string {
 	return *s
 }
 
-// Junctors have no part in types and values.
+// Logical operators have no part in types and values.
 
 func (v *view) AllOf() []common.Schema { return nil }
 func (v *view) OneOf() []common.Schema { return nil }

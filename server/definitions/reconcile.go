@@ -382,7 +382,7 @@ func (d *Definitions) retry(ctx context.Context, name string) {
 	})
 }
 
-// sameButRevision says whether two states of a definition differ in nothing that
+// sameButRevision reports whether two states of a definition differ in nothing that
 // matters to who serves it.
 func sameButRevision(a, b *api.CustomResourceDefinition) bool {
 	return a.UID == b.UID && a.Generation == b.Generation && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) &&

@@ -12,7 +12,7 @@ import (
 )
 
 // unknownFields returns the paths of the fields in a tree that a type does not have.
-// deep says whether to look into schemas under items, additionalProperties and
+// deep reports whether to look into schemas under items, additionalProperties and
 // dependencies too, which kube-apiserver does not.
 func unknownFields(tree any, as reflect.Type, deep bool) []string {
 	w := strictWalk{deep: deep}

@@ -52,7 +52,7 @@ type Config struct {
 	// Dir holds the data. It is made if it does not exist.
 	Dir string
 	// Quota is the size in bytes that the database may grow to; zero means
-	// DefaultQuota. At the quota, etcd refuses writes until somebody makes room. The
+	// DefaultQuota. At the quota, etcd rejects writes until somebody makes room. The
 	// member makes the room itself: it forgets all history, gives back what that
 	// frees, and accepts writes again.
 	Quota int64
@@ -137,7 +137,7 @@ func Start(ctx context.Context, c Config) (*Member, error) {
 	return m, nil
 }
 
-// roomToStart says whether there is room on the disk for a new database. With one that
+// roomToStart reports whether there is room on the disk for a new database. With one that
 // is there, a full disk is no reason not to start: it can be read, and be made smaller.
 func (m *Member) roomToStart() error {
 	if _, err := os.Stat(filepath.Join(m.dir, "member")); err == nil {

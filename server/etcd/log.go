@@ -22,7 +22,7 @@ func newLogger(to klog.Logger, quiet, starting *atomic.Bool) *zap.Logger {
 	return zap.New(&core{to: to.WithCallDepth(3), quiet: quiet}, zap.WithFatalHook(hook), zap.WithPanicHook(hook))
 }
 
-// harmless says whether etcd complains about what is as it should be with a single
+// harmless reports whether etcd complains about what is as it should be with a single
 // member on a unix socket.
 func harmless(message string) bool {
 	switch message {
@@ -35,7 +35,7 @@ func harmless(message string) bool {
 	return false
 }
 
-// noSpace says whether etcd complains about a write that it has refused for want of
+// noSpace reports whether etcd complains about a write that it has rejected for want of
 // space: whoever wrote knows, and Member says once that it is so.
 func noSpace(err error) bool { return err != nil && err.Error() == etcderrors.ErrNoSpace.Error() }
 

@@ -35,14 +35,14 @@ func (m *Member) keepSpace(ctx context.Context) {
 		log := klog.FromContext(ctx)
 		switch free, full := m.diskFull(); {
 		case full && !m.outOfSpace():
-			log.Info("The disk is almost full; the database refuses writes until there is room", "dir", m.dir, "freeBytes", free, "needed", 2*reserve)
+			log.Info("The disk is almost full; the database rejects writes until there is room", "dir", m.dir, "freeBytes", free, "needed", 2*reserve)
 			if err := m.alarm(ctx, pb.AlarmRequest_ACTIVATE); err != nil {
 				log.Error(err, "The database goes on without room on the disk")
 			}
 		case !full && m.outOfSpace():
 			before := m.etcd.Server.Backend().Size()
 			if err := m.makeSpace(ctx); err != nil {
-				log.Error(err, "The database is full and refuses writes", "bytes", before, "quota", m.quota)
+				log.Error(err, "The database is full and rejects writes", "bytes", before, "quota", m.quota)
 				next = spaceBackoff
 			} else {
 				log.Info("The database was full; its history was given up and it accepts writes again",
@@ -64,7 +64,7 @@ func (m *Member) diskFull() (free uint64, full bool) {
 	return free, ok && free < limit
 }
 
-// outOfSpace says whether etcd refuses writes because the quota is reached, or the disk
+// outOfSpace reports whether etcd rejects writes because the quota is reached, or the disk
 // is full.
 func (m *Member) outOfSpace() bool {
 	for _, a := range m.etcd.Server.Alarms() {

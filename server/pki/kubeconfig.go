@@ -59,7 +59,7 @@ func (k Kubeconfig) Write(path string) error {
 	return WriteFile(path, data)
 }
 
-// RemoveKubeconfig removes the kubeconfig of an earlier run. It refuses to touch a
+// RemoveKubeconfig removes the kubeconfig of an earlier run. It rejects to touch a
 // file that somebody else wrote, or added to.
 func RemoveKubeconfig(path string) error {
 	data, err := os.ReadFile(path)

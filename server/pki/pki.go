@@ -175,13 +175,13 @@ func (c Config) now() time.Time {
 	return time.Now()
 }
 
-// due says whether a certificate should be made anew: a third of its life is left.
+// due reports whether a certificate should be made anew: a third of its life is left.
 func due(cert *x509.Certificate, now time.Time) bool {
 	life := cert.NotAfter.Sub(cert.NotBefore)
 	return now.Before(cert.NotBefore) || now.After(cert.NotAfter.Add(-life/3))
 }
 
-// covers says whether a certificate is for all that the template is for.
+// covers reports whether a certificate is for all that the template is for.
 func covers(cert, template *x509.Certificate) bool {
 	for _, name := range template.DNSNames {
 		if !slices.Contains(cert.DNSNames, name) {

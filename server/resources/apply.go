@@ -54,7 +54,7 @@ func (c *typeConverter) ObjectToTyped(obj runtime.Object, o ...typed.ValidationO
 		}
 		t, ok := c.types[obj.GetAPIVersion()]
 		if !ok {
-			// The manager of fields passes over versions that are no more.
+			// The manager of fields skips versions that are no more.
 			return nil, runtime.NewNotRegisteredErrForKind("custom resources", obj.GroupVersionKind())
 		}
 		return t.FromUnstructured(obj.Object, o...)

@@ -207,7 +207,7 @@ func (d *bodyDecoder) toJSON(data []byte) (src []byte, complaints []error, err e
 	return data, nil, nil
 }
 
-// reads says whether objects can be sent in a format.
+// reads reports whether objects can be sent in a format.
 func (n *negotiated) reads(mediaType string) bool {
 	if mediaType != runtime.ContentTypeProtobuf {
 		return true

@@ -70,7 +70,7 @@ func scaleOwnership(d *crd.Definition) managedfields.ResourcePathMappings {
 	return m
 }
 
-// scaleOf sees an object as a Scale, and says whether it has a number of replicas.
+// scaleOf sees an object as a Scale, and reports whether it has a number of replicas.
 func (p scalePaths) scaleOf(obj runtime.Object) (*autoscalingv1.Scale, bool, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {

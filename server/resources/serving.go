@@ -62,7 +62,7 @@ func (h *Handler) newServing(d *crd.Definition, b *Builtin, kinds func(kind func
 	return s
 }
 
-// serves says whether another state of the definition can be served as this one is.
+// serves reports whether another state of the definition can be served as this one is.
 func (s *serving) serves(d *crd.Definition) bool {
 	mine := s.definition.Load()
 	if mine == d {

@@ -179,7 +179,7 @@ func convertedObjects(got, asked *api.ConversionReview, uid types.UID) ([]runtim
 	return nil, fmt.Errorf("response.result.status was '%s', not 'Success'", r.Result.Status)
 }
 
-// checkConverted refuses a converted object that is not the one that was sent.
+// checkConverted rejects a converted object that is not the one that was sent.
 func checkConverted(sent, got schema.Object, to runtimeschema.GroupVersion) error {
 	a, b := &unstructured.Unstructured{Object: sent}, &unstructured.Unstructured{Object: got}
 	if gv := b.GroupVersionKind().GroupVersion(); gv != to {

@@ -7,7 +7,7 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// addRules puts rules into the schemas below s, outside of junctors, and says how
+// addRules puts rules into the schemas below s, outside of logical operators, and says how
 // many.
 func (g *gen) addRules(s map[string]any, often int) int {
 	n := 0

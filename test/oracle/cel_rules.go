@@ -132,7 +132,7 @@ func (ref RuleFacts) compare(ours RuleFacts) []string {
 	return out
 }
 
-// isRuleError says whether an error of a CustomResourceDefinition is about what its
+// isRuleError reports whether an error of a CustomResourceDefinition is about what its
 // rules compile to or cost, and isRuleText whether it is about how they are written.
 func isRuleError(e *field.Error) bool {
 	return strings.Contains(e.Detail, "estimated rule cost total") || strings.Contains(e.Field, ".x-kubernetes-validations")

@@ -78,7 +78,7 @@ type pair struct {
 	base Case
 	ref  *Reference
 	ours *Ours
-	// embeds says whether the schema has embedded resources.
+	// embeds reports whether the schema has embedded resources.
 	embeds bool
 	// retries counts how often the reference contradicted itself.
 	retries int
@@ -122,7 +122,7 @@ func (p *pair) difference(c *Case, what, ref, ours string) *Difference {
 // It walks maps in their random order, and some outcomes depend on that.
 const tries = 24
 
-// agree says whether two answers are the same. If they are not, the reference is
+// agree reports whether two answers are the same. If they are not, the reference is
 // asked again, in case it has a second opinion.
 func (p *pair) agree(ref string, again func() string, ours string) bool {
 	if ref == ours {
@@ -223,7 +223,7 @@ func (p *pair) checkTree(c Case, ref Decoded, report func(what, ref, ours string
 	}
 }
 
-// plainMetadata says whether metadata holds nothing but strings where they belong.
+// plainMetadata reports whether metadata holds nothing but strings where they belong.
 func plainMetadata(v any) bool {
 	m, ok := v.(map[string]any)
 	for k, x := range m {

@@ -66,7 +66,7 @@ func dropDefaults(schema map[string]any, errs field.ErrorList) bool {
 	return dropped
 }
 
-// walkSchemas visits a schema and those below it, outside of junctors.
+// walkSchemas visits a schema and those below it, outside of logical operators.
 func walkSchemas(s map[string]any, path string, visit func(path string, s map[string]any)) {
 	visit(path, s)
 	if items, ok := s["items"].(map[string]any); ok {

@@ -157,7 +157,7 @@ func (g *gen) someSchema(spec map[string]any) map[string]any {
 	return pick(g, all)
 }
 
-// schemasIn lists s and the schemas below it, junctors included.
+// schemasIn lists s and the schemas below it, logical operators included.
 func schemasIn(s map[string]any, all *[]map[string]any) {
 	*all = append(*all, s)
 	for _, k := range sortedKeys(s) {

@@ -188,7 +188,7 @@ func (j *CRDJudge) CompareCRD(c CRDCase) (ours Verdict, difference string) {
 	return ours, b.String()
 }
 
-// knownCRDDifference says whether the reference gave an answer that ours need not
+// knownCRDDifference reports whether the reference gave an answer that ours need not
 // equal. It follows selectable fields into schemas that are not there, and panics.
 // And it puts a default to rules on a value that CEL has no type for, and says so
 // at the default; ours says so at the rules, if at all.

@@ -1,7 +1,7 @@
 // Package oracle holds the engine against the reference: the Go packages of
 // kube-apiserver that do the same to a schema and to an object.
 //
-// A case is a schema and some bytes. Both sides read the schema, say whether it
+// A case is a schema and some bytes. Both sides read the schema, report whether it
 // is structural, decode the bytes by it (parse, prune, drop nulls, bring metadata
 // into shape, fill in defaults) and validate the outcome. Whatever differs is a
 // finding, unless known.go says why it may.

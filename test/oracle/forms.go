@@ -76,7 +76,7 @@ func canonical(v any) string {
 }
 
 // dropUnwritten removes what the reference does not write: additionalProperties in
-// junctors, which NestedValueValidation.toKubeOpenAPI in
+// logical operators, which NestedValueValidation.toKubeOpenAPI in
 // pkg/apiserver/schema/kubeopenapi.go loses, and examples that are empty, which
 // spec.SwaggerSchemaProps of kube-openapi omits.
 func dropUnwritten(s map[string]any, nested bool) {

@@ -3,7 +3,7 @@ package oracle
 // A breaker makes a schema non-structural, or nearly so.
 type breaker func(g *gen, s map[string]any)
 
-// coreBreakers work on a schema outside of junctors.
+// coreBreakers work on a schema outside of logical operators.
 var coreBreakers = []breaker{
 	func(_ *gen, s map[string]any) { delete(s, "type") },
 	func(g *gen, s map[string]any) {
@@ -41,7 +41,7 @@ var coreBreakers = []breaker{
 	func(g *gen, s map[string]any) { g.unsupported(s) },
 }
 
-// clauseBreakers work on a schema inside of a junctor.
+// clauseBreakers work on a schema inside of a logical operator.
 var clauseBreakers = []breaker{
 	func(g *gen, s map[string]any) {
 		s["type"] = pick(g, []any{"object", "array", "string", "integer", "nonsense"})
@@ -150,7 +150,7 @@ func (g *gen) broken() map[string]any {
 	return root
 }
 
-// collectSchemas lists the schemas in s, those in junctors apart.
+// collectSchemas lists the schemas in s, those in logical operators apart.
 func collectSchemas(s map[string]any, core, clauses *[]map[string]any) {
 	*core = append(*core, s)
 	subschemas(s, func(sub map[string]any, junctor bool) {

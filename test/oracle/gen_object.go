@@ -41,7 +41,7 @@ func (g *gen) metadata(bad int) any {
 	return m
 }
 
-// constraints lists a schema with what its junctors add, one branch of each.
+// constraints lists a schema with what its logical operators add, one branch of each.
 func (g *gen) constraints(s map[string]any) []map[string]any {
 	out := []map[string]any{s}
 	add := func(c any) {

@@ -504,7 +504,7 @@ func (g *gen) enum(s map[string]any) []any {
 	return out
 }
 
-// junctors adds allOf, anyOf, oneOf and not to s.
+// logical operators adds allOf, anyOf, oneOf and not to s.
 func (g *gen) junctors(s map[string]any, depth int) {
 	p := 8
 	if depth == 0 {
@@ -525,7 +525,7 @@ func (g *gen) junctors(s map[string]any, depth int) {
 	}
 }
 
-// clause makes a schema for a junctor: conditions on values of the given core
+// clause makes a schema for a logical operator: conditions on values of the given core
 // schemas, none of which may be empty. Depth zero is the root, where only fields
 // that the core has may be named.
 func (g *gen) clause(core []map[string]any, depth int) map[string]any {
@@ -555,7 +555,7 @@ func (g *gen) clause(core []map[string]any, depth int) map[string]any {
 	if depth < 4 && g.chance(12) {
 		g.junctors(c, max(depth, 0))
 		if depth == 0 {
-			// What the nested junctors name must be in the core, and they were made for c.
+			// What the nested logical operators name must be in the core, and they were made for c.
 			for _, k := range []string{"allOf", "anyOf", "oneOf", "not"} {
 				delete(c, k)
 			}

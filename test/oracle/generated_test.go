@@ -92,7 +92,7 @@ func TestGenerated(t *testing.T) {
 
 	// A run that compares nothing of interest must not pass for one that does.
 	if stats.GaveUp*5 > stats.Schemas {
-		t.Errorf("%d of %d schemas were given up: the generator makes too many that servers refuse", stats.GaveUp, stats.Schemas)
+		t.Errorf("%d of %d schemas were given up: the generator makes too many that servers reject", stats.GaveUp, stats.Schemas)
 	}
 	if stats.Decoded*2 < stats.Cases-stats.Broken || stats.Valid*10 < stats.Decoded || stats.Changed*5 < stats.Decoded {
 		t.Errorf("too few objects get through: %s", stats)

@@ -14,7 +14,7 @@ type KnownDifference struct {
 	Cites string
 	// Why says why the engine is right.
 	Why string
-	// Matches says whether a difference is this one. It is as narrow as it can be.
+	// Matches reports whether a difference is this one. It is as narrow as it can be.
 	Matches func(d *Difference) bool
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // TestLint holds lint to the reference: what it accepts has no finding of severity
-// error in its semantics, and what it refuses has one. Cases are the definitions of
+// error in its semantics, and what it rejects has one. Cases are the definitions of
 // the corpus and changes of them. ORACLE_CRD_LINTS says how many changes.
 func TestLint(t *testing.T) {
 	names, trees := corpusCRDs(t)
@@ -43,7 +43,7 @@ func TestLint(t *testing.T) {
 			case ok && len(found) > 0:
 				t.Errorf("%s: accepted, but lint has %v", c.Name, found)
 			case !ok && len(found) == 0:
-				t.Errorf("%s: refused, but lint has no error: %v %v", c.Name, verdict.Undecodable, verdict.Errors)
+				t.Errorf("%s: rejected, but lint has no error: %v %v", c.Name, verdict.Undecodable, verdict.Errors)
 			}
 		}
 	}

@@ -57,7 +57,7 @@ func minimize(d *Difference) *Difference {
 	return best
 }
 
-// sensible says whether a smaller schema is still one that a server may hold, if
+// sensible reports whether a smaller schema is still one that a server may hold, if
 // the one that the difference was found with is.
 func sensible(c Case, d *Difference) bool {
 	if d.Case.Doc == nil {
@@ -84,8 +84,8 @@ func check(c Case) []*Difference {
 	return out
 }
 
-// shrink removes from a tree what can go: still says whether the tree as it is
-// will do. What still refuses is put back.
+// shrink removes from a tree what can go: still reports whether the tree as it is
+// will do. What still rejects is put back.
 func shrink(v any, still func() bool) {
 	switch v := v.(type) {
 	case map[string]any:

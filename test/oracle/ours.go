@@ -103,7 +103,7 @@ func (o *Ours) Normalize(obj map[string]any, mode Mode) Decoded {
 	return Decoded{Object: obj, Unknown: report.UnknownFields(), Duplicate: report.DuplicateFields()}
 }
 
-// IsNormal says whether decoding would change nothing.
+// IsNormal reports whether decoding would change nothing.
 func (o *Ours) IsNormal(data []byte) bool { return o.program.IsNormal(data) }
 
 // Validate is [Reference.Validate] by the engine.

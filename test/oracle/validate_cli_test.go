@@ -92,7 +92,7 @@ func TestValidateCommand(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("compared %d objects and %d changed copies, of which %d are refused; %d are of versions that cannot be served; %d differ",
+	t.Logf("compared %d objects and %d changed copies, of which %d are rejected; %d are of versions that cannot be served; %d differ",
 		objects, changed, refused, unserved, different)
 	if different > 0 {
 		t.Errorf("%d verdicts differ", different)
@@ -197,10 +197,10 @@ type outcome struct {
 
 // String is the outcome for people.
 func (o outcome) String() string {
-	return fmt.Sprintf("refused %v, paths %q, unknown %q: %q", o.refused, slices.Sorted(maps.Keys(o.paths)), slices.Sorted(maps.Keys(o.unknown)), o.messages)
+	return fmt.Sprintf("rejected %v, paths %q, unknown %q: %q", o.refused, slices.Sorted(maps.Keys(o.paths)), slices.Sorted(maps.Keys(o.unknown)), o.messages)
 }
 
-// agrees says whether the reference comes to the same end. Where its answer depends
+// agrees reports whether the reference comes to the same end. Where its answer depends
 // on the order in which it walks maps, it is asked again.
 func (c *commandCase) agrees(ours outcome) bool {
 	want := c.want
@@ -215,8 +215,8 @@ func (c *commandCase) agrees(ours outcome) bool {
 	return false
 }
 
-// samePaths says whether both sides find fault with the same fields. The reference
-// lists what is wrong in a branch of a junctor beside the junctor, the command below
+// samePaths reports whether both sides find fault with the same fields. The reference
+// lists what is wrong in a branch of a logical operator beside the logical operator, the command below
 // it.
 func (o outcome) samePaths(ours outcome) bool {
 	for path := range ours.paths {
@@ -405,7 +405,7 @@ func (c *creator) tryCreate(doc []byte) outcome {
 	}
 	u := &unstructured.Unstructured{Object: decoded.Object}
 	if u.GetResourceVersion() != "" {
-		return unread(errors.New("the storage refuses to create an object with a resourceVersion"))
+		return unread(errors.New("the storage rejects to create an object with a resourceVersion"))
 	}
 	for _, path := range decoded.Unknown {
 		o.unknown[path] = true

@@ -30,7 +30,7 @@ func fieldErrors(errs field.ErrorList) []fieldError {
 	return out
 }
 
-// plain says whether a value is JSON by nature: the reference also puts its own
+// plain reports whether a value is JSON by nature: the reference also puts its own
 // structures into errors, which have no JSON form that would mean anything.
 func plain(v interface{}) bool {
 	switch v := v.(type) {

@@ -19,7 +19,7 @@ func TestServe(t *testing.T) {
 		{"convert", `{"op":"convert","crd":` + head + `}}}`, `"listKind":"FooList"`},
 		{"hub", `{"op":"convert","crd":` + head + `}}}`, `"versions":[{"name":"v1","served":true,"storage":true}]`},
 		{"create", `{"op":"create","crd":` + head + `}}}`, `"storedVersions":["v1"]`},
-		{"refused", `{"op":"create","crd":` + head + `,"preserveUnknownFields":false}}}`, `because otherwise all fields are pruned`},
+		{"rejected", `{"op":"create","crd":` + head + `,"preserveUnknownFields":false}}}`, `because otherwise all fields are pruned`},
 		{"update", `{"op":"update","old":` + head + `}},"crd":` + strings.Replace(head, `"group":"example.com"`, `"group":"other.com"`, 1) + `}}}`, `"field":"spec.group","type":"FieldValueInvalid","detail":"field is immutable"`},
 		{"structural", `{"op":"structural","schema":` + schema + `}`, `{}`},
 		{"not structural", `{"op":"structural","schema":{"properties":{"a":{}}}}`, `{"field":"type","type":"FieldValueRequired","detail":"must not be empty at the root"`},

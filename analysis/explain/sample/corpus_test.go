@@ -33,7 +33,7 @@ func TestCorpus(t *testing.T) {
 		d := load(t, file, schema.Kubernetes)
 		admitter, err := espalier.New(t.Context(), d.CRD(), espalier.WithSemantics(schema.Kubernetes), espalier.WithRules(cel.Checker{}))
 		if err != nil {
-			// Those that today's servers refuse have samples all the same.
+			// Those that today's servers reject have samples all the same.
 			admitter = nil
 		}
 		for _, v := range d.Versions() {
@@ -59,7 +59,7 @@ func TestCorpus(t *testing.T) {
 					err = result.Err()
 				}
 				if err != nil {
-					t.Errorf("%s: the Admitter refuses it: %v", name, err)
+					t.Errorf("%s: the Admitter rejects it: %v", name, err)
 				} else if pruned := result.Pruned(); len(pruned) > 0 {
 					t.Errorf("%s: %v is pruned", name, pruned[0].Path)
 				}

@@ -3,8 +3,8 @@
 //
 // An object is first made from the schema alone: defaults, examples, enums, bounds,
 // formats, strings that match a pattern. Then it is put to the very checks that a
-// server makes, rules in CEL included, and what they find is mended: each violation
-// suggests a few changes, and those that leave less to mend stay. That is a search,
+// server makes, rules in CEL included, and what they find is fixed: each violation
+// suggests a few changes, and those that leave less to fix stay. That is a search,
 // and it is bounded; where it fails, the best attempt is returned with the
 // violations that stand in the way.
 package sample

@@ -10,7 +10,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// edit changes an object. It says whether it could.
+// edit changes an object. It reports whether it could.
 type edit func(schema.Object) bool
 
 func putting(path schema.Path, v any) edit {
@@ -37,7 +37,7 @@ func together(edits ...edit) edit {
 	}
 }
 
-// edits are changes that may mend a violation, the likeliest first.
+// edits are changes that may fix a violation, the likeliest first.
 func (m *mender) edits(obj schema.Object, v *schema.Violation) []edit {
 	list := m.direct(obj, v)
 	// What is wrong is gone when the value around it is gone. This loses most, so it
@@ -50,7 +50,7 @@ func (m *mender) edits(obj schema.Object, v *schema.Violation) []edit {
 	return list
 }
 
-// removable says whether a value may be missing, as far as its parent's own
+// removable reports whether a value may be missing, as far as its parent's own
 // required goes, and is not one that identifies the object.
 func (m *mender) removable(path schema.Path) bool {
 	if len(path) == 1 && slices.Contains([]string{"apiVersion", "kind", "metadata"}, path[0].Key) {
@@ -103,7 +103,7 @@ func (m *mender) adding(path schema.Path) (list []edit) {
 	return append(list, m.replacing(path, s, nil, nil)...)
 }
 
-// branch mends all that is wrong with one branch of a junctor, and then one at a time.
+// branch fixes all that is wrong with one branch of a logical operator, and then one at a time.
 func (m *mender) branch(obj schema.Object, violations schema.Violations) []edit {
 	var first, rest []edit
 	for i := range violations {
@@ -119,7 +119,7 @@ func (m *mender) branch(obj schema.Object, violations schema.Violations) []edit 
 	return rest
 }
 
-// junctor makes a branch hold, or, if too many do, makes one fail.
+// logical operator makes a branch hold, or, if too many do, makes one fail.
 func (m *mender) junctor(obj schema.Object, v *schema.Violation, s *schema.Structural) (list []edit) {
 	if v.Holding > 0 {
 		return m.breaking(obj, v.Path, s)
@@ -238,7 +238,7 @@ func (m *mender) varied(path schema.Path, s *schema.Structural) (list []edit) {
 }
 
 // replacing puts other values of s at a path. clues are values that whatever is to be
-// mended mentions.
+// fixed mentions.
 func (m *mender) replacing(path schema.Path, s *schema.Structural, v any, clues []any) (list []edit) {
 	if s != nil {
 		n := needs(s.ValueValidation, nil)
@@ -284,7 +284,7 @@ func (m *mender) arrays(path schema.Path, s *schema.Structural, clues []any) []e
 }
 
 // alternatives are other values of s, a schema of scalars, than v. clues are values
-// that whatever is to be mended mentions.
+// that whatever is to be fixed mentions.
 func alternatives(s *schema.Structural, v any, clues []any) (list []any) {
 	if s == nil {
 		return clues

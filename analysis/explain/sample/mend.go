@@ -28,7 +28,7 @@ type mender struct {
 	root    *schema.Structural
 	// seen are the objects that were tried, taken those that were gone on from.
 	seen, taken map[digest]bool
-	// helped is the number of the edit that mended the last violation of a kind.
+	// helped is the number of the edit that fixed the last violation of a kind.
 	helped map[string]int
 	left   int
 }
@@ -48,7 +48,7 @@ type trial struct {
 	score      float64
 }
 
-// mend changes an object until nothing is wrong with it, or nothing helps.
+// fix changes an object until nothing is wrong with it, or nothing helps.
 func (m *mender) mend(obj schema.Object) *Sample {
 	current := m.try(obj)
 	best := current
@@ -77,7 +77,7 @@ func (m *mender) try(obj schema.Object) *trial {
 	t.violations, t.problem = admit(m.ctx, m.version, obj)
 	var contradictions *schema.ContradictionError
 	if errors.As(t.problem, &contradictions) {
-		// In these semantics a wrong type is found earlier, but mended alike.
+		// In these semantics a wrong type is found earlier, but fixed alike.
 		for _, c := range contradictions.Contradictions {
 			t.violations = append(t.violations, schema.Violation{Path: c.Path, Kind: schema.WrongType, Schema: c.Schema, Value: c.Value, Want: schema.Operand{Types: []string{c.Want}}, Closest: -1})
 		}
@@ -91,7 +91,7 @@ func (m *mender) try(obj schema.Object) *trial {
 }
 
 // score says how bad violations are. Rules count least: they are evaluated only when
-// nothing else is wrong, so that mending the rest uncovers them.
+// nothing else is wrong, so that fixing the rest uncovers them.
 func score(vs schema.Violations) (sum float64) {
 	for i := range vs {
 		v := &vs[i]

@@ -9,7 +9,7 @@ import (
 )
 
 // need is everything that must hold for a value, from the schema and from the
-// branches of junctors that were chosen.
+// branches of logical operators that were chosen.
 type need struct {
 	enum                 []any
 	hasEnum              bool

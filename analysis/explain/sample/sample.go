@@ -38,7 +38,7 @@ type Sample struct {
 	Problem error
 }
 
-// Valid says whether a server would accept the object.
+// Valid reports whether a server would accept the object.
 func (s *Sample) Valid() bool { return len(s.Violations) == 0 && s.Problem == nil }
 
 // New makes a sample of a version. A sample that is not valid is no error: it is the

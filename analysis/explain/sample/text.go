@@ -67,7 +67,7 @@ func dictionary() []string {
 	}
 }
 
-// takes says whether a string meets the needs.
+// takes reports whether a string meets the needs.
 func (n *need) takes(s string) bool {
 	if length := int64(utf8.RuneCountInString(s)); length < n.minLength || length > n.maxLength {
 		return false

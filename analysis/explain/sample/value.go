@@ -79,7 +79,7 @@ func given(s *schema.Structural) (any, bool) {
 	return nil, false
 }
 
-// suits says whether an example has the type of its schema: nobody checks that.
+// suits reports whether an example has the type of its schema: nobody checks that.
 func suits(s *schema.Structural, v any) bool {
 	switch v.(type) {
 	case string:

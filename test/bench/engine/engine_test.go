@@ -37,7 +37,7 @@ func TestGeneratedCases(t *testing.T) {
 	}
 }
 
-// TestDisagreement makes sure that a case on which the sides disagree is refused.
+// TestDisagreement makes sure that a case on which the sides disagree is rejected.
 func TestDisagreement(t *testing.T) {
 	strict, err := newReference([]byte(`{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"integer","maximum":1}}}}}`))
 	if err != nil {

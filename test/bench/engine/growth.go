@@ -51,7 +51,7 @@ func dimensions() []dimension {
 		{"schema and object", "byte", func(k int) (testcase.Case, int) {
 			return testcase.Sections(k, growthBranches), 0
 		}},
-		{"junctor branches", "branch", func(k int) (testcase.Case, int) {
+		{"logical operator branches", "branch", func(k int) (testcase.Case, int) {
 			return testcase.Junctors(growthBranches*k, growthItems), growthBranches * k * growthItems
 		}},
 	}

@@ -42,7 +42,7 @@ type side interface {
 	prune(obj map[string]any) error
 	// normalize does to a tree, in place, what decode does beyond parsing.
 	normalize(obj map[string]any) error
-	// isNormal says whether there is nothing to prune.
+	// isNormal reports whether there is nothing to prune.
 	isNormal(src []byte) (bool, error)
 	// create does everything to a tree, which stays as it is, metadata included.
 	create(ctx context.Context, obj map[string]any) (map[string]any, field.ErrorList, error)

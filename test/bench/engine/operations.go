@@ -28,7 +28,7 @@ type target struct {
 	NoAllocs bool `json:"noAllocs,omitempty"`
 }
 
-// metBy says whether a row reaches the target.
+// metBy reports whether a row reaches the target.
 func (t *target) metBy(r row) bool {
 	atLeast := func(ratio *float64, least float64) bool { return least == 0 || ratio == nil || *ratio >= least }
 	return atLeast(r.Ratio.Time, t.Time) && atLeast(r.Ratio.Bytes, t.Bytes) && (!t.NoAllocs || isNothing(r.Ours.Allocs))

@@ -80,7 +80,7 @@ func must[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
-// refused says that a call must fail for a reason.
+// rejected says that a call must fail for a reason.
 func refused(t *testing.T, err error, reason metav1.StatusReason) {
 	t.Helper()
 	if apierrors.ReasonForError(err) != reason {

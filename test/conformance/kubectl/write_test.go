@@ -98,7 +98,7 @@ items:
 		equal(t, editor(`sed -i 's/copies: 1/copies: 4/' "$1"`).ok(t, "edit", "backup", "edited"), "backup.storage.example.com/edited edited\n")
 		equal(t, s.field(t, "edited", "{.spec.copies}"), "4")
 		equal(t, editor(`true`).ok(t, "edit", "backup", "edited"), "Edit cancelled, no changes made.\n")
-		// What is refused is shown again, with the reason; who leaves it as it is gives up.
+		// What is rejected is shown again, with the reason; who leaves it as it is gives up.
 		refused := `if grep -q 'copies: -1' "$1"; then grep '^#' "$1" >&2; exit 0; fi; sed -i 's/copies: 4/copies: -1/' "$1"`
 		editor(refused).fails(t, "# * spec.copies: Invalid value: -1: spec.copies in body should be greater than or equal to 0", "edit", "backup", "edited")
 		equal(t, editor(`sed -i 's/^status:.*/status: {phase: Done}/;$a status: {phase: Done}' "$1"`).ok(t, "edit", "backup", "edited", "--subresource=status"), "backup.storage.example.com/edited edited\n")

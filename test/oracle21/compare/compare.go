@@ -210,7 +210,7 @@ func (p *pair) definition(name string, data []byte, input string) (*v1beta1.Cust
 	}
 	if v1beta1.CheckForm(def) != nil || len(def.Spec.Versions) == 0 {
 		// Two values where there is room for one, or values for all versions and no
-		// version: what becomes of it does not matter, as it is refused.
+		// version: what becomes of it does not matter, as it is rejected.
 		p.count.Malformed++
 		return def, a, nil
 	}

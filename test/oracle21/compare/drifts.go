@@ -14,7 +14,7 @@ type Drift struct {
 	Cites string
 	// Why says what changed.
 	Why string
-	// Matches says whether a difference is this one. It is as narrow as it can be.
+	// Matches reports whether a difference is this one. It is as narrow as it can be.
 	Matches func(d *Difference) bool
 }
 
@@ -79,7 +79,7 @@ func Drifts() []Drift {
 		{
 			ID:    "nested-additional-properties",
 			Cites: "pkg/apiserver/schema/validation.go, validateNestedValueValidation",
-			Why:   "1.37 lets additionalProperties: false stand in a junctor, 1.21 does not",
+			Why:   "1.37 lets additionalProperties: false stand in a logical operator, 1.21 does not",
 			Matches: func(d *Difference) bool {
 				return isVerdict(d.What) && d.Ours == "" && nestedAdditional.MatchString(d.Reference)
 			},
@@ -129,7 +129,7 @@ func Drifts() []Drift {
 	}
 }
 
-// isVerdict says whether a difference is about what is said of a definition or
+// isVerdict reports whether a difference is about what is said of a definition or
 // schema.
 func isVerdict(what string) bool { return what == "create" || what == "update" || what == "structural" }
 
@@ -137,7 +137,7 @@ var (
 	indices           = regexp.MustCompile(`\[\d+\]`)
 	ofDefault         = regexp.MustCompile(`^spec\.[^:]*\.openAPIV3Schema\.[^:]*\bdefault\b[^:]*: `)
 	requiredOfService = regexp.MustCompile(`\.service\.(name|namespace): Required value: `)
-	// nestedAdditional is what 1.21 says of additionalProperties within a junctor.
+	// nestedAdditional is what 1.21 says of additionalProperties within a logical operator.
 	nestedAdditional = regexp.MustCompile(`(allOf|anyOf|oneOf|not)\b.*additionalProperties: Forbidden: must be undefined to be structural`)
 	numericFormat    = regexp.MustCompile(`^<nil>: Invalid value: Checked value must be of type (integer with format int|number with format (float|double))`)
 )

@@ -17,7 +17,7 @@ type Excerpt struct {
 	Text string
 	// Skipped is how many characters of the line are in front of it.
 	Skipped int
-	// More says whether there are more behind it.
+	// More reports whether there are more behind it.
 	More bool
 }
 
@@ -54,7 +54,7 @@ func ExcerptAt(d *yamlx.Document, at yamlx.Position) Excerpt {
 	return e
 }
 
-// isMark says whether the text before the offset is a byte order mark, which is no
+// isMark reports whether the text before the offset is a byte order mark, which is no
 // part of the line.
 func isMark(src []byte, offset int) bool {
 	return offset == 3 && bytes.HasPrefix(src, []byte("\xef\xbb\xbf"))

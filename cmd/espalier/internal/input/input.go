@@ -234,7 +234,7 @@ func realPath(path string) string {
 	return path
 }
 
-// once says whether a file or directory has been read already, and remembers it.
+// once reports whether a file or directory has been read already, and remembers it.
 func (r *reader) once(real string) bool {
 	if r.seen[real] {
 		return true
@@ -268,10 +268,10 @@ func (r *reader) file(path string) error {
 	return r.stream(path, f)
 }
 
-// sniffed is how much of a file says whether it is text.
+// sniffed is how much of a file reports whether it is text.
 const sniffed = 1024
 
-// looksBinary says whether a text starts as none does. What is in UTF-16 or UTF-32
+// looksBinary reports whether a text starts as none does. What is in UTF-16 or UTF-32
 // has zeros too, and a mark that says so.
 func looksBinary(start []byte) bool {
 	return bytes.IndexByte(start, 0) >= 0 &&

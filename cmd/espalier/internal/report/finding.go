@@ -80,7 +80,7 @@ func newRecord(f *Finding) record {
 
 // Summary counts what was looked at and what was found.
 type Summary struct {
-	// Semantics is the reading of schemas that the findings follow from.
+	// Semantics is the schema semantics that the findings follow from.
 	Semantics string `json:"semantics"`
 	// Files and Objects are how many were read.
 	Files   int `json:"files"`

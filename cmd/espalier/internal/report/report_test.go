@@ -353,7 +353,7 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// TestSameFile refuses to write two reports over each other.
+// TestSameFile rejects to write two reports over each other.
 func TestSameFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, outputs := range [][]string{{"json=out", "sarif=./out"}, {"json=-", "text"}, {"json=-", "text=-"}} {

@@ -22,7 +22,7 @@ type Options struct {
 	Outputs []string
 	// Stdout gets the format that names no file.
 	Stdout io.Writer
-	// Color says whether text is coloured.
+	// Color reports whether text is coloured.
 	Color bool
 	// Semantics is named in the summary.
 	Semantics string
