@@ -51,7 +51,7 @@ var schemas = map[string]string{
 	"extensions":                  `{"x-kubernetes-preserve-unknown-fields":true,"x-kubernetes-embedded-resource":true,"x-kubernetes-int-or-string":true,"x-kubernetes-list-map-keys":["k"],"x-kubernetes-list-type":"map","x-kubernetes-map-type":"atomic"}`,
 	"rules":                       `{"x-kubernetes-validations":[{"rule":"true","message":"m","messageExpression":"e","reason":"FieldValueRequired","fieldPath":".f","optionalOldSelf":false}]}`,
 	"unions":                      `{"x-kubernetes-unions":[{"discriminator":"d","fields":{"a":"A","b":""}},{"fields":{"c":"c"}}]}`,
-	"logical operators":                    `{"allOf":[{}],"oneOf":[{"not":{}}],"anyOf":[{"properties":{"a":{}}}],"not":{"required":["a"]}}`,
+	"logical operators":           `{"allOf":[{}],"oneOf":[{"not":{}}],"anyOf":[{"properties":{"a":{}}}],"not":{"required":["a"]}}`,
 	"maps":                        `{"properties":{"a":{},"b":{"type":"string"}},"patternProperties":{"^a":{}},"externalDocs":{"url":"u","description":"d"}}`,
 }
 

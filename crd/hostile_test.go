@@ -48,8 +48,8 @@ func TestHostile(t *testing.T) {
 	}
 	deepDefault := nest(1000, `{"a":`, `1`, `}`)
 	cases := map[string]string{
-		"nested logical operators":           `{"type":"object","properties":{"a":{"type":"object","allOf":[` + nest(4000, `{"anyOf":[`, `{"type":"x"}`, `]}`) + `]}}}`,
-		"1 MB of logical operators":          `{"type":"object","allOf":[{}` + strings.Repeat(`,{"not":{"anyOf":[{"required":["a"]}]}}`, 25_000) + `]}`,
+		"nested logical operators":  `{"type":"object","properties":{"a":{"type":"object","allOf":[` + nest(4000, `{"anyOf":[`, `{"type":"x"}`, `]}`) + `]}}}`,
+		"1 MB of logical operators": `{"type":"object","allOf":[{}` + strings.Repeat(`,{"not":{"anyOf":[{"required":["a"]}]}}`, 25_000) + `]}`,
 		"nested untyped":            nest(2000, `{"properties":{"a":`, `{}`, `}}`),
 		"nested defaults":           nest(2000, `{"type":"object","default":{},"properties":{"a":`, `{"type":"string","default":1}`, `}}`),
 		"nested defaults, embedded": `{"type":"object","properties":{"r":` + nest(300, `{"type":"object","default":{},"x-kubernetes-embedded-resource":true,"properties":{"metadata":{"type":"object","default":{"name":"A B"}},"a":`, `{"type":"string"}`, `}}`) + `}}`,

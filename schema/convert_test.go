@@ -122,18 +122,18 @@ var keywords = map[string]string{
 
 // places wraps a schema such that it stands in different places of another.
 var places = map[string]string{
-	"root":                 `%s`,
-	"properties":           `{"properties":{"p":%s}}`,
-	"items":                `{"items":%s}`,
-	"additionalProperties": `{"additionalProperties":%s}`,
-	"allOf":                `{"allOf":[%s]}`,
-	"oneOf":                `{"oneOf":[{},%s]}`,
-	"anyOf":                `{"anyOf":[%s]}`,
-	"not":                  `{"not":%s}`,
-	"nested properties":    `{"not":{"properties":{"p":%s}}}`,
-	"nested items":         `{"not":{"items":%s}}`,
-	"nested map":           `{"not":{"additionalProperties":%s}}`,
-	"nested logical operator":       `{"not":{"anyOf":[%s]}}`,
+	"root":                    `%s`,
+	"properties":              `{"properties":{"p":%s}}`,
+	"items":                   `{"items":%s}`,
+	"additionalProperties":    `{"additionalProperties":%s}`,
+	"allOf":                   `{"allOf":[%s]}`,
+	"oneOf":                   `{"oneOf":[{},%s]}`,
+	"anyOf":                   `{"anyOf":[%s]}`,
+	"not":                     `{"not":%s}`,
+	"nested properties":       `{"not":{"properties":{"p":%s}}}`,
+	"nested items":            `{"not":{"items":%s}}`,
+	"nested map":              `{"not":{"additionalProperties":%s}}`,
+	"nested logical operator": `{"not":{"anyOf":[%s]}}`,
 }
 
 func TestConvert(t *testing.T) {

@@ -278,11 +278,11 @@ func TestHostile(t *testing.T) {
 		definitions += fmt.Sprintf(`,"d%d":{"properties":{"a":{"$ref":"#/definitions/d%d"},"b":{"$ref":"#/definitions/d%d"}}}`, i+1, i, i)
 	}
 	for name, raw := range map[string]string{
-		"deep fields":    deep(`{"properties":{"a":`, `{}`, `}}`),
-		"deep logical operators":  deep(`{"anyOf":[`, `{"type":"string"}`, `]}`),
-		"deep negations": deep(`{"not":`, `{"type":"string"}`, `}`),
-		"a DAG":          head + `{"jsonSchema":{"$ref":"#/definitions/d40","definitions":` + definitions + `}}}}}`,
-		"a loop":         head + `{"jsonSchema":{"properties":{"a":{"$ref":"#/definitions/a"}},"definitions":{"a":{"properties":{"a":{"$ref":"#/definitions/a"}}}}}}}}`,
+		"deep fields":            deep(`{"properties":{"a":`, `{}`, `}}`),
+		"deep logical operators": deep(`{"anyOf":[`, `{"type":"string"}`, `]}`),
+		"deep negations":         deep(`{"not":`, `{"type":"string"}`, `}`),
+		"a DAG":                  head + `{"jsonSchema":{"$ref":"#/definitions/d40","definitions":` + definitions + `}}}}}`,
+		"a loop":                 head + `{"jsonSchema":{"properties":{"a":{"$ref":"#/definitions/a"}},"definitions":{"a":{"properties":{"a":{"$ref":"#/definitions/a"}}}}}}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			result, err := Definition(context.Background(), []byte(raw), Options{Rules: cel.Checker{}})
