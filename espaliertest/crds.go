@@ -91,11 +91,11 @@ func settle(pending map[string]string, crd *unstructured.Unstructured) {
 	}
 }
 
-// retryInterval is the time between attempts to write a CRD that others write too.
+// retryInterval is the time between attempts to write a CRD that other clients write too.
 const retryInterval = 10 * time.Millisecond
 
-// createOrUpdate writes a CRD. If others write or delete it at the same time, it tries
-// again until ctx ends.
+// createOrUpdate writes a CRD. If other clients write or delete it concurrently, it retries
+// until ctx ends.
 func createOrUpdate(ctx context.Context, client dynamic.Interface, crd *unstructured.Unstructured) error {
 	resource := client.Resource(crdResource(crd.GroupVersionKind().Version))
 	var last error
@@ -113,8 +113,8 @@ func createOrUpdate(ctx context.Context, client dynamic.Interface, crd *unstruct
 	return err
 }
 
-// tryCreateOrUpdate writes a CRD once. It reports whether another attempt may succeed
-// where this one failed.
+// tryCreateOrUpdate writes a CRD once. It reports whether a failed attempt is worth
+// repeating.
 func tryCreateOrUpdate(ctx context.Context, resource dynamic.ResourceInterface, crd *unstructured.Unstructured) (retry bool, _ error) {
 	_, err := resource.Create(ctx, crd, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
@@ -125,7 +125,7 @@ func tryCreateOrUpdate(ctx context.Context, resource dynamic.ResourceInterface, 
 	case err != nil:
 		return apierrors.IsNotFound(err), err
 	case old.GetDeletionTimestamp() != nil:
-		// An update would be deleted with it.
+		// An update would be deleted with the CRD.
 		return true, fmt.Errorf("%s is being deleted", crd.GetName())
 	}
 	updated := crd.DeepCopy()
@@ -147,7 +147,7 @@ func readCRDs(sources []any) ([]*unstructured.Unstructured, error) {
 			if err := crd.UnmarshalJSON(c.JSON); err != nil {
 				return nil, fmt.Errorf("%s: %w", c, err)
 			}
-			crd.SetResourceVersion("") // that of the server it was read from
+			crd.SetResourceVersion("") // it may be that of another server
 			crds = append(crds, crd)
 		}
 	}
@@ -179,7 +179,7 @@ func readSource(source any) ([]manifest.CRD, error) {
 	return []manifest.CRD{crd}, err
 }
 
-// readPath reads a file, whatever its name, or a directory.
+// readPath reads a directory, or a file with any name.
 func readPath(path string) (c manifest.Contents, err error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -79,13 +79,13 @@ func WithSemantics(s schema.Semantics) Option {
 	return func(c *settings) { c.options.Semantics = s }
 }
 
-// WithFlags sets flags of `espalier serve`. Feature gates and the emulated version are
-// settings of the whole process.
+// WithFlags sets flags of `espalier serve`. Feature gates and the emulated version apply to
+// the whole process.
 func WithFlags(flags ...string) Option {
 	return func(c *settings) { c.flags = append(c.flags, flags...) }
 }
 
-// WithCRDs installs CRDs before the server is returned. It takes the same sources as
+// WithCRDs installs CRDs before the server is returned. It accepts the same sources as
 // [Server.InstallCRDs].
 func WithCRDs(sources ...any) Option {
 	return func(c *settings) { c.crds = append(c.crds, sources...) }
@@ -106,7 +106,7 @@ func Start(t testing.TB, opts ...Option) *Server {
 	return s
 }
 
-// Run starts a server that belongs to no test, for TestMain. The caller must stop it.
+// Run starts a server that is independent of a test, for TestMain. The caller must stop it.
 func Run(opts ...Option) (*Server, error) {
 	dir, err := os.MkdirTemp("", "espaliertest-")
 	if err != nil {
@@ -154,7 +154,7 @@ func run(ctx context.Context, dir string, opts []Option) (*Server, error) {
 	return &Server{server: running, config: unlimited(config)}, nil
 }
 
-// unlimited removes the rate limit of a client: a test is about the server.
+// unlimited removes the client-side rate limit.
 func unlimited(config *rest.Config) *rest.Config {
 	config.QPS = -1
 	return config

@@ -42,7 +42,7 @@ func tree(name string) *unstructured.Unstructured {
 	}}
 }
 
-// TestParallel runs servers at the same time: each has its own objects.
+// TestParallel runs servers concurrently: each has its own objects.
 func TestParallel(t *testing.T) {
 	for i := range 4 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-// TestStopWithWatch stops a server that has a watch: the watch ends, and the server does
-// not wait for its client.
+// TestStopWithWatch stops a server that has an open watch: the watch ends, and the server
+// does not wait for its client.
 func TestStopWithWatch(t *testing.T) {
 	s := Start(t, WithCRDs("testdata/crds"))
 	w, err := trees(t, s.Config()).Watch(t.Context(), metav1.ListOptions{})
@@ -190,7 +190,7 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-// failure returns what f fails a test with.
+// failure returns the message with which f fails a test.
 func failure(t *testing.T, f func(testing.TB)) string {
 	t.Helper()
 	r := &recorder{TB: t}
@@ -214,7 +214,7 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	goruntime.Goexit()
 }
 
-// TestSources installs the same CRD from every kind of source.
+// TestSources installs the same CRD from every type of source.
 func TestSources(t *testing.T) {
 	text, err := os.ReadFile("testdata/crds/sub/list.json")
 	if err != nil {
@@ -249,7 +249,7 @@ func TestSources(t *testing.T) {
 			if _, err := trees(t, s.Config()).Create(t.Context(), tree("a"), metav1.CreateOptions{}); err != nil {
 				t.Error(err)
 			}
-			// The next one installs it while this one is being deleted.
+			// The next source installs the CRD while this one is being deleted.
 			if err := client.Resource(crdResource("v1")).Delete(t.Context(), "trees.example.com", metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -257,8 +257,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestInstallConcurrently lets parallel tests install the same CRDs on a server that they
-// share.
+// TestInstallConcurrently installs the same CRDs on a shared server from parallel tests.
 func TestInstallConcurrently(t *testing.T) {
 	s := Start(t)
 	for i := range 16 {
@@ -310,7 +309,7 @@ func TestInstallWhileDeleting(t *testing.T) {
 	}
 }
 
-// TestAddUser asks the server who it takes users for.
+// TestAddUser checks the identity and the access of a user.
 func TestAddUser(t *testing.T) {
 	s := Start(t, WithCRDs("testdata/crds"))
 	if _, err := trees(t, s.AddUser(t, "alice", "gardeners", "visitors")).List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `User "alice"`) {

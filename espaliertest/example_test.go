@@ -55,7 +55,7 @@ func Example() {
 	// CronTab.example.com "daily" is invalid: spec.schedule: Invalid value: "at night": spec.schedule in body should match '^(\S+ ){4}\S+$'
 }
 
-// A server of one test. It stops when the test ends.
+// A server for one test. It stops when the test ends.
 func ExampleStart() {
 	_ = func(t *testing.T) { // TestController
 		server := espaliertest.Start(t, espaliertest.WithCRDs("testdata/crds"))
@@ -65,7 +65,7 @@ func ExampleStart() {
 	}
 }
 
-// InstallCRDs takes paths, YAML, file systems and objects.
+// InstallCRDs accepts paths, YAML, file systems and objects.
 func ExampleServer_InstallCRDs() {
 	_ = func(t *testing.T) { // TestController
 		server := espaliertest.Start(t)

@@ -1,8 +1,8 @@
 // Package jsonptr builds, reads, compares and displays JSON pointers (RFC 6901).
 //
-// A pointer is a plain string everywhere in this module, so that exported types
-// need no type of an internal package. The empty pointer is the whole document.
-// Joining two pointers is appending one string to the other.
+// A pointer is a plain string everywhere in this module, so that exported types need no type
+// of an internal package. The empty pointer is the whole document. Pointers are joined by
+// concatenation.
 package jsonptr
 
 import (
@@ -15,11 +15,10 @@ import (
 // New returns the pointer made of the tokens.
 func New(tokens ...string) string { return string(Append(nil, tokens...)) }
 
-// Child returns the pointer that leads from p along the tokens.
+// Child returns the pointer p followed by the tokens.
 func Child(p string, tokens ...string) string { return p + New(tokens...) }
 
-// Append appends the tokens to a pointer that is being built, each escaped and
-// after a slash.
+// Append appends the tokens to a pointer, each escaped and preceded by a slash.
 func Append(p []byte, tokens ...string) []byte {
 	for _, token := range tokens {
 		p = append(p, '/')
@@ -28,19 +27,18 @@ func Append(p []byte, tokens ...string) []byte {
 	return p
 }
 
-// Valid reports whether p is empty or starts with a slash. Other texts are no
-// pointers.
+// Valid reports whether p is a JSON pointer: empty, or starting with a slash.
 func Valid(p string) bool { return p == "" || p[0] == '/' }
 
 // Parse returns the tokens of a pointer, unescaped, or an error if p is not Valid.
 func Parse(p string) ([]string, error) {
 	if !Valid(p) {
-		return nil, fmt.Errorf("%q is no JSON pointer: it must start with /", p)
+		return nil, fmt.Errorf("%q is not a JSON pointer: it must start with /", p)
 	}
 	return Split(p), nil
 }
 
-// Split returns the tokens of a pointer that is known to be valid, unescaped.
+// Split returns the tokens of a valid pointer, unescaped.
 func Split(p string) []string {
 	var tokens []string
 	for p != "" {
@@ -51,14 +49,13 @@ func Split(p string) []string {
 	return tokens
 }
 
-// Cut returns the first token of a pointer, unescaped, and the pointer that
-// follows it.
+// Cut returns the first token of a pointer, unescaped, and the rest.
 func Cut(p string) (token, rest string) {
 	token, rest = cut(p)
 	return Unescape(token), rest
 }
 
-// cut is Cut, but it leaves the token escaped.
+// cut is Cut, but leaves the token escaped.
 func cut(p string) (token, rest string) {
 	p = strings.TrimPrefix(p, "/")
 	if i := strings.IndexByte(p, '/'); i >= 0 {
@@ -71,8 +68,7 @@ func cut(p string) (token, rest string) {
 // document is the whole document.
 func Parent(p string) string { return p[:max(0, strings.LastIndexByte(p, '/'))] }
 
-// CutPrefix returns the pointer that leads from prefix to p, and whether p is
-// prefix or a place below it.
+// CutPrefix returns the pointer from prefix to p, and whether p is at or below prefix.
 func CutPrefix(p, prefix string) (rest string, ok bool) {
 	if rest, ok = strings.CutPrefix(p, prefix); ok && Valid(rest) {
 		return rest, true
@@ -80,7 +76,7 @@ func CutPrefix(p, prefix string) (rest string, ok bool) {
 	return p, false
 }
 
-// Escape returns a name as a token of a pointer.
+// Escape returns a name as a pointer token.
 func Escape(name string) string {
 	if !strings.ContainsAny(name, "~/") {
 		return name
@@ -88,7 +84,7 @@ func Escape(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }
 
-// Unescape returns the name that a token of a pointer stands for.
+// Unescape returns the name that a pointer token encodes.
 func Unescape(token string) string {
 	if strings.IndexByte(token, '~') < 0 {
 		return token
@@ -96,9 +92,8 @@ func Unescape(token string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
 }
 
-// Compare orders pointers as their places follow each other in a document with
-// sorted keys: a place comes before what is in it, and list items are ordered by
-// their index.
+// Compare orders pointers by their position in a document with sorted keys: a value comes
+// before its contents, and list items are ordered by index.
 func Compare(a, b string) int {
 	for a != "" && b != "" {
 		var x, y string
@@ -117,9 +112,9 @@ func Compare(a, b string) int {
 	return len(a) - len(b)
 }
 
-// Display returns the pointer as Kubernetes writes paths: spec.versions[0].name.
-// A pointer does not tell fields from map keys: keyed names the fields that hold
-// a map, whose keys are written in brackets like indexes.
+// Display returns the pointer as Kubernetes writes paths: spec.versions[0].name. A pointer
+// does not distinguish fields from map keys: keyed names the fields that hold a map, whose
+// keys are written in brackets like indexes.
 func Display(p string, keyed ...string) string {
 	var b strings.Builder
 	inMap := false
@@ -139,9 +134,8 @@ func Display(p string, keyed ...string) string {
 	return b.String()
 }
 
-// FromPath returns the pointer of a path as Display writes it. It reads
-// properties[a.b] as two tokens, but has no way to tell that a dot outside of
-// brackets belongs to a name.
+// FromPath returns the pointer of a path that Display wrote. It reads properties[a.b] as two
+// tokens, but cannot detect a name that contains a dot outside of brackets.
 func FromPath(path string) string {
 	var p []byte
 	for path != "" {

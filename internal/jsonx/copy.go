@@ -1,8 +1,7 @@
 package jsonx
 
-// Copy returns a deep copy of a JSON value: it shares no maps and no slices with v,
-// and is deeply equal to it. Scalars, and what JSON does not have, are returned as they
-// are.
+// Copy returns a deep copy of a JSON value: it is deeply equal to v and shares no maps or
+// slices with it. Scalars, and values that are not JSON, are returned unchanged.
 func Copy(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -5,8 +5,7 @@ import (
 	"iter"
 )
 
-// Step is one step of the way to a value: the name of a member, or else the
-// index of an item.
+// Step is one step of the path to a value: the name of a member, or the index of an item.
 type Step struct {
 	Key   string
 	Index int
@@ -14,9 +13,9 @@ type Step struct {
 	IsIndex bool
 }
 
-// Duplicates visits the way to each member of src whose name occurs earlier in the
-// same object, in the order of the text. src must be valid JSON. A way is only
-// valid until the next one: all of them together may be far longer than src.
+// Duplicates visits the path of each member of src whose name occurs earlier in the same
+// object, in the order of the text. src must be valid JSON. A path is only valid until the
+// next one, because all paths together may be far longer than src.
 func Duplicates(src []byte) iter.Seq[[]Step] {
 	return func(yield func([]Step) bool) {
 		d := duplicates{yield: yield}
@@ -31,7 +30,7 @@ type duplicates struct {
 	yield func([]Step) bool
 }
 
-// errStopped says that nobody wants to know more.
+// errStopped is returned when the consumer stops the iteration.
 var errStopped = errors.New("stopped")
 
 func (d *duplicates) value() error {
@@ -57,14 +56,14 @@ func (d *duplicates) value() error {
 	}
 }
 
-// below visits the value that the last step leads to, and takes the step back.
+// below visits the value at the last step, and removes the step.
 func (d *duplicates) below() error {
 	err := d.value()
 	d.way = d.way[:len(d.way)-1]
 	return err
 }
 
-// Parse reads a text that is one value.
+// Parse reads a text that consists of one value.
 func Parse(src []byte) (any, error) {
 	var r Reader
 	r.Reset(src)

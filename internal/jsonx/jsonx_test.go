@@ -24,7 +24,7 @@ var texts = []string{
 	strings.Repeat("9", 400), "1" + strings.Repeat("0", 308), `[1e400]`, `{"x":1e400}`,
 }
 
-// agree checks one text against the decoder that Kubernetes uses.
+// agree compares the reader with Kubernetes' decoder on one text.
 func agree(t *testing.T, text []byte) {
 	t.Helper()
 	var want any
@@ -56,7 +56,7 @@ func agree(t *testing.T, text []byte) {
 	}
 }
 
-// equal is reflect.DeepEqual that tells -0.0 from 0.0.
+// equal is reflect.DeepEqual, but distinguishes -0.0 from 0.0.
 func equal(a, b any) bool {
 	if x, ok := a.(float64); ok {
 		y, ok := b.(float64)

@@ -1,8 +1,8 @@
-// Package jsonx reads JSON text into the values that Kubernetes' unstructured
-// objects are made of: nil, bool, int64, float64, string, []any and
-// map[string]any. It accepts and rejects exactly what sigs.k8s.io/json does and
-// gives the same values, but it lets its caller steer: a Reader takes the next value,
-// steps into it, or skips it without building anything. Copy copies such values.
+// Package jsonx reads JSON text into the values of Kubernetes' unstructured objects: nil,
+// bool, int64, float64, string, []any and map[string]any. It accepts and rejects the same
+// texts as sigs.k8s.io/json and returns the same values, but the caller is in control: a
+// Reader reads the next value, enters it, or skips it without building anything. Copy copies
+// such values.
 package jsonx
 
 import (
@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// MaxDepth is how deep arrays and objects may nest.
+// MaxDepth is the maximum nesting of arrays and objects.
 const MaxDepth = 10000
 
-// SyntaxError says where a text stops being JSON, and why.
+// SyntaxError is returned for invalid JSON.
 type SyntaxError struct {
 	// Offset is the number of bytes read before the error.
 	Offset int
-	// Problem says what is wrong there.
+	// Problem describes the error.
 	Problem string
 }
 
-// Error gives the problem and the offset.
+// Error returns the problem and the offset.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("invalid JSON at byte %d: %s", e.Offset, e.Problem)
 }
@@ -35,24 +35,23 @@ type entry struct {
 
 // Reader reads one JSON text. Its zero value is ready for Reset.
 //
-// Strings that it returns share memory with one copy of the text.
+// The strings that it returns share memory with one copy of the text.
 type Reader struct {
 	src   string
 	pos   int
 	depth int
-	// stack holds the members of all objects and arrays that are open, so that
-	// each map and slice is made once, in its final size.
+	// stack holds the members of all open objects and arrays, so that each map and slice is
+	// allocated once, in its final size.
 	stack []entry
-	// high is the highest length that stack had, to know what to clear.
+	// high is the maximum length of stack, which bounds what Release must clear.
 	high int
-	// nameStart and nameEnd enclose the name that NextMember read last.
+	// nameStart and nameEnd enclose the last name that NextMember read.
 	nameStart, nameEnd int
-	// Duplicates is set when an object had two members of the same name. The
-	// last one won.
+	// Duplicates is set if an object had two members of the same name. The last one won.
 	Duplicates bool
 }
 
-// Reset makes r read src.
+// Reset prepares r to read src.
 func (r *Reader) Reset(src []byte) {
 	r.src = string(src)
 	r.pos = 0
@@ -68,7 +67,7 @@ func (r *Reader) Release() {
 	r.src = ""
 }
 
-// Offset is the number of bytes read.
+// Offset returns the number of bytes read.
 func (r *Reader) Offset() int { return r.pos }
 
 func (r *Reader) fail(problem string) error {
@@ -95,7 +94,7 @@ func (r *Reader) Peek() byte {
 	return 0
 }
 
-// End makes sure that nothing but white space is left.
+// End returns an error unless only white space is left.
 func (r *Reader) End() error {
 	if r.Peek(); r.pos < len(r.src) {
 		return r.unexpected("after the value")
@@ -117,9 +116,8 @@ func (r *Reader) enter() error {
 	return nil
 }
 
-// NextMember returns the name of the next member of the object that was entered
-// and leaves r at its value; more is false when the object is finished. n is the
-// number of members read so far.
+// NextMember returns the name of the next member of the entered object and leaves r at its
+// value; more is false at the end of the object. n is the number of members read so far.
 func (r *Reader) NextMember(n int) (key string, more bool, err error) {
 	c := r.Peek()
 	if c == '}' {
@@ -149,12 +147,11 @@ func (r *Reader) NextMember(n int) (key string, more bool, err error) {
 	return key, true, nil
 }
 
-// Name returns the offsets that enclose the name which NextMember returned last, with
-// its quotes.
+// Name returns the offsets of the last name that NextMember returned, including its quotes.
 func (r *Reader) Name() (start, end int) { return r.nameStart, r.nameEnd }
 
-// NextItem moves to the next item of the array that was entered; it returns false
-// when the array is finished. n is the number of items read so far.
+// NextItem moves to the next item of the entered array; it returns false at the end of the
+// array. n is the number of items read so far.
 func (r *Reader) NextItem(n int) (more bool, err error) {
 	c := r.Peek()
 	if c == ']' {
@@ -210,10 +207,10 @@ func (r *Reader) Items(visit func(i int) error) error {
 	}
 }
 
-// Mark returns the place from which Push collects, for Object or Array.
+// Mark returns the position from which Object or Array collects pushed values.
 func (r *Reader) Mark() int { return len(r.stack) }
 
-// Push adds a member (or, with an empty key, an item) to what is being collected.
+// Push adds a member (or, with an empty key, an item) to the collected values.
 func (r *Reader) Push(key string, value any) {
 	r.stack = append(r.stack, entry{key, value})
 	if len(r.stack) > r.high {
@@ -221,14 +218,14 @@ func (r *Reader) Push(key string, value any) {
 	}
 }
 
-// removal is the value of a member that takes back earlier ones of its name.
+// removal is the value of a member that removes earlier ones of its name.
 var removal any = new(struct{ _ byte })
 
-// PushRemoval takes back the member of the name that was pushed before, if there is
-// one, as a later member does.
+// PushRemoval removes the member of this name that was pushed before, if any. Like a later
+// member, it wins.
 func (r *Reader) PushRemoval(key string) { r.Push(key, removal) }
 
-// Object makes an object of what was pushed since mark.
+// Object returns the members pushed since mark as an object.
 func (r *Reader) Object(mark int) map[string]any {
 	members := r.stack[mark:]
 	m := make(map[string]any, len(members))
@@ -248,7 +245,7 @@ func (r *Reader) Object(mark int) map[string]any {
 	return m
 }
 
-// Array makes an array of what was pushed since mark.
+// Array returns the items pushed since mark as an array.
 func (r *Reader) Array(mark int) []any {
 	items := r.stack[mark:]
 	a := make([]any, len(items))
@@ -259,7 +256,7 @@ func (r *Reader) Array(mark int) []any {
 	return a
 }
 
-// Value reads the next value, whatever it is.
+// Value reads the next value of any type.
 func (r *Reader) Value() (any, error) {
 	switch c := r.Peek(); c {
 	case '{':
@@ -334,14 +331,14 @@ func (r *Reader) Scalar(c byte) (any, error) {
 	return nil, r.unexpected("where a value is expected")
 }
 
-// Skip reads past the next value without building it. It rejects what Value rejects.
+// Skip skips the next value without building it. It rejects what Value rejects.
 func (r *Reader) Skip() error { return r.skip(false, false) }
 
 // SkipNoting is Skip that sets Duplicates as Value does.
 func (r *Reader) SkipNoting() error { return r.skip(true, false) }
 
-// SkipRaw is Skip for a caller that takes the text as it is: it accepts numbers that do
-// not fit a float64.
+// SkipRaw is Skip for callers that keep the text: it accepts numbers that do not fit a
+// float64.
 func (r *Reader) SkipRaw() error { return r.skip(false, true) }
 
 func (r *Reader) skip(note, raw bool) error {
@@ -399,8 +396,8 @@ func (r *Reader) skip(note, raw bool) error {
 	return r.unexpected("where a value is expected")
 }
 
-// noteDuplicates drops what was pushed since mark, and sets Duplicates if a name
-// is among it twice.
+// noteDuplicates drops the members pushed since mark, and sets Duplicates if two have the
+// same name.
 func (r *Reader) noteDuplicates(mark int) {
 	members := r.stack[mark:]
 	r.stack = r.stack[:mark]
@@ -539,7 +536,7 @@ func (r *Reader) checkRange(text string) error {
 	return nil
 }
 
-// shorten keeps error messages readable whatever is in the input.
+// shorten keeps error messages readable for any input.
 func shorten(text string) string {
 	if len(text) > 40 {
 		return text[:37] + "..."

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// plain tells the bytes that stand for themselves in a string: printable ASCII,
-// save for the quote and the backslash.
+// plain marks the bytes that need no escape in a string: printable ASCII except the quote and
+// the backslash.
 var plain = func() (t [256]bool) {
 	for c := 0x20; c < utf8.RuneSelf; c++ {
 		t[c] = c != '"' && c != '\\'
@@ -14,8 +14,8 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// String reads the string whose opening quote is next. Bytes that are not UTF-8
-// and surrogates without a partner become U+FFFD.
+// String reads the string whose opening quote is next. Invalid UTF-8 and unpaired surrogates
+// become U+FFFD.
 func (r *Reader) String() (string, error) {
 	start := r.pos + 1
 	i := start
@@ -29,8 +29,8 @@ func (r *Reader) String() (string, error) {
 	return r.oddString(start, i)
 }
 
-// oddString reads a string that has escapes or bytes beyond ASCII; the bytes from
-// start to i are known to be plain.
+// oddString reads a string that has escapes or bytes beyond ASCII; the bytes from start to i
+// are known to be plain.
 func (r *Reader) oddString(start, i int) (string, error) {
 	s := r.src
 	escaped, ascii := false, true
@@ -71,7 +71,7 @@ func (r *Reader) oddString(start, i int) (string, error) {
 	}
 }
 
-// escapeLen returns the length of the escape that s starts with, or 0 if it is not one.
+// escapeLen returns the length of the escape at the start of s, or 0 if there is none.
 func escapeLen(s string) int {
 	if len(s) < 2 {
 		return 0
@@ -87,7 +87,7 @@ func escapeLen(s string) int {
 	return 0
 }
 
-// hex4 reads the four hexadecimal digits of the \u escape that s starts with.
+// hex4 reads the four hexadecimal digits of the \u escape at the start of s.
 func hex4(s string) (rune, bool) {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0, false
@@ -159,7 +159,7 @@ func unescaped(c byte) byte {
 	return c
 }
 
-// Unquote returns the string that the text of a JSON string stands for, as String does.
+// Unquote returns the value of a JSON string, as String does.
 func Unquote(text []byte) (string, error) {
 	var r Reader
 	r.Reset(text)
@@ -180,7 +180,7 @@ func AppendString[T string | []byte](out []byte, s T) []byte {
 	return append(out, '"')
 }
 
-// AppendEscaped writes what stands between the quotes of a JSON string.
+// AppendEscaped writes s as it is written between the quotes of a JSON string.
 func AppendEscaped[T string | []byte](out []byte, s T) []byte {
 	const hex = "0123456789abcdef"
 	from := 0

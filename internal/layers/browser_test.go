@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestBrowser holds the packages that may run in a browser to what they must not
-// depend on. It asks the go command, because TestTree sees only direct imports.
+// TestBrowser checks that the packages that may run in a browser have no forbidden
+// dependency. It uses the go command, because TestTree sees only direct imports.
 func TestBrowser(t *testing.T) {
 	dirs, without := browser()
 	for _, dir := range dirs {
@@ -27,7 +27,7 @@ func TestBrowser(t *testing.T) {
 			}
 		}
 	}
-	// A check that finds nothing in crd/cel would find nothing anywhere.
+	// The check must find the dependencies of crd/cel, or it cannot find any.
 	for path, deps := range dependencies(t, "./crd/cel") {
 		for _, p := range []string{"k8s.io/apiserver", "github.com/google/cel-go"} {
 			if firstBelow(p, deps) == "" {
@@ -37,7 +37,7 @@ func TestBrowser(t *testing.T) {
 	}
 }
 
-// firstBelow returns the first of some import paths that is path or below it, or "".
+// firstBelow returns the first import path in deps that is at or below path, or "".
 func firstBelow(path string, deps []string) string {
 	for _, dep := range deps {
 		if _, ok := within(path, dep); ok {
@@ -47,8 +47,8 @@ func firstBelow(path string, deps []string) string {
 	return ""
 }
 
-// dependencies returns the packages of a pattern with all that they depend on when
-// they are compiled to WebAssembly.
+// dependencies returns the packages of a pattern with all their dependencies when compiled to
+// WebAssembly.
 func dependencies(t *testing.T, pattern string) map[string][]string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Deps,Error", pattern)

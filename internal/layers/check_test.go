@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// A pkg is a package as the rules see it.
+// A pkg is a package to check.
 type pkg struct {
 	// dir is its directory below the module's root, "." for the root itself.
 	dir string
-	// imports are those of its code, testImports those of its tests.
+	// imports are the imports of its code, testImports those of its tests.
 	imports, testImports []string
 }
 
-// check returns what breaks the rules among the packages of module.
+// check returns the violations of the rules among the packages of module.
 func check(module string, ls []layer, fs []fence, pkgs []pkg) []string {
 	var bad []string
 	for _, p := range pkgs {
@@ -49,8 +49,7 @@ func check(module string, ls []layer, fs []fence, pkgs []pkg) []string {
 	return bad
 }
 
-// checkModules returns the modules that the rules keep out of the module's build
-// list altogether.
+// checkModules returns a violation for each forbidden module that the module depends on.
 func checkModules(fs []fence, required []string) []string {
 	var bad []string
 	for _, f := range fs {
@@ -61,7 +60,7 @@ func checkModules(fs []fence, required []string) []string {
 	return bad
 }
 
-// layerOf returns the layer that dir belongs to: the deepest one around it.
+// layerOf returns the layer that dir belongs to: the innermost one.
 func layerOf(ls []layer, dir string) (string, bool) {
 	best := ""
 	for _, l := range ls {
@@ -72,7 +71,7 @@ func layerOf(ls []layer, dir string) (string, bool) {
 	return best, best != ""
 }
 
-// closure returns the layer and all that are beneath it.
+// closure returns the layer and all layers beneath it.
 func closure(ls []layer, name string) map[string]bool {
 	seen := map[string]bool{}
 	var visit func(string)
@@ -93,7 +92,7 @@ func closure(ls []layer, name string) map[string]bool {
 	return seen
 }
 
-// within reports whether path is root or below it, and returns the rest, "." for root.
+// within reports whether path is at or below root, and returns the rest, "." for root.
 func within(root, path string) (string, bool) {
 	if path == root {
 		return ".", true

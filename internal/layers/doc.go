@@ -1,4 +1,3 @@
-// Package layers holds the rules of which package may import which, and where the
-// semantics of schemas may be compared, with the tests that enforce them on the
-// packages of this module.
+// Package layers defines which packages may import which, and where schema semantics may be
+// compared. Its tests enforce these rules on this module.
 package layers

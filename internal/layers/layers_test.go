@@ -16,10 +16,10 @@ const (
 	root   = "../.."
 )
 
-// TestTree holds the packages of the module to the rules.
+// TestTree checks the packages of the module against the rules.
 func TestTree(t *testing.T) {
 	pkgs := scan(t, root)
-	// The scan must have seen what is certainly there.
+	// The scan must have found these packages.
 	for _, dir := range []string{".", "api", "schema", "internal/layers"} {
 		if !slices.ContainsFunc(pkgs, func(p pkg) bool { return p.dir == dir }) {
 			t.Errorf("package %s was not found", dir)
@@ -40,7 +40,7 @@ func TestRules(t *testing.T) {
 		pkg  pkg
 		want []string
 	}{{
-		name: "what is beneath may be imported, at any depth",
+		name: "lower layers may be imported, at any depth",
 		pkg: pkg{dir: "server/builtin", imports: []string{
 			"fmt", "espalier.dev", "espalier.dev/crd", "espalier.dev/schema", "espalier.dev/api/v1beta1", "espalier.dev/internal/jsonx",
 			"espalier.dev/server", "espalier.dev/store", "k8s.io/apiserver/pkg/endpoints", "go.etcd.io/etcd/client/v3",
@@ -49,13 +49,13 @@ func TestRules(t *testing.T) {
 		name: "rules may use apiserver",
 		pkg:  pkg{dir: "schema/rules", imports: []string{"espalier.dev/schema", "k8s.io/apiserver/pkg/cel"}},
 	}, {
-		name: "tests may look up",
+		name: "tests may import upward",
 		pkg:  pkg{dir: "schema", testImports: []string{"espalier.dev/crd", "go.etcd.io/etcd/client/v3"}},
 	}, {
 		name: "a prefix of a name is not a directory",
 		pkg:  pkg{dir: "schema", imports: []string{"k8s.io/apiserverless", "espalier.development/crd"}},
 	}, {
-		name: "internal stands on nothing",
+		name: "internal imports nothing",
 		pkg:  pkg{dir: "internal/jsonx", imports: []string{"espalier.dev/api"}},
 		want: []string{"internal/jsonx imports api, which is not beneath it"},
 	}, {
@@ -75,10 +75,10 @@ func TestRules(t *testing.T) {
 		pkg:  pkg{dir: "analysis/lint", imports: []string{"espalier.dev/crd", "espalier.dev/crd/cel"}},
 		want: []string{"analysis/lint imports crd/cel, which is not beneath it"},
 	}, {
-		name: "crd/cel is where they meet",
+		name: "crd/cel may import both",
 		pkg:  pkg{dir: "crd/cel", imports: []string{"espalier.dev/crd", "espalier.dev/schema/rules"}},
 	}, {
-		name: "the root does without rules",
+		name: "the root does not import rules",
 		pkg:  pkg{dir: ".", imports: []string{"espalier.dev/crd", "espalier.dev/crd/cel"}},
 		want: []string{". imports crd/cel, which is not beneath it"},
 	}, {
@@ -93,7 +93,7 @@ func TestRules(t *testing.T) {
 		pkg:  pkg{dir: ".", imports: []string{"espalier.dev/crd", "espalier.dev/server"}},
 		want: []string{". imports server, which is not beneath it"},
 	}, {
-		name: "the store knows nothing of schemas",
+		name: "the store does not import schemas",
 		pkg:  pkg{dir: "store", imports: []string{"espalier.dev/internal/jsonx", "espalier.dev/schema", "espalier.dev/api"}},
 		want: []string{
 			"store imports schema, which is not beneath it",
@@ -147,8 +147,8 @@ func TestRules(t *testing.T) {
 	})
 }
 
-// TestScan shows that the scan finds imports behind build tags and in tests, and
-// leaves out what is not the module's.
+// TestScan checks that the scan finds imports behind build tags and in tests, and ignores
+// files that do not belong to the module.
 func TestScan(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -186,8 +186,8 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// scan reads the packages of the module at root, in the order of their directories.
-// It reads every file, whatever its build tags: the rules hold on all platforms.
+// scan reads the packages of the module at root, in the order of their directories. It
+// ignores build tags, because the rules apply on all platforms.
 func scan(t *testing.T, root string) []pkg {
 	t.Helper()
 	byDir := map[string]*pkg{}
@@ -230,8 +230,7 @@ func scan(t *testing.T, root string) []pkg {
 	return pkgs
 }
 
-// required reads the paths of the modules that a go.mod names. It lists every module
-// of which a package is imported, through others too.
+// required reads the module paths in a go.mod, including indirect dependencies.
 func required(t *testing.T, path string) []string {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -1,28 +1,28 @@
 package layers
 
-// A layer is a part of the module's tree, and what it stands on.
+// A layer is a part of the module's tree, with the layers that it may import.
 type layer struct {
-	// dir is the directory, with all below it that is no layer of its own. The
-	// root of the module is the directory ".", without what is below.
+	// dir is the directory, including subdirectories that are not layers themselves. The root
+	// of the module is ".", without subdirectories.
 	dir string
-	// on names the layers right beneath. A layer may import what is beneath it, at
-	// any depth, and itself; nothing else of this module.
+	// on names the layers directly beneath. A layer may import itself and every layer beneath
+	// it, directly or indirectly; nothing else of this module.
 	on []string
 }
 
-// A fence says who may import somebody else's packages.
+// A fence restricts the import of packages of other modules.
 type fence struct {
-	// path is an import path, with all below it.
+	// path is an import path, including everything below it.
 	path string
 	// by names the layers that may import it.
 	by []string
-	// tests says that the tests of a package are bound by it too, and that the
-	// module may not even depend on it through others.
+	// tests extends the restriction to the tests of a package, and to indirect dependencies
+	// of the module.
 	tests bool
 }
 
-// layers and fences return the rules; a package in no layer is a violation, so that
-// somebody decides where it belongs.
+// layers and fences return the rules. A package in no layer is a violation, so that every new
+// package is assigned to one.
 func layers() []layer {
 	return []layer{
 		{dir: "internal"},
@@ -35,7 +35,7 @@ func layers() []layer {
 		{dir: "analysis", on: []string{"."}},
 		{dir: "openapi", on: []string{"crd"}},
 		{dir: ".", on: []string{"crd"}},
-		// Bytes and revisions: the store knows nothing of schemas.
+		// The store handles bytes and revisions, not schemas.
 		{dir: "store", on: []string{"internal"}},
 		{dir: "server", on: []string{"openapi", ".", "crd/cel", "store"}},
 		{dir: "espaliertest", on: []string{"server", "analysis"}},
@@ -43,23 +43,21 @@ func layers() []layer {
 	}
 }
 
-// browser returns what may run in a browser: the directories whose packages, with all
-// below them, are compiled to WebAssembly, and the import paths that those packages
-// must not depend on, not even through others. They are megabytes, or need an
-// operating system.
+// browser returns the directories whose packages, including those below them, are compiled to
+// WebAssembly, and the import paths that these packages must not depend on, even indirectly:
+// they are megabytes large, or need an operating system.
 func browser() (dirs, without []string) {
 	return []string{"analysis"}, []string{"k8s.io/apiserver", "github.com/google/cel-go", "go.etcd.io", "google.golang.org/grpc"}
 }
 
 func fences() []fence {
 	return []fence{
-		// It brings process-global state (feature gates, metrics, the CEL
-		// environment), which stays where it is needed.
+		// It brings process-global state (feature gates, metrics, the CEL environment).
 		{path: "k8s.io/apiserver", by: []string{"server", "schema/rules"}},
 		{path: "github.com/google/cel-go", by: []string{"schema/rules"}},
 		{path: "go.etcd.io", by: []string{"store", "server"}},
-		// The thing that this module implements. Tests compare with it, in modules
-		// of their own.
+		// The reference implementation of what this module implements. Tests compare with it,
+		// in separate modules.
 		{path: "k8s.io/apiextensions-apiserver", tests: true},
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 const semanticsPackage = module + "/schema"
 
-// TestSemantics keeps the differences between the semantics in two files: no other code
-// asks which of the two a value is. It uses the predicates of those files, or Other.
+// TestSemantics checks that only two files compare schema.Semantics values. All other code
+// uses the predicates in these files, or Other.
 func TestSemantics(t *testing.T) {
 	predicates := map[string]bool{"schema/semantics.go": false, "crd/semantics.go": false}
 	for path, file := range parseModule(t, root) {
@@ -31,7 +31,7 @@ func TestSemantics(t *testing.T) {
 	}
 	for path, seen := range predicates {
 		if !seen {
-			t.Errorf("no comparison was found in %s, which is full of them", path)
+			t.Errorf("no comparison was found in %s, which has many", path)
 		}
 	}
 }
@@ -60,8 +60,8 @@ func TestComparesSemantics(t *testing.T) {
 	}
 }
 
-// comparesSemantics returns the constants of type schema.Semantics that file compares
-// or calculates with. inside tells that the file is one of package schema.
+// comparesSemantics returns the constants of type schema.Semantics that file compares or
+// calculates with. inside is set for files of package schema.
 func comparesSemantics(file *ast.File, inside bool) (names []string) {
 	prefix := importName(file, semanticsPackage)
 	isConstant := func(name string) bool { return name == "KEP" || name == "Kubernetes" }
@@ -92,8 +92,7 @@ func comparesSemantics(file *ast.File, inside bool) (names []string) {
 	return names
 }
 
-// importName returns the name by which file calls the package, or "" if it does not
-// import it.
+// importName returns the name under which file imports the package, or "".
 func importName(file *ast.File, path string) string {
 	for _, spec := range file.Imports {
 		if imp, err := strconv.Unquote(spec.Path.Value); err != nil || imp != path {
@@ -107,8 +106,8 @@ func importName(file *ast.File, path string) string {
 	return ""
 }
 
-// parseModule parses the files of the module at root, without its tests, by their
-// paths below root.
+// parseModule parses the files of the module at root, without tests, by their paths below
+// root.
 func parseModule(t *testing.T, root string) map[string]*ast.File {
 	t.Helper()
 	files := map[string]*ast.File{}
@@ -133,8 +132,7 @@ func parseModule(t *testing.T, root string) map[string]*ast.File {
 	return files
 }
 
-// walkModule visits the Go files of the module at root, but not those of modules
-// inside it.
+// walkModule visits the Go files of the module at root, except those of nested modules.
 func walkModule(root string, visit func(path string) error) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -149,7 +147,7 @@ func walkModule(root string, visit func(path string) error) error {
 				return fs.SkipDir
 			}
 			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil {
-				return fs.SkipDir // a module of its own
+				return fs.SkipDir // a nested module
 			}
 			return nil
 		}

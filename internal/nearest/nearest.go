@@ -1,4 +1,4 @@
-// Package nearest guesses which name somebody meant.
+// Package nearest suggests the name that the user probably meant.
 package nearest
 
 import (
@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// Name returns the candidate that is closest to name, if it is close enough that a
-// slip is likely; otherwise "". Something of the name has to be left: one letter is
-// no slip for another. Upper and lower case are the same. Of candidates that are
-// equally close, the first one counts.
+// Name returns the candidate that is closest to name, or "" if none is close enough for a
+// typo to be likely. At least one character must match: a different single letter is not a
+// typo. Case is ignored. If several candidates are equally close, the first one wins.
 func Name(name string, candidates iter.Seq[string]) string {
 	best, bestDistance := "", min(1+max(1, len(name)/3), len(name))
 	lower := strings.ToLower(name)
@@ -26,8 +25,8 @@ func Name(name string, candidates iter.Seq[string]) string {
 
 func abs(i int) int { return max(i, -i) }
 
-// editDistance is the number of insertions, deletions, replacements and swaps of
-// neighbours that lead from a to b, or limit if it is not below limit.
+// editDistance returns the number of insertions, deletions, replacements and swaps of
+// neighbours that turn a into b, or limit if it is not below limit.
 func editDistance(a, b string, limit int) int {
 	if len(a) > 256 || len(b) > 256 {
 		return limit

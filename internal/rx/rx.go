@@ -1,6 +1,7 @@
-// Package rx tames regular expressions. Go's are safe in time, but when a pattern has
-// many groups, matching a few bytes can allocate gigabytes: room for what each group
-// matched, once for each place in the pattern. Nobody here asks what groups matched.
+// Package rx removes capturing groups from regular expressions. Go's regular expressions are
+// safe in time, but if a pattern has many groups, matching a few bytes can allocate
+// gigabytes: space for the match of each group, for each position in the pattern. This module
+// never uses the groups.
 package rx
 
 import (
@@ -8,8 +9,8 @@ import (
 	"strings"
 )
 
-// Uncaptured returns source, or, if it has more than max groups, a pattern that
-// matches the same strings and has none.
+// Uncaptured returns source, or, if it has more than max groups, an equivalent pattern
+// without groups.
 func Uncaptured(source string, max int) string {
 	if strings.Count(source, "(") <= max {
 		return source
@@ -21,7 +22,7 @@ func Uncaptured(source string, max int) string {
 	return uncapture(tree).String()
 }
 
-// uncapture replaces the groups of a tree by what is in them.
+// uncapture replaces the groups of a tree with their contents.
 func uncapture(re *syntax.Regexp) *syntax.Regexp {
 	for re.Op == syntax.OpCapture {
 		re = re.Sub[0]

@@ -1,10 +1,10 @@
-// Package testcase makes the schemas and objects that the engine is measured
-// with. They are made by code, the same ones on every run, and stand as JSON, so
-// that every implementation reads them into types of its own.
+// Package testcase generates the schemas and objects for benchmarks of the engine. They are
+// the same on every run, and in JSON, so that every implementation can read them into its own
+// types.
 //
-// An object of a Case is valid once decoded, and about a fifth of its bytes are
-// fields that the schema does not specify. Its keys stand in the order in which
-// a person would write them, not sorted.
+// An object of a Case is valid once decoded, and about a fifth of its bytes are fields that
+// the schema does not specify. Its keys are in the order in which people write them, not
+// sorted.
 package testcase
 
 import (
@@ -14,9 +14,9 @@ import (
 	"strings"
 )
 
-// Case is a schema and an object of it.
+// Case is a schema with an object.
 type Case struct {
-	// Name is what tables call it.
+	// Name is the name in tables.
 	Name string
 	// APIVersion and Kind are those of the object.
 	APIVersion, Kind string
@@ -37,7 +37,7 @@ const (
 	bigItems     = 5
 )
 
-// Medium is a schema of about 75 properties and an object of 1.8 KB.
+// Medium returns a schema of about 75 properties and an object of 1.8 KB.
 func Medium() Case {
 	return newCase("medium", map[string]any{
 		"spec":   workloadSchema(0),
@@ -45,15 +45,15 @@ func Medium() Case {
 	}, `"spec":`+workload(0, 1)+`,"status":`+status(1))
 }
 
-// Big is a schema of about 2,000 properties and an object of 100 KB.
+// Big returns a schema of about 2,000 properties and an object of 100 KB.
 func Big() Case {
 	c := Sections(bigWorkloads, bigItems)
 	c.Name = "big"
 	return c
 }
 
-// Sections is n workloads in one schema, no two of them with the same bounds,
-// and an object that has them all, with the given number of items in each list.
+// Sections returns a schema of n workloads, no two of them with the same bounds, and an
+// object that has all of them, with the given number of items in each list.
 func Sections(n, items int) Case {
 	schemas := make(map[string]any, n)
 	objects := make([]string, n)
@@ -69,8 +69,8 @@ func Sections(n, items int) Case {
 
 func sectionName(i int) string { return "workload" + strconv.Itoa(i) }
 
-// newCase adds to properties what every schema has, and to fields (the text of an
-// object's fields) what every object has.
+// newCase adds what every schema has to properties, and what every object has to fields, the
+// text of an object's fields.
 func newCase(name string, properties map[string]any, fields string) Case {
 	properties["apiVersion"] = str()
 	properties["kind"] = str()
@@ -87,7 +87,7 @@ func newCase(name string, properties map[string]any, fields string) Case {
 const metadata = `"metadata":{"name":"storefront","namespace":"shop","labels":{"app.kubernetes.io/name":"storefront","tier":"web"},` +
 	`"annotations":{"shop.example.com/owner":"team-web"},"owner":"team-web"}`
 
-// mustMarshal writes a value that this package made itself, which cannot fail.
+// mustMarshal writes a value of this package, which cannot fail.
 func mustMarshal(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -96,8 +96,8 @@ func mustMarshal(v any) []byte {
 	return data
 }
 
-// Properties counts the properties that a schema names, at all depths and
-// inside of logical operators too.
+// Properties counts the properties in a schema, at all depths and inside of logical
+// operators.
 func Properties(schema []byte) (int, error) {
 	var s any
 	if err := json.Unmarshal(schema, &s); err != nil {

@@ -8,7 +8,7 @@ import (
 func TestCases(t *testing.T) {
 	for _, tc := range []struct {
 		c                   Case
-		properties, objects [2]int // the least and the most of each
+		properties, objects [2]int // minimum and maximum
 	}{
 		{Medium(), [2]int{70, 80}, [2]int{1750, 1850}},
 		{Big(), [2]int{1950, 2050}, [2]int{95_000, 105_000}},
@@ -41,7 +41,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// prune removes what schema does not specify, as far as these cases need it.
+// prune removes fields that schema does not specify, as far as these cases need it.
 func prune(v any, schema map[string]any) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A keyword sets one or more keywords of a schema.
+// A keyword sets keywords of a schema.
 type keyword func(map[string]any)
 
 func with(key string, value any) keyword {
@@ -76,7 +76,7 @@ const (
 	imagePattern    = `^[a-z0-9]+([._/-][a-z0-9]+)*(:[A-Za-z0-9][A-Za-z0-9._-]*)?$`
 )
 
-// workloadSchema is what a spec of many CRDs looks like. The number varies the
+// workloadSchema returns a schema that resembles the spec of many CRDs. The number varies the
 // bounds, so that no two of these schemas are the same.
 func workloadSchema(i int) map[string]any {
 	quantity := func() map[string]any { return intOrString(pattern(quantityPattern)) }
@@ -178,8 +178,8 @@ func statusSchema() map[string]any {
 	})
 }
 
-// workload is the text of an object for workloadSchema(i). With n = 1 it is the
-// spec of the medium case; the lists grow with n.
+// workload returns the text of an object for workloadSchema(i). With n = 1 it is the spec of
+// the medium case; the lists grow with n.
 func workload(i, n int) string {
 	return `{` + strings.Join([]string{
 		fmt.Sprintf(`"image":"registry.example.com/shop/storefront%d:v1.%d.0"`, i, i),
@@ -221,7 +221,7 @@ func status(n int) string {
 	}) + `]}`
 }
 
-// repeat joins what item writes for 0 to n-1.
+// repeat concatenates item(0) to item(n-1).
 func repeat(n int, item func(int) string) string {
 	items := make([]string, n)
 	for j := range items {

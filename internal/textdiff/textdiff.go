@@ -1,11 +1,10 @@
 // Package textdiff compares texts line by line and writes the difference in the
 // unified format of diff -u, which patch and git read.
 //
-// Lines that occur once in either text are matched first (the idea of
-// patience diff), so that a diff of YAML or JSON lines up by what is said and not by
-// braces and repeated keywords. What lies between them is compared by Myers'
-// algorithm, as long as it has few differences; beyond that it counts
-// as replaced. So the time is bounded by n log n plus a constant for each gap.
+// Lines that occur once in each text are matched first (the idea of patience diff), so that a
+// diff of YAML or JSON aligns distinctive lines instead of braces and repeated keywords. The
+// gaps between them are compared by Myers' algorithm if they have few differences; otherwise
+// they count as replaced. So the time is bounded by n log n plus a constant for each gap.
 //
 // Other implementations are not as good for manifests of thousands of lines with many
 // changes. The numbers are lines that a diff of 100 changes shows:
@@ -26,7 +25,7 @@ import (
 	"sort"
 )
 
-// Op says what happens to a line.
+// Op is the operation on a line.
 type Op byte
 
 // The operations, by the character that a unified diff begins the line with.
@@ -36,26 +35,25 @@ const (
 	Insert Op = '+'
 )
 
-// Line is a line of either text. Text has its line end, save for a last line
-// that has none.
+// Line is a line of either text. Text includes the line end, if there is one.
 type Line struct {
 	Op   Op
 	Text []byte
 }
 
-// Hunk is a run of changes and the lines around them. Lines count from 1.
+// Hunk is a group of changes with the lines around them. Lines count from 1.
 type Hunk struct {
 	OldStart, OldCount int
 	NewStart, NewCount int
 	Lines              []Line
 }
 
-// Header is the line that begins the hunk, without a line end.
+// Header returns the first line of the hunk, without a line end.
 func (h Hunk) Header() string {
 	return fmt.Sprintf("@@ -%s +%s @@", lineRange(h.OldStart, h.OldCount), lineRange(h.NewStart, h.NewCount))
 }
 
-// lineRange leaves a count of one out; of an empty range it names the line before.
+// lineRange omits a count of one; an empty range is written as the line before it.
 func lineRange(start, count int) string {
 	switch count {
 	case 0:
@@ -66,21 +64,21 @@ func lineRange(start, count int) string {
 	return fmt.Sprintf("%d,%d", start, count)
 }
 
-// Style dresses the lines of a diff, for a terminal: each function gets a whole
-// line without its line end. A nil function leaves the line alone.
+// Style formats the lines of a diff, for example for a terminal: each function receives a
+// whole line without its line end. A nil function leaves the line unchanged.
 type Style struct {
 	File, Hunk, Delete, Insert func(string) string
-	// Above is how many lines of the file stand above the texts.
+	// Above is the number of lines of the file above the texts.
 	Above int
 }
 
-// Unified returns the difference of two texts with so many lines around every
-// change, and nothing if the texts are equal.
+// Unified returns the difference of two texts with context lines around every change, or
+// nothing if the texts are equal.
 func Unified(oldName, newName string, old, new []byte, context int) []byte {
 	return Style{}.Unified(oldName, newName, old, new, context)
 }
 
-// Unified does as the function Unified does, in style.
+// Unified is the function Unified with a style.
 func (s Style) Unified(oldName, newName string, old, new []byte, context int) []byte {
 	hunks := Hunks(old, new, context)
 	if len(hunks) == 0 {
@@ -118,8 +116,8 @@ func (s Style) Unified(oldName, newName string, old, new []byte, context int) []
 	return out.Bytes()
 }
 
-// Hunks returns the changes that make new of old, each with so many unchanged lines
-// around it; changes that are closer than that share a hunk.
+// Hunks returns the changes from old to new, each with context unchanged lines around it;
+// changes that are closer than that share a hunk.
 func Hunks(old, new []byte, context int) []Hunk {
 	a, b := split(old), split(new)
 	context = max(context, 0)
@@ -180,7 +178,7 @@ func split(text []byte) [][]byte {
 // match is a run of n equal lines, at a in the old text and at b in the new one.
 type match struct{ a, b, n int }
 
-// matches returns the runs of lines that stay, in order.
+// matches returns the runs of unchanged lines, in order.
 func matches(a, b [][]byte) []match {
 	ids := map[string]int{}
 	x, y := number(a, ids), number(b, ids)
@@ -205,7 +203,7 @@ func matches(a, b [][]byte) []match {
 	return m.out
 }
 
-// number gives equal lines equal numbers.
+// number assigns equal numbers to equal lines.
 func number(lines [][]byte, ids map[string]int) []int {
 	out := make([]int, len(lines))
 	for i, l := range lines {
@@ -224,7 +222,7 @@ type matcher struct {
 	out  []match
 }
 
-// add appends a run, to the last one if it goes on there.
+// add appends a run, or extends the last one if it continues there.
 func (m *matcher) add(a, b, n int) {
 	if n == 0 {
 		return
@@ -238,8 +236,8 @@ func (m *matcher) add(a, b, n int) {
 	m.out = append(m.out, match{a, b, n})
 }
 
-// anchors are the lines that occur once in x[a0:a1] and once in y[b0:b1], as many of them
-// as are in the same order in both: a longest increasing subsequence.
+// anchors returns lines that occur once in x[a0:a1] and once in y[b0:b1]: a longest
+// increasing subsequence of them.
 func (m *matcher) anchors(a0, b0, a1, b1, ids int) []match {
 	const none, many = -1, -2
 	inY := slices.Repeat([]int{none}, ids)
@@ -288,17 +286,17 @@ func (m *matcher) anchors(a0, b0, a1, b1, ids int) []match {
 	return out
 }
 
-// maxEdits bounds what gap spends: it needs so many steps squared.
+// maxEdits bounds the work of gap, which is quadratic in it.
 const maxEdits = 500
 
-// gap adds the runs of x[a0:a1] and y[b0:b1] that stay, by Myers' greedy algorithm.
+// gap adds the unchanged runs of x[a0:a1] and y[b0:b1], by Myers' greedy algorithm.
 func (m *matcher) gap(a0, b0, a1, b1 int) {
 	n, o := a1-a0, b1-b0
 	if n == 0 || o == 0 {
 		return
 	}
-	// far[k] is how far in x one gets on the diagonal k = (index in x) - (index in y)
-	// with d edits; trace has it for every d, by which the way is found back.
+	// far[k] is the farthest index in x on the diagonal k = (index in x) - (index in y) after
+	// d edits; trace holds it for every d, to reconstruct the path.
 	limit := min(n+o, maxEdits)
 	far := make([]int, 2*limit+3)
 	at := func(k int) int { return k + limit + 1 }

@@ -46,8 +46,8 @@ func TestStyle(t *testing.T) {
 	}
 }
 
-// TestApplies makes diffs of random texts and applies them: the result is the new text,
-// and the diff claims nothing about the old text that is not so.
+// TestApplies applies diffs of random texts: the result must be the new text, and the diff
+// must quote the old text correctly.
 func TestApplies(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	text := func() []byte {
@@ -124,7 +124,7 @@ func apply(t *testing.T, old []byte, hunks []Hunk) []byte {
 	return bytes.Join(append(out, lines[at:]...), nil)
 }
 
-// TestHuge shows that texts that have little in common are no trap.
+// TestHuge diffs texts that have little in common.
 func TestHuge(t *testing.T) {
 	var a, b bytes.Buffer
 	for i := range 100_000 {
@@ -137,7 +137,7 @@ func TestHuge(t *testing.T) {
 	}
 }
 
-// TestAbove counts the lines that stand above the texts.
+// TestAbove counts the lines above the texts.
 func TestAbove(t *testing.T) {
 	got := string(Style{Above: 10}.Unified("a", "b", []byte("x\ny\n"), []byte("x\n"), 3))
 	if want := "--- a\n+++ b\n@@ -11,2 +11 @@\n x\n-y\n"; got != want {

@@ -8,7 +8,7 @@ import (
 	"espalier.dev/internal/yamlx/yamltest"
 )
 
-// BenchmarkEdit makes many edits in a large document.
+// BenchmarkEdit applies many edits to a large document.
 func BenchmarkEdit(b *testing.B) {
 	var large *yamlx.Document
 	yamltest.Corpus(b, func(_ string, src []byte) {

@@ -13,24 +13,22 @@ import (
 	"espalier.dev/internal/yamlx"
 )
 
-// Op is what an Edit does.
+// Op is the operation of an Edit.
 type Op string
 
-// The edits.
+// The operations.
 const (
-	// Set makes Value the value at Pointer: it replaces what is there, or adds an entry
-	// at the end of its mapping, with the parents that are missing. The token "-" appends
-	// to a list.
+	// Set sets the value at Pointer. It replaces the value, or adds an entry at the end of
+	// its mapping, with any missing parents. The token "-" appends to a list.
 	Set Op = "set"
-	// Remove removes the entry or item at Pointer. A collection that loses its last one
-	// becomes {} or [].
+	// Remove removes the entry or item at Pointer. An emptied collection becomes {} or [].
 	Remove Op = "remove"
-	// Rename makes To the key of the entry at Pointer.
+	// Rename changes the key of the entry at Pointer to To.
 	Rename Op = "rename"
-	// Move moves the value at Pointer, its comments included, to the pointer To, which
-	// is that of the document without it.
+	// Move moves the value at Pointer with its comments to the pointer To, which refers to
+	// the document without the value.
 	Move Op = "move"
-	// Copy is Move, but for that the value stays where it is as well.
+	// Copy is Move, but keeps the original.
 	Copy Op = "copy"
 )
 
@@ -42,11 +40,11 @@ type Edit struct {
 	Value   any    `json:"value,omitempty"`
 }
 
-// Apply returns the text of the document after the edits, made one after the other:
-// the pointers of each are those after the one before it. Comments, order,
-// quoting and indentation of all that is not edited stay as they are.
+// Apply returns the text of the document after the edits. They are applied in order, and the
+// pointers of each refer to the result of the previous one. Comments, order, quoting and
+// indentation of all other text stay unchanged.
 //
-// It fails rather than return a text whose value is not the edited one.
+// Apply returns an error if the value of the resulting text is not the edited value.
 func Apply(d *yamlx.Document, edits ...Edit) ([]byte, error) {
 	text, err := d.JSON()
 	if err != nil {
@@ -58,7 +56,7 @@ func Apply(d *yamlx.Document, edits ...Edit) ([]byte, error) {
 	}
 	root, err := d.Tree()
 	if inexact, ok := errors.AsType[*yamlx.Error](err); ok {
-		return nil, &yamlx.Error{Line: inexact.Line, Column: inexact.Column, Message: "cannot edit a document with " + inexact.Message}
+		return nil, &yamlx.Error{Line: inexact.Line, Column: inexact.Column, Message: "cannot edit a document that has " + inexact.Message}
 	}
 	if err != nil {
 		return nil, err
@@ -84,16 +82,16 @@ func Apply(d *yamlx.Document, edits ...Edit) ([]byte, error) {
 		return nil, fmt.Errorf("cannot edit: the result cannot be read: %w", err)
 	}
 	if got, err := jsonx.Parse(text); err != nil || !reflect.DeepEqual(got, want) {
-		return nil, errors.New("cannot edit: the result would not be what was asked for; the places may share text through anchors or duplicate keys")
+		return nil, errors.New("cannot edit: the result would have a different value; the text may be shared through anchors or duplicate keys")
 	}
 	return ed.src, nil
 }
 
-// change is an Edit that has been checked.
+// change is a checked Edit.
 type change struct {
 	op       Op
 	path, to []string
-	// text is the value to set as JSON, value what it is as a tree.
+	// text is the value to set as JSON, value the same as a tree.
 	text  []byte
 	value any
 }
@@ -109,7 +107,7 @@ func (e Edit) compile() (c change, err error) {
 			return c, err
 		}
 		if c.value, err = jsonx.Parse(c.text); err != nil {
-			return c, fmt.Errorf("the value: %w", err)
+			return c, fmt.Errorf("invalid value: %w", err)
 		}
 	case Remove:
 		if len(c.path) == 0 {
@@ -117,7 +115,7 @@ func (e Edit) compile() (c change, err error) {
 		}
 	case Rename:
 		if len(c.path) == 0 {
-			return c, errors.New("the document has no name")
+			return c, errors.New("the whole document cannot be renamed")
 		}
 		c.to = append(slices.Clone(c.path[:len(c.path)-1]), e.To)
 	case Move, Copy:
@@ -125,15 +123,15 @@ func (e Edit) compile() (c change, err error) {
 			return c, err
 		}
 		if len(c.path) == 0 || len(c.to) >= len(c.path) && slices.Equal(c.to[:len(c.path)], c.path) {
-			return c, errors.New("a value cannot be put into itself")
+			return c, errors.New("a value cannot be moved or copied into itself")
 		}
 	default:
-		return c, fmt.Errorf("there is no edit %q", e.Op)
+		return c, fmt.Errorf("unknown edit %q", e.Op)
 	}
 	return c, nil
 }
 
-// editor holds a text and makes changes in it.
+// editor applies changes to a text.
 type editor struct {
 	src  []byte
 	json bool
@@ -162,7 +160,7 @@ func (ed *editor) apply(c change) error {
 	return ed.set(c.to, f)
 }
 
-// splice replaces src[a:b] and reads the new text.
+// splice replaces src[a:b] and parses the new text.
 func (ed *editor) splice(a, b int, text string) error {
 	ed.src = slices.Concat(ed.src[:a], []byte(text), ed.src[b:])
 	if ed.json {
@@ -181,24 +179,24 @@ func (ed *editor) splice(a, b int, text string) error {
 	return nil
 }
 
-// spot is a node and where it is in the tree.
+// spot is a node and its position in the tree.
 type spot struct {
 	n, parent *yamlx.Node
-	// i is the number of n among the parent's children.
+	// i is the index of n among the parent's children.
 	i int
 }
 
-// find follows a path as far as it leads, and returns the tokens that are left.
+// find follows a path as far as it exists, and returns the remaining tokens.
 func (ed *editor) find(path []string) (s spot, rest []string, err error) {
 	s.n = ed.root
 	for k, token := range path {
 		if s.n.Kind == yamlx.Alias {
-			return s, nil, fmt.Errorf("/%s is an alias: the text is shared with another place", strings.Join(path[:k], "/"))
+			return s, nil, fmt.Errorf("/%s is an alias: its text is shared with other values", strings.Join(path[:k], "/"))
 		}
 		i := s.n.Index(token)
 		if i < 0 {
 			if s.n.Kind == yamlx.Mapping && s.n.Entry(token) != nil {
-				return s, nil, fmt.Errorf("/%s is merged from another place", strings.Join(path[:k+1], "/"))
+				return s, nil, fmt.Errorf("/%s is merged from another mapping", strings.Join(path[:k+1], "/"))
 			}
 			return s, path[k:], nil
 		}
@@ -207,11 +205,11 @@ func (ed *editor) find(path []string) (s spot, rest []string, err error) {
 	return s, nil, nil
 }
 
-// existing is find for what must be there.
+// existing is find for a value that must exist.
 func (ed *editor) existing(path []string) (spot, error) {
 	s, rest, err := ed.find(path)
 	if err == nil && len(rest) > 0 {
-		err = errors.New("there is no such value")
+		err = errors.New("no such value")
 	}
 	return s, err
 }
@@ -223,7 +221,7 @@ func (ed *editor) rename(path []string, name string) error {
 		return err
 	}
 	if !s.n.Keyed {
-		return errors.New("only entries of mappings have names")
+		return errors.New("only entries of mappings can be renamed")
 	}
 	text := scalarText(name, s.parent.Flow)
 	switch old := ed.src[s.n.KeyStart]; {
@@ -238,7 +236,7 @@ func (ed *editor) rename(path []string, name string) error {
 // bom is the byte order mark in UTF-8.
 const bom = "\ufeff"
 
-// contentEnd is the end of the line of i, without its line break.
+// contentEnd returns the end of the line of i, without its line break.
 func contentEnd(src []byte, i int) int {
 	end := yamlx.LineEnd(src, i)
 	if end > i && src[end-1] == '\r' {
@@ -247,7 +245,7 @@ func contentEnd(src []byte, i int) int {
 	return end
 }
 
-// lineStart is where the line of i starts.
+// lineStart returns the start of the line of i.
 func lineStart(src []byte, i int) int {
 	s := bytes.LastIndexByte(src[:i], '\n') + 1
 	if s == 0 && bytes.HasPrefix(src[:i], []byte(bom)) {

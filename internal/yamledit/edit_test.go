@@ -142,12 +142,12 @@ func TestEditErrors(t *testing.T) {
 		{"a: &x {b: 1}\nc:\n  <<: *x\n", "merged", Edit{Op: Remove, Pointer: "/c/b"}},
 		{"a: 1\n", "no such value", Edit{Op: Remove, Pointer: "/b"}},
 		{"a: 1\n", "neither", Edit{Op: Set, Pointer: "/a/b", Value: 1}},
-		{"a: 1\n", "no JSON pointer", Edit{Op: Set, Pointer: "a", Value: 1}},
-		{"a: 1\n", "cannot be JSON", Edit{Op: Set, Pointer: "/a", Value: func() {}}},
+		{"a: 1\n", "not a JSON pointer", Edit{Op: Set, Pointer: "a", Value: 1}},
+		{"a: 1\n", "no JSON form", Edit{Op: Set, Pointer: "/a", Value: func() {}}},
 		{"a: [1]\n", "no such value", Edit{Op: Set, Pointer: "/a/7", Value: 1}},
 		{"a: 1\nb: 2\n", "already", Edit{Op: Rename, Pointer: "/a", To: "b"}},
 		{"a: {b: 1}\n", "into itself", Edit{Op: Move, Pointer: "/a", To: "/a/b/c"}},
-		{"a: 1\n", "no edit", Edit{Op: "x", Pointer: "/a"}},
+		{"a: 1\n", "unknown edit", Edit{Op: "x", Pointer: "/a"}},
 		{"? a\n: b\n", "complex key", Edit{Op: Set, Pointer: "/a", Value: 1}},
 		{"a: 1\n", "removed", Edit{Op: Remove}},
 	}
@@ -165,8 +165,8 @@ func TestEditErrors(t *testing.T) {
 	}
 }
 
-// TestEditCorpus edits the files of the corpus at random. Edit itself makes sure that the
-// values are right; here all lines but the edited ones must be as they were.
+// TestEditCorpus applies random edits to the files of the corpus. Apply itself checks the
+// values; this test checks that all other lines are unchanged.
 func TestEditCorpus(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	values := []any{1, "text", "two\nlines\n", nil, map[string]any{"a": []any{1, map[string]any{"b": "c", "d": "e"}}, "f": map[string]any{}}, []any{"x", []any{1, 2}}}
@@ -205,9 +205,9 @@ func TestEditCorpus(t *testing.T) {
 	})
 }
 
-// tolerated reports whether an error is about what an edit may reject.
+// tolerated reports whether an edit may fail with this error.
 func tolerated(err error) bool {
-	for _, s := range []string{"alias", "anchors", "merged", "neither", "no such value", "only entries", "leads into", "a scalar"} {
+	for _, s := range []string{"alias", "anchors", "merged", "neither", "no such value", "only entries", "the parent is", "leads into", "a scalar"} {
 		if strings.Contains(err.Error(), s) {
 			return true
 		}
@@ -215,8 +215,8 @@ func tolerated(err error) bool {
 	return false
 }
 
-// unchanged makes sure that an edit changed only the lines of its node and of the
-// comments above it, or added lines.
+// unchanged checks that an edit changed only the lines of its node and of the comments above
+// it, or added lines.
 func unchanged(t *testing.T, what string, d *yamlx.Document, e Edit, got []byte) {
 	t.Helper()
 	span := d.Find(e.Pointer)
@@ -226,7 +226,7 @@ func unchanged(t *testing.T, what string, d *yamlx.Document, e Edit, got []byte)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		// A collection that loses its last value is written anew, on one line.
+		// An emptied collection is written on one line.
 		at := after.Find(parent).Value
 		if text := string(got[at.Offset:at.EndOffset]); text == "[]" || text == "{}" {
 			span = d.Find(parent)
@@ -252,7 +252,7 @@ func unchanged(t *testing.T, what string, d *yamlx.Document, e Edit, got []byte)
 	}
 	below := src[last:]
 	if e.Op == Remove && bytes.Contains(src[lineStart(src, start):start], []byte("-")) {
-		// What follows the first entry of a list item takes its place behind the dash.
+		// The entry after the first one of a list item moves to the dash.
 		below = bytes.TrimLeft(below, " \r\n")
 	}
 	if !bytes.HasSuffix(got, below) {
@@ -260,8 +260,8 @@ func unchanged(t *testing.T, what string, d *yamlx.Document, e Edit, got []byte)
 	}
 }
 
-// TestEditUpgrade makes the edits on the old definitions of the corpus that bring them
-// to v1: the schema moves below each version.
+// TestEditUpgrade converts the v1beta1 CRDs of the corpus to v1: the schema moves below each
+// version.
 func TestEditUpgrade(t *testing.T) {
 	n := 0
 	yamltest.Corpus(t, func(path string, src []byte) {
@@ -286,7 +286,7 @@ func TestEditUpgrade(t *testing.T) {
 				t.Errorf("%s: %v", path, err)
 				continue
 			}
-			// Nothing may be lost: the lines are those of before, but for their indentation.
+			// Apart from their indentation, all lines must be preserved.
 			lines := map[string]int{}
 			for l := range strings.Lines(string(got)) {
 				lines[strings.TrimSpace(l)]++
@@ -319,8 +319,7 @@ func documents(t testing.TB, src []byte) []*yamlx.Document {
 	}
 }
 
-// pointers returns the pointers of all values of a document; the first one is that of
-// the document.
+// pointers returns the pointers of all values of a document, that of the root first.
 func pointers(t testing.TB, d *yamlx.Document) []string {
 	t.Helper()
 	text, err := d.JSON()
@@ -336,7 +335,7 @@ func pointers(t testing.TB, d *yamlx.Document) []string {
 	visit = func(v any, at string) {
 		all = append(all, at)
 		if len(all) > 10000 {
-			return // aliases can make many of few
+			return // aliases can multiply the values
 		}
 		switch v := v.(type) {
 		case map[string]any:

@@ -11,15 +11,15 @@ import (
 	"espalier.dev/internal/yamlx"
 )
 
-// style is how a document is written.
+// style describes how a document is written.
 type style struct {
-	// indent is by how much entries are indented below their mapping's key, dash by how
-	// much the dashes of a list are.
+	// indent is the indentation of entries below their mapping's key, dash that of the dashes
+	// of a list.
 	indent, dash int
 	eol          string
 }
 
-// styleOf finds out how a document is written from the first places that tell.
+// styleOf detects the style of a document from its first collections.
 func styleOf(src []byte, root *yamlx.Node) style {
 	st := style{indent: 2, eol: "\n"}
 	if bytes.Contains(src, []byte("\r\n")) {
@@ -48,7 +48,7 @@ func styleOf(src []byte, root *yamlx.Node) style {
 	return st
 }
 
-// column is the number of bytes before an offset on its line.
+// column returns the number of bytes before an offset on its line.
 func column(src []byte, offset int) int {
 	c := offset - (bytes.LastIndexByte(src[:offset], '\n') + 1)
 	if c == offset && bytes.HasPrefix(src, []byte(bom)) {
@@ -62,24 +62,23 @@ func sameLine(src []byte, a, b int) bool {
 	return bytes.IndexByte(src[min(a, b):max(a, b)], '\n') < 0
 }
 
-// fragment is a value as text that can be put anywhere: behind a colon or a dash.
+// fragment is the text of a value that can follow any colon or dash.
 type fragment struct {
-	// first stands on the line of the key, rest on the lines below, indented relative to
-	// the key.
+	// first is on the line of the key, rest on the lines below, indented relative to the key.
 	first string
 	rest  []string
-	// by is by how much a block collection is indented within rest; first is empty then.
+	// by is the indentation of a block collection in rest; first is then empty.
 	by int
-	// head are the comments above the key, tail is the one behind first.
+	// head holds the comments above the key, tail the comment after first.
 	head []string
 	tail string
-	// json is the value, for where there is no room for lines.
+	// json is the value, for use in braces or brackets.
 	json []byte
-	// lines says that the value was written on lines, and is to stay so.
+	// lines is set if the value was written on several lines and should stay so.
 	lines bool
 }
 
-// below says that the value is a block collection on the lines below its key.
+// below reports whether the value is a block collection on the lines below its key.
 func (f *fragment) below() bool { return f.first == "" && len(f.rest) > 0 }
 
 // entry returns the lines of a mapping's entry.
@@ -87,7 +86,7 @@ func (f *fragment) entry(key string) []string {
 	return append(append(append([]string{}, f.head...), key+":"+f.behind()), f.rest...)
 }
 
-// behind returns what follows the colon on its line.
+// behind returns the text after the colon on its line.
 func (f *fragment) behind() string {
 	s := ""
 	if f.first != "" {
@@ -118,7 +117,7 @@ func (f *fragment) item() []string {
 	return lines
 }
 
-// shift indents lines by n more, or by -n less. Empty lines stay empty.
+// shift indents lines by n, or unindents them by -n. Empty lines stay empty.
 func shift(lines []string, n int) []string {
 	out := make([]string, len(lines))
 	for i, l := range lines {
@@ -141,7 +140,7 @@ func shift(lines []string, n int) []string {
 	return out
 }
 
-// fragmentOf writes a value that is JSON text in the document's style.
+// fragmentOf writes a JSON text in the document's style.
 func (st style) fragmentOf(text []byte) *fragment {
 	return st.write(text, valueNodes(text))
 }
@@ -174,7 +173,8 @@ func (st style) write(text []byte, n *yamlx.Node) *fragment {
 	return f
 }
 
-// wrap makes f the only entry of a mapping, or, with the token "-", the only item of a list.
+// wrap puts f into a mapping with one entry, or, with the token "-", into a list with one
+// item.
 func (st style) wrap(f *fragment, token string) *fragment {
 	if token == "-" {
 		return &fragment{rest: shift(f.item(), st.dash), by: st.dash, json: slices.Concat([]byte{'['}, f.json, []byte{']'})}
@@ -183,7 +183,7 @@ func (st style) wrap(f *fragment, token string) *fragment {
 	return &fragment{rest: shift(f.entry(scalarText(token, false)), st.indent), by: st.indent, json: slices.Concat(json, f.json, []byte{'}'})}
 }
 
-// writeString makes f a string: on lines of its own if it has lines.
+// writeString writes a string into f, as a block scalar if it has several lines.
 func (st style) writeString(f *fragment, s string) {
 	body := strings.TrimSuffix(s, "\n")
 	if !strings.Contains(body, "\n") || !literal(body) {
@@ -202,7 +202,7 @@ func (st style) writeString(f *fragment, s string) {
 	}
 }
 
-// literal reports whether a text of lines can be written as a literal block scalar.
+// literal reports whether a text of several lines can be written as a literal block scalar.
 func literal(s string) bool {
 	if s == "" || s[0] == ' ' || s[0] == '\n' || strings.HasSuffix(s, "\n") {
 		return false
@@ -215,18 +215,18 @@ func literal(s string) bool {
 	return yamlx.Regular([]byte(s)) && !strings.ContainsAny(s, "\r")
 }
 
-// marshal writes a value as JSON text, its characters as they are.
+// marshal writes a value as JSON text without escaping HTML characters.
 func marshal(value any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(value); err != nil {
-		return nil, fmt.Errorf("the value cannot be JSON: %w", err)
+		return nil, fmt.Errorf("the value has no JSON form: %w", err)
 	}
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// scalarText writes a string as a scalar on one line: plain if that is what it means.
+// scalarText writes a string as a scalar on one line, plain if possible.
 func scalarText(s string, flow bool) string {
 	if plainSafe(s, flow) {
 		return s
@@ -244,7 +244,7 @@ func scalarText(s string, flow bool) string {
 	return string(append(out, '"'))
 }
 
-// plainSafe reports whether s means itself as a plain scalar, for all who may read it.
+// plainSafe reports whether every YAML parser reads the plain scalar s as the string s.
 func plainSafe(s string, flow bool) bool {
 	if s == "" || len(s) > yamlx.MaxKey || strings.TrimSpace(s) != s || strings.HasSuffix(s, ":") {
 		return false
@@ -261,7 +261,7 @@ func plainSafe(s string, flow bool) bool {
 	return yamlx.Regular([]byte(s)) && !strings.ContainsAny(s, "\t\r\n")
 }
 
-// flowText writes JSON text as it is written within braces and brackets.
+// flowText writes JSON text in flow style, with braces and brackets.
 func flowText(text []byte) string {
 	return string(appendFlow(nil, text, valueNodes(text)))
 }
@@ -286,8 +286,8 @@ func appendFlow(out, text []byte, n *yamlx.Node) []byte {
 	return append(out, text[n.End-1])
 }
 
-// valueNodes returns the nodes of a value that is JSON text. A text that is not would be
-// written as it is, which Apply finds out.
+// valueNodes returns the nodes of a JSON text. Invalid JSON would be written unchanged, which
+// Apply detects.
 func valueNodes(text []byte) *yamlx.Node {
 	root, err := yamlx.JSONTree(text)
 	if err != nil {

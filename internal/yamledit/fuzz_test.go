@@ -11,7 +11,7 @@ import (
 	"espalier.dev/internal/yamlx/yamltest"
 )
 
-// FuzzEdit makes edits at random. Apply itself makes sure that their values are right.
+// FuzzEdit applies random edits. Apply itself checks the resulting values.
 func FuzzEdit(f *testing.F) {
 	for i, s := range yamltest.Seeds() {
 		f.Add([]byte(s), uint64(i), "text")

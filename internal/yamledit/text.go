@@ -35,7 +35,7 @@ func (ed *editor) remove(path []string) error {
 	return ed.removeLines(s)
 }
 
-// removeFlow removes an entry or item within braces or brackets, and a comma.
+// removeFlow removes an entry or item in braces or brackets, and a comma.
 func (ed *editor) removeFlow(s spot) error {
 	all := s.parent.Children
 	switch {
@@ -46,21 +46,21 @@ func (ed *editor) removeFlow(s spot) error {
 	}
 	before := all[s.i-1]
 	if before.Start == before.End {
-		// The colon of an empty value needs its space.
+		// The colon of an empty value needs a space.
 		return ed.splice(before.End, s.n.End, " ")
 	}
 	return ed.splice(before.End, s.n.End, "")
 }
 
-// removeLines removes the lines of an entry or item in block style, and the comments
-// right above it.
+// removeLines removes the lines of an entry or item in block style, and the comments directly
+// above it.
 func (ed *editor) removeLines(s spot) error {
 	src, start := ed.src, s.n.EntryStart()
 	if from := lineStart(src, start); blank(src[from:start]) {
 		to := min(yamlx.LineEnd(src, s.n.End)+1, len(src))
 		return ed.splice(ed.headStart(s), to, "")
 	}
-	// It is the first, on the line of a dash: what is next takes its place.
+	// The entry is the first one, on the line of a dash: the next entry takes its place.
 	to := s.parent.Children[1].EntryStart()
 	after := min(yamlx.LineEnd(src, s.n.End)+1, to)
 	if between := bytes.TrimLeft(src[after:to], " \t\r\n"); len(between) > 0 {
@@ -71,8 +71,8 @@ func (ed *editor) removeLines(s spot) error {
 
 func blank(text []byte) bool { return len(bytes.TrimLeft(text, " ")) == 0 }
 
-// headStart is where the lines of an entry or item start, with the comments right
-// above it. What is above the first entry of all is about the document.
+// headStart returns the start of an entry or item, including the comments directly above it.
+// A comment above the first entry of the document belongs to the document.
 func (ed *editor) headStart(s spot) int {
 	src, start := ed.src, s.n.EntryStart()
 	from := lineStart(src, start)
@@ -123,9 +123,9 @@ func (ed *editor) set(path []string, f *fragment) error {
 	case n.Kind == yamlx.Scalar && string(n.JSON) == "null":
 		return ed.replace(s, ed.st.wrap(f, token))
 	case n.Kind == yamlx.Scalar || n.Kind == yamlx.Alias:
-		return errors.New("it is below a value that is neither a mapping nor a list")
+		return errors.New("the parent is neither a mapping nor a list")
 	case n.Kind == yamlx.Sequence && token != "-" && token != strconv.Itoa(len(n.Children)):
-		return fmt.Errorf("the list has %d items: there is no place %s", len(n.Children), token)
+		return fmt.Errorf("the list has %d items: no index %s", len(n.Children), token)
 	}
 	if n.Kind == yamlx.Sequence {
 		token = "-"
@@ -145,12 +145,12 @@ func (ed *editor) set(path []string, f *fragment) error {
 	return ed.splice(at, at, ed.st.eol+ed.join(lines, column(ed.src, n.Children[0].EntryStart())))
 }
 
-// join indents lines by col and makes a text of them.
+// join indents lines by col and joins them.
 func (ed *editor) join(lines []string, col int) string {
 	return strings.Join(shift(lines, col), ed.st.eol)
 }
 
-// replace puts a fragment in the place of a value.
+// replace replaces a value with a fragment.
 func (ed *editor) replace(s spot, f *fragment) error {
 	n, src := s.n, ed.src
 	switch {
@@ -190,7 +190,7 @@ func (ed *editor) replace(s spot, f *fragment) error {
 	return ed.splice(n.Intro, end, text[1:])
 }
 
-// flowIntro is the space that a value needs that takes the place of an empty one.
+// flowIntro returns the space that a value needs if it replaces an empty one.
 func (ed *editor) flowIntro(n *yamlx.Node) string {
 	if n.Keyed && n.First == n.Intro {
 		return " "
@@ -198,7 +198,7 @@ func (ed *editor) flowIntro(n *yamlx.Node) string {
 	return ""
 }
 
-// replaceRoot makes a fragment the whole value of the document.
+// replaceRoot replaces the whole value of the document with a fragment.
 func (ed *editor) replaceRoot(n *yamlx.Node, f *fragment) error {
 	lines := append([]string{f.first}, f.rest...)
 	if f.below() {
@@ -209,7 +209,7 @@ func (ed *editor) replaceRoot(n *yamlx.Node, f *fragment) error {
 		return ed.splice(n.First, n.End, strings.TrimLeft(ed.join(lines, col), " "))
 	}
 	text := ed.join(lines, 0)
-	// The document was empty: the value goes to its end, or in front of its end marker.
+	// The document was empty: the value goes to its end, or before its end marker.
 	at := n.Start
 	if at > 0 && ed.src[at-1] != '\n' {
 		text = ed.st.eol + text
@@ -251,19 +251,19 @@ func (ed *editor) insertFlow(n *yamlx.Node, token string, f *fragment) error {
 		sep = ","
 	}
 	if last.Start == last.End {
-		// The colon of an empty value needs its space.
+		// The colon of an empty value needs a space.
 		sep = " null" + sep
 	}
 	return ed.splice(last.End, last.End, sep+write(last.EntryStart()))
 }
 
-// leading is the white space at the start of the line of i.
+// leading returns the white space at the start of the line of i.
 func leading(src []byte, i int) string {
 	from := lineStart(src, i)
 	return string(src[from : from+len(src[from:i])-len(bytes.TrimLeft(src[from:i], " \t"))])
 }
 
-// pretty reports whether a JSON document is written on lines.
+// pretty reports whether a JSON document is written on several lines.
 func (ed *editor) pretty() bool {
 	return bytes.IndexByte(ed.src[ed.root.Start:ed.root.End], '\n') >= 0
 }
@@ -274,7 +274,7 @@ func (ed *editor) tight() bool {
 	return len(cs) > 0 && cs[0].Intro > 0 && bytes.IndexByte([]byte(" \t\r\n"), ed.src[cs[0].Intro]) < 0
 }
 
-// unit is what a JSON document is indented with.
+// unit returns the indentation of one level of a JSON document.
 func (ed *editor) unit() string {
 	if len(ed.root.Children) > 0 {
 		if unit := leading(ed.src, ed.root.Children[0].EntryStart()); unit != "" {
@@ -284,7 +284,7 @@ func (ed *editor) unit() string {
 	return "  "
 }
 
-// jsonText writes JSON text as the document is written, for the line of i.
+// jsonText formats JSON text in the style of the document, for the line of i.
 func (ed *editor) jsonText(i int, text []byte) string {
 	var b bytes.Buffer
 	err := json.Compact(&b, text)
@@ -298,7 +298,7 @@ func (ed *editor) jsonText(i int, text []byte) string {
 	return strings.ReplaceAll(b.String(), "\n", ed.st.eol)
 }
 
-// cut returns the text of a value with its comments, so that it can be put elsewhere.
+// cut returns the text of a value with its comments, for use at another position.
 func (ed *editor) cut(path []string) (*fragment, error) {
 	s, err := ed.existing(path)
 	if err != nil {
@@ -310,7 +310,7 @@ func (ed *editor) cut(path []string) (*fragment, error) {
 	}
 	value, ok := n.Value(yamlx.DefaultMaxDocument)
 	if !ok {
-		return nil, errors.New("its aliases expand to too much")
+		return nil, errors.New("its aliases expand beyond the size limit")
 	}
 	if s.parent.Flow {
 		return ed.st.fragmentOf(value), nil
@@ -346,13 +346,13 @@ func (ed *editor) cut(path []string) (*fragment, error) {
 	return f, nil
 }
 
-// unfold writes the first collection in braces or brackets on the way to a place in
-// block style, so that there is room for lines. It reports whether there is one.
+// unfold rewrites the first collection in braces or brackets on the path in block style, so
+// that values on several lines fit. It reports whether there is one.
 func (ed *editor) unfold(path []string) (bool, error) {
 	for k := 1; k < len(path); k++ {
 		s, rest, err := ed.find(path[:k])
 		if err != nil || len(rest) > 0 {
-			return false, nil // whoever looks for the place says what is wrong
+			return false, nil // the caller's own lookup returns the error
 		}
 		n := s.n
 		if !n.Flow || s.parent.Flow || len(n.Children) == 0 {
@@ -360,7 +360,7 @@ func (ed *editor) unfold(path []string) (bool, error) {
 		}
 		text := ed.src[n.Start:n.End]
 		if n.First < n.Start || bytes.ContainsAny(text, "#\n") {
-			return false, nil // no way to keep comments, anchors and tags where they are
+			return false, nil // comments, anchors and tags cannot be kept
 		}
 		f := &fragment{by: ed.st.indent}
 		if n.Kind == yamlx.Sequence {
@@ -379,7 +379,7 @@ func (ed *editor) unfold(path []string) (bool, error) {
 	return false, nil
 }
 
-// dedent splits a text into lines that are indented by col less.
+// dedent splits a text into lines and unindents them by col.
 func (ed *editor) dedent(text []byte, col int) []string {
 	if len(text) == 0 {
 		return nil

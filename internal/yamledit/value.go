@@ -9,8 +9,7 @@ import (
 	"espalier.dev/internal/jsonx"
 )
 
-// onValue makes the change in a tree of Go values, which says what the edited text
-// must mean.
+// onValue applies the change to a tree of Go values, which the edited text must equal.
 func (c change) onValue(root any) (any, error) {
 	switch c.op {
 	case Set:
@@ -26,7 +25,7 @@ func (c change) onValue(root any) (any, error) {
 		return setValue(root, c.to, jsonx.Copy(v))
 	case Rename:
 		if at, err := valueAt(root, c.to); err == nil {
-			return nil, fmt.Errorf("there is %s already: %v", c.to[len(c.to)-1], at)
+			return nil, fmt.Errorf("%s already exists: %v", c.to[len(c.to)-1], at)
 		}
 	}
 	v, root, err := takeValue(root, c.path)
@@ -36,7 +35,7 @@ func (c change) onValue(root any) (any, error) {
 	return setValue(root, c.to, v)
 }
 
-var errNoValue = errors.New("there is no such value")
+var errNoValue = errors.New("no such value")
 
 // valueAt returns the value at a path.
 func valueAt(v any, path []string) (any, error) {

@@ -2,8 +2,8 @@ package yamlx
 
 import "espalier.dev/internal/jsonx"
 
-// blockScalar reads the literal or folded scalar at pos, in a collection that is
-// indented by parent, and leaves p at the next token.
+// blockScalar reads the literal or folded scalar at pos, in a collection that is indented by
+// parent, and leaves p at the next token.
 func (p *parser) blockScalar(parent int) (*Node, bool) {
 	src, start := p.src, p.pos
 	literal := src[start] == '|'
@@ -19,8 +19,8 @@ func (p *parser) blockScalar(parent int) (*Node, bool) {
 	}
 	mark := len(p.out)
 	p.out = append(p.out, '"')
-	// broken is set when a line break is yet to be written, empty counts the empty lines
-	// after it; more is set when the last line was indented further.
+	// broken is set when a line break is pending, empty counts the empty lines after it; more
+	// is set if the last line was indented further.
 	broken, empty, more := false, 0, false
 	i := p.pos
 	for i < len(src) {
@@ -86,8 +86,8 @@ func (p *parser) breaks(n int) {
 	}
 }
 
-// blockHeader reads the line that a block scalar starts on. indent is 0 if it does not
-// say; chomp is '+', '-' or 0.
+// blockHeader reads the first line of a block scalar. indent is 0 if the line has no
+// indentation indicator; chomp is '+', '-' or 0.
 func (p *parser) blockHeader(parent int) (indent int, chomp byte, ok bool) {
 	p.pos++
 	for range 2 {
@@ -106,7 +106,7 @@ func (p *parser) blockHeader(parent int) (indent int, chomp byte, ok bool) {
 	return indent, chomp, p.rest()
 }
 
-// blockIndent finds out by how much the lines of a block scalar are indented.
+// blockIndent detects the indentation of a block scalar.
 func (p *parser) blockIndent(parent int) (int, bool) {
 	src, widest := p.src, 0
 	for i := p.pos; ; {
@@ -126,9 +126,9 @@ func (p *parser) blockIndent(parent int) (int, bool) {
 	return max(widest, parent+1, 1), true
 }
 
-// Regular reports whether src has only characters that the parser knows how to treat:
-// no control characters, carriage returns only before line feeds, and none of the
-// rarer line breaks and marks of Unicode.
+// Regular reports whether the parser supports all characters of src: no control characters,
+// carriage returns only before line feeds, and none of the rarer line breaks and marks of
+// Unicode.
 func Regular(src []byte) bool {
 	start := 0
 	if len(src) >= len(bom) && string(src[:len(bom)]) == string(bom) {
@@ -160,7 +160,7 @@ func Regular(src []byte) bool {
 				return false
 			}
 		case 0xef:
-			// The byte order mark, and what is no character.
+			// The byte order mark, and noncharacters.
 			if next(1) == 0xbb && next(2) == 0xbf || next(1) == 0xbf && next(2) >= 0xbe {
 				return false
 			}
@@ -171,7 +171,7 @@ func Regular(src []byte) bool {
 	return true
 }
 
-// suspects are the bytes that regular has to look at.
+// suspects are the bytes that Regular must examine.
 var suspects = func() (t [256]bool) {
 	for c := range 0x20 {
 		t[c] = c != '\t' && c != '\n'

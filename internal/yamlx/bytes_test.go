@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestBytesReader gives the documents and errors that a Reader gives.
+// TestBytesReader checks that a bytes reader returns the documents and errors of a Reader.
 func TestBytesReader(t *testing.T) {
 	for _, text := range []string{"", "a: 1", "a: 1\n---\nb: 2\n...\n# end\n", "{\"a\": 1}{\"b\": 2}\n", "a: 1\n---\nb: \x01\n---\nc: 3\n", "\ufeffa: 1\n"} {
 		x, y := NewReader(strings.NewReader(text), Options{}), NewBytesReader([]byte(text), Options{})

@@ -7,34 +7,33 @@ import (
 	"unicode/utf8"
 )
 
-// Error says what is wrong with a document and where in the file.
+// Error describes what is wrong with a document, and the position in the file.
 type Error struct {
 	// Line and Column count from 1, Column in characters.
 	Line, Column int
 	Message      string
 }
 
-// Error gives the place and the message.
+// Error returns the position and the message.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Message)
 }
 
 // Document is one document of a stream.
 //
-// It is not safe for concurrent use: what it knows about its text it learns when
-// it is asked.
+// It is not safe for concurrent use, because it analyzes its text lazily.
 type Document struct {
 	src  []byte
 	line int
 	o    Options
 
-	// form is what is known about how the text is written.
+	// form describes how the text is written.
 	form form
-	// index is what Find and Tree need; nil until they are called.
+	// index serves Find and Tree; it is nil until they are called.
 	index *index
 }
 
-// Parse reads src, which must hold a single document beside empty ones.
+// Parse reads src, which must hold a single document; empty documents are ignored.
 func Parse(src []byte) (*Document, error) {
 	r := NewReader(bytes.NewReader(src), Options{MaxDocument: len(src) + 1})
 	var only, empty *Document
@@ -52,7 +51,7 @@ func Parse(src []byte) (*Document, error) {
 				empty = d
 			}
 		case only != nil:
-			return nil, d.errorAt(d.start(), "a second document starts here: a single one is expected")
+			return nil, d.errorAt(d.start(), "a second document starts here: expected a single document")
 		default:
 			only = d
 		}
@@ -66,17 +65,17 @@ func Parse(src []byte) (*Document, error) {
 	return only, nil
 }
 
-// Source is the text of the document, the line that marks its start included. The
-// sources of a stream's documents, put together, are the stream.
+// Source returns the text of the document, including its start marker. The sources of all
+// documents of a stream add up to the stream.
 func (d *Document) Source() []byte { return d.src }
 
-// Line is the line of the file that Source starts on.
+// Line returns the line of the file on which Source starts.
 func (d *Document) Line() int { return d.line }
 
-// Empty says that the document has nothing but comments and markers.
+// Empty reports whether the document has only comments and markers.
 func (d *Document) Empty() bool { return d.start() == len(d.src) }
 
-// IsJSON says that the document is written as JSON.
+// IsJSON reports whether the document is written as JSON.
 func (d *Document) IsJSON() bool {
 	if d.form == braced {
 		d.form = yamlText
@@ -87,19 +86,19 @@ func (d *Document) IsJSON() bool {
 	return d.form == jsonText
 }
 
-// form is how a document is written.
+// form describes how a document is written.
 type form uint8
 
 const (
 	yamlText form = iota
-	// braced is a text of balanced braces, which may be JSON.
+	// braced is text with balanced braces, which may be JSON.
 	braced
 	jsonText
 )
 
-// JSON returns the document's value as JSON text: the value that sigs.k8s.io/yaml
-// gives it. Keys that occur twice are kept, in order; the last one wins, as it does there.
-// JSON documents are returned as they are. Errors are of type *Error.
+// JSON returns the document's value as JSON text, as sigs.k8s.io/yaml converts it. Duplicate
+// keys are kept, in order; the last one wins, as in that package. JSON documents are returned
+// unchanged. Errors are of type *Error.
 //
 // The text may share memory with Source.
 func (d *Document) JSON() ([]byte, error) {
@@ -114,7 +113,8 @@ func (d *Document) JSON() ([]byte, error) {
 	return d.slowJSON()
 }
 
-// start is the offset of the first byte that is neither space, comment nor marker.
+// start returns the offset of the first byte that is not part of white space, a comment or a
+// marker.
 func (d *Document) start() int {
 	src := d.src
 	i := 0
@@ -136,7 +136,7 @@ func (d *Document) start() int {
 	return len(src)
 }
 
-// errorAt makes an error about the place at an offset of the document.
+// errorAt returns an error at an offset of the document.
 func (d *Document) errorAt(offset int, format string, args ...any) *Error {
 	line, col := place(d.src, offset)
 	return &Error{Line: d.line + line - 1, Column: col, Message: fmt.Sprintf(format, args...)}
@@ -153,7 +153,7 @@ func place(src []byte, offset int) (line, col int) {
 	return 1 + bytes.Count(src[:start], []byte{'\n'}), 1 + utf8.RuneCount(from)
 }
 
-// lines are the offsets at which the lines of a text start.
+// lines holds the offsets at which the lines of a text start.
 type lines []int
 
 func linesOf(src []byte) lines {
@@ -174,7 +174,7 @@ func (ls lines) line(offset int) int {
 // bom is the byte order mark in UTF-8.
 var bom = []byte("\ufeff")
 
-// LineEnd returns the offset of the line feed that ends the line of i, or the end.
+// LineEnd returns the offset of the line feed that ends the line of i, or the length of src.
 func LineEnd(src []byte, i int) int {
 	if n := bytes.IndexByte(src[i:], '\n'); n >= 0 {
 		return i + n
@@ -182,7 +182,7 @@ func LineEnd(src []byte, i int) int {
 	return len(src)
 }
 
-// isMarker reports whether a document marker, "---" or "...", stands at i, the start of a line.
+// isMarker reports whether a document marker, "---" or "...", is at i, the start of a line.
 func isMarker(src []byte, i int) bool {
 	if i > 0 && src[i-1] != '\n' && !(i == len(bom) && bytes.HasPrefix(src, bom)) {
 		return false

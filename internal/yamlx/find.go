@@ -7,45 +7,46 @@ import (
 	"espalier.dev/internal/jsonptr"
 )
 
-// Position is a stretch of a document's text. Lines and columns are those of the
-// file, and count from 1; columns count characters. Offsets are bytes in the
-// document's Source. The end is exclusive.
+// Position is a range of a document's text. Lines and columns are those of the file and count
+// from 1; columns count characters. Offsets are bytes in the document's Source. The end is
+// exclusive.
 type Position struct {
 	Line, Column, EndLine, EndColumn, Offset, EndOffset int
 }
 
-// Span says where a value stands.
+// Span is the position of a value.
 type Span struct {
-	// Key is the place of the key of a map entry, and zero for list items and the root.
+	// Key is the position of the key of a map entry, and zero for list items and the root.
 	Key Position
-	// Value is the place of the value itself.
+	// Value is the position of the value itself.
 	Value Position
-	// Exact is false when there is no such value: the span is then that of the
-	// nearest value around it.
+	// Exact is false if the value does not exist. The span is then that of the nearest
+	// enclosing value.
 	Exact bool
 }
 
-// index is what is known about where things stand in a document.
+// index holds the positions of the nodes of a document.
 type index struct {
 	root  *Node
 	lines lines
-	// chars are the numbers of characters before every charStep-th byte: lines can be long.
+	// chars holds the number of characters before every charStep-th byte, because lines can
+	// be long.
 	chars []int
-	// inexact says why the ends of nodes are not known; nil if they are.
+	// inexact is the reason why the ends of nodes are unknown, or nil.
 	inexact *Error
 }
 
-// Find returns the place of the value at a JSON pointer (RFC 6901). It follows
-// aliases and merge keys to where the text is. In a document that cannot be read
-// everything is at its start.
+// Find returns the position of the value at a JSON pointer (RFC 6901). It follows aliases and
+// merge keys to the text that they refer to. In an unreadable document every position is the
+// start.
 func (d *Document) Find(pointer string) Span {
 	n, exact := d.indexed().lookup(pointer)
 	return d.span(n, exact)
 }
 
-// FindAgain returns the place where the entry at a JSON pointer occurs again in its
-// mapping. Mappings on the way there may occur several times, too: it need not be the
-// last one, which counts, that has the entry twice. If none has, it is Find.
+// FindAgain returns the position of the repeated entry at a JSON pointer. Mappings on the
+// path may be repeated too, and the duplicate may be in one that does not win. If no mapping
+// repeats the entry, FindAgain is Find.
 func (d *Document) FindAgain(pointer string) Span {
 	visits := maxVisits
 	if n := d.indexed().root.again(pointer, &visits); n != nil {
@@ -54,10 +55,10 @@ func (d *Document) FindAgain(pointer string) Span {
 	return d.Find(pointer)
 }
 
-// maxVisits bounds how many nodes are visited in search of one that occurs twice.
+// maxVisits bounds the nodes that are visited in search of a repeated entry.
 const maxVisits = 10_000
 
-// again returns the last entry at a pointer that is not the first one of its name.
+// again returns the last entry at a pointer that repeats the name of an earlier one.
 func (n *Node) again(pointer string, visits *int) *Node {
 	n = n.deref()
 	if pointer == "" || !jsonptr.Valid(pointer) {
@@ -98,7 +99,7 @@ func (d *Document) span(n *Node, exact bool) Span {
 	return s
 }
 
-// lookup returns the node at a pointer, or the nearest one around it and false.
+// lookup returns the node at a pointer and true, or the nearest enclosing node and false.
 func (ix *index) lookup(pointer string) (*Node, bool) {
 	n := ix.root
 	if !jsonptr.Valid(pointer) {
@@ -130,7 +131,7 @@ func (n *Node) child(token string) *Node {
 	return nil
 }
 
-// position makes a Position of offsets.
+// position converts offsets to a Position.
 func (d *Document) position(start, end int) Position {
 	p := Position{Offset: start, EndOffset: end}
 	p.Line, p.Column = d.lineColumn(start)
@@ -148,10 +149,10 @@ func (d *Document) lineColumn(offset int) (line, column int) {
 	return d.line + n, 1 + d.charsBefore(offset) - d.charsBefore(from)
 }
 
-// charStep is how far a place may be from one whose number of characters is known.
+// charStep is the number of bytes between offsets whose character count is stored.
 const charStep = 4096
 
-// charsBefore is the number of characters before an offset.
+// charsBefore returns the number of characters before an offset.
 func (d *Document) charsBefore(offset int) int {
 	known := offset / charStep
 	return d.index.chars[known] + charsIn(d.src[known*charStep:offset])
@@ -168,7 +169,7 @@ func charsIn(text []byte) int {
 	return n
 }
 
-// indexed returns the index, which it makes on the first call.
+// indexed returns the index and builds it on the first call.
 func (d *Document) indexed() *index {
 	if d.index == nil {
 		d.index = &index{lines: linesOf(d.src), chars: []int{0}}
@@ -180,9 +181,9 @@ func (d *Document) indexed() *index {
 	return d.index
 }
 
-// Tree returns the nodes of the document. If their ends are not known, because the
-// document has what only the library can read, it returns an error of type *Error
-// whose message names that.
+// Tree returns the nodes of the document. If their ends are unknown because the document uses
+// YAML that only the library can read, it returns an *Error whose message names the
+// construct.
 func (d *Document) Tree() (*Node, error) {
 	if ix := d.indexed(); ix.inexact == nil {
 		return ix.root, nil
@@ -190,7 +191,7 @@ func (d *Document) Tree() (*Node, error) {
 	return nil, d.index.inexact
 }
 
-// tree builds the nodes of the document, and says why their ends are not known.
+// tree builds the nodes of the document and returns why their ends are unknown.
 func (d *Document) tree() (root *Node, inexact *Error) {
 	if d.IsJSON() {
 		if root, err := JSONTree(d.src); err == nil {
@@ -209,8 +210,8 @@ func (d *Document) tree() (root *Node, inexact *Error) {
 	return &Node{Start: start, First: start, End: start}, inexact
 }
 
-// YAMLTree returns the nodes of a YAML document. It knows the subset of YAML that nearly
-// all documents are written in; the error says what is beyond it, or wrong.
+// YAMLTree returns the nodes of a YAML document. It supports the subset of YAML that nearly
+// all documents use; the error names what is unsupported or wrong.
 func YAMLTree(src []byte) (*Node, *Error) {
 	var p parser
 	p.reset(src, true)

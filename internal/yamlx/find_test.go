@@ -68,7 +68,7 @@ spec:
 	}
 }
 
-// TestFindOdd finds places in what the parser leaves to the library, and in JSON.
+// TestFindOdd finds positions in JSON and in YAML that the parser leaves to the library.
 func TestFindOdd(t *testing.T) {
 	tests := []struct {
 		src, pointer string
@@ -92,7 +92,7 @@ func TestFindOdd(t *testing.T) {
 	}
 }
 
-// TestPositionsCorpus reads the text at the place of every value of the corpus.
+// TestPositionsCorpus reads the text at the position of every value of the corpus.
 func TestPositionsCorpus(t *testing.T) {
 	files := 0
 	yamltest.Corpus(t, func(path string, src []byte) {
@@ -105,8 +105,8 @@ func TestPositionsCorpus(t *testing.T) {
 	})
 }
 
-// TestLongLine finds many places on one long line: going through the line for each of
-// them would take far longer than tests may.
+// TestLongLine finds many positions on one long line. Scanning the line for each of them
+// would time out.
 func TestLongLine(t *testing.T) {
 	const items = 100000
 	d, err := Parse([]byte("[" + strings.Repeat(`{"ü":1},`, items) + "{}]"))
@@ -120,8 +120,8 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// TestFindInLargeMapping finds entries by name however many there are: the last of
-// the same name, and merged ones.
+// TestFindInLargeMapping finds entries of large mappings by name: the last of the same name,
+// and merged ones.
 func TestFindInLargeMapping(t *testing.T) {
 	var own strings.Builder
 	for i := range 3 * largeMapping {
@@ -143,7 +143,7 @@ func TestFindInLargeMapping(t *testing.T) {
 	}
 }
 
-// TestFindAgain finds what occurs twice, also in what occurs twice itself.
+// TestFindAgain finds duplicate entries, also in mappings that are duplicates themselves.
 func TestFindAgain(t *testing.T) {
 	d, err := Parse([]byte("a:\n  l:\n  - k: 1\n    k: 2\n  x: 1\na:\n  x: 1\n  x: 2\n  x: 3\nb: 1\n"))
 	if err != nil {

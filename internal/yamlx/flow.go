@@ -96,7 +96,7 @@ func (p *parser) flowValue() (*Node, bool) {
 		return p.flowProperties()
 	case '-':
 		if p.blankAt(p.pos + 1) {
-			return nil, p.fail(p.pos, "a list within braces or brackets needs brackets of its own")
+			return nil, p.fail(p.pos, "a list in braces or brackets must be written in brackets")
 		}
 	case '?', ':':
 		return nil, p.unusual(p.pos, "an indicator within braces")
@@ -150,8 +150,7 @@ func (p *parser) flowPlain() (*Node, bool) {
 	return p.resolved(start, trimBlanks(p.src, start, end))
 }
 
-// flowPlainEnd returns where the plain scalar at pos ends: at what ends it, or at the
-// end of the line.
+// flowPlainEnd returns the end of the plain scalar at pos, at most the end of the line.
 func (p *parser) flowPlainEnd() (int, bool) {
 	src := p.src
 	for i := p.pos; i < len(src); i++ {
@@ -173,7 +172,7 @@ func (p *parser) flowPlainEnd() (int, bool) {
 	return len(src), true
 }
 
-// trimBlanks returns the end of src[start:end] without the blanks at its end.
+// trimBlanks returns the end of src[start:end] without trailing blanks.
 func trimBlanks(src []byte, start, end int) int {
 	for end > start && isBlank(src[end-1]) {
 		end--

@@ -13,7 +13,7 @@ import (
 	"espalier.dev/internal/yamlx/yamltest"
 )
 
-// FuzzJSON holds JSON to what sigs.k8s.io/yaml says of the same document.
+// FuzzJSON compares JSON with sigs.k8s.io/yaml on the same document.
 func FuzzJSON(f *testing.F) {
 	for _, s := range yamltest.Seeds() {
 		f.Add([]byte(s))
@@ -49,13 +49,13 @@ func FuzzJSON(f *testing.F) {
 			}
 		}
 		if !bytes.Equal(whole, src) {
-			t.Fatalf("the documents together are %q, want %q", whole, src)
+			t.Fatalf("the documents add up to %q, want %q", whole, src)
 		}
 	})
 }
 
-// ambiguous reports whether v has keys that become the same in JSON, like 1 and "1":
-// which of them wins sigs.k8s.io/yaml leaves to chance.
+// ambiguous reports whether v has keys that become equal in JSON, like 1 and "1": which of
+// them wins in sigs.k8s.io/yaml is random.
 func ambiguous(v any) bool {
 	switch v := v.(type) {
 	case map[any]any:
@@ -73,7 +73,7 @@ func ambiguous(v any) bool {
 	return false
 }
 
-// FuzzPositions reads the text at the places that Find names.
+// FuzzPositions reads the text at the positions that Find returns.
 func FuzzPositions(f *testing.F) {
 	for _, s := range yamltest.Seeds() {
 		f.Add([]byte(s))
@@ -87,7 +87,7 @@ func FuzzPositions(f *testing.F) {
 	})
 }
 
-// checkPositions makes sure that Find finds every value of a document where it stands.
+// checkPositions checks that Find returns the position of every value of a document.
 func checkPositions(t *testing.T, d *Document) {
 	t.Helper()
 	ix := d.indexed()
@@ -168,7 +168,7 @@ func plainOrQuoted(text []byte) string {
 func pointers(n *Node, at string, all []string) []string {
 	all = append(all, at)
 	if strings.Count(at, "/") > 20 || len(all) > 10000 {
-		// An anchor may hold itself.
+		// An anchor may contain itself.
 		return all
 	}
 	n = n.deref()
@@ -176,7 +176,7 @@ func pointers(n *Node, at string, all []string) []string {
 		token := strconv.Itoa(i)
 		if n.Kind == Mapping {
 			if c.Merge || n.Index(c.Key) != i {
-				// A later entry of that name wins.
+				// A later entry of the same name wins.
 				continue
 			}
 			token = c.Key

@@ -15,7 +15,7 @@ func validJSON(src []byte) bool {
 	return r.Skip() == nil && r.End() == nil
 }
 
-// trimJSON drops what may stand around a JSON value.
+// trimJSON removes what may surround a JSON value.
 func trimJSON(src []byte) []byte {
 	return bytes.TrimSpace(bytes.TrimPrefix(src, bom))
 }
@@ -36,11 +36,11 @@ func JSONTree(src []byte) (*Node, error) {
 type jsonBuilder struct {
 	src []byte
 	r   jsonx.Reader
-	// before is the number of bytes of src before the text that r reads.
+	// before is the number of bytes in src before the text that r reads.
 	before int
 }
 
-// offset is the offset in src that r has come to.
+// offset returns the current offset of r in src.
 func (b *jsonBuilder) offset() int { return b.before + b.r.Offset() }
 
 func (b *jsonBuilder) value() (*Node, error) {
@@ -52,7 +52,7 @@ func (b *jsonBuilder) value() (*Node, error) {
 		n.Flow, n.Kind = true, Mapping
 		err = b.r.Members(func(name string) error {
 			start, end := b.r.Name()
-			// The name must not keep a second copy of the text in memory.
+			// A substring would keep a second copy of the text in memory.
 			k := key{name: strings.Clone(name), start: b.before + start, end: b.before + end}
 			intro := b.offset()
 			v, err := b.value()
@@ -79,7 +79,7 @@ func (b *jsonBuilder) value() (*Node, error) {
 	return n, err
 }
 
-// unquoted returns the string that a JSON string stands for, which is known to be valid.
+// unquoted returns the value of a JSON string that is known to be valid.
 func unquoted(text []byte) string {
 	s, _ := jsonx.Unquote(text)
 	return s

@@ -7,8 +7,8 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// nodesOfV3 builds the nodes of a document with the library's parser, which knows
-// where nodes start but not where they end. It returns nil if it cannot read src.
+// nodesOfV3 builds the nodes of a document with the library's parser, which reports where
+// nodes start but not where they end. It returns nil if the library cannot read src.
 func nodesOfV3(src []byte, ls lines) *Node {
 	doc, err := parseV3(src)
 	if err != nil || doc.Kind != yamlv3.DocumentNode || len(doc.Content) == 0 {
@@ -74,7 +74,7 @@ func (c *v3Converter) node(y *yamlv3.Node) *Node {
 	return n
 }
 
-// offset returns the offset of a place that the library names by line and column.
+// offset converts a line and column of the library to an offset.
 func (c *v3Converter) offset(line, column int) int {
 	if line < 1 || line > len(c.lines) {
 		return len(c.src)
@@ -87,7 +87,7 @@ func (c *v3Converter) offset(line, column int) int {
 	return i
 }
 
-// lineEnd is the end of a text of n bytes that starts at i, if it ends on that line.
+// lineEnd returns the end of a text of n bytes that starts at i, if it ends on that line.
 func (c *v3Converter) lineEnd(i, n int) int {
 	return min(i+n, LineEnd(c.src, i))
 }

@@ -17,8 +17,8 @@ import (
 	"espalier.dev/internal/jsonx"
 )
 
-// unmarshal reads src with the library that sigs.k8s.io/yaml uses, and turns what
-// it panics with into an error.
+// unmarshal reads src with the library that sigs.k8s.io/yaml uses, and turns its panics into
+// errors.
 func unmarshal(src []byte) (v any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -56,7 +56,7 @@ func sameValue(a, b []byte) bool {
 }
 
 // treeJSON writes the document's value from its tree: in the order of the text, and with
-// keys that occur twice, which the library drops.
+// duplicate keys, which the library drops.
 func (d *Document) treeJSON() ([]byte, bool) {
 	ix := d.indexed()
 	if ix.inexact != nil {
@@ -65,7 +65,7 @@ func (d *Document) treeJSON() ([]byte, bool) {
 	return ix.root.Value(d.o.MaxExpanded)
 }
 
-// valueError says why a value cannot be JSON, and where.
+// valueError returns why a value has no JSON form, with its position.
 func (d *Document) valueError(err error) *Error {
 	if e := d.ownError(); e != nil {
 		return e
@@ -73,8 +73,8 @@ func (d *Document) valueError(err error) *Error {
 	return d.errorAt(d.start(), "%v", err)
 }
 
-// ownError is what the parser finds wrong with the document, if it is certain. It
-// knows places better than the library, which names lines only, and not always the right one.
+// ownError returns the error of the parser, if the parser is certain. Its position is exact;
+// the library names only lines, and sometimes the wrong one.
 func (d *Document) ownError() *Error {
 	var p parser
 	p.reset(d.src, true)
@@ -86,7 +86,7 @@ func (d *Document) ownError() *Error {
 
 var lineOfError = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\n  )?(?:line (\d+): )?`)
 
-// libraryError says in our form what the library says in its own.
+// libraryError converts an error of the library.
 func (d *Document) libraryError(err error) *Error {
 	if e := d.ownError(); e != nil {
 		return e
@@ -107,12 +107,12 @@ func (d *Document) libraryError(err error) *Error {
 	return e
 }
 
-// errExpanded is what an alias bomb is answered with.
+// errExpanded is returned for an alias bomb.
 func errExpanded(limit int) error {
-	return fmt.Errorf("aliases expand the document to more than %d bytes, the limit", limit)
+	return fmt.Errorf("aliases expand the document beyond the limit of %d bytes", limit)
 }
 
-// valueWriter writes what the library made of a document as JSON text.
+// valueWriter writes a value of the library as JSON text.
 type valueWriter struct {
 	out   []byte
 	limit int
@@ -158,7 +158,7 @@ func (w *valueWriter) value(v any) error {
 		w.out = jsonx.AppendString(w.out, v)
 	case float64:
 		if math.IsInf(v, 0) || math.IsNaN(v) {
-			return fmt.Errorf("JSON has no number %v", v)
+			return fmt.Errorf("JSON cannot represent the number %v", v)
 		}
 		w.out = appendFloat(w.out, v)
 	default:
@@ -183,7 +183,7 @@ func keyString(k any) (string, error) {
 	case bool:
 		return strconv.FormatBool(k), nil
 	case float64:
-		// In 32 bits, so that large numbers become infinite.
+		// In 32 bits, which makes large numbers infinite.
 		switch s := strconv.FormatFloat(k, 'g', -1, 32); s {
 		case "+Inf":
 			return ".inf", nil

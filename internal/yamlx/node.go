@@ -7,7 +7,7 @@ import (
 	"espalier.dev/internal/jsonx"
 )
 
-// Kind is what a Node is.
+// Kind is the kind of a Node.
 type Kind uint8
 
 // The kinds of nodes.
@@ -18,33 +18,33 @@ const (
 	Alias
 )
 
-// Node is a value and where it stands: offsets in the document's text. The value of
-// a mapping's entry carries the entry's key.
+// Node is a value with its offsets in the document's text. The value of a mapping's entry
+// carries the entry's key.
 type Node struct {
 	Kind Kind
 	// Flow is set for collections in braces or brackets.
 	Flow bool
-	// Start and End enclose the value. An empty value is at the end of what precedes it.
+	// Start and End enclose the value. An empty value is at the end of the preceding text.
 	Start, End int
-	// First is where the value's anchor and tag start; Start if it has none.
+	// First is the start of the value's anchor and tag, or Start.
 	First int
 
-	// Intro is the offset behind the colon or the dash that introduces the value, 0 for
-	// the root and for items in brackets.
+	// Intro is the offset after the colon or dash that introduces the value, 0 for the root
+	// and for items in brackets.
 	Intro int
 
-	// Keyed is set for the values of mapping entries: Key is the entry's name as it is in JSON.
+	// Keyed is set for the values of mapping entries: Key is the entry's name in JSON.
 	Keyed            bool
 	Key              string
 	KeyStart, KeyEnd int
-	// Merge is set when the key is "<<" and means that the value's entries are merged.
+	// Merge is set if the key is a merge key, "<<".
 	Merge bool
 
 	// Children are the values of a mapping's entries, or the items of a sequence.
 	Children []*Node
-	// byKey are the entries of a large mapping by name, made when one is looked for.
+	// byKey indexes the entries of a large mapping by name; it is built on the first lookup.
 	byKey map[string]*Node
-	// target is what an alias stands for.
+	// target is the node that an alias refers to.
 	target *Node
 	// JSON is the value of a scalar.
 	JSON []byte
@@ -58,18 +58,18 @@ func (n *Node) deref() *Node {
 	return n
 }
 
-// maxMerges bounds how many merge keys are followed for one entry: an anchor can hold
-// itself, or the same one many times over.
+// maxMerges bounds the merge keys that are followed for one entry: an anchor can contain
+// itself, or the same anchor many times.
 const maxMerges = 1000
 
-// Entry returns the value of the entry with the given name. As in the document's
-// value the last one wins, be it the mapping's own or merged.
+// Entry returns the value of the entry with the given name. The last one wins, whether it is
+// the mapping's own or merged.
 func (n *Node) Entry(name string) *Node {
 	merges := maxMerges
 	return n.entryWithin(name, &merges)
 }
 
-// largeMapping is from how many entries on they are not looked at one by one.
+// largeMapping is the number of entries from which lookups use an index.
 const largeMapping = 64
 
 func (n *Node) entryWithin(name string, merges *int) *Node {
@@ -109,7 +109,8 @@ func (n *Node) merges() bool {
 	return slices.ContainsFunc(n.Children, func(c *Node) bool { return c.Merge })
 }
 
-// mergeSources are the mappings that a merge key's value n names; the first one wins.
+// mergeSources returns the mappings that n, the value of a merge key, refers to; the first
+// one wins.
 func (n *Node) mergeSources() []*Node {
 	if from := n.deref(); from.Kind == Sequence {
 		return from.Children
@@ -117,10 +118,10 @@ func (n *Node) mergeSources() []*Node {
 	return []*Node{n}
 }
 
-// entries returns the entries of a mapping, those that it merges in the place of the
-// merge key. What is merged replaces an entry of the same name and is replaced by
-// one: only the mapping's own entries can occur twice. It returns false when more
-// than merges merge keys would have to be followed.
+// entries returns the entries of a mapping, with merged entries in place of the merge key. A
+// merged entry replaces, and is replaced by, an entry of the same name: only the mapping's
+// own entries can be duplicates. It returns false if it would have to follow more than merges
+// merge keys.
 func (n *Node) entries(merges *int) ([]*Node, bool) {
 	if !n.merges() {
 		return n.Children, true
@@ -161,8 +162,8 @@ func (n *Node) entries(merges *int) ([]*Node, bool) {
 	return all, true
 }
 
-// Index returns the index of the child that a token of a pointer names, or -1. It
-// does not look into what is merged.
+// Index returns the index of the child that a token of a pointer names, or -1. It ignores
+// merged entries.
 func (n *Node) Index(token string) int {
 	switch n.Kind {
 	case Mapping:
@@ -179,7 +180,8 @@ func (n *Node) Index(token string) int {
 	return -1
 }
 
-// EntryStart is where the entry or item of a value starts: at its key, its dash, or itself.
+// EntryStart returns the start of the entry or item of a value: its key, its dash, or the
+// value.
 func (n *Node) EntryStart() int {
 	switch {
 	case n.Keyed:

@@ -2,52 +2,52 @@ package yamlx
 
 import "bytes"
 
-// maxDepth is how deep collections may nest, as in the library and in the engine.
+// maxDepth is the maximum nesting of collections, as in the library and in the engine.
 const maxDepth = 10000
 
-// MaxKey is how long a key may be. The library counts characters up to the colon and
-// stops at 1024; what is near that is left to it.
+// MaxKey is the maximum length of a key. The library counts characters up to the colon and
+// stops at 1024; keys near that limit are left to it.
 const MaxKey = 1000
 
-// parser reads the plain subset of YAML in one pass and writes JSON as it goes. It
-// must never read a text differently from the library: what it does not know for
-// certain it fails on. Its functions return false when it has failed.
+// parser reads the common subset of YAML in one pass and writes JSON directly. It must never
+// read a text differently from the library, so it fails whenever it is not certain. Its
+// functions return false on failure.
 type parser struct {
 	src []byte
-	// pos is where it is, line the start of the line that pos is on.
+	// pos is the current offset, line the start of its line.
 	pos, line int
 	depth     int
-	// commented is set by next when it passed a comment.
+	// commented is set by next when it skips a comment.
 	commented bool
 
-	// out is the JSON text; tmp is room for a scalar that is put together from lines.
+	// out is the JSON text; tmp is a buffer for scalars that span lines.
 	out, tmp []byte
 
-	// tree makes the parser build nodes too, and take anchors, aliases, tags and merge
-	// keys. If there are any, out is not the document's value.
+	// tree makes the parser build nodes, and accept anchors, aliases, tags and merge keys. If
+	// the text has any of them, out is not the document's value.
 	tree    bool
 	anchors map[string]*Node
-	// slab is where nodes are taken from.
+	// slab is the memory that nodes are allocated from.
 	slab []Node
 
 	failed failure
 }
 
-// failure is why the parser could not go on.
+// failure is the reason why the parser stopped.
 type failure struct {
 	offset  int
 	problem string
-	// unusual is set when the text may be right: the parser just does not know.
+	// unusual is set if the text may be valid YAML that the parser does not support.
 	unusual bool
 }
 
-// fail notes why the text is wrong.
+// fail records that the text is invalid.
 func (p *parser) fail(offset int, problem string) bool {
 	p.failed = failure{offset: offset, problem: problem}
 	return false
 }
 
-// unusual notes that the text is beyond the parser.
+// unusual records that the parser does not support the text.
 func (p *parser) unusual(offset int, what string) bool {
 	p.failed = failure{offset: offset, problem: what, unusual: true}
 	return false
@@ -65,7 +65,7 @@ func (p *parser) reset(src []byte, tree bool) {
 // document reads the whole text.
 func (p *parser) document() (*Node, bool) {
 	if !Regular(p.src) {
-		return nil, p.unusual(0, "characters that are rarely seen")
+		return nil, p.unusual(0, "unusual characters")
 	}
 	if bytes.HasPrefix(p.src, bom) {
 		p.pos, p.line = len(bom), len(bom)
@@ -76,7 +76,7 @@ func (p *parser) document() (*Node, bool) {
 	marked := p.pos < len(p.src) && p.src[p.pos] == '-' && isMarker(p.src, p.pos)
 	if marked {
 		p.pos += 3
-		// What follows on the marker's line is rarely seen.
+		// Content on the line of the marker is rare.
 		if !p.rest() || !p.next() {
 			return nil, false
 		}
@@ -84,7 +84,7 @@ func (p *parser) document() (*Node, bool) {
 	var n *Node
 	if p.column() < 0 {
 		if !marked && p.pos < len(p.src) {
-			return nil, p.unusual(p.pos, "an end without a start")
+			return nil, p.unusual(p.pos, "an end marker without a start")
 		}
 		n = p.null(p.pos)
 	} else {
@@ -96,7 +96,7 @@ func (p *parser) document() (*Node, bool) {
 	return n, p.end()
 }
 
-// end makes sure that nothing is left but the marker of the end.
+// end checks that only the end marker is left.
 func (p *parser) end() bool {
 	if p.pos < len(p.src) && p.src[p.pos] == '.' && isMarker(p.src, p.pos) {
 		p.pos += 3
@@ -110,7 +110,7 @@ func (p *parser) end() bool {
 	return true
 }
 
-// next moves from anywhere between tokens of different lines to the next token.
+// next moves from between tokens of different lines to the next token.
 func (p *parser) next() bool {
 	src, i := p.src, p.pos
 	p.commented = false
@@ -141,7 +141,7 @@ func (p *parser) next() bool {
 	}
 }
 
-// rest moves past what may stand behind a value on its line, to the start of the next line.
+// rest moves past what may follow a value on its line, to the start of the next line.
 func (p *parser) rest() bool {
 	src, i := p.src, p.pos
 	for i < len(src) && (src[i] == ' ' || src[i] == '\t') {
@@ -174,7 +174,7 @@ func (p *parser) rest() bool {
 // restNext moves past a value's line to the next token.
 func (p *parser) restNext() bool { return p.rest() && p.next() }
 
-// column is that of the token at pos, or -1 at the end of the document.
+// column returns the column of the token at pos, or -1 at the end of the document.
 func (p *parser) column() int {
 	if p.pos == len(p.src) {
 		return -1
@@ -188,7 +188,7 @@ func (p *parser) column() int {
 // blankAt reports whether a blank or the end is at i.
 func (p *parser) blankAt(i int) bool { return i >= len(p.src) || isBlank(p.src[i]) }
 
-// null writes an empty value that stands at an offset.
+// null writes an empty value at an offset.
 func (p *parser) null(at int) *Node {
 	p.out = append(p.out, "null"...)
 	if !p.tree {
@@ -199,7 +199,7 @@ func (p *parser) null(at int) *Node {
 	return n
 }
 
-// node makes a node that starts at an offset.
+// node returns a new node that starts at an offset.
 func (p *parser) node(k Kind, start int) *Node {
 	if len(p.slab) == 0 {
 		p.slab = make([]Node, 128)
@@ -214,13 +214,13 @@ func (p *parser) node(k Kind, start int) *Node {
 func (p *parser) enter() bool {
 	p.depth++
 	if p.depth > maxDepth {
-		return p.fail(p.pos, "nested too deeply: 10000 levels are the limit")
+		return p.fail(p.pos, "nested too deeply: the limit is 10000 levels")
 	}
 	return true
 }
 
-// block reads the value at pos, the first token of its line or of a list item, within
-// a collection that is indented by indent. It leaves p at the next token after it.
+// block reads the value at pos, the first token of its line or of a list item, in a
+// collection that is indented by indent. It leaves p at the token after the value.
 func (p *parser) block(indent int) (*Node, bool) {
 	src := p.src
 	switch c := src[p.pos]; {
@@ -241,7 +241,7 @@ func (p *parser) block(indent int) (*Node, bool) {
 		return p.mapping(p.pos - p.line)
 	}
 	if indent < 0 && src[p.pos] != '{' && src[p.pos] != '[' {
-		return nil, p.unusual(p.pos, "a document that is a scalar")
+		return nil, p.unusual(p.pos, "a scalar as the whole document")
 	}
 	return p.inline(indent)
 }
@@ -288,20 +288,20 @@ func (p *parser) mapping(col int) (*Node, bool) {
 	return n, true
 }
 
-// key is what was read of an entry's key.
+// key is the parsed key of an entry.
 type key struct {
 	name       string
 	start, end int
 	merge      bool
 }
 
-// give makes v the value of the entry.
+// give stores the key in v, the value of the entry.
 func (k *key) give(v *Node) {
 	v.Keyed, v.Key, v.Merge = true, k.name, k.merge
 	v.KeyStart, v.KeyEnd = k.start, k.end
 }
 
-// entryValue reads the value behind the colon of a key that is at column col.
+// entryValue reads the value after the colon of a key at column col.
 func (p *parser) entryValue(col int) (*Node, bool) {
 	at := p.pos
 	p.blanks()
@@ -314,8 +314,8 @@ func (p *parser) entryValue(col int) (*Node, bool) {
 	return p.below(col, at, true)
 }
 
-// below reads a value that is not on the line of its key or dash. It is null, and at
-// an offset, if what follows is not indented deeper.
+// below reads a value that is not on the line of its key or dash. The value is null, at the
+// offset at, if the following text is not indented deeper.
 func (p *parser) below(col, at int, keyed bool) (*Node, bool) {
 	c := p.column()
 	switch {
@@ -334,7 +334,7 @@ func (p *parser) blanks() {
 	}
 }
 
-// lineEnds reports whether nothing but a comment is left of the line.
+// lineEnds reports whether the rest of the line is empty or a comment.
 func (p *parser) lineEnds() bool {
 	if p.pos == len(p.src) {
 		return true
@@ -343,8 +343,8 @@ func (p *parser) lineEnds() bool {
 	return c == '\n' || c == '\r' || c == '#'
 }
 
-// sequence reads the items whose dashes are at column col. Within a mapping at the
-// same column it is compact: the mapping's next key ends it.
+// sequence reads the items whose dashes are at column col. A compact sequence is in a mapping
+// at the same column, whose next key ends it.
 func (p *parser) sequence(col int, compact bool) (*Node, bool) {
 	if !p.enter() {
 		return nil, false
@@ -388,7 +388,7 @@ func (p *parser) sequence(col int, compact bool) (*Node, bool) {
 	return n, true
 }
 
-// item reads what follows the dash at column col.
+// item reads the value after the dash at column col.
 func (p *parser) item(col int) (*Node, bool) {
 	at := p.pos
 	for p.pos < len(p.src) && p.src[p.pos] == ' ' {
@@ -406,8 +406,8 @@ func (p *parser) item(col int) (*Node, bool) {
 	return p.below(col, at, false)
 }
 
-// inline reads a value that is no block collection, within a collection that is
-// indented by indent. It leaves p at the next token after it.
+// inline reads a value that is not a block collection, in a collection that is indented by
+// indent. It leaves p at the token after the value.
 func (p *parser) inline(indent int) (*Node, bool) {
 	switch c := p.src[p.pos]; c {
 	case '"', '\'':

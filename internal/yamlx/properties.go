@@ -52,7 +52,7 @@ func (p *parser) propertiesOfKey() bool {
 	return p.plainKey()
 }
 
-// properties reads a value with an anchor or tag, or an alias. Only trees have them.
+// properties reads an alias, or a value with an anchor or tag. Only trees have them.
 func (p *parser) properties(indent int) (*Node, bool) {
 	if !p.tree {
 		return nil, p.unusual(p.pos, "an anchor, alias or tag")
@@ -86,7 +86,7 @@ func (p *parser) properties(indent int) (*Node, bool) {
 	return n, true
 }
 
-// flowProperties is properties within braces or brackets.
+// flowProperties is properties in braces or brackets.
 func (p *parser) flowProperties() (*Node, bool) {
 	if !p.tree {
 		return nil, p.unusual(p.pos, "an anchor, alias or tag")
@@ -110,17 +110,17 @@ func (p *parser) flowProperties() (*Node, bool) {
 	return n, true
 }
 
-// alias makes the node of an alias, which ends at pos.
+// alias returns the node of an alias that ends at pos.
 func (p *parser) alias(start int, name string) (*Node, bool) {
 	target := p.anchors[name]
 	if target == nil {
-		return nil, p.fail(start, "there is no anchor &"+name+" before this alias")
+		return nil, p.fail(start, "no anchor &"+name+" before this alias")
 	}
 	p.out = append(p.out, "null"...)
 	return &Node{Kind: Alias, Start: start, First: start, End: p.pos, target: target}, true
 }
 
-// mark gives a node the anchor and tag that start at first.
+// mark adds the anchor and tag that start at first to a node.
 func (p *parser) mark(n *Node, first int, anchor string) {
 	n.First = first
 	if anchor != "" {

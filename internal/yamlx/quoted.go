@@ -36,8 +36,7 @@ func (p *parser) quoted() (*Node, bool) {
 	return p.text(start, p.pos, s), true
 }
 
-// unquote puts together the text of a quoted scalar that has escapes or goes on over
-// lines.
+// unquote returns the text of a quoted scalar that has escapes or spans several lines.
 func (p *parser) unquote(quote byte) ([]byte, bool) {
 	src, start := p.src, p.pos
 	s := p.tmp[:0]
@@ -46,7 +45,7 @@ func (p *parser) unquote(quote byte) ([]byte, bool) {
 		if i == p.line && i < len(src) && isMarker(src, i) {
 			return nil, p.fail(start, "the quote is not closed within the document")
 		}
-		// folding is set when a line break was passed, breaks counts those that are folded.
+		// folding is set after a line break, breaks counts those that are folded.
 		folding, breaks := false, 0
 	text:
 		for i < len(src) && !isBlank(src[i]) {
@@ -111,7 +110,7 @@ func (p *parser) escapedBreak(i int) int {
 	return 0
 }
 
-// escape appends what the escape sequence at i stands for, and returns what follows it.
+// escape appends the character of the escape sequence at i, and returns the offset after it.
 func (p *parser) escape(s []byte, i int) ([]byte, int, bool) {
 	if i+1 >= len(p.src) {
 		return nil, 0, p.fail(i, "the quote is not closed")
@@ -128,7 +127,7 @@ func (p *parser) escape(s []byte, i int) ([]byte, int, bool) {
 	default:
 		r, ok := escapes[c]
 		if !ok {
-			return nil, 0, p.fail(i, "\\"+string(rune(c))+" is no escape sequence: write \\\\ for a backslash, or use single quotes")
+			return nil, 0, p.fail(i, "\\"+string(rune(c))+" is not an escape sequence: write \\\\ for a backslash, or use single quotes")
 		}
 		return utf8.AppendRune(s, r), i + 2, true
 	}
@@ -140,18 +139,18 @@ func (p *parser) escape(s []byte, i int) ([]byte, int, bool) {
 			d = hexDigit(p.src[i])
 		}
 		if d < 0 || r > utf8.MaxRune {
-			return nil, 0, p.fail(i, "not a hexadecimal number of a character")
+			return nil, 0, p.fail(i, "invalid hexadecimal digits in an escape sequence")
 		}
 		r = r<<4 | rune(d)
 		i++
 	}
 	if !utf8.ValidRune(r) {
-		return nil, 0, p.fail(i, "there is no character of that number")
+		return nil, 0, p.fail(i, "the escape sequence is not a Unicode character")
 	}
 	return utf8.AppendRune(s, r), i, true
 }
 
-// escapes are the sequences of one letter in double quotes.
+// escapes are the one-letter escape sequences in double quotes.
 var escapes = map[byte]rune{
 	'0': 0, 'a': 7, 'b': 8, 't': '\t', '\t': '\t', 'n': '\n', 'v': 11, 'f': 12, 'r': '\r', 'e': 27, ' ': ' ', '"': '"',
 	'\'': '\'', '\\': '\\', 'N': 0x85, '_': 0xa0, 'L': 0x2028, 'P': 0x2029,

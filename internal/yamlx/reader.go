@@ -8,16 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// Options bound what a document may demand. Zero means the default.
+// Options limit the size of documents. Zero means the default.
 type Options struct {
-	// MaxDocument is the size of the largest document in bytes, 64 MiB by default.
+	// MaxDocument is the maximum size of a document in bytes; the default is 64 MiB.
 	MaxDocument int
-	// MaxExpanded is the size of the largest JSON text that a document's aliases may
-	// expand to, by default that of MaxDocument.
+	// MaxExpanded is the maximum size of the JSON text that a document's aliases expand to;
+	// the default is MaxDocument.
 	MaxExpanded int
 }
 
-// DefaultMaxDocument is the size of the largest document unless Options say otherwise.
+// DefaultMaxDocument is the default of Options.MaxDocument.
 const DefaultMaxDocument = 64 << 20
 
 func (o Options) withDefaults() Options {
@@ -30,17 +30,17 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Reader reads a stream document by document: YAML with document markers, a JSON
-// value, or JSON values one after the other. It holds one document at a time.
+// Reader reads a stream document by document: YAML with document markers, a JSON value, or
+// consecutive JSON values. It holds one document in memory.
 type Reader struct {
 	in io.Reader
 	o  Options
 
-	// buf[pos:] has been read and not yet been returned.
+	// buf[pos:] has been read but not returned.
 	buf  []byte
 	pos  int
 	line int
-	// eof is set when in is exhausted; err is what in failed with.
+	// eof is set when in is exhausted; err is the error of in.
 	eof bool
 	err error
 }
@@ -50,9 +50,9 @@ func NewReader(r io.Reader, o Options) *Reader {
 	return &Reader{in: r, o: o.withDefaults(), line: 1}
 }
 
-// Next returns the next document, or io.EOF at the end of the stream. Documents may
-// be Empty. After an *Error, which is about one document, Next goes on with the
-// document after it. Other errors are those of the underlying reader, and final.
+// Next returns the next document, or io.EOF at the end of the stream. Documents may be Empty.
+// An *Error concerns one document; the next call continues with the document after it. Other
+// errors come from the underlying reader and are final.
 func (r *Reader) Next() (*Document, error) {
 	n, form, err := r.end()
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *Reader) end() (n int, f form, err error) {
 	return n, yamlText, err
 }
 
-// fill reads more. It returns false at the end of the stream.
+// fill reads more input. It returns false at the end of the stream.
 func (r *Reader) fill() (bool, error) {
 	if r.err != nil {
 		return false, r.err
@@ -122,7 +122,8 @@ func (r *Reader) fill() (bool, error) {
 	return false, r.err
 }
 
-// more makes sure that the i-th byte of what is next has been read, if there is one.
+// more reads until byte i after pos is buffered. It returns false if the stream ends before
+// it.
 func (r *Reader) more(i int) (bool, error) {
 	for len(r.buf)-r.pos <= i {
 		ok, err := r.fill()
@@ -133,8 +134,8 @@ func (r *Reader) more(i int) (bool, error) {
 	return true, nil
 }
 
-// bracedEnd finds the end of a document that starts with a brace or bracket, if that
-// can be told from the braces alone: JSON, and what looks like it.
+// bracedEnd finds the end of a document that starts with a brace or bracket, if the braces
+// alone determine it: JSON, and text that looks like it.
 func (r *Reader) bracedEnd() (n int, ok bool, err error) {
 	i := 0
 	for ; ; i++ {
@@ -187,11 +188,11 @@ func (r *Reader) bracedEnd() (n int, ok bool, err error) {
 	return 0, false, nil
 }
 
-// braces are the bytes that bracedEnd has to look at.
+// braces are the bytes that matter to bracedEnd.
 var braces = [256]bool{'"': true, '\\': true, '{': true, '}': true, '[': true, ']': true}
 
-// afterBraces looks at what follows the n bytes that end with the last brace. It
-// belongs to the document if it is the rest of its line.
+// afterBraces examines the text after the n bytes that end with the last brace. The rest of
+// the same line belongs to the document.
 func (r *Reader) afterBraces(n int) (int, bool, error) {
 	newline := false
 	for i := n; ; i++ {
@@ -225,8 +226,8 @@ func (r *Reader) afterBraces(n int) (int, bool, error) {
 	}
 }
 
-// markerEnd finds the end of a YAML document: before the next "---", after the next
-// "...", or the end of the stream.
+// markerEnd finds the end of a YAML document: before the next "---", after the next "...", or
+// at the end of the stream.
 func (r *Reader) markerEnd() (int, error) {
 	var directives, content bool
 	for i := 0; ; {
@@ -248,7 +249,7 @@ func (r *Reader) markerEnd() (int, error) {
 		case end == i:
 			return i, nil
 		case len(line) == 0:
-			// A byte order mark is all there is.
+			// The text is only a byte order mark.
 		case isMarker(line, 0) && line[0] == '.':
 			return end, nil
 		case isMarker(line, 0) && i > 0 && (content || !directives):
@@ -264,7 +265,7 @@ func (r *Reader) markerEnd() (int, error) {
 	}
 }
 
-// bodyEnd is markerEnd from i on, the start of a line below the first one with content.
+// bodyEnd is markerEnd from i, the start of a line below the first one with content.
 func (r *Reader) bodyEnd(i int) (int, error) {
 	for {
 		text := r.buf[r.pos:]
@@ -297,8 +298,8 @@ func (r *Reader) bodyEnd(i int) (int, error) {
 	}
 }
 
-// nextMarker returns the offset of the next line break that has something like a marker
-// behind it, or -1.
+// nextMarker returns the offset of the next line break that may be followed by a marker, or
+// -1.
 func nextMarker(text []byte) int {
 	n := bytes.Index(text, []byte("\n---"))
 	if n >= 0 {
@@ -310,7 +311,7 @@ func nextMarker(text []byte) int {
 	return n
 }
 
-// lineEnd returns where the line ends that starts at i, its line feed included.
+// lineEnd returns the end of the line that starts at i, including its line feed.
 func (r *Reader) lineEnd(i int) (int, error) {
 	for from := i; ; {
 		if n := bytes.IndexByte(r.buf[r.pos+from:], '\n'); n >= 0 {
@@ -330,11 +331,12 @@ func (r *Reader) lineEnd(i int) (int, error) {
 	}
 }
 
-// tooLarge skips a document that is over the limit and returns the error about it.
+// tooLarge skips a document that exceeds the limit and returns an error.
 func (r *Reader) tooLarge() error {
-	e := &Error{Line: r.line, Column: 1, Message: fmt.Sprintf("the document that starts here is larger than %d bytes, the limit", r.o.MaxDocument)}
+	e := &Error{Line: r.line, Column: 1, Message: fmt.Sprintf("the document that starts here exceeds the limit of %d bytes", r.o.MaxDocument)}
 	for {
-		// Markers are found within what is buffered; a line longer than the limit is dropped in pieces.
+		// Markers are found in the buffered text; a line longer than the limit is dropped in
+		// pieces.
 		end, err := r.lineEnd(0)
 		if err != nil {
 			return err
@@ -353,7 +355,7 @@ func (r *Reader) tooLarge() error {
 	}
 }
 
-// unreadable returns what makes src something else than text, and where.
+// unreadable returns why src is not UTF-8 text, and the offset.
 func unreadable(src []byte) (offset int, problem string) {
 	if bytes.HasPrefix(src, []byte{0xff, 0xfe}) || bytes.HasPrefix(src, []byte{0xfe, 0xff}) {
 		return 0, "this is UTF-16: convert the file to UTF-8"

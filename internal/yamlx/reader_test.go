@@ -34,7 +34,7 @@ func TestReader(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			// Bytes that come one by one must make no difference.
+			// Reading byte by byte must make no difference.
 			for _, in := range []io.Reader{strings.NewReader(test.src), iotest.OneByteReader(strings.NewReader(test.src))} {
 				r := NewReader(in, Options{})
 				var got []string
@@ -61,8 +61,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestErrors has what cannot be read: the error is at its place, and the documents
-// around it are read.
+// TestErrors checks the positions of errors, and that the documents around them are read.
 func TestErrors(t *testing.T) {
 	deep := strings.Repeat("[", 20000)
 	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
@@ -82,17 +81,17 @@ func TestErrors(t *testing.T) {
 		{"deeper after a list", "a:\n- b\n  - c: 1\n", "4:6: a second"},
 		{"no colon", "a: 1\nb\nc: 2\n", "3:1: expected a key followed by"},
 		{"two colons", "a: b: c\n", "2:5: a second \": \""},
-		{"escape", "a: \"\\q\"\n", "2:5: \\q is no escape"},
+		{"escape", "a: \"\\q\"\n", "2:5: \\q is not an escape"},
 		{"reserved", "a: @b\n", "2:4: a value cannot start with @"},
-		{"unknown alias", "a: *b\n", "2:4: there is no anchor &b"},
-		{"infinity", "a: .inf\n", "2:4: JSON has no number"},
+		{"unknown alias", "a: *b\n", "2:4: no anchor &b"},
+		{"infinity", "a: .inf\n", "2:4: JSON cannot represent the number"},
 		{"null key", "~: 1\n", "2:1: null cannot be a key"},
 		{"list key", "? [a]\n: 1\n", "invalid map key"},
-		{"anchor in itself", "a: &a [*a]\n", "2:8: there is no anchor"},
+		{"anchor in itself", "a: &a [*a]\n", "2:8: no anchor"},
 		{"deep", deep, "nested too deeply"},
 		{"deep blocks", strings.Repeat("- ", 20000) + "a\n", "nested too deeply"},
 		{"bomb", bomb, "excessive aliasing"},
-		{"wide bomb", wide, "aliases expand the document to more than"},
+		{"wide bomb", wide, "aliases expand the document beyond"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -125,7 +124,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestLimit has documents that are too large: lines, one long line, JSON.
+// TestLimit reads documents that are too large: lines, one long line, JSON.
 func TestLimit(t *testing.T) {
 	for _, large := range []string{strings.Repeat("a: 1\n", 1000), "a: " + strings.Repeat("x", 5000) + "\n", "[" + strings.Repeat("1,\n", 1000) + "2]\n"} {
 		for _, in := range []func(io.Reader) io.Reader{iotest.HalfReader, iotest.OneByteReader, func(r io.Reader) io.Reader { return r }} {
@@ -145,7 +144,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestReadError passes on what the underlying reader says.
+// TestReadError checks that errors of the underlying reader are returned.
 func TestReadError(t *testing.T) {
 	broken := errors.New("broken")
 	r := NewReader(iotest.ErrReader(broken), Options{})
@@ -156,7 +155,7 @@ func TestReadError(t *testing.T) {
 	}
 }
 
-// TestBounded makes sure that a Reader does not hold what it has returned.
+// TestBounded checks that a Reader does not hold documents that it has returned.
 func TestBounded(t *testing.T) {
 	const docs = 100000
 	r := NewReader(io.LimitReader(endless("---\na: 1\n"), docs*9), Options{})
@@ -202,7 +201,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestDuplicates keeps keys that occur twice, but not what a merge key overrides.
+// TestDuplicates keeps duplicate keys, but not entries that a merge key overrides.
 func TestDuplicates(t *testing.T) {
 	tests := []struct{ src, want string }{
 		{"a: 1\nb: 2\na: 3\n", `{"a":1,"b":2,"a":3}`},

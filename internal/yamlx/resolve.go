@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Resolve returns what a plain scalar means in the YAML 1.1 of go.yaml.in/yaml/v2:
-// nil, bool, int64, uint64, float64 or string. Timestamps stay strings there.
+// Resolve returns the value of a plain scalar in the YAML 1.1 of go.yaml.in/yaml/v2: nil,
+// bool, int64, uint64, float64 or string. Timestamps stay strings.
 func Resolve(s string) any {
 	if s == "" {
 		return nil
@@ -33,8 +33,8 @@ func Resolve(s string) any {
 	return s
 }
 
-// hint classifies plain scalars by their first byte: 'M' for those that may be a
-// word with a meaning, 'D' for numbers, '.' for what may be one, 0 for strings.
+// hint classifies plain scalars by their first byte: 'M' for possible keywords such as true,
+// 'D' for numbers, '.' for possible numbers, 0 for strings.
 func hint(c byte) byte {
 	switch c {
 	case '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', '+', '-':
@@ -47,7 +47,7 @@ func hint(c byte) byte {
 	return 0
 }
 
-// word returns the value of a word that is not a string.
+// word returns the value of a keyword such as true or null.
 func word[T string | []byte](s T) (v any, ok bool) {
 	if len(s) > 5 {
 		return nil, false
@@ -63,7 +63,7 @@ func word[T string | []byte](s T) (v any, ok bool) {
 	return nil, false
 }
 
-// number resolves what starts with a digit or a sign.
+// number resolves a scalar that starts with a digit or a sign.
 func number(s string) any {
 	switch s {
 	case "+.inf", "+.Inf", "+.INF":

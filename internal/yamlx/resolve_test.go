@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestResolve compares what plain scalars mean, as values, as keys and within brackets.
+// TestResolve compares the values of plain scalars: as values, as keys and in brackets.
 func TestResolve(t *testing.T) {
 	words := strings.Fields(`y Y yes Yes YES true True TRUE on On ON n N no No NO false False FALSE off Off OFF ~ null Null NULL yEs oN nulL tRUE
 		.nan .NaN .NAN .inf .Inf .INF +.inf +.Inf +.INF -.inf -.Inf -.INF .Nan -.nan . .. .5 .5e3 .e3 5. 5.e1 1e3 1E-3 1e+3 1e 1e400 -1.5 +1.5 +-1 1.2.3
@@ -15,7 +15,7 @@ func TestResolve(t *testing.T) {
 		9223372036854775807 9223372036854775808 -9223372036854775808 -9223372036854775809 18446744073709551615 18446744073709551616 0xFFFFFFFFFFFFFFFF 0x1FFFFFFFFFFFFFFFF
 		123456789012345678 1234567890123456789 12345678901234567890123 0.1 1.0 100000000000000000000000.0 1e21 1e-7 0.000001 1.7976931348623157e308 5e-324 16777217.0 3.14159265358979
 		2001-01-01 2001-1-1 2001-01-01T10:00:00Z 12:30 12:30:45 1h - -- -a +a + 1a 0xZ Infinity inf NaN nan <<a = => a<< 1,2 % .a ..5 1.e 1.5e 1.5e+ 0.e0`)
-	// encoding/json escapes what HTML would read.
+	// encoding/json escapes characters that are special in HTML.
 	escapes := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">")
 	for _, w := range words {
 		if w == "%" {
@@ -35,7 +35,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestBlockScalars compares block scalars of all headers and odd contents, at several
+// TestBlockScalars compares block scalars with all headers and odd contents, at several
 // depths.
 func TestBlockScalars(t *testing.T) {
 	headers := strings.Fields("| > |- >- |+ >+ |1 |2 >3 |2- |-2 >+1 >1+ |9 |0 |-- |x")

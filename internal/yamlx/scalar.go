@@ -133,7 +133,7 @@ func (p *parser) barePlainKey(k *key, flow bool) bool {
 	return true
 }
 
-// mayMean reports whether a plain scalar may be something else than a string.
+// mayMean reports whether a plain scalar may be something other than a string.
 func mayMean(text []byte) bool {
 	switch hint(text[0]) {
 	case 0:
@@ -172,7 +172,7 @@ func (p *parser) plain(indent int) (*Node, bool) {
 	return p.resolved(start, end)
 }
 
-// restAfterPlain is rest that says in commented whether there was a comment.
+// restAfterPlain is rest, and sets commented if it passed a comment.
 func (p *parser) restAfterPlain() bool {
 	p.commented = false
 	return p.rest()
@@ -204,8 +204,7 @@ func (p *parser) plainLine(i int) (int, bool) {
 // stops are the bytes that may end a plain scalar.
 var stops = [256]bool{'\n': true, ':': true, '#': true}
 
-// plainLines reads a plain scalar that goes on over lines. Its first line is
-// src[start:end].
+// plainLines reads a plain scalar that spans several lines. Its first line is src[start:end].
 func (p *parser) plainLines(start, end, indent int) (*Node, bool) {
 	src := p.src
 	s := append(p.tmp[:0], src[start:end]...)
@@ -255,7 +254,7 @@ func (p *parser) plainLines(start, end, indent int) (*Node, bool) {
 	return p.text(start, end, s), true
 }
 
-// appendBreaks folds line breaks: a single one is a space.
+// appendBreaks folds line breaks: a single one becomes a space.
 func appendBreaks(s []byte, breaks int) []byte {
 	if breaks == 1 {
 		return append(s, ' ')
@@ -266,7 +265,7 @@ func appendBreaks(s []byte, breaks int) []byte {
 	return s
 }
 
-// skipBlanks returns the first offset from i on that is neither space nor tab.
+// skipBlanks returns the first offset from i that is neither a space nor a tab.
 func skipBlanks(src []byte, i int) int {
 	for i < len(src) && (src[i] == ' ' || src[i] == '\t') {
 		i++
@@ -274,25 +273,25 @@ func skipBlanks(src []byte, i int) int {
 	return i
 }
 
-// text writes a string that stands at src[start:end].
+// text returns the node of the string s at src[start:end].
 func (p *parser) text(start, end int, s []byte) *Node {
 	mark := len(p.out)
 	p.out = jsonx.AppendString(p.out, s)
 	return p.scalar(start, end, mark)
 }
 
-// scalar makes the node of a scalar whose JSON text starts at mark.
+// scalar returns the node of a scalar whose JSON text starts at mark.
 func (p *parser) scalar(start, end, mark int) *Node {
 	if !p.tree {
 		return nil
 	}
-	// out is never rewritten, so nodes can share it.
+	// Nodes can share out because it is never rewritten.
 	n := p.node(Scalar, start)
 	n.End, n.JSON = end, p.out[mark:len(p.out):len(p.out)]
 	return n
 }
 
-// resolved writes what the plain scalar src[start:end] means.
+// resolved writes the value of the plain scalar src[start:end].
 func (p *parser) resolved(start, end int) (*Node, bool) {
 	text := p.src[start:end]
 	mark := len(p.out)
@@ -325,7 +324,7 @@ func (p *parser) resolved(start, end int) (*Node, bool) {
 	return p.scalar(start, end, mark), true
 }
 
-// digits reports whether text is a decimal number in the form that JSON has it.
+// digits reports whether text is a decimal number as JSON writes it.
 func digits(text []byte) bool {
 	if text[0] == '0' {
 		return len(text) == 1

@@ -2,8 +2,8 @@ package yamlx
 
 import "espalier.dev/internal/jsonx"
 
-// Value returns the value of a node as JSON text, with aliases and merge keys resolved.
-// It returns false if the text is longer than limit or the nodes hold themselves.
+// Value returns the value of a node as JSON text, with aliases and merge keys resolved. It
+// returns false if the text is longer than limit or a node contains itself.
 func (n *Node) Value(limit int) ([]byte, bool) {
 	w := treeWriter{limit: limit}
 	ok := w.value(n)
@@ -17,7 +17,7 @@ type treeWriter struct {
 	limit, depth int
 }
 
-// value returns false when a limit is reached: an anchor may hold itself.
+// value returns false when the limit is reached, because an anchor may contain itself.
 func (w *treeWriter) value(n *Node) bool {
 	if len(w.out) > w.limit || w.depth > maxDepth {
 		return false

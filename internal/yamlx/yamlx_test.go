@@ -48,13 +48,13 @@ func TestCorpus(t *testing.T) {
 			}
 		}
 		if string(whole) != string(src) {
-			t.Errorf("%s: the documents together are not the file", path)
+			t.Errorf("%s: the documents do not add up to the file", path)
 		}
 	})
 	t.Logf("%d documents", n)
 }
 
-// TestFast makes sure that nearly the whole corpus is read in one pass.
+// TestFast checks that nearly the whole corpus is read in one pass.
 func TestFast(t *testing.T) {
 	fast, all := 0, 0
 	why := map[string]int{}

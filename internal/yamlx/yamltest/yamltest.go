@@ -1,4 +1,4 @@
-// Package yamltest has the texts that the tests of yamlx and yamledit share.
+// Package yamltest holds texts that the tests of yamlx and yamledit share.
 package yamltest
 
 import (
@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Corpus visits the YAML files of the corpus. The test is skipped if there is none.
+// Corpus visits the YAML files of the corpus. It skips the test if there is no corpus.
 func Corpus(t testing.TB, visit func(path string, src []byte)) {
 	t.Helper()
 	root := os.Getenv("ESPALIER_CORPUS")
@@ -37,7 +37,7 @@ func Corpus(t testing.TB, visit func(path string, src []byte)) {
 	}
 }
 
-// Seeds are texts that show what YAML can be.
+// Seeds returns texts that cover the syntax of YAML.
 func Seeds() []string {
 	return []string{
 		"", "\n", "# only a comment\n", "---\n", "--- # c\na: 1\n", "---\na: 1\n...\n", "a: 1\n---\nb: 2\n", "%YAML 1.1\n---\na: 1\n",
