@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"espalier.dev/server/pki"
 )
@@ -112,6 +114,47 @@ func TestServingCertificate(t *testing.T) {
 			t.Errorf("%s: %d %s", name, code, body)
 		}
 	}
+}
+
+// TestRotateServingCertificate replaces the files of --tls-cert-file and
+// --tls-private-key-file. The kubeconfig follows, and works.
+func TestRotateServingCertificate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	made := func(name string) *pki.Bundle {
+		b, err := pki.Ensure(pki.Config{Dir: filepath.Join(dir, name), Hosts: []string{"127.0.0.1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	first, second := made("first"), made("second")
+	o := testOptions(t)
+	o.TLSCertFile, o.TLSPrivateKeyFile = first.Serving.CertFile, first.Serving.KeyFile
+	s := startServer(t, o)
+	for file, data := range map[string][]byte{first.Serving.CertFile: second.Serving.Cert, first.Serving.KeyFile: second.Serving.Key} {
+		if err := pki.WriteFile(file, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, func() error {
+		c, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig())
+		if err != nil {
+			return err
+		}
+		if string(c.CAData) != string(second.Serving.Cert) {
+			return errors.New("the kubeconfig trusts the old certificate")
+		}
+		resp, err := client(t, s, c).Get(s.URL() + "/version")
+		if err != nil {
+			return err
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("%d", resp.StatusCode)
+		}
+		return nil
+	})
 }
 
 func TestAudit(t *testing.T) {

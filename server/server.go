@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,6 +34,7 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -63,6 +65,8 @@ type Server struct {
 	listener *listener
 	lock     *fileutil.LockedFile
 	url      string
+	// ready is set when the kubeconfig has been written.
+	ready atomic.Bool
 
 	// definitions are what has to be loaded before the server is ready.
 	definitions *definitions.Definitions
@@ -159,6 +163,11 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	if c.SecureServing, err = secureServing(o, s.identity, s.listener); err != nil {
 		return nil, err
 	}
+	if o.TLSCertFile != "" {
+		if cert, ok := c.SecureServing.Cert.(dynamiccertificates.Notifier); ok {
+			cert.AddListener(certificateListener{s})
+		}
+	}
 	s.drained = c.DrainedNotify()
 	c.PublicAddress = net.ParseIP(clientHost(o.BindAddress))
 	if c.Authentication.Authenticator, err = newAuthenticator(o, c.SecureServing.ClientCA); err != nil {
@@ -237,6 +246,7 @@ func (s *Server) run(start context.Context) error {
 		err = errors.Join(err, s.controllers.failures()) // why it is not ready
 	} else {
 		err = s.writeKubeconfig(s.identity.current.Load())
+		s.ready.Store(true)
 	}
 	if err != nil {
 		return errors.Join(err, s.Stop())
@@ -297,6 +307,20 @@ func askReady(ctx context.Context, client *http.Client, url string) error {
 		return errors.New(string(body))
 	}
 	return nil
+}
+
+// certificateListener rewrites the kubeconfig when the file with the serving certificate
+// changes: clients trust the certificate that the kubeconfig names.
+type certificateListener struct{ server *Server }
+
+// Enqueue is called when the file may have changed.
+func (l certificateListener) Enqueue() {
+	if !l.server.ready.Load() {
+		return // the kubeconfig appears when the server is ready
+	}
+	if err := l.server.writeKubeconfig(l.server.identity.current.Load()); err != nil {
+		klog.ErrorS(err, "Cannot write the kubeconfig for the new serving certificate")
+	}
 }
 
 func (s *Server) writeKubeconfig(b *pki.Bundle) error {
