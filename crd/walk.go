@@ -140,21 +140,21 @@ func (w *schemaWalk) keywords(s *api.JSONSchemaProps, p *place) {
 		}
 		w.forbid(p, child("default"), detail)
 	}
-	refuse := func(is bool, keyword, detail string) {
+	forbid := func(is bool, keyword, detail string) {
 		if is {
 			w.forbid(p, child(keyword), detail)
 		}
 	}
-	refuse(s.ID != "", "id", "id is not supported")
-	refuse(s.AdditionalItems != nil, "additionalItems", "additionalItems is not supported")
-	refuse(len(s.PatternProperties) != 0, "patternProperties", "patternProperties is not supported")
-	refuse(len(s.Definitions) != 0, "definitions", "definitions is not supported")
-	refuse(s.Dependencies != nil, "dependencies", "dependencies is not supported")
-	refuse(s.Ref != nil, "$ref", "$ref is not supported")
-	refuse(s.Type.Single() == "null", "type", "type cannot be set to null, use nullable as an alternative")
-	refuse(s.Items != nil && len(s.Items.JSONSchemas) != 0, "items", "items must be a schema object and not an array")
-	refuse(p.inMeta && s.XEmbeddedResource, "x-kubernetes-embedded-resource", "must not be used inside of resource meta")
-	refuse(s.UniqueItems, "uniqueItems", "uniqueItems cannot be set to true since the runtime complexity becomes quadratic")
+	forbid(s.ID != "", "id", "id is not supported")
+	forbid(s.AdditionalItems != nil, "additionalItems", "additionalItems is not supported")
+	forbid(len(s.PatternProperties) != 0, "patternProperties", "patternProperties is not supported")
+	forbid(len(s.Definitions) != 0, "definitions", "definitions is not supported")
+	forbid(s.Dependencies != nil, "dependencies", "dependencies is not supported")
+	forbid(s.Ref != nil, "$ref", "$ref is not supported")
+	forbid(s.Type.Single() == "null", "type", "type cannot be set to null, use nullable as an alternative")
+	forbid(s.Items != nil && len(s.Items.JSONSchemas) != 0, "items", "items must be a schema object and not an array")
+	forbid(p.inMeta && s.XEmbeddedResource, "x-kubernetes-embedded-resource", "must not be used inside of resource meta")
+	forbid(s.UniqueItems, "uniqueItems", "uniqueItems cannot be set to true since the runtime complexity becomes quadratic")
 	if ap := s.AdditionalProperties; ap != nil && len(s.Properties) != 0 && (!ap.Allows || ap.Schema != nil) {
 		w.forbid(p, child("additionalProperties"), "additionalProperties and properties are mutual exclusive")
 	}

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// All iterates over s and the schemas below it that are not under a logical operator:
-// those of items, properties and additionalProperties. A schema comes before the
-// schemas below it, properties come in the order of their names. A nil s has none.
+// All iterates over s and its subschemas under items, properties and
+// additionalProperties, but not under logical operators. A schema comes before its
+// subschemas, and properties are sorted by name. A nil s yields nothing.
 //
-// The path leads from s to the schema. It is valid until the next iteration: clone it
-// to keep it. The loop may change the schema that it is given, and then continues
-// with what the schema holds after the change.
+// The path leads from s to the schema. It is valid until the next iteration: clone it to
+// keep it. The loop body may change the schema it receives; All then continues with the
+// changed schema.
 func (s *Structural) All() iter.Seq2[SchemaPath, *Structural] {
 	return func(yield func(SchemaPath, *Structural) bool) {
 		s.all(nil, yield)
@@ -34,7 +34,7 @@ func (s *Structural) all(path SchemaPath, yield func(SchemaPath, *Structural) bo
 	return s.AdditionalProperties == nil || s.AdditionalProperties.Structural.all(append(path, keyword("additionalProperties")), yield)
 }
 
-// Any reports whether has holds for s or a schema below it, as All finds them.
+// Any reports whether has returns true for s or for one of the schemas that All visits.
 func (s *Structural) Any(has func(*Structural) bool) bool {
 	for _, sub := range s.All() {
 		if has(sub) {

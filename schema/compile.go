@@ -7,7 +7,7 @@ import (
 	"espalier.dev/internal/jsonx"
 )
 
-// Option changes what Compile makes.
+// Option configures Compile.
 type Option func(*options)
 
 type options struct {
@@ -18,37 +18,36 @@ type options struct {
 	namesBelow  int
 }
 
-// WithSemantics chooses the semantics. The default is KEP.
+// WithSemantics sets the semantics. The default is KEP.
 func WithSemantics(s Semantics) Option {
 	return func(o *options) { o.semantics = s }
 }
 
-// WithPreserveUnknownFields is preserveUnknownFields: true of a
-// CustomResourceDefinition: nothing is pruned but metadata, and nulls stay.
+// WithPreserveUnknownFields corresponds to preserveUnknownFields: true of a CRD: only
+// metadata is pruned, and nulls are kept.
 func WithPreserveUnknownFields() Option {
 	return func(o *options) { o.preserveAll = true }
 }
 
-// WithIdentity makes Validate check apiVersion, kind and metadata of the object
-// itself too.
+// WithIdentity makes Validate also check apiVersion, kind and metadata of the object
+// itself.
 func WithIdentity(id Identity) Option {
 	return func(o *options) { o.identity = &id }
 }
 
-// WithNamesBelow makes messages name values as seen from n fields below the root.
-// When kube-apiserver validates a status by itself, its messages do not say "status".
+// WithNamesBelow makes messages omit the first n fields of a path. When kube-apiserver
+// validates a status by itself, its messages do not contain "status".
 func WithNamesBelow(n int) Option {
 	return func(o *options) { o.namesBelow = n }
 }
 
-// Compile makes a Program of a schema. A nil schema specifies nothing: apiVersion,
-// kind and metadata stay, everything else is pruned, and everything is valid.
+// Compile returns the Program of a schema. A nil schema specifies nothing: apiVersion,
+// kind and metadata are kept, everything else is pruned, and every object is valid.
 //
-// The schema need not be structural. The parts that make it non-structural
-// validate as any schema does; only what is outside of logical operators shapes objects.
+// The schema need not be structural. The parts that make it non-structural are validated
+// too; only what is outside of logical operators affects pruning and defaulting.
 //
-// Compile keeps no reference to what it may not keep: later changes of s do not
-// reach the Program.
+// Compile copies what it needs: later changes to s do not affect the Program.
 func Compile(s *Structural, opts ...Option) (*Program, error) {
 	if s == nil {
 		s = &Structural{}
@@ -70,7 +69,7 @@ type compiler struct {
 	options
 	p        *Program
 	patterns map[string]*pattern
-	// hasRules says that there are x-kubernetes-validations somewhere.
+	// hasRules is true if the schema has x-kubernetes-validations anywhere.
 	hasRules bool
 }
 
@@ -86,7 +85,7 @@ func newCompiler(opts []Option) *compiler {
 	return c
 }
 
-// finish completes what can only be known when all nodes exist.
+// finish completes what depends on all nodes.
 func (c *compiler) finish() (*Program, error) {
 	p := c.p
 	if len(p.nodes) > 1<<30 {
@@ -107,11 +106,11 @@ func (c *compiler) finish() (*Program, error) {
 	return p, nil
 }
 
-// finishRoot marks the root as the resource that it is.
+// finishRoot marks the root as a resource.
 func (c *compiler) finishRoot() {
 	n := &c.p.nodes[root]
 	n.flags |= isRoot
-	if n.flags&refusesOthers != 0 && c.p.semantics.ExcusesMetaFields() {
+	if n.flags&closed != 0 && c.p.semantics.ExcusesMetaFields() {
 		n.flags |= excusesMeta
 	}
 }
@@ -121,8 +120,9 @@ func (c *compiler) add(parent int32, step SchemaStep) int32 {
 	return int32(len(c.p.nodes) - 1)
 }
 
-// core adds the node of a value outside of logical operators: the one that at points to. What
-// a walk over objects would have to know about the way to the value is settled here.
+// core adds the node of the schema at the cursor, which is outside of logical
+// operators. It resolves everything that depends on the path to the value, so that
+// walks over objects need not.
 func (c *compiler) core(at Cursor, parent int32, step SchemaStep) int32 {
 	s := at.Schema()
 	id := c.add(parent, step)
@@ -178,17 +178,17 @@ func (c *compiler) core(at Cursor, parent int32, step SchemaStep) int32 {
 			n.additional = nowhere
 		}
 		if !ap.Bool {
-			n.flags |= refusesOthers
+			n.flags |= closed
 		}
 	}
 	if s.ValueValidation != nil {
-		n.junctors = c.newJunctors(s.ValueValidation, id)
+		n.operators = c.newOperators(s.ValueValidation, id)
 	}
 	c.p.nodes[id] = n
 	return id
 }
 
-// nested adds the node of a logical operator's branch, or of a part of it.
+// nested adds the node of a schema under a logical operator, or below such a schema.
 func (c *compiler) nested(v *NestedValueValidation, parent int32, step SchemaStep) int32 {
 	id := c.add(parent, step)
 	n := node{items: none, additional: none, parent: parent, step: step, shape: acceptsAll}
@@ -209,15 +209,15 @@ func (c *compiler) nested(v *NestedValueValidation, parent int32, step SchemaSte
 		case ap.Nested != nil:
 			n.additional = c.nested(ap.Nested, id, keyword("additionalProperties"))
 		case !ap.Bool:
-			n.flags |= refusesOthers
+			n.flags |= closed
 		}
 	}
-	n.junctors = c.newJunctors(&v.ValueValidation, id)
+	n.operators = c.newOperators(&v.ValueValidation, id)
 	c.p.nodes[id] = n
 	return id
 }
 
-// generic fills in what core values and branches have in common.
+// generic sets what core schemas and schemas under logical operators have in common.
 func (c *compiler) generic(n *node, g *Generic, x *Extensions, v *ValueValidation) {
 	var types []string
 	switch {
@@ -269,8 +269,8 @@ func checkedFormat(types []string, format string) string {
 	return ""
 }
 
-// acceptedTypes returns the values that have an allowed type. A format that
-// stands without a number type lets strings and arrays pass, as in Kubernetes.
+// acceptedTypes returns the set of values that have an allowed type. As in Kubernetes,
+// a format without a number type accepts strings and arrays.
 func acceptedTypes(types []string, format string, isNullable bool) accepts {
 	if len(types) == 0 && format == "" {
 		return acceptsAll
@@ -353,7 +353,7 @@ func (c *compiler) newChecks(types []string, format string, v *ValueValidation) 
 	return &k
 }
 
-// pattern returns the one pattern of the program for a source.
+// pattern returns the pattern for a source. Equal sources share one pattern.
 func (c *compiler) pattern(source string) *pattern {
 	if p := c.patterns[source]; p != nil {
 		return p
@@ -366,17 +366,17 @@ func (c *compiler) pattern(source string) *pattern {
 	return p
 }
 
-// logical operators are the branches under allOf, anyOf, oneOf and not.
-type junctors struct {
+// operators are the schemas under allOf, anyOf, oneOf and not.
+type operators struct {
 	allOf, anyOf, oneOf []int32
 	not                 int32
 }
 
-func (c *compiler) newJunctors(v *ValueValidation, parent int32) *junctors {
+func (c *compiler) newOperators(v *ValueValidation, parent int32) *operators {
 	if len(v.AllOf) == 0 && len(v.AnyOf) == 0 && len(v.OneOf) == 0 && v.Not == nil {
 		return nil
 	}
-	j := &junctors{not: none}
+	j := &operators{not: none}
 	branches := func(name string, list []NestedValueValidation) []int32 {
 		if len(list) == 0 {
 			return nil
@@ -396,8 +396,8 @@ func (c *compiler) newJunctors(v *ValueValidation, parent int32) *junctors {
 	return j
 }
 
-// markDefaults records where defaults are, so that the walks that apply them
-// skip subtrees without any.
+// markDefaults records which nodes have defaults below them, so that the walks that
+// apply defaults skip all other subtrees.
 func (c *compiler) markDefaults() {
 	nodes := c.p.nodes
 	for i := len(nodes) - 1; i > 0; i-- {
@@ -414,8 +414,8 @@ func (c *compiler) markDefaults() {
 	}
 }
 
-// completeDefaults brings each default into the shape that pruning and metadata
-// give it, in the place where it will stand.
+// completeDefaults prunes each default and normalizes its metadata, as if it were in an
+// object.
 func (c *compiler) completeDefaults() error {
 	p := c.p
 	var err error

@@ -5,23 +5,24 @@ import (
 	"strings"
 )
 
-// ContradictionError says that values contradict the types of the schema. (Only
-// where Semantics.RefusesContradictions; otherwise it is validation that tells.)
+// ContradictionError is returned by Decode and Normalize if values contradict the types
+// of the schema and Semantics.RefusesContradictions is true. Otherwise Validate reports
+// them.
 type ContradictionError struct {
 	// Contradictions are sorted by path.
 	Contradictions []Contradiction
 }
 
-// Contradiction is a value whose type is not the schema's.
+// Contradiction is a value that does not have the type that the schema requires.
 type Contradiction struct {
 	Path Path
 	// Got is the type of the value.
 	Got string
-	// Want is the schema's type.
+	// Want is the type that the schema requires.
 	Want string
 	// Value is the value.
 	Value any
-	// Schema is the schema that says so.
+	// Schema is the schema that requires the type.
 	Schema NodeRef
 }
 
@@ -34,8 +35,8 @@ func (e *ContradictionError) Error() string {
 	return strings.Join(lines, "; ")
 }
 
-// contradiction records that v is not of the type that node id wants, if so. Its
-// path is completed on the way up, by below.
+// contradiction records v if it does not have the type that node id requires. The path
+// is completed by below, on the way up.
 func (z *normalizer) contradiction(id int32, v any) {
 	n := &z.p.nodes[id]
 	k := jsonTypeOf(v)
@@ -47,8 +48,8 @@ func (z *normalizer) contradiction(id int32, v any) {
 	})
 }
 
-// contradictionsFound is the error that the contradictions amount to, but for those
-// that the old object has too.
+// contradictionsFound returns an error with all contradictions that the old object does
+// not have too.
 func (z *normalizer) contradictionsFound() error {
 	if len(z.found) == 0 {
 		return nil
@@ -67,7 +68,7 @@ func (z *normalizer) contradictionsFound() error {
 	return &ContradictionError{Contradictions: list}
 }
 
-// lookup returns the value that a path leads to.
+// lookup returns the value at a path.
 func lookup(obj Object, path Path) (any, bool) {
 	if obj == nil {
 		return nil, false

@@ -11,9 +11,9 @@ import (
 	"espalier.dev/api"
 )
 
-// NewStructural writes a schema as a Structural. Nil gives nil. It fails with
-// [ConversionErrors] for the keywords that a CustomResourceDefinition may not use
-// in an OpenAPI schema; whether the schema is structural is for Check to say.
+// NewStructural converts a schema to a Structural. It returns nil for nil. The error is
+// [ConversionErrors] if the schema has keywords that a CRD may not use in an OpenAPI
+// schema. Check reports whether the schema is structural.
 //
 // The result shares slices and pointers with s: change neither afterwards.
 func NewStructural(s *api.JSONSchemaProps) (*Structural, error) {
@@ -29,8 +29,8 @@ func NewStructural(s *api.JSONSchemaProps) (*Structural, error) {
 	return out, nil
 }
 
-// StructuralPart returns what of a schema can be written as a Structural. It leaves out
-// the keywords for which NewStructural fails. Nil gives nil.
+// StructuralPart is NewStructural without the error: it ignores the keywords for which
+// NewStructural fails. It returns nil for nil.
 //
 // The result shares slices and pointers with s: change neither afterwards.
 func StructuralPart(s *api.JSONSchemaProps) *Structural {
@@ -42,8 +42,8 @@ func StructuralPart(s *api.JSONSchemaProps) *Structural {
 	return out
 }
 
-// converter only notes that something failed. What and where is for a second walk
-// to find out, so that a valid schema pays nothing for paths.
+// converter only records that something failed. A second walk determines what and
+// where, so that valid schemas do not pay for paths.
 type converter struct {
 	failed bool
 }
@@ -74,11 +74,11 @@ func (c *converter) structural(dst *Structural, s *api.JSONSchemaProps) {
 	}
 }
 
-// properties is apart from structural to keep the loop's copy of a schema, which
-// is large, on the stack: in structural itself it would escape.
+// properties is separate from structural to keep the loop's copy of a schema, which is
+// large, on the stack. In structural it would escape.
 func (c *converter) properties(props map[string]api.JSONSchemaProps) map[string]*Structural {
 	out := make(map[string]*Structural, len(props))
-	fields := make([]Structural, len(props)) // one allocation: they live and die together
+	fields := make([]Structural, len(props)) // one allocation: they have the same lifetime
 	for name, prop := range props {
 		f := &fields[len(out)]
 		c.structural(f, &prop)
@@ -98,7 +98,7 @@ func (c *converter) nested(dst *NestedValueValidation, s *api.JSONSchemaProps) {
 		c.nested(dst.Items, items.Schema)
 	}
 	if s.Properties != nil {
-		// An empty map is kept: with it, a branch no longer has exactly the form
+		// An empty map is kept: a branch with an empty map does not have the exact form
 		// that int-or-string allows.
 		dst.Properties = c.nestedProperties(s.Properties)
 	}
@@ -123,8 +123,8 @@ func (c *converter) nestedProperties(props map[string]api.JSONSchemaProps) map[s
 	return out
 }
 
-// hasUnsupported reports whether s has a keyword that conversionErrors would name,
-// apart from broken JSON.
+// hasUnsupported reports whether s has a keyword that conversionErrors would report,
+// apart from invalid JSON.
 func hasUnsupported(s *api.JSONSchemaProps) bool {
 	return s.ID != "" || s.Schema != "" || s.Ref != nil && *s.Ref != "" ||
 		len(s.PatternProperties) > 0 || len(s.Dependencies) > 0 || s.AdditionalItems != nil || len(s.Definitions) > 0 ||
@@ -218,7 +218,7 @@ func (c *converter) decode(raw []byte) any {
 	return v
 }
 
-// decodeJSON reads a JSON value, where no bytes are null.
+// decodeJSON decodes a JSON value. No bytes mean null.
 func decodeJSON(raw []byte) (any, error) {
 	if v, ok := decodeSimple(raw); ok {
 		return v, nil
@@ -228,8 +228,8 @@ func decodeJSON(raw []byte) (any, error) {
 	return v, err
 }
 
-// decodeSimple reads the values that make up nearly all enums and defaults, and
-// says false for everything else: a decoder costs more than the value.
+// decodeSimple decodes the values that most enums and defaults consist of, and returns
+// false for all others. It avoids the cost of a decoder.
 func decodeSimple(raw []byte) (any, bool) {
 	if len(raw) == 0 {
 		return nil, true
@@ -270,8 +270,8 @@ func decodeSimple(raw []byte) (any, bool) {
 	return nil, false
 }
 
-// ToJSONSchemaProps writes the schema as it stands in a CustomResourceDefinition.
-// It loses nothing: NewStructural of the result is s again. Nil gives nil.
+// ToJSONSchemaProps converts the schema to the form that a CRD has. Nothing is lost:
+// NewStructural of the result equals s. It returns nil for nil.
 //
 // The result shares slices and pointers with s: change neither afterwards.
 func (s *Structural) ToJSONSchemaProps() *api.JSONSchemaProps {
@@ -413,7 +413,7 @@ func fillJunctor(branches []NestedValueValidation) []api.JSONSchemaProps {
 	return out
 }
 
-// toAPI writes the value as bytes, null as no bytes.
+// toAPI encodes the value. Null becomes no bytes.
 func (j *JSON) toAPI() *api.JSON {
 	if j == nil {
 		return nil
@@ -424,8 +424,8 @@ func (j *JSON) toAPI() *api.JSON {
 	return &api.JSON{Raw: appendJSON(nil, j.Value)}
 }
 
-// appendJSON writes a JSON value such that it reads as the same Go value: unlike
-// encoding/json, 1.0 does not become an integer.
+// appendJSON encodes a JSON value so that decoding returns the same Go value: unlike
+// with encoding/json, 1.0 does not become an integer.
 func appendJSON(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case int64:
@@ -457,7 +457,7 @@ func appendJSON(b []byte, v any) []byte {
 		return append(b, '}')
 	}
 	raw, err := json.Marshal(v)
-	if err != nil { // nothing that was JSON before
+	if err != nil { // cannot happen for values that were decoded from JSON
 		return append(b, "null"...)
 	}
 	b = append(b, raw...)

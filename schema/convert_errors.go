@@ -7,19 +7,19 @@ import (
 	"espalier.dev/api"
 )
 
-// ConversionError says that a keyword of a schema has no place in a Structural.
+// ConversionError reports a keyword that a Structural cannot represent.
 type ConversionError struct {
 	// Path leads to the schema that has the keyword.
 	Path SchemaPath
 	// Keyword is the keyword.
 	Keyword string
-	// Reason says what is wrong with it.
+	// Reason is what is wrong with the keyword.
 	Reason string
-	// Err is the cause, if there is one beyond Reason.
+	// Err is the cause, if there is one besides Reason.
 	Err error
 }
 
-// Error names the keyword with its path, and the reason.
+// Error returns the path, the keyword and the reason.
 func (e *ConversionError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Path.String())
@@ -37,11 +37,11 @@ func (e *ConversionError) Error() string {
 // Unwrap returns the cause.
 func (e *ConversionError) Unwrap() error { return e.Err }
 
-// ConversionErrors are all the keywords of one schema that have no place in a
-// Structural, ordered by path. There is at least one.
+// ConversionErrors lists all keywords of a schema that a Structural cannot represent,
+// sorted by path. It is never empty.
 type ConversionErrors []*ConversionError
 
-// Error lists all of them.
+// Error returns all errors as text.
 func (e ConversionErrors) Error() string {
 	msgs := make([]string, len(e))
 	for i, err := range e {
@@ -50,7 +50,7 @@ func (e ConversionErrors) Error() string {
 	return strings.Join(msgs, "; ")
 }
 
-// Unwrap returns each of them.
+// Unwrap returns the errors.
 func (e ConversionErrors) Unwrap() []error {
 	errs := make([]error, len(e))
 	for i, err := range e {
@@ -59,8 +59,8 @@ func (e ConversionErrors) Unwrap() []error {
 	return errs
 }
 
-// conversionErrors returns what NewStructural has to say against s, ordered by
-// path. The paths of all errors together are bounded, as those of findings are.
+// conversionErrors returns the errors of NewStructural for s, sorted by path. The total
+// length of their paths is bounded, as for findings.
 func conversionErrors(s *api.JSONSchemaProps) ConversionErrors {
 	var f faultFinder
 	WalkSubschemas(s, func(path SchemaPath, s *api.JSONSchemaProps) bool {
@@ -80,8 +80,8 @@ func conversionErrors(s *api.JSONSchemaProps) ConversionErrors {
 	return f.errs
 }
 
-// isStructuralStep reports whether a structural schema can have the step. Below other
-// keywords nothing is looked for: they are errors themselves.
+// isStructuralStep reports whether a structural schema can have the step. Other
+// keywords are errors themselves, so the search does not continue below them.
 func isStructuralStep(step SchemaStep) bool {
 	switch step.Keyword {
 	case "items":
@@ -92,9 +92,9 @@ func isStructuralStep(step SchemaStep) bool {
 	return true
 }
 
-// faultFinder gathers what is wrong with a schema that failed to convert.
+// faultFinder collects the errors of a schema that cannot be converted.
 type faultFinder struct {
-	// path leads to the schema at hand.
+	// path leads to the current schema.
 	path  SchemaPath
 	errs  ConversionErrors
 	steps int

@@ -8,7 +8,7 @@ import (
 	"espalier.dev/internal/jsonx"
 )
 
-// DeepCopy returns a copy that shares nothing with s. Nil gives nil.
+// DeepCopy returns a copy that shares nothing with s. It returns nil for nil.
 func (s *Structural) DeepCopy() *Structural {
 	if s == nil {
 		return nil
@@ -109,7 +109,7 @@ func (j *JSON) deepCopy() *JSON {
 	return &JSON{Value: jsonx.Copy(j.Value)}
 }
 
-// The helpers keep nil apart from empty: a copy is deeply equal.
+// The helpers distinguish nil from empty, so that a copy is deeply equal.
 
 func copyPointer[T any](p *T) *T {
 	if p == nil {

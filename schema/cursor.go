@@ -1,26 +1,26 @@
 package schema
 
-// Pruning is what happens to the fields of a value that its schema does not specify.
+// Pruning describes what happens to the unspecified fields of a value.
 type Pruning uint8
 
 const (
-	// PruningOn removes them.
+	// PruningOn removes unspecified fields.
 	PruningOn Pruning = iota
-	// PruningPaused keeps them, as x-kubernetes-preserve-unknown-fields demands. Pruning
-	// may start again at a value below.
+	// PruningPaused keeps unspecified fields because of
+	// x-kubernetes-preserve-unknown-fields. Pruning may resume further down.
 	PruningPaused
-	// PruningOff keeps them, here and below. The root is entered with it if the CRD has
-	// preserveUnknownFields: true, and a value that is kept although no schema
-	// specifies it has nothing below at which pruning could start again.
+	// PruningOff keeps unspecified fields, here and below. It applies to the root if
+	// the CRD has preserveUnknownFields: true, and to values that are kept although no
+	// schema specifies them: below those, no schema could resume pruning.
 	PruningOff
-	// PruningMetadata is for apiVersion, kind and metadata of a resource and everything
-	// below them. The schema can validate them, but it has no say in their fields:
-	// those are the fields of [ObjectMeta].
+	// PruningMetadata applies to apiVersion, kind and metadata of a resource and to
+	// everything below them. The schema can validate them, but their fields are always
+	// those of [ObjectMeta].
 	PruningMetadata
 )
 
-// inside returns the pruning of the fields in a value that is entered with p.
-// preserves is x-kubernetes-preserve-unknown-fields of its schema.
+// inside returns the pruning of the fields of a value that is entered with p. preserves
+// is x-kubernetes-preserve-unknown-fields of its schema.
 func (p Pruning) inside(preserves bool) Pruning {
 	if p == PruningOn && preserves {
 		return PruningPaused
@@ -28,8 +28,8 @@ func (p Pruning) inside(preserves bool) Pruning {
 	return p
 }
 
-// into returns the pruning that a part of a value is entered with, if the schema
-// names the part. p is the pruning in the value.
+// into returns the pruning with which a specified field or item of a value is entered.
+// p is the pruning inside the value.
 func (p Pruning) into(part *Structural, viaItems bool, sem Semantics) Pruning {
 	if p == PruningPaused && sem.restartsAt(viaItems, part.specifiesFields()) {
 		return PruningOn
@@ -37,16 +37,16 @@ func (p Pruning) into(part *Structural, viaItems bool, sem Semantics) Pruning {
 	return p
 }
 
-// specifiesFields reports whether s states which fields a value has. A nil s does not.
+// specifiesFields reports whether s specifies the fields of a value. It returns false
+// for nil.
 func (s *Structural) specifiesFields() bool {
 	return s != nil && (len(s.Properties) > 0 || s.AdditionalProperties != nil)
 }
 
-// Cursor is a position in the schema of a resource. It knows the schema of one value
-// in the resource, and what only the way to the value can tell: whether fields that
-// the schema does not specify are pruned there, and whether the value belongs to
-// metadata. Compile uses it to build a Program, so that a Cursor never disagrees
-// with what Decode and Normalize do.
+// Cursor is a position in the schema of a resource. It has the schema of one value in
+// the resource, and what depends on the path to that value: whether unspecified fields
+// are pruned there, and whether the value belongs to metadata. Compile builds a Program
+// with it, so that a Cursor always agrees with Decode and Normalize.
 //
 // A Cursor is a small value without references to other positions. Cursors can be
 // compared with ==.
@@ -63,29 +63,30 @@ func NewCursor(s *Structural, sem Semantics, p Pruning) Cursor {
 	return Cursor{schema: s, semantics: sem, entered: p, isRoot: true}
 }
 
-// Schema returns the schema of the value. It is nil if no schema specifies the value.
+// Schema returns the schema of the value, or nil if no schema specifies the value.
 func (c Cursor) Schema() *Structural { return c.schema }
 
-// WithSchema returns the cursor at the same value, with another schema for it.
+// WithSchema returns a cursor at the same value with a different schema.
 func (c Cursor) WithSchema(s *Structural) Cursor {
 	c.schema = s
 	return c
 }
 
-// Entered returns the pruning that the value is entered with: what its own
-// x-kubernetes-preserve-unknown-fields changes is not part of it.
+// Entered returns the pruning with which the value is entered, before its own
+// x-kubernetes-preserve-unknown-fields is applied.
 func (c Cursor) Entered() Pruning { return c.entered }
 
-// Pruning returns what happens to the fields of the value that are not specified.
+// Pruning returns what happens to the unspecified fields of the value.
 func (c Cursor) Pruning() Pruning {
 	return c.entered.inside(c.schema != nil && c.schema.XPreserveUnknownFields)
 }
 
-// Prunes reports whether fields of the value that are not specified are pruned.
+// Prunes reports whether unspecified fields of the value are pruned.
 func (c Cursor) Prunes() bool { return c.Pruning() == PruningOn }
 
-// IsResource reports whether the value is a resource, the root or an embedded one. Its
-// apiVersion, kind and metadata are specified even if its schema does not mention them.
+// IsResource reports whether the value is a resource: the root or an embedded resource.
+// Its apiVersion, kind and metadata are specified even if its schema does not mention
+// them.
 func (c Cursor) IsResource() bool {
 	return c.isRoot || c.schema != nil && c.schema.XEmbeddedResource
 }
@@ -94,7 +95,7 @@ func (c Cursor) IsResource() bool {
 // or below one of them.
 func (c Cursor) InMetadata() bool { return c.entered == PruningMetadata }
 
-// Field enters the field of that name. It reports false if the field is pruned.
+// Field returns the cursor at a field. It returns false if the field is pruned.
 func (c Cursor) Field(name string) (Cursor, bool) {
 	var prop *Structural
 	if c.schema != nil {
@@ -106,8 +107,8 @@ func (c Cursor) Field(name string) (Cursor, bool) {
 	return c.property(name, prop), true
 }
 
-// property enters a field that is specified. prop is its schema, which is nil only for
-// the fields that every resource has.
+// property returns the cursor at a specified field. prop is its schema; it is nil only
+// for the fields that every resource has.
 func (c Cursor) property(name string, prop *Structural) Cursor {
 	if c.IsResource() && IsMetaField(name) {
 		return Cursor{schema: prop, semantics: c.semantics, entered: PruningMetadata}
@@ -115,8 +116,8 @@ func (c Cursor) property(name string, prop *Structural) Cursor {
 	return c.enter(prop, false)
 }
 
-// MapValue enters a field that properties does not name. It reports false if such
-// fields are pruned. Where additionalProperties is false they are not: they stay, so
+// MapValue returns the cursor at a field that is not listed in properties. It returns
+// false if such fields are pruned. With additionalProperties: false they are kept, so
 // that validation can reject them.
 func (c Cursor) MapValue() (Cursor, bool) {
 	switch {
@@ -128,7 +129,7 @@ func (c Cursor) MapValue() (Cursor, bool) {
 	return c.unspecified(), true
 }
 
-// Items enters an item of an array.
+// Items returns the cursor at the items of an array.
 func (c Cursor) Items() Cursor {
 	switch {
 	case c.schema != nil && c.schema.Items != nil:
@@ -139,13 +140,13 @@ func (c Cursor) Items() Cursor {
 	return c.unspecified()
 }
 
-// enter returns the cursor at a part of the value that the schema names. The part's
-// own schema is nil if the schema says no more than that it may be there.
+// enter returns the cursor at a specified field or item. part is nil if the schema
+// allows the value without specifying it further.
 func (c Cursor) enter(part *Structural, viaItems bool) Cursor {
 	return Cursor{schema: part, semantics: c.semantics, entered: c.Pruning().into(part, viaItems, c.semantics)}
 }
 
-// unspecified returns the cursor at a part of the value that is kept as it is.
+// unspecified returns the cursor at a field or item that is kept unchanged.
 func (c Cursor) unspecified() Cursor {
 	if !c.InMetadata() {
 		c.entered = PruningOff

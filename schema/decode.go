@@ -7,9 +7,9 @@ import (
 	"espalier.dev/internal/jsonx"
 )
 
-// Decode reads an object from JSON and normalizes it in the same pass: a field
-// that is pruned is never built. What comes out is what Normalize makes of the
-// parsed text. The strings of the object share memory with one copy of src.
+// Decode decodes an object from JSON and normalizes it in the same pass: pruned fields
+// are never built. The result is the same as that of Normalize for the parsed text. The
+// strings of the object share memory with one copy of src.
 //
 // The error is a *SyntaxError, a *MetadataError or a *ContradictionError.
 func (p *Program) Decode(src []byte, o DecodeOptions) (Object, *Report, error) {
@@ -24,14 +24,14 @@ func (p *Program) Decode(src []byte, o DecodeOptions) (Object, *Report, error) {
 	return p.decodeSlowly(src, o)
 }
 
-// SyntaxError says where a text stops being JSON, and why.
+// SyntaxError reports where and why a text is not JSON.
 type SyntaxError = jsonx.SyntaxError
 
-// errOdd says that a text has something that only a look at the whole tree can
-// judge: an error, or members of the same name.
+// errOdd makes Decode fall back to decodeSlowly: the text has an error or duplicate
+// members, which only a walk over the whole tree can handle.
 var errOdd = errors.New("odd input")
 
-// decodeSlowly parses first and normalizes then.
+// decodeSlowly parses first and normalizes afterwards.
 func (p *Program) decodeSlowly(src []byte, o DecodeOptions) (Object, *Report, error) {
 	v, err := jsonx.Parse(src)
 	if err != nil {
@@ -53,7 +53,7 @@ func (p *Program) decodeSlowly(src []byte, o DecodeOptions) (Object, *Report, er
 			report.add(Change{Kind: Duplicate}, nil, pathOf(way))
 		}
 		report.sort()
-		// A member that is there three times is reported once.
+		// A member that occurs three times is reported once.
 		report.Changes = slices.CompactFunc(report.Changes, func(a, b Change) bool {
 			return a.Kind == Duplicate && b.Kind == Duplicate && a.Path.compare(b.Path) == 0
 		})
@@ -72,18 +72,18 @@ func pathOf(way []jsonx.Step) Path {
 	return path
 }
 
-// decoder is a normalizer that reads the tree while it walks it.
+// decoder is a normalizer that parses the tree while it walks it.
 type decoder struct {
 	normalizer
 	r *jsonx.Reader
-	// repairGeneration is for the root's metadata.
+	// repairGeneration applies to the metadata of the root.
 	repairGeneration bool
 }
 
 func (p *Program) decodeFast(src []byte, o DecodeOptions) (Object, *Report, error) {
 	d := decoder{normalizer: p.newNormalizer(o), r: p.reader(src), repairGeneration: o.FromStorage}
 	defer p.putReader(d.r)
-	// Contradictions are told by the slow way, which knows the old object.
+	// Contradictions are reported by decodeSlowly, which has the old object.
 	d.track = o.Report
 	if d.r.Peek() != '{' {
 		return nil, nil, errOdd
@@ -104,7 +104,7 @@ func (p *Program) decodeFast(src []byte, o DecodeOptions) (Object, *Report, erro
 	return obj, d.report, nil
 }
 
-// value reads a value of node id.
+// value decodes a value of node id.
 func (d *decoder) value(id int32) (any, error) {
 	c := d.r.Peek()
 	switch c {
@@ -187,8 +187,8 @@ func (d *decoder) object(id int32) (map[string]any, error) {
 	return obj, nil
 }
 
-// unspecified reads the value of a field that the schema does not specify. keep is
-// false if it is pruned.
+// unspecified decodes the value of a field that the schema does not specify. keep is
+// false if the field is pruned.
 func (d *decoder) unspecified(id int32, key string) (v any, keep bool, err error) {
 	if d.p.nodes[id].flags&prunes == 0 {
 		v, err = d.r.Value()
@@ -201,8 +201,8 @@ func (d *decoder) unspecified(id int32, key string) (v any, keep bool, err error
 	return nil, false, d.r.SkipNoting()
 }
 
-// anyAgain reports whether one of the members that were removed from obj was there
-// more than once.
+// anyAgain reports whether one of the members that were removed from obj occurred more
+// than once.
 func anyAgain(removed []string, obj map[string]any) bool {
 	seen := make(map[string]bool, len(removed))
 	for _, key := range removed {
@@ -214,7 +214,7 @@ func anyAgain(removed []string, obj map[string]any) bool {
 	return false
 }
 
-// null reads a null of a specified field. keep is false if it is dropped.
+// null decodes a null of a specified field. keep is false if the null is dropped.
 func (d *decoder) null(child int32, step Step) (v any, keep bool, err error) {
 	if _, err := d.r.Scalar('n'); err != nil {
 		return nil, false, err
@@ -236,8 +236,8 @@ func (d *decoder) null(child int32, step Step) (v any, keep bool, err error) {
 	return nil, true, nil
 }
 
-// metaField reads apiVersion, kind or metadata of a resource. The root's are
-// there whatever the schema says.
+// metaField decodes apiVersion, kind or metadata of a resource. The root always has
+// them, whatever the schema specifies.
 func (d *decoder) metaField(n *node, child int32, key string) (v any, keep bool, err error) {
 	atRoot := n.flags&isRoot != 0
 	if !atRoot && child > nowhere && d.dropNulls && d.r.Peek() == 'n' && d.p.nodes[child].isDroppable() {
@@ -245,8 +245,8 @@ func (d *decoder) metaField(n *node, child int32, key string) (v any, keep bool,
 		return nil, false, d.r.Skip()
 	}
 	if key == "metadata" && !atRoot && child > nowhere {
-		// The schema has a say in it beyond what every metadata has: rare
-		// enough to leave it to the tree.
+		// The schema specifies more than the metadata of every resource. This is rare:
+		// leave it to decodeSlowly.
 		return nil, false, errOdd
 	}
 	v, err = d.r.Value()

@@ -2,11 +2,12 @@ package schema
 
 import "fmt"
 
-// DefaultError is why a schema cannot be compiled because of one of its defaults.
+// DefaultError is returned by Compile for a schema that cannot be compiled because of a
+// default.
 type DefaultError struct {
 	// Path is the schema that has the default.
 	Path SchemaPath
-	// Err says what is wrong with it.
+	// Err is what is wrong with the default.
 	Err error
 }
 
@@ -14,10 +15,10 @@ func (e *DefaultError) Error() string { return e.Path.String() + ".default: " + 
 
 func (e *DefaultError) Unwrap() error { return e.Err }
 
-// maxDefaultValues bounds the values that one default consists of when the defaults
-// of its parts are filled in. A list of ten objects, each with a list of ten
-// objects by default, and so on for twenty levels, would be a few lines that fill
-// any memory.
+// maxDefaultValues bounds the number of values in a default, including the defaults
+// that are filled in below it. With a default list of ten objects, each of which has a
+// default list of ten objects and so on for twenty levels, a few lines of schema would
+// exhaust all memory.
 const maxDefaultValues = 1 << 16
 
 // boundDefaults rejects defaults that are too large.
@@ -25,20 +26,19 @@ func (c *compiler) boundDefaults() error {
 	s := defaultSizes{p: c.p, known: map[int32]int{}}
 	for i := range c.p.nodes {
 		if c.p.nodes[i].flags&hasDefault != 0 && s.of(int32(i)) > maxDefaultValues {
-			return &DefaultError{c.p.ref(int32(i)).Path(), fmt.Errorf("must not have more than %d values, those of the defaults in it included", maxDefaultValues)}
+			return &DefaultError{c.p.ref(int32(i)).Path(), fmt.Errorf("must not have more than %d values, including the defaults below it", maxDefaultValues)}
 		}
 	}
 	return nil
 }
 
-// defaultSizes counts the values of defaults, up to a little more than what is
-// allowed.
+// defaultSizes counts the values of defaults, and stops soon after the limit.
 type defaultSizes struct {
 	p     *Program
 	known map[int32]int
 }
 
-// of is the number of values that defaultOf returns.
+// of returns the number of values in the result of defaultOf.
 func (s *defaultSizes) of(id int32) int {
 	size, known := s.known[id]
 	if !known {
@@ -48,7 +48,7 @@ func (s *defaultSizes) of(id int32) int {
 	return size
 }
 
-// value counts v, which is where node id is, as fillIn leaves it.
+// value returns the number of values in v, a value of node id, after fillIn.
 func (s *defaultSizes) value(id int32, v any) int {
 	n := &s.p.nodes[max(id, nowhere)]
 	size := 1

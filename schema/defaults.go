@@ -21,7 +21,7 @@ func (z *normalizer) fill(obj map[string]any, prop *property) {
 	z.record(Defaulted, prop.node, Step{Key: prop.name})
 }
 
-// Default fills in the defaults of an object, in place, and does nothing else to it.
+// Default fills in the defaults of an object in place, and changes nothing else.
 func (p *Program) Default(obj Object) {
 	if !p.hasDefaults {
 		return
@@ -30,7 +30,7 @@ func (p *Program) Default(obj Object) {
 	z.fillIn(root, obj)
 }
 
-// fillIn fills in defaults and does nothing else.
+// fillIn fills in defaults and changes nothing else.
 func (z *normalizer) fillIn(id int32, v any) {
 	n := &z.p.nodes[id]
 	if n.flags&defaultsBelow == 0 {
@@ -76,8 +76,8 @@ func (z *normalizer) fillIn(id int32, v any) {
 	}
 }
 
-// defaultOf returns a copy of the default of a node, with the defaults of its
-// parts filled in.
+// defaultOf returns a copy of the default of a node, with the defaults below it filled
+// in.
 func (p *Program) defaultOf(id int32) any {
 	n := &p.nodes[id]
 	if !isContainer(n.dflt) {
@@ -91,9 +91,9 @@ func (p *Program) defaultOf(id int32) any {
 	return v
 }
 
-// pruneDefault returns the default of a node, pruned in the place where it will
-// stand: a default is put into the smallest object that has it, and that object is
-// normalized. It is nil if nothing is left.
+// pruneDefault returns the default of a node as it is after pruning. It builds the
+// smallest object that contains the default and normalizes it. The result is nil if
+// nothing is left.
 func (p *Program) pruneDefault(id int32) (any, error) {
 	var way []int32
 	for i := id; i != root; i = p.nodes[i].parent {

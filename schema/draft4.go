@@ -4,14 +4,14 @@ package schema
 type draft4Checks struct {
 	// patterns is patternProperties.
 	patterns []patternProperty
-	// dependencies is what the presence of a field asks for.
+	// dependencies are the requirements that the presence of a field implies.
 	dependencies []dependency
-	// tuple is items as a list: the schema of each item by its position.
+	// tuple is items as a list: the schemas of the items by position.
 	tuple []int32
 	// more is additionalItems: the schema of the items after the tuple, or none.
 	more int32
-	// refusesMore is additionalItems: false.
-	refusesMore bool
+	// closed is additionalItems: false.
+	closed bool
 }
 
 type patternProperty struct {
@@ -21,13 +21,13 @@ type patternProperty struct {
 
 type dependency struct {
 	field string
-	// required are the fields that must be there too.
+	// required lists the other fields that must be present.
 	required []string
 	// node is the schema that the whole object must satisfy, or none.
 	node int32
 }
 
-// item returns the schema that the item at index i has by its position, or none.
+// item returns the schema of the item at position i in the tuple, or none.
 func (d *draft4Checks) item(i int) int32 {
 	switch {
 	case d == nil || len(d.tuple) == 0:

@@ -10,13 +10,13 @@ import (
 	"espalier.dev/internal/jsonptr"
 )
 
-// CompileJSONSchema makes a Program of a schema in the draft-4 dialect of 2017
+// CompileJSONSchema returns the Program of a schema in the draft-4 dialect of 2017
 // (spec.validation.jsonSchema of v1beta1). Such a schema is never structural, so
-// nothing is pruned; defaults outside of logical operators are filled in.
+// nothing is pruned. Defaults outside of logical operators are filled in.
 //
-// A $ref may only name an entry of the root's definitions, and no definition may
-// lead back to itself; whatever stands beside a $ref does not count. Each
-// definition is compiled once, however many refer to it.
+// A $ref can only refer to an entry in definitions of the root, and a definition must not
+// refer to itself, even indirectly. Keywords beside a $ref are ignored. Each definition is
+// compiled once, however many schemas refer to it.
 func CompileJSONSchema(s *api.JSONSchemaProps, opts ...Option) (*Program, error) {
 	if s == nil {
 		s = &api.JSONSchemaProps{}
@@ -24,7 +24,7 @@ func CompileJSONSchema(s *api.JSONSchemaProps, opts ...Option) (*Program, error)
 	c := draft4Compiler{compiler: newCompiler(opts), definitions: s.Definitions, compiled: map[string]int32{}}
 	c.p.preserveAll, c.p.draft4 = true, true
 	if s.Ref != nil {
-		// The root needs a node of its own, in front of what it refers to.
+		// The root needs its own node, before the schema that it refers to.
 		s = &api.JSONSchemaProps{AllOf: []api.JSONSchemaProps{*s}}
 	}
 	if _, err := c.schema(s, none, SchemaStep{}, true); err != nil {
@@ -33,7 +33,7 @@ func CompileJSONSchema(s *api.JSONSchemaProps, opts ...Option) (*Program, error)
 	if c.p.hasDefaults {
 		c.markDefaults()
 		for i := range c.p.nodes {
-			// A shared definition has one parent on record and may have many.
+			// Only one parent of a shared definition is recorded; it may have more.
 			c.p.nodes[i].flags |= defaultsBelow
 		}
 		if err := c.boundDefaults(); err != nil {
@@ -44,11 +44,12 @@ func CompileJSONSchema(s *api.JSONSchemaProps, opts ...Option) (*Program, error)
 	return c.p, nil
 }
 
-// draft4Compiler builds the nodes of a Program from the draft-4 dialect.
+// draft4Compiler builds the nodes of a Program for a schema in the draft-4 dialect.
 type draft4Compiler struct {
 	*compiler
 	definitions map[string]api.JSONSchemaProps
-	// compiled are the nodes of the definitions; none while one is being compiled.
+	// compiled has the nodes of the definitions; none while a definition is being
+	// compiled.
 	compiled map[string]int32
 }
 
@@ -60,23 +61,23 @@ func (c *draft4Compiler) fail(parent int32, step SchemaStep, keyword, reason str
 	return &ConversionError{Path: path, Keyword: keyword, Reason: reason}
 }
 
-// resolve returns the node of the definition that ref names.
+// resolve returns the node of the definition that ref refers to.
 func (c *draft4Compiler) resolve(ref string, parent int32, step SchemaStep) (int32, error) {
 	name, ok := strings.CutPrefix(ref, "#/definitions/")
 	if !ok {
-		return none, c.fail(parent, step, "$ref", fmt.Sprintf("must be of the form #/definitions/<name>, not %q: nothing else is looked up", ref))
+		return none, c.fail(parent, step, "$ref", fmt.Sprintf("must have the form #/definitions/<name>, got %q", ref))
 	}
 	name = jsonptr.Unescape(name)
 	if id, known := c.compiled[name]; known {
 		if id == none {
-			return none, c.fail(parent, step, "$ref", fmt.Sprintf("must not lead back to itself, but %q does", ref))
+			return none, c.fail(parent, step, "$ref", fmt.Sprintf("must not be recursive, but %q refers to itself", ref))
 		}
 		c.p.sharing = true
 		return id, nil
 	}
 	definition, ok := c.definitions[name]
 	if !ok {
-		return none, c.fail(parent, step, "$ref", fmt.Sprintf("names %q, which is not defined", ref))
+		return none, c.fail(parent, step, "$ref", fmt.Sprintf("refers to %q, which is not in definitions", ref))
 	}
 	c.compiled[name] = none
 	id, err := c.schema(&definition, root, named("definitions", name), true)
@@ -87,13 +88,13 @@ func (c *draft4Compiler) resolve(ref string, parent int32, step SchemaStep) (int
 	return id, nil
 }
 
-// schema adds the node of a schema. core says that it is outside of logical operators.
+// schema adds the node of a schema. core is true outside of logical operators.
 func (c *draft4Compiler) schema(s *api.JSONSchemaProps, parent int32, step SchemaStep, core bool) (int32, error) {
 	if s.Ref != nil {
 		return c.resolve(*s.Ref, parent, step)
 	}
 	if keyword := extensionIn(s); keyword != "" {
-		return none, c.fail(parent, step, keyword, "has no place in a jsonSchema: use openAPIV3Schema")
+		return none, c.fail(parent, step, keyword, "is not supported in a jsonSchema: use openAPIV3Schema")
 	}
 	id := c.add(parent, step)
 	n := node{items: none, additional: none, parent: parent, step: step, shape: acceptsAll}
@@ -122,15 +123,15 @@ func (c *draft4Compiler) schema(s *api.JSONSchemaProps, parent int32, step Schem
 	if err := c.parts(&n, s, id, core); err != nil {
 		return none, err
 	}
-	if n.junctors, err = c.branches(s, id); err != nil {
+	if n.operators, err = c.branches(s, id); err != nil {
 		return none, err
 	}
 	c.p.nodes[id] = n
 	return id, nil
 }
 
-// extensionIn returns an x-kubernetes-* keyword of s, if it has one. None of them may
-// be skipped in silence.
+// extensionIn returns an x-kubernetes-* keyword of s, or "". Such keywords must not be
+// ignored silently.
 func extensionIn(s *api.JSONSchemaProps) string {
 	switch {
 	case len(s.XValidations) > 0:
@@ -153,7 +154,7 @@ func extensionIn(s *api.JSONSchemaProps) string {
 	return ""
 }
 
-// values returns the conditions of s that are not about its parts.
+// values returns the value validations of s that are not about its fields or items.
 func (c *draft4Compiler) values(s *api.JSONSchemaProps, parent int32, step SchemaStep) (*ValueValidation, error) {
 	v := &ValueValidation{
 		Maximum: s.Maximum, ExclusiveMaximum: s.ExclusiveMaximum, Minimum: s.Minimum, ExclusiveMinimum: s.ExclusiveMinimum,
@@ -226,14 +227,15 @@ func (c *draft4Compiler) parts(n *node, s *api.JSONSchemaProps, id int32, core b
 	if d.more, more, err = c.orBool(s.AdditionalItems, 0, id, "additionalItems", false); err != nil {
 		return err
 	}
-	d.refusesMore = more&refusesOthers != 0
+	d.closed = more&closed != 0
 	if len(d.patterns) > 0 || len(d.dependencies) > 0 || len(d.tuple) > 0 {
 		n.draft4 = d
 	}
 	return nil
 }
 
-// orBool adds the schema of additionalProperties or additionalItems, if it is one.
+// orBool adds the schema of additionalProperties or additionalItems, unless it is a
+// boolean.
 func (c *draft4Compiler) orBool(s *api.JSONSchemaPropsOrBool, flags nodeFlags, id int32, name string, core bool) (int32, nodeFlags, error) {
 	switch {
 	case s == nil:
@@ -242,16 +244,16 @@ func (c *draft4Compiler) orBool(s *api.JSONSchemaPropsOrBool, flags nodeFlags, i
 		child, err := c.schema(s.Schema, id, keyword(name), core)
 		return child, flags, err
 	case !s.Allows:
-		return none, flags | refusesOthers, nil
+		return none, flags | closed, nil
 	}
 	return none, flags, nil
 }
 
-func (c *draft4Compiler) branches(s *api.JSONSchemaProps, id int32) (*junctors, error) {
+func (c *draft4Compiler) branches(s *api.JSONSchemaProps, id int32) (*operators, error) {
 	if len(s.AllOf) == 0 && len(s.AnyOf) == 0 && len(s.OneOf) == 0 && s.Not == nil {
 		return nil, nil
 	}
-	j := &junctors{not: none}
+	j := &operators{not: none}
 	for _, k := range []struct {
 		name string
 		from []api.JSONSchemaProps

@@ -1,10 +1,11 @@
 package schema
 
-// draft4Prover is the quick walk, as prover is, for schemas in the draft-4 dialect. These
-// have keywords of their own, and definitions that several schemas refer to.
+// draft4Prover is the fast walk for schemas in the draft-4 dialect, as prover is for
+// structural schemas. The dialect has keywords of its own, and definitions that several
+// schemas can refer to.
 type draft4Prover struct {
 	p *Program
-	// shared is nil if no definition is referred to twice.
+	// shared is nil if no definition is referred to more than once.
 	shared *sharedVerdicts
 }
 
@@ -40,7 +41,7 @@ func (w *draft4Prover) proves(id int32, v any) bool {
 	default:
 		return false
 	}
-	return n.junctors == nil || n.junctors.hold(func(id int32) bool { return w.branch(id, v) })
+	return n.operators == nil || n.operators.hold(func(id int32) bool { return w.branch(id, v) })
 }
 
 func (w *draft4Prover) fields(n *node, obj map[string]any) bool {
@@ -64,7 +65,7 @@ func (w *draft4Prover) fields(n *node, obj map[string]any) bool {
 			if matched {
 				continue
 			}
-			if n.refuses(k) {
+			if n.forbids(k) {
 				return false
 			}
 			if child = n.additional; child <= nowhere {
@@ -97,7 +98,7 @@ func (w *draft4Prover) dependencies(d *draft4Checks, obj map[string]any) bool {
 }
 
 func (w *draft4Prover) items(n *node, a []any) bool {
-	if d := n.draft4; d != nil && d.refusesMore && len(d.tuple) > 0 && len(a) > len(d.tuple) {
+	if d := n.draft4; d != nil && d.closed && len(d.tuple) > 0 && len(a) > len(d.tuple) {
 		return false
 	}
 	for i, v := range a {
@@ -111,7 +112,7 @@ func (w *draft4Prover) items(n *node, a []any) bool {
 	return true
 }
 
-// part goes into a part of a value.
+// part validates a field or item of a value.
 func (w *draft4Prover) part(child int32, v any, key string, index int) bool {
 	if w.shared == nil {
 		return w.proves(child, v)
@@ -122,8 +123,8 @@ func (w *draft4Prover) part(child int32, v any, key string, index int) bool {
 	return ok
 }
 
-// branch looks at the same value with another schema. A schema that several others
-// refer to judges each value once.
+// branch validates the same value against another schema. A schema with several
+// references validates each value once.
 func (w *draft4Prover) branch(id int32, v any) bool {
 	if w.shared == nil {
 		return w.proves(id, v)
@@ -136,11 +137,11 @@ func (w *draft4Prover) branch(id int32, v any) bool {
 	return ok
 }
 
-// sharedVerdicts remembers what schemas that are referred to more than once say of
-// the values of one object, so that a web of references costs no more than its
-// schemas times the object's values.
+// sharedVerdicts caches the results of schemas that are referred to more than once, for
+// the values of one object. This bounds the cost by the number of schemas times the
+// number of values, however many references there are.
 type sharedVerdicts struct {
-	at       []int32 // the way to the current value, as numbers of values
+	at       []int32 // the path to the current value, as numbers of values
 	values   map[valueKey]int32
 	verdicts map[verdictKey]bool
 }

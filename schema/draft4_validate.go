@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// draft4Walk is the thorough walk through schemas in the draft-4 dialect.
+// draft4Walk is the thorough walk for schemas in the draft-4 dialect.
 type draft4Walk struct {
 	*walker
-	// shared is nil if no definition is referred to twice.
+	// shared is nil if no definition is referred to more than once.
 	shared *sharedResults
 }
 
@@ -22,8 +22,8 @@ func newDraft4Walk(w *walker) *draft4Walk {
 
 func (w *draft4Walk) beside(id int32, v any) (r result) {
 	n := &w.p.nodes[id]
-	if n.junctors != nil {
-		r.merge(w.junctors(id, v))
+	if n.operators != nil {
+		r.merge(w.operators(id, v))
 	}
 	if obj, ok := v.(map[string]any); ok && n.draft4 != nil {
 		r.merge(w.dependencies(id, obj))
@@ -39,7 +39,7 @@ func (w *draft4Walk) branch(id int32, v any) result {
 		return r
 	}
 	r := w.check(id, v, correlation{})
-	// Nobody may append to what others will be given.
+	// The result is shared: appending to it must copy.
 	r.violations = slices.Clip(r.violations)
 	w.shared.remember(id, r)
 	return r
@@ -123,7 +123,7 @@ func (w *draft4Walk) dependencies(id int32, obj map[string]any) (r result) {
 	return r
 }
 
-// tuple validates an array whose items have schemas by their position.
+// tuple validates an array whose items have schemas by position.
 func (w *draft4Walk) tuple(r *result, id int32, a []any) {
 	d := w.p.nodes[id].draft4
 	if len(d.tuple) == 0 {
@@ -140,7 +140,7 @@ func (w *draft4Walk) tuple(r *result, id int32, a []any) {
 			w.leave()
 		}
 	}
-	if d.refusesMore && len(a) > len(d.tuple) {
+	if d.closed && len(a) > len(d.tuple) {
 		r.violations = append(r.violations, w.violation(AdditionalItems, id, int64(len(a)), Operand{Limit: int64(len(d.tuple))}))
 	}
 }

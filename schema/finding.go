@@ -7,52 +7,50 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Finding is something in a schema that a structural schema does not have.
+// Finding is a reason why a schema is not, or should not be, structural.
 type Finding struct {
-	// Path leads to what is wrong or missing; its last step is a keyword.
+	// Path leads to the invalid or missing keyword.
 	Path SchemaPath
-	// Kind says what is wrong.
+	// Kind is the kind of the problem.
 	Kind FindingKind
-	// Value is the offending value, for the kinds that have one.
+	// Value is the invalid value, for the kinds that have one.
 	Value any
-	// Detail says what must be instead: it completes a sentence that begins with
-	// the path.
+	// Detail is the requirement: it completes a sentence that begins with the path.
 	Detail string
-	// Mention leads to the value validation that mentions what the core lacks, for
-	// NotInCore alone.
+	// Mention leads to the value validation that mentions the unspecified field or
+	// item. It is set for NotInCore only.
 	Mention SchemaPath
-	// Rejected reports whether the finding makes the schema non-structural. If not, it
-	// is only worth a warning.
+	// True if the finding makes the schema non-structural, false if it is a warning.
 	Refused bool
 }
 
-// FindingKind says what is wrong in a Finding.
+// FindingKind is the kind of a Finding.
 type FindingKind uint8
 
 // The kinds of findings.
 const (
-	// TypeMissing is a schema of the core without a type.
+	// TypeMissing is a schema outside of logical operators that has no type.
 	TypeMissing FindingKind = iota
-	// TypeWrong is a type that must be another one there.
+	// TypeWrong is a type that is not allowed in this place.
 	TypeWrong
 	// ItemsMissing is an array whose items are not specified.
 	ItemsMissing
-	// PropertiesMissing is an embedded resource that neither specifies nor
-	// preserves fields.
+	// PropertiesMissing is an embedded resource that neither specifies nor preserves
+	// fields.
 	PropertiesMissing
 	// NotInCore is a field or item that only a value validation mentions.
 	NotInCore
-	// ForbiddenInJunctor is a keyword that must stand outside of allOf, anyOf,
-	// oneOf and not.
+	// ForbiddenInJunctor is a keyword that must not be used under a logical operator.
 	ForbiddenInJunctor
 	// MapForbidden is additionalProperties at the root or in an embedded resource.
 	MapForbidden
-	// SeveralShapes is a schema with more than one of properties,
-	// additionalProperties and items.
+	// SeveralShapes is a schema with more than one of properties, additionalProperties
+	// and items.
 	SeveralShapes
-	// ExtensionConflict is a pair of extensions that exclude each other.
+	// ExtensionConflict is a pair of mutually exclusive extensions.
 	ExtensionConflict
-	// MetadataRestricted is a root metadata that specifies more than names.
+	// MetadataRestricted is metadata at the root that specifies more than name and
+	// generateName.
 	MetadataRestricted
 	// MetadataInJunctor is metadata under a logical operator.
 	MetadataInJunctor
@@ -60,14 +58,15 @@ const (
 	PatternInvalid
 	// UnionIncomplete is a union without a discriminator or without fields.
 	UnionIncomplete
-	// UnionMember is a member of a union that is not a field of its own.
+	// UnionMember is a member of a union that is not a field, or belongs to another
+	// union.
 	UnionMember
-	// UnionDiscriminator is a discriminator that is no string field, or a value
-	// that it cannot have.
+	// UnionDiscriminator is a discriminator that is not a string field, or a
+	// discriminator value that is not in its enum.
 	UnionDiscriminator
 )
 
-// String returns the kind's name.
+// String returns the name of the kind.
 func (k FindingKind) String() string {
 	names := [...]string{
 		TypeMissing:        "TypeMissing",
@@ -92,8 +91,9 @@ func (k FindingKind) String() string {
 	return "unknown"
 }
 
-// String is the finding in one line, as the documents write it:
-// .properties[foo].items.properties[bar].type must be non-empty
+// String returns the finding in one line, in the form of the design documents:
+//
+//	.properties[foo].items.properties[bar].type must be non-empty
 func (f Finding) String() string {
 	if f.Kind == NotInCore {
 		return f.Path.String() + " must be specified " + f.Detail
@@ -101,14 +101,14 @@ func (f Finding) String() string {
 	return f.Path.String() + " " + f.Detail
 }
 
-// FieldError is the finding as an error of the field below root, which may be nil.
+// FieldError returns the finding as a field error below root, which may be nil.
 func (f Finding) FieldError(root *field.Path) *field.Error {
 	path := f.Path.Field(root)
 	switch f.Kind {
 	case TypeMissing, ItemsMissing, PropertiesMissing, UnionIncomplete:
 		return field.Required(path, f.Detail)
 	case NotInCore:
-		// The detail names a path, too, which has to start at the same root.
+		// The detail contains a path too, which has to start at the same root.
 		return field.Required(path, becauseDefinedIn+f.Mention.Field(root).String())
 	case ForbiddenInJunctor, MapForbidden, SeveralShapes, MetadataRestricted, MetadataInJunctor:
 		return field.Forbidden(path, f.Detail)
@@ -119,8 +119,7 @@ func (f Finding) FieldError(root *field.Path) *field.Error {
 
 const becauseDefinedIn = "because it is defined in "
 
-// sortFindings orders findings by their text as field errors, the order in which
-// kube-apiserver lists them.
+// sortFindings sorts findings by their text as field errors, as kube-apiserver does.
 func sortFindings(findings []Finding) {
 	type keyed struct {
 		text string

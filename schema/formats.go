@@ -9,11 +9,11 @@ import (
 // formatFunc checks a string against a format.
 type formatFunc func(string) bool
 
-// stringFormat returns the check of a format, or nil if the format is not one
-// that Kubernetes checks. Dashes in the name do not count.
+// stringFormat returns the check of a format, or nil if Kubernetes does not check the
+// format. Dashes in the name are ignored.
 //
-// Kubernetes' own checks are exact but many of them allocate, so for the common
-// formats a look at the plainest spellings goes first.
+// Kubernetes' own checks are exact, but many of them allocate. For the common formats, a
+// cheap check of the most common spellings goes first.
 func stringFormat(name string) formatFunc {
 	switch normalized := strings.ReplaceAll(name, "-", ""); normalized {
 	case "bsonobjectid":
@@ -56,8 +56,8 @@ func isAlphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// isDotted reports whether s is made of ASCII letters, digits and inner hyphens, in
-// parts of at most 60 that single dots separate; and how many parts there are.
+// isDotted reports whether s consists of dot-separated parts of at most 60 ASCII
+// letters, digits and inner hyphens, and returns the number of parts.
 func isDotted(s string) (parts int, ok bool) {
 	start := 0
 	for i := 0; i <= len(s); i++ {

@@ -2,14 +2,14 @@ package schema
 
 import "espalier.dev/internal/jsonx"
 
-// IsNormal reports whether src is an object that Normalize would not change. It reads
-// the text and builds nothing but metadata. It may say no of an object whose
-// metadata is merely unusual, that names a member twice, or whose schema is in the
-// draft-4 dialect; a yes is certain. (It is about Normalize without options: one
-// that is told that the object comes from storage also adds a missing generation.)
+// IsNormal reports whether src is an object that Normalize would not change. It scans
+// the text and builds only metadata. A true result is always right. A false result may
+// be wrong if the object has unusual metadata or duplicate members, or if the schema is
+// in the draft-4 dialect. (Normalize means Normalize without options: FromStorage also
+// adds a missing generation.)
 func (p *Program) IsNormal(src []byte) bool {
 	if p.sharing && p.hasDefaults {
-		// Which of the fields that share a definition is missing takes more than a count.
+		// A count cannot tell which of the fields that share a definition is missing.
 		return false
 	}
 	s := scanner{p: p, r: p.reader(src)}
@@ -17,7 +17,7 @@ func (p *Program) IsNormal(src []byte) bool {
 	return s.r.Peek() == '{' && s.object(root) && s.r.End() == nil
 }
 
-// scanner is a decoder that only looks.
+// scanner is a decoder that builds no values.
 type scanner struct {
 	p *Program
 	r *jsonx.Reader
@@ -75,7 +75,7 @@ func (s *scanner) object(id int32) bool {
 	}
 }
 
-// presence counts the fields that were seen, each once.
+// presence counts distinct fields.
 type presence struct {
 	count int
 	first uint64         // the fields 0 to 63
@@ -99,8 +99,8 @@ func (p *presence) add(i int32) {
 	}
 }
 
-// metaField scans apiVersion, kind or metadata. Where the schema has defaults in
-// metadata there is more to it than a look.
+// metaField scans apiVersion, kind or metadata. It returns false if the schema has
+// defaults in metadata, which a scan cannot handle.
 func (s *scanner) metaField(n *node, child int32, key string) bool {
 	if key != "metadata" {
 		if s.r.Peek() != '"' {

@@ -9,7 +9,7 @@ func isContainer(v any) bool {
 	return false
 }
 
-// isScalar reports whether v is a value without parts, and not null.
+// isScalar reports whether v is a string, a number or a boolean.
 func isScalar(v any) bool {
 	switch v.(type) {
 	case string, int64, bool, float64:
@@ -18,8 +18,8 @@ func isScalar(v any) bool {
 	return false
 }
 
-// equalJSON reports whether two JSON values are the same, numbers of different Go
-// types being different.
+// equalJSON reports whether two JSON values are equal. Numbers of different Go types
+// are not equal.
 func equalJSON(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
@@ -46,6 +46,6 @@ func equalJSON(a, b any) bool {
 		}
 		return true
 	}
-	// What JSON does not have, Go may be unable to compare.
+	// Go may be unable to compare values that JSON does not have.
 	return a == nil && b == nil || isScalar(b) && a == b
 }

@@ -2,7 +2,7 @@ package schema
 
 import "math"
 
-// jsonType is the JSON type of a value, as Go holds it.
+// jsonType is the JSON type of a Go value.
 type jsonType uint8
 
 const (
@@ -37,12 +37,12 @@ func jsonTypeOf(v any) jsonType {
 	return kOther
 }
 
-// typeName is what kube-apiserver calls a value's type in messages.
+// typeName returns kube-apiserver's name of the type in messages.
 func (k jsonType) typeName() string {
 	return [...]string{"null", "boolean", "integer", "number", "string", "array", "object", "unknown"}[k]
 }
 
-// formatName is the format that kube-apiserver sees in a value of the type.
+// formatName returns the format that kube-apiserver assigns to values of the type.
 func (k jsonType) formatName() string {
 	switch k {
 	case kInt:
@@ -53,8 +53,8 @@ func (k jsonType) formatName() string {
 	return ""
 }
 
-// accepts is a set of types. Floats are two: those that are integers as far as a
-// schema is concerned, and the others.
+// accepts is a set of types. It distinguishes floats that count as integers from other
+// floats.
 type accepts uint16
 
 const (
@@ -66,7 +66,7 @@ const (
 
 func (k jsonType) bit() accepts { return 1 << k }
 
-// has reports whether the set holds v, whose type is k.
+// has reports whether the set contains v, whose type is k.
 func (a accepts) has(k jsonType, v any) bool {
 	if a&k.bit() != 0 {
 		return true
@@ -74,7 +74,7 @@ func (a accepts) has(k jsonType, v any) bool {
 	return k == kFloat && a&aIntegralFloat != 0 && isJSONInteger(v.(float64))
 }
 
-// typeSet returns the values that a type name allows.
+// typeSet returns the set of values that a type name allows.
 func typeSet(name string) accepts {
 	switch name {
 	case "null":
@@ -95,8 +95,8 @@ func typeSet(name string) accepts {
 	return 0
 }
 
-// isJSONInteger reports whether f counts as an integer. kube-apiserver allows for a
-// relative error of 1e-9 and stops at the integers a float64 can tell apart.
+// isJSONInteger reports whether f counts as an integer. kube-apiserver allows a
+// relative error of 1e-9, up to the largest integer that a float64 represents exactly.
 func isJSONInteger(f float64) bool {
 	const limit = 1<<53 - 1
 	if !(f >= -limit && f <= limit) {

@@ -10,14 +10,14 @@ import (
 	"espalier.dev/internal/rx"
 )
 
-// typeCheck is what a node says of types, for the messages. The set of values
-// that pass is node.accepts.
+// typeCheck is the type keyword of a node, for messages. The set of accepted values is
+// node.accepts.
 type typeCheck struct {
 	names  []string
 	format string
 }
 
-// checks are the conditions on a value that are not about its parts.
+// checks are the validations of a value that are not about its fields or items.
 type checks struct {
 	has checkSet
 
@@ -31,7 +31,7 @@ type checks struct {
 	minLength int64
 	pattern   *pattern
 	format    formatFunc
-	// formatName is the format as the schema spells it.
+	// formatName is the format as the schema writes it.
 	formatName string
 
 	enum []any
@@ -50,7 +50,7 @@ const (
 	cMinimum
 	cExclusiveMinimum
 	cMultipleOf
-	// The bounds that the number type itself cannot hold; no number passes them.
+	// The number type cannot represent these bounds, so no number satisfies them.
 	cMaximumOutOfRange
 	cMinimumOutOfRange
 	cMultipleOfOutOfRange
@@ -67,8 +67,8 @@ const (
 	cString = cMaxLength | cMinLength
 )
 
-// pattern is a regular expression, compiled when it is first used: a CRD has
-// hundreds that no object ever meets.
+// pattern is a regular expression that is compiled on first use: a CRD has hundreds
+// that no object ever needs.
 type pattern struct {
 	source string
 	once   sync.Once
@@ -86,7 +86,8 @@ func (p *pattern) match(s string) bool {
 	return err == nil && re.MatchString(s)
 }
 
-// failures is the set of number, string, array or object conditions that a value fails.
+// failures is the set of number, string, array or object keywords that a value
+// violates.
 type failures uint16
 
 const (
@@ -142,7 +143,7 @@ func (c *checks) int(v int64) (f failures) {
 	return f
 }
 
-// float checks a number that is not written as an integer.
+// float checks a number that is not an int64.
 func (c *checks) float(v float64) (f failures) {
 	if c.has&cNumber == 0 {
 		return 0
@@ -191,7 +192,7 @@ func (c *checks) floatMultiple(v float64) failures {
 	}
 	quotient := v / c.multipleOf
 	if c.multipleOf < 1 {
-		// The order of these operations decides how the result is rounded.
+		// The order of these operations determines the rounding.
 		quotient = 1 / c.multipleOf * v
 	}
 	if !isJSONInteger(quotient) {
@@ -200,7 +201,7 @@ func (c *checks) floatMultiple(v float64) failures {
 	return 0
 }
 
-// fitsNumber reports whether a float can be held by a number type and format.
+// fitsNumber reports whether a number type and format can represent a float.
 func fitsNumber(v float64, typ, format string) bool {
 	switch typ {
 	case "integer":
@@ -214,7 +215,7 @@ func fitsNumber(v float64, typ, format string) bool {
 		if v > -exact && v < exact {
 			return true
 		}
-		// Close to the limits it is the decimal form that has to fit.
+		// Close to the limits, the decimal representation decides.
 		var buf [32]byte
 		_, err := strconv.ParseInt(string(strconv.AppendFloat(buf[:0], v, 'f', -1, 64)), 10, 64)
 		return err == nil
@@ -244,7 +245,7 @@ func (c *checks) string(s string) failures {
 	return 0
 }
 
-// array checks an array, save for its items.
+// array checks an array without its items.
 func (c *checks) array(a []any) (f failures) {
 	if c.has&cMinItems != 0 && int64(len(a)) < c.minItems {
 		f |= fMinItems
@@ -258,7 +259,7 @@ func (c *checks) array(a []any) (f failures) {
 	return f
 }
 
-// object checks an object, save for its fields.
+// object checks an object without the values of its fields.
 func (c *checks) object(m map[string]any) (f failures) {
 	if c.has&cMinProperties != 0 && int64(len(m)) < c.minProperties {
 		f |= fMinProperties
@@ -269,9 +270,9 @@ func (c *checks) object(m map[string]any) (f failures) {
 	return f
 }
 
-// inEnum reports whether v is one of the allowed values. Like kube-apiserver it
-// converts v to the type of the allowed value first, as Go converts it: a
-// fraction is cut off, an integer becomes the character of that code point.
+// inEnum reports whether v is one of the allowed values. Like kube-apiserver, it first
+// converts v to the type of the allowed value with a Go conversion: a fraction is
+// truncated, and an integer becomes the character with that code point.
 func inEnum(allowed []any, v any) bool {
 	for _, want := range allowed {
 		switch want := want.(type) {
@@ -318,7 +319,7 @@ func inEnum(allowed []any, v any) bool {
 	return false
 }
 
-// runeOf is the rune that Go's conversion of an integer to a string makes.
+// runeOf returns the rune to which Go converts an integer in a string conversion.
 func runeOf(v int64) rune {
 	if v < 0 || v > math.MaxInt32 {
 		return utf8.RuneError

@@ -5,8 +5,8 @@ import (
 	"hash/maphash"
 )
 
-// listCheck is x-kubernetes-list-type set or map: no two items may be the same,
-// or have the same keys.
+// listCheck is x-kubernetes-list-type set or map: no two items may be equal or have the
+// same keys.
 type listCheck struct {
 	isMap bool
 	keys  []string
@@ -25,14 +25,14 @@ func newListCheck(s *Structural) *listCheck {
 	return nil
 }
 
-// scratch is memory that validation reuses.
+// scratch is reusable memory for validation.
 type scratch struct {
 	scalars map[any]struct{}
 	hashes  map[uint64]struct{}
 }
 
-// scratchMax is the number of entries beyond which a table is not kept: clearing it
-// would cost all who come after.
+// scratchMax is the number of entries above which a table is not reused: clearing it
+// would slow down every later use.
 const scratchMax = 4096
 
 func (p *Program) getScratch() *scratch {
@@ -43,11 +43,11 @@ func (p *Program) getScratch() *scratch {
 	return s
 }
 
-// pairwiseMax is the length up to which comparing all pairs is cheaper than a table.
+// pairwiseMax is the length up to which comparing all pairs is faster than a table.
 const pairwiseMax = 12
 
-// proves reports whether the list is certainly valid. A no means that duplicates has
-// to decide.
+// proves reports whether the list is certainly valid. If it returns false, duplicates
+// decides.
 func (l *listCheck) proves(a []any, s *scratch) bool {
 	if len(a) <= 1 && !l.isMap {
 		return true
@@ -72,7 +72,7 @@ func (l *listCheck) proves(a []any, s *scratch) bool {
 	return l.uniqueKeys(a, s)
 }
 
-// missingKey stands for a key that an item does not have.
+// missingKey represents a key that an item does not have.
 var missingKey any = struct{ missing string }{"key"}
 
 // isKey reports whether v can be compared and used as the key of a Go map.
@@ -112,8 +112,8 @@ func uniqueScalars(n int, at func(int) any, s *scratch) bool {
 	return len(s.scalars) == n
 }
 
-// uniqueKeys reports whether all items are objects with different keys, going by a
-// hash of the keys.
+// uniqueKeys reports whether all items are objects with different keys. It compares
+// hashes of the keys.
 func (l *listCheck) uniqueKeys(a []any, s *scratch) bool {
 	if s.hashes == nil {
 		s.hashes = make(map[uint64]struct{}, len(a))
@@ -142,7 +142,8 @@ func (l *listCheck) uniqueKeys(a []any, s *scratch) bool {
 				}
 				h ^= 5
 			default:
-				// Missing keys, floats and containers are rare and subtle.
+				// Missing keys, floats and containers are rare: leave them to
+				// duplicates.
 				return false
 			}
 		}
@@ -151,8 +152,8 @@ func (l *listCheck) uniqueKeys(a []any, s *scratch) bool {
 	return len(s.hashes) == len(a)
 }
 
-// duplicates returns the violations of a list: items that are not objects where
-// they must be, or the second of those that are the same.
+// duplicates returns the violations of a list: items that must be objects but are not,
+// and the second of two equal items.
 func (l *listCheck) duplicates(a []any) (indices []int, values []any, notObject int) {
 	if !l.isMap {
 		for _, i := range repeated(a) {
@@ -197,8 +198,8 @@ func (l *listCheck) duplicates(a []any) (indices []int, values []any, notObject 
 	return indices, values, -1
 }
 
-// repeated returns the index of the second occurrence of each value that occurs
-// more than once. Objects and arrays are the same if their JSON is.
+// repeated returns the index of the second occurrence of each value that occurs more
+// than once. Objects and arrays are compared by their JSON.
 func repeated(a []any) (indices []int) {
 	if len(a) <= 1 {
 		return nil
@@ -220,7 +221,7 @@ func repeated(a []any) (indices []int) {
 	return indices
 }
 
-// compound is the JSON of an object or array, as a key that no scalar equals.
+// compound is the JSON of an object or array, as a map key that no scalar equals.
 type compound string
 
 // hasDuplicates reports whether two items are equal, for uniqueItems.

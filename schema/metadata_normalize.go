@@ -12,8 +12,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// isCanonicalTime reports whether s is a time as Kubernetes writes it, like
-// 2006-01-02T15:04:05Z. Days that not every month has are left to a real parser.
+// isCanonicalTime reports whether s is a time in the format that Kubernetes writes,
+// such as 2006-01-02T15:04:05Z. It returns false for the 29th to 31st of a month, which
+// need a real parser.
 func isCanonicalTime(s string) bool {
 	const form = "0000-00-00T00:00:00Z"
 	if len(s) != len(form) {
@@ -33,9 +34,9 @@ func isCanonicalTime(s string) bool {
 	return s[:4] != "0001" && s[:4] != "0000" && month >= 1 && month <= 12 && day >= 1 && day <= 28 && two(11) < 24 && two(14) < 60 && two(17) < 60
 }
 
-// normalizeMetadata brings metadata into the shape that metav1.ObjectMeta gives it.
-// With drop, fields that do not fit are removed and returned, otherwise they are
-// an error. The unknown paths are relative to metadata.
+// normalizeMetadata normalizes metadata to the JSON that metav1.ObjectMeta encodes to.
+// If drop is true, malformed fields are removed and returned; otherwise they are an
+// error. The unknown paths are relative to metadata.
 func normalizeMetadata(v any, drop bool) (out map[string]any, unknown, dropped []Path, err error) {
 	if m, ok := v.(map[string]any); ok && m != nil {
 		var normal bool
@@ -76,9 +77,8 @@ func normalizeMetadata(v any, drop bool) (out map[string]any, unknown, dropped [
 	return out, append(unknown, unknownBelow(v)...), dropped, nil
 }
 
-// removeUnknown removes the fields that metav1.ObjectMeta does not have, and the
-// nulls, which say nothing of the fields it has. It reports whether what is left is
-// normal: that ObjectMeta would write it in the same way.
+// removeUnknown removes the fields that metav1.ObjectMeta does not have, and all nulls.
+// It reports whether the rest is normal: whether ObjectMeta encodes to the same JSON.
 func removeUnknown(m map[string]any) (unknown []Path, normal bool) {
 	fields := objectMetaType().fields
 	normal = true
@@ -121,18 +121,18 @@ func unknownBelow(v any) (unknown []Path) {
 	return unknown
 }
 
-// MetadataError says that apiVersion, kind or metadata of a resource are not what
-// they must be.
+// MetadataError is returned for an object with a malformed apiVersion, kind or
+// metadata, its own or that of an embedded resource.
 type MetadataError struct {
 	Path Path
-	// Value is the offending value.
+	// Value is the malformed value.
 	Value any
-	// Problem says what is wrong with it.
+	// Problem is what is wrong with it.
 	Problem string
 }
 
-// Error gives the path and the problem. In embedded resources it shows the value too, as
-// kube-apiserver does.
+// Error returns the path and the problem. For embedded resources it includes the value,
+// as kube-apiserver does.
 func (e *MetadataError) Error() string {
 	switch {
 	case len(e.Path) == 0:

@@ -30,8 +30,8 @@ func provesIdentity(id *Identity, obj map[string]any) bool {
 	return ok && named && namespaced == id.Namespaced && provesMetadata(meta)
 }
 
-// provesMetadata reports whether metadata is certainly valid: it has nothing but what
-// most objects have, spelled plainly.
+// provesMetadata reports whether metadata is certainly valid: it has only common fields
+// with common values.
 func provesMetadata(meta map[string]any) bool {
 	for k, v := range meta {
 		switch k {
@@ -58,8 +58,8 @@ func provesMetadata(meta map[string]any) bool {
 	return true
 }
 
-// plainStrings reports whether v is a small map of qualified names to strings that are
-// fine.
+// plainStrings reports whether v is a small map of qualified names to strings that
+// satisfy fine.
 func plainStrings(v any, fine func(string) bool) bool {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) > 32 {
@@ -79,8 +79,8 @@ func plainStrings(v any, fine func(string) bool) bool {
 	return true
 }
 
-// isPlainLabel reports whether s is a value that a label can have: letters, digits
-// and, inside, dots, dashes and underscores.
+// isPlainLabel reports whether s is a valid label value: letters and digits with dots,
+// dashes and underscores inside.
 func isPlainLabel(s string) bool {
 	if len(s) > 63 {
 		return false
@@ -94,7 +94,7 @@ func isPlainLabel(s string) bool {
 	return true
 }
 
-// isPlainName reports whether s is made of ASCII letters, and short enough for any
+// isPlainName reports whether s consists of ASCII letters and is short enough for any
 // kind of name.
 func isPlainName(s string) bool {
 	if s == "" || len(s) > 63 {

@@ -47,7 +47,7 @@ func (w *walker) embedded(id int32, obj map[string]any) (vs Violations) {
 		return vs
 	}
 	if meta.Name == "" {
-		// An embedded resource need not have a name yet.
+		// An embedded resource need not have a name.
 		meta.Name = "unnamed"
 	}
 	for _, err := range validation.ValidateObjectMetaDeclaratively(w.ctx, operation.Create, meta, nil, meta.Namespace != "", pathSegment, at.Child("metadata"), true) {
@@ -85,7 +85,7 @@ func pathSegment(name string, prefix bool) []string {
 	return content.IsPathSegmentName(name)
 }
 
-// objectMeta reads metadata, which should be normal.
+// objectMeta decodes metadata, which should be normal.
 func objectMeta(v any) (*metav1.ObjectMeta, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -154,11 +154,10 @@ func (id *Identity) objectMeta(ctx context.Context, obj, old Object) (vs Violati
 	return vs
 }
 
-// metadataErrorPath returns the path of an error that Kubernetes has about the metadata
-// of the resource at the path resource, and the value that is there, nil if there is
-// none. An error holds its path as text only. What the text means is for ObjectMeta and
-// the metadata itself to tell: keys are not quoted in it. Where it names what neither
-// has, the path ends.
+// metadataErrorPath returns the path of a Kubernetes field error about the metadata of
+// the resource at the path resource, and the value at that path or nil. A field error
+// has its path as text only, with unquoted keys. ObjectMeta and the metadata itself are
+// used to parse it. The path ends where neither of them has the next step.
 func metadataErrorPath(resource Path, metadata any, err *field.Error) (Path, any) {
 	path, value := append(resource.clone(), Step{Key: "metadata"}), metadata
 	rest, ok := strings.CutPrefix(err.Field, path.FieldPath().String())
@@ -188,8 +187,8 @@ func metadataErrorPath(resource Path, metadata any, err *field.Error) (Path, any
 	return path, value
 }
 
-// nextStep takes the step off text, the rest of a field path, that leads into a value
-// with the schema s. The longest key wins.
+// nextStep cuts the first step off text, the rest of a field path into a value with the
+// schema s. The longest matching key wins.
 func nextStep(s *Structural, value any, text string) (step Step, rest string, ok bool) {
 	take := func(name string, st Step) {
 		if after, is := strings.CutPrefix(text, name); is && (after == "" || after[0] == '.' || after[0] == '[') && (!ok || len(after) < len(rest)) {

@@ -5,23 +5,23 @@ import (
 	"fmt"
 )
 
-// DecodeOptions say how Decode and Normalize go about it.
+// DecodeOptions configures Decode and Normalize.
 type DecodeOptions struct {
-	// Report asks for a record of what was done.
+	// Report requests a Report of the changes.
 	Report bool
-	// FromStorage is for objects that were stored before: malformed fields of
-	// metadata are dropped instead of rejected, types are not checked, and a
-	// missing generation becomes 1.
+	// FromStorage is for objects that are read from storage: malformed fields of
+	// metadata are dropped instead of rejected, types are not checked, and a missing
+	// generation becomes 1.
 	FromStorage bool
-	// WithoutDefaults leaves out what is missing. It is for objects that come out of a
-	// conversion: what they lack, their old version lacked too.
+	// WithoutDefaults disables defaulting. It is for the results of a conversion, which
+	// must not get fields that the original lacked.
 	WithoutDefaults bool
-	// Old is the stored object that an update is about to replace: a type
-	// contradiction that it already has passes.
+	// Old is the stored object that an update replaces. Type contradictions that it
+	// already has are tolerated.
 	Old Object
 }
 
-// child returns the node of a field, and whether it is the value of a map.
+// child returns the node of a field, and whether the field is a map value.
 func (n *node) child(name string) (id int32, isMapValue bool) {
 	if id = n.props.find(name); id != none {
 		return id, false
@@ -29,13 +29,12 @@ func (n *node) child(name string) (id int32, isMapValue bool) {
 	return n.additional, true
 }
 
-// Normalize brings obj into the shape that the schema gives it, in place: fields
-// that are not specified are pruned, nulls that are not allowed are dropped,
-// metadata is brought into shape, defaults are filled in. The report is nil
-// unless o asks for it.
+// Normalize prunes unspecified fields, drops nulls that are not allowed, normalizes
+// metadata and fills in defaults. It changes obj in place. The report is nil unless o
+// requests it.
 //
-// The error is a *MetadataError or a *ContradictionError; obj is then left in
-// some state between.
+// The error is a *MetadataError or a *ContradictionError. After an error, obj may be
+// partly normalized.
 func (p *Program) Normalize(obj Object, o DecodeOptions) (*Report, error) {
 	z := p.newNormalizer(o)
 	if err := z.resource(obj, o.FromStorage); err != nil {
@@ -65,7 +64,7 @@ func (p *Program) newNormalizer(o DecodeOptions) normalizer {
 	return z
 }
 
-// normalizer walks a tree.
+// normalizer normalizes a tree.
 type normalizer struct {
 	p   *Program
 	old Object
@@ -75,7 +74,7 @@ type normalizer struct {
 	dropMetadata   bool
 	contradictions bool
 
-	// track is set if path is kept.
+	// track is true if path is maintained.
 	track  bool
 	path   Path
 	report *Report
@@ -101,8 +100,8 @@ func (z *normalizer) record(k ChangeKind, schema int32, s Step) {
 	z.report.add(Change{Kind: k, Schema: z.p.ref(schema)}, z.path, Path{s})
 }
 
-// resource normalizes a whole object. Its own apiVersion, kind and metadata are
-// set aside first: the schema has no say in their shape.
+// resource normalizes a whole object. It sets aside the object's apiVersion, kind and
+// metadata first, because the schema does not determine their structure.
 func (z *normalizer) resource(obj Object, repairGeneration bool) error {
 	for _, k := range [...]string{"kind", "apiVersion"} {
 		if v, found := obj[k]; found {
@@ -157,8 +156,7 @@ func (z *normalizer) addMetadata(k ChangeKind, paths []Path) {
 	}
 }
 
-// value normalizes a value of node id. The value itself stays, whatever happens to
-// its parts.
+// value normalizes the fields or items of a value of node id.
 func (z *normalizer) value(id int32, v any) error {
 	if z.contradictions {
 		z.contradiction(id, v)
@@ -172,15 +170,15 @@ func (z *normalizer) value(id int32, v any) error {
 	return nil
 }
 
-// isDroppable reports whether a null has to go. One that has a default to replace it
-// is not dropped.
+// isDroppable reports whether nulls are dropped. A null with a default is replaced
+// instead.
 func (n *node) isDroppable() bool { return n.flags&(nullable|hasDefault) == 0 }
 
 func (z *normalizer) object(id int32, obj map[string]any) error {
 	n := &z.p.nodes[id]
 	fields := len(obj)
-	// Asking for each property is cheaper than going through a map, and if all
-	// fields are properties there is nothing left to go through for.
+	// Looking up each property is faster than iterating over the map. If all fields are
+	// properties, no iteration is needed.
 	byProperty := n.flags&(isRoot|embedded) == 0 && len(n.props.list) <= 2*fields
 	if byProperty {
 		specified := 0
@@ -231,17 +229,17 @@ func (z *normalizer) object(id int32, obj map[string]any) error {
 	return nil
 }
 
-// isMeta reports whether a field is apiVersion, kind or metadata of a resource, so that
-// it is specified whatever the schema says.
+// isMeta reports whether a field is apiVersion, kind or metadata of a resource, which
+// are specified whatever the schema contains.
 func (n *node) isMeta(name string) bool {
 	return n.flags&(isRoot|embedded) != 0 && IsMetaField(name)
 }
 
-// field normalizes a field that stays; child is its schema, or none.
+// field normalizes a field that is kept. child is its schema, or none.
 func (z *normalizer) field(n *node, obj map[string]any, child int32, step Step, v any) error {
 	if n.isMeta(step.Key) {
 		if n.flags&isRoot != 0 {
-			// The root's own have been seen to already.
+			// The fields of the root are already normalized.
 			return nil
 		}
 		return z.metaField(child, obj, step.Key, v)
@@ -258,7 +256,7 @@ func (z *normalizer) field(n *node, obj map[string]any, child int32, step Step, 
 	return z.part(child, step, v)
 }
 
-// part normalizes a part of a value.
+// part normalizes a field or item of a value.
 func (z *normalizer) part(child int32, step Step, v any) error {
 	z.push(step)
 	found := len(z.found)
@@ -270,7 +268,7 @@ func (z *normalizer) part(child int32, step Step, v any) error {
 	if err == nil || z.track {
 		return err
 	}
-	// No path is kept, so the error gets its own on the way up.
+	// No path is maintained, so the path of the error is built on the way up.
 	var bad *MetadataError
 	if errors.As(err, &bad) {
 		bad.Path = append(Path{step}, bad.Path...)
@@ -278,8 +276,8 @@ func (z *normalizer) part(child int32, step Step, v any) error {
 	return err
 }
 
-// null handles a null: where null is not allowed it is dropped, or replaced by the
-// default. It returns false if the null stays.
+// null drops a null that is not allowed, or replaces it by the default. It returns
+// false if the null is kept.
 func (z *normalizer) null(child int32, obj map[string]any, step Step) bool {
 	switch c := &z.p.nodes[child]; {
 	case c.flags&nullable != 0:
@@ -318,7 +316,7 @@ func (z *normalizer) metaField(child int32, obj map[string]any, k string, v any)
 		return nil
 	}
 	if child > nowhere && isContainer(v) {
-		// Defaults come last, when metadata has its shape.
+		// Defaults are applied last, after metadata has been normalized.
 		defaults := z.defaults
 		z.defaults = false
 		err := z.part(child, Step{Key: k}, v)

@@ -10,7 +10,7 @@ import (
 )
 
 // IsMetaField reports whether name is apiVersion, kind or metadata: the fields that
-// every resource has, whatever its schema says.
+// every resource has, whatever its schema contains.
 func IsMetaField(name string) bool {
 	return name == "metadata" || name == "kind" || name == "apiVersion"
 }
@@ -20,8 +20,8 @@ func IsMetaField(name string) bool {
 // change it.
 func ObjectMeta() *Structural { return objectMetaType().schema() }
 
-// MetaFields returns the schemas of apiVersion, kind and metadata of a resource, by
-// name, with the descriptions that Kubernetes gives them. The caller may change them.
+// MetaFields returns the schemas of apiVersion, kind and metadata of a resource by
+// name, with their descriptions in Kubernetes. The caller may change them.
 func MetaFields() map[string]*Structural {
 	fields := newMetaType(reflect.TypeFor[metav1.TypeMeta]()).schema().Properties
 	fields["metadata"] = ObjectMeta()
@@ -29,7 +29,7 @@ func MetaFields() map[string]*Structural {
 	return fields
 }
 
-// metaKind is a kind of values in metadata.
+// metaKind is a kind of value in metadata.
 type metaKind uint8
 
 const (
@@ -43,17 +43,17 @@ const (
 	metaStruct
 )
 
-// metaType is the JSON form of a Go type of metadata. It is read from the Go type, so
-// that ObjectMeta is described in one place, and that place is not ours.
+// metaType describes the JSON encoding of a Go type in metadata. It is derived from the
+// Go type, so that it never differs from ObjectMeta.
 type metaType struct {
 	kind        metaKind
 	description string
-	// omitsZero is set for a field that is left out if it has its zero value. A pointer
-	// is left out if it is nil, not if it points to a zero value.
+	// omitsZero is true for a field that is omitted if it has its zero value. A pointer
+	// is omitted if it is nil, not if it points to a zero value.
 	omitsZero bool
 	// elem is the type of the items of a list and of the values of a map.
 	elem *metaType
-	// fields are those of a struct, required the names of those that are never left out.
+	// fields are the fields of a struct; required lists those that are never omitted.
 	fields   map[string]*metaType
 	required []string
 }
@@ -61,7 +61,8 @@ type metaType struct {
 // objectMetaType returns the description of ObjectMeta. It must not be changed.
 var objectMetaType = sync.OnceValue(func() *metaType { return newMetaType(reflect.TypeFor[metav1.ObjectMeta]()) })
 
-// newMetaType reads a Go type. It knows what occurs in ObjectMeta.
+// newMetaType returns the description of a Go type. It supports the types in
+// ObjectMeta.
 func newMetaType(t reflect.Type) *metaType {
 	switch t {
 	case reflect.TypeFor[metav1.Time]():
@@ -105,7 +106,7 @@ func newMetaStruct(t reflect.Type) *metaType {
 	return out
 }
 
-// jsonFields yields the fields of a struct that JSON has, by their names there.
+// jsonFields yields the fields of a struct that JSON has, with their JSON names.
 func jsonFields(t reflect.Type) iter.Seq2[string, reflect.StructField] {
 	return func(yield func(string, reflect.StructField) bool) {
 		for i := range t.NumField() {
@@ -118,7 +119,7 @@ func jsonFields(t reflect.Type) iter.Seq2[string, reflect.StructField] {
 	}
 }
 
-// schema returns the type as a schema.
+// schema returns the schema of the type.
 func (t *metaType) schema() *Structural {
 	s := &Structural{Generic: Generic{Description: t.description}}
 	switch t.kind {
@@ -148,8 +149,8 @@ func (t *metaType) schema() *Structural {
 	return s
 }
 
-// isNormal reports whether v is how the Go type writes it. It may report false for a
-// value that is, but not true for one that is not. A nil t describes no field.
+// isNormal reports whether v is what the Go type encodes to. A true result is always
+// right, a false result may be wrong. A nil t describes no field.
 func (t *metaType) isNormal(v any) bool {
 	if t == nil {
 		return false
@@ -205,13 +206,13 @@ func (t *metaType) isNormalStruct(obj map[string]any) bool {
 	return true
 }
 
-// apiVersionPattern is what kube-apiserver takes for the apiVersion of an embedded
-// resource: not empty, and at most one slash.
+// apiVersionPattern matches what kube-apiserver accepts as the apiVersion of an
+// embedded resource: a non-empty string with at most one slash.
 const apiVersionPattern = `^([^/]+/?|/)[^/]*$`
 
-// embeddedResourceFields returns what is published about the fields that every
+// embeddedResourceFields returns the published schemas of the fields that every
 // resource has. Timestamps are nullable because clients write creationTimestamp: null
-// for objects that were not created yet. The caller may change the schemas.
+// for objects that have not been created. The caller may change the schemas.
 func embeddedResourceFields() map[string]*Structural {
 	fields := MetaFields()
 	for _, field := range fields {

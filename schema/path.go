@@ -18,11 +18,11 @@ type Step struct {
 	Kind  StepKind
 }
 
-// StepKind says what a Step steps into.
+// StepKind is the kind of a Step.
 type StepKind uint8
 
-// A field is named by properties (or by nothing at all, if the schema does not
-// know it), a map key falls under additionalProperties, an index is of an array.
+// A Field is listed in properties, or is unspecified. A MapKey matches
+// additionalProperties. An Index is a position in an array.
 const (
 	Field StepKind = iota
 	MapKey
@@ -32,8 +32,8 @@ const (
 // Path leads from the root of an object to a value in it.
 type Path []Step
 
-// String writes the path as spec.containers[0].name, the way strict decoding
-// names fields. The root is the empty string.
+// String returns the path as spec.containers[0].name, the form of strict decoding. The
+// root is the empty string.
 func (p Path) String() string {
 	var b strings.Builder
 	for i, s := range p {
@@ -49,7 +49,7 @@ func (p Path) String() string {
 	return b.String()
 }
 
-// Pointer writes the path as a JSON pointer (RFC 6901).
+// Pointer returns the path as a JSON pointer (RFC 6901).
 func (p Path) Pointer() string {
 	var b []byte
 	for _, s := range p {
@@ -62,11 +62,11 @@ func (p Path) Pointer() string {
 	return string(b)
 }
 
-// FieldPath is the path as Kubernetes' field errors have it: map keys stand in
-// brackets. It is nil for the root.
+// FieldPath returns the path as in Kubernetes' field errors, with map keys in brackets.
+// It returns nil for the root.
 func (p Path) FieldPath() *field.Path { return p.Field(nil) }
 
-// Field returns the path below root, which may be nil, as FieldPath does.
+// Field returns the path below root, which may be nil, in the form of FieldPath.
 func (p Path) Field(root *field.Path) *field.Path {
 	for _, s := range p {
 		switch s.Kind {
@@ -81,8 +81,8 @@ func (p Path) Field(root *field.Path) *field.Path {
 	return root
 }
 
-// name is the path as kube-apiserver's schema validation writes it in messages:
-// a map key always follows a dot, even at the root.
+// name returns the path as in the messages of kube-apiserver's schema validation: a map
+// key always follows a dot, even at the root.
 func (p Path) name() string {
 	var b strings.Builder
 	for _, s := range p {

@@ -10,24 +10,24 @@ import (
 	"espalier.dev/internal/jsonptr"
 )
 
-// SchemaPath leads from the root of a schema to a schema or keyword in it. (A
-// path into an object is something else.)
+// SchemaPath leads from the root of a schema to a schema or keyword in it. (Path leads
+// into an object.)
 type SchemaPath []SchemaStep
 
-// SchemaStep is one step of a SchemaPath: a keyword, and, where the keyword holds
-// several schemas, which one of them.
+// SchemaStep is one step of a SchemaPath: a keyword and, if the keyword holds several
+// schemas, a name or an index.
 type SchemaStep struct {
 	// Keyword is properties, items, anyOf and so on.
 	Keyword string
-	// Form reports whether Name or Index is meant.
+	// Form determines which of Name and Index is used.
 	Form StepForm
-	// Name is the key in a keyword that holds a map.
+	// Name is the key, for a keyword that holds a map.
 	Name string
-	// Index is the position in a keyword that holds a list.
+	// Index is the position, for a keyword that holds a list.
 	Index int
 }
 
-// StepForm says what follows the keyword of a SchemaStep.
+// StepForm is what follows the keyword of a SchemaStep.
 type StepForm uint8
 
 const (
@@ -49,7 +49,7 @@ func indexed(k string, i int) SchemaStep {
 	return SchemaStep{Keyword: k, Form: StepIndexed, Index: i}
 }
 
-// String writes the path as the design documents do:
+// String returns the path in the form of the design documents:
 // .properties[foo].items.anyOf[0]. The root is the empty string.
 func (p SchemaPath) String() string {
 	var b strings.Builder
@@ -70,7 +70,7 @@ func (p SchemaPath) String() string {
 	return b.String()
 }
 
-// Pointer writes the path as a JSON pointer (RFC 6901) into the schema.
+// Pointer returns the path as a JSON pointer (RFC 6901) into the schema.
 func (p SchemaPath) Pointer() string {
 	var b []byte
 	for _, s := range p {
@@ -99,7 +99,7 @@ func (p SchemaPath) Field(root *field.Path) *field.Path {
 	return root
 }
 
-// Compare orders paths: step by step, keywords and names by their bytes.
+// Compare compares paths step by step. Keywords and names are compared as bytes.
 func (p SchemaPath) Compare(q SchemaPath) int {
 	return slices.CompareFunc(p, q, func(a, b SchemaStep) int {
 		if c := strings.Compare(a.Keyword, b.Keyword); c != 0 {

@@ -12,87 +12,87 @@ import (
 // Program is a compiled schema. It is immutable and safe for concurrent use.
 type Program struct {
 	semantics Semantics
-	// preserveAll is the CustomResourceDefinition's own preserveUnknownFields: true.
+	// preserveAll is preserveUnknownFields: true of the CRD.
 	preserveAll bool
 	identity    *Identity
 	rules       Rules
-	// namesBelow is where the names in messages begin.
+	// namesBelow is the number of fields that messages omit from paths.
 	namesBelow int
-	// nodes are the schemas, each naming others by their index. The node at
-	// nowhere stands for "not specified"; the root is at root.
+	// nodes are the schemas. They refer to each other by index. The node at nowhere
+	// means "not specified"; the root is at root.
 	nodes []node
 	// hasDefaults reports whether any node has a default.
 	hasDefaults bool
-	// draft4 tells that the schema is in the draft-4 dialect.
+	// draft4 is true for a schema in the draft-4 dialect.
 	draft4 bool
-	// sharing says that some nodes are reached in more than one way.
+	// sharing is true if some nodes are reached by more than one path.
 	sharing bool
-	// readers are pooled so that decoding does not grow a stack each time.
+	// readers are pooled so that decoding does not grow a new stack each time.
 	readers sync.Pool
-	// scratch is what validation needs beside the object.
+	// scratch pools memory for validation.
 	scratch sync.Pool
 }
 
 const (
 	// none is the index of no node.
 	none int32 = -1
-	// nowhere is the index of the node of values whose fields are pruned because no schema
-	// specifies any.
+	// nowhere is the index of the node for values without a schema whose fields are
+	// pruned.
 	nowhere int32 = 0
-	// root is the index of the root's node.
+	// root is the index of the root node.
 	root int32 = 1
 )
 
-// Identity is what an object says of itself in apiVersion and kind, and whether
-// it lives in a namespace.
+// Identity is the expected apiVersion and kind of an object, and whether it is
+// namespaced.
 type Identity struct {
 	APIVersion string
 	Kind       string
 	Namespaced bool
 }
 
-// nodeFlags are the yes-or-no facts about a node.
+// nodeFlags are the boolean properties of a node.
 type nodeFlags uint32
 
 const (
-	prunes        nodeFlags = 1 << iota // fields that are not specified are removed
+	prunes        nodeFlags = 1 << iota // unspecified fields are removed
 	embedded                            // x-kubernetes-embedded-resource
-	nullable                            // null is a value of its own
-	refusesOthers                       // additionalProperties: false
-	hasDefault                          // dflt counts
+	nullable                            // null is allowed
+	closed                              // additionalProperties: false
+	hasDefault                          // dflt is set
 	isRoot                              // the object is a resource: apiVersion, kind and metadata are specified
 	inMetadata                          // the metadata of a resource, or below it
-	defaultsBelow                       // some node strictly below has a default
-	excusesMeta                         // additionalProperties: false does not mean apiVersion, kind and metadata
+	defaultsBelow                       // some node below, not this one, has a default
+	excusesMeta                         // additionalProperties: false allows apiVersion, kind and metadata
 	correlates                          // a list of type map with keys, whose items can be matched with old ones
 )
 
-// node is one schema: of a core value (reached through properties, items and
-// additionalProperties alone) or of a logical operator's branch.
+// node is one schema: in the core (reached only through properties, items and
+// additionalProperties) or under a logical operator.
 type node struct {
 	flags   nodeFlags
 	accepts accepts // the values that have an allowed type
 	shape   accepts // the values that do not contradict the core's type; all of them where nothing is pruned
-	// items is the node of the items of an array. It is none if they are kept as they
-	// are; nowhere if no schema specifies them and fields in them are pruned.
+	// items is the node of the items of an array. It is none if they are kept
+	// unchanged, and nowhere if no schema specifies them and their fields are pruned.
 	items int32
-	// additional is the node of the fields that props does not name. It is none if
-	// they are removed or kept as they are, depending on prunes; nowhere if they are
-	// kept, but fields in them are pruned.
+	// additional is the node of the fields that are not in props. It is none if they
+	// are pruned or kept unchanged, depending on prunes, and nowhere if they are kept
+	// but their fields are pruned.
 	additional int32
 	props      properties
 	required   []string
 	types      *typeCheck
 	checks     *checks
-	junctors   *junctors
+	operators  *operators
 	dflt       any
-	// ordinal numbers, from 1, the properties of one object that have a default.
+	// ordinal numbers the properties of an object that have a default, starting with 1.
 	ordinal int32
 	list    *listCheck
 	unions  []unionCheck
 	draft4  *draft4Checks
 
-	// parent and step say where the schema stands.
+	// parent and step are the position of the schema.
 	parent int32
 	step   SchemaStep
 }
@@ -106,17 +106,17 @@ type property struct {
 // properties is a table of properties, sorted by name.
 type properties struct {
 	list []property
-	// slots is an open hash table of indices into list, for lists that are
-	// too long to search one by one; 0 is a free slot, i+1 names list[i].
+	// slots is an open hash table of indices into list, for lists that are too long for
+	// linear search. 0 is a free slot, i+1 refers to list[i].
 	slots []uint16
 	// defaulted are the indices of the properties that have a default.
 	defaulted []int32
 }
 
-// searchMax is the length up to which a table is searched one by one.
+// searchMax is the length up to which a table is searched linearly.
 const searchMax = 8
 
-// seed is for the hash tables of properties.
+// seed is the seed of the hash tables of properties.
 var seed = maphash.MakeSeed()
 
 func newProperties(list []property) properties {
@@ -169,11 +169,11 @@ func (t *properties) find(name string) int32 {
 	return none
 }
 
-// Semantics returns the semantics that the program was compiled for.
+// Semantics returns the semantics with which the program was compiled.
 func (p *Program) Semantics() Semantics { return p.semantics }
 
-// NodeRef names a schema in a Program: the one that decided something. The zero
-// value names none.
+// NodeRef refers to a schema in a Program: the one that caused a result. The zero value
+// refers to none.
 type NodeRef struct {
 	program *Program
 	index   int32
@@ -181,7 +181,7 @@ type NodeRef struct {
 
 func (p *Program) ref(n int32) NodeRef { return NodeRef{p, n} }
 
-// Path is where the schema stands.
+// Path returns the position of the schema.
 func (r NodeRef) Path() SchemaPath {
 	if r.program == nil || r.index <= nowhere {
 		return nil
@@ -194,7 +194,8 @@ func (r NodeRef) Path() SchemaPath {
 	return path
 }
 
-// String is the path in words, as .properties[spec].items; the root is the empty string.
+// String returns the path as text, such as .properties[spec].items. The root is the
+// empty string.
 func (r NodeRef) String() string { return r.Path().String() }
 
 // Fields returns the names of the fields that the schema specifies, sorted.
@@ -210,7 +211,7 @@ func (r NodeRef) Fields() []string {
 	return names
 }
 
-// reader takes a Reader from the pool.
+// reader returns a Reader from the pool.
 func (p *Program) reader(src []byte) *jsonx.Reader {
 	r, _ := p.readers.Get().(*jsonx.Reader)
 	if r == nil {

@@ -1,9 +1,9 @@
 package schema
 
-// proves reports whether a value is certainly valid, without saying why not. It is
-// the quick half of Validate: almost all objects are valid, and for them this walk
-// is all there is. Of what a schema says itself the answer is exact (a logical operator
-// relies on it); of metadata and lists a no may also mean "look closer".
+// proves reports whether a value is certainly valid. It is the fast half of Validate:
+// almost all objects are valid, and for them no other walk is needed. For schemas the
+// result is exact, which logical operators rely on. For metadata and list types, false
+// may also mean that the thorough walk has to decide.
 func (w *prover) proves(id int32, v any) bool {
 	n := &w.p.nodes[id]
 	switch v := v.(type) {
@@ -36,7 +36,7 @@ func (w *prover) proves(id int32, v any) bool {
 	default:
 		return false
 	}
-	return n.junctors == nil || n.junctors.hold(func(id int32) bool { return w.proves(id, v) })
+	return n.operators == nil || n.operators.hold(func(id int32) bool { return w.proves(id, v) })
 }
 
 // prover is one walk.
@@ -54,7 +54,7 @@ func (w *prover) object(n *node, obj map[string]any) bool {
 			return false
 		}
 	}
-	if n.additional <= nowhere && n.flags&refusesOthers == 0 && len(n.props.list) <= 2*len(obj) {
+	if n.additional <= nowhere && n.flags&closed == 0 && len(n.props.list) <= 2*len(obj) {
 		for i := range n.props.list {
 			prop := &n.props.list[i]
 			if v, ok := obj[prop.name]; ok && !w.proves(prop.node, v) {
@@ -66,7 +66,7 @@ func (w *prover) object(n *node, obj map[string]any) bool {
 	for k, v := range obj {
 		child := n.props.find(k)
 		if child == none {
-			if n.refuses(k) {
+			if n.forbids(k) {
 				return false
 			}
 			if child = n.additional; child <= nowhere {
@@ -132,13 +132,12 @@ func (n *node) provesBool(v bool) bool {
 	return n.accepts&kBool.bit() != 0 && (n.checks == nil || n.checks.enum == nil || inEnum(n.checks.enum, v))
 }
 
-// provesNull looks at the type alone, and at enum, which never has null.
+// provesNull checks the type and enum, which never contains null.
 func (n *node) provesNull() bool {
 	return n.accepts&kNull.bit() != 0 && (n.checks == nil || n.checks.enum == nil)
 }
 
-// provesObject proves the conditions on an object that are not about the values of its
-// fields.
+// provesObject checks an object without the values of its fields.
 func (n *node) provesObject(obj map[string]any) bool {
 	if n.checks != nil && (n.checks.object(obj) != 0 || n.checks.enum != nil && !inEnum(n.checks.enum, obj)) {
 		return false
@@ -151,14 +150,14 @@ func (n *node) provesObject(obj map[string]any) bool {
 	return true
 }
 
-// provesArray proves the conditions on an array that are not about its items.
+// provesArray checks an array without its items.
 func (n *node) provesArray(a []any) bool {
 	return n.checks == nil || n.checks.array(a) == 0 && (n.checks.enum == nil || inEnum(n.checks.enum, a))
 }
 
 // hold reports whether a value satisfies the logical operators. branch reports whether
 // it satisfies one of their schemas.
-func (j *junctors) hold(branch func(int32) bool) bool {
+func (j *operators) hold(branch func(int32) bool) bool {
 	for _, id := range j.allOf {
 		if !branch(id) {
 			return false
@@ -191,8 +190,8 @@ func (j *junctors) hold(branch func(int32) bool) bool {
 	return j.not == none || !branch(j.not)
 }
 
-// rejects reports whether additionalProperties: false forbids a field that nothing
-// else in the schema names.
-func (n *node) refuses(name string) bool {
-	return n.flags&refusesOthers != 0 && (n.flags&excusesMeta == 0 || !IsMetaField(name))
+// forbids reports whether additionalProperties: false forbids a field that the schema
+// does not otherwise allow.
+func (n *node) forbids(name string) bool {
+	return n.flags&closed != 0 && (n.flags&excusesMeta == 0 || !IsMetaField(name))
 }

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// correlation is the old value that a new one replaces, if there is one that can
-// be matched with it.
+// correlation is the old value that a new value replaces, if one can be matched with
+// it.
 type correlation struct {
 	old any
 	ok  bool
 }
 
-// correlateField matches a field with that of the old object. The apiVersion and
-// kind of the root are never forgiven: both objects have been converted.
+// correlateField matches a field with the field of the old object. Errors in apiVersion
+// and kind of the root are never tolerated, because both objects have been converted.
 func (w *walker) correlateField(c correlation, k string) correlation {
 	if !c.ok || len(w.path)-w.p.namesBelow == 1 && (k == "kind" || k == "apiVersion") {
 		return correlation{}
@@ -33,7 +33,7 @@ type oldItems struct {
 	byKey map[any]any
 }
 
-// matchItems returns the old items of a list whose items can be matched.
+// matchItems returns the old items of a list whose items can be matched by key.
 func (n *node) matchItems(c correlation) oldItems {
 	old, ok := c.old.([]any)
 	if !c.ok || !ok || n.flags&correlates == 0 {
@@ -63,7 +63,8 @@ func (o oldItems) find(v any) correlation {
 	return correlation{x, ok}
 }
 
-// itemKey returns the key of an item, if it has all its keys and they are scalars.
+// itemKey returns the key of an item. It returns false if a key is missing or not a
+// scalar.
 func (l *listCheck) itemKey(x any) (any, bool) {
 	item, ok := x.(map[string]any)
 	if !ok {
@@ -94,9 +95,9 @@ func (l *listCheck) itemKey(x any) (any, bool) {
 	return b.String(), true
 }
 
-// unchanged reports whether a value equals the old one, as far as Kubernetes can
-// tell: items of a list of type map are matched by their keys, and an object with
-// a field that the schema does not specify never equals another.
+// unchanged reports whether a value equals the old one, as far as Kubernetes can tell:
+// items of a list of type map are matched by their keys, and objects with unspecified
+// fields are never equal.
 func (p *Program) unchanged(id int32, old, v any) bool {
 	if v == nil || old == nil {
 		return v == nil && old == nil

@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// FieldErrors renders the violations as kube-apiserver reports them: same fields,
-// types, values and details.
+// FieldErrors returns the violations as kube-apiserver reports them: with the same
+// fields, types, values and details.
 func (vs Violations) FieldErrors() field.ErrorList {
 	var list field.ErrorList
 	seen := map[string]bool{}
 	vs.flatten(func(v *Violation) {
 		if v.isSchema() {
-			// kube-apiserver reports what reads the same only once.
+			// kube-apiserver reports equal errors only once.
 			text := v.message(v.name(), formKubernetes)
 			if seen[text] {
 				return
@@ -27,8 +27,8 @@ func (vs Violations) FieldErrors() field.ErrorList {
 	return list
 }
 
-// Messages renders the violations in the forms of the design document on
-// validation, like "data.foo in body should be at least 4 chars long".
+// Messages returns the violations in the form of the design document on validation,
+// such as "data.foo in body should be at least 4 chars long".
 func (vs Violations) Messages() []string {
 	var list []string
 	seen := map[string]bool{}
@@ -42,11 +42,11 @@ func (vs Violations) Messages() []string {
 	return list
 }
 
-// String is the violation in words, path included.
+// String returns the violation as text, including the path.
 func (v *Violation) String() string { return v.message(v.Path.String(), formDocument) }
 
-// flatten visits the violations in the order in which they are reported: of a
-// logical operator, also those of the branch that came closest (for allOf: of all branches).
+// flatten visits the violations in the order in which they are reported. For a logical
+// operator this includes those of the closest branch (for allOf: of all branches).
 func (vs Violations) flatten(visit func(*Violation)) {
 	for i := range vs {
 		v := &vs[i]
@@ -62,8 +62,8 @@ func (vs Violations) flatten(visit func(*Violation)) {
 	}
 }
 
-// isSchema reports whether the violation is of a keyword, and not of metadata, list
-// types or unions.
+// isSchema reports whether the violation is of a schema keyword, and not of metadata,
+// list types or unions.
 func (v *Violation) isSchema() bool {
 	switch v.Kind {
 	case DuplicateItem, NotAnObject, Metadata, UnionMembers, WrongDiscriminator, Scale, Rule, RulesSkipped:
@@ -72,7 +72,7 @@ func (v *Violation) isSchema() bool {
 	return true
 }
 
-// form is one of the two ways to word a violation.
+// form is one of the two wordings of violations.
 type form uint8
 
 const (
@@ -80,7 +80,7 @@ const (
 	formDocument
 )
 
-// message words the violation of the value called name.
+// message returns the text of the violation for a value with the given name.
 func (v *Violation) message(name string, f form) string {
 	const in = " in body "
 	should := func(format string, operand any) string { return name + in + fmt.Sprintf(format, operand) }
@@ -159,10 +159,11 @@ func (v *Violation) message(name string, f form) string {
 	return v.fieldError().Error()
 }
 
-// name is what kube-apiserver calls the value in messages.
+// name returns kube-apiserver's name of the value in messages.
 func (v *Violation) name() string { return v.Path[v.namesFrom:].name() }
 
-// numberType words the number type of the schema, for values it cannot hold.
+// numberType describes the number type of the schema, for values that it cannot
+// represent.
 func (v *Violation) numberType() string {
 	c := v.Schema.program.nodes[v.Schema.index].checks
 	if c.numberFormat != "" {
@@ -171,8 +172,8 @@ func (v *Violation) numberType() string {
 	return fmt.Sprintf("must be of type %s (default format)", c.numberType)
 }
 
-// bound returns the bound of a number as it is compared with the value: as an integer
-// with an integer, and as a float with a float.
+// bound returns the bound as it is compared with the value: as an integer with an
+// integer, as a float with a float.
 func (v *Violation) bound() any {
 	if _, isInt := v.Value.(int64); isInt {
 		return int64(v.Want.Bound)
@@ -180,7 +181,7 @@ func (v *Violation) bound() any {
 	return v.Want.Bound
 }
 
-// operandName is what kube-apiserver calls the operand of a BadOperand.
+// operandName returns kube-apiserver's name of the operand of a BadOperand.
 func (v *Violation) operandName() string {
 	switch v.Want.Of {
 	case Maximum:
@@ -192,7 +193,7 @@ func (v *Violation) operandName() string {
 	}
 }
 
-// unionProblem words what is wrong with a union.
+// unionProblem describes the violation of a union.
 func (v *Violation) unionProblem() string {
 	if v.Kind == WrongDiscriminator {
 		return fmt.Sprintf("must be %q, because %s is set", v.Want.Discriminator, v.Want.Member)
@@ -204,7 +205,7 @@ func (v *Violation) unionProblem() string {
 	return "exactly one of " + strings.Join(v.Want.Members, ", ") + " must be set, but " + found
 }
 
-// fieldError renders the violation as kube-apiserver does.
+// fieldError returns the violation as kube-apiserver reports it.
 func (v *Violation) fieldError() *field.Error {
 	name, path := v.name(), v.Path[:v.namesFrom].FieldPath()
 	switch v.Kind {
@@ -221,7 +222,7 @@ func (v *Violation) fieldError() *field.Error {
 	case WrongDiscriminator:
 		return field.Invalid(v.Path.FieldPath(), v.Value, v.unionProblem())
 	case NumberRange, BadOperand, AllOf, AnyOf, OneOf, Not, Dependency, AdditionalItems:
-		// kube-apiserver does not say where these are, but in the detail.
+		// kube-apiserver has the path of these in the detail only.
 		return field.Invalid(path, "", v.message(name, formKubernetes))
 	}
 	if trimmed := strings.TrimPrefix(name, "."); trimmed != "" {
@@ -249,7 +250,7 @@ func (v *Violation) fieldError() *field.Error {
 	return field.Invalid(path, value, v.message(name, formKubernetes))
 }
 
-// enumTexts writes strings as they are and everything else as JSON.
+// enumTexts returns strings unchanged and all other values as JSON.
 func enumTexts(values []any) []string {
 	texts := make([]string, len(values))
 	for i, v := range values {

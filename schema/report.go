@@ -6,21 +6,21 @@ import (
 	"espalier.dev/internal/nearest"
 )
 
-// Report says what Decode or Normalize did to an object.
+// Report lists the changes that Decode or Normalize made to an object.
 type Report struct {
 	// Changes are sorted by path.
 	Changes []Change
-	// Truncated says that there were more changes than there is room for.
+	// Truncated is true if there were more changes than are listed.
 	Truncated bool
 
 	steps int
 }
 
-// maxReportSteps bounds the paths of a report together: in a small text with 10,000
-// levels, each level may have something to report.
+// maxReportSteps bounds the total length of the paths in a report: in a small text with
+// 10,000 nested levels, each level may have a change.
 const maxReportSteps = 1 << 18
 
-// add adds a change whose path is that of parent and rest, if there is room.
+// add adds a change with the path parent + rest, unless the report is full.
 func (r *Report) add(c Change, parent, rest Path) {
 	n := len(parent) + len(rest)
 	if r.steps+n > maxReportSteps {
@@ -32,18 +32,18 @@ func (r *Report) add(c Change, parent, rest Path) {
 	r.Changes = append(r.Changes, c)
 }
 
-// Change is one thing that was done to an object.
+// Change is a change to an object.
 type Change struct {
-	// Path is where, in the object as it was given (for a default: as it came out).
+	// Path is the path in the original object or, for a default, in the result.
 	Path Path
 	Kind ChangeKind
-	// Schema is the schema that decided: the one of the object that a field was
-	// removed from, or the one of the value that was dropped or filled in.
+	// Schema is the schema that caused the change: that of the object from which a
+	// field was removed, or that of the value that was dropped or filled in.
 	Schema NodeRef
 }
 
-// Nearest returns the specified field whose name is closest to that of a pruned
-// one, if any is close enough to be meant.
+// Nearest returns the specified field whose name is most similar to that of a pruned
+// field, or "" if none is similar.
 func (c *Change) Nearest() string {
 	if c.Kind != Pruned || c.Schema == (NodeRef{}) {
 		return ""
@@ -58,23 +58,25 @@ func (c *Change) Nearest() string {
 	})
 }
 
-// ChangeKind is what was done.
+// ChangeKind is the kind of a Change.
 type ChangeKind uint8
 
 const (
-	// Pruned is a field that is not specified and was removed.
+	// Pruned is an unspecified field that was removed.
 	Pruned ChangeKind = iota
 	// NullDropped is a null that was removed because null is not allowed.
 	NullDropped
 	// Defaulted is a default that was filled in.
 	Defaulted
-	// Duplicate is a member that occurs again in the same object; the last one counts.
+	// Duplicate is a member that occurs more than once in an object; the last one is
+	// used.
 	Duplicate
-	// MetadataDropped is a field of metadata that was malformed in storage and was removed.
+	// MetadataDropped is a malformed field in the metadata of a stored object that was
+	// removed.
 	MetadataDropped
 )
 
-// String names the kind.
+// String returns the name of the kind.
 func (k ChangeKind) String() string {
 	names := [...]string{"pruned", "null dropped", "defaulted", "duplicate", "metadata dropped"}
 	if int(k) >= len(names) {
@@ -83,11 +85,11 @@ func (k ChangeKind) String() string {
 	return names[k]
 }
 
-// UnknownFields returns the paths of the pruned fields, sorted, written as
-// kube-apiserver writes them in warnings and strict errors.
+// UnknownFields returns the paths of the pruned fields, sorted, in the form of
+// kube-apiserver's warnings and strict errors.
 func (r *Report) UnknownFields() []string { return r.paths(Pruned) }
 
-// DuplicateFields returns the paths of members that occur again, sorted.
+// DuplicateFields returns the paths of duplicate members, sorted.
 func (r *Report) DuplicateFields() []string { return r.paths(Duplicate) }
 
 func (r *Report) paths(k ChangeKind) []string {
@@ -109,9 +111,9 @@ func (r *Report) paths(k ChangeKind) []string {
 	return paths
 }
 
-// metadataPath writes the path of a field that metadata does not have. kube-apiserver
-// writes the keys of maps on the way there in brackets, and what is in metadata as
-// its decoder does.
+// metadataPath returns the path of an unknown field in metadata. In front of metadata,
+// kube-apiserver writes map keys in brackets; inside metadata, it uses the form of its
+// decoder.
 func metadataPath(p Path) string {
 	inside := 1
 	if p[len(p)-2].Kind == Index {

@@ -168,11 +168,11 @@ func TestJSONSchemaDialect(t *testing.T) {
 		})
 
 		for name, tc := range map[string]struct{ schema, want string }{
-			"foreign reference":   {`{properties: {a: {$ref: "http://example.com/schema"}}}`, `.properties[a].$ref must be of the form #/definitions/<name>, not "http://example.com/schema"`},
-			"undefined reference": {`{items: {$ref: "#/definitions/gone"}}`, `.items.$ref names "#/definitions/gone", which is not defined`},
-			"recursion":           {`{properties: {a: {$ref: "#/definitions/a"}}, definitions: {a: {items: {$ref: "#/definitions/b"}}, b: {not: {$ref: "#/definitions/a"}}}}`, `must not lead back to itself`},
-			"rules":               {`{properties: {a: {x-kubernetes-validations: [{rule: "true"}]}}}`, `.properties[a].x-kubernetes-validations has no place in a jsonSchema`},
-			"self":                {`{$ref: "#/definitions/a", definitions: {a: {$ref: "#/definitions/a"}}}`, `must not lead back to itself`},
+			"foreign reference":   {`{properties: {a: {$ref: "http://example.com/schema"}}}`, `.properties[a].$ref must have the form #/definitions/<name>, got "http://example.com/schema"`},
+			"undefined reference": {`{items: {$ref: "#/definitions/gone"}}`, `.items.$ref refers to "#/definitions/gone", which is not in definitions`},
+			"recursion":           {`{properties: {a: {$ref: "#/definitions/a"}}, definitions: {a: {items: {$ref: "#/definitions/b"}}, b: {not: {$ref: "#/definitions/a"}}}}`, `must not be recursive`},
+			"rules":               {`{properties: {a: {x-kubernetes-validations: [{rule: "true"}]}}}`, `.properties[a].x-kubernetes-validations is not supported in a jsonSchema`},
+			"self":                {`{$ref: "#/definitions/a", definitions: {a: {$ref: "#/definitions/a"}}}`, `must not be recursive`},
 		} {
 			t.Run(name, func(t *testing.T) {
 				_, err := schema.CompileJSONSchema(props(t, tc.schema))

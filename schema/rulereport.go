@@ -10,11 +10,12 @@ import (
 	"espalier.dev/api"
 )
 
-// RuleReport is what is known about the x-kubernetes-validations of a schema before
-// there are objects: whether they compile, and what they can cost. It is data, so
-// that packages without a CEL runtime can read it; package schema/rules makes it.
+// RuleReport is the result of checking the x-kubernetes-validations of a schema:
+// whether they compile, and what they can cost. It is plain data, so that packages
+// without a CEL runtime can read it. Package schema/rules creates it.
 type RuleReport struct {
-	// Schemas are the schemas that have rules: those below a schema come before it.
+	// Schemas are the schemas that have rules. Subschemas come before the schemas
+	// around them.
 	Schemas []SchemaRules
 	// TotalCost is the sum of all estimates.
 	TotalCost uint64
@@ -23,8 +24,8 @@ type RuleReport struct {
 // SchemaRules are the rules of one schema.
 type SchemaRules struct {
 	Path SchemaPath
-	// Err is the reason why the schema has no CEL type, or why there is no
-	// environment for its rules. If it is set, Rules is empty.
+	// Err is the reason why the schema has no CEL type, or why no environment can be
+	// created for its rules. If it is set, Rules is empty.
 	Err error
 	// NoType is true if Err is about the type.
 	NoType bool
@@ -32,17 +33,18 @@ type SchemaRules struct {
 	// schema around this one has no CEL type.
 	Unreachable bool
 	// Uncorrelatable is the outermost schema around this one whose values cannot be
-	// matched with old ones, so that no rule here may use oldSelf. Nil if there is none.
+	// matched with old values, so that no rule here may use oldSelf. It is nil if there
+	// is none.
 	Uncorrelatable *SchemaPath
 	Rules          []CheckedRule
 }
 
-// CheckedRule is what is known about one rule.
+// CheckedRule is the result of checking one rule.
 type CheckedRule struct {
-	// Path leads to the schema of the rule, Index is its place there.
+	// Path leads to the schema of the rule, Index is its position there.
 	Path  SchemaPath
 	Index int
-	// Source is the rule itself.
+	// Source is the rule as written in the schema.
 	Source api.ValidationRule
 	// Err is the reason why the rule does not compile, MessageErr the reason why its
 	// messageExpression does not.
@@ -64,11 +66,11 @@ func (r *RuleReport) Rules() []*CheckedRule {
 	return list
 }
 
-// Exceeded reports whether all rules together cost more than SchemaCostLimit.
+// Exceeded reports whether all rules together exceed SchemaCostLimit.
 func (r *RuleReport) Exceeded() bool { return r.TotalCost > SchemaCostLimit }
 
-// MostExpensive returns the four most expensive rules and messageExpressions of
-// those that each need a hundredth of SchemaCostLimit or more.
+// MostExpensive returns the four most expensive rules and messageExpressions among
+// those that cost at least one percent of SchemaCostLimit.
 func (r *RuleReport) MostExpensive() []RuleExpense {
 	var list []RuleExpense
 	for _, rule := range r.Rules() {
@@ -85,8 +87,8 @@ func (r *RuleReport) MostExpensive() []RuleExpense {
 	return list[:min(len(list), 4)]
 }
 
-// FieldErrors returns the errors of kube-apiserver about the rules of a schema at
-// root, except those about their total cost. forgiveCosts leaves out the costs of
+// FieldErrors returns kube-apiserver's errors about the rules of a schema at root,
+// except those about their total cost. forgiveCosts omits errors about the cost of
 // single rules, as kube-apiserver does on an update that does not change the schema.
 func (r *RuleReport) FieldErrors(root *field.Path, forgiveCosts bool) field.ErrorList {
 	var list field.ErrorList
@@ -96,7 +98,7 @@ func (r *RuleReport) FieldErrors(root *field.Path, forgiveCosts bool) field.Erro
 	return list
 }
 
-// FieldErrors returns the errors of kube-apiserver about the rules of one schema.
+// FieldErrors returns kube-apiserver's errors about the rules of one schema.
 func (s *SchemaRules) FieldErrors(root *field.Path, forgiveCosts bool) field.ErrorList {
 	path := s.Path.Field(root).Child("x-kubernetes-validations")
 	if s.Err != nil {
@@ -131,8 +133,7 @@ func (s *SchemaRules) FieldErrors(root *field.Path, forgiveCosts bool) field.Err
 	return list
 }
 
-// TotalErrors returns the errors of kube-apiserver about the cost of all rules
-// together.
+// TotalErrors returns kube-apiserver's errors about the total cost of all rules.
 func (r *RuleReport) TotalErrors(root *field.Path) field.ErrorList {
 	if !r.Exceeded() {
 		return nil
@@ -145,8 +146,7 @@ func (r *RuleReport) TotalErrors(root *field.Path) field.ErrorList {
 	return append(list, field.Forbidden(root, overBudget("x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema", r.TotalCost, SchemaCostLimit)))
 }
 
-// shownRule is a rule as kube-apiserver shows it: by the names that its fields have
-// in Go.
+// shownRule is a rule as kube-apiserver prints it: with the Go names of its fields.
 type shownRule struct {
 	Rule              string
 	Message           string
@@ -156,7 +156,7 @@ type shownRule struct {
 	OptionalOldSelf   *bool
 }
 
-// overBudget returns the sentence of kube-apiserver about a cost that is too high.
+// overBudget returns kube-apiserver's message about an excessive cost.
 func overBudget(what string, cost, limit uint64) string {
 	factor := float64(cost) / float64(limit)
 	var text string

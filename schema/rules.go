@@ -9,26 +9,27 @@ import (
 )
 
 // Rules are the compiled x-kubernetes-validations of a schema. Package schema/rules
-// makes them; they are injected, so that whoever has no rules does without a CEL
+// implements them. They are injected, so that programs without rules do not link a CEL
 // runtime.
 type Rules interface {
-	// Validate evaluates the rules that apply: on create old is nil.
+	// Validate evaluates the rules that apply. old is nil on create.
 	Validate(ctx context.Context, obj, old Object) Violations
 }
 
 // RuleCompiler compiles the rules of a schema. It returns nil if there are none.
 type RuleCompiler func(*Structural) (Rules, error)
 
-// ErrRules says that a schema has rules and that nothing was said about them.
+// ErrRules is returned by Compile for a schema with rules if neither WithRules nor
+// WithoutRules is given.
 var ErrRules = errors.New("the schema has x-kubernetes-validations: compile them with WithRules (see package schema/rules), or leave them out with WithoutRules")
 
-// WithRules makes Compile compile the schema's rules too. Without it, or
-// WithoutRules, a schema with rules is an error.
+// WithRules makes Compile compile the schema's rules. A schema with rules requires this
+// option or WithoutRules.
 func WithRules(c RuleCompiler) Option {
 	return func(o *options) { o.rules = c }
 }
 
-// WithoutRules leaves the schema's rules out.
+// WithoutRules makes Compile ignore the schema's rules.
 func WithoutRules() Option {
 	return func(o *options) { o.rules = func(*Structural) (Rules, error) { return nil, nil } }
 }
@@ -47,8 +48,8 @@ func (c *compiler) compileRules(s *Structural, with RuleCompiler) (err error) {
 	return nil
 }
 
-// rulesOn evaluates the rules, unless something found before makes that unsafe: a
-// value that is missing, of the wrong type or too large is not put to a rule.
+// rulesOn evaluates the rules, unless a violation makes that unsafe: rules are not
+// evaluated on values that are missing, of the wrong type or too large.
 func (p *Program) rulesOn(ctx context.Context, obj, old Object, found Violations) Violations {
 	if p.rules == nil {
 		return nil

@@ -2,19 +2,19 @@ package schema
 
 import "fmt"
 
-// Semantics says which of the two readings of a schema applies. The design
-// documents and Kubernetes disagree in places; every place is a method here, so
-// that all the differences can be read in this one file.
+// Semantics selects one of the two schema semantics. The design documents and
+// Kubernetes disagree in places. Each difference is a method of this type, so that this
+// file lists all of them.
 type Semantics int
 
 const (
-	// KEP is what the design documents say.
+	// KEP follows the design documents.
 	KEP Semantics = iota
-	// Kubernetes is what kube-apiserver does, to the letter.
+	// Kubernetes does exactly what kube-apiserver does.
 	Kubernetes
 )
 
-// ParseSemantics reads "kep" or "kubernetes".
+// ParseSemantics parses "kep" or "kubernetes".
 func ParseSemantics(s string) (Semantics, error) {
 	switch s {
 	case "kep":
@@ -41,11 +41,11 @@ func (s Semantics) Other() Semantics {
 	return Kubernetes
 }
 
-// restartsAt reports whether pruning, once stopped by
-// x-kubernetes-preserve-unknown-fields, starts again at a value below, given how
-// the schema reaches it and what it specifies there. The documents restart where
-// fields are specified; kube-apiserver restarts wherever the schema names the
-// value, except at items. A Cursor tells the result for any value.
+// restartsAt reports whether pruning that x-kubernetes-preserve-unknown-fields has
+// stopped resumes at a value below, given how the schema reaches the value and what it
+// specifies there. According to the documents it resumes where fields are specified. In
+// kube-apiserver it resumes at every value that the schema specifies, except at items.
+// A Cursor has the result for each value.
 func (s Semantics) restartsAt(viaItems, specifiesFields bool) bool {
 	if s == Kubernetes {
 		return !viaItems
@@ -56,69 +56,68 @@ func (s Semantics) restartsAt(viaItems, specifiesFields bool) bool {
 // KnowsUnions reports whether x-kubernetes-unions is enforced.
 func (s Semantics) KnowsUnions() bool { return s == KEP }
 
-// KnowsReadOnly reports whether readOnly is kept.
+// KnowsReadOnly reports whether the keyword readOnly is kept.
 func (s Semantics) KnowsReadOnly() bool { return s == KEP }
 
-// KnowsForeignFields reports whether the fields of a CRD that only the documents have
-// are read. kube-apiserver drops them, whatever is in them (see api.DropForeign).
+// KnowsForeignFields reports whether the CRD fields that only the documents define are
+// used. kube-apiserver drops them, whatever they contain (see api.DropForeign).
 func (s Semantics) KnowsForeignFields() bool { return s == KEP }
 
-// KnowsJSONSchema reports whether the draft-4 schema of 2017 counts
-// (spec.validation.jsonSchema). kube-apiserver does not know it.
+// KnowsJSONSchema reports whether the draft-4 schema of 2017
+// (spec.validation.jsonSchema) is used. kube-apiserver does not support it.
 func (s Semantics) KnowsJSONSchema() bool { return s == KEP }
 
-// RefusesContradictions reports whether a value whose type contradicts the schema's
-// is a decoding error. For kube-apiserver it is a validation error, later.
+// RefusesContradictions reports whether a value that contradicts the type in the schema
+// is a decoding error. In kube-apiserver it is a validation error.
 func (s Semantics) RefusesContradictions() bool { return s == KEP }
 
-// The rest is about which schemas are structural (see Check).
+// The remaining methods are about which schemas are structural (see Check).
 
-// RefusesDeepIncompleteness reports whether a field that only value validations
-// mention makes a schema non-structural at any depth, or only where the
+// RefusesDeepIncompleteness reports whether a field that only value validations mention
+// makes a schema non-structural at any depth. In kube-apiserver it does so only if the
 // logical operators of the root mention it.
 func (s Semantics) RefusesDeepIncompleteness() bool { return s == KEP }
 
-// ImpliesEmbeddedTypeMeta reports whether apiVersion, kind and metadata of an
-// embedded resource are specified by being there: that they need no type, and
-// value validations may mention them. kube-apiserver treats them as any field.
+// ImpliesEmbeddedTypeMeta reports whether apiVersion, kind and metadata of an embedded
+// resource are specified implicitly: they need no type, and value validations may
+// mention them. kube-apiserver treats them like any other field.
 func (s Semantics) ImpliesEmbeddedTypeMeta() bool { return s == KEP }
 
-// RefusesEmbeddedMetadataInJunctors reports whether metadata is rejected under any
-// logical operator, or only when it is the root's.
+// RefusesEmbeddedMetadataInJunctors reports whether a logical operator must not mention
+// the metadata of embedded resources either. That of the root is always rejected.
 func (s Semantics) RefusesEmbeddedMetadataInJunctors() bool { return s == Kubernetes }
 
-// AcceptsIntOrStringOneOf reports whether int-or-string may be spelled with oneOf.
+// AcceptsIntOrStringOneOf reports whether int-or-string may be written with oneOf.
 func (s Semantics) AcceptsIntOrStringOneOf() bool { return s == KEP }
 
-// ReportsLooseIntOrString reports whether two liberties that kube-apiserver takes are
-// reported, not rejected: the patterns of int-or-string without its marker, and
-// the marker beside a type.
+// ReportsLooseIntOrString reports whether two patterns that kube-apiserver accepts are
+// reported as warnings: the anyOf of int-or-string without x-kubernetes-int-or-string,
+// and x-kubernetes-int-or-string beside a type.
 func (s Semantics) ReportsLooseIntOrString() bool { return s == KEP }
 
 // ReportsNestedAdditionalPropertiesFalse reports whether additionalProperties: false
-// under a logical operator is reported. kube-apiserver does not see it; beside properties
-// it rejects it, for another reason, and so do the documents then.
+// under a logical operator is reported. kube-apiserver ignores it; beside properties it
+// rejects it for another reason, and so do the documents.
 func (s Semantics) ReportsNestedAdditionalPropertiesFalse() bool { return s == KEP }
 
 // ReportsSeveralShapes reports whether a schema with more than one of properties,
 // additionalProperties and items is reported here. kube-apiserver rejects some
-// combinations elsewhere, in the validation of the CustomResourceDefinition.
+// combinations elsewhere, in the validation of the CRD.
 func (s Semantics) ReportsSeveralShapes() bool { return s == KEP }
 
-// SaysTypeMustBeNonEmpty reports whether a missing type is reported in the words of
-// the documents. kube-apiserver's depend on where the type is missing.
+// SaysTypeMustBeNonEmpty reports whether a missing type is reported with the message of
+// the documents. kube-apiserver's message depends on where the type is missing.
 func (s Semantics) SaysTypeMustBeNonEmpty() bool { return s == KEP }
 
-// ExcusesMetaFields reports whether additionalProperties: false at the root allows
-// apiVersion, kind and metadata all the same.
+// ExcusesMetaFields reports whether additionalProperties: false at the root still
+// allows apiVersion, kind and metadata.
 func (s Semantics) ExcusesMetaFields() bool { return s == KEP }
 
-// UnfoldsAsDocumented reports whether publication unfolds int-or-string, embedded
-// resources and unions as the documents show, or int-or-string alone and in
-// kube-apiserver's way.
+// UnfoldsAsDocumented reports whether the published schema unfolds int-or-string,
+// embedded resources and unions as the documents show. kube-apiserver unfolds
+// int-or-string only, and in another form.
 func (s Semantics) UnfoldsAsDocumented() bool { return s == KEP }
 
-// PublishesPatternInV2 reports whether pattern is part of what OpenAPI v2 can say.
-// The documents hold that v2 does not have it; it does, and kube-apiserver
-// publishes it.
+// PublishesPatternInV2 reports whether pattern is published in OpenAPI v2. According to
+// the documents v2 does not have it; it does, and kube-apiserver publishes it.
 func (s Semantics) PublishesPatternInV2() bool { return s == Kubernetes }

@@ -8,10 +8,10 @@ import (
 	"espalier.dev/api"
 )
 
-// Skeleton returns skel(s), as the pruning proposal of 2018 defines it: what s
-// says about types, fields and items, and nothing else, with everything that is
-// said under a logical operator (allOf, anyOf, oneOf, not) moved to the level around it.
-// Nil gives nil. s is left alone and the result shares nothing with it.
+// Skeleton returns skel(s), as the pruning proposal of 2018 defines it: the types,
+// fields and items that s specifies, with those under a logical operator (allOf, anyOf,
+// oneOf, not) moved to the level around it. It returns nil for nil. The result shares
+// nothing with s.
 //
 // The definition is
 //
@@ -19,31 +19,29 @@ import (
 //
 // where s_1 … s_n are the skeletons of the schemas under the logical operators of s, drop
 // keeps type, items, additionalItems, properties, patternProperties and
-// additionalProperties, and merge takes the parts together, keyword by keyword.
-// Where it leaves something open, this is the reading:
+// additionalProperties, and merge combines the parts, keyword by keyword. Where the
+// definition is incomplete, Skeleton interprets it as follows:
 //
-//   - "t if all x_i agree on t": a part that states no type disagrees, and drop(s)
-//     is a part. So type: object beside an anyOf whose branches state no type is
-//     dropped. This is what makes the skeleton weaker than s.
-//   - Under a key of properties or patternProperties, only the parts that have the
-//     key are parts: in example 5, b keeps its type although one branch only
-//     names it. The same goes for items and additionalProperties.
-//   - A boolean is the schema that it stands for: true is {} and false is
-//     {"not": {}}, and the skeleton of both is {}, written as true. That false
-//     rejects values is no matter of structure, as the later pruning proposal
-//     says too (its example 5).
-//   - items as a list is merged position by position, as written. The definition
-//     does not say how to merge a list with a single schema. Both become a
-//     single schema for all positions, which also takes in the additionalItems of the
-//     lists. What only some positions are asked for loses its types there.
-//   - additionalItems without a list of items says nothing about any item. Its
-//     fields count as specified, its types do not.
-//   - $ref, definitions and dependencies are not among the keywords that are
-//     kept, and are not followed.
+//   - "t if all x_i agree on t": a part without a type disagrees, and drop(s) is a part.
+//     So type: object beside an anyOf whose branches have no type is dropped. This makes
+//     the skeleton weaker than s.
+//   - Under a key of properties or patternProperties, only the schemas that have the key
+//     are merged: in example 5, b keeps its type although one branch only mentions it.
+//     The same applies to items and additionalProperties.
+//   - A boolean is equivalent to a schema: true is {} and false is {"not": {}}. The
+//     skeleton of both is {}, written as true. That false rejects values is not part of
+//     the structure, as the later pruning proposal says too (its example 5).
+//   - Lists of items are merged position by position, as written. The definition does not
+//     say how to merge a list with a single schema. Both become a single schema for all
+//     positions, which includes the additionalItems of the lists. Types that apply to some
+//     positions only are lost.
+//   - additionalItems without a list of items does not apply to any item. Its fields count
+//     as specified, its types do not.
+//   - $ref, definitions and dependencies are dropped, and references are not followed.
 //
-// The definition nests merges. Merging is associative, so here the parts of one
-// path are gathered first and merged once: each schema in s is visited once,
-// however deep the logical operators are.
+// The definition nests merges. Merging is associative, so Skeleton collects the parts for
+// a path first and merges them once: it visits each schema in s once, however deeply the
+// logical operators are nested.
 func Skeleton(s *api.JSONSchemaProps) *api.JSONSchemaProps {
 	if s == nil {
 		return nil
@@ -55,18 +53,19 @@ func Skeleton(s *api.JSONSchemaProps) *api.JSONSchemaProps {
 // skelPart is one x_i of a merge. The schema is nil for a boolean.
 type skelPart struct {
 	schema *api.JSONSchemaProps
-	// untyped makes the part, and what is below it, state no types.
+	// untyped removes the types of the part and of everything below it.
 	untyped bool
 }
 
-// skeletonizer counts the schemas it visits, to show that the cost is linear.
+// skeletonizer counts the schemas it visits, so that tests can check that the cost is
+// linear.
 type skeletonizer struct {
 	visited int
 }
 
-// logical operators adds the schemas under the logical operators of p's schema, and those under
-// theirs: they are all parts of the same merge.
-func (k *skeletonizer) junctors(parts []skelPart, p skelPart) []skelPart {
+// operators adds the schemas under the logical operators of p's schema, recursively:
+// they are all parts of the same merge.
+func (k *skeletonizer) operators(parts []skelPart, p skelPart) []skelPart {
 	k.visited++
 	parts = append(parts, p)
 	if p.schema == nil {
@@ -74,11 +73,11 @@ func (k *skeletonizer) junctors(parts []skelPart, p skelPart) []skelPart {
 	}
 	for _, branches := range [...][]api.JSONSchemaProps{p.schema.AllOf, p.schema.AnyOf, p.schema.OneOf} {
 		for i := range branches {
-			parts = k.junctors(parts, skelPart{&branches[i], p.untyped})
+			parts = k.operators(parts, skelPart{&branches[i], p.untyped})
 		}
 	}
 	if p.schema.Not != nil {
-		parts = k.junctors(parts, skelPart{p.schema.Not, p.untyped})
+		parts = k.operators(parts, skelPart{p.schema.Not, p.untyped})
 	}
 	return parts
 }
@@ -86,7 +85,7 @@ func (k *skeletonizer) junctors(parts []skelPart, p skelPart) []skelPart {
 func (k *skeletonizer) merge(given []skelPart) *api.JSONSchemaProps {
 	var parts []skelPart
 	for _, p := range given {
-		parts = k.junctors(parts, p)
+		parts = k.operators(parts, p)
 	}
 	out := &api.JSONSchemaProps{Type: agreedType(parts)}
 
@@ -109,7 +108,7 @@ func (k *skeletonizer) merge(given []skelPart) *api.JSONSchemaProps {
 	return out
 }
 
-// agreedType is the type that every part states, or none.
+// agreedType returns the type that all parts have, or none.
 func agreedType(parts []skelPart) api.StringOrArray {
 	var t api.StringOrArray
 	for _, p := range parts {
@@ -125,7 +124,7 @@ func agreedType(parts []skelPart) api.StringOrArray {
 	return slices.Clone(t)
 }
 
-// sameTypes compares lists of types; their order means nothing.
+// sameTypes compares lists of types, ignoring their order.
 func sameTypes(a, b api.StringOrArray) bool {
 	if len(a) == 1 && len(b) == 1 {
 		return a[0] == b[0]
@@ -154,7 +153,7 @@ func (k *skeletonizer) mergeKeys(keys map[string][]skelPart) map[string]api.JSON
 	return out
 }
 
-// mergeOrBool merges parts of which some, or all, are booleans.
+// mergeOrBool merges parts, some or all of which are booleans.
 func (k *skeletonizer) mergeOrBool(parts []skelPart) *api.JSONSchemaPropsOrBool {
 	if len(parts) == 0 {
 		return nil
@@ -216,14 +215,14 @@ func (k *skeletonizer) mergeItems(out *api.JSONSchemaProps, parts []skelPart) {
 	out.AdditionalItems = k.mergeOrBool(append(rest, idle...))
 }
 
-// Specified lists the JSON paths that are specified in s: those that end in a key of
-// some properties, wherever in the schema it stands, logical operators included. They are
-// written as spec.containers[].name; what additionalProperties describes is
-// written as *, what patternProperties describes as /pattern/, and a name that
-// would be mistaken for something else as ["a.b"]. The list is sorted.
+// Specified returns the JSON paths that s specifies: those that end in a key of
+// properties, anywhere in the schema, including logical operators. They have the form
+// spec.containers[].name. Fields under additionalProperties are written as *, those
+// under patternProperties as /pattern/, and ambiguous names as ["a.b"]. The result is
+// sorted.
 //
-// This is the 2018 meaning of "specified", which Skeleton keeps. For a structural
-// schema only the keys outside of logical operators count.
+// This is the definition of "specified" of 2018, which Skeleton preserves. In a
+// structural schema, only the keys outside of logical operators are specified.
 func Specified(s *api.JSONSchemaProps) []string {
 	found := map[string]bool{}
 	addSpecified(found, "", s)
@@ -248,8 +247,9 @@ func addSpecified(found map[string]bool, at string, s *api.JSONSchemaProps) {
 	}
 }
 
-// valuePath returns the JSON path of the values of a schema one step below that of the
-// values at path. It returns false if the schema says nothing about parts of a value.
+// valuePath returns the JSON path of the values of a subschema, given the path of the
+// values of the schema. It returns false if the subschema is not about fields or items
+// of a value.
 func valuePath(at string, step SchemaStep) (path string, ok bool) {
 	switch step.Keyword {
 	case "properties":
@@ -280,17 +280,16 @@ func joinName(at, name string) string {
 	return joinStep(at, name)
 }
 
-// PruneConflict is a place that cannot be pruned, because the schema describes it
-// both as an object with fields and as a map.
+// PruneConflict is a path that cannot be pruned, because the schema describes it both
+// as an object with known fields and as a map.
 type PruneConflict struct {
-	// Path is the JSON path of the place, written as Specified does. It is empty
-	// for the root.
+	// Path is the JSON path, in the form of Specified. It is empty for the root.
 	Path string
-	// Message says what is wrong.
+	// Message is what is wrong.
 	Message string
 }
 
-// Error is the message after the path.
+// Error returns the path and the message.
 func (c *PruneConflict) Error() string {
 	if c.Path == "" {
 		return "at the root: " + c.Message
@@ -298,12 +297,12 @@ func (c *PruneConflict) Error() string {
 	return c.Path + ": " + c.Message
 }
 
-// PruneConflicts finds what the pruning proposal of 2018 rejects (restriction 1):
-// the places for which the skeleton of s has properties together with
-// additionalProperties or patternProperties. It returns none for a schema that
-// can be pruned. They are ordered by path.
+// PruneConflicts returns the paths that the pruning proposal of 2018 rejects
+// (restriction 1): those for which the skeleton of s has properties together with
+// additionalProperties or patternProperties. They are sorted by path. A schema that can
+// be pruned has none.
 //
-// properties without a key specifies no field and conflicts with nothing.
+// Empty properties specify no field and cause no conflict.
 func PruneConflicts(s *api.JSONSchemaProps) []*PruneConflict {
 	var found []*PruneConflict
 	addConflicts(&found, "", Skeleton(s))

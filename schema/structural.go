@@ -2,11 +2,10 @@ package schema
 
 import "espalier.dev/api"
 
-// Structural is a schema in which the shape of a value (types, fields, items)
-// stands apart from the conditions on it: whoever ignores ValueValidation has a
-// weaker schema, but a right one. Every schema that a CustomResourceDefinition
-// may hold can be written as a Structural and back without loss; the schemas
-// whose Forbidden parts are empty are the structural ones (see Check).
+// Structural is a schema that separates the structure of a value (types, fields, items)
+// from its validation. Without ValueValidation it is a weaker, but still correct
+// schema. Every schema that a CRD may contain can be converted to a Structural and back
+// without loss. A schema is structural if its Forbidden parts are empty (see Check).
 type Structural struct {
 	Items                *Structural
 	Properties           map[string]*Structural
@@ -19,17 +18,17 @@ type Structural struct {
 	ValueValidation *ValueValidation
 }
 
-// StructuralOrBool is a schema or a boolean. With a schema, Bool is true.
+// StructuralOrBool is a schema or a boolean. If it is a schema, Bool is true.
 type StructuralOrBool struct {
 	Structural *Structural
 	Bool       bool
 }
 
-// Generic are the core keywords that are not about fields or items.
+// Generic has the core keywords that are not about fields or items.
 type Generic struct {
 	Description string
-	// Type is object, array, number, integer, boolean or string. It may be empty
-	// only beside XPreserveUnknownFields or XIntOrString.
+	// Type is object, array, number, integer, boolean or string. It may be empty only
+	// with XPreserveUnknownFields or XIntOrString.
 	Type         string
 	Title        string
 	Default      *JSON
@@ -39,10 +38,10 @@ type Generic struct {
 	Example      *JSON
 }
 
-// Extensions are the x-kubernetes-* keywords that shape a value.
+// Extensions has the x-kubernetes-* keywords that affect the structure of a value.
 type Extensions struct {
-	// XPreserveUnknownFields stops pruning here and below, until fields are
-	// specified again (see Semantics).
+	// XPreserveUnknownFields stops pruning here and below, until fields are specified
+	// again (see Semantics).
 	XPreserveUnknownFields bool
 	// XEmbeddedResource marks an object with apiVersion, kind and metadata.
 	XEmbeddedResource bool
@@ -54,12 +53,13 @@ type Extensions struct {
 	XUnions      []api.Union
 }
 
-// ValidationExtensions are the x-kubernetes-* keywords that only validate.
+// ValidationExtensions has the x-kubernetes-* keywords that only validate.
 type ValidationExtensions struct {
 	XValidations []api.ValidationRule
 }
 
-// ValueValidation are the conditions on a value, beyond its shape.
+// ValueValidation has the keywords that validate a value without specifying its
+// structure.
 type ValueValidation struct {
 	Format           string
 	Maximum          *float64
@@ -84,9 +84,9 @@ type ValueValidation struct {
 	Not   *NestedValueValidation
 }
 
-// NestedValueValidation is a schema under allOf, anyOf, oneOf or not. Whatever
-// is set in AdditionalProperties, ForbiddenGenerics or ForbiddenExtensions makes
-// the schema around it non-structural, save for the patterns of XIntOrString.
+// NestedValueValidation is a schema under allOf, anyOf, oneOf or not. If
+// AdditionalProperties, ForbiddenGenerics or ForbiddenExtensions is set, the schema
+// around it is not structural, except for the patterns of XIntOrString.
 type NestedValueValidation struct {
 	ValueValidation
 	ValidationExtensions
@@ -99,14 +99,14 @@ type NestedValueValidation struct {
 	ForbiddenExtensions Extensions
 }
 
-// NestedOrBool is a nested schema or a boolean. With a schema, Bool is true.
+// NestedOrBool is a nested schema or a boolean. If it is a schema, Bool is true.
 type NestedOrBool struct {
 	Nested *NestedValueValidation
 	Bool   bool
 }
 
-// JSON is a JSON value in a schema, decoded: nil, bool, int64, float64, string,
-// []any or map[string]any.
+// JSON is a decoded JSON value in a schema: nil, bool, int64, float64, string, []any or
+// map[string]any.
 type JSON struct {
 	Value any
 }

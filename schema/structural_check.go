@@ -6,15 +6,14 @@ import (
 	"slices"
 )
 
-// Check looks for what makes s non-structural, in the reading that sem gives.
-// With Kubernetes, the findings are the errors that kube-apiserver lists in the
-// condition NonStructuralSchema. With KEP, there are also findings that are not
-// Rejected: where the documents ask for more than kube-apiserver does, without
-// showing that such a schema is to be rejected.
+// Check returns the reasons why s is not structural in the given semantics. With
+// Kubernetes, the findings are the errors that kube-apiserver lists in the condition
+// NonStructuralSchema. With KEP, there are also warnings: where the documents require more
+// than kube-apiserver does, without an example that such a schema is rejected.
 //
-// Findings are in the order of their field errors' text. The time is linear in
-// the size of s. For a schema in which findings pile up at great depth, the list
-// is cut short; if anything is rejected, something Rejected is in it.
+// The findings are sorted by the text of their field errors. The time is linear in the
+// size of s. If a deeply nested schema has too many findings, the list is truncated, but a
+// schema that is not structural always has at least one finding that is not a warning.
 func Check(s *Structural, sem Semantics) []Finding {
 	if s == nil {
 		return nil
@@ -25,42 +24,42 @@ func Check(s *Structural, sem Semantics) []Finding {
 	return c.findings
 }
 
-// level is where a schema stands. It decides how a missing type is named.
+// level is the position of a schema. It determines the message about a missing type.
 type level uint8
 
 const (
 	rootLevel level = iota
 	itemLevel
 	fieldLevel
-	// impliedLevel is that of a field which needs no type of its own.
+	// impliedLevel is the level of a field that needs no explicit type.
 	impliedLevel
 )
 
 type checker struct {
 	sem      Semantics
 	findings []Finding
-	// path is that of the schema at hand.
+	// path leads to the current schema.
 	path SchemaPath
-	// coreLen is how much of path leads to the schema whose logical operators are walked,
-	// and coreRest how the core goes on from there: the place that a value
-	// validation at path is about is path[:coreLen] + coreRest.
+	// coreLen is the length of the part of path that leads to the schema whose logical
+	// operators are being walked, and coreRest continues it in the core: a value
+	// validation at path is about the schema at path[:coreLen] + coreRest.
 	coreLen  int
 	coreRest SchemaPath
-	// names is a stack of the property names still to be visited.
+	// names is a stack of the property names that remain to be visited.
 	names []string
-	// steps and rejected are for the bound on the findings' size.
-	steps   int
-	refused bool
+	// steps and rejected are used to bound the size of the findings.
+	steps    int
+	rejected bool
 }
 
-// maxFindingSteps bounds the paths of all findings together. 10,000 nested
-// schemas without a type would otherwise have 50 million steps.
+// maxFindingSteps bounds the total length of the paths of all findings. Without it,
+// 10,000 nested schemas without a type would need 50 million steps.
 const maxFindingSteps = 1 << 20
 
 func (c *checker) push(s SchemaStep) { c.path = append(c.path, s) }
 func (c *checker) pop()              { c.path = c.path[:len(c.path)-1] }
 
-// add records a finding; its path goes on from the schema at hand.
+// add records a finding. Its path continues that of the current schema.
 func (c *checker) add(f Finding, further ...SchemaStep) {
 	if c.full(f.Refused) {
 		return
@@ -70,32 +69,32 @@ func (c *checker) add(f Finding, further ...SchemaStep) {
 }
 
 // full reports whether there is no room for one more finding.
-func (c *checker) full(refused bool) bool {
-	return c.steps > maxFindingSteps && (c.refused || !refused)
+func (c *checker) full(rejected bool) bool {
+	return c.steps > maxFindingSteps && (c.rejected || !rejected)
 }
 
 func (c *checker) record(f Finding) {
 	c.steps += len(f.Path) + len(f.Mention) + 1
-	c.refused = c.refused || f.Refused
+	c.rejected = c.rejected || f.Refused
 	c.findings = append(c.findings, f)
 }
 
-func (c *checker) refuse(k FindingKind, detail string, at ...SchemaStep) {
+func (c *checker) reject(k FindingKind, detail string, at ...SchemaStep) {
 	c.add(Finding{Kind: k, Detail: detail, Refused: true}, at...)
 }
 
-func (c *checker) refuseValue(k FindingKind, value any, detail string, at ...SchemaStep) {
+func (c *checker) rejectValue(k FindingKind, value any, detail string, at ...SchemaStep) {
 	c.add(Finding{Kind: k, Value: value, Detail: detail, Refused: true}, at...)
 }
 
-// structural checks a schema of the core and all below it.
+// structural checks a schema in the core and everything below it.
 func (c *checker) structural(s *Structural, lvl level) {
 	if s.Items != nil {
 		c.push(keyword("items"))
 		c.structural(s.Items, itemLevel)
 		c.pop()
 	} else if s.Type == "array" {
-		c.refuse(ItemsMissing, "must be specified", keyword("items"))
+		c.reject(ItemsMissing, "must be specified", keyword("items"))
 	}
 	implied := s.XEmbeddedResource && c.sem.ImpliesEmbeddedTypeMeta()
 	mark := pushNames(c, s.Properties)
@@ -112,7 +111,7 @@ func (c *checker) structural(s *Structural, lvl level) {
 	c.names = c.names[:mark]
 	if ap := s.AdditionalProperties; ap != nil {
 		if lvl == rootLevel {
-			c.refuse(MapForbidden, "must not be used at the root", keyword("additionalProperties"))
+			c.reject(MapForbidden, "must not be used at the root", keyword("additionalProperties"))
 		}
 		if ap.Structural != nil {
 			c.push(keyword("additionalProperties"))
@@ -135,8 +134,8 @@ func (c *checker) structural(s *Structural, lvl level) {
 	}
 }
 
-// pushNames pushes the keys of m to the stack of names, in order, and returns where
-// they start.
+// pushNames pushes the sorted keys of m to the stack of names, and returns the position
+// of the first.
 func pushNames[V any](c *checker, m map[string]V) int {
 	mark := len(c.names)
 	for name := range m {
@@ -153,7 +152,7 @@ func orEmpty(s *Structural) *Structural {
 	return s
 }
 
-// shapes looks for more than one of properties, additionalProperties and items.
+// shapes reports more than one of properties, additionalProperties and items.
 func (c *checker) shapes(s *Structural) {
 	if !c.sem.ReportsSeveralShapes() {
 		return
@@ -179,10 +178,10 @@ func (c *checker) extensions(s *Structural) {
 	if s.XIntOrString {
 		const detail = "must be false if x-kubernetes-int-or-string is true"
 		if s.XPreserveUnknownFields {
-			c.refuseValue(ExtensionConflict, true, detail, keyword("x-kubernetes-preserve-unknown-fields"))
+			c.rejectValue(ExtensionConflict, true, detail, keyword("x-kubernetes-preserve-unknown-fields"))
 		}
 		if s.XEmbeddedResource {
-			c.refuseValue(ExtensionConflict, true, detail, keyword("x-kubernetes-embedded-resource"))
+			c.rejectValue(ExtensionConflict, true, detail, keyword("x-kubernetes-embedded-resource"))
 		}
 		if s.Type != "" && c.sem.ReportsLooseIntOrString() {
 			c.add(Finding{
@@ -197,21 +196,21 @@ func (c *checker) extensions(s *Structural) {
 	}
 }
 
-// typ checks that there is a type, and the right one for what s stands for.
+// typ checks that s has a type, and that the type is allowed in its place.
 func (c *checker) typ(s *Structural, lvl level) {
 	at := keyword("type")
 	if s.XEmbeddedResource && s.Type != "object" {
 		const detail = "must be object if x-kubernetes-embedded-resource is true"
 		if s.Type == "" {
-			c.refuse(TypeMissing, detail, at)
+			c.reject(TypeMissing, detail, at)
 		} else {
-			c.refuseValue(TypeWrong, s.Type, detail, at)
+			c.rejectValue(TypeWrong, s.Type, detail, at)
 		}
 	} else if s.Type == "" && !s.XIntOrString && !s.XPreserveUnknownFields && lvl != impliedLevel {
-		c.refuse(TypeMissing, c.typeMissing(lvl), at)
+		c.reject(TypeMissing, c.typeMissing(lvl), at)
 	}
 	if lvl == rootLevel && s.Type != "" && s.Type != "object" {
-		c.refuseValue(TypeWrong, s.Type, "must be object at the root", at)
+		c.rejectValue(TypeWrong, s.Type, "must be object at the root", at)
 	}
 }
 
@@ -228,14 +227,14 @@ func (c *checker) typeMissing(lvl level) string {
 	}
 }
 
-// resource checks what only matters in a resource: the root's, or an embedded one.
+// resource checks what applies only to resources: the root and embedded resources.
 func (c *checker) resource(s *Structural, lvl level) {
 	if s.XEmbeddedResource {
 		if s.AdditionalProperties != nil {
-			c.refuse(MapForbidden, "must not be used if x-kubernetes-embedded-resource is set", keyword("additionalProperties"))
+			c.reject(MapForbidden, "must not be used if x-kubernetes-embedded-resource is set", keyword("additionalProperties"))
 		}
 		if !s.XPreserveUnknownFields && len(s.Properties) == 0 {
-			c.refuse(PropertiesMissing,
+			c.reject(PropertiesMissing,
 				"must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields",
 				keyword("properties"))
 		}
@@ -250,7 +249,7 @@ func (c *checker) resource(s *Structural, lvl level) {
 	}
 }
 
-// typeMeta checks that a field of every resource has the type it has anyway.
+// typeMeta checks that a field of every resource has its fixed type.
 func (c *checker) typeMeta(s *Structural, name, typ string) {
 	f, ok := s.Properties[name]
 	if !ok {
@@ -260,11 +259,11 @@ func (c *checker) typeMeta(s *Structural, name, typ string) {
 	if f.Type == typ || f.Type == "" && s.XEmbeddedResource && c.sem.ImpliesEmbeddedTypeMeta() {
 		return
 	}
-	c.refuseValue(TypeWrong, f.Type, "must be "+typ, named("properties", name), keyword("type"))
+	c.rejectValue(TypeWrong, f.Type, "must be "+typ, named("properties", name), keyword("type"))
 }
 
-// rootMetadata checks that a schema leaves the metadata of its objects alone, but
-// for their names.
+// rootMetadata checks that a schema does not specify metadata other than name and
+// generateName.
 func (c *checker) rootMetadata(metadata *Structural) {
 	rest := *metadata
 	names := 0
@@ -277,7 +276,7 @@ func (c *checker) rootMetadata(metadata *Structural) {
 		rest.Properties = nil
 	}
 	rest.Type = ""
-	rest.Default = nil // the validation of the CustomResourceDefinition rejects it
+	rest.Default = nil // the validation of the CRD rejects it
 	if rest.Example != nil && rest.Example.Value == nil {
 		rest.Example = nil
 	}
@@ -295,10 +294,10 @@ func (c *checker) rootMetadata(metadata *Structural) {
 	}
 }
 
-// isZero reports whether nothing is set in the struct, not even to something empty.
+// isZero reports whether no field of the struct is set, not even to an empty value.
 func isZero[T any](v *T) bool { return reflect.ValueOf(v).Elem().IsZero() }
 
-// typeVerdict says what is to be done about a type under a logical operator.
+// typeVerdict is how to treat a type under a logical operator.
 type typeVerdict uint8
 
 const (
@@ -307,7 +306,7 @@ const (
 	allowType
 )
 
-// branchTypes are the verdicts for the branches that spell out int-or-string.
+// branchTypes are the verdicts for the branches of int-or-string.
 type branchTypes struct {
 	anyOf, oneOf, firstAllOfAnyOf typeVerdict
 }
@@ -331,8 +330,8 @@ func (c *checker) intOrString(s *Structural) (b branchTypes) {
 	return b
 }
 
-// isIntOrString reports whether branches are an integer and a string and nothing else.
-// What kube-apiserver does not know of does not count.
+// isIntOrString reports whether branches are exactly an integer and a string. Keywords
+// that kube-apiserver does not have are ignored.
 func isIntOrString(branches []NestedValueValidation) bool {
 	return len(branches) == 2 && isBare(&branches[0], "integer") && isBare(&branches[1], "string")
 }
@@ -356,8 +355,8 @@ func isBare(v *NestedValueValidation, typ string) bool {
 	return isZero(&rest)
 }
 
-// valueValidation checks the logical operators and the pattern of the schema at hand. If
-// core is not nil, it is the place in the core that v is about.
+// valueValidation checks the logical operators and the pattern of the current schema.
+// core is the schema in the core that v is about, or nil.
 func (c *checker) valueValidation(v *ValueValidation, core *Structural, b branchTypes) {
 	for i := range v.AnyOf {
 		c.branch(indexed("anyOf", i), &v.AnyOf[i], core, b.anyOf, branchTypes{})
@@ -377,7 +376,7 @@ func (c *checker) valueValidation(v *ValueValidation, core *Structural, b branch
 	}
 	if v.Pattern != "" {
 		if _, err := syntax.Parse(v.Pattern, syntax.Perl); err != nil {
-			c.refuseValue(PatternInvalid, v.Pattern,
+			c.rejectValue(PatternInvalid, v.Pattern,
 				"must be a valid regular expression, but isn't: "+err.Error(), keyword("pattern"))
 		}
 	}
@@ -389,7 +388,7 @@ func (c *checker) branch(step SchemaStep, v *NestedValueValidation, core *Struct
 	c.pop()
 }
 
-// nested checks a schema under a logical operator and all below it.
+// nested checks a schema under a logical operator and everything below it.
 func (c *checker) nested(v *NestedValueValidation, core *Structural, t typeVerdict, b branchTypes) {
 	c.valueValidation(&v.ValueValidation, core, b)
 	if v.Items != nil {
@@ -417,12 +416,12 @@ func (c *checker) nested(v *NestedValueValidation, core *Structural, t typeVerdi
 	c.forbidden(v, t)
 	_, ok := v.Properties["metadata"]
 	if ok && (c.sem.RefusesEmbeddedMetadataInJunctors() || c.coreLen+len(c.coreRest) == 0) {
-		c.refuse(MetadataInJunctor, "must not be specified in a nested context", named("properties", "metadata"))
+		c.reject(MetadataInJunctor, "must not be specified in a nested context", named("properties", "metadata"))
 	}
 }
 
-// descend checks the schema of a field or item that a value validation mentions.
-// If core, the place above, is not nil, then sub must be there.
+// descend checks the schema of a field or item that a value validation mentions. If
+// core, the schema around it, is not nil, sub must not be nil.
 func (c *checker) descend(step SchemaStep, v *NestedValueValidation, core, sub *Structural) {
 	if core != nil && sub == nil {
 		c.notInCore(step)
@@ -451,7 +450,7 @@ func (c *checker) notInCore(step SchemaStep) {
 	})
 }
 
-// forbidden looks for the keywords that must stand outside of logical operators.
+// forbidden reports the keywords that must not be used under logical operators.
 func (c *checker) forbidden(v *NestedValueValidation, t typeVerdict) {
 	const (
 		undefined = "must be undefined to be structural"
@@ -460,7 +459,7 @@ func (c *checker) forbidden(v *NestedValueValidation, t typeVerdict) {
 	)
 	check := func(found bool, k, detail string) {
 		if found {
-			c.refuse(ForbiddenInJunctor, detail, keyword(k))
+			c.reject(ForbiddenInJunctor, detail, keyword(k))
 		}
 	}
 	g, x := &v.ForbiddenGenerics, &v.ForbiddenExtensions
@@ -500,15 +499,15 @@ func (c *checker) forbidden(v *NestedValueValidation, t typeVerdict) {
 	check(len(v.XValidations) > 0, "x-kubernetes-validations", empty)
 }
 
-// unions checks that the unions of s are about fields that s has.
+// unions checks that the unions of s refer to fields of s.
 func (c *checker) unions(s *Structural) {
 	seen := make(map[string]bool)
 	for i, u := range s.XUnions {
 		c.push(indexed("x-kubernetes-unions", i))
 		if len(u.Fields) == 0 {
-			c.refuse(UnionIncomplete, "must have at least one field", keyword("fields"))
+			c.reject(UnionIncomplete, "must have at least one field", keyword("fields"))
 		} else if u.Discriminator == "" {
-			c.refuse(UnionIncomplete, "must be set, because fields is", keyword("discriminator"))
+			c.reject(UnionIncomplete, "must be set, because fields is", keyword("discriminator"))
 		}
 		var enum map[string]bool
 		if u.Discriminator != "" {
@@ -518,14 +517,14 @@ func (c *checker) unions(s *Structural) {
 		for _, name := range c.names[mark:] {
 			at := named("fields", name)
 			if _, ok := s.Properties[name]; !ok {
-				c.refuseValue(UnionMember, name, "must be a field in properties", at)
+				c.rejectValue(UnionMember, name, "must be a field in properties", at)
 			}
 			if seen[name] {
-				c.refuseValue(UnionMember, name, "must be in one union only", at)
+				c.rejectValue(UnionMember, name, "must be in one union only", at)
 			}
 			seen[name] = true
 			if enum != nil && !enum[u.Fields[name]] {
-				c.refuseValue(UnionDiscriminator, u.Fields[name], "must be in the enum of the discriminator", at)
+				c.rejectValue(UnionDiscriminator, u.Fields[name], "must be in the enum of the discriminator", at)
 			}
 		}
 		c.names = c.names[:mark]
@@ -538,11 +537,11 @@ func (c *checker) unions(s *Structural) {
 func (c *checker) discriminator(s *Structural, name string) map[string]bool {
 	f, ok := s.Properties[name]
 	if !ok || f == nil {
-		c.refuseValue(UnionDiscriminator, name, "must be a field in properties", keyword("discriminator"))
+		c.rejectValue(UnionDiscriminator, name, "must be a field in properties", keyword("discriminator"))
 		return nil
 	}
 	if f.Type != "string" {
-		c.refuseValue(UnionDiscriminator, name, "must be a field of type string", keyword("discriminator"))
+		c.rejectValue(UnionDiscriminator, name, "must be a field of type string", keyword("discriminator"))
 	}
 	if f.ValueValidation == nil || len(f.ValueValidation.Enum) == 0 {
 		return nil

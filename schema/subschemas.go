@@ -8,9 +8,9 @@ import (
 	"espalier.dev/api"
 )
 
-// Subschemas returns the schemas right below s, each with the step that leads to it:
-// those of every keyword, also of the logical operators and of draft 4. The order is
-// always the same; names come in alphabetical order. A schema in a map is a copy.
+// Subschemas returns the direct subschemas of s, each with the step that leads to it:
+// those of every keyword, including the logical operators and draft 4. The order is
+// deterministic; names are sorted. A schema in a map is a copy.
 func Subschemas(s *api.JSONSchemaProps) iter.Seq2[SchemaStep, *api.JSONSchemaProps] {
 	return func(yield func(SchemaStep, *api.JSONSchemaProps) bool) {
 		if s == nil {
@@ -31,8 +31,8 @@ func Subschemas(s *api.JSONSchemaProps) iter.Seq2[SchemaStep, *api.JSONSchemaPro
 	}
 }
 
-// subschemaYield hands out the schemas of one keyword. Its methods return false if the
-// caller of Subschemas wants no more.
+// subschemaYield yields the schemas of one keyword. Its methods return false if the
+// caller of Subschemas wants to stop.
 type subschemaYield func(SchemaStep, *api.JSONSchemaProps) bool
 
 func (y subschemaYield) one(key string, s *api.JSONSchemaProps) bool {
@@ -67,9 +67,9 @@ func (y subschemaYield) dependencies(all map[string]api.JSONSchemaPropsOrStringA
 	return true
 }
 
-// WalkSubschemas calls visit with s and with the schemas below it, each before those
-// below it. visit returns whether to go on below the schema. The path leads from s to
-// the schema; it is valid only during the call.
+// WalkSubschemas calls visit with s and all schemas below it, parents first. visit
+// returns whether to descend into the schema. The path leads from s to the schema; it
+// is valid only during the call.
 func WalkSubschemas(s *api.JSONSchemaProps, visit func(SchemaPath, *api.JSONSchemaProps) bool) {
 	if s != nil {
 		walkSubschemas(nil, s, visit)
@@ -85,7 +85,7 @@ func walkSubschemas(path SchemaPath, s *api.JSONSchemaProps, visit func(SchemaPa
 	}
 }
 
-// AnySubschema reports whether has is true of s or of any schema below it.
+// AnySubschema reports whether has returns true for s or any schema below it.
 func AnySubschema(s *api.JSONSchemaProps, has func(*api.JSONSchemaProps) bool) bool {
 	if s == nil {
 		return false

@@ -8,20 +8,20 @@ import (
 	"espalier.dev/api"
 )
 
-// Unfold returns a copy of s in which the x-kubernetes-* extensions are also
-// spelled out in plain OpenAPI, for readers that do not know them. The extensions
-// stay. The result is what is published as OpenAPI v3; it need not be structural.
-// Unfolding twice is unfolding once. Nil gives nil.
+// Unfold returns a copy of s in which the x-kubernetes-* extensions are also expressed
+// in plain OpenAPI, for clients that do not support them. The extensions are kept. The
+// result is published as OpenAPI v3; it need not be structural. Unfold is idempotent.
+// It returns nil for nil.
 //
 //   - x-kubernetes-int-or-string becomes an anyOf of the two types.
 //   - x-kubernetes-embedded-resource specifies apiVersion, kind and metadata, and
 //     requires the first two.
-//   - x-kubernetes-unions becomes a oneOf over the members and an enum of the
-//     discriminator's values. The documents' sketch stops there and would take a
-//     discriminator that names another member; since that is rejected, an anyOf
-//     pairs each member with its value.
+//   - x-kubernetes-unions becomes a oneOf of the members and an enum of the
+//     discriminator's values. The sketch in the documents has no more than that, and
+//     would accept a discriminator that names another member. Such objects are rejected,
+//     so an anyOf pairs each member with its value.
 //
-// Where the schema has a keyword already, both are and'ed through allOf.
+// Where the schema already has a keyword, the two are combined with allOf.
 func (s *Structural) Unfold(sem Semantics) *Structural {
 	out := s.DeepCopy()
 	for _, s := range out.All() {
@@ -40,7 +40,8 @@ func (s *Structural) Unfold(sem Semantics) *Structural {
 	return out
 }
 
-// intOrStringBranches are the branches of the anyOf that int-or-string means.
+// intOrStringBranches returns the branches of the anyOf that is equivalent to
+// int-or-string.
 func intOrStringBranches() []NestedValueValidation {
 	return []NestedValueValidation{
 		{ForbiddenGenerics: Generic{Type: "integer"}},
@@ -57,7 +58,7 @@ func unfoldIntOrString(s *Structural, sem Semantics) {
 	case isIntOrString(v.AnyOf),
 		len(v.AllOf) > 0 && isIntOrString(v.AllOf[0].AnyOf),
 		sem.AcceptsIntOrStringOneOf() && isIntOrString(v.OneOf):
-		// The author wrote it out.
+		// The author has already expressed it.
 	case len(v.AnyOf) == 0:
 		v.AnyOf = either
 	case sem.UnfoldsAsDocumented():
@@ -121,7 +122,7 @@ func unfoldUnion(s *Structural, u api.Union) {
 	andEnum(d.valueValidation(), values)
 }
 
-// andEnum narrows an enum to values.
+// andEnum restricts an enum to values.
 func andEnum(v *ValueValidation, values []JSON) {
 	if len(v.Enum) == 0 {
 		v.Enum = values
@@ -137,14 +138,14 @@ func andEnum(v *ValueValidation, values []JSON) {
 		v.Enum = both
 		return
 	}
-	// An empty enum cannot be written.
+	// An empty enum cannot be represented.
 	enum := NestedValueValidation{ValueValidation: ValueValidation{Enum: values}}
 	if !v.says(func(v *ValueValidation) bool { return reflect.DeepEqual(v.Enum, values) }) {
 		v.AllOf = append(v.AllOf, enum)
 	}
 }
 
-// says reports whether v, or one of the schemas that it and's, satisfies f.
+// says reports whether v, or one of the schemas in its allOf, satisfies f.
 func (v *ValueValidation) says(f func(*ValueValidation) bool) bool {
 	if f(v) {
 		return true
@@ -152,7 +153,7 @@ func (v *ValueValidation) says(f func(*ValueValidation) bool) bool {
 	return slices.ContainsFunc(v.AllOf, func(n NestedValueValidation) bool { return f(&n.ValueValidation) })
 }
 
-// valueValidation returns the ValueValidation of s to be changed.
+// valueValidation returns the ValueValidation of s for changing it.
 func (s *Structural) valueValidation() *ValueValidation {
 	if s.ValueValidation == nil {
 		s.ValueValidation = &ValueValidation{}
@@ -179,10 +180,10 @@ func unfoldEmbeddedResource(s *Structural) {
 	}
 }
 
-// andSchema adds to s what implied says. A condition goes next to a condition of the
-// author's through allOf, and takes its type along, as the documents show; the
-// author's own type, fields and descriptions stay where they were written. A
-// map stays a map: fields are not put beside additionalProperties.
+// andSchema adds the requirements of implied to s. A keyword that s already has is
+// combined through allOf, together with its type, as the documents show. The author's
+// type, fields and descriptions stay where they are. A map stays a map: fields are not
+// added beside additionalProperties.
 func andSchema(s, implied *Structural) {
 	contradicts := s.Type != "" && s.Type != implied.Type || s.XIntOrString
 	switch {

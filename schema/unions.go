@@ -7,8 +7,8 @@ import (
 	"espalier.dev/api"
 )
 
-// unionCheck is one union of x-kubernetes-unions: exactly one member is set, and
-// the discriminator, if it is there, names it.
+// unionCheck is one union of x-kubernetes-unions: exactly one member is set, and the
+// discriminator, if present, names it.
 type unionCheck struct {
 	discriminator string
 	members       []string
@@ -33,7 +33,8 @@ func newUnionChecks(unions []api.Union) []unionCheck {
 	return checks
 }
 
-// set returns the index of the one member that is set, and how many are.
+// set returns the index of the first member that is set or -1, and the number of members
+// that are set.
 func (u *unionCheck) set(obj map[string]any) (member, count int) {
 	member = -1
 	for i, name := range u.members {
@@ -47,13 +48,13 @@ func (u *unionCheck) set(obj map[string]any) (member, count int) {
 	return member, count
 }
 
-// holds reports whether obj is as the union wants it.
+// holds reports whether obj satisfies the union.
 func (u *unionCheck) holds(obj map[string]any) bool {
 	member, count := u.set(obj)
 	return count == 1 && u.agrees(obj, member)
 }
 
-// agrees reports whether the discriminator is absent, or names the member.
+// agrees reports whether the discriminator is absent or names the member.
 func (u *unionCheck) agrees(obj map[string]any, member int) bool {
 	if u.discriminator == "" {
 		return true

@@ -8,11 +8,11 @@ import (
 	"espalier.dev/internal/jsonx"
 )
 
-// Validate checks obj, which should be normal. With old, the object that an update
-// replaces, what is wrong in obj is forgiven where obj has not changed, as far as
-// Kubernetes can match the old with the new (ratcheting).
+// Validate validates obj, which should be normal. If old is the object that an update
+// replaces, violations in values that have not changed are tolerated, as far as
+// Kubernetes can match old and new values (ratcheting).
 //
-// A valid object costs no allocations, but for its rules.
+// Validating a valid object does not allocate, except for its rules.
 func (p *Program) Validate(ctx context.Context, obj, old Object) Violations {
 	var found Violations
 	isKind := true
@@ -43,9 +43,9 @@ func (p *Program) holds(obj Object) bool {
 	return w.proves(root, obj)
 }
 
-// violations is the thorough half of Validate. An object that is not of the right
-// kind is not held against the schema, but its shape is checked all the same, as
-// kube-apiserver does. Rules are left to others.
+// violations is the thorough half of Validate. An object of the wrong kind is not
+// validated against the schema, but its list types, unions and embedded resources are,
+// as in kube-apiserver. Rules are evaluated elsewhere.
 func (p *Program) violations(ctx context.Context, obj, old Object, isKind bool) (all Violations) {
 	w := walker{p: p, ctx: ctx}
 	w.dialect = &structuralWalk{&w}
@@ -67,19 +67,19 @@ func (p *Program) violations(ctx context.Context, obj, old Object, isKind bool) 
 	return all
 }
 
-// result is what validating one value against one schema gives.
+// result is the result of validating a value against a schema.
 type result struct {
 	violations Violations
-	// matched counts the checks that a value passed, the way kube-apiserver counts:
-	// the branch of a logical operator that has the most is the closest.
+	// matched counts the checks that a value passed, as kube-apiserver counts them: the
+	// branch of a logical operator with the most is the closest.
 	matched int
-	// changed says that the value is known to differ from the old one.
+	// changed is true if the value is known to differ from the old one.
 	changed bool
 }
 
 func (r *result) merge(o result) {
 	if len(r.violations) == 0 {
-		// On the way up from a deep value nothing is copied.
+		// Avoid copying on the way up from a deeply nested value.
 		r.violations = o.violations
 	} else {
 		r.violations = append(r.violations, o.violations...)
@@ -97,12 +97,12 @@ type walker struct {
 	dialect dialect
 }
 
-// dialect goes from a value to its parts, and from a schema to those beside it. It is
-// what the two dialects do differently.
+// dialect descends from a value to its fields and items, and from a schema to those
+// that apply to the same value. It is where the two dialects differ.
 type dialect interface {
 	// beside validates a value against the other schemas that apply to it.
 	beside(id int32, v any) result
-	// branch validates a value against one of them. Nothing is forgiven there.
+	// branch validates a value against one of them, without ratcheting.
 	branch(id int32, v any) result
 	items(r *result, id int32, a []any, c correlation)
 	fields(r *result, id int32, obj map[string]any, c correlation)
@@ -115,7 +115,7 @@ func (w *walker) violation(k ViolationKind, id int32, v any, want Operand) Viola
 	}
 }
 
-// value validates a value, and forgives what is wrong if it has not changed.
+// value validates a value, and tolerates violations if it has not changed.
 func (w *walker) value(id int32, v any, c correlation) result {
 	r := w.check(id, v, c)
 	if c.ok && len(r.violations) > 0 {
@@ -182,7 +182,7 @@ func (w *walker) check(id int32, v any, c correlation) (r result) {
 func (w *walker) wrongType(id int32, k jsonType) Violation {
 	t := w.p.nodes[id].types
 	if t == nil {
-		// The value is nothing that JSON has.
+		// The value is not a JSON value.
 		return w.violation(WrongType, id, k.typeName(), Operand{})
 	}
 	if t.format != "" && k != kString && k != kArray && k != kNull {
@@ -228,7 +228,7 @@ func (w *walker) number(r *result, id int32, v any, f failures) {
 	}
 	c := w.p.nodes[id].checks
 	// The bound is compared as an integer with an integer, unless the number type
-	// cannot hold it; then both are floats.
+	// cannot represent it; then both are compared as floats.
 	bound := func(flag, outOfRange failures, k ViolationKind, operand float64, exclusive bool) {
 		if f&flag == 0 {
 			return
@@ -288,7 +288,7 @@ func (w *walker) object(r *result, id int32, obj map[string]any, c correlation) 
 	w.dialect.fields(r, id, obj, c)
 	for _, k := range n.required {
 		if _, ok := obj[k]; !ok {
-			// The missing field is named as a map key is: after a dot, always.
+			// The path of the missing field always has a dot, as for a map key.
 			w.path = append(w.path, Step{Key: k, Kind: MapKey})
 			r.violations = append(r.violations, w.violation(Required, id, nil, Operand{}))
 			w.path = w.path[:len(w.path)-1]
@@ -296,13 +296,13 @@ func (w *walker) object(r *result, id int32, obj map[string]any, c correlation) 
 	}
 }
 
-// specified returns the schema of a field and how it is reached: nowhere if the schema
-// does not specify the field, none if it forbids it.
+// specified returns the schema of a field and the step that leads to it: nowhere if the
+// schema does not specify the field, none if it forbids the field.
 func (n *node) specified(k string) (child int32, step Step) {
 	switch child = n.props.find(k); {
 	case child != none:
 		return child, Step{Key: k}
-	case n.refuses(k):
+	case n.forbids(k):
 		return none, Step{}
 	case n.additional > nowhere:
 		return n.additional, Step{Key: k, Kind: MapKey}
@@ -310,14 +310,14 @@ func (n *node) specified(k string) (child int32, step Step) {
 	return nowhere, Step{}
 }
 
-// structuralWalk goes through structural schemas.
+// structuralWalk is the walk for structural schemas.
 type structuralWalk struct{ *walker }
 
 func (w *structuralWalk) beside(id int32, v any) result {
-	if w.p.nodes[id].junctors == nil {
+	if w.p.nodes[id].operators == nil {
 		return result{}
 	}
-	return w.junctors(id, v)
+	return w.operators(id, v)
 }
 
 func (w *structuralWalk) branch(id int32, v any) result { return w.check(id, v, correlation{}) }
@@ -350,8 +350,8 @@ func (w *structuralWalk) fields(r *result, id int32, obj map[string]any, c corre
 	}
 }
 
-func (w *walker) junctors(id int32, v any) (r result) {
-	j := w.p.nodes[id].junctors
+func (w *walker) operators(id int32, v any) (r result) {
+	j := w.p.nodes[id].operators
 	if len(j.anyOf) > 0 {
 		r.merge(w.anyOf(id, j.anyOf, v))
 	}

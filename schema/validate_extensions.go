@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// extension is an x-kubernetes-* extension with a condition on values. It can only
-// stand in the core of a schema, so the walk skips the logical operators.
+// extension is an x-kubernetes-* extension that validates values. It can only occur in
+// the core of a schema, so the walk skips the logical operators.
 type extension uint8
 
 const (

@@ -2,80 +2,82 @@ package schema
 
 import "k8s.io/apimachinery/pkg/util/validation/field"
 
-// Violation is one way in which an object breaks its schema, as data. How it reads
-// is the business of FieldErrors and Messages.
+// Violation is a violation of a schema by an object. It is plain data; FieldErrors and
+// Messages return texts.
 type Violation struct {
-	// Path leads to the offending value; for Required to the missing field.
+	// Path leads to the invalid value or, for Required, to the missing field.
 	Path Path
 	Kind ViolationKind
-	// Schema is the schema that is broken.
+	// Schema is the violated schema.
 	Schema NodeRef
-	// Value is the offending value.
+	// Value is the invalid value.
 	Value any
-	// Want is what the schema asks for.
+	// Want is the requirement of the schema.
 	Want Operand
 
-	// Branches are the violations of each branch of a logical operator, in the order of
-	// the schema; a branch that holds has none.
+	// Branches has the violations of each branch of a logical operator, in the order of
+	// the schema. A branch that the value satisfies has none.
 	Branches []Violations
-	// Closest is the branch that came closest to holding, for AnyOf and OneOf when
-	// none does, otherwise -1.
+	// Closest is the branch that came closest to being satisfied, for AnyOf and OneOf
+	// if no branch is; otherwise it is -1.
 	Closest int
-	// Holding is the number of branches that hold.
+	// Holding is the number of branches that the value satisfies.
 	Holding int
 
-	// Cause is how Kubernetes reports it, for what the schema itself says nothing
-	// about: Metadata, Scale and Rule.
+	// Cause is Kubernetes' field error, for violations that are not of the schema
+	// itself: Metadata, Scale and Rule.
 	Cause *field.Error
 
-	// namesFrom is the number of steps of Path that kube-apiserver's messages leave out.
+	// namesFrom is the number of steps of Path that kube-apiserver's messages omit.
 	namesFrom int
 }
 
-// Operand is the operand of the keyword that is broken. The kind of a Violation decides
+// Operand is the operand of the violated keyword. The kind of the Violation determines
 // which fields are set.
 type Operand struct {
-	// Types are the allowed types of WrongType. There are none for a value that JSON
-	// does not have.
+	// Types are the allowed types of WrongType. They are empty for a value that is not
+	// a JSON value.
 	Types []string
-	// Format is that of WrongFormat.
+	// Format is the required format of WrongFormat.
 	Format string
-	// Allowed are the values of Enum.
+	// Allowed are the allowed values of Enum.
 	Allowed []any
 	// Limit is the number of characters, items or properties of MaxLength, MinLength,
 	// MaxItems, MinItems, MaxProperties and MinProperties, and the length of the tuple
 	// of AdditionalItems.
 	Limit int64
-	// Bound is that of Maximum, Minimum, MultipleOf, FactorNotPositive and BadOperand.
+	// Bound is the number of Maximum, Minimum, MultipleOf, FactorNotPositive and
+	// BadOperand.
 	Bound float64
-	// Exclusive tells that Bound itself is excluded, for Maximum and Minimum.
+	// Exclusive is true if Bound itself is excluded, for Maximum and Minimum.
 	Exclusive bool
 	// Of is the keyword that a BadOperand belongs to: Maximum, Minimum or MultipleOf.
 	Of ViolationKind
-	// Pattern is that of Pattern, and PatternErr why it is no regular expression.
+	// Pattern is the regular expression of Pattern, and PatternErr the reason why it is
+	// invalid.
 	Pattern    string
 	PatternErr error
-	// Name is the missing field that a Dependency requires, and the apiVersion or kind
-	// that Metadata must have.
+	// Name is the missing field that a Dependency requires, or the apiVersion or kind
+	// that Metadata requires.
 	Name string
-	// Members are those of the union of UnionMembers, and Set those that are set.
+	// Members are the members of the union of UnionMembers, and Set those that are set.
 	Members, Set []string
-	// Discriminator is the value that WrongDiscriminator asks for, because Member is
+	// Discriminator is the value that WrongDiscriminator requires because Member is
 	// set.
 	Discriminator, Member string
-	// Rule is the rule in CEL that does not hold. It is empty if no rule in particular
-	// is at fault.
+	// Rule is the CEL rule that failed. It is empty if the violation is not about a
+	// specific rule.
 	Rule string
 }
 
-// ViolationKind is the keyword that is broken, or what else is wrong.
+// ViolationKind is the violated keyword, or another kind of violation.
 type ViolationKind uint8
 
-// What can be wrong with a value.
+// The kinds of violations.
 const (
-	// WrongType is a value of none of the allowed types.
+	// WrongType is a value that has none of the allowed types.
 	WrongType ViolationKind = iota
-	// WrongFormat is a value that cannot have the format, or a string that does not.
+	// WrongFormat is a value that does not have the required format.
 	WrongFormat
 	Required
 	Enum
@@ -85,11 +87,12 @@ const (
 	Maximum
 	Minimum
 	MultipleOf
-	// NumberRange is a number that its type and format cannot hold.
+	// NumberRange is a number that its type and format cannot represent.
 	NumberRange
-	// BadOperand is a bound that the number type cannot hold: no number satisfies it.
+	// BadOperand is a bound that the number type cannot represent: no number satisfies
+	// it.
 	BadOperand
-	// FactorNotPositive is a multipleOf that no number satisfies.
+	// FactorNotPositive is a multipleOf that is not positive: no number satisfies it.
 	FactorNotPositive
 	MaxItems
 	MinItems
@@ -102,33 +105,34 @@ const (
 	AnyOf
 	OneOf
 	Not
-	// DuplicateItem is an item of a set, or of a map, that is there already.
+	// DuplicateItem is a repeated item of a list of type set or map.
 	DuplicateItem
 	// NotAnObject is an item of a list of type map that is not an object.
 	NotAnObject
-	// Metadata is an apiVersion, kind or metadata that Kubernetes does not take.
+	// Metadata is an apiVersion, kind or metadata that Kubernetes rejects.
 	Metadata
-	// UnionMembers is a union of which not exactly one member is set.
+	// UnionMembers is a union with no member set, or with more than one.
 	UnionMembers
 	// WrongDiscriminator is a discriminator that names another member.
 	WrongDiscriminator
-	// Scale is a value that the scale subresource cannot use.
+	// Scale is a value that is invalid for the scale subresource.
 	Scale
-	// Rule is a rule of x-kubernetes-validations that does not hold.
+	// Rule is a rule of x-kubernetes-validations that failed.
 	Rule
-	// RulesSkipped says that rules were not evaluated, because of what else is wrong.
+	// RulesSkipped means that rules were not evaluated because of other violations.
 	RulesSkipped
-	// Dependency is a field that another one needs, in the draft-4 dialect.
+	// Dependency is a missing field that another field requires, in the draft-4
+	// dialect.
 	Dependency
-	// AdditionalItems is an array that is longer than its tuple allows, in the
-	// draft-4 dialect.
+	// AdditionalItems is an array that is longer than its tuple allows, in the draft-4
+	// dialect.
 	AdditionalItems
 )
 
-// Violations are the ways in which an object breaks its schema.
+// Violations are the violations of a schema by an object.
 type Violations []Violation
 
-// String names the kind.
+// String returns the name of the kind.
 func (k ViolationKind) String() string {
 	names := [...]string{
 		WrongType:          "wrong type",

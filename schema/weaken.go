@@ -5,19 +5,18 @@ import (
 	"slices"
 )
 
-// WeakenForOpenAPIV2 returns a copy of s without what OpenAPI v2 cannot say, or
-// what kubectl cannot read in it. Publish s.Unfold(sem).WeakenForOpenAPIV2(sem) as
-// v2. The result is weaker: it takes whatever s takes. Nil gives nil.
+// WeakenForOpenAPIV2 returns a copy of s without what OpenAPI v2 cannot express or
+// kubectl cannot handle. Publish s.Unfold(sem).WeakenForOpenAPIV2(sem) as v2. The
+// result is weaker: it accepts every value that s accepts. It is nil for nil.
 //
-//   - Logical operators are dropped. As the documents have it, so is pattern, and a type
-//     that only an allOf states is kept.
-//   - v2 has no nullable. A type would reject null, so a nullable value has none, and
-//     it is no longer required, because kubectl takes a null for an absent field.
-//   - kubectl takes a value with properties for an object without other fields, and
-//     a value without a type, or of type object, for one with nothing known about
-//     it. So there are no properties or items where null or unknown fields are
-//     allowed.
-//   - kubectl wants an array to have items; without them it has no type.
+//   - Logical operators are dropped. In the documents' semantics, so is pattern, and a
+//     type that only an allOf has is kept.
+//   - v2 has no nullable, and a type would reject null. So a nullable value has no type,
+//     and it is not required, because kubectl treats null as absent.
+//   - kubectl assumes that a value with properties has no other fields, and that nothing
+//     is known about a value without a type or of type object. So properties and items
+//     are dropped where null or unknown fields are allowed.
+//   - kubectl expects an array to have items. An array without items has no type.
 func (s *Structural) WeakenForOpenAPIV2(sem Semantics) *Structural {
 	out := s.DeepCopy()
 	for _, s := range out.All() {
@@ -60,7 +59,7 @@ func (s *Structural) WeakenForOpenAPIV2(sem Semantics) *Structural {
 	return out
 }
 
-// typeInAllOf is the type that some schema under allOf states.
+// typeInAllOf returns the type that one of the schemas under allOf has.
 func typeInAllOf(v *ValueValidation) string {
 	for i := range v.AllOf {
 		if g := &v.AllOf[i].ForbiddenGenerics; g.Type != "" && !g.Nullable {

@@ -1,13 +1,13 @@
 package schema
 
-// WithoutValueValidations returns the value-validation-less form: a copy of s
-// without any condition on values, only types, fields and items. Whatever
-// satisfies s satisfies it. Nil gives nil.
+// WithoutValueValidations returns a copy of s without value validations: only types,
+// fields and items are left. Every value that s accepts, the result accepts too. It
+// returns nil for nil.
 //
-// x-kubernetes-validations is dropped with the rest. additionalProperties: false
-// stays: it is no ValueValidation, whatever it means. What an embedded resource
-// implies about its apiVersion, kind and metadata is structure and is written
-// out, as the documents' example of a RawExtension has it.
+// x-kubernetes-validations is dropped as well. additionalProperties: false is kept,
+// because it is not a ValueValidation. The implied apiVersion, kind and metadata of an
+// embedded resource are structure and become explicit, as in the documents' example of a
+// RawExtension.
 func (s *Structural) WithoutValueValidations() *Structural {
 	out := s.DeepCopy()
 	for _, s := range out.All() {
@@ -30,8 +30,8 @@ func (s *Structural) WithoutValueValidations() *Structural {
 	return out
 }
 
-// addShape adds to s the types, fields and items of implied that s has nothing
-// about. Where s has another type, or is a map, it is left as it is.
+// addShape adds the types, fields and items of implied that s does not specify. It does
+// not change s if s has a different type or is a map.
 func addShape(s, implied *Structural) {
 	if s.Type == "" && !s.XIntOrString {
 		s.Type = implied.Type

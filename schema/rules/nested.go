@@ -47,11 +47,11 @@ func (f *nestedFinder) core(s *schema.Structural) {
 		f.in(schema.SchemaStep{Keyword: "additionalProperties"}, func() { f.core(s.AdditionalProperties.Structural) })
 	}
 	if s.ValueValidation != nil {
-		f.junctors(s.ValueValidation)
+		f.operators(s.ValueValidation)
 	}
 }
 
-func (f *nestedFinder) junctors(v *schema.ValueValidation) {
+func (f *nestedFinder) operators(v *schema.ValueValidation) {
 	branches := func(keyword string, list []schema.NestedValueValidation) {
 		for i := range list {
 			f.in(schema.SchemaStep{Keyword: keyword, Form: schema.StepIndexed, Index: i}, func() { f.nested(&list[i]) })
@@ -82,5 +82,5 @@ func (f *nestedFinder) nested(v *schema.NestedValueValidation) {
 	if v.AdditionalProperties != nil {
 		f.in(schema.SchemaStep{Keyword: "additionalProperties"}, func() { f.nested(v.AdditionalProperties.Nested) })
 	}
-	f.junctors(&v.ValueValidation)
+	f.operators(&v.ValueValidation)
 }
