@@ -18,26 +18,26 @@ import (
 )
 
 const (
-	// ConnectTimeout is how long Connect waits for members to answer.
+	// ConnectTimeout is the time that Connect waits for members to answer.
 	ConnectTimeout = 5 * time.Second
-	// keepAliveTime and keepAliveTimeout are those of k8s.io/apiserver's own client.
+	// keepAliveTime and keepAliveTimeout are those of k8s.io/apiserver's client.
 	keepAliveTime    = 30 * time.Second
 	keepAliveTimeout = 10 * time.Second
-	// stragglers is how long it waits for the others when one has.
+	// stragglers is the time that Connect waits for other members after one has answered.
 	stragglers = time.Second
 )
 
-// Endpoints says how to reach a cluster.
+// Endpoints configures the connection to a cluster.
 type Endpoints struct {
 	// URLs are the members' addresses.
 	URLs []string
-	// CertFile and KeyFile hold a client certificate, CAFile what the members'
-	// certificates are checked with. All may be empty.
+	// CertFile and KeyFile hold a client certificate, CAFile the CA of the members'
+	// certificates. All may be empty.
 	CertFile, KeyFile, CAFile string
 }
 
-// reconnect returns the waiting times between attempts to connect. gRPC's own grow to two
-// minutes: a server whose etcd is back would not notice for as long.
+// reconnect returns the delays between connection attempts. gRPC's defaults grow to two
+// minutes, so a server would not notice for as long that its etcd is back.
 func reconnect() backoff.Config {
 	c := backoff.DefaultConfig
 	c.BaseDelay = 100 * time.Millisecond
@@ -45,16 +45,16 @@ func reconnect() backoff.Config {
 	return c
 }
 
-// Connect returns a client of a cluster that has answered. It fails if no member
-// answers in [ConnectTimeout], or if those that do are not of one cluster.
+// Connect returns a client of a cluster that has answered. It fails if no member answers
+// within [ConnectTimeout], or if the members belong to different clusters.
 func Connect(ctx context.Context, e Endpoints) (*clientv3.Client, error) {
-	// What goes wrong is returned to whoever asked.
+	// Errors are returned to the caller, not logged.
 	quiet := new(atomic.Bool)
 	quiet.Store(true)
 	config := clientv3.Config{
 		Endpoints:   e.URLs,
 		DialTimeout: ConnectTimeout,
-		// A member that is gone is noticed without a request.
+		// Detects a lost member without a request.
 		DialKeepAliveTime:    keepAliveTime,
 		DialKeepAliveTimeout: keepAliveTimeout,
 		DialOptions: []grpc.DialOption{
@@ -73,7 +73,7 @@ func Connect(ctx context.Context, e Endpoints) (*clientv3.Client, error) {
 	}
 	client, err := clientv3.New(config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client for etcd at %s: %w", strings.Join(e.URLs, ", "), err)
+		return nil, fmt.Errorf("create a client for etcd at %s: %w", strings.Join(e.URLs, ", "), err)
 	}
 	if err := checkCluster(ctx, client); err != nil {
 		_ = client.Close()
@@ -82,7 +82,7 @@ func Connect(ctx context.Context, e Endpoints) (*clientv3.Client, error) {
 	return client, nil
 }
 
-// checkCluster asks every endpoint who it is.
+// checkCluster asks every endpoint for its cluster ID.
 func checkCluster(ctx context.Context, client *clientv3.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
 	defer cancel()
@@ -105,7 +105,7 @@ func checkCluster(ctx context.Context, client *clientv3.Client) error {
 				return
 			}
 			answers[i].cluster = status.Header.ClusterId
-			// The cluster is there: members that are down do not hold up the start.
+			// The cluster is available: members that are down do not delay the start.
 			time.AfterFunc(stragglers, cancel)
 		})
 	}
@@ -120,7 +120,7 @@ func checkCluster(ctx context.Context, client *clientv3.Client) error {
 		case first < 0:
 			first = i
 		case a.cluster != answers[first].cluster:
-			return fmt.Errorf("%s and %s are members of different etcd clusters (%x and %x): name the members of one",
+			return fmt.Errorf("%s and %s are members of different etcd clusters (%x and %x): set endpoints of one cluster only",
 				endpoints[first], endpoints[i], answers[first].cluster, a.cluster)
 		}
 	}
@@ -130,11 +130,11 @@ func checkCluster(ctx context.Context, client *clientv3.Client) error {
 	return nil
 }
 
-// reasonKey is where a context holds a *error for keepReason.
+// reasonKey is the context key of the *error for keepReason.
 type reasonKey struct{}
 
-// keepReason keeps the error of a call as gRPC has it: it says why nobody answered, and
-// the client of etcd makes "context deadline exceeded" of it.
+// keepReason keeps the gRPC error of a call, which has the reason. The etcd client replaces
+// it with "context deadline exceeded".
 func keepReason(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	err := invoke(ctx, method, req, reply, cc, opts...)
 	if reason, ok := ctx.Value(reasonKey{}).(*error); ok {

@@ -1,14 +1,14 @@
-// Package etcd runs one etcd member inside the process: the database of a server that
-// was given none.
+// Package etcd runs a single etcd member in the process, for a server without an external
+// etcd.
 //
-// The member is reached through a unix socket in a directory that only its owner can
-// enter, and through nothing else: a TCP port would be a door around authentication
-// and authorization. It has no peers, so it listens for none, and its clock ticks
-// quickly, so that it has elected itself a few milliseconds after it starts.
+// The member listens only on a unix socket in a directory that only its owner can enter: a
+// TCP port would bypass authentication and authorization. It has no peers, so it does not
+// listen for any, and its clock ticks fast, so that it elects itself a few milliseconds after
+// it starts.
 //
-// History is compacted by the clients, as with any etcd that a Kubernetes-style server
-// uses: they know how far back they promise to remember. The member sees to itself
-// when its space runs out, see [Config.Quota].
+// Clients compact the history, as with every etcd of a Kubernetes API server, because they
+// know how much history they need. If space runs out, the member frees some, see
+// [Config.Quota].
 package etcd
 
 import (
@@ -28,50 +28,49 @@ import (
 )
 
 const (
-	// DefaultQuota is what etcd recommends as the most for a normal deployment.
+	// DefaultQuota is the maximum that etcd recommends for normal deployments.
 	DefaultQuota = 8 << 30
 
-	// A member without peers has nobody to wait for.
+	// A member without peers need not wait for any.
 	tick     = 10 * time.Millisecond
 	election = 50 * time.Millisecond
 
-	// The name and the address of a member are kept in its data; nobody dials the
-	// address.
+	// The name and the address of a member are stored in its data. The address is never
+	// dialed.
 	memberName = "espalier"
 	peerURL    = "unix://peer.invalid"
 
 	startTimeout = 30 * time.Second
 
-	// segment is the size of a file of the log that etcd writes before its database.
-	// It makes two of them at once, and 64 MB each is a lot for a small database.
+	// segment is the size of a file of etcd's write-ahead log. etcd preallocates two of them,
+	// and its default of 64 MB each is a lot for a small database.
 	segment = 16 << 20
 )
 
-// Config says what member to run.
+// Config configures a member.
 type Config struct {
-	// Dir holds the data. It is made if it does not exist.
+	// Dir is the data directory. It is created if it does not exist.
 	Dir string
-	// Quota is the size in bytes that the database may grow to; zero means
-	// DefaultQuota. At the quota, etcd rejects writes until somebody makes room. The
-	// member makes the room itself: it forgets all history, gives back what that
-	// frees, and accepts writes again.
+	// Quota is the maximum size of the database in bytes; zero means DefaultQuota. At the
+	// quota, etcd rejects writes. The member then compacts all history, returns the freed
+	// space to the file system, and accepts writes again.
 	Quota int64
-	// UnsafeNoFsync does not wait for the disk. What was written survives the end of
-	// the process, but not a crash of the machine: for tests.
+	// UnsafeNoFsync does not wait for the disk. Writes survive the end of the process, but
+	// not a crash of the machine. For tests only.
 	UnsafeNoFsync bool
 }
 
-// setSegment sets the size of the log's files, a variable of etcd's.
+// setSegment sets the size of the log files, a global variable of etcd.
 var setSegment = sync.OnceFunc(func() { wal.SegmentSizeBytes = segment })
 
-// Member is a running etcd.
+// Member is a running etcd member.
 type Member struct {
 	etcd     *embed.Etcd
 	dir      string
 	free     func(dir string) (bytes uint64, ok bool)
 	endpoint string
 	quota    int64
-	// sockets is a directory of the member's own for its socket, or empty.
+	// sockets is a separate directory for the socket, or empty.
 	sockets string
 
 	starting  atomic.Bool
@@ -81,18 +80,18 @@ type Member struct {
 	closeOnce sync.Once
 }
 
-// Start runs a member and returns when it serves requests.
+// Start starts a member and returns when it serves requests.
 func Start(ctx context.Context, c Config) (*Member, error) {
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("find the directory of etcd: %w", err)
+		return nil, fmt.Errorf("resolve the etcd directory: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the directory of etcd: %w", err)
+		return nil, fmt.Errorf("create the etcd directory: %w", err)
 	}
-	// The directory may have been there, open to others.
+	// An existing directory may be open to other users.
 	if err := os.Chmod(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("close the directory of etcd to others: %w", err)
+		return nil, fmt.Errorf("restrict the etcd directory to its owner: %w", err)
 	}
 	m := &Member{dir: dir, quota: c.Quota, free: freeBytes}
 	if m.quota == 0 {
@@ -118,9 +117,9 @@ func Start(ctx context.Context, c Config) (*Member, error) {
 	select {
 	case <-m.etcd.Server.ReadyNotify():
 	case <-m.etcd.Server.StopNotify():
-		err = errors.New("it stopped while starting")
+		err = errors.New("etcd stopped while starting")
 	case <-timeout.C:
-		err = fmt.Errorf("it was not ready after %v", startTimeout)
+		err = fmt.Errorf("etcd was not ready after %v", startTimeout)
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -137,26 +136,26 @@ func Start(ctx context.Context, c Config) (*Member, error) {
 	return m, nil
 }
 
-// roomToStart reports whether there is room on the disk for a new database. With one that
-// is there, a full disk is no reason not to start: it can be read, and be made smaller.
+// roomToStart returns an error if the disk has too little space for a new database. An
+// existing database starts on a full disk, too: it can be read, and objects can be deleted.
 func (m *Member) roomToStart() error {
 	if _, err := os.Stat(filepath.Join(m.dir, "member")); err == nil {
 		return nil
 	}
 	if free, ok := m.free(m.dir); ok && free < 2*reserve {
-		return fmt.Errorf("the disk of %s is full: %d MB are free, a new database needs %d MB", m.dir, free>>20, 2*reserve>>20)
+		return fmt.Errorf("the disk of %s is full: a new database needs %d MB, only %d MB are free", m.dir, 2*reserve>>20, free>>20)
 	}
 	return nil
 }
 
-// launch starts etcd. Where it panics in the course of that, on data that is damaged, or
-// a disk that is full, that is an error.
+// launch starts etcd. If etcd panics, because data is damaged or the disk is full, launch
+// returns an error.
 func (m *Member) launch(c *embed.Config) (err error) {
 	m.starting.Store(true)
 	defer m.starting.Store(false)
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("it gave up (%v): is the data damaged, or the disk full?", r)
+			err = fmt.Errorf("etcd panicked (%v): the data may be damaged, or the disk full", r)
 		}
 	}()
 	m.etcd, err = embed.StartEtcd(c)
@@ -187,7 +186,7 @@ func (m *Member) config(c Config, socket string) *embed.Config {
 	return ec
 }
 
-// explain says what the errors of etcd mean that users can do something about.
+// explain adds the data directory to an error of etcd.
 func explain(dir string, err error) error {
 	return fmt.Errorf("start etcd in %s: %w", dir, err)
 }
@@ -195,11 +194,11 @@ func explain(dir string, err error) error {
 // Endpoint returns the address for clients.
 func (m *Member) Endpoint() string { return m.endpoint }
 
-// Stopped is closed when the member has stopped, whether asked to or not.
+// Stopped returns a channel that is closed when the member has stopped for any reason.
 func (m *Member) Stopped() <-chan struct{} { return m.etcd.Server.StopNotify() }
 
-// Close stops the member when the requests that it has accepted are answered. Clients
-// should be closed before: it waits some seconds for those that are not.
+// Close stops the member after it has answered the accepted requests. Close clients first: it
+// waits some seconds for those that are still connected.
 func (m *Member) Close() {
 	m.closeOnce.Do(func() {
 		m.closing.Store(true)
@@ -210,31 +209,31 @@ func (m *Member) Close() {
 	})
 }
 
-// maxSocketPath is how long the path of a unix socket may be on all systems.
+// maxSocketPath is the maximum length of a unix socket's path on all systems.
 const maxSocketPath = 100
 
-// socketPath returns where the socket goes: beside the data, or, if that path is too
-// long for a socket, in a directory of its own.
+// socketPath returns the path of the socket: in the data directory, or, if that path is too
+// long for a socket, in a separate directory.
 func (m *Member) socketPath(dir string) (string, error) {
 	if path := filepath.Join(dir, "client.sock"); len(path) <= maxSocketPath {
 		return path, nil
 	}
 	own, err := os.MkdirTemp("", "espalier-") // mode 0700
 	if err != nil {
-		return "", fmt.Errorf("make a directory for the socket of etcd: %w", err)
+		return "", fmt.Errorf("create a directory for the etcd socket: %w", err)
 	}
 	m.sockets = own
 	path := filepath.Join(own, "client.sock")
 	if len(path) > maxSocketPath {
 		m.removeSockets()
-		return "", fmt.Errorf("the path %s is too long for a unix socket; use a shorter directory for data or for temporary files", path)
+		return "", fmt.Errorf("the path %s is too long for a unix socket: use a shorter path for the data directory or for temporary files", path)
 	}
 	return path, nil
 }
 
 func (m *Member) removeSockets() {
 	if m.sockets != "" {
-		// What is left of it is an empty directory for the system to clean.
+		// If this fails, an empty directory is left for the system to clean up.
 		_ = os.RemoveAll(m.sockets)
 	}
 }

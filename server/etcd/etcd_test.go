@@ -22,7 +22,7 @@ import (
 	"espalier.dev/server/pki"
 )
 
-// startMember starts a member that is closed with the test.
+// startMember starts a member that is closed at the end of the test.
 func startMember(t *testing.T, c Config) *Member {
 	t.Helper()
 	c.UnsafeNoFsync = true
@@ -55,10 +55,10 @@ func TestMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Close()
-	m.Close() // again does nothing
+	m.Close() // a second call does nothing
 	<-m.Stopped()
 
-	// The data outlives the member, also where the directory has another name now.
+	// The data outlives the member, even if the directory is renamed.
 	moved := dir + "-moved"
 	if err := os.Rename(dir, moved); err != nil {
 		t.Fatal(err)
@@ -74,8 +74,7 @@ func TestMember(t *testing.T) {
 	}
 }
 
-// TestSocket shows that nobody but the owner can reach the member, and that long paths
-// are no problem.
+// TestSocket checks that only the owner can reach the member, and that long paths work.
 func TestSocket(t *testing.T) {
 	for name, dir := range map[string]string{
 		"short": "d",
@@ -122,14 +121,14 @@ func TestStartErrors(t *testing.T) {
 		cancel()
 		m, err := Start(ctx, Config{Dir: t.TempDir()})
 		if err == nil {
-			m.Close() // it was quicker than the question
+			m.Close() // it started before the cancellation
 		} else if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})
 }
 
-// TestSpace fills the database with history and shows that the member makes room.
+// TestSpace fills the database with history and checks that the member frees space.
 func TestSpace(t *testing.T) {
 	m := startMember(t, Config{Dir: t.TempDir(), Quota: 4 << 20})
 	c := connect(t, m.Endpoint())
@@ -161,12 +160,12 @@ func TestSpace(t *testing.T) {
 	}
 }
 
-// TestSpaceLive fills the database with what must be kept: there is no room to make,
-// until something is deleted.
+// TestSpaceLive fills the database with live data: no space can be freed until something is
+// deleted.
 func TestSpaceLive(t *testing.T) {
 	m := startMember(t, Config{Dir: t.TempDir(), Quota: 40 << 20})
 	c := connect(t, m.Endpoint())
-	m.cancel() // by hand, so as not to wait
+	m.cancel() // the test calls makeSpace instead of waiting
 	m.keeper.Wait()
 	value := strings.Repeat("x", 1<<20)
 	var err error
@@ -183,7 +182,7 @@ func TestSpaceLive(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	if !m.outOfSpace() {
-		t.Error("writes are accepted without room for them")
+		t.Error("writes are accepted without free space")
 	}
 	if _, err := c.Delete(t.Context(), "00", clientv3.WithRange("030")); err != nil {
 		t.Fatal(err)
@@ -196,7 +195,7 @@ func TestSpaceLive(t *testing.T) {
 	}
 }
 
-// TestDisk shows what happens when the disk fills up.
+// TestDisk fills the disk: writes are rejected until there is space again.
 func TestDisk(t *testing.T) {
 	m := startMember(t, Config{Dir: t.TempDir()})
 	c := connect(t, m.Endpoint())
@@ -228,18 +227,17 @@ func TestDisk(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 	}
-	until("a full disk is written to", func(err error) bool { return errors.Is(err, rpctypes.ErrNoSpace) })
+	until("writes to a full disk are accepted", func(err error) bool { return errors.Is(err, rpctypes.ErrNoSpace) })
 	if _, err := c.Get(t.Context(), "key"); err != nil {
 		t.Errorf("reads: %v", err)
 	}
 	free.Store(10 * reserve)
-	until("there is room and it is not used", func(err error) bool { return err == nil })
+	until("writes are rejected although there is space", func(err error) bool { return err == nil })
 }
 
-// TestStartGivesUp shows that etcd does not end the process when it cannot start.
+// TestStartGivesUp checks that etcd does not end the process when it cannot start.
 func TestStartGivesUp(t *testing.T) {
-	// An etcd that gives up may still be making a file: the directory is removed as far as
-	// that goes.
+	// A failed etcd may still create a file, so the removal of the directory may fail.
 	dir, err := os.MkdirTemp("", "etcd")
 	if err != nil {
 		t.Fatal(err)
@@ -311,9 +309,9 @@ func TestConnectTLS(t *testing.T) {
 	t.Run("without a client certificate", func(t *testing.T) {
 		t.Parallel()
 		_, err := Connect(t.Context(), Endpoints{URLs: []string{endpoint}, CAFile: b.CA.CertFile})
-		wantError(t, err, "no etcd member can be reached", endpoint) // it hangs up, and may not say why
+		wantError(t, err, "no etcd member can be reached", endpoint) // it closes the connection, possibly without a reason
 	})
-	t.Run("with another authority", func(t *testing.T) {
+	t.Run("with another CA", func(t *testing.T) {
 		t.Parallel()
 		other, err := pki.Ensure(pki.Config{Dir: t.TempDir()})
 		if err != nil {
@@ -326,8 +324,8 @@ func TestConnectTLS(t *testing.T) {
 	})
 }
 
-// startForeign runs an etcd that is not this package's, with TLS if there are
-// certificates, and returns its address.
+// startForeign runs an etcd outside of this package, with TLS if there are certificates, and
+// returns its address.
 func startForeign(t *testing.T, name string, certs *pki.Bundle) string {
 	t.Helper()
 	c := embed.NewConfig()
@@ -366,7 +364,7 @@ func wantError(t *testing.T, err error, parts ...string) {
 	}
 	for _, p := range parts {
 		if !strings.Contains(err.Error(), p) {
-			t.Errorf("%q does not say %q", err, p)
+			t.Errorf("%q does not contain %q", err, p)
 		}
 	}
 }

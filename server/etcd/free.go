@@ -4,7 +4,7 @@ package etcd
 
 import "syscall"
 
-// freeBytes returns how many bytes the file system of a directory has left.
+// freeBytes returns the number of free bytes in the file system of a directory.
 func freeBytes(dir string) (uint64, bool) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {

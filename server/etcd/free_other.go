@@ -2,6 +2,5 @@
 
 package etcd
 
-// freeBytes would return how many bytes the file system of a directory has left, if it
-// could be asked.
+// freeBytes reports that the free space of a file system is unknown.
 func freeBytes(string) (uint64, bool) { return 0, false }

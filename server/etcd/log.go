@@ -11,40 +11,39 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// quietLevel is the verbosity at which what etcd says about its normal work is logged.
+// quietLevel is the log verbosity for etcd's messages about normal operation.
 const quietLevel = 4
 
-// newLogger returns a logger for etcd that writes to the server's log. What etcd calls
-// information is for those who study etcd, and so is everything while quiet is set:
-// when it closes, it calls the end of its listeners an error.
+// newLogger returns a logger for etcd that writes to the server's log. etcd's info messages
+// are logged at quietLevel, and so is everything while quiet is set, because a closing etcd
+// reports the end of its listeners as an error.
 func newLogger(to klog.Logger, quiet, starting *atomic.Bool) *zap.Logger {
 	hook := giveUp{starting}
 	return zap.New(&core{to: to.WithCallDepth(3), quiet: quiet}, zap.WithFatalHook(hook), zap.WithPanicHook(hook))
 }
 
-// harmless reports whether etcd complains about what is as it should be with a single
-// member on a unix socket.
+// harmless reports whether a warning of etcd is expected for a single member on a unix
+// socket.
 func harmless(message string) bool {
 	switch message {
 	case "Running http and grpc server on single port. This is not recommended for production.",
 		"simple token is not cryptographically signed",
 		"Failed to detect schema version",  // before the first entry is written
-		"failed to update storage version": // the same; it is tried again
+		"failed to update storage version": // the same; etcd retries
 		return true
 	}
 	return false
 }
 
-// noSpace reports whether etcd complains about a write that it has rejected for want of
-// space: whoever wrote knows, and Member says once that it is so.
+// noSpace reports whether etcd logs a write that it rejected for lack of space. The client
+// gets the error, and Member logs the condition once.
 func noSpace(err error) bool { return err != nil && err.Error() == etcderrors.ErrNoSpace.Error() }
 
-// giveUp is what happens when etcd cannot go on. While it starts, that is an error.
-// Later it ends the process: what it has acknowledged is on disk, and it could not keep
-// its word about anything further.
+// giveUp handles fatal errors of etcd. During start they are returned as errors. Later they
+// end the process: acknowledged writes are on disk, and etcd cannot guarantee further ones.
 type giveUp struct{ starting *atomic.Bool }
 
-// OnWrite is called when etcd has said why.
+// OnWrite is called after etcd has logged the reason.
 func (g giveUp) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 	if g.starting.Load() {
 		text := e.Message
@@ -59,7 +58,7 @@ func (g giveUp) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 	os.Exit(1)
 }
 
-// core is a zapcore.Core on a logr.Logger.
+// core is a zapcore.Core that writes to a logr.Logger.
 type core struct {
 	to     klog.Logger
 	quiet  *atomic.Bool

@@ -10,18 +10,17 @@ import (
 )
 
 const (
-	// spaceInterval is how often the member looks whether it has run out of space.
-	// It looks at a flag in memory.
+	// spaceInterval is the time between checks for lack of space. The check reads a flag in
+	// memory.
 	spaceInterval = time.Second
-	// spaceBackoff is how long it waits after an attempt that made no room.
+	// spaceBackoff is the delay after an attempt that freed no space.
 	spaceBackoff = time.Minute
-	// reserve is how much of the disk is left alone: etcd cannot go on when it cannot
-	// extend a file, so it is not let to get there.
+	// reserve is the disk space that is kept free: etcd fails if it cannot extend a file.
 	reserve = 3*segment + 16<<20
 )
 
-// keepSpace lets nobody write when the disk is almost full, and makes room when the
-// quota is reached.
+// keepSpace rejects writes while the disk is almost full, and frees space when the quota is
+// reached.
 func (m *Member) keepSpace(ctx context.Context) {
 	timer := time.NewTimer(spaceInterval)
 	defer timer.Stop()
@@ -35,17 +34,17 @@ func (m *Member) keepSpace(ctx context.Context) {
 		log := klog.FromContext(ctx)
 		switch free, full := m.diskFull(); {
 		case full && !m.outOfSpace():
-			log.Info("The disk is almost full; the database rejects writes until there is room", "dir", m.dir, "freeBytes", free, "needed", 2*reserve)
+			log.Info("The disk is almost full; etcd rejects writes until there is free space", "dir", m.dir, "freeBytes", free, "needed", 2*reserve)
 			if err := m.alarm(ctx, pb.AlarmRequest_ACTIVATE); err != nil {
-				log.Error(err, "The database goes on without room on the disk")
+				log.Error(err, "Cannot stop writes to etcd although the disk is almost full")
 			}
 		case !full && m.outOfSpace():
 			before := m.etcd.Server.Backend().Size()
 			if err := m.makeSpace(ctx); err != nil {
-				log.Error(err, "The database is full and rejects writes", "bytes", before, "quota", m.quota)
+				log.Error(err, "The etcd database is full and rejects writes", "bytes", before, "quota", m.quota)
 				next = spaceBackoff
 			} else {
-				log.Info("The database was full; its history was given up and it accepts writes again",
+				log.Info("The etcd database was full; its history was compacted and it accepts writes again",
 					"bytesBefore", before, "bytes", m.etcd.Server.Backend().Size(), "quota", m.quota)
 			}
 		}
@@ -53,8 +52,8 @@ func (m *Member) keepSpace(ctx context.Context) {
 	}
 }
 
-// diskFull says what the disk has left, and whether that is too little: less than the
-// reserve, or, for writes to be accepted again, than twice that.
+// diskFull returns the free disk space, and whether it is too little: less than the reserve,
+// or, before writes are accepted again, less than twice the reserve.
 func (m *Member) diskFull() (free uint64, full bool) {
 	free, ok := m.free(m.dir)
 	limit := uint64(reserve)
@@ -64,8 +63,8 @@ func (m *Member) diskFull() (free uint64, full bool) {
 	return free, ok && free < limit
 }
 
-// outOfSpace reports whether etcd rejects writes because the quota is reached, or the disk
-// is full.
+// outOfSpace reports whether etcd rejects writes because the quota is reached or the disk is
+// full.
 func (m *Member) outOfSpace() bool {
 	for _, a := range m.etcd.Server.Alarms() {
 		if a.Alarm == pb.AlarmType_NOSPACE {
@@ -75,8 +74,8 @@ func (m *Member) outOfSpace() bool {
 	return false
 }
 
-// makeSpace forgets all history, gives back to the file system what that frees, and,
-// if there is room now, lets etcd accept writes.
+// makeSpace compacts all history, returns the freed space to the file system, and makes etcd
+// accept writes again if there is space.
 func (m *Member) makeSpace(ctx context.Context) error {
 	s := m.etcd.Server
 	if rev := s.KV().Rev(); rev > s.KV().FirstRev() {
@@ -89,12 +88,12 @@ func (m *Member) makeSpace(ctx context.Context) error {
 		return fmt.Errorf("defragment the database: %w", err)
 	}
 	if size := s.Backend().Size(); size >= m.quota {
-		return fmt.Errorf("%d bytes are in use without any history, the quota is %d: delete objects or raise the quota", size, m.quota)
+		return fmt.Errorf("%d bytes are in use after compaction, the quota is %d: delete objects or raise the quota", size, m.quota)
 	}
 	return m.alarm(ctx, pb.AlarmRequest_DEACTIVATE)
 }
 
-// alarm tells etcd that there is no room, or that there is again.
+// alarm activates or deactivates etcd's alarm for lack of space.
 func (m *Member) alarm(ctx context.Context, action pb.AlarmRequest_AlarmAction) error {
 	_, err := m.etcd.Server.Alarm(ctx, &pb.AlarmRequest{
 		MemberID: uint64(m.etcd.Server.MemberID()),
@@ -102,7 +101,7 @@ func (m *Member) alarm(ctx context.Context, action pb.AlarmRequest_AlarmAction) 
 		Alarm:    pb.AlarmType_NOSPACE,
 	})
 	if err != nil {
-		return fmt.Errorf("tell etcd about its space: %w", err)
+		return fmt.Errorf("set the space alarm of etcd: %w", err)
 	}
 	return nil
 }

@@ -10,17 +10,16 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// clusterName is what the server calls itself in a kubeconfig.
+// clusterName is the name of the server in a kubeconfig.
 const clusterName = "espalier"
 
-// Kubeconfig is how to reach a server as its administrator.
+// Kubeconfig holds the address of a server and the credentials of its administrator.
 type Kubeconfig struct {
 	// Server is the server's URL.
 	Server string
-	// CA holds, in PEM, what the server's certificate is checked with.
+	// CA is the CA bundle for the server's certificate, in PEM.
 	CA []byte
-	// ServerName is the name that the server's certificate is for, if it is not for
-	// the host of the URL.
+	// ServerName is the name in the server's certificate, if it is not the host of the URL.
 	ServerName string
 	// Admin is the administrator's certificate.
 	Admin Pair
@@ -54,13 +53,13 @@ func (k Kubeconfig) Write(path string) error {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("make the directory of the kubeconfig: %w", err)
+		return fmt.Errorf("create the directory of the kubeconfig: %w", err)
 	}
 	return WriteFile(path, data)
 }
 
-// RemoveKubeconfig removes the kubeconfig of an earlier run. It rejects to touch a
-// file that somebody else wrote, or added to.
+// RemoveKubeconfig removes the kubeconfig of an earlier run. It returns an error, and keeps
+// the file, if the server did not write it or somebody added to it.
 func RemoveKubeconfig(path string) error {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -73,7 +72,7 @@ func RemoveKubeconfig(path string) error {
 	ours := err == nil && len(data) > 0 && len(c.Clusters) == 1 && c.Clusters[clusterName] != nil &&
 		len(c.AuthInfos) == 1 && c.AuthInfos[AdminUser] != nil
 	if !ours {
-		return fmt.Errorf("%s exists and is not a kubeconfig that this server wrote; it is not overwritten: remove it or name another file", path)
+		return fmt.Errorf("%s exists and was not written by this server: remove it, or choose another path for the kubeconfig", path)
 	}
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("remove the kubeconfig of an earlier run: %w", err)

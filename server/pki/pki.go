@@ -1,11 +1,11 @@
-// Package pki makes the certificates that a server needs to be safe from its first
-// start: an authority of its own, a serving certificate, and a client certificate for
-// its administrator; and the kubeconfig that carries the latter.
+// Package pki creates the certificates that secure a server from its first start: a
+// certificate authority (CA), a serving certificate, and a client certificate for the
+// administrator, with a kubeconfig that contains it.
 //
-// They are files in one directory that only its owner can enter. What is there and
-// good is used again; what will expire, or does not fit the server's addresses any
-// more, is made anew with the same authority. The authority itself is renewed with its
-// key, so that certificates and kubeconfigs that it has signed stay good.
+// They are files in one directory that only its owner can enter. Valid certificates are
+// reused. Those that expire soon, or no longer match the server's addresses, are issued again
+// by the same CA. The CA certificate is renewed with the same key, so that certificates and
+// kubeconfigs signed by it stay valid.
 package pki
 
 import (
@@ -31,45 +31,44 @@ const (
 	authorityAge = 10 * 365 * 24 * time.Hour
 	leafAge      = 365 * 24 * time.Hour
 
-	// Clocks of clients may be behind.
+	// The clocks of clients may be behind.
 	backdate = time.Hour
 
-	// AdminUser and AdminGroup are who the administrator's certificate says it is.
+	// AdminUser and AdminGroup are the user and group in the administrator's certificate.
 	AdminUser  = "espalier-admin"
 	AdminGroup = "system:masters"
 )
 
-// Pair is a certificate and its key, in PEM, and the files that hold them.
+// Pair is a certificate and its key, in PEM, and their files.
 type Pair struct {
 	Cert, Key         []byte
 	CertFile, KeyFile string
 }
 
-// Bundle is what a server has.
+// Bundle holds the certificates of a server.
 type Bundle struct {
 	CA, Serving, Admin Pair
 }
 
-// Config says what certificates to have.
+// Config configures the certificates.
 type Config struct {
-	// Dir holds the files. It is made if it does not exist.
+	// Dir is the directory of the files. It is created if it does not exist.
 	Dir string
-	// Hosts are the names and addresses that clients may use for the server.
+	// Hosts are the host names and addresses of the server.
 	Hosts []string
-	// Now is the time; nil means time.Now.
+	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
 }
 
-// Ensure returns the certificates, after it has made those that are missing or no
-// longer good.
+// Ensure returns the certificates. It creates those that are missing or no longer valid.
 func Ensure(c Config) (*Bundle, error) {
 	now := c.now()
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the directory of certificates: %w", err)
+		return nil, fmt.Errorf("create the certificate directory: %w", err)
 	}
-	// The directory may have been there, open to others.
+	// An existing directory may be open to other users.
 	if err := os.Chmod(c.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("close the directory of certificates to others: %w", err)
+		return nil, fmt.Errorf("restrict the certificate directory to its owner: %w", err)
 	}
 	ca, err := c.authority(now)
 	if err != nil {
@@ -86,14 +85,14 @@ func Ensure(c Config) (*Bundle, error) {
 	return &Bundle{CA: ca.Pair, Serving: serving.Pair, Admin: admin.Pair}, nil
 }
 
-// signer is a pair, parsed.
+// signer is a parsed pair.
 type signer struct {
 	Pair
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-// authority returns the authority of the directory.
+// authority returns the CA in the directory, and creates or renews it if necessary.
 func (c Config) authority(now time.Time) (*signer, error) {
 	s, err := c.load("ca")
 	if err != nil {
@@ -107,7 +106,7 @@ func (c Config) authority(now time.Time) (*signer, error) {
 		return c.sign("ca", authorityTemplate(now), key, nil)
 	}
 	if !s.cert.IsCA {
-		return nil, fmt.Errorf("%s is not the certificate of an authority; remove the directory %s to start with a new one", s.CertFile, c.Dir)
+		return nil, fmt.Errorf("%s is not a CA certificate: remove the directory %s to create a new CA", s.CertFile, c.Dir)
 	}
 	if due(s.cert, now) {
 		return c.sign("ca", authorityTemplate(now), s.key, nil)
@@ -115,8 +114,8 @@ func (c Config) authority(now time.Time) (*signer, error) {
 	return s, nil
 }
 
-// leaf returns the certificate of that name, as it is if it does what the template
-// asks for.
+// leaf returns the certificate of the given name. It reuses the existing one if that matches
+// the template.
 func (c Config) leaf(name string, ca *signer, now time.Time, template *x509.Certificate) (*signer, error) {
 	s, err := c.load(name)
 	if err != nil {
@@ -133,7 +132,7 @@ func (c Config) leaf(name string, ca *signer, now time.Time, template *x509.Cert
 	return c.sign(name, template, key, ca)
 }
 
-// limitAge sets the validity of a certificate that ca is to sign.
+// limitAge limits the validity of a certificate to that of its CA.
 func limitAge(template *x509.Certificate, ca *signer, now time.Time) {
 	template.NotBefore = now.Add(-backdate)
 	template.NotAfter = now.Add(leafAge)
@@ -163,7 +162,7 @@ func NewClient(c Config, user string, groups ...string) (Pair, error) {
 	limitAge(template, ca, c.now())
 	s, err := issue(template, key, ca)
 	if err != nil {
-		return Pair{}, fmt.Errorf("make the certificate of user %q: %w", user, err)
+		return Pair{}, fmt.Errorf("create the certificate of user %q: %w", user, err)
 	}
 	return s.Pair, nil
 }
@@ -175,13 +174,13 @@ func (c Config) now() time.Time {
 	return time.Now()
 }
 
-// due reports whether a certificate should be made anew: a third of its life is left.
+// due reports whether a certificate should be renewed: a third of its lifetime is left.
 func due(cert *x509.Certificate, now time.Time) bool {
 	life := cert.NotAfter.Sub(cert.NotBefore)
 	return now.Before(cert.NotBefore) || now.After(cert.NotAfter.Add(-life/3))
 }
 
-// covers reports whether a certificate is for all that the template is for.
+// covers reports whether a certificate is valid for everything in the template.
 func covers(cert, template *x509.Certificate) bool {
 	for _, name := range template.DNSNames {
 		if !slices.Contains(cert.DNSNames, name) {
@@ -236,22 +235,22 @@ func clientTemplate(user string, groups ...string) *x509.Certificate {
 func newKey() (crypto.Signer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
+		return nil, fmt.Errorf("generate a key: %w", err)
 	}
 	return key, nil
 }
 
-// sign makes a certificate for key and writes both; without an authority it signs
-// itself.
+// sign issues a certificate for key and writes both. Without a CA the certificate is
+// self-signed.
 func (c Config) sign(name string, template *x509.Certificate, key crypto.Signer, by *signer) (*signer, error) {
 	s, err := issue(template, key, by)
 	if err != nil {
-		return nil, fmt.Errorf("make the certificate %q: %w", name, err)
+		return nil, fmt.Errorf("create the certificate %q: %w", name, err)
 	}
 	files := c.pair(name)
 	s.CertFile, s.KeyFile = files.CertFile, files.KeyFile
-	// The key first: a certificate without its key is found to be no pair, and made
-	// anew.
+	// The key is written first: a certificate that does not match its key is detected and
+	// issued again.
 	if err := WriteFile(s.KeyFile, s.Key); err != nil {
 		return nil, err
 	}
@@ -261,11 +260,11 @@ func (c Config) sign(name string, template *x509.Certificate, key crypto.Signer,
 	return s, nil
 }
 
-// issue returns a certificate for key, signed by a CA or, without one, by the key itself.
+// issue returns a certificate for key, signed by a CA or, without one, self-signed.
 func issue(template *x509.Certificate, key crypto.Signer, by *signer) (*signer, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, fmt.Errorf("make a serial number: %w", err)
+		return nil, fmt.Errorf("generate a serial number: %w", err)
 	}
 	template.SerialNumber = serial
 	parent, signKey := template, key
@@ -309,22 +308,22 @@ func (c Config) load(name string) (*signer, error) {
 	}
 	if err := s.parse(); err != nil {
 		if name == "ca" {
-			return nil, fmt.Errorf("read the authority: %w; restore %s and %s, or remove the directory %s to start with a new one", err, s.CertFile, s.KeyFile, c.Dir)
+			return nil, fmt.Errorf("read the CA: %w: restore %s and %s, or remove the directory %s to create a new CA", err, s.CertFile, s.KeyFile, c.Dir)
 		}
-		return nil, nil // made anew
+		return nil, nil // issued again
 	}
-	// The files may have been copied here, open to others.
+	// Copied files may be readable by other users.
 	if err := os.Chmod(s.KeyFile, 0o600); err != nil {
-		return nil, fmt.Errorf("close a key to others: %w", err)
+		return nil, fmt.Errorf("restrict a key to its owner: %w", err)
 	}
 	return s, nil
 }
 
-// parse fills in cert and key.
+// parse sets cert and key.
 func (s *signer) parse() error {
 	block, _ := pem.Decode(s.Cert)
 	if block == nil {
-		return fmt.Errorf("%s holds no PEM", s.CertFile)
+		return fmt.Errorf("%s is not PEM", s.CertFile)
 	}
 	var err error
 	if s.cert, err = x509.ParseCertificate(block.Bytes); err != nil {
@@ -332,7 +331,7 @@ func (s *signer) parse() error {
 	}
 	block, _ = pem.Decode(s.Key)
 	if block == nil {
-		return fmt.Errorf("%s holds no PEM", s.KeyFile)
+		return fmt.Errorf("%s is not PEM", s.KeyFile)
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
@@ -340,20 +339,19 @@ func (s *signer) parse() error {
 	}
 	var ok bool
 	if s.key, ok = key.(crypto.Signer); !ok {
-		return fmt.Errorf("%s holds a key that cannot sign", s.KeyFile)
+		return fmt.Errorf("the key in %s cannot sign", s.KeyFile)
 	}
 	have, err := x509.MarshalPKIXPublicKey(s.key.Public())
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.KeyFile, err)
 	}
 	if !bytes.Equal(have, s.cert.RawSubjectPublicKeyInfo) {
-		return fmt.Errorf("%s and %s do not belong together", s.CertFile, s.KeyFile)
+		return fmt.Errorf("the certificate %s does not match the key %s", s.CertFile, s.KeyFile)
 	}
 	return nil
 }
 
-// WriteFile writes a file that only its owner can read, so that whoever looks sees the
-// old text or the new, whole.
+// WriteFile replaces a file atomically. Only its owner can read it.
 func WriteFile(path string, data []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-") // mode 0600
 	if err != nil {

@@ -24,7 +24,7 @@ func ensure(t *testing.T, c Config) *Bundle {
 	return b
 }
 
-// verify checks a certificate of the bundle with its authority at a time.
+// verify checks a certificate of the bundle against its CA at a time.
 func verify(t *testing.T, b *Bundle, p Pair, usage x509.ExtKeyUsage, host string, at time.Time) *x509.Certificate {
 	t.Helper()
 	pair, err := tls.X509KeyPair(p.Cert, p.Key)
@@ -33,7 +33,7 @@ func verify(t *testing.T, b *Bundle, p Pair, usage x509.ExtKeyUsage, host string
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(b.CA.Cert) {
-		t.Fatal("the authority has no certificate")
+		t.Fatal("the CA has no certificate")
 	}
 	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: host, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
 		t.Error(err)
@@ -119,9 +119,10 @@ func TestEnsure(t *testing.T) {
 		got := ensure(t, later)
 		same(t, b, got, false, false, false)
 		if !bytes.Equal(got.CA.Key, b.CA.Key) {
-			t.Error("the authority has another key")
+			t.Error("the CA has another key")
 		}
-		// Who trusts the old authority trusts what the new one signs, while it lasts.
+		// Clients that trust the old CA certificate trust what the new one signs, until it
+		// expires.
 		verify(t, &Bundle{CA: b.CA}, got.Admin, x509.ExtKeyUsageClientAuth, "", then)
 	})
 }
@@ -144,7 +145,7 @@ func same(t *testing.T, a, b *Bundle, ca, serving, admin bool) {
 		want bool
 	}{{"ca", a.CA, b.CA, ca}, {"serving", a.Serving, b.Serving, serving}, {"admin", a.Admin, b.Admin, admin}} {
 		if got := bytes.Equal(x.a.Cert, x.b.Cert); got != x.want {
-			t.Errorf("%s: the same is %v, want %v", x.name, got, x.want)
+			t.Errorf("%s: unchanged is %v, want %v", x.name, got, x.want)
 		}
 	}
 }
@@ -155,8 +156,8 @@ func TestEnsureErrors(t *testing.T) {
 		"no certificate": func(b *Bundle) error {
 			return os.WriteFile(b.CA.CertFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("no")}), 0o600)
 		},
-		"another key":      func(b *Bundle) error { return os.WriteFile(b.CA.KeyFile, b.Admin.Key, 0o600) },
-		"not an authority": func(b *Bundle) error { return copyPair(b.Admin, b.CA) },
+		"another key": func(b *Bundle) error { return os.WriteFile(b.CA.KeyFile, b.Admin.Key, 0o600) },
+		"not a CA":    func(b *Bundle) error { return copyPair(b.Admin, b.CA) },
 		"a key without PEM": func(b *Bundle) error {
 			return os.WriteFile(b.CA.KeyFile, nil, 0o600)
 		},
@@ -169,7 +170,7 @@ func TestEnsureErrors(t *testing.T) {
 			}
 			_, err := Ensure(c)
 			if err == nil || !strings.Contains(err.Error(), c.Dir) || !strings.Contains(err.Error(), "remove") {
-				t.Errorf("got %v, want what is wrong where and what to do", err)
+				t.Errorf("got %v, want the directory and what to do", err)
 			}
 		})
 	}
@@ -200,7 +201,7 @@ func TestKubeconfig(t *testing.T) {
 		t.Errorf("got %v", c)
 	}
 
-	t.Run("whole at any time", func(t *testing.T) {
+	t.Run("written atomically", func(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -226,7 +227,7 @@ func TestKubeconfig(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(got, want) {
-				t.Fatalf("read half of it: %q", got)
+				t.Fatalf("read a partial file: %q", got)
 			}
 		}
 	})
@@ -235,10 +236,10 @@ func TestKubeconfig(t *testing.T) {
 			t.Error(err)
 		}
 		if err := RemoveKubeconfig(path); err != nil {
-			t.Error(err) // there is none
+			t.Error(err) // no file to remove
 		}
 	})
-	t.Run("somebody else's is not removed", func(t *testing.T) {
+	t.Run("a foreign file is not removed", func(t *testing.T) {
 		text, err := k.Marshal()
 		if err != nil {
 			t.Fatal(err)
@@ -267,7 +268,7 @@ func TestWriteFileErrors(t *testing.T) {
 	if err := WriteFile(filepath.Join(dir, "missing", "file"), nil); err == nil {
 		t.Error("a file was written to a directory that does not exist")
 	}
-	// A directory is in the way; nothing is left behind.
+	// A directory at the path makes the write fail; no file is left behind.
 	way := filepath.Join(dir, "way")
 	if err := os.MkdirAll(filepath.Join(way, "full"), 0o700); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ import (
 	"espalier.dev/server/resource"
 )
 
-// codecs write the lists: the old ones and the aggregated one.
+// codecs encode the lists: the old ones and the aggregated one.
 type codecs struct {
 	legacy, aggregated serializer.CodecFactory
 }
@@ -43,10 +43,10 @@ func newCodecs(legacy serializer.CodecFactory) codecs {
 	return codecs{legacy: legacy, aggregated: serializer.NewCodecFactory(all)}
 }
 
-// coreV1 is the only version of the group without a name.
+// coreV1 is the only version of the core group.
 var coreV1 = runtimeschema.GroupVersion{Version: "v1"}
 
-// groupVersion is what is served in a group and version.
+// groupVersion holds the resources of a group and version.
 type groupVersion struct {
 	runtimeschema.GroupVersion
 	// served are the resources in the order of their names, builtin ones first.
@@ -59,16 +59,16 @@ type group struct {
 	versions []*groupVersion
 }
 
-// snapshot is what is published of a catalog.
+// snapshot is the published view of a catalog.
 type snapshot struct {
 	publisher *Publisher
 	catalog   *crd.Catalog
-	// groups are those of builtin definitions in their order, then the others by name.
+	// groups are the groups of builtin resources in their order, then the others by name.
 	groups []*group
 	byName map[runtimeschema.GroupVersion]*groupVersion
 
-	// core is the group without a name. It is there even if nothing is in it: kubectl
-	// reads files with a List of objects because version v1 of it is.
+	// core is the core group. It exists even if it is empty, because kubectl needs its
+	// version v1 to read files with a List of objects.
 	core *group
 
 	root, coreRoot http.Handler
@@ -91,7 +91,7 @@ func newSnapshot(p *Publisher, catalog *crd.Catalog) *snapshot {
 			s.add(groups, d)
 		}
 	}
-	// Those of builtin definitions are first, in their order.
+	// The groups of builtin resources stay first, in their order.
 	slices.SortFunc(s.groups[builtinGroups:], func(a, b *group) int { return strings.Compare(a.name, b.name) })
 	for _, g := range s.groups {
 		slices.SortFunc(g.versions, func(a, b *groupVersion) int {
@@ -116,7 +116,7 @@ func newSnapshot(p *Publisher, catalog *crd.Catalog) *snapshot {
 	return s
 }
 
-// add adds what a definition serves.
+// add adds the resources of a CRD.
 func (s *snapshot) add(groups map[string]*group, d *crd.Definition) {
 	if !d.Established() {
 		return
@@ -142,7 +142,7 @@ func (s *snapshot) add(groups map[string]*group, d *crd.Definition) {
 	}
 }
 
-// discovery returns what answers requests below /apis, or nil: parts are those of the
+// discovery returns the handler for a path below /apis, or nil. parts are the segments of the
 // path.
 func (s *snapshot) discovery(parts []string) http.Handler {
 	switch len(parts) {
@@ -162,8 +162,8 @@ func (s *snapshot) discovery(parts []string) http.Handler {
 	return nil
 }
 
-// coreDiscovery returns what answers requests below /api, or nil: parts are those of the
-// path.
+// coreDiscovery returns the handler for a path below /api, or nil. parts are the segments of
+// the path.
 func (s *snapshot) coreDiscovery(parts []string) http.Handler {
 	switch {
 	case len(parts) == 0:
@@ -179,8 +179,8 @@ func (s *snapshot) version(gv *groupVersion) http.Handler {
 	return discovery.NewAPIVersionHandler(s.publisher.codecs.legacy, gv.GroupVersion, discovery.APIResourceListerFunc(gv.resources))
 }
 
-// newRoot returns the handler of /apis or /api: the old list of groups or, for those who
-// ask for it, the new list of everything.
+// newRoot returns the handler of /apis or /api: the old list of groups, or the aggregated
+// list if the client asks for it.
 func (s *snapshot) newRoot(legacy http.Handler, groups []*group) http.Handler {
 	type tagged struct {
 		list *apidiscoveryv2.APIGroupDiscoveryList
@@ -196,7 +196,7 @@ func (s *snapshot) newRoot(legacy http.Handler, groups []*group) http.Handler {
 	})
 	codecs := s.publisher.codecs.aggregated
 	return aggregated.WrapAggregatedDiscoveryToHandler(legacy, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The wrapper lets no request pass here that asks for anything else.
+		// The wrapper passes only requests for the aggregated list.
 		mediaType, _, err := negotiation.NegotiateOutputMediaType(r, codecs, aggregated.DiscoveryEndpointRestrictions)
 		if err != nil || mediaType.Convert == nil {
 			http.Error(w, http.StatusText(http.StatusNotAcceptable), http.StatusNotAcceptable)
@@ -204,7 +204,7 @@ func (s *snapshot) newRoot(legacy http.Handler, groups []*group) http.Handler {
 		}
 		t, err := once()
 		if err != nil {
-			klog.ErrorS(err, "Cannot make the aggregated discovery document")
+			klog.ErrorS(err, "Cannot write the aggregated discovery document")
 			http.Error(w, "discovery is not available", http.StatusInternalServerError)
 			return
 		}
@@ -219,13 +219,13 @@ func (s *snapshot) addresses() discovery.Addresses {
 	return noAddresses{}
 }
 
-// noAddresses are no addresses.
+// noAddresses is an empty set of addresses.
 type noAddresses struct{}
 
 // ServerAddressByClientCIDRs returns none.
 func (noAddresses) ServerAddressByClientCIDRs(net.IP) []metav1.ServerAddressByClientCIDR { return nil }
 
-// hash is what entity tags are made of.
+// hash returns the text of an ETag.
 func hash(text []byte) string { return fmt.Sprintf("%X", sha512.Sum512(text)) }
 
 func (g *group) legacy() metav1.APIGroup {
@@ -242,13 +242,13 @@ func (g *group) aggregated() apidiscoveryv2.APIGroupDiscovery {
 	for _, v := range g.versions {
 		resources := v.resources()
 		for i := range resources {
-			// In the old lists, no group and version means those of the list.
+			// In the old lists, an empty group and version means that of the list.
 			r := &resources[i]
 			r.Group, r.Version = cmp.Or(r.Group, v.Group), cmp.Or(r.Version, v.GroupVersion.Version)
 		}
 		list, err := endpoints.ConvertGroupVersionIntoToDiscovery(resources)
 		if err != nil {
-			// It fails for subresources that have another scope than their resource.
+			// It fails for subresources whose scope differs from that of their resource.
 			klog.ErrorS(err, "Cannot list the resources of a version", "groupVersion", v.GroupVersion)
 			continue
 		}
@@ -259,7 +259,7 @@ func (g *group) aggregated() apidiscoveryv2.APIGroupDiscovery {
 	return out
 }
 
-// resources are what a group and version has, subresources after their resource.
+// resources returns the resources of a group and version, each followed by its subresources.
 func (gv *groupVersion) resources() []metav1.APIResource {
 	out := []metav1.APIResource{}
 	for _, r := range gv.served {

@@ -1,9 +1,7 @@
-// Package publish tells clients what the server serves: discovery, in its old form of a
-// list for each group and version and in its new form of one list for all
-// (apidiscovery.k8s.io), and OpenAPI in versions 2 and 3.
+// Package publish serves discovery and OpenAPI: discovery as a list for each group and
+// version and as one aggregated list (apidiscovery.k8s.io), and OpenAPI v2 and v3.
 //
-// Everything follows from the Catalog, and is made when somebody asks. What was made is
-// kept as long as it holds: the lists as long as the Catalog is the same, an OpenAPI
-// document as long as the definitions that it describes are. A definition is published
-// while it is established, in the versions that it serves.
+// Everything is derived from the Catalog on request. Results are cached as long as they are
+// valid: the lists as long as the Catalog is the same, an OpenAPI document as long as its
+// CRDs are. An established CRD is published in the versions that it serves.
 package publish

@@ -21,11 +21,11 @@ import (
 	"espalier.dev/openapi"
 )
 
-// document is an OpenAPI document, which is made when somebody asks for it.
+// document is an OpenAPI document that is written on request.
 type document struct {
-	// version is that of OpenAPI, v2 or v3.
+	// version is the OpenAPI version, v2 or v3.
 	version string
-	// hash tells it from others without making it.
+	// hash identifies the content without writing the document.
 	hash        string
 	json, proto func() ([]byte, error)
 }
@@ -42,7 +42,7 @@ func newDocument(version, hash string, text func() ([]byte, error), toProto func
 	return d
 }
 
-// ServeHTTP answers with the document in the form that the client likes best.
+// ServeHTTP responds with the document in the format that the client prefers.
 func (d *document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "Accept")
 	form, contentType := d.negotiate(r.Header.Get("Accept"))
@@ -52,7 +52,7 @@ func (d *document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Etag", strconv.Quote(d.hash))
 	if r.Header.Get("If-None-Match") == w.Header().Get("Etag") {
-		w.WriteHeader(http.StatusNotModified) // it need not be made for that
+		w.WriteHeader(http.StatusNotModified) // without writing the document
 		return
 	}
 	text, err := form()
@@ -64,8 +64,8 @@ func (d *document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
 }
 
-// negotiate returns what makes the form of a document that a client likes best, and the
-// type of its content; nil if it likes none.
+// negotiate returns the function that encodes the document in the format that the client
+// prefers, and the media type; nil if it accepts none.
 func (d *document) negotiate(accept string) (func() ([]byte, error), string) {
 	if accept == "" {
 		accept = "*/*"
@@ -78,7 +78,7 @@ func (d *document) negotiate(accept string) (func() ([]byte, error), string) {
 		switch clause.SubType {
 		case "json", "*":
 			return d.json, "application/json"
-		case protobuf, strings.Replace(protobuf, ".v1", "@v1", 1): // the old spelling is no valid media type
+		case protobuf, strings.Replace(protobuf, ".v1", "@v1", 1): // the old spelling is not a valid media type
 			return d.proto, "application/" + protobuf
 		}
 	}
@@ -86,11 +86,11 @@ func (d *document) negotiate(accept string) (func() ([]byte, error), string) {
 }
 
 func unavailable(w http.ResponseWriter, err error) {
-	klog.ErrorS(err, "Cannot make an OpenAPI document")
+	klog.ErrorS(err, "Cannot write an OpenAPI document")
 	fail(w, http.StatusInternalServerError, "the OpenAPI document is not available")
 }
 
-// fail answers with an error, which nobody is to keep.
+// fail responds with an error that must not be cached.
 func fail(w http.ResponseWriter, code int, message string) {
 	for _, name := range []string{"Etag", "Cache-Control", "Expires"} {
 		w.Header().Del(name)
@@ -102,11 +102,11 @@ func fail(w http.ResponseWriter, code int, message string) {
 type v3Root struct {
 	text []byte
 	etag string
-	// documents are those that are listed.
+	// documents are the listed documents.
 	documents map[runtimeschema.GroupVersion]*document
 }
 
-// v3 returns what answers requests below /openapi/v3, or nil: parts are those of the
+// v3 returns the handler for a path below /openapi/v3, or nil. parts are the segments of the
 // path.
 func (s *snapshot) v3(parts []string) http.Handler {
 	switch {
@@ -122,8 +122,8 @@ func (s *snapshot) v3(parts []string) http.Handler {
 	return nil
 }
 
-// newV3Root lists the documents. None is made for that: those of the snapshot before that
-// still hold are kept.
+// newV3Root lists the documents without writing any. It reuses the documents of the previous
+// snapshot that have not changed.
 func (s *snapshot) newV3Root() (*v3Root, error) {
 	p := s.publisher
 	p.mu.Lock()
@@ -147,7 +147,8 @@ func (s *snapshot) newV3Root() (*v3Root, error) {
 		return nil, err
 	}
 	root.etag = hash(root.text)
-	// An old snapshot that is asked late does no harm: it only costs what it replaces.
+	// A late request to an old snapshot does no harm: it only costs the documents that it
+	// replaces.
 	p.documents = root.documents
 	return root, nil
 }
@@ -159,7 +160,7 @@ func urlOf(gv runtimeschema.GroupVersion, hash string) string {
 	return u.String()
 }
 
-// hashOf is the hash of a document that is not made yet: of all that goes into it.
+// hashOf returns the hash of everything that a document describes, without writing it.
 func (p *Publisher) hashOf(gv *groupVersion) (string, error) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s %s\n", p.config.Version, gv.GroupVersion)
@@ -173,8 +174,7 @@ func (p *Publisher) hashOf(gv *groupVersion) (string, error) {
 	return hash([]byte(text.String())), nil
 }
 
-// identify returns a text that differs for definitions that are published in different
-// ways.
+// identify returns a text that differs for CRDs that are published differently.
 func identify(d *crd.Definition) (string, error) {
 	c := d.CRD()
 	names, err := json.Marshal(d.Names())
@@ -199,8 +199,8 @@ func (p *Publisher) newV3(gv *groupVersion, hash string) *document {
 		for _, v := range gv.served {
 			doc, err := v.OpenAPI.V3(p.builder)
 			if err != nil {
-				// The others are not to suffer.
-				klog.ErrorS(err, "Cannot describe a definition", "definition", v.Definition().Name())
+				// One faulty CRD must not affect the others.
+				klog.ErrorS(err, "Cannot describe a CRD in OpenAPI", "crd", v.Definition().Name())
 				continue
 			}
 			docs = append(docs, doc)
@@ -241,7 +241,7 @@ func (s *snapshot) serveV3(w http.ResponseWriter, r *http.Request, gv runtimesch
 			http.Redirect(w, r, urlOf(gv, doc.hash), http.StatusMovedPermanently)
 			return
 		}
-		// At this URL there will never be anything else.
+		// The content at a URL with a hash never changes.
 		w.Header().Set("Cache-Control", "public, immutable")
 		w.Header().Set("Expires", time.Now().AddDate(1, 0, 0).UTC().Format(http.TimeFormat))
 	}

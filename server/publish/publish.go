@@ -18,35 +18,35 @@ import (
 	"espalier.dev/server/resource"
 )
 
-// Source has the definitions that are served.
+// Source provides the CRDs that are served.
 type Source interface {
 	Catalog() *crd.Catalog
 }
 
-// Config is what a Publisher publishes.
+// Config configures a Publisher.
 type Config struct {
-	// Source has the definitions.
+	// Source provides the CRDs.
 	Source Source
-	// Builtin is what the server itself brings, the most important first. Nothing in the
-	// Source takes its place.
+	// Builtin are the resources of the server itself, the most important first. A CRD in
+	// Source cannot replace them.
 	Builtin []Builtin
-	// Addresses are told to clients that ask for all groups; nil tells none.
+	// Addresses are published in the list of all groups; nil publishes none.
 	Addresses discovery.Addresses
-	// Version is the version of the server. Clients keep OpenAPI documents for as long
-	// as their hash is the same, and another version may write them in another way.
+	// Version is the version of the server. Clients cache OpenAPI documents by their hash,
+	// and another version may write them differently.
 	Version string
-	// Codecs write the lists of groups, versions and resources that are not aggregated.
+	// Codecs encode the discovery lists that are not aggregated.
 	Codecs serializer.CodecFactory
 }
 
-// Builtin is a resource that the server itself brings.
+// Builtin is a resource of the server itself.
 type Builtin struct {
 	Definition *crd.Definition
-	// Describe describes a version of it.
+	// Describe describes one of its versions.
 	Describe func(*crd.Version) *resource.Description
 }
 
-// describe describes a version of a definition, builtin or not.
+// describe describes a version of a builtin or other resource.
 func (p *Publisher) describe(v *crd.Version) *resource.Description {
 	for _, b := range p.config.Builtin {
 		if b.Definition == v.Definition() {
@@ -63,16 +63,16 @@ type Publisher struct {
 	builder *openapi.Builder
 
 	current atomic.Pointer[snapshot]
-	// mu guards the making of a snapshot and the documents that are handed from one to
-	// the next.
+	// mu guards the creation of a snapshot and the documents that it takes over from the
+	// previous one.
 	mu        sync.Mutex
 	documents map[runtimeschema.GroupVersion]*document
 
-	// v2mu guards the document of version 2 and its parts. Putting it together takes long.
+	// v2mu guards the OpenAPI v2 document and its parts. Writing it takes long.
 	v2mu     sync.Mutex
 	whole    *document
-	swaggers map[string]*swagger        // by name of the definition
-	shared   map[string]json.RawMessage // what many parts have, by its name
+	swaggers map[string]*swagger        // by name of the CRD
+	shared   map[string]json.RawMessage // texts in many parts, by name
 }
 
 // New returns a Publisher.
@@ -85,7 +85,7 @@ func New(c Config) *Publisher {
 	}
 }
 
-// snapshot returns what is published at the moment.
+// snapshot returns what is published for the current catalog.
 func (p *Publisher) snapshot() *snapshot {
 	catalog := p.config.Source.Catalog()
 	if s := p.current.Load(); s != nil && s.catalog == catalog {
@@ -93,7 +93,7 @@ func (p *Publisher) snapshot() *snapshot {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// Another request may have been quicker, and the catalog may have changed again.
+	// Another request may have been faster, and the catalog may have changed again.
 	catalog = p.config.Source.Catalog()
 	if s := p.current.Load(); s != nil && s.catalog == catalog {
 		return s
@@ -103,14 +103,13 @@ func (p *Publisher) snapshot() *snapshot {
 	return s
 }
 
-// ServeHTTP answers requests for what the Publisher has, and says of all else that it
-// does not exist.
+// ServeHTTP serves discovery and OpenAPI, and responds with 404 to all other requests.
 func (p *Publisher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.Wrap(http.NotFoundHandler()).ServeHTTP(w, r)
 }
 
-// Wrap returns a handler that answers requests for what the Publisher has and leaves the
-// others to next: those for groups and versions that it does not know too.
+// Wrap returns a handler that serves discovery and OpenAPI and passes all other requests to
+// next, including those for unknown groups and versions.
 func (p *Publisher) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := p.handler(r.URL.Path)
@@ -126,7 +125,7 @@ func (p *Publisher) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// handler returns what answers requests for a path, or nil if nothing here does.
+// handler returns the handler for a path, or nil.
 func (p *Publisher) handler(path string) http.Handler {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {

@@ -38,7 +38,7 @@ func (s *source) Catalog() *crd.Catalog { return s.catalog.Load() }
 
 func (s *source) set(definitions ...*crd.Definition) { s.catalog.Store(crd.NewCatalog(definitions...)) }
 
-// define makes an established definition of a resource, like "crontabs.example.com".
+// define returns the established definition of a resource, such as "crontabs.example.com".
 func define(t testing.TB, name string, change ...func(*api.CustomResourceDefinition)) *crd.Definition {
 	t.Helper()
 	plural, group, _ := strings.Cut(name, ".")
@@ -93,7 +93,7 @@ func addVersion(name string, served bool) func(*api.CustomResourceDefinition) {
 	}
 }
 
-// definitions is the definition of definitions.
+// definitions returns the definition of the CRD resource itself.
 func definitions(t testing.TB) *crd.Definition {
 	t.Helper()
 	return define(t, definitionsName, func(c *api.CustomResourceDefinition) {
@@ -106,10 +106,10 @@ func definitions(t testing.TB) *crd.Definition {
 	})
 }
 
-// definitionsName is the name of the definition of definitions.
+// definitionsName is the name of the definition of CRDs.
 const definitionsName = "customresourcedefinitions." + api.GroupName
 
-// describeDefinitions documents definitions by their types.
+// describeDefinitions documents CRDs by their Go types.
 func describeDefinitions(v *crd.Version) *resource.Description {
 	d := resource.Describe(v)
 	d.OpenAPI = resource.OpenAPI{
@@ -119,7 +119,7 @@ func describeDefinitions(v *crd.Version) *resource.Description {
 	return d
 }
 
-// start runs a publisher of some definitions beside the builtin one.
+// start runs a publisher of the given definitions and the builtin one.
 func start(t testing.TB, list ...*crd.Definition) (*source, *httptest.Server) {
 	t.Helper()
 	src := &source{}
@@ -133,7 +133,7 @@ func start(t testing.TB, list ...*crd.Definition) (*source, *httptest.Server) {
 	return src, srv
 }
 
-// get asks for a path and returns the answer with its body.
+// get requests a path and returns the response with its body.
 func get(t testing.TB, srv *httptest.Server, path string, headers ...string) (*http.Response, []byte) {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodGet, srv.URL+path, nil)
@@ -308,8 +308,8 @@ func TestDiscovery(t *testing.T) {
 
 const aggregatedJSON = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-// TestAggregated compares what client-go makes of the aggregated list with what it makes
-// of the old ones, and asks again with the tag.
+// TestAggregated compares the resources that client-go reads from the aggregated list with
+// those from the old lists, and checks the ETag.
 func TestAggregated(t *testing.T) {
 	src, srv := start(t, define(t, "wheels.example.com", addVersion("v2", true)), define(t, "things.a.org"))
 	c := client(t, srv)
@@ -363,7 +363,7 @@ func TestAggregated(t *testing.T) {
 	if resp, body := get(t, srv, "/apis", "Accept", aggregatedJSON, "If-None-Match", etag); resp.StatusCode != http.StatusNotModified || len(body) > 0 {
 		t.Errorf("asked again: %s, %d bytes", resp.Status, len(body))
 	}
-	src.set(src.Catalog().All()...) // another catalog with the same in it
+	src.set(src.Catalog().All()...) // another catalog with the same content
 	if resp, _ := get(t, srv, "/apis", "Accept", aggregatedJSON, "If-None-Match", etag); resp.StatusCode != http.StatusNotModified {
 		t.Errorf("another catalog: %s", resp.Status)
 	}
@@ -441,7 +441,7 @@ func TestOpenAPI(t *testing.T) {
 			t.Errorf("asked again: %s", resp.Status)
 		}
 		if resp, _ := get(t, srv, path); resp.Header.Get("Cache-Control") != "" {
-			t.Error("may be kept without a hash")
+			t.Error("the response may be cached without a hash")
 		}
 		if resp, _ := get(t, srv, path+"?hash=OLD"); resp.StatusCode != http.StatusMovedPermanently || resp.Header.Get("Location") != url {
 			t.Errorf("an old hash: %s %s", resp.Status, resp.Header.Get("Location"))
@@ -486,7 +486,7 @@ func TestOpenAPI(t *testing.T) {
 	})
 }
 
-// TestChange changes definitions and looks at which documents change.
+// TestChange changes CRDs and checks which documents change.
 func TestChange(t *testing.T) {
 	wheels, things := define(t, "wheels.example.com"), define(t, "things.a.org")
 	src, srv := start(t, wheels, things)
@@ -537,7 +537,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestBuiltin has definitions try to take the place of builtin ones.
+// TestBuiltin defines CRDs with the names of builtin resources.
 func TestBuiltin(t *testing.T) {
 	_, srv := start(t,
 		define(t, definitionsName),
@@ -556,7 +556,7 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
-// TestConcurrent asks for everything while the catalog changes.
+// TestConcurrent requests everything while the catalog changes.
 func TestConcurrent(t *testing.T) {
 	src, srv := start(t)
 	var all []*crd.Definition
@@ -595,9 +595,9 @@ func TestConcurrent(t *testing.T) {
 	changes.Wait()
 }
 
-// TestWrap leaves to another handler what is not the publisher's.
+// TestWrap checks which requests reach the next handler.
 func TestWrap(t *testing.T) {
-	src := &source{} // nothing is known yet
+	src := &source{} // no CRDs yet
 	h := New(Config{Source: src, Codecs: scheme.Codecs}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) }))
 	for path, want := range map[string]int{
 		"/apis": 200, "/openapi/v3": 200, "/openapi/v2": 200,

@@ -15,8 +15,8 @@ import (
 	"espalier.dev/openapi"
 )
 
-// swagger is the OpenAPI document of version 2, or a part of it, with everything in it
-// written already: what changes is put together with what does not.
+// swagger is an OpenAPI v2 document, or a part of it, whose entries are JSON already, so that
+// changed parts can be combined with unchanged ones.
 type swagger struct {
 	Swagger     string                     `json:"swagger"`
 	Info        *spec.Info                 `json:"info"`
@@ -24,11 +24,11 @@ type swagger struct {
 	Definitions map[string]json.RawMessage `json:"definitions"`
 	Parameters  map[string]json.RawMessage `json:"parameters,omitempty"`
 
-	// id is what the definition that it describes is identified by.
+	// id identifies the CRD that it describes, see identify.
 	id string
 }
 
-// newV2 returns the OpenAPI document of everything, to be written when it is asked for.
+// newV2 returns the OpenAPI v2 document of all resources, which is written on request.
 func (s *snapshot) newV2() (*document, error) {
 	var ids strings.Builder
 	fmt.Fprintln(&ids, s.publisher.config.Version)
@@ -39,7 +39,7 @@ func (s *snapshot) newV2() (*document, error) {
 			for _, v := range gv.served {
 				d := v.Definition()
 				if seen[d.Name()] {
-					continue // all versions are described at once
+					continue // one part describes all versions
 				}
 				seen[d.Name()] = true
 				id, err := identify(d)
@@ -60,9 +60,8 @@ func (s *snapshot) newV2() (*document, error) {
 	return p.whole, nil
 }
 
-// writeV2 writes the document of some definitions, the first of which goes before others
-// with paths or definitions of the same name. What has not changed since the last time is
-// taken from there.
+// writeV2 writes the document of some CRDs. The first one wins over others with paths or
+// definitions of the same name. Parts that have not changed since the last call are reused.
 func (p *Publisher) writeV2(definitions []*crd.Definition) ([]byte, error) {
 	p.v2mu.Lock()
 	defer p.v2mu.Unlock()
@@ -80,8 +79,8 @@ func (p *Publisher) writeV2(definitions []*crd.Definition) ([]byte, error) {
 		part := p.swaggers[d.Name()]
 		if part == nil || part.id != id {
 			if part, err = p.newSwagger(d, id); err != nil {
-				// The others are not to suffer.
-				klog.ErrorS(err, "Cannot describe a definition", "definition", d.Name())
+				// One faulty CRD must not affect the others.
+				klog.ErrorS(err, "Cannot describe a CRD in OpenAPI", "crd", d.Name())
 				continue
 			}
 		}
@@ -102,7 +101,7 @@ func addMissing(to, from map[string]json.RawMessage) {
 	}
 }
 
-// newSwagger describes all versions of a definition.
+// newSwagger describes all versions of a CRD.
 func (p *Publisher) newSwagger(d *crd.Definition, id string) (*swagger, error) {
 	var docs []*spec.Swagger
 	for _, v := range d.Versions() {
@@ -121,7 +120,7 @@ func (p *Publisher) newSwagger(d *crd.Definition, id string) (*swagger, error) {
 	if out.Paths, err = writeAll(doc.Paths.Paths); err != nil {
 		return nil, err
 	}
-	// As in kube-apiserver's: what reads this version does not expect any.
+	// As in kube-apiserver: clients of OpenAPI v2 do not expect defaults.
 	if out.Definitions, err = writeAll(handler.PruneDefaults(doc.Definitions)); err != nil {
 		return nil, err
 	}
@@ -145,7 +144,7 @@ func writeAll[V any](from map[string]V) (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-// share keeps one copy of what is in almost every document: what has a name with some
+// share keeps one copy of texts that are in almost every document: those whose name has the
 // prefix.
 func (p *Publisher) share(texts map[string]json.RawMessage, prefix string) {
 	for name, text := range maps.Clone(texts) {

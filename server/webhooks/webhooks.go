@@ -1,7 +1,7 @@
-// Package webhooks has the HTTP client for all webhooks that the server calls. Webhooks
-// belong to users: they may hang, lie or answer without end. So their answers have a size
-// limit, redirects are errors (a redirect would send the object to an address that nobody
-// configured), and a call ends with the context of the request that needs it.
+// Package webhooks provides the HTTP client for all webhooks that the server calls. Webhooks
+// belong to users: they may hang, send wrong data or never stop sending. So responses have a
+// size limit, redirects are errors (a redirect would send the object to an address that is
+// not configured), and a call ends with the context of its request.
 package webhooks
 
 import (
@@ -14,29 +14,29 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// MaxResponseBytes is the size limit of a webhook's answer, uncompressed. etcd accepts
-// objects of 1.5 MB, and an answer holds one object, or two as a patch does.
+// MaxResponseBytes is the size limit of a webhook's response, uncompressed. etcd accepts
+// objects of 1.5 MB, and a response holds one object, or a patch that may be twice as large.
 const MaxResponseBytes = 8 << 20
 
-// RedirectError is returned when a webhook answers with a redirect.
+// RedirectError is returned when a webhook responds with a redirect.
 type RedirectError struct {
 	Code     int
 	Location string
 }
 
 func (e *RedirectError) Error() string {
-	return fmt.Sprintf("it answered %d with a redirect to %q: webhooks must not redirect", e.Code, e.Location)
+	return fmt.Sprintf("the webhook responded with status %d, a redirect to %q: webhooks must not redirect", e.Code, e.Location)
 }
 
-// SizeError is returned when the answer of a webhook exceeds [MaxResponseBytes].
+// SizeError is returned when the response of a webhook exceeds [MaxResponseBytes].
 type SizeError struct{ Limit int64 }
 
 func (e *SizeError) Error() string {
-	return fmt.Sprintf("its answer is larger than %d MiB", e.Limit>>20)
+	return fmt.Sprintf("the response of the webhook is larger than %d MiB", e.Limit>>20)
 }
 
-// NewClients returns a manager of clients for webhooks that exchange objects of the given
-// group versions.
+// NewClients returns a client manager for webhooks that exchange objects of the given group
+// versions.
 func NewClients(gvs ...runtimeschema.GroupVersion) (*webhook.ClientManager, error) {
 	m, err := webhook.NewClientManager(gvs)
 	if err != nil {
@@ -52,8 +52,8 @@ func NewClients(gvs ...runtimeschema.GroupVersion) (*webhook.ClientManager, erro
 	return &m, m.Validate()
 }
 
-// Guard makes the clients that r configures reject redirects and answers that are too
-// large. It has the type that k8s.io/apiserver's admission webhooks take.
+// Guard makes the clients that r configures reject redirects and responses that are too
+// large. It has the type that k8s.io/apiserver's admission webhooks expect.
 func Guard(r webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
 	guarded := func(c *rest.Config, err error) (*rest.Config, error) {
 		if err != nil {
@@ -71,7 +71,7 @@ func Guard(r webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResol
 	}
 }
 
-// transport checks answers.
+// transport checks responses.
 type transport struct {
 	next  http.RoundTripper
 	limit int64
@@ -94,7 +94,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// limitedBody fails once more than its limit has been read.
+// limitedBody returns an error when more than its limit is read.
 type limitedBody struct {
 	body        io.ReadCloser
 	left, limit int64
@@ -104,7 +104,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left < 0 {
 		return 0, &SizeError{b.limit}
 	}
-	// One byte more than is left tells an answer that just fits from one that is too large.
+	// Reading one extra byte distinguishes a response of exactly the limit from a larger one.
 	n, err := b.body.Read(p[:min(int64(len(p)), b.left+1)])
 	b.left -= int64(n)
 	if b.left < 0 {
