@@ -149,8 +149,8 @@ func TestGrowth(t *testing.T) {
 			name string
 			make func(k int) testcase.Case
 		}{
-			{"object", func(k int) testcase.Case { return testcase.Junctors(4, 32*k) }},
-			{"branches", func(k int) testcase.Case { return testcase.Junctors(4*k, 32) }},
+			{"object", func(k int) testcase.Case { return testcase.LogicalOperators(4, 32*k) }},
+			{"branches", func(k int) testcase.Case { return testcase.LogicalOperators(4*k, 32) }},
 			{"schema and object", func(k int) testcase.Case { return testcase.Sections(k, 4) }},
 		} {
 			t.Run(tc.name, func(t *testing.T) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# fuzz.sh MODULE...: runs every native fuzz target of the modules for FUZZTIME each.
-# What a target finds is written to the package's testdata/fuzz: keep it there as a
-# regression input.
+# fuzz.sh MODULE...: runs every fuzz target of the modules for FUZZTIME each.
+# A failing input is written to the package's testdata/fuzz: commit it as a
+# regression test.
 set -uo pipefail
 
 rc=0

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# prove.sh ROW MODULE...: runs the proofs of a behaviour, the subtests right below a
-# top-level test whose name is ROW or begins with it, and fails if one of them fails or
-# if there is none that passes (a skipped test proves nothing).
+# prove.sh ROW MODULE...: runs the tests of a behaviour: the subtests directly below a
+# top-level test whose name is ROW or begins with it. It fails if one of them fails or
+# if none passes (a skipped test proves nothing).
 #
-# Asking for a subtest makes Go run every top-level test. So only those are asked that
-# stand in a file which names the row, or which reads test data that does.
+# To run a subtest, Go runs every top-level test. So only the tests in files that
+# mention the row, or that read test data which mentions it, are run.
 set -uo pipefail
 
 row=$1
@@ -14,7 +14,7 @@ if ! [[ $row =~ ^[A-Z]+-[0-9]+$ ]]; then
   exit 2
 fi
 
-# files prints the test files that have to do with the row.
+# files prints the test files that mention the row, directly or in their test data.
 files() {
   grep -rlwFI --include='*_test.go' -e "$row" "$@"
   {
@@ -28,28 +28,28 @@ files() {
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# ask DIRECTORY TESTS runs the proofs of a package among some of its top-level tests.
-ask() {
+# run DIRECTORY TESTS runs the row's subtests of some top-level tests of a package.
+run() {
   (cd "$1" && go test -v -count=1 -run "^($2)\$/^$row(\$|[^0-9])" .) >"$log" 2>&1
 }
 
-# ended STATUS prints the proofs that ended so.
-ended() {
+# results STATUS prints the subtests with that result.
+results() {
   grep -E "^ +--- $1: [^/ ]+/$row([^0-9/ ][^/ ]*)? " "$log"
 }
 
 rc=0
 passed=0
-# prove DIRECTORY TESTS asks, counts and tells.
+# prove DIRECTORY TESTS runs, counts and prints the subtests.
 prove() {
-  ask "$1" "$2"
+  run "$1" "$2"
   local status=$? proofs
-  passed=$((passed + $(ended PASS | wc -l)))
+  passed=$((passed + $(results PASS | wc -l)))
   if [ $status != 0 ]; then
     echo "== $1"
     cat "$log"
     rc=1
-  elif proofs=$(ended '[A-Z]+'); then
+  elif proofs=$(results '[A-Z]+'); then
     echo "== $1"
     echo "$proofs"
   fi
@@ -62,7 +62,7 @@ for dir in $dirs; do
   prove "$dir" "${tests:-.*}"
 done
 if [ $rc = 0 ] && [ $passed = 0 ]; then
-  # A test may stand in another file than its cases.
+  # The test may be in another file than its cases.
   for dir in $dirs; do
     prove "$dir" '.*'
   done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vuln.sh COMMAND...: runs govulncheck. Its database is on the network; where that
-# cannot be reached the check is skipped, and says so.
+# vuln.sh COMMAND...: runs govulncheck. If the vulnerability database on the network
+# cannot be reached, it prints a message and skips the check.
 set -uo pipefail
 
 out=$("$@" 2>&1)

@@ -1,3 +1,3 @@
-// Package conformance puts the espalier binary to the tests and tools of others: the
+// Package conformance runs external tests and tools against the espalier binary: the
 // reference's integration suite, kubectl, client-go.
 package conformance

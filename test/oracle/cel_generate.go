@@ -7,8 +7,8 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// addRules puts rules into the schemas below s, outside of logical operators, and says how
-// many.
+// addRules adds rules to the schemas below s, outside of logical operators, and returns their
+// number.
 func (g *gen) addRules(s map[string]any, often int) int {
 	n := 0
 	walkSchemas(s, "", func(path string, s map[string]any) {
@@ -25,7 +25,7 @@ func (g *gen) addRules(s map[string]any, often int) int {
 	return n
 }
 
-// rule makes a rule for a schema.
+// rule generates a rule for a schema.
 func (g *gen) rule(s map[string]any, root bool) map[string]any {
 	r := object()
 	text := g.condition("self", s, root, 2)
@@ -65,7 +65,7 @@ func (g *gen) rule(s map[string]any, root bool) map[string]any {
 	return r
 }
 
-// fieldPath makes a path into a schema that mostly leads somewhere.
+// fieldPath generates a path that usually exists in a schema.
 func (g *gen) fieldPath(s map[string]any) string {
 	var b strings.Builder
 	for range 1 + g.r.IntN(2) {
@@ -88,7 +88,7 @@ func (g *gen) fieldPath(s map[string]any) string {
 	return b.String()
 }
 
-// transition makes a condition on self and oldSelf.
+// transition generates a condition on self and oldSelf.
 func (g *gen) transition(s map[string]any) string {
 	return pick(g, []string{
 		"self == oldSelf",
@@ -99,7 +99,7 @@ func (g *gen) transition(s map[string]any) string {
 	})
 }
 
-// number makes an expression that gives a number for a value of a schema.
+// number generates a numeric expression on a value of a schema.
 func (g *gen) number(v string, s map[string]any) string {
 	switch s["type"] {
 	case "integer":
@@ -120,7 +120,7 @@ func (g *gen) number(v string, s map[string]any) string {
 	return pick(g, []string{"1", "42"})
 }
 
-// condition makes a condition on a value v of a schema.
+// condition generates a condition on a value v of a schema.
 func (g *gen) condition(v string, s map[string]any, root bool, depth int) string {
 	if depth > 0 && g.chance(15) {
 		return fmt.Sprintf(pick(g, []string{"!(%s)", "(%s) || 1/0 == 1", "(%s) && true", "false || (%s)", "(%s) ? true : false"}), g.condition(v, s, root, depth-1))

@@ -10,7 +10,7 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// TestGeneratedRules compares generated rules, over generated schemas and objects.
+// TestGeneratedRules compares generated rules on generated schemas and objects.
 func TestGeneratedRules(t *testing.T) {
 	seed := setting(t, "ORACLE_SEED", 1)
 	first := setting(t, "ORACLE_FIRST", 0)
@@ -43,16 +43,16 @@ func TestGeneratedRules(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	t.Logf("compared %d schemas with %d rules (%d do not compile, %d are too expensive), %d verdicts of servers, %d objects and %d updates, of which %d break a rule",
+	t.Logf("compared %d schemas with %d rules (%d do not compile, %d are too expensive), %d CRD validations, %d objects and %d updates, of which %d violate a rule",
 		total.versions, total.rules, total.broken, total.expensive, total.verdicts, total.objects, total.updates, total.failing)
 	for _, d := range found.found {
 		t.Error(d.String())
 	}
 	if len(found.found) > 0 {
-		t.Errorf("differences by sort: %v", found.count)
+		t.Errorf("differences by type: %v", found.count)
 	}
 	if batches >= 100 && (total.failing == 0 || total.verdicts == 0 || total.expensive == 0 || total.broken == 0) {
-		t.Error("the generator no longer makes all sorts of cases")
+		t.Error("the generator no longer makes all types of cases")
 	}
 }
 
@@ -81,7 +81,7 @@ func ruleBatch(from Generator, n uint64) (count ruleCount, out []*Difference) {
 	}
 	var refFacts RuleFacts
 	if guard(func() { refFacts = ReferenceRules(props) }) != "" {
-		return count, out // the reference panics: nothing to learn
+		return count, out // the reference panics: nothing to compare
 	}
 	facts, rules := OurRules(ours)
 	for _, r := range rules.Rules() {

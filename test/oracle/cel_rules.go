@@ -27,10 +27,10 @@ import (
 	"espalier.dev/schema/rules"
 )
 
-// RuleFacts is what is known of a rule before there are objects, as text.
+// RuleFacts are the properties of rules that do not depend on objects, as text.
 type RuleFacts map[string]string
 
-// selfType is what the reference calls the type of self: each time something else.
+// selfType matches the reference's name for the type of self, which differs each time.
 var selfType = regexp.MustCompile(`selfType\d+`)
 
 func withoutNumbers(s string) string { return selfType.ReplaceAllString(s, "selfType") }
@@ -40,8 +40,8 @@ func ruleFacts(cost, cardinality, message uint64, usesOldSelf bool, err, message
 		cost, cardinality, message, usesOldSelf, err, messageErr))
 }
 
-// ReferenceRules returns what the reference knows of the rules of a schema, found the
-// way its validation of CustomResourceDefinitions goes.
+// ReferenceRules returns the reference's facts about the rules of a schema, computed as in
+// its validation of CRDs.
 func ReferenceRules(props *apiextensions.JSONSchemaProps) RuleFacts {
 	facts := RuleFacts{}
 	referenceRules(props, nil, crdvalidation.RootCELContext(props), facts)
@@ -88,7 +88,7 @@ func referenceRules(s *apiextensions.JSONSchemaProps, path *field.Path, in *crdv
 	}
 }
 
-// OurRules is ReferenceRules by the product.
+// OurRules is ReferenceRules with the product.
 func OurRules(s *engine.Structural) (RuleFacts, *engine.RuleReport) {
 	facts := RuleFacts{}
 	report := rules.Check(s, rules.CheckOptions{})
@@ -119,7 +119,7 @@ func OurRules(s *engine.Structural) (RuleFacts, *engine.RuleReport) {
 	return facts, report
 }
 
-// compare lists where two sides differ.
+// compare lists the differences between two sides.
 func (ref RuleFacts) compare(ours RuleFacts) []string {
 	var out []string
 	keys := maps.Clone(ref)
@@ -132,8 +132,8 @@ func (ref RuleFacts) compare(ours RuleFacts) []string {
 	return out
 }
 
-// isRuleError reports whether an error of a CustomResourceDefinition is about what its
-// rules compile to or cost, and isRuleText whether it is about how they are written.
+// isRuleError reports whether an error of a CRD is about the compilation or the cost of its
+// rules, and isRuleText whether it is about their text.
 func isRuleError(e *field.Error) bool {
 	return strings.Contains(e.Detail, "estimated rule cost total") || strings.Contains(e.Field, ".x-kubernetes-validations")
 }
@@ -143,7 +143,7 @@ func isRuleText(e *field.Error) bool {
 		strings.Contains(e.Detail, "messageExpression must be non-empty")
 }
 
-// ruleErrorsText renders what is wrong with the rules of a schema.
+// ruleErrorsText formats the errors of the rules of a schema.
 func ruleErrorsText(errs field.ErrorList) string {
 	var lines []string
 	for _, e := range errs {
@@ -153,10 +153,9 @@ func ruleErrorsText(errs field.ErrorList) string {
 	return strings.Join(lines, "\n")
 }
 
-// compareRuleErrors compares what the validation of a CustomResourceDefinition says
-// of the rules of a schema. It returns nothing if the reference does not get to them.
-// Of rules that are equally expensive, the reference names whichever it met first, so
-// it may be asked again.
+// compareRuleErrors compares the errors of CRD validation about the rules of a schema. It
+// returns nothing if the reference does not reach the rules. Of equally expensive rules the
+// reference names the one that it finds first, which is random, so it may be asked again.
 func compareRuleErrors(props *apiextensions.JSONSchemaProps, s *engine.Structural) (ref, ours string, compared bool) {
 	for range tries {
 		if ref, ours, compared = compareRuleErrorsOnce(props, s); ref == ours {
@@ -172,7 +171,7 @@ func compareRuleErrorsOnce(props *apiextensions.JSONSchemaProps, s *engine.Struc
 	var badlyWritten []string
 	var errs field.ErrorList
 	if guard(func() { errs = Accepts(props, false) }) != "" {
-		// It does, where a fieldPath goes on below additionalProperties: true.
+		// The reference panics if a fieldPath continues below additionalProperties: true.
 		return "", "", false
 	}
 	for _, e := range errs {
@@ -183,7 +182,7 @@ func compareRuleErrorsOnce(props *apiextensions.JSONSchemaProps, s *engine.Struc
 		case isRuleError(e):
 			about = append(about, e)
 		default:
-			// Something else is wrong, and then rules may not be looked at.
+			// Because of another error the rules may not be checked.
 			return "", "", false
 		}
 	}
@@ -195,7 +194,7 @@ func compareRuleErrorsOnce(props *apiextensions.JSONSchemaProps, s *engine.Struc
 	return ruleErrorsText(about), ruleErrorsText(errs), true
 }
 
-// RulePair are the rules of a schema as both sides compile them for evaluation.
+// RulePair holds the rules of a schema, compiled for evaluation by both sides.
 type RulePair struct {
 	base       Case
 	structural *structuralschema.Structural
@@ -205,9 +204,8 @@ type RulePair struct {
 	rules      engine.Rules
 }
 
-// NewRulePair compiles the rules of a schema on both sides, with the same limits.
-// There is no pair if the schema has no rules that are evaluated, or if the reference
-// panics.
+// NewRulePair compiles the rules of a schema on both sides, with the same limits. It returns
+// nil if the schema has no rules that are evaluated, or if the reference panics.
 func NewRulePair(base Case, perCall uint64, budget int64) (*RulePair, error) {
 	if base.Kind.Empty() {
 		base.Kind, base.Namespaced = testKind, true
@@ -258,7 +256,7 @@ func NewRulePair(base Case, perCall uint64, budget int64) (*RulePair, error) {
 	return p, nil
 }
 
-// Reference evaluates the rules alone.
+// Reference evaluates only the rules.
 func (p *RulePair) Reference(obj, old map[string]any, budget int64) field.ErrorList {
 	var before any
 	var opts []cel.Option
@@ -270,7 +268,7 @@ func (p *RulePair) Reference(obj, old map[string]any, budget int64) field.ErrorL
 	return errs
 }
 
-// Ours evaluates the rules alone.
+// Ours evaluates only the rules.
 func (p *RulePair) Ours(obj, old map[string]any) field.ErrorList {
 	if p.rules == nil {
 		return nil
@@ -278,7 +276,7 @@ func (p *RulePair) Ours(obj, old map[string]any) field.ErrorList {
 	return p.rules.Validate(context.Background(), obj, old).FieldErrors()
 }
 
-// ReferenceWhole validates an object with all that the reference's strategy does.
+// ReferenceWhole validates an object as the reference's strategy does.
 func (p *RulePair) ReferenceWhole(obj, old map[string]any) field.ErrorList {
 	u := &unstructured.Unstructured{Object: obj}
 	if old == nil {
@@ -287,13 +285,13 @@ func (p *RulePair) ReferenceWhole(obj, old map[string]any) field.ErrorList {
 	return p.strategy.ValidateUpdate(context.Background(), u, &unstructured.Unstructured{Object: old})
 }
 
-// OursWhole is ReferenceWhole by the engine.
+// OursWhole is ReferenceWhole with the engine.
 func (p *RulePair) OursWhole(obj, old map[string]any) field.ErrorList {
 	return p.program.Validate(context.Background(), obj, old).FieldErrors()
 }
 
-// budgetText is what both sides say when the cost is too high. Which rule it hits
-// depends on the order in which the reference walks a map.
+// budgetTexts are the messages of both sides when the cost is too high. Which rule exceeds
+// the budget depends on the order in which the reference walks a map.
 var budgetTexts = []string{"running out of cost budget", "cost exceeds limit"}
 
 func hitsBudget(text string) bool {
@@ -319,7 +317,7 @@ func (p *RulePair) check(name string, obj, old map[string]any, budget int64) (*D
 		}
 		var ref, ours string
 		if guard(func() { ref = withoutNumbers(errorsText(way.ref())) }) != "" {
-			return nil, false // the reference panics: nothing to learn
+			return nil, false // the reference panics: nothing to compare
 		}
 		before := render(obj)
 		if g := guard(func() { ours = withoutNumbers(errorsText(way.ours())) }); g != "" {
@@ -333,16 +331,16 @@ func (p *RulePair) check(name string, obj, old map[string]any, budget int64) (*D
 			continue
 		}
 		if budget != celconfig.RuntimeCELCostBudget {
-			// If the budget may run out, the order in which a map is walked decides how
-			// far the rules get. Ours is one of the orders that the reference has.
+			// If the budget may run out, the order of a map determines how many rules are
+			// evaluated. Our order must be one of the reference's.
 			if !everSays(way.ref, ours) {
 				return &Difference{Case: c, What: way.what, Reference: ref, Ours: ours}, failing
 			}
 			continue
 		}
-		// Which of several things that are wrong with a value an expression meets
-		// first depends on that order, too, on both sides. Whatever one side says, the
-		// other must say at some time.
+		// The order of a map also determines, on both sides, which of several errors of a
+		// value an expression reaches first. Each side must report every error of the other
+		// at some time.
 		if !saidBy(way.ref, ours) || !saidBy(way.ours, ref) {
 			return &Difference{Case: c, What: way.what, Reference: ref, Ours: ours}, failing
 		}
@@ -350,8 +348,7 @@ func (p *RulePair) check(name string, obj, old map[string]any, budget int64) (*D
 	return nil, failing
 }
 
-// saidBy asks one side until it has said all that is in text. It may take a while
-// for what is rare.
+// saidBy runs one side until it has reported every line of text. Rare lines may take a while.
 func saidBy(side func() field.ErrorList, text string) bool {
 	missing := map[string]bool{}
 	for _, line := range strings.Split(text, "\n    ") {
@@ -368,7 +365,7 @@ func saidBy(side func() field.ErrorList, text string) bool {
 	return false
 }
 
-// everSays asks one side until it says exactly the text.
+// everSays runs one side until it reports exactly the text.
 func everSays(side func() field.ErrorList, text string) bool {
 	for range 40 * tries {
 		if withoutNumbers(errorsText(side())) == text {

@@ -10,10 +10,10 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// ruleCount counts what was compared.
+// ruleCount counts the comparisons.
 type ruleCount struct {
 	versions, rules, broken, expensive, verdicts, objects, updates, failing int
-	// written are the rules that stand in the files.
+	// written is the number of rules in the files.
 	written int
 }
 
@@ -29,8 +29,8 @@ func (c *ruleCount) add(o ruleCount) {
 	c.written += o.written
 }
 
-// TestCorpusRules compares all rules of the corpus: what they compile to and cost,
-// what a server says of them, and what they say of objects.
+// TestCorpusRules compares all rules of the corpus: their compilation and cost, the errors of
+// the API server about them, and their results on objects.
 func TestCorpusRules(t *testing.T) {
 	dir := corpusDir(t)
 	mutations := int(setting(t, "ORACLE_MUTATIONS", 3))
@@ -71,20 +71,20 @@ func TestCorpusRules(t *testing.T) {
 	}
 	close(work)
 	wg.Wait()
-	t.Logf("compared %d versions with %d rules (%d do not compile, %d are too expensive), %d verdicts of servers, %d objects and %d updates, of which %d break a rule",
+	t.Logf("compared %d versions with %d rules (%d do not compile, %d are too expensive), %d CRD validations, %d objects and %d updates, of which %d violate a rule",
 		total.versions, total.rules, total.broken, total.expensive, total.verdicts, total.objects, total.updates, total.failing)
 	for _, d := range found.found {
 		t.Error(shortCase(d))
 	}
 	if len(found.found) > 0 {
-		t.Errorf("differences by sort: %v", found.count)
+		t.Errorf("differences by type: %v", found.count)
 	}
 	if total.rules < 1300 || total.rules != total.written {
 		t.Errorf("%d rules were compared; the files have %d", total.rules, total.written)
 	}
 }
 
-// shortCase is a difference without a schema that is too long to read.
+// shortCase omits a schema that is too long to read.
 func shortCase(d *Difference) string {
 	if len(encode(d.Case.Schema)) > 4000 {
 		c := *d.Case

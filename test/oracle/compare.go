@@ -14,28 +14,28 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Case is one schema with at most one object.
+// Case is a schema with at most one object.
 type Case struct {
-	// Schema is a schema in the v1 spelling; nil is no schema at all.
+	// Schema is a schema as in v1; nil means no schema.
 	Schema map[string]any
-	// Kind and Namespaced are of the resource; empty is the test kind.
+	// Kind and Namespaced describe the resource; the default is the test kind.
 	Kind       schema.GroupVersionKind
 	Namespaced bool
-	// Preserve is the CustomResourceDefinition's preserveUnknownFields.
+	// Preserve is preserveUnknownFields of the CRD.
 	Preserve bool
-	// Mode, Doc and Old are an object as bytes, and the stored object that it
-	// replaces, if any. Without Doc the schema alone is compared.
+	// Mode and Doc are an object as bytes, Old the stored object that it replaces, if any.
+	// Without Doc only the schema is compared.
 	Mode Mode
 	Doc  []byte
 	Old  []byte
-	// Name says where the case comes from.
+	// Name identifies the origin of the case.
 	Name string
 }
 
-// Difference is something on which the two sides do not agree.
+// Difference is a disagreement between the two sides.
 type Difference struct {
 	Case *Case
-	// What is the part of the outcome that differs.
+	// What names the part of the outcome that differs.
 	What string
 	// Reference and Ours are the two outcomes.
 	Reference, Ours string
@@ -43,7 +43,7 @@ type Difference struct {
 	Known string
 }
 
-// String is the difference with all that is needed to see it again.
+// String formats the difference with all that is needed to reproduce it.
 func (d *Difference) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s differs\n", d.Case.Name, d.What)
@@ -73,19 +73,19 @@ func printable(b []byte) string {
 	return fmt.Sprintf("%q", b)
 }
 
-// pair is a schema as both sides read it.
+// pair is a schema on both sides.
 type pair struct {
 	base Case
 	ref  *Reference
 	ours *Ours
 	// embeds reports whether the schema has embedded resources.
 	embeds bool
-	// retries counts how often the reference contradicted itself.
+	// retries counts how often the reference was asked again.
 	retries int
 }
 
-// newPair sets both sides up. It returns the differences that the schema alone
-// shows, and no pair if the schema is of no use for objects.
+// newPair compiles a schema on both sides. It returns the differences of the schema itself,
+// and no pair if the schema cannot be used for objects.
 func newPair(base Case) (*pair, []*Difference) {
 	if base.Kind.Empty() {
 		base.Kind, base.Namespaced = testKind, true
@@ -118,12 +118,12 @@ func (p *pair) difference(c *Case, what, ref, ours string) *Difference {
 	return d
 }
 
-// tries is how often the reference may contradict itself before it is believed.
-// It walks maps in their random order, and some outcomes depend on that.
+// tries is the number of times that the reference is asked again. It walks maps in random
+// order, and some results depend on that.
 const tries = 24
 
-// agree reports whether two answers are the same. If they are not, the reference is
-// asked again, in case it has a second opinion.
+// agree reports whether two answers are the same. If they are not, it asks the reference
+// again, because its answer may change.
 func (p *pair) agree(ref string, again func() string, ours string) bool {
 	if ref == ours {
 		return true
@@ -137,8 +137,8 @@ func (p *pair) agree(ref string, again func() string, ours string) bool {
 	return false
 }
 
-// check compares what the two sides make of an object. It returns the object as
-// the reference decodes it, if it does.
+// check compares the two sides on an object. It returns the object as the reference decodes
+// it, if it can.
 func (p *pair) check(c Case) (map[string]any, []*Difference) {
 	c.Schema, c.Preserve, c.Kind, c.Namespaced = p.base.Schema, p.base.Preserve, p.base.Kind, p.base.Namespaced
 	if c.Name == "" {
@@ -150,10 +150,10 @@ func (p *pair) check(c Case) (map[string]any, []*Difference) {
 	}
 	var ref Decoded
 	if g := guard(func() { ref = p.ref.Decode(c.Doc, c.Mode) }); g != "" {
-		return nil, nil // the reference panics: nothing to learn
+		return nil, nil // the reference panics: nothing to compare
 	}
 	if errors.Is(ref.Err, errNotThisResource) {
-		// The server answers before the schema has its say.
+		// The server responds before it uses the schema.
 		return nil, nil
 	}
 	var ours Decoded
@@ -164,7 +164,7 @@ func (p *pair) check(c Case) (map[string]any, []*Difference) {
 	p.compareDecoded("decode", c, ref, ours, report)
 	p.checkTree(c, ref, report)
 	if c.Old == nil && len(c.Doc)%8 == 1 {
-		// Validation does not depend on what decoding leaves.
+		// Validation does not depend on the result of decoding.
 		p.checkRaw(c, report)
 	}
 	if ref.Err != nil {
@@ -218,12 +218,13 @@ func (p *pair) checkTree(c Case, ref Decoded, report func(what, ref, ours string
 	case normal && !same:
 		report("is normal", "false", "true")
 	case !normal && same && len(ref.Duplicate) == 0 && !p.embeds && plainMetadata(tree["metadata"]):
-		// It may be wary of odd metadata and of duplicates, but not of all else.
+		// IsNormal may be conservative about unusual metadata and duplicates, but nothing
+		// else.
 		report("is normal", "true", "false")
 	}
 }
 
-// plainMetadata reports whether metadata holds nothing but strings where they belong.
+// plainMetadata reports whether metadata has only strings, where strings are expected.
 func plainMetadata(v any) bool {
 	m, ok := v.(map[string]any)
 	for k, x := range m {
@@ -246,13 +247,13 @@ func (p *pair) checkValidation(c Case, obj map[string]any, report func(what, ref
 		p.compareErrors(what, obj, old, ref, ours, report)
 	}
 	run("validate with identity", p.ref.ValidateIdentity, p.ours.ValidateIdentity)
-	// The other says no more than this one, so some cases are enough for it.
+	// Validate reports a subset of these errors, so a sample of the cases is enough.
 	if len(c.Doc)%4 == 0 {
 		run("validate", p.ref.Validate, p.ours.Validate)
 	}
 }
 
-// checkRaw compares the errors of an object as it was written.
+// checkRaw compares the errors of an object before decoding.
 func (p *pair) checkRaw(c Case, report func(what, ref, ours string)) {
 	if obj := parse(c.Doc); obj != nil {
 		p.compareErrors("validate as written", obj, nil, p.ref.Validate, p.ours.Validate, report)
@@ -263,7 +264,7 @@ func (p *pair) compareErrors(what string, obj, old map[string]any, ref, ours fun
 	var refText, ourText string
 	ask := func() string { return errorsText(ref(clone(obj), clone(old))) }
 	if guard(func() { refText = ask() }) != "" {
-		return // the reference panics: nothing to learn
+		return // the reference panics: nothing to compare
 	}
 	before := render(obj)
 	if g := guard(func() { ourText = errorsText(ours(obj, old)) }); g != "" {
@@ -278,8 +279,7 @@ func (p *pair) compareErrors(what string, obj, old map[string]any, ref, ours fun
 	}
 }
 
-// compareStructural compares what the two sides have against a schema, and the
-// forms that they give it.
+// compareStructural compares the errors of a schema on both sides, and its derived forms.
 func compareStructural(c Case) []*Difference {
 	p := &pair{base: c}
 	var out []*Difference
@@ -331,8 +331,7 @@ func errText(err error) string {
 	return "error: " + err.Error()
 }
 
-// errorsText renders errors, sorted, so that two lists with the same errors have
-// the same text.
+// errorsText formats errors, sorted, so that lists with the same errors have the same text.
 func errorsText(errs field.ErrorList) string {
 	if len(errs) == 0 {
 		return "no errors"
@@ -352,7 +351,7 @@ func render(obj map[string]any) string {
 	return string(encode(obj))
 }
 
-// guard runs f and returns its panic, if it does.
+// guard runs f and returns the panic, if any.
 func guard(f func()) (panicked string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -363,7 +362,7 @@ func guard(f func()) (panicked string) {
 	return ""
 }
 
-// equal compares trees. An integer is not equal to a float, nor 0 to -0.
+// equal compares trees. It distinguishes integers from floats, and 0 from -0.
 func equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// corpusDir returns where the corpus is, or skips the test.
+// corpusDir returns the directory of the corpus, or skips the test.
 func corpusDir(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("ESPALIER_CORPUS")
@@ -25,12 +25,12 @@ func corpusDir(t testing.TB) string {
 		dir = filepath.Join("..", "..", "..", "shared", "corpus")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "CR_INDEX.tsv")); err != nil {
-		t.Skipf("no corpus at %s; set ESPALIER_CORPUS to where it is", dir)
+		t.Skipf("no corpus in %s: set ESPALIER_CORPUS to its directory", dir)
 	}
 	return dir
 }
 
-// readYAML reads the one document of a file as a tree.
+// readYAML reads the single document of a file as a tree.
 func readYAML(path string) (map[string]any, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -46,13 +46,13 @@ func readYAML(path string) (map[string]any, error) {
 	return m, nil
 }
 
-// corpusVersion is one version of a CustomResourceDefinition.
+// corpusVersion is one version of a CRD.
 type corpusVersion struct {
 	base   Case
 	schema bool
 }
 
-// versions lists the versions of a CustomResourceDefinition of either API version.
+// versions lists the versions of a CRD of either API version.
 func versions(file string, crd map[string]any) []corpusVersion {
 	spec, _ := crd["spec"].(map[string]any)
 	if spec == nil {
@@ -101,7 +101,7 @@ func str(v any) string {
 	return s
 }
 
-// corpusCount counts what was compared.
+// corpusCount counts the comparisons.
 type corpusCount struct {
 	crds, versions, structural, withoutForm, objects, mutated, updates, valid, skipped int
 	retries                                                                            int
@@ -169,7 +169,7 @@ func TestCorpus(t *testing.T) {
 	}
 	close(work)
 	wg.Wait()
-	t.Logf("compared %d CRDs with %d versions (%d structural, %d without a structural form), %d objects (%d valid), %d changed copies, %d updates; %d objects skipped: their CRD has no such version, or no schema to hold them against; reference asked again %d times; known differences: %v",
+	t.Logf("compared %d CRDs with %d versions (%d structural, %d without a structural form), %d objects (%d valid), %d changed copies, %d updates; %d objects skipped: their CRD does not have their version, or has no schema; reference asked again %d times; known differences: %v",
 		total.crds, total.versions, total.structural, total.withoutForm, total.objects, total.valid, total.mutated, total.updates, total.skipped, total.retries, total.known)
 	found.report(t)
 	if total.crds < 1000 || total.objects < 1500 {

@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// crdWith wraps a schema in a CustomResourceDefinition that has nothing else to
-// complain of.
+// crdWith wraps a schema in a CRD that is otherwise valid.
 func crdWith(props *apiextensions.JSONSchemaProps) *apiextensions.CustomResourceDefinition {
 	preserve := false
 	return &apiextensions.CustomResourceDefinition{
@@ -36,9 +35,9 @@ func crdWith(props *apiextensions.JSONSchemaProps) *apiextensions.CustomResource
 
 const schemaRoot = "spec.validation.openAPIV3Schema"
 
-// Accepts returns what a server has against a CustomResourceDefinition with the
-// schema: on create, or, if stored is set, when it is stored already and written
-// again, which forgives what older servers let in.
+// Accepts returns the errors of the API server for a CRD with the schema: on create, or, if
+// stored is set, on an update of the stored CRD, which ignores errors that older servers
+// accepted.
 func Accepts(props *apiextensions.JSONSchemaProps, stored bool) field.ErrorList {
 	crd := crdWith(props)
 	if stored {
@@ -47,8 +46,8 @@ func Accepts(props *apiextensions.JSONSchemaProps, stored bool) field.ErrorList 
 	return validation.ValidateCustomResourceDefinition(context.Background(), crd)
 }
 
-// dropDefaults removes the defaults that errs are about from a schema and
-// returns whether there were any.
+// dropDefaults removes the defaults that errs are about from a schema and reports whether
+// there were any.
 func dropDefaults(schema map[string]any, errs field.ErrorList) bool {
 	dropped := false
 	walkSchemas(schema, schemaRoot, func(path string, s map[string]any) {

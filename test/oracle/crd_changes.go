@@ -2,14 +2,13 @@ package oracle
 
 import "fmt"
 
-// goodCA is a certificate that nobody uses, brokenCA is none, both in PEM and then
-// in base64.
+// goodCA is an unused certificate, brokenCA is not a certificate; both are PEM in base64.
 const (
 	goodCA   = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJkRENDQVJ1Z0F3SUJBZ0lVTW5HRU1pOFIxN0hUOGNRT2NCNExudW10WXdJd0NnWUlLb1pJemowRUF3SXcKRHpFTk1Bc0dBMVVFQXd3RWRHVnpkREFnRncweU5qRXhNVFV3TXpFek5UWmFHQTh5TVRJMk1UQXlNakF6TVRNMQpObG93RHpFTk1Bc0dBMVVFQXd3RWRHVnpkREJaTUJNR0J5cUdTTTQ5QWdFR0NDcUdTTTQ5QXdFSEEwSUFCQVIwCnp4TGpocGM0SmRoQmJFM1AzMGk3SmNWelRVampUWFpVTFZ4eG90dURaZlpNSjMyU0dwSWF0cGszdm1mb0IvVGgKSlNTVDhBc1ZnOG1LSENpQTRIU2pVekJSTUIwR0ExVWREZ1FXQkJTa0hTZXVLV0VNajNHYlBMbUp3bzQ3M0o0egptREFmQmdOVkhTTUVHREFXZ0JTa0hTZXVLV0VNajNHYlBMbUp3bzQ3M0o0em1EQVBCZ05WSFJNQkFmOEVCVEFECkFRSC9NQW9HQ0NxR1NNNDlCQU1DQTBjQU1FUUNJQ3QvcGJQR0N4aDdIaU1QT25IMzFqR3Bxc2JadDdMdm9ESkQKK1VtaUxpYnpBaUFnenorS1VSSlZ0RldkYWJ6d0FEQTBIV1NzM05XZncvZ29EenJ4enRldE5BPT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="
 	brokenCA = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCm5vbnNlbnNlCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K"
 )
 
-// crdChanges are the changes of a definition outside of its schemas.
+// crdChanges are the changes of a CRD outside of its schemas.
 func crdChanges() []crdChange {
 	labels := []any{"things", "Things", "", "a b", "-x", "thing", long(64), "ü", "x1"}
 	paths := []any{".spec.replicas", ".status.replicas", "spec.replicas", "", ".", ".spec", ".metadata.x", ".spec.a[0]", ".status.selector", ".spec..x"}
@@ -132,7 +131,7 @@ func crdChanges() []crdChange {
 	}
 }
 
-// clientConfig makes the client configuration of a webhook.
+// clientConfig generates the client configuration of a webhook.
 func (g *gen) clientConfig() map[string]any {
 	c := object()
 	if g.chance(60) {

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// CRDMutator makes CustomResourceDefinitions, and updates of them, out of given
-// ones. The same seed makes the same cases.
+// CRDMutator generates CRDs, and updates of them, from given ones. The same seed generates
+// the same cases.
 type CRDMutator struct {
 	seed  uint64
 	bases []map[string]any
 }
 
-// maxBase bounds the size of a base as JSON: the reference takes its time.
+// maxBase bounds the size of a base CRD as JSON, because the reference is slow.
 const maxBase = 40_000
 
-// NewCRDMutator returns a mutator of the given definitions.
+// NewCRDMutator returns a mutator of the given CRDs.
 func NewCRDMutator(seed uint64, crds []map[string]any) *CRDMutator {
 	m := &CRDMutator{seed: seed}
 	for _, crd := range crds {
@@ -28,7 +28,7 @@ func NewCRDMutator(seed uint64, crds []map[string]any) *CRDMutator {
 	return m
 }
 
-// Kinds lists the changes there are.
+// Kinds lists the names of all changes.
 func (m *CRDMutator) Kinds() []string {
 	var kinds []string
 	for _, c := range crdChanges() {
@@ -40,7 +40,7 @@ func (m *CRDMutator) Kinds() []string {
 	return kinds
 }
 
-// Case makes case n, and names the changes in it. One in four is a create.
+// Case generates case n, and returns the names of its changes. One in four is a create.
 func (m *CRDMutator) Case(n uint64) (CRDCase, []string) {
 	g := &gen{r: rand.New(rand.NewPCG(m.seed, n)), room: 30}
 	base := m.base(g)
@@ -66,7 +66,7 @@ func (m *CRDMutator) Case(n uint64) (CRDCase, []string) {
 	return c, append(oldKinds, kinds...)
 }
 
-// base picks a definition of the corpus, or makes a small one.
+// base picks a CRD of the corpus, or generates a small one.
 func (m *CRDMutator) base(g *gen) map[string]any {
 	if len(m.bases) > 0 && g.chance(40) {
 		return pick(g, m.bases)
@@ -94,13 +94,13 @@ func (m *CRDMutator) base(g *gen) map[string]any {
 			"versions", versions))
 }
 
-// establish gives a definition the status of one that is served.
+// establish adds the status of a served CRD.
 func (g *gen) establish(crd map[string]any) {
 	status := object("conditions", list(object("type", "Established", "status", "True")), "acceptedNames", object("plural", "things", "kind", "Thing"))
 	crd["status"] = status
 }
 
-// crdChange is one way to change a definition.
+// crdChange is one way to change a CRD.
 type crdChange struct {
 	name   string
 	change func(g *gen, crd, spec map[string]any)
@@ -140,7 +140,7 @@ func crdVersions(spec map[string]any) []map[string]any {
 	return out
 }
 
-// someSchema picks one of the schemas of a definition, at any depth.
+// someSchema picks one of the schemas of a CRD, at any depth.
 func (g *gen) someSchema(spec map[string]any) map[string]any {
 	var all []map[string]any
 	for _, v := range crdVersions(spec) {
@@ -184,7 +184,7 @@ func schemasIn(s map[string]any, all *[]map[string]any) {
 	}
 }
 
-// inVersion makes a change to a version a change to a definition.
+// inVersion turns a change of a version into a change of a CRD.
 func inVersion(change func(g *gen, v map[string]any)) func(*gen, map[string]any, map[string]any) {
 	return func(g *gen, _, spec map[string]any) {
 		if vs := crdVersions(spec); len(vs) > 0 {
@@ -230,8 +230,8 @@ func inMeta(change func(*gen, map[string]any)) func(*gen, map[string]any, map[st
 	}
 }
 
-// inStatus makes a change to the status. On create that is dropped; of the object
-// that an update replaces it stays.
+// inStatus makes a change to the status. A create drops the status; the object that an update
+// replaces keeps it.
 func inStatus(change func(*gen, map[string]any)) func(*gen, map[string]any, map[string]any) {
 	return func(g *gen, crd, _ map[string]any) {
 		status, ok := crd["status"].(map[string]any)

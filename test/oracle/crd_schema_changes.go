@@ -6,7 +6,7 @@ type schemaChange struct {
 	change func(g *gen, s map[string]any)
 }
 
-// schemaChanges are the changes of one schema in a definition.
+// schemaChanges are the changes of one schema of a CRD.
 func schemaChanges() []schemaChange {
 	sub := func(g *gen) map[string]any {
 		g.room = 6
@@ -165,9 +165,9 @@ func schemaChanges() []schemaChange {
 			}
 		}},
 	}
-	for _, junctor := range []string{"allOf", "anyOf", "oneOf"} {
-		changes = append(changes, schemaChange{junctor, func(g *gen, s map[string]any) {
-			s[junctor] = pick(g, []any{list(sub(g)), list(g.clause([]map[string]any{s}, 1)), list(g.clause([]map[string]any{s}, 1), sub(g)), list(), list(object("required", list("a")))})
+	for _, operator := range []string{"allOf", "anyOf", "oneOf"} {
+		changes = append(changes, schemaChange{operator, func(g *gen, s map[string]any) {
+			s[operator] = pick(g, []any{list(sub(g)), list(g.clause([]map[string]any{s}, 1)), list(g.clause([]map[string]any{s}, 1), sub(g)), list(), list(object("required", list("a")))})
 		}})
 	}
 	return changes

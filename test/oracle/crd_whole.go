@@ -21,28 +21,27 @@ import (
 	engine "espalier.dev/schema"
 )
 
-// CRDCase is a CustomResourceDefinition to write: to create, or, with Old, in
-// place of another one. Both are v1, as trees.
+// CRDCase is a CRD to create, or, with Old, to update. Both are v1, as trees.
 type CRDCase struct {
 	Name     string
 	New, Old map[string]any
 }
 
-// CRDJudge has both sides judge whole definitions.
-type CRDJudge struct {
+// CRDComparer compares the validation of whole CRDs.
+type CRDComparer struct {
 	scheme *runtime.Scheme
 }
 
-// NewCRDJudge returns a judge.
-func NewCRDJudge() *CRDJudge {
+// NewCRDComparer returns a new CRDComparer.
+func NewCRDComparer() *CRDComparer {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
-	return &CRDJudge{scheme: scheme}
+	return &CRDComparer{scheme: scheme}
 }
 
-// Verdict is what one side says to a definition.
+// Verdict is the result of one side for a CRD.
 type Verdict struct {
-	// Undecodable says that it could not even be read.
+	// Undecodable is the error if the CRD could not be decoded.
 	Undecodable error
 	// Errors and Warnings are sorted.
 	Errors   []string
@@ -53,9 +52,9 @@ func (v Verdict) equal(o Verdict) bool {
 	return (v.Undecodable == nil) == (o.Undecodable == nil) && slices.Equal(v.Errors, o.Errors) && slices.Equal(v.Warnings, o.Warnings)
 }
 
-// Reference asks the reference.
-func (j *CRDJudge) Reference(c CRDCase) (v Verdict) {
-	// It follows some paths into schemas that are not there.
+// Reference validates a CRD with the reference.
+func (j *CRDComparer) Reference(c CRDCase) (v Verdict) {
+	// The reference panics on some paths into schemas that do not exist.
 	defer func() {
 		if r := recover(); r != nil {
 			v.Errors = append(v.Errors, fmt.Sprintf("panic: %v", r))
@@ -80,7 +79,7 @@ func (j *CRDJudge) Reference(c CRDCase) (v Verdict) {
 	return crdVerdict(strategy.ValidateUpdate(ctx, obj, old), strategy.WarningsOnUpdate(ctx, obj, old))
 }
 
-func (j *CRDJudge) decodeReference(tree map[string]any) (*apiextensions.CustomResourceDefinition, error) {
+func (j *CRDComparer) decodeReference(tree map[string]any) (*apiextensions.CustomResourceDefinition, error) {
 	in := &apiextensionsv1.CustomResourceDefinition{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(mustJSON(tree), in); err != nil {
 		return nil, err
@@ -93,8 +92,8 @@ func (j *CRDJudge) decodeReference(tree map[string]any) (*apiextensions.CustomRe
 	return out, nil
 }
 
-// Ours asks our side.
-func (j *CRDJudge) Ours(c CRDCase) Verdict {
+// Ours validates a CRD with the product.
+func (j *CRDComparer) Ours(c CRDCase) Verdict {
 	ctx := context.Background()
 	options := crd.Options{Semantics: engine.Kubernetes, Rules: cel.Checker{}}
 	obj, err := decodeOurs(c.New)
@@ -135,8 +134,8 @@ func crdVerdict(errs field.ErrorList, warnings []string) (v Verdict) {
 	return v
 }
 
-// crdError is an error as text. Where the reference shows a Go struct of its own as
-// the offending value, the value is left out.
+// crdError formats an error. If the reference shows one of its Go structs as the bad value,
+// the value is omitted.
 func crdError(e *field.Error) string {
 	for _, detail := range []string{
 		"may not all be set to identical values",
@@ -149,15 +148,15 @@ func crdError(e *field.Error) string {
 			return fmt.Sprintf("%s: %s: %s", e.Field, e.Type, e.Detail)
 		}
 	}
-	// Both sides number types, the reference by chance.
+	// Both sides number types, the reference randomly.
 	return selfTypes.ReplaceAllString(e.Error(), "selfType")
 }
 
 var selfTypes = regexp.MustCompile(`selfType\d+`)
 
-// CompareCRD asks both sides and says how they differ, if they do. The reference is
-// asked again where they do: some of its answers depend on the order of a map.
-func (j *CRDJudge) CompareCRD(c CRDCase) (ours Verdict, difference string) {
+// CompareCRD compares both sides and describes the difference, if any. It asks the reference
+// again if they differ, because some of its answers depend on the order of a map.
+func (j *CRDComparer) CompareCRD(c CRDCase) (ours Verdict, difference string) {
 	ours = j.Ours(c)
 	var theirs Verdict
 	for range 60 {
@@ -188,10 +187,10 @@ func (j *CRDJudge) CompareCRD(c CRDCase) (ours Verdict, difference string) {
 	return ours, b.String()
 }
 
-// knownCRDDifference reports whether the reference gave an answer that ours need not
-// equal. It follows selectable fields into schemas that are not there, and panics.
-// And it puts a default to rules on a value that CEL has no type for, and says so
-// at the default; ours says so at the rules, if at all.
+// knownCRDDifference reports whether the product may differ from an answer of the reference.
+// The reference panics on selectable fields in schemas that do not exist. And it evaluates
+// rules on a default whose value has no CEL type, and reports the error at the default; the
+// product reports it at the rules, if at all.
 func knownCRDDifference(theirs Verdict) bool {
 	return len(theirs.Errors) == 1 && strings.HasPrefix(theirs.Errors[0], "panic: ") ||
 		slices.ContainsFunc(theirs.Errors, func(e string) bool { return strings.Contains(e, "rule compiler initialization error") })

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// corpusCRDs reads the v1 definitions of the corpus.
+// corpusCRDs reads the v1 CRDs of the corpus.
 func corpusCRDs(t testing.TB) (names []string, trees []map[string]any) {
 	dir := corpusDir(t)
 	files, err := filepath.Glob(filepath.Join(dir, "v1", "*", "*.yaml"))
@@ -40,10 +40,10 @@ func (d *differences) add(t testing.TB, text string) {
 	}
 }
 
-// TestWholeCRDCreate creates every v1 definition of the corpus on both sides.
+// TestWholeCRDCreate creates every v1 CRD of the corpus on both sides.
 func TestWholeCRDCreate(t *testing.T) {
 	names, trees := corpusCRDs(t)
-	judge := NewCRDJudge()
+	judge := NewCRDComparer()
 	var found differences
 	accepted := 0
 	for i, tree := range trees {
@@ -55,19 +55,19 @@ func TestWholeCRDCreate(t *testing.T) {
 			accepted++
 		}
 	}
-	t.Logf("%d definitions, %d accepted, %d differences", len(trees), accepted, found.count)
+	t.Logf("%d CRDs, %d accepted, %d differences", len(trees), accepted, found.count)
 	if accepted < len(trees)*9/10 {
-		t.Errorf("only %d of %d definitions are accepted", accepted, len(trees))
+		t.Errorf("only %d of %d CRDs are accepted", accepted, len(trees))
 	}
 }
 
-// TestWholeCRDUpdate compares creates and updates of definitions that are made by
-// changing those of the corpus and generated ones. ORACLE_CRD_UPDATES says how many.
+// TestWholeCRDUpdate compares creates and updates of CRDs that are derived from the corpus
+// and from generated CRDs. ORACLE_CRD_UPDATES sets their number.
 func TestWholeCRDUpdate(t *testing.T) {
 	_, trees := corpusCRDs(t)
 	m := NewCRDMutator(setting(t, "ORACLE_SEED", 1), trees)
 	n := setting(t, "ORACLE_CRD_UPDATES", 3000)
-	judge := NewCRDJudge()
+	judge := NewCRDComparer()
 	var (
 		found                      differences
 		next, refused, undecodable atomic.Uint64

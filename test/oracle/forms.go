@@ -10,18 +10,17 @@ import (
 	engine "espalier.dev/schema"
 )
 
-// compareForms compares the forms of a schema that have a counterpart in the
-// reference: back to JSON Schema, unfolded, weakened for OpenAPI v2, and without
-// value validations.
+// compareForms compares the derived forms of a schema that the reference has too: converted
+// back to JSON Schema, unfolded, relaxed for OpenAPI v2, and without value validations.
 func compareForms(ref *structuralschema.Structural, ours *engine.Structural, structural bool, report func(what, ref, ours string)) {
 	if !structural {
-		// The reference loses what does not belong into a structural schema.
+		// The reference loses keywords that structural schemas do not allow.
 		return
 	}
 	form := func(what string, ref func() *structuralschema.Structural, ours func() *engine.Structural) {
 		var refText, ourText string
 		if guard(func() { refText = refForm(ref()) }) != "" {
-			return // the reference panics: nothing to learn
+			return // the reference panics: nothing to compare
 		}
 		if g := guard(func() { ourText = ourForm(ours()) }); g != "" {
 			report(what, "no panic", g)
@@ -39,7 +38,7 @@ func compareForms(ref *structuralschema.Structural, ours *engine.Structural, str
 		func() *structuralschema.Structural { return v2.ToStructuralOpenAPIV2(ref.DeepCopy().Unfold()) },
 		func() *engine.Structural { return ours.Unfold(engine.Kubernetes).WeakenForOpenAPIV2(engine.Kubernetes) })
 
-	// The engine writes embedded resources out in this form, by the documents.
+	// In this form the engine expands embedded resources, as the design documents specify.
 	embedded := false
 	v := structuralschema.Visitor{Structural: func(s *structuralschema.Structural) bool {
 		embedded = embedded || s.XEmbeddedResource
@@ -61,7 +60,7 @@ func ourForm(s *engine.Structural) string {
 	return canonical(s.ToJSONSchemaProps())
 }
 
-// canonical writes a schema so that equal schemas have equal text.
+// canonical formats a schema so that equal schemas have equal text.
 func canonical(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -75,10 +74,9 @@ func canonical(v any) string {
 	return string(mustJSON(tree))
 }
 
-// dropUnwritten removes what the reference does not write: additionalProperties in
-// logical operators, which NestedValueValidation.toKubeOpenAPI in
-// pkg/apiserver/schema/kubeopenapi.go loses, and examples that are empty, which
-// spec.SwaggerSchemaProps of kube-openapi omits.
+// dropUnwritten removes what the reference does not write: additionalProperties in logical
+// operators, which NestedValueValidation.toKubeOpenAPI in pkg/apiserver/schema/kubeopenapi.go
+// loses, and empty examples, which spec.SwaggerSchemaProps of kube-openapi omits.
 func dropUnwritten(s map[string]any, nested bool) {
 	if nested {
 		delete(s, "additionalProperties")
@@ -97,5 +95,5 @@ func dropUnwritten(s map[string]any, nested bool) {
 			delete(s, "example")
 		}
 	}
-	subschemas(s, func(sub map[string]any, junctor bool) { dropUnwritten(sub, nested || junctor) })
+	subschemas(s, func(sub map[string]any, operator bool) { dropUnwritten(sub, nested || operator) })
 }

@@ -4,8 +4,7 @@ import (
 	"testing"
 )
 
-// FuzzDecode lets the fuzzer choose the bytes of an object; the number chooses the
-// schema.
+// FuzzDecode fuzzes the bytes of an object; the number selects the schema.
 func FuzzDecode(f *testing.F) {
 	gen := Generator{Seed: 11}
 	for n := range uint64(30) {
@@ -21,7 +20,7 @@ func FuzzDecode(f *testing.F) {
 	for _, s := range scraps {
 		f.Add(uint64(1), []byte(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x"},"spec":`+s+`,"a":{"b":[`+s+`]}}`))
 	}
-	// Making a schema takes longer than trying an object on it.
+	// Generating a schema takes longer than decoding an object.
 	pairs := map[uint64]*pair{}
 	f.Fuzz(func(t *testing.T, n uint64, doc []byte) {
 		if len(doc) > 1<<16 {
@@ -44,7 +43,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzSchema lets the fuzzer write the schema.
+// FuzzSchema fuzzes the text of the schema.
 func FuzzSchema(f *testing.F) {
 	gen := Generator{Seed: 12}
 	for n := range uint64(40) {
@@ -80,7 +79,7 @@ func FuzzSchema(f *testing.F) {
 	})
 }
 
-// FuzzBatch lets the fuzzer choose which cases the generator makes.
+// FuzzBatch fuzzes the seed and the number of generated cases.
 func FuzzBatch(f *testing.F) {
 	for n := range uint64(20) {
 		f.Add(n, n*n)

@@ -21,7 +21,7 @@ var coreBreakers = []breaker{
 	func(g *gen, s map[string]any) { g.setProperty(s, "kind", g.schema(5)) },
 	func(g *gen, s map[string]any) { g.setProperty(s, "apiVersion", g.schema(5)) },
 	func(g *gen, s map[string]any) { g.setProperty(s, g.name(), g.schema(4)) },
-	func(g *gen, s map[string]any) { g.junctors(s, 2) },
+	func(g *gen, s map[string]any) { g.logicalOperators(s, 2) },
 	func(_ *gen, s map[string]any) {
 		s["oneOf"] = list(object("type", "integer"), object("type", "string"))
 	},
@@ -66,11 +66,11 @@ var clauseBreakers = []breaker{
 		g.setProperty(s, pick(g, []string{"metadata", "a", "other"}), g.clause([]map[string]any{{}}, 2))
 	},
 	func(g *gen, s map[string]any) { s["items"] = g.clause([]map[string]any{{}}, 2) },
-	func(g *gen, s map[string]any) { g.junctors(s, 2) },
+	func(g *gen, s map[string]any) { g.logicalOperators(s, 2) },
 	func(g *gen, s map[string]any) { g.unsupported(s) },
 }
 
-// unsupported adds a keyword that has no place in a structural schema at all.
+// unsupported adds a keyword that structural schemas do not allow.
 func (g *gen) unsupported(s map[string]any) {
 	switch g.r.IntN(9) {
 	case 0:
@@ -133,7 +133,7 @@ func (g *gen) brokenMetadata() map[string]any {
 	return m
 }
 
-// broken makes a schema that is probably not structural.
+// broken generates a schema that is probably not structural.
 func (g *gen) broken() map[string]any {
 	g.stored = true
 	g.room = 5 + g.r.IntN(20)
@@ -150,11 +150,11 @@ func (g *gen) broken() map[string]any {
 	return root
 }
 
-// collectSchemas lists the schemas in s, those in logical operators apart.
+// collectSchemas lists the schemas in s, those in logical operators separately.
 func collectSchemas(s map[string]any, core, clauses *[]map[string]any) {
 	*core = append(*core, s)
-	subschemas(s, func(sub map[string]any, junctor bool) {
-		if junctor {
+	subschemas(s, func(sub map[string]any, operator bool) {
+		if operator {
 			collectSchemas(sub, clauses, clauses)
 		} else {
 			collectSchemas(sub, core, clauses)
@@ -163,7 +163,7 @@ func collectSchemas(s map[string]any, core, clauses *[]map[string]any) {
 }
 
 // subschemas visits the schemas directly in s, in a fixed order.
-func subschemas(s map[string]any, visit func(sub map[string]any, junctor bool)) {
+func subschemas(s map[string]any, visit func(sub map[string]any, operator bool)) {
 	for _, k := range []string{"items", "additionalProperties", "not"} {
 		if sub, ok := s[k].(map[string]any); ok {
 			visit(sub, k == "not")

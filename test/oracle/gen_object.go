@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// root makes an object of the test kind by a schema.
+// rootObject generates an object of the test kind for a schema.
 func (g *gen) rootObject(schema map[string]any) map[string]any {
 	v := g.value(g.constraints(schema), 0)
 	obj, ok := v.(map[string]any)
@@ -22,7 +22,7 @@ func (g *gen) rootObject(schema map[string]any) map[string]any {
 	return obj
 }
 
-// metadata makes ObjectMeta of which each field is malformed with chance bad.
+// metadata generates ObjectMeta in which each field is malformed with probability bad.
 func (g *gen) metadata(bad int) any {
 	m := object("name", "foo")
 	for range g.r.IntN(4) {
@@ -41,7 +41,7 @@ func (g *gen) metadata(bad int) any {
 	return m
 }
 
-// constraints lists a schema with what its logical operators add, one branch of each.
+// constraints returns a schema and the schemas of its logical operators, one branch of each.
 func (g *gen) constraints(s map[string]any) []map[string]any {
 	out := []map[string]any{s}
 	add := func(c any) {
@@ -62,7 +62,7 @@ func (g *gen) constraints(s map[string]any) []map[string]any {
 	return out
 }
 
-// keyword returns the first of the constraints' values of a keyword.
+// keywordOf returns the first value of a keyword in the constraints.
 func keywordOf[T any](cs []map[string]any, k string) (T, bool) {
 	for _, c := range cs {
 		if v, ok := c[k].(T); ok {
@@ -73,7 +73,7 @@ func keywordOf[T any](cs []map[string]any, k string) (T, bool) {
 	return zero, false
 }
 
-// value makes a value that tries to satisfy the constraints.
+// value generates a value that tries to satisfy the constraints.
 func (g *gen) value(cs []map[string]any, depth int) any {
 	if len(cs) == 0 {
 		return g.anyValue(2)
@@ -182,7 +182,7 @@ func (g *gen) objectValue(cs []map[string]any, depth int) any {
 	return obj
 }
 
-// embeddedMeta gives an embedded resource its apiVersion, kind and metadata.
+// embeddedMeta adds apiVersion, kind and metadata to an embedded resource.
 func (g *gen) embeddedMeta(obj map[string]any) {
 	if g.chance(92) {
 		obj["apiVersion"] = "v1"
@@ -256,7 +256,7 @@ func (g *gen) str(cs []map[string]any) string {
 
 func (g *gen) integer(cs []map[string]any) any {
 	if g.chance(8) {
-		// A float that is an integer.
+		// A float with an integral value.
 		return float64(pick(g, smallInts))
 	}
 	lo, hasMin := keywordOf[float64](cs, "minimum")
@@ -301,7 +301,7 @@ func (g *gen) float(cs []map[string]any) any {
 	return pick(g, floats)
 }
 
-// anyValue makes any JSON value, at most depth levels deep.
+// anyValue generates any JSON value, at most depth levels deep.
 func (g *gen) anyValue(depth int) any {
 	compound := 2
 	if depth <= 0 {

@@ -15,8 +15,8 @@ func encode(v any) []byte {
 	return (&rawWriter{}).value(nil, v)
 }
 
-// encodeNoisily writes a tree as JSON that means the same but looks odd: spaces,
-// escapes, numbers spelled otherwise, keys in any order and sometimes twice.
+// encodeNoisily writes a tree as unusual JSON with the same meaning: extra spaces, escapes,
+// other spellings of numbers, keys in any order and sometimes duplicated.
 func (g *gen) encodeNoisily(v any) []byte {
 	return (&rawWriter{g: g}).value(nil, v)
 }
@@ -136,8 +136,8 @@ var scraps = []string{
 	` `, "\n", "\v", "\u00a0", `//`, `/**/`, `#`, `'a'`, `[1,]`, `{"a":1,}`, `{"a"}`, `[[[[[[[[[[]]]]]]]]]]`, `"\ud800"`, `"\ud800\u0041"`, "\"\xff\"",
 }
 
-// damage changes bytes of a document so that it is probably no JSON any more, or
-// is with another meaning.
+// damage changes bytes of a document, so that it is probably no longer JSON, or has another
+// meaning.
 func (g *gen) damage(doc []byte) []byte {
 	for range 1 + g.r.IntN(2) {
 		i := g.r.IntN(len(doc) + 1)
@@ -150,11 +150,11 @@ func (g *gen) damage(doc []byte) []byte {
 			}
 		case 2: // put something in
 			doc = append(doc[:i:i], append([]byte(pick(g, scraps)), doc[i:]...)...)
-		case 3: // another byte
+		case 3: // replace a byte
 			if i < len(doc) {
 				doc = append(doc[:i:i], append([]byte{byte(g.r.IntN(256))}, doc[i+1:]...)...)
 			}
-		default: // a scrap for a value
+		default: // replace a value with a scrap
 			if j := valueStart(doc, i); j > 0 {
 				end := j
 				for end < len(doc) && doc[end] != ',' && doc[end] != '}' && doc[end] != ']' && doc[end] != '{' && doc[end] != '[' {
@@ -167,7 +167,7 @@ func (g *gen) damage(doc []byte) []byte {
 	return doc
 }
 
-// valueStart returns where the first value of a field after i begins, or 0.
+// valueStart returns the start of the first field value after i, or 0.
 func valueStart(doc []byte, i int) int {
 	for ; i < len(doc); i++ {
 		if doc[i] == ':' {

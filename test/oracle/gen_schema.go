@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Generator makes cases. Equal generators make equal cases.
+// Generator generates cases. Equal generators generate equal cases.
 type Generator struct {
 	Seed uint64
 }
 
-// gen is the making of one batch of cases.
+// gen generates one batch of cases.
 type gen struct {
 	r *rand.Rand
-	// room is how many more schemas the one in the making may hold.
+	// room is the number of schemas that may be added to the current one.
 	room int
-	// stored allows what only servers of the past accepted: defaults with unknown
-	// fields, list types over items that are not atomic.
+	// stored allows what only older servers accepted: defaults with unknown fields, list
+	// types on items that are not atomic.
 	stored bool
 }
 
@@ -24,12 +24,12 @@ func (g Generator) batch(n uint64) *gen {
 	return &gen{r: rand.New(rand.NewPCG(g.Seed, n)), room: 40}
 }
 
-// chance is true in p of 100 cases.
+// chance returns true with a probability of p percent.
 func (g *gen) chance(p int) bool { return g.r.IntN(100) < p }
 
 func pick[T any](g *gen, from []T) T { return from[g.r.IntN(len(from))] }
 
-// weighted returns an index, each as often as its weight says.
+// weighted returns a random index, with probabilities proportional to the weights.
 func (g *gen) weighted(weights ...int) int {
 	total := 0
 	for _, w := range weights {
@@ -52,7 +52,7 @@ func (g *gen) name() string {
 	return pick(g, names)
 }
 
-// rootSchema makes a schema for a whole custom resource.
+// rootSchema generates a schema for a whole custom resource.
 func (g *gen) rootSchema() map[string]any {
 	s := object("type", "object")
 	if g.chance(3) {
@@ -77,7 +77,7 @@ func (g *gen) rootSchema() map[string]any {
 		s["properties"] = props
 	}
 	g.objectChecks(s)
-	g.junctors(s, 0)
+	g.logicalOperators(s, 0)
 	return s
 }
 
@@ -121,7 +121,7 @@ func (g *gen) metaProperties(props map[string]any, root bool) {
 	case 0:
 		meta["properties"] = object("labels", object("type", "object", "additionalProperties", object("type", "string", "maxLength", int64(3))), "name", object("type", "string"))
 	case 1:
-		// Whatever metadata does not know is dropped from it, with its default.
+		// Unknown fields of metadata are dropped, with their defaults.
 		meta["properties"] = object(
 			"name", object("type", "string", "default", pick(g, []any{"x", "y", "NOT A NAME"})),
 			"foo", object("type", "string", "default", pick(g, []any{nil, "x"})))
@@ -137,7 +137,7 @@ func (g *gen) metaProperties(props map[string]any, root bool) {
 	}
 }
 
-// schema makes a schema for a value.
+// schema generates a schema for a value.
 func (g *gen) schema(depth int) map[string]any {
 	g.room--
 	compound := 1
@@ -197,7 +197,7 @@ func (g *gen) schema(depth int) map[string]any {
 	if g.chance(3) {
 		g.arrayChecks(s)
 	}
-	g.junctors(s, depth)
+	g.logicalOperators(s, depth)
 	if g.chance(10) {
 		s["enum"] = g.enum(s)
 	}
@@ -209,7 +209,7 @@ func (g *gen) schema(depth int) map[string]any {
 	return s
 }
 
-// tidyDefault gives a default unknown fields where such schemas exist.
+// tidyDefault adds unknown fields to a default if such schemas are allowed.
 func (g *gen) tidyDefault(d any) any {
 	if g.stored && g.chance(50) {
 		g.mutate(&d, 1+g.r.IntN(2))
@@ -231,7 +231,7 @@ func (g *gen) generic(s map[string]any) {
 		s["example"] = g.anyValue(2)
 	}
 	if g.r.IntN(400) == 0 {
-		// Rules are not compared, but a schema with rules must not be another schema.
+		// Rules are not compared here, but they must not change the rest.
 		s["x-kubernetes-validations"] = list(object("rule", "true"))
 	}
 	if g.chance(1) {
@@ -489,7 +489,7 @@ func (g *gen) arrayChecks(s map[string]any) {
 	}
 }
 
-// enum makes allowed values, mostly of the schema's own type.
+// enum generates allowed values, mostly of the schema's type.
 func (g *gen) enum(s map[string]any) []any {
 	without := clone(s)
 	delete(without, "enum")
@@ -504,8 +504,8 @@ func (g *gen) enum(s map[string]any) []any {
 	return out
 }
 
-// logical operators adds allOf, anyOf, oneOf and not to s.
-func (g *gen) junctors(s map[string]any, depth int) {
+// logicalOperators adds allOf, anyOf, oneOf and not to s.
+func (g *gen) logicalOperators(s map[string]any, depth int) {
 	p := 8
 	if depth == 0 {
 		p = 12
@@ -525,9 +525,9 @@ func (g *gen) junctors(s map[string]any, depth int) {
 	}
 }
 
-// clause makes a schema for a logical operator: conditions on values of the given core
-// schemas, none of which may be empty. Depth zero is the root, where only fields
-// that the core has may be named.
+// clause generates a schema for a logical operator: conditions on values of the given core
+// schemas, none of which may be empty. At depth zero, the root, it may only name fields of
+// the core.
 func (g *gen) clause(core []map[string]any, depth int) map[string]any {
 	c := map[string]any{}
 	s := core[0]
@@ -553,9 +553,10 @@ func (g *gen) clause(core []map[string]any, depth int) map[string]any {
 		c["enum"] = g.enum(s)
 	}
 	if depth < 4 && g.chance(12) {
-		g.junctors(c, max(depth, 0))
+		g.logicalOperators(c, max(depth, 0))
 		if depth == 0 {
-			// What the nested logical operators name must be in the core, and they were made for c.
+			// Fields in nested logical operators must be in the core, and these were
+			// generated for c.
 			for _, k := range []string{"allOf", "anyOf", "oneOf", "not"} {
 				delete(c, k)
 			}
@@ -609,7 +610,8 @@ func (g *gen) clauseProperties(c, s map[string]any, depth int) {
 	}
 }
 
-// acceptable makes a schema that a server accepts, or gives up and returns nil.
+// acceptable generates a schema that the API server accepts, or returns nil after too many
+// attempts.
 func (g *gen) acceptable() map[string]any {
 	g.stored = g.chance(20)
 	for range 6 {

@@ -24,14 +24,14 @@ func setting(t testing.TB, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// collector keeps the first few differences of each sort and counts the rest.
+// collector keeps the first few differences of each type and counts the rest.
 type collector struct {
 	mu    sync.Mutex
 	found []*Difference
 	count map[string]int
 }
 
-// perSort is how many differences of one sort are shown.
+// perSort is the number of differences shown for each type.
 const perSort = 3
 
 func (c *collector) add(d *Difference) bool {
@@ -47,14 +47,14 @@ func (c *collector) add(d *Difference) bool {
 	return len(c.found) < 30 && c.count[d.What] < 100
 }
 
-// report fails the test with what was found, as small as it can be made.
+// report fails the test with the differences, minimized.
 func (c *collector) report(t *testing.T) {
 	t.Helper()
 	for _, d := range c.found {
 		t.Error(minimize(d).String())
 	}
 	if len(c.found) > 0 {
-		t.Errorf("differences by sort: %v", c.count)
+		t.Errorf("differences by type: %v", c.count)
 	}
 }
 
@@ -90,16 +90,16 @@ func TestGenerated(t *testing.T) {
 		return
 	}
 
-	// A run that compares nothing of interest must not pass for one that does.
+	// A run that compares too little must fail.
 	if stats.GaveUp*5 > stats.Schemas {
-		t.Errorf("%d of %d schemas were given up: the generator makes too many that servers reject", stats.GaveUp, stats.Schemas)
+		t.Errorf("no acceptable schema was found in %d of %d attempts: the generator makes too many that the API server rejects", stats.GaveUp, stats.Schemas)
 	}
 	if stats.Decoded*2 < stats.Cases-stats.Broken || stats.Valid*10 < stats.Decoded || stats.Changed*5 < stats.Decoded {
-		t.Errorf("too few objects get through: %s", stats)
+		t.Errorf("too few objects are decoded: %s", stats)
 	}
 }
 
-// TestBatchesRepeat makes sure that a seed and a number name one batch.
+// TestBatchesRepeat checks that a seed and a number determine a batch.
 func TestBatchesRepeat(t *testing.T) {
 	for n := range uint64(50) {
 		one, two := Generator{Seed: 3}.batch(n), Generator{Seed: 3}.batch(n)
@@ -115,7 +115,8 @@ func TestBatchesRepeat(t *testing.T) {
 	}
 }
 
-// TestKnownDifferences keeps the list of them honest.
+// TestKnownDifferences checks that every known difference has a reason, and that there are
+// few.
 func TestKnownDifferences(t *testing.T) {
 	known := KnownDifferences()
 	if len(known) > 5 {

@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// KnownDifference is a place where the engine is right to differ from the
-// reference. There may be five of them, and no more.
+// KnownDifference is a difference in which the engine is right. At most five are allowed.
 type KnownDifference struct {
 	ID string
-	// Cites is the reference's code that the difference comes from: file and function.
+	// Cites names the reference's code that causes the difference: file and function.
 	Cites string
-	// Why says why the engine is right.
+	// Why explains why the engine is right.
 	Why string
-	// Matches reports whether a difference is this one. It is as narrow as it can be.
+	// Matches reports whether a difference is this one. It is as narrow as possible.
 	Matches func(d *Difference) bool
 }
 
-// KnownDifferences are all that there are.
+// KnownDifferences returns all known differences.
 func KnownDifferences() []KnownDifference {
 	return []KnownDifference{
 		{
@@ -35,7 +34,7 @@ func KnownDifferences() []KnownDifference {
 	}
 }
 
-// explain returns the ID of the known difference that d is, or "".
+// explain returns the ID of the known difference that matches d, or "".
 func explain(d *Difference) string {
 	for _, k := range KnownDifferences() {
 		if k.Matches(d) {
@@ -45,9 +44,9 @@ func explain(d *Difference) string {
 	return ""
 }
 
-// onceEach drops the paths that stand twice in a list of root metadata fields.
+// onceEach removes duplicates from a list of root metadata fields.
 func onceEach(list string) string {
-	// The list is written with %q, and so may hold spaces and quotes.
+	// The list is written with %q, so it may contain spaces and quotes.
 	paths := regexp.MustCompile(`"(?:[^"\\]|\\.)*"`).FindAllString(list, -1)
 	paths = slices.CompactFunc(paths, func(a, b string) bool {
 		return a == b && strings.HasPrefix(a, `"metadata.`)

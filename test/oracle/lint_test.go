@@ -11,9 +11,9 @@ import (
 	engine "espalier.dev/schema"
 )
 
-// TestLint holds lint to the reference: what it accepts has no finding of severity
-// error in its semantics, and what it rejects has one. Cases are the definitions of
-// the corpus and changes of them. ORACLE_CRD_LINTS says how many changes.
+// TestLint compares lint with the reference: an accepted CRD has no finding of severity error
+// in its semantics, and a rejected one has at least one. Cases are the CRDs of the corpus and
+// changes of them. ORACLE_CRD_LINTS sets the number of changes.
 func TestLint(t *testing.T) {
 	names, trees := corpusCRDs(t)
 	cases := make([]CRDCase, len(trees))
@@ -26,10 +26,10 @@ func TestLint(t *testing.T) {
 		c.Old = nil
 		cases = append(cases, c)
 	}
-	judge := NewCRDJudge()
+	judge := NewCRDComparer()
 	accepted := 0
 	for len(cases) > 0 {
-		// Some at a time, which lint looks at in parallel.
+		// In batches, which lint processes in parallel.
 		batch := cases[:min(64, len(cases))]
 		cases = cases[len(batch):]
 		for i, found := range lintEach(t, batch) {
@@ -47,13 +47,13 @@ func TestLint(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d definitions are accepted", accepted)
+	t.Logf("%d CRDs are accepted", accepted)
 	if accepted < len(trees)*9/10 {
-		t.Errorf("only %d definitions are accepted", accepted)
+		t.Errorf("only %d CRDs are accepted", accepted)
 	}
 }
 
-// lintEach returns the errors that lint finds in each definition by itself.
+// lintEach returns the errors that lint finds in each CRD by itself.
 func lintEach(t *testing.T, cases []CRDCase) [][]analysis.Finding {
 	texts := make([][]byte, len(cases))
 	for i, c := range cases {
@@ -61,14 +61,14 @@ func lintEach(t *testing.T, cases []CRDCase) [][]analysis.Finding {
 		for k, v := range c.New {
 			tree[k] = v
 		}
-		// The reference is told the type apart from the text.
+		// For the reference, the type is not in the text.
 		tree["apiVersion"], tree["kind"] = api.APIVersion, api.Kind
 		texts[i] = mustJSON(tree)
 	}
 	all, err := lint.Run(context.Background(), texts, lint.Options{
 		Rules:     cel.Checker{},
 		Semantics: engine.Kubernetes,
-		// Cases share names.
+		// Several cases have the same name.
 		Configs: []lint.Config{{Disable: []string{"name-collision"}}},
 	})
 	if err != nil {

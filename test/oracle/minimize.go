@@ -6,8 +6,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// minimize makes the case of a difference smaller while the difference stays, and
-// returns the smallest difference found.
+// minimize shrinks the case of a difference while the difference remains, and returns the
+// smallest one found.
 func minimize(d *Difference) *Difference {
 	best := d
 	budget := 4000
@@ -57,8 +57,8 @@ func minimize(d *Difference) *Difference {
 	return best
 }
 
-// sensible reports whether a smaller schema is still one that a server may hold, if
-// the one that the difference was found with is.
+// sensible reports whether a server may hold the smaller schema, if it may hold the original
+// one.
 func sensible(c Case, d *Difference) bool {
 	if d.Case.Doc == nil {
 		return true
@@ -84,8 +84,8 @@ func check(c Case) []*Difference {
 	return out
 }
 
-// shrink removes from a tree what can go: still reports whether the tree as it is
-// will do. What still rejects is put back.
+// shrink removes parts of a tree. still reports whether the difference remains; if not, the
+// part is restored.
 func shrink(v any, still func() bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -148,7 +148,8 @@ func smaller(x any) (any, bool) {
 	return nil, false
 }
 
-// shrinkBytes removes runs of bytes from a document that loses its point as a tree.
+// shrinkBytes removes runs of bytes, for documents whose difference is lost when they are
+// parsed.
 func shrinkBytes(best *Difference, again func(Case) bool) {
 	if best.Case.Doc == nil || parse(best.Case.Doc) != nil && !strings.Contains(best.What, "duplicate") {
 		return

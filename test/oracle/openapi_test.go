@@ -24,14 +24,14 @@ import (
 	"espalier.dev/schema"
 )
 
-// TestOpenAPI compares what is published for the definitions of the corpus.
+// TestOpenAPI compares the published documents of the CRDs of the corpus.
 func TestOpenAPI(t *testing.T) {
 	dir := corpusDir(t)
 	files, err := filepath.Glob(filepath.Join(dir, "v1", "*", "*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	judge, ours := NewCRDJudge(), openapi.New(openapi.Options{Scheme: scheme.Scheme})
+	judge, ours := NewCRDComparer(), openapi.New(openapi.Options{Scheme: scheme.Scheme})
 	var definitions, documents, differing int
 	for _, file := range files {
 		tree, err := readYAML(file)
@@ -59,14 +59,14 @@ func TestOpenAPI(t *testing.T) {
 			t.Errorf("%s: %s", name, d)
 		}
 	}
-	t.Logf("%d definitions, %d documents, %d definitions with differences", definitions, documents, differing)
+	t.Logf("%d CRDs, %d documents, %d CRDs with differences", definitions, documents, differing)
 	if documents == 0 {
 		t.Error("nothing was compared")
 	}
 }
 
-// TestOpenAPIBeta does so for definitions in v1beta1, many of which are withheld because
-// they are not structural, or preserve unknown fields.
+// TestOpenAPIBeta compares those of v1beta1 CRDs. Many of their schemas are not published
+// because they are not structural, or preserve unknown fields.
 func TestOpenAPIBeta(t *testing.T) {
 	dir := corpusDir(t)
 	files, err := filepath.Glob(filepath.Join(dir, "v1beta1", "*", "*.yaml"))
@@ -95,7 +95,7 @@ func TestOpenAPIBeta(t *testing.T) {
 		name, _ := filepath.Rel(dir, files[i])
 		differences, n, err := compareOpenAPI(b, tree)
 		if err != nil {
-			t.Logf("%s: %v", name, err) // not a definition that either side takes
+			t.Logf("%s: %v", name, err) // both sides reject the CRD
 			continue
 		}
 		documents += n
@@ -109,8 +109,8 @@ func TestOpenAPIBeta(t *testing.T) {
 	}
 }
 
-// TestOpenAPIGenerated compares what is published for generated schemas: structural
-// ones, and ones that are withheld.
+// TestOpenAPIGenerated compares the published documents of generated schemas, structural ones
+// and ones that are not published.
 func TestOpenAPIGenerated(t *testing.T) {
 	b := openapi.New(openapi.Options{Scheme: scheme.Scheme})
 	var documents int
@@ -147,8 +147,8 @@ func TestOpenAPIGenerated(t *testing.T) {
 	}
 }
 
-// compareOpenAPI compares the documents of all versions of a definition and returns
-// the differences and the number of documents.
+// compareOpenAPI compares the documents of all versions of a CRD and returns the differences
+// and the number of documents.
 func compareOpenAPI(b *openapi.Builder, tree map[string]any) (differences []string, documents int, err error) {
 	theirs := &apiextensionsv1.CustomResourceDefinition{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(mustJSON(tree), theirs); err != nil {
@@ -206,7 +206,7 @@ func asTree(doc any, err error) (tree any, _ error) {
 	return tree, json.Unmarshal(text, &tree)
 }
 
-// compareTrees reports where two JSON values differ, as deep as it can say.
+// compareTrees reports where two JSON values differ, as precisely as possible.
 func compareTrees(path string, got, want any, report func(string)) {
 	g, ok1 := got.(map[string]any)
 	w, ok2 := want.(map[string]any)
@@ -235,20 +235,20 @@ func short(v any) string {
 	return string(text)
 }
 
-// TestOpenAPIOfDefinitions compares how the resource CustomResourceDefinition itself
-// is described. The words are everybody's own, and a few keywords are ours alone.
+// TestOpenAPIOfDefinitions compares the schemas of the CRD resource itself. Descriptions
+// differ, and a few keywords exist only on our side.
 func TestOpenAPIOfDefinitions(t *testing.T) {
 	theirs := generatedopenapi.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef("#/definitions/" + name) })
-	// ours alone, by version
+	// only on our side, by version
 	added := map[string][]string{
 		"v1": {
 			"JSONSchemaProps/properties/readOnly", "JSONSchemaProps/properties/x-kubernetes-unions", "Union",
 		},
 		"v1beta1": {
 			"JSONSchemaProps/properties/readOnly", "JSONSchemaProps/properties/x-kubernetes-unions", "Union",
-			// Lists of types are for the dialect of 2017.
+			// Lists of types belong to the 2017 dialect.
 			"JSONSchemaProps/properties/type/type", "CustomResourceValidation/properties/jsonSchema",
-			// One type of theirs is two of ours.
+			// One type of the reference corresponds to two of ours.
 			"CustomResourceVersionSchema", "CustomResourceDefinitionVersion/properties/schema/$ref",
 		},
 	}

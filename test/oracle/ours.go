@@ -12,10 +12,10 @@ import (
 	engine "espalier.dev/schema"
 )
 
-// Ours is the engine's reading of a schema.
+// Ours is a schema compiled by the engine.
 type Ours struct {
 	program *engine.Program
-	// identified is the same, and knows apiVersion, kind and scope.
+	// identified is the same program with apiVersion, kind and scope.
 	identified *engine.Program
 }
 
@@ -28,8 +28,8 @@ func OurSchema(schemaJSON []byte) (*api.JSONSchemaProps, error) {
 	return s, nil
 }
 
-// OurStructural returns the structural form of a schema, and what is wrong with
-// it: an error if there is no such form, otherwise its violations.
+// OurStructural returns the structural form of a schema and its violations, or an error if it
+// has no structural form.
 func OurStructural(schemaJSON []byte) (*engine.Structural, field.ErrorList, error) {
 	props, err := OurSchema(schemaJSON)
 	if err != nil {
@@ -48,8 +48,8 @@ func OurStructural(schemaJSON []byte) (*engine.Structural, field.ErrorList, erro
 	return s, errs, nil
 }
 
-// NewOurs compiles a schema with the semantics of kube-apiserver. Without a schema,
-// schemaJSON is nil.
+// NewOurs compiles a schema with the semantics of kube-apiserver. schemaJSON is nil if there
+// is no schema.
 func NewOurs(schemaJSON []byte, kind schema.GroupVersionKind, namespaced, preserve bool) (*Ours, error) {
 	var s *engine.Structural
 	if schemaJSON != nil {
@@ -77,8 +77,8 @@ func NewOurs(schemaJSON []byte, kind schema.GroupVersionKind, namespaced, preser
 	return &Ours{program, identified}, nil
 }
 
-// Decode does what [Reference.Decode] does. It goes the three ways there are and
-// complains when they do not meet.
+// Decode does what [Reference.Decode] does. It decodes in all three ways and returns an error
+// if they disagree.
 func (o *Ours) Decode(data []byte, mode Mode) Decoded {
 	opts := engine.DecodeOptions{Report: true, FromStorage: mode == FromStorage}
 	obj, report, err := o.program.Decode(data, opts)
@@ -94,7 +94,7 @@ func (o *Ours) Decode(data []byte, mode Mode) Decoded {
 	return d
 }
 
-// Normalize is Decode for an object that is a tree already.
+// Normalize is Decode for an object that is already a tree.
 func (o *Ours) Normalize(obj map[string]any, mode Mode) Decoded {
 	report, err := o.program.Normalize(obj, engine.DecodeOptions{Report: true, FromStorage: mode == FromStorage})
 	if err != nil {
@@ -103,15 +103,15 @@ func (o *Ours) Normalize(obj map[string]any, mode Mode) Decoded {
 	return Decoded{Object: obj, Unknown: report.UnknownFields(), Duplicate: report.DuplicateFields()}
 }
 
-// IsNormal reports whether decoding would change nothing.
+// IsNormal reports whether decoding would leave the object unchanged.
 func (o *Ours) IsNormal(data []byte) bool { return o.program.IsNormal(data) }
 
-// Validate is [Reference.Validate] by the engine.
+// Validate is [Reference.Validate] with the engine.
 func (o *Ours) Validate(obj, old map[string]any) field.ErrorList {
 	return o.program.Validate(context.Background(), obj, old).FieldErrors()
 }
 
-// ValidateIdentity is [Reference.ValidateIdentity] by the engine.
+// ValidateIdentity is [Reference.ValidateIdentity] with the engine.
 func (o *Ours) ValidateIdentity(obj, old map[string]any) field.ErrorList {
 	return o.identified.Validate(context.Background(), obj, old).FieldErrors()
 }

@@ -26,52 +26,52 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// The kind that generated objects are of.
+// The kind of generated objects.
 var (
 	testKind       = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}
 	testAPIVersion = testKind.GroupVersion().String()
 )
 
-// Mode says where the bytes of an object come from.
+// Mode is the origin of an object's bytes.
 type Mode int
 
 const (
 	// FromRequest is the body of a request.
 	FromRequest Mode = iota
-	// FromStorage is what etcd has.
+	// FromStorage is a value in etcd.
 	FromStorage
 )
 
-// Decoded is what became of the bytes of an object.
+// Decoded is the result of decoding an object.
 type Decoded struct {
 	Object map[string]any
-	// Unknown are the paths of the fields that were dropped as unknown, sorted.
+	// Unknown are the paths of the dropped unknown fields, sorted.
 	Unknown []string
-	// Duplicate are the paths of the fields that appear twice, sorted.
+	// Duplicate are the paths of the duplicate fields, sorted.
 	Duplicate []string
 	Err       error
 }
 
-// Reference is the reference's reading of a schema.
+// Reference is a schema compiled by the reference.
 type Reference struct {
 	kind schema.GroupVersionKind
 	// raw is the structural schema as NewStructural returns it.
 	raw *structuralschema.Structural
-	// structural is the same with pruned defaults, as the handler holds it.
+	// structural is the same with pruned defaults, as in the handler.
 	structural *structuralschema.Structural
 	validator  validation.SchemaValidator
 	preserve   bool
 	strategy   strategy
 }
 
-// strategy is the part of the reference's create and update strategy that
-// validates. Its type has no name outside of its package.
+// strategy is the validating part of the reference's create and update strategy, whose type
+// is not exported.
 type strategy interface {
 	Validate(ctx context.Context, obj runtime.Object) field.ErrorList
 	ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList
 }
 
-// ReferenceSchema reads a schema in the v1 spelling as the reference does.
+// ReferenceSchema reads a v1 schema as the reference does.
 func ReferenceSchema(schemaJSON []byte) (*apiextensions.JSONSchemaProps, error) {
 	in := &apiextensionsv1.JSONSchemaProps{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(schemaJSON, in); err != nil {
@@ -84,8 +84,8 @@ func ReferenceSchema(schemaJSON []byte) (*apiextensions.JSONSchemaProps, error) 
 	return out, nil
 }
 
-// ReferenceStructural returns the structural form of a schema, and what is wrong
-// with it: an error if there is no such form, otherwise its violations.
+// ReferenceStructural returns the structural form of a schema and its violations, or an error
+// if it has no structural form.
 func ReferenceStructural(props *apiextensions.JSONSchemaProps) (*structuralschema.Structural, field.ErrorList, error) {
 	s, err := structuralschema.NewStructural(props)
 	if err != nil {
@@ -94,8 +94,8 @@ func ReferenceStructural(props *apiextensions.JSONSchemaProps) (*structuralschem
 	return s, structuralschema.ValidateStructural(nil, s.DeepCopy()), nil
 }
 
-// NewReference sets a schema up the way the handler of custom resources does for
-// one version of a CustomResourceDefinition. Without a schema, schemaJSON is nil.
+// NewReference compiles a schema as the handler of custom resources does for one version of a
+// CRD. schemaJSON is nil if there is no schema.
 func NewReference(schemaJSON []byte, kind schema.GroupVersionKind, namespaced, preserve bool) (*Reference, error) {
 	r := &Reference{kind: kind, preserve: preserve}
 	var props *apiextensions.JSONSchemaProps
@@ -107,7 +107,7 @@ func NewReference(schemaJSON []byte, kind schema.GroupVersionKind, namespaced, p
 		if r.raw, err = structuralschema.NewStructural(props); err != nil {
 			return nil, err
 		}
-		// Rules are no part of the comparison.
+		// Rules are compared separately.
 		stripRules(r.raw)
 		r.structural = r.raw
 		if !preserve {
@@ -141,9 +141,9 @@ func stripRules(s *structuralschema.Structural) {
 
 var errNotThisResource = errors.New("not an object of this resource")
 
-// Decode does what the server does to the bytes of an object before admission, or
-// after reading them from storage. It puts the exported parts of the reference
-// together as unstructuredSchemaCoercer.apply and unstructuredDefaulter.Default in
+// Decode does what the server does to the bytes of an object before admission, or after
+// reading them from storage. It combines the exported parts of the reference as
+// unstructuredSchemaCoercer.apply and unstructuredDefaulter.Default in
 // pkg/apiserver/customresource_handler.go do, which are not exported.
 func (r *Reference) Decode(data []byte, mode Mode) Decoded {
 	obj := map[string]any{}
@@ -156,10 +156,10 @@ func (r *Reference) Decode(data []byte, mode Mode) Decoded {
 	}
 	var d Decoded
 	for _, e := range strict {
-		// The decoder has nothing else to complain of in an untyped object.
+		// For an untyped object the decoder reports nothing else.
 		dup, ok := e.(kjson.FieldError)
 		if !ok || !strings.HasPrefix(e.Error(), "duplicate field ") {
-			return Decoded{Err: fmt.Errorf("unforeseen strict error: %w", e)}
+			return Decoded{Err: fmt.Errorf("unexpected strict decoding error: %w", e)}
 		}
 		d.Duplicate = append(d.Duplicate, dup.FieldPath())
 	}
@@ -218,8 +218,8 @@ func (r *Reference) Decode(data []byte, mode Mode) Decoded {
 	return d
 }
 
-// Validate checks an object as on create, or on update if old is not nil, but
-// leaves the object's own apiVersion, kind and metadata out.
+// Validate validates an object as on create, or on update if old is not nil, without the
+// object's own apiVersion, kind and metadata.
 func (r *Reference) Validate(obj, old map[string]any) field.ErrorList {
 	ctx := context.Background()
 	if old == nil {
@@ -236,8 +236,8 @@ func (r *Reference) Validate(obj, old map[string]any) field.ErrorList {
 	return errs
 }
 
-// ValidateIdentity is Validate with the object's apiVersion, kind and metadata:
-// the reference's own strategy.
+// ValidateIdentity is Validate with the object's apiVersion, kind and metadata, by the
+// reference's strategy.
 func (r *Reference) ValidateIdentity(obj, old map[string]any) field.ErrorList {
 	u := &unstructured.Unstructured{Object: obj}
 	if old == nil {
@@ -246,10 +246,10 @@ func (r *Reference) ValidateIdentity(obj, old map[string]any) field.ErrorList {
 	return r.strategy.ValidateUpdate(context.Background(), u, &unstructured.Unstructured{Object: old})
 }
 
-// Structural is the schema with pruned defaults.
+// Structural returns the schema with pruned defaults.
 func (r *Reference) Structural() *structuralschema.Structural { return r.structural }
 
-// mustJSON writes a tree that is known to be JSON.
+// mustJSON encodes a tree that is known to be JSON.
 func mustJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -6,17 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// BatchSize is how many cases share a schema.
+// BatchSize is the number of cases that share a schema.
 const BatchSize = 8
 
-// Stats counts what a run was made of.
+// Stats counts the cases of a run.
 type Stats struct {
 	Cases, Schemas, Structural, Broken, GaveUp int64
-	// Decoded are the cases whose object could be decoded, Changed those of them
-	// where decoding changed something, Valid those that validated.
+	// Decoded counts the cases whose object was decoded, Changed those of them that decoding
+	// changed, Valid those that are valid.
 	Decoded, Changed, Valid, Updates int64
-	// Retries is how often the reference had to be asked again, because its answer
-	// depends on the order in which it walks a map.
+	// Retries counts repeated calls of the reference, whose result may depend on the order of
+	// a map.
 	Retries int64
 	Known   map[string]int64
 }
@@ -44,14 +44,14 @@ func (s *Stats) count(known string, n int64) {
 	s.Known[known] += n
 }
 
-// String is the statistics in one line.
+// String returns the statistics in one line.
 func (s *Stats) String() string {
 	return fmt.Sprintf("%d cases: %d schemas (%d for objects, %d broken, %d given up), %d objects decoded (%d changed by it, %d valid, %d updates), reference asked again %d times, known differences %v",
 		s.Cases, s.Schemas, s.Structural, s.Broken, s.GaveUp, s.Decoded, s.Changed, s.Valid, s.Updates, s.Retries, s.Known)
 }
 
-// Run makes cases batches first to first+n-1 on several goroutines and hands every
-// difference to report, which may be called concurrently; it returns whether to go on.
+// Run runs the batches first to first+n-1 on several goroutines and calls report, possibly
+// concurrently, with every difference; report returns whether to continue.
 func (g Generator) Run(first, n uint64, workers int, progress *atomic.Uint64, report func(*Difference) bool) *Stats {
 	var (
 		next  atomic.Uint64
@@ -88,7 +88,7 @@ func (g Generator) Run(first, n uint64, workers int, progress *atomic.Uint64, re
 	return &total
 }
 
-// Batch makes batch n, compares both sides on it and returns the differences.
+// Batch generates batch n, compares both sides and returns the differences.
 func (g Generator) Batch(n uint64, stats *Stats) []*Difference {
 	name := fmt.Sprintf("seed %d batch %d", g.Seed, n)
 	b := g.batch(n)
@@ -144,7 +144,7 @@ func (g Generator) Batch(n uint64, stats *Stats) []*Difference {
 	return out
 }
 
-// objectCase makes an object for a schema. Which sort depends on i.
+// objectCase generates an object for a schema. Its type depends on i.
 func (g *gen) objectCase(schema map[string]any, i int) Case {
 	if schema == nil {
 		schema = object("type", "object", "x-kubernetes-preserve-unknown-fields", true)

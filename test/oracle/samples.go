@@ -2,8 +2,8 @@ package oracle
 
 import "slices"
 
-// The material that generated schemas and objects are made of. Small pools on
-// purpose: names and values must meet by chance.
+// The values that generated schemas and objects are made of. The pools are small so that
+// names and values often coincide.
 
 var (
 	names    = []string{"a", "b", "c", "d", "spec", "status", "name", "items", "key"}
@@ -15,8 +15,7 @@ var (
 
 	ints      = []int64{0, 1, -1, 2, 3, 5, 10, 42, 100, -7, 1 << 31, -(1 << 31), 1<<31 - 1, 1 << 53, 1<<53 + 1, 1<<53 - 1, -(1<<53 + 1), 1<<63 - 1, -(1 << 63), 1<<63 - 2}
 	smallInts = []int64{0, 1, 2, 3, 4, 5, -1, 10}
-	// floats are as they stand in JSON: an integral one is written so that it
-	// stays a float.
+	// floats are written in JSON so that integral ones stay floats.
 	floats = []float64{0.5, 1.5, -1.5, 2.5, 0.1, 0.2, 0.30000000000000004, 1e20, -1e20, 1e-7, 1e300, 5e-324, 1.7976931348623157e308, 3.0000000001, 2.9999999999999996, 1.0000000000001, 9223372036854775807, 1e19, 99.99, 1e21}
 	// bounds are operands of maximum, minimum and multipleOf.
 	bounds = []float64{0, 1, -1, 2, 3, 5, 10, 42, 0.5, 2.5, -1.5, 0.1, 1e20, 1e-7, 9007199254740993, 9223372036854775807, -9223372036854775808, 1e300, 100, 1e6, 1e21}
@@ -25,8 +24,7 @@ var (
 	badDivs  = []float64{0, -2, -0.5}
 )
 
-// formatSamples has, for each format by type, strings that are mostly right and
-// some that are not.
+// formatSamples holds strings for each format, most of them valid.
 var formatSamples = map[string][]string{
 	"bsonobjectid":    {"507f1f77bcf86cd799439011", "507f1f77bcf86cd79943901", "zzzf1f77bcf86cd799439011", ""},
 	"uri":             {"http://example.com/a?b=c#d", "/path", "example.com", "", "mailto:a@b.c", "http://[::1]:80/", "ht tp://x", "http://a b/", "%zz"},
@@ -76,7 +74,7 @@ var (
 	numberFormats = []string{"float", "double", "float32", "float64", "int32", "date"}
 )
 
-// Metadata fields with values that are mostly right, and values that are not.
+// Metadata fields with mostly valid values, and with invalid values.
 var (
 	goodMeta = map[string][]any{
 		"name":                       {"foo", "a-b", "x.y"},

@@ -30,10 +30,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestValidateCommand holds what "espalier validate --semantics kubernetes" says of
-// all objects of the corpus, and of changed copies of them, against what the server
-// of the reference does when they are created: whether it takes them, which paths it
-// finds fault with, and which fields it does not know.
+// TestValidateCommand compares "espalier validate --semantics kubernetes" with the
+// reference's handling of a create request, on all objects of the corpus and on changed
+// copies: whether the object is accepted, the paths of the errors, and the unknown fields.
 func TestValidateCommand(t *testing.T) {
 	dir := corpusDir(t)
 	mutations := int(setting(t, "ORACLE_MUTATIONS", 3))
@@ -92,7 +91,7 @@ func TestValidateCommand(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("compared %d objects and %d changed copies, of which %d are rejected; %d are of versions that cannot be served; %d differ",
+	t.Logf("compared %d objects and %d changed copies, of which %d are rejected; %d have a version that cannot be served; %d differ",
 		objects, changed, refused, unserved, different)
 	if different > 0 {
 		t.Errorf("%d verdicts differ", different)
@@ -114,8 +113,8 @@ func buildCommand(t *testing.T) string {
 	return path
 }
 
-// commandGroups divides the CRDs that have objects so that no two of a group define
-// the same kind: a server has one definition of a kind, too.
+// commandGroups divides the CRDs that have objects into groups without duplicate kinds: a
+// server has only one CRD of a kind.
 func commandGroups(t *testing.T, dir string, index map[string][]corpusObject) (groups [][]string) {
 	t.Helper()
 	var taken []map[string]bool
@@ -147,8 +146,7 @@ type commandCase struct {
 	want                   outcome
 }
 
-// commandCases are the objects of a CRD and changed copies of them, which it writes
-// to files.
+// commandCases returns the objects of a CRD and changed copies, and writes them to files.
 func commandCases(dir, crd, work string, objects []corpusObject, mutations int) (cases []*commandCase, err error) {
 	for i, o := range objects {
 		file := filepath.Join(dir, o.file)
@@ -179,29 +177,28 @@ func commandCases(dir, crd, work string, objects []corpusObject, mutations int) 
 	return cases, nil
 }
 
-// outcome is what became of an object.
+// outcome is the result of validating an object.
 type outcome struct {
 	refused bool
-	// paths are the fields at fault. They are not known if the object could not even
-	// be read.
+	// paths are the fields with errors. They are unknown if the object could not be decoded.
 	paths  map[string]bool
 	unread bool
-	// unknown are the fields that are pruned, if it could be read.
+	// unknown are the pruned fields, if the object was decoded.
 	unknown map[string]bool
-	// messages is what was said, for whoever looks for the cause of a difference.
+	// messages are the error messages, to help find the cause of a difference.
 	messages []string
-	// other says that it is no object of this resource, or that the reference has
-	// nothing to say.
+	// other is set if the object does not belong to this resource, or the reference has no
+	// result.
 	other bool
 }
 
-// String is the outcome for people.
+// String formats the outcome.
 func (o outcome) String() string {
 	return fmt.Sprintf("rejected %v, paths %q, unknown %q: %q", o.refused, slices.Sorted(maps.Keys(o.paths)), slices.Sorted(maps.Keys(o.unknown)), o.messages)
 }
 
-// agrees reports whether the reference comes to the same end. Where its answer depends
-// on the order in which it walks maps, it is asked again.
+// agrees reports whether the reference has the same outcome. It is asked again where its
+// answer depends on the order of a map.
 func (c *commandCase) agrees(ours outcome) bool {
 	want := c.want
 	for range tries {
@@ -215,9 +212,9 @@ func (c *commandCase) agrees(ours outcome) bool {
 	return false
 }
 
-// samePaths reports whether both sides find fault with the same fields. The reference
-// lists what is wrong in a branch of a logical operator beside the logical operator, the command below
-// it.
+// samePaths reports whether both sides report errors for the same fields. For an error in a
+// branch of a logical operator, the reference lists the branch's errors next to the
+// operator's, the command below it.
 func (o outcome) samePaths(ours outcome) bool {
 	for path := range ours.paths {
 		if !o.paths[path] {
@@ -233,19 +230,19 @@ func (o outcome) samePaths(ours outcome) bool {
 	return true
 }
 
-// The places that the reference's errors name in their texts only.
+// The paths that errors of the reference contain only in their text.
 var (
-	junctorPlace = regexp.MustCompile(`^Invalid value: "": "([^"]+)" must (not )?validate `)
-	formatPlace  = regexp.MustCompile(`^Invalid value: "": Checked value must be of type .* in (\S+)$`)
+	operatorPlace = regexp.MustCompile(`^Invalid value: "": "([^"]+)" must (not )?validate `)
+	formatPlace   = regexp.MustCompile(`^Invalid value: "": Checked value must be of type .* in (\S+)$`)
 )
 
-// causePath is the field that an error of the reference is about.
+// causePath returns the field that an error of the reference is about.
 func causePath(cause metav1.StatusCause) string {
 	if cause.Field != "<nil>" {
-		// The scale subresource has its paths from the definition.
+		// The paths of the scale subresource come from the CRD.
 		return strings.TrimPrefix(cause.Field, ".")
 	}
-	for _, place := range []*regexp.Regexp{junctorPlace, formatPlace} {
+	for _, place := range []*regexp.Regexp{operatorPlace, formatPlace} {
 		if m := place.FindStringSubmatch(cause.Message); m != nil {
 			return m[1]
 		}
@@ -253,7 +250,7 @@ func causePath(cause metav1.StatusCause) string {
 	return ""
 }
 
-// runValidate runs the command over files and returns what it says of each.
+// runValidate runs the command on files and returns the outcome of each.
 func runValidate(t *testing.T, program string, args []string, files int) map[string]outcome {
 	t.Helper()
 	c := exec.Command(program, append([]string{"validate", "--semantics", "kubernetes", "-o", "json"}, args...)...)
@@ -294,13 +291,13 @@ func runValidate(t *testing.T, program string, args []string, files int) map[str
 	return out
 }
 
-// creator does what the reference's server does to an object that is created.
+// creator handles the creation of an object as the reference's server does.
 type creator struct {
 	*Reference
 	strategy rest.RESTCreateStrategy
 }
 
-// newCreators sets up the served versions of a CRD, by apiVersion.
+// newCreators returns the creators of the served versions of a CRD, by apiVersion.
 func newCreators(dir, file string) (map[string]*creator, error) {
 	crd, err := readYAML(filepath.Join(dir, file))
 	if err != nil {
@@ -325,7 +322,7 @@ func newCreators(dir, file string) (map[string]*creator, error) {
 		}
 		c, err := newCreator(v.base, subresources)
 		if err != nil {
-			// A server cannot serve it either.
+			// The reference cannot serve it either.
 			continue
 		}
 		out[v.base.Kind.GroupVersion().String()] = c
@@ -383,10 +380,10 @@ func newCreator(base Case, subresources any) (*creator, error) {
 	return c, nil
 }
 
-// create creates an object, up to storing it.
+// create creates an object without storing it.
 func (c *creator) create(doc []byte) (o outcome) {
 	if guard(func() { o = c.tryCreate(doc) }) != "" {
-		return outcome{other: true} // the reference panics: nothing to learn
+		return outcome{other: true} // the reference panics: nothing to compare
 	}
 	return o
 }
@@ -405,7 +402,7 @@ func (c *creator) tryCreate(doc []byte) outcome {
 	}
 	u := &unstructured.Unstructured{Object: decoded.Object}
 	if u.GetResourceVersion() != "" {
-		return unread(errors.New("the storage rejects to create an object with a resourceVersion"))
+		return unread(errors.New("the storage rejects a new object with a resourceVersion"))
 	}
 	for _, path := range decoded.Unknown {
 		o.unknown[path] = true

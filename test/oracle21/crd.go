@@ -17,15 +17,14 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// definitions reads, writes and validates CustomResourceDefinitions.
+// definitions decodes, encodes and validates CRDs.
 type definitions struct {
 	scheme   *runtime.Scheme
 	decoder  runtime.Decoder
 	strategy strategy
 }
 
-// strategy is what the registry of CustomResourceDefinitions does on create and
-// update. Its type has no name outside of its package.
+// strategy is the create and update strategy of the CRD registry. Its type is not exported.
 type strategy interface {
 	PrepareForCreate(ctx context.Context, obj runtime.Object)
 	Validate(ctx context.Context, obj runtime.Object) field.ErrorList
@@ -44,8 +43,7 @@ func newDefinitions() (*definitions, error) {
 	}, nil
 }
 
-// read decodes a definition, fills in the defaults of the version that it is
-// written in, and returns it with the version.
+// read decodes a CRD, applies the defaults of its API version, and returns both.
 func (d *definitions) read(data []byte) (*apiextensions.CustomResourceDefinition, schema.GroupVersion, error) {
 	obj, kind, err := d.decoder.Decode(data, nil, nil)
 	if err != nil {
@@ -58,7 +56,7 @@ func (d *definitions) read(data []byte) (*apiextensions.CustomResourceDefinition
 	return crd, kind.GroupVersion(), nil
 }
 
-// write is the definition in both versions.
+// write returns the CRD in both API versions.
 func (d *definitions) write(crd *apiextensions.CustomResourceDefinition) (a answer, err error) {
 	if a.V1beta1, err = d.encode(crd, v1beta1.SchemeGroupVersion); err != nil {
 		return answer{}, err
@@ -70,7 +68,7 @@ func (d *definitions) write(crd *apiextensions.CustomResourceDefinition) (a answ
 }
 
 func (d *definitions) encode(crd *apiextensions.CustomResourceDefinition, version schema.GroupVersion) ([]byte, error) {
-	// The conversion shares with its source.
+	// The conversion shares memory with its source.
 	out, err := d.scheme.ConvertToVersion(crd.DeepCopy(), version)
 	if err != nil {
 		return nil, err
@@ -86,7 +84,7 @@ func (d *definitions) convert(data []byte) (answer, error) {
 	return d.write(crd)
 }
 
-// create does what rest.BeforeCreate and the strategy do to a definition.
+// create does what rest.BeforeCreate and the strategy do to a CRD.
 func (d *definitions) create(data []byte) (answer, error) {
 	crd, version, err := d.read(data)
 	if err != nil {
@@ -100,7 +98,7 @@ func (d *definitions) create(data []byte) (answer, error) {
 	return a, err
 }
 
-// update does what rest.BeforeUpdate and the strategy do to a definition.
+// update does what rest.BeforeUpdate and the strategy do to a CRD.
 func (d *definitions) update(data, oldData []byte) (answer, error) {
 	crd, version, err := d.read(data)
 	if err != nil {
@@ -118,8 +116,8 @@ func (d *definitions) update(data, oldData []byte) (answer, error) {
 	return a, err
 }
 
-// requestContext is the context of a request in a version, where the strategy
-// looks for it.
+// requestContext returns the context of a request in an API version, which the strategy
+// reads.
 func requestContext(version schema.GroupVersion) context.Context {
 	return genericapirequest.WithRequestInfo(context.Background(), &genericapirequest.RequestInfo{
 		IsResourceRequest: true, APIGroup: version.Group, APIVersion: version.Version,

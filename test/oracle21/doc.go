@@ -1,11 +1,11 @@
-// Command oracle21 is the reference of version 0.21, the last that serves v1beta1:
-// the Go packages of kube-apiserver 1.21, behind a pipe. They cannot share a build
-// with those of today, which package espalier.dev/test/oracle holds the product
-// against, so they are a module and a process of their own. The tests that ask it
-// are in the module below, espalier.dev/test/oracle21/compare.
+// Command oracle21 is the reference of version 0.21, the last one that serves v1beta1: the Go
+// packages of kube-apiserver 1.21, behind a pipe. They cannot be built together with the
+// current ones, which package espalier.dev/test/oracle uses, so they are a separate module
+// and process. The tests that use it are in the module below,
+// espalier.dev/test/oracle21/compare.
 //
-// It reads one request from each line of its input and writes one answer to each
-// line of its output, in the same order. Both are JSON. A request has an "op":
+// It reads one request from each line of its input and writes one answer to each line of its
+// output, in the same order. Both are JSON. A request has an "op":
 //
 //	{"op":"convert","crd":{…}}
 //	    reads a CustomResourceDefinition of either version, fills in its defaults and
@@ -23,9 +23,9 @@
 //	    "fromStorage". Each of the "results" has "error" if the object was not decoded,
 //	    else the decoded "object" and the "errors" of validation.
 //
-// Errors have "field", "type", "detail" and "text", as k8s.io/apimachinery writes
-// them, and "value" where the bad value is JSON by nature and not a Go structure.
-// What cannot be read is answered with "error", and a panic with "panic".
+// Errors have "field", "type", "detail" and "text", as k8s.io/apimachinery writes them, and
+// "value" if the bad value is JSON and not a Go structure. A request that cannot be read is
+// answered with "error", and a panic with "panic".
 //
 // Feature gates are as they were in 1.21.
 package main

@@ -12,7 +12,7 @@ type fieldError struct {
 	Type   field.ErrorType `json:"type"`
 	Detail string          `json:"detail"`
 	Text   string          `json:"text"`
-	// Value is the bad value, if it is JSON by nature.
+	// Value is the bad value, if it is JSON.
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
@@ -30,8 +30,8 @@ func fieldErrors(errs field.ErrorList) []fieldError {
 	return out
 }
 
-// plain reports whether a value is JSON by nature: the reference also puts its own
-// structures into errors, which have no JSON form that would mean anything.
+// plain reports whether a value is JSON: the reference also puts its own structures into
+// errors, whose JSON form would be meaningless.
 func plain(v interface{}) bool {
 	switch v := v.(type) {
 	case nil, string, bool, int, int32, int64, float64:

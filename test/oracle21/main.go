@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// serve answers requests until there are no more.
+// serve answers requests until the end of the input.
 func serve(in io.Reader, out io.Writer) error {
 	defs, err := newDefinitions()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestServe asks each question once.
+// TestServe sends each type of request once.
 func TestServe(t *testing.T) {
 	const (
 		head   = `{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition","metadata":{"name":"foos.example.com","resourceVersion":"1"},"spec":{"group":"example.com","names":{"plural":"foos","kind":"Foo"},"scope":"Namespaced","version":"v1"`

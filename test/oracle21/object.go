@@ -33,8 +33,8 @@ type objectAnswer struct {
 	Errors []fieldError           `json:"errors,omitempty"`
 }
 
-// readSchema reads a schema in the spelling that v1 and v1beta1 share; no bytes,
-// or null, are no schema.
+// readSchema reads a schema in the format that v1 and v1beta1 share; empty data or null means
+// no schema.
 func readSchema(data []byte) (*apiextensions.JSONSchemaProps, error) {
 	if len(data) == 0 || string(data) == "null" {
 		return nil, nil
@@ -50,7 +50,7 @@ func readSchema(data []byte) (*apiextensions.JSONSchemaProps, error) {
 	return out, nil
 }
 
-// structural says what keeps a schema from being structural.
+// structural returns the structural errors of a schema.
 func structural(data []byte) (answer, error) {
 	props, err := readSchema(data)
 	if err != nil {
@@ -63,8 +63,8 @@ func structural(data []byte) (answer, error) {
 	return answer{Errors: fieldErrors(structuralschema.ValidateStructural(nil, s))}, nil
 }
 
-// resource is one version of a custom resource, set up as getOrCreateServingInfoFor
-// in pkg/apiserver/customresource_handler.go does it, which is not exported.
+// resource is one version of a custom resource, set up like getOrCreateServingInfoFor in
+// pkg/apiserver/customresource_handler.go, which is not exported.
 type resource struct {
 	kind       schema.GroupVersionKind
 	preserve   bool
@@ -109,7 +109,7 @@ func newResource(req *request) (*resource, error) {
 	return r, nil
 }
 
-// objects takes objects through decoding and validation.
+// objects decodes and validates objects.
 func objects(req *request) (answer, error) {
 	r, err := newResource(req)
 	if err != nil {

@@ -1,14 +1,14 @@
-// The cli command measures `espalier validate` side by side with kubeconform and
-// kubectl-validate: the same objects, valid for all of them, against the same
-// CustomResourceDefinitions, those of the corpus, in one run.
+// The cli command benchmarks `espalier validate` side by side with kubeconform and
+// kubectl-validate: the same objects, which all programs accept, against the same CRDs of the
+// corpus, in one run.
 //
-// All programs are built from source; what they are measured against is pinned in the
-// modules in others. kubeconform gets schemas that are converted from the definitions.
-// Objects are copies of those in the corpus under names of their own, one a file, once
-// as JSON and once as YAML. The programs take turns, round by round, and the
-// medians are compared: a busy machine slows all of them down.
+// All programs are built from source; the versions of the others are pinned in the modules in
+// others. kubeconform uses schemas that are converted from the CRDs. The objects are renamed
+// copies of those in the corpus, one per file, as JSON and as YAML. The programs take turns,
+// round by round, and the medians are compared, so a busy machine slows down all of them.
 //
-// Nothing fails because of a time. ESPALIER_CORPUS says where the corpus is.
+// The command never fails because of a time. ESPALIER_CORPUS names the directory of the
+// corpus.
 package main
 
 import (
@@ -24,10 +24,10 @@ import (
 )
 
 func main() {
-	objects := flag.Int("objects", 20000, "how many objects to validate")
-	rounds := flag.Int("rounds", 3, "how often each program runs")
-	dir := flag.String("dir", "", "where to build and write; a temporary directory unless given, where what is there is used again")
-	others := flag.String("others", "kubeconform,kubectl-validate", "the programs to compare with; kubectl-validate takes minutes")
+	objects := flag.Int("objects", 20000, "number of objects to validate")
+	rounds := flag.Int("rounds", 3, "number of runs of each program")
+	dir := flag.String("dir", "", "directory for programs and inputs, reused in the next run (default: a temporary directory)")
+	others := flag.String("others", "kubeconform,kubectl-validate", "programs to compare with; kubectl-validate takes minutes")
 	flag.Parse()
 	if err := run(context.Background(), *dir, *others, *objects, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-cli:", err)
@@ -48,16 +48,16 @@ func run(ctx context.Context, dir, others string, objects, rounds int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(os.Stderr, "preparing definitions and objects …")
+	fmt.Fprintln(os.Stderr, "preparing CRDs and objects …")
 	input, err := prepare(ctx, dir, programs, objects)
 	if err != nil {
 		return err
 	}
 	if input == nil {
-		fmt.Println("There is no corpus: nothing to measure. See ESPALIER_CORPUS.")
+		fmt.Println("No corpus found: set ESPALIER_CORPUS to its directory.")
 		return nil
 	}
-	fmt.Printf("%d objects, copies of %d; %d definitions; %d rounds; %d processors\n\n", objects, input.seeds, input.definitions, rounds, runtime.NumCPU())
+	fmt.Printf("%d objects, copies of %d; %d CRDs; %d rounds; %d processors\n\n", objects, input.seeds, input.definitions, rounds, runtime.NumCPU())
 	for _, form := range []string{"json", "yaml"} {
 		if err := sideBySide(ctx, programs, input, form, rounds); err != nil {
 			return err
@@ -72,7 +72,7 @@ func run(ctx context.Context, dir, others string, objects, rounds int) error {
 	return startUp(ctx, programs)
 }
 
-// sideBySide lets the programs take turns and compares them.
+// sideBySide runs the programs in turns and compares them.
 func sideBySide(ctx context.Context, programs []program, in *inputs, form string, rounds int) error {
 	runs := make([][]sample, len(programs))
 	for range rounds {
@@ -95,7 +95,7 @@ func sideBySide(ctx context.Context, programs []program, in *inputs, form string
 	return nil
 }
 
-// growth shows whether memory grows with the input.
+// growth measures the memory for two sizes of the input.
 func growth(ctx context.Context, programs []program, in *inputs) error {
 	fmt.Printf("peak memory of %s as the input grows\n  %-8s %10s %10s\n", programs[0].name, "", "1×", "4×")
 	for _, form := range []string{"json", "yaml"} {
@@ -116,7 +116,7 @@ func growth(ctx context.Context, programs []program, in *inputs) error {
 	return nil
 }
 
-// startUp measures how long a program takes to do nothing.
+// startUp measures a program that does nothing.
 func startUp(ctx context.Context, programs []program) error {
 	var runs []sample
 	for range 20 {
@@ -131,13 +131,13 @@ func startUp(ctx context.Context, programs []program) error {
 	return nil
 }
 
-// sample is what a run took.
+// sample is the cost of a run.
 type sample struct {
 	wall, cpu time.Duration
 	rss       int64
 }
 
-// median is the median of each measure by itself.
+// median returns the median of each measure.
 func median(runs []sample) sample {
 	return sample{
 		wall: middle(runs, func(s sample) time.Duration { return s.wall }),

@@ -17,14 +17,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// parsing takes validation apart: what reading files, parsing and all the rest take,
-// one object after the other on one processor.
+// parsing splits the time of validation into reading files, parsing and the rest,
+// sequentially on one CPU.
 func parsing(ctx context.Context, in *inputs) error {
 	versions, err := in.compile()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("share of parsing, on one processor\n  %-8s %10s %10s %10s %10s\n", "", "reading", "parsing", "the rest", "share")
+	fmt.Printf("share of parsing, on one CPU\n  %-8s %10s %10s %10s %10s\n", "", "reading", "parsing", "the rest", "share")
 	for _, form := range []string{"json", "yaml"} {
 		files, err := filepath.Glob(filepath.Join(in.dir, form, "*"))
 		if err != nil {
@@ -65,7 +65,7 @@ func parsing(ctx context.Context, in *inputs) error {
 	return nil
 }
 
-// compile makes the versions of all definitions, by apiVersion and kind.
+// compile compiles the versions of all CRDs, by apiVersion and kind.
 func (in *inputs) compile() (map[string]*crd.Version, error) {
 	files, err := filepath.Glob(filepath.Join(in.crds, "*.yaml"))
 	if err != nil {
@@ -98,7 +98,7 @@ func (in *inputs) compile() (map[string]*crd.Version, error) {
 	return versions, nil
 }
 
-// find returns the version that an object is of, its program compiled.
+// find returns the version of an object, with its program compiled.
 func find(versions map[string]*crd.Version, src []byte) (*crd.Version, error) {
 	var head struct{ APIVersion, Kind string }
 	if err := json.Unmarshal(src, &head); err != nil {
@@ -106,7 +106,7 @@ func find(versions map[string]*crd.Version, src []byte) (*crd.Version, error) {
 	}
 	v := versions[head.APIVersion+" "+head.Kind]
 	if v == nil {
-		return nil, fmt.Errorf("there is no definition of %s %s", head.APIVersion, head.Kind)
+		return nil, fmt.Errorf("no CRD found for %s %s", head.APIVersion, head.Kind)
 	}
 	_, err := v.Program()
 	return v, err

@@ -16,10 +16,10 @@ import (
 
 // inputs are the files that all programs read.
 type inputs struct {
-	// dir holds the objects: json and yaml with one a file, json-quarter and
-	// yaml-quarter with a quarter of them, and the same as one file.
+	// dir holds the objects: json and yaml with one object per file, json-quarter and
+	// yaml-quarter with a quarter of them, and the same as a single file.
 	dir string
-	// crds holds the definitions, schemas what kubeconform needs.
+	// crds is the directory of the CRDs, schemas that of the schemas for kubeconform.
 	crds, schemas      string
 	seeds, definitions int
 	objects            int
@@ -55,13 +55,13 @@ func prepare(ctx context.Context, dir string, programs []program, objects int) (
 		return nil, err
 	}
 	if len(seeds) == 0 {
-		return nil, errors.New("there is no object that all programs take")
+		return nil, errors.New("no object is accepted by all programs")
 	}
 	in.seeds = len(seeds)
 	return in, in.writeObjects(seeds)
 }
 
-// definition is what is needed of a CustomResourceDefinition.
+// definition holds the fields of a CRD that are needed here.
 type definition struct {
 	Metadata struct{ Name string }
 	Spec     struct {
@@ -76,8 +76,8 @@ type definition struct {
 	}
 }
 
-// writeDefinitions writes the v1 definitions of the corpus, one of each name, and
-// their schemas. It returns which file each is from.
+// writeDefinitions writes the v1 CRDs of the corpus, one of each name, and their schemas. It
+// returns the files that they come from.
 func (in *inputs) writeDefinitions(corpus string) (map[string]bool, error) {
 	files, err := filepath.Glob(filepath.Join(corpus, "v1", "*", "*.yaml"))
 	if err != nil {
@@ -123,8 +123,8 @@ func (in *inputs) writeDefinitions(corpus string) (map[string]bool, error) {
 	return used, nil
 }
 
-// convert makes a JSON schema of an OpenAPI schema: null is a type of its own, and
-// int-or-string is two. It changes the schema in place.
+// convert converts an OpenAPI schema to JSON Schema: null becomes a type, and int-or-string
+// two types. It changes the schema in place.
 func convert(s map[string]any) map[string]any {
 	if s == nil {
 		return map[string]any{}
@@ -149,7 +149,7 @@ func convertBelow(s map[string]any) {
 	for k, v := range s {
 		switch v := v.(type) {
 		case nil:
-			// To the server, a keyword that is null is not there.
+			// The server ignores keywords that are null.
 			delete(s, k)
 		case map[string]any:
 			switch k {
@@ -175,7 +175,7 @@ func convertBelow(s map[string]any) {
 	}
 }
 
-// readSeeds returns the objects of the corpus that are of the given definitions.
+// readSeeds returns the objects of the corpus for the given CRDs.
 func readSeeds(corpus string, definitions map[string]bool) (seeds []map[string]any, err error) {
 	f, err := os.Open(filepath.Join(corpus, "CR_INDEX.tsv"))
 	if err != nil {
@@ -196,7 +196,7 @@ func readSeeds(corpus string, definitions map[string]bool) (seeds []map[string]a
 		if yaml.Unmarshal(text, &obj) != nil {
 			continue
 		}
-		// An object without a name is none that could be stored.
+		// An object without a name cannot be stored.
 		if meta, ok := obj["metadata"].(map[string]any); ok && meta["name"] != nil {
 			delete(meta, "creationTimestamp")
 			seeds = append(seeds, obj)
@@ -205,15 +205,15 @@ func readSeeds(corpus string, definitions map[string]bool) (seeds []map[string]a
 	return seeds, lines.Err()
 }
 
-// acceptable returns the objects that all programs take: what one of them complains
-// about makes for another kind of work.
+// acceptable returns the objects that all programs accept: reporting an error is different
+// work.
 func (in *inputs) acceptable(ctx context.Context, dir string, programs []program, seeds []map[string]any) (kept []map[string]any, err error) {
 	probe := filepath.Join(dir, "probe")
 	if err := os.RemoveAll(probe); err != nil {
 		return nil, err
 	}
 	for i, seed := range seeds {
-		// Some definitions take certain names only.
+		// Some CRDs restrict the name.
 		seed["metadata"].(map[string]any)["name"] = "copy-0"
 		text, err := json.Marshal(seed)
 		if err != nil {
@@ -238,15 +238,14 @@ func (in *inputs) acceptable(ctx context.Context, dir string, programs []program
 		}
 		before := len(refused)
 		for line := range strings.Lines(text) {
-			// Whatever a program says about an object counts as a complaint, except
-			// that it is all right.
+			// Any output about an object counts as an error, except that it is valid.
 			i := strings.Index(line, "seed-")
 			if i < 0 || strings.Contains(line, "OK") {
 				continue
 			}
 			refused[line[i:min(i+len("seed-00000"), len(line))]] = true
 		}
-		fmt.Fprintf(os.Stderr, "%s complains about %d more of %d objects\n", p.name, len(refused)-before, len(seeds))
+		fmt.Fprintf(os.Stderr, "%s rejects %d more of %d objects\n", p.name, len(refused)-before, len(seeds))
 	}
 	for i, seed := range seeds {
 		if !refused[fmt.Sprintf("seed-%05d", i)] {

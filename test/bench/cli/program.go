@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// program is one of the programs that are compared.
+// program is one of the compared programs.
 type program struct {
 	name, path string
-	// module and source say what it is built from.
+	// module and source are the module and package that it is built from.
 	module, source string
-	// args are its arguments for the objects in a file or directory.
+	// args returns the arguments to validate the objects in a file or directory.
 	args func(in *inputs, objects string) []string
 }
 
-// build builds ours, which is the first, and those of the others that are asked for.
+// build builds ours, which is the first, and the others that are selected.
 func build(ctx context.Context, dir string, others []string) ([]program, error) {
 	all := []program{
 		{name: "espalier", module: filepath.Join("..", ".."), source: "./cmd/espalier", args: func(in *inputs, objects string) []string {
@@ -48,7 +48,7 @@ func build(ctx context.Context, dir string, others []string) ([]program, error) 
 			return nil, err
 		}
 		programs[i].path = path
-		// What others pin is built once; ours may have changed.
+		// The pinned programs are built once; ours may have changed.
 		if _, err := os.Stat(path); err == nil && i > 0 {
 			continue
 		}
@@ -61,7 +61,7 @@ func build(ctx context.Context, dir string, others []string) ([]program, error) 
 	return programs, nil
 }
 
-// measure runs the program on objects, all of which it must take.
+// measure runs the program on objects, all of which it must accept.
 func (p *program) measure(ctx context.Context, in *inputs, objects string) (sample, error) {
 	return execute(ctx, p.path, p.args(in, objects)...)
 }
@@ -88,8 +88,8 @@ func execute(ctx context.Context, path string, args ...string) (sample, error) {
 	return s, nil
 }
 
-// watchMemory returns the peak of a process's resident memory. What the system tells
-// after the fact counts what this process had in memory when it started the other.
+// watchMemory returns the peak of a process's resident memory. The system's own number
+// includes the memory of this process at the time of the fork.
 func watchMemory(pid int, stop <-chan struct{}) (peak int64) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -109,7 +109,7 @@ func watchMemory(pid int, stop <-chan struct{}) (peak int64) {
 	}
 }
 
-// output runs a program for what it prints, whatever its exit code is.
+// output runs a program and returns its output, whatever its exit code is.
 func output(ctx context.Context, path string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, path, args...)
 	var out bytes.Buffer
@@ -121,7 +121,7 @@ func output(ctx context.Context, path string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// tail keeps the end of what is written, which costs whoever writes next to nothing.
+// tail keeps the end of the output, at almost no cost for the writer.
 type tail struct{ bytes.Buffer }
 
 func (t *tail) Write(p []byte) (int, error) {

@@ -11,23 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// input is a case made ready to be measured: both sides have read the schema and
-// agree on what becomes of the objects.
+// input is a case that is ready to be measured: both sides have compiled the schema and agree
+// on the results for the objects.
 type input struct {
 	workCase
 	reference, ours side
 	// sources are the objects that can be decoded.
 	sources [][]byte
-	// parsed are the same objects as trees, otherwise as they are.
+	// parsed are the same objects as trees, not decoded.
 	parsed []map[string]any
-	// normal are the objects once decoded, written again.
+	// normal are the decoded objects as JSON.
 	normal [][]byte
-	// referenceTrees and oursTrees are the objects once decoded, by each side,
-	// as far as they are valid.
+	// referenceTrees and oursTrees are the valid decoded objects of each side.
 	referenceTrees, oursTrees []map[string]any
 }
 
-// prepare reads the schema on both sides and makes sure that they agree.
+// prepare compiles the schema on both sides and checks that they agree.
 func prepare(c workCase) (*input, error) {
 	ref, err := newReference(c.schema)
 	if err != nil {
@@ -52,7 +51,7 @@ func prepare(c workCase) (*input, error) {
 	return in, nil
 }
 
-// add takes an object in if both sides can decode it, and fails if they disagree.
+// add adds an object if both sides can decode it, and returns an error if they disagree.
 func (in *input) add(src []byte) error {
 	want, err := in.reference.decode(src)
 	got, ourErr := in.ours.decode(src)
@@ -110,8 +109,8 @@ func (in *input) add(src []byte) error {
 	return nil
 }
 
-// addCreate parses an object, and fails if the sides disagree on what the one call
-// makes of it.
+// addCreate parses an object, and returns an error if the sides disagree on the result of
+// create.
 func (in *input) addCreate(src []byte) error {
 	obj, err := in.reference.parse(src)
 	if err != nil {
@@ -132,7 +131,7 @@ func (in *input) addCreate(src []byte) error {
 	return nil
 }
 
-// kindOf returns what the first of the objects says it is.
+// kindOf returns the kind of the first object.
 func kindOf(objects [][]byte) (gvk runtimeschema.GroupVersionKind) {
 	var head struct{ APIVersion, Kind string }
 	if len(objects) > 0 && json.Unmarshal(objects[0], &head) == nil {
@@ -141,7 +140,7 @@ func kindOf(objects [][]byte) (gvk runtimeschema.GroupVersionKind) {
 	return gvk
 }
 
-// messages renders errors in an order that does not depend on Go's maps.
+// messages formats errors in an order that does not depend on Go's maps.
 func messages(errs field.ErrorList) []string {
 	list := make([]string, len(errs))
 	for i, err := range errs {
@@ -151,7 +150,7 @@ func messages(errs field.ErrorList) []string {
 	return list
 }
 
-// difference says where two trees differ first, or "".
+// difference returns the first difference of two trees, or "".
 func difference(path string, want, got any) string {
 	if reflect.DeepEqual(want, got) {
 		return ""
@@ -164,7 +163,7 @@ func difference(path string, want, got any) string {
 		}
 		for k := range want {
 			if _, ok := got[k]; !ok {
-				return fmt.Sprintf("%s.%s: ours has not %v", path, k, want[k])
+				return fmt.Sprintf("%s.%s: only the reference has %v", path, k, want[k])
 			}
 			if d := difference(path+"."+k, want[k], got[k]); d != "" {
 				return d

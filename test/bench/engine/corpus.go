@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// corpusDir is where the corpus is, as seen from this module.
+// corpusDir returns the directory of the corpus, relative to this module.
 func corpusDir() string {
 	if dir := os.Getenv("ESPALIER_CORPUS"); dir != "" {
 		return dir
@@ -24,8 +24,8 @@ func corpusDir() string {
 	return filepath.Join("..", "..", "..", "shared", "corpus")
 }
 
-// corpusCases are the n largest schemas of v1 CustomResourceDefinitions that have
-// objects. There are none if there is no corpus.
+// corpusCases returns the n largest schemas of v1 CRDs that have objects, or none if there is
+// no corpus.
 func corpusCases(dir string, n int) ([]workCase, error) {
 	objects, err := readIndex(filepath.Join(dir, "CR_INDEX.tsv"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,8 +49,8 @@ func corpusCases(dir string, n int) ([]workCase, error) {
 		}
 		files = append(files, crdFile{name, info.Size()})
 	}
-	// A file holds all versions, and descriptions too. Three times as many files
-	// as schemas wanted are enough to find the largest schemas among them.
+	// A file also holds other versions and descriptions. The largest schemas are among the
+	// three times as many largest files.
 	slices.SortFunc(files, func(a, b crdFile) int {
 		return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.name, b.name))
 	})
@@ -73,7 +73,7 @@ type indexed struct {
 	file, apiVersion string
 }
 
-// readIndex returns the objects of each CustomResourceDefinition.
+// readIndex returns the objects of each CRD.
 func readIndex(file string) (map[string][]indexed, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -92,7 +92,7 @@ func readIndex(file string) (map[string][]indexed, error) {
 	return objects, lines.Err()
 }
 
-// readCRD returns the largest version that has objects, or nil if none has.
+// readCRD returns the largest version that has objects, or nil.
 func readCRD(dir, file string, objects []indexed) (*workCase, error) {
 	data, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {

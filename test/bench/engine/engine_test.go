@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestGeneratedCases keeps the command alive: the two sides agree on the cases,
-// and every operation can be measured and printed.
+// TestGeneratedCases checks that the two sides agree on the cases, and that every operation
+// can be measured and printed.
 func TestGeneratedCases(t *testing.T) {
 	cases, err := generatedCases()
 	if err != nil {
@@ -37,7 +37,7 @@ func TestGeneratedCases(t *testing.T) {
 	}
 }
 
-// TestDisagreement makes sure that a case on which the sides disagree is rejected.
+// TestDisagreement checks that a case on which the sides disagree is rejected.
 func TestDisagreement(t *testing.T) {
 	strict, err := newReference([]byte(`{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"integer","maximum":1}}}}}`))
 	if err != nil {

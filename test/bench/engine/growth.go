@@ -7,15 +7,15 @@ import (
 	"espalier.dev/internal/testcase"
 )
 
-// growthRow is the cost of one size, for each unit of what grows. If the cost is
-// linear, the numbers of a dimension stay the same from row to row.
+// growthRow is the cost per unit at one size. If the cost is linear, the numbers of a
+// dimension are the same in all rows.
 type growthRow struct {
 	Dimension string `json:"dimension"`
 	Factor    int    `json:"factor"`
 	// Properties and Bytes are the sizes of the schema and the object.
 	Properties int `json:"properties"`
 	Bytes      int `json:"bytes"`
-	// Unit says what validating is divided by, Units how many there are.
+	// Unit is the unit of Validate, Units the number of units.
 	Unit  string `json:"unit"`
 	Units int    `json:"units"`
 	// Decode is nanoseconds per byte, Validate per unit, Compile per property.
@@ -28,8 +28,7 @@ type growthRow struct {
 type dimension struct {
 	name string
 	unit string
-	// make returns the case of a factor, and its units; none stands for the
-	// bytes of the object.
+	// make returns the case for a factor, and its units; zero means the bytes of the object.
 	make func(factor int) (c testcase.Case, units int)
 }
 
@@ -41,7 +40,7 @@ const (
 func dimensions() []dimension {
 	return []dimension{
 		{"object", "byte", func(k int) (testcase.Case, int) {
-			return testcase.Junctors(growthBranches, growthItems*k), 0
+			return testcase.LogicalOperators(growthBranches, growthItems*k), 0
 		}},
 		{"schema, same object", "byte", func(k int) (testcase.Case, int) {
 			c := testcase.Sections(k, growthItems)
@@ -52,12 +51,12 @@ func dimensions() []dimension {
 			return testcase.Sections(k, growthBranches), 0
 		}},
 		{"logical operator branches", "branch", func(k int) (testcase.Case, int) {
-			return testcase.Junctors(growthBranches*k, growthItems), growthBranches * k * growthItems
+			return testcase.LogicalOperators(growthBranches*k, growthItems), growthBranches * k * growthItems
 		}},
 	}
 }
 
-// measureGrowth measures ours alone, at 1 to 64 times the size.
+// measureGrowth measures only ours, at 1 to 64 times the size.
 func measureGrowth(m meter) ([]growthRow, error) {
 	ctx := context.Background()
 	var rows []growthRow

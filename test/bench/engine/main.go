@@ -1,14 +1,13 @@
-// The engine command measures the engine side by side with the reference,
-// Kubernetes' own packages, on the same schemas and objects and in one run.
+// The engine command benchmarks the engine side by side with the reference, Kubernetes' own
+// packages, on the same schemas and objects in one run.
 //
-// The cases are a medium and a big one, which package testcase makes, and the ten
-// largest CustomResourceDefinitions of the corpus that come with objects. Before
-// a case is measured, both sides have to agree on every object that results and on
-// every validation error; otherwise the command fails. It never fails because of
-// a time: the targets stand beside the ratios for the reader.
+// The cases are a medium and a big one from package testcase, and the ten largest CRDs of the
+// corpus that have objects. Before a case is measured, both sides must agree on every
+// resulting object and every validation error; otherwise the command fails. It never fails
+// because of a time: the targets are printed next to the ratios.
 //
-// ESPALIER_CORPUS says where the corpus is. BENCH_JSON names a file for the
-// same numbers as JSON.
+// ESPALIER_CORPUS names the directory of the corpus. BENCH_JSON names a file for the same
+// numbers as JSON.
 package main
 
 import (
@@ -28,13 +27,13 @@ import (
 
 // side is one implementation with one schema.
 type side interface {
-	// compile makes the schema usable, from the API type on.
+	// compile compiles the schema, starting with the API type.
 	compile() error
-	// parse decodes JSON without looking at the schema.
+	// parse decodes JSON without using the schema.
 	parse(src []byte) (map[string]any, error)
 	// decode parses, coerces metadata, prunes, drops nulls and applies defaults.
 	decode(src []byte) (map[string]any, error)
-	// decodeReporting decodes and names the fields that it dropped.
+	// decodeReporting decodes and returns the dropped fields.
 	decodeReporting(src []byte) (map[string]any, []string, error)
 	// validate checks values, embedded metadata and list types.
 	validate(ctx context.Context, obj map[string]any) field.ErrorList
@@ -44,7 +43,7 @@ type side interface {
 	normalize(obj map[string]any) error
 	// isNormal reports whether there is nothing to prune.
 	isNormal(src []byte) (bool, error)
-	// create does everything to a tree, which stays as it is, metadata included.
+	// create does everything to a copy of a tree, including the metadata.
 	create(ctx context.Context, obj map[string]any) (map[string]any, field.ErrorList, error)
 }
 
@@ -65,9 +64,9 @@ func main() {
 }
 
 func run(out io.Writer) error {
-	rounds := flag.Int("rounds", 15, "rounds to take the median of")
+	rounds := flag.Int("rounds", 15, "number of rounds; the median is reported")
 	round := flag.Duration("round", 20*time.Millisecond, "length of a round")
-	cpu := flag.Bool("cpu", false, "count processor time, the collector's included, instead of elapsed time: for a busy machine")
+	cpu := flag.Bool("cpu", false, "measure CPU time, including garbage collection, instead of elapsed time; use it on a busy machine")
 	only := flag.String("case", "", "measure only the cases whose name matches this regular expression")
 	flag.Parse()
 	match, err := regexp.Compile(*only)
@@ -79,7 +78,7 @@ func run(out io.Writer) error {
 		m.clock = processorClock()
 	}
 	if m.rounds < 1 {
-		return fmt.Errorf("-rounds is %d: at least one is needed", m.rounds)
+		return fmt.Errorf("-rounds is %d: must be at least 1", m.rounds)
 	}
 
 	cases, err := generatedCases()
@@ -91,7 +90,7 @@ func run(out io.Writer) error {
 		return err
 	}
 	if fromCorpus == nil {
-		fmt.Fprintln(out, "skipped: the corpus is not there (set ESPALIER_CORPUS)")
+		fmt.Fprintln(out, "skipped: no corpus found (set ESPALIER_CORPUS)")
 	}
 	res := result{Go: runtime.Version(), CPUs: runtime.GOMAXPROCS(0), Clock: m.clock.name}
 	fmt.Fprintf(out, "%s, %d processors, %s time, medians of %d rounds of %s\n", res.Go, res.CPUs, res.Clock, m.rounds, m.round)
@@ -132,7 +131,7 @@ func generatedCases() ([]workCase, error) {
 	return cases, nil
 }
 
-// result is what BENCH_JSON gets.
+// result is written to BENCH_JSON.
 type result struct {
 	Go     string      `json:"go"`
 	CPUs   int         `json:"cpus"`

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// cost is what one call takes.
+// cost is the cost of one call.
 type cost struct {
 	NS     float64 `json:"ns"`
 	Bytes  float64 `json:"bytes"`
 	Allocs float64 `json:"allocs"`
 }
 
-// clock is a way to tell how much time has passed.
+// clock measures time.
 type clock struct {
 	name string
 	now  func() time.Duration
@@ -26,27 +26,27 @@ func elapsedClock() clock {
 	return clock{"elapsed", func() time.Duration { return time.Since(start) }}
 }
 
-// processorClock counts what this process computes, in all threads. It does not
-// notice what else the machine is doing.
+// processorClock measures the CPU time of this process, in all threads. It is independent of
+// other processes.
 func processorClock() clock {
 	return clock{"processor", func() time.Duration {
 		var used syscall.Rusage
 		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-			panic(err) // not for this argument
+			panic(err) // impossible for this argument
 		}
 		return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 	}}
 }
 
-// meter says how long to measure, and by which clock.
+// meter configures a measurement.
 type meter struct {
 	rounds int
 	round  time.Duration
 	clock  clock
 }
 
-// measure runs the functions in turns, so that whatever else the machine does
-// meets all of them alike, and returns the median round of each.
+// measure runs the functions in turns, so that the load of the machine affects all of them
+// equally, and returns the median round of each.
 func (m meter) measure(fns ...func()) []cost {
 	calls := make([]int, len(fns))
 	for i, fn := range fns {
@@ -69,8 +69,7 @@ func (m meter) measure(fns ...func()) []cost {
 	return medians
 }
 
-// calibrate finds the number of calls that fills a round. It also warms up
-// caches and pools.
+// calibrate returns the number of calls that fill a round. It also warms up caches and pools.
 func (m meter) calibrate(fn func()) int {
 	for n := 1; ; n *= 4 {
 		start := m.clock.now()
@@ -83,8 +82,8 @@ func (m meter) calibrate(fn func()) int {
 	}
 }
 
-// call calls fn n times, with the garbage of others collected before. Collecting
-// empties pools, so that one call more is needed to fill them again.
+// call calls fn n times after a garbage collection. The collection empties pools, so one
+// extra call fills them again.
 func (m meter) call(fn func(), n int) cost {
 	runtime.GC()
 	fn()

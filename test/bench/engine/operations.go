@@ -12,19 +12,19 @@ type row struct {
 	Target    *target `json:"target,omitempty"`
 }
 
-// ratio is the reference's cost divided by ours; absent where ours is nothing.
+// ratio is the reference's cost divided by ours; absent if ours is zero.
 type ratio struct {
 	Time   *float64 `json:"time,omitempty"`
 	Bytes  *float64 `json:"bytes,omitempty"`
 	Allocs *float64 `json:"allocs,omitempty"`
 }
 
-// target is what we want to reach. Zero means that nothing is asked.
+// target is the performance goal. Zero means no goal.
 type target struct {
-	// Time and Bytes are the least ratios.
+	// Time and Bytes are the minimum ratios.
 	Time  float64 `json:"time,omitempty"`
 	Bytes float64 `json:"bytes,omitempty"`
-	// NoAllocs asks for no allocation at all.
+	// NoAllocs requires zero allocations.
 	NoAllocs bool `json:"noAllocs,omitempty"`
 }
 
@@ -34,8 +34,8 @@ func (t *target) metBy(r row) bool {
 	return atLeast(r.Ratio.Time, t.Time) && atLeast(r.Ratio.Bytes, t.Bytes) && (!t.NoAllocs || isNothing(r.Ours.Allocs))
 }
 
-// isNothing tells a cost of none from the few allocations that the runtime makes
-// beside a measurement.
+// isNothing reports whether n is zero, apart from the few allocations that the runtime makes
+// during a measurement.
 func isNothing(n float64) bool { return n < 0.5 }
 
 func newRatio(reference, ours cost) ratio {
@@ -53,16 +53,15 @@ func newRatio(reference, ours cost) ratio {
 	return r
 }
 
-// operation is something that both sides can do to an input. A call does it to
-// all objects of the case.
+// operation is an operation that both sides support. A call applies it to all objects of the
+// case.
 type operation struct {
 	name string
-	// call binds the operation to a side, whose trees are those objects of the
-	// case that are valid.
+	// call binds the operation to a side. trees are the valid objects of the case.
 	call func(s side, in *input, trees []map[string]any) func()
-	// needsTrees leaves the operation out where no object is valid.
+	// needsTrees skips the operation if no object is valid.
 	needsTrees bool
-	// target is that of a case, or nil.
+	// target returns the target for a case, or nil.
 	target func(caseName string) *target
 }
 
@@ -81,8 +80,8 @@ func each(sources [][]byte, f func(src []byte)) func() {
 	}
 }
 
-// operations are the rows of a case. Errors are of no interest here: prepare has
-// seen that there are none, or the same ones.
+// operations are the rows of a case. They ignore errors: prepare has checked that both sides
+// return the same ones, or none.
 func operations() []operation {
 	ctx := context.Background()
 	return []operation{

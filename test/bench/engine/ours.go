@@ -17,9 +17,9 @@ import (
 type ours struct {
 	props   *api.JSONSchemaProps
 	program *schema.Program
-	// bare knows no schema and keeps everything.
+	// bare has no schema and keeps all fields.
 	bare *schema.Program
-	// admitter is for definitions of the kind that the objects say they are of.
+	// admitter is built from a CRD for the kind of the objects.
 	admitter *espalier.Admitter
 }
 
@@ -48,7 +48,7 @@ func (o *ours) compile() error {
 	return nil
 }
 
-// parse also brings the metadata into shape, as a Program always does.
+// parse also coerces the metadata, as a Program always does.
 func (o *ours) parse(src []byte) (map[string]any, error) {
 	obj, _, err := o.bare.Decode(src, schema.DecodeOptions{})
 	return obj, err
@@ -71,8 +71,8 @@ func (o *ours) validate(ctx context.Context, obj map[string]any) field.ErrorList
 	return o.program.Validate(ctx, obj, nil).FieldErrors()
 }
 
-// prune does more than the reference's side of it: there is no way to prune
-// without looking for nulls, defaults and metadata as well.
+// prune does more than the reference: a Program cannot prune without also handling nulls,
+// defaults and metadata.
 func (o *ours) prune(obj map[string]any) error { return o.normalize(obj) }
 
 func (o *ours) normalize(obj map[string]any) error {
@@ -84,7 +84,7 @@ func (o *ours) isNormal(src []byte) (bool, error) {
 	return o.program.IsNormal(src), nil
 }
 
-// define makes an Admitter of a definition with the schema.
+// define builds an Admitter from a CRD with the schema.
 func (o *ours) define(gvk runtimeschema.GroupVersionKind) error {
 	plural := strings.ToLower(gvk.Kind) + "s"
 	definition := &api.CustomResourceDefinition{}
@@ -98,7 +98,7 @@ func (o *ours) define(gvk runtimeschema.GroupVersionKind) error {
 			Schema: &api.CustomResourceValidation{OpenAPIV3Schema: o.props},
 		}},
 	}
-	// Groups of Kubernetes' own projects need a word of approval.
+	// Groups of Kubernetes itself need an approval annotation.
 	definition.Annotations = map[string]string{"api-approved.kubernetes.io": "unapproved, measured only"}
 	var err error
 	o.admitter, err = espalier.New(context.Background(), definition, espalier.WithSemantics(schema.Kubernetes), espalier.WithoutRules())

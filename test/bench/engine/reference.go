@@ -22,10 +22,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// reference does to an object what kube-apiserver does on create, with
-// kube-apiserver's own packages and in its order: the request decoder of
-// customresource_handler.go, then Validate of the custom resource strategy, rules
-// in CEL aside.
+// reference does what kube-apiserver does to an object on create, with its packages and in
+// its order: the request decoder of customresource_handler.go, then Validate of the custom
+// resource strategy, without CEL rules.
 type reference struct {
 	props      *apiextensions.JSONSchemaProps
 	structural *structuralschema.Structural
@@ -44,8 +43,7 @@ func newReference(schema []byte) (*reference, error) {
 	return r, r.compile()
 }
 
-// compile makes the schema usable. The copy is there because pruning the
-// defaults writes to them, and they are shared with props.
+// compile compiles the schema. It copies props because pruning the defaults modifies them.
 func (r *reference) compile() error {
 	s, err := structuralschema.NewStructural(r.props)
 	if err != nil {
@@ -63,7 +61,7 @@ func (r *reference) compile() error {
 	return nil
 }
 
-// parse is what decoding costs without a schema.
+// parse decodes without a schema.
 func (r *reference) parse(src []byte) (map[string]any, error) {
 	obj := map[string]any{}
 	err := kjson.UnmarshalCaseSensitivePreserveInts(src, &obj)
@@ -92,7 +90,7 @@ func (r *reference) decodeReporting(src []byte) (map[string]any, []string, error
 	return obj, unknown, err
 }
 
-// coerce prunes and defaults. With track it returns the fields that it dropped.
+// coerce prunes and applies defaults. With track it returns the dropped fields.
 func (r *reference) coerce(obj map[string]any, track bool) ([]string, error) {
 	u := &unstructured.Unstructured{Object: obj}
 	kind, foundKind, err := unstructured.NestedString(obj, "kind")
@@ -145,7 +143,7 @@ func (r *reference) normalize(obj map[string]any) error {
 	return err
 }
 
-// isNormal has to build the tree to answer.
+// isNormal has to build the tree.
 func (r *reference) isNormal(src []byte) (bool, error) {
 	obj, err := r.parse(src)
 	if err != nil {
@@ -155,9 +153,8 @@ func (r *reference) isNormal(src []byte) (bool, error) {
 	return len(dropped) == 0, nil
 }
 
-// create is what happens to an object on its way into storage, from a tree that
-// stays as it is: a copy, brought into shape with the dropped fields told, and
-// validated with its metadata.
+// create does what the server does to an object before storing it, on a copy of the tree: it
+// decodes the object, reports the dropped fields, and validates it with its metadata.
 func (r *reference) create(ctx context.Context, obj map[string]any) (map[string]any, field.ErrorList, error) {
 	obj = runtime.DeepCopyJSON(obj)
 	if _, err := r.coerce(obj, true); err != nil {
@@ -172,7 +169,7 @@ func (r *reference) create(ctx context.Context, obj map[string]any) (map[string]
 	}
 	u.SetGeneration(1)
 	if u.GetName() == "" && u.GetGenerateName() != "" {
-		// A name is made up before it is validated; each side would make up another.
+		// The name is generated before validation; each side would generate a different one.
 		u.SetName(u.GetGenerateName() + "00000")
 		defer u.SetName("")
 	}

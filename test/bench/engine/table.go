@@ -30,7 +30,7 @@ func printRows(out io.Writer, in *input, rows []row) error {
 
 // printGrowth writes the growth table.
 func printGrowth(out io.Writer, rows []growthRow) error {
-	fmt.Fprintln(out, "\ngrowth of ours: nanoseconds for each unit; linear if a column stays level")
+	fmt.Fprintln(out, "\ngrowth of ours: nanoseconds per unit; constant columns mean linear cost")
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for i, r := range rows {
 		if i == 0 || rows[i-1].Dimension != r.Dimension {
@@ -71,7 +71,7 @@ func ratioText(q *float64) string {
 	return fmt.Sprintf("%.1fx", *q)
 }
 
-// targetText is the target and whether it is reached.
+// targetText returns the target and whether it is reached.
 func targetText(r row) string {
 	t := r.Target
 	if t == nil {

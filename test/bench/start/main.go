@@ -1,7 +1,5 @@
-// Command start measures the server from the outside: how long it takes from the start
-// of the process until it is ready, on new data and on data that is there; what memory
-// it holds when nobody asks it anything; and how long it takes to stop. It prints
-// medians.
+// Command start measures a server process: the time from its start until it is ready, with
+// new and with existing data, its memory when idle, and the time to stop. It prints medians.
 //
 // Usage: start [-n runs] espalier-binary
 package main
@@ -21,8 +19,8 @@ import (
 )
 
 func main() {
-	n := flag.Int("n", 11, "how often to measure")
-	idle := flag.Duration("idle", 2*time.Second, "how long to leave the server alone before its memory is looked at")
+	n := flag.Int("n", 11, "number of runs")
+	idle := flag.Duration("idle", 2*time.Second, "idle time before the memory is measured")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		fmt.Fprintln(os.Stderr, "usage: start [-n runs] espalier-binary")
@@ -60,8 +58,8 @@ func run(binary string, n int, idle time.Duration) error {
 		version = append(version, time.Since(begin))
 	}
 	fmt.Printf("medians of %d runs\n", n)
-	fmt.Printf("  ready, first start     %v\n", median(first).Round(time.Millisecond))
-	fmt.Printf("  ready, started again   %v\n", median(again).Round(time.Millisecond))
+	fmt.Printf("  ready, new data        %v\n", median(first).Round(time.Millisecond))
+	fmt.Printf("  ready, existing data   %v\n", median(again).Round(time.Millisecond))
 	fmt.Printf("  stopped                %v\n", median(stop).Round(time.Millisecond))
 	fmt.Printf("  resident when idle     %.1f MB\n", float64(median(memory))/1024)
 	fmt.Printf("  espalier version       %v\n", median(version).Round(100*time.Microsecond))
@@ -93,7 +91,7 @@ func measure(binary, dir string, idle time.Duration) (sample, error) {
 		}
 		select {
 		case err := <-exited:
-			return s, fmt.Errorf("the server ended: %w", err)
+			return s, fmt.Errorf("the server exited: %w", err)
 		case <-time.After(time.Millisecond):
 		}
 		if time.Since(begin) > time.Minute {
@@ -118,7 +116,7 @@ func measure(binary, dir string, idle time.Duration) (sample, error) {
 	return s, err
 }
 
-// resident returns the memory of a process, in kilobytes.
+// resident returns the resident memory of a process in kilobytes.
 func resident(pid int) (int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -129,7 +127,7 @@ func resident(pid int) (int, error) {
 			return strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(rest), " kB"))
 		}
 	}
-	return 0, errors.New("the system does not say what memory a process has")
+	return 0, errors.New("the system does not report the memory of a process")
 }
 
 func median[T int | time.Duration](values []T) T {

@@ -1,3 +1,3 @@
-// Package clients uses the server as controllers do: with the clients, informers and
-// mappers of client-go, and with the typed clients for definitions.
+// Package clients uses the server as controllers do: with the clients, informers and mappers
+// of client-go, and with the typed clients for CRDs.
 package clients

@@ -26,14 +26,14 @@ func TestVerbs(t *testing.T) {
 		equal(t, at(obj, "spec", "copies"), "1")
 		equal(t, obj.GetGeneration(), 1)
 		if obj.GetUID() == "" || obj.GetResourceVersion() == "" || at(obj, "metadata", "creationTimestamp") == "" {
-			t.Errorf("the server has not completed the metadata: %v", obj)
+			t.Errorf("the server has not set the metadata: %v", obj)
 		}
 		_, err := client.Create(ctx, newBackup("new", "home"), metav1.CreateOptions{})
-		refused(t, err, metav1.StatusReasonAlreadyExists)
+		rejected(t, err, metav1.StatusReasonAlreadyExists)
 		_, err = client.Create(ctx, newBackup("bad", "HOME"), metav1.CreateOptions{})
-		refused(t, err, metav1.StatusReasonInvalid)
+		rejected(t, err, metav1.StatusReasonInvalid)
 		_, err = client.Create(ctx, newBackup("No Name", "home"), metav1.CreateOptions{})
-		refused(t, err, metav1.StatusReasonInvalid)
+		rejected(t, err, metav1.StatusReasonInvalid)
 		generated := newBackup("", "home")
 		generated.SetGenerateName("auto-")
 		if obj := must(client.Create(ctx, generated, metav1.CreateOptions{}))(t); len(obj.GetName()) <= len("auto-") {
@@ -43,7 +43,7 @@ func TestVerbs(t *testing.T) {
 	t.Run("dry run", func(t *testing.T) {
 		must(client.Create(ctx, newBackup("dry", "home"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))(t)
 		_, err := client.Get(ctx, "dry", metav1.GetOptions{})
-		refused(t, err, metav1.StatusReasonNotFound)
+		rejected(t, err, metav1.StatusReasonNotFound)
 	})
 	t.Run("update", func(t *testing.T) {
 		create(ctx, t, client, "updated")
@@ -53,9 +53,9 @@ func TestVerbs(t *testing.T) {
 		got := must(client.Update(ctx, changed, metav1.UpdateOptions{}))(t)
 		equal(t, got.GetGeneration(), 2)
 		_, err := client.Update(ctx, old, metav1.UpdateOptions{})
-		refused(t, err, metav1.StatusReasonConflict)
+		rejected(t, err, metav1.StatusReasonConflict)
 		same := must(client.Update(ctx, got, metav1.UpdateOptions{}))(t)
-		equal(t, same.GetResourceVersion(), got.GetResourceVersion()) // nothing changed, nothing is written
+		equal(t, same.GetResourceVersion(), got.GetResourceVersion()) // an update without changes is not written
 	})
 	t.Run("status", func(t *testing.T) {
 		create(ctx, t, client, "reported")
@@ -86,7 +86,7 @@ func TestVerbs(t *testing.T) {
 			equal(t, at(got, "spec", "copies"), p.want)
 		}
 		_, err := client.Patch(ctx, "patched", types.StrategicMergePatchType, []byte(`{}`), metav1.PatchOptions{})
-		refused(t, err, metav1.StatusReasonUnsupportedMediaType)
+		rejected(t, err, metav1.StatusReasonUnsupportedMediaType)
 		got := must(client.Patch(ctx, "patched", types.MergePatchType, []byte(`{"status":{"phase":"Done"}}`), metav1.PatchOptions{}, "status"))(t)
 		equal(t, at(got, "status", "phase"), "Done")
 	})
@@ -96,7 +96,7 @@ func TestVerbs(t *testing.T) {
 		again := must(client.Apply(ctx, "applied", obj, metav1.ApplyOptions{FieldManager: "one"}))(t)
 		equal(t, again.GetResourceVersion(), first.GetResourceVersion())
 		_, err := client.Apply(ctx, "applied", newBackup("applied", "mail"), metav1.ApplyOptions{FieldManager: "two"})
-		refused(t, err, metav1.StatusReasonConflict)
+		rejected(t, err, metav1.StatusReasonConflict)
 		forced := must(client.Apply(ctx, "applied", newBackup("applied", "mail"), metav1.ApplyOptions{FieldManager: "two", Force: true}))(t)
 		equal(t, at(forced, "spec", "target"), "mail")
 		status := &unstructured.Unstructured{Object: map[string]any{
@@ -109,7 +109,7 @@ func TestVerbs(t *testing.T) {
 		obj := newBackup("typo", "home")
 		_ = unstructured.SetNestedField(obj.Object, "x", "spec", "tarjet")
 		_, err := client.Create(ctx, obj, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
-		refused(t, err, metav1.StatusReasonBadRequest)
+		rejected(t, err, metav1.StatusReasonBadRequest)
 		got := must(client.Create(ctx, obj, metav1.CreateOptions{FieldValidation: metav1.FieldValidationIgnore}))(t)
 		equal(t, at(got, "spec", "tarjet"), "")
 	})
@@ -117,12 +117,12 @@ func TestVerbs(t *testing.T) {
 		create(ctx, t, client, "deleted")
 		obj := must(client.Get(ctx, "deleted", metav1.GetOptions{}))(t)
 		wrong := types.UID("wrong")
-		refused(t, client.Delete(ctx, "deleted", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &wrong}}), metav1.StatusReasonConflict)
+		rejected(t, client.Delete(ctx, "deleted", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &wrong}}), metav1.StatusReasonConflict)
 		uid, rv := obj.GetUID(), obj.GetResourceVersion()
 		if err := client.Delete(ctx, "deleted", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &rv}}); err != nil {
 			t.Error(err)
 		}
-		refused(t, client.Delete(ctx, "deleted", metav1.DeleteOptions{}), metav1.StatusReasonNotFound)
+		rejected(t, client.Delete(ctx, "deleted", metav1.DeleteOptions{}), metav1.StatusReasonNotFound)
 	})
 	t.Run("finalizers", func(t *testing.T) {
 		obj := newBackup("held", "home")
@@ -138,7 +138,7 @@ func TestVerbs(t *testing.T) {
 		held.SetFinalizers(nil)
 		must(client.Update(ctx, held, metav1.UpdateOptions{}))(t)
 		_, err := client.Get(ctx, "held", metav1.GetOptions{})
-		refused(t, err, metav1.StatusReasonNotFound)
+		rejected(t, err, metav1.StatusReasonNotFound)
 	})
 	t.Run("deletecollection", func(t *testing.T) {
 		create(ctx, t, client, "da", "db")
@@ -146,7 +146,7 @@ func TestVerbs(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := client.Get(ctx, "da", metav1.GetOptions{})
-		refused(t, err, metav1.StatusReasonNotFound)
+		rejected(t, err, metav1.StatusReasonNotFound)
 		if err := client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +173,7 @@ func TestList(t *testing.T) {
 			if first == "" {
 				first = list.GetResourceVersion()
 				equal(t, *list.GetRemainingItemCount(), 3)
-				create(ctx, t, client, "f") // comes too late for this list
+				create(ctx, t, client, "f") // too late for this list
 			}
 			equal(t, list.GetResourceVersion(), first)
 			o.Continue = list.GetContinue()
@@ -185,7 +185,7 @@ func TestList(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := client.List(ctx, metav1.ListOptions{Limit: 2, Continue: "nonsense"})
-		refused(t, err, metav1.StatusReasonBadRequest)
+		rejected(t, err, metav1.StatusReasonBadRequest)
 	})
 	t.Run("resource version", func(t *testing.T) {
 		exact := metav1.ListOptions{ResourceVersion: before, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
@@ -195,22 +195,22 @@ func TestList(t *testing.T) {
 		sameNames(t, must(client.List(ctx, metav1.ListOptions{}))(t), "a", "b", "c", "d", "e")
 		must(client.List(ctx, metav1.ListOptions{ResourceVersion: "0"}))(t)
 		_, err := client.List(ctx, metav1.ListOptions{ResourceVersionMatch: metav1.ResourceVersionMatchExact})
-		refused(t, err, metav1.StatusReasonInvalid)
+		rejected(t, err, metav1.StatusReasonInvalid)
 		_, err = client.List(ctx, metav1.ListOptions{ResourceVersion: "x"})
-		refused(t, err, metav1.StatusReasonBadRequest)
+		rejected(t, err, metav1.StatusReasonBadRequest)
 	})
 	t.Run("selectors", func(t *testing.T) {
 		sameNames(t, must(client.List(ctx, metav1.ListOptions{LabelSelector: "tier in (gold,tin)"}))(t), "c")
 		sameNames(t, must(client.List(ctx, metav1.ListOptions{FieldSelector: "spec.target=b"}))(t), "b")
 		sameNames(t, must(client.List(ctx, metav1.ListOptions{FieldSelector: "spec.target!=b,metadata.name!=a"}))(t), "c", "d", "e")
 		_, err := client.List(ctx, metav1.ListOptions{FieldSelector: "spec.copies=1"})
-		refused(t, err, metav1.StatusReasonBadRequest)
+		rejected(t, err, metav1.StatusReasonBadRequest)
 		_, err = client.List(ctx, metav1.ListOptions{LabelSelector: "a=b=c"})
-		refused(t, err, metav1.StatusReasonBadRequest)
+		rejected(t, err, metav1.StatusReasonBadRequest)
 	})
 }
 
-// TestExpired lists in chunks, slower than history is kept.
+// TestExpired lists in chunks, after the history has been compacted.
 func TestExpired(t *testing.T) {
 	t.Parallel()
 	ctx, server := start(t, espaliertest.WithFlags("--etcd-compaction-interval=500ms"))
@@ -224,17 +224,17 @@ func TestExpired(t *testing.T) {
 		_, err = client.List(ctx, metav1.ListOptions{Limit: 1, Continue: list.GetContinue()})
 		time.Sleep(50 * time.Millisecond)
 	}
-	refused(t, err, metav1.StatusReasonExpired)
+	rejected(t, err, metav1.StatusReasonExpired)
 	status, ok := err.(apierrors.APIStatus)
 	if !ok || status.Status().Code != 410 || status.Status().Continue == "" {
-		t.Fatalf("got %v, want a status that tells how to go on", err)
+		t.Fatalf("got %v, want a status with a continue token", err)
 	}
-	// Whoever prefers an inconsistent list to a new one goes on with that.
+	// A client that accepts an inconsistent list continues with this token.
 	rest := must(client.List(ctx, metav1.ListOptions{Continue: status.Status().Continue}))(t)
 	sameNames(t, rest, "b", "c")
 
 	_, err = client.List(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion(), ResourceVersionMatch: metav1.ResourceVersionMatchExact})
-	refused(t, err, metav1.StatusReasonExpired)
+	rejected(t, err, metav1.StatusReasonExpired)
 }
 
 func TestWatch(t *testing.T) {
@@ -280,13 +280,14 @@ func TestWatch(t *testing.T) {
 		mark := next(ctx, t, w, watch.Bookmark, "").(*unstructured.Unstructured)
 		equal(t, mark.GetAnnotations()[metav1.InitialEventsAnnotationKey], "true")
 		equal(t, mark.GetKind(), "Backup")
-		// From there one can go on.
+		// A watch can continue from the bookmark.
 		ctx, w = open(t, metav1.ListOptions{ResourceVersion: mark.GetResourceVersion()})
 		create(ctx, t, client, "after")
 		next(ctx, t, w, watch.Added, "after")
 	})
 	t.Run("bookmarks", func(t *testing.T) {
-		// One comes shortly before a watch ends, if there was something that it did not show.
+		// A bookmark arrives shortly before a watch ends, if there were events that it
+		// filtered out.
 		seconds := int64(5)
 		rv := must(client.List(ctx, metav1.ListOptions{}))(t).GetResourceVersion()
 		ctx, w := open(t, metav1.ListOptions{ResourceVersion: rv, AllowWatchBookmarks: true, TimeoutSeconds: &seconds})
@@ -295,11 +296,11 @@ func TestWatch(t *testing.T) {
 		mark := next(ctx, t, w, watch.Bookmark, "").(*unstructured.Unstructured)
 		equal(t, mark.GetResourceVersion(), hidden.GetResourceVersion())
 		equal(t, mark.GetKind(), "Backup")
-		for range w.ResultChan() { // until it ends, as asked for
+		for range w.ResultChan() { // until it ends after the timeout
 		}
 	})
 	t.Run("no version", func(t *testing.T) {
 		_, err := client.Watch(ctx, metav1.ListOptions{ResourceVersion: "x"})
-		refused(t, err, metav1.StatusReasonBadRequest)
+		rejected(t, err, metav1.StatusReasonBadRequest)
 	})
 }

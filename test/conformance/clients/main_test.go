@@ -18,7 +18,7 @@ import (
 	"espalier.dev/espaliertest"
 )
 
-// The definition that the tests use: a status, a scale and a selectable field.
+// The CRD of the tests: with a status, a scale and a selectable field.
 const (
 	definitionFile = "../kubectl/testdata/crd.yaml"
 	definitionName = "backups.storage.example.com"
@@ -29,10 +29,10 @@ var (
 	backup  = backups.GroupVersion().WithKind("Backup")
 )
 
-// timeout bounds whatever a test waits for.
+// timeout bounds every wait in a test.
 const timeout = time.Minute
 
-// start starts a server with the definition, and gives a context that ends in time.
+// start starts a server with the CRD, and returns a context with a timeout.
 func start(t *testing.T, opts ...espaliertest.Option) (context.Context, *espaliertest.Server) {
 	t.Helper()
 	server := espaliertest.Start(t, opts...)
@@ -69,7 +69,7 @@ func create(ctx context.Context, t *testing.T, client dynamic.ResourceInterface,
 	}
 }
 
-// must returns what tells the test that a call failed.
+// must returns a function that returns value, or fails the test if there is an error.
 func must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -80,15 +80,15 @@ func must[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
-// rejected says that a call must fail for a reason.
-func refused(t *testing.T, err error, reason metav1.StatusReason) {
+// rejected checks that a call failed with a reason.
+func rejected(t *testing.T, err error, reason metav1.StatusReason) {
 	t.Helper()
 	if apierrors.ReasonForError(err) != reason {
 		t.Errorf("got %v, want an error because of %q", err, reason)
 	}
 }
 
-// at returns what is at a path in an object, as text.
+// at returns the value at a path in an object, as text.
 func at(obj *unstructured.Unstructured, path ...string) string {
 	value, ok, err := unstructured.NestedFieldNoCopy(obj.Object, path...)
 	if !ok || err != nil {
@@ -119,7 +119,7 @@ func sameNames(t *testing.T, list *unstructured.UnstructuredList, want ...string
 	}
 }
 
-// next returns the next event of a watch, which must be of a type and about a name.
+// next returns the next event of a watch, which must have the given type and name.
 func next(ctx context.Context, t *testing.T, w watch.Interface, typ watch.EventType, name string) runtime.Object {
 	t.Helper()
 	select {
@@ -136,7 +136,7 @@ func next(ctx context.Context, t *testing.T, w watch.Interface, typ watch.EventT
 		}
 		return e.Object
 	case <-ctx.Done():
-		t.Fatalf("no %s %s came", typ, name)
+		t.Fatalf("no event %s %s arrived", typ, name)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ import (
 	"espalier.dev/espaliertest"
 )
 
-// contentTypes notes how requests that have a body say it is written.
+// contentTypes records the content types of requests with a body.
 type contentTypes struct {
 	next http.RoundTripper
 	mu   sync.Mutex
@@ -45,7 +45,7 @@ func (c *contentTypes) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// TestDefinitions uses the typed client for definitions, which speaks protobuf.
+// TestDefinitions uses the typed client for CRDs, which uses protobuf.
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -80,7 +80,7 @@ func TestDefinitions(t *testing.T) {
 	equal(t, created.Spec.Names.ListKind, "ThingList")
 	equal(t, string(created.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["count"].Default.Raw), "7")
 	if !slices.Contains(spoken.seen, "application/vnd.kubernetes.protobuf") {
-		t.Errorf("the client speaks %q", spoken.seen)
+		t.Errorf("the client sent %q", spoken.seen)
 	}
 	established(ctx, t, w, created.Name)
 
@@ -92,14 +92,14 @@ func TestDefinitions(t *testing.T) {
 	patched := must(client.Patch(ctx, got.Name, types.JSONPatchType,
 		[]byte(`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/more","value":{"type":"string"}}]`), metav1.PatchOptions{}))(t)
 	equal(t, patched.Generation, got.Generation+1)
-	// The server itself writes the status, so an update may come too late.
+	// The server writes the status too, so an update may conflict.
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		got = must(client.Get(ctx, got.Name, metav1.GetOptions{}))(t)
 		got.Spec.Scope = apiextensionsv1.NamespaceScoped
 		_, err := client.Update(ctx, got, metav1.UpdateOptions{})
 		return err
 	})
-	refused(t, err, metav1.StatusReasonInvalid)
+	rejected(t, err, metav1.StatusReasonInvalid)
 
 	if err := client.Delete(ctx, got.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -110,10 +110,10 @@ func TestDefinitions(t *testing.T) {
 		}
 	}
 	_, err = client.Get(ctx, got.Name, metav1.GetOptions{})
-	refused(t, err, metav1.StatusReasonNotFound)
+	rejected(t, err, metav1.StatusReasonNotFound)
 }
 
-// established waits until a definition is served.
+// established waits until a CRD is served.
 func established(ctx context.Context, t *testing.T, w watch.Interface, name string) {
 	t.Helper()
 	for {
@@ -134,8 +134,8 @@ func established(ctx context.Context, t *testing.T, w watch.Interface, name stri
 	}
 }
 
-// TestInformer changes the schema while informers watch: they must neither miss nor
-// invent anything, and new fields must arrive.
+// TestInformer changes the schema while informers watch: they must neither miss nor invent
+// events, and new fields must arrive.
 func TestInformer(t *testing.T) {
 	t.Parallel()
 	ctx, server := start(t)
@@ -155,7 +155,7 @@ func TestInformer(t *testing.T) {
 	must(informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { tell("add", obj) },
 		UpdateFunc: func(old, obj any) {
-			// After a new list everything is told again.
+			// After a relist all objects are reported again.
 			if old.(*unstructured.Unstructured).GetResourceVersion() != obj.(*unstructured.Unstructured).GetResourceVersion() {
 				tell("update", obj)
 			}
@@ -172,7 +172,7 @@ func TestInformer(t *testing.T) {
 		case got := <-seen:
 			equal(t, got, want)
 		case <-ctx.Done():
-			t.Fatalf("%v did not come", want)
+			t.Fatalf("%v did not arrive", want)
 		}
 	}
 	expect(event{"add", "before", ""})
@@ -180,7 +180,7 @@ func TestInformer(t *testing.T) {
 	definitions := dynamics.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	must(definitions.Patch(ctx, definitionName, types.JSONPatchType,
 		[]byte(`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/owner","value":{"type":"string"}}]`), metav1.PatchOptions{}))(t)
-	// The new schema is used as soon as the server has seen it.
+	// The new schema applies as soon as the server has seen it.
 	for {
 		got := must(client.Patch(ctx, "before", types.MergePatchType, []byte(`{"spec":{"owner":"me"}}`), metav1.PatchOptions{}))(t)
 		if at(got, "spec", "owner") == "me" {
@@ -209,14 +209,14 @@ func TestMetadata(t *testing.T) {
 	list := must(client.List(ctx, metav1.ListOptions{Limit: 1}))(t)
 	equal(t, len(list.Items), 1)
 	if list.Continue == "" || list.ResourceVersion == "" {
-		t.Errorf("the list has no way to go on: %v", list.ListMeta)
+		t.Errorf("the list has no continue token: %v", list.ListMeta)
 	}
 	w := must(client.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion}))(t)
 	defer w.Stop()
 	patched := must(client.Patch(ctx, "b", types.MergePatchType, []byte(`{"metadata":{"annotations":{"note":"x"}}}`), metav1.PatchOptions{}))(t)
 	equal(t, patched.Annotations["note"], "x")
 	if _, ok := next(ctx, t, w, watch.Modified, "b").(*metav1.PartialObjectMetadata); !ok {
-		t.Error("the watch tells of whole objects")
+		t.Error("the watch sends whole objects")
 	}
 	factory := metadatainformer.NewSharedInformerFactory(all, 0)
 	informer := factory.ForResource(backups).Informer()
@@ -271,9 +271,9 @@ func TestScaleAndDiscovery(t *testing.T) {
 		equal(t, patched.Spec.Replicas, 2)
 		got.ResourceVersion = "1"
 		_, err := scales.Update(ctx, backups.GroupResource(), got, metav1.UpdateOptions{})
-		refused(t, err, metav1.StatusReasonConflict)
+		rejected(t, err, metav1.StatusReasonConflict)
 		_, err = scales.Get(ctx, backups.GroupResource(), "none", metav1.GetOptions{})
-		refused(t, err, metav1.StatusReasonNotFound)
+		rejected(t, err, metav1.StatusReasonNotFound)
 		status := []byte(`{"status":{"copies":3,"selector":"app=x"}}`)
 		must(objects.Patch(ctx, "a", types.MergePatchType, status, metav1.PatchOptions{}, "status"))(t)
 		got = must(scales.Get(ctx, backups.GroupResource(), "a", metav1.GetOptions{}))(t)

@@ -85,7 +85,7 @@ func TestDeleteDefinition(t *testing.T) {
 			}
 			contains(t, s.ok(t, args...), `"backups.storage.example.com" deleted`)
 			if cascade != "background" {
-				// Whoever collects dependents takes the finalizer away.
+				// The garbage collector removes the finalizer.
 				out := s.ok(t, "get", "crd", "backups.storage.example.com", "--ignore-not-found", "-o", "jsonpath={.metadata.finalizers}")
 				if out != "" {
 					s.ok(t, "wait", "crd", "backups.storage.example.com", "--for=condition=Terminating", "--timeout=30s")
@@ -94,10 +94,10 @@ func TestDeleteDefinition(t *testing.T) {
 				s.run(t, "patch", "crd", "backups.storage.example.com", "--type=merge", "-p", `{"metadata":{"finalizers":["customresourcecleanup.apiextensions.k8s.io"]}}`)
 				s.ok(t, "wait", "crd", "backups.storage.example.com", "--for=delete", "--timeout=30s")
 			}
-			s.fails(t, "NotFound", "get", "backups") // it remembers what there was
+			s.fails(t, "NotFound", "get", "backups") // kubectl has cached the discovery
 			lacks(t, s.ok(t, "api-resources", "-o", "name"), "backups")
 			s.fails(t, `the server doesn't have a resource type "backups"`, "get", "backups")
-			// The name is free again, and nothing of before is there.
+			// The name is free again, and the old objects are gone.
 			s.ok(t, "apply", "-f", s.testdata(t, "crd.yaml"))
 			s.ok(t, "wait", "crd", "backups.storage.example.com", "--for=condition=Established", "--timeout=30s")
 			equal(t, s.ok(t, "get", "backups", "-o", "name"), "")
@@ -105,7 +105,7 @@ func TestDeleteDefinition(t *testing.T) {
 	}
 }
 
-// TestFirstUse applies a definition and an object right after each other, as people do.
+// TestFirstUse applies a CRD and an object immediately after each other, as users do.
 func TestFirstUse(t *testing.T) {
 	t.Parallel()
 	s := sessionOf(t, espaliertest.Start(t))

@@ -1,4 +1,4 @@
-// Package kubectl drives kubectl, as k8s.io/kubectl makes it, against the server: each
-// test runs it as a process and reads what it prints. The quick start of the server in
-// the README is done here too, word for word.
+// Package kubectl runs kubectl, built from k8s.io/kubectl, against the server. Each test runs
+// it as a process and reads its output. TestReadme runs the quick start of the server in the
+// README.
 package kubectl

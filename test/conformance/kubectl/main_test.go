@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		// A release is told its version when it is linked; `kubectl version` wants one.
+		// Releases set the version at link time, and `kubectl version` needs one.
 		const version = "-X k8s.io/component-base/version.gitVersion=v1.37.2"
 		build := exec.Command("go", "build", "-ldflags", version, "-o", filepath.Join(dir, "kubectl"), "./kubectl")
 		if out, err := build.CombinedOutput(); err != nil {
@@ -41,14 +41,14 @@ func TestMain(m *testing.M) {
 // timeout bounds one run of kubectl.
 const timeout = time.Minute
 
-// session is where somebody works: a directory, and a server that kubectl knows.
+// session is a working directory with a server that kubectl is configured for.
 type session struct {
 	dir    string
 	env    []string
 	server *espaliertest.Server
 }
 
-// newSession starts a server that knows the definition in testdata.
+// newSession starts a server with the CRD in testdata.
 func newSession(t *testing.T, opts ...espaliertest.Option) *session {
 	t.Helper()
 	server := espaliertest.Start(t, opts...)
@@ -74,7 +74,7 @@ func (s *session) testdata(t *testing.T, name string) string {
 	return path
 }
 
-// command prepares a run of kubectl that ends at the latest with the test.
+// command prepares a run of kubectl that ends with the test at the latest.
 func (s *session) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -84,7 +84,7 @@ func (s *session) command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs kubectl and returns all it prints and how it ends.
+// run runs kubectl and returns its output and exit code.
 func (s *session) run(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	cmd := s.command(t, args...)
@@ -98,8 +98,8 @@ func (s *session) run(t *testing.T, args ...string) (string, int) {
 	return out.String(), cmd.ProcessState.ExitCode()
 }
 
-// start runs kubectl beside the test. What it returns waits for the end and returns all
-// that kubectl printed.
+// start runs kubectl in the background. The returned function waits for its end and returns
+// its output.
 func (s *session) start(t *testing.T, args ...string) func() string {
 	t.Helper()
 	cmd := s.command(t, args...)
@@ -109,27 +109,27 @@ func (s *session) start(t *testing.T, args ...string) func() string {
 		t.Fatal(err)
 	}
 	return func() string {
-		_ = cmd.Wait() // what it prints tells
+		_ = cmd.Wait() // the caller checks the output
 		return out.String()
 	}
 }
 
-// ok runs kubectl, which must succeed.
+// ok runs kubectl, which must succeed, and returns its output.
 func (s *session) ok(t *testing.T, args ...string) string {
 	t.Helper()
 	out, code := s.run(t, args...)
 	if code != 0 {
-		t.Fatalf("kubectl %s ends with %d:\n%s", strings.Join(args, " "), code, out)
+		t.Fatalf("kubectl %s exited with %d:\n%s", strings.Join(args, " "), code, out)
 	}
 	return out
 }
 
-// fails runs kubectl, which must fail, and print all of want.
+// fails runs kubectl, which must fail with an output that contains want.
 func (s *session) fails(t *testing.T, want string, args ...string) {
 	t.Helper()
 	out, code := s.run(t, args...)
 	if code == 0 || code < 0 {
-		t.Fatalf("kubectl %s ends with %d, it should fail with %q:\n%s", strings.Join(args, " "), code, want, out)
+		t.Fatalf("kubectl %s exited with %d, want a failure with %q:\n%s", strings.Join(args, " "), code, want, out)
 	}
 	contains(t, out, want)
 }
@@ -144,7 +144,7 @@ func (s *session) write(t *testing.T, name, content string) string {
 	return path
 }
 
-// backup writes a file with a Backup; spec is what follows the name, indented.
+// backup writes a file with a Backup; spec is the content of its spec, indented.
 func (s *session) backup(t *testing.T, name, spec string) string {
 	t.Helper()
 	return s.write(t, name+".yaml", fmt.Sprintf(`apiVersion: storage.example.com/v1
@@ -156,13 +156,13 @@ spec:
 `, name, spec))
 }
 
-// created makes a Backup.
+// created creates a Backup.
 func (s *session) created(t *testing.T, name, spec string) {
 	t.Helper()
 	s.ok(t, "create", "-f", s.backup(t, name, spec))
 }
 
-// field returns what a JSONPath finds in a Backup.
+// field returns the result of a JSONPath on a Backup.
 func (s *session) field(t *testing.T, name, path string) string {
 	t.Helper()
 	return s.ok(t, "get", "backup", name, "-o", "jsonpath="+path)
@@ -193,8 +193,7 @@ func lacks(t *testing.T, out string, unwanted ...string) {
 	}
 }
 
-// columns returns the lines of a table as their words, for those that have no spaces in
-// a cell; what an age is, is not compared.
+// columns normalizes the spaces of a table without spaces in its cells, and drops ages.
 func columns(table string) string {
 	var lines []string
 	for line := range strings.Lines(table) {

@@ -19,15 +19,15 @@ import (
 	"espalier.dev/schema"
 )
 
-// TestOpenAPI uses what the server publishes as kubectl does: to explain, and to find
-// mistakes.
+// TestOpenAPI uses the published documents as kubectl does: to explain fields, and to
+// validate objects.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, espaliertest.WithSemantics(schema.KEP))
 	old := s.oldServer(t)
 
 	t.Run("S-10 explain", func(t *testing.T) {
-		// kubectl asks for version 3, and for version 2 when it is told to or has to.
+		// kubectl requests v3, and v2 if a flag selects it or v3 is not available.
 		for name, run := range map[string]func(t *testing.T, args ...string) string{
 			"v3": s.ok,
 			"v2": func(t *testing.T, args ...string) string {
@@ -57,7 +57,7 @@ func TestOpenAPI(t *testing.T) {
 	})
 	t.Run("V-18", func(t *testing.T) {
 		t.Run("before sending", func(t *testing.T) {
-			// This server does not take the parameter that makes it find mistakes itself.
+			// This server does not support fieldValidation, so kubectl validates itself.
 			for spec, want := range map[string]string{
 				"  target: home\n  tarjet: home":     `unknown field "tarjet" in com.example.storage.v1.Backup.spec`,
 				"  copies: 1":                        `missing required field "target" in com.example.storage.v1.Backup.spec`,
@@ -111,9 +111,9 @@ spec:
 	})
 }
 
-// oldServer returns a session with the same server as kubectl sees it when it has no
-// OpenAPI v3 and says in v2 that it does not know the parameter fieldValidation: then
-// kubectl uses the schemas of v2 to find mistakes.
+// oldServer returns a session with the same server behind a proxy that hides OpenAPI v3 and
+// removes the parameter fieldValidation from v2, so that kubectl validates with the schemas
+// of v2.
 func (s *session) oldServer(t *testing.T) *session {
 	t.Helper()
 	config := s.server.Config()
@@ -154,7 +154,7 @@ current-context: old
 	return &old
 }
 
-// forgetFieldValidation takes a parameter out of a document of OpenAPI v2.
+// forgetFieldValidation removes a parameter from an OpenAPI v2 document.
 func forgetFieldValidation(r *http.Response) error {
 	if r.Request.URL.Path != "/openapi/v2" || r.StatusCode != http.StatusOK {
 		return nil

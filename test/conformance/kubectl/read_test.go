@@ -102,10 +102,10 @@ func TestWatch(t *testing.T) {
 	next := func(want string) {
 		t.Helper()
 		if !lines.Scan() {
-			t.Fatalf("kubectl ended before it showed %q", want)
+			t.Fatalf("kubectl exited before it printed %q", want)
 		}
 		if got := columns(lines.Text()); !strings.HasPrefix(got+" ", want+" ") {
-			t.Fatalf("kubectl shows %q, it should be %q", got, want)
+			t.Fatalf("kubectl printed %q, want %q", got, want)
 		}
 	}
 	next("EVENT NAME TARGET COPIES AGE")
@@ -136,7 +136,7 @@ func TestWait(t *testing.T) {
 	t.Run("delete", func(t *testing.T) {
 		finished := s.start(t, "wait", "backup/daily", "--for=delete", "--timeout=30s")
 		s.ok(t, "delete", "backup", "daily")
-		// Whoever comes late is told that there is nothing to wait for.
+		// If kubectl starts too late, it reports that the object does not exist.
 		if out := finished(); out != "backup.storage.example.com/daily condition met\n" && out != "" {
 			contains(t, out, `"daily" not found`)
 		}

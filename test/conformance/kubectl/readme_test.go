@@ -15,15 +15,15 @@ import (
 
 const repository = "../../.."
 
-// TestReadme does what the README says in the quick start of the server: it starts the
-// server in one terminal and types the commands in another, which print what it says. What
-// differs: the program is built first and run in an empty directory with the examples, and
-// listens on a free port.
+// TestReadme follows the quick start of the server in the README: it starts the server and
+// runs the commands, which must print the documented output. There are two deviations: the
+// program is built first and run in an empty directory with the examples, and it listens on a
+// free port.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	blocks := quickStart(t)
 	if len(blocks) != 3 {
-		t.Fatalf("the README has not three blocks about the server (how to start it, commands, what they print): %q", blocks)
+		t.Fatalf("the README should have three blocks about the server (start, commands, output), got %q", blocks)
 	}
 	serve, commands, want := strings.Fields(blocks[0]), blocks[1], blocks[2]
 	if len(serve) < 4 || serve[0] != "go" || serve[1] != "run" {
@@ -59,7 +59,7 @@ func TestReadme(t *testing.T) {
 		}
 		select {
 		case err := <-exited:
-			t.Fatalf("the server ends with %v:\n%s", err, log.Bytes())
+			t.Fatalf("the server exited with %v:\n%s", err, log.Bytes())
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -79,13 +79,13 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-exited; err != nil {
-		t.Errorf("the server ends with %v:\n%s", err, log.Bytes())
+		t.Errorf("the server exited with %v:\n%s", err, log.Bytes())
 	}
 	contains(t, log.String(), "export KUBECONFIG="+kubeconfig)
 }
 
-// quickStart returns the blocks in the README's section about the server that are in no
-// programming language.
+// quickStart returns the code blocks without a language in the README's section about the
+// server.
 func quickStart(t *testing.T) (blocks []string) {
 	t.Helper()
 	readme, err := os.ReadFile(filepath.Join(repository, "README.md"))
@@ -98,7 +98,7 @@ func quickStart(t *testing.T) (blocks []string) {
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	for i, part := range strings.Split("\n"+section, "\n```") {
-		// Every second part is in a block; the line it begins with names its language.
+		// Every second part is a block; its first line names the language.
 		if block, ok := strings.CutPrefix(part, "\n"); ok && i%2 == 1 {
 			blocks = append(blocks, block+"\n")
 		}

@@ -72,7 +72,7 @@ items:
 		for _, flags := range [][]string{nil, {"--server-side", "--force-conflicts"}} {
 			out, code := s.run(t, append([]string{"diff", "-f", file}, flags...)...)
 			if code != 1 {
-				t.Errorf("kubectl diff %v ends with %d", flags, code)
+				t.Errorf("kubectl diff %v exited with %d", flags, code)
 			}
 			contains(t, out, "-  target: home\n", "+  target: mail\n", "-  generation: 1\n", "+  generation: 2\n")
 		}
@@ -98,7 +98,8 @@ items:
 		equal(t, editor(`sed -i 's/copies: 1/copies: 4/' "$1"`).ok(t, "edit", "backup", "edited"), "backup.storage.example.com/edited edited\n")
 		equal(t, s.field(t, "edited", "{.spec.copies}"), "4")
 		equal(t, editor(`true`).ok(t, "edit", "backup", "edited"), "Edit cancelled, no changes made.\n")
-		// What is rejected is shown again, with the reason; who leaves it as it is gives up.
+		// A rejected edit is shown again, with the reason; saving it unchanged cancels the
+		// edit.
 		refused := `if grep -q 'copies: -1' "$1"; then grep '^#' "$1" >&2; exit 0; fi; sed -i 's/copies: 4/copies: -1/' "$1"`
 		editor(refused).fails(t, "# * spec.copies: Invalid value: -1: spec.copies in body should be greater than or equal to 0", "edit", "backup", "edited")
 		equal(t, editor(`sed -i 's/^status:.*/status: {phase: Done}/;$a status: {phase: Done}' "$1"`).ok(t, "edit", "backup", "edited", "--subresource=status"), "backup.storage.example.com/edited edited\n")
@@ -185,12 +186,12 @@ func TestDelete(t *testing.T) {
 		gone(t, "behind")
 	})
 	t.Run("foreground", func(t *testing.T) {
-		// The object stays until whoever collects its dependents takes the finalizer away.
+		// The object stays until the garbage collector removes the finalizer.
 		s.created(t, "front", "  target: home")
 		s.ok(t, "delete", "backup", "front", "--cascade=foreground", "--wait=false")
 		out := s.ok(t, "get", "backup", "front", "--ignore-not-found", "-o", "jsonpath={.metadata.finalizers} {.metadata.deletionTimestamp}")
 		if out != "" && !strings.HasPrefix(out, `["foregroundDeletion"] 2`) {
-			t.Errorf("the object is neither gone nor to be deleted in the foreground: %s", out)
+			t.Errorf("the object is neither deleted nor pending foreground deletion: %s", out)
 		}
 		if out != "" {
 			s.ok(t, "patch", "backup", "front", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
@@ -202,7 +203,7 @@ func TestDelete(t *testing.T) {
 		s.ok(t, "delete", "backup", "parent", "--cascade=orphan", "--wait=false")
 		out := s.ok(t, "get", "backup", "parent", "--ignore-not-found", "-o", "jsonpath={.metadata.finalizers}")
 		if out != "" && out != `["orphan"]` {
-			t.Errorf("the object is neither gone nor to be deleted without its dependents: %s", out)
+			t.Errorf("the object is neither deleted nor pending deletion without its dependents: %s", out)
 		}
 		if out != "" {
 			s.ok(t, "patch", "backup", "parent", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)

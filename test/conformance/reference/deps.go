@@ -2,7 +2,7 @@
 
 package reference
 
-// What the suite and the binary under test are built from must be in go.mod.
+// The dependencies of the suite and of the binary under test must be in go.mod.
 import (
 	_ "espalier.dev/cmd/espalier"
 	_ "k8s.io/apiextensions-apiserver/test/integration"

@@ -23,13 +23,13 @@ import (
 )
 
 var (
-	update = flag.Bool("update", false, "write the golden file anew")
+	update = flag.Bool("update", false, "update the golden file")
 	only   = flag.String("only", "", "regular expression of the reference's tests to run; the golden file is then neither compared nor written")
 )
 
 const module = "k8s.io/apiextensions-apiserver"
 
-// TestReference runs the suite. It takes minutes, so it must be asked for.
+// TestReference runs the suite. It takes minutes, so it only runs on request.
 func TestReference(t *testing.T) {
 	if os.Getenv("CONFORMANCE") == "" && *only == "" && !*update {
 		t.Skip("takes minutes: `make conformance` runs it")
@@ -46,7 +46,7 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The copy takes the place of the module in a go.mod of its own.
+	// A separate go.mod replaces the module with the copy.
 	for _, name := range []string{"go.mod", "go.sum"} {
 		data, err := os.ReadFile(filepath.Join("..", name))
 		if err != nil {
@@ -67,7 +67,7 @@ func TestReference(t *testing.T) {
 	binary := filepath.Join(tmp, "espalier")
 	run(t, "go", "build", "-o", binary, "espalier.dev/cmd/espalier")
 
-	// Without paths in what is compiled, it is the same the next time.
+	// Without paths in the binaries, the build cache works the next time.
 	args := []string{"test", "-trimpath", "-modfile", modfile, "-json", "-count=1", "-timeout=30m"}
 	if *only != "" {
 		args = append(args, "-run", *only)
@@ -91,7 +91,7 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("the tests that pass have changed; run with -update if that is right. Now:\n%s", got)
+		t.Errorf("the passing tests have changed; run with -update if this is intended. Now:\n%s", got)
 	}
 }
 
@@ -132,8 +132,8 @@ func copyModule(t *testing.T, from, to string) {
 	}
 }
 
-// startEtcd runs the etcd that all servers of the suite share, each with a prefix of
-// its own, and returns its address.
+// startEtcd runs the etcd that all servers of the suite share, each with its own prefix, and
+// returns its address.
 func startEtcd(t *testing.T) string {
 	t.Helper()
 	c := embed.NewConfig()
@@ -158,7 +158,7 @@ func startEtcd(t *testing.T) string {
 	return "http://" + e.Clients[0].Addr().String()
 }
 
-// results runs the suite and lists its top-level tests by outcome.
+// results runs the suite and lists its top-level tests by result.
 func results(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	stdout, err := cmd.StdoutPipe()
@@ -194,7 +194,7 @@ func results(t *testing.T, cmd *exec.Cmd) string {
 			t.Fatal(err)
 		}
 	}
-	_ = cmd.Wait() // fails whenever a test does
+	_ = cmd.Wait() // fails if a test fails
 	if len(outcome) == 0 {
 		t.Fatalf("no test ran:\n%s", stderr.Bytes())
 	}

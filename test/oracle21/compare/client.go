@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Request is a question to the reference. See the command's documentation.
+// Request is a request to the reference. See the command's documentation.
 type Request struct {
 	Op         string          `json:"op"`
 	CRD        json.RawMessage `json:"crd,omitempty"`
@@ -25,14 +25,14 @@ type Request struct {
 	Objects    []ObjectRequest `json:"objects,omitempty"`
 }
 
-// ObjectRequest is an object to take through the server, and what it replaces.
+// ObjectRequest is an object to decode and validate, and the object that it replaces.
 type ObjectRequest struct {
 	Object      json.RawMessage `json:"object"`
 	Old         json.RawMessage `json:"old,omitempty"`
 	FromStorage bool            `json:"fromStorage,omitempty"`
 }
 
-// Answer is what the reference says.
+// Answer is the reference's answer to a Request.
 type Answer struct {
 	Error   string          `json:"error"`
 	Panic   string          `json:"panic"`
@@ -42,7 +42,7 @@ type Answer struct {
 	Results []ObjectAnswer  `json:"results"`
 }
 
-// ObjectAnswer is what became of an object.
+// ObjectAnswer is the result of an ObjectRequest.
 type ObjectAnswer struct {
 	Error  string          `json:"error"`
 	Panic  string          `json:"panic"`
@@ -55,23 +55,23 @@ type Error struct {
 	Field  string          `json:"field"`
 	Type   field.ErrorType `json:"type"`
 	Detail string          `json:"detail"`
-	// Value is the bad value; empty if it is none that both sides could share.
+	// Value is the bad value; empty if the two sides have no common form of it.
 	Value json.RawMessage `json:"value"`
 }
 
-// Reference is a running reference. It is not safe for concurrent use.
+// Reference is a running reference process. It is not safe for concurrent use.
 type Reference struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// Build builds the reference and returns the name of the program in dir.
+// Build builds the reference in dir and returns its path.
 func Build(dir string) (string, error) {
 	program := dir + "/oracle21"
 	cmd := exec.Command("go", "build", "-o", program, ".")
 	cmd.Dir = ".."
-	// A workspace around both modules would bring both versions together again.
+	// A workspace of both modules would combine both versions again.
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the reference: %w\n%s", err, out)
@@ -97,7 +97,7 @@ func Start(program string) (*Reference, error) {
 	return &Reference{cmd: cmd, in: in, out: bufio.NewReaderSize(out, 1<<20)}, nil
 }
 
-// Close ends the process.
+// Close stops the process.
 func (r *Reference) Close() error {
 	if err := r.in.Close(); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (r *Reference) Close() error {
 	return r.cmd.Wait()
 }
 
-// Ask puts a question to the reference.
+// Ask sends a request to the reference and returns the answer.
 func (r *Reference) Ask(req Request) (*Answer, error) {
 	line, err := json.Marshal(req)
 	if err != nil {

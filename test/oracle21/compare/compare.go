@@ -14,22 +14,22 @@ import (
 	"espalier.dev/schema"
 )
 
-// Difference is something on which the two sides do not agree.
+// Difference is a disagreement between the two sides.
 type Difference struct {
-	// Case names what was compared, What the part of the outcome that differs.
+	// Case names the compared case, What the part of the outcome that differs.
 	Case, What string
-	// Reference and Ours are the two outcomes. Of a list of errors it is the one
-	// that the other side does not have.
+	// Reference and Ours are the two outcomes. For a list of errors, each is the error that
+	// the other side does not have.
 	Reference, Ours string
-	// Input is what it takes to see it again, if it is not in the corpus.
+	// Input is the data to reproduce the difference, if it is not in the corpus.
 	Input string
-	// Drift is the ID of the drift that explains it, if there is one.
+	// Drift is the ID of the drift that explains it, if any.
 	Drift string
-	// Beside are the drifts that were found in the same list of errors.
+	// Beside lists the drifts in the same list of errors.
 	Beside []string
 }
 
-// String is the difference with all that is needed to see it again.
+// String formats the difference with all that is needed to reproduce it.
 func (d *Difference) String() string {
 	s := fmt.Sprintf("%s: %s differs\n  reference: %s\n  ours:      %s", d.Case, d.What, d.Reference, d.Ours)
 	if d.Input != "" {
@@ -38,14 +38,14 @@ func (d *Difference) String() string {
 	return s
 }
 
-// pair is both sides, and what they were found to differ on.
+// pair holds both sides and their differences.
 type pair struct {
 	ref   *Reference
 	found []*Difference
 	count Count
 }
 
-// Count says what was compared.
+// Count counts the comparisons.
 type Count struct {
 	Definitions, Malformed, Schemas, Structural, Formless, Objects, Changed, Valid int
 	Created, Accepted, Updated, UpdatesAccepted                                    int
@@ -72,8 +72,8 @@ func (p *pair) report(name, what, ref, ours, input string) {
 	p.found = append(p.found, d)
 }
 
-// errors compares two lists of errors, in any order. forgiven are errors that ours
-// would have if it had not been told of an old object.
+// errors compares two lists of errors, in any order. forgiven are the errors that ours would
+// report without the old object.
 func (p *pair) errors(name, what string, ref, ours, forgiven []Error, input string) {
 	a, b := lines(ref), lines(ours)
 	b = slices.DeleteFunc(b, func(o line) bool {
@@ -85,7 +85,7 @@ func (p *pair) errors(name, what string, ref, ours, forgiven []Error, input stri
 	})
 	c := lines(forgiven)
 	before := len(p.found)
-	// What is left may be two ways to say the same.
+	// The remaining errors may be different texts of the same error.
 	for _, r := range a {
 		i := slices.IndexFunc(b, func(o line) bool {
 			return explain(&Difference{What: what, Reference: r.String(), Ours: o.String()}) != ""
@@ -115,10 +115,10 @@ func (p *pair) errors(name, what string, ref, ours, forgiven []Error, input stri
 	}
 }
 
-// forgivenSuffix marks what is not held against an update.
+// forgivenSuffix marks errors that ratcheting ignores in an update.
 const forgivenSuffix = ", forgiven"
 
-// line is an error to compare.
+// line is an error in comparable form.
 type line struct{ text, value string }
 
 func (l line) String() string {
@@ -141,7 +141,7 @@ func lines(errs []Error) []line {
 	return out
 }
 
-// meaning is the canonical text of a value.
+// meaning returns the canonical text of a value.
 func meaning(data json.RawMessage) string {
 	if len(data) == 0 {
 		return ""
@@ -166,7 +166,7 @@ func (p *pair) trees(name, what string, ref, ours []byte, input string) {
 	}
 }
 
-// dropNulls removes what is null because a type has no better way to say nothing.
+// dropNulls removes nulls that only encode an absent value.
 func dropNulls(v any) any {
 	root, ok := v.(map[string]any)
 	if !ok {
@@ -192,8 +192,8 @@ func outcome(err error) string {
 	return "error: " + err.Error()
 }
 
-// definition compares reading, defaults, conversion and creation of a v1beta1
-// definition. It returns what the reference makes of it, if both sides can read it.
+// definition compares reading, defaults, conversion and creation of a v1beta1 CRD. It returns
+// the reference's result, if both sides can read the CRD.
 func (p *pair) definition(name string, data []byte, input string) (*v1beta1.CustomResourceDefinition, *Answer, error) {
 	p.count.Definitions++
 	a, err := p.ref.Ask(Request{Op: "convert", CRD: data})
@@ -209,8 +209,8 @@ func (p *pair) definition(name string, data []byte, input string) (*v1beta1.Cust
 		return nil, nil, nil
 	}
 	if v1beta1.CheckForm(def) != nil || len(def.Spec.Versions) == 0 {
-		// Two values where there is room for one, or values for all versions and no
-		// version: what becomes of it does not matter, as it is rejected.
+		// Two values for one field, or values for all versions and no version: the result
+		// does not matter, because the CRD is rejected.
 		p.count.Malformed++
 		return def, a, nil
 	}
@@ -220,7 +220,7 @@ func (p *pair) definition(name string, data []byte, input string) (*v1beta1.Cust
 	}
 	p.trees(name, "v1beta1", a.V1beta1, encode(v1beta1.FromV1(hub)), input)
 	p.trees(name, "v1", a.V1, encode(hub), input)
-	// The other way: what the reference makes of its own v1.
+	// The other direction: the reference converts its own v1 back.
 	back, err := p.ref.Ask(Request{Op: "convert", CRD: a.V1})
 	if err != nil {
 		return nil, nil, err
@@ -239,8 +239,7 @@ func (p *pair) definition(name string, data []byte, input string) (*v1beta1.Cust
 	return def, a, nil
 }
 
-// create compares the verdicts on a new definition, and returns the one that would
-// be stored.
+// create compares the validation of a new CRD, and returns the CRD that would be stored.
 func (p *pair) create(name string, data []byte, input string) (json.RawMessage, error) {
 	p.count.Created++
 	a, err := p.ref.Ask(Request{Op: "create", CRD: data})
@@ -258,7 +257,7 @@ func (p *pair) create(name string, data []byte, input string) (json.RawMessage, 
 	return a.V1beta1, nil
 }
 
-// update compares the verdicts on a definition that is to replace another.
+// update compares the validation of a CRD that replaces another one.
 func (p *pair) update(name string, data, oldData []byte, input string) error {
 	def, err := readBeta(data)
 	if err != nil {
@@ -266,7 +265,7 @@ func (p *pair) update(name string, data, oldData []byte, input string) error {
 	}
 	old, err := readBeta(oldData)
 	if err != nil || v1beta1.CheckForm(old) != nil || len(old.Spec.Versions) == 0 {
-		// No such definition is stored anywhere.
+		// No server stores such a CRD.
 		return nil
 	}
 	a, err := p.ref.Ask(Request{Op: "update", CRD: data, Old: oldData})
@@ -288,8 +287,8 @@ func (p *pair) update(name string, data, oldData []byte, input string) error {
 	return nil
 }
 
-// schema compares the structural verdicts on a schema and returns whether the
-// reference finds it structural, and whether it has a structural form at all.
+// schema compares the structural errors of a schema. It returns whether the reference finds
+// it structural, and whether it has a structural form.
 func (p *pair) schema(name string, props *api.JSONSchemaProps) (isStructural, hasForm bool, err error) {
 	p.count.Schemas++
 	text := encode(props)
@@ -313,7 +312,7 @@ func (p *pair) schema(name string, props *api.JSONSchemaProps) (isStructural, ha
 	return len(a.Errors) == 0, true, nil
 }
 
-// objects compares what becomes of objects.
+// objects compares the results for objects.
 func (p *pair) objects(name string, props *api.JSONSchemaProps, id schema.Identity, preserve bool, objs []ObjectRequest) error {
 	group, version, _ := strings.Cut(id.APIVersion, "/")
 	req := Request{Op: "objects", Group: group, Version: version, Kind: id.Kind, Namespaced: id.Namespaced, Preserve: preserve, Objects: objs}
@@ -366,7 +365,7 @@ func (p *pair) object(name string, prog *schema.Program, o ObjectRequest, ref Ob
 			return
 		}
 	}
-	// Both sides validate what the reference decoded.
+	// Both sides validate the object that the reference decoded.
 	decoded := object(ref.Object)
 	var errs, forgiven field.ErrorList
 	errs = prog.Validate(context.Background(), decoded, old).FieldErrors()

@@ -1,18 +1,17 @@
-// Package compare holds the product against kube-apiserver 1.21 in what concerns
-// v1beta1: the CustomResourceDefinitions themselves and the objects that are made of
-// them. The reference is a process, espalier.dev/test/oracle21, which the tests
-// build and start; this module has the product in its build, that one has the
-// reference, and they cannot be one.
+// Package compare compares the product with kube-apiserver 1.21 for v1beta1: the CRDs
+// themselves and their objects. The reference is a process, espalier.dev/test/oracle21, which
+// the tests build and start. This module depends on the product, that one on the reference;
+// they cannot be combined.
 //
-// The product does what kube-apiserver 1.37 does, not 1.21, so differences are to be
-// expected where Kubernetes changed in between. [Drifts] lists them all, each with
-// the code that changed. Whatever else differs is a finding.
+// The product does what kube-apiserver 1.37 does, not 1.21, so differences are expected where
+// Kubernetes has changed. [Drifts] lists them all, each with the code that changed. Every
+// other difference is a bug.
 //
 //	go test ./...                                                the corpus, and a short generated run
 //	ORACLE21_CASES=200000 go test -run TestGenerated -timeout 0 -v   a long generated run
 //	ORACLE21_SEED=7 ORACLE21_FIRST=1234 ORACLE21_CASES=1 go test -run TestGenerated -v
-//	                                                             one case of a run again
+//	                                                             one case of a run
 //
-// The corpus of CustomResourceDefinitions is found by ESPALIER_CORPUS, or beside the
-// repository; without it the tests that need it are skipped.
+// ESPALIER_CORPUS names the directory of the corpus; the default is beside the repository.
+// Tests that need the corpus are skipped without it.
 package compare

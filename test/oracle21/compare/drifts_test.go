@@ -9,8 +9,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// TestDrifts shows each drift in the smallest case that has it, and that the case
-// has no other. Needs no corpus.
+// TestDrifts reproduces each drift with a minimal case, and checks that the case has no
+// other. It needs no corpus.
 func TestDrifts(t *testing.T) {
 	const (
 		head = `{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition","metadata":{"name":"foos.example.com","resourceVersion":"1"},` +
@@ -41,7 +41,7 @@ func TestDrifts(t *testing.T) {
 		}
 	}
 	withSchema := func(props string) string { return head + `,"validation":{"openAPIV3Schema":` + props + `}` }
-	// Written again as it is: v1beta1 takes no new defaults.
+	// An update without changes: v1beta1 does not allow new defaults.
 	again := func(crd string) func(p *pair) error {
 		return func(p *pair) error { return p.update("definition", []byte(crd), []byte(crd), crd) }
 	}
@@ -56,7 +56,7 @@ func TestDrifts(t *testing.T) {
 			ObjectRequest{Object: []byte(strings.Replace(string(obj(`"a":1`)), `"y"`, `"y.z"`, 1))}),
 		"example-in-metadata":                   isStructural(`{"type":"object","properties":{"metadata":{"type":"object","example":"x"}}}`),
 		"nested-additional-properties":          isStructural(`{"type":"object","properties":{"a":{"type":"object","not":{"additionalProperties":false}}}}`),
-		"defaults-unjudged":                     again(withSchema(`{"type":"object","properties":{"metadata":{"type":"object","example":"x","default":[]}}}`) + `}` + status),
+		"defaults-unvalidated":                  again(withSchema(`{"type":"object","properties":{"metadata":{"type":"object","example":"x","default":[]}}}`) + `}` + status),
 		"webhook-service-required":              again(withSchema(`{"type":"object"}`) + `,"conversion":{"strategy":"Webhook","conversionReviewVersions":["v1"],"webhookClientConfig":{"service":{"name":"s"}}}}` + status),
 		"embedded-type-required":                validate(`{"type":"object","properties":{"a":{"type":"object",`+embedded+`}}}`, ObjectRequest{Object: obj(`"a":{}`)}),
 		"values-in-errors-of-metadata-defaults": again(withSchema(`{"type":"object","properties":{"apiVersion":{"type":"string","default":{}}}}`) + `}` + status),
@@ -80,8 +80,8 @@ func TestDrifts(t *testing.T) {
 				t.Error("no such difference")
 			}
 			for _, found := range p.found {
-				// That one never comes alone.
-				if found.Drift != d.ID && (d.ID != "defaults-unjudged" || found.Drift != "example-in-metadata") {
+				// This drift never occurs alone.
+				if found.Drift != d.ID && (d.ID != "defaults-unvalidated" || found.Drift != "example-in-metadata") {
 					t.Errorf("explained by %q: %s", found.Drift, found)
 				}
 			}

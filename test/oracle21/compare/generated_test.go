@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestGenerated compares the verdicts on changed copies of corpus definitions, as
-// new ones and as updates of what is stored.
+// TestGenerated compares the validation of changed copies of corpus CRDs, as creates and as
+// updates.
 func TestGenerated(t *testing.T) {
 	files := readCorpus(t)
 	small := files[:0:0]

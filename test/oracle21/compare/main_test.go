@@ -20,7 +20,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// referenceProgram is the reference, built once for all tests.
+// referenceProgram is the path of the reference, built once for all tests.
 var referenceProgram string
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// corpusDir returns where the corpus is, or skips the test.
+// corpusDir returns the directory of the corpus, or skips the test.
 func corpusDir(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("ESPALIER_CORPUS")
@@ -50,7 +50,7 @@ func corpusDir(t testing.TB) string {
 		dir = filepath.Join("..", "..", "..", "..", "shared", "corpus")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "CR_INDEX.tsv")); err != nil {
-		t.Skipf("no corpus at %s; set ESPALIER_CORPUS to where it is", dir)
+		t.Skipf("no corpus in %s: set ESPALIER_CORPUS to its directory", dir)
 	}
 	return dir
 }
@@ -69,8 +69,8 @@ func setting(t testing.TB, name string, unset int) int {
 	return n
 }
 
-// inParallel does n things on several goroutines, each with a reference of its own,
-// and reports what differs.
+// inParallel runs n tasks on several goroutines, each with its own reference process, and
+// reports the differences.
 func inParallel(t *testing.T, n int, do func(p *pair, i int) error) Count {
 	var (
 		mu    sync.Mutex
@@ -115,7 +115,8 @@ func inParallel(t *testing.T, n int, do func(p *pair, i int) error) Count {
 	return total
 }
 
-// report fails for differences that no drift explains, and counts the others.
+// report fails the test if there are differences that no drift explains, and counts the
+// others.
 func report(t *testing.T, found []*Difference) {
 	t.Helper()
 	drifts, unexplained := map[string]int{}, 0
@@ -131,12 +132,12 @@ func report(t *testing.T, found []*Difference) {
 		}
 	}
 	if unexplained > limit {
-		t.Errorf("%d more differences; ORACLE21_REPORT says how many to print", unexplained-limit)
+		t.Errorf("%d more differences; set ORACLE21_REPORT to the number to print", unexplained-limit)
 	}
 	t.Logf("drifts: %v", drifts)
 }
 
-// corpusFile is a v1beta1 definition of the corpus, and the objects for it.
+// corpusFile is a v1beta1 CRD of the corpus with its objects.
 type corpusFile struct {
 	name    string
 	data    []byte
@@ -183,8 +184,8 @@ func readCorpus(t *testing.T) []corpusFile {
 	return out
 }
 
-// TestCorpus compares every v1beta1 definition of the corpus: reading, defaults,
-// conversion, creation, its schemas, and its objects.
+// TestCorpus compares every v1beta1 CRD of the corpus: reading, defaults, conversion,
+// creation, its schemas, and its objects.
 func TestCorpus(t *testing.T) {
 	files := readCorpus(t)
 	changes := setting(t, "ORACLE21_MUTATIONS", 3)
@@ -193,7 +194,7 @@ func TestCorpus(t *testing.T) {
 	})
 	t.Logf("compared %+v", count)
 	if count.Definitions < 590 || count.Objects < 1000 {
-		t.Errorf("the corpus has 592 definitions of v1beta1 and 520 objects for them; only %d and %d were compared", count.Definitions, count.Objects)
+		t.Errorf("the corpus has 592 v1beta1 CRDs and 520 objects for them; only %d and %d were compared", count.Definitions, count.Objects)
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// mutator changes v1beta1 definitions, at random but the same way for the same
-// seed. Most changes are ones that a server has an opinion on.
+// mutator applies random changes to v1beta1 CRDs, the same ones for the same seed. Most of
+// them affect validation.
 type mutator struct{ r *rand.Rand }
 
 // newMutator returns the mutator of one case.
@@ -16,7 +16,7 @@ func newMutator(seed, number uint64) mutator {
 	return mutator{rand.New(rand.NewPCG(seed, number))}
 }
 
-// change makes up to n changes to a definition.
+// change applies up to n changes to a CRD.
 func (m mutator) change(crd map[string]any, n int) {
 	spec, ok := crd["spec"].(map[string]any)
 	if !ok {
@@ -36,7 +36,7 @@ func (m mutator) change(crd map[string]any, n int) {
 	}
 }
 
-// store gives a definition the status of one that is stored.
+// store adds the status of a stored CRD.
 func (m mutator) store(crd map[string]any) {
 	meta, _ := crd["metadata"].(map[string]any)
 	if meta == nil {
@@ -61,7 +61,7 @@ func (m mutator) store(crd map[string]any) {
 	crd["status"] = status
 }
 
-// anyKey picks a key; the same one for the same r.
+// anyKey picks a random key.
 func anyKey(r *rand.Rand, m map[string]any) string {
 	if len(m) == 0 {
 		return ""
@@ -185,7 +185,7 @@ func (m mutator) changeSchema(s map[string]any) {
 	}
 }
 
-// changeSpec changes something outside of the schemas.
+// changeSpec changes a field outside of the schemas.
 func (m mutator) changeSpec(crd, spec map[string]any) {
 	names, _ := spec["names"].(map[string]any)
 	versions, _ := spec["versions"].([]any)

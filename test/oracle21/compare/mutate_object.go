@@ -4,8 +4,8 @@ import (
 	"math/rand/v2"
 )
 
-// changed returns an object, and copies of it with a few changes: some as requests,
-// some as updates of the one before, some as read from storage.
+// changed returns an object, and copies of it with a few changes: some as requests, some as
+// updates of the previous one, some as read from storage.
 func changed(data []byte, seed, number uint64, copies int) []ObjectRequest {
 	r := rand.New(rand.NewPCG(seed, number))
 	out := []ObjectRequest{{Object: data}}
@@ -28,7 +28,7 @@ func changed(data []byte, seed, number uint64, copies int) []ObjectRequest {
 	return out
 }
 
-// changeBelow changes something somewhere in a container.
+// changeBelow applies a random change in a container.
 func changeBelow(r *rand.Rand, v any, at string) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -71,7 +71,7 @@ func isContainer(v any) bool {
 	return false
 }
 
-// otherValue is something that may or may not fit.
+// otherValue returns a value that may or may not be valid.
 func otherValue(r *rand.Rand) any {
 	values := []any{nil, true, int64(0), int64(-7), 1.5, int64(1) << 40, "", "a", "1h", "x y", "10.0.0.1", []any{}, []any{"a", "a"},
 		map[string]any{}, map[string]any{"a": "b"}, "2006-01-02T15:04:05Z"}

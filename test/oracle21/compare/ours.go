@@ -12,7 +12,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// readBeta reads a v1beta1 definition and fills in its defaults.
+// readBeta reads a v1beta1 CRD and applies its defaults.
 func readBeta(data []byte) (*v1beta1.CustomResourceDefinition, error) {
 	def := &v1beta1.CustomResourceDefinition{}
 	if err := api.Unmarshal(data, def); err != nil {
@@ -23,12 +23,11 @@ func readBeta(data []byte) (*v1beta1.CustomResourceDefinition, error) {
 }
 
 func options() crd.Options {
-	// 1.21 knows no rules, and drops them.
+	// 1.21 does not support rules, and drops them.
 	return crd.Options{Semantics: schema.Kubernetes, IgnoreRules: true}
 }
 
-// create judges a v1beta1 definition that is to be created, with the status that a
-// server gives it.
+// create validates a new v1beta1 CRD, with the status that the server sets.
 func create(def *v1beta1.CustomResourceDefinition) field.ErrorList {
 	def.Status = api.CustomResourceDefinitionStatus{}
 	def.Generation = 1
@@ -36,7 +35,7 @@ func create(def *v1beta1.CustomResourceDefinition) field.ErrorList {
 	return crd.ValidateCreateV1beta1(context.Background(), def, options()).Errors
 }
 
-// update judges a v1beta1 definition that is to replace old.
+// update validates an update of the v1beta1 CRD old.
 func update(def, old *v1beta1.CustomResourceDefinition) (field.ErrorList, error) {
 	hub, err := v1beta1.ToV1(old)
 	if err != nil {
@@ -47,7 +46,7 @@ func update(def, old *v1beta1.CustomResourceDefinition) (field.ErrorList, error)
 	return crd.ValidateUpdateV1beta1(context.Background(), def, hub, options()).Errors, nil
 }
 
-// storeVersion notes the storage version in the status.
+// storeVersion adds the storage version to the status.
 func storeVersion(def *v1beta1.CustomResourceDefinition) {
 	for _, v := range def.Spec.Versions {
 		if !v.Storage {
@@ -63,8 +62,8 @@ func storeVersion(def *v1beta1.CustomResourceDefinition) {
 	}
 }
 
-// structural returns what keeps a schema from being structural, or an error if it
-// has no structural form.
+// structural returns the structural errors of a schema, or an error if it has no structural
+// form.
 func structural(props *api.JSONSchemaProps) (*schema.Structural, field.ErrorList, error) {
 	s, err := schema.NewStructural(props)
 	if err != nil {
@@ -92,7 +91,7 @@ func program(props *api.JSONSchemaProps, id schema.Identity, preserve bool) (*sc
 	return schema.Compile(s, opts...)
 }
 
-// ourErrors brings errors into the reference's form.
+// ourErrors converts errors to the reference's format.
 func ourErrors(errs field.ErrorList) []Error {
 	var out []Error
 	for _, e := range errs {

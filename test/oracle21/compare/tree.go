@@ -54,7 +54,7 @@ func clone(v any) any {
 	return v
 }
 
-// diff lists where two trees differ: a path, what a has and what b has there.
+// diff lists where two trees differ: the path and both values.
 func diff(path string, a, b any, found []string) []string {
 	switch x := a.(type) {
 	case map[string]any:

@@ -26,8 +26,8 @@ type wording struct {
 	write   string
 }
 
-// wordings returns the wordings that are replaced. Where a pattern has a group, the group
-// is the wording: what stands around it only tells it from a legitimate use.
+// wordings returns the wordings to replace. If a pattern has a group, the group is the
+// wording: the text around it only excludes legitimate uses.
 func wordings() []wording {
 	list := []wording{}
 	for _, w := range []struct{ pattern, write string }{
@@ -58,7 +58,7 @@ func wordings() []wording {
 	return list
 }
 
-// allowed are texts in which a wording is somebody else's.
+// allowed matches texts of other programs that contain a wording.
 var allowed = regexp.MustCompile(`(?i)connection refused|actively refused|ECONNREFUSED|REFUSED_STREAM`)
 
 func main() {
@@ -121,14 +121,14 @@ func skip(name string) bool {
 		slices.Contains([]string{".sum", ".mod", ".png"}, filepath.Ext(name)) || strings.Contains(name, "testdata/fuzz/")
 }
 
-// A passage is a text to check and the line that it begins at.
+// A passage is a text to check and its first line.
 type passage struct {
 	line int
 	text string
 }
 
-// prose returns the parts of a file that people read: all of it, or the comments and string
-// literals of a Go file. Identifiers are not prose.
+// prose returns the parts of a file that people read: the whole file, or the comments and
+// string literals of a Go file. Identifiers are not prose.
 func prose(name string, text []byte) []passage {
 	if filepath.Ext(name) != ".go" {
 		return []passage{{1, string(text)}}

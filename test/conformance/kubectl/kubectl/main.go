@@ -1,4 +1,4 @@
-// Command kubectl is kubectl, as k8s.io/kubectl makes it.
+// Command kubectl is kubectl, built from k8s.io/kubectl.
 package main
 
 import (

@@ -1,3 +1,3 @@
-// Package kubeconform pins a program that the command line is measured against. Nothing
-// imports it; a module of its own keeps what it needs out of the others.
+// Package kubeconform pins a program for the comparison with espalier validate. Nothing
+// imports it; a separate module keeps its dependencies out of the others.
 package kubeconform

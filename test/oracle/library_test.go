@@ -12,8 +12,8 @@ import (
 	"espalier.dev"
 )
 
-// TestFromObject gives the library the CRD types of Kubernetes, as a controller has
-// them: without apiVersion and kind.
+// TestFromObject passes Kubernetes' CRD types to the library, as a controller does: without
+// apiVersion and kind.
 func TestFromObject(t *testing.T) {
 	one := float64(1)
 	props := apiextensionsv1.JSONSchemaProps{

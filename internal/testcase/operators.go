@@ -2,11 +2,11 @@ package testcase
 
 import "fmt"
 
-// Junctors returns a list of items that satisfy an allOf, an anyOf, a oneOf and a not with
+// LogicalOperators returns a list of items that satisfy an allOf, an anyOf, a oneOf and a not with
 // the given number of branches each. The list and a list of the items' names have unique
 // entries. Benchmarks use it to show that the cost is linear in the number of branches and in
 // the number of items.
-func Junctors(branches, items int) Case {
+func LogicalOperators(branches, items int) Case {
 	var allOf, anyOf, oneOf, not []any
 	for i := range branches {
 		allOf = append(allOf, map[string]any{
