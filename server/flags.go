@@ -25,9 +25,9 @@ func (o *Options) FlagGroups() cliflag.NamedFlagSets {
 	o.addServingFlags(groups.FlagSet("Serving"))
 	o.addStorageFlags(groups.FlagSet("Storage"))
 	o.addAuthenticationFlags(groups.FlagSet("Authentication"))
-	o.addLimitFlags(groups.FlagSet("Limits"))
+	o.addLimitFlags(groups.FlagSet("Request limit"))
 	o.addAuditFlags(groups.FlagSet("Audit"))
-	o.addFeatureFlags(groups.FlagSet("Admission and features"))
+	o.addFeatureFlags(groups.FlagSet("Admission and feature"))
 	return groups
 }
 
@@ -70,7 +70,7 @@ func (o *Options) addLimitFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.RequestTimeout, "request-timeout", o.RequestTimeout, "maximum `duration` of a request other than a watch")
 	fs.Var(seconds{&o.MinRequestTimeout}, "min-request-timeout", "minimum `seconds` that a watch stays open if the client names no timeout")
 	var ignored bool
-	fs.BoolVar(&ignored, "enable-priority-and-fairness", false, "accepted for compatibility with kube-apiserver and ignored: the limits above apply to all users")
+	fs.BoolVar(&ignored, "enable-priority-and-fairness", false, "accepted for compatibility with kube-apiserver and ignored: the request limits apply to all users")
 }
 
 func (o *Options) addAuditFlags(fs *pflag.FlagSet) {

@@ -4,7 +4,7 @@ import (
 	"runtime/debug"
 )
 
-// build is what is known about how the program was built.
+// build describes how the program was built.
 type build struct {
 	version, revision, time string
 	modified                bool

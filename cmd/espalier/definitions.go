@@ -22,62 +22,59 @@ import (
 	"espalier.dev/schema"
 )
 
-// The rules of findings about the CRDs that a command needs.
+// Rules of findings about the CRDs that a command needs.
 const (
 	ruleNoDefinitions     = "no-definitions"
 	ruleMissingDefinition = "missing-definition"
 	ruleSeveral           = "several-definitions"
 )
 
-// inputRules describe what can be wrong with the input of any command.
+// inputRules returns the rules of findings about the input of any command.
 func inputRules() []analysis.Rule {
 	return []analysis.Rule{
 		{ID: input.Unreadable, Severity: analysis.Error, Summary: "A file cannot be read."},
-		{ID: input.Syntax, Severity: analysis.Error, Summary: "A document is neither YAML nor JSON, or no object."},
-		{ID: input.Empty, Severity: analysis.Error, Summary: "A directory has no manifests in it."},
-		{ID: ruleNoDefinitions, Severity: analysis.Error, Summary: "There is no CustomResourceDefinition where there should be one."},
+		{ID: input.Syntax, Severity: analysis.Error, Summary: "A document is not an object in YAML or JSON."},
+		{ID: input.Empty, Severity: analysis.Error, Summary: "A directory contains no manifests."},
+		{ID: ruleNoDefinitions, Severity: analysis.Error, Summary: "The input contains no CRD."},
 	}
 }
 
-// definitions are the CustomResourceDefinitions that --crd names, by what they
-// define.
+// definitions holds the CRDs that --crd names, by the kind that they define.
 type definitions struct {
 	semantics schema.Semantics
 	list      []*definition
 	byKind    map[groupKind][]*definition
-	// told are the kinds of which it has been said that they have several definitions.
+	// told holds the kinds whose additional CRDs have been reported.
 	told map[groupKind]bool
 }
 
 type groupKind struct{ group, kind string }
 
-// definition is one CustomResourceDefinition. What it takes to use it is made when an
-// object needs it: most of a directory of CRDs is never used.
+// definition is a CRD. It is compiled when the first object needs it, because most CRDs of
+// a directory are never used.
 type definition struct {
 	groupKind
 	item *input.Item
-	// semantics is the one that was asked for.
+	// semantics is the value of --semantics.
 	semantics schema.Semantics
 	// place guards item.Doc, which is not safe for concurrent use.
 	place sync.Mutex
-	// base is the definition without its schemas as they are written: what it takes to
-	// use many definitions should not be in memory several times.
+	// base is compiled without CEL rules and shared by checker and pruner, to save memory.
 	base func() (*crd.Definition, error)
-	// checker checks objects, CEL rules included. pruner is without the rules, which are
-	// expensive to compile.
+	// checker includes CEL rules. pruner omits them, because they are expensive to
+	// compile.
 	checker, pruner func() (*object.Checker, error)
 }
 
-// isDefinition reports whether an object is a CustomResourceDefinition.
+// isDefinition reports whether an object is a CRD.
 func isDefinition(it *input.Item) bool {
 	return api.IsDefinition(it.TypeMeta())
 }
 
-// loadDefinitions reads the definitions. Whatever else is in the files is passed
-// over.
+// loadDefinitions reads CRDs and skips other objects.
 func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem func(input.Problem)) (*definitions, error) {
 	if len(flags.Paths) == 0 {
-		return nil, errors.New("no definitions: name files or directories with --crd, or - for standard input")
+		return nil, errors.New("--crd is required: a file or directory with CRDs, or - for standard input")
 	}
 	ds := &definitions{semantics: a.semantics.Semantics, byKind: map[groupKind][]*definition{}, told: map[groupKind]bool{}}
 	failed := false
@@ -113,7 +110,7 @@ func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem fu
 		return nil, err
 	}
 	if len(ds.list) == 0 && !failed {
-		problem(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "there is no CustomResourceDefinition in it"})
+		problem(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
 	}
 	return ds, nil
 }
@@ -145,7 +142,7 @@ func newDefinition(it *input.Item, sem schema.Semantics) *definition {
 	return d
 }
 
-// text lets findings about objects refer to the file of the definition.
+// text returns options that let findings about objects refer to positions in the CRD's file.
 func (d *definition) text() object.Options {
 	return object.Options{Document: d.item.JSON, Position: func(pointer string) string {
 		d.place.Lock()
@@ -159,7 +156,7 @@ func (d *definition) text() object.Options {
 	}}
 }
 
-// hub reads the definition. Each call makes another one.
+// hub decodes the CRD. Each call returns a new value.
 func (d *definition) hub() (*api.CustomResourceDefinition, error) {
 	hub, err := codec.DecodeLenient(d.item.JSON)
 	if err != nil {
@@ -171,8 +168,8 @@ func (d *definition) hub() (*api.CustomResourceDefinition, error) {
 	return hub, err
 }
 
-// readable is the definition as JSON without what does not count in the semantics that
-// was asked for, so that it is no reason not to read it.
+// readable returns the CRD as JSON, without fields that the semantics ignores and that
+// might fail to decode.
 func (d *definition) readable() []byte {
 	if !d.semantics.KnowsForeignFields() {
 		return api.DropForeign(d.item.JSON)
@@ -180,7 +177,7 @@ func (d *definition) readable() []byte {
 	return d.item.JSON
 }
 
-// definedKind reads what a definition defines, without building the rest of it.
+// definedKind returns the group and kind that a CRD defines, without decoding the rest.
 func definedKind(src []byte) (gk groupKind) {
 	var r jsonx.Reader
 	r.Reset(src)
@@ -192,7 +189,7 @@ func definedKind(src []byte) (gk groupKind) {
 		*into = strings.Clone(s)
 		return err
 	}
-	// What is wrong with the rest is told when the definition is used.
+	// Other errors are reported when the CRD is used.
 	_ = members(&r, func(key string) error {
 		if key != "spec" {
 			return r.Skip()
@@ -215,8 +212,8 @@ func definedKind(src []byte) (gk groupKind) {
 	return gk
 }
 
-// members visits the members of the object that is next; visit reads the value. Any
-// other value is skipped.
+// members calls visit for each member of the next value, which it skips if it is not an
+// object. visit must consume the member's value.
 func members(r *jsonx.Reader, visit func(key string) error) error {
 	if r.Peek() != '{' {
 		return r.Skip()
@@ -224,8 +221,8 @@ func members(r *jsonx.Reader, visit func(key string) error) error {
 	return r.Members(visit)
 }
 
-// rejected reports whether a server would not take the definition.
-func (d *definition) refused(ctx context.Context) bool {
+// rejected reports whether the API server would reject the CRD.
+func (d *definition) rejected(ctx context.Context) bool {
 	options := crd.Options{Semantics: d.semantics, Rules: cel.Checker{}}
 	if d.isV1beta1() {
 		var old v1beta1.CustomResourceDefinition
@@ -243,7 +240,7 @@ func (d *definition) isV1beta1() bool {
 	return d.item.APIVersion() == api.GroupName+"/v1beta1"
 }
 
-// findings are the reasons for which a server would not take the definition.
+// findings returns the reasons why the API server would reject the CRD.
 func (d *definition) findings(ctx context.Context) ([]analysis.Finding, error) {
 	all, err := lint.Run(ctx, [][]byte{d.item.JSON}, lint.Options{Semantics: d.semantics, Rules: cel.Checker{}})
 	if err != nil {
@@ -252,8 +249,11 @@ func (d *definition) findings(ctx context.Context) ([]analysis.Finding, error) {
 	return slices.DeleteFunc(all[0], func(f analysis.Finding) bool { return f.Severity != analysis.Error }), nil
 }
 
-// lookup finds the definition of an object: of several that define the kind, the
-// first that serves the version. The error says what there is instead.
+// errNoCRD is returned by lookup if no CRD defines the kind of the object.
+var errNoCRD = errors.New("no CRD found")
+
+// lookup returns the CRD of an object: the first of those for its kind that serves its
+// version.
 func (ds *definitions) lookup(it *input.Item) (*definition, error) {
 	group, version, ok := strings.Cut(it.APIVersion(), "/")
 	if !ok {
@@ -267,7 +267,7 @@ func (ds *definitions) lookup(it *input.Item) (*definition, error) {
 	}
 	switch {
 	case it.Kind() == "" || it.APIVersion() == "":
-		return nil, errors.New("it does not say its apiVersion and kind")
+		return nil, errors.New("apiVersion and kind are required")
 	case len(candidates) > 0:
 		base, _ := candidates[0].base()
 		var served []string
@@ -276,13 +276,13 @@ func (ds *definitions) lookup(it *input.Item) (*definition, error) {
 				served = append(served, v.Name())
 			}
 		}
-		return nil, fmt.Errorf("version %q of %s is not served: the definition in %s serves %s", version, it.Kind(), candidates[0].item.File, strings.Join(served, ", "))
+		return nil, fmt.Errorf("version %q of %s is not served: the CRD in %s serves %s", version, it.Kind(), candidates[0].item.File, strings.Join(served, ", "))
 	}
-	return nil, fmt.Errorf("no CustomResourceDefinition that was given defines %s of %s", it.Kind(), it.APIVersion())
+	return nil, fmt.Errorf("%w for %s %s: add it with --crd", errNoCRD, it.APIVersion(), it.Kind())
 }
 
-// reportOthers says, once for each kind, which definitions there are beside one that
-// is used. It is not safe for concurrent use.
+// reportOthers reports the CRDs that define the same kind as the one in use, once for each
+// kind. It is not safe for concurrent use.
 func (ds *definitions) reportOthers(r *report.Reporter, used *definition) {
 	if ds.told[used.groupKind] {
 		return
@@ -298,14 +298,14 @@ func (ds *definitions) reportOthers(r *report.Reporter, used *definition) {
 		d.place.Lock()
 		r.Report(d.item, analysis.Finding{
 			Rule: ruleSeveral, Severity: analysis.Info, Path: "spec.names.kind", Pointer: "/spec/names/kind",
-			Message: fmt.Sprintf("%s of %s is also defined in %s, line %d: for each object the first definition that serves its version counts", d.kind, d.group, at.File, at.Span.Line),
+			Message: fmt.Sprintf("%s in group %s is also defined by the CRD in %s, line %d: each object uses the first CRD that serves its version", d.kind, d.group, at.File, at.Span.Line),
 		})
 		d.place.Unlock()
 	}
 }
 
-// serves reports whether a version is served. One that cannot be read may well be: why
-// it cannot is told to whoever uses it.
+// serves reports whether the CRD serves a version. It returns true for a CRD that cannot be
+// compiled, so that the caller uses it and reports why it fails.
 func (d *definition) serves(version string) bool {
 	base, err := d.base()
 	if err != nil {

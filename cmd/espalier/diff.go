@@ -32,43 +32,44 @@ func newDiffCommand(a *app) *cobra.Command {
 	var o diffOptions
 	c := &cobra.Command{
 		Use:   "diff OLD NEW [--objects PATH...]",
-		Short: "Say of every change of a definition what it means for stored objects and clients",
-		Long: `Diff compares two CustomResourceDefinitions, or two sets of them (directories, files with
-several), which are matched by name. Every change gets a verdict, the worst that can
-follow from it:
+		Short: "Compare CRDs and report how each change affects stored objects and clients",
+		Long: `Diff compares two CRDs, or two sets of CRDs (directories, or files with several), which it
+matches by name. Every change gets a verdict, the worst possible effect of the change:
 
-  stored objects lose data         fields are pruned, nulls are dropped
-  stored objects become invalid    a condition is new, or stricter
-  newly defaulted                  values appear, or are others than before
-  clients may break                what they send is rejected, or what they read is new to them
-  safe                             none of this
+  stored objects lose data           fields are pruned, nulls are dropped
+  stored objects may become invalid  validation is new or stricter
+  newly defaulted                    defaults are added or changed
+  clients may break                  their requests are rejected, or responses have new values
+  safe                               none of these
 
-There is no "unknown": where it cannot be shown that all stored objects pass, the
-verdict is that they may not. What a server would reject as an update is reported too.
+Diff never answers "unknown": a change that is not proven safe gets a worse verdict.
+Changes that the API server would reject as an update are reported too.
 
-With --objects, each object is taken through both definitions: the report then counts
-and names the objects that a change affects.
+With --objects, diff tries both CRDs on each object, and counts and names the objects that
+a change affects.
 
-Exit codes: 0 if there is no change, or safe ones only; 1 if any change is worse than
-safe; 2 if the comparison could not be made.`,
-		Example: `  # Is this change safe?
+Exit codes: 0 no changes, or safe changes only; 1 at least one change is not safe; 2 usage
+or input error.`,
+		Example: `  # Check whether a change is safe
   espalier diff old-crd.yaml new-crd.yaml
 
-  # All definitions of a release, against those of the next one
+  # Compare all CRDs of two releases
   espalier diff -R release-1/ release-2/
 
-  # Which of these objects are affected?
+  # List the objects that the change affects
   espalier diff old-crd.yaml new-crd.yaml --objects objects/
 
-  # What would kube-apiserver do? Annotate the pull request with it
+  # Annotate a pull request with what would happen in kube-apiserver
   espalier diff old-crd.yaml new-crd.yaml --semantics kubernetes -o github`,
-		Args: cobra.ExactArgs(2),
+		Args: exactArgs("OLD", "NEW"),
 		RunE: func(c *cobra.Command, args []string) error { return a.diff(c, args[0], args[1], o) },
 	}
-	c.Flags().StringArrayVar(&o.objects.Paths, "objects", nil, "file or directory with stored objects to try the change on, or - (may repeat)")
-	c.Flags().BoolVarP(&o.objects.Recursive, "recursive", "R", false, "also read the directories below a directory")
-	c.Flags().IntVar(&o.names, "names", 10, "how many of the affected objects to name for each change; 0 for all")
+	c.Flags().StringArrayVar(&o.objects.Paths, "objects", nil, "`PATH` of a file or directory with stored objects to try the change on, or - for standard input; repeatable")
+	groupFlags(c.Flags(), inputFlags, "objects")
+	addRecursiveFlag(c, &o.objects.Recursive, "recursive")
 	addOutputFlag(c, &o.outputs)
+	c.Flags().IntVar(&o.names, "names", 10, "maximum `number` of affected objects to name for each change; 0 for all")
+	groupFlags(c.Flags(), outputFlags, "names")
 	_ = c.MarkFlagFilename("objects", "yaml", "yml", "json")
 	return c
 }
@@ -81,7 +82,7 @@ func (a *app) diff(c *cobra.Command, oldPath, newPath string, o diffOptions) (er
 		return err
 	}
 	options := a.reportOptions(c, o.outputs, diffRules())
-	options.What = "definition"
+	options.What = "CRD"
 	r, err := report.New(options)
 	if err != nil {
 		return err
@@ -96,7 +97,7 @@ func (a *app) diff(c *cobra.Command, oldPath, newPath string, o diffOptions) (er
 		}
 	}
 	if r.Summary().Failures > 0 {
-		// Half a set of definitions would look like many that were removed.
+		// CRDs that could not be read would be reported as removed.
 		return nil
 	}
 	d.pair(ctx, sets[0], sets[1])
@@ -110,14 +111,14 @@ func (a *app) diff(c *cobra.Command, oldPath, newPath string, o diffOptions) (er
 	return nil
 }
 
-// diffSide is one of two definitions.
+// diffSide is the old or the new CRD.
 type diffSide struct {
 	item *input.Item
 	crd  *api.CustomResourceDefinition
 	beta bool
 }
 
-// loadSides reads definitions, with their status, by name.
+// loadSides reads CRDs, including their status, and returns them by name.
 func (a *app) loadSides(ctx context.Context, flags input.Flags, problem func(input.Problem)) (map[string]*diffSide, error) {
 	ds, err := a.loadDefinitions(ctx, flags, problem)
 	if err != nil {
@@ -136,30 +137,30 @@ func (a *app) loadSides(ctx context.Context, flags input.Flags, problem func(inp
 	return sides, nil
 }
 
-// differ compares definitions and reports.
+// differ is one run of diff.
 type differ struct {
 	r        *report.Reporter
 	options  impact.Options
 	names    int
 	compared []*compared
-	// byKind are those that objects can be tried on.
+	// byKind holds the pairs on which objects can be tried.
 	byKind map[groupKind]*compared
 	tried  bool
 }
 
-// compared is a pair of definitions, one of which may be missing.
+// compared is a pair of CRDs, one of which may be missing.
 type compared struct {
 	*impact.Comparison
 	old, new *diffSide
-	// objects is how many were tried, affected what came of them for each change, and
-	// unannounced what no change announces.
+	// objects counts the objects tried. affected has the affected objects of each change,
+	// unannounced those that are affected although no single change accounts for it.
 	objects     int
 	affected    []tally
 	unannounced tally
 	classes     map[impact.Class]int
 }
 
-// tally counts objects and keeps the names of some.
+// tally counts objects and lists some of them.
 type tally struct {
 	count int
 	names []string
@@ -180,8 +181,8 @@ func (t *tally) lines() []string {
 	return lines
 }
 
-// pair compares the definitions of the same name. Two single ones are compared
-// whatever their names are.
+// pair compares CRDs of the same name. If there is one CRD on each side, it compares them
+// regardless of their names.
 func (d *differ) pair(ctx context.Context, old, new map[string]*diffSide) {
 	d.byKind = map[groupKind]*compared{}
 	names := map[string]bool{}
@@ -220,7 +221,7 @@ func (d *differ) compare(ctx context.Context, old, new *diffSide) {
 		var err error
 		if c.Comparison, err = impact.Compare(ctx, old.crd, new.crd, options); err != nil {
 			at := new.item.Position("").Value
-			d.r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: new.item.File, Line: at.Line, Column: at.Column, Message: "cannot be compared: " + err.Error()})
+			d.r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: new.item.File, Line: at.Line, Column: at.Column, Message: "cannot compare: " + err.Error()})
 			return
 		}
 		d.byKind[groupKind{old.crd.Spec.Group, old.crd.Spec.Names.Kind}] = c
@@ -229,7 +230,7 @@ func (d *differ) compare(ctx context.Context, old, new *diffSide) {
 	d.compared = append(d.compared, c)
 }
 
-// try takes an object through both definitions.
+// try applies both CRDs to an object and records the differences.
 func (d *differ) try(ctx context.Context, it *input.Item) error {
 	group, _, _ := strings.Cut(it.APIVersion(), "/")
 	c := d.byKind[groupKind{group, it.Kind()}]
@@ -242,7 +243,7 @@ func (d *differ) try(ctx context.Context, it *input.Item) error {
 	case errors.Is(err, impact.ErrOtherKind):
 		return nil
 	case err != nil:
-		d.r.Failure(input.Problem{Rule: object.RuleDecode, File: it.File, Line: at.Line, Column: at.Column, Message: fmt.Sprintf("%s cannot be tried: %v", objectName(it), err)})
+		d.r.Failure(input.Problem{Rule: object.RuleDecode, File: it.File, Line: at.Line, Column: at.Column, Message: fmt.Sprintf("cannot try %s: %v", objectName(it), err)})
 		return nil
 	}
 	c.objects++
@@ -288,7 +289,7 @@ func objectName(it *input.Item) string {
 	return name
 }
 
-// report reports everything, one pair after the other, the worst first.
+// report reports the findings of all pairs.
 func (d *differ) report(ctx context.Context) {
 	totals := map[string]int{}
 	changes, objects := 0, 0
@@ -305,7 +306,7 @@ func (d *differ) report(ctx context.Context) {
 		if c.unannounced.count > 0 {
 			d.r.Add(c.at(impact.Finding{Finding: analysis.Finding{
 				Rule: impact.Invalid.ID(), Severity: analysis.Error, Part: analysis.FieldName,
-				Message: fmt.Sprintf("%s fare differently, for no change by itself", report.Plural(c.unannounced.count, "object")),
+				Message: fmt.Sprintf("%s affected, but not by any single change", report.Plural(c.unannounced.count, "object")),
 				Detail:  c.unannounced.lines(),
 			}}))
 		}
@@ -324,7 +325,7 @@ func (d *differ) report(ctx context.Context) {
 	d.r.Summary().Extra = extra
 }
 
-// finding is a change as a finding, with the objects that it affects.
+// finding returns the finding for a change, with the objects that it affects.
 func (d *differ) finding(c *compared, i int) report.Finding {
 	ch := &c.Changes[i]
 	f := ch.Finding()
@@ -345,9 +346,9 @@ func (d *differ) finding(c *compared, i int) report.Finding {
 	return c.at(f)
 }
 
-// at gives a finding its position in the new file, which is the one that can still be
-// changed; the position in the old file is a detail. What a file does not have is placed
-// at what would be around it.
+// at adds positions to a finding: that in the new file is the position of the finding,
+// because the new file is the one to edit; that in the old file is a detail. If a file
+// lacks the value, the position is that of the closest parent.
 func (c *compared) at(f impact.Finding) report.Finding {
 	place := func(side *diffSide, pointer string) report.Finding {
 		g := f.Finding
@@ -365,8 +366,8 @@ func (c *compared) at(f impact.Finding) report.Finding {
 	return place(c.new, f.Pointer)
 }
 
-// find returns where the place that a pointer names in v1 stands in the document:
-// v1beta1 has places for all versions together.
+// find translates a pointer into a v1 CRD to the document, which may be v1beta1 and may
+// specify a value once for all versions.
 func (s *diffSide) find(pointer string) string {
 	candidates := []string{pointer}
 	if s.beta {
@@ -380,7 +381,7 @@ func (s *diffSide) find(pointer string) string {
 	} else if rest, ok := strings.CutPrefix(pointer, "/spec/validation/"); ok {
 		candidates = append(candidates, "/spec/versions/0/schema/"+rest)
 	}
-	// The place that comes closest.
+	// Choose the candidate that exists to the greatest depth.
 	best, depth := pointer, -1
 	for _, p := range candidates {
 		for up := p; up != ""; up = jsonptr.Parent(up) {
@@ -395,7 +396,7 @@ func (s *diffSide) find(pointer string) string {
 	return best
 }
 
-// belowVersion returns the rest of a pointer that leads into a version.
+// belowVersion returns the part of a pointer that is relative to a version.
 func belowVersion(pointer string) (rest string, ok bool) {
 	if rest, ok = strings.CutPrefix(pointer, "/spec/versions/"); ok {
 		_, rest, ok = strings.Cut(rest, "/")

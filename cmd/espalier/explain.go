@@ -29,53 +29,55 @@ func newExplainCommand(a *app) *cobra.Command {
 	var o explainOptions
 	c := &cobra.Command{
 		Use:   "explain --crd PATH... RESOURCE[.FIELD...]",
-		Short: "Tell what a resource or a field of it is for, what it takes, and what happens to it",
-		Long: `Explain prints what a CustomResourceDefinition says about a resource, or about one of
-its fields: the description and the type, as kubectl explain does; and what that leaves
-out: whether the field is required, its default, enum, bounds, format and pattern, the
-type and keys of lists, rules in CEL with their messages, unions, the conditions of
-allOf, anyOf, oneOf and not, deprecations, and whether fields that are not specified are
-pruned or preserved there, in which semantics, and because of what.
+		Short: "Describe a custom resource or one of its fields, or print a sample object",
+		Long: `Explain prints the description and type of a resource or field, as kubectl explain does,
+and what kubectl explain leaves out: whether the field is required, its default, enum,
+bounds, format and pattern, list type and keys, CEL rules and their messages, unions,
+conditions under allOf, anyOf, oneOf and not, deprecations, and whether unknown fields are
+pruned or preserved there, in which semantics and why.
 
-RESOURCE is the plural, the singular, the kind or a short name, in any case, with the
-group behind it if that is needed: crontabs, CronTab, ct, crontabs.stable.example.com.
-FIELDs go through lists and maps by themselves: spec.ports.name is what others write as
-spec.ports[].name. A name with dots in it is written as spec["a.b"].
+RESOURCE is the plural name, singular name, kind or a short name, in any case, followed by
+the group if the name is ambiguous: crontabs, CronTab, ct, crontabs.stable.example.com.
+Fields pass through lists and maps: write spec.ports.name for spec.ports[].name. Write a
+name that contains dots as spec["a.b"].
 
-Without --api-version the version is the one that clients prefer.
+Without --api-version, explain describes the version that clients prefer.
 
-With --sample, explain prints an object that validates: a minimal one, with what cannot
-be left out and what a server does not fill in, and a full one with every field that can
-be there together with the others. Values come from defaults, examples, enums, bounds,
-formats and patterns; what validation and the rules in CEL have against them is then
-fixed as far as possible. If something remains, the best attempt is printed, what stands
-in the way is said on standard error, and the exit code is 1.`,
-		Example: `  # What is in a CronTab?
+With --sample, explain prints valid sample objects: a minimal one with only the fields that
+are required and not defaulted, and a full one with every field that can be combined with
+the others. Values come from defaults, examples, enums, bounds, formats and patterns, and
+are adjusted to satisfy validation and CEL rules. If no valid sample is found, explain
+prints the best attempt, reports the remaining errors on standard error and exits with 1.
+
+Exit codes: 0 success, 1 no valid sample found, 2 usage or input error.`,
+		Example: `  # Describe the fields of CronTabs
   espalier explain --crd crontab-crd.yaml crontabs
 
-  # One field
+  # Describe one field
   espalier explain --crd crontab-crd.yaml ct.spec.replicas
 
-  # All fields, as a tree
+  # Print all fields as a tree
   espalier explain --crd crontab-crd.yaml crontabs --recursive
 
-  # For programs
+  # Describe a field as JSON
   espalier explain --crd crontab-crd.yaml crontabs.spec.policy -o json
 
-  # Something to start from
+  # Print sample objects
   espalier explain --crd crontab-crd.yaml crontabs --sample
   espalier explain --crd crontab-crd.yaml crontabs --sample=minimal -o json`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("RESOURCE"),
 		RunE: func(c *cobra.Command, args []string) error { return a.explain(c, o, args[0]) },
 	}
 	addCRDFlag(c, &o.crds)
 	flags := c.Flags()
-	flags.StringVar(&o.apiVersion, "api-version", "", "the version to explain, as group/version or version")
-	flags.BoolVarP(&o.crds.Recursive, "descend", "R", false, "also read the directories below a directory")
-	flags.BoolVar(&o.recursive, "recursive", false, "print the tree of all fields")
-	flags.StringVar(&o.sample, "sample", "", `print an object that validates: "minimal", "full" or "both"`)
+	addRecursiveFlag(c, &o.crds.Recursive, "descend")
+	flags.StringVar(&o.apiVersion, "api-version", "", "`VERSION` to describe, as group/version or version (default: the version that clients prefer)")
+	groupFlags(flags, inputFlags, "api-version")
+	flags.StringVarP(&o.output, "output", "o", "", "output `FORMAT`: text, json or yaml (default: text, and yaml for samples)")
+	flags.BoolVar(&o.recursive, "recursive", false, "print all fields as a tree")
+	flags.StringVar(&o.sample, "sample", "", "print valid sample objects: `minimal|full|both`")
 	flags.Lookup("sample").NoOptDefVal = "both"
-	flags.StringVarP(&o.output, "output", "o", "", "text, json or yaml (default text; of samples yaml)")
+	groupFlags(flags, outputFlags, "output", "recursive", "sample")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("sample", cobra.FixedCompletions([]string{"minimal", "full", "both"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -89,7 +91,7 @@ func (a *app) explain(c *cobra.Command, o explainOptions, request string) (err e
 	switch o.output {
 	case "", "text", "json", "yaml":
 	default:
-		return fmt.Errorf("-o %s: choose text, json or yaml", o.output)
+		return fmt.Errorf("-o %s: must be text, json or yaml", o.output)
 	}
 	side, err := a.newSideReporter(c)
 	if err != nil {
@@ -111,7 +113,7 @@ func (a *app) explain(c *cobra.Command, o explainOptions, request string) (err e
 		}
 	}
 	if len(definitions) == 0 && side.Code() != report.Clean {
-		// What there is to say has been said.
+		// The problems have been reported.
 		return nil
 	}
 	v, path, err := explain.Find(definitions, request, o.apiVersion)
@@ -120,7 +122,7 @@ func (a *app) explain(c *cobra.Command, o explainOptions, request string) (err e
 	}
 	if len(sizes) > 0 {
 		if path != "" {
-			return fmt.Errorf("--sample is for whole resources: leave %q out", path)
+			return fmt.Errorf("--sample needs a resource without a field: remove %q", path)
 		}
 		return a.samples(c.Context(), v, sizes, o.output)
 	}
@@ -135,7 +137,7 @@ func (a *app) explain(c *cobra.Command, o explainOptions, request string) (err e
 	return doc.WriteText(a.stdout, explain.TextOptions{Recursive: o.recursive})
 }
 
-// sizes are the samples that are wanted.
+// sizes returns the sizes of the samples to print.
 func (o *explainOptions) sizes() ([]sample.Size, error) {
 	switch o.sample {
 	case "":
@@ -147,13 +149,13 @@ func (o *explainOptions) sizes() ([]sample.Size, error) {
 	case "both":
 		return []sample.Size{sample.Minimal, sample.Full}, nil
 	}
-	return nil, fmt.Errorf("--sample=%s: choose minimal, full or both", o.sample)
+	return nil, fmt.Errorf("--sample=%s: must be minimal, full or both", o.sample)
 }
 
-// samples prints samples, and what stands in the way of those that are not valid.
+// samples prints samples, and the errors of those that are not valid.
 func (a *app) samples(ctx context.Context, v *crd.Version, sizes []sample.Size, output string) error {
 	if output == "text" {
-		return errors.New("-o text: samples are printed as yaml or json")
+		return errors.New("-o text: samples need -o yaml or -o json")
 	}
 	p := &printer{a: a, output: output}
 	valid := true
@@ -168,9 +170,9 @@ func (a *app) samples(ctx context.Context, v *crd.Version, sizes []sample.Size, 
 		title := size.String()
 		if !s.Valid() {
 			valid = false
-			title += ", but not valid"
-			fmt.Fprintf(a.stderr, "%s: no valid %s sample of %s was found. What stands in the way:\n", a.name(), size, v.GroupVersionKind().Kind)
-			for _, line := range obstacles(s) {
+			title += ", not valid"
+			fmt.Fprintf(a.stderr, "%s: no valid %s sample found for %s, remaining errors:\n", a.name(), size, v.GroupVersionKind().Kind)
+			for _, line := range remainingErrors(s) {
 				fmt.Fprintf(a.stderr, "  %s\n", line)
 			}
 		}
@@ -184,9 +186,9 @@ func (a *app) samples(ctx context.Context, v *crd.Version, sizes []sample.Size, 
 	return nil
 }
 
-// obstacles are the reasons for which a sample is not valid, with the rule if it is
-// one.
-func obstacles(s *sample.Sample) (lines []string) {
+// remainingErrors returns the reasons why a sample is not valid. For CEL rules they include
+// the rule.
+func remainingErrors(s *sample.Sample) (lines []string) {
 	if s.Problem != nil {
 		lines = append(lines, s.Problem.Error())
 	}

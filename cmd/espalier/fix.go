@@ -28,7 +28,7 @@ import (
 	"espalier.dev/internal/yamlx"
 )
 
-// ruleNotEditable is the rule of documents that cannot be changed in place.
+// ruleNotEditable is the rule for documents that cannot be edited in place.
 const ruleNotEditable = "not-editable"
 
 // fixOptions are the flags of fix.
@@ -45,40 +45,41 @@ func newFixCommand(a *app) *cobra.Command {
 	var o fixOptions
 	c := &cobra.Command{
 		Use:   "fix -f PATH...",
-		Short: "Rewrite CustomResourceDefinitions: v1beta1 as v1, schemas as structural ones",
-		Long: `Fix rewrites CustomResourceDefinitions: v1beta1 as v1, schemas that are not structural as
-structural ones, superseded spellings as what took their place, and whatever lint knows
-how to fix. It prints a diff, or changes the files with --write. Comments, order
-and formatting of all that is not changed stay as they are.
+		Short: "Rewrite CRDs: v1beta1 to v1, non-structural schemas to structural ones",
+		Long: `Fix converts v1beta1 CRDs to v1, makes schemas structural, replaces superseded spellings
+and applies every fix that lint proposes. It prints a diff, or changes the files with
+--write. Comments, order and formatting of unchanged parts are preserved.
 
-A fixed definition accepts every object that it accepted before. Where v1 cannot state a
-condition the fixed definition says less, and where only a person can decide nothing is
-decided; both are told on standard error. A value whose type is nowhere stated stays open
-for all types: write the type if there is one.
+A fixed CRD accepts every object that it accepted before. If v1 cannot express a
+condition, the fixed CRD is less strict. If only a person can decide, fix changes nothing.
+Both cases are reported on standard error. A value whose type is not specified anywhere
+still accepts all types; add the type if there is one.
 
-In v1beta1 nothing is pruned unless preserveUnknownFields is false. That stays so:
-x-kubernetes-preserve-unknown-fields says it at every object. With --prune, pruning begins
-instead, as Kubernetes recommends: what the schema does not specify is dropped from objects.
+v1beta1 does not prune unknown fields unless preserveUnknownFields is false. Fix preserves
+this behavior by adding x-kubernetes-preserve-unknown-fields to every object. With --prune,
+unknown fields are pruned instead, as Kubernetes recommends.
 
-Exit codes: 0 there is nothing to do or, with --write, it is done; 1 there are differences,
-or something is left for a person; 2 it could not be done.`,
-		Example: `  # What would be changed?
+Exit codes: 0 nothing to fix, or everything fixed with --write; 1 differences, or
+findings that need a decision; 2 usage or input error.`,
+		Example: `  # Show what would change
   espalier fix -f crontab-v1beta1.yaml
 
-  # Change all definitions below a directory
+  # Change all CRDs below a directory
   espalier fix -R -f crds/ --write
 
-  # From v1beta1 without pruning to v1 with pruning
+  # Convert from v1beta1 to v1, and start pruning
   espalier fix -f crontab-v1beta1.yaml --prune`,
-		Args: cobra.NoArgs,
+		Args: noArgs(": use -f for files and directories"),
 		RunE: func(c *cobra.Command, _ []string) error { return a.fix(c, o) },
 	}
-	addInputFlags(c, &o.input, "CustomResourceDefinitions")
+	addInputFlags(c, &o.input, "CRDs")
+	c.Flags().BoolVar(&o.prune, "prune", false, "prune unknown fields, also where v1beta1 did not")
+	c.Flags().StringSliceVar(&o.disable, "disable", nil, "comma-separated lint `RULES` whose findings are not fixed; repeatable")
+	c.Flags().StringVar(&o.config, "config", "", "`FILE` that configures lint rules (default "+configName+" in the working directory or a parent directory)")
+	groupFlags(c.Flags(), checkFlags, "prune", "disable", "config")
 	addOutputFlag(c, &o.outputs)
-	c.Flags().BoolVarP(&o.write, "write", "w", false, "change the files in place, in place of printing a diff")
-	c.Flags().BoolVar(&o.prune, "prune", false, "begin to prune where nothing was pruned so far")
-	c.Flags().StringVar(&o.config, "config", "", "file to configure the rules of lint with (default "+configName+" in the working directory or above)")
-	c.Flags().StringSliceVar(&o.disable, "disable", nil, "leave alone what these rules of lint find (may repeat)")
+	c.Flags().BoolVarP(&o.write, "write", "w", false, "change the files instead of printing a diff")
+	groupFlags(c.Flags(), outputFlags, "write")
 	_ = c.MarkFlagFilename("config", "yaml", "yml")
 	_ = c.RegisterFlagCompletionFunc("disable", cobra.FixedCompletions(ruleIDs(), cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -87,20 +88,20 @@ or something is left for a person; 2 it could not be done.`,
 func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 	switch {
 	case len(o.input.Paths) == 0:
-		return errors.New("say what to fix: files or directories with -f, or - for standard input")
+		return usageError(c, errors.New("fix needs -f PATH: a file, a directory, or - for standard input"))
 	case o.write && slices.Contains(o.input.Paths, "-"):
-		return errors.New("standard input cannot be changed in place: leave out --write, or name a file")
+		return errors.New("--write cannot change standard input: remove --write, or name a file")
 	}
 	configs, err := lintConfigs(o.config, lint.Config{Disable: o.disable})
 	if err != nil {
 		return err
 	}
 	options := a.reportOptions(c, o.outputs, fixRules())
-	options.What, options.Quiet = "definition", true
+	options.What, options.Quiet = "CRD", true
 	f := &fixing{app: a, write: o.write, diff: !o.write && !namesStdout(o.outputs)}
 	f.options = fix.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Prune: o.prune, Configs: configs}
 	if f.diff || o.write && !namesStdout(o.outputs) {
-		// Standard output is taken.
+		// Standard output is for the diff.
 		options.Stdout, options.Color = a.stderr, a.useColor(a.stderr)
 	}
 	if f.r, err = report.New(options); err != nil {
@@ -114,15 +115,15 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 	return f.all(c.Context(), o.input)
 }
 
-// namesStdout reports whether a report goes to standard output.
+// namesStdout reports whether an output is standard output.
 func namesStdout(outputs []string) bool {
 	return slices.ContainsFunc(outputs, func(o string) bool { return !strings.Contains(o, "=") || strings.HasSuffix(o, "=-") })
 }
 
-// fixRules describe what fix has to tell.
+// fixRules returns the rules of the findings of fix.
 func fixRules() []analysis.Rule {
 	rules := append(lintRules(), analysis.Rule{
-		ID: ruleNotEditable, Severity: analysis.Error, Summary: "The document is written in a way that cannot be edited in place.",
+		ID: ruleNotEditable, Severity: analysis.Error, Summary: "The document cannot be edited in place.",
 	})
 	return append(rules, fix.Rules()...)
 }
@@ -133,19 +134,19 @@ type fixing struct {
 	options     fix.Options
 	r           *report.Reporter
 	write, diff bool
-	// differs says that some definition is not as it should be.
+	// differs is set if a fix changes a CRD.
 	differs bool
-	// stdin is all of standard input, which is read twice.
+	// stdin is the content of standard input, which is needed twice.
 	stdin []byte
-	// current is the file at hand, and what becomes of its documents.
+	// current is the current file, and documents are its documents so far.
 	current   string
 	documents []fixedDocument
 }
 
-// fixedDocument is what becomes of a document.
+// fixedDocument is the result of fixing a document.
 type fixedDocument struct {
 	doc     *input.Document
-	text    []byte // nil if it stays as it is
+	text    []byte // nil if unchanged
 	fixed   []fixedDefinition
 	problem *input.Problem
 }
@@ -155,14 +156,14 @@ type fixedDefinition struct {
 	result *fix.Result
 }
 
-// all fixes what the flags name, a file after the other.
+// all fixes the files that the flags name.
 func (f *fixing) all(ctx context.Context, flags input.Flags) (err error) {
 	if slices.Contains(flags.Paths, "-") {
 		if f.stdin, err = io.ReadAll(f.app.stdin); err != nil {
-			return fmt.Errorf("reading standard input: %w", err)
+			return fmt.Errorf("cannot read standard input: %w", err)
 		}
 	}
-	progress := f.newProgress("definitions fixed")
+	progress := f.newProgress("CRDs fixed")
 	defer progress.stop()
 	seen, failed := 0, false
 	fail := func(p input.Problem) {
@@ -194,12 +195,12 @@ func (f *fixing) all(ctx context.Context, flags input.Flags) (err error) {
 	}
 	progress.clear(true)
 	if seen == 0 && !failed {
-		f.r.Failure(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "there is no CustomResourceDefinition in it"})
+		f.r.Failure(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
 	}
 	return f.flush()
 }
 
-// document fixes the definitions in a document.
+// document fixes the CRDs in a document.
 func (f *fixing) document(ctx context.Context, d *input.Document) fixedDocument {
 	out := fixedDocument{doc: d}
 	items, problem := d.Items()
@@ -238,8 +239,8 @@ func (f *fixing) document(ctx context.Context, d *input.Document) fixedDocument 
 	return out
 }
 
-// editUnshared makes edits after the definitions' aliases have been written out: what is
-// shared by two places cannot be changed in one of them.
+// editUnshared applies edits after expanding the aliases in the CRDs: a value that two
+// places share cannot be changed in only one of them.
 func editUnshared(d *input.Document, definitions []fixedDefinition, edits []analysis.Edit) ([]byte, error) {
 	var shared []analysis.Edit
 	for _, fixed := range definitions {
@@ -252,8 +253,7 @@ func editUnshared(d *input.Document, definitions []fixedDefinition, edits []anal
 	return yamledit.Apply(d.Document, append(shared, edits...)...)
 }
 
-// aliases returns the edits that write out the values at a place and below whose text
-// is, in part or as a whole, somewhere else.
+// aliases returns the edits that expand the aliases in a value.
 func aliases(d *yamlx.Document, pointer string, value any) []analysis.Edit {
 	parts := map[string]any{}
 	switch value := value.(type) {
@@ -276,13 +276,13 @@ func aliases(d *yamlx.Document, pointer string, value any) []analysis.Edit {
 	return edits
 }
 
-// problemAt is a problem with an object as a whole.
+// problemAt returns a problem with an object as a whole.
 func problemAt(it *input.Item, rule, message string) *input.Problem {
 	at := it.Position("").Value
 	return &input.Problem{Rule: rule, File: it.File, Line: at.Line, Column: at.Column, Message: message, Source: input.ExcerptAt(it.Doc, at)}
 }
 
-// flush is done with a file: it writes what has become of it, and tells what is left.
+// flush completes the current file: it writes the result and reports the findings.
 func (f *fixing) flush() error {
 	documents := f.documents
 	f.documents = nil
@@ -292,12 +292,12 @@ func (f *fixing) flush() error {
 			return err
 		}
 	}
-	moved := 0 // how many lines further down a document now begins
+	moved := 0 // by how many lines the start of the document has moved
 	for _, d := range documents {
 		for _, fixed := range d.fixed {
 			f.r.Saw(fixed.item)
-			for _, note := range fixed.result.Notes {
-				f.tell(d, fixed, note, moved)
+			for _, finding := range fixed.result.Notes {
+				f.report(d, fixed, finding, moved)
 			}
 		}
 		if d.text != nil {
@@ -307,33 +307,33 @@ func (f *fixing) flush() error {
 	return nil
 }
 
-// tell reports a note at its place in the file: the old one, unless it has been
-// overwritten.
-func (f *fixing) tell(d fixedDocument, fixed fixedDefinition, note analysis.Finding, moved int) {
+// report reports a finding at its position in the file: in the new text if that was
+// written, else in the old text.
+func (f *fixing) report(d fixedDocument, fixed fixedDefinition, found analysis.Finding, moved int) {
 	it := *fixed.item
 	if f.write && d.text != nil {
 		doc, err := yamlx.Parse(d.text)
 		if err == nil {
 			it.Doc = doc
-			finding := report.At(&it, note)
+			finding := report.At(&it, found)
 			finding.Span.Line += d.doc.Line() - 1 + moved
 			finding.Span.EndLine += d.doc.Line() - 1 + moved
 			f.r.Add(finding)
 			return
 		}
 	}
-	note.Pointer = fixed.result.Origin(note.Pointer)
-	f.r.Report(&it, note)
+	found.Pointer = fixed.result.Origin(found.Pointer)
+	f.r.Report(&it, found)
 }
 
-// replace writes the file at hand with its new documents, or prints the difference.
+// replace writes the current file with its new documents, or prints a diff.
 func (f *fixing) replace(documents []fixedDocument) error {
 	file := f.current
 	old := f.stdin
 	if file != input.Stdin {
 		var err error
 		if old, err = os.ReadFile(file); err != nil {
-			return fmt.Errorf("reading %s again: %w", file, err)
+			return fmt.Errorf("cannot read %s again: %w", file, err)
 		}
 	}
 	text, err := assemble(old, documents)
@@ -358,7 +358,7 @@ func (f *fixing) replace(documents []fixedDocument) error {
 	return nil
 }
 
-// assemble puts new documents in the place of the old ones.
+// assemble replaces the old documents in a text by the new ones.
 func assemble(old []byte, documents []fixedDocument) ([]byte, error) {
 	var out []byte
 	rest := old
@@ -370,11 +370,11 @@ func assemble(old []byte, documents []fixedDocument) ([]byte, error) {
 		for at := 0; ; {
 			i := bytes.Index(rest[at:], source)
 			if i < 0 {
-				return nil, errors.New("the file has changed in the meantime")
+				return nil, errors.New("the file has changed while fix was running: run fix again")
 			}
 			at += i
 			if line := 1 + bytes.Count(old[:len(old)-len(rest)+at], []byte("\n")); line != d.doc.Line() {
-				at++ // the same text, but not the same document
+				at++ // another document with the same text
 				continue
 			}
 			out = append(append(out, rest[:at]...), d.text...)
@@ -385,7 +385,7 @@ func assemble(old []byte, documents []fixedDocument) ([]byte, error) {
 	return append(out, rest...), nil
 }
 
-// overwrite replaces a file at once, so that nobody sees half of it, and keeps its mode.
+// overwrite replaces a file atomically and preserves its mode.
 func overwrite(path string, text []byte) (err error) {
 	path, err = filepath.EvalSymlinks(path)
 	if err != nil {
@@ -397,13 +397,13 @@ func overwrite(path string, text []byte) (err error) {
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
+		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
 	defer func() {
 		if err != nil {
 			_ = f.Close()
 			_ = os.Remove(f.Name())
-			err = fmt.Errorf("writing %s: %w", path, err)
+			err = fmt.Errorf("cannot write %s: %w", path, err)
 		}
 	}()
 	if _, err := f.Write(text); err != nil {

@@ -14,19 +14,19 @@ import (
 // semanticsFlag is the flag --semantics. Its zero value is the default.
 type semanticsFlag struct{ schema.Semantics }
 
-// Set reads the flag.
+// Set parses the flag.
 func (f *semanticsFlag) Set(s string) (err error) {
 	f.Semantics, err = schema.ParseSemantics(s)
 	return err
 }
 
-// Type is what the help shows.
+// Type returns the name of the value in help texts.
 func (f *semanticsFlag) Type() string { return "kep|kubernetes" }
 
 // colorFlag is the flag --color.
 type colorFlag string
 
-// Set reads the flag.
+// Set parses the flag.
 func (f *colorFlag) Set(s string) error {
 	switch s {
 	case "auto", "always", "never":
@@ -36,7 +36,7 @@ func (f *colorFlag) Set(s string) error {
 	return errors.New("must be auto, always or never")
 }
 
-// String is the value of the flag.
+// String returns the value of the flag.
 func (f *colorFlag) String() string {
 	if *f == "" {
 		return "auto"
@@ -44,30 +44,39 @@ func (f *colorFlag) String() string {
 	return string(*f)
 }
 
-// Type is what the help shows.
+// Type returns the name of the value in help texts.
 func (f *colorFlag) Type() string { return "when" }
 
 // addInputFlags adds -f and -R.
 func addInputFlags(c *cobra.Command, flags *input.Flags, what string) {
-	c.Flags().StringArrayVarP(&flags.Paths, "filename", "f", nil, "`PATH` of a file or directory with "+what+", or - for standard input (may repeat)")
-	c.Flags().BoolVarP(&flags.Recursive, "recursive", "R", false, "also read the directories below a directory")
+	c.Flags().StringArrayVarP(&flags.Paths, "filename", "f", nil, "`PATH` of a file or directory with "+what+", or - for standard input; repeatable")
+	addRecursiveFlag(c, &flags.Recursive, "recursive")
+	groupFlags(c.Flags(), inputFlags, "filename")
 	_ = c.MarkFlagFilename("filename", "yaml", "yml", "json")
+}
+
+// addRecursiveFlag adds -R.
+func addRecursiveFlag(c *cobra.Command, recursive *bool, name string) {
+	c.Flags().BoolVarP(recursive, name, "R", false, "include subdirectories")
+	groupFlags(c.Flags(), inputFlags, name)
 }
 
 // addCRDFlag adds --crd.
 func addCRDFlag(c *cobra.Command, flags *input.Flags) {
-	c.Flags().StringArrayVar(&flags.Paths, "crd", nil, "`PATH` of a file or directory with CustomResourceDefinitions, or - for standard input (may repeat)")
+	c.Flags().StringArrayVar(&flags.Paths, "crd", nil, "`PATH` of a file or directory with CRDs, or - for standard input; repeatable")
+	groupFlags(c.Flags(), inputFlags, "crd")
 	_ = c.MarkFlagFilename("crd", "yaml", "yml", "json")
 }
 
 // addOutputFlag adds -o for commands that report findings.
 func addOutputFlag(c *cobra.Command, outputs *[]string) {
 	c.Flags().StringArrayVarP(outputs, "output", "o", nil,
-		"`FORMAT` of the report: "+strings.Join(report.Formats(), ", ")+"; with =FILE to a file (may repeat) (default text)")
+		"`FORMAT` of the report: "+strings.Join(report.Formats(), ", ")+"; FORMAT=FILE writes to a file; repeatable (default text)")
+	groupFlags(c.Flags(), outputFlags, "output")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(report.Formats(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// stdinOnce makes sure that standard input is asked for once.
+// stdinOnce returns an error if standard input is named more than once.
 func stdinOnce(all ...input.Flags) error {
 	n := 0
 	for _, flags := range all {
@@ -78,7 +87,7 @@ func stdinOnce(all ...input.Flags) error {
 		}
 	}
 	if n > 1 {
-		return errors.New("standard input (-) can be read once only")
+		return errors.New("standard input (-) can be read only once")
 	}
 	return nil
 }

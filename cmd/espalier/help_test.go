@@ -10,20 +10,21 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"espalier.dev/server"
 )
 
-// servingCommands run until they are stopped: their examples are not run here.
-func servingCommands() map[string]bool { return map[string]bool{"serve": true} }
-
-// TestHelpExamples runs every example of every command's help, among the files of
-// testdata/examples. None may fail: to find something is not to fail.
+// TestHelpExamples runs every example of every command's help text in testdata/examples.
+// Examples may find problems (exit code 1), but may not fail. The flags of serve, which runs
+// until it is stopped, are only parsed.
 func TestHelpExamples(t *testing.T) {
 	examples, err := filepath.Abs("testdata/examples")
 	if err != nil {
 		t.Fatal(err)
 	}
 	visitCommands(newRootCommand(&app{program: "espalier"}), func(c *cobra.Command) {
-		if !c.Runnable() || c.Hidden || c.Name() == "help" || !c.HasParent() || c.Parent().Name() == "completion" || servingCommands()[c.Name()] {
+		if !c.Runnable() || c.Hidden || c.Name() == "help" || !c.HasParent() || c.Parent().Name() == "completion" {
 			return
 		}
 		t.Run(strings.ReplaceAll(c.CommandPath(), " ", "_"), func(t *testing.T) {
@@ -31,10 +32,14 @@ func TestHelpExamples(t *testing.T) {
 			if len(lines) == 0 {
 				t.Error("the help has no examples")
 			}
-			if c.Short == "" || c.Long == "" && c.Name() != "version" {
-				t.Error("the help says too little")
+			if c.Short == "" || !strings.HasPrefix(c.Long, c.Short+".") {
+				t.Errorf("the help text does not start with the summary: %q", c.Long)
 			}
 			for _, line := range lines {
+				if c.Name() == "serve" {
+					parseExample(t, c, line)
+					continue
+				}
 				dir := t.TempDir()
 				if err := os.CopyFS(dir, os.DirFS(examples)); err != nil {
 					t.Fatal(err)
@@ -46,6 +51,47 @@ func TestHelpExamples(t *testing.T) {
 	})
 }
 
+// parseExample parses the flags and arguments of an example.
+func parseExample(t *testing.T, c *cobra.Command, line string) {
+	t.Helper()
+	words, err := splitWords(line)
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	if err := c.ParseFlags(words[2:]); err != nil {
+		t.Errorf("$ %s\n%v", line, err)
+	}
+	if err := c.ValidateArgs(c.Flags().Args()); err != nil {
+		t.Errorf("$ %s\n%v", line, err)
+	}
+}
+
+// TestFlagGroups makes sure that each flag of a command, apart from those that all commands
+// share, is in a group of the help text.
+func TestFlagGroups(t *testing.T) {
+	root := newRootCommand(&app{program: "espalier"})
+	for _, c := range root.Commands() {
+		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			if len(f.Annotations[flagGroupAnnotation]) == 0 {
+				t.Errorf("%s: --%s has no group", c.Name(), f.Name)
+			}
+		})
+	}
+	out, code := runApp(t, "serve", "--help")
+	if code != 0 {
+		t.Fatalf("serve --help exits with %d: %s", code, out)
+	}
+	at := 0
+	for _, heading := range append(server.NewOptions().FlagGroups().Order, "Logging", generalFlags) {
+		i := strings.Index(out[at:], "\n"+heading+" flags:\n")
+		if i < 0 {
+			t.Errorf("serve --help lacks the heading %q, or has it elsewhere:\n%s", heading, out)
+			continue
+		}
+		at += i
+	}
+}
+
 func visitCommands(c *cobra.Command, visit func(*cobra.Command)) {
 	visit(c)
 	for _, sub := range c.Commands() {
@@ -53,8 +99,7 @@ func visitCommands(c *cobra.Command, visit func(*cobra.Command)) {
 	}
 }
 
-// exampleLines are the commands among the lines of an example. One that ends in a
-// backslash goes on in the next.
+// exampleLines returns the commands in an example. A backslash continues a line.
 func exampleLines(example string) (lines []string) {
 	for _, line := range strings.Split(strings.ReplaceAll(example, "\\\n", " "), "\n") {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "espalier ") || strings.Contains(line, "| espalier ") {
@@ -64,8 +109,7 @@ func exampleLines(example string) (lines []string) {
 	return lines
 }
 
-// runExample runs an example, with a file piped into it and its output into a file,
-// if it says so.
+// runExample runs an example, which may read a file through a pipe and redirect its output.
 func runExample(t *testing.T, line string) {
 	t.Helper()
 	var stdin, stdout, stderr bytes.Buffer
@@ -73,7 +117,7 @@ func runExample(t *testing.T, line string) {
 	if source, rest, ok := strings.Cut(line, " | "); ok {
 		name, ok := strings.CutPrefix(source, "cat ")
 		if !ok {
-			t.Fatalf("%s: only cat can come before espalier", line)
+			t.Fatalf("%s: only cat can be piped to espalier", line)
 		}
 		data, err := os.ReadFile(name)
 		if err != nil {
@@ -93,7 +137,7 @@ func runExample(t *testing.T, line string) {
 	}
 }
 
-// TestCompletionAndMan writes what shells and man read.
+// TestCompletionAndMan generates completion scripts and manual pages.
 func TestCompletionAndMan(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		out, code := runApp(t, "completion", shell)
@@ -126,7 +170,7 @@ func TestCompletionAndMan(t *testing.T) {
 	}
 }
 
-// runApp runs the program and returns all that it wrote.
+// runApp runs the program and returns its output and exit code.
 func runApp(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	var out bytes.Buffer

@@ -34,37 +34,38 @@ func newLintCommand(a *app) *cobra.Command {
 	var o lintOptions
 	c := &cobra.Command{
 		Use:   "lint -f PATH...",
-		Short: "Find what is wrong, doubtful or ambiguous in CustomResourceDefinitions",
-		Long: `Lint looks at CustomResourceDefinitions, v1 and v1beta1, and says what a server would
-reject, what does not do what its author likely thinks, and where the two semantics read
-it differently. Other documents are skipped. Definitions that are given together are
-also held against each other: names may collide.
+		Short: "Find errors and likely mistakes in CRDs",
+		Long: `Lint reports what the API server would reject in a CRD (v1 or v1beta1), what probably does
+not do what its author intended, and where the two semantics differ. Other documents are
+skipped. CRDs that are linted together are also checked for conflicting names.
 
-Every finding belongs to a rule; --rules lists them and --explain prints a page about
-one. Findings are errors, warnings or infos; infos alone make for exit code 0.
+Every finding belongs to a rule. --rules lists the rules, and --explain describes one of
+them. A finding is an error, a warning or an info; infos do not affect the exit code.
 
-Rules are turned on and off by flags, and before that by the file ` + configName + ` in the
-working directory or the closest directory above that has one:
+Flags turn rules on and off. They take precedence over the file ` + configName + ` in the
+working directory or its closest parent directory that has one:
 
   lint:
     disable: [list-type]
     enable: [semantics-published]
     severity: {unknown-format: error}
 
-What a finding says it can fix, espalier fix does.`,
-		Example: `  # Is this definition right?
+Use espalier fix to apply the fixes that findings propose.
+
+Exit codes: 0 no errors or warnings, 1 errors or warnings, 2 usage or input error.`,
+		Example: `  # Check one CRD
   espalier lint -f crontab-crd.yaml
 
-  # All definitions below a directory, for a cluster
+  # Check all CRDs below a directory as kube-apiserver would
   espalier lint --semantics kubernetes -R -f crds/
 
-  # In a pull request: fail on format mistakes, leave list types alone
+  # Annotate a pull request: unknown formats are errors, list types are not checked
   espalier lint -f crds/ --severity unknown-format=error --disable list-type -o github
 
-  # What rules are there, and what is this one about?
+  # List the rules, and describe one of them
   espalier lint --rules
   espalier lint --explain pruned-empty`,
-		Args: cobra.NoArgs,
+		Args: noArgs(": use -f for files and directories"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case o.list:
@@ -75,14 +76,16 @@ What a finding says it can fix, espalier fix does.`,
 			return a.lint(c, o)
 		},
 	}
-	addInputFlags(c, &o.input, "CustomResourceDefinitions")
+	addInputFlags(c, &o.input, "CRDs")
+	c.Flags().StringSliceVar(&o.enable, "enable", nil, "comma-separated `RULES` to turn on, or "+lint.All+"; repeatable")
+	c.Flags().StringSliceVar(&o.disable, "disable", nil, "comma-separated `RULES` to turn off, or "+lint.All+"; repeatable")
+	c.Flags().StringSliceVar(&o.severity, "severity", nil, "severity of a rule, `RULE=error|warning|info`; repeatable")
+	c.Flags().StringVar(&o.config, "config", "", "`FILE` that configures rules (default "+configName+" in the working directory or a parent directory)")
+	groupFlags(c.Flags(), checkFlags, "enable", "disable", "severity", "config")
 	addOutputFlag(c, &o.outputs)
 	c.Flags().BoolVar(&o.list, "rules", false, "list the rules and exit")
-	c.Flags().StringVar(&o.explain, "explain", "", "print the page about a rule and exit")
-	c.Flags().StringVar(&o.config, "config", "", "file to configure rules with (default "+configName+" in the working directory or above)")
-	c.Flags().StringSliceVar(&o.enable, "enable", nil, "turn rules on, or all of them with "+lint.All+" (may repeat)")
-	c.Flags().StringSliceVar(&o.disable, "disable", nil, "turn rules off, or all of them with "+lint.All+" (may repeat)")
-	c.Flags().StringSliceVar(&o.severity, "severity", nil, "change the severity of a rule: RULE=error|warning|info (may repeat)")
+	c.Flags().StringVar(&o.explain, "explain", "", "describe a `RULE` and exit")
+	groupFlags(c.Flags(), outputFlags, "rules", "explain")
 	_ = c.MarkFlagFilename("config", "yaml", "yml")
 	for _, name := range []string{"explain", "enable", "disable"} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(ruleIDs(), cobra.ShellCompDirectiveNoFileComp))
@@ -92,14 +95,14 @@ What a finding says it can fix, espalier fix does.`,
 
 func (a *app) lint(c *cobra.Command, o lintOptions) (err error) {
 	if len(o.input.Paths) == 0 {
-		return errors.New("say what to lint: files or directories with -f, or - for standard input")
+		return usageError(c, errors.New("lint needs -f PATH: a file, a directory, or - for standard input"))
 	}
 	configs, err := o.configs()
 	if err != nil {
 		return err
 	}
 	options := a.reportOptions(c, o.outputs, lintRules())
-	options.What = "definition"
+	options.What = "CRD"
 	r, err := report.New(options)
 	if err != nil {
 		return err
@@ -126,7 +129,7 @@ func (a *app) lint(c *cobra.Command, o lintOptions) (err error) {
 	return nil
 }
 
-// placed gives findings about a definition their places, in the order of the file.
+// placed adds positions to findings about a CRD and sorts them by position.
 func placed(it *input.Item, findings []analysis.Finding) []report.Finding {
 	all := make([]report.Finding, len(findings))
 	for i, f := range findings {
@@ -141,7 +144,7 @@ func placed(it *input.Item, findings []analysis.Finding) []report.Finding {
 	return all
 }
 
-// readDefinitions reads the definitions in some files. That there is none is a problem.
+// readDefinitions reads CRDs and skips other objects. Input without CRDs is a problem.
 func (a *app) readDefinitions(ctx context.Context, flags input.Flags, problem func(input.Problem)) (definitions []*input.Item, err error) {
 	failed := false
 	fail := func(p input.Problem) {
@@ -156,7 +159,7 @@ func (a *app) readDefinitions(ctx context.Context, flags input.Flags, problem fu
 		f.items, f.problem = d.Items()
 		return f
 	}
-	progress := a.newProgress("definitions read")
+	progress := a.newProgress("CRDs read")
 	defer progress.stop()
 	emit := func(f found) error {
 		if f.problem != nil {
@@ -174,25 +177,25 @@ func (a *app) readDefinitions(ctx context.Context, flags input.Flags, problem fu
 		return nil, err
 	}
 	if len(definitions) == 0 && !failed {
-		problem(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "there is no CustomResourceDefinition in it"})
+		problem(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
 	}
 	return definitions, nil
 }
 
-// configs returns what the configuration file and the flags say about rules.
+// configs returns the configuration of the rules by file and by flags.
 func (o *lintOptions) configs() ([]lint.Config, error) {
 	flags := lint.Config{Enable: o.enable, Disable: o.disable, Severity: map[string]analysis.Severity{}}
 	for _, s := range o.severity {
 		rule, severity, ok := strings.Cut(s, "=")
 		if !ok {
-			return nil, fmt.Errorf("--severity %s: write RULE=error, RULE=warning or RULE=info", s)
+			return nil, fmt.Errorf("--severity=%s: must be RULE=error, RULE=warning or RULE=info", s)
 		}
 		flags.Severity[rule] = analysis.Severity(severity)
 	}
 	return lintConfigs(o.config, flags)
 }
 
-// listRules prints the rules, with what the configuration makes of them.
+// listRules prints the rules with their configured severities.
 func (a *app) listRules(o lintOptions) error {
 	configs, err := o.configs()
 	if err != nil {
@@ -217,7 +220,7 @@ func (a *app) listRules(o lintOptions) error {
 func (a *app) explainRule(id string) error {
 	r, err := lint.Lookup(id)
 	if err != nil {
-		return fmt.Errorf("%w; espalier lint --rules lists them", err)
+		return fmt.Errorf("%w; list the rules with espalier lint --rules", err)
 	}
 	_, err = fmt.Fprint(a.stdout, r.Doc)
 	return err

@@ -13,10 +13,10 @@ import (
 	"espalier.dev/analysis/lint"
 )
 
-// configName is the name of the file that configures the tools.
+// configName is the name of the configuration file.
 const configName = ".espalier.yaml"
 
-// lintRules describe what lint finds.
+// lintRules returns the rules of the findings of lint.
 func lintRules() []analysis.Rule {
 	rules := inputRules()
 	for _, r := range lint.Rules() {
@@ -32,8 +32,8 @@ func ruleIDs() (ids []string) {
 	return ids
 }
 
-// lintConfigs returns what a file, by default the one that findConfig finds, and flags say
-// about the rules of lint.
+// lintConfigs returns the configuration of lint rules by file and by flags. If file is
+// empty, it reads the file that findConfig finds.
 func lintConfigs(file string, flags lint.Config) ([]lint.Config, error) {
 	if file == "" {
 		var err error
@@ -46,7 +46,7 @@ func lintConfigs(file string, flags lint.Config) ([]lint.Config, error) {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("reading the configuration: %w", err)
+		return nil, fmt.Errorf("cannot read the configuration: %w", err)
 	}
 	data, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -59,8 +59,8 @@ func lintConfigs(file string, flags lint.Config) ([]lint.Config, error) {
 	return []lint.Config{config, flags}, nil
 }
 
-// findConfig looks for the configuration in the working directory and above. It
-// returns "" if there is none.
+// findConfig returns the configuration file in the working directory or the closest parent
+// directory that has one, or "".
 func findConfig() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -72,7 +72,7 @@ func findConfig() (string, error) {
 		case err == nil:
 			return file, nil
 		case !errors.Is(err, fs.ErrNotExist):
-			return "", fmt.Errorf("looking for the configuration: %w", err)
+			return "", fmt.Errorf("cannot look for the configuration: %w", err)
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {

@@ -1,6 +1,5 @@
-// Command espalier answers offline what otherwise takes a cluster: whether a
-// CustomResourceDefinition is right, what a server would do to an object and why,
-// and whether a change is safe. It also is that server.
+// Command espalier lints, tests and compares CustomResourceDefinitions, validates custom
+// resources against them, and serves them as an API server, all without a cluster.
 package main
 
 import (
@@ -14,7 +13,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The next signal ends the program, whatever it is waiting for.
+	// After the first signal, the next one kills the process as usual.
 	context.AfterFunc(ctx, stop)
 	a := &app{
 		program: os.Args[0],
@@ -27,8 +26,8 @@ func main() {
 	os.Exit(a.run(ctx, os.Args[1:]))
 }
 
-// spendMemory lets the garbage collector run less often: a command that takes a second or
-// two should not spend a fifth of it on collecting. Above the memory limit it collects as
+// spendMemory makes garbage collection less frequent: without it, a short command spends
+// a fifth of its time collecting. Above the memory limit, collection is as frequent as
 // usual. GOGC and GOMEMLIMIT in the environment take precedence.
 func spendMemory(environ func(string) (string, bool)) {
 	const percent, limit = 400, 2 << 30
@@ -40,20 +39,20 @@ func spendMemory(environ func(string) (string, bool)) {
 	}
 }
 
-// interruptible is a reader whose reads end when the context does, even if no input
-// comes.
+// interruptible is a reader whose Read returns when the context is done, even without
+// input.
 type interruptible struct {
 	ctx context.Context
 	in  io.Reader
 }
 
-// Read reads, unless the context is done first.
+// Read reads from the underlying reader, or returns the error of the context.
 func (r *interruptible) Read(p []byte) (int, error) {
 	type result struct {
 		n   int
 		err error
 	}
-	// The buffer is not p: the read may end long after the caller uses p for something else.
+	// The read may outlive this call, so it must not write to p.
 	buffer := make([]byte, len(p))
 	done := make(chan result, 1)
 	go func() {

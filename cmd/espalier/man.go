@@ -12,12 +12,12 @@ import (
 func newManCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
-		Short: "Write the manual pages of all commands into a directory",
-		Long: `Man writes a manual page for each command into DIR, which is made if it is not
-there. Put DIR on your MANPATH, below a directory man1, to read them with man.`,
+		Short: "Write manual pages for all commands to a directory",
+		Long: `Man writes one page per command to DIR and creates DIR if it does not exist. To read the
+pages with man, name DIR man1 and add its parent directory to MANPATH.`,
 		Example: `  espalier man man1
   man ./man1/espalier-prune.1`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := args[0]
 			if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -32,7 +32,7 @@ there. Put DIR on your MANPATH, below a directory man1, to read them with man.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.stdout, "%d pages in %s\n", len(pages), dir)
+			fmt.Fprintf(a.stdout, "%d pages written to %s\n", len(pages), dir)
 			return nil
 		},
 	}

@@ -15,7 +15,7 @@ import (
 	"espalier.dev/internal/textdiff"
 )
 
-// useColor reports whether what is written to w is to be coloured.
+// useColor reports whether output to w is coloured.
 func (a *app) useColor(w io.Writer) bool {
 	switch a.color.String() {
 	case "always":
@@ -37,7 +37,7 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// newReporter opens a reporter for a command. rules describe what it may find.
+// newReporter returns a reporter for a command. rules are the rules of its findings.
 func (a *app) newReporter(c *cobra.Command, outputs []string, rules []analysis.Rule) (*report.Reporter, error) {
 	return report.New(a.reportOptions(c, outputs, rules))
 }
@@ -55,22 +55,22 @@ func (a *app) reportOptions(c *cobra.Command, outputs []string, rules []analysis
 	}
 }
 
-// newSideReporter reports on standard error, for commands whose output is something
-// else.
+// newSideReporter returns a reporter that writes to standard error, for commands that write
+// something else than findings to standard output.
 func (a *app) newSideReporter(c *cobra.Command) (*report.Reporter, error) {
 	o := a.reportOptions(c, nil, nil)
 	o.Stdout, o.Color, o.Quiet = a.stderr, a.useColor(a.stderr), true
 	return report.New(o)
 }
 
-// printer writes values to standard output, one document after the other.
+// printer writes values to standard output, each as a document.
 type printer struct {
 	a      *app
 	output string
 	count  int
 }
 
-// print writes a value. The title is a comment, where there are comments.
+// print writes a value. In YAML, the title is a comment before it.
 func (p *printer) print(title string, v any) error {
 	var text []byte
 	var err error
@@ -94,7 +94,7 @@ func (p *printer) print(title string, v any) error {
 	return err
 }
 
-// indentedJSON is for people too, so that <, > and & stay as they are.
+// indentedJSON returns indented JSON for people to read: <, > and & are not escaped.
 func indentedJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -104,7 +104,7 @@ func indentedJSON(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// diffStyle has the colours of git.
+// diffStyle returns the colours of git.
 func diffStyle() textdiff.Style {
 	paint := func(color string) func(string) string {
 		return func(s string) string { return color + s + "\x1b[0m" }

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// progressAfter is how long something may take before it says how far it is.
+// progressAfter is the time after which a command starts to show its progress.
 const progressAfter = time.Second
 
-// progress tells somebody at a terminal that something is going on.
+// progress shows the progress of a command on a terminal.
 type progress struct {
 	a       *app
 	what    string
@@ -22,7 +22,7 @@ func (a *app) newProgress(what string) *progress {
 	return &progress{a: a, what: what, on: isTerminal(a.stderr), next: time.Now().Add(progressAfter)}
 }
 
-// add counts one more.
+// add counts one more item.
 func (p *progress) add() {
 	p.count++
 	if !p.on || p.count%64 != 0 {
@@ -35,7 +35,7 @@ func (p *progress) add() {
 	}
 }
 
-// clear takes the line away if something else is to be written.
+// clear erases the line, if needed, before other output.
 func (p *progress) clear(needed bool) {
 	if needed && p.written {
 		fmt.Fprint(p.a.stderr, "\r\x1b[K")

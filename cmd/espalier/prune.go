@@ -31,45 +31,47 @@ func newPruneCommand(a *app) *cobra.Command {
 	var o pruneOptions
 	c := &cobra.Command{
 		Use:   "prune --crd PATH... -f PATH...",
-		Short: "Show objects as a server would store them, and why",
-		Long: `Prune prints each object as a server stores it: without the fields that its
-CustomResourceDefinition does not know, without nulls that are not allowed, with
-defaults filled in. What only a server can know (uid, times, generation) is not added,
-and a status is kept, as if it had been written to the status endpoint. Whether the
-object is valid is for validate to say: prune exits with 0 when it could prune.
+		Short: "Show objects as the API server would store them, and why",
+		Long: `Prune prints each object as the API server stores it: fields that the CRD does not specify
+are pruned, nulls that are not allowed are dropped, and defaults are applied. Fields that
+only the API server can set (uid, timestamps, generation) are not added. The status is
+kept, as if it had been written to the status subresource. Prune does not validate: use
+validate for that.
 
-With -o yaml (the default) or json the objects themselves are printed, with -o diff
-what changes in the text of the file. With --why there is a line for everything that
-was dropped, filled in or removed as null, with the schema that decided and the name
-that may have been meant; -o then chooses among the formats of findings (text, json,
-yaml, sarif, junit, github), or shows both with -o diff.
+-o yaml (the default) and -o json print the objects, -o diff prints the changes to the
+file. --why lists every field that was pruned, defaulted or dropped as null, the schema
+that is responsible, and the field that was possibly meant. With --why, -o selects a
+findings format (text, json, yaml, sarif, junit or github); add -o diff to print both.
 
-A schema that is not structural (v1beta1 allows that) is not pruned by any server. For
-such a schema prune shows a preview of what is left once it is structural: the fields
-that are specified anywhere in it, also under allOf, anyOf, oneOf and not.
+The API server does not prune with a non-structural schema, which v1beta1 allows. For such
+a schema, prune shows a preview of what remains once the schema is structural: the fields
+specified anywhere in it, including those under allOf, anyOf, oneOf and not.
 
-Where the two semantics would not store the same, a note says so.`,
-		Example: `  # What is stored?
+An info reports where the two semantics would store different objects.
+
+Exit codes: 0 success, 2 usage or input error.`,
+		Example: `  # Show what is stored
   espalier prune --crd crontab-crd.yaml -f crontab-typo.yaml
 
-  # What gets lost, and which schema decided that?
+  # List the fields that are lost, and the schemas that are responsible
   espalier prune --why --crd crontab-crd.yaml -f crontab-typo.yaml
 
-  # As a diff of the file
+  # Show the changes as a diff
   espalier prune -o diff --crd crontab-crd.yaml -f crontab-typo.yaml
 
-  # Would kube-apiserver do the same?
+  # Show what kube-apiserver stores
   espalier prune --semantics kubernetes --crd crontab-crd.yaml -f crontab-typo.yaml
 
-  # A preview for a definition of v1beta1 whose schema is not structural
+  # Preview pruning for a v1beta1 CRD with a non-structural schema
   espalier prune --crd legacy-crd.yaml -f legacy.yaml`,
-		Args: cobra.NoArgs,
+		Args: noArgs(": use -f for objects and --crd for CRDs"),
 		RunE: func(c *cobra.Command, _ []string) error { return a.prune(c, o) },
 	}
 	addCRDFlag(c, &o.crds)
 	addInputFlags(c, &o.objects, "objects")
-	c.Flags().BoolVar(&o.why, "why", false, "list what was dropped, filled in or removed as null, and the schema that decided")
-	c.Flags().StringArrayVarP(&o.outputs, "output", "o", nil, "`FORMAT`: yaml, json or diff; with --why: diff, text, json, yaml, sarif, junit or github, with =FILE to a file (may repeat)")
+	c.Flags().StringArrayVarP(&o.outputs, "output", "o", nil, "output `FORMAT`: yaml, json or diff; with --why: diff, text, json, yaml, sarif, junit or github; FORMAT=FILE writes to a file; repeatable (default yaml, text with --why)")
+	c.Flags().BoolVar(&o.why, "why", false, "list the fields that were pruned, defaulted or dropped as null, and the schema that is responsible")
+	groupFlags(c.Flags(), outputFlags, "output", "why")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"yaml", "json", "diff"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -78,12 +80,12 @@ Where the two semantics would not store the same, a note says so.`,
 type pruner struct {
 	a           *app
 	definitions *definitions
-	// report gets the reasons, side what else there is to say.
+	// report receives the reasons of --why, side all other findings.
 	report, side *report.Reporter
-	// printer prints objects, unless only the reasons are wanted.
+	// printer prints objects. It is nil if only reasons or diffs are printed.
 	printer *printer
 	diff    bool
-	// previews are those that have been reported.
+	// previews holds the previews that have been reported.
 	previews map[*object.Preview]bool
 }
 
@@ -105,7 +107,7 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 	} else {
 		output := "yaml"
 		if len(o.outputs) > 1 {
-			return errors.New("-o: objects are printed once: choose yaml, json or diff")
+			return errors.New("-o: only one format is allowed without --why: yaml, json or diff")
 		} else if len(o.outputs) == 1 {
 			output = o.outputs[0]
 		}
@@ -115,7 +117,7 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 		case "diff":
 			p.diff = true
 		default:
-			return fmt.Errorf("-o %s: choose yaml, json or diff, or add --why for the formats of findings", output)
+			return fmt.Errorf("-o %s: must be yaml, json or diff; add --why for the formats of findings", output)
 		}
 		options := a.reportOptions(c, nil, nil)
 		options.Stdout, options.Color, options.Quiet, options.Tolerant = a.stderr, a.useColor(a.stderr), true, true
@@ -130,16 +132,16 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 	return input.Read(c.Context(), a.stdin, o.objects, p.object, p.side.Failure)
 }
 
-// pruneRules describe what prune reports.
+// pruneRules returns the rules of the findings of prune.
 func pruneRules() []analysis.Rule {
 	rules := append(inputRules(), object.PruneRules()...)
 	return append(rules,
-		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "The kind of an object has several definitions: the first that serves its version counts."},
-		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "No CustomResourceDefinition defines the object's kind and version."},
+		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
+		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "There is no CRD for the object."},
 	)
 }
 
-// fail reports that an object could not be pruned.
+// fail reports an object that could not be pruned.
 func (p *pruner) fail(it *input.Item, f analysis.Finding) {
 	f.Severity = analysis.Error
 	at := report.At(it, f)
@@ -147,8 +149,7 @@ func (p *pruner) fail(it *input.Item, f analysis.Finding) {
 	p.side.Add(at)
 }
 
-// object prunes an object. Definitions that happen to be among the objects are
-// skipped: they are not pruned by a schema of their own.
+// object prunes an object. It skips CRDs, which have no CRD of their own.
 func (p *pruner) object(it *input.Item) error {
 	d, err := p.definitions.lookup(it)
 	if err != nil {
@@ -161,7 +162,7 @@ func (p *pruner) object(it *input.Item) error {
 	p.definitions.reportOthers(p.side, d)
 	pruner, err := d.pruner()
 	if err != nil {
-		p.fail(it, analysis.Finding{Rule: object.RuleInvalidDefinition, Message: fmt.Sprintf("its definition in %s cannot be used: %v", d.item.File, err)})
+		p.fail(it, analysis.Finding{Rule: object.RuleInvalidDefinition, Message: fmt.Sprintf("the CRD in %s cannot be used: %v", d.item.File, err)})
 		return nil
 	}
 	stored := pruner.Prune(it.JSON)
@@ -194,7 +195,7 @@ func (p *pruner) object(it *input.Item) error {
 	return nil
 }
 
-// write prints the object, or what changes in it.
+// write prints the object or a diff.
 func (p *pruner) write(it *input.Item, stored *object.Stored) error {
 	if p.printer != nil {
 		return p.printer.print("", stored.Object)
@@ -215,9 +216,9 @@ func (p *pruner) write(it *input.Item, stored *object.Stored) error {
 	return err
 }
 
-// texts are an object before and after. If what was done to it can be done to the
-// text, so that order, comments and quotes stay as they are, it is the text of the
-// file, which has so many lines above it; otherwise both are written anew.
+// texts returns the text of an object before and after pruning. If the changes can be made
+// in the text of the file, the texts keep its order, comments and quotes, and above is the
+// number of lines before the object. Otherwise both texts are generated.
 func texts(it *input.Item, stored *object.Stored) (before, after []byte, above int, err error) {
 	if text, err := editText(it, stored); err == nil {
 		return it.Doc.Source(), text, it.Doc.Line() - 1, nil
@@ -233,7 +234,7 @@ func texts(it *input.Item, stored *object.Stored) (before, after []byte, above i
 	return before, after, 0, err
 }
 
-// editText does to the text of a document what was done to the object.
+// editText applies the changes of an object to the text of its document.
 func editText(it *input.Item, stored *object.Stored) ([]byte, error) {
 	edits, err := stored.Edits()
 	if err != nil {
@@ -246,7 +247,7 @@ func editText(it *input.Item, stored *object.Stored) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The text is only shown if it says what is stored.
+	// Make sure that the edited text is the stored object.
 	d, err := yamlx.Parse(text)
 	if err != nil {
 		return nil, err
@@ -263,12 +264,12 @@ func editText(it *input.Item, stored *object.Stored) ([]byte, error) {
 		got = childOf(got, token)
 	}
 	if !reflect.DeepEqual(got, any(stored.Object)) {
-		return nil, errors.New("the edited text says something else")
+		return nil, errors.New("the edited text differs from the stored object")
 	}
 	return text, nil
 }
 
-// childOf follows a token of a pointer.
+// childOf returns the child of v that a pointer's token names, or nil.
 func childOf(v any, token string) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -3,14 +3,20 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// TestReadme runs the commands whose output README.md shows, among the examples that it
-// speaks of. A command and its output are a block that begins with "$ espalier".
+// TestReadme runs the commands in README.md in examples/crontab and compares their output
+// with that in README.md. A block that begins with "$ espalier" is a command and its output.
+// With -update, the output in README.md is rewritten.
 func TestReadme(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+	path, err := filepath.Abs("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +25,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(dir)
-	seen := map[string]bool{}
+	seen, updated := map[string]bool{}, string(readme)
 	for _, block := range strings.Split(string(readme), "\n```\n$ ")[1:] {
 		block, _, _ = strings.Cut(block, "\n```\n")
 		line, want, _ := strings.Cut(block, "\n")
@@ -31,8 +37,16 @@ func TestReadme(t *testing.T) {
 		var out bytes.Buffer
 		a := &app{program: "espalier", stdin: &bytes.Buffer{}, stdout: &out, stderr: &out, environ: func(string) (string, bool) { return "", false }}
 		a.run(t.Context(), words[1:])
-		if got := strings.TrimRight(out.String(), "\n"); got != want {
+		got := strings.TrimRight(out.String(), "\n")
+		if *update {
+			updated = strings.Replace(updated, block, line+"\n"+got, 1)
+		} else if got != want {
 			t.Errorf("$ %s\nprints\n%s\nREADME.md says\n%s", line, got, want)
+		}
+	}
+	if *update && updated != string(readme) {
+		if err := os.WriteFile(path, []byte(updated), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
 	for _, name := range []string{"diff", "explain", "fix", "lint", "prune", "show", "test", "validate"} {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestRobust hands in what is broken, hostile or missing, always beside an object
-// that is all right: that one is looked at all the same.
+// TestRobust validates broken and hostile input together with a valid object, which must be
+// validated in any case.
 func TestRobust(t *testing.T) {
 	good, err := os.ReadFile("testdata/examples/crontab.yaml")
 	if err != nil {
@@ -52,27 +52,27 @@ func TestRobust(t *testing.T) {
 	}, {
 		name: "binary file",
 		data: append([]byte("\x7fELF\x02\x01\n\x01"), 0, 0, 0xff, 0xfe),
-		want: []string{"input.yaml:2:2: error: is a binary file"},
+		want: []string{"input.yaml:2:2: error: binary file"},
 		code: 2,
 	}, {
-		name: "bytes that are no text",
+		name: "invalid UTF-8",
 		data: []byte("kind: \xff\xfe\xfd\n"),
 		want: []string{"input.yaml:1:7: error:"},
 		code: 2,
 	}, {
 		name: "list of scalars",
 		data: []byte("- 1\n- 2\n"),
-		want: []string{"input.yaml:1:1: error: this is a list, not an object"},
+		want: []string{"input.yaml:1:1: error: got a list, want an object"},
 		code: 2,
 	}, {
-		name: "item of a list that is no object",
+		name: "list item that is not an object",
 		data: []byte("apiVersion: v1\nkind: List\nitems:\n- 3\n"),
-		want: []string{"input.yaml:4:3: error: this is a number, not an object"},
+		want: []string{"input.yaml:4:3: error: got a number, want an object"},
 		code: 2,
 	}, {
-		name: "object without its definition",
+		name: "object without a CRD",
 		data: []byte("apiVersion: other.example.com/v1\nkind: Other\n"),
-		want: []string{"input.yaml:2:7: error: kind: no CustomResourceDefinition that was given defines Other of other.example.com/v1 [missing-definition]"},
+		want: []string{"input.yaml:2:7: error: kind: no CRD found for other.example.com/v1 Other: add it with --crd, or skip such objects with --ignore-missing-crds [missing-definition]"},
 		code: 1,
 	}, {
 		name: "version that is not served",
@@ -80,9 +80,9 @@ func TestRobust(t *testing.T) {
 		want: []string{`version "v2" of CronTab is not served`, "serves v1"},
 		code: 1,
 	}, {
-		name: "object that says nothing of itself",
+		name: "object without apiVersion and kind",
 		data: []byte("a: 1\n"),
-		want: []string{"input.yaml:1:1: error: kind: it does not say its apiVersion and kind"},
+		want: []string{"input.yaml:1:1: error: kind: apiVersion and kind are required"},
 		code: 1,
 	}, {
 		name: "deep nesting",
@@ -100,7 +100,7 @@ func TestRobust(t *testing.T) {
 		want: []string{"input.yaml:6:10: error: spec.image", "[validation/max-length]"},
 		code: 1,
 	}, {
-		name: "more than fits a document",
+		name: "document that is too large",
 		data: bytes.Repeat([]byte("a: b\n"), 14<<20),
 		want: []string{"input.yaml:1:1: error:", "[syntax]"},
 		code: 2,
@@ -129,7 +129,7 @@ func TestRobust(t *testing.T) {
 			if len(test.data) > 1<<20 {
 				return
 			}
-			// No other command may fall over it either.
+			// Other commands must handle the input too.
 			for _, args := range [][]string{
 				{"prune", "--crd", crd, "-f", "input.yaml", "-f", "good.yaml"},
 				{"prune", "--why", "--crd", crd, "-f", "input.yaml", "-f", "good.yaml"},
@@ -146,7 +146,7 @@ func TestRobust(t *testing.T) {
 	}
 }
 
-// TestMissingInput names files and directories that are not there, or have nothing.
+// TestMissingInput names files and directories that do not exist or are empty.
 func TestMissingInput(t *testing.T) {
 	good, err := os.ReadFile("testdata/examples/crontab.yaml")
 	if err != nil {
@@ -172,27 +172,27 @@ func TestMissingInput(t *testing.T) {
 		code       int
 		privileged bool
 	}{
-		{args: "--crd CRD -f none.yaml -f good.yaml", want: "none.yaml: error: cannot be read: no such file or directory [unreadable]", code: 2},
-		{args: "--crd CRD -f closed.yaml -f good.yaml", want: "closed.yaml: error: cannot be read: permission denied [unreadable]", code: 2, privileged: true},
-		{args: "--crd CRD -f without -f good.yaml", want: "without: error: there is no .json, .yaml, .yml file in the directory (-R also", code: 2},
-		{args: "--crd CRD -f objects", want: "objects/link.yaml: error: cannot be read: no such file", code: 2},
+		{args: "--crd CRD -f none.yaml -f good.yaml", want: "none.yaml: error: cannot read: no such file or directory [unreadable]", code: 2},
+		{args: "--crd CRD -f closed.yaml -f good.yaml", want: "closed.yaml: error: cannot read: permission denied [unreadable]", code: 2, privileged: true},
+		{args: "--crd CRD -f without -f good.yaml", want: "without: error: no .json, .yaml, .yml files in the directory (-R includes", code: 2},
+		{args: "--crd CRD -f objects", want: "objects/link.yaml: error: cannot read: no such file", code: 2},
 		{args: "--crd CRD -f objects -R", want: "in 1 object", code: 2},
-		{args: "--crd without -f good.yaml", want: "without: error: there is no .json", code: 2},
-		{args: "--crd good.yaml -f good.yaml", want: "good.yaml: error: there is no CustomResourceDefinition in it [no-definitions]", code: 2},
+		{args: "--crd without -f good.yaml", want: "without: error: no .json", code: 2},
+		{args: "--crd good.yaml -f good.yaml", want: "good.yaml: error: no CRD found [no-definitions]", code: 2},
 		{args: "--crd good.yaml -f good.yaml --ignore-missing-crds", want: "no-definitions", code: 2},
-		{args: "--crd CRD -f https://example.com/x.yaml -f good.yaml", want: "never touches the network", code: 2},
-		{args: "--crd CRD", want: "nothing to read: name files or directories with -f", code: 2},
-		{args: "-f good.yaml", want: "no definitions: name files or directories with --crd", code: 2},
-		{args: "--crd - -f -", want: "standard input (-) can be read once only", code: 2},
+		{args: "--crd CRD -f https://example.com/x.yaml -f good.yaml", want: "URLs are not supported", code: 2},
+		{args: "--crd CRD", want: "no input: name files or directories with -f", code: 2},
+		{args: "-f good.yaml", want: "--crd is required: a file or directory with CRDs", code: 2},
+		{args: "--crd - -f -", want: "standard input (-) can be read only once", code: 2},
 		{args: "--crd CRD -f good.yaml -o text -o json", want: "both write to standard output", code: 2},
-		{args: "--crd CRD -f good.yaml -o excel", want: `there is no format "excel"`, code: 2},
+		{args: "--crd CRD -f good.yaml -o excel", want: `unknown format "excel"`, code: 2},
 		{args: "--crd CRD -f good.yaml -o json=no/such/directory", want: "no such file or directory", code: 2},
 		{args: "--crd CRD -f good.yaml", want: "no findings in 1 object", code: 0},
 	}
 	for _, test := range tests {
 		t.Run(strings.ReplaceAll(test.args, "/", "_"), func(t *testing.T) {
 			if test.privileged && os.Geteuid() == 0 {
-				t.Skip("whoever may read everything cannot be rejected")
+				t.Skip("root can read all files")
 			}
 			args := strings.Fields(strings.ReplaceAll(test.args, "CRD", crd))
 			out, code := runApp(t, append([]string{"validate"}, args...)...)

@@ -14,24 +14,23 @@ import (
 	"espalier.dev/schema"
 )
 
-// app is one run of the program: where it reads and writes, and what the flags that
-// all commands share say. Commands get it from newRootCommand and keep no other
-// state.
+// app is one run of the program: its streams, its environment and the flags that all
+// commands share.
 type app struct {
-	// program is how the program was called: its name decides whether it speaks of
-	// itself as a plugin of kubectl.
+	// program is the path of the executable. Messages say "kubectl espalier" if it is
+	// named as a kubectl plugin.
 	program        string
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	environ        func(string) (string, bool)
-	// tune prepares the process for a command that is over soon. It may be nil.
+	// tune prepares the process for a short-running command. It may be nil.
 	tune func()
 
 	semantics semanticsFlag
 	color     colorFlag
 }
 
-// run runs the command that args name and returns the exit code.
+// run runs the command line args and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := newRootCommand(a)
 	root.SetArgs(args)
@@ -53,7 +52,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return report.Failed
 }
 
-// name is what the user types to run the program.
+// name returns what the user types to run the program.
 func (a *app) name() string {
 	base := strings.TrimSuffix(filepath.Base(a.program), ".exe")
 	if base == "kubectl-espalier" {
@@ -66,23 +65,21 @@ func newRootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:         "espalier",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: a.name()},
-		Short:       "CustomResourceDefinitions without a cluster: check them, try them, change them safely",
-		Long: `Espalier answers offline, and at once, what otherwise takes a cluster: is this
-CustomResourceDefinition right, what will the server do to this object and why, is
-this change safe. It never touches the network.
+		Short:       "Lint, test, compare and serve CustomResourceDefinitions without a cluster",
+		Long: `Espalier checks CustomResourceDefinitions (CRDs) and custom resources as kube-apiserver
+does. It needs no cluster, and all commands except serve work offline.
 
-Input is files, directories (-R for those below, too) and standard input (-), with
-any number of YAML or JSON documents and lists in them. Findings carry file, line and
-column.
+Input comes from files, directories (-R includes subdirectories) and standard input (-).
+A file may contain any number of YAML or JSON documents and lists. Findings include the
+file, line and column.
 
-There are two schema semantics. "kep" is what the design documents of
-CustomResourceDefinitions say, "kubernetes" is what kube-apiserver 1.37 does, to the
-letter. They differ in few places; where they do for what you have, you are told.
+There are two schema semantics. "kep" follows the design documents of CRDs, "kubernetes"
+follows kube-apiserver 1.37 exactly. They differ in few places, and findings point out
+where the difference affects your input.
 
-Exit codes: 0 nothing found, 1 findings or differences, 2 it could not be done.`,
+Exit codes: 0 success, 1 problems found, 2 usage or input error.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
 		PersistentPreRun: func(*cobra.Command, []string) {
 			if a.tune != nil {
 				a.tune()
@@ -91,8 +88,8 @@ Exit codes: 0 nothing found, 1 findings or differences, 2 it could not be done.`
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := root.PersistentFlags()
-	flags.Var(&a.semantics, "semantics", `whose schema semantics applies: "kep" or "kubernetes"`)
-	flags.Var(&a.color, "color", `when to use colour: "auto", "always" or "never"`)
+	flags.Var(&a.semantics, "semantics", `schema semantics: "kep" or "kubernetes"`)
+	flags.Var(&a.color, "color", `color in text output: "auto", "always" or "never"`)
 	for flag, values := range map[string][]string{"semantics": {schema.KEP.String(), schema.Kubernetes.String()}, "color": {"auto", "always", "never"}} {
 		_ = root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -109,13 +106,21 @@ Exit codes: 0 nothing found, 1 findings or differences, 2 it could not be done.`
 		newVersionCommand(a),
 		newManCommand(a),
 	)
+	root.SetUsageFunc(usage)
+	root.SetFlagErrorFunc(usageError)
 	a.finish(root)
 	return root
 }
 
-// finish puts the program's name into the examples of all commands and makes
-// mistakes on the command line say what to do.
+// finish completes the help texts of a command and its subcommands: the long description
+// starts with the short one, and the examples use the program's name.
 func (a *app) finish(c *cobra.Command) {
+	c.Flags().SortFlags = false // usage lists groups in the order of definition
+	if c.Long == "" {
+		c.Long = c.Short + "."
+	} else {
+		c.Long = c.Short + ".\n\n" + c.Long
+	}
 	if name := a.name(); name != "espalier" {
 		lines := strings.Split(c.Example, "\n")
 		for i, line := range lines {
@@ -126,9 +131,6 @@ func (a *app) finish(c *cobra.Command) {
 		}
 		c.Example = strings.Join(lines, "\n")
 	}
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath())
-	})
 	for _, sub := range c.Commands() {
 		a.finish(sub)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,27 +15,27 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// A script is a txtar archive in testdata/script: files, which are unpacked into an
-// empty directory, and before them the commands to run there, with what is expected.
-// A script whose file name starts with the ID of a row of requirements proves that
-// row: its subtest has the name of the file.
+// A script is a txtar archive in testdata/script. Its files are unpacked into an empty
+// directory. The text before them lists commands to run there and their expected results.
+// A script whose file name starts with the ID of a requirement tests that requirement; its
+// subtest has the name of the file.
 //
-//	# A comment. So is any line that does not look like one of these.
-//	$ espalier lint -f crd.yaml        run it; 'single' and "double" quotes work as in a shell,
-//	$ NO_COLOR=1 espalier prune … < f  so do variables in front and input from a file;
-//	                                   kubectl-espalier in place of espalier works too
-//	exit 1                             its exit code, 0 if this line is missing
-//	> a line                           all of standard output is these lines
-//	2> a line                          all of standard error is these lines
+//	# A comment, like any line that has none of these forms.
+//	$ espalier lint -f crd.yaml        runs a command; 'single' and "double" quotes,
+//	$ NO_COLOR=1 espalier prune … < f  variables and input from a file work as in a shell;
+//	                                   the program can also be kubectl-espalier
+//	exit 1                             expected exit code, 0 by default
+//	> a line                           complete standard output
+//	2> a line                          complete standard error
 //	~ text                             standard output contains the text
-//	!~ text                            … does not contain it
+//	!~ text                            standard output does not contain the text
 //	2~ text, 2!~ text                  the same for standard error
-//	stdout FILE                        standard output is what the archive has as FILE
+//	stdout FILE                        standard output equals FILE of the archive
 //	stderr FILE                        the same for standard error
-//	file F is FILE                     a file that the command wrote, or changed, is what the archive has as FILE
+//	file F is FILE                     file F, after the command, equals FILE of the archive
 //
-// Expectations are about the last command. FILEs that only serve as expectations are
-// unpacked too. With -update they are rewritten:
+// Expectations refer to the last command. FILEs are unpacked too. With -update, FILEs and
+// complete outputs are rewritten:
 //
 //	go test ./cmd/espalier -run 'TestScripts/NAME' -update
 type script struct {
@@ -43,7 +44,7 @@ type script struct {
 	stdout  string
 	stderr  string
 	code    int
-	// ran says that there was a command, checked that its exit code was compared.
+	// ran is set if a command has run, checked if its exit code has been compared.
 	ran, checked bool
 	last         string
 	changed      bool
@@ -113,13 +114,20 @@ func (s *script) run(t *testing.T) {
 			}
 			s.checkCode(t, want)
 		case ">", "2>":
-			block := []string{rest}
+			start, block := i, []string{rest}
 			for i+1 < len(lines) && (lines[i+1] == word || strings.HasPrefix(lines[i+1], word+" ")) {
 				i++
 				_, rest, _ := strings.Cut(lines[i], " ")
 				block = append(block, rest)
 			}
-			s.same(t, word, strings.Join(block, "\n")+"\n", s.stream(word))
+			want := strings.Join(block, "\n") + "\n"
+			if got := s.stream(word); *update && got != want && got != "" {
+				lines = slices.Replace(lines, start, i+1, quoteLines(word, got)...)
+				i = start + strings.Count(got, "\n") - 1
+				s.archive.Comment, s.changed = []byte(strings.Join(lines, "\n")), true
+				continue
+			}
+			s.same(t, word, want, s.stream(word))
 		case "~", "2~":
 			if !strings.Contains(s.stream(word), rest) {
 				t.Errorf("$ %s\nlacks %q:\n%s", s.last, rest, s.stream(word))
@@ -149,7 +157,15 @@ func (s *script) run(t *testing.T) {
 	}
 }
 
-// exitClean is the exit code of a command about which nothing is said.
+// quoteLines returns the lines of a text as a script expects them.
+func quoteLines(word, text string) (lines []string) {
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.TrimRight(word+" "+line, " \n"))
+	}
+	return lines
+}
+
+// exitClean is the default of the expected exit code.
 const exitClean = 0
 
 func (s *script) stream(word string) string {
@@ -237,7 +253,7 @@ func splitWords(line string) (words []string, err error) {
 	return words, nil
 }
 
-// golden compares got with a file of the archive, or makes it that file.
+// golden compares got with a file of the archive, or updates the file.
 func (s *script) golden(t *testing.T, name, got string) {
 	t.Helper()
 	for i := range s.archive.Files {

@@ -26,22 +26,28 @@ func newServeCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run an API server for custom resources",
-		Long: `Run a Kubernetes-style API server for CustomResourceDefinitions and their objects.
-kubectl, client-go and controllers work with it as with any cluster.
+		Long: `The API server serves CRDs and their custom resources. kubectl, client-go and controllers
+work with it as with any Kubernetes cluster.
 
-Without flags it keeps everything in ./espalier-data: a database (etcd), which nobody
-else can reach, an authority with certificates for the server and its administrator,
-and a kubeconfig, which appears when the server is ready. It listens on 127.0.0.1:6443,
-with TLS. Members of system:masters may do everything, everybody else may ask whether
-the server is healthy.
+By default it keeps all data in ./espalier-data: an embedded etcd that only the server can
+access, a certificate authority (CA) with certificates for the server and its
+administrator, and a kubeconfig that is written when the server is ready. It listens on
+127.0.0.1:6443 with TLS. Members of system:masters have full access; other users can only
+read the health endpoints.
 
-It stops on SIGTERM and SIGINT: requests finish first. A second signal ends it at once.`,
-		Example: `  espalier serve
+On SIGTERM or SIGINT the server finishes running requests and stops. A second signal stops
+it at once.`,
+		Example: `  # Serve on 127.0.0.1:6443 and keep the data in ./espalier-data
+  espalier serve
+
+  # Listen on all interfaces
   espalier serve --data-dir /var/lib/espalier --bind-address 0.0.0.0
+
+  # Use an external etcd
   espalier serve --etcd-servers https://etcd-0:2379,https://etcd-1:2379 \
     --etcd-cafile ca.crt --etcd-certfile client.crt --etcd-keyfile client.key`,
-		Args: cobra.NoArgs,
-		// It takes the place of the one that tunes the process for short commands.
+		Args: noArgs(""),
+		// Overrides that of the root command, which tunes the process for short commands.
 		PersistentPreRun: func(*cobra.Command, []string) {},
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Semantics = a.semantics.Semantics
@@ -56,13 +62,18 @@ It stops on SIGTERM and SIGINT: requests finish first. A second signal ends it a
 			return a.serve(c.Context(), o)
 		},
 	}
-	o.AddFlags(c.Flags())
-	c.Flags().Uint32VarP(&verbosity, "v", "v", 0, "how much to log: a `number`, more is more")
-	c.Flags().StringVar(&logFormat, "log-format", "text", "how to log: `text|json`")
+	groups := o.FlagGroups()
+	for _, name := range groups.Order {
+		groupAllFlags(groups.FlagSets[name], name)
+		c.Flags().AddFlagSet(groups.FlagSets[name])
+	}
+	c.Flags().Uint32VarP(&verbosity, "v", "v", 0, "log verbosity, a `number`")
+	c.Flags().StringVar(&logFormat, "log-format", "text", "log `format`: text or json")
+	groupFlags(c.Flags(), "Logging", "v", "log-format")
 	return c
 }
 
-// serve runs a server until a signal tells the program to stop.
+// serve runs the API server until a signal stops it.
 func (a *app) serve(ctx context.Context, o *server.Options) error {
 	s, err := server.Start(ctx, o)
 	if err != nil {
@@ -72,7 +83,7 @@ func (a *app) serve(ctx context.Context, o *server.Options) error {
 	if err != nil {
 		return errors.Join(err, s.Stop())
 	}
-	fmt.Fprintf(a.stdout, `The server is ready at %s. Use it with
+	fmt.Fprintf(a.stdout, `The API server is ready at %s. To use it:
 
   export KUBECONFIG=%s
   kubectl get customresourcedefinitions
@@ -80,14 +91,14 @@ func (a *app) serve(ctx context.Context, o *server.Options) error {
 `, s.URL(), shellQuote(kubeconfig))
 	select {
 	case <-ctx.Done():
-		// Requests may take their time to finish: the next signal ends the program.
+		// Running requests may take long to finish: the next signal kills the process.
 		signal.Reset(os.Interrupt, syscall.SIGTERM)
 	case <-s.Done():
 	}
 	return s.Stop()
 }
 
-// shellQuote writes a word so that a shell reads it as one.
+// shellQuote quotes a word for a shell where necessary.
 func shellQuote(word string) string {
 	plain := strings.IndexFunc(word, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+=:@", r)

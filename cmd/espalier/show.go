@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,28 +17,28 @@ import (
 	"espalier.dev/schema"
 )
 
-// showForm is a form that can be derived from a schema.
+// showForm is a form of a schema.
 type showForm struct {
 	name, summary string
 	derive        func(*crd.Version, schema.Semantics) *api.JSONSchemaProps
 }
 
-// showForms are the forms that show knows.
+// showForms returns the forms that show can print.
 func showForms() []showForm {
 	return []showForm{
-		{"core", "types, fields and items alone: the schema without its value validations", func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
+		{"core", "types, fields and items only, without value validations", func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
 			return v.Structural().WithoutValueValidations().ToJSONSchemaProps()
 		}},
-		{"skeleton", "what is specified anywhere, also under allOf, anyOf, oneOf and not", func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
+		{"skeleton", "all specified fields, including those under allOf, anyOf, oneOf and not", func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
 			return schema.Skeleton(object.OriginalSchema(v.Definition().CRD(), v.Name()))
 		}},
-		{"structural", "the schema as the engine reads it, with the reasons if it is not structural", func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
+		{"structural", "the structural schema that validation, pruning and defaulting use", func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
 			return v.Structural().ToJSONSchemaProps()
 		}},
-		{"openapi-v2", "what is published as OpenAPI v2", func(v *crd.Version, sem schema.Semantics) *api.JSONSchemaProps {
+		{"openapi-v2", "the schema as published in OpenAPI v2", func(v *crd.Version, sem schema.Semantics) *api.JSONSchemaProps {
 			return v.Structural().Unfold(sem).WeakenForOpenAPIV2(sem).ToJSONSchemaProps()
 		}},
-		{"openapi-v3", "what is published as OpenAPI v3", func(v *crd.Version, sem schema.Semantics) *api.JSONSchemaProps {
+		{"openapi-v3", "the schema as published in OpenAPI v3", func(v *crd.Version, sem schema.Semantics) *api.JSONSchemaProps {
 			return v.Structural().Unfold(sem).ToJSONSchemaProps()
 		}},
 	}
@@ -54,26 +55,27 @@ func newShowCommand(a *app) *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "show " + strings.Join(names, "|") + " -f PATH...",
-		Short: "Show what is derived from the schema of a definition",
-		Long: `Show prints a form that is derived from the schema of each version of each
-CustomResourceDefinition:
+		Short: "Print schemas that are derived from a CRD",
+		Long: `Show prints one of these forms of the schema of each version:
 
 ` + list + `
-What else is in the files is skipped. Show exits with 1 if a form is asked for that
-is only right for structural schemas (all but the skeleton), and a schema is not
-structural; it says why on standard error.`,
-		Example: `  # Which fields does a schema specify, logical operators included?
+Documents other than CRDs are skipped. All forms except skeleton require a structural
+schema: if a schema is not structural, show reports the reasons on standard error and exits
+with 1.
+
+Exit codes: 0 success, 1 a schema is not structural, 2 usage or input error.`,
+		Example: `  # Print the fields that a schema specifies, including those under logical operators
   espalier show skeleton -f crontab-crd.yaml
 
-  # What does kube-apiserver publish of version v1?
+  # Print what kube-apiserver publishes for version v1
   espalier show openapi-v3 --semantics kubernetes --version v1 -f crontab-crd.yaml
 
-  # As JSON, for other tools
+  # Print JSON for other tools
   espalier show core -o json -f crontab-crd.yaml`,
 		ValidArgs: names,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(names, args[0]) {
-				return fmt.Errorf("say what to show: one of %s", strings.Join(names, ", "))
+				return usageError(c, fmt.Errorf("show needs one of %s", strings.Join(names, ", ")))
 			}
 			return nil
 		},
@@ -82,15 +84,20 @@ structural; it says why on standard error.`,
 			return a.show(c, form, flags, version, output)
 		},
 	}
-	addInputFlags(c, &flags, "CustomResourceDefinitions")
-	c.Flags().StringVar(&version, "version", "", "the version to show (default all)")
-	c.Flags().StringVarP(&output, "output", "o", "yaml", "yaml or json")
+	addInputFlags(c, &flags, "CRDs")
+	c.Flags().StringVar(&version, "version", "", "`VERSION` to show (default all)")
+	groupFlags(c.Flags(), inputFlags, "version")
+	c.Flags().StringVarP(&output, "output", "o", "yaml", "output `FORMAT`: yaml or json")
+	groupFlags(c.Flags(), outputFlags, "output")
 	return c
 }
 
 func (a *app) show(c *cobra.Command, form showForm, flags input.Flags, version, output string) (err error) {
 	if output != "yaml" && output != "json" {
-		return fmt.Errorf("-o %s: choose yaml or json", output)
+		return fmt.Errorf("-o %s: must be yaml or json", output)
+	}
+	if len(flags.Paths) == 0 {
+		return usageError(c, errors.New("show needs -f PATH: a file, a directory, or - for standard input"))
 	}
 	r, err := a.newSideReporter(c)
 	if err != nil {
@@ -109,7 +116,7 @@ func (a *app) show(c *cobra.Command, form showForm, flags input.Flags, version, 
 		}
 	}
 	if version != "" && p.count == 0 && len(ds.list) > 0 {
-		return fmt.Errorf("no definition has a version %q", version)
+		return fmt.Errorf("no CRD has a version %q", version)
 	}
 	return nil
 }

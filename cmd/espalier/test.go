@@ -35,65 +35,73 @@ func newTestCommand(a *app) *cobra.Command {
 	var o testOptions
 	c := &cobra.Command{
 		Use:   "test PATH...",
-		Short: "Run test suites next to CustomResourceDefinitions",
-		Long: `Test runs suites: YAML documents that say which objects a CustomResourceDefinition must
-accept, which it must reject and why, which updates are allowed, and what is stored in
-the end. The answers are those of the engine that a server has, so no cluster is needed.
+		Short: "Run test suites for CRDs",
+		Long: `A test suite is a YAML document that lists objects that a CRD must accept, objects that it
+must reject and why, updates, and what is stored. Suites run on the same engine as
+espalier serve, so they need no cluster.
 
-PATHs are files and directories with suites; whatever else is in them is skipped.
+PATH is a file or directory with suites; other documents in it are skipped.
 
   apiVersion: espalier.dev/v1
   kind: TestSuite
   crd: crontab-crd.yaml           # a file or a list of files, relative to the suite
-  semantics: kubernetes           # or kep; what --semantics says if absent
-  base:                           # an object that cases change
+  semantics: kubernetes           # or kep; default: the value of --semantics
+  base:                           # the object that test cases modify
     spec: {cronSpec: "0 * * * *", image: example}
   valid:                          # must be accepted
-  - name: the base as it is
+  - name: unmodified base
   - name: ten replicas
-    with: {spec: {replicas: 10}}  # a merge patch on the base; or object: for a whole one
+    with: {spec: {replicas: 10}}  # a merge patch on base; or object: for a whole object
     stored:                       # exactly what is stored
       spec: {cronSpec: "0 * * * *", image: example, replicas: 10, policy: Allow}
-  - name: unknown fields go
+  - name: unknown fields are pruned
     with: {spec: {imgae: typo}}
     pruned: [spec.imgae]          # exactly the fields that are pruned
     defaulted: [spec.policy, spec.replicas]
   invalid:                        # must be rejected
   - name: no image
     with: {spec: {image: null}}
-    errors:                       # exactly the reasons; any will do if absent
-    - path: spec.image            # where, a part of the message, the keyword or the
-      message: Required value     # rule in CEL: any of the three
+    errors:                       # exactly these errors; default: any error
+    - path: spec.image            # each error needs at least one of: path, a part of the
+      message: Required value     # message, and the schema keyword or CEL rule
       rule: required
   updates:
-  - name: the image stays
-    with: {spec: {image: other}}  # a patch on old, which is the base if absent; or new:
+  - name: image is immutable
+    with: {spec: {image: other}}  # a patch on old (default: base); or new: for a whole object
     errors: [the image cannot change]
 
-An object may leave out apiVersion, kind and metadata.name. Where an object is expected,
-a string names a file. What a server makes up (uid, generation, times) is not compared,
-a name or namespace only if it is expected. A case of valid that loses fields fails unless
-pruned or stored say so. With subresource: status a case of updates writes the status.
+apiVersion, kind and metadata.name of objects are optional. A string in place of an object
+names a file. Fields that the API server sets (uid, generation, timestamps) are not
+compared; name and namespace are compared only if they are expected. A valid case fails if
+fields are pruned that neither pruned nor stored expects. An update case with
+"subresource: status" writes the status.
 
-The definition of a suite is the one that --crd names; else the one that the suite names
-with crd; else the one in the same file; else the one that the PATHs contain.
+The CRD of a suite is, in this order: the one that --crd names, the one that crd in the
+suite names, the one in the same file, the one found in the PATHs.
 
 Suites in the format of OpenShift's api repository (crdName, and tests with onCreate and
-onUpdate) are run as well, in the kubernetes semantics.
+onUpdate) also run, always with kubernetes semantics.
 
-With --watch the suites run again whenever one of the files changes, until ctrl-C.`,
-		Example: `  # Run a suite; the definition is where the suite says
+With --watch, the suites run again whenever a file changes, until you press Ctrl-C.
+
+Exit codes: 0 all tests pass, 1 a test fails, 2 usage or input error.`,
+		Example: `  # Run a suite with the CRD that it names
   espalier test crontab-suite.yaml
 
-  # Some of the cases
+  # Run some of the cases
   espalier test crontab-suite.yaml --run 'invalid/'
 
-  # All suites below a directory, and a report for CI
+  # Run all suites below a directory, and write a report for CI
   espalier test -R . -o text -o junit=report.xml
 
-  # Against another version of the definition
+  # Run a suite with another CRD
   espalier test --crd crontab-crd.yaml crontab-suite.yaml --semantics kubernetes`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError(c, errors.New("test needs PATH: files or directories with test suites, or - for standard input"))
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			o.suites.Paths = args
 			if o.watch {
@@ -103,14 +111,15 @@ With --watch the suites run again whenever one of the files changes, until ctrl-
 		},
 	}
 	addCRDFlag(c, &o.crds)
-	c.Flags().BoolVarP(&o.suites.Recursive, "recursive", "R", false, "also read the directories below a directory")
-	c.Flags().StringVar(&o.run, "run", "", "run only the cases whose suite/section/name matches this regular expression")
-	c.Flags().BoolVar(&o.watch, "watch", false, "run again when a file changes, until ctrl-C")
+	addRecursiveFlag(c, &o.suites.Recursive, "recursive")
+	c.Flags().StringVar(&o.run, "run", "", "regular `EXPRESSION`: run only the cases whose suite/section/name matches it")
+	c.Flags().BoolVar(&o.watch, "watch", false, "run again when a file changes, until Ctrl-C")
+	groupFlags(c.Flags(), checkFlags, "run", "watch")
 	addOutputFlag(c, &o.outputs)
 	return c
 }
 
-// The rules of what test reports beside those of package suite.
+// Rules of the findings of test, in addition to those of package suite.
 const (
 	ruleNoSuite         = "no-suite"
 	ruleSuiteDefinition = "suite-definition"
@@ -118,10 +127,10 @@ const (
 
 func testRules() []analysis.Rule {
 	return append(inputRules(),
-		analysis.Rule{ID: suite.RuleFailed, Severity: analysis.Error, Summary: "The outcome of a test case is not what it expects."},
-		analysis.Rule{ID: suite.RuleMalformed, Severity: analysis.Error, Summary: "A test suite does not follow the format."},
-		analysis.Rule{ID: ruleNoSuite, Severity: analysis.Error, Summary: "There are no test suites where there should be some."},
-		analysis.Rule{ID: ruleSuiteDefinition, Severity: analysis.Error, Summary: "The definition of a test suite is missing, ambiguous or rejected."},
+		analysis.Rule{ID: suite.RuleFailed, Severity: analysis.Error, Summary: "A test case fails."},
+		analysis.Rule{ID: suite.RuleMalformed, Severity: analysis.Error, Summary: "A test suite is malformed."},
+		analysis.Rule{ID: ruleNoSuite, Severity: analysis.Error, Summary: "The input contains no test suite."},
+		analysis.Rule{ID: ruleSuiteDefinition, Severity: analysis.Error, Summary: "The CRD of a test suite is missing, ambiguous or invalid."},
 	)
 }
 
@@ -131,7 +140,7 @@ type tester struct {
 	ctx    context.Context
 	report *report.Reporter
 	run    *regexp.Regexp
-	// given are the definitions of --crd, around those in the files of suites.
+	// given holds the CRDs of --crd, around those in the files of suites.
 	given, around []*input.Item
 	files         map[string][]*input.Item
 	semantics     map[string]bool
@@ -174,7 +183,7 @@ func (a *app) test(c *cobra.Command, o testOptions) (err error) {
 		return err
 	}
 	if len(suites) == 0 && r.Summary().Failures == 0 {
-		r.Failure(input.Problem{Rule: ruleNoSuite, File: strings.Join(o.suites.Paths, ", "), Message: "there is no test suite in it: see the help for what one looks like"})
+		r.Failure(input.Problem{Rule: ruleNoSuite, File: strings.Join(o.suites.Paths, ", "), Message: "no test suite found: espalier test --help describes the format"})
 	}
 	for _, it := range suites {
 		if err := c.Context().Err(); err != nil {
@@ -185,12 +194,12 @@ func (a *app) test(c *cobra.Command, o testOptions) (err error) {
 	}
 	t.summarize()
 	if o.run != "" && t.passed+t.failed == 0 && r.Summary().Failures == 0 {
-		return fmt.Errorf("--run %s: no case of %s matches", o.run, report.Plural(len(suites), "suite"))
+		return fmt.Errorf("--run=%s: no case in %s matches", o.run, report.Plural(len(suites), "suite"))
 	}
 	return nil
 }
 
-// summarize says how many cases passed, and in which semantics.
+// summarize adds the number of passed and failed cases to the summary.
 func (t *tester) summarize() {
 	s := t.report.Summary()
 	s.Extra = map[string]any{"passed": t.passed, "failed": t.failed}
@@ -200,7 +209,7 @@ func (t *tester) summarize() {
 	}
 }
 
-// definitions reads the definitions that there are in files.
+// definitions reads CRDs and skips other objects.
 func (t *tester) definitions(flags input.Flags) (list []*input.Item, err error) {
 	err = input.Read(t.ctx, t.a.stdin, flags, func(it *input.Item) error {
 		if isDefinition(it) {
@@ -271,8 +280,8 @@ func (t *tester) suite(it *input.Item) {
 	}
 }
 
-// runner finds the definition of a suite. The pointer is where in the suite the error
-// belongs.
+// runner returns a runner for a suite and its CRD. The pointer is the place in the suite to
+// which an error refers.
 func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointer string, err error) {
 	var sources [][]*input.Item
 	if len(s.Files) > 0 {
@@ -282,7 +291,7 @@ func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointe
 			path := besides(it.File, file)
 			if _, ok := t.files[path]; !ok {
 				if _, err := os.Stat(path); err != nil {
-					return nil, pointer, fmt.Errorf("the definition cannot be read: %w", err)
+					return nil, pointer, fmt.Errorf("cannot read the CRD: %w", err)
 				}
 				if t.files[path], err = t.definitions(input.Flags{Paths: []string{path}}); err != nil {
 					return nil, pointer, err
@@ -291,7 +300,7 @@ func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointe
 			named = append(named, t.files[path]...)
 		}
 		if len(named) == 0 {
-			return nil, pointer, fmt.Errorf("there is no CustomResourceDefinition in %s", strings.Join(s.Files, ", "))
+			return nil, pointer, fmt.Errorf("no CRD found in %s", strings.Join(s.Files, ", "))
 		}
 		sources = [][]*input.Item{named}
 	}
@@ -299,7 +308,7 @@ func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointe
 		same := slices.DeleteFunc(slices.Clone(t.around), func(d *input.Item) bool { return d.File != it.File })
 		sources = [][]*input.Item{same, t.around}
 	}
-	// What the command line says goes before what the suite says.
+	// The command line takes precedence over the suite.
 	sources = append([][]*input.Item{t.given}, sources...)
 	for _, source := range sources {
 		var fitting []*input.Item
@@ -313,7 +322,7 @@ func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointe
 			continue
 		case 1:
 			if r, err = suite.NewRunner(t.ctx, s, fitting[0].JSON, suite.Options{Semantics: t.a.semantics.Semantics, Rules: cel.Checker{}}); err != nil {
-				err = fmt.Errorf("the definition in %s is rejected: %w", fitting[0].File, err)
+				err = fmt.Errorf("the CRD in %s is invalid: %w", fitting[0].File, err)
 			}
 			return r, pointer, err
 		}
@@ -321,15 +330,15 @@ func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointe
 		for _, d := range fitting {
 			places = append(places, fmt.Sprintf("%s in %s", d.Name(), d.File))
 		}
-		return nil, pointer, fmt.Errorf("there is more than one definition: name one with crd in the suite, or with --crd\n%s", strings.Join(places, "\n"))
+		return nil, pointer, fmt.Errorf("more than one CRD found: select one with crd in the suite, or with --crd\n%s", strings.Join(places, "\n"))
 	}
 	if s.Definition != "" {
-		return nil, "/crdName", fmt.Errorf("there is no definition %s: name the file with --crd", s.Definition)
+		return nil, "/crdName", fmt.Errorf("CRD %s not found: name its file with --crd", s.Definition)
 	}
-	return nil, "", errors.New("there is no definition: name one with crd in the suite, or with --crd")
+	return nil, "", errors.New("no CRD found: name its file with crd in the suite, or with --crd")
 }
 
-// besides is a file that another one names, relative to itself.
+// besides returns the path of a file that another file names, relative to that file.
 func besides(file, name string) string {
 	if filepath.IsAbs(name) || file == input.Stdin {
 		return name
@@ -337,7 +346,7 @@ func besides(file, name string) string {
 	return filepath.Join(filepath.Dir(file), name)
 }
 
-// readObjectFile reads the one object in a file.
+// readObjectFile reads the object in a file.
 func readObjectFile(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -350,11 +359,11 @@ func readObjectFile(path string) ([]byte, error) {
 	return doc.JSON()
 }
 
-// watchInterval is how often files are looked at.
+// watchInterval is the time between two checks for changed files.
 const watchInterval = 300 * time.Millisecond
 
-// watchTests runs the suites whenever a file changes, until it is stopped. The exit
-// code is that of the last run.
+// watchTests runs the suites whenever a file changes, until the context is done. It
+// returns the error of the last run.
 func (a *app) watchTests(c *cobra.Command, o testOptions) error {
 	ctx := c.Context()
 	if slices.Contains(o.suites.Paths, "-") || slices.Contains(o.crds.Paths, "-") {
@@ -369,7 +378,7 @@ func (a *app) watchTests(c *cobra.Command, o testOptions) error {
 		if err != nil && !errors.As(err, &exit) {
 			return err
 		}
-		fmt.Fprintf(a.stderr, "%s: watching %s; ctrl-C stops\n", a.name(), report.Plural(len(before), "file"))
+		fmt.Fprintf(a.stderr, "%s: watching %s; press Ctrl-C to stop\n", a.name(), report.Plural(len(before), "file"))
 		for maps.Equal(before, stamps(o)) {
 			select {
 			case <-ctx.Done():
@@ -377,24 +386,24 @@ func (a *app) watchTests(c *cobra.Command, o testOptions) error {
 			case <-tick.C:
 			}
 		}
-		fmt.Fprintf(a.stderr, "%s: changed, running again\n", a.name())
+		fmt.Fprintf(a.stderr, "%s: files changed, running again\n", a.name())
 	}
 }
 
-// stamp is what changes when a file does.
+// stamp detects changes of a file.
 type stamp struct {
 	modified time.Time
 	size     int64
 }
 
-// stamps are those of all files that a run may read: those that are named, and all
-// YAML and JSON next to them, which suites may name.
+// stamps returns the stamps of all files that a run may read: the given ones, and all YAML
+// and JSON files next to them, which suites may name.
 func stamps(o testOptions) map[string]stamp {
 	found := map[string]stamp{}
 	look := func(dir string, recursive bool) {
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
-				// It may be back when we look again.
+				// The file may exist again at the next check.
 				return nil
 			}
 			if d.IsDir() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -28,77 +29,79 @@ func newValidateCommand(a *app) *cobra.Command {
 	var o validateOptions
 	c := &cobra.Command{
 		Use:   "validate --crd PATH... -f PATH...",
-		Short: "Report whether a server would take objects, and what is wrong with those it would not",
-		Long: `Validate does to each object what an API server does when it is created: it reads it,
-prunes the fields that its CustomResourceDefinition does not know, fills in defaults,
-and validates what is left, rules in CEL included. With --old it does what the server
-does when the object replaces the old one of the same kind, namespace and name: rules
-see the old value, and what was wrong before and has not changed is forgiven.
+		Short: "Validate custom resources against their CRDs, as an API server would",
+		Long: `For each object, validate does what the API server does on create: it decodes the object,
+prunes fields that the CRD does not specify, applies defaults, and validates the result,
+including CEL rules. With --old it does what the API server does on update of the object
+with the same kind, namespace and name: transition rules see the old value, and
+ratcheting tolerates errors in unchanged fields.
 
-Fields that would be pruned and fields that occur twice are warnings. With
---field-validation=strict they are errors, with ignore they are skipped: the same
-choice as that of kubectl's --validate.
+Pruned fields and duplicate fields are warnings. --field-validation=strict turns them
+into errors and --field-validation=ignore skips them, like kubectl's --validate.
 
-Definitions come from --crd. They may be v1 or v1beta1; what else is in those files is
-skipped. Of several definitions of a kind the first that serves an object's version
-counts, and a note says that there are others. An object without a definition is an
-error unless --ignore-missing-crds is given. Definitions are taken at their word, as
-those of a cluster are; --check-crds also says of those that are used what a server has
-against them (lint says more). A CustomResourceDefinition among the objects is validated
-as one.
+CRDs come from --crd and can be v1 or v1beta1. Other documents in those files are
+skipped. If several CRDs define a kind, validate uses the first one that serves the
+object's version and lists the others as an info. An object without a CRD is an error
+unless --ignore-missing-crds is set. CRDs are assumed to be valid, as in a cluster;
+--check-crds also reports why the API server would reject the CRDs in use (lint reports
+more). A CRD among the objects is validated as a CRD.
 
-Where the two semantics would not come to the same end for an object, a note says so.`,
-		Example: `  # Is this object all right?
+An info reports where the two semantics lead to different results for an object.
+
+Exit codes: 0 all objects are valid, 1 errors or warnings, 2 usage or input error.`,
+		Example: `  # Validate one object
   espalier validate --crd crontab-crd.yaml -f crontab.yaml
 
-  # All objects below a directory; an unknown field fails the build
+  # Validate all objects below a directory, and fail on unknown fields
   espalier validate --crd crds/ -R -f objects/ --field-validation=strict
 
-  # Would kube-apiserver take this change?
+  # Validate an update as kube-apiserver would
   espalier validate --semantics kubernetes --crd crontab-crd.yaml --old crontab.yaml -f crontab-changed.yaml
 
-  # Annotations in a pull request, and a report to upload
+  # Annotate a pull request, and write a report to upload
   espalier validate --crd crds/ -f objects/ -o github -o sarif=espalier.sarif
 
-  # From a pipe
+  # Read objects from a pipe
   cat crontab.yaml | espalier validate --crd crontab-crd.yaml -f -`,
-		Args: cobra.NoArgs,
+		Args: noArgs(": use -f for objects and --crd for CRDs"),
 		RunE: func(c *cobra.Command, _ []string) error { return a.validate(c, o) },
 	}
 	addCRDFlag(c, &o.crds)
 	addInputFlags(c, &o.objects, "objects")
-	c.Flags().StringArrayVar(&o.old.Paths, "old", nil, "`PATH` of a file or directory with the objects that are replaced (may repeat)")
-	c.Flags().StringVar(&o.fieldValidation, "field-validation", "warn", "what to do about unknown and duplicate fields: `ignore|warn|strict`")
-	c.Flags().BoolVar(&o.ignoreMissing, "ignore-missing-crds", false, "skip objects without a definition")
-	c.Flags().BoolVar(&o.checkCRDs, "check-crds", false, "also report why a server would reject a definition that is used")
+	c.Flags().StringArrayVar(&o.old.Paths, "old", nil, "`PATH` of a file or directory with the objects before an update; repeatable")
+	groupFlags(c.Flags(), inputFlags, "old")
+	c.Flags().StringVar(&o.fieldValidation, "field-validation", "warn", "handling of unknown and duplicate fields: `ignore|warn|strict`")
+	c.Flags().BoolVar(&o.ignoreMissing, "ignore-missing-crds", false, "skip objects without a CRD")
+	c.Flags().BoolVar(&o.checkCRDs, "check-crds", false, "also report why the API server would reject the CRDs in use")
+	groupFlags(c.Flags(), checkFlags, "field-validation", "ignore-missing-crds", "check-crds")
 	addOutputFlag(c, &o.outputs)
 	_ = c.RegisterFlagCompletionFunc("field-validation", cobra.FixedCompletions([]string{"ignore", "warn", "strict"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-// validationRules describe what validate finds.
+// validationRules returns the rules of the findings of validate.
 func validationRules() []analysis.Rule {
 	rules := append(inputRules(),
-		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "No CustomResourceDefinition defines the object's kind and version.", Help: "Name the definition with --crd, or skip such objects with --ignore-missing-crds."},
-		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "A server would not take the CustomResourceDefinition.", Help: "espalier lint says what is wrong with it."},
-		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "The kind of an object has several definitions: the first that serves its version counts."},
+		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "There is no CRD for the object.", Help: "Add the CRD with --crd, or skip such objects with --ignore-missing-crds."},
+		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "The API server would reject the CRD.", Help: "Use espalier lint for details."},
+		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
 	)
 	return append(rules, object.CheckRules()...)
 }
 
-// verdict is what there is to say about the objects of one document.
-type verdict struct {
+// documentResult is the result of validating the objects of one document.
+type documentResult struct {
 	objects  []*input.Item
 	findings []report.Finding
 	problem  *input.Problem
-	// uses are the definitions that were needed.
+	// uses lists the CRDs of the objects.
 	uses []*definition
 }
 
 func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	fields, err := object.ParseFieldValidation(o.fieldValidation)
 	if err != nil {
-		return fmt.Errorf("--field-validation %s: choose ignore, warn or strict", o.fieldValidation)
+		return fmt.Errorf("--field-validation=%s: must be ignore, warn or strict", o.fieldValidation)
 	}
 	if err := stdinOnce(o.crds, o.objects, o.old); err != nil {
 		return err
@@ -123,14 +126,14 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	progress := a.newProgress("objects validated")
 	defer progress.stop()
 	reported := map[*definition]bool{}
-	return input.Parallel(ctx, a.stdin, o.objects, v.document, func(d verdict) error {
+	return input.Parallel(ctx, a.stdin, o.objects, v.document, func(d documentResult) error {
 		for _, used := range d.uses {
 			if reported[used] {
 				continue
 			}
 			reported[used] = true
 			ds.reportOthers(r, used)
-			if err := reportRefused(ctx, r, used, o.checkCRDs); err != nil {
+			if err := reportRejected(ctx, r, used, o.checkCRDs); err != nil {
 				return err
 			}
 		}
@@ -149,11 +152,11 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	}, r.Failure)
 }
 
-// reportRefused says of a definition that is used why it cannot be used or, if that is
-// to be checked, what a server has against it.
-func reportRefused(ctx context.Context, r *report.Reporter, d *definition, check bool) error {
+// reportRejected reports why a CRD cannot be used and, if check is set, why the API server
+// would reject it.
+func reportRejected(ctx context.Context, r *report.Reporter, d *definition, check bool) error {
 	_, unusable := d.checker()
-	if unusable == nil && !(check && d.refused(ctx)) {
+	if unusable == nil && !(check && d.rejected(ctx)) {
 		return nil
 	}
 	reasons, err := d.findings(ctx)
@@ -171,7 +174,7 @@ func reportRefused(ctx context.Context, r *report.Reporter, d *definition, check
 	return nil
 }
 
-// loadOld reads the objects that are replaced, by identity.
+// loadOld reads the objects before an update and returns them by identity.
 func (a *app) loadOld(ctx context.Context, flags input.Flags, problem func(input.Problem)) (map[input.Identity]*input.Item, error) {
 	old := map[input.Identity]*input.Item{}
 	err := input.Read(ctx, a.stdin, flags, func(it *input.Item) error {
@@ -181,7 +184,8 @@ func (a *app) loadOld(ctx context.Context, flags input.Flags, problem func(input
 	return old, err
 }
 
-// oldIdentity is the name under which an object is found again: its version may change.
+// oldIdentity returns the identity that an object keeps on update, when its version may
+// change.
 func oldIdentity(it *input.Item) input.Identity {
 	group, _, ok := strings.Cut(it.APIVersion(), "/")
 	if !ok {
@@ -200,12 +204,12 @@ type validator struct {
 	definitions   *definitions
 	fields        object.FieldValidation
 	ignoreMissing bool
-	// old are the objects that are replaced.
+	// old holds the objects before an update.
 	old map[input.Identity]*input.Item
 }
 
 // document validates the objects of a document.
-func (v *validator) document(d *input.Document) (out verdict) {
+func (v *validator) document(d *input.Document) (out documentResult) {
 	out.objects, out.problem = d.Items()
 	for _, it := range out.objects {
 		if v.ctx.Err() != nil {
@@ -222,7 +226,7 @@ func (v *validator) document(d *input.Document) (out verdict) {
 }
 
 // object validates one object.
-func (v *validator) object(it *input.Item, out *verdict) []analysis.Finding {
+func (v *validator) object(it *input.Item, out *documentResult) []analysis.Finding {
 	d, err := v.definitions.lookup(it)
 	switch {
 	case err == nil:
@@ -231,13 +235,17 @@ func (v *validator) object(it *input.Item, out *verdict) []analysis.Finding {
 	case v.ignoreMissing:
 		return nil
 	default:
-		return []analysis.Finding{{Rule: ruleMissingDefinition, Severity: analysis.Error, Path: "kind", Pointer: "/kind", Message: err.Error()}}
+		message := err.Error()
+		if errors.Is(err, errNoCRD) {
+			message += ", or skip such objects with --ignore-missing-crds"
+		}
+		return []analysis.Finding{{Rule: ruleMissingDefinition, Severity: analysis.Error, Path: "kind", Pointer: "/kind", Message: message}}
 	}
 	out.uses = append(out.uses, d)
 	checker, err := d.checker()
 	if err != nil {
 		return []analysis.Finding{{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Path: "kind", Pointer: "/kind",
-			Message: fmt.Sprintf("its definition in %s cannot be used: %v", d.item.File, err)}}
+			Message: fmt.Sprintf("the CRD in %s cannot be used: %v", d.item.File, err)}}
 	}
 	old, err := v.oldOf(it)
 	if err != nil {
@@ -246,7 +254,7 @@ func (v *validator) object(it *input.Item, out *verdict) []analysis.Finding {
 	return checker.Check(v.ctx, it.JSON, old, v.fields)
 }
 
-// oldOf returns the object that it replaces, or nil.
+// oldOf returns the object before the update, or nil on create.
 func (v *validator) oldOf(it *input.Item) (schema.Object, error) {
 	stored := v.old[oldIdentity(it)]
 	if stored == nil {
@@ -260,10 +268,10 @@ func (v *validator) oldOf(it *input.Item) (schema.Object, error) {
 	return obj, nil
 }
 
-// definition validates a CustomResourceDefinition that is among the objects.
+// definition validates a CRD among the objects.
 func (v *validator) definition(it *input.Item) []analysis.Finding {
 	d := newDefinition(it, v.definitions.semantics)
-	if !d.refused(v.ctx) {
+	if !d.rejected(v.ctx) {
 		return nil
 	}
 	reasons, err := d.findings(v.ctx)

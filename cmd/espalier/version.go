@@ -11,10 +11,10 @@ import (
 	"espalier.dev/schema"
 )
 
-// kubernetesLevel is the version of Kubernetes whose behaviour "kubernetes" is.
+// kubernetesLevel is the Kubernetes version that the kubernetes semantics follows.
 const kubernetesLevel = "1.37"
 
-// versionInfo is what the command version tells.
+// versionInfo is the output of the command version.
 type versionInfo struct {
 	Version    string   `json:"version"`
 	Revision   string   `json:"revision,omitempty"`
@@ -31,13 +31,14 @@ func newVersionCommand(a *app) *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "Print which espalier this is, and which Kubernetes it follows",
+		Short: "Print the versions of espalier and of the Kubernetes behavior that it implements",
 		Example: `  espalier version
   espalier version -o json`,
-		Args: cobra.NoArgs,
+		Args: noArgs(""),
 		RunE: func(*cobra.Command, []string) error { return a.version(output) },
 	}
-	c.Flags().StringVarP(&output, "output", "o", "text", "text, json or yaml")
+	c.Flags().StringVarP(&output, "output", "o", "text", "output `FORMAT`: text, json or yaml")
+	groupFlags(c.Flags(), outputFlags, "output")
 	return c
 }
 
@@ -76,7 +77,7 @@ func (a *app) version(output string) error {
 	case "yaml":
 		text, err = yaml.Marshal(v)
 	default:
-		return fmt.Errorf("-o %s: choose text, json or yaml", output)
+		return fmt.Errorf("-o %s: must be text, json or yaml", output)
 	}
 	if err != nil {
 		return err

@@ -7,21 +7,21 @@ import (
 	"espalier.dev/internal/yamlx"
 )
 
-// MaxExcerpt is how many characters of a line an excerpt has at most: a line can be
-// the whole of a large file, and there can be as many findings in it.
+// MaxExcerpt is the maximum number of characters of an excerpt: a large file can be a
+// single line with many findings.
 const MaxExcerpt = 160
 
-// Excerpt is a line of a text, or the part of it that is around a place.
+// Excerpt is a line of a text, or the part of a long line around a position.
 type Excerpt struct {
-	// Text is the part, without the line's end.
+	// Text is the excerpt, without the end of the line.
 	Text string
-	// Skipped is how many characters of the line are in front of it.
+	// Skipped is the number of characters of the line before Text.
 	Skipped int
-	// More reports whether there are more behind it.
+	// More reports whether the line continues after Text.
 	More bool
 }
 
-// ExcerptAt is the line of a place in a document. The place's offset counts.
+// ExcerptAt returns the line at the offset of a position in a document.
 func ExcerptAt(d *yamlx.Document, at yamlx.Position) Excerpt {
 	src := d.Source()
 	offset := min(max(at.Offset, 0), len(src))
@@ -54,8 +54,8 @@ func ExcerptAt(d *yamlx.Document, at yamlx.Position) Excerpt {
 	return e
 }
 
-// isMark reports whether the text before the offset is a byte order mark, which is no
-// part of the line.
+// isMark reports whether the text before the offset is a byte order mark, which is not part
+// of the line.
 func isMark(src []byte, offset int) bool {
 	return offset == 3 && bytes.HasPrefix(src, []byte("\xef\xbb\xbf"))
 }
@@ -64,8 +64,8 @@ func endsLine(rest []byte) bool {
 	return rest[0] == '\n' || rest[0] == '\r' && (len(rest) == 1 || rest[1] == '\n')
 }
 
-// excerptOfLine is a line of a document, which is counted as in the file, around a
-// column.
+// excerptOfLine returns the excerpt around a line and column of the file that contains the
+// document.
 func excerptOfLine(d *yamlx.Document, line, column int) Excerpt {
 	src := d.Source()
 	at := yamlx.Position{Line: line, Column: 1}

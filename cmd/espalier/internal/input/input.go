@@ -1,7 +1,7 @@
-// Package input reads what the command line names: files, directories and standard
-// input, with YAML and JSON documents in them, one after the other, and lists whose
-// items are objects. Nothing is held longer than whoever visits it holds it, and
-// what cannot be read does not keep the rest from being read.
+// Package input reads objects from the files, directories and standard input that the
+// command line names. A file can contain several YAML and JSON documents, and lists whose
+// items are objects. Input is streamed: the package does not retain objects after the
+// caller has visited them. Reading continues after a file or document that cannot be read.
 package input
 
 import (
@@ -19,18 +19,18 @@ import (
 	"espalier.dev/internal/yamlx"
 )
 
-// Stdin is how the standard input is called in findings.
+// Stdin is the file name of standard input in findings.
 const Stdin = "<stdin>"
 
-// Flags are what the command line says about input.
+// Flags are the input flags of a command.
 type Flags struct {
 	// Paths are files, directories, or - for standard input.
 	Paths []string
-	// Recursive takes directories with those below.
+	// Recursive includes subdirectories.
 	Recursive bool
 }
 
-// Problem is something that cannot be read, with its place as far as it is known.
+// Problem is an input that cannot be read, with its position as far as it is known.
 type Problem struct {
 	// Rule is one of the constants below.
 	Rule string
@@ -38,21 +38,21 @@ type Problem struct {
 	// Line and Column count from 1; zero stands for the file as a whole.
 	Line, Column int
 	Message      string
-	// Source is the line, if there is one to show.
+	// Source is the line at the position, if it is known.
 	Source Excerpt
 }
 
-// What can be wrong with input.
+// Rules of problems.
 const (
-	// Unreadable is a file that cannot be opened or read.
+	// Unreadable is the rule for a file that cannot be opened or read.
 	Unreadable = "unreadable"
-	// Syntax is a document that is neither YAML nor JSON, or no object.
+	// Syntax is the rule for a document that is not an object in YAML or JSON.
 	Syntax = "syntax"
-	// Empty is a file or directory without anything in it.
+	// Empty is the rule for a directory without manifests.
 	Empty = "no-input"
 )
 
-// Error is the problem in one line.
+// Error returns the problem in one line.
 func (p *Problem) Error() string {
 	switch {
 	case p.File == "":
@@ -63,9 +63,9 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
 }
 
-// Read visits every object of the input, in the order of the paths, files of a
-// directory in the order of their names, each file once. A file or document that cannot be read is
-// a problem, and reading goes on. The error is that of visit, or of ctx.
+// Read visits every object of the input, in the order of the paths; files in a directory
+// are sorted by name. Each file is read once. Read calls problem for a file or document that
+// cannot be read, and continues. It returns the error of visit or ctx.
 func Read(ctx context.Context, stdin io.Reader, flags Flags, visit func(*Item) error, problem func(Problem)) error {
 	return Documents(ctx, stdin, flags, func(d *Document) error {
 		items, p := d.Items()
@@ -81,9 +81,9 @@ func Read(ctx context.Context, stdin io.Reader, flags Flags, visit func(*Item) e
 	}, problem)
 }
 
-// Documents visits every document of the input that is not empty, before it is
-// known whether it is well formed: [Document.Items] says so, and costs most of the
-// time, so that it can be called on several documents at once.
+// Documents visits every document of the input that is not empty. The documents are not yet
+// parsed: [Document.Items] parses a document, which takes most of the time and can be done
+// for several documents concurrently.
 func Documents(ctx context.Context, stdin io.Reader, flags Flags, visit func(*Document) error, problem func(Problem)) error {
 	r := &reader{ctx: ctx, visit: visit, problem: problem}
 	return r.all(stdin, flags)
@@ -93,16 +93,16 @@ type reader struct {
 	ctx     context.Context
 	visit   func(*Document) error
 	problem func(Problem)
-	// small, if set, may take a file off the reader's hands.
+	// small, if set, may process a file in place of the reader. It reports whether it does.
 	small func(path string, info os.FileInfo) (bool, error)
-	// seen are the files and directories that were read, by where they really are.
+	// seen holds the resolved paths of the files and directories that were read.
 	seen map[string]bool
 }
 
 // all reads all paths.
 func (r *reader) all(stdin io.Reader, flags Flags) error {
 	if len(flags.Paths) == 0 {
-		return errors.New("nothing to read: name files or directories with -f, or - for standard input")
+		return errors.New("no input: name files or directories with -f, or - for standard input")
 	}
 	for _, path := range flags.Paths {
 		if err := r.path(path, stdin, flags.Recursive); err != nil {
@@ -116,8 +116,7 @@ func (r *reader) fail(file, rule, format string, args ...any) {
 	r.problem(Problem{Rule: rule, File: file, Message: fmt.Sprintf(format, args...)})
 }
 
-// reason is what an error says beyond the operation and the path, which are told
-// elsewhere.
+// reason returns an error without the operation and the path, which the problem already has.
 func reason(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -131,13 +130,13 @@ func (r *reader) path(path string, stdin io.Reader, recursive bool) error {
 		return r.stream(Stdin, stdin)
 	}
 	if strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://") {
-		r.fail(path, Unreadable, "espalier never touches the network: fetch it first and name the file, or pipe it in with -f -")
+		r.fail(path, Unreadable, "URLs are not supported: download the file, or pipe it to standard input with -f -")
 		return nil
 	}
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		r.fail(path, Unreadable, "cannot be read: %v", reason(err))
+		r.fail(path, Unreadable, "cannot read: %v", reason(err))
 		return nil
 	case info.IsDir():
 		return r.directory(path, recursive)
@@ -147,7 +146,7 @@ func (r *reader) path(path string, stdin io.Reader, recursive bool) error {
 	return r.take(path, info)
 }
 
-// take reads a file, or leaves it to somebody else.
+// take reads a file, or passes it to small.
 func (r *reader) take(path string, info os.FileInfo) error {
 	if r.small != nil {
 		if taken, err := r.small(path, info); taken || err != nil {
@@ -157,32 +156,31 @@ func (r *reader) take(path string, info os.FileInfo) error {
 	return r.file(path)
 }
 
-// extensions are those of the files in a directory that are read.
+// extensions returns the file name extensions that are read in directories.
 func extensions() []string { return []string{".json", ".yaml", ".yml"} }
 
-// directory reads the files of a directory, those below it too if it is to be
-// recursive.
+// directory reads the files of a directory and, if recursive is set, its subdirectories.
 func (r *reader) directory(root string, recursive bool) error {
 	found, err := r.walk(root, realPath(root), recursive)
 	if err == nil && found == 0 {
 		hint := ""
 		if !recursive {
-			hint = " (-R also looks in the directories below)"
+			hint = " (-R includes subdirectories)"
 		}
-		r.fail(root, Empty, "there is no %s file in the directory%s", strings.Join(extensions(), ", "), hint)
+		r.fail(root, Empty, "no %s files in the directory%s", strings.Join(extensions(), ", "), hint)
 	}
 	return err
 }
 
-// walk reads the directory that is called path and is at real, and says how much it
-// found there. Links are followed; a directory is read once, so loops end.
+// walk reads the directory path, whose resolved path is real, and returns the number of
+// files found. It follows links. Each directory is read once, so that loops end.
 func (r *reader) walk(path, real string, recursive bool) (found int, err error) {
 	if r.once(real) {
 		return 1, nil
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		r.fail(path, Unreadable, "cannot be read: %v", reason(err))
+		r.fail(path, Unreadable, "cannot read: %v", reason(err))
 		found++
 	}
 	for _, entry := range entries {
@@ -192,7 +190,7 @@ func (r *reader) walk(path, real string, recursive bool) (found int, err error) 
 		if !matches && !entry.IsDir() && !isLink {
 			continue
 		}
-		// What a link leads to counts.
+		// For a link, its target decides.
 		info, err := os.Stat(name)
 		if isLink {
 			at = realPath(name)
@@ -200,7 +198,7 @@ func (r *reader) walk(path, real string, recursive bool) (found int, err error) 
 		switch {
 		case err != nil && matches:
 			found++
-			r.fail(name, Unreadable, "cannot be read: %v", reason(err))
+			r.fail(name, Unreadable, "cannot read: %v", reason(err))
 		case err != nil:
 		case info.IsDir():
 			if !recursive || entry.Name() == ".git" {
@@ -223,7 +221,7 @@ func (r *reader) walk(path, real string, recursive bool) (found int, err error) 
 	return found, nil
 }
 
-// realPath is where a path leads to, as far as that can be told.
+// realPath returns the absolute path without links, as far as it can be resolved.
 func realPath(path string) string {
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
 		path = resolved
@@ -249,52 +247,52 @@ func (r *reader) once(real string) bool {
 func (r *reader) file(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		r.fail(path, Unreadable, "cannot be read: %v", reason(err))
+		r.fail(path, Unreadable, "cannot read: %v", reason(err))
 		return nil
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() <= smallFile {
 		data := make([]byte, info.Size()+1)
 		if n, err := io.ReadFull(f, data); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-			if data = data[:n]; r.refuseBinary(path, data[:min(n, sniffed)]) {
+			if data = data[:n]; r.rejectBinary(path, data[:min(n, sniffed)]) {
 				return nil
 			}
 			return r.documents(path, yamlx.NewBytesReader(data, yamlx.Options{}))
 		} else if err == nil {
-			// It grew. What was read is the start of it.
+			// The file has grown: data is only its start.
 			return r.stream(path, io.MultiReader(bytes.NewReader(data), f))
 		}
 	}
 	return r.stream(path, f)
 }
 
-// sniffed is how much of a file reports whether it is text.
+// sniffed is the number of bytes that are examined to detect binary files.
 const sniffed = 1024
 
-// looksBinary reports whether a text starts as none does. What is in UTF-16 or UTF-32
-// has zeros too, and a mark that says so.
+// looksBinary reports whether a file is binary: its start contains a zero byte. UTF-16 and
+// UTF-32 contain zero bytes too, but start with a byte order mark.
 func looksBinary(start []byte) bool {
 	return bytes.IndexByte(start, 0) >= 0 &&
 		!bytes.HasPrefix(start, []byte{0xfe, 0xff}) && !bytes.HasPrefix(start, []byte{0xff, 0xfe}) && !bytes.HasPrefix(start, []byte{0, 0, 0xfe, 0xff})
 }
 
-// refuseBinary reports a file that starts as no text does.
-func (r *reader) refuseBinary(name string, start []byte) bool {
+// rejectBinary reports a problem and returns true if a file is binary.
+func (r *reader) rejectBinary(name string, start []byte) bool {
 	if !looksBinary(start) {
 		return false
 	}
 	at := bytes.IndexByte(start, 0)
 	line := 1 + bytes.Count(start[:at], []byte("\n"))
 	column := at - bytes.LastIndexByte(start[:at], '\n')
-	r.problem(Problem{Rule: Syntax, File: name, Line: line, Column: column, Message: "is a binary file: neither YAML nor JSON has a zero byte"})
+	r.problem(Problem{Rule: Syntax, File: name, Line: line, Column: column, Message: "binary file: YAML and JSON cannot contain zero bytes"})
 	return true
 }
 
 func (r *reader) stream(name string, in io.Reader) error {
-	// What is wrong with reading comes up again when the documents are read.
+	// A read error occurs again when the documents are read.
 	start := make([]byte, sniffed)
 	n, _ := io.ReadFull(in, start)
-	if start = start[:n]; r.refuseBinary(name, start) {
+	if start = start[:n]; r.rejectBinary(name, start) {
 		return nil
 	}
 	return r.documents(name, yamlx.NewReader(io.MultiReader(bytes.NewReader(start), in), yamlx.Options{}))
@@ -316,7 +314,7 @@ func (r *reader) documents(name string, documents *yamlx.Reader) error {
 		case err != nil && r.ctx.Err() != nil:
 			return r.ctx.Err()
 		case err != nil:
-			r.fail(name, Unreadable, "cannot be read: %v", reason(err))
+			r.fail(name, Unreadable, "cannot read: %v", reason(err))
 			return nil
 		case d.Empty():
 			continue
@@ -327,7 +325,7 @@ func (r *reader) documents(name string, documents *yamlx.Reader) error {
 	}
 }
 
-// syntaxProblem is an error of a document, which is nil if it is not known.
+// syntaxProblem returns the problem for a syntax error. d may be nil.
 func syntaxProblem(file string, e *yamlx.Error, d *yamlx.Document) Problem {
 	p := Problem{Rule: Syntax, File: file, Line: e.Line, Column: e.Column, Message: e.Message}
 	if d != nil {

@@ -20,41 +20,42 @@ type Document struct {
 	File string
 }
 
-// Item is an object: a document, or an item of a list that is a document.
+// Item is an object: a document, or an item of a list.
 type Item struct {
 	File string
 	Doc  *yamlx.Document
-	// Base is the pointer to the object in the document: "" unless it is in a list.
+	// Base is the pointer to the object in the document. It is empty unless the object is
+	// an item of a list.
 	Base string
-	// JSON is the object. It must not be changed.
+	// JSON is the object. It must not be modified.
 	JSON []byte
 
 	identity Identity
 }
 
-// Identity is what an object says it is, as far as it says so in strings.
+// Identity identifies an object. Fields that are missing or not strings are empty.
 type Identity struct {
 	APIVersion, Kind, Namespace, Name string
 }
 
-// APIVersion is the object's apiVersion.
+// APIVersion returns the object's apiVersion.
 func (it *Item) APIVersion() string { return it.identity.APIVersion }
 
-// Kind is the object's kind.
+// Kind returns the object's kind.
 func (it *Item) Kind() string { return it.identity.Kind }
 
-// TypeMeta is the object's apiVersion and kind.
+// TypeMeta returns the object's apiVersion and kind.
 func (it *Item) TypeMeta() metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: it.identity.APIVersion, Kind: it.identity.Kind}
 }
 
-// Namespace is the object's metadata.namespace.
+// Namespace returns the object's metadata.namespace.
 func (it *Item) Namespace() string { return it.identity.Namespace }
 
-// Name is the object's metadata.name, or its metadata.generateName if it has none.
+// Name returns the object's metadata.name or, if there is none, its metadata.generateName.
 func (it *Item) Name() string { return it.identity.Name }
 
-// String names the object for people: CronTab default/my-job.
+// String returns kind, namespace and name: CronTab default/my-job.
 func (it *Item) String() string {
 	name := it.Name()
 	if it.Namespace() != "" {
@@ -63,14 +64,14 @@ func (it *Item) String() string {
 	return strings.TrimSpace(it.Kind() + " " + name)
 }
 
-// Position is where the value of a pointer into the object stands in the file.
+// Position returns the position in the file of the value that a pointer into the object names.
 func (it *Item) Position(pointer string) yamlx.Span { return it.Doc.Find(it.Base + pointer) }
 
-// maxNesting is how deep lists may be in lists.
+// maxNesting is the maximum depth of lists in lists.
 const maxNesting = 16
 
-// Items returns the objects of the document: the document itself or, if it is a
-// list, its items. The problem, if there is one, is about the rest.
+// Items returns the objects of the document: the document itself or, if it is a list, its
+// items. The problem, if not nil, is about items that are not returned.
 func (d *Document) Items() ([]*Item, *Problem) {
 	src, err := d.JSON()
 	if err != nil {
@@ -94,22 +95,22 @@ func (d *Document) Items() ([]*Item, *Problem) {
 	return items, nil
 }
 
-// placedError is an error about the value of a pointer.
+// placedError is an error about the value at a pointer.
 type placedError struct {
 	pointer, message string
 }
 
 func (e *placedError) Error() string { return e.message }
 
-// expand adds the object src, which stands at base, to items, or its items if it is
-// a list. around is the identity of the list that it is in.
+// expand appends the object src at base to items or, if it is a list, its items. around is
+// the identity of the list that contains the object.
 func (d *Document) expand(items []*Item, src []byte, base string, around Identity, depth int) ([]*Item, error) {
 	id, err := identify(src)
 	if err != nil {
 		return items, &placedError{pointer: base, message: err.Error()}
 	}
 	if id.Kind == "" && around.Kind != "List" && strings.HasSuffix(around.Kind, "List") {
-		// The items of a CronTabList are CronTabs without having to say so.
+		// Items of a CronTabList may omit that they are CronTabs.
 		kind := strings.TrimSuffix(around.Kind, "List")
 		if id.APIVersion == "" {
 			src, id.APIVersion = withMember(src, "apiVersion", around.APIVersion), around.APIVersion
@@ -127,7 +128,7 @@ func (d *Document) expand(items []*Item, src []byte, base string, around Identit
 		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id}), nil
 	}
 	if depth == maxNesting {
-		return items, &placedError{pointer: base, message: fmt.Sprintf("lists are nested more than %d deep", maxNesting)}
+		return items, &placedError{pointer: base, message: fmt.Sprintf("lists are nested more than %d levels deep", maxNesting)}
 	}
 	var first error
 	for i, item := range list {
@@ -139,7 +140,7 @@ func (d *Document) expand(items []*Item, src []byte, base string, around Identit
 	return items, first
 }
 
-// withMember puts a member in front of the others of an object.
+// withMember inserts a member before the others of an object.
 func withMember(src []byte, key, value string) []byte {
 	i := 0
 	for src[i] != '{' {
@@ -157,12 +158,12 @@ func withMember(src []byte, key, value string) []byte {
 	return append(out, rest...)
 }
 
-// identify reads what an object says it is.
+// identify returns the identity of an object.
 func identify(src []byte) (id Identity, err error) {
 	var r jsonx.Reader
 	r.Reset(src)
 	if c := r.Peek(); c != '{' {
-		return id, fmt.Errorf("this is %s, not an object: a manifest starts with apiVersion and kind", describe(c))
+		return id, fmt.Errorf("got %s, want an object with apiVersion and kind", describe(c))
 	}
 	typeMeta, err := api.Identify(src)
 	if err != nil {
@@ -211,7 +212,7 @@ func identifyMetadata(r *jsonx.Reader, id *Identity) error {
 func stringOrSkip(r *jsonx.Reader) (string, error) {
 	if r.Peek() == '"' {
 		s, err := r.String()
-		// The text is not to be kept for the sake of a name.
+		// A clone does not retain the whole text.
 		return strings.Clone(s), err
 	}
 	return "", r.Skip()
@@ -233,8 +234,7 @@ func describe(c byte) string {
 	return "a number"
 }
 
-// listItems returns the items of a list. ok is false if it has none, not even an
-// empty list of them.
+// listItems returns the items of a list. ok is false if there is no list of items.
 func listItems(src []byte) (items [][]byte, ok bool, err error) {
 	var r jsonx.Reader
 	r.Reset(src)

@@ -9,24 +9,23 @@ import (
 )
 
 const (
-	// smallFile is the size up to which a file is read by whoever works on it.
-	// Larger ones are split into documents first.
+	// smallFile is the size up to which one worker reads a whole file. Larger files are
+	// first split into documents.
 	smallFile = 1 << 20
-	// batchBytes and batchEntries are about how much is handed over at once: enough
-	// to make handing over cheap, little enough to bound memory.
+	// batchBytes and batchEntries are the approximate size of a batch: large enough to make
+	// channel operations cheap, small enough to bound memory.
 	batchBytes   = 512 << 10
 	batchEntries = 64
 )
 
-// entry is something to work on: a small file, a document, or a problem that was
-// met on the way.
+// entry is a small file, a document, or a problem.
 type entry struct {
 	path    string
 	doc     *Document
 	problem *Problem
 }
 
-// batch is a run of entries and what came of them.
+// batch is a sequence of entries and their results.
 type batch[T any] struct {
 	entries []entry
 	bytes   int
@@ -39,10 +38,10 @@ type outcome[T any] struct {
 	value   T
 }
 
-// Parallel works on the documents of the input on all processors and hands the
-// results and the problems to emit and problem, one at a time, in the order of the
-// input. It holds no more than a few documents for each processor, however much
-// there is to read. The error is that of emit, or of ctx.
+// Parallel calls work concurrently for the documents of the input, and calls emit with the
+// results and problem with the problems, sequentially and in the order of the input. Memory
+// is bounded: it holds only a few documents per processor. Parallel returns the error of
+// emit or ctx.
 func Parallel[T any](ctx context.Context, stdin io.Reader, flags Flags, work func(*Document) T, emit func(T) error, problem func(Problem)) error {
 	workers := runtime.GOMAXPROCS(0)
 	ctx, cancel := context.WithCancel(ctx)
@@ -82,7 +81,7 @@ func Parallel[T any](ctx context.Context, stdin io.Reader, flags Flags, work fun
 	return failed
 }
 
-// collect hands over results in the order of their batches.
+// collect emits results in the order of their batches.
 func collect[T any](ctx context.Context, order <-chan *batch[T], emit func(T) error, problem func(Problem)) error {
 	for b := range order {
 		select {
@@ -101,7 +100,7 @@ func collect[T any](ctx context.Context, order <-chan *batch[T], emit func(T) er
 	return nil
 }
 
-// produce cuts the input into batches.
+// produce divides the input into batches.
 func produce[T any](ctx context.Context, stdin io.Reader, flags Flags, send func(*batch[T]) error) error {
 	next := &batch[T]{done: make(chan struct{})}
 	flush := func() error {
@@ -136,7 +135,7 @@ func produce[T any](ctx context.Context, stdin io.Reader, flags Flags, send func
 	return flush()
 }
 
-// run works on the entries of the batch.
+// run processes the entries of the batch.
 func (b *batch[T]) run(ctx context.Context, work func(*Document) T) {
 	fail := func(p Problem) { b.results = append(b.results, outcome[T]{problem: &p}) }
 	visit := func(d *Document) error {
@@ -147,7 +146,7 @@ func (b *batch[T]) run(ctx context.Context, work func(*Document) T) {
 	for _, e := range b.entries {
 		switch {
 		case ctx.Err() != nil:
-			return // nobody wants the rest
+			return // the results are not needed anymore
 		case e.problem != nil:
 			fail(*e.problem)
 		case e.doc != nil:

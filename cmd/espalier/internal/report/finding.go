@@ -1,7 +1,6 @@
-// Package report writes findings for people and for programs: as text with the
-// offending line, and as JSON, YAML, SARIF, JUnit or GitHub annotations, several of
-// them at once. What a command's exit code is follows from what was reported, not
-// from the format it was written in.
+// Package report writes findings as text with the offending line, JSON, YAML, SARIF, JUnit
+// or GitHub annotations, in several formats at once. It also determines the exit code, which
+// depends on the findings and not on the format.
 package report
 
 import (
@@ -14,24 +13,24 @@ import (
 	"espalier.dev/internal/yamlx"
 )
 
-// Finding is a finding at a place in a file.
+// Finding is a finding with its position in a file.
 type Finding struct {
 	analysis.Finding
-	// File is the file as the user named it; it is empty for what is in no file.
+	// File is the file as the user named it. It is empty if the finding is not about a file.
 	File string
-	// Span is where, in the file: lines and columns from 1. A zero Line stands for
-	// the file as a whole.
+	// Span is the position in the file. Lines and columns count from 1; a zero Line stands
+	// for the file as a whole.
 	Span yamlx.Position
-	// Source is the line, or what is around the place if it is a long one.
+	// Source is the line, or the part of a long line around the position.
 	Source input.Excerpt
-	// Failed says that something could not be looked at.
+	// Failed is set for an input that could not be processed.
 	Failed bool
-	// Case is the name of the test that it is about, if it is about one: reports of
-	// test cases call it so, whether it fails or passes.
+	// Case is the name of the test case, if the finding is about one. Reports use the same
+	// name whether the test case passes or fails.
 	Case string
 }
 
-// record is a finding as programs read it. The names are part of the interface.
+// record is a finding in JSON and YAML. The field names are part of the interface.
 type record struct {
 	File     string            `json:"file"`
 	Line     int               `json:"line"`
@@ -56,7 +55,7 @@ type editRecord struct {
 	Value   any    `json:"value,omitempty"`
 }
 
-// fullMessage is the message with its further lines.
+// fullMessage returns the message with its details.
 func (f *Finding) fullMessage() string {
 	if len(f.Detail) == 0 {
 		return f.Message
@@ -78,28 +77,27 @@ func newRecord(f *Finding) record {
 	return r
 }
 
-// Summary counts what was looked at and what was found.
+// Summary counts inputs and findings.
 type Summary struct {
-	// Semantics is the schema semantics that the findings follow from.
+	// Semantics is the schema semantics of the run.
 	Semantics string `json:"semantics"`
-	// Files and Objects are how many were read.
+	// Files and Objects count the input.
 	Files   int `json:"files"`
 	Objects int `json:"objects"`
-	// Errors, Warnings and Infos are the findings of each severity.
+	// Errors, Warnings and Infos count the findings of each severity.
 	Errors   int `json:"errors"`
 	Warnings int `json:"warnings"`
 	Infos    int `json:"infos"`
-	// Failures are the errors that kept something from being looked at: files that
-	// cannot be read, documents that cannot be parsed. They are among Errors.
+	// Failures counts the inputs that could not be processed: files that cannot be read,
+	// documents that cannot be parsed. Errors includes them.
 	Failures int `json:"failures"`
-	// Interrupted says that not all was looked at.
+	// Interrupted is set if the run was interrupted before the end of the input.
 	Interrupted bool `json:"interrupted,omitempty"`
-	// Aborted says that the command came to no end: its error is told elsewhere.
+	// Aborted is set if the command was aborted by an error, which the caller reports.
 	Aborted bool `json:"-"`
-	// Extra is what else a command counts.
+	// Extra holds additional counts of a command.
 	Extra map[string]any `json:"-"`
-	// Verdict is what the summary says to people in place of the number of findings,
-	// if it is set.
+	// Verdict, if set, replaces the number of findings in the text of the summary.
 	Verdict string `json:"-"`
 }
 

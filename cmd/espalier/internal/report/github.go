@@ -8,7 +8,7 @@ import (
 	"espalier.dev/analysis"
 )
 
-// githubFormat writes the commands that make GitHub annotate the lines of a change.
+// githubFormat writes workflow commands, which GitHub shows as annotations.
 type githubFormat struct {
 	w       io.Writer
 	options *Options
@@ -51,7 +51,7 @@ func (g *githubFormat) finding(f *Finding) error {
 	return err
 }
 
-// What would end a message or a property has to be written otherwise.
+// Escapes for messages and properties of workflow commands.
 var (
 	escapeData     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	escapeProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")

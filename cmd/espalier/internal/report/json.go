@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// jsonFormat writes {"findings":[…],"summary":{…}}, one finding a line.
+// jsonFormat writes {"findings":[…],"summary":{…}}, one finding per line.
 type jsonFormat struct {
 	w     io.Writer
 	count int
@@ -43,8 +43,7 @@ func (j *jsonFormat) close(s *Summary) error {
 	return err
 }
 
-// marshal is json.Marshal that leaves <, > and & as they are: nobody reads this as
-// HTML, and people do read it.
+// marshal is json.Marshal without HTML escaping, so that people can read <, > and &.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -55,7 +54,7 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// yamlFormat writes the same as jsonFormat, as YAML.
+// yamlFormat writes the structure of jsonFormat as YAML.
 type yamlFormat struct {
 	w     io.Writer
 	count int

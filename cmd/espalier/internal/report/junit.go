@@ -10,10 +10,9 @@ import (
 	"espalier.dev/analysis"
 )
 
-// junitFormat writes a test suite for each file: each finding is a test case that
-// failed or, if it is a note, passed with a remark; what could not be looked at is an
-// error. A suite says first how many
-// failed, so all findings have to be kept until the end.
+// junitFormat writes a test suite for each file. Each finding is a failed test case or, with
+// severity info, a passed test case with output. An input that could not be processed is an
+// error. The number of failures comes first, so findings are kept until the end.
 type junitFormat struct {
 	w       io.Writer
 	options *Options
@@ -69,7 +68,7 @@ func (j *junitFormat) suite(f *Finding) *junitSuite {
 	return suite
 }
 
-// passed adds a test that passed.
+// passed adds a passed test case.
 func (j *junitFormat) passed(f *Finding) {
 	suite := j.suite(f)
 	suite.Tests++
@@ -88,7 +87,7 @@ func (j *junitFormat) finding(f *Finding) error {
 	class := f.Rule
 	text := fmt.Sprintf("%s: %s", place(f), f.fullMessage())
 	if f.Case != "" {
-		// So that readers recognize it when it passes.
+		// Use the same name as when it passes.
 		name, class = f.Case, f.File
 		if n := len(suite.Cases); n > 0 && suite.Cases[n-1].Name == name && suite.Cases[n-1].Failure != nil {
 			suite.Cases[n-1].Failure.Text += "\n" + text
@@ -117,7 +116,7 @@ func (j *junitFormat) finding(f *Finding) error {
 func (j *junitFormat) close(s *Summary) error {
 	all := junitSuites{Name: j.options.Command, Suites: j.suites}
 	if len(j.suites) == 0 {
-		// Some readers take a report without any case for a run that never was.
+		// Some tools treat a report without test cases as missing.
 		name := strings.TrimSpace(summaryLine(s, j.options.What))
 		all.Suites = []*junitSuite{{Name: j.options.Command, Tests: 1, Cases: []junitCase{{Name: name, ClassName: j.options.Command}}}}
 	}

@@ -10,8 +10,9 @@ import (
 	"espalier.dev/internal/yamlx"
 )
 
-// At gives a finding about an object its position in the file. That of a finding about a
-// value is the value's, if it is on the line of its name, otherwise that of the name.
+// At adds the position in the file to a finding about an object. The position is that of
+// the value if the finding is about a value on the same line as its name, else that of the
+// name.
 func At(it *input.Item, f analysis.Finding) Finding {
 	span := it.Position(f.Pointer)
 	if f.Part == analysis.RepeatedName {
@@ -25,14 +26,14 @@ func At(it *input.Item, f analysis.Finding) Finding {
 		p = yamlx.Position{Line: it.Doc.Line(), Column: 1}
 	}
 	if it.Base != "" {
-		// In the file the value stands below the list.
+		// Make pointers relative to the document instead of the list item.
 		f.Pointer = it.Base + f.Pointer
 		f.Fix = below(it.Base, f.Fix)
 	}
 	return Finding{Finding: f, File: it.File, Span: p, Source: input.ExcerptAt(it.Doc, p)}
 }
 
-// Sort orders findings by position, and puts those about an object as a whole last.
+// Sort sorts findings by position. Findings about an object as a whole come last.
 func Sort(fs []Finding) {
 	slices.SortStableFunc(fs, func(a, b Finding) int {
 		whole := func(f *Finding) int {
@@ -45,7 +46,7 @@ func Sort(fs []Finding) {
 	})
 }
 
-// below is a fix whose edits are made below base.
+// below returns a fix whose edits are relative to base.
 func below(base string, fix *analysis.Fix) *analysis.Fix {
 	if fix == nil {
 		return nil

@@ -101,7 +101,7 @@ func TestText(t *testing.T) {
 		"   = fix: remove it\n" +
 		"b.yaml: info: worth [rule-a]\n" +
 		"   = knowing\n" +
-		"\n1 error, 1 warning, 1 note in 0 objects (semantics: kep)\n"
+		"\n1 error, 1 warning, 1 info in 0 objects (semantics: kep)\n"
 	if out != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}
@@ -176,7 +176,7 @@ func TestGitHub(t *testing.T) {
 	want := `::error file=dir/a%2Cb%3Ac.yaml,line=3,col=6,title=rule-a::spec.a: 100%25 "wrong": <a>, b%0Amore
 ::warning file=b.yaml,line=1,col=2,title=rule-b::spec.b: doubtful%0Afix: remove it
 ::notice file=b.yaml,title=rule-a::worth%0Aknowing
-1 error, 1 warning, 1 note in 0 objects (semantics: kep)
+1 error, 1 warning, 1 info in 0 objects (semantics: kep)
 `
 	if out != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
@@ -249,7 +249,7 @@ func TestSARIF(t *testing.T) {
 				t.Errorf("got %+v", first)
 			}
 			if log.Runs[0].Results[2].Level != "note" {
-				t.Errorf("a note is of level %s", log.Runs[0].Results[2].Level)
+				t.Errorf("level of an info: %s", log.Runs[0].Results[2].Level)
 			}
 		}
 	}

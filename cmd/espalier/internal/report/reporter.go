@@ -15,42 +15,42 @@ import (
 	"espalier.dev/internal/yamlx"
 )
 
-// Options say how and where to report.
+// Options configure a [Reporter].
 type Options struct {
-	// Outputs are formats, each alone or with a file: "text", "sarif=out.sarif". The
-	// file - is standard output. None stands for text.
+	// Outputs lists formats, each alone or with a file: "text", "sarif=out.sarif". The
+	// file - is standard output. The default is text.
 	Outputs []string
-	// Stdout gets the format that names no file.
+	// Stdout receives the format without a file.
 	Stdout io.Writer
 	// Color reports whether text is coloured.
 	Color bool
-	// Semantics is named in the summary.
+	// Semantics is shown in the summary.
 	Semantics string
-	// Rules describe the rules that findings may be of.
+	// Rules describes the rules of findings.
 	Rules []analysis.Rule
-	// Version is that of the program.
+	// Version is the version of the program.
 	Version string
-	// Command is the command, like "espalier lint".
+	// Command is the name of the command, such as "espalier lint".
 	Command string
-	// Tolerant makes findings no reason for exit code 1, for commands whose findings
-	// only explain.
+	// Tolerant makes the exit code ignore findings, for commands whose findings are
+	// explanations.
 	Tolerant bool
-	// Quiet leaves the summary out of text if there is nothing else to say.
+	// Quiet omits the summary in text if there are no findings.
 	Quiet bool
-	// Interrupted says, when the report is closed, whether there was more to look at.
-	// Nil stands for never.
+	// Interrupted is called when the report is closed, and reports whether the run was
+	// interrupted. Nil stands for never.
 	Interrupted func() bool
-	// What is the noun for what was read, "object" unless set.
+	// What is the noun for an input in the summary, "object" by default.
 	What string
 }
 
-// Exit codes, the same for every command and every format.
+// Exit codes of all commands, independent of the format.
 const (
-	// Clean is for nothing found.
+	// Clean means success: no problems found.
 	Clean = 0
-	// Found is for findings of severity error or warning, and for differences.
+	// Found means problems found: findings of severity error or warning, or differences.
 	Found = 1
-	// Failed is for what could not be done.
+	// Failed means a usage or input error.
 	Failed = 2
 )
 
@@ -66,15 +66,15 @@ type Reporter struct {
 	formats []format
 	files   []*os.File
 	summary Summary
-	// lastFile is that of the object that was counted last.
+	// lastFile is the file of the last counted object.
 	lastFile string
 	err      error
 }
 
-// Formats are the names of all formats.
+// Formats returns the names of all formats.
 func Formats() []string { return []string{"text", "json", "yaml", "sarif", "junit", "github"} }
 
-// New opens the outputs. Close must be called in the end.
+// New returns a reporter and opens its outputs. The caller must call Finish or Close.
 func New(o Options) (*Reporter, error) {
 	if o.What == "" {
 		o.What = "object"
@@ -88,14 +88,14 @@ func New(o Options) (*Reporter, error) {
 	for _, output := range outputs {
 		name, file, toFile := strings.Cut(output, "=")
 		if !slices.Contains(Formats(), name) {
-			return nil, r.abandon(fmt.Errorf("-o %s: there is no format %q: choose among %s", output, name, strings.Join(Formats(), ", ")))
+			return nil, r.abandon(fmt.Errorf("-o %s: unknown format %q: must be one of %s", output, name, strings.Join(Formats(), ", ")))
 		}
 		w, color := o.Stdout, o.Color
 		switch {
 		case toFile && file == "":
-			return nil, r.abandon(fmt.Errorf("-o %s: the name of the file is missing", output))
+			return nil, r.abandon(fmt.Errorf("-o %s: the file name is missing", output))
 		case toFile && file != "-" && taken[filepath.Clean(file)]:
-			return nil, r.abandon(fmt.Errorf("-o %s: the file %s is written to already", output, file))
+			return nil, r.abandon(fmt.Errorf("-o %s: another output writes to %s already", output, file))
 		case toFile && file != "-":
 			taken[filepath.Clean(file)] = true
 			f, err := os.Create(file)
@@ -130,7 +130,7 @@ func newFormat(name string, w io.Writer, color bool, o *Options) format {
 	return newText(w, color, o)
 }
 
-// abandon closes what New has opened so far and returns err.
+// abandon closes the files that New has opened and returns err.
 func (r *Reporter) abandon(err error) error {
 	for _, f := range r.files {
 		f.Close()
@@ -138,11 +138,10 @@ func (r *Reporter) abandon(err error) error {
 	return err
 }
 
-// Report reports a finding about an object: its pointer, which is relative to the
-// object, gets its place in the file.
+// Report reports a finding about an object, with its position in the file.
 func (r *Reporter) Report(it *input.Item, f analysis.Finding) { r.Add(At(it, f)) }
 
-// Failure reports that something could not be looked at.
+// Failure reports an input that could not be processed.
 func (r *Reporter) Failure(p input.Problem) {
 	r.Add(Finding{
 		Failed:  true,
@@ -151,7 +150,7 @@ func (r *Reporter) Failure(p input.Problem) {
 	})
 }
 
-// Add reports a finding whose place is known already.
+// Add reports a finding that already has its position.
 func (r *Reporter) Add(f Finding) {
 	r.count(&f)
 	for _, format := range r.formats {
@@ -175,7 +174,7 @@ func (r *Reporter) count(f *Finding) {
 	}
 }
 
-// Passed reports a test that passed, to the formats that list those.
+// Passed reports a passed test case to the formats that list them.
 func (r *Reporter) Passed(f Finding) {
 	for _, format := range r.formats {
 		if lister, ok := format.(interface{ passed(*Finding) }); ok {
@@ -184,7 +183,7 @@ func (r *Reporter) Passed(f Finding) {
 	}
 }
 
-// Saw counts an object that was looked at. Objects of one file come together.
+// Saw counts an object. Objects of the same file must be counted consecutively.
 func (r *Reporter) Saw(it *input.Item) {
 	r.summary.Objects++
 	if it.File != r.lastFile || r.summary.Files == 0 {
@@ -193,10 +192,10 @@ func (r *Reporter) Saw(it *input.Item) {
 	}
 }
 
-// Summary is what was found so far, for a command to add to.
+// Summary returns the summary so far. Commands may add to it.
 func (r *Reporter) Summary() *Summary { return &r.summary }
 
-// Code is the exit code that follows from what was reported so far.
+// Code returns the exit code for the findings so far.
 func (r *Reporter) Code() int {
 	switch {
 	case r.summary.Failures > 0:
@@ -207,12 +206,12 @@ func (r *Reporter) Code() int {
 	return Clean
 }
 
-// NotRun is the rule of a finding that says why a command came to no end.
+// NotRun is the rule of the finding that reports why a command was aborted.
 const NotRun = "not-run"
 
-// Finish is Close for a command that ends with an error or nil. If there is an error,
-// which is left for others to tell people, the outputs for programs say so: nobody is
-// to take them for those of a run that found nothing.
+// Finish closes the reporter of a command that returns err. If err is not nil, outputs for
+// programs get a finding with the error, so that they do not look like those of a successful
+// run. Finish returns err, which the caller reports to the user, or else the result of Close.
 func (r *Reporter) Finish(err error) error {
 	if err == nil {
 		return r.Close()
@@ -224,7 +223,7 @@ func (r *Reporter) Finish(err error) error {
 	}
 	for _, format := range r.formats {
 		if _, isText := format.(*textFormat); !isText {
-			_ = format.finding(&f) // there is an error already
+			_ = format.finding(&f) // err takes precedence
 		}
 	}
 	r.count(&f)
@@ -232,8 +231,8 @@ func (r *Reporter) Finish(err error) error {
 	return err
 }
 
-// Close completes the outputs. The error is about writing them; if all is well, it
-// is an [ExitError], or nil if the exit code is 0.
+// Close completes the outputs. It returns an error if writing fails, else an [ExitError], or
+// nil if the exit code is 0.
 func (r *Reporter) Close() error {
 	err := r.err
 	r.summary.Interrupted = r.options.Interrupted != nil && r.options.Interrupted()
@@ -244,7 +243,7 @@ func (r *Reporter) Close() error {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		return fmt.Errorf("writing the report: %w", err)
+		return fmt.Errorf("cannot write the report: %w", err)
 	}
 	if code := r.Code(); code != Clean {
 		return ExitError(code)
@@ -252,9 +251,8 @@ func (r *Reporter) Close() error {
 	return nil
 }
 
-// ExitError is an error that has been reported already: only its exit code is left
-// to tell.
+// ExitError is an exit code other than 0 whose cause has been reported already.
 type ExitError int
 
-// Error names the exit code.
+// Error returns the exit code as text.
 func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }

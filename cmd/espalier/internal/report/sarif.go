@@ -9,9 +9,8 @@ import (
 	"espalier.dev/analysis"
 )
 
-// sarifFormat writes SARIF 2.1.0. Results are written as they come; what describes
-// the tool, which need not come first, follows when it is known which rules there
-// are.
+// sarifFormat writes SARIF 2.1.0. It streams the results and writes the description of the
+// tool last, when all rules are known.
 type sarifFormat struct {
 	w       io.Writer
 	options *Options
@@ -77,7 +76,7 @@ func newSARIF(w io.Writer, o *Options) format {
 	return s
 }
 
-// rule returns the index of a rule, which it adds if it is new.
+// rule returns the index of a rule, and adds the rule if it is new.
 func (s *sarifFormat) rule(id string, r analysis.Rule) int {
 	i, known := s.index[id]
 	if !known {
@@ -148,14 +147,13 @@ func (s *sarifFormat) finding(f *Finding) error {
 	return err
 }
 
-// fileURI is the name of a file as SARIF wants it: relative to the repository, if
-// it was given so.
+// fileURI returns the URI of a file for SARIF. It is relative if the name is relative.
 func fileURI(name string) string {
 	u := url.URL{Path: filepath.ToSlash(name)}
 	if filepath.IsAbs(name) {
 		u.Scheme = "file"
 	} else if first, _, _ := strings.Cut(u.Path, "/"); strings.Contains(first, ":") {
-		// It would be read as a scheme.
+		// The part before the colon would be parsed as a scheme.
 		u.Path = "./" + u.Path
 	}
 	return u.String()

@@ -11,7 +11,7 @@ import (
 	"espalier.dev/analysis"
 )
 
-// The colours of text. They are those of most compilers.
+// Colours of text output, as most compilers use them.
 const (
 	bold   = "\x1b[1m"
 	red    = "\x1b[1;31m"
@@ -21,7 +21,7 @@ const (
 	reset  = "\x1b[0m"
 )
 
-// textFormat writes for people: the place, the message, the line with a caret.
+// textFormat writes text for people: position, message, and the line with a caret.
 type textFormat struct {
 	w       *bufio.Writer
 	color   bool
@@ -33,7 +33,7 @@ func newText(w io.Writer, color bool, o *Options) format {
 	return &textFormat{w: bufio.NewWriter(w), color: color, options: o}
 }
 
-// paint puts text into a colour.
+// paint returns coloured text.
 func (t *textFormat) paint(color, text string) string {
 	if !t.color || text == "" {
 		return text
@@ -84,10 +84,10 @@ func (t *textFormat) finding(f *Finding) error {
 	return t.flush()
 }
 
-// flush writes what is there: a finding is seen as soon as it is made.
+// flush writes the buffered text, so that findings appear at once.
 func (t *textFormat) flush() error { return t.w.Flush() }
 
-// place is file:line:column, as far as it is known.
+// place returns file:line:column, as far as it is known.
 func place(f *Finding) string {
 	switch {
 	case f.Span.Line == 0:
@@ -98,8 +98,8 @@ func place(f *Finding) string {
 	return fmt.Sprintf("%s:%d:%d", f.File, f.Span.Line, f.Span.Column)
 }
 
-// excerpt returns the offending line, what to put in front of the caret, and how
-// many carets there are. Of a long line it is the part around the place.
+// excerpt returns the offending line or, for a long line, the part around the position, the
+// indentation of the carets, and their number.
 func excerpt(f *Finding) (source, before string, length int) {
 	runes := []rune(f.Source.Text)
 	column := min(max(f.Span.Column-1-f.Source.Skipped, 0), len(runes))
@@ -117,7 +117,7 @@ func excerpt(f *Finding) (source, before string, length int) {
 		source += "…"
 	}
 	for _, r := range runes[:column] {
-		// A tab is as wide as it is in the line above.
+		// Keep tabs, to align with the line above.
 		if r == '\t' {
 			b.WriteByte('\t')
 		} else {
@@ -127,8 +127,8 @@ func excerpt(f *Finding) (source, before string, length int) {
 	return source, b.String(), max(end-column, 1)
 }
 
-// printable replaces what would confuse a terminal: input is not to be trusted with
-// escape sequences.
+// printable replaces control characters, because input may contain escape sequences that
+// manipulate the terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\t' {
@@ -141,7 +141,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// printableLines is printable for a text of several lines.
+// printableLines is printable for text with several lines.
 func printableLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
@@ -172,13 +172,13 @@ func (t *textFormat) close(s *Summary) error {
 	return t.flush()
 }
 
-// summaryLine is the summary in words. It names the semantics.
+// summaryLine returns the summary as text.
 func summaryLine(s *Summary, what string) string {
 	var found []string
 	for _, c := range []struct {
 		n    int
 		noun string
-	}{{s.Errors, "error"}, {s.Warnings, "warning"}, {s.Infos, "note"}} {
+	}{{s.Errors, "error"}, {s.Warnings, "warning"}, {s.Infos, "info"}} {
 		if c.n > 0 {
 			found = append(found, Plural(c.n, c.noun))
 		}
@@ -200,7 +200,7 @@ func summaryLine(s *Summary, what string) string {
 	return text + " (semantics: " + s.Semantics + ")"
 }
 
-// Plural is a number with its noun.
+// Plural returns a number with its noun.
 func Plural(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
