@@ -12,7 +12,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 )
 
-// corpusDir is where the corpus of real definitions and objects is, or "".
+// corpusDir returns the directory of the corpus of real CRDs and objects, or "".
 func corpusDir(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("ESPALIER_CORPUS")
@@ -20,13 +20,13 @@ func corpusDir(t *testing.T) string {
 		dir = filepath.Join("..", "..", "..", "shared", "corpus")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "CR_INDEX.tsv")); err != nil {
-		t.Skipf("SKIPPED: there is no corpus in %s (ESPALIER_CORPUS names another place)", dir)
+		t.Skipf("SKIPPED: no corpus in %s (set ESPALIER_CORPUS to use another directory)", dir)
 	}
 	return dir
 }
 
-// TestCorpusCommands takes every definition and object of the corpus through the
-// commands. Nothing may keep a command from doing it.
+// TestCorpusCommands runs the commands on every CRD and object of the corpus. No command may
+// fail.
 func TestCorpusCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the corpus takes a while")

@@ -20,21 +20,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// crashRounds is how often TestCrash kills the server.
+// crashRounds is the number of times that TestCrash kills the server.
 const crashRounds = 24
 
-// history is what clients did and know of one object.
+// history records the writes of one object.
 type history struct {
-	// acknowledged is the last value that the server said it has; attempted is the last
-	// one that it was sent. It may have either. Zero is no object.
+	// acknowledged is the last value that the server acknowledged, attempted the last value
+	// that was sent. The server may store either. Zero stands for no object.
 	acknowledged, attempted int64
 }
 
-// TestCrash kills the server while clients write, again and again. Every write that was
-// acknowledged is there after the next start, and nothing that nobody wrote.
+// TestCrash repeatedly kills the server while clients write. After the restart, the server
+// must have every acknowledged write, and no other objects.
 func TestCrash(t *testing.T) {
 	if testing.Short() {
-		t.Skip("kills a server some dozen times")
+		t.Skip("kills the server many times")
 	}
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
@@ -42,7 +42,7 @@ func TestCrash(t *testing.T) {
 	histories := map[string]*history{}
 
 	for round := range crashRounds {
-		// One that is killed leaves its kubeconfig behind.
+		// A killed server does not remove its kubeconfig.
 		if err := os.RemoveAll(kubeconfig); err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestCrash(t *testing.T) {
 		for w := range 4 {
 			writers.Go(func() {
 				for i := 0; ctx.Err() == nil; i++ {
-					// Some objects are new, some are changed.
+					// Create some objects and update others.
 					name := fmt.Sprintf("w%d-r%d-%d", w, round, i)
 					if i%2 == 1 {
 						name = fmt.Sprintf("w%d", w)
@@ -81,7 +81,7 @@ func TestCrash(t *testing.T) {
 					}
 					mu.Unlock()
 					if err := write(ctx, crontabs, name, h); err != nil {
-						// What became of it is not known: nothing more until it is.
+						// The result of this write is unknown: stop writing this object.
 						if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 							t.Errorf("write %s: %v", name, err)
 						}
@@ -99,12 +99,12 @@ func TestCrash(t *testing.T) {
 		p.exit(t)
 	}
 	if len(histories) < crashRounds {
-		t.Errorf("only %d objects were written: that proves nothing", len(histories))
+		t.Errorf("only %d objects were written: too few to prove anything", len(histories))
 	}
 }
 
-// write makes the next version of an object, and notes what it knows. Only one goroutine
-// writes an object.
+// write writes the next value of an object and records the result. Each object has a single
+// writer.
 func write(ctx context.Context, crontabs dynamic.ResourceInterface, name string, h *history) error {
 	value := h.attempted + 1
 	obj := &unstructured.Unstructured{Object: map[string]any{
@@ -125,7 +125,7 @@ func write(ctx context.Context, crontabs dynamic.ResourceInterface, name string,
 	return err
 }
 
-// compare holds what the server has to what its clients know.
+// compare compares the objects in the server with their histories.
 func compare(t *testing.T, crontabs dynamic.ResourceInterface, histories map[string]*history) {
 	t.Helper()
 	list, err := crontabs.List(t.Context(), metav1.ListOptions{})
@@ -139,7 +139,7 @@ func compare(t *testing.T, crontabs dynamic.ResourceInterface, histories map[str
 			t.Error(err)
 		}
 		if histories[obj.GetName()] == nil {
-			t.Errorf("nobody wrote %s", obj.GetName())
+			t.Errorf("%s was never written", obj.GetName())
 		}
 		have[obj.GetName()] = value
 	}
@@ -147,12 +147,12 @@ func compare(t *testing.T, crontabs dynamic.ResourceInterface, histories map[str
 		if value := have[name]; value != h.acknowledged && value != h.attempted {
 			t.Errorf("%s is %d; %d was acknowledged and %d attempted", name, value, h.acknowledged, h.attempted)
 		}
-		// What the last server did not live to say is known now.
+		// The result of the last attempt is known now.
 		h.acknowledged = have[name]
 	}
 }
 
-// installExample creates the definition of the README's example.
+// installExample creates the CRD of the README's example.
 func installExample(t *testing.T, client dynamic.Interface) {
 	t.Helper()
 	text, err := os.ReadFile("../../examples/crontab/crd.yaml")

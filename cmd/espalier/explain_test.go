@@ -10,7 +10,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/report"
 )
 
-// TestExplainCorpus explains every resource of the corpus, all fields of it.
+// TestExplainCorpus explains all fields of every resource of the corpus.
 func TestExplainCorpus(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(corpusDir(t), "v1*", "*", "*.yaml"))
 	if err != nil {
@@ -24,5 +24,5 @@ func TestExplainCorpus(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", file, code, stderr.String())
 		}
 	}
-	t.Logf("%d definitions", len(files))
+	t.Logf("%d CRDs", len(files))
 }

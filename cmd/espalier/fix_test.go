@@ -21,7 +21,7 @@ spec:
   names: {plural: olds, singular: old, kind: Old, listKind: OldList}
 `
 
-// runFix runs fix and returns the exit code and what it says on standard error.
+// runFix runs fix and returns the exit code and standard error.
 func runFix(args ...string) (int, string) {
 	var stdout, stderr bytes.Buffer
 	a := &app{program: "espalier", stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr,
@@ -29,7 +29,8 @@ func runFix(args ...string) (int, string) {
 	return a.run(context.Background(), append([]string{"fix"}, args...)), stderr.String()
 }
 
-// TestFixWrites shows that a file is replaced as a whole, and stays the file it was.
+// TestFixWrites makes sure that --write replaces the content of a file and preserves its mode
+// and links to it.
 func TestFixWrites(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "crd.yaml")
@@ -69,9 +70,9 @@ func TestFixWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(left) != 2 {
-		t.Errorf("there is something else: %v", left)
+		t.Errorf("unexpected files: %v", left)
 	}
-	// Nothing to do: the file is not even written.
+	// With nothing to fix, the file is not written.
 	before := info.ModTime()
 	if code, stderr := runFix("-f", file, "--write"); code != 0 || stderr != "" {
 		t.Errorf("exit %d: %s", code, stderr)
@@ -81,8 +82,8 @@ func TestFixWrites(t *testing.T) {
 	}
 }
 
-// TestFixBroken shows that a file which cannot be fixed stays as it is, and does not keep
-// others from being fixed.
+// TestFixBroken makes sure that a file that cannot be fixed stays unchanged, and that other
+// files are fixed.
 func TestFixBroken(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "crd.yaml")
@@ -105,7 +106,7 @@ func TestFixBroken(t *testing.T) {
 	}
 }
 
-// TestAssemble puts documents back into a file that has the same text twice.
+// TestAssemble replaces documents in a file that contains the same text twice.
 func TestAssemble(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "crds.yaml")

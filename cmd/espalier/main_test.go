@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestInterrupt ends commands that wait for input that never comes.
+// TestInterrupt interrupts commands that wait for input.
 func TestInterrupt(t *testing.T) {
 	for _, args := range [][]string{
 		{"validate", "--crd", "testdata/examples/crontab-crd.yaml", "-f", "-"},
@@ -31,7 +31,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestInterruptible reads all there is, if nobody interrupts.
+// TestInterruptible reads all input if the context is not done.
 func TestInterruptible(t *testing.T) {
 	text := strings.Repeat("abc", 100_000)
 	got, err := io.ReadAll(&interruptible{ctx: context.Background(), in: strings.NewReader(text)})
@@ -47,7 +47,7 @@ func TestInterruptible(t *testing.T) {
 	}
 }
 
-// TestTune tunes the process for all commands but serve, whatever the arguments say.
+// TestTune makes sure that all commands except serve tune the process, for any arguments.
 func TestTune(t *testing.T) {
 	for _, c := range []struct {
 		args  []string

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// objectStream is a stream of n objects, made as they are read. On the way it notes how much
-// memory is in use.
+// objectStream is a stream of n objects that are generated when they are read. It records the
+// memory in use.
 type objectStream struct {
 	n, made int
 	buffer  bytes.Buffer
@@ -25,7 +25,7 @@ type objectStream struct {
 func (s *objectStream) Read(p []byte) (int, error) {
 	for s.buffer.Len() < len(p) && s.made < s.n {
 		s.made++
-		// Every object is one of a kind, and some have something to be said about.
+		// Every object is different, and some have findings.
 		unknown := ""
 		if s.made%10 == 0 {
 			unknown = ", unknown: 1"
@@ -44,8 +44,7 @@ func (s *objectStream) Read(p []byte) (int, error) {
 	return s.buffer.Read(p)
 }
 
-// TestMemoryIsBounded validates many objects: the memory in use at the end is that in
-// use near the start.
+// TestMemoryIsBounded validates many objects. Memory use must not grow with their number.
 func TestMemoryIsBounded(t *testing.T) {
 	const definition = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -80,11 +79,11 @@ spec:
 			if code := a.run(context.Background(), []string{"validate", "--crd", file, "-f", "-", "-o", format}); code != 1 {
 				t.Fatalf("exits with %d", code)
 			}
-			// All of the objects are 11 MB of text, and would be many times that in memory.
+			// The objects are 11 MB of text, and would take many times that in memory.
 			const slack = 4 << 20
 			first, last := in.live[1], in.live[len(in.live)-1]
 			if last > first+slack {
-				t.Errorf("%d MB are in use after all objects, %d MB were after a fifth of them: %v", last>>20, first>>20, in.live)
+				t.Errorf("%d MB in use after all objects, %d MB after a fifth of them: %v", last>>20, first>>20, in.live)
 			}
 		})
 	}

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// asProgram makes the binary of these tests be the program.
+// asProgram is the environment variable that makes the test binary run the program.
 const asProgram = "ESPALIER_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -29,14 +29,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// process is the program, running.
+// process is a running espalier process.
 type process struct {
 	cmd            *exec.Cmd
 	stdout, stderr bytes.Buffer
 	exited         chan struct{}
 }
 
-// serveProcess runs `espalier serve` in a process of its own.
+// serveProcess starts `espalier serve` in a new process.
 func serveProcess(t *testing.T, args ...string) *process {
 	t.Helper()
 	self, err := os.Executable()
@@ -72,13 +72,13 @@ func (p *process) ready(t *testing.T, kubeconfig string) (*http.Client, string) 
 		}
 		select {
 		case <-p.exited:
-			t.Fatalf("it exited: %s", &p.stderr)
+			t.Fatalf("the server exited: %s", &p.stderr)
 		case <-deadline:
-			t.Fatal("it does not become ready")
+			t.Fatal("the server does not become ready")
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	// There is no half of the file, ever, and the server is ready: no retries.
+	// The kubeconfig is written atomically when the server is ready: no retries.
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -90,13 +90,13 @@ func (p *process) ready(t *testing.T, kubeconfig string) (*http.Client, string) 
 	return client, config.Host
 }
 
-// exit waits for the end and returns the code.
+// exit waits for the process to exit and returns its exit code.
 func (p *process) exit(t *testing.T) int {
 	t.Helper()
 	select {
 	case <-p.exited:
 	case <-time.After(time.Minute):
-		t.Fatal("it does not exit")
+		t.Fatal("the server does not exit")
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
@@ -112,7 +112,7 @@ func TestServe(t *testing.T) {
 	}
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		t.Errorf("it is not ready: %s", resp.Status)
+		t.Errorf("the server is not ready: %s", resp.Status)
 	}
 
 	t.Run("a second one", func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestServe(t *testing.T) {
 			t.Errorf("exit code %d: %s", code, &second.stderr)
 		}
 		if _, err := os.Stat(kubeconfig); err != nil {
-			t.Errorf("the kubeconfig of the first is gone: %v", err)
+			t.Errorf("the kubeconfig of the first server is gone: %v", err)
 		}
 	})
 
@@ -132,7 +132,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, &p.stderr)
 	}
 	if got, want := p.stdout.String(), fmt.Sprintf("  export KUBECONFIG='%s'\n", kubeconfig); !strings.Contains(got, want) || !strings.Contains(got, url) {
-		t.Errorf("it does not say how to use it: %s", got)
+		t.Errorf("the output does not show how to use the server: %s", got)
 	}
 	lines := bufio.NewScanner(&p.stderr)
 	lines.Buffer(nil, 1<<20)
@@ -144,7 +144,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestServeSignals shows that a second signal does not wait for requests.
+// TestServeSignals makes sure that a second signal stops the server without waiting for
+// requests.
 func TestServeSignals(t *testing.T) {
 	dir := t.TempDir()
 	p := serveProcess(t, "--data-dir", dir, "--shutdown-delay-duration=10m")
@@ -163,16 +164,16 @@ func TestServeSignals(t *testing.T) {
 		}
 		_ = resp.Body.Close()
 		if resp.StatusCode == http.StatusInternalServerError {
-			break // it is to stop
+			break // the server is stopping
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("it does not care for the signal")
+			t.Fatal("the server ignores the signal")
 		}
 	}
 	signal()
 	p.exit(t)
 	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && (!status.Signaled() || status.Signal() != syscall.SIGINT) {
-		t.Errorf("it ended with %v", p.cmd.ProcessState)
+		t.Errorf("the server exited with %v", p.cmd.ProcessState)
 	}
 }
 

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// TestCommandsStandAlone looks for commands that use what belongs to another: whatever
-// two commands need is in a file that belongs to neither. The file of a command is
-// the one with the function that makes it.
+// TestCommandsStandAlone makes sure that no command uses declarations in the file of another
+// command: shared code belongs into a file of its own. The file of a command is the one with
+// its constructor.
 func TestCommandsStandAlone(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -29,7 +29,7 @@ func TestCommandsStandAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// owner has the file of each name that belongs to a command, methods of app included.
+	// owner maps each name that a command's file declares, including methods of app, to the file.
 	owner := map[string]string{}
 	commands := 0
 	for name, f := range parsed {
@@ -41,7 +41,7 @@ func TestCommandsStandAlone(t *testing.T) {
 		}
 	}
 	if commands < 10 {
-		t.Fatalf("found %d commands only", commands)
+		t.Fatalf("found only %d commands", commands)
 	}
 	for name, f := range parsed {
 		for _, used := range references(f) {
@@ -52,8 +52,8 @@ func TestCommandsStandAlone(t *testing.T) {
 	}
 }
 
-// declared returns the names that a file declares for the package, and whether a command
-// is among them. What makes the command is for the root to use.
+// declared returns the package-level names that a file declares, and whether it declares a
+// command. It omits the command's constructor, which the root command uses.
 func declared(f *ast.File) (names []string, isCommand bool) {
 	for _, d := range f.Decls {
 		switch d := d.(type) {
@@ -91,8 +91,8 @@ func receiver(d *ast.FuncDecl) string {
 	return name.Name
 }
 
-// references returns the names of the package that a file uses and does not declare, and
-// the methods of app that it calls: by convention the variable is called a.
+// references returns the package-level names that a file uses but does not declare, and the
+// methods of app that it calls on a variable named a.
 func references(f *ast.File) (names []string) {
 	for _, n := range f.Unresolved {
 		names = append(names, n.Name)
@@ -108,7 +108,7 @@ func references(f *ast.File) (names []string) {
 	return names
 }
 
-// TestFileLength keeps files at a length that one can read in one go.
+// TestFileLength limits the length of files.
 func TestFileLength(t *testing.T) {
 	const most = 600
 	seen := 0
@@ -120,7 +120,7 @@ func TestFileLength(t *testing.T) {
 			seen++
 			text, err := os.ReadFile(path)
 			if n := bytes.Count(text, []byte("\n")); n > most {
-				t.Errorf("%s has %d lines: a file of more than %d wants to be two", path, n, most)
+				t.Errorf("%s has %d lines, more than %d: split it", path, n, most)
 			}
 			return err
 		})
@@ -129,6 +129,6 @@ func TestFileLength(t *testing.T) {
 		}
 	}
 	if seen < 50 {
-		t.Errorf("found %d files only", seen)
+		t.Errorf("found only %d files", seen)
 	}
 }

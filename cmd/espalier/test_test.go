@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// lockedBuffer is a buffer that one goroutine writes and another one reads.
+// lockedBuffer is a buffer that is safe for concurrent use.
 type lockedBuffer struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
@@ -29,7 +29,7 @@ func (b *lockedBuffer) String() string {
 	return b.buffer.String()
 }
 
-// TestWatch changes a suite, then its definition, while they are watched.
+// TestWatch changes a suite and then its CRD while test --watch runs.
 func TestWatch(t *testing.T) {
 	dir := t.TempDir()
 	const definition = `
@@ -52,7 +52,7 @@ valid: [{name: a box, object: {size: 1}}]
 	crdFile, suiteFile := filepath.Join(dir, "crd.yaml"), filepath.Join(dir, "suite.yaml")
 	write := func(file, text string) {
 		t.Helper()
-		// A file that is replaced is never seen half written.
+		// Replace the file atomically.
 		if err := os.WriteFile(file+".new", []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ valid: [{name: a box, object: {size: 1}}]
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
-		t.Fatalf("run %d did not come: %s%s", runs, stdout.String(), stderr.String())
+		t.Fatalf("run %d did not happen: %s%s", runs, stdout.String(), stderr.String())
 	}
 	await("1 passed, 0 failed")
 	write(suiteFile, strings.ReplaceAll(suite, "size: 1", "size: 10"))
@@ -98,7 +98,7 @@ valid: [{name: a box, object: {size: 1}}]
 	}
 }
 
-// TestSuiteOfHelp runs the suite that the help shows.
+// TestSuiteOfHelp runs the suite in the help text.
 func TestSuiteOfHelp(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("testdata/examples")); err != nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// read reads text from standard input and lists the objects and problems.
+// read reads text as standard input and returns the objects and problems.
 func read(t *testing.T, text string) (items []*Item, problems []string) {
 	t.Helper()
 	err := Read(context.Background(), strings.NewReader(text), Flags{Paths: []string{"-"}}, func(it *Item) error {
@@ -25,7 +25,7 @@ func read(t *testing.T, text string) (items []*Item, problems []string) {
 	return items, problems
 }
 
-// TestItems reads documents of all sorts.
+// TestItems reads documents of all kinds.
 func TestItems(t *testing.T) {
 	tests := []struct {
 		name, text string
@@ -60,7 +60,7 @@ func TestItems(t *testing.T) {
 	}
 }
 
-// TestTypedItem gives an item of a typed list what the list says of it.
+// TestTypedItem makes sure that items of a typed list inherit apiVersion and kind.
 func TestTypedItem(t *testing.T) {
 	items, _ := read(t, "apiVersion: g/v1\nkind: AList\nitems:\n- metadata: {name: x}\n- {}\n")
 	for i, want := range []string{`{"kind":"A","apiVersion":"g/v1","metadata":{"name":"x"}}`, `{"kind":"A","apiVersion":"g/v1"}`} {
@@ -73,7 +73,7 @@ func TestTypedItem(t *testing.T) {
 	}
 }
 
-// TestPosition counts in the file, below the list.
+// TestPosition makes sure that positions of list items refer to the file.
 func TestPosition(t *testing.T) {
 	items, _ := read(t, "kind: A\n---\nkind: List\nitems:\n- kind: B\n  spec: {x: 1}\n")
 	if at := items[1].Position("/spec/x"); at.Value.Line != 6 || at.Value.Column != 13 || !at.Exact {
@@ -81,7 +81,7 @@ func TestPosition(t *testing.T) {
 	}
 }
 
-// TestDirectory reads files in order, and those below only when asked to.
+// TestDirectory reads files in order, and subdirectories only if recursive.
 func TestDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b.yaml", "a.YML", "c.json", "d.txt", "below/e.yaml", ".git/f.yaml"} {
@@ -104,11 +104,11 @@ func TestDirectory(t *testing.T) {
 		}
 	}
 	if err := Read(context.Background(), nil, Flags{}, nil, nil); err == nil {
-		t.Error("reads nothing without a word")
+		t.Error("no error without paths")
 	}
 }
 
-// TestParallel keeps the order of small files, large ones and problems.
+// TestParallel makes sure that small files, large files and problems stay in order.
 func TestParallel(t *testing.T) {
 	dir := t.TempDir()
 	var paths, want []string
@@ -163,16 +163,16 @@ func TestParallel(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := Parallel(ctx, nil, Flags{Paths: paths}, func(*Document) int { return 0 }, func(int) error { return nil }, func(Problem) {}); !errors.Is(err, context.Canceled) {
-		t.Errorf("goes on without a context: %v", err)
+		t.Errorf("continues after the context is done: %v", err)
 	}
 }
 
-// endless is a stream of documents that does not end.
+// endless is an endless stream of documents.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return copy(p, "a: 1\n---\n"), nil }
 
-// TestParallelStops cancels while there is more to read: only that ends an endless stream.
+// TestParallelStops cancels the context while reading an endless stream.
 func TestParallelStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -187,8 +187,8 @@ func TestParallelStops(t *testing.T) {
 	}
 }
 
-// TestLinks follows links to directories, which may lead back, and reads a file once
-// by whatever name it is given.
+// TestLinks follows links to directories, including loops, and reads each file once
+// regardless of its names.
 func TestLinks(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

@@ -19,7 +19,7 @@ import (
 	"espalier.dev/internal/yamlx"
 )
 
-// findings are one of each severity, with all that formats have to escape.
+// findings has one finding of each severity, with all characters that formats must escape.
 func findings() []Finding {
 	return []Finding{{
 		Finding: analysis.Finding{Rule: "rule-a", Severity: analysis.Error, Path: "spec.a", Pointer: "/spec/a", Message: `100% "wrong": <a>, b`, Detail: []string{"more"}},
@@ -34,7 +34,7 @@ func findings() []Finding {
 	}}
 }
 
-// write reports findings in one format and returns what was written.
+// write reports findings in one format and returns the output.
 func write(t *testing.T, o Options, fs ...Finding) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -50,7 +50,7 @@ func write(t *testing.T, o Options, fs ...Finding) (string, error) {
 	return out.String(), err
 }
 
-// TestExitCodes are the same for every format.
+// TestExitCodes makes sure that the exit code is the same for every format.
 func TestExitCodes(t *testing.T) {
 	all := findings()
 	for _, format := range Formats() {
@@ -72,7 +72,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestFailure makes it exit code 2, whatever else there is.
+// TestFailure makes sure that a failure leads to exit code 2.
 func TestFailure(t *testing.T) {
 	var out bytes.Buffer
 	r, err := New(Options{Stdout: &out, Semantics: "kep"})
@@ -109,11 +109,11 @@ func TestText(t *testing.T) {
 		t.Errorf("in colour: %q", out)
 	}
 	if out, _ := write(t, Options{Quiet: true}); out != "" {
-		t.Errorf("nothing to say, but %q", out)
+		t.Errorf("output without findings: %q", out)
 	}
 }
 
-// TestLongLine shows the part of a long line that matters.
+// TestLongLine makes sure that only the relevant part of a long line is shown.
 func TestLongLine(t *testing.T) {
 	doc, err := yamlx.Parse([]byte("\xef\xbb\xbf{" + strings.Repeat("ä: 1, ", 500) + "here: HERE, " + strings.Repeat("b: 2, ", 500) + "}"))
 	if err != nil {
@@ -205,7 +205,7 @@ func TestJUnit(t *testing.T) {
 	}
 }
 
-// TestSARIF checks what the standard asks for.
+// TestSARIF checks the requirements of the SARIF standard.
 func TestSARIF(t *testing.T) {
 	rules := []analysis.Rule{{ID: "rule-b", Summary: "B.", Help: "Do this.", Severity: analysis.Warning}}
 	for n := range 4 {
@@ -273,17 +273,17 @@ func TestOutputs(t *testing.T) {
 	}
 	for _, outputs := range [][]string{{"text", "json"}, {"nope"}, {"json="}, {"json=" + dir}} {
 		if _, err := New(Options{Outputs: outputs, Stdout: &bytes.Buffer{}}); err == nil {
-			t.Errorf("%v is taken", outputs)
+			t.Errorf("%v is accepted", outputs)
 		}
 	}
 }
 
-// failing cannot be written to.
+// failing is a writer that fails.
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
 
-// TestWriteErrors are told, and are failures.
+// TestWriteErrors makes sure that write errors are reported and are failures.
 func TestWriteErrors(t *testing.T) {
 	for _, format := range Formats() {
 		r, err := New(Options{Outputs: []string{format}, Stdout: failing{}})
@@ -297,7 +297,7 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// TestFixInList places the edits of a fix where the item of the list stands.
+// TestFixInList makes sure that the edits of a fix are relative to the document.
 func TestFixInList(t *testing.T) {
 	const text = "kind: List\nitems:\n- kind: A\n  spec: {a: 1, b: 2}\n"
 	var items []*input.Item
@@ -322,7 +322,7 @@ func TestFixInList(t *testing.T) {
 	}
 }
 
-// TestInterrupted says that there was more to look at.
+// TestInterrupted makes sure that reports of interrupted runs say so.
 func TestInterrupted(t *testing.T) {
 	for format, want := range map[string]string{"text": "interrupted: no findings in 0 objects so far (semantics: kep)", "json": `"interrupted":true`} {
 		out, _ := write(t, Options{Outputs: []string{format}, Interrupted: func() bool { return true }})
@@ -332,7 +332,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestFinish never takes a run that came to no end for one that found nothing.
+// TestFinish makes sure that the report of an aborted run does not look successful.
 func TestFinish(t *testing.T) {
 	for format, want := range map[string]string{
 		"text": "", "github": "::error title=not-run::no input\n", "json": `"failures":1`, "yaml": "failures: 1",
@@ -353,17 +353,17 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// TestSameFile rejects to write two reports over each other.
+// TestSameFile makes sure that two reports to the same file are rejected.
 func TestSameFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, outputs := range [][]string{{"json=out", "sarif=./out"}, {"json=-", "text"}, {"json=-", "text=-"}} {
 		if _, err := New(Options{Outputs: outputs}); err == nil {
-			t.Errorf("%v are all written", outputs)
+			t.Errorf("%v are accepted", outputs)
 		}
 	}
 }
 
-// TestGitHubEscapes keeps control characters out of logs.
+// TestGitHubEscapes makes sure that control characters are escaped.
 func TestGitHubEscapes(t *testing.T) {
 	out, _ := write(t, Options{Outputs: []string{"github"}}, Finding{File: "a\x1bb", Finding: analysis.Finding{Message: "m\x1b[31m\nn"}})
 	if strings.Contains(out, "\x1b") || !strings.Contains(out, "%0An") {
