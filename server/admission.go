@@ -9,9 +9,9 @@ import (
 	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
 )
 
-// admissionPlugins returns the names that kube-apiserver knows. All are accepted on the
-// command line, so that scripts and unit files for kube-apiserver work; those without
-// an implementation here have nothing to admit.
+// admissionPlugins returns the names of kube-apiserver's plugins. All are accepted on the
+// command line, so that scripts and unit files for kube-apiserver work. Those without an
+// implementation here do not apply to custom resources.
 func admissionPlugins() []string {
 	return []string{
 		"AlwaysAdmit", "AlwaysDeny", "AlwaysPullImages", "CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction",
@@ -24,14 +24,14 @@ func admissionPlugins() []string {
 	}
 }
 
-// validateAdmission says what is wrong with the names of plugins.
+// validateAdmission returns an error if the names of plugins are invalid.
 func (o *Options) validateAdmission() error {
 	known := admissionPlugins()
 	var errs []error
 	check := func(flag string, names []string) {
 		for _, name := range names {
 			if !slices.Contains(known, name) {
-				errs = append(errs, fmt.Errorf("--%s: there is no admission plugin %q", flag, name))
+				errs = append(errs, fmt.Errorf("--%s: unknown admission plugin %q", flag, name))
 			}
 		}
 	}
@@ -39,7 +39,7 @@ func (o *Options) validateAdmission() error {
 	check("disable-admission-plugins", o.DisableAdmissionPlugins)
 	for _, name := range o.EnableAdmissionPlugins {
 		if slices.Contains(known, name) {
-			// Whoever relies on it must know.
+			// Ignoring the flag would hide that the plugin does not run.
 			errs = append(errs, fmt.Errorf("--enable-admission-plugins: kube-apiserver's plugin %q is not part of this server", name))
 		}
 		if slices.Contains(o.DisableAdmissionPlugins, name) {
@@ -49,7 +49,7 @@ func (o *Options) validateAdmission() error {
 	return errors.Join(errs...)
 }
 
-// newAdmission returns the chain of the plugins that run.
+// newAdmission returns the chain of enabled plugins.
 func newAdmission() admission.Interface {
 	return admissionmetrics.WithStepMetrics(admission.NewChainHandler())
 }

@@ -20,11 +20,11 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
-// healthPaths are what everybody may see, with no credentials too.
+// healthPaths returns the paths that are accessible without credentials.
 func healthPaths() []string { return []string{"/healthz", "/livez", "/readyz"} }
 
-// newAuthenticator finds out who asks: by a client certificate of one of the
-// authorities, by a token of the file, or, for health, anybody.
+// newAuthenticator authenticates users by a client certificate of one of the CAs, or by a
+// token of the file. Requests for health paths may be anonymous.
 func newAuthenticator(o *Options, clientCA dynamiccertificates.CAContentProvider) (authenticator.Request, error) {
 	known := []authenticator.Request{x509.NewDynamic(clientCA.VerifyOptions, x509.CommonNameUserConversion)}
 	if o.TokenAuthFile != "" {
@@ -44,8 +44,8 @@ func newAuthenticator(o *Options, clientCA dynamiccertificates.CAContentProvider
 	), nil
 }
 
-// newAuthorizer decides who may do what: everybody may see health, the group
-// system:masters may do everything, and nobody else anything.
+// newAuthorizer allows everyone to read health, and gives the group system:masters full
+// access. All other users have no access.
 func newAuthorizer() (authorizer.Authorizer, error) {
 	health, err := path.NewAuthorizer(healthPaths())
 	if err != nil {

@@ -15,19 +15,19 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// controller is a loop that runs inside the server, beside requests.
+// controller is a control loop in the server.
 type controller struct {
 	name string
-	// run runs until ctx ends. If it ends earlier, it is started again.
+	// run runs until ctx ends. If it returns earlier, it is restarted.
 	run func(ctx context.Context) error
-	// synced, if not nil, makes the controller a condition of readiness: it starts with
-	// the server, and the server is not ready before synced is closed. Other controllers
-	// start when the server is ready.
+	// synced, if not nil, makes readiness depend on the controller: it starts with the
+	// server, and the server is not ready until synced is closed. Other controllers start
+	// when the server is ready.
 	synced <-chan struct{}
 }
 
-// controllers runs controllers. It starts them after the server, and stops them before
-// the storage is closed.
+// controllers runs controllers. It starts them after the server, and stops them before the
+// storage is closed.
 type controllers struct {
 	mu      sync.Mutex
 	list    []*controllerState
@@ -39,12 +39,12 @@ type controllers struct {
 
 func newControllers() *controllers { return &controllers{ready: make(chan struct{})} }
 
-// controllerState is a controller and why it is not running, if it is not.
+// controllerState is a controller with its last failure.
 type controllerState struct {
 	controller
 	mu  sync.Mutex
 	err error
-	// failure is why it failed last.
+	// failure is the error of the last run.
 	failure error
 }
 
@@ -60,7 +60,7 @@ func (s *controllerState) fail(err error) {
 	s.failure = err
 }
 
-// failures returns why controllers failed last, nil if none did.
+// failures returns the last errors of all controllers, or nil.
 func (c *controllers) failures() error {
 	var errs []error
 	for _, s := range c.list {
@@ -73,12 +73,13 @@ func (c *controllers) failures() error {
 	return errors.Join(errs...)
 }
 
-// add adds a controller. All are added before start.
+// add adds a controller. It must be called before start.
 func (c *controllers) add(one controller) {
 	c.list = append(c.list, &controllerState{controller: one, err: errors.New("not started")})
 }
 
-// Ready is closed when all controllers have synced on which readiness depends.
+// Ready returns a channel that is closed when all controllers that readiness depends on have
+// synced.
 func (c *controllers) Ready() <-chan struct{} { return c.ready }
 
 // isReady reports whether Ready is closed.
@@ -91,9 +92,9 @@ func (c *controllers) isReady() bool {
 	}
 }
 
-// start starts the controllers and returns at once. ctx ends them, and so does stop.
-// After stop it does nothing: a server that is stopped while it starts may call both at
-// the same time.
+// start starts the controllers and returns immediately. They run until ctx ends or stop is
+// called. After stop it does nothing: a server that is stopped while it starts may call both
+// concurrently.
 func (c *controllers) start(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +127,7 @@ func (c *controllers) start(ctx context.Context) {
 	})
 }
 
-// stop ends all controllers and returns when they have ended.
+// stop stops all controllers and waits for them.
 func (c *controllers) stop() {
 	c.mu.Lock()
 	c.stopped = true
@@ -137,7 +138,7 @@ func (c *controllers) stop() {
 	c.running.Wait()
 }
 
-// loop runs a controller until ctx ends, and starts it again if it fails.
+// loop runs a controller until ctx ends, and restarts it if it fails.
 func (s *controllerState) loop(ctx context.Context) {
 	const shortest, longest = 50 * time.Millisecond, 5 * time.Second
 	m := controllerMetrics()
@@ -151,12 +152,12 @@ func (s *controllerState) loop(ctx context.Context) {
 			return
 		}
 		if err == nil {
-			err = errors.New("it ended by itself")
+			err = errors.New("the controller returned unexpectedly")
 		}
 		s.set(err)
 		s.fail(err)
 		m.restarts.WithLabelValues(s.name).Inc()
-		klog.FromContext(ctx).Error(err, "A controller failed and is started again", "controller", s.name)
+		klog.FromContext(ctx).Error(err, "A controller failed and is restarted", "controller", s.name)
 		if time.Since(began) > longest {
 			pause = shortest
 		}
@@ -168,7 +169,7 @@ func (s *controllerState) loop(ctx context.Context) {
 	}
 }
 
-// once runs a controller once. A panic is its failure, not that of the server.
+// once runs a controller once. It returns a panic of the controller as an error.
 func (s *controllerState) once(ctx context.Context) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -178,7 +179,8 @@ func (s *controllerState) once(ctx context.Context) (err error) {
 	return s.run(ctx)
 }
 
-// checks returns a health check for each controller: has it synced, and is it running?
+// checks returns a health check for each controller, which reports whether it has synced and
+// is running.
 func (c *controllers) checks() (checks []healthz.HealthChecker) {
 	for _, s := range c.list {
 		checks = append(checks, healthz.NamedCheck("controller/"+s.name, func(*http.Request) error { return c.check(s) }))
@@ -189,7 +191,7 @@ func (c *controllers) checks() (checks []healthz.HealthChecker) {
 func (c *controllers) check(s *controllerState) error {
 	if !c.isReady() {
 		if s.synced == nil {
-			return nil // it waits for the server to be ready, not the server for it
+			return nil // it starts when the server is ready
 		}
 		return errors.New("not synced")
 	}
@@ -198,14 +200,13 @@ func (c *controllers) check(s *controllerState) error {
 	return s.err
 }
 
-// metricsOfControllers count what controllers do. Servers in one process share them.
+// metricsOfControllers are metrics of controllers. Servers in one process share them.
 type metricsOfControllers struct {
 	running  *metrics.GaugeVec
 	restarts *metrics.CounterVec
 }
 
-// controllerMetrics registers the metrics when they are first needed: the registry
-// belongs to the process.
+// controllerMetrics registers the metrics on first use, because the registry is global.
 var controllerMetrics = sync.OnceValue(func() *metricsOfControllers {
 	m := &metricsOfControllers{
 		running: metrics.NewGaugeVec(&metrics.GaugeOpts{

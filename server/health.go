@@ -12,24 +12,24 @@ import (
 )
 
 const (
-	// healthTimeout is how long a health check waits for etcd.
+	// healthTimeout is the time that a health check waits for etcd.
 	healthTimeout = 2 * time.Second
-	// healthyFor is how long the answer of a healthy etcd is good for. Health checks need
-	// no credentials, so their number must not become the load of etcd.
+	// healthyFor is the time that a positive result is cached. Health checks need no
+	// credentials, so they must not be able to overload etcd.
 	healthyFor = 500 * time.Millisecond
 )
 
-// etcdCheck reports whether etcd answers. At most one read is under way at a time: who
-// asks meanwhile gets its result.
+// etcdCheck checks that etcd answers. It runs at most one read; concurrent checks share its
+// result.
 type etcdCheck struct {
 	read func(context.Context) error
 
 	mu      sync.Mutex
-	healthy time.Time // when etcd answered last
-	running *etcdRead // nil if no read is under way
+	healthy time.Time // time of etcd's last answer
+	running *etcdRead // nil if no read is running
 }
 
-// etcdRead is a read that is under way until done is closed.
+// etcdRead is a read that runs until done is closed.
 type etcdRead struct {
 	done chan struct{}
 	err  error
@@ -59,7 +59,8 @@ func (c *etcdCheck) check(ctx context.Context) error {
 	if r == nil {
 		r = &etcdRead{done: make(chan struct{})}
 		c.running = r
-		// The read outlives a client that hangs up: others wait for it. healthTimeout ends it.
+		// Other checks wait for the read, so it does not end with the client. healthTimeout
+		// ends it.
 		go c.run(context.WithoutCancel(ctx), r)
 	}
 	c.mu.Unlock()
@@ -74,7 +75,7 @@ func (c *etcdCheck) check(ctx context.Context) error {
 	return nil
 }
 
-// run reads, and keeps the result.
+// run reads, and stores the result.
 func (c *etcdCheck) run(ctx context.Context, r *etcdRead) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()

@@ -22,11 +22,10 @@ import (
 	"espalier.dev/server/pki"
 )
 
-// renewInterval is how often the certificates are looked at.
+// renewInterval is the interval between checks of the certificates.
 const renewInterval = 6 * time.Hour
 
-// identity is the server's own certificates, while it runs. They change when they are
-// renewed; listeners are told.
+// identity holds the server's own certificates. It notifies listeners when they are renewed.
 type identity struct {
 	config  pki.Config
 	current atomic.Pointer[pki.Bundle]
@@ -40,7 +39,7 @@ var (
 	_ dynamiccertificates.CertKeyContentProvider = (*identity)(nil)
 )
 
-// newIdentity makes or reads the certificates for a server that listens on address.
+// newIdentity reads or creates the certificates of a server.
 func newIdentity(o *Options) (*identity, error) {
 	id := &identity{config: pki.Config{
 		Dir:   filepath.Join(o.DataDir, "pki"),
@@ -54,7 +53,7 @@ func newIdentity(o *Options) (*identity, error) {
 	return id, nil
 }
 
-// servingHosts returns the names and addresses that the server can be reached by.
+// servingHosts returns the names and addresses of the server.
 func servingHosts(bind string) []string {
 	hosts := []string{"localhost", genericapiserver.LoopbackClientServerNameOverride, "127.0.0.1", "::1"}
 	ip := net.ParseIP(bind)
@@ -70,7 +69,7 @@ func servingHosts(bind string) []string {
 	if !ip.IsUnspecified() {
 		return append(hosts, bind)
 	}
-	// Without them the certificate is good for what is named above.
+	// On error the certificate is valid only for the names above.
 	addrs, _ := net.InterfaceAddrs()
 	for _, a := range addrs {
 		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
@@ -80,8 +79,7 @@ func servingHosts(bind string) []string {
 	return hosts
 }
 
-// renew looks at the certificates from time to time. It calls changed with those that
-// it has renewed.
+// renew checks the certificates periodically. It calls changed with renewed certificates.
 func (id *identity) renew(ctx context.Context, changed func(*pki.Bundle) error) {
 	ticker := time.NewTicker(renewInterval)
 	defer ticker.Stop()
@@ -92,7 +90,7 @@ func (id *identity) renew(ctx context.Context, changed func(*pki.Bundle) error) 
 		case <-ticker.C:
 		}
 		if err := id.renewOnce(changed); err != nil {
-			klog.FromContext(ctx).Error(err, "The certificates were not renewed")
+			klog.FromContext(ctx).Error(err, "Cannot renew the certificates")
 		}
 	}
 }
@@ -116,7 +114,7 @@ func (id *identity) renewOnce(changed func(*pki.Bundle) error) error {
 }
 
 // Name, AddListener, CurrentCertKeyContent, CurrentCABundleContent and VerifyOptions
-// make it a provider of certificates for k8s.io/apiserver.
+// implement the certificate providers of k8s.io/apiserver.
 func (id *identity) Name() string { return "espalier" }
 
 func (id *identity) AddListener(l dynamiccertificates.Listener) {
@@ -138,15 +136,15 @@ func (id *identity) VerifyOptions() (x509.VerifyOptions, bool) {
 	return x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, true
 }
 
-// loopback is the certificate under the name that only the server's own client asks
-// for, when others are shown one from elsewhere.
+// loopback is the certificate under the name that only the server's own client uses, if other
+// clients get an external certificate.
 type loopback struct{ *identity }
 
 func (loopback) SNINames() []string {
 	return []string{genericapiserver.LoopbackClientServerNameOverride}
 }
 
-// secureServing returns how the server listens and whose certificates it accepts.
+// secureServing returns the configuration of the listener and of client certificates.
 func secureServing(o *Options, id *identity, l net.Listener) (*genericapiserver.SecureServingInfo, error) {
 	s := &genericapiserver.SecureServingInfo{Listener: l, Cert: id, ClientCA: id, HTTP2MaxStreamsPerConnection: o.HTTP2MaxStreamsPerConnection}
 	var err error
@@ -176,11 +174,11 @@ func secureServing(o *Options, id *identity, l net.Listener) (*genericapiserver.
 	return s, nil
 }
 
-// loopbackConfig returns a client of the server for the server itself.
+// loopbackConfig returns the configuration of the server's client to itself.
 func loopbackConfig(id *identity, url, token string) *rest.Config {
 	return &rest.Config{
 		Host:        url,
-		QPS:         -1, // the server does not slow itself down
+		QPS:         -1, // no client-side rate limit
 		BearerToken: token,
 		TLSClientConfig: rest.TLSClientConfig{
 			ServerName: genericapiserver.LoopbackClientServerNameOverride,
@@ -189,13 +187,13 @@ func loopbackConfig(id *identity, url, token string) *rest.Config {
 	}
 }
 
-// kubeconfig returns the administrator's way in.
+// kubeconfig returns the administrator's kubeconfig.
 func kubeconfig(o *Options, b *pki.Bundle, url string) (pki.Kubeconfig, error) {
 	k := pki.Kubeconfig{Server: url, CA: b.CA.Cert, Admin: b.Admin}
 	if o.TLSCertFile == "" {
 		return k, nil
 	}
-	// Who signed that certificate is not known here, but the certificate is.
+	// The issuer of the certificate is unknown, so clients trust the certificate itself.
 	chain, err := os.ReadFile(o.TLSCertFile)
 	if err != nil {
 		return k, fmt.Errorf("read --tls-cert-file: %w", err)

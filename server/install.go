@@ -23,34 +23,34 @@ import (
 	"espalier.dev/server/resources"
 )
 
-// foundation is what the parts of the server that serve resources stand on.
+// foundation holds what the parts of the server that serve resources need.
 type foundation struct {
-	// api is the server that is being built: its Handler.NonGoRestfulMux takes
-	// handlers, which run behind all filters; it has hooks that run after the start
-	// and before the stop, health checks, and the client for the server's own use.
+	// api is the generic server that is being built. Its Handler.NonGoRestfulMux accepts
+	// handlers, which run behind all filters. It also has hooks after the start and before
+	// the stop, health checks, and a client for the server's own use.
 	api *genericapiserver.GenericAPIServer
-	// config is what api is built with: limits, timeouts, the serializer for errors,
-	// and what resolves requests.
+	// config is the configuration of api: limits, timeouts, the serializer for errors, and
+	// the request info resolver.
 	config *genericapiserver.Config
-	// storage is how resources are stored, and fences makes their storage.
+	// storage returns the storage options of a resource, fences creates the storage.
 	storage generic.RESTOptionsGetter
 	fences  *fence.Fences
-	// admission is what is asked before a write.
+	// admission runs before a write.
 	admission admission.Interface
-	// authorizer is what handlers ask that have more to ask than the filters did.
+	// authorizer is for checks in handlers beyond those of the filters.
 	authorizer authorizer.UnconditionalAuthorizer
-	// semantics is how schemas are read.
+	// semantics is the schema semantics.
 	semantics schema.Semantics
-	// warnings returns what to tell the writer of a CRD, nil for nothing.
+	// warnings returns additional warnings for the writer of a CRD; nil means none.
 	warnings func(context.Context, *api.CustomResourceDefinition) []string
-	// controllers runs what runs beside requests.
+	// controllers runs the control loops.
 	controllers *controllers
-	// scheme has the types of the server's own answers, and codecs write them.
+	// scheme has the types of the server's own responses, codecs encodes them.
 	scheme *runtime.Scheme
 	codecs serializer.CodecFactory
 }
 
-// mount puts discovery, OpenAPI and resources where clients look for them.
+// mount registers the paths of discovery, OpenAPI and resources.
 func mount(mux *mux.PathRecorderMux, h http.Handler) {
 	for _, path := range []string{"/api", "/apis", "/openapi/v2", "/openapi/v3"} {
 		mux.Handle(path, h)
@@ -60,7 +60,7 @@ func mount(mux *mux.PathRecorderMux, h http.Handler) {
 	}
 }
 
-// install puts the parts of the server into it, before it runs.
+// install installs the parts that serve resources, before the server runs.
 func install(f foundation) (*definitions.Definitions, error) {
 	defs, err := definitions.New(definitions.Config{
 		Options:  crd.Options{Semantics: f.semantics, Rules: cel.Checker{}},
@@ -97,7 +97,7 @@ func install(f foundation) (*definitions.Definitions, error) {
 	})
 	mount(f.api.Handler.NonGoRestfulMux, whenReady(f.controllers.Ready(), f.codecs, publisher.Wrap(handler)))
 
-	// CRDs are followed until the last request is answered, which may have changed one.
+	// CRDs are reconciled until the last request is answered, which may change one.
 	f.controllers.add(controller{name: "crds", synced: defs.Ready(), run: defs.Run})
 	f.api.RegisterDestroyFunc(func() {
 		f.controllers.stop()
@@ -106,7 +106,7 @@ func install(f foundation) (*definitions.Definitions, error) {
 	if err := f.api.AddReadyzChecks(f.controllers.checks()...); err != nil {
 		return nil, err
 	}
-	// A hook that fails ends the process, so this one cannot. It has nothing to wait for.
+	// A hook that fails ends the process, so this hook never fails.
 	return defs, f.api.AddPostStartHook("controllers", func(hook genericapiserver.PostStartHookContext) error {
 		f.controllers.start(hook.Context)
 		return nil

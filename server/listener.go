@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// listener is the server's port. It knows its connections.
+// listener is the server's port. It tracks its connections.
 type listener struct {
 	net.Listener
 	mu    sync.Mutex
@@ -25,7 +25,7 @@ func listen(ctx context.Context, o *Options) (*listener, error) {
 	l, err := config.Listen(ctx, "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("port %d of %s is in use: choose another with --secure-port (0 is any free one)", o.SecurePort, o.BindAddress)
+		return nil, fmt.Errorf("port %d of %s is in use: choose another port with --secure-port (0 chooses a free one)", o.SecurePort, o.BindAddress)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return nil, fmt.Errorf("--bind-address %s is not an address of this machine", o.BindAddress)
 	case err != nil:
@@ -35,10 +35,9 @@ func listen(ctx context.Context, o *Options) (*listener, error) {
 }
 
 const (
-	// keepAlive is how soon a connection to a client that is gone is found out, as
-	// k8s.io/apiserver has it.
+	// keepAlive is the interval of keep-alive probes, as in k8s.io/apiserver.
 	keepAlive = 3 * time.Minute
-	// hangUpDelay is for the last bytes of answers to be sent.
+	// hangUpDelay is the time to send the last bytes of responses.
 	hangUpDelay = 50 * time.Millisecond
 )
 
@@ -54,7 +53,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	return &conn{c, l}, nil
 }
 
-// conn is a connection that its listener knows while it is open.
+// conn is a connection that its listener tracks while it is open.
 type conn struct {
 	net.Conn
 	listener *listener
@@ -68,12 +67,11 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// close closes the port, which the generic server has usually done.
+// close closes the port, which the generic server has usually closed already.
 func (l *listener) close() { _ = l.Listener.Close() }
 
-// hangUp closes all connections when all requests are answered. An HTTP/2 server says
-// goodbye to its clients, and then gives them a second, whether they have anything to
-// say or not.
+// hangUp closes all connections after all requests are answered. Otherwise an HTTP/2 server
+// sends GOAWAY and then waits a second for every client.
 func (s *Server) hangUp() {
 	select {
 	case <-s.drained:

@@ -9,8 +9,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// SetupLogging makes the whole process log to out, as text or JSON, what is at most as
-// verbose as asked for. It can be done once, before anything is logged.
+// SetupLogging sets the log output, format (text or json) and verbosity of the whole process.
+// It may be called only once, before anything is logged.
 func SetupLogging(out io.Writer, format string, verbosity uint32) error {
 	if format != "text" && format != "json" {
 		return fmt.Errorf("--log-format %q: must be text or json", format)
@@ -25,5 +25,5 @@ func SetupLogging(out io.Writer, format string, verbosity uint32) error {
 	return nil
 }
 
-// FlushLogs writes what is buffered.
+// FlushLogs writes buffered log messages.
 func FlushLogs() { klog.Flush() }

@@ -20,99 +20,98 @@ import (
 	"espalier.dev/server/etcd"
 )
 
-// Options says what server to run. The fields have flags, in the spelling of
-// kube-apiserver where that has them.
+// Options configures a server. The fields have flags, which are named as in kube-apiserver if
+// it has them.
 type Options struct {
-	// BindAddress and SecurePort are where the server listens. Port 0 is any free one.
+	// BindAddress and SecurePort are the address to listen on. Port 0 chooses a free port.
 	BindAddress string
 	SecurePort  int
 
-	// DataDir holds the database, unless there is one elsewhere, and the certificates.
+	// DataDir is the directory of the embedded etcd and the certificates.
 	DataDir string
-	// KubeconfigOut is the kubeconfig that the server writes when it is ready; by
-	// default a file in DataDir.
+	// KubeconfigOut is the path of the kubeconfig that the server writes when it is ready;
+	// the default is a file in DataDir.
 	KubeconfigOut string
 
-	// Etcd says how to reach a database elsewhere; without URLs, the server runs its
-	// own.
+	// Etcd configures an external etcd cluster; without URLs, the server runs an embedded
+	// etcd.
 	Etcd etcd.Endpoints
-	// EtcdPrefix is the directory of the database that the resources are in.
+	// EtcdPrefix is the prefix of all resource keys in etcd.
 	EtcdPrefix string
-	// EtcdCompactionInterval is how often history is compacted, to what is older than
-	// that.
+	// EtcdCompactionInterval is the interval of compaction. Each compaction removes history
+	// older than the interval.
 	EtcdCompactionInterval time.Duration
-	// EtcdQuota is the size in bytes that the server's own database may grow to.
+	// EtcdQuota is the maximum size of the embedded etcd in bytes.
 	EtcdQuota int64
-	// Ephemeral is for tests: the server's own database does not wait for the disk, and
-	// a server that stops does not wait for clients to hang up.
+	// Ephemeral is for tests: the embedded etcd does not wait for the disk, and a stopping
+	// server does not wait for clients to disconnect.
 	Ephemeral bool
-	// Warnings returns what else to tell the writer of a valid CRD. Nil tells nothing.
+	// Warnings returns additional warnings for the writer of a valid CRD. Nil means none.
 	Warnings func(context.Context, *api.CustomResourceDefinition) []string
-	// WatchCache makes reads be served from memory.
+	// WatchCache serves reads from memory.
 	WatchCache bool
 
-	// TLSCertFile and TLSPrivateKeyFile are the serving certificate; by default the
-	// server makes one.
+	// TLSCertFile and TLSPrivateKeyFile are the serving certificate; the default is a
+	// certificate signed by the server's own CA.
 	TLSCertFile, TLSPrivateKeyFile string
 	// TLSMinVersion is the lowest TLS version to accept, and TLSCipherSuites the cipher
-	// suites for TLS 1.2, both in the spelling of kube-apiserver's flags. Empty means the
+	// suites for TLS 1.2, both spelled as in kube-apiserver's flags. Empty means the
 	// defaults.
 	TLSMinVersion   string
 	TLSCipherSuites []string
-	// HTTP2MaxStreamsPerConnection limits the requests that one connection carries at the
-	// same time; zero means the default of k8s.io/apiserver.
+	// HTTP2MaxStreamsPerConnection limits the concurrent requests on one connection; zero
+	// means the default of k8s.io/apiserver.
 	HTTP2MaxStreamsPerConnection int
-	// GoawayChance is the share of HTTP/2 requests whose connection the server asks the
-	// client to replace, so that clients spread over several servers.
+	// GoawayChance is the fraction of HTTP/2 requests after which the client is asked to
+	// reconnect, so that clients spread over several servers.
 	GoawayChance float64
-	// ClientCAFile are authorities whose client certificates are accepted, besides
-	// the server's own.
+	// ClientCAFile holds CA certificates whose client certificates are accepted in addition
+	// to those of the server's own CA.
 	ClientCAFile string
 	// TokenAuthFile lists tokens, as CSV: token, user, uid, groups.
 	TokenAuthFile string
 
-	// AuditPolicyFile says what is recorded in the log at AuditLogPath.
+	// AuditPolicyFile is the audit policy, AuditLogPath the audit log.
 	AuditPolicyFile, AuditLogPath                    string
 	AuditLogMaxAge, AuditLogMaxBackup, AuditLogMaxMB int
-	// AuditWebhookConfigFile is a kubeconfig that names a webhook for audit events.
+	// AuditWebhookConfigFile is the kubeconfig of a webhook for audit events.
 	// AuditWebhookMode is batch, blocking or blocking-strict.
 	AuditWebhookConfigFile, AuditWebhookMode string
 	AuditWebhookInitialBackoff               time.Duration
 
-	// EnableAdmissionPlugins and DisableAdmissionPlugins change which admission
-	// plugins run.
+	// EnableAdmissionPlugins and DisableAdmissionPlugins select admission plugins.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
 
-	// FeatureGates and EmulatedVersion are settings of the whole process.
+	// FeatureGates and EmulatedVersion apply to the whole process.
 	FeatureGates    map[string]string
 	EmulatedVersion string
 
-	// Semantics is how schemas are read. It is recorded with the data.
+	// Semantics is the schema semantics. It is recorded with the data.
 	Semantics schema.Semantics
 
-	// MaxRequestsInFlight and MaxMutatingRequestsInFlight limit the requests that are
-	// worked on at the same time, MaxLongRunningRequestsInFlight the open watches. Zero is
-	// no limit.
+	// MaxRequestsInFlight and MaxMutatingRequestsInFlight limit the concurrent requests,
+	// MaxLongRunningRequestsInFlight the open watches. Zero means no limit.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight, MaxLongRunningRequestsInFlight int
-	// RequestTimeout bounds requests, other than watches.
+	// RequestTimeout limits the duration of requests other than watches.
 	RequestTimeout time.Duration
-	// MinRequestTimeout is the least time that a watch stays open if its client names no
+	// MinRequestTimeout is the minimum time that a watch stays open if its client sets no
 	// timeout.
 	MinRequestTimeout time.Duration
-	// DeleteCollectionWorkers is the number of goroutines that work on one request to
-	// delete a collection.
+	// DeleteCollectionWorkers is the number of workers for each request that deletes a
+	// collection.
 	DeleteCollectionWorkers int
 	// Profiling serves profiles under /debug/pprof/.
 	Profiling bool
-	// ShutdownDelay is how long the server goes on, not ready, when it is to stop.
+	// ShutdownDelay is the time that a stopping server keeps serving while it reports not
+	// ready.
 	ShutdownDelay time.Duration
 }
 
-// maxGoawayChance is the highest --goaway-chance, as in kube-apiserver: a higher one costs
-// clients more than it spreads them.
+// maxGoawayChance is the maximum of --goaway-chance, as in kube-apiserver: more reconnects
+// cost more than they help.
 const maxGoawayChance = 0.02
 
-// NewOptions returns the defaults.
+// NewOptions returns the default options.
 func NewOptions() *Options {
 	return &Options{
 		BindAddress:                    "127.0.0.1",
@@ -135,7 +134,7 @@ func NewOptions() *Options {
 	}
 }
 
-// Validate returns everything that is wrong with the options.
+// Validate returns all errors in the options.
 func (o *Options) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -158,10 +157,10 @@ func (o *Options) Validate() error {
 		bad("--etcd-cafile, --etcd-certfile and --etcd-keyfile need --etcd-servers")
 	}
 	if (o.Etcd.CertFile == "") != (o.Etcd.KeyFile == "") {
-		bad("--etcd-certfile and --etcd-keyfile need each other")
+		bad("--etcd-certfile and --etcd-keyfile must be set together")
 	}
 	if strings.Trim(o.EtcdPrefix, "/") == "" {
-		bad("--etcd-prefix %q must name a directory of its own", o.EtcdPrefix)
+		bad("--etcd-prefix %q must not be empty or the root", o.EtcdPrefix)
 	}
 	if o.EtcdCompactionInterval < 0 {
 		bad("--etcd-compaction-interval must not be negative")
@@ -170,7 +169,7 @@ func (o *Options) Validate() error {
 		bad("--quota-backend-bytes must not be negative")
 	}
 	if (o.TLSCertFile == "") != (o.TLSPrivateKeyFile == "") {
-		bad("--tls-cert-file and --tls-private-key-file need each other")
+		bad("--tls-cert-file and --tls-private-key-file must be set together")
 	}
 	for _, f := range []struct{ flag, path string }{
 		{"etcd-cafile", o.Etcd.CAFile}, {"etcd-certfile", o.Etcd.CertFile}, {"etcd-keyfile", o.Etcd.KeyFile},
@@ -239,7 +238,7 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// kubeconfigPath returns where the kubeconfig goes.
+// kubeconfigPath returns the path of the kubeconfig.
 func (o *Options) kubeconfigPath() string {
 	if o.KubeconfigOut != "" {
 		return o.KubeconfigOut

@@ -29,7 +29,7 @@ func TestApplyScale(t *testing.T) {
 	scale := []byte(`{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": 7}}`)
 	const apply = "application/apply-patch+yaml"
 	if a := s.do(http.MethodPatch, path+"/scale?fieldManager=scaler", scale, apply); a.code != http.StatusConflict {
-		t.Errorf("whoever created the object owns the field: %d %s", a.code, a.body)
+		t.Errorf("the creator of the object does not own the field: %d %s", a.code, a.body)
 	}
 	a := s.do(http.MethodPatch, path+"/scale?fieldManager=scaler&force=true", scale, apply)
 	if got, _ := field(a.object, "spec.replicas"); a.code != http.StatusOK || got != float64(7) {

@@ -1,14 +1,12 @@
-// Package server is the API server: a Kubernetes-style server for custom resources.
+// Package server is a Kubernetes-style API server for custom resources.
 //
-// It stands on k8s.io/apiserver, whose generic server brings the filters (who asks,
-// may they, limits, audit), health, metrics and the orderly stop. [Start] puts it
-// together: a database (etcd, the server's own unless it is told of another),
-// certificates, storage, and in install the parts that serve resources, each in a
-// package of its own below this one.
+// It is based on k8s.io/apiserver, whose generic server provides the filters (authentication,
+// authorization, limits, audit), health, metrics and graceful shutdown. [Start] builds it:
+// etcd, embedded unless an external one is configured, certificates, storage, and in install
+// the parts that serve resources, each in its own package below this one.
 //
-// k8s.io/apiserver keeps some state in variables of the process: feature gates,
-// metrics, the version of its CEL environment. Several servers in one process share
-// that, and nothing else.
+// k8s.io/apiserver keeps some state in global variables: feature gates, metrics, the version
+// of its CEL environment. Servers in one process share only this state.
 package server
 
 import (
@@ -44,14 +42,14 @@ import (
 )
 
 const (
-	// maxRequestBody is the size of a request's body that is read, as kube-apiserver
-	// has it: twice what etcd takes.
+	// maxRequestBody is the size limit of a request body, as in kube-apiserver: twice the
+	// limit of etcd.
 	maxRequestBody = 3 << 20
-	// watchGrace is how long a stopping server waits for watches to end. It asks them
-	// to.
+	// watchGrace is the time that a stopping server waits for watches to end after it asks
+	// them to.
 	watchGrace = 2 * time.Second
-	// stallTimeout is how long the start may make no progress, and readyPoll how often it
-	// is checked.
+	// stallTimeout is the maximum time without progress during start, and readyPoll the
+	// interval of checks.
 	stallTimeout = time.Minute
 	readyPoll    = 2 * time.Millisecond
 )
@@ -68,26 +66,26 @@ type Server struct {
 	// ready is set when the kubeconfig has been written.
 	ready atomic.Bool
 
-	// definitions are what has to be loaded before the server is ready.
+	// definitions must be loaded before the server is ready.
 	definitions *definitions.Definitions
 	controllers *controllers
 	stop        context.CancelCauseFunc
-	// drained is closed when the server stops and all requests are answered.
+	// drained is closed when the server is stopping and all requests are answered.
 	drained <-chan struct{}
-	// background is what runs beside the generic server.
+	// background tracks the goroutines beside the generic server.
 	background sync.WaitGroup
 	done       chan struct{}
 	err        error
 }
 
-// Start runs a server. It returns when the server is ready and the kubeconfig is
-// written. The server runs until [Server.Stop]; ctx bounds the start alone.
+// Start starts a server. It returns when the server is ready and the kubeconfig is written.
+// The server runs until [Server.Stop]; ctx applies only to the start.
 func Start(ctx context.Context, o *Options) (_ *Server, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	s := &Server{options: o, done: make(chan struct{})}
-	// What was opened is closed in reverse if the start fails.
+	// If the start fails, everything that was opened is closed in reverse order.
 	var undo []func()
 	defer func() {
 		if err == nil {
@@ -96,7 +94,7 @@ func Start(ctx context.Context, o *Options) (_ *Server, err error) {
 		for i := len(undo) - 1; i >= 0; i-- {
 			undo[i]()
 		}
-		// What fails because ctx has ended need not say so.
+		// The error should wrap that of ctx if ctx caused it.
 		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
@@ -128,14 +126,14 @@ func Start(ctx context.Context, o *Options) (_ *Server, err error) {
 		return nil, err
 	}
 	if err := s.run(ctx); err != nil {
-		// What was opened is closed by Stop already.
+		// Stop has already closed everything.
 		undo = nil
 		return nil, err
 	}
 	return s, nil
 }
 
-// build puts the generic server together.
+// build builds the generic server.
 func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	o := s.options
 	version, err := o.applyFeatures()
@@ -154,10 +152,10 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	c.EnableProfiling = o.Profiling
 	c.ShutdownDelayDuration = o.ShutdownDelay
 	c.ShutdownWatchTerminationGracePeriod = watchGrace
-	// Requests that come while others finish are told to try again, not cut off.
+	// During shutdown, new requests get Retry-After instead of a broken connection.
 	c.ShutdownSendRetryAfter = true
 	c.SkipOpenAPIInstallation = true
-	// Package publish has both.
+	// Package publish provides discovery and OpenAPI.
 	c.EnableDiscovery = false
 
 	if c.SecureServing, err = secureServing(o, s.identity, s.listener); err != nil {
@@ -209,7 +207,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	return api, nil
 }
 
-// run runs the generic server and what belongs to it, and returns when it is ready.
+// run runs the generic server and its background tasks, and returns when it is ready.
 func (s *Server) run(start context.Context) error {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(start))
 	s.stop = stop
@@ -221,7 +219,7 @@ func (s *Server) run(start context.Context) error {
 		defer s.db.close()
 		defer s.background.Wait()
 		err := prepared.RunWithContext(ctx)
-		// It may have failed by itself; the rest is to stop then too.
+		// The generic server may have failed: stop the rest, too.
 		stop(err)
 		if cause := context.Cause(ctx); !errors.Is(cause, errStopped) {
 			err = cause
@@ -243,7 +241,7 @@ func (s *Server) run(start context.Context) error {
 
 	err := s.awaitReady(start, ctx)
 	if err != nil {
-		err = errors.Join(err, s.controllers.failures()) // why it is not ready
+		err = errors.Join(err, s.controllers.failures()) // the reasons why it is not ready
 	} else {
 		err = s.writeKubeconfig(s.identity.current.Load())
 		s.ready.Store(true)
@@ -254,8 +252,8 @@ func (s *Server) run(start context.Context) error {
 	return nil
 }
 
-// awaitReady returns when the server is ready, or when it makes no progress: there may be
-// much to load, and no time is too long for that.
+// awaitReady returns when the server is ready, or when it makes no progress. The start has no
+// fixed time limit, because there may be much to load.
 func (s *Server) awaitReady(start, run context.Context) error {
 	progress, since := s.definitions.Progress(), time.Now()
 	roots := x509.NewCertPool()
@@ -288,7 +286,7 @@ func (s *Server) awaitReady(start, run context.Context) error {
 	}
 }
 
-// askReady asks once.
+// askReady checks once whether the server is ready.
 func askReady(ctx context.Context, client *http.Client, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -310,13 +308,13 @@ func askReady(ctx context.Context, client *http.Client, url string) error {
 }
 
 // certificateListener rewrites the kubeconfig when the file with the serving certificate
-// changes: clients trust the certificate that the kubeconfig names.
+// changes, because clients trust the certificate in the kubeconfig.
 type certificateListener struct{ server *Server }
 
 // Enqueue is called when the file may have changed.
 func (l certificateListener) Enqueue() {
 	if !l.server.ready.Load() {
-		return // the kubeconfig appears when the server is ready
+		return // the kubeconfig is written when the server is ready
 	}
 	if err := l.server.writeKubeconfig(l.server.identity.current.Load()); err != nil {
 		klog.ErrorS(err, "Cannot write the kubeconfig for the new serving certificate")
@@ -331,19 +329,19 @@ func (s *Server) writeKubeconfig(b *pki.Bundle) error {
 	return k.Write(s.options.kubeconfigPath())
 }
 
-// errStopped is why a server stops that is told to.
+// errStopped is the reason of a requested stop.
 var errStopped = errors.New("stopped")
 
-// Stop stops the server: requests that are being worked on finish, watches end, the
-// database is closed. It returns when all that is done, and what went wrong since the
-// start.
+// Stop stops the server: running requests finish, watches end, etcd is closed. It waits for
+// all of this, and returns errors since the start.
 func (s *Server) Stop() error {
 	s.stop(errStopped)
 	<-s.done
 	return s.err
 }
 
-// Done is closed when the server has stopped, by itself too.
+// Done returns a channel that is closed when the server has stopped, whether by Stop or
+// because of a failure.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
 // URL returns the server's address.
@@ -383,7 +381,7 @@ func (s *Server) clientConfig(client pki.Pair) (*rest.Config, error) {
 	}, nil
 }
 
-// newScheme returns the types of the server's own answers.
+// newScheme returns the types of the server's own responses.
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	v1 := runtimeschema.GroupVersion{Version: "v1"}
@@ -392,7 +390,7 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-// applyAudit makes c record what the policy says.
+// applyAudit configures auditing.
 func applyAudit(c *genericapiserver.Config, o *Options) error {
 	audit := genericoptions.NewAuditOptions()
 	audit.PolicyFile = o.AuditPolicyFile
@@ -409,10 +407,10 @@ func applyAudit(c *genericapiserver.Config, o *Options) error {
 	return audit.ApplyTo(c)
 }
 
-// lockDataDir makes the data directory, and keeps other servers out of it.
+// lockDataDir creates the data directory and locks it against other servers.
 func lockDataDir(dir string) (*fileutil.LockedFile, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the data directory: %w", err)
+		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
 	lock, err := fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, fileutil.ErrLocked) {
@@ -426,6 +424,6 @@ func lockDataDir(dir string) (*fileutil.LockedFile, error) {
 
 func (s *Server) unlock() {
 	if err := s.lock.Close(); err != nil {
-		klog.ErrorS(err, "The lock of the data directory was not given back")
+		klog.ErrorS(err, "Cannot release the lock of the data directory")
 	}
 }

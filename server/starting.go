@@ -11,13 +11,13 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 )
 
-// startRetryAfter is the number of seconds after which a client should try again that
-// came before the server was ready.
+// startRetryAfter is the Retry-After header, in seconds, of responses before the server is
+// ready.
 const startRetryAfter = 1
 
-// whenReady returns a handler that asks clients to try again until the server is ready.
-// What it has not loaded yet would seem not to exist, and controllers would take that
-// for a deletion.
+// whenReady returns a handler that responds with 503 and Retry-After until the server is
+// ready. Resources that are not loaded yet would seem not to exist, and controllers would
+// take this for a deletion.
 func whenReady(ready <-chan struct{}, codecs serializer.CodecFactory, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {

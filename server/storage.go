@@ -19,15 +19,15 @@ import (
 	"espalier.dev/server/resources"
 )
 
-// database is the etcd behind a server.
+// database is the etcd of a server.
 type database struct {
 	endpoints etcd.Endpoints
 	client    *clientv3.Client
-	member    *etcd.Member // nil if the cluster is somebody else's
+	member    *etcd.Member // nil if the etcd is external
 	fences    *fence.Fences
 }
 
-// openDatabase starts the server's own etcd, or connects to the one it is told.
+// openDatabase starts the embedded etcd, or connects to the external one.
 func openDatabase(ctx context.Context, o *Options) (*database, error) {
 	db := &database{endpoints: o.Etcd}
 	if len(o.Etcd.URLs) == 0 {
@@ -63,7 +63,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 	return db, nil
 }
 
-// stopped is closed when the server's own etcd has stopped.
+// stopped returns a channel that is closed when the embedded etcd has stopped.
 func (db *database) stopped() <-chan struct{} {
 	if db.member == nil {
 		return nil
@@ -76,20 +76,19 @@ func (db *database) close() {
 		db.fences.Close()
 	}
 	if db.client != nil {
-		_ = db.client.Close() // there is nothing left to lose
+		_ = db.client.Close() // all requests are finished
 	}
 	if db.member != nil {
 		db.member.Close()
 	}
 }
 
-// semanticsKey returns where the semantics of the objects below a prefix are recorded.
-// Keys of resources begin with a slash, so it is never below one.
+// semanticsKey returns the key that records the semantics of the objects below a prefix.
+// Resource keys begin with a slash, so it does not collide with them.
 func semanticsKey(prefix string) string { return "espalier.dev/semantics" + path.Join("/", prefix) }
 
-// recordSemantics records how schemas are read with the data they are read for, and
-// rejects data that another reading has shaped: objects that one calls valid and
-// complete need not be so for the other.
+// recordSemantics records the schema semantics with the data. It returns an error if the data
+// was written with other semantics, because its objects may be invalid or incomplete.
 func recordSemantics(ctx context.Context, client *clientv3.Client, prefix string, sem schema.Semantics) error {
 	ctx, cancel := context.WithTimeout(ctx, etcd.ConnectTimeout)
 	defer cancel()
@@ -117,9 +116,9 @@ func recordSemantics(ctx context.Context, client *clientv3.Client, prefix string
 	return nil
 }
 
-// applyTo makes c store resources in the database: JSON under kube-apiserver's keys,
-// through the storage of k8s.io/apiserver. Package fence makes each storage; what is set
-// here is what they have in common.
+// applyTo configures c to store resources in etcd: as JSON under kube-apiserver's keys, with
+// the storage of k8s.io/apiserver. Package fence creates each storage; applyTo sets the
+// common options.
 func (db *database) applyTo(c *genericapiserver.Config, o *Options) error {
 	config := storagebackend.NewDefaultConfig(path.Join("/", o.EtcdPrefix), unstructured.UnstructuredJSONScheme)
 	config.StorageObjectCountTracker = c.StorageObjectCountTracker
@@ -130,10 +129,10 @@ func (db *database) applyTo(c *genericapiserver.Config, o *Options) error {
 
 	options := genericoptions.NewEtcdOptions(config)
 	options.DeleteCollectionWorkers = o.DeleteCollectionWorkers
-	// There is nobody yet to take away the finalizers of foreground and orphaning deletion:
-	// objects would stay for ever.
+	// No garbage collector runs that would remove the finalizers of foreground and orphaning
+	// deletion: objects would stay forever.
 	options.EnableGarbageCollection = false
-	options.SkipHealthEndpoints = true // etcdCheck uses the client that is there
+	options.SkipHealthEndpoints = true // etcdCheck uses the existing client
 	if err := options.ApplyTo(c); err != nil {
 		return fmt.Errorf("set up the storage: %w", err)
 	}

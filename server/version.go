@@ -17,20 +17,20 @@ import (
 	"k8s.io/component-base/featuregate"
 )
 
-// KubernetesVersion is the version of Kubernetes whose API the server speaks: that of
-// the k8s.io modules it is built with.
+// KubernetesVersion is the version of the Kubernetes API that the server implements: that of
+// its k8s.io modules.
 const KubernetesVersion = "1.37.2"
 
-// emulationDepth is how many minor versions back can be emulated, as kube-apiserver
-// has it.
+// emulationDepth is the number of previous minor versions that can be emulated, as in
+// kube-apiserver.
 const emulationDepth = 3
 
-// effectiveVersion is a version that introduces itself as this server's.
+// effectiveVersion is a version with the version information of this server.
 type effectiveVersion struct {
 	basecompatibility.MutableEffectiveVersion
 }
 
-// newEffectiveVersion returns the version that the options ask for.
+// newEffectiveVersion returns the effective version for an emulated version.
 func newEffectiveVersion(emulated *version.Version) effectiveVersion {
 	binary := version.MustParse(KubernetesVersion)
 	floor := binary.WithPatch(0).SubtractMinor(emulationDepth)
@@ -42,7 +42,7 @@ func newEffectiveVersion(emulated *version.Version) effectiveVersion {
 	return v
 }
 
-// Info is what /version says.
+// Info returns the response of /version.
 func (v effectiveVersion) Info() *apimachineryversion.Info {
 	info := v.MutableEffectiveVersion.Info()
 	info.GitVersion = "v" + KubernetesVersion + "+espalier"
@@ -65,7 +65,7 @@ func (v effectiveVersion) Info() *apimachineryversion.Info {
 	return info
 }
 
-// kubeComponent is how kube-apiserver's flags may name what they are about.
+// kubeComponent is the component name that kube-apiserver's flags allow as a prefix.
 const kubeComponent = basecompatibility.DefaultKubeComponent
 
 // emulated returns the version to emulate, or nil.
@@ -84,8 +84,8 @@ func (o *Options) emulated() (*version.Version, error) {
 	return v, nil
 }
 
-// alwaysOn reports whether a feature of kube-apiserver that is about custom resources is
-// part of this server, without a gate.
+// alwaysOn reports whether a kube-apiserver feature for custom resources is always enabled in
+// this server.
 func alwaysOn(name string) bool {
 	switch name {
 	case "CRDObservedGenerationTracking", "CRDValidationRatcheting", "CustomResourceFieldSelectors":
@@ -94,7 +94,7 @@ func alwaysOn(name string) bool {
 	return false
 }
 
-// gates returns the features to set.
+// gates returns the feature gates to set.
 func (o *Options) gates() (map[string]bool, error) {
 	known := utilfeature.DefaultMutableFeatureGate.GetAll()
 	gates := map[string]bool{}
@@ -102,18 +102,18 @@ func (o *Options) gates() (map[string]bool, error) {
 	for _, name := range slices.Sorted(maps.Keys(o.FeatureGates)) {
 		value, err := strconv.ParseBool(o.FeatureGates[name])
 		if err != nil {
-			errs = append(errs, fmt.Errorf("--feature-gates: %s is %q, it must be true or false", name, o.FeatureGates[name]))
+			errs = append(errs, fmt.Errorf("--feature-gates: %s is %q: must be true or false", name, o.FeatureGates[name]))
 			continue
 		}
 		name = strings.TrimPrefix(name, kubeComponent+":")
 		if alwaysOn(name) {
 			if !value {
-				errs = append(errs, fmt.Errorf("--feature-gates: %s cannot be turned off", name))
+				errs = append(errs, fmt.Errorf("--feature-gates: %s cannot be disabled", name))
 			}
 			continue
 		}
 		if _, ok := known[featuregate.Feature(name)]; !ok {
-			errs = append(errs, fmt.Errorf("--feature-gates: there is no feature %q", name))
+			errs = append(errs, fmt.Errorf("--feature-gates: unknown feature %q", name))
 			continue
 		}
 		gates[name] = value
@@ -121,15 +121,15 @@ func (o *Options) gates() (map[string]bool, error) {
 	return gates, errors.Join(errs...)
 }
 
-// validateFeatures says what is wrong with the options about features.
+// validateFeatures returns the errors in the feature options.
 func (o *Options) validateFeatures() error {
 	_, err := o.emulated()
 	_, gateErr := o.gates()
 	return errors.Join(err, gateErr)
 }
 
-// applyFeatures sets what is global in a process: k8s.io/apiserver keeps its feature
-// gates and the version of its CEL environment in variables.
+// applyFeatures sets process-global state: k8s.io/apiserver keeps its feature gates and the
+// version of its CEL environment in variables.
 func (o *Options) applyFeatures() (effectiveVersion, error) {
 	emulated, err := o.emulated()
 	if err != nil {

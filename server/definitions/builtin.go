@@ -14,21 +14,20 @@ import (
 	"espalier.dev/server/resource"
 )
 
-// Name is the name that the definition of definitions would have.
+// Name is the name of the CRD that would define CRDs.
 const Name = "customresourcedefinitions.apiextensions.k8s.io"
 
-// Resource is the resource of definitions.
+// Resource returns the resource of CRDs.
 func Resource() runtimeschema.GroupResource { return runtimeschema.ParseGroupResource(Name) }
 
-// definition is the definition of definitions: their names, versions and how their
-// fields merge. What is in a definition is not judged by its schema but by package
-// crd, which knows better.
+// definition returns the definition of the CRD resource itself: its names, versions and how
+// its fields merge. Package crd validates CRDs, not this schema.
 func definition(sem schema.Semantics) (*crd.Definition, error) {
 	deprecated := v1beta1.APIVersion + " " + api.Kind + " is deprecated; use " + api.APIVersion + " " + api.Kind
 	version := func(name string, beta bool, spec map[string]api.JSONSchemaProps) api.CustomResourceDefinitionVersion {
 		v := api.CustomResourceDefinitionVersion{
-			// As kube-apiserver does: v1beta1 takes less room, because what versions have in
-			// common is written once.
+			// As in kube-apiserver: v1beta1 is smaller, because it stores what versions have
+			// in common once.
 			Name: name, Served: true, Storage: beta,
 			Schema: &api.CustomResourceValidation{OpenAPIV3Schema: rootSchema(spec)},
 			Subresources: &api.CustomResourceSubresources{
@@ -65,7 +64,7 @@ func definition(sem schema.Semantics) (*crd.Definition, error) {
 	}, crd.Options{Semantics: sem})
 }
 
-// describe describes a version of definitions. They are documented by their Go types.
+// describe describes a version of CRDs. They are documented by their Go types.
 func describe(v *crd.Version) *resource.Description {
 	d := resource.Describe(v)
 	d.MergesStrategically = true // typed clients send such patches
@@ -76,8 +75,8 @@ func describe(v *crd.Version) *resource.Description {
 	return d
 }
 
-// rootSchema says how the fields of a definition merge: lists are replaced as a whole, but
-// for conditions.
+// rootSchema defines how the fields of a CRD merge: lists are replaced as a whole, except
+// conditions.
 func rootSchema(spec map[string]api.JSONSchemaProps) *api.JSONSchemaProps {
 	mapList := "map"
 	conditions := anything("array")
@@ -114,7 +113,7 @@ func object(properties map[string]api.JSONSchemaProps) api.JSONSchemaProps {
 	return api.JSONSchemaProps{Type: api.StringOrArray{"object"}, Properties: properties}
 }
 
-// anything is the schema of any value of a type.
+// anything returns a schema that allows all values of a type.
 func anything(typ string) api.JSONSchemaProps {
 	yes := true
 	s := api.JSONSchemaProps{Type: api.StringOrArray{typ}}

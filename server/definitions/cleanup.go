@@ -20,28 +20,27 @@ import (
 	"espalier.dev/api"
 )
 
-// A deletion goes through these steps. Each is one transaction, or can be done again: a
-// server that starts, or that has another beside it, goes on wherever the deletion got
-// to.
+// A deletion has these steps. Each is one transaction, or can be repeated: a restarted or
+// another server continues an interrupted deletion.
 //
-//  1. store.Delete marks the definition and adds the finalizer. In the same transaction
-//     its fence becomes Terminating: from now on no object is created, by no server.
+//  1. store.Delete marks the CRD and adds the finalizer. In the same transaction its
+//     fence becomes Terminating: from now on, no server creates objects.
 //  2. cleanUp deletes the objects by their keys, until none is left.
-//  3. release deletes the definition, and its fence in the same transaction. If it has
-//     other finalizers, only that of step 1 is removed, and who removes the last one
-//     deletes the definition.
+//  3. release deletes the CRD, and its fence in the same transaction. If the CRD has other
+//     finalizers, only the one of step 1 is removed, and the removal of the last one
+//     deletes the CRD.
 //
 // Cleanups are goroutines of Run: they end with its context, and Run waits for them.
 
-// isDeleting reports whether it is for cleanUp to finish the deletion of a definition. One that
-// has no finalizers left should be gone: something has crashed that removed them first.
+// isDeleting reports whether cleanUp must finish the deletion of a CRD. A CRD without
+// finalizers should be gone: its deletion was interrupted after they were removed.
 func isDeleting(c *api.CustomResourceDefinition) bool {
 	return c.DeletionTimestamp != nil && (len(c.Finalizers) == 0 || slices.Contains(c.Finalizers, api.CustomResourceCleanupFinalizer))
 }
 
-// cleanUp deletes the objects of a definition that is being deleted, beside the
-// reconciler, and then the definition. It needs to know their resource and nothing else:
-// the schema may not compile, and the versions may change while it works.
+// cleanUp deletes the objects of a CRD that is being deleted, and then the CRD, concurrently
+// with the reconciler. It needs only their resource: the schema may not compile, and the
+// versions may change.
 func (d *Definitions) cleanUp(ctx context.Context, c *api.CustomResourceDefinition) {
 	if !isDeleting(c) {
 		return
@@ -67,8 +66,8 @@ func (d *Definitions) cleanUp(ctx context.Context, c *api.CustomResourceDefiniti
 	})
 }
 
-// finish deletes the objects of a definition and then the definition itself. It returns an error
-// if it is to be called again, and a not-found error if the definition is gone.
+// finish deletes the objects of a CRD and then the CRD. It returns an error if it must be
+// called again, and a not-found error if the CRD is gone.
 func (d *Definitions) finish(ctx context.Context, c *api.CustomResourceDefinition) error {
 	s, done, err := d.storage()
 	if err != nil {
@@ -84,14 +83,13 @@ func (d *Definitions) finish(ctx context.Context, c *api.CustomResourceDefinitio
 	return s.release(ctx, c.Name, c.UID)
 }
 
-// errRemaining says that objects are left, which wait for their finalizers.
+// errRemaining is returned while objects wait for their finalizers.
 var errRemaining = errors.New("could not confirm zero CustomResources remaining")
 
-// deleteObjects deletes the objects of a definition, and returns nil when there are
-// none left.
+// deleteObjects deletes the objects of a CRD, and returns nil if none is left.
 func (d *Definitions) deleteObjects(ctx context.Context, c *api.CustomResourceDefinition) error {
 	if d.handler.Brings(c.Name) {
-		return nil // its objects would be the definitions
+		return nil // its objects would be the CRDs
 	}
 	left, first, err := d.config.Fences.Sweep(ctx, runtimeschema.GroupResource{Group: c.Spec.Group, Resource: c.Spec.Names.Plural}, c.UID)
 	if err == nil && left > 0 {
@@ -100,7 +98,7 @@ func (d *Definitions) deleteObjects(ctx context.Context, c *api.CustomResourceDe
 	return err
 }
 
-// report says in the status why a deletion takes its time.
+// report writes to the status why a deletion is not complete.
 func (d *Definitions) report(ctx context.Context, c *api.CustomResourceDefinition, why error) {
 	reason := api.ReasonInstanceDeletionFailed
 	if errors.Is(why, errRemaining) {
@@ -116,12 +114,12 @@ func (d *Definitions) report(ctx context.Context, c *api.CustomResourceDefinitio
 		return nil
 	})
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "The status of a definition could not be written", "name", c.Name)
+		klog.FromContext(ctx).Error(err, "Cannot write the status of a CRD", "name", c.Name)
 	}
 }
 
-// close makes sure that the fence of a definition which is being deleted is closed: something
-// that knows no fences may have marked it.
+// close closes the fence of a CRD that is being deleted: a server without fences may have
+// marked it.
 func (s *store) close(ctx context.Context, name string, uid types.UID) error {
 	obj, err := s.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
@@ -141,10 +139,10 @@ func (s *store) close(ctx context.Context, name string, uid types.UID) error {
 	return err
 }
 
-// errFinalizers says that a definition has other finalizers than ours.
+// errFinalizers is returned if a CRD has other finalizers than ours.
 var errFinalizers = errors.New("there are other finalizers")
 
-// release deletes a definition whose objects are gone; if it has other finalizers, it removes
+// release deletes a CRD whose objects are gone. If it has other finalizers, it only removes
 // ours.
 func (s *store) release(ctx context.Context, name string, uid types.UID) error {
 	key, err := s.KeyFunc(ctx, name)

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// progress is the revision up to which the catalog has taken in what is stored.
+// progress is the revision up to which the catalog reflects the storage.
 type progress struct {
 	mu       sync.Mutex
 	revision uint64
@@ -14,7 +14,7 @@ type progress struct {
 
 func newProgress() *progress { return &progress{changed: make(chan struct{})} }
 
-// reach says that all up to a revision has been taken in.
+// reach records that the catalog reflects all changes up to a revision.
 func (p *progress) reach(revision uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -26,7 +26,7 @@ func (p *progress) reach(revision uint64) {
 	p.changed = make(chan struct{})
 }
 
-// wait returns when a revision has been taken in, or with the error of ctx.
+// wait waits until the catalog reflects a revision, or returns the error of ctx.
 func (p *progress) wait(ctx context.Context, revision uint64) error {
 	for {
 		p.mu.Lock()

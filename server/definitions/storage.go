@@ -21,12 +21,12 @@ import (
 	"espalier.dev/api"
 )
 
-// settleTime bounds how long a write waits for the catalog. A write that is not in the
-// catalog by then is stored all the same, and will be.
+// settleTime is the maximum time that a write waits for the catalog. A slower write is stored
+// nevertheless, and reaches the catalog later.
 const settleTime = 5 * time.Second
 
-// store is the storage of definitions: writes return when the catalog has them, and a
-// deletion begins with the objects.
+// store is the storage of CRDs. Writes return when they are in the catalog, and a deletion
+// first deletes the objects.
 type store struct {
 	*registry.Store
 	definitions *Definitions
@@ -48,7 +48,7 @@ func (s *store) Update(ctx context.Context, name string, info rest.UpdatedObject
 	return out, created, err
 }
 
-// subresource is the storage of a subresource, whose writes return when the catalog has them.
+// subresource is the storage of a subresource. Writes return when they are in the catalog.
 type subresource struct {
 	rest.Patcher
 	definitions *Definitions
@@ -62,7 +62,7 @@ func (s *subresource) Update(ctx context.Context, name string, info rest.Updated
 	return out, created, err
 }
 
-// Delete marks a definition: it goes when its objects are gone.
+// Delete marks a CRD for deletion. It is removed after its objects.
 func (s *store) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	obj, err := s.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *store) Delete(ctx context.Context, name string, validate rest.ValidateO
 		return nil, false, err
 	}
 	if c, err := hub(obj); err != nil || unreadable(c) || c.DeletionTimestamp != nil {
-		// It has been begun, or it was never served.
+		// The deletion is already running, or the CRD was never served.
 		return s.Store.Delete(ctx, name, validate, o)
 	}
 	uid := m.GetUID()
@@ -104,7 +104,7 @@ func (s *store) Delete(ctx context.Context, name string, validate rest.ValidateO
 	return out, false, err
 }
 
-// DeleteCollection deletes one by one, as Delete does it.
+// DeleteCollection deletes CRDs one by one with Delete.
 func (s *store) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
 	list, err := s.List(ctx, which)
 	if err != nil {
@@ -123,8 +123,7 @@ func (s *store) DeleteCollection(ctx context.Context, validate rest.ValidateObje
 	return list, err
 }
 
-// rewrite changes a stored definition, whatever it is now, as the server's own
-// affair: no strategy is asked.
+// rewrite changes the current state of a stored CRD internally, without a strategy.
 func (s *store) rewrite(ctx context.Context, name string, conditions storage.Preconditions, dryRun bool, change func(*api.CustomResourceDefinition, runtime.Object) error) (runtime.Object, error) {
 	key, err := s.KeyFunc(ctx, name)
 	if err != nil {
@@ -168,12 +167,12 @@ func setTerminating(c *api.CustomResourceDefinition, status api.ConditionStatus,
 	c.Status.Conditions = append(c.Status.Conditions, condition)
 }
 
-// settle waits until the catalog has what was written.
+// settle waits until a write is in the catalog.
 func (d *Definitions) settle(ctx context.Context, written runtime.Object) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	if m, err := meta.Accessor(written); err == nil {
-		// A write that takes longer to arrive is stored all the same.
+		// A slower write is stored nevertheless.
 		_ = d.progress.wait(ctx, revision(m.GetResourceVersion()))
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"espalier.dev/api"
 )
 
-// unknownFields returns the paths of the fields in a tree that a type does not have.
-// deep reports whether to look into schemas under items, additionalProperties and
-// dependencies too, which kube-apiserver does not.
+// unknownFields returns the paths of the fields in a tree that a type does not have. deep
+// also checks schemas under items, additionalProperties and dependencies, which
+// kube-apiserver does not.
 func unknownFields(tree any, as reflect.Type, deep bool) []string {
 	w := strictWalk{deep: deep}
 	w.value("", tree, as)
@@ -66,7 +66,7 @@ func (w *strictWalk) value(path string, v any, t reflect.Type) {
 	}
 }
 
-// either walks what may be a schema or a list of schemas.
+// either walks a value that is a schema or a list of schemas.
 func (w *strictWalk) either(path string, v any) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrTerminating is why an object cannot be created whose CRD is being deleted.
+// ErrTerminating is returned when an object is created while its CRD is being deleted.
 var ErrTerminating = errors.New("create not allowed while custom resource definition is terminating")
 
-// objects writes the objects of a CRD to etcd, as far as its fence lets it.
+// objects writes the objects of a CRD to etcd if its fence allows it.
 type objects struct {
 	kubernetes.Interface
 	kv       clientv3.KV
@@ -27,9 +27,9 @@ type objects struct {
 	resource runtimeschema.GroupResource
 }
 
-// OptimisticPut creates an object (if expectedRevision is 0) or changes one. A CRD that is
-// being deleted allows changes, so that finalizers can be removed. Deletions need no fence:
-// they leave nothing behind.
+// OptimisticPut creates an object (if expectedRevision is 0) or updates it. A CRD that is
+// being deleted allows updates, so that finalizers can be removed. Deletions need no fence,
+// because they leave nothing behind.
 func (o *objects) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (resp kubernetes.PutResponse, err error) {
 	fence := clientv3.Compare(clientv3.CreateRevision(o.fence), ">", 0)
 	if expectedRevision == 0 {
@@ -68,7 +68,7 @@ func (o *objects) OptimisticPut(ctx context.Context, key string, value []byte, e
 	return resp, nil
 }
 
-// definitions writes CRDs to etcd, and their fences with them.
+// definitions writes CRDs to etcd together with their fences.
 type definitions struct {
 	kubernetes.Interface
 	kv  clientv3.KV
@@ -132,7 +132,7 @@ func (d *definitions) OptimisticDelete(ctx context.Context, key string, expected
 	return resp, nil
 }
 
-// first returns what a Get within a transaction has found, or nil.
+// first returns the first result of a Get in a transaction, or nil.
 func first(r *pb.ResponseOp) *mvccpb.KeyValue {
 	if kvs := r.GetResponseRange().GetKvs(); len(kvs) > 0 {
 		return kvs[0]

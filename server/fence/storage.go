@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// options are the options of a resource whose storage talks to etcd through a guard.
+// options are the options of a resource whose storage accesses etcd through a guard.
 type options struct {
 	generic.RESTOptionsGetter
 	fences *Fences
@@ -37,8 +37,8 @@ func (o *options) GetRESTOptions(r runtimeschema.GroupResource, example runtime.
 	return opts, err
 }
 
-// decorate returns what makes the storage of a resource: the store of k8s.io/apiserver on the
-// shared connection, with a guard before its writes, behind a watch cache.
+// decorate returns the storage decorator of a resource: the store of k8s.io/apiserver on the
+// shared connection, with a guard for its writes, behind a watch cache.
 func (f *Fences) decorate(guard func(*kubernetes.Client) kubernetes.Interface) generic.StorageDecorator {
 	return func(c *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object,
 		attributes storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
@@ -73,8 +73,8 @@ func (f *Fences) decorate(guard func(*kubernetes.Client) kubernetes.Interface) g
 	}
 }
 
-// store returns the store of one resource. It has a stream of its own for watches, so that
-// what other resources have to say does not hold it up.
+// store returns the store of one resource. It has its own watch stream, so that events of
+// other resources do not delay it.
 func (f *Fences) store(c *storagebackend.ConfigForResource, guard func(*kubernetes.Client) kubernetes.Interface, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
 	view := clientv3.NewCtxClient(f.client.Ctx())
 	view.KV, view.Watcher = etcd3.NewETCDLatencyTracker(f.client.KV), clientv3.NewWatcher(f.client)
@@ -94,12 +94,12 @@ func (f *Fences) store(c *storagebackend.ConfigForResource, guard func(*kubernet
 	}
 	s, err := etcd3.New(client, f.compactor, c.Codec, newFunc, newListFunc, c.Prefix, resourcePrefix, c.GroupResource, transformer, c.LeaseManagerConfig, decoder, versioner)
 	if err != nil {
-		_ = view.Close() // it says that it is closed
+		_ = view.Close() // it only returns that it is closed
 		return nil, nil, fmt.Errorf("store of %s: %w", c.GroupResource, err)
 	}
 	destroy := sync.OnceFunc(func() {
 		s.Close()
-		_ = view.Close() // it says that it is closed
+		_ = view.Close() // it only returns that it is closed
 	})
 	if unsafeDeletion {
 		return etcd3.NewStoreWithUnsafeCorruptObjectDeletion(s, c.GroupResource), destroy, nil
@@ -107,8 +107,8 @@ func (f *Fences) store(c *storagebackend.ConfigForResource, guard func(*kubernet
 	return s, destroy, nil
 }
 
-// intactDecoder returns errors that say nothing about the stored object as they are. The
-// decoder of k8s.io/apiserver calls every object corrupt that it fails to decode.
+// intactDecoder returns errors that are not about the stored object unchanged. The decoder of
+// k8s.io/apiserver reports every object as corrupt that it fails to decode.
 type intactDecoder struct {
 	etcd3.Decoder
 	intact func(error) bool

@@ -1,6 +1,6 @@
-// Package resource describes resources as data: what discovery lists, what OpenAPI documents
-// and what the handler of requests accepts. A resource that the server itself brings differs
-// from a custom one in its description, not in the code that asks it.
+// Package resource describes resources as data: for discovery, OpenAPI and the request
+// handler. Builtin and custom resources differ in their descriptions, not in the code that
+// uses them.
 package resource
 
 import (
@@ -17,15 +17,15 @@ import (
 )
 
 // Description describes one version of a resource. Its names, scope and columns are those of
-// its definition.
+// the CRD.
 type Description struct {
 	*crd.Version
-	// Verbs are what clients can do with the resource, in the order of discovery.
+	// Verbs are the verbs of the resource, in the order of discovery.
 	Verbs []string
 	// PatchTypes are the media types of patches.
 	PatchTypes []types.PatchType
-	// MergesStrategically says that clients send strategic merge patches, which mean the
-	// same as merge patches: no list merges by keys.
+	// MergesStrategically is set if clients send strategic merge patches. They are handled as
+	// merge patches, because no list merges by key.
 	MergesStrategically bool
 	// Subresources are the endpoints below an object.
 	Subresources []Subresource
@@ -36,18 +36,18 @@ type Description struct {
 // Subresource is an endpoint below an object.
 type Subresource struct {
 	Name string
-	// Kind is that of what is read and written there.
+	// Kind is the kind of the objects that are read and written there.
 	Kind  runtimeschema.GroupVersionKind
 	Verbs []string
 }
 
-// OpenAPI makes the documents of one version of a resource.
+// OpenAPI builds the OpenAPI documents of one version of a resource.
 type OpenAPI struct {
 	V2 func(*openapi.Builder) (*spec.Swagger, error)
 	V3 func(*openapi.Builder) (*spec3.OpenAPI, error)
 }
 
-// Can reports whether a verb is one of the resource or, if it has a name, of a subresource.
+// Can reports whether the resource, or the named subresource, supports a verb.
 func (d *Description) Can(verb, subresource string) bool {
 	if subresource == "" {
 		return slices.Contains(d.Verbs, verb)
@@ -56,7 +56,7 @@ func (d *Description) Can(verb, subresource string) bool {
 	return s != nil && slices.Contains(s.Verbs, verb)
 }
 
-// Subresource returns the subresource of that name, or nil.
+// Subresource returns the subresource with that name, or nil.
 func (d *Description) Subresource(name string) *Subresource {
 	i := slices.IndexFunc(d.Subresources, func(s Subresource) bool { return s.Name == name })
 	if i < 0 {
@@ -95,8 +95,8 @@ func Describe(v *crd.Version) *Description {
 	return d
 }
 
-// Advertised returns the verbs that discovery lists: nothing can be created or changed while
-// the definition is being deleted.
+// Advertised returns the verbs that discovery lists. While the CRD is being deleted, it has
+// no verbs that create or change objects.
 func (d *Description) Advertised() []string {
 	if !d.Definition().Terminating() {
 		return d.Verbs

@@ -24,8 +24,8 @@ const (
 	objectMeta = "ObjectMeta"
 )
 
-// typeConverter tells server-side apply of what type an object is: which lists are
-// sets or maps, and what is replaced as a whole.
+// typeConverter returns the type of an object for server-side apply: which lists are sets or
+// maps, and which values are atomic.
 type typeConverter struct {
 	types map[string]typed.ParseableType // by apiVersion
 	scale typed.ParseableType
@@ -33,7 +33,7 @@ type typeConverter struct {
 
 var _ managedfields.TypeConverter = &typeConverter{}
 
-// newTypeConverter makes the types of every version of a definition.
+// newTypeConverter returns the types of all versions of a CRD.
 func newTypeConverter(d *crd.Definition) *typeConverter {
 	parser := &typed.Parser{Schema: smd.Schema{Types: commonTypes()}}
 	for _, v := range d.Versions() {
@@ -54,7 +54,7 @@ func (c *typeConverter) ObjectToTyped(obj runtime.Object, o ...typed.ValidationO
 		}
 		t, ok := c.types[obj.GetAPIVersion()]
 		if !ok {
-			// The manager of fields skips versions that are no more.
+			// The field manager skips versions that no longer exist.
 			return nil, runtime.NewNotRegisteredErrForKind("custom resources", obj.GroupVersionKind())
 		}
 		return t.FromUnstructured(obj.Object, o...)
@@ -79,11 +79,11 @@ func (c *typeConverter) TypedToObject(v *typed.TypedValue) (runtime.Object, erro
 		scale := &autoscalingv1.Scale{}
 		return scale, runtime.DefaultUnstructuredConverter.FromUnstructured(o, scale)
 	default:
-		return nil, fmt.Errorf("an object is expected, not %T", o)
+		return nil, fmt.Errorf("expected an object, got %T", o)
 	}
 }
 
-// rootType is the type of a version's objects.
+// rootType returns the type of a version's objects.
 func rootType(v *crd.Version) smd.Atom {
 	s := v.Structural()
 	preserve := v.Definition().PreservesUnknownFields()
@@ -95,8 +95,8 @@ func rootType(v *crd.Version) smd.Atom {
 	return smd.Atom{Map: m}
 }
 
-// addResourceFields adds what every resource has, the embedded ones too. A schema may restrict
-// metadata, but not say how it merges.
+// addResourceFields adds the fields that all resources have, including embedded ones. A
+// schema may restrict metadata, but not define how it merges.
 func addResourceFields(m *smd.Map) {
 	m.Fields = slices.DeleteFunc(m.Fields, func(f smd.StructField) bool {
 		return schema.IsMetaField(f.Name)
@@ -107,7 +107,7 @@ func addResourceFields(m *smd.Map) {
 		smd.StructField{Name: "metadata", Type: namedRef(objectMeta)})
 }
 
-// typeOf is the type of a value. preserve says that unknown fields are kept here.
+// typeOf returns the type of a value. preserve is set if unknown fields are preserved here.
 func typeOf(s *schema.Structural, preserve bool) smd.TypeRef {
 	preserve = preserve || s.XPreserveUnknownFields
 	ref := smd.TypeRef{Nullable: s.Nullable}
@@ -185,7 +185,7 @@ func scalarRef(s smd.Scalar) smd.TypeRef {
 
 func namedRef(name string) smd.TypeRef { return smd.TypeRef{NamedType: &name} }
 
-// metadataType is the type of metadata. How its lists merge is not part of the schema.
+// metadataType returns the type of metadata. The schema does not define how its lists merge.
 func metadataType() *smd.Map {
 	meta := schema.ObjectMeta()
 	set, byKey, atomic := "set", "map", "atomic"
@@ -195,8 +195,8 @@ func metadataType() *smd.Map {
 	return mapType(meta, false)
 }
 
-// commonTypes are the types of metadata, of scales, and of values about which nothing
-// is known: with known keys merged (deduced), or replaced as a whole (untyped).
+// commonTypes returns the types of metadata, of scales, and of values without a schema:
+// merged by their keys (deduced), or replaced as a whole (untyped).
 func commonTypes() []smd.TypeDef {
 	str, num := scalarRef(smd.String), scalarRef(smd.Numeric)
 	fields := func(of map[string]smd.TypeRef) *smd.Map {

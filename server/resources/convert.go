@@ -17,21 +17,20 @@ import (
 	"espalier.dev/schema"
 )
 
-// Converter turns an object of one version into one of another version of the same
-// resource, in the representation of that version. The result may share parts with obj,
-// which is left alone. An object that is of another type, such as a Status, is returned as
-// it is.
+// Converter converts an object to another version of the same resource. The result may share
+// memory with obj, which is not changed. An object of another type, such as a Status, is
+// returned unchanged.
 type Converter interface {
 	Convert(obj runtime.Object, to runtimeschema.GroupVersion) (runtime.Object, error)
 }
 
-// treeConverter turns a tree of one version into one of another version. The result may
-// share parts with obj, which is left alone.
+// treeConverter converts a tree to another version. The result may share memory with obj,
+// which is not changed.
 type treeConverter interface {
 	Convert(obj schema.Object, to runtimeschema.GroupVersion) (schema.Object, error)
 }
 
-// relabel is the conversion strategy None: versions differ in their name only.
+// relabel is the conversion strategy None: it changes only the apiVersion.
 type relabel struct{}
 
 func (relabel) Convert(obj schema.Object, to runtimeschema.GroupVersion) (schema.Object, error) {
@@ -40,19 +39,19 @@ func (relabel) Convert(obj schema.Object, to runtimeschema.GroupVersion) (schema
 	return out, nil
 }
 
-// purpose is what an object is converted for.
+// purpose is the purpose of a conversion.
 type purpose int
 
 const (
-	// writing brings an object into the shape in which it is stored: what contradicts the
-	// types of that version is an error.
+	// writing converts an object to be stored: values that contradict the types of the
+	// version are errors.
 	writing purpose = iota
-	// reading never fails because of the schema: what is stored may contradict it.
+	// reading never fails because of the schema, because stored objects may contradict it.
 	reading
 )
 
-// convert turns a tree into one of a version, and brings it into the shape of that version.
-// It takes obj over: the result shares parts with it.
+// convert converts a tree to a version and decodes it with the schema of that version. It
+// takes ownership of obj: the result shares memory with it.
 func (k *customKinds) convert(obj schema.Object, to runtimeschema.GroupVersion, why purpose) (schema.Object, error) {
 	return k.convertWith(obj, to, schema.DecodeOptions{WithoutDefaults: true, FromStorage: why == reading})
 }
@@ -73,7 +72,7 @@ func (k *customKinds) convertWith(obj schema.Object, to runtimeschema.GroupVersi
 	return out, err
 }
 
-// convertCopy is convert for a tree that stays as it is.
+// convertCopy is convert, but leaves obj unchanged.
 func (k *customKinds) convertCopy(obj schema.Object, to runtimeschema.GroupVersion, why purpose) (schema.Object, error) {
 	if obj["apiVersion"] == any(to.String()) {
 		return obj, nil
@@ -81,8 +80,8 @@ func (k *customKinds) convertCopy(obj schema.Object, to runtimeschema.GroupVersi
 	return k.convert(runtime.DeepCopyJSON(obj), to, why)
 }
 
-// Convert converts objects for k8s.io/apiserver, which merges or shows them: the storage
-// reads and writes by itself.
+// Convert converts objects for k8s.io/apiserver, which merges or returns them. The storage
+// has its own conversion.
 func (k *customKinds) Convert(in runtime.Object, to runtimeschema.GroupVersion) (runtime.Object, error) {
 	switch in := in.(type) {
 	case *unstructured.UnstructuredList:
@@ -105,8 +104,8 @@ func (k *customKinds) Convert(in runtime.Object, to runtimeschema.GroupVersion) 
 	return in, nil
 }
 
-// writtenIn returns the version in which bytes were stored, as far as the definition still
-// has it, or else otherwise.
+// writtenIn returns the version in which data was stored if the CRD still has it, or the
+// version otherwise.
 func (k *customKinds) writtenIn(data []byte, otherwise string) string {
 	id, err := api.Identify(data)
 	if err != nil {
@@ -119,7 +118,7 @@ func (k *customKinds) writtenIn(data []byte, otherwise string) string {
 	return gv.Version
 }
 
-// objectConvertor is how k8s.io/apiserver asks for conversion.
+// objectConvertor is the conversion interface of k8s.io/apiserver.
 type objectConvertor struct {
 	definition *crd.Definition
 	converter  Converter
@@ -130,7 +129,7 @@ var _ runtime.ObjectConvertor = &objectConvertor{}
 func (c *objectConvertor) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	from := in.GetObjectKind().GroupVersionKind()
 	if from.Group != c.definition.Group() {
-		return in, nil // a Scale, say
+		return in, nil // for example a Scale
 	}
 	to, ok := target.KindForGroupVersionKinds([]runtimeschema.GroupVersionKind{from})
 	if !ok {
@@ -162,21 +161,20 @@ func (c *objectConvertor) Convert(in, out, _ any) error {
 	return assign(into, obj)
 }
 
-// assign makes into the object obj, which must be of the same type.
+// assign copies obj to into, which must have the same type.
 func assign(into, obj runtime.Object) error {
 	if into == obj {
 		return nil
 	}
 	to, from := reflect.ValueOf(into), reflect.ValueOf(obj)
 	if to.Type() != from.Type() || to.Kind() != reflect.Pointer {
-		return fmt.Errorf("%T cannot be put into %T", obj, into)
+		return fmt.Errorf("%T cannot be assigned to %T", obj, into)
 	}
 	to.Elem().Set(from.Elem())
 	return nil
 }
 
-// safeConvertor is an objectConvertor whose results share nothing with what was
-// given.
+// safeConvertor is an objectConvertor whose results share no memory with its input.
 type safeConvertor struct{ *objectConvertor }
 
 func (c safeConvertor) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
@@ -190,7 +188,7 @@ func (c safeConvertor) Convert(in, out, context any) error {
 	return c.objectConvertor.Convert(in, out, context)
 }
 
-// ConvertFieldLabel says by which fields one can select.
+// ConvertFieldLabel checks that a field selector is supported.
 func (c *objectConvertor) ConvertFieldLabel(gvk runtimeschema.GroupVersionKind, label, value string) (string, string, error) {
 	switch {
 	case label == "metadata.name", label == "metadata.namespace" && c.definition.Namespaced():

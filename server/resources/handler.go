@@ -162,7 +162,7 @@ func (h *Handler) Changed(c *crd.Catalog) {
 	}
 }
 
-// Close ends all watches and gives all storage back, whoever still uses it.
+// Close ends all watches and closes all storage, even if it is in use.
 func (h *Handler) Close() {
 	h.stop()
 	h.mu.Lock()
@@ -180,8 +180,8 @@ func (h *Handler) Close() {
 	h.discards.Wait()
 }
 
-// discard gives the storage of a serving back that nobody uses any more. That takes a
-// moment, and whoever used it last is answering a request.
+// discard closes the storage of a serving that is no longer used. It does so in the
+// background, because that takes a moment and the last user is answering a request.
 func (h *Handler) discard(s *serving) {
 	h.discarding.Lock()
 	defer h.discarding.Unlock()

@@ -14,33 +14,33 @@ import (
 	"espalier.dev/schema"
 )
 
-// Kind is what is particular to the objects of one version of a resource. It owns their
-// representation in memory: trees for custom resources, Go structs for what the server
-// itself brings. Objects always have their apiVersion and kind set. A Kind is safe for
-// concurrent use.
+// Kind implements what is specific to the objects of one version of a resource. It defines
+// their representation in memory: trees for custom resources, Go structs for builtin
+// resources. Objects always have their apiVersion and kind set. A Kind is safe for concurrent
+// use.
 type Kind interface {
 	// New returns an empty object, and NewList an empty list.
 	New() runtime.Object
 	NewList() runtime.Object
 
-	// Decode reads an object that a client sent, from JSON. The second result lists what
-	// strict decoding rejects (unknown and duplicate fields), if o asks for a report.
+	// Decode decodes an object from a client's JSON. The second result lists the errors of
+	// strict decoding (unknown and duplicate fields), if o asks for a report.
 	Decode(src []byte, o schema.DecodeOptions) (runtime.Object, []error, error)
-	// DecodeStored reads an object from the storage, in whichever version it was stored.
+	// DecodeStored decodes an object from the storage, which may have been stored in any
+	// version.
 	DecodeStored(src []byte) (runtime.Object, error)
-	// EncodeStored writes an object for the storage, in the storage version.
+	// EncodeStored encodes an object for the storage, in the storage version.
 	EncodeStored(obj runtime.Object, w io.Writer) error
-	// Default fills in the defaults of an object that server-side apply has merged.
+	// Default applies defaults to an object that server-side apply has merged.
 	Default(obj runtime.Object)
 
-	// Prepare brings an object that is to be created or, with old, to replace old into
-	// the state in which it is validated. PrepareStatus does so for a write of the status.
+	// Prepare prepares an object for validation, for a create or, with old, an update.
+	// PrepareStatus does so for an update of the status.
 	Prepare(ctx context.Context, obj, old runtime.Object) error
 	PrepareStatus(ctx context.Context, obj, old runtime.Object) error
 
-	// Validate returns what is wrong with an object that is to be created or, with old, to
-	// replace old, and what to tell the writer if nothing is. ValidateStatus does so for a
-	// write of the status.
+	// Validate returns the errors of a create or, with old, an update, and warnings for the
+	// client if there are none. ValidateStatus does so for an update of the status.
 	Validate(ctx context.Context, obj, old runtime.Object) (field.ErrorList, []string)
 	ValidateStatus(ctx context.Context, obj, old runtime.Object) (field.ErrorList, []string)
 }
@@ -76,7 +76,7 @@ func (k *customKinds) program(version string) (*schema.Program, error) {
 	return kind.(*customKind).program, nil
 }
 
-// customKind is the Kind of a custom resource: what its schema says.
+// customKind is the Kind of a custom resource, based on its schema.
 type customKind struct {
 	*crd.Version
 	kinds   *customKinds
@@ -106,9 +106,9 @@ func (k *customKind) Decode(src []byte, o schema.DecodeOptions) (runtime.Object,
 	return &unstructured.Unstructured{Object: obj}, strictErrors(report), nil
 }
 
-// contradictsStorage returns an error if an object that a client sent contradicts the types
-// of the version in which it is going to be stored. It is found here, where what is stored
-// already passes. What a webhook converts is judged when it has been converted.
+// contradictsStorage returns an error if an object from a client contradicts the types of the
+// storage version. It is checked here, so that values that are already stored pass. Objects
+// that a webhook converts are checked after the conversion.
 func (k *customKind) contradictsStorage(obj schema.Object, o schema.DecodeOptions) error {
 	stored := k.Definition().Storage()
 	if _, ok := k.kinds.converter.(relabel); !ok || k.Storage() || stored == nil || !k.Definition().Semantics().RefusesContradictions() {
@@ -118,10 +118,10 @@ func (k *customKind) contradictsStorage(obj schema.Object, o schema.DecodeOption
 	if contradiction := (*schema.ContradictionError)(nil); errors.As(err, &contradiction) {
 		return err
 	}
-	return nil // what else is wrong is not for this version to say
+	return nil // the request's own version reports other errors
 }
 
-// strictErrors lists what strict decoding rejects, in the words of kube-apiserver.
+// strictErrors returns the errors of strict decoding, worded as in kube-apiserver.
 func strictErrors(r *schema.Report) (errs []error) {
 	if r == nil {
 		return nil
@@ -157,7 +157,7 @@ func (k *customKind) EncodeStored(obj runtime.Object, w io.Writer) error {
 	}
 	why := writing
 	if _, ok := k.kinds.converter.(relabel); ok {
-		why = reading // judged by Decode
+		why = reading // Decode has checked it
 	}
 	out, err := k.kinds.convertCopy(u.Object, k.Definition().Storage().GroupVersionKind().GroupVersion(), why)
 	if err != nil {
@@ -211,7 +211,7 @@ func setGeneration(obj schema.Object, n int64) {
 	meta["generation"] = n
 }
 
-// content returns the tree of an object, nil if it is none.
+// content returns the tree of an object, or nil if it is not a tree.
 func content(obj runtime.Object) schema.Object {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return u.Object

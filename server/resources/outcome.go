@@ -2,9 +2,9 @@ package resources
 
 import "context"
 
-// outcome is what preparing and validating an object had to say, within one request. The
-// strategies of k8s.io/apiserver cannot fail while they prepare, and are asked for warnings
-// apart from errors: what is found once is kept here until it is asked for.
+// outcome holds the results of preparing and validating an object within one request. The
+// strategies of k8s.io/apiserver cannot return errors while they prepare, and return warnings
+// separately from errors, so the results are kept here.
 type outcome struct {
 	prepare  error
 	warnings []string
@@ -17,8 +17,8 @@ func withOutcome(ctx context.Context) context.Context {
 	return context.WithValue(ctx, outcomeKey{}, &outcome{})
 }
 
-// outcomeOf returns the outcome of a request, or one that nobody sees: the server's own
-// writes have nobody to warn.
+// outcomeOf returns the outcome of a request, or a new one for writes of the server itself,
+// whose warnings are dropped.
 func outcomeOf(ctx context.Context) *outcome {
 	if o, ok := ctx.Value(outcomeKey{}).(*outcome); ok {
 		return o

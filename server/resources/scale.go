@@ -21,16 +21,15 @@ import (
 	"espalier.dev/server/resource"
 )
 
-// unsetReplicas stands for a number of replicas that an object does not have, while
-// a client's patch is applied: whoever leaves it alone has set none.
+// unsetReplicas stands for a missing number of replicas while a client's patch is applied, so
+// that a patch that does not set it is detected.
 const unsetReplicas = -1 << 31
 
-// scaleREST is the scale endpoint: an object seen as an autoscaling/v1 Scale.
+// scaleREST is the scale endpoint: it presents an object as an autoscaling/v1 Scale.
 type scaleREST struct {
 	store *registry.Store
 	paths scalePaths
-	// owned says, for each version, which field of the object replicas is: who owns the
-	// one owns the other.
+	// owned maps, for each version, the ownership of replicas to the field of the object.
 	owned managedfields.ResourcePathMappings
 	gv    runtimeschema.GroupVersion
 }
@@ -38,7 +37,7 @@ type scaleREST struct {
 var _ rest.Patcher = &scaleREST{}
 var _ rest.GroupVersionKindProvider = &scaleREST{}
 
-// scalePaths are the fields that a Scale is made of.
+// scalePaths are the paths of the fields of a Scale.
 type scalePaths struct {
 	specReplicas, statusReplicas, selector []string
 }
@@ -55,7 +54,7 @@ func fieldNames(path string) []string {
 	return strings.Split(strings.TrimPrefix(path, "."), ".")
 }
 
-// scaleOwnership maps the field of replicas for every version of a definition.
+// scaleOwnership maps the field of replicas for every version of a CRD.
 func scaleOwnership(d *crd.Definition) managedfields.ResourcePathMappings {
 	m := managedfields.ResourcePathMappings{}
 	for _, v := range d.Versions() {
@@ -70,7 +69,7 @@ func scaleOwnership(d *crd.Definition) managedfields.ResourcePathMappings {
 	return m
 }
 
-// scaleOf sees an object as a Scale, and reports whether it has a number of replicas.
+// scaleOf returns an object as a Scale, and reports whether it has a number of replicas.
 func (p scalePaths) scaleOf(obj runtime.Object) (*autoscalingv1.Scale, bool, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -104,7 +103,7 @@ func (p scalePaths) scaleOf(obj runtime.Object) (*autoscalingv1.Scale, bool, err
 
 func (r *scaleREST) New() runtime.Object { return &autoscalingv1.Scale{} }
 
-// Destroy leaves the store to whoever owns it.
+// Destroy does nothing: the store belongs to the main endpoint.
 func (r *scaleREST) Destroy() {}
 
 func (r *scaleREST) GroupVersionKind(runtimeschema.GroupVersion) runtimeschema.GroupVersionKind {
@@ -156,7 +155,7 @@ func (r *scaleREST) Update(ctx context.Context, name string, info rest.UpdatedOb
 	return scale, false, nil
 }
 
-// scaleUpdate lets a client change the Scale of an object, and then the object by it.
+// scaleUpdate applies a client's change of the Scale to the object.
 type scaleUpdate struct {
 	rest.UpdatedObjectInfo
 	rest *scaleREST
@@ -200,14 +199,14 @@ func (s *scaleUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (ru
 	return obj, nil
 }
 
-// statusREST is the status endpoint. It shares its store with the main one.
+// statusREST is the status endpoint. It shares its store with the main endpoint.
 type statusREST struct{ store *registry.Store }
 
 var _ rest.Patcher = &statusREST{}
 
 func (r *statusREST) New() runtime.Object { return r.store.New() }
 
-// Destroy leaves the store to whoever owns it.
+// Destroy does nothing: the store belongs to the main endpoint.
 func (r *statusREST) Destroy() {}
 
 func (r *statusREST) Get(ctx context.Context, name string, o *metav1.GetOptions) (runtime.Object, error) {

@@ -161,7 +161,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 	gvk := v.GroupVersionKind()
 	names := d.Names()
 	if d.Storage() == nil {
-		return nil, fmt.Errorf("%s says of no version that objects are stored in it", d.Name())
+		return nil, fmt.Errorf("%s has no storage version", d.Name())
 	}
 	scheme := s.handler.scheme
 	typer := typer{scheme}

@@ -21,7 +21,7 @@ import (
 	"espalier.dev/crd"
 )
 
-// strategy tells the generic store what a Kind says.
+// strategy implements the strategies of the generic store with a Kind.
 type strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator
@@ -76,7 +76,7 @@ func (s *strategy) WarningsOnUpdate(ctx context.Context, _, _ runtime.Object) []
 	return outcomeOf(ctx).warnings
 }
 
-// judge validates an object that could be prepared.
+// judge validates an object unless its preparation failed.
 func (s *strategy) judge(ctx context.Context, obj, old runtime.Object, validate func(context.Context, runtime.Object, runtime.Object) (field.ErrorList, []string)) field.ErrorList {
 	o := outcomeOf(ctx)
 	o.warnings = nil
@@ -93,7 +93,7 @@ func (s *strategy) Canonicalize(runtime.Object) {}
 func (s *strategy) AllowCreateOnUpdate(context.Context) bool      { return false }
 func (s *strategy) AllowUnconditionalUpdate(context.Context) bool { return false }
 
-// GetResetFields names what a writer of the main endpoint never owns.
+// GetResetFields returns the fields that writers of the main endpoint never own.
 func (s *strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	if !s.version.HasStatus() {
 		return nil
@@ -117,7 +117,7 @@ func (s statusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Obj
 	return s.judge(ctx, obj, old, s.kind.ValidateStatus)
 }
 
-// GetResetFields names what a writer of the status never owns.
+// GetResetFields returns the fields that writers of the status never own.
 func (s statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return s.resetting(fieldpath.NewSet(fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("spec")))
 }
@@ -128,7 +128,7 @@ type selectableField struct {
 	path *jsonpath.JSONPath
 }
 
-// attributes returns what one can select an object by.
+// attributes returns the labels and fields for selectors.
 func (s *strategy) attributes(obj runtime.Object) (labels.Set, fields.Set, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *strategy) predicate(label labels.Selector, field fields.Selector) stora
 
 var _ generic.RESTOptionsGetter = &restOptions{}
 
-// restOptions puts the codec of one version into the options of its storage.
+// restOptions sets the codec of one version in the options of its storage.
 type restOptions struct {
 	generic.RESTOptionsGetter
 	codec runtime.Codec
@@ -170,7 +170,7 @@ func (r *restOptions) GetRESTOptions(gr runtimeschema.GroupResource, _ runtime.O
 	if err != nil {
 		return o, err
 	}
-	// The options belong to everybody.
+	// The options are shared, so the config is copied.
 	config := *o.StorageConfig
 	config.Codec = r.codec
 	o.StorageConfig = &config

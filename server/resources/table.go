@@ -17,7 +17,7 @@ import (
 	"espalier.dev/api"
 )
 
-// table shows objects as kubectl get prints them: the columns of the definition.
+// table converts objects to the table of kubectl get, with the columns of the CRD.
 type table struct {
 	headers []metav1.TableColumnDefinition
 	columns []*jsonpath.JSONPath
@@ -32,8 +32,8 @@ func ageColumn() api.CustomResourceColumnDefinition {
 	}
 }
 
-// newTable makes the table of a version. Where a column cannot be parsed, as in
-// definitions from before columns were checked, the table ends.
+// newTable returns the table of a version. It ends before a column that cannot be parsed,
+// which exist in CRDs from before columns were validated.
 func newTable(columns []api.CustomResourceColumnDefinition) *table {
 	t := &table{headers: []metav1.TableColumnDefinition{
 		{Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]},
@@ -59,8 +59,7 @@ func newTable(columns []api.CustomResourceColumnDefinition) *table {
 	return t
 }
 
-// newScaleTable makes the table of the scale endpoint, whose objects are Scales
-// whatever fields they come from.
+// newScaleTable returns the table of the scale endpoint.
 func newScaleTable() *table {
 	return newTable([]api.CustomResourceColumnDefinition{
 		{Name: "Desired", Type: "integer", Description: "Number of desired replicas", JSONPath: ".spec.replicas"},
@@ -94,8 +93,8 @@ func (t *table) ConvertToTable(_ context.Context, obj, options runtime.Object) (
 	return out, err
 }
 
-// fieldsOf returns what columns can show of an object. Of a Go struct other than a Scale,
-// that is the metadata.
+// fieldsOf returns the fields of an object that columns can show. For a Go struct other than
+// a Scale, these are the metadata.
 func fieldsOf(obj runtime.Object, m metav1.Object) (map[string]any, error) {
 	switch obj := obj.(type) {
 	case *unstructured.Unstructured:
@@ -106,10 +105,10 @@ func fieldsOf(obj runtime.Object, m metav1.Object) (map[string]any, error) {
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(meta.AsPartialObjectMetadata(m))
 }
 
-// cell is one value of a row, nil if there is none of the column's type.
+// cell returns one value of a row, or nil if there is none of the column's type.
 func cell(column *jsonpath.JSONPath, typ string, fields map[string]any) any {
-	// A JSONPath keeps state while it is evaluated (where a range began, for example), and
-	// several requests evaluate the same column: each gets a copy.
+	// A JSONPath has state while it is evaluated (for example the start of a range), and
+	// concurrent requests share columns, so each evaluation uses a copy.
 	path := *column
 	found, err := path.FindResults(fields)
 	if err != nil || len(found) == 0 || len(found[0]) == 0 {

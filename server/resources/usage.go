@@ -2,8 +2,7 @@ package resources
 
 import "sync"
 
-// usage counts who uses something that is to be freed when it is no longer wanted and
-// nobody uses it.
+// usage is a reference count. It frees a resource after close and the last release.
 type usage struct {
 	mu     sync.Mutex
 	users  int
@@ -11,7 +10,8 @@ type usage struct {
 	free   func()
 }
 
-// acquire reports whether there is something to use. Then the caller owes a release.
+// acquire adds a reference and reports whether the resource is still open. If so, the caller
+// must call release.
 func (u *usage) acquire() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -31,8 +31,7 @@ func (u *usage) release() {
 	}
 }
 
-// close lets no more users in. It has free called when the last one has left, which may
-// be now.
+// close rejects further references. It calls free after the last release, possibly at once.
 func (u *usage) close() {
 	u.mu.Lock()
 	last := !u.closed && u.users == 0

@@ -26,16 +26,15 @@ import (
 	"espalier.dev/schema"
 )
 
-// conversionTime bounds a call of a conversion webhook, so that one that hangs holds
-// up nobody for ever.
+// conversionTime limits a call of a conversion webhook.
 const conversionTime = 30 * time.Second
 
-// ConversionError is returned when a conversion webhook cannot be reached, or answers with
-// something that is not the converted object. It says nothing about the stored object.
+// ConversionError is returned when a conversion webhook cannot be reached, or does not return
+// the converted object. It is not about the stored object.
 type ConversionError struct {
-	// Kind is that of the object, in the version that it was to be converted from.
+	// Kind is the kind of the object, in the version to convert from.
 	Kind runtimeschema.GroupVersionKind
-	// Problem is what the webhook did: "failed", "returned invalid object".
+	// Problem describes the failure: "failed", "returned invalid object".
 	Problem string
 	Err     error
 }
@@ -53,10 +52,10 @@ func IsConversionError(err error) bool {
 	return errors.As(err, &e)
 }
 
-// webhookConverter asks a webhook to convert.
+// webhookConverter converts with a webhook.
 type webhookConverter struct {
-	// serving ends when the server stops: nobody waits for the answer then. The storage
-	// decodes objects without the context of a request, so conversionTime bounds a call.
+	// serving ends when the server stops. The storage decodes objects without the context of
+	// a request, so conversionTime limits a call.
 	serving context.Context
 	client  *rest.RESTClient
 	reviews []string // versions of ConversionReview that the webhook understands
@@ -71,7 +70,7 @@ func conversionReviews() runtimeschema.GroupVersion {
 func newWebhookConverter(serving context.Context, clients *webhook.ClientManager, c *api.CustomResourceDefinition) (treeConverter, error) {
 	hook := c.Spec.Conversion.Webhook
 	if hook == nil || hook.ClientConfig == nil {
-		return nil, errors.New("conversion: there is no webhook to ask")
+		return nil, errors.New("conversion: no webhook is configured")
 	}
 	config := webhook.ClientConfig{Name: "conversion_webhook_for_" + c.Name}
 	if ca := hook.ClientConfig.CABundle; len(bytes.TrimSpace(ca)) > 0 {
@@ -97,7 +96,7 @@ func newWebhookConverter(serving context.Context, clients *webhook.ClientManager
 }
 
 func (c *webhookConverter) Convert(obj schema.Object, to runtimeschema.GroupVersion) (schema.Object, error) {
-	// An object of nothing but its type is one that the storage tries out.
+	// An object with only its type is a probe of the storage.
 	if len(obj) == 2 {
 		return relabel{}.Convert(obj, to)
 	}
@@ -158,8 +157,8 @@ func (c *webhookConverter) ask(obj schema.Object, to runtimeschema.GroupVersion)
 	return u.Object, nil
 }
 
-// convertedObjects is what a webhook answers. One that speaks v1beta1 need not repeat
-// what it was asked.
+// convertedObjects returns the objects of a webhook's response. A v1beta1 response need not
+// repeat the type of the request.
 func convertedObjects(got, asked *api.ConversionReview, uid types.UID) ([]runtime.RawExtension, error) {
 	strict := asked.APIVersion == "apiextensions.k8s.io/v1"
 	if strict && got.TypeMeta != asked.TypeMeta {
@@ -179,7 +178,7 @@ func convertedObjects(got, asked *api.ConversionReview, uid types.UID) ([]runtim
 	return nil, fmt.Errorf("response.result.status was '%s', not 'Success'", r.Result.Status)
 }
 
-// checkConverted rejects a converted object that is not the one that was sent.
+// checkConverted rejects a converted object that does not match the original.
 func checkConverted(sent, got schema.Object, to runtimeschema.GroupVersion) error {
 	a, b := &unstructured.Unstructured{Object: sent}, &unstructured.Unstructured{Object: got}
 	if gv := b.GroupVersionKind().GroupVersion(); gv != to {
@@ -196,8 +195,8 @@ func checkConverted(sent, got schema.Object, to runtimeschema.GroupVersion) erro
 	return nil
 }
 
-// keepMetadata gives a converted object the metadata that was sent: of metadata, a webhook
-// may change labels and annotations only.
+// keepMetadata restores the original metadata of a converted object: a webhook may change
+// only labels and annotations.
 func keepMetadata(sent, got schema.Object) error {
 	answered, ok := got["metadata"].(map[string]any)
 	if !ok {
@@ -224,7 +223,7 @@ func keepMetadata(sent, got schema.Object) error {
 		if err != nil {
 			return fmt.Errorf("metadata.%s: %w", name, err)
 		}
-		// What was stored may be odd; only changes are judged.
+		// Stored values may be invalid; only changes are validated.
 		if before, _ := stringMap(meta[name]); !maps.Equal(now, before) {
 			if errs := check(now); len(errs) > 0 {
 				return errs.ToAggregate()
