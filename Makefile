@@ -101,6 +101,10 @@ corpus: ## create the whole corpus on one server (make test creates a part of it
 conformance: ## run the reference's integration suite against the server; takes minutes
 	cd test/conformance && CONFORMANCE=1 go test ./reference -count=1 -timeout 60m
 
+.PHONY: load
+load: ## send the requests of 1,000 concurrent clients to a server with default limits
+	ESPALIER_LOAD=1000 go test -count=1 -timeout=20m -v -run '^TestLoad$$' ./server 2>&1 | grep -vE '^[IWE][0-9]{4}'
+
 .PHONY: golden
 golden: ## update all golden files
 	go test ./schema -run '^TestDocuments$$' -update
