@@ -262,7 +262,7 @@ func (v *validator) oldOf(it *input.Item) (schema.Object, error) {
 	}
 	value, err := jsonx.Parse(stored.JSON)
 	if err != nil {
-		return nil, fmt.Errorf("the old object in %s: %w", stored.File, err)
+		return nil, fmt.Errorf("cannot read the old object in %s: %w", stored.File, err)
 	}
 	obj, _ := value.(schema.Object)
 	return obj, nil
