@@ -17,10 +17,9 @@ import (
 	"espalier.dev/schema"
 )
 
-// PrepareCreate brings an object that is to be created into the state in which it
-// is validated and stored: status is not for creators to write, if it has an
-// endpoint of its own, the generation starts at 1, and what only a server may say of
-// an object (when it came to be, say) is taken out for the server to fill in.
+// PrepareCreate prepares an object for validation and storage on create: it removes the
+// status if there is a status subresource, sets the generation to 1, and removes the
+// metadata that only the API server sets, such as the creation timestamp.
 func (v *Version) PrepareCreate(obj schema.Object) {
 	if v.HasStatus() {
 		delete(obj, "status")
@@ -32,9 +31,9 @@ func (v *Version) PrepareCreate(obj schema.Object) {
 	meta["generation"] = int64(1)
 }
 
-// PrepareUpdate does the same to an object that is to replace old: status stays as
-// it was, if it has an endpoint of its own, and the generation grows if anything
-// but metadata has changed. obj may share parts with old then.
+// PrepareUpdate prepares an object that replaces old: the status is that of old if
+// there is a status subresource, and the generation increases if anything but metadata
+// has changed. Afterwards obj may share parts with old.
 func (v *Version) PrepareUpdate(obj, old schema.Object) {
 	if v.HasStatus() {
 		if status, ok := old["status"]; ok {
@@ -53,7 +52,7 @@ func (v *Version) PrepareUpdate(obj, old schema.Object) {
 		meta["generation"] = generation
 	}
 	oldMeta, _ := old["metadata"].(map[string]any)
-	// Nobody changes when an object came to be, or that it is going.
+	// Clients cannot change the creation and deletion timestamps.
 	for _, k := range []string{"creationTimestamp", "deletionTimestamp"} {
 		if t, ok := oldMeta[k]; ok && t != nil {
 			meta[k] = t
@@ -66,8 +65,8 @@ func (v *Version) PrepareUpdate(obj, old schema.Object) {
 	}
 }
 
-// PrepareStatusUpdate makes obj the object old with the status of obj. It shares
-// parts with old then.
+// PrepareStatusUpdate replaces everything in obj except its status with the contents of
+// old. Afterwards obj shares parts with old.
 func (v *Version) PrepareStatusUpdate(obj, old schema.Object) {
 	status, hasStatus := obj["status"]
 	managed, hasManaged, _ := unstructured.NestedFieldNoCopy(obj, "metadata", "managedFields")
@@ -87,7 +86,8 @@ func (v *Version) PrepareStatusUpdate(obj, old schema.Object) {
 	}
 }
 
-// Validate checks an object that is to be created or, with old, to replace old.
+// Validate validates an object that is to be created or, if old is not nil, to replace
+// old.
 func (v *Version) Validate(ctx context.Context, obj, old schema.Object) (schema.Violations, error) {
 	p, err := v.Program()
 	if err != nil {
@@ -96,7 +96,7 @@ func (v *Version) Validate(ctx context.Context, obj, old schema.Object) (schema.
 	return append(p.Validate(ctx, obj, old), v.scale(obj, true)...), nil
 }
 
-// ValidateStatus checks an object whose status alone is to replace that of old.
+// ValidateStatus validates an object whose status is to replace that of old.
 func (v *Version) ValidateStatus(ctx context.Context, obj, old schema.Object) (schema.Violations, error) {
 	p, err := v.StatusProgram()
 	if err != nil {
@@ -105,7 +105,7 @@ func (v *Version) ValidateStatus(ctx context.Context, obj, old schema.Object) (s
 	return append(p.Validate(ctx, obj, old), v.scale(obj, false)...), nil
 }
 
-// HasStatus reports whether the status has an endpoint of its own.
+// HasStatus reports whether the version has a status subresource.
 func (v *Version) HasStatus() bool {
 	return v.spec.Subresources != nil && v.spec.Subresources.Status != nil
 }
@@ -125,8 +125,8 @@ func withoutMetadata(obj schema.Object) schema.Object {
 	return rest
 }
 
-// scale checks the fields that the scale subresource reads: those of the spec, if
-// withSpec, and those of the status.
+// scale validates the fields that the scale subresource reads: those in the status and,
+// if withSpec is true, those in the spec.
 func (v *Version) scale(obj schema.Object, withSpec bool) (vs schema.Violations) {
 	if v.spec.Subresources == nil || v.spec.Subresources.Scale == nil {
 		return nil
@@ -147,7 +147,7 @@ func (v *Version) scale(obj schema.Object, withSpec bool) (vs schema.Violations)
 	return vs
 }
 
-// replicas checks a number of replicas.
+// replicas validates a number of replicas.
 func replicas(obj schema.Object, path string) schema.Violations {
 	n, _, err := unstructured.NestedInt64(obj, scaleFields(path)...)
 	switch {
@@ -173,9 +173,9 @@ func scaleViolation(path string, value any, detail string) schema.Violation {
 	return v
 }
 
-// Warnings is what whoever writes obj is to be told: that the version is
-// deprecated, and which finalizers have names that may collide. With old, only
-// finalizers that it does not have count.
+// Warnings returns the warnings for a client that writes obj: that the version is
+// deprecated, and which finalizers have names that may collide. If old is not nil,
+// finalizers that it already has are not reported.
 func (v *Version) Warnings(obj, old schema.Object) (warnings []string) {
 	if w := v.DeprecationWarning(); w != "" {
 		warnings = append(warnings, w)
@@ -183,8 +183,8 @@ func (v *Version) Warnings(obj, old schema.Object) (warnings []string) {
 	return append(warnings, FinalizerWarnings(obj, old)...)
 }
 
-// FinalizerWarnings is what there is to say about the names of an object's
-// finalizers. With old, only those that it does not have count.
+// FinalizerWarnings returns the warnings about the names of an object's finalizers. If
+// old is not nil, finalizers that it already has are not reported.
 func FinalizerWarnings(obj, old schema.Object) (warnings []string) {
 	before := finalizers(old)
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(finalizers(obj)))) {

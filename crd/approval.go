@@ -10,7 +10,8 @@ import (
 	"espalier.dev/api"
 )
 
-// approval is what the annotation for APIs of Kubernetes' own groups says.
+// approval is the value of the approval annotation, which CRDs in Kubernetes' own
+// groups must have.
 type approval uint8
 
 const (
@@ -30,7 +31,7 @@ func isProtected(group string) bool {
 	return false
 }
 
-// approvalOf reads the annotation, and says why it is what it is.
+// approvalOf returns the approval, and the reason for it.
 func approvalOf(annotations map[string]string) (approval, string) {
 	const see = ", see https://github.com/kubernetes/enhancements/pull/1111"
 	text := annotations[api.KubeAPIApprovedAnnotation]
@@ -46,7 +47,7 @@ func approvalOf(annotations map[string]string) (approval, string) {
 	return approvalInvalid, fmt.Sprintf("protected groups must have approval annotation %q with either a URL or a reason starting with \"unapproved\""+see, api.KubeAPIApprovedAnnotation)
 }
 
-// validateApproval checks the annotation, unless it says what it said before.
+// validateApproval validates the annotation, unless it has not changed.
 func validateApproval(f, old *form) field.ErrorList {
 	if !isProtected(f.spec.group) {
 		return nil

@@ -7,16 +7,16 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Catalog is an immutable set of Definitions. The zero value is empty. A change
-// makes a new Catalog, which shares what has not changed.
+// Catalog is an immutable set of Definitions. The zero value is empty. With and Without
+// return a new Catalog, which shares everything that has not changed.
 type Catalog struct {
 	byName map[string]*Definition
-	// byGroup lists the definitions of a group, in the order of their names.
+	// byGroup lists the Definitions of a group, sorted by name.
 	byGroup map[string][]*Definition
 }
 
-// NewCatalog returns a catalog of some definitions. Of two with the same name the
-// later one counts.
+// NewCatalog returns a Catalog of Definitions. If two have the same name, the later one
+// is used.
 func NewCatalog(definitions ...*Definition) *Catalog {
 	c := &Catalog{byName: make(map[string]*Definition, len(definitions)), byGroup: map[string][]*Definition{}}
 	for _, d := range definitions {
@@ -35,11 +35,10 @@ func sortDefinitions(list []*Definition) {
 	slices.SortFunc(list, func(a, b *Definition) int { return strings.Compare(a.Name(), b.Name()) })
 }
 
-// With returns the catalog with a definition added, or put in place of the one of the
-// same name.
+// With returns the Catalog with d, which replaces a Definition of the same name.
 func (c *Catalog) With(d *Definition) *Catalog { return c.change(d.Name(), d) }
 
-// Without returns the catalog without the definition of that name.
+// Without returns the Catalog without the Definition of that name.
 func (c *Catalog) Without(name string) *Catalog { return c.change(name, nil) }
 
 func (c *Catalog) change(name string, d *Definition) *Catalog {
@@ -64,8 +63,8 @@ func (c *Catalog) change(name string, d *Definition) *Catalog {
 	return out
 }
 
-// regroup takes a definition out of its group, or adds one. The list of the group
-// is replaced, since other catalogs share it.
+// regroup removes a Definition from its group, or adds one. It replaces the list of the
+// group, because other Catalogs share it.
 func (c *Catalog) regroup(remove, add *Definition) {
 	if remove != nil {
 		group := slices.DeleteFunc(slices.Clone(c.byGroup[remove.Group()]), func(d *Definition) bool { return d == remove })
@@ -81,7 +80,7 @@ func (c *Catalog) regroup(remove, add *Definition) {
 	}
 }
 
-// Len is the number of definitions.
+// Len returns the number of Definitions.
 func (c *Catalog) Len() int {
 	if c == nil {
 		return 0
@@ -89,7 +88,7 @@ func (c *Catalog) Len() int {
 	return len(c.byName)
 }
 
-// All returns the definitions in the order of their names.
+// All returns the Definitions, sorted by name.
 func (c *Catalog) All() []*Definition {
 	if c == nil {
 		return nil
@@ -110,7 +109,7 @@ func (c *Catalog) Groups() []string {
 	return sortedKeys(c.byGroup)
 }
 
-// Group returns the definitions of a group in the order of their names.
+// Group returns the Definitions of a group, sorted by name.
 func (c *Catalog) Group(group string) []*Definition {
 	if c == nil {
 		return nil
@@ -118,7 +117,7 @@ func (c *Catalog) Group(group string) []*Definition {
 	return slices.Clone(c.byGroup[group])
 }
 
-// Get returns the definition of that name, or nil.
+// Get returns the Definition of that name, or nil.
 func (c *Catalog) Get(name string) *Definition {
 	if c == nil {
 		return nil
@@ -126,8 +125,8 @@ func (c *Catalog) Get(name string) *Definition {
 	return c.byName[name]
 }
 
-// Resource returns the version that serves a resource, or nil: the definition must
-// be established and the version served.
+// Resource returns the version that serves a resource, or nil. The Definition must be
+// established and the version served.
 func (c *Catalog) Resource(gvr runtimeschema.GroupVersionResource) *Version {
 	d := c.Get(gvr.Resource + "." + gvr.Group)
 	if d == nil || !d.Established() {

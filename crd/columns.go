@@ -9,7 +9,7 @@ import (
 	"espalier.dev/api"
 )
 
-// validateColumns checks the columns of a table.
+// validateColumns validates the printer columns.
 func validateColumns(columns []api.CustomResourceColumnDefinition, path *field.Path) (errs field.ErrorList) {
 	types := []string{"boolean", "date", "integer", "number", "string"}
 	formats := []string{"byte", "date", "date-time", "double", "float", "int32", "int64", "password"}
@@ -36,7 +36,7 @@ func validateColumns(columns []api.CustomResourceColumnDefinition, path *field.P
 	return errs
 }
 
-// validateSimplePath checks a path in dot notation, which is not empty.
+// validateSimplePath validates a non-empty path in dot notation.
 func validateSimplePath(s string, path *field.Path) field.ErrorList {
 	if s[0] != '.' {
 		return field.ErrorList{field.Invalid(path, s, "must be a simple json path starting with .")}

@@ -16,7 +16,7 @@ import (
 	"espalier.dev/api/v1beta1"
 )
 
-// conversion checks how objects get from one version to another.
+// conversion validates the conversion between versions.
 func (d *demands) conversion(spec *formSpec, path *field.Path) (errs field.ErrorList) {
 	c := spec.conversion
 	if c == nil {
@@ -43,8 +43,8 @@ func (d *demands) conversion(spec *formSpec, path *field.Path) (errs field.Error
 	return append(errs, d.reviews(c.ConversionReviewVersions, reviews)...)
 }
 
-// webhookAllowed checks that a webhook is set only where objects have a known
-// shape.
+// webhookAllowed checks that a webhook is only used with pruning or, in the documents'
+// semantics, with structural schemas.
 func (d *demands) webhookAllowed(spec *formSpec, path *field.Path) field.ErrorList {
 	c, at := spec.conversion, path.Child("strategy")
 	if webhookNeedsPruning(d.semantics) {
@@ -105,8 +105,8 @@ func validateURL(text string, path *field.Path) (errs field.ErrorList) {
 }
 
 func validateService(s *api.ServiceReference, path *field.Path) (errs field.ErrorList) {
-	// kube-apiserver confuses the two: a missing namespace is reported as a missing
-	// name, and the other way round.
+	// kube-apiserver swaps the two: it reports a missing namespace as a missing name,
+	// and vice versa.
 	if s.Namespace == "" {
 		errs = append(errs, field.Required(path.Child("name"), ""))
 	}
@@ -142,7 +142,7 @@ func validateService(s *api.ServiceReference, path *field.Path) (errs field.Erro
 	return errs
 }
 
-// reviews checks the versions of ConversionReview that a webhook understands.
+// reviews validates the versions of ConversionReview that a webhook supports.
 func (d *demands) reviews(versions []string, path *field.Path) (errs field.ErrorList) {
 	if len(versions) == 0 {
 		return field.ErrorList{field.Required(path, "")}
@@ -168,8 +168,8 @@ func hasKnownReview(versions []string) bool {
 	return slices.Contains(versions, api.Version) || slices.Contains(versions, v1beta1.Version)
 }
 
-// allowsLooseCA reports whether the certificates of a webhook may be broken: as long as
-// the resource is not served, or if they are broken already.
+// allowsLooseCA reports whether the CA bundle of a webhook may be invalid: as long as
+// the resource is not served, or if it is already invalid.
 func allowsLooseCA(old *form) bool {
 	if !isTrue(old.status, api.Established) {
 		return true
@@ -181,7 +181,7 @@ func allowsLooseCA(old *form) bool {
 	return checkCABundle(c.WebhookClientConfig.CABundle) != nil
 }
 
-// checkCABundle says what is wrong with a bundle of certificates.
+// checkCABundle returns what is wrong with a CA bundle.
 func checkCABundle(bundle []byte) error {
 	if len(bundle) == 0 || x509.NewCertPool().AppendCertsFromPEM(bundle) {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// checkDefaults checks the defaults of a structural schema: what they fill in must
-// be valid, and not pruned right away.
+// checkDefaults validates the defaults of a structural schema: they must be valid, and
+// pruning must not change them.
 func (d *demands) checkDefaults(ctx context.Context, s *schema.Structural, at *field.Path) field.ErrorList {
 	w := defaultWalk{ctx: ctx, d: d}
 	root := *s
@@ -22,19 +22,19 @@ func (d *demands) checkDefaults(ctx context.Context, s *schema.Structural, at *f
 	return w.errs
 }
 
-// defaultWalk goes through a schema by itself, not with Structural.All: what it knows
-// about a place it has from the place above. To find it out anew for each default
-// would take quadratic time where schemas are nested deeply.
+// defaultWalk walks a schema itself instead of using Structural.All, because it passes
+// information from a schema to those below it. Computing that for each default would
+// take quadratic time in deeply nested schemas.
 type defaultWalk struct {
 	ctx  context.Context
 	d    *demands
 	errs field.ErrorList
-	// way leads from the root to the schema at hand.
+	// way leads from the root to the current schema.
 	way   schema.SchemaPath
 	steps int
 }
 
-// defaultPlace is where a schema stands.
+// defaultPlace is the position of a schema.
 type defaultPlace struct {
 	path *field.Path
 	// resource is the schema of the closest resource around the value, and start the
@@ -49,7 +49,7 @@ func (w *defaultWalk) walk(s *schema.Structural, p defaultPlace) {
 		return
 	}
 	if w.steps > maxErrorSteps {
-		// What is not looked at must not pass.
+		// Defaults that are not checked must not be accepted.
 		if len(w.errs) == 0 {
 			w.errs = append(w.errs, field.Forbidden(p.path, "has defaults nested too deeply in metadata"))
 		}
@@ -70,8 +70,8 @@ func (w *defaultWalk) walk(s *schema.Structural, p defaultPlace) {
 		w.steps += len(errs) * (len(w.way) + 1)
 		w.errs = append(w.errs, errs...)
 	}
-	// Defaults of map values are not looked at: kube-apiserver takes it that there
-	// are none.
+	// Defaults of map values are not checked: kube-apiserver assumes that there are
+	// none.
 	if s.Items != nil {
 		w.below(s.Items, p, p.path.Child("items"), schema.SchemaStep{Keyword: "items"})
 	}
@@ -82,7 +82,7 @@ func (w *defaultWalk) walk(s *schema.Structural, p defaultPlace) {
 	}
 }
 
-// below goes on with a schema below the one at hand.
+// below continues with a schema below the current one.
 func (w *defaultWalk) below(s *schema.Structural, p defaultPlace, path *field.Path, step schema.SchemaStep) {
 	p.path = path
 	w.way = append(w.way, step)
@@ -90,7 +90,7 @@ func (w *defaultWalk) below(s *schema.Structural, p defaultPlace, path *field.Pa
 	w.way = w.way[:len(w.way)-1]
 }
 
-// value checks a default outside of metadata.
+// value validates a default outside of metadata.
 func (w *defaultWalk) value(s *schema.Structural, at *field.Path) (errs field.ErrorList) {
 	v := s.Default.Value
 	p, err := newProbe(s, v, w.d.semantics)
@@ -99,7 +99,7 @@ func (w *defaultWalk) value(s *schema.Structural, at *field.Path) (errs field.Er
 	}
 	bad := p.coerce(at)
 	if w.d.prunedDefaults && isPruned(s, v, w.d.semantics) {
-		// The value that kube-apiserver shows has its metadata in shape.
+		// kube-apiserver shows the value with normalized metadata.
 		errs = append(errs, field.Invalid(at, p.obj[probed], "must not have unknown fields"))
 	}
 	if bad != nil {
@@ -115,7 +115,7 @@ func (w *defaultWalk) value(s *schema.Structural, at *field.Path) (errs field.Er
 	return append(errs, w.rules(s, v, at)...)
 }
 
-// inMetadata checks a default in apiVersion, kind or metadata of a resource.
+// inMetadata validates a default in apiVersion, kind or metadata of a resource.
 func (w *defaultWalk) inMetadata(s *schema.Structural, p defaultPlace, at *field.Path) field.ErrorList {
 	v := s.Default.Value
 	const must = "must result in valid metadata: "
@@ -148,19 +148,19 @@ func (w *defaultWalk) inMetadata(s *schema.Structural, p defaultPlace, at *field
 	return w.rules(s, v, at)
 }
 
-// rules puts a default to the rules of its schema.
+// rules evaluates the rules of a schema on its default.
 func (w *defaultWalk) rules(s *schema.Structural, v any, at *field.Path) field.ErrorList {
 	if w.d.rules == nil || !structuralHasRules(s) {
 		return nil
 	}
 	compiled, err := w.d.rules.Compile(wrap(s))
 	if err != nil || compiled == nil {
-		// What is wrong with the rules themselves is said elsewhere.
+		// Errors in the rules themselves are reported elsewhere.
 		return nil
 	}
 	obj := map[string]any{probed: jsonx.Copy(v)}
-	// As a value that replaces itself, in which nothing is forgiven for being
-	// unchanged: rules of transition see the old value, the others do not need it.
+	// Evaluate an update of the value to itself, without ratcheting: transition rules
+	// see the old value, and the others ignore it.
 	errs := compiled.Validate(w.ctx, obj, obj).FieldErrors()
 	said := map[string]bool{}
 	for _, e := range errs {
@@ -174,7 +174,7 @@ func (w *defaultWalk) rules(s *schema.Structural, v any, at *field.Path) field.E
 		}
 	}
 	if len(errs) == 0 {
-		// And as a value that replaces none.
+		// Evaluate a create too.
 		errs = compiled.Validate(w.ctx, obj, nil).FieldErrors()
 	}
 	for _, e := range errs {
@@ -183,9 +183,9 @@ func (w *defaultWalk) rules(s *schema.Structural, v any, at *field.Path) field.E
 	return errs
 }
 
-// below appends the text of a path, which starts with a dot or bracket, to another path.
-// The errors of rules need it: kube-apiserver writes the fieldPath of a rule differently
-// from other paths.
+// below appends the text of a path, which starts with a dot or bracket, to another
+// path. Errors of rules need it, because kube-apiserver writes the fieldPath of a rule
+// differently from other paths.
 func below(at *field.Path, rest string) string {
 	if at == nil {
 		return strings.TrimPrefix(rest, ".")
@@ -193,8 +193,7 @@ func below(at *field.Path, rest string) string {
 	return at.String() + rest
 }
 
-// withoutOptionalOldSelf returns s without the rules that can do with and without an
-// old value.
+// withoutOptionalOldSelf returns s without the rules for which oldSelf is optional.
 func withoutOptionalOldSelf(s *schema.Structural) *schema.Structural {
 	s = s.DeepCopy()
 	for _, s := range s.All() {
@@ -203,14 +202,13 @@ func withoutOptionalOldSelf(s *schema.Structural) *schema.Structural {
 	return s
 }
 
-// structuralHasRules reports whether there are rules in s, outside of logical operators.
+// structuralHasRules reports whether s has rules outside of logical operators.
 func structuralHasRules(s *schema.Structural) bool {
 	return s.Any(func(s *schema.Structural) bool { return len(s.XValidations) > 0 })
 }
 
-// losesDefaults reports whether some default of a structural schema would lose a part
-// of it to pruning, where it stands in an object. It reports false if the answer
-// would take too long.
+// losesDefaults reports whether pruning removes parts of a default of a structural
+// schema. It returns false if checking would take too long.
 func losesDefaults(s *schema.Structural, sem schema.Semantics) bool {
 	root := *s
 	root.XEmbeddedResource = true
@@ -220,8 +218,8 @@ func losesDefaults(s *schema.Structural, sem schema.Semantics) bool {
 			continue
 		}
 		obj, ok := around(path, jsonx.Copy(s.Default.Value)).(map[string]any)
-		// Each default is looked at with all that is around it: the cost of a copy, of a
-		// schema and of two programs.
+		// Each default is checked together with everything around it: this costs a
+		// copy, a schema and two programs.
 		steps += 4 * (len(path) + 1)
 		if !ok || steps > maxErrorSteps {
 			return false
@@ -231,7 +229,7 @@ func losesDefaults(s *schema.Structural, sem schema.Semantics) bool {
 	return lost
 }
 
-// around returns the smallest value that has v where path leads to.
+// around returns the smallest value that has v at the path.
 func around(path schema.SchemaPath, v any) any {
 	for _, step := range slices.Backward(path) {
 		switch step.Keyword {

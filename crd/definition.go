@@ -12,12 +12,12 @@ import (
 	"espalier.dev/schema"
 )
 
-// Definition is a CustomResourceDefinition, ready to be used. It is immutable and
-// safe for concurrent use.
+// Definition is a CRD that is ready for use. It is immutable and safe for concurrent
+// use.
 type Definition struct {
 	crd *api.CustomResourceDefinition
-	// legacy is the draft-4 schema, if there is no other, and legacyErr why it cannot
-	// be read. Whether it counts depends on the semantics.
+	// legacy is the draft-4 schema if there is no other schema, and legacyErr the
+	// reason why it cannot be decoded. The semantics determines whether it is used.
 	legacy    *api.JSONSchemaProps
 	legacyErr error
 	semantics schema.Semantics
@@ -27,9 +27,8 @@ type Definition struct {
 	nonStructural     *api.CustomResourceDefinitionCondition
 }
 
-// New makes a Definition of a valid definition that has its defaults. Programs are
-// compiled when they are needed for the first time: most versions of most
-// definitions are never used.
+// New returns the Definition of a valid CRD whose defaults are set. Programs are
+// compiled on first use: most versions of most CRDs are never used.
 func New(crd *api.CustomResourceDefinition, o Options) (*Definition, error) {
 	if !o.Shared {
 		crd = crd.DeepCopy()
@@ -37,7 +36,7 @@ func New(crd *api.CustomResourceDefinition, o Options) (*Definition, error) {
 	d := &Definition{crd: crd}
 	d.legacy, d.legacyErr = api.LegacySchema(crd)
 	if len(formOf(crd).spec.schemas()) > 0 {
-		// It does not count beside another one.
+		// The draft-4 schema is ignored beside another schema.
 		d.legacy = nil
 	}
 	for i := range crd.Spec.Versions {
@@ -59,8 +58,8 @@ func New(crd *api.CustomResourceDefinition, o Options) (*Definition, error) {
 	return made, err
 }
 
-// With is the same definition with other options. The two share what does not depend
-// on them: all but the Programs.
+// With returns the same Definition with other options. The two share everything that
+// does not depend on the options: all but the Programs.
 func (d *Definition) With(o Options) (*Definition, error) {
 	out := &Definition{crd: d.crd, legacy: d.legacy, legacyErr: d.legacyErr, semantics: o.Semantics}
 	var legacy *api.JSONSchemaProps
@@ -78,9 +77,9 @@ func (d *Definition) With(o Options) (*Definition, error) {
 	return out, nil
 }
 
-// convert makes a schema structural. The keyword $schema, which v1beta1 lets pass
-// although it has no place there, says nothing and is left out; unconvertible then
-// says that it was there.
+// convert converts a schema to a Structural. The keyword $schema, which v1beta1 allows
+// although it is not supported there, is removed; unconvertible is then the error that
+// it causes.
 func convert(props *api.JSONSchemaProps) (s *schema.Structural, unconvertible, err error) {
 	if s, err = schema.NewStructural(props); err == nil {
 		return s, nil, nil
@@ -92,7 +91,7 @@ func convert(props *api.JSONSchemaProps) (s *schema.Structural, unconvertible, e
 	return s, first, err
 }
 
-// dropSchemaKeyword removes $schema from a schema and those in it. It does not use
+// dropSchemaKeyword removes $schema from a schema and its subschemas. It does not use
 // schema.WalkSubschemas, which visits copies of the schemas in maps.
 func dropSchemaKeyword(s *api.JSONSchemaProps) {
 	if s == nil {
@@ -120,17 +119,17 @@ func dropSchemaKeyword(s *api.JSONSchemaProps) {
 	}
 }
 
-// CRD is the definition as it was given. It must not be changed.
+// CRD returns the CRD as it was passed to New. It must not be changed.
 func (d *Definition) CRD() *api.CustomResourceDefinition { return d.crd }
 
-// Name is the name of the definition: the resource, a dot, and the group.
+// Name returns the name of the CRD: the resource, a dot, and the group.
 func (d *Definition) Name() string { return d.crd.Name }
 
-// Group is the API group.
+// Group returns the API group.
 func (d *Definition) Group() string { return d.crd.Spec.Group }
 
-// Names are the names that the resource goes by: those that were accepted, or, as
-// long as none were, those asked for.
+// Names returns the accepted names of the resource or, if none have been accepted, the
+// requested names.
 func (d *Definition) Names() api.CustomResourceDefinitionNames {
 	if accepted := d.crd.Status.AcceptedNames; accepted.Plural != "" && accepted.Kind != "" {
 		return accepted
@@ -138,30 +137,31 @@ func (d *Definition) Names() api.CustomResourceDefinitionNames {
 	return d.crd.Spec.Names
 }
 
-// Terminating reports whether the definition is being deleted, so that there can be no new
-// objects.
+// Terminating reports whether the CRD is being deleted, so that no objects can be
+// created.
 func (d *Definition) Terminating() bool {
 	return d.crd.DeletionTimestamp != nil || isTrue(&d.crd.Status, api.Terminating)
 }
 
-// Namespaced reports whether objects live in namespaces.
+// Namespaced reports whether objects are namespaced.
 func (d *Definition) Namespaced() bool { return d.crd.Spec.Scope == api.NamespaceScoped }
 
-// Semantics is the schema semantics that applies.
+// Semantics returns the schema semantics.
 func (d *Definition) Semantics() schema.Semantics { return d.semantics }
 
-// PreservesUnknownFields is preserveUnknownFields: nothing is pruned but metadata.
+// PreservesUnknownFields returns preserveUnknownFields: if it is true, only metadata is
+// pruned.
 func (d *Definition) PreservesUnknownFields() bool { return d.crd.Spec.PreserveUnknownFields }
 
 // Established reports whether the resource is served.
 func (d *Definition) Established() bool { return isTrue(&d.crd.Status, api.Established) }
 
-// GroupResource is the resource's name.
+// GroupResource returns the resource with its group.
 func (d *Definition) GroupResource() runtimeschema.GroupResource {
 	return runtimeschema.GroupResource{Group: d.Group(), Resource: d.crd.Spec.Names.Plural}
 }
 
-// Versions are the versions, in the order of the definition.
+// Versions returns the versions in the order of the CRD.
 func (d *Definition) Versions() []*Version { return slices.Clone(d.versions) }
 
 // Version returns the version of that name, or nil.
@@ -174,7 +174,7 @@ func (d *Definition) Version(name string) *Version {
 	return nil
 }
 
-// Storage is the version in which objects are stored, or nil if there is none.
+// Storage returns the storage version, or nil if there is none.
 func (d *Definition) Storage() *Version {
 	for _, v := range d.versions {
 		if v.spec.Storage {
@@ -189,7 +189,8 @@ type Version struct {
 	definition *Definition
 	spec       *api.CustomResourceDefinitionVersion
 	structural *schema.Structural
-	// unconvertible says why the schema as it was given has no structural form.
+	// unconvertible is the reason why the original schema cannot be converted to a
+	// Structural.
 	unconvertible error
 	legacy        *api.JSONSchemaProps
 	options       Options
@@ -197,7 +198,7 @@ type Version struct {
 	request, status lazyProgram
 }
 
-// lazyProgram is compiled when it is needed for the first time.
+// lazyProgram is a Program that is compiled on first use.
 type lazyProgram struct {
 	once    sync.Once
 	program *schema.Program
@@ -209,31 +210,31 @@ func (l *lazyProgram) get(compile func() (*schema.Program, error)) (*schema.Prog
 	return l.program, l.err
 }
 
-// Definition is the definition that the version is of.
+// Definition returns the Definition of the version.
 func (v *Version) Definition() *Definition { return v.definition }
 
-// Name is the version's name.
+// Name returns the name of the version.
 func (v *Version) Name() string { return v.spec.Name }
 
-// Served reports whether requests may use the version.
+// Served reports whether the version is served.
 func (v *Version) Served() bool { return v.spec.Served }
 
-// Storage reports whether objects are stored in the version.
+// Storage reports whether the version is the storage version.
 func (v *Version) Storage() bool { return v.spec.Storage }
 
-// Spec is the version as it was given. It must not be changed.
+// Spec returns the version as it is in the CRD. It must not be changed.
 func (v *Version) Spec() *api.CustomResourceDefinitionVersion { return v.spec }
 
-// Structural is the schema of the version, or nil. It must not be changed.
+// Structural returns the schema of the version, or nil. It must not be changed.
 func (v *Version) Structural() *schema.Structural { return v.structural }
 
-// GroupVersionKind is what stands in apiVersion and kind of an object.
+// GroupVersionKind returns the apiVersion and kind of the objects.
 func (v *Version) GroupVersionKind() runtimeschema.GroupVersionKind {
 	return runtimeschema.GroupVersionKind{Group: v.definition.Group(), Version: v.spec.Name, Kind: v.definition.Names().Kind}
 }
 
-// DeprecationWarning is what whoever uses the version is to be told, or "". Unless
-// its author says something, it names the best version that is newer.
+// DeprecationWarning returns the warning for clients that use the version, or "".
+// Unless the CRD has a text for it, it names the highest newer version.
 func (v *Version) DeprecationWarning() string {
 	if !v.spec.Deprecated {
 		return ""
@@ -255,7 +256,7 @@ func (v *Version) DeprecationWarning() string {
 	return text
 }
 
-// Program is what the version does to objects.
+// Program returns the compiled schema of the version.
 func (v *Version) Program() (*schema.Program, error) {
 	return v.request.get(func() (*schema.Program, error) {
 		if v.legacy != nil {
@@ -265,8 +266,8 @@ func (v *Version) Program() (*schema.Program, error) {
 	})
 }
 
-// StatusProgram validates objects whose status alone is written: what is wrong
-// elsewhere is not the writer's fault. Decoding is for Program.
+// StatusProgram returns the Program for validating updates of the status: violations
+// outside of the status are not reported. Decode with Program instead.
 func (v *Version) StatusProgram() (*schema.Program, error) {
 	return v.status.get(func() (*schema.Program, error) {
 		opts := append(v.compileOptions(), schema.WithNamesBelow(1))
@@ -294,7 +295,7 @@ func (v *Version) compileOptions() []schema.Option {
 	case v.options.IgnoreRules:
 		opts = append(opts, schema.WithoutRules())
 	case v.options.Rules != nil:
-		// Rules see the whole of an object, also where its status alone is validated.
+		// Rules see the whole object, even if only its status is validated.
 		opts = append(opts, schema.WithRules(func(*schema.Structural) (schema.Rules, error) {
 			return v.options.Rules.Compile(v.structural)
 		}))
@@ -302,8 +303,8 @@ func (v *Version) compileOptions() []schema.Option {
 	return opts
 }
 
-// statusOf is the schema of a resource as far as its status goes. Of the rest,
-// the types of lists stay: that is what kube-apiserver checks too.
+// statusOf returns the part of a resource's schema that applies to updates of the
+// status. The list types of the rest are kept, because kube-apiserver checks them too.
 func statusOf(s *schema.Structural) *schema.Structural {
 	if s == nil {
 		return nil
@@ -320,7 +321,7 @@ func statusOf(s *schema.Structural) *schema.Structural {
 	return out
 }
 
-// dropConditions leaves of a schema what lists are in it, and where rules are.
+// dropConditions removes everything but list types and rules from a schema.
 func dropConditions(s *schema.Structural) {
 	for _, s := range s.All() {
 		s.Generic = schema.Generic{}

@@ -10,8 +10,8 @@ import (
 	"espalier.dev/api"
 )
 
-// equal compares parts of definitions by meaning, as kube-apiserver does: an empty
-// list is no list, and a JSON value is what it says and not how it is written.
+// equal compares parts of CRDs by meaning, as kube-apiserver does: empty lists equal
+// missing ones, and JSON values are compared regardless of formatting.
 func equal(a, b any) bool {
 	va, vb := reflect.ValueOf(a), reflect.ValueOf(b)
 	if va.IsValid() && vb.IsValid() && va.Kind() == reflect.Pointer && vb.Kind() == reflect.Pointer && va.Pointer() == vb.Pointer() {
@@ -29,7 +29,7 @@ func equalJSON(a, b api.JSON) bool {
 	return errA == nil && errB == nil && conversion.EqualitiesOrDie().DeepEqual(va, vb)
 }
 
-// parseJSON decodes a value of a schema; no bytes are null.
+// parseJSON decodes a value in a schema. No bytes mean null.
 func parseJSON(j api.JSON) (v any, err error) {
 	if len(j.Raw) == 0 {
 		return nil, nil

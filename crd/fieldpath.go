@@ -17,8 +17,8 @@ var (
 	errArrayNotation = errors.New("array notation is not allowed")
 )
 
-// resolve follows a path like .spec.replicas or ['a.b'].c into a schema. Brackets,
-// the array notation, may be forbidden.
+// resolve follows a path such as .spec.replicas or ['a.b'].c into a schema. brackets
+// allows the array notation.
 func resolve(jsonPath string, s *api.JSONSchemaProps, brackets bool) (path *field.Path, found *api.JSONSchemaProps, err error) {
 	into := func(name string) error {
 		switch {
@@ -82,8 +82,8 @@ func resolve(jsonPath string, s *api.JSONSchemaProps, brackets bool) (path *fiel
 	return path, s, nil
 }
 
-// pathTokens splits a path at dots and brackets, which are tokens too. A quoted
-// string is one token.
+// pathTokens splits a path at dots and brackets, which are tokens too. A quoted string
+// is one token.
 func pathTokens(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if len(data) == 0 {
 		return 0, nil, nil

@@ -8,17 +8,16 @@ import (
 	"espalier.dev/schema"
 )
 
-// form is a definition the way it is validated, whatever version it came in: what
-// all versions have in common stands at the top. Paths in errors are those of
-// this form, as they are in kube-apiserver. It shares the schemas with the
-// definition it is made of.
+// form is a CRD of either version in the form in which it is validated: what all
+// versions have in common is at the top. Paths in errors refer to this form, as in
+// kube-apiserver. It shares the schemas with the CRD.
 type form struct {
 	meta   *metav1.ObjectMeta
 	spec   formSpec
 	status *api.CustomResourceDefinitionStatus
 	// legacy is the draft-4 schema of 2017, if there is one.
 	legacy *api.JSONSchemaProps
-	// legacyErr says that what should be such a schema is not.
+	// legacyErr is the reason why the draft-4 schema cannot be decoded.
 	legacyErr error
 	beta      bool
 }
@@ -31,8 +30,8 @@ type formSpec struct {
 	versions   []formVersion
 	common     formParts
 	conversion *v1beta1.CustomResourceConversion
-	// preserve is preserveUnknownFields; nil counts as true or as false depending on
-	// who asks.
+	// preserve is preserveUnknownFields. Nil means true or false, see prunes and
+	// preserves.
 	preserve *bool
 }
 
@@ -44,7 +43,7 @@ type formVersion struct {
 	parts              formParts
 }
 
-// formParts is what can stand at the top or with each version.
+// formParts are the parts that can be at the top or in each version.
 type formParts struct {
 	schema       *api.CustomResourceValidation
 	subresources *api.CustomResourceSubresources
@@ -52,7 +51,7 @@ type formParts struct {
 	selectable   []api.SelectableField
 }
 
-// formOf makes a form of a v1 definition.
+// formOf returns the form of a v1 CRD.
 func formOf(crd *api.CustomResourceDefinition) *form {
 	f := &form{meta: &crd.ObjectMeta, status: &crd.Status}
 	f.legacy, f.legacyErr = api.LegacySchema(crd)
@@ -80,7 +79,7 @@ func formOf(crd *api.CustomResourceDefinition) *form {
 	return f
 }
 
-// formOfV1beta1 makes a form of a v1beta1 definition.
+// formOfV1beta1 returns the form of a v1beta1 CRD.
 func formOfV1beta1(crd *v1beta1.CustomResourceDefinition) *form {
 	f := &form{meta: &crd.ObjectMeta, status: &crd.Status, beta: true}
 	in := &crd.Spec
@@ -141,7 +140,7 @@ func conversionForm(in *api.CustomResourceConversion) *v1beta1.CustomResourceCon
 	return out
 }
 
-// hoist moves to the top what all versions have in common.
+// hoist moves the parts that all versions have in common to the top.
 func (s *formSpec) hoist() {
 	if len(s.versions) == 0 {
 		return
@@ -181,14 +180,14 @@ func (s *formSpec) clear(drop func(*formParts)) {
 	}
 }
 
-// prunes reports whether unknown fields are pruned. Unsaid, they are: that is how v1
-// reads it, and v1beta1 always says.
+// prunes reports whether unknown fields are pruned. The default is true, as in v1; in
+// v1beta1 the field is always set.
 func (s *formSpec) prunes() bool { return s.preserve == nil || !*s.preserve }
 
-// preserves is the other reading of what is unsaid.
+// preserves reports whether unknown fields are preserved. The default is true.
 func (s *formSpec) preserves() bool { return s.preserve == nil || *s.preserve }
 
-// openAPI is the schema in v, or nil.
+// openAPI returns the schema in v, or nil.
 func openAPI(v *api.CustomResourceValidation) *api.JSONSchemaProps {
 	if v == nil {
 		return nil
@@ -196,7 +195,7 @@ func openAPI(v *api.CustomResourceValidation) *api.JSONSchemaProps {
 	return v.OpenAPIV3Schema
 }
 
-// schemas returns all schemas there are.
+// schemas returns all schemas.
 func (s *formSpec) schemas() []*api.JSONSchemaProps {
 	var all []*api.JSONSchemaProps
 	add := func(v *api.CustomResourceValidation) {
@@ -211,7 +210,7 @@ func (s *formSpec) schemas() []*api.JSONSchemaProps {
 	return all
 }
 
-// anySchema reports whether some schema, or a schema below it, has something.
+// anySchema reports whether has returns true for a schema or one of its subschemas.
 func (s *formSpec) anySchema(has func(*api.JSONSchemaProps) bool) bool {
 	for _, props := range s.schemas() {
 		if schema.AnySubschema(props, has) {
@@ -221,7 +220,7 @@ func (s *formSpec) anySchema(has func(*api.JSONSchemaProps) bool) bool {
 	return false
 }
 
-// hasPerVersion reports whether some version has a part of its own.
+// hasPerVersion reports whether has returns true for the parts of a version.
 func (s *formSpec) hasPerVersion(has func(*formParts) bool) bool {
 	for i := range s.versions {
 		if has(&s.versions[i].parts) {
@@ -235,8 +234,8 @@ func hasSchema(p *formParts) bool       { return p.schema != nil }
 func hasSubresources(p *formParts) bool { return p.subresources != nil }
 func hasColumns(p *formParts) bool      { return len(p.columns) > 0 }
 
-// schemaFor returns the schema that a version goes by, and whether there is such a
-// version and its schema is not ambiguous.
+// schemaFor returns the schema of a version. It returns false if the version does not
+// exist or its schema is ambiguous.
 func (s *formSpec) schemaFor(name string) (*api.CustomResourceValidation, bool) {
 	if !s.hasPerVersion(hasSchema) {
 		return s.common.schema, true

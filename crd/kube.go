@@ -14,10 +14,10 @@ import (
 	"espalier.dev/schema"
 )
 
-// kubeErrors holds a default against its schema in the way that kube-apiserver does.
-// It does not read the schema there as it does for objects: formats that it does
-// not know count for the type, int-or-string does not, and additionalProperties
-// under logical operators is not seen at all. So this is left to the same library.
+// kubeErrors validates a default with the library that kube-apiserver uses, because
+// kube-apiserver validates defaults differently from objects: unknown formats affect
+// the type, int-or-string is ignored, and so is additionalProperties under logical
+// operators.
 func kubeErrors(s *schema.Structural, v any, at *field.Path) (errs field.ErrorList) {
 	result := validate.NewSchemaValidator(openAPISchema(s), nil, "", strfmt.Default).Validate(v)
 	for _, err := range result.Errors {
@@ -58,7 +58,7 @@ func kubeErrors(s *schema.Structural, v any, at *field.Path) (errs field.ErrorLi
 	return errs
 }
 
-// texts writes strings as they are and everything else as JSON.
+// texts returns strings unchanged and all other values as JSON.
 func texts(values []any) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
@@ -72,7 +72,7 @@ func texts(values []any) []string {
 	return out
 }
 
-// openAPISchema is s as the library has it.
+// openAPISchema converts s to the type of the library.
 func openAPISchema(s *schema.Structural) *spec.Schema {
 	if s == nil {
 		return nil
@@ -101,8 +101,7 @@ func openAPISchema(s *schema.Structural) *spec.Schema {
 }
 
 func addConditions(out *spec.Schema, v *schema.ValueValidation) {
-	// Only patterns that are made to hurt have that many groups; a message may show
-	// them without.
+	// Only malicious patterns have that many groups; a message may omit them.
 	out.Pattern = rx.Uncaptured(v.Pattern, 1000)
 	out.Format, out.Required, out.UniqueItems = v.Format, v.Required, v.UniqueItems
 	out.Maximum, out.ExclusiveMaximum = v.Maximum, v.ExclusiveMaximum
@@ -129,7 +128,7 @@ func nestedSchema(v *schema.NestedValueValidation) *spec.Schema {
 		return nil
 	}
 	out := &spec.Schema{}
-	// Only int-or-string has a type there.
+	// Only branches of int-or-string have a type here.
 	if t := v.ForbiddenGenerics.Type; t != "" {
 		out.Type = spec.StringOrArray{t}
 	}

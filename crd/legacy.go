@@ -10,7 +10,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// legacyPath is where the draft-4 schema of 2017 stands.
+// legacyPath returns the path of the draft-4 schema of 2017.
 func (f *form) legacyPath() *field.Path {
 	if f.beta {
 		return field.NewPath("spec", "validation", "jsonSchema")
@@ -18,12 +18,13 @@ func (f *form) legacyPath() *field.Path {
 	return field.NewPath("metadata", "annotations").Key(api.JSONSchemaAnnotation)
 }
 
-// hasLegacy reports whether a draft-4 schema counts: it does not beside another one.
+// hasLegacy reports whether a draft-4 schema is used. It is ignored beside another
+// schema.
 func (f *form) hasLegacy(sem schema.Semantics) bool {
 	return sem.KnowsJSONSchema() && f.legacy != nil && len(f.spec.schemas()) == 0
 }
 
-// legacy checks the draft-4 schema of 2017.
+// legacy validates the draft-4 schema of 2017.
 func (d *demands) legacy(f *form, path *field.Path) (errs field.ErrorList) {
 	if !d.semantics.KnowsJSONSchema() {
 		return nil
@@ -39,7 +40,7 @@ func (d *demands) legacy(f *form, path *field.Path) (errs field.ErrorList) {
 		errs = append(errs, field.Invalid(path.Child("preserveUnknownFields"), false, "must be true with a jsonSchema, which is not structural: pruning needs an openAPIV3Schema"))
 	}
 	if f.spec.anyStatus() {
-		// What draft 4 needs beside the shape does no harm.
+		// Draft 4 allows $schema and definitions at the root.
 		root := *f.legacy
 		root.Schema, root.Definitions = "", nil
 		errs = append(errs, d.rootShape(&root, path.Child("validation"), "jsonSchema")...)
@@ -59,8 +60,8 @@ func (d *demands) legacy(f *form, path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
-// uniqueItems rejects the schemas that ask for unique items. It bounds the paths of
-// all errors together.
+// uniqueItems returns errors for the schemas that have uniqueItems. It bounds the total
+// length of the paths.
 func uniqueItems(s *api.JSONSchemaProps, at *field.Path) (errs field.ErrorList) {
 	steps := 0
 	schema.WalkSubschemas(s, func(path schema.SchemaPath, s *api.JSONSchemaProps) bool {
@@ -77,7 +78,8 @@ func uniqueItems(s *api.JSONSchemaProps, at *field.Path) (errs field.ErrorList) 
 	return errs
 }
 
-// badPattern returns the first pattern of a schema that is not a regular expression.
+// badPattern returns the first pattern of a schema that is not a valid regular
+// expression.
 func badPattern(s *api.JSONSchemaProps) (pattern *string, reason string) {
 	check := func(text string) bool {
 		if text == "" {

@@ -8,7 +8,7 @@ import (
 	"espalier.dev/api"
 )
 
-// lists checks what kind of list or map s says that it is.
+// lists validates the list type and map type of s.
 func (w *schemaWalk) lists(s *api.JSONSchemaProps, p *place) {
 	w.shape(s, p, s.XMapType, "x-kubernetes-map-type", "object", "atomic", "granular")
 	if s.XListType != nil && s.Type.Single() == "array" && w.d.atomicSets && hasMergedSet(s) {
@@ -36,7 +36,7 @@ func (w *schemaWalk) lists(s *api.JSONSchemaProps, p *place) {
 	}
 }
 
-// shape checks a list or map type, which needs a type and has a few values.
+// shape validates a list type or map type: its value, and the type of the schema.
 func (w *schemaWalk) shape(s *api.JSONSchemaProps, p *place, value *string, keyword, typ string, allowed ...string) {
 	if value == nil {
 		return
@@ -54,8 +54,8 @@ func (w *schemaWalk) shape(s *api.JSONSchemaProps, p *place, value *string, keyw
 	}
 }
 
-// hasMergedSet reports whether s is a set of items that are merged, and so are not
-// told apart by their value.
+// hasMergedSet reports whether s is a set whose items are merged field by field, so
+// that they cannot be identified by their value.
 func hasMergedSet(s *api.JSONSchemaProps) bool {
 	if s.XListType == nil || *s.XListType != "set" || s.Items == nil || s.Items.Schema == nil {
 		return false
@@ -69,7 +69,7 @@ func hasMergedSet(s *api.JSONSchemaProps) bool {
 	return false
 }
 
-// mapList checks a list of type map.
+// mapList validates a list of type map.
 func (w *schemaWalk) mapList(s *api.JSONSchemaProps, p *place) {
 	if len(s.XListMapKeys) == 0 {
 		w.require(p, child("x-kubernetes-list-map-keys"), "must not be empty if x-kubernetes-list-type is map")
@@ -101,22 +101,23 @@ func (w *schemaWalk) mapList(s *api.JSONSchemaProps, p *place) {
 	}
 }
 
-// keyPath leads to a keyword of the property that is a key of a list.
+// keyPath returns the path of a keyword in the property that is a key of a list.
 func keyPath(key, keyword string) func(*field.Path) *field.Path {
 	return func(p *field.Path) *field.Path {
 		return p.Child("items").Child("properties").Key(key).Child(keyword)
 	}
 }
 
-// hasIncompleteKeys reports whether s is a set or map whose items may be null, or may
-// lack a key.
+// hasIncompleteKeys reports whether s is a list of type set or map whose items may be
+// null or may lack a key.
 func hasIncompleteKeys(s *api.JSONSchemaProps) bool {
 	w := schemaWalk{}
 	w.keys(s, &place{})
 	return w.found > 0
 }
 
-// keys checks that the items of a set or map are there, with their keys.
+// keys checks that the items of a list of type set or map are not null and have their
+// keys.
 func (w *schemaWalk) keys(s *api.JSONSchemaProps, p *place) {
 	if s.Items == nil || s.Items.Schema == nil || s.XListType == nil || *s.XListType != "set" && *s.XListType != "map" {
 		return

@@ -10,7 +10,8 @@ import (
 	"espalier.dev/api"
 )
 
-// nameIn returns the check of the name of a definition, which follows from its spec.
+// nameIn returns the function that validates the name of a CRD, which its spec
+// determines.
 func nameIn(spec *formSpec) validation.ValidateNameFunc {
 	return func(name string, prefix bool) []string {
 		problems := validation.NameIsDNSSubdomain(name, prefix)
@@ -21,7 +22,7 @@ func nameIn(spec *formSpec) validation.ValidateNameFunc {
 	}
 }
 
-// validateGroup checks the API group.
+// validateGroup validates the API group.
 func validateGroup(group string, path *field.Path) field.ErrorList {
 	if group == "" {
 		return field.ErrorList{field.Required(path, "")}
@@ -35,12 +36,12 @@ func validateGroup(group string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// validateScope checks the scope of the resource.
+// validateScope validates the scope of the resource.
 func validateScope(scope api.ResourceScope, path *field.Path) field.ErrorList {
 	return validateEnum(path, string(scope), string(api.ClusterScoped), string(api.NamespaceScoped))
 }
 
-// validateRequiredNames checks that there are names where there have to be.
+// validateRequiredNames checks that the required names are set.
 func validateRequiredNames(n *api.CustomResourceDefinitionNames, path *field.Path) (errs field.ErrorList) {
 	for _, required := range [...]struct{ name, value string }{
 		{"plural", n.Plural}, {"singular", n.Singular}, {"kind", n.Kind}, {"listKind", n.ListKind},
@@ -52,7 +53,7 @@ func validateRequiredNames(n *api.CustomResourceDefinitionNames, path *field.Pat
 	return errs
 }
 
-// validateNames checks names as far as they are there.
+// validateNames validates the names that are set.
 func validateNames(n *api.CustomResourceDefinitionNames, path *field.Path) (errs field.ErrorList) {
 	label := func(name, value string) {
 		if problems := utilvalidation.IsDNS1035Label(value); value != "" && len(problems) > 0 {

@@ -8,57 +8,57 @@ import (
 	"espalier.dev/schema"
 )
 
-// Options say how definitions are judged.
+// Options configures validation and New.
 type Options struct {
-	// Semantics is the schema semantics that applies.
+	// Semantics is the schema semantics.
 	Semantics schema.Semantics
-	// Rules checks x-kubernetes-validations. Without it, a definition with rules is
-	// an error unless IgnoreRules is set.
+	// Rules checks x-kubernetes-validations. If it is nil, a CRD with rules is an error
+	// unless IgnoreRules is set.
 	Rules RuleChecker
-	// IgnoreRules leaves x-kubernetes-validations out.
+	// IgnoreRules ignores x-kubernetes-validations.
 	IgnoreRules bool
-	// Shared lets New keep the definition that it is given instead of a copy: nobody
-	// may change it any more. Several Definitions may share one.
+	// Shared lets New keep the CRD instead of a copy. The CRD must not be changed
+	// afterwards. Several Definitions may share it.
 	Shared bool
-	// Forget lets New drop the schemas of the definition that it keeps: what is needed
-	// of them is in the structural ones, and they are most of what a Definition holds
-	// in memory. CRD and Spec are without them then.
+	// Forget lets New drop the schemas of the CRD that it keeps. They account for most
+	// of the memory of a Definition, and the structural schemas have all that is
+	// needed. CRD and Spec then return values without schemas.
 	Forget bool
 }
 
 // RuleChecker checks and compiles the x-kubernetes-validations of a schema. Package
-// crd/cel has the one that evaluates CEL; packages that take a RuleChecker do not
-// depend on a CEL runtime.
+// crd/cel implements it with CEL; packages that accept a RuleChecker do not depend on a
+// CEL runtime.
 type RuleChecker interface {
-	// CheckRules compiles the rules of a schema and reports what is wrong with them
-	// and what they can cost.
+	// CheckRules compiles the rules of a schema and returns their errors and estimated
+	// cost.
 	CheckRules(context.Context, RuleCheck) *schema.RuleReport
-	// Compile compiles the rules of a schema so that they can be evaluated on
-	// values of it: a schema.RuleCompiler.
+	// Compile compiles the rules of a schema for evaluation: it is a
+	// schema.RuleCompiler.
 	Compile(*schema.Structural) (schema.Rules, error)
 }
 
-// RuleCheck is the work of a RuleChecker: the rules of a schema that is structural
-// and has valid defaults.
+// RuleCheck is the input of a RuleChecker: the rules of a structural schema with valid
+// defaults.
 type RuleCheck struct {
-	// Root is the schema, and Path its place in the definition.
+	// Root is the schema, and Path its path in the CRD.
 	Root *schema.Structural
 	Path *field.Path
-	// Skip reports whether to skip a schema: those that have other errors, at them or
-	// below. Compiling their rules would give misleading errors.
+	// Skip reports whether to skip a schema, because it or a schema below it has other
+	// errors. Compiling their rules would give misleading errors.
 	Skip func(schema.SchemaPath) bool
-	// StoredRule and StoredMessage report whether an expression is part of the
-	// definition that an update replaces. Stored expressions may use what only later
-	// versions allow in new ones.
+	// StoredRule and StoredMessage report whether an expression is part of the CRD that
+	// an update replaces. Stored expressions may use features that are not yet allowed
+	// in new ones.
 	StoredRule, StoredMessage func(expression string) bool
-	// Remedies asks for the remedies of rules that are too expensive.
+	// Remedies requests remedies for rules that are too expensive.
 	Remedies bool
 }
 
-// Result is what there is to say about a definition.
+// Result is the result of validating a CRD.
 type Result struct {
-	// Errors are the reasons to reject it.
+	// Errors are the reasons to reject the CRD.
 	Errors field.ErrorList
-	// Warnings are for its author.
+	// Warnings are the warnings for the client.
 	Warnings []string
 }

@@ -6,15 +6,15 @@ import (
 	"espalier.dev/api"
 )
 
-// PrepareCreate brings a definition that is to be created into the state in which it
-// is validated and stored: the status is the server's to write.
+// PrepareCreate prepares a CRD for validation and storage on create: it resets the
+// status, which only the API server writes.
 func PrepareCreate(crd *api.CustomResourceDefinition) {
 	crd.Status = api.CustomResourceDefinitionStatus{}
 	crd.Generation = 1
 	addStored(crd)
 }
 
-// PrepareUpdate does the same to a definition that is to replace old.
+// PrepareUpdate prepares a CRD that replaces old.
 func PrepareUpdate(crd, old *api.CustomResourceDefinition) {
 	old.Status.DeepCopyInto(&crd.Status)
 	if !equal(&crd.Spec, &old.Spec) {
@@ -23,7 +23,7 @@ func PrepareUpdate(crd, old *api.CustomResourceDefinition) {
 	addStored(crd)
 }
 
-// addStored makes sure that the version in which objects are stored is listed.
+// addStored adds the storage version to status.storedVersions.
 func addStored(crd *api.CustomResourceDefinition) {
 	for _, v := range crd.Spec.Versions {
 		if v.Storage {

@@ -2,7 +2,7 @@ package crd
 
 import "k8s.io/apimachinery/pkg/util/validation/field"
 
-// preserveWithDefaults rejects defaults in a definition that does not prune.
+// preserveWithDefaults rejects defaults in a CRD that does not prune.
 func (d *demands) preserveWithDefaults(spec *formSpec, path *field.Path) field.ErrorList {
 	if d.defaults && spec.preserves() && spec.anySchema(hasDefault) {
 		return field.ErrorList{field.Invalid(path, true, "must be false in order to use defaults in the schema")}
@@ -10,7 +10,7 @@ func (d *demands) preserveWithDefaults(spec *formSpec, path *field.Path) field.E
 	return nil
 }
 
-// validatePreserve rejects turning pruning off, unless it was off before.
+// validatePreserve rejects turning pruning off, unless it was already off.
 func validatePreserve(f, old *form) field.ErrorList {
 	if old != nil && old.spec.preserve != nil && *old.spec.preserve || f.spec.preserve == nil || !*f.spec.preserve {
 		return nil

@@ -11,13 +11,13 @@ import (
 	"espalier.dev/schema"
 )
 
-// probed is the name of the field that a probe puts its value into.
+// probed is the name of the field into which a probe puts its value.
 const probed = "x"
 
-// probe holds a value against a schema that need not be that of an object: both
-// are made a field of an object.
+// probe validates a value against a schema that need not be the schema of an object: it
+// puts both into a field of an object.
 type probe struct {
-	// schema is the part of the schema that the value meets.
+	// schema is the part of the schema that applies to the value.
 	schema  *schema.Structural
 	program *schema.Program
 	value   any
@@ -33,8 +33,8 @@ func newProbe(s *schema.Structural, v any, sem schema.Semantics) (*probe, error)
 	return &probe{part, program, v, schema.Object{probed: jsonx.Copy(v)}}, nil
 }
 
-// coerce brings the metadata of resources in the value into shape, or says why that
-// cannot be done.
+// coerce normalizes the metadata of resources in the value, or returns an error if that
+// is impossible.
 func (p *probe) coerce(at *field.Path) *field.Error {
 	_, err := p.program.Normalize(p.obj, schema.DecodeOptions{})
 	if err == nil {
@@ -56,8 +56,8 @@ func (p *probe) coerce(at *field.Path) *field.Error {
 	return field.Invalid(bad.Path[1:].Field(at), value, bad.Problem)
 }
 
-// validate returns what is wrong with the metadata of resources in the value, and,
-// if that is fine, what is wrong otherwise.
+// validate returns the errors in the metadata of resources in the value and, if there
+// are none, all other errors.
 func (p *probe) validate(ctx context.Context, at *field.Path) (metadata, others field.ErrorList) {
 	var rest schema.Violations
 	for _, v := range p.program.Validate(ctx, p.obj, nil) {
@@ -78,7 +78,7 @@ func (p *probe) validate(ctx context.Context, at *field.Path) (metadata, others 
 	return nil, fieldErrors(rest, at)
 }
 
-// fieldErrors renders violations of a probe as errors of the value, which is at.
+// fieldErrors returns the violations of a probe as errors of the value at the path at.
 func fieldErrors(vs schema.Violations, at *field.Path) field.ErrorList {
 	errs := unwrap(vs).FieldErrors()
 	for _, e := range errs {
@@ -92,7 +92,7 @@ func fieldErrors(vs schema.Violations, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// unwrap takes the name of the probed field off the paths of violations.
+// unwrap removes the probed field from the paths of violations.
 func unwrap(vs schema.Violations) schema.Violations {
 	out := make(schema.Violations, len(vs))
 	for i, v := range vs {
@@ -109,7 +109,7 @@ func unwrap(vs schema.Violations) schema.Violations {
 	return out
 }
 
-// isPruned reports whether pruning takes anything from v.
+// isPruned reports whether pruning removes anything from v.
 func isPruned(s *schema.Structural, v any, sem schema.Semantics) bool {
 	switch v.(type) {
 	case map[string]any, []any:
@@ -125,7 +125,7 @@ func isPruned(s *schema.Structural, v any, sem schema.Semantics) bool {
 		return false
 	}
 	for _, c := range report.Changes {
-		// What metadata loses is not decided by any schema.
+		// No schema decides what is removed from metadata.
 		if c.Kind == schema.Pruned && c.Schema != (schema.NodeRef{}) {
 			return true
 		}
@@ -133,7 +133,7 @@ func isPruned(s *schema.Structural, v any, sem schema.Semantics) bool {
 	return false
 }
 
-// isReshaped reports whether v has metadata of a resource that is not in shape.
+// isReshaped reports whether v contains a resource whose metadata is not normal.
 func isReshaped(s *schema.Structural, v any, sem schema.Semantics) bool {
 	p, err := newProbe(s, v, sem)
 	if err != nil {
@@ -145,7 +145,7 @@ func isReshaped(s *schema.Structural, v any, sem schema.Semantics) bool {
 	return !reflect.DeepEqual(p.obj[probed], v)
 }
 
-// wrap makes s the schema of a field.
+// wrap returns the schema of an object with a field that has the schema s.
 func wrap(s *schema.Structural) *schema.Structural {
 	return &schema.Structural{
 		Generic:    schema.Generic{Type: "object"},
@@ -153,9 +153,10 @@ func wrap(s *schema.Structural) *schema.Structural {
 	}
 }
 
-// restrict returns the part of s that some values meet, without defaults, rules and
-// list types: the rest has no say in whether they are valid. Checking all defaults
-// would take quadratic time otherwise. Without conditions it is the shape alone.
+// restrict returns the part of s that applies to some values, without defaults, rules
+// and list types, which do not affect whether the values are valid. Without it,
+// validating all defaults would take quadratic time. If conditions is false, only the
+// structure is kept.
 func restrict(s *schema.Structural, values []any, conditions bool) *schema.Structural {
 	out := &schema.Structural{}
 	if s == nil {
@@ -195,7 +196,7 @@ func restrict(s *schema.Structural, values []any, conditions bool) *schema.Struc
 		out.Properties[name] = restrict(s.Properties[name], met, conditions)
 	}
 	if out.Properties == nil {
-		// That there are fields at all counts, whichever they are.
+		// Whether there are fields matters, whatever their names.
 		for name := range s.Properties {
 			out.Properties = map[string]*schema.Structural{name: {}}
 			break

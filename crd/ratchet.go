@@ -5,54 +5,54 @@ import (
 	"espalier.dev/schema"
 )
 
-// demands are the rules that do not hold for everybody: what was let in once is
-// not rejected when it is written again.
+// demands are the requirements that are ratcheted: a stored CRD that does not meet them
+// can still be updated.
 type demands struct {
 	semantics schema.Semantics
-	// beta says that the request is v1beta1.
+	// beta is true if the request is v1beta1.
 	beta bool
 
-	// defaults allows them, or else noDefaults says why not.
+	// defaults allows defaults; if it is false, noDefaults is the reason.
 	defaults   bool
 	noDefaults string
-	// knownReviews demands a version of ConversionReview that the server knows.
+	// knownReviews requires a version of ConversionReview that the server supports.
 	knownReviews bool
-	// sameNames keeps scope and kind as they are.
+	// sameNames makes scope and kind immutable.
 	sameNames bool
-	// anySchema demands a schema for every version.
+	// anySchema requires a schema for every version.
 	anySchema bool
-	// knownTypes demands the types of OpenAPI.
+	// knownTypes requires types that OpenAPI has.
 	knownTypes bool
-	// structural demands structural schemas.
+	// structural requires structural schemas.
 	structural bool
-	// prunedDefaults demands defaults without unknown fields.
+	// prunedDefaults requires defaults without unknown fields.
 	prunedDefaults bool
-	// atomicSets demands that the items of a set are not merged.
+	// atomicSets requires that the items of a set are atomic.
 	atomicSets bool
-	// completeKeys demands that items of maps and sets are not nullable, and that
-	// the keys of maps are always there.
+	// completeKeys requires that the items of maps and sets are not nullable, and that
+	// maps always have their keys.
 	completeKeys bool
-	// looseCA allows a bundle of certificates that is none.
+	// looseCA allows an invalid CA bundle.
 	looseCA bool
 	// manySelectable are the versions that may have too many selectable fields; ""
-	// is for all versions.
+	// means all versions.
 	manySelectable map[string]bool
-	// unchanged are the versions whose schema an update leaves alone.
+	// unchanged are the versions whose schema an update does not change.
 	unchanged map[string]bool
-	// stored is the definition that an update replaces.
+	// stored is the CRD that an update replaces.
 	stored *form
-	// expressions are those of the stored definition, once somebody asks.
+	// expressions are those of the stored CRD, computed on first use.
 	expressions *expressions
-	// hasLegacy says that there is a draft-4 schema, which is never structural.
+	// hasLegacy is true if there is a draft-4 schema, which is never structural.
 	hasLegacy bool
-	// rules is how rules are checked.
+	// rules checks rules.
 	rules       RuleChecker
 	ignoreRules bool
 }
 
 const noBetaDefaults = "(cannot set default values in apiextensions.k8s.io/v1beta1 CRDs, must use apiextensions.k8s.io/v1)"
 
-// demandsOn returns what is demanded of a definition; old is nil on create.
+// demandsOn returns the requirements for a CRD; old is nil on create.
 func demandsOn(f, old *form, o Options) *demands {
 	d := &demands{
 		semantics:      o.Semantics,
@@ -72,9 +72,9 @@ func demandsOn(f, old *form, o Options) *demands {
 		stored:         old,
 	}
 	if f.beta {
-		// v1beta1 never asked for these.
+		// v1beta1 does not require these.
 		d.anySchema, d.knownTypes, d.structural = false, false, false
-		if refusesBetaDefaults(o.Semantics) && (old == nil || !old.spec.anySchema(hasDefault)) {
+		if rejectsBetaDefaults(o.Semantics) && (old == nil || !old.spec.anySchema(hasDefault)) {
 			d.defaults, d.noDefaults = false, noBetaDefaults
 		}
 	}
@@ -86,7 +86,7 @@ func demandsOn(f, old *form, o Options) *demands {
 	return d
 }
 
-// forgive lifts the demands that the stored definition does not meet.
+// forgive drops the requirements that the stored CRD does not meet.
 func (d *demands) forgive(f, old *form, o Options) {
 	spec := &old.spec
 	d.knownReviews = spec.conversion == nil || len(spec.conversion.ConversionReviewVersions) == 0 || hasKnownReview(spec.conversion.ConversionReviewVersions)
@@ -110,7 +110,7 @@ func (d *demands) forgive(f, old *form, o Options) {
 	}
 }
 
-// isTrue reports whether a condition is there and true.
+// isTrue reports whether a condition is present and true.
 func isTrue(status *api.CustomResourceDefinitionStatus, typ api.CustomResourceDefinitionConditionType) bool {
 	for i := range status.Conditions {
 		if status.Conditions[i].Type == typ {
@@ -159,8 +159,7 @@ func violations(s *schema.Structural, sem schema.Semantics) []schema.Finding {
 	return refused
 }
 
-// hasUnprunedDefaults reports whether a default, where it stands in an object, would
-// lose fields.
+// hasUnprunedDefaults reports whether pruning would remove fields from a default.
 func (s *formSpec) hasUnprunedDefaults(sem schema.Semantics) bool {
 	for _, props := range s.schemas() {
 		if !schema.AnySubschema(props, hasDefault) {
@@ -174,8 +173,8 @@ func (s *formSpec) hasUnprunedDefaults(sem schema.Semantics) bool {
 	return false
 }
 
-// manySelectable returns the versions whose selectable fields are too many already
-// and do not change.
+// manySelectable returns the versions that already have too many selectable fields and
+// whose selectable fields do not change.
 func manySelectable(now, before *formSpec) map[string]bool {
 	allowed := map[string]bool{}
 	if len(before.common.selectable) > maxSelectable && equal(now.common.selectable, before.common.selectable) {

@@ -61,10 +61,10 @@ spec:
   - schema: {openAPIV3Schema: {additionalProperties: {x-kubernetes-no-prune: true}}}
 `
 	want := []string{
-		"spec.prune: Forbidden: has been superseded: preserveUnknownFields: false takes its place",
-		"spec.preserveUnknownProperties: Forbidden: has been superseded: the name is preserveUnknownFields",
-		"spec.validation.openAPIV3Schema.properties[list].items.anyOf[0].x-kubernetes-no-pruning: Forbidden: has been superseded: x-kubernetes-preserve-unknown-fields: true takes its place",
-		"spec.validation.openAPIV3Schema.x-no-pruning: Forbidden: has been superseded: x-kubernetes-preserve-unknown-fields: true takes its place",
+		"spec.prune: Forbidden: has been superseded: use preserveUnknownFields: false",
+		"spec.preserveUnknownProperties: Forbidden: has been superseded: use preserveUnknownFields",
+		"spec.validation.openAPIV3Schema.properties[list].items.anyOf[0].x-kubernetes-no-pruning: Forbidden: has been superseded: use x-kubernetes-preserve-unknown-fields: true",
+		"spec.validation.openAPIV3Schema.x-no-pruning: Forbidden: has been superseded: use x-kubernetes-preserve-unknown-fields: true",
 		"spec.validation.jsonSchema.definitions[a].x-kubernetes-no-prune: Forbidden",
 		"spec.versions[0].schema.openAPIV3Schema.additionalProperties.x-kubernetes-no-prune: Forbidden",
 	}

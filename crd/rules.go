@@ -11,8 +11,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// rules checks x-kubernetes-validations as far as that goes without compiling them.
-// convertible reports whether s can be made structural.
+// rules validates x-kubernetes-validations without compiling them. convertible reports
+// whether s can be converted to a Structural.
 func (w *schemaWalk) rules(s *api.JSONSchemaProps, p *place, convertible bool) {
 	reasons := []string{string(api.FieldValueDuplicate), string(api.FieldValueForbidden), string(api.FieldValueInvalid), string(api.FieldValueRequired)}
 	for i := range s.XValidations {
@@ -56,10 +56,10 @@ func (w *schemaWalk) rules(s *api.JSONSchemaProps, p *place, convertible bool) {
 
 func hasLineBreak(s string) bool { return strings.ContainsAny(s, "\n\r") }
 
-// compiledRules compiles the rules of a schema at path and checks what they cost.
-// compiles is false if there are errors that rules would only repeat; w knows the
-// schemas in root for which that is so. unchanged is true on an update that does not
-// change the schema.
+// compiledRules compiles the rules of a schema at path and checks their cost. compiles
+// is false if there are errors that rules would only repeat; w has the schemas in root
+// for which that is the case. unchanged is true on an update that does not change the
+// schema.
 func (d *demands) compiledRules(ctx context.Context, root *schema.Structural, w *schemaWalk, compiles, unchanged bool, path *field.Path) field.ErrorList {
 	switch {
 	case d.rules == nil && !d.ignoreRules:
@@ -73,16 +73,17 @@ func (d *demands) compiledRules(ctx context.Context, root *schema.Structural, w 
 		StoredRule:    func(text string) bool { return d.storedExpressions().rules[text] },
 		StoredMessage: func(text string) bool { return d.storedExpressions().messages[text] },
 	})
-	// A schema that does not change is not rejected for what a single rule costs.
+	// A schema that does not change is not rejected because of the cost of a single
+	// rule.
 	return append(report.FieldErrors(path, unchanged), report.TotalErrors(path)...)
 }
 
-// expressions are the rules and message expressions of a definition.
+// expressions are the rules and message expressions of a CRD.
 type expressions struct {
 	rules, messages map[string]bool
 }
 
-// storedExpressions are those of the stored definition.
+// storedExpressions returns the expressions of the stored CRD.
 func (d *demands) storedExpressions() *expressions {
 	if d.expressions != nil {
 		return d.expressions

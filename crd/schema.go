@@ -11,7 +11,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// schema checks the schema of a version, or of all versions.
+// schema validates the schema of a version, or of all versions.
 func (d *demands) schema(ctx context.Context, v *api.CustomResourceValidation, status, unchanged bool, path *field.Path) field.ErrorList {
 	props := openAPI(v)
 	if props == nil {
@@ -40,7 +40,7 @@ func (d *demands) schema(ctx context.Context, v *api.CustomResourceValidation, s
 	w.walk(props, place)
 	errs = append(errs, w.errs...)
 	if d.structural && structural == nil && len(errs) == 0 {
-		// Only shown when the errors above do not say the same in a better way.
+		// Only shown if the errors above do not already describe the problem better.
 		errs = append(errs, field.Invalid(at, "", unsupportedKeyword(props)))
 	}
 	if structural != nil && len(errs) == 0 {
@@ -52,9 +52,10 @@ func (d *demands) schema(ctx context.Context, v *api.CustomResourceValidation, s
 	return errs
 }
 
-// compiles returns why a schema cannot be compiled that has no other errors: without a
-// Program the resource could not be served. kube-apiserver accepts what fails here, defaults
-// that fill any memory when they are applied. Rules are for their checker.
+// compiles returns why a schema without other errors cannot be compiled: without a
+// Program the resource could not be served. kube-apiserver accepts such schemas, whose
+// defaults exhaust all memory when they are applied. Rules are compiled by their
+// checker.
 func (d *demands) compiles(s *schema.Structural, at *field.Path) field.ErrorList {
 	_, err := schema.Compile(s, schema.WithSemantics(d.semantics), schema.WithoutRules())
 	if err == nil {
@@ -66,8 +67,8 @@ func (d *demands) compiles(s *schema.Structural, at *field.Path) field.ErrorList
 	return field.ErrorList{field.Invalid(at, "", err.Error())}
 }
 
-// structuralErrors returns what is wrong with the structure of a schema, or, if
-// that is fine, with its defaults.
+// structuralErrors returns the reasons why a schema is not structural or, if it is, the
+// errors in its defaults.
 func (d *demands) structuralErrors(ctx context.Context, s *schema.Structural, at *field.Path) (errs field.ErrorList) {
 	for _, f := range violations(s, d.semantics) {
 		errs = append(errs, f.FieldError(at))
@@ -78,11 +79,11 @@ func (d *demands) structuralErrors(ctx context.Context, s *schema.Structural, at
 	return d.checkDefaults(ctx, s, at)
 }
 
-// rootShape checks the root of a schema beside a status subresource: whatever
-// validates the status must be found below properties.status alone.
+// rootShape validates the root of a schema with a status subresource: only
+// properties.status may validate the status.
 func (d *demands) rootShape(s *api.JSONSchemaProps, path *field.Path, name string) field.ErrorList {
 	at := path.Child(name)
-	// In the order in which kube-apiserver looks, and stops at the first.
+	// In the order of kube-apiserver, which stops at the first.
 	before := []struct {
 		name string
 		set  bool
@@ -125,7 +126,7 @@ func (d *demands) notAtRoot(at *field.Path, keyword string) field.ErrorList {
 	return field.ErrorList{field.Invalid(at, keyword, fmt.Sprintf("only %v fields are allowed at the root of the schema if the status subresource is enabled", allowed))}
 }
 
-// typeOf is the type of a schema. A list of types is not one.
+// typeOf returns the type of a schema, or "" if it has a list of types.
 func typeOf(s *api.JSONSchemaProps) string {
 	if len(s.Type) > 1 {
 		return fmt.Sprint([]string(s.Type))
@@ -145,8 +146,8 @@ func isOpenAPIType(t string) bool {
 	return false
 }
 
-// unsupportedKeyword says, in kube-apiserver's words, which keyword of a schema has
-// no place in a structural one.
+// unsupportedKeyword returns kube-apiserver's message about the keyword of a schema
+// that a structural schema cannot have.
 func unsupportedKeyword(s *api.JSONSchemaProps) string {
 	const text = "OpenAPIV3Schema '%s' is not supported"
 	word := ""

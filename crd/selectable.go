@@ -7,10 +7,10 @@ import (
 	"espalier.dev/schema"
 )
 
-// maxSelectable is how many selectable fields a version may have.
+// maxSelectable is the maximum number of selectable fields in a version.
 const maxSelectable = 8
 
-// selectableInVersion checks the selectable fields of one version.
+// selectableInVersion validates the selectable fields of one version.
 func (d *demands) selectableInVersion(v *formVersion, path *field.Path) field.ErrorList {
 	if len(v.parts.selectable) == 0 {
 		return nil
@@ -22,7 +22,8 @@ func (d *demands) selectableInVersion(v *formVersion, path *field.Path) field.Er
 	return d.selectable(v.parts.selectable, props, path, v.name)
 }
 
-// selectableInAll checks the selectable fields that stand at the top for all versions.
+// selectableInAll validates the selectable fields at the top, which apply to all
+// versions.
 func (d *demands) selectableInAll(spec *formSpec, path *field.Path) field.ErrorList {
 	if len(spec.common.selectable) == 0 {
 		return nil
@@ -33,8 +34,8 @@ func (d *demands) selectableInAll(spec *formSpec, path *field.Path) field.ErrorL
 	return d.selectable(spec.common.selectable, spec.common.schema.OpenAPIV3Schema, path, "")
 }
 
-// selectable checks the fields that field selectors may use. at is the version, or
-// the spec, that they stand in; name is the version's.
+// selectable validates selectable fields. at is the path of the version or of the spec
+// that has them; name is the name of the version.
 func (d *demands) selectable(fields []api.SelectableField, props *api.JSONSchemaProps, at *field.Path, name string) (errs field.ErrorList) {
 	path := at.Child("selectableFields")
 	if schema.AnySubschema(props, func(s *api.JSONSchemaProps) bool { return !isConvertible(s) }) {

@@ -2,39 +2,39 @@ package crd
 
 import "espalier.dev/schema"
 
-// Where the documents and Kubernetes disagree on which definitions are valid. What
-// they disagree on in schemas is in schema.Semantics.
+// The differences between the documents and Kubernetes about which CRDs are valid.
+// Differences about schemas are in schema.Semantics.
 
-// refusesBetaDefaults reports whether v1beta1 rejects every default. The documents
-// reject defaults in schemas that are not structural, and no others.
-func refusesBetaDefaults(s schema.Semantics) bool { return s == schema.Kubernetes }
+// rejectsBetaDefaults reports whether v1beta1 rejects all defaults. The documents
+// reject defaults only in schemas that are not structural.
+func rejectsBetaDefaults(s schema.Semantics) bool { return s == schema.Kubernetes }
 
-// needsSchemaToPrune reports whether a version that prunes must have a schema. To the
-// documents it is what it is: everything is pruned but apiVersion, kind and
-// metadata.
+// needsSchemaToPrune reports whether a version that prunes must have a schema.
+// According to the documents it need not: everything but apiVersion, kind and metadata
+// is pruned.
 func needsSchemaToPrune(s schema.Semantics) bool { return s == schema.Kubernetes }
 
-// webhookNeedsPruning reports whether conversion by a webhook needs
-// preserveUnknownFields: false. The documents ask for structural schemas instead,
-// when a webhook is set that was not set before.
+// webhookNeedsPruning reports whether a conversion webhook requires
+// preserveUnknownFields: false. The documents require structural schemas instead, when
+// a webhook is added.
 func webhookNeedsPruning(s schema.Semantics) bool { return s == schema.Kubernetes }
 
-// weakensDefaultSchemas reports whether defaults are held against another reading of
-// their schema than objects are.
+// weakensDefaultSchemas reports whether defaults are validated differently from objects
+// (see kubeErrors).
 func weakensDefaultSchemas(s schema.Semantics) bool { return s == schema.Kubernetes }
 
-// countsPreserveAsViolation reports whether preserveUnknownFields: true makes for the
-// condition NonStructuralSchema. To the documents that is about schemas.
+// countsPreserveAsViolation reports whether preserveUnknownFields: true causes the
+// condition NonStructuralSchema. According to the documents, only schemas do.
 func countsPreserveAsViolation(s schema.Semantics) bool { return s == schema.Kubernetes }
 
-// givesUpOnUnconvertible reports whether a schema that has no structural form leaves it
-// unknown whether there are violations, and which.
+// givesUpOnUnconvertible reports whether the condition lists no violations if a schema
+// cannot be converted to a Structural.
 func givesUpOnUnconvertible(s schema.Semantics) bool { return s == schema.Kubernetes }
 
-// reportsLiberties reports whether there are warnings where a schema is looser than the
-// documents want it, but not rejected.
-func reportsLiberties(s schema.Semantics) bool { return s == schema.KEP }
+// warnsOfLooseSchemas reports whether there are warnings for schemas that are accepted
+// although they are looser than the documents require.
+func warnsOfLooseSchemas(s schema.Semantics) bool { return s == schema.KEP }
 
-// knowsSuperseded reports whether spellings of earlier drafts are errors. To
-// kube-apiserver they are fields that it does not know, and drops.
+// knowsSuperseded reports whether spellings of earlier drafts are errors.
+// kube-apiserver drops them as unknown fields.
 func knowsSuperseded(s schema.Semantics) bool { return s == schema.KEP }

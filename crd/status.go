@@ -11,12 +11,12 @@ import (
 	"espalier.dev/api"
 )
 
-// Status computes the status of a definition from what it was, the definition, and
-// the other definitions there are (whether the definition itself is among them
-// makes no difference). now is the time of conditions that change.
+// Status computes the status of a CRD from its old status, the CRD, and the other CRDs
+// (peers may include the CRD itself). now is the transition time of conditions that
+// change.
 //
-// What a status has that is not computed here, such as the progress of a deletion
-// or of a migration, stays. A status that is up to date comes out as it went in.
+// Parts of the status that are not computed here, such as the progress of a deletion or
+// of a migration, are kept. A status that is up to date is returned unchanged.
 func Status(old api.CustomResourceDefinitionStatus, d *Definition, peers *Catalog, now metav1.Time) api.CustomResourceDefinitionStatus {
 	crd := d.crd
 	holder := (&api.CustomResourceDefinition{Status: old}).DeepCopy()
@@ -57,7 +57,7 @@ func find(s *api.CustomResourceDefinitionStatus, typ api.CustomResourceDefinitio
 	return nil
 }
 
-// set puts a condition in place of the one of its type. Its time is that of the last
+// set replaces the condition of the same type. The transition time is that of the last
 // change of its status.
 func (w *statusWriter) set(c api.CustomResourceDefinitionCondition) {
 	c.LastTransitionTime, c.ObservedGeneration = w.now, w.generation
@@ -72,7 +72,7 @@ func (w *statusWriter) set(c api.CustomResourceDefinitionCondition) {
 	*old = c
 }
 
-// setOrRemove sets a condition, or removes the one of the type if there is none.
+// setOrRemove sets a condition, or removes the one of the type if c is nil.
 func (w *statusWriter) setOrRemove(typ api.CustomResourceDefinitionConditionType, c *api.CustomResourceDefinitionCondition) {
 	if c != nil {
 		w.set(*c)
@@ -81,8 +81,7 @@ func (w *statusWriter) setOrRemove(typ api.CustomResourceDefinitionConditionType
 	w.status.Conditions = slices.DeleteFunc(w.status.Conditions, func(c api.CustomResourceDefinitionCondition) bool { return c.Type == typ })
 }
 
-// acceptNames takes over the names that the definition asks for, as far as no other
-// definition of its group has them.
+// acceptNames accepts the requested names that no other CRD of the group has.
 func acceptNames(old api.CustomResourceDefinitionNames, d *Definition, peers *Catalog) (api.CustomResourceDefinitionNames, api.CustomResourceDefinitionCondition) {
 	resources, kinds := map[string]bool{}, map[string]bool{}
 	take := func(n *api.CustomResourceDefinitionNames) {
@@ -144,8 +143,8 @@ func acceptNames(old api.CustomResourceDefinitionNames, d *Definition, peers *Ca
 	return names, condition
 }
 
-// established reports whether the resource is served: from the time that all its names
-// were accepted on.
+// established reports whether the resource is served. It is, once all names have been
+// accepted.
 func established(was bool, old *api.CustomResourceDefinitionCondition, accepted bool, crd *api.CustomResourceDefinition) api.CustomResourceDefinitionCondition {
 	if was {
 		return *old
@@ -170,8 +169,8 @@ func hasBrokenCA(crd *api.CustomResourceDefinition) bool {
 	return c != nil && c.Webhook != nil && c.Webhook.ClientConfig != nil && checkCABundle(c.Webhook.ClientConfig.CABundle) != nil
 }
 
-// nonStructuralCondition lists what makes the schemas of a definition
-// non-structural. It is nil if there is nothing.
+// nonStructuralCondition lists the reasons why the schemas of a CRD are not structural.
+// It returns nil if there are none.
 func (d *Definition) nonStructuralCondition() *api.CustomResourceDefinitionCondition {
 	d.nonStructuralOnce.Do(func() { d.nonStructural = d.computeNonStructural() })
 	return d.nonStructural
@@ -199,7 +198,7 @@ func (d *Definition) computeNonStructural() *api.CustomResourceDefinitionConditi
 			errs = append(errs, f.FieldError(at))
 		}
 		if v.legacy != nil {
-			break // all versions have the same
+			break // all versions have the same schema
 		}
 	}
 	if len(errs) == 0 {
@@ -210,8 +209,8 @@ func (d *Definition) computeNonStructural() *api.CustomResourceDefinitionConditi
 	}
 }
 
-// conformant reports whether an API of one of Kubernetes' own groups is approved. It is
-// nil for other groups.
+// conformant returns whether an API in one of Kubernetes' own groups is approved. It
+// returns nil for other groups.
 func conformant(crd *api.CustomResourceDefinition) *api.CustomResourceDefinitionCondition {
 	if !isProtected(crd.Spec.Group) {
 		return nil

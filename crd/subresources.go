@@ -9,7 +9,7 @@ import (
 	"espalier.dev/api"
 )
 
-// hasStatus reports whether the status subresource is on.
+// hasStatus reports whether the status subresource is enabled.
 func hasStatus(s *api.CustomResourceSubresources) bool { return s != nil && s.Status != nil }
 
 // anyStatus reports whether some version has a status subresource.
@@ -17,7 +17,7 @@ func (s *formSpec) anyStatus() bool {
 	return hasStatus(s.common.subresources) || s.hasPerVersion(func(p *formParts) bool { return hasStatus(p.subresources) })
 }
 
-// validateSubresources checks the paths of a scale.
+// validateSubresources validates the paths of the scale subresource.
 func validateSubresources(s *api.CustomResourceSubresources, path *field.Path) (errs field.ErrorList) {
 	if s == nil || s.Scale == nil {
 		return nil

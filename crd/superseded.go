@@ -9,25 +9,25 @@ import (
 	"espalier.dev/schema"
 )
 
-// Superseded looks in the JSON of a definition, of either version, for spellings
-// that earlier drafts of the documents used. The types do not have them, so
-// decoding drops them without a word, and with them what their author wanted.
-// kube-apiserver does just that: in its semantics there are no such errors.
+// Superseded returns errors for spellings of earlier drafts of the documents in the
+// JSON of a CRD, of either version. The types do not have them, so decoding would drop
+// them silently, and with them the author's intention. kube-apiserver does that, so in
+// its semantics there are no such errors.
 func Superseded(raw []byte, sem schema.Semantics) (field.ErrorList, error) {
 	if !knowsSuperseded(sem) {
 		return nil, nil
 	}
 	var tree any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &tree); err != nil {
-		return nil, fmt.Errorf("reading the definition: %w", err)
+		return nil, fmt.Errorf("decode the CRD: %w", err)
 	}
 	w := supersededWalk{}
 	root, _ := tree.(map[string]any)
 	spec, _ := root["spec"].(map[string]any)
 	path := field.NewPath("spec")
 	for _, old := range [...]struct{ name, now string }{
-		{"prune", "preserveUnknownFields: false takes its place, true that of prune: false"},
-		{"preserveUnknownProperties", "the name is preserveUnknownFields"},
+		{"prune", "use preserveUnknownFields: false for prune: true, and true for prune: false"},
+		{"preserveUnknownProperties", "use preserveUnknownFields"},
 	} {
 		if _, ok := spec[old.name]; ok {
 			w.add(path.Child(old.name), old.now)
@@ -73,9 +73,9 @@ func (w *supersededWalk) schema(v any, path *field.Path) {
 		at := path.Child(k)
 		switch k {
 		case "x-kubernetes-no-prune", "x-kubernetes-no-pruning", "x-no-pruning":
-			w.add(at, "x-kubernetes-preserve-unknown-fields: true takes its place")
+			w.add(at, "use x-kubernetes-preserve-unknown-fields: true")
 		case "x-kubernetes-preserve-unknown-properties", "preserveUnknownProperties":
-			w.add(at, "the name is x-kubernetes-preserve-unknown-fields")
+			w.add(at, "use x-kubernetes-preserve-unknown-fields")
 		case "properties", "patternProperties", "definitions", "dependencies":
 			m, _ := s[k].(map[string]any)
 			for _, name := range sortedKeys(m) {

@@ -12,8 +12,8 @@ import (
 	"espalier.dev/api/v1beta1"
 )
 
-// ValidateCreate judges a v1 definition that is to be created. It must have its
-// defaults (see api.SetDefaults), and the status that a new definition has.
+// ValidateCreate validates a v1 CRD that is to be created. Its defaults must be set
+// (see api.SetDefaults), and its status must be that of a new CRD.
 func ValidateCreate(ctx context.Context, crd *api.CustomResourceDefinition, o Options) Result {
 	return create(ctx, formOf(crd), o)
 }
@@ -23,27 +23,27 @@ func ValidateCreateV1beta1(ctx context.Context, crd *v1beta1.CustomResourceDefin
 	return create(ctx, formOfV1beta1(crd), o)
 }
 
-// ValidateUpdate judges a v1 definition that is to replace old.
+// ValidateUpdate validates a v1 CRD that is to replace old.
 func ValidateUpdate(ctx context.Context, crd, old *api.CustomResourceDefinition, o Options) Result {
 	return update(ctx, formOf(crd), formOf(old), o)
 }
 
-// ValidateUpdateV1beta1 judges a v1beta1 definition that is to replace old, which
-// is stored as v1.
+// ValidateUpdateV1beta1 validates a v1beta1 CRD that is to replace old, which is stored
+// as v1.
 func ValidateUpdateV1beta1(ctx context.Context, crd *v1beta1.CustomResourceDefinition, old *api.CustomResourceDefinition, o Options) Result {
 	return update(ctx, formOfV1beta1(crd), formOf(old), o)
 }
 
-// ValidateStatusUpdate judges a write of the status alone.
+// ValidateStatusUpdate validates an update of the status.
 func ValidateStatusUpdate(ctx context.Context, crd, old *api.CustomResourceDefinition) field.ErrorList {
 	errs := validation.ValidateObjectMetaDeclaratively(ctx, operation.Update, &crd.ObjectMeta, &old.ObjectMeta, false, nil, field.NewPath("metadata"), true)
 	return append(errs, validateNames(&crd.Status.AcceptedNames, field.NewPath("status", "acceptedNames"))...)
 }
 
-// The functions below list the checks, in the order of kube-apiserver's errors. Each
-// check is in the file that its name says.
+// The functions below list the checks in the order of kube-apiserver's errors. The name
+// of a check tells its file.
 
-// create checks a definition that is to be created.
+// create validates a CRD that is to be created.
 func create(ctx context.Context, f *form, o Options) Result {
 	d := demandsOn(f, nil, o)
 	return Result{
@@ -57,7 +57,7 @@ func create(ctx context.Context, f *form, o Options) Result {
 	}
 }
 
-// update checks a definition that is to replace old.
+// update validates a CRD that is to replace old.
 func update(ctx context.Context, f, old *form, o Options) Result {
 	d := demandsOn(f, old, o)
 	return Result{
@@ -72,7 +72,7 @@ func update(ctx context.Context, f, old *form, o Options) Result {
 	}
 }
 
-// spec checks the spec.
+// spec validates the spec.
 func (d *demands) spec(ctx context.Context, f *form, path *field.Path) field.ErrorList {
 	spec := &f.spec
 	return slices.Concat(
@@ -94,7 +94,7 @@ func (d *demands) spec(ctx context.Context, f *form, path *field.Path) field.Err
 	)
 }
 
-// versions checks each version.
+// versions validates each version.
 func (d *demands) versions(ctx context.Context, spec *formSpec, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.versions {
 		errs = append(errs, d.version(ctx, spec, &spec.versions[i], path.Index(i))...)
@@ -102,7 +102,7 @@ func (d *demands) versions(ctx context.Context, spec *formSpec, path *field.Path
 	return errs
 }
 
-// version checks one version.
+// version validates one version.
 func (d *demands) version(ctx context.Context, spec *formSpec, v *formVersion, path *field.Path) field.ErrorList {
 	return slices.Concat(
 		validateVersionName(v.name, path.Child("name")),
@@ -114,7 +114,7 @@ func (d *demands) version(ctx context.Context, spec *formSpec, v *formVersion, p
 	)
 }
 
-// allVersions checks what stands at the top for all versions.
+// allVersions validates the parts at the top, which apply to all versions.
 func (d *demands) allVersions(ctx context.Context, spec *formSpec, path *field.Path) field.ErrorList {
 	return slices.Concat(
 		d.schema(ctx, spec.common.schema, spec.anyStatus(), d.unchanged[spec.version], path.Child("validation")),
@@ -124,7 +124,7 @@ func (d *demands) allVersions(ctx context.Context, spec *formSpec, path *field.P
 	)
 }
 
-// immutable checks that an update keeps what objects are stored under.
+// immutable checks that an update does not change where objects are stored.
 func (d *demands) immutable(now, before *formSpec, path *field.Path) (errs field.ErrorList) {
 	if d.sameNames {
 		errs = slices.Concat(
@@ -139,7 +139,7 @@ func (d *demands) immutable(now, before *formSpec, path *field.Path) (errs field
 	)
 }
 
-// status checks the status.
+// status validates the status.
 func (d *demands) status(f *form, path *field.Path) field.ErrorList {
 	return slices.Concat(
 		validateNames(&f.status.AcceptedNames, path.Child("acceptedNames")),
@@ -147,7 +147,7 @@ func (d *demands) status(f *form, path *field.Path) field.ErrorList {
 	)
 }
 
-// v1Only checks what v1beta1 never asked for.
+// v1Only checks what v1beta1 does not require.
 func (d *demands) v1Only(f *form) field.ErrorList {
 	if f.beta {
 		return nil
@@ -158,7 +158,7 @@ func (d *demands) v1Only(f *form) field.ErrorList {
 	)
 }
 
-// validateEnum checks that a required value is one of those allowed.
+// validateEnum checks that a required value is one of the allowed values.
 func validateEnum(path *field.Path, value string, allowed ...string) field.ErrorList {
 	switch {
 	case value == "":

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// requiredSchemas checks that there are schemas where there have to be.
+// requiredSchemas checks that the required schemas are set.
 func (d *demands) requiredSchemas(spec *formSpec, path *field.Path) (errs field.ErrorList) {
 	if openAPI(spec.common.schema) != nil {
 		return nil
@@ -32,7 +32,7 @@ func (d *demands) requiredSchemas(spec *formSpec, path *field.Path) (errs field.
 	return errs
 }
 
-// validateVersionName checks the name of a version.
+// validateVersionName validates the name of a version.
 func validateVersionName(name string, path *field.Path) field.ErrorList {
 	if problems := utilvalidation.IsDNS1035Label(name); len(problems) > 0 {
 		return field.ErrorList{field.Invalid(path, name, strings.Join(problems, ","))}
@@ -40,7 +40,7 @@ func validateVersionName(name string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// validateDeprecation checks the deprecation warning of a version.
+// validateDeprecation validates the deprecation warning of a version.
 func validateDeprecation(v *formVersion, path *field.Path) (errs field.ErrorList) {
 	for _, problem := range deprecationProblems(v) {
 		errs = append(errs, field.Invalid(path, v.deprecationWarning, problem))
@@ -48,7 +48,7 @@ func validateDeprecation(v *formVersion, path *field.Path) (errs field.ErrorList
 	return errs
 }
 
-// deprecationProblems says what is wrong with the deprecation warning of a version.
+// deprecationProblems returns what is wrong with the deprecation warning of a version.
 func deprecationProblems(v *formVersion) (problems []string) {
 	if v.deprecationWarning == nil {
 		return nil
@@ -64,7 +64,7 @@ func deprecationProblems(v *formVersion) (problems []string) {
 		problems = append(problems, "must not be an empty string")
 	}
 	for i, r := range text {
-		// What is printable is no control character.
+		// Control characters are not printable.
 		if !unicode.IsPrint(r) {
 			problems = append(problems, fmt.Sprintf("must only contain printable UTF-8 characters; non-printable character found at index %d", i))
 			break
@@ -76,10 +76,10 @@ func deprecationProblems(v *formVersion) (problems []string) {
 	return problems
 }
 
-// versionedPart is something that stands either in each version or, for all of them,
-// at the top of the spec.
+// versionedPart is a part of the spec that is either in each version or at the top, for
+// all versions.
 type versionedPart struct {
-	// top is its name at the top; word is how errors call it in versions.
+	// top is its name at the top; word is its name in errors about versions.
 	top, word string
 	has       func(*formParts) bool
 	get       func(*formParts) any
@@ -93,7 +93,7 @@ func versionedParts() []versionedPart {
 	}
 }
 
-// validateExclusiveParts checks that no part stands both at the top and in versions.
+// validateExclusiveParts checks that no part is both at the top and in versions.
 func validateExclusiveParts(spec *formSpec, path *field.Path) (errs field.ErrorList) {
 	for _, p := range versionedParts() {
 		if p.has(&spec.common) && spec.hasPerVersion(p.has) {
@@ -103,8 +103,8 @@ func validateExclusiveParts(spec *formSpec, path *field.Path) (errs field.ErrorL
 	return errs
 }
 
-// validateDistinctParts checks that no part is the same in all versions: it would
-// belong at the top.
+// validateDistinctParts checks that no part is the same in all versions: then it
+// belongs at the top.
 func validateDistinctParts(spec *formSpec, path *field.Path) (errs field.ErrorList) {
 	for _, p := range versionedParts() {
 		all := !slices.ContainsFunc(spec.versions, func(v formVersion) bool { return !p.has(&v.parts) })
@@ -127,7 +127,7 @@ func validateVersionNames(spec *formSpec, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// validateStorageVersion checks that objects are stored in exactly one version.
+// validateStorageVersion checks that there is exactly one storage version.
 func validateStorageVersion(spec *formSpec, path *field.Path) field.ErrorList {
 	n := 0
 	for i := range spec.versions {
@@ -141,7 +141,8 @@ func validateStorageVersion(spec *formSpec, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// validateFirstVersion checks spec.version, by which v1beta1 names the first version.
+// validateFirstVersion validates spec.version, the name of the first version in
+// v1beta1.
 func validateFirstVersion(spec *formSpec, path *field.Path) field.ErrorList {
 	if spec.version == "" {
 		return nil
@@ -153,8 +154,8 @@ func validateFirstVersion(spec *formSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// versionsValue is what an error about the versions shows of them. Their schemas
-// would bury the error.
+// versionsValue returns the versions as an error shows them, without their schemas,
+// which would make the error unreadable.
 func versionsValue(spec *formSpec) string {
 	names := make([]string, len(spec.versions))
 	for i := range spec.versions {
@@ -163,7 +164,7 @@ func versionsValue(spec *formSpec) string {
 	return strings.Join(names, ", ")
 }
 
-// storedVersions checks that what is stored can still be read.
+// storedVersions checks that stored objects can still be read.
 func (d *demands) storedVersions(f *form, path *field.Path) (errs field.ErrorList) {
 	stored := f.status.StoredVersions
 	if len(stored) == 0 {
@@ -175,7 +176,7 @@ func (d *demands) storedVersions(f *form, path *field.Path) (errs field.ErrorLis
 	}
 	for i := range f.spec.versions {
 		v := &f.spec.versions[i]
-		// A second version of the same name finds its entry taken.
+		// Another version of the same name may already have removed the entry.
 		if _, ok := missing[v.name]; v.storage && !ok {
 			errs = append(errs, field.Invalid(path, stored, "must have the storage version "+v.name))
 		}

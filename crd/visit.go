@@ -7,13 +7,13 @@ import (
 	"espalier.dev/api"
 )
 
-// sortedKeys returns the keys of a map in order, so that errors come in an order
-// that does not change from one time to the next.
+// sortedKeys returns the sorted keys of a map, so that the order of errors is
+// deterministic.
 func sortedKeys[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// What a schema can have, for schema.AnySubschema.
+// Predicates for schema.AnySubschema.
 
 func hasDefault(s *api.JSONSchemaProps) bool { return s.Default != nil }
 

@@ -7,37 +7,38 @@ import (
 	"espalier.dev/schema"
 )
 
-// schemaWalk goes through a schema and all schemas below it.
+// schemaWalk validates a schema and all schemas below it.
 type schemaWalk struct {
 	d    *demands
 	errs field.ErrorList
-	// found counts errors, also those that there is no room for.
+	// found counts all errors, including those that are dropped because there are too
+	// many.
 	found int
-	// steps is how long the paths of the errors are, together.
+	// steps is the total length of the paths of the errors.
 	steps int
-	// skipped are the schemas whose rules are not compiled; with skipAll, none are.
+	// skipped are the schemas whose rules are not compiled; with skipAll, no rules are.
 	skipped map[string]bool
 	skipAll bool
 }
 
-// place is where a schema stands, and what that means for it.
+// place is the position of a schema, and what depends on it.
 type place struct {
 	path  *field.Path
 	depth int
 	root  bool
-	// defaults allows them, or else noDefaults says why not.
+	// defaults allows defaults; if it is false, noDefaults is the reason.
 	defaults   bool
 	noDefaults string
-	// inMeta says that this is the apiVersion, kind or metadata of a resource, or below.
+	// inMeta is true for apiVersion, kind and metadata of a resource, and below.
 	inMeta bool
-	// rules says that rules here will be compiled.
+	// rules is true if rules here will be compiled.
 	rules bool
-	// parent and step say how the schema is reached.
+	// parent and step are how the schema is reached.
 	parent *place
 	step   schema.SchemaStep
 }
 
-// into returns the place of a schema below.
+// into returns the place of a subschema.
 func (p *place) into(path *field.Path, step schema.SchemaStep) place {
 	sub := *p
 	sub.path, sub.root, sub.parent, sub.step = path, false, p, step
@@ -45,7 +46,7 @@ func (p *place) into(path *field.Path, step schema.SchemaStep) place {
 	return sub
 }
 
-// schemaPath is the way from the root.
+// schemaPath returns the path from the root.
 func (p *place) schemaPath() schema.SchemaPath {
 	path := make(schema.SchemaPath, p.depth)
 	for i := p.depth - 1; i >= 0; i, p = i-1, p.parent {
@@ -59,11 +60,11 @@ func (p place) withoutDefaults(why string) place {
 	return p
 }
 
-// maxErrorSteps bounds the paths of all errors together. 10,000 nested schemas with
-// an error each would otherwise have 50 million steps.
+// maxErrorSteps bounds the total length of the paths of all errors. Without it, 10,000
+// nested schemas with an error each would need 50 million steps.
 const maxErrorSteps = 1 << 18
 
-// room reports whether there is room for one more error, and takes it.
+// room reports whether there is room for one more error, and reserves it.
 func (w *schemaWalk) room(p *place) bool {
 	w.found++
 	if w.steps > maxErrorSteps {
@@ -97,12 +98,13 @@ func (w *schemaWalk) unsupported(p *place, at func(*field.Path) *field.Path, val
 	}
 }
 
-// child leads to a keyword of the schema at hand.
+// child returns the path of a keyword of the current schema.
 func child(names ...string) func(*field.Path) *field.Path {
 	return func(p *field.Path) *field.Path { return p.Child(names[0], names[1:]...) }
 }
 
-// walk checks s and all below it. It returns whether s can be made structural.
+// walk validates s and everything below it. It returns whether s can be converted to a
+// Structural.
 func (w *schemaWalk) walk(s *api.JSONSchemaProps, p place) bool {
 	if s == nil {
 		return true
@@ -113,7 +115,7 @@ func (w *schemaWalk) walk(s *api.JSONSchemaProps, p place) bool {
 	w.lists(s, &p)
 	if len(s.XValidations) > 0 {
 		w.rules(s, &p, convertible)
-		// What is wrong with a schema makes for obscure errors in its rules.
+		// Errors in a schema would cause obscure errors in its rules.
 		if w.found > before && p.rules {
 			if w.steps += p.depth; w.steps > maxErrorSteps {
 				w.skipAll = true
@@ -125,7 +127,7 @@ func (w *schemaWalk) walk(s *api.JSONSchemaProps, p place) bool {
 	return convertible
 }
 
-// keywords checks s for what it must not have.
+// keywords reports the keywords that s must not have.
 func (w *schemaWalk) keywords(s *api.JSONSchemaProps, p *place) {
 	switch t := typeOf(s); {
 	case len(s.Type) > 1:
@@ -163,20 +165,21 @@ func (w *schemaWalk) keywords(s *api.JSONSchemaProps, p *place) {
 	}
 }
 
-// below checks the schemas in s, and returns whether all of it can be made
-// structural. It does not use schema.Subschemas: errors come in kube-apiserver's
-// order, which is another one, and what holds for a schema depends on those around it.
+// below validates the subschemas of s, and returns whether all of them can be
+// converted. It does not use schema.Subschemas, because kube-apiserver reports errors
+// in a different order, and because what is allowed in a schema depends on the schemas
+// around it.
 func (w *schemaWalk) below(s *api.JSONSchemaProps, p place) bool {
 	ok := isConvertible(s)
 	walk := func(s *api.JSONSchemaProps, p place) {
-		// All of them have to be walked, whatever the first ones say.
+		// All of them have to be walked, whatever the results of the first ones.
 		converts := w.walk(s, p)
 		ok = ok && converts
 	}
 	if ap := s.AdditionalProperties; ap != nil && ap.Schema != nil {
 		sub := p.into(p.path.Child("additionalProperties"), schema.SchemaStep{Keyword: "additionalProperties"})
 		if p.inMeta {
-			// What a default would be pruned to depends on the key.
+			// The result of pruning a default would depend on the key.
 			sub = sub.withoutDefaults("inside additionalProperties applying to object metadata")
 		}
 		walk(ap.Schema, sub)
@@ -201,7 +204,7 @@ func (w *schemaWalk) below(s *api.JSONSchemaProps, p place) bool {
 			walk(&s.Items.JSONSchemas[i], item)
 		}
 	}
-	// Rules are not compiled in what follows.
+	// Rules below are not compiled.
 	p.rules = false
 	elsewhere := func(s *api.JSONSchemaProps, path *field.Path) { walk(s, p.into(path, schema.SchemaStep{})) }
 	elsewhere(s.Not, p.path.Child("not"))
@@ -223,7 +226,7 @@ func (w *schemaWalk) below(s *api.JSONSchemaProps, p place) bool {
 	return ok
 }
 
-// isConvertible reports whether the keywords of s have a place in a structural schema.
+// isConvertible reports whether a Structural can represent the keywords of s.
 func isConvertible(s *api.JSONSchemaProps) bool {
 	return s.ID == "" && s.Schema == "" && (s.Ref == nil || *s.Ref == "") && len(s.PatternProperties) == 0 &&
 		len(s.Dependencies) == 0 && s.AdditionalItems == nil && len(s.Definitions) == 0 && len(s.Type) <= 1 &&

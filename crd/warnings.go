@@ -9,8 +9,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// warnings returns what is worth saying about a definition without rejecting it. On
-// update only what is new is said.
+// warnings returns the warnings about a CRD. On update, only new warnings are returned.
 func (d *demands) warnings(f *form) []string {
 	all := d.warningsOf(&f.spec)
 	if d.stored == nil {
@@ -40,7 +39,7 @@ func (d *demands) warningsOf(spec *formSpec) (all []string) {
 		all = append(all, formats...)
 	}
 	all = append(all, sortedKeys(sets)...)
-	if !reportsLiberties(d.semantics) {
+	if !warnsOfLooseSchemas(d.semantics) {
 		return all
 	}
 	for _, props := range spec.schemas() {
@@ -57,7 +56,7 @@ func (d *demands) warningsOf(spec *formSpec) (all []string) {
 	return all
 }
 
-// itemTypeOfSet is the type of the items of s if s is a set.
+// itemTypeOfSet returns the type of the items of s if s is a set, or "".
 func itemTypeOfSet(s *api.JSONSchemaProps) string {
 	if s.XListType == nil || *s.XListType != "set" || s.Items == nil || s.Items.Schema == nil {
 		return ""
@@ -65,8 +64,8 @@ func itemTypeOfSet(s *api.JSONSchemaProps) string {
 	return s.Items.Schema.Type.Single()
 }
 
-// KnownFormat reports whether a format means anything to values of a type, which may be
-// empty. Other formats are taken, and nothing is checked.
+// KnownFormat reports whether a format is known for values of a type, which may be empty.
+// Unknown formats are accepted and ignored.
 func KnownFormat(typ, format string) bool {
 	switch typ {
 	case "", "string":

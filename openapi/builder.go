@@ -23,7 +23,7 @@ import (
 	"espalier.dev/internal/jsonptr"
 )
 
-// Where definitions are in a document.
+// The paths of definitions in a document.
 const (
 	prefixV2 = "#/definitions/"
 	prefixV3 = "#/components/schemas/"
@@ -31,19 +31,20 @@ const (
 
 const gvkExtension = "x-kubernetes-group-version-kind"
 
-// Options say what a Builder cannot know of itself.
+// Options configures a Builder.
 type Options struct {
-	// Scheme knows in which groups and versions the types that resources share are
-	// used (DeleteOptions, say, is a kind of every group), and which kinds those of
-	// their own are. Without it, definitions of such types name no kinds.
+	// Scheme has the groups and versions in which shared types are used (DeleteOptions,
+	// for example, is a kind of every group), and the kinds of the other types. Without
+	// it, the definitions of such types list no kinds.
 	Scheme *runtime.Scheme
 }
 
-// Builder makes OpenAPI documents.
+// Builder builds OpenAPI documents.
 type Builder struct {
-	// kinds are those of the types in the scheme, by the names of their definitions.
+	// kinds are the kinds of the types in the scheme, by the names of their
+	// definitions.
 	kinds map[string]spec.Extensions
-	// v2 and v3 are the definitions of types that resources share.
+	// v2 and v3 are the definitions of the types that all resources share.
 	v2, v3 map[string]common.OpenAPIDefinition
 }
 
@@ -68,7 +69,7 @@ func New(o Options) *Builder {
 	return b
 }
 
-// kindList is kinds as extensions have them.
+// kindList returns kinds as the value of an extension.
 func kindList(kinds ...runtimeschema.GroupVersionKind) []any {
 	list := make([]any, len(kinds))
 	for i, k := range kinds {
@@ -77,7 +78,7 @@ func kindList(kinds ...runtimeschema.GroupVersionKind) []any {
 	return list
 }
 
-// sharedDefinitions are those of types that resources share.
+// sharedDefinitions returns the definitions of the types that all resources share.
 func sharedDefinitions(prefix string) map[string]common.OpenAPIDefinition {
 	r := metaReflector(refTo(prefix))
 	for _, t := range []reflect.Type{
@@ -98,7 +99,7 @@ func refTo(prefix string) common.ReferenceCallback {
 	return func(name string) spec.Ref { return spec.MustCreateRef(prefix + jsonptr.Escape(name)) }
 }
 
-// V3 describes one version of a definition in OpenAPI v3.
+// V3 returns the OpenAPI v3 document of a version of a CRD.
 func (b *Builder) V3(v *crd.Version) (*spec3.OpenAPI, error) {
 	r, err := resourceOf(v)
 	if err != nil {
@@ -107,7 +108,7 @@ func (b *Builder) V3(v *crd.Version) (*spec3.OpenAPI, error) {
 	return b.buildV3(r, b.definitions(v, r, false))
 }
 
-// V2 describes one version of a definition in OpenAPI v2.
+// V2 returns the OpenAPI v2 document of a version of a CRD.
 func (b *Builder) V2(v *crd.Version) (*spec.Swagger, error) {
 	r, err := resourceOf(v)
 	if err != nil {
@@ -119,12 +120,12 @@ func (b *Builder) V2(v *crd.Version) (*spec.Swagger, error) {
 func resourceOf(v *crd.Version) (*resource, error) {
 	d := v.Definition()
 	gvk, names := v.GroupVersionKind(), d.Names()
-	// No valid definition has such names, and they would not make references.
+	// Valid CRDs do not have such names, and references could not contain them.
 	for _, name := range []string{gvk.Group, gvk.Version, gvk.Kind, names.ListKind, names.Plural} {
 		if strings.ContainsFunc(name, func(r rune) bool {
 			return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '.' && r != '-'
 		}) {
-			return nil, fmt.Errorf("openapi of %s: %q is no name of a group, version, kind or resource", gvk, name)
+			return nil, fmt.Errorf("openapi of %s: invalid name %q of a group, version, kind or resource", gvk, name)
 		}
 	}
 	sub := v.Spec().Subresources
@@ -139,7 +140,7 @@ func resourceOf(v *crd.Version) (*resource, error) {
 	}, nil
 }
 
-// definitionName is the name of the definition of a kind, like
+// definitionName returns the name of the definition of a kind, such as
 // com.example.stable.v1.CronTab.
 func definitionName(gvk runtimeschema.GroupVersionKind) string {
 	group := strings.Split(gvk.Group, ".")
@@ -180,13 +181,13 @@ func info() *spec.Info {
 	return &spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}}
 }
 
-// definitionName adds to a definition what kinds it is of.
+// definitionName returns the name of a definition, and its kinds as an extension.
 func (b *Builder) definitionName(name string) (string, spec.Extensions) {
 	return name, b.kinds[name]
 }
 
-// with returns the shared definitions and a resource's own. The document gets copies
-// of the shared ones that may be extended.
+// with returns the shared definitions and those of a resource. The shared ones are
+// copies, which the document may extend.
 func (b *Builder) with(shared, own map[string]common.OpenAPIDefinition) map[string]common.OpenAPIDefinition {
 	all := make(map[string]common.OpenAPIDefinition, len(shared)+len(own))
 	for name, def := range shared {

@@ -16,18 +16,18 @@ import (
 	"espalier.dev/api/v1beta1"
 )
 
-// docsJSON is what the sources of the API types say about them: by package, type and
-// field, as a test writes it.
+// docsJSON has the doc comments of the API types by package, type and field. A test
+// generates it.
 //
 //go:embed docs.json
 var docsJSON []byte
 
-// definitionsName is what the names of the definitions of a version of the API start
-// with. Tools know them by these names.
+// definitionsName is the prefix of the names of the definitions of an API version.
+// Tools rely on these names.
 const definitionsName = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions."
 
-// DefinitionsV3 describes the resource CustomResourceDefinition in a version of the
-// group apiextensions.k8s.io, v1 or v1beta1, in OpenAPI v3.
+// DefinitionsV3 returns the OpenAPI v3 document of the resource
+// CustomResourceDefinition in version v1 or v1beta1 of apiextensions.k8s.io.
 func (b *Builder) DefinitionsV3(version string) (*spec3.OpenAPI, error) {
 	r, definitions, err := definitionsResource(version, prefixV3)
 	if err != nil {
@@ -36,7 +36,7 @@ func (b *Builder) DefinitionsV3(version string) (*spec3.OpenAPI, error) {
 	return b.buildV3(r, definitions)
 }
 
-// DefinitionsV2 does the same in OpenAPI v2.
+// DefinitionsV2 returns the same in OpenAPI v2.
 func (b *Builder) DefinitionsV2(version string) (*spec.Swagger, error) {
 	r, definitions, err := definitionsResource(version, prefixV2)
 	if err != nil {
@@ -67,12 +67,12 @@ func definitionsResource(version, prefix string) (*resource, map[string]common.O
 		def.Schema.AddExtension(gvkExtension, kindList(gvk.GroupVersion().WithKind(kind)))
 		r.definitions[name] = def
 	}
-	// What all resources share is the Builder's.
+	// The Builder has the types that all resources share.
 	maps.DeleteFunc(r.definitions, func(name string, _ common.OpenAPIDefinition) bool { return !strings.HasPrefix(name, definitionsName) })
 	return out, r.definitions, nil
 }
 
-// definitionsReflector makes definitions of the types of a version of the API. Types
+// definitionsReflector creates the definitions of the types of an API version. Types
 // that v1beta1 shares with v1 get a definition in each.
 func definitionsReflector(version string, ref common.ReferenceCallback, docs map[string]map[string]map[string]string) *reflector {
 	r := metaReflector(ref)
@@ -96,8 +96,8 @@ func definitionsReflector(version string, ref common.ReferenceCallback, docs map
 		}
 		return docs[t.PkgPath()[strings.LastIndex(t.PkgPath(), "/")+1:]][t.Name()]
 	}
-	// These are written as any JSON value, or as one of several types, which a schema
-	// that kubectl can read has no word for.
+	// These can be any JSON value, or have one of several types, which a schema that
+	// kubectl can read cannot express.
 	for _, t := range []reflect.Type{
 		reflect.TypeFor[api.JSON](),
 		reflect.TypeFor[api.JSONSchemaPropsOrArray](),

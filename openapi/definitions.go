@@ -13,7 +13,7 @@ import (
 	"espalier.dev/crd"
 )
 
-// definitions are those of the objects and lists of a version.
+// definitions returns the definitions of the objects and lists of a version.
 func (b *Builder) definitions(v *crd.Version, r *resource, v2 bool) map[string]common.OpenAPIDefinition {
 	prefix, shared := prefixV3, b.v3
 	if v2 {
@@ -38,8 +38,8 @@ func objectSchema(v *crd.Version, prefix string, typeMeta map[string]spec.Schema
 	var out *spec.Schema
 	switch {
 	case s == nil, v2 && (s.XPreserveUnknownFields || v.Definition().PreservesUnknownFields()):
-		// kubectl takes a schema with properties for one that allows no others, so not
-		// even those that every object has are named.
+		// kubectl assumes that a schema with properties allows no others, so even the
+		// fields that every object has are omitted.
 		out = &spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"object"}}}
 	default:
 		if v2 {
@@ -78,15 +78,15 @@ func listSchema(v *crd.Version, r *resource, prefix string, typeMeta map[string]
 	return out
 }
 
-// objectMetaRef refers to the metadata that every object has.
+// objectMetaRef returns a reference to ObjectMeta.
 func objectMetaRef(prefix string) spec.Schema {
 	s := spec.RefSchema(prefix + metav1.ObjectMeta{}.OpenAPIModelName())
 	s.Description = metav1.PartialObjectMetadata{}.SwaggerDoc()["metadata"]
 	return *s
 }
 
-// selectableFields are the fields that field selectors may use, as clients find them
-// in the document; nil if there are none.
+// selectableFields returns the selectable fields as the value of the extension that
+// clients read, or nil.
 func selectableFields(v *crd.Version) []any {
 	var out []any
 	for _, f := range v.Spec().SelectableFields {
@@ -95,9 +95,8 @@ func selectableFields(v *crd.Version) []any {
 	return out
 }
 
-// addEmbedded gives embedded resources the fields that every resource has, as
-// kube-apiserver does: in place of what the author wrote, and outside of logical operators
-// alone.
+// addEmbedded adds the fields that every resource has to embedded resources, as
+// kube-apiserver does: it replaces those of the author, and skips logical operators.
 func addEmbedded(s *spec.Schema, prefix string, typeMeta map[string]spec.Schema, v2 bool) {
 	if s == nil {
 		return

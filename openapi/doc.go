@@ -1,19 +1,17 @@
-// Package openapi describes what a server serves in OpenAPI, as documents of
-// version 3, one for each group and version, and of version 2, one for everything.
+// Package openapi builds OpenAPI documents: version 3, with one document for each group
+// and version, and version 2, with one document for everything.
 //
-// A [Builder] makes the documents. [Builder.V3] and [Builder.V2] describe one
-// version of a crd.Definition: the schema of its objects and lists, and a path for
-// everything that one can do to them. [Builder.DefinitionsV3] and
-// [Builder.DefinitionsV2] describe the resource CustomResourceDefinition itself.
-// [MergeV3] and [MergeV2] put documents together.
+// A [Builder] builds the documents. [Builder.V3] and [Builder.V2] describe one version of
+// a crd.Definition: the schemas of its objects and lists, and a path for every operation.
+// [Builder.DefinitionsV3] and [Builder.DefinitionsV2] describe the resource
+// CustomResourceDefinition itself. [MergeV3] and [MergeV2] merge documents.
 //
-// What is published is the schema with its x-kubernetes-* extensions spelled out
-// (schema.Structural.Unfold) and, for version 2, weakened to what that can say
-// (schema.Structural.WeakenForOpenAPIV2). A schema that is not structural is
-// withheld: the document then says that objects are objects, and nothing else. In
-// the semantics schema.Kubernetes the documents are those of kube-apiserver.
+// The published schema also expresses its x-kubernetes-* extensions in plain OpenAPI
+// (schema.Structural.Unfold). For version 2 it is weakened to what version 2 can express
+// (schema.Structural.WeakenForOpenAPIV2). A schema that is not structural is not
+// published: the document then has objects without known fields. In the semantics
+// schema.Kubernetes the documents equal those of kube-apiserver.
 //
-// Everything here is pure: no I/O and no global state. A Builder is safe for
-// concurrent use, and documents share parts with it and with each other: they are
-// not to be changed.
+// The package does no I/O and has no global state. A Builder is safe for concurrent use.
+// Documents share parts with it and with each other, and must not be changed.
 package openapi

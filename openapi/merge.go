@@ -5,10 +5,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// MergeV3 puts documents together, usually those of one group and version. Where two
-// have a path or a definition of the same name, the first one counts; so a definition
-// whose author chose the name of something else cannot take its place. The documents
-// are left as they are.
+// MergeV3 merges documents, usually those of one group and version. If two documents
+// have a path or a definition of the same name, the first one is used, so that a CRD
+// cannot replace the definitions of another API. The documents are not changed.
 func MergeV3(docs ...*spec3.OpenAPI) *spec3.OpenAPI {
 	out := &spec3.OpenAPI{
 		Version:    "3.0.0",
@@ -27,7 +26,7 @@ func MergeV3(docs ...*spec3.OpenAPI) *spec3.OpenAPI {
 	return out
 }
 
-// MergeV2 does the same with documents in OpenAPI v2.
+// MergeV2 merges OpenAPI v2 documents in the same way.
 func MergeV2(docs ...*spec.Swagger) *spec.Swagger {
 	out := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
 		Swagger:     "2.0",

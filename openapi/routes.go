@@ -15,7 +15,7 @@ import (
 	"k8s.io/kube-openapi/pkg/util"
 )
 
-// resource is what there are paths for.
+// resource is a resource with its paths.
 type resource struct {
 	kind       runtimeschema.GroupVersionKind
 	plural     string
@@ -80,15 +80,15 @@ func (p param) Kind() common.ParameterKind { return p.kind }
 func (p param) DataType() string           { return p.dataType }
 func (p param) AllowMultiple() bool        { return false }
 
-// model is the name of a definition, in place of a value of a Go type.
+// model is the name of a definition, used instead of a value of a Go type.
 type model string
 
-// OpenAPIModelName is the name.
+// OpenAPIModelName returns the name.
 func (m model) OpenAPIModelName() string { return string(m) }
 
 var _ util.OpenAPIModelNamer = model("")
 
-// routes are all operations on a resource.
+// routes returns all operations on a resource.
 func (r *resource) routes() routes {
 	object, list := model(r.object), model(r.list)
 	root := "/apis/" + r.kind.Group + "/" + r.kind.Version + "/"
@@ -131,7 +131,7 @@ func (r *resource) routes() routes {
 	return out
 }
 
-// route is one operation, without what its caller reads and how it is called.
+// route returns one operation, without its body and query parameters.
 func (r *resource) route(method, path, action, verb, subresource string, returns any) *route {
 	out := &route{
 		method:      method,
@@ -180,14 +180,14 @@ func (r *resource) route(method, path, action, verb, subresource string, returns
 	return out
 }
 
-// read says what the body of a request is.
+// read sets the body of a request.
 func (r *route) read(sample any, required bool) {
 	r.reads = sample
 	r.params = append(r.params, param{kind: common.BodyParameterKind, name: "body", required: required})
 }
 
-// options adds the fields of a type as parameters of the query, those that can be
-// written in one.
+// options adds the fields of a type as query parameters, as far as a query can express
+// them.
 func (r *route) options(options interface{ SwaggerDoc() map[string]string }) {
 	t := reflect.TypeOf(options)
 	for i := range t.NumField() {
@@ -214,7 +214,7 @@ func (r *route) options(options interface{ SwaggerDoc() map[string]string }) {
 	}
 }
 
-// describe says in words what an operation does.
+// describe returns the description of an operation.
 func describe(verb, subresource, kind string) string {
 	of := ""
 	if subresource != "" {
@@ -233,7 +233,7 @@ func describe(verb, subresource, kind string) string {
 	return verb + of + " the specified " + kind
 }
 
-// article is what stands before a kind: nothing before a plural.
+// article returns the article in front of a kind, if it is singular.
 func article(kind string) string {
 	switch {
 	case strings.HasSuffix(kind, "s") && !strings.HasSuffix(kind, "ss"):
@@ -245,8 +245,8 @@ func article(kind string) string {
 	}
 }
 
-// operationID makes the name of an operation unique among all groups, and returns
-// it with the tag that the operations of a group and version have in common.
+// operationID returns a name for an operation that is unique across all groups, and the
+// tag that the operations of a group and version share.
 func operationID(r common.Route) (string, []string, error) {
 	parts := strings.Split(strings.Trim(r.Path(), "/"), "/") // apis, group, version, …
 	group := strings.TrimSuffix(parts[1], ".k8s.io")
@@ -256,8 +256,8 @@ func operationID(r common.Route) (string, []string, error) {
 	return id, []string{camel(group, false) + "_" + camel(parts[2], false)}, nil
 }
 
-// camel leaves of a text what a name may have, and writes what comes after a gap, or
-// first if asked, with a capital.
+// camel removes the characters that a name cannot have, and capitalizes the character
+// after each gap and, if first is true, the first one.
 func camel(s string, first bool) string {
 	var b strings.Builder
 	capital := first

@@ -10,14 +10,14 @@ import (
 	"espalier.dev/schema"
 )
 
-// published returns the schema of a version in the form in which it is published
-// as v3, or nil if there is none or it is withheld: one that is not structural would
-// lead readers astray.
+// published returns the schema of a version as it is published in v3. It returns nil if
+// there is no schema, or if it is not structural: publishing it would mislead clients.
 func published(v *crd.Version) *schema.Structural {
 	if v.Spec().Schema == nil || schema.AnySubschema(v.Spec().Schema.OpenAPIV3Schema, hasUnknownType) {
 		return nil
 	}
-	// Not v.Structural(): that one forgives what keeps a schema from being published.
+	// v.Structural() is not used: it ignores errors that prevent a schema from being
+	// published.
 	s, err := schema.NewStructural(v.Spec().Schema.OpenAPIV3Schema)
 	if err != nil {
 		return nil
@@ -29,7 +29,7 @@ func published(v *crd.Version) *schema.Structural {
 	return s.Unfold(sem)
 }
 
-// hasUnknownType reports whether a schema has a type that OpenAPI has not.
+// hasUnknownType reports whether a schema has a type that OpenAPI does not have.
 func hasUnknownType(s *api.JSONSchemaProps) bool {
 	return slices.ContainsFunc(s.Type, func(t string) bool {
 		switch t {
@@ -40,7 +40,7 @@ func hasUnknownType(s *api.JSONSchemaProps) bool {
 	})
 }
 
-// writer writes structural schemas as OpenAPI schemas.
+// writer converts structural schemas to OpenAPI schemas.
 type writer struct {
 	semantics schema.Semantics
 }
@@ -173,8 +173,8 @@ func (w writer) nested(v *schema.NestedValueValidation) *spec.Schema {
 			out.Properties[name] = *w.nested(prop)
 		}
 	}
-	// Structural schemas have no generics here, save for the two types that
-	// int-or-string unfolds to.
+	// Structural schemas have no generics here, except for the two types of
+	// int-or-string.
 	w.generic(&v.ForbiddenGenerics, out)
 	w.extensions(&v.ForbiddenExtensions, out)
 	return out

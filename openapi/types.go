@@ -11,29 +11,30 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// reflector makes definitions of Go types: what a code generator would make of their
-// sources, from their fields, tags and methods.
+// reflector creates definitions of Go types from their fields, tags and methods, as a
+// code generator does from their source code.
 type reflector struct {
 	ref common.ReferenceCallback
-	// name is the name of the definition of a type.
+	// name returns the name of the definition of a type.
 	name func(reflect.Type) string
-	// doc is what is known about a type, by the names of fields, and "" for the type.
+	// doc returns the descriptions of a type's fields by name, with "" for the type
+	// itself.
 	doc func(reflect.Type) map[string]string
-	// special are schemas that do not follow from the type, inline those of types that
-	// have no definition of their own.
+	// special are schemas that cannot be derived from the type; inline are those of
+	// types without a definition of their own.
 	special, inline map[reflect.Type]spec.Schema
-	// marks are extensions that do not follow from the type, by the name of the
-	// type and, after a dot, that of the field.
+	// marks are extensions that cannot be derived from the type, by the name of the
+	// type and, after a dot, of the field.
 	marks map[string]spec.Extensions
-	// defaults are those that do not follow from the type, and optional the fields that
-	// are although their tags do not say so, by type and field.
+	// defaults are those that cannot be derived from the type, and optional the fields
+	// that are optional although their tags do not say so, by type and field.
 	defaults map[string]any
 	optional []string
 
 	definitions map[string]common.OpenAPIDefinition
 }
 
-// metaReflector makes definitions of the types that all resources share.
+// metaReflector creates the definitions of the types that all resources share.
 func metaReflector(ref common.ReferenceCallback) *reflector {
 	return &reflector{
 		ref:  ref,
@@ -56,7 +57,7 @@ func metaReflector(ref common.ReferenceCallback) *reflector {
 	}
 }
 
-// swaggerDoc is what generated code says about a type.
+// swaggerDoc returns the generated descriptions of a type.
 func swaggerDoc(t reflect.Type) map[string]string {
 	if d, ok := reflect.Zero(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok {
 		return d.SwaggerDoc()
@@ -65,7 +66,7 @@ func swaggerDoc(t reflect.Type) map[string]string {
 }
 
 // add adds the definitions of a type and of those that it refers to, and returns the
-// name of the first.
+// name of its definition.
 func (r *reflector) add(t reflect.Type) string {
 	name := r.name(t)
 	if _, ok := r.definitions[name]; ok {
@@ -105,7 +106,7 @@ func (r *reflector) fields(t reflect.Type, def *common.OpenAPIDefinition) {
 		if s.Default = r.defaults[t.Name()+"."+name]; s.Default == nil {
 			s.Default = r.zero(f.Type, omitted)
 		}
-		if slices.Contains(s.Type, "array") && !strings.HasSuffix(t.Name(), "List") { // nobody applies a list
+		if slices.Contains(s.Type, "array") && !strings.HasSuffix(t.Name(), "List") { // lists are not applied
 			s.AddExtension("x-kubernetes-list-type", "atomic")
 		}
 		for k, v := range r.marks[t.Name()+"."+name] {
@@ -126,7 +127,7 @@ func (r *reflector) fields(t reflect.Type, def *common.OpenAPIDefinition) {
 	}
 }
 
-// value is the schema of a field, an item or the value of a map.
+// value returns the schema of a field, an item or a map value.
 func (r *reflector) value(t reflect.Type, def *common.OpenAPIDefinition) (s spec.Schema) {
 	if s, ok := r.inline[t]; ok {
 		return s
@@ -162,8 +163,8 @@ func typed(name, format string) (s spec.Schema) {
 	return s
 }
 
-// zero is the default that a type implies: what a field that is missing in the JSON
-// reads as, where the type cannot tell that it is missing.
+// zero returns the default that a type implies: the value of a field that is missing in
+// the JSON, if the Go type cannot represent that it is missing.
 func (r *reflector) zero(t reflect.Type, optional bool) any {
 	if _, ok := r.special[t]; ok {
 		return nil

@@ -150,7 +150,7 @@ status: {conditions: [{type: NonStructural, status: "True"}]}`
 		const at = "spec.validation.openAPIV3Schema.properties[x]"
 		fs := lintAll(t, schema.KEP, only("superseded-spelling", "unknown-field"), text)[0]
 		expect(t, fs, "error spec.prune", "error "+at+".properties[w].x-kubernetes-no-prune", "error "+at+".properties[y].x-kubernetes-no-pruning", "error "+at+".x-no-pruning", "warning status.conditions[0].type")
-		says(t, fs[0], "preserveUnknownFields: false takes its place")
+		says(t, fs[0], "use preserveUnknownFields: false")
 		var edits []analysis.Edit
 		for _, f := range fs {
 			edits = append(edits, f.Fix.Edits...)

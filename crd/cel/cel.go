@@ -1,5 +1,5 @@
-// Package cel lets package crd check x-kubernetes-validations. It is a package of its
-// own so that package crd does without a CEL runtime.
+// Package cel checks and compiles x-kubernetes-validations for package crd. It is a
+// separate package so that package crd does not depend on a CEL runtime.
 package cel
 
 import (
@@ -10,13 +10,13 @@ import (
 	"espalier.dev/schema/rules"
 )
 
-// Checker checks rules with package schema/rules, for crd.Options. The zero value is
+// Checker is the crd.RuleChecker that uses package schema/rules. The zero value is
 // ready for use.
 type Checker struct{}
 
 var _ crd.RuleChecker = Checker{}
 
-// CheckRules reports what is wrong with the rules of a schema, and what they cost.
+// CheckRules returns the errors in the rules of a schema, and their estimated cost.
 func (Checker) CheckRules(_ context.Context, c crd.RuleCheck) *schema.RuleReport {
 	return rules.Check(c.Root, rules.CheckOptions{
 		StoredRule:    c.StoredRule,
@@ -26,9 +26,9 @@ func (Checker) CheckRules(_ context.Context, c crd.RuleCheck) *schema.RuleReport
 	})
 }
 
-// Compile compiles the rules of a schema. One that does not compile is an error of
-// each value that it would have been evaluated on; CheckRules reports that it must
-// not be stored.
+// Compile compiles the rules of a schema. A rule that does not compile is a violation
+// of each value on which it would have been evaluated. CheckRules reports such rules,
+// so that they are not stored.
 func (Checker) Compile(s *schema.Structural) (schema.Rules, error) {
 	return rules.Compiler(rules.WithBrokenRules())(s)
 }

@@ -15,23 +15,24 @@ import (
 	"espalier.dev/schema"
 )
 
-// CheckOptions say what Check knows beside the schema, and what it looks for.
+// CheckOptions configures Check.
 type CheckOptions struct {
-	// StoredRule and StoredMessage say that an expression is stored already, and may
-	// use whatever Kubernetes knows. New expressions may use what the previous
-	// version of a server knows, too. Nil stands for none.
+	// StoredRule and StoredMessage report whether an expression is already stored.
+	// Stored expressions may use everything that Kubernetes supports, new ones only
+	// what the previous version of the server supports too. Nil means that none is
+	// stored.
 	StoredRule, StoredMessage func(expression string) bool
-	// Skip reports whether to skip a schema, because something else is wrong with it
-	// and compiling its rules would give misleading errors. Nil stands for none.
+	// Skip reports whether to skip a schema, because it has other errors and compiling
+	// its rules would give misleading ones. Nil skips none.
 	Skip func(schema.SchemaPath) bool
-	// Remedies asks for the remedies of rules that are too expensive. Finding them
-	// takes many estimates.
+	// Remedies requests remedies for rules that are too expensive. Finding them takes
+	// many estimates.
 	Remedies bool
 }
 
-// Check compiles the rules of a schema as kube-apiserver does when it is handed a
-// definition, and estimates what they can cost. The schema should be structural;
-// rules under logical operators, which a structural schema has not, are not looked at.
+// Check compiles the rules of a schema as kube-apiserver does when a CRD is written,
+// and estimates their cost. The schema should be structural; rules under logical
+// operators, which a structural schema cannot have, are ignored.
 func Check(s *schema.Structural, o CheckOptions) *schema.RuleReport {
 	c := checking{CheckOptions: o, report: &schema.RuleReport{}}
 	if !hasRules(s) {
@@ -59,26 +60,28 @@ type checking struct {
 	report *schema.RuleReport
 }
 
-// scope is a schema, with what the schemas around it mean for its rules.
+// scope is a schema, with what the schemas around it imply for its rules.
 type scope struct {
 	parent *scope
 	step   schema.SchemaStep
 	view   *view
-	// isResource says that the schema is of a resource.
+	// isResource is true for the schema of a resource.
 	isResource bool
-	// bounded says that all lists and maps around the schema have bounds, and
-	// cardinality is their product.
+	// bounded is true if all lists and maps around the schema are bounded; cardinality
+	// is the product of their bounds.
 	bounded     bool
 	cardinality uint64
-	// uncorrelatable is the outermost scope whose parts cannot be matched with old ones.
+	// uncorrelatable is the outermost scope whose fields or items cannot be matched
+	// with old ones.
 	uncorrelatable *scope
-	// hasType says that the type of the schema is known, because there are rules here
-	// or around it; decl is that type, nil with an error or if CEL has none.
+	// hasType is true if the type of the schema has been computed, because there are
+	// rules here or around it. decl is the type; it is nil after an error, or if CEL
+	// has no type for it.
 	hasType bool
 	decl    *apiservercel.DeclType
 	declErr error
-	// reachable says that kube-apiserver gets here when it evaluates rules, and seen
-	// is the type that it then has.
+	// reachable is true if kube-apiserver evaluates rules here, and seen is the type
+	// that it uses.
 	reachable bool
 	seen      *apiservercel.DeclType
 }
@@ -92,7 +95,7 @@ func (s *scope) path() schema.SchemaPath {
 	return path
 }
 
-// child returns the scope of a schema right below.
+// child returns the scope of a direct subschema.
 func (s *scope) child(step schema.SchemaStep, v *view) *scope {
 	c := &scope{
 		parent: s, step: step, view: v,
@@ -106,8 +109,8 @@ func (s *scope) child(step schema.SchemaStep, v *view) *scope {
 	return c
 }
 
-// elements returns how many values each schema right below s can have for one of
-// s, if that is bounded.
+// elements returns how many values each direct subschema can have per value of s, and
+// whether that is bounded.
 func elements(s *schema.Structural) (uint64, bool) {
 	var limit *int64
 	var v schema.ValueValidation
@@ -128,7 +131,7 @@ func elements(s *schema.Structural) (uint64, bool) {
 	return uint64(max(*limit, 0)), true
 }
 
-// multiply multiplies and stops at the highest number there is.
+// multiply multiplies and saturates at the maximum.
 func multiply(a, b uint64) uint64 {
 	if a != 0 && math.MaxUint64/a < b {
 		return math.MaxUint64
@@ -136,7 +139,7 @@ func multiply(a, b uint64) uint64 {
 	return a * b
 }
 
-// add adds and stops at the highest number there is.
+// add adds and saturates at the maximum.
 func add(a, b uint64) uint64 {
 	if math.MaxUint64-a < b {
 		return math.MaxUint64
@@ -146,8 +149,8 @@ func add(a, b uint64) uint64 {
 
 var errNoDecl = fmt.Errorf("unable to convert structural schema to CEL declarations")
 
-// setType finds the type of the scope's schema. It is taken from the type of the
-// schema around it where that has one, because the fields of resources come from there.
+// setType sets the type of the scope's schema. It is part of the type of the schema
+// around it, if that has one, because that has the fields of resources.
 func (s *scope) setType() {
 	if p := s.parent; p != nil && p.hasType {
 		s.hasType = true
@@ -177,7 +180,7 @@ func (s *scope) setType() {
 	}
 }
 
-// schema checks the rules below a schema, and then its own.
+// schema checks the rules below a schema, and then those of the schema itself.
 func (c *checking) schema(s *scope) {
 	s.setType()
 	below := func(step schema.SchemaStep, v *view, correlates bool) {
@@ -201,8 +204,8 @@ func (c *checking) schema(s *scope) {
 	}
 }
 
-// evaluate follows the types in which evaluation sees values one step down. It does
-// not look into properties that CEL has no type of.
+// evaluate descends one step in the types that evaluation uses. It skips properties for
+// which CEL has no type.
 func (s *scope) evaluate() {
 	p := s.parent
 	if !p.reachable {

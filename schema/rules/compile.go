@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// PerCallLimit is what a single evaluation may cost.
+	// PerCallLimit is the cost limit of a single evaluation.
 	PerCallLimit = uint64(celconfig.PerCallLimit)
-	// Budget is what all evaluations for one object may cost together.
+	// Budget is the cost limit of all evaluations for one object.
 	Budget = int64(celconfig.RuntimeCELCostBudget)
 )
 
-// Option changes what Compiler makes.
+// Option configures Compiler.
 type Option func(*options)
 
 type options struct {
@@ -32,24 +32,25 @@ type options struct {
 	broken       bool
 }
 
-// WithBudget sets what all evaluations for one object may cost together. The
-// default is Budget.
+// WithBudget sets the cost limit of all evaluations for one object. The default is
+// Budget.
 func WithBudget(n int64) Option { return func(o *options) { o.budget = n } }
 
-// WithPerCallLimit sets what a single evaluation may cost. The default is PerCallLimit.
+// WithPerCallLimit sets the cost limit of a single evaluation. The default is
+// PerCallLimit.
 func WithPerCallLimit(n uint64) Option { return func(o *options) { o.perCallLimit = n } }
 
-// WithBrokenRules makes a rule that does not compile a violation of each object it
-// would have been evaluated on, instead of an error of Compile. kube-apiserver does
-// that with stored definitions, so that whoever wrote a rule for another version of
-// it still has objects that can be read.
+// WithBrokenRules turns a rule that does not compile into a violation of each object on
+// which it would have been evaluated, instead of an error of Compile. kube-apiserver
+// does that for stored CRDs, so that objects stay readable if a rule was written for
+// another version of it.
 func WithBrokenRules() Option { return func(o *options) { o.broken = true } }
 
 // Compiler returns a compiler of rules for schema.WithRules.
 //
-// It compiles with all the libraries that Kubernetes knows, whatever version they
-// came with: a rule that was stored once is a rule. That new ones use only what
-// the previous version of a server knows, too, and do not cost too much, is for Check.
+// It compiles with all CEL libraries of Kubernetes, regardless of the version that added
+// them, because stored rules must continue to work. Check verifies that new rules use only
+// what the previous version of the server supports too, and do not cost too much.
 func Compiler(opts ...Option) schema.RuleCompiler {
 	o := options{perCallLimit: PerCallLimit, budget: Budget}
 	for _, opt := range opts {
@@ -74,15 +75,15 @@ type program struct {
 
 // validator is a schema that has rules, or has them below it.
 type validator struct {
-	// view is how rules see values of the schema; typ is its type.
+	// view is the schema as rules see it; typ is its type.
 	view *view
 	typ  string
-	// err says why none of the rules could be compiled.
+	// err is the reason why none of the rules could be compiled.
 	err   error
 	rules []*compiled
-	// usesOldSelf says that some rule does.
+	// usesOldSelf is true if one of the rules uses oldSelf.
 	usesOldSelf bool
-	// mapsCorrelate says that the fields of an object can be matched with old ones,
+	// mapsCorrelate is true if the fields of an object can be matched with old ones;
 	// listView is set if the items of a list can.
 	mapsCorrelate bool
 	listView      *view
@@ -104,7 +105,7 @@ func compile(s *schema.Structural, o options) (*program, error) {
 	if !hasRules(s) {
 		return nil, nil
 	}
-	// Whoever has the schema may change it.
+	// The caller may change the schema later.
 	s = s.DeepCopy()
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
 	stored := func(string) *cel.Env { return base }
@@ -120,7 +121,7 @@ func compile(s *schema.Structural, o options) (*program, error) {
 	return &program{schema: root, root: v, budget: o.budget}, nil
 }
 
-// declOf returns the CEL type of a schema, or nil if CEL knows none.
+// declOf returns the CEL type of a schema, or nil if there is none.
 func declOf(v *view, isResource bool) *apiservercel.DeclType {
 	return common.SchemaDeclType(v, isResource)
 }
@@ -134,7 +135,7 @@ type compilation struct {
 	more int
 }
 
-// maxErrors is how many rules that do not compile are reported.
+// maxErrors is the number of rules that do not compile that are reported.
 const maxErrors = 10
 
 func (c *compilation) fail(format string, args ...any) {
@@ -155,8 +156,8 @@ func (c *compilation) error() error {
 	return errors.Join(c.errs...)
 }
 
-// validator compiles the rules of a schema and below it. It returns nil if there
-// are none. decl is the CEL type of the schema, nil if it has none.
+// validator compiles the rules of a schema and below it. It returns nil if there are
+// none. decl is the CEL type of the schema, or nil.
 func (c *compilation) validator(v *view, isResource bool, decl *apiservercel.DeclType) *validator {
 	if !v.hasRules {
 		return nil
@@ -188,8 +189,8 @@ func (c *compilation) validator(v *view, isResource bool, decl *apiservercel.Dec
 		}
 		var field *apiservercel.DeclType
 		if escaped, ok := apiservercel.Escape(name); ok {
-			// What CEL knows no type of has no rules either: kube-apiserver does not
-			// look below it.
+			// Values without a CEL type have no rules either: kube-apiserver does not
+			// descend into them.
 			if decl == nil || decl.Fields[escaped] == nil {
 				continue
 			}
@@ -244,7 +245,7 @@ func (c *compilation) own(out *validator, v *view, decl *apiservercel.DeclType) 
 		}
 		out.rules = append(out.rules, r)
 		out.usesOldSelf = out.usesOldSelf || r.rule.usesOldSelf
-		// Estimates are not for those who evaluate.
+		// Evaluation does not need what the estimates need.
 		r.rule.env, r.rule.ast, r.message.env, r.message.ast = nil, nil, nil, nil
 	}
 }
@@ -257,7 +258,7 @@ func mapCorrelates(s *schema.Structural) bool {
 	return t == nil || *t == "granular" || *t == "atomic"
 }
 
-// shortened cuts what is longer than max.
+// shortened truncates s to max bytes.
 func shortened(s string, max int) string {
 	if len(s) <= max {
 		return s
@@ -265,7 +266,8 @@ func shortened(s string, max int) string {
 	return strings.ToValidUTF8(s[:max], "") + "... (shortened)"
 }
 
-// hasRules reports whether there are rules in s or below it, outside of logical operators.
+// hasRules reports whether s or a schema below it, outside of logical operators, has
+// rules.
 func hasRules(s *schema.Structural) bool {
 	return s.Any(func(s *schema.Structural) bool { return len(s.XValidations) > 0 })
 }

@@ -19,11 +19,12 @@ import (
 const (
 	selfName    = "self"
 	oldSelfName = "oldSelf"
-	// selfTypeName is what messages call the type of self, if it is an object.
-	// kube-apiserver has another number there each time.
+	// selfTypeName is the name of the type of self in messages, if self is an object.
+	// In kube-apiserver the number varies.
 	selfTypeName = "selfType0"
-	// maxDetail bounds what the compiler may say of one expression. It cites the
-	// line for each of up to a hundred mistakes, and a line can be long.
+	// maxDetail bounds the length of the compiler's errors about an expression. The
+	// compiler quotes the line for each of up to a hundred errors, and a line can be
+	// long.
 	maxDetail = 32 << 10
 )
 
@@ -31,14 +32,15 @@ const (
 type expression struct {
 	program     cel.Program
 	usesOldSelf bool
-	// cost is the estimate, if there is one; env and ast are kept for others.
+	// cost is the estimate, if there is one. env and ast are kept for further
+	// estimates.
 	cost uint64
 	env  *cel.Env
 	ast  *cel.Ast
 }
 
-// environments makes the environments for the rules of one schema. Each is made
-// when the first rule needs it: that is the expensive part of compiling.
+// environments creates the environments for the rules of one schema. Each is created on
+// first use, because that is the expensive part of compiling.
 type environments struct {
 	decl         *apiservercel.DeclType
 	perCallLimit uint64
@@ -60,7 +62,7 @@ func newEnvironments(decl *apiservercel.DeclType, perCallLimit uint64) *environm
 	return e
 }
 
-// of returns base with self and oldSelf; optional makes oldSelf an optional value.
+// of returns base with self and oldSelf. optional makes oldSelf an optional value.
 func (e *environments) of(base *cel.Env, optional bool) (*cel.Env, error) {
 	key := envKey{base, optional}
 	if env := e.made[key]; env != nil {
@@ -83,15 +85,14 @@ func (e *environments) of(base *cel.Env, optional bool) (*cel.Env, error) {
 	return env, nil
 }
 
-// problem is why an expression cannot be used.
+// problem is the reason why an expression cannot be used.
 type problem = apiservercel.Error
 
 func problemf(typ apiservercel.ErrorType, format string, args ...any) *problem {
 	return &problem{Type: typ, Detail: shortened(fmt.Sprintf(format, args...), maxDetail)}
 }
 
-// compile compiles an expression that must give a value of type want. words says
-// how to put it if that fails.
+// compile compiles an expression of type want. words are the messages for its errors.
 func (e *environments) compile(env *cel.Env, text string, want *cel.Type, words wording) (x expression, _ *problem) {
 	x.env = env
 	ast, issues := env.Compile(text)
@@ -120,7 +121,7 @@ func (e *environments) compile(env *cel.Env, text string, want *cel.Type, words 
 	return x, nil
 }
 
-// wording is how kube-apiserver says what is wrong with an expression.
+// wording has kube-apiserver's messages about invalid expressions.
 type wording struct{ compilation, wrongType, instantiation, estimation string }
 
 var (
@@ -138,27 +139,26 @@ var (
 	}
 )
 
-// compiled is a rule with its programs.
+// compiled is a compiled rule.
 type compiled struct {
 	source  *api.ValidationRule
 	rule    expression
 	message expression
-	// err and messageErr say why there is no program for the rule or its message.
+	// err and messageErr are the reasons why the rule or its message has no program.
 	err, messageErr *problem
 	optional        bool
-	// field leads to where the rule reports, relative to its schema.
+	// field is the path at which the rule reports errors, relative to its schema.
 	field schema.Path
 }
 
-// empty says that there is no rule at all.
+// empty reports whether there is no rule.
 func (c *compiled) empty() bool { return c.rule.program == nil && c.err == nil }
 
-// bases are the environments that rules and messages are compiled in, before the
-// variables are added.
+// bases are the environments for rules and messages, before variables are added.
 type bases struct{ rule, message func(text string) *cel.Env }
 
-// compileRule compiles one rule of s. If estimate is set, the costs are estimated,
-// and a failure to do so is an error of the rule.
+// compileRule compiles one rule of s. If estimate is set, it also estimates the cost;
+// if that fails, the rule has an error.
 func (e *environments) compileRule(s *schema.Structural, r *api.ValidationRule, in bases, estimate func(*expression) error) (*compiled, error) {
 	c := &compiled{source: r, optional: r.OptionalOldSelf != nil && *r.OptionalOldSelf}
 	if strings.TrimSpace(r.Rule) == "" {
@@ -188,8 +188,8 @@ func (e *environments) compileRule(s *schema.Structural, r *api.ValidationRule, 
 		}
 	}
 	if r.FieldPath != "" {
-		// A path that leads nowhere is rejected when the definition is written; a
-		// stored one reports at the rule's own place.
+		// A path that does not exist is rejected when the CRD is written. If it is
+		// already stored, errors are reported at the value of the rule's schema.
 		if path, _, err := ParseFieldPath(r.FieldPath, s); err == nil {
 			c.field = path
 		}
@@ -197,18 +197,19 @@ func (e *environments) compileRule(s *schema.Structural, r *api.ValidationRule, 
 	return c, nil
 }
 
-// sizes tells the estimator how large values can be.
+// sizes has the maximum sizes of values for the estimator.
 type sizes struct {
 	root *apiservercel.DeclType
-	// asked, if set, is told of every value whose size matters, by its path in root.
+	// asked, if set, is called for every value whose size matters, with its path in
+	// root.
 	asked func(path []string, decl *apiservercel.DeclType)
-	// assume overrides the sizes of some declarations.
+	// assume overrides the sizes of some types.
 	assume map[*apiservercel.DeclType]int64
 }
 
 var _ checker.CostEstimator = (*sizes)(nil)
 
-// EstimateSize returns the size of the value that an expression names.
+// EstimateSize returns the size of the value that an expression refers to.
 func (s *sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
 	path := element.Path()
 	if len(path) == 0 {
@@ -243,12 +244,12 @@ func (s *sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
 	return &checker.SizeEstimate{Min: 0, Max: uint64(size)}
 }
 
-// EstimateCallCost leaves calls to the libraries.
+// EstimateCallCost leaves the cost of calls to the libraries.
 func (s *sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
 	return nil
 }
 
-// cost returns the highest cost that an evaluation can have.
+// cost returns the highest cost of an evaluation.
 func (s *sizes) cost(x *expression) (uint64, error) {
 	if x.ast == nil {
 		return 0, nil

@@ -8,9 +8,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// ParseFieldPath reads the fieldPath of a rule that stands in s: fields as .name or
-// ['name'], map keys likewise. It returns the path, relative to s, and the schema
-// that it leads to.
+// ParseFieldPath parses the fieldPath of a rule in s. Fields and map keys are written
+// as .name or ['name']. It returns the path, relative to s, and the schema at the path.
 func ParseFieldPath(text string, s *schema.Structural) (schema.Path, *schema.Structural, error) {
 	var path schema.Path
 	for rest := text; rest != ""; {
@@ -55,8 +54,8 @@ var (
 	errNoSuchField = errors.New("does not refer to a valid field")
 )
 
-// nextToken cuts the next token off: a delimiter, a quoted string, or what comes
-// before a delimiter.
+// nextToken cuts off the next token: a delimiter, a quoted string, or the text before a
+// delimiter.
 func nextToken(text string) (token, rest string) {
 	if text == "" {
 		return "", ""
@@ -75,7 +74,7 @@ func nextToken(text string) (token, rest string) {
 	return text[:n], text[n:]
 }
 
-// bracketed reads 'name'] after an opening bracket.
+// bracketed parses 'name'] after an opening bracket.
 func bracketed(text string) (name, rest string, err error) {
 	token, rest := nextToken(text)
 	if token == "" {

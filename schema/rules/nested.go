@@ -8,11 +8,11 @@ import (
 	"espalier.dev/schema"
 )
 
-// Rules under allOf, anyOf, oneOf or not have no meaning: no CustomResourceDefinition
-// may have them. Whoever compiles one all the same is told so.
+// Rules under allOf, anyOf, oneOf or not are not allowed in a CRD and have no meaning.
+// Compiling a schema that has them is an error.
 
 func errNested(path schema.SchemaPath) error {
-	return fmt.Errorf("%s.x-kubernetes-validations: rules must not stand under allOf, anyOf, oneOf or not", path)
+	return fmt.Errorf("%s.x-kubernetes-validations: rules must not be used under allOf, anyOf, oneOf or not", path)
 }
 
 // nestedRules returns the path of a schema with rules under a logical operator, or nil.

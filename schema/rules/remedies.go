@@ -10,8 +10,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// findRemedies sets the remedies of a rule and of its messageExpression, as far as
-// they are too expensive.
+// findRemedies sets the remedies of a rule and of its messageExpression, if they are
+// too expensive.
 func findRemedies(r *schema.CheckedRule, c *compiled, s *scope) {
 	if r.Err != nil {
 		return
@@ -26,12 +26,13 @@ func findRemedies(r *schema.CheckedRule, c *compiled, s *scope) {
 	}
 }
 
-// estimate estimates an expression of the rules of a scope under assumptions.
+// estimate estimates the cost of an expression in a scope under assumptions about
+// sizes.
 type estimate struct {
 	scope *scope
 	x     *expression
-	// counts makes the number of values around the rule part of the estimate; fits is
-	// that number if something around the rule is unbounded.
+	// counts multiplies the estimate by the number of values around the rule. fits is
+	// that number if a list or map around the rule is unbounded.
 	counts bool
 	fits   uint64
 }
@@ -66,17 +67,18 @@ type knob struct {
 	path    schema.SchemaPath
 	keyword string
 	present *int64
-	// factor is how many bytes the bound counts for.
+	// factor is the number of bytes per unit of the bound.
 	factor int64
-	// around says that the schema is around the rule; then scope is its scope.
+	// around is true if the schema is around the rule; scope is then its scope.
 	around bool
 	scope  *scope
-	// decl is the type whose size is asked for, if it is part of self.
+	// decl is the type whose size is used, if it is part of self.
 	decl *apiservercel.DeclType
 }
 
-// groups returns what is worth trying: every knob alone, but those around the rule
-// that have no bound together, because one that is left open spoils the others.
+// groups returns the combinations worth trying: each knob alone, but all unbounded
+// knobs around the rule together, because one that stays unbounded makes the others
+// useless.
 func groups(knobs []*knob) [][]*knob {
 	var around []*knob
 	var list [][]*knob
@@ -120,7 +122,7 @@ func (e *estimate) knobs() []*knob {
 			asked[at.String()] = k
 		}
 	}}
-	// It has been estimated before, without an error.
+	// It has already been estimated without an error.
 	_, _ = s.cost(e.x)
 	for _, path := range slices.Sorted(maps.Keys(asked)) {
 		list = append(list, asked[path])
@@ -148,7 +150,8 @@ func descend(v *view, at schema.SchemaPath, step string) (*view, schema.SchemaPa
 	return v.prop(name), append(at, schema.SchemaStep{Keyword: "properties", Form: schema.StepNamed, Name: name})
 }
 
-// newKnob returns the size of a schema's values, if a bound would change it.
+// newKnob returns the knob for the size of a schema's values, or nil if a bound would
+// not change it.
 func newKnob(v *view, path schema.SchemaPath) *knob {
 	k := &knob{path: path, factor: 1}
 	switch {
@@ -167,7 +170,7 @@ func newKnob(v *view, path schema.SchemaPath) *knob {
 			k.factor = 4
 		}
 		if k.keyword, k.present = "maxLength", v.MaxLength(); k.present == nil && len(v.enum) > 0 {
-			// The longest of its values is the bound.
+			// The longest of its values is already a bound.
 			return nil
 		}
 	default:
@@ -176,7 +179,7 @@ func newKnob(v *view, path schema.SchemaPath) *knob {
 	return k
 }
 
-// best returns the highest bound for all knobs together that is enough, or nil.
+// best returns the highest common bound for the knobs that suffices, or nil.
 func (e *estimate) best(knobs []*knob) schema.RuleRemedy {
 	if len(knobs) == 0 || !e.suffices(knobs, 1) {
 		return nil
@@ -192,8 +195,8 @@ func (e *estimate) best(knobs []*knob) schema.RuleRemedy {
 	return r
 }
 
-// suffices reports whether the estimate is within its limit if none of the knobs is
-// above n.
+// suffices reports whether the estimate is within its limit if none of the knobs
+// exceeds n.
 func (e *estimate) suffices(knobs []*knob, n int64) bool {
 	s := sizes{root: e.scope.decl, assume: map[*apiservercel.DeclType]int64{}}
 	around := map[*scope]uint64{}
@@ -219,8 +222,8 @@ func (e *estimate) suffices(knobs []*knob, n int64) bool {
 	return cost <= schema.RuleCostLimit
 }
 
-// cardinality is how often the rule is evaluated, at most, if the lists and maps
-// around it have the given bounds.
+// cardinality returns the maximum number of evaluations of the rule if the lists and
+// maps around it have the given bounds.
 func (e *estimate) cardinality(around map[*scope]uint64) uint64 {
 	n := uint64(1)
 	for _, s := range e.scope.around() {

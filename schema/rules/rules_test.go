@@ -328,7 +328,7 @@ func TestCompileErrors(t *testing.T) {
 		{"message", `{type: object, properties: {a: {type: array, items: {type: integer, x-kubernetes-validations: [{rule: "true"}, {rule: "true", messageExpression: self}]}}}}`, `.properties[a].items.x-kubernetes-validations[1].messageExpression: messageExpression must evaluate to a string`},
 		{"empty", `{type: object, x-kubernetes-validations: [{rule: " "}]}`, `.x-kubernetes-validations[0].rule: rule is not specified`},
 		{"no type", `{x-kubernetes-preserve-unknown-fields: true, x-kubernetes-validations: [{rule: "true"}]}`, `.x-kubernetes-validations: failed to convert to declType`},
-		{"under a logical operator", `{type: object, properties: {a: {type: integer, allOf: [{x-kubernetes-validations: [{rule: "true"}]}]}}}`, `.properties[a].allOf[0].x-kubernetes-validations: rules must not stand under allOf, anyOf, oneOf or not`},
+		{"under a logical operator", `{type: object, properties: {a: {type: integer, allOf: [{x-kubernetes-validations: [{rule: "true"}]}]}}}`, `.properties[a].allOf[0].x-kubernetes-validations: rules must not be used under allOf, anyOf, oneOf or not`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -23,10 +23,11 @@ import (
 	"espalier.dev/schema"
 )
 
-// Validate evaluates the rules on obj; old is the object that an update replaces.
+// Validate evaluates the rules on obj. old is the object that an update replaces, or
+// nil.
 //
-// A rule that fails on a value that did not change is forgiven, unless it is a
-// transition rule; what it says becomes a warning, if ctx has a recorder of
+// If a rule fails on a value that has not changed, the failure is tolerated, unless it is a
+// transition rule. Its message becomes a warning if ctx has a recorder of
 // k8s.io/apiserver/pkg/warning.
 func (p *program) Validate(ctx context.Context, obj, old schema.Object) schema.Violations {
 	e := evaluation{ctx: ctx, program: p, obj: obj, old: old, budget: p.budget}
@@ -43,18 +44,18 @@ type evaluation struct {
 	ctx      context.Context
 	program  *program
 	obj, old map[string]any
-	// budget is what is left of it; negative once no further rule may run.
+	// budget is the remaining budget. It is negative when no further rule may run.
 	budget int64
 	path   schema.Path
 	found  schema.Violations
-	// correlated matches obj with old. It is made when something is to be forgiven.
+	// correlated matches obj with old. It is created when ratcheting needs it.
 	correlated *common.CorrelatedObject
 }
 
-// value evaluates the rules of v, and those below it.
+// value evaluates the rules of v and those below it.
 func (e *evaluation) value(v *validator, obj, old any) {
 	if obj == nil {
-		// Null has no rules; whether it may be there is for the rules around it.
+		// Rules are not evaluated on null.
 		return
 	}
 	e.own(v, obj, notNil(old))
@@ -71,7 +72,7 @@ func (e *evaluation) value(v *validator, obj, old any) {
 	}
 }
 
-// notNil turns an empty map or list that is nil into no value at all.
+// notNil returns nil for nil maps and lists.
 func notNil(v any) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -137,11 +138,11 @@ func (e *evaluation) entry(v *validator, step schema.Step, obj, old any) {
 	e.path = e.path[:len(e.path)-1]
 }
 
-// stop makes this the last rule.
+// stop prevents further rules from running.
 func (e *evaluation) stop() { e.budget = -1 }
 
-// spend takes the cost of an evaluation from the budget and reports whether there was
-// enough of it.
+// spend subtracts the cost of an evaluation from the budget, and reports whether the
+// budget sufficed.
 func (e *evaluation) spend(cost uint64) bool {
 	if cost > math.MaxInt64 || int64(cost) > e.budget {
 		return false
@@ -176,7 +177,7 @@ func (e *evaluation) own(v *validator, obj, old any) {
 		case r.empty():
 			continue
 		case r.rule.usesOldSelf && old == nil && !r.optional:
-			// There is nothing that self could be compared with.
+			// There is no old value to compare self with.
 			continue
 		}
 		in := plain
@@ -220,22 +221,21 @@ func (e *evaluation) own(v *validator, obj, old any) {
 	}
 }
 
-// isOverCostLimit reports whether an evaluation ended because it cost too much.
+// isOverCostLimit reports whether an evaluation was aborted because of its cost.
 func isOverCostLimit(err error) bool {
 	cancelled, ok := errors.AsType[interpreter.EvalCancelledError](err)
 	return ok && cancelled.Cause == interpreter.CostLimitExceeded
 }
 
 // isNoSuchOverload reports whether an evaluation failed because a function does not
-// take the values it was called with. CEL tells such an error from others by its text
-// alone.
+// support its arguments. The text is the only way to recognize such an error of CEL.
 func isNoSuchOverload(err error) bool {
 	return strings.HasPrefix(err.Error(), "no such overload")
 }
 
-// fail reports a rule that does not hold. Its messageExpression sees oldSelf as the
-// value that it is, even if the rule has it as an optional value: kube-apiserver does
-// it so, and then falls back to the plain message where that matters.
+// fail reports a rule that failed. Its messageExpression sees oldSelf as a plain value,
+// even if the rule sees an optional value. kube-apiserver does the same, and falls back
+// to the plain message where that matters.
 func (e *evaluation) fail(v *validator, r *compiled, obj any, in *activation) {
 	path := e.path.FieldPath()
 	if len(r.field) > 0 {
@@ -256,7 +256,7 @@ func (e *evaluation) fail(v *validator, r *compiled, obj any, in *activation) {
 			e.stop()
 			return
 		}
-		// Whatever else is wrong with a message, the plain one will do.
+		// For all other errors, fall back to the plain message.
 	}
 	var value any = obj
 	if v.typ == "object" || v.typ == "array" {
@@ -298,7 +298,7 @@ func (e *evaluation) message(r *compiled, in *activation) (string, *problem) {
 	return text, nil
 }
 
-// errorFor is the error that a rule wants.
+// errorFor returns the field error for the reason of a rule.
 func errorFor(reason *api.FieldValueErrorReason, path *field.Path, value any, detail string) *field.Error {
 	if reason != nil {
 		switch *reason {
@@ -313,7 +313,7 @@ func errorFor(reason *api.FieldValueErrorReason, path *field.Path, value any, de
 	return field.Invalid(path, value, detail)
 }
 
-// nameOf is how errors call a rule.
+// nameOf returns the name of a rule in errors.
 func nameOf(r *api.ValidationRule) string {
 	if r.Message != "" {
 		return strings.TrimSpace(r.Message)
@@ -321,7 +321,7 @@ func nameOf(r *api.ValidationRule) string {
 	return strings.TrimSpace(r.Rule)
 }
 
-// messageOf is what a rule that fails says, unless it has a messageExpression.
+// messageOf returns the message of a rule without its messageExpression.
 func messageOf(r *api.ValidationRule) string {
 	if r.Message != "" {
 		return strings.TrimSpace(r.Message)
@@ -334,8 +334,8 @@ func (e *evaluation) invalid(v *validator, r *compiled, obj any, format string, 
 	e.add(r, nil, obj, field.Invalid(e.path.FieldPath(), v.typ, fmt.Sprintf(format, args...)))
 }
 
-// add reports an error at the place of the rule, or below it. r is nil if it is about
-// no rule in particular.
+// add reports an error at the current value, or below it. r is nil if the error is not
+// about a specific rule.
 func (e *evaluation) add(r *compiled, below schema.Path, obj any, err *field.Error) {
 	var want schema.Operand
 	if r != nil {
@@ -360,8 +360,9 @@ func (e *evaluation) forgiveOrAdd(r *compiled, obj any, err *field.Error) {
 	e.add(r, r.field, obj, err)
 }
 
-// unchanged reports whether the value at the path is known to be the old one: itself,
-// or, if it cannot be matched with an old value, the nearest value around it that can.
+// unchanged reports whether the current value is known to equal the old one. If it
+// cannot be matched with an old value, the nearest value around it that can be matched
+// decides.
 func (e *evaluation) unchanged() bool {
 	if e.old == nil {
 		return false
@@ -392,7 +393,7 @@ func (e *evaluation) unchanged() bool {
 // activation resolves the names in a rule.
 type activation struct {
 	self, oldSelf ref.Val
-	// hasOldSelf says that oldSelf is there, be it an optional without a value.
+	// hasOldSelf is true if oldSelf is defined, even as an optional without a value.
 	hasOldSelf bool
 }
 
@@ -406,7 +407,7 @@ func newActivation(v *validator, obj, old any) *activation {
 	return a
 }
 
-// optional is a with an oldSelf that is an optional value.
+// optional returns a with an optional oldSelf.
 func (a *activation) optional() *activation {
 	out := &activation{self: a.self, oldSelf: types.OptionalNone, hasOldSelf: true}
 	if a.hasOldSelf {
@@ -426,5 +427,5 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	return nil, false
 }
 
-// Parent returns nil: there are no other names.
+// Parent returns nil: there is no other activation.
 func (a *activation) Parent() interpreter.Activation { return nil }

@@ -8,8 +8,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// view shows a schema to Kubernetes' CEL packages, which make types and values of
-// it. What they ask for at every access to a field is put together once.
+// view adapts a schema to Kubernetes' CEL packages, which derive types and values from
+// it. It precomputes what they request on every field access.
 type view struct {
 	s          *schema.Structural
 	items      *view
@@ -17,13 +17,13 @@ type view struct {
 	additional *viewOrBool
 	enum       []any
 	format     string
-	// hasRules says that there are rules here or below.
+	// hasRules is true if there are rules here or below.
 	hasRules bool
 	// resource is the view of the same object as a resource, if it is one.
 	resource *view
 }
 
-// viewOrBool shows additionalProperties.
+// viewOrBool adapts additionalProperties.
 type viewOrBool struct {
 	values *view
 	allows bool
@@ -34,8 +34,8 @@ var (
 	_ common.SchemaOrBool = (*viewOrBool)(nil)
 )
 
-// newView returns the view of s and of all schemas below it outside of logical operators.
-// It shares s.
+// newView returns the view of s and of all schemas below it outside of logical
+// operators. It shares s.
 func newView(s *schema.Structural, isRoot bool) *view {
 	if s == nil {
 		return nil
@@ -88,7 +88,7 @@ func (v *view) asResource() *view {
 		isType(meta.prop("name"), "string") && isType(meta.prop("generateName"), "string") {
 		return v
 	}
-	// Items are left out, as they mean nothing for an object.
+	// Items are omitted, because they have no meaning for an object.
 	out := &view{s: v.s, additional: v.additional, enum: v.enum, format: v.format}
 	out.props = make(map[string]common.Schema, len(v.props)+3)
 	for name, prop := range v.props {
@@ -105,7 +105,7 @@ func (v *view) asResource() *view {
 		s: &schema.Structural{Generic: schema.Generic{Type: "object"}},
 		props: map[string]common.Schema{
 			"name": name.atMost(longest),
-			// What is generated is a character longer, at least.
+			// The generated name is at least one character longer.
 			"generateName": generateName.atMost(longest - 1),
 		},
 	}
@@ -113,7 +113,8 @@ func (v *view) asResource() *view {
 	return out
 }
 
-// atMost is the view of a string that is no longer than max, nor than v has it.
+// atMost returns the view of a string with a length of at most max, and at most that of
+// v.
 func (v *view) atMost(max int64) *view {
 	if v != nil {
 		if l := v.MaxLength(); l != nil && *l < max {
@@ -177,7 +178,7 @@ func (v *view) Default() any {
 	return v.s.Default.Value
 }
 
-// The rest hands out what the schema says.
+// The remaining methods return the keywords of the schema.
 
 func (v *view) Type() string                         { return v.s.Type }
 func (v *view) Properties() map[string]common.Schema { return v.props }
@@ -212,7 +213,7 @@ func textOf(s *string) string {
 	return *s
 }
 
-// Logical operators have no part in types and values.
+// Logical operators do not affect types and values.
 
 func (v *view) AllOf() []common.Schema { return nil }
 func (v *view) OneOf() []common.Schema { return nil }
@@ -228,7 +229,7 @@ func (v *view) XValidations() []common.ValidationRule {
 	return list
 }
 
-// ruleView shows a rule.
+// ruleView adapts a rule.
 type ruleView struct{ r *api.ValidationRule }
 
 func (v ruleView) Rule() string              { return v.r.Rule }
