@@ -10,7 +10,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// Create does what a request to create obj does. It does not change obj.
+// Create applies what the API server does to a create request with obj. It does not
+// change obj.
 //
 // Create returns an error if the object cannot be decoded: the CRD does not define its
 // kind (an [*UnknownKindError]), its metadata is malformed, or a value contradicts its
@@ -48,18 +49,18 @@ func (a *Admitter) create(ctx context.Context, g given) (*Result, error) {
 		result.keep(func(field string) bool { return field != "status" })
 	}
 	if prefix, _ := meta["generateName"].(string); prefix != "" && meta["name"] == nil {
-		// An API server generates the name before it validates. This one stands for it.
+		// An API server generates the name before it validates. Use a placeholder here.
 		meta["name"] = prefix + "00000"
 		defer delete(meta, "name")
 	}
 	return a.judge(ctx, v, result, nil, (*crd.Version).Validate)
 }
 
-// Update does what a request to replace old, a stored object, with obj does. A value
-// that old has too is not a reason to reject obj, as far as Kubernetes ratchets. Both
-// objects must have the same apiVersion. If obj has no namespace or resourceVersion, it
-// gets those of old. Update changes neither object, and returns an error where
-// [Admitter.Create] does.
+// Update applies what the API server does to a request that replaces old, a stored
+// object, with obj. Invalid values that old already has are tolerated, as far as
+// Kubernetes ratchets. Both objects must have the same apiVersion. If obj has no
+// namespace or resourceVersion, it gets those of old. Update changes neither object,
+// and returns an error where [Admitter.Create] does.
 func (a *Admitter) Update(ctx context.Context, obj, old Object) (*Result, error) {
 	return a.replace(ctx, givenObject(obj), old)
 }
@@ -82,9 +83,9 @@ func (a *Admitter) replace(ctx context.Context, g given, old Object) (*Result, e
 	}, (*crd.Version).Validate)
 }
 
-// UpdateStatus does what a request to the status subresource does: it takes only the
-// status from obj, and everything else from old. It returns an error if the version of
-// the objects has no status subresource.
+// UpdateStatus applies what the API server does to a request to the status subresource:
+// it uses only the status of obj, and everything else of old. It returns an error if
+// the version of the objects has no status subresource.
 func (a *Admitter) UpdateStatus(ctx context.Context, obj, old Object) (*Result, error) {
 	return a.replaceStatus(ctx, givenObject(obj), old)
 }
@@ -135,8 +136,8 @@ func (a *Admitter) update(ctx context.Context, g given, old Object, prepare func
 	}
 	oldMeta := a.place(stored, a.namespace)
 	if oldMeta["resourceVersion"] == nil {
-		// Every stored object has one, and validation demands it. Its value does not
-		// matter here, and the result does not show it.
+		// Every stored object has one, and validation requires it. Its value does not
+		// matter here, and the result does not contain it.
 		oldMeta["resourceVersion"] = "1"
 		defer func() {
 			if result != nil {
@@ -193,8 +194,8 @@ func (a *Admitter) decode(v *crd.Version, g given, old Object) (*Result, error) 
 	return result, nil
 }
 
-// place sets the namespace of an object that has none, if the resource is namespaced,
-// and returns the object's metadata.
+// place sets the namespace of a namespaced object that has none, and returns the
+// object's metadata.
 func (a *Admitter) place(obj Object, namespace string) map[string]any {
 	meta, ok := obj["metadata"].(map[string]any)
 	if !ok {

@@ -1,18 +1,18 @@
-// Package espalier does to an object what the API server of Kubernetes does to a
+// Package espalier applies to an object what the Kubernetes API server applies to a
 // custom resource, without a cluster: it prunes the fields that the CRD does not
 // specify, drops nulls, fills in defaults and validates.
 //
-// [Parse] reads a CRD from YAML or JSON, [FromObject] takes one as a Go value, and both
-// return an [Admitter]. [Load] reads a directory of CRDs and returns a [Set], which
-// finds the CRD of each object by its apiVersion and kind. [Admitter.Create],
-// [Admitter.Update] and [Admitter.UpdateStatus] take an object and return a [Result]:
-// the object as it would be stored, what was changed to get there, and the reasons to
-// reject it. [ToObject] and [Result.Into] convert from and to structs.
+// [Parse] reads a CRD from YAML or JSON, [FromObject] accepts one as a Go value, and both
+// return an [Admitter]. [Load] reads a directory of CRDs and returns a [Set], which finds
+// the CRD of each object by its apiVersion and kind. [Admitter.Create], [Admitter.Update]
+// and [Admitter.UpdateStatus] accept an object and return a [Result]: the object as it
+// would be stored, the changes, and the reasons to reject it. [ToObject] and [Result.Into]
+// convert from and to structs.
 //
-// A CRD with CEL rules (x-kubernetes-validations) needs [WithRules] and package crd/cel,
-// or [WithoutRules]. Only programs that import crd/cel link a CEL runtime.
+// A CRD with CEL rules (x-kubernetes-validations) needs [WithRules] and package crd/cel, or
+// [WithoutRules]. Only programs that import crd/cel link a CEL runtime.
 //
-// Contexts bound the time that CEL rules may take.
+// Contexts limit how long CEL rules may run.
 package espalier
 
 import (
@@ -26,13 +26,13 @@ import (
 	"espalier.dev/schema"
 )
 
-// Object is a JSON object, with integers as int64 and all other numbers as float64,
-// as in an unstructured object of Kubernetes. As an argument it may hold Go's other
-// types of numbers, []string and map[string]string too.
+// Object is a JSON object with integers as int64 and all other numbers as float64, like
+// an unstructured object of Kubernetes. Arguments may also contain Go's other number
+// types, []string and map[string]string.
 type Object = schema.Object
 
-// Option changes how objects are admitted. Every function that takes options
-// honours all of them.
+// Option configures how objects are admitted. Every function that accepts options
+// supports all of them.
 type Option func(*options)
 
 type options struct {
@@ -40,15 +40,16 @@ type options struct {
 	namespace string
 }
 
-// WithSemantics chooses the schema semantics: schema.KEP, what the design documents
-// say, which is the default; or schema.Kubernetes, what kube-apiserver does.
+// WithSemantics sets the schema semantics: schema.KEP, which follows the design
+// documents and is the default, or schema.Kubernetes, which does what kube-apiserver
+// does.
 func WithSemantics(s schema.Semantics) Option {
 	return func(o *options) { o.Semantics = s }
 }
 
-// WithRules enforces CEL rules (x-kubernetes-validations) with a checker, cel.Checker{}
-// of package crd/cel. A CRD with rules is rejected without this option or [WithoutRules];
-// the last of the two counts.
+// WithRules enforces CEL rules (x-kubernetes-validations) with a checker: cel.Checker{}
+// of package crd/cel. A CRD with rules is rejected without this option or
+// [WithoutRules]. If both are given, the last one wins.
 func WithRules(r crd.RuleChecker) Option {
 	return func(o *options) { o.Rules, o.IgnoreRules = r, false }
 }
@@ -58,14 +59,14 @@ func WithoutRules() Option {
 	return func(o *options) { o.Rules, o.IgnoreRules = nil, true }
 }
 
-// WithNamespace sets the namespace of objects that name none, as the path of a request
+// WithNamespace sets the namespace of objects that have none, as the path of a request
 // does. The default is "default".
 func WithNamespace(namespace string) Option {
 	return func(o *options) { o.namespace = namespace }
 }
 
-// Admitter does to objects what an API server does to the custom resources of one CRD.
-// It is safe for concurrent use.
+// Admitter admits the custom resources of one CRD as the API server does. It is safe
+// for concurrent use.
 type Admitter struct {
 	definition *crd.Definition
 	// versions has the served versions by the apiVersion of their objects.
@@ -75,9 +76,9 @@ type Admitter struct {
 }
 
 // New returns an Admitter for a CRD. It sets the CRD's defaults and validates it as if
-// it were created as apiextensions.k8s.io/v1. If an API server would reject the CRD, the
-// error is an [*InvalidError]. For v1beta1 there is [NewV1beta1]; [Parse] and
-// [FromObject] take both versions.
+// it were created as apiextensions.k8s.io/v1. If the API server would reject the CRD,
+// the error is an [*InvalidError]. For v1beta1, use [NewV1beta1]; [Parse] and
+// [FromObject] accept both versions.
 func New(ctx context.Context, definition *api.CustomResourceDefinition, opts ...Option) (*Admitter, error) {
 	if definition == nil {
 		return nil, errors.New("the CRD is nil")
@@ -146,8 +147,8 @@ func (o *options) admitter(definition *api.CustomResourceDefinition, found crd.R
 
 // ForDefinition returns an Admitter for a Definition that the caller has validated. It
 // compiles a schema when the first object needs it, so a program with many CRDs and few
-// objects does little work. Objects that name no namespace get the given one, or
-// "default" if that is empty. All other options are part of the Definition.
+// objects does little work. Objects without a namespace get the given one, or "default"
+// if it is empty. All other options are part of the Definition.
 func ForDefinition(definition *crd.Definition, namespace string) *Admitter {
 	if namespace == "" {
 		namespace = "default"
@@ -164,6 +165,6 @@ func ForDefinition(definition *crd.Definition, namespace string) *Admitter {
 // Definition returns the compiled CRD.
 func (a *Admitter) Definition() *crd.Definition { return a.definition }
 
-// Warnings returns the warnings that an API server sends to a client that creates the
+// Warnings returns the warnings that the API server sends to a client that creates the
 // CRD.
 func (a *Admitter) Warnings() []string { return a.warnings }

@@ -159,8 +159,8 @@ func TestUpdate(t *testing.T) {
 	old := worker(`{"image":"ng","replicas":1}`, `{"replicas":9}`)
 	old["metadata"].(map[string]any)["generation"] = int64(4)
 
-	// The image was too short before: forgiven as long as it stays. The status is not
-	// for this endpoint to write.
+	// The image was already too short: tolerated as long as it does not change. This
+	// endpoint does not write the status.
 	result, err := a.Update(t.Context(), worker(`{"image":"ng","replicas":2}`, `{"replicas":1}`), old)
 	if err != nil || result.Err() != nil {
 		t.Fatal(err, result.Err())
@@ -237,8 +237,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// The root package stays light: a program that has no rules has no CEL runtime in
-// it, and none has a server.
+// The root package must not link a server, nor a CEL runtime in programs without rules.
 func TestDependencies(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "espalier.dev").Output()
 	if err != nil {
@@ -299,7 +298,7 @@ func TestUpdateLikeAServer(t *testing.T) {
 	); err == nil || !strings.Contains(err.Error(), "no status subresource") {
 		t.Errorf("a status is written that has no endpoint: %v", err)
 	}
-	// What is wrong in the spec is not the fault of whoever writes the status.
+	// Violations in the spec do not prevent an update of the status.
 	closed := strings.Replace(workers, "tags: {type: array, items: {type: string}}", "tags: {type: object, additionalProperties: false}", 1)
 	stored := worker(`{"image":"nginx","tags":{"a":1}}`, "")
 	result, err = admitter(t, closed).UpdateStatus(t.Context(), worker(`{}`, `{"replicas":1}`), stored)

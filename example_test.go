@@ -90,7 +90,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// For each object: what would be stored, what was changed, what is wrong.
+	// For each object: the stored object, the changes, and the errors.
 	result, err := crontab.Create(ctx, espalier.Object{
 		"apiVersion": "example.com/v1",
 		"kind":       "CronTab",
@@ -128,7 +128,7 @@ func ExampleParse() {
 	// no CustomResourceDefinition found, only v1 ConfigMap
 }
 
-// FromObject takes the CRD types of Kubernetes too.
+// FromObject accepts the CRD types of Kubernetes too.
 func ExampleFromObject() {
 	crd := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(crontabs), &crd.Object); err != nil {
@@ -177,7 +177,7 @@ func ExampleSet_Create() {
 	// no CRD serves example.com/v1 Crontab: did you mean CronTab.example.com?
 }
 
-// New takes the types of package api, for programs that build CRDs.
+// New accepts the types of package api, for programs that build CRDs.
 func ExampleNew() {
 	crd := &api.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "notes.example.com"},
@@ -230,8 +230,8 @@ func ExampleNewV1beta1() {
 	// Output: Note.example.com "n" is invalid: text: Required value
 }
 
-// A program with many CRDs and few objects can validate CRDs elsewhere, and compile only
-// those that it needs.
+// A program with many CRDs and few objects can validate CRDs elsewhere, and compile
+// only those that it needs.
 func ExampleForDefinition() {
 	decoded, err := codec.Decode([]byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"notes.example.com"},"spec":{
 		"group":"example.com","scope":"Namespaced","names":{"plural":"notes","kind":"Note"},
@@ -262,7 +262,7 @@ type CronTab struct {
 	} `json:"spec"`
 }
 
-// ToObject takes structs, and Into returns them.
+// ToObject accepts structs, and Into fills them.
 func ExampleToObject() {
 	crontab := CronTab{TypeMeta: metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "CronTab"}}
 	crontab.Name = "nightly"
@@ -283,7 +283,7 @@ func ExampleToObject() {
 	// Output: nightly 1
 }
 
-// Into returns an error for an object that an API server would not store.
+// Into returns an error for an object that the API server would not store.
 func ExampleResult_Into() {
 	result, err := mustParse(crontabs).Create(context.Background(), cronTab(map[string]any{"schedule": "0 3 * * *", "replicas": 11}))
 	if err != nil {
@@ -333,7 +333,7 @@ func ExampleAdmitter_Create_default() {
 	// defaulted: spec.replicas
 }
 
-// Violations are data; Err returns the error of an API server.
+// Violations are data; Err returns the error of the API server.
 func ExampleAdmitter_Create_validate() {
 	result, err := mustParse(crontabs).Create(context.Background(), cronTab(map[string]any{"schedule": "at night", "replicas": 11}))
 	if err != nil {
@@ -386,7 +386,7 @@ func ExampleAdmitter_UpdateStatus() {
 	// Output: map[replicas:1 schedule:0 3 * * *] map[active:2]
 }
 
-// Objects that name no namespace get the one of the Admitter.
+// Objects without a namespace get that of the Admitter.
 func ExampleWithNamespace() {
 	result, err := mustParse(crontabs, espalier.WithNamespace("jobs")).Create(context.Background(), cronTab(nil))
 	if err != nil {

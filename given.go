@@ -18,7 +18,7 @@ func givenObject(obj Object) given {
 	return given{TypeMeta: api.IdentifyObject(obj), obj: obj}
 }
 
-// decode returns the object pruned and with defaults. It does not change the argument.
+// decode returns the pruned object with defaults. It does not change the argument.
 func (g given) decode(p *schema.Program, o schema.DecodeOptions) (Object, *schema.Report, error) {
 	if g.src != nil {
 		return p.Decode(g.src, o)

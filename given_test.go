@@ -11,7 +11,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// TestJSON sends objects as text: what comes out is what comes out of a tree.
+// TestJSON compares the results for objects as JSON with those for parsed objects.
 func TestJSON(t *testing.T) {
 	a := admitter(t, workers)
 	for _, spec := range []string{`{"image":"img"}`, `{"image":"i","extra":1,"tags":null}`, `{}`} {
@@ -54,7 +54,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestJSONSeesDuplicates has a member twice, which a tree cannot.
+// TestJSONSeesDuplicates has a duplicate member, which a parsed object cannot have.
 func TestJSONSeesDuplicates(t *testing.T) {
 	a := admitter(t, workers)
 	result, err := a.CreateJSON(t.Context(), []byte(`{"apiVersion":"example.com/v1","kind":"Worker","metadata":{"name":"w"},"spec":{"image":"one","image":"two"}}`))
@@ -69,8 +69,8 @@ func TestJSONSeesDuplicates(t *testing.T) {
 	}
 }
 
-// TestJSONRefuses hands in texts that are no objects of the definition.
-func TestJSONRefuses(t *testing.T) {
+// TestJSONRejects passes JSON that is not an object of the CRD.
+func TestJSONRejects(t *testing.T) {
 	a := admitter(t, workers)
 	for src, want := range map[string]string{
 		`{"apiVersion":"example.com/v1","kind":"Worker","metadata":`: "JSON",
@@ -88,7 +88,7 @@ func TestJSONRefuses(t *testing.T) {
 	}
 }
 
-// TestOf uses a definition that nobody would let in: judging it is the caller's.
+// TestOf uses an invalid CRD: validating it is up to the caller.
 func TestOf(t *testing.T) {
 	invalid := definition(t, strings.Replace(workers, "name: workers.example.com", "name: other.example.com", 1))
 	if _, err := espalier.New(t.Context(), invalid); err == nil {

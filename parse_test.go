@@ -43,8 +43,8 @@ func toJSON(t *testing.T, text string) string {
 	return string(data)
 }
 
-// accepts fails the test unless an object is accepted by one of workers and rejected
-// if it is invalid: the schema counts.
+// accepts fails the test unless a accepts a valid object of workers and rejects an
+// invalid one.
 func accepts(t *testing.T, a *espalier.Admitter) {
 	t.Helper()
 	for spec, valid := range map[string]bool{`{"image":"nginx"}`: true, `{"image":"x"}`: false} {
@@ -130,7 +130,7 @@ func TestParseErrors(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	// kube-apiserver does not know unions, so their type is not its business.
+	// kube-apiserver does not support unions, so it ignores their type.
 	t.Run("foreign", func(t *testing.T) {
 		text := strings.Replace(workers, "required: [image]", "x-kubernetes-unions: 7", 1)
 		if _, err := espalier.Parse(t.Context(), []byte(text)); err == nil {
@@ -230,7 +230,7 @@ func TestLoad(t *testing.T) {
 	}
 	accepts(t, a)
 
-	// Every method of a Set gives what that of the Admitter gives.
+	// Each method of a Set returns the same result as that of the Admitter.
 	for name, call := range map[string]func(m methods) (*espalier.Result, error){
 		"Create":     func(m methods) (*espalier.Result, error) { return m.Create(t.Context(), worker(`{"image":"x"}`, "")) },
 		"CreateJSON": func(m methods) (*espalier.Result, error) { return m.CreateJSON(t.Context(), workerJSON(`"x"`)) },
@@ -258,7 +258,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// methods are what an Admitter and a Set have in common.
+// methods are the methods that Admitter and Set have in common.
 type methods interface {
 	Create(context.Context, espalier.Object) (*espalier.Result, error)
 	CreateJSON(context.Context, []byte) (*espalier.Result, error)
@@ -327,7 +327,7 @@ func TestUnknownKind(t *testing.T) {
 	}
 }
 
-// Worker is a custom resource as a controller has it.
+// Worker is the Go type of a custom resource.
 type Worker struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
@@ -381,7 +381,7 @@ func TestTypedObjects(t *testing.T) {
 	})
 	t.Run("targets", func(t *testing.T) {
 		for _, v := range []any{nil, Worker{}, (*Worker)(nil), result.Object} {
-			if err := result.Into(v); err == nil || !strings.Contains(err.Error(), "is not a pointer") {
+			if err := result.Into(v); err == nil || !strings.Contains(err.Error(), "non-nil pointer is required") {
 				t.Errorf("%T: got %v", v, err)
 			}
 		}

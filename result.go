@@ -13,21 +13,21 @@ import (
 	"espalier.dev/schema"
 )
 
-// Result is what an API server would make of an object.
+// Result is the result of admitting an object.
 type Result struct {
-	// Object is the object as it would be stored, without what only an API server can
+	// Object is the object as it would be stored, without what only the API server can
 	// add: a uid, timestamps, a new resourceVersion.
 	Object Object
 	// Changes lists the fields that were pruned, dropped and defaulted, each with its
 	// path and the schema that caused the change.
 	Changes []schema.Change
 	// IgnoredChanges lists changes in the part of the object that the request does not
-	// write: the status or, for an update of the status, everything else. None of it is
-	// stored, but an API server warns of unknown fields there too.
+	// write: the status or, for an update of the status, everything else. They do not
+	// affect the stored object, but the API server warns of unknown fields there too.
 	IgnoredChanges []schema.Change
-	// Truncated reports whether there were more changes than are listed.
+	// Truncated is true if there were more changes than are listed.
 	Truncated bool
-	// Warnings are the warnings that an API server sends to the client.
+	// Warnings are the warnings that the API server sends to the client.
 	Warnings []string
 	// Violations are the reasons to reject the object. A valid object has none.
 	Violations schema.Violations
@@ -72,12 +72,12 @@ func (r *Result) Err() error {
 }
 
 // Into stores Object in the value that v points to, such as the Go type of the custom
-// resource. It replaces what was there before. If the object is invalid, Into leaves v
-// as it is and returns the error of [Result.Err].
+// resource, and replaces its previous contents. If the object is invalid, Into does not
+// change v and returns the error of [Result.Err].
 func (r *Result) Into(v any) error {
 	target := reflect.ValueOf(v)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
-		return fmt.Errorf("a %T is not a pointer to store an object in", v)
+		return fmt.Errorf("cannot store an object in a %T: a non-nil pointer is required", v)
 	}
 	if err := r.Err(); err != nil {
 		return err
@@ -95,19 +95,19 @@ func (r *Result) Into(v any) error {
 }
 
 // FieldError is returned for an object that cannot be admitted because of one of its
-// fields, whatever the schema says.
+// fields, regardless of the schema.
 type FieldError struct {
 	Path schema.Path
-	// Problem tells what is wrong there.
+	// Problem is what is wrong with the field.
 	Problem string
 }
 
 // Error returns the path and the problem.
 func (e *FieldError) Error() string { return e.Path.String() + ": " + e.Problem }
 
-// InvalidError is returned for an object that an API server would reject.
+// InvalidError is returned for an object that the API server would reject.
 type InvalidError struct {
-	// Kind is the kind of the object with its group, like CronTab.example.com.
+	// Kind is the kind of the object with its group, such as CronTab.example.com.
 	Kind   string
 	Name   string
 	Errors field.ErrorList
@@ -117,7 +117,7 @@ func invalidCRD(name string, errs field.ErrorList) error {
 	return &InvalidError{Kind: api.Kind + "." + api.GroupName, Name: name, Errors: errs}
 }
 
-// Error lists the reasons in the words of an API server.
+// Error returns the message of the API server.
 func (e *InvalidError) Error() string {
 	return fmt.Sprintf("%s %q is invalid: %v", e.Kind, e.Name, e.Errors.ToAggregate())
 }

@@ -23,10 +23,10 @@ type Set struct {
 }
 
 // Load returns a Set of the CRDs in a file system, such as os.DirFS("config/crd") or an
-// embed.FS. It reads all files whose names end in .yaml, .yml or .json, in all
-// directories but those whose names start with a dot, and skips objects that are not
-// CRDs. It returns an error if there is no CRD, if two CRDs define the same resource or
-// kind, or if a CRD is invalid, see [New].
+// embed.FS. It reads all files whose names end in .yaml, .yml or .json, except in
+// directories whose names start with a dot, and skips objects that are not CRDs. It
+// returns an error if there is no CRD, if two CRDs define the same resource or kind, or
+// if a CRD is invalid, see [New].
 func Load(ctx context.Context, fsys fs.FS, opts ...Option) (*Set, error) {
 	found, err := manifest.ReadFS(fsys)
 	if err != nil {
@@ -171,7 +171,7 @@ type UnknownKindError struct {
 	Nearest runtimeschema.GroupKind
 }
 
-// Error names the kind and, if possible, the one that was meant.
+// Error returns the kind and, if possible, the one that was probably meant.
 func (e *UnknownKindError) Error() string {
 	if e.APIVersion == "" || e.Kind == "" {
 		return "apiVersion and kind are required"

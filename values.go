@@ -12,11 +12,11 @@ import (
 	"espalier.dev/internal/jsonx"
 )
 
-// ToObject returns v as an Object: a struct such as the Go type of a custom resource, an
-// unstructured object, or a map. It marshals structs to JSON, as a client does. The
-// object that an Admitter takes needs an apiVersion and a kind, which clients of
-// Kubernetes leave out of the structs that they return: set them in TypeMeta first.
-// The Object shares no memory with v.
+// ToObject converts v to an Object: a struct such as the Go type of a custom resource,
+// an unstructured object, or a map. It marshals structs to JSON, as a client does. An
+// Admitter needs the apiVersion and kind of the object. Kubernetes clients leave them
+// out of the structs that they return: set them in TypeMeta first. The Object shares no
+// memory with v.
 func ToObject(v any) (Object, error) {
 	if u, ok := v.(unstructured.Unstructured); ok {
 		v = u.Object // its methods belong to the pointer

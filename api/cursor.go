@@ -6,7 +6,7 @@ import (
 	"espalier.dev/internal/jsonx"
 )
 
-// cursor walks over text that is known to be JSON: reading it does not fail.
+// cursor walks over text that is known to be valid JSON, so that reading does not fail.
 type cursor struct {
 	jsonx.Reader
 	data []byte
@@ -26,8 +26,8 @@ func (c *cursor) skip() []byte {
 	return c.data[start:c.Offset()]
 }
 
-// firstByte returns the first byte of a JSON text that is not white space, which tells
-// the type of the value, or 0.
+// firstByte returns the first byte of a JSON text that is not white space, which
+// identifies the type of the value, or 0.
 func firstByte(data []byte) byte {
 	if data = bytes.TrimLeft(data, " \t\r\n"); len(data) > 0 {
 		return data[0]

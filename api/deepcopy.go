@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// clonePtr copies what p points to, which must hold no pointers itself.
+// clonePtr copies the value that p points to, which must not contain pointers.
 func clonePtr[T any](p *T) *T {
 	if p == nil {
 		return nil
@@ -16,7 +16,7 @@ func clonePtr[T any](p *T) *T {
 	return &v
 }
 
-// cloneSlice copies a list and, with DeepCopyInto, what its items hold.
+// cloneSlice copies a slice and its items, with DeepCopyInto.
 func cloneSlice[T any, P interface {
 	*T
 	DeepCopyInto(*T)
@@ -31,7 +31,7 @@ func cloneSlice[T any, P interface {
 	return out
 }
 
-// cloneMap copies a map and, with DeepCopyInto, what its values hold.
+// cloneMap copies a map and its values, with DeepCopyInto.
 func cloneMap[T any, P interface {
 	*T
 	DeepCopyInto(*T)
@@ -48,7 +48,7 @@ func cloneMap[T any, P interface {
 	return out
 }
 
-// cloneDeep copies what p points to with DeepCopyInto.
+// cloneDeep copies the value that p points to, with DeepCopyInto.
 func cloneDeep[T any, P interface {
 	*T
 	DeepCopyInto(*T)

@@ -2,10 +2,10 @@ package api
 
 import "strings"
 
-// defaultServicePort is the port of a webhook's service that names none.
+// defaultServicePort is the default port of a webhook's service.
 const defaultServicePort int32 = 443
 
-// SetDefaults fills in what a v1 definition leaves open, as Kubernetes does.
+// SetDefaults sets the defaults of a v1 CRD, as Kubernetes does.
 func SetDefaults(crd *CustomResourceDefinition) {
 	spec := &crd.Spec
 	SetNamesDefaults(&spec.Names)
@@ -25,7 +25,7 @@ func SetDefaults(crd *CustomResourceDefinition) {
 	}
 }
 
-// SetNamesDefaults derives the singular and the kind of a list from the kind.
+// SetNamesDefaults derives the singular and the list kind from the kind.
 func SetNamesDefaults(n *CustomResourceDefinitionNames) {
 	if n.Singular == "" {
 		n.Singular = strings.ToLower(n.Kind)
@@ -35,7 +35,7 @@ func SetNamesDefaults(n *CustomResourceDefinitionNames) {
 	}
 }
 
-// SetClientConfigDefaults fills in the port of a webhook's service. c may be nil.
+// SetClientConfigDefaults sets the port of a webhook's service. c may be nil.
 func SetClientConfigDefaults(c *WebhookClientConfig) {
 	if c != nil && c.Service != nil && c.Service.Port == nil {
 		port := defaultServicePort

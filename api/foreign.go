@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 )
 
-// DropForeign returns the JSON of a definition, of either version, without what
-// kube-apiserver would not even look at: values of fields that it does not know
-// (x-kubernetes-unions, readOnly, jsonSchema) which do not fit the types of this
-// package. It drops such fields whatever is in them, so for its semantics they are
-// no reason to reject a definition. The data is returned as it is if there is
-// nothing to drop; what is wrong with it otherwise is for Unmarshal to say.
+// DropForeign returns the JSON of a CRD, of either version, without malformed values of
+// fields that kube-apiserver does not have (x-kubernetes-unions, readOnly, jsonSchema).
+// kube-apiserver drops these fields whatever they contain, so in its semantics they are
+// no reason to reject a CRD. DropForeign returns data itself if there is nothing to
+// drop. It ignores all other errors, which Unmarshal reports.
 func DropForeign(data []byte) []byte {
 	if !bytes.Contains(data, []byte(`"x-kubernetes-unions"`)) && !bytes.Contains(data, []byte(`"readOnly"`)) && !bytes.Contains(data, []byte(`"jsonSchema"`)) {
 		return data
@@ -39,10 +38,10 @@ func DropForeign(data []byte) []byte {
 	return out
 }
 
-// foreign drops from trees.
+// foreign drops fields from a tree.
 type foreign struct{ dropped bool }
 
-// drop drops a field unless it fits.
+// drop drops a field if it does not fit the type of into.
 func (f *foreign) drop(from map[string]any, name string, into any) {
 	v, ok := from[name]
 	if !ok {

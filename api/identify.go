@@ -43,7 +43,7 @@ func Identify(src []byte) (id metav1.TypeMeta, err error) {
 		if err != nil {
 			return id, err
 		}
-		// The clone keeps the whole document from staying in memory.
+		// Cloning avoids keeping the whole document in memory.
 		*into = strings.Clone(text)
 		found++
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// LegacySchema returns the draft-4 schema of 2017 that v1beta1 shows as
-// spec.validation.jsonSchema, or nil if there is none.
+// LegacySchema returns the draft-4 schema of 2017, which is spec.validation.jsonSchema
+// in v1beta1, or nil if there is none.
 func LegacySchema(crd *CustomResourceDefinition) (*JSONSchemaProps, error) {
 	text, ok := crd.Annotations[JSONSchemaAnnotation]
 	if !ok {
@@ -27,7 +27,7 @@ func legacyError(err error) error {
 	return fmt.Errorf("metadata.annotations[%s]: not a JSON schema: %w", JSONSchemaAnnotation, err)
 }
 
-// SetLegacySchema makes s the draft-4 schema of crd. With nil there is none.
+// SetLegacySchema sets the draft-4 schema of crd. If s is nil, it removes the schema.
 func SetLegacySchema(crd *CustomResourceDefinition, s *JSONSchemaProps) error {
 	if s == nil {
 		delete(crd.Annotations, JSONSchemaAnnotation)

@@ -12,9 +12,9 @@ import (
 	"espalier.dev/internal/jsonx"
 )
 
-// A schema encodes and decodes itself and everything in it, in one pass. Left to
-// the JSON package, every either-or value on the way down would be scanned again
-// from its start to its end, which takes minutes where schemas are nested deeply.
+// A schema encodes and decodes itself and its subschemas in one pass. The JSON package
+// would scan every either-or value again on the way down, which takes minutes for
+// deeply nested schemas.
 
 var nullLiteral = []byte("null")
 
@@ -25,7 +25,7 @@ type fieldInfo struct {
 	omitEmpty bool
 }
 
-// structInfo are the fields of a struct in a schema.
+// structInfo has the fields of a struct in a schema.
 type structInfo struct {
 	fields []fieldInfo
 	byName map[string]int
@@ -51,50 +51,51 @@ func newStructInfos(types ...reflect.Type) map[reflect.Type]structInfo {
 	return out
 }
 
-// MarshalJSON writes the schema, without what says nothing.
+// MarshalJSON encodes the schema without empty values.
 func (s JSONSchemaProps) MarshalJSON() ([]byte, error) { return appendJSON(nil, reflect.ValueOf(s)) }
 
-// UnmarshalJSON reads a schema. Names are case-sensitive, unknown fields are dropped.
+// UnmarshalJSON decodes a schema. Names are case-sensitive, unknown fields are dropped.
 func (s *JSONSchemaProps) UnmarshalJSON(data []byte) error { return unmarshal(data, s) }
 
-// MarshalJSON writes the value as it was read.
+// MarshalJSON returns the original bytes.
 func (j JSON) MarshalJSON() ([]byte, error) { return appendJSON(nil, reflect.ValueOf(j)) }
 
 // UnmarshalJSON keeps a copy of data. The literal null becomes no bytes.
 func (j *JSON) UnmarshalJSON(data []byte) error { return unmarshal(data, j) }
 
-// MarshalJSON writes a single string as a string and several as a list. A single
-// empty string stays a list: as a string it would read as no type at all.
+// MarshalJSON encodes a single string as a string, and several as a list. A single
+// empty string is encoded as a list, because an empty string would be decoded as no
+// type.
 func (s StringOrArray) MarshalJSON() ([]byte, error) { return appendJSON(nil, reflect.ValueOf(s)) }
 
-// UnmarshalJSON takes a string or a list of strings.
+// UnmarshalJSON accepts a string or a list of strings.
 func (s *StringOrArray) UnmarshalJSON(data []byte) error { return unmarshal(data, s) }
 
-// MarshalJSON writes the list, or else the schema.
+// MarshalJSON encodes the list, if there is one, or the schema.
 func (s JSONSchemaPropsOrArray) MarshalJSON() ([]byte, error) {
 	return appendJSON(nil, reflect.ValueOf(s))
 }
 
-// UnmarshalJSON takes a schema or a list of schemas; anything else reads as neither.
+// UnmarshalJSON accepts a schema or a list of schemas, and ignores all other values.
 func (s *JSONSchemaPropsOrArray) UnmarshalJSON(data []byte) error { return unmarshal(data, s) }
 
-// MarshalJSON writes the schema, or else the boolean.
+// MarshalJSON encodes the schema, if there is one, or the boolean.
 func (s JSONSchemaPropsOrBool) MarshalJSON() ([]byte, error) {
 	return appendJSON(nil, reflect.ValueOf(s))
 }
 
-// UnmarshalJSON takes a schema or a boolean.
+// UnmarshalJSON accepts a schema or a boolean.
 func (s *JSONSchemaPropsOrBool) UnmarshalJSON(data []byte) error { return unmarshal(data, s) }
 
-// MarshalJSON writes the list, or else the schema.
+// MarshalJSON encodes the list, if there is one, or the schema.
 func (s JSONSchemaPropsOrStringArray) MarshalJSON() ([]byte, error) {
 	return appendJSON(nil, reflect.ValueOf(s))
 }
 
-// UnmarshalJSON takes a schema or a list of strings; anything else reads as neither.
+// UnmarshalJSON accepts a schema or a list of strings, and ignores all other values.
 func (s *JSONSchemaPropsOrStringArray) UnmarshalJSON(data []byte) error { return unmarshal(data, s) }
 
-// appendJSON appends the JSON of a value in a schema to b.
+// appendJSON appends the JSON encoding of a value in a schema to b.
 func appendJSON(b []byte, v reflect.Value) ([]byte, error) {
 	switch x := v.Interface().(type) {
 	case JSON:
@@ -164,8 +165,8 @@ func appendStruct(b []byte, v reflect.Value) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// isEmpty reports whether a field is left out. So is an either-or that is neither: a
-// null would be gone after the next decoding anyway.
+// isEmpty reports whether a field is omitted. An either-or value that is neither is
+// omitted too: decoding would drop a null.
 func isEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map:
@@ -216,7 +217,7 @@ func appendMap(b []byte, v reflect.Value) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// unmarshal decodes data into a value of a schema.
+// unmarshal decodes data into a value in a schema.
 func unmarshal(data []byte, into any) error {
 	var raw json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil { // from here on, data is JSON
@@ -279,7 +280,7 @@ func (c *cursor) decode(v reflect.Value) error {
 	return setScalar(v, c.skip())
 }
 
-// decodeType decodes a type. The empty string is none.
+// decodeType decodes a type. The empty string means no type.
 func (c *cursor) decodeType(s *StringOrArray, kind byte) error {
 	*s = nil
 	switch kind {
@@ -301,7 +302,7 @@ func (c *cursor) decodeType(s *StringOrArray, kind byte) error {
 	return nil
 }
 
-// decodeEither decodes a schema or a list, and skips anything else.
+// decodeEither decodes a schema or a list, and skips all other values.
 func (c *cursor) decodeEither(kind byte, schema **JSONSchemaProps, list reflect.Value) error {
 	switch kind {
 	case '{':
@@ -349,7 +350,7 @@ func (c *cursor) decodeMap(v reflect.Value, kind byte) error {
 	return c.Members(func(name string) error {
 		e := reflect.New(v.Type().Elem()).Elem()
 		err := below(Step{Kind: KeyStep, Name: name}, c.decode(e))
-		// The name must not keep the whole text in memory.
+		// Cloning avoids keeping the whole text in memory.
 		v.SetMapIndex(reflect.ValueOf(strings.Clone(name)), e)
 		return err
 	})

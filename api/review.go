@@ -6,18 +6,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ConversionReview is what the server and a conversion webhook send each other.
+// ConversionReview is the request to a conversion webhook, and its response.
 type ConversionReview struct {
 	metav1.TypeMeta `json:",inline"`
-	// Request is the server's question.
+	// Request is the request of the API server.
 	Request *ConversionRequest `json:"request,omitempty"`
-	// Response is the webhook's answer.
+	// Response is the response of the webhook.
 	Response *ConversionResponse `json:"response,omitempty"`
 }
 
-// ConversionRequest asks for objects in another version.
+// ConversionRequest requests the conversion of objects to another version.
 type ConversionRequest struct {
-	// UID identifies this exchange.
+	// UID identifies the request.
 	UID types.UID `json:"uid"`
 	// DesiredAPIVersion is the group and version to convert to.
 	DesiredAPIVersion string `json:"desiredAPIVersion"`
@@ -25,12 +25,13 @@ type ConversionRequest struct {
 	Objects []runtime.RawExtension `json:"objects"`
 }
 
-// ConversionResponse gives the converted objects, or says why there are none.
+// ConversionResponse has the converted objects, or the reason of a failure.
 type ConversionResponse struct {
-	// UID is that of the request.
+	// UID is the UID of the request.
 	UID types.UID `json:"uid"`
-	// ConvertedObjects are the objects, as many and in the order of the request.
+	// ConvertedObjects are the converted objects, in the number and order of the
+	// request.
 	ConvertedObjects []runtime.RawExtension `json:"convertedObjects"`
-	// Result reports whether it worked, and the reason if not.
+	// Result is the result of the conversion, and the reason of a failure.
 	Result metav1.Status `json:"result"`
 }

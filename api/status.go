@@ -4,17 +4,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CustomResourceDefinitionStatus is what the server makes of a definition.
+// CustomResourceDefinitionStatus is the observed state of a CustomResourceDefinition.
 type CustomResourceDefinitionStatus struct {
-	// Conditions say how the definition is doing, one for each type.
+	// Conditions are the conditions of the CustomResourceDefinition, one for each type.
 	Conditions []CustomResourceDefinitionCondition `json:"conditions"`
-	// AcceptedNames are the names that are served. They differ from those in the
-	// spec where another definition took a name first.
+	// AcceptedNames are the names that are served. They differ from those in the spec
+	// if another CustomResourceDefinition already has a name.
 	AcceptedNames CustomResourceDefinitionNames `json:"acceptedNames"`
-	// StoredVersions are the versions in which objects may be stored. A version has
-	// to leave this list before it may leave spec.versions.
+	// StoredVersions are the versions in which objects may be stored. A version must be
+	// removed from this list before it can be removed from spec.versions.
 	StoredVersions []string `json:"storedVersions"`
-	// ObservedGeneration is the generation of the definition that this status is about.
+	// ObservedGeneration is the generation that this status was computed from.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
@@ -22,50 +22,51 @@ type CustomResourceDefinitionStatus struct {
 type CustomResourceDefinitionCondition struct {
 	// Type is the aspect.
 	Type CustomResourceDefinitionConditionType `json:"type"`
-	// Status reports whether the definition is in the condition.
+	// Status is True, False or Unknown.
 	Status ConditionStatus `json:"status"`
 	// LastTransitionTime is when Status last changed.
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
-	// Reason is one word for programs.
+	// Reason is a machine-readable word.
 	Reason string `json:"reason,omitempty"`
-	// Message is text for people.
+	// Message is human-readable text.
 	Message string `json:"message,omitempty"`
-	// ObservedGeneration is the generation of the definition that this is about.
+	// ObservedGeneration is the generation that this condition was computed from.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// ConditionStatus reports whether a condition holds.
+// ConditionStatus is the status of a condition.
 type ConditionStatus string
 
-// The three values of a condition.
+// The values of ConditionStatus.
 const (
 	ConditionTrue    ConditionStatus = "True"
 	ConditionFalse   ConditionStatus = "False"
 	ConditionUnknown ConditionStatus = "Unknown"
 )
 
-// CustomResourceDefinitionConditionType is an aspect that a condition is about.
+// CustomResourceDefinitionConditionType is the type of a condition.
 type CustomResourceDefinitionConditionType string
 
 // The types of conditions.
 const (
-	// Established: the resource is served. Once true, it stays until deletion.
+	// Established: the resource is served. Once true, it stays true until deletion.
 	Established CustomResourceDefinitionConditionType = "Established"
-	// NamesAccepted: no other definition of the group has one of the names.
+	// NamesAccepted: no other CustomResourceDefinition of the group has one of the
+	// names.
 	NamesAccepted CustomResourceDefinitionConditionType = "NamesAccepted"
-	// NonStructuralSchema: a schema is not structural, for the reasons in the
-	// message. The condition is there only while it is true.
+	// NonStructuralSchema: a schema is not structural, for the reasons in the message.
+	// The condition is present only while it is true.
 	NonStructuralSchema CustomResourceDefinitionConditionType = "NonStructuralSchema"
-	// Terminating: the definition is deleted, and its objects are being removed.
+	// Terminating: the CustomResourceDefinition and its objects are being deleted.
 	Terminating CustomResourceDefinitionConditionType = "Terminating"
-	// KubernetesAPIApprovalPolicyConformant: whether an API in a group of
-	// Kubernetes is approved, going by KubeAPIApprovedAnnotation.
+	// KubernetesAPIApprovalPolicyConformant: an API in a group of Kubernetes is
+	// approved, according to KubeAPIApprovedAnnotation.
 	KubernetesAPIApprovalPolicyConformant CustomResourceDefinitionConditionType = "KubernetesAPIApprovalPolicyConformant"
 	// StorageMigrating: stored objects are being rewritten in another version.
 	StorageMigrating CustomResourceDefinitionConditionType = "StorageMigrating"
 )
 
-// The reasons of conditions, by the type of condition that gives them.
+// The reasons of conditions, by the type of the condition.
 const (
 	// Established.
 	ReasonInitialNamesAccepted = "InitialNamesAccepted"

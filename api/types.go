@@ -5,31 +5,32 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Names of the resource that this package is about.
+// The names of the resource CustomResourceDefinition.
 const (
 	// GroupName is the API group of CustomResourceDefinitions.
 	GroupName = "apiextensions.k8s.io"
 	// Version is the version of the types in this package.
 	Version = "v1"
-	// APIVersion is what stands in apiVersion.
+	// APIVersion is the apiVersion of objects.
 	APIVersion = GroupName + "/" + Version
-	// Kind is what stands in kind.
+	// Kind is the kind of objects.
 	Kind = "CustomResourceDefinition"
-	// ListKind is what stands in kind of a list.
+	// ListKind is the kind of lists.
 	ListKind = "CustomResourceDefinitionList"
 )
 
 const (
-	// KubeAPIApprovedAnnotation must be on a definition in k8s.io, kubernetes.io or
-	// a group below. Its value is the URL of the API's approval, or starts with
+	// KubeAPIApprovedAnnotation is required in the groups k8s.io, kubernetes.io and
+	// their subdomains. Its value is the URL of the API's approval, or starts with
 	// "unapproved".
 	KubeAPIApprovedAnnotation = "api-approved.kubernetes.io"
 
-	// JSONSchemaAnnotation is where v1 keeps the schema that v1beta1 has in
+	// JSONSchemaAnnotation holds in v1 the schema that v1beta1 has in
 	// spec.validation.jsonSchema. See the package comment.
 	JSONSchemaAnnotation = "espalier.dev/json-schema"
 
-	// CustomResourceCleanupFinalizer keeps a definition until its objects are gone.
+	// CustomResourceCleanupFinalizer delays the deletion of a CRD until its objects are
+	// deleted.
 	CustomResourceCleanupFinalizer = "customresourcecleanup.apiextensions.k8s.io"
 )
 
@@ -38,62 +39,62 @@ func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: GroupName, Version: Version}
 }
 
-// CustomResourceDefinition defines a resource that the server is to serve. Its
-// name is spec.names.plural, a dot, and spec.group.
+// CustomResourceDefinition defines a resource that the API server serves. Its name is
+// spec.names.plural, a dot, and spec.group.
 type CustomResourceDefinition struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what the author wants.
+	// Spec is the desired state.
 	Spec CustomResourceDefinitionSpec `json:"spec"`
-	// Status is what the server makes of it.
+	// Status is the observed state.
 	Status CustomResourceDefinitionStatus `json:"status,omitempty"`
 }
 
-// CustomResourceDefinitionList is a list of definitions.
+// CustomResourceDefinitionList is a list of CustomResourceDefinitions.
 type CustomResourceDefinitionList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	// Items are the definitions.
+	// Items are the CustomResourceDefinitions.
 	Items []CustomResourceDefinition `json:"items"`
 }
 
-// CustomResourceDefinitionSpec is what the author of a definition wants.
+// CustomResourceDefinitionSpec is the desired state of a CustomResourceDefinition.
 type CustomResourceDefinitionSpec struct {
-	// Group is the API group that the resource is served in.
+	// Group is the API group of the resource.
 	Group string `json:"group"`
-	// Names are the names that the resource goes by.
+	// Names are the names of the resource.
 	Names CustomResourceDefinitionNames `json:"names"`
-	// Scope reports whether objects live in namespaces.
+	// Scope is Namespaced or Cluster.
 	Scope ResourceScope `json:"scope"`
-	// Versions are the versions of the resource. The order in which discovery
-	// lists them follows from their names, not from the order here.
+	// Versions are the versions of the resource. Discovery sorts them by name,
+	// regardless of the order here.
 	Versions []CustomResourceDefinitionVersion `json:"versions"`
-	// Conversion says how objects get from one version to another.
+	// Conversion configures the conversion between versions.
 	Conversion *CustomResourceConversion `json:"conversion,omitempty"`
-	// PreserveUnknownFields turns pruning off. Definitions that were made as v1
-	// leave it false and mark subtrees with x-kubernetes-preserve-unknown-fields.
+	// PreserveUnknownFields disables pruning. New CustomResourceDefinitions must leave
+	// it false and use x-kubernetes-preserve-unknown-fields in the schema instead.
 	PreserveUnknownFields bool `json:"preserveUnknownFields,omitempty"`
 }
 
-// CustomResourceDefinitionNames are the names that a resource goes by.
+// CustomResourceDefinitionNames are the names of a resource.
 type CustomResourceDefinitionNames struct {
-	// Plural is the resource's name in URLs, in lower case.
+	// Plural is the name of the resource in URLs, in lower case.
 	Plural string `json:"plural"`
-	// Singular is the singular of Plural; Kind in lower case if absent.
+	// Singular is the singular name. The default is Kind in lower case.
 	Singular string `json:"singular,omitempty"`
-	// ShortNames are abbreviations for use on a command line.
+	// ShortNames are abbreviations for the command line.
 	ShortNames []string `json:"shortNames,omitempty"`
-	// Kind is what stands in the kind of an object.
+	// Kind is the kind of the objects.
 	Kind string `json:"kind"`
-	// ListKind is what stands in the kind of a list; Kind and "List" if absent.
+	// ListKind is the kind of lists. The default is Kind followed by "List".
 	ListKind string `json:"listKind,omitempty"`
-	// Categories are groups of resources, such as "all", that this one belongs to.
+	// Categories are groups of resources that this one belongs to, such as "all".
 	Categories []string `json:"categories,omitempty"`
 }
 
-// ResourceScope reports whether the objects of a resource live in namespaces.
+// ResourceScope determines whether the objects of a resource are namespaced.
 type ResourceScope string
 
 // The two scopes.
@@ -106,127 +107,127 @@ const (
 type CustomResourceDefinitionVersion struct {
 	// Name is the version's name, such as v1 or v2beta1.
 	Name string `json:"name"`
-	// Served reports whether requests may use this version.
+	// Served enables the version in the API.
 	Served bool `json:"served"`
-	// Storage marks the version in which objects are stored: exactly one.
+	// Storage marks the storage version. Exactly one version must have it.
 	Storage bool `json:"storage"`
-	// Deprecated makes responses for this version carry a warning.
+	// Deprecated adds a warning to responses for this version.
 	Deprecated bool `json:"deprecated,omitempty"`
-	// DeprecationWarning is the text of that warning, in place of the usual one.
+	// DeprecationWarning replaces the default text of that warning.
 	DeprecationWarning *string `json:"deprecationWarning,omitempty"`
-	// Schema is what objects of this version look like.
+	// Schema is the schema of objects of this version.
 	Schema *CustomResourceValidation `json:"schema,omitempty"`
-	// Subresources are the subresources served with this version.
+	// Subresources are the subresources of this version.
 	Subresources *CustomResourceSubresources `json:"subresources,omitempty"`
-	// AdditionalPrinterColumns are the columns of a table beside the name. With
-	// none, there is one for the object's age.
+	// AdditionalPrinterColumns are the columns of tables, in addition to the name. If
+	// there are none, tables show the age of objects.
 	AdditionalPrinterColumns []CustomResourceColumnDefinition `json:"additionalPrinterColumns,omitempty"`
-	// SelectableFields are the fields that field selectors may use.
+	// SelectableFields are the fields that field selectors can use.
 	SelectableFields []SelectableField `json:"selectableFields,omitempty"`
 }
 
-// CustomResourceValidation holds the schema of a version.
+// CustomResourceValidation has the schema of a version.
 type CustomResourceValidation struct {
 	// OpenAPIV3Schema is the schema for validation, pruning and defaulting.
 	OpenAPIV3Schema *JSONSchemaProps `json:"openAPIV3Schema,omitempty"`
 }
 
-// SelectableField names a field for use in field selectors.
+// SelectableField is a field that field selectors can use.
 type SelectableField struct {
-	// JSONPath is the path of a string, boolean or integer field, without array
-	// notation and outside of metadata.
+	// JSONPath is the path of a string, boolean or integer field outside of metadata,
+	// without array notation.
 	JSONPath string `json:"jsonPath"`
 }
 
-// CustomResourceColumnDefinition is one column of a table.
+// CustomResourceColumnDefinition is a column of a table.
 type CustomResourceColumnDefinition struct {
-	// Name is the column's heading.
+	// Name is the heading of the column.
 	Name string `json:"name"`
 	// Type is the OpenAPI type of the column's values.
 	Type string `json:"type"`
-	// Format is the OpenAPI format of the column's values; "name" marks the column
-	// that identifies the object.
+	// Format is the OpenAPI format of the column's values. The format "name" marks the
+	// column that identifies the object.
 	Format string `json:"format,omitempty"`
-	// Description says what the column means.
+	// Description describes the column.
 	Description string `json:"description,omitempty"`
-	// Priority is above 0 for columns that may be left out where space is short.
+	// Priority is greater than 0 for columns that can be omitted if space is limited.
 	Priority int32 `json:"priority,omitempty"`
-	// JSONPath is where in an object the value is.
+	// JSONPath is the path of the value in an object.
 	JSONPath string `json:"jsonPath"`
 }
 
 // CustomResourceSubresources are the subresources of a version.
 type CustomResourceSubresources struct {
-	// Status turns /status on: from then on that is the only way to change .status,
-	// and changes nothing else.
+	// Status enables /status. Then only /status can change .status, and it changes
+	// nothing else.
 	Status *CustomResourceSubresourceStatus `json:"status,omitempty"`
-	// Scale turns /scale on, which serves an autoscaling/v1 Scale.
+	// Scale enables /scale, which serves an autoscaling/v1 Scale.
 	Scale *CustomResourceSubresourceScale `json:"scale,omitempty"`
 }
 
-// CustomResourceSubresourceStatus turns /status on. There is nothing to set.
+// CustomResourceSubresourceStatus enables /status. It has no fields.
 type CustomResourceSubresourceStatus struct{}
 
-// CustomResourceSubresourceScale says where in an object the fields of a Scale
-// are. The paths have no array notation.
+// CustomResourceSubresourceScale has the paths of the fields of a Scale in an object,
+// without array notation.
 type CustomResourceSubresourceScale struct {
-	// SpecReplicasPath is the path of spec.replicas, below .spec.
+	// SpecReplicasPath is the path of spec.replicas. It must be under .spec.
 	SpecReplicasPath string `json:"specReplicasPath"`
-	// StatusReplicasPath is the path of status.replicas, below .status. A missing
-	// value reads as 0.
+	// StatusReplicasPath is the path of status.replicas. It must be under .status. A
+	// missing value counts as 0.
 	StatusReplicasPath string `json:"statusReplicasPath"`
-	// LabelSelectorPath is the path of status.selector, a label selector written as
-	// a string, below .status or .spec. Autoscalers need it.
+	// LabelSelectorPath is the path of status.selector, a label selector as a string.
+	// It must be under .status or .spec. The HorizontalPodAutoscaler needs it.
 	LabelSelectorPath *string `json:"labelSelectorPath,omitempty"`
 }
 
-// CustomResourceConversion says how objects get from one version to another.
+// CustomResourceConversion configures the conversion between versions.
 type CustomResourceConversion struct {
-	// Strategy is the way it is done.
+	// Strategy is how objects are converted: None or Webhook.
 	Strategy ConversionStrategyType `json:"strategy"`
-	// Webhook is the webhook to call, with strategy Webhook.
+	// Webhook is the webhook to call, for strategy Webhook.
 	Webhook *WebhookConversion `json:"webhook,omitempty"`
 }
 
-// ConversionStrategyType is a way to convert objects.
+// ConversionStrategyType is how objects are converted.
 type ConversionStrategyType string
 
-// The two ways to convert objects.
+// The conversion strategies.
 const (
-	// NoneConverter changes apiVersion and nothing else.
+	// NoneConverter changes only apiVersion.
 	NoneConverter ConversionStrategyType = "None"
-	// WebhookConverter asks a webhook.
+	// WebhookConverter calls a webhook.
 	WebhookConverter ConversionStrategyType = "Webhook"
 )
 
-// WebhookConversion says how to call a conversion webhook.
+// WebhookConversion configures a conversion webhook.
 type WebhookConversion struct {
-	// ClientConfig says where the webhook is.
+	// ClientConfig is the address of the webhook.
 	ClientConfig *WebhookClientConfig `json:"clientConfig,omitempty"`
-	// ConversionReviewVersions are the versions of ConversionReview that the
-	// webhook understands. The first that the server knows too is used.
+	// ConversionReviewVersions are the versions of ConversionReview that the webhook
+	// supports. The API server uses the first one that it supports too.
 	ConversionReviewVersions []string `json:"conversionReviewVersions"`
 }
 
-// WebhookClientConfig says where a webhook is: at URL or behind Service, not both.
+// WebhookClientConfig is the address of a webhook: a URL or a service, not both.
 type WebhookClientConfig struct {
 	// URL is an https URL without user, query or fragment.
 	URL *string `json:"url,omitempty"`
 	// Service is a service in the cluster.
 	Service *ServiceReference `json:"service,omitempty"`
-	// CABundle are PEM certificates to check the webhook's certificate against; the
-	// system's if absent.
+	// CABundle has the PEM-encoded CA certificates that verify the webhook's
+	// certificate. The default is the system's.
 	CABundle []byte `json:"caBundle,omitempty"`
 }
 
-// ServiceReference names a service, and a port and path on it.
+// ServiceReference refers to a port and a path of a service.
 type ServiceReference struct {
-	// Namespace is the service's namespace.
+	// Namespace is the namespace of the service.
 	Namespace string `json:"namespace"`
-	// Name is the service's name.
+	// Name is the name of the service.
 	Name string `json:"name"`
-	// Path is the path of the URL to call.
+	// Path is the path of the URL.
 	Path *string `json:"path,omitempty"`
-	// Port is the service's port; 443 if absent.
+	// Port is the port of the service. The default is 443.
 	Port *int32 `json:"port,omitempty"`
 }

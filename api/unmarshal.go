@@ -14,8 +14,9 @@ import (
 )
 
 // Unmarshal decodes JSON into one of the types of this package or of v1beta1, as
-// Kubernetes does: names are case-sensitive, unknown fields are dropped. Unlike
-// the decoder's own, its error says at which path the value is that does not fit.
+// Kubernetes does: names are case-sensitive, unknown fields are dropped. Unlike the
+// errors of the JSON decoder, its errors contain the path of the value that does not
+// fit its type.
 func Unmarshal(data []byte, into any) error {
 	err := kjson.UnmarshalCaseSensitivePreserveInts(data, into)
 	if err == nil {
@@ -25,8 +26,8 @@ func Unmarshal(data []byte, into any) error {
 		line, column := position(data, int(offset))
 		return fmt.Errorf("invalid JSON at line %d, column %d: %w", line, column, err)
 	}
-	// The decoder does not know the path of what a type decodes by itself, as
-	// schemas do. So look for the place, now that there is an error.
+	// The decoder does not have the paths inside types that decode themselves, such as
+	// schemas. So search for the value, now that there is an error.
 	c := cursorAt(data)
 	if found := c.misfit(reflect.TypeOf(into).Elem()); found != nil {
 		return found
@@ -34,7 +35,7 @@ func Unmarshal(data []byte, into any) error {
 	return err
 }
 
-// position turns an offset into a line and a column, both counted from 1.
+// position converts an offset to a line and a column, both starting at 1.
 func position(data []byte, offset int) (line, column int) {
 	before := data[:min(max(offset, 0), len(data))]
 	return bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')
@@ -42,9 +43,9 @@ func position(data []byte, offset int) (line, column int) {
 
 // MisfitError is returned by Unmarshal for a value that does not fit its type.
 type MisfitError struct {
-	// Path leads from what was decoded to the value.
+	// Path leads from the decoded value to the one that does not fit.
 	Path []Step
-	// Err tells what is wrong with the value.
+	// Err is what is wrong with the value.
 	Err error
 }
 
@@ -70,7 +71,8 @@ const (
 	ItemStep
 )
 
-// Error returns the path and what is wrong. In the path, indices and keys are in brackets.
+// Error returns the path and the problem. In the path, indices and keys are in
+// brackets.
 func (e *MisfitError) Error() string {
 	if len(e.Path) == 0 {
 		return e.Err.Error()
@@ -92,7 +94,7 @@ func (e *MisfitError) Error() string {
 	return b.String() + ": " + e.Err.Error()
 }
 
-// Unwrap returns what is wrong with the value.
+// Unwrap returns the problem.
 func (e *MisfitError) Unwrap() error { return e.Err }
 
 // below adds a step to the front of the path of an error.
@@ -100,7 +102,7 @@ func below(step Step, err error) error {
 	if err == nil {
 		return nil
 	}
-	// The name must not keep the whole text in memory.
+	// Cloning avoids keeping the whole text in memory.
 	step.Name = strings.Clone(step.Name)
 	if e, ok := errors.AsType[*MisfitError](err); ok {
 		return &MisfitError{append([]Step{step}, e.Path...), e.Err}
@@ -108,7 +110,7 @@ func below(step Step, err error) error {
 	return &MisfitError{[]Step{step}, err}
 }
 
-// mismatch says that a value of another type was expected.
+// mismatch returns an error about a value that has another type than expected.
 func mismatch(want string, raw []byte) error {
 	got := string(raw)
 	switch firstByte(raw) {
@@ -122,7 +124,7 @@ func mismatch(want string, raw []byte) error {
 	return &MisfitError{Err: fmt.Errorf("expected %s, got %s", want, got)}
 }
 
-// misfit returns what is wrong with the first value that does not fit t.
+// misfit returns an error about the first value that does not fit t.
 func (c *cursor) misfit(t reflect.Type) error {
 	kind := c.Peek()
 	if kind == 'n' {
@@ -166,7 +168,7 @@ func (c *cursor) misfit(t reflect.Type) error {
 	return setScalar(reflect.New(t).Elem(), c.skip())
 }
 
-// wireFields adds the fields of a struct, by their names in JSON.
+// wireFields adds the fields of a struct by their JSON names.
 func wireFields(t reflect.Type, out map[string]reflect.Type) {
 	for i := range t.NumField() {
 		f := t.Field(i)

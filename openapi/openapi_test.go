@@ -380,7 +380,7 @@ func TestDefinitions(t *testing.T) {
 			t.Errorf("%s is of %v", version, gvks)
 		}
 		names := m.(*proto.Kind).Fields["spec"].(proto.Reference).SubSchema().(*proto.Kind).Fields["names"]
-		if got := names.GetDescription(); got != "names are the names that the resource goes by." {
+		if got := names.GetDescription(); got != "names are the names of the resource." {
 			t.Errorf("%s: spec.names: %q", version, got)
 		}
 		v3, err := b.DefinitionsV3(version)

@@ -1,5 +1,5 @@
-// Package codec reads and writes CustomResourceDefinitions in every version there
-// is. In between they are of the hub's types, those of package api.
+// Package codec decodes and encodes CRDs in all versions. It represents them with the
+// types of package api.
 package codec
 
 import (
@@ -12,21 +12,20 @@ import (
 	"espalier.dev/api/v1beta1"
 )
 
-// Decode reads a definition from JSON, fills in the defaults of the version that it
-// is written in and converts it to the hub. The error says what is wrong and at
-// which path.
+// Decode decodes a CRD from JSON, sets the defaults of its version and converts it to
+// v1. The error contains the path of the problem.
 //
-// Of a v1beta1 definition that gives a value both for all versions and for one, or
-// two names of the first version, only one can be kept: that is an error too.
-// [DecodeLenient] takes such a definition all the same.
+// A v1beta1 CRD that sets a value both for all versions and for a version, or names two
+// different first versions, is an error, because v1 can represent only one of the two.
+// [DecodeLenient] accepts such a CRD.
 func Decode(data []byte) (*api.CustomResourceDefinition, error) {
 	return decode(data, func(crd *v1beta1.CustomResourceDefinition) error {
 		return v1beta1.CheckForm(crd).ToAggregate()
 	})
 }
 
-// DecodeLenient is Decode for definitions that need not be right, as a linter sees
-// them: where v1beta1 gives two values, the one at the top is taken.
+// DecodeLenient is Decode for CRDs that may be invalid, as in a linter: if v1beta1 has
+// two values, it uses the one at the top.
 func DecodeLenient(data []byte) (*api.CustomResourceDefinition, error) {
 	return decode(data, func(*v1beta1.CustomResourceDefinition) error { return nil })
 }
@@ -58,8 +57,8 @@ func decode(data []byte, check func(*v1beta1.CustomResourceDefinition) error) (*
 	return nil, unknown(data, fmt.Errorf("apiVersion: expected %s or %s, got %q", api.APIVersion, v1beta1.APIVersion, id.APIVersion))
 }
 
-// unknown returns why data is not a CustomResourceDefinition: text that is not JSON
-// and an apiVersion or kind that is not a string are worse than err.
+// unknown returns why data is not a CRD. Invalid JSON and an apiVersion or kind that is
+// not a string take precedence over err.
 func unknown(data []byte, err error) error {
 	if worse := api.Unmarshal(data, &metav1.TypeMeta{}); worse != nil {
 		return worse
@@ -67,7 +66,7 @@ func unknown(data []byte, err error) error {
 	return err
 }
 
-// Encode writes a definition as JSON in the given apiVersion.
+// Encode encodes a CRD as JSON in the given apiVersion.
 func Encode(crd *api.CustomResourceDefinition, apiVersion string) ([]byte, error) {
 	switch apiVersion {
 	case api.APIVersion:

@@ -21,8 +21,8 @@ import (
 
 // CRD is a CustomResourceDefinition of any version, as its author wrote it.
 type CRD struct {
-	// Source is the file and the line at which the document starts. A CRD that does
-	// not come from text has none.
+	// Source is the file and the line at which the document starts. It is empty for a
+	// CRD that does not come from text.
 	Source string
 	// JSON is the CRD, with its apiVersion and kind.
 	JSON []byte
@@ -115,11 +115,11 @@ func at(file string, err error) error {
 	return fmt.Errorf("%s:%w", file, err)
 }
 
-// maxNesting bounds how deep lists may be nested in lists.
+// maxNesting bounds how deeply lists can be nested in lists.
 const maxNesting = 16
 
-// add adds an object or, if it is a list, its items. parent is the kind of the list that
-// the object is an item of.
+// add adds an object or, if it is a list, its items. parent is the kind of the list
+// that contains the object.
 func (c *Contents) add(source string, src []byte, parent metav1.TypeMeta, depth int) error {
 	id, err := api.Identify(src)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"espalier.dev/api/v1beta1"
 )
 
-// FromObject returns the CRD that a Go value is: anything that marshals to the JSON of
-// one, such as an unstructured object or a struct of package api, api/v1beta1 or
-// k8s.io/apiextensions-apiserver. Structs need not have an apiVersion and kind: the
-// type says which they are.
+// FromObject returns the CRD in a Go value: anything that marshals to the JSON of a
+// CRD, such as an unstructured object or a struct of package api, api/v1beta1 or
+// k8s.io/apiextensions-apiserver. Structs need not have an apiVersion and kind: their
+// type determines them.
 func FromObject(v any) (CRD, error) {
 	switch v.(type) {
 	case nil:
@@ -60,9 +60,9 @@ func FromObject(v any) (CRD, error) {
 	return c.CRDs[0], nil
 }
 
-// typeMetaOf returns the apiVersion and kind of the structs that are named after them.
-// They are recognised by the names of type and package: the product must not import
-// those of k8s.io/apiextensions-apiserver.
+// typeMetaOf returns the apiVersion and kind of a CRD struct. It recognizes structs by
+// the names of their type and package, because the product must not import
+// k8s.io/apiextensions-apiserver.
 func typeMetaOf(t reflect.Type) metav1.TypeMeta {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

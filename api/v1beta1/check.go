@@ -2,11 +2,11 @@ package v1beta1
 
 import "k8s.io/apimachinery/pkg/util/validation/field"
 
-// CheckForm returns what is wrong with the form that only v1beta1 has: values for
-// all versions beside values for one, values for each version that are all the
-// same, and two names of the first version. ToV1 takes the value at the top, and
-// the first of the versions, so this has to be checked before. The rest of a
-// definition is validated as v1.
+// CheckForm returns the errors that are specific to the form of v1beta1: values for all
+// versions beside values for a version, values for each version that are all the same,
+// and two different names of the first version. ToV1 uses the value at the top and the
+// first of the versions, so call CheckForm before it. Everything else is validated as
+// v1.
 func CheckForm(crd *CustomResourceDefinition) field.ErrorList {
 	var errs field.ErrorList
 	spec, path := &crd.Spec, field.NewPath("spec")

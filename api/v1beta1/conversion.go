@@ -10,14 +10,14 @@ import (
 	"espalier.dev/api"
 )
 
-// ToV1 returns in as v1, sharing nothing with it. in should have its defaults (see
-// SetDefaults), which differ from those of v1. It fails only if in holds a schema
-// with bytes in it that are not JSON, which cannot be decoded but can be made.
+// ToV1 converts in to v1. The result shares nothing with in. The defaults of in should
+// be set (see SetDefaults), because those of v1 differ. It fails only if in has a
+// schema with bytes that are not JSON, which cannot be decoded but can be constructed.
 func ToV1(in *CustomResourceDefinition) (*api.CustomResourceDefinition, error) {
 	return IntoV1(in.DeepCopy())
 }
 
-// IntoV1 is ToV1 for a caller that needs in no more: the result shares parts with it.
+// IntoV1 is ToV1 for a caller that no longer needs in: the result shares parts with it.
 func IntoV1(in *CustomResourceDefinition) (*api.CustomResourceDefinition, error) {
 	out := &api.CustomResourceDefinition{
 		TypeMeta:   metav1.TypeMeta{APIVersion: api.APIVersion, Kind: api.Kind},
@@ -40,7 +40,7 @@ func IntoV1(in *CustomResourceDefinition) (*api.CustomResourceDefinition, error)
 	return out, nil
 }
 
-// versionsToV1 gives each version what the spec says for all of them.
+// versionsToV1 copies to each version what the spec sets for all versions.
 func versionsToV1(spec *CustomResourceDefinitionSpec) []api.CustomResourceDefinitionVersion {
 	versions := spec.Versions
 	if len(versions) == 0 && spec.Version != "" {
@@ -82,8 +82,8 @@ func versionsToV1(spec *CustomResourceDefinitionSpec) []api.CustomResourceDefini
 	return out
 }
 
-// hasOpenAPI reports whether v is about the schemas of the versions. It is not if it
-// only holds a schema of 2017, which v1 keeps elsewhere.
+// hasOpenAPI reports whether v has a schema for the versions. It has none if it only
+// has a schema of 2017, which v1 keeps elsewhere.
 func hasOpenAPI(v *CustomResourceValidation) bool {
 	return v != nil && (v.OpenAPIV3Schema != nil || v.JSONSchema == nil)
 }
@@ -102,9 +102,9 @@ func conversionToV1(in *CustomResourceConversion) *api.CustomResourceConversion 
 	return out
 }
 
-// FromV1 returns in as v1beta1, sharing nothing with it. What is the same in all
-// versions stands at the top, as v1beta1 demands. An annotation that should be a
-// schema of 2017 and is not one stays an annotation, so that nothing is lost.
+// FromV1 converts in to v1beta1. The result shares nothing with in. Values that are the
+// same in all versions are moved to the top, as v1beta1 requires. An annotation that is
+// not a valid schema of 2017 stays an annotation, so that nothing is lost.
 func FromV1(in *api.CustomResourceDefinition) *CustomResourceDefinition {
 	in = in.DeepCopy()
 	legacy, err := api.LegacySchema(in)
@@ -147,7 +147,8 @@ func FromV1(in *api.CustomResourceDefinition) *CustomResourceDefinition {
 	return out
 }
 
-// hoist moves to the top what all versions have in common, and the schema of 2017.
+// hoist moves the values that all versions have in common, and the schema of 2017, to
+// the top.
 func hoist(spec *CustomResourceDefinitionSpec, legacy *JSONSchemaProps) {
 	if legacy != nil {
 		spec.Validation = &CustomResourceValidation{JSONSchema: legacy}
@@ -157,7 +158,8 @@ func hoist(spec *CustomResourceDefinitionSpec, legacy *JSONSchemaProps) {
 	}
 	first := spec.Versions[0]
 	spec.Version = first.Name
-	// Beside a schema of 2017, an empty schema cannot be told from none at the top.
+	// Beside a schema of 2017, an empty schema at the top cannot be distinguished from
+	// none.
 	emptyBesideLegacy := legacy != nil && first.Schema != nil && first.Schema.OpenAPIV3Schema == nil
 	if first.Schema != nil && !emptyBesideLegacy && same(spec.Versions, getSchema) {
 		spec.Validation = &CustomResourceValidation{OpenAPIV3Schema: first.Schema.OpenAPIV3Schema, JSONSchema: legacy}
@@ -197,7 +199,7 @@ func conversionFromV1(in *api.CustomResourceConversion) *CustomResourceConversio
 	return out
 }
 
-// columns copies columns between the versions, whose structs differ in a tag only.
+// columns converts columns between the versions, whose structs differ in a tag only.
 func columns[Out, In api.CustomResourceColumnDefinition | CustomResourceColumnDefinition](in []In) []Out {
 	if in == nil {
 		return nil
@@ -214,7 +216,7 @@ func getSubresources(v *CustomResourceDefinitionVersion) any { return v.Subresou
 func getColumns(v *CustomResourceDefinitionVersion) any      { return v.AdditionalPrinterColumns }
 func getSelectable(v *CustomResourceDefinitionVersion) any   { return v.SelectableFields }
 
-// same reports whether all versions have an equal value.
+// same reports whether the value is equal in all versions.
 func same(versions []CustomResourceDefinitionVersion, get func(*CustomResourceDefinitionVersion) any) bool {
 	for i := range versions {
 		if !equal(get(&versions[0]), get(&versions[i])) {
@@ -224,8 +226,8 @@ func same(versions []CustomResourceDefinitionVersion, get func(*CustomResourceDe
 	return true
 }
 
-// equal compares by meaning: an empty list is no list, and the JSON in a schema is
-// what it says and not how it is written.
+// equal compares by meaning: empty lists equal missing ones, and JSON in schemas is
+// compared regardless of formatting.
 func equal(a, b any) bool {
 	if reflect.DeepEqual(a, b) {
 		return true

@@ -2,7 +2,7 @@ package v1beta1
 
 import "espalier.dev/api"
 
-// SetDefaults fills in what a v1beta1 definition leaves open, as Kubernetes does.
+// SetDefaults sets the defaults of a v1beta1 CRD, as Kubernetes does.
 func SetDefaults(crd *CustomResourceDefinition) {
 	spec := &crd.Spec
 	if spec.Scope == "" {
