@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// retryAfter is the number of seconds after which a rejected client tries again.
+	// retryAfter is the Retry-After header, in seconds, of rejected requests.
 	retryAfter = 1
-	// objectsPerSeat is the number of objects of a collection that cost a list as much as
-	// one other request.
+	// objectsPerSeat is the number of objects for which a list costs as much as one other
+	// request.
 	objectsPerSeat = 100
-	// listShare is the share of a limit that one list can take: with 10, ten of the largest
-	// lists run at a time.
+	// listShare bounds the share of a limit that one list can take: with 10, ten of the
+	// largest lists run concurrently.
 	listShare = 10
 )
 
@@ -47,7 +47,7 @@ type limiter struct {
 	reading, mutating, streaming seats
 }
 
-// seats is one limit. The zero value limits nothing.
+// seats is one limit. The zero value means no limit.
 type seats struct {
 	limit int64
 	taken *semaphore.Weighted
@@ -62,7 +62,7 @@ func newSeats(flag string, limit int) seats {
 	return seats{limit: int64(limit), taken: semaphore.NewWeighted(int64(limit)), flag: flag}
 }
 
-// take returns a function that gives the seats back, or nil if there are not enough.
+// take returns a function that returns the seats, or nil if there are not enough.
 func (s seats) take(n int64) (giveBack func()) {
 	if s.limit == 0 {
 		return func() {}
@@ -128,7 +128,7 @@ func exempt(ctx context.Context, info *apirequest.RequestInfo) bool {
 	return ok && u.GetName() == user.APIServerUser
 }
 
-// mutates reports whether a request can change what is stored. The verb of a non-resource
+// mutates reports whether a request can change stored data. The verb of a non-resource
 // request is its HTTP method.
 func mutates(info *apirequest.RequestInfo) bool {
 	switch info.Verb {
@@ -138,15 +138,15 @@ func mutates(info *apirequest.RequestInfo) bool {
 	return true
 }
 
-// cost returns the number of seats that a request takes. A list takes memory for the
-// objects that it returns.
+// cost returns the number of seats for a request. A list needs memory for the objects that it
+// returns.
 func (l *limiter) cost(req *http.Request, info *apirequest.RequestInfo, s seats) int64 {
 	if info.Verb != "list" || info.Name != "" {
 		return 1
 	}
 	n, err := l.objects(runtimeschema.GroupResource{Group: info.APIGroup, Resource: info.Resource}.String())
 	if err != nil {
-		return 1 // nothing is known about a resource that nobody has used
+		return 1 // the resource has not been used yet
 	}
 	if page, err := strconv.ParseInt(req.URL.Query().Get("limit"), 10, 64); err == nil && page > 0 {
 		n = min(n, page)
@@ -154,7 +154,7 @@ func (l *limiter) cost(req *http.Request, info *apirequest.RequestInfo, s seats)
 	return min(1+n/objectsPerSeat, max(1, s.limit/listShare))
 }
 
-// reject answers a request for which there is no seat.
+// reject responds to a request for which there is no seat.
 func (l *limiter) reject(w http.ResponseWriter, req *http.Request, info *apirequest.RequestInfo, s seats) {
 	metrics.RecordDroppedRequest(req, info, metrics.APIServerComponent, mutates(info))
 	metrics.RecordRequestTermination(req, info, metrics.APIServerComponent, http.StatusTooManyRequests)

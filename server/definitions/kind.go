@@ -43,8 +43,8 @@ func (k *kinds) Kind(v *crd.Version) (resources.Kind, error) {
 	return &kind{kinds: k, Version: v, raw: raw}, nil
 }
 
-// Convert turns v1beta1 into v1 and back, and what server-side apply has merged, which is a
-// tree, into either.
+// Convert converts between v1beta1 and v1, and converts the trees of server-side apply to
+// either.
 func (k *kinds) Convert(in runtime.Object, to runtimeschema.GroupVersion) (runtime.Object, error) {
 	switch in := in.(type) {
 	case *api.CustomResourceDefinition:
@@ -71,7 +71,7 @@ func (k *kinds) Convert(in runtime.Object, to runtimeschema.GroupVersion) (runti
 	return in, nil
 }
 
-// hub returns a definition of either version as the hub's type. It may share parts with obj.
+// hub returns a CRD of either version as the hub type. It may share memory with obj.
 func hub(obj runtime.Object) (*api.CustomResourceDefinition, error) {
 	switch obj := obj.(type) {
 	case *api.CustomResourceDefinition:
@@ -82,7 +82,7 @@ func hub(obj runtime.Object) (*api.CustomResourceDefinition, error) {
 	return nil, fmt.Errorf("expected a CRD, got %T", obj)
 }
 
-// represent returns a definition as the type of a version.
+// represent returns a CRD as the type of a version.
 func represent(c *api.CustomResourceDefinition, version string) runtime.Object {
 	if version == v1beta1.Version {
 		return v1beta1.FromV1(c)
@@ -145,14 +145,14 @@ func (k *kind) Decode(src []byte, o schema.DecodeOptions) (runtime.Object, []err
 	return represent(c, k.Name()), complaints, nil
 }
 
-// read reads a definition of either version.
+// read decodes a CRD of either version.
 func (k *kind) read(src []byte, decode func([]byte) (*api.CustomResourceDefinition, error)) (*api.CustomResourceDefinition, error) {
 	if k.options.Semantics.KnowsForeignFields() {
 		return decode(src)
 	}
 	c, err := decode(api.DropForeign(src))
 	if err == nil {
-		// kube-apiserver does not know validation.jsonSchema.
+		// kube-apiserver does not support validation.jsonSchema.
 		if delete(c.Annotations, api.JSONSchemaAnnotation); len(c.Annotations) == 0 {
 			c.Annotations = nil
 		}
@@ -209,7 +209,7 @@ func (k *kind) Default(obj runtime.Object) {
 	}
 }
 
-// change lets f change a definition of either version as the hub's type.
+// change applies f to a CRD of either version, as the hub type.
 func change(obj runtime.Object, f func(*api.CustomResourceDefinition)) error {
 	c, err := hub(obj)
 	if err != nil {
@@ -262,7 +262,7 @@ func (k *kind) Validate(ctx context.Context, obj, old runtime.Object) (field.Err
 	return nil, append(result.Warnings, k.warnings(ctx, c)...)
 }
 
-// judge validates a write of a definition in the form in which it was sent.
+// judge validates a write of a CRD in the version in which it was sent.
 func (k *kind) judge(ctx context.Context, obj, old runtime.Object) (crd.Result, error) {
 	var before *api.CustomResourceDefinition
 	if old != nil {

@@ -26,19 +26,19 @@ import (
 	"espalier.dev/server/resources"
 )
 
-// Config is what Definitions need.
+// Config configures Definitions.
 type Config struct {
-	// Options say how definitions are judged and read.
+	// Options are the options for compiling and validating CRDs.
 	Options crd.Options
-	// Warnings returns what else to tell the writer of a valid CRD. Nil tells nothing.
+	// Warnings returns additional warnings for the writer of a valid CRD. Nil means none.
 	Warnings func(context.Context, *api.CustomResourceDefinition) []string
-	// Storage is how definitions are stored.
+	// Storage returns the storage options of CRDs.
 	Storage generic.RESTOptionsGetter
-	// Fences keep objects from outliving their definition.
+	// Fences prevent objects from outliving their CRD.
 	Fences *fence.Fences
 }
 
-// Definitions follows the stored definitions.
+// Definitions serves and reconciles the stored CRDs.
 type Definitions struct {
 	config   Config
 	builtin  *resources.Builtin
@@ -54,7 +54,7 @@ type Definitions struct {
 	mu          sync.Mutex
 	subscribers []func(*crd.Catalog)
 
-	// What follows is of the one goroutine that reconciles, and of those that clean up.
+	// The following fields belong to the reconciling goroutine and the cleanups.
 	handler  *resources.Handler
 	known    map[string]*api.CustomResourceDefinition
 	fenced   map[types.UID]bool // those that are known to have a fence
@@ -65,7 +65,7 @@ type Definitions struct {
 
 var _ resources.Source = &Definitions{}
 
-// New returns definitions that know nothing until Run.
+// New returns Definitions with an empty catalog; Run fills it.
 func New(c Config) (*Definitions, error) {
 	def, err := definition(c.Options.Semantics)
 	if err != nil {
@@ -91,23 +91,23 @@ func New(c Config) (*Definitions, error) {
 	return d, nil
 }
 
-// Builtin is the resource customresourcedefinitions.
+// Builtin returns the resource customresourcedefinitions.
 func (d *Definitions) Builtin() *resources.Builtin { return d.builtin }
 
-// Catalog is the newest catalog.
+// Catalog returns the current catalog.
 func (d *Definitions) Catalog() *crd.Catalog { return d.catalog.Load() }
 
-// Ready is closed when all definitions that were stored at the start are in the
-// catalog.
+// Ready returns a channel that is closed when all CRDs that were stored at the start are in
+// the catalog.
 func (d *Definitions) Ready() <-chan struct{} { return d.ready }
 
-// Decoded returns how many definitions were decoded from the storage.
+// Decoded returns the number of CRDs that were decoded from the storage.
 func (d *Definitions) Decoded() uint64 { return d.decoded.Load() }
 
-// Progress returns a number that grows with every definition that is decoded or reconciled.
+// Progress returns a number that grows with every CRD that is decoded or reconciled.
 func (d *Definitions) Progress() uint64 {
 	if d.undecodable.Load() {
-		// Reading all of them again and again is no progress.
+		// Decoding all CRDs repeatedly is not progress.
 		return d.reconciled.Load()
 	}
 	return d.decoded.Load() + d.reconciled.Load()
@@ -159,17 +159,17 @@ func (d *Definitions) storage() (*store, func(), error) {
 	return s.(*store), release, nil
 }
 
-// Attach gives definitions the handler that serves them, before anything runs.
+// Attach sets the handler that serves the resources. It must be called before Run.
 func (d *Definitions) Attach(h *resources.Handler) {
 	d.handler = h
 	h.Install(d.builtin)
 	d.Subscribe(h.Changed)
 }
 
-// Run follows the stored definitions until ctx ends, or until it loses track of them.
+// Run follows the stored CRDs until ctx ends or the watch fails.
 func (d *Definitions) Run(ctx context.Context) error {
-	// Cleanups end with it, and begin again with the next run. One may be waiting for a
-	// finalizer: it must not keep the definitions from being followed.
+	// Cleanups end with this run, and restart with the next one. A cleanup that waits for a
+	// finalizer must not block the reconciler.
 	defer d.cleanups.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -292,7 +292,7 @@ func (d *Definitions) replace(ctx context.Context, s *store, list *api.CustomRes
 	}
 }
 
-// drop forgets a definition. Others may have waited for its names.
+// drop removes a CRD from the catalog. Other CRDs may have waited for its names.
 func (d *Definitions) drop(ctx context.Context, s *store, name string) {
 	gone := d.known[name]
 	delete(d.known, name)
@@ -306,8 +306,8 @@ func (d *Definitions) drop(ctx context.Context, s *store, name string) {
 	}
 }
 
-// reconcile computes the status of a definition, makes the catalog serve it, and then
-// writes it: who reads of a new resource finds it served.
+// reconcile computes the status of a CRD, updates the catalog, and then writes the status: a
+// resource is served before clients see that it is established.
 func (d *Definitions) reconcile(ctx context.Context, s *store, name string) {
 	logger := klog.FromContext(ctx).WithValues("name", name)
 	c := d.known[name]
@@ -319,7 +319,7 @@ func (d *Definitions) reconcile(ctx context.Context, s *store, name string) {
 	if current == nil || !sameButRevision(current.CRD(), c) {
 		var err error
 		if current, err = crd.New(c, d.config.Options); err != nil {
-			logger.Error(err, "A definition is not served")
+			logger.Error(err, "A CRD is not served")
 			d.publish(d.Catalog().Without(name))
 			d.cleanUp(ctx, c)
 			return
@@ -328,7 +328,8 @@ func (d *Definitions) reconcile(ctx context.Context, s *store, name string) {
 	status := crd.Status(c.Status, current, d.Catalog(), metav1.Now())
 	changed := !reflect.DeepEqual(status, c.Status)
 	if !changed && c.DeletionTimestamp == nil && !d.fenced[c.UID] {
-		// Another server wrote it. If its status is still to be written, its fence is with it.
+		// Another server wrote the CRD. A write of the status by this server includes the
+		// fence.
 		d.adopt(ctx, c)
 	}
 	if changed {
@@ -336,7 +337,7 @@ func (d *Definitions) reconcile(ctx context.Context, s *store, name string) {
 		next.Status = status
 		def, err := crd.New(&next, d.config.Options)
 		if err != nil {
-			logger.Error(err, "A definition is not served")
+			logger.Error(err, "A CRD is not served")
 			return
 		}
 		current = def
@@ -350,10 +351,10 @@ func (d *Definitions) reconcile(ctx context.Context, s *store, name string) {
 	d.cleanUp(ctx, c)
 }
 
-// writeStatus stores a status that was computed from c. If the definition has changed
-// since, there will be an event, and another status.
+// writeStatus stores a status that was computed from c. If the CRD has changed since, its
+// event causes another reconciliation.
 func (d *Definitions) writeStatus(ctx context.Context, s *store, c *api.CustomResourceDefinition, status api.CustomResourceDefinitionStatus) {
-	patience, cancel := context.WithTimeout(ctx, time.Minute) // a large definition on a busy machine
+	patience, cancel := context.WithTimeout(ctx, time.Minute) // a large CRD on a busy machine
 	defer cancel()
 	out, err := s.rewrite(patience, c.Name, only(c.UID, c.ResourceVersion), false, func(stored *api.CustomResourceDefinition, _ runtime.Object) error {
 		stored.Status = status
@@ -367,12 +368,12 @@ func (d *Definitions) writeStatus(ctx context.Context, s *store, c *api.CustomRe
 		}
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), ctx.Err() != nil:
 	default:
-		klog.FromContext(ctx).Error(err, "The status of a definition could not be written, trying again", "name", c.Name)
+		klog.FromContext(ctx).Error(err, "Cannot write the status of a CRD, retrying", "name", c.Name)
 		d.retry(ctx, c.Name)
 	}
 }
 
-// retry has a definition reconciled once more, after a pause.
+// retry reconciles a CRD again after a pause.
 func (d *Definitions) retry(ctx context.Context, name string) {
 	time.AfterFunc(time.Second, func() {
 		select {
@@ -382,8 +383,8 @@ func (d *Definitions) retry(ctx context.Context, name string) {
 	})
 }
 
-// sameButRevision reports whether two states of a definition differ in nothing that
-// matters to who serves it.
+// sameButRevision reports whether two states of a CRD differ only in fields that do not
+// affect serving.
 func sameButRevision(a, b *api.CustomResourceDefinition) bool {
 	return a.UID == b.UID && a.Generation == b.Generation && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) &&
 		reflect.DeepEqual(a.Finalizers, b.Finalizers) && reflect.DeepEqual(a.Annotations, b.Annotations) &&

@@ -16,11 +16,11 @@
 //   - A request that was decoded with the schema of a CRD that has since been replaced by
 //     one of the same name cannot write: the fence is that of another UID.
 //
-// The revision of the CRD itself could not be compared: every write of its status
-// changes it.
+// The fence is separate from the CRD because every write of the CRD's status changes its
+// revision.
 //
-// CRDs that something else has written, such as kube-apiserver, have no fence until
-// [Fences.Adopt] gives them one.
+// CRDs that another program has written, such as kube-apiserver, have no fence until
+// [Fences.Adopt] creates it.
 //
 // The fence is compared where the store of k8s.io/apiserver talks to etcd, in
 // [kubernetes.Interface]. The stores of all resources share one connection.
@@ -50,11 +50,11 @@ const (
 	terminating = "Terminating"
 )
 
-// Fences are the fences of the CRDs below a prefix, and the storage that respects them.
+// Fences manages the fences of the CRDs below a prefix, and the storage that checks them.
 type Fences struct {
 	client *clientv3.Client
-	// resources is the prefix of the keys of resources, fences that of fences. Both end with a
-	// slash; the first begins with one, so that the other is never below it.
+	// resources is the prefix of resource keys, fences that of fences. Both end with a slash;
+	// only the first begins with one, so that fences are never below resources.
 	resources, fences string
 	definitions       runtimeschema.GroupResource
 	cached            bool
@@ -63,26 +63,25 @@ type Fences struct {
 	stop              func()
 }
 
-// Config is what Fences need.
+// Config configures Fences.
 type Config struct {
 	// Client is the connection to etcd that all resources share.
 	Client *clientv3.Client
-	// Prefix is that of the keys of resources.
+	// Prefix is the prefix of resource keys.
 	Prefix string
 	// Definitions is the resource of CRDs.
 	Definitions runtimeschema.GroupResource
-	// WatchCache has every resource keep a cache for reads and watches.
+	// WatchCache enables a watch cache for every resource.
 	WatchCache bool
-	// Compaction is the interval at which etcd is told to forget old revisions. Zero is
-	// never.
+	// Compaction is the interval of compaction of etcd. Zero disables it.
 	Compaction time.Duration
-	// Intact reports whether an error of decoding an object says nothing about the stored
-	// object, as when a webhook fails that converts it. Such an object is not corrupt, and
-	// cannot be deleted as corrupt objects can.
+	// Intact reports whether a decoding error is not about the stored object, for example
+	// because a conversion webhook fails. Such an object is not corrupt, and cannot be
+	// deleted as a corrupt one.
 	Intact func(error) bool
 }
 
-// New returns fences. They need Close.
+// New returns new Fences. The caller must call Close.
 func New(c Config) *Fences {
 	resources := strings.TrimSuffix(path.Join("/", c.Prefix), "/") + "/"
 	f := &Fences{
@@ -93,12 +92,12 @@ func New(c Config) *Fences {
 		compactor := etcd3.NewCompactor(c.Client, c.Compaction, clock.RealClock{}, nil)
 		f.compactor, f.stop = compactor, compactor.Stop
 	}
-	// The stores cannot ask: the clients that they are given know no endpoints.
+	// The stores cannot check this feature: their clients have no endpoints.
 	feature.DefaultFeatureSupportChecker.CheckClient(c.Client.Ctx(), c.Client, storage.RequestWatchProgress)
 	return f
 }
 
-// Close stops compaction. The client is the caller's.
+// Close stops compaction. It does not close the client.
 func (f *Fences) Close() { f.stop() }
 
 func (f *Fences) key(uid types.UID) string { return f.fences + string(uid) }
@@ -108,21 +107,21 @@ func (f *Fences) prefix(r runtimeschema.GroupResource) string {
 	return f.resources + r.Group + "/" + r.Resource + "/"
 }
 
-// Definitions returns the storage of CRDs, which keeps their fences.
+// Definitions returns the storage of CRDs, which maintains their fences.
 func (f *Fences) Definitions(base generic.RESTOptionsGetter) generic.RESTOptionsGetter {
 	return &options{RESTOptionsGetter: base, fences: f, guard: func(c *kubernetes.Client) kubernetes.Interface {
 		return &definitions{Interface: c, kv: c.KV, key: f.key}
 	}}
 }
 
-// Objects returns the storage of the objects of a CRD, which respects its fence.
+// Objects returns the storage of the objects of a CRD, which checks its fence.
 func (f *Fences) Objects(base generic.RESTOptionsGetter, resource runtimeschema.GroupResource, uid types.UID) generic.RESTOptionsGetter {
 	return &options{RESTOptionsGetter: base, fences: f, guard: func(c *kubernetes.Client) kubernetes.Interface {
 		return &objects{Interface: c, kv: c.KV, fence: f.key(uid), resource: resource}
 	}}
 }
 
-// UIDs returns the CRDs that have a fence.
+// UIDs returns the UIDs of the CRDs that have a fence.
 func (f *Fences) UIDs(ctx context.Context) (map[types.UID]bool, error) {
 	resp, err := f.client.Get(ctx, f.fences, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
@@ -149,7 +148,7 @@ func (f *Fences) Adopt(ctx context.Context, name string, uid types.UID, revision
 	return resp.Succeeded, nil
 }
 
-// state is what the fence of a CRD says.
+// state returns the state of a CRD's fence.
 func state(deleting bool) string {
 	if deleting {
 		return terminating

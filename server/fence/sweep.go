@@ -17,8 +17,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// metadata is what deletion has to know of an object. The rest of the object need not
-// be readable.
+// metadata holds the fields that deletion needs. The rest of the object may be unreadable.
 type metadata struct {
 	UID               types.UID `json:"uid"`
 	Generation        int64     `json:"generation"`

@@ -33,7 +33,7 @@ type protobufReader interface {
 	FromProtobuf([]byte) ([]byte, error)
 }
 
-// negotiated offers the formats in which objects of one version are read and written.
+// negotiated lists the media types in which objects of one version are read and written.
 type negotiated struct {
 	kind        Kind
 	convertor   runtime.ObjectConvertor
@@ -43,13 +43,13 @@ type negotiated struct {
 	replacement *replacement
 }
 
-// replacement is what there is to know of a request that replaces an object.
+// replacement describes the object that a request replaces.
 type replacement struct {
 	// stored returns the object that is replaced.
 	stored func() (schema.Object, error)
-	// strict says that it is a decoding error if what was sent does not fit the types.
+	// strict makes values that contradict the schema's types a decoding error.
 	strict bool
-	// contradiction is why what was sent does not fit the schema's types.
+	// contradiction is the error if the body contradicts the schema's types.
 	contradiction *schema.ContradictionError
 }
 
@@ -84,7 +84,7 @@ func newNegotiated(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime
 	}}
 }
 
-// replacing is the serializer for one request, that replaces an object.
+// replacing returns the serializer for one request that replaces an object.
 func (n *negotiated) replacing(r *replacement) *negotiated {
 	c := *n
 	c.replacement = r
@@ -115,7 +115,7 @@ func (n *negotiated) DecoderToVersion(d runtime.Decoder, _ runtime.GroupVersione
 	return &bodyDecoder{kind: n.kind, media: m, replacement: n.replacement}
 }
 
-// bodyDecoder reads what clients send.
+// bodyDecoder decodes request bodies.
 type bodyDecoder struct {
 	kind        Kind
 	media       *media
@@ -129,8 +129,7 @@ func (d *bodyDecoder) Decode(data []byte, _ *runtimeschema.GroupVersionKind, int
 	}
 	o := schema.DecodeOptions{Report: d.media.strict}
 	obj, more, err := d.kind.Decode(src, o)
-	// What is stored may contradict its schema; a client that sends it back as it was is
-	// not to blame.
+	// Stored values may contradict the schema; a client may send them back unchanged.
 	var contradiction *schema.ContradictionError
 	if errors.As(err, &contradiction) && d.replacement != nil {
 		if o.Old, _ = d.replacement.stored(); o.Old != nil {
@@ -171,8 +170,8 @@ func (d *bodyDecoder) Decode(data []byte, _ *runtimeschema.GroupVersionKind, int
 	return obj, &gvk, nil
 }
 
-// kindOf returns the apiVersion and kind of a body that was rejected, or nil if it is not
-// JSON. Unlike api.Identify it reads all of the text, as the message depends on it.
+// kindOf returns the apiVersion and kind of a rejected body, or nil if it is not JSON. Unlike
+// api.Identify it reads the whole text, because the message depends on it.
 func kindOf(src []byte) *runtimeschema.GroupVersionKind {
 	var typ metav1.TypeMeta
 	if err := json.Unmarshal(src, &typ); err != nil {
@@ -182,8 +181,8 @@ func kindOf(src []byte) *runtimeschema.GroupVersionKind {
 	return &gvk
 }
 
-// toJSON brings a body into the format that Kinds read, and says what a strict reader
-// has against it.
+// toJSON converts a body to the format that Kinds read, and returns the errors of strict
+// decoding.
 func (d *bodyDecoder) toJSON(data []byte) (src []byte, complaints []error, err error) {
 	switch {
 	case d.media.protobuf:
@@ -216,10 +215,10 @@ func (n *negotiated) reads(mediaType string) bool {
 	return ok
 }
 
-// storageCodec reads and writes what is stored, as a Kind represents it.
+// storageCodec encodes and decodes stored objects with a Kind.
 type storageCodec struct {
 	kind Kind
-	// memory is the version of objects in memory, stored that in which they are
+	// memory is the version of objects in memory, stored the version in which they are
 	// written.
 	memory, stored runtimeschema.GroupVersion
 	undecodable    undecodable
@@ -251,7 +250,7 @@ func (c *storageCodec) Decode(data []byte, _ *runtimeschema.GroupVersionKind, in
 	return obj, &gvk, nil
 }
 
-// creator makes empty objects of the versions of a resource.
+// creator creates empty objects of the versions of a resource.
 type creator struct {
 	kinds func(version string) (Kind, error)
 }
@@ -264,8 +263,8 @@ func (c creator) New(gvk runtimeschema.GroupVersionKind) (runtime.Object, error)
 	return kind.New(), nil
 }
 
-// typer tells the kind of objects that the scheme knows (options, say) from the scheme,
-// that of all others from themselves.
+// typer returns the kind of an object from the scheme if it is registered there (for example
+// options), otherwise from the object.
 type typer struct{ runtime.ObjectTyper }
 
 func (t typer) ObjectKinds(obj runtime.Object) ([]runtimeschema.GroupVersionKind, bool, error) {
@@ -287,8 +286,8 @@ func (t typer) ObjectKinds(obj runtime.Object) ([]runtimeschema.GroupVersionKind
 
 func (t typer) Recognizes(runtimeschema.GroupVersionKind) bool { return true }
 
-// defaulter fills in defaults after server-side apply, which merges trees; bodies
-// get theirs while they are read.
+// defaulter applies defaults after server-side apply, which merges trees. Bodies get their
+// defaults when they are decoded.
 type defaulter struct {
 	runtime.ObjectDefaulter
 	kinds func(version string) (Kind, error)

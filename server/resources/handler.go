@@ -57,25 +57,25 @@ type Builtin struct {
 	Storage generic.RESTOptionsGetter
 	// Describe describes a version.
 	Describe func(*crd.Version) *resource.Description
-	// Wrap puts something around the storage of a version, and WrapSubresource around that
-	// of one of its subresources, if not nil.
+	// Wrap, if not nil, wraps the storage of a version, and WrapSubresource that of a
+	// subresource.
 	Wrap            func(*registry.Store) rest.StandardStorage
 	WrapSubresource func(name string, storage rest.Patcher) rest.Patcher
 }
 
-// Config is what a Handler needs.
+// Config configures a Handler.
 type Config struct {
 	Source Source
-	// Storage is the seam to the storage: how the objects of a definition are stored.
+	// Storage returns the storage options for the objects of a CRD.
 	Storage    func(*crd.Definition) generic.RESTOptionsGetter
 	Admission  admission.Interface
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Scheme has the types of answers that are not resources, such as Status.
+	// Scheme has the types of responses that are not resources, such as Status.
 	Scheme *runtime.Scheme
-	// NotFound answers requests for what is not served.
+	// NotFound handles requests for resources that are not served.
 	NotFound http.Handler
-	// RequestTimeout bounds requests other than watches; MinWatch is the shortest time
-	// after which the server ends a watch.
+	// RequestTimeout limits requests other than watches; MinWatch is the minimum time after
+	// which the server ends a watch.
 	RequestTimeout, MinWatch time.Duration
 	MaxRequestBodyBytes      int64
 }
@@ -85,24 +85,24 @@ type Handler struct {
 	config Config
 	scheme *runtime.Scheme
 	codecs serializer.CodecFactory
-	// webhooks makes the clients of conversion webhooks.
+	// webhooks creates the clients of conversion webhooks.
 	webhooks *webhook.ClientManager
 
 	mu       sync.RWMutex
 	servings map[string]*serving // by name of the definition
 	builtins map[string]*Builtin
 	closed   bool
-	// lifetime ends with Close, and with it the calls of webhooks.
+	// lifetime ends with Close, which cancels calls of webhooks.
 	lifetime context.Context
 	stop     context.CancelFunc
 
-	// discards are the servings whose storage is being given back; discarding guards it.
+	// discards tracks the storage that is being closed; discarding guards it.
 	discarding sync.Mutex
 	discards   sync.WaitGroup
 	discarded  bool
 }
 
-// New returns a handler that serves what the source knows.
+// New returns a handler for the resources of the source.
 func New(c Config) (*Handler, error) {
 	clients, err := webhooks.NewClients(conversionReviews())
 	if err != nil {
@@ -115,22 +115,22 @@ func New(c Config) (*Handler, error) {
 	}, nil
 }
 
-// Brings reports whether the server itself brings the resource of that name.
+// Brings reports whether a resource is builtin.
 func (h *Handler) Brings(name string) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.builtins[name] != nil
 }
 
-// Install adds a resource that the server itself brings.
+// Install adds a builtin resource.
 func (h *Handler) Install(b *Builtin) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.builtins[b.Definition.Name()] = b
 }
 
-// Storage is the storage of a definition's objects, which it gives and takes in a version,
-// for use by the server itself. release must be called when it is no longer used.
+// Storage returns the storage of a CRD's objects, in a version, for internal use. The caller
+// must call release when it is done.
 func (h *Handler) Storage(d *crd.Definition, version string) (storage rest.StandardStorage, release func(), err error) {
 	s, err := h.acquire(d)
 	if err != nil {
@@ -144,8 +144,8 @@ func (h *Handler) Storage(d *crd.Definition, version string) (storage rest.Stand
 	return e.storage, s.requests.release, nil
 }
 
-// Changed tells the handler that there is a new catalog: what is no longer defined, or
-// defined differently, is closed.
+// Changed applies a new catalog: it closes the storage of resources that are no longer
+// defined, or defined differently.
 func (h *Handler) Changed(c *crd.Catalog) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,7 +192,7 @@ func (h *Handler) discard(s *serving) {
 	h.discards.Go(s.destroy)
 }
 
-// acquire returns what serves a definition. The caller owes it a requests.release.
+// acquire returns the serving of a CRD. The caller must call requests.release.
 func (h *Handler) acquire(d *crd.Definition) (*serving, error) {
 	h.mu.RLock()
 	s := h.servings[d.Name()]
@@ -208,9 +208,9 @@ func (h *Handler) acquire(d *crd.Definition) (*serving, error) {
 		return nil, apierrors.NewServiceUnavailable("the server is shutting down")
 	}
 	if h.builtins[d.Name()] == nil {
-		// The catalog may have changed since it was asked.
+		// The catalog may have changed since the lookup.
 		if d = h.config.Source.Catalog().Get(d.Name()); d == nil {
-			return nil, apierrors.NewServiceUnavailable("the definition is gone")
+			return nil, apierrors.NewServiceUnavailable("the CRD has been deleted")
 		}
 	}
 	if s := h.servings[d.Name()]; s != nil {
@@ -267,18 +267,18 @@ func (h *Handler) find(ctx context.Context, r *apirequest.RequestInfo) *crd.Vers
 	return v
 }
 
-// inScope reports whether the path of a request fits the scope of its resource.
+// inScope reports whether the path of a request matches the scope of its resource.
 func inScope(namespaced bool, r *apirequest.RequestInfo) bool {
 	if !namespaced {
-		// The path of a namespace names it as the namespace and as the object.
+		// The path of a namespace names it both as the namespace and as the object.
 		return r.Namespace == "" || r.Namespace == r.Name && r.APIGroup == "" && r.Resource == "namespaces"
 	}
-	// All namespaces can be listed and watched, nothing else.
+	// Only list and watch are possible across all namespaces.
 	return r.Namespace != "" || r.Verb == "list" || r.Verb == "watch"
 }
 
-// ServeHTTP answers a request for a resource. It needs the request info that the filters put
-// into the context.
+// ServeHTTP handles a request for a resource. It needs the request info that the filters add
+// to the context.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r, ok := apirequest.RequestInfoFrom(req.Context())
 	if !ok || !r.IsResourceRequest {
@@ -303,7 +303,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if r.Verb == "list" || r.Verb == "watch" {
-		// A cache that has just been made would send clients away for a second.
+		// A new cache would reject requests for a second.
 		if err := e.awaitCache(req.Context()); err != nil {
 			h.fail(w, req, r, err)
 			return
@@ -337,8 +337,8 @@ func (h *Handler) fail(w http.ResponseWriter, req *http.Request, r *apirequest.R
 	responsewriters.ErrorNegotiated(err, h.codecs, runtimeschema.GroupVersion{Group: r.APIGroup, Version: r.APIVersion}, w, req)
 }
 
-// endpointHandler returns what answers a request, by its subresource and verb. A watch calls
-// release when it no longer needs the serving to be kept.
+// endpointHandler returns the handler of a request, by its subresource and verb. A watch
+// calls release when it no longer needs the serving.
 func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, s *serving, e *endpoint, release func()) (http.HandlerFunc, error) {
 	admit := &creating{Interface: h.config.Admission, serving: s}
 	gr := runtimeschema.GroupResource{Group: r.APIGroup, Resource: r.Resource}
@@ -398,8 +398,8 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 	return nil, apierrors.NewMethodNotSupported(gr, r.Verb)
 }
 
-// replacing is a scope for one request. A reader of types is strict, but what is
-// stored already passes: only who replaces an object needs to look at it.
+// replacing returns a scope for one request. Decoding is strict about types, but values that
+// are already stored pass, so a request that replaces an object must read it.
 func (e *endpoint) replacing(ctx context.Context, scope *handlers.RequestScope, r *apirequest.RequestInfo) (*handlers.RequestScope, *replacement) {
 	if r.Verb != "update" && r.Verb != "patch" {
 		return scope, nil
@@ -416,14 +416,14 @@ func (e *endpoint) replacing(ctx context.Context, scope *handlers.RequestScope, 
 	return &s, re
 }
 
-// watched is a storage whose watches end with what serves them. It says of a watch from a
-// version that is none, as it says of such a list, that the request is wrong, not the
-// server.
+// watched is a storage whose watches end with their serving. For a watch from an invalid
+// resourceVersion it returns a bad request error, as for a list, instead of an internal
+// error.
 type watched struct {
 	rest.Watcher
 	gone context.Context
-	// release is called when there is a watch: it ends with gone, so that it holds nothing
-	// up.
+	// release is called when a watch has started. The watch ends with gone, so it does not
+	// delay the closing of the storage.
 	release func()
 }
 
@@ -440,7 +440,7 @@ func (w watched) Watch(ctx context.Context, o *metainternalversion.ListOptions) 
 	return end, nil
 }
 
-// ending is a watch that ends when it is told to, or with what serves it.
+// ending is a watch that ends when it is stopped, or with its serving.
 type ending struct {
 	watch.Interface
 	keep func() bool
@@ -451,8 +451,8 @@ func (e *ending) Stop() {
 	e.Interface.Stop()
 }
 
-// patched is a storage that tells a patch which contradicts the types of the schema from
-// others that fail: it is a malformed object, not an invalid one.
+// patched is a storage that distinguishes a patch that contradicts the types of the schema
+// from other failures: the object is malformed, not invalid.
 type patched struct {
 	rest.Patcher
 	replacement *replacement
@@ -466,16 +466,16 @@ func (p patched) Update(ctx context.Context, name string, info rest.UpdatedObjec
 	if p.replacement.contradiction != nil {
 		return obj, created, apierrors.NewBadRequest(p.replacement.contradiction.Error())
 	}
-	// Server-side apply finds out while it merges, and has no type for the error.
+	// Server-side apply detects it while merging, and its error has no type.
 	if p.replacement.strict && strings.HasPrefix(err.Error(), "failed to create typed patch object") {
 		return obj, created, apierrors.NewBadRequest(err.Error())
 	}
 	return obj, created, err
 }
 
-// creating is the admission of a request. Who creates an object is told that the definition
-// is being deleted before more work is done, and in a dry run. What decides is the fence of
-// the definition, when the object is stored.
+// creating is the admission of a request. It rejects creates early while the CRD is being
+// deleted, also in a dry run. The fence of the CRD makes the final decision when the object
+// is stored.
 type creating struct {
 	admission.Interface
 	serving *serving

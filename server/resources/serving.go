@@ -26,17 +26,17 @@ import (
 	"espalier.dev/server/resource"
 )
 
-// serving is what it takes to serve one definition, until its spec changes.
+// serving holds everything to serve one CRD until its spec changes.
 type serving struct {
 	handler *Handler
 	builtin *Builtin
-	// definition is the newest that is served like this; it may have another status than
-	// the first.
+	// definition is the newest state that is served this way; its status may differ from the
+	// first.
 	definition atomic.Pointer[crd.Definition]
 	convertor  *objectConvertor
 	types      func() *typeConverter
 
-	// An endpoint asks for kinds while it is made: it encodes an object on trial.
+	// An endpoint asks for kinds while it is built, because it encodes a test object.
 	mu        sync.Mutex
 	endpoints map[string]*endpoint
 	destroyed bool
@@ -44,13 +44,14 @@ type serving struct {
 	madeMu    sync.Mutex
 	made      map[string]Kind // by version
 
-	// requests are those under way; gone is done when the definition has changed.
+	// requests counts the running requests; gone ends when the CRD has changed.
 	requests usage
 	gone     context.Context
 	leave    context.CancelFunc
 }
 
-// newServing returns what serves a definition. kinds are given how to find each other.
+// newServing returns the serving of a CRD. kinds receives a function that returns the Kind of
+// another version.
 func (h *Handler) newServing(d *crd.Definition, b *Builtin, kinds func(kind func(version string) (Kind, error)) Kinds) *serving {
 	s := &serving{handler: h, builtin: b, made: map[string]Kind{}, endpoints: map[string]*endpoint{}}
 	s.definition.Store(d)
@@ -62,7 +63,7 @@ func (h *Handler) newServing(d *crd.Definition, b *Builtin, kinds func(kind func
 	return s
 }
 
-// serves reports whether another state of the definition can be served as this one is.
+// serves reports whether this serving also fits another state of the CRD.
 func (s *serving) serves(d *crd.Definition) bool {
 	mine := s.definition.Load()
 	if mine == d {
@@ -72,7 +73,7 @@ func (s *serving) serves(d *crd.Definition) bool {
 	return a.UID == b.UID && reflect.DeepEqual(a.Spec, b.Spec) && reflect.DeepEqual(mine.Names(), d.Names())
 }
 
-// terminating reports whether the definition is being deleted, as far as this server knows.
+// terminating reports whether this server knows that the CRD is being deleted.
 func (s *serving) terminating() bool {
 	if s.builtin != nil {
 		return false
@@ -81,9 +82,9 @@ func (s *serving) terminating() bool {
 	return d == nil || d.Terminating()
 }
 
-// close ends watches at once, and has the storage given back when the requests under way
-// have finished. Work that a request has left behind, because it took too long, may
-// still use the storage then: it fails, or it writes what the fence lets it write.
+// close ends watches immediately, and closes the storage when the running requests have
+// finished. Work that a timed-out request has left behind may still use the storage: it
+// fails, or writes what the fence allows.
 func (s *serving) close() {
 	s.leave()
 	s.requests.close()
@@ -99,7 +100,7 @@ func (s *serving) destroy() {
 	s.destroyed = true
 }
 
-// kind is the Kind of a version, served or not.
+// kind returns the Kind of a version, served or not.
 func (s *serving) kind(version string) (Kind, error) {
 	s.madeMu.Lock()
 	defer s.madeMu.Unlock()
@@ -126,15 +127,15 @@ type endpoint struct {
 	storage     rest.StandardStorage
 	status      rest.Patcher
 	scale       *scaleREST
-	// awaited says that the cache of the storage had its time to be filled.
+	// awaited is set after the first wait for the cache of the storage.
 	awaited atomic.Bool
 
 	serializer                     *negotiated
 	scope, statusScope, scaleScope *handlers.RequestScope
 }
 
-// endpoint makes what serves a version when it is first asked for: many versions
-// never are.
+// endpoint returns the endpoint of a version and builds it on first use, because many
+// versions are never used.
 func (s *serving) endpoint(version string) (*endpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +143,7 @@ func (s *serving) endpoint(version string) (*endpoint, error) {
 		return e, nil
 	}
 	if s.destroyed {
-		return nil, apierrors.NewServiceUnavailable("the definition has changed: try again")
+		return nil, apierrors.NewServiceUnavailable("the CRD has changed: try again")
 	}
 	kind, err := s.kind(version)
 	if err != nil {
@@ -252,7 +253,7 @@ func (s *serving) describe(v *crd.Version) *resource.Description {
 	return resource.Describe(v)
 }
 
-// wrap puts around the storage of a subresource what the resource has for it.
+// wrap applies the resource's wrapper to the storage of a subresource.
 func (s *serving) wrap(subresource string, storage rest.Patcher) rest.Patcher {
 	if s.builtin != nil && s.builtin.WrapSubresource != nil {
 		return s.builtin.WrapSubresource(subresource, storage)
@@ -286,8 +287,7 @@ func (e *endpoint) awaitCache(ctx context.Context) error {
 	return err
 }
 
-// managed completes a scope with who owns which fields. reset are the fields that the
-// endpoint ignores.
+// managed adds field management to a scope. reset are the fields that the endpoint ignores.
 func (s *serving) managed(scope handlers.RequestScope, subresource string, reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
 	m, err := managedfields.NewDefaultCRDFieldManager(s.types(), scope.Convertor, scope.Defaulter, scope.Creater,
 		scope.Kind, scope.HubGroupVersion, subresource, fieldpath.NewExcludeFilterSetMap(reset))
@@ -298,8 +298,7 @@ func (s *serving) managed(scope handlers.RequestScope, subresource string, reset
 	return &scope, nil
 }
 
-// equivalents lists the versions of a resource, which a webhook may ask for in place
-// of each other.
+// equivalents lists the versions of a resource, which webhooks may request interchangeably.
 func equivalents(d *crd.Definition) runtime.EquivalentResourceMapper {
 	r := runtime.NewEquivalentResourceRegistry()
 	for _, v := range d.Versions() {
