@@ -58,8 +58,8 @@ func wordings() []wording {
 	return list
 }
 
-// allowed matches texts of other programs that contain a wording.
-var allowed = regexp.MustCompile(`(?i)connection refused|actively refused|ECONNREFUSED|REFUSED_STREAM`)
+// allowed matches texts of other programs, and a rule ID, that contain a wording.
+var allowed = regexp.MustCompile(`(?i)connection refused|actively refused|ECONNREFUSED|REFUSED_STREAM|semantics-refused`)
 
 func main() {
 	if len(os.Args) != 2 {
