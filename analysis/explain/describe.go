@@ -119,11 +119,11 @@ func parsePath(path string) (steps []string, err error) {
 			if inner != "" && (inner[0] == '"' || inner[0] == '\'') {
 				close := strings.Index(inner[1:], inner[:1]+"]")
 				if close < 0 {
-					return nil, fmt.Errorf("the path %q has a bracket that is not closed", path)
+					return nil, fmt.Errorf("path %q has an unclosed bracket", path)
 				}
 				name, end = inner[1:close+1], close+2
 			} else if end < 0 {
-				return nil, fmt.Errorf("the path %q has a bracket that is not closed", path)
+				return nil, fmt.Errorf("path %q has an unclosed bracket", path)
 			} else if name = inner[:end]; strings.Trim(name, "0123456789") == "" || name == "*" {
 				name = "[]"
 			}
@@ -135,7 +135,7 @@ func parsePath(path string) (steps []string, err error) {
 			end = len(rest)
 		}
 		if end == 0 {
-			return nil, fmt.Errorf("the path %q has an empty name", path)
+			return nil, fmt.Errorf("path %q has an empty field name", path)
 		}
 		steps, rest = append(steps, rest[:end]), strings.TrimPrefix(rest[end:], ".")
 	}
@@ -163,9 +163,9 @@ func (e *UnknownFieldError) Error() string {
 	case e.Nearest != "" || len(e.Known) > 0:
 		text += hint(e.Nearest, e.Known)
 	case e.Preserved:
-		text += ", which takes any fields: the schema says nothing about them"
+		text += ", which accepts any field: the schema does not describe them"
 	case e.Type == "Object":
-		text += ", for which no fields are specified"
+		text += ", which has no specified fields"
 	default:
 		text += fmt.Sprintf(", which is of type %s", e.Type)
 	}

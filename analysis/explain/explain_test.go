@@ -114,14 +114,14 @@ func TestFind(t *testing.T) {
 		{one, "things", "v1alpha1", "example.com v1alpha1 "},
 		{one, "things", "example.com/v2", "example.com v2 "},
 		{one, "things", "v3", "things.example.com has no version \"v3\": it has v1alpha1, v2, v1"},
-		{one, "things", "other.com/v1", `none of the definitions defines a resource "things" in group "other.com": there are things.example.com`},
-		{one, "thigns", "", `none of the definitions defines a resource "thigns": did you mean "things"?`},
-		{one, "deployments", "", `none of the definitions defines a resource "deployments": there are things.example.com`},
-		{both, "things.spec.mode", "", `"things" is more than one resource: say which one (things.example.com, things.spec.example.org)`},
+		{one, "things", "other.com/v1", `no CRD defines a resource "things" in group "other.com": there are things.example.com`},
+		{one, "thigns", "", `no CRD defines a resource "thigns": did you mean "things"?`},
+		{one, "deployments", "", `no CRD defines a resource "deployments": there are things.example.com`},
+		{both, "things.spec.mode", "", `"things" matches several resources: use one of things.example.com, things.spec.example.org`},
 		{both, "things.spec.example.org.spec", "", "spec.example.org v1 spec"},
 		{both, "things.spec", "example.com/v1", "example.com v1 spec"},
 		{append(one, one...), "things", "", "example.com v1 "},
-		{nil, "things", "", `none of the definitions defines a resource "things"`},
+		{nil, "things", "", `no CRD defines a resource "things"`},
 	} {
 		v, path, err := explain.Find(c.definitions, c.request, c.apiVersion)
 		got := ""
@@ -156,7 +156,7 @@ func TestDescribe(t *testing.T) {
 		{"spec.size", []string{`"type":"IntOrString"`}},
 		{`spec["a.b"]`, []string{`"path":"spec[\"a.b\"]"`, `"nullable":true`}},
 		{"spec.raw", []string{`"preserved":true,"because":"x-kubernetes-preserve-unknown-fields is set at spec.raw"`}},
-		{"spec.raw.known", []string{`"preserved":false,"because":"pruning starts again at spec.raw.known, which the schema specifies"`}},
+		{"spec.raw.known", []string{`"preserved":false,"because":"pruning resumes at spec.raw.known, which the schema specifies"`}},
 		{"spec.raw.bare", []string{`"preserved":true,`, `"semantics":"kep","other":{"preserved":false`}},
 		{"spec.embedded", []string{`"embeddedResource":true`, `"path":"spec.embedded.metadata"`, `#types-kinds","required":true`}},
 		{"spec.embedded.metadata.labels", []string{`"type":"map[string]string"`, `organize and categorize`}},
@@ -165,12 +165,12 @@ func TestDescribe(t *testing.T) {
 		{"spec.modes", []string{`there is no field "modes" in spec: did you mean "mode"?`}},
 		{"spec.ports.nubmer", []string{`there is no field "nubmer" in spec.ports[]: did you mean "number"?`}},
 		{"spec.mode.x", []string{`there is no field "x" in spec.mode, which is of type string`}},
-		{"spec.any.x", []string{`there is no field "x" in spec.any, which takes any fields: the schema says nothing about them`}},
-		{"spec.raw.bare.x", []string{`there is no field "x" in spec.raw.bare, for which no fields are specified`}},
+		{"spec.any.x", []string{`there is no field "x" in spec.any, which accepts any field: the schema does not describe them`}},
+		{"spec.raw.bare.x", []string{`there is no field "x" in spec.raw.bare, which has no specified fields`}},
 		{"zzz", []string{`there is no field "zzz" in the root: there are apiVersion, kind, metadata, spec`}},
-		{"spec..mode", []string{`empty name`}},
-		{"spec[0", []string{`not closed`}},
-		{`spec["a`, []string{`not closed`}},
+		{"spec..mode", []string{`empty field name`}},
+		{"spec[0", []string{`unclosed`}},
+		{`spec["a`, []string{`unclosed`}},
 	} {
 		got := ""
 		doc, err := explain.Describe(define(t, things, schema.KEP).Version("v1"), c.path, explain.Options{})

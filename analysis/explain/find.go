@@ -55,7 +55,7 @@ func Find(definitions []*crd.Definition, request, apiVersion string) (v *crd.Ver
 		return nil, "", e
 	case 1:
 	default:
-		return nil, "", fmt.Errorf("%q is more than one resource: say which one (%s)", name, strings.Join(plurals(found), ", "))
+		return nil, "", fmt.Errorf("%q matches several resources: use one of %s", name, strings.Join(plurals(found), ", "))
 	}
 	if inGroup > 0 {
 		rest = strings.TrimPrefix(rest[inGroup:], ".")
@@ -134,7 +134,7 @@ type UnknownResourceError struct {
 
 // Error names the resource, and the one that may have been meant.
 func (e *UnknownResourceError) Error() string {
-	text := fmt.Sprintf("none of the definitions defines a resource %q", e.Name)
+	text := fmt.Sprintf("no CRD defines a resource %q", e.Name)
 	if e.Group != "" {
 		text += fmt.Sprintf(" in group %q", e.Group)
 	}

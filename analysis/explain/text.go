@@ -150,9 +150,9 @@ func (p *printer) rules(inner, f *Field) {
 func (r Rule) notes() (notes []string) {
 	switch {
 	case r.OnCreate:
-		notes = append(notes, "transition rule, also on create")
+		notes = append(notes, "transition rule, also evaluated on create")
 	case r.Transition:
-		notes = append(notes, "transition rule: holds on updates alone")
+		notes = append(notes, "transition rule: evaluated on updates only")
 	}
 	if r.Message != "" {
 		notes = append(notes, "message: "+strings.TrimSpace(r.Message))
@@ -286,7 +286,7 @@ func (f *Field) facts() (lines []string) {
 		add("%s", c)
 	}
 	if f.Embedded {
-		add("embedded resource: has apiVersion, kind and metadata of its own")
+		add("embedded resource: has its own apiVersion, kind and metadata")
 	}
 	if u := f.UnknownFields; u != nil && u.remarkable() {
 		add("unknown fields: %s", u.text())
@@ -300,7 +300,7 @@ func (f *Field) facts() (lines []string) {
 // remarkable reports whether something else happens than is to be expected: that fields
 // that are not specified are pruned.
 func (u *UnknownFields) remarkable() bool {
-	return u.Preserved || u.Everything || u.Other != nil || strings.HasPrefix(u.Because, "pruning starts again")
+	return u.Preserved || u.Everything || u.Other != nil || strings.HasPrefix(u.Because, "pruning resumes")
 }
 
 func (u *UnknownFields) text() string {
@@ -309,7 +309,7 @@ func (u *UnknownFields) text() string {
 		text = "preserved"
 	}
 	if u.Everything {
-		text += ", that is whatever is in it, as no fields are specified"
+		text += ", that is all fields, because none are specified"
 	}
 	return text + " (" + u.Because + ")"
 }

@@ -30,15 +30,15 @@ type fates [2]fate
 // of the definition.
 func rootFates(s *schema.Structural, preserveAll bool) fates {
 	if preserveAll {
-		return newFates(s, schema.PruningOff, "spec.preserveUnknownFields of the definition is true")
+		return newFates(s, schema.PruningOff, "spec.preserveUnknownFields of the CRD is true")
 	}
-	return newFates(s, schema.PruningOn, "nothing here or around it preserves them")
+	return newFates(s, schema.PruningOn, "nothing preserves them")
 }
 
 // metadataFates are those of the metadata of a resource: the schema of ObjectMeta
 // decides there, whatever is around it.
 func metadataFates(s *schema.Structural) fates {
-	return newFates(s, schema.PruningOn, "metadata is pruned always")
+	return newFates(s, schema.PruningOn, "metadata is always pruned")
 }
 
 func newFates(s *schema.Structural, p schema.Pruning, because string) (f fates) {
@@ -62,7 +62,7 @@ func (f fates) enter(path string, part func(schema.Cursor) schema.Cursor) fates 
 		preserved := !f[i].at.Prunes()
 		f[i].at = part(f[i].at)
 		if preserved && f[i].at.Entered() == schema.PruningOn {
-			f[i].because = "pruning starts again at " + orRoot(path) + ", which the schema specifies"
+			f[i].because = "pruning resumes at " + orRoot(path) + ", which the schema specifies"
 		}
 		f[i] = f[i].arrived(path)
 	}

@@ -56,14 +56,14 @@ func (e *editor) conflicts() (found []conflict) {
 		for i := range versions {
 			if v, ok := e.at("spec", "versions", strconv.Itoa(i), part[1]); ok && v != nil {
 				found = append(found, conflict{[]string{"spec", part[0]}, fmt.Sprintf(
-					"stands here for all versions, and as %s with the version %v for itself: only one of them can be meant", part[1], e.versionName(i))})
+					"is set here for all versions and as %s for version %v: keep only one of them", part[1], e.versionName(i))})
 				break
 			}
 		}
 	}
 	if v, ok := e.at("spec", "version"); ok && v != "" && v != nil && len(versions) > 0 && e.versionName(0) != v {
 		found = append(found, conflict{[]string{"spec", "version"}, fmt.Sprintf(
-			"names another version than the first one in versions, %v: only one of them can be meant", e.versionName(0))})
+			"differs from the first version in versions, %v: keep only one of them", e.versionName(0))})
 	}
 	return found
 }

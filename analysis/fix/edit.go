@@ -94,11 +94,11 @@ func (e *editor) list(tokens ...string) []any {
 func (e *editor) do(edit analysis.Edit) error {
 	tokens := jsonptr.Split(edit.Pointer)
 	if len(tokens) == 0 {
-		return fmt.Errorf("a document as a whole cannot be edited")
+		return fmt.Errorf("cannot edit the document root")
 	}
 	v, exists := e.at(tokens...)
 	if !exists && edit.Op != yamledit.Set {
-		return fmt.Errorf("there is no %s", edit.Pointer)
+		return fmt.Errorf("%s not found", edit.Pointer)
 	}
 	last := tokens[len(tokens)-1]
 	switch edit.Op {
@@ -172,7 +172,7 @@ func (e *editor) put(tokens []string, value any) error {
 			return e.put(parent, append(slices.Clone(around), value))
 		}
 	}
-	return fmt.Errorf("nothing can be put at %s", jsonptr.New(tokens...))
+	return fmt.Errorf("cannot add a value at %s", jsonptr.New(tokens...))
 }
 
 // become makes the edits that turn what is at a place into want.

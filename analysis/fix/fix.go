@@ -75,7 +75,7 @@ func Definition(ctx context.Context, raw []byte, o Options) (*Result, error) {
 	analysis.Sort(out.Notes)
 	var err error
 	if out.JSON, err = json.Marshal(e.tree); err != nil {
-		return nil, fmt.Errorf("writing the definition: %w", err)
+		return nil, fmt.Errorf("encode the CRD: %w", err)
 	}
 	return out, nil
 }
@@ -122,7 +122,7 @@ func (f *fixer) run(ctx context.Context) error {
 // whatever comes next.
 func (f *fixer) respell(ctx context.Context) error {
 	if data, err := json.Marshal(f.tree); err != nil {
-		return fmt.Errorf("writing the definition: %w", err)
+		return fmt.Errorf("encode the CRD: %w", err)
 	} else if errs, err := crd.Superseded(data, schema.KEP); err == nil && len(errs) == 0 {
 		return nil
 	}
@@ -210,8 +210,8 @@ func (f *fixer) rewriteSchemas(keepAll bool) error {
 	}
 	if kept {
 		f.add(unknownKept, analysis.Info, []string{"spec"},
-			"nothing was pruned so far, and nothing will be: x-kubernetes-preserve-unknown-fields says so at every object",
-			"Kubernetes recommends pruning: with --prune it begins, and what the schema does not specify is dropped")
+			"unknown fields were preserved and still are: every object has x-kubernetes-preserve-unknown-fields",
+			"Kubernetes recommends pruning: use --prune to enable it; it drops all fields that the schema does not specify")
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ func (f *fixer) mend(ctx context.Context) error {
 func (f *fixer) lint(ctx context.Context, configs ...lint.Config) ([]analysis.Finding, error) {
 	data, err := json.Marshal(f.tree)
 	if err != nil {
-		return nil, fmt.Errorf("writing the definition: %w", err)
+		return nil, fmt.Errorf("encode the CRD: %w", err)
 	}
 	found, err := lint.Run(ctx, [][]byte{data}, lint.Options{Semantics: f.Semantics, Rules: f.Rules, Configs: configs})
 	if err != nil {

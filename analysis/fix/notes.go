@@ -19,11 +19,11 @@ const (
 // Rules lists the rules of notes, beside those of package lint.
 func Rules() []analysis.Rule {
 	return []analysis.Rule{
-		{ID: conflicting, Severity: analysis.Error, Summary: "A v1beta1 definition says something for all versions and for one, and v1 has room for one of them."},
-		{ID: conditionWeaker, Severity: analysis.Warning, Summary: "A structural schema cannot state the condition: what is left of it accepts more."},
-		{ID: conditionGone, Severity: analysis.Warning, Summary: "v1 does not have the keyword there: the condition is gone, and more is accepted."},
-		{ID: typeOpen, Severity: analysis.Info, Summary: "No type is stated that all values have: values of all types stay allowed."},
-		{ID: unknownKept, Severity: analysis.Info, Summary: "Nothing was pruned, and nothing will be."},
+		{ID: conflicting, Severity: analysis.Error, Summary: "A v1beta1 CRD sets a field for all versions and for a single version, and v1 can hold only one of them."},
+		{ID: conditionWeaker, Severity: analysis.Warning, Summary: "A structural schema cannot express the condition: the rewritten schema accepts more objects."},
+		{ID: conditionGone, Severity: analysis.Warning, Summary: "v1 does not allow the keyword there: the condition is removed, and the schema accepts more objects."},
+		{ID: typeOpen, Severity: analysis.Info, Summary: "The schema does not give the value a single type: values of all types stay allowed."},
+		{ID: unknownKept, Severity: analysis.Info, Summary: "Unknown fields were preserved and still are."},
 	}
 }
 
@@ -40,14 +40,14 @@ func (f *fixer) noteSchema(kind noteKind, at []string, keyword string) {
 	switch kind {
 	case leftOpen:
 		f.add(typeOpen, analysis.Info, at,
-			"no type is stated that every value has, so values of all types stay allowed and nothing in them is pruned",
-			"if there is a type, write it in place of x-kubernetes-preserve-unknown-fields (and of nullable, unless null is meant)")
+			"the schema does not give the value a single type, so values of all types stay allowed and nothing in them is pruned",
+			"if the value has a type, set it instead of x-kubernetes-preserve-unknown-fields (and of nullable, unless null is allowed)")
 	case weakened:
 		f.add(conditionWeaker, analysis.Warning, below(at, keyword),
-			fmt.Sprintf("%s has types or other things in it that a structural schema may not have there: without them it accepts more", keyword),
-			"x-kubernetes-validations may say the same")
+			fmt.Sprintf("%s contains types or other keywords that a structural schema does not allow there: without them it accepts more objects", keyword),
+			"an x-kubernetes-validations rule may express the condition")
 	case dropped:
 		f.add(conditionGone, analysis.Warning, below(at, keyword),
-			fmt.Sprintf("%s cannot stand here in v1, and is left out: more is accepted", keyword))
+			fmt.Sprintf("v1 does not allow %s here: it is removed, and the schema accepts more objects", keyword))
 	}
 }

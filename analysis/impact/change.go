@@ -34,7 +34,7 @@ func (c Class) String() string {
 	case Defaulted:
 		return "newly defaulted"
 	case Invalid:
-		return "stored objects become invalid"
+		return "stored objects may become invalid"
 	case Loses:
 		return "stored objects lose data"
 	}

@@ -128,7 +128,7 @@ func (c *comparer) affect(ch *Change, p place, effects ...Effect) {
 		case Defaulted:
 			c.dependents(ch, p.trail, e.Path, appears)
 			if len(p.trail) == len(e.Path)+1 && c.isBroken(p.trail[len(e.Path)]) {
-				ch.Effects = append(ch.Effects, at(Invalid, e.Path, "the default itself is not valid"))
+				ch.Effects = append(ch.Effects, at(Invalid, e.Path, "the default itself is invalid"))
 			}
 			for _, scaled := range c.scaled {
 				if related(e.Path, scaled) {
@@ -207,15 +207,15 @@ func (c *comparer) value(p place, o, n side) {
 func (c *comparer) specified(p place, n side) {
 	var effects []Effect
 	if n.node.Any(c.refusesAnything) {
-		effects = append(effects, at(Invalid, p.path, "whatever was stored here is validated from now on"), at(Clients, p.path, ""))
+		effects = append(effects, at(Invalid, p.path, "stored values were not validated so far"), at(Clients, p.path, ""))
 	}
 	if n.Entered() == schema.PruningOn || !n.node.Nullable && p.via != viaMeta {
-		effects = append(effects, at(Loses, p.path, "what the schema does not specify here is pruned, and nulls are dropped where they are not allowed"))
+		effects = append(effects, at(Loses, p.path, "fields that the schema does not specify are pruned, and nulls are dropped where they are not allowed"))
 	}
 	if n.node.Any(hasDefault) {
 		effects = append(effects, at(Defaulted, p.path, ""))
 	}
-	c.emit(p, "value-specified", "", "was kept as it came, now has a schema", effects...)
+	c.emit(p, "value-specified", "", "previously unvalidated, now has a schema", effects...)
 }
 
 // unspecify handles a value that had a schema, and is kept whatever it is now.
@@ -224,11 +224,11 @@ func (c *comparer) unspecify(p place, o side) {
 	if o.node.Any(hasDefault) {
 		alters = gone
 	}
-	effects := []Effect{at(Clients, p.path, "clients can no longer rely on its shape, its conditions and its defaults")}
+	effects := []Effect{at(Clients, p.path, "clients can no longer rely on its structure, validation and defaults")}
 	if n := len(p.path); n > 0 {
-		effects = append(effects, at(Clients, p.path[:n-1], "its nulls are no longer dropped, and count"))
+		effects = append(effects, at(Clients, p.path[:n-1], "nulls in it are no longer dropped"))
 	}
-	c.emitAltering(p, alters, "value-unspecified", "", "had a schema, is now kept as it comes", effects...)
+	c.emitAltering(p, alters, "value-unspecified", "", "previously had a schema, now unvalidated", effects...)
 }
 
 // documentation compares what only people read.
@@ -270,7 +270,7 @@ func checkedType(s *schema.Structural) string {
 func (c *comparer) types(p place, o, n side) {
 	if typeName(o.node) == typeName(n.node) {
 		if o.node.Type != n.node.Type {
-			c.emitAltering(p, retyped, "type", "type", "the type beside int-or-string changed")
+			c.emitAltering(p, retyped, "type", "type", "type beside int-or-string changed")
 		}
 		return
 	}
@@ -304,7 +304,7 @@ func (c *comparer) nulls(p place, o, n side) {
 	var effects []Effect
 	switch {
 	case n.node.Nullable && !o.node.Nullable && slices.ContainsFunc(p.trail, func(s *schema.Structural) bool { return s.Default != nil && holdsNull(s.Default.Value) }):
-		effects = append(c.nullsStay(p, o, n), at(Defaulted, p.path, "a default around it has nulls, which stay now"))
+		effects = append(c.nullsStay(p, o, n), at(Defaulted, p.path, "a default around it contains nulls, which are no longer dropped"))
 	case n.node.Nullable && !o.node.Nullable:
 		effects = c.nullsStay(p, o, n)
 	case !mayBeNull || n.node.Nullable:
@@ -316,7 +316,7 @@ func (c *comparer) nulls(p place, o, n side) {
 		effects = []Effect{at(Invalid, p.path, "null is rejected"), at(Clients, p.path, "")}
 	}
 	if o.node.Nullable != n.node.Nullable || len(effects) > 0 {
-		message := "null is allowed now"
+		message := "null is now allowed"
 		if !n.node.Nullable {
 			message = "null is no longer allowed"
 		}
@@ -331,7 +331,7 @@ func (c *comparer) nullsStay(p place, o, n side) (effects []Effect) {
 	switch v := vv(n.node); {
 	case hasDefault(o.node):
 		was = "replaced by the default"
-		effects = append(effects, at(Clients, p.path, "null no longer becomes the default: it stays"))
+		effects = append(effects, at(Clients, p.path, "null is kept instead of replaced by the default"))
 	case p.via == viaItems || c.oldAll:
 		// Null was rejected there, or stayed already.
 		return nil
@@ -372,16 +372,16 @@ func (c *comparer) defaults(p place, o, n *schema.Structural) {
 		c.emit(p, "default-added", "default", "default "+show(n.Default.Value)+" added", at(Defaulted, p.path, ""))
 	case was && !is:
 		c.emitAltering(p, gone, "default-removed", "default", "default "+show(o.Default.Value)+" removed",
-			at(Clients, p.path, "objects that were stored before they had the value are read without it, and new ones no longer get it"))
+			at(Clients, p.path, "objects stored without the field are read without it, and new objects no longer get it"))
 	case was && !reflect.DeepEqual(o.Default.Value, n.Default.Value):
 		c.emitAltering(p, gone, "default-changed", "default", fmt.Sprintf("default %s → %s", show(o.Default.Value), show(n.Default.Value)),
-			at(Defaulted, p.path, "objects that were stored before they had the value are read with the new one"), at(Clients, p.path, ""))
+			at(Defaulted, p.path, "objects stored without the field are read with the new default"), at(Clients, p.path, ""))
 	}
 }
 
 // tightened are the effects of a condition that not all old values meet.
 func tightened(p schema.SchemaPath, reason string) []Effect {
-	return []Effect{at(Invalid, p, reason), at(Clients, p, "writers of such values are rejected")}
+	return []Effect{at(Invalid, p, reason), at(Clients, p, "writes of such values are rejected")}
 }
 
 // conditions compares what a value must satisfy.
@@ -429,10 +429,10 @@ func (c *comparer) junctors(p place, o, n side) {
 			known = nested(o.node)
 		}
 		var effects []Effect
-		verdict := "what it took it still takes"
+		verdict := "all values that were accepted still are"
 		if !c.prover.holds(known, &schema.NestedValueValidation{ValueValidation: j.only}) {
 			effects = tightened(p.path, "")
-			verdict = "it cannot be shown that all values that passed still do"
+			verdict = "values that were accepted may be rejected"
 		}
 		c.emit(p, j.name, j.name, j.name+" changed: "+verdict, effects...)
 	}
@@ -458,11 +458,11 @@ func (c *comparer) rules(p place, o, n []api.ValidationRule) {
 		case j < 0 && strings.TrimSpace(r.Rule) == "true":
 			c.emit(p, "rule-added", keyword, "rule added that always holds: "+show(r.Rule))
 		case j < 0 && isTransition(r) && !onCreate(r):
-			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule), at(Clients, p.path, "updates that break it are rejected; stored objects are not judged by it"))
+			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule), at(Clients, p.path, "updates that violate it are rejected; stored objects stay valid"))
 		case j < 0:
 			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule), tightened(p.path, "")...)
 		case !reflect.DeepEqual(o[j], r):
-			c.emit(p, "rule-message", keyword, "what a rule says when it is broken changed: "+show(r.Rule))
+			c.emit(p, "rule-message", keyword, "rule message changed: "+show(r.Rule))
 		}
 	}
 	for _, r := range o {

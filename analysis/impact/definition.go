@@ -60,10 +60,10 @@ func Compare(ctx context.Context, old, new *api.CustomResourceDefinition, o Opti
 	c := &Comparison{Name: new.Name, options: o}
 	var err error
 	if c.old, err = crd.New(old, o.crd()); err != nil {
-		return nil, fmt.Errorf("the old definition: %w", err)
+		return nil, fmt.Errorf("old CRD: %w", err)
 	}
 	if c.new, err = crd.New(new, o.crd()); err != nil {
-		return nil, fmt.Errorf("the new definition: %w", err)
+		return nil, fmt.Errorf("new CRD: %w", err)
 	}
 	c.Refused = refusals(ctx, old, new, o)
 	d := &definitions{Options: o, ctx: ctx, old: old, new: new}
@@ -75,7 +75,7 @@ func Compare(ctx context.Context, old, new *api.CustomResourceDefinition, o Opti
 // Removed is the comparison of a definition with none.
 func Removed(old *api.CustomResourceDefinition, o Options) *Comparison {
 	return &Comparison{Name: old.Name, options: o, Changes: []Change{{
-		Kind: "definition-removed", Message: "the definition is gone: deleting it deletes all its objects",
+		Kind: "definition-removed", Message: "CRD removed: deleting it deletes all its objects",
 		Effects: []Effect{{Class: Loses}, {Class: Clients}},
 	}}}
 }
@@ -83,7 +83,7 @@ func Removed(old *api.CustomResourceDefinition, o Options) *Comparison {
 // Added is the comparison of none with a definition.
 func Added(new *api.CustomResourceDefinition, o Options) *Comparison {
 	return &Comparison{Name: new.Name, options: o, Changes: []Change{{
-		Kind: "definition-added", Message: "the definition is new",
+		Kind: "definition-added", Message: "CRD added",
 	}}}
 }
 
@@ -163,19 +163,19 @@ func (d *definitions) compare(old, new *crd.Definition) {
 		c := d.add(fmt.Sprintf("/spec/versions/%d", j), "version-added", message)
 		c.OldPointer, c.NewVersion = "/spec/versions", nv.Name
 		if newStorage != nil && newStorage.Name() != nv.Name && d.convertsNone() {
-			d.across(newStorage, new.Version(nv.Name), "seen through "+nv.Name+": ")
+			d.across(newStorage, new.Version(nv.Name), "read as "+nv.Name+": ")
 		}
 	}
 	if oldStorage == nil || newStorage == nil || oldStorage.Name() == newStorage.Name() {
 		return
 	}
 	c := d.add(fmt.Sprintf("/spec/versions/%d/storage", d.index(newStorage.Name())), "storage-version",
-		fmt.Sprintf("objects are stored as %s, no longer as %s", newStorage.Name(), oldStorage.Name()))
+		fmt.Sprintf("storage version %[2]s → %[1]s", newStorage.Name(), oldStorage.Name()))
 	c.OldVersion, c.NewVersion = oldStorage.Name(), newStorage.Name()
 	if d.convertsNone() {
 		d.across(oldStorage, newStorage, "")
 	} else {
-		c.Effects = []Effect{effect(Clients, "reading what is stored needs the conversion webhook, until everything has been rewritten")}
+		c.Effects = []Effect{effect(Clients, "reading stored objects needs the conversion webhook until all of them are rewritten")}
 	}
 }
 
@@ -196,20 +196,20 @@ func strategy(c *api.CustomResourceDefinition) api.ConversionStrategyType {
 // names compares what the resource is called.
 func (d *definitions) names() {
 	o, n := &d.old.Spec, &d.new.Spec
-	const otherResource = "it is another resource: stored objects stay behind under the old one"
+	const otherResource = "this is a different resource: stored objects stay under the old one"
 	if o.Group != n.Group {
 		d.add("/spec/group", "group", "group "+arrow(o.Group, n.Group), effect(Loses, otherResource), effect(Clients, ""))
 	}
 	if o.Scope != n.Scope {
 		d.add("/spec/scope", "scope", "scope "+arrow(string(o.Scope), string(n.Scope)),
-			effect(Loses, "objects are stored, and asked for, in another place"), effect(Clients, ""))
+			effect(Loses, "storage keys and request paths of objects change"), effect(Clients, ""))
 	}
 	if o.Names.Plural != n.Names.Plural {
 		d.add("/spec/names/plural", "names", "plural "+arrow(o.Names.Plural, n.Names.Plural), effect(Loses, otherResource), effect(Clients, ""))
 	}
 	if o.Names.Kind != n.Names.Kind {
 		d.add("/spec/names/kind", "names", "kind "+arrow(o.Names.Kind, n.Names.Kind),
-			effect(Invalid, "stored objects are of the old kind"), effect(Clients, ""))
+			effect(Invalid, "stored objects have the old kind"), effect(Clients, ""))
 	}
 	if o.Names.ListKind != n.Names.ListKind {
 		d.add("/spec/names/listKind", "names", "list kind "+arrow(o.Names.ListKind, n.Names.ListKind), effect(Clients, ""))
@@ -237,18 +237,18 @@ func (d *definitions) set(pointer, kind, what string, old, new []string) {
 
 func (d *definitions) metadata() {
 	if !reflect.DeepEqual(d.old.Labels, d.new.Labels) {
-		d.add("/metadata/labels", "metadata", "labels of the definition changed")
+		d.add("/metadata/labels", "metadata", "labels of the CRD changed")
 	}
 	a, b := withoutLegacy(d.old.Annotations), withoutLegacy(d.new.Annotations)
 	if !reflect.DeepEqual(a, b) {
-		d.add("/metadata/annotations", "metadata", "annotations of the definition changed")
+		d.add("/metadata/annotations", "metadata", "annotations of the CRD changed")
 	}
 	if d.old.Spec.PreserveUnknownFields != d.new.Spec.PreserveUnknownFields && d.new.Spec.PreserveUnknownFields {
-		effects := []Effect{effect(Clients, "nulls are no longer dropped where they are not allowed, but rejected")}
+		effects := []Effect{effect(Clients, "nulls that are not allowed are rejected instead of dropped")}
 		if defaultsNull(d.new) {
 			effects = append(effects, effect(Defaulted, "nulls in defaults are no longer dropped"))
 		}
-		d.add("/spec/preserveUnknownFields", "pruning", "unknown fields are kept from now on", effects...)
+		d.add("/spec/preserveUnknownFields", "pruning", "unknown fields are now preserved", effects...)
 	}
 }
 
@@ -296,19 +296,19 @@ func (d *definitions) conversion() {
 	several := len(d.new.Spec.Versions) > 1
 	switch a, b := strategy(d.old), strategy(d.new); {
 	case a != b && !several:
-		d.add("/spec/conversion", "conversion", "conversion "+arrow(string(a), string(b))+"; there is one version only")
+		d.add("/spec/conversion", "conversion", "conversion "+arrow(string(a), string(b))+"; the CRD has only one version")
 	case a != b && b == api.NoneConverter:
 		d.add("/spec/conversion", "conversion", "conversion "+arrow(string(a), string(b)),
-			effect(Loses, "what the webhook moved from field to field between versions is pruned instead"), effect(Clients, ""))
+			effect(Loses, "fields that the webhook converted between versions are pruned"), effect(Clients, ""))
 	case a != b:
 		d.add("/spec/conversion", "conversion", "conversion "+arrow(string(a), string(b)),
-			effect(Clients, "requests in other versions than the stored one need the webhook"))
+			effect(Clients, "requests in versions other than the storage version need the webhook"))
 	case reflect.DeepEqual(o, n) || b == api.NoneConverter:
 	case several:
-		d.add("/spec/conversion/webhook", "conversion", "the conversion webhook changed",
-			effect(Clients, "requests in other versions than the stored one need the new webhook"))
+		d.add("/spec/conversion/webhook", "conversion", "conversion webhook changed",
+			effect(Clients, "requests in versions other than the storage version need the new webhook"))
 	default:
-		d.add("/spec/conversion/webhook", "conversion", "the conversion webhook changed; there is one version only")
+		d.add("/spec/conversion/webhook", "conversion", "conversion webhook changed; the CRD has only one version")
 	}
 }
 
@@ -321,7 +321,7 @@ func (d *definitions) versionRemoved(i int) {
 		c.Effects = append(c.Effects, effect(Clients, "requests for it are rejected"))
 	}
 	if stored {
-		c.Effects = append(c.Effects, effect(Loses, "objects that are stored in it can no longer be read; rewrite them in another version and take it out of status.storedVersions first"))
+		c.Effects = append(c.Effects, effect(Loses, "objects stored in it can no longer be read: first rewrite them in another version and remove it from status.storedVersions"))
 	}
 }
 
@@ -349,11 +349,11 @@ func (d *definitions) version(i, j int) {
 	os, ns := subresources(o), subresources(n)
 	switch {
 	case os.Status == nil && ns.Status != nil:
-		add("subresources/status", "status-subresource", "status has an endpoint of its own now",
-			effect(Clients, "writers of the object can no longer write its status"))
+		add("subresources/status", "status-subresource", "status subresource added",
+			effect(Clients, "updates of the object no longer change its status"))
 	case os.Status != nil && ns.Status == nil:
-		add("subresources/status", "status-subresource", "status no longer has an endpoint of its own",
-			effect(Clients, "writers of the status find no endpoint, and writers of the object overwrite it"))
+		add("subresources/status", "status-subresource", "status subresource removed",
+			effect(Clients, "requests for /status fail, and updates of the object overwrite its status"))
 	}
 	switch {
 	case reflect.DeepEqual(os.Scale, ns.Scale):
@@ -365,14 +365,14 @@ func (d *definitions) version(i, j int) {
 			message, effects = "scale subresource changed", []Effect{effect(Clients, "")}
 		}
 		for _, p := range scalePaths(ns.Scale) {
-			effects = append(effects, at(Invalid, p, "what the scale subresource reads has to be a number of replicas, or a selector"))
+			effects = append(effects, at(Invalid, p, "the scale subresource requires a number of replicas or a selector here"))
 		}
 		add("subresources/scale", "scale-subresource", message, effects...)
 		last := d.changes[len(d.changes)-1]
 		last.Leniency = leniency(last, nil)
 	}
 	if !reflect.DeepEqual(o.AdditionalPrinterColumns, n.AdditionalPrinterColumns) {
-		add("additionalPrinterColumns", "printer-columns", "printer columns changed: tables look different")
+		add("additionalPrinterColumns", "printer-columns", "printer columns changed")
 	}
 	paths := func(fields []api.SelectableField) (out []string) {
 		for _, f := range fields {

@@ -48,12 +48,12 @@ func leniency(ch *Change, trail []*schema.Structural) string {
 	if i < 0 {
 		return ""
 	}
-	const stays = "what is stored can still be read and deleted; "
+	const stays = "stored objects can still be read and deleted; "
 	switch ch.Kind {
 	case "unions", "embedded-resource", "scale-subresource":
-		return stays + "updates are rejected until it is fixed"
+		return stays + "updates are rejected until the object is fixed"
 	case "list-type":
-		return stays + "updates of objects that break it already pass"
+		return stays + "updates of objects that already violate it are accepted"
 	}
 	path := ch.Effects[i].Path
 	if ch.Effects[i].missing {
@@ -66,9 +66,9 @@ func leniency(ch *Change, trail []*schema.Structural) string {
 		}
 	}
 	if len(path) == 0 {
-		return stays + "updates that change anything in the object are rejected until it is fixed"
+		return stays + "updates that change the object are rejected until it is fixed"
 	}
-	return stays + "updates pass as long as they do not change " + FieldPath(path)
+	return stays + "updates are accepted unless they change " + FieldPath(path)
 }
 
 // missing reports whether a required field may be missing once step is gone.

@@ -20,11 +20,11 @@ const (
 // Rules returns the rules of findings about two CRDs.
 func Rules() []analysis.Rule {
 	rules := []analysis.Rule{
-		{ID: RuleRefused, Severity: analysis.Error, Summary: "A server would reject the new definition in place of the old one."},
-		{ID: RuleSemantics, Severity: analysis.Info, Summary: "The design documents and kube-apiserver come to different ends."},
+		{ID: RuleRefused, Severity: analysis.Error, Summary: "The API server would reject the update from the old CRD to the new one."},
+		{ID: RuleSemantics, Severity: analysis.Info, Summary: "The kep and kubernetes semantics give different results."},
 	}
 	for _, class := range Classes() {
-		rules = append(rules, analysis.Rule{ID: class.ID(), Severity: class.Severity(), Summary: "The verdict: " + class.String() + "."})
+		rules = append(rules, analysis.Rule{ID: class.ID(), Severity: class.Severity(), Summary: "Verdict: " + class.String() + "."})
 	}
 	return rules
 }
@@ -83,9 +83,9 @@ func (c *Change) reasons(class Class, seen map[string]bool) (lines []string) {
 	}
 	switch rest := len(lines) - maxReasons; {
 	case rest == 1:
-		lines = append(lines[:maxReasons], fmt.Sprintf("%s, for 1 reason more", class))
+		lines = append(lines[:maxReasons], fmt.Sprintf("%s: 1 more reason", class))
 	case rest > 1:
-		lines = append(lines[:maxReasons], fmt.Sprintf("%s, for %d reasons more", class, rest))
+		lines = append(lines[:maxReasons], fmt.Sprintf("%s: %d more reasons", class, rest))
 	case lines == nil && class != c.Class():
 		lines = []string{class.String()}
 	}
@@ -103,7 +103,7 @@ func (c *Comparison) Rejections() (findings []Finding) {
 		pointer := jsonptr.FromPath(path)
 		findings = append(findings, Finding{OldPointer: pointer, Finding: analysis.Finding{
 			Rule: RuleRefused, Severity: analysis.Error, Path: path, Pointer: pointer, Part: analysis.FieldName,
-			Message: "a server would reject the update: " + body,
+			Message: "the API server would reject the update: " + body,
 		}})
 	}
 	return findings
@@ -138,7 +138,7 @@ func (c *Comparison) OtherSemantics(ctx context.Context) (findings []Finding) {
 		}
 	}
 	if len(other.Refused) > 0 && len(c.Refused) == 0 {
-		add("", "", "", "a server would reject the update: "+other.Refused[0].Error())
+		add("", "", "", "the API server would reject the update: "+other.Refused[0].Error())
 	}
 	return findings
 }

@@ -47,9 +47,9 @@ func TestChangeFinding(t *testing.T) {
 	}
 	at := "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/x/maximum"
 	expectLines(t, findingLines(c.Changes[0].Finding()),
-		"error invalid "+at+" ("+at+"): stored objects become invalid: maximum 5 → 4",
-		"  clients may break: writers of such values are rejected",
-		"  what is stored can still be read and deleted; updates pass as long as they do not change spec.x",
+		"error invalid "+at+" ("+at+"): stored objects may become invalid: maximum 5 → 4",
+		"  clients may break: writes of such values are rejected",
+		"  stored objects can still be read and deleted; updates are accepted unless they change spec.x",
 	)
 }
 
@@ -67,7 +67,7 @@ func TestRuleFinding(t *testing.T) {
 
 // TestReasonsAreFew gives a few of many reasons, and each of them once.
 func TestReasonsAreFew(t *testing.T) {
-	for n, last := range map[int]string{5: "newly defaulted: reason 4", 6: "newly defaulted, for 1 reason more", 8: "newly defaulted, for 3 reasons more"} {
+	for n, last := range map[int]string{5: "newly defaulted: reason 4", 6: "newly defaulted: 1 more reason", 8: "newly defaulted: 3 more reasons"} {
 		var c impact.Change
 		for i := range n {
 			for range 2 {
@@ -86,8 +86,8 @@ func TestRejections(t *testing.T) {
 	new.Spec.Scope = api.ClusterScoped
 	at := "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/x/pattern"
 	expectLines(t, findingLines(compare(t, old, new, schema.Kubernetes).Rejections()...),
-		"error update-rejected "+at+" ("+at+"): a server would reject the update: Invalid value: \"(\": must be a valid regular expression, but isn't: error parsing regexp: missing closing ): `(`",
-		`error update-rejected /spec/scope (/spec/scope): a server would reject the update: Invalid value: "Cluster": field is immutable`,
+		"error update-rejected "+at+" ("+at+"): the API server would reject the update: Invalid value: \"(\": must be a valid regular expression, but isn't: error parsing regexp: missing closing ): `(`",
+		`error update-rejected /spec/scope (/spec/scope): the API server would reject the update: Invalid value: "Cluster": field is immutable`,
 	)
 }
 
@@ -97,7 +97,7 @@ func TestOtherSemantics(t *testing.T) {
 	new := crdOf(t, `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {f: {type: object}}}`)
 	at := "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/x/properties/f/x-kubernetes-preserve-unknown-fields"
 	expectLines(t, findingLines(compare(t, old, new, schema.KEP).OtherSemantics(t.Context())...),
-		"info semantics "+at+" ("+at+"): with --semantics kubernetes, stored objects lose data: fields that are not specified were kept, and are pruned from now on",
+		"info semantics "+at+" ("+at+"): with --semantics kubernetes, stored objects lose data: unknown fields were preserved and are now pruned",
 	)
 	expectLines(t, findingLines(compare(t, old, new, schema.Kubernetes).OtherSemantics(t.Context())...))
 	if got := impact.Removed(old, impact.Options{}).OtherSemantics(t.Context()); got != nil {

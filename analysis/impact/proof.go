@@ -16,7 +16,7 @@ import (
 )
 
 // ErrOtherKind says that an object is not of the definitions' kind.
-var ErrOtherKind = errors.New("the object is of another kind")
+var ErrOtherKind = errors.New("the object has a different kind")
 
 // Observation is something that a change did to an object.
 type Observation struct {
@@ -128,7 +128,7 @@ func (c *Comparison) Try(ctx context.Context, src []byte) (*Outcome, error) {
 	}
 	from := c.old.Version(version)
 	if from == nil {
-		return nil, fmt.Errorf("the old definition has no version %q", version)
+		return nil, fmt.Errorf("the old CRD has no version %q", version)
 	}
 	t := &trial{ctx: ctx, from: from, seen: map[string]bool{}, outcome: &Outcome{}}
 	if err := t.read(src); err != nil {
@@ -148,7 +148,7 @@ func (c *Comparison) Try(ctx context.Context, src []byte) (*Outcome, error) {
 		}
 	}
 	if to == nil && from.Storage() {
-		t.see(Observation{Class: Loses, Detail: "its version is gone: it can no longer be read"})
+		t.see(Observation{Class: Loses, Detail: "its version is removed: it can no longer be read"})
 	}
 	slices.SortStableFunc(t.outcome.Observations, func(a, b Observation) int {
 		if a.Class != b.Class {
@@ -350,6 +350,6 @@ func (t *trial) difference(p schema.Path, stored, was, is any) {
 	case stored != any(absent{}):
 		t.see(Observation{Class: Loses, Path: p})
 	default:
-		t.see(Observation{Class: Clients, Path: p, Detail: "its default is gone"})
+		t.see(Observation{Class: Clients, Path: p, Detail: "its default is removed"})
 	}
 }

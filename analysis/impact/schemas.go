@@ -63,7 +63,7 @@ func (c *comparer) roots(o, n *schema.Structural) {
 	}
 	p := place{via: viaRoot, trail: []*schema.Structural{n}}
 	if c.oldAll && !c.newAll {
-		c.switched = c.emit(p, "pruning", "", "unknown fields were kept, and are pruned from now on", at(Loses, nil, ""), at(Clients, nil, ""))
+		c.switched = c.emit(p, "pruning", "", "unknown fields were preserved and are now pruned", at(Loses, nil, ""), at(Clients, nil, ""))
 		c.switched.OldPointer, c.switched.NewPointer = "/spec/preserveUnknownFields", "/spec/preserveUnknownFields"
 	}
 	c.value(p, c.side(schema.NewCursor(o, c.Semantics, pruning(c.oldAll))), c.side(schema.NewCursor(n, c.Semantics, pruning(c.newAll))))
@@ -91,11 +91,11 @@ func (d *definitions) legacy(c *comparer) bool {
 	if reflect.DeepEqual(o, n) && c.oldAll == c.newAll {
 		return true
 	}
-	effects := []Effect{effect(Invalid, "what a draft-4 schema takes cannot be compared piece by piece"), effect(Defaulted, ""), effect(Clients, "")}
+	effects := []Effect{effect(Invalid, "draft-4 schemas cannot be compared in detail"), effect(Defaulted, ""), effect(Clients, "")}
 	if n == nil {
-		effects = append(effects, effect(Loses, "the schema that takes its place may prune"))
+		effects = append(effects, effect(Loses, "the schema that replaces it may prune fields"))
 	}
-	ch := d.add("/spec/validation/jsonSchema", "json-schema", "the draft-4 schema changed", effects...)
+	ch := d.add("/spec/validation/jsonSchema", "json-schema", "draft-4 schema changed", effects...)
 	ch.OldVersion, ch.NewVersion = c.oldVersion, c.newVersion
 	return true
 }

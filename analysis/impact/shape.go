@@ -15,9 +15,9 @@ func (c *comparer) lists(p place, o, n side) {
 	ot, nt := listType(o.node), listType(n.node)
 	sameKeys := slices.Equal(o.node.XListMapKeys, n.node.XListMapKeys)
 	if ot != nt || !sameKeys {
-		effects := []Effect{at(Clients, p.path, "server-side apply merges and owns its items in another way")}
+		effects := []Effect{at(Clients, p.path, "server-side apply merges and owns its items differently")}
 		if nt == "set" || nt == "map" && !(ot == nt && sameKeys) {
-			effects = append(effects, at(Invalid, p.path, "items that count as the same are rejected"))
+			effects = append(effects, at(Invalid, p.path, "duplicate items are rejected"))
 		}
 		keyword, message := "x-kubernetes-list-type", fmt.Sprintf("list type %s → %s", ot, nt)
 		if ot == nt {
@@ -58,31 +58,31 @@ func (c *comparer) turnOn(p place, path schema.SchemaPath) {
 		c.affect(c.switched, p, at(Loses, path, ""))
 		return
 	}
-	c.switched = c.emit(p, "pruning", "x-kubernetes-preserve-unknown-fields", "fields that are not specified were kept, and are pruned from now on",
+	c.switched = c.emit(p, "pruning", "x-kubernetes-preserve-unknown-fields", "unknown fields were preserved and are now pruned",
 		at(Loses, path, ""), at(Clients, path, ""))
 }
 
 func (c *comparer) extensions(p place, o, n *schema.Structural) {
 	if a, b := mapType(o), mapType(n); a != b {
 		c.emitAltering(p, retyped, "map-type", "x-kubernetes-map-type", fmt.Sprintf("map type %s → %s", a, b),
-			at(Clients, p.path, "server-side apply merges and owns its fields in another way"))
+			at(Clients, p.path, "server-side apply merges and owns its fields differently"))
 	}
 	switch was, is := o.XEmbeddedResource, n.XEmbeddedResource; {
 	case !was && is:
-		c.emitAltering(p, retyped, "embedded-resource", "x-kubernetes-embedded-resource", "is an embedded resource now",
+		c.emitAltering(p, retyped, "embedded-resource", "x-kubernetes-embedded-resource", "is now an embedded resource",
 			at(Invalid, p.path, "apiVersion, kind and metadata are required and validated"),
 			at(Loses, extend(p.path, property("metadata")), "unknown and malformed fields of metadata are pruned"),
 			at(Loses, p.path, "an apiVersion, kind or metadata of the wrong type is dropped"), at(Clients, p.path, ""))
 	case was && !is:
 		c.emitAltering(p, retyped, "embedded-resource", "x-kubernetes-embedded-resource", "is no longer an embedded resource",
-			at(Clients, p.path, "apiVersion, kind and metadata are no longer specified and validated by themselves"))
+			at(Clients, p.path, "apiVersion, kind and metadata are no longer implicitly specified and validated"))
 	}
 	if !reflect.DeepEqual(o.XUnions, n.XUnions) {
 		var effects []Effect
 		if c.Semantics.KnowsUnions() && slices.ContainsFunc(n.XUnions, func(u api.Union) bool {
 			return !slices.ContainsFunc(o.XUnions, func(x api.Union) bool { return reflect.DeepEqual(x, u) })
 		}) {
-			effects = tightened(p.path, "exactly one member may be set, and the discriminator has to name it")
+			effects = tightened(p.path, "exactly one member may be set, and the discriminator must name it")
 		}
 		c.emit(p, "unions", "x-kubernetes-unions", "unions changed", effects...)
 	}
@@ -132,7 +132,7 @@ func (c *comparer) required(p place, o, n side) {
 			effects = tightened(path, "objects without it are rejected")
 			effects[0].missing = true
 		}
-		c.emit(p, "required-added", "required", name+" is required now", effects...)
+		c.emit(p, "required-added", "required", name+" is now required", effects...)
 	}
 	for _, name := range vv(o.node).Required {
 		if !slices.Contains(vv(n.node).Required, name) {
@@ -153,21 +153,21 @@ func (c *comparer) otherFields(p place, o, n side) {
 		if hadMap != hasMap || of != nf && (o.node.XPreserveUnknownFields != n.node.XPreserveUnknownFields || hasMap) {
 			var effects []Effect
 			if nf == refused {
-				effects = []Effect{at(Clients, p.path, "fields that were pruned are rejected")}
+				effects = []Effect{at(Clients, p.path, "fields that were pruned are now rejected")}
 			}
-			c.emit(p, "additional-properties", "additionalProperties", "fields that are not specified are "+nf.verb(), effects...)
+			c.emit(p, "additional-properties", "additionalProperties", "unknown fields are "+nf.verb(), effects...)
 		} else if o.node.XPreserveUnknownFields != n.node.XPreserveUnknownFields {
 			c.preserveFlag(p, n.node)
 		}
 	case nf == refused:
-		c.emit(p, "additional-properties", "additionalProperties", "fields that are not specified are rejected", refusal(p, path, oc, n)...)
+		c.emit(p, "additional-properties", "additionalProperties", "unknown fields are rejected", refusal(p, path, oc, n)...)
 	case nf == pruned && hadMap:
 		c.emit(p, "additional-properties", "additionalProperties", "is no longer a map: its entries are pruned", at(Loses, path, ""), at(Clients, path, ""))
 	case nf == pruned:
 		c.turnOn(p, path)
 	default:
 		if hadMap != hasMap {
-			c.emit(p, "additional-properties", "additionalProperties", "what is said about fields that are not specified changed", at(Clients, path, ""))
+			c.emit(p, "additional-properties", "additionalProperties", "schema of unknown fields changed", at(Clients, path, ""))
 		} else if o.node.XPreserveUnknownFields != n.node.XPreserveUnknownFields {
 			c.preserveFlag(p, n.node)
 		}
@@ -178,11 +178,11 @@ func (c *comparer) otherFields(p place, o, n side) {
 func (f fate) verb() string {
 	switch f {
 	case pruned:
-		return "pruned now"
+		return "now pruned"
 	case refused:
-		return "rejected now"
+		return "now rejected"
 	}
-	return "kept now"
+	return "now preserved"
 }
 
 // preserveFlag records that preserve-unknown-fields came or went where it makes no
@@ -201,7 +201,7 @@ func (c *comparer) metaProperty(p place, o, n side, wasNamed bool) {
 	if wasNamed {
 		alters, effects := unaltered, []Effect(nil)
 		if o.node.Any(hasDefault) {
-			alters, effects = gone, []Effect{at(Clients, p.path, "its defaults are no longer filled in")}
+			alters, effects = gone, []Effect{at(Clients, p.path, "its defaults are no longer applied")}
 		}
 		c.emitAltering(p, alters, "property-removed", "", "no longer restricted", effects...)
 		return
@@ -259,9 +259,9 @@ func (c *comparer) property(p place, o, n side, name string) {
 	default:
 		switch {
 		case wasNamed && !isNamed && !meta:
-			c.emit(down, "property-removed", "", "no longer named; stored values are kept", at(Clients, down.path, ""))
+			c.emit(down, "property-removed", "", "no longer specified; stored values are preserved", at(Clients, down.path, ""))
 		case !wasNamed && isNamed && !meta:
-			c.emit(down, "property-added", "", "named now; values may be there already")
+			c.emit(down, "property-added", "", "now specified; stored objects may already have values")
 			if hasDefault(nc.node) && oc != c.anything {
 				c.emit(down, "default-added", "default", "default "+show(nc.node.Default.Value)+" added", at(Defaulted, down.path, ""))
 			}

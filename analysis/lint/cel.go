@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -53,7 +54,7 @@ func (c *check) totalCost(r ruleReport) {
 		var detail []string
 		for _, e := range r.MostExpensive() {
 			rule := at.schemaPath(e.Path).child("x-kubernetes-validations").index(e.Index).child(e.Keyword)
-			detail = append(detail, fmt.Sprintf("%s costs up to %d of %d", rule.path(), e.Cost, schema.SchemaCostLimit))
+			detail = append(detail, fmt.Sprintf("%s: cost is %s, the limit for all rules is %d", rule.path(), upTo(e.Cost), schema.SchemaCostLimit))
 		}
 		c.add(celCost, at, note{severity: analysis.Error, detail: detail}, total.ErrorBody())
 	}
@@ -67,7 +68,16 @@ func celBody(e *field.Error) string {
 	return e.ErrorBody()
 }
 
-// costDetail says where a cost comes from and what would bring it down.
+// upTo describes an estimate of a cost or count. Estimates saturate at the largest
+// number.
+func upTo(estimate uint64) string {
+	if estimate == math.MaxUint64 {
+		return "unbounded"
+	}
+	return fmt.Sprintf("up to %d", estimate)
+}
+
+// costDetail describes where a cost comes from and how to reduce it.
 func costDetail(site *place, cost schema.RuleCost) []string {
 	var detail []string
 	if len(cost.Unbounded) > 0 {
@@ -77,9 +87,9 @@ func costDetail(site *place, cost schema.RuleCost) []string {
 		}
 		detail = append(detail, "unbounded: "+strings.Join(at, ", "))
 	}
-	detail = append(detail, fmt.Sprintf("one evaluation costs up to %d, and an object can have up to %d of them; the limit for all is %d", cost.Call, cost.Cardinality, cost.Limit))
+	detail = append(detail, fmt.Sprintf("cost of one evaluation is %s; evaluations per object: %s; limit for all of them: %d", upTo(cost.Call), upTo(cost.Cardinality), cost.Limit))
 	if len(cost.Remedies) == 0 {
-		return append(detail, "no bound on a list, map or string would suffice: the rule itself has to be simpler")
+		return append(detail, "no bound on a list, map or string is sufficient: simplify the rule")
 	}
 	for i, r := range cost.Remedies {
 		if i == maxRemedies {
@@ -93,7 +103,7 @@ func costDetail(site *place, cost schema.RuleCost) []string {
 			}
 			bounds = append(bounds, text)
 		}
-		detail = append(detail, "it would pass with "+strings.Join(bounds, " and "))
+		detail = append(detail, "within the limit with "+strings.Join(bounds, " and "))
 	}
 	return detail
 }

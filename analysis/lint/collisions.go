@@ -19,7 +19,7 @@ func collisions(checks []*check) {
 		}
 		name := c.d.meta().Name
 		if definitions[name] {
-			c.warn(nameCollision, root().child("metadata", "name"), name, " is defined more than once: the one that is applied last counts")
+			c.warn(nameCollision, root().child("metadata", "name"), name, " is defined more than once: the last one applied takes effect")
 		}
 		definitions[name] = true
 		names, at := c.d.names(), root().child("spec", "names")
@@ -62,15 +62,15 @@ func (cs claims) claim(c *check, group, name string, at *place) {
 	if first.by.d.meta().Name == c.d.meta().Name {
 		return
 	}
-	c.add(nameCollision, at, note{severity: analysis.Error, detail: []string{"the definition that comes second is not served: its condition NamesAccepted is False"}},
-		fmt.Sprintf("%q is taken in group %s: it is %s of %s", name, group, first.at.path(), first.by.d.meta().Name))
+	c.add(nameCollision, at, note{severity: analysis.Error, detail: []string{"the CRD that is created second is not served: its condition NamesAccepted is False"}},
+		fmt.Sprintf("%q is already in use in group %s: it is %s of %s", name, group, first.at.path(), first.by.d.meta().Name))
 }
 
 // ambiguous takes a short name without regard to groups: kubectl takes it for one of
 // the resources that have it.
 func (cs claims) ambiguous(c *check, name string, at *place) {
 	if resource := builtinShortName(name); resource != "" {
-		c.inform(shortNameAmbiguous, at, fmt.Sprintf("%q is the short name of the built-in resource %s: kubectl means that one", name, resource))
+		c.inform(shortNameAmbiguous, at, fmt.Sprintf("%q is also the short name of the built-in resource %s: kubectl prefers that one", name, resource))
 	}
 	first, taken := cs[name]
 	if !taken {
@@ -78,7 +78,7 @@ func (cs claims) ambiguous(c *check, name string, at *place) {
 		return
 	}
 	if first.by != c && first.by.d.group() != c.d.group() {
-		c.inform(shortNameAmbiguous, at, fmt.Sprintf("%q is also a short name of %s: kubectl can mean only one of them", name, first.by.d.meta().Name))
+		c.inform(shortNameAmbiguous, at, fmt.Sprintf("%q is also a short name of %s: kubectl uses only one of them", name, first.by.d.meta().Name))
 	}
 }
 

@@ -145,7 +145,7 @@ func (c *check) rootRefusals() (all []refusal) {
 		for _, name := range [...]string{"apiVersion", "kind", "metadata"} {
 			if _, ok := s.props.Properties[name]; !ok {
 				all = append(all, refusal{s.at.child("additionalProperties"), schema.Kubernetes,
-					"every object has " + name + ", which is not in properties, so no object is valid"})
+					"every object has " + name + ", which is not in properties, so every object is rejected"})
 				break
 			}
 		}
@@ -162,7 +162,7 @@ func (c *check) liberties() {
 	for _, s := range c.d.schemas {
 		for _, f := range s.check(schema.KEP) {
 			if !f.Refused {
-				c.add(semanticsLiberty, s.at.schemaPath(f.Path), note{severity: severity}, "kep semantics reports what kubernetes takes: ", f.Detail)
+				c.add(semanticsLiberty, s.at.schemaPath(f.Path), note{severity: severity}, "kep semantics reports a violation that kubernetes semantics accepts: ", f.Detail)
 			}
 		}
 	}
@@ -170,23 +170,23 @@ func (c *check) liberties() {
 
 // dropped reports what kube-apiserver knows nothing of, and drops.
 func (c *check) dropped() {
-	const drops = " means something in kep semantics only; kube-apiserver drops it"
+	const drops = " has a meaning in kep semantics only; kube-apiserver drops it"
 	for _, s := range c.d.schemas {
 		walk(s, c.sem, func(n *node) {
 			if n.s.ReadOnly {
 				c.warn(semanticsDropped, n.at.child("readOnly"), "readOnly", drops)
 			}
 			if len(n.s.XUnions) > 0 {
-				c.warn(semanticsDropped, n.at.child("x-kubernetes-unions"), "x-kubernetes-unions", drops, ", and then any number of the members may be set")
+				c.warn(semanticsDropped, n.at.child("x-kubernetes-unions"), "x-kubernetes-unions", drops, ", so any number of members may be set")
 			}
 		})
 	}
 	if c.d.legacy != nil {
-		c.warn(semanticsDropped, c.d.legacy.at, "jsonSchema, the spelling of 2017,", drops, ", and then nothing is validated")
+		c.warn(semanticsDropped, c.d.legacy.at, "jsonSchema, the field name of 2017,", drops, ", so nothing is validated")
 	}
 	if _, ok := c.d.meta().Annotations[api.JSONSchemaAnnotation]; ok {
 		c.warn(semanticsDropped, root().child("metadata", "annotations").key(api.JSONSchemaAnnotation),
-			"the schema in this annotation means something in kep semantics only; to kube-apiserver it is an annotation, and nothing is validated")
+			"the schema in this annotation has a meaning in kep semantics only; kube-apiserver ignores it, so nothing is validated")
 	}
 }
 
@@ -202,8 +202,8 @@ func (c *check) published() {
 				return
 			}
 			has["pattern (not part of OpenAPI v2 in kep semantics)"] = has["pattern (not part of OpenAPI v2 in kep semantics)"] || n.s.Pattern != ""
-			has["x-kubernetes-int-or-string (unfolded as the documents show)"] = has["x-kubernetes-int-or-string (unfolded as the documents show)"] || n.s.XIntOrString
-			has["x-kubernetes-embedded-resource (unfolded in kep semantics only)"] = has["x-kubernetes-embedded-resource (unfolded in kep semantics only)"] || n.s.XEmbeddedResource
+			has["x-kubernetes-int-or-string (expanded as in the design documents)"] = has["x-kubernetes-int-or-string (expanded as in the design documents)"] || n.s.XIntOrString
+			has["x-kubernetes-embedded-resource (expanded in kep semantics only)"] = has["x-kubernetes-embedded-resource (expanded in kep semantics only)"] || n.s.XEmbeddedResource
 		})
 		var what []string
 		for _, name := range sortedNames(has) {

@@ -38,7 +38,7 @@ func (c *check) duplicates(raw []byte) {
 				at = at.child(s.Key)
 			}
 		}
-		c.warn(duplicateKey, at, fmt.Sprintf("%q occurs more than once: the last one counts, the others are dropped", at.token))
+		c.warn(duplicateKey, at, fmt.Sprintf("%q occurs more than once: only the last one takes effect", at.token))
 	}
 }
 
@@ -131,9 +131,9 @@ func (u *unknowns) member(obj map[string]any, name string, t reflect.Type, at *p
 	if isSchema && replacement(name) != "" || t != reflect.TypeFor[api.ValidationRule]() && (name == "prune" || name == "preserveUnknownProperties") {
 		return // superseded, which is worse
 	}
-	message := fmt.Sprintf("there is no field %q here: it is dropped", name)
+	message := fmt.Sprintf("unknown field %q: the API server drops it", name)
 	if isSchema {
-		message = fmt.Sprintf("%q is no keyword of schemas in CustomResourceDefinitions: it is dropped", name)
+		message = fmt.Sprintf("schemas of CRDs do not support the keyword %q: the API server drops it", name)
 	}
 	n := note{severity: analysis.Warning}
 	switch hint := u.hint(name, t, at); {
@@ -160,16 +160,16 @@ func (u *unknowns) hint(name string, t reflect.Type, at *place) string {
 	case reflect.TypeFor[api.CustomResourceDefinitionSpec]():
 		switch name {
 		case "validation":
-			return "this is how v1beta1 has it: in v1 each version has its schema"
+			return "this is a v1beta1 field: in v1 each version has its own schema"
 		case "version", "subresources", "additionalPrinterColumns", "selectableFields":
-			return "this is how v1beta1 has it: in v1 each of spec.versions has its own"
+			return "this is a v1beta1 field: in v1 each of spec.versions has its own"
 		}
 	case reflect.TypeFor[api.CustomResourceConversion]():
 		switch name {
 		case "webhookClientConfig":
-			return "this is how v1beta1 has it: in v1 it is webhook.clientConfig"
+			return "this is a v1beta1 field: in v1 it is webhook.clientConfig"
 		case "conversionReviewVersions":
-			return "this is how v1beta1 has it: in v1 it is webhook.conversionReviewVersions"
+			return "this is a v1beta1 field: in v1 it is webhook.conversionReviewVersions"
 		}
 	case reflect.TypeFor[api.JSONSchemaProps]():
 		switch name {
@@ -178,9 +178,9 @@ func (u *unknowns) hint(name string, t reflect.Type, at *place) string {
 		case "examples":
 			return "use example"
 		case "if", "then", "else", "contains", "propertyNames", "$defs", "discriminator":
-			return "JSON Schema or OpenAPI has it, CustomResourceDefinitions do not: x-kubernetes-validations may say the same"
+			return "it is a keyword of JSON Schema or OpenAPI: an x-kubernetes-validations rule may express the condition"
 		case "deprecated", "writeOnly", "xml", "$comment", "$id":
-			return "JSON Schema or OpenAPI has it, CustomResourceDefinitions do not"
+			return "it is a keyword of JSON Schema or OpenAPI"
 		}
 	}
 	return ""
@@ -221,7 +221,7 @@ func (c *check) superseded() {
 	n := note{severity: analysis.Error}
 	if len(errs) > 0 {
 		if refused, err := crd.Superseded(c.d.raw, c.sem); err == nil && len(refused) == 0 {
-			n = note{severity: analysis.Warning, detail: []string{"kube-apiserver does not know it, and drops it"}}
+			n = note{severity: analysis.Warning, detail: []string{"kube-apiserver drops it as an unknown field"}}
 		}
 	}
 	for _, e := range errs {
@@ -235,9 +235,9 @@ func (c *check) superseded() {
 		if cond, _ := v.(map[string]any); cond["type"] == "NonStructural" {
 			at := root().child("status", "conditions").index(i).child("type")
 			c.add(supersededSpelling, at, note{severity: analysis.Warning, fix: &analysis.Fix{
-				Message: "name the condition NonStructuralSchema",
+				Message: "rename the condition to NonStructuralSchema",
 				Edits:   []analysis.Edit{{Op: yamledit.Set, Pointer: at.pointer(), Value: "NonStructuralSchema"}},
-			}}, "has been superseded: the condition's name is NonStructuralSchema")
+			}}, "is obsolete: the condition is now called NonStructuralSchema")
 		}
 	}
 }
@@ -259,7 +259,7 @@ func (c *check) respell(at *place) *analysis.Fix {
 		return c.respellSpec(at, preserve, siblings)
 	}
 	if _, taken := siblings[preserveKeyword]; !wanted || taken {
-		return removal(at, "remove "+at.token+", which says nothing")
+		return removal(at, "remove "+at.token+", which has no effect")
 	}
 	return &analysis.Fix{
 		Message: "rename " + at.token + " to " + preserveKeyword,
@@ -271,7 +271,7 @@ func (c *check) respell(at *place) *analysis.Fix {
 func (c *check) respellSpec(at *place, preserve bool, siblings map[string]any) *analysis.Fix {
 	const name = "preserveUnknownFields"
 	if _, taken := siblings[name]; taken || c.d.beta == nil && !preserve {
-		return removal(at, "remove "+at.token+", which says nothing")
+		return removal(at, "remove "+at.token+", which has no effect")
 	}
 	if c.d.beta == nil {
 		// v1 rejects it: which schemas keep unknown fields is for a person to say.
@@ -281,5 +281,5 @@ func (c *check) respellSpec(at *place, preserve bool, siblings map[string]any) *
 	if v, _ := at.value(c.d.tree); v != preserve {
 		edits = append(edits, analysis.Edit{Op: yamledit.Set, Pointer: at.around.child(name).pointer(), Value: preserve})
 	}
-	return &analysis.Fix{Message: fmt.Sprintf("say %s: %t", name, preserve), Edits: edits}
+	return &analysis.Fix{Message: fmt.Sprintf("write %s: %t", name, preserve), Edits: edits}
 }

@@ -76,7 +76,7 @@ func (r *regions) report(at *place, here region) {
 		keeps, prunes = prunes, keeps
 	}
 	r.warn(semanticsPruning, at, prunes.String(), " semantics prunes unknown fields here, ", keeps.String(),
-		" keeps them: they stand below x-kubernetes-preserve-unknown-fields")
+		" preserves them: an object around this one has x-kubernetes-preserve-unknown-fields")
 }
 
 // canBe reports whether values of a schema can be of a type.

@@ -131,9 +131,9 @@ func Lookup(id string) (Rule, error) {
 		}
 	})
 	if meant != "" {
-		return Rule{}, fmt.Errorf("there is no rule %q: did you mean %s?", id, meant)
+		return Rule{}, fmt.Errorf("unknown rule %q: did you mean %s?", id, meant)
 	}
-	return Rule{}, fmt.Errorf("there is no rule %q", id)
+	return Rule{}, fmt.Errorf("unknown rule %q", id)
 }
 
 // AboutKey reports whether findings of a rule are about a field being there, and not

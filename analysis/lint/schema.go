@@ -63,13 +63,13 @@ func (c *check) format(n *node) {
 	if t := n.typ(); t != "" {
 		of = " for type " + t
 	}
-	c.warn(unknownFormat, n.at.child("format"), fmt.Sprintf("%q is no format that is known%s: nothing is checked", f, of))
+	c.warn(unknownFormat, n.at.child("format"), fmt.Sprintf("unknown format %q%s: ignored", f, of))
 }
 
 // name looks for fields whose names YAML has changed.
 func (c *check) name(n *node) {
 	if n.kind == fieldNode && (n.name == "true" || n.name == "false") {
-		c.warn(booleanName, n.at, fmt.Sprintf("a field is named %q: YAML reads the keys y, yes and on as true, n, no and off as false, unless they are in quotes", n.name))
+		c.warn(booleanName, n.at, fmt.Sprintf("a field is named %q: YAML reads the unquoted keys y, yes and on as true, and n, no and off as false", n.name))
 	}
 }
 
@@ -82,7 +82,7 @@ func (c *check) enum(n *node) {
 			continue
 		}
 		at := n.at.child("enum").index(i)
-		message := fmt.Sprintf("no value can be this %s, because the type is %s", typeOf(v), n.typ())
+		message := fmt.Sprintf("no value can match this %s, because the type is %s", typeOf(v), n.typ())
 		var detail []string
 		if _, isBool := v.(bool); isBool && n.typ() == "string" {
 			detail = []string{"YAML reads yes, no, on, off, true and false as booleans: put the value in quotes"}
@@ -107,7 +107,7 @@ func (c *check) draft4Default(n *node) {
 		return
 	}
 	if v, ok := value(n.s.Default); ok && v != nil && !c.fits(n, v) {
-		c.warn(invalidDefault, n.at.child("default"), fmt.Sprintf("the default is of type %s, and the value of type %s", typeOf(v), strings.Join(n.s.Type, " or ")))
+		c.warn(invalidDefault, n.at.child("default"), fmt.Sprintf("the default has type %s, but the field has type %s", typeOf(v), strings.Join(n.s.Type, " or ")))
 	}
 }
 
@@ -164,10 +164,10 @@ func typeOf(v any) string {
 func (c *check) bounds(n *node) {
 	s := n.s
 	if lo, hi := s.Minimum, s.Maximum; lo != nil && hi != nil && (*lo > *hi || *lo == *hi && (s.ExclusiveMinimum || s.ExclusiveMaximum)) {
-		c.warn(impossibleBounds, n.at.child("minimum"), "no number is within minimum and maximum")
+		c.warn(impossibleBounds, n.at.child("minimum"), "no number is between minimum and maximum")
 	}
 	if m := s.MultipleOf; m != nil && *m <= 0 {
-		c.warn(impossibleBounds, n.at.child("multipleOf"), "multipleOf is not above zero: every number is rejected")
+		c.warn(impossibleBounds, n.at.child("multipleOf"), "multipleOf is not positive: every number is rejected")
 	}
 	for _, b := range [...]struct {
 		lo, hi   *int64
@@ -177,7 +177,7 @@ func (c *check) bounds(n *node) {
 		{s.MinProperties, s.MaxProperties, "minProperties", "maxProperties"},
 	} {
 		if b.lo != nil && b.hi != nil && *b.lo > *b.hi {
-			c.warn(impossibleBounds, n.at.child(b.min), fmt.Sprintf("no value is within %s %d and %s %d", b.min, *b.lo, b.max, *b.hi))
+			c.warn(impossibleBounds, n.at.child(b.min), fmt.Sprintf("no value is between %s %d and %s %d", b.min, *b.lo, b.max, *b.hi))
 		}
 	}
 }
@@ -196,7 +196,7 @@ func (c *check) required(n *node) {
 		if n.inJunctor {
 			consequence = "the condition never holds"
 		}
-		c.warn(requiredUnspecified, n.at.child("required").index(i), fmt.Sprintf("%q is required, but no property specifies it: it is pruned, and %s", name, consequence))
+		c.warn(requiredUnspecified, n.at.child("required").index(i), fmt.Sprintf("%q is required, but not in properties: it is pruned, so %s", name, consequence))
 	}
 }
 
@@ -213,12 +213,12 @@ func (c *check) empty(n *node) {
 		c.warn(prunedEmpty, n.at, "the object has no properties, so everything in it is pruned")
 		return
 	}
-	detail := "specify the fields that are used, such as labels and annotations"
+	detail := "specify the fields in use, such as labels and annotations"
 	if _, ok := n.up.s.Properties["kind"]; ok {
 		detail = "if this is a whole resource, set x-kubernetes-embedded-resource: true on the object around it"
 	}
 	c.add(embeddedMetadata, n.at, note{severity: analysis.Warning, detail: []string{detail}},
-		"this is not the metadata of a resource, and has no properties: labels, annotations and all else in it is pruned")
+		"this is not the metadata of a resource, and has no properties: labels, annotations and everything else in it are pruned")
 }
 
 // isMarker reports whether an empty object is likely meant to be empty: its presence is
@@ -234,7 +234,7 @@ func (c *check) additional(n *node) {
 		return
 	}
 	c.warn(versionSkew, n.at.child("additionalProperties"),
-		"a field that a later version adds is rejected here instead of pruned, so clients and servers have to be updated in step")
+		"a field that a later version adds is rejected here instead of pruned, so clients and the CRD must be updated together")
 }
 
 // lists looks at what server-side apply makes of lists.
@@ -245,16 +245,16 @@ func (c *check) lists(n *node) {
 	}
 	items := s.Items.Schema
 	if t := items.Type.Single(); s.XListType != nil && *s.XListType == "set" && (t == "object" || t == "array") {
-		c.warn(setOfObjects, n.at.child("x-kubernetes-list-type"), fmt.Sprintf("server-side apply and rules in CEL do not support sets of type %s: use x-kubernetes-list-type: map with keys", t))
+		c.warn(setOfObjects, n.at.child("x-kubernetes-list-type"), fmt.Sprintf("server-side apply and CEL rules do not support sets of type %s: use x-kubernetes-list-type: map with keys", t))
 	}
 	if s.XListType != nil || items.Type.Single() != "object" || n.isAtomic() {
 		return
 	}
 	if key := listKey(n, items); key != "" {
 		c.add(listType, n.at.child("x-kubernetes-list-type"), note{severity: analysis.Info, detail: []string{
-			"server-side apply takes the list as a whole, so that whoever applies it last owns all of it",
-			fmt.Sprintf("if no two items have the same %s: x-kubernetes-list-type: map and x-kubernetes-list-map-keys: [%s]; otherwise say x-kubernetes-list-type: atomic", key, key),
-		}}, fmt.Sprintf("the items have a %s to tell them apart, but no list type says so", key))
+			"server-side apply treats the list as one value, so the last applier owns all of it",
+			fmt.Sprintf("if every item has a different %s, set x-kubernetes-list-type: map and x-kubernetes-list-map-keys: [%s]; otherwise set x-kubernetes-list-type: atomic", key, key),
+		}}, fmt.Sprintf("the items have a %s that may identify them, but the list has no list type", key))
 	}
 }
 
@@ -305,7 +305,7 @@ func (g *defaultGates) node(n *node) {
 	switch n.kind {
 	case rootNode:
 		if hasDefault {
-			g.warn(defaultNeverApplies, n.at.child("default"), "an object is never absent from itself: this default is never filled in")
+			g.warn(defaultNeverApplies, n.at.child("default"), "the root is never absent: this default never applies")
 		}
 		return
 	case itemNode, mapNode:
@@ -345,10 +345,10 @@ func (g *defaultGates) never(n *node) {
 		what = "a value of a map"
 	}
 	if n.nullable() {
-		g.warn(defaultNeverApplies, n.at.child("default"), what, " is never absent: this default is never filled in")
+		g.warn(defaultNeverApplies, n.at.child("default"), what, " is never absent: this default never applies")
 		return
 	}
-	g.warn(defaultNeverApplies, n.at.child("default"), what, " is never absent: this default takes the place of explicit nulls, and of nothing else")
+	g.warn(defaultNeverApplies, n.at.child("default"), what, " is never absent: this default only replaces explicit nulls")
 }
 
 func (g *defaultGates) report() {
@@ -359,13 +359,13 @@ func (g *defaultGates) report() {
 		if len(names) > shown {
 			list += ", …"
 		}
-		what := "the default below it is"
+		what := "the default below it applies"
 		if len(names) > 1 {
-			what = fmt.Sprintf("the %d defaults below it are", len(names))
+			what = fmt.Sprintf("the %d defaults below it apply", len(names))
 		}
 		g.add(defaultNeedsParent, gate.at, note{severity: analysis.Info, detail: []string{
 			"fields with a default: " + list,
-			"if they are meant for all objects, give this field a default, such as {}, or make it required",
-		}}, fmt.Sprintf("nothing fills in this field where it is absent, so %s filled in only where an author writes it", what))
+			"to apply them to all objects, give this field a default such as {}, or make it required",
+		}}, fmt.Sprintf("this optional field has no default, so %s only to objects that set it", what))
 	}
 }

@@ -117,7 +117,7 @@ func (c *check) structure(s *schemaSite, seen map[string]bool, different *disagr
 		at := s.at.schemaPath(f.Path)
 		n := note{severity: severity(at), detail: different.onlyHere(at), fix: c.structuralFix(s, &f, at)}
 		if n.severity == analysis.Warning {
-			n.detail = append(n.detail, "the server takes it and says so in the condition NonStructuralSchema")
+			n.detail = append(n.detail, "the API server accepts it and sets the condition NonStructuralSchema")
 		}
 		if f.Kind == schema.PatternInvalid {
 			pattern, _ := f.Value.(string)
@@ -164,7 +164,7 @@ func (c *check) isDefault(at *place) bool {
 // repair returns what can be done about an error without thinking.
 func (c *check) repair(at *place) *analysis.Fix {
 	if v, ok := at.value(c.d.tree); ok && v == false && at.token == "x-kubernetes-preserve-unknown-fields" {
-		return removal(at, "remove what says nothing")
+		return removal(at, "remove what has no effect")
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (c *check) structuralFix(s *schemaSite, f *schema.Finding, at *place) *anal
 	switch {
 	case f.Kind == schema.TypeMissing && len(f.Path) == 1:
 		return &analysis.Fix{
-			Message: "say that the root is an object, which it is anyway",
+			Message: "set type: object at the root",
 			Edits:   []analysis.Edit{{Op: yamledit.Set, Pointer: at.pointer(), Value: "object"}},
 		}
 	case f.Kind != schema.ForbiddenInJunctor:
@@ -187,12 +187,12 @@ func (c *check) structuralFix(s *schemaSite, f *schema.Finding, at *place) *anal
 	}
 	switch at.token {
 	case "description", "title", "default":
-		return removal(at, "remove the "+at.token+", which has no meaning here")
+		return removal(at, "remove the "+at.token+", which has no effect here")
 	case "type":
 		core := coreOf(s.structural, f.Path)
 		typ, _ := at.value(c.d.tree)
 		if core != nil && !core.Nullable && !core.XIntOrString && core.Type != "" && (typ == core.Type || typ == "number" && core.Type == "integer") {
-			return removal(at, "remove the type, which the schema states already")
+			return removal(at, "remove the type, which the schema already has")
 		}
 	}
 	return nil

@@ -36,7 +36,7 @@ func TestDefinitionRules(t *testing.T) {
 		{"invalid-definition", "fine", fine, nil, nil},
 		{"invalid-definition", "webhook", fine + "\n  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v9], clientConfig: {url: 'http://x'}}}",
 			[]string{"error spec.conversion.webhook.clientConfig.url", "error spec.conversion.webhook.conversionReviewVersions"}, nil},
-		{"unknown-field", "v1beta1's", replace("scope: Namespaced", "scope: Namespaced\n  version: v1\n  validation: {}"), []string{"warning spec.validation", "warning spec.version"}, []string{"each version has its schema"}},
+		{"unknown-field", "v1beta1's", replace("scope: Namespaced", "scope: Namespaced\n  version: v1\n  validation: {}"), []string{"warning spec.validation", "warning spec.version"}, []string{"each version has its own schema"}},
 		{"unknown-field", "column", replace("served: true", "served: true\n    additionalPrinterColumns: [{name: a, type: string, JSONPath: .a}]"), []string{"warning spec.versions[0].additionalPrinterColumns[0].JSONPath"}, []string{"did you mean jsonPath?"}},
 		{"unknown-field", "fine", fine + "\nstatus: {anything: 1}", nil, nil},
 		{"leftover", "all", replace("metadata: {", "metadata: {creationTimestamp: null, ") + "\n  preserveUnknownFields: false\nstatus: {}", []string{"info metadata.creationTimestamp", "info spec.preserveUnknownFields", "info status"}, nil},
@@ -113,7 +113,7 @@ spec:
 	)
 	expect(t, found[0])
 	expect(t, found[1], "error spec.names.shortNames[0]")
-	says(t, found[1][0], `"s" is taken in group a.io: it is spec.names.shortNames[0] of shirts.a.io`, "NamesAccepted")
+	says(t, found[1][0], `"s" is already in use in group a.io: it is spec.names.shortNames[0] of shirts.a.io`, "NamesAccepted")
 	expect(t, found[2], "error spec.names.kind", "error spec.names.listKind", "error spec.names.singular")
 	expect(t, found[3], "info spec.names.shortNames[0]")
 	expect(t, found[4], "warning metadata.name", "error spec.names.shortNames[1]")

@@ -190,7 +190,7 @@ func (c *Checker) resultFindings(v *crd.Version, result *espalier.Result, old sc
 			}
 		}
 		if result.Truncated {
-			findings = append(findings, analysis.Finding{Rule: RuleUnknownField, Severity: severity, Message: "there are more unknown fields than are listed"})
+			findings = append(findings, analysis.Finding{Rule: RuleUnknownField, Severity: severity, Message: "there are more unknown fields than listed here"})
 		}
 	}
 	for _, warning := range v.Warnings(result.Object, old) {
@@ -205,14 +205,14 @@ func (c *Checker) fieldFinding(v *crd.Version, change *schema.Change, severity a
 	switch change.Kind {
 	case schema.Pruned:
 		f.Rule, f.Part = RuleUnknownField, analysis.FieldName
-		f.Message = fmt.Sprintf("unknown field %q: a server drops it", change.Path.String())
+		f.Message = fmt.Sprintf("unknown field %q: the API server drops it", change.Path.String())
 		if name := change.Nearest(); name != "" {
 			f.Message += fmt.Sprintf("; did you mean %q?", name)
 		}
 		f.Detail = []string{"schema: " + c.pruning(v, change)}
 	case schema.Duplicate:
 		f.Rule, f.Part = RuleDuplicateField, analysis.RepeatedName
-		f.Message = fmt.Sprintf("duplicate field %q: the last one counts", change.Path.String())
+		f.Message = fmt.Sprintf("duplicate field %q: the last one takes effect", change.Path.String())
 	default:
 		return f, false
 	}

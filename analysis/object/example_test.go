@@ -53,7 +53,7 @@ func ExampleChecker_Check() {
 	}
 	// Output:
 	// /spec/image Required value (validation/required)
-	// /spec/imgae unknown field "spec.imgae": a server drops it; did you mean "image"? (unknown-field)
+	// /spec/imgae unknown field "spec.imgae": the API server drops it; did you mean "image"? (unknown-field)
 	// /spec/replicas Invalid value: 12: spec.replicas in body should be less than or equal to 10 (validation/maximum)
 }
 

@@ -143,16 +143,16 @@ func TestCheck(t *testing.T) {
 	}{
 		{name: "valid", source: `{"name": "a", "min": 1}`},
 		{name: "unknown", source: `{"nam": "a", "min": 1}`, want: []string{
-			`warning unknown-field /spec/nam: unknown field "spec.nam": a server drops it; did you mean "name"?`,
+			`warning unknown-field /spec/nam: unknown field "spec.nam": the API server drops it; did you mean "name"?`,
 			`  schema: .properties[spec]`,
 		}},
 		{name: "unknown, strict", source: `{"nam": "a"}`, fields: object.Strict, want: []string{
-			`error unknown-field /spec/nam: unknown field "spec.nam": a server drops it; did you mean "name"?`,
+			`error unknown-field /spec/nam: unknown field "spec.nam": the API server drops it; did you mean "name"?`,
 			`  schema: .properties[spec]`,
 		}},
 		{name: "unknown, ignored", source: `{"nam": "a", "min": 1, "min": 2}`, fields: object.Ignore},
 		{name: "duplicate", source: `{"min": 1, "min": 2}`, want: []string{
-			`warning duplicate-field /spec/min: duplicate field "spec.min": the last one counts`,
+			`warning duplicate-field /spec/min: duplicate field "spec.min": the last one takes effect`,
 		}},
 		{name: "keyword", source: `{"name": "too long"}`, want: []string{
 			skipped,
@@ -166,7 +166,7 @@ func TestCheck(t *testing.T) {
 		{name: "anyOf", source: `{"either": {"b": "x"}}`, want: []string{
 			skipped,
 			`error validation/any-of /spec/either: Invalid value: "": "spec.either" must validate at least one schema (anyOf)`,
-			`  anyOf[0] comes closest, but fails on:`,
+			`  anyOf[0] is the closest match, but fails on:`,
 			`    spec.either.a: Required value`,
 			`  anyOf[1] fails on:`,
 			`    spec.either.c: Required value`,
@@ -217,7 +217,7 @@ func TestCheckRejected(t *testing.T) {
 		skipped,
 		`error decode /metadata/generation: must be an integer, is the string "x"`,
 		`error decode /metadata/labels/a: must be a string, is an integer`,
-		`warning unknown-field /spec/nam: unknown field "spec.nam": a server drops it; did you mean "name"?`,
+		`warning unknown-field /spec/nam: unknown field "spec.nam": the API server drops it; did you mean "name"?`,
 		`  schema: .properties[spec]`,
 		`error validation/max-length /spec/name: Too long: may not be more than 5 bytes`,
 		`  schema: .properties[spec].properties[name]`,
@@ -269,11 +269,11 @@ func TestSemantics(t *testing.T) {
 	}{
 		{schema.KEP, []string{
 			`info semantics : under kubernetes semantics it would be stored differently`,
-			`  spec.free.some.extra is pruned there`,
+			`  spec.free.some.extra is pruned under kubernetes semantics only`,
 		}},
 		{schema.Kubernetes, []string{
 			`info semantics : under kep semantics it would be stored differently`,
-			`  spec.free.some.extra is pruned here, not there`,
+			`  spec.free.some.extra is pruned under kubernetes semantics only`,
 		}},
 	} {
 		c := checker(t, widgets, tt.sem, nil)
@@ -306,7 +306,7 @@ spec:
 	} {
 		c := checker(t, document, schema.Kubernetes, func(pointer string) string { return "crd.yaml at " + pointer })
 		expect(t, c.Check(t.Context(), widget(`{"nam": "a"}`), nil, object.Warn),
-			`warning unknown-field /spec/nam: unknown field "spec.nam": a server drops it; did you mean "name"?`,
+			`warning unknown-field /spec/nam: unknown field "spec.nam": the API server drops it; did you mean "name"?`,
 			`  schema: .properties[spec] (crd.yaml at `+want+`)`,
 		)
 	}

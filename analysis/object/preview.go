@@ -35,7 +35,7 @@ func (c *Checker) newPreview(v *crd.Version) (*Preview, error) {
 	completeSkeleton(skeleton, original)
 	s, err := schema.NewStructural(skeleton)
 	if err != nil {
-		return nil, fmt.Errorf("the skeleton of version %s: %w", v.Name(), err)
+		return nil, fmt.Errorf("skeleton of version %s: %w", v.Name(), err)
 	}
 	program, err := schema.Compile(s, schema.WithSemantics(c.definition.Semantics()), schema.WithoutRules())
 	if err != nil {
@@ -43,8 +43,8 @@ func (c *Checker) newPreview(v *crd.Version) (*Preview, error) {
 	}
 	f := analysis.Finding{
 		Rule: RuleNotStructural, Severity: analysis.Info, Pointer: c.schemaPointer(v),
-		Message: fmt.Sprintf("the schema of version %s is not structural, so a server prunes nothing (v1beta1) or rejects the definition (v1): this is a preview, by the schema's skeleton, of what is left once it is structural", v.Name()),
-		Detail:  []string{"espalier fix makes it structural, espalier show skeleton shows the skeleton"},
+		Message: fmt.Sprintf("the schema of version %s is not structural, so the API server prunes nothing (v1beta1) or rejects the CRD (v1): this is a preview of pruning with a structural schema, based on the skeleton", v.Name()),
+		Detail:  []string{"make it structural with espalier fix; print the skeleton with espalier show skeleton"},
 	}
 	for _, r := range reasons {
 		f.Detail = append(f.Detail, "not structural: "+r.Path+": "+r.Message)

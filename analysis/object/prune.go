@@ -87,14 +87,14 @@ func (s *Stored) Reasons() (findings []analysis.Finding) {
 			}
 		case schema.Duplicate:
 			f.Rule, f.Severity, f.Part = RuleDuplicateField, analysis.Warning, analysis.RepeatedName
-			f.Message = "duplicate field: the last one counts"
+			f.Message = "duplicate field: the last one takes effect"
 		case schema.MetadataDropped:
 			f.Rule, f.Message = RuleMetadataDropped, "dropped: malformed"
 		}
 		findings = append(findings, f)
 	}
 	if s.report.Truncated {
-		findings = append(findings, analysis.Finding{Rule: RulePruned, Severity: analysis.Info, Message: "there are more changes than are listed"})
+		findings = append(findings, analysis.Finding{Rule: RulePruned, Severity: analysis.Info, Message: "there are more changes than listed here"})
 	}
 	return findings
 }
@@ -106,7 +106,7 @@ func (s *Stored) Edits() (edits []analysis.Edit, err error) {
 	case s.Object == nil:
 		return nil, errors.New("the object cannot be decoded")
 	case s.report.Truncated:
-		return nil, errors.New("not all changes are known")
+		return nil, errors.New("the list of changes is incomplete")
 	}
 	for _, c := range s.report.Changes {
 		switch c.Kind {
@@ -119,7 +119,7 @@ func (s *Stored) Edits() (edits []analysis.Edit, err error) {
 			}
 			edits = append(edits, analysis.Edit{Op: yamledit.Set, Pointer: c.Path.Pointer(), Value: value})
 		default:
-			return nil, errors.New("the text says something twice")
+			return nil, errors.New("the text has a duplicate field")
 		}
 	}
 	return edits, nil
@@ -146,7 +146,7 @@ func (s *Stored) Difference() []analysis.Finding {
 		f.Message = fmt.Sprintf("under %s semantics it would be rejected: %v", c.otherSemantics(), err)
 	case !reflect.DeepEqual(s.Object, there):
 		f.Message = fmt.Sprintf("under %s semantics it would be stored differently", c.otherSemantics())
-		f.Detail = changeDifference(s.report.Changes, report.Changes)
+		f.Detail = changeDifference(s.report.Changes, report.Changes, c.otherSemantics())
 	default:
 		return nil
 	}

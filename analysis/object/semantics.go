@@ -78,7 +78,7 @@ func (c *Checker) compare(ctx context.Context, source []byte, old schema.Object,
 		f.Message = fmt.Sprintf("under %s semantics it would be accepted", other)
 	case accepted && otherAccepted && !reflect.DeepEqual(result.Object, there.Object):
 		f.Message = fmt.Sprintf("under %s semantics it would be stored differently", other)
-		f.Detail = changeDifference(result.Changes, there.Changes)
+		f.Detail = changeDifference(result.Changes, there.Changes, other)
 	default:
 		return nil
 	}
@@ -120,8 +120,9 @@ func sameChanges(a, b []schema.Change, dropStatus bool) bool {
 	return i == len(a)
 }
 
-// changeDifference lists the changes that only one of the semantics makes.
-func changeDifference(here, there []schema.Change) (lines []string) {
+// changeDifference lists the changes that only one of the semantics makes. The changes
+// there are those under the other semantics.
+func changeDifference(here, there []schema.Change, other schema.Semantics) (lines []string) {
 	key := func(c *schema.Change) string { return c.Path.String() + " is " + changeWord(c.Kind) }
 	set := map[string]bool{}
 	for i := range here {
@@ -131,12 +132,12 @@ func changeDifference(here, there []schema.Change) (lines []string) {
 		if k := key(&there[i]); set[k] {
 			delete(set, k)
 		} else {
-			lines = append(lines, k+" there")
+			lines = append(lines, fmt.Sprintf("%s under %s semantics only", k, other))
 		}
 	}
 	for i := range here {
 		if k := key(&here[i]); set[k] {
-			lines = append(lines, k+" here, not there")
+			lines = append(lines, fmt.Sprintf("%s under %s semantics only", k, other.Other()))
 		}
 	}
 	return lines

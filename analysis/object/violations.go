@@ -76,7 +76,7 @@ func junctorDetail(v *schema.Violation, indent string) (lines []string) {
 				holding = append(holding, fmt.Sprintf("%s[%d]", name, i))
 			}
 		}
-		return []string{fmt.Sprintf("%s%s all hold; only one may", indent, strings.Join(holding, ", "))}
+		return []string{fmt.Sprintf("%s%s all match; exactly one must", indent, strings.Join(holding, ", "))}
 	}
 	branch := func(i int, verb string) {
 		lines = append(lines, fmt.Sprintf("%s%s[%d] %s:", indent, name, i, verb))
@@ -87,7 +87,7 @@ func junctorDetail(v *schema.Violation, indent string) (lines []string) {
 		}
 	}
 	if v.Closest >= 0 && v.Closest < len(v.Branches) {
-		branch(v.Closest, "comes closest, but fails on")
+		branch(v.Closest, "is the closest match, but fails on")
 	}
 	if others := len(v.Branches) - 1; indent == "" && others > 0 && len(v.Branches) <= maxBranches {
 		for i := range v.Branches {

@@ -132,7 +132,7 @@ func (r *Runner) openshiftUpdate(ctx context.Context, c *Case) *analysis.Finding
 	if len(o.patches) > 0 {
 		// The definition is put right. What is stored must survive a write as it is.
 		if stored, err = outcome(r.admitter.Update(ctx, stored, stored)); err != nil {
-			return broken(c, "initial", fmt.Errorf("writing the initial object again: %w", err))
+			return broken(c, "initial", fmt.Errorf("write the initial object again: %w", err))
 		}
 	}
 	updated, err := readObject(o.updated)
@@ -177,11 +177,11 @@ func (r *Runner) initial(ctx context.Context, c *Case) (espalier.Object, *analys
 	}
 	stored, err := outcome(a.Create(ctx, initial))
 	if err != nil {
-		return nil, broken(c, "initial", fmt.Errorf("creating the initial object: %w", err))
+		return nil, broken(c, "initial", fmt.Errorf("create the initial object: %w", err))
 	}
 	if status, ok := initial["status"]; ok {
 		if stored, err = writeStatus(ctx, a, stored, status); err != nil {
-			return nil, broken(c, "initial", fmt.Errorf("writing the initial status: %w", err))
+			return nil, broken(c, "initial", fmt.Errorf("write the initial status: %w", err))
 		}
 	}
 	return stored, nil
@@ -325,7 +325,7 @@ func compareOpenShift(c *Case, got espalier.Object, sent string) *analysis.Findi
 		return broken(c, key, err)
 	}
 	if lines := difference(want, got, nil); len(lines) > 0 {
-		f := failure(c, jsonptr.Child(c.Pointer, key), "something else is stored", lines...)
+		f := failure(c, jsonptr.Child(c.Pointer, key), "the stored object differs", lines...)
 		return &f
 	}
 	return nil
@@ -348,7 +348,7 @@ func (p patch) apply(v any, path string) (any, error) {
 			v[token] = p.Value
 			return v, nil
 		case !ok:
-			return nil, fmt.Errorf("there is no %q", token)
+			return nil, fmt.Errorf("%q not found", token)
 		case rest == "" && p.Op == "remove":
 			delete(v, token)
 			return v, nil
@@ -366,7 +366,7 @@ func (p patch) apply(v any, path string) (any, error) {
 			last++
 		}
 		if err != nil || i < 0 || i >= last {
-			return nil, fmt.Errorf("there is no element %q", token)
+			return nil, fmt.Errorf("element %q not found", token)
 		}
 		switch {
 		case rest == "" && p.Op == "add":
@@ -377,7 +377,7 @@ func (p patch) apply(v any, path string) (any, error) {
 		v[i], err = p.apply(v[i], rest)
 		return v, err
 	}
-	return nil, fmt.Errorf("there is nothing below a %T", v)
+	return nil, fmt.Errorf("a %T has no fields", v)
 }
 
 func firstLine(err error) string {

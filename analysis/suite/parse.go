@@ -83,11 +83,11 @@ func (p *parser) fields(v any, pointer string, known map[string]func(v any, poin
 			read(m[key], at)
 			continue
 		}
-		hint := "there are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+		hint := "use one of " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 		if name := nearest.Name(key, slices.Values(slices.Sorted(maps.Keys(known)))); name != "" {
 			hint = fmt.Sprintf("did you mean %q?", name)
 		}
-		p.wrong(at, "there is no key %q here: %s", key, hint)
+		p.wrong(at, "unknown key %q: %s", key, hint)
 	}
 	return true
 }
@@ -203,7 +203,7 @@ func (p *parser) unique(s *Suite) {
 	seen := map[string]bool{}
 	for _, c := range s.Cases {
 		if seen[c.FullName()] {
-			p.wrong(c.Pointer+"/name", "there is a case of that name already")
+			p.wrong(c.Pointer+"/name", "a case with this name already exists")
 		}
 		seen[c.FullName()] = true
 	}
@@ -256,22 +256,22 @@ func (p *parser) update(s *Suite, c *Case, v any, pointer string) bool {
 	case "", "status":
 		c.status = subresource != ""
 	default:
-		p.wrong(pointer+"/subresource", "must be status, or absent")
+		p.wrong(pointer+"/subresource", "must be status or absent")
 	}
 	if c.old == nil {
 		c.old = s.base
 	}
 	if c.old == nil {
-		p.wrong(pointer, "there is no old object: give one as old, or a base to the suite")
+		p.wrong(pointer, "no old object: set old, or a base for the suite")
 		return false
 	}
 	if c.object == nil && patch == nil {
-		p.wrong(pointer, "there is nothing to write: give it as new, or as a patch with with")
+		p.wrong(pointer, "no new object: set new, or a patch in with")
 		return false
 	}
 	c.object = p.on(c.object, c.old, patch, "new", pointer)
 	if c.refused && (c.hasStored || c.hasPruned || c.hasDefaulted) {
-		p.wrong(pointer+"/errors", "an object that is rejected is not stored: expect either errors, or stored, pruned and defaulted")
+		p.wrong(pointer+"/errors", "a rejected object is not stored: expect either errors, or stored, pruned and defaulted")
 	}
 	return len(p.findings) == before
 }
@@ -297,7 +297,7 @@ func (p *parser) on(given, base schema.Object, patch any, key, pointer string) s
 	case given != nil:
 		return given
 	case base == nil:
-		p.wrong(pointer, "there is no object: give one as %s, or a base to the suite", key)
+		p.wrong(pointer, "no object: set %s, or a base for the suite", key)
 		return nil
 	}
 	merged, ok := merge(jsonx.CopyObject(base), patch).(map[string]any)
@@ -334,7 +334,7 @@ func merge(v, patch any) any {
 func (p *parser) errors(c *Case) func(any, string) {
 	return func(v any, pointer string) {
 		if list, ok := v.([]any); ok && len(list) == 0 {
-			p.wrong(pointer, "there is nothing in it: leave it out if any reason will do")
+			p.wrong(pointer, "must not be empty: omit it if any error is expected")
 		}
 		p.list(v, pointer, func(v any, pointer string) {
 			e := expectedError{pointer: pointer}
@@ -346,7 +346,7 @@ func (p *parser) errors(c *Case) func(any, string) {
 				})
 			}
 			if e.path == "" && e.message == "" && e.rule == "" {
-				p.wrong(pointer, "must be a part of the message, or have a path, a message or a rule")
+				p.wrong(pointer, "must be a part of a message, or an object with path, message or rule")
 			}
 			c.errors = append(c.errors, e)
 		})

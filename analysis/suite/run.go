@@ -186,7 +186,7 @@ func (c *Case) compareErrors(refusals []refusal) (findings []analysis.Finding) {
 		}
 	}
 	if len(others) > 0 {
-		return []analysis.Finding{failure(c, c.Pointer+"/errors", "rejected for other reasons, too", lines(others)...)}
+		return []analysis.Finding{failure(c, c.Pointer+"/errors", "rejected for other reasons as well", lines(others)...)}
 	}
 	return nil
 }
@@ -219,14 +219,14 @@ func (c *Case) compareResult(r *Runner, result *espalier.Result) (findings []ana
 		if slices.Equal(want, got) {
 			return
 		}
-		findings = append(findings, failure(c, jsonptr.Child(c.Pointer, key), "other fields are "+key, diff(strings.Join(append(want, ""), "\n"), strings.Join(append(got, ""), "\n"))...))
+		findings = append(findings, failure(c, jsonptr.Child(c.Pointer, key), "different fields are "+key, diff(strings.Join(append(want, ""), "\n"), strings.Join(append(got, ""), "\n"))...))
 	}
 	pruned := paths(result.Pruned())
 	switch {
 	case c.hasPruned:
 		compare("pruned", c.pruned, pruned)
 	case !c.hasStored && len(pruned) > 0:
-		detail := []string{"if that is meant, list them under pruned"}
+		detail := []string{"if this is intended, list them under pruned"}
 		for _, change := range result.Pruned() {
 			if near := change.Nearest(); near != "" {
 				detail = append(detail, fmt.Sprintf("%s: did you mean %q?", change.Path, near))
@@ -239,7 +239,7 @@ func (c *Case) compareResult(r *Runner, result *espalier.Result) (findings []ana
 	}
 	if c.hasStored {
 		if lines := difference(r.complete(c.stored), result.Object, c.stored); len(lines) > 0 {
-			findings = append(findings, failure(c, c.Pointer+"/stored", "something else is stored", lines...))
+			findings = append(findings, failure(c, c.Pointer+"/stored", "the stored object differs", lines...))
 		}
 	}
 	return findings

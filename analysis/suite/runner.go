@@ -62,7 +62,7 @@ func (r *Runner) compile(ctx context.Context, patches []patch) (*espalier.Admitt
 		// An index in a path is that of the file, with all its versions.
 		var err error
 		if tree, err = p.apply(tree, p.Path); err != nil {
-			return nil, fmt.Errorf("the patch of %s: %w", p.Path, err)
+			return nil, fmt.Errorf("patch of %s: %w", p.Path, err)
 		}
 	}
 	text, err := json.Marshal(tree)

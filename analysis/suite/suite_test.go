@@ -95,14 +95,14 @@ updates:
 `,
 		want: `
 /valid/0 rejected, but it should be accepted|spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10
-/valid/1 accepted, but fields are pruned: spec.imgae|if that is meant, list them under pruned|spec.imgae: did you mean "image"?
-/valid/2/pruned other fields are pruned|expected (-), got (+):|- spec.x|+ spec.imgae
-/valid/3/defaulted other fields are defaulted|expected (-), got (+):|+ spec.replicas
-/valid/4/stored something else is stored|expected (-), got (+):|  metadata: {}|  spec:|    image: example|-   replicas: 2|+   replicas: 1
-/valid/5/stored something else is stored|expected (-), got (+):|  apiVersion: stable.example.com/v1|  kind: CronTab|  metadata:|-   name: x|+   name: test|  spec:|    image: example|    replicas: 1
+/valid/1 accepted, but fields are pruned: spec.imgae|if this is intended, list them under pruned|spec.imgae: did you mean "image"?
+/valid/2/pruned different fields are pruned|expected (-), got (+):|- spec.x|+ spec.imgae
+/valid/3/defaulted different fields are defaulted|expected (-), got (+):|+ spec.replicas
+/valid/4/stored the stored object differs|expected (-), got (+):|  metadata: {}|  spec:|    image: example|-   replicas: 2|+   replicas: 1
+/valid/5/stored the stored object differs|expected (-), got (+):|  apiVersion: stable.example.com/v1|  kind: CronTab|  metadata:|-   name: x|+   name: test|  spec:|    image: example|    replicas: 1
 /invalid/0 accepted, but it should be rejected|- message "no way"
 /invalid/1/errors/0 rejected, but not for this reason|- path "spec.image"|+ spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10
-/invalid/2/errors rejected for other reasons, too|spec.image: Too long: may not be more than 20 bytes
+/invalid/2/errors rejected for other reasons as well|spec.image: Too long: may not be more than 20 bytes
 /updates/0 accepted, but it should be rejected|- message "never"
 /updates/1 rejected, but it should be accepted|spec: Invalid value: the image cannot change`,
 	}} {
@@ -136,31 +136,31 @@ updates:
 // TestMalformed says what is wrong with suites, and where.
 func TestMalformed(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{head + `valids: []`, `/valids there is no key "valids" here: did you mean "valid"?`},
-		{head + `valid: [{name: a, objekt: {}}]`, `/valid/0/objekt there is no key "objekt" here: did you mean "object"?`},
-		{head + `valid: [{name: a, errors: [x]}]`, `/valid/0/errors there is no key "errors" here: there are defaulted, name, object, pruned, stored, with`},
-		{head + `invalid: [{name: a, stored: {}}]`, `/invalid/0/stored there is no key "stored" here: there are errors, name, object, with`},
+		{head + `valids: []`, `/valids unknown key "valids": did you mean "valid"?`},
+		{head + `valid: [{name: a, objekt: {}}]`, `/valid/0/objekt unknown key "objekt": did you mean "object"?`},
+		{head + `valid: [{name: a, errors: [x]}]`, `/valid/0/errors unknown key "errors": use one of defaulted, name, object, pruned, stored, with`},
+		{head + `invalid: [{name: a, stored: {}}]`, `/invalid/0/stored unknown key "stored": use one of errors, name, object, with`},
 		{head + `valid: [{}]`, `/valid/0 the case needs a name`},
-		{head + `valid: [{name: a}, {name: a}]`, `/valid/1/name there is a case of that name already`},
+		{head + `valid: [{name: a}, {name: a}]`, `/valid/1/name a case with this name already exists`},
 		{head + `valid: [{name: a, object: {}, with: {}}]`, `/valid/0/with a case has either object or with`},
 		{head + `valid: [{name: a, with: 1}]`, `/valid/0/with must be an object that is merged into the base`},
 		{head + `valid: [{name: a, object: missing.yaml}]`, `/valid/0/object file does not exist`},
 		{head + `valid: [{name: a, object: 7}]`, `/valid/0/object must be an object, or the name of a file with one`},
 		{head + `valid: [7]`, `/valid/0 must be an object with the keys defaulted, name, object, pruned, stored, with`},
 		{head + `valid: 7`, `/valid must be a list`},
-		{head + `invalid: [{name: a, errors: []}]`, `/invalid/0/errors there is nothing in it: leave it out if any reason will do`},
-		{head + `invalid: [{name: a, errors: [{}]}]`, `/invalid/0/errors/0 must be a part of the message, or have a path, a message or a rule`},
-		{head + `invalid: [{name: a, errors: [{paht: x}]}]`, `/invalid/0/errors/0/paht there is no key "paht" here: did you mean "path"?`},
-		{head + `updates: [{name: a}]`, `/updates/0 there is nothing to write: give it as new, or as a patch with with`},
-		{head + `updates: [{name: a, with: {}, subresource: scale}]`, `/updates/0/subresource must be status, or absent`},
-		{head + `updates: [{name: a, with: {}, errors: [x], stored: {}}]`, `/updates/0/errors an object that is rejected is not stored`},
+		{head + `invalid: [{name: a, errors: []}]`, `/invalid/0/errors must not be empty: omit it if any error is expected`},
+		{head + `invalid: [{name: a, errors: [{}]}]`, `/invalid/0/errors/0 must be a part of a message, or an object with path, message or rule`},
+		{head + `invalid: [{name: a, errors: [{paht: x}]}]`, `/invalid/0/errors/0/paht unknown key "paht": did you mean "path"?`},
+		{head + `updates: [{name: a}]`, `/updates/0 no new object: set new, or a patch in with`},
+		{head + `updates: [{name: a, with: {}, subresource: scale}]`, `/updates/0/subresource must be status or absent`},
+		{head + `updates: [{name: a, with: {}, errors: [x], stored: {}}]`, `/updates/0/errors a rejected object is not stored`},
 		{head + `semantics: kube`, `/semantics unknown semantics "kube": use kep or kubernetes`},
 		{head, ` there are no cases: list some under valid, invalid or updates`},
 		{"apiVersion: espalier.dev/v2\nkind: TestSuite\nvalid: [{name: a}]", `/apiVersion must be espalier.dev/v1`},
-		{"apiVersion: espalier.dev/v1\nkind: TestSuite\nvalid: [{name: a}]", `/valid/0 there is no object: give one as object, or a base to the suite`},
-		{"apiVersion: espalier.dev/v1\nkind: TestSuite\nupdates: [{name: a, with: {}}]", `/updates/0 there is no old object: give one as old, or a base to the suite`},
-		{"crdName: x\ntests: {onCreate: [{name: a, inital: x}]}", `/tests/onCreate/0/inital there is no key "inital" here: did you mean "initial"?`},
-		{"crdName: x\ntests: {onDelete: []}", `/tests/onDelete there is no key "onDelete" here`},
+		{"apiVersion: espalier.dev/v1\nkind: TestSuite\nvalid: [{name: a}]", `/valid/0 no object: set object, or a base for the suite`},
+		{"apiVersion: espalier.dev/v1\nkind: TestSuite\nupdates: [{name: a, with: {}}]", `/updates/0 no old object: set old, or a base for the suite`},
+		{"crdName: x\ntests: {onCreate: [{name: a, inital: x}]}", `/tests/onCreate/0/inital unknown key "inital": did you mean "initial"?`},
+		{"crdName: x\ntests: {onDelete: []}", `/tests/onDelete unknown key "onDelete"`},
 	} {
 		doc := toJSON(t, c.text)
 		if !suite.Recognize(doc) {
