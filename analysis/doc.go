@@ -1,14 +1,13 @@
-// Package analysis has the words in which Espalier's tools speak about documents:
-// what was found, how bad it is, and what would fix it. Its subpackages know
-// things; this one only names them.
+// Package analysis defines the findings of Espalier's tools: what was found, its severity,
+// and how to fix it. Its subpackages produce findings:
 //
-//   - object: what an API server does to an object, and why
-//   - lint: what is wrong, doubtful or ambiguous in CustomResourceDefinitions
-//   - fix: definitions rewritten, and what only a person can decide
+//   - object: what the API server does to an object, and why
+//   - lint: problems in CRDs
+//   - fix: rewrites CRDs, and reports what needs a decision
 //   - explain: the documentation of fields, and sample objects
-//   - suite: test suites next to a definition
-//   - impact: what a change of a definition means for the objects there are
+//   - suite: test suites for CRDs
+//   - impact: what a change of a CRD means for stored objects and clients
 //
-// Nothing here does I/O. Places are JSON pointers (RFC 6901) into the document that
-// was handed in; whoever read the document knows at which line that is.
+// Nothing here does I/O. Locations are JSON pointers (RFC 6901) into the document; the
+// caller maps them to lines.
 package analysis

@@ -25,7 +25,7 @@ type Field struct {
 	Description string `json:"description,omitempty"`
 	// Deprecated is what the description says about that, or "".
 	Deprecated string `json:"deprecated,omitempty"`
-	// Required says that whoever writes the object around it must write the field.
+	// Required reports whether the object around it must have the field.
 	Required bool  `json:"required,omitempty"`
 	Nullable bool  `json:"nullable,omitempty"`
 	ReadOnly bool  `json:"readOnly,omitempty"`

@@ -140,7 +140,7 @@ func (f *fixer) respell(ctx context.Context) error {
 		if err := f.apply(finding.Fix); err != nil {
 			return err
 		}
-		// Whoever wants pruning to begin again at a value wants it to be an object.
+		// Pruning can resume only at an object.
 		if s := f.object(around...); v == false && s["properties"] != nil && len(around) > 1 {
 			if typ, _ := statedType(s); typ == "" && s[preserve] == nil {
 				if err := f.set("object", below(around, "type")...); err != nil {

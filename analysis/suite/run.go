@@ -80,7 +80,7 @@ type refusal struct {
 	paths, messages []string
 	// rules are names of what is broken: a keyword, a rule in CEL.
 	rules []string
-	// note says that it is no reason but a remark.
+	// note reports whether it is informational and not a reason.
 	note bool
 }
 
