@@ -90,7 +90,7 @@ func (n *normalizer) normalize(t reflect.Type, v any, path string) any {
 	return unlessEmpty(v)
 }
 
-// item normalizes what is in a list or a map, where even nothing takes its place.
+// item normalizes an item of a list or a value of a map, which are kept even if empty.
 func (n *normalizer) item(t reflect.Type, v any, path string) any {
 	if out := n.normalize(t, v, path); out != nil {
 		return out

@@ -164,7 +164,7 @@ func skeletonAccepts(t *testing.T) {
 		}
 	}
 	if accepted < 1000 || refused < 1000 {
-		t.Errorf("%d objects accepted, %d rejected: the generator has lost its aim", accepted, refused)
+		t.Errorf("%d objects accepted, %d rejected: the generator is unbalanced", accepted, refused)
 	}
 }
 
