@@ -18,6 +18,7 @@ import (
 	"espalier.dev/api/v1beta1"
 	"espalier.dev/crd"
 	"espalier.dev/schema"
+	"espalier.dev/server/definitions/protobuf"
 	"espalier.dev/server/resources"
 )
 
@@ -90,6 +91,8 @@ func represent(c *api.CustomResourceDefinition, version string) runtime.Object {
 	c.TypeMeta = metav1.TypeMeta{APIVersion: api.APIVersion, Kind: api.Kind}
 	return c
 }
+
+var _ resources.ProtobufKind = &kind{}
 
 // kind is one version of definitions.
 type kind struct {
@@ -298,5 +301,8 @@ func (k *kind) ValidateStatus(ctx context.Context, obj, old runtime.Object) (fie
 	return crd.ValidateStatusUpdate(ctx, c, before), nil
 }
 
-// FromProtobuf turns the body of a typed client's request into JSON.
-func (k *kind) FromProtobuf(data []byte) ([]byte, error) { return fromProtobuf(data) }
+// FromProtobuf implements resources.ProtobufKind.
+func (k *kind) FromProtobuf(data []byte) ([]byte, error) { return protobuf.Decode(data) }
+
+// ToProtobuf implements resources.ProtobufKind.
+func (k *kind) ToProtobuf(obj runtime.Object) ([]byte, bool, error) { return protobuf.Encode(obj) }

@@ -20,17 +20,40 @@ import (
 	"espalier.dev/schema"
 )
 
-// media is a format of bodies. Writing is k8s.io/apimachinery's; reading, once
-// DecoderToVersion has made a bodyDecoder of it, the engine's.
+// media is a format of bodies. k8s.io/apimachinery writes them, bodyDecoder reads them.
 type media struct {
 	runtime.Serializer
 	yaml, strict, protobuf bool
 }
 
-// protobufReader is a Kind that can be sent as protobuf.
-type protobufReader interface {
-	// FromProtobuf turns an object into JSON.
+// ProtobufKind is a Kind whose objects can be read and written as protobuf.
+type ProtobufKind interface {
+	Kind
+	// FromProtobuf returns the JSON of an object in Kubernetes' envelope.
 	FromProtobuf([]byte) ([]byte, error)
+	// ToProtobuf returns the message of an object or of a list, without the envelope. It
+	// reports false if obj is something else, such as a Status.
+	ToProtobuf(obj runtime.Object) (message []byte, ok bool, err error)
+}
+
+// protobufEncoder writes the objects of a Kind in the envelope that the Serializer makes,
+// and leaves all other objects to the Serializer.
+type protobufEncoder struct {
+	runtime.Serializer
+	kind ProtobufKind
+}
+
+func (e protobufEncoder) Encode(obj runtime.Object, w io.Writer) error {
+	message, ok, err := e.kind.ToProtobuf(obj)
+	if err != nil {
+		return err
+	}
+	if ok {
+		unknown := &runtime.Unknown{Raw: message}
+		unknown.APIVersion, unknown.Kind = obj.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+		obj = unknown
+	}
+	return e.Serializer.Encode(obj, w)
 }
 
 // negotiated lists the media types in which objects of one version are read and written.
@@ -60,6 +83,9 @@ func newNegotiated(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime
 		return &media{Serializer: kubejson.NewSerializerWithOptions(kubejson.DefaultMetaFactory, creator, typer, o), yaml: o.Yaml, strict: o.Strict}
 	}
 	binary := &media{Serializer: protobuf.NewSerializerWithOptions(creator, typer, protobuf.SerializerOptions{StreamingCollectionsEncoding: true}), protobuf: true}
+	if k, ok := kind.(ProtobufKind); ok {
+		binary.Serializer = protobufEncoder{binary.Serializer, k}
+	}
 	return &negotiated{kind: kind, convertor: convertor, scheme: scheme, typer: typer, media: []runtime.SerializerInfo{
 		{
 			MediaType: runtime.ContentTypeJSON, MediaTypeType: "application", MediaTypeSubType: "json", EncodesAsText: true,
@@ -73,8 +99,8 @@ func newNegotiated(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime
 			Serializer:       text(kubejson.SerializerOptions{Yaml: true}),
 			StrictSerializer: text(kubejson.SerializerOptions{Yaml: true, Strict: true}),
 		},
-		// Custom resources are never written as protobuf, but tables, metadata and
-		// statuses are.
+		// Custom resources have no protobuf representation, but their tables, metadata and
+		// statuses have.
 		{
 			MediaType: runtime.ContentTypeProtobuf, MediaTypeType: "application", MediaTypeSubType: "vnd.kubernetes.protobuf",
 			Serializer:       binary,
@@ -93,10 +119,10 @@ func (n *negotiated) replacing(r *replacement) *negotiated {
 
 func (n *negotiated) SupportedMediaTypes() []runtime.SerializerInfo { return n.media }
 
-// standardMedia are the formats of objects as they are, untransformed.
+// standardMedia returns the formats of objects as they are, untransformed.
 func (n *negotiated) standardMedia() (infos []runtime.SerializerInfo) {
 	for _, i := range n.media {
-		if i.MediaType != runtime.ContentTypeProtobuf {
+		if n.supports(i.MediaType) {
 			infos = append(infos, i)
 		}
 	}
@@ -186,11 +212,11 @@ func kindOf(src []byte) *runtimeschema.GroupVersionKind {
 func (d *bodyDecoder) toJSON(data []byte) (src []byte, complaints []error, err error) {
 	switch {
 	case d.media.protobuf:
-		r, ok := d.kind.(protobufReader)
+		k, ok := d.kind.(ProtobufKind)
 		if !ok {
 			return nil, nil, errors.New("custom resources cannot be sent as protobuf")
 		}
-		src, err = r.FromProtobuf(data)
+		src, err = k.FromProtobuf(data)
 		return src, nil, err
 	case d.media.yaml:
 		if src, err = yaml.YAMLToJSON(data); err != nil {
@@ -206,13 +232,10 @@ func (d *bodyDecoder) toJSON(data []byte) (src []byte, complaints []error, err e
 	return data, nil, nil
 }
 
-// reads reports whether objects can be sent in a format.
-func (n *negotiated) reads(mediaType string) bool {
-	if mediaType != runtime.ContentTypeProtobuf {
-		return true
-	}
-	_, ok := n.kind.(protobufReader)
-	return ok
+// supports reports whether objects can be read and written in a format.
+func (n *negotiated) supports(mediaType string) bool {
+	_, ok := n.kind.(ProtobufKind)
+	return ok || mediaType != runtime.ContentTypeProtobuf
 }
 
 // storageCodec encodes and decodes stored objects with a Kind.

@@ -313,7 +313,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		warning.AddWarning(req.Context(), "", text)
 	}
 	sent, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type"))
-	if !e.serializer.reads(sent) && (r.Verb == "create" || r.Verb == "update") && r.Subresource != "scale" {
+	if !e.serializer.supports(sent) && (r.Verb == "create" || r.Verb == "update") && r.Subresource != "scale" {
 		h.fail(w, req, r, negotiation.NewUnsupportedMediaTypeError([]string{runtime.ContentTypeJSON, runtime.ContentTypeYAML}))
 		return
 	}

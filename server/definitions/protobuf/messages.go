@@ -1,4 +1,4 @@
-package definitions
+package protobuf
 
 import (
 	"maps"
@@ -6,35 +6,67 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-type protoFields = map[protowire.Number]protoField
-
-func str(name string) protoField    { return protoField{name: name, kind: protoString} }
-func strs(name string) protoField   { return protoField{name: name, kind: protoString, many: true} }
-func num(name string) protoField    { return protoField{name: name, kind: protoInteger} }
-func flag(name string) protoField   { return protoField{name: name, kind: protoBool} }
-func double(name string) protoField { return protoField{name: name, kind: protoDouble, optional: true} }
-
-func message(name, of string) protoField {
-	return protoField{name: name, kind: protoMessage, of: of, optional: true}
+// field describes a field of a message.
+type field struct {
+	name string // in JSON
+	kind kind
+	// of is the name of the message, for fields of messageKind.
+	of string
+	// many marks lists, keyed marks maps from strings.
+	many, keyed bool
+	// optional marks fields whose zero is a value. Other fields with a zero are absent
+	// from JSON.
+	optional bool
 }
 
-func messages(name, of string) protoField {
-	return protoField{name: name, kind: protoMessage, of: of, many: true}
+type kind int
+
+const (
+	stringKind kind = iota
+	bytesKind
+	integerKind
+	doubleKind
+	boolKind
+	messageKind
+)
+
+// fields are the fields of a message by their numbers.
+type fields = map[protowire.Number]field
+
+// v1 and v1beta1 are the messages of the two versions by their names.
+var (
+	v1      = v1Messages()
+	v1beta1 = v1beta1Messages(v1)
+)
+
+func str(name string) field    { return field{name: name, kind: stringKind} }
+func strs(name string) field   { return field{name: name, kind: stringKind, many: true} }
+func num(name string) field    { return field{name: name, kind: integerKind} }
+func flag(name string) field   { return field{name: name, kind: boolKind} }
+func double(name string) field { return field{name: name, kind: doubleKind, optional: true} }
+
+func message(name, of string) field {
+	return field{name: name, kind: messageKind, of: of, optional: true}
 }
 
-func dictionary(name, of string) protoField {
-	return protoField{name: name, kind: protoMessage, of: of, keyed: true}
+func messages(name, of string) field {
+	return field{name: name, kind: messageKind, of: of, many: true}
 }
 
-// maybe is a field whose zero is a value.
-func maybe(f protoField) protoField {
+func dictionary(name, of string) field {
+	return field{name: name, kind: messageKind, of: of, keyed: true}
+}
+
+// maybe makes the zero of a field a value.
+func maybe(f field) field {
 	f.optional = true
 	return f
 }
 
-// v1Messages are the messages of apiextensions.k8s.io/v1.
-func v1Messages() map[string]protoFields {
-	return map[string]protoFields{
+// v1Messages returns the messages of apiextensions.k8s.io/v1.
+func v1Messages() map[string]fields {
+	return map[string]fields{
+		"CustomResourceDefinitionList": {1: message("metadata", "ListMeta"), 2: messages("items", "CustomResourceDefinition")},
 		"CustomResourceDefinition": {
 			1: message("metadata", "ObjectMeta"), 2: message("spec", "CustomResourceDefinitionSpec"), 3: message("status", "CustomResourceDefinitionStatus"),
 		},
@@ -55,14 +87,14 @@ func v1Messages() map[string]protoFields {
 			3: strs("storedVersions"), 4: num("observedGeneration"),
 		},
 		"CustomResourceDefinitionCondition": {
-			1: str("type"), 2: str("status"), 3: {name: "lastTransitionTime", kind: protoMessage, of: "Time"}, 4: str("reason"), 5: str("message"), 6: num("observedGeneration"),
+			1: str("type"), 2: str("status"), 3: {name: "lastTransitionTime", kind: messageKind, of: "Time"}, 4: str("reason"), 5: str("message"), 6: num("observedGeneration"),
 		},
 		"CustomResourceColumnDefinition": {
 			1: str("name"), 2: str("type"), 3: str("format"), 4: str("description"), 5: num("priority"), 6: str("jsonPath"),
 		},
 		"CustomResourceConversion":        {1: str("strategy"), 2: message("webhook", "WebhookConversion")},
 		"WebhookConversion":               {2: message("clientConfig", "WebhookClientConfig"), 3: strs("conversionReviewVersions")},
-		"WebhookClientConfig":             {1: message("service", "ServiceReference"), 2: {name: "caBundle", kind: protoBytes}, 3: maybe(str("url"))},
+		"WebhookClientConfig":             {1: message("service", "ServiceReference"), 2: {name: "caBundle", kind: bytesKind}, 3: maybe(str("url"))},
 		"ServiceReference":                {1: str("namespace"), 2: str("name"), 3: maybe(str("path")), 4: maybe(num("port"))},
 		"CustomResourceSubresources":      {1: message("status", "CustomResourceSubresourceStatus"), 2: message("scale", "CustomResourceSubresourceScale")},
 		"CustomResourceSubresourceStatus": {},
@@ -70,7 +102,7 @@ func v1Messages() map[string]protoFields {
 		"CustomResourceValidation":        {1: message("openAPIV3Schema", "JSONSchemaProps")},
 		"SelectableField":                 {1: str("jsonPath")},
 		"ExternalDocumentation":           {1: str("description"), 2: str("url")},
-		"JSON":                            {1: {name: "raw", kind: protoBytes}},
+		"JSON":                            {1: {name: "raw", kind: bytesKind}},
 		"JSONSchemaPropsOrArray":          {1: message("schema", "JSONSchemaProps"), 2: messages("jSONSchemas", "JSONSchemaProps")},
 		"JSONSchemaPropsOrBool":           {1: maybe(flag("allows")), 2: message("schema", "JSONSchemaProps")},
 		"JSONSchemaPropsOrStringArray":    {1: message("schema", "JSONSchemaProps"), 2: strs("property")},
@@ -81,8 +113,8 @@ func v1Messages() map[string]protoFields {
 	}
 }
 
-func schemaFields() protoFields {
-	return protoFields{
+func schemaFields() fields {
+	return fields{
 		1: str("id"), 2: str("$schema"), 3: maybe(str("$ref")), 4: str("description"), 5: str("type"), 6: str("format"), 7: str("title"),
 		8: message("default", "JSON"), 9: double("maximum"), 10: flag("exclusiveMaximum"), 11: double("minimum"), 12: flag("exclusiveMinimum"),
 		13: maybe(num("maxLength")), 14: maybe(num("minLength")), 15: str("pattern"), 16: maybe(num("maxItems")), 17: maybe(num("minItems")),
@@ -98,19 +130,19 @@ func schemaFields() protoFields {
 	}
 }
 
-// v1beta1Messages are those of v1 with what v1beta1 has different.
-func v1beta1Messages(v1 map[string]protoFields) map[string]protoFields {
+// v1beta1Messages returns the messages of v1 with the differences of v1beta1.
+func v1beta1Messages(v1 map[string]fields) map[string]fields {
 	m := maps.Clone(v1)
-	m["CustomResourceDefinitionSpec"] = protoFields{
+	m["CustomResourceDefinitionSpec"] = fields{
 		1: str("group"), 2: str("version"), 3: message("names", "CustomResourceDefinitionNames"), 4: str("scope"), 5: message("validation", "CustomResourceValidation"),
 		6: message("subresources", "CustomResourceSubresources"), 7: messages("versions", "CustomResourceDefinitionVersion"),
 		8: messages("additionalPrinterColumns", "CustomResourceColumnDefinition"), 9: message("conversion", "CustomResourceConversion"),
 		10: maybe(flag("preserveUnknownFields")), 11: messages("selectableFields", "SelectableField"),
 	}
-	m["CustomResourceColumnDefinition"] = protoFields{
+	m["CustomResourceColumnDefinition"] = fields{
 		1: str("name"), 2: str("type"), 3: str("format"), 4: str("description"), 5: num("priority"), 6: str("JSONPath"),
 	}
-	m["CustomResourceConversion"] = protoFields{
+	m["CustomResourceConversion"] = fields{
 		1: str("strategy"), 2: message("webhookClientConfig", "WebhookClientConfig"), 3: strs("conversionReviewVersions"),
 	}
 	return m

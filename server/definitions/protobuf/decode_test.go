@@ -1,4 +1,4 @@
-package definitions
+package protobuf
 
 import (
 	"encoding/json"
@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"espalier.dev/api"
 	"espalier.dev/api/codec"
 )
 
@@ -67,8 +66,8 @@ func sampleMessage(t testing.TB) []byte {
 	return pb(1, meta, 2, pb(1, "example.com", 3, names, 4, "Namespaced", 7, version, 9, pb(1, "None"), 99, "from the future"), 3, pb())
 }
 
-func TestFromProtobuf(t *testing.T) {
-	data, err := fromProtobuf(envelope(t, "apiextensions.k8s.io/v1", sampleMessage(t)))
+func TestDecode(t *testing.T) {
+	data, err := Decode(envelope(t, "apiextensions.k8s.io/v1", sampleMessage(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +117,7 @@ status: {}
 	}
 }
 
-func TestFromProtobufRefuses(t *testing.T) {
+func TestDecodeErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		data []byte
 		want string
@@ -128,60 +127,29 @@ func TestFromProtobufRefuses(t *testing.T) {
 		"cut off":      {envelope(t, "apiextensions.k8s.io/v1", sampleMessage(t)[:60]), "protobuf: CustomResourceDefinition"},
 		"a wrong type": {envelope(t, "apiextensions.k8s.io/v1", pb(2, 7)), "CustomResourceDefinition.spec: wire type"},
 	} {
-		if _, err := fromProtobuf(c.data); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Decode(c.data); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	// A schema in a schema, and so on.
 	deep := pb(5, "object")
-	for range maxProtoDepth + 10 {
+	for range maxDepth + 10 {
 		if deep = pb(28, deep); len(deep) > 1<<20 {
 			break
 		}
 	}
-	if _, err := fromProtobuf(envelope(t, "apiextensions.k8s.io/v1", pb(2, pb(7, pb(4, pb(1, deep)))))); err == nil || !strings.Contains(err.Error(), "too deep") {
+	if _, err := Decode(envelope(t, "apiextensions.k8s.io/v1", pb(2, pb(7, pb(4, pb(1, deep)))))); err == nil || !strings.Contains(err.Error(), "too deep") {
 		t.Errorf("deep: %.200v", err)
 	}
 }
 
-func FuzzFromProtobuf(f *testing.F) {
+func FuzzDecode(f *testing.F) {
 	f.Add(envelope(f, "apiextensions.k8s.io/v1", sampleMessage(f)))
 	f.Add(envelope(f, "apiextensions.k8s.io/v1beta1", pb(2, pb(1, "example.com", 2, "v1", 5, pb(1, pb(5, "object")), 10, false))))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		out, err := fromProtobuf(data)
+		out, err := Decode(data)
 		if err == nil && !json.Valid(out) {
 			t.Errorf("no JSON: %s", out)
 		}
 	})
-}
-
-func TestUnknownFields(t *testing.T) {
-	var obj map[string]any
-	if err := yaml.Unmarshal([]byte(`
-metadata: {name: a, bogus: 1, labels: {anything: goes}, creationTimestamp: null}
-spec:
-  gruop: x
-  versions:
-  - name: v1
-    schema:
-      openAPIV3Schema:
-        typ: object
-        default: {anything: goes}
-        properties:
-          a: {descripton: x}
-          b: {items: {maxlength: 1}, additionalProperties: {Type: x}}
-`), &obj); err != nil {
-		t.Fatal(err)
-	}
-	root := "spec.versions[0].schema.openAPIV3Schema."
-	shallow := []string{"metadata.bogus", "spec.gruop", root + "properties.a.descripton", root + "typ"}
-	for deep, want := range map[bool][]string{
-		false: shallow,
-		true: {"metadata.bogus", "spec.gruop", root + "properties.a.descripton",
-			root + "properties.b.additionalProperties.Type", root + "properties.b.items.maxlength", root + "typ"},
-	} {
-		if got := unknownFields(obj, reflect.TypeFor[api.CustomResourceDefinition](), deep); !reflect.DeepEqual(got, want) {
-			t.Errorf("deep %v: got %q", deep, got)
-		}
-	}
 }

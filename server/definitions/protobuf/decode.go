@@ -1,4 +1,4 @@
-package definitions
+package protobuf
 
 import (
 	"encoding/base64"
@@ -11,41 +11,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
+
+	"espalier.dev/api"
+	v1beta1api "espalier.dev/api/v1beta1"
 )
 
-// Client-go's typed clients send definitions as protobuf. There is no other use for it
-// here, so messages are read by a table of their fields (protobuf_messages.go) into the
-// JSON that they stand for.
+// maxDepth is how deep messages may nest, which is how deep JSON may.
+const maxDepth = 10000
 
-// protoField says what stands under a number in a message.
-type protoField struct {
-	name string // in JSON
-	kind protoKind
-	// of is the name of the message, for fields of kind message.
-	of string
-	// many says that the field is a list, keyed that it is a map from strings.
-	many, keyed bool
-	// optional says that a zero is a value: other fields with a zero are not there.
-	optional bool
-}
+// magic precedes the envelope of an object.
+const magic = "k8s\x00"
 
-type protoKind int
-
-const (
-	protoString protoKind = iota
-	protoBytes
-	protoInteger
-	protoDouble
-	protoBool
-	protoMessage
-)
-
-// maxProtoDepth is how deep messages may nest, which is how deep JSON may.
-const maxProtoDepth = 10000
-
-// fromProtobuf turns an object in Kubernetes' envelope into JSON.
-func fromProtobuf(data []byte) ([]byte, error) {
-	const magic = "k8s\x00"
+// Decode returns the JSON of a CRD that a client sent in Kubernetes' envelope.
+func Decode(data []byte) ([]byte, error) {
 	if len(data) < len(magic) || string(data[:len(magic)]) != magic {
 		return nil, errors.New("protobuf: the body does not begin with the bytes k8s and zero")
 	}
@@ -53,12 +31,11 @@ func fromProtobuf(data []byte) ([]byte, error) {
 	if err := envelope.Unmarshal(data[len(magic):]); err != nil {
 		return nil, fmt.Errorf("protobuf: %w", err)
 	}
-	messages := v1Messages()
-	if envelope.APIVersion == "apiextensions.k8s.io/v1beta1" {
-		messages = v1beta1Messages(messages)
+	d := decoder{v1}
+	if envelope.APIVersion == v1beta1api.APIVersion {
+		d = decoder{v1beta1}
 	}
-	r := protoReader{messages: messages}
-	obj, err := r.message("CustomResourceDefinition", envelope.Raw, 0)
+	obj, err := d.message(api.Kind, envelope.Raw, 0)
 	if err != nil {
 		return nil, fmt.Errorf("protobuf: %w", err)
 	}
@@ -66,51 +43,49 @@ func fromProtobuf(data []byte) ([]byte, error) {
 	return json.Marshal(obj)
 }
 
-type protoReader struct {
-	messages map[string]map[protowire.Number]protoField
-}
+type decoder struct{ messages map[string]fields }
 
 // message reads a message into the object that it stands for.
-func (r protoReader) message(name string, data []byte, depth int) (map[string]any, error) {
-	if depth > maxProtoDepth {
+func (d decoder) message(name string, data []byte, depth int) (map[string]any, error) {
+	if depth > maxDepth {
 		return nil, errors.New("messages nest too deep")
 	}
-	fields, out := r.messages[name], map[string]any{}
+	known, out := d.messages[name], map[string]any{}
 	for len(data) > 0 {
 		number, wire, n := protowire.ConsumeTag(data)
 		if n < 0 {
 			return nil, fmt.Errorf("%s: %w", name, protowire.ParseError(n))
 		}
 		data = data[n:]
-		f, known := fields[number]
-		if !known {
+		f, ok := known[number]
+		if !ok {
 			if n = protowire.ConsumeFieldValue(number, wire, data); n < 0 {
 				return nil, fmt.Errorf("%s: %w", name, protowire.ParseError(n))
 			}
 			data = data[n:]
 			continue
 		}
-		raw, scalar, n, err := protoValue(f, wire, data)
+		raw, scalar, n, err := consume(f, wire, data)
 		if err != nil {
 			return nil, fmt.Errorf("%s.%s: %w", name, f.name, err)
 		}
 		data = data[n:]
 		// The message in which something is wrong is named, not the way there: that can
 		// be long.
-		if err := r.set(out, f, raw, scalar, depth); err != nil {
+		if err := d.set(out, f, raw, scalar, depth); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// protoValue reads one value: the bytes of what has a length, otherwise a number.
-func protoValue(f protoField, wire protowire.Type, data []byte) (raw []byte, scalar uint64, n int, err error) {
+// consume reads one value: the bytes of what has a length, otherwise a number.
+func consume(f field, wire protowire.Type, data []byte) (raw []byte, scalar uint64, n int, err error) {
 	want := protowire.BytesType
 	switch f.kind {
-	case protoInteger, protoBool:
+	case integerKind, boolKind:
 		want = protowire.VarintType
-	case protoDouble:
+	case doubleKind:
 		want = protowire.Fixed64Type
 	}
 	if wire != want {
@@ -131,9 +106,9 @@ func protoValue(f protoField, wire protowire.Type, data []byte) (raw []byte, sca
 }
 
 // set puts a value into the object.
-func (r protoReader) set(out map[string]any, f protoField, raw []byte, scalar uint64, depth int) error {
+func (d decoder) set(out map[string]any, f field, raw []byte, scalar uint64, depth int) error {
 	if f.keyed {
-		key, value, err := r.entry(f, raw, depth)
+		key, value, err := d.entry(f, raw, depth)
 		if err != nil {
 			return err
 		}
@@ -145,7 +120,7 @@ func (r protoReader) set(out map[string]any, f protoField, raw []byte, scalar ui
 		m[key] = value
 		return nil
 	}
-	value, zero, err := r.value(f, raw, scalar, depth)
+	value, zero, err := d.value(f, raw, scalar, depth)
 	if err != nil {
 		return err
 	}
@@ -161,14 +136,14 @@ func (r protoReader) set(out map[string]any, f protoField, raw []byte, scalar ui
 }
 
 // entry reads an entry of a map.
-func (r protoReader) entry(f protoField, data []byte, depth int) (key string, value any, err error) {
+func (d decoder) entry(f field, data []byte, depth int) (key string, value any, err error) {
 	value = map[string]any{}
 	for len(data) > 0 {
 		number, wire, n := protowire.ConsumeTag(data)
 		if n < 0 {
 			return "", nil, protowire.ParseError(n)
 		}
-		raw, _, m, err := protoValue(protoField{kind: protoBytes}, wire, data[n:])
+		raw, _, m, err := consume(field{kind: bytesKind}, wire, data[n:])
 		if err != nil {
 			return "", nil, err
 		}
@@ -177,7 +152,7 @@ func (r protoReader) entry(f protoField, data []byte, depth int) (key string, va
 		case 1:
 			key = string(raw)
 		case 2:
-			if value, _, err = r.value(f, raw, 0, depth); err != nil {
+			if value, _, err = d.value(f, raw, 0, depth); err != nil {
 				return "", nil, err
 			}
 		}
@@ -185,17 +160,17 @@ func (r protoReader) entry(f protoField, data []byte, depth int) (key string, va
 	return key, value, nil
 }
 
-func (r protoReader) value(f protoField, raw []byte, scalar uint64, depth int) (value any, zero bool, err error) {
+func (d decoder) value(f field, raw []byte, scalar uint64, depth int) (value any, zero bool, err error) {
 	switch f.kind {
-	case protoString:
+	case stringKind:
 		return string(raw), len(raw) == 0, nil
-	case protoBytes:
+	case bytesKind:
 		return base64.StdEncoding.EncodeToString(raw), len(raw) == 0, nil
-	case protoInteger:
+	case integerKind:
 		return int64(scalar), scalar == 0, nil
-	case protoDouble:
+	case doubleKind:
 		return math.Float64frombits(scalar), false, nil
-	case protoBool:
+	case boolKind:
 		return scalar != 0, scalar == 0, nil
 	}
 	switch f.of {
@@ -213,7 +188,7 @@ func (r protoReader) value(f protoField, raw []byte, scalar uint64, depth int) (
 		}
 		return at.ToUnstructured(), at.IsZero(), nil
 	}
-	m, err := r.message(f.of, raw, depth+1)
+	m, err := d.message(f.of, raw, depth+1)
 	if err != nil {
 		return nil, false, err
 	}
