@@ -78,7 +78,7 @@ func (s seats) take(n int64) (giveBack func()) {
 func limitRequests(c *genericapiserver.Config, o *Options) {
 	c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = 0, 0
 	c.BuildHandlerChainFunc = func(next http.Handler, c *genericapiserver.Config) http.Handler {
-		return genericapiserver.DefaultBuildHandlerChain(&limiter{
+		return boundTransfers(genericapiserver.DefaultBuildHandlerChain(&limiter{
 			next:        next,
 			longRunning: c.LongRunningFunc,
 			serializer:  c.Serializer,
@@ -86,7 +86,7 @@ func limitRequests(c *genericapiserver.Config, o *Options) {
 			reading:     newSeats("max-requests-inflight", o.MaxRequestsInFlight),
 			mutating:    newSeats("max-mutating-requests-inflight", o.MaxMutatingRequestsInFlight),
 			streaming:   newSeats("max-long-running-requests-inflight", o.MaxLongRunningRequestsInFlight),
-		}, c)
+		}, c), c)
 	}
 }
 

@@ -1,0 +1,142 @@
+package server
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+const slowThings = "/apis/slow.example.com/v1/namespaces/default/things"
+
+// TestSlowClients has clients that stop in the middle of a request, or of its answer. They
+// must not keep the only seat, nor keep the server from stopping.
+func TestSlowClients(t *testing.T) {
+	t.Parallel()
+	o := testOptions(t)
+	o.MaxRequestsInFlight, o.MaxMutatingRequestsInFlight = 1, 1
+	o.RequestTimeout = 2 * time.Second
+	s, err := start(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := client(t, s, nil)
+	things := s.URL() + slowThings
+	create(t, s, admin, "slow.example.com", "Thing", 0)
+	// What a client and the kernel buffer is less than this.
+	for i := range 12 {
+		body := fmt.Sprintf(`{"apiVersion":"slow.example.com/v1","kind":"Thing","metadata":{"name":"large-%d"},"spec":{"a":%q}}`, i, strings.Repeat("x", 1<<20))
+		if resp := send(t, admin, http.MethodPost, things, strings.NewReader(body)); resp.StatusCode != http.StatusCreated {
+			t.Fatalf("create: %d", resp.StatusCode)
+		}
+	}
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		t.Run("answer "+protocol, func(t *testing.T) {
+			slow := client(t, s, nil)
+			transport := slow.Transport.(*http.Transport)
+			transport.ForceAttemptHTTP2, transport.DisableCompression = protocol == "HTTP/2.0", true
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, things, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := slow.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = resp.Body.Close() }()
+			if resp.Proto != protocol {
+				t.Fatalf("the protocol is %s", resp.Proto)
+			}
+			wantBusy(t, send(t, admin, http.MethodGet, things+"/large-0", nil))
+			eventually(t, func() error {
+				if resp := send(t, admin, http.MethodGet, things+"/large-0", nil); resp.StatusCode != http.StatusOK {
+					return fmt.Errorf("a read while a client does not read its answer: %d", resp.StatusCode)
+				}
+				return nil
+			})
+		})
+	}
+	t.Run("body", func(t *testing.T) {
+		conn := sendHalf(t, s)
+		eventually(t, func() error {
+			if resp := send(t, admin, http.MethodDelete, things+"/large-1", nil); resp.StatusCode == http.StatusTooManyRequests {
+				return fmt.Errorf("a write while a client does not send its request: %d", resp.StatusCode)
+			}
+			return nil
+		})
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != http.StatusGatewayTimeout {
+			t.Errorf("the client that does not send its request: %d, want 504", resp.StatusCode)
+		}
+	})
+	t.Run("watch after a request", func(t *testing.T) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, things+"?watch=true&resourceVersion=0&timeoutSeconds=6&fieldSelector=metadata.name%3Dnone", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := client(t, s, nil)
+		c.Transport.(*http.Transport).ForceAttemptHTTP2 = false
+		send(t, c, http.MethodDelete, things+"/large-2", nil)
+		began := time.Now()
+		resp, err := c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if _, err := io.ReadAll(resp.Body); err != nil {
+			t.Errorf("the watch ended after %v: %v", time.Since(began), err)
+		}
+		if lasted := time.Since(began); lasted < 5*time.Second {
+			t.Errorf("the watch lasted %v, want 6s", lasted)
+		}
+	})
+
+	sendHalf(t, s)
+	began := time.Now()
+	if err := s.Stop(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("the server took %v to stop", took)
+	}
+}
+
+// sendHalf sends a request over HTTP/1.1 whose body does not end, and returns when the
+// request holds the seat for writes.
+func sendHalf(t *testing.T, s *Server) *tls.Conn {
+	t.Helper()
+	config, err := s.ClientConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tlsConfig, err := rest.TLSConfigFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dialer := &tls.Dialer{Config: tlsConfig}
+	conn, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL(), "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{", slowThings); err != nil {
+		t.Fatal(err)
+	}
+	admin := client(t, s, nil)
+	eventually(t, func() error {
+		if resp := send(t, admin, http.MethodDelete, s.URL()+slowThings+"/none", nil); resp.StatusCode != http.StatusTooManyRequests {
+			return fmt.Errorf("the seat is free: %d", resp.StatusCode)
+		}
+		return nil
+	})
+	return conn.(*tls.Conn)
+}
