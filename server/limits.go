@@ -17,6 +17,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	"espalier.dev/server/resources"
 )
 
 const (
@@ -35,8 +37,9 @@ const (
 // everybody here. Health checks and the server's own client are exempt: a request that
 // waits for another request of the server must not take the seat that the other needs.
 //
-// The limiter stands behind the filter that answers requests which time out, so a seat is
-// held until the work ends and not only until the client has an answer.
+// The limiter stands behind the filter that answers requests which time out, and counts the
+// work that a request leaves behind when it does: a seat is held until the work ends and not
+// only until the client has an answer.
 type limiter struct {
 	next        http.Handler
 	longRunning apirequest.LongRunningRequestCheck
@@ -113,8 +116,9 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		l.reject(w, req, info, s)
 		return
 	}
-	defer giveBack()
-	l.next.ServeHTTP(w, req)
+	ctx, answered := resources.WithWork(req.Context(), giveBack)
+	defer answered()
+	l.next.ServeHTTP(w, req.WithContext(ctx))
 }
 
 // exempt reports whether a request is a health check or comes from the server itself.

@@ -2,10 +2,13 @@ package server
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"runtime"
 	"strconv"
@@ -300,4 +303,54 @@ func TestSharedHealthCheck(t *testing.T) {
 	if err := c.check(cancelled); !errors.Is(err, context.Canceled) {
 		t.Errorf("a client that hung up: %v", err)
 	}
+}
+
+// TestAbandonedWork has a client give up on a write that waits for a conversion webhook. The
+// write keeps its seat until the work on it ends.
+func TestAbandonedWork(t *testing.T) {
+	t.Parallel()
+	released := make(chan struct{})
+	release := sync.OnceFunc(func() { close(released) })
+	hook := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-released }))
+	t.Cleanup(hook.Close)
+	t.Cleanup(release)
+	o := testOptions(t)
+	o.MaxMutatingRequestsInFlight = 1
+	s := startServer(t, o)
+	admin := client(t, s, nil)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
+	const schema = `"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}`
+	definition := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.abandoned.example.com"},
+		"spec":{"group":"abandoned.example.com","scope":"Namespaced","names":{"plural":"things","kind":"Thing"},
+		"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":%q,"caBundle":%q}}},
+		"versions":[{"name":"v1","served":true,"storage":true,%s},{"name":"v2","served":true,"storage":false,%s}]}}`,
+		hook.URL, base64.StdEncoding.EncodeToString(ca), schema, schema)
+	if resp := send(t, admin, http.MethodPost, s.URL()+crdsPath, strings.NewReader(definition)); resp.StatusCode != http.StatusCreated {
+		t.Fatalf("create the CRD: %d", resp.StatusCode)
+	}
+	const thing = `{"apiVersion":"abandoned.example.com/v2","kind":"Thing","metadata":{"name":"x"}}`
+	things := s.URL() + "/apis/abandoned.example.com/v2/namespaces/default/things"
+	write := func(method, path string) *http.Response {
+		return send(t, admin, method, things+path, strings.NewReader(thing))
+	}
+	// The client does not wait for the answer.
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, things, strings.NewReader(thing))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if resp, err := admin.Do(req); err == nil {
+		t.Fatalf("a write that waits for the webhook: %d", resp.StatusCode)
+	}
+	wantBusy(t, write(http.MethodPost, ""))
+	wantBusy(t, write(http.MethodDelete, "/x"))
+	release()
+	eventually(t, func() error {
+		if resp := write(http.MethodPost, ""); resp.StatusCode == http.StatusTooManyRequests {
+			return errors.New("the seat was not given back")
+		}
+		return nil
+	})
 }

@@ -361,15 +361,15 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 		case "list", "watch":
 			return handlers.ListResource(e.storage, watched{e.storage, s.gone, release}, scope, r.Verb == "watch", h.config.MinWatch), nil
 		case "create":
-			return handlers.CreateResource(e.storage, scope, admit), nil
+			return handlers.CreateResource(working{e.storage}, scope, admit), nil
 		case "update":
-			return handlers.UpdateResource(e.storage, scope, admit), nil
+			return handlers.UpdateResource(working{e.storage}, scope, admit), nil
 		case "patch":
-			return handlers.PatchResource(patched{e.storage, replaced}, scope, admit, patches), nil
+			return handlers.PatchResource(patched{working{e.storage}, replaced}, scope, admit, patches), nil
 		case "delete":
-			return handlers.DeleteResource(e.storage, true, scope, admit), nil
+			return handlers.DeleteResource(working{e.storage}, true, scope, admit), nil
 		case "deletecollection":
-			return handlers.DeleteCollection(e.storage, true, scope, admit), nil
+			return handlers.DeleteCollection(working{e.storage}, true, scope, admit), nil
 		}
 	case "status", "scale":
 		var storage rest.Patcher
@@ -378,9 +378,9 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 		case r.Subresource == "status" && e.status != nil:
 			var replaced *replacement
 			scope, replaced = e.replacing(req.Context(), e.statusScope, r)
-			storage = patched{e.status, replaced}
+			storage = patched{workingPatcher{e.status}, replaced}
 		case r.Subresource == "scale" && e.scale != nil:
-			storage, scope = e.scale, e.scaleScope
+			storage, scope = workingPatcher{e.scale}, e.scaleScope
 		default:
 			return nil, apierrors.NewNotFound(gr, r.Name)
 		}

@@ -1,0 +1,89 @@
+package resources
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// workKey is the key of the work of a request in its context.
+type workKey struct{}
+
+// WithWork returns a context in which the work of a request is counted, and a function to
+// call when the request is answered. finished is called when it is, and its work has ended:
+// k8s.io/apiserver answers a write that times out while a goroutine is still working on it.
+func WithWork(ctx context.Context, finished func()) (_ context.Context, answered func()) {
+	u := &usage{free: finished}
+	return context.WithValue(ctx, workKey{}, u), u.close
+}
+
+// beginWork counts work that ends with the call of end. A request that has been answered
+// begins none.
+func beginWork(ctx context.Context) (end func(), err error) {
+	u, ok := ctx.Value(workKey{}).(*usage)
+	if !ok {
+		return func() {}, nil
+	}
+	if !u.acquire() {
+		return nil, apierrors.NewTimeoutError("the request was answered before it was worked on", 0)
+	}
+	return u.release, nil
+}
+
+// working is a storage whose writes are work of a request.
+type working struct{ rest.StandardStorage }
+
+func (w working) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
+	end, err := beginWork(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return w.StandardStorage.Create(ctx, obj, validate, o)
+}
+
+func (w working) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return workingPatcher{w.StandardStorage}.Update(ctx, name, info, create, update, force, o)
+}
+
+func (w working) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	end, err := beginWork(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer end()
+	return w.StandardStorage.Delete(ctx, name, validate, o)
+}
+
+func (w working) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
+	end, err := beginWork(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return w.StandardStorage.DeleteCollection(ctx, validate, o, which)
+}
+
+// GetCorruptObjDeleter returns what deletes objects that cannot be decoded, or nil.
+func (w working) GetCorruptObjDeleter() rest.GracefulDeleter {
+	if p, ok := w.StandardStorage.(rest.CorruptObjectDeleterProvider); ok {
+		return p.GetCorruptObjDeleter()
+	}
+	return nil
+}
+
+// workingPatcher is the same for the storage of a subresource.
+type workingPatcher struct{ rest.Patcher }
+
+func (w workingPatcher) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	end, err := beginWork(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer end()
+	return w.Patcher.Update(ctx, name, info, create, update, force, o)
+}
