@@ -44,8 +44,9 @@ prove: ## run the tests of one behaviour: make prove ROW=P-07
 	@scripts/prove.sh '$(ROW)' $(MODULES)
 
 .PHONY: vet
-vet: ## gofmt, go vet and staticcheck on every module
+vet: ## gofmt, wordings, go vet and staticcheck on every module
 	@echo "== gofmt"; bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "not formatted:"; echo "$$bad"; exit 1; fi
+	@echo "== wordings"; cd test/tools && go run ./words ../..
 	$(call each-module,go vet ./...)
 	$(call each-module,$(TOOL) staticcheck ./...)
 
