@@ -10,8 +10,8 @@ MODULES := $(sort $(dir $(shell find . -name go.mod -not -path '*/testdata/*' -n
 
 # Packages whose values are shared between goroutines. Tests with large inputs are
 # skipped: they take long and find no other races.
-CONCURRENT := -skip 'Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|Forms|Convert' . ./schema/... ./crd/...
-SERVING    := -short -skip 'Corpus' ./server/definitions ./server/fence ./server/resources ./server/publish ./espaliertest
+CONCURRENT := -skip 'Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|Transforms|Convert' . ./schema/... ./crd/...
+SERVING    := -short -skip 'Corpus' ./server/... ./espaliertest
 
 FUZZTIME     ?= 1m
 ORACLE_CASES ?= 1000000

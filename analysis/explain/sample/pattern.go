@@ -35,8 +35,8 @@ func matching(pattern string, minLength int64, variation int) (list []string) {
 // maxText bounds the length of a string that is made.
 const maxText = 10_000
 
-// patternWriter writes a string that matches a regular expression, but for its
-// assertions: whoever uses it must check.
+// patternWriter writes a string that matches a regular expression apart from its
+// assertions: the caller must check the result.
 type patternWriter struct {
 	strings.Builder
 	// repeats is how often what may repeat does, branch which alternative is taken.
