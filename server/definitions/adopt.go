@@ -14,7 +14,7 @@ const adoptWorkers = 16
 
 // adoptAll gives a fence to the listed definitions that have none, as in an etcd that
 // kube-apiserver has filled, before they are served. Those that are being deleted are for
-// cleanUp.
+// cleanUp, and those that cannot be decoded have no UID.
 func (d *Definitions) adoptAll(ctx context.Context, list []api.CustomResourceDefinition) error {
 	fenced, err := d.config.Fences.UIDs(ctx)
 	if err != nil {
@@ -25,7 +25,7 @@ func (d *Definitions) adoptAll(ctx context.Context, list []api.CustomResourceDef
 	workers.SetLimit(adoptWorkers)
 	for i := range list {
 		c := &list[i]
-		if c.DeletionTimestamp != nil || fenced[c.UID] {
+		if undecodable(c) || c.DeletionTimestamp != nil || fenced[c.UID] {
 			continue
 		}
 		workers.Go(func() (err error) {

@@ -27,10 +27,10 @@ type kinds struct {
 	options crd.Options
 	// warnings returns what else to tell the writer of a valid CRD.
 	warnings func(context.Context, *api.CustomResourceDefinition) []string
-	// decoded counts what is read from the storage, undecodable says that something could
-	// not be read.
+	// decoded counts what is read from the storage; undecodable is called when something
+	// cannot be read.
 	decoded     *atomic.Uint64
-	undecodable *atomic.Bool
+	undecodable func()
 }
 
 func (k *kinds) Kind(v *crd.Version) (resources.Kind, error) {
@@ -170,7 +170,7 @@ func (k *kind) DecodeStored(src []byte) (runtime.Object, error) {
 		// One whose spec cannot be read is not served, but it can be seen and deleted.
 		m := &metav1.PartialObjectMetadata{}
 		if api.Unmarshal(src, m) != nil || m.Name == "" {
-			k.undecodable.Store(true)
+			k.undecodable()
 			return nil, err
 		}
 		c = &api.CustomResourceDefinition{ObjectMeta: m.ObjectMeta}
@@ -181,6 +181,10 @@ func (k *kind) DecodeStored(src []byte) (runtime.Object, error) {
 // unreadable reports whether the spec of a stored definition could not be read: nothing may
 // be written in its place.
 func unreadable(c *api.CustomResourceDefinition) bool { return c.Spec.Group == "" }
+
+// undecodable reports whether nothing of a stored definition could be read: its name is that
+// of its key.
+func undecodable(c *api.CustomResourceDefinition) bool { return unreadable(c) && c.UID == "" }
 
 // EncodeStored writes v1beta1, as kube-apiserver does.
 func (k *kind) EncodeStored(obj runtime.Object, w io.Writer) error {

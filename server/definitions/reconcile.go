@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,8 +48,12 @@ type Definitions struct {
 	// decoded counts the definitions that were read from the storage, reconciled those that
 	// were taken in.
 	decoded, reconciled atomic.Uint64
-	// undecodable says that a stored definition could not be decoded.
+	// undecodable says that a stored CRD could not be decoded, and alarm has an element when
+	// that was found out.
 	undecodable atomic.Bool
+	alarm       chan struct{}
+	// leftOut has the stored CRDs that cannot be read, by name.
+	leftOut sync.Map
 
 	mu          sync.Mutex
 	subscribers []func(*crd.Catalog)
@@ -76,12 +80,12 @@ func New(c Config) (*Definitions, error) {
 	}
 	// What is stored is never changed: definitions can share it with the cache.
 	c.Options.Shared = true
-	d := &Definitions{config: c, progress: newProgress(), ready: make(chan struct{}), again: make(chan string), known: map[string]*api.CustomResourceDefinition{}, fenced: map[types.UID]bool{}}
+	d := &Definitions{config: c, progress: newProgress(), ready: make(chan struct{}), again: make(chan string), alarm: make(chan struct{}, 1), known: map[string]*api.CustomResourceDefinition{}, fenced: map[types.UID]bool{}}
 	d.catalog.Store(crd.NewCatalog())
 	d.builtin = &resources.Builtin{
 		Definition: def,
 		Storage:    c.Storage,
-		Kinds:      &kinds{options: c.Options, warnings: c.Warnings, decoded: &d.decoded, undecodable: &d.undecodable},
+		Kinds:      &kinds{options: c.Options, warnings: c.Warnings, decoded: &d.decoded, undecodable: d.foundUndecodable},
 		Describe:   describe,
 		WrapSubresource: func(_ string, s rest.Patcher) rest.Patcher {
 			return &subresource{Patcher: s, definitions: d}
@@ -113,6 +117,15 @@ func (d *Definitions) Progress() uint64 {
 	return d.decoded.Load() + d.reconciled.Load()
 }
 
+// foundUndecodable notes that a stored CRD cannot be decoded.
+func (d *Definitions) foundUndecodable() {
+	d.undecodable.Store(true)
+	select {
+	case d.alarm <- struct{}{}:
+	default: // it is noted already
+	}
+}
+
 // Subscribe has f called with every new catalog, one after the other.
 func (d *Definitions) Subscribe(f func(*crd.Catalog)) {
 	d.mu.Lock()
@@ -134,11 +147,12 @@ func (d *Definitions) publish(c *crd.Catalog) {
 const refreshTime = 2 * time.Second
 
 // Refresh asks the storage about a definition, and waits until the catalog is as new as
-// the answer.
-func (d *Definitions) Refresh(ctx context.Context, name string) {
+// the answer. It returns an error if the definition is stored but cannot be read: its objects
+// exist.
+func (d *Definitions) Refresh(ctx context.Context, name string) error {
 	s, release, err := d.storage()
 	if err != nil {
-		return
+		return err
 	}
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, refreshTime)
@@ -146,6 +160,10 @@ func (d *Definitions) Refresh(ctx context.Context, name string) {
 	if obj, err := s.Get(ctx, name, &metav1.GetOptions{}); err == nil {
 		d.settle(ctx, obj)
 	}
+	if _, ok := d.leftOut.Load(name); ok {
+		return apierrors.NewServiceUnavailable(fmt.Sprintf("the stored CRD %s cannot be read: repair or delete the value of %s in etcd", name, d.config.Fences.DefinitionKey(name)))
+	}
+	return nil
 }
 
 func (d *Definitions) storage() (*store, func(), error) {
@@ -180,27 +198,31 @@ func (d *Definitions) Run(ctx context.Context) error {
 	return nil
 }
 
-// follow lists the definitions, then watches them. It returns when the watch ends.
+// follow follows the stored CRDs through the watch cache, or, if there are some that cannot be
+// decoded, as they are in etcd: the cache has all or none of them.
 func (d *Definitions) follow(ctx context.Context) error {
 	s, release, err := d.storage()
 	if err != nil {
 		return err
 	}
 	defer release()
-	// Without its cache, the storage would read and decode everything once more.
-	for s.ReadinessCheck() != nil && !d.undecodable.Load() {
-		if err := resources.AwaitCache(ctx, s.Store); err != nil {
-			return err
-		}
+	err = d.followSource(ctx, s, &cachedSource{store: s, definitions: d})
+	if err == nil || ctx.Err() != nil || !d.undecodable.Load() {
+		return err
 	}
-	d.undecodable.Store(false) // the list says which, if one still is
-	list, err := s.List(ctx, &metainternalversion.ListOptions{})
+	klog.FromContext(ctx).Info("The CRDs that can be read are followed without the watch cache", "reason", err.Error())
+	stored, err := newStoredSource(d)
+	if err != nil {
+		return err
+	}
+	return d.followSource(ctx, s, stored)
+}
+
+// followSource lists the definitions, then watches them. It returns when the watch fails.
+func (d *Definitions) followSource(ctx context.Context, s *store, from source) error {
+	items, err := from.list(ctx)
 	if err != nil {
 		return fmt.Errorf("listing definitions: %w", err)
-	}
-	items, ok := list.(*api.CustomResourceDefinitionList)
-	if !ok {
-		return fmt.Errorf("expected a list of CRDs, got %T", list)
 	}
 	if err := d.adoptAll(ctx, items.Items); err != nil {
 		return err
@@ -214,11 +236,11 @@ func (d *Definitions) follow(ctx context.Context) error {
 	}
 	at := items.ResourceVersion
 	for ctx.Err() == nil {
-		w, err := s.Watch(ctx, &metainternalversion.ListOptions{ResourceVersion: at, AllowWatchBookmarks: true})
+		w, err := from.watch(ctx, at)
 		if err != nil {
 			return fmt.Errorf("watching definitions: %w", err)
 		}
-		at, err = d.drain(ctx, s, w, at)
+		at, err = d.drain(ctx, s, w, from.alarm(), at)
 		w.Stop()
 		if err != nil {
 			return err
@@ -227,14 +249,17 @@ func (d *Definitions) follow(ctx context.Context) error {
 	return nil
 }
 
-// drain takes in the events of a watch, and returns the revision that it got to.
-func (d *Definitions) drain(ctx context.Context, s *store, w watch.Interface, at string) (string, error) {
+// drain takes in the events of a watch until it ends or there is an alarm, and returns the
+// revision that it got to.
+func (d *Definitions) drain(ctx context.Context, s *store, w watch.Interface, alarm <-chan struct{}, at string) (string, error) {
 	for {
 		var e watch.Event
 		select {
 		case name := <-d.again:
 			d.reconcile(ctx, s, name)
 			continue
+		case <-alarm:
+			return at, errUndecodable
 		case next, ok := <-w.ResultChan():
 			if !ok {
 				return at, nil
@@ -255,29 +280,51 @@ func (d *Definitions) drain(ctx context.Context, s *store, w watch.Interface, at
 		switch e.Type {
 		case watch.Added, watch.Modified:
 			if unreadable(c) {
-				klog.FromContext(ctx).Error(nil, "A stored CRD cannot be read and is not served", "name", c.Name)
+				d.leaveOut(ctx, c)
 				d.drop(ctx, s, c.Name)
 				break
 			}
 			d.known[c.Name] = c
 			d.reconcile(ctx, s, c.Name)
+			d.leftOut.Delete(c.Name)
 		case watch.Deleted:
 			d.drop(ctx, s, c.Name)
+			d.leftOut.Delete(c.Name)
 		}
 		at = c.ResourceVersion
 		d.progress.reach(revision(at))
 	}
 }
 
+// leaveOut notes that a stored CRD cannot be read. Its objects stay as they are.
+func (d *Definitions) leaveOut(ctx context.Context, c *api.CustomResourceDefinition) {
+	d.leftOut.Store(c.Name, c)
+	klog.FromContext(ctx).Error(nil, "A stored CRD cannot be read and is not served: repair or delete it", "name", c.Name, "key", d.config.Fences.DefinitionKey(c.Name))
+}
+
+// undecodableNames returns the sorted names of the stored CRDs that cannot be decoded.
+func (d *Definitions) undecodableNames() (names []string) {
+	d.leftOut.Range(func(name, c any) bool {
+		if undecodable(c.(*api.CustomResourceDefinition)) {
+			names = append(names, name.(string))
+		}
+		return true
+	})
+	slices.Sort(names)
+	return names
+}
+
 // replace makes a list of definitions the known ones.
 func (d *Definitions) replace(ctx context.Context, s *store, list *api.CustomResourceDefinitionList) {
 	listed := make(map[string]*api.CustomResourceDefinition, len(list.Items))
 	defs := make([]*crd.Definition, 0, len(list.Items))
+	corrupt := map[string]bool{}
 	for i := range list.Items {
 		c := &list.Items[i]
 		d.reconciled.Add(1)
 		if unreadable(c) {
-			klog.FromContext(ctx).Error(nil, "A stored CRD cannot be read and is not served", "name", c.Name)
+			d.leaveOut(ctx, c)
+			corrupt[c.Name] = true
 			continue
 		}
 		listed[c.Name] = c
@@ -287,6 +334,12 @@ func (d *Definitions) replace(ctx context.Context, s *store, list *api.CustomRes
 	}
 	d.known = listed
 	d.publish(crd.NewCatalog(defs...))
+	d.leftOut.Range(func(name, _ any) bool {
+		if !corrupt[name.(string)] {
+			d.leftOut.Delete(name)
+		}
+		return true
+	})
 	for name := range listed {
 		d.reconcile(ctx, s, name)
 	}

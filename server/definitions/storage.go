@@ -2,6 +2,8 @@ package definitions
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -60,6 +62,35 @@ func (s *subresource) Update(ctx context.Context, name string, info rest.Updated
 		s.definitions.settle(ctx, out)
 	}
 	return out, created, err
+}
+
+// List lists CRDs. If some cannot be decoded, it fails and names all of them: with a watch cache
+// that has never been filled, the storage would ask clients to try again for ever.
+func (s *store) List(ctx context.Context, o *metainternalversion.ListOptions) (runtime.Object, error) {
+	list, err := s.Store.List(ctx, o)
+	if apierrors.IsTooManyRequests(err) {
+		if names := s.definitions.undecodableNames(); len(names) > 0 {
+			err = s.readError(names)
+		}
+	}
+	return list, err
+}
+
+// readError returns the error of a list that would include CRDs that cannot be decoded.
+func (s *store) readError(names []string) error {
+	r := s.DefaultQualifiedResource
+	causes := make([]metav1.StatusCause, len(names))
+	for i, name := range names {
+		causes[i] = metav1.StatusCause{
+			Type: metav1.CauseTypeUnexpectedServerResponse, Field: s.definitions.config.Fences.DefinitionKey(name),
+			Message: errUndecodable.Error(),
+		}
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonStoreReadError,
+		Message: fmt.Sprintf("failed to read %d %s from the storage, the first is %s", len(names), r, causes[0].Field),
+		Details: &metav1.StatusDetails{Group: r.Group, Kind: r.Resource, Name: "list", Causes: causes},
+	}}
 }
 
 // Delete marks a CRD for deletion. It is removed after its objects.

@@ -139,7 +139,7 @@ func (f *Fences) UIDs(ctx context.Context) (map[types.UID]bool, error) {
 // another state of it to adopt, or none.
 func (f *Fences) Adopt(ctx context.Context, name string, uid types.UID, revision uint64, deleting bool) (bool, error) {
 	resp, err := f.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.ModRevision(f.prefix(f.definitions)+name), "=", int64(revision))).
+		If(clientv3.Compare(clientv3.ModRevision(f.DefinitionKey(name)), "=", int64(revision))).
 		Then(clientv3.OpPut(f.key(uid), state(deleting))).
 		Commit()
 	if err != nil {

@@ -1,9 +1,13 @@
 package fence
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -161,10 +165,10 @@ func TestSweepMany(t *testing.T) {
 	if _, err := client.KV.Put(t.Context(), f.key("1"), terminating); err != nil {
 		t.Fatal(err)
 	}
-	const n = 3*sweepPage + 1
+	const n = 3*pageSize + 1
 	for i := range n {
 		value := `{}`
-		if i%sweepPage == 0 {
+		if i%pageSize == 0 {
 			value = `{"metadata": {"finalizers": ["a/b"]}}`
 		}
 		if _, err := client.KV.Put(t.Context(), fmt.Sprintf("/registry/example.com/things/%05d", i), value); err != nil {
@@ -180,5 +184,54 @@ func TestSweepMany(t *testing.T) {
 	}
 	if resp, err := client.Get(t.Context(), other, kubernetes.GetOptions{}); err != nil || resp.KV == nil {
 		t.Error("swept another resource:", err)
+	}
+}
+
+// TestStored lists and watches stored CRDs, whatever is in them.
+func TestStored(t *testing.T) {
+	f, client := newFences(t)
+	key := func(i int) string { return f.DefinitionKey(fmt.Sprintf("%04d.example.com", i)) }
+	const n = 2*pageSize + 1
+	for i := range n {
+		if _, err := client.Put(t.Context(), key(i), "{"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := client.Put(t.Context(), "/registry/apiextensions.k8s.io/others/a", "{}"); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	revision, err := f.ListDefinitions(t.Context(), func(s Stored) { names = append(names, s.Name) })
+	if err != nil || len(names) != n || names[n-1] != fmt.Sprintf("%04d.example.com", n-1) || revision == 0 {
+		t.Fatal(names, revision, err)
+	}
+
+	put, err := client.Put(t.Context(), key(0), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, err := client.Client.Delete(t.Context(), key(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var changes []Stored
+	err = f.WatchDefinitions(ctx, revision, func(s Stored) {
+		if changes = append(changes, s); len(changes) == 2 {
+			cancel()
+		}
+	})
+	want := []Stored{{Name: "0000.example.com", Revision: put.Header.Revision}, {Name: "0001.example.com", Deleted: true, Revision: gone.Header.Revision}}
+	if !errors.Is(err, context.Canceled) || !reflect.DeepEqual(changes, want) {
+		t.Errorf("%+v: %v", changes, err)
+	}
+
+	// Changes that etcd has forgotten are an error: there is no end to wait for.
+	if _, err := client.Compact(t.Context(), gone.Header.Revision); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.WatchDefinitions(t.Context(), revision, func(s Stored) { t.Error(s) }); !errors.Is(err, rpctypes.ErrCompacted) {
+		t.Error(err)
 	}
 }

@@ -34,9 +34,8 @@ func readMetadata(value []byte) (metadata, error) {
 }
 
 const (
-	// sweepPage is how many objects are in memory at a time: they can be as large as etcd
-	// allows.
-	sweepPage = 64
+	// pageSize is how many values are read at a time: they can be as large as etcd allows.
+	pageSize = 64
 	// sweepWorkers is how many deletions are under way at a time. Each has a transaction of
 	// its own: watches rely on it that an object has a revision for itself.
 	sweepWorkers = 8
@@ -52,7 +51,7 @@ func (f *Fences) Sweep(ctx context.Context, r runtimeschema.GroupResource, uid t
 	prefix := f.prefix(r)
 	end := clientv3.GetPrefixRangeEnd(prefix)
 	for from, more := prefix, true; more; {
-		page, err := f.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(sweepPage))
+		page, err := f.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageSize))
 		if err != nil {
 			return 0, "", fmt.Errorf("could not list instances: %w", err)
 		}

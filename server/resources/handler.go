@@ -45,8 +45,10 @@ type Source interface {
 	// Catalog is the newest catalog that this server knows.
 	Catalog() *crd.Catalog
 	// Refresh asks the storage about a definition that is not in the catalog (another
-	// server may have written it), and returns when the catalog is as new as the answer.
-	Refresh(ctx context.Context, name string)
+	// server may have written it), and returns when the catalog is as new as the answer. It
+	// returns an error if the definition is stored and cannot be served: what it defines
+	// exists.
+	Refresh(ctx context.Context, name string) error
 }
 
 // Builtin is a resource that the server itself brings.
@@ -244,8 +246,8 @@ func (h *Handler) make(d *crd.Definition) (*serving, error) {
 	}), nil
 }
 
-// find looks up what a request is about, or returns nil.
-func (h *Handler) find(ctx context.Context, r *apirequest.RequestInfo) *crd.Version {
+// find looks up what a request is about, or returns nil if there is no such resource.
+func (h *Handler) find(ctx context.Context, r *apirequest.RequestInfo) (*crd.Version, error) {
 	gvr := runtimeschema.GroupVersionResource{Group: r.APIGroup, Version: r.APIVersion, Resource: r.Resource}
 	name := gvr.GroupResource().String()
 	h.mu.RLock()
@@ -255,16 +257,15 @@ func (h *Handler) find(ctx context.Context, r *apirequest.RequestInfo) *crd.Vers
 	if b != nil {
 		v = b.Definition.Version(r.APIVersion)
 	} else if v = h.config.Source.Catalog().Resource(gvr); v == nil {
-		h.config.Source.Refresh(ctx, name)
+		if err := h.config.Source.Refresh(ctx, name); err != nil {
+			return nil, err
+		}
 		v = h.config.Source.Catalog().Resource(gvr)
 	}
-	if v == nil {
-		return nil
+	if v == nil || !inScope(v.Definition().Namespaced(), r) {
+		return nil, nil
 	}
-	if !inScope(v.Definition().Namespaced(), r) {
-		return nil
-	}
-	return v
+	return v, nil
 }
 
 // inScope reports whether the path of a request matches the scope of its resource.
@@ -285,7 +286,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.config.NotFound.ServeHTTP(w, req)
 		return
 	}
-	v := h.find(req.Context(), r)
+	v, err := h.find(req.Context(), r)
+	if err != nil {
+		h.fail(w, req, r, err)
+		return
+	}
 	if v == nil {
 		h.config.NotFound.ServeHTTP(w, req)
 		return

@@ -261,30 +261,23 @@ func (s *serving) wrap(subresource string, storage rest.Patcher) rest.Patcher {
 	return storage
 }
 
-// AwaitCache returns when a storage can be listed and watched, which takes a moment after
-// it was made. If it takes longer, the storage itself says what is the matter.
-func AwaitCache(ctx context.Context, s *registry.Store) error {
+// awaitCache returns when the storage can be listed and watched, which takes a moment after it
+// was made. Only the first requests wait. If it takes longer, the storage itself says what is
+// the matter.
+func (e *endpoint) awaitCache(ctx context.Context) error {
 	const patience, pause = 2 * time.Second, time.Millisecond
-	for until := time.Now().Add(patience); s.ReadinessCheck() != nil && time.Now().Before(until); {
+	if e.awaited.Load() {
+		return nil
+	}
+	for until := time.Now().Add(patience); e.store.ReadinessCheck() != nil && time.Now().Before(until); {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+	e.awaited.Store(true)
 	return nil
-}
-
-// awaitCache is AwaitCache for the first who asks, and nothing for all others.
-func (e *endpoint) awaitCache(ctx context.Context) error {
-	if e.awaited.Load() {
-		return nil
-	}
-	err := AwaitCache(ctx, e.store)
-	if err == nil {
-		e.awaited.Store(true)
-	}
-	return err
 }
 
 // managed adds field management to a scope. reset are the fields that the endpoint ignores.

@@ -1,0 +1,69 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Stored is a CRD as it is stored in etcd, whether it can be decoded or not.
+type Stored struct {
+	Name string
+	// Value is what is stored, and Deleted says that nothing is.
+	Value   []byte
+	Deleted bool
+	// Revision is that of the last change.
+	Revision int64
+}
+
+// DefinitionKey returns the key of a CRD in etcd.
+func (f *Fences) DefinitionKey(name string) string { return f.prefix(f.definitions) + name }
+
+// ListDefinitions calls each with all stored CRDs as they were at a revision, and returns
+// that revision.
+func (f *Fences) ListDefinitions(ctx context.Context, each func(Stored)) (revision int64, err error) {
+	prefix := f.prefix(f.definitions)
+	end := clientv3.GetPrefixRangeEnd(prefix)
+	for from, more := prefix, true; more; {
+		page, err := f.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageSize), clientv3.WithRev(revision))
+		if err != nil {
+			return 0, fmt.Errorf("list the stored CRDs: %w", err)
+		}
+		if revision == 0 {
+			revision = page.Header.Revision
+		}
+		for _, kv := range page.Kvs {
+			from = string(kv.Key) + "\x00"
+			each(Stored{Name: strings.TrimPrefix(string(kv.Key), prefix), Value: kv.Value, Revision: kv.ModRevision})
+		}
+		more = page.More
+	}
+	return revision, nil
+}
+
+// WatchDefinitions calls each with all changes of stored CRDs after a revision, in their
+// order. It returns when ctx ends or the watch fails, never without an error.
+func (f *Fences) WatchDefinitions(ctx context.Context, after int64, each func(Stored)) (err error) {
+	prefix := f.prefix(f.definitions)
+	// It has a stream of its own, so that it does not wait for other watches.
+	watcher := clientv3.NewWatcher(f.client)
+	defer func() { err = errors.Join(err, watcher.Close()) }()
+	for resp := range watcher.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(), clientv3.WithRev(after+1)) {
+		if err := resp.Err(); err != nil {
+			return fmt.Errorf("watch the stored CRDs: %w", err)
+		}
+		for _, e := range resp.Events {
+			each(Stored{
+				Name: strings.TrimPrefix(string(e.Kv.Key), prefix), Value: e.Kv.Value,
+				Deleted: e.Type == clientv3.EventTypeDelete, Revision: e.Kv.ModRevision,
+			})
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return errors.New("watch the stored CRDs: the watch has ended")
+}
