@@ -182,9 +182,9 @@ func compare[T metav1.Object, L interface {
 		}
 	}
 	_, err := binary.Get(ctx, "none.example.com", metav1.GetOptions{})
-	refused(t, err, metav1.StatusReasonNotFound)
+	rejected(t, err, metav1.StatusReasonNotFound)
 	_, err = binary.Create(ctx, crd, metav1.CreateOptions{})
-	refused(t, err, metav1.StatusReasonAlreadyExists)
+	rejected(t, err, metav1.StatusReasonAlreadyExists)
 	if err := binary.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
