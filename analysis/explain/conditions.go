@@ -11,8 +11,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// constraints lists the conditions of v that are about one value, logical operators, enum and
-// required fields aside.
+// constraints lists the conditions of v on one value, except logical operators, enum and
+// required.
 func constraints(v *schema.ValueValidation) (list Constraints) {
 	add := func(keyword string, value any) { list = append(list, Constraint{keyword, value}) }
 	if v.Format != "" {
@@ -51,7 +51,7 @@ func constraints(v *schema.ValueValidation) (list Constraints) {
 	return list
 }
 
-// conditions puts the logical operators of v into words, a line each.
+// conditions describes the logical operators of v, one per line.
 func conditions(v *schema.ValueValidation) (lines []string) {
 	for i := range v.AllOf {
 		lines = append(lines, phrase(&v.AllOf[i]))
@@ -68,7 +68,7 @@ func conditions(v *schema.ValueValidation) (lines []string) {
 	return lines
 }
 
-// branches puts the branches of a logical operator into words.
+// branches describes the branches of a logical operator.
 func branches(list []schema.NestedValueValidation) string {
 	var parts []string
 	for i := range list {
@@ -77,7 +77,7 @@ func branches(list []schema.NestedValueValidation) string {
 	return strings.Join(parts, " ")
 }
 
-// phrase puts a schema under a logical operator into words.
+// phrase describes a schema under a logical operator.
 func phrase(n *schema.NestedValueValidation) string {
 	parts := phrases(n, "")
 	if len(parts) == 0 {
@@ -86,8 +86,8 @@ func phrase(n *schema.NestedValueValidation) string {
 	return strings.Join(parts, "; ")
 }
 
-// phrases are the conditions of n on the value at path, below the one that the
-// logical operator is for.
+// phrases describes the conditions of n on the value at path, which is relative to the
+// value that has the logical operator.
 func phrases(n *schema.NestedValueValidation, path string) (parts []string) {
 	add := func(format string, args ...any) {
 		text := fmt.Sprintf(format, args...)
@@ -134,8 +134,8 @@ func enumValues(enum []schema.JSON) (values []string) {
 	return values
 }
 
-// Literal writes a value of a schema in a line: as JSON, but numbers as people
-// write them and plain strings without quotes.
+// Literal formats a value of a schema in one line: as JSON, but with readable numbers and
+// without quotes around plain strings.
 func Literal(v any) string {
 	switch v := v.(type) {
 	case float64:

@@ -12,37 +12,37 @@ import (
 	"espalier.dev/schema"
 )
 
-// Doc explains a field of a resource, or the resource.
+// Doc explains a resource or one of its fields.
 type Doc struct {
 	Group   string `json:"group"`
 	Version string `json:"version"`
 	Kind    string `json:"kind"`
-	// Served and Storage are what the definition says of the version.
+	// Served and Storage are the flags of the version in the CRD.
 	Served  bool `json:"served"`
 	Storage bool `json:"storage"`
-	// Deprecated is the warning that users of the version get, or "".
+	// Deprecated is the warning that clients of the version get, or "".
 	Deprecated string `json:"deprecated,omitempty"`
 	Namespaced bool   `json:"namespaced"`
-	// Semantics is the reading of the schema that applies.
+	// Semantics is the schema semantics that applies.
 	Semantics string `json:"semantics"`
-	// NoSchema says that there is no schema that could be explained.
+	// NoSchema is set if the version has no schema to explain.
 	NoSchema bool   `json:"noSchema,omitempty"`
 	Field    *Field `json:"field"`
 }
 
-// Options say what to describe.
+// Options configure Describe.
 type Options struct {
-	// Recursive asks for the fields of fields, down to the last one.
+	// Recursive includes the fields of fields, at any depth.
 	Recursive bool
 }
 
-// everything is deeper than any schema that a definition can hold.
+// everything is deeper than any schema that a CRD can hold.
 const everything = 1 << 20
 
-// Describe explains the field of a version at path, or the whole resource if path is
-// empty. A path goes through arrays and maps by itself: spec.ports.name and
-// spec.ports[].name are the same; a key of a map may be written as *, and a name with
-// dots in it as ["a.b"].
+// Describe explains the field of a version at path, or the whole resource if path is empty.
+// A path may leave out the steps through arrays and maps: spec.ports.name and
+// spec.ports[].name are the same. A key of a map may be written as *, and a name with dots
+// as ["a.b"].
 //
 // The error is an [*UnknownFieldError] if there is no such field.
 func Describe(v *crd.Version, path string, o Options) (*Doc, error) {
@@ -79,7 +79,7 @@ func Describe(v *crd.Version, path string, o Options) (*Doc, error) {
 	return doc, nil
 }
 
-// step goes from a value to the field of a name, through arrays and maps.
+// step returns the place of a field of a value, going through arrays and maps.
 func step(at place, name string) (place, error) {
 	for {
 		s := at.schema()
@@ -108,8 +108,7 @@ func step(at place, name string) (place, error) {
 	}
 }
 
-// parsePath splits a path into the names of fields, [] for items and * for values of
-// maps.
+// parsePath splits a path into the names of fields, [] for items, and * for values of maps.
 func parsePath(path string) (steps []string, err error) {
 	rest := strings.TrimPrefix(path, ".")
 	for rest != "" {
@@ -142,21 +141,21 @@ func parsePath(path string) (steps []string, err error) {
 	return steps, nil
 }
 
-// UnknownFieldError says that a resource has no field of a name.
+// UnknownFieldError is returned for a field that a resource does not have.
 type UnknownFieldError struct {
-	// Path leads to the value that the field was looked for in, Type is its type.
+	// Path leads to the value that lacks the field, Type is its type.
 	Path, Type string
-	// Name is what was looked for.
+	// Name is the requested field.
 	Name string
-	// Nearest is the field that may have been meant, or "".
+	// Nearest is the field with the most similar name, or "".
 	Nearest string
-	// Known are the fields there are.
+	// Known are the existing fields.
 	Known []string
-	// Preserved says that the value takes any field; the schema says no more of them.
+	// Preserved is set if the value accepts any field without specifying it.
 	Preserved bool
 }
 
-// Error names the field, and the one that may have been meant.
+// Error names the unknown field and the nearest known one.
 func (e *UnknownFieldError) Error() string {
 	text := fmt.Sprintf("there is no field %q in %s", e.Name, orRoot(e.Path))
 	switch {
@@ -172,7 +171,7 @@ func (e *UnknownFieldError) Error() string {
 	return text
 }
 
-// IsUnknown reports whether an error is about a name that nothing has.
+// IsUnknown reports whether an error is about an unknown field or resource.
 func IsUnknown(err error) bool {
 	var field *UnknownFieldError
 	var resource *UnknownResourceError

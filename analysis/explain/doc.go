@@ -1,10 +1,10 @@
-// Package explain tells what a CustomResourceDefinition says about a field: what it
-// is for, what it takes, what is filled in when it is missing, which rules hold,
-// and what becomes of fields that nobody specified.
+// Package explain explains what a CustomResourceDefinition specifies for a field: its
+// documentation, type, default, constraints and rules, and whether unknown fields in it are
+// preserved.
 //
-// [Find] finds the resource that somebody named, as loosely as kubectl lets them.
-// [Describe] gives a [Doc]: everything there is to know about the resource or one of
-// its fields, as data. [Doc.WriteText] prints it for people.
+// [Find] finds the resource for a name, with the shorthands that kubectl accepts.
+// [Describe] returns a [Doc]: the description of the resource or one of its fields, as
+// data. [Doc.WriteText] prints it.
 //
-// Objects to start from are the business of package sample.
+// Package sample generates objects to start from.
 package explain

@@ -11,30 +11,30 @@ import (
 	"espalier.dev/schema"
 )
 
-// Field is what there is to say about one value.
+// Field describes one value.
 type Field struct {
-	// Name is the name of the field; empty for the resource itself, for items and
-	// for the values of maps.
+	// Name is the name of the field. It is empty for the resource itself, for items and for
+	// the values of maps.
 	Name string `json:"name,omitempty"`
-	// Path leads here from the root, as spec.ports[].name or spec.labels.*.
+	// Path leads here from the root, such as spec.ports[].name or spec.labels.*.
 	Path string `json:"path,omitempty"`
-	// Type is as kubectl explain has it: string, Object, []Object, map[string]string,
+	// Type is written as kubectl explain does: string, Object, []Object, map[string]string,
 	// IntOrString, or any.
 	Type        string `json:"type"`
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
-	// Deprecated is what the description says about that, or "".
+	// Deprecated is the deprecation notice in the description, or "".
 	Deprecated string `json:"deprecated,omitempty"`
-	// Required reports whether the object around it must have the field.
+	// Required reports whether the parent object must have the field.
 	Required bool  `json:"required,omitempty"`
 	Nullable bool  `json:"nullable,omitempty"`
 	ReadOnly bool  `json:"readOnly,omitempty"`
 	Default  any   `json:"default,omitempty"`
 	Example  any   `json:"example,omitempty"`
 	Enum     []any `json:"enum,omitempty"`
-	// Constraints are the other conditions on the value alone.
+	// Constraints are the other conditions on the value itself.
 	Constraints Constraints `json:"constraints,omitempty"`
-	// Conditions are the logical operators (allOf, anyOf, oneOf, not), in words.
+	// Conditions describes the logical operators (allOf, anyOf, oneOf, not).
 	Conditions []string `json:"conditions,omitempty"`
 	Unions     []Union  `json:"unions,omitempty"`
 	Rules      []Rule   `json:"rules,omitempty"`
@@ -42,14 +42,14 @@ type Field struct {
 	ListType    string   `json:"listType,omitempty"`
 	ListMapKeys []string `json:"listMapKeys,omitempty"`
 	MapType     string   `json:"mapType,omitempty"`
-	// Embedded says that it is a whole resource, with apiVersion, kind and metadata.
+	// Embedded is set for a whole resource with apiVersion, kind and metadata.
 	Embedded bool `json:"embeddedResource,omitempty"`
-	// UnknownFields says what becomes of fields that are not specified. It is nil
-	// where there can be none.
+	// UnknownFields describes what happens to unspecified fields. It is nil if there can be
+	// none.
 	UnknownFields *UnknownFields `json:"unknownFields,omitempty"`
 
-	// Fields are those of an object, Items describes the items of an array, Values
-	// the values of a map.
+	// Fields are the fields of an object, Items describes the items of an array, Values the
+	// values of a map.
 	Fields []*Field `json:"fields,omitempty"`
 	Items  *Field   `json:"items,omitempty"`
 	Values *Field   `json:"values,omitempty"`
@@ -66,7 +66,7 @@ type Constraint struct {
 // Constraints are the conditions on a value, in a fixed order.
 type Constraints []Constraint
 
-// MarshalJSON writes the constraints as they stand in a schema.
+// MarshalJSON encodes the constraints as keywords of a schema.
 func (c Constraints) MarshalJSON() ([]byte, error) {
 	m := make(map[string]any, len(c))
 	for _, x := range c {
@@ -75,25 +75,25 @@ func (c Constraints) MarshalJSON() ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// Union is a set of fields of which exactly one is set.
+// Union is a set of fields of which exactly one must be set.
 type Union struct {
 	Discriminator string `json:"discriminator,omitempty"`
-	// Fields gives, for each member, the value of the discriminator.
+	// Fields maps each member to its discriminator value.
 	Fields map[string]string `json:"fields"`
-	// Enforced says that the semantics know of unions.
+	// Enforced reports whether the schema semantics enforces unions.
 	Enforced bool `json:"enforced"`
 }
 
-// Rule is a rule in CEL.
+// Rule is a CEL rule.
 type Rule struct {
 	Rule              string `json:"rule"`
 	Message           string `json:"message,omitempty"`
 	MessageExpression string `json:"messageExpression,omitempty"`
 	Reason            string `json:"reason,omitempty"`
 	FieldPath         string `json:"fieldPath,omitempty"`
-	// Transition says that the rule compares with the value before an update.
+	// Transition reports whether the rule refers to the old value.
 	Transition bool `json:"transition,omitempty"`
-	// OnCreate says that a transition rule holds on creation, too.
+	// OnCreate reports whether a transition rule also applies on creation.
 	OnCreate bool `json:"onCreate,omitempty"`
 }
 
@@ -102,19 +102,19 @@ type walker struct {
 	semantics schema.Semantics
 }
 
-// place is where in a resource a value stands.
+// place is the location of a value in a resource.
 type place struct {
 	name, path string
 	required   bool
-	// fates are what becomes of unknown fields there, in each of the semantics.
+	// fates describe what happens to unknown fields there, under each semantics.
 	fates fates
 }
 
-// schema returns the schema of the value. That of an embedded resource has apiVersion,
-// kind and metadata.
+// schema returns the schema of the value. The schema of an embedded resource includes
+// apiVersion, kind and metadata.
 func (p place) schema() *schema.Structural { return p.fates[0].at.Schema() }
 
-// enter returns the place of a part of the value, which is at path.
+// enter returns the place of a part of the value, at path.
 func (p place) enter(path string, part func(schema.Cursor) schema.Cursor) place {
 	out := place{path: path, fates: p.fates.enter(path, part)}
 	if s := out.schema(); s.XEmbeddedResource {
@@ -144,15 +144,15 @@ func (p place) field(name string) place {
 	if name == "metadata" && p.fates[0].at.IsResource() {
 		out.fates = metadataFates(out.schema())
 	}
-	// An embedded resource has to say what it is, whatever its schema says.
+	// An embedded resource needs apiVersion and kind, whatever its schema specifies.
 	required := s.XEmbeddedResource && (name == "apiVersion" || name == "kind")
 	out.name = name
 	out.required = required || s.ValueValidation != nil && slices.Contains(s.ValueValidation.Required, name)
 	return out
 }
 
-// describe describes the value at a place and, down to the given depth of objects,
-// those in it.
+// describe describes the value at a place and the values in it, down to the given depth of
+// objects.
 func (w *walker) describe(at place, objects int) *Field {
 	s := at.schema()
 	f := &Field{
@@ -201,8 +201,7 @@ func (w *walker) describe(at place, objects int) *Field {
 	return f
 }
 
-// below appends a step to a path. A name that would be mistaken for several is
-// quoted.
+// below appends a step to a path. It quotes a name that would read as several steps.
 func below(path, name string) string {
 	if name == "" || strings.ContainsAny(name, ".[]'\"") {
 		return path + fmt.Sprintf("[%q]", name)
@@ -234,8 +233,8 @@ func typeName(s *schema.Structural) string {
 	return s.Type
 }
 
-// deprecation returns what a description says after "Deprecated", by the convention
-// of Go's doc comments, to the end of the paragraph.
+// deprecation returns the text after "Deprecated" in a description, to the end of the
+// paragraph, by the convention of Go doc comments.
 func deprecation(description string) string {
 	for _, line := range strings.Split(description, "\n") {
 		line = strings.TrimSpace(line)
@@ -265,7 +264,7 @@ func newRule(r api.ValidationRule) Rule {
 	return rule
 }
 
-// mentionsOldSelf reports whether oldSelf occurs as a word outside of string literals.
+// mentionsOldSelf reports whether oldSelf occurs as a word outside string literals.
 func mentionsOldSelf(rule string) bool {
 	var quote rune
 	word := ""

@@ -12,14 +12,14 @@ import (
 	"espalier.dev/internal/nearest"
 )
 
-// Find finds what request names: a resource by its plural, singular, kind or one of
-// its short names, in any case; then maybe its group; then maybe fields. It returns
-// the version to explain and the path of the field, "" for the resource itself.
+// Find finds the resource that request names: its plural, singular, kind or a short name, in
+// any case, optionally followed by its group and by fields. It returns the version to
+// explain and the path of the field, which is "" for the resource itself.
 //
-// apiVersion chooses the version, as group/version or as the version alone. Without
-// it, it is the version that clients prefer: the most mature one that is served.
+// apiVersion selects the version, as group/version or as the version alone. If it is empty,
+// Find selects the version that clients prefer: the most mature served one.
 //
-// Of two definitions with the same name the later one counts, as in a crd.Catalog.
+// Of two CRDs with the same name the later one applies, as in a crd.Catalog.
 func Find(definitions []*crd.Definition, request, apiVersion string) (v *crd.Version, path string, err error) {
 	name, rest, _ := strings.Cut(request, ".")
 	group, wanted, hasGroup := strings.Cut(apiVersion, "/")
@@ -32,7 +32,7 @@ func Find(definitions []*crd.Definition, request, apiVersion string) (v *crd.Ver
 		if !slices.ContainsFunc(namesOf(d), func(n string) bool { return strings.EqualFold(n, name) }) || group != "" && d.Group() != group {
 			continue
 		}
-		// A field may be called as a group begins, so the longest group decides.
+		// A field may have the name of the first label of a group, so the longest group wins.
 		n := 0
 		if rest == d.Group() || strings.HasPrefix(rest, d.Group()+".") {
 			n = len(d.Group())
@@ -49,7 +49,7 @@ func Find(definitions []*crd.Definition, request, apiVersion string) (v *crd.Ver
 	case 0:
 		e := &UnknownResourceError{Name: name, Group: group, Nearest: nearest.Name(name, allNames(definitions)), Known: plurals(definitions)}
 		if strings.EqualFold(e.Nearest, name) {
-			// It is the group that is wrong.
+			// The group is wrong, not the name.
 			e.Nearest = ""
 		}
 		return nil, "", e
@@ -64,7 +64,7 @@ func Find(definitions []*crd.Definition, request, apiVersion string) (v *crd.Ver
 	return v, rest, err
 }
 
-// versionOf returns the version of that name, or without a name the preferred one.
+// versionOf returns the named version, or the preferred one if name is empty.
 func versionOf(d *crd.Definition, name string) (*crd.Version, error) {
 	versions := d.Versions()
 	if name != "" {
@@ -91,7 +91,7 @@ func versionOf(d *crd.Definition, name string) (*crd.Version, error) {
 	}), nil
 }
 
-// namesOf are all the names that a resource goes by.
+// namesOf returns all names of a resource.
 func namesOf(d *crd.Definition) []string {
 	n := d.Names()
 	names := []string{n.Plural, n.Kind, strings.ToLower(n.Kind)}
@@ -121,18 +121,18 @@ func plurals(definitions []*crd.Definition) (names []string) {
 	return slices.Compact(names)
 }
 
-// UnknownResourceError says that no definition defines a resource of a name.
+// UnknownResourceError is returned if no CRD defines the requested resource.
 type UnknownResourceError struct {
 	Name string
-	// Group is the group it was looked for in, or "".
+	// Group is the requested group, or "".
 	Group string
-	// Nearest is the name that may have been meant, or "".
+	// Nearest is the most similar name, or "".
 	Nearest string
-	// Known are the resources there are, with their groups.
+	// Known are the existing resources with their groups.
 	Known []string
 }
 
-// Error names the resource, and the one that may have been meant.
+// Error names the unknown resource and the nearest known one.
 func (e *UnknownResourceError) Error() string {
 	text := fmt.Sprintf("no CRD defines a resource %q", e.Name)
 	if e.Group != "" {
@@ -141,7 +141,7 @@ func (e *UnknownResourceError) Error() string {
 	return text + hint(e.Nearest, e.Known)
 }
 
-// hint completes an error about a name that is not known.
+// hint completes an error about an unknown name.
 func hint(nearest string, known []string) string {
 	const most = 12
 	switch {

@@ -8,13 +8,13 @@ import (
 	"espalier.dev/schema"
 )
 
-// SchemaOf is the schema of a version for reading, or nil if it has none. One in the
-// draft-4 dialect is brought into the form of the others, as far as that goes.
+// SchemaOf returns the schema of a version for documentation, or nil if it has none. It
+// converts a draft-4 schema to a structural one as far as possible.
 func SchemaOf(v *crd.Version) (*schema.Structural, error) {
 	if s := v.Structural(); s != nil {
 		return s, nil
 	}
-	// Only the documents know of such schemas: for kube-apiserver there is none.
+	// Only the kep semantics has such schemas; kube-apiserver ignores them.
 	if !v.Definition().Semantics().KnowsJSONSchema() {
 		return nil, nil
 	}
@@ -26,19 +26,19 @@ func SchemaOf(v *crd.Version) (*schema.Structural, error) {
 	return schema.NewStructural(r.openAPIForm(legacy))
 }
 
-// maxReferences bounds how many references are followed: a few definitions that each
-// name the next one twice, or one that names itself, would fill any memory.
+// maxReferences limits how many references are followed. A few definitions that each
+// refer to the next one twice, or one that refers to itself, would exhaust memory.
 const maxReferences = 1000
 
-// resolver replaces the references of a draft-4 schema with what they refer to.
+// resolver replaces the references of a draft-4 schema with their targets.
 type resolver struct {
 	definitions map[string]api.JSONSchemaProps
 	left        int
 }
 
-// openAPIForm writes a draft-4 schema with the keywords that OpenAPI has, as far as
-// it can: references are resolved, and of several types or schemas of items the
-// first one is taken. It is for reading only, not for validation.
+// openAPIForm rewrites a draft-4 schema with the keywords of OpenAPI as far as possible: it
+// resolves references and uses the first of several types or item schemas. The result is
+// for documentation only, not for validation.
 func (r *resolver) openAPIForm(s *api.JSONSchemaProps) *api.JSONSchemaProps {
 	out := *s
 	if s.Ref != nil {

@@ -6,9 +6,9 @@ import (
 	"espalier.dev/schema"
 )
 
-// resource returns the schema of a whole resource as its users see it: apiVersion,
-// kind and metadata are there whether s specifies them or not, with the
-// documentation that Kubernetes gives them where s has none.
+// resource returns the schema of a whole resource as its users see it. It includes
+// apiVersion, kind and metadata even if s does not specify them, and uses the Kubernetes
+// documentation of these fields where s has none.
 func resource(s *schema.Structural) *schema.Structural {
 	out := *s
 	out.Properties = maps.Clone(s.Properties)
@@ -24,7 +24,7 @@ func resource(s *schema.Structural) *schema.Structural {
 		for name, prop := range given.Properties {
 			meta.Properties[name] = implied(prop, meta.Properties[name])
 		}
-		// Nothing in metadata is for the schema to keep or to prune.
+		// The schema does not control pruning in metadata.
 		meta.ValueValidation, meta.ValidationExtensions = given.ValueValidation, given.ValidationExtensions
 		if given.Description != "" {
 			meta.Description = given.Description
@@ -34,8 +34,8 @@ func resource(s *schema.Structural) *schema.Structural {
 	return &out
 }
 
-// implied is what a schema says about a field of metadata, on top of what goes
-// without saying.
+// implied returns the schema of a metadata field: the given one on top of the one that
+// always applies.
 func implied(given, always *schema.Structural) *schema.Structural {
 	if given == nil {
 		return always

@@ -10,15 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// TextOptions say how a Doc is printed.
+// TextOptions configure Doc.WriteText.
 type TextOptions struct {
-	// Width is where descriptions are wrapped; 80 if it is 0.
+	// Width is the column at which descriptions wrap; 0 means 80.
 	Width int
 	// Recursive prints the tree of all fields, without their descriptions.
 	Recursive bool
 }
 
-// WriteText prints a Doc for people, laid out as kubectl explain does.
+// WriteText prints a Doc in the layout of kubectl explain.
 func (d *Doc) WriteText(w io.Writer, o TextOptions) error {
 	if o.Width <= 0 {
 		o.Width = 80
@@ -39,7 +39,7 @@ func (p *printer) line(format string, args ...any) {
 	p.WriteString(strings.TrimRight(fmt.Sprintf(format, args...), " ") + "\n")
 }
 
-// head prints what is about the resource.
+// head prints the description of the resource.
 func (p *printer) head(d *Doc) {
 	if d.Group != "" {
 		p.line("GROUP:      %s", d.Group)
@@ -64,7 +64,7 @@ func (p *printer) head(d *Doc) {
 	}
 }
 
-// field prints what is about the value, then the fields in it.
+// field prints the description of the value, then its fields.
 func (p *printer) field(f *Field, recursive bool) {
 	p.section("DESCRIPTION:", func() {
 		text := f.Description
@@ -90,7 +90,7 @@ func (p *printer) field(f *Field, recursive bool) {
 	for inner := f; inner != nil; inner = inner.element() {
 		p.rules(inner, f)
 	}
-	// What is in a list or a map of objects is listed as if it were here.
+	// The fields of objects in a list or map are listed here.
 	inner := f
 	for inner.element() != nil && len(inner.Fields) == 0 {
 		inner = inner.element()
@@ -125,7 +125,7 @@ func (p *printer) section(title string, body func()) {
 	p.line("")
 }
 
-// rules prints the rules of inner, which is f or the items or values of it.
+// rules prints the rules of inner, which is f or its items or values.
 func (p *printer) rules(inner, f *Field) {
 	if len(inner.Rules) == 0 {
 		return
@@ -146,7 +146,7 @@ func (p *printer) rules(inner, f *Field) {
 	})
 }
 
-// notes are what there is to say about a rule, beside the rule.
+// notes returns the properties of a rule other than its expression.
 func (r Rule) notes() (notes []string) {
 	switch {
 	case r.OnCreate:
@@ -199,7 +199,7 @@ func (p *printer) member(f *Field) {
 	}
 }
 
-// tree prints the fields of f, and those in them.
+// tree prints the fields of f, recursively.
 func (p *printer) tree(f *Field, indent string) {
 	for _, child := range f.Fields {
 		p.line("%s%s", indent, child.headline())
@@ -212,7 +212,7 @@ func (p *printer) tree(f *Field, indent string) {
 	}
 }
 
-// headline is the name and type of a field.
+// headline returns the name and type of a field.
 func (f *Field) headline() string {
 	text := f.Name + "\t<" + f.Type + ">"
 	if f.Required {
@@ -224,7 +224,7 @@ func (f *Field) headline() string {
 	return text
 }
 
-// brief is what kubectl explain says of a field in a tree: its enum; and its default.
+// brief returns the enum, as kubectl explain prints it in a tree, and the default.
 func (f *Field) brief() (notes []string) {
 	if len(f.Enum) > 0 {
 		notes = append(notes, "enum: "+literals(f.Enum))
@@ -235,7 +235,7 @@ func (f *Field) brief() (notes []string) {
 	return notes
 }
 
-// element is the schema of the items or values of f, or nil.
+// element returns the description of the items or values of f, or nil.
 func (f *Field) element() *Field {
 	if f.Items != nil {
 		return f.Items
@@ -243,7 +243,7 @@ func (f *Field) element() *Field {
 	return f.Values
 }
 
-// facts are the keywords of a value, a line each.
+// facts returns the keywords of a value, one per line.
 func (f *Field) facts() (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if f.Title != "" {
@@ -297,8 +297,8 @@ func (f *Field) facts() (lines []string) {
 	return lines
 }
 
-// remarkable reports whether something else happens than is to be expected: that fields
-// that are not specified are pruned.
+// remarkable reports whether unspecified fields are treated differently from the default,
+// which is to prune them.
 func (u *UnknownFields) remarkable() bool {
 	return u.Preserved || u.Everything || u.Other != nil || strings.HasPrefix(u.Because, "pruning resumes")
 }
@@ -338,8 +338,8 @@ func literals(values []any) string {
 	return strings.Join(texts, ", ")
 }
 
-// wrap prints text indented and wrapped between words. Line breaks in it stay; a line
-// that is indented itself is printed as it is.
+// wrap prints text indented and wrapped between words. It keeps line breaks, and prints
+// indented lines unchanged.
 func (p *printer) wrap(text, indent string) {
 	for _, line := range strings.Split(text, "\n") {
 		if strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") {

@@ -2,32 +2,32 @@ package explain
 
 import "espalier.dev/schema"
 
-// UnknownFields says what becomes of fields that a schema does not specify.
+// UnknownFields describes what happens to fields that a schema does not specify.
 type UnknownFields struct {
-	// Preserved says that they are kept; otherwise they are pruned.
+	// Preserved reports whether they are kept rather than pruned.
 	Preserved bool `json:"preserved"`
-	// Because says why, in words.
+	// Because is the reason.
 	Because string `json:"because"`
-	// Everything says that no fields are specified, so that all there can be is unknown.
+	// Everything reports whether the schema specifies no fields, so that all are unknown.
 	Everything bool `json:"everything,omitempty"`
-	// Semantics are those in which it is so, Other is what happens in the other
-	// ones, if that is something else.
+	// Semantics is the schema semantics that this describes. Other describes the other
+	// semantics if it differs.
 	Semantics string         `json:"semantics"`
 	Other     *UnknownFields `json:"other,omitempty"`
 }
 
-// fate is what becomes of unknown fields at a place, in one of the semantics, and why.
+// fate describes what happens to unknown fields at a place under one semantics, and why.
 type fate struct {
 	semantics schema.Semantics
 	at        schema.Cursor
 	because   string
 }
 
-// fates are the fates in both of the semantics.
+// fates has the fate under each semantics.
 type fates [2]fate
 
-// rootFates are those at the root of a resource. preserveAll is preserveUnknownFields
-// of the definition.
+// rootFates returns the fates at the root of a resource. preserveAll is the
+// preserveUnknownFields of the CRD.
 func rootFates(s *schema.Structural, preserveAll bool) fates {
 	if preserveAll {
 		return newFates(s, schema.PruningOff, "spec.preserveUnknownFields of the CRD is true")
@@ -35,8 +35,8 @@ func rootFates(s *schema.Structural, preserveAll bool) fates {
 	return newFates(s, schema.PruningOn, "nothing preserves them")
 }
 
-// metadataFates are those of the metadata of a resource: the schema of ObjectMeta
-// decides there, whatever is around it.
+// metadataFates returns the fates in the metadata of a resource. The schema of ObjectMeta
+// decides there, whatever the schemas around it specify.
 func metadataFates(s *schema.Structural) fates {
 	return newFates(s, schema.PruningOn, "metadata is always pruned")
 }
@@ -48,7 +48,7 @@ func newFates(s *schema.Structural, p schema.Pruning, because string) (f fates) 
 	return f
 }
 
-// arrived returns the fate with what the place itself changes about it.
+// arrived returns the fate after applying the schema of the place itself.
 func (f fate) arrived(path string) fate {
 	if f.at.Entered() == schema.PruningOn && !f.at.Prunes() {
 		f.because = "x-kubernetes-preserve-unknown-fields is set at " + orRoot(path)
@@ -56,7 +56,7 @@ func (f fate) arrived(path string) fate {
 	return f
 }
 
-// enter returns the fates at a part of the value, which is at path.
+// enter returns the fates at a part of the value, at path.
 func (f fates) enter(path string, part func(schema.Cursor) schema.Cursor) fates {
 	for i := range f {
 		preserved := !f[i].at.Prunes()
@@ -77,9 +77,8 @@ func (f fates) withSchema(s *schema.Structural) fates {
 	return f
 }
 
-// describe says what happens in the value in the given semantics, and in the others if
-// that differs. It is nil if the value is no object, or a map, all of whose keys are
-// specified.
+// describe describes the given semantics, and the other one if it differs. It returns nil
+// if the value is not an object, or is a map, all of whose keys are specified.
 func (f fates) describe(sem schema.Semantics) *UnknownFields {
 	s := f[0].at.Schema()
 	object := s.Type == "object" || s.Type == "" && (s.XPreserveUnknownFields || len(s.Properties) > 0)

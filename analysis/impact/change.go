@@ -7,26 +7,26 @@ import (
 	"espalier.dev/schema"
 )
 
-// Class is what a change means for what exists. A higher class is worse.
+// Class is the effect of a change on stored objects and clients. A higher class is worse.
 type Class uint8
 
 const (
-	// Safe is a change that nothing stored and no client will notice.
+	// Safe is a change that affects neither stored objects nor clients.
 	Safe Class = iota
 	// Clients is a change that clients may not be prepared for.
 	Clients
-	// Defaulted is a value that appears in stored objects, or another one than before.
+	// Defaulted is a default that appears in stored objects, or a different one than before.
 	Defaulted
 	// Invalid is a condition that stored objects may not meet.
 	Invalid
-	// Loses is data that stored objects lose.
+	// Loses is a change that drops data from stored objects.
 	Loses
 )
 
 // Classes returns all classes, the worst first.
 func Classes() []Class { return []Class{Loses, Invalid, Defaulted, Clients, Safe} }
 
-// String is the class in words.
+// String returns the class in words.
 func (c Class) String() string {
 	switch c {
 	case Clients:
@@ -41,7 +41,7 @@ func (c Class) String() string {
 	return "safe"
 }
 
-// ID is the class in one word.
+// ID returns the class as one word.
 func (c Class) ID() string {
 	switch c {
 	case Clients:
@@ -56,42 +56,42 @@ func (c Class) ID() string {
 	return "safe"
 }
 
-// Effect is something that follows from a change.
+// Effect is a consequence of a change.
 type Effect struct {
 	Class Class
-	// Path is where it shows in objects: there, or below. Its steps are properties,
-	// items and additionalProperties.
+	// Path is the place in objects where the effect shows, there or below. Its steps are
+	// properties, items and additionalProperties.
 	Path schema.SchemaPath
-	// Reason says why, where the change itself does not.
+	// Reason explains the effect where the change itself does not.
 	Reason string
 
-	// missing says that Path is a field that is missed.
+	// missing is set if Path is a required field that is missing.
 	missing bool
 }
 
-// Change is one difference between two definitions.
+// Change is one difference between two CRDs.
 type Change struct {
-	// Kind is the difference in a word or two, such as property-removed.
+	// Kind names the difference, such as property-removed.
 	Kind string
-	// OldVersion and NewVersion are the versions that were compared; both are empty
-	// for what concerns the definition as a whole. They differ where objects move
-	// from one version to another.
+	// OldVersion and NewVersion are the versions that were compared. Both are empty for
+	// changes of the CRD as a whole. They differ where objects move from one version to
+	// another.
 	OldVersion, NewVersion string
-	// Path is the value that the change is about, for what stands in a schema.
+	// Path is the value that a change of a schema affects.
 	Path schema.SchemaPath
-	// OldPointer and NewPointer are the place in the definitions, written as v1. What
-	// they name may be absent on one side.
+	// OldPointer and NewPointer point into the CRDs, in their v1 form. One of the CRDs may
+	// lack the field they point to.
 	OldPointer, NewPointer string
-	// Message says what changed, in one sentence.
+	// Message describes the change in one sentence.
 	Message string
-	// Effects are what follows. There are none if the change is safe.
+	// Effects are the consequences. A safe change has none.
 	Effects []Effect
-	// Leniency says which updates of an object that became invalid still pass. It is
-	// empty if none becomes invalid.
+	// Leniency describes which updates of an object that became invalid still pass. It is
+	// empty if no object becomes invalid.
 	Leniency string
 }
 
-// Class is the worst that follows from the change.
+// Class returns the worst class of the change's effects.
 func (c *Change) Class() Class {
 	worst := Safe
 	for _, e := range c.Effects {
@@ -100,7 +100,7 @@ func (c *Change) Class() Class {
 	return worst
 }
 
-// Classes are all that follows from the change, the worst first, each once.
+// Classes returns the classes of the change's effects without duplicates, the worst first.
 func (c *Change) Classes() []Class {
 	var found []Class
 	for _, class := range Classes() {
@@ -117,8 +117,8 @@ func (c *Change) Classes() []Class {
 	return found
 }
 
-// Place is the value that the change is about, as people write it, with the version
-// in front where there is one: v1: spec.containers[].name.
+// Place returns the path of the value that changes, after its version if there is one:
+// v1: spec.containers[].name.
 func (c *Change) Place() string {
 	version := c.NewVersion
 	switch {
@@ -135,8 +135,8 @@ func (c *Change) Place() string {
 	return version + ": " + FieldPath(c.Path)
 }
 
-// FieldPath writes a path through properties, items and additionalProperties as
-// spec.containers[].name; the values of a map are written as *.
+// FieldPath formats a path through properties, items and additionalProperties as
+// spec.containers[].name. The values of a map are written as *.
 func FieldPath(p schema.SchemaPath) string {
 	var b strings.Builder
 	dot := func() {
@@ -161,8 +161,8 @@ func FieldPath(p schema.SchemaPath) string {
 	return b.String()
 }
 
-// Covers reports whether the effect shows at a place in an object: at its path or
-// below.
+// Covers reports whether the effect shows at a path in an object: at the effect's own
+// path or below.
 func (e *Effect) Covers(p schema.Path) bool {
 	if len(e.Path) > len(p) {
 		return false

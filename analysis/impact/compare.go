@@ -15,7 +15,7 @@ import (
 type comparer struct {
 	Options
 	ctx context.Context
-	// oldAll and newAll say that preserveUnknownFields is on.
+	// oldAll and newAll report whether preserveUnknownFields is on.
 	oldAll, newAll         bool
 	oldVersion, newVersion string
 	// oldBase and newBase are the pointers of the schemas.
@@ -26,7 +26,7 @@ type comparer struct {
 	meta        map[string]*schema.Structural
 	prover      prover
 	changes     []*Change
-	// switched is the change that turned pruning on for the values below it.
+	// switched is the change that turned on pruning for the values below it.
 	switched *Change
 	// scaled are the values that the new scale subresource reads.
 	scaled []schema.SchemaPath
@@ -43,7 +43,7 @@ func newComparer(ctx context.Context, o Options) *comparer {
 	}
 }
 
-// via is how a value is reached.
+// via is the way to a value.
 type via uint8
 
 const (
@@ -55,12 +55,12 @@ const (
 	viaMeta
 )
 
-// place is where a value is.
+// place is the location of a value.
 type place struct {
-	// path leads to the value in objects; old and new are where its schema stands.
+	// path leads to the value in objects, old and new lead to its schemas.
 	path, old, new schema.SchemaPath
 	via            via
-	// trail are the new schemas on the way, the root first, the value's own last.
+	// trail has the new schemas on the way, from the root to the value's own.
 	trail []*schema.Structural
 }
 
@@ -79,30 +79,30 @@ var (
 	mapStep   = schema.SchemaStep{Keyword: "additionalProperties"}
 )
 
-// alteration is how what is seen of a value changes, beside its effects.
+// alteration describes how other conditions see a value change, apart from its effects.
 type alteration uint8
 
 const (
 	unaltered alteration = iota
-	// gone: a value may disappear that was there.
+	// gone: a value that was present may disappear.
 	gone
-	// appears: a value may be there that was not, or be another one.
+	// appears: a value that was absent may be present, or the value may differ.
 	appears
-	// retyped: a rule sees the same value with another type.
+	// retyped: a rule sees the same value with a different type.
 	retyped
 )
 
-// emit adds a change at a place, with what follows for the schemas around it.
+// emit adds a change at a place, with its effects on the schemas around it.
 func (c *comparer) emit(at place, kind, keyword, message string, effects ...Effect) *Change {
 	return c.emitAltering(at, unaltered, kind, keyword, message, effects...)
 }
 
-// emitAltering is emit for a change that alters what others see at at.path, even
-// if no effect says so.
+// emitAltering is like emit, for a change that alters what other conditions see at at.path
+// even without an effect.
 func (c *comparer) emitAltering(at place, alters alteration, kind, keyword, message string, effects ...Effect) *Change {
 	suffix := ""
 	if keyword != "" {
-		// It may go on with an index, and has nothing to escape.
+		// keyword may end in an index. It has no characters to escape.
 		suffix = "/" + keyword
 	}
 	ch := &Change{
@@ -118,7 +118,7 @@ func (c *comparer) emitAltering(at place, alters alteration, kind, keyword, mess
 	return ch
 }
 
-// affect adds effects to a change, with what follows from them.
+// affect adds effects to a change, with their consequences.
 func (c *comparer) affect(ch *Change, p place, effects ...Effect) {
 	ch.Effects = append(ch.Effects, effects...)
 	for _, e := range effects {
@@ -139,8 +139,8 @@ func (c *comparer) affect(ch *Change, p place, effects ...Effect) {
 	}
 }
 
-// isBroken reports whether the default of a schema is not valid there. Servers reject most
-// such schemas, not all.
+// isBroken reports whether the default of a schema violates the schema. The API server
+// rejects most such schemas, but not all.
 func (c *comparer) isBroken(s *schema.Structural) bool {
 	if !hasDefault(s) {
 		return false
@@ -203,7 +203,7 @@ func (c *comparer) value(p place, o, n side) {
 	}
 }
 
-// specified handles a value that was kept whatever it was, and has a schema now.
+// specified handles a previously unvalidated value that now has a schema.
 func (c *comparer) specified(p place, n side) {
 	var effects []Effect
 	if n.node.Any(c.refusesAnything) {
@@ -218,7 +218,7 @@ func (c *comparer) specified(p place, n side) {
 	c.emit(p, "value-specified", "", "previously unvalidated, now has a schema", effects...)
 }
 
-// unspecify handles a value that had a schema, and is kept whatever it is now.
+// unspecify handles a value that had a schema and now is kept unvalidated.
 func (c *comparer) unspecify(p place, o side) {
 	alters := unaltered
 	if o.node.Any(hasDefault) {
@@ -231,7 +231,7 @@ func (c *comparer) unspecify(p place, o side) {
 	c.emitAltering(p, alters, "value-unspecified", "", "previously had a schema, now unvalidated", effects...)
 }
 
-// documentation compares what only people read.
+// documentation compares the keywords that only document a value.
 func (c *comparer) documentation(p place, o, n *schema.Structural) {
 	for _, d := range []struct {
 		keyword  string
@@ -259,7 +259,7 @@ func typeName(s *schema.Structural) string {
 	return s.Type
 }
 
-// checkedType is the type that formats and bounds go by.
+// checkedType returns the type that decides which formats and bounds apply.
 func checkedType(s *schema.Structural) string {
 	if s.XIntOrString {
 		return ""
@@ -294,7 +294,7 @@ func (c *comparer) types(p place, o, n side) {
 	c.emitAltering(p, retyped, "type", keyword, fmt.Sprintf("type %s → %s", typeName(o.node), typeName(n.node)), effects...)
 }
 
-// nulls compares what becomes of null.
+// nulls compares the treatment of null.
 func (c *comparer) nulls(p place, o, n side) {
 	if p.via == viaRoot || p.via == viaMeta {
 		return
@@ -324,8 +324,8 @@ func (c *comparer) nulls(p place, o, n side) {
 	}
 }
 
-// nullsStay is what follows for those who write null where it was dropped, or replaced
-// by a default, and now is a value like others. Nothing follows for what is stored.
+// nullsStay returns the effects on clients that write null where it was dropped or
+// replaced by a default, and now is kept. Stored objects are not affected.
 func (c *comparer) nullsStay(p place, o, n side) (effects []Effect) {
 	was := "dropped"
 	switch v := vv(n.node); {
@@ -333,7 +333,7 @@ func (c *comparer) nullsStay(p place, o, n side) (effects []Effect) {
 		was = "replaced by the default"
 		effects = append(effects, at(Clients, p.path, "null is kept instead of replaced by the default"))
 	case p.via == viaItems || c.oldAll:
-		// Null was rejected there, or stayed already.
+		// Null was already rejected or kept there.
 		return nil
 	case len(v.Enum) > 0 || len(v.AllOf)+len(v.AnyOf)+len(v.OneOf) > 0 || v.Not != nil:
 		effects = append(effects, at(Clients, p.path, "null is no longer dropped: the conditions here may reject it"))
@@ -346,7 +346,7 @@ func (c *comparer) nullsStay(p place, o, n side) (effects []Effect) {
 	return effects
 }
 
-// holdsNull reports whether there is a null in a value.
+// holdsNull reports whether a value contains a null.
 func holdsNull(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -379,12 +379,12 @@ func (c *comparer) defaults(p place, o, n *schema.Structural) {
 	}
 }
 
-// tightened are the effects of a condition that not all old values meet.
+// tightened returns the effects of a condition that some old values violate.
 func tightened(p schema.SchemaPath, reason string) []Effect {
 	return []Effect{at(Invalid, p, reason), at(Clients, p, "writes of such values are rejected")}
 }
 
-// conditions compares what a value must satisfy.
+// conditions compares the conditions on a value.
 func (c *comparer) conditions(p place, o, n side) {
 	ov, nv := vv(o.node), vv(n.node)
 	branches := facts(&schema.NestedValueValidation{ValueValidation: *ov})
@@ -444,10 +444,10 @@ func sameRule(r api.ValidationRule) func(api.ValidationRule) bool {
 	}
 }
 
-// isTransition reports whether a rule compares with the old value.
+// isTransition reports whether a rule refers to the old value.
 func isTransition(r api.ValidationRule) bool { return strings.Contains(r.Rule, "oldSelf") }
 
-// onCreate reports whether a rule that compares with the old value runs without one.
+// onCreate reports whether a transition rule also runs without an old value.
 func onCreate(r api.ValidationRule) bool { return r.OptionalOldSelf != nil && *r.OptionalOldSelf }
 
 func (c *comparer) rules(p place, o, n []api.ValidationRule) {

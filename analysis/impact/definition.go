@@ -17,14 +17,14 @@ import (
 	"espalier.dev/schema"
 )
 
-// Options say how definitions are compared.
+// Options configure a comparison.
 type Options struct {
 	// Semantics is the schema semantics that applies.
 	Semantics schema.Semantics
-	// Rules checks and evaluates x-kubernetes-validations. Without it rules are
-	// compared, but not run.
+	// Rules checks and evaluates x-kubernetes-validations. Without it rules are compared,
+	// but not evaluated.
 	Rules crd.RuleChecker
-	// V1beta1 says that the new definition is written as v1beta1, and is judged as such.
+	// V1beta1 reports whether the new CRD is written as v1beta1 and validated as such.
 	V1beta1 bool
 }
 
@@ -32,20 +32,20 @@ func (o Options) crd() crd.Options {
 	return crd.Options{Semantics: o.Semantics, Rules: o.Rules, IgnoreRules: o.Rules == nil}
 }
 
-// Comparison is what there is to say about two definitions.
+// Comparison is the result of comparing two CRDs.
 type Comparison struct {
-	// Name is the name of the definition.
+	// Name is the name of the CRD.
 	Name string
 	// Changes are all differences, the worst first.
 	Changes []Change
-	// Rejected is why a server would not take the new definition in place of the old.
+	// Refused lists the reasons why the API server would reject the update of the CRD.
 	Refused field.ErrorList
 
 	options  Options
 	old, new *crd.Definition
 }
 
-// Class is the worst class of any change.
+// Class returns the worst class of any change.
 func (c *Comparison) Class() Class {
 	worst := Safe
 	for i := range c.Changes {
@@ -54,8 +54,8 @@ func (c *Comparison) Class() Class {
 	return worst
 }
 
-// Compare compares two definitions, which must have their defaults. The error is
-// about a definition whose schemas cannot be read.
+// Compare compares two CRDs, which must have their defaults. It returns an error if the
+// schemas of one of them cannot be read.
 func Compare(ctx context.Context, old, new *api.CustomResourceDefinition, o Options) (*Comparison, error) {
 	c := &Comparison{Name: new.Name, options: o}
 	var err error
@@ -72,7 +72,7 @@ func Compare(ctx context.Context, old, new *api.CustomResourceDefinition, o Opti
 	return c, nil
 }
 
-// Removed is the comparison of a definition with none.
+// Removed returns the comparison for a CRD that was removed.
 func Removed(old *api.CustomResourceDefinition, o Options) *Comparison {
 	return &Comparison{Name: old.Name, options: o, Changes: []Change{{
 		Kind: "definition-removed", Message: "CRD removed: deleting it deletes all its objects",
@@ -80,18 +80,18 @@ func Removed(old *api.CustomResourceDefinition, o Options) *Comparison {
 	}}}
 }
 
-// Added is the comparison of none with a definition.
+// Added returns the comparison for a CRD that was added.
 func Added(new *api.CustomResourceDefinition, o Options) *Comparison {
 	return &Comparison{Name: new.Name, options: o, Changes: []Change{{
 		Kind: "definition-added", Message: "CRD added",
 	}}}
 }
 
-// rejections is why a server would not take the update.
+// refusals returns the reasons why the API server would reject the update.
 func refusals(ctx context.Context, old, new *api.CustomResourceDefinition, o Options) field.ErrorList {
 	old, new = old.DeepCopy(), new.DeepCopy()
 	if len(old.Status.StoredVersions) == 0 {
-		// As a server has it that was given the old definition.
+		// An API server that accepted the old CRD has set its status.
 		for _, v := range old.Spec.Versions {
 			if v.Storage {
 				old.Status.StoredVersions = []string{v.Name}
@@ -109,7 +109,7 @@ func refusals(ctx context.Context, old, new *api.CustomResourceDefinition, o Opt
 	return crd.ValidateUpdateV1beta1(ctx, v1beta1.FromV1(new), old, o.crd()).Errors
 }
 
-// definitions compares what is not in a schema.
+// definitions compares the parts of CRDs outside of schemas.
 type definitions struct {
 	Options
 	ctx      context.Context
@@ -128,7 +128,7 @@ func (d *definitions) sorted() []Change {
 	return out
 }
 
-// add adds a change at a pointer that is the same on both sides.
+// add adds a change at a pointer that both CRDs share.
 func (d *definitions) add(pointer, kind, message string, effects ...Effect) *Change {
 	c := &Change{Kind: kind, OldPointer: pointer, NewPointer: pointer, Message: message, Effects: effects}
 	d.changes = append(d.changes, c)
@@ -183,7 +183,7 @@ func (d *definitions) index(name string) int {
 	return slices.IndexFunc(d.new.Spec.Versions, func(v api.CustomResourceDefinitionVersion) bool { return v.Name == name })
 }
 
-// convertsNone reports whether conversion leaves everything but the apiVersion alone.
+// convertsNone reports whether conversion changes only the apiVersion.
 func (d *definitions) convertsNone() bool { return strategy(d.new) == api.NoneConverter }
 
 func strategy(c *api.CustomResourceDefinition) api.ConversionStrategyType {
@@ -193,7 +193,7 @@ func strategy(c *api.CustomResourceDefinition) api.ConversionStrategyType {
 	return c.Spec.Conversion.Strategy
 }
 
-// names compares what the resource is called.
+// names compares the names of the resource.
 func (d *definitions) names() {
 	o, n := &d.old.Spec, &d.new.Spec
 	const otherResource = "this is a different resource: stored objects stay under the old one"
@@ -221,7 +221,7 @@ func (d *definitions) names() {
 	d.set("/spec/names/categories", "names", "category", o.Names.Categories, n.Names.Categories)
 }
 
-// set compares lists in which clients look things up.
+// set compares lists that clients use for lookups.
 func (d *definitions) set(pointer, kind, what string, old, new []string) {
 	for _, s := range old {
 		if !slices.Contains(new, s) {
@@ -252,7 +252,7 @@ func (d *definitions) metadata() {
 	}
 }
 
-// defaultsNull reports whether a default has a null in it.
+// defaultsNull reports whether a default contains a null.
 func defaultsNull(c *api.CustomResourceDefinition) bool {
 	var hasNull func(v any, inDefault bool) bool
 	hasNull = func(v any, inDefault bool) bool {
@@ -280,7 +280,7 @@ func defaultsNull(c *api.CustomResourceDefinition) bool {
 	})
 }
 
-// withoutLegacy leaves out the annotation that is a schema.
+// withoutLegacy removes the annotation that holds a schema.
 func withoutLegacy(in map[string]string) map[string]string {
 	out := map[string]string{}
 	for k, v := range in {
@@ -325,7 +325,7 @@ func (d *definitions) versionRemoved(i int) {
 	}
 }
 
-// version compares what a version has beside its schema.
+// version compares everything in a version except its schema.
 func (d *definitions) version(i, j int) {
 	o, n := &d.old.Spec.Versions[i], &d.new.Spec.Versions[j]
 	add := func(rest, kind, message string, effects ...Effect) {
@@ -400,7 +400,7 @@ func subresources(v *api.CustomResourceDefinitionVersion) api.CustomResourceSubr
 	return *v.Subresources
 }
 
-// scalePaths are the values that a scale subresource reads.
+// scalePaths returns the paths of the values that a scale subresource reads.
 func scalePaths(s *api.CustomResourceSubresourceScale) (paths []schema.SchemaPath) {
 	if s == nil {
 		return nil

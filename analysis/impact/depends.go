@@ -11,8 +11,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// dependents adds to a change what follows for the conditions on the values around
-// path: they may no longer hold, because what they see there alters.
+// dependents adds the effects of a change on the conditions around path: they may no
+// longer hold, because the value that they depend on alters.
 func (c *comparer) dependents(ch *Change, trail []*schema.Structural, path schema.SchemaPath, how alteration) {
 	for i, s := range trail {
 		if i > len(path) || i == len(path) && how != retyped {
@@ -23,7 +23,7 @@ func (c *comparer) dependents(ch *Change, trail []*schema.Structural, path schem
 			ch.Effects = append(ch.Effects, at(Invalid, around, fmt.Sprintf("%s of %s may no longer hold", why, placeName(around))))
 		}
 		if how == gone && len(rel) == 1 {
-			// A missing field is reported where it is missed.
+			// A missing field is reported at its own path.
 			for _, name := range vv(s).Required {
 				if missing(s, name, rel[0]) {
 					ch.Effects = append(ch.Effects, Effect{Invalid, extend(around, property(name)), name + " is required", true})
@@ -40,9 +40,9 @@ func placeName(p schema.SchemaPath) string {
 	return FieldPath(p)
 }
 
-// leniency says which updates of an object still pass if the change makes it invalid:
-// what an update leaves as it was is forgiven, as far as the old and the new value
-// can be matched.
+// leniency describes which updates of an object still pass if the change makes it invalid.
+// Ratcheting tolerates what an update does not change, as far as the old and the new
+// value can be correlated.
 func leniency(ch *Change, trail []*schema.Structural) string {
 	i := slices.IndexFunc(ch.Effects, func(e Effect) bool { return e.Class == Invalid })
 	if i < 0 {
@@ -79,7 +79,7 @@ func missing(s *schema.Structural, name string, step schema.SchemaStep) bool {
 	return step.Keyword == "additionalProperties" && s.Properties[name] == nil
 }
 
-// depends names the condition of s that depends on what alters at rel below it.
+// depends names the condition of s that depends on the value at rel below it.
 func (c *comparer) depends(s *schema.Structural, rel schema.SchemaPath, how alteration) string {
 	for _, r := range s.XValidations {
 		if s.AdditionalProperties != nil || ruleDepends(r, rel) {
@@ -115,7 +115,7 @@ func unionDepends(u api.Union, step schema.SchemaStep) bool {
 	return member || u.Discriminator == step.Name
 }
 
-// conditionDepends names the condition that depends on what alters at rel.
+// conditionDepends names the condition that depends on the value at rel.
 func conditionDepends(v *schema.ValueValidation, rel schema.SchemaPath, how alteration) string {
 	switch {
 	case len(v.Enum) > 0:
@@ -143,8 +143,8 @@ func conditionDepends(v *schema.ValueValidation, rel schema.SchemaPath, how alte
 	return ""
 }
 
-// branchDepends reports whether a branch of a logical operator depends on what is at rel. A
-// branch may hold or not, so whatever alters matters.
+// branchDepends reports whether a branch of a logical operator depends on the value at rel.
+// The branch need not hold, so every alteration matters.
 func branchDepends(n *schema.NestedValueValidation, rel schema.SchemaPath) bool {
 	if len(n.XValidations) > 0 || n.AdditionalProperties != nil || n.MinProperties != nil || n.MaxProperties != nil ||
 		conditionDepends(&n.ValueValidation, rel, gone) != "" {
@@ -162,20 +162,20 @@ func branchDepends(n *schema.NestedValueValidation, rel schema.SchemaPath) bool 
 	}
 }
 
-// selfUse matches a use of self or oldSelf, with the field that it selects, if any. It is
-// compiled when it is needed: most runs of the program compare nothing.
+// selfUse matches a use of self or oldSelf, with the selected field, if any. It is compiled
+// on first use, because most runs of the program compare nothing.
 var selfUse = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\b(?:self|oldSelf)\b(?:\s*\.\s*([A-Za-z_][A-Za-z0-9_]*))?`)
 })
 
-// ruleDepends reports whether a rule may see what is at rel: unless all it takes from
-// self are other fields, by their plain names.
+// ruleDepends reports whether a rule may depend on the value at rel. It does not if it
+// selects only other fields of self, by their plain names.
 func ruleDepends(r api.ValidationRule, rel schema.SchemaPath) bool {
 	if len(rel) == 0 || rel[0].Form != schema.StepNamed || strings.Contains(r.Rule, "`") {
 		return true
 	}
 	for _, use := range selfUse().FindAllStringSubmatch(r.Rule, -1) {
-		// Names that are not identifiers are escaped with double underscores.
+		// CEL escapes names that are not identifiers with double underscores.
 		if name := use[1]; name == "" || name == rel[0].Name || strings.Contains(name, "__") {
 			return true
 		}

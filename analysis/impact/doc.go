@@ -1,20 +1,19 @@
-// Package impact says what a change of a CustomResourceDefinition means for the
-// objects that are stored and for the clients that use them: a verdict for every
-// change, and proof on objects.
+// Package impact determines how a change of a CustomResourceDefinition affects stored
+// objects and the clients that use them. It gives a verdict for every change and can
+// test the verdicts on objects.
 //
-// Compare puts two definitions side by side. A Change is one difference, at one
-// place; its Effects say what follows from it, and where in an object that shows.
-// The worst of them is the change's Class. There is no class for "unknown": where it
-// cannot be shown that all stored objects pass, the verdict is that they may not.
+// Compare compares two CRDs. A Change is one difference at one place. Its Effects are the
+// consequences, each with the place in an object where it shows. The worst of them is the
+// Class of the change. There is no class for "unknown": unless it is proven that all
+// stored objects pass, the verdict is that they may not.
 //
-// What counts as stored is an object that was valid under the old definition and is
-// in the shape that it gives to objects. Defaults may be missing in it: it may be
-// older than they are. Verdicts are about what the new definition does to such an
-// object when it is read (pruning, defaults) and then written as it was read
-// (validation, without the leniency of an update towards what has not changed;
-// that is for the words of a verdict to tell).
+// A stored object is one that was valid under the old CRD and was pruned by it. It may
+// lack defaults, because it may be older than they are. Verdicts describe what the new
+// CRD does to such an object when it is read (pruning, defaulting) and then written back
+// unchanged (validation). They ignore ratcheting, which tolerates unchanged values in an
+// update; Change.Leniency describes it.
 //
-// One thing is skipped on purpose: kube-apiserver lets an array pass where a
-// string with a format is asked for. That such an array is rejected once the format
-// goes is no reason to warn everybody who removes a format.
+// One case is left out on purpose: kube-apiserver accepts an array in place of a string
+// with a format. It rejects such an array once the format is removed, but that does not
+// justify a warning for every removed format.
 package impact

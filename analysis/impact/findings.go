@@ -9,7 +9,7 @@ import (
 	"espalier.dev/internal/jsonptr"
 )
 
-// The rules of findings about two CRDs, beside the IDs of the classes.
+// Rules of findings about two CRDs, in addition to the IDs of the classes.
 const (
 	// RuleRefused is an update that an API server rejects.
 	RuleRefused = "update-rejected"
@@ -40,16 +40,16 @@ func (c Class) Severity() analysis.Severity {
 	return analysis.Info
 }
 
-// Finding is a finding about two CRDs. Its Pointer is a pointer into the new one. Both
-// pointers are written as in v1, and may name what one of the CRDs does not have.
+// Finding is a finding about two CRDs. Its Pointer points into the new one. Both pointers
+// refer to the v1 form; one of the CRDs may lack the field they point to.
 type Finding struct {
 	analysis.Finding
-	// OldPointer is a pointer into the old CRD.
+	// OldPointer points into the old CRD.
 	OldPointer string
 }
 
-// Finding returns the change as a finding: its verdict, and in the details what follows
-// from it and why.
+// Finding returns the change as a finding: the verdict, with the effects and their reasons
+// as details.
 func (c *Change) Finding() Finding {
 	class := c.Class()
 	f := Finding{OldPointer: c.OldPointer, Finding: analysis.Finding{
@@ -68,11 +68,11 @@ func (c *Change) Finding() Finding {
 	return f
 }
 
-// maxReasons is how many reasons a finding gives for one class.
+// maxReasons limits the reasons that a finding lists for one class.
 const maxReasons = 5
 
-// reasons returns the reasons of the effects of a class, or the class itself if there is none
-// but it is not the verdict. seen has those that were given already.
+// reasons returns the reasons of the effects of a class. If there are none, it returns the
+// class itself unless that is the verdict. seen has the reasons that are already listed.
 func (c *Change) reasons(class Class, seen map[string]bool) (lines []string) {
 	for _, e := range c.Effects {
 		if e.Class != class || e.Reason == "" || seen[e.Reason] {
@@ -97,7 +97,7 @@ func (c *Comparison) Rejections() (findings []Finding) {
 	for _, e := range c.Refused {
 		path, body := e.Field, e.ErrorBody()
 		if paths := analysis.V1Paths(path, len(c.new.Versions())); !c.options.V1beta1 && len(paths) > 0 {
-			// Versions that have it in common are alike: the first stands for all.
+			// Versions with a common schema have the same errors, so the first represents all.
 			path, body = paths[0], analysis.V1Words(body, 0)
 		}
 		pointer := jsonptr.FromPath(path)
@@ -109,8 +109,8 @@ func (c *Comparison) Rejections() (findings []Finding) {
 	return findings
 }
 
-// OtherSemantics compares the CRDs in the other semantics and reports where its verdict is
-// worse.
+// OtherSemantics compares the CRDs under the other semantics and reports the changes whose
+// verdict is worse there.
 func (c *Comparison) OtherSemantics(ctx context.Context) (findings []Finding) {
 	if c.old == nil || c.new == nil {
 		return nil
@@ -143,7 +143,7 @@ func (c *Comparison) OtherSemantics(ctx context.Context) (findings []Finding) {
 	return findings
 }
 
-// key identifies the change among those of another comparison of the same CRDs.
+// key identifies the change in another comparison of the same CRDs.
 func (c *Change) key() string {
 	return strings.Join([]string{c.Kind, c.OldPointer, c.NewPointer, c.OldVersion, c.NewVersion, c.Message}, "\x00")
 }

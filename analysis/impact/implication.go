@@ -7,12 +7,12 @@ import (
 	"espalier.dev/schema"
 )
 
-// prover finds out whether conditions follow from others. Comparing two trees of
-// logical operators can take very long, so it stops after some steps: what it could not
-// show by then does not follow.
+// prover decides whether some conditions imply others. Comparing two trees of logical
+// operators can take very long, so it gives up after a number of steps. What is not
+// proven by then counts as not implied.
 type prover struct{ steps int }
 
-// proverSteps is enough for any schema that a person would write.
+// proverSteps is enough for any schema written by hand.
 const proverSteps = 200_000
 
 // vv returns the conditions of a schema, never nil.
@@ -23,8 +23,8 @@ func vv(s *schema.Structural) *schema.ValueValidation {
 	return s.ValueValidation
 }
 
-// nested is what a schema says about a value as a logical operator's branch would say it, with
-// what must hold because an allOf says so beside it.
+// nested returns the conditions of a schema in the form of a logical operator's branch,
+// with those that an allOf next to them adds.
 func nested(s *schema.Structural) []*schema.NestedValueValidation {
 	n := &schema.NestedValueValidation{ValueValidation: *vv(s), ValidationExtensions: s.ValidationExtensions}
 	n.ForbiddenGenerics.Type, n.ForbiddenGenerics.Nullable = s.Type, s.Nullable
@@ -41,7 +41,7 @@ func nested(s *schema.Structural) []*schema.NestedValueValidation {
 	return facts(n)
 }
 
-// facts are a schema and the branches of its allOf, at any depth: all of them hold.
+// facts returns a schema and the branches of its allOf, at any depth. All of them hold.
 func facts(n *schema.NestedValueValidation) []*schema.NestedValueValidation {
 	all := []*schema.NestedValueValidation{n}
 	for i := range n.AllOf {
@@ -50,8 +50,8 @@ func facts(n *schema.NestedValueValidation) []*schema.NestedValueValidation {
 	return all
 }
 
-// holds reports whether a value for which all the facts hold satisfies b. It may say no
-// where the answer is yes.
+// holds reports whether a value that satisfies all known facts satisfies b. It may return
+// false although the answer is yes.
 func (p *prover) holds(known []*schema.NestedValueValidation, b *schema.NestedValueValidation) bool {
 	if p.steps--; p.steps < 0 {
 		return false
@@ -98,7 +98,7 @@ func (p *prover) holds(known []*schema.NestedValueValidation, b *schema.NestedVa
 	})
 }
 
-// parts are the schemas of a part of the value, with the branches of their allOf.
+// parts returns the schemas of a part of the value, with the branches of their allOf.
 func parts(known []*schema.NestedValueValidation, of func(*schema.NestedValueValidation) *schema.NestedValueValidation) (all []*schema.NestedValueValidation) {
 	for _, a := range known {
 		if part := of(a); part != nil {
@@ -108,8 +108,8 @@ func parts(known []*schema.NestedValueValidation, of func(*schema.NestedValueVal
 	return all
 }
 
-// anyOf reports whether one of the branches must hold: because a itself implies
-// one, or because each branch of an anyOf or oneOf in a does.
+// anyOf reports whether one of the branches must hold, because a itself implies one or
+// because each branch of an anyOf or oneOf in a does.
 func (p *prover) anyOf(a *schema.NestedValueValidation, branches []schema.NestedValueValidation) bool {
 	if len(branches) == 0 {
 		return true
@@ -135,8 +135,8 @@ func (p *prover) anyOf(a *schema.NestedValueValidation, branches []schema.Nested
 	return each(a.AnyOf) || each(a.OneOf) || implied(facts(&plain))
 }
 
-// oneOf reports whether exactly one of the branches must hold: only if they are
-// the same branches as before, in whatever order.
+// oneOf reports whether exactly one of the branches must hold. That is only proven if they
+// are the same branches as before, in any order.
 func oneOf(a *schema.NestedValueValidation, branches []schema.NestedValueValidation) bool {
 	if len(branches) == 0 {
 		return true
@@ -155,7 +155,7 @@ func oneOf(a *schema.NestedValueValidation, branches []schema.NestedValueValidat
 	return true
 }
 
-// not reports whether a schema must be broken: if it implies one that had to be.
+// not reports whether a schema must be violated, because it implies one that must be.
 func (p *prover) not(a *schema.NestedValueValidation, not *schema.NestedValueValidation) bool {
 	return not == nil || a.Not != nil && p.holds(facts(not), a.Not)
 }

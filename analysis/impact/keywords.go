@@ -13,7 +13,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// kinds is a set of JSON types, null aside.
+// kinds is a set of JSON types, without null.
 type kinds uint8
 
 const (
@@ -28,7 +28,7 @@ const (
 	allKinds = booleans | numbers | strs | arrays | objects
 )
 
-// kindsOf are the values that a type allows.
+// kindsOf returns the kinds of values that a type allows.
 func kindsOf(typ string, intOrString bool) kinds {
 	if intOrString {
 		return integers | strs
@@ -50,19 +50,19 @@ func kindsOf(typ string, intOrString bool) kinds {
 	return allKinds
 }
 
-// A keyword is a condition on a value that can be compared by itself.
+// keyword is a condition on a value that can be compared by itself.
 type keyword struct {
 	name string
-	// on are the values that it is about.
+	// on is the kinds of values that the keyword applies to.
 	on kinds
-	// of returns what the keyword says, or nil.
+	// of returns the operand of the keyword, or nil.
 	of func(*schema.ValueValidation) any
-	// implied reports whether whatever meets the condition in a meets the one in b, for
-	// values of b's type. It may say no where the answer is yes.
+	// implied reports whether every value of b's type that meets the condition in a meets
+	// the one in b. It may return false although the answer is yes.
 	implied func(a, b *schema.ValueValidation, typ string) bool
 }
 
-// whole makes bounds of integers inclusive.
+// whole turns an exclusive bound of integers into an inclusive one.
 func whole(v float64, exclusive bool, typ string, inward float64) (float64, bool) {
 	if typ == "integer" && exclusive && v == math.Trunc(v) && math.Abs(v) < 1<<53 {
 		return v + inward, false
@@ -70,8 +70,8 @@ func whole(v float64, exclusive bool, typ string, inward float64) (float64, bool
 	return v, exclusive
 }
 
-// meets reports whether all values of an enum in a meet the condition in b, as far as that
-// is a matter of their lengths.
+// meets reports whether all values of the enum in a meet the condition in b, if that only
+// depends on their lengths.
 func (k *keyword) meets(a, b *schema.ValueValidation) bool {
 	if len(a.Enum) == 0 || k.name != "maxLength" && k.name != "minLength" {
 		return false
@@ -83,7 +83,7 @@ func (k *keyword) meets(a, b *schema.ValueValidation) bool {
 	})
 }
 
-// keywords returns the conditions that are not made of other schemas.
+// keywords returns the conditions that do not contain other schemas.
 func keywords() []keyword {
 	atMost := func(name string, on kinds, get func(*schema.ValueValidation) *int64) keyword {
 		return keyword{name, on, func(v *schema.ValueValidation) any { return operand(get(v)) }, func(a, b *schema.ValueValidation, _ string) bool {
@@ -125,7 +125,7 @@ func keywords() []keyword {
 			if same(a.MultipleOf, b.MultipleOf) {
 				return true
 			}
-			// Whether one fraction is a multiple of another is a matter of rounding.
+			// For fractions, divisibility depends on rounding.
 			return typ == "integer" && a.MultipleOf != nil && *b.MultipleOf >= 1 && fits(*b.MultipleOf, typ, b.Format) &&
 				math.Mod(*a.MultipleOf, *b.MultipleOf) == 0
 		}},
@@ -161,8 +161,8 @@ func keywords() []keyword {
 	}
 }
 
-// fits reports whether a bound can be held by the number type; no number passes one
-// that cannot.
+// fits reports whether the number type can represent a bound. No number satisfies a bound
+// that it cannot represent.
 func fits(v float64, typ, format string) bool {
 	switch {
 	case typ == "integer" && format == "int32":
@@ -175,8 +175,8 @@ func fits(v float64, typ, format string) bool {
 	return true
 }
 
-// below reports whether x ≤ a (or x < a) implies x ≤ b (or x < b), for fractions and
-// for integers, which are compared with what is before the point.
+// below reports whether x ≤ a (or x < a) implies x ≤ b (or x < b), for fractions and for
+// integers, which are compared with the integer part of the bound.
 func below(a float64, aExcluded bool, b float64, bExcluded bool) bool {
 	implied := func(a, b float64) bool { return a < b || a == b && (aExcluded || !bExcluded) }
 	return implied(a, b) && implied(math.Trunc(a), math.Trunc(b))
@@ -210,10 +210,10 @@ func bound(v *float64, exclusive bool) any {
 	return *v
 }
 
-// excluded is a bound that is itself out of bounds.
+// excluded is an exclusive bound.
 type excluded float64
 
-// show writes the operand of a keyword for a message.
+// show formats the operand of a keyword for a message.
 func show(v any) string {
 	const most = 80
 	var s string

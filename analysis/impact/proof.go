@@ -15,25 +15,24 @@ import (
 	"espalier.dev/schema"
 )
 
-// ErrOtherKind says that an object is not of the definitions' kind.
+// ErrOtherKind is returned for an object whose kind is not the one of the CRDs.
 var ErrOtherKind = errors.New("the object has a different kind")
 
-// Observation is something that a change did to an object.
+// Observation is an effect of the new CRD on one object.
 type Observation struct {
 	Class Class
-	// Path is where, in the object.
+	// Path is the place in the object.
 	Path schema.Path
-	// Detail says what, where the class does not.
+	// Detail describes the effect where the class does not.
 	Detail string
-	// Broken is the condition that is broken, if the class is Invalid and a schema
-	// states it.
+	// Broken is the violated condition if the class is Invalid and the condition is part of
+	// a schema.
 	Broken schema.ViolationKind
 }
 
-// Announcing returns the changes that announce an observation, as indices: those
-// that speak of the very condition that is broken or else, of those that announce
-// something there, the most specific. There is at least one, or Compare has
-// overlooked something.
+// Announcing returns the indices of the changes that predict an observation: those about
+// the violated condition itself, or else the most specific ones among those with an effect
+// at its path. If there is none, Compare has missed a change.
 func (c *Comparison) Announcing(x Observation) (found []int) {
 	depth, exact := -1, false
 	for i := range c.Changes {
@@ -53,7 +52,7 @@ func (c *Comparison) Announcing(x Observation) (found []int) {
 	return found
 }
 
-// keywordOf is the kind of changes that add a condition.
+// keywordOf returns the kind of the changes that add a condition.
 func keywordOf(k schema.ViolationKind) string {
 	switch k {
 	case schema.Required:
@@ -72,13 +71,13 @@ func keywordOf(k schema.ViolationKind) string {
 	return strings.ReplaceAll(k.String(), " ", "")
 }
 
-// announces says how specific an effect is that announces an observation; -1 stands
-// for none.
+// announces returns how specific the effect is that predicts an observation, or -1 if no
+// effect does.
 func (c *Change) announces(x Observation) int {
 	depth := -1
 	for _, e := range c.Effects {
-		// A default that is gone may be announced by whatever made it go; a field that
-		// is missed has nothing else wrong with it.
+		// Any effect may explain a default that is gone. An effect on a required field only
+		// explains that the field is missing.
 		if (e.Class == x.Class || x.Class == Clients && e.Class != Safe) && (!e.missing || x.Broken == schema.Required) && e.Covers(x.Path) {
 			depth = max(depth, len(e.Path))
 		}
@@ -86,16 +85,16 @@ func (c *Change) announces(x Observation) int {
 	return depth
 }
 
-// Outcome is what the change of definitions does to one object.
+// Outcome is the effect of the new CRD on one object.
 type Outcome struct {
-	// Observations are what was seen, by class and path.
+	// Observations are sorted by class and path.
 	Observations []Observation
-	// WasInvalid says that the old definition does not take the object either. What it
-	// holds against it is not among the observations.
+	// WasInvalid reports whether the object is invalid under the old CRD too. Its violations
+	// of the old CRD are not among the observations.
 	WasInvalid bool
 }
 
-// Class is the worst that was seen.
+// Class returns the worst class of any observation.
 func (o *Outcome) Class() Class {
 	worst := Safe
 	for _, x := range o.Observations {
@@ -114,9 +113,9 @@ func (o *Outcome) Of(class Class) (found []Observation) {
 	return found
 }
 
-// Try takes an object through the old and through the new definition, and says what
-// is different. Objects of another kind give ErrOtherKind; other errors are about
-// objects that cannot be read.
+// Try admits an object under the old and the new CRD and returns the differences. It
+// returns ErrOtherKind for objects of another kind, and other errors for objects that
+// cannot be read.
 func (c *Comparison) Try(ctx context.Context, src []byte) (*Outcome, error) {
 	id, err := api.Identify(src)
 	if err != nil {
@@ -159,24 +158,24 @@ func (c *Comparison) Try(ctx context.Context, src []byte) (*Outcome, error) {
 	return t.outcome, nil
 }
 
-// trial is one object on its way.
+// trial is the state of Try for one object.
 type trial struct {
 	ctx     context.Context
 	from    *crd.Version
 	outcome *Outcome
 	seen    map[string]bool
 
-	// forms are the forms in which the object may be in storage: with its defaults or,
-	// if it is older than they are, without.
+	// forms are the forms in which the object may be stored: with its defaults or, if it
+	// is older than they are, without.
 	forms []form
-	// held is what the old definition holds against it.
+	// held has the object's violations of the old CRD.
 	held map[string]bool
 }
 
-// form is an object in storage, and how it is read under the old definition.
+// form is a stored object, and the same object as read under the old CRD.
 type form struct{ stored, view schema.Object }
 
-// see records an observation, once.
+// see records an observation unless it is already recorded.
 func (t *trial) see(x Observation) {
 	key := fmt.Sprint(x.Class.ID(), x.Broken, x.Path.Pointer())
 	if t.seen[key] {
@@ -187,7 +186,7 @@ func (t *trial) see(x Observation) {
 	t.outcome.Observations = append(t.outcome.Observations, x)
 }
 
-// read takes the object through the old definition.
+// read admits the object under the old CRD.
 func (t *trial) read(src []byte) error {
 	p, err := t.from.Program()
 	if err != nil {
@@ -216,9 +215,8 @@ func (t *trial) read(src []byte) error {
 	return t.add(p, bare)
 }
 
-// add adds a form in which the object may be stored. Reading it need not give what
-// is stored: a default may have nulls in it that do not stay. A form that was never
-// valid is none.
+// add adds a form in which the object may be stored. Reading it may return something else,
+// because nulls in a default may be dropped. A form that was never valid is not added.
 func (t *trial) add(p *schema.Program, stored schema.Object) error {
 	view := jsonx.CopyObject(stored)
 	if _, err := p.Normalize(view, schema.DecodeOptions{FromStorage: true}); err != nil {
@@ -237,7 +235,7 @@ func (t *trial) add(p *schema.Program, stored schema.Object) error {
 	return nil
 }
 
-// hold remembers what the old definition holds against the object.
+// hold records the object's violations of the old CRD.
 func (t *trial) hold(vs schema.Violations) {
 	for i := range vs {
 		t.held[key(&vs[i])] = true
@@ -247,7 +245,7 @@ func (t *trial) hold(vs schema.Violations) {
 
 func key(v *schema.Violation) string { return v.Kind.String() + v.Path.Pointer() }
 
-// remove removes a field, and reports whether it was one.
+// remove removes a field, and reports whether the path names a field.
 func remove(v any, p schema.Path) bool {
 	for i, s := range p {
 		switch x := v.(type) {
@@ -270,7 +268,7 @@ func remove(v any, p schema.Path) bool {
 	return false
 }
 
-// through takes the stored object through a version of the new definition.
+// through reads the stored object in a version of the new CRD and validates it.
 func (t *trial) through(to *crd.Version) error {
 	p, err := to.Program()
 	if err != nil {
@@ -300,11 +298,11 @@ func (t *trial) through(to *crd.Version) error {
 	return nil
 }
 
-// absent is the value of a field that is not there.
+// absent is the value of an absent field.
 type absent struct{}
 
-// difference compares a value as it is stored, as it was read under the old
-// definition, and as it is read under the new one.
+// difference compares a value as stored, as read under the old CRD, and as read under the
+// new one.
 func (t *trial) difference(p schema.Path, stored, was, is any) {
 	if reflect.DeepEqual(was, is) && reflect.DeepEqual(stored, was) {
 		return

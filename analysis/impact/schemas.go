@@ -9,7 +9,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// schemas compares the schemas of a version that both definitions have.
+// schemas compares the schemas of a version that both CRDs have.
 func (d *definitions) schemas(o, n *crd.Version, i, j int) {
 	c := d.comparer(o, n, i, j)
 	if d.legacy(c) {
@@ -19,8 +19,8 @@ func (d *definitions) schemas(o, n *crd.Version, i, j int) {
 	d.changes = append(d.changes, c.changes...)
 }
 
-// across compares the schemas of two versions between which objects move without a
-// change. What differs is old news, save for what happens to objects.
+// across compares the schemas of two versions between which objects move unconverted. Only
+// the effects on objects are new; the schemas differed before.
 func (d *definitions) across(from, to *crd.Version, prefix string) {
 	i := indexOf(from)
 	c := d.comparer(from, to, i, indexOf(to))
@@ -53,7 +53,7 @@ func (d *definitions) comparer(o, n *crd.Version, i, j int) *comparer {
 	return c
 }
 
-// roots compares two schemas of whole objects.
+// roots compares the schemas of whole objects.
 func (c *comparer) roots(o, n *schema.Structural) {
 	if o == nil {
 		o = &schema.Structural{}
@@ -69,7 +69,7 @@ func (c *comparer) roots(o, n *schema.Structural) {
 	c.value(p, c.side(schema.NewCursor(o, c.Semantics, pruning(c.oldAll))), c.side(schema.NewCursor(n, c.Semantics, pruning(c.newAll))))
 }
 
-// pruning is what preserveUnknownFields of a definition means for the root.
+// pruning returns the pruning of the root that preserveUnknownFields of a CRD implies.
 func pruning(preserveUnknownFields bool) schema.Pruning {
 	if preserveUnknownFields {
 		return schema.PruningOff
@@ -77,8 +77,8 @@ func pruning(preserveUnknownFields bool) schema.Pruning {
 	return schema.PruningOn
 }
 
-// legacy compares schemas in the draft-4 dialect, which take the place of others. It
-// reports whether there is one.
+// legacy compares draft-4 schemas, which replace other schemas. It reports whether there is
+// one.
 func (d *definitions) legacy(c *comparer) bool {
 	if !d.Semantics.KnowsJSONSchema() {
 		return false

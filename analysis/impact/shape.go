@@ -10,7 +10,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// lists compares what is said about an array and its items.
+// lists compares the conditions on an array and its items.
 func (c *comparer) lists(p place, o, n side) {
 	ot, nt := listType(o.node), listType(n.node)
 	sameKeys := slices.Equal(o.node.XListMapKeys, n.node.XListMapKeys)
@@ -42,8 +42,8 @@ func (c *comparer) lists(p place, o, n side) {
 	c.value(p.down(itemsStep, itemsStep, itemsStep, viaItems, ni.node), oi, ni)
 }
 
-// rejection is what follows for a field at path if its object, at p, may no longer have
-// it. It is kept, so that validation can reject it; what is in it is pruned.
+// refusal returns the effects on a field at path if its object, at p, may no longer have
+// it. The field is kept so that validation can reject it, but its content is pruned.
 func refusal(p place, path schema.SchemaPath, o, n side) []Effect {
 	effects := tightened(p.path, "")
 	if n.Prunes() && o.kinds()&(arrays|objects) != 0 {
@@ -52,7 +52,7 @@ func refusal(p place, path schema.SchemaPath, o, n side) []Effect {
 	return effects
 }
 
-// turnOn records that fields below a value, which were kept, are pruned.
+// turnOn records that fields below a value, which were kept, are now pruned.
 func (c *comparer) turnOn(p place, path schema.SchemaPath) {
 	if c.switched != nil {
 		c.affect(c.switched, p, at(Loses, path, ""))
@@ -110,7 +110,7 @@ func (c *comparer) objects(p place, o, n side) {
 	}
 }
 
-// required compares which fields must be there.
+// required compares the required fields.
 func (c *comparer) required(p place, o, n side) {
 	was := map[string]bool{}
 	for _, f := range facts(&schema.NestedValueValidation{ValueValidation: *vv(o.node)}) {
@@ -141,7 +141,7 @@ func (c *comparer) required(p place, o, n side) {
 	}
 }
 
-// otherFields compares what becomes of fields that neither side names.
+// otherFields compares the treatment of fields that neither side names.
 func (c *comparer) otherFields(p place, o, n side) {
 	oc, of := c.others(o)
 	nc, nf := c.others(n)
@@ -185,8 +185,8 @@ func (f fate) verb() string {
 	return "now preserved"
 }
 
-// preserveFlag records that preserve-unknown-fields came or went where it makes no
-// difference by itself.
+// preserveFlag records that x-kubernetes-preserve-unknown-fields was added or removed where
+// it has no effect by itself.
 func (c *comparer) preserveFlag(p place, n *schema.Structural) {
 	message := "x-kubernetes-preserve-unknown-fields removed"
 	if n.XPreserveUnknownFields {
@@ -195,8 +195,8 @@ func (c *comparer) preserveFlag(p place, n *schema.Structural) {
 	c.emitAltering(p, retyped, "pruning", "x-kubernetes-preserve-unknown-fields", message)
 }
 
-// metaProperty compares apiVersion, kind or metadata of a resource where only one
-// side says something about it.
+// metaProperty compares apiVersion, kind or metadata of a resource where only one side
+// specifies it.
 func (c *comparer) metaProperty(p place, o, n side, wasNamed bool) {
 	if wasNamed {
 		alters, effects := unaltered, []Effect(nil)
@@ -207,7 +207,7 @@ func (c *comparer) metaProperty(p place, o, n side, wasNamed bool) {
 		return
 	}
 	c.emit(p, "property-added", "", "mentioned now")
-	// What is not mentioned stays what it is anyway.
+	// An unspecified field keeps its implied schema.
 	known := *o.node
 	known.Properties = map[string]*schema.Structural{}
 	for name := range n.node.Properties {
@@ -218,7 +218,7 @@ func (c *comparer) metaProperty(p place, o, n side, wasNamed bool) {
 	c.value(p, newSide(o.Cursor, &known), n)
 }
 
-// property compares a field that one of the sides names.
+// property compares a field that at least one side names.
 func (c *comparer) property(p place, o, n side, name string) {
 	oc, of := c.field(o, name)
 	nc, nf := c.field(n, name)

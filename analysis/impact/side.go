@@ -6,8 +6,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// side is a place in the schema on one side of the comparison. It has a schema always:
-// that of a value that no schema specifies is one of the comparer's own.
+// side is a place in the schema on one side of the comparison. It always has a schema: the
+// comparer supplies one for a value that no schema specifies.
 type side struct {
 	schema.Cursor
 	node *schema.Structural
@@ -15,7 +15,7 @@ type side struct {
 
 func newSide(at schema.Cursor, node *schema.Structural) side { return side{at.WithSchema(node), node} }
 
-// side returns the side that a cursor is at.
+// side returns the side at a cursor.
 func (c *comparer) side(at schema.Cursor) side {
 	if s := at.Schema(); s != nil {
 		return side{at, s}
@@ -23,15 +23,15 @@ func (c *comparer) side(at schema.Cursor) side {
 	return newSide(at, c.unspecified)
 }
 
-// newAnything returns the side of a value that a schema does not know and keeps. It is
-// not the same as a value that additionalProperties: true allows, in which fields may
-// be pruned.
+// newAnything returns the side of a value that is unknown to the schema and kept. That
+// differs from a value that additionalProperties: true allows, in which fields may be
+// pruned.
 func newAnything(sem schema.Semantics) side {
 	at, _ := schema.NewCursor(nil, sem, schema.PruningOff).MapValue()
 	return newSide(at, &schema.Structural{Generic: schema.Generic{Nullable: true}})
 }
 
-// fate is what becomes of a field.
+// fate is the treatment of a field.
 type fate uint8
 
 const (
@@ -39,11 +39,11 @@ const (
 	stays fate = iota
 	// pruned: it is removed.
 	pruned
-	// rejected: it makes the object invalid.
+	// refused: it makes the object invalid.
 	refused
 )
 
-// others is what becomes of the fields that properties does not name.
+// others returns the treatment of the fields that properties does not name.
 func (c *comparer) others(s side) (side, fate) {
 	at, kept := s.MapValue()
 	switch ap := s.node.AdditionalProperties; {
@@ -57,7 +57,7 @@ func (c *comparer) others(s side) (side, fate) {
 	return c.side(at), stays
 }
 
-// field is what becomes of a field.
+// field returns the treatment of a field.
 func (c *comparer) field(s side, name string) (side, fate) {
 	if s.IsResource() && schema.IsMetaField(name) || s.node.Properties[name] != nil {
 		at, _ := s.Field(name)
@@ -69,7 +69,7 @@ func (c *comparer) field(s side, name string) (side, fate) {
 	return c.others(s)
 }
 
-// items is the schema of the items of an array.
+// items returns the schema of the items of an array.
 func (c *comparer) items(s side) side {
 	if s.node.Items == nil && !s.Prunes() {
 		return c.anything
@@ -77,7 +77,7 @@ func (c *comparer) items(s side) side {
 	return c.side(s.Items())
 }
 
-// metaSchemas describe what apiVersion, kind and metadata are anyway.
+// metaSchemas returns the implied schemas of apiVersion, kind and metadata.
 func metaSchemas() map[string]*schema.Structural {
 	fields := schema.MetaFields()
 	for _, field := range fields {
@@ -88,8 +88,8 @@ func metaSchemas() map[string]*schema.Structural {
 	return fields
 }
 
-// kinds are the values that the type of a schema allows, null aside. One that states
-// none, but a format, is for strings.
+// kinds returns the kinds of values that the type of a schema allows, without null. A
+// schema with a format but no type is for strings.
 func (s side) kinds() kinds {
 	k := kindsOf(s.node.Type, s.node.XIntOrString)
 	if k == allKinds && restricts("", vv(s.node).Format) {
@@ -100,7 +100,7 @@ func (s side) kinds() kinds {
 
 func hasDefault(s *schema.Structural) bool { return s.Default != nil && s.Default.Value != nil }
 
-// refusesAnything reports whether some value breaks the schema by itself.
+// refusesAnything reports whether the schema itself rejects some value.
 func (c *comparer) refusesAnything(s *schema.Structural) bool {
 	v := vv(s)
 	return s.Type != "" || s.XIntOrString || s.XEmbeddedResource || len(s.XValidations) > 0 || len(s.XUnions) > 0 && c.Semantics.KnowsUnions() ||
@@ -109,7 +109,7 @@ func (c *comparer) refusesAnything(s *schema.Structural) bool {
 		slices.ContainsFunc(keywords(), func(k keyword) bool { return k.of(v) != nil })
 }
 
-// listType is the type of a list; atomic if nothing is said.
+// listType returns the list type; the default is atomic.
 func listType(s *schema.Structural) string {
 	if s.XListType == nil {
 		return "atomic"
@@ -117,7 +117,7 @@ func listType(s *schema.Structural) string {
 	return *s.XListType
 }
 
-// mapType is the type of a map; granular if nothing is said.
+// mapType returns the map type; the default is granular.
 func mapType(s *schema.Structural) string {
 	if s.XMapType == nil {
 		return "granular"

@@ -1,10 +1,9 @@
-// Package sample makes objects of a CustomResourceDefinition that are valid: a
-// minimal one, with what cannot be left out, and a full one, with every field.
+// Package sample generates valid objects of a CustomResourceDefinition: a minimal one with
+// the required fields, and a full one with every field.
 //
-// An object is first made from the schema alone: defaults, examples, enums, bounds,
-// formats, strings that match a pattern. Then it is put to the very checks that a
-// server makes, rules in CEL included, and what they find is fixed: each violation
-// suggests a few changes, and those that leave less to fix stay. That is a search,
-// and it is bounded; where it fails, the best attempt is returned with the
-// violations that stand in the way.
+// It first generates an object from the schema alone: defaults, examples, enums, bounds,
+// formats, and strings that match a pattern. Then it validates the object as the API server
+// does, including CEL rules, and repairs it: each violation suggests a few edits, and the
+// edits that reduce the violations are kept. The search is bounded. If it fails, the best
+// attempt is returned with the remaining violations.
 package sample

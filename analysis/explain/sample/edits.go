@@ -10,14 +10,14 @@ import (
 	"espalier.dev/schema"
 )
 
-// edit changes an object. It reports whether it could.
+// edit changes an object. It reports whether the change was possible.
 type edit func(schema.Object) bool
 
 func putting(path schema.Path, v any) edit {
 	return func(obj schema.Object) bool { return put(obj, path, jsonx.Copy(v)) }
 }
 
-// making is putting a value that is made only if the edit is tried.
+// making returns an edit that generates its value only when it is applied.
 func making(path schema.Path, value func() any) edit {
 	return func(obj schema.Object) bool { return put(obj, path, value()) }
 }
@@ -26,7 +26,7 @@ func removing(path schema.Path) edit {
 	return func(obj schema.Object) bool { return remove(obj, path) }
 }
 
-// together makes one edit of several. It is one if any of them could be made.
+// together combines several edits into one. It succeeds if any of them does.
 func together(edits ...edit) edit {
 	return func(obj schema.Object) bool {
 		done := false
@@ -37,11 +37,11 @@ func together(edits ...edit) edit {
 	}
 }
 
-// edits are changes that may fix a violation, the likeliest first.
-func (m *mender) edits(obj schema.Object, v *schema.Violation) []edit {
+// edits returns edits that may fix a violation, the most likely first.
+func (m *repairer) edits(obj schema.Object, v *schema.Violation) []edit {
 	list := m.direct(obj, v)
-	// What is wrong is gone when the value around it is gone. This loses most, so it
-	// comes last, from the inside to the outside.
+	// Removing the value or one of its parents also removes the violation. This loses the
+	// most data, so it comes last, from the innermost value to the outermost.
 	for n := len(v.Path); n > 0; n-- {
 		if m.removable(v.Path[:n]) {
 			list = append(list, removing(v.Path[:n]))
@@ -50,9 +50,9 @@ func (m *mender) edits(obj schema.Object, v *schema.Violation) []edit {
 	return list
 }
 
-// removable reports whether a value may be missing, as far as its parent's own
-// required goes, and is not one that identifies the object.
-func (m *mender) removable(path schema.Path) bool {
+// removable reports whether a value may be removed: its parent does not require it and it
+// does not identify the object.
+func (m *repairer) removable(path schema.Path) bool {
 	if len(path) == 1 && slices.Contains([]string{"apiVersion", "kind", "metadata"}, path[0].Key) {
 		return false
 	}
@@ -61,8 +61,8 @@ func (m *mender) removable(path schema.Path) bool {
 	return last.Kind == schema.Index || parent == nil || parent.ValueValidation == nil || !slices.Contains(parent.ValueValidation.Required, last.Key)
 }
 
-// direct are changes of the value itself, or of what is in it.
-func (m *mender) direct(obj schema.Object, v *schema.Violation) []edit {
+// direct returns edits of the value itself or of its content.
+func (m *repairer) direct(obj schema.Object, v *schema.Violation) []edit {
 	s := schemaAt(m.root, v.Path)
 	switch v.Kind {
 	case schema.Required:
@@ -87,8 +87,8 @@ func (m *mender) direct(obj schema.Object, v *schema.Violation) []edit {
 	return m.replacing(v.Path, s, v.Value, literals(v))
 }
 
-// adding adds a field that is missing.
-func (m *mender) adding(path schema.Path) (list []edit) {
+// adding returns edits that add a missing field.
+func (m *repairer) adding(path schema.Path) (list []edit) {
 	s := schemaAt(m.root, path)
 	if s == nil {
 		for _, x := range []any{"example", int64(1), true, map[string]any{}, []any{}} {
@@ -103,8 +103,8 @@ func (m *mender) adding(path schema.Path) (list []edit) {
 	return append(list, m.replacing(path, s, nil, nil)...)
 }
 
-// branch fixes all that is wrong with one branch of a logical operator, and then one at a time.
-func (m *mender) branch(obj schema.Object, violations schema.Violations) []edit {
+// branch fixes all violations of one branch of a logical operator together, then one by one.
+func (m *repairer) branch(obj schema.Object, violations schema.Violations) []edit {
 	var first, rest []edit
 	for i := range violations {
 		edits := m.direct(obj, &violations[i])
@@ -119,8 +119,8 @@ func (m *mender) branch(obj schema.Object, violations schema.Violations) []edit 
 	return rest
 }
 
-// logical operator makes a branch hold, or, if too many do, makes one fail.
-func (m *mender) junctor(obj schema.Object, v *schema.Violation, s *schema.Structural) (list []edit) {
+// junctor makes a branch of a logical operator hold or, if too many do, makes one fail.
+func (m *repairer) junctor(obj schema.Object, v *schema.Violation, s *schema.Structural) (list []edit) {
 	if v.Holding > 0 {
 		return m.breaking(obj, v.Path, s)
 	}
@@ -135,8 +135,8 @@ func (m *mender) junctor(obj schema.Object, v *schema.Violation, s *schema.Struc
 	return list
 }
 
-// breaking makes a value another one, in any way: a field less, another value.
-func (m *mender) breaking(obj schema.Object, path schema.Path, s *schema.Structural) (list []edit) {
+// breaking changes a value in any way: removes a field, or replaces the value.
+func (m *repairer) breaking(obj schema.Object, path schema.Path, s *schema.Structural) (list []edit) {
 	v, _ := at(obj, path)
 	fields, ok := v.(map[string]any)
 	if !ok {
@@ -164,7 +164,7 @@ func (m *mender) breaking(obj schema.Object, path schema.Path, s *schema.Structu
 }
 
 // union sets one member of each union of a value.
-func (m *mender) union(v *schema.Violation, s *schema.Structural) (list []edit) {
+func (m *repairer) union(v *schema.Violation, s *schema.Structural) (list []edit) {
 	if s == nil {
 		return nil
 	}
@@ -195,8 +195,8 @@ func (m *mender) union(v *schema.Violation, s *schema.Structural) (list []edit) 
 	return list
 }
 
-// sizes makes a list or map smaller or larger.
-func (m *mender) sizes(v *schema.Violation, s *schema.Structural) (list []edit) {
+// sizes makes a list or map shorter or longer.
+func (m *repairer) sizes(v *schema.Violation, s *schema.Structural) (list []edit) {
 	switch x := v.Value.(type) {
 	case []any:
 		for n := len(x) - 1; n >= 0 && n >= len(x)-4; n-- {
@@ -226,8 +226,8 @@ func (m *mender) sizes(v *schema.Violation, s *schema.Structural) (list []edit) 
 	return list
 }
 
-// varied makes an item unlike the others.
-func (m *mender) varied(path schema.Path, s *schema.Structural) (list []edit) {
+// varied makes an item different from the others.
+func (m *repairer) varied(path schema.Path, s *schema.Structural) (list []edit) {
 	if s == nil {
 		return nil
 	}
@@ -237,9 +237,8 @@ func (m *mender) varied(path schema.Path, s *schema.Structural) (list []edit) {
 	return list
 }
 
-// replacing puts other values of s at a path. clues are values that whatever is to be
-// fixed mentions.
-func (m *mender) replacing(path schema.Path, s *schema.Structural, v any, clues []any) (list []edit) {
+// replacing puts other values of s at a path. clues are values that the violation mentions.
+func (m *repairer) replacing(path schema.Path, s *schema.Structural, v any, clues []any) (list []edit) {
 	if s != nil {
 		n := needs(s.ValueValidation, nil)
 		switch kind := typeOf(s, n); {
@@ -259,8 +258,8 @@ func (m *mender) replacing(path schema.Path, s *schema.Structural, v any, clues 
 	return list
 }
 
-// arrays puts arrays of s at a path, of several lengths, and of what clues suggest.
-func (m *mender) arrays(path schema.Path, s *schema.Structural, clues []any) []edit {
+// arrays puts arrays of s of several lengths at a path, and arrays that clues suggest.
+func (m *repairer) arrays(path schema.Path, s *schema.Structural, clues []any) []edit {
 	list := []edit{putting(path, []any{})}
 	if s.Items == nil {
 		return list
@@ -283,8 +282,8 @@ func (m *mender) arrays(path schema.Path, s *schema.Structural, clues []any) []e
 	return list
 }
 
-// alternatives are other values of s, a schema of scalars, than v. clues are values
-// that whatever is to be fixed mentions.
+// alternatives returns values of s, a schema of scalars, that differ from v. clues are
+// values that the violation mentions.
 func alternatives(s *schema.Structural, v any, clues []any) (list []any) {
 	if s == nil {
 		return clues
@@ -330,7 +329,7 @@ func alternatives(s *schema.Structural, v any, clues []any) (list []any) {
 	return list
 }
 
-// numbers are numbers around those that matter.
+// numbers returns numbers close to the bounds and clues.
 func numbers(n *need, clues []any, v any) (list []any) {
 	add := func(x float64) {
 		if x >= n.min && x <= n.max && x == math.Trunc(x) && math.Abs(x) < 1<<53 {
@@ -357,7 +356,7 @@ func numbers(n *need, clues []any, v any) (list []any) {
 	return list
 }
 
-// literals are values that a violation mentions.
+// literals returns the values that a violation mentions.
 func literals(v *schema.Violation) (list []any) {
 	switch want := v.Want; v.Kind {
 	case schema.Enum:

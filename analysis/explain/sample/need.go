@@ -8,8 +8,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// need is everything that must hold for a value, from the schema and from the
-// branches of logical operators that were chosen.
+// need collects the conditions on a value, from the schema and from the chosen branches of
+// logical operators.
 type need struct {
 	enum                 []any
 	hasEnum              bool
@@ -23,15 +23,15 @@ type need struct {
 	minItems, maxItems   int64
 	minProps, maxProps   int64
 	types                []string
-	// required are the fields that must be there, excluded those that a branch that
-	// was not chosen asks for.
+	// required are the fields that must be present, excluded those that branches that were
+	// not chosen require.
 	required, excluded map[string]bool
-	// fields and items are what else must hold for the fields and the items.
+	// fields and items are additional conditions on the fields and the items.
 	fields map[string][]*schema.NestedValueValidation
 	items  []*schema.NestedValueValidation
 }
 
-// needs gathers what must hold for a value of s.
+// needs collects the conditions on a value of s.
 func needs(v *schema.ValueValidation, nested []*schema.NestedValueValidation) *need {
 	n := &need{
 		min: math.Inf(-1), max: math.Inf(1), maxLength: math.MaxInt64, maxItems: math.MaxInt64, maxProps: math.MaxInt64,
@@ -117,7 +117,7 @@ func (n *need) add(v *schema.ValueValidation) {
 	}
 }
 
-// restrict leaves the values that are in enum, too.
+// restrict keeps only the values that are also in enum.
 func (n *need) restrict(enum []schema.JSON) {
 	var both []any
 	for _, e := range enum {
@@ -128,8 +128,8 @@ func (n *need) restrict(enum []schema.JSON) {
 	n.enum, n.hasEnum = both, true
 }
 
-// choose takes the first branch. Of the others, what they require is left out if
-// only one of the branches may hold.
+// choose chooses the first branch. If only one branch may hold, it excludes the fields
+// that the others require.
 func (n *need) choose(branches []schema.NestedValueValidation, one bool) {
 	if len(branches) == 0 {
 		return

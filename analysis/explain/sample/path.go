@@ -28,8 +28,7 @@ func at(v any, path schema.Path) (any, bool) {
 	return v, true
 }
 
-// put sets the value at a path, whose parent must be there. An index may be the one
-// after the last.
+// put sets the value at a path, whose parent must exist. An index may be one past the end.
 func put(obj schema.Object, path schema.Path, v any) bool {
 	if len(path) == 0 {
 		return false
@@ -110,7 +109,7 @@ func part(s *schema.Structural, step schema.Step) *schema.Structural {
 	return nil
 }
 
-// join appends steps to a path that others may hold.
+// join appends steps to a path without changing its backing array.
 func join(path schema.Path, steps ...schema.Step) schema.Path {
 	return append(slices.Clip(path), steps...)
 }

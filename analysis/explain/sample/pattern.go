@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// matching makes strings that match a regular expression, at least minLength long if
-// that can be had. A pattern that is not a regular expression has none.
+// matching returns strings that match a regular expression, at least minLength long if
+// possible. It returns none for a pattern that is not a regular expression.
 func matching(pattern string, minLength int64, variation int) (list []string) {
 	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -32,16 +32,16 @@ func matching(pattern string, minLength int64, variation int) (list []string) {
 	return list
 }
 
-// maxText bounds the length of a string that is made.
+// maxText limits the length of generated strings.
 const maxText = 10_000
 
-// patternWriter writes a string that matches a regular expression apart from its
-// assertions: the caller must check the result.
+// patternWriter writes a string that matches a regular expression, except for its
+// assertions. The caller must check the result.
 type patternWriter struct {
 	strings.Builder
-	// repeats is how often what may repeat does, branch which alternative is taken.
+	// repeats is the count for repetitions, branch the index of the alternative to use.
 	repeats, branch int
-	// variation chooses among the characters of a class.
+	// variation selects among the characters of a class.
 	variation int
 	failed    bool
 }
@@ -91,8 +91,8 @@ func (w *patternWriter) times(re *syntax.Regexp, least, most int) {
 	}
 }
 
-// ofClass chooses a character of a class, given as pairs of the lowest and highest of
-// a range: a letter if there is one, then a digit, then anything that prints.
+// ofClass returns a character of a class, given as pairs of the lowest and highest character
+// of a range: preferably a letter, then a digit, then any printable character.
 func ofClass(ranges []rune, variation int) rune {
 	var found []rune
 	for _, from := range [][2]rune{{'a', 'z'}, {'A', 'Z'}, {'0', '9'}, {'!', '~'}} {

@@ -12,9 +12,9 @@ import (
 	"espalier.dev/schema"
 )
 
-// rule suggests changes to what a rule in CEL speaks of: the fields that it names
-// get the values that it names, or others, or appear, or go.
-func (m *mender) rule(obj schema.Object, v *schema.Violation) []edit {
+// rule suggests edits of the fields that a CEL rule names: set them to the values in the
+// rule or to other values, add them, or remove them.
+func (m *repairer) rule(obj schema.Object, v *schema.Violation) []edit {
 	source := v.Want.Rule
 	base := m.ruleBase(v.Path, source)
 	clues := newClues(source)
@@ -23,8 +23,8 @@ func (m *mender) rule(obj schema.Object, v *schema.Violation) []edit {
 	}
 	var likely, other, adding, all, rest []edit
 	siblings := map[string][]edit{}
-	// Rules compare fields with each other, so what one of them has suggests itself for
-	// the others.
+	// Rules compare fields with each other, so the value of one is a candidate for the
+	// others.
 	var related []any
 	m.targets(obj, base, clues, 0, func(_ schema.Path, _ *schema.Structural, value any, _ bool) {
 		switch value.(type) {
@@ -65,8 +65,8 @@ func (m *mender) rule(obj schema.Object, v *schema.Violation) []edit {
 	return slices.Concat(likely, other, adding, rest[:min(len(rest), 200)])
 }
 
-// allButOne are the edits that leave one of several fields, and then none: for rules
-// that let fields stand only alone.
+// allButOne returns edits that keep one of several fields, and then none, for rules that
+// make fields mutually exclusive.
 func allButOne(removals []edit) (list []edit) {
 	const most = 40
 	if len(removals) < 3 || len(removals) > most {
@@ -78,9 +78,9 @@ func allButOne(removals []edit) (list []edit) {
 	return append(list, together(removals...))
 }
 
-// ruleBase is the place of the value that a rule is for: the one that the violation
-// is about or, if the rule reports elsewhere, one around it.
-func (m *mender) ruleBase(path schema.Path, source string) schema.Path {
+// ruleBase returns the path of the value that a rule belongs to: the path of the violation
+// or, if the rule reports elsewhere, the path of a parent.
+func (m *repairer) ruleBase(path schema.Path, source string) schema.Path {
 	for n := len(path); n >= 0; n-- {
 		if s := schemaAt(m.root, path[:n]); s != nil {
 			for _, r := range s.XValidations {
@@ -93,12 +93,12 @@ func (m *mender) ruleBase(path schema.Path, source string) schema.Path {
 	return path
 }
 
-// maxTargetDepth is how deep below its value a rule is thought to look.
+// maxTargetDepth limits how deep below its value a rule is assumed to look.
 const maxTargetDepth = 8
 
-// targets visits the values below base that a rule names, and those that it names
-// and that are missing. base itself is one.
-func (m *mender) targets(obj schema.Object, base schema.Path, c *clues, depth int, visit func(schema.Path, *schema.Structural, any, bool)) {
+// targets visits the values below base that a rule names, including missing ones, and base
+// itself.
+func (m *repairer) targets(obj schema.Object, base schema.Path, c *clues, depth int, visit func(schema.Path, *schema.Structural, any, bool)) {
 	s := schemaAt(m.root, base)
 	value, ok := at(obj, base)
 	if s == nil || !ok || depth > maxTargetDepth {
@@ -108,7 +108,7 @@ func (m *mender) targets(obj schema.Object, base schema.Path, c *clues, depth in
 	case map[string]any:
 		names := slices.Sorted(maps.Keys(s.Properties))
 		if len(base) == 0 {
-			// What goes without saying is not in the schema.
+			// The schema need not specify these fields.
 			names = slices.DeleteFunc(names, func(n string) bool { return n == "apiVersion" || n == "kind" || n == "metadata" })
 			if name := join(base, field("metadata"), field("name")); c.words["metadata"] && c.words["name"] {
 				given, ok := at(obj, name)
@@ -156,18 +156,18 @@ func (m *mender) targets(obj schema.Object, base schema.Path, c *clues, depth in
 	}
 }
 
-// clues are what a rule mentions.
+// clues are the names and values in a rule.
 type clues struct {
 	words  map[string]bool
 	values []any
 }
 
-// The patterns are compiled when they are needed: most runs of the program make no samples.
+// The patterns are compiled on first use: most runs of the program generate no samples.
 var (
 	wordPattern   = lazyPattern(`[A-Za-z_][A-Za-z0-9_]*`)
 	quotedPattern = lazyPattern(`r?"(?:[^"\\]|\\.)*"|r?'(?:[^'\\]|\\.)*'`)
 	numberPattern = lazyPattern(`\b[0-9]+\b`)
-	// escapes are how CEL names fields that are not identifiers.
+	// escapes undoes the escaping of field names that are not identifiers in CEL.
 	escapes = strings.NewReplacer("__underscores__", "__", "__dot__", ".", "__dash__", "-", "__slash__", "/")
 )
 
@@ -175,8 +175,8 @@ func lazyPattern(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// join adds what meets several rules of a string at once: how one wants it to begin,
-// and another one to end. In base64, if that is what the string is.
+// join adds strings that satisfy several rules at once: the prefix that one requires with
+// the suffix that another requires, encoded if the string is base64.
 func (c *clues) join(s *schema.Structural) {
 	if s.Type != "string" {
 		return
@@ -226,7 +226,7 @@ func newClues(source string) *clues {
 			}
 		}
 		add(text)
-		// Whatever begins, ends or contains it.
+		// Strings that start with, end with or contain it.
 		for _, s := range []string{text + "example", "example" + text, "example" + text + "example"} {
 			if strings.Contains(source, "With(") || strings.Contains(source, "contains(") || strings.Contains(source, "split(") {
 				add(s)

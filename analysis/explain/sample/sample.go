@@ -10,17 +10,17 @@ import (
 	"espalier.dev/schema"
 )
 
-// Size says how much is in a sample.
+// Size selects the fields of a sample.
 type Size int
 
 const (
-	// Minimal has what must be there, and what a server would not fill in.
+	// Minimal includes the required fields that the API server does not default.
 	Minimal Size = iota
-	// Full has every field that can be there together with the others.
+	// Full includes all fields that can be present together.
 	Full
 )
 
-// String names the size.
+// String returns the name of the size.
 func (s Size) String() string {
 	if s == Full {
 		return "full"
@@ -28,21 +28,21 @@ func (s Size) String() string {
 	return "minimal"
 }
 
-// Sample is an object.
+// Sample is a generated object.
 type Sample struct {
-	// Object is what a user would write.
+	// Object is the object as a user would write it.
 	Object schema.Object
-	// Violations are what stands in the way: none if the object is valid.
+	// Violations are the remaining violations. A valid object has none.
 	Violations schema.Violations
-	// Problem says why the object could not even be judged, or is nil.
+	// Problem is the error that prevented validation, or nil.
 	Problem error
 }
 
-// Valid reports whether a server would accept the object.
+// Valid reports whether the API server would accept the object.
 func (s *Sample) Valid() bool { return len(s.Violations) == 0 && s.Problem == nil }
 
-// New makes a sample of a version. A sample that is not valid is no error: it is the
-// best attempt. There is an error if the version's schema does not compile.
+// New generates a sample of a version. If it finds no valid object, it returns the best
+// attempt without an error. It returns an error if the schema of the version does not compile.
 func New(ctx context.Context, v *crd.Version, size Size) (*Sample, error) {
 	s, err := explain.SchemaOf(v)
 	if err != nil {
@@ -52,17 +52,17 @@ func New(ctx context.Context, v *crd.Version, size Size) (*Sample, error) {
 		return nil, fmt.Errorf("version %s of %s: %w", v.Name(), v.Definition().Name(), err)
 	}
 	g := &generator{full: size == Full, kep: v.Definition().Semantics().KnowsUnions()}
-	return newMender(ctx, v, s, g).mend(g.resource(v, s)), nil
+	return newRepairer(ctx, v, s, g).repair(g.resource(v, s)), nil
 }
 
-// resource makes a first version of an object.
+// resource generates the first attempt.
 func (g *generator) resource(v *crd.Version, s *schema.Structural) schema.Object {
 	obj := schema.Object{}
 	if s != nil {
 		obj = g.object(s, nil, 0)
 	}
 	if v.HasStatus() {
-		// It is not for those who write objects to write.
+		// Users do not write status.
 		delete(obj, "status")
 	}
 	gvk := v.GroupVersionKind()
@@ -82,8 +82,8 @@ func (g *generator) resource(v *crd.Version, s *schema.Structural) schema.Object
 	return obj
 }
 
-// admit does to an object what a server does that is asked to create it, and returns
-// what it has against it.
+// admit processes an object like the API server does on creation, and returns the
+// violations.
 func admit(ctx context.Context, v *crd.Version, obj schema.Object) (schema.Violations, error) {
 	p, err := v.Program()
 	if err != nil {

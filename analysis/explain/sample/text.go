@@ -9,7 +9,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// text makes a string.
+// text generates a string.
 func text(n *need, variation int) string {
 	first := ""
 	for _, s := range texts(n, variation) {
@@ -24,7 +24,7 @@ func text(n *need, variation int) string {
 	return first
 }
 
-// texts are strings to try, the likeliest first.
+// texts returns candidate strings, the most likely first.
 func texts(n *need, variation int) (list []string) {
 	for _, f := range n.formats {
 		if s, ok := ofFormat(f, variation); ok {
@@ -42,7 +42,7 @@ func texts(n *need, variation int) (list []string) {
 	for i, p := range n.patterns {
 		found := matching(p, n.minLength, variation)
 		list = append(list, found...)
-		// What matches one pattern followed by what matches another one may match both.
+		// A match of one pattern followed by a match of another may match both.
 		for _, q := range n.patterns[:i] {
 			for _, other := range matching(q, n.minLength, variation) {
 				for _, s := range found[:min(len(found), 4)] {
@@ -51,11 +51,11 @@ func texts(n *need, variation int) (list []string) {
 			}
 		}
 	}
-	// What has a suffix must match a pattern, too; if that fails, the plain ones may do.
+	// A string with a suffix may no longer match a pattern. Then a plain one may.
 	return append(list, dictionary()...)
 }
 
-// dictionary are strings of the kinds that fields of resources often take.
+// dictionary returns strings of the kinds that fields of resources often contain.
 func dictionary() []string {
 	return []string{
 		"example", "Example", "EXAMPLE", "example.com", "example.com/example", "https://example.com", "192.0.2.1", "192.0.2.0/24", "2001:db8::1", "2001:db8::/32",
@@ -85,7 +85,7 @@ func (n *need) takes(s string) bool {
 	return true
 }
 
-// fit makes a plain string as long as it must be, and no longer than it may be.
+// fit pads or cuts a plain string to the allowed length.
 func (n *need) fit(s string) string {
 	if len(n.patterns) > 0 || len(n.formats) > 0 {
 		return s
@@ -99,8 +99,8 @@ func (n *need) fit(s string) string {
 	return s
 }
 
-// ofFormat is a string of a format. The addresses and names are those that are
-// reserved for documentation.
+// ofFormat returns a string of a format. The addresses and names are reserved for
+// documentation.
 func ofFormat(format string, variation int) (string, bool) {
 	i := variation % 200
 	switch strings.ReplaceAll(format, "-", "") {

@@ -11,24 +11,24 @@ import (
 	"espalier.dev/schema"
 )
 
-// generator makes values from a schema alone.
+// generator generates values from a schema alone.
 type generator struct {
-	// full says to write fields that need not be there.
+	// full includes optional fields.
 	full bool
-	// kep says that unions count.
+	// kep enforces unions.
 	kep bool
-	// made counts the values that were made.
+	// made counts the generated values.
 	made int
 }
 
 const (
-	// maxMade bounds how many items or entries are made, maxValues how many values:
-	// a schema can ask for a billion items of a billion items.
+	// maxMade limits the number of items or entries, maxValues the number of values: a schema
+	// can require a billion items of a billion items.
 	maxMade   = 200
 	maxValues = 20_000
 )
 
-// make makes one value, with a count of its own.
+// make generates one value, with its own count.
 func (g generator) make(s *schema.Structural, variation int) any {
 	g.made = 0
 	return g.value(s, nil, variation)
@@ -36,8 +36,8 @@ func (g generator) make(s *schema.Structural, variation int) any {
 
 type nestedList = []*schema.NestedValueValidation
 
-// value makes a value of s for which nested holds, too. Values with another variation
-// differ, if they can.
+// value generates a value of s that also satisfies nested. Different variations give
+// different values if possible.
 func (g *generator) value(s *schema.Structural, nested nestedList, variation int) any {
 	g.made++
 	n := needs(s.ValueValidation, nested)
@@ -64,11 +64,11 @@ func (g *generator) value(s *schema.Structural, nested nestedList, variation int
 	return nil
 }
 
-// given is a value that the schema itself suggests.
+// given returns a value that the schema itself suggests.
 func given(s *schema.Structural) (any, bool) {
 	switch {
 	case s.Default != nil && s.Default.Value != nil:
-		// A default for an object may have more in it that the full sample shows.
+		// The full sample shows fields that the default of an object may lack.
 		if _, isObject := s.Default.Value.(map[string]any); isObject && len(s.Properties) > 0 {
 			return nil, false
 		}
@@ -79,7 +79,7 @@ func given(s *schema.Structural) (any, bool) {
 	return nil, false
 }
 
-// suits reports whether an example has the type of its schema: nobody checks that.
+// suits reports whether an example has the type of its schema, which no check ensures.
 func suits(s *schema.Structural, v any) bool {
 	switch v.(type) {
 	case string:
@@ -94,7 +94,7 @@ func suits(s *schema.Structural, v any) bool {
 	return false
 }
 
-// typeOf is the type of the value to make.
+// typeOf returns the type of the value to generate.
 func typeOf(s *schema.Structural, n *need) string {
 	switch {
 	case s.XIntOrString && (len(n.patterns) > 0 || n.minLength > 0):
@@ -111,7 +111,7 @@ func typeOf(s *schema.Structural, n *need) string {
 	return "object"
 }
 
-// object makes an object.
+// object generates an object.
 func (g *generator) object(s *schema.Structural, nested nestedList, variation int) map[string]any {
 	n := needs(s.ValueValidation, nested)
 	obj := map[string]any{}
@@ -130,7 +130,7 @@ func (g *generator) object(s *schema.Structural, nested nestedList, variation in
 		case !required && !g.full:
 			continue
 		case !g.full && prop.Default != nil && prop.Default.Value != nil && len(n.fields[field]) == 0:
-			// The server fills it in.
+			// The API server fills it in.
 			continue
 		}
 		obj[field] = g.value(prop, n.fields[field], variation)
@@ -146,7 +146,7 @@ func (g *generator) object(s *schema.Structural, nested nestedList, variation in
 	return obj
 }
 
-// entries adds what a map needs, and one entry to show what they are like.
+// entries adds the required entries of a map, or one as an example.
 func (g *generator) entries(s *schema.Structural, n *need, obj map[string]any) {
 	want := n.minProps
 	ap := s.AdditionalProperties
@@ -175,7 +175,7 @@ func (g *generator) entries(s *schema.Structural, n *need, obj map[string]any) {
 		}
 		return
 	}
-	// An object of which some fields must be there, no matter which.
+	// minProperties may require more fields, no matter which.
 	for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
 		if int64(len(obj)) < want && obj[field] == nil && !n.excluded[field] {
 			obj[field] = g.value(s.Properties[field], n.fields[field], 0)
@@ -200,7 +200,7 @@ func (g *generator) unions(s *schema.Structural, n *need, obj map[string]any) {
 	}
 }
 
-// array makes an array.
+// array generates an array.
 func (g *generator) array(s *schema.Structural, n *need, variation int) []any {
 	want := n.minItems
 	if g.full {
@@ -221,7 +221,7 @@ func (g *generator) array(s *schema.Structural, n *need, variation int) []any {
 	return list
 }
 
-// number makes a number near 1.
+// number generates a number close to 1.
 func number(n *need, integer bool, variation int) any {
 	x := 1.0
 	step := 1.0
@@ -265,8 +265,7 @@ func number(n *need, integer bool, variation int) any {
 	return x
 }
 
-// pick chooses one of several values: for the first variation, the first one that is
-// not empty.
+// pick selects one of several values: the first nonempty one for the first variation.
 func pick(values []any, variation int) any {
 	if variation == 0 {
 		for _, v := range values {
@@ -278,7 +277,7 @@ func pick(values []any, variation int) any {
 	return values[variation%len(values)]
 }
 
-// equal compares values of JSON: 1 and 1.0 are the same.
+// equal compares JSON values; 1 and 1.0 are equal.
 func equal(a, b any) bool {
 	if x, ok := a.(float64); ok && x == math.Trunc(x) && math.Abs(x) < 1<<53 {
 		a = int64(x)

@@ -14,33 +14,33 @@ import (
 )
 
 const (
-	// maxTrials is how many objects are put to the checks, at most.
+	// maxTrials limits the number of objects that are validated.
 	maxTrials = 2000
-	// maxDetours is how often an object that is no better may be gone on from.
+	// maxDetours limits how often the search continues from an object that is no better.
 	maxDetours = 60
 )
 
-// mender looks for a valid object near a given one.
-type mender struct {
+// repairer searches for a valid object close to a given one.
+type repairer struct {
 	*generator
 	ctx     context.Context
 	version *crd.Version
 	root    *schema.Structural
-	// seen are the objects that were tried, taken those that were gone on from.
+	// seen are the objects that were tried, taken those that the search continued from.
 	seen, taken map[digest]bool
-	// helped is the number of the edit that fixed the last violation of a kind.
+	// helped is the index of the edit that fixed the last violation of a kind.
 	helped map[string]int
 	left   int
 }
 
-func newMender(ctx context.Context, v *crd.Version, s *schema.Structural, g *generator) *mender {
-	return &mender{
+func newRepairer(ctx context.Context, v *crd.Version, s *schema.Structural, g *generator) *repairer {
+	return &repairer{
 		generator: g, ctx: ctx, version: v, root: s, left: maxTrials,
 		seen: map[digest]bool{}, taken: map[digest]bool{}, helped: map[string]int{},
 	}
 }
 
-// trial is an object with what the checks say about it.
+// trial is an object with the result of its validation.
 type trial struct {
 	obj        schema.Object
 	violations schema.Violations
@@ -48,8 +48,8 @@ type trial struct {
 	score      float64
 }
 
-// fix changes an object until nothing is wrong with it, or nothing helps.
-func (m *mender) mend(obj schema.Object) *Sample {
+// repair changes an object until it is valid or no edit helps.
+func (m *repairer) repair(obj schema.Object) *Sample {
 	current := m.try(obj)
 	best := current
 	failed := map[string]int{}
@@ -70,14 +70,14 @@ func (m *mender) mend(obj schema.Object) *Sample {
 	return &Sample{Object: best.obj, Violations: best.violations, Problem: best.problem}
 }
 
-// try puts an object to the checks.
-func (m *mender) try(obj schema.Object) *trial {
+// try validates an object.
+func (m *repairer) try(obj schema.Object) *trial {
 	m.left--
 	t := &trial{obj: obj}
 	t.violations, t.problem = admit(m.ctx, m.version, obj)
 	var contradictions *schema.ContradictionError
 	if errors.As(t.problem, &contradictions) {
-		// In these semantics a wrong type is found earlier, but fixed alike.
+		// In the kep semantics decoding already finds a wrong type. The fix is the same.
 		for _, c := range contradictions.Contradictions {
 			t.violations = append(t.violations, schema.Violation{Path: c.Path, Kind: schema.WrongType, Schema: c.Schema, Value: c.Value, Want: schema.Operand{Types: []string{c.Want}}, Closest: -1})
 		}
@@ -90,8 +90,8 @@ func (m *mender) try(obj schema.Object) *trial {
 	return t
 }
 
-// score says how bad violations are. Rules count least: they are evaluated only when
-// nothing else is wrong, so that fixing the rest uncovers them.
+// score rates violations; higher is worse. Rules count least: they are evaluated only when
+// nothing else is wrong, so fixing the rest uncovers them.
 func score(vs schema.Violations) (sum float64) {
 	for i := range vs {
 		v := &vs[i]
@@ -114,8 +114,8 @@ func score(vs schema.Violations) (sum float64) {
 	return sum
 }
 
-// improve returns an object with less wrong in it, or nil if it finds none.
-func (m *mender) improve(t *trial, failed map[string]int) *trial {
+// improve returns an object with a lower score, or nil if it finds none.
+func (m *repairer) improve(t *trial, failed map[string]int) *trial {
 	order := make([]int, len(t.violations))
 	for i := range order {
 		order[i] = i
@@ -127,7 +127,7 @@ func (m *mender) improve(t *trial, failed map[string]int) *trial {
 		edits := m.edits(t.obj, &t.violations[i])
 		same := t.violations[i].Kind.String() + " " + operand(&t.violations[i])
 		if n, ok := m.helped[same]; ok && n < len(edits) {
-			// What helped against the same violation elsewhere is tried first.
+			// Edits that fixed the same violation elsewhere are tried first.
 			if next := m.apply(t, edits[n]); next != nil && next.score < t.score {
 				return next
 			}
@@ -143,9 +143,9 @@ func (m *mender) improve(t *trial, failed map[string]int) *trial {
 	return nil
 }
 
-// detour returns an object from which one of the violations is gone, although it is
-// no better than t as a whole; nil if there is none that was not tried before.
-func (m *mender) detour(t *trial) (best *trial) {
+// detour returns an object without one of the violations although its score is no better
+// than that of t, or nil if there is none that was not tried before.
+func (m *repairer) detour(t *trial) (best *trial) {
 	for i := range t.violations {
 		v := &t.violations[i]
 		for _, e := range m.edits(t.obj, v) {
@@ -167,8 +167,8 @@ func (m *mender) detour(t *trial) (best *trial) {
 	return nil
 }
 
-// apply tries an edit on a copy, unless the outcome was tried before.
-func (m *mender) apply(t *trial, e edit) *trial {
+// apply tries an edit on a copy, unless the result was tried before.
+func (m *repairer) apply(t *trial, e edit) *trial {
 	if m.left <= 0 {
 		return nil
 	}
@@ -184,12 +184,12 @@ func (m *mender) apply(t *trial, e edit) *trial {
 	return m.try(obj)
 }
 
-// key tells violations apart.
+// key identifies a violation.
 func key(v *schema.Violation) string {
 	return v.Path.Pointer() + " " + v.Kind.String() + " " + operand(v)
 }
 
-// operand returns the operand of a keyword that is a text.
+// operand returns the operand of a keyword whose operand is a string.
 func operand(v *schema.Violation) string {
 	switch v.Kind {
 	case schema.Rule:
@@ -206,11 +206,11 @@ func operand(v *schema.Violation) string {
 	return ""
 }
 
-// digest tells objects apart.
+// digest identifies an object.
 type digest [sha256.Size]byte
 
 func fingerprint(obj schema.Object) digest {
-	// An object that was made here is JSON. If it were not, it would be tried once.
+	// A generated object always encodes as JSON.
 	data, _ := json.Marshal(obj)
 	return sha256.Sum256(data)
 }
