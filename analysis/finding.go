@@ -8,13 +8,13 @@ import (
 	"espalier.dev/internal/jsonptr"
 )
 
-// Severity says how bad a finding is.
+// Severity is the severity of a finding.
 type Severity string
 
 const (
-	// Error is for what a server rejects, or what cannot be meant.
+	// Error is for what the API server rejects, and for obvious mistakes.
 	Error Severity = "error"
-	// Warning is for what works, but likely not as its author thinks.
+	// Warning is for what is accepted, but probably not intended.
 	Warning Severity = "warning"
 	// Info is for what is worth knowing. It fails no build.
 	Info Severity = "info"
@@ -42,7 +42,7 @@ func (s Severity) rank() int {
 	return 2
 }
 
-// Finding is something to be said about one place in a document.
+// Finding is a result of a tool about one location in a document.
 type Finding struct {
 	// Rule is the name of the rule that found it.
 	Rule     string

@@ -1,5 +1,4 @@
-// Package lint looks for what is wrong, doubtful or ambiguous in
-// CustomResourceDefinitions.
+// Package lint reports problems in CRDs: errors, doubtful and ambiguous parts.
 //
 // Its input is the JSON of definitions as their authors wrote them, in either
 // version: what the types do not have is seen too. Run takes several at a time,
