@@ -12,15 +12,16 @@ import (
 type Severity string
 
 const (
-	// Error is for what the API server rejects, and for obvious mistakes.
+	// Error is the severity of input that the API server rejects, and of obvious mistakes.
 	Error Severity = "error"
-	// Warning is for what is accepted, but probably not intended.
+	// Warning is the severity of input that the API server accepts, but that is probably
+	// unintended.
 	Warning Severity = "warning"
-	// Info is for what is worth knowing. It fails no build.
+	// Info is the severity of findings that are informational and fail no build.
 	Info Severity = "info"
 )
 
-// ParseSeverity reads the name of a severity.
+// ParseSeverity returns the severity with the given name.
 func ParseSeverity(s string) (Severity, error) {
 	switch v := Severity(s); v {
 	case Error, Warning, Info:
@@ -42,24 +43,25 @@ func (s Severity) rank() int {
 	return 2
 }
 
-// Finding is a result of a tool about one location in a document.
+// Finding is a problem or an observation that a tool reports about one location in a
+// document.
 type Finding struct {
-	// Rule is the name of the rule that found it.
+	// Rule is the ID of the rule that reports the finding.
 	Rule     string
 	Severity Severity
-	// Path is the place for people to read, such as spec.versions[0].name. It is
+	// Path is the location in human-readable form, such as spec.versions[0].name. It is
 	// empty for the document as a whole.
 	Path string
-	// Pointer is the place as a JSON pointer (RFC 6901) into the document. What it
-	// names may be missing in the document: the finding is then about its absence.
+	// Pointer is the location as a JSON pointer (RFC 6901) into the document. It may point
+	// to a missing field: the finding is then about its absence.
 	Pointer string
 	// Part is the part of the field at Pointer that the finding is about.
 	Part Part
 	// Message is one sentence, without the path.
 	Message string
-	// Detail are further lines: causes, consequences, what could be done.
+	// Detail holds further lines: causes, consequences, possible fixes.
 	Detail []string
-	// Fix is what a machine can do about it, or nil if it takes a person.
+	// Fix is an automatic fix, or nil if the finding needs manual work.
 	Fix *Fix
 }
 
@@ -70,23 +72,23 @@ type Part uint8
 const (
 	// FieldValue is the value of the field.
 	FieldValue Part = iota
-	// FieldName is the name of the field: the finding is about the field being there.
+	// FieldName is the name of the field: the finding is about the presence of the field.
 	FieldName
-	// RepeatedName is the name of the field where it occurs again.
+	// RepeatedName is the name of the field at its second occurrence.
 	RepeatedName
 )
 
 // Rule describes the findings that have its ID as their Rule.
 type Rule struct {
 	ID string
-	// Severity is that of its findings, unless they have another.
+	// Severity is the default severity of the findings.
 	Severity Severity
-	// Summary is one sentence, Help what to do about it.
+	// Summary is one sentence. Help explains how to fix the findings.
 	Summary string
 	Help    string
 }
 
-// String is the finding in one line.
+// String returns the finding as one line.
 func (f Finding) String() string {
 	s := string(f.Severity) + ": "
 	if f.Path != "" {
@@ -95,8 +97,7 @@ func (f Finding) String() string {
 	return s + f.Message + " (" + f.Rule + ")"
 }
 
-// Sort orders findings by place, then by severity, rule and message. Findings that
-// are alike keep their order.
+// Sort sorts findings by location, then by severity, rule and message. The sort is stable.
 func Sort(fs []Finding) {
 	slices.SortStableFunc(fs, func(a, b Finding) int {
 		return cmp.Or(

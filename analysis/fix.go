@@ -4,13 +4,12 @@ import (
 	"espalier.dev/internal/yamledit"
 )
 
-// Fix is a change that fixes what was found. Either all of its edits are made or
-// none.
+// Fix is an automatic fix for a finding. Its edits apply together or not at all.
 type Fix struct {
-	// Message says what the edits do, in the imperative.
+	// Message describes the edits, in the imperative.
 	Message string
 	Edits   []Edit
 }
 
-// Edit is one change of a document.
+// Edit is one change to a document.
 type Edit = yamledit.Edit

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// V1Paths rewrites a path of an error about a definition to paths in a v1 document with
-// so many versions. Definitions are validated in a form that has places for what
-// all versions have in common; in v1 each version has its own, so there may be
-// several.
+// V1Paths translates the path of a validation error about a CRD to paths in a v1 document
+// with the given number of versions. Validation uses an internal form with fields that all
+// versions share. In v1 each version has its own copy, so one path can become several.
 func V1Paths(path string, versions int) []string {
 	if rest, ok := cutPath(path, "spec.version"); ok {
 		return []string{"spec.versions[0].name" + rest}
@@ -38,13 +37,13 @@ func V1Paths(path string, versions int) []string {
 	return []string{path}
 }
 
-// V1Words rewrites the paths in the text of an error as V1Paths does; which says which of
-// the versions it is about.
+// V1Words translates the paths in an error text as V1Paths does. The index which selects
+// the version.
 func V1Words(text string, which int) string {
 	return strings.ReplaceAll(text, "spec.validation.openAPIV3Schema", fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", which))
 }
 
-// cutPath cuts whole steps off the front of a path.
+// cutPath removes a prefix of whole steps from a path.
 func cutPath(path, prefix string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(path, prefix)
 	return rest, ok && (rest == "" || rest[0] == '.' || rest[0] == '[')

@@ -8,15 +8,15 @@ import (
 	"espalier.dev/api/v1beta1"
 )
 
-// conflict is something that v1beta1 says twice, so that nobody but its author
-// knows which one is meant.
+// conflict is a pair of contradictory fields in v1beta1. Only the author knows which one is
+// intended.
 type conflict struct {
 	at      []string
 	message string
 }
 
-// toV1 rewrites a v1beta1 definition as v1, but for its schemas. If it says things
-// twice, it is left alone.
+// toV1 converts a v1beta1 CRD to v1, except for its schemas. It leaves a CRD with conflicts
+// unchanged.
 func (e *editor) toV1() ([]conflict, error) {
 	if found := e.conflicts(); len(found) > 0 {
 		return found, nil
@@ -36,8 +36,8 @@ func (e *editor) toV1() ([]conflict, error) {
 	return nil, e.set(api.APIVersion, "apiVersion")
 }
 
-// parts are what v1beta1 has at the top for all versions, or with each version, by the
-// names in the two places.
+// parts lists the fields that v1beta1 allows at the top level for all versions or in each
+// version, as pairs of their names in the two places.
 func parts() [][2]string {
 	return [][2]string{
 		{"validation", "schema"},
@@ -73,7 +73,7 @@ func (e *editor) versionName(i int) any {
 	return name
 }
 
-// versions makes spec.version an entry of spec.versions.
+// versions moves spec.version to an entry of spec.versions.
 func (e *editor) versions() error {
 	version, ok := e.at("spec", "version")
 	if !ok {
@@ -88,7 +88,7 @@ func (e *editor) versions() error {
 	return e.remove("spec", "version")
 }
 
-// commonParts moves what stands at the top to the versions.
+// commonParts moves the top-level fields that all versions share into the versions.
 func (e *editor) commonParts() error {
 	if err := e.draft4(); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (e *editor) commonParts() error {
 		}
 		for i := range versions {
 			to := []string{"spec", "versions", strconv.Itoa(i), part[1]}
-			if _, ok := e.at(to...); ok { // it is null, see conflicts
+			if _, ok := e.at(to...); ok { // null, as conflicts ensures
 				if err := e.remove(to...); err != nil {
 					return err
 				}
@@ -129,8 +129,8 @@ func (e *editor) commonParts() error {
 	return nil
 }
 
-// draft4 makes the schema of 2017 one like others. What v1 does not have in
-// schemas is taken out later, with the rest that is not structural.
+// draft4 converts the draft-4 schema of 2017 to an OpenAPI schema. Keywords that v1 does
+// not allow are removed later, with the other non-structural parts.
 func (e *editor) draft4() error {
 	schema := e.object("spec", "validation", "jsonSchema")
 	if schema == nil {
@@ -148,8 +148,8 @@ func (e *editor) draft4() error {
 		}
 		return e.rename("openAPIV3Schema", at...)
 	}
-	// Both hold, which an allOf can say. It is the last of the parts, so that their
-	// places stay.
+	// Both schemas apply, so combine them with allOf. Append to the list, so that the
+	// existing pointers stay valid.
 	to := []string{"spec", "validation", "openAPIV3Schema", "allOf"}
 	if len(e.list(to...)) == 0 {
 		if err := e.set([]any{e.object(at...)}, to...); err != nil {
@@ -161,7 +161,7 @@ func (e *editor) draft4() error {
 	return e.remove(at...)
 }
 
-// columns spells the path of printer columns as v1 does.
+// columns renames the path field of printer columns to its v1 name.
 func (e *editor) columns() error {
 	for i := range e.list("spec", "versions") {
 		at := []string{"spec", "versions", strconv.Itoa(i), "additionalPrinterColumns"}
@@ -179,7 +179,7 @@ func (e *editor) columns() error {
 	return nil
 }
 
-// conversion moves what is about the webhook into webhook.
+// conversion moves the webhook fields into webhook.
 func (e *editor) conversion() error {
 	conversion := []string{"spec", "conversion"}
 	webhook := below(conversion, "webhook")
@@ -200,7 +200,7 @@ func (e *editor) conversion() error {
 	}
 	strategy, _ := e.at("spec", "conversion", "strategy")
 	if strategy == string(api.WebhookConverter) && len(e.list("spec", "conversion", "webhook", "conversionReviewVersions")) == 0 {
-		// What v1beta1 has if nothing is said. v1 wants it said.
+		// v1beta1 defaults to this value. v1 requires the field.
 		return e.set([]any{v1beta1.Version}, "spec", "conversion", "webhook", "conversionReviewVersions")
 	}
 	return nil

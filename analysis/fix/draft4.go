@@ -6,13 +6,13 @@ import (
 	"espalier.dev/internal/jsonx"
 )
 
-// maxInlined bounds how many schemas there are when references are replaced by what
-// they refer to: forty definitions that each name the next one twice would be a million
-// million.
+// maxInlined limits the number of schemas after references are replaced by their
+// definitions. Forty definitions that each refer to the next one twice would expand to
+// 10^12 schemas.
 const maxInlined = 10000
 
-// inlined returns a schema of draft 4 with definitions in place of the references to
-// them. A reference that cannot be replaced stays.
+// inlined returns a draft-4 schema with its references replaced by their definitions. A
+// reference that cannot be replaced stays.
 func inlined(root node) node {
 	in := &inliner{definitions: schemas(root["definitions"]), open: map[string]bool{}}
 	out := in.schema(jsonx.CopyObject(root))
@@ -22,8 +22,7 @@ func inlined(root node) node {
 
 type inliner struct {
 	definitions map[string]node
-	// open are the definitions around the schema at hand: one that leads back to itself
-	// has no end.
+	// open holds the definitions that are being expanded, to detect cycles.
 	open  map[string]bool
 	count int
 }
@@ -37,7 +36,7 @@ func (in *inliner) schema(s node) node {
 		if !local || def == nil || in.open[name] || in.count > maxInlined {
 			return node{"$ref": ref}
 		}
-		// Whatever stands beside a reference does not count.
+		// Keywords next to a reference have no effect.
 		in.open[name] = true
 		defer delete(in.open, name)
 		return in.schema(jsonx.CopyObject(def))

@@ -12,19 +12,18 @@ import (
 	"espalier.dev/internal/yamledit"
 )
 
-// editor changes a tree and keeps a record of it, as edits that do the same to the
-// text.
+// editor changes a tree and records the changes as edits that do the same to the text.
 type editor struct {
 	tree  any
 	edits []analysis.Edit
-	// moved says where things come from, in the order in which they went.
+	// moved lists the moves in order.
 	moved []move
 }
 
-// move says that what is at to was at from, or is a copy of what was.
+// move records that the value at to was moved or copied from from.
 type move struct{ from, to string }
 
-// origin is the place that something had before all edits.
+// origin returns the pointer that a value had before all edits.
 func (e *editor) origin(pointer string) string {
 	for _, m := range slices.Backward(e.moved) {
 		if rest, ok := jsonptr.CutPrefix(pointer, m.to); ok {
@@ -54,7 +53,7 @@ func (e *editor) copy(from, to []string) error {
 	return e.do(analysis.Edit{Op: yamledit.Copy, Pointer: jsonptr.New(from...), To: jsonptr.New(to...)})
 }
 
-// at returns what is at a place.
+// at returns the value at a path of tokens.
 func (e *editor) at(tokens ...string) (any, bool) {
 	v := e.tree
 	for _, token := range tokens {
@@ -90,7 +89,7 @@ func (e *editor) list(tokens ...string) []any {
 	return l
 }
 
-// do makes an edit.
+// do applies an edit.
 func (e *editor) do(edit analysis.Edit) error {
 	tokens := jsonptr.Split(edit.Pointer)
 	if len(tokens) == 0 {
@@ -135,7 +134,7 @@ func (e *editor) do(edit analysis.Edit) error {
 	return nil
 }
 
-// cut removes what is at a place, which exists.
+// cut removes the value at a path, which must exist.
 func (e *editor) cut(tokens []string) {
 	around, _ := e.at(tokens[:len(tokens)-1]...)
 	last := tokens[len(tokens)-1]
@@ -144,12 +143,12 @@ func (e *editor) cut(tokens []string) {
 		delete(around, last)
 	case []any:
 		i, _ := strconv.Atoi(last)
-		// A list has one place to be changed: where it hangs.
+		// Deleting an item creates a new slice, so set it in the parent.
 		_ = e.put(tokens[:len(tokens)-1], slices.Delete(slices.Clone(around), i, i+1))
 	}
 }
 
-// put sets what is at a place, with the objects around it that are missing.
+// put sets the value at a path and creates missing parent objects.
 func (e *editor) put(tokens []string, value any) error {
 	if len(tokens) == 0 {
 		e.tree = value
@@ -175,7 +174,7 @@ func (e *editor) put(tokens []string, value any) error {
 	return fmt.Errorf("cannot add a value at %s", jsonptr.New(tokens...))
 }
 
-// become makes the edits that turn what is at a place into want.
+// become makes the edits that turn the value at a path into want.
 func (e *editor) become(want any, at ...string) error {
 	have, ok := e.at(at...)
 	if !ok {
@@ -213,8 +212,8 @@ func (e *editor) becomeObject(have, want map[string]any, at []string) error {
 	return nil
 }
 
-// becomeList changes items one by one where none come or go, and takes out those that
-// go where the others stay as they are.
+// becomeList edits items one by one if the length stays the same. If items are only
+// removed, it removes them and leaves the others unchanged.
 func (e *editor) becomeList(have, want []any, at []string) error {
 	if len(have) == len(want) {
 		for i := range want {

@@ -20,45 +20,45 @@ import (
 	"espalier.dev/schema"
 )
 
-// Options say how definitions are rewritten.
+// Options configures Definition.
 type Options struct {
-	// Semantics is the schema semantics that applies.
+	// Semantics is the schema semantics to apply.
 	Semantics schema.Semantics
-	// Rules checks x-kubernetes-validations. Without it, they are not checked, and
+	// Rules checks x-kubernetes-validations. If it is nil, rules are not checked, and
 	// defaults are not validated against them.
 	Rules crd.RuleChecker
-	// Prune begins pruning where nothing was pruned so far.
+	// Prune enables pruning in CRDs that do not prune yet.
 	Prune bool
-	// Configs turn rules of package lint on and off: those that are off fix nothing.
+	// Configs enable and disable rules of package lint. Disabled rules fix nothing.
 	Configs []lint.Config
 }
 
-// Result is what becomes of a definition.
+// Result is the result of rewriting a CRD.
 type Result struct {
-	// Edits turn the old document into the new one, made one after the other. Their
-	// pointers are relative to the definition.
+	// Edits turn the old document into the new one when applied in order. Their pointers
+	// are relative to the CRD.
 	Edits []analysis.Edit
 	// JSON is the new document.
 	JSON []byte
-	// Notes are what is left for a person: errors that are still there, conditions that
-	// v1 cannot state (warnings), and what else is worth knowing about the new
-	// document. Their pointers are into the new document.
+	// Notes are the findings that need manual work: remaining errors, conditions that v1
+	// cannot express (warnings), and information about the new document. Their pointers
+	// refer to the new document.
 	Notes []analysis.Finding
 
 	editor *editor
 }
 
-// Origin returns where something in the new document was in the old one, as far as it
-// was there.
+// Origin returns the pointer in the old document for a pointer into the new one, as far as
+// the value existed there.
 func (r *Result) Origin(pointer string) string { return r.editor.origin(pointer) }
 
-// Left reports whether something is left for a person to do.
+// Left reports whether manual work remains.
 func (r *Result) Left() bool {
 	return slices.ContainsFunc(r.Notes, func(f analysis.Finding) bool { return f.Severity != analysis.Info })
 }
 
-// Definition rewrites a definition, given as JSON in either version. The error says
-// why it cannot even be read.
+// Definition rewrites a CRD, given as JSON in v1 or v1beta1. It returns an error if the CRD
+// cannot be read.
 func Definition(ctx context.Context, raw []byte, o Options) (*Result, error) {
 	if _, err := codec.DecodeLenient(raw); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func Definition(ctx context.Context, raw []byte, o Options) (*Result, error) {
 	return out, nil
 }
 
-// fixer is one definition being rewritten.
+// fixer is the state of rewriting one CRD.
 type fixer struct {
 	Options
 	*editor
@@ -115,11 +115,11 @@ func (f *fixer) run(ctx context.Context) error {
 	if err := f.rewriteSchemas(keptAll && !f.Prune); err != nil {
 		return err
 	}
-	return f.mend(ctx)
+	return f.applyFixes(ctx)
 }
 
-// respell replaces superseded spellings, so that what they say is not lost on
-// whatever comes next.
+// respell replaces superseded spellings first, because the later steps do not understand
+// them.
 func (f *fixer) respell(ctx context.Context) error {
 	if data, err := json.Marshal(f.tree); err != nil {
 		return fmt.Errorf("encode the CRD: %w", err)
@@ -152,8 +152,8 @@ func (f *fixer) respell(ctx context.Context) error {
 	return nil
 }
 
-// unknownFields reports whether nothing is pruned, and takes out what says so for the
-// whole definition.
+// unknownFields reports whether the CRD preserves all unknown fields, and removes the field
+// that sets this for the whole CRD.
 func (f *fixer) unknownFields(beta bool) (keptAll bool, err error) {
 	keptAll = beta
 	for _, k := range []string{"prune", "preserveUnknownProperties", "preserveUnknownFields"} {
@@ -171,8 +171,8 @@ func (f *fixer) unknownFields(beta bool) (keptAll bool, err error) {
 	return keptAll, nil
 }
 
-// addSchemas gives each version a schema, which v1 wants. One that says nothing more than
-// what is so without.
+// addSchemas adds a schema to each version without one, because v1 requires it. The new
+// schema accepts the same objects.
 func (f *fixer) addSchemas(keptAll bool) error {
 	for i := range f.list("spec", "versions") {
 		at := []string{"spec", "versions", strconv.Itoa(i)}
@@ -216,7 +216,7 @@ func (f *fixer) rewriteSchemas(keepAll bool) error {
 	return nil
 }
 
-// structural reports whether a schema is structural and lacks nothing that v1 asks for.
+// structural reports whether a schema is structural and has everything that v1 requires.
 func (f *fixer) structural(s node) bool {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -233,22 +233,22 @@ func (f *fixer) structural(s node) bool {
 		})
 }
 
-// fix applies what package lint knows to fix, and keeps the errors that it does not.
-func (f *fixer) mend(ctx context.Context) error {
-	// What is fixed may uncover something else; nothing is uncovered without end.
+// applyFixes applies the fixes of package lint, and adds the remaining errors to the notes.
+func (f *fixer) applyFixes(ctx context.Context) error {
+	// A fix may reveal further findings. The number of rounds is limited.
 	const rounds = 8
 	for round := range rounds {
 		found, err := f.lint(ctx, f.Configs...)
 		if err != nil {
 			return err
 		}
-		mended := false
+		applied := false
 		for _, finding := range slices.Backward(found) {
 			if finding.Fix != nil && round < rounds-1 {
-				mended = f.apply(finding.Fix) == nil || mended
+				applied = f.apply(finding.Fix) == nil || applied
 			}
 		}
-		if mended {
+		if applied {
 			continue
 		}
 		for _, finding := range found {
@@ -262,7 +262,7 @@ func (f *fixer) mend(ctx context.Context) error {
 	return nil
 }
 
-// lint returns what package lint finds now.
+// lint returns the findings of package lint for the current document.
 func (f *fixer) lint(ctx context.Context, configs ...lint.Config) ([]analysis.Finding, error) {
 	data, err := json.Marshal(f.tree)
 	if err != nil {
@@ -275,7 +275,7 @@ func (f *fixer) lint(ctx context.Context, configs ...lint.Config) ([]analysis.Fi
 	return found[0], nil
 }
 
-// apply makes the edits of a fix, or none of them.
+// apply applies all edits of a fix, or none.
 func (f *fixer) apply(fix *analysis.Fix) error {
 	tree, edits, moved := f.tree, len(f.edits), len(f.moved)
 	f.tree = jsonx.Copy(tree)

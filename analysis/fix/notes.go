@@ -7,7 +7,7 @@ import (
 	"espalier.dev/internal/jsonptr"
 )
 
-// The names of the rules.
+// The IDs of the rules.
 const (
 	conflicting     = "conflicting-values"
 	conditionWeaker = "weaker-condition"
@@ -16,7 +16,7 @@ const (
 	unknownKept     = "unknown-fields-kept"
 )
 
-// Rules lists the rules of notes, beside those of package lint.
+// Rules returns the rules of the notes, in addition to those of package lint.
 func Rules() []analysis.Rule {
 	return []analysis.Rule{
 		{ID: conflicting, Severity: analysis.Error, Summary: "A v1beta1 CRD sets a field for all versions and for a single version, and v1 can hold only one of them."},
@@ -27,7 +27,7 @@ func Rules() []analysis.Rule {
 	}
 }
 
-// add notes something about a place in the new document.
+// add adds a note about a location in the new document.
 func (f *fixer) add(rule string, severity analysis.Severity, at []string, message string, detail ...string) {
 	pointer := jsonptr.New(at...)
 	f.notes = append(f.notes, analysis.Finding{
@@ -35,7 +35,7 @@ func (f *fixer) add(rule string, severity analysis.Severity, at []string, messag
 	})
 }
 
-// noteSchema is told about a schema that is rewritten.
+// noteSchema adds a note about a rewritten schema.
 func (f *fixer) noteSchema(kind noteKind, at []string, keyword string) {
 	switch kind {
 	case leftOpen:

@@ -5,28 +5,28 @@ import (
 	"unicode/utf8"
 )
 
-// node is a schema as it stands in a document.
+// node is a schema as decoded JSON.
 type node = map[string]any
 
-// intOrString stands for the type of an integer or a string.
+// intOrString is the type of values that are an integer or a string.
 const intOrString = "int-or-string"
 
-// outline is what is known about the values at one place, from all that a schema says
-// about the place, inside of logical operators and outside.
+// outline describes the values at one location: everything that follows from the schema,
+// inside and outside of logical operators.
 type outline struct {
-	// typ is the type that every accepted value has, or empty. null says that null is
-	// accepted beside it.
+	// typ is the type that every accepted value has, or empty. null reports whether null is
+	// accepted in addition.
 	typ  string
 	null bool
-	// fields, items and values are specified there, by whatever part of the schema;
-	// values are those of fields without a name.
+	// fields, items and values are specified by any part of the schema. values describes
+	// additional fields.
 	fields        map[string]*outline
 	items, values *outline
-	// open says that fields without a name are allowed in so many words.
+	// open reports whether the schema explicitly allows additional fields.
 	open bool
 }
 
-// outlineOf reads a schema.
+// outlineOf returns the outline of a schema.
 func outlineOf(s node) *outline {
 	o := &outline{}
 	o.typ, o.null = statedType(s)
@@ -51,13 +51,13 @@ func outlineOf(s node) *outline {
 		o.open = true
 		o.values = both(o.values, outlineOf(values).loose())
 	}
-	// The value validations of null are its type and enum; logical operators are not even looked at.
+	// For null, only the type and the enum are checked; logical operators are skipped.
 	null := o.null
 	for _, part := range schemaList(s["allOf"]) {
 		o.and(outlineOf(part))
 	}
-	for _, junctor := range []string{"anyOf", "oneOf"} {
-		if branches := schemaList(s[junctor]); len(branches) > 0 {
+	for _, operator := range []string{"anyOf", "oneOf"} {
+		if branches := schemaList(s[operator]); len(branches) > 0 {
 			o.and(anyOutline(branches))
 		}
 	}
@@ -68,13 +68,13 @@ func outlineOf(s node) *outline {
 	return o
 }
 
-// statedType is the type that s itself states, and whether null passes it too.
+// statedType returns the type that s itself states, and whether s also accepts null.
 func statedType(s node) (typ string, null bool) {
 	null = s["nullable"] == true
 	if s["x-kubernetes-int-or-string"] == true {
 		return intOrString, null
 	}
-	types, ok := s["type"].([]any) // as draft 4 has it
+	types, ok := s["type"].([]any) // draft 4 allows a list
 	if !ok {
 		types = []any{s["type"]}
 	}
@@ -104,7 +104,7 @@ func isType(t string) bool {
 	return false
 }
 
-// enum takes the type of all values of an enum.
+// enum narrows the type to the common type of the enum's values.
 func (o *outline) enum(values []any) {
 	null, typ, first := false, "", true
 	for _, v := range values {
@@ -122,8 +122,8 @@ func (o *outline) enum(values []any) {
 	o.null = o.null && null
 }
 
-// enumType is the type of the values that equal one of an enum, for Kubernetes: it
-// takes 1.5 for 1, and 65 for A.
+// enumType returns the type of the values that Kubernetes considers equal to an enum value:
+// 1.5 equals 1, and 65 equals A.
 func enumType(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -150,7 +150,7 @@ func (o *outline) field(name string, f *outline) {
 	o.fields[name] = f
 }
 
-// and adds what is known from another schema that holds too.
+// and adds the constraints of another schema that also applies.
 func (o *outline) and(p *outline) {
 	o.typ = meetTypes(o.typ, p.typ)
 	o.null = o.null && p.null
@@ -166,7 +166,7 @@ func (o *outline) and(p *outline) {
 	o.values = both(o.values, p.values)
 }
 
-// both is what is known from either of two schemas if both hold, or one is missing.
+// both returns the outline of values that two schemas accept. One of them may be nil.
 func both(a, b *outline) *outline {
 	switch {
 	case a == nil:
@@ -177,7 +177,7 @@ func both(a, b *outline) *outline {
 	return a
 }
 
-// anyOutline is what is known when one of several schemas holds.
+// anyOutline returns the outline of values that at least one of several schemas accepts.
 func anyOutline(branches []node) *outline {
 	out := outlineOf(branches[0])
 	for _, b := range branches[1:] {
@@ -186,8 +186,8 @@ func anyOutline(branches []node) *outline {
 	return out
 }
 
-// or leaves what is known from either of two schemas. What only one of them describes
-// stays specified, but nothing is known about it.
+// or keeps only what follows from each of two schemas. Fields that only one of them
+// specifies stay specified, but without types.
 func (o *outline) or(p *outline) {
 	o.typ = joinTypes(o.typ, p.typ)
 	o.null = o.null || p.null
@@ -208,7 +208,8 @@ func (o *outline) or(p *outline) {
 	o.values = either(o.values, p.values)
 }
 
-// either is what is known if one of two schemas holds, of which one may be missing.
+// either returns the outline of values that one of two schemas accepts. One of them may be
+// nil.
 func either(a, b *outline) *outline {
 	switch {
 	case a == nil:
@@ -220,7 +221,7 @@ func either(a, b *outline) *outline {
 	return a
 }
 
-// loose forgets all types.
+// loose removes all types.
 func (o *outline) loose() *outline {
 	if o == nil {
 		return nil
@@ -234,8 +235,8 @@ func (o *outline) loose() *outline {
 	return o
 }
 
-// meetTypes is the type of a value that has both types. Of two that exclude each other
-// it is the first: there is no such value.
+// meetTypes returns the type of a value that has both types. If the types exclude each
+// other, no such value exists, and it returns the first.
 func meetTypes(a, b string) string {
 	switch {
 	case a == "" || narrower(b, a):
@@ -246,7 +247,7 @@ func meetTypes(a, b string) string {
 	return a
 }
 
-// joinTypes is the type of a value that has one of the types.
+// joinTypes returns the type of a value that has one of the types.
 func joinTypes(a, b string) string {
 	switch {
 	case a == "" || b == "":
@@ -261,19 +262,18 @@ func joinTypes(a, b string) string {
 	return ""
 }
 
-// narrower reports whether all values of type a are of type b too, but not the
-// other way round.
+// narrower reports whether type a is a proper subtype of type b.
 func narrower(a, b string) bool {
 	return a == "integer" && (b == "number" || b == intOrString) || a == "string" && b == intOrString
 }
 
-// schemaOf is v as a schema, or nil.
+// schemaOf returns v as a schema, or nil.
 func schemaOf(v any) node {
 	s, _ := v.(node)
 	return s
 }
 
-// schemas is v as a map of schemas. What is no schema is left out.
+// schemas returns v as a map of schemas, without the entries that are not schemas.
 func schemas(v any) map[string]node {
 	m, _ := v.(map[string]any)
 	out := make(map[string]node, len(m))
@@ -285,7 +285,7 @@ func schemas(v any) map[string]node {
 	return out
 }
 
-// schemaList is v as a list of schemas. It is empty if anything in it is not one.
+// schemaList returns v as a list of schemas. It is empty if an item is not a schema.
 func schemaList(v any) []node {
 	list, _ := v.([]any)
 	out := make([]node, 0, len(list))
@@ -299,7 +299,7 @@ func schemaList(v any) []node {
 	return out
 }
 
-// sortedKeys are the keys of a map in order.
+// sortedKeys returns the sorted keys of a map.
 func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {

@@ -63,13 +63,13 @@ func (r random) schema(depth int, nested bool) node {
 	} else if s["properties"] != nil && r.one(20) {
 		s["additionalProperties"] = pick[any](r, true, false, r.schema(depth-1, nested))
 	}
-	for _, junctor := range []string{"allOf", "anyOf", "oneOf"} {
+	for _, operator := range []string{"allOf", "anyOf", "oneOf"} {
 		if r.one(4) {
 			var branches []any
 			for range 1 + r.Intn(3) {
 				branches = append(branches, r.schema(depth-1, true))
 			}
-			s[junctor] = branches
+			s[operator] = branches
 		}
 	}
 	if r.one(8) {
@@ -186,8 +186,8 @@ func (r random) of(s node, depth int) any {
 	if enum, ok := s["enum"].([]any); ok && r.one(2) {
 		return pick(r, enum...)
 	}
-	for _, junctor := range []string{"allOf", "anyOf", "oneOf"} {
-		if branches := schemaList(s[junctor]); len(branches) > 0 && r.one(2) {
+	for _, operator := range []string{"allOf", "anyOf", "oneOf"} {
+		if branches := schemaList(s[operator]); len(branches) > 0 && r.one(2) {
 			return r.of(pick(r, branches...), depth)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// Keywords that are written here.
+// Keywords that the rewriter sets.
 const (
 	preserve      = "x-kubernetes-preserve-unknown-fields"
 	embedded      = "x-kubernetes-embedded-resource"
@@ -16,45 +16,45 @@ const (
 // rewriter makes schemas structural, in place.
 type rewriter struct {
 	sem schema.Semantics
-	// keepAll says that nothing was pruned, and that nothing shall be.
+	// keepAll reports whether the old CRD prunes nothing, and the new one must not either.
 	keepAll bool
-	// note is told what the rewritten schema leaves open or no longer says.
+	// note is called for each part that the rewritten schema leaves open or no longer
+	// states.
 	note func(kind noteKind, at []string, keyword string)
 }
 
-// noteKind says what there is to tell about a rewritten schema.
+// noteKind is the kind of a note about a rewritten schema.
 type noteKind int
 
 const (
-	// leftOpen is a value whose type nobody states.
+	// leftOpen is a value without a known type.
 	leftOpen noteKind = iota
-	// weakened is a condition that accepts more than it did.
+	// weakened is a condition that accepts more than before.
 	weakened
-	// dropped is a keyword that is gone, and with it a condition.
+	// dropped is a keyword that is removed together with its condition.
 	dropped
 )
 
-// role is what a schema of the core stands for.
+// role is the role of a schema outside of logical operators.
 type role int
 
 const (
 	anyRole role = iota
 	rootRole
-	// nameRole is that of apiVersion and kind of a resource, metadataRole that of its
+	// nameRole is the role of apiVersion and kind of a resource, metadataRole that of its
 	// metadata.
 	nameRole
 	metadataRole
 	rootMetadataRole
-	// keyRole is that of an item that a list tells from others, or of the key by which
-	// it does: it may not be null.
+	// keyRole is the role of the items of a list of type set or map. They must not be null.
 	keyRole
 )
 
 // root rewrites the schema of a version.
 func (r *rewriter) root(s node, at []string) { r.core(s, outlineOf(s), rootRole, at) }
 
-// core rewrites a schema outside of logical operators, and all below it. o is what is known
-// about its values; s may be empty, and then becomes what o says.
+// core rewrites a schema outside of logical operators, and everything below it. o is the
+// outline of its values. An empty s is filled in from o.
 func (r *rewriter) core(s node, o *outline, as role, at []string) {
 	if o == nil {
 		o = &outline{null: true}
@@ -65,7 +65,7 @@ func (r *rewriter) core(s node, o *outline, as role, at []string) {
 	closed := r.shape(s, o, typ, as, at)
 	r.fields(s, o, typ, as, at)
 	r.items(s, o, typ, at)
-	r.junctors(s, place{s, typ, as == rootRole}, true, func(keyword string) { r.note(weakened, at, keyword) })
+	r.operators(s, place{s, typ, as == rootRole}, true, func(keyword string) { r.note(weakened, at, keyword) })
 	switch {
 	case as == rootMetadataRole:
 		r.rootMetadata(s, at)
@@ -77,7 +77,7 @@ func (r *rewriter) core(s node, o *outline, as role, at []string) {
 	}
 }
 
-// plain removes the keywords of draft 4 that OpenAPI in a definition does not have.
+// plain removes draft-4 keywords that the OpenAPI of a CRD does not have.
 func (r *rewriter) plain(s node, at []string) {
 	for _, k := range []string{"id", "$schema", "definitions"} {
 		delete(s, k)
@@ -93,7 +93,7 @@ func (r *rewriter) plain(s node, at []string) {
 		r.note(dropped, at, "uniqueItems")
 	}
 	if _, ok := s["items"].([]any); ok {
-		delete(s, "items") // what is known about all of them comes back
+		delete(s, "items") // restored from the outline
 		r.note(dropped, at, "items")
 	}
 	delete(s, "additionalItems")
@@ -119,7 +119,7 @@ func (r *rewriter) plain(s node, at []string) {
 	}
 }
 
-// typ sees to it that s has a type, or says that it is open, and returns it.
+// typ ensures that s has a type or is marked as open, and returns the type.
 func (r *rewriter) typ(s node, o *outline, as role, at []string) string {
 	stated, _ := statedType(s)
 	must := ""
@@ -151,7 +151,7 @@ func (r *rewriter) typ(s node, o *outline, as role, at []string) string {
 	if s[preserve] == true {
 		typ = ""
 		if !r.keepAll {
-			return typ // it is structural as it is
+			return typ // already structural
 		}
 	}
 	switch typ {
@@ -171,8 +171,8 @@ func (r *rewriter) typ(s node, o *outline, as role, at []string) string {
 	return typ
 }
 
-// shape leaves one description of the fields of an object: either properties or
-// additionalProperties. closed says that fields without a name were rejected.
+// shape keeps one description of the fields of an object: either properties or
+// additionalProperties. closed reports whether additional fields were rejected.
 func (r *rewriter) shape(s node, o *outline, typ string, as role, at []string) (closed bool) {
 	ap, isMap := s["additionalProperties"]
 	resource := as == rootRole || s[embedded] == true
@@ -198,8 +198,8 @@ func (r *rewriter) shape(s node, o *outline, typ string, as role, at []string) (
 	return closed
 }
 
-// values rewrites the schema of the values of a map. The fields that only logical operators
-// name are among them.
+// values rewrites the schema of the values of a map. It also covers the fields that only
+// logical operators name.
 func (r *rewriter) values(s node, o *outline, at []string) {
 	values := o.values
 	props, _ := s["properties"].(map[string]any)
@@ -215,8 +215,8 @@ func (r *rewriter) values(s node, o *outline, at []string) {
 	}
 }
 
-// fields rewrites the fields that s specifies, and adds those that only its logical operators
-// do.
+// fields rewrites the fields that s specifies, and adds those that only its logical
+// operators specify.
 func (r *rewriter) fields(s node, o *outline, typ string, as role, at []string) {
 	props, _ := s["properties"].(map[string]any)
 	_, isMap := s["additionalProperties"]
@@ -271,7 +271,7 @@ func (r *rewriter) items(s node, o *outline, typ string, at []string) {
 	r.core(items, o.items, as, below(at, "items"))
 	switch t, _ := statedType(items); {
 	case s["x-kubernetes-list-type"] != "set":
-	// The items of a set are told apart by their whole value, so it cannot be merged.
+	// The whole value identifies an item of a set, so items cannot be merged.
 	case t == "object" && items["x-kubernetes-map-type"] != "atomic":
 		items["x-kubernetes-map-type"] = "atomic"
 	case t == "array" && items["x-kubernetes-list-type"] != nil && items["x-kubernetes-list-type"] != "atomic":
@@ -303,8 +303,8 @@ func hasLooseSets(s node) bool {
 	return items != nil && hasLooseSets(items) || values != nil && hasLooseSets(values)
 }
 
-// rootMetadata leaves of the metadata of an object what a definition may say about
-// it: its names. That the rest has the right types is seen to by the server.
+// rootMetadata reduces the schema of an object's metadata to the constraints that a CRD may
+// state: those on names. The API server validates the types of the other fields.
 func (r *rewriter) rootMetadata(s node, at []string) {
 	for _, k := range sortedKeys(s) {
 		switch k {
@@ -332,7 +332,7 @@ func (r *rewriter) rootMetadata(s node, at []string) {
 	}
 }
 
-// isCondition reports whether a keyword may reject a value of the right type.
+// isCondition reports whether a keyword can reject a value of the right type.
 func isCondition(keyword string) bool {
 	switch keyword {
 	case "type", "format", "properties", "items", "additionalProperties", "nullable", preserve, "x-kubernetes-map-type":
@@ -349,5 +349,5 @@ func isDocumentation(keyword string) bool {
 	return false
 }
 
-// below is the place of something in what is at a place.
+// below returns the path extended by tokens.
 func below(at []string, tokens ...string) []string { return slices.Concat(at, tokens) }

@@ -57,7 +57,7 @@ func program(t testing.TB, s node, opts ...schema.Option) *schema.Program {
 	return p
 }
 
-func refused(t testing.TB, s node, sem schema.Semantics) (out []string) {
+func rejected(t testing.TB, s node, sem schema.Semantics) (out []string) {
 	t.Helper()
 	structural, err := schema.NewStructural(props(t, s))
 	if err != nil {
@@ -114,7 +114,7 @@ func checkRewritten(t *testing.T, r random, seed int64, old node, sem schema.Sem
 			marshal(t, old), marshal(t, keeping), marshal(t, pruning))
 	}
 	for _, s := range []node{keeping, pruning} {
-		if bad := refused(t, s, sem); len(bad) > 0 {
+		if bad := rejected(t, s, sem); len(bad) > 0 {
 			fail("not structural: %v", bad)
 			return
 		}
@@ -189,7 +189,7 @@ func TestRandomDraft4(t *testing.T) {
 			whole := inlined(old)
 			for _, sem := range bothSemantics() {
 				new := rewrite(whole, sem, true)
-				if bad := refused(t, new, sem); len(bad) > 0 {
+				if bad := rejected(t, new, sem); len(bad) > 0 {
 					t.Fatalf("seed %d, %v: not structural: %v\n%s", seed, sem, bad, marshal(t, new))
 				}
 				after := program(t, new, schema.WithSemantics(sem))

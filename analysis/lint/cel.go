@@ -11,10 +11,10 @@ import (
 	"espalier.dev/schema"
 )
 
-// maxRemedies is how many ways out of a cost are worth reading.
+// maxRemedies limits the number of suggestions for reducing a cost.
 const maxRemedies = 3
 
-// rules reports what is wrong with the rules of a schema, and what they cost.
+// rules reports errors in the validation rules of a schema, and rules that cost too much.
 func (c *check) rules(r ruleReport) {
 	costly := map[string]*schema.CheckedRule{}
 	for _, rule := range r.Rules() {
@@ -46,7 +46,7 @@ func (c *check) rules(r ruleReport) {
 	}
 }
 
-// totalCost reports that the rules of a schema are too expensive together.
+// totalCost reports a schema whose rules together exceed the cost limit.
 func (c *check) totalCost(r ruleReport) {
 	errs := r.TotalErrors(r.path)
 	total := errs[len(errs)-1]
@@ -60,7 +60,7 @@ func (c *check) totalCost(r ruleReport) {
 	}
 }
 
-// celBody is the text of an error without the rule, which stands at the place.
+// celBody returns the text of an error without the rule, which is visible at the location.
 func celBody(e *field.Error) string {
 	if e.Type == field.ErrorTypeInvalid {
 		return "Invalid value: " + e.Detail
@@ -68,8 +68,7 @@ func celBody(e *field.Error) string {
 	return e.ErrorBody()
 }
 
-// upTo describes an estimate of a cost or count. Estimates saturate at the largest
-// number.
+// upTo formats an estimated cost or count. Estimates saturate at the largest uint64.
 func upTo(estimate uint64) string {
 	if estimate == math.MaxUint64 {
 		return "unbounded"
@@ -77,7 +76,7 @@ func upTo(estimate uint64) string {
 	return fmt.Sprintf("up to %d", estimate)
 }
 
-// costDetail describes where a cost comes from and how to reduce it.
+// costDetail explains the cause of a cost and how to reduce it.
 func costDetail(site *place, cost schema.RuleCost) []string {
 	var detail []string
 	if len(cost.Unbounded) > 0 {

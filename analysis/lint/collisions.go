@@ -7,7 +7,7 @@ import (
 	"espalier.dev/analysis"
 )
 
-// collisions looks for names that several definitions claim.
+// collisions reports names that several CRDs claim.
 func collisions(checks []*check) {
 	definitions := map[string]bool{}
 	resources := claims{}
@@ -39,7 +39,7 @@ func collisions(checks []*check) {
 	}
 }
 
-// claims are the names that are taken, with their owners.
+// claims maps each claimed name to its first owner.
 type claims map[string]claim
 
 type claim struct {
@@ -47,8 +47,8 @@ type claim struct {
 	at *place
 }
 
-// claim takes a name in a group. Only the first owner gets it: a server does not serve
-// the others.
+// claim registers a name in a group. Only the first owner keeps it: the API server does not
+// serve the others.
 func (cs claims) claim(c *check, group, name string, at *place) {
 	if name == "" {
 		return
@@ -66,8 +66,8 @@ func (cs claims) claim(c *check, group, name string, at *place) {
 		fmt.Sprintf("%q is already in use in group %s: it is %s of %s", name, group, first.at.path(), first.by.d.meta().Name))
 }
 
-// ambiguous takes a short name without regard to groups: kubectl takes it for one of
-// the resources that have it.
+// ambiguous registers a short name across all groups: kubectl resolves it to only one of
+// the resources that share it.
 func (cs claims) ambiguous(c *check, name string, at *place) {
 	if resource := builtinShortName(name); resource != "" {
 		c.inform(shortNameAmbiguous, at, fmt.Sprintf("%q is also the short name of the built-in resource %s: kubectl prefers that one", name, resource))
@@ -82,7 +82,7 @@ func (cs claims) ambiguous(c *check, name string, at *place) {
 	}
 }
 
-// builtinShortName is the built-in resource that a short name stands for, or "".
+// builtinShortName returns the built-in resource that has the short name, or "".
 func builtinShortName(name string) string {
 	switch name {
 	case "cm":

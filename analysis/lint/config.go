@@ -11,17 +11,16 @@ import (
 // All stands for every rule in Enable and Disable.
 const All = "all"
 
-// Config turns rules on and off, and changes what severity their findings have.
+// Config enables and disables rules, and overrides their severities.
 type Config struct {
-	// Disable and Enable name rules, or All. What is in both is enabled.
+	// Disable and Enable list rule IDs, or All. A rule in both is enabled.
 	Disable []string `json:"disable,omitempty"`
 	Enable  []string `json:"enable,omitempty"`
-	// Severity changes the severity of rules.
+	// Severity overrides the severity of rules.
 	Severity map[string]analysis.Severity `json:"severity,omitempty"`
 }
 
-// ParseConfig reads the configuration of all tools, as JSON. Ours is in its field
-// "lint".
+// ParseConfig reads the lint section of the configuration file, given as JSON.
 func ParseConfig(data []byte) (Config, error) {
 	var file struct {
 		Lint Config `json:"lint"`
@@ -35,13 +34,13 @@ func ParseConfig(data []byte) (Config, error) {
 	return file.Lint, err
 }
 
-// selection says which rules are on, and the severities that were asked for.
+// selection holds the enabled rules and the severity overrides.
 type selection struct {
 	on       map[string]bool
 	severity map[string]analysis.Severity
 }
 
-// newSelection applies configurations one after the other.
+// newSelection applies configurations in order.
 func newSelection(configs ...Config) (*selection, error) {
 	s := &selection{on: map[string]bool{}, severity: map[string]analysis.Severity{}}
 	rules := Rules()
@@ -85,7 +84,7 @@ func newSelection(configs ...Config) (*selection, error) {
 	return s, nil
 }
 
-// Configured lists all rules with what configurations make of them.
+// Configured returns all rules as the configurations set them.
 func Configured(configs ...Config) ([]Rule, error) {
 	s, err := newSelection(configs...)
 	if err != nil {

@@ -18,35 +18,35 @@ import (
 	"espalier.dev/schema"
 )
 
-// definition is a definition under inspection.
+// definition is a CRD being linted.
 type definition struct {
-	// raw is its text, and tree what is in it.
+	// raw is the JSON of the CRD, tree the parsed value.
 	raw  []byte
 	tree map[string]any
-	// v1 is the definition if it is written in v1, beta if it is in v1beta1: with
-	// defaults and without a status, as it is when somebody creates it.
+	// v1 is the CRD if it is written in v1, beta if it is written in v1beta1. Defaults are
+	// set and the status is cleared, as on create.
 	v1   *api.CustomResourceDefinition
 	beta *v1beta1.CustomResourceDefinition
-	// schemas are the OpenAPI schemas in it, as often as they are written down.
+	// schemas lists every OpenAPI schema in the CRD, including repeated ones.
 	schemas []*schemaSite
-	// legacy is the draft-4 schema of 2017, if there is one.
+	// legacy is the draft-4 schema of 2017, or nil.
 	legacy *schemaSite
 }
 
-// schemaSite is a schema in a definition.
+// schemaSite is a schema in a CRD.
 type schemaSite struct {
 	at    *place
 	props *api.JSONSchemaProps
-	// structural is its structural form; if there is none, convErrs say why.
+	// structural is the structural form, or nil. In that case convErrs holds the reasons.
 	structural *schema.Structural
 	convErrs   schema.ConversionErrors
-	// prunes reports whether objects are pruned by it.
+	// prunes reports whether the schema prunes objects.
 	prunes bool
-	// checked has what schema.Check says, once somebody has asked.
+	// checked caches the results of schema.Check.
 	checked map[schema.Semantics][]schema.Finding
 }
 
-// core returns the schema without what has no structural form.
+// core returns the structural part of the schema.
 func (s *schemaSite) core() *schema.Structural {
 	if s.structural != nil {
 		return s.structural
@@ -54,7 +54,7 @@ func (s *schemaSite) core() *schema.Structural {
 	return schema.StructuralPart(s.props)
 }
 
-// check says what keeps the schema from being structural.
+// check returns the reasons why the schema is not structural.
 func (s *schemaSite) check(sem schema.Semantics) []schema.Finding {
 	if s.structural == nil {
 		return nil
@@ -72,9 +72,9 @@ func (s *schemaSite) check(sem schema.Semantics) []schema.Finding {
 
 func root() *place { return &place{} }
 
-// read makes a definition of JSON. The error is about the text as a whole; misfit is
-// where a value stands that the types have no room for. In the semantics of kube-apiserver
-// that is no matter where it does not look.
+// read decodes a CRD from JSON. A *misfit error locates a value that does not fit the Go
+// types; any other error is about the text as a whole. With kube-apiserver semantics,
+// values in fields that kube-apiserver does not have are ignored.
 func read(raw []byte, sem schema.Semantics) (*definition, error) {
 	v, err := jsonx.Parse(raw)
 	if err != nil {
@@ -115,7 +115,7 @@ func read(raw []byte, sem schema.Semantics) (*definition, error) {
 	return d, nil
 }
 
-// of makes a definition of one that was read already.
+// of returns the definition for a decoded CRD.
 func of(in *api.CustomResourceDefinition) (*definition, error) {
 	out := in.DeepCopy()
 	out.TypeMeta = metav1.TypeMeta{APIVersion: api.APIVersion, Kind: api.Kind}
@@ -127,7 +127,7 @@ func of(in *api.CustomResourceDefinition) (*definition, error) {
 	return read(raw, schema.KEP)
 }
 
-// misfit is a value that the types have no room for.
+// misfit is an error about a value that does not fit the Go types.
 type misfit struct {
 	at      *place
 	message string
@@ -135,7 +135,7 @@ type misfit struct {
 
 func (m *misfit) Error() string { return m.at.path() + ": " + m.message }
 
-// newMisfit returns the misfit that an error of decoding is about.
+// newMisfit returns the misfit for a decoding error.
 func newMisfit(err error) *misfit {
 	e, ok := errors.AsType[*api.MisfitError](err)
 	if !ok {
@@ -155,13 +155,13 @@ func newMisfit(err error) *misfit {
 	return &misfit{at, e.Err.Error()}
 }
 
-// exists reports whether there is something at p in a tree.
+// exists reports whether the tree has a value at p.
 func (p *place) exists(tree any) bool {
 	_, ok := p.value(tree)
 	return ok
 }
 
-// value returns what stands at p in a tree.
+// value returns the value at p in a tree.
 func (p *place) value(tree any) (any, bool) {
 	for _, s := range p.steps() {
 		switch v := tree.(type) {
@@ -184,7 +184,7 @@ func (p *place) value(tree any) (any, bool) {
 	return tree, true
 }
 
-// prunes reports whether unknown fields are pruned.
+// prunes reports whether the CRD prunes unknown fields.
 func (d *definition) prunes() bool {
 	if d.beta != nil {
 		return !*d.beta.Spec.PreserveUnknownFields
@@ -192,7 +192,7 @@ func (d *definition) prunes() bool {
 	return !d.v1.Spec.PreserveUnknownFields
 }
 
-// names are the names of the resource, with defaults.
+// names returns the names of the resource, with defaults.
 func (d *definition) names() api.CustomResourceDefinitionNames {
 	if d.beta != nil {
 		return d.beta.Spec.Names
@@ -247,8 +247,8 @@ func (d *definition) addSchema(at *place, v *api.CustomResourceValidation) {
 	d.schemas = append(d.schemas, s)
 }
 
-// locate finds the places in the document that a path of crd's errors means. There
-// are several if the path is of what all versions have in common.
+// locate returns the places in the document that the path of a crd error refers to. There
+// are several if the path is of a field that all versions share.
 func (d *definition) locate(path string) []*place {
 	var found []*place
 	for _, p := range d.spellings(path) {
@@ -257,8 +257,8 @@ func (d *definition) locate(path string) []*place {
 	return found
 }
 
-// spellings rewrites a path of crd's errors, which is in the form that definitions
-// are validated in, to paths of the document.
+// spellings translates the path of a crd error, which refers to the internal form, to paths
+// of the document.
 func (d *definition) spellings(path string) []string {
 	if d.beta != nil {
 		if rest, ok := cutPath(path, "spec.versions[0].name"); ok && len(rawVersions(d.tree)) == 0 {
@@ -269,8 +269,8 @@ func (d *definition) spellings(path string) []string {
 	return analysis.V1Paths(path, len(d.v1.Spec.Versions))
 }
 
-// inWords replaces paths in the text of an error as spellings does; which says which
-// of the spellings applies.
+// inWords translates the paths in an error text as spellings does. The index which selects
+// the spelling.
 func (d *definition) inWords(text string, which int) string {
 	if d.v1 == nil || len(d.v1.Spec.Versions) == 0 {
 		return text
@@ -278,7 +278,7 @@ func (d *definition) inWords(text string, which int) string {
 	return analysis.V1Words(text, which)
 }
 
-// cutPath cuts whole steps off the front of a path.
+// cutPath removes a prefix of whole steps from a path.
 func cutPath(path, prefix string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(path, prefix)
 	return rest, ok && endsStep(rest)
@@ -290,7 +290,7 @@ func rawVersions(tree map[string]any) []any {
 	return versions
 }
 
-// sortedNames returns the keys of a map in order.
+// sortedNames returns the sorted keys of a map.
 func sortedNames[V any](m map[string]V) []string {
 	names := make([]string, 0, len(m))
 	for name := range m {

@@ -12,10 +12,10 @@ import (
 	"espalier.dev/schema"
 )
 
-// Differences says where the two semantics read a definition differently: one of them
-// rejects it, they prune objects differently, or one of them knows nothing of what
-// the definition says. Findings are those of the rules semantics-*, with places in
-// the definition as v1. Rules in CEL mean the same to both and are not looked at.
+// Differences reports where the two schema semantics interpret a CRD differently: only one
+// rejects it, they prune objects differently, or one ignores part of the CRD. The findings
+// belong to the rules semantics-*, and their locations refer to the CRD as v1. CEL rules
+// mean the same in both semantics and are not checked.
 func Differences(ctx context.Context, definition *api.CustomResourceDefinition) ([]analysis.Finding, error) {
 	all, err := newSelection()
 	if err != nil {
@@ -30,28 +30,28 @@ func Differences(ctx context.Context, definition *api.CustomResourceDefinition) 
 		errs[sem] = c.d.validate(ctx, crd.Options{Semantics: sem, IgnoreRules: true})
 	}
 	found := c.differences(errs)
-	for _, r := range found.refusals {
-		c.refusal(r)
+	for _, r := range found.rejections {
+		c.rejection(r)
 	}
 	analysis.Sort(c.findings)
 	return c.findings, nil
 }
 
-// rejection is something that one of the semantics rejects and the other does not.
-type refusal struct {
+// rejection is an error that only one of the semantics reports.
+type rejection struct {
 	at   *place
 	by   schema.Semantics
 	text string
 }
 
-// disagreement is what the semantics disagree on.
+// disagreement holds the rejections on which the semantics disagree.
 type disagreement struct {
-	refusals []refusal
-	// here are the places of those by the semantics at hand.
+	rejections []rejection
+	// here holds the places that only the selected semantics rejects.
 	here map[string]schema.Semantics
 }
 
-// onlyHere says, for a place that is rejected, if only one of the semantics does so.
+// onlyHere returns a detail line if only one of the semantics rejects the place.
 func (d *disagreement) onlyHere(at *place) []string {
 	if by, ok := d.here[at.pointer()]; ok {
 		return []string{"only " + by.String() + " semantics rejects this; " + by.Other().String() + " accepts it"}
@@ -59,34 +59,34 @@ func (d *disagreement) onlyHere(at *place) []string {
 	return nil
 }
 
-// differences reports where the semantics differ. What the semantics at hand rejects
-// and the other does not is not reported but returned: it is an error already.
+// differences reports where the semantics differ. It returns the errors of the selected
+// semantics that the other does not have: they are reported as errors already.
 func (c *check) differences(errs verdicts) *disagreement {
 	c.pruningRegions()
 	c.liberties()
 	c.dropped()
 	c.published()
 	out := &disagreement{here: map[string]schema.Semantics{}}
-	for _, r := range c.refusals(errs) {
+	for _, r := range c.rejections(errs) {
 		if r.by == c.sem {
 			out.here[r.at.pointer()] = r.by
-			out.refusals = append(out.refusals, r)
+			out.rejections = append(out.rejections, r)
 			continue
 		}
-		c.refusal(r)
+		c.rejection(r)
 	}
 	return out
 }
 
-func (c *check) refusal(r refusal) {
+func (c *check) rejection(r rejection) {
 	c.inform(semanticsRefused, r.at, r.by.String(), " semantics rejects this, ", r.by.Other().String(), " accepts it: ", r.text)
 }
 
-// verdicts are what each of the semantics has against a definition.
+// verdicts holds the validation errors of each semantics.
 type verdicts map[schema.Semantics]field.ErrorList
 
-// rejections lists what only one of the semantics rejects.
-func (c *check) refusals(errs verdicts) []refusal {
+// rejections returns the errors that only one of the semantics reports.
+func (c *check) rejections(errs verdicts) []rejection {
 	id := func(e *field.Error) string { return e.Field + " " + string(e.Type) }
 	seen := map[schema.Semantics]map[string]bool{}
 	for sem, list := range errs {
@@ -95,13 +95,13 @@ func (c *check) refusals(errs verdicts) []refusal {
 			seen[sem][id(e)] = true
 		}
 	}
-	var all []refusal
+	var all []rejection
 	for _, sem := range [...]schema.Semantics{schema.KEP, schema.Kubernetes} {
 		if len(errs[sem]) == 0 {
 			continue
 		}
-		// An error can keep others from being looked for. Only those that are always
-		// looked for can be compared where both have errors.
+		// An error can prevent further checks. Where both semantics have errors, only the
+		// checks that always run can be compared.
 		comparable := func(*place) bool { return true }
 		if len(errs[sem.Other()]) > 0 {
 			structural := c.structuralPlaces(sem)
@@ -113,15 +113,15 @@ func (c *check) refusals(errs verdicts) []refusal {
 			}
 			for i, at := range c.d.locate(e.Field) {
 				if comparable(at) {
-					all = append(all, refusal{at, sem, c.d.inWords(e.ErrorBody(), i)})
+					all = append(all, rejection{at, sem, c.d.inWords(e.ErrorBody(), i)})
 				}
 			}
 		}
 	}
-	return append(all, c.rootRefusals()...)
+	return append(all, c.rootRejections()...)
 }
 
-// structuralPlaces are the places that make schemas non-structural.
+// structuralPlaces returns the places that make schemas non-structural.
 func (c *check) structuralPlaces(sem schema.Semantics) map[string]bool {
 	places := map[string]bool{}
 	for _, s := range c.d.schemas {
@@ -134,9 +134,9 @@ func (c *check) structuralPlaces(sem schema.Semantics) map[string]bool {
 	return places
 }
 
-// rootRefusals looks for roots that allow no other fields. To kube-apiserver that goes
-// for apiVersion, kind and metadata too.
-func (c *check) rootRefusals() (all []refusal) {
+// rootRejections finds root schemas that forbid additional fields. In kube-apiserver this
+// also forbids apiVersion, kind and metadata.
+func (c *check) rootRejections() (all []rejection) {
 	for _, s := range c.d.schemas {
 		ap := s.props.AdditionalProperties
 		if ap == nil || ap.Allows || ap.Schema != nil {
@@ -144,7 +144,7 @@ func (c *check) rootRefusals() (all []refusal) {
 		}
 		for _, name := range [...]string{"apiVersion", "kind", "metadata"} {
 			if _, ok := s.props.Properties[name]; !ok {
-				all = append(all, refusal{s.at.child("additionalProperties"), schema.Kubernetes,
+				all = append(all, rejection{s.at.child("additionalProperties"), schema.Kubernetes,
 					"every object has " + name + ", which is not in properties, so every object is rejected"})
 				break
 			}
@@ -153,7 +153,7 @@ func (c *check) rootRefusals() (all []refusal) {
 	return all
 }
 
-// liberties reports where a schema is looser than the documents want it.
+// liberties reports schemas that are less strict than the specification requires.
 func (c *check) liberties() {
 	severity := analysis.Info
 	if c.sem.ReportsSeveralShapes() {
@@ -168,7 +168,7 @@ func (c *check) liberties() {
 	}
 }
 
-// dropped reports what kube-apiserver knows nothing of, and drops.
+// dropped reports fields that kube-apiserver does not know and drops.
 func (c *check) dropped() {
 	const drops = " has a meaning in kep semantics only; kube-apiserver drops it"
 	for _, s := range c.d.schemas {
@@ -190,7 +190,7 @@ func (c *check) dropped() {
 	}
 }
 
-// published reports what reads differently in the published OpenAPI.
+// published reports schemas that the published OpenAPI represents differently.
 func (c *check) published() {
 	if !c.on[semanticsPublished] {
 		return
@@ -198,7 +198,7 @@ func (c *check) published() {
 	for _, s := range c.d.schemas {
 		has := map[string]bool{}
 		walk(s, c.sem, func(n *node) {
-			if n.inJunctor {
+			if n.inOperator {
 				return
 			}
 			has["pattern (not part of OpenAPI v2 in kep semantics)"] = has["pattern (not part of OpenAPI v2 in kep semantics)"] || n.s.Pattern != ""

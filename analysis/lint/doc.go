@@ -1,10 +1,9 @@
 // Package lint reports problems in CRDs: errors, doubtful and ambiguous parts.
 //
-// Its input is the JSON of definitions as their authors wrote them, in either
-// version: what the types do not have is seen too. Run takes several at a time,
-// because names can collide. Everything found is a finding of a Rule: rules have a
-// name, a severity, a page of documentation, and can be turned off.
+// The input is the JSON of CRDs as their authors wrote them, in v1 or v1beta1, so fields
+// that the Go types lack are found too. Run lints several CRDs together, because names can
+// collide. Each finding belongs to a Rule. A rule has a name, a severity and a
+// documentation page, and can be disabled.
 //
-// Differences is for those who have a definition in hand already and want to know
-// whether the two semantics read it differently.
+// Differences compares the two schema semantics for a decoded CRD.
 package lint

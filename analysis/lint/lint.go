@@ -12,19 +12,19 @@ import (
 	"espalier.dev/schema"
 )
 
-// Options say what Run looks for.
+// Options configures Run.
 type Options struct {
-	// Semantics is the schema semantics that applies.
+	// Semantics is the schema semantics to apply.
 	Semantics schema.Semantics
-	// Rules checks x-kubernetes-validations. Without it, they are not checked, and
+	// Rules checks x-kubernetes-validations. If it is nil, rules are not checked, and
 	// defaults are not validated against them.
 	Rules crd.RuleChecker
-	// Configs turn rules on and off; later ones override earlier ones.
+	// Configs enable and disable rules. Later ones override earlier ones.
 	Configs []Config
 }
 
-// Run looks at definitions, each of them as JSON, and returns what it finds in each.
-// Findings are in the order of their places. The error is about the options.
+// Run lints CRDs, each given as JSON, and returns the findings of each in the order of
+// their locations. It returns an error only for invalid options.
 func Run(ctx context.Context, definitions [][]byte, o Options) ([][]analysis.Finding, error) {
 	selected, err := newSelection(o.Configs...)
 	if err != nil {
@@ -59,18 +59,18 @@ func Run(ctx context.Context, definitions [][]byte, o Options) ([][]analysis.Fin
 	return findings, nil
 }
 
-// check is one definition being looked at.
+// check is the state of linting one CRD.
 type check struct {
 	*selection
 	sem         schema.Semantics
 	ruleChecker crd.RuleChecker
 	d           *definition
 	findings    []analysis.Finding
-	// rejected are the places of which validation has something to say.
-	refused map[string]bool
-	// steps is how long the paths of the findings are, together.
+	// rejected holds the places that have a validation error.
+	rejected map[string]bool
+	// steps is the total length of the paths of all findings.
 	steps int
-	// failed says that there is an error among the findings.
+	// failed reports whether a finding is an error.
 	failed bool
 }
 
@@ -79,17 +79,17 @@ type check struct {
 const maxSteps = 1 << 18
 
 func newCheck(s *selection, sem schema.Semantics) *check {
-	return &check{selection: s, sem: sem, refused: map[string]bool{}}
+	return &check{selection: s, sem: sem, rejected: map[string]bool{}}
 }
 
-// note is what a rule has to say beside where and what.
+// note holds the optional parts of a finding.
 type note struct {
 	severity analysis.Severity
 	detail   []string
 	fix      *analysis.Fix
 }
 
-// add records a finding of a rule, if the rule is on.
+// add records a finding of a rule if the rule is enabled.
 func (c *check) add(rule string, at *place, n note, message ...string) {
 	if s, ok := c.severity[rule]; ok {
 		n.severity = s
@@ -116,7 +116,7 @@ func (c *check) inform(rule string, at *place, message ...string) {
 	c.add(rule, at, note{severity: analysis.Info}, message...)
 }
 
-// run applies all rules that look at one definition alone.
+// run applies all rules that need only one CRD.
 func (c *check) run(ctx context.Context, raw []byte) {
 	c.duplicates(raw)
 	d, err := read(raw, c.sem)

@@ -7,20 +7,21 @@ import (
 	"espalier.dev/schema"
 )
 
-// node is a schema within a schema, on a walk.
+// node is a subschema visited by walk.
 type node struct {
 	s  *api.JSONSchemaProps
 	at *place
 	up *node
-	// kind says how it is reached from the one above, name by which name.
+	// kind is the relation to the parent schema, name the field name.
 	kind nodeKind
 	name string
-	// core is the place outside of logical operators that is about the same value. It has the
-	// node's own schema outside of logical operators, and no schema if there is no such place.
+	// core is the position outside of logical operators that describes the same value. Its
+	// schema is the node's own outside of logical operators, and nil if there is no such
+	// position.
 	core schema.Cursor
-	// inJunctor is set if it stands under allOf, anyOf, oneOf or not.
-	inJunctor bool
-	// inMeta is set if it is apiVersion, kind or metadata of a resource, or below.
+	// inOperator is set below allOf, anyOf, oneOf or not.
+	inOperator bool
+	// inMeta is set for apiVersion, kind and metadata of a resource, and below.
 	inMeta bool
 	site   *schemaSite
 }
@@ -32,12 +33,12 @@ const (
 	fieldNode
 	itemNode
 	mapNode
-	junctorNode
-	// draft4Node is anything that only the schema of 2017 may have.
+	operatorNode
+	// draft4Node is a subschema that only draft-4 schemas have.
 	draft4Node
 )
 
-// walk visits all schemas in a schema, those around others first.
+// walk visits all subschemas of a schema, parents first.
 func walk(s *schemaSite, sem schema.Semantics, visit func(*node)) {
 	pruning := schema.PruningOff
 	if s.prunes {
@@ -51,14 +52,14 @@ type walker struct {
 	visit func(*node)
 }
 
-// sub goes on with a schema below n. core is the place outside of logical operators that is
-// about the same value.
+// sub visits a subschema of n. core is the position outside of logical operators that
+// describes the same value.
 func (w *walker) sub(n *node, props *api.JSONSchemaProps, kind nodeKind, at *place, name string, core schema.Cursor) {
 	if props == nil {
 		return
 	}
 	m := &node{s: props, at: at, up: n, kind: kind, name: name, core: core, site: n.site}
-	m.inJunctor = n.inJunctor || kind == junctorNode || kind == draft4Node
+	m.inOperator = n.inOperator || kind == operatorNode || kind == draft4Node
 	m.inMeta = n.inMeta || kind == fieldNode && n.core.IsResource() && schema.IsMetaField(name)
 	w.node(m)
 }
@@ -96,20 +97,20 @@ func (w *walker) node(n *node) {
 		}
 		w.sub(n, ap.Schema, mapNode, n.at.child("additionalProperties"), "", outside)
 	}
-	w.junctors(n)
+	w.operators(n)
 	w.draft4(n)
 }
 
-func (w *walker) junctors(n *node) {
+func (w *walker) operators(n *node) {
 	for _, j := range [...]struct {
 		keyword string
 		schemas []api.JSONSchemaProps
 	}{{"allOf", n.s.AllOf}, {"anyOf", n.s.AnyOf}, {"oneOf", n.s.OneOf}} {
 		for i := range j.schemas {
-			w.sub(n, &j.schemas[i], junctorNode, n.at.child(j.keyword).index(i), "", n.core)
+			w.sub(n, &j.schemas[i], operatorNode, n.at.child(j.keyword).index(i), "", n.core)
 		}
 	}
-	w.sub(n, n.s.Not, junctorNode, n.at.child("not"), "", n.core)
+	w.sub(n, n.s.Not, operatorNode, n.at.child("not"), "", n.core)
 }
 
 func (w *walker) draft4(n *node) {
@@ -130,7 +131,7 @@ func (w *walker) draft4(n *node) {
 	}
 }
 
-// typ is the type of the node's values, wherever it is stated, or "".
+// typ returns the type of the node's values, stated here or in the core, or "".
 func (n *node) typ() string {
 	core := n.core.Schema()
 	if t := n.s.Type.Single(); t != "" || core == nil {
@@ -139,13 +140,13 @@ func (n *node) typ() string {
 	return core.Type
 }
 
-// nullable reports whether null is a value of the node.
+// nullable reports whether the node accepts null.
 func (n *node) nullable() bool {
 	core := n.core.Schema()
 	return n.s.Nullable || core != nil && core.Nullable
 }
 
-// negated reports whether the schema stands under a not, where rejecting is accepting.
+// negated reports whether the schema is below a not, which inverts accept and reject.
 func (n *node) negated() bool {
 	for ; n.up != nil; n = n.up {
 		if n.up.s.Not == n.s {
@@ -161,7 +162,7 @@ func (n *node) intOrString() bool {
 	return n.s.XIntOrString || core != nil && core.XIntOrString
 }
 
-// isRequired reports whether the value must be there.
+// isRequired reports whether the field is required.
 func (n *node) isRequired() bool {
 	return n.kind == fieldNode && slices.Contains(n.up.s.Required, n.name)
 }

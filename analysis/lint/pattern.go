@@ -2,8 +2,8 @@ package lint
 
 import "strings"
 
-// lacks says which constructs in a pattern RE2, whose regular expressions Kubernetes
-// uses, does not have.
+// lacks returns the constructs in a pattern that RE2 does not support. Kubernetes uses RE2
+// syntax.
 func lacks(pattern string) []string {
 	var found []string
 	add := func(what string) {
@@ -40,7 +40,7 @@ func lacks(pattern string) []string {
 			inClass = rest[0] != ']'
 		case rest[0] == '[':
 			inClass = true
-			// A bracket right after the opening one is a character.
+			// A closing bracket right after the opening one is a literal.
 			for _, prefix := range [...]string{"[^]", "[]"} {
 				if strings.HasPrefix(rest, prefix) {
 					i += len(prefix) - 1
@@ -58,7 +58,8 @@ func lacks(pattern string) []string {
 	return found
 }
 
-// group names the kind of group that begins with "(?" and rest, if RE2 lacks it.
+// group returns the kind of group that starts with "(?" and rest if RE2 does not support
+// it, or "".
 func group(rest string) string {
 	for _, g := range [...]struct{ prefix, what string }{
 		{"=", "lookahead (?=…)"}, {"!", "negative lookahead (?!…)"},

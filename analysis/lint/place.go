@@ -9,15 +9,15 @@ import (
 	"espalier.dev/schema"
 )
 
-// place is where something stands in a document. It knows the place around it, so
-// that a walk makes one place a step and texts only where there is a finding.
+// place is a location in a document, linked to its parent. A walk allocates one place per
+// step and formats paths only for findings.
 type place struct {
 	around *place
 	token  string
 	form   form
 }
 
-// form is how a step is written in a path.
+// form is the notation of a step in a path.
 type form uint8
 
 const (
@@ -50,7 +50,7 @@ func (p *place) steps() []*place {
 	return steps
 }
 
-// path is the place for people, written as Kubernetes writes paths.
+// path returns the place in the path notation of Kubernetes.
 func (p *place) path() string {
 	var b strings.Builder
 	for i, s := range p.steps() {
@@ -66,7 +66,7 @@ func (p *place) path() string {
 	return b.String()
 }
 
-// pointer is the place as a JSON pointer.
+// pointer returns the place as a JSON pointer.
 func (p *place) pointer() string {
 	var tokens []string
 	for _, s := range p.steps() {
@@ -75,7 +75,7 @@ func (p *place) pointer() string {
 	return jsonptr.New(tokens...)
 }
 
-// schemaPath goes on along a path in a schema.
+// schemaPath extends the place by a path in a schema.
 func (p *place) schemaPath(path schema.SchemaPath) *place {
 	for _, s := range path {
 		p = p.child(s.Keyword)
@@ -89,9 +89,9 @@ func (p *place) schemaPath(path schema.SchemaPath) *place {
 	return p
 }
 
-// follow goes on along the text of a path, such as .properties[a.b].type, through
-// the value that stands at p. Keys are not quoted in such a text: what it means is
-// for the value to tell, as far as it has what the path names.
+// follow extends p by a textual path, such as .properties[a.b].type. Keys in the text are
+// not quoted, so the path is ambiguous: follow resolves it against the value at p, as far
+// as the value has the fields.
 func (p *place) follow(value any, text string) *place {
 	for text != "" {
 		next, rest, sub := step(value, text)
@@ -104,13 +104,13 @@ func (p *place) follow(value any, text string) *place {
 	return p
 }
 
-// step takes the first step off a path.
+// step parses the first step of a path.
 func step(value any, text string) (next *place, rest string, sub any) {
 	inBrackets := text[0] == '['
 	body := strings.TrimPrefix(text, ".")
 	switch v := value.(type) {
 	case map[string]any:
-		// The longest key wins: a.b is more likely meant than a, if both are there.
+		// The longest key wins: if both a.b and a exist, a.b is more likely meant.
 		best, found := "", false
 		for k := range v {
 			if after, ok := cutKey(text, body, k, inBrackets); ok && endsStep(after) && (!found || len(k) > len(best)) {
@@ -134,7 +134,7 @@ func step(value any, text string) (next *place, rest string, sub any) {
 			}
 		}
 	}
-	// The value has no such thing: read the text as it is usually meant.
+	// The value has no such field: parse the text by its syntax alone.
 	if token, after, ok := bracket(text); ok {
 		f := key
 		if _, err := strconv.Atoi(token); err == nil {
@@ -161,7 +161,7 @@ func cutKey(text, body, k string, inBrackets bool) (string, bool) {
 
 func endsStep(rest string) bool { return rest == "" || rest[0] == '.' || rest[0] == '[' }
 
-// bracket takes a step in brackets off a path.
+// bracket parses a step in brackets.
 func bracket(text string) (token, rest string, ok bool) {
 	if text[0] != '[' {
 		return "", "", false

@@ -18,7 +18,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// duplicates looks for keys that occur twice in an object.
+// duplicates reports keys that occur twice in an object.
 func (c *check) duplicates(raw []byte) {
 	if !json.Valid(raw) {
 		return
@@ -42,7 +42,7 @@ func (c *check) duplicates(raw []byte) {
 	}
 }
 
-// holdsNames reports whether the keys in a field are names of somebody else's choice.
+// holdsNames reports whether the keys of a field are user-defined names.
 func holdsNames(field string) bool {
 	switch field {
 	case "properties", "patternProperties", "definitions", "dependencies", "annotations", "labels":
@@ -51,7 +51,7 @@ func holdsNames(field string) bool {
 	return false
 }
 
-// unknownFields looks for fields that the types do not have.
+// unknownFields reports fields that the Go types do not have.
 func (c *check) unknownFields() {
 	if !c.on[unknownField] {
 		return
@@ -63,13 +63,13 @@ func (c *check) unknownFields() {
 	u := unknowns{check: c, structs: map[reflect.Type]map[string]reflect.Type{}}
 	for _, k := range sortedNames(c.d.tree) {
 		if k != "status" {
-			// What is in the status is dropped anyway.
+			// Unknown fields in the status do not matter: the API server drops the status.
 			u.member(c.d.tree, k, t, root())
 		}
 	}
 }
 
-// unknowns holds a tree against types.
+// unknowns compares a tree with Go types.
 type unknowns struct {
 	*check
 	structs map[reflect.Type]map[string]reflect.Type
@@ -115,7 +115,7 @@ func (u *unknowns) value(v any, t reflect.Type, at *place) {
 	}
 }
 
-// member looks at a field of an object that should be one of t.
+// member checks a field of an object that should match t.
 func (u *unknowns) member(obj map[string]any, name string, t reflect.Type, at *place) {
 	fields, ok := u.structs[t]
 	if !ok {
@@ -154,7 +154,7 @@ func (u *unknowns) member(obj map[string]any, name string, t reflect.Type, at *p
 	u.add(unknownField, at.child(name), n, message)
 }
 
-// hint says what takes the place of a field that somebody may know from elsewhere.
+// hint suggests a replacement for a field that exists in another version or standard.
 func (u *unknowns) hint(name string, t reflect.Type, at *place) string {
 	switch t {
 	case reflect.TypeFor[api.CustomResourceDefinitionSpec]():
@@ -186,7 +186,7 @@ func (u *unknowns) hint(name string, t reflect.Type, at *place) string {
 	return ""
 }
 
-// wireFields adds the fields of a struct, by their names in JSON.
+// wireFields collects the fields of a struct by their JSON names.
 func wireFields(t reflect.Type, out map[string]reflect.Type) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -200,7 +200,7 @@ func wireFields(t reflect.Type, out map[string]reflect.Type) {
 	}
 }
 
-// replacement is the keyword that took the place of one in earlier drafts, or "".
+// replacement returns the keyword that replaces one of an earlier draft, or "".
 func replacement(keyword string) string {
 	switch keyword {
 	case "x-kubernetes-no-prune", "x-kubernetes-no-pruning", "x-no-pruning", "x-kubernetes-preserve-unknown-properties", "preserveUnknownProperties":
@@ -211,16 +211,16 @@ func replacement(keyword string) string {
 
 const preserveKeyword = "x-kubernetes-preserve-unknown-fields"
 
-// superseded looks for spellings of earlier drafts.
+// superseded reports spellings of earlier drafts.
 func (c *check) superseded() {
-	// The spellings are the same in both semantics; what is made of them is not.
+	// The spellings are the same in both semantics, but their effect is not.
 	errs, err := crd.Superseded(c.d.raw, schema.KEP)
 	if err != nil {
 		return
 	}
 	n := note{severity: analysis.Error}
 	if len(errs) > 0 {
-		if refused, err := crd.Superseded(c.d.raw, c.sem); err == nil && len(refused) == 0 {
+		if rejected, err := crd.Superseded(c.d.raw, c.sem); err == nil && len(rejected) == 0 {
 			n = note{severity: analysis.Warning, detail: []string{"kube-apiserver drops it as an unknown field"}}
 		}
 	}
@@ -242,7 +242,7 @@ func (c *check) superseded() {
 	}
 }
 
-// respell returns the edits that say the same in today's words.
+// respell returns the edits that replace a superseded spelling by the current one.
 func (c *check) respell(at *place) *analysis.Fix {
 	v, _ := at.value(c.d.tree)
 	wanted, ok := v.(bool)
@@ -267,14 +267,14 @@ func (c *check) respell(at *place) *analysis.Fix {
 	}
 }
 
-// respellSpec says preserveUnknownFields in place of something else.
+// respellSpec returns the edits that replace a field of the spec by preserveUnknownFields.
 func (c *check) respellSpec(at *place, preserve bool, siblings map[string]any) *analysis.Fix {
 	const name = "preserveUnknownFields"
 	if _, taken := siblings[name]; taken || c.d.beta == nil && !preserve {
 		return removal(at, "remove "+at.token+", which has no effect")
 	}
 	if c.d.beta == nil {
-		// v1 rejects it: which schemas keep unknown fields is for a person to say.
+		// v1 rejects it: the author must decide which schemas preserve unknown fields.
 		return nil
 	}
 	edits := []analysis.Edit{{Op: yamledit.Rename, Pointer: at.pointer(), To: name}}

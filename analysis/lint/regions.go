@@ -2,9 +2,8 @@ package lint
 
 import "espalier.dev/schema"
 
-// pruningRegions reports the values that one of the semantics prunes and the other
-// does not: below x-kubernetes-preserve-unknown-fields they disagree on where pruning
-// starts again.
+// pruningRegions reports values that only one of the semantics prunes. They disagree on
+// where pruning resumes below x-kubernetes-preserve-unknown-fields.
 func (c *check) pruningRegions() {
 	for _, s := range c.d.schemas {
 		if s.structural == nil || !s.prunes {
@@ -18,10 +17,10 @@ func (c *check) pruningRegions() {
 	}
 }
 
-// region is one place in a schema, in each of the semantics.
+// region is one position in a schema, in each of the semantics.
 type region struct{ kep, kubernetes schema.Cursor }
 
-// differs reports whether unknown fields are pruned in one of the semantics alone.
+// differs reports whether only one of the semantics prunes unknown fields.
 func (r region) differs() bool { return r.kep.Prunes() != r.kubernetes.Prunes() }
 
 func (r region) field(name string) region {
@@ -42,13 +41,13 @@ type regions struct {
 	*check
 }
 
-// value looks at a value, and then at its parts.
+// value checks a value and then its children.
 func (r *regions) value(at *place, here region) {
 	s := here.kep.Schema()
 	if canBe(s, "object") {
 		if here.differs() && s.AdditionalProperties == nil {
 			r.report(at, here)
-			// One finding for a region: what is below it follows from it.
+			// One finding per region is enough: the rest follows from it.
 			return
 		}
 		for _, name := range sortedNames(s.Properties) {
@@ -79,7 +78,7 @@ func (r *regions) report(at *place, here region) {
 		" preserves them: an object around this one has x-kubernetes-preserve-unknown-fields")
 }
 
-// canBe reports whether values of a schema can be of a type.
+// canBe reports whether a schema allows values of a type.
 func canBe(s *schema.Structural, typ string) bool {
 	return (s.Type == "" || s.Type == typ) && !s.XIntOrString
 }

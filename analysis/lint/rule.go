@@ -10,21 +10,22 @@ import (
 	"espalier.dev/internal/nearest"
 )
 
-// Rule is something that definitions are held against.
+// Rule is a check that lint applies to CRDs.
 type Rule struct {
-	// ID is the rule's name, in kebab case. It does not change.
+	// ID is the name of the rule in kebab case. It is stable.
 	ID string
-	// Severity is that of its findings, or of the worst of them.
+	// Severity is the highest severity of its findings.
 	Severity analysis.Severity
-	// Off says that the rule has to be turned on.
+	// Off reports whether the rule is disabled by default.
 	Off bool
-	// Title says in one line what is found.
+	// Title describes the problem in one line.
 	Title string
-	// Doc is a page in Markdown: what, why, a bad and a good example, how to fix it.
+	// Doc is the documentation page in Markdown: the problem, its reason, a bad and a good
+	// example, and the fix.
 	Doc string
 }
 
-// The names of the rules.
+// The IDs of the rules.
 const (
 	undecodable         = "undecodable"
 	nonStructural       = "non-structural"
@@ -65,7 +66,7 @@ const (
 //go:embed docs/*.md
 var docs embed.FS
 
-// Rules lists all rules in the order of their names.
+// Rules returns all rules, sorted by ID.
 func Rules() []Rule {
 	rules := []Rule{
 		{ID: undecodable, Severity: analysis.Error},
@@ -105,7 +106,7 @@ func Rules() []Rule {
 	}
 	for i := range rules {
 		r := &rules[i]
-		// A page that is missing is seen by the tests.
+		// The tests detect missing pages.
 		page, _ := docs.ReadFile("docs/" + r.ID + ".md")
 		r.Doc = string(page)
 		first, _, _ := strings.Cut(r.Doc, "\n")
@@ -115,7 +116,7 @@ func Rules() []Rule {
 	return rules
 }
 
-// Lookup returns the rule of a name. The error names the one that was likely meant.
+// Lookup returns the rule with the given ID. The error suggests a similar ID.
 func Lookup(id string) (Rule, error) {
 	rules := Rules()
 	for _, r := range rules {
@@ -136,8 +137,8 @@ func Lookup(id string) (Rule, error) {
 	return Rule{}, fmt.Errorf("unknown rule %q", id)
 }
 
-// AboutKey reports whether findings of a rule are about a field being there, and not
-// about its value: the place to show is the name of the field.
+// AboutKey reports whether the findings of a rule are about the presence of a field, not
+// its value. The position to show is then the name of the field.
 func AboutKey(rule string) bool {
 	switch rule {
 	case booleanName, unknownField, supersededSpelling, duplicateKey, leftover, semanticsDropped:

@@ -14,7 +14,7 @@ import (
 	"espalier.dev/internal/jsonx"
 )
 
-// schema applies the rules that look at one schema after the other.
+// schema applies the rules that check a single schema.
 func (c *check) schema(s *schemaSite) {
 	gates := defaultGates{check: c}
 	walk(s, c.sem, func(n *node) {
@@ -33,8 +33,7 @@ func (c *check) schema(s *schemaSite) {
 	gates.report()
 }
 
-// pattern looks for patterns that are not regular expressions, where schema.Check
-// does not do so.
+// pattern reports invalid regular expressions in schemas where schema.Check does not.
 func (c *check) pattern(n *node) {
 	if n.site.structural != nil {
 		return
@@ -53,7 +52,7 @@ func (c *check) pattern(n *node) {
 	}
 }
 
-// format looks for formats that mean nothing.
+// format reports formats that have no effect.
 func (c *check) format(n *node) {
 	f := n.s.Format
 	if f == "" || crd.KnownFormat(n.typ(), f) || n.intOrString() && crd.KnownFormat("string", f) {
@@ -66,19 +65,20 @@ func (c *check) format(n *node) {
 	c.warn(unknownFormat, n.at.child("format"), fmt.Sprintf("unknown format %q%s: ignored", f, of))
 }
 
-// name looks for fields whose names YAML has changed.
+// name reports field names that are the result of unquoted YAML booleans.
 func (c *check) name(n *node) {
 	if n.kind == fieldNode && (n.name == "true" || n.name == "false") {
 		c.warn(booleanName, n.at, fmt.Sprintf("a field is named %q: YAML reads the unquoted keys y, yes and on as true, and n, no and off as false", n.name))
 	}
 }
 
-// enum looks for values that the type does not allow.
+// enum reports enum values that the type does not allow.
 func (c *check) enum(n *node) {
 	for i := range n.s.Enum {
 		v, ok := value(&n.s.Enum[i])
-		if !ok || c.fits(n, v) || v == nil && n.inJunctor {
-			// Null under a logical operator is how some say that a field must be absent.
+		if !ok || c.fits(n, v) || v == nil && n.inOperator {
+			// Below a logical operator, null is a common way to require that a field is
+			// absent.
 			continue
 		}
 		at := n.at.child("enum").index(i)
@@ -100,8 +100,8 @@ func (c *check) enum(n *node) {
 	}
 }
 
-// draft4Default looks for defaults of the wrong type in a schema of 2017. In other
-// schemas the validation of the definition finds them.
+// draft4Default reports defaults of the wrong type in draft-4 schemas. In other schemas,
+// the validation of the CRD reports them.
 func (c *check) draft4Default(n *node) {
 	if n.site != c.d.legacy || n.s.Default == nil {
 		return
@@ -129,7 +129,7 @@ func (c *check) fits(n *node, v any) bool {
 	}
 }
 
-// value reads a JSON value in a schema.
+// value decodes a JSON value in a schema.
 func value(j *api.JSON) (any, bool) {
 	if len(j.Raw) == 0 {
 		return nil, true
@@ -138,7 +138,7 @@ func value(j *api.JSON) (any, bool) {
 	return v, err == nil
 }
 
-// typeOf names the type of a JSON value. A number without a fraction is an integer.
+// typeOf returns the type of a JSON value. A number without a fraction is an integer.
 func typeOf(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -160,7 +160,7 @@ func typeOf(v any) string {
 	return "object"
 }
 
-// bounds looks for bounds that no value can keep.
+// bounds reports bounds that no value satisfies.
 func (c *check) bounds(n *node) {
 	s := n.s
 	if lo, hi := s.Minimum, s.Maximum; lo != nil && hi != nil && (*lo > *hi || *lo == *hi && (s.ExclusiveMinimum || s.ExclusiveMaximum)) {
@@ -182,7 +182,7 @@ func (c *check) bounds(n *node) {
 	}
 }
 
-// required looks for required fields that pruning removes.
+// required reports required fields that are pruned.
 func (c *check) required(n *node) {
 	core := n.core.Schema()
 	if core == nil || !n.core.Prunes() || n.inMeta || core.AdditionalProperties != nil {
@@ -193,17 +193,17 @@ func (c *check) required(n *node) {
 			continue
 		}
 		consequence := "every object is rejected"
-		if n.inJunctor {
+		if n.inOperator {
 			consequence = "the condition never holds"
 		}
 		c.warn(requiredUnspecified, n.at.child("required").index(i), fmt.Sprintf("%q is required, but not in properties: it is pruned, so %s", name, consequence))
 	}
 }
 
-// empty looks for objects of which nothing is left.
+// empty reports objects whose fields are all pruned.
 func (c *check) empty(n *node) {
 	s := n.s
-	if n.inJunctor || !n.core.Prunes() || n.inMeta || s.Type.Single() != "object" || len(s.Properties)+len(s.PatternProperties) > 0 || s.AdditionalProperties != nil || s.XEmbeddedResource {
+	if n.inOperator || !n.core.Prunes() || n.inMeta || s.Type.Single() != "object" || len(s.Properties)+len(s.PatternProperties) > 0 || s.AdditionalProperties != nil || s.XEmbeddedResource {
 		return
 	}
 	if n.kind != fieldNode || n.name != "metadata" {
@@ -221,13 +221,13 @@ func (c *check) empty(n *node) {
 		"this is not the metadata of a resource, and has no properties: labels, annotations and everything else in it are pruned")
 }
 
-// isMarker reports whether an empty object is likely meant to be empty: its presence is
-// all there is to say.
+// isMarker reports whether an empty object is likely intentional: only its presence
+// matters.
 func (n *node) isMarker() bool {
 	return n.s.MaxProperties != nil && *n.s.MaxProperties == 0
 }
 
-// additional looks for objects that reject other fields.
+// additional reports objects that forbid additional fields.
 func (c *check) additional(n *node) {
 	ap := n.s.AdditionalProperties
 	if ap == nil || ap.Schema != nil || ap.Allows || n.negated() {
@@ -237,10 +237,10 @@ func (c *check) additional(n *node) {
 		"a field that a later version adds is rejected here instead of pruned, so clients and the CRD must be updated together")
 }
 
-// lists looks at what server-side apply makes of lists.
+// lists reports lists that server-side apply merges in an unexpected way.
 func (c *check) lists(n *node) {
 	s := n.s
-	if n.inJunctor || s.Type.Single() != "array" || s.Items == nil || s.Items.Schema == nil {
+	if n.inOperator || s.Type.Single() != "array" || s.Items == nil || s.Items.Schema == nil {
 		return
 	}
 	items := s.Items.Schema
@@ -258,8 +258,8 @@ func (c *check) lists(n *node) {
 	}
 }
 
-// isAtomic reports whether something around the node is merged as a whole, so that it
-// does not matter what the node says.
+// isAtomic reports whether an ancestor is merged as a whole, so that the node's own list or
+// map type has no effect.
 func (n *node) isAtomic() bool {
 	for m := n.up; m != nil; m = m.up {
 		s := m.s
@@ -270,7 +270,7 @@ func (n *node) isAtomic() bool {
 	return false
 }
 
-// listKey is the field that items are likely told apart by, or "".
+// listKey returns the field that likely identifies items, or "".
 func listKey(n *node, items *api.JSONSchemaProps) string {
 	candidates := []string{"name", "key", "id"}
 	if n.name == "conditions" {
@@ -284,18 +284,18 @@ func listKey(n *node, items *api.JSONSchemaProps) string {
 	return ""
 }
 
-// defaultGates finds defaults that wait for something else to be there.
+// defaultGates finds defaults that apply only if a parent field is set.
 type defaultGates struct {
 	*check
-	// gates has, for a node, the outermost optional field at or above it that nothing
-	// fills in, down from the closest item or map value.
+	// gates maps a node to the outermost optional field without a default, at or above the
+	// node, up to the closest item or map value.
 	gates   map[*node]*node
 	order   []*node
 	waiting map[*node][]string
 }
 
 func (g *defaultGates) node(n *node) {
-	if n.inJunctor || n.inMeta {
+	if n.inOperator || n.inMeta {
 		return
 	}
 	if g.gates == nil {
@@ -329,7 +329,8 @@ func (g *defaultGates) node(n *node) {
 	}
 }
 
-// saysLittle reports whether a default is what many take absence for anyway.
+// saysLittle reports whether a default is an empty value, which many clients assume for an
+// absent field anyway.
 func saysLittle(j *api.JSON) bool {
 	switch string(bytes.TrimSpace(j.Raw)) {
 	case `""`, "0", "false", "{}", "[]":
@@ -338,7 +339,7 @@ func saysLittle(j *api.JSON) bool {
 	return false
 }
 
-// never reports the default of an item or map value.
+// never reports a default of an item or map value.
 func (g *defaultGates) never(n *node) {
 	what := "an item of a list"
 	if n.kind == mapNode {

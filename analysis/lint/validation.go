@@ -13,7 +13,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// validate judges the definition as one that is to be created.
+// validate validates the CRD as on create.
 func (d *definition) validate(ctx context.Context, o crd.Options) field.ErrorList {
 	if d.beta != nil {
 		return crd.ValidateCreateV1beta1(ctx, d.beta, o).Errors
@@ -21,11 +21,11 @@ func (d *definition) validate(ctx context.Context, o crd.Options) field.ErrorLis
 	return crd.ValidateCreate(ctx, d.v1, o).Errors
 }
 
-// recorder checks rules for crd and keeps the reports: they say more about a rule
-// that costs too much than the errors do.
+// recorder checks rules for crd and keeps the reports, which explain expensive rules in
+// more detail than the errors do.
 type recorder struct {
 	crd.RuleChecker
-	// quiet checks no rules. Defaults are still validated against them.
+	// quiet disables rule checks. Defaults are still validated against the rules.
 	quiet   bool
 	reports []ruleReport
 }
@@ -35,7 +35,7 @@ type ruleReport struct {
 	path *field.Path
 }
 
-// CheckRules keeps the report and returns an empty one.
+// CheckRules records the report and returns an empty one.
 func (r *recorder) CheckRules(ctx context.Context, c crd.RuleCheck) *schema.RuleReport {
 	if !r.quiet {
 		c.Remedies = true
@@ -44,7 +44,7 @@ func (r *recorder) CheckRules(ctx context.Context, c crd.RuleCheck) *schema.Rule
 	return &schema.RuleReport{}
 }
 
-// options are those that crd validates the definition with.
+// options returns the options for validating the CRD.
 func (r *recorder) options(sem schema.Semantics) crd.Options {
 	if r.RuleChecker == nil {
 		return crd.Options{Semantics: sem, IgnoreRules: true}
@@ -52,7 +52,7 @@ func (r *recorder) options(sem schema.Semantics) crd.Options {
 	return crd.Options{Semantics: sem, Rules: r}
 }
 
-// validation reports what a server has against the definition.
+// validation reports the errors for which the API server rejects the CRD.
 func (c *check) validation(ctx context.Context) {
 	r := recorder{RuleChecker: c.ruleChecker}
 	errs := c.d.validate(ctx, r.options(c.sem))
@@ -61,11 +61,11 @@ func (c *check) validation(ctx context.Context) {
 	different := c.differences(verdicts{c.sem: errs, c.sem.Other(): elsewhere})
 	for _, e := range errs {
 		for _, at := range c.d.locate(e.Field) {
-			c.refused[at.pointer()] = true
+			c.rejected[at.pointer()] = true
 		}
 	}
-	// What makes a schema non-structural is reported for all schemas, also where it is
-	// no reason to reject the definition.
+	// Non-structural parts are reported for all schemas, even where the API server accepts
+	// them.
 	structural := map[string]bool{}
 	for _, s := range c.d.schemas {
 		c.structure(s, structural, different)
@@ -87,20 +87,20 @@ func (c *check) validation(ctx context.Context) {
 	}
 }
 
-// structure reports what makes a schema non-structural. It notes the places.
+// structure reports the non-structural parts of a schema and adds their places to seen.
 func (c *check) structure(s *schemaSite, seen map[string]bool, different *disagreement) {
 	severity := func(at *place) analysis.Severity {
 		pointer := at.pointer()
 		seen[pointer] = true
-		if c.refused[pointer] {
+		if c.rejected[pointer] {
 			return analysis.Error
 		}
 		return analysis.Warning
 	}
 	for _, e := range s.convErrs {
 		at := s.at.schemaPath(e.Path).child(e.Keyword)
-		if c.refused[at.pointer()] || c.refused[s.at.schemaPath(e.Path).pointer()] {
-			// The validation of the definition has words for it.
+		if c.rejected[at.pointer()] || c.rejected[s.at.schemaPath(e.Path).pointer()] {
+			// The validation of the CRD reports it.
 			continue
 		}
 		message := e.Keyword + " " + e.Reason
@@ -129,7 +129,7 @@ func (c *check) structure(s *schemaSite, seen map[string]bool, different *disagr
 	}
 }
 
-// fieldPath is a place as a path of field errors.
+// fieldPath returns a place as a path of field errors.
 func fieldPath(at *place) *field.Path {
 	var path *field.Path
 	for _, s := range at.steps() {
@@ -146,7 +146,7 @@ func fieldPath(at *place) *field.Path {
 	return path
 }
 
-// isDefault reports whether a place is a default in a schema, or within one.
+// isDefault reports whether a place is in a default of a schema.
 func (c *check) isDefault(at *place) bool {
 	for p := at; p != nil && p.around != nil; p = p.around {
 		if p.token != "default" || p.form != member || !p.exists(c.d.tree) {
@@ -161,7 +161,7 @@ func (c *check) isDefault(at *place) bool {
 	return false
 }
 
-// repair returns what can be done about an error without thinking.
+// repair returns a safe fix for an error, or nil.
 func (c *check) repair(at *place) *analysis.Fix {
 	if v, ok := at.value(c.d.tree); ok && v == false && at.token == "x-kubernetes-preserve-unknown-fields" {
 		return removal(at, "remove what has no effect")
@@ -169,12 +169,12 @@ func (c *check) repair(at *place) *analysis.Fix {
 	return nil
 }
 
-// removal is a fix that takes away what stands at a place.
+// removal returns a fix that removes the value at a place.
 func removal(at *place, message string) *analysis.Fix {
 	return &analysis.Fix{Message: message, Edits: []analysis.Edit{{Op: yamledit.Remove, Pointer: at.pointer()}}}
 }
 
-// structuralFix returns the edits that fix a finding and change nothing else.
+// structuralFix returns edits that fix a finding and change nothing else.
 func (c *check) structuralFix(s *schemaSite, f *schema.Finding, at *place) *analysis.Fix {
 	switch {
 	case f.Kind == schema.TypeMissing && len(f.Path) == 1:
@@ -198,8 +198,8 @@ func (c *check) structuralFix(s *schemaSite, f *schema.Finding, at *place) *anal
 	return nil
 }
 
-// coreOf returns the schema outside of logical operators that a path through logical operators is
-// about, or nil. The last step of the path is a keyword.
+// coreOf returns the schema outside of logical operators that describes the same value as a
+// path through logical operators, or nil. The last step of the path is a keyword.
 func coreOf(s *schema.Structural, path schema.SchemaPath) *schema.Structural {
 	for _, step := range path[:len(path)-1] {
 		if s == nil {

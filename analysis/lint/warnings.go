@@ -7,12 +7,12 @@ import (
 	"espalier.dev/api"
 )
 
-// maxWarnings is the number of differences that the writer of a CRD is told of: headers
-// have little room.
+// maxWarnings limits the number of differences in a response: warnings are headers, whose
+// size is limited.
 const maxWarnings = 5
 
-// Warnings returns what an API server should tell the writer of a CRD: what it means
-// differently in the two semantics.
+// Warnings returns warnings for the author of a CRD: the parts that the two schema
+// semantics interpret differently.
 func Warnings(ctx context.Context, c *api.CustomResourceDefinition) (warnings []string) {
 	found, err := Differences(ctx, c)
 	if err != nil {

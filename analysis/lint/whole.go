@@ -9,15 +9,16 @@ import (
 )
 
 const (
-	// maxAnnotations is how large all annotations of an object together may be.
+	// maxAnnotations is the maximum total size of an object's annotations.
 	maxAnnotations = 256 << 10
-	// maxRequest is what etcd takes in one request, unless it is told otherwise.
+	// maxRequest is the default maximum size of an etcd request.
 	maxRequest = 3 << 19
-	// lastApplied is the annotation in which kubectl apply keeps what it applied.
+	// lastApplied is the annotation in which kubectl apply stores the applied
+	// configuration.
 	lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 )
 
-// size looks at how large the definition is when it is stored.
+// size reports CRDs that are too large to store or to apply.
 func (c *check) size() {
 	var plain, text bytes.Buffer
 	if json.Compact(&plain, c.d.raw) != nil {
@@ -41,7 +42,8 @@ func (c *check) size() {
 	}
 }
 
-// leftovers looks for what belongs to another time or another writer.
+// leftovers reports the deprecated v1beta1, disabled pruning, and fields that have no
+// effect.
 func (c *check) leftovers() {
 	spec := root().child("spec")
 	preserve := spec.child("preserveUnknownFields")

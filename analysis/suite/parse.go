@@ -182,7 +182,7 @@ func (p *parser) suite(v any) *Suite {
 		},
 		"base":    func(any, string) {},
 		"valid":   section("valid", func(c *Case, v any, at string) bool { return p.create(s, c, v, at) }),
-		"invalid": section("invalid", func(c *Case, v any, at string) bool { c.refused = true; return p.create(s, c, v, at) }),
+		"invalid": section("invalid", func(c *Case, v any, at string) bool { c.rejected = true; return p.create(s, c, v, at) }),
 		"updates": section("updates", func(c *Case, v any, at string) bool { return p.update(s, c, v, at) }),
 	})
 	if apiVersion != APIVersion {
@@ -217,7 +217,7 @@ func (p *parser) create(s *Suite, c *Case, v any, pointer string) bool {
 		"object": p.object(&c.object),
 		"with":   func(v any, _ string) { patch = v },
 	}
-	if c.refused {
+	if c.rejected {
 		known["errors"] = p.errors(c)
 	} else {
 		p.outcome(c, known)
@@ -242,7 +242,7 @@ func (p *parser) update(s *Suite, c *Case, v any, pointer string) bool {
 		"with":        func(v any, _ string) { patch = v },
 		"subresource": p.text(&subresource),
 		"errors": func(v any, pointer string) {
-			c.refused = true
+			c.rejected = true
 			p.errors(c)(v, pointer)
 		},
 	}
@@ -270,7 +270,7 @@ func (p *parser) update(s *Suite, c *Case, v any, pointer string) bool {
 		return false
 	}
 	c.object = p.on(c.object, c.old, patch, "new", pointer)
-	if c.refused && (c.hasStored || c.hasPruned || c.hasDefaulted) {
+	if c.rejected && (c.hasStored || c.hasPruned || c.hasDefaulted) {
 		p.wrong(pointer+"/errors", "a rejected object is not stored: expect either errors, or stored, pruned and defaulted")
 	}
 	return len(p.findings) == before

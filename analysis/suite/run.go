@@ -31,14 +31,14 @@ func (r *Runner) Run(ctx context.Context, c *Case) []analysis.Finding {
 	default:
 		result, err = a.Update(ctx, obj, r.complete(c.old))
 	}
-	refusals := refusalsOf(result, err)
+	rejections := rejectionsOf(result, err)
 	switch {
-	case c.refused && len(refusals) == 0:
+	case c.rejected && len(rejections) == 0:
 		return []analysis.Finding{failure(c, c.Pointer, "accepted, but it should be rejected", expectedLines(c)...)}
-	case c.refused:
-		return c.compareErrors(refusals)
-	case len(refusals) > 0:
-		return []analysis.Finding{failure(c, c.Pointer, "rejected, but it should be accepted", lines(refusals)...)}
+	case c.rejected:
+		return c.compareErrors(rejections)
+	case len(rejections) > 0:
+		return []analysis.Finding{failure(c, c.Pointer, "rejected, but it should be accepted", lines(rejections)...)}
 	}
 	return c.compareResult(r, result)
 }
@@ -74,7 +74,7 @@ func (r *Runner) complete(obj schema.Object) schema.Object {
 }
 
 // rejection is one reason for which an object was rejected.
-type refusal struct {
+type rejection struct {
 	// paths and messages are those of the reason and of what follows from it: a
 	// logical operator that fails has reasons of its own.
 	paths, messages []string
@@ -84,29 +84,29 @@ type refusal struct {
 	note bool
 }
 
-// refusalsOf lists the reasons for which an object was rejected.
-func refusalsOf(result *espalier.Result, err error) (list []refusal) {
+// rejectionsOf lists the reasons for which an object was rejected.
+func rejectionsOf(result *espalier.Result, err error) (list []rejection) {
 	var contradiction *schema.ContradictionError
 	var metadata *schema.MetadataError
 	var field *espalier.FieldError
 	switch {
 	case errors.As(err, &contradiction):
 		for _, c := range contradiction.Contradictions {
-			list = append(list, refusal{
+			list = append(list, rejection{
 				paths: []string{c.Path.String()}, rules: []string{schema.WrongType.String()},
 				messages: []string{fmt.Sprintf("%s: must be of type %s, is %s", c.Path, c.Want, c.Got)},
 			})
 		}
 		return list
 	case errors.As(err, &metadata):
-		return []refusal{{paths: []string{metadata.Path.String(), metadata.Path.FieldPath().String()}, messages: []string{err.Error()}}}
+		return []rejection{{paths: []string{metadata.Path.String(), metadata.Path.FieldPath().String()}, messages: []string{err.Error()}}}
 	case errors.As(err, &field):
-		return []refusal{{paths: []string{field.Path.String()}, messages: []string{err.Error()}}}
+		return []rejection{{paths: []string{field.Path.String()}, messages: []string{err.Error()}}}
 	case err != nil:
-		return []refusal{{messages: []string{err.Error()}}}
+		return []rejection{{messages: []string{err.Error()}}}
 	}
 	for _, v := range result.Violations {
-		r := refusal{paths: []string{v.Path.String(), v.Path.FieldPath().String()}, rules: violationRules(&v), note: v.Kind == schema.RulesSkipped}
+		r := rejection{paths: []string{v.Path.String(), v.Path.FieldPath().String()}, rules: violationRules(&v), note: v.Kind == schema.RulesSkipped}
 		if v.Kind == schema.Metadata {
 			// A suite may name the metadata as a whole.
 			r.paths = append(r.paths, metadataOf(v.Path).String(), metadataOf(v.Path).FieldPath().String())
@@ -143,7 +143,7 @@ func metadataOf(path schema.Path) schema.Path {
 }
 
 // matches reports whether the rejection is the expected one.
-func (e expectedError) matches(r refusal) bool {
+func (e expectedError) matches(r rejection) bool {
 	return (e.path == "" || slices.Contains(r.paths, e.path)) &&
 		(e.message == "" || slices.ContainsFunc(r.messages, func(m string) bool { return strings.Contains(m, e.message) })) &&
 		(e.rule == "" || slices.ContainsFunc(r.rules, func(rule string) bool { return rule == e.rule || plain(rule) == plain(e.rule) }))
@@ -156,21 +156,21 @@ func plain(name string) string {
 
 // compareErrors compares the reasons with the expected ones: each must be there, and
 // no other.
-func (c *Case) compareErrors(refusals []refusal) (findings []analysis.Finding) {
+func (c *Case) compareErrors(rejections []rejection) (findings []analysis.Finding) {
 	if len(c.errors) == 0 {
 		return nil
 	}
-	expected := make([]bool, len(refusals))
+	expected := make([]bool, len(rejections))
 	for _, e := range c.errors {
 		found := false
-		for i, r := range refusals {
+		for i, r := range rejections {
 			if e.matches(r) {
 				found, expected[i] = true, true
 			}
 		}
 		if !found {
 			detail := []string{"- " + e.String()}
-			for _, line := range lines(refusals) {
+			for _, line := range lines(rejections) {
 				detail = append(detail, "+ "+line)
 			}
 			findings = append(findings, failure(c, e.pointer, "rejected, but not for this reason", detail...))
@@ -179,8 +179,8 @@ func (c *Case) compareErrors(refusals []refusal) (findings []analysis.Finding) {
 	if len(findings) > 0 {
 		return findings
 	}
-	var others []refusal
-	for i, r := range refusals {
+	var others []rejection
+	for i, r := range rejections {
 		if !expected[i] && !r.note {
 			others = append(others, r)
 		}
@@ -191,8 +191,8 @@ func (c *Case) compareErrors(refusals []refusal) (findings []analysis.Finding) {
 	return nil
 }
 
-func lines(refusals []refusal) (list []string) {
-	for _, r := range refusals {
+func lines(rejections []rejection) (list []string) {
+	for _, r := range rejections {
 		list = append(list, r.messages...)
 	}
 	return list

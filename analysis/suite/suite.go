@@ -54,8 +54,8 @@ type Case struct {
 	status bool
 	// rejected says that the object is to be rejected, errors are the reasons; none
 	// stands for any.
-	refused bool
-	errors  []expectedError
+	rejected bool
+	errors   []expectedError
 	// stored is what is to be stored, or nil. pruned and defaulted are the paths that
 	// are to be, if they are given.
 	stored                             schema.Object

@@ -5,29 +5,30 @@ import (
 	"slices"
 )
 
-// verdict says what became of a condition.
+// verdict is the effect of rewriting a condition.
 type verdict int
 
 const (
-	// same accepts what it accepted, together with what is said outside of logical operators.
+	// same accepts the same values, together with the schema outside of logical operators.
 	same verdict = iota
 	// weaker accepts more.
 	weaker
-	// never accepted anything.
+	// never means that the condition accepts no value.
 	never
 )
 
-// and is the verdict on two conditions that must both hold.
+// and returns the verdict on the conjunction of two conditions.
 func (v verdict) and(w verdict) verdict { return max(v, w) }
 
-// place is a schema outside of logical operators, for what logical operators say about its values.
+// place is a schema outside of logical operators, whose values the logical operators
+// constrain.
 type place struct {
 	core node
 	typ  string
 	root bool
 }
 
-// field is the place of a field, or nil if it is not specified.
+// field returns the place of a field, or nil if it is not specified.
 func (p place) field(name string) *place {
 	props, _ := p.core["properties"].(map[string]any)
 	return placeOf(schemaOf(props[name]))
@@ -41,15 +42,15 @@ func placeOf(s node) *place {
 	return &place{core: s, typ: typ}
 }
 
-// mayBe reports whether values there can have a type.
+// mayBe reports whether values at the place can have a type.
 func (p place) mayBe(typ string) bool { return p.typ == "" || p.typ == typ }
 
-// logical operators rewrites the logical operators of s, which are about the values at p. It tells which
-// of them are weaker than they were. top says that s is the schema at p, or the first part
-// of its allOf: there, the two types of int-or-string may stay.
-func (r *rewriter) junctors(s node, p place, top bool, tell func(keyword string)) (out verdict) {
+// operators rewrites the logical operators of s, which constrain the values at p. It calls
+// tell for each one that becomes weaker. top is set if s is the schema at p or the first
+// part of its allOf, where the two types of int-or-string are allowed.
+func (r *rewriter) operators(s node, p place, top bool, tell func(keyword string)) (out verdict) {
 	r.pairs(s, p, top)
-	judge := func(keyword string, v verdict) {
+	record := func(keyword string, v verdict) {
 		out = out.and(v)
 		if v == weaker {
 			tell(keyword)
@@ -58,37 +59,37 @@ func (r *rewriter) junctors(s node, p place, top bool, tell func(keyword string)
 	if list := schemaList(s["allOf"]); len(list) > 0 {
 		kept, v := r.parts(list, p, top)
 		put(s, "allOf", kept)
-		judge("allOf", v)
+		record("allOf", v)
 	}
 	if list := schemaList(s["anyOf"]); len(list) > 0 && !(top && p.typ == intOrString && isPair(list)) {
 		kept, v := r.branches(list, p, false)
 		put(s, "anyOf", kept)
-		judge("anyOf", v)
+		record("anyOf", v)
 	}
 	if list := schemaList(s["oneOf"]); len(list) > 0 {
 		kept, v := r.branches(list, p, true)
 		if v == weaker {
-			// That no more than one holds can no longer be told.
+			// Without the types, more than one branch may accept a value.
 			delete(s, "oneOf")
 			addAnyOf(s, kept)
 		} else {
 			put(s, "oneOf", kept)
 		}
-		judge("oneOf", v)
+		record("oneOf", v)
 	}
 	if not := schemaOf(s["not"]); not != nil {
 		if v := r.nested(not, p, true, false); v != same {
 			delete(s, "not")
 			if v == weaker {
-				judge("not", weaker)
+				record("not", weaker)
 			}
 		}
 	}
 	return out
 }
 
-// pairs brings the two types of int-or-string into the form that may stay, and removes
-// them where they may not: the place has the type already.
+// pairs rewrites the two types of int-or-string to the allowed form, and removes them where
+// they are not allowed: the place has the type already.
 func (r *rewriter) pairs(s node, p place, top bool) {
 	if p.typ != intOrString {
 		return
@@ -105,7 +106,7 @@ func (r *rewriter) pairs(s node, p place, top bool) {
 	}
 }
 
-// isPair reports whether branches are the types integer and string, and nothing else.
+// isPair reports whether the branches are exactly the types integer and string.
 func isPair(branches []node) bool {
 	if len(branches) != 2 || len(branches[0]) != 1 || len(branches[1]) != 1 {
 		return false
@@ -127,7 +128,7 @@ func put(s node, keyword string, list []node) {
 	s[keyword] = values
 }
 
-// addAnyOf adds an anyOf to what s has already.
+// addAnyOf adds an anyOf to s, which may have one already.
 func addAnyOf(s node, branches []node) {
 	switch {
 	case len(branches) == 0:
@@ -140,8 +141,8 @@ func addAnyOf(s node, branches []node) {
 	}
 }
 
-// parts rewrites schemas that all hold, and leaves out those that have come to say
-// nothing.
+// parts rewrites the schemas of an allOf, and omits those that no longer have any
+// condition.
 func (r *rewriter) parts(list []node, p place, top bool) (kept []node, out verdict) {
 	for i, n := range list {
 		wasEmpty := len(n) == 0
@@ -153,8 +154,8 @@ func (r *rewriter) parts(list []node, p place, top bool) (kept []node, out verdi
 	return kept, out
 }
 
-// branches rewrites schemas of which one holds, or exactly one. It leaves out those that
-// never do, and all of them if one has come to accept everything.
+// branches rewrites the schemas of an anyOf or oneOf. It omits branches that accept
+// nothing, and all branches if one accepts everything.
 func (r *rewriter) branches(list []node, p place, exactlyOne bool) (kept []node, out verdict) {
 	hadEmpty := slices.ContainsFunc(list, func(n node) bool { return len(n) == 0 })
 	for _, n := range list {
@@ -172,17 +173,18 @@ func (r *rewriter) branches(list []node, p place, exactlyOne bool) (kept []node,
 	return kept, out
 }
 
-// nothing is the schema that accepts no value.
+// nothing returns a schema that accepts no value.
 func nothing() node { return node{"not": node{}} }
 
-// nested rewrites a schema under a logical operator, which is about the values at p. direct says that
-// the logical operator is about the same value, and not about one that it is a part of.
+// nested rewrites a schema below a logical operator, which constrains the values at p.
+// direct is set if it constrains the same value as the operator, and not a field or item of
+// it.
 func (r *rewriter) nested(n node, p place, direct, top bool) verdict {
 	out := r.nestedType(n, p, direct)
 	for _, k := range sortedKeys(n) {
 		switch k {
 		case "description", "title", "default", "readOnly", "nullable", "id", "$schema", "definitions", "additionalItems", preserve:
-			delete(n, k) // they reject nothing
+			delete(n, k) // these keywords reject nothing
 		case "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type", "x-kubernetes-unions",
 			"x-kubernetes-validations", embedded, "$ref", "patternProperties", "dependencies":
 			delete(n, k)
@@ -204,7 +206,7 @@ func (r *rewriter) nested(n node, p place, direct, top bool) verdict {
 	}
 	out = out.and(r.nestedFields(n, p))
 	out = out.and(r.nestedItems(n, p))
-	out = out.and(r.junctors(n, p, top, func(string) {}))
+	out = out.and(r.operators(n, p, top, func(string) {}))
 	if out == never {
 		clear(n)
 		maps.Copy(n, nothing())
@@ -223,11 +225,11 @@ func (r *rewriter) nestedType(n node, p place, direct bool) verdict {
 	delete(n, intOrStringKW)
 	out := same
 	if _, ok := n["format"]; ok && t != "string" {
-		// Without the type it would be held against values that it is not about.
+		// Without the type, the format would apply to values of other types.
 		delete(n, "format")
 		out = weaker
 	}
-	// Of null, nothing but the type and the enum is looked at.
+	// For null, only the type and the enum are checked.
 	nullable := !direct && p.core["nullable"] == true
 	if nullable && !null {
 		out = weaker
@@ -241,7 +243,7 @@ func (r *rewriter) nestedType(n node, p place, direct bool) verdict {
 	return never
 }
 
-// nestedFields rewrites the fields that a schema under a logical operator is about.
+// nestedFields rewrites the field schemas of a schema below a logical operator.
 func (r *rewriter) nestedFields(n node, p place) (out verdict) {
 	props, ok := n["properties"].(map[string]any)
 	if !ok {
@@ -255,7 +257,7 @@ func (r *rewriter) nestedFields(n node, p place) (out verdict) {
 		}
 		switch {
 		case !p.mayBe("object"):
-			delete(props, name) // such a value has no fields
+			delete(props, name) // values of this type have no fields
 		case field == nil || name == "metadata" && (p.root || r.sem.RefusesEmbeddedMetadataInJunctors()):
 			delete(props, name)
 			if len(f) > 0 {
@@ -265,7 +267,7 @@ func (r *rewriter) nestedFields(n node, p place) (out verdict) {
 			wasEmpty := len(f) == 0
 			out = out.and(r.part(f, *field))
 			if len(f) == 0 && !wasEmpty {
-				delete(props, name) // it has come to say nothing
+				delete(props, name) // no condition is left
 			}
 		}
 	}
@@ -275,7 +277,7 @@ func (r *rewriter) nestedFields(n node, p place) (out verdict) {
 	return out
 }
 
-// nestedItems rewrites the items that a schema under a logical operator is about.
+// nestedItems rewrites the item schema of a schema below a logical operator.
 func (r *rewriter) nestedItems(n node, p place) verdict {
 	if _, ok := n["items"]; !ok {
 		return same
@@ -283,7 +285,7 @@ func (r *rewriter) nestedItems(n node, p place) verdict {
 	items, at := schemaOf(n["items"]), placeOf(schemaOf(p.core["items"]))
 	switch {
 	case !p.mayBe("array"):
-		delete(n, "items") // such a value has no items
+		delete(n, "items") // values of this type have no items
 		return same
 	case items == nil || at == nil:
 		delete(n, "items")
@@ -292,14 +294,14 @@ func (r *rewriter) nestedItems(n node, p place) verdict {
 	wasEmpty := len(items) == 0
 	v := r.part(items, *at)
 	if len(items) == 0 && !wasEmpty {
-		delete(n, "items") // it has come to say nothing
+		delete(n, "items") // no condition is left
 	}
 	return v
 }
 
-// part rewrites the schema of a field or of items under a logical operator. If it accepts
-// nothing then whatever lacks the part is still accepted, and so is null, of which
-// logical operators say nothing.
+// part rewrites the schema of a field or of items below a logical operator. If it accepts
+// nothing, values without that field or item are still accepted, and so is null, to which
+// logical operators do not apply.
 func (r *rewriter) part(n node, p place) verdict {
 	switch v := r.nested(n, p, false, false); {
 	case v != never:
