@@ -64,18 +64,18 @@ func (o *Options) addAuthenticationFlags(fs *pflag.FlagSet) {
 }
 
 func (o *Options) addLimitFlags(fs *pflag.FlagSet) {
-	fs.IntVar(&o.MaxRequestsInFlight, "max-requests-inflight", o.MaxRequestsInFlight, "maximum `number` of concurrent read requests; more get 429 with Retry-After; 0 is no limit")
-	fs.IntVar(&o.MaxMutatingRequestsInFlight, "max-mutating-requests-inflight", o.MaxMutatingRequestsInFlight, "maximum `number` of concurrent write requests; more get 429 with Retry-After; 0 is no limit")
-	fs.IntVar(&o.MaxLongRunningRequestsInFlight, "max-long-running-requests-inflight", o.MaxLongRunningRequestsInFlight, "maximum `number` of open watches; more get 429 with Retry-After; 0 is no limit")
+	fs.IntVar(&o.MaxRequestsInFlight, "max-requests-inflight", o.MaxRequestsInFlight, "maximum `number` of concurrent read requests; more get 429 with Retry-After; 0 means no limit")
+	fs.IntVar(&o.MaxMutatingRequestsInFlight, "max-mutating-requests-inflight", o.MaxMutatingRequestsInFlight, "maximum `number` of concurrent write requests; more get 429 with Retry-After; 0 means no limit")
+	fs.IntVar(&o.MaxLongRunningRequestsInFlight, "max-long-running-requests-inflight", o.MaxLongRunningRequestsInFlight, "maximum `number` of open watches; more get 429 with Retry-After; 0 means no limit")
 	fs.DurationVar(&o.RequestTimeout, "request-timeout", o.RequestTimeout, "maximum `duration` of a request other than a watch")
-	fs.Var(seconds{&o.MinRequestTimeout}, "min-request-timeout", "minimum `seconds` that a watch stays open if the client names no timeout")
+	fs.Var(seconds{&o.MinRequestTimeout}, "min-request-timeout", "minimum `seconds` that a watch stays open if the client sets no timeout")
 	var ignored bool
 	fs.BoolVar(&ignored, "enable-priority-and-fairness", false, "accepted for compatibility with kube-apiserver and ignored: the request limits apply to all users")
 }
 
 func (o *Options) addAuditFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.AuditPolicyFile, "audit-policy-file", o.AuditPolicyFile, "`file` with the audit policy")
-	fs.StringVar(&o.AuditLogPath, "audit-log-path", o.AuditLogPath, "`file` to write audit events to; - is the standard output")
+	fs.StringVar(&o.AuditLogPath, "audit-log-path", o.AuditLogPath, "`file` to write audit events to; - for standard output")
 	fs.IntVar(&o.AuditLogMaxAge, "audit-log-maxage", o.AuditLogMaxAge, "maximum `days` to keep old audit log files; 0 keeps them")
 	fs.IntVar(&o.AuditLogMaxBackup, "audit-log-maxbackup", o.AuditLogMaxBackup, "maximum `number` of old audit log files to keep; 0 keeps all")
 	fs.IntVar(&o.AuditLogMaxMB, "audit-log-maxsize", o.AuditLogMaxMB, "size in `megabytes` at which the audit log file is rotated")

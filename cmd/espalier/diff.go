@@ -45,8 +45,8 @@ matches by name. Every change gets a verdict, the worst possible effect of the c
 Diff never answers "unknown": a change that is not proven safe gets a worse verdict.
 Changes that the API server would reject as an update are reported too.
 
-With --objects, diff tries both CRDs on each object, and counts and names the objects that
-a change affects.
+With --objects, diff checks each object with both CRDs, and counts and lists the objects
+that a change affects.
 
 Exit codes: 0 no changes, or safe changes only; 1 at least one change is not safe; 2 usage
 or input error.`,
@@ -64,7 +64,7 @@ or input error.`,
 		Args: exactArgs("OLD", "NEW"),
 		RunE: func(c *cobra.Command, args []string) error { return a.diff(c, args[0], args[1], o) },
 	}
-	c.Flags().StringArrayVar(&o.objects.Paths, "objects", nil, "`PATH` of a file or directory with stored objects to try the change on, or - for standard input; repeatable")
+	c.Flags().StringArrayVar(&o.objects.Paths, "objects", nil, "`PATH` of a file or directory with stored objects to test the change on, or - for standard input; repeatable")
 	groupFlags(c.Flags(), inputFlags, "objects")
 	addRecursiveFlag(c, &o.objects.Recursive, "recursive")
 	addOutputFlag(c, &o.outputs)

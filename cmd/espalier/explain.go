@@ -34,14 +34,15 @@ func newExplainCommand(a *app) *cobra.Command {
 and what kubectl explain leaves out: whether the field is required, its default, enum,
 bounds, format and pattern, list type and keys, CEL rules and their messages, unions,
 conditions under allOf, anyOf, oneOf and not, deprecations, and whether unknown fields are
-pruned or preserved there, in which semantics and why.
+pruned or preserved, and why. If the two semantics differ, explain describes both.
 
 RESOURCE is the plural name, singular name, kind or a short name, in any case, followed by
 the group if the name is ambiguous: crontabs, CronTab, ct, crontabs.stable.example.com.
-Fields pass through lists and maps: write spec.ports.name for spec.ports[].name. Write a
-name that contains dots as spec["a.b"].
+Paths omit list items and map keys: write spec.ports.name for spec.ports[].name. Write a
+field name that contains dots as spec["a.b"].
 
-Without --api-version, explain describes the version that clients prefer.
+Without --api-version, explain describes the preferred version: the most stable one that
+is served.
 
 With --sample, explain prints valid sample objects: a minimal one with only the fields that
 are required and not defaulted, and a full one with every field that can be combined with
@@ -71,7 +72,7 @@ Exit codes: 0 success, 1 no valid sample found, 2 usage or input error.`,
 	addCRDFlag(c, &o.crds)
 	flags := c.Flags()
 	addRecursiveFlag(c, &o.crds.Recursive, "descend")
-	flags.StringVar(&o.apiVersion, "api-version", "", "`VERSION` to describe, as group/version or version (default: the version that clients prefer)")
+	flags.StringVar(&o.apiVersion, "api-version", "", "`VERSION` to describe, as group/version or version (default: the preferred version)")
 	groupFlags(flags, inputFlags, "api-version")
 	flags.StringVarP(&o.output, "output", "o", "", "output `FORMAT`: text, json or yaml (default: text, and yaml for samples)")
 	flags.BoolVar(&o.recursive, "recursive", false, "print all fields as a tree")

@@ -46,14 +46,14 @@ func newFixCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fix -f PATH...",
 		Short: "Rewrite CRDs: v1beta1 to v1, non-structural schemas to structural ones",
-		Long: `Fix converts v1beta1 CRDs to v1, makes schemas structural, replaces superseded spellings
+		Long: `Fix converts v1beta1 CRDs to v1, makes schemas structural, replaces superseded keywords
 and applies every fix that lint proposes. It prints a diff, or changes the files with
 --write. Comments, order and formatting of unchanged parts are preserved.
 
 A fixed CRD accepts every object that it accepted before. If v1 cannot express a
-condition, the fixed CRD is less strict. If only a person can decide, fix changes nothing.
-Both cases are reported on standard error. A value whose type is not specified anywhere
-still accepts all types; add the type if there is one.
+condition, the fixed CRD is less strict. If a problem needs your decision, fix leaves it as
+it is. Both cases are reported on standard error. A value whose type is not specified
+anywhere still accepts all types; add the type if there is one.
 
 v1beta1 does not prune unknown fields unless preserveUnknownFields is false. Fix preserves
 this behavior by adding x-kubernetes-preserve-unknown-fields to every object. With --prune,
@@ -73,7 +73,7 @@ findings that need a decision; 2 usage or input error.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.fix(c, o) },
 	}
 	addInputFlags(c, &o.input, "CRDs")
-	c.Flags().BoolVar(&o.prune, "prune", false, "prune unknown fields, also where v1beta1 did not")
+	c.Flags().BoolVar(&o.prune, "prune", false, "prune unknown fields, even where v1beta1 did not")
 	c.Flags().StringSliceVar(&o.disable, "disable", nil, "comma-separated lint `RULES` whose findings are not fixed; repeatable")
 	c.Flags().StringVar(&o.config, "config", "", "`FILE` that configures lint rules (default "+configName+" in the working directory or a parent directory)")
 	groupFlags(c.Flags(), checkFlags, "prune", "disable", "config")

@@ -35,9 +35,9 @@ func newLintCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lint -f PATH...",
 		Short: "Find errors and likely mistakes in CRDs",
-		Long: `Lint reports what the API server would reject in a CRD (v1 or v1beta1), what probably does
-not do what its author intended, and where the two semantics differ. Other documents are
-skipped. CRDs that are linted together are also checked for conflicting names.
+		Long: `Lint reports why the API server would reject a CRD (v1 or v1beta1), likely mistakes in
+valid CRDs, and where the two semantics differ. Other documents are skipped. CRDs that are
+linted together are also checked for conflicting names.
 
 Every finding belongs to a rule. --rules lists the rules, and --explain describes one of
 them. A finding is an error, a warning or an info; infos do not affect the exit code.

@@ -40,7 +40,7 @@ validate for that.
 
 -o yaml (the default) and -o json print the objects, -o diff prints the changes to the
 file. --why lists every field that was pruned, defaulted or dropped as null, the schema
-that is responsible, and the field that was possibly meant. With --why, -o selects a
+that is responsible, and the field that was probably meant. With --why, -o selects a
 findings format (text, json, yaml, sarif, junit or github); add -o diff to print both.
 
 The API server does not prune with a non-structural schema, which v1beta1 allows. For such

@@ -74,7 +74,7 @@ A file may contain any number of YAML or JSON documents and lists. Findings incl
 file, line and column.
 
 There are two schema semantics. "kep" follows the design documents of CRDs, "kubernetes"
-follows kube-apiserver 1.37 exactly. They differ in few places, and findings point out
+follows kube-apiserver 1.37 exactly. They differ in a few places, and findings point out
 where the difference affects your input.
 
 Exit codes: 0 success, 1 problems found, 2 usage or input error.`,

@@ -63,7 +63,7 @@ PATH is a file or directory with suites; other documents in it are skipped.
     with: {spec: {image: null}}
     errors:                       # exactly these errors; default: any error
     - path: spec.image            # each error needs at least one of: path, a part of the
-      message: Required value     # message, and the schema keyword or CEL rule
+      message: Required value     # message, or the schema keyword or CEL rule
       rule: required
   updates:
   - name: image is immutable
@@ -76,8 +76,8 @@ compared; name and namespace are compared only if they are expected. A valid cas
 fields are pruned that neither pruned nor stored expects. An update case with
 "subresource: status" writes the status.
 
-The CRD of a suite is, in this order: the one that --crd names, the one that crd in the
-suite names, the one in the same file, the one found in the PATHs.
+The CRD of a suite is the first one found in: the --crd flag, the crd field of the suite,
+the file of the suite, the PATHs.
 
 Suites in the format of OpenShift's api repository (crdName, and tests with onCreate and
 onUpdate) also run, always with kubernetes semantics.

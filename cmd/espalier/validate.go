@@ -32,8 +32,8 @@ func newValidateCommand(a *app) *cobra.Command {
 		Short: "Validate custom resources against their CRDs, as an API server would",
 		Long: `For each object, validate does what the API server does on create: it decodes the object,
 prunes fields that the CRD does not specify, applies defaults, and validates the result,
-including CEL rules. With --old it does what the API server does on update of the object
-with the same kind, namespace and name: transition rules see the old value, and
+including CEL rules. With --old it does what the API server does on update; the old object
+is the one with the same kind, namespace and name. Transition rules see the old value, and
 ratcheting tolerates errors in unchanged fields.
 
 Pruned fields and duplicate fields are warnings. --field-validation=strict turns them
@@ -41,7 +41,7 @@ into errors and --field-validation=ignore skips them, like kubectl's --validate.
 
 CRDs come from --crd and can be v1 or v1beta1. Other documents in those files are
 skipped. If several CRDs define a kind, validate uses the first one that serves the
-object's version and lists the others as an info. An object without a CRD is an error
+object's version and reports the others as an info. An object without a CRD is an error
 unless --ignore-missing-crds is set. CRDs are assumed to be valid, as in a cluster;
 --check-crds also reports why the API server would reject the CRDs in use (lint reports
 more). A CRD among the objects is validated as a CRD.
