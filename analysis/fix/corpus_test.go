@@ -44,7 +44,7 @@ func corpus(t *testing.T) string {
 	return dir
 }
 
-// forEachCRD calls visit for each definition of the corpus, on all processors.
+// forEachCRD calls visit concurrently for each CRD of the corpus.
 func forEachCRD(t *testing.T, visit func(name string, text []byte)) {
 	t.Helper()
 	dir := corpus(t)
@@ -78,14 +78,13 @@ func forEachCRD(t *testing.T, visit func(name string, text []byte)) {
 	wg.Wait()
 }
 
-// unlinted leaves out what package lint fixes, which is another's business and takes
-// its time.
+// unlinted disables the fixes of package lint, which have their own tests and take time.
 func unlinted(o Options) Options {
 	o.Configs = []lint.Config{{Disable: []string{lint.All}}}
 	return o
 }
 
-// TestCorpus fixes every definition of the corpus.
+// TestCorpus fixes every CRD of the corpus.
 func TestCorpus(t *testing.T) {
 	t.Run("K-07", func(t *testing.T) {
 		objects := corpusObjects(t)
@@ -150,7 +149,7 @@ func TestCorpus(t *testing.T) {
 
 var update = flag.Bool("update", false, "rewrite the expected output in testdata")
 
-// checkResult looks at the new definition, and counts what is left for a person.
+// checkResult checks the new CRD, and counts the remaining findings.
 func checkResult(t *testing.T, name string, result *Result, count func(string, int)) {
 	t.Helper()
 	if _, err := codec.Decode(result.JSON); err != nil {
@@ -179,7 +178,7 @@ func checkResult(t *testing.T, name string, result *Result, count func(string, i
 	}
 }
 
-// reason is what an error says beyond the value that it is about.
+// reason returns the text of an error without the value.
 func reason(message string) string {
 	for _, known := range []string{
 		"must have a default or be a required property",
@@ -193,8 +192,8 @@ func reason(message string) string {
 	return message
 }
 
-// checkText makes the edits in the text: its value is that of the new definition, and all
-// comments are still there.
+// checkText applies the edits to the text. The result must equal the new CRD and keep all
+// comments.
 func checkText(t *testing.T, name string, doc *yamlx.Document, result *Result, count func(string, int)) {
 	t.Helper()
 	text, err := yamledit.Apply(doc, result.Edits...)
@@ -227,7 +226,7 @@ func checkText(t *testing.T, name string, doc *yamlx.Document, result *Result, c
 	}
 }
 
-// corpusObjects returns the objects of each definition.
+// corpusObjects returns the objects of each CRD.
 func corpusObjects(t *testing.T) map[string][]map[string]any {
 	t.Helper()
 	dir := corpus(t)
@@ -260,7 +259,7 @@ func corpusObjects(t *testing.T) map[string][]map[string]any {
 	return out
 }
 
-// definition compiles a definition, however wrong it is.
+// definition compiles a CRD, even an invalid one.
 func definition(t *testing.T, name string, raw []byte) *crd.Definition {
 	t.Helper()
 	c, err := codec.Decode(raw)
@@ -276,8 +275,8 @@ func definition(t *testing.T, name string, raw []byte) *crd.Definition {
 	return d
 }
 
-// checkObjects shows that the new definition accepts what the old one accepts, and keeps
-// all of it.
+// checkObjects checks that the new CRD accepts the objects that the old one accepts, and
+// keeps all of their fields.
 func checkObjects(t *testing.T, name string, raw []byte, result *Result, objects []map[string]any, count func(string, int)) {
 	t.Helper()
 	before, after := definition(t, name, raw), definition(t, name, result.JSON)
@@ -337,7 +336,7 @@ func checkObjects(t *testing.T, name string, raw []byte, result *Result, objects
 	}
 }
 
-// inNamespace is an object in some namespace, or in none, as its definition demands.
+// inNamespace returns the object with or without a namespace, as its CRD requires.
 func inNamespace(d *crd.Definition, obj map[string]any) map[string]any {
 	obj = jsonx.CopyObject(obj)
 	metadata, ok := obj["metadata"].(map[string]any)
@@ -351,7 +350,7 @@ func inNamespace(d *crd.Definition, obj map[string]any) map[string]any {
 	return obj
 }
 
-// admit is what becomes of an object that is created.
+// admit returns the result of creating an object.
 func admit(v *crd.Version, obj map[string]any) (map[string]any, bool) {
 	p, err := v.Program()
 	if err != nil {
@@ -365,7 +364,7 @@ func admit(v *crd.Version, obj map[string]any) (map[string]any, bool) {
 	return obj, err == nil && len(violations) == 0
 }
 
-// checkPruning shows that a definition which begins to prune keeps what was specified.
+// checkPruning checks that a CRD with pruning enabled keeps the specified fields.
 func checkPruning(t *testing.T, name string, raw []byte, result *Result, objects []map[string]any, count func(string, int)) {
 	t.Helper()
 	before, after := definition(t, name, raw), definition(t, name, result.JSON)

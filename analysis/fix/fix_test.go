@@ -23,7 +23,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// fixText fixes a definition that is written as YAML and returns the new text.
+// fixText fixes a CRD in YAML and returns the new text.
 func fixText(t *testing.T, text string, o Options) (string, *Result) {
 	t.Helper()
 	doc, err := yamlx.Parse([]byte(text))
@@ -48,8 +48,8 @@ func fixText(t *testing.T, text string, o Options) (string, *Result) {
 	return string(fixed), result
 }
 
-// TestCases runs testdata/*.txtar: a definition, what becomes of it and what there is to
-// say about it. A name that ends in -prune.txtar begins to prune.
+// TestCases runs testdata/*.txtar: a CRD, the rewritten CRD and the notes. Files named
+// *-prune.txtar enable pruning.
 func TestCases(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -92,7 +92,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestSuperseded is the nested example of the pruning proposal of 2018.
+// TestSuperseded fixes the nested example of the pruning proposal of 2018.
 func TestSuperseded(t *testing.T) {
 	t.Run("K-05", func(t *testing.T) {
 		for name, head := range map[string]string{
@@ -154,7 +154,7 @@ func decode(t *testing.T, text string) (obj map[string]any) {
 	return obj
 }
 
-// prune normalizes an object by the first version of a definition.
+// prune normalizes an object with the first version of a CRD.
 func prune(t *testing.T, definition []byte, sem schema.Semantics, obj map[string]any) {
 	t.Helper()
 	c, err := codec.Decode(definition)
@@ -174,7 +174,7 @@ func prune(t *testing.T, definition []byte, sem schema.Semantics, obj map[string
 	}
 }
 
-// TestNoTypeOfSomeBranches shows that no type is taken that only some branches state.
+// TestNoTypeOfSomeBranches checks that a type that only some branches state is not used.
 func TestNoTypeOfSomeBranches(t *testing.T) {
 	t.Run("K-07", func(t *testing.T) {
 		for name, c := range map[string]struct{ schema, field, want string }{
@@ -197,7 +197,7 @@ func TestNoTypeOfSomeBranches(t *testing.T) {
 	})
 }
 
-// TestUntouched shows that a schema which is structural already is left alone.
+// TestUntouched checks that structural schemas stay unchanged.
 func TestUntouched(t *testing.T) {
 	forEachCRD(t, func(name string, text []byte) {
 		if !strings.HasPrefix(name, "v1"+string(filepath.Separator)) {
@@ -221,7 +221,7 @@ func TestUntouched(t *testing.T) {
 	})
 }
 
-// TestOrigin shows that notes can be traced back to the document as it was.
+// TestOrigin checks that notes can be traced back to the original document.
 func TestOrigin(t *testing.T) {
 	_, result := fixText(t, `apiVersion: apiextensions.k8s.io/v1beta1
 kind: CustomResourceDefinition
@@ -266,7 +266,7 @@ spec:
 	}
 }
 
-// TestHostile has schemas that no author writes.
+// TestHostile fixes pathological schemas.
 func TestHostile(t *testing.T) {
 	const head = `{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition","metadata":{"name":"as.example.com"},
 		"spec":{"group":"example.com","scope":"Cluster","version":"v1","names":{"plural":"as","singular":"a","kind":"A","listKind":"AList"},"validation":`
@@ -296,7 +296,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestUnreadable has input that is no definition.
+// TestUnreadable passes input that is not a CRD.
 func TestUnreadable(t *testing.T) {
 	for _, raw := range []string{``, `{`, `[]`, `{}`, `{"kind":"CustomResourceDefinition"}`,
 		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","spec":1}`,

@@ -5,8 +5,8 @@ import (
 	"math/rand"
 )
 
-// random makes schemas and objects. Everything is drawn from few names and values, so that
-// what a schema says about a field meets objects that have it.
+// random generates schemas and objects from a small set of names and values, so that
+// schemas and objects often have the same fields.
 type random struct{ *rand.Rand }
 
 func (r random) one(in int) bool { return r.Intn(in) == 0 }
@@ -15,7 +15,7 @@ func pick[T any](r random, from ...T) T { return from[r.Intn(len(from))] }
 
 func (r random) name() string { return pick(r, "a", "b", "c") }
 
-// schema is a schema in which types, fields and maps may stand anywhere.
+// schema returns a schema with types, fields and maps at arbitrary positions.
 func (r random) schema(depth int, nested bool) node {
 	s := node{}
 	if !r.one(3) {
@@ -82,7 +82,7 @@ func (r random) schema(depth int, nested bool) node {
 	return s
 }
 
-// draft4 is a schema as of 2017: it also has references and what OpenAPI lacks.
+// draft4 returns a draft-4 schema, with references and keywords that OpenAPI lacks.
 func (r random) draft4(depth int) node {
 	s := r.schema(depth, false)
 	eachSchema(s, r.age)
@@ -92,7 +92,7 @@ func (r random) draft4(depth int) node {
 	return s
 }
 
-// plain is a schema of the keywords that draft 4 and OpenAPI share.
+// plain returns a schema of keywords that draft 4 and OpenAPI share.
 func (r random) plain() node {
 	s := r.schema(1, false)
 	eachSchema(s, withoutExtensions)
@@ -104,7 +104,7 @@ func withoutExtensions(s node) {
 	delete(s, preserve)
 }
 
-// eachSchema visits the schemas below s, and then s.
+// eachSchema visits the subschemas of s, and then s.
 func eachSchema(s node, visit func(node)) {
 	for _, keyword := range sortedKeys(s) {
 		switch sub := s[keyword].(type) {
@@ -127,7 +127,7 @@ func eachSchema(s node, visit func(node)) {
 	visit(s)
 }
 
-// age puts keywords of draft 4 into a schema.
+// age adds draft-4 keywords to a schema.
 func (r random) age(s node) {
 	withoutExtensions(s)
 	switch r.Intn(12) {
@@ -156,7 +156,7 @@ func (r random) scalar() any {
 	return pick[any](r, "", "x", "xyz", int64(0), int64(1), int64(7), int64(120), 1.5, true, false, nil)
 }
 
-// value is any value.
+// value returns an arbitrary value.
 func (r random) value(depth int) any {
 	switch k := r.Intn(6); {
 	case k < 3 && depth > 0:
@@ -181,7 +181,8 @@ func (r random) object(depth int) map[string]any {
 	return obj
 }
 
-// of is a value that a schema might accept: it follows one branch of each logical operator.
+// of returns a value that a schema may accept: it follows one branch of each logical
+// operator.
 func (r random) of(s node, depth int) any {
 	if enum, ok := s["enum"].([]any); ok && r.one(2) {
 		return pick(r, enum...)
@@ -239,7 +240,7 @@ func (r random) of(s node, depth int) any {
 	return r.value(depth)
 }
 
-// newRandom is random, but the same for the same name.
+// newRandom returns a generator that is seeded by the name.
 func newRandom(name string) random {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))

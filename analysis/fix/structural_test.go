@@ -18,7 +18,7 @@ import (
 
 func bothSemantics() []schema.Semantics { return []schema.Semantics{schema.KEP, schema.Kubernetes} }
 
-// rewrite returns a structural schema in place of s.
+// rewrite returns the structural form of s.
 func rewrite(s node, sem schema.Semantics, keepAll bool) node {
 	out := jsonx.CopyObject(s)
 	r := &rewriter{sem: sem, keepAll: keepAll, note: func(noteKind, []string, string) {}}
@@ -75,11 +75,12 @@ func accepts(p *schema.Program, obj map[string]any) bool {
 	return len(p.Validate(context.Background(), obj, nil)) == 0
 }
 
-// TestRandomSchemas rewrites schemas that are not structural and puts objects to both.
+// TestRandomSchemas rewrites non-structural schemas and compares how both versions treat
+// objects.
 func TestRandomSchemas(t *testing.T) {
 	t.Run("K-07", func(t *testing.T) {
 		accepted, kept, pruned := 0, 0, 0
-		seeds := []int64{106927} // those that once failed
+		seeds := []int64{106927} // regressions
 		for seed := range int64(1500) {
 			seeds = append(seeds, seed)
 		}
@@ -154,7 +155,7 @@ func checkRewritten(t *testing.T, r random, seed int64, old node, sem schema.Sem
 			}
 		}
 		if len(conflicts) > 0 || !accepts(afterPruning, obj) {
-			continue // nobody says how to prune it, or it is rejected after pruning
+			continue // pruning is undefined, or the pruned object is rejected
 		}
 		out := jsonx.CopyObject(obj)
 		if _, err := afterPruning.Normalize(out, schema.DecodeOptions{}); err != nil {
@@ -175,7 +176,7 @@ func checkRewritten(t *testing.T, r random, seed int64, old node, sem schema.Sem
 	return accepted, whole, cut
 }
 
-// TestRandomDraft4 does the same with schemas in the spelling of 2017.
+// TestRandomDraft4 does the same with draft-4 schemas.
 func TestRandomDraft4(t *testing.T) {
 	t.Run("K-07", func(t *testing.T) {
 		accepted := 0
@@ -216,7 +217,7 @@ func TestRandomDraft4(t *testing.T) {
 	})
 }
 
-// pruneBySkeleton removes what is not specified, as the pruning proposal of 2018 does.
+// pruneBySkeleton removes unspecified fields, as the pruning proposal of 2018 does.
 func pruneBySkeleton(v any, s *api.JSONSchemaProps) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -245,8 +246,8 @@ func pruneBySkeleton(v any, s *api.JSONSchemaProps) any {
 	return v
 }
 
-// missing names something that want has and got has not. Nulls may be missing: a field
-// that may not be null does without.
+// missing returns the path of a value that want has and got lacks. Nulls may be missing:
+// fields that are not nullable drop them.
 func missing(want, got any) string {
 	switch want := want.(type) {
 	case map[string]any:

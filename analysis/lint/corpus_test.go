@@ -22,14 +22,14 @@ import (
 
 var update = flag.Bool("update", false, "write golden files anew")
 
-// project is the definitions of one project of the corpus.
+// project holds the CRDs of one project of the corpus.
 type project struct {
 	name  string
 	docs  []*yamlx.Document
 	texts [][]byte
 }
 
-// corpus reads the definitions of the corpus, project by project.
+// corpus reads the CRDs of the corpus by project.
 func corpus(t testing.TB) (projects []project) {
 	dir := os.Getenv("ESPALIER_CORPUS")
 	if dir == "" {
@@ -55,7 +55,7 @@ func corpus(t testing.TB) (projects []project) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// Unlike others, this keeps duplicate keys.
+				// Unlike other decoders, this one keeps duplicate keys.
 				data, err := doc.JSON()
 				if err != nil {
 					t.Fatal(err)
@@ -71,9 +71,8 @@ func corpus(t testing.TB) (projects []project) {
 	return projects
 }
 
-// TestCorpus compares the findings in real CRDs, by rule and by
-// project, with the recorded ones: a change of a rule shows what it affects.
-// Every rule is on.
+// TestCorpus compares the findings in real CRDs, by rule and project, with a golden file: a
+// change to a rule shows which CRDs it affects. All rules are enabled.
 func TestCorpus(t *testing.T) {
 	projects := corpus(t)
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
@@ -117,7 +116,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// checkFinding checks that a finding can be shown, and that its fix can be made.
+// checkFinding checks that a finding has a position, and that its fix can be applied.
 func checkFinding(t *testing.T, doc *yamlx.Document, f analysis.Finding) {
 	t.Helper()
 	if f.Message == "" || strings.Contains(f.Message, "\n") {
@@ -133,7 +132,7 @@ func checkFinding(t *testing.T, doc *yamlx.Document, f analysis.Finding) {
 	}
 }
 
-// golden compares text with a file, or writes it there.
+// golden compares text with a golden file, or updates the file.
 func golden(t *testing.T, file string, got []byte) {
 	t.Helper()
 	if *update {

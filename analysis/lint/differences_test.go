@@ -12,9 +12,9 @@ import (
 	"espalier.dev/schema"
 )
 
-// TestDifferences has the places where the two semantics read a schema differently,
-// by the rows that say so. Each case is looked at in both: what is wanted is the rule,
-// the place and the first word of the message.
+// TestDifferences covers the differences between the two semantics, by ledger row. Each
+// case runs with both. The expected results are the rule, the path and the first word of
+// the message.
 func TestDifferences(t *testing.T) {
 	tests := []struct {
 		row, name, text string
@@ -96,7 +96,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestPublished is about publication, which is off unless asked for.
+// TestPublished covers the rule about publication, which is disabled by default.
 func TestPublished(t *testing.T) {
 	text := v1(`{type: object, properties: {a: {type: string, pattern: ^a}, p: {x-kubernetes-int-or-string: true}}}`)
 	t.Run("S-10", func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestPublished(t *testing.T) {
 	})
 }
 
-// TestDifferencesOf is about a definition that was read already.
+// TestDifferencesOf covers a CRD that is decoded already.
 func TestDifferencesOf(t *testing.T) {
 	tests := []struct {
 		name, text string

@@ -13,9 +13,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// TestFixes makes the edits of each finding, one after the other, until there is
-// nothing left that can be fixed. None of what was fixed is found again, and nothing
-// worse than before.
+// TestFixes applies the edits of each finding until no fixable finding is left. Fixed
+// findings must not reappear, and no worse findings may appear.
 func TestFixes(t *testing.T) {
 	tests := map[string]string{
 		"superseded": v1beta1(`

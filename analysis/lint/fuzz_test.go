@@ -11,8 +11,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// FuzzRun lints whatever comes. What is not JSON has one finding; all else has findings
-// that can be shown.
+// FuzzRun lints arbitrary input. Invalid JSON has one finding. All other findings must have
+// a position.
 func FuzzRun(f *testing.F) {
 	seed := func(text string) {
 		data, err := toJSONText(text)

@@ -15,7 +15,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// v1 is a definition in v1 with a schema, written in one line or several.
+// v1 returns a v1 CRD with the given schema, in one line or several.
 func v1(props string) string {
 	return `
 apiVersion: apiextensions.k8s.io/v1
@@ -33,7 +33,7 @@ spec:
       openAPIV3Schema: ` + indent(props, "        ")
 }
 
-// v1beta1 is a definition in v1beta1 with more of a spec.
+// v1beta1 returns a v1beta1 CRD with additional fields of the spec.
 func v1beta1(spec string) string {
 	return `
 apiVersion: apiextensions.k8s.io/v1beta1
@@ -51,10 +51,10 @@ func indent(text, by string) string {
 	return strings.ReplaceAll(text, "\n", "\n"+by)
 }
 
-// site is where v1 puts the schema.
+// site is the path of the schema in v1.
 const site = "spec.versions[0].schema.openAPIV3Schema"
 
-// lintAll lints definitions written in YAML.
+// lintAll lints CRDs written in YAML.
 func lintAll(t *testing.T, sem schema.Semantics, config lint.Config, texts ...string) [][]analysis.Finding {
 	t.Helper()
 	var raws [][]byte
@@ -79,12 +79,12 @@ func toJSON(t *testing.T, text string) []byte {
 	return data
 }
 
-// only turns everything off but some rules.
+// only disables all rules except the given ones.
 func only(rules ...string) lint.Config {
 	return lint.Config{Disable: []string{lint.All}, Enable: rules}
 }
 
-// shown writes findings with their severity, below the schema's place.
+// shown formats findings with severity and path, relative to the schema.
 func shown(fs []analysis.Finding) (lines []string) {
 	for _, f := range fs {
 		path := strings.TrimPrefix(f.Path, site)
@@ -93,7 +93,7 @@ func shown(fs []analysis.Finding) (lines []string) {
 	return lines
 }
 
-// expect compares findings with what they should be: "severity path".
+// expect compares findings with the expected ones, as "severity path".
 func expect(t *testing.T, fs []analysis.Finding, want ...string) {
 	t.Helper()
 	if got := shown(fs); !slices.Equal(got, want) {
@@ -104,7 +104,7 @@ func expect(t *testing.T, fs []analysis.Finding, want ...string) {
 	}
 }
 
-// says checks that a finding has texts in its message or details.
+// says checks that the message or details of a finding contain texts.
 func says(t *testing.T, f analysis.Finding, texts ...string) {
 	t.Helper()
 	all := f.Message + "\n" + strings.Join(f.Detail, "\n")

@@ -17,7 +17,7 @@ func TestLacks(t *testing.T) {
 		{`(?>a)b++`, []string{"atomic groups (?>…)", "possessive quantifiers (++)"}},
 		{`\u00e9\Z`, []string{`\u: write \x{…}`, `\Z`}},
 		{`(?(1)a|b)`, []string{"conditionals (?(…)…)"}},
-		// What looks like it.
+		// Near misses.
 		{`\(?=a\)`, nil}, {`[(?=]`, nil}, {`[\1]`, nil}, {`\\1`, nil}, {`[]a(?!]`, nil}, {`[^](?!]`, nil}, {`a+?b*?`, nil}, {`(?i:a)(?P<x>b)(?<y>c)`, nil}, {`(`, nil}, {`\`, nil}, {`[`, nil}, {``, nil}, {`+`, nil},
 	}
 	for _, tt := range tests {
@@ -50,7 +50,7 @@ func TestFollow(t *testing.T) {
 		{"spec.l[7].n", "/spec/l/7/n", "spec.l[7].n"},
 		{"spec.none[a/b].c[3]", "/spec/none/a~1b/c/3", "spec.none[a/b].c[3]"},
 		{"", "", ""},
-		// What is no path goes as far as it can be read.
+		// Malformed paths are parsed as far as possible.
 		{"spec.", "/spec", "spec"}, {"spec[", "/spec", "spec"}, {"[", "", ""}, {"..", "", ""},
 	}
 	for _, tt := range tests {
@@ -64,7 +64,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// FuzzFollow reads paths that are none.
+// FuzzFollow parses malformed paths.
 func FuzzFollow(f *testing.F) {
 	f.Add("spec.versions[0].schema", "a.b")
 	f.Add("[[", "]")

@@ -12,8 +12,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// TestSchemaRules has, for each rule about schemas, what it finds, and what is
-// almost it.
+// TestSchemaRules has a hit and a near miss for each rule about schemas.
 func TestSchemaRules(t *testing.T) {
 	object := func(props string) string { return "{type: object, properties: {" + props + "}}" }
 	tests := []struct {
@@ -96,7 +95,7 @@ func TestSchemaRules(t *testing.T) {
 			}
 		})
 	}
-	// Whatever has a near miss has a hit, and the other way round.
+	// Every rule with a near miss has a hit, and vice versa.
 	hit, miss := map[string]bool{}, map[string]bool{}
 	for _, tt := range tests {
 		if len(tt.want) > 0 {
@@ -112,8 +111,8 @@ func TestSchemaRules(t *testing.T) {
 	}
 }
 
-// TestEveryVersion looks at what validation takes together because it is the same in
-// all versions: each version has its findings, where they stand in the document.
+// TestEveryVersion covers errors that validation reports once for all versions: each
+// version has its own findings, at their locations in the document.
 func TestEveryVersion(t *testing.T) {
 	text := `
 apiVersion: apiextensions.k8s.io/v1
@@ -166,8 +165,8 @@ func TestRuleDocs(t *testing.T) {
 	}
 }
 
-// TestWithoutRuleChecker shows that definitions with rules can be linted without a CEL
-// runtime: their rules are not checked, everything else is.
+// TestWithoutRuleChecker checks that CRDs with rules can be linted without a CEL runtime:
+// everything but their rules is checked.
 func TestWithoutRuleChecker(t *testing.T) {
 	text := toJSON(t, v1(`{type: object, properties: {a: {type: integer, x-kubernetes-validations: [{rule: self.x}]}, b: {type: strin}}}`))
 	count := func(o lint.Options) map[string]int {

@@ -16,8 +16,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// TestDefinitionRules has the rules about whole definitions: what they find, and what
-// is almost it.
+// TestDefinitionRules has hits and near misses of the rules about whole CRDs.
 func TestDefinitionRules(t *testing.T) {
 	fine := v1(`{type: object, properties: {a: {type: string}}}`)
 	replace := func(old, with string) string { return strings.Replace(fine, old, with, 1) }
@@ -127,7 +126,7 @@ func TestSize(t *testing.T) {
 	expect(t, lintAll(t, schema.KEP, only("size-apply", "size-storage"), sized(250_000))[0])
 	expect(t, lintAll(t, schema.KEP, only("size-apply", "size-storage"), sized(263_000))[0], "warning ")
 	expect(t, lintAll(t, schema.KEP, only("size-apply", "size-storage"), sized(1_573_000))[0], "warning ", "warning ")
-	// < is written as six bytes.
+	// JSON escapes < to six bytes.
 	escaped := strings.Replace(sized(60_000), "xxxx", strings.Repeat("<", 40_000), 1)
 	expect(t, lintAll(t, schema.KEP, only("size-apply"), escaped)[0], "warning ")
 }
@@ -185,7 +184,7 @@ status: {conditions: [{type: NonStructural, status: "True"}]}`
 	})
 }
 
-// TestNonStructuralReasons is about the example of a schema that is not structural.
+// TestNonStructuralReasons lints the example of a non-structural schema.
 func TestNonStructuralReasons(t *testing.T) {
 	const bad = `
   properties:
@@ -210,7 +209,7 @@ func TestNonStructuralReasons(t *testing.T) {
 		says(t, fs[0], "must be empty to be structural")
 		says(t, fs[2], "because it is defined in "+site+".properties[spec].not.properties[privileged]", "only kep semantics rejects this")
 		says(t, fs[3], "must be non-empty")
-		// v1beta1 takes it, and lint flags it all the same.
+		// v1beta1 accepts it, and lint reports it anyway.
 		fs = lintAll(t, schema.KEP, only("non-structural"), v1beta1("validation:\n  openAPIV3Schema:\n  "+strings.ReplaceAll(strings.TrimPrefix(bad, "\n"), "\n", "\n  ")))[0]
 		if len(fs) != 4 || slices.ContainsFunc(fs, func(f analysis.Finding) bool { return f.Severity != analysis.Warning }) {
 			t.Errorf("got %v", fs)
@@ -311,7 +310,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestHostile lints schemas that are far larger than anybody writes.
+// TestHostile lints schemas far larger than real ones.
 func TestHostile(t *testing.T) {
 	const depth = 3000
 	deep := strings.Repeat(`{"type":"object","propertis":1,"format":"x","properties":{"a":`, depth) + `{}` + strings.Repeat("}}", depth)

@@ -1,22 +1,22 @@
 // Package suite runs test suites for CustomResourceDefinitions: objects that must be
-// accepted, objects that must be rejected and why, updates, and what is stored in the
-// end. What it asks is the engine itself, so the answers are a server's.
+// accepted, objects that must be rejected and why, updates, and the objects that are
+// stored. It runs the same engine as the API server, so the results are the same.
 //
-// A suite is a YAML document next to the definition that it tests:
+// A suite is a YAML document next to the CRD that it tests:
 //
 //	apiVersion: espalier.dev/v1
 //	kind: TestSuite
-//	name: CronTab                  # what reports call it; the file's name if absent
-//	crd: crontab-crd.yaml          # the definition: a file, or a list of files,
+//	name: CronTab                  # name in reports; default: the file name
+//	crd: crontab-crd.yaml          # the CRD: a file or a list of files,
 //	                               # relative to the suite; not needed if it is in the
 //	                               # same file, or named on the command line
-//	semantics: kubernetes          # or kep; what the command line says if absent
+//	semantics: kubernetes          # or kep; default: as on the command line
 //
 //	base:                          # an object that cases change
 //	  spec: {cronSpec: "0 * * * *", image: example}
 //
 //	valid:                         # must be accepted
-//	- name: the base as it is      # without an object, it is the base
+//	- name: the base as it is      # the default object is the base
 //	- name: ten replicas
 //	  with: {spec: {replicas: 10}} # a merge patch on the base (RFC 7386)
 //	- name: an object of its own
@@ -31,10 +31,10 @@
 //	invalid:                       # must be rejected
 //	- name: no image
 //	  with: {spec: {image: null}}
-//	  errors:                      # exactly the reasons; any will do if absent
+//	  errors:                      # exactly the reasons; default: any
 //	  - path: spec.image           # where,
 //	    message: Required value    # a part of the message,
-//	    rule: required             # the keyword or the rule in CEL: any of the three
+//	    rule: required             # the keyword or the CEL rule: any of the three
 //	- name: too many
 //	  with: {spec: {replicas: 11}}
 //	  errors: [less than or equal to 10] # a string is a part of the message
@@ -48,14 +48,14 @@
 //	  subresource: status          # a write to the status endpoint
 //	  with: {status: {lastRun: "2020-01-01T00:00:00Z"}}
 //
-// An object may leave out apiVersion, kind and metadata.name: they become those of the
-// definition's storage version and "test". Where an object is expected, a string
-// names a file, relative to the suite. What a server makes up (metadata.uid,
-// generation, times and so on) is never compared; a namespace or name only if it is
-// expected. An object of valid that loses fields fails unless pruned or stored say
-// so. Keys that are not in this list are errors.
+// An object may omit apiVersion, kind and metadata.name: they default to those of the CRD's
+// storage version and to "test". Where an object is expected, a string names a file,
+// relative to the suite. Fields that the API server generates (metadata.uid, generation,
+// timestamps and so on) are never compared. A namespace or name is compared only if the
+// expected object has it. A case of valid that loses fields fails unless pruned or stored
+// expects this. Unknown keys are errors.
 //
-// The format of the suites in OpenShift's api repository is read as well: documents
-// with crdName and tests, in which onCreate and onUpdate list cases of initial,
-// updated, expected, expectedError, expectedStatusError and initialCRDPatches.
+// The format of the suites in OpenShift's api repository is supported as well: documents
+// with crdName and tests, in which onCreate and onUpdate list cases with initial, updated,
+// expected, expectedError, expectedStatusError and initialCRDPatches.
 package suite

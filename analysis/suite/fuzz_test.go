@@ -9,7 +9,7 @@ import (
 	"espalier.dev/crd/cel"
 )
 
-// FuzzSuite reads whatever is thrown at it, and runs what can be run.
+// FuzzSuite parses arbitrary input and runs the cases.
 func FuzzSuite(f *testing.F) {
 	f.Add(head + "valid: [{name: a, with: {spec: {image: null}}, stored: {metadata: 1}}]")
 	f.Add(head + "invalid: [{name: a, object: {metadata: [], spec: 1}, errors: [{path: x}, y]}]")

@@ -18,18 +18,18 @@ import (
 	"espalier.dev/schema"
 )
 
-// openshiftCase is a case in OpenShift's format: an object that is created and, in
-// cases of updates, replaced.
+// openshiftCase is a case in OpenShift's format: an object that is created and, for
+// updates, replaced.
 type openshiftCase struct {
 	update bool
-	// patches make the definition under which the initial object is created. It is
-	// replaced under the one without them.
+	// patches are applied to the CRD under which the initial object is created. The update
+	// runs under the CRD without them.
 	patches                            []patch
 	initial, updated, expected         string
 	expectedError, expectedStatusError string
 }
 
-// patch is an operation of RFC 6902.
+// patch is a JSON patch operation (RFC 6902).
 type patch struct {
 	Op, Path string
 	Value    any
@@ -37,7 +37,7 @@ type patch struct {
 
 // openshift reads a suite in OpenShift's format.
 func (p *parser) openshift(root map[string]any) *Suite {
-	// What OpenShift's authors saw, they saw of kube-apiserver.
+	// OpenShift's suites describe the behaviour of kube-apiserver.
 	sem := schema.Kubernetes
 	s := &Suite{openshift: true, Semantics: &sem}
 	ignore := func(any, string) {}
@@ -97,7 +97,7 @@ func (p *parser) openshiftCase(c *Case, v any, pointer string) bool {
 	return true
 }
 
-// runOpenShift does what OpenShift's runner does with a client.
+// runOpenShift does the same as OpenShift's runner does with a client.
 func (r *Runner) runOpenShift(ctx context.Context, c *Case) []analysis.Finding {
 	run := r.openshiftCreate
 	if c.openshift.update {
@@ -130,7 +130,8 @@ func (r *Runner) openshiftUpdate(ctx context.Context, c *Case) *analysis.Finding
 	}
 	var err error
 	if len(o.patches) > 0 {
-		// The definition is put right. What is stored must survive a write as it is.
+		// The unpatched CRD applies now. The stored object must survive an unchanged
+		// update.
 		if stored, err = outcome(r.admitter.Update(ctx, stored, stored)); err != nil {
 			return broken(c, "initial", fmt.Errorf("write the initial object again: %w", err))
 		}
@@ -157,7 +158,7 @@ func (r *Runner) openshiftUpdate(ctx context.Context, c *Case) *analysis.Finding
 	return compareOpenShift(c, got, o.updated)
 }
 
-// initial makes the object that a case of an update replaces.
+// initial creates the object that an update replaces.
 func (r *Runner) initial(ctx context.Context, c *Case) (espalier.Object, *analysis.Finding) {
 	o := c.openshift
 	a := r.admitter
@@ -192,7 +193,8 @@ func broken(c *Case, key string, err error) *analysis.Finding {
 	return &f
 }
 
-// readObject reads an object and names it, as OpenShift's runner and the server do.
+// readObject reads an object and sets its name, as OpenShift's runner and the API server
+// do.
 func readObject(text string) (espalier.Object, error) {
 	data, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -218,7 +220,7 @@ func readObject(text string) (espalier.Object, error) {
 	return obj, nil
 }
 
-// outcome is what a request gives: the stored object or an error.
+// outcome returns the stored object of a request, or its error.
 func outcome(result *espalier.Result, err error) (espalier.Object, error) {
 	if err != nil {
 		return nil, err
@@ -230,15 +232,15 @@ func outcome(result *espalier.Result, err error) (espalier.Object, error) {
 	return result.Object, nil
 }
 
-// writeStatus writes a status to a stored object.
+// writeStatus updates the status of a stored object.
 func writeStatus(ctx context.Context, a *espalier.Admitter, stored espalier.Object, status any) (espalier.Object, error) {
 	sent := maps.Clone(stored)
 	sent["status"] = status
 	return outcome(a.UpdateStatus(ctx, sent, stored))
 }
 
-// expectError reports whether err is the expected one, so that a case is done, and what is
-// wrong if it should have been.
+// expectError compares err with the expected error. done reports whether the case ends
+// here; the finding describes a mismatch.
 func expectError(c *Case, key string, err error, want string) (done bool, _ *analysis.Finding) {
 	var w *worded
 	switch {
@@ -260,17 +262,17 @@ func expectError(c *Case, key string, err error, want string) (done bool, _ *ana
 // worded is the error of an invalid object.
 type worded struct {
 	error
-	// earlier is how earlier releases of Kubernetes word it, against which many suites
-	// were written.
+	// earlier is the message of earlier Kubernetes releases, for which many suites were
+	// written.
 	earlier string
 }
 
 // Unwrap returns the error.
 func (w *worded) Unwrap() error { return w.error }
 
-// earlierWording is an error as earlier releases of Kubernetes word it. They named the
-// type of a value that breaks a rule where there is the value now, or nothing, and
-// did not print composite values and null as JSON.
+// earlierWording returns an error in the wording of earlier Kubernetes releases. For a rule
+// violation, they printed the type of the value. They did not print composite values and
+// null as JSON.
 func earlierWording(invalid *espalier.InvalidError, violations schema.Violations) string {
 	earlier := espalier.InvalidError{Kind: invalid.Kind, Name: invalid.Name}
 	for _, v := range violations {
@@ -300,18 +302,18 @@ func earlierWording(invalid *espalier.InvalidError, violations schema.Violations
 	return earlier.Error()
 }
 
-// goSyntax is a value that field.Error prints in the syntax of Go, because it is none
-// of JSON.
+// goSyntax is a value that field.Error prints in Go syntax, because it cannot be marshaled
+// to JSON.
 type goSyntax struct{ value any }
 
-// MarshalJSON fails.
+// MarshalJSON returns an error, so that field.Error uses String.
 func (g goSyntax) MarshalJSON() ([]byte, error) { return nil, errors.New("not JSON") }
 
-// String is the value in the syntax of Go.
+// String returns the value in Go syntax.
 func (g goSyntax) String() string { return fmt.Sprintf("%#v", g.value) }
 
-// compareOpenShift compares all of an object but what the server makes up with what is
-// expected: what was sent, if nothing is.
+// compareOpenShift compares an object with the expected one, except for fields that the API
+// server generates. The default for the expected object is the one that was sent.
 func compareOpenShift(c *Case, got espalier.Object, sent string) *analysis.Finding {
 	key, text := "expected", c.openshift.expected
 	if strings.TrimSpace(text) == "" {
@@ -331,7 +333,7 @@ func compareOpenShift(c *Case, got espalier.Object, sent string) *analysis.Findi
 	return nil
 }
 
-// apply applies the operation below v, where path is what is left of its path.
+// apply applies the operation to v, where path is the rest of its path.
 func (p patch) apply(v any, path string) (any, error) {
 	if path == "" {
 		if p.Op == "replace" || p.Op == "add" {

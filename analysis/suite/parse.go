@@ -16,7 +16,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// Recognize reports whether a JSON document is a suite in one of the formats.
+// Recognize reports whether a JSON document is a suite in a supported format.
 func Recognize(doc []byte) bool {
 	id, err := api.Identify(doc)
 	if err != nil {
@@ -28,7 +28,7 @@ func Recognize(doc []byte) bool {
 	return isOpenShift(doc)
 }
 
-// isOpenShift reports whether a document without a kind is a suite of OpenShift's.
+// isOpenShift reports whether a document without a kind is a suite in OpenShift's format.
 func isOpenShift(doc []byte) bool {
 	var head struct {
 		CRDName string          `json:"crdName"`
@@ -41,9 +41,8 @@ func isOpenShift(doc []byte) bool {
 	return head.CRDName != "" && tests != "" || strings.Contains(tests, `"onCreate"`) || strings.Contains(tests, `"onUpdate"`)
 }
 
-// Parse reads a suite from JSON. Findings are what is wrong with it, at their
-// pointers; cases that nothing is wrong with are there all the same. load reads a file
-// that the suite names, as JSON.
+// Parse reads a suite from JSON. The findings report errors in the suite; cases without
+// errors are returned anyway. load reads a file that the suite names, as JSON.
 func Parse(doc []byte, load func(name string) ([]byte, error)) (*Suite, []analysis.Finding) {
 	p := &parser{load: load}
 	v, err := jsonx.Parse(doc)
@@ -57,7 +56,7 @@ func Parse(doc []byte, load func(name string) ([]byte, error)) (*Suite, []analys
 	return p.suite(v), p.findings
 }
 
-// parser reads a suite and gathers what is wrong with it.
+// parser reads a suite and collects findings about it.
 type parser struct {
 	load     func(string) ([]byte, error)
 	findings []analysis.Finding
@@ -69,8 +68,8 @@ func (p *parser) wrong(pointer, format string, args ...any) {
 	})
 }
 
-// fields calls the function of each key. Other keys are wrong, and so is anything that
-// is no object.
+// fields calls the function for each key of an object. It reports unknown keys, and values
+// that are not objects.
 func (p *parser) fields(v any, pointer string, known map[string]func(v any, pointer string)) bool {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -102,7 +101,7 @@ func (p *parser) text(into *string) func(any, string) {
 	}
 }
 
-// texts reads a list of strings, or one string.
+// texts reads a list of strings, or a single string.
 func (p *parser) texts(into *[]string) func(any, string) {
 	return func(v any, pointer string) {
 		if s, ok := v.(string); ok {
@@ -128,7 +127,7 @@ func (p *parser) list(v any, pointer string, item func(any, string)) {
 	}
 }
 
-// object reads an object, or a file with one.
+// object reads an object, or the name of a file that contains one.
 func (p *parser) object(into *schema.Object) func(any, string) {
 	return func(v any, pointer string) {
 		if name, ok := v.(string); ok {
@@ -152,7 +151,7 @@ func (p *parser) object(into *schema.Object) func(any, string) {
 func (p *parser) suite(v any) *Suite {
 	s := &Suite{}
 	var apiVersion, kind string
-	// The base comes first: cases stand on it, wherever it is written.
+	// Read the base first: cases refer to it, wherever it is in the document.
 	if root, ok := v.(map[string]any); ok && root["base"] != nil {
 		p.object(&s.base)(root["base"], "/base")
 	}
@@ -198,7 +197,7 @@ func (p *parser) suite(v any) *Suite {
 
 func order(section string) int { return slices.Index([]string{"valid", "invalid", "updates"}, section) }
 
-// unique makes sure that reports can tell cases apart.
+// unique reports cases that have the same name.
 func (p *parser) unique(s *Suite) {
 	seen := map[string]bool{}
 	for _, c := range s.Cases {
@@ -276,7 +275,7 @@ func (p *parser) update(s *Suite, c *Case, v any, pointer string) bool {
 	return len(p.findings) == before
 }
 
-// outcome are the keys for what is expected of an object that is accepted.
+// outcome adds the keys that describe the expected result of an accepted object.
 func (p *parser) outcome(c *Case, known map[string]func(any, string)) {
 	known["stored"] = func(v any, pointer string) { c.hasStored = true; p.object(&c.stored)(v, pointer) }
 	known["pruned"] = func(v any, pointer string) { c.hasPruned = true; p.texts(&c.pruned)(v, pointer) }
@@ -289,7 +288,7 @@ func (p *parser) named(c *Case) {
 	}
 }
 
-// on is the object of a case: the one that is given, or the one it stands on, patched.
+// on returns the object of a case: the given one, or the patched base.
 func (p *parser) on(given, base schema.Object, patch any, key, pointer string) schema.Object {
 	switch {
 	case given != nil && patch != nil:
@@ -330,7 +329,7 @@ func merge(v, patch any) any {
 	return target
 }
 
-// errors reads the reasons for which an object is to be rejected.
+// errors reads the expected errors of a rejected object.
 func (p *parser) errors(c *Case) func(any, string) {
 	return func(v any, pointer string) {
 		if list, ok := v.([]any); ok && len(list) == 0 {

@@ -14,7 +14,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// Run runs a case and returns what is not as expected: nothing if the case passes.
+// Run runs a case and returns a finding for each difference from the expected result. A
+// case without findings passes.
 func (r *Runner) Run(ctx context.Context, c *Case) []analysis.Finding {
 	if c.openshift != nil {
 		return r.runOpenShift(ctx, c)
@@ -43,7 +44,7 @@ func (r *Runner) Run(ctx context.Context, c *Case) []analysis.Finding {
 	return c.compareResult(r, result)
 }
 
-// complete fills in what an object need not say.
+// complete fills in the fields that an object may omit.
 func (r *Runner) complete(obj schema.Object) schema.Object {
 	obj = jsonx.CopyObject(obj)
 	if obj == nil {
@@ -61,7 +62,7 @@ func (r *Runner) complete(obj schema.Object) schema.Object {
 	meta, ok := obj["metadata"].(map[string]any)
 	if !ok {
 		if obj["metadata"] != nil {
-			// It is wrong, and that may be what is tested.
+			// Keep invalid metadata: the case may test it.
 			return obj
 		}
 		meta = map[string]any{}
@@ -75,16 +76,16 @@ func (r *Runner) complete(obj schema.Object) schema.Object {
 
 // rejection is one reason for which an object was rejected.
 type rejection struct {
-	// paths and messages are those of the reason and of what follows from it: a
-	// logical operator that fails has reasons of its own.
+	// paths and messages include those of nested violations: a failing logical operator has
+	// further reasons.
 	paths, messages []string
-	// rules are names of what is broken: a keyword, a rule in CEL.
+	// rules are the names of the violated rules: a keyword or a CEL rule.
 	rules []string
 	// note reports whether it is informational and not a reason.
 	note bool
 }
 
-// rejectionsOf lists the reasons for which an object was rejected.
+// rejectionsOf returns the reasons for which an object was rejected.
 func rejectionsOf(result *espalier.Result, err error) (list []rejection) {
 	var contradiction *schema.ContradictionError
 	var metadata *schema.MetadataError
@@ -108,7 +109,7 @@ func rejectionsOf(result *espalier.Result, err error) (list []rejection) {
 	for _, v := range result.Violations {
 		r := rejection{paths: []string{v.Path.String(), v.Path.FieldPath().String()}, rules: violationRules(&v), note: v.Kind == schema.RulesSkipped}
 		if v.Kind == schema.Metadata {
-			// A suite may name the metadata as a whole.
+			// A suite may refer to the metadata as a whole.
 			r.paths = append(r.paths, metadataOf(v.Path).String(), metadataOf(v.Path).FieldPath().String())
 		}
 		for _, e := range (schema.Violations{v}).FieldErrors() {
@@ -120,8 +121,8 @@ func rejectionsOf(result *espalier.Result, err error) (list []rejection) {
 	return list
 }
 
-// violationRules returns the names by which a suite may call what is broken: the kind,
-// and the rule, pattern, format or name that the schema asks for.
+// violationRules returns the names that a suite may use for a violation: its kind, and the
+// rule, pattern, format or name in the schema.
 func violationRules(v *schema.Violation) []string {
 	names := []string{v.Kind.String()}
 	for _, text := range []string{v.Want.Rule, v.Want.Pattern, v.Want.Format, v.Want.Name, v.Want.Discriminator} {
@@ -132,7 +133,7 @@ func violationRules(v *schema.Violation) []string {
 	return names
 }
 
-// metadataOf returns the path up to the metadata that it leads into.
+// metadataOf returns the prefix of the path that ends at metadata.
 func metadataOf(path schema.Path) schema.Path {
 	for i := len(path) - 1; i >= 0; i-- {
 		if path[i] == (schema.Step{Key: "metadata"}) {
@@ -149,13 +150,13 @@ func (e expectedError) matches(r rejection) bool {
 		(e.rule == "" || slices.ContainsFunc(r.rules, func(rule string) bool { return rule == e.rule || plain(rule) == plain(e.rule) }))
 }
 
-// plain lets maxLength, "max length" and max-length be the same.
+// plain normalizes a name, so that maxLength, "max length" and max-length are equal.
 func plain(name string) string {
 	return strings.ToLower(strings.NewReplacer(" ", "", "-", "", "_", "").Replace(name))
 }
 
-// compareErrors compares the reasons with the expected ones: each must be there, and
-// no other.
+// compareErrors compares the reasons with the expected errors. Each error must match a
+// reason, and each reason an error.
 func (c *Case) compareErrors(rejections []rejection) (findings []analysis.Finding) {
 	if len(c.errors) == 0 {
 		return nil
@@ -205,7 +206,7 @@ func expectedLines(c *Case) (list []string) {
 	return list
 }
 
-// compareResult compares what is stored, and what was done to get there.
+// compareResult compares the stored object, and the pruned and defaulted fields.
 func (c *Case) compareResult(r *Runner, result *espalier.Result) (findings []analysis.Finding) {
 	paths := func(kind []schema.Change) (list []string) {
 		for _, change := range kind {

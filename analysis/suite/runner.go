@@ -18,27 +18,26 @@ import (
 	"espalier.dev/schema"
 )
 
-// Runner runs the cases of one suite against a definition.
+// Runner runs the cases of one suite against a CRD.
 type Runner struct {
 	suite    *Suite
 	source   any
 	options  Options
 	admitter *espalier.Admitter
-	// patched are the admitters of definitions with patches.
+	// patched caches the admitters of patched CRDs.
 	patched map[string]*espalier.Admitter
 }
 
-// Options say how a suite is run.
+// Options configures a Runner.
 type Options struct {
-	// Semantics apply if the suite does not ask for others.
+	// Semantics is the schema semantics to apply if the suite does not set it.
 	Semantics schema.Semantics
-	// Rules evaluates x-kubernetes-validations. Without it, a definition with rules is
-	// an error.
+	// Rules evaluates x-kubernetes-validations. If it is nil, a CRD with rules is an error.
 	Rules crd.RuleChecker
 }
 
-// NewRunner returns a Runner for a suite and its definition, given as JSON. The error
-// is the reason why a server would reject the definition.
+// NewRunner returns a Runner for a suite and its CRD, given as JSON. It returns an error if
+// the API server would reject the CRD.
 func NewRunner(ctx context.Context, s *Suite, definition []byte, o Options) (*Runner, error) {
 	source, err := jsonx.Parse(definition)
 	if err != nil {
@@ -52,14 +51,14 @@ func NewRunner(ctx context.Context, s *Suite, definition []byte, o Options) (*Ru
 	return r, err
 }
 
-// Semantics is the schema semantics that applies.
+// Semantics returns the schema semantics that applies.
 func (r *Runner) Semantics() schema.Semantics { return r.options.Semantics }
 
-// compile makes an Admitter of the definition with patches.
+// compile returns an Admitter for the CRD with patches applied.
 func (r *Runner) compile(ctx context.Context, patches []patch) (*espalier.Admitter, error) {
 	tree := jsonx.Copy(r.source)
 	for _, p := range patches {
-		// An index in a path is that of the file, with all its versions.
+		// An index in a path refers to the file with all its versions.
 		var err error
 		if tree, err = p.apply(tree, p.Path); err != nil {
 			return nil, fmt.Errorf("patch of %s: %w", p.Path, err)
@@ -85,8 +84,8 @@ func (r *Runner) compile(ctx context.Context, patches []patch) (*espalier.Admitt
 		return nil, err
 	}
 	if r.suite.openshift {
-		// Some files are sources from which the definitions that get installed are
-		// merged. These annotations, not all of them valid, only say how.
+		// Some files are sources from which the installed CRDs are merged. These
+		// annotations control the merge, and not all of them are valid.
 		maps.DeleteFunc(d.Annotations, func(k, _ string) bool { return strings.HasPrefix(k, "feature-gate.release.openshift.io/") })
 	}
 	if r.suite.Version != "" {
@@ -105,7 +104,7 @@ func (r *Runner) compile(ctx context.Context, patches []patch) (*espalier.Admitt
 	return espalier.New(ctx, &d, options...)
 }
 
-// madeByServer are the fields of metadata that a server makes up.
+// madeByServer returns the metadata fields that the API server generates.
 func madeByServer() []string {
 	return []string{
 		"uid", "generation", "creationTimestamp", "resourceVersion", "managedFields",
@@ -113,8 +112,8 @@ func madeByServer() []string {
 	}
 }
 
-// difference shows how two objects differ, as the lines of a diff of their YAML. What a
-// server makes up does not count; a name or namespace only if it is expected.
+// difference returns the lines of a YAML diff of two objects. It ignores fields that the
+// API server generates, and a name or namespace that is not expected.
 func difference(want, got, expected schema.Object) []string {
 	want, got = jsonx.CopyObject(want), jsonx.CopyObject(got)
 	wantMeta, _ := want["metadata"].(map[string]any)
@@ -141,7 +140,7 @@ func difference(want, got, expected schema.Object) []string {
 	return diff(string(wantText), string(gotText))
 }
 
-// diff is what must go from want (-), and what must be added (+), to make it got.
+// diff returns the lines to remove from want (-) and to add (+) to get got.
 func diff(want, got string) (lines []string) {
 	for _, h := range textdiff.Hunks([]byte(want), []byte(got), 3) {
 		for _, l := range h.Lines {

@@ -7,7 +7,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// APIVersion and Kind are what a suite says it is.
+// APIVersion and Kind identify a suite.
 const (
 	APIVersion = "espalier.dev/v1"
 	Kind       = "TestSuite"
@@ -15,28 +15,28 @@ const (
 
 // The rules of findings.
 const (
-	// RuleFailed is a case whose outcome is not what it expects.
+	// RuleFailed is the rule of cases with an unexpected result.
 	RuleFailed = "test-failed"
-	// RuleMalformed is a suite that does not follow the format.
+	// RuleMalformed is the rule of suites that do not follow the format.
 	RuleMalformed = "malformed-suite"
 )
 
 // Suite is a test suite.
 type Suite struct {
-	// Name is how the suite calls itself, or "".
+	// Name is the name of the suite, or "".
 	Name string
-	// Files are the files with the definition, relative to the suite's own.
+	// Files are the files with the CRD, relative to the file of the suite.
 	Files []string
-	// Definition is the name of the definition, or "" if the suite names none.
+	// Definition is the name of the CRD, or "" if the suite names none.
 	Definition string
-	// Version is the one version that the definition is to have, or "" for all.
+	// Version is the only version of the CRD to use, or "" for all versions.
 	Version string
-	// Semantics is the schema semantics that the suite asks for, or nil.
+	// Semantics is the schema semantics that the suite sets, or nil.
 	Semantics *schema.Semantics
 	Cases     []*Case
 
 	base schema.Object
-	// openshift says that the suite is in OpenShift's format.
+	// openshift reports whether the suite is in OpenShift's format.
 	openshift bool
 }
 
@@ -45,31 +45,30 @@ type Case struct {
 	Name string
 	// Section is valid, invalid or updates; onCreate or onUpdate in OpenShift's format.
 	Section string
-	// Pointer leads to the case in the document.
+	// Pointer is the JSON pointer of the case in the document.
 	Pointer string
 
-	// object is what is written, old what is there before, if it is an update.
+	// object is the object to write, old the stored object if the case is an update.
 	object, old schema.Object
-	// status says that the status endpoint is written to.
+	// status reports whether the case writes to the status subresource.
 	status bool
-	// rejected says that the object is to be rejected, errors are the reasons; none
-	// stands for any.
+	// rejected reports whether the object must be rejected. errors are the expected
+	// reasons; an empty list matches any.
 	rejected bool
 	errors   []expectedError
-	// stored is what is to be stored, or nil. pruned and defaulted are the paths that
-	// are to be, if they are given.
+	// stored is the object that must be stored, or nil. pruned and defaulted are the paths
+	// that must be pruned and defaulted, if set.
 	stored                             schema.Object
 	pruned, defaulted                  []string
 	hasStored, hasPruned, hasDefaulted bool
-	// openshift is the case in OpenShift's format, if it is in that.
+	// openshift is the case in OpenShift's format, or nil.
 	openshift *openshiftCase
 }
 
-// FullName is the name of a case with its section.
+// FullName returns the name of a case with its section.
 func (c *Case) FullName() string { return c.Section + "/" + c.Name }
 
-// expectedError is a reason for which an object is to be rejected. What is empty does
-// not count.
+// expectedError is an expected reason for a rejection. Empty fields match anything.
 type expectedError struct {
 	pointer             string
 	path, message, rule string
@@ -91,7 +90,7 @@ func (e expectedError) String() string {
 	return text
 }
 
-// failure is a finding about a case.
+// failure returns a finding about a case.
 func failure(c *Case, pointer, message string, detail ...string) analysis.Finding {
 	return analysis.Finding{Rule: RuleFailed, Severity: analysis.Error, Path: c.FullName(), Pointer: pointer, Message: message, Detail: detail}
 }

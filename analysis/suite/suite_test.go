@@ -47,8 +47,8 @@ kind: TestSuite
 base: {spec: {image: example}}
 `
 
-// TestRun runs one suite after the other. want has a line for each finding: pointer,
-// message, and the lines of the detail, with | between.
+// TestRun runs suites. want has a line for each finding: pointer, message, and the lines of
+// the detail, separated by |.
 func TestRun(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{{
 		name: "everything as expected",
@@ -133,7 +133,7 @@ updates:
 	}
 }
 
-// TestMalformed says what is wrong with suites, and where.
+// TestMalformed checks the findings in malformed suites.
 func TestMalformed(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{head + `valids: []`, `/valids unknown key "valids": did you mean "valid"?`},
@@ -184,7 +184,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestDefinitions rejects definitions that a server rejects, and takes v1beta1.
+// TestDefinitions checks that CRDs are rejected if the API server rejects them, and that
+// v1beta1 is accepted.
 func TestDefinitions(t *testing.T) {
 	s, _ := suite.Parse(toJSON(t, head+`valid: [{name: a}]`), noFiles)
 	if _, err := suite.NewRunner(t.Context(), s, toJSON(t, strings.ReplaceAll(crontab, "plural: crontabs", "plural: others")), suite.Options{Rules: cel.Checker{}}); err == nil {
@@ -207,7 +208,7 @@ spec: {group: stable.example.com, version: v1, scope: Cluster, names: {plural: c
 	}
 }
 
-// TestDocumentation runs the suite that the package's documentation shows.
+// TestDocumentation runs the suite in the package documentation.
 func TestDocumentation(t *testing.T) {
 	source, err := os.ReadFile("doc.go")
 	if err != nil {
