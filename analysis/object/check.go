@@ -17,18 +17,18 @@ import (
 	"espalier.dev/schema"
 )
 
-// Options tell a [Checker] about the text of the CRD. The zero value works without it.
+// Options describe the text of the CRD for a [Checker]. The zero value works without it.
 type Options struct {
-	// Document is the CRD as its author wrote it, as JSON, v1 or v1beta1. Pointers to
-	// schemas are pointers into it. Without it they are pointers into the v1 form.
+	// Document is the CRD as its author wrote it, as JSON, in v1 or v1beta1. Pointers to
+	// schemas point into it. Without it they point into the v1 form.
 	Document []byte
-	// Position returns the position of a JSON pointer into Document for people to read, such
-	// as "crd.yaml:12:3". Messages that name a schema give its position too, unless
-	// Position is nil. It may be called concurrently.
+	// Position returns the readable position of a JSON pointer into Document, such as
+	// "crd.yaml:12:3". Messages that name a schema include its position, unless Position is
+	// nil. It may be called concurrently.
 	Position func(pointer string) string
 }
 
-// FieldValidation is what to report about unknown and duplicate fields.
+// FieldValidation selects how unknown and duplicate fields are reported.
 type FieldValidation uint8
 
 const (
@@ -40,7 +40,7 @@ const (
 	Strict
 )
 
-// ParseFieldValidation reads ignore, warn or strict, in any case.
+// ParseFieldValidation parses ignore, warn or strict, ignoring case.
 func ParseFieldValidation(s string) (FieldValidation, error) {
 	switch strings.ToLower(s) {
 	case "ignore":
@@ -58,19 +58,19 @@ type Checker struct {
 	options    Options
 	definition *crd.Definition
 	admitter   *espalier.Admitter
-	// differences has, for each version, what the two semantics can differ in.
+	// differences has, for each version, where the two semantics can differ.
 	differences map[string]difference
-	// other returns the definition in the other semantics, without CEL rules: they see
-	// the same fields in both and cost much to compile.
+	// other returns the Admitter of the other semantics, without CEL rules: they see the
+	// same fields in both and are expensive to compile.
 	other func() (*espalier.Admitter, error)
-	// previews are for the versions whose schemas are not structural, by name.
+	// previews has the versions whose schemas are not structural, by name.
 	previews map[string]func() (*Preview, error)
-	// document returns where the document has its schemas.
+	// document returns the layout of the schemas in the document.
 	document func() document
 }
 
-// New returns a Checker for the objects of a CRD. The definition decides the semantics, and
-// whether CEL rules are evaluated. Nothing is compiled before an object needs it.
+// New returns a Checker for the objects of a CRD. The definition determines the semantics
+// and whether CEL rules are evaluated. Schemas are compiled on first use.
 func New(definition *crd.Definition, o Options) *Checker {
 	c := &Checker{
 		options:     o,
@@ -94,14 +94,14 @@ func New(definition *crd.Definition, o Options) *Checker {
 	return c
 }
 
-// Check reports what an API server says about a request that creates the object in source,
-// which is JSON, or, with old, a request that replaces old with it: why it rejects the
-// object, which fields it drops, what it warns about, and where the other semantics
-// would come to another result. An API server stops at the first reason why it
-// cannot decode an object; Check goes on, to report everything there is to fix.
+// Check reports how an API server responds to a request that creates the object in source,
+// which is JSON, or, with old, to a request that replaces old with it: why it rejects the
+// object, which fields it drops, what it warns about, and where the other semantics would
+// have a different result. An API server stops at the first error that prevents decoding.
+// Check continues, to report everything that needs a fix.
 //
 // Old may be of another version than the object, unless a webhook converts between them. The
-// findings are in no particular order; their pointers are pointers into source.
+// findings are in no particular order; their pointers point into source.
 func (c *Checker) Check(ctx context.Context, source []byte, old schema.Object, fields FieldValidation) []analysis.Finding {
 	old = c.convert(old, source)
 	result, err := admit(ctx, c.admitter, source, old)
@@ -116,8 +116,7 @@ func (c *Checker) Check(ctx context.Context, source []byte, old schema.Object, f
 	}
 	version := c.versionOf(result.Object)
 	findings := c.resultFindings(version, result, old, fields)
-	// Few schemas and objects can make a difference between the semantics, so few are
-	// looked at twice.
+	// Few schemas and objects can differ between the semantics, so few are checked twice.
 	switch differs := c.differences[version.Name()]; {
 	case len(result.Violations) > 0 || differs.validation:
 		findings = append(findings, c.compare(ctx, source, old, result, nil)...)
@@ -127,7 +126,7 @@ func (c *Checker) Check(ctx context.Context, source []byte, old schema.Object, f
 	return findings
 }
 
-// admit does what an API server does to an object that is created or, with old, replaces
+// admit processes an object as an API server does when it is created or, with old, replaces
 // old.
 func admit(ctx context.Context, a *espalier.Admitter, source []byte, old schema.Object) (*espalier.Result, error) {
 	if old != nil {
@@ -136,8 +135,8 @@ func admit(ctx context.Context, a *espalier.Admitter, source []byte, old schema.
 	return a.CreateJSON(ctx, source)
 }
 
-// convert returns old in the version of the object in source. Without a webhook, converting
-// is to change the version and nothing else.
+// convert returns old in the version of the object in source. Without a webhook, conversion
+// changes only the apiVersion.
 func (c *Checker) convert(old schema.Object, source []byte) schema.Object {
 	if old == nil {
 		return nil
@@ -155,7 +154,7 @@ func (c *Checker) convert(old schema.Object, source []byte) schema.Object {
 	return old
 }
 
-// version returns the served version that the object in source is of.
+// version returns the served version of the object in source.
 func (c *Checker) version(source []byte) (*crd.Version, error) {
 	id, err := api.Identify(source)
 	if err != nil {
@@ -169,13 +168,13 @@ func (c *Checker) version(source []byte) (*crd.Version, error) {
 	return nil, fmt.Errorf("%s does not serve kind %q of apiVersion %q", c.definition.Name(), id.Kind, id.APIVersion)
 }
 
-// versionOf is version for an object that was admitted.
+// versionOf is like version, for an object that was admitted.
 func (c *Checker) versionOf(obj schema.Object) *crd.Version {
 	apiVersion, _ := obj["apiVersion"].(string)
 	return c.definition.Version(strings.TrimPrefix(apiVersion, c.definition.Group()+"/"))
 }
 
-// resultFindings turns what an API server makes of an object into findings.
+// resultFindings converts the result of admission to findings.
 func (c *Checker) resultFindings(v *crd.Version, result *espalier.Result, old schema.Object, fields FieldValidation) (findings []analysis.Finding) {
 	if fields != Ignore {
 		severity := analysis.Warning
@@ -199,7 +198,7 @@ func (c *Checker) resultFindings(v *crd.Version, result *espalier.Result, old sc
 	return append(findings, c.violationFindings(v, result.Violations)...)
 }
 
-// fieldFinding returns the finding about a field that is unknown or occurs twice.
+// fieldFinding returns the finding about an unknown or duplicate field.
 func (c *Checker) fieldFinding(v *crd.Version, change *schema.Change, severity analysis.Severity) (analysis.Finding, bool) {
 	f := analysis.Finding{Severity: severity, Path: change.Path.String(), Pointer: change.Path.Pointer()}
 	switch change.Kind {
@@ -219,8 +218,8 @@ func (c *Checker) fieldFinding(v *crd.Version, change *schema.Change, severity a
 	return f, true
 }
 
-// rest reports what else there is to say about an object that an API server cannot decode:
-// the server stops there, but the object's author wants to know everything at once.
+// rest reports the remaining problems of an object that an API server cannot decode. The
+// server stops there, but the author of the object wants to see all problems at once.
 // rejected has the findings so far.
 func (c *Checker) rest(ctx context.Context, v *crd.Version, source []byte, old schema.Object, fields FieldValidation, rejected []analysis.Finding) []analysis.Finding {
 	program, err := v.Program()
@@ -237,7 +236,7 @@ func (c *Checker) rest(ctx context.Context, v *crd.Version, source []byte, old s
 	result := &espalier.Result{Object: obj, Changes: changes.Changes, Truncated: changes.Truncated, Violations: program.Validate(ctx, obj, old)}
 	findings := append(c.resultFindings(v, result, old, fields), droppedMetadata(source, changes.Changes)...)
 	return slices.DeleteFunc(findings, func(f analysis.Finding) bool {
-		// An API server fills these in before it validates.
+		// An API server sets these fields before validation.
 		filled := f.Path == "metadata.name" || f.Path == "metadata.namespace"
 		return filled && f.Rule != RuleDecode || slices.ContainsFunc(rejected, func(r analysis.Finding) bool {
 			_, below := jsonptr.CutPrefix(f.Pointer, r.Pointer)

@@ -5,6 +5,6 @@
 // A [Checker] does so for the objects of one CRD. [Checker.Check] covers a request that
 // creates or updates an object, [Checker.Prune] the object as it is stored. Both return
 // findings: data with a rule, a severity, a JSON pointer into the object, and a message.
-// Nothing here does I/O. CEL rules are evaluated if the [crd.Definition] was made with
-// them; this package does not depend on a CEL runtime.
+// The package does no I/O. It evaluates CEL rules if the [crd.Definition] has a rule
+// checker, but does not depend on a CEL runtime.
 package object

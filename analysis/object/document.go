@@ -12,7 +12,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// document is what has to be known about the text of a CRD to point into it.
+// document describes the layout of a CRD's text, to point into it.
 type document struct {
 	// beta reports whether it is written as v1beta1.
 	beta bool
@@ -43,8 +43,8 @@ func (c *Checker) schemaPointer(v *crd.Version) string {
 	return "/spec/versions/" + strconv.Itoa(index) + "/schema/openAPIV3Schema"
 }
 
-// locate describes where a schema stands: its path in the schema of the version, and its
-// position in the document.
+// locate returns the path of a schema in the schema of the version, and its position in the
+// document.
 func (c *Checker) locate(v *crd.Version, path schema.SchemaPath) string {
 	name := path.String()
 	if name == "" {
@@ -56,7 +56,7 @@ func (c *Checker) locate(v *crd.Version, path schema.SchemaPath) string {
 	return fmt.Sprintf("%s (%s)", name, c.options.Position(c.schemaPointer(v)+path.Pointer()))
 }
 
-// pruning describes the schema that decided that a field is pruned.
+// pruning describes the schema that causes a field to be pruned.
 func (c *Checker) pruning(v *crd.Version, change *schema.Change) string {
 	switch {
 	case change.Schema == (schema.NodeRef{}):
@@ -67,7 +67,7 @@ func (c *Checker) pruning(v *crd.Version, change *schema.Change) string {
 	return c.locate(v, change.Schema.Path())
 }
 
-// deepest follows a path of an object into a schema, as far as the schema goes.
+// deepest follows a path of an object into a schema as far as possible.
 func deepest(s *schema.Structural, path schema.Path) (at schema.SchemaPath) {
 	for _, step := range path {
 		switch {
@@ -92,7 +92,7 @@ func deepest(s *schema.Structural, path schema.Path) (at schema.SchemaPath) {
 }
 
 // OriginalSchema returns the schema of a version as the author of the CRD wrote it: the
-// draft-4 schema if there is one, nil if there is none.
+// draft-4 schema if there is one, nil if there is no schema.
 func OriginalSchema(definition *api.CustomResourceDefinition, version string) *api.JSONSchemaProps {
 	if legacy, err := api.LegacySchema(definition); err == nil && legacy != nil {
 		return legacy
@@ -105,14 +105,14 @@ func OriginalSchema(definition *api.CustomResourceDefinition, version string) *a
 	return nil
 }
 
-// original returns the schema of a version as its author wrote it. It is read from the
-// document each time: definitions may have been made without keeping their schemas.
+// original returns the schema of a version as its author wrote it. It parses the document
+// each time, because definitions need not keep their schemas.
 func (c *Checker) original(v *crd.Version) *api.JSONSchemaProps {
 	definition := c.definition.CRD()
 	if source := c.options.Document; source != nil {
 		read, err := codec.DecodeLenient(source)
 		if err != nil {
-			// What only Espalier knows must not keep the rest from being read.
+			// Fields that only Espalier supports must not prevent decoding the rest.
 			read, err = codec.DecodeLenient(api.DropForeign(source))
 		}
 		if err != nil {
@@ -123,7 +123,7 @@ func (c *Checker) original(v *crd.Version) *api.JSONSchemaProps {
 	return OriginalSchema(definition, v.Name())
 }
 
-// valueAt returns the value at a path, and whether there is one.
+// valueAt returns the value at a path, and reports whether it exists.
 func valueAt(value any, path schema.Path) (any, bool) {
 	for _, step := range path {
 		switch step.Kind {

@@ -11,17 +11,17 @@ import (
 	"espalier.dev/schema"
 )
 
-// Preview shows what is left of the objects of a version whose schema is not structural
-// once it is: what the skeleton of the schema specifies. No API server prunes by such
-// a schema.
+// Preview shows what would remain of the objects of a version whose schema is not
+// structural once it is: the fields that the skeleton of the schema specifies. No API server
+// prunes with such a schema.
 type Preview struct {
-	// Finding says that this is a preview and why. Its pointer is a pointer into the CRD.
+	// Finding explains that this is a preview, and why. Its pointer points into the CRD.
 	Finding analysis.Finding
 
 	program *schema.Program
 }
 
-// newPreview returns nil if the schema of a version is structural.
+// newPreview returns the preview of a version, or nil if its schema is structural.
 func (c *Checker) newPreview(v *crd.Version) (*Preview, error) {
 	reasons := c.NotStructural(v)
 	if len(reasons) == 0 {
@@ -56,7 +56,7 @@ func (c *Checker) newPreview(v *crd.Version) (*Preview, error) {
 }
 
 // NotStructural reports why the schema of a version is not structural. The pointers of its
-// findings are pointers into the CRD.
+// findings point into the CRD.
 func (c *Checker) NotStructural(v *crd.Version) (findings []analysis.Finding) {
 	base := c.schemaPointer(v)
 	if strings.HasSuffix(base, "/jsonSchema") {
@@ -74,9 +74,9 @@ func (c *Checker) NotStructural(v *crd.Version) (findings []analysis.Finding) {
 	return findings
 }
 
-// completeSkeleton gives a skeleton what else shapes objects: the extensions,
-// nullable and defaults of the schema that it is of. What the engine cannot prune by
-// (the names of fields by pattern, items by position) is kept whole.
+// completeSkeleton adds to a skeleton the other keywords that affect pruning and defaulting:
+// the extensions, nullable and defaults of its original schema. Values that the engine cannot
+// prune (patternProperties, items by position) are kept whole.
 func completeSkeleton(skeleton, original *api.JSONSchemaProps) {
 	if original == nil {
 		original = &api.JSONSchemaProps{}

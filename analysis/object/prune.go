@@ -14,14 +14,14 @@ import (
 	"espalier.dev/schema"
 )
 
-// Stored is an object as an API server stores it, before it is validated.
+// Stored is an object as an API server would store it, without validation.
 type Stored struct {
-	// Object is what is stored, or nil if the object cannot be decoded.
+	// Object is the stored object, or nil if the object cannot be decoded.
 	Object schema.Object
-	// Failures are the reasons why it cannot be decoded.
+	// Failures are the reasons why the object cannot be decoded.
 	Failures []analysis.Finding
-	// Preview is set if the schema of the object's version is not structural: no API server
-	// prunes by it, so Object is a preview.
+	// Preview is set if the schema of the object's version is not structural. No API server
+	// prunes with such a schema, so Object is a preview.
 	Preview *Preview
 
 	checker *Checker
@@ -30,8 +30,8 @@ type Stored struct {
 	report  *schema.Report
 }
 
-// Prune returns the object in source, which is JSON, as an API server stores it, status
-// included. It is not validated.
+// Prune returns the object in source, which is JSON, as an API server stores it, including
+// its status. It does not validate the object.
 func (c *Checker) Prune(source []byte) *Stored {
 	s := &Stored{checker: c, source: source}
 	fail := func(rule string, err error) *Stored {
@@ -57,7 +57,7 @@ func (c *Checker) Prune(source []byte) *Stored {
 	return s
 }
 
-// Reasons reports what was pruned, dropped and filled in, and the schema that decided.
+// Reasons reports the pruned, dropped and defaulted fields, and the schemas that cause it.
 func (s *Stored) Reasons() (findings []analysis.Finding) {
 	if s.Object == nil {
 		return nil
@@ -99,8 +99,8 @@ func (s *Stored) Reasons() (findings []analysis.Finding) {
 	return findings
 }
 
-// Edits returns the edits that make the object in source the one that is stored. The error
-// says why edits cannot.
+// Edits returns the edits that turn the object in source into the stored one. It returns an
+// error if edits cannot do that.
 func (s *Stored) Edits() (edits []analysis.Edit, err error) {
 	switch {
 	case s.Object == nil:
@@ -125,7 +125,7 @@ func (s *Stored) Edits() (edits []analysis.Edit, err error) {
 	return edits, nil
 }
 
-// Difference reports whether the other semantics stores something else. It has one finding at most.
+// Difference reports whether the other semantics stores a different object, in at most one finding.
 func (s *Stored) Difference() []analysis.Finding {
 	c := s.checker
 	if s.Object == nil || s.Preview != nil || !c.differences[s.version.Name()].pruning {
@@ -153,7 +153,7 @@ func (s *Stored) Difference() []analysis.Finding {
 	return []analysis.Finding{f}
 }
 
-// oneLine is a value for a message: the start of it, if it is long.
+// oneLine formats a value for a message and truncates it if it is long.
 func oneLine(v any) string {
 	const most = 60
 	text, err := json.Marshal(v)

@@ -16,8 +16,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// rejection turns an error about an object that cannot be decoded into findings. version is
-// nil if the object is of none.
+// rejection converts a decoding error of an object to findings. version is nil if the version
+// of the object is unknown.
 func (c *Checker) rejection(version *crd.Version, err error) []analysis.Finding {
 	var metadata *schema.MetadataError
 	var contradiction *schema.ContradictionError
@@ -51,8 +51,7 @@ func withArticle(noun string) string {
 	return "a " + noun
 }
 
-// droppedMetadata says what is wrong with the fields of metadata that had to be
-// dropped.
+// droppedMetadata reports the errors in the fields of metadata that were dropped.
 func droppedMetadata(source []byte, changes []schema.Change) (findings []analysis.Finding) {
 	var original schema.Object
 	for _, c := range changes {
@@ -74,14 +73,14 @@ func droppedMetadata(source []byte, changes []schema.Change) (findings []analysi
 	return findings
 }
 
-// metadataFindings says which values make it impossible to read metadata, which is
-// at path. It finds out by trying the parts of it one by one.
+// metadataFindings reports the values that prevent decoding the metadata at path. It finds
+// them by decoding the parts of the metadata one by one.
 func metadataFindings(path schema.Path, metadata any) []analysis.Finding {
 	return misfits(path, metadata, func(v any) any { return v })
 }
 
-// misfits are the parts of a value that do not fit. around puts a value into an
-// otherwise empty metadata, in the place of the one at path.
+// misfits reports the parts of a value that cannot be decoded. around puts a value into
+// otherwise empty metadata, in place of the one at path.
 func misfits(path schema.Path, value any, around func(any) any) (findings []analysis.Finding) {
 	if fits(around(value)) {
 		return nil
@@ -121,14 +120,14 @@ func misfits(path schema.Path, value any, around func(any) any) (findings []anal
 	return nil
 }
 
-// fits reports whether metadata can be read.
+// fits reports whether metadata can be decoded.
 func fits(metadata any) bool {
 	text, err := json.Marshal(metadata)
 	var meta metav1.ObjectMeta
 	return err == nil && kjson.UnmarshalCaseSensitivePreserveInts(text, &meta) == nil
 }
 
-// kindOfValue says what a value is.
+// kindOfValue names the JSON type of a value.
 func kindOfValue(v any) string {
 	switch v := v.(type) {
 	case nil:

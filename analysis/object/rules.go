@@ -7,8 +7,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// The rules of findings about objects. Findings about violations of a schema have the rule
-// "validation/" with the name of the keyword.
+// Rules of findings about objects. Findings about schema violations have the rule
+// "validation/" followed by the name of the keyword.
 const (
 	RuleDecode          = "decode"
 	RuleUnknownField    = "unknown-field"

@@ -12,14 +12,14 @@ import (
 	"espalier.dev/schema"
 )
 
-// difference tells in what the two semantics can treat a valid object differently. All
-// that can make a difference is in the schema.
+// difference reports where the two semantics can treat a valid object differently. It
+// depends only on the schema.
 type difference struct {
-	// pruning is about what is stored, validation about what is accepted.
+	// pruning is about stored fields, validation about accepted objects.
 	pruning, validation bool
 }
 
-// differenceOf looks for what makes a difference in the schema of a version.
+// differenceOf returns the possible differences for the schema of a version.
 func differenceOf(v *crd.Version) (d difference) {
 	s := v.Structural()
 	d.pruning = v.Definition().PreservesUnknownFields()
@@ -43,14 +43,14 @@ func (d *difference) look(s *schema.Structural) {
 	d.look(s.Items)
 }
 
-// otherSemantics is the one that the definition was not made with.
+// otherSemantics returns the semantics that the definition does not use.
 func (c *Checker) otherSemantics() schema.Semantics {
 	return c.definition.Semantics().Other()
 }
 
-// compare reports where the other semantics comes to another result. CEL rules do not
-// count: they see the same fields in both. result is nil if the object was rejected with
-// an error.
+// compare reports where the other semantics has a different result. It ignores CEL rules,
+// which see the same fields in both. result is nil if the object was rejected with an
+// error.
 func (c *Checker) compare(ctx context.Context, source []byte, old schema.Object, result *espalier.Result, rejected error) []analysis.Finding {
 	admitter, err := c.other()
 	if err != nil {
@@ -85,8 +85,8 @@ func (c *Checker) compare(ctx context.Context, source []byte, old schema.Object,
 	return []analysis.Finding{f}
 }
 
-// comparePruning is compare for a valid object that the other semantics can only fail to
-// decode, or prune differently.
+// comparePruning is like compare, for a valid object that the other semantics can only fail
+// to decode or prune differently.
 func (c *Checker) comparePruning(ctx context.Context, version string, source []byte, old schema.Object, result *espalier.Result) []analysis.Finding {
 	admitter, err := c.other()
 	if err != nil {
@@ -104,8 +104,8 @@ func (c *Checker) comparePruning(ctx context.Context, version string, source []b
 	return c.compare(ctx, source, old, result, nil)
 }
 
-// sameChanges reports whether two lists of changes are the same. Changes below a status
-// that is not to be written are in the second list only.
+// sameChanges reports whether two lists of changes are equal. With dropStatus, it ignores
+// changes below status, which only the second list has.
 func sameChanges(a, b []schema.Change, dropStatus bool) bool {
 	i := 0
 	for j := range b {
@@ -120,8 +120,8 @@ func sameChanges(a, b []schema.Change, dropStatus bool) bool {
 	return i == len(a)
 }
 
-// changeDifference lists the changes that only one of the semantics makes. The changes
-// there are those under the other semantics.
+// changeDifference lists the changes that only one of the semantics makes. there are the
+// changes under the other semantics.
 func changeDifference(here, there []schema.Change, other schema.Semantics) (lines []string) {
 	key := func(c *schema.Change) string { return c.Path.String() + " is " + changeWord(c.Kind) }
 	set := map[string]bool{}
@@ -143,7 +143,7 @@ func changeDifference(here, there []schema.Change, other schema.Semantics) (line
 	return lines
 }
 
-// changeWord names what was done.
+// changeWord names a kind of change.
 func changeWord(kind schema.ChangeKind) string {
 	switch kind {
 	case schema.Pruned:

@@ -9,9 +9,9 @@ import (
 	"espalier.dev/schema"
 )
 
-// violationFindings turns violations into findings. What is wrong in all branches
-// of an allOf stands by itself; of other logical operators the branch that came closest to
-// holding explains what is missing.
+// violationFindings converts violations to findings. Violations in the branches of an allOf
+// become their own findings. For other logical operators, the branch that came closest to
+// holding explains the violation.
 func (c *Checker) violationFindings(v *crd.Version, vs schema.Violations) (findings []analysis.Finding) {
 	for i := range vs {
 		violation := &vs[i]
@@ -26,7 +26,7 @@ func (c *Checker) violationFindings(v *crd.Version, vs schema.Violations) (findi
 			Path: violation.Path.String(), Pointer: violation.Path.Pointer(), Message: violationMessage(violation),
 		}
 		if violation.Kind == schema.RulesSkipped {
-			// The rules are not at fault, what is has its own findings.
+			// The rules are not at fault. The violations that are have their own findings.
 			f.Severity = analysis.Info
 			f.Message = schema.Violations{*violation}.FieldErrors()[0].Detail
 			findings = append(findings, f)
@@ -44,9 +44,9 @@ func (c *Checker) violationFindings(v *crd.Version, vs schema.Violations) (findi
 	return findings
 }
 
-// violationMessage is the violation as kube-apiserver words it, without its path.
+// violationMessage returns the violation in the words of kube-apiserver, without its path.
 func violationMessage(v *schema.Violation) string {
-	// Alone, without what its branches add: that is told apart.
+	// The details list the violations of the branches separately.
 	alone := *v
 	alone.Branches, alone.Closest = nil, -1
 	errs := schema.Violations{alone}.FieldErrors()
@@ -56,11 +56,11 @@ func violationMessage(v *schema.Violation) string {
 	return errs[0].ErrorBody()
 }
 
-// maxBranches is how many branches of a logical operator are explained.
+// maxBranches limits the number of branches of a logical operator that are explained.
 const maxBranches = 8
 
-// junctorDetail explains why no branch of an anyOf or oneOf holds, the closest first,
-// or which ones do where only one may.
+// junctorDetail explains why no branch of an anyOf or oneOf holds, the closest first, or
+// which branches hold if only one may.
 func junctorDetail(v *schema.Violation, indent string) (lines []string) {
 	if v.Kind != schema.AnyOf && v.Kind != schema.OneOf || len(v.Branches) == 0 {
 		return nil
