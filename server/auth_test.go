@@ -99,8 +99,8 @@ func TestAuth(t *testing.T) {
 	}
 }
 
-// TestServingCertificate gives the server a certificate from elsewhere, for a name that
-// is not the server's.
+// TestServingCertificate configures a certificate from another CA, for a name that is not the
+// server's.
 func TestServingCertificate(t *testing.T) {
 	b, err := pki.Ensure(pki.Config{Dir: t.TempDir(), Hosts: []string{"api.example.com"}})
 	if err != nil {

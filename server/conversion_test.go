@@ -15,8 +15,8 @@ import (
 	"espalier.dev/espaliertest"
 )
 
-// converter is a conversion webhook: v1 has spec.size, v2 spec.dimension.size. mode is
-// what it does wrong.
+// converter is a conversion webhook: v1 has spec.size, v2 spec.dimension.size. mode selects
+// its fault.
 func converter(t *testing.T, mode *string) *httptest.Server {
 	rename := func(obj map[string]any, to string) {
 		spec, _ := obj["spec"].(map[string]any)
@@ -130,17 +130,17 @@ func TestConversionWebhook(t *testing.T) {
 	must("create", `{"apiVersion": "conversion.example.com/v2", "kind": "Box", "metadata": {"name": "b"}, "spec": {"dimension": {"size": 4}}}`, http.StatusCreated)
 	want(s.do(http.MethodGet, strings.Replace(path, "v2", "v1", 1)+"/b", nil, ""), "spec.size", float64(4))
 
-	// Labels are the webhook's to change, the rest of metadata is not.
+	// A webhook may change labels, but not the rest of metadata.
 	mode = "labels"
 	a := get()
 	want(a, "metadata.labels.converted", "yes")
 	want(a, "metadata.generation", float64(1))
-	// What the schema does not know is pruned after conversion too.
+	// Unknown fields are pruned after conversion too.
 	mode = "garbage"
 	if _, found := field(get().object, "spec.unknown"); found {
 		t.Errorf("not pruned: %s", get().body)
 	}
-	// Whatever a webhook does wrong, the client is told, and nothing is lost.
+	// The client gets an error for every fault of the webhook, and no data is lost.
 	for wrong, text := range map[string]string{
 		"other name": "must have the same name", "no metadata": "must have the same name", "rejects": "I do not feel like it",
 		"none": "returned 0 objects", "other uid": "response.uid", "no JSON": "invalid character", "status": "unable to handle the request",

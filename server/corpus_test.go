@@ -38,15 +38,15 @@ import (
 	"espalier.dev/schema"
 )
 
-// corpusDefinition is a definition of the corpus, with its objects.
+// corpusDefinition is a CRD of the corpus, with its objects.
 type corpusDefinition struct {
 	file    string
 	name    string
 	body    map[string]any
 	objects []corpusObject
-	// rejected says that somebody else has its names at the moment.
+	// refused is set while another CRD has its names.
 	refused bool
-	// admitter is what the engine makes of it, when its turn has come.
+	// admitter is the engine's Admitter of the CRD, created on first use.
 	admitter *espalier.Admitter
 }
 
@@ -55,15 +55,15 @@ type corpusObject struct {
 	body map[string]any
 }
 
-// TestCorpus puts definitions of the corpus that Kubernetes accepts on one server (a fifth of
-// them, or all with ESPALIER_WHOLE_CORPUS), then the objects; the server makes of them what the engine makes of them. Then
-// all is deleted.
+// TestCorpus creates CRDs of the corpus that Kubernetes accepts on one server (a fifth of
+// them, or all with ESPALIER_WHOLE_CORPUS), then their objects. The server must treat the
+// objects as the engine does. Then everything is deleted.
 func TestCorpus(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the corpus takes a while")
 	}
 	definitions := loadCorpus(t)
-	// All of them take minutes of CPU time: `make corpus` takes them all.
+	// All CRDs need minutes of CPU time: `make corpus` runs them all.
 	if os.Getenv("ESPALIER_WHOLE_CORPUS") == "" {
 		const step = 5
 		definitions = slices.DeleteFunc(definitions, func(d *corpusDefinition) bool { return crc32.ChecksumIEEE([]byte(d.name))%step != 0 })
@@ -72,8 +72,8 @@ func TestCorpus(t *testing.T) {
 	c := newCorpusClient(t, s)
 	convert := conversionWebhook(t)
 
-	// A name can be defined only once at a time, and a kind of a group too: what others
-	// have taken has to wait.
+	// Two CRDs cannot share a name, or a kind of a group. A CRD whose names are in use waits
+	// until they are free.
 	began := time.Now()
 	c.usage("at the start")
 	waves := 0
@@ -125,7 +125,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// loadCorpus reads the definitions that Kubernetes accepts, and their objects.
+// loadCorpus reads the CRDs that Kubernetes accepts, and their objects.
 func loadCorpus(t *testing.T) (definitions []*corpusDefinition) {
 	root := os.Getenv("ESPALIER_CORPUS")
 	if root == "" {
@@ -154,8 +154,8 @@ func loadCorpus(t *testing.T) (definitions []*corpusDefinition) {
 			t.Fatalf("%s: %v", columns[0], err)
 		}
 		if meta, ok := obj["metadata"].(map[string]any); ok {
-			// Projects like to give all their examples the same name, and nobody is here to
-			// let go of what has finalizers.
+			// Many projects give all their examples the same name, and no controller runs here to
+			// remove finalizers.
 			delete(meta, "finalizers")
 			if meta["name"] != nil {
 				meta["name"] = fmt.Sprintf("%v-%d", meta["name"], i)
@@ -204,7 +204,7 @@ func typed(body map[string]any) (*api.CustomResourceDefinition, error) {
 	return c, api.Unmarshal(data, c)
 }
 
-// parallel does something to each element, a few at a time.
+// parallel calls f for each element, a few concurrently.
 func parallel[T any](list []T, f func(T)) {
 	work := make(chan T)
 	var wg sync.WaitGroup
@@ -277,8 +277,8 @@ func (c *corpusClient) want(code int, method, path string, obj map[string]any) [
 	return data
 }
 
-// define creates a definition and waits for its names to be accepted, or not. Its webhook,
-// if it has one, is replaced by ours.
+// define creates a CRD and waits until its names are accepted or rejected. It replaces the
+// CRD's webhook, if any, with the test's own.
 func (c *corpusClient) define(d *corpusDefinition, webhook map[string]any) {
 	if hook, ok := field(d.body, "spec.conversion.webhook"); ok {
 		hook.(map[string]any)["clientConfig"] = webhook
@@ -310,7 +310,7 @@ func (c *corpusClient) define(d *corpusDefinition, webhook map[string]any) {
 	c.Errorf("%s is not established: %v", d.file, status)
 }
 
-// awaitNone waits until no definition is left.
+// awaitNone waits until no CRD is left.
 func (c *corpusClient) awaitNone() {
 	var left []string
 	for range 3000 {
@@ -332,7 +332,7 @@ func (c *corpusClient) awaitNone() {
 	c.Fatalf("definitions are left: %v", left)
 }
 
-// engine is what a definition is without a server.
+// engine returns the Admitter of a CRD, which needs no server.
 func (c *corpusClient) engine(d *corpusDefinition) *espalier.Admitter {
 	definition, err := typed(d.body)
 	if err != nil {
@@ -347,7 +347,7 @@ func (c *corpusClient) engine(d *corpusDefinition) *espalier.Admitter {
 	return a
 }
 
-// create sends an object to the server, which is to make of it what the engine does.
+// create sends an object to the server, which must treat it as the engine does.
 func (c *corpusClient) create(d *corpusDefinition, o corpusObject) {
 	definition := d.admitter.Definition()
 	gvk := runtimeschema.FromAPIVersionAndKind(fmt.Sprint(o.body["apiVersion"]), fmt.Sprint(o.body["kind"]))
@@ -411,7 +411,7 @@ func (c *corpusClient) create(d *corpusDefinition, o corpusObject) {
 	if _, named := field(want.Object, "metadata.name"); !named {
 		delete(got["metadata"].(map[string]any), "name") // the server has made it up
 	}
-	// A status that is not for creators to write has its defaults when it is read.
+	// A status that clients cannot set on creation is defaulted when the object is read.
 	stored := maps.Clone(want.Object)
 	program, err := version.Program()
 	if err == nil {
@@ -424,7 +424,7 @@ func (c *corpusClient) create(d *corpusDefinition, o corpusObject) {
 	if got := plain(got); version.Name() == definition.Storage().Name() && !reflect.DeepEqual(got, plain(stored)) {
 		c.Errorf("%s: the server has made\n%v of it, the engine\n%v", o.file, got, plain(stored))
 	}
-	// It can be applied. Fields that nobody knows cannot.
+	// The object can be applied, unless it has unknown fields.
 	applied := plain(want.Object)
 	applied["metadata"] = map[string]any{"name": name}
 	if code, body := c.do(http.MethodPatch, path+"/"+fmt.Sprint(name)+"?fieldManager=corpus&force=true", applied, "application/apply-patch+yaml"); code != http.StatusOK {
@@ -432,7 +432,7 @@ func (c *corpusClient) create(d *corpusDefinition, o corpusObject) {
 	}
 }
 
-// usage logs what the server, and the test in the same process, take.
+// usage logs the resource usage of the server and the test, which share a process.
 func (c *corpusClient) usage(when string) {
 	runtime.GC()
 	var m runtime.MemStats
@@ -440,8 +440,8 @@ func (c *corpusClient) usage(when string) {
 	c.Logf("%s: %d MB of heap, %d goroutines", when, m.HeapAlloc>>20, runtime.NumGoroutine())
 }
 
-// conversionWebhook starts a webhook that changes nothing but the version, and returns
-// how to reach it.
+// conversionWebhook starts a webhook that changes only the apiVersion, and returns its client
+// configuration.
 func conversionWebhook(t *testing.T) map[string]any {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review map[string]any

@@ -16,8 +16,8 @@ import (
 
 var errNotYet = errors.New("not yet")
 
-// TestCorruptObjects puts values into etcd that cannot be decoded. What would include them
-// fails and says which they are; everything else goes on, and they can be deleted.
+// TestCorruptObjects puts values into etcd that cannot be decoded. Requests that would return
+// them fail and name them. All other requests work, and the objects can be deleted.
 func TestCorruptObjects(t *testing.T) {
 	o := testOptions(t)
 	o.Semantics = schema.Kubernetes
@@ -71,7 +71,7 @@ func TestCorruptObjects(t *testing.T) {
 	must(http.StatusCreated, http.MethodPost, things+"a/things", object("new"))
 	must(http.StatusOK, http.MethodDelete, things+"a/things/good", "")
 	must(http.StatusOK, http.MethodGet, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "")
-	// They can be deleted by who knows what that means.
+	// A client can delete them if it accepts the risk.
 	const unsafe = `{"apiVersion":"v1","kind":"DeleteOptions","ignoreStoreReadErrorWithClusterBreakingPotential":true}`
 	for _, name := range []string{"bad", "worse"} {
 		must(http.StatusOK, http.MethodDelete, things+"a/things/"+name, unsafe)
@@ -89,9 +89,9 @@ func TestCorruptObjects(t *testing.T) {
 	}
 }
 
-// TestCorruptCRD puts a value into etcd in place of a CRD that cannot be decoded, while the
-// server runs or before it starts. Lists of CRDs fail and name it, the objects of the CRD stay,
-// everything else goes on, and the CRD can be repaired or deleted.
+// TestCorruptCRD replaces a CRD in etcd with a value that cannot be decoded, while the server
+// runs or before it starts. Lists of CRDs fail and name it, and the objects of the CRD remain.
+// All other requests work, and the CRD can be repaired or deleted.
 func TestCorruptCRD(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -111,7 +111,7 @@ func TestCorruptCRD(t *testing.T) {
 	}
 }
 
-// testCorruptCRD corrupts a CRD and, if restart is set, starts the server again.
+// testCorruptCRD corrupts a CRD and, if restart is set, restarts the server.
 func testCorruptCRD(t *testing.T, o *Options, restart bool) {
 	const (
 		crds   = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -189,7 +189,7 @@ func testCorruptCRD(t *testing.T, o *Options, restart bool) {
 		c = client(t, s, nil)
 	}
 
-	// What would include the CRD fails and names it.
+	// Requests that would return the CRD fail and name it.
 	become(http.StatusServiceUnavailable, path("bads/a")) // not 404: it exists
 	must(http.StatusServiceUnavailable, http.MethodGet, path("bads"), "")
 	must(http.StatusServiceUnavailable, http.MethodPost, path("bads"), object("Bad"))
@@ -232,7 +232,7 @@ func testCorruptCRD(t *testing.T, o *Options, restart bool) {
 	}
 	become(http.StatusOK, crds)
 
-	// It can be deleted. The object stays, for another CRD of the same name.
+	// It can be deleted. The object remains for another CRD of the same name.
 	put("")
 	become(http.StatusInternalServerError, crds+"/"+bad)
 	must(http.StatusOK, http.MethodDelete, crds+"/"+bad+unsafe, "")
@@ -243,6 +243,6 @@ func testCorruptCRD(t *testing.T, o *Options, restart bool) {
 	if after := must(http.StatusOK, http.MethodGet, path("bads/a"), ""); after != before {
 		t.Errorf("the object has changed:\n%s\n%s", before, after)
 	}
-	// Watches come back too.
+	// Watches work again too.
 	become(http.StatusOK, crds+"?watch=true&timeoutSeconds=1")
 }

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// crashCRD is what is known of a CRD that comes and goes. One goroutine writes it, and
-// another one objects of it.
+// crashCRD is the expected state of a CRD that is created and deleted repeatedly. One
+// goroutine writes the CRD, another one its objects.
 type crashCRD struct {
 	plural string
-	// value was acknowledged, zero is no CRD. tried was sent and not answered: either may
-	// be there.
+	// value was acknowledged; zero means no CRD. tried was sent without a response. The server
+	// may have either.
 	value, tried int64
 	unknown      bool
-	// deleting says that a deletion was acknowledged, and the CRD has not been seen to be
-	// gone. life counts the deletions that were sent.
+	// deleting is set if a deletion was acknowledged and the CRD may still exist. life counts
+	// the deletions that were sent.
 	deleting bool
 	life     int
-	// objects are those that were sent; true are those that were acknowledged while no
-	// deletion had been sent.
+	// objects are the objects that were sent. The value is true if the object was acknowledged
+	// before any deletion was sent.
 	objects map[string]bool
 }
 
@@ -32,7 +32,7 @@ func newCrashCRDs() (crds []*crashCRD) {
 	return crds
 }
 
-// deletionSent says that there is a deletion that is not known to be complete.
+// deletionSent reports whether a deletion was sent that may be incomplete.
 func (d *crashCRD) deletionSent() bool {
 	return d.deleting || d.unknown && d.tried == 0 && d.value != 0
 }
@@ -43,14 +43,14 @@ func (d *crashCRD) collection() string {
 	return "/apis/crash.example.com/v1/namespaces/default/" + d.plural
 }
 
-// definition is the CRD with a value.
+// definition returns the CRD with a value.
 func (d *crashCRD) definition(value int64) map[string]any {
 	crd := crashDefinition(d.plural)
 	crd["metadata"].(map[string]any)["labels"] = map[string]any{"value": strconv.FormatInt(value, 10)}
 	return crd
 }
 
-// patch gives it a value, in two places, of which one changes how it is served.
+// patch returns a patch that sets the value in two places, one of which affects serving.
 func (d *crashCRD) patch(value int64) map[string]any {
 	return map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{"value": strconv.FormatInt(value, 10)}},
@@ -58,7 +58,7 @@ func (d *crashCRD) patch(value int64) map[string]any {
 	}
 }
 
-// writeCRDs creates, changes and deletes CRDs until the server is gone.
+// writeCRDs creates, changes and deletes CRDs until the server is killed.
 func (c *crash) writeCRDs(ctx context.Context) {
 	for i := 0; ctx.Err() == nil; i++ {
 		if !c.stepCRD(ctx, c.crds[i%len(c.crds)], i) {
@@ -67,7 +67,7 @@ func (c *crash) writeCRDs(ctx context.Context) {
 	}
 }
 
-// stepCRD writes a CRD, and notes what it knows. It reports whether there was an answer.
+// stepCRD writes a CRD and records the result. It reports whether there was a response.
 func (c *crash) stepCRD(ctx context.Context, d *crashCRD, i int) bool {
 	c.mu.Lock()
 	next := max(d.value, d.tried) + 1
@@ -109,7 +109,7 @@ func (c *crash) stepCRD(ctx context.Context, d *crashCRD, i int) bool {
 }
 
 // writeExtras creates objects of CRDs that may be deleted at any time, until the server is
-// gone.
+// killed.
 func (c *crash) writeExtras(ctx context.Context, round int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		if !c.stepExtra(ctx, c.crds[i%len(c.crds)], fmt.Sprintf("r%d-%d", round, i)) {
@@ -140,7 +140,7 @@ func (c *crash) stepExtra(ctx context.Context, d *crashCRD, name string) bool {
 	}
 	switch {
 	case d.life != life && code < http.StatusInternalServerError:
-		// The CRD was being deleted, and may even be there again.
+		// The CRD was being deleted, and may already have been created again.
 		if _, ok := d.objects[name]; !ok {
 			d.objects[name] = false
 		}
@@ -154,7 +154,7 @@ func (c *crash) stepExtra(ctx context.Context, d *crashCRD, name string) bool {
 	return true
 }
 
-// checkCRD holds a CRD and its objects to what clients know.
+// checkCRD compares a CRD and its objects with the expected state.
 func (c *crash) checkCRD(d *crashCRD) {
 	crd := c.settledCRD(d)
 	value := int64(0)
@@ -173,7 +173,7 @@ func (c *crash) checkCRD(d *crashCRD) {
 		c.Errorf("%s is %d; %d was acknowledged, %d tried (%t)", d.path(), value, d.value, d.tried, d.unknown)
 	}
 	if crd == nil {
-		// Nothing is left for the next CRD of that name.
+		// No object remains for the next CRD of that name.
 		clear(d.objects)
 		value = 1
 		if code, answer, err := c.do(c.Context(), http.MethodPost, crdPath, d.definition(value)); err != nil || code != http.StatusCreated {
@@ -196,7 +196,7 @@ func (c *crash) checkCRD(d *crashCRD) {
 	}
 }
 
-// settledCRD returns a CRD, or nil if there is none. One that is being deleted must be gone
+// settledCRD returns a CRD, or nil if there is none. A CRD that is being deleted must disappear
 // soon.
 func (c *crash) settledCRD(d *crashCRD) map[string]any {
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {

@@ -25,15 +25,14 @@ import (
 	"espalier.dev/server"
 )
 
-// crashingServer names the data directory of the server that TestCrash kills. With it,
-// the test binary is that server.
+// crashingServer is the environment variable with the data directory of the server that
+// TestCrash kills. If it is set, the test binary runs that server.
 const crashingServer = "ESPALIER_TEST_CRASHING_SERVER"
 
-// TestCrash kills a server while clients create, change and delete objects and CRDs, and
-// starts it again on its data, over and over. What was acknowledged is there afterwards,
-// what was deleted is not, what nobody has asked for has not happened, and a deletion of a
-// CRD that a crash interrupted comes to its end. ESPALIER_CRASH_ROUNDS is the number of
-// rounds; the default is a handful.
+// TestCrash repeatedly kills a server while clients create, change and delete objects and
+// CRDs, and restarts it on the same data. Acknowledged writes and deletions must persist,
+// nothing else may have changed, and a deletion of a CRD that a crash interrupted must
+// complete. ESPALIER_CRASH_ROUNDS is the number of rounds; the default is a handful.
 func TestCrash(t *testing.T) {
 	if dir := os.Getenv(crashingServer); dir != "" {
 		serveUntilKilled(t, dir)
@@ -63,7 +62,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// serveUntilKilled is the server.
+// serveUntilKilled runs the server.
 func serveUntilKilled(t *testing.T, dir string) {
 	o := server.NewOptions()
 	o.DataDir, o.SecurePort = dir, 0
@@ -79,7 +78,7 @@ func serveUntilKilled(t *testing.T, dir string) {
 	}
 }
 
-// crash is a server that is killed again and again, and what its clients know.
+// crash is a server that is killed repeatedly, and the state that its clients expect.
 type crash struct {
 	*testing.T
 	dir    string
@@ -92,22 +91,22 @@ type crash struct {
 	objects                  map[string]*crashObject // by path
 	crds                     []*crashCRD
 	acknowledged, unanswered int
-	// deleted are the acknowledged deletions of CRDs, interrupted those that were not seen to be
-	// complete when the server was killed.
+	// deleted counts acknowledged deletions of CRDs, interrupted those that may have been
+	// incomplete when the server was killed.
 	deleted, interrupted int
 }
 
-// crashObject is what is known of an object. Only one goroutine writes it.
+// crashObject is the expected state of an object. Only one goroutine writes it.
 type crashObject struct {
-	// value was acknowledged, zero is no object. tried was sent and not answered:
-	// either may be there.
+	// value was acknowledged; zero means no object. tried was sent without a response. The
+	// server may have either.
 	value, tried int64
 	unknown      bool
-	// version is that of the last acknowledged write.
+	// version is the resourceVersion of the last acknowledged write.
 	version uint64
 }
 
-// round starts the server, looks for what should be there, writes, and kills the server.
+// round starts the server, checks its state, writes, and kills the server.
 func (c *crash) round(n int) {
 	c.start()
 	if n == 0 {
@@ -171,7 +170,7 @@ func (c *crash) kill() {
 	c.client.CloseIdleConnections()
 }
 
-// do returns an error if there was no answer.
+// do sends a request. It returns an error if there was no response.
 func (c *crash) do(ctx context.Context, method, path string, obj any) (int, map[string]any, error) {
 	body, err := json.Marshal(obj)
 	if err != nil {
@@ -198,7 +197,7 @@ func (c *crash) do(ctx context.Context, method, path string, obj any) (int, map[
 	return resp.StatusCode, answer, errors.Join(json.Unmarshal(data, &answer), ctx.Err())
 }
 
-// define creates a definition.
+// define creates a CRD.
 func (c *crash) define(plural string) {
 	code, answer, err := c.do(c.Context(), http.MethodPost, crdPath, crashDefinition(plural))
 	if err != nil || code != http.StatusCreated {
@@ -221,10 +220,10 @@ func crashDefinition(plural string) map[string]any {
 
 const crashCollection = "/apis/crash.example.com/v1/namespaces/default/things"
 
-// write creates, changes and deletes objects until the server is gone.
+// write creates, changes and deletes objects until the server is killed.
 func (c *crash) write(ctx context.Context, round, writer int) {
 	for i := 0; ctx.Err() == nil; i++ {
-		// Some are written again and again, some once.
+		// Some objects are written repeatedly, some once.
 		name := fmt.Sprintf("w%d-%d", writer, i%5)
 		if i%2 == 0 {
 			name = fmt.Sprintf("w%d-r%d-%d", writer, round, i)
@@ -235,7 +234,7 @@ func (c *crash) write(ctx context.Context, round, writer int) {
 	}
 }
 
-// step writes one object, and notes what it knows. It reports whether there was an answer.
+// step writes one object and records the result. It reports whether there was a response.
 func (c *crash) step(ctx context.Context, name string, i int) bool {
 	path := crashCollection + "/" + name
 	c.mu.Lock()
@@ -282,11 +281,11 @@ func terminating(obj map[string]any) bool {
 	return ok
 }
 
-// list adds what is in a collection to have, by path, and returns the server's revision.
+// list adds the objects of a collection to have, by path, and returns the server's revision.
 func (c *crash) list(collection string, have map[string]map[string]any) (revision uint64) {
 	code, list, err := c.do(c.Context(), http.MethodGet, collection, nil)
 	for began := time.Now(); code == http.StatusTooManyRequests && time.Since(began) < time.Minute; time.Sleep(100 * time.Millisecond) {
-		// Its cache is being filled, on a busy machine.
+		// On a busy machine the cache may still be filling.
 		code, list, err = c.do(c.Context(), http.MethodGet, collection, nil)
 	}
 	if err != nil || code != http.StatusOK {
@@ -304,7 +303,7 @@ func (c *crash) list(collection string, have map[string]map[string]any) (revisio
 	return revision
 }
 
-// check holds what the server has to what its clients know.
+// check compares the state of the server with the state that its clients expect.
 func (c *crash) check() {
 	crds := map[string]map[string]any{}
 	c.list(crdPath, crds)

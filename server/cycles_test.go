@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// TestCycles defines, uses and deletes CRDs, over and over: no goroutine, file or
-// connection is left of them. ESPALIER_CYCLES is the number of cycles; the default is a
-// handful.
+// TestCycles repeatedly creates, uses and deletes CRDs. They must not leave goroutines, files
+// or connections behind. ESPALIER_CYCLES is the number of cycles; the default is a handful.
 func TestCycles(t *testing.T) {
 	cycles := 10
 	if text := os.Getenv("ESPALIER_CYCLES"); text != "" {
@@ -38,7 +37,7 @@ func TestCycles(t *testing.T) {
 	var n int
 	var m uint64
 	for range 20 {
-		// A leak would show once for every cycle; some goroutines and connections come and go.
+		// A leak grows with every cycle. Some goroutines and connections come and go.
 		if n, m = settled(); n < goroutines+cycles && openFiles(t) < files+cycles {
 			break
 		}
@@ -56,7 +55,7 @@ func TestCycles(t *testing.T) {
 	}
 }
 
-// openFiles counts the files and connections of the process.
+// openFiles returns the number of open files and connections of the process.
 func openFiles(t *testing.T) int {
 	files, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -65,7 +64,7 @@ func openFiles(t *testing.T) int {
 	return len(files)
 }
 
-// cycle defines a CRD, uses it in both versions, changes it and deletes it.
+// cycle creates a CRD, uses it in both versions, changes it and deletes it.
 func (p *peer) cycle(i int) {
 	p.Helper()
 	plural := fmt.Sprint("things", i%3)
@@ -91,8 +90,8 @@ func (p *peer) cycle(i int) {
 	p.ended(watched)
 }
 
-// watch begins a watch and reads the first event. The result is closed when the watch has
-// ended.
+// watch starts a watch and reads the first event. The returned channel is closed when the
+// watch has ended.
 func (p *peer) watch(path string) <-chan struct{} {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -129,8 +128,8 @@ func (p *peer) ended(watch <-chan struct{}) {
 	}
 }
 
-// TestWatchOfChangingCRD opens watches while their CRD changes: each is answered, and
-// ends when the CRD has changed.
+// TestWatchOfChangingCRD opens watches while their CRD changes. Each must get a response, and
+// end after the CRD has changed.
 func TestWatchOfChangingCRD(t *testing.T) {
 	t.Parallel()
 	p := newCluster(t).start()

@@ -15,8 +15,8 @@ import (
 
 const slowThings = "/apis/slow.example.com/v1/namespaces/default/things"
 
-// TestSlowClients has clients that stop in the middle of a request, or of its answer. They
-// must not keep the only seat, nor keep the server from stopping.
+// TestSlowClients runs clients that stop in the middle of a request or of its response. They
+// must not hold the only seat, and must not keep the server from stopping.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	o := testOptions(t)
@@ -29,7 +29,7 @@ func TestSlowClients(t *testing.T) {
 	admin := client(t, s, nil)
 	things := s.URL() + slowThings
 	create(t, s, admin, "slow.example.com", "Thing", 0)
-	// What a client and the kernel buffer is less than this.
+	// This is more than a client and the kernel buffer.
 	for i := range 12 {
 		body := fmt.Sprintf(`{"apiVersion":"slow.example.com/v1","kind":"Thing","metadata":{"name":"large-%d"},"spec":{"a":%q}}`, i, strings.Repeat("x", 1<<20))
 		if resp := send(t, admin, http.MethodPost, things, strings.NewReader(body)); resp.StatusCode != http.StatusCreated {
@@ -110,7 +110,7 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// sendHalf sends a request over HTTP/1.1 whose body does not end, and returns when the
+// sendHalf sends a request over HTTP/1.1 with an incomplete body, and returns when the
 // request holds the seat for writes.
 func sendHalf(t *testing.T, s *Server) *tls.Conn {
 	t.Helper()

@@ -22,7 +22,7 @@ import (
 	"espalier.dev/server/etcd"
 )
 
-// cluster is an etcd with servers on it.
+// cluster is an etcd with several servers.
 type cluster struct {
 	*testing.T
 	config etcd.Config
@@ -68,7 +68,7 @@ func (c *cluster) keys(prefix string) (keys []string) {
 	return keys
 }
 
-// edit changes what is stored under a key.
+// edit changes the value that is stored under a key.
 func (c *cluster) edit(key string, change func(map[string]any)) {
 	c.Helper()
 	resp, err := c.etcd.Get(c.Context(), key)
@@ -114,10 +114,10 @@ func (c *cluster) start(flags ...string) *peer {
 	return &peer{cluster: c, Server: s, client: client}
 }
 
-// apply is the method of a server-side apply.
+// apply stands for the method of a server-side apply.
 const apply = "APPLY"
 
-// send sends a request. It may be called by any goroutine.
+// send sends a request. It is safe for concurrent use.
 func (p *peer) send(ctx context.Context, method, path string, body any) (answer, error) {
 	text, ok := body.(string)
 	if !ok && body != nil {
@@ -151,7 +151,7 @@ func (p *peer) send(ctx context.Context, method, path string, body any) (answer,
 	return a, err
 }
 
-// want sends a request that is answered with a code.
+// want sends a request and checks the status code of the response.
 func (p *peer) want(code int, method, path string, body any) answer {
 	p.Helper()
 	a, err := p.send(p.Context(), method, path, body)
@@ -164,7 +164,7 @@ func (p *peer) want(code int, method, path string, body any) answer {
 	return a
 }
 
-// gone waits until there is nothing at a path.
+// gone waits until a path is not found.
 func (p *peer) gone(path string) {
 	p.Helper()
 	var a answer
@@ -180,7 +180,7 @@ func (p *peer) gone(path string) {
 	p.Fatalf("%s is still there: %s", path, a.body)
 }
 
-// stopSoon stops a server, which must not take long.
+// stopSoon stops a server and checks that this does not take long.
 func (p *peer) stopSoon() {
 	p.Helper()
 	done := make(chan error, 1)
@@ -202,7 +202,7 @@ const (
 	boxesV2  = "/apis/deletion.example.com/v2/namespaces/default/boxes"
 )
 
-// boxDefinition is a CRD with two versions, of which the first is stored.
+// boxDefinition returns a CRD with two versions, the first of which is the storage version.
 func boxDefinition() map[string]any {
 	version := func(name string, storage bool) map[string]any {
 		return map[string]any{"name": name, "served": true, "storage": storage, "schema": map[string]any{"openAPIV3Schema": map[string]any{
@@ -218,7 +218,7 @@ func boxDefinition() map[string]any {
 	}
 }
 
-// box is an object of that CRD.
+// box returns an object of that CRD.
 func box(version, name string, finalizers ...string) map[string]any {
 	m := map[string]any{"name": name}
 	if len(finalizers) > 0 {
@@ -227,8 +227,8 @@ func box(version, name string, finalizers ...string) map[string]any {
 	return map[string]any{"apiVersion": "deletion.example.com/" + version, "kind": "Box", "metadata": m, "spec": map[string]any{}}
 }
 
-// heldConverter is a conversion webhook that answers when it is told to, and tells when it is
-// asked.
+// heldConverter is a conversion webhook that signals each request and waits for permission
+// to respond.
 type heldConverter struct {
 	*httptest.Server
 	asked, answer chan struct{}
@@ -257,7 +257,7 @@ func newHeldConverter(t *testing.T) *heldConverter {
 	return h
 }
 
-// of returns a CRD that is converted by the webhook.
+// of returns a CRD that uses the webhook for conversion.
 func (h *heldConverter) of(crd map[string]any) map[string]any {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.Certificate().Raw})
 	crd["spec"].(map[string]any)["conversion"] = map[string]any{"strategy": "Webhook", "webhook": map[string]any{
@@ -267,8 +267,8 @@ func (h *heldConverter) of(crd map[string]any) map[string]any {
 	return crd
 }
 
-// create begins to create an object, and returns when only its storing is left to do.
-// The result is for later.
+// create starts to create an object, and returns when only storing it remains. The channel
+// receives the response.
 func (h *heldConverter) create(p *peer) <-chan answer {
 	p.Helper()
 	result := make(chan answer, 1)
@@ -287,13 +287,13 @@ func (h *heldConverter) create(p *peer) <-chan answer {
 	return result
 }
 
-// TestCRDDeletion is about the deletion of CRDs: it always comes to its end, and nothing is
-// left of it.
+// TestCRDDeletion checks that the deletion of a CRD always completes and leaves nothing
+// behind.
 func TestCRDDeletion(t *testing.T) {
 	t.Parallel()
 
-	// A request that takes longer than it may is answered, and its work goes on. It must
-	// not hold up the deletion of its CRD, nor the end of the server.
+	// A request that times out gets a response, but its work continues. It must not delay the
+	// deletion of its CRD or the shutdown of the server.
 	t.Run("abandoned creations", func(t *testing.T) {
 		t.Parallel()
 		p := newCluster(t).start()
@@ -329,8 +329,8 @@ func TestCRDDeletion(t *testing.T) {
 		}
 	})
 
-	// A creation that was admitted before the CRD was marked is not stored after, even if the
-	// CRD is not what it was when the creation began.
+	// A create that was admitted before the CRD was marked is not stored afterwards, even if
+	// the CRD has changed since the create began.
 	t.Run("changed CRD", func(t *testing.T) {
 		t.Parallel()
 		h := newHeldConverter(t)
@@ -347,7 +347,7 @@ func TestCRDDeletion(t *testing.T) {
 		if left := p.keys(boxesKey); len(left) > 0 {
 			t.Error(left)
 		}
-		// Nor is it stored in a new CRD of the same name.
+		// It is not stored under a new CRD of the same name either.
 		p.want(http.StatusCreated, http.MethodPost, crdPath, boxDefinition())
 		p.want(http.StatusNotFound, http.MethodGet, boxesV1+"/late", nil)
 	})
@@ -370,7 +370,7 @@ func TestCRDDeletion(t *testing.T) {
 		}
 	})
 
-	// The same with two servers, of which one knows nothing of the other's requests.
+	// The same with two servers, one of which does not see the other's requests.
 	t.Run("two servers", func(t *testing.T) {
 		t.Parallel()
 		h := newHeldConverter(t)
@@ -378,7 +378,7 @@ func TestCRDDeletion(t *testing.T) {
 		a, b := c.start(), c.start()
 		a.want(http.StatusCreated, http.MethodPost, crdPath, h.of(boxDefinition()))
 		first, second := h.create(b), h.create(b)
-		// An object with a finalizer keeps the CRD for as long as it takes.
+		// An object with a finalizer keeps the CRD until the finalizer is removed.
 		a.want(http.StatusCreated, http.MethodPost, boxesV1, box("v1", "kept", "example.com/keep"))
 		a.want(http.StatusOK, http.MethodDelete, crdPath+"/"+boxes, nil)
 		h.answer <- struct{}{}
@@ -405,7 +405,7 @@ func TestCRDDeletion(t *testing.T) {
 		}
 	})
 
-	// The last finalizer and the CRD go in one transaction.
+	// The last finalizer and the CRD are removed in one transaction.
 	t.Run("one transaction", func(t *testing.T) {
 		t.Parallel()
 		p := newCluster(t).start()
@@ -432,7 +432,7 @@ func TestCRDDeletion(t *testing.T) {
 		t.Error("no deletion was seen")
 	})
 
-	// What has crashed between the two is finished by the next server.
+	// The next server finishes a deletion that a crash interrupted between the two steps.
 	t.Run("stranded", func(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t)
@@ -449,7 +449,7 @@ func TestCRDDeletion(t *testing.T) {
 		p.want(http.StatusCreated, http.MethodPost, crdPath, boxDefinition())
 	})
 
-	// Deletion needs no schema, no storage version, and no object that can be read.
+	// Deletion needs no schema, no storage version, and no readable object.
 	t.Run("without a program", func(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t)
@@ -461,7 +461,7 @@ func TestCRDDeletion(t *testing.T) {
 		c.put(boxesKey+"default/garbage", []byte("\x00{"))
 		c.put(boxesKey+"default/odd", []byte(`{"metadata": {"finalizers": 7}}`))
 		c.edit("/registry/apiextensions.k8s.io/customresourcedefinitions/"+boxes, func(obj map[string]any) {
-			// A default that is valid and too large to be compiled.
+			// This default is valid, but too large to compile.
 			large := map[string]any{"type": "array", "items": map[string]any{"type": "integer"}, "default": make([]int, 1<<16+1)}
 			schema := map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{"large": large}}}
 			spec := obj["spec"].(map[string]any)
@@ -479,7 +479,7 @@ func TestCRDDeletion(t *testing.T) {
 		if left := c.keys(boxesKey); len(left) != 1 {
 			t.Error(left)
 		}
-		// Its controller cannot ask the server, so it is helped.
+		// Its controller cannot reach the server, so the test removes the finalizer.
 		c.edit(boxesKey+"default/kept", func(obj map[string]any) {
 			m := obj["metadata"].(map[string]any)
 			if m["deletionTimestamp"] == nil || m["deletionGracePeriodSeconds"] != float64(0) || m["generation"] != float64(2) {
@@ -493,7 +493,7 @@ func TestCRDDeletion(t *testing.T) {
 		}
 	})
 
-	// A version may come and go while a CRD waits for its objects.
+	// Versions may be added and removed while a CRD waits for its objects.
 	t.Run("another storage version", func(t *testing.T) {
 		t.Parallel()
 		p := newCluster(t).start()
@@ -511,8 +511,8 @@ func TestCRDDeletion(t *testing.T) {
 		p.gone(crdPath + "/" + boxes)
 	})
 
-	// A CRD that waits for its objects does not keep the server from following the others, if it
-	// has to start over.
+	// A CRD that waits for its objects does not keep the server from following the others after
+	// it has to relist.
 	t.Run("lost track", func(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t)
@@ -521,8 +521,8 @@ func TestCRDDeletion(t *testing.T) {
 		p.want(http.StatusCreated, http.MethodPost, boxesV1, box("v1", "kept", "example.com/keep"))
 		p.want(http.StatusOK, http.MethodDelete, crdPath+"/"+boxes, nil)
 		p.pending("kept")
-		// The watch of the CRDs cannot go on from where etcd interrupts it: etcd has forgotten
-		// what was there.
+		// The watch of the CRDs cannot resume after etcd interrupts it, because etcd has compacted
+		// the revisions in between.
 		for range 2 {
 			now, err := c.etcd.Put(t.Context(), "other", "")
 			if err == nil {
@@ -549,7 +549,7 @@ func TestCRDDeletion(t *testing.T) {
 		p.gone(crdPath + "/" + boxes)
 	})
 
-	// Objects can be changed and not created, not even in a dry run or by an apply.
+	// Objects can be updated but not created, not even in a dry run or by an apply.
 	t.Run("while it is deleted", func(t *testing.T) {
 		t.Parallel()
 		p := newCluster(t).start()
@@ -564,7 +564,7 @@ func TestCRDDeletion(t *testing.T) {
 		p.gone(crdPath + "/" + boxes)
 	})
 
-	// A finalizer of somebody else keeps the CRD when its objects are gone.
+	// A foreign finalizer keeps the CRD after its objects are gone.
 	t.Run("other finalizers", func(t *testing.T) {
 		t.Parallel()
 		p := newCluster(t).start()
@@ -616,7 +616,7 @@ func TestCRDDeletion(t *testing.T) {
 		if left := c.keys("/registry/deletion.example.com/crates/"); len(left) > 0 {
 			t.Error(left)
 		}
-		// Nor has a CRD that something else writes while the server runs.
+		// A CRD that another program writes while the server runs has no fence either.
 		uid, _ := field(p.want(http.StatusOK, http.MethodGet, crdPath+"/"+boxes, nil).object, "metadata.uid")
 		c.edit("/registry/apiextensions.k8s.io/customresourcedefinitions/"+boxes, func(obj map[string]any) {
 			m := obj["metadata"].(map[string]any)
@@ -632,7 +632,7 @@ func TestCRDDeletion(t *testing.T) {
 	})
 }
 
-// eventually waits until something is so.
+// eventually waits until a condition holds.
 func (p *peer) eventually(so func() bool) {
 	p.Helper()
 	for until := time.Now().Add(30 * time.Second); !so(); time.Sleep(10 * time.Millisecond) {

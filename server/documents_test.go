@@ -20,9 +20,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// TestDocuments puts the examples of the design documents to a server: their schemas
-// become definitions, their objects are sent to it. The files are those that the
-// engine is tested with.
+// TestDocuments sends the examples of the design documents to a server: their schemas as
+// CRDs, and their objects. The engine is tested with the same files.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../schema/testdata/documents/*.txtar")
@@ -59,7 +58,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// serverCase is an object of a document, and what a server is to make of it.
+// serverCase is an object of a document with the expected result.
 type serverCase struct {
 	name       string
 	schema     []byte
@@ -67,7 +66,7 @@ type serverCase struct {
 	object     map[string]any
 	pruned     map[string]any // nil: not looked at
 	verdict    []string
-	// sem is the semantics that the case is about.
+	// sem is the schema semantics of the case.
 	sem string
 }
 
@@ -121,8 +120,8 @@ func serverCases(t *testing.T, file, sem string) (cases []serverCase) {
 		if data := find("verdict", ".txt"); data != nil {
 			c.verdict = strings.Fields(string(data))
 		}
-		// Examples of pruning need not be valid objects. What they lack is added, to see
-		// them pruned and stored.
+		// Examples of pruning need not be valid objects. The test adds the missing fields, so that
+		// the objects are pruned and stored.
 		for _, obj := range []map[string]any{c.object, c.pruned} {
 			for name, rest := range completions()[document] {
 				if child, ok := obj[name].(map[string]any); ok {
@@ -140,7 +139,8 @@ func serverCases(t *testing.T, file, sem string) (cases []serverCase) {
 	return cases
 }
 
-// completions is what objects of documents lack to be valid, by the field it goes into.
+// completions returns the fields that objects of documents lack to be valid, by their parent
+// field.
 func completions() map[string]map[string]map[string]any {
 	return map[string]map[string]map[string]any{
 		"P-09": {"json": {"def": map[string]any{}}},
@@ -195,7 +195,7 @@ func (c serverCase) run(t *testing.T, server *espaliertest.Server) {
 		t.Fatal(err)
 	}
 	if len(c.verdict) > 0 && c.verdict[0] == "rejected" {
-		// What contradicts a type is no object of the kind at all.
+		// An object that contradicts a type cannot be decoded.
 		if s.last.code != http.StatusUnprocessableEntity && s.last.code != http.StatusBadRequest {
 			t.Errorf("it is not rejected: %d %s", s.last.code, s.last.body)
 		}
@@ -212,7 +212,7 @@ func (c serverCase) run(t *testing.T, server *espaliertest.Server) {
 	if c.pruned == nil {
 		return
 	}
-	// What was stored is what is answered.
+	// The response shows the stored object.
 	created := plain(s.last.object)
 	s.last = s.do(http.MethodGet, "/apis/mygroup.example.com/v1alpha1/namespaces/default/examples/example", nil, "")
 	if got := plain(s.last.object); !reflect.DeepEqual(got, created) {
@@ -224,7 +224,7 @@ func (c serverCase) run(t *testing.T, server *espaliertest.Server) {
 	}
 }
 
-// withoutIdentity is an object without what the test gave it to be one.
+// withoutIdentity returns an object without the fields that the test added to identify it.
 func withoutIdentity(obj map[string]any) map[string]any {
 	obj = maps.Clone(obj)
 	delete(obj, "apiVersion")

@@ -25,11 +25,11 @@ import (
 	"espalier.dev/schema"
 )
 
-// TestHostile sends a server what no friendly client would. Each request gets an answer
-// that says what is wrong; nothing panics, and nothing is left of it afterwards.
+// TestHostile sends malformed and malicious requests. Each must get a response that explains
+// the error. The server must not panic, and must not leak resources.
 func TestHostile(t *testing.T) {
 	log := &syncBuffer{}
-	// Panics are caught and logged. The log is the process's, so this test is not parallel.
+	// Panics are caught and logged. The log is global, so this test is not parallel.
 	klog.SetSlogLogger(slog.New(slog.NewTextHandler(log, nil)))
 	t.Cleanup(klog.ClearLogger)
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
@@ -51,7 +51,7 @@ func TestHostile(t *testing.T) {
 				storm()
 			}
 			h.settle(goroutines, memory)
-			// It is as well as before.
+			// The server still works.
 			h.send(hostileRequest{method: http.MethodGet, path: hostileThings + "/seen", code: http.StatusOK})
 		})
 	}
@@ -75,7 +75,7 @@ func hostileThing(name, rest string) string {
 	return fmt.Sprintf(`{"apiVersion":"hostile.example.com/v1","kind":"Thing","metadata":{"name":%q},%s}`, name, rest)
 }
 
-// hostileRequest is a request, and the answer that it should get.
+// hostileRequest is a request with the expected response.
 type hostileRequest struct {
 	name, method, path, body string
 	contentType, accept      string
@@ -241,7 +241,7 @@ func (h *hostile) send(r hostileRequest) string {
 	return string(body)
 }
 
-// expired asks for what etcd has forgotten.
+// expired requests revisions that etcd has compacted.
 func (h *hostile) expired(etcd *clientv3.Client) {
 	now, err := etcd.Put(h.Context(), "/other", "")
 	if err == nil {
@@ -258,7 +258,7 @@ func (h *hostile) expired(etcd *clientv3.Client) {
 	}
 }
 
-// slow opens connections that say little, and goes away.
+// slow opens connections, sends little, and closes them.
 func (h *hostile) slow(s *espaliertest.Server) {
 	config, err := rest.TLSConfigFor(s.Config())
 	if err != nil {
@@ -282,14 +282,14 @@ func (h *hostile) slow(s *espaliertest.Server) {
 		_, _ = c.Read(make([]byte, 100))
 		_ = c.Close()
 	}
-	// And one that does not even speak TLS.
+	// One connection does not even use TLS.
 	if c, err := net.Dial("tcp", address); err != nil {
 		h.Error(err)
 	} else {
 		_, _ = c.Write([]byte("\x16\x03\x01\xff\xff"))
 		_ = c.Close()
 	}
-	// A watch that nobody reads, and is given up.
+	// A watch is cancelled without being read.
 	ctx, cancel := context.WithTimeout(h.Context(), 50*time.Millisecond)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url+hostileThings+"?watch=1", nil)
@@ -302,7 +302,7 @@ func (h *hostile) slow(s *espaliertest.Server) {
 	}
 }
 
-// settled returns the goroutines and the memory that are left when nothing is going on.
+// settled returns the number of goroutines and the memory in use when the process is idle.
 func settled() (goroutines int, memory uint64) {
 	for range 20 {
 		time.Sleep(50 * time.Millisecond)
@@ -319,7 +319,7 @@ func settled() (goroutines int, memory uint64) {
 	return goroutines, memory
 }
 
-// settle waits until nothing is left of a storm.
+// settle waits until the resources of a storm are released.
 func (h *hostile) settle(goroutines int, memory uint64) {
 	var n int
 	var m uint64
@@ -333,7 +333,7 @@ func (h *hostile) settle(goroutines int, memory uint64) {
 	h.Errorf("%d goroutines and %d MB, %d and %d before: %s", n, m>>20, goroutines, memory>>20, stacks[:runtime.Stack(stacks, true)])
 }
 
-// syncBuffer is a log that is written while it is read.
+// syncBuffer is a log that can be read while it is written.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

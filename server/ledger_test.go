@@ -96,7 +96,7 @@ func TestLedger(t *testing.T) {
 
 var only = regexp.MustCompile(`(?m)^only (\w+)$`)
 
-// ledgerServer is a server and the database behind it.
+// ledgerServer is a server with its etcd.
 type ledgerServer struct {
 	*espaliertest.Server
 	etcd *clientv3.Client
@@ -116,7 +116,7 @@ func startLedgerServer(t *testing.T, sem schema.Semantics) *ledgerServer {
 	return &ledgerServer{Server: espaliertest.Start(t, espaliertest.WithSemantics(sem), espaliertest.WithFlags("--etcd-servers", m.Endpoint())), etcd: c}
 }
 
-// script is a script that is being run.
+// script is a running script.
 type script struct {
 	*testing.T
 	semantics string
@@ -125,10 +125,10 @@ type script struct {
 	url       string
 	files     map[string][]byte
 	kinds     map[string]kind
-	// made are the definitions to delete at the end.
+	// made are the CRDs to delete at the end.
 	made []string
 	last answer
-	// unasked says that nobody has looked at the status of the last answer.
+	// unasked is set until a step checks the status of the last response.
 	unasked bool
 }
 
@@ -217,7 +217,7 @@ func (s *script) run(file string) {
 	}
 }
 
-// merge makes a file of another one and a patch.
+// merge applies a patch to a file and returns the name of the result.
 func (s *script) merge(name, patch string) (string, error) {
 	name, query, _ := strings.Cut(name, "?")
 	var obj, change any
@@ -229,7 +229,7 @@ func (s *script) merge(name, patch string) (string, error) {
 	return name + " + " + patch + "?" + query, err
 }
 
-// merged is RFC 7386.
+// merged applies a merge patch (RFC 7386).
 func merged(v, patch any) any {
 	p, ok := patch.(map[string]any)
 	if !ok {
@@ -339,7 +339,7 @@ func (s *script) hasCondition(name, typ, status, text string) bool {
 	return got.code == http.StatusOK && status == "none"
 }
 
-// request sends what a step asks for.
+// request sends the request of a step.
 func (s *script) request(verb string, args []string) error {
 	target := args[len(args)-1]
 	switch {
@@ -402,7 +402,7 @@ func (s *script) awaitGone(path string) {
 	})
 }
 
-// file is a file of the script, as JSON.
+// file returns a file of the script as JSON.
 func (s *script) file(name string) ([]byte, error) {
 	data, ok := s.files[name]
 	if !ok {
@@ -411,7 +411,7 @@ func (s *script) file(name string) ([]byte, error) {
 	return yaml.YAMLToJSON(data)
 }
 
-// stored makes what is in etcd the last answer.
+// stored makes the object in etcd the last response.
 func (s *script) stored(k kind, name string) error {
 	got, err := s.etcd.Get(s.Context(), k.key(name))
 	if err != nil {
@@ -481,7 +481,7 @@ func (s *script) write(verb string, data []byte, query string) error {
 	return nil
 }
 
-// learn remembers a kind that was defined.
+// learn records a kind that was defined.
 func (s *script) learn(obj map[string]any) {
 	text := func(path string) string { v, _ := field(obj, path); t, _ := v.(string); return t }
 	version := text("spec.version")
@@ -517,7 +517,7 @@ func (k kind) path() string {
 	return path + "/" + k.plural
 }
 
-// key is where an object is in etcd.
+// key returns the key of an object in etcd.
 func (k kind) key(name string) string {
 	key := "/registry/" + k.group + "/" + k.plural + "/"
 	if k.namespaced {
@@ -575,7 +575,7 @@ func field(v any, path string) (any, bool) {
 	return v, true
 }
 
-// plain is an object without the metadata that the server makes up.
+// plain returns an object without the metadata that the server sets.
 func plain(obj map[string]any) map[string]any {
 	obj = maps.Clone(obj)
 	if meta, ok := obj["metadata"].(map[string]any); ok {

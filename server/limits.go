@@ -32,14 +32,14 @@ const (
 	listShare = 10
 )
 
-// limiter bounds the requests that are worked on at the same time. It counts every user,
-// system:masters included: k8s.io/apiserver's own filters exempt that group, which is
-// everybody here. Health checks and the server's own client are exempt: a request that
-// waits for another request of the server must not take the seat that the other needs.
+// limiter limits the number of concurrent requests. It counts every user, including
+// system:masters: k8s.io/apiserver's own filters exempt that group, but here only its members
+// have access. Health checks and the server's own client are exempt: a request that waits for
+// another request of the server must not hold the seat that the other needs.
 //
-// The limiter stands behind the filter that answers requests which time out, and counts the
-// work that a request leaves behind when it does: a seat is held until the work ends and not
-// only until the client has an answer.
+// The limiter runs inside the timeout filter and counts the work that a timed-out request
+// leaves behind: a request holds its seat until its work ends, not only until the client gets
+// a response.
 type limiter struct {
 	next        http.Handler
 	longRunning apirequest.LongRunningRequestCheck
@@ -76,8 +76,8 @@ func (s seats) take(n int64) (giveBack func()) {
 	return func() { s.taken.Release(n) }
 }
 
-// limitRequests makes c limit requests as the options say, in place of k8s.io/apiserver's
-// own limits.
+// limitRequests makes c limit requests according to the options, instead of with the limits of
+// k8s.io/apiserver.
 func limitRequests(c *genericapiserver.Config, o *Options) {
 	c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = 0, 0
 	c.BuildHandlerChainFunc = func(next http.Handler, c *genericapiserver.Config) http.Handler {

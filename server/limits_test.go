@@ -23,7 +23,7 @@ import (
 
 const crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// send sends a request and returns the answer without its body.
+// send sends a request and returns the response without its body.
 func send(t testing.TB, c *http.Client, method, url string, body io.Reader) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
@@ -44,7 +44,7 @@ func send(t testing.TB, c *http.Client, method, url string, body io.Reader) *htt
 	return resp
 }
 
-// wantBusy checks that an answer sends the client away for a while.
+// wantBusy checks that a response asks the client to retry later.
 func wantBusy(t testing.TB, resp *http.Response) {
 	t.Helper()
 	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
@@ -165,10 +165,10 @@ func TestListCost(t *testing.T) {
 	}
 }
 
-// TestLoad has many clients ask at once, all of them administrators. Each gets an answer or
-// is told when to come back; health stays green; memory stays bounded. ESPALIER_LOAD=1000
-// (make load) has 1,000 clients and the default limits; without it there are fewer clients
-// and the limits are low.
+// TestLoad sends requests from many clients concurrently, all of them administrators. Each
+// must get a response or be told when to retry. The server must stay healthy and its memory
+// bounded. ESPALIER_LOAD=1000 (make load) uses 1,000 clients and the default limits; without
+// it there are fewer clients and the limits are low.
 func TestLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
@@ -245,7 +245,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// create makes a CRD of the group with the plural loads, and n objects.
+// create creates a CRD of the group with the plural loads, and n objects.
 func create(t testing.TB, s *Server, c *http.Client, group, kind string, n int) {
 	t.Helper()
 	plural := strings.ToLower(kind) + "s"
@@ -264,8 +264,8 @@ func create(t testing.TB, s *Server, c *http.Client, group, kind string, n int) 
 	}
 }
 
-// TestSharedHealthCheck asks often: at most one read of etcd is under way, and an answer
-// is good for a while.
+// TestSharedHealthCheck sends many health checks: at most one read of etcd runs at once, and
+// its result is reused for a while.
 func TestSharedHealthCheck(t *testing.T) {
 	var reads, running atomic.Int64
 	fails := errors.New("dead")
@@ -305,8 +305,8 @@ func TestSharedHealthCheck(t *testing.T) {
 	}
 }
 
-// TestAbandonedWork has a client give up on a write that waits for a conversion webhook. The
-// write keeps its seat until the work on it ends.
+// TestAbandonedWork lets a client give up on a write that waits for a conversion webhook. The
+// write must keep its seat until its work ends.
 func TestAbandonedWork(t *testing.T) {
 	t.Parallel()
 	released := make(chan struct{})
@@ -333,7 +333,7 @@ func TestAbandonedWork(t *testing.T) {
 	write := func(method, path string) *http.Response {
 		return send(t, admin, method, things+path, strings.NewReader(thing))
 	}
-	// The client does not wait for the answer.
+	// The client does not wait for the response.
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, things, strings.NewReader(thing))

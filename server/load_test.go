@@ -23,8 +23,8 @@ var benchCRDs = flag.Int("crds", 200, "number of CRDs that BenchmarkStartLoaded 
 // crdSize is the size in bytes of a large CRD.
 const crdSize = 49 << 10
 
-// largeSchema returns a schema whose JSON has about a number of bytes: objects in lists, as
-// operators have them, each field with a description.
+// largeSchema returns a schema of about the given size as JSON: lists of objects, as in the
+// CRDs of operators, with a description for each field.
 func largeSchema(size int) *api.JSONSchemaProps {
 	const description = "This field says something about the workload that the operator manages, in a sentence or two. It is optional."
 	object := func(fields int, nested *api.JSONSchemaProps) *api.JSONSchemaProps {
@@ -49,11 +49,11 @@ func largeSchema(size int) *api.JSONSchemaProps {
 	}
 }
 
-// storedCRD returns a CRD as kube-apiserver stores one that is established.
+// storedCRD returns an established CRD as kube-apiserver stores it.
 func storedCRD(i int, schema *api.JSONSchemaProps) (key string, value []byte, err error) {
 	plural := fmt.Sprintf("things%d", i)
 	names := api.CustomResourceDefinitionNames{Plural: plural, Singular: fmt.Sprintf("thing%d", i), Kind: fmt.Sprintf("Thing%d", i), ListKind: fmt.Sprintf("Thing%dList", i)}
-	// Operators bring a group each.
+	// Each operator has its own group.
 	group := fmt.Sprintf("group%d.example.com", i/10)
 	condition := func(typ api.CustomResourceDefinitionConditionType, reason, message string) api.CustomResourceDefinitionCondition {
 		return api.CustomResourceDefinitionCondition{Type: typ, Status: api.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.Unix(1700000000, 0), ObservedGeneration: 1}
@@ -72,7 +72,7 @@ func storedCRD(i int, schema *api.JSONSchemaProps) (key string, value []byte, er
 	return "/registry/apiextensions.k8s.io/customresourcedefinitions/" + c.Name, value, err
 }
 
-// fill makes the data of a server hold n large CRDs, and returns their size in bytes.
+// fill stores n large CRDs in the data of a server, and returns their size in bytes.
 func fill(t testing.TB, o *Options, n int) (size int) {
 	t.Helper()
 	s, err := start(t, o)
@@ -96,8 +96,8 @@ func fill(t testing.TB, o *Options, n int) (size int) {
 	return size
 }
 
-// TestDecodeOnce checks that a start decodes every stored CRD once, and that what is
-// unchanged is not written.
+// TestDecodeOnce checks that a start decodes every stored CRD once, and does not write
+// unchanged CRDs.
 func TestDecodeOnce(t *testing.T) {
 	o := testOptions(t)
 	const n = 25
@@ -132,8 +132,8 @@ func TestDecodeOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkStartLoaded measures a start with many large CRDs: the CPU time until the
-// server is ready, and the live heap then, against the size of the CRDs.
+// BenchmarkStartLoaded measures a start with many large CRDs: the CPU time until the server
+// is ready, and the live heap then, relative to the size of the CRDs.
 func BenchmarkStartLoaded(b *testing.B) {
 	o := testOptions(b)
 	heap := func() float64 {
@@ -175,7 +175,7 @@ func cpuTime(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestLargeSchema checks the size of what the benchmark starts with.
+// TestLargeSchema checks the size of the benchmark's schema.
 func TestLargeSchema(t *testing.T) {
 	_, value, err := storedCRD(0, largeSchema(crdSize))
 	if err != nil {

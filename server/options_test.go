@@ -114,8 +114,8 @@ func TestValidate(t *testing.T) {
 	})
 }
 
-// TestKubernetesVersion holds the version that the server says it has to that of the
-// modules it is built with.
+// TestKubernetesVersion compares the version that the server reports with the version of its
+// Kubernetes modules.
 func TestKubernetesVersion(t *testing.T) {
 	mod, err := os.ReadFile("../go.mod")
 	if err != nil {

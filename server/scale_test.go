@@ -9,7 +9,7 @@ import (
 	"espalier.dev/espaliertest"
 )
 
-// Server-side apply of a Scale changes the field that it stands for, and owns it.
+// TestApplyScale checks that server-side apply of a Scale sets and owns the underlying field.
 func TestApplyScale(t *testing.T) {
 	t.Parallel()
 	s := newScript(t, espaliertest.Start(t), &txtar.Archive{})

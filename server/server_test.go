@@ -23,7 +23,7 @@ import (
 	"espalier.dev/server/pki"
 )
 
-// testOptions returns options for a server in a directory of its own.
+// testOptions returns options for a server in its own directory.
 func testOptions(t testing.TB) *Options {
 	t.Helper()
 	o := NewOptions()
@@ -42,7 +42,7 @@ func start(t testing.TB, o *Options) (*Server, error) {
 	return Start(ctx, o)
 }
 
-// startServer starts a server that is stopped with the test.
+// startServer starts a server and stops it at the end of the test.
 func startServer(t testing.TB, o *Options) *Server {
 	t.Helper()
 	s, err := start(t, o)
@@ -57,8 +57,7 @@ func startServer(t testing.TB, o *Options) *Server {
 	return s
 }
 
-// startFails starts a server that must not start, and checks that the error says what
-// it should.
+// startFails checks that a server fails to start, with an error that contains the parts.
 func startFails(t testing.TB, o *Options, parts ...string) {
 	t.Helper()
 	s, err := start(t, o)
@@ -77,8 +76,8 @@ func startFails(t testing.TB, o *Options, parts ...string) {
 	}
 }
 
-// client returns a client of the server with the credentials of a configuration; nil
-// is those of the administrator.
+// client returns a client of the server with the credentials of a configuration; nil means
+// the administrator's.
 func client(t testing.TB, s *Server, c *rest.Config) *http.Client {
 	t.Helper()
 	if c == nil {
@@ -87,7 +86,7 @@ func client(t testing.TB, s *Server, c *rest.Config) *http.Client {
 			t.Fatal(err)
 		}
 	}
-	// Not from client-go's cache: its connections outlive the test.
+	// Connections from client-go's cache would outlive the test.
 	tlsConfig, err := rest.TLSConfigFor(c)
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +100,7 @@ func client(t testing.TB, s *Server, c *rest.Config) *http.Client {
 	return &http.Client{Transport: rt, Timeout: time.Minute}
 }
 
-// get returns the status and the body of an answer.
+// get returns the status and the body of a response.
 func get(t testing.TB, s *Server, c *http.Client, path string) (int, string) {
 	t.Helper()
 	resp, err := c.Get(s.URL() + path)
@@ -115,7 +114,7 @@ func get(t testing.TB, s *Server, c *http.Client, path string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// eventually tries something until it succeeds, for a while.
+// eventually retries until try succeeds or a timeout expires.
 func eventually(t testing.TB, try func() error) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
@@ -213,7 +212,7 @@ func TestServer(t *testing.T) {
 	})
 }
 
-// TestRestart stops a server and starts it on the same data.
+// TestRestart stops a server and restarts it on the same data.
 func TestRestart(t *testing.T) {
 	o := testOptions(t)
 	s := startServer(t, o)
@@ -239,15 +238,15 @@ func TestRestart(t *testing.T) {
 	if len(resp.Kvs) != 1 || string(resp.Kvs[0].Value) != "kept" {
 		t.Errorf("the data is %v", resp.Kvs)
 	}
-	// The administrator of before still is.
+	// The administrator's credentials are still valid.
 	before.Host = s.URL()
 	if code, body := get(t, s, client(t, s, before), "/version"); code != http.StatusOK {
 		t.Errorf("%d %s", code, body)
 	}
 }
 
-// TestStop stops a server while it works on a request: the request finishes, others
-// are told to come back.
+// TestStop stops a server while it works on a request: the request completes, and others are
+// told to retry.
 func TestStop(t *testing.T) {
 	s := startServer(t, testOptions(t))
 	admin := client(t, s, nil)
@@ -292,7 +291,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestDatabaseStops shows what happens when etcd stops by itself.
+// TestDatabaseStops checks the server after etcd stops unexpectedly.
 func TestDatabaseStops(t *testing.T) {
 	s, err := start(t, testOptions(t))
 	if err != nil {
@@ -309,8 +308,8 @@ func TestDatabaseStops(t *testing.T) {
 	}
 }
 
-// TestStartErrors shows what keeps a server from starting. Nothing of it stays behind:
-// a server starts there afterwards.
+// TestStartErrors checks the errors that prevent a start. A failed start leaves nothing
+// behind: a later one in the same place succeeds.
 func TestStartErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("not what is asked for"), 0o600); err != nil {
@@ -394,7 +393,7 @@ func TestStartErrors(t *testing.T) {
 	}
 }
 
-// TestSemantics shows that data stays with the semantics that it was written with.
+// TestSemantics checks that data can only be used with the semantics that it was written with.
 func TestSemantics(t *testing.T) {
 	t.Run("own database", func(t *testing.T) {
 		o := testOptions(t)
@@ -427,7 +426,7 @@ func TestSemantics(t *testing.T) {
 	})
 }
 
-// TestLeaks starts and stops servers and looks for what is left of them.
+// TestLeaks starts and stops servers and checks that they leave nothing behind.
 func TestLeaks(t *testing.T) {
 	cycle := func() {
 		s, err := start(t, testOptions(t))
@@ -455,7 +454,7 @@ func TestLeaks(t *testing.T) {
 	})
 }
 
-// TestRenew shows that new certificates are used without a restart.
+// TestRenew checks that new certificates are used without a restart.
 func TestRenew(t *testing.T) {
 	s := startServer(t, testOptions(t))
 	old, err := s.ClientConfig()
@@ -465,7 +464,7 @@ func TestRenew(t *testing.T) {
 	if err := s.identity.renewOnce(func(*pki.Bundle) error { return errors.New("nothing was to renew") }); err != nil {
 		t.Fatal(err)
 	}
-	// As if two thirds of a year had passed.
+	// More than two thirds of the certificate's lifetime have passed.
 	s.identity.config.Now = func() time.Time { return time.Now().Add(300 * 24 * time.Hour) }
 	if err := s.identity.renewOnce(s.writeKubeconfig); err != nil {
 		t.Fatal(err)
@@ -477,7 +476,7 @@ func TestRenew(t *testing.T) {
 	if string(c.CertData) == string(old.CertData) {
 		t.Error("the kubeconfig has the old certificate")
 	}
-	// The server shows the new one; it is made for later, which clients do not mind.
+	// The server presents the new certificate, which is not valid yet.
 	eventually(t, func() error {
 		h := client(t, s, old)
 		resp, err := h.Get(s.URL() + "/livez")
@@ -489,7 +488,7 @@ func TestRenew(t *testing.T) {
 	})
 }
 
-// BenchmarkStart measures from nothing to ready: certificates, database, server.
+// BenchmarkStart measures a start without data: certificates, database, server.
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()

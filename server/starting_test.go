@@ -18,8 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/server/mux"
 )
 
-// TestCancelledStart checks that a start can be cancelled at any time: it returns an
-// error, the process goes on, and all is released so that the next start succeeds.
+// TestCancelledStart checks that a start can be cancelled at any time: it returns an error,
+// the process continues, and all resources are released so that the next start succeeds.
 func TestCancelledStart(t *testing.T) {
 	o := testOptions(t)
 	s, err := start(t, o)
@@ -58,8 +58,8 @@ func TestCancelledStart(t *testing.T) {
 	}
 }
 
-// TestStopWhileLoading stops a server before its CRDs are loaded: the hooks of the
-// generic server must not end the process then.
+// TestStopWhileLoading stops a server before its CRDs are loaded. The hooks of the generic
+// server must not end the process.
 func TestStopWhileLoading(t *testing.T) {
 	c := newControllers()
 	begun := make(chan struct{})
@@ -88,8 +88,8 @@ func TestStopWhileLoading(t *testing.T) {
 	}
 }
 
-// TestControllerRestarts checks that a controller that fails or panics is unhealthy, and
-// is started again.
+// TestControllerRestarts checks that a controller that fails or panics is reported as
+// unhealthy and restarted.
 func TestControllerRestarts(t *testing.T) {
 	c := newControllers()
 	var runs atomic.Int32
@@ -126,7 +126,7 @@ func TestControllerRestarts(t *testing.T) {
 	}
 }
 
-// TestUnavailableUntilReady checks that nothing seems not to exist while the server starts.
+// TestUnavailableUntilReady checks that no resource appears missing while the server starts.
 func TestUnavailableUntilReady(t *testing.T) {
 	ready := make(chan struct{})
 	m := mux.NewPathRecorderMux("test")
@@ -147,8 +147,8 @@ func TestUnavailableUntilReady(t *testing.T) {
 	}
 }
 
-// TestObjectsWhileStarting asks for an object that exists from the moment that the port
-// of a server that starts again is open: no answer may say that it does not exist.
+// TestObjectsWhileStarting requests an existing object as soon as the port of a restarted
+// server is open: no response may claim that the object does not exist.
 func TestObjectsWhileStarting(t *testing.T) {
 	o := testOptions(t)
 	s, err := start(t, o)
@@ -213,7 +213,7 @@ func TestObjectsWhileStarting(t *testing.T) {
 	}
 }
 
-// exchange sends a body and returns the status and the body of the answer.
+// exchange sends a body and returns the status and the body of the response.
 func exchange(t testing.TB, c *http.Client, method, url, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestStorm sends what no client should, much of it at a time: every answer is a Status
-// that blames the client, and nothing is left behind.
+// TestStorm sends many invalid requests concurrently. Every response must be a Status with a
+// client error, and nothing may be left behind.
 func TestStorm(t *testing.T) {
 	s := startServer(t, testOptions(t))
 	admin := client(t, s, nil)
@@ -117,8 +117,7 @@ func TestStorm(t *testing.T) {
 		round()
 	}
 	eventually(t, func() error {
-		// Some that serve connections may end and others begin at any time. What leaks, leaks
-		// with every round.
+		// Goroutines that serve connections come and go. A leak grows with every round.
 		if now := runtime.NumGoroutine(); now > before+15 {
 			return fmt.Errorf("%d goroutines, %d before", now, before)
 		}
