@@ -6,7 +6,7 @@
 //   - fix: rewrites CRDs, and reports what needs a decision
 //   - explain: the documentation of fields, and sample objects
 //   - suite: test suites for CRDs
-//   - impact: what a change of a CRD means for stored objects and clients
+//   - impact: what a change to a CRD means for stored objects and clients
 //
 // Nothing here does I/O. Locations are JSON pointers (RFC 6901) into the document; the
 // caller maps them to lines.

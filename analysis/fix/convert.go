@@ -8,8 +8,8 @@ import (
 	"espalier.dev/api/v1beta1"
 )
 
-// conflict is a pair of contradictory fields in v1beta1. Only the author knows which one is
-// intended.
+// conflict is a setting that v1beta1 states in two places. Only the author knows which one
+// is intended.
 type conflict struct {
 	at      []string
 	message string

@@ -213,7 +213,8 @@ func (e *editor) becomeObject(have, want map[string]any, at []string) error {
 }
 
 // becomeList edits items one by one if the length stays the same. If items are only
-// removed, it removes them and leaves the others unchanged.
+// removed, it removes them and leaves the others unchanged. Any other change replaces the
+// list.
 func (e *editor) becomeList(have, want []any, at []string) error {
 	if len(have) == len(want) {
 		for i := range want {

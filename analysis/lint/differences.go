@@ -168,7 +168,7 @@ func (c *check) liberties() {
 	}
 }
 
-// dropped reports fields that kube-apiserver does not know and drops.
+// dropped reports fields and annotations that kube-apiserver drops or ignores.
 func (c *check) dropped() {
 	const drops = " has a meaning in kep semantics only; kube-apiserver drops it"
 	for _, s := range c.d.schemas {
@@ -190,7 +190,7 @@ func (c *check) dropped() {
 	}
 }
 
-// published reports schemas that the published OpenAPI represents differently.
+// published reports schemas that the two semantics publish differently as OpenAPI.
 func (c *check) published() {
 	if !c.on[semanticsPublished] {
 		return

@@ -74,7 +74,7 @@ type check struct {
 	failed bool
 }
 
-// maxSteps bounds the paths of all findings of a definition together: 10,000 nested
+// maxSteps limits the total length of the paths of all findings of a CRD: 10,000 nested
 // schemas with a finding each would have 50 million steps.
 const maxSteps = 1 << 18
 

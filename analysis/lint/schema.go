@@ -237,7 +237,8 @@ func (c *check) additional(n *node) {
 		"a field that a later version adds is rejected here instead of pruned, so clients and the CRD must be updated together")
 }
 
-// lists reports lists that server-side apply merges in an unexpected way.
+// lists reports sets of objects or lists, and lists of identifiable objects without a list
+// type.
 func (c *check) lists(n *node) {
 	s := n.s
 	if n.inOperator || s.Type.Single() != "array" || s.Items == nil || s.Items.Schema == nil {
