@@ -310,7 +310,7 @@ func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointe
 	}
 	// The command line takes precedence over the suite.
 	sources = append([][]*input.Item{t.given}, sources...)
-	for _, source := range sources {
+	for i, source := range sources {
 		var fitting []*input.Item
 		for _, d := range source {
 			if s.Definition == "" || d.Name() == s.Definition {
@@ -330,7 +330,11 @@ func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointe
 		for _, d := range fitting {
 			places = append(places, fmt.Sprintf("%s in %s", d.Name(), d.File))
 		}
-		return nil, pointer, fmt.Errorf("more than one CRD found: select one with crd in the suite, or with --crd\n%s", strings.Join(places, "\n"))
+		how := "select one with crd in the suite, or with --crd"
+		if i == 0 {
+			how = "--crd takes precedence over the suite, so pass only one of these"
+		}
+		return nil, pointer, fmt.Errorf("more than one CRD found: %s\n%s", how, strings.Join(places, "\n"))
 	}
 	if s.Definition != "" {
 		return nil, "/crdName", fmt.Errorf("CRD %s not found: name its file with --crd", s.Definition)
