@@ -191,8 +191,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestDraft4 explains a schema in the dialect of 2017, and one whose references would
-// unfold without end.
+// TestDraft4 explains a draft-4 schema, and one whose references would expand endlessly.
 func TestDraft4(t *testing.T) {
 	const head = `
 apiVersion: apiextensions.k8s.io/v1beta1
@@ -220,8 +219,8 @@ spec:
 	}
 }
 
-// TestUnknownFields puts what is said about unknown fields to the test: a field that
-// nobody specified is put everywhere, and must stay or go as it is said.
+// TestUnknownFields checks the descriptions of unknown fields: it adds an unknown field
+// everywhere, which must be preserved or pruned as described.
 func TestUnknownFields(t *testing.T) {
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		checked := 0
@@ -239,7 +238,7 @@ func TestUnknownFields(t *testing.T) {
 		check(define(t, things, sem).Version("v1"))
 		own := checked
 		for i, file := range corpusFiles() {
-			// Every sixth will do: what matters is in all of them.
+			// Every sixth CRD covers all cases.
 			if i%6 == 0 {
 				d := define(t, readFile(t, file), sem)
 				check(d.Versions()[0])
@@ -249,7 +248,7 @@ func TestUnknownFields(t *testing.T) {
 	}
 }
 
-// probe puts an unknown field into the value of f, which wrap puts into an object.
+// probe adds an unknown field to the value of f, which wrap puts into an object.
 func probe(t *testing.T, p *schema.Program, f *explain.Field, wrap func(any) map[string]any, checked *int) {
 	if f.UnknownFields != nil && (f.Type == "Object" || f.Type == "any") {
 		*checked++
@@ -280,7 +279,7 @@ func probe(t *testing.T, p *schema.Program, f *explain.Field, wrap func(any) map
 	}
 }
 
-// TestCorpus explains everything there is.
+// TestCorpus explains every CRD of the corpus.
 func TestCorpus(t *testing.T) {
 	files := corpusFiles()
 	if len(files) == 0 {

@@ -14,8 +14,8 @@ import (
 	"espalier.dev/schema"
 )
 
-// FuzzExplain explains whatever schema there is, and makes samples of it: they may be
-// impossible, but then it must be said.
+// FuzzExplain explains any schema and generates samples of it. A sample that is not valid must
+// be reported as such.
 func FuzzExplain(f *testing.F) {
 	f.Add("spec.mode", "type: object\nproperties: {spec: {type: object, properties: {mode: {type: string}}}}")
 	f.Add(`["a.b"][0].*`, "type: object\nproperties: {a.b: {type: array, minItems: 3, items: {type: object, additionalProperties: {type: integer, minimum: 5, multipleOf: 7}}}}")

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestCorpus compares each real definition with itself and with the one of the same
-// name that comes before it, which for many is that of another release. That takes
-// long, so each name is looked at in one of the semantics, and some in none.
+// TestCorpus compares each real CRD with itself and with the previous one of the same name,
+// which often is from another release. To save time, it compares each name under only one of
+// the semantics, and skips some.
 func TestCorpus(t *testing.T) {
 	dir := os.Getenv("ESPALIER_CORPUS")
 	if dir == "" {

@@ -39,7 +39,7 @@ func expectLines(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// TestChangeFinding has the verdict in the message, and what else follows in the details.
+// TestChangeFinding checks that the message has the verdict, and the details the other effects.
 func TestChangeFinding(t *testing.T) {
 	c := compare(t, crdOf(t, `{type: integer, maximum: 5}`), crdOf(t, `{type: integer, maximum: 4}`), schema.Kubernetes)
 	if len(c.Changes) != 1 {
@@ -53,7 +53,7 @@ func TestChangeFinding(t *testing.T) {
 	)
 }
 
-// TestRuleFinding points at the rule, not at the list of rules.
+// TestRuleFinding checks that a finding points to the rule, not to the list of rules.
 func TestRuleFinding(t *testing.T) {
 	new := crdOf(t, `{type: integer, x-kubernetes-validations: [{rule: "true"}, {rule: "self > 1"}]}`)
 	c := compare(t, crdOf(t, `{type: integer, x-kubernetes-validations: [{rule: "true"}]}`), new, schema.Kubernetes)
@@ -65,7 +65,7 @@ func TestRuleFinding(t *testing.T) {
 	}
 }
 
-// TestReasonsAreFew gives a few of many reasons, and each of them once.
+// TestReasonsAreFew checks that a finding lists only a few reasons, without duplicates.
 func TestReasonsAreFew(t *testing.T) {
 	for n, last := range map[int]string{5: "newly defaulted: reason 4", 6: "newly defaulted: 1 more reason", 8: "newly defaulted: 3 more reasons"} {
 		var c impact.Change
@@ -80,7 +80,7 @@ func TestReasonsAreFew(t *testing.T) {
 	}
 }
 
-// TestRejections names the fields of v1.
+// TestRejections checks that findings name the fields of v1.
 func TestRejections(t *testing.T) {
 	old, new := crdOf(t, `{type: string}`), crdOf(t, `{type: string, pattern: "("}`)
 	new.Spec.Scope = api.ClusterScoped
@@ -91,7 +91,7 @@ func TestRejections(t *testing.T) {
 	)
 }
 
-// TestOtherSemantics reports worse verdicts only.
+// TestOtherSemantics checks that only worse verdicts are reported.
 func TestOtherSemantics(t *testing.T) {
 	old := crdOf(t, `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {f: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`)
 	new := crdOf(t, `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {f: {type: object}}}`)
@@ -105,7 +105,7 @@ func TestOtherSemantics(t *testing.T) {
 	}
 }
 
-// TestClassRules has a rule for every class, with its severity.
+// TestClassRules checks that every class has a rule with its severity.
 func TestClassRules(t *testing.T) {
 	severity := map[string]analysis.Severity{}
 	for _, r := range impact.Rules() {

@@ -8,12 +8,11 @@ import (
 	"slices"
 )
 
-// generator makes schemas, changes of schemas, and objects, as JSON trees. Names and
-// values come from small pools, so that what one schema does not know is what
-// another one speaks of.
+// generator generates schemas, changes of schemas, and objects, as JSON trees. Names and values
+// come from small pools, so that one schema often specifies fields that another one lacks.
 type generator struct {
 	*rand.Rand
-	// rules reports whether schemas have rules in CEL, which take long to compile.
+	// rules reports whether schemas have CEL rules, which are slow to compile.
 	rules bool
 	// unions reports whether schemas have x-kubernetes-unions.
 	unions bool
@@ -33,7 +32,7 @@ func (g *generator) text() string {
 
 func (g *generator) float() float64 { return float64(g.IntN(24)-6) / 2 }
 
-// value is any JSON value.
+// value returns any JSON value.
 func (g *generator) value(depth int) any {
 	switch n := g.IntN(8); {
 	case n == 0:
@@ -60,7 +59,7 @@ func (g *generator) value(depth int) any {
 	return obj
 }
 
-// schema is a structural schema.
+// schema returns a structural schema.
 func (g *generator) schema(depth int) tree {
 	types := []string{"string", "integer", "number", "boolean", "intOrString", "any", "string", "integer"}
 	if depth > 0 {
@@ -137,7 +136,7 @@ func (g *generator) listType(s tree, depth int) {
 	}
 }
 
-// condition sets a keyword that conditions values of the schema's type.
+// condition sets a validation keyword for the schema's type.
 func (g *generator) condition(s tree, depth int) {
 	general := []string{"enum", "allOf", "anyOf", "oneOf", "not", "nullable"}
 	if g.rules {
@@ -227,7 +226,7 @@ func props(s tree) tree {
 	return p
 }
 
-// branch is a branch of a logical operator of s: conditions on it and on its parts.
+// branch returns a branch of a logical operator of s: conditions on the value and its parts.
 func (g *generator) branch(s tree, depth int) tree {
 	b := tree{}
 	if names := slices.Sorted(maps.Keys(props(s))); len(names) > 0 && depth > 0 && g.chance(80) {
@@ -264,7 +263,7 @@ func (g *generator) branch(s tree, depth int) tree {
 	return scratch
 }
 
-// rule is a rule that compiles for s.
+// rule returns a rule that compiles for s.
 func (g *generator) rule(s tree) string {
 	switch s["type"] {
 	case "string":
@@ -291,7 +290,7 @@ func (g *generator) rule(s tree) string {
 	return "true"
 }
 
-// bare is a value of the schema's type, whatever else the schema says.
+// bare returns a value of the schema's type, ignoring the other keywords.
 func (g *generator) bare(s tree) any {
 	switch s["type"] {
 	case "string":
@@ -313,8 +312,8 @@ func (g *generator) bare(s tree) any {
 	return g.value(2)
 }
 
-// object is a value that goes by the shape of the schema, with some things in it
-// that do not belong there.
+// object returns a value that follows the structure of the schema, with some values that
+// violate it.
 func (g *generator) object(s tree) any {
 	if g.chance(12) && s["nullable"] == true || g.chance(5) {
 		return nil
@@ -456,7 +455,7 @@ func (g *generator) mutate(root tree) {
 	}
 }
 
-// clone copies a tree by way of JSON.
+// clone copies a tree through JSON.
 func clone(s tree) tree {
 	text, err := json.Marshal(s)
 	if err != nil {

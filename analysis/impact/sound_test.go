@@ -20,7 +20,7 @@ import (
 
 var seed = flag.Uint64("seed", 1, "seed of the random schemas and objects")
 
-// definition makes a definition of the schema of spec-like fields at the root.
+// definition returns a CRD with the given root schema.
 func definition(t *testing.T, root tree, preserve bool) *api.CustomResourceDefinition {
 	t.Helper()
 	text, err := json.Marshal(tree{
@@ -41,7 +41,7 @@ func definition(t *testing.T, root tree, preserve bool) *api.CustomResourceDefin
 	return out
 }
 
-// accepted reports whether a server would take the definition.
+// accepted reports whether the API server would accept the CRD.
 func accepted(ctx context.Context, d *api.CustomResourceDefinition, o crd.Options) bool {
 	d = d.DeepCopy()
 	d.Spec.PreserveUnknownFields = false
@@ -49,7 +49,7 @@ func accepted(ctx context.Context, d *api.CustomResourceDefinition, o crd.Option
 	return len(crd.ValidateCreate(ctx, d, o).Errors) == 0
 }
 
-// root is a schema of whole objects.
+// root returns a schema of whole objects.
 func (g *generator) root() tree {
 	for {
 		s := g.schema(3)
@@ -63,8 +63,8 @@ func (g *generator) root() tree {
 	}
 }
 
-// TestSound is the promise of the package: whatever the programs show to happen to an
-// object, some change says so, at or above the place where it happens.
+// TestSound checks the guarantee of the package: for every effect on an object, some change
+// predicts it, at or above the place where it happens.
 func TestSound(t *testing.T) {
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		for _, withRules := range []bool{false, true} {
@@ -161,10 +161,9 @@ func program(t *testing.T, d *api.CustomResourceDefinition, o crd.Options) *crd.
 	return definition.Version("v1")
 }
 
-// written is what the change does to those who write an object as it is, with its
-// nulls, and were told nothing against it: it is rejected now, or a null that
-// became a default stays. Fields that the old definition does not know are left to
-// their writers.
+// written returns the effects on clients that write an object as it is, including its nulls,
+// and got no error before: it is rejected now, or a null that became a default is kept. It
+// ignores fields that are unknown to the old CRD.
 func written(t *testing.T, was, is *crd.Version, text []byte) (seen []impact.Observation) {
 	t.Helper()
 	read := func(v *crd.Version) (schema.Object, *schema.Report, schema.Violations) {
@@ -205,7 +204,7 @@ func written(t *testing.T, was, is *crd.Version, text []byte) (seen []impact.Obs
 	return seen
 }
 
-// value is the value at a path.
+// value returns the value at a path.
 func value(v any, p schema.Path) (any, bool) {
 	for _, s := range p {
 		switch x := v.(type) {
@@ -226,7 +225,7 @@ func value(v any, p schema.Path) (any, bool) {
 	return v, true
 }
 
-// arrayForString is the one thing that the package skips on purpose.
+// arrayForString reports whether an observation is the one case that the package ignores.
 func arrayForString(changes []impact.Change, x impact.Observation) bool {
 	return x.Class == impact.Invalid && strings.HasSuffix(x.Detail, `must be of type string: "array"`) &&
 		slices.ContainsFunc(changes, func(c impact.Change) bool {

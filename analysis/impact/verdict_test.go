@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// crdOf makes a definition with x below spec.
+// crdOf returns a CRD with x below spec.
 func crdOf(t *testing.T, x string) *api.CustomResourceDefinition {
 	t.Helper()
 	return parse(t, fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.example.com}, spec: {
@@ -37,7 +37,7 @@ func parse(t *testing.T, text string) *api.CustomResourceDefinition {
 	return out
 }
 
-// changes lists what Compare says, one line for each change.
+// changes returns the result of Compare, one line per change.
 func changes(t *testing.T, old, new *api.CustomResourceDefinition, sem schema.Semantics) (lines []string) {
 	t.Helper()
 	c, err := impact.Compare(t.Context(), old, new, impact.Options{Semantics: sem, Rules: cel.Checker{}})
@@ -60,7 +60,7 @@ func TestVerdicts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		old, new string
 		want     []string
-		// kubernetes is what it says in that semantics, if that differs.
+		// kubernetes is the result under that semantics, if it differs.
 		kubernetes []string
 	}{
 		"nothing":     {old: `{type: string}`, new: `{type: string}`},
@@ -151,7 +151,7 @@ func TestVerdicts(t *testing.T) {
 		"preserving now":       {old: `{type: object}`, new: `{type: object, x-kubernetes-preserve-unknown-fields: true}`, want: []string{sx + "additional-properties safe"}},
 		"preserving no longer above": {
 			old: `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: object, minProperties: 1}}}`, new: `{type: object, properties: {a: {type: object, minProperties: 1}}}`,
-			// The documents go on preserving in a; kube-apiserver starts pruning again there.
+			// kep continues to preserve fields in a; kube-apiserver prunes again there.
 			want: []string{sx + "pruning loses-data,invalid,clients-break"}, kubernetes: []string{sx + "pruning loses-data,clients-break"}},
 
 		"anyOf branch added":   {old: `{type: string, anyOf: [{pattern: a}]}`, new: `{type: string, anyOf: [{pattern: b}, {pattern: a}]}`, want: []string{sx + "anyOf safe"}},
@@ -196,7 +196,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestDefinitionVerdicts is about what is not in a schema.
+// TestDefinitionVerdicts covers changes outside of schemas.
 func TestDefinitionVerdicts(t *testing.T) {
 	webhook := func(c *api.CustomResourceDefinition) {
 		c.Spec.Conversion = &api.CustomResourceConversion{Strategy: api.WebhookConverter, Webhook: &api.WebhookConversion{ConversionReviewVersions: []string{"v1"}}}

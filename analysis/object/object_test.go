@@ -22,7 +22,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// widgets is a CRD with something to find fault with for every kind of finding.
+// widgets is a CRD whose objects can cause every kind of finding.
 const widgets = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -78,7 +78,7 @@ spec:
     schema: {openAPIV3Schema: *schema}
 `
 
-// skipped is the finding about CEL rules that an invalid object is not checked against.
+// skipped is the finding about CEL rules that are skipped because the object is invalid.
 const skipped = "info validation/rules-skipped : some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 
 func toJSON(t *testing.T, text string) []byte {
@@ -108,13 +108,13 @@ func definition(t *testing.T, document string, sem schema.Semantics) *crd.Defini
 	return d
 }
 
-// widget is a Widget with a name and a spec. Its text is not made from YAML, which has no
+// widget returns a Widget with a name and a spec. It does not parse YAML, which cannot have
 // duplicate fields.
 func widget(spec string) []byte {
 	return []byte(`{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}, "spec": ` + spec + `}`)
 }
 
-// lines writes findings for comparison, one line each, in order.
+// lines formats findings for comparison, one per line, in order.
 func lines(findings []analysis.Finding) (all []string) {
 	findings = slices.Clone(findings)
 	analysis.Sort(findings)
@@ -186,7 +186,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckParts tells which part of a field a finding is about.
+// TestCheckParts checks which part of a field a finding is about.
 func TestCheckParts(t *testing.T) {
 	c := checker(t, widgets, schema.Kubernetes, nil)
 	want := map[string]analysis.Part{
@@ -208,7 +208,7 @@ func TestCheckParts(t *testing.T) {
 	}
 }
 
-// TestCheckRejected goes on where an API server stops.
+// TestCheckRejected checks that Check continues where an API server stops.
 func TestCheckRejected(t *testing.T) {
 	c := checker(t, widgets, schema.Kubernetes, nil)
 	source := []byte(`{"apiVersion": "example.com/v1", "kind": "Widget",
@@ -248,7 +248,7 @@ func TestCheckUpdate(t *testing.T) {
 		}
 		old := tree.(map[string]any)
 		old["apiVersion"] = "example.com/" + version
-		// What was wrong and has not changed is forgiven.
+		// Ratcheting accepts unchanged values that were already invalid.
 		expect(t, c.Check(t.Context(), widget(`{"name": "too long", "min": 1}`), old, object.Warn))
 		expect(t, c.Check(t.Context(), widget(`{"name": "other"}`), old, object.Warn),
 			`error validation/rule /spec: Invalid value: the name cannot change`,
@@ -260,7 +260,7 @@ func TestCheckUpdate(t *testing.T) {
 	}
 }
 
-// TestSemantics reports where the two semantics disagree, from either side.
+// TestSemantics checks the reported differences between the semantics, from either side.
 func TestSemantics(t *testing.T) {
 	source := widget(`{"free": {"some": {"extra": 1}, "other": 2}}`)
 	for _, tt := range []struct {
@@ -285,7 +285,7 @@ func TestSemantics(t *testing.T) {
 	}
 }
 
-// TestPosition gives schemas their position in the text of the CRD, in the form it has.
+// TestPosition checks the positions of schemas in the text of the CRD, in v1 and v1beta1.
 func TestPosition(t *testing.T) {
 	beta := `
 apiVersion: apiextensions.k8s.io/v1beta1
@@ -322,7 +322,7 @@ func TestPrune(t *testing.T) {
 		`info null-dropped /spec/name: removed: null is not allowed by .properties[spec].properties[name]`,
 		`info defaulted /spec/tags: defaulted to ["a"] by .properties[spec].properties[tags]`,
 	)
-	// The edits lead from the text to what is stored.
+	// The edits turn the text into the stored object.
 	edits, err := stored.Edits()
 	if err != nil {
 		t.Fatal(err)
@@ -338,13 +338,13 @@ func TestPrune(t *testing.T) {
 	if got, err := jsonx.Parse(edited); err != nil || !reflect.DeepEqual(got, any(stored.Object)) {
 		t.Errorf("got %s, %v", edited, err)
 	}
-	// A duplicate cannot be edited away.
+	// Edits cannot remove a duplicate field.
 	if _, err := c.Prune(widget(`{"min": 1, "min": 2}`)).Edits(); err == nil {
 		t.Error("edits for a text that has a field twice")
 	}
 }
 
-// TestPreview shows what is left of objects once a schema is structural.
+// TestPreview checks what remains of objects once a schema is structural.
 func TestPreview(t *testing.T) {
 	document := `
 apiVersion: apiextensions.k8s.io/v1beta1
@@ -381,7 +381,7 @@ spec:
 	}
 }
 
-// TestParseFieldValidation reads what people write.
+// TestParseFieldValidation parses valid and invalid values.
 func TestParseFieldValidation(t *testing.T) {
 	for text, want := range map[string]object.FieldValidation{"Warn": object.Warn, "ignore": object.Ignore, "STRICT": object.Strict} {
 		if got, err := object.ParseFieldValidation(text); err != nil || got != want {

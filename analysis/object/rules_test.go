@@ -7,7 +7,7 @@ import (
 	"espalier.dev/analysis"
 )
 
-// TestRuleSummaries has a sentence, one of its own, for every rule.
+// TestRuleSummaries checks that every rule has its own summary.
 func TestRuleSummaries(t *testing.T) {
 	for _, rules := range [][]analysis.Rule{CheckRules(), PruneRules()} {
 		seen := map[string]string{}

@@ -9,12 +9,12 @@ import (
 	"espalier.dev/api"
 )
 
-// adoptWorkers is how many definitions are given fences at a time.
+// adoptWorkers is the number of CRDs that are adopted concurrently.
 const adoptWorkers = 16
 
-// adoptAll gives a fence to the listed definitions that have none, as in an etcd that
-// kube-apiserver has filled, before they are served. Those that are being deleted are for
-// cleanUp, and those that cannot be decoded have no UID.
+// adoptAll creates the missing fences of the listed CRDs before they are served, for example
+// in an etcd that kube-apiserver has filled. It skips CRDs that are being deleted, which
+// cleanUp handles, and CRDs that cannot be decoded, which have no UID.
 func (d *Definitions) adoptAll(ctx context.Context, list []api.CustomResourceDefinition) error {
 	fenced, err := d.config.Fences.UIDs(ctx)
 	if err != nil {
@@ -45,8 +45,8 @@ func (d *Definitions) adoptAll(ctx context.Context, list []api.CustomResourceDef
 	return nil
 }
 
-// adopt gives a definition a fence that may have none. If the definition has changed since,
-// there will be an event, and another attempt.
+// adopt creates the fence of a CRD if it is missing. If the CRD has changed since, its event
+// leads to another attempt.
 func (d *Definitions) adopt(ctx context.Context, c *api.CustomResourceDefinition) {
 	ok, err := d.config.Fences.Adopt(ctx, c.Name, c.UID, revision(c.ResourceVersion), false)
 	if err != nil && ctx.Err() == nil {

@@ -22,13 +22,13 @@ import (
 	"espalier.dev/server/resources"
 )
 
-// kinds are the versions of definitions.
+// kinds are the versions of the CRD resource.
 type kinds struct {
 	options crd.Options
-	// warnings returns what else to tell the writer of a valid CRD.
+	// warnings returns additional warnings for the client that writes a valid CRD.
 	warnings func(context.Context, *api.CustomResourceDefinition) []string
-	// decoded counts what is read from the storage; undecodable is called when something
-	// cannot be read.
+	// decoded counts the CRDs read from the storage; undecodable is called when one cannot be
+	// decoded.
 	decoded     *atomic.Uint64
 	undecodable func()
 }
@@ -94,11 +94,11 @@ func represent(c *api.CustomResourceDefinition, version string) runtime.Object {
 
 var _ resources.ProtobufKind = &kind{}
 
-// kind is one version of definitions.
+// kind is one version of the CRD resource.
 type kind struct {
 	*kinds
 	*crd.Version
-	// raw reads any object, and finds what is in it twice.
+	// raw decodes any object, and finds duplicate fields.
 	raw *schema.Program
 }
 
@@ -167,7 +167,7 @@ func (k *kind) DecodeStored(src []byte) (runtime.Object, error) {
 	k.decoded.Add(1)
 	c, err := k.read(src, codec.DecodeLenient)
 	if err != nil {
-		// One whose spec cannot be read is not served, but it can be seen and deleted.
+		// A CRD whose spec cannot be decoded is not served, but can be read and deleted.
 		m := &metav1.PartialObjectMetadata{}
 		if api.Unmarshal(src, m) != nil || m.Name == "" {
 			k.undecodable()
@@ -178,12 +178,12 @@ func (k *kind) DecodeStored(src []byte) (runtime.Object, error) {
 	return represent(c, k.Name()), nil
 }
 
-// unreadable reports whether the spec of a stored definition could not be read: nothing may
-// be written in its place.
+// unreadable reports whether the spec of a stored CRD could not be decoded. Such a CRD must
+// not be overwritten.
 func unreadable(c *api.CustomResourceDefinition) bool { return c.Spec.Group == "" }
 
-// undecodable reports whether nothing of a stored definition could be read: its name is that
-// of its key.
+// undecodable reports whether nothing of a stored CRD could be decoded. Its name is taken
+// from its key.
 func undecodable(c *api.CustomResourceDefinition) bool { return unreadable(c) && c.UID == "" }
 
 // EncodeStored writes v1beta1, as kube-apiserver does.

@@ -17,16 +17,16 @@ import (
 	"espalier.dev/server/resources"
 )
 
-// source is where the reconciler reads the stored CRDs.
+// source reads the stored CRDs for the reconciler.
 type source interface {
 	list(ctx context.Context) (*api.CustomResourceDefinitionList, error)
 	// watch returns the changes after a resource version.
 	watch(ctx context.Context, after string) (watch.Interface, error)
-	// alarm has an element when the source can no longer be used.
+	// alarm receives an element when the source becomes unusable.
 	alarm() <-chan struct{}
 }
 
-// errUndecodable is why CRDs cannot be read through the watch cache.
+// errUndecodable is the reason why CRDs cannot be read through the watch cache.
 var errUndecodable = errors.New("a stored CRD cannot be decoded")
 
 // cachedSource reads through the storage that serves requests and shares the CRDs with its
@@ -36,11 +36,11 @@ type cachedSource struct {
 	definitions *Definitions
 }
 
-// cachePoll is how often the source looks whether the watch cache is filled.
+// cachePoll is the interval of checks whether the watch cache is filled.
 const cachePoll = time.Millisecond
 
 func (c *cachedSource) list(ctx context.Context) (*api.CustomResourceDefinitionList, error) {
-	// Without its cache, the storage would read and decode everything once more.
+	// Without its cache, the storage would read and decode all CRDs again.
 	for c.store.ReadinessCheck() != nil {
 		if c.definitions.undecodable.Load() {
 			return nil, errUndecodable
@@ -51,7 +51,7 @@ func (c *cachedSource) list(ctx context.Context) (*api.CustomResourceDefinitionL
 			return nil, ctx.Err()
 		}
 	}
-	// What was undecodable is gone. If it is not, it is found again from here on.
+	// The CRD that could not be decoded is gone. If it is not, it is detected again from here.
 	c.definitions.undecodable.Store(false)
 	select {
 	case <-c.definitions.alarm:
@@ -72,11 +72,11 @@ func (c *cachedSource) watch(ctx context.Context, after string) (watch.Interface
 	return c.store.Watch(ctx, &metainternalversion.ListOptions{ResourceVersion: after, AllowWatchBookmarks: true})
 }
 
-// alarm is raised before the cache ends its watches: it tries for half a minute to go on.
+// alarm is raised before the cache ends its watches, because the cache retries for half a minute.
 func (c *cachedSource) alarm() <-chan struct{} { return c.definitions.alarm }
 
-// storedSource reads CRDs as they are in etcd. Those that cannot be decoded have a name and
-// nothing else, and are unreadable.
+// storedSource reads CRDs directly from etcd. CRDs that cannot be decoded have only a name,
+// and are unreadable.
 type storedSource struct {
 	definitions *Definitions
 	kind        resources.Kind
@@ -90,7 +90,7 @@ func newStoredSource(d *Definitions) (*storedSource, error) {
 func (s *storedSource) list(ctx context.Context) (*api.CustomResourceDefinitionList, error) {
 	items := &api.CustomResourceDefinitionList{}
 	revision, err := s.definitions.config.Fences.ListDefinitions(ctx, func(one fence.Stored) {
-		// The cache decodes them too, again and again, which is no progress. This is.
+		// The cache decodes them repeatedly too without making progress, so progress is counted here.
 		s.definitions.reconciled.Add(1)
 		items.Items = append(items.Items, *s.decode(one))
 	})
@@ -122,7 +122,7 @@ func (s *storedSource) watch(ctx context.Context, after string) (watch.Interface
 	return w, nil
 }
 
-// alarm is never raised: what cannot be decoded does not hold the others up.
+// alarm is never raised: CRDs that cannot be decoded do not block the others.
 func (s *storedSource) alarm() <-chan struct{} { return nil }
 
 // storedWatch is a watch of a storedSource. It runs until Stop or until etcd fails.
@@ -155,6 +155,6 @@ func (w *storedWatch) ResultChan() <-chan watch.Event { return w.events }
 func (w *storedWatch) Stop() {
 	w.cancel()
 	for range w.events {
-		// run closes it when it ends.
+		// run closes the channel when it ends.
 	}
 }

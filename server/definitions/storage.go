@@ -64,8 +64,8 @@ func (s *subresource) Update(ctx context.Context, name string, info rest.Updated
 	return out, created, err
 }
 
-// List lists CRDs. If some cannot be decoded, it fails and names all of them: with a watch cache
-// that has never been filled, the storage would ask clients to try again for ever.
+// List lists CRDs. If some cannot be decoded, it fails and names all of them. Otherwise the
+// storage would ask clients to retry forever if its watch cache has never been filled.
 func (s *store) List(ctx context.Context, o *metainternalversion.ListOptions) (runtime.Object, error) {
 	list, err := s.Store.List(ctx, o)
 	if apierrors.IsTooManyRequests(err) {

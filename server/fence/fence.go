@@ -134,9 +134,9 @@ func (f *Fences) UIDs(ctx context.Context) (map[types.UID]bool, error) {
 	return uids, nil
 }
 
-// Adopt gives a CRD the fence that it needs as it is at a revision: something that knows
-// no fences may have written it. It reports whether that is how the CRD is; if not, there is
-// another state of it to adopt, or none.
+// Adopt creates the fence of a CRD in its state at a revision, in case a program without
+// fences has written the CRD. It reports whether the CRD is still in that state. If not, the
+// caller must adopt its newer state, unless the CRD is gone.
 func (f *Fences) Adopt(ctx context.Context, name string, uid types.UID, revision uint64, deleting bool) (bool, error) {
 	resp, err := f.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(f.DefinitionKey(name)), "=", int64(revision))).

@@ -51,7 +51,7 @@ func crd(uid string, deleting bool) []byte {
 	return fmt.Appendf(nil, `{"metadata": {"uid": %q%s}}`, uid, timestamp)
 }
 
-// TestFence takes a CRD through its life, twice, with somebody who writes its objects.
+// TestFence creates and deletes a CRD twice, while clients write its objects.
 func TestFence(t *testing.T) {
 	f, client := newFences(t)
 	definitions := &definitions{Interface: client, kv: client.KV, key: f.key}
@@ -117,8 +117,8 @@ func TestFence(t *testing.T) {
 		t.Error(uids, err)
 	}
 
-	// The next CRD of that name finds what somebody has left behind, and nobody who belongs
-	// to the first one can touch it.
+	// The next CRD of that name finds the object that was left behind, and writers of the
+	// first CRD cannot change it.
 	write(definitions, crdKey, crd("2", false), 0)
 	fails(first, thingKey+"b", 0, apierrors.IsNotFound)
 	fails(first, thingKey, kv.KV.ModRevision, apierrors.IsNotFound)
@@ -128,7 +128,7 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestAdopt gives fences to CRDs that were written without.
+// TestAdopt creates the fences of CRDs that were written without.
 func TestAdopt(t *testing.T) {
 	f, client := newFences(t)
 	o := &objects{Interface: client, kv: client.KV, fence: f.key("1"), resource: things}
@@ -159,7 +159,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestSweepMany deletes more objects than are read at a time.
+// TestSweepMany deletes more objects than one read returns.
 func TestSweepMany(t *testing.T) {
 	f, client := newFences(t)
 	if _, err := client.KV.Put(t.Context(), f.key("1"), terminating); err != nil {
@@ -187,7 +187,7 @@ func TestSweepMany(t *testing.T) {
 	}
 }
 
-// TestStored lists and watches stored CRDs, whatever is in them.
+// TestStored lists and watches stored CRDs, whatever their content.
 func TestStored(t *testing.T) {
 	f, client := newFences(t)
 	key := func(i int) string { return f.DefinitionKey(fmt.Sprintf("%04d.example.com", i)) }
@@ -227,7 +227,7 @@ func TestStored(t *testing.T) {
 		t.Errorf("%+v: %v", changes, err)
 	}
 
-	// Changes that etcd has forgotten are an error: there is no end to wait for.
+	// A watch from a compacted revision returns an error instead of waiting forever.
 	if _, err := client.Compact(t.Context(), gone.Header.Revision); err != nil {
 		t.Fatal(err)
 	}

@@ -9,21 +9,20 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Stored is a CRD as it is stored in etcd, whether it can be decoded or not.
+// Stored is a CRD as stored in etcd, whether it can be decoded or not.
 type Stored struct {
 	Name string
-	// Value is what is stored, and Deleted says that nothing is.
+	// Value is the stored value. Deleted is set if the CRD was deleted.
 	Value   []byte
 	Deleted bool
-	// Revision is that of the last change.
+	// Revision is the revision of the last change.
 	Revision int64
 }
 
 // DefinitionKey returns the key of a CRD in etcd.
 func (f *Fences) DefinitionKey(name string) string { return f.prefix(f.definitions) + name }
 
-// ListDefinitions calls each with all stored CRDs as they were at a revision, and returns
-// that revision.
+// ListDefinitions calls each for all stored CRDs at one revision, and returns that revision.
 func (f *Fences) ListDefinitions(ctx context.Context, each func(Stored)) (revision int64, err error) {
 	prefix := f.prefix(f.definitions)
 	end := clientv3.GetPrefixRangeEnd(prefix)
@@ -44,11 +43,11 @@ func (f *Fences) ListDefinitions(ctx context.Context, each func(Stored)) (revisi
 	return revision, nil
 }
 
-// WatchDefinitions calls each with all changes of stored CRDs after a revision, in their
-// order. It returns when ctx ends or the watch fails, never without an error.
+// WatchDefinitions calls each for all changes of stored CRDs after a revision, in order. It
+// returns when ctx ends or the watch fails, always with an error.
 func (f *Fences) WatchDefinitions(ctx context.Context, after int64, each func(Stored)) (err error) {
 	prefix := f.prefix(f.definitions)
-	// It has a stream of its own, so that it does not wait for other watches.
+	// A separate stream does not wait for other watches.
 	watcher := clientv3.NewWatcher(f.client)
 	defer func() { err = errors.Join(err, watcher.Close()) }()
 	for resp := range watcher.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(), clientv3.WithRev(after+1)) {

@@ -34,19 +34,20 @@ func readMetadata(value []byte) (metadata, error) {
 }
 
 const (
-	// pageSize is how many values are read at a time: they can be as large as etcd allows.
+	// pageSize is the number of values per read. A value can be as large as etcd allows.
 	pageSize = 64
-	// sweepWorkers is how many deletions are under way at a time. Each has a transaction of
-	// its own: watches rely on it that an object has a revision for itself.
+	// sweepWorkers is the number of concurrent deletions. Each has its own transaction,
+	// because watches require a separate revision for each object.
 	sweepWorkers = 8
 )
 
-// Sweep deletes the objects of a CRD by their keys, whatever is in them, and returns how
-// many are left and the name of the first of them. Those that have finalizers are marked as
-// deleted and left for their controllers. An object whose metadata cannot be read has none.
+// Sweep deletes the objects of a CRD by their keys, whatever their content, and returns how
+// many are left and the name of the first of them. It marks objects with finalizers as
+// deleted and leaves them to their controllers. It treats an object whose metadata cannot be
+// read as one without finalizers.
 //
-// It does nothing unless the CRD's fence is Terminating, so it never touches the objects of
-// another CRD of the same name; and if the fence is, an answer of zero is final.
+// Sweep does nothing unless the CRD's fence is Terminating, so it never touches the objects of
+// another CRD of the same name. If the fence is Terminating, a result of zero is final.
 func (f *Fences) Sweep(ctx context.Context, r runtimeschema.GroupResource, uid types.UID) (left int64, name string, err error) {
 	prefix := f.prefix(r)
 	end := clientv3.GetPrefixRangeEnd(prefix)
@@ -76,8 +77,8 @@ func (f *Fences) Sweep(ctx context.Context, r runtimeschema.GroupResource, uid t
 	return rest.Count, name, nil
 }
 
-// remove deletes an object, or marks it as deleted. If it has changed since it was read, the
-// next sweep will see it.
+// remove deletes an object or marks it as deleted. If the object has changed since it was
+// read, it is left to the next sweep.
 func (f *Fences) remove(ctx context.Context, kv *mvccpb.KeyValue, fence string) error {
 	key := string(kv.Key)
 	op := clientv3.OpDelete(key)
@@ -98,7 +99,7 @@ func (f *Fences) remove(ctx context.Context, kv *mvccpb.KeyValue, fence string) 
 	return err
 }
 
-// markDeleted returns an object as a client's deletion leaves it that has finalizers.
+// markDeleted returns an object with finalizers as a client's deletion would leave it.
 func markDeleted(value []byte, m metadata) ([]byte, error) {
 	obj := map[string]any{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &obj); err != nil {

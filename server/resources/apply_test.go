@@ -19,7 +19,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// corpusObjects gives every object of the corpus with its definition.
+// corpusObjects calls f for every object of the corpus with its CRD.
 func corpusObjects(t *testing.T, f func(t *testing.T, d *crd.Definition, obj *unstructured.Unstructured)) {
 	root := os.Getenv("ESPALIER_CORPUS")
 	if root == "" {
@@ -63,8 +63,8 @@ func corpusObjects(t *testing.T, f func(t *testing.T, d *crd.Definition, obj *un
 	}
 }
 
-// The types that server-side apply gets straight from a schema are those that the
-// published OpenAPI documents give.
+// TestTypesOfApply checks that the types that server-side apply derives from a schema equal
+// those of the published OpenAPI documents.
 func TestTypesOfApply(t *testing.T) {
 	builder := openapi.New(openapi.Options{Scheme: clientscheme.Scheme})
 	type converters struct{ ours, published managedfields.TypeConverter }

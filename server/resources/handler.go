@@ -40,22 +40,21 @@ import (
 	"espalier.dev/server/webhooks"
 )
 
-// Source is where definitions come from.
+// Source provides the CRDs.
 type Source interface {
-	// Catalog is the newest catalog that this server knows.
+	// Catalog returns the newest catalog of this server.
 	Catalog() *crd.Catalog
-	// Refresh asks the storage about a definition that is not in the catalog (another
-	// server may have written it), and returns when the catalog is as new as the answer. It
-	// returns an error if the definition is stored and cannot be served: what it defines
-	// exists.
+	// Refresh reads a CRD that is not in the catalog from the storage, because another server
+	// may have written it, and returns when the catalog is at least as new. It returns an
+	// error if the CRD is stored but cannot be served, because its resource does exist.
 	Refresh(ctx context.Context, name string) error
 }
 
-// Builtin is a resource that the server itself brings.
+// Builtin is a resource that is built into the server.
 type Builtin struct {
 	Definition *crd.Definition
 	Kinds      Kinds
-	// Storage is how its objects are stored.
+	// Storage returns the storage options for its objects.
 	Storage generic.RESTOptionsGetter
 	// Describe describes a version.
 	Describe func(*crd.Version) *resource.Description

@@ -261,9 +261,9 @@ func (s *serving) wrap(subresource string, storage rest.Patcher) rest.Patcher {
 	return storage
 }
 
-// awaitCache returns when the storage can be listed and watched, which takes a moment after it
-// was made. Only the first requests wait. If it takes longer, the storage itself says what is
-// the matter.
+// awaitCache waits until the storage can be listed and watched, which takes a moment after it
+// was created. Only the first requests wait. If it takes longer, the storage reports the
+// problem itself.
 func (e *endpoint) awaitCache(ctx context.Context) error {
 	const patience, pause = 2 * time.Second, time.Millisecond
 	if e.awaited.Load() {

@@ -19,13 +19,12 @@ import (
 	"espalier.dev/schema"
 )
 
-// unsolved are the samples of the corpus that do not come out valid, as definition,
-// version and size. One that does is to be taken off the list.
+// unsolved lists the samples of the corpus that are not valid, as CRD, version and size. Remove
+// an entry when its sample becomes valid.
 func unsolved() []string { return nil }
 
-// TestCorpus makes both samples of every version of every definition in the corpus. All
-// but those that are listed must be valid, and an Admitter must think so too,
-// without pruning anything.
+// TestCorpus generates both samples of every version of every CRD in the corpus. All except the
+// listed ones must be valid, and an Admitter must accept them without pruning.
 func TestCorpus(t *testing.T) {
 	var failed []string
 	versions, judged := 0, 0
@@ -33,7 +32,7 @@ func TestCorpus(t *testing.T) {
 		d := load(t, file, schema.Kubernetes)
 		admitter, err := espalier.New(t.Context(), d.CRD(), espalier.WithSemantics(schema.Kubernetes), espalier.WithRules(cel.Checker{}))
 		if err != nil {
-			// Those that today's servers reject have samples all the same.
+			// CRDs that current API servers reject have samples too.
 			admitter = nil
 		}
 		for _, v := range d.Versions() {
@@ -73,7 +72,7 @@ func TestCorpus(t *testing.T) {
 	t.Logf("%d versions, %d samples, %d not valid, %d put to an Admitter", versions, 2*versions, len(failed), judged)
 }
 
-// corpus returns the files with definitions.
+// corpus returns the files with CRDs.
 func corpus(t *testing.T) []string {
 	root := os.Getenv("ESPALIER_CORPUS")
 	if root == "" {
@@ -98,7 +97,7 @@ func load(t *testing.T, file string, sem schema.Semantics) *crd.Definition {
 	return define(t, string(text), sem)
 }
 
-// define makes a Definition of YAML.
+// define parses a Definition from YAML.
 func define(t *testing.T, text string, sem schema.Semantics) *crd.Definition {
 	t.Helper()
 	data, err := yaml.YAMLToJSON([]byte(text))

@@ -13,7 +13,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// versionOf makes a version whose spec has a schema.
+// versionOf returns a version with a schema for spec.
 func versionOf(t *testing.T, spec string, sem schema.Semantics) *crd.Version {
 	t.Helper()
 	return define(t, `
@@ -32,8 +32,7 @@ spec:
 `, sem).Version("v1")
 }
 
-// TestSamples shows what samples look like: what is below spec of the minimal and of
-// the full one.
+// TestSamples checks the spec of the minimal and the full sample.
 func TestSamples(t *testing.T) {
 	for _, c := range []struct{ name, spec, minimal, full string }{{
 		name:    "required fields and all fields",
@@ -117,7 +116,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestUnsolvable says what stands in the way.
+// TestUnsolvable checks the reported violations of samples that cannot be valid.
 func TestUnsolvable(t *testing.T) {
 	for _, c := range []struct{ name, spec, want string }{
 		{"a rule that never holds", `{type: object, x-kubernetes-validations: [{rule: "false", message: never}]}`, "never"},
@@ -144,7 +143,7 @@ func TestUnsolvable(t *testing.T) {
 	}
 }
 
-// TestStopped gives up when nobody waits any longer.
+// TestStopped checks that the search stops when its context ends.
 func TestStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
