@@ -44,8 +44,8 @@ type corpusDefinition struct {
 	name    string
 	body    map[string]any
 	objects []corpusObject
-	// refused is set while another CRD has its names.
-	refused bool
+	// rejected is set while another CRD has its names.
+	rejected bool
 	// admitter is the engine's Admitter of the CRD, created on first use.
 	admitter *espalier.Admitter
 }
@@ -93,13 +93,13 @@ func TestCorpus(t *testing.T) {
 		}
 		parallel(wave, func(d *corpusDefinition) { c.define(d, convert) })
 		for _, d := range wave {
-			if d.refused {
+			if d.rejected {
 				later = append(later, d)
 			}
 		}
 		c.usage(fmt.Sprintf("with the %d definitions of wave %d", len(wave), waves+1))
 		parallel(wave, func(d *corpusDefinition) {
-			if d.refused {
+			if d.rejected {
 				return
 			}
 			if d.admitter = c.engine(d); d.admitter == nil {
@@ -119,8 +119,8 @@ func TestCorpus(t *testing.T) {
 	}
 	c.usage("when all is deleted")
 	t.Logf("%d definitions in %d waves; %d objects accepted, %d rejected as the engine does; %v",
-		len(definitions), waves, c.accepted.Load(), c.refused.Load(), time.Since(began).Round(100*time.Millisecond))
-	if c.accepted.Load() < c.refused.Load() || c.refused.Load() == 0 {
+		len(definitions), waves, c.accepted.Load(), c.rejected.Load(), time.Since(began).Round(100*time.Millisecond))
+	if c.accepted.Load() < c.rejected.Load() || c.rejected.Load() == 0 {
 		t.Error("most of the corpus is valid, and some of it is not")
 	}
 }
@@ -229,7 +229,7 @@ type corpusClient struct {
 	client *http.Client
 	url    string
 
-	accepted, refused atomic.Int64
+	accepted, rejected atomic.Int64
 }
 
 func newCorpusClient(t *testing.T, s *espaliertest.Server) *corpusClient {
@@ -294,11 +294,11 @@ func (c *corpusClient) define(d *corpusDefinition, webhook map[string]any) {
 		}
 		for _, condition := range got.Status.Conditions {
 			if condition.Type == api.Established && condition.Status == api.ConditionTrue {
-				d.refused = false
+				d.rejected = false
 				return
 			}
 			if condition.Type == api.NamesAccepted && condition.Status == api.ConditionFalse {
-				d.refused = true
+				d.rejected = true
 				return
 			}
 		}
@@ -375,7 +375,7 @@ func (c *corpusClient) create(d *corpusDefinition, o corpusObject) {
 		err = want.Err()
 	}
 	if invalid := (*espalier.InvalidError)(nil); errors.As(err, &invalid) {
-		c.refused.Add(1)
+		c.rejected.Add(1)
 		var got apierrors.StatusError
 		if err := json.Unmarshal(body, &got.ErrStatus); err != nil || code != http.StatusUnprocessableEntity {
 			c.Errorf("%s: the engine rejects it, and the server answers %d %.500s", o.file, code, body)
@@ -391,7 +391,7 @@ func (c *corpusClient) create(d *corpusDefinition, o corpusObject) {
 		return
 	}
 	if err != nil {
-		c.refused.Add(1)
+		c.rejected.Add(1)
 		if code != http.StatusBadRequest {
 			c.Errorf("%s: the engine cannot read it (%v), and the server answers %d %.500s", o.file, err, code, body)
 		}

@@ -38,7 +38,7 @@ type Comparison struct {
 	Name string
 	// Changes are all differences, the worst first.
 	Changes []Change
-	// Refused lists the reasons why the API server would reject the update of the CRD.
+	// The reasons why the API server would reject the update of the CRD.
 	Refused field.ErrorList
 
 	options  Options
@@ -65,7 +65,7 @@ func Compare(ctx context.Context, old, new *api.CustomResourceDefinition, o Opti
 	if c.new, err = crd.New(new, o.crd()); err != nil {
 		return nil, fmt.Errorf("new CRD: %w", err)
 	}
-	c.Refused = refusals(ctx, old, new, o)
+	c.Refused = rejections(ctx, old, new, o)
 	d := &definitions{Options: o, ctx: ctx, old: old, new: new}
 	d.compare(c.old, c.new)
 	c.Changes = d.sorted()
@@ -87,8 +87,8 @@ func Added(new *api.CustomResourceDefinition, o Options) *Comparison {
 	}}}
 }
 
-// refusals returns the reasons why the API server would reject the update.
-func refusals(ctx context.Context, old, new *api.CustomResourceDefinition, o Options) field.ErrorList {
+// rejections returns the reasons why the API server would reject the update.
+func rejections(ctx context.Context, old, new *api.CustomResourceDefinition, o Options) field.ErrorList {
 	old, new = old.DeepCopy(), new.DeepCopy()
 	if len(old.Status.StoredVersions) == 0 {
 		// An API server that accepted the old CRD has set its status.

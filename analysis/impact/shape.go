@@ -42,9 +42,9 @@ func (c *comparer) lists(p place, o, n side) {
 	c.value(p.down(itemsStep, itemsStep, itemsStep, viaItems, ni.node), oi, ni)
 }
 
-// refusal returns the effects on a field at path if its object, at p, may no longer have
+// rejection returns the effects on a field at path if its object, at p, may no longer have
 // it. The field is kept so that validation can reject it, but its content is pruned.
-func refusal(p place, path schema.SchemaPath, o, n side) []Effect {
+func rejection(p place, path schema.SchemaPath, o, n side) []Effect {
 	effects := tightened(p.path, "")
 	if n.Prunes() && o.kinds()&(arrays|objects) != 0 {
 		effects = append(effects, at(Loses, path, "fields in it are pruned"))
@@ -152,15 +152,15 @@ func (c *comparer) otherFields(p place, o, n side) {
 	case of != stays:
 		if hadMap != hasMap || of != nf && (o.node.XPreserveUnknownFields != n.node.XPreserveUnknownFields || hasMap) {
 			var effects []Effect
-			if nf == refused {
+			if nf == rejected {
 				effects = []Effect{at(Clients, p.path, "fields that were pruned are now rejected")}
 			}
 			c.emit(p, "additional-properties", "additionalProperties", "unknown fields are "+nf.verb(), effects...)
 		} else if o.node.XPreserveUnknownFields != n.node.XPreserveUnknownFields {
 			c.preserveFlag(p, n.node)
 		}
-	case nf == refused:
-		c.emit(p, "additional-properties", "additionalProperties", "unknown fields are rejected", refusal(p, path, oc, n)...)
+	case nf == rejected:
+		c.emit(p, "additional-properties", "additionalProperties", "unknown fields are rejected", rejection(p, path, oc, n)...)
 	case nf == pruned && hadMap:
 		c.emit(p, "additional-properties", "additionalProperties", "is no longer a map: its entries are pruned", at(Loses, path, ""), at(Clients, path, ""))
 	case nf == pruned:
@@ -179,7 +179,7 @@ func (f fate) verb() string {
 	switch f {
 	case pruned:
 		return "now pruned"
-	case refused:
+	case rejected:
 		return "now rejected"
 	}
 	return "now preserved"
@@ -253,9 +253,9 @@ func (c *comparer) property(p place, o, n side, name string) {
 	case nf == pruned:
 		down.new, down.trail = p.new, p.trail
 		c.emit(down, "property-removed", "", "removed: stored values are pruned", at(Loses, down.path, ""), at(Clients, down.path, ""))
-	case nf == refused:
+	case nf == rejected:
 		down.new, down.trail = p.new, p.trail
-		c.emit(down, "property-removed", "", "removed: objects that have it are rejected", refusal(p, down.path, oc, n)...)
+		c.emit(down, "property-removed", "", "removed: objects that have it are rejected", rejection(p, down.path, oc, n)...)
 	default:
 		switch {
 		case wasNamed && !isNamed && !meta:

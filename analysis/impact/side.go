@@ -39,8 +39,8 @@ const (
 	stays fate = iota
 	// pruned: it is removed.
 	pruned
-	// refused: it makes the object invalid.
-	refused
+	// rejected: it makes the object invalid.
+	rejected
 )
 
 // others returns the treatment of the fields that properties does not name.
@@ -52,7 +52,7 @@ func (c *comparer) others(s side) (side, fate) {
 	case ap == nil:
 		return c.anything, stays
 	case !ap.Bool:
-		return side{}, refused
+		return side{}, rejected
 	}
 	return c.side(at), stays
 }

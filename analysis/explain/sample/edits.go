@@ -72,7 +72,7 @@ func (m *repairer) direct(obj schema.Object, v *schema.Violation) []edit {
 	case schema.AllOf:
 		return m.branch(obj, slices.Concat(v.Branches...))
 	case schema.AnyOf, schema.OneOf:
-		return m.junctor(obj, v, s)
+		return m.logicalOperator(obj, v, s)
 	case schema.Not:
 		return m.breaking(obj, v.Path, s)
 	case schema.UnionMembers, schema.WrongDiscriminator:
@@ -119,8 +119,8 @@ func (m *repairer) branch(obj schema.Object, violations schema.Violations) []edi
 	return rest
 }
 
-// junctor makes a branch of a logical operator hold or, if too many do, makes one fail.
-func (m *repairer) junctor(obj schema.Object, v *schema.Violation, s *schema.Structural) (list []edit) {
+// logicalOperator makes a branch of a logical operator hold or, if too many do, makes one fail.
+func (m *repairer) logicalOperator(obj schema.Object, v *schema.Violation, s *schema.Structural) (list []edit) {
 	if v.Holding > 0 {
 		return m.breaking(obj, v.Path, s)
 	}
