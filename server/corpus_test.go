@@ -177,7 +177,7 @@ func loadCorpus(t *testing.T) (definitions []*corpusDefinition) {
 		}
 		c, err := typed(body)
 		if err != nil {
-			return // nobody accepts it
+			return // no API server can decode it
 		}
 		api.SetDefaults(c)
 		crd.PrepareCreate(c)
@@ -353,7 +353,7 @@ func (c *corpusClient) create(d *corpusDefinition, o corpusObject) {
 	gvk := runtimeschema.FromAPIVersionAndKind(fmt.Sprint(o.body["apiVersion"]), fmt.Sprint(o.body["kind"]))
 	version := definition.Version(gvk.Version)
 	if version == nil || !version.Served() {
-		return // of another time than its definition
+		return // the CRD does not serve its version
 	}
 	namespace := "default"
 	if ns, ok := field(o.body, "metadata.namespace"); ok && ns != "" {

@@ -142,7 +142,7 @@ func (c *crash) start() {
 	if err := c.cmd.Start(); err != nil {
 		c.Fatal(err)
 	}
-	c.Cleanup(func() { _ = c.cmd.Process.Kill() }) // it is usually dead
+	c.Cleanup(func() { _ = c.cmd.Process.Kill() }) // usually dead already
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := os.Stat(kubeconfig); err == nil {
 			break
@@ -166,7 +166,7 @@ func (c *crash) kill() {
 	if err := c.cmd.Process.Kill(); err != nil {
 		c.Error(err)
 	}
-	_ = c.cmd.Wait() // killed, as it was told
+	_ = c.cmd.Wait() // it was killed
 	c.client.CloseIdleConnections()
 }
 

@@ -25,7 +25,7 @@ func TestCycles(t *testing.T) {
 	}
 	p := newCluster(t).start()
 	for i := range 3 {
-		p.cycle(i) // what a process starts once
+		p.cycle(i) // start what runs once per process
 	}
 	p.client.CloseIdleConnections()
 	goroutines, memory := settled()

@@ -45,7 +45,7 @@ func TestHostile(t *testing.T) {
 				h.expired(s.etcd)
 				h.slow(s.Server)
 			}
-			storm() // what a process allocates once
+			storm() // allocate what is allocated once per process
 			goroutines, memory := settled()
 			for range 2 {
 				storm()

@@ -256,7 +256,7 @@ func (s *script) step(verb string, args []string, line string) error {
 		if s.unasked && s.last.code > 299 {
 			return fmt.Errorf("the step before failed")
 		}
-		s.unasked = verb != "put" // which has no answer
+		s.unasked = verb != "put" // put has no response
 		return s.request(verb, args)
 	case "code":
 		s.unasked = false
@@ -444,7 +444,7 @@ func (s *script) write(verb string, data []byte, query string) error {
 	path := k.path() + "/" + fmt.Sprint(name)
 	if verb == "put" {
 		meta := obj["metadata"].(map[string]any)
-		meta["uid"] = string(uuid.NewUUID()) // what has none does not exist
+		meta["uid"] = string(uuid.NewUUID()) // an object without a UID does not exist
 		if k.namespaced {
 			meta["namespace"] = "default"
 		}

@@ -440,7 +440,7 @@ func TestLeaks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cycle() // what a process starts once
+	cycle() // start what runs once per process
 	before := runtime.NumGoroutine()
 	for range 5 {
 		cycle()

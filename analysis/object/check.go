@@ -143,7 +143,7 @@ func (c *Checker) convert(old schema.Object, source []byte) schema.Object {
 	}
 	id, err := api.Identify(source)
 	if err != nil {
-		return old // which the object is compared with if it can be read
+		return old // the object is compared with it if it can be read
 	}
 	conversion := c.definition.CRD().Spec.Conversion
 	if old["apiVersion"] == id.APIVersion || conversion != nil && conversion.Strategy != api.NoneConverter {

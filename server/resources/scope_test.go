@@ -22,7 +22,7 @@ func TestScope(t *testing.T) {
 		{"/apis/example.com/v1/things", true, true},
 		{"/apis/example.com/v1/things/a", true, false},
 		{"/apis/example.com/v1/namespaces/x/things/a", false, true},
-		// A group may have namespaces of its own, which are not those in paths.
+		// A group may have its own namespaces resource, unlike the namespaces in paths.
 		{"/apis/example.com/v1/namespaces/x/namespaces/x", false, true},
 	} {
 		req, err := http.NewRequest(http.MethodGet, "https://server"+c.path, nil)
