@@ -38,8 +38,8 @@ type Comparison struct {
 	Name string
 	// Changes are all differences, the worst first.
 	Changes []Change
-	// The reasons why the API server would reject the update of the CRD.
-	Refused field.ErrorList
+	// Rejected lists the reasons why the API server would reject the update of the CRD.
+	Rejected field.ErrorList
 
 	options  Options
 	old, new *crd.Definition
@@ -65,7 +65,7 @@ func Compare(ctx context.Context, old, new *api.CustomResourceDefinition, o Opti
 	if c.new, err = crd.New(new, o.crd()); err != nil {
 		return nil, fmt.Errorf("new CRD: %w", err)
 	}
-	c.Refused = rejections(ctx, old, new, o)
+	c.Rejected = rejections(ctx, old, new, o)
 	d := &definitions{Options: o, ctx: ctx, old: old, new: new}
 	d.compare(c.old, c.new)
 	c.Changes = d.sorted()

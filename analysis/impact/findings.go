@@ -12,7 +12,7 @@ import (
 // Rules of findings about two CRDs, in addition to the IDs of the classes.
 const (
 	// RuleRefused is an update that an API server rejects.
-	RuleRefused = "update-rejected"
+	RuleRefused = "update-refused"
 	// RuleSemantics is a worse verdict in the other semantics.
 	RuleSemantics = "semantics"
 )
@@ -94,7 +94,7 @@ func (c *Change) reasons(class Class, seen map[string]bool) (lines []string) {
 
 // Rejections returns the reasons why an API server would reject the update, as findings.
 func (c *Comparison) Rejections() (findings []Finding) {
-	for _, e := range c.Refused {
+	for _, e := range c.Rejected {
 		path, body := e.Field, e.ErrorBody()
 		if paths := analysis.V1Paths(path, len(c.new.Versions())); !c.options.V1beta1 && len(paths) > 0 {
 			// Versions with a common schema have the same errors, so the first represents all.
@@ -137,8 +137,8 @@ func (c *Comparison) OtherSemantics(ctx context.Context) (findings []Finding) {
 			add(change.Place(), change.NewPointer, change.OldPointer, change.Class().String()+": "+change.Message)
 		}
 	}
-	if len(other.Refused) > 0 && len(c.Refused) == 0 {
-		add("", "", "", "the API server would reject the update: "+other.Refused[0].Error())
+	if len(other.Rejected) > 0 && len(c.Rejected) == 0 {
+		add("", "", "", "the API server would reject the update: "+other.Rejected[0].Error())
 	}
 	return findings
 }

@@ -86,8 +86,8 @@ func TestRejections(t *testing.T) {
 	new.Spec.Scope = api.ClusterScoped
 	at := "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/x/pattern"
 	expectLines(t, findingLines(compare(t, old, new, schema.Kubernetes).Rejections()...),
-		"error update-rejected "+at+" ("+at+"): the API server would reject the update: Invalid value: \"(\": must be a valid regular expression, but isn't: error parsing regexp: missing closing ): `(`",
-		`error update-rejected /spec/scope (/spec/scope): the API server would reject the update: Invalid value: "Cluster": field is immutable`,
+		"error update-refused "+at+" ("+at+"): the API server would reject the update: Invalid value: \"(\": must be a valid regular expression, but isn't: error parsing regexp: missing closing ): `(`",
+		`error update-refused /spec/scope (/spec/scope): the API server would reject the update: Invalid value: "Cluster": field is immutable`,
 	)
 }
 

@@ -89,7 +89,7 @@ func testSound(t *testing.T, sem schema.Semantics, withRules bool, pairs int, se
 	ctx := t.Context()
 	seen := map[impact.Class]int{}
 	kinds := map[string]int{}
-	tried, refused := 0, 0
+	tried, rejected := 0, 0
 	for compared := 0; compared < pairs; {
 		before := g.root()
 		after := clone(before)
@@ -121,7 +121,7 @@ func testSound(t *testing.T, sem schema.Semantics, withRules bool, pairs int, se
 				t.Fatal(err)
 			}
 			for _, x := range written(t, was, is, text) {
-				refused++
+				rejected++
 				if len(comparison.Announcing(x)) == 0 && !arrayForString(comparison.Changes, x) {
 					report(t, before, after, old, new, text, comparison, x)
 					return
@@ -141,9 +141,9 @@ func testSound(t *testing.T, sem schema.Semantics, withRules bool, pairs int, se
 			}
 		}
 	}
-	t.Logf("%d objects, observations: %v, %d of writers, changes: %v", tried, seen, refused, kinds)
-	if refused < 3 {
-		t.Errorf("only %d observations of writers: the generator proves nothing", refused)
+	t.Logf("%d objects, observations: %v, %d of writers, changes: %v", tried, seen, rejected, kinds)
+	if rejected < 3 {
+		t.Errorf("only %d observations of writers: the generator proves nothing", rejected)
 	}
 	for _, class := range []impact.Class{impact.Loses, impact.Invalid, impact.Defaulted, impact.Clients} {
 		if seen[class] < 3 && !withRules {

@@ -216,26 +216,26 @@ func TestDefinitionVerdicts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		both, old, new func(*api.CustomResourceDefinition)
 		want           []string
-		refused        string
+		rejected       string
 	}{
-		"group":               {new: func(c *api.CustomResourceDefinition) { c.Spec.Group = "example.org" }, want: []string{"group loses-data,clients-break"}, refused: "spec.group"},
-		"scope":               {new: func(c *api.CustomResourceDefinition) { c.Spec.Scope = api.ClusterScoped }, want: []string{"scope loses-data,clients-break"}, refused: "spec.scope"},
-		"kind":                {new: func(c *api.CustomResourceDefinition) { c.Spec.Names.Kind = "Other" }, want: []string{"names invalid,clients-break"}, refused: "spec.names.kind"},
+		"group":               {new: func(c *api.CustomResourceDefinition) { c.Spec.Group = "example.org" }, want: []string{"group loses-data,clients-break"}, rejected: "spec.group"},
+		"scope":               {new: func(c *api.CustomResourceDefinition) { c.Spec.Scope = api.ClusterScoped }, want: []string{"scope loses-data,clients-break"}, rejected: "spec.scope"},
+		"kind":                {new: func(c *api.CustomResourceDefinition) { c.Spec.Names.Kind = "Other" }, want: []string{"names invalid,clients-break"}, rejected: "spec.names.kind"},
 		"short name":          {new: func(c *api.CustomResourceDefinition) { c.Spec.Names.ShortNames = []string{"th"} }, want: []string{"names safe"}},
 		"short name removed":  {old: func(c *api.CustomResourceDefinition) { c.Spec.Names.ShortNames = []string{"th"} }, want: []string{"names clients-break"}},
 		"category removed":    {old: func(c *api.CustomResourceDefinition) { c.Spec.Names.Categories = []string{"all"} }, want: []string{"names clients-break"}},
 		"label":               {new: func(c *api.CustomResourceDefinition) { c.Labels = map[string]string{"a": "b"} }, want: []string{"metadata safe"}},
 		"unknown fields":      {old: func(c *api.CustomResourceDefinition) { c.Spec.PreserveUnknownFields = true }, want: []string{"v1 pruning loses-data,clients-break"}},
-		"unknown fields kept": {new: func(c *api.CustomResourceDefinition) { c.Spec.PreserveUnknownFields = true }, want: []string{"pruning clients-break"}, refused: "spec.preserveUnknownFields"},
+		"unknown fields kept": {new: func(c *api.CustomResourceDefinition) { c.Spec.PreserveUnknownFields = true }, want: []string{"pruning clients-break"}, rejected: "spec.preserveUnknownFields"},
 		"version added":       {new: second, want: []string{"v2 version-added safe"}},
 		"version removed":     {old: second, want: []string{"v2 version-removed clients-break"}},
 		"stored version removed": {old: func(c *api.CustomResourceDefinition) { second(c); c.Status.StoredVersions = []string{"v1", "v2"} },
-			want: []string{"v2 version-removed loses-data,clients-break"}, refused: "status.storedVersions[1]"},
+			want: []string{"v2 version-removed loses-data,clients-break"}, rejected: "status.storedVersions[1]"},
 		"served no longer": {both: second, new: func(c *api.CustomResourceDefinition) { c.Spec.Versions[1].Served = false }, want: []string{"v2 served clients-break"}},
 		"deprecated":       {new: func(c *api.CustomResourceDefinition) { c.Spec.Versions[0].Deprecated = true }, want: []string{"v1 deprecated safe"}},
 		"storage version":  {new: storesSecond, want: []string{"v1 → v2: spec.x property-removed loses-data,clients-break", "v1 → v2 storage-version safe", "v2 version-added safe"}},
 		"storage version by webhook": {new: func(c *api.CustomResourceDefinition) { storesSecond(c); webhook(c) },
-			want: []string{"conversion clients-break", "v1 → v2 storage-version clients-break", "v2 version-added safe"}, refused: "spec.conversion.webhookClientConfig"},
+			want: []string{"conversion clients-break", "v1 → v2 storage-version clients-break", "v2 version-added safe"}, rejected: "spec.conversion.webhookClientConfig"},
 		"conversion to none": {both: second, old: webhook, want: []string{"conversion loses-data,clients-break"}},
 		"status": {new: func(c *api.CustomResourceDefinition) {
 			c.Spec.Versions[0].Subresources = &api.CustomResourceSubresources{Status: &api.CustomResourceSubresourceStatus{}}
@@ -268,11 +268,11 @@ func TestDefinitionVerdicts(t *testing.T) {
 				t.Fatal(err)
 			}
 			var fields []string
-			for _, e := range c.Refused {
+			for _, e := range c.Rejected {
 				fields = append(fields, e.Field)
 			}
-			if tt.refused == "" && len(fields) > 0 || tt.refused != "" && !slices.Contains(fields, tt.refused) {
-				t.Errorf("rejected for %v, want %q", c.Refused, tt.refused)
+			if tt.rejected == "" && len(fields) > 0 || tt.rejected != "" && !slices.Contains(fields, tt.rejected) {
+				t.Errorf("rejected for %v, want %q", c.Rejected, tt.rejected)
 			}
 		})
 	}

@@ -59,7 +59,7 @@ func wordings() []wording {
 }
 
 // allowed matches texts of other programs, and a rule ID, that contain a wording.
-var allowed = regexp.MustCompile(`(?i)connection refused|actively refused|ECONNREFUSED|REFUSED_STREAM|semantics-refused`)
+var allowed = regexp.MustCompile(`(?i)connection refused|actively refused|ECONNREFUSED|REFUSED_STREAM|(?:semantics|update)-refused`)
 
 func main() {
 	if len(os.Args) != 2 {
