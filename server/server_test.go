@@ -348,7 +348,7 @@ func TestStartErrors(t *testing.T) {
 	}, {
 		name:  "the kubeconfig is somebody else's",
 		set:   func(_ *testing.T, o *Options) { o.KubeconfigOut = file },
-		parts: []string{"--kubeconfig-out", file, "not overwritten"},
+		parts: []string{"--kubeconfig-out", file, "was not written by this server"},
 	}, {
 		name: "etcd cannot be reached",
 		set: func(_ *testing.T, o *Options) {
