@@ -19,16 +19,20 @@ func fullObjectMeta(t *testing.T) *metav1.ObjectMeta {
 	t.Helper()
 	at := metav1.NewTime(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
 	yes, seconds := true, int64(0)
+	fields := &metav1.FieldsV1{}
+	fields.SetRawString(`{"f:spec":{}}`)
 	meta := &metav1.ObjectMeta{
-		Name: "n", GenerateName: "n-", Namespace: "ns", SelfLink: "/x", UID: "u", ResourceVersion: "1", Generation: 2,
+		Name: "n", GenerateName: "n-", Namespace: "ns", UID: "u", ResourceVersion: "1", Generation: 2,
 		CreationTimestamp: at, DeletionTimestamp: &at, DeletionGracePeriodSeconds: &seconds,
 		Labels: map[string]string{"a": ""}, Annotations: map[string]string{"b": "c"}, Finalizers: []string{"f"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "K", Name: "", UID: "u", Controller: &yes, BlockOwnerDeletion: new(bool)}},
 		ManagedFields: []metav1.ManagedFieldsEntry{{
 			Manager: "m", Operation: "Apply", APIVersion: "v1", Time: &at, FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}, Subresource: "status",
+			FieldsV1: fields, Subresource: "status",
 		}},
 	}
+	// SelfLink is deprecated, but it is still a field that clients may send.
+	reflect.ValueOf(meta).Elem().FieldByName("SelfLink").SetString("/x")
 	for _, v := range []reflect.Value{reflect.ValueOf(*meta), reflect.ValueOf(meta.OwnerReferences[0]), reflect.ValueOf(meta.ManagedFields[0])} {
 		for i := range v.NumField() {
 			if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "Name" {
