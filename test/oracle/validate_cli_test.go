@@ -223,7 +223,7 @@ func (o outcome) samePaths(ours outcome) bool {
 	}
 	said := strings.Join(ours.messages, "\n")
 	for path := range o.paths {
-		if !ours.paths[path] && !(strings.Contains(said, "comes closest") && strings.Contains(said, " "+path+": ")) {
+		if !ours.paths[path] && !(strings.Contains(said, "is the closest match") && strings.Contains(said, " "+path+": ")) {
 			return false
 		}
 	}
