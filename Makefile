@@ -11,7 +11,7 @@ MODULES := $(sort $(dir $(shell find . -name go.mod -not -path '*/testdata/*' -n
 # Packages whose values are shared between goroutines. Tests with large inputs are
 # skipped: they take long and find no other races.
 CONCURRENT := -skip 'Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|Transforms|Convert' . ./schema/... ./crd/...
-SERVING    := -short -skip 'Corpus' ./server/... ./espaliertest
+SERVING    := -short -skip 'Corpus' ./server/definitions/... ./server/fence ./server/resources ./server/publish ./server/webhooks ./espaliertest
 
 FUZZTIME     ?= 1m
 ORACLE_CASES ?= 1000000
@@ -62,6 +62,10 @@ kill: ## kill a server KILL_ROUNDS times under load, and check that no data is l
 .PHONY: cycles
 cycles: ## create, use and delete CRDs CYCLES times, and look for leaked goroutines, files and connections
 	ESPALIER_CYCLES='$(CYCLES)' go test -count=1 -timeout=0 -v -run '^TestCycles$$' ./server
+
+.PHONY: race-server
+race-server: ## test the whole server with the race detector; takes minutes
+	CGO_ENABLED=1 go test -race -short -timeout 30m -skip Corpus ./server/...
 
 .PHONY: vuln
 vuln: ## check the product and its dependencies for known vulnerabilities
