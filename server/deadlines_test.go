@@ -21,7 +21,7 @@ func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	o := testOptions(t)
 	o.MaxRequestsInFlight, o.MaxMutatingRequestsInFlight = 1, 1
-	o.RequestTimeout = 2 * time.Second
+	o.RequestTimeout = 4 * time.Second
 	s, err := start(t, o)
 	if err != nil {
 		t.Fatal(err)
