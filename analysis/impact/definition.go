@@ -26,6 +26,8 @@ type Options struct {
 	Rules crd.RuleChecker
 	// V1beta1 reports whether the new CRD is written as v1beta1 and validated as such.
 	V1beta1 bool
+	// Config overrides severities.
+	Config Config
 }
 
 func (o Options) crd() crd.Options {
@@ -55,10 +57,13 @@ func (c *Comparison) Class() Class {
 }
 
 // Compare compares two CRDs, which must have their defaults. It returns an error if the
-// schemas of one of them cannot be read.
+// schemas of one of them cannot be read, or if the configuration is invalid.
 func Compare(ctx context.Context, old, new *api.CustomResourceDefinition, o Options) (*Comparison, error) {
 	c := &Comparison{Name: new.Name, options: o}
-	var err error
+	err := o.Config.Validate()
+	if err != nil {
+		return nil, err
+	}
 	if c.old, err = crd.New(old, o.crd()); err != nil {
 		return nil, fmt.Errorf("old CRD: %w", err)
 	}

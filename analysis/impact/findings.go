@@ -48,22 +48,22 @@ type Finding struct {
 	OldPointer string
 }
 
-// Finding returns the change as a finding: the verdict, with the effects and their reasons
-// as details.
-func (c *Change) Finding() Finding {
-	class := c.Class()
-	f := Finding{OldPointer: c.OldPointer, Finding: analysis.Finding{
-		Rule: class.ID(), Severity: class.Severity(), Path: c.Place(), Pointer: c.NewPointer, Part: analysis.FieldName,
-		Message: class.String() + ": " + c.Message,
+// Finding returns a change as a finding: the verdict, with the effects and their reasons as
+// details.
+func (c *Comparison) Finding(ch *Change) Finding {
+	class := ch.Class()
+	f := Finding{OldPointer: ch.OldPointer, Finding: analysis.Finding{
+		Rule: class.ID(), Severity: c.options.Config.severity(class.ID(), class.Severity()), Path: ch.Place(), Pointer: ch.NewPointer, Part: analysis.FieldName,
+		Message: class.String() + ": " + ch.Message,
 	}}
 	seen := map[string]bool{}
-	for _, class := range c.Classes() {
+	for _, class := range ch.Classes() {
 		if class != Safe {
-			f.Detail = append(f.Detail, c.reasons(class, seen)...)
+			f.Detail = append(f.Detail, ch.reasons(class, seen)...)
 		}
 	}
-	if c.Leniency != "" {
-		f.Detail = append(f.Detail, c.Leniency)
+	if ch.Leniency != "" {
+		f.Detail = append(f.Detail, ch.Leniency)
 	}
 	return f
 }
@@ -102,7 +102,7 @@ func (c *Comparison) Rejections() (findings []Finding) {
 		}
 		pointer := jsonptr.FromPath(path)
 		findings = append(findings, Finding{OldPointer: pointer, Finding: analysis.Finding{
-			Rule: RuleRefused, Severity: analysis.Error, Path: path, Pointer: pointer, Part: analysis.FieldName,
+			Rule: RuleRefused, Severity: c.options.Config.severity(RuleRefused, analysis.Error), Path: path, Pointer: pointer, Part: analysis.FieldName,
 			Message: "the API server would reject the update: " + body,
 		}})
 	}
@@ -123,7 +123,7 @@ func (c *Comparison) OtherSemantics(ctx context.Context) (findings []Finding) {
 	}
 	add := func(path, pointer, oldPointer, message string) {
 		findings = append(findings, Finding{OldPointer: oldPointer, Finding: analysis.Finding{
-			Rule: RuleSemantics, Severity: analysis.Info, Path: path, Pointer: pointer, Part: analysis.FieldName,
+			Rule: RuleSemantics, Severity: c.options.Config.severity(RuleSemantics, analysis.Info), Path: path, Pointer: pointer, Part: analysis.FieldName,
 			Message: fmt.Sprintf("with --semantics %s, %s", options.Semantics, message),
 		}})
 	}

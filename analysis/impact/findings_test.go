@@ -46,7 +46,7 @@ func TestChangeFinding(t *testing.T) {
 		t.Fatalf("%d changes", len(c.Changes))
 	}
 	at := "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/x/maximum"
-	expectLines(t, findingLines(c.Changes[0].Finding()),
+	expectLines(t, findingLines(c.Finding(&c.Changes[0])),
 		"error invalid "+at+" ("+at+"): stored objects may become invalid: maximum 5 → 4",
 		"  clients may break: writes of such values are rejected",
 		"  stored objects can still be read and deleted; updates are accepted unless they change spec.x",
@@ -60,7 +60,7 @@ func TestRuleFinding(t *testing.T) {
 	if len(c.Changes) != 1 {
 		t.Fatalf("%d changes", len(c.Changes))
 	}
-	if got, want := c.Changes[0].Finding().Pointer, "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/x/x-kubernetes-validations/1"; got != want {
+	if got, want := c.Finding(&c.Changes[0]).Pointer, "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/x/x-kubernetes-validations/1"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -74,7 +74,7 @@ func TestReasonsAreFew(t *testing.T) {
 				c.Effects = append(c.Effects, impact.Effect{Class: impact.Defaulted, Reason: fmt.Sprintf("reason %d", i)})
 			}
 		}
-		if got := c.Finding().Detail; len(got) != min(n, 6) || got[len(got)-1] != last {
+		if got := (&impact.Comparison{}).Finding(&c).Detail; len(got) != min(n, 6) || got[len(got)-1] != last {
 			t.Errorf("%d reasons: got %q", n, got)
 		}
 	}

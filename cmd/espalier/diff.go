@@ -328,7 +328,7 @@ func (d *differ) report(ctx context.Context) {
 // finding returns the finding for a change, with the objects that it affects.
 func (d *differ) finding(c *compared, i int) report.Finding {
 	ch := &c.Changes[i]
-	f := ch.Finding()
+	f := c.Finding(ch)
 	if c.Name != "" && len(d.compared) > 1 {
 		f.Path = strings.TrimSuffix(c.Name+": "+f.Path, ": ")
 	}
