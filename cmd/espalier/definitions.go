@@ -22,23 +22,6 @@ import (
 	"espalier.dev/schema"
 )
 
-// Rules of findings about the CRDs that a command needs.
-const (
-	ruleNoDefinitions     = "no-definitions"
-	ruleMissingDefinition = "missing-definition"
-	ruleSeveral           = "several-definitions"
-)
-
-// inputRules returns the rules of findings about the input of any command.
-func inputRules() []analysis.Rule {
-	return []analysis.Rule{
-		{ID: input.Unreadable, Severity: analysis.Error, Summary: "A file cannot be read."},
-		{ID: input.Syntax, Severity: analysis.Error, Summary: "A document is not an object in YAML or JSON."},
-		{ID: input.Empty, Severity: analysis.Error, Summary: "A directory contains no manifests."},
-		{ID: ruleNoDefinitions, Severity: analysis.Error, Summary: "The input contains no CRD."},
-	}
-}
-
 // definitions holds the CRDs that --crd names, by the kind that they define.
 type definitions struct {
 	semantics schema.Semantics

@@ -74,8 +74,6 @@ or input error.`,
 	return c
 }
 
-func diffRules() []analysis.Rule { return append(inputRules(), impact.Rules()...) }
-
 func (a *app) diff(c *cobra.Command, oldPath, newPath string, o diffOptions) (err error) {
 	sides := [2]input.Flags{{Paths: []string{oldPath}, Recursive: o.objects.Recursive}, {Paths: []string{newPath}, Recursive: o.objects.Recursive}}
 	if err := stdinOnce(sides[0], sides[1], o.objects); err != nil {

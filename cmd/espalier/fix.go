@@ -28,9 +28,6 @@ import (
 	"espalier.dev/internal/yamlx"
 )
 
-// ruleNotEditable is the rule for documents that cannot be edited in place.
-const ruleNotEditable = "not-editable"
-
 // fixOptions are the flags of fix.
 type fixOptions struct {
 	input   input.Flags
@@ -118,14 +115,6 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 // namesStdout reports whether an output is standard output.
 func namesStdout(outputs []string) bool {
 	return slices.ContainsFunc(outputs, func(o string) bool { return !strings.Contains(o, "=") || strings.HasSuffix(o, "=-") })
-}
-
-// fixRules returns the rules of the findings of fix.
-func fixRules() []analysis.Rule {
-	rules := append(lintRules(), analysis.Rule{
-		ID: ruleNotEditable, Severity: analysis.Error, Summary: "The document cannot be edited in place.",
-	})
-	return append(rules, fix.Rules()...)
 }
 
 // fixing is one run of fix.

@@ -9,28 +9,11 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
 )
 
 // configName is the name of the configuration file.
 const configName = ".espalier.yaml"
-
-// lintRules returns the rules of the findings of lint.
-func lintRules() []analysis.Rule {
-	rules := inputRules()
-	for _, r := range lint.Rules() {
-		rules = append(rules, analysis.Rule{ID: r.ID, Severity: r.Severity, Summary: r.Title, Help: r.Doc})
-	}
-	return rules
-}
-
-func ruleIDs() (ids []string) {
-	for _, r := range lint.Rules() {
-		ids = append(ids, r.ID+"\t"+r.Title)
-	}
-	return ids
-}
 
 // lintConfigs returns the configuration of lint rules by file and by flags. If file is
 // empty, it reads the file that findConfig finds.

@@ -132,15 +132,6 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 	return input.Read(c.Context(), a.stdin, o.objects, p.object, p.side.Failure)
 }
 
-// pruneRules returns the rules of the findings of prune.
-func pruneRules() []analysis.Rule {
-	rules := append(inputRules(), object.PruneRules()...)
-	return append(rules,
-		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
-		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "There is no CRD for the object."},
-	)
-}
-
 // fail reports an object that could not be pruned.
 func (p *pruner) fail(it *input.Item, f analysis.Finding) {
 	f.Severity = analysis.Error

@@ -119,21 +119,6 @@ Exit codes: 0 all tests pass, 1 a test fails, 2 usage or input error.`,
 	return c
 }
 
-// Rules of the findings of test, in addition to those of package suite.
-const (
-	ruleNoSuite         = "no-suite"
-	ruleSuiteDefinition = "suite-definition"
-)
-
-func testRules() []analysis.Rule {
-	return append(inputRules(),
-		analysis.Rule{ID: suite.RuleFailed, Severity: analysis.Error, Summary: "A test case fails."},
-		analysis.Rule{ID: suite.RuleMalformed, Severity: analysis.Error, Summary: "A test suite is malformed."},
-		analysis.Rule{ID: ruleNoSuite, Severity: analysis.Error, Summary: "The input contains no test suite."},
-		analysis.Rule{ID: ruleSuiteDefinition, Severity: analysis.Error, Summary: "The CRD of a test suite is missing, ambiguous or invalid."},
-	)
-}
-
 // tester is one run of test.
 type tester struct {
 	a      *app

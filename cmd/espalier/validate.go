@@ -79,16 +79,6 @@ Exit codes: 0 all objects are valid, 1 errors or warnings, 2 usage or input erro
 	return c
 }
 
-// validationRules returns the rules of the findings of validate.
-func validationRules() []analysis.Rule {
-	rules := append(inputRules(),
-		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "There is no CRD for the object.", Help: "Add the CRD with --crd, or skip such objects with --ignore-missing-crds."},
-		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "The API server would reject the CRD.", Help: "Use espalier lint for details."},
-		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
-	)
-	return append(rules, object.CheckRules()...)
-}
-
 // documentResult is the result of validating the objects of one document.
 type documentResult struct {
 	objects  []*input.Item

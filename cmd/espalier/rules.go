@@ -1,0 +1,94 @@
+package main
+
+import (
+	"espalier.dev/analysis"
+	"espalier.dev/analysis/fix"
+	"espalier.dev/analysis/impact"
+	"espalier.dev/analysis/lint"
+	"espalier.dev/analysis/object"
+	"espalier.dev/analysis/suite"
+	"espalier.dev/cmd/espalier/internal/input"
+)
+
+// Rules of findings about the CRDs that a command needs.
+const (
+	ruleNoDefinitions     = "no-definitions"
+	ruleMissingDefinition = "missing-definition"
+	ruleSeveral           = "several-definitions"
+)
+
+// Rules of the findings of test, in addition to those of package suite.
+const (
+	ruleNoSuite         = "no-suite"
+	ruleSuiteDefinition = "suite-definition"
+)
+
+// ruleNotEditable is the rule for documents that cannot be edited in place.
+const ruleNotEditable = "not-editable"
+
+// inputRules returns the rules of findings about the input of any command.
+func inputRules() []analysis.Rule {
+	return []analysis.Rule{
+		{ID: input.Unreadable, Severity: analysis.Error, Summary: "A file cannot be read."},
+		{ID: input.Syntax, Severity: analysis.Error, Summary: "A document is not an object in YAML or JSON."},
+		{ID: input.Empty, Severity: analysis.Error, Summary: "A directory contains no manifests."},
+		{ID: ruleNoDefinitions, Severity: analysis.Error, Summary: "The input contains no CRD."},
+	}
+}
+
+// lintRules returns the rules of the findings of lint.
+func lintRules() []analysis.Rule {
+	rules := inputRules()
+	for _, r := range lint.Rules() {
+		rules = append(rules, analysis.Rule{ID: r.ID, Severity: r.Severity, Summary: r.Title, Help: r.Doc})
+	}
+	return rules
+}
+
+// fixRules returns the rules of the findings of fix.
+func fixRules() []analysis.Rule {
+	rules := append(lintRules(), analysis.Rule{
+		ID: ruleNotEditable, Severity: analysis.Error, Summary: "The document cannot be edited in place.",
+	})
+	return append(rules, fix.Rules()...)
+}
+
+// validationRules returns the rules of the findings of validate.
+func validationRules() []analysis.Rule {
+	rules := append(inputRules(),
+		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "There is no CRD for the object.", Help: "Add the CRD with --crd, or skip such objects with --ignore-missing-crds."},
+		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "The API server would reject the CRD.", Help: "Use espalier lint for details."},
+		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
+	)
+	return append(rules, object.CheckRules()...)
+}
+
+// pruneRules returns the rules of the findings of prune.
+func pruneRules() []analysis.Rule {
+	rules := append(inputRules(), object.PruneRules()...)
+	return append(rules,
+		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
+		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "There is no CRD for the object."},
+	)
+}
+
+// diffRules returns the rules of the findings of diff.
+func diffRules() []analysis.Rule { return append(inputRules(), impact.Rules()...) }
+
+// testRules returns the rules of the findings of test.
+func testRules() []analysis.Rule {
+	return append(inputRules(),
+		analysis.Rule{ID: suite.RuleFailed, Severity: analysis.Error, Summary: "A test case fails."},
+		analysis.Rule{ID: suite.RuleMalformed, Severity: analysis.Error, Summary: "A test suite is malformed."},
+		analysis.Rule{ID: ruleNoSuite, Severity: analysis.Error, Summary: "The input contains no test suite."},
+		analysis.Rule{ID: ruleSuiteDefinition, Severity: analysis.Error, Summary: "The CRD of a test suite is missing, ambiguous or invalid."},
+	)
+}
+
+// ruleIDs returns the IDs of lint rules for shell completion, each with its title.
+func ruleIDs() (ids []string) {
+	for _, r := range lint.Rules() {
+		ids = append(ids, r.ID+"\t"+r.Title)
+	}
+	return ids
+}
