@@ -40,8 +40,8 @@ test: ## run the tests of all modules
 	$(call each-module,go test ./...)
 
 .PHONY: prove
-prove: ## run the tests of one behaviour: make prove ROW=P-07
-	@scripts/prove.sh '$(ROW)' $(MODULES)
+prove: ## run the tests of a behaviour: make prove ROW=P-07; without ROW, list the behaviours without tests
+	@cd test/tools && go run ./prove ../.. $(ROW)
 
 .PHONY: vet
 vet: ## gofmt, wordings, go vet and staticcheck on every module

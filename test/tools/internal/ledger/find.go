@@ -1,0 +1,150 @@
+package ledger
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Proof is a subtest that is named after a row, directly below a top-level test.
+type Proof struct {
+	Row  string
+	Dir  string // the directory of the package
+	Test string // the top-level test
+	Name string // the subtest, as it is written in the source, or the name of the file that it reads
+}
+
+// Find returns the proofs in all packages below a directory. It reads the tests and does
+// not run them. A proof is
+//
+//   - a call of Run whose name begins with an ID;
+//   - a string that begins with an ID in a table of a test that calls Run with a name from
+//     elsewhere;
+//   - a file named after an ID that a glob pattern in a test matches.
+func Find(root string) ([]Proof, error) {
+	var proofs []Proof
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != root && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		found, err := findInFile(path)
+		proofs = append(proofs, found...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find proofs: %w", err)
+	}
+	return proofs, nil
+}
+
+func findInFile(path string) ([]Proof, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var proofs []Proof
+	for _, decl := range file.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if !ok || f.Recv != nil || f.Body == nil || !strings.HasPrefix(f.Name.Name, "Test") || f.Name.Name == "TestMain" {
+			continue
+		}
+		names, err := subtests(filepath.Dir(path), f.Body)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", path, f.Name.Name, err)
+		}
+		for _, name := range names {
+			proofs = append(proofs, Proof{Row: id.FindString(name), Dir: filepath.Dir(path), Test: f.Name.Name, Name: name})
+		}
+	}
+	return proofs, nil
+}
+
+// subtests returns the names of a test's subtests, as far as they begin with an ID. The
+// subtests of subtests are not among them.
+func subtests(dir string, body *ast.BlockStmt) ([]string, error) {
+	var run, table, files []string
+	var failed error
+	computed := false // a subtest has a name that is not a constant
+	var inTable func(ast.Node) bool
+	visit := func(n ast.Node, text func(string)) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Run" && len(n.Args) == 2 {
+				if name, ok := leftmost(n.Args[0]); !ok {
+					computed = true
+				} else if begins(name) {
+					run = append(run, name)
+				}
+				return false
+			}
+		case *ast.CompositeLit:
+			for _, e := range n.Elts {
+				ast.Inspect(e, inTable)
+			}
+			return false
+		case *ast.BasicLit:
+			if s, ok := leftmost(n); ok {
+				text(s)
+			}
+		}
+		return true
+	}
+	inTable = func(n ast.Node) bool {
+		return visit(n, func(s string) {
+			if begins(s) {
+				table = append(table, s)
+			}
+		})
+	}
+	ast.Inspect(body, func(n ast.Node) bool {
+		return visit(n, func(s string) {
+			if !strings.Contains(s, "testdata/") || !strings.ContainsAny(s, "*?[") {
+				return
+			}
+			matches, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(s)))
+			if err != nil {
+				failed = fmt.Errorf("%s: %w", s, err)
+			}
+			for _, m := range matches {
+				if base := filepath.Base(m); begins(base) {
+					files = append(files, base)
+				}
+			}
+		})
+	})
+	if computed {
+		run = append(append(run, table...), files...)
+	}
+	slices.Sort(run)
+	return slices.Compact(run), failed
+}
+
+// begins reports whether a name begins with an ID.
+func begins(name string) bool {
+	found := id.FindString(name)
+	return found != "" && (len(name) == len(found) || name[len(found)] < '0' || name[len(found)] > '9')
+}
+
+// leftmost returns the string with which an expression begins, if that is constant.
+func leftmost(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BinaryExpr:
+		return leftmost(e.X)
+	case *ast.BasicLit:
+		s, err := strconv.Unquote(e.Value)
+		return s, e.Kind == token.STRING && err == nil
+	}
+	return "", false
+}
