@@ -24,7 +24,7 @@ import (
 // diffOptions are the flags of diff.
 type diffOptions struct {
 	objects input.Flags
-	outputs []string
+	report  reportFlags
 	names   int
 }
 
@@ -48,8 +48,7 @@ Changes that the API server would reject as an update are reported too.
 With --objects, diff checks each object with both CRDs, and counts and lists the objects
 that a change affects.
 
-Exit codes: 0 no changes, or safe changes only; 1 at least one change is not safe; 2 usage
-or input error.`,
+Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCodes + `.`,
 		Example: `  # Check whether a change is safe
   espalier diff old-crd.yaml new-crd.yaml
 
@@ -67,7 +66,7 @@ or input error.`,
 	c.Flags().StringArrayVar(&o.objects.Paths, "objects", nil, "`PATH` of a file or directory with stored objects to test the change on, or - for standard input; repeatable")
 	groupFlags(c.Flags(), inputFlags, "objects")
 	addRecursiveFlag(c, &o.objects.Recursive, "recursive")
-	addOutputFlag(c, &o.outputs)
+	addReportFlags(c, &o.report)
 	c.Flags().IntVar(&o.names, "names", 10, "maximum `number` of affected objects to name for each change; 0 for all")
 	groupFlags(c.Flags(), outputFlags, "names")
 	_ = c.MarkFlagFilename("objects", "yaml", "yml", "json")
@@ -79,7 +78,7 @@ func (a *app) diff(c *cobra.Command, oldPath, newPath string, o diffOptions) (er
 	if err := stdinOnce(sides[0], sides[1], o.objects); err != nil {
 		return err
 	}
-	options := a.reportOptions(c, o.outputs, diffRules())
+	options := a.reportOptions(c, o.report, diffRules())
 	options.What = "CRD"
 	r, err := report.New(options)
 	if err != nil {

@@ -50,7 +50,7 @@ the others. Values come from defaults, examples, enums, bounds, formats and patt
 are adjusted to satisfy validation and CEL rules. If no valid sample is found, explain
 prints the best attempt, reports the remaining errors on standard error and exits with 1.
 
-Exit codes: 0 success, 1 no valid sample found, 2 usage or input error.`,
+Exit codes: 0 success, 1 no valid sample found, ` + otherExitCodes + `.`,
 		Example: `  # Describe the fields of CronTabs
   espalier explain --crd crontab-crd.yaml crontabs
 

@@ -31,7 +31,7 @@ import (
 // fixOptions are the flags of fix.
 type fixOptions struct {
 	input   input.Flags
-	outputs []string
+	report  reportFlags
 	write   bool
 	prune   bool
 	config  string
@@ -56,8 +56,9 @@ v1beta1 does not prune unknown fields unless preserveUnknownFields is false. Fix
 this behavior by adding x-kubernetes-preserve-unknown-fields to every object. With --prune,
 unknown fields are pruned instead, as Kubernetes recommends.
 
-Exit codes: 0 nothing to fix, or everything fixed with --write; 1 differences, or
-findings that need a decision; 2 usage or input error.`,
+Exit codes: 0 nothing to fix, or everything fixed with --write; 1 differences (unless
+--fail-on=never is set), or errors that need a decision (or what --fail-on selects);
+` + otherExitCodes + `.`,
 		Example: `  # Show what would change
   espalier fix -f crontab-v1beta1.yaml
 
@@ -74,7 +75,7 @@ findings that need a decision; 2 usage or input error.`,
 	c.Flags().StringSliceVar(&o.disable, "disable", nil, "comma-separated lint `RULES` whose findings are not fixed; repeatable")
 	c.Flags().StringVar(&o.config, "config", "", "`FILE` that configures lint rules (default "+configName+" in the working directory or a parent directory)")
 	groupFlags(c.Flags(), checkFlags, "prune", "disable", "config")
-	addOutputFlag(c, &o.outputs)
+	addReportFlags(c, &o.report)
 	c.Flags().BoolVarP(&o.write, "write", "w", false, "change the files instead of printing a diff")
 	groupFlags(c.Flags(), outputFlags, "write")
 	_ = c.MarkFlagFilename("config", "yaml", "yml")
@@ -93,11 +94,11 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	options := a.reportOptions(c, o.outputs, fixRules())
+	options := a.reportOptions(c, o.report, fixRules())
 	options.What, options.Quiet = "CRD", true
-	f := &fixing{app: a, write: o.write, diff: !o.write && !namesStdout(o.outputs)}
+	f := &fixing{app: a, write: o.write, diff: !o.write && !namesStdout(o.report.outputs)}
 	f.options = fix.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Prune: o.prune, Configs: configs}
-	if f.diff || o.write && !namesStdout(o.outputs) {
+	if f.diff || o.write && !namesStdout(o.report.outputs) {
 		// Standard output is for the diff.
 		options.Stdout, options.Color = a.stderr, a.useColor(a.stderr)
 	}
@@ -105,7 +106,7 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 		return err
 	}
 	defer func() {
-		if err = f.r.Finish(err); err == nil && f.differs && !o.write {
+		if err = f.r.Finish(err); err == nil && f.differs && !o.write && o.report.failOn != report.Never {
 			err = report.ExitError(report.Found)
 		}
 	}()

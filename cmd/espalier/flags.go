@@ -68,12 +68,27 @@ func addCRDFlag(c *cobra.Command, flags *input.Flags) {
 	_ = c.MarkFlagFilename("crd", "yaml", "yml", "json")
 }
 
-// addOutputFlag adds -o for commands that report findings.
-func addOutputFlag(c *cobra.Command, outputs *[]string) {
-	c.Flags().StringArrayVarP(outputs, "output", "o", nil,
+// reportFlags are the flags of commands that report findings.
+type reportFlags struct {
+	outputs []string
+	failOn  report.Threshold
+}
+
+// addReportFlags adds the flags of commands that report findings.
+func addReportFlags(c *cobra.Command, flags *reportFlags) {
+	c.Flags().StringArrayVarP(&flags.outputs, "output", "o", nil,
 		"`FORMAT` of the report: "+strings.Join(report.Formats(), ", ")+"; FORMAT=FILE writes to a file; repeatable (default text)")
 	groupFlags(c.Flags(), outputFlags, "output")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(report.Formats(), cobra.ShellCompDirectiveNoFileComp))
+	addFindingFlags(c, flags)
+}
+
+// addFindingFlags adds the flags of addReportFlags apart from -o, for commands that define -o
+// in their own way.
+func addFindingFlags(c *cobra.Command, flags *reportFlags) {
+	c.Flags().Var(&flags.failOn, "fail-on", "lowest severity of findings that make the exit code 1: "+strings.Join(report.Thresholds(), ", "))
+	groupFlags(c.Flags(), outputFlags, "fail-on")
+	_ = c.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions(report.Thresholds(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // stdinOnce returns an error if standard input is named more than once.

@@ -32,6 +32,9 @@ func TestHelpExamples(t *testing.T) {
 			if len(lines) == 0 {
 				t.Error("the help has no examples")
 			}
+			if !strings.Contains(c.Long, "Exit codes: ") || c.Flags().Lookup("fail-on") != nil && !strings.Contains(c.Long, "--fail-on") {
+				t.Error("the help does not describe the exit codes")
+			}
 			if c.Short == "" || !strings.HasPrefix(c.Long, c.Short+".") {
 				t.Errorf("the help text does not start with the summary: %q", c.Long)
 			}

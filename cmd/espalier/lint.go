@@ -21,7 +21,7 @@ import (
 // lintOptions are the flags of lint.
 type lintOptions struct {
 	input    input.Flags
-	outputs  []string
+	report   reportFlags
 	list     bool
 	explain  string
 	config   string
@@ -40,7 +40,8 @@ valid CRDs, and where the two semantics differ. Other documents are skipped. CRD
 linted together are also checked for conflicting names.
 
 Every finding belongs to a rule. --rules lists the rules, and --explain describes one of
-them. A finding is an error, a warning or an info; infos do not affect the exit code.
+them. A finding is an error, a warning or an info. Only errors affect the exit code, unless
+--fail-on selects another severity.
 
 Flags turn rules on and off. They take precedence over the file ` + configName + ` in the
 working directory or its closest parent directory that has one:
@@ -52,12 +53,15 @@ working directory or its closest parent directory that has one:
 
 Use espalier fix to apply the fixes that findings propose.
 
-Exit codes: 0 no errors or warnings, 1 errors or warnings, 2 usage or input error.`,
+Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCodes + `.`,
 		Example: `  # Check one CRD
   espalier lint -f crontab-crd.yaml
 
   # Check all CRDs below a directory as kube-apiserver would
   espalier lint --semantics kubernetes -R -f crds/
+
+  # Fail on warnings too
+  espalier lint -R -f crds/ --fail-on=warning
 
   # Annotate a pull request: unknown formats are errors, list types are not checked
   espalier lint -f crds/ --severity unknown-format=error --disable list-type -o github
@@ -82,7 +86,7 @@ Exit codes: 0 no errors or warnings, 1 errors or warnings, 2 usage or input erro
 	c.Flags().StringSliceVar(&o.severity, "severity", nil, "severity of a rule, `RULE=error|warning|info`; repeatable")
 	c.Flags().StringVar(&o.config, "config", "", "`FILE` that configures rules (default "+configName+" in the working directory or a parent directory)")
 	groupFlags(c.Flags(), checkFlags, "enable", "disable", "severity", "config")
-	addOutputFlag(c, &o.outputs)
+	addReportFlags(c, &o.report)
 	c.Flags().BoolVar(&o.list, "rules", false, "list the rules and exit")
 	c.Flags().StringVar(&o.explain, "explain", "", "describe a `RULE` and exit")
 	groupFlags(c.Flags(), outputFlags, "rules", "explain")
@@ -101,7 +105,7 @@ func (a *app) lint(c *cobra.Command, o lintOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	options := a.reportOptions(c, o.outputs, lintRules())
+	options := a.reportOptions(c, o.report, lintRules())
 	options.What = "CRD"
 	r, err := report.New(options)
 	if err != nil {

@@ -6,15 +6,11 @@ import (
 	"context"
 	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
-	"syscall"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal, the next one kills the process as usual.
-	context.AfterFunc(ctx, stop)
+	ctx, stop := withSignals(context.Background())
 	a := &app{
 		program: os.Args[0],
 		stdin:   &interruptible{ctx: ctx, in: os.Stdin},
@@ -23,7 +19,9 @@ func main() {
 		environ: os.LookupEnv,
 		tune:    func() { spendMemory(os.LookupEnv) },
 	}
-	os.Exit(a.run(ctx, os.Args[1:]))
+	code := a.run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
 }
 
 // spendMemory makes garbage collection less frequent: without it, a short command spends

@@ -3,10 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // TestInterrupt interrupts commands that wait for input.
@@ -25,9 +30,61 @@ func TestInterrupt(t *testing.T) {
 		code := make(chan int)
 		go func() { code <- a.run(ctx, args) }()
 		cancel()
-		if got := <-code; got != 2 || !strings.Contains(stderr.String(), "espalier: interrupted") {
+		if got := <-code; got != 130 || !strings.Contains(stderr.String(), "espalier: interrupted") {
 			t.Errorf("%s exits with %d: %s%s", args[0], got, stdout.String(), stderr.String())
 		}
+	}
+}
+
+// TestSignals sends signals to commands that have reported findings and wait for more input.
+// The exit code names the signal, and the report so far is complete.
+func TestSignals(t *testing.T) {
+	const object = "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: a}\nspec: {image: 1}\n---\n"
+	for _, test := range []struct {
+		signal       syscall.Signal
+		code         int
+		message      string
+		format, last string
+	}{
+		{syscall.SIGINT, 130, "espalier: interrupted\n", "text", "interrupted: "},
+		{syscall.SIGTERM, 143, "espalier: terminated\n", "json", `"interrupted":true`},
+	} {
+		t.Run(test.format, func(t *testing.T) {
+			in, feed, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			defer feed.Close()
+			report := filepath.Join(t.TempDir(), "report")
+			p := startProcess(t, in, "validate", "--crd", "testdata/examples/crontab-crd.yaml", "-f", "-", "-o", test.format, "-o", "github="+report)
+			// More objects than a batch has, so that some are reported while the rest is read.
+			if _, err := feed.WriteString(strings.Repeat(object, 1000)); err != nil {
+				t.Fatal(err)
+			}
+			for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+				if text, _ := os.ReadFile(report); len(text) > 0 {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatal("nothing is reported")
+				}
+			}
+			if err := p.cmd.Process.Signal(test.signal); err != nil {
+				t.Fatal(err)
+			}
+			if code := p.exit(t); code != test.code || p.stderr.String() != test.message {
+				t.Errorf("exits with %d: %s", code, p.stderr.String())
+			}
+			out := p.stdout.String()
+			lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+			if !strings.HasSuffix(out, "\n") || !strings.Contains(lines[len(lines)-1], test.last) || len(lines) < 10 {
+				t.Errorf("the report ends with %q", lines[len(lines)-1])
+			}
+			if test.format == "json" && !json.Valid([]byte(out)) {
+				t.Error("the report is not JSON")
+			}
+		})
 	}
 }
 

@@ -37,14 +37,12 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// newReporter returns a reporter for a command. rules are the rules of its findings.
-func (a *app) newReporter(c *cobra.Command, outputs []string, rules []analysis.Rule) (*report.Reporter, error) {
-	return report.New(a.reportOptions(c, outputs, rules))
-}
-
-func (a *app) reportOptions(c *cobra.Command, outputs []string, rules []analysis.Rule) report.Options {
+// reportOptions returns the options of the reporter of a command. rules are the rules of its
+// findings.
+func (a *app) reportOptions(c *cobra.Command, flags reportFlags, rules []analysis.Rule) report.Options {
 	return report.Options{
-		Outputs:     outputs,
+		Outputs:     flags.outputs,
+		FailOn:      flags.failOn,
 		Stdout:      a.stdout,
 		Color:       a.useColor(a.stdout),
 		Semantics:   a.semantics.String(),
@@ -58,7 +56,7 @@ func (a *app) reportOptions(c *cobra.Command, outputs []string, rules []analysis
 // newSideReporter returns a reporter that writes to standard error, for commands that write
 // something else than findings to standard output.
 func (a *app) newSideReporter(c *cobra.Command) (*report.Reporter, error) {
-	o := a.reportOptions(c, nil, nil)
+	o := a.reportOptions(c, reportFlags{}, nil)
 	o.Stdout, o.Color, o.Quiet = a.stderr, a.useColor(a.stderr), true
 	return report.New(o)
 }

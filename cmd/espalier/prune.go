@@ -23,7 +23,7 @@ import (
 // pruneOptions are the flags of prune.
 type pruneOptions struct {
 	crds, objects input.Flags
-	outputs       []string
+	report        reportFlags
 	why           bool
 }
 
@@ -49,7 +49,11 @@ specified anywhere in it, including those under allOf, anyOf, oneOf and not.
 
 An info reports where the two semantics would store different objects.
 
-Exit codes: 0 success, 2 usage or input error.`,
+Pruned fields and duplicate fields are warnings, all other changes are infos. With
+--fail-on=warning or --fail-on=info they make the exit code 1; without --why they are then
+listed on standard error.
+
+Exit codes: 0 success, 1 findings that --fail-on selects, ` + otherExitCodes + `.`,
 		Example: `  # Show what is stored
   espalier prune --crd crontab-crd.yaml -f crontab-typo.yaml
 
@@ -58,6 +62,9 @@ Exit codes: 0 success, 2 usage or input error.`,
 
   # Show the changes as a diff
   espalier prune -o diff --crd crontab-crd.yaml -f crontab-typo.yaml
+
+  # Fail if a field is lost
+  espalier prune --why --fail-on=warning --crd crontab-crd.yaml -f crontab-typo.yaml
 
   # Show what kube-apiserver stores
   espalier prune --semantics kubernetes --crd crontab-crd.yaml -f crontab-typo.yaml
@@ -69,9 +76,10 @@ Exit codes: 0 success, 2 usage or input error.`,
 	}
 	addCRDFlag(c, &o.crds)
 	addInputFlags(c, &o.objects, "objects")
-	c.Flags().StringArrayVarP(&o.outputs, "output", "o", nil, "output `FORMAT`: yaml, json or diff; with --why: diff, text, json, yaml, sarif, junit or github; FORMAT=FILE writes to a file; repeatable (default yaml, text with --why)")
+	c.Flags().StringArrayVarP(&o.report.outputs, "output", "o", nil, "output `FORMAT`: yaml, json or diff; with --why: diff, text, json, yaml, sarif, junit or github; FORMAT=FILE writes to a file; repeatable (default yaml, text with --why)")
 	c.Flags().BoolVar(&o.why, "why", false, "list the fields that were pruned, defaulted or dropped as null, and the schema that is responsible")
 	groupFlags(c.Flags(), outputFlags, "output", "why")
+	addFindingFlags(c, &o.report)
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"yaml", "json", "diff"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -80,7 +88,8 @@ Exit codes: 0 success, 2 usage or input error.`,
 type pruner struct {
 	a           *app
 	definitions *definitions
-	// report receives the reasons of --why, side all other findings.
+	// report receives the reasons of changes, side all other findings. It is nil if the
+	// reasons are not asked for.
 	report, side *report.Reporter
 	// printer prints objects. It is nil if only reasons or diffs are printed.
 	printer *printer
@@ -96,20 +105,19 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 	o.crds.Recursive = o.objects.Recursive
 	p := &pruner{a: a, previews: map[*object.Preview]bool{}}
 	if o.why {
-		p.diff = slices.Contains(o.outputs, "diff")
-		formats := slices.DeleteFunc(slices.Clone(o.outputs), func(s string) bool { return s == "diff" })
-		options := a.reportOptions(c, formats, pruneRules())
-		options.Tolerant = true
+		p.diff = slices.Contains(o.report.outputs, "diff")
+		o.report.outputs = slices.DeleteFunc(slices.Clone(o.report.outputs), func(s string) bool { return s == "diff" })
+		options := a.reportOptions(c, o.report, pruneRules())
 		if p.report, err = report.New(options); err != nil {
 			return err
 		}
 		p.side = p.report
 	} else {
 		output := "yaml"
-		if len(o.outputs) > 1 {
+		if len(o.report.outputs) > 1 {
 			return errors.New("-o: only one format is allowed without --why: yaml, json or diff")
-		} else if len(o.outputs) == 1 {
-			output = o.outputs[0]
+		} else if len(o.report.outputs) == 1 {
+			output = o.report.outputs[0]
 		}
 		switch output {
 		case "yaml", "json":
@@ -119,10 +127,14 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 		default:
 			return fmt.Errorf("-o %s: must be yaml, json or diff; add --why for the formats of findings", output)
 		}
-		options := a.reportOptions(c, nil, nil)
-		options.Stdout, options.Color, options.Quiet, options.Tolerant = a.stderr, a.useColor(a.stderr), true, true
+		options := a.reportOptions(c, reportFlags{failOn: o.report.failOn}, nil)
+		options.Stdout, options.Color, options.Quiet = a.stderr, a.useColor(a.stderr), true
 		if p.side, err = report.New(options); err != nil {
 			return err
+		}
+		if o.report.failOn.Fails(analysis.Warning) {
+			// What makes the exit code 1 must be reported.
+			p.report = p.side
 		}
 	}
 	defer func() { err = p.side.Finish(err) }()

@@ -45,7 +45,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	case errors.As(err, &exit):
 		return int(exit)
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		fmt.Fprintf(a.stderr, "%s: interrupted\n", a.name())
+		i := interruptionOf(ctx)
+		fmt.Fprintf(a.stderr, "%s: %v\n", a.name(), i)
+		return int(i.code())
 	default:
 		fmt.Fprintf(a.stderr, "%s: %v\n", a.name(), err)
 	}
@@ -77,7 +79,10 @@ There are two schema semantics. "kep" follows the design documents of CRDs, "kub
 follows kube-apiserver 1.37 exactly. They differ in a few places, and findings point out
 where the difference affects your input.
 
-Exit codes: 0 success, 1 problems found, 2 usage or input error.`,
+Findings are errors, warnings or infos. Only errors make the exit code 1; --fail-on changes
+this. Exit code 2 takes precedence over 1.
+
+Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGINT), 143 by SIGTERM.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRun: func(*cobra.Command, []string) {
@@ -120,6 +125,9 @@ func (a *app) finish(c *cobra.Command) {
 		c.Long = c.Short + "."
 	} else {
 		c.Long = c.Short + ".\n\n" + c.Long
+	}
+	if c.Runnable() && !strings.Contains(c.Long, "Exit codes:") {
+		c.Long += "\n\nExit codes: 0 success, 2 usage or input error."
 	}
 	if name := a.name(); name != "espalier" {
 		lines := strings.Split(c.Example, "\n")

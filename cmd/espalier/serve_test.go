@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -39,13 +40,19 @@ type process struct {
 // serveProcess starts `espalier serve` in a new process.
 func serveProcess(t *testing.T, args ...string) *process {
 	t.Helper()
+	return startProcess(t, nil, append([]string{"serve", "--secure-port=0"}, args...)...)
+}
+
+// startProcess starts espalier in a new process.
+func startProcess(t *testing.T, stdin io.Reader, args ...string) *process {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{cmd: exec.Command(self, append([]string{"serve", "--secure-port=0"}, args...)...), exited: make(chan struct{})}
+	p := &process{cmd: exec.Command(self, args...), exited: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), asProgram+"=1")
-	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, &p.stdout, &p.stderr
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +103,7 @@ func (p *process) exit(t *testing.T) int {
 	select {
 	case <-p.exited:
 	case <-time.After(time.Minute):
-		t.Fatal("the server does not exit")
+		t.Fatal("the process does not exit")
 	}
 	return p.cmd.ProcessState.ExitCode()
 }

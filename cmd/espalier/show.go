@@ -63,7 +63,7 @@ Documents other than CRDs are skipped. All forms except skeleton require a struc
 schema: if a schema is not structural, show reports the reasons on standard error and exits
 with 1.
 
-Exit codes: 0 success, 1 a schema is not structural, 2 usage or input error.`,
+Exit codes: 0 success, 1 a schema is not structural, ` + otherExitCodes + `.`,
 		Example: `  # Print the fields that a schema specifies, including those under logical operators
   espalier show skeleton -f crontab-crd.yaml
 

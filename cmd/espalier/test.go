@@ -26,7 +26,7 @@ import (
 // testOptions are the flags of test.
 type testOptions struct {
 	suites, crds input.Flags
-	outputs      []string
+	report       reportFlags
 	run          string
 	watch        bool
 }
@@ -84,7 +84,8 @@ onUpdate) also run, always with kubernetes semantics.
 
 With --watch, the suites run again whenever a file changes, until you press Ctrl-C.
 
-Exit codes: 0 all tests pass, 1 a test fails, 2 usage or input error.`,
+Exit codes: 0 all tests pass, 1 a test fails (unless --fail-on=never is set),
+` + otherExitCodes + `.`,
 		Example: `  # Run a suite with the CRD that it names
   espalier test crontab-suite.yaml
 
@@ -115,7 +116,7 @@ Exit codes: 0 all tests pass, 1 a test fails, 2 usage or input error.`,
 	c.Flags().StringVar(&o.run, "run", "", "regular `EXPRESSION`: run only the cases whose suite/section/name matches it")
 	c.Flags().BoolVar(&o.watch, "watch", false, "run again when a file changes, until Ctrl-C")
 	groupFlags(c.Flags(), checkFlags, "run", "watch")
-	addOutputFlag(c, &o.outputs)
+	addReportFlags(c, &o.report)
 	return c
 }
 
@@ -141,7 +142,7 @@ func (a *app) test(c *cobra.Command, o testOptions) (err error) {
 	if err := stdinOnce(o.crds, o.suites); err != nil {
 		return err
 	}
-	options := a.reportOptions(c, o.outputs, testRules())
+	options := a.reportOptions(c, o.report, testRules())
 	options.What = "suite"
 	r, err := report.New(options)
 	if err != nil {

@@ -19,6 +19,9 @@ const (
 	generalFlags = "General"
 )
 
+// otherExitCodes describes the exit codes that all commands have beside 0 and 1.
+const otherExitCodes = "2 usage or input error, 130 interrupted"
+
 // flagGroupAnnotation is the annotation of a flag that names its group.
 const flagGroupAnnotation = "espalier.dev/flag-group"
 

@@ -19,7 +19,7 @@ import (
 // validateOptions are the flags of validate.
 type validateOptions struct {
 	crds, objects, old input.Flags
-	outputs            []string
+	report             reportFlags
 	fieldValidation    string
 	ignoreMissing      bool
 	checkCRDs          bool
@@ -37,7 +37,8 @@ is the one with the same kind, namespace and name. Transition rules see the old 
 ratcheting tolerates errors in unchanged fields.
 
 Pruned fields and duplicate fields are warnings. --field-validation=strict turns them
-into errors and --field-validation=ignore skips them, like kubectl's --validate.
+into errors and --field-validation=ignore skips them, like kubectl's --validate. Warnings
+do not affect the exit code unless --fail-on=warning is set.
 
 CRDs come from --crd and can be v1 or v1beta1. Other documents in those files are
 skipped. If several CRDs define a kind, validate uses the first one that serves the
@@ -48,7 +49,7 @@ more). A CRD among the objects is validated as a CRD.
 
 An info reports where the two semantics lead to different results for an object.
 
-Exit codes: 0 all objects are valid, 1 errors or warnings, 2 usage or input error.`,
+Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCodes + `.`,
 		Example: `  # Validate one object
   espalier validate --crd crontab-crd.yaml -f crontab.yaml
 
@@ -74,7 +75,7 @@ Exit codes: 0 all objects are valid, 1 errors or warnings, 2 usage or input erro
 	c.Flags().BoolVar(&o.ignoreMissing, "ignore-missing-crds", false, "skip objects without a CRD")
 	c.Flags().BoolVar(&o.checkCRDs, "check-crds", false, "also report why the API server would reject the CRDs in use")
 	groupFlags(c.Flags(), checkFlags, "field-validation", "ignore-missing-crds", "check-crds")
-	addOutputFlag(c, &o.outputs)
+	addReportFlags(c, &o.report)
 	_ = c.RegisterFlagCompletionFunc("field-validation", cobra.FixedCompletions([]string{"ignore", "warn", "strict"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -97,7 +98,7 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 		return err
 	}
 	o.crds.Recursive, o.old.Recursive = o.objects.Recursive, o.objects.Recursive
-	r, err := a.newReporter(c, o.outputs, validationRules())
+	r, err := report.New(a.reportOptions(c, o.report, validationRules()))
 	if err != nil {
 		return err
 	}

@@ -91,6 +91,9 @@ type Summary struct {
 	// Failures counts the inputs that could not be processed: files that cannot be read,
 	// documents that cannot be parsed. Errors includes them.
 	Failures int `json:"failures"`
+	// Suppressed counts the findings that [Options].Filter suppressed. They are not included
+	// in the other counts.
+	Suppressed int `json:"suppressed,omitempty"`
 	// Interrupted is set if the run was interrupted before the end of the input.
 	Interrupted bool `json:"interrupted,omitempty"`
 	// Aborted is set if the command was aborted by an error, which the caller reports.

@@ -10,9 +10,10 @@ import (
 	"espalier.dev/analysis"
 )
 
-// junitFormat writes a test suite for each file. Each finding is a failed test case or, with
-// severity info, a passed test case with output. An input that could not be processed is an
-// error. The number of failures comes first, so findings are kept until the end.
+// junitFormat writes a test suite for each file. Each finding is a failed test case or, if it
+// does not affect the exit code, a passed test case with output. An input that could not be
+// processed is an error. The number of failures comes first, so findings are kept until the
+// end.
 type junitFormat struct {
 	w       io.Writer
 	options *Options
@@ -103,7 +104,7 @@ func (j *junitFormat) finding(f *Finding) error {
 	case f.Failed:
 		suite.Errors++
 		c.Error = &junitFailure{Type: string(f.Severity), Message: f.Message, Text: text}
-	case f.Severity == analysis.Info || j.options.Tolerant:
+	case !j.fails(f):
 		c.Output = text
 	default:
 		suite.Failures++
@@ -111,6 +112,12 @@ func (j *junitFormat) finding(f *Finding) error {
 	}
 	suite.Cases = append(suite.Cases, c)
 	return nil
+}
+
+// fails reports whether a finding is a failure. Errors are failures even if they do not affect
+// the exit code: a failed test case must not look like a passed one.
+func (j *junitFormat) fails(f *Finding) bool {
+	return f.Severity == analysis.Error || j.options.FailOn.Fails(f.Severity)
 }
 
 func (j *junitFormat) close(s *Summary) error {

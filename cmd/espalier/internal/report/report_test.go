@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -50,25 +51,79 @@ func write(t *testing.T, o Options, fs ...Finding) (string, error) {
 	return out.String(), err
 }
 
-// TestExitCodes makes sure that the exit code is the same for every format.
+// TestExitCodes makes sure that the exit code depends on the worst finding and the threshold,
+// and not on the format.
 func TestExitCodes(t *testing.T) {
 	all := findings()
 	for _, format := range Formats() {
 		for _, test := range []struct {
 			findings []Finding
-			tolerant bool
-			want     error
+			// fails lists the thresholds with which the findings lead to exit code 1.
+			fails string
 		}{
-			{findings: nil, want: nil},
-			{findings: all[2:], want: nil},
-			{findings: all[1:2], want: ExitError(Found)},
-			{findings: all, want: ExitError(Found)},
-			{findings: all, tolerant: true, want: nil},
+			{findings: nil},
+			{findings: all[2:], fails: "info"},
+			{findings: all[1:2], fails: "warning info"},
+			{findings: all, fails: "error warning info"},
 		} {
-			if _, err := write(t, Options{Outputs: []string{format}, Tolerant: test.tolerant}, test.findings...); err != test.want {
-				t.Errorf("%s: %d findings, tolerant %v: got %v, want %v", format, len(test.findings), test.tolerant, err, test.want)
+			for _, name := range Thresholds() {
+				var threshold Threshold
+				if err := threshold.Set(name); err != nil {
+					t.Fatal(err)
+				}
+				var want error
+				if strings.Contains(test.fails, name) {
+					want = ExitError(Found)
+				}
+				if _, err := write(t, Options{Outputs: []string{format}, FailOn: threshold}, test.findings...); err != want {
+					t.Errorf("%s: %d findings, fail on %s: got %v, want %v", format, len(test.findings), name, err, want)
+				}
 			}
 		}
+	}
+	var threshold Threshold
+	if threshold.String() != "error" || threshold.Set("fatal") == nil {
+		t.Errorf("the default is %s, and any name is accepted", threshold)
+	}
+}
+
+// TestFilter makes sure that a filter can change and suppress findings, but not failures, and
+// that unused suppressions are reported at the end of a complete run.
+func TestFilter(t *testing.T) {
+	run := func(finish error, interrupted bool) (string, *Summary, error) {
+		var out bytes.Buffer
+		r, err := New(Options{
+			Stdout: &out, Semantics: "kep", Interrupted: func() bool { return interrupted },
+			Filter: func(f Finding) (Finding, bool) {
+				f.Severity = analysis.Info
+				return f, f.Rule != "rule-b"
+			},
+			Unused: func() []Finding {
+				return []Finding{{Finding: analysis.Finding{Rule: "unused", Severity: analysis.Warning, Message: "matches nothing"}}}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range findings() {
+			r.Add(f)
+		}
+		r.Failure(input.Problem{Rule: "rule-b", Message: "no"})
+		err = r.Finish(finish)
+		return out.String(), r.Summary(), err
+	}
+	out, sum, err := run(nil, false)
+	if err != ExitError(Failed) || sum.Suppressed != 1 || sum.Infos != 2 || sum.Errors != 1 || sum.Warnings != 1 {
+		t.Errorf("got %v, %+v", err, sum)
+	}
+	if strings.Contains(out, "doubtful") || !strings.Contains(out, "error: no [rule-b]") || !strings.Contains(out, "warning: matches nothing [unused]\n") {
+		t.Errorf("got\n%s", out)
+	}
+	if out, _, _ := run(errors.New("aborted"), false); strings.Contains(out, "unused") {
+		t.Errorf("aborted: got\n%s", out)
+	}
+	if out, _, err := run(nil, true); strings.Contains(out, "unused") || !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: got %v\n%s", err, out)
 	}
 }
 
@@ -199,8 +254,14 @@ func TestJUnit(t *testing.T) {
 				}
 			}
 		}
-		if got.Tests != cases || got.Failures != failures || cases != max(n, 1) || failures != min(n, 2) {
+		if got.Tests != cases || got.Failures != failures || cases != max(n, 1) || failures != min(n, 1) {
 			t.Errorf("%d findings: got %d cases, %d failures:\n%s", n, cases, failures, out)
+		}
+	}
+	for threshold, want := range map[Threshold]string{"error": `failures="1"`, "warning": `failures="2"`, "info": `failures="3"`, Never: `failures="1"`} {
+		out, _ := write(t, Options{Outputs: []string{"junit"}, FailOn: threshold}, findings()...)
+		if !strings.Contains(out, `tests="3" `+want) {
+			t.Errorf("fail on %s: lacks %s:\n%s", threshold, want, out)
 		}
 	}
 }

@@ -32,9 +32,16 @@ type Options struct {
 	Version string
 	// Command is the name of the command, such as "espalier lint".
 	Command string
-	// Tolerant makes the exit code ignore findings, for commands whose findings are
-	// explanations.
-	Tolerant bool
+	// FailOn is the lowest severity of findings that make the exit code 1.
+	FailOn Threshold
+	// Filter is called for each finding before it is counted and written. It returns the
+	// finding to report instead, or false to suppress it. Filter is not called for inputs
+	// that could not be processed: they cannot be suppressed. Nil stands for no filter.
+	Filter func(Finding) (Finding, bool)
+	// Unused is called when a run ends that was neither aborted nor interrupted, after the
+	// last call of Filter. It returns findings about suppressions that matched nothing. Nil
+	// stands for none.
+	Unused func() []Finding
 	// Quiet omits the summary in text if there are no findings.
 	Quiet bool
 	// Interrupted is called when the report is closed, and reports whether the run was
@@ -48,7 +55,7 @@ type Options struct {
 const (
 	// Clean means success: no problems found.
 	Clean = 0
-	// Found means problems found: findings of severity error or warning, or differences.
+	// Found means problems found: findings that reach [Options].FailOn, or differences.
 	Found = 1
 	// Failed means a usage or input error.
 	Failed = 2
@@ -68,7 +75,9 @@ type Reporter struct {
 	summary Summary
 	// lastFile is the file of the last counted object.
 	lastFile string
-	err      error
+	// found is set if a finding makes the exit code 1.
+	found bool
+	err   error
 }
 
 // Formats returns the names of all formats.
@@ -152,6 +161,18 @@ func (r *Reporter) Failure(p input.Problem) {
 
 // Add reports a finding that already has its position.
 func (r *Reporter) Add(f Finding) {
+	if r.options.Filter != nil && !f.Failed {
+		var ok bool
+		if f, ok = r.options.Filter(f); !ok {
+			r.summary.Suppressed++
+			return
+		}
+	}
+	r.add(f)
+}
+
+// add counts and writes a finding.
+func (r *Reporter) add(f Finding) {
 	r.count(&f)
 	for _, format := range r.formats {
 		if err := format.finding(&f); err != nil && r.err == nil {
@@ -163,6 +184,8 @@ func (r *Reporter) Add(f Finding) {
 func (r *Reporter) count(f *Finding) {
 	if f.Failed {
 		r.summary.Failures++
+	} else if r.options.FailOn.Fails(f.Severity) {
+		r.found = true
 	}
 	switch f.Severity {
 	case analysis.Error:
@@ -200,7 +223,7 @@ func (r *Reporter) Code() int {
 	switch {
 	case r.summary.Failures > 0:
 		return Failed
-	case !r.options.Tolerant && r.summary.Errors+r.summary.Warnings > 0:
+	case r.found:
 		return Found
 	}
 	return Clean
@@ -231,11 +254,16 @@ func (r *Reporter) Finish(err error) error {
 	return err
 }
 
-// Close completes the outputs. It returns an error if writing fails, else an [ExitError], or
-// nil if the exit code is 0.
+// Close completes the outputs. It returns an error if writing fails, else context.Canceled if
+// the run was interrupted, else an [ExitError], or nil if the exit code is 0.
 func (r *Reporter) Close() error {
-	err := r.err
 	r.summary.Interrupted = r.options.Interrupted != nil && r.options.Interrupted()
+	if r.options.Unused != nil && !r.summary.Aborted && !r.summary.Interrupted {
+		for _, f := range r.options.Unused() {
+			r.add(f)
+		}
+	}
+	err := r.err
 	for _, format := range r.formats {
 		err = errors.Join(err, format.close(&r.summary))
 	}
@@ -244,6 +272,9 @@ func (r *Reporter) Close() error {
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write the report: %w", err)
+	}
+	if r.summary.Interrupted {
+		return context.Canceled
 	}
 	if code := r.Code(); code != Clean {
 		return ExitError(code)
