@@ -15,6 +15,7 @@ SERVING    := -short -skip 'Corpus' ./server/definitions/... ./server/fence ./se
 
 FUZZTIME     ?= 1m
 ORACLE_CASES ?= 1000000
+CRD_UPDATES  ?= 200000
 KILL_ROUNDS  ?= 1000
 CYCLES       ?= 1000
 
@@ -72,9 +73,9 @@ vuln: ## check the product and its dependencies for known vulnerabilities
 	@scripts/vuln.sh $(TOOL) govulncheck ./...
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target for FUZZTIME, then the oracle on ORACLE_CASES generated cases
+fuzz: ## run each fuzz target for FUZZTIME, then the oracle on ORACLE_CASES generated cases and CRD_UPDATES writes of CRDs
 	@FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh $(MODULES)
-	cd test/oracle && ORACLE_CASES='$(ORACLE_CASES)' go test -count=1 -timeout=0 -v -run '^TestGenerated' .
+	cd test/oracle && ORACLE_CASES='$(ORACLE_CASES)' ORACLE_CRD_UPDATES='$(CRD_UPDATES)' go test -count=1 -timeout=0 -v -run '^(TestGenerated|TestWholeCRDUpdate)' .
 
 .PHONY: bench-engine
 bench-engine: ## benchmark the engine against the reference; BENCH_JSON=file saves the numbers

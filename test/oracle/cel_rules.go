@@ -169,8 +169,8 @@ func compareRuleErrorsOnce(props *apiextensions.JSONSchemaProps, s *engine.Struc
 	root := field.NewPath("spec", "validation", "openAPIV3Schema")
 	var about field.ErrorList
 	var badlyWritten []string
-	var errs field.ErrorList
-	if guard(func() { errs = Accepts(props, false) }) != "" {
+	errs, panicked := Accepts(props, false)
+	if panicked {
 		// The reference panics if a fieldPath continues below additionalProperties: true.
 		return "", "", false
 	}

@@ -37,13 +37,24 @@ const schemaRoot = "spec.validation.openAPIV3Schema"
 
 // Accepts returns the errors of the API server for a CRD with the schema: on create, or, if
 // stored is set, on an update of the stored CRD, which ignores errors that older servers
-// accepted.
-func Accepts(props *apiextensions.JSONSchemaProps, stored bool) field.ErrorList {
+// accepted. panicked reports whether the reference panics on the schema; there are no errors
+// then.
+func Accepts(props *apiextensions.JSONSchemaProps, stored bool) (errs field.ErrorList, panicked bool) {
 	crd := crdWith(props)
-	if stored {
-		return validation.ValidateCustomResourceDefinitionUpdate(context.Background(), crd, crd.DeepCopy())
-	}
-	return validation.ValidateCustomResourceDefinition(context.Background(), crd)
+	panicked = guard(func() {
+		if stored {
+			errs = validation.ValidateCustomResourceDefinitionUpdate(context.Background(), crd, crd.DeepCopy())
+		} else {
+			errs = validation.ValidateCustomResourceDefinition(context.Background(), crd)
+		}
+	}) != ""
+	return errs, panicked
+}
+
+// accepts reports whether the API server accepts a CRD with the schema.
+func accepts(props *apiextensions.JSONSchemaProps, stored bool) bool {
+	errs, panicked := Accepts(props, stored)
+	return len(errs) == 0 && !panicked
 }
 
 // dropDefaults removes the defaults that errs are about from a schema and reports whether

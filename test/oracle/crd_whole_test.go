@@ -98,7 +98,7 @@ func TestWholeCRDUpdate(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	t.Logf("%d writes, %d rejected, %d undecodable, %d differences", n, refused.Load(), undecodable.Load(), found.count)
+	t.Logf("%d writes, %d rejected, %d undecodable, the reference panicked %d times, %d differences", n, refused.Load(), undecodable.Load(), judge.Panics.Load(), found.count)
 	for _, k := range m.Kinds() {
 		if reached[k] == 0 && n >= 3000 {
 			t.Errorf("no case has the change %q", k)

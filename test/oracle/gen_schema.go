@@ -18,6 +18,8 @@ type gen struct {
 	// stored allows what only older servers accepted: defaults with unknown fields, list
 	// types on items that are not atomic.
 	stored bool
+	// panics are the generated schemas on which the reference panics.
+	panics []panicking
 }
 
 func (g Generator) batch(n uint64) *gen {
@@ -626,7 +628,11 @@ func (g *gen) acceptable() map[string]any {
 			if err != nil || len(violations) > 0 {
 				break
 			}
-			errs := Accepts(props, g.stored)
+			errs, panicked := Accepts(props, g.stored)
+			if panicked {
+				g.panics = append(g.panics, panicking{s, g.stored})
+				break
+			}
 			if len(errs) == 0 {
 				return s
 			}

@@ -130,3 +130,16 @@ func TestKnownDifferences(t *testing.T) {
 		ids[k.ID] = true
 	}
 }
+
+// TestReferencePanics runs a batch in which the reference panics on a schema.
+func TestReferencePanics(t *testing.T) {
+	var stats Stats
+	for _, d := range (Generator{Seed: 20261115}).Batch(97031, &stats) {
+		if d.Known == "" {
+			t.Error(d.String())
+		}
+	}
+	if stats.Panics == 0 {
+		t.Errorf("the reference did not panic: %s", &stats)
+	}
+}

@@ -15,6 +15,8 @@ type Stats struct {
 	// Decoded counts the cases whose object was decoded, Changed those of them that decoding
 	// changed, Valid those that are valid.
 	Decoded, Changed, Valid, Updates int64
+	// Panics counts the generated schemas on which the reference panics.
+	Panics int64
 	// Retries counts repeated calls of the reference, whose result may depend on the order of
 	// a map.
 	Retries int64
@@ -31,6 +33,7 @@ func (s *Stats) add(o *Stats) {
 	s.Changed += o.Changed
 	s.Valid += o.Valid
 	s.Updates += o.Updates
+	s.Panics += o.Panics
 	s.Retries += o.Retries
 	for k, n := range o.Known {
 		s.count(k, n)
@@ -46,8 +49,8 @@ func (s *Stats) count(known string, n int64) {
 
 // String returns the statistics in one line.
 func (s *Stats) String() string {
-	return fmt.Sprintf("%d cases: %d schemas (%d for objects, %d broken, %d given up), %d objects decoded (%d changed by it, %d valid, %d updates), reference asked again %d times, known differences %v",
-		s.Cases, s.Schemas, s.Structural, s.Broken, s.GaveUp, s.Decoded, s.Changed, s.Valid, s.Updates, s.Retries, s.Known)
+	return fmt.Sprintf("%d cases: %d schemas (%d for objects, %d broken, %d given up), %d objects decoded (%d changed by it, %d valid, %d updates), reference panicked %d times and was asked again %d times, known differences %v",
+		s.Cases, s.Schemas, s.Structural, s.Broken, s.GaveUp, s.Decoded, s.Changed, s.Valid, s.Updates, s.Panics, s.Retries, s.Known)
 }
 
 // Run runs the batches first to first+n-1 on several goroutines and calls report, possibly
@@ -102,18 +105,25 @@ func (g Generator) Batch(n uint64, stats *Stats) []*Difference {
 		}
 		return out
 	}
+	var out []*Difference
 	base := Case{Name: name}
 	stats.Schemas++
 	if !b.chance(1) {
-		if base.Schema = b.acceptable(); base.Schema == nil {
+		base.Schema = b.acceptable()
+		for _, p := range b.panics {
+			stats.Panics++
+			if wrong := NewCRDComparer().checkAlone(crdCase(p.schema, p.stored)); wrong != "" {
+				out = append(out, &Difference{Case: &Case{Name: name, Schema: p.schema}, What: "answer where the reference panics", Reference: "panic", Ours: wrong})
+			}
+		}
+		if base.Schema == nil {
 			stats.GaveUp++
-			return nil
+			return out
 		}
 	}
 	base.Preserve = b.chance(4)
-	var out []*Difference
 	if base.Schema != nil {
-		out = compareStructural(base)
+		out = append(out, compareStructural(base)...)
 	}
 	p, more := newPair(base)
 	out = append(out, more...)
