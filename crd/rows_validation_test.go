@@ -11,10 +11,12 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/api"
 	"espalier.dev/api/v1beta1"
+	"espalier.dev/crd"
 	"espalier.dev/schema"
 )
 
@@ -23,12 +25,90 @@ const plain = `{type: object, properties: {spec: {type: object, properties: {a: 
 // TestValidation proves the rows on validation (document 004).
 func TestValidation(t *testing.T) {
 	t.Run("V-01", testSchemaPlaces)
+	t.Run("V-02", testJSONSchema)
 	t.Run("V-04", testCauses)
 	t.Run("V-08", testRefusedKeywords)
 	t.Run("V-10", testAdditionalPropertiesFalse)
 	t.Run("V-12", testNoxu)
 	t.Run("V-13", testVersionWorkaround)
 	t.Run("V-19", testStatusShape)
+	t.Run("V-21", testDraft)
+}
+
+// jsonSchemaCRD returns a v1beta1 CRD with a schema in the dialect of 2017.
+func jsonSchemaCRD(t *testing.T, text string, edit ...func(*v1beta1.CustomResourceDefinition)) *v1beta1.CustomResourceDefinition {
+	t.Helper()
+	return betaDefinition(t, "", append([]func(*v1beta1.CustomResourceDefinition){func(c *v1beta1.CustomResourceDefinition) {
+		c.Spec.Validation = &v1beta1.CustomResourceValidation{JSONSchema: props(t, text)}
+	}}, edit...)...)
+}
+
+func testJSONSchema(t *testing.T) {
+	const text = `
+$schema: http://json-schema.org/draft-04/schema#
+type: object
+required: [spec]
+properties:
+  spec:
+    properties: {a: {$ref: "#/definitions/short"}, b: {type: [string, integer], default: x}}
+    patternProperties: {"^n": {type: integer}}
+    dependencies: {a: [b]}
+    additionalProperties: false
+definitions:
+  short: {type: string, maxLength: 3}
+`
+	beta := jsonSchemaCRD(t, text)
+	expect(t, createBeta(beta, schema.KEP).Errors)
+
+	// It is enforced on objects, also after the CRD was read and written through v1.
+	for _, c := range []*api.CustomResourceDefinition{stored(t, beta), stored(t, v1beta1.FromV1(stored(t, beta)))} {
+		d := compile(t, c, schema.KEP)
+		obj := schema.Object{
+			"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a", "namespace": "default"},
+			"spec": map[string]any{"a": "long", "n1": "no", "other": true},
+		}
+		expect(t, program(t, d).Validate(context.Background(), obj, nil).FieldErrors(),
+			"spec.a: Too long", "spec.n1: Invalid value", "spec.other", `"spec" has a dependency on b`)
+		obj["spec"] = map[string]any{"a": "abc", "b": int64(1), "n1": int64(1)}
+		expect(t, program(t, d).Validate(context.Background(), obj, nil).FieldErrors())
+
+		// It is never structural.
+		status := crd.Status(api.CustomResourceDefinitionStatus{}, d, nil, metav1.Now())
+		if c := condition(t, status, api.NonStructuralSchema); c.Status != api.ConditionTrue {
+			t.Errorf("the schema is structural: %v", c)
+		}
+	}
+	prunes := func(c *v1beta1.CustomResourceDefinition) { c.Spec.PreserveUnknownFields = new(false) }
+	expect(t, createBeta(jsonSchemaCRD(t, text, prunes), schema.KEP).Errors, "spec.preserveUnknownFields: Invalid value: false: must be true with a jsonSchema")
+	for _, feature := range []string{
+		"x-kubernetes-preserve-unknown-fields: true", "x-kubernetes-embedded-resource: true", "x-kubernetes-int-or-string: true",
+		"x-kubernetes-list-type: set", "x-kubernetes-list-map-keys: [a]", "x-kubernetes-map-type: atomic",
+		`x-kubernetes-validations: [{rule: "true"}]`, "x-kubernetes-unions: [{fields: {a: A}}]",
+	} {
+		name, _, _ := strings.Cut(feature, ":")
+		expect(t, createBeta(jsonSchemaCRD(t, `{properties: {a: {`+feature+`}}}`), schema.KEP).Errors,
+			"spec.validation.jsonSchema.properties[a]."+name+": Invalid value: \"\": "+name+" is not supported in a jsonSchema")
+	}
+
+	// References are checked wherever they are.
+	expect(t, createBeta(jsonSchemaCRD(t, `{properties: {a: {$ref: "http://example.com/a"}}}`), schema.KEP).Errors,
+		`spec.validation.jsonSchema.properties[a].$ref: Invalid value: "": $ref must have the form #/definitions/<name>, got "http://example.com/a"`)
+	expect(t, createBeta(jsonSchemaCRD(t, `{definitions: {unused: {properties: {a: {$ref: "#/properties/b"}}}}, properties: {b: {}}}`), schema.KEP).Errors,
+		`spec.validation.jsonSchema.definitions[unused].properties[a].$ref: Invalid value: "": $ref must have the form #/definitions/<name>, got "#/properties/b"`)
+
+	// kube-apiserver does not know it.
+	expect(t, createBeta(jsonSchemaCRD(t, `{$ref: "http://example.com/a"}`), schema.Kubernetes).Errors)
+	d := compile(t, stored(t, beta), schema.Kubernetes)
+	obj := schema.Object{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a", "namespace": "default"}}
+	expect(t, program(t, d).Validate(context.Background(), obj, nil).FieldErrors())
+}
+
+func testDraft(t *testing.T) {
+	expect(t, createBeta(jsonSchemaCRD(t, `{$schema: "http://json-schema.org/draft-04/schema#", type: object}`), schema.KEP).Errors)
+	expect(t, createBeta(jsonSchemaCRD(t, `{$schema: "http://json-schema.org/draft-07/schema#", type: object}`), schema.KEP).Errors,
+		`spec.validation.jsonSchema.$schema: Invalid value: "": $schema must be draft 4 ("http://json-schema.org/draft-04/schema#") or absent, got draft 7 ("http://json-schema.org/draft-07/schema#")`)
+	expect(t, createBeta(jsonSchemaCRD(t, `{id: "http://example.com/root", definitions: {a: {id: "http://example.com/a"}}, properties: {a: {$ref: "http://example.com/a"}}}`), schema.KEP).Errors,
+		`spec.validation.jsonSchema.properties[a].$ref: Invalid value: "": $ref must have the form`)
 }
 
 func testSchemaPlaces(t *testing.T) {

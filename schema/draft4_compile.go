@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"espalier.dev/api"
-	"espalier.dev/internal/jsonptr"
 )
 
 // CompileJSONSchema returns the Program of a schema in the draft-4 dialect of 2017
@@ -15,11 +13,15 @@ import (
 // nothing is pruned. Defaults outside of logical operators are filled in.
 //
 // A $ref can only refer to an entry in definitions of the root, and a definition must not
-// refer to itself, even indirectly. Keywords beside a $ref are ignored. Each definition is
-// compiled once, however many schemas refer to it.
+// refer to itself, even indirectly. Keywords beside a $ref are ignored, and so is id. Each
+// definition is compiled once, however many schemas refer to it; one that is not used is
+// checked all the same.
 func CompileJSONSchema(s *api.JSONSchemaProps, opts ...Option) (*Program, error) {
 	if s == nil {
 		s = &api.JSONSchemaProps{}
+	}
+	if err := checkDraft4(s); err != nil {
+		return nil, err
 	}
 	c := draft4Compiler{compiler: newCompiler(opts), definitions: s.Definitions, compiled: map[string]int32{}}
 	c.p.preserveAll, c.p.draft4 = true, true
@@ -29,6 +31,14 @@ func CompileJSONSchema(s *api.JSONSchemaProps, opts ...Option) (*Program, error)
 	}
 	if _, err := c.schema(s, none, SchemaStep{}, true); err != nil {
 		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.definitions)) {
+		if _, used := c.compiled[name]; used {
+			continue
+		}
+		if _, err := c.definition(name); err != nil {
+			return nil, err
+		}
 	}
 	if c.p.hasDefaults {
 		c.markDefaults()
@@ -63,22 +73,24 @@ func (c *draft4Compiler) fail(parent int32, step SchemaStep, keyword, reason str
 
 // resolve returns the node of the definition that ref refers to.
 func (c *draft4Compiler) resolve(ref string, parent int32, step SchemaStep) (int32, error) {
-	name, ok := strings.CutPrefix(ref, "#/definitions/")
-	if !ok {
-		return none, c.fail(parent, step, "$ref", fmt.Sprintf("must have the form #/definitions/<name>, got %q", ref))
+	name, reason := referredDefinition(ref, c.definitions)
+	if reason != "" {
+		return none, c.fail(parent, step, "$ref", reason)
 	}
-	name = jsonptr.Unescape(name)
-	if id, known := c.compiled[name]; known {
-		if id == none {
-			return none, c.fail(parent, step, "$ref", fmt.Sprintf("must not be recursive, but %q refers to itself", ref))
-		}
-		c.p.sharing = true
-		return id, nil
+	id, known := c.compiled[name]
+	switch {
+	case !known:
+		return c.definition(name)
+	case id == none:
+		return none, c.fail(parent, step, "$ref", fmt.Sprintf("must not be recursive, but %q refers to itself", ref))
 	}
-	definition, ok := c.definitions[name]
-	if !ok {
-		return none, c.fail(parent, step, "$ref", fmt.Sprintf("refers to %q, which is not in definitions", ref))
-	}
+	c.p.sharing = true
+	return id, nil
+}
+
+// definition adds the node of a definition.
+func (c *draft4Compiler) definition(name string) (int32, error) {
+	definition := c.definitions[name]
 	c.compiled[name] = none
 	id, err := c.schema(&definition, root, named("definitions", name), true)
 	if err != nil {

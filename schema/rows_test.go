@@ -171,8 +171,18 @@ func TestJSONSchemaDialect(t *testing.T) {
 			"foreign reference":   {`{properties: {a: {$ref: "http://example.com/schema"}}}`, `.properties[a].$ref must have the form #/definitions/<name>, got "http://example.com/schema"`},
 			"undefined reference": {`{items: {$ref: "#/definitions/gone"}}`, `.items.$ref refers to "#/definitions/gone", which is not in definitions`},
 			"recursion":           {`{properties: {a: {$ref: "#/definitions/a"}}, definitions: {a: {items: {$ref: "#/definitions/b"}}, b: {not: {$ref: "#/definitions/a"}}}}`, `must not be recursive`},
-			"rules":               {`{properties: {a: {x-kubernetes-validations: [{rule: "true"}]}}}`, `.properties[a].x-kubernetes-validations is not supported in a jsonSchema`},
-			"self":                {`{$ref: "#/definitions/a", definitions: {a: {$ref: "#/definitions/a"}}}`, `must not be recursive`},
+			"unused foreign reference": {`{properties: {a: {type: string}}, definitions: {u: {properties: {b: {items: {$ref: "http://example.com/schema"}}}}}}`,
+				`.definitions[u].properties[b].items.$ref must have the form #/definitions/<name>, got "http://example.com/schema"`},
+			"unused reference to a property": {`{properties: {a: {type: string}}, definitions: {u: {$ref: "#/properties/a"}}}`, `.definitions[u].$ref must have the form #/definitions/<name>, got "#/properties/a"`},
+			"unused undefined reference":     {`{definitions: {u: {not: {$ref: "#/definitions/gone"}}}}`, `.definitions[u].not.$ref refers to "#/definitions/gone", which is not in definitions`},
+			"unused recursion":               {`{definitions: {u: {items: {$ref: "#/definitions/u"}}}}`, `.definitions[u].items.$ref must not be recursive`},
+			"reference in a nested definition": {`{properties: {a: {definitions: {b: {$ref: "file:///etc/passwd"}}}}}`,
+				`.properties[a].definitions[b].$ref must have the form #/definitions/<name>, got "file:///etc/passwd"`},
+			"reference beside a reference": {`{properties: {a: {$ref: "#/definitions/d", properties: {x: {$ref: "x.json"}}}}, definitions: {d: {}}}`,
+				`.properties[a].properties[x].$ref must have the form #/definitions/<name>, got "x.json"`},
+			"foreign reference at the root": {`{$ref: "http://example.com/schema"}`, `.$ref must have the form #/definitions/<name>, got "http://example.com/schema"`},
+			"rules":                         {`{properties: {a: {x-kubernetes-validations: [{rule: "true"}]}}}`, `.properties[a].x-kubernetes-validations is not supported in a jsonSchema`},
+			"self":                          {`{$ref: "#/definitions/a", definitions: {a: {$ref: "#/definitions/a"}}}`, `must not be recursive`},
 		} {
 			t.Run(name, func(t *testing.T) {
 				_, err := schema.CompileJSONSchema(props(t, tc.schema))
@@ -211,7 +221,76 @@ func TestJSONSchemaDialect(t *testing.T) {
 			if vs := p.Validate(context.Background(), schema.Object{"b": int64(1)}, nil); len(vs) == 0 {
 				t.Error("accepted")
 			}
+
+			// The same, unused: checking it takes no longer.
+			s.Ref = nil
+			if _, err := schema.CompileJSONSchema(&s); err != nil {
+				t.Error(err)
+			}
+			s.Definitions["d40"] = api.JSONSchemaProps{Items: &api.JSONSchemaPropsOrArray{Schema: &api.JSONSchemaProps{Ref: new("#/definitions/d0")}}}
+			if _, err := schema.CompileJSONSchema(&s); err == nil || !strings.Contains(err.Error(), "must not be recursive") {
+				t.Errorf("a cycle of 40 unused definitions: got %v", err)
+			}
 		})
+	})
+
+	t.Run("V-21", func(t *testing.T) {
+		for _, uri := range []string{
+			"http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-04/schema",
+			"https://json-schema.org/draft-04/schema#", "https://json-schema.org/draft-04/schema",
+		} {
+			if _, err := schema.CompileJSONSchema(&api.JSONSchemaProps{Schema: uri}); err != nil {
+				t.Errorf("%s: %v", uri, err)
+			}
+		}
+		const must = `must be draft 4 ("http://json-schema.org/draft-04/schema#") or absent, got `
+		for text, want := range map[string]string{
+			`{$schema: "http://json-schema.org/draft-07/schema#"}`:                                              `.$schema ` + must + `draft 7 ("http://json-schema.org/draft-07/schema#")`,
+			`{$schema: "http://json-schema.org/draft-06/schema"}`:                                               `.$schema ` + must + `draft 6 (`,
+			`{$schema: "http://json-schema.org/draft-03/schema#"}`:                                              `.$schema ` + must + `draft 3 (`,
+			`{$schema: "https://json-schema.org/draft/2019-09/schema"}`:                                         `.$schema ` + must + `draft 2019-09 (`,
+			`{$schema: "https://json-schema.org/draft/2020-12/schema"}`:                                         `.$schema ` + must + `draft 2020-12 (`,
+			`{$schema: "http://json-schema.org/schema#"}`:                                                       `.$schema ` + must + `"http://json-schema.org/schema#"`,
+			`{$schema: "ftp://json-schema.org/draft-04/schema#"}`:                                               `.$schema ` + must + `"ftp://json-schema.org/draft-04/schema#"`,
+			`{$schema: "draft-04"}`:                                                                             `.$schema ` + must + `"draft-04"`,
+			`{properties: {a: {items: {$schema: "http://json-schema.org/draft-07/schema#"}}}}`:                  `.properties[a].items.$schema ` + must + `draft 7 (`,
+			`{definitions: {unused: {not: {$schema: "http://json-schema.org/draft-07/schema#"}}}}`:              `.definitions[unused].not.$schema ` + must + `draft 7 (`,
+			`{$schema: "http://json-schema.org/draft-04/hyper-schema#"}`:                                        `.$schema ` + must + `"http://json-schema.org/draft-04/hyper-schema#"`,
+			`{$schema: "http://json-schema.org/draft-04/schema#", definitions: {a: {$ref: "#/definitions/b"}}}`: `.definitions[a].$ref refers to "#/definitions/b"`,
+		} {
+			_, err := schema.CompileJSONSchema(props(t, text))
+			var conversion *schema.ConversionError
+			if !errors.As(err, &conversion) || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s: got %v, want %s", text, err, want)
+			}
+		}
+
+		// In draft 4, id is the base of references: this one would refer to a file.
+		p, err := schema.CompileJSONSchema(props(t, `
+id: http://example.com/root.json
+properties:
+  a:
+    id: other.json
+    definitions: {d: {type: string}}
+    properties: {x: {$ref: "#/definitions/d"}}
+definitions:
+  d: {id: "#d", type: integer}
+`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if vs := p.Validate(context.Background(), object(t, `{"a":{"x":1}}`), nil); len(vs) > 0 {
+			t.Errorf("the definition of the root is not used: %v", vs.Messages())
+		}
+		if vs := p.Validate(context.Background(), object(t, `{"a":{"x":"s"}}`), nil); len(vs) != 1 {
+			t.Errorf("got %v, want a violation of the root's definition", vs.Messages())
+		}
+		for _, ref := range []string{"#d", "other.json", "other.json#/definitions/d", "http://example.com/root.json#/definitions/d"} {
+			_, err := schema.CompileJSONSchema(props(t, `{id: "http://example.com/root.json", properties: {a: {$ref: "`+ref+`"}}, definitions: {d: {id: "#d"}, e: {id: "other.json", definitions: {d: {}}}}}`))
+			if want := `.properties[a].$ref must have the form #/definitions/<name>, got "` + ref + `"`; err == nil || err.Error() != want {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		}
 	})
 }
 
