@@ -186,13 +186,19 @@ func (v *Version) Warnings(obj, old schema.Object) (warnings []string) {
 // FinalizerWarnings returns the warnings about the names of an object's finalizers. If
 // old is not nil, finalizers that it already has are not reported.
 func FinalizerWarnings(obj, old schema.Object) (warnings []string) {
-	before := finalizers(old)
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(finalizers(obj)))) {
-		if !slices.Contains(before, name) {
-			warnings = append(warnings, finalizerWarnings(name)...)
+	for _, name := range NewFinalizers(obj, old) {
+		for _, problem := range FinalizerNameProblems(name) {
+			warnings = append(warnings, fmt.Sprintf("metadata.finalizers: %q: %s", name, problem))
 		}
 	}
 	return warnings
+}
+
+// NewFinalizers returns the finalizers of an object, sorted, without those that old has.
+func NewFinalizers(obj, old schema.Object) []string {
+	before := finalizers(old)
+	names := slices.Compact(slices.Sorted(slices.Values(finalizers(obj))))
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(before, name) })
 }
 
 func finalizers(obj schema.Object) []string {
@@ -200,19 +206,16 @@ func finalizers(obj schema.Object) []string {
 	return list
 }
 
-func finalizerWarnings(name string) (warnings []string) {
-	warn := func(what string) {
-		warnings = append(warnings, fmt.Sprintf("metadata.finalizers: %q: %s", name, what))
-	}
-	for _, problem := range utilvalidation.IsQualifiedName(name) {
-		warn(problem)
-	}
+// FinalizerNameProblems returns why the name of a finalizer is invalid or may collide with
+// others.
+func FinalizerNameProblems(name string) (problems []string) {
+	problems = append(problems, utilvalidation.IsQualifiedName(name)...)
 	switch {
 	case strings.Contains(name, "/"), name == metav1.FinalizerOrphanDependents, name == metav1.FinalizerDeleteDependents, name == "kubernetes":
 	case strings.Contains(name, "."):
-		warn("prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers")
+		problems = append(problems, "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers")
 	default:
-		warn("prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers")
+		problems = append(problems, "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers")
 	}
-	return warnings
+	return problems
 }

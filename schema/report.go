@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"maps"
 	"slices"
 
 	"espalier.dev/internal/nearest"
@@ -45,8 +46,11 @@ type Change struct {
 // Nearest returns the specified field whose name is most similar to that of a pruned
 // field, or "" if none is similar.
 func (c *Change) Nearest() string {
-	if c.Kind != Pruned || c.Schema == (NodeRef{}) {
+	if c.Kind != Pruned {
 		return ""
+	}
+	if c.Schema == (NodeRef{}) {
+		return nearest.Name(c.Path[len(c.Path)-1].Key, slices.Values(metadataFields(c.Path)))
 	}
 	props := c.Schema.program.nodes[c.Schema.index].props.list
 	return nearest.Name(c.Path[len(c.Path)-1].Key, func(yield func(string) bool) {
@@ -120,6 +124,15 @@ func metadataPath(p Path) string {
 		inside = 3
 	}
 	return p[:len(p)-inside].FieldPath().String() + "." + p[len(p)-inside:].String()
+}
+
+// metadataFields returns the names of the fields that metadata has next to an unknown one.
+func metadataFields(p Path) []string {
+	t := objectMetaType()
+	if p[len(p)-2].Kind == Index {
+		t = t.fields[p[len(p)-3].Key].elem
+	}
+	return slices.Sorted(maps.Keys(t.fields))
 }
 
 func (r *Report) sort() {

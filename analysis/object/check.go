@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"espalier.dev"
 	"espalier.dev/analysis"
 	"espalier.dev/api"
@@ -192,10 +194,26 @@ func (c *Checker) resultFindings(v *crd.Version, result *espalier.Result, old sc
 			findings = append(findings, analysis.Finding{Rule: RuleUnknownField, Severity: severity, Message: "there are more unknown fields than listed here"})
 		}
 	}
-	for _, warning := range v.Warnings(result.Object, old) {
-		findings = append(findings, analysis.Finding{Rule: RuleServerWarning, Severity: analysis.Info, Path: "apiVersion", Pointer: "/apiVersion", Message: warning})
-	}
+	findings = append(findings, serverWarnings(v, result.Object, old)...)
 	return append(findings, c.violationFindings(v, result.Violations)...)
+}
+
+// serverWarnings returns the warnings that the API server sends to a client that writes obj.
+func serverWarnings(v *crd.Version, obj, old schema.Object) (findings []analysis.Finding) {
+	warn := func(path, pointer, message string) {
+		findings = append(findings, analysis.Finding{Rule: RuleServerWarning, Severity: analysis.Info, Path: path, Pointer: pointer, Message: message})
+	}
+	if warning := v.DeprecationWarning(); warning != "" {
+		warn("apiVersion", "/apiVersion", warning)
+	}
+	all, _, _ := unstructured.NestedStringSlice(obj, "metadata", "finalizers")
+	for _, name := range crd.NewFinalizers(obj, old) {
+		for _, problem := range crd.FinalizerNameProblems(name) {
+			i := slices.Index(all, name)
+			warn(fmt.Sprintf("metadata.finalizers[%d]", i), fmt.Sprintf("/metadata/finalizers/%d", i), fmt.Sprintf("%q: %s", name, problem))
+		}
+	}
+	return findings
 }
 
 // fieldFinding returns the finding about an unknown or duplicate field.
