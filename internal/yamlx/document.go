@@ -12,6 +12,8 @@ type Error struct {
 	// Line and Column count from 1, Column in characters.
 	Line, Column int
 	Message      string
+	// TooLarge is set if the document exceeds Options.MaxDocument.
+	TooLarge bool
 }
 
 // Error returns the position and the message.

@@ -6,15 +6,13 @@ package input
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"espalier.dev/internal/yamlx"
 )
@@ -28,7 +26,37 @@ type Flags struct {
 	Paths []string
 	// Recursive includes subdirectories.
 	Recursive bool
+	// Exclude are patterns of files and directories that are skipped. A pattern without a
+	// slash applies to base names, a pattern with one to paths relative to the directory in
+	// Paths, or to the path of a file as it is named there. ** matches any number of path
+	// elements, and a trailing slash restricts a pattern to directories.
+	Exclude []string
+	// MaxDocument is the maximum size of a document in bytes. Zero stands for the default of
+	// package yamlx. Several documents are in memory at a time.
+	MaxDocument int
+	// Keep selects the documents that are read.
+	Keep Filter
 }
+
+// With returns the flags with other paths.
+func (f Flags) With(paths ...string) Flags {
+	f.Paths = paths
+	return f
+}
+
+// Filter selects documents, so that files of all kinds can be named.
+type Filter uint8
+
+const (
+	// Everything keeps all documents: a document that is no object is a problem, and so is
+	// a named file without documents.
+	Everything Filter = iota
+	// Manifests keeps objects with apiVersion and kind. It drops templates, and documents
+	// that cannot be read and do not mention apiVersion and kind.
+	Manifests
+	// Definitions keeps documents that mention CRDs, except templates.
+	Definitions
+)
 
 // Problem is an input that cannot be read, with its position as far as it is known.
 type Problem struct {
@@ -48,8 +76,10 @@ const (
 	Unreadable = "unreadable"
 	// Syntax is the rule for a document that is not an object in YAML or JSON.
 	Syntax = "syntax"
-	// Empty is the rule for a directory without manifests.
+	// Empty is the rule for a directory without manifests and a file without documents.
 	Empty = "no-input"
+	// Template is the rule for a Helm template.
+	Template = "helm-template"
 )
 
 // Error returns the problem in one line.
@@ -85,27 +115,32 @@ func Read(ctx context.Context, stdin io.Reader, flags Flags, visit func(*Item) e
 // parsed: [Document.Items] parses a document, which takes most of the time and can be done
 // for several documents concurrently.
 func Documents(ctx context.Context, stdin io.Reader, flags Flags, visit func(*Document) error, problem func(Problem)) error {
-	r := &reader{ctx: ctx, visit: visit, problem: problem}
-	return r.all(stdin, flags)
+	r := &reader{ctx: ctx, flags: &flags, visit: visit, problem: problem}
+	return r.all(stdin)
 }
 
 type reader struct {
 	ctx     context.Context
+	flags   *Flags
+	exclude exclusions
 	visit   func(*Document) error
 	problem func(Problem)
 	// small, if set, may process a file in place of the reader. It reports whether it does.
-	small func(path string, info os.FileInfo) (bool, error)
+	small func(f file, info os.FileInfo) (bool, error)
 	// seen holds the resolved paths of the files and directories that were read.
 	seen map[string]bool
 }
 
 // all reads all paths.
-func (r *reader) all(stdin io.Reader, flags Flags) error {
-	if len(flags.Paths) == 0 {
-		return errors.New("no input: name files or directories with -f, or - for standard input")
+func (r *reader) all(stdin io.Reader) (err error) {
+	if len(r.flags.Paths) == 0 {
+		return errors.New("no input: name files or directories, or - for standard input")
 	}
-	for _, path := range flags.Paths {
-		if err := r.path(path, stdin, flags.Recursive); err != nil {
+	if r.exclude, err = parseExclusions(r.flags.Exclude); err != nil {
+		return err
+	}
+	for _, path := range r.flags.Paths {
+		if err := r.path(path, stdin); err != nil {
 			return err
 		}
 	}
@@ -125,147 +160,6 @@ func reason(err error) error {
 	return err
 }
 
-func (r *reader) path(path string, stdin io.Reader, recursive bool) error {
-	if path == "-" {
-		return r.stream(Stdin, stdin)
-	}
-	if strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://") {
-		r.fail(path, Unreadable, "URLs are not supported: download the file, or pipe it to standard input with -f -")
-		return nil
-	}
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		r.fail(path, Unreadable, "cannot read: %v", reason(err))
-		return nil
-	case info.IsDir():
-		return r.directory(path, recursive)
-	case info.Mode().IsRegular() && r.once(realPath(path)):
-		return nil
-	}
-	return r.take(path, info)
-}
-
-// take reads a file, or passes it to small.
-func (r *reader) take(path string, info os.FileInfo) error {
-	if r.small != nil {
-		if taken, err := r.small(path, info); taken || err != nil {
-			return err
-		}
-	}
-	return r.file(path)
-}
-
-// extensions returns the file name extensions that are read in directories.
-func extensions() []string { return []string{".json", ".yaml", ".yml"} }
-
-// directory reads the files of a directory and, if recursive is set, its subdirectories.
-func (r *reader) directory(root string, recursive bool) error {
-	found, err := r.walk(root, realPath(root), recursive)
-	if err == nil && found == 0 {
-		hint := ""
-		if !recursive {
-			hint = " (-R includes subdirectories)"
-		}
-		r.fail(root, Empty, "no %s files in the directory%s", strings.Join(extensions(), ", "), hint)
-	}
-	return err
-}
-
-// walk reads the directory path, whose resolved path is real, and returns the number of
-// files found. It follows links. Each directory is read once, so that loops end.
-func (r *reader) walk(path, real string, recursive bool) (found int, err error) {
-	if r.once(real) {
-		return 1, nil
-	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		r.fail(path, Unreadable, "cannot read: %v", reason(err))
-		found++
-	}
-	for _, entry := range entries {
-		name, at := filepath.Join(path, entry.Name()), filepath.Join(real, entry.Name())
-		isLink := entry.Type()&fs.ModeSymlink != 0
-		matches := slices.Contains(extensions(), strings.ToLower(filepath.Ext(name)))
-		if !matches && !entry.IsDir() && !isLink {
-			continue
-		}
-		// For a link, its target decides.
-		info, err := os.Stat(name)
-		if isLink {
-			at = realPath(name)
-		}
-		switch {
-		case err != nil && matches:
-			found++
-			r.fail(name, Unreadable, "cannot read: %v", reason(err))
-		case err != nil:
-		case info.IsDir():
-			if !recursive || entry.Name() == ".git" {
-				continue
-			}
-			n, err := r.walk(name, at, true)
-			if found += n; err != nil {
-				return found, err
-			}
-		case matches && info.Mode().IsRegular(): // a pipe would never end
-			found++
-			if r.once(at) {
-				continue
-			}
-			if err := r.take(name, info); err != nil {
-				return found, err
-			}
-		}
-	}
-	return found, nil
-}
-
-// realPath returns the absolute path without links, as far as it can be resolved.
-func realPath(path string) string {
-	if resolved, err := filepath.EvalSymlinks(path); err == nil {
-		path = resolved
-	}
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
-	}
-	return path
-}
-
-// once reports whether a file or directory has been read already, and remembers it.
-func (r *reader) once(real string) bool {
-	if r.seen[real] {
-		return true
-	}
-	if r.seen == nil {
-		r.seen = map[string]bool{}
-	}
-	r.seen[real] = true
-	return false
-}
-
-func (r *reader) file(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		r.fail(path, Unreadable, "cannot read: %v", reason(err))
-		return nil
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() <= smallFile {
-		data := make([]byte, info.Size()+1)
-		if n, err := io.ReadFull(f, data); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-			if data = data[:n]; r.rejectBinary(path, data[:min(n, sniffed)]) {
-				return nil
-			}
-			return r.documents(path, yamlx.NewBytesReader(data, yamlx.Options{}))
-		} else if err == nil {
-			// The file has grown: data is only its start.
-			return r.stream(path, io.MultiReader(bytes.NewReader(data), f))
-		}
-	}
-	return r.stream(path, f)
-}
-
 // sniffed is the number of bytes that are examined to detect binary files.
 const sniffed = 1024
 
@@ -281,6 +175,9 @@ func (r *reader) rejectBinary(name string, start []byte) bool {
 	if !looksBinary(start) {
 		return false
 	}
+	if r.flags.Keep != Everything {
+		return true
+	}
 	at := bytes.IndexByte(start, 0)
 	line := 1 + bytes.Count(start[:at], []byte("\n"))
 	column := at - bytes.LastIndexByte(start[:at], '\n')
@@ -288,18 +185,21 @@ func (r *reader) rejectBinary(name string, start []byte) bool {
 	return true
 }
 
-func (r *reader) stream(name string, in io.Reader) error {
+func (r *reader) stream(f file, in io.Reader) error {
 	// A read error occurs again when the documents are read.
 	start := make([]byte, sniffed)
 	n, _ := io.ReadFull(in, start)
-	if start = start[:n]; r.rejectBinary(name, start) {
+	if start = start[:n]; r.rejectBinary(f.path, start) {
 		return nil
 	}
-	return r.documents(name, yamlx.NewReader(io.MultiReader(bytes.NewReader(start), in), yamlx.Options{}))
+	return r.documents(f, yamlx.NewReader(io.MultiReader(bytes.NewReader(start), in), r.options()))
 }
 
-func (r *reader) documents(name string, documents *yamlx.Reader) error {
-	for {
+func (r *reader) options() yamlx.Options { return yamlx.Options{MaxDocument: r.flags.MaxDocument} }
+
+// documents visits the documents of a file.
+func (r *reader) documents(f file, documents *yamlx.Reader) error {
+	for empty := true; ; {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
@@ -307,19 +207,34 @@ func (r *reader) documents(name string, documents *yamlx.Reader) error {
 		var bad *yamlx.Error
 		switch {
 		case errors.Is(err, io.EOF):
+			if empty && f.named && r.flags.Keep == Everything {
+				r.fail(f.path, Empty, "no documents in %s", f.path)
+			}
 			return nil
 		case errors.As(err, &bad):
-			r.problem(syntaxProblem(name, bad, nil))
+			empty = false
+			p := syntaxProblem(f.path, bad, nil)
+			if bad.TooLarge {
+				limit := cmp.Or(r.flags.MaxDocument, yamlx.DefaultMaxDocument)
+				p.Message = fmt.Sprintf("the document that starts here is larger than %d MiB: raise the limit with --max-document-size", limit>>20)
+			}
+			if r.flags.Keep == Everything || bad.TooLarge {
+				r.problem(p)
+			}
 			continue
 		case err != nil && r.ctx.Err() != nil:
 			return r.ctx.Err()
 		case err != nil:
-			r.fail(name, Unreadable, "cannot read: %v", reason(err))
+			r.fail(f.path, Unreadable, "cannot read: %v", reason(err))
 			return nil
 		case d.Empty():
 			continue
 		}
-		if err := r.visit(&Document{File: name, Document: d}); err != nil {
+		empty = false
+		if !r.flags.keeps(d.Source()) {
+			continue
+		}
+		if err := r.visit(&Document{File: f.path, Document: d, keep: r.flags.Keep}); err != nil {
 			return err
 		}
 	}

@@ -40,7 +40,7 @@ func TestItems(t *testing.T) {
 		{"list without items", "kind: List\n", nil, 0},
 		{"typed list", "apiVersion: g/v1\nkind: AList\nitems:\n- metadata: {name: x}\n- {}\n", []string{"A x /items/0", "A /items/1"}, 0},
 		{"kind that only sounds like a list", "kind: AllowList\nspec: {}\n", []string{"AllowList "}, 0},
-		{"nothing", "# comment\n---\n---\n", nil, 0},
+		{"nothing", "# comment\n---\n---\n", nil, 1},
 		{"no object", "- kind: A\n---\nkind: B\n", []string{"B "}, 1},
 		{"bad item", "kind: List\nitems: [1, {kind: A}, null]\n", []string{"A /items/1"}, 1},
 		{"kind that is no string", "kind: {a: 1}\n", []string{" "}, 0},

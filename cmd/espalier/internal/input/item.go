@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,8 @@ import (
 type Document struct {
 	*yamlx.Document
 	File string
+
+	keep Filter
 }
 
 // Item is an object: a document, or an item of a list.
@@ -79,10 +82,22 @@ func (d *Document) Items() ([]*Item, *Problem) {
 		if !errors.As(err, &bad) {
 			bad = &yamlx.Error{Line: d.Line(), Column: 1, Message: err.Error()}
 		}
+		if p := d.helmTemplate(bad); p != nil {
+			return nil, d.unlessFiltered(p)
+		}
 		p := syntaxProblem(d.File, bad, d.Document)
 		return nil, &p
 	}
+	if p := d.helmTemplate(nil); p != nil {
+		return nil, d.unlessFiltered(p)
+	}
+	if d.keep != Everything && !isObject(src) {
+		return nil, nil
+	}
 	items, err := d.expand(nil, src, "", Identity{}, 0)
+	if d.keep != Everything {
+		items = slices.DeleteFunc(items, func(it *Item) bool { return it.APIVersion() == "" || it.Kind() == "" })
+	}
 	if err != nil {
 		at := d.Find("").Value
 		var e *placedError
@@ -93,6 +108,20 @@ func (d *Document) Items() ([]*Item, *Problem) {
 		return items, &p
 	}
 	return items, nil
+}
+
+// unlessFiltered returns the problem, or nil if the filter drops such documents.
+func (d *Document) unlessFiltered(p *Problem) *Problem {
+	if d.keep != Everything {
+		return nil
+	}
+	return p
+}
+
+func isObject(src []byte) bool {
+	var r jsonx.Reader
+	r.Reset(src)
+	return r.Peek() == '{'
 }
 
 // placedError is an error about the value at a pointer.

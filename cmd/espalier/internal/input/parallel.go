@@ -20,7 +20,7 @@ const (
 
 // entry is a small file, a document, or a problem.
 type entry struct {
-	path    string
+	file    file
 	doc     *Document
 	problem *Problem
 }
@@ -52,7 +52,7 @@ func Parallel[T any](ctx context.Context, stdin io.Reader, flags Flags, work fun
 	for range workers {
 		group.Go(func() {
 			for b := range queue {
-				b.run(ctx, work)
+				b.run(ctx, &flags, work)
 				close(b.done)
 			}
 		})
@@ -120,29 +120,30 @@ func produce[T any](ctx context.Context, stdin io.Reader, flags Flags, send func
 	}
 	r := &reader{
 		ctx:     ctx,
+		flags:   &flags,
 		visit:   func(d *Document) error { return add(entry{doc: d}, len(d.Source())) },
 		problem: func(p Problem) { next.entries = append(next.entries, entry{problem: &p}) },
-		small: func(path string, info os.FileInfo) (bool, error) {
+		small: func(f file, info os.FileInfo) (bool, error) {
 			if !info.Mode().IsRegular() || info.Size() > smallFile {
 				return false, nil
 			}
-			return true, add(entry{path: path}, int(info.Size()))
+			return true, add(entry{file: f}, int(info.Size()))
 		},
 	}
-	if err := r.all(stdin, flags); err != nil {
+	if err := r.all(stdin); err != nil {
 		return err
 	}
 	return flush()
 }
 
 // run processes the entries of the batch.
-func (b *batch[T]) run(ctx context.Context, work func(*Document) T) {
+func (b *batch[T]) run(ctx context.Context, flags *Flags, work func(*Document) T) {
 	fail := func(p Problem) { b.results = append(b.results, outcome[T]{problem: &p}) }
 	visit := func(d *Document) error {
 		b.results = append(b.results, outcome[T]{value: work(d)})
 		return nil
 	}
-	r := &reader{ctx: ctx, visit: visit, problem: fail}
+	r := &reader{ctx: ctx, flags: flags, visit: visit, problem: fail}
 	for _, e := range b.entries {
 		switch {
 		case ctx.Err() != nil:
@@ -152,7 +153,7 @@ func (b *batch[T]) run(ctx context.Context, work func(*Document) T) {
 		case e.doc != nil:
 			_ = visit(e.doc)
 		default:
-			if r.file(e.path) != nil {
+			if r.file(e.file) != nil {
 				return // ctx is done
 			}
 		}

@@ -1,0 +1,236 @@
+package input
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"espalier.dev/internal/yamlx"
+)
+
+// file is a file to read.
+type file struct {
+	path string
+	// named is set if the user named the file itself, not a directory that contains it.
+	named bool
+}
+
+func (r *reader) path(path string, stdin io.Reader) error {
+	if path == "-" {
+		return r.stream(file{Stdin, true}, stdin)
+	}
+	if strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://") {
+		r.fail(path, Unreadable, "URLs are not supported: download the file, or pipe it to standard input with -f -")
+		return nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		r.fail(path, Unreadable, "cannot read: %v", reason(err))
+		return nil
+	case info.IsDir():
+		return r.directory(path)
+	case r.exclude.match(filepath.ToSlash(path), false):
+		return nil
+	case info.Mode().IsRegular() && r.once(realPath(path)):
+		return nil
+	}
+	return r.take(file{path, true}, info)
+}
+
+// take reads a file, or passes it to small.
+func (r *reader) take(f file, info os.FileInfo) error {
+	if r.small != nil {
+		if taken, err := r.small(f, info); taken || err != nil {
+			return err
+		}
+	}
+	return r.file(f)
+}
+
+// extensions returns the file name extensions that are read in directories.
+func extensions() []string { return []string{".json", ".yaml", ".yml"} }
+
+// directory reads the files of a directory and, if the flags say so, its subdirectories.
+func (r *reader) directory(root string) error {
+	found, err := r.walk(root, realPath(root), "")
+	if err == nil && found == 0 {
+		hint := ""
+		if !r.flags.Recursive {
+			hint = " (-R includes subdirectories)"
+		}
+		r.fail(root, Empty, "no %s files in the directory%s", strings.Join(extensions(), ", "), hint)
+	}
+	return err
+}
+
+// walk reads the directory path, whose resolved path is real and whose path below the
+// directory that the user named is below. It returns the number of files found, including
+// excluded ones. It follows links. Each directory is read once, so that loops end.
+func (r *reader) walk(path, real, below string) (found int, err error) {
+	if r.once(real) {
+		return 1, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		r.fail(path, Unreadable, "cannot read: %v", reason(err))
+		found++
+	}
+	for _, entry := range entries {
+		if err := r.ctx.Err(); err != nil {
+			return found, err
+		}
+		name, at := filepath.Join(path, entry.Name()), filepath.Join(real, entry.Name())
+		isLink := entry.Type()&fs.ModeSymlink != 0
+		matches := slices.Contains(extensions(), strings.ToLower(filepath.Ext(name)))
+		if !matches && !entry.IsDir() && !isLink {
+			continue
+		}
+		// For a link, its target decides.
+		info, err := os.Stat(name)
+		if isLink {
+			at = realPath(name)
+		}
+		relative := below + entry.Name()
+		switch {
+		case r.exclude.match(relative, err == nil && info.IsDir()):
+			found++
+		case err != nil && matches:
+			found++
+			r.fail(name, Unreadable, "cannot read: %v", reason(err))
+		case err != nil:
+		case info.IsDir():
+			if !r.flags.Recursive || entry.Name() == ".git" {
+				continue
+			}
+			n, err := r.walk(name, at, relative+"/")
+			if found += n; err != nil {
+				return found, err
+			}
+		case matches:
+			found++
+			if r.once(at) {
+				continue
+			}
+			if err := r.take(file{path: name}, info); err != nil {
+				return found, err
+			}
+		}
+	}
+	return found, nil
+}
+
+// realPath returns the absolute path without links, as far as it can be resolved.
+func realPath(path string) string {
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		path = resolved
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return path
+}
+
+// once reports whether a file or directory has been read already, and remembers it.
+func (r *reader) once(real string) bool {
+	if r.seen[real] {
+		return true
+	}
+	if r.seen == nil {
+		r.seen = map[string]bool{}
+	}
+	r.seen[real] = true
+	return false
+}
+
+// Open opens a file for reading. It returns an error for anything that could block or never
+// end: devices, sockets, and FIFOs other than those that a shell passes as /dev/fd/N.
+func Open(path string) (*os.File, error) {
+	// Without O_NONBLOCK, opening a FIFO waits for a writer.
+	flags := os.O_RDONLY | syscall.O_NONBLOCK
+	if info, err := os.Stat(path); err == nil {
+		if err := readable(path, info.Mode()); err != nil {
+			return nil, err
+		}
+		if info.Mode()&fs.ModeNamedPipe != 0 {
+			flags = os.O_RDONLY
+		}
+	}
+	f, err := os.OpenFile(path, flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	// The path may have been replaced since Stat.
+	info, err := f.Stat()
+	if err == nil {
+		err = readable(path, info.Mode())
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// readable returns an error if reading a file of this mode could block or never end.
+func readable(path string, mode fs.FileMode) error {
+	what := ""
+	switch {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		what = "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		if filepath.Dir(path) == "/dev/fd" || path == "/dev/stdin" {
+			return nil
+		}
+		what = "a FIFO"
+	case mode&fs.ModeSocket != 0:
+		what = "a socket"
+	case mode&fs.ModeDevice != 0:
+		what = "a device"
+	default:
+		what = "not a regular file"
+	}
+	return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("it is %s: pipe its content to standard input with -f -", what)}
+}
+
+// ReadFile reads a file that another file names. Like Open, it neither blocks nor reads
+// forever.
+func ReadFile(path string) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+func (r *reader) file(f file) error {
+	open, err := Open(f.path)
+	if err != nil {
+		r.fail(f.path, Unreadable, "cannot read: %v", reason(err))
+		return nil
+	}
+	defer open.Close()
+	if info, err := open.Stat(); err == nil && info.Mode().IsRegular() && info.Size() <= smallFile {
+		data := make([]byte, info.Size()+1)
+		if n, err := io.ReadFull(open, data); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+			if data = data[:n]; r.rejectBinary(f.path, data[:min(n, sniffed)]) {
+				return nil
+			}
+			return r.documents(f, yamlx.NewBytesReader(data, r.options()))
+		} else if err == nil {
+			// The file has grown: data is only its start.
+			return r.stream(f, io.MultiReader(bytes.NewReader(data), open))
+		}
+	}
+	return r.stream(f, open)
+}

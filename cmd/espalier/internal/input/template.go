@@ -1,0 +1,93 @@
+package input
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"unicode/utf8"
+
+	"espalier.dev/internal/yamlx"
+)
+
+// mentionsDefinition reports whether a text may contain a CRD.
+func mentionsDefinition(text []byte) bool {
+	return bytes.Contains(text, []byte("CustomResourceDefinition"))
+}
+
+// mentionsObject reports whether a text may contain an object.
+func mentionsObject(text []byte) bool {
+	return bytes.Contains(text, []byte("apiVersion")) && bytes.Contains(text, []byte("kind"))
+}
+
+// keeps reports whether a document with this text is read.
+func (f *Flags) keeps(text []byte) bool {
+	switch f.Keep {
+	case Manifests:
+		return mentionsObject(text)
+	case Definitions:
+		return mentionsDefinition(text)
+	}
+	return true
+}
+
+// action is the start of an action of a Go template.
+var action = []byte("{{")
+
+// helmTemplate returns the problem if the document is a Helm template: it belongs to a chart
+// and has actions, or actions keep it from being YAML. err is nil if the document is YAML.
+func (d *Document) helmTemplate(err *yamlx.Error) *Problem {
+	src := d.Source()
+	at := bytes.Index(src, action)
+	if at < 0 {
+		return nil
+	}
+	if err != nil {
+		if at = bareAction(src, at); at < 0 {
+			return nil
+		}
+	} else if !inChart(d.File) {
+		return nil
+	}
+	start := bytes.LastIndexByte(src[:at], '\n') + 1
+	line := d.Line() + bytes.Count(src[:at], []byte{'\n'})
+	column := 1 + utf8.RuneCount(src[start:at])
+	p := Problem{Rule: Template, File: d.File, Line: line, Column: column, Source: excerptOfLine(d.Document, line, column),
+		Message: "Helm template: render it first, as in helm template CHART | espalier validate -f -"}
+	if err != nil {
+		p.Message += " (not YAML: " + err.Message + ")"
+	}
+	return &p
+}
+
+// bareAction returns the offset of the first action, from offset at on, that is at the start
+// of a line or value. Actions inside strings are common in manifests that are no templates.
+func bareAction(src []byte, at int) int {
+	for {
+		before := bytes.TrimRight(src[:at], " \t")
+		if n := len(before); n == 0 || bytes.IndexByte([]byte("\n:-"), before[n-1]) >= 0 {
+			return at
+		}
+		next := bytes.Index(src[at+1:], action)
+		if next < 0 {
+			return -1
+		}
+		at += 1 + next
+	}
+}
+
+// inChart reports whether a file is in the directory templates of a Helm chart, at any depth.
+func inChart(file string) bool {
+	abs, err := filepath.Abs(file)
+	if err != nil {
+		return false
+	}
+	for dir := filepath.Dir(abs); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if filepath.Base(dir) != "templates" {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(filepath.Dir(dir), "Chart.yaml")); err == nil {
+			return true
+		}
+	}
+	return false
+}
