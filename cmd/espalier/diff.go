@@ -65,7 +65,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	}
 	c.Flags().StringArrayVar(&o.objects.Paths, "objects", nil, "`PATH` of a file or directory with stored objects to test the change on, or - for standard input; repeatable")
 	groupFlags(c.Flags(), inputFlags, "objects")
-	addRecursiveFlag(c, &o.objects.Recursive, "recursive")
+	addReadFlags(c, &o.objects, "recursive")
 	addReportFlags(c, &o.report)
 	c.Flags().IntVar(&o.names, "names", 10, "maximum `number` of affected objects to name for each change; 0 for all")
 	groupFlags(c.Flags(), outputFlags, "names")
@@ -74,7 +74,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 }
 
 func (a *app) diff(c *cobra.Command, oldPath, newPath string, o diffOptions) (err error) {
-	sides := [2]input.Flags{{Paths: []string{oldPath}, Recursive: o.objects.Recursive}, {Paths: []string{newPath}, Recursive: o.objects.Recursive}}
+	sides := [2]input.Flags{o.objects.With(oldPath), o.objects.With(newPath)}
 	if err := stdinOnce(sides[0], sides[1], o.objects); err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ Exit codes: 0 success, 1 no valid sample found, ` + otherExitCodes + `.`,
 	}
 	addCRDFlag(c, &o.crds)
 	flags := c.Flags()
-	addRecursiveFlag(c, &o.crds.Recursive, "descend")
+	addReadFlags(c, &o.crds, "descend")
 	flags.StringVar(&o.apiVersion, "api-version", "", "`VERSION` to describe, as group/version or version (default: the preferred version)")
 	groupFlags(flags, inputFlags, "api-version")
 	flags.StringVarP(&o.output, "output", "o", "", "output `FORMAT`: text, json or yaml (default: text, and yaml for samples)")

@@ -41,7 +41,7 @@ type fixOptions struct {
 func newFixCommand(a *app) *cobra.Command {
 	var o fixOptions
 	c := &cobra.Command{
-		Use:   "fix -f PATH...",
+		Use:   "fix PATH...",
 		Short: "Rewrite CRDs: v1beta1 to v1, non-structural schemas to structural ones",
 		Long: `Fix converts v1beta1 CRDs to v1, makes schemas structural, replaces superseded keywords
 and applies every fix that lint proposes. It prints a diff, or changes the files with
@@ -67,8 +67,11 @@ Exit codes: 0 nothing to fix, or everything fixed with --write; 1 differences (u
 
   # Convert from v1beta1 to v1, and start pruning
   espalier fix -f crontab-v1beta1.yaml --prune`,
-		Args: noArgs(": use -f for files and directories"),
-		RunE: func(c *cobra.Command, _ []string) error { return a.fix(c, o) },
+		ValidArgsFunction: completePaths,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.input.Paths = append(o.input.Paths, args...)
+			return a.fix(c, o)
+		},
 	}
 	addInputFlags(c, &o.input, "CRDs")
 	c.Flags().BoolVar(&o.prune, "prune", false, "prune unknown fields, even where v1beta1 did not")
@@ -86,7 +89,7 @@ Exit codes: 0 nothing to fix, or everything fixed with --write; 1 differences (u
 func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 	switch {
 	case len(o.input.Paths) == 0:
-		return usageError(c, errors.New("fix needs -f PATH: a file, a directory, or - for standard input"))
+		return needsPath(c)
 	case o.write && slices.Contains(o.input.Paths, "-"):
 		return errors.New("--write cannot change standard input: remove --write, or name a file")
 	}

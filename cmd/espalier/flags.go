@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/schema"
 )
@@ -47,27 +46,6 @@ func (f *colorFlag) String() string {
 // Type returns the name of the value in help texts.
 func (f *colorFlag) Type() string { return "when" }
 
-// addInputFlags adds -f and -R.
-func addInputFlags(c *cobra.Command, flags *input.Flags, what string) {
-	c.Flags().StringArrayVarP(&flags.Paths, "filename", "f", nil, "`PATH` of a file or directory with "+what+", or - for standard input; repeatable")
-	addRecursiveFlag(c, &flags.Recursive, "recursive")
-	groupFlags(c.Flags(), inputFlags, "filename")
-	_ = c.MarkFlagFilename("filename", "yaml", "yml", "json")
-}
-
-// addRecursiveFlag adds -R.
-func addRecursiveFlag(c *cobra.Command, recursive *bool, name string) {
-	c.Flags().BoolVarP(recursive, name, "R", false, "include subdirectories")
-	groupFlags(c.Flags(), inputFlags, name)
-}
-
-// addCRDFlag adds --crd.
-func addCRDFlag(c *cobra.Command, flags *input.Flags) {
-	c.Flags().StringArrayVar(&flags.Paths, "crd", nil, "`PATH` of a file or directory with CRDs, or - for standard input; repeatable")
-	groupFlags(c.Flags(), inputFlags, "crd")
-	_ = c.MarkFlagFilename("crd", "yaml", "yml", "json")
-}
-
 // reportFlags are the flags of commands that report findings.
 type reportFlags struct {
 	outputs []string
@@ -89,20 +67,4 @@ func addFindingFlags(c *cobra.Command, flags *reportFlags) {
 	c.Flags().Var(&flags.failOn, "fail-on", "lowest severity of findings that make the exit code 1: "+strings.Join(report.Thresholds(), ", "))
 	groupFlags(c.Flags(), outputFlags, "fail-on")
 	_ = c.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions(report.Thresholds(), cobra.ShellCompDirectiveNoFileComp))
-}
-
-// stdinOnce returns an error if standard input is named more than once.
-func stdinOnce(all ...input.Flags) error {
-	n := 0
-	for _, flags := range all {
-		for _, path := range flags.Paths {
-			if path == "-" {
-				n++
-			}
-		}
-	}
-	if n > 1 {
-		return errors.New("standard input (-) can be read only once")
-	}
-	return nil
 }

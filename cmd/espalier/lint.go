@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,7 +32,7 @@ type lintOptions struct {
 func newLintCommand(a *app) *cobra.Command {
 	var o lintOptions
 	c := &cobra.Command{
-		Use:   "lint -f PATH...",
+		Use:   "lint PATH...",
 		Short: "Find errors and likely mistakes in CRDs",
 		Long: `Lint reports why the API server would reject a CRD (v1 or v1beta1), likely mistakes in
 valid CRDs, and where the two semantics differ. Other documents are skipped. CRDs that are
@@ -69,8 +68,9 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
   # List the rules, and describe one of them
   espalier lint --rules
   espalier lint --explain pruned-empty`,
-		Args: noArgs(": use -f for files and directories"),
-		RunE: func(c *cobra.Command, _ []string) error {
+		ValidArgsFunction: completePaths,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.input.Paths = append(o.input.Paths, args...)
 			switch {
 			case o.list:
 				return a.listRules(o)
@@ -99,7 +99,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 
 func (a *app) lint(c *cobra.Command, o lintOptions) (err error) {
 	if len(o.input.Paths) == 0 {
-		return usageError(c, errors.New("lint needs -f PATH: a file, a directory, or - for standard input"))
+		return needsPath(c)
 	}
 	configs, err := o.configs()
 	if err != nil {

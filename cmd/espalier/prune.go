@@ -30,7 +30,7 @@ type pruneOptions struct {
 func newPruneCommand(a *app) *cobra.Command {
 	var o pruneOptions
 	c := &cobra.Command{
-		Use:   "prune --crd PATH... -f PATH...",
+		Use:   "prune [--crd PATH...] PATH...",
 		Short: "Show objects as the API server would store them, and why",
 		Long: `Prune prints each object as the API server stores it: fields that the CRD does not specify
 are pruned, nulls that are not allowed are dropped, and defaults are applied. Fields that
@@ -71,8 +71,11 @@ Exit codes: 0 success, 1 findings that --fail-on selects, ` + otherExitCodes + `
 
   # Preview pruning for a v1beta1 CRD with a non-structural schema
   espalier prune --crd legacy-crd.yaml -f legacy.yaml`,
-		Args: noArgs(": use -f for objects and --crd for CRDs"),
-		RunE: func(c *cobra.Command, _ []string) error { return a.prune(c, o) },
+		ValidArgsFunction: completePaths,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.objects.Paths = append(o.objects.Paths, args...)
+			return a.prune(c, o)
+		},
 	}
 	addCRDFlag(c, &o.crds)
 	addInputFlags(c, &o.objects, "objects")
@@ -102,7 +105,10 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 	if err := stdinOnce(o.crds, o.objects); err != nil {
 		return err
 	}
-	o.crds.Recursive = o.objects.Recursive
+	if len(o.objects.Paths) == 0 {
+		return needsPath(c)
+	}
+	o.crds = o.objects.With(o.crds.Paths...)
 	p := &pruner{a: a, previews: map[*object.Preview]bool{}}
 	if o.why {
 		p.diff = slices.Contains(o.report.outputs, "diff")

@@ -90,8 +90,16 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 				a.tune()
 			}
 		},
+		Version: buildVersion().version,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(c, args[0])
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate("espalier {{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.Var(&a.semantics, "semantics", `schema semantics: "kep" or "kubernetes"`)
 	flags.Var(&a.color, "color", `color in text output: "auto", "always" or "never"`)
@@ -112,7 +120,7 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 		newManCommand(a),
 	)
 	root.SetUsageFunc(usage)
-	root.SetFlagErrorFunc(usageError)
+	root.SetFlagErrorFunc(flagError)
 	a.finish(root)
 	return root
 }

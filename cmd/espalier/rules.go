@@ -31,7 +31,8 @@ func inputRules() []analysis.Rule {
 	return []analysis.Rule{
 		{ID: input.Unreadable, Severity: analysis.Error, Summary: "A file cannot be read."},
 		{ID: input.Syntax, Severity: analysis.Error, Summary: "A document is not an object in YAML or JSON."},
-		{ID: input.Empty, Severity: analysis.Error, Summary: "A directory contains no manifests."},
+		{ID: input.Empty, Severity: analysis.Error, Summary: "A directory contains no manifests, or a file no documents."},
+		{ID: input.Template, Severity: analysis.Error, Summary: "A document is a Helm template.", Help: "Render the chart with helm template, and check the result."},
 		{ID: ruleNoDefinitions, Severity: analysis.Error, Summary: "The input contains no CRD."},
 	}
 }

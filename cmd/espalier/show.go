@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,7 +53,7 @@ func newShowCommand(a *app) *cobra.Command {
 		list += fmt.Sprintf("  %-11s %s\n", f.name, f.summary)
 	}
 	c := &cobra.Command{
-		Use:   "show " + strings.Join(names, "|") + " -f PATH...",
+		Use:   "show " + strings.Join(names, "|") + " PATH...",
 		Short: "Print schemas that are derived from a CRD",
 		Long: `Show prints one of these forms of the schema of each version:
 
@@ -72,14 +71,20 @@ Exit codes: 0 success, 1 a schema is not structural, ` + otherExitCodes + `.`,
 
   # Print JSON for other tools
   espalier show core -o json -f crontab-crd.yaml`,
-		ValidArgs: names,
+		ValidArgsFunction: func(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return names, cobra.ShellCompDirectiveNoFileComp
+			}
+			return completePaths(c, args, start)
+		},
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 || !slices.Contains(names, args[0]) {
+			if len(args) == 0 || !slices.Contains(names, args[0]) {
 				return usageError(c, fmt.Errorf("show needs one of %s", strings.Join(names, ", ")))
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			flags.Paths = append(flags.Paths, args[1:]...)
 			form := showForms()[slices.Index(names, args[0])]
 			return a.show(c, form, flags, version, output)
 		},
@@ -97,7 +102,7 @@ func (a *app) show(c *cobra.Command, form showForm, flags input.Flags, version, 
 		return fmt.Errorf("-o %s: must be yaml or json", output)
 	}
 	if len(flags.Paths) == 0 {
-		return usageError(c, errors.New("show needs -f PATH: a file, a directory, or - for standard input"))
+		return needsPath(c)
 	}
 	r, err := a.newSideReporter(c)
 	if err != nil {

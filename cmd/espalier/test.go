@@ -112,7 +112,7 @@ Exit codes: 0 all tests pass, 1 a test fails (unless --fail-on=never is set),
 		},
 	}
 	addCRDFlag(c, &o.crds)
-	addRecursiveFlag(c, &o.suites.Recursive, "recursive")
+	addReadFlags(c, &o.suites, "recursive")
 	c.Flags().StringVar(&o.run, "run", "", "regular `EXPRESSION`: run only the cases whose suite/section/name matches it")
 	c.Flags().BoolVar(&o.watch, "watch", false, "run again when a file changes, until Ctrl-C")
 	groupFlags(c.Flags(), checkFlags, "run", "watch")
@@ -150,7 +150,7 @@ func (a *app) test(c *cobra.Command, o testOptions) (err error) {
 	}
 	defer func() { err = r.Finish(err) }()
 	t := &tester{a: a, ctx: c.Context(), report: r, run: run, files: map[string][]*input.Item{}, semantics: map[string]bool{}}
-	o.crds.Recursive = o.suites.Recursive
+	o.crds = o.suites.With(o.crds.Paths...)
 	if len(o.crds.Paths) > 0 {
 		if t.given, err = t.definitions(o.crds); err != nil {
 			return err
@@ -338,7 +338,7 @@ func besides(file, name string) string {
 
 // readObjectFile reads the object in a file.
 func readObjectFile(path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
+	text, err := input.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

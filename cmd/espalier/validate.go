@@ -28,7 +28,7 @@ type validateOptions struct {
 func newValidateCommand(a *app) *cobra.Command {
 	var o validateOptions
 	c := &cobra.Command{
-		Use:   "validate --crd PATH... -f PATH...",
+		Use:   "validate [--crd PATH...] PATH...",
 		Short: "Validate custom resources against their CRDs, as an API server would",
 		Long: `For each object, validate does what the API server does on create: it decodes the object,
 prunes fields that the CRD does not specify, applies defaults, and validates the result,
@@ -64,8 +64,11 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 
   # Read objects from a pipe
   cat crontab.yaml | espalier validate --crd crontab-crd.yaml -f -`,
-		Args: noArgs(": use -f for objects and --crd for CRDs"),
-		RunE: func(c *cobra.Command, _ []string) error { return a.validate(c, o) },
+		ValidArgsFunction: completePaths,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.objects.Paths = append(o.objects.Paths, args...)
+			return a.validate(c, o)
+		},
 	}
 	addCRDFlag(c, &o.crds)
 	addInputFlags(c, &o.objects, "objects")
@@ -97,7 +100,10 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	if err := stdinOnce(o.crds, o.objects, o.old); err != nil {
 		return err
 	}
-	o.crds.Recursive, o.old.Recursive = o.objects.Recursive, o.objects.Recursive
+	if len(o.objects.Paths) == 0 {
+		return needsPath(c)
+	}
+	o.crds, o.old = o.objects.With(o.crds.Paths...), o.objects.With(o.old.Paths...)
 	r, err := report.New(a.reportOptions(c, o.report, validationRules()))
 	if err != nil {
 		return err

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/internal/yamlx"
+)
+
+// addInputFlags adds -f and the flags of addReadFlags.
+func addInputFlags(c *cobra.Command, flags *input.Flags, what string) {
+	c.Flags().StringArrayVarP(&flags.Paths, "filename", "f", nil, "`PATH` of a file or directory with "+what+", or - for standard input, in addition to arguments; repeatable")
+	groupFlags(c.Flags(), inputFlags, "filename")
+	_ = c.MarkFlagFilename("filename", manifestExtensions()...)
+	addReadFlags(c, flags, "recursive")
+}
+
+// addReadFlags adds the flags that apply to all input of a command: -R, whose long name is
+// recursive, --exclude and --max-document-size.
+func addReadFlags(c *cobra.Command, flags *input.Flags, recursive string) {
+	c.Flags().BoolVarP(&flags.Recursive, recursive, "R", false, "include subdirectories")
+	c.Flags().StringArrayVar(&flags.Exclude, "exclude", nil, "`GLOB` of files and directories to skip, relative to the named directory, or a base name; ** matches any directories; repeatable")
+	c.Flags().Var((*sizeFlag)(&flags.MaxDocument), "max-document-size", "maximum size of a document in `MiB`; several are in memory at a time")
+	groupFlags(c.Flags(), inputFlags, recursive, "exclude", "max-document-size")
+	_ = c.RegisterFlagCompletionFunc("max-document-size", cobra.NoFileCompletions)
+}
+
+// addSkipOtherFlag adds --skip-other-files.
+func addSkipOtherFlag(c *cobra.Command, skip *bool, what string) {
+	c.Flags().BoolVar(skip, "skip-other-files", false, "skip documents that are not "+what+", and Helm templates, so that any file can be named")
+	groupFlags(c.Flags(), inputFlags, "skip-other-files")
+}
+
+// addCRDFlag adds --crd.
+func addCRDFlag(c *cobra.Command, flags *input.Flags) {
+	c.Flags().StringArrayVar(&flags.Paths, "crd", nil, "`PATH` of a file or directory with CRDs, or - for standard input; repeatable")
+	groupFlags(c.Flags(), inputFlags, "crd")
+	_ = c.MarkFlagFilename("crd", manifestExtensions()...)
+}
+
+// manifestExtensions returns the extensions of files that completion offers.
+func manifestExtensions() []string { return []string{"yaml", "yml", "json"} }
+
+// completePaths completes arguments that are paths of manifests.
+func completePaths(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return manifestExtensions(), cobra.ShellCompDirectiveFilterFileExt
+}
+
+// sizeFlag is a size in bytes that is written in MiB. Zero is the default.
+type sizeFlag int
+
+// Set parses the flag.
+func (f *sizeFlag) Set(s string) error {
+	const most = 1 << 20 // a TiB
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > most {
+		return fmt.Errorf("must be a number of MiB from 1 to %d", most)
+	}
+	*f = sizeFlag(n << 20)
+	return nil
+}
+
+// String returns the value of the flag.
+func (f *sizeFlag) String() string {
+	if *f == 0 {
+		return strconv.Itoa(yamlx.DefaultMaxDocument >> 20)
+	}
+	return strconv.Itoa(int(*f >> 20))
+}
+
+// Type returns the name of the value in help texts.
+func (f *sizeFlag) Type() string { return "MiB" }
+
+// stdinOnce returns an error if standard input is named more than once.
+func stdinOnce(all ...input.Flags) error {
+	n := 0
+	for _, flags := range all {
+		for _, path := range flags.Paths {
+			if path == "-" {
+				n++
+			}
+		}
+	}
+	if n > 1 {
+		return errors.New("standard input (-) can be read only once")
+	}
+	return nil
+}
+
+// needsPath returns the usage error of a command without input.
+func needsPath(c *cobra.Command) error {
+	return usageError(c, fmt.Errorf("%s needs PATH: a file, a directory, or - for standard input", c.Name()))
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"espalier.dev/internal/nearest"
+)
+
+// unknownCommand returns an error for an unknown command, with the command that was probably
+// meant.
+func unknownCommand(root *cobra.Command, name string) error {
+	var names []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return usageError(root, fmt.Errorf("unknown command %q%s", name, didYouMean("", nearest.Name(name, slices.Values(names)))))
+}
+
+// flagError returns an error for a flag that cannot be parsed, with the flag that was
+// probably meant.
+func flagError(c *cobra.Command, err error) error {
+	if !c.HasParent() && c.Flags().NArg() > 0 {
+		// The flags are those of a command that does not exist.
+		return unknownCommand(c, c.Flags().Arg(0))
+	}
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		name, short := unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames()
+		if short != "" {
+			// A long name with a single dash is parsed as short names.
+			name = short
+		}
+		meant := nearest.Name(name, slices.Values(names))
+		if short != "" && meant != short {
+			meant = ""
+		}
+		err = fmt.Errorf("%w%s", err, didYouMean("--", meant))
+	}
+	return usageError(c, err)
+}
+
+// didYouMean returns the end of an error that suggests a name, or "" if there is none.
+func didYouMean(prefix, name string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf(": did you mean %q?", prefix+name)
+}
