@@ -1,0 +1,66 @@
+package glob
+
+import "testing"
+
+func TestFile(t *testing.T) {
+	for _, test := range []struct {
+		pattern, path string
+		isDir, want   bool
+	}{
+		{"a.yaml", "a.yaml", false, true},
+		{"a.yaml", "x/y/a.yaml", false, true},
+		{"./a.yaml", "a.yaml", false, true},
+		{"./a.yaml", "x/a.yaml", false, false},
+		{"/a.yaml", "x/a.yaml", false, false},
+		{"vendor", "vendor/x.yaml", false, true},
+		{"vendor", "x/vendor/y/x.yaml", false, true},
+		{"vendor", "vendored/x.yaml", false, false},
+		{"vendor/", "vendor", false, false},
+		{"vendor/", "vendor", true, true},
+		{"vendor/", "a/vendor/b.yaml", false, true},
+		{"./vendor/", "a/vendor/b.yaml", false, false},
+		{"**/vendor/", "a/vendor/b.yaml", false, true},
+		{"x/*.yaml", "x/a.yaml", false, true},
+		{"x/*.yaml", "x/y/a.yaml", false, false},
+		{"x/**", "x/y/a.yaml", false, true},
+		{"x/**/a.yaml", "x/a.yaml", false, true},
+		{"**/a?.yaml", "x/a1.yaml", false, true},
+		{"x/[ab].yaml", "x/c.yaml", false, false},
+	} {
+		f, err := ParseFile(test.pattern)
+		if err != nil {
+			t.Errorf("%s: %v", test.pattern, err)
+		}
+		if got := f.Match(test.path, test.isDir); got != test.want {
+			t.Errorf("%s matches %s: %v", test.pattern, test.path, got)
+		}
+	}
+	for _, bad := range []string{"", "a//b", "[", "x/[a-/y"} {
+		if _, err := ParseFile(bad); err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
+
+func TestLiteral(t *testing.T) {
+	for pattern, want := range map[string]struct {
+		dir         string
+		deep, exact bool
+	}{
+		"a.yaml":       {".", true, false},
+		"x/a.yaml":     {"x/a.yaml", false, true},
+		"x/y/*.yaml":   {"x/y", false, false},
+		"x/*/a.yaml":   {"x", true, false},
+		"x/**":         {"x", true, false},
+		"./*.yaml":     {".", false, false},
+		"**/crds/*.js": {".", true, false},
+	} {
+		f, err := ParseFile(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if dir, deep, exact := f.Literal(); dir != want.dir || deep != want.deep || exact != want.exact {
+			t.Errorf("%s: got %s, %v, %v", pattern, dir, deep, exact)
+		}
+	}
+}
