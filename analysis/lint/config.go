@@ -1,8 +1,6 @@
 package lint
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 
 	"espalier.dev/analysis"
@@ -18,20 +16,6 @@ type Config struct {
 	Enable  []string `json:"enable,omitempty"`
 	// Severity overrides the severity of rules.
 	Severity map[string]analysis.Severity `json:"severity,omitempty"`
-}
-
-// ParseConfig reads the lint section of the configuration file, given as JSON.
-func ParseConfig(data []byte) (Config, error) {
-	var file struct {
-		Lint Config `json:"lint"`
-	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&file); err != nil {
-		return Config{}, err
-	}
-	_, err := newSelection(file.Lint)
-	return file.Lint, err
 }
 
 // selection holds the enabled rules and the severity overrides.

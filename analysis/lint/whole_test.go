@@ -269,10 +269,7 @@ func TestConfig(t *testing.T) {
 		}
 		return lines
 	}
-	file, err := lint.ParseConfig([]byte(`{"lint": {"disable": ["pruned-empty"], "severity": {"unknown-format": "error"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := lint.Config{Disable: []string{"pruned-empty"}, Severity: map[string]analysis.Severity{"unknown-format": "error"}}
 	for _, tt := range []struct {
 		configs []lint.Config
 		want    []string
@@ -287,9 +284,14 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%+v: got %q, want %q", tt.configs, got, tt.want)
 		}
 	}
-	for _, bad := range []string{`{"lint": {"disable": ["pruned-emty"]}}`, `{"lint": {"severity": {"pruned-empty": "fatal"}}}`, `{"lint": {"severity": {"x": "error"}}}`, `{"lint": {"of": []}}`, `{"lin": {}}`, `[]`} {
-		if _, err := lint.ParseConfig([]byte(bad)); err == nil {
-			t.Errorf("%s: no error", bad)
+	for _, bad := range []lint.Config{
+		{Disable: []string{"pruned-emty"}},
+		{Enable: []string{"pruned-emty"}},
+		{Severity: map[string]analysis.Severity{"pruned-empty": "fatal"}},
+		{Severity: map[string]analysis.Severity{"x": "error"}},
+	} {
+		if _, err := lint.Configured(bad); err == nil {
+			t.Errorf("%+v: no error", bad)
 		}
 	}
 	rules, err := lint.Configured(file)

@@ -34,7 +34,6 @@ type fixOptions struct {
 	report  reportFlags
 	write   bool
 	prune   bool
-	config  string
 	disable []string
 }
 
@@ -76,12 +75,10 @@ Exit codes: 0 nothing to fix, or everything fixed with --write; 1 differences (u
 	addInputFlags(c, &o.input, "CRDs")
 	c.Flags().BoolVar(&o.prune, "prune", false, "prune unknown fields, even where v1beta1 did not")
 	c.Flags().StringSliceVar(&o.disable, "disable", nil, "comma-separated lint `RULES` whose findings are not fixed; repeatable")
-	c.Flags().StringVar(&o.config, "config", "", "`FILE` that configures lint rules (default "+configName+" in the working directory or a parent directory)")
-	groupFlags(c.Flags(), checkFlags, "prune", "disable", "config")
+	groupFlags(c.Flags(), checkFlags, "prune", "disable")
 	addReportFlags(c, &o.report)
 	c.Flags().BoolVarP(&o.write, "write", "w", false, "change the files instead of printing a diff")
 	groupFlags(c.Flags(), outputFlags, "write")
-	_ = c.MarkFlagFilename("config", "yaml", "yml")
 	_ = c.RegisterFlagCompletionFunc("disable", cobra.FixedCompletions(ruleIDs(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -93,14 +90,10 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 	case o.write && slices.Contains(o.input.Paths, "-"):
 		return errors.New("--write cannot change standard input: remove --write, or name a file")
 	}
-	configs, err := lintConfigs(o.config, lint.Config{Disable: o.disable})
-	if err != nil {
-		return err
-	}
 	options := a.reportOptions(c, o.report, fixRules())
 	options.What, options.Quiet = "CRD", true
 	f := &fixing{app: a, write: o.write, diff: !o.write && !namesStdout(o.report.outputs)}
-	f.options = fix.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Prune: o.prune, Configs: configs}
+	f.options = fix.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Prune: o.prune, Configs: []lint.Config{a.config.Lint, {Disable: o.disable}}}
 	if f.diff || o.write && !namesStdout(o.report.outputs) {
 		// Standard output is for the diff.
 		options.Stdout, options.Color = a.stderr, a.useColor(a.stderr)

@@ -12,6 +12,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
+	"espalier.dev/cmd/espalier/internal/config"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd/cel"
@@ -23,7 +24,6 @@ type lintOptions struct {
 	report   reportFlags
 	list     bool
 	explain  string
-	config   string
 	enable   []string
 	disable  []string
 	severity []string
@@ -42,8 +42,8 @@ Every finding belongs to a rule. --rules lists the rules, and --explain describe
 them. A finding is an error, a warning or an info. Only errors affect the exit code, unless
 --fail-on selects another severity.
 
-Flags turn rules on and off. They take precedence over the file ` + configName + ` in the
-working directory or its closest parent directory that has one:
+Flags turn rules on and off. They take precedence over the configuration file ` + config.Name + `
+(espalier config --help describes it):
 
   lint:
     disable: [list-type]
@@ -84,13 +84,11 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	c.Flags().StringSliceVar(&o.enable, "enable", nil, "comma-separated `RULES` to turn on, or "+lint.All+"; repeatable")
 	c.Flags().StringSliceVar(&o.disable, "disable", nil, "comma-separated `RULES` to turn off, or "+lint.All+"; repeatable")
 	c.Flags().StringSliceVar(&o.severity, "severity", nil, "severity of a rule, `RULE=error|warning|info`; repeatable")
-	c.Flags().StringVar(&o.config, "config", "", "`FILE` that configures rules (default "+configName+" in the working directory or a parent directory)")
-	groupFlags(c.Flags(), checkFlags, "enable", "disable", "severity", "config")
+	groupFlags(c.Flags(), checkFlags, "enable", "disable", "severity")
 	addReportFlags(c, &o.report)
 	c.Flags().BoolVar(&o.list, "rules", false, "list the rules and exit")
 	c.Flags().StringVar(&o.explain, "explain", "", "describe a `RULE` and exit")
 	groupFlags(c.Flags(), outputFlags, "rules", "explain")
-	_ = c.MarkFlagFilename("config", "yaml", "yml")
 	for _, name := range []string{"explain", "enable", "disable"} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(ruleIDs(), cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -101,7 +99,7 @@ func (a *app) lint(c *cobra.Command, o lintOptions) (err error) {
 	if len(o.input.Paths) == 0 {
 		return needsPath(c)
 	}
-	configs, err := o.configs()
+	configs, err := a.lintConfigs(o)
 	if err != nil {
 		return err
 	}
@@ -186,8 +184,8 @@ func (a *app) readDefinitions(ctx context.Context, flags input.Flags, problem fu
 	return definitions, nil
 }
 
-// configs returns the configuration of the rules by file and by flags.
-func (o *lintOptions) configs() ([]lint.Config, error) {
+// lintConfigs returns the configuration of the rules by file and by flags.
+func (a *app) lintConfigs(o lintOptions) ([]lint.Config, error) {
 	flags := lint.Config{Enable: o.enable, Disable: o.disable, Severity: map[string]analysis.Severity{}}
 	for _, s := range o.severity {
 		rule, severity, ok := strings.Cut(s, "=")
@@ -196,12 +194,12 @@ func (o *lintOptions) configs() ([]lint.Config, error) {
 		}
 		flags.Severity[rule] = analysis.Severity(severity)
 	}
-	return lintConfigs(o.config, flags)
+	return []lint.Config{a.config.Lint, flags}, nil
 }
 
 // listRules prints the rules with their configured severities.
 func (a *app) listRules(o lintOptions) error {
-	configs, err := o.configs()
+	configs, err := a.lintConfigs(o)
 	if err != nil {
 		return err
 	}

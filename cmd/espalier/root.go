@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"espalier.dev/cmd/espalier/internal/config"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/schema"
 )
@@ -26,8 +27,12 @@ type app struct {
 	// tune prepares the process for a short-running command. It may be nil.
 	tune func()
 
-	semantics semanticsFlag
-	color     colorFlag
+	semantics   semanticsFlag
+	color       colorFlag
+	configFlags configFlags
+	// config is the configuration file, which is empty for commands that read none. It never
+	// is nil while a command runs.
+	config *config.File
 }
 
 // run runs the command line args and returns the exit code.
@@ -79,16 +84,21 @@ There are two schema semantics. "kep" follows the design documents of CRDs, "kub
 follows kube-apiserver 1.37 exactly. They differ in a few places, and findings point out
 where the difference affects your input.
 
+Commands other than serve read the configuration file ` + config.Name + ` in the working
+directory or above it; see espalier config --help. ` + semanticsVariable + ` sets the semantics for
+all commands. Flags take precedence over the environment, and the environment over the file.
+
 Findings are errors, warnings or infos. Only errors make the exit code 1; --fail-on changes
 this. Exit code 2 takes precedence over 1.
 
 Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGINT), 143 by SIGTERM.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PersistentPreRun: func(*cobra.Command, []string) {
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			if a.tune != nil {
 				a.tune()
 			}
+			return a.configure(c)
 		},
 		Version: buildVersion().version,
 		Args: func(c *cobra.Command, args []string) error {
@@ -106,7 +116,7 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 	for flag, values := range map[string][]string{"semantics": {schema.KEP.String(), schema.Kubernetes.String()}, "color": {"auto", "always", "never"}} {
 		_ = root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
-	root.AddCommand(
+	configured := []*cobra.Command{
 		newLintCommand(a),
 		newFixCommand(a),
 		newDiffCommand(a),
@@ -115,6 +125,13 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 		newExplainCommand(a),
 		newTestCommand(a),
 		newShowCommand(a),
+		newConfigCommand(a),
+	}
+	for _, c := range configured {
+		addConfigFlags(c, &a.configFlags)
+	}
+	root.AddCommand(configured...)
+	root.AddCommand(
 		newServeCommand(a),
 		newVersionCommand(a),
 		newManCommand(a),

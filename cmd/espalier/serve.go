@@ -35,6 +35,9 @@ administrator, and a kubeconfig that is written when the server is ready. It lis
 127.0.0.1:6443 with TLS. Members of system:masters have full access; other users can only
 read the health endpoints.
 
+The data can only be used with the semantics that it was created with. --semantics and the
+environment variable ` + semanticsVariable + ` select it; the file .espalier.yaml is not read.
+
 On SIGTERM or SIGINT the server finishes running requests and stops. A second signal stops
 it at once.`,
 		Example: `  # Serve on 127.0.0.1:6443 and keep the data in ./espalier-data
@@ -47,8 +50,13 @@ it at once.`,
   espalier serve --etcd-servers https://etcd-0:2379,https://etcd-1:2379 \
     --etcd-cafile ca.crt --etcd-certfile client.crt --etcd-keyfile client.key`,
 		Args: noArgs(""),
-		// Overrides that of the root command, which tunes the process for short commands.
-		PersistentPreRun: func(*cobra.Command, []string) {},
+		// Overrides that of the root command, which tunes the process for short commands and
+		// reads the configuration file. The semantics of a server belongs to its data, not to
+		// the directory that it is started in.
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			_, err := a.environmentSemantics(c)
+			return err
+		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Semantics = a.semantics.Semantics
 			o.Warnings = lint.Warnings

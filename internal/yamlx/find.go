@@ -139,6 +139,12 @@ func (d *Document) position(start, end int) Position {
 	return p
 }
 
+// LineColumn returns the line and column in the file of an offset in Source.
+func (d *Document) LineColumn(offset int) (line, column int) {
+	d.indexed()
+	return d.lineColumn(offset)
+}
+
 func (d *Document) lineColumn(offset int) (line, column int) {
 	ls := d.index.lines
 	n := ls.line(offset)

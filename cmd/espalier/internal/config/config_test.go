@@ -1,0 +1,124 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestFind checks that the closest file is found, and that the search ends at the root of a
+// Git repository.
+func TestFind(t *testing.T) {
+	root := t.TempDir()
+	t.Chdir(root)
+	write := func(name string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(Name)
+	write("a/b/c/x")
+	write("a/" + Name)
+	write("repo/.git") // a worktree has a file
+	write("repo/below/x")
+	write("other/.git/HEAD")
+	write("other/" + Name)
+	write("other/below/x")
+	write("misnamed/.espalier.yml")
+	for dir, want := range map[string]string{
+		".": Name, "a": "a/" + Name, "a/b/c": "a/" + Name, "repo": "", "repo/below": "", "other": "other/" + Name, "other/below": "other/" + Name,
+	} {
+		got, err := Find(filepath.Join(root, dir))
+		if want != "" {
+			want = filepath.Join(root, want)
+		}
+		if err != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", dir, got, err, want)
+		}
+	}
+	if _, err := Find(filepath.Join(root, "misnamed")); err == nil || !strings.Contains(err.Error(), "rename it to .espalier.yaml") {
+		t.Errorf("a misnamed file: %v", err)
+	}
+}
+
+// testRules are some rules.
+func testRules() Rules {
+	return Rules{Lint: []string{"list-type"}, Selectors: []string{"all"}, Validate: []string{"unknown-field", "validation/pattern"}, Diff: []string{"safe"}, All: []string{"list-type", "unknown-field", "validation/pattern", "validation/enum"}}
+}
+
+func TestIgnoreMatch(t *testing.T) {
+	f, err := Parse([]byte(`
+ignore:
+- {rules: [validation/*], paths: [a/*.yaml, legacy], fields: ["spec.ports[].name", 'spec.**.x', 'metadata.annotations["example.com/a"]'], reason: r}
+- {rules: [all], paths: [b.yaml], reason: r}
+`), Name, "/project", testRules())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		entry             int
+		rule, file, field string
+		want              bool
+	}{
+		{0, "validation/pattern", "a/x.yaml", "spec.ports[3].name", true},
+		{0, "validation/pattern", "a/x.yaml", "spec.ports[3].name.below", true},
+		{0, "validation/pattern", "a/x.yaml", "spec.ports[3]", false},
+		{0, "validation/pattern", "a/x.yaml", "spec.names[3].name", false},
+		{0, "validation/enum", "x/legacy/y.yaml", "spec.a.b.x", true},
+		{0, "validation/enum", "x/legacy/y.yaml", "spec.x", true},
+		{0, "validation/enum", "x/legacy/y.yaml", "x", false},
+		{0, "validation/enum", "a/x.yaml", "metadata.annotations[example.com/a]", true},
+		{0, "validation/enum", "a/b/x.yaml", "spec.x", false},
+		{0, "list-type", "a/x.yaml", "spec.x", false},
+		{1, "list-type", "c/b.yaml", "", true},
+		{1, "list-type", "c/c.yaml", "", false},
+	} {
+		if got := f.Ignore[test.entry].Match(test.rule, test.file, test.field); got != test.want {
+			t.Errorf("entry %d matches %s, %s, %s: %v", test.entry, test.rule, test.file, test.field, got)
+		}
+	}
+}
+
+// TestErrors checks that a file with many errors does not flood the terminal, and that
+// positions are data.
+func TestErrors(t *testing.T) {
+	_, err := Parse([]byte("é: "+strings.Repeat("x", 10)+"\n"+strings.Repeat("a: 1\n", 100)), Name, "/project", testRules())
+	if err == nil || strings.Count(err.Error(), "\n") != maxErrors || !strings.HasSuffix(err.Error(), ".espalier.yaml: 81 more errors") {
+		t.Errorf("got %v", err)
+	}
+	var first *Error
+	if !errors.As(err, &first) || first.Line != 1 || first.Column != 1 || first.File != Name {
+		t.Errorf("got %+v", first)
+	}
+	for _, text := range []string{"a: &x b\nsemantics: *x\n", "<<: {semantics: kep}\n", "? {a: b}\n: c\n", "\x00", "semantics: [kep", strings.Repeat("[", 10_000)} {
+		if f, err := Parse([]byte(text), Name, "/project", testRules()); err == nil {
+			t.Errorf("%.40q is accepted: %+v", text, f)
+		}
+	}
+}
+
+// TestPaths checks that paths are relative to the file.
+func TestPaths(t *testing.T) {
+	root := t.TempDir()
+	below := filepath.Join(root, "below")
+	if err := os.Mkdir(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(below)
+	f := &File{Dir: root}
+	if got := f.Resolve("crds/a.yaml"); got != filepath.Join("..", "crds", "a.yaml") {
+		t.Errorf("got %s", got)
+	}
+	if got := f.Relative("x.yaml"); got != "below/x.yaml" {
+		t.Errorf("got %s", got)
+	}
+	if got := f.Relative(filepath.Join("..", "crds", "a.yaml")); got != "crds/a.yaml" {
+		t.Errorf("got %s", got)
+	}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"espalier.dev/analysis"
+	"espalier.dev/analysis/impact"
+	"espalier.dev/analysis/lint"
+	"espalier.dev/cmd/espalier/internal/config"
+)
+
+// semanticsVariable is the environment variable that sets the semantics.
+const semanticsVariable = "ESPALIER_SEMANTICS"
+
+// configFlags are the flags that select the configuration file.
+type configFlags struct {
+	file string
+	none bool
+}
+
+// addConfigFlags adds --config and --no-config.
+func addConfigFlags(c *cobra.Command, flags *configFlags) {
+	c.Flags().StringVar(&flags.file, "config", "", "configuration `FILE` (default "+config.Name+" in the working directory or the closest directory above it)")
+	c.Flags().BoolVar(&flags.none, "no-config", false, "read no configuration file")
+	groupFlags(c.Flags(), generalFlags, "config", "no-config")
+	_ = c.MarkFlagFilename("config", "yaml", "yml")
+}
+
+// configure reads the configuration file, if the command has flags for it, and determines the
+// semantics.
+func (a *app) configure(c *cobra.Command) (err error) {
+	a.config = &config.File{}
+	if c.Flags().Lookup("no-config") != nil {
+		if err := a.readConfig(); err != nil {
+			return err
+		}
+	}
+	done, err := a.environmentSemantics(c)
+	if err != nil || done || a.config.Semantics == "" {
+		return err
+	}
+	return a.semantics.Set(a.config.Semantics)
+}
+
+func (a *app) readConfig() error {
+	file := a.configFlags.file
+	switch {
+	case file != "" && a.configFlags.none:
+		return errors.New("--config and --no-config cannot be combined")
+	case a.configFlags.none:
+		return nil
+	case file == "":
+		dir, err := os.Getwd()
+		if err != nil {
+			return err
+		}
+		if file, err = config.Find(dir); err != nil || file == "" {
+			return err
+		}
+	}
+	read, err := config.Load(file, configRules())
+	if err == nil {
+		a.config = read
+	}
+	return err
+}
+
+// environmentSemantics sets the semantics from the environment, unless the flag is set. It
+// reports whether the flag or the environment sets the semantics.
+func (a *app) environmentSemantics(c *cobra.Command) (bool, error) {
+	if c.Flags().Changed("semantics") {
+		return true, nil
+	}
+	value, _ := a.environ(semanticsVariable)
+	if value == "" {
+		return false, nil
+	}
+	if err := a.semantics.Set(value); err != nil {
+		return true, fmt.Errorf("%s: %w", semanticsVariable, err)
+	}
+	return true, nil
+}
+
+// configRules returns the rules that a configuration can name.
+func configRules() config.Rules {
+	ids := func(rules ...[]analysis.Rule) (all []string) {
+		for _, r := range slices.Concat(rules...) {
+			all = append(all, r.ID)
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	known := config.Rules{
+		Selectors: []string{lint.All},
+		Validate:  ids(validationRules()),
+		Diff:      ids(impact.Rules()),
+		All:       ids(lintRules(), fixRules(), validationRules(), pruneRules(), diffRules(), testRules()),
+	}
+	for _, r := range lint.Rules() {
+		known.Lint = append(known.Lint, r.ID)
+	}
+	return known
+}
