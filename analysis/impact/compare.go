@@ -183,7 +183,7 @@ func (c *comparer) value(p place, o, n side) {
 		return
 	}
 	if n == c.anything {
-		c.unspecify(p, o)
+		c.unspecify(p, o, "value-unspecified", "previously had a schema, now unvalidated")
 		return
 	}
 	c.documentation(p, o.node, n.node)
@@ -209,17 +209,78 @@ func (c *comparer) specified(p place, n side) {
 	if n.node.Any(c.refusesAnything) {
 		effects = append(effects, at(Invalid, p.path, "stored values were not validated so far"), at(Clients, p.path, ""))
 	}
-	if n.Entered() == schema.PruningOn || !n.node.Nullable && p.via != viaMeta {
-		effects = append(effects, at(Loses, p.path, "fields that the schema does not specify are pruned, and nulls are dropped where they are not allowed"))
-	}
+	effects = append(effects, c.dropped(p, n)...)
 	if n.node.Any(hasDefault) {
 		effects = append(effects, at(Defaulted, p.path, ""))
 	}
 	c.emit(p, "value-specified", "", "previously unvalidated, now has a schema", effects...)
 }
 
+// known handles a field that was unknown to the old CRD, but kept, because the whole CRD
+// preserves unknown fields. Few objects have such fields.
+func (c *comparer) known(p place, n side) {
+	var effects []Effect
+	if n.node.Any(c.refusesAnything) {
+		effects = append(effects, at(Unknown, p.path, "objects may already have the field: it was unknown and is now validated"))
+	}
+	effects = append(effects, c.dropped(p, n)...)
+	switch {
+	case hasDefault(n.node):
+		effects = append(effects, at(Defaulted, p.path, ""))
+	case n.node.Any(hasDefault):
+		var around Change
+		c.dependents(&around, p.trail, p.path, appears)
+		effects = append(effects, at(Unknown, p.path, "defaults in it are applied to objects that already have the field"))
+		for _, e := range around.Effects {
+			effects = append(effects, at(Unknown, e.Path, e.Reason))
+		}
+	}
+	c.emit(p, "property-added", "", "added", effects...)
+}
+
+// dropped returns the effects of pruning on an unspecified value that now has a schema. If
+// unknown fields were preserved so far, a change above has them already.
+func (c *comparer) dropped(p place, n side) []Effect {
+	fields, nulls := c.drops(n, p.via)
+	switch {
+	case c.switched != nil:
+	case fields && nulls:
+		return []Effect{at(Loses, p.path, "fields that the schema does not specify are pruned, and nulls are dropped where they are not allowed")}
+	case fields:
+		return []Effect{at(Loses, p.path, "fields that the schema does not specify are pruned")}
+	case nulls:
+		return []Effect{at(Loses, p.path, "nulls are dropped where they are not allowed")}
+	}
+	return nil
+}
+
+// drops reports whether reading a value of any type removes fields or nulls from it.
+func (c *comparer) drops(s side, how via) (fields, nulls bool) {
+	fields = s.Prunes()
+	nulls = !c.newAll && how != viaItems && how != viaMeta && !s.node.Nullable && !hasDefault(s.node)
+	visit := func(part side, how via) {
+		f, n := c.drops(part, how)
+		fields, nulls = fields || f, nulls || n
+	}
+	for name := range s.node.Properties {
+		if fields && nulls {
+			return fields, nulls
+		}
+		if part, ok := s.Field(name); ok {
+			visit(c.side(part), viaField)
+		}
+	}
+	if part, ok := s.MapValue(); ok && part.Schema() != nil {
+		visit(c.side(part), viaMap)
+	}
+	if s.node.Items != nil {
+		visit(c.side(s.Items()), viaItems)
+	}
+	return fields, nulls
+}
+
 // unspecify handles a value that had a schema and now is kept unvalidated.
-func (c *comparer) unspecify(p place, o side) {
+func (c *comparer) unspecify(p place, o side, kind, message string) {
 	alters := unaltered
 	if o.node.Any(hasDefault) {
 		alters = gone
@@ -228,7 +289,7 @@ func (c *comparer) unspecify(p place, o side) {
 	if n := len(p.path); n > 0 {
 		effects = append(effects, at(Clients, p.path[:n-1], "nulls in it are no longer dropped"))
 	}
-	c.emitAltering(p, alters, "value-unspecified", "", "previously had a schema, now unvalidated", effects...)
+	c.emitAltering(p, alters, kind, "", message, effects...)
 }
 
 // documentation compares the keywords that only document a value.
