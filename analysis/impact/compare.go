@@ -365,9 +365,9 @@ func (c *comparer) nulls(p place, o, n side) {
 	var effects []Effect
 	switch {
 	case n.node.Nullable && !o.node.Nullable && slices.ContainsFunc(p.trail, func(s *schema.Structural) bool { return s.Default != nil && holdsNull(s.Default.Value) }):
-		effects = append(c.nullsStay(p, o, n), at(Defaulted, p.path, "a default around it contains nulls, which are no longer dropped"))
+		effects = append(c.nullsStay(p, o, n, mayBeNull), at(Defaulted, p.path, "a default around it contains nulls, which are no longer dropped"))
 	case n.node.Nullable && !o.node.Nullable:
-		effects = c.nullsStay(p, o, n)
+		effects = c.nullsStay(p, o, n, mayBeNull)
 	case !mayBeNull || n.node.Nullable:
 	case hasDefault(n.node):
 		effects = []Effect{at(Defaulted, p.path, "null becomes the default")}
@@ -385,9 +385,13 @@ func (c *comparer) nulls(p place, o, n side) {
 	}
 }
 
-// nullsStay returns the effects on clients that write null where it was dropped or
-// replaced by a default, and now is kept. Stored objects are not affected.
-func (c *comparer) nullsStay(p place, o, n side) (effects []Effect) {
+// nullsStay returns the effects on clients of nulls that are allowed now: readers may not
+// expect them, and writers relied on their being dropped or replaced by a default. Stored
+// objects are not affected.
+func (c *comparer) nullsStay(p place, o, n side, wasNull bool) (effects []Effect) {
+	if !wasNull {
+		effects = []Effect{at(Clients, p.path, "readers may not expect null")}
+	}
 	was := "dropped"
 	switch v := vv(n.node); {
 	case hasDefault(o.node):
@@ -395,7 +399,7 @@ func (c *comparer) nullsStay(p place, o, n side) (effects []Effect) {
 		effects = append(effects, at(Clients, p.path, "null is kept instead of replaced by the default"))
 	case p.via == viaItems || c.oldAll:
 		// Null was already rejected or kept there.
-		return nil
+		return effects
 	case len(v.Enum) > 0 || len(v.AllOf)+len(v.AnyOf)+len(v.OneOf) > 0 || v.Not != nil:
 		effects = append(effects, at(Clients, p.path, "null is no longer dropped: the conditions here may reject it"))
 	}
@@ -461,13 +465,38 @@ func (c *comparer) conditions(p place, o, n side) {
 		}) {
 			effects = tightened(p.path, "")
 		}
-		if k.name == "format" {
+		switch k.name {
+		case "enum":
+			effects = append(effects, widened(p.path, ov, nv)...)
+		case "format":
 			alters = retyped
+			if effects == nil && restricts(checkedType(o.node), ov.Format) {
+				effects = []Effect{at(Clients, p.path, "typed clients expect the old format")}
+			}
 		}
 		c.emitAltering(p, alters, k.name, k.name, fmt.Sprintf("%s %s → %s", k.name, show(was), show(is)), effects...)
 	}
 	c.junctors(p, o, n)
 	c.rules(p, o.node.XValidations, n.node.XValidations)
+}
+
+// widened returns the effect of values that an enum did not have.
+func widened(p schema.SchemaPath, o, n *schema.ValueValidation) []Effect {
+	var added []string
+	for _, v := range n.Enum {
+		if !slices.ContainsFunc(o.Enum, func(w schema.JSON) bool { return reflect.DeepEqual(v.Value, w.Value) }) {
+			added = append(added, show(v.Value))
+		}
+	}
+	switch {
+	case len(o.Enum) == 0 || len(n.Enum) > 0 && len(added) == 0:
+		return nil
+	case len(n.Enum) == 0:
+		return []Effect{at(Clients, p, "readers may get values that the enum did not have")}
+	case len(added) == 1:
+		return []Effect{at(Clients, p, "readers may not know the value "+added[0])}
+	}
+	return []Effect{at(Clients, p, "readers may not know the values "+strings.Join(added, ", "))}
 }
 
 func (c *comparer) junctors(p place, o, n side) {

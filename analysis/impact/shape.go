@@ -64,7 +64,8 @@ func (c *comparer) turnOn(p place, path schema.SchemaPath) {
 
 func (c *comparer) extensions(p place, o, n *schema.Structural) {
 	if a, b := mapType(o), mapType(n); a != b {
-		c.emitAltering(p, retyped, "map-type", "x-kubernetes-map-type", fmt.Sprintf("map type %s → %s", a, b),
+		// Rules see objects of both map types alike.
+		c.emit(p, "map-type", "x-kubernetes-map-type", fmt.Sprintf("map type %s → %s", a, b),
 			at(Clients, p.path, "server-side apply merges and owns its fields differently"))
 	}
 	switch was, is := o.XEmbeddedResource, n.XEmbeddedResource; {
