@@ -110,7 +110,11 @@ func (p *Program) pruneDefault(id int32) (any, error) {
 			v = map[string]any{"*": v}
 		}
 	}
-	obj := v.(map[string]any)
+	obj, ok := v.(map[string]any)
+	if !ok {
+		// The default is below items of the root, which no object has.
+		return p.nodes[id].dflt, nil
+	}
 	z := normalizer{p: p, dropMetadata: true}
 	if err := z.object(root, obj); err != nil {
 		return nil, err

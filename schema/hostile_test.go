@@ -372,6 +372,14 @@ func TestHostileDefaults(t *testing.T) {
 			}
 			sameJSON(t, obj, `{"d":`+deep+`}`)
 		})
+		t.Run("below items of the root "+sem.String(), func(t *testing.T) {
+			p := compile(t, `{type: object, items: {type: object, default: {a: 1}, properties: {b: {type: object, default: {c: 1}}}}}`, schema.WithSemantics(sem))
+			obj, _, err := p.Decode([]byte(`{}`), schema.DecodeOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameJSON(t, obj, `{}`)
+		})
 		t.Run("a chain "+sem.String(), func(t *testing.T) {
 			// Each default has nothing but the place for the next one.
 			s := &schema.Structural{Generic: schema.Generic{Type: "string", Default: &schema.JSON{Value: "x"}}}
