@@ -15,8 +15,9 @@ import (
 
 // Result is the result of admitting an object.
 type Result struct {
-	// Object is the object as it would be stored, without what only the API server can
-	// add: a uid, timestamps, a new resourceVersion.
+	// Object is the object as it would be stored in its own version, without what only the
+	// API server can add: a uid, timestamps, a new resourceVersion. If the storage version
+	// is another one, the conversion may drop more fields: see package analysis/object.
 	Object Object
 	// Changes lists the fields that were pruned, dropped and defaulted, each with its
 	// path and the schema that caused the change.

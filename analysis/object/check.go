@@ -67,6 +67,8 @@ type Checker struct {
 	other func() (*espalier.Admitter, error)
 	// previews has the versions whose schemas are not structural, by name.
 	previews map[string]func() (*Preview, error)
+	// storages has, for each version, how its objects are stored.
+	storages map[string]func() (storage, error)
 	// document returns the layout of the schemas in the document.
 	document func() document
 }
@@ -80,6 +82,7 @@ func New(definition *crd.Definition, o Options) *Checker {
 		admitter:    espalier.ForDefinition(definition, ""),
 		differences: map[string]difference{},
 		previews:    map[string]func() (*Preview, error){},
+		storages:    map[string]func() (storage, error){},
 		document:    sync.OnceValue(func() document { return readDocument(o.Document) }),
 	}
 	c.other = sync.OnceValues(func() (*espalier.Admitter, error) {
@@ -92,14 +95,15 @@ func New(definition *crd.Definition, o Options) *Checker {
 	for _, v := range definition.Versions() {
 		c.differences[v.Name()] = differenceOf(v)
 		c.previews[v.Name()] = sync.OnceValues(func() (*Preview, error) { return c.newPreview(v) })
+		c.storages[v.Name()] = sync.OnceValues(func() (storage, error) { return c.newStorage(v) })
 	}
 	return c
 }
 
 // Check reports how an API server responds to a request that creates the object in source,
 // which is JSON, or, with old, to a request that replaces old with it: why it rejects the
-// object, which fields it drops, what it warns about, and where the other semantics would
-// have a different result. An API server stops at the first error that prevents decoding.
+// object, which fields it drops, on decoding or because the storage version does not have
+// them, what it warns about, and where the other semantics would have a different result. An API server stops at the first error that prevents decoding.
 // Check continues, to report everything that needs a fix.
 //
 // Old may be of another version than the object, unless a webhook converts between them. The
@@ -118,10 +122,12 @@ func (c *Checker) Check(ctx context.Context, source []byte, old schema.Object, f
 	}
 	version := c.versionOf(result.Object)
 	findings := c.resultFindings(version, result, old, fields)
+	lost, rejected := c.storageFindings(version, source, result, old, fields)
+	findings = append(findings, lost...)
 	// Few schemas and objects can differ between the semantics, so few are checked twice.
 	switch differs := c.differences[version.Name()]; {
-	case len(result.Violations) > 0 || differs.validation:
-		findings = append(findings, c.compare(ctx, source, old, result, nil)...)
+	case rejected != nil || len(result.Violations) > 0 || differs.validation:
+		findings = append(findings, c.compare(ctx, source, old, result, rejected)...)
 	case differs.pruning || version.HasStatus() && bytes.Contains(source, []byte(`"status"`)):
 		findings = append(findings, c.comparePruning(ctx, version.Name(), source, old, result)...)
 	}

@@ -3,8 +3,8 @@
 // where the two schema semantics disagree about it.
 //
 // A [Checker] does so for the objects of one CRD. [Checker.Check] covers a request that
-// creates or updates an object, [Checker.Prune] the object as it is stored. Both return
-// findings: data with a rule, a severity, a JSON pointer into the object, and a message.
+// creates or updates an object, [Checker.Prune] the object as it is read back, and
+// [Checker.PruneStored] the object as it is stored. All return findings: data with a rule, a severity, a JSON pointer into the object, and a message.
 // The package does no I/O. It evaluates CEL rules if the [crd.Definition] has a rule
 // checker, but does not depend on a CEL runtime.
 package object

@@ -4,37 +4,57 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
+	"strconv"
 	"sync"
 
 	"espalier.dev/analysis"
 	"espalier.dev/crd"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/yamledit"
 	"espalier.dev/schema"
 )
 
-// Stored is an object as an API server would store it, without validation.
-type Stored struct {
-	// Object is the stored object, or nil if the object cannot be decoded.
+// Pruned is an object after it has been written to an API server, without validation.
+type Pruned struct {
+	// Object is the object as the API server returns it or, from [Checker.PruneStored], as it
+	// is stored. It is nil if the object cannot be decoded.
 	Object schema.Object
 	// Failures are the reasons why the object cannot be decoded.
 	Failures []analysis.Finding
 	// Preview is set if the schema of the object's version is not structural. No API server
 	// prunes with such a schema, so Object is a preview.
 	Preview *Preview
+	// Webhook is set if a webhook converts the object to the storage version, so that Object
+	// lacks its changes. The finding explains it; its pointer points into the CRD. All objects
+	// of a version have the same.
+	Webhook *analysis.Finding
 
 	checker *Checker
 	version *crd.Version
-	source  []byte
-	report  *schema.Report
+	storage storage
+	// stored is set if Object is the stored form.
+	stored bool
+	source []byte
+	steps  []step
 }
 
-// Prune returns the object in source, which is JSON, as an API server stores it, including
-// its status. It does not validate the object.
-func (c *Checker) Prune(source []byte) *Stored {
-	s := &Stored{checker: c, source: source}
-	fail := func(rule string, err error) *Stored {
+// Prune returns the object in source, which is JSON, as an API server returns it after a
+// client has written it, in the same version, including its status. If it is stored in
+// another version, fields that the storage version does not specify are lost. Prune does not
+// validate the object.
+func (c *Checker) Prune(source []byte) *Pruned { return c.prune(source, false) }
+
+// PruneStored is like [Checker.Prune], but returns the object as it is stored, in the storage
+// version.
+func (c *Checker) PruneStored(source []byte) *Pruned { return c.prune(source, true) }
+
+func (c *Checker) prune(source []byte, stored bool) *Pruned {
+	s := &Pruned{checker: c, source: source, stored: stored}
+	fail := func(rule string, err error) *Pruned {
 		s.Failures = []analysis.Finding{{Rule: rule, Severity: analysis.Error, Message: err.Error()}}
 		return s
 	}
@@ -45,112 +65,192 @@ func (c *Checker) Prune(source []byte) *Stored {
 	if s.Preview, err = c.previews[s.version.Name()](); err != nil {
 		return fail(RuleInvalidDefinition, err)
 	}
-	var program *schema.Program
-	if s.Preview != nil {
-		program = s.Preview.program
-	} else if program, err = s.version.Program(); err != nil {
+	if s.storage, err = c.storages[s.version.Name()](); err != nil {
 		return fail(RuleInvalidDefinition, err)
 	}
-	if s.Object, s.report, err = program.Decode(source, schema.DecodeOptions{Report: true}); err != nil {
-		s.Object, s.Failures = nil, c.rejection(s.version, err)
+	s.Webhook = s.storage.webhook
+	var rejected *crd.Version
+	s.steps, rejected, err = steps(s.version, s.storage, source, stored, s.program)
+	switch {
+	case rejected != nil:
+		s.Failures = c.rejection(rejected, err)
+	case err != nil:
+		return fail(RuleInvalidDefinition, err)
+	default:
+		s.Object = s.steps[len(s.steps)-1].object
 	}
 	return s
 }
 
+// program returns the program that prunes in a version.
+func (s *Pruned) program(v *crd.Version) (*schema.Program, error) {
+	if s.Preview != nil {
+		if preview, err := s.checker.previews[v.Name()](); err != nil {
+			return nil, err
+		} else if preview != nil {
+			return preview.program, nil
+		}
+	}
+	return v.Program()
+}
+
 // Reasons reports the pruned, dropped and defaulted fields, and the schemas that cause it.
-func (s *Stored) Reasons() (findings []analysis.Finding) {
+func (s *Pruned) Reasons() (findings []analysis.Finding) {
 	if s.Object == nil {
 		return nil
 	}
-	c, v := s.checker, s.version
 	given := sync.OnceValue(func() any {
 		value, _ := jsonx.Parse(s.source) // it has been decoded
 		return value
 	})
-	for i := range s.report.Changes {
-		change := &s.report.Changes[i]
+	for i := range s.steps {
+		if i == 3 {
+			break // it removes only defaults of the storage version
+		}
+		findings = append(findings, s.reasons(i, given)...)
+	}
+	return findings
+}
+
+// reasons reports the changes of a step. given returns the original object.
+func (s *Pruned) reasons(n int, given func() any) (findings []analysis.Finding) {
+	c, v, report := s.checker, s.steps[n].version, s.steps[n].report
+	in := "" // the storage version, if its schema decides
+	if n > 0 {
+		in = " in storage version " + v.Name()
+	}
+	for i := range report.Changes {
+		change := &report.Changes[i]
 		f := analysis.Finding{Severity: analysis.Info, Path: change.Path.String(), Pointer: change.Path.Pointer(), Part: analysis.FieldName}
 		switch change.Kind {
 		case schema.Pruned:
 			f.Rule, f.Severity = RulePruned, analysis.Warning
-			f.Message = "pruned: not specified by " + c.pruning(v, change)
-			if name := change.Nearest(); name != "" {
+			f.Message = "pruned" + in + ": not specified by " + c.pruning(v, change)
+			if name := change.Nearest(); name != "" && n == 0 {
 				f.Message += fmt.Sprintf("; did you mean %q?", name)
 			}
 		case schema.NullDropped:
-			f.Rule, f.Message = RuleNullDropped, "removed: null is not allowed by "+c.locate(v, change.Schema.Path())
+			f.Rule, f.Message = RuleNullDropped, "removed"+in+": null is not allowed by "+c.locate(v, change.Schema.Path())
 		case schema.Defaulted:
-			value, _ := valueAt(s.Object, change.Path)
-			f.Rule, f.Message = RuleDefaulted, fmt.Sprintf("defaulted to %s by %s", oneLine(value), c.locate(v, change.Schema.Path()))
-			if _, isNull := valueAt(given(), change.Path); isNull {
+			result := s.steps[n].object
+			if n > 0 {
+				result = s.Object // the object's version may specify only a part of it
+			}
+			value, found := valueAt(result, change.Path)
+			if !found {
+				continue
+			}
+			f.Rule, f.Message = RuleDefaulted, fmt.Sprintf("defaulted to %s%s by %s", oneLine(value), in, c.locate(v, change.Schema.Path()))
+			if _, isNull := valueAt(given(), change.Path); isNull && n == 0 {
 				f.Message = "null is not allowed: " + f.Message
 			}
 		case schema.Duplicate:
 			f.Rule, f.Severity, f.Part = RuleDuplicateField, analysis.Warning, analysis.RepeatedName
 			f.Message = "duplicate field: the last one takes effect"
 		case schema.MetadataDropped:
-			f.Rule, f.Message = RuleMetadataDropped, "dropped: malformed"
+			f.Rule, f.Message = RuleMetadataDropped, "dropped"+in+": malformed"
 		}
 		findings = append(findings, f)
 	}
-	if s.report.Truncated {
+	if report.Truncated {
 		findings = append(findings, analysis.Finding{Rule: RulePruned, Severity: analysis.Info, Message: "there are more changes than listed here"})
 	}
 	return findings
 }
 
-// Edits returns the edits that turn the object in source into the stored one. It returns an
-// error if edits cannot do that.
-func (s *Stored) Edits() (edits []analysis.Edit, err error) {
-	switch {
-	case s.Object == nil:
+// Edits returns the edits that turn the object in source into Object. It returns an error if
+// edits cannot do that.
+func (s *Pruned) Edits() ([]analysis.Edit, error) {
+	if s.Object == nil {
 		return nil, errors.New("the object cannot be decoded")
-	case s.report.Truncated:
-		return nil, errors.New("the list of changes is incomplete")
 	}
-	for _, c := range s.report.Changes {
-		switch c.Kind {
-		case schema.Pruned, schema.NullDropped, schema.MetadataDropped:
-			edits = append(edits, analysis.Edit{Op: yamledit.Remove, Pointer: c.Path.Pointer()})
-		case schema.Defaulted:
-			value, ok := valueAt(s.Object, c.Path)
-			if !ok {
-				return nil, fmt.Errorf("%s has no value", c.Path)
-			}
-			edits = append(edits, analysis.Edit{Op: yamledit.Set, Pointer: c.Path.Pointer(), Value: value})
-		default:
+	for _, change := range s.steps[0].report.Changes {
+		if change.Kind == schema.Duplicate {
 			return nil, errors.New("the text has a duplicate field")
 		}
 	}
-	return edits, nil
+	given, err := jsonx.Parse(s.source)
+	if err != nil {
+		return nil, err
+	}
+	return edits(nil, "", given, s.Object), nil
 }
 
-// Difference reports whether the other semantics stores a different object, in at most one finding.
-func (s *Stored) Difference() []analysis.Finding {
+// edits appends the edits that turn one value into another. It adds fields before it removes
+// others, so that no mapping is empty in between.
+func edits(list []analysis.Edit, pointer string, from, to any) []analysis.Edit {
+	switch to := to.(type) {
+	case map[string]any:
+		from, ok := from.(map[string]any)
+		if !ok {
+			break
+		}
+		for _, key := range slices.Sorted(maps.Keys(to)) {
+			at := jsonptr.Child(pointer, key)
+			if value, found := from[key]; found {
+				list = edits(list, at, value, to[key])
+			} else {
+				list = append(list, analysis.Edit{Op: yamledit.Set, Pointer: at, Value: to[key]})
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(from)) {
+			if _, kept := to[key]; !kept {
+				list = append(list, analysis.Edit{Op: yamledit.Remove, Pointer: jsonptr.Child(pointer, key)})
+			}
+		}
+		return list
+	case []any:
+		from, ok := from.([]any)
+		if !ok || len(from) != len(to) {
+			break
+		}
+		for i := range to {
+			list = edits(list, jsonptr.Child(pointer, strconv.Itoa(i)), from[i], to[i])
+		}
+		return list
+	}
+	if !reflect.DeepEqual(from, to) {
+		list = append(list, analysis.Edit{Op: yamledit.Set, Pointer: pointer, Value: to})
+	}
+	return list
+}
+
+// Difference reports whether the other semantics gives a different object, in at most one finding.
+func (s *Pruned) Difference() []analysis.Finding {
 	c := s.checker
-	if s.Object == nil || s.Preview != nil || !c.differences[s.version.Name()].pruning {
+	if s.Object == nil || s.Preview != nil || !s.canDiffer() {
 		return nil
 	}
 	admitter, err := c.other()
 	if err != nil {
 		return nil
 	}
-	program, err := admitter.Definition().Version(s.version.Name()).Program()
-	if err != nil {
-		return nil
-	}
+	there, rejected, err := steps(s.version, s.storage, s.source, s.stored, func(v *crd.Version) (*schema.Program, error) {
+		return admitter.Definition().Version(v.Name()).Program()
+	})
 	f := analysis.Finding{Rule: RuleSemantics, Severity: analysis.Info}
-	there, report, err := program.Decode(s.source, schema.DecodeOptions{Report: true})
 	switch {
-	case err != nil:
+	case rejected != nil:
 		f.Message = fmt.Sprintf("under %s semantics it would be rejected: %v", c.otherSemantics(), err)
-	case !reflect.DeepEqual(s.Object, there):
+	case err != nil:
+		return nil
+	case !reflect.DeepEqual(s.Object, there[len(there)-1].object):
 		f.Message = fmt.Sprintf("under %s semantics it would be stored differently", c.otherSemantics())
-		f.Detail = changeDifference(s.report.Changes, report.Changes, c.otherSemantics())
+		for i := range min(len(there), 3) {
+			f.Detail = append(f.Detail, changeDifference(s.steps[i].report.Changes, there[i].report.Changes, c.otherSemantics())...)
+		}
 	default:
 		return nil
 	}
 	return []analysis.Finding{f}
+}
+
+// canDiffer reports whether the two semantics can give different objects.
+func (s *Pruned) canDiffer() bool {
+	if s.storage.version != nil && s.checker.differences[s.storage.version.Name()].pruning {
+		return true
+	}
+	return s.checker.differences[s.version.Name()].pruning
 }
 
 // oneLine formats a value for a message and truncates it if it is long.

@@ -19,9 +19,11 @@ const (
 	RuleNullDropped     = "null-dropped"
 	RuleDefaulted       = "defaulted"
 	RuleMetadataDropped = "metadata-dropped"
-	// RuleNotStructural and RuleInvalidDefinition are about the CRD of an object.
+	RuleStorageVersion  = "storage-version"
+	// These rules are about the CRD of an object.
 	RuleNotStructural     = "non-structural"
 	RuleInvalidDefinition = "invalid-definition"
+	RuleWebhookConversion = "webhook-conversion"
 )
 
 // CheckRules returns the rules of the findings of [Checker.Check].
@@ -30,6 +32,7 @@ func CheckRules() []analysis.Rule {
 		{ID: RuleDecode, Severity: analysis.Error, Summary: "The object cannot be decoded as the kind that its CRD defines."},
 		{ID: RuleUnknownField, Severity: analysis.Warning, Summary: "The schema does not specify the field: the API server drops it.", Help: "Use espalier prune --why to see which schema is responsible."},
 		{ID: RuleDuplicateField, Severity: analysis.Warning, Summary: "The field occurs twice: the last one takes effect."},
+		{ID: RuleStorageVersion, Severity: analysis.Warning, Summary: "The storage version does not specify the field: the API server drops it, without a warning.", Help: "Use espalier prune --why to see which schema is responsible."},
 		{ID: RuleServerWarning, Severity: analysis.Info, Summary: "A warning of the API server."},
 		{ID: RuleSemantics, Severity: analysis.Info, Summary: "The kep and kubernetes semantics give different results."},
 	}
@@ -53,6 +56,7 @@ func PruneRules() []analysis.Rule {
 		{ID: RuleMetadataDropped, Severity: analysis.Info, Summary: "A metadata field is malformed: the API server drops it."},
 		{ID: RuleNotStructural, Severity: analysis.Info, Summary: "The schema is not structural: the API server does not prune with it."},
 		{ID: RuleSemantics, Severity: analysis.Info, Summary: "The kep and kubernetes semantics give different results."},
+		{ID: RuleWebhookConversion, Severity: analysis.Info, Summary: "A webhook converts the object to the storage version: its changes are not shown."},
 		{ID: RuleDecode, Severity: analysis.Error, Summary: "The object cannot be decoded as the kind that its CRD defines."},
 		{ID: RuleInvalidDefinition, Severity: analysis.Error, Summary: "The API server would reject the CRD."},
 	}

@@ -24,7 +24,7 @@ import (
 type pruneOptions struct {
 	crds, objects input.Flags
 	report        reportFlags
-	why           bool
+	why, stored   bool
 }
 
 func newPruneCommand(a *app) *cobra.Command {
@@ -32,16 +32,22 @@ func newPruneCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prune [--crd PATH...] PATH...",
 		Short: "Show objects as the API server would store them, and why",
-		Long: `Prune prints each object as the API server stores it: fields that the CRD does not specify
-are pruned, nulls that are not allowed are dropped, and defaults are applied. Fields that
-only the API server can set (uid, timestamps, generation) are not added. The status is
-kept, as if it had been written to the status subresource. Prune does not validate: use
-validate for that.
+		Long: `Prune prints each object as the API server returns it after it was created: fields that the
+CRD does not specify are pruned, nulls that are not allowed are dropped, and defaults are
+applied. Fields that only the API server can set (uid, timestamps, generation) are not
+added. The status is kept, as if it had been written to the status subresource. Prune does
+not validate: use validate for that.
+
+An object of another version than the storage version loses the fields that the storage
+version does not specify, and gets its defaults. --stored prints the stored form, in the
+storage version. If a webhook converts between the versions, prune cannot know the result:
+it ignores the conversion, and says so.
 
 -o yaml (the default) and -o json print the objects, -o diff prints the changes to the
 file. --why lists every field that was pruned, defaulted or dropped as null, the schema
-that is responsible, and the field that was probably meant. With --why, -o selects a
-findings format (text, json, yaml, sarif, junit or github); add -o diff to print both.
+that is responsible (with the storage version, if its schema is), and the field that was
+probably meant. With --why, -o selects a findings format (text, json, yaml, sarif, junit
+or github); add -o diff to print both.
 
 The API server does not prune with a non-structural schema, which v1beta1 allows. For such
 a schema, prune shows a preview of what remains once the schema is structural: the fields
@@ -66,6 +72,9 @@ Exit codes: 0 success, 1 findings that --fail-on selects, ` + otherExitCodes + `
   # Fail if a field is lost
   espalier prune --why --fail-on=warning --crd crontab-crd.yaml -f crontab-typo.yaml
 
+  # Show what is stored in etcd, in the storage version
+  espalier prune --stored --crd crontab-crd.yaml -f crontab-typo.yaml
+
   # Show what kube-apiserver stores
   espalier prune --semantics kubernetes --crd crontab-crd.yaml -f crontab-typo.yaml
 
@@ -81,7 +90,8 @@ Exit codes: 0 success, 1 findings that --fail-on selects, ` + otherExitCodes + `
 	addInputFlags(c, &o.objects, "objects")
 	c.Flags().StringArrayVarP(&o.report.outputs, "output", "o", nil, "output `FORMAT`: yaml, json or diff; with --why: diff, text, json, yaml, sarif, junit or github; FORMAT=FILE writes to a file; repeatable (default yaml, text with --why)")
 	c.Flags().BoolVar(&o.why, "why", false, "list the fields that were pruned, defaulted or dropped as null, and the schema that is responsible")
-	groupFlags(c.Flags(), outputFlags, "output", "why")
+	c.Flags().BoolVar(&o.stored, "stored", false, "show objects as they are stored, in the storage version")
+	groupFlags(c.Flags(), outputFlags, "output", "why", "stored")
 	addFindingFlags(c, &o.report)
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"yaml", "json", "diff"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -97,8 +107,11 @@ type pruner struct {
 	// printer prints objects. It is nil if only reasons or diffs are printed.
 	printer *printer
 	diff    bool
-	// previews holds the previews that have been reported.
+	// stored selects the stored form.
+	stored bool
+	// previews and webhooks hold the findings about CRDs that have been reported.
 	previews map[*object.Preview]bool
+	webhooks map[*analysis.Finding]bool
 }
 
 func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
@@ -109,7 +122,7 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 		return needsPath(c)
 	}
 	o.crds = o.objects.With(o.crds.Paths...)
-	p := &pruner{a: a, previews: map[*object.Preview]bool{}}
+	p := &pruner{a: a, stored: o.stored, previews: map[*object.Preview]bool{}, webhooks: map[*analysis.Finding]bool{}}
 	if o.why {
 		p.diff = slices.Contains(o.report.outputs, "diff")
 		o.report.outputs = slices.DeleteFunc(slices.Clone(o.report.outputs), func(s string) bool { return s == "diff" })
@@ -175,6 +188,13 @@ func (p *pruner) object(it *input.Item) error {
 		return nil
 	}
 	stored := pruner.Prune(it.JSON)
+	if p.stored {
+		stored = pruner.PruneStored(it.JSON)
+	}
+	if webhook := stored.Webhook; webhook != nil && !p.webhooks[webhook] {
+		p.webhooks[webhook] = true
+		p.side.Report(d.item, *webhook)
+	}
 	if preview := stored.Preview; preview != nil && !p.previews[preview] {
 		p.previews[preview] = true
 		p.side.Report(d.item, preview.Finding)
@@ -205,7 +225,7 @@ func (p *pruner) object(it *input.Item) error {
 }
 
 // write prints the object or a diff.
-func (p *pruner) write(it *input.Item, stored *object.Stored) error {
+func (p *pruner) write(it *input.Item, stored *object.Pruned) error {
 	if p.printer != nil {
 		return p.printer.print("", stored.Object)
 	}
@@ -228,7 +248,7 @@ func (p *pruner) write(it *input.Item, stored *object.Stored) error {
 // texts returns the text of an object before and after pruning. If the changes can be made
 // in the text of the file, the texts keep its order, comments and quotes, and above is the
 // number of lines before the object. Otherwise both texts are generated.
-func texts(it *input.Item, stored *object.Stored) (before, after []byte, above int, err error) {
+func texts(it *input.Item, stored *object.Pruned) (before, after []byte, above int, err error) {
 	if text, err := editText(it, stored); err == nil {
 		return it.Doc.Source(), text, it.Doc.Line() - 1, nil
 	}
@@ -244,7 +264,7 @@ func texts(it *input.Item, stored *object.Stored) (before, after []byte, above i
 }
 
 // editText applies the changes of an object to the text of its document.
-func editText(it *input.Item, stored *object.Stored) ([]byte, error) {
+func editText(it *input.Item, stored *object.Pruned) ([]byte, error) {
 	edits, err := stored.Edits()
 	if err != nil {
 		return nil, err
