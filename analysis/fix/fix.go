@@ -1,6 +1,7 @@
 package fix
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -123,7 +124,7 @@ func (f *fixer) run(ctx context.Context) error {
 func (f *fixer) respell(ctx context.Context) error {
 	if data, err := json.Marshal(f.tree); err != nil {
 		return fmt.Errorf("encode the CRD: %w", err)
-	} else if errs, err := crd.Superseded(data, schema.KEP); err == nil && len(errs) == 0 {
+	} else if errs, err := crd.Superseded(data, schema.KEP); err == nil && len(errs) == 0 && !f.hasRejectedSpelling(data) {
 		return nil
 	}
 	found, err := f.lint(ctx, f.Configs...)
@@ -150,6 +151,18 @@ func (f *fixer) respell(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// hasRejectedSpelling reports whether a CRD may have a spelling that was never supported:
+// a switch for pruning in a version, or the format json.
+func (f *fixer) hasRejectedSpelling(data []byte) bool {
+	for i := range f.list("spec", "versions") {
+		v := f.object("spec", "versions", strconv.Itoa(i))
+		if v["prune"] != nil || v["preserveUnknownFields"] != nil {
+			return true
+		}
+	}
+	return bytes.Contains(data, []byte(`"format":"json"`))
 }
 
 // unknownFields reports whether the CRD preserves all unknown fields, and removes the field

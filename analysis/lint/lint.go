@@ -138,6 +138,8 @@ func (c *check) run(ctx context.Context, raw []byte) {
 	if d.legacy != nil {
 		c.schema(d.legacy)
 	}
+	c.conversionLoss()
+	c.paths()
 	c.leftovers()
 	c.size()
 }

@@ -11,11 +11,8 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/api"
 	"espalier.dev/api/v1beta1"
-	"espalier.dev/crd"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/nearest"
-	"espalier.dev/internal/yamledit"
-	"espalier.dev/schema"
 )
 
 // duplicates reports keys that occur twice in an object.
@@ -128,7 +125,7 @@ func (u *unknowns) member(obj map[string]any, name string, t reflect.Type, at *p
 		return
 	}
 	isSchema := t == reflect.TypeFor[api.JSONSchemaProps]()
-	if isSchema && replacement(name) != "" || t != reflect.TypeFor[api.ValidationRule]() && (name == "prune" || name == "preserveUnknownProperties") {
+	if isSuperseded(name, t) {
 		return // superseded, which is worse
 	}
 	message := fmt.Sprintf("unknown field %q: the API server drops it", name)
@@ -198,88 +195,4 @@ func wireFields(t reflect.Type, out map[string]reflect.Type) {
 			out[name] = f.Type
 		}
 	}
-}
-
-// replacement returns the keyword that replaces one of an earlier draft, or "".
-func replacement(keyword string) string {
-	switch keyword {
-	case "x-kubernetes-no-prune", "x-kubernetes-no-pruning", "x-no-pruning", "x-kubernetes-preserve-unknown-properties", "preserveUnknownProperties":
-		return preserveKeyword
-	}
-	return ""
-}
-
-const preserveKeyword = "x-kubernetes-preserve-unknown-fields"
-
-// superseded reports spellings of earlier drafts.
-func (c *check) superseded() {
-	// The spellings are the same in both semantics, but their effect is not.
-	errs, err := crd.Superseded(c.d.raw, schema.KEP)
-	if err != nil {
-		return
-	}
-	n := note{severity: analysis.Error}
-	if len(errs) > 0 {
-		if rejected, err := crd.Superseded(c.d.raw, c.sem); err == nil && len(rejected) == 0 {
-			n = note{severity: analysis.Warning, detail: []string{"kube-apiserver drops it as an unknown field"}}
-		}
-	}
-	for _, e := range errs {
-		at := root().follow(c.d.tree, e.Field)
-		n.fix = c.respell(at)
-		c.add(supersededSpelling, at, n, e.Detail)
-	}
-	status, _ := c.d.tree["status"].(map[string]any)
-	conditions, _ := status["conditions"].([]any)
-	for i, v := range conditions {
-		if cond, _ := v.(map[string]any); cond["type"] == "NonStructural" {
-			at := root().child("status", "conditions").index(i).child("type")
-			c.add(supersededSpelling, at, note{severity: analysis.Warning, fix: &analysis.Fix{
-				Message: "rename the condition to NonStructuralSchema",
-				Edits:   []analysis.Edit{{Op: yamledit.Set, Pointer: at.pointer(), Value: "NonStructuralSchema"}},
-			}}, "is obsolete: the condition is now called NonStructuralSchema")
-		}
-	}
-}
-
-// respell returns the edits that replace a superseded spelling by the current one.
-func (c *check) respell(at *place) *analysis.Fix {
-	v, _ := at.value(c.d.tree)
-	wanted, ok := v.(bool)
-	if !ok {
-		return nil
-	}
-	around, _ := at.around.value(c.d.tree)
-	siblings, _ := around.(map[string]any)
-	if at.around.path() == "spec" {
-		preserve := wanted
-		if at.token == "prune" {
-			preserve = !wanted
-		}
-		return c.respellSpec(at, preserve, siblings)
-	}
-	if _, taken := siblings[preserveKeyword]; !wanted || taken {
-		return removal(at, "remove "+at.token+", which has no effect")
-	}
-	return &analysis.Fix{
-		Message: "rename " + at.token + " to " + preserveKeyword,
-		Edits:   []analysis.Edit{{Op: yamledit.Rename, Pointer: at.pointer(), To: preserveKeyword}},
-	}
-}
-
-// respellSpec returns the edits that replace a field of the spec by preserveUnknownFields.
-func (c *check) respellSpec(at *place, preserve bool, siblings map[string]any) *analysis.Fix {
-	const name = "preserveUnknownFields"
-	if _, taken := siblings[name]; taken || c.d.beta == nil && !preserve {
-		return removal(at, "remove "+at.token+", which has no effect")
-	}
-	if c.d.beta == nil {
-		// v1 rejects it: the author must decide which schemas preserve unknown fields.
-		return nil
-	}
-	edits := []analysis.Edit{{Op: yamledit.Rename, Pointer: at.pointer(), To: name}}
-	if v, _ := at.value(c.d.tree); v != preserve {
-		edits = append(edits, analysis.Edit{Op: yamledit.Set, Pointer: at.around.child(name).pointer(), Value: preserve})
-	}
-	return &analysis.Fix{Message: fmt.Sprintf("write %s: %t", name, preserve), Edits: edits}
 }

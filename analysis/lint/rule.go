@@ -45,6 +45,7 @@ const (
 	requiredUnspecified = "required-unspecified"
 	prunedEmpty         = "pruned-empty"
 	embeddedMetadata    = "embedded-metadata"
+	impliedMetadata     = "implied-metadata"
 	defaultNeverApplies = "default-never-applies"
 	defaultNeedsParent  = "default-needs-parent"
 	listType            = "list-type"
@@ -55,6 +56,8 @@ const (
 	leftover            = "leftover"
 	sizeApply           = "size-apply"
 	sizeStorage         = "size-storage"
+	conversionLoss      = "conversion-loss"
+	unspecifiedPath     = "unspecified-path"
 	shortNameAmbiguous  = "short-name-ambiguous"
 	semanticsPruning    = "semantics-pruning"
 	semanticsDropped    = "semantics-dropped"
@@ -87,6 +90,9 @@ func Rules() []Rule {
 		{ID: requiredUnspecified, Severity: analysis.Warning},
 		{ID: prunedEmpty, Severity: analysis.Warning},
 		{ID: embeddedMetadata, Severity: analysis.Warning},
+		{ID: impliedMetadata, Severity: analysis.Info},
+		{ID: conversionLoss, Severity: analysis.Warning},
+		{ID: unspecifiedPath, Severity: analysis.Warning},
 		{ID: defaultNeverApplies, Severity: analysis.Warning},
 		{ID: defaultNeedsParent, Severity: analysis.Info},
 		{ID: listType, Severity: analysis.Info},

@@ -20,12 +20,14 @@ func (c *check) schema(s *schemaSite) {
 	walk(s, c.sem, func(n *node) {
 		c.pattern(n)
 		c.format(n)
+		c.rawJSON(n)
 		c.enum(n)
 		c.name(n)
 		c.draft4Default(n)
 		c.bounds(n)
 		c.required(n)
 		c.empty(n)
+		c.impliedMetadata(n)
 		c.additional(n)
 		c.lists(n)
 		gates.node(n)
@@ -55,7 +57,7 @@ func (c *check) pattern(n *node) {
 // format reports formats that have no effect.
 func (c *check) format(n *node) {
 	f := n.s.Format
-	if f == "" || crd.KnownFormat(n.typ(), f) || n.intOrString() && crd.KnownFormat("string", f) {
+	if f == "" || isRawJSON(n) || crd.KnownFormat(n.typ(), f) || n.intOrString() && crd.KnownFormat("string", f) {
 		return
 	}
 	of := ""
@@ -200,33 +202,6 @@ func (c *check) required(n *node) {
 	}
 }
 
-// empty reports objects whose fields are all pruned.
-func (c *check) empty(n *node) {
-	s := n.s
-	if n.inOperator || !n.core.Prunes() || n.inMeta || s.Type.Single() != "object" || len(s.Properties)+len(s.PatternProperties) > 0 || s.AdditionalProperties != nil || s.XEmbeddedResource {
-		return
-	}
-	if n.kind != fieldNode || n.name != "metadata" {
-		if n.isMarker() {
-			return
-		}
-		c.warn(prunedEmpty, n.at, "the object has no properties, so everything in it is pruned")
-		return
-	}
-	detail := "specify the fields in use, such as labels and annotations"
-	if _, ok := n.up.s.Properties["kind"]; ok {
-		detail = "if this is a whole resource, set x-kubernetes-embedded-resource: true on the object around it"
-	}
-	c.add(embeddedMetadata, n.at, note{severity: analysis.Warning, detail: []string{detail}},
-		"this is not the metadata of a resource, and has no properties: labels, annotations and everything else in it are pruned")
-}
-
-// isMarker reports whether an empty object is likely intentional: only its presence
-// matters.
-func (n *node) isMarker() bool {
-	return n.s.MaxProperties != nil && *n.s.MaxProperties == 0
-}
-
 // additional reports objects that forbid additional fields.
 func (c *check) additional(n *node) {
 	ap := n.s.AdditionalProperties
@@ -241,7 +216,7 @@ func (c *check) additional(n *node) {
 // type.
 func (c *check) lists(n *node) {
 	s := n.s
-	if n.inOperator || s.Type.Single() != "array" || s.Items == nil || s.Items.Schema == nil {
+	if n.inOperator || n.inMeta || s.Type.Single() != "array" || s.Items == nil || s.Items.Schema == nil {
 		return
 	}
 	items := s.Items.Schema

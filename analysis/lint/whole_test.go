@@ -55,6 +55,35 @@ func TestDefinitionRules(t *testing.T) {
 		{"short-name-ambiguous", "built in", replace("kind: Shirt", "kind: Shirt, shortNames: [po, sh]"), []string{"info spec.names.shortNames[0]"}, []string{"pods"}},
 		{"short-name-ambiguous", "fine", replace("kind: Shirt", "kind: Shirt, shortNames: [sh]"), nil, nil},
 		{"duplicate-key", "fine", fine, nil, nil},
+		{"unspecified-path", "columns", replace("served: true", `served: true
+    additionalPrinterColumns:
+    - {name: a, type: string, jsonPath: .a}
+    - {name: b, type: string, jsonPath: .b}
+    - {name: c, type: string, jsonPath: .a.x}
+    - {name: age, type: date, jsonPath: .metadata.creationTimestamp}
+    - {name: m, type: date, jsonPath: .metadata.creationTime}
+    - {name: l, type: string, jsonPath: ".metadata.labels.app\\.kubernetes\\.io/name"}
+    - {name: k, type: string, jsonPath: .kind}
+    - {name: deep, type: string, jsonPath: ..x}`), []string{"warning spec.versions[0].additionalPrinterColumns[1].jsonPath", "warning spec.versions[0].additionalPrinterColumns[2].jsonPath", "warning spec.versions[0].additionalPrinterColumns[4].jsonPath"},
+			[]string{`.b leads to no field: the object has no field "b"`}},
+		{"unspecified-path", "lists and maps", strings.Replace(v1(`{type: object, properties: {status: {type: object, properties: {
+            conditions: {type: array, items: {type: object, properties: {type: {type: string}, status: {type: string}}}},
+            m: {type: object, additionalProperties: {type: string}}, any: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}}`), "served: true", `served: true
+    additionalPrinterColumns:
+    - {name: a, type: string, jsonPath: '.status.conditions[?(@.type=="Ready")].status'}
+    - {name: b, type: string, jsonPath: '.status.conditions[?(@.type=="Ready")].stauts'}
+    - {name: c, type: string, jsonPath: .status.conditions.status}
+    - {name: d, type: string, jsonPath: ".status['conditions'][0].type"}
+    - {name: e, type: string, jsonPath: .status.m.key}
+    - {name: f, type: string, jsonPath: '.status.m[*]'}
+    - {name: g, type: string, jsonPath: .status.any.x.y}`, 1), []string{"warning spec.versions[0].additionalPrinterColumns[1].jsonPath", "warning spec.versions[0].additionalPrinterColumns[2].jsonPath"},
+			[]string{"did you mean status?"}},
+		{"unspecified-path", "scale", strings.Replace(v1(`{type: object, properties: {spec: {type: object, properties: {replicas: {type: integer}}}, status: {type: object, properties: {replica: {type: integer}}}}}`),
+			"served: true", "served: true\n    subresources: {scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas, labelSelectorPath: .status.selector}}", 1),
+			[]string{"warning spec.versions[0].subresources.scale.labelSelectorPath", "warning spec.versions[0].subresources.scale.statusReplicasPath"}, nil},
+		{"unspecified-path", "v1beta1", v1beta1("preserveUnknownFields: false\nvalidation: {openAPIV3Schema: {type: object, properties: {a: {type: string}}}}\nadditionalPrinterColumns: [{name: a, type: string, JSONPath: .a}, {name: b, type: string, JSONPath: .b}]"),
+			[]string{"warning spec.additionalPrinterColumns[1].JSONPath"}, nil},
+		{"unspecified-path", "v1beta1 that does not prune", v1beta1("validation: {openAPIV3Schema: {type: object, properties: {a: {type: string}}}}\nadditionalPrinterColumns: [{name: b, type: string, JSONPath: .b}]"), nil, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.rule+"/"+tt.name, func(t *testing.T) {
@@ -65,6 +94,56 @@ func TestDefinitionRules(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestConversionLoss covers versions that are stored as another version.
+func TestConversionLoss(t *testing.T) {
+	text := func(old, stored, more string) string {
+		return `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: shirts.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: shirts, kind: Shirt}
+  versions:
+  - {name: v1, served: true, storage: false, schema: {openAPIV3Schema: {type: object, properties: {` + old + `}}}}
+  - {name: v2, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {` + stored + `}}}}
+` + more
+	}
+	const (
+		a    = `spec: {type: object, properties: {a: {type: string}}}`
+		ab   = `spec: {type: object, properties: {a: {type: string}, b: {type: object, properties: {c: {type: string}}}}}`
+		list = `l: {type: array, items: {type: object, properties: {a: {type: string}}}}, m: {type: object, additionalProperties: {type: object, properties: {b: {type: string}}}}`
+		any  = `spec: {type: object, x-kubernetes-preserve-unknown-fields: true}`
+	)
+	for _, tt := range []struct {
+		name, old, stored, more string
+		want                    []string
+	}{
+		{"the same", ab, ab, "", nil},
+		{"the storage version has more", a, ab, "", nil},
+		{"the storage version has less", ab, a, "", []string{"warning .properties[spec].properties[b]"}},
+		{"a webhook converts", ab, a, "  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'https://x'}}}", nil},
+		{"the storage version preserves", ab, any, "", nil},
+		{"other pruning", any, a, "", []string{"warning .properties[spec]"}},
+		{"items and values", list, `l: {type: array, items: {type: object, properties: {x: {type: string}}}}, m: {type: object, additionalProperties: {type: object, properties: {x: {type: string}}}}`, "",
+			[]string{"warning .properties[l].items.properties[a]", "warning .properties[m].additionalProperties.properties[b]"}},
+		{"keys", list, `l: {type: array, items: {type: object, properties: {a: {type: string}}}}, m: {type: object, properties: {x: {type: string}}}`, "",
+			[]string{"warning .properties[m].additionalProperties"}},
+		{"keys of preserved values", `m: {type: object, additionalProperties: true}`, `m: {type: object, additionalProperties: {type: object, x-kubernetes-preserve-unknown-fields: true}}`, "", nil},
+		{"metadata", `metadata: {type: object, properties: {name: {type: string}}}, ` + a, a, "", nil},
+		{"embedded", `e: {type: object, x-kubernetes-embedded-resource: true, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`,
+			`e: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}, kind: {type: string}}}`, "", []string{"warning .properties[e]", "warning .properties[e]"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			expect(t, lintAll(t, schema.KEP, only("conversion-loss"), text(tt.old, tt.stored, tt.more))[0], tt.want...)
+		})
+	}
+	unserved := strings.Replace(text(ab, a, ""), "v1, served: true", "v1, served: false", 1)
+	expect(t, lintAll(t, schema.KEP, only("conversion-loss"), unserved)[0])
+	says(t, lintAll(t, schema.KEP, only("conversion-loss"), text(ab, a, ""))[0][0], "the storage version v2 does not specify this field: objects of version v1 lose it")
 }
 
 func TestBadText(t *testing.T) {
@@ -172,6 +251,59 @@ status: {conditions: [{type: NonStructural, status: "True"}]}`
 			}
 		}
 	})
+	t.Run("K-09", func(t *testing.T) {
+		edits := func(fs []analysis.Finding) (all []analysis.Edit) {
+			for _, f := range fs {
+				if f.Fix != nil {
+					all = append(all, f.Fix.Edits...)
+				}
+			}
+			return all
+		}
+		preserve := analysis.Edit{Op: yamledit.Set, Pointer: "/spec/versions/0/schema/openAPIV3Schema/properties/a/x-kubernetes-preserve-unknown-fields", Value: true}
+		for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+			fs := lintAll(t, sem, only("superseded-spelling", "unknown-format", "unknown-field"), v1(`{type: object, properties: {a: {format: json}, s: {type: object, anyOf: [{format: json}]}}}`))[0]
+			expect(t, fs, "error .properties[a].format", "error .properties[s].anyOf[0].format")
+			says(t, fs[0], "set x-kubernetes-preserve-unknown-fields: true")
+			if got := edits(fs); !slices.Equal(got, []analysis.Edit{{Op: yamledit.Rename, Pointer: "/spec/versions/0/schema/openAPIV3Schema/properties/a/format", To: "x-kubernetes-preserve-unknown-fields"}, preserve}) {
+				t.Errorf("got %+v", got)
+			}
+
+			// v1 prunes all versions.
+			fine := v1(`{type: object, properties: {a: {type: string}}}`)
+			for field, fixable := range map[string]bool{"prune: true": true, "prune: false": false, "preserveUnknownFields: false": true, "preserveUnknownFields: true": false} {
+				name, _, _ := strings.Cut(field, ":")
+				fs := lintAll(t, sem, only("superseded-spelling", "unknown-field"), strings.Replace(fine, "served: true", "served: true\n    "+field, 1))[0]
+				expect(t, fs, "error spec.versions[0]."+name)
+				says(t, fs[0], "set x-kubernetes-preserve-unknown-fields: true in the schema of the version")
+				if fixable != (fs[0].Fix != nil) {
+					t.Errorf("%s: fix %v", field, fs[0].Fix)
+				}
+			}
+
+			// v1beta1 has a switch for all of them.
+			versions := func(first, second string) []analysis.Finding {
+				return lintAll(t, sem, only("superseded-spelling", "unknown-field"), v1beta1("versions: [{name: v1, served: true, storage: true, "+first+"}, {name: v2, served: true, storage: false"+second+"}]"))[0]
+			}
+			fs = versions("prune: true", ", preserveUnknownFields: false")
+			expect(t, fs, "error spec.versions[0].prune", "error spec.versions[1].preserveUnknownFields")
+			says(t, fs[0], "use spec.preserveUnknownFields: false")
+			want := []analysis.Edit{
+				{Op: yamledit.Remove, Pointer: "/spec/versions/0/prune"},
+				{Op: yamledit.Set, Pointer: "/spec/preserveUnknownFields", Value: false},
+				{Op: yamledit.Remove, Pointer: "/spec/versions/1/preserveUnknownFields"},
+			}
+			if got := edits(fs); !slices.Equal(got, want) {
+				t.Errorf("got %+v\nwant %+v", got, want)
+			}
+			if got := edits(versions("prune: true", "")); got != nil {
+				t.Errorf("only one version prunes: got %+v", got)
+			}
+			if got := edits(versions("prune: true", ", prune: false")); !slices.Equal(got, []analysis.Edit{{Op: yamledit.Remove, Pointer: "/spec/versions/1/prune"}}) {
+				t.Errorf("the versions disagree: got %+v", got)
+			}
+		}
+	})
 	t.Run("v1", func(t *testing.T) {
 		fine := v1(`{type: object, properties: {a: {type: string}}}`)
 		for spec, fixable := range map[string]bool{"prune: true": true, "prune: false": false, "preserveUnknownProperties: false": true, "preserveUnknownProperties: true": false} {
@@ -181,6 +313,26 @@ status: {conditions: [{type: NonStructural, status: "True"}]}`
 			}
 		}
 		expect(t, lintAll(t, schema.KEP, only("superseded-spelling"), fine)[0])
+	})
+}
+
+// TestImpliedMetadata covers the advice of the document on structural schemas.
+func TestImpliedMetadata(t *testing.T) {
+	t.Run("S-23", func(t *testing.T) {
+		embedded := func(metadata string) string {
+			return v1(`{type: object, properties: {e: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true, properties: {metadata: ` + metadata + `}}}}`)
+		}
+		// All of it, as a generator writes it.
+		full, err := json.Marshal(schema.ObjectMeta().ToJSONSchemaProps())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fs := lintAll(t, schema.KEP, lint.Config{}, embedded(string(full)))[0]
+		expect(t, fs, "info .properties[e].properties[metadata]")
+		says(t, fs[0], "the metadata of an embedded resource is implied", "annotations, creationTimestamp", "uid")
+		for _, metadata := range []string{`{type: object}`, `{type: object, properties: {name: {type: string, maxLength: 40}}}`} {
+			expect(t, lintAll(t, schema.KEP, lint.Config{}, embedded(metadata))[0])
+		}
 	})
 }
 
