@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
-	"time"
 
 	"espalier.dev/api"
 	"espalier.dev/internal/testcase"
@@ -137,57 +136,4 @@ func BenchmarkCompile(b *testing.B) {
 			}
 		}
 	})
-}
-
-// TestGrowth is the benchmark's growth table as a test: an object or a schema of
-// 32 times the size may cost as much as 32 small ones. Because it measures time, it
-// allows for eight times that; a quadratic cost would be 32 times that.
-func TestGrowth(t *testing.T) {
-	const factor, slack = 32, 8
-	t.Run("V-09", func(t *testing.T) {
-		for _, tc := range []struct {
-			name string
-			make func(k int) testcase.Case
-		}{
-			{"object", func(k int) testcase.Case { return testcase.LogicalOperators(4, 32*k) }},
-			{"branches", func(k int) testcase.Case { return testcase.LogicalOperators(4*k, 32) }},
-			{"schema and object", func(k int) testcase.Case { return testcase.Sections(k, 4) }},
-		} {
-			t.Run(tc.name, func(t *testing.T) {
-				small, large := newBench(t, tc.make(1)), newBench(t, tc.make(factor))
-				for name, op := range map[string]func(b *bench){
-					"decode":   func(b *bench) { b.program.Decode(b.Object, schema.DecodeOptions{}) },
-					"validate": func(b *bench) { b.program.Validate(context.Background(), b.tree, nil) },
-					"compile":  func(b *bench) { b.compile() },
-				} {
-					if got := leastRatio(func() { op(large) }, func() {
-						for range factor {
-							op(small)
-						}
-					}, slack); got > slack {
-						t.Errorf("%s: %d times the size costs %.0f times as much", name, factor, got*factor)
-					}
-				}
-			})
-		}
-	})
-}
-
-// leastRatio is how many times longer a takes than b. It tries again while that is
-// more than enough, and keeps the shortest time of each, for what disturbs a
-// measurement only ever makes it longer.
-func leastRatio(a, b func(), enough float64) float64 {
-	took := func(f func()) time.Duration {
-		start := time.Now()
-		f()
-		return time.Since(start)
-	}
-	shortestA, shortestB := took(a), took(b)
-	for range 20 {
-		if shortestA.Seconds() <= enough*shortestB.Seconds() {
-			break
-		}
-		shortestA, shortestB = min(shortestA, took(a)), min(shortestB, took(b))
-	}
-	return shortestA.Seconds() / shortestB.Seconds()
 }
