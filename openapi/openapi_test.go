@@ -264,6 +264,25 @@ func TestRows(t *testing.T) {
 			v2: `{x-kubernetes-int-or-string: true}`,
 		}})
 	})
+	t.Run("S-17", func(t *testing.T) {
+		spec := `{type: object, readOnly: true, properties: {
+			a: {type: string, readOnly: true}, o: {type: object, nullable: true, readOnly: true, properties: {b: {type: string}}},
+			l: {type: array, items: {type: string, readOnly: true}}, m: {type: object, additionalProperties: {type: integer, readOnly: true}},
+			p: {x-kubernetes-int-or-string: true, readOnly: true}, w: {type: string, readOnly: false}}}`
+		v3 := `{type: object, readOnly: true, properties: {
+			a: {type: string, readOnly: true}, o: {type: object, nullable: true, readOnly: true, properties: {b: {type: string}}},
+			l: {type: array, items: {type: string, readOnly: true}}, m: {type: object, additionalProperties: {type: integer, readOnly: true}},
+			p: {x-kubernetes-int-or-string: true, readOnly: true, anyOf: [{type: integer}, {type: string}]}, w: {type: string}}}`
+		v2 := `{type: object, readOnly: true, properties: {
+			a: {type: string, readOnly: true}, o: {readOnly: true},
+			l: {type: array, items: {type: string, readOnly: true}}, m: {type: object, additionalProperties: {type: integer, readOnly: true}},
+			p: {x-kubernetes-int-or-string: true, readOnly: true}, w: {type: string}}}`
+		without := strings.NewReplacer(", readOnly: true", "", "{readOnly: true}", "{}")
+		check(t, []form{
+			{name: "documents", spec: spec, v3: v3, v2: v2},
+			{name: "kubernetes", semantics: schema.Kubernetes, spec: spec, v3: without.Replace(v3), v2: without.Replace(v2)},
+		})
+	})
 	t.Run("S-13", func(t *testing.T) {
 		for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 			for name, spec := range map[string]string{

@@ -122,6 +122,18 @@ var documentWants = map[string]func(*documentCase, Semantics) (any, error){
 		skeleton := documentCase{schema: Skeleton(c.schema), object: c.object}
 		return skeleton.decoded(sem)
 	},
+	"verdict-by-skeleton": func(c *documentCase, sem Semantics) (any, error) {
+		skeleton := documentCase{schema: Skeleton(c.schema), object: c.object}
+		pruned, err := skeleton.decoded(sem)
+		if err != nil {
+			return nil, err
+		}
+		whole := documentCase{schema: c.schema}
+		if whole.object, err = json.Marshal(pruned); err != nil {
+			return nil, err
+		}
+		return whole.verdict(sem)
+	},
 	"published": func(c *documentCase, sem Semantics) (any, error) {
 		s, err := NewStructural(c.schema)
 		return s.Unfold(sem).ToJSONSchemaProps(), err
@@ -312,7 +324,7 @@ func runDocumentCase(t *testing.T, archive *txtar.Archive, c *documentCase) {
 func compareWanted(kind string, want []byte, got any) error {
 	if lines, ok := got.([]string); ok {
 		wanted := splitLines(want)
-		if kind == "verdict" {
+		if kind == "verdict" || kind == "verdict-by-skeleton" {
 			return compareVerdicts(wanted, lines)
 		}
 		if !slices.Equal(wanted, lines) {

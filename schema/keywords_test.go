@@ -161,6 +161,8 @@ var keywordTests = []keywordTest{
 		{`9.999`, nil},
 		{`10`, []string{`v: Invalid value: 10: v in body should be less than 10`}},
 		{`10.0`, []string{`v: Invalid value: 10: v in body should be less than 10`}},
+		{`11`, []string{`v: Invalid value: 11: v in body should be less than 10`}},
+		{`"9"`, []string{`v: Invalid value: "string": v in body must be of type number: "string"`}},
 	}},
 	{"minimum", `{type: number, minimum: -2.5}`, []keywordCase{
 		{`-2.5`, nil},
@@ -173,10 +175,13 @@ var keywordTests = []keywordTest{
 		{`3`, nil},
 		{`2`, []string{`v: Invalid value: 2: v in body should be greater than or equal to 3`}},
 		{`2.0`, []string{`v: Invalid value: 2: v in body should be greater than or equal to 3`}},
+		{`"4"`, []string{`v: Invalid value: "string": v in body must be of type integer: "string"`}},
 	}},
 	{"exclusiveMinimum", `{type: integer, minimum: 3, exclusiveMinimum: true}`, []keywordCase{
 		{`4`, nil},
 		{`3`, []string{`v: Invalid value: 3: v in body should be greater than 3`}},
+		{`2`, []string{`v: Invalid value: 2: v in body should be greater than 3`}},
+		{`"4"`, []string{`v: Invalid value: "string": v in body must be of type integer: "string"`}},
 	}},
 	{"maximum without a type", `{maximum: 10, x-kubernetes-preserve-unknown-fields: true}`, []keywordCase{
 		{`10`, nil},
@@ -252,6 +257,7 @@ var keywordTests = []keywordTest{
 		{`[{"a":1},{}]`, nil},
 		{`[{"a":1},{"a":"x"},3]`, []string{`v[1].a: Invalid value: "string": v[1].a in body must be of type integer: "string"`, `v[2]: Invalid value: "integer": v[2] in body must be of type object: "integer"`}},
 		{`[null]`, []string{`v[0]: Invalid value: "null": v[0] in body must be of type object: "null"`}},
+		{`{"a":1}`, []string{`v: Invalid value: "object": v in body must be of type array: "object"`}},
 	}},
 	{"enum of strings", `{type: string, enum: [a, b, ""]}`, []keywordCase{
 		{`"a"`, nil},
@@ -322,19 +328,23 @@ var keywordTests = []keywordTest{
 		{`{"a":"x"}`, []string{`v.a: Invalid value: "string": v.a in body must be of type integer: "string"`}},
 		{`{"a.b/c":1}`, []string{`v.a.b/c: Invalid value: "integer": v.a.b/c in body must be of type string: "integer"`}},
 		{`{"other":1}`, nil},
+		{`["a"]`, []string{`v: Invalid value: "array": v in body must be of type object: "array"`}},
 	}},
 	{"additionalProperties", `{type: object, additionalProperties: {type: integer}}`, []keywordCase{
 		{`{}`, nil},
 		{`{"a":1,"b":2}`, nil},
 		{`{"a":1,"b":"x"}`, []string{`v.b: Invalid value: "string": v.b in body must be of type integer: "string"`}},
 		{`{"a":null}`, []string{`v.a: Invalid value: "null": v.a in body must be of type integer: "null"`}},
+		{`[1]`, []string{`v: Invalid value: "array": v in body must be of type object: "array"`}},
 	}},
 	{"additionalProperties: true", `{type: object, additionalProperties: true}`, []keywordCase{
 		{`{"a":1,"b":"x"}`, nil},
+		{`[]`, []string{`v: Invalid value: "array": v in body must be of type object: "array"`}},
 	}},
 	{"additionalProperties: false", `{type: object, additionalProperties: false}`, []keywordCase{
 		{`{}`, nil},
 		{`{"a":1}`, []string{`v: Invalid value: "a": v.a in body is a forbidden property`}},
+		{`[]`, []string{`v: Invalid value: "array": v in body must be of type object: "array"`}},
 	}},
 	{"allOf", `{type: integer, allOf: [{minimum: 3}, {maximum: 5}]}`, []keywordCase{
 		{`4`, nil},
@@ -356,6 +366,7 @@ var keywordTests = []keywordTest{
 		{`4`, nil},
 		{`11`, nil},
 		{`7`, []string{`<nil>: Invalid value: "": "v" must validate one and only one schema (oneOf). Found 2 valid alternatives`}},
+		{`"x"`, []string{`<nil>: Invalid value: "": "v" must validate one and only one schema (oneOf). Found 2 valid alternatives`, `v: Invalid value: "string": v in body must be of type integer: "string"`}},
 	}},
 	{"oneOf of which none holds", `{type: integer, oneOf: [{minimum: 10}, {maximum: 5}]}`, []keywordCase{
 		{`7`, []string{`<nil>: Invalid value: "": "v" must validate one and only one schema (oneOf). Found none valid`, `v: Invalid value: 7: v in body should be greater than or equal to 10`}},
