@@ -191,12 +191,13 @@ properties:
 		})
 	}
 	for s, want := range map[string]string{
-		`{properties: {a: {items: [{uniqueItems: true}]}}}`:                                                "spec.validation.jsonSchema.properties[a].items[0].uniqueItems: Forbidden: uniqueItems cannot be set to true",
-		`{properties: {a: {$ref: "#/definitions/x"}}, definitions: {x: {not: {$ref: "#/definitions/x"}}}}`: "must not be recursive",
-		`{properties: {a: {$ref: "https://example.com/schema"}}}`:                                          "must have the form #/definitions/<name>",
-		`{properties: {a: {$ref: "#"}}}`:                                                                   "must have the form #/definitions/<name>",
-		`{properties: {a: {$ref: "#/definitions/none"}}}`:                                                  "is not in definitions",
-		`{properties: {a: {pattern: "("}}}`:                                                                "has an invalid pattern",
+		`{properties: {a: {items: [{uniqueItems: true}]}}}`:                                                                                                   "spec.validation.jsonSchema.properties[a].items[0].uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
+		`{properties: {a: {$ref: "#/definitions/x"}}, definitions: {x: {not: {$ref: "#/definitions/x"}}}}`:                                                    `spec.validation.jsonSchema.definitions[x].not.$ref: Invalid value: "": $ref must not be recursive, but "#/definitions/x" refers to itself`,
+		`{properties: {a: {$ref: "#/definitions/x"}}, definitions: {x: {items: {$ref: "#/definitions/z"}}, z: {properties: {b: {$ref: "#/definitions/x"}}}}}`: `$ref must not be recursive, but "#/definitions/`,
+		`{properties: {a: {$ref: "https://example.com/schema"}}}`:                                                                                             `spec.validation.jsonSchema.properties[a].$ref: Invalid value: "": $ref must have the form #/definitions/<name>, got "https://example.com/schema"`,
+		`{properties: {a: {$ref: "#"}}}`:                  `spec.validation.jsonSchema.properties[a].$ref: Invalid value: "": $ref must have the form #/definitions/<name>, got "#"`,
+		`{properties: {a: {$ref: "#/definitions/none"}}}`: `spec.validation.jsonSchema.properties[a].$ref: Invalid value: "": $ref refers to "#/definitions/none", which is not in definitions`,
+		`{properties: {a: {pattern: "("}}}`:               "has an invalid pattern",
 	} {
 		expect(t, createBeta(legacy(s), schema.KEP).Errors, want)
 		expect(t, createBeta(legacy(s), schema.Kubernetes).Errors)
