@@ -1,0 +1,132 @@
+// Command mutants breaks promised behaviours, one at a time, and expects their tests to
+// notice. Each mutation in mutations.txt replaces a text in a source file; the tree itself is
+// never changed. The command fails if a test passes although its behaviour is broken.
+//
+//	go run ./mutants DIR          # all mutations
+//	go run ./mutants DIR P-07     # those of P-07
+//	go run ./mutants -j 4 DIR     # four at a time
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"espalier.dev/test/tools/internal/ledger"
+)
+
+//go:embed mutations.txt
+var mutationsText string
+
+func main() {
+	parallel := flag.Int("j", 1, "mutations to test at a time")
+	flag.Parse()
+	if flag.NArg() == 0 || *parallel < 1 {
+		fmt.Fprintln(os.Stderr, "usage: mutants [-j N] DIR [ID...]")
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Stdout, flag.Arg(0), flag.Args()[1:], *parallel); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, w io.Writer, root string, rows []string, parallel int) error {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return err
+	}
+	all, err := parse(mutationsText)
+	if err != nil {
+		return fmt.Errorf("mutations.txt:%w", err)
+	}
+	var chosen []mutation
+	for _, m := range all {
+		if len(rows) == 0 || slices.Contains(rows, m.row) {
+			chosen = append(chosen, m)
+		}
+	}
+	if len(chosen) == 0 {
+		return fmt.Errorf("no mutation of %s", strings.Join(rows, ", "))
+	}
+	dir, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	l := &lab{root: root, dir: dir}
+	failed, killed := l.testAll(ctx, w, chosen, parallel)
+	fmt.Fprintf(w, "%d of %d mutants killed\n", killed, len(chosen))
+	if len(rows) == 0 {
+		if err := complete(root, all); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// testAll tests mutations, a number of them at a time, and prints the result of each.
+func (l *lab) testAll(ctx context.Context, w io.Writer, list []mutation, parallel int) (failed []error, killed int) {
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	slots := make(chan struct{}, parallel)
+	for i, m := range list {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			if ctx.Err() != nil {
+				return
+			}
+			start := time.Now()
+			err := l.test(ctx, i, m)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed = append(failed, fmt.Errorf("mutations.txt:%d: %s: %w", m.line, m.row, err))
+				fmt.Fprintf(w, "FAIL    %s %s:%d (%s %s): %v\n", m.row, m.file, m.line, m.pkg, m.test, err)
+				return
+			}
+			killed++
+			fmt.Fprintf(w, "killed  %s %s (%s %s, %.1fs)\n", m.row, m.file, m.pkg, m.test, time.Since(start).Seconds())
+		})
+	}
+	group.Wait()
+	if ctx.Err() != nil {
+		failed = append(failed, ctx.Err())
+	}
+	return failed, killed
+}
+
+// complete returns an error if a row has a proof but no mutation.
+func complete(root string, list []mutation) error {
+	rows, err := ledger.Rows()
+	if err != nil {
+		return err
+	}
+	open, err := ledger.Open()
+	if err != nil {
+		return err
+	}
+	var missing []string
+	for _, r := range rows {
+		if !slices.Contains(open, r.ID) && !slices.ContainsFunc(list, func(m mutation) bool { return m.row == r.ID }) {
+			missing = append(missing, r.ID)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("no mutation for %s", strings.Join(missing, ", "))
+	}
+	return nil
+}
