@@ -77,7 +77,9 @@ func create(t *testing.T, file string) func(crd.Options) field.ErrorList {
 		}
 		c.Status = api.CustomResourceDefinitionStatus{}
 		v1beta1.SetDefaults(c)
-		return func(o crd.Options) field.ErrorList { return crd.ValidateCreateV1beta1(context.Background(), c, o).Errors }
+		return func(o crd.Options) field.ErrorList {
+			return crd.ValidateCreateV1beta1(context.Background(), c, o).Errors
+		}
 	}
 	c := &api.CustomResourceDefinition{}
 	if api.Unmarshal(data, c) != nil {
