@@ -144,7 +144,7 @@ func TestCreateRefusesWhatCannotBeRead(t *testing.T) {
 		"another version":   {espalier.Object{"apiVersion": "example.com/v2", "kind": "Worker"}, `no CRD serves example.com/v2 Worker: the kind is served as example.com/v1`},
 		"nothing":           {nil, `apiVersion and kind are required`},
 		"metadata":          {espalier.Object{"apiVersion": "example.com/v1", "kind": "Worker", "metadata": 5}, "metadata: "},
-		"contradiction":     {worker(`{"image":5}`, ""), "spec.image: must be of type string, not integer"},
+		"contradiction":     {worker(`{"image":5}`, ""), `spec.image in body must be of type string: "integer"`},
 		"no JSON":           {espalier.Object{"apiVersion": "example.com/v1", "kind": "Worker", "spec": map[string]any{"image": []any{make(chan int)}}}, "spec.image[0]: a chan int is not a JSON value"},
 		"no JSON, a number": {espalier.Object{"apiVersion": "example.com/v1", "kind": "Worker", "spec": json.Number("x")}, `spec: "x" is not a JSON number`},
 	} {

@@ -176,7 +176,7 @@ x-kubernetes-unions: [{discriminator: kindOf, fields: {a: A, b: B}}]
 func testNightlyJob(t *testing.T) {
 	const at = "spec.validation.openAPIV3Schema"
 	reasons := []string{
-		at + ".type: Required value: must be non-empty",
+		at + ".type: Required value: .type must be non-empty",
 		at + ".properties[spec].oneOf[0].properties[command].type: Forbidden",
 		at + ".properties[spec].oneOf[1].properties[shell].type: Forbidden",
 		at + ".properties[spec].properties[privileged]: Required value: because it is defined in " + at + ".properties[spec].not.properties[privileged]",

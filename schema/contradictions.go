@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -26,11 +27,11 @@ type Contradiction struct {
 	Schema NodeRef
 }
 
-// Error lists the contradictions.
+// Error lists the contradictions, in the form of Violations.Messages.
 func (e *ContradictionError) Error() string {
 	lines := make([]string, len(e.Contradictions))
 	for i, c := range e.Contradictions {
-		lines[i] = c.Path.String() + ": must be of type " + c.Want + ", not " + c.Got
+		lines[i] = fmt.Sprintf("%s in body must be of type %s: %q", c.Path, c.Want, c.Got)
 	}
 	return strings.Join(lines, "; ")
 }

@@ -96,7 +96,7 @@ var documentWants = map[string]func(*documentCase, Semantics) (any, error){
 	"field-errors": func(c *documentCase, sem Semantics) (any, error) {
 		v, err := c.violations(sem)
 		var lines []string
-		for _, e := range v.FieldErrors() {
+		for _, e := range v.FieldErrorsIn(sem) {
 			lines = append(lines, e.Error())
 		}
 		return lines, err

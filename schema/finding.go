@@ -105,7 +105,12 @@ func (f Finding) String() string {
 func (f Finding) FieldError(root *field.Path) *field.Error {
 	path := f.Path.Field(root)
 	switch f.Kind {
-	case TypeMissing, ItemsMissing, PropertiesMissing, UnionIncomplete:
+	case TypeMissing:
+		if f.Detail == mustBeNonEmpty {
+			return field.Required(path, f.String())
+		}
+		return field.Required(path, f.Detail)
+	case ItemsMissing, PropertiesMissing, UnionIncomplete:
 		return field.Required(path, f.Detail)
 	case NotInCore:
 		// The detail contains a path too, which has to start at the same root.
@@ -117,7 +122,12 @@ func (f Finding) FieldError(root *field.Path) *field.Error {
 	}
 }
 
-const becauseDefinedIn = "because it is defined in "
+const (
+	becauseDefinedIn = "because it is defined in "
+	// mustBeNonEmpty is the detail of a missing type in the documents, where the path
+	// within the schema precedes it.
+	mustBeNonEmpty = "must be non-empty"
+)
 
 // sortFindings sorts findings by their text as field errors, as kube-apiserver does.
 func sortFindings(findings []Finding) {

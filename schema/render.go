@@ -10,7 +10,12 @@ import (
 
 // FieldErrors returns the violations as kube-apiserver reports them: with the same
 // fields, types, values and details.
-func (vs Violations) FieldErrors() field.ErrorList {
+func (vs Violations) FieldErrors() field.ErrorList { return vs.FieldErrorsIn(Kubernetes) }
+
+// FieldErrorsIn returns the violations as FieldErrors does, but with the details that the
+// semantics requires: those of Messages or those of kube-apiserver.
+func (vs Violations) FieldErrorsIn(sem Semantics) field.ErrorList {
+	documented := sem.SaysViolationsAsDocumented()
 	var list field.ErrorList
 	seen := map[string]bool{}
 	vs.flatten(func(v *Violation) {
@@ -22,7 +27,7 @@ func (vs Violations) FieldErrors() field.ErrorList {
 			}
 			seen[text] = true
 		}
-		list = append(list, v.fieldError())
+		list = append(list, v.fieldError(documented))
 	})
 	return list
 }
@@ -92,7 +97,7 @@ func (v *Violation) message(name string, f form) string {
 	case Required:
 		return name + in + "is required"
 	case Enum:
-		return should("should be one of %v", v.Want.Allowed)
+		return should("should be one of [%s]", strings.Join(enumTexts(v.Want.Allowed), " "))
 	case MaxLength:
 		return should("should be at most %d chars long", v.Want.Limit)
 	case MinLength:
@@ -156,7 +161,7 @@ func (v *Violation) message(name string, f form) string {
 	case AdditionalItems:
 		return "array doesn't allow for additional items"
 	}
-	return v.fieldError().Error()
+	return v.fieldError(true).Error()
 }
 
 // name returns kube-apiserver's name of the value in messages.
@@ -205,8 +210,15 @@ func (v *Violation) unionProblem() string {
 	return "exactly one of " + strings.Join(v.Want.Members, ", ") + " must be set, but " + found
 }
 
-// fieldError returns the violation as kube-apiserver reports it.
-func (v *Violation) fieldError() *field.Error {
+// fieldError returns the violation as kube-apiserver reports it, with the message of the
+// design document if documented is set.
+func (v *Violation) fieldError(documented bool) *field.Error {
+	detail := func() string {
+		if documented {
+			return v.String()
+		}
+		return v.message(v.name(), formKubernetes)
+	}
 	name, path := v.name(), v.Path[:v.namesFrom].FieldPath()
 	switch v.Kind {
 	case Metadata, Scale, Rule:
@@ -223,22 +235,29 @@ func (v *Violation) fieldError() *field.Error {
 		return field.Invalid(v.Path.FieldPath(), v.Value, v.unionProblem())
 	case NumberRange, BadOperand, AllOf, AnyOf, OneOf, Not, Dependency, AdditionalItems:
 		// kube-apiserver has the path of these in the detail only.
-		return field.Invalid(path, "", v.message(name, formKubernetes))
+		return field.Invalid(path, "", detail())
 	}
 	if trimmed := strings.TrimPrefix(name, "."); trimmed != "" {
 		path = path.Child(trimmed)
 	}
 	switch v.Kind {
 	case Required:
+		if documented {
+			return field.Required(path, detail())
+		}
 		return field.Required(path, "")
 	case Enum:
-		return field.NotSupported(path, v.Value, enumTexts(v.Want.Allowed))
+		err := field.NotSupported(path, v.Value, enumTexts(v.Want.Allowed))
+		if documented {
+			err.Detail = detail()
+		}
+		return err
 	case MaxLength:
 		return field.TooLong(path, "", int(v.Want.Limit))
 	case MaxItems, MaxProperties:
 		return field.TooMany(path, int(v.Value.(int64)), int(v.Want.Limit))
 	case WrongType, WrongFormat:
-		return field.TypeInvalid(path, v.Value, v.message(name, formKubernetes))
+		return field.TypeInvalid(path, v.Value, detail())
 	}
 	value := v.Value
 	switch v.Kind {
@@ -247,7 +266,7 @@ func (v *Violation) fieldError() *field.Error {
 	case UniqueItems:
 		value = ""
 	}
-	return field.Invalid(path, value, v.message(name, formKubernetes))
+	return field.Invalid(path, value, detail())
 }
 
 // enumTexts returns strings unchanged and all other values as JSON.

@@ -397,13 +397,13 @@ properties:
 	t.Run("P-13", func(t *testing.T) {
 		p := compile(t, text)
 		for input, want := range map[string][]string{
-			`{"s":5}`:                           {"s: must be of type string, not integer"},
-			`{"i":"x","num":true}`:              {"i: must be of type integer, not string", "num: must be of type number, not boolean"},
-			`{"i":1.5}`:                         {"i: must be of type integer, not number"},
-			`{"list":{}}`:                       {"list: must be of type array, not object"},
-			`{"list":[{"b":1},3,null]}`:         {"list[0].b: must be of type boolean, not integer", "list[1]: must be of type object, not integer", "list[2]: must be of type object, not null"},
-			`{"map":{"a":"x"}}`:                 {"map.a: must be of type integer, not string"},
-			`{"any":5}`:                         {"any: must be of type object, not integer"},
+			`{"s":5}`:                           {`s in body must be of type string: "integer"`},
+			`{"i":"x","num":true}`:              {`i in body must be of type integer: "string"`, `num in body must be of type number: "boolean"`},
+			`{"i":1.5}`:                         {`i in body must be of type integer: "number"`},
+			`{"list":{}}`:                       {`list in body must be of type array: "object"`},
+			`{"list":[{"b":1},3,null]}`:         {`list[0].b in body must be of type boolean: "integer"`, `list[1] in body must be of type object: "integer"`, `list[2] in body must be of type object: "null"`},
+			`{"map":{"a":"x"}}`:                 {`map.a in body must be of type integer: "string"`},
+			`{"any":5}`:                         {`any in body must be of type object: "integer"`},
 			`{"unknown":5,"list":[{"x":[]}]}`:   nil,
 			`{"i":1.0,"num":1,"ios":[]}`:        nil,
 			`{"s":null,"num":null,"i":null}`:    nil,

@@ -71,6 +71,10 @@ func (s Semantics) KnowsJSONSchema() bool { return s == KEP }
 // is a decoding error. In kube-apiserver it is a validation error.
 func (s Semantics) RefusesContradictions() bool { return s == KEP }
 
+// SaysViolationsAsDocumented reports whether violations have the messages of the documents.
+// kube-apiserver has others for required and enum, and adds to that of allOf.
+func (s Semantics) SaysViolationsAsDocumented() bool { return s == KEP }
+
 // The remaining methods are about which schemas are structural (see Check).
 
 // RefusesDeepIncompleteness reports whether a field that only value validations mention

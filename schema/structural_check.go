@@ -217,7 +217,7 @@ func (c *checker) typ(s *Structural, lvl level) {
 func (c *checker) typeMissing(lvl level) string {
 	switch {
 	case c.sem.SaysTypeMustBeNonEmpty():
-		return "must be non-empty"
+		return mustBeNonEmpty
 	case lvl == rootLevel:
 		return "must not be empty at the root"
 	case lvl == itemLevel:

@@ -52,7 +52,7 @@ func ExampleChecker_Check() {
 		fmt.Printf("%s %s (%s)\n", f.Pointer, f.Message, f.Rule)
 	}
 	// Output:
-	// /spec/image Required value (validation/required)
+	// /spec/image Required value: spec.image in body is required (validation/required)
 	// /spec/imgae unknown field "spec.imgae": the API server drops it; did you mean "image"? (unknown-field)
 	// /spec/replicas Invalid value: 12: spec.replicas in body should be less than or equal to 10 (validation/maximum)
 }

@@ -13,17 +13,23 @@ import (
 // become their own findings. For other logical operators, the branch that came closest to
 // holding explains the violation.
 func (c *Checker) violationFindings(v *crd.Version, vs schema.Violations) (findings []analysis.Finding) {
+	sem := v.Definition().Semantics()
 	for i := range vs {
 		violation := &vs[i]
 		if violation.Kind == schema.AllOf {
 			for _, branch := range violation.Branches {
-				findings = append(findings, c.violationFindings(v, branch)...)
+				for _, f := range c.violationFindings(v, branch) {
+					if sem.SaysViolationsAsDocumented() {
+						f.Detail = append([]string{allOfMessage(violation)}, f.Detail...)
+					}
+					findings = append(findings, f)
+				}
 			}
 			continue
 		}
 		f := analysis.Finding{
 			Rule: violationRule(violation.Kind), Severity: analysis.Error,
-			Path: violation.Path.String(), Pointer: violation.Path.Pointer(), Message: violationMessage(violation),
+			Path: violation.Path.String(), Pointer: violation.Path.Pointer(), Message: violationMessage(violation, sem),
 		}
 		if violation.Kind == schema.RulesSkipped {
 			// The rules are not at fault. The violations that are have their own findings.
@@ -32,7 +38,7 @@ func (c *Checker) violationFindings(v *crd.Version, vs schema.Violations) (findi
 			findings = append(findings, f)
 			continue
 		}
-		f.Detail = append(f.Detail, junctorDetail(violation, "")...)
+		f.Detail = append(f.Detail, junctorDetail(violation, sem, "")...)
 		if rule := violation.Want.Rule; rule != "" {
 			f.Detail = append(f.Detail, "rule: "+strings.Join(strings.Fields(rule), " "))
 		}
@@ -44,12 +50,19 @@ func (c *Checker) violationFindings(v *crd.Version, vs schema.Violations) (findi
 	return findings
 }
 
-// violationMessage returns the violation in the words of kube-apiserver, without its path.
-func violationMessage(v *schema.Violation) string {
+// allOfMessage returns the message of an allOf without those of its branches.
+func allOfMessage(v *schema.Violation) string {
+	alone := *v
+	alone.Branches = nil
+	return alone.String()
+}
+
+// violationMessage returns the violation as the API server words it, without its path.
+func violationMessage(v *schema.Violation, sem schema.Semantics) string {
 	// The details list the violations of the branches separately.
 	alone := *v
 	alone.Branches, alone.Closest = nil, -1
-	errs := schema.Violations{alone}.FieldErrors()
+	errs := schema.Violations{alone}.FieldErrorsIn(sem)
 	if len(errs) == 0 {
 		return v.String()
 	}
@@ -61,7 +74,7 @@ const maxBranches = 8
 
 // junctorDetail explains why no branch of an anyOf or oneOf holds, the closest first, or
 // which branches hold if only one may.
-func junctorDetail(v *schema.Violation, indent string) (lines []string) {
+func junctorDetail(v *schema.Violation, sem schema.Semantics, indent string) (lines []string) {
 	if v.Kind != schema.AnyOf && v.Kind != schema.OneOf || len(v.Branches) == 0 {
 		return nil
 	}
@@ -82,8 +95,8 @@ func junctorDetail(v *schema.Violation, indent string) (lines []string) {
 		lines = append(lines, fmt.Sprintf("%s%s[%d] %s:", indent, name, i, verb))
 		for j := range v.Branches[i] {
 			w := &v.Branches[i][j]
-			lines = append(lines, fmt.Sprintf("%s  %s: %s", indent, displayPath(w), violationMessage(w)))
-			lines = append(lines, junctorDetail(w, indent+"    ")...)
+			lines = append(lines, fmt.Sprintf("%s  %s: %s", indent, displayPath(w), violationMessage(w, sem)))
+			lines = append(lines, junctorDetail(w, sem, indent+"    ")...)
 		}
 	}
 	if v.Closest >= 0 && v.Closest < len(v.Branches) {

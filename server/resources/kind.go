@@ -187,19 +187,20 @@ func (k *customKind) PrepareStatus(_ context.Context, obj, old runtime.Object) e
 }
 
 func (k *customKind) Validate(ctx context.Context, obj, old runtime.Object) (field.ErrorList, []string) {
-	errs := fieldErrors(k.Version.Validate(ctx, content(obj), content(old)))
-	return errs, crd.FinalizerWarnings(content(obj), content(old))
+	vs, err := k.Version.Validate(ctx, content(obj), content(old))
+	return k.fieldErrors(vs, err), crd.FinalizerWarnings(content(obj), content(old))
 }
 
 func (k *customKind) ValidateStatus(ctx context.Context, obj, old runtime.Object) (field.ErrorList, []string) {
-	return fieldErrors(k.Version.ValidateStatus(ctx, content(obj), content(old))), nil
+	vs, err := k.Version.ValidateStatus(ctx, content(obj), content(old))
+	return k.fieldErrors(vs, err), nil
 }
 
-func fieldErrors(vs schema.Violations, err error) field.ErrorList {
+func (k *customKind) fieldErrors(vs schema.Violations, err error) field.ErrorList {
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	return vs.FieldErrors()
+	return vs.FieldErrorsIn(k.Definition().Semantics())
 }
 
 func setGeneration(obj schema.Object, n int64) {
