@@ -16,6 +16,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
 	"espalier.dev/analysis/lint"
 	"espalier.dev/schema"
@@ -393,20 +395,35 @@ func TestStartErrors(t *testing.T) {
 	}
 }
 
-// TestSemantics checks that data can only be used with the semantics that it was written with.
+// TestSemantics checks that the semantics is logged and recorded, and that data can only be used
+// with the semantics that it was written with.
 func TestSemantics(t *testing.T) {
-	t.Run("own database", func(t *testing.T) {
+	t.Run("M-01 own database", func(t *testing.T) {
 		o := testOptions(t)
 		o.Semantics = schema.Kubernetes
-		if err := startServer(t, o).Stop(); err != nil {
+		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
+		ctx, cancel := context.WithTimeout(klog.NewContext(t.Context(), logger), time.Minute)
+		defer cancel()
+		s, err := Start(ctx, o)
+		if err != nil {
 			t.Fatal(err)
+		}
+		recorded, err := s.db.client.Get(ctx, semanticsKey(o.EtcdPrefix))
+		if err := errors.Join(err, s.Stop()); err != nil {
+			t.Fatal(err)
+		}
+		if len(recorded.Kvs) != 1 || string(recorded.Kvs[0].Value) != "kubernetes" {
+			t.Errorf("recorded: %v", recorded.Kvs)
+		}
+		if logs := logger.GetSink().(ktesting.Underlier).GetBuffer().String(); !strings.Contains(logs, `semantics="kubernetes"`) {
+			t.Errorf("not logged: %s", logs)
 		}
 		o.Semantics = schema.KEP
 		startFails(t, o, "written with --semantics kubernetes", "started with --semantics kep", "start it with --semantics kubernetes")
 		o.Semantics = schema.Kubernetes
 		startServer(t, o)
 	})
-	t.Run("another database", func(t *testing.T) {
+	t.Run("M-01 another database", func(t *testing.T) {
 		m, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
 		if err != nil {
 			t.Fatal(err)
@@ -422,7 +439,7 @@ func TestSemantics(t *testing.T) {
 		startServer(t, with(schema.KEP, "/a"))
 		startServer(t, with(schema.Kubernetes, "/b"))
 		startServer(t, with(schema.KEP, "a/")) // the same, and two at a time
-		startFails(t, with(schema.Kubernetes, "/a"), "written with --semantics kep")
+		startFails(t, with(schema.Kubernetes, "/a"), "written with --semantics kep", "--etcd-prefix", "apply their manifests")
 	})
 }
 

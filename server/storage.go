@@ -11,6 +11,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/klog/v2"
 
 	"espalier.dev/schema"
 	"espalier.dev/server/definitions"
@@ -60,6 +61,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		db.close()
 		return nil, err
 	}
+	klog.FromContext(ctx).Info("The data has the schema semantics of this server", "semantics", o.Semantics.String())
 	return db, nil
 }
 
