@@ -63,6 +63,7 @@ type Definitions struct {
 	known    map[string]*api.CustomResourceDefinition
 	fenced   map[types.UID]bool // those that are known to have a fence
 	again    chan string        // names of those to reconcile once more
+	retries  map[string]*retry  // of writes of the status that have failed, by name
 	cleaning sync.Map           // of UIDs
 	cleanups sync.WaitGroup
 }
@@ -80,7 +81,7 @@ func New(c Config) (*Definitions, error) {
 	}
 	// What is stored is never changed: definitions can share it with the cache.
 	c.Options.Shared = true
-	d := &Definitions{config: c, progress: newProgress(), ready: make(chan struct{}), again: make(chan string), alarm: make(chan struct{}, 1), known: map[string]*api.CustomResourceDefinition{}, fenced: map[types.UID]bool{}}
+	d := &Definitions{config: c, progress: newProgress(), ready: make(chan struct{}), again: make(chan string), alarm: make(chan struct{}, 1), known: map[string]*api.CustomResourceDefinition{}, fenced: map[types.UID]bool{}, retries: map[string]*retry{}}
 	d.catalog.Store(crd.NewCatalog())
 	d.builtin = &resources.Builtin{
 		Definition: def,
@@ -354,6 +355,7 @@ func (d *Definitions) drop(ctx context.Context, s *store, name string) {
 		return
 	}
 	delete(d.fenced, gone.UID)
+	delete(d.retries, name)
 	for _, peer := range d.Catalog().Group(gone.Spec.Group) {
 		d.reconcile(ctx, s, peer.Name())
 	}
@@ -421,19 +423,41 @@ func (d *Definitions) writeStatus(ctx context.Context, s *store, c *api.CustomRe
 		}
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), ctx.Err() != nil:
 	default:
-		klog.FromContext(ctx).Error(err, "Cannot write the status of a CRD, retrying", "name", c.Name)
-		d.retry(ctx, c.Name)
+		pause := d.retry(ctx, c.Name)
+		klog.FromContext(ctx).Error(err, "Cannot write the status of a CRD", "name", c.Name, "retryAfter", pause)
+		return
 	}
+	delete(d.retries, c.Name)
 }
 
-// retry reconciles a CRD again after a pause.
-func (d *Definitions) retry(ctx context.Context, name string) {
-	time.AfterFunc(time.Second, func() {
+// The pauses between the writes of a status that fail.
+const (
+	firstRetry = time.Second
+	lastRetry  = 5 * time.Minute
+)
+
+// retry is the next reconciliation of a CRD whose status could not be written.
+type retry struct {
+	pause time.Duration
+	timer *time.Timer
+}
+
+// retry reconciles a CRD again after a pause, which grows with every failure. It returns the
+// pause.
+func (d *Definitions) retry(ctx context.Context, name string) time.Duration {
+	next := &retry{pause: firstRetry}
+	if last := d.retries[name]; last != nil {
+		last.timer.Stop() // an event was faster
+		next.pause = min(2*last.pause, lastRetry)
+	}
+	next.timer = time.AfterFunc(next.pause, func() {
 		select {
 		case d.again <- name:
 		case <-ctx.Done():
 		}
 	})
+	d.retries[name] = next
+	return next.pause
 }
 
 // sameButRevision reports whether two states of a CRD differ only in fields that do not

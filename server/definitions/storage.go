@@ -21,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	"espalier.dev/api"
+	"espalier.dev/server/fence"
 )
 
 // settleTime is the maximum time that a write waits for the catalog. A slower write is stored
@@ -161,7 +162,7 @@ func (s *store) rewrite(ctx context.Context, name string, conditions storage.Pre
 		return nil, err
 	}
 	out := s.NewFunc()
-	err = s.Storage.GuaranteedUpdate(ctx, key, out, false, &conditions, storage.SimpleUpdate(func(existing runtime.Object) (runtime.Object, error) {
+	err = s.Storage.GuaranteedUpdate(fence.WithReserve(ctx), key, out, false, &conditions, storage.SimpleUpdate(func(existing runtime.Object) (runtime.Object, error) {
 		c, err := hub(existing)
 		if err != nil {
 			return nil, err

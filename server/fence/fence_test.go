@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -184,6 +185,46 @@ func TestSweepMany(t *testing.T) {
 	}
 	if resp, err := client.Get(t.Context(), other, kubernetes.GetOptions{}); err != nil || resp.KV == nil {
 		t.Error("swept another resource:", err)
+	}
+}
+
+// TestSweepLarge deletes objects with finalizers that are almost too large for etcd.
+func TestSweepLarge(t *testing.T) {
+	f, client := newFences(t)
+	if _, err := client.KV.Put(t.Context(), f.key("1"), terminating); err != nil {
+		t.Fatal(err)
+	}
+	const prefix = "/registry/example.com/things/"
+	put := func(name, format string, size int) {
+		t.Helper()
+		value := fmt.Sprintf(format, "")
+		value = fmt.Sprintf(format, strings.Repeat("a", size-len(value)))
+		if _, err := client.KV.Put(t.Context(), prefix+name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The time of deletion does not fit.
+	const almost = maxRequest - 64
+	put("a", `{"metadata":{"finalizers":["a/b"]},"spec":"%s"}`, almost)
+	put("b", `{"metadata":{"finalizers":["a/b"],"managedFields":[{"manager":"`+strings.Repeat("somebody", 64)+`"}]},"spec":"%s"}`, almost)
+	for i := range 2 * pageSize {
+		put(fmt.Sprintf("c%d", i), `{"metadata":{},"spec":"%s"}`, 100)
+	}
+	left, _, err := f.Sweep(t.Context(), things, "1")
+	if !errors.Is(err, rpctypes.ErrRequestTooLarge) || !strings.Contains(err.Error(), "a: ") || left != 0 {
+		t.Error(left, err)
+	}
+	resp, err := client.KV.Get(t.Context(), prefix, clientv3.WithPrefix())
+	if err != nil || resp.Count != 2 {
+		t.Fatal("the others are not deleted:", resp.Count, err)
+	}
+	if m, err := readMetadata(resp.Kvs[1].Value); err != nil || m.DeletionTimestamp == nil || strings.Contains(string(resp.Kvs[1].Value), "somebody") {
+		t.Error("not marked as deleted:", m, err)
+	}
+	// When there is space again, the deletion goes on.
+	put("a", `{"metadata":{"finalizers":["a/b"]},"spec":"%s"}`, 100)
+	if left, name, err := f.Sweep(t.Context(), things, "1"); left != 2 || name != "a" || err != nil {
+		t.Error(left, name, err)
 	}
 }
 

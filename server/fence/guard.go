@@ -75,11 +75,40 @@ type definitions struct {
 	key func(types.UID) string
 }
 
+const (
+	// maxRequest is the default limit of etcd for a request, in bytes.
+	maxRequest = 1.5 * 1024 * 1024
+	// reserve is the part of it that clients cannot use for a CRD. The server needs it for
+	// the status, and to mark the CRD as deleted.
+	reserve = 64 * 1024
+)
+
+type reservedKey struct{}
+
+// WithReserve returns a context for writes of the server itself, which may use the space that
+// is reserved for them in a stored CRD.
+func WithReserve(ctx context.Context) context.Context {
+	return context.WithValue(ctx, reservedKey{}, true)
+}
+
+// checkSize returns an error if a client writes a CRD that leaves no space for the status. A
+// CRD that is being deleted only becomes smaller.
+func checkSize(ctx context.Context, value []byte, m metadata) error {
+	if own, _ := ctx.Value(reservedKey{}).(bool); own || m.DeletionTimestamp != nil || len(value) <= maxRequest-reserve {
+		return nil
+	}
+	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
+		"the CRD has %d bytes as stored, and may have %d: shorten its descriptions, or split it", len(value), int(maxRequest-reserve)))
+}
+
 // OptimisticPut writes a CRD, and the fence that its state requires.
 func (d *definitions) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (resp kubernetes.PutResponse, err error) {
 	m, err := readMetadata(value)
 	if err != nil {
 		return resp, fmt.Errorf("write the CRD %s: %w", path.Base(key), err)
+	}
+	if err := checkSize(ctx, value, m); err != nil {
+		return resp, err
 	}
 	var otherwise []clientv3.Op
 	if opts.GetOnFailure {
