@@ -68,6 +68,14 @@ func (k *kinds) Convert(in runtime.Object, to runtimeschema.GroupVersion) (runti
 			return nil, err
 		}
 		return represent(c, to.Version), nil
+	case *api.CustomResourceDefinitionList:
+		for i := range in.Items {
+			in.Items[i].TypeMeta = metav1.TypeMeta{} // as in any list of Go structs
+		}
+	case *v1beta1.CustomResourceDefinitionList:
+		for i := range in.Items {
+			in.Items[i].TypeMeta = metav1.TypeMeta{}
+		}
 	}
 	return in, nil
 }

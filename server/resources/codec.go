@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
 	"sigs.k8s.io/yaml"
 
+	"espalier.dev/api"
 	"espalier.dev/schema"
 )
 
@@ -175,6 +176,13 @@ func (d *bodyDecoder) Decode(data []byte, _ *runtimeschema.GroupVersionKind, int
 		obj = into
 	}
 	gvk := obj.GetObjectKind().GroupVersionKind()
+	if _, tree := obj.(runtime.Unstructured); !tree {
+		// A Kind with Go structs may have converted it. The handler compares the version that
+		// was sent with that of the path.
+		if sent, err := api.Identify(src); err == nil {
+			gvk = sent.GroupVersionKind()
+		}
+	}
 	switch {
 	case gvk.Kind == "":
 		return nil, &gvk, runtime.NewMissingKindErr(string(data))
