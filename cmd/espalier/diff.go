@@ -78,6 +78,7 @@ func (a *app) diff(c *cobra.Command, oldPath, newPath string, o diffOptions) (er
 	if err := stdinOnce(sides[0], sides[1], o.objects); err != nil {
 		return err
 	}
+	a.inputs = []input.Flags{sides[1]}
 	options := a.reportOptions(c, o.report, diffRules())
 	options.What = "CRD"
 	r, err := report.New(options)
@@ -86,7 +87,7 @@ func (a *app) diff(c *cobra.Command, oldPath, newPath string, o diffOptions) (er
 	}
 	defer func() { err = r.Finish(err) }()
 	ctx := c.Context()
-	d := &differ{r: r, options: impact.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}}, names: o.names}
+	d := &differ{r: r, options: impact.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Config: a.config.Diff}, names: o.names}
 	var sets [2]map[string]*diffSide
 	for i, flags := range sides {
 		if sets[i], err = a.loadSides(ctx, flags, r.Failure); err != nil {

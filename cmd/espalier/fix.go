@@ -84,6 +84,9 @@ Exit codes: 0 nothing to fix, or everything fixed with --write; 1 differences (u
 }
 
 func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
+	if len(o.input.Paths) == 0 {
+		o.input.Paths = a.configuredCRDs()
+	}
 	switch {
 	case len(o.input.Paths) == 0:
 		return needsPath(c)

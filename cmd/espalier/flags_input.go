@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/internal/yamlx"
@@ -24,9 +25,18 @@ func addInputFlags(c *cobra.Command, flags *input.Flags, what string) {
 func addReadFlags(c *cobra.Command, flags *input.Flags, recursive string) {
 	c.Flags().BoolVarP(&flags.Recursive, recursive, "R", false, "include subdirectories")
 	c.Flags().StringArrayVar(&flags.Exclude, "exclude", nil, "`GLOB` of files and directories to skip, relative to the named directory, or a base name; ** matches any directories; repeatable")
+	exclude := c.Flags().Lookup("exclude")
+	exclude.Value = &excludeFlag{exclude.Value, flags}
 	c.Flags().Var((*sizeFlag)(&flags.MaxDocument), "max-document-size", "maximum size of a document in `MiB`; several are in memory at a time")
 	groupFlags(c.Flags(), inputFlags, recursive, "exclude", "max-document-size")
 	_ = c.RegisterFlagCompletionFunc("max-document-size", cobra.NoFileCompletions)
+}
+
+// excludeFlag is the flag --exclude. It gives access to the input that it applies to, because
+// the configuration file excludes files too.
+type excludeFlag struct {
+	pflag.Value
+	input *input.Flags
 }
 
 // addSkipOtherFlag adds --skip-other-files.

@@ -97,13 +97,22 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 
 func (a *app) lint(c *cobra.Command, o lintOptions) (err error) {
 	if len(o.input.Paths) == 0 {
+		o.input.Paths = a.configuredCRDs()
+	}
+	if len(o.input.Paths) == 0 {
 		return needsPath(c)
 	}
 	configs, err := a.lintConfigs(o)
 	if err != nil {
 		return err
 	}
-	options := a.reportOptions(c, o.report, lintRules())
+	rules, err := lint.Configured(configs...)
+	if err != nil {
+		return err
+	}
+	on := slices.DeleteFunc(rules, func(r lint.Rule) bool { return r.Off })
+	a.inputs = []input.Flags{o.input}
+	options := a.reportOptions(c, o.report, lintRules(on))
 	options.What = "CRD"
 	r, err := report.New(options)
 	if err != nil {

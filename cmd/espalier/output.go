@@ -40,7 +40,7 @@ func isTerminal(w io.Writer) bool {
 // reportOptions returns the options of the reporter of a command. rules are the rules of its
 // findings.
 func (a *app) reportOptions(c *cobra.Command, flags reportFlags, rules []analysis.Rule) report.Options {
-	return report.Options{
+	o := report.Options{
 		Outputs:     flags.outputs,
 		FailOn:      flags.failOn,
 		Stdout:      a.stdout,
@@ -51,6 +51,11 @@ func (a *app) reportOptions(c *cobra.Command, flags reportFlags, rules []analysi
 		Command:     c.CommandPath(),
 		Interrupted: func() bool { return c.Context().Err() != nil },
 	}
+	if c.Name() != "test" { // the result of a test cannot be suppressed
+		filter := a.newFilter(c, rules)
+		o.Filter, o.Saw, o.Unused = filter.Apply, filter.Saw, filter.Unused
+	}
+	return o
 }
 
 // newSideReporter returns a reporter that writes to standard error, for commands that write

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"espalier.dev/cmd/espalier/internal/config"
+	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/schema"
 )
@@ -33,6 +34,8 @@ type app struct {
 	// config is the configuration file, which is empty for commands that read none. It never
 	// is nil while a command runs.
 	config *config.File
+	// inputs is the input of the command that findings are about.
+	inputs []input.Flags
 }
 
 // run runs the command line args and returns the exit code.

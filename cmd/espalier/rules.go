@@ -8,6 +8,7 @@ import (
 	"espalier.dev/analysis/object"
 	"espalier.dev/analysis/suite"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/suppress"
 )
 
 // Rules of findings about the CRDs that a command needs.
@@ -28,19 +29,19 @@ const ruleNotEditable = "not-editable"
 
 // inputRules returns the rules of findings about the input of any command.
 func inputRules() []analysis.Rule {
-	return []analysis.Rule{
+	return append(suppress.Rules(), []analysis.Rule{
 		{ID: input.Unreadable, Severity: analysis.Error, Summary: "A file cannot be read."},
 		{ID: input.Syntax, Severity: analysis.Error, Summary: "A document is not an object in YAML or JSON."},
 		{ID: input.Empty, Severity: analysis.Error, Summary: "A directory contains no manifests, or a file no documents."},
 		{ID: input.Template, Severity: analysis.Error, Summary: "A document is a Helm template.", Help: "Render the chart with helm template, and check the result."},
 		{ID: ruleNoDefinitions, Severity: analysis.Error, Summary: "The input contains no CRD."},
-	}
+	}...)
 }
 
-// lintRules returns the rules of the findings of lint.
-func lintRules() []analysis.Rule {
+// lintRules returns the rules of the findings of lint, given the configured rules.
+func lintRules(configured []lint.Rule) []analysis.Rule {
 	rules := inputRules()
-	for _, r := range lint.Rules() {
+	for _, r := range configured {
 		rules = append(rules, analysis.Rule{ID: r.ID, Severity: r.Severity, Summary: r.Title, Help: r.Doc})
 	}
 	return rules
@@ -48,7 +49,7 @@ func lintRules() []analysis.Rule {
 
 // fixRules returns the rules of the findings of fix.
 func fixRules() []analysis.Rule {
-	rules := append(lintRules(), analysis.Rule{
+	rules := append(lintRules(lint.Rules()), analysis.Rule{
 		ID: ruleNotEditable, Severity: analysis.Error, Summary: "The document cannot be edited in place.",
 	})
 	return append(rules, fix.Rules()...)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,8 @@ import (
 	"espalier.dev/analysis/impact"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/cmd/espalier/internal/config"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/suppress"
 )
 
 // semanticsVariable is the environment variable that sets the semantics.
@@ -39,6 +42,9 @@ func (a *app) configure(c *cobra.Command) (err error) {
 		if err := a.readConfig(); err != nil {
 			return err
 		}
+	}
+	if err := a.setDefaults(c); err != nil {
+		return err
 	}
 	done, err := a.environmentSemantics(c)
 	if err != nil || done || a.config.Semantics == "" {
@@ -70,6 +76,55 @@ func (a *app) readConfig() error {
 	return err
 }
 
+// setDefaults gives flags the values of the configuration file, unless the command line sets
+// them.
+func (a *app) setDefaults(c *cobra.Command) error {
+	f := a.config
+	set := func(name string, values ...string) error {
+		flag := c.Flags().Lookup(name)
+		if flag == nil || flag.Changed {
+			return nil
+		}
+		for _, value := range values {
+			if err := flag.Value.Set(value); err != nil {
+				return fmt.Errorf("--%s=%s: %w", name, value, err)
+			}
+		}
+		return nil
+	}
+	one := func(value string) []string {
+		if value == "" {
+			return nil
+		}
+		return []string{value}
+	}
+	err := errors.Join(
+		set("field-validation", one(f.Validate.FieldValidation)...),
+		set("ignore-missing-crds", strconv.FormatBool(f.Validate.IgnoreMissingCRDs)),
+		set("check-crds", strconv.FormatBool(f.Validate.CheckCRDs)),
+	)
+	if c.Name() != "prune" { // its findings explain what it prints
+		err = errors.Join(err, set("fail-on", one(f.FailOn)...))
+	}
+	if c.Name() != "test" { // a suite names its CRD itself
+		err = errors.Join(err, set("crd", a.configuredCRDs()...))
+	}
+	if flag := c.Flags().Lookup("exclude"); flag != nil && len(f.Exclude) > 0 {
+		if exclude, ok := flag.Value.(*excludeFlag); ok {
+			exclude.input.Skip = f.Excludes
+		}
+	}
+	return err
+}
+
+// configuredCRDs returns the paths of CRDs in the configuration file.
+func (a *app) configuredCRDs() (paths []string) {
+	for _, path := range a.config.CRDs {
+		paths = append(paths, a.config.Resolve(path))
+	}
+	return paths
+}
+
 // environmentSemantics sets the semantics from the environment, unless the flag is set. It
 // reports whether the flag or the environment sets the semantics.
 func (a *app) environmentSemantics(c *cobra.Command) (bool, error) {
@@ -99,10 +154,29 @@ func configRules() config.Rules {
 		Selectors: []string{lint.All},
 		Validate:  ids(validationRules()),
 		Diff:      ids(impact.Rules()),
-		All:       ids(lintRules(), fixRules(), validationRules(), pruneRules(), diffRules(), testRules()),
+		All:       ids(lintRules(lint.Rules()), fixRules(), validationRules(), pruneRules(), diffRules(), testRules()),
 	}
 	for _, r := range lint.Rules() {
 		known.Lint = append(known.Lint, r.ID)
 	}
 	return known
+}
+
+// newFilter returns the filter of findings of a command. rules are the rules of its findings.
+func (a *app) newFilter(c *cobra.Command, rules []analysis.Rule) *suppress.Filter {
+	o := suppress.Options{
+		Config: a.config,
+		Known:  func() []string { return configRules().All },
+		Inputs: func() []input.Flags { return a.inputs },
+	}
+	switch c.Name() {
+	case "fix": // it fixes most of what lint reports
+		rules = nil
+	case "validate":
+		o.Severity = a.config.Validate.Severity
+	}
+	for _, r := range rules {
+		o.Rules = append(o.Rules, r.ID)
+	}
+	return suppress.New(o)
 }

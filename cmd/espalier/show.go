@@ -102,6 +102,9 @@ func (a *app) show(c *cobra.Command, form showForm, flags input.Flags, version, 
 		return fmt.Errorf("-o %s: must be yaml or json", output)
 	}
 	if len(flags.Paths) == 0 {
+		flags.Paths = a.configuredCRDs()
+	}
+	if len(flags.Paths) == 0 {
 		return needsPath(c)
 	}
 	r, err := a.newSideReporter(c)

@@ -77,7 +77,7 @@ fields are pruned that neither pruned nor stored expects. An update case with
 "subresource: status" writes the status.
 
 The CRD of a suite is the first one found in: the --crd flag, the crd field of the suite,
-the file of the suite, the PATHs.
+the file of the suite, the PATHs, crds in the configuration file.
 
 Suites in the format of OpenShift's api repository (crdName, and tests with onCreate and
 onUpdate) also run, always with kubernetes semantics.
@@ -126,12 +126,13 @@ type tester struct {
 	ctx    context.Context
 	report *report.Reporter
 	run    *regexp.Regexp
-	// given holds the CRDs of --crd, around those in the files of suites.
-	given, around []*input.Item
-	files         map[string][]*input.Item
-	semantics     map[string]bool
-	passed        int
-	failed        int
+	// given holds the CRDs of --crd, around those in the files of suites, and configured those
+	// of the configuration file.
+	given, around, configured []*input.Item
+	files                     map[string][]*input.Item
+	semantics                 map[string]bool
+	passed                    int
+	failed                    int
 }
 
 func (a *app) test(c *cobra.Command, o testOptions) (err error) {
@@ -153,6 +154,10 @@ func (a *app) test(c *cobra.Command, o testOptions) (err error) {
 	o.crds = o.suites.With(o.crds.Paths...)
 	if len(o.crds.Paths) > 0 {
 		if t.given, err = t.definitions(o.crds); err != nil {
+			return err
+		}
+	} else if paths := a.configuredCRDs(); len(paths) > 0 {
+		if t.configured, err = t.definitions(o.suites.With(paths...)); err != nil {
 			return err
 		}
 	}
@@ -294,8 +299,8 @@ func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointe
 		same := slices.DeleteFunc(slices.Clone(t.around), func(d *input.Item) bool { return d.File != it.File })
 		sources = [][]*input.Item{same, t.around}
 	}
-	// The command line takes precedence over the suite.
-	sources = append([][]*input.Item{t.given}, sources...)
+	// The command line takes precedence over the suite, the configuration file does not.
+	sources = slices.Concat([][]*input.Item{t.given}, sources, [][]*input.Item{t.configured})
 	for i, source := range sources {
 		var fitting []*input.Item
 		for _, d := range source {

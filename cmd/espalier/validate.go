@@ -104,6 +104,7 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 		return needsPath(c)
 	}
 	o.crds, o.old = o.objects.With(o.crds.Paths...), o.objects.With(o.old.Paths...)
+	a.inputs = []input.Flags{o.objects}
 	r, err := report.New(a.reportOptions(c, o.report, validationRules()))
 	if err != nil {
 		return err

@@ -10,10 +10,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/impact"
 	"espalier.dev/analysis/lint"
+	"espalier.dev/cmd/espalier/internal/glob"
 )
 
 // Name is the name of the configuration file.
@@ -40,6 +42,8 @@ type File struct {
 	Diff     impact.Config
 	Ignore   []*Ignore
 
+	// exclude holds the parsed patterns of Exclude.
+	exclude []glob.File
 	// lines holds the lines of the keys that are set, by their name: lint.disable.
 	lines map[string]int
 }
@@ -135,6 +139,13 @@ func relative(path string) string {
 		return short
 	}
 	return path
+}
+
+// Excludes reports whether exclude matches a file or directory, whose path is absolute or
+// relative to the working directory.
+func (f *File) Excludes(path string, isDir bool) bool {
+	name := f.Relative(path)
+	return slices.ContainsFunc(f.exclude, func(g glob.File) bool { return g.Match(name, isDir) })
 }
 
 // Resolve returns a path in the file relative to the working directory.

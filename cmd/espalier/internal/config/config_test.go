@@ -121,4 +121,13 @@ func TestPaths(t *testing.T) {
 	if got := f.Relative(filepath.Join("..", "crds", "a.yaml")); got != "crds/a.yaml" {
 		t.Errorf("got %s", got)
 	}
+	f, err := Parse([]byte("exclude: [vendor/, crds/*.tmp.yaml]"), Name, root, testRules())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{"vendor/x.yaml": true, "../vendor/x.yaml": true, "../crds/a.tmp.yaml": true, "crds/a.tmp.yaml": false, "x.yaml": false} {
+		if got := f.Excludes(filepath.FromSlash(path), false); got != want {
+			t.Errorf("%s is excluded: %v", path, got)
+		}
+	}
 }

@@ -163,13 +163,19 @@ func parseField(pattern string) (tokens []string, err error) {
 	return tokens, checkNotEmpty(pattern)
 }
 
-// compile prepares the patterns for Match. The parser has reported those that are malformed.
-func (e *Ignore) compile() {
-	for _, pattern := range e.Paths {
+// parseFiles parses patterns of files. It omits those that are malformed.
+func parseFiles(patterns []string) (files []glob.File) {
+	for _, pattern := range patterns {
 		if f, err := glob.ParseFile(pattern); err == nil {
-			e.paths = append(e.paths, f)
+			files = append(files, f)
 		}
 	}
+	return files
+}
+
+// compile prepares the patterns for Match. The parser has reported those that are malformed.
+func (e *Ignore) compile() {
+	e.paths = parseFiles(e.Paths)
 	for _, pattern := range e.Fields {
 		if tokens, err := parseField(pattern); err == nil {
 			e.fields = append(e.fields, tokens)
@@ -187,6 +193,14 @@ func (e *Ignore) Match(rule, file, field string) bool {
 // MatchFile reports whether an entry applies to a file, relative to the configuration.
 func (e *Ignore) MatchFile(file string) bool {
 	return len(e.Paths) == 0 || slices.ContainsFunc(e.paths, func(f glob.File) bool { return f.Match(file, false) })
+}
+
+// Files returns the patterns of files that an entry applies to.
+func (e *Ignore) Files() []glob.File {
+	if len(e.Paths) == 0 {
+		return parseFiles([]string{"**"})
+	}
+	return e.paths
 }
 
 func (e *Ignore) matchField(field string) bool {

@@ -21,6 +21,7 @@ func Parse(text []byte, path, dir string, rules Rules) (*File, error) {
 	if root != nil {
 		f.keys(rules).read(p, root, "")
 	}
+	f.exclude = parseFiles(f.Exclude)
 	return f, p.err()
 }
 

@@ -61,7 +61,8 @@ type File struct {
 // ParseFile parses a pattern. A pattern without a slash applies to base names at any depth,
 // as in .gitignore; write ./NAME otherwise. A trailing slash restricts it to directories.
 func ParseFile(pattern string) (File, error) {
-	text := strings.TrimPrefix(pattern, "./")
+	// Shells negate a class with !, package path with ^.
+	text := strings.ReplaceAll(strings.TrimPrefix(pattern, "./"), "[!", "[^")
 	f := File{dir: strings.HasSuffix(text, "/")}
 	text = strings.TrimSuffix(text, "/")
 	f.elements = strings.Split(strings.TrimPrefix(text, "/"), "/")

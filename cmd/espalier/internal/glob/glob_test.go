@@ -26,6 +26,7 @@ func TestFile(t *testing.T) {
 		{"x/**/a.yaml", "x/a.yaml", false, true},
 		{"**/a?.yaml", "x/a1.yaml", false, true},
 		{"x/[ab].yaml", "x/c.yaml", false, false},
+		{"x/[!ab].yaml", "x/c.yaml", false, true},
 	} {
 		f, err := ParseFile(test.pattern)
 		if err != nil {

@@ -37,7 +37,7 @@ func (r *reader) path(path string, stdin io.Reader) error {
 		return nil
 	case info.IsDir():
 		return r.directory(path)
-	case r.exclude.match(filepath.ToSlash(path), false):
+	case r.excluded(path, path, false):
 		return nil
 	case info.Mode().IsRegular() && r.once(realPath(path)):
 		return nil
@@ -90,7 +90,7 @@ func (r *reader) walk(path, real, below string) (found int, err error) {
 		name, at := filepath.Join(path, entry.Name()), filepath.Join(real, entry.Name())
 		isLink := entry.Type()&fs.ModeSymlink != 0
 		matches := slices.Contains(extensions(), strings.ToLower(filepath.Ext(name)))
-		if !matches && !entry.IsDir() && !isLink {
+		if !matches && !entry.IsDir() && !isLink || ownFile(entry.Name()) {
 			continue
 		}
 		// For a link, its target decides.
@@ -100,7 +100,7 @@ func (r *reader) walk(path, real, below string) (found int, err error) {
 		}
 		relative := below + entry.Name()
 		switch {
-		case r.exclude.match(relative, err == nil && info.IsDir()):
+		case r.excluded(name, relative, err == nil && info.IsDir()):
 			found++
 		case err != nil && matches:
 			found++

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 
+	"espalier.dev/cmd/espalier/internal/glob"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -31,6 +32,8 @@ type Flags struct {
 	// Paths, or to the path of a file as it is named there. ** matches any number of path
 	// elements, and a trailing slash restricts a pattern to directories.
 	Exclude []string
+	// Skip reports whether a file or directory is skipped in addition. Nil skips none.
+	Skip func(path string, isDir bool) bool
 	// MaxDocument is the maximum size of a document in bytes. Zero stands for the default of
 	// package yamlx. Several documents are in memory at a time.
 	MaxDocument int
@@ -122,7 +125,7 @@ func Documents(ctx context.Context, stdin io.Reader, flags Flags, visit func(*Do
 type reader struct {
 	ctx     context.Context
 	flags   *Flags
-	exclude exclusions
+	exclude []glob.File
 	visit   func(*Document) error
 	problem func(Problem)
 	// small, if set, may process a file in place of the reader. It reports whether it does.

@@ -23,6 +23,8 @@ type Finding struct {
 	Span yamlx.Position
 	// Source is the line, or the part of a long line around the position.
 	Source input.Excerpt
+	// Doc is the document that the position is in, if it is known to [At].
+	Doc *yamlx.Document
 	// Failed is set for an input that could not be processed.
 	Failed bool
 	// Case is the name of the test case, if the finding is about one. Reports use the same

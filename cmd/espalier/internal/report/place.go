@@ -30,7 +30,7 @@ func At(it *input.Item, f analysis.Finding) Finding {
 		f.Pointer = it.Base + f.Pointer
 		f.Fix = below(it.Base, f.Fix)
 	}
-	return Finding{Finding: f, File: it.File, Span: p, Source: input.ExcerptAt(it.Doc, p)}
+	return Finding{Finding: f, Doc: it.Doc, File: it.File, Span: p, Source: input.ExcerptAt(it.Doc, p)}
 }
 
 // Sort sorts findings by position. Findings about an object as a whole come last.

@@ -38,6 +38,8 @@ type Options struct {
 	// finding to report instead, or false to suppress it. Filter is not called for inputs
 	// that could not be processed: they cannot be suppressed. Nil stands for no filter.
 	Filter func(Finding) (Finding, bool)
+	// Saw is called for each object that is counted, before findings about it. It may be nil.
+	Saw func(*input.Item)
 	// Unused is called when a run ends that was neither aborted nor interrupted, after the
 	// last call of Filter. It returns findings about suppressions that matched nothing. Nil
 	// stands for none.
@@ -208,6 +210,9 @@ func (r *Reporter) Passed(f Finding) {
 
 // Saw counts an object. Objects of the same file must be counted consecutively.
 func (r *Reporter) Saw(it *input.Item) {
+	if r.options.Saw != nil {
+		r.options.Saw(it)
+	}
 	r.summary.Objects++
 	if it.File != r.lastFile || r.summary.Files == 0 {
 		r.lastFile = it.File

@@ -1,0 +1,198 @@
+// Package suppress decides which findings are not reported: those that a comment in the file
+// suppresses, those that an entry of ignore in the configuration file matches, and those in
+// the baseline. It also reports suppressions that match nothing.
+package suppress
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"espalier.dev/analysis"
+	"espalier.dev/cmd/espalier/internal/config"
+	"espalier.dev/cmd/espalier/internal/glob"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/internal/yamlx"
+)
+
+// Rules of findings about suppressions.
+const (
+	RuleUnused  = "unused-suppression"
+	RuleInvalid = "invalid-suppression"
+)
+
+// Rules returns the rules of findings about suppressions.
+func Rules() []analysis.Rule {
+	return []analysis.Rule{
+		{ID: RuleUnused, Severity: analysis.Warning, Summary: "A suppression matches no finding.", Help: "Remove the comment, or the entry of ignore in " + config.Name + "."},
+		{ID: RuleInvalid, Severity: analysis.Warning, Summary: "A comment that suppresses findings is malformed, names an unknown rule or gives no reason.", Help: "Write # " + marker + " RULE[,RULE] -- reason."},
+	}
+}
+
+// Options configure a [Filter].
+type Options struct {
+	Config *config.File
+	// Known returns the IDs of all rules of all commands.
+	Known func() []string
+	// Rules lists the IDs of the rules that the command reports and that are turned on:
+	// suppressions of other rules cannot be unused.
+	Rules []string
+	// Severity overrides severities by rule.
+	Severity map[string]analysis.Severity
+	// Inputs returns the input of the command. An entry of ignore can be unused only if the
+	// input has all files that it applies to.
+	Inputs func() []input.Flags
+}
+
+// Filter suppresses findings. It is not safe for concurrent use.
+type Filter struct {
+	options Options
+	// last is the document that was searched last, because findings come document by document.
+	last *yamlx.Document
+	// comments holds the comments by file; seen lists those of the checked documents.
+	comments map[string][]*comment
+	seen     []*comment
+	// used holds the entries of ignore that have suppressed a finding.
+	used map[*config.Ignore]bool
+	// file and relative are the last path and its form relative to the configuration.
+	file, relative string
+}
+
+// New returns a Filter.
+func New(o Options) *Filter {
+	return &Filter{options: o, comments: map[string][]*comment{}, used: map[*config.Ignore]bool{}}
+}
+
+// Saw reads the comments of a document that is checked.
+func (f *Filter) Saw(it *input.Item) {
+	if it.Doc != f.last {
+		f.seen = append(f.seen, f.read(it.Doc, it.File)...)
+	}
+}
+
+// read reads the comments of a document, unless it was the last one that was read.
+func (f *Filter) read(doc *yamlx.Document, file string) []*comment {
+	if doc == nil || doc == f.last {
+		return nil
+	}
+	f.last = doc
+	found := comments(doc, file, f.options.Known)
+	for _, c := range found {
+		// A document can be read again, for example a CRD that several objects use.
+		if !slices.ContainsFunc(f.comments[file], func(d *comment) bool { return d.at == c.at }) {
+			f.comments[file] = append(f.comments[file], c)
+		}
+	}
+	return found
+}
+
+// Apply returns a finding with the configured severity, or false if it is suppressed.
+func (f *Filter) Apply(found report.Finding) (report.Finding, bool) {
+	if severity, ok := f.options.Severity[found.Rule]; ok {
+		found.Severity = severity
+	}
+	f.read(found.Doc, found.File)
+	found.Doc = nil // formats may keep findings
+	for _, c := range f.comments[found.File] {
+		if c.match(found.Rule, found.Span.Line) {
+			return found, false
+		}
+	}
+	if len(f.options.Config.Ignore) > 0 {
+		if found.File != f.file || f.relative == "" {
+			f.file, f.relative = found.File, f.options.Config.Relative(found.File)
+		}
+		for _, e := range f.options.Config.Ignore {
+			if e.Match(found.Rule, f.relative, fieldOf(found.Path)) {
+				f.used[e] = true
+				return found, false
+			}
+		}
+	}
+	return found, true
+}
+
+// fieldOf returns the field that a path names. The paths of diff start with the CRD and the
+// version: "v1: spec.replicas".
+func fieldOf(path string) string {
+	if i := strings.LastIndex(path, ": "); i >= 0 {
+		return path[i+2:]
+	}
+	return path
+}
+
+// Unused returns findings about comments that are malformed, and about suppressions that have
+// matched nothing although the command reports their rules.
+func (f *Filter) Unused() (all []report.Finding) {
+	for _, c := range f.seen {
+		for _, problem := range c.problems {
+			all = append(all, c.finding(RuleInvalid, problem))
+		}
+		for i, rule := range c.rules {
+			if !c.used[i] && f.reports(rule) {
+				all = append(all, c.finding(RuleUnused, fmt.Sprintf("no finding of %s to suppress: remove it from the comment", rule)))
+			}
+		}
+	}
+	for _, e := range f.options.Config.Ignore {
+		if !f.used[e] && slices.ContainsFunc(e.Rules, f.reports) && f.covers(e) {
+			all = append(all, report.Finding{
+				Finding: analysis.Finding{Rule: RuleUnused, Severity: analysis.Warning, Message: fmt.Sprintf("no finding of %s to ignore: remove the entry", strings.Join(e.Rules, ", "))},
+				File:    f.options.Config.Path, Span: yamlx.Position{Line: e.Line, Column: e.Column},
+			})
+		}
+	}
+	return all
+}
+
+func (c *comment) finding(rule, message string) report.Finding {
+	return report.Finding{Finding: analysis.Finding{Rule: rule, Severity: analysis.Warning, Message: message}, File: c.file, Span: c.at, Source: c.source}
+}
+
+// reports reports whether the command reports a rule, or one that a pattern matches.
+func (f *Filter) reports(pattern string) bool {
+	return slices.ContainsFunc(f.options.Rules, func(rule string) bool { return config.MatchRule(pattern, rule) })
+}
+
+// covers reports whether the input of the command has all files that an entry applies to.
+func (f *Filter) covers(e *config.Ignore) bool {
+	for _, g := range e.Files() {
+		if !slices.ContainsFunc(f.options.Inputs(), func(flags input.Flags) bool { return f.coversFile(flags, g) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// coversFile reports whether an input has all files that a pattern matches.
+func (f *Filter) coversFile(flags input.Flags, g glob.File) bool {
+	dir, deep, exact := g.Literal()
+	return slices.ContainsFunc(flags.Paths, func(name string) bool {
+		if name == "-" {
+			return false
+		}
+		named := f.options.Config.Relative(name)
+		info, err := os.Stat(name)
+		switch {
+		case err != nil:
+			return false
+		case !info.IsDir():
+			return exact && named == dir
+		case flags.Recursive:
+			return named == dir || within(dir, named)
+		case exact:
+			return named == path.Dir(dir)
+		}
+		return named == dir && !deep
+	})
+}
+
+// within reports whether a path is below a directory; both are relative to the same one.
+func within(name, dir string) bool {
+	rel, err := filepath.Rel(filepath.FromSlash(dir), filepath.FromSlash(name))
+	return err == nil && rel != ".." && !strings.HasPrefix(filepath.ToSlash(rel), "../")
+}
