@@ -61,8 +61,35 @@ type Finding struct {
 	Message string
 	// Detail holds further lines: causes, consequences, possible fixes.
 	Detail []string
+	// Schema is the location of the schema that causes a finding about an object, and Old the
+	// location before a change. Both are nil if the finding has none.
+	Schema, Old *Location
 	// Fix is an automatic fix, or nil if the finding needs manual work.
 	Fix *Fix
+}
+
+// Location is a location in another document than the one that a finding is about.
+type Location struct {
+	// Path is the location in human-readable form. It is empty for the whole document or, for
+	// a schema, for its root.
+	Path string
+	// Pointer is the location as a JSON pointer (RFC 6901) into the document.
+	Pointer string
+	// File is the file of the document, or empty if it is unknown. Lines and columns count
+	// from 1 and are zero if they are unknown; the end is exclusive.
+	File                             string
+	Line, Column, EndLine, EndColumn int
+}
+
+// Position returns file:line:column, as far as they are known.
+func (l Location) Position() string {
+	switch {
+	case l.Line == 0:
+		return l.File
+	case l.Column == 0:
+		return fmt.Sprintf("%s:%d", l.File, l.Line)
+	}
+	return fmt.Sprintf("%s:%d:%d", l.File, l.Line, l.Column)
 }
 
 // Part is the part of a field that a finding is about. It decides which position in the

@@ -24,10 +24,9 @@ type Options struct {
 	// Document is the CRD as its author wrote it, as JSON, in v1 or v1beta1. Pointers to
 	// schemas point into it. Without it they point into the v1 form.
 	Document []byte
-	// Position returns the readable position of a JSON pointer into Document, such as
-	// "crd.yaml:12:3". Messages that name a schema include its position, unless Position is
-	// nil. It may be called concurrently.
-	Position func(pointer string) string
+	// Locate returns the position of a JSON pointer into Document in a file. Findings that
+	// name a schema include its position, unless Locate is nil. It may be called concurrently.
+	Locate func(pointer string) analysis.Location
 }
 
 // FieldValidation selects how unknown and duplicate fields are reported.
@@ -232,7 +231,7 @@ func (c *Checker) fieldFinding(v *crd.Version, change *schema.Change, severity a
 		if name := change.Nearest(); name != "" {
 			f.Message += fmt.Sprintf("; did you mean %q?", name)
 		}
-		f.Detail = []string{"schema: " + c.pruning(v, change)}
+		f.Schema, f.Detail = c.pruningSchema(v, change)
 	case schema.Duplicate:
 		f.Rule, f.Part = RuleDuplicateField, analysis.RepeatedName
 		f.Message = fmt.Sprintf("duplicate field %q: the last one takes effect", change.Path.String())

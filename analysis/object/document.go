@@ -1,10 +1,12 @@
 package object
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 
+	"espalier.dev/analysis"
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
 	"espalier.dev/crd"
@@ -43,17 +45,37 @@ func (c *Checker) schemaPointer(v *crd.Version) string {
 	return "/spec/versions/" + strconv.Itoa(index) + "/schema/openAPIV3Schema"
 }
 
+// schemaLocation returns the location of a schema in the document. Its Path is relative to
+// the schema of the version.
+func (c *Checker) schemaLocation(v *crd.Version, path schema.SchemaPath) *analysis.Location {
+	at := analysis.Location{Pointer: c.schemaPointer(v) + path.Pointer()}
+	if c.options.Locate != nil {
+		at = c.options.Locate(at.Pointer)
+	}
+	at.Path = path.String()
+	return &at
+}
+
 // locate returns the path of a schema in the schema of the version, and its position in the
 // document.
 func (c *Checker) locate(v *crd.Version, path schema.SchemaPath) string {
-	name := path.String()
-	if name == "" {
-		name = "the root of the schema"
-	}
-	if c.options.Position == nil {
+	at := c.schemaLocation(v, path)
+	name := cmp.Or(at.Path, "the root of the schema")
+	if at.File == "" {
 		return name
 	}
-	return fmt.Sprintf("%s (%s)", name, c.options.Position(c.schemaPointer(v)+path.Pointer()))
+	return fmt.Sprintf("%s (%s)", name, at.Position())
+}
+
+// pruningSchema returns the schema that causes a field to be pruned, and why.
+func (c *Checker) pruningSchema(v *crd.Version, change *schema.Change) (at *analysis.Location, why []string) {
+	switch {
+	case change.Schema == (schema.NodeRef{}):
+		return nil, []string{"ObjectMeta has no such field"}
+	case len(change.Schema.Path()) == 0 && len(change.Path) > 1:
+		return c.schemaLocation(v, deepest(v.Structural(), change.Path)), []string{"the schema specifies no fields"}
+	}
+	return c.schemaLocation(v, change.Schema.Path()), nil
 }
 
 // pruning describes the schema that causes a field to be pruned.

@@ -1,6 +1,7 @@
 package object_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -90,9 +91,9 @@ func toJSON(t *testing.T, text string) []byte {
 	return out
 }
 
-func checker(t *testing.T, document string, sem schema.Semantics, position func(string) string) *object.Checker {
+func checker(t *testing.T, document string, sem schema.Semantics, locate func(string) analysis.Location) *object.Checker {
 	t.Helper()
-	return object.New(definition(t, document, sem), object.Options{Document: toJSON(t, document), Position: position})
+	return object.New(definition(t, document, sem), object.Options{Document: toJSON(t, document), Locate: locate})
 }
 
 func definition(t *testing.T, document string, sem schema.Semantics) *crd.Definition {
@@ -122,6 +123,9 @@ func lines(findings []analysis.Finding) (all []string) {
 		all = append(all, fmt.Sprintf("%s %s %s: %s", f.Severity, f.Rule, f.Pointer, f.Message))
 		for _, d := range f.Detail {
 			all = append(all, "  "+d)
+		}
+		if at := f.Schema; at != nil {
+			all = append(all, "  schema: "+strings.TrimSpace(cmp.Or(at.Path, "the root of the schema")+" "+at.Position()))
 		}
 	}
 	return all
@@ -304,10 +308,12 @@ spec:
 		widgets: "/spec/versions/0/schema/openAPIV3Schema/properties/spec",
 		beta:    "/spec/validation/openAPIV3Schema/properties/spec",
 	} {
-		c := checker(t, document, schema.Kubernetes, func(pointer string) string { return "crd.yaml at " + pointer })
+		c := checker(t, document, schema.Kubernetes, func(pointer string) analysis.Location {
+			return analysis.Location{Pointer: pointer, File: "crd.yaml at " + pointer, Line: 1, Column: 2}
+		})
 		expect(t, c.Check(t.Context(), widget(`{"nam": "a"}`), nil, object.Warn),
 			`warning unknown-field /spec/nam: unknown field "spec.nam": the API server drops it; did you mean "name"?`,
-			`  schema: .properties[spec] (crd.yaml at `+want+`)`,
+			`  schema: .properties[spec] crd.yaml at `+want+`:1:2`,
 		)
 	}
 }

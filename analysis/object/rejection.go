@@ -33,7 +33,7 @@ func (c *Checker) rejection(version *crd.Version, err error) []analysis.Finding 
 			all = append(all, analysis.Finding{
 				Rule: RuleDecode, Severity: analysis.Error, Path: x.Path.String(), Pointer: x.Path.Pointer(),
 				Message: fmt.Sprintf("must be of type %s, but is %s", x.Want, withArticle(x.Got)),
-				Detail:  []string{"schema: " + c.locate(version, x.Schema.Path())},
+				Schema:  c.schemaLocation(version, x.Schema.Path()),
 			})
 		}
 		return all

@@ -127,15 +127,10 @@ func newDefinition(it *input.Item, sem schema.Semantics) *definition {
 
 // text returns options that let findings about objects refer to positions in the CRD's file.
 func (d *definition) text() object.Options {
-	return object.Options{Document: d.item.JSON, Position: func(pointer string) string {
+	return object.Options{Document: d.item.JSON, Locate: func(pointer string) analysis.Location {
 		d.place.Lock()
-		span := d.item.Position(pointer)
-		d.place.Unlock()
-		at := span.Key
-		if at.Line == 0 {
-			at = span.Value
-		}
-		return fmt.Sprintf("%s:%d:%d", d.item.File, at.Line, at.Column)
+		defer d.place.Unlock()
+		return report.LocationOf(d.item, pointer)
 	}}
 }
 

@@ -127,7 +127,7 @@ func (a *app) loadSides(ctx context.Context, flags input.Flags, problem func(inp
 		decoded, err := codec.DecodeLenient(d.readable())
 		if err != nil {
 			at := d.item.Position("").Value
-			problem(input.Problem{Rule: object.RuleInvalidDefinition, File: d.item.File, Line: at.Line, Column: at.Column, Message: err.Error()})
+			problem(input.Problem{Rule: object.RuleInvalidDefinition, File: d.item.File, Line: at.Line, Column: at.Column, Message: err.Error(), Object: d.item.Identity()})
 			continue
 		}
 		sides[decoded.Name] = &diffSide{item: d.item, crd: decoded, beta: d.isV1beta1()}
@@ -156,6 +156,14 @@ type compared struct {
 	affected    []tally
 	unannounced tally
 	classes     map[impact.Class]int
+}
+
+// item returns the new CRD or, if there is none, the old one.
+func (c *compared) item() *input.Item {
+	if c.new == nil {
+		return c.old.item
+	}
+	return c.new.item
 }
 
 // tally counts objects and lists some of them.
@@ -209,17 +217,15 @@ func (d *differ) compare(ctx context.Context, old, new *diffSide) {
 	switch {
 	case new == nil:
 		c.Comparison = impact.Removed(old.crd, options)
-		d.r.Saw(old.item)
 	case old == nil:
 		c.Comparison = impact.Added(new.crd, options)
-		d.r.Saw(new.item)
 	default:
 		options.V1beta1 = new.beta
-		d.r.Saw(new.item)
 		var err error
 		if c.Comparison, err = impact.Compare(ctx, old.crd, new.crd, options); err != nil {
+			d.r.Saw(new.item)
 			at := new.item.Position("").Value
-			d.r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: new.item.File, Line: at.Line, Column: at.Column, Message: "cannot compare: " + err.Error()})
+			d.r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: new.item.File, Line: at.Line, Column: at.Column, Message: "cannot compare: " + err.Error(), Object: new.item.Identity()})
 			return
 		}
 		d.byKind[groupKind{old.crd.Spec.Group, old.crd.Spec.Names.Kind}] = c
@@ -241,7 +247,7 @@ func (d *differ) try(ctx context.Context, it *input.Item) error {
 	case errors.Is(err, impact.ErrOtherKind):
 		return nil
 	case err != nil:
-		d.r.Failure(input.Problem{Rule: object.RuleDecode, File: it.File, Line: at.Line, Column: at.Column, Message: fmt.Sprintf("cannot try %s: %v", objectName(it), err)})
+		d.r.Failure(input.Problem{Rule: object.RuleDecode, File: it.File, Line: at.Line, Column: at.Column, Message: fmt.Sprintf("cannot try %s: %v", it.Identity().FullName(), err), Object: it.Identity()})
 		return nil
 	}
 	c.objects++
@@ -266,7 +272,7 @@ func (d *differ) try(ctx context.Context, it *input.Item) error {
 		if rest := len(what) - 3; rest > 0 {
 			what = append(slices.Clip(what[:3]), fmt.Sprintf("and %d more", rest))
 		}
-		return fmt.Sprintf("%s (%s:%d:%d): %s", objectName(it), it.File, at.Line, at.Column, strings.Join(what, "; "))
+		return fmt.Sprintf("%s (%s:%d:%d): %s", it.Identity().FullName(), it.File, at.Line, at.Column, strings.Join(what, "; "))
 	}
 	for i, what := range places {
 		if len(what) > 0 {
@@ -279,20 +285,13 @@ func (d *differ) try(ctx context.Context, it *input.Item) error {
 	return nil
 }
 
-func objectName(it *input.Item) string {
-	name := it.Name()
-	if it.Namespace() != "" {
-		name = it.Namespace() + "/" + name
-	}
-	return name
-}
-
 // report reports the findings of all pairs.
 func (d *differ) report(ctx context.Context) {
 	totals := map[string]int{}
 	changes, objects := 0, 0
 	affected := map[string]int{}
 	for _, c := range d.compared {
+		d.r.Saw(c.item())
 		for _, f := range c.Rejections() {
 			d.r.Add(c.at(f))
 		}
@@ -327,9 +326,6 @@ func (d *differ) report(ctx context.Context) {
 func (d *differ) finding(c *compared, i int) report.Finding {
 	ch := &c.Changes[i]
 	f := c.Finding(ch)
-	if c.Name != "" && len(d.compared) > 1 {
-		f.Path = strings.TrimSuffix(c.Name+": "+f.Path, ": ")
-	}
 	if d.tried && ch.Class() > impact.Clients && c.objects > 0 {
 		switch t := &c.affected[i]; {
 		case t.count == 0:
@@ -360,7 +356,8 @@ func (c *compared) at(f impact.Finding) report.Finding {
 		return place(c.new, f.Pointer)
 	}
 	old := place(c.old, f.OldPointer)
-	f.Detail = append(slices.Clip(f.Detail), fmt.Sprintf("old: %s:%d:%d", old.File, old.Span.Line, old.Span.Column))
+	at := old.Location()
+	f.Old = &at
 	return place(c.new, f.Pointer)
 }
 

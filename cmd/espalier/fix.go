@@ -268,7 +268,7 @@ func aliases(d *yamlx.Document, pointer string, value any) []analysis.Edit {
 // problemAt returns a problem with an object as a whole.
 func problemAt(it *input.Item, rule, message string) *input.Problem {
 	at := it.Position("").Value
-	return &input.Problem{Rule: rule, File: it.File, Line: at.Line, Column: at.Column, Message: message, Source: input.ExcerptAt(it.Doc, at)}
+	return &input.Problem{Rule: rule, File: it.File, Line: at.Line, Column: at.Column, Message: message, Source: input.ExcerptAt(it.Doc, at), Object: it.Identity()}
 }
 
 // flush completes the current file: it writes the result and reports the findings.

@@ -144,7 +144,7 @@ func (a *app) test(c *cobra.Command, o testOptions) (err error) {
 		return err
 	}
 	options := a.reportOptions(c, o.report, testRules())
-	options.What = "suite"
+	options.What, options.TestCases = "suite", true
 	r, err := report.New(options)
 	if err != nil {
 		return err

@@ -85,11 +85,18 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 
 // documentResult is the result of validating the objects of one document.
 type documentResult struct {
-	objects  []*input.Item
+	objects []objectResult
+	problem *input.Problem
+}
+
+// objectResult is the result of validating an object.
+type objectResult struct {
+	item *input.Item
+	// uses is the CRD of the object, or nil.
+	uses     *definition
 	findings []report.Finding
-	problem  *input.Problem
-	// uses lists the CRDs of the objects.
-	uses []*definition
+	// skipped is the reason why the object was not validated, or empty.
+	skipped string
 }
 
 func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
@@ -125,25 +132,27 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	defer progress.stop()
 	reported := map[*definition]bool{}
 	return input.Parallel(ctx, a.stdin, o.objects, v.document, func(d documentResult) error {
-		for _, used := range d.uses {
-			if reported[used] {
+		for _, object := range d.objects {
+			if used := object.uses; used != nil && !reported[used] {
+				reported[used] = true
+				ds.reportOthers(r, used)
+				if err := reportRejected(ctx, r, used, o.checkCRDs); err != nil {
+					return err
+				}
+			}
+			progress.clear(len(object.findings) > 0)
+			progress.add()
+			if object.skipped != "" {
+				r.Skipped(object.item, object.skipped)
 				continue
 			}
-			reported[used] = true
-			ds.reportOthers(r, used)
-			if err := reportRejected(ctx, r, used, o.checkCRDs); err != nil {
-				return err
+			r.Saw(object.item)
+			for _, f := range object.findings {
+				r.Add(f)
 			}
 		}
-		progress.clear(len(d.findings) > 0 || d.problem != nil)
-		for _, it := range d.objects {
-			r.Saw(it)
-			progress.add()
-		}
-		for _, f := range d.findings {
-			r.Add(f)
-		}
 		if d.problem != nil {
+			progress.clear(true)
 			r.Failure(*d.problem)
 		}
 		return nil
@@ -208,29 +217,31 @@ type validator struct {
 
 // document validates the objects of a document.
 func (v *validator) document(d *input.Document) (out documentResult) {
-	out.objects, out.problem = d.Items()
-	for _, it := range out.objects {
+	items, problem := d.Items()
+	out.problem = problem
+	for _, it := range items {
 		if v.ctx.Err() != nil {
 			break // a list can be long
 		}
-		var placed []report.Finding
-		for _, f := range v.object(it, &out) {
-			placed = append(placed, report.At(it, f))
+		object := objectResult{item: it}
+		for _, f := range v.object(it, &object) {
+			object.findings = append(object.findings, report.At(it, f))
 		}
-		report.Sort(placed)
-		out.findings = append(out.findings, placed...)
+		report.Sort(object.findings)
+		out.objects = append(out.objects, object)
 	}
 	return out
 }
 
-// object validates one object.
-func (v *validator) object(it *input.Item, out *documentResult) []analysis.Finding {
+// object validates one object. It returns its findings, and everything else in out.
+func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding {
 	d, err := v.definitions.lookup(it)
 	switch {
 	case err == nil:
 	case isDefinition(it):
 		return v.definition(it)
 	case v.ignoreMissing:
+		out.skipped = "no CRD found"
 		return nil
 	default:
 		message := err.Error()
@@ -239,7 +250,7 @@ func (v *validator) object(it *input.Item, out *documentResult) []analysis.Findi
 		}
 		return []analysis.Finding{{Rule: ruleMissingDefinition, Severity: analysis.Error, Path: "kind", Pointer: "/kind", Message: message}}
 	}
-	out.uses = append(out.uses, d)
+	out.uses = d
 	checker, err := d.checker()
 	if err != nil {
 		return []analysis.Finding{{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Path: "kind", Pointer: "/kind",

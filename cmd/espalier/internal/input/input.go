@@ -71,6 +71,8 @@ type Problem struct {
 	Message      string
 	// Source is the line at the position, if it is known.
 	Source Excerpt
+	// Object is the object that cannot be processed, or zero if it is unknown.
+	Object Identity
 }
 
 // Rules of problems.

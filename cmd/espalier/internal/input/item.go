@@ -41,6 +41,27 @@ type Identity struct {
 	APIVersion, Kind, Namespace, Name string
 }
 
+// FullName returns namespace and name: default/my-job.
+func (id Identity) FullName() string {
+	if id.Namespace != "" {
+		return id.Namespace + "/" + id.Name
+	}
+	return id.Name
+}
+
+// String returns kind, namespace and name: CronTab default/my-job. The kind of CRDs is
+// abbreviated.
+func (id Identity) String() string {
+	kind := id.Kind
+	if api.IsDefinition(metav1.TypeMeta{APIVersion: id.APIVersion, Kind: id.Kind}) {
+		kind = "CRD"
+	}
+	return strings.TrimSpace(kind + " " + id.FullName())
+}
+
+// Identity returns the object's identity.
+func (it *Item) Identity() Identity { return it.identity }
+
 // APIVersion returns the object's apiVersion.
 func (it *Item) APIVersion() string { return it.identity.APIVersion }
 
@@ -59,13 +80,7 @@ func (it *Item) Namespace() string { return it.identity.Namespace }
 func (it *Item) Name() string { return it.identity.Name }
 
 // String returns kind, namespace and name: CronTab default/my-job.
-func (it *Item) String() string {
-	name := it.Name()
-	if it.Namespace() != "" {
-		name = it.Namespace() + "/" + name
-	}
-	return strings.TrimSpace(it.Kind() + " " + name)
-}
+func (it *Item) String() string { return it.identity.String() }
 
 // Position returns the position in the file of the value that a pointer into the object names.
 func (it *Item) Position(pointer string) yamlx.Span { return it.Doc.Find(it.Base + pointer) }

@@ -4,8 +4,10 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"espalier.dev/analysis"
@@ -16,6 +18,8 @@ import (
 // Finding is a finding with its position in a file.
 type Finding struct {
 	analysis.Finding
+	// Object is the object that the finding is about. It is zero if there is none.
+	Object input.Identity
 	// File is the file as the user named it. It is empty if the finding is not about a file.
 	File string
 	// Span is the position in the file. Lines and columns count from 1; a zero Line stands
@@ -32,17 +36,46 @@ type Finding struct {
 	Case string
 }
 
+// Location returns the location of the finding.
+func (f *Finding) Location() analysis.Location {
+	return analysis.Location{
+		Path: f.Path, Pointer: f.Pointer, File: f.File,
+		Line: f.Span.Line, Column: f.Span.Column, EndLine: f.Span.EndLine, EndColumn: f.Span.EndColumn,
+	}
+}
+
 // record is a finding in JSON and YAML. The field names are part of the interface.
 type record struct {
-	File     string            `json:"file"`
-	Line     int               `json:"line"`
-	Column   int               `json:"column"`
+	location
 	Rule     string            `json:"rule"`
 	Severity analysis.Severity `json:"severity"`
-	Path     string            `json:"path"`
-	Pointer  string            `json:"pointer"`
+	Object   *objectRecord     `json:"object,omitempty"`
 	Message  string            `json:"message"`
-	Fix      *fixRecord        `json:"fix,omitempty"`
+	Details  []string          `json:"details,omitempty"`
+	// Schema and Old are the locations of the schema and of the field before a change.
+	Schema *location  `json:"schema,omitempty"`
+	Old    *location  `json:"old,omitempty"`
+	Fix    *fixRecord `json:"fix,omitempty"`
+}
+
+// location is a location in JSON and YAML. Lines and columns count from 1, columns count
+// characters, and the end is exclusive. A line of zero stands for the whole file.
+type location struct {
+	File      string `json:"file"`
+	Line      int    `json:"line"`
+	Column    int    `json:"column"`
+	EndLine   int    `json:"endLine,omitempty"`
+	EndColumn int    `json:"endColumn,omitempty"`
+	Path      string `json:"path"`
+	Pointer   string `json:"pointer"`
+}
+
+// objectRecord is the object that a finding is about, in JSON and YAML.
+type objectRecord struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name,omitempty"`
 }
 
 type fixRecord struct {
@@ -57,18 +90,47 @@ type editRecord struct {
 	Value   any    `json:"value,omitempty"`
 }
 
-// fullMessage returns the message with its details.
-func (f *Finding) fullMessage() string {
-	if len(f.Detail) == 0 {
-		return f.Message
+// objectName returns the name of the object for people. It is empty if there is none, and for
+// test cases, which have names of their own.
+func (f *Finding) objectName() string {
+	if f.Case != "" {
+		return ""
 	}
-	return f.Message + "\n" + strings.Join(f.Detail, "\n")
+	return f.Object.String()
+}
+
+// details returns the lines after the message: the details, and the other locations.
+func (f *Finding) details() []string {
+	lines := slices.Clip(f.Detail)
+	if at := f.Schema; at != nil {
+		line := "schema: " + cmp.Or(at.Path, "the root of the schema")
+		if at.File != "" {
+			line += " (" + at.Position() + ")"
+		}
+		lines = append(lines, line)
+	}
+	if at := f.Old; at != nil {
+		lines = append(lines, "old: "+at.Position())
+	}
+	return lines
+}
+
+// fullMessage returns the message with its details and the fix.
+func (f *Finding) fullMessage() string {
+	lines := append([]string{f.Message}, f.details()...)
+	if f.Fix != nil {
+		lines = append(lines, "fix: "+f.Fix.Message)
+	}
+	return strings.Join(lines, "\n")
 }
 
 func newRecord(f *Finding) record {
 	r := record{
-		File: f.File, Line: f.Span.Line, Column: f.Span.Column, Rule: f.Rule, Severity: f.Severity,
-		Path: f.Path, Pointer: f.Pointer, Message: f.fullMessage(),
+		location: *newLocation(new(f.Location())), Rule: f.Rule, Severity: f.Severity,
+		Message: f.Message, Details: f.Detail, Schema: newLocation(f.Schema), Old: newLocation(f.Old),
+	}
+	if id := f.Object; id != (input.Identity{}) {
+		r.Object = &objectRecord{APIVersion: id.APIVersion, Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
 	}
 	if f.Fix != nil {
 		r.Fix = &fixRecord{Message: f.Fix.Message}
@@ -79,13 +141,22 @@ func newRecord(f *Finding) record {
 	return r
 }
 
+func newLocation(l *analysis.Location) *location {
+	if l == nil {
+		return nil
+	}
+	return &location{File: l.File, Line: l.Line, Column: l.Column, EndLine: l.EndLine, EndColumn: l.EndColumn, Path: l.Path, Pointer: l.Pointer}
+}
+
 // Summary counts inputs and findings.
 type Summary struct {
 	// Semantics is the schema semantics of the run.
 	Semantics string `json:"semantics"`
-	// Files and Objects count the input.
+	// Files and Objects count the input that was processed, and Skipped the objects that were
+	// not.
 	Files   int `json:"files"`
 	Objects int `json:"objects"`
+	Skipped int `json:"skipped"`
 	// Errors, Warnings and Infos count the findings of each severity.
 	Errors   int `json:"errors"`
 	Warnings int `json:"warnings"`
@@ -96,6 +167,12 @@ type Summary struct {
 	// Suppressed counts the findings that [Options].Filter suppressed. They are not included
 	// in the other counts.
 	Suppressed int `json:"suppressed,omitempty"`
+	// Hidden counts the findings below [Options].MinSeverity. They are not included in the
+	// other counts.
+	Hidden int `json:"hidden,omitempty"`
+	// Omitted counts the findings that were not written because there are more than
+	// [Options].MaxFindings. They are included in the other counts.
+	Omitted int `json:"omitted,omitempty"`
 	// Interrupted is set if the run was interrupted before the end of the input.
 	Interrupted bool `json:"interrupted,omitempty"`
 	// Aborted is set if the command was aborted by an error, which the caller reports.

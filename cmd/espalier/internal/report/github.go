@@ -37,15 +37,20 @@ func (g *githubFormat) finding(f *Finding) error {
 	if f.Span.Column > 0 {
 		property("col", fmt.Sprint(f.Span.Column))
 	}
-	if f.Rule != "" {
-		property("title", f.Rule)
+	if f.Span.EndLine > 0 {
+		property("endLine", fmt.Sprint(f.Span.EndLine))
+		property("endColumn", fmt.Sprint(f.Span.EndColumn))
+	}
+	title := f.objectName()
+	if title != "" && f.Rule != "" {
+		title += ": "
+	}
+	if title += f.Rule; title != "" {
+		property("title", title)
 	}
 	message := f.fullMessage()
 	if f.Path != "" {
 		message = f.Path + ": " + message
-	}
-	if f.Fix != nil {
-		message += "\nfix: " + f.Fix.Message
 	}
 	_, err := fmt.Fprintf(g.w, "::%s %s::%s\n", command, strings.Join(properties, ","), escapeData.Replace(printableLines(message)))
 	return err
@@ -58,7 +63,12 @@ var (
 )
 
 func (g *githubFormat) close(s *Summary) error {
-	if s.Aborted {
+	if s.Omitted > 0 {
+		if _, err := fmt.Fprintln(g.w, omittedLine(s, g.options)); err != nil {
+			return err
+		}
+	}
+	if s.Aborted || g.options.NoSummary {
 		return nil
 	}
 	_, err := fmt.Fprintln(g.w, summaryLine(s, g.options.What))

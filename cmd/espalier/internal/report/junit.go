@@ -8,109 +8,137 @@ import (
 	"strings"
 
 	"espalier.dev/analysis"
+	"espalier.dev/cmd/espalier/internal/input"
 )
 
-// junitFormat writes a test suite for each file. Each finding is a failed test case or, if it
-// does not affect the exit code, a passed test case with output. An input that could not be
-// processed is an error. The number of failures comes first, so findings are kept until the
-// end.
+// junitFormat writes a test suite for each file and a test case for each object. A test case
+// fails if it has findings that affect the exit code; other findings are its output. An input
+// that could not be processed is an error. The numbers come before the test cases, so the test
+// cases are kept in a spool until the end.
 type junitFormat struct {
 	w       io.Writer
 	options *Options
+	spool   spool
 	suites  []*junitSuite
 	byFile  map[string]*junitSuite
+	// current is the test case that is not yet complete, or nil.
+	current *junitCase
 }
 
-type junitSuites struct {
-	XMLName  xml.Name      `xml:"testsuites"`
-	Name     string        `xml:"name,attr"`
-	Tests    int           `xml:"tests,attr"`
-	Failures int           `xml:"failures,attr"`
-	Errors   int           `xml:"errors,attr"`
-	Suites   []*junitSuite `xml:"testsuite"`
-}
-
+// junitSuite counts the test cases of a file.
 type junitSuite struct {
-	Name     string      `xml:"name,attr"`
-	Tests    int         `xml:"tests,attr"`
-	Failures int         `xml:"failures,attr"`
-	Errors   int         `xml:"errors,attr"`
-	Cases    []junitCase `xml:"testcase"`
+	name                             string
+	tests, failures, errors, skipped int
+	severities                       map[analysis.Severity]int
+	// parts are the test cases in the spool, as offsets and lengths.
+	parts [][2]int64
 }
 
+// junitCase is an object, a test case, or a problem that concerns neither.
 type junitCase struct {
-	Name      string        `xml:"name,attr"`
-	ClassName string        `xml:"classname,attr"`
-	File      string        `xml:"file,attr,omitempty"`
-	Line      int           `xml:"line,attr,omitempty"`
-	Failure   *junitFailure `xml:"failure"`
-	Error     *junitFailure `xml:"error"`
-	Output    string        `xml:"system-out,omitempty"`
+	suite *junitSuite
+	// file, object and name identify the test case.
+	file   string
+	object input.Identity
+	name   string
+
+	line int
+	// skipped is the reason why the object was skipped.
+	skipped string
+	// failed has findings that affect the exit code, rest all others.
+	failed, rest junitFindings
+	// broken reports whether an input could not be processed.
+	broken bool
 }
 
-type junitFailure struct {
-	Type    string `xml:"type,attr"`
-	Message string `xml:"message,attr"`
-	Text    string `xml:",chardata"`
+// junitFindings are findings of a test case as text.
+type junitFindings struct {
+	count int
+	worst analysis.Severity
+	// message is that of the first finding, text has all of them.
+	message string
+	text    strings.Builder
+}
+
+func (fs *junitFindings) add(f *Finding, omitted bool) {
+	fs.count++
+	if fs.count == 1 {
+		fs.message = f.Message
+	}
+	if fs.worst == "" || f.Severity.Compare(fs.worst) < 0 {
+		fs.worst = f.Severity
+	}
+	if omitted {
+		return
+	}
+	fmt.Fprintf(&fs.text, "\n%s: %s: ", f.Location().Position(), f.Severity)
+	if f.Path != "" {
+		fmt.Fprintf(&fs.text, "%s: ", f.Path)
+	}
+	first, rest, _ := strings.Cut(f.fullMessage(), "\n")
+	fmt.Fprintf(&fs.text, "%s [%s]", first, f.Rule)
+	if rest != "" {
+		fs.text.WriteString("\n" + rest)
+	}
 }
 
 func newJUnit(w io.Writer, o *Options) format {
 	return &junitFormat{w: w, options: o, byFile: map[string]*junitSuite{}}
 }
 
-// suite returns the suite of a file.
-func (j *junitFormat) suite(f *Finding) *junitSuite {
+// begin begins a test case and returns it. It returns the current one if it is the same.
+func (j *junitFormat) begin(f *Finding) (*junitCase, error) {
+	name := cmp.Or(f.Case, f.Object.String(), f.Rule)
+	if c := j.current; c != nil && c.file == f.File && c.object == f.Object && c.name == name {
+		return c, nil
+	}
+	if err := j.end(); err != nil {
+		return nil, err
+	}
 	suite := j.byFile[f.File]
 	if suite == nil {
-		suite = &junitSuite{Name: cmp.Or(f.File, j.options.Command)}
+		suite = &junitSuite{name: cmp.Or(f.File, j.options.Command), severities: map[analysis.Severity]int{}}
 		j.byFile[f.File] = suite
 		j.suites = append(j.suites, suite)
 	}
-	return suite
+	j.current = &junitCase{suite: suite, file: f.File, object: f.Object, name: name, line: f.Span.Line}
+	return j.current, nil
 }
 
-// passed adds a passed test case.
-func (j *junitFormat) passed(f *Finding) {
-	suite := j.suite(f)
-	suite.Tests++
-	suite.Cases = append(suite.Cases, junitCase{Name: f.Case, ClassName: f.File, File: f.File, Line: f.Span.Line})
+func (j *junitFormat) object(f *Finding) error {
+	if err := j.end(); err != nil {
+		return err
+	}
+	_, err := j.begin(f)
+	return err
 }
 
-func (j *junitFormat) finding(f *Finding) error {
-	suite := j.suite(f)
-	name := f.Rule
-	if f.Path != "" {
-		name += " " + f.Path
+func (j *junitFormat) passed(f *Finding) error { return j.object(f) }
+
+func (j *junitFormat) skipped(f *Finding) error {
+	err := j.object(f)
+	if err == nil {
+		j.current.skipped = f.Message
 	}
-	if f.Span.Line > 0 {
-		name += fmt.Sprintf(" (line %d)", f.Span.Line)
+	return err
+}
+
+func (j *junitFormat) finding(f *Finding) error { return j.add(f, false) }
+
+func (j *junitFormat) omitted(f *Finding) error { return j.add(f, true) }
+
+func (j *junitFormat) add(f *Finding, omitted bool) error {
+	c, err := j.begin(f)
+	if err != nil {
+		return err
 	}
-	class := f.Rule
-	text := fmt.Sprintf("%s: %s", place(f), f.fullMessage())
-	if f.Case != "" {
-		// Use the same name as when it passes.
-		name, class = f.Case, f.File
-		if n := len(suite.Cases); n > 0 && suite.Cases[n-1].Name == name && suite.Cases[n-1].Failure != nil {
-			suite.Cases[n-1].Failure.Text += "\n" + text
-			return nil
-		}
+	c.suite.severities[f.Severity]++
+	c.broken = c.broken || f.Failed
+	if f.Failed || j.fails(f) {
+		c.failed.add(f, omitted)
+	} else {
+		c.rest.add(f, omitted)
 	}
-	suite.Tests++
-	c := junitCase{Name: name, ClassName: class, File: f.File, Line: f.Span.Line}
-	if f.Fix != nil {
-		text += "\nfix: " + f.Fix.Message
-	}
-	switch {
-	case f.Failed:
-		suite.Errors++
-		c.Error = &junitFailure{Type: string(f.Severity), Message: f.Message, Text: text}
-	case !j.fails(f):
-		c.Output = text
-	default:
-		suite.Failures++
-		c.Failure = &junitFailure{Type: string(f.Severity), Message: f.Message, Text: text}
-	}
-	suite.Cases = append(suite.Cases, c)
 	return nil
 }
 
@@ -120,22 +148,139 @@ func (j *junitFormat) fails(f *Finding) bool {
 	return f.Severity == analysis.Error || j.options.FailOn.Fails(f.Severity)
 }
 
-func (j *junitFormat) close(s *Summary) error {
-	all := junitSuites{Name: j.options.Command, Suites: j.suites}
-	if len(j.suites) == 0 {
-		// Some tools treat a report without test cases as missing.
-		name := strings.TrimSpace(summaryLine(s, j.options.What))
-		all.Suites = []*junitSuite{{Name: j.options.Command, Tests: 1, Cases: []junitCase{{Name: name, ClassName: j.options.Command}}}}
+// The elements of a report.
+type (
+	junitCaseXML struct {
+		XMLName   xml.Name         `xml:"testcase"`
+		Name      string           `xml:"name,attr"`
+		ClassName string           `xml:"classname,attr"`
+		File      string           `xml:"file,attr,omitempty"`
+		Line      int              `xml:"line,attr,omitempty"`
+		Skipped   *junitSkippedXML `xml:"skipped"`
+		Failure   *junitFailureXML `xml:"failure"`
+		Error     *junitFailureXML `xml:"error"`
+		Output    string           `xml:"system-out,omitempty"`
 	}
-	for _, suite := range all.Suites {
-		all.Tests += suite.Tests
-		all.Failures += suite.Failures
-		all.Errors += suite.Errors
+	junitSkippedXML struct {
+		Message string `xml:"message,attr,omitempty"`
 	}
-	text, err := xml.MarshalIndent(all, "", "  ")
+	junitFailureXML struct {
+		Type    string `xml:"type,attr"`
+		Message string `xml:"message,attr"`
+		Text    string `xml:",chardata"`
+	}
+)
+
+// end completes the current test case.
+func (j *junitFormat) end() error {
+	c := j.current
+	if c == nil {
+		return nil
+	}
+	j.current = nil
+	suite := c.suite
+	x := junitCaseXML{
+		Name: cmp.Or(c.name, "object"), ClassName: cmp.Or(c.file, j.options.Command), File: c.file, Line: c.line,
+		Output: strings.TrimPrefix(c.rest.text.String(), "\n"),
+	}
+	suite.tests++
+	if c.failed.count > 0 {
+		failure := &junitFailureXML{Type: string(c.failed.worst), Message: c.failed.message, Text: strings.TrimPrefix(c.failed.text.String(), "\n")}
+		if more := c.failed.count - 1; more > 0 {
+			failure.Message += fmt.Sprintf(" (and %s)", Plural(more, "more finding"))
+		}
+		if c.broken {
+			suite.errors++
+			x.Error = failure
+		} else {
+			suite.failures++
+			x.Failure = failure
+		}
+	} else if c.skipped != "" {
+		suite.skipped++
+		x.Skipped = &junitSkippedXML{Message: c.skipped}
+	}
+	text, err := xml.MarshalIndent(x, "    ", "  ")
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(j.w, xml.Header+string(text)+"\n")
-	return err
+	start := j.spool.size
+	if _, err := j.spool.Write(append(text, '\n')); err != nil {
+		return err
+	}
+	if n := len(suite.parts); n > 0 && suite.parts[n-1][0]+suite.parts[n-1][1] == start {
+		suite.parts[n-1][1] += j.spool.size - start
+	} else {
+		suite.parts = append(suite.parts, [2]int64{start, j.spool.size - start})
+	}
+	return nil
+}
+
+func (j *junitFormat) close(s *Summary) (err error) {
+	defer func() {
+		if e := j.spool.close(); err == nil {
+			err = e
+		}
+	}()
+	if len(j.suites) == 0 {
+		// Some tools treat a report without test cases as missing.
+		if err := j.passed(&Finding{Case: strings.TrimSpace(summaryLine(s, j.options.What))}); err != nil {
+			return err
+		}
+	}
+	if err := j.end(); err != nil {
+		return err
+	}
+	var all junitSuite
+	for _, suite := range j.suites {
+		all.tests += suite.tests
+		all.failures += suite.failures
+		all.errors += suite.errors
+		all.skipped += suite.skipped
+	}
+	out := &errWriter{w: j.w}
+	fmt.Fprintf(out, "%s<testsuites name=%s %s>\n", xml.Header, quoteXML(j.options.Command), all.counts())
+	for _, suite := range j.suites {
+		fmt.Fprintf(out, "  <testsuite name=%s %s>\n    <properties>\n", quoteXML(suite.name), suite.counts())
+		fmt.Fprintf(out, "      <property name=\"semantics\" value=%s/>\n", quoteXML(s.Semantics))
+		for _, severity := range []analysis.Severity{analysis.Error, analysis.Warning, analysis.Info} {
+			fmt.Fprintf(out, "      <property name=\"findings.%s\" value=\"%d\"/>\n", severity, suite.severities[severity])
+		}
+		fmt.Fprint(out, "    </properties>\n")
+		for _, part := range suite.parts {
+			if out.err == nil {
+				out.err = j.spool.copyTo(out, part[0], part[1])
+			}
+		}
+		fmt.Fprint(out, "  </testsuite>\n")
+	}
+	fmt.Fprint(out, "</testsuites>\n")
+	return out.err
+}
+
+// counts returns the numbers of a suite as attributes.
+func (s *junitSuite) counts() string {
+	return fmt.Sprintf(`tests="%d" failures="%d" errors="%d" skipped="%d"`, s.tests, s.failures, s.errors, s.skipped)
+}
+
+func quoteXML(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	_ = xml.EscapeText(&b, []byte(s)) // a strings.Builder does not fail
+	b.WriteByte('"')
+	return b.String()
+}
+
+// errWriter remembers the first error, so that callers need to check only once.
+type errWriter struct {
+	w   io.Writer
+	err error
+}
+
+// Write writes p, unless a previous call failed.
+func (e *errWriter) Write(p []byte) (n int, err error) {
+	if e.err == nil {
+		n, e.err = e.w.Write(p)
+	}
+	return n, e.err
 }

@@ -30,7 +30,14 @@ func At(it *input.Item, f analysis.Finding) Finding {
 		f.Pointer = it.Base + f.Pointer
 		f.Fix = below(it.Base, f.Fix)
 	}
-	return Finding{Finding: f, Doc: it.Doc, File: it.File, Span: p, Source: input.ExcerptAt(it.Doc, p)}
+	return Finding{Finding: f, Object: it.Identity(), Doc: it.Doc, File: it.File, Span: p, Source: input.ExcerptAt(it.Doc, p)}
+}
+
+// LocationOf returns the location of a pointer into an object: that of the field's name, if
+// there is one.
+func LocationOf(it *input.Item, pointer string) analysis.Location {
+	f := At(it, analysis.Finding{Pointer: pointer, Part: analysis.FieldName})
+	return f.Location()
 }
 
 // Sort sorts findings by position. Findings about an object as a whole come last.

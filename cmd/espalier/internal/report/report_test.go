@@ -24,6 +24,7 @@ import (
 func findings() []Finding {
 	return []Finding{{
 		Finding: analysis.Finding{Rule: "rule-a", Severity: analysis.Error, Path: "spec.a", Pointer: "/spec/a", Message: `100% "wrong": <a>, b`, Detail: []string{"more"}},
+		Object:  input.Identity{APIVersion: "example.com/v1", Kind: "CronTab", Namespace: "default", Name: "a"},
 		File:    "dir/a,b:c.yaml", Span: yamlx.Position{Line: 3, Column: 6, EndLine: 3, EndColumn: 9}, Source: input.Excerpt{Text: "  a: bad\x1b[31m"},
 	}, {
 		Finding: analysis.Finding{Rule: "rule-b", Severity: analysis.Warning, Path: "spec.b", Pointer: "/spec/b", Message: "doubtful",
@@ -146,7 +147,7 @@ func TestFailure(t *testing.T) {
 
 func TestText(t *testing.T) {
 	out, _ := write(t, Options{}, findings()...)
-	want := "dir/a,b:c.yaml:3:6: error: spec.a: 100% \"wrong\": <a>, b [rule-a]\n" +
+	want := "dir/a,b:c.yaml:3:6: error: spec.a: 100% \"wrong\": <a>, b [rule-a] (CronTab default/a)\n" +
 		" 3 |   a: bad\ufffd[31m\n" +
 		"   |      ^^^\n" +
 		"   = more\n" +
@@ -206,11 +207,8 @@ func TestJSONAndYAML(t *testing.T) {
 				t.Errorf("%s: got %v", format, d)
 			}
 			for i, f := range d.Findings {
-				want := 8
-				if i == 1 {
-					want = 9 // it has a fix
-				}
-				if len(f) != want {
+				// The first has an end, details and an object, the second a fix.
+				if want := []int{12, 9, 8}[i]; len(f) != want {
 					t.Errorf("%s: finding %d has the fields %v", format, i, f)
 				}
 			}
@@ -218,8 +216,8 @@ func TestJSONAndYAML(t *testing.T) {
 	}
 	out, _ := write(t, Options{Outputs: []string{"json"}}, findings()[1])
 	want := `{"findings":[
-{"file":"b.yaml","line":1,"column":2,"rule":"rule-b","severity":"warning","path":"spec.b","pointer":"/spec/b","message":"doubtful","fix":{"message":"remove it","edits":[{"op":"remove","pointer":"/spec/b"}]}}
-],"summary":{"semantics":"kep","files":0,"objects":0,"errors":0,"warnings":1,"infos":0,"failures":0}}
+{"file":"b.yaml","line":1,"column":2,"path":"spec.b","pointer":"/spec/b","rule":"rule-b","severity":"warning","message":"doubtful","fix":{"message":"remove it","edits":[{"op":"remove","pointer":"/spec/b"}]}}
+],"summary":{"semantics":"kep","files":0,"objects":0,"skipped":0,"errors":0,"warnings":1,"infos":0,"failures":0}}
 `
 	if out != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
@@ -228,7 +226,7 @@ func TestJSONAndYAML(t *testing.T) {
 
 func TestGitHub(t *testing.T) {
 	out, _ := write(t, Options{Outputs: []string{"github"}}, findings()...)
-	want := `::error file=dir/a%2Cb%3Ac.yaml,line=3,col=6,title=rule-a::spec.a: 100%25 "wrong": <a>, b%0Amore
+	want := `::error file=dir/a%2Cb%3Ac.yaml,line=3,col=6,endLine=3,endColumn=9,title=CronTab default/a%3A rule-a::spec.a: 100%25 "wrong": <a>, b%0Amore
 ::warning file=b.yaml,line=1,col=2,title=rule-b::spec.b: doubtful%0Afix: remove it
 ::notice file=b.yaml,title=rule-a::worth%0Aknowing
 1 error, 1 warning, 1 info in 0 objects (semantics: kep)
@@ -238,30 +236,103 @@ func TestGitHub(t *testing.T) {
 	}
 }
 
+// junitReport is what the tests expect of a JUnit report.
+type junitReport struct {
+	Tests    int `xml:"tests,attr"`
+	Failures int `xml:"failures,attr"`
+	Errors   int `xml:"errors,attr"`
+	Skipped  int `xml:"skipped,attr"`
+	Suites   []struct {
+		Name       string `xml:"name,attr"`
+		Properties []struct {
+			Name  string `xml:"name,attr"`
+			Value string `xml:"value,attr"`
+		} `xml:"properties>property"`
+		Cases []junitCaseXML `xml:"testcase"`
+	} `xml:"testsuite"`
+}
+
+func parseJUnit(t *testing.T, text string) (r junitReport) {
+	t.Helper()
+	if err := xml.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	cases := 0
+	for _, s := range r.Suites {
+		cases += len(s.Cases)
+	}
+	if cases != r.Tests {
+		t.Errorf("%d test cases, but the report says %d:\n%s", cases, r.Tests, text)
+	}
+	return r
+}
+
 func TestJUnit(t *testing.T) {
 	for n := range 4 {
 		out, _ := write(t, Options{Outputs: []string{"junit"}}, findings()[:n]...)
-		var got junitSuites
-		if err := xml.Unmarshal([]byte(out), &got); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		cases, failures := 0, 0
-		for _, s := range got.Suites {
-			cases += len(s.Cases)
-			for _, c := range s.Cases {
-				if c.Failure != nil {
-					failures++
-				}
-			}
-		}
-		if got.Tests != cases || got.Failures != failures || cases != max(n, 1) || failures != min(n, 1) {
-			t.Errorf("%d findings: got %d cases, %d failures:\n%s", n, cases, failures, out)
+		if got := parseJUnit(t, out); got.Tests != max(n, 1) || got.Failures != min(n, 1) {
+			t.Errorf("%d findings: got\n%s", n, out)
 		}
 	}
-	for threshold, want := range map[Threshold]string{"error": `failures="1"`, "warning": `failures="2"`, "info": `failures="3"`, Never: `failures="1"`} {
+	for threshold, want := range map[Threshold]int{"error": 1, "warning": 2, "info": 3, Never: 1} {
 		out, _ := write(t, Options{Outputs: []string{"junit"}, FailOn: threshold}, findings()...)
-		if !strings.Contains(out, `tests="3" `+want) {
-			t.Errorf("fail on %s: lacks %s:\n%s", threshold, want, out)
+		if got := parseJUnit(t, out); got.Failures != want {
+			t.Errorf("fail on %s: want %d failures:\n%s", threshold, want, out)
+		}
+	}
+}
+
+// objects reads objects from a YAML text.
+func objects(t *testing.T, text string) (items []*input.Item) {
+	t.Helper()
+	err := input.Read(t.Context(), strings.NewReader(text), input.Flags{Paths: []string{"-"}}, func(it *input.Item) error {
+		items = append(items, it)
+		return nil
+	}, func(p input.Problem) { t.Error(p) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return items
+}
+
+// TestJUnitObjects makes sure that each object is one test case, with all of its findings.
+func TestJUnitObjects(t *testing.T) {
+	items := objects(t, "kind: A\nmetadata: {name: a, namespace: ns}\n---\nkind: A\nmetadata: {name: b}\n---\nkind: A\nmetadata: {name: c}\n---\nkind: A\nmetadata: {name: d}\n")
+	for _, most := range []int{0, 1} {
+		var out bytes.Buffer
+		r, err := New(Options{Outputs: []string{"junit"}, Stdout: &out, Semantics: "kep", MaxFindings: most})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Saw(items[0])
+		for _, severity := range []analysis.Severity{analysis.Warning, analysis.Error, analysis.Error, analysis.Info} {
+			r.Report(items[0], analysis.Finding{Rule: "r", Severity: severity, Pointer: "/kind", Path: "kind", Message: "m-" + string(severity)})
+		}
+		r.Saw(items[1])
+		r.Skipped(items[2], "no CRD found")
+		r.Saw(items[3])
+		r.Report(items[3], analysis.Finding{Rule: "r", Severity: analysis.Warning, Message: "only a warning"})
+		r.Failure(input.Problem{Rule: "unreadable", File: "x.yaml", Message: "cannot read"})
+		if err := r.Close(); err != ExitError(Failed) {
+			t.Error(err)
+		}
+		got := parseJUnit(t, out.String())
+		if got.Tests != 5 || got.Failures != 1 || got.Errors != 1 || got.Skipped != 1 || len(got.Suites) != 2 {
+			t.Fatalf("got\n%s", out.String())
+		}
+		if p := got.Suites[0].Properties; len(p) != 4 || p[0].Value != "kep" || p[1].Value != "2" || p[2].Value != "2" || p[3].Value != "1" {
+			t.Errorf("properties %v", p)
+		}
+		cases := got.Suites[0].Cases
+		failure := cases[0].Failure
+		if cases[0].Name != "A ns/a" || failure.Message != "m-error (and 1 more finding)" || failure.Type != "error" || cases[0].Output != "<stdin>:1:7: warning: kind: m-warning [r]" && most == 1 {
+			t.Errorf("got %+v", cases[0])
+		}
+		if most == 0 && (strings.Count(failure.Text, "<stdin>:1:7: error: kind: m-error [r]") != 2 || !strings.Contains(cases[0].Output, "m-warning") || !strings.Contains(cases[0].Output, "m-info")) {
+			t.Errorf("got %+v", cases[0])
+		}
+		if cases[1].Name != "A b" || cases[1].Failure != nil || cases[2].Skipped == nil || cases[2].Skipped.Message != "no CRD found" || cases[3].Failure != nil {
+			t.Errorf("got\n%s", out.String())
 		}
 	}
 }
@@ -429,5 +500,45 @@ func TestGitHubEscapes(t *testing.T) {
 	out, _ := write(t, Options{Outputs: []string{"github"}}, Finding{File: "a\x1bb", Finding: analysis.Finding{Message: "m\x1b[31m\nn"}})
 	if strings.Contains(out, "\x1b") || !strings.Contains(out, "%0An") {
 		t.Errorf("%q", out)
+	}
+}
+
+// TestLocations makes sure that every format has the object, the end, the schema and the old
+// location of a finding.
+func TestLocations(t *testing.T) {
+	f := Finding{
+		Finding: analysis.Finding{
+			Rule: "rule", Severity: analysis.Error, Path: "spec.a", Pointer: "/spec/a", Message: "wrong",
+			Schema: &analysis.Location{Path: ".properties[spec]", Pointer: "/spec/versions/0", File: "crd.yaml", Line: 7, Column: 3, EndLine: 7, EndColumn: 9},
+			Old:    &analysis.Location{Path: "spec.b", Pointer: "/spec/b", File: "old.yaml", Line: 5, Column: 1},
+		},
+		Object: input.Identity{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: "crontabs.example.com"},
+		File:   "new.yaml", Span: yamlx.Position{Line: 2, Column: 4, EndLine: 3, EndColumn: 6},
+	}
+	for format, want := range map[string][]string{
+		"text": {"new.yaml:2:4: error: spec.a: wrong [rule] (CRD crontabs.example.com)\n   = schema: .properties[spec] (crd.yaml:7:3)\n   = old: old.yaml:5:1\n"},
+		"json": {
+			`{"file":"new.yaml","line":2,"column":4,"endLine":3,"endColumn":6,"path":"spec.a","pointer":"/spec/a","rule":"rule","severity":"error",` +
+				`"object":{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","name":"crontabs.example.com"},"message":"wrong",` +
+				`"schema":{"file":"crd.yaml","line":7,"column":3,"endLine":7,"endColumn":9,"path":".properties[spec]","pointer":"/spec/versions/0"},` +
+				`"old":{"file":"old.yaml","line":5,"column":1,"path":"spec.b","pointer":"/spec/b"}}`,
+		},
+		"yaml": {"\n  schema:\n    column: 3\n    endColumn: 9\n"},
+		"sarif": {
+			`"region":{"startLine":2,"startColumn":4,"endLine":3,"endColumn":6}`,
+			`"logicalLocations":[{"name":"crontabs.example.com","fullyQualifiedName":"CRD crontabs.example.com","kind":"resource"},{"name":"spec.a","fullyQualifiedName":"CRD crontabs.example.com: spec.a","kind":"property"}]`,
+			`"relatedLocations":[{"physicalLocation":{"artifactLocation":{"uri":"crd.yaml"},"region":{"startLine":7,"startColumn":3,"endLine":7,"endColumn":9}},"message":{"text":"schema: .properties[spec]"}},` +
+				`{"physicalLocation":{"artifactLocation":{"uri":"old.yaml"},"region":{"startLine":5,"startColumn":1}},"message":{"text":"old: spec.b"}}]`,
+			`"properties":{"semantics":"kep","files":0,"objects":0,"skipped":0,"errors":1,`,
+		},
+		"junit":  {`<testcase name="CRD crontabs.example.com" classname="new.yaml" file="new.yaml" line="2">`, "new.yaml:2:4: error: spec.a: wrong [rule]&#xA;schema: .properties[spec] (crd.yaml:7:3)&#xA;old: old.yaml:5:1<"},
+		"github": {"::error file=new.yaml,line=2,col=4,endLine=3,endColumn=6,title=CRD crontabs.example.com%3A rule::spec.a: wrong%0Aschema: .properties[spec] (crd.yaml:7:3)%0Aold: old.yaml:5:1\n"},
+	} {
+		out, _ := write(t, Options{Outputs: []string{format}}, f)
+		for _, part := range want {
+			if !strings.Contains(out, part) {
+				t.Errorf("%s lacks\n%s\ngot\n%s", format, part, out)
+			}
+		}
 	}
 }

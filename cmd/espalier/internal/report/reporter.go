@@ -44,11 +44,21 @@ type Options struct {
 	// last call of Filter. It returns findings about suppressions that matched nothing. Nil
 	// stands for none.
 	Unused func() []Finding
-	// Quiet omits the summary in text if there are no findings.
-	Quiet bool
+	// MinSeverity is the lowest severity of findings that are reported. Other findings do not
+	// affect the exit code either. The default is info.
+	MinSeverity analysis.Severity
+	// MaxFindings is the maximum number of findings that are written. Further ones are
+	// counted. Inputs that could not be processed are always written. Zero stands for no limit.
+	MaxFindings int
+	// Quiet omits the summary in text if there are no findings, NoSummary in any case.
+	// Formats for programs always have a summary.
+	Quiet, NoSummary bool
 	// Interrupted is called when the report is closed, and reports whether the run was
 	// interrupted. Nil stands for never.
 	Interrupted func() bool
+	// TestCases is set for commands that report test cases: objects are then no test cases in
+	// JUnit.
+	TestCases bool
 	// What is the noun for an input in the summary, "object" by default.
 	What string
 }
@@ -69,6 +79,18 @@ type format interface {
 	close(s *Summary) error
 }
 
+// objectFormat is a format that lists objects and test cases, including those without
+// findings.
+type objectFormat interface {
+	// object begins an object. Findings about it follow.
+	object(f *Finding) error
+	// skipped lists an object that is not checked, passed a test case without findings.
+	skipped(f *Finding) error
+	passed(f *Finding) error
+	// omitted replaces finding for a finding that is not written.
+	omitted(f *Finding) error
+}
+
 // Reporter writes findings as they come. It is not safe for concurrent use.
 type Reporter struct {
 	options Options
@@ -77,6 +99,8 @@ type Reporter struct {
 	summary Summary
 	// lastFile is the file of the last counted object.
 	lastFile string
+	// written is the number of findings that were written.
+	written int
 	// found is set if a finding makes the exit code 1.
 	found bool
 	err   error
@@ -157,7 +181,7 @@ func (r *Reporter) Failure(p input.Problem) {
 	r.Add(Finding{
 		Failed:  true,
 		Finding: analysis.Finding{Rule: p.Rule, Severity: analysis.Error, Message: p.Message},
-		File:    p.File, Span: yamlx.Position{Line: p.Line, Column: p.Column}, Source: p.Source,
+		Object:  p.Object, File: p.File, Span: yamlx.Position{Line: p.Line, Column: p.Column}, Source: p.Source,
 	})
 }
 
@@ -175,10 +199,36 @@ func (r *Reporter) Add(f Finding) {
 
 // add counts and writes a finding.
 func (r *Reporter) add(f Finding) {
+	if least := r.options.MinSeverity; least != "" && !f.Failed && f.Severity.Compare(least) > 0 {
+		r.summary.Hidden++
+		return
+	}
 	r.count(&f)
+	if most := r.options.MaxFindings; most > 0 && r.written >= most && !f.Failed {
+		r.summary.Omitted++
+		r.list(func(o objectFormat) error { return o.omitted(&f) })
+		return
+	}
+	if !f.Failed {
+		r.written++
+	}
 	for _, format := range r.formats {
-		if err := format.finding(&f); err != nil && r.err == nil {
-			r.err = err
+		r.keep(format.finding(&f))
+	}
+}
+
+// keep keeps the first error.
+func (r *Reporter) keep(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// list calls do for the formats that list objects and test cases.
+func (r *Reporter) list(do func(objectFormat) error) {
+	for _, format := range r.formats {
+		if o, ok := format.(objectFormat); ok {
+			r.keep(do(o))
 		}
 	}
 }
@@ -201,14 +251,11 @@ func (r *Reporter) count(f *Finding) {
 
 // Passed reports a passed test case to the formats that list them.
 func (r *Reporter) Passed(f Finding) {
-	for _, format := range r.formats {
-		if lister, ok := format.(interface{ passed(*Finding) }); ok {
-			lister.passed(&f)
-		}
-	}
+	r.list(func(o objectFormat) error { return o.passed(&f) })
 }
 
-// Saw counts an object. Objects of the same file must be counted consecutively.
+// Saw counts an object. The findings about it should follow before the next call, and objects
+// of the same file must be counted consecutively.
 func (r *Reporter) Saw(it *input.Item) {
 	if r.options.Saw != nil {
 		r.options.Saw(it)
@@ -218,6 +265,28 @@ func (r *Reporter) Saw(it *input.Item) {
 		r.lastFile = it.File
 		r.summary.Files++
 	}
+	if !r.options.TestCases {
+		f := objectOf(it)
+		r.list(func(o objectFormat) error { return o.object(&f) })
+	}
+}
+
+// Skipped counts an object that is not checked, and says why.
+func (r *Reporter) Skipped(it *input.Item, reason string) {
+	r.summary.Skipped++
+	f := objectOf(it)
+	f.Message = reason
+	r.list(func(o objectFormat) error { return o.skipped(&f) })
+}
+
+// objectOf returns a finding about an object as a whole. The position of the document is
+// exact enough: it takes no time.
+func objectOf(it *input.Item) Finding {
+	f := Finding{Object: it.Identity(), File: it.File, Span: yamlx.Position{Line: it.Doc.Line()}}
+	if it.Base != "" {
+		f.Span.Line = it.Position("").Value.Line
+	}
+	return f
 }
 
 // Summary returns the summary so far. Commands may add to it.

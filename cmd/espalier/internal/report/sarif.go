@@ -25,6 +25,8 @@ type sarifResult struct {
 	Level     string          `json:"level"`
 	Message   sarifText       `json:"message"`
 	Locations []sarifLocation `json:"locations,omitempty"`
+	// Related holds the locations of the schema and of the field before a change.
+	Related []sarifLocation `json:"relatedLocations,omitempty"`
 }
 
 type sarifText struct {
@@ -34,6 +36,7 @@ type sarifText struct {
 type sarifLocation struct {
 	Physical *sarifPhysical `json:"physicalLocation,omitempty"`
 	Logical  []sarifLogical `json:"logicalLocations,omitempty"`
+	Message  *sarifText     `json:"message,omitempty"`
 }
 
 type sarifPhysical struct {
@@ -54,7 +57,9 @@ type sarifRegion struct {
 }
 
 type sarifLogical struct {
+	Name               string `json:"name,omitempty"`
 	FullyQualifiedName string `json:"fullyQualifiedName"`
+	Kind               string `json:"kind,omitempty"`
 }
 
 type sarifRule struct {
@@ -104,35 +109,27 @@ func (s *sarifFormat) finding(f *Finding) error {
 	if id == "" {
 		id = "finding"
 	}
-	message := f.fullMessage()
-	if f.Fix != nil {
-		message += "\nfix: " + f.Fix.Message
-	}
 	r := sarifResult{
 		RuleID:    id,
 		RuleIndex: s.rule(id, analysis.Rule{ID: id, Severity: f.Severity}),
 		Level:     sarifLevel(f.Severity),
-		Message:   sarifText{Text: message},
+		Message:   sarifText{Text: f.fullMessage()},
 	}
-	var l sarifLocation
-	if f.File != "" {
-		l.Physical = &sarifPhysical{Artifact: sarifArtifact{URI: fileURI(f.File)}}
-		if f.Span.Line > 0 {
-			region := &sarifRegion{StartLine: f.Span.Line, StartColumn: f.Span.Column}
-			if f.Span.EndLine > f.Span.Line || f.Span.EndLine == f.Span.Line && f.Span.EndColumn > f.Span.Column {
-				region.EndLine, region.EndColumn = f.Span.EndLine, f.Span.EndColumn
-			}
-			if f.Source.Text != "" {
-				region.Snippet = &sarifText{Text: f.Source.Text}
-			}
-			l.Physical.Region = region
-		}
-	}
-	if f.Path != "" {
-		l.Logical = []sarifLogical{{FullyQualifiedName: f.Path}}
+	l := sarifLocation{Physical: physicalLocation(new(f.Location())), Logical: logicalLocations(f)}
+	if l.Physical != nil && l.Physical.Region != nil && f.Source.Text != "" {
+		l.Physical.Region.Snippet = &sarifText{Text: f.Source.Text}
 	}
 	if l.Physical != nil || l.Logical != nil {
 		r.Locations = []sarifLocation{l}
+	}
+	for _, other := range []struct {
+		name string
+		at   *analysis.Location
+	}{{"schema", f.Schema}, {"old", f.Old}} {
+		if physical := physicalLocation(other.at); physical != nil {
+			message := &sarifText{Text: strings.TrimSuffix(other.name+": "+other.at.Path, ": ")}
+			r.Related = append(r.Related, sarifLocation{Physical: physical, Message: message})
+		}
 	}
 	text, err := marshal(r)
 	if err != nil {
@@ -145,6 +142,34 @@ func (s *sarifFormat) finding(f *Finding) error {
 	s.count++
 	_, err = io.WriteString(s.w, before+string(text))
 	return err
+}
+
+// physicalLocation returns the file and the region of a location, or nil if it has no file.
+func physicalLocation(at *analysis.Location) *sarifPhysical {
+	if at == nil || at.File == "" {
+		return nil
+	}
+	p := &sarifPhysical{Artifact: sarifArtifact{URI: fileURI(at.File)}}
+	if at.Line > 0 {
+		p.Region = &sarifRegion{StartLine: at.Line, StartColumn: at.Column}
+		if at.EndLine > at.Line || at.EndLine == at.Line && at.EndColumn > at.Column {
+			p.Region.EndLine, p.Region.EndColumn = at.EndLine, at.EndColumn
+		}
+	}
+	return p
+}
+
+// logicalLocations returns the object that a finding is about, and the field of the object.
+func logicalLocations(f *Finding) (all []sarifLogical) {
+	object := f.objectName()
+	if object != "" {
+		all = append(all, sarifLogical{Name: f.Object.FullName(), FullyQualifiedName: object, Kind: "resource"})
+		object += ": "
+	}
+	if f.Path != "" {
+		all = append(all, sarifLogical{Name: f.Path, FullyQualifiedName: object + f.Path, Kind: "property"})
+	}
+	return all
 }
 
 // fileURI returns the URI of a file for SARIF. It is relative if the name is relative.
@@ -183,7 +208,11 @@ func (s *sarifFormat) close(sum *Summary) error {
 	if err != nil {
 		return err
 	}
-	rest, err := marshal([]map[string]any{{"executionSuccessful": sum.Failures == 0, "properties": sum}})
+	invocations, err := marshal([]map[string]any{{"executionSuccessful": sum.Failures == 0}})
+	if err != nil {
+		return err
+	}
+	properties, err := marshal(sum)
 	if err != nil {
 		return err
 	}
@@ -191,6 +220,6 @@ func (s *sarifFormat) close(sum *Summary) error {
 	if s.count == 0 {
 		before = sarifStart
 	}
-	_, err = io.WriteString(s.w, before+`],"tool":`+string(text)+`,"invocations":`+string(rest)+"}]}\n")
+	_, err = io.WriteString(s.w, before+`],"tool":`+string(text)+`,"invocations":`+string(invocations)+`,"properties":`+string(properties)+"}]}\n")
 	return err
 }

@@ -53,8 +53,8 @@ func severityColor(s analysis.Severity) string {
 
 func (t *textFormat) finding(f *Finding) error {
 	t.count++
-	if place := place(f); place != "" {
-		fmt.Fprintf(t.w, "%s ", t.paint(bold, place+":"))
+	if at := f.Location().Position(); at != "" {
+		fmt.Fprintf(t.w, "%s ", t.paint(bold, at+":"))
 	}
 	fmt.Fprintf(t.w, "%s ", t.paint(severityColor(f.Severity), string(f.Severity)+":"))
 	if f.Path != "" {
@@ -64,6 +64,9 @@ func (t *textFormat) finding(f *Finding) error {
 	fmt.Fprintf(t.w, "%s", printable(lines[0]))
 	if f.Rule != "" {
 		fmt.Fprintf(t.w, " [%s]", f.Rule)
+	}
+	if object := f.objectName(); object != "" {
+		fmt.Fprintf(t.w, " (%s)", oneLine(object))
 	}
 	t.w.WriteByte('\n')
 	number := strconv.Itoa(f.Span.Line)
@@ -75,7 +78,7 @@ func (t *textFormat) finding(f *Finding) error {
 	} else {
 		margin = " "
 	}
-	for _, line := range append(lines[1:], f.Detail...) {
+	for _, line := range append(lines[1:], f.details()...) {
 		fmt.Fprintf(t.w, " %s = %s\n", margin, printable(line))
 	}
 	if f.Fix != nil {
@@ -86,17 +89,6 @@ func (t *textFormat) finding(f *Finding) error {
 
 // flush writes the buffered text, so that findings appear at once.
 func (t *textFormat) flush() error { return t.w.Flush() }
-
-// place returns file:line:column, as far as it is known.
-func place(f *Finding) string {
-	switch {
-	case f.Span.Line == 0:
-		return f.File
-	case f.Span.Column == 0:
-		return fmt.Sprintf("%s:%d", f.File, f.Span.Line)
-	}
-	return fmt.Sprintf("%s:%d:%d", f.File, f.Span.Line, f.Span.Column)
-}
 
 // excerpt returns the offending line or, for a long line, the part around the position, the
 // indentation of the carets, and their number.
@@ -153,8 +145,11 @@ func printableLines(s string) string {
 func oneLine(s string) string { return printable(strings.ReplaceAll(s, "\n", " ")) }
 
 func (t *textFormat) close(s *Summary) error {
-	if nothing := s.Objects == 0 || !s.Interrupted; t.count == 0 && (t.options.Quiet || s.Aborted && nothing) {
-		return nil
+	if s.Omitted > 0 {
+		fmt.Fprintln(t.w, omittedLine(s, t.options))
+	}
+	if nothing := s.Objects == 0 || !s.Interrupted; t.options.NoSummary || t.count == 0 && (t.options.Quiet || s.Aborted && nothing) {
+		return t.flush()
 	}
 	color := green
 	switch {
@@ -170,6 +165,11 @@ func (t *textFormat) close(s *Summary) error {
 	}
 	fmt.Fprintln(t.w, t.paint(color, summaryLine(s, t.options.What)))
 	return t.flush()
+}
+
+// omittedLine says how many findings are not shown because there are too many.
+func omittedLine(s *Summary, o *Options) string {
+	return fmt.Sprintf("%s not shown: --max-findings is %d", Plural(s.Omitted, "more finding"), o.MaxFindings)
 }
 
 // summaryLine returns the summary as text.
@@ -191,6 +191,15 @@ func summaryLine(s *Summary, what string) string {
 		text = s.Verdict
 	}
 	text += " in " + Plural(s.Objects, what)
+	if s.Skipped > 0 {
+		text += fmt.Sprintf(", %d skipped", s.Skipped)
+	}
+	if s.Suppressed > 0 {
+		text += fmt.Sprintf(", %s suppressed", Plural(s.Suppressed, "finding"))
+	}
+	if s.Hidden > 0 {
+		text += fmt.Sprintf(", %s hidden by --min-severity", Plural(s.Hidden, "finding"))
+	}
 	if s.Failures > 0 {
 		text += fmt.Sprintf(", %s could not be read", Plural(s.Failures, "input"))
 	}
