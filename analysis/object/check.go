@@ -231,7 +231,10 @@ func (c *Checker) fieldFinding(v *crd.Version, change *schema.Change, severity a
 		if name := change.Nearest(); name != "" {
 			f.Message += fmt.Sprintf("; did you mean %q?", name)
 		}
-		f.Schema, f.Detail = c.pruningSchema(v, change)
+		var special string
+		if f.Schema, special = c.pruningSchema(v, change); special != "" {
+			f.Detail = []string{special}
+		}
 	case schema.Duplicate:
 		f.Rule, f.Part = RuleDuplicateField, analysis.RepeatedName
 		f.Message = fmt.Sprintf("duplicate field %q: the last one takes effect", change.Path.String())

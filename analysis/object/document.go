@@ -1,8 +1,6 @@
 package object
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -56,37 +54,16 @@ func (c *Checker) schemaLocation(v *crd.Version, path schema.SchemaPath) *analys
 	return &at
 }
 
-// locate returns the path of a schema in the schema of the version, and its position in the
-// document.
-func (c *Checker) locate(v *crd.Version, path schema.SchemaPath) string {
-	at := c.schemaLocation(v, path)
-	name := cmp.Or(at.Path, "the root of the schema")
-	if at.File == "" {
-		return name
-	}
-	return fmt.Sprintf("%s (%s)", name, at.Position())
-}
-
-// pruningSchema returns the schema that causes a field to be pruned, and why.
-func (c *Checker) pruningSchema(v *crd.Version, change *schema.Change) (at *analysis.Location, why []string) {
+// pruningSchema returns the schema that causes a field to be pruned, which is nil for metadata,
+// and what it has instead of the field, if that is special.
+func (c *Checker) pruningSchema(v *crd.Version, change *schema.Change) (at *analysis.Location, special string) {
 	switch {
 	case change.Schema == (schema.NodeRef{}):
-		return nil, []string{"ObjectMeta has no such field"}
+		return nil, "ObjectMeta has no such field"
 	case len(change.Schema.Path()) == 0 && len(change.Path) > 1:
-		return c.schemaLocation(v, deepest(v.Structural(), change.Path)), []string{"the schema specifies no fields"}
+		return c.schemaLocation(v, deepest(v.Structural(), change.Path)), "the schema specifies no fields"
 	}
-	return c.schemaLocation(v, change.Schema.Path()), nil
-}
-
-// pruning describes the schema that causes a field to be pruned.
-func (c *Checker) pruning(v *crd.Version, change *schema.Change) string {
-	switch {
-	case change.Schema == (schema.NodeRef{}):
-		return "ObjectMeta, which has no such field"
-	case len(change.Schema.Path()) == 0 && len(change.Path) > 1:
-		return c.locate(v, deepest(v.Structural(), change.Path)) + ", which specifies no fields"
-	}
-	return c.locate(v, change.Schema.Path())
+	return c.schemaLocation(v, change.Schema.Path()), ""
 }
 
 // deepest follows a path of an object into a schema as far as possible.

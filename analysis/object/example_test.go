@@ -76,10 +76,10 @@ func ExampleChecker_Prune() {
 	reasons := stored.Reasons()
 	analysis.Sort(reasons)
 	for _, f := range reasons {
-		fmt.Println(f.Pointer, f.Message)
+		fmt.Printf("%s %s (%s)\n", f.Pointer, f.Message, f.Schema.Path)
 	}
 	// Output:
 	// map[image:backup replicas:1]
-	// /spec/replicas defaulted to 1 by .properties[spec].properties[replicas]
-	// /spec/schedule pruned: not specified by .properties[spec]
+	// /spec/replicas defaulted to 1 (.properties[spec].properties[replicas])
+	// /spec/schedule pruned: not specified by the schema (.properties[spec])
 }

@@ -323,10 +323,14 @@ func TestPrune(t *testing.T) {
 	source := widget(`{"nam": "a", "max": null, "name": null, "port": "http"}`)
 	stored := c.Prune(source)
 	expect(t, stored.Reasons(),
-		`info defaulted /spec/max: null is not allowed: defaulted to 10 by .properties[spec].properties[max]`,
-		`warning pruned /spec/nam: pruned: not specified by .properties[spec]; did you mean "name"?`,
-		`info null-dropped /spec/name: removed: null is not allowed by .properties[spec].properties[name]`,
-		`info defaulted /spec/tags: defaulted to ["a"] by .properties[spec].properties[tags]`,
+		`info defaulted /spec/max: null is not allowed: defaulted to 10`,
+		`  schema: .properties[spec].properties[max]`,
+		`warning pruned /spec/nam: pruned: not specified by the schema; did you mean "name"?`,
+		`  schema: .properties[spec]`,
+		`info null-dropped /spec/name: removed: null is not allowed`,
+		`  schema: .properties[spec].properties[name]`,
+		`info defaulted /spec/tags: defaulted to ["a"]`,
+		`  schema: .properties[spec].properties[tags]`,
 	)
 	// The edits turn the text into the stored object.
 	edits, err := stored.Edits()

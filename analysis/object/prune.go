@@ -1,6 +1,7 @@
 package object
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -125,12 +126,14 @@ func (s *Pruned) reasons(n int, given func() any) (findings []analysis.Finding) 
 		switch change.Kind {
 		case schema.Pruned:
 			f.Rule, f.Severity = RulePruned, analysis.Warning
-			f.Message = "pruned" + in + ": not specified by " + c.pruning(v, change)
+			var special string
+			f.Schema, special = c.pruningSchema(v, change)
+			f.Message = "pruned" + in + ": " + cmp.Or(special, "not specified by the schema")
 			if name := change.Nearest(); name != "" && n == 0 {
 				f.Message += fmt.Sprintf("; did you mean %q?", name)
 			}
 		case schema.NullDropped:
-			f.Rule, f.Message = RuleNullDropped, "removed"+in+": null is not allowed by "+c.locate(v, change.Schema.Path())
+			f.Rule, f.Message, f.Schema = RuleNullDropped, "removed"+in+": null is not allowed", c.schemaLocation(v, change.Schema.Path())
 		case schema.Defaulted:
 			result := s.steps[n].object
 			if n > 0 {
@@ -140,7 +143,7 @@ func (s *Pruned) reasons(n int, given func() any) (findings []analysis.Finding) 
 			if !found {
 				continue
 			}
-			f.Rule, f.Message = RuleDefaulted, fmt.Sprintf("defaulted to %s%s by %s", oneLine(value), in, c.locate(v, change.Schema.Path()))
+			f.Rule, f.Message, f.Schema = RuleDefaulted, "defaulted to "+oneLine(value)+in, c.schemaLocation(v, change.Schema.Path())
 			if _, isNull := valueAt(given(), change.Path); isNull && n == 0 {
 				f.Message = "null is not allowed: " + f.Message
 			}

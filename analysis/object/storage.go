@@ -164,8 +164,8 @@ func (c *Checker) storageFindings(v *crd.Version, source []byte, result *espalie
 		f := analysis.Finding{
 			Rule: RuleStorageVersion, Severity: analysis.Warning, Path: change.Path.String(), Pointer: change.Path.Pointer(), Part: analysis.FieldName,
 			Message: fmt.Sprintf("field %q is not in storage version %s: the API server drops it", change.Path.String(), s.version.Name()),
-			Detail:  []string{"schema: " + c.pruning(s.version, change)},
 		}
+		f.Schema, _ = c.pruningSchema(s.version, change)
 		if change.Kind == schema.NullDropped {
 			f.Message = fmt.Sprintf("field %q cannot be null in storage version %s: the API server drops it", change.Path.String(), s.version.Name())
 		}

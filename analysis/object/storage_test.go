@@ -79,21 +79,31 @@ func TestStorageVersion(t *testing.T) {
 	source := peer("v1", `{"localPort": 1790, "peerPort": 179, "note": null, "unknown": 1}`)
 	for _, semantics := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		t.Run(semantics.String(), func(t *testing.T) {
-			c := checker(t, peers, semantics, func(pointer string) string { return strings.TrimPrefix(pointer, "/spec/versions/") })
+			c := checker(t, peers, semantics, func(pointer string) analysis.Location {
+				return analysis.Location{Pointer: pointer, File: strings.TrimPrefix(pointer, "/spec/versions/")}
+			})
 			read := c.Prune(source)
 			const back = `{"apiVersion":"example.com/v1","kind":"Peer","metadata":{"name":"a"},"spec":{"hold":9,"limits":{"cpu":1},"peerPort":179,"timeout":5}}`
 			if got := text(t, read.Object); got != back {
 				t.Errorf("read back as\n%s, want\n%s", got, back)
 			}
 			expect(t, read.Reasons(),
-				`warning pruned /spec/extra: pruned in storage version v2: not specified by .properties[spec] (1/schema/openAPIV3Schema/properties/spec)`,
-				`info defaulted /spec/extra: defaulted to 6 by .properties[spec].properties[extra] (0/schema/openAPIV3Schema/properties/spec/properties/extra)`,
-				`info defaulted /spec/hold: defaulted to 9 in storage version v2 by .properties[spec].properties[hold] (1/schema/openAPIV3Schema/properties/spec/properties/hold)`,
-				`info defaulted /spec/limits: defaulted to {"cpu":1} in storage version v2 by .properties[spec].properties[limits] (1/schema/openAPIV3Schema/properties/spec/properties/limits)`,
-				`warning pruned /spec/localPort: pruned in storage version v2: not specified by .properties[spec] (1/schema/openAPIV3Schema/properties/spec)`,
-				`info null-dropped /spec/note: removed in storage version v2: null is not allowed by .properties[spec].properties[note] (1/schema/openAPIV3Schema/properties/spec/properties/note)`,
-				`info defaulted /spec/timeout: defaulted to 5 by .properties[spec].properties[timeout] (0/schema/openAPIV3Schema/properties/spec/properties/timeout)`,
-				`warning pruned /spec/unknown: pruned: not specified by .properties[spec] (0/schema/openAPIV3Schema/properties/spec)`,
+				`warning pruned /spec/extra: pruned in storage version v2: not specified by the schema`,
+				`  schema: .properties[spec] 1/schema/openAPIV3Schema/properties/spec`,
+				`info defaulted /spec/extra: defaulted to 6`,
+				`  schema: .properties[spec].properties[extra] 0/schema/openAPIV3Schema/properties/spec/properties/extra`,
+				`info defaulted /spec/hold: defaulted to 9 in storage version v2`,
+				`  schema: .properties[spec].properties[hold] 1/schema/openAPIV3Schema/properties/spec/properties/hold`,
+				`info defaulted /spec/limits: defaulted to {"cpu":1} in storage version v2`,
+				`  schema: .properties[spec].properties[limits] 1/schema/openAPIV3Schema/properties/spec/properties/limits`,
+				`warning pruned /spec/localPort: pruned in storage version v2: not specified by the schema`,
+				`  schema: .properties[spec] 1/schema/openAPIV3Schema/properties/spec`,
+				`info null-dropped /spec/note: removed in storage version v2: null is not allowed`,
+				`  schema: .properties[spec].properties[note] 1/schema/openAPIV3Schema/properties/spec/properties/note`,
+				`info defaulted /spec/timeout: defaulted to 5`,
+				`  schema: .properties[spec].properties[timeout] 0/schema/openAPIV3Schema/properties/spec/properties/timeout`,
+				`warning pruned /spec/unknown: pruned: not specified by the schema`,
+				`  schema: .properties[spec] 0/schema/openAPIV3Schema/properties/spec`,
 			)
 			stored := c.PruneStored(source)
 			const etcd = `{"apiVersion":"example.com/v2","kind":"Peer","metadata":{"name":"a"},"spec":{"peerPort":179,"timeout":5}}`
