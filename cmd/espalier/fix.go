@@ -6,15 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
-	kjson "sigs.k8s.io/json"
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/fix"
@@ -22,8 +19,6 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd/cel"
-	"espalier.dev/internal/jsonptr"
-	"espalier.dev/internal/textdiff"
 	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 )
@@ -134,8 +129,7 @@ type fixing struct {
 
 // fixedDocument is the result of fixing a document.
 type fixedDocument struct {
-	doc     *input.Document
-	text    []byte // nil if unchanged
+	editedDocument
 	fixed   []fixedDefinition
 	problem *input.Problem
 }
@@ -191,7 +185,7 @@ func (f *fixing) all(ctx context.Context, flags input.Flags) (err error) {
 
 // document fixes the CRDs in a document.
 func (f *fixing) document(ctx context.Context, d *input.Document) fixedDocument {
-	out := fixedDocument{doc: d}
+	out := fixedDocument{editedDocument: editedDocument{doc: d}}
 	items, problem := d.Items()
 	out.problem = problem
 	var edits []analysis.Edit
@@ -216,59 +210,13 @@ func (f *fixing) document(ctx context.Context, d *input.Document) fixedDocument 
 	if len(edits) == 0 {
 		return out
 	}
-	text, err := yamledit.Apply(d.Document, edits...)
-	if err != nil {
-		text, err = editUnshared(d, out.fixed, edits)
-	}
+	text, err := editObjects(d, edits)
 	if err != nil {
 		out.problem = problemAt(out.fixed[0].item, ruleNotEditable, err.Error())
 		return out
 	}
 	out.text = text
 	return out
-}
-
-// editUnshared applies edits after expanding the aliases in the CRDs: a value that two
-// places share cannot be changed in only one of them.
-func editUnshared(d *input.Document, definitions []fixedDefinition, edits []analysis.Edit) ([]byte, error) {
-	var shared []analysis.Edit
-	for _, fixed := range definitions {
-		var value any
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(fixed.item.JSON, &value); err != nil {
-			return nil, err
-		}
-		shared = append(shared, aliases(d.Document, fixed.item.Base, value)...)
-	}
-	return yamledit.Apply(d.Document, append(shared, edits...)...)
-}
-
-// aliases returns the edits that expand the aliases in a value.
-func aliases(d *yamlx.Document, pointer string, value any) []analysis.Edit {
-	parts := map[string]any{}
-	switch value := value.(type) {
-	case map[string]any:
-		parts = value
-	case []any:
-		for i, v := range value {
-			parts[strconv.Itoa(i)] = v
-		}
-	}
-	around := d.Find(pointer).Value
-	var edits []analysis.Edit
-	for _, token := range slices.Sorted(maps.Keys(parts)) {
-		at := jsonptr.Child(pointer, token)
-		if span := d.Find(at).Value; span.Offset < around.Offset || span.EndOffset > around.EndOffset {
-			return []analysis.Edit{{Op: yamledit.Set, Pointer: pointer, Value: value}}
-		}
-		edits = append(edits, aliases(d, at, parts[token])...)
-	}
-	return edits
-}
-
-// problemAt returns a problem with an object as a whole.
-func problemAt(it *input.Item, rule, message string) *input.Problem {
-	at := it.Position("").Value
-	return &input.Problem{Rule: rule, File: it.File, Line: at.Line, Column: at.Column, Message: message, Source: input.ExcerptAt(it.Doc, at), Object: it.Identity()}
 }
 
 // flush completes the current file: it writes the result and reports the findings.
@@ -318,16 +266,13 @@ func (f *fixing) report(d fixedDocument, fixed fixedDefinition, found analysis.F
 // replace writes the current file with its new documents, or prints a diff.
 func (f *fixing) replace(documents []fixedDocument) error {
 	file := f.current
-	old := f.stdin
-	if file != input.Stdin {
-		var err error
-		if old, err = os.ReadFile(file); err != nil {
-			return fmt.Errorf("cannot read %s again: %w", file, err)
-		}
+	var edited []editedDocument
+	for _, d := range documents {
+		edited = append(edited, d.editedDocument)
 	}
-	text, err := assemble(old, documents)
+	old, text, err := editFile(file, f.stdin, edited)
 	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return err
 	}
 	switch {
 	case f.write:
@@ -336,42 +281,9 @@ func (f *fixing) replace(documents []fixedDocument) error {
 		}
 		fmt.Fprintf(f.stderr, "fixed %s\n", file)
 	case f.diff:
-		var style textdiff.Style
-		if f.useColor(f.stdout) {
-			style = diffStyle()
-		}
-		if _, err := f.stdout.Write(style.Unified(file, file+" (fixed)", old, text, 3)); err != nil {
-			return err
-		}
+		return f.printDiff(file, old, text)
 	}
 	return nil
-}
-
-// assemble replaces the old documents in a text by the new ones.
-func assemble(old []byte, documents []fixedDocument) ([]byte, error) {
-	var out []byte
-	rest := old
-	for _, d := range documents {
-		if d.text == nil {
-			continue
-		}
-		source := d.doc.Source()
-		for at := 0; ; {
-			i := bytes.Index(rest[at:], source)
-			if i < 0 {
-				return nil, errors.New("the file has changed while fix was running: run fix again")
-			}
-			at += i
-			if line := 1 + bytes.Count(old[:len(old)-len(rest)+at], []byte("\n")); line != d.doc.Line() {
-				at++ // another document with the same text
-				continue
-			}
-			out = append(append(out, rest[:at]...), d.text...)
-			rest = rest[at+len(source):]
-			break
-		}
-	}
-	return append(out, rest...), nil
 }
 
 // overwrite replaces a file atomically and preserves its mode.

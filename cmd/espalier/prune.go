@@ -1,21 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"reflect"
+	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
-	"espalier.dev/internal/jsonptr"
-	"espalier.dev/internal/jsonx"
-	"espalier.dev/internal/textdiff"
 	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 )
@@ -43,8 +40,9 @@ version does not specify, and gets its defaults. --stored prints the stored form
 storage version. If a webhook converts between the versions, prune cannot know the result:
 it ignores the conversion, and says so.
 
--o yaml (the default) and -o json print the objects, -o diff prints the changes to the
-file. --why lists every field that was pruned, defaulted or dropped as null, the schema
+-o yaml (the default) and -o json print the objects. -o diff prints the changes to the
+files as a patch for git apply or patch -p1; standard input is called stdin in it: apply
+the patch to another file with patch FILE. --why lists every field that was pruned, defaulted or dropped as null, the schema
 that is responsible (with the storage version, if its schema is), and the field that was
 probably meant. With --why, -o selects a findings format (text, json, yaml, sarif, junit
 or github); add -o diff to print both.
@@ -112,6 +110,11 @@ type pruner struct {
 	// previews and webhooks hold the findings about CRDs that have been reported.
 	previews map[*object.Preview]bool
 	webhooks map[*analysis.Finding]bool
+	// file is the current file, and documents are its changed documents, for a diff. stdin is
+	// what was read of standard input.
+	file      string
+	documents []editedDocument
+	stdin     bytes.Buffer
 }
 
 func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
@@ -157,10 +160,46 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 		}
 	}
 	defer func() { err = p.side.Finish(err) }()
+	stdin := a.stdin
+	if p.diff {
+		// A diff needs the whole text.
+		stdin = io.TeeReader(a.stdin, &p.stdin)
+	}
 	if p.definitions, err = a.loadDefinitions(c.Context(), o.crds, p.side.Failure); err != nil {
 		return err
 	}
-	return input.Read(c.Context(), a.stdin, o.objects, p.object, p.side.Failure)
+	if err := input.Documents(c.Context(), stdin, o.objects, p.document, p.side.Failure); err != nil {
+		return err
+	}
+	return p.flush()
+}
+
+// document prunes the objects of a document.
+func (p *pruner) document(d *input.Document) error {
+	if d.File != p.file {
+		if err := p.flush(); err != nil {
+			return err
+		}
+		p.file = d.File
+	}
+	items, problem := d.Items()
+	pruned := map[*input.Item]*object.Pruned{}
+	for _, it := range items {
+		result, err := p.object(it)
+		if err != nil {
+			return err
+		}
+		if result != nil {
+			pruned[it] = result
+		}
+	}
+	if problem != nil {
+		p.side.Failure(*problem)
+	}
+	if p.diff {
+		p.edit(d, items, pruned)
+	}
+	return nil
 }
 
 // fail reports an object that could not be pruned.
@@ -171,21 +210,22 @@ func (p *pruner) fail(it *input.Item, f analysis.Finding) {
 	p.side.Add(at)
 }
 
-// object prunes an object. It skips CRDs, which have no CRD of their own.
-func (p *pruner) object(it *input.Item) error {
+// object prunes an object, prints it if objects are printed, and reports the reasons. It
+// returns nil if the object cannot be pruned. It skips CRDs, which have no CRD of their own.
+func (p *pruner) object(it *input.Item) (*object.Pruned, error) {
 	d, err := p.definitions.lookup(it)
 	if err != nil {
 		if !isDefinition(it) {
 			p.fail(it, analysis.Finding{Rule: ruleMissingDefinition, Path: "kind", Pointer: "/kind", Message: err.Error()})
 		}
-		return nil
+		return nil, nil
 	}
 	p.side.Saw(it)
 	p.definitions.reportOthers(p.side, d)
 	pruner, err := d.pruner()
 	if err != nil {
 		p.fail(it, analysis.Finding{Rule: object.RuleInvalidDefinition, Message: fmt.Sprintf("the CRD in %s cannot be used: %v", d.item.File, err)})
-		return nil
+		return nil, nil
 	}
 	stored := pruner.Prune(it.JSON)
 	if p.stored {
@@ -203,10 +243,12 @@ func (p *pruner) object(it *input.Item) error {
 		p.fail(it, f)
 	}
 	if stored.Object == nil {
-		return nil
+		return nil, nil
 	}
-	if err := p.write(it, stored); err != nil {
-		return err
+	if p.printer != nil {
+		if err := p.printer.print("", stored.Object); err != nil {
+			return nil, err
+		}
 	}
 	if p.report != nil {
 		var reasons []report.Finding
@@ -221,93 +263,61 @@ func (p *pruner) object(it *input.Item) error {
 	for _, f := range stored.Difference() {
 		p.side.Report(it, f)
 	}
-	return nil
+	return stored, nil
 }
 
-// write prints the object or a diff.
-func (p *pruner) write(it *input.Item, stored *object.Pruned) error {
-	if p.printer != nil {
-		return p.printer.print("", stored.Object)
+// edit applies the changes of objects to the text of their document.
+func (p *pruner) edit(d *input.Document, items []*input.Item, pruned map[*input.Item]*object.Pruned) {
+	var edits, replacements []analysis.Edit
+	editable := true
+	for _, it := range items {
+		result := pruned[it]
+		if result == nil {
+			continue
+		}
+		changes, err := result.Edits()
+		if err == nil && len(changes) == 0 {
+			continue
+		}
+		editable = editable && err == nil
+		for _, e := range changes {
+			e.Pointer = it.Base + e.Pointer
+			edits = append(edits, e)
+		}
+		replacements = append(replacements, analysis.Edit{Op: yamledit.Set, Pointer: it.Base, Value: result.Object})
 	}
-	if !p.diff {
+	if len(replacements) == 0 {
+		return
+	}
+	var text []byte
+	var err error
+	if editable {
+		text, err = editObjects(d, edits)
+	}
+	if !editable || err != nil {
+		// Replace the objects as a whole. Comments are lost, but the diff is right.
+		if text, err = editObjects(d, replacements); err != nil {
+			problem := problemAt(items[0], ruleNotEditable, "cannot make a diff: "+err.Error())
+			if e, ok := errors.AsType[*yamlx.Error](err); ok {
+				problem.Line, problem.Column, problem.Message = e.Line, e.Column, "cannot make a diff: "+e.Message
+				problem.Source = input.Excerpt{}
+			}
+			p.side.Failure(*problem)
+			return
+		}
+	}
+	p.documents = append(p.documents, editedDocument{d, text})
+}
+
+// flush prints the diff of the current file.
+func (p *pruner) flush() error {
+	documents := p.documents
+	if p.documents = nil; len(documents) == 0 {
 		return nil
 	}
-	before, after, above, err := texts(it, stored)
+	old, text, err := editFile(p.file, p.stdin.Bytes(), documents)
 	if err != nil {
 		return err
 	}
-	var style textdiff.Style
-	if p.a.useColor(p.a.stdout) {
-		style = diffStyle()
-	}
-	style.Above = above
-	_, err = p.a.stdout.Write(style.Unified(it.File, it.File+" (stored)", before, after, 3))
-	return err
-}
-
-// texts returns the text of an object before and after pruning. If the changes can be made
-// in the text of the file, the texts keep its order, comments and quotes, and above is the
-// number of lines before the object. Otherwise both texts are generated.
-func texts(it *input.Item, stored *object.Pruned) (before, after []byte, above int, err error) {
-	if text, err := editText(it, stored); err == nil {
-		return it.Doc.Source(), text, it.Doc.Line() - 1, nil
-	}
-	original, err := jsonx.Parse(it.JSON)
-	if err != nil {
-		return nil, nil, 0, err
-	}
-	if before, err = yaml.Marshal(original); err != nil {
-		return nil, nil, 0, err
-	}
-	after, err = yaml.Marshal(stored.Object)
-	return before, after, 0, err
-}
-
-// editText applies the changes of an object to the text of its document.
-func editText(it *input.Item, stored *object.Pruned) ([]byte, error) {
-	edits, err := stored.Edits()
-	if err != nil {
-		return nil, err
-	}
-	for i := range edits {
-		edits[i].Pointer = it.Base + edits[i].Pointer
-	}
-	text, err := yamledit.Apply(it.Doc, edits...)
-	if err != nil {
-		return nil, err
-	}
-	// Make sure that the edited text is the stored object.
-	d, err := yamlx.Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	src, err := d.JSON()
-	if err != nil {
-		return nil, err
-	}
-	var got any
-	if got, err = jsonx.Parse(src); err != nil {
-		return nil, err
-	}
-	for _, token := range jsonptr.Split(it.Base) {
-		got = childOf(got, token)
-	}
-	if !reflect.DeepEqual(got, any(stored.Object)) {
-		return nil, errors.New("the edited text differs from the stored object")
-	}
-	return text, nil
-}
-
-// childOf returns the child of v that a pointer's token names, or nil.
-func childOf(v any, token string) any {
-	switch v := v.(type) {
-	case map[string]any:
-		return v[token]
-	case []any:
-		var i int
-		if _, err := fmt.Sscan(token, &i); err == nil && i < len(v) {
-			return v[i]
-		}
-	}
-	return nil
+	return p.a.printDiff(p.file, old, text)
 }

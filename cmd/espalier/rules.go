@@ -71,6 +71,7 @@ func pruneRules() []analysis.Rule {
 	return append(rules,
 		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
 		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "There is no CRD for the object."},
+		analysis.Rule{ID: ruleNotEditable, Severity: analysis.Error, Summary: "The document cannot be edited in place: there is no diff."},
 	)
 }
 

@@ -21,8 +21,10 @@ package textdiff
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sort"
+	"strings"
 )
 
 // Op is the operation on a line.
@@ -68,8 +70,6 @@ func lineRange(start, count int) string {
 // whole line without its line end. A nil function leaves the line unchanged.
 type Style struct {
 	File, Hunk, Delete, Insert func(string) string
-	// Above is the number of lines of the file above the texts.
-	Above int
 }
 
 // Unified returns the difference of two texts with context lines around every change, or
@@ -95,8 +95,6 @@ func (s Style) Unified(oldName, newName string, old, new []byte, context int) []
 	write(s.File, "--- "+oldName)
 	write(s.File, "+++ "+newName)
 	for _, h := range hunks {
-		h.OldStart += s.Above
-		h.NewStart += s.Above
 		write(s.Hunk, h.Header())
 		for _, l := range h.Lines {
 			var style func(string) string
@@ -114,6 +112,31 @@ func (s Style) Unified(oldName, newName string, old, new []byte, context int) []
 		}
 	}
 	return out.Bytes()
+}
+
+// FileName returns the name of a file for the header of a patch, as git writes it: below the
+// directory prefix, usually a or b, which git apply and patch -p1 remove. Names that these
+// programs would misread are quoted.
+func FileName(prefix, path string) string {
+	name := prefix + "/" + strings.TrimLeft(filepath.ToSlash(filepath.Clean(path)), "/")
+	quoted, special := []byte{'"'}, false
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c == '"' || c == '\\':
+			quoted, special = append(quoted, '\\', c), true
+		case c < ' ' || c == 0x7f:
+			quoted, special = fmt.Appendf(quoted, "\\%03o", c), true
+		default:
+			quoted = append(quoted, c)
+		}
+	}
+	switch {
+	case special:
+		return string(append(quoted, '"'))
+	case strings.Contains(name, " "):
+		return name + "\t" // it ends the name
+	}
+	return name
 }
 
 // Hunks returns the changes from old to new, each with context unchanged lines around it;

@@ -137,10 +137,19 @@ func TestHuge(t *testing.T) {
 	}
 }
 
-// TestAbove counts the lines above the texts.
-func TestAbove(t *testing.T) {
-	got := string(Style{Above: 10}.Unified("a", "b", []byte("x\ny\n"), []byte("x\n"), 3))
-	if want := "--- a\n+++ b\n@@ -11,2 +11 @@\n x\n-y\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+// TestFileName checks names that git and patch could misread.
+func TestFileName(t *testing.T) {
+	for path, want := range map[string]string{
+		"crd.yaml":        "a/crd.yaml",
+		"./dir//crd.yaml": "a/dir/crd.yaml",
+		"/tmp/crd.yaml":   "a/tmp/crd.yaml",
+		"my crd.yaml":     "a/my crd.yaml\t",
+		`a "b" \c`:        `"a/a \"b\" \\c"`,
+		"a\tb\nc":         `"a/a\011b\012c"`,
+		"größe.yaml":      "a/größe.yaml",
+	} {
+		if got := FileName("a", path); got != want {
+			t.Errorf("%q: got %q, want %q", path, got, want)
+		}
 	}
 }

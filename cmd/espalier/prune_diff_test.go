@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+// TestPatches applies the output of prune -o diff with git and with patch. The result must be
+// the pruned objects, in a text that prune does not change again.
+func TestPatches(t *testing.T) {
+	archive, err := txtar.ParseFile("testdata/patches.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := archive.Files[0]
+	for _, tool := range [][]string{{"git", "apply", "--verbose"}, {"patch", "-p1"}, {"patch", "-p0"}} {
+		if _, err := exec.LookPath(tool[0]); err != nil {
+			t.Logf("%s is not installed", tool[0])
+			continue
+		}
+		for _, f := range archive.Files[1:] {
+			t.Run(strings.Join(tool, " ")+" "+f.Name, func(t *testing.T) {
+				t.Chdir(t.TempDir())
+				original := f.Data
+				if strings.HasPrefix(f.Name, "crlf") {
+					original = bytes.ReplaceAll(original, []byte("\n"), []byte("\r\n"))
+				}
+				if strings.HasPrefix(f.Name, "unended") {
+					original = bytes.TrimSuffix(original, []byte("\n"))
+				}
+				writeFile(t, "crd.yaml", crd.Data)
+				writeFile(t, f.Name, original)
+				want := prunedObjects(t, f.Name)
+				patch, code := runApp(t, "prune", "-o", "diff", "--crd", "crd.yaml", "-f", f.Name)
+				if code != 0 || patch == "" {
+					t.Fatalf("exits with %d:\n%s", code, patch)
+				}
+				args := tool[1:]
+				if tool[0] == "patch" {
+					args = append(args, "--fuzz=0", "--no-backup-if-mismatch")
+				}
+				if len(args) > 1 && args[0] == "-p0" {
+					args = append(args, f.Name) // the file is named, as for standard input
+				}
+				c := exec.Command(tool[0], args...)
+				c.Stdin = strings.NewReader(patch)
+				if out, err := c.CombinedOutput(); err != nil {
+					t.Fatalf("%v: %s\n%s", err, out, patch)
+				} else if strings.Contains(string(out), "offset") {
+					t.Errorf("the line numbers are wrong: %s\n%s", out, patch)
+				}
+				if got := prunedObjects(t, f.Name); got != want {
+					t.Errorf("got\n%s, want\n%s", got, want)
+				}
+				if again, code := runApp(t, "prune", "-o", "diff", "--crd", "crd.yaml", "-f", f.Name); code != 0 || again != "" {
+					t.Errorf("pruning again exits with %d:\n%s", code, again)
+				}
+				text, err := os.ReadFile(f.Name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, line := range strings.SplitAfter(string(original), "\n") {
+					if strings.Contains(line, "# keep") && !strings.Contains(string(text), line) {
+						t.Errorf("the line %q is lost:\n%s", line, text)
+					}
+				}
+			})
+		}
+	}
+	t.Run("standard input", func(t *testing.T) {
+		t.Chdir(t.TempDir())
+		writeFile(t, "crd.yaml", crd.Data)
+		a := archive.Files[1]
+		writeFile(t, a.Name, a.Data)
+		fromFile, _ := runApp(t, "prune", "-o", "diff", "--crd", "crd.yaml", "-f", a.Name)
+		var out bytes.Buffer
+		run := &app{program: "espalier", stdin: bytes.NewReader(a.Data), stdout: &out, stderr: &out, environ: func(string) (string, bool) { return "", false }}
+		code := run.run(t.Context(), []string{"prune", "-o", "diff", "--crd", "crd.yaml", "-f", "-"})
+		if want := strings.ReplaceAll(fromFile, a.Name, "stdin"); code != 0 || out.String() != want {
+			t.Errorf("exits with %d, got\n%s, want\n%s", code, out.String(), want)
+		}
+	})
+}
+
+// prunedObjects returns the objects of a file as JSON, pruned.
+func prunedObjects(t *testing.T, file string) string {
+	t.Helper()
+	out, code := runApp(t, "prune", "-o", "json", "--crd", "crd.yaml", "-f", file)
+	if code != 0 {
+		t.Fatalf("exits with %d:\n%s", code, out)
+	}
+	return out
+}
