@@ -53,6 +53,8 @@ type RuleCheck struct {
 	StoredRule, StoredMessage func(expression string) bool
 	// Remedies requests remedies for rules that are too expensive.
 	Remedies bool
+	// Unguarded requests the optional fields that rules read without a guard.
+	Unguarded bool
 }
 
 // Result is the result of validating a CRD.

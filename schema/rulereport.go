@@ -51,6 +51,9 @@ type CheckedRule struct {
 	Err, MessageErr error
 	// UsesOldSelf is true for a transition rule.
 	UsesOldSelf bool
+	// Unguarded are the optional fields that the rule reads although they can be absent, as
+	// expressions such as self.a. It is set only if requested.
+	Unguarded []string
 	// Cost is the estimate for the rule, MessageCost for its messageExpression.
 	Cost, MessageCost RuleCost
 }

@@ -44,6 +44,28 @@ func (c *check) rules(r ruleReport) {
 	if r.Exceeded() {
 		c.totalCost(r)
 	}
+	c.unguarded(r)
+}
+
+// unguarded reports rules that read optional fields without checking that they are present.
+func (c *check) unguarded(r ruleReport) {
+	for _, rule := range r.Rules() {
+		if len(rule.Unguarded) == 0 {
+			continue
+		}
+		first := rule.Unguarded[0]
+		dot := strings.LastIndexByte(first, '.')
+		message := first + " is optional: without it, the evaluation of the rule can fail with an error"
+		if len(rule.Unguarded) > 1 {
+			message = strings.Join(rule.Unguarded, ", ") + " are optional: without one of them, the evaluation of the rule can fail with an error"
+		}
+		path := rule.Path.Field(r.path).Child("x-kubernetes-validations").Index(rule.Index).Child("rule")
+		for _, at := range c.d.locate(path.String()) {
+			c.add(celOptional, at, note{severity: analysis.Warning, detail: []string{
+				fmt.Sprintf("guard it: !has(%s) || …, or read it as %s.?%s.orValue(…); if it must be present, make it required", first, first[:dot], first[dot+1:]),
+			}}, message)
+		}
+	}
 }
 
 // totalCost reports a schema whose rules together exceed the cost limit.

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"slices"
 
 	"espalier.dev/analysis"
 )
@@ -11,7 +12,7 @@ const All = "all"
 
 // Config enables and disables rules, and overrides their severities.
 type Config struct {
-	// Disable and Enable list rule IDs, or All. A rule in both is enabled.
+	// Disable and Enable list rule IDs, profiles, or All. A rule in both is enabled.
 	Disable []string `json:"disable,omitempty"`
 	Enable  []string `json:"enable,omitempty"`
 	// Severity overrides the severity of rules.
@@ -33,9 +34,11 @@ func newSelection(configs ...Config) (*selection, error) {
 	}
 	set := func(ids []string, on bool) error {
 		for _, id := range ids {
-			if id == All {
+			if id == All || slices.Contains(Profiles(), id) {
 				for _, r := range rules {
-					s.on[r.ID] = on
+					if id == All || r.Profile == id {
+						s.on[r.ID] = on
+					}
 				}
 				continue
 			}

@@ -140,6 +140,7 @@ func (c *check) run(ctx context.Context, raw []byte) {
 	}
 	c.conversionLoss()
 	c.paths()
+	c.statusSubresource()
 	c.leftovers()
 	c.size()
 }

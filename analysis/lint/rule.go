@@ -18,6 +18,8 @@ type Rule struct {
 	Severity analysis.Severity
 	// Off reports whether the rule is disabled by default.
 	Off bool
+	// Profile is the profile that the rule belongs to, or "".
+	Profile string
 	// Title describes the problem in one line.
 	Title string
 	// Doc is the documentation page in Markdown: the problem, its reason, a bad and a good
@@ -34,6 +36,7 @@ const (
 	invalidPattern      = "invalid-pattern"
 	celRule             = "cel-rule"
 	celCost             = "cel-cost"
+	celOptional         = "cel-optional-field"
 	supersededSpelling  = "superseded-spelling"
 	nameCollision       = "name-collision"
 	duplicateKey        = "duplicate-key"
@@ -64,7 +67,24 @@ const (
 	semanticsRefused    = "semantics-refused"
 	semanticsLiberty    = "semantics-liberty"
 	semanticsPublished  = "semantics-published"
+
+	conventionBoolean    = "convention-boolean"
+	conventionConditions = "convention-conditions"
+	conventionEnum       = "convention-enum"
+	conventionFloat      = "convention-float"
+	conventionListType   = "convention-list-type"
+	conventionMap        = "convention-map"
+	conventionName       = "convention-name"
+	conventionStatus     = "convention-status"
+	conventionUnsigned   = "convention-unsigned"
 )
+
+// Conventions is the profile of the rules that follow the Kubernetes API conventions.
+const Conventions = "conventions"
+
+// Profiles returns the names that stand for several rules in Enable and Disable, except
+// All.
+func Profiles() []string { return []string{Conventions} }
 
 //go:embed docs/*.md
 var docs embed.FS
@@ -79,6 +99,7 @@ func Rules() []Rule {
 		{ID: invalidPattern, Severity: analysis.Error},
 		{ID: celRule, Severity: analysis.Error},
 		{ID: celCost, Severity: analysis.Error},
+		{ID: celOptional, Severity: analysis.Warning},
 		{ID: supersededSpelling, Severity: analysis.Error},
 		{ID: nameCollision, Severity: analysis.Error},
 		{ID: duplicateKey, Severity: analysis.Warning},
@@ -109,6 +130,12 @@ func Rules() []Rule {
 		{ID: semanticsRefused, Severity: analysis.Info},
 		{ID: semanticsLiberty, Severity: analysis.Info},
 		{ID: semanticsPublished, Severity: analysis.Info, Off: true},
+	}
+	for _, id := range [...]string{
+		conventionBoolean, conventionConditions, conventionEnum, conventionFloat, conventionListType,
+		conventionMap, conventionName, conventionStatus, conventionUnsigned,
+	} {
+		rules = append(rules, Rule{ID: id, Severity: analysis.Warning, Off: true, Profile: Conventions})
 	}
 	for i := range rules {
 		r := &rules[i]

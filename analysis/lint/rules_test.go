@@ -93,6 +93,9 @@ func TestSchemaRules(t *testing.T) {
 		{"cel-cost", "unbounded", object(`l: {type: array, items: {type: string, maxLength: 100, x-kubernetes-validations: [{rule: "self.matches('^a+$')"}]}}`), []string{"error .properties[l].items.x-kubernetes-validations[0].rule"},
 			[]string{"unbounded: " + site + ".properties[l]", "within the limit with " + site + ".properties[l].maxItems: 238095"}},
 		{"cel-cost", "bounded", object(`l: {type: array, maxItems: 238095, items: {type: string, maxLength: 100, x-kubernetes-validations: [{rule: "self.matches('^a+$')"}]}}`), nil, nil},
+		{"cel-optional-field", "unguarded", `{type: object, properties: {min: {type: integer}, max: {type: integer}}, x-kubernetes-validations: [{rule: "self.min <= self.max"}]}`,
+			[]string{"warning .x-kubernetes-validations[0].rule"}, []string{"self.min, self.max are optional", "!has(self.min) || …", "self.?min.orValue(…)"}},
+		{"cel-optional-field", "guarded, required, with a default", `{type: object, required: [r], properties: {r: {type: integer}, d: {type: integer, default: 1}, o: {type: integer}}, x-kubernetes-validations: [{rule: "self.r < self.d && (!has(self.o) || self.o < self.d)"}]}`, nil, nil},
 		{"semantics-published", "a pattern", object(`a: {type: string, pattern: a}`), []string{"info "}, []string{"pattern"}},
 		{"semantics-published", "nothing", object(`a: {type: string}`), nil, nil},
 	}

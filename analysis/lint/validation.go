@@ -38,7 +38,7 @@ type ruleReport struct {
 // CheckRules records the report and returns an empty one.
 func (r *recorder) CheckRules(ctx context.Context, c crd.RuleCheck) *schema.RuleReport {
 	if !r.quiet {
-		c.Remedies = true
+		c.Remedies, c.Unguarded = true, true
 		r.reports = append(r.reports, ruleReport{r.RuleChecker.CheckRules(ctx, c), c.Path})
 	}
 	return &schema.RuleReport{}

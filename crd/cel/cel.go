@@ -23,6 +23,7 @@ func (Checker) CheckRules(_ context.Context, c crd.RuleCheck) *schema.RuleReport
 		StoredMessage: c.StoredMessage,
 		Skip:          c.Skip,
 		Remedies:      c.Remedies,
+		Unguarded:     c.Unguarded,
 	})
 }
 

@@ -28,6 +28,8 @@ type CheckOptions struct {
 	// Remedies requests remedies for rules that are too expensive. Finding them takes
 	// many estimates.
 	Remedies bool
+	// Unguarded requests the optional fields that rules read without a guard.
+	Unguarded bool
 }
 
 // Check compiles the rules of a schema as kube-apiserver does when a CRD is written,
@@ -243,6 +245,7 @@ func (c *checking) own(s *scope) schema.SchemaRules {
 	}
 	envs := newEnvironments(s.decl, PerCallLimit)
 	fits := uint64(celconfig.MaxRequestSizeBytes / (s.decl.MinSerializedSize + 1))
+	var all []*compiled
 	for i := range s.view.s.XValidations {
 		compiled, err := envs.compileRule(s.view.s, &s.view.s.XValidations[i], c.in, func(x *expression) (err error) {
 			x.cost, err = (&sizes{root: s.decl}).cost(x)
@@ -281,7 +284,10 @@ func (c *checking) own(s *scope) schema.SchemaRules {
 		if c.Remedies {
 			findRemedies(&r, compiled, s)
 		}
-		out.Rules = append(out.Rules, r)
+		out.Rules, all = append(out.Rules, r), append(all, compiled)
+	}
+	if c.Unguarded {
+		findUnguarded(s, out.Rules, all)
 	}
 	return out
 }
