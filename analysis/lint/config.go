@@ -12,7 +12,8 @@ const All = "all"
 
 // Config enables and disables rules, and overrides their severities.
 type Config struct {
-	// Disable and Enable list rule IDs, profiles, or All. A rule in both is enabled.
+	// Disable and Enable list rule IDs, profiles, or All. A rule that is listed by its ID
+	// takes precedence over a profile and All, and Enable over Disable.
 	Disable []string `json:"disable,omitempty"`
 	Enable  []string `json:"enable,omitempty"`
 	// Severity overrides the severity of rules.
@@ -32,14 +33,19 @@ func newSelection(configs ...Config) (*selection, error) {
 	for _, r := range rules {
 		s.on[r.ID] = !r.Off
 	}
+	isGroup := func(id string) bool { return id == All || slices.Contains(Profiles(), id) }
+	setGroups := func(ids []string, on bool) {
+		for _, id := range ids {
+			for _, r := range rules {
+				if isGroup(id) && (id == All || r.Profile == id) {
+					s.on[r.ID] = on
+				}
+			}
+		}
+	}
 	set := func(ids []string, on bool) error {
 		for _, id := range ids {
-			if id == All || slices.Contains(Profiles(), id) {
-				for _, r := range rules {
-					if id == All || r.Profile == id {
-						s.on[r.ID] = on
-					}
-				}
+			if isGroup(id) {
 				continue
 			}
 			if _, known := s.on[id]; !known {
@@ -51,6 +57,8 @@ func newSelection(configs ...Config) (*selection, error) {
 		return nil
 	}
 	for _, c := range configs {
+		setGroups(c.Disable, false)
+		setGroups(c.Enable, true)
 		if err := set(c.Disable, false); err != nil {
 			return nil, fmt.Errorf("disable: %w", err)
 		}

@@ -55,6 +55,11 @@ func TestDefinitionRules(t *testing.T) {
 		{"short-name-ambiguous", "built in", replace("kind: Shirt", "kind: Shirt, shortNames: [po, sh]"), []string{"info spec.names.shortNames[0]"}, []string{"pods"}},
 		{"short-name-ambiguous", "fine", replace("kind: Shirt", "kind: Shirt, shortNames: [sh]"), nil, nil},
 		{"duplicate-key", "fine", fine, nil, nil},
+		{"convention-status", "no subresource", v1(`{type: object, properties: {status: {type: object, properties: {a: {type: string}}}}}`), []string{"warning spec.versions[0].subresources.status"}, []string{"it is not a subresource"}},
+		{"convention-status", "no status", fine, []string{"warning spec.versions[0].subresources.status"}, []string{"has no status"}},
+		{"convention-status", "a subresource", replace("served: true", "served: true\n    subresources: {status: {}}"), nil, nil},
+		{"convention-status", "v1beta1", v1beta1("subresources: {status: {}}\nvalidation: {openAPIV3Schema: {type: object, properties: {a: {type: string}}}}"), nil, nil},
+		{"convention-status", "v1beta1 without", v1beta1("validation: {openAPIV3Schema: {type: object, properties: {a: {type: string}}}}"), []string{"warning spec.subresources.status"}, nil},
 		{"unspecified-path", "columns", replace("served: true", `served: true
     additionalPrinterColumns:
     - {name: a, type: string, jsonPath: .a}
@@ -489,5 +494,22 @@ func TestHostile(t *testing.T) {
 				t.Error("no error was found")
 			}
 		})
+	}
+}
+
+// TestProfile checks that the rules of a profile are off by default and can be enabled and
+// disabled together.
+func TestProfile(t *testing.T) {
+	text := v1(`{type: object, properties: {a: {type: boolean}, B: {type: string}}}`)
+	text = strings.Replace(text, "served: true", "served: true\n    subresources: {status: {}}", 1)
+	expect(t, lintAll(t, schema.KEP, lint.Config{}, text)[0])
+	expect(t, lintAll(t, schema.KEP, lint.Config{Enable: []string{lint.Conventions}}, text)[0], "warning .properties[B]", "warning .properties[a].type")
+	expect(t, lintAll(t, schema.KEP, lint.Config{Disable: []string{lint.All}, Enable: []string{lint.Conventions}}, text)[0], "warning .properties[B]", "warning .properties[a].type")
+	expect(t, lintAll(t, schema.KEP, lint.Config{Disable: []string{lint.Conventions}, Enable: []string{"convention-name"}}, text)[0], "warning .properties[B]")
+	expect(t, lintAll(t, schema.KEP, lint.Config{Enable: []string{lint.Conventions}, Disable: []string{"convention-name"}}, text)[0], "warning .properties[a].type")
+	for _, r := range lint.Rules() {
+		if strings.HasPrefix(r.ID, "convention-") != (r.Profile == lint.Conventions) || r.Profile != "" && !r.Off {
+			t.Errorf("%s: profile %q, off: %t", r.ID, r.Profile, r.Off)
+		}
 	}
 }

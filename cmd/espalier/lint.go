@@ -50,6 +50,9 @@ Flags turn rules on and off. They take precedence over the configuration file ` 
     enable: [semantics-published]
     severity: {unknown-format: error}
 
+The name ` + "`conventions`" + ` stands for the rules that follow the Kubernetes API conventions, such as
+no booleans and a list type for every list. They are opinions, so they are off by default.
+
 Use espalier fix to apply the fixes that findings propose.
 
 Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCodes + `.`,
@@ -64,6 +67,9 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 
   # Annotate a pull request: unknown formats are errors, list types are not checked
   espalier lint -f crds/ --severity unknown-format=error --disable list-type -o github
+
+  # Check the Kubernetes API conventions too
+  espalier lint -f crontab-crd.yaml --enable conventions
 
   # List the rules, and describe one of them
   espalier lint --rules
@@ -81,16 +87,17 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 		},
 	}
 	addInputFlags(c, &o.input, "CRDs")
-	c.Flags().StringSliceVar(&o.enable, "enable", nil, "comma-separated `RULES` to turn on, or "+lint.All+"; repeatable")
-	c.Flags().StringSliceVar(&o.disable, "disable", nil, "comma-separated `RULES` to turn off, or "+lint.All+"; repeatable")
+	c.Flags().StringSliceVar(&o.enable, "enable", nil, "comma-separated `RULES` to turn on, "+lint.Conventions+" or "+lint.All+"; repeatable")
+	c.Flags().StringSliceVar(&o.disable, "disable", nil, "comma-separated `RULES` to turn off, "+lint.Conventions+" or "+lint.All+"; repeatable")
 	c.Flags().StringSliceVar(&o.severity, "severity", nil, "severity of a rule, `RULE=error|warning|info`; repeatable")
 	groupFlags(c.Flags(), checkFlags, "enable", "disable", "severity")
 	addReportFlags(c, &o.report)
 	c.Flags().BoolVar(&o.list, "rules", false, "list the rules and exit")
 	c.Flags().StringVar(&o.explain, "explain", "", "describe a `RULE` and exit")
 	groupFlags(c.Flags(), outputFlags, "rules", "explain")
-	for _, name := range []string{"explain", "enable", "disable"} {
-		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(ruleIDs(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("explain", cobra.FixedCompletions(ruleIDs(), cobra.ShellCompDirectiveNoFileComp))
+	for _, name := range []string{"enable", "disable"} {
+		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(selectors(), cobra.ShellCompDirectiveNoFileComp))
 	}
 	return c
 }

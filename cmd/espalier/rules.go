@@ -88,6 +88,11 @@ func testRules() []analysis.Rule {
 	)
 }
 
+// selectors returns what --enable and --disable of lint accept, for shell completion.
+func selectors() []string {
+	return append(ruleIDs(), lint.Conventions+"\tall rules that follow the Kubernetes API conventions", lint.All+"\tall rules")
+}
+
 // ruleIDs returns the IDs of lint rules for shell completion, each with its title.
 func ruleIDs() (ids []string) {
 	for _, r := range lint.Rules() {

@@ -151,7 +151,7 @@ func configRules() config.Rules {
 		return slices.Compact(all)
 	}
 	known := config.Rules{
-		Selectors: []string{lint.All},
+		Selectors: append(lint.Profiles(), lint.All),
 		Validate:  ids(validationRules()),
 		Diff:      ids(impact.Rules()),
 		All:       ids(lintRules(lint.Rules()), fixRules(), validationRules(), pruneRules(), diffRules(), testRules()),
