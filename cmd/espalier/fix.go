@@ -90,7 +90,7 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 	}
 	options := a.reportOptions(c, o.report, fixRules())
 	options.What, options.Quiet = "CRD", true
-	f := &fixing{app: a, write: o.write, diff: !o.write && !namesStdout(o.report.outputs)}
+	f := &fixing{app: a, write: o.write, quiet: o.report.quiet, diff: !o.write && !namesStdout(o.report.outputs)}
 	f.options = fix.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Prune: o.prune, Configs: []lint.Config{a.config.Lint, {Disable: o.disable}}}
 	if f.diff || o.write && !namesStdout(o.report.outputs) {
 		// Standard output is for the diff.
@@ -118,6 +118,7 @@ type fixing struct {
 	options     fix.Options
 	r           *report.Reporter
 	write, diff bool
+	quiet       bool
 	// differs is set if a fix changes a CRD.
 	differs bool
 	// stdin is the content of standard input, which is needed twice.
@@ -131,6 +132,7 @@ type fixing struct {
 type fixedDocument struct {
 	editedDocument
 	fixed   []fixedDefinition
+	skipped []*input.Item
 	problem *input.Problem
 }
 
@@ -191,6 +193,7 @@ func (f *fixing) document(ctx context.Context, d *input.Document) fixedDocument 
 	var edits []analysis.Edit
 	for _, it := range items {
 		if !isDefinition(it) {
+			out.skipped = append(out.skipped, it)
 			continue
 		}
 		result, err := fix.Definition(ctx, it.JSON, f.options)
@@ -231,6 +234,9 @@ func (f *fixing) flush() error {
 	}
 	moved := 0 // by how many lines the start of the document has moved
 	for _, d := range documents {
+		for _, it := range d.skipped {
+			f.r.Skipped(it, "not a CRD")
+		}
 		for _, fixed := range d.fixed {
 			f.r.Saw(fixed.item)
 			for _, finding := range fixed.result.Notes {
@@ -279,7 +285,9 @@ func (f *fixing) replace(documents []fixedDocument) error {
 		if err := overwrite(file, text); err != nil {
 			return err
 		}
-		fmt.Fprintf(f.stderr, "fixed %s\n", file)
+		if !f.quiet {
+			fmt.Fprintf(f.stderr, "fixed %s\n", file)
+		}
 	case f.diff:
 		return f.printDiff(file, old, text)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"espalier.dev/analysis"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/schema"
 )
@@ -48,9 +49,36 @@ func (f *colorFlag) Type() string { return "when" }
 
 // reportFlags are the flags of commands that report findings.
 type reportFlags struct {
-	outputs []string
-	failOn  report.Threshold
+	outputs     []string
+	failOn      report.Threshold
+	minSeverity severityFlag
+	maxFindings int
+	quiet       bool
 }
+
+// severityFlag is the flag --min-severity.
+type severityFlag analysis.Severity
+
+// Set parses the flag.
+func (f *severityFlag) Set(s string) error {
+	severity, err := analysis.ParseSeverity(s)
+	if err != nil {
+		return errors.New("must be error, warning or info")
+	}
+	*f = severityFlag(severity)
+	return nil
+}
+
+// String returns the value of the flag.
+func (f *severityFlag) String() string {
+	if *f == "" {
+		return string(analysis.Info)
+	}
+	return string(*f)
+}
+
+// Type returns the name of the value in help texts.
+func (f *severityFlag) Type() string { return "severity" }
 
 // addReportFlags adds the flags of commands that report findings.
 func addReportFlags(c *cobra.Command, flags *reportFlags) {
@@ -65,6 +93,13 @@ func addReportFlags(c *cobra.Command, flags *reportFlags) {
 // in their own way.
 func addFindingFlags(c *cobra.Command, flags *reportFlags) {
 	c.Flags().Var(&flags.failOn, "fail-on", "lowest severity of findings that make the exit code 1: "+strings.Join(report.Thresholds(), ", "))
-	groupFlags(c.Flags(), outputFlags, "fail-on")
-	_ = c.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions(report.Thresholds(), cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().Var(&flags.minSeverity, "min-severity", "lowest severity of findings that are reported: error, warning, info; others do not affect the exit code")
+	c.Flags().IntVar(&flags.maxFindings, "max-findings", 0, "maximum `number` of findings to write, 0 for all; further ones are counted")
+	c.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "write findings only: no summary, no progress, no other messages")
+	groupFlags(c.Flags(), outputFlags, "fail-on", "min-severity", "max-findings", "quiet")
+	for flag, values := range map[string][]string{
+		"fail-on": report.Thresholds(), "min-severity": {string(analysis.Error), string(analysis.Warning), string(analysis.Info)},
+	} {
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
 }

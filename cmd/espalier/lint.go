@@ -126,7 +126,7 @@ func (a *app) lint(c *cobra.Command, o lintOptions) (err error) {
 		return err
 	}
 	defer func() { err = r.Finish(err) }()
-	items, err := a.readDefinitions(c.Context(), o.input, r.Failure)
+	items, err := a.readDefinitions(c.Context(), o.input, r)
 	if err != nil {
 		return err
 	}
@@ -163,11 +163,11 @@ func placed(it *input.Item, findings []analysis.Finding) []report.Finding {
 }
 
 // readDefinitions reads CRDs and skips other objects. Input without CRDs is a problem.
-func (a *app) readDefinitions(ctx context.Context, flags input.Flags, problem func(input.Problem)) (definitions []*input.Item, err error) {
+func (a *app) readDefinitions(ctx context.Context, flags input.Flags, r *report.Reporter) (definitions []*input.Item, err error) {
 	failed := false
 	fail := func(p input.Problem) {
 		failed = true
-		problem(p)
+		r.Failure(p)
 	}
 	type found struct {
 		items   []*input.Item
@@ -187,6 +187,8 @@ func (a *app) readDefinitions(ctx context.Context, flags input.Flags, problem fu
 			if isDefinition(it) {
 				definitions = append(definitions, it)
 				progress.add()
+			} else {
+				r.Skipped(it, "not a CRD")
 			}
 		}
 		return nil
@@ -195,7 +197,7 @@ func (a *app) readDefinitions(ctx context.Context, flags input.Flags, problem fu
 		return nil, err
 	}
 	if len(definitions) == 0 && !failed {
-		problem(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
+		r.Failure(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
 	}
 	return definitions, nil
 }

@@ -43,6 +43,9 @@ func (a *app) reportOptions(c *cobra.Command, flags reportFlags, rules []analysi
 	o := report.Options{
 		Outputs:     flags.outputs,
 		FailOn:      flags.failOn,
+		MinSeverity: analysis.Severity(flags.minSeverity),
+		MaxFindings: flags.maxFindings,
+		NoSummary:   flags.quiet,
 		Stdout:      a.stdout,
 		Color:       a.useColor(a.stdout),
 		Semantics:   a.semantics.String(),

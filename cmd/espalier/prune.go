@@ -149,7 +149,8 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 		default:
 			return fmt.Errorf("-o %s: must be yaml, json or diff; add --why for the formats of findings", output)
 		}
-		options := a.reportOptions(c, reportFlags{failOn: o.report.failOn}, nil)
+		options := a.reportOptions(c, o.report, nil)
+		options.Outputs = nil // they are for objects
 		options.Stdout, options.Color, options.Quiet = a.stderr, a.useColor(a.stderr), true
 		if p.side, err = report.New(options); err != nil {
 			return err

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -21,8 +22,9 @@ type junitFormat struct {
 	spool   spool
 	suites  []*junitSuite
 	byFile  map[string]*junitSuite
-	// current is the test case that is not yet complete, or nil.
-	current *junitCase
+	// current is the object or test case whose findings follow. other is the test case for
+	// findings about something else in between, for example about a CRD. Both may be nil.
+	current, other *junitCase
 }
 
 // junitSuite counts the test cases of a file.
@@ -86,31 +88,34 @@ func newJUnit(w io.Writer, o *Options) format {
 	return &junitFormat{w: w, options: o, byFile: map[string]*junitSuite{}}
 }
 
-// begin begins a test case and returns it. It returns the current one if it is the same.
-func (j *junitFormat) begin(f *Finding) (*junitCase, error) {
-	name := cmp.Or(f.Case, f.Object.String(), f.Rule)
-	if c := j.current; c != nil && c.file == f.File && c.object == f.Object && c.name == name {
-		return c, nil
-	}
-	if err := j.end(); err != nil {
-		return nil, err
-	}
+// newCase returns a test case for a finding.
+func (j *junitFormat) newCase(f *Finding) *junitCase {
 	suite := j.byFile[f.File]
 	if suite == nil {
 		suite = &junitSuite{name: cmp.Or(f.File, j.options.Command), severities: map[analysis.Severity]int{}}
 		j.byFile[f.File] = suite
 		j.suites = append(j.suites, suite)
 	}
-	j.current = &junitCase{suite: suite, file: f.File, object: f.Object, name: name, line: f.Span.Line}
-	return j.current, nil
+	return &junitCase{suite: suite, file: f.File, object: f.Object, name: caseName(f), line: f.Span.Line}
+}
+
+// caseName returns the name of the test case for a finding.
+func caseName(f *Finding) string { return cmp.Or(f.Case, f.Object.String(), f.Rule, anonymous) }
+
+// anonymous is the name of an object without kind and name.
+const anonymous = "object"
+
+// has reports whether a finding belongs to the test case.
+func (c *junitCase) has(f *Finding) bool {
+	return c != nil && c.file == f.File && c.object == f.Object && (c.name == caseName(f) || c.name == anonymous)
 }
 
 func (j *junitFormat) object(f *Finding) error {
-	if err := j.end(); err != nil {
+	if err := j.endAll(); err != nil {
 		return err
 	}
-	_, err := j.begin(f)
-	return err
+	j.current = j.newCase(f)
+	return nil
 }
 
 func (j *junitFormat) passed(f *Finding) error { return j.object(f) }
@@ -128,9 +133,15 @@ func (j *junitFormat) finding(f *Finding) error { return j.add(f, false) }
 func (j *junitFormat) omitted(f *Finding) error { return j.add(f, true) }
 
 func (j *junitFormat) add(f *Finding, omitted bool) error {
-	c, err := j.begin(f)
-	if err != nil {
-		return err
+	c := j.current
+	if !c.has(f) {
+		if !j.other.has(f) {
+			if err := j.end(j.other); err != nil {
+				return err
+			}
+			j.other = j.newCase(f)
+		}
+		c = j.other
 	}
 	c.suite.severities[f.Severity]++
 	c.broken = c.broken || f.Failed
@@ -171,16 +182,21 @@ type (
 	}
 )
 
-// end completes the current test case.
-func (j *junitFormat) end() error {
-	c := j.current
+// endAll completes the test cases that are under way.
+func (j *junitFormat) endAll() error {
+	err := errors.Join(j.end(j.current), j.end(j.other))
+	j.current, j.other = nil, nil
+	return err
+}
+
+// end completes a test case.
+func (j *junitFormat) end(c *junitCase) error {
 	if c == nil {
 		return nil
 	}
-	j.current = nil
 	suite := c.suite
 	x := junitCaseXML{
-		Name: cmp.Or(c.name, "object"), ClassName: cmp.Or(c.file, j.options.Command), File: c.file, Line: c.line,
+		Name: c.name, ClassName: cmp.Or(c.file, j.options.Command), File: c.file, Line: c.line,
 		Output: strings.TrimPrefix(c.rest.text.String(), "\n"),
 	}
 	suite.tests++
@@ -228,7 +244,7 @@ func (j *junitFormat) close(s *Summary) (err error) {
 			return err
 		}
 	}
-	if err := j.end(); err != nil {
+	if err := j.endAll(); err != nil {
 		return err
 	}
 	var all junitSuite

@@ -114,6 +114,12 @@ func New(o Options) (*Reporter, error) {
 	if o.What == "" {
 		o.What = "object"
 	}
+	switch {
+	case o.MaxFindings < 0:
+		return nil, fmt.Errorf("--max-findings=%d: must not be negative", o.MaxFindings)
+	case o.MinSeverity != "" && o.FailOn != Never && o.MinSeverity.Compare(analysis.Severity(o.FailOn.String())) < 0:
+		return nil, fmt.Errorf("--fail-on=%s contradicts --min-severity=%s, which omits such findings", o.FailOn, o.MinSeverity)
+	}
 	r := &Reporter{options: o, summary: Summary{Semantics: o.Semantics}}
 	outputs := o.Outputs
 	if len(outputs) == 0 {

@@ -192,7 +192,11 @@ func summaryLine(s *Summary, what string) string {
 	}
 	text += " in " + Plural(s.Objects, what)
 	if s.Skipped > 0 {
-		text += fmt.Sprintf(", %d skipped", s.Skipped)
+		noun := "object"
+		if what != noun {
+			noun = "other object"
+		}
+		text += fmt.Sprintf(", %s skipped", Plural(s.Skipped, noun))
 	}
 	if s.Suppressed > 0 {
 		text += fmt.Sprintf(", %s suppressed", Plural(s.Suppressed, "finding"))
