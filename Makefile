@@ -44,6 +44,10 @@ test: ## run the tests of all modules
 prove: ## run the tests of a behaviour: make prove ROW=P-07; without ROW, list the behaviours without tests
 	@cd test/tools && go run ./prove ../.. $(ROW)
 
+.PHONY: mutants
+mutants: ## break behaviours one at a time and expect their tests to fail: make mutants ROW=P-07 JOBS=4; takes minutes
+	@cd test/tools && go run ./mutants -j '$(or $(JOBS),2)' ../.. $(ROW)
+
 .PHONY: vet
 vet: ## gofmt, wordings, go vet and staticcheck on every module
 	@echo "== gofmt"; bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "not formatted:"; echo "$$bad"; exit 1; fi

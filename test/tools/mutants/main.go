@@ -70,7 +70,7 @@ func run(ctx context.Context, w io.Writer, root string, rows []string, parallel 
 	failed, killed := l.testAll(ctx, w, chosen, parallel)
 	fmt.Fprintf(w, "%d of %d mutants killed\n", killed, len(chosen))
 	if len(rows) == 0 {
-		if err := complete(root, all); err != nil {
+		if err := complete(all); err != nil {
 			failed = append(failed, err)
 		}
 	}
@@ -110,7 +110,7 @@ func (l *lab) testAll(ctx context.Context, w io.Writer, list []mutation, paralle
 }
 
 // complete returns an error if a row has a proof but no mutation.
-func complete(root string, list []mutation) error {
+func complete(list []mutation) error {
 	rows, err := ledger.Rows()
 	if err != nil {
 		return err
