@@ -32,23 +32,13 @@ func (c *Checker) rejection(version *crd.Version, err error) []analysis.Finding 
 		for _, x := range contradiction.Contradictions {
 			all = append(all, analysis.Finding{
 				Rule: RuleDecode, Severity: analysis.Error, Path: x.Path.String(), Pointer: x.Path.Pointer(),
-				Message: fmt.Sprintf("must be of type %s, but is %s", x.Want, withArticle(x.Got)),
+				Message: fmt.Sprintf("%s in body must be of type %s: %q", x.Path, x.Want, x.Got),
 				Schema:  c.schemaLocation(version, x.Schema.Path()),
 			})
 		}
 		return all
 	}
 	return []analysis.Finding{{Rule: RuleDecode, Severity: analysis.Error, Message: err.Error()}}
-}
-
-func withArticle(noun string) string {
-	switch noun {
-	case "null":
-		return noun
-	case "array", "object", "integer":
-		return "an " + noun
-	}
-	return "a " + noun
 }
 
 // droppedMetadata reports the errors in the fields of metadata that were dropped.

@@ -150,7 +150,7 @@ func TestStorageLoss(t *testing.T) {
 func TestStorageContradiction(t *testing.T) {
 	source := peer("v1", `{"mode": "fast"}`)
 	c := checker(t, peers, schema.KEP, nil)
-	rejected := `error decode /spec/mode: must be of type integer, but is a string`
+	rejected := `error decode /spec/mode: spec.mode in body must be of type integer: "string"`
 	where := `  schema: .properties[spec].properties[mode]`
 	expect(t, c.Check(t.Context(), source, nil, object.Ignore), `info semantics : under kubernetes semantics it would be accepted`, rejected, where)
 	if p := c.Prune(source); p.Object != nil {
