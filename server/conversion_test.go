@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"bufio"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -8,16 +10,26 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/tools/txtar"
 
 	"espalier.dev/espaliertest"
+	"espalier.dev/schema"
 )
 
-// converter is a conversion webhook: v1 has spec.size, v2 spec.dimension.size. mode selects
-// its fault.
-func converter(t *testing.T, mode *string) *httptest.Server {
+// converter is a conversion webhook: v1 has spec.size, v2 spec.dimension.size.
+type converter struct {
+	*httptest.Server
+	// mode selects its fault.
+	mode atomic.Pointer[string]
+}
+
+func (c *converter) set(mode string) { c.mode.Store(&mode) }
+
+func newConverter(t *testing.T) *converter {
 	rename := func(obj map[string]any, to string) {
 		spec, _ := obj["spec"].(map[string]any)
 		obj["apiVersion"] = to
@@ -28,7 +40,9 @@ func converter(t *testing.T, mode *string) *httptest.Server {
 			obj["spec"] = map[string]any{"size": d["size"]}
 		}
 	}
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	c := &converter{}
+	c.set("")
+	c.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review struct {
 			APIVersion string         `json:"apiVersion"`
 			Kind       string         `json:"kind"`
@@ -39,26 +53,46 @@ func converter(t *testing.T, mode *string) *httptest.Server {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
+		mode := *c.mode.Load()
 		to, _ := review.Request["desiredAPIVersion"].(string)
 		objects, _ := review.Request["objects"].([]any)
 		for _, o := range objects {
 			obj := o.(map[string]any)
 			rename(obj, to)
 			meta := obj["metadata"].(map[string]any)
-			switch *mode {
+			switch mode {
 			case "other name":
 				meta["name"] = "other"
 			case "labels":
 				meta["labels"] = map[string]any{"converted": "yes"}
 				meta["generation"] = 99
+			case "other namespace":
+				meta["namespace"] = "other"
+			case "other UID":
+				meta["uid"] = "other"
+			case "other kind":
+				obj["kind"] = "Other"
+			case "other version":
+				obj["apiVersion"] = "conversion.example.com/v3"
+			case "bad label":
+				meta["labels"] = map[string]any{"a": "not a value"}
+			case "finalizers":
+				meta["finalizers"] = []any{"a/b"}
+				meta["ownerReferences"] = []any{map[string]any{"apiVersion": "v1", "kind": "A", "name": "a", "uid": "a"}}
+				meta["resourceVersion"] = "1"
+				meta["deletionTimestamp"] = "2020-01-01T00:00:00Z"
 			case "no metadata":
 				delete(obj, "metadata")
+			case "1.0":
+				obj["spec"] = json.RawMessage(`{"size": 5.0, "dimension": {"size": 5.0}}`)
+			case "unknown":
+				obj["spec"].(map[string]any)["unknown"] = true
 			case "garbage":
 				obj["spec"] = map[string]any{"size": "large", "unknown": true}
 			}
 		}
 		review.Response = map[string]any{"uid": review.Request["uid"], "convertedObjects": objects, "result": map[string]any{"status": "Success"}}
-		switch *mode {
+		switch mode {
 		case "rejects":
 			review.Response = map[string]any{"uid": review.Request["uid"], "result": map[string]any{"status": "Failure", "message": "I do not feel like it"}}
 		case "none":
@@ -79,6 +113,11 @@ func converter(t *testing.T, mode *string) *httptest.Server {
 				}
 			}
 			return
+		case "hang":
+			<-r.Context().Done()
+			return
+		case "several":
+			review.Response["convertedObjects"] = append(objects, objects...)
 		case "status":
 			http.Error(w, "out of order", http.StatusServiceUnavailable)
 			return
@@ -86,81 +125,262 @@ func converter(t *testing.T, mode *string) *httptest.Server {
 		review.Request = nil
 		_ = json.NewEncoder(w).Encode(review)
 	}))
-	t.Cleanup(s.Close)
-	return s
+	t.Cleanup(c.Close)
+	return c
 }
 
-func TestConversionWebhook(t *testing.T) {
-	t.Parallel()
-	mode := ""
-	hook := converter(t, &mode)
+// parcels are a CRD whose webhook converts between v1, the storage version, and v2.
+type parcels struct {
+	*script
+	hook *converter
+}
+
+const (
+	parcelsV1 = "/apis/conversion.example.com/v1/namespaces/default/parcels"
+	parcelsV2 = "/apis/conversion.example.com/v2/namespaces/default/parcels"
+)
+
+func newParcels(t *testing.T, sem schema.Semantics) *parcels {
+	hook := newConverter(t)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
-	s := newScript(t, espaliertest.Start(t), &txtar.Archive{})
-	definition := fmt.Sprintf(`{
-	"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "boxes.conversion.example.com"},
-	"spec": {"group": "conversion.example.com", "scope": "Namespaced", "names": {"plural": "boxes", "kind": "Box"},
+	b := &parcels{script: newScript(t, espaliertest.Start(t, espaliertest.WithSemantics(sem)), &txtar.Archive{}), hook: hook}
+	b.must("create", fmt.Sprintf(`{
+	"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "parcels.conversion.example.com"},
+	"spec": {"group": "conversion.example.com", "scope": "Namespaced", "names": {"plural": "parcels", "kind": "Parcel"},
 		"conversion": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"url": %q, "caBundle": %q}}},
 		"versions": [
 			{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
 				"spec": {"type": "object", "properties": {"size": {"type": "integer"}, "absent": {"type": "string", "default": "x"}}}}}}},
 			{"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
 				"spec": {"type": "object", "properties": {"dimension": {"type": "object", "properties": {"size": {"type": "integer"}}}}}}}}}]}}`,
-		hook.URL, base64.StdEncoding.EncodeToString(ca))
-	must := func(verb, body string, code int) {
-		t.Helper()
-		if err := s.write(verb, []byte(body), ""); err != nil {
-			t.Fatal(err)
-		}
-		if s.last.code != code {
-			t.Fatalf("%d: %s", s.last.code, s.last.body)
-		}
-	}
-	must("create", definition, http.StatusCreated)
-	must("create", `{"apiVersion": "conversion.example.com/v1", "kind": "Box", "metadata": {"name": "a", "labels": {"mine": "yes"}}, "spec": {"size": 3}}`, http.StatusCreated)
-	const path = "/apis/conversion.example.com/v2/namespaces/default/boxes"
-	get := func() answer { return s.do(http.MethodGet, path+"/a", nil, "") }
-	want := func(a answer, at string, value any) {
-		t.Helper()
-		if got, _ := field(a.object, at); got != value {
-			t.Errorf("%s is %v: %s", at, got, a.body)
-		}
-	}
-	want(get(), "spec.dimension.size", float64(3))
-	want(s.do(http.MethodGet, path, nil, ""), "items.0.spec.dimension.size", float64(3))
-	must("create", `{"apiVersion": "conversion.example.com/v2", "kind": "Box", "metadata": {"name": "b"}, "spec": {"dimension": {"size": 4}}}`, http.StatusCreated)
-	want(s.do(http.MethodGet, strings.Replace(path, "v2", "v1", 1)+"/b", nil, ""), "spec.size", float64(4))
+		hook.URL, base64.StdEncoding.EncodeToString(ca)), http.StatusCreated)
+	return b
+}
 
-	// A webhook may change labels, but not the rest of metadata.
-	mode = "labels"
-	a := get()
-	want(a, "metadata.labels.converted", "yes")
-	want(a, "metadata.generation", float64(1))
-	// Unknown fields are pruned after conversion too.
-	mode = "garbage"
-	if _, found := field(get().object, "spec.unknown"); found {
-		t.Errorf("not pruned: %s", get().body)
+// must writes an object and expects a status.
+func (b *parcels) must(verb, body string, code int) {
+	b.Helper()
+	if err := b.write(verb, []byte(body), ""); err != nil {
+		b.Fatal(err)
 	}
+	if b.last.code != code {
+		b.Errorf("%d, not %d: %s", b.last.code, code, b.last.body)
+	}
+}
+
+// parcel returns a Parcel of v1 or v2.
+func parcel(version, name string, size any) string {
+	spec := fmt.Sprintf(`{"size": %v}`, size)
+	if version == "v2" {
+		spec = fmt.Sprintf(`{"dimension": %s}`, spec)
+	}
+	return fmt.Sprintf(`{"apiVersion":"conversion.example.com/%s","kind":"Parcel","metadata":{"name":%q},"spec":%s}`, version, name, spec)
+}
+
+func (b *parcels) get(path string) answer { return b.do(http.MethodGet, path, nil, "") }
+
+// want checks a field of a response.
+func (b *parcels) want(a answer, at string, value any) {
+	b.Helper()
+	if got, _ := field(a.object, at); got != value {
+		b.Errorf("%s is %v: %s", at, got, a.body)
+	}
+}
+
+// watch starts a watch and returns its events as JSON. The channel is closed with the watch.
+func (b *parcels) watch(path string) <-chan map[string]any {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	b.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+path+"?watch=true", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	resp, err := b.client.Do(req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	events := make(chan map[string]any, 10)
+	go func() {
+		defer close(events)
+		defer func() { _ = resp.Body.Close() }()
+		lines := bufio.NewReader(resp.Body)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				return
+			}
+			var event map[string]any
+			if json.Unmarshal(line, &event) != nil {
+				return
+			}
+			events <- event
+		}
+	}()
+	return events
+}
+
+// TestConversionWebhook converts with a webhook, which then has all kinds of faults.
+func TestConversionWebhook(t *testing.T) {
+	t.Parallel()
+	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+		t.Run("S-18-webhook "+sem.String(), func(t *testing.T) {
+			t.Parallel()
+			testConversion(newParcels(t, sem))
+		})
+		t.Run("P-13-conversion "+sem.String(), func(t *testing.T) {
+			t.Parallel()
+			testConvertedTypes(newParcels(t, sem), sem)
+		})
+	}
+	t.Run("S-18-webhook-down", func(t *testing.T) {
+		t.Parallel()
+		b := newParcels(t, schema.KEP)
+		b.must("create", parcel("v1", "a", 3), http.StatusCreated)
+		// Nobody has listed v2 yet, so that there is no cache.
+		b.hook.set("status")
+		for _, query := range []string{"", "?watch=true&timeoutSeconds=1"} {
+			if a := b.get(parcelsV2 + query); a.code != http.StatusTooManyRequests || !strings.Contains(string(a.body), "conversion webhook for") {
+				t.Errorf("%s: %d %s", query, a.code, a.body)
+			}
+		}
+		b.hook.set("")
+		b.eventually("it can be listed", func() bool {
+			size, _ := field(b.get(parcelsV2).object, "items.0.spec.dimension.size")
+			return size == float64(3)
+		})
+	})
+	t.Run("S-18-hanging-webhook", func(t *testing.T) {
+		t.Parallel()
+		if testing.Short() {
+			t.Skip("waits for the timeout of conversion webhooks")
+		}
+		b := newParcels(t, schema.KEP)
+		b.must("create", parcel("v1", "a", 3), http.StatusCreated)
+		b.hook.set("hang")
+		if a := b.get(parcelsV2 + "/a"); a.code != http.StatusInternalServerError || !strings.Contains(string(a.body), "deadline exceeded") {
+			t.Errorf("%d %s", a.code, a.body)
+		}
+		// It has delayed nobody else.
+		if a := b.get(parcelsV1 + "/a"); a.code != http.StatusOK {
+			t.Errorf("%d %s", a.code, a.body)
+		}
+	})
+}
+
+func testConversion(b *parcels) {
+	b.must("create", parcel("v1", "a", 3), http.StatusCreated)
+	b.want(b.get(parcelsV2+"/a"), "spec.dimension.size", float64(3))
+	b.want(b.get(parcelsV2), "items.0.spec.dimension.size", float64(3))
+	b.must("create", parcel("v2", "b", 4), http.StatusCreated)
+	b.want(b.get(parcelsV1+"/b"), "spec.size", float64(4))
+	b.want(b.get(parcelsV1+"/b"), "spec.absent", "x")
+	events := b.watch(parcelsV2)
+	for _, name := range []string{"a", "b"} {
+		event := <-events
+		b.want(answer{object: event}, "object.apiVersion", "conversion.example.com/v2")
+		b.want(answer{object: event}, "object.metadata.name", name)
+	}
+
+	// A webhook may change labels and annotations, but not the rest of metadata.
+	b.hook.set("labels")
+	a := b.get(parcelsV2 + "/a")
+	b.want(a, "metadata.labels.converted", "yes")
+	b.want(a, "metadata.generation", float64(1))
+	b.hook.set("finalizers")
+	a = b.get(parcelsV2 + "/a")
+	b.want(a, "metadata.finalizers", nil)
+	b.want(a, "metadata.ownerReferences", nil)
+	b.want(a, "metadata.deletionTimestamp", nil)
+	b.want(a, "metadata.resourceVersion", b.get(parcelsV1 + "/a").object["metadata"].(map[string]any)["resourceVersion"])
+	// Unknown fields are pruned after conversion too.
+	b.hook.set("unknown")
+	b.want(b.get(parcelsV2+"/a"), "spec.unknown", nil)
+
 	// The client gets an error for every fault of the webhook, and no data is lost.
 	for wrong, text := range map[string]string{
 		"other name": "must have the same name", "no metadata": "must have the same name", "rejects": "I do not feel like it",
+		"other namespace": "must have the same namespace", "other UID": "must have the same UID", "other kind": "must have the same kind",
+		"other version": "invalid groupVersion", "bad label": "metadata.labels", "several": "returned 2 objects",
 		"none": "returned 0 objects", "other uid": "response.uid", "no JSON": "invalid character", "status": "unable to handle the request",
 		"redirect": "webhooks must not redirect", "huge": "larger than 8 MiB",
 	} {
-		mode = wrong
-		a := get()
+		b.hook.set(wrong)
+		a := b.get(parcelsV2 + "/a")
 		message, _ := a.object["message"].(string)
-		if a.code != http.StatusInternalServerError || !strings.Contains(message, text) || !strings.Contains(message, "conversion webhook for conversion.example.com/v1, Kind=Box") {
-			t.Errorf("%s: %d %s", wrong, a.code, a.body)
+		if a.code != http.StatusInternalServerError || !strings.Contains(message, text) || !strings.Contains(message, "conversion webhook for conversion.example.com/v1, Kind=Parcel") {
+			b.Errorf("%s: %d %s", wrong, a.code, a.body)
 		}
 		if strings.Contains(message, "StorageError") || strings.Contains(message, "corrupt") {
-			t.Errorf("%s: the object is not corrupt: %s", wrong, message)
+			b.Errorf("%s: the object is not corrupt: %s", wrong, message)
 		}
 	}
-	hook.Close()
-	if a := get(); a.code != http.StatusInternalServerError || !strings.Contains(string(a.body), "connect") {
-		t.Errorf("gone: %d %s", a.code, a.body)
+
+	// A write that needs the webhook fails, and stores nothing.
+	b.hook.set("status")
+	b.must("create", parcel("v2", "c", 5), http.StatusInternalServerError)
+	b.must("update", parcel("v2", "a", 5), http.StatusInternalServerError)
+	if a := b.do(http.MethodDelete, parcelsV2+"/a", nil, ""); a.code != http.StatusInternalServerError {
+		b.Errorf("delete: %d %s", a.code, a.body)
 	}
-	if a := s.do(http.MethodGet, strings.Replace(path, "v2", "v1", 1)+"/a", nil, ""); a.code != http.StatusOK {
-		t.Errorf("the stored version needs no webhook: %d %s", a.code, a.body)
+	// A list that is up to date needs no conversion.
+	b.want(b.get(parcelsV2), "items.1.spec.dimension.size", float64(4))
+	// The storage version does without.
+	b.want(b.get(parcelsV1), "items.0.spec.size", float64(3))
+	b.want(b.get(parcelsV1), "items.1.spec.size", float64(4))
+	b.want(b.get(parcelsV1), "items.2", nil)
+	if a := b.do(http.MethodDelete, parcelsV1+"/b", nil, ""); a.code != http.StatusOK {
+		b.Errorf("delete: %d %s", a.code, a.body)
+	}
+	b.must("create", parcel("v1", "d", 6), http.StatusCreated)
+	// A list with a change that cannot be converted fails. It does not leave anything out.
+	if a := b.get(parcelsV2); a.code != http.StatusInternalServerError || !strings.Contains(string(a.body), "conversion webhook for") {
+		b.Errorf("list: %d %s", a.code, a.body)
+	}
+	// A watch waits until the webhook works again, and then has all changes.
+	b.hook.set("")
+	for _, want := range []struct{ typ, name string }{{"DELETED", "b"}, {"ADDED", "d"}} {
+		event := <-events
+		b.want(answer{object: event}, "type", want.typ)
+		b.want(answer{object: event}, "object.apiVersion", "conversion.example.com/v2")
+		b.want(answer{object: event}, "object.metadata.name", want.name)
+	}
+	b.want(b.get(parcelsV2), "items.1.spec.dimension.size", float64(6))
+	// The CRD can be deleted without it.
+	b.hook.Close()
+	if a := b.get(parcelsV2 + "/a"); a.code != http.StatusInternalServerError || !strings.Contains(string(a.body), "conversion webhook for") {
+		b.Errorf("gone: %d %s", a.code, a.body)
+	}
+	const definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/parcels.conversion.example.com"
+	if a := b.do(http.MethodDelete, definition, nil, ""); a.code != http.StatusOK {
+		b.Errorf("delete the CRD: %d %s", a.code, a.body)
+	}
+	b.awaitGone(definition)
+}
+
+// testConvertedTypes lets a webhook return values that contradict the types of the schema.
+func testConvertedTypes(b *parcels, sem schema.Semantics) {
+	// 1.0 is an integer,
+	b.hook.set("1.0")
+	b.must("create", parcel("v2", "a", 4), http.StatusCreated)
+	b.want(b.get(parcelsV1+"/a"), "spec.size", float64(5))
+	b.must("update", parcel("v2", "a", 6), http.StatusOK)
+	b.want(b.get(parcelsV2+"/a"), "spec.dimension.size", float64(5))
+	// and text is not: the write fails,
+	b.hook.set("garbage")
+	code := http.StatusCreated
+	if sem.RefusesContradictions() {
+		code = http.StatusBadRequest
+	}
+	b.must("create", parcel("v2", "b", 4), code)
+	if sem.RefusesContradictions() && !strings.Contains(string(b.last.body), "spec.size") {
+		b.Errorf("no path: %s", b.last.body)
+	}
+	// but no read.
+	if a := b.get(parcelsV2 + "/a"); a.code != http.StatusOK {
+		b.Errorf("get: %d %s", a.code, a.body)
+	}
+	if a := b.get(parcelsV2); a.code != http.StatusOK {
+		b.Errorf("list: %d %s", a.code, a.body)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -160,6 +161,10 @@ func (k *customKind) EncodeStored(obj runtime.Object, w io.Writer) error {
 		why = reading // Decode has checked it
 	}
 	out, err := k.kinds.convertCopy(u.Object, k.Definition().Storage().GroupVersionKind().GroupVersion(), why)
+	if contradiction := (*schema.ContradictionError)(nil); errors.As(err, &contradiction) {
+		// The object that the client sent is malformed, in the version that is stored.
+		return apierrors.NewBadRequest(err.Error())
+	}
 	if err != nil {
 		return err
 	}
