@@ -144,6 +144,18 @@ func (s *session) write(t *testing.T, name, content string) string {
 	return path
 }
 
+// editor returns the session with a shell script as the editor.
+func (s *session) editor(t *testing.T, script string) *session {
+	t.Helper()
+	path := s.write(t, "editor.sh", "#!/bin/sh\n"+script+"\n")
+	if err := os.Chmod(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	with := *s
+	with.env = append(append([]string{}, s.env...), "KUBE_EDITOR="+path)
+	return &with
+}
+
 // backup writes a file with a Backup; spec is the content of its spec, indented.
 func (s *session) backup(t *testing.T, name, spec string) string {
 	t.Helper()

@@ -86,15 +86,7 @@ items:
 	})
 	t.Run("edit", func(t *testing.T) {
 		s.created(t, "edited", "  target: home")
-		editor := func(script string) *session {
-			path := s.write(t, "editor.sh", "#!/bin/sh\n"+script+"\n")
-			if err := os.Chmod(path, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			with := *s
-			with.env = append(append([]string{}, s.env...), "KUBE_EDITOR="+path)
-			return &with
-		}
+		editor := func(script string) *session { return s.editor(t, script) }
 		equal(t, editor(`sed -i 's/copies: 1/copies: 4/' "$1"`).ok(t, "edit", "backup", "edited"), "backup.storage.example.com/edited edited\n")
 		equal(t, s.field(t, "edited", "{.spec.copies}"), "4")
 		equal(t, editor(`true`).ok(t, "edit", "backup", "edited"), "Edit cancelled, no changes made.\n")
