@@ -15,6 +15,9 @@ const (
 	Safe Class = iota
 	// Clients is a change that clients may not be prepared for.
 	Clients
+	// Unknown is a condition that stored objects may violate in fields that the old CRD did
+	// not specify. It did not prune them either.
+	Unknown
 	// Defaulted is a default that appears in stored objects, or a different one than before.
 	Defaulted
 	// Invalid is a condition that stored objects may not meet.
@@ -24,13 +27,15 @@ const (
 )
 
 // Classes returns all classes, the worst first.
-func Classes() []Class { return []Class{Loses, Invalid, Defaulted, Clients, Safe} }
+func Classes() []Class { return []Class{Loses, Invalid, Defaulted, Unknown, Clients, Safe} }
 
 // String returns the class in words.
 func (c Class) String() string {
 	switch c {
 	case Clients:
 		return "clients may break"
+	case Unknown:
+		return "unknown fields may become invalid"
 	case Defaulted:
 		return "newly defaulted"
 	case Invalid:
@@ -46,6 +51,8 @@ func (c Class) ID() string {
 	switch c {
 	case Clients:
 		return "clients-break"
+	case Unknown:
+		return "unknown-fields"
 	case Defaulted:
 		return "defaulted"
 	case Invalid:

@@ -183,7 +183,7 @@ func (c *comparer) value(p place, o, n side) {
 		return
 	}
 	if n == c.anything {
-		c.unspecify(p, o)
+		c.unspecify(p, o, "value-unspecified", "previously had a schema, now unvalidated")
 		return
 	}
 	c.documentation(p, o.node, n.node)
@@ -209,17 +209,78 @@ func (c *comparer) specified(p place, n side) {
 	if n.node.Any(c.refusesAnything) {
 		effects = append(effects, at(Invalid, p.path, "stored values were not validated so far"), at(Clients, p.path, ""))
 	}
-	if n.Entered() == schema.PruningOn || !n.node.Nullable && p.via != viaMeta {
-		effects = append(effects, at(Loses, p.path, "fields that the schema does not specify are pruned, and nulls are dropped where they are not allowed"))
-	}
+	effects = append(effects, c.dropped(p, n)...)
 	if n.node.Any(hasDefault) {
 		effects = append(effects, at(Defaulted, p.path, ""))
 	}
 	c.emit(p, "value-specified", "", "previously unvalidated, now has a schema", effects...)
 }
 
+// known handles a field that was unknown to the old CRD, but kept, because the whole CRD
+// preserves unknown fields. Few objects have such fields.
+func (c *comparer) known(p place, n side) {
+	var effects []Effect
+	if n.node.Any(c.refusesAnything) {
+		effects = append(effects, at(Unknown, p.path, "objects may already have the field: it was unknown and is now validated"))
+	}
+	effects = append(effects, c.dropped(p, n)...)
+	switch {
+	case hasDefault(n.node):
+		effects = append(effects, at(Defaulted, p.path, ""))
+	case n.node.Any(hasDefault):
+		var around Change
+		c.dependents(&around, p.trail, p.path, appears)
+		effects = append(effects, at(Unknown, p.path, "defaults in it are applied to objects that already have the field"))
+		for _, e := range around.Effects {
+			effects = append(effects, at(Unknown, e.Path, e.Reason))
+		}
+	}
+	c.emit(p, "property-added", "", "added", effects...)
+}
+
+// dropped returns the effects of pruning on an unspecified value that now has a schema. If
+// unknown fields were preserved so far, a change above has them already.
+func (c *comparer) dropped(p place, n side) []Effect {
+	fields, nulls := c.drops(n, p.via)
+	switch {
+	case c.switched != nil:
+	case fields && nulls:
+		return []Effect{at(Loses, p.path, "fields that the schema does not specify are pruned, and nulls are dropped where they are not allowed")}
+	case fields:
+		return []Effect{at(Loses, p.path, "fields that the schema does not specify are pruned")}
+	case nulls:
+		return []Effect{at(Loses, p.path, "nulls are dropped where they are not allowed")}
+	}
+	return nil
+}
+
+// drops reports whether reading a value of any type removes fields or nulls from it.
+func (c *comparer) drops(s side, how via) (fields, nulls bool) {
+	fields = s.Prunes()
+	nulls = !c.newAll && how != viaItems && how != viaMeta && !s.node.Nullable && !hasDefault(s.node)
+	visit := func(part side, how via) {
+		f, n := c.drops(part, how)
+		fields, nulls = fields || f, nulls || n
+	}
+	for name := range s.node.Properties {
+		if fields && nulls {
+			return fields, nulls
+		}
+		if part, ok := s.Field(name); ok {
+			visit(c.side(part), viaField)
+		}
+	}
+	if part, ok := s.MapValue(); ok && part.Schema() != nil {
+		visit(c.side(part), viaMap)
+	}
+	if s.node.Items != nil {
+		visit(c.side(s.Items()), viaItems)
+	}
+	return fields, nulls
+}
+
 // unspecify handles a value that had a schema and now is kept unvalidated.
-func (c *comparer) unspecify(p place, o side) {
+func (c *comparer) unspecify(p place, o side, kind, message string) {
 	alters := unaltered
 	if o.node.Any(hasDefault) {
 		alters = gone
@@ -228,7 +289,7 @@ func (c *comparer) unspecify(p place, o side) {
 	if n := len(p.path); n > 0 {
 		effects = append(effects, at(Clients, p.path[:n-1], "nulls in it are no longer dropped"))
 	}
-	c.emitAltering(p, alters, "value-unspecified", "", "previously had a schema, now unvalidated", effects...)
+	c.emitAltering(p, alters, kind, "", message, effects...)
 }
 
 // documentation compares the keywords that only document a value.
@@ -304,9 +365,9 @@ func (c *comparer) nulls(p place, o, n side) {
 	var effects []Effect
 	switch {
 	case n.node.Nullable && !o.node.Nullable && slices.ContainsFunc(p.trail, func(s *schema.Structural) bool { return s.Default != nil && holdsNull(s.Default.Value) }):
-		effects = append(c.nullsStay(p, o, n), at(Defaulted, p.path, "a default around it contains nulls, which are no longer dropped"))
+		effects = append(c.nullsStay(p, o, n, mayBeNull), at(Defaulted, p.path, "a default around it contains nulls, which are no longer dropped"))
 	case n.node.Nullable && !o.node.Nullable:
-		effects = c.nullsStay(p, o, n)
+		effects = c.nullsStay(p, o, n, mayBeNull)
 	case !mayBeNull || n.node.Nullable:
 	case hasDefault(n.node):
 		effects = []Effect{at(Defaulted, p.path, "null becomes the default")}
@@ -324,9 +385,13 @@ func (c *comparer) nulls(p place, o, n side) {
 	}
 }
 
-// nullsStay returns the effects on clients that write null where it was dropped or
-// replaced by a default, and now is kept. Stored objects are not affected.
-func (c *comparer) nullsStay(p place, o, n side) (effects []Effect) {
+// nullsStay returns the effects on clients of nulls that are allowed now: readers may not
+// expect them, and writers relied on their being dropped or replaced by a default. Stored
+// objects are not affected.
+func (c *comparer) nullsStay(p place, o, n side, wasNull bool) (effects []Effect) {
+	if !wasNull {
+		effects = []Effect{at(Clients, p.path, "readers may not expect null")}
+	}
 	was := "dropped"
 	switch v := vv(n.node); {
 	case hasDefault(o.node):
@@ -334,7 +399,7 @@ func (c *comparer) nullsStay(p place, o, n side) (effects []Effect) {
 		effects = append(effects, at(Clients, p.path, "null is kept instead of replaced by the default"))
 	case p.via == viaItems || c.oldAll:
 		// Null was already rejected or kept there.
-		return nil
+		return effects
 	case len(v.Enum) > 0 || len(v.AllOf)+len(v.AnyOf)+len(v.OneOf) > 0 || v.Not != nil:
 		effects = append(effects, at(Clients, p.path, "null is no longer dropped: the conditions here may reject it"))
 	}
@@ -400,13 +465,38 @@ func (c *comparer) conditions(p place, o, n side) {
 		}) {
 			effects = tightened(p.path, "")
 		}
-		if k.name == "format" {
+		switch k.name {
+		case "enum":
+			effects = append(effects, widened(p.path, ov, nv)...)
+		case "format":
 			alters = retyped
+			if effects == nil && restricts(checkedType(o.node), ov.Format) {
+				effects = []Effect{at(Clients, p.path, "typed clients expect the old format")}
+			}
 		}
 		c.emitAltering(p, alters, k.name, k.name, fmt.Sprintf("%s %s → %s", k.name, show(was), show(is)), effects...)
 	}
 	c.junctors(p, o, n)
 	c.rules(p, o.node.XValidations, n.node.XValidations)
+}
+
+// widened returns the effect of values that an enum did not have.
+func widened(p schema.SchemaPath, o, n *schema.ValueValidation) []Effect {
+	var added []string
+	for _, v := range n.Enum {
+		if !slices.ContainsFunc(o.Enum, func(w schema.JSON) bool { return reflect.DeepEqual(v.Value, w.Value) }) {
+			added = append(added, show(v.Value))
+		}
+	}
+	switch {
+	case len(o.Enum) == 0 || len(n.Enum) > 0 && len(added) == 0:
+		return nil
+	case len(n.Enum) == 0:
+		return []Effect{at(Clients, p, "readers may get values that the enum did not have")}
+	case len(added) == 1:
+		return []Effect{at(Clients, p, "readers may not know the value "+added[0])}
+	}
+	return []Effect{at(Clients, p, "readers may not know the values "+strings.Join(added, ", "))}
 }
 
 func (c *comparer) junctors(p place, o, n side) {

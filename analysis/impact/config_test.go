@@ -54,16 +54,16 @@ func TestConfigSeverity(t *testing.T) {
 			t.Errorf("rule %s has severity %s", r.ID, r.Severity)
 		}
 	}
-	old := crdOf(t, `{type: object, properties: {a: {type: integer}, b: {type: string}, c: {type: string}, f: {type: object, x-kubernetes-preserve-unknown-fields: true}}, x-kubernetes-preserve-unknown-fields: true}`)
-	new := crdOf(t, `{type: object, properties: {a: {type: integer, maximum: 3, description: d}, b: {type: string, default: d}, f: {type: object}}, x-kubernetes-preserve-unknown-fields: true}`)
+	old := crdOf(t, `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {f: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`)
+	new := crdOf(t, `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {f: {type: object}}}`)
 	new.Spec.Scope = api.ClusterScoped
 	c, err := impact.Compare(t.Context(), old, new, impact.Options{Semantics: schema.KEP, Config: config})
 	if err != nil {
 		t.Fatal(err)
 	}
 	findings := append(c.Rejections(), c.OtherSemantics(t.Context())...)
-	for i := range c.Changes {
-		findings = append(findings, c.Finding(&c.Changes[i]))
+	for _, class := range impact.Classes() {
+		findings = append(findings, c.Finding(&impact.Change{Effects: []impact.Effect{{Class: class}}}))
 	}
 	seen := map[string]bool{}
 	for _, f := range findings {

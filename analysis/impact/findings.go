@@ -34,7 +34,7 @@ func (c Class) Severity() analysis.Severity {
 	switch c {
 	case Loses, Invalid:
 		return analysis.Error
-	case Defaulted, Clients:
+	case Defaulted, Unknown, Clients:
 		return analysis.Warning
 	}
 	return analysis.Info

@@ -112,7 +112,7 @@ func TestClassRules(t *testing.T) {
 		severity[r.ID] = r.Severity
 	}
 	for class, want := range map[impact.Class]analysis.Severity{
-		impact.Loses: analysis.Error, impact.Invalid: analysis.Error, impact.Defaulted: analysis.Warning, impact.Clients: analysis.Warning, impact.Safe: analysis.Info,
+		impact.Loses: analysis.Error, impact.Invalid: analysis.Error, impact.Defaulted: analysis.Warning, impact.Unknown: analysis.Warning, impact.Clients: analysis.Warning, impact.Safe: analysis.Info,
 	} {
 		if severity[class.ID()] != want {
 			t.Errorf("%s is of severity %q", class, severity[class.ID()])

@@ -16,6 +16,8 @@ type generator struct {
 	rules bool
 	// unions reports whether schemas have x-kubernetes-unions.
 	unions bool
+	// preserve reports whether all objects keep unknown fields, so that many have some.
+	preserve bool
 }
 
 type tree = map[string]any
@@ -351,7 +353,7 @@ func (g *generator) object(s tree) any {
 				obj[g.name()] = g.value(2)
 			}
 		}
-		if g.chance(10) || s["x-kubernetes-preserve-unknown-fields"] == true && g.chance(80) {
+		if g.chance(10) || g.preserve && g.chance(40) || s["x-kubernetes-preserve-unknown-fields"] == true && g.chance(80) {
 			for range 1 + g.IntN(2) {
 				if name := g.name(); obj[name] == nil {
 					obj[name] = g.value(2)

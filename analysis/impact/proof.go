@@ -76,13 +76,25 @@ func keywordOf(k schema.ViolationKind) string {
 func (c *Change) announces(x Observation) int {
 	depth := -1
 	for _, e := range c.Effects {
-		// Any effect may explain a default that is gone. An effect on a required field only
-		// explains that the field is missing.
-		if (e.Class == x.Class || x.Class == Clients && e.Class != Safe) && (!e.missing || x.Broken == schema.Required) && e.Covers(x.Path) {
+		// An effect on a required field only explains that the field is missing.
+		if e.Class.explains(x.Class) && (!e.missing || x.Broken == schema.Required) && e.Covers(x.Path) {
 			depth = max(depth, len(e.Path))
 		}
 	}
 	return depth
+}
+
+// explains reports whether an effect of the class can be observed as another one.
+func (c Class) explains(observed Class) bool {
+	switch c {
+	case Safe:
+		return false
+	case Unknown:
+		// The fields are kept, but they now are validated, and values in them are defaulted.
+		return observed != Loses
+	}
+	// Any effect may explain a default that is gone.
+	return c == observed || observed == Clients
 }
 
 // Outcome is the effect of the new CRD on one object.

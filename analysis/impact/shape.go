@@ -64,7 +64,8 @@ func (c *comparer) turnOn(p place, path schema.SchemaPath) {
 
 func (c *comparer) extensions(p place, o, n *schema.Structural) {
 	if a, b := mapType(o), mapType(n); a != b {
-		c.emitAltering(p, retyped, "map-type", "x-kubernetes-map-type", fmt.Sprintf("map type %s → %s", a, b),
+		// Rules see objects of both map types alike.
+		c.emit(p, "map-type", "x-kubernetes-map-type", fmt.Sprintf("map type %s → %s", a, b),
 			at(Clients, p.path, "server-side apply merges and owns its fields differently"))
 	}
 	switch was, is := o.XEmbeddedResource, n.XEmbeddedResource; {
@@ -256,16 +257,27 @@ func (c *comparer) property(p place, o, n side, name string) {
 	case nf == rejected:
 		down.new, down.trail = p.new, p.trail
 		c.emit(down, "property-removed", "", "removed: objects that have it are rejected", rejection(p, down.path, oc, n)...)
-	default:
-		switch {
-		case wasNamed && !isNamed && !meta:
-			c.emit(down, "property-removed", "", "no longer specified; stored values are preserved", at(Clients, down.path, ""))
-		case !wasNamed && isNamed && !meta:
-			c.emit(down, "property-added", "", "now specified; stored objects may already have values")
-			if hasDefault(nc.node) && oc != c.anything {
-				c.emit(down, "default-added", "default", "default "+show(nc.node.Default.Value)+" added", at(Defaulted, down.path, ""))
-			}
+	case wasNamed && !isNamed && !meta && nc == c.anything:
+		c.unspecify(down, oc, "property-removed", "removed; stored values are kept, unvalidated")
+	case wasNamed && !isNamed && !meta:
+		c.emit(down, "property-removed", "", "no longer specified by itself; stored values are kept", at(Clients, down.path, ""))
+		c.value(down, oc, nc)
+	case !wasNamed && isNamed && !meta && oc == c.anything && c.isUnknown(o):
+		c.known(down, nc)
+	case !wasNamed && isNamed && !meta && oc != c.anything:
+		c.emit(down, "property-added", "", "now specified by itself; stored objects may already have values")
+		if hasDefault(nc.node) {
+			c.emit(down, "default-added", "default", "default "+show(nc.node.Default.Value)+" added", at(Defaulted, down.path, ""))
 		}
 		c.value(down, oc, nc)
+	default:
+		c.value(down, oc, nc)
 	}
+}
+
+// isUnknown reports whether the fields of an object that no schema specifies are unknown to
+// its clients: the CRD preserves them everywhere, but the object itself specifies others and
+// does not ask for more.
+func (c *comparer) isUnknown(o side) bool {
+	return c.oldAll && len(o.node.Properties) > 0 && o.node.AdditionalProperties == nil && !o.node.XPreserveUnknownFields
 }

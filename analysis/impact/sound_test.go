@@ -20,17 +20,22 @@ import (
 
 var seed = flag.Uint64("seed", 1, "seed of the random schemas and objects")
 
-// definition returns a CRD with the given root schema.
-func definition(t *testing.T, root tree, preserve bool) *api.CustomResourceDefinition {
+// definition returns a CRD with the given root schema. In v1beta1, preserveUnknownFields is
+// true by default.
+func definition(t *testing.T, root tree, preserve, beta bool) *api.CustomResourceDefinition {
 	t.Helper()
-	text, err := json.Marshal(tree{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": tree{"name": "things.example.com"},
-		"spec": tree{
-			"group": "example.com", "scope": "Namespaced", "names": tree{"plural": "things", "kind": "Thing"},
-			"preserveUnknownFields": preserve,
-			"versions":              []any{tree{"name": "v1", "served": true, "storage": true, "schema": tree{"openAPIV3Schema": root}}},
-		},
-	})
+	spec := tree{"group": "example.com", "scope": "Namespaced", "names": tree{"plural": "things", "kind": "Thing"}}
+	apiVersion := "apiextensions.k8s.io/v1"
+	if beta {
+		apiVersion = "apiextensions.k8s.io/v1beta1"
+		spec["version"], spec["validation"] = "v1", tree{"openAPIV3Schema": root}
+	} else {
+		spec["versions"] = []any{tree{"name": "v1", "served": true, "storage": true, "schema": tree{"openAPIV3Schema": root}}}
+	}
+	if preserve != beta {
+		spec["preserveUnknownFields"] = preserve
+	}
+	text, err := json.Marshal(tree{"apiVersion": apiVersion, "kind": "CustomResourceDefinition", "metadata": tree{"name": "things.example.com"}, "spec": spec})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +43,21 @@ func definition(t *testing.T, root tree, preserve bool) *api.CustomResourceDefin
 	if err != nil {
 		t.Fatal(err)
 	}
+	if out.Spec.PreserveUnknownFields != preserve {
+		t.Fatalf("preserveUnknownFields is %t", !preserve)
+	}
 	return out
+}
+
+// pair returns a CRD before and after a change of its schema. Many of the CRDs preserve
+// unknown fields, and some of these begin to prune.
+func (g *generator) pair(t *testing.T, before, after tree) (old, new *api.CustomResourceDefinition) {
+	t.Helper()
+	preserved := g.chance(30)
+	preserves := preserved && g.chance(60) || g.chance(10)
+	wasBeta := g.chance(30)
+	isBeta := wasBeta && g.chance(60)
+	return definition(t, before, preserved, wasBeta), definition(t, after, preserves, isBeta)
 }
 
 // accepted reports whether the API server would accept the CRD.
@@ -80,7 +99,7 @@ func TestSound(t *testing.T) {
 }
 
 func testSound(t *testing.T, sem schema.Semantics, withRules bool, pairs int, seed uint64) {
-	g := &generator{rand.New(rand.NewPCG(seed, 2)), withRules, sem == schema.KEP}
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 2)), rules: withRules, unions: sem == schema.KEP}
 	o := impact.Options{Semantics: sem}
 	if withRules {
 		o.Rules = cel.Checker{}
@@ -89,7 +108,7 @@ func testSound(t *testing.T, sem schema.Semantics, withRules bool, pairs int, se
 	ctx := t.Context()
 	seen := map[impact.Class]int{}
 	kinds := map[string]int{}
-	tried, rejected := 0, 0
+	tried, rejected, switched := 0, 0, 0
 	for compared := 0; compared < pairs; {
 		before := g.root()
 		after := clone(before)
@@ -97,7 +116,7 @@ func testSound(t *testing.T, sem schema.Semantics, withRules bool, pairs int, se
 			g.mutate(after)
 		}
 		before = clone(before)
-		old, new := definition(t, before, g.chance(10)), definition(t, after, g.chance(10))
+		old, new := g.pair(t, before, after)
 		if !accepted(ctx, old, co) || !accepted(ctx, new, co) {
 			continue
 		}
@@ -110,6 +129,12 @@ func testSound(t *testing.T, sem schema.Semantics, withRules bool, pairs int, se
 		for i := range comparison.Changes {
 			kinds[comparison.Changes[i].Kind]++
 		}
+		switched += switches(old, new)
+		if x := impossible(comparison, new); x != nil {
+			report(t, before, after, old, new, nil, comparison, *x)
+			return
+		}
+		g.preserve = old.Spec.PreserveUnknownFields
 		for range 40 {
 			obj, ok := g.object(before).(tree)
 			if !ok {
@@ -142,6 +167,9 @@ func testSound(t *testing.T, sem schema.Semantics, withRules bool, pairs int, se
 		}
 	}
 	t.Logf("%d objects, observations: %v, %d of writers, changes: %v", tried, seen, rejected, kinds)
+	if switched < 3 {
+		t.Errorf("only %d CRDs begin to prune: the generator proves nothing", switched)
+	}
 	if rejected < 3 {
 		t.Errorf("only %d observations of writers: the generator proves nothing", rejected)
 	}
@@ -150,6 +178,31 @@ func testSound(t *testing.T, sem schema.Semantics, withRules bool, pairs int, se
 			t.Errorf("only %d observations of %q: the generator proves nothing", seen[class], class)
 		}
 	}
+}
+
+// switches returns 1 if objects are pruned that were not, else 0.
+func switches(old, new *api.CustomResourceDefinition) int {
+	if old.Spec.PreserveUnknownFields && !new.Spec.PreserveUnknownFields {
+		return 1
+	}
+	return 0
+}
+
+// impossible returns an effect that cannot happen: a CRD that preserves unknown fields keeps
+// the nulls, too. It prunes only the metadata of embedded resources.
+func impossible(c *impact.Comparison, new *api.CustomResourceDefinition) *impact.Observation {
+	if !new.Spec.PreserveUnknownFields {
+		return nil
+	}
+	for i := range c.Changes {
+		ch := &c.Changes[i]
+		for _, e := range ch.Effects {
+			if e.Class == impact.Loses && ch.Kind != "embedded-resource" {
+				return &impact.Observation{Class: impact.Loses, Detail: "false verdict on " + ch.Kind + " at " + impact.FieldPath(ch.Path)}
+			}
+		}
+	}
+	return nil
 }
 
 func program(t *testing.T, d *api.CustomResourceDefinition, o crd.Options) *crd.Version {
@@ -242,7 +295,7 @@ func report(t *testing.T, before, after tree, old, new *api.CustomResourceDefini
 		}
 		return string(b)
 	}
-	t.Errorf("nothing announces %q at %q (%s)\nold (preserveUnknownFields %t): %s\nnew (preserveUnknownFields %t): %s\nobject: %s",
+	t.Errorf("wrong verdict on %q at %q (%s)\nold (preserveUnknownFields %t): %s\nnew (preserveUnknownFields %t): %s\nobject: %s",
 		x.Class, x.Path, x.Detail, old.Spec.PreserveUnknownFields, text(before), new.Spec.PreserveUnknownFields, text(after), object)
 	for _, ch := range c.Changes {
 		t.Logf("%s %s: %s", ch.Kind, ch.Place(), ch.Message)

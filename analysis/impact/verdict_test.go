@@ -91,8 +91,15 @@ func TestVerdicts(t *testing.T) {
 		"minimum of numbers, exclusive or not":  {old: `{type: number, minimum: 0, exclusiveMinimum: true}`, new: `{type: number, minimum: 1}`, want: []string{sx + "minimum invalid,clients-break"}},
 		"maximum of integers, exclusive or not": {old: `{type: integer, maximum: 5}`, new: `{type: integer, maximum: 6, exclusiveMaximum: true}`, want: []string{sx + "maximum safe"}},
 		"rule that always holds":                {old: `{type: string}`, new: `{type: string, x-kubernetes-validations: [{rule: "true"}]}`, want: []string{sx + "rule-added safe"}},
-		"enum value added":                      {old: `{type: string, enum: [a]}`, new: `{type: string, enum: [b, a]}`, want: []string{sx + "enum safe"}},
+		"enum value added":                      {old: `{type: string, enum: [a]}`, new: `{type: string, enum: [b, a]}`, want: []string{sx + "enum clients-break"}},
+		"enum value replaced":                   {old: `{type: string, enum: [a, b]}`, new: `{type: string, enum: [a, c]}`, want: []string{sx + "enum invalid,clients-break"}},
+		"enum turned round":                     {old: `{type: string, enum: [a, b]}`, new: `{type: string, enum: [b, a]}`, want: []string{sx + "enum safe"}},
+		"enum of no enum":                       {old: `{type: string}`, new: `{type: string, enum: [b, a]}`, want: []string{sx + "enum invalid,clients-break"}},
+		"enum removed":                          {old: `{type: string, enum: [a]}`, new: `{type: string}`, want: []string{sx + "enum clients-break"}},
 		"enum value removed":                    {old: `{type: string, enum: [a, b]}`, new: `{type: string, enum: [b]}`, want: []string{sx + "enum invalid,clients-break"}},
+		"format removed":                        {old: `{type: string, format: date}`, new: `{type: string}`, want: []string{sx + "format clients-break"}},
+		"format wider":                          {old: `{type: integer, format: int32}`, new: `{type: integer, format: int64}`, want: []string{sx + "format clients-break"}},
+		"format that restricts nothing":         {old: `{type: string, format: password}`, new: `{type: string}`, want: []string{sx + "format safe"}},
 		"format":                                {old: `{type: string}`, new: `{type: string, format: date}`, want: []string{sx + "format invalid,clients-break"}},
 		"format that nobody knows":              {old: `{type: string}`, new: `{type: string, format: quantity}`, want: []string{sx + "format safe"}},
 
@@ -105,14 +112,14 @@ func TestVerdicts(t *testing.T) {
 		"object to string": {old: `{type: object, properties: {a: {type: string}}}`, new: `{type: string}`, want: []string{sx + "type loses-data,invalid,clients-break"}},
 
 		"null no longer":             {old: `{type: string, nullable: true}`, new: `{type: string}`, want: []string{sx + "nullable loses-data,clients-break"}},
-		"null now":                   {old: `{type: string}`, new: `{type: string, nullable: true}`, want: []string{sx + "nullable safe"}},
+		"null now":                   {old: `{type: string}`, new: `{type: string, nullable: true}`, want: []string{sx + "nullable clients-break"}},
 		"null now, beside a default": {old: `{type: string, default: a}`, new: `{type: string, default: a, nullable: true}`, want: []string{sx + "nullable clients-break"}},
 		"null now, not in the enum":  {old: `{type: string, enum: [a]}`, new: `{type: string, enum: [a], nullable: true}`, want: []string{sx + "nullable clients-break"}},
 		"null now, under a logical operator": {old: `{type: object, properties: {a: {type: string}}, not: {required: [a]}}`, new: `{type: object, properties: {a: {type: string, nullable: true}}, not: {required: [a]}}`,
 			want: []string{"v1: spec.x.a nullable clients-break"}},
 		"null now, under a rule": {old: `{type: object, properties: {a: {type: string}}, x-kubernetes-validations: [{rule: "!has(self.a)"}]}`,
 			new: `{type: object, properties: {a: {type: string, nullable: true}}, x-kubernetes-validations: [{rule: "!has(self.a)"}]}`, want: []string{"v1: spec.x.a nullable clients-break"}},
-		"null items now": {old: `{type: array, items: {type: string, enum: [a]}}`, new: `{type: array, items: {type: string, enum: [a], nullable: true}}`, want: []string{"v1: spec.x[] nullable safe"}},
+		"null items now": {old: `{type: array, items: {type: string, enum: [a]}}`, new: `{type: array, items: {type: string, enum: [a], nullable: true}}`, want: []string{"v1: spec.x[] nullable clients-break"}},
 		"null defaulted": {old: `{type: string, nullable: true, default: a}`, new: `{type: string, default: a}`, want: []string{sx + "nullable defaulted"}},
 		"null items": {old: `{type: array, items: {type: string, nullable: true}}`, new: `{type: array, items: {type: string}}`,
 			want: []string{"v1: spec.x[] nullable invalid,clients-break"}},
@@ -141,7 +148,7 @@ func TestVerdicts(t *testing.T) {
 			want: []string{"v1: spec.x.b property-removed loses-data,invalid,clients-break", sx + "required-added invalid,clients-break"}},
 		"property added to what is preserved": {old: `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: string}}}`,
 			new:  `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: string}, b: {type: object, properties: {c: {type: string}}}}}`,
-			want: []string{"v1: spec.x.b value-specified loses-data,invalid,clients-break", "v1: spec.x.b property-added safe"}},
+			want: []string{"v1: spec.x.b value-specified loses-data,invalid,clients-break"}},
 		"fields to a map": {old: `{type: object, properties: {a: {type: string}}}`, new: `{type: object, additionalProperties: {type: string}}`,
 			want: []string{"v1: spec.x.a property-removed clients-break", sx + "additional-properties safe"}},
 		"a map to fields": {old: `{type: object, additionalProperties: {type: string}}`, new: `{type: object, properties: {a: {type: string}}}`,
@@ -172,6 +179,12 @@ func TestVerdicts(t *testing.T) {
 		"rule reworded":   {old: `{type: string, x-kubernetes-validations: [{rule: "self != 'a'"}]}`, new: `{type: string, x-kubernetes-validations: [{rule: "self != 'a'", message: m}]}`, want: []string{sx + "rule-message safe"}},
 		"transition rule": {old: `{type: string}`, new: `{type: string, x-kubernetes-validations: [{rule: "self == oldSelf"}]}`, want: []string{sx + "rule-added clients-break"}},
 
+		"map type beside a rule": {old: `{type: object, properties: {name: {type: string}}, x-kubernetes-validations: [{rule: "has(self.name)"}]}`,
+			new:  `{type: object, x-kubernetes-map-type: atomic, properties: {name: {type: string}}, x-kubernetes-validations: [{rule: "has(self.name)"}]}`,
+			want: []string{sx + "map-type clients-break"}},
+		"map type below a rule": {old: `{type: object, properties: {a: {type: object, properties: {b: {type: string}}}}, x-kubernetes-validations: [{rule: "self.a == self.a"}]}`,
+			new:  `{type: object, properties: {a: {type: object, x-kubernetes-map-type: atomic, properties: {b: {type: string}}}}, x-kubernetes-validations: [{rule: "self.a == self.a"}]}`,
+			want: []string{"v1: spec.x.a map-type clients-break"}},
 		"list type set":    {old: `{type: array, items: {type: string}}`, new: `{type: array, items: {type: string}, x-kubernetes-list-type: set}`, want: []string{sx + "list-type invalid,clients-break"}},
 		"list type atomic": {old: `{type: array, items: {type: string}, x-kubernetes-list-type: set}`, new: `{type: array, items: {type: string}, x-kubernetes-list-type: atomic}`, want: []string{sx + "list-type clients-break"}},
 		"list type said":   {old: `{type: array, items: {type: string}}`, new: `{type: array, items: {type: string}, x-kubernetes-list-type: atomic}`},
@@ -273,6 +286,81 @@ func TestDefinitionVerdicts(t *testing.T) {
 			}
 			if tt.rejected == "" && len(fields) > 0 || tt.rejected != "" && !slices.Contains(fields, tt.rejected) {
 				t.Errorf("rejected for %v, want %q", c.Rejected, tt.rejected)
+			}
+		})
+	}
+}
+
+// TestPreservedVerdicts covers CRDs that do not prune.
+func TestPreservedVerdicts(t *testing.T) {
+	const sx = "v1: spec.x "
+	const switched = "v1 pruning loses-data,clients-break"
+	for name, tt := range map[string]struct {
+		old, new string
+		// kept is the result if neither CRD prunes, pruned if the new one does.
+		kept, pruned []string
+	}{
+		"property added": {old: `{type: object, properties: {a: {type: string}}}`, new: `{type: object, properties: {a: {type: string}, b: {type: string}}}`,
+			kept: []string{"v1: spec.x.b property-added unknown-fields"}, pruned: []string{switched, "v1: spec.x.b property-added unknown-fields"}},
+		"property added with a default": {old: `{type: object, properties: {a: {type: string}}}`, new: `{type: object, properties: {a: {type: string}, b: {type: string, default: d}}}`,
+			kept: []string{"v1: spec.x.b property-added defaulted,unknown-fields"}, pruned: []string{switched, "v1: spec.x.b property-added defaulted,unknown-fields"}},
+		"property added with a default in it": {old: `{type: object, properties: {a: {type: string}}}`,
+			new:  `{type: object, properties: {a: {type: string}, b: {type: object, properties: {c: {type: string, default: d}}}}}`,
+			kept: []string{"v1: spec.x.b property-added unknown-fields"}, pruned: []string{switched, "v1: spec.x.b property-added unknown-fields"}},
+		"property added to an object of any fields": {old: `{type: object}`, new: `{type: object, properties: {b: {type: string}}}`,
+			kept: []string{"v1: spec.x.b value-specified invalid,clients-break"}, pruned: []string{switched, "v1: spec.x.b value-specified invalid,clients-break"}},
+		"property removed": {old: `{type: object, properties: {a: {type: string}, b: {type: string}}}`, new: `{type: object, properties: {a: {type: string}}}`,
+			kept: []string{"v1: spec.x.b property-removed clients-break"}, pruned: []string{"v1: spec.x.b property-removed loses-data,clients-break", switched}},
+		"object to string": {old: `{type: object, properties: {a: {type: string}}}`, new: `{type: string}`,
+			kept: []string{sx + "type invalid,clients-break"}, pruned: []string{sx + "type loses-data,invalid,clients-break", switched}},
+		"null no longer": {old: `{type: string, nullable: true}`, new: `{type: string}`,
+			kept: []string{sx + "nullable invalid,clients-break"}, pruned: []string{sx + "nullable loses-data,clients-break", switched}},
+		"a map to fields": {old: `{type: object, additionalProperties: {type: string}}`, new: `{type: object, properties: {a: {type: string}}}`,
+			kept:   []string{sx + "additional-properties clients-break", "v1: spec.x.* value-unspecified clients-break", "v1: spec.x.a property-added safe"},
+			pruned: []string{sx + "additional-properties loses-data,clients-break", switched, "v1: spec.x.a property-added safe"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+				for _, prunes := range []bool{false, true} {
+					old, new, want := crdOf(t, tt.old), crdOf(t, tt.new), tt.kept
+					old.Spec.PreserveUnknownFields, new.Spec.PreserveUnknownFields = true, !prunes
+					if prunes {
+						want = tt.pruned
+					}
+					slices.Sort(want)
+					got := changes(t, old, new, sem)
+					slices.Sort(got)
+					if !slices.Equal(got, want) {
+						t.Errorf("%s, prunes now: %t: got\n%s\nwant\n%s", sem, prunes, strings.Join(got, "\n"), strings.Join(want, "\n"))
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestSpecifiedVerdicts covers schemas for values of which every field was kept: whether
+// fields are pruned depends on the new schema, and on where pruning resumes below it.
+func TestSpecifiedVerdicts(t *testing.T) {
+	const free = `{type: object, x-kubernetes-preserve-unknown-fields: true}`
+	for name, tt := range map[string]struct {
+		a               string
+		kep, kubernetes bool
+	}{
+		"fields":                 {`{type: object, nullable: true, properties: {b: {type: string}}}`, true, true},
+		"no fields":              {`{type: object, nullable: true}`, false, true},
+		"all fields":             {`{type: object, nullable: true, x-kubernetes-preserve-unknown-fields: true}`, false, false},
+		"a map of all fields":    {`{type: object, nullable: true, x-kubernetes-preserve-unknown-fields: true, additionalProperties: {type: object, nullable: true, x-kubernetes-preserve-unknown-fields: true}}`, false, false},
+		"items with fields":      {`{type: array, nullable: true, x-kubernetes-preserve-unknown-fields: true, items: {type: object, properties: {b: {nullable: true, x-kubernetes-preserve-unknown-fields: true}}}}`, true, false},
+		"nulls that are dropped": {`{type: object, x-kubernetes-preserve-unknown-fields: true}`, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			new := `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: ` + tt.a + `}}`
+			for sem, loses := range map[schema.Semantics]bool{schema.KEP: tt.kep, schema.Kubernetes: tt.kubernetes} {
+				got := changes(t, crdOf(t, free), crdOf(t, new), sem)
+				if len(got) != 1 || strings.Contains(got[0], "loses-data") != loses {
+					t.Errorf("%s: got %q, want loses-data: %t", sem, got, loses)
+				}
 			}
 		})
 	}
