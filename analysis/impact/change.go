@@ -107,6 +107,14 @@ func (c *Change) Class() Class {
 	return worst
 }
 
+// Observe adds an effect that was observed on an object, unless the verdict already is at
+// least as bad.
+func (c *Change) Observe(class Class) {
+	if class > c.Class() {
+		c.Effects = append(c.Effects, Effect{Class: class, Path: c.Path})
+	}
+}
+
 // Classes returns the classes of the change's effects without duplicates, the worst first.
 func (c *Change) Classes() []Class {
 	var found []Class

@@ -1,6 +1,7 @@
 package impact_test
 
 import (
+	"slices"
 	"testing"
 
 	"espalier.dev/analysis"
@@ -56,12 +57,12 @@ func TestConfigSeverity(t *testing.T) {
 	}
 	old := crdOf(t, `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {f: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`)
 	new := crdOf(t, `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {f: {type: object}}}`)
-	new.Spec.Scope = api.ClusterScoped
+	new.Name, new.Spec.Scope = "others.example.com", api.ClusterScoped
 	c, err := impact.Compare(t.Context(), old, new, impact.Options{Semantics: schema.KEP, Config: config})
 	if err != nil {
 		t.Fatal(err)
 	}
-	findings := append(c.Rejections(), c.OtherSemantics(t.Context())...)
+	findings := slices.Concat(c.Names(), c.Rejections(), c.OtherSemantics(t.Context()))
 	for _, class := range impact.Classes() {
 		findings = append(findings, c.Finding(&impact.Change{Effects: []impact.Effect{{Class: class}}}))
 	}

@@ -15,6 +15,8 @@ const (
 	RuleRefused = "update-refused"
 	// RuleSemantics is a worse verdict in the other semantics.
 	RuleSemantics = "semantics"
+	// RuleNames is a comparison of CRDs with different names.
+	RuleNames = "different-names"
 )
 
 // Rules returns the rules of findings about two CRDs.
@@ -22,9 +24,10 @@ func Rules() []analysis.Rule {
 	rules := []analysis.Rule{
 		{ID: RuleRefused, Severity: analysis.Error, Summary: "The API server would reject the update from the old CRD to the new one."},
 		{ID: RuleSemantics, Severity: analysis.Info, Summary: "The kep and kubernetes semantics give different results."},
+		{ID: RuleNames, Severity: analysis.Info, Summary: "The CRDs that are compared have different names."},
 	}
 	for _, class := range Classes() {
-		rules = append(rules, analysis.Rule{ID: class.ID(), Severity: class.Severity(), Summary: "Verdict: " + class.String() + "."})
+		rules = append(rules, analysis.Rule{ID: class.ID(), Severity: class.Severity(), Summary: class.Summary()})
 	}
 	return rules
 }
@@ -38,6 +41,23 @@ func (c Class) Severity() analysis.Severity {
 		return analysis.Warning
 	}
 	return analysis.Info
+}
+
+// Summary describes the changes of the class in one sentence.
+func (c Class) Summary() string {
+	switch c {
+	case Loses:
+		return "Stored objects lose data: fields are pruned, or nulls dropped."
+	case Invalid:
+		return "Stored objects may become invalid: validation is new or stricter."
+	case Defaulted:
+		return "Objects get new defaults, or different ones."
+	case Unknown:
+		return "Unknown fields that were kept are now validated."
+	case Clients:
+		return "Clients may break: requests are rejected, or responses have new values."
+	}
+	return "None of these effects."
 }
 
 // Finding is a finding about two CRDs. Its Pointer points into the new one. Both pointers
@@ -90,6 +110,17 @@ func (c *Change) reasons(class Class, seen map[string]bool) (lines []string) {
 		lines = []string{class.String()}
 	}
 	return lines
+}
+
+// Names returns a finding if the CRDs have different names.
+func (c *Comparison) Names() []Finding {
+	if c.old == nil || c.new == nil || c.old.CRD().Name == c.new.CRD().Name {
+		return nil
+	}
+	return []Finding{{OldPointer: "/metadata/name", Finding: analysis.Finding{
+		Rule: RuleNames, Severity: c.options.Config.severity(RuleNames, analysis.Info), Path: "metadata.name", Pointer: "/metadata/name",
+		Message: fmt.Sprintf("compares CRDs with different names: %s and %s", c.old.CRD().Name, c.new.CRD().Name),
+	}}}
 }
 
 // Rejections returns the reasons why an API server would reject the update, as findings.

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -26,6 +26,7 @@ type diffOptions struct {
 	objects input.Flags
 	report  reportFlags
 	names   int
+	all     bool
 }
 
 func newDiffCommand(a *app) *cobra.Command {
@@ -33,20 +34,24 @@ func newDiffCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff OLD NEW [--objects PATH...]",
 		Short: "Compare CRDs and report how each change affects stored objects and clients",
-		Long: `Diff compares two CRDs, or two sets of CRDs (directories, or files with several), which it
-matches by name. Every change gets a verdict, the worst possible effect of the change:
+		Long: `Diff compares two CRDs, or two sets of CRDs, which it matches by name. A directory is a set,
+and so is a file with several CRDs. Two files with one CRD each are compared even if the
+names of the CRDs differ.
 
-  stored objects lose data           fields are pruned, nulls are dropped
-  stored objects may become invalid  validation is new or stricter
-  newly defaulted                    defaults are added or changed
-  clients may break                  their requests are rejected, or responses have new values
-  safe                               none of these
+Every change gets a verdict: its class, which is the worst possible effect. Each class has
+a severity. The configuration file can set another one.
 
-Diff never answers "unknown": a change that is not proven safe gets a worse verdict.
-Changes that the API server would reject as an update are reported too.
+` + classTable() + `
+Diff never answers "unknown": a change that is not proven safe gets a worse verdict. The
+verdicts consider whether the old and the new CRD prune unknown fields. Changes that the
+API server would reject as an update are errors too (update-refused).
+
+Safe changes are counted, and listed with --all or if --fail-on selects them. Formats for
+programs (json, yaml, sarif, junit) always list them.
 
 With --objects, diff checks each object with both CRDs, and counts and lists the objects
-that a change affects.
+that a change affects. Objects of other kinds are skipped; if there are no others, that is
+an input error.
 
 Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCodes + `.`,
 		Example: `  # Check whether a change is safe
@@ -58,6 +63,9 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
   # List the objects that the change affects
   espalier diff old-crd.yaml new-crd.yaml --objects objects/
 
+  # Fail if clients may break, too
+  espalier diff old-crd.yaml new-crd.yaml --fail-on warning
+
   # Annotate a pull request with what would happen in kube-apiserver
   espalier diff old-crd.yaml new-crd.yaml --semantics kubernetes -o github`,
 		Args: exactArgs("OLD", "NEW"),
@@ -68,9 +76,19 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	addReadFlags(c, &o.objects, "recursive")
 	addReportFlags(c, &o.report)
 	c.Flags().IntVar(&o.names, "names", 10, "maximum `number` of affected objects to name for each change; 0 for all")
-	groupFlags(c.Flags(), outputFlags, "names")
+	c.Flags().BoolVar(&o.all, "all", false, "list safe changes instead of only counting them")
+	groupFlags(c.Flags(), outputFlags, "names", "all")
 	_ = c.MarkFlagFilename("objects", "yaml", "yml", "json")
 	return c
+}
+
+// classTable returns the classes of changes and their severities for the help text.
+func classTable() string {
+	var b strings.Builder
+	for _, class := range impact.Classes() {
+		fmt.Fprintf(&b, "  %-14s  %-7s  %s\n", class.ID(), class.Severity(), class.Summary())
+	}
+	return b.String()
 }
 
 func (a *app) diff(c *cobra.Command, oldPath, newPath string, o diffOptions) (err error) {
@@ -79,18 +97,23 @@ func (a *app) diff(c *cobra.Command, oldPath, newPath string, o diffOptions) (er
 		return err
 	}
 	a.inputs = []input.Flags{sides[1]}
-	options := a.reportOptions(c, o.report, diffRules())
+	options := a.reportOptions(c, o.report, diffRules(a.config.Diff))
 	options.What = "CRD"
+	options.Folded = func(n int) string { return report.Plural(n, "safe change") + ": use --all to list them" }
 	r, err := report.New(options)
 	if err != nil {
 		return err
 	}
 	defer func() { err = r.Finish(err) }()
 	ctx := c.Context()
-	d := &differ{r: r, options: impact.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Config: a.config.Diff}, names: o.names}
-	var sets [2]map[string]*diffSide
+	d := &differ{
+		r: r, names: o.names,
+		options: impact.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Config: a.config.Diff},
+		fold:    func(s analysis.Severity) bool { return !o.all && s == analysis.Info && !options.FailOn.Fails(s) },
+	}
+	var sets [2]diffSet
 	for i, flags := range sides {
-		if sets[i], err = a.loadSides(ctx, flags, r.Failure); err != nil {
+		if sets[i], err = a.loadSides(ctx, flags, r); err != nil {
 			return err
 		}
 	}
@@ -100,8 +123,7 @@ func (a *app) diff(c *cobra.Command, oldPath, newPath string, o diffOptions) (er
 	}
 	d.pair(ctx, sets[0], sets[1])
 	if len(o.objects.Paths) > 0 {
-		d.tried = true
-		if err := input.Read(ctx, a.stdin, o.objects, func(it *input.Item) error { return d.try(ctx, it) }, r.Failure); err != nil {
+		if err := d.tryAll(ctx, a.stdin, o.objects); err != nil {
 			return err
 		}
 	}
@@ -116,23 +138,48 @@ type diffSide struct {
 	beta bool
 }
 
-// loadSides reads CRDs, including their status, and returns them by name.
-func (a *app) loadSides(ctx context.Context, flags input.Flags, problem func(input.Problem)) (map[string]*diffSide, error) {
-	ds, err := a.loadDefinitions(ctx, flags, problem)
-	if err != nil {
-		return nil, err
+// diffSet is the old or the new CRDs.
+type diffSet struct {
+	byName map[string]*diffSide
+	// path is the argument that names the CRDs.
+	path string
+}
+
+// single returns the CRD of a file with only one, or nil.
+func (s diffSet) single() *diffSide {
+	for _, side := range s.byName {
+		if len(s.byName) == 1 && (s.path == "-" || side.item.File == s.path) {
+			return side
+		}
 	}
-	sides := map[string]*diffSide{}
+	return nil
+}
+
+// loadSides reads CRDs, including their status.
+func (a *app) loadSides(ctx context.Context, flags input.Flags, r *report.Reporter) (diffSet, error) {
+	set := diffSet{byName: map[string]*diffSide{}, path: flags.Paths[0]}
+	ds, err := a.loadDefinitions(ctx, flags, r.Failure)
+	if err != nil {
+		return set, err
+	}
 	for _, d := range ds.list {
 		decoded, err := codec.DecodeLenient(d.readable())
 		if err != nil {
 			at := d.item.Position("").Value
-			problem(input.Problem{Rule: object.RuleInvalidDefinition, File: d.item.File, Line: at.Line, Column: at.Column, Message: err.Error(), Object: d.item.Identity()})
+			r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: d.item.File, Line: at.Line, Column: at.Column, Message: err.Error(), Object: d.item.Identity()})
 			continue
 		}
-		sides[decoded.Name] = &diffSide{item: d.item, crd: decoded, beta: d.isV1beta1()}
+		if first := set.byName[decoded.Name]; first != nil {
+			at := report.At(first.item, analysis.Finding{})
+			r.Report(d.item, analysis.Finding{
+				Rule: ruleSeveral, Severity: analysis.Warning, Path: "metadata.name", Pointer: "/metadata/name",
+				Message: fmt.Sprintf("the CRD %s is also in %s, line %d: only that one is compared", decoded.Name, at.File, at.Span.Line),
+			})
+			continue
+		}
+		set.byName[decoded.Name] = &diffSide{item: d.item, crd: decoded, beta: d.isV1beta1()}
 	}
-	return sides, nil
+	return set, nil
 }
 
 // differ is one run of diff.
@@ -141,9 +188,13 @@ type differ struct {
 	options  impact.Options
 	names    int
 	compared []*compared
-	// byKind holds the pairs on which objects can be tried.
+	// fold reports whether safe changes of a severity are counted instead of listed.
+	fold func(analysis.Severity) bool
+	// byKind holds the pairs on which objects can be tried, by the kind of the old CRD.
 	byKind map[groupKind]*compared
+	// tried is set if there are objects. others has the kinds of those that are skipped.
 	tried  bool
+	others map[string]bool
 }
 
 // compared is a pair of CRDs, one of which may be missing.
@@ -170,10 +221,13 @@ func (c *compared) item() *input.Item {
 type tally struct {
 	count int
 	names []string
+	// worst is the worst class of effects on the objects.
+	worst impact.Class
 }
 
-func (t *tally) add(name string, limit int) {
+func (t *tally) add(name string, class impact.Class, limit int) {
 	t.count++
+	t.worst = max(t.worst, class)
 	if limit == 0 || len(t.names) < limit {
 		t.names = append(t.names, name)
 	}
@@ -187,27 +241,18 @@ func (t *tally) lines() []string {
 	return lines
 }
 
-// pair compares CRDs of the same name. If there is one CRD on each side, it compares them
-// regardless of their names.
-func (d *differ) pair(ctx context.Context, old, new map[string]*diffSide) {
+// pair compares CRDs of the same name. If each side is a file with one CRD, it compares
+// them regardless of their names.
+func (d *differ) pair(ctx context.Context, old, new diffSet) {
 	d.byKind = map[groupKind]*compared{}
-	names := map[string]bool{}
-	for name := range old {
-		names[name] = true
-	}
-	for name := range new {
-		names[name] = true
-	}
-	if len(old) == 1 && len(new) == 1 && len(names) == 2 {
-		for _, o := range old {
-			for _, n := range new {
-				d.compare(ctx, o, n)
-			}
-		}
+	if o, n := old.single(), new.single(); o != nil && n != nil {
+		d.compare(ctx, o, n)
 		return
 	}
+	names := maps.Clone(old.byName)
+	maps.Copy(names, new.byName)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		d.compare(ctx, old[name], new[name])
+		d.compare(ctx, old.byName[name], new.byName[name])
 	}
 }
 
@@ -228,10 +273,49 @@ func (d *differ) compare(ctx context.Context, old, new *diffSide) {
 			d.r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: new.item.File, Line: at.Line, Column: at.Column, Message: "cannot compare: " + err.Error(), Object: new.item.Identity()})
 			return
 		}
+	}
+	if old != nil {
 		d.byKind[groupKind{old.crd.Spec.Group, old.crd.Spec.Names.Kind}] = c
 	}
 	c.affected = make([]tally, len(c.Changes))
 	d.compared = append(d.compared, c)
+}
+
+// tryAll applies both CRDs to all objects. It is an input error if there are only objects
+// of other kinds.
+func (d *differ) tryAll(ctx context.Context, stdin io.Reader, flags input.Flags) error {
+	d.tried, d.others = true, map[string]bool{}
+	failures := d.r.Summary().Failures
+	if err := input.Read(ctx, stdin, flags, func(it *input.Item) error { return d.try(ctx, it) }, d.r.Failure); err != nil {
+		return err
+	}
+	if d.r.Summary().Failures > failures || slices.ContainsFunc(d.compared, func(c *compared) bool { return c.objects > 0 }) {
+		return nil
+	}
+	message := "no objects found"
+	if len(d.others) > 0 {
+		message = fmt.Sprintf("no objects of the compared CRDs found: the CRDs define %s, the objects are %s", list(d.kinds()), list(slices.Sorted(maps.Keys(d.others))))
+	}
+	d.r.Failure(input.Problem{Rule: ruleNoObjects, File: strings.Join(flags.Paths, ", "), Message: message})
+	return nil
+}
+
+// kinds returns the kinds whose objects can be tried.
+func (d *differ) kinds() (kinds []string) {
+	for gk := range d.byKind {
+		kinds = append(kinds, gk.group+" "+gk.kind)
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+// list joins names, and counts those after the first few.
+func list(names []string) string {
+	const most = 5
+	if rest := len(names) - most; rest > 0 {
+		names = append(slices.Clip(names[:most]), fmt.Sprintf("%d more", rest))
+	}
+	return strings.Join(names, ", ")
 }
 
 // try applies both CRDs to an object and records the differences.
@@ -239,26 +323,33 @@ func (d *differ) try(ctx context.Context, it *input.Item) error {
 	group, _, _ := strings.Cut(it.APIVersion(), "/")
 	c := d.byKind[groupKind{group, it.Kind()}]
 	if c == nil {
+		d.others[strings.TrimSpace(it.APIVersion()+" "+it.Kind())] = true
+		d.r.Skipped(it, "no CRD that is compared defines its kind")
+		return nil
+	}
+	at := it.Position("").Value
+	if c.new == nil {
+		c.objects++
+		c.classes[impact.Loses]++
+		c.affected[0].add(fmt.Sprintf("%s (%s:%d:%d)", it.Identity().FullName(), it.File, at.Line, at.Column), impact.Loses, d.names)
 		return nil
 	}
 	outcome, err := c.Try(ctx, it.JSON)
-	at := it.Position("").Value
-	switch {
-	case errors.Is(err, impact.ErrOtherKind):
-		return nil
-	case err != nil:
+	if err != nil {
 		d.r.Failure(input.Problem{Rule: object.RuleDecode, File: it.File, Line: at.Line, Column: at.Column, Message: fmt.Sprintf("cannot try %s: %v", it.Identity().FullName(), err), Object: it.Identity()})
 		return nil
 	}
 	c.objects++
 	seen := map[impact.Class]bool{}
 	places := make([][]string, len(c.Changes))
+	worst := make([]impact.Class, len(c.Changes))
 	var strays []string
 	for _, x := range outcome.Observations {
 		seen[x.Class] = true
 		announced := c.Announcing(x)
 		for _, i := range announced {
 			places[i] = append(places[i], x.String())
+			worst[i] = max(worst[i], x.Class)
 		}
 		if len(announced) == 0 {
 			strays = append(strays, x.Class.String()+": "+x.String())
@@ -276,11 +367,11 @@ func (d *differ) try(ctx context.Context, it *input.Item) error {
 	}
 	for i, what := range places {
 		if len(what) > 0 {
-			c.affected[i].add(line(what), d.names)
+			c.affected[i].add(line(what), worst[i], d.names)
 		}
 	}
 	if len(strays) > 0 {
-		c.unannounced.add(line(strays), d.names)
+		c.unannounced.add(line(strays), outcome.Class(), d.names)
 	}
 	return nil
 }
@@ -292,17 +383,18 @@ func (d *differ) report(ctx context.Context) {
 	affected := map[string]int{}
 	for _, c := range d.compared {
 		d.r.Saw(c.item())
-		for _, f := range c.Rejections() {
+		for _, f := range append(c.Names(), c.Rejections()...) {
 			d.r.Add(c.at(f))
 		}
 		for i := range c.Changes {
+			c.Changes[i].Observe(c.affected[i].worst)
 			changes++
 			totals[c.Changes[i].Class().ID()]++
 			d.r.Add(d.finding(c, i))
 		}
 		if c.unannounced.count > 0 {
 			d.r.Add(c.at(impact.Finding{Finding: analysis.Finding{
-				Rule: impact.Invalid.ID(), Severity: analysis.Error, Part: analysis.FieldName,
+				Rule: c.unannounced.worst.ID(), Severity: c.unannounced.worst.Severity(), Part: analysis.FieldName,
 				Message: fmt.Sprintf("%s affected, but not by any single change", report.Plural(c.unannounced.count, "object")),
 				Detail:  c.unannounced.lines(),
 			}}))
@@ -337,7 +429,9 @@ func (d *differ) finding(c *compared, i int) report.Finding {
 			}
 		}
 	}
-	return c.at(f)
+	out := c.at(f)
+	out.Folded = ch.Class() == impact.Safe && d.fold(f.Severity)
+	return out
 }
 
 // at adds positions to a finding: that in the new file is the position of the finding,

@@ -18,6 +18,9 @@ const (
 	ruleSeveral           = "several-definitions"
 )
 
+// ruleNoObjects is the rule for objects of which none is of the kind of a compared CRD.
+const ruleNoObjects = "no-objects"
+
 // Rules of the findings of test, in addition to those of package suite.
 const (
 	ruleNoSuite         = "no-suite"
@@ -75,8 +78,16 @@ func pruneRules() []analysis.Rule {
 	)
 }
 
-// diffRules returns the rules of the findings of diff.
-func diffRules() []analysis.Rule { return append(inputRules(), impact.Rules()...) }
+// diffRules returns the rules of the findings of diff, with their configured severities.
+func diffRules(c impact.Config) []analysis.Rule {
+	rules := append(inputRules(),
+		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "The CRD cannot be read."},
+		analysis.Rule{ID: object.RuleDecode, Severity: analysis.Error, Summary: "The object cannot be read."},
+		analysis.Rule{ID: ruleSeveral, Severity: analysis.Warning, Summary: "Several CRDs have the same name: only the first is compared."},
+		analysis.Rule{ID: ruleNoObjects, Severity: analysis.Error, Summary: "No object is of the kind of a compared CRD."},
+	)
+	return append(rules, c.Rules()...)
+}
 
 // testRules returns the rules of the findings of test.
 func testRules() []analysis.Rule {

@@ -154,7 +154,7 @@ func configRules() config.Rules {
 		Selectors: append(lint.Profiles(), lint.All),
 		Validate:  ids(validationRules()),
 		Diff:      ids(impact.Rules()),
-		All:       ids(lintRules(lint.Rules()), fixRules(), validationRules(), pruneRules(), diffRules(), testRules()),
+		All:       ids(lintRules(lint.Rules()), fixRules(), validationRules(), pruneRules(), diffRules(impact.Config{}), testRules()),
 	}
 	for _, r := range lint.Rules() {
 		known.Lint = append(known.Lint, r.ID)

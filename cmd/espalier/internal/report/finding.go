@@ -31,6 +31,8 @@ type Finding struct {
 	Doc *yamlx.Document
 	// Failed is set for an input that could not be processed.
 	Failed bool
+	// Folded findings are counted, but not listed in formats for people.
+	Folded bool
 	// Case is the name of the test case, if the finding is about one. Reports use the same
 	// name whether the test case passes or fails.
 	Case string

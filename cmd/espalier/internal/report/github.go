@@ -12,11 +12,16 @@ import (
 type githubFormat struct {
 	w       io.Writer
 	options *Options
+	folded  int
 }
 
 func newGitHub(w io.Writer, o *Options) format { return &githubFormat{w: w, options: o} }
 
 func (g *githubFormat) finding(f *Finding) error {
+	if f.Folded {
+		g.folded++
+		return nil
+	}
 	command := "notice"
 	switch f.Severity {
 	case analysis.Error:
@@ -70,6 +75,11 @@ func (g *githubFormat) close(s *Summary) error {
 	}
 	if s.Aborted || g.options.NoSummary {
 		return nil
+	}
+	if g.folded > 0 {
+		if _, err := fmt.Fprintln(g.w, g.options.Folded(g.folded)); err != nil {
+			return err
+		}
 	}
 	_, err := fmt.Fprintln(g.w, summaryLine(s, g.options.What))
 	return err

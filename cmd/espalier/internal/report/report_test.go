@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -539,6 +540,27 @@ func TestLocations(t *testing.T) {
 			if !strings.Contains(out, part) {
 				t.Errorf("%s lacks\n%s\ngot\n%s", format, part, out)
 			}
+		}
+	}
+}
+
+// TestFolded checks that formats for people count folded findings, and that formats for
+// programs list them.
+func TestFolded(t *testing.T) {
+	fs := findings()
+	for i := range fs[1:] {
+		fs[1+i].Folded = true
+	}
+	o := Options{Folded: func(n int) string { return fmt.Sprintf("%d more", n) }}
+	for _, format := range Formats() {
+		o.Outputs = []string{format}
+		out, _ := write(t, o, fs...)
+		forPeople := format == "text" || format == "github"
+		if got := strings.Contains(out, "2 more\n"); got != forPeople {
+			t.Errorf("%s: counts folded findings: %t\n%s", format, got, out)
+		}
+		if got := strings.Contains(out, "rule-b"); got == forPeople {
+			t.Errorf("%s: lists folded findings: %t\n%s", format, got, out)
 		}
 	}
 }

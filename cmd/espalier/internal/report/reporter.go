@@ -61,6 +61,8 @@ type Options struct {
 	TestCases bool
 	// What is the noun for an input in the summary, "object" by default.
 	What string
+	// Folded returns a line that stands for a number of folded findings.
+	Folded func(n int) string
 }
 
 // Exit codes of all commands, independent of the format.

@@ -26,7 +26,8 @@ type textFormat struct {
 	w       *bufio.Writer
 	color   bool
 	options *Options
-	count   int
+	// count is the number of findings that are listed, folded the number of the others.
+	count, folded int
 }
 
 func newText(w io.Writer, color bool, o *Options) format {
@@ -52,6 +53,10 @@ func severityColor(s analysis.Severity) string {
 }
 
 func (t *textFormat) finding(f *Finding) error {
+	if f.Folded {
+		t.folded++
+		return nil
+	}
 	t.count++
 	if at := f.Location().Position(); at != "" {
 		fmt.Fprintf(t.w, "%s ", t.paint(bold, at+":"))
@@ -162,6 +167,9 @@ func (t *textFormat) close(s *Summary) error {
 	}
 	if t.count > 0 {
 		t.w.WriteByte('\n')
+	}
+	if t.folded > 0 {
+		fmt.Fprintln(t.w, t.options.Folded(t.folded))
 	}
 	fmt.Fprintln(t.w, t.paint(color, summaryLine(s, t.options.What)))
 	return t.flush()
