@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,9 +45,10 @@ field name that contains dots as spec["a.b"].
 Without --api-version, explain describes the preferred version: the most stable one that
 is served.
 
-With --sample, explain prints valid sample objects: a minimal one with only the fields that
-are required and not defaulted, and a full one with every field that can be combined with
-the others. Values come from defaults, examples, enums, bounds, formats and patterns, and
+With --sample, explain prints valid sample objects: a minimal one with the fields that are
+required and not defaulted (and a few others if the spec has none of these), and a full one
+with every field that can be combined with the others. Only the objects are written to
+standard output: pipe a sample to a file or to kubectl. Values come from defaults, examples, enums, bounds, formats and patterns, and
 are adjusted to satisfy validation and CEL rules. If no valid sample is found, explain
 prints the best attempt, reports the remaining errors on standard error and exits with 1.
 
@@ -65,9 +67,16 @@ Exit codes: 0 success, 1 no valid sample found, ` + otherExitCodes + `.`,
 
   # Print sample objects
   espalier explain --crd crontab-crd.yaml crontabs --sample
+  espalier explain --crd crontab-crd.yaml crontabs --sample full
   espalier explain --crd crontab-crd.yaml crontabs --sample=minimal -o json`,
-		Args: exactArgs("RESOURCE"),
-		RunE: func(c *cobra.Command, args []string) error { return a.explain(c, o, args[0]) },
+		Args: func(c *cobra.Command, args []string) error {
+			_, args = o.sampleArgument(args)
+			return exactArgs("RESOURCE")(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			o.sample, args = o.sampleArgument(args)
+			return a.explain(c, o, args[0])
+		},
 	}
 	addCRDFlag(c, &o.crds)
 	flags := c.Flags()
@@ -77,10 +86,10 @@ Exit codes: 0 success, 1 no valid sample found, ` + otherExitCodes + `.`,
 	flags.StringVarP(&o.output, "output", "o", "", "output `FORMAT`: text, json or yaml (default: text, and yaml for samples)")
 	flags.BoolVar(&o.recursive, "recursive", false, "print all fields as a tree")
 	flags.StringVar(&o.sample, "sample", "", "print valid sample objects: `minimal|full|both`")
-	flags.Lookup("sample").NoOptDefVal = "both"
+	flags.Lookup("sample").NoOptDefVal = bothSamples
 	groupFlags(flags, outputFlags, "output", "recursive", "sample")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("sample", cobra.FixedCompletions([]string{"minimal", "full", "both"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("sample", cobra.FixedCompletions(sampleSizes(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -138,6 +147,26 @@ func (a *app) explain(c *cobra.Command, o explainOptions, request string) (err e
 	return doc.WriteText(a.stdout, explain.TextOptions{Recursive: o.recursive})
 }
 
+// sampleArgument returns the value of --sample, and the arguments without it. The value of
+// --sample is optional, so --sample full leaves full among the arguments.
+func (o *explainOptions) sampleArgument(args []string) (string, []string) {
+	if o.sample != bothSamples || len(args) != 2 {
+		return o.sample, args
+	}
+	for _, i := range []int{1, 0} {
+		if slices.Contains(sampleSizes(), args[i]) {
+			return args[i], []string{args[1-i]}
+		}
+	}
+	return o.sample, args
+}
+
+// bothSamples is the default of --sample without a value.
+const bothSamples = "both"
+
+// sampleSizes returns the values of --sample.
+func sampleSizes() []string { return []string{"minimal", "full", bothSamples} }
+
 // sizes returns the sizes of the samples to print.
 func (o *explainOptions) sizes() ([]sample.Size, error) {
 	switch o.sample {
@@ -147,7 +176,7 @@ func (o *explainOptions) sizes() ([]sample.Size, error) {
 		return []sample.Size{sample.Minimal}, nil
 	case "full":
 		return []sample.Size{sample.Full}, nil
-	case "both":
+	case bothSamples:
 		return []sample.Size{sample.Minimal, sample.Full}, nil
 	}
 	return nil, fmt.Errorf("--sample=%s: must be minimal, full or both", o.sample)
@@ -168,10 +197,13 @@ func (a *app) samples(ctx context.Context, v *crd.Version, sizes []sample.Size, 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		title := size.String()
+		title := ""
+		if len(sizes) > 1 {
+			title = size.String()
+		}
 		if !s.Valid() {
 			valid = false
-			title += ", not valid"
+			title = size.String() + ", not valid"
 			fmt.Fprintf(a.stderr, "%s: no valid %s sample found for %s, remaining errors:\n", a.name(), size, v.GroupVersionKind().Kind)
 			for _, line := range remainingErrors(s) {
 				fmt.Fprintf(a.stderr, "  %s\n", line)

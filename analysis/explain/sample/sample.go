@@ -14,7 +14,9 @@ import (
 type Size int
 
 const (
-	// Minimal includes the required fields that the API server does not default.
+	// Minimal includes the required fields that the API server does not default, and the spec
+	// even if it is optional. A spec without required fields gets a few others, so that there
+	// is something to start from.
 	Minimal Size = iota
 	// Full includes all fields that can be present together.
 	Full
@@ -52,6 +54,13 @@ func New(ctx context.Context, v *crd.Version, size Size) (*Sample, error) {
 		return nil, fmt.Errorf("version %s of %s: %w", v.Name(), v.Definition().Name(), err)
 	}
 	g := &generator{full: size == Full, kep: v.Definition().Semantics().KnowsUnions()}
+	if size == Minimal && s != nil {
+		if obj := g.resource(v, s); g.begin(s, obj) {
+			if begun := newRepairer(ctx, v, s, g).repair(obj); begun.Valid() {
+				return begun, nil
+			}
+		}
+	}
 	return newRepairer(ctx, v, s, g).repair(g.resource(v, s)), nil
 }
 

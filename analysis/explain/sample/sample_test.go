@@ -2,6 +2,7 @@ package sample_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -41,9 +42,29 @@ func TestSamples(t *testing.T) {
 		full:    `{"a":"example","b":1,"c":true}`,
 	}, {
 		name:    "a server fills defaults in",
-		spec:    `{type: object, required: [a], properties: {a: {type: string, default: x}, b: {type: string, default: z}}}`,
-		minimal: `{}`,
+		spec:    `{type: object, required: [a, c], properties: {a: {type: string, default: x}, b: {type: string, default: z}, c: {type: string}}}`,
+		minimal: `{"c":"example"}`,
+		full:    `{"a":"x","b":"z","c":"example"}`,
+	}, {
+		name:    "nothing is required",
+		spec:    `{type: object, properties: {a: {type: string}, b: {type: string, default: z}, c: {type: object, properties: {d: {type: string}}}, e: {type: integer}}}`,
+		minimal: `{"a":"example","e":1}`,
+		full:    `{"a":"example","b":"z","c":{"d":"example"},"e":1}`,
+	}, {
+		name:    "nothing is required, and there are collections only",
+		spec:    `{type: object, properties: {c: {type: object, properties: {l: {type: array, items: {type: object, properties: {x: {type: string}}}}}}, z: {type: array, items: {type: string}}}}`,
+		minimal: `{"c":{"l":[{"x":"example"}]}}`,
+		full:    `{"c":{"l":[{"x":"example"}]},"z":["example"]}`,
+	}, {
+		name:    "nothing is required, and everything is defaulted",
+		spec:    `{type: object, properties: {a: {type: string, default: x}, b: {type: string, default: z}}}`,
+		minimal: `{"a":"x","b":"z"}`,
 		full:    `{"a":"x","b":"z"}`,
+	}, {
+		name:    "optional fields that rules forbid",
+		spec:    `{type: object, properties: {a: {type: string}}, x-kubernetes-validations: [{rule: "!has(self.a)"}]}`,
+		minimal: `{}`,
+		full:    `{}`,
 	}, {
 		name:    "examples and enums",
 		spec:    `{type: object, required: [a, b], properties: {a: {type: string, example: from the schema}, b: {type: string, enum: ["", x, z]}}}`,
@@ -76,7 +97,7 @@ func TestSamples(t *testing.T) {
 	}, {
 		name:    "maps and lists of maps",
 		spec:    `{type: object, properties: {m: {type: object, additionalProperties: {type: integer}}, l: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], minItems: 2, items: {type: object, required: [k], properties: {k: {type: string, enum: [p, q]}}}}}}`,
-		minimal: `{}`,
+		minimal: `{"l":[{"k":"p"},{"k":"q"}]}`,
 		full:    `{"l":[{"k":"p"},{"k":"q"}],"m":{"key":1}}`,
 	}, {
 		name:    "rules",
@@ -111,6 +132,42 @@ func TestSamples(t *testing.T) {
 				if got, _ = yaml.YAMLToJSON(got); string(got) != want && want != "" {
 					t.Errorf("%s: got %s, want %s", size, got, want)
 				}
+			}
+		})
+	}
+}
+
+// TestOptionalSpec checks the minimal samples of CRDs that require no spec, or have none.
+func TestOptionalSpec(t *testing.T) {
+	for name, c := range map[string]struct{ schema, want string }{
+		"an optional spec":           {`{type: object, properties: {spec: {type: object, required: [a], properties: {a: {type: string}, b: {type: string}}}}}`, `{"spec":{"a":"example"}}`},
+		"a spec with a default":      {`{type: object, properties: {spec: {type: object, default: {a: x}, required: [a], properties: {a: {type: string}}}}}`, `{"spec":{"a":"example"}}`},
+		"a spec beside other fields": {`{type: object, required: [size], properties: {size: {type: integer}, spec: {type: object, properties: {a: {type: string}}}}}`, `{"size":1,"spec":{"a":"example"}}`},
+		"no spec":                    {`{type: object, properties: {data: {type: string}, metadata: {type: object}, status: {type: object, properties: {a: {type: string}}}}}`, `{"data":"example"}`},
+		"nothing at all":             {`{type: object}`, `{}`},
+		"a spec without fields":      {`{type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`, `{}`},
+		"a spec that is never valid": {`{type: object, properties: {spec: {type: object, properties: {a: {type: string}}, x-kubernetes-validations: [{rule: "false"}]}}}`, `{}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := define(t, `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  names: {kind: Thing, plural: things}
+  scope: Namespaced
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: `+c.schema+`}}]
+`, schema.KEP).Version("v1")
+			s, err := sample.New(t.Context(), v, sample.Minimal)
+			if err != nil || !s.Valid() {
+				t.Fatalf("%v, %v", s, err)
+			}
+			for _, field := range []string{"apiVersion", "kind", "metadata"} {
+				delete(s.Object, field)
+			}
+			if got, err := json.Marshal(s.Object); err != nil || string(got) != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
 	}
