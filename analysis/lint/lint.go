@@ -21,6 +21,8 @@ type Options struct {
 	Rules crd.RuleChecker
 	// Configs enable and disable rules. Later ones override earlier ones.
 	Configs []Config
+	// Done, if it is set, is called after each CRD, possibly concurrently.
+	Done func()
 }
 
 // Run lints CRDs, each given as JSON, and returns the findings of each in the order of
@@ -43,6 +45,9 @@ func Run(ctx context.Context, definitions [][]byte, o Options) ([][]analysis.Fin
 				checks[i] = newCheck(selected, o.Semantics)
 				checks[i].ruleChecker = o.Rules
 				checks[i].run(ctx, definitions[i])
+				if o.Done != nil {
+					o.Done()
+				}
 			}
 		})
 	}

@@ -277,6 +277,7 @@ func (d *differ) compare(ctx context.Context, old, new *diffSide) {
 	if old != nil {
 		d.byKind[groupKind{old.crd.Spec.Group, old.crd.Spec.Names.Kind}] = c
 	}
+	d.r.Progress("CRDs compared")
 	c.affected = make([]tally, len(c.Changes))
 	d.compared = append(d.compared, c)
 }
@@ -340,6 +341,7 @@ func (d *differ) try(ctx context.Context, it *input.Item) error {
 		return nil
 	}
 	c.objects++
+	d.r.Progress("objects tried")
 	seen := map[impact.Class]bool{}
 	places := make([][]string, len(c.Changes))
 	worst := make([]impact.Class, len(c.Changes))

@@ -94,7 +94,7 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 	f.options = fix.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Prune: o.prune, Configs: []lint.Config{a.config.Lint, {Disable: o.disable}}}
 	if f.diff || o.write && !namesStdout(o.report.outputs) {
 		// Standard output is for the diff.
-		options.Stdout, options.Color = a.stderr, a.useColor(a.stderr)
+		a.toStderr(&options, f.diff)
 	}
 	if f.r, err = report.New(options); err != nil {
 		return err
@@ -148,12 +148,9 @@ func (f *fixing) all(ctx context.Context, flags input.Flags) (err error) {
 			return fmt.Errorf("cannot read standard input: %w", err)
 		}
 	}
-	progress := f.newProgress("CRDs fixed")
-	defer progress.stop()
 	seen, failed := 0, false
 	fail := func(p input.Problem) {
 		failed = true
-		progress.clear(true)
 		f.r.Failure(p)
 	}
 	work := func(d *input.Document) fixedDocument { return f.document(ctx, d) }
@@ -162,14 +159,10 @@ func (f *fixing) all(ctx context.Context, flags input.Flags) (err error) {
 			fail(*d.problem)
 		}
 		if d.doc.File != f.current {
-			progress.clear(len(f.documents) > 0)
 			if err := f.flush(); err != nil {
 				return err
 			}
 			f.current = d.doc.File
-		}
-		for range d.fixed {
-			progress.add()
 		}
 		seen += len(d.fixed)
 		f.documents = append(f.documents, d)
@@ -178,7 +171,6 @@ func (f *fixing) all(ctx context.Context, flags input.Flags) (err error) {
 	if err := input.Parallel(ctx, bytes.NewReader(f.stdin), flags, work, emit, fail); err != nil {
 		return err
 	}
-	progress.clear(true)
 	if seen == 0 && !failed {
 		f.r.Failure(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
 	}
@@ -286,6 +278,7 @@ func (f *fixing) replace(documents []fixedDocument) error {
 			return err
 		}
 		if !f.quiet {
+			f.r.ClearProgress()
 			fmt.Fprintf(f.stderr, "fixed %s\n", file)
 		}
 	case f.diff:

@@ -134,7 +134,9 @@ func (a *app) lint(c *cobra.Command, o lintOptions) (err error) {
 	for i, it := range items {
 		texts[i] = it.JSON
 	}
-	found, err := lint.Run(c.Context(), texts, lint.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Configs: configs})
+	found, err := lint.Run(c.Context(), texts, lint.Options{
+		Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Configs: configs, Done: func() { r.Progress("CRDs linted") },
+	})
 	if err != nil {
 		return err
 	}
@@ -177,8 +179,6 @@ func (a *app) readDefinitions(ctx context.Context, flags input.Flags, r *report.
 		f.items, f.problem = d.Items()
 		return f
 	}
-	progress := a.newProgress("CRDs read")
-	defer progress.stop()
 	emit := func(f found) error {
 		if f.problem != nil {
 			fail(*f.problem)
@@ -186,7 +186,7 @@ func (a *app) readDefinitions(ctx context.Context, flags input.Flags, r *report.
 		for _, it := range f.items {
 			if isDefinition(it) {
 				definitions = append(definitions, it)
-				progress.add()
+				r.Progress("CRDs read")
 			} else {
 				r.Skipped(it, "not a CRD")
 			}

@@ -54,6 +54,9 @@ func (a *app) reportOptions(c *cobra.Command, flags reportFlags, rules []analysi
 		Command:     c.CommandPath(),
 		Interrupted: func() bool { return c.Context().Err() != nil },
 	}
+	if p := a.newProgress(flags.quiet); p != nil {
+		o.Progress = p
+	}
 	if c.Name() != "test" { // the result of a test cannot be suppressed
 		filter := a.newFilter(c, rules)
 		o.Filter, o.Saw, o.Unused = filter.Apply, filter.Saw, filter.Unused
@@ -65,8 +68,18 @@ func (a *app) reportOptions(c *cobra.Command, flags reportFlags, rules []analysi
 // something else than findings to standard output.
 func (a *app) newSideReporter(c *cobra.Command) (*report.Reporter, error) {
 	o := a.reportOptions(c, reportFlags{}, nil)
-	o.Stdout, o.Color, o.Quiet = a.stderr, a.useColor(a.stderr), true
+	a.toStderr(&o, true)
 	return report.New(o)
+}
+
+// toStderr sets options for a reporter that writes to standard error, because standard output
+// is for something else. prints is set if the command writes to standard output as it runs: on
+// a terminal, that is progress enough.
+func (a *app) toStderr(o *report.Options, prints bool) {
+	o.Stdout, o.Color, o.Quiet = a.stderr, a.useColor(a.stderr), true
+	if prints && isTerminal(a.stdout) {
+		o.Progress = nil
+	}
 }
 
 // printer writes values to standard output, each as a document.

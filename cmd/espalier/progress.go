@@ -2,45 +2,61 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"sync"
 	"time"
 )
 
 // progressAfter is the time after which a command starts to show its progress.
 const progressAfter = time.Second
 
-// progress shows the progress of a command on a terminal.
+// progress shows on a terminal how many items a command has processed. It is safe for
+// concurrent use.
 type progress struct {
-	a       *app
+	w       io.Writer
+	mu      sync.Mutex
 	what    string
-	on      bool
 	count   int
 	next    time.Time
 	written bool
 }
 
-func (a *app) newProgress(what string) *progress {
-	return &progress{a: a, what: what, on: isTerminal(a.stderr), next: time.Now().Add(progressAfter)}
+// newProgress returns a progress, or nil if standard error is no terminal or shows no progress.
+func (a *app) newProgress(quiet bool) *progress {
+	if quiet || a.inCI() || !isTerminal(a.stderr) {
+		return nil
+	}
+	return &progress{w: a.stderr, next: time.Now().Add(progressAfter)}
 }
 
-// add counts one more item.
-func (p *progress) add() {
-	p.count++
-	if !p.on || p.count%64 != 0 {
-		return
+// inCI reports whether the program runs in a CI system, some of which provide a terminal: its
+// log would keep each state of a line that is overwritten.
+func (a *app) inCI() bool {
+	ci, _ := a.environ("CI")
+	return ci != "" && ci != "false"
+}
+
+// Count counts one more item. Items of another kind are counted from 1 again.
+func (p *progress) Count(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if what != p.what {
+		p.what, p.count = what, 0
 	}
+	p.count++
 	if now := time.Now(); now.After(p.next) {
 		p.next = now.Add(progressAfter / 5)
-		fmt.Fprintf(p.a.stderr, "\r%d %s", p.count, p.what)
+		fmt.Fprintf(p.w, "\r%d %s\x1b[K", p.count, p.what)
 		p.written = true
 	}
 }
 
-// clear erases the line, if needed, before other output.
-func (p *progress) clear(needed bool) {
-	if needed && p.written {
-		fmt.Fprint(p.a.stderr, "\r\x1b[K")
+// Clear erases the progress before other output.
+func (p *progress) Clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.written {
+		fmt.Fprint(p.w, "\r\x1b[K")
 		p.written = false
 	}
 }
-
-func (p *progress) stop() { p.clear(true) }

@@ -151,7 +151,7 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 		}
 		options := a.reportOptions(c, o.report, nil)
 		options.Outputs = nil // they are for objects
-		options.Stdout, options.Color, options.Quiet = a.stderr, a.useColor(a.stderr), true
+		a.toStderr(&options, true)
 		if p.side, err = report.New(options); err != nil {
 			return err
 		}

@@ -128,8 +128,6 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 			return err
 		}
 	}
-	progress := a.newProgress("objects validated")
-	defer progress.stop()
 	reported := map[*definition]bool{}
 	return input.Parallel(ctx, a.stdin, o.objects, v.document, func(d documentResult) error {
 		for _, object := range d.objects {
@@ -140,8 +138,6 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 					return err
 				}
 			}
-			progress.clear(len(object.findings) > 0)
-			progress.add()
 			if object.skipped != "" {
 				r.Skipped(object.item, object.skipped)
 				continue
@@ -152,7 +148,6 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 			}
 		}
 		if d.problem != nil {
-			progress.clear(true)
 			r.Failure(*d.problem)
 		}
 		return nil

@@ -56,6 +56,8 @@ type Options struct {
 	// Interrupted is called when the report is closed, and reports whether the run was
 	// interrupted. Nil stands for never.
 	Interrupted func() bool
+	// Progress shows the progress of the run. Nil stands for none.
+	Progress Progress
 	// TestCases is set for commands that report test cases: objects are then no test cases in
 	// JUnit.
 	TestCases bool
@@ -63,6 +65,14 @@ type Options struct {
 	What string
 	// Folded returns a line that stands for a number of folded findings.
 	Folded func(n int) string
+}
+
+// Progress shows how many items were processed. It is safe for concurrent use.
+type Progress interface {
+	// Count counts one more item. what names the items, in plural.
+	Count(what string)
+	// Clear erases the progress before other output.
+	Clear()
 }
 
 // Exit codes of all commands, independent of the format.
@@ -220,6 +230,7 @@ func (r *Reporter) add(f Finding) {
 	if !f.Failed {
 		r.written++
 	}
+	r.ClearProgress()
 	for _, format := range r.formats {
 		r.keep(format.finding(&f))
 	}
@@ -269,6 +280,7 @@ func (r *Reporter) Saw(it *input.Item) {
 		r.options.Saw(it)
 	}
 	r.summary.Objects++
+	r.Progress(r.options.What + "s")
 	if it.File != r.lastFile || r.summary.Files == 0 {
 		r.lastFile = it.File
 		r.summary.Files++
@@ -279,9 +291,25 @@ func (r *Reporter) Saw(it *input.Item) {
 	}
 }
 
+// Progress counts an item that is not an object of the summary, for the progress. what names
+// the items, in plural. It is safe for concurrent use.
+func (r *Reporter) Progress(what string) {
+	if r.options.Progress != nil {
+		r.options.Progress.Count(what)
+	}
+}
+
+// ClearProgress erases the progress before other output than that of the reporter.
+func (r *Reporter) ClearProgress() {
+	if r.options.Progress != nil {
+		r.options.Progress.Clear()
+	}
+}
+
 // Skipped counts an object that is not checked, and says why.
 func (r *Reporter) Skipped(it *input.Item, reason string) {
 	r.summary.Skipped++
+	r.Progress(r.options.What + "s")
 	f := objectOf(it)
 	f.Message = reason
 	r.list(func(o objectFormat) error { return o.skipped(&f) })
@@ -326,6 +354,7 @@ func (r *Reporter) Finish(err error) error {
 	if errors.Is(err, context.Canceled) {
 		f.Message = "interrupted"
 	}
+	r.ClearProgress()
 	for _, format := range r.formats {
 		if _, isText := format.(*textFormat); !isText {
 			_ = format.finding(&f) // err takes precedence
@@ -339,6 +368,7 @@ func (r *Reporter) Finish(err error) error {
 // Close completes the outputs. It returns an error if writing fails, else context.Canceled if
 // the run was interrupted, else an [ExitError], or nil if the exit code is 0.
 func (r *Reporter) Close() error {
+	r.ClearProgress()
 	r.summary.Interrupted = r.options.Interrupted != nil && r.options.Interrupted()
 	if r.options.Unused != nil && !r.summary.Aborted && !r.summary.Interrupted {
 		for _, f := range r.options.Unused() {

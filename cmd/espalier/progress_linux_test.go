@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// openTerminal returns both ends of a pseudo-terminal.
+func openTerminal(t *testing.T) (controller, terminal *os.File) {
+	t.Helper()
+	controller, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no pseudo-terminal: %v", err)
+	}
+	t.Cleanup(func() { _ = controller.Close() })
+	if err := unix.IoctlSetPointerInt(int(controller.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(controller.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no pseudo-terminal: %v", err)
+	}
+	t.Cleanup(func() { _ = terminal.Close() })
+	return controller, terminal
+}
+
+// screen collects what a program writes to a terminal.
+type screen struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// TestProgress runs commands for more than a second on a terminal. They show how many objects
+// they have processed, and erase that before they write anything else.
+func TestProgress(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := filepath.Abs("testdata/examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := filepath.Join(examples, "crontab-crd.yaml")
+	const object = "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: a}\nspec: {cronSpec: '* * * * *', image: x}\n---\n"
+	definition, err := os.ReadFile(crd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, input string
+		// want is what the terminal shows, or empty if it shows nothing.
+		want      string
+		args, env []string
+	}{
+		{name: "validate", input: object, want: " objects", args: []string{"validate", "--crd", crd, "-f", "-"}},
+		{name: "prune", input: object, want: " objects", args: []string{"prune", "--crd", crd, "-f", "-"}},
+		{name: "lint", input: string(definition) + "---\n", want: " CRDs read", args: []string{"lint", "-f", "-"}},
+		{name: "diff", input: object, want: " objects tried", args: []string{"diff", crd, crd, "--objects", "-"}},
+		{name: "quiet", input: object, args: []string{"prune", "--quiet", "--crd", crd, "-f", "-"}},
+		{name: "CI", input: object, args: []string{"prune", "--crd", crd, "-f", "-"}, env: []string{"CI=true"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			controller, terminal := openTerminal(t)
+			var stdout, stderr screen
+			cmd := exec.Command(self, test.args...)
+			cmd.Env = append(append(os.Environ(), asProgram+"=1", "CI="), test.env...)
+			cmd.Stdout, cmd.Stderr = &stdout, terminal
+			feed, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			go io.Copy(&stderr, controller) // until the terminal is closed
+			// wait sends more input, as much as a batch has, until a condition holds.
+			wait := func(done func() bool) {
+				for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(progressAfter / 10) {
+					if _, err := io.WriteString(feed, strings.Repeat(test.input, 64)); err != nil {
+						t.Fatalf("%v: %s", err, stderr.String())
+					}
+					if time.Now().After(deadline) {
+						t.Fatalf("timeout: %q", stderr.String())
+					}
+				}
+			}
+			if test.want != "" {
+				wait(func() bool { return strings.Contains(stderr.String(), test.want+"\x1b[K") })
+			} else {
+				wait(func() bool { return stdout.String() != "" })
+				started := time.Now()
+				wait(func() bool { return time.Since(started) > progressAfter+progressAfter/2 })
+			}
+			_ = feed.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("%v: %s", err, stderr.String())
+			}
+			erased := func() bool { return strings.HasSuffix(stderr.String(), "\r\x1b[K") }
+			for deadline := time.Now().Add(10 * time.Second); test.want != "" && !erased() && time.Now().Before(deadline); {
+				time.Sleep(10 * time.Millisecond)
+			}
+			if got := stderr.String(); test.want == "" && got != "" || test.want != "" && !erased() {
+				t.Errorf("the terminal shows %q", got)
+			}
+		})
+	}
+}
