@@ -73,6 +73,8 @@ type check struct {
 	findings    []analysis.Finding
 	// rejected holds the places that have a validation error.
 	rejected map[string]bool
+	// misfits holds the places of values that are ignored because of their type.
+	misfits []*place
 	// steps is the total length of the paths of all findings.
 	steps int
 	// failed reports whether a finding is an error.
@@ -103,6 +105,9 @@ func (c *check) add(rule string, at *place, n note, message ...string) {
 	if !c.on[rule] || c.steps > maxSteps && (c.failed || !isError) {
 		return
 	}
+	if rule != undecodable && c.inMisfit(at.pointer()) {
+		return
+	}
 	c.failed = c.failed || isError
 	path := at.path()
 	c.steps += 1 + len(path)/8
@@ -124,24 +129,17 @@ func (c *check) inform(rule string, at *place, message ...string) {
 // run applies all rules that need only one CRD.
 func (c *check) run(ctx context.Context, raw []byte) {
 	c.duplicates(raw)
-	d, err := read(raw, c.sem)
-	if err != nil {
-		at, message := root(), err.Error()
-		if m, ok := err.(*misfit); ok {
-			at, message = m.at, m.message
-		}
-		c.add(undecodable, at, note{severity: analysis.Error}, message)
+	if c.d = c.readAround(raw); c.d == nil {
 		return
 	}
-	c.d = d
 	c.unknownFields()
 	c.superseded()
 	c.validation(ctx)
-	for _, s := range d.schemas {
+	for _, s := range c.d.schemas {
 		c.schema(s)
 	}
-	if d.legacy != nil {
-		c.schema(d.legacy)
+	if c.d.legacy != nil {
+		c.schema(c.d.legacy)
 	}
 	c.conversionLoss()
 	c.paths()

@@ -30,6 +30,7 @@ type Rule struct {
 // The IDs of the rules.
 const (
 	undecodable         = "undecodable"
+	notChecked          = "not-checked"
 	nonStructural       = "non-structural"
 	invalidDefinition   = "invalid-definition"
 	invalidDefault      = "invalid-default"
@@ -93,6 +94,7 @@ var docs embed.FS
 func Rules() []Rule {
 	rules := []Rule{
 		{ID: undecodable, Severity: analysis.Error},
+		{ID: notChecked, Severity: analysis.Info},
 		{ID: nonStructural, Severity: analysis.Error},
 		{ID: invalidDefinition, Severity: analysis.Error},
 		{ID: invalidDefault, Severity: analysis.Error},

@@ -82,6 +82,7 @@ func (c *check) validation(ctx context.Context) {
 			c.add(rule, at, note{severity: analysis.Error, detail: different.onlyHere(at), fix: c.repair(at)}, c.d.inWords(e.ErrorBody(), i))
 		}
 	}
+	c.laterRounds(ctx, errs, &r)
 	for _, report := range r.reports {
 		c.rules(report)
 	}

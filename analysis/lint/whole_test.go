@@ -513,3 +513,53 @@ func TestProfile(t *testing.T) {
 		}
 	}
 }
+
+// TestOneRound checks that an error in one part does not hide errors in others, or that the
+// findings say what was not checked.
+func TestOneRound(t *testing.T) {
+	text := func(column, a, more string) string {
+		return strings.Replace(v1(`{type: object, properties: {spec: {type: object, properties: {
+          a: `+a+`, num: {type: integer, default: x}}, x-kubernetes-validations: [{rule: self.nope > 1}]}}`+more+`}`),
+			"served: true", "served: true\n    additionalPrinterColumns: [{name: A, jsonPath: .spec.a, "+column+"}]", 1)
+	}
+	const (
+		defaults = "error .properties[spec].properties[num].default"
+		rule     = "error .properties[spec].x-kubernetes-validations[0].rule"
+		pattern  = "error .properties[spec].properties[a].pattern"
+		kind     = "error spec.versions[0].additionalPrinterColumns[0].type"
+		priority = "error spec.versions[0].additionalPrinterColumns[0].priority"
+	)
+	for _, tt := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"a column", text("type: strin", "{type: string}", ""), []string{kind, defaults, rule}},
+		{"a pattern", text("type: string", "{type: string, pattern: '(?=a)'}", ""), []string{defaults, pattern, rule}},
+		{"a pattern under an operator", text("type: string", "{type: string, anyOf: [{pattern: '('}, {type: string}]}", ""),
+			[]string{"error .properties[spec].properties[a].anyOf[0].pattern", "error .properties[spec].properties[a].anyOf[1].type", defaults, rule}},
+		{"a column of the wrong type", text("type: string, priority: high", "{type: string, pattern: '('}", ""), []string{priority, defaults, pattern, rule}},
+		{"a keyword of the wrong type", text("type: string", "{type: string, maxLength: many}", ""), []string{defaults, "error .properties[spec].properties[a].maxLength", rule}},
+		{"a keyword that is not supported", text("type: string", "{type: string}", ", patternProperties: {a: {type: string}}"), []string{"error .patternProperties", defaults, rule}},
+		{"no type", text("type: string", "{}", ""), []string{"info ", "error .properties[spec].properties[a].type"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			fs := lintAll(t, schema.Kubernetes, lint.Config{Disable: []string{"semantics-refused", "default-needs-parent"}}, tt.text)[0]
+			got, want := shown(fs), slices.Clone(tt.want)
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+				for _, f := range fs {
+					t.Log(f)
+				}
+			}
+		})
+	}
+	fs := lintAll(t, schema.KEP, only("not-checked"), text("type: string", "{}", ""))[0]
+	expect(t, fs, "info ")
+	says(t, fs[0], "defaults and x-kubernetes-validations of this schema are not checked until its other errors are fixed")
+	// Where nothing can be checked, the finding says so.
+	fs = lintAll(t, schema.KEP, lint.Config{}, strings.Replace(v1(`{type: object, properties: {a: {}}}`), "served: true", "served: 1", 1))[0]
+	expect(t, fs, "error spec.versions[0].served")
+	says(t, fs[0], "nothing else in the CRD is checked")
+}
