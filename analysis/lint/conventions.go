@@ -130,19 +130,14 @@ func (c *check) conditions(n *node) {
 	}
 }
 
-// statusSubresource reports versions with a status that is not a subresource, or with
-// neither.
+// statusSubresource reports versions with a status that is not a subresource.
 func (c *check) statusSubresource() {
 	report := func(at *place, subresources *api.CustomResourceSubresources, site *schemaSite) {
 		if site == nil || subresources != nil && subresources.Status != nil {
 			return
 		}
-		at = at.child("subresources", "status")
-		switch _, hasStatus := site.props.Properties["status"]; {
-		case hasStatus:
-			c.warn(conventionStatus, at, "the schema has a status, but it is not a subresource: whoever may write the spec may write the status too")
-		case len(site.props.Properties) > 0:
-			c.warn(conventionStatus, at, "the version has no status: controllers have no place to report what they observe")
+		if _, ok := site.props.Properties["status"]; ok {
+			c.warn(conventionStatus, at.child("subresources", "status"), "the schema has a status, but it is not a subresource: users who may write the spec may write the status too")
 		}
 	}
 	spec := root().child("spec")

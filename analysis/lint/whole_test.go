@@ -56,10 +56,10 @@ func TestDefinitionRules(t *testing.T) {
 		{"short-name-ambiguous", "fine", replace("kind: Shirt", "kind: Shirt, shortNames: [sh]"), nil, nil},
 		{"duplicate-key", "fine", fine, nil, nil},
 		{"convention-status", "no subresource", v1(`{type: object, properties: {status: {type: object, properties: {a: {type: string}}}}}`), []string{"warning spec.versions[0].subresources.status"}, []string{"it is not a subresource"}},
-		{"convention-status", "no status", fine, []string{"warning spec.versions[0].subresources.status"}, []string{"has no status"}},
-		{"convention-status", "a subresource", replace("served: true", "served: true\n    subresources: {status: {}}"), nil, nil},
-		{"convention-status", "v1beta1", v1beta1("subresources: {status: {}}\nvalidation: {openAPIV3Schema: {type: object, properties: {a: {type: string}}}}"), nil, nil},
-		{"convention-status", "v1beta1 without", v1beta1("validation: {openAPIV3Schema: {type: object, properties: {a: {type: string}}}}"), []string{"warning spec.subresources.status"}, nil},
+		{"convention-status", "no status", fine, nil, nil},
+		{"convention-status", "a subresource", strings.Replace(v1(`{type: object, properties: {status: {type: object, properties: {a: {type: string}}}}}`), "served: true", "served: true\n    subresources: {status: {}}", 1), nil, nil},
+		{"convention-status", "v1beta1", v1beta1("subresources: {status: {}}\nvalidation: {openAPIV3Schema: {type: object, properties: {status: {type: object}}}}"), nil, nil},
+		{"convention-status", "v1beta1 without", v1beta1("validation: {openAPIV3Schema: {type: object, properties: {status: {type: object}}}}"), []string{"warning spec.subresources.status"}, nil},
 		{"unspecified-path", "columns", replace("served: true", `served: true
     additionalPrinterColumns:
     - {name: a, type: string, jsonPath: .a}
@@ -501,7 +501,6 @@ func TestHostile(t *testing.T) {
 // disabled together.
 func TestProfile(t *testing.T) {
 	text := v1(`{type: object, properties: {a: {type: boolean}, B: {type: string}}}`)
-	text = strings.Replace(text, "served: true", "served: true\n    subresources: {status: {}}", 1)
 	expect(t, lintAll(t, schema.KEP, lint.Config{}, text)[0])
 	expect(t, lintAll(t, schema.KEP, lint.Config{Enable: []string{lint.Conventions}}, text)[0], "warning .properties[B]", "warning .properties[a].type")
 	expect(t, lintAll(t, schema.KEP, lint.Config{Disable: []string{lint.All}, Enable: []string{lint.Conventions}}, text)[0], "warning .properties[B]", "warning .properties[a].type")
