@@ -3,5 +3,6 @@ package yamlx
 // NewBytesReader returns a Reader of text in memory. It needs no buffer, which matters for
 // many small files. src must not be changed.
 func NewBytesReader(src []byte, o Options) *Reader {
-	return &Reader{o: o.withDefaults(), line: 1, buf: src, eof: true}
+	o = o.withDefaults()
+	return &Reader{o: o, line: o.Line, buf: src, eof: true}
 }

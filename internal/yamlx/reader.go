@@ -8,8 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// Options limit the size of documents. Zero means the default.
+// Options limit the size of documents, and describe the start of the text. Zero means the
+// default.
 type Options struct {
+	// Line is the number of the first line; the default is 1.
+	Line int
 	// MaxDocument is the maximum size of a document in bytes; the default is 64 MiB.
 	MaxDocument int
 	// MaxExpanded is the maximum size of the JSON text that a document's aliases expand to;
@@ -21,6 +24,9 @@ type Options struct {
 const DefaultMaxDocument = 64 << 20
 
 func (o Options) withDefaults() Options {
+	if o.Line <= 0 {
+		o.Line = 1
+	}
 	if o.MaxDocument <= 0 {
 		o.MaxDocument = DefaultMaxDocument
 	}
@@ -47,8 +53,27 @@ type Reader struct {
 
 // NewReader returns a Reader of r.
 func NewReader(r io.Reader, o Options) *Reader {
-	return &Reader{in: r, o: o.withDefaults(), line: 1}
+	o = o.withDefaults()
+	return &Reader{in: r, o: o, line: o.Line}
 }
+
+// Rest returns the text after the last document, and the number of its first line. The Reader
+// must not be used afterwards.
+func (r *Reader) Rest() (rest io.Reader, line int) {
+	unread := bytes.NewReader(r.buf[r.pos:])
+	switch {
+	case r.err != nil:
+		return io.MultiReader(unread, failedReader{r.err}), r.line
+	case r.eof:
+		return unread, r.line
+	}
+	return io.MultiReader(unread, r.in), r.line
+}
+
+// failedReader returns an error that has occurred before.
+type failedReader struct{ err error }
+
+func (r failedReader) Read([]byte) (int, error) { return 0, r.err }
 
 // Next returns the next document, or io.EOF at the end of the stream. Documents may be Empty.
 // An *Error concerns one document; the next call continues with the document after it. Other

@@ -24,7 +24,7 @@ type file struct {
 
 func (r *reader) path(path string, stdin io.Reader) error {
 	if path == "-" {
-		return r.stream(file{Stdin, true}, stdin)
+		return r.stream(file{Stdin, true}, stdin, r.flags.ahead)
 	}
 	if strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://") {
 		r.fail(path, Unreadable, "URLs are not supported: download the file, or pipe it to standard input with -f -")
@@ -220,17 +220,21 @@ func (r *reader) file(f file) error {
 		return nil
 	}
 	defer open.Close()
-	if info, err := open.Stat(); err == nil && info.Mode().IsRegular() && info.Size() <= smallFile {
+	info, err := open.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return r.stream(f, open, r.flags.ahead)
+	}
+	if info.Size() <= smallFile {
 		data := make([]byte, info.Size()+1)
 		if n, err := io.ReadFull(open, data); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-			if data = data[:n]; r.rejectBinary(f.path, data[:min(n, sniffed)]) {
+			if data = data[:n]; r.rejectBinary(f.path, data[:min(n, sniffed)]) || !r.flags.keeps(data) {
 				return nil
 			}
 			return r.documents(f, yamlx.NewBytesReader(data, r.options()))
 		} else if err == nil {
 			// The file has grown: data is only its start.
-			return r.stream(f, io.MultiReader(bytes.NewReader(data), open))
+			return r.stream(f, io.MultiReader(bytes.NewReader(data), open), nil)
 		}
 	}
-	return r.stream(f, open)
+	return r.stream(f, open, nil)
 }

@@ -39,6 +39,10 @@ type Flags struct {
 	MaxDocument int
 	// Keep selects the documents that are read.
 	Keep Filter
+
+	// ahead is set if somebody may look ahead, and looksAhead if this is the one who does.
+	ahead      *Ahead
+	looksAhead bool
 }
 
 // With returns the flags with other paths.
@@ -190,20 +194,26 @@ func (r *reader) rejectBinary(name string, start []byte) bool {
 	return true
 }
 
-func (r *reader) stream(f file, in io.Reader) error {
-	// A read error occurs again when the documents are read.
-	start := make([]byte, sniffed)
-	n, _ := io.ReadFull(in, start)
-	if start = start[:n]; r.rejectBinary(f.path, start) {
+// stream reads a text of any length. ahead is nil if the text can be read a second time.
+func (r *reader) stream(f file, in io.Reader, ahead *Ahead) error {
+	s := ahead.stream(f.path, in, r.options())
+	if r.rejectBinary(f.path, s.Start()) {
 		return nil
 	}
-	return r.documents(f, yamlx.NewReader(io.MultiReader(bytes.NewReader(start), in), r.options()))
+	if ahead != nil && r.flags.looksAhead {
+		documents, err := s.lookAhead()
+		if err != nil {
+			return err
+		}
+		return r.documents(f, documents)
+	}
+	return r.documents(f, s)
 }
 
 func (r *reader) options() yamlx.Options { return yamlx.Options{MaxDocument: r.flags.MaxDocument} }
 
 // documents visits the documents of a file.
-func (r *reader) documents(f file, documents *yamlx.Reader) error {
+func (r *reader) documents(f file, documents documentReader) error {
 	for empty := true; ; {
 		if err := r.ctx.Err(); err != nil {
 			return err
