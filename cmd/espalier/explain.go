@@ -69,6 +69,7 @@ Exit codes: 0 success, 1 no valid sample found, ` + otherExitCodes + `.`,
   espalier explain --crd crontab-crd.yaml crontabs --sample
   espalier explain --crd crontab-crd.yaml crontabs --sample full
   espalier explain --crd crontab-crd.yaml crontabs --sample=minimal -o json`,
+		ValidArgsFunction: a.completeResource(func() input.Flags { return o.crds }),
 		Args: func(c *cobra.Command, args []string) error {
 			_, args = o.sampleArgument(args)
 			return exactArgs("RESOURCE")(c, args)
@@ -88,8 +89,9 @@ Exit codes: 0 success, 1 no valid sample found, ` + otherExitCodes + `.`,
 	flags.StringVar(&o.sample, "sample", "", "print valid sample objects: `minimal|full|both`")
 	flags.Lookup("sample").NoOptDefVal = bothSamples
 	groupFlags(flags, outputFlags, "output", "recursive", "sample")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("sample", cobra.FixedCompletions(sampleSizes(), cobra.ShellCompDirectiveNoFileComp))
+	completeValues(c, "output", "text", "json", "yaml")
+	completeValues(c, "sample", sampleSizes()...)
+	a.completeVersions(c, "api-version", func([]string) input.Flags { return o.crds })
 	return c
 }
 

@@ -94,6 +94,10 @@ Exit codes: 0 success, 1 a schema is not structural, ` + otherExitCodes + `.`,
 	groupFlags(c.Flags(), inputFlags, "version")
 	c.Flags().StringVarP(&output, "output", "o", "yaml", "output `FORMAT`: yaml or json")
 	groupFlags(c.Flags(), outputFlags, "output")
+	completeValues(c, "output", "yaml", "json")
+	a.completeVersions(c, "version", func(args []string) input.Flags {
+		return flags.With(slices.Concat(flags.Paths, args[min(1, len(args)):])...)
+	})
 	return c
 }
 

@@ -39,6 +39,7 @@ func newVersionCommand(a *app) *cobra.Command {
 	}
 	c.Flags().StringVarP(&output, "output", "o", "text", "output `FORMAT`: text, json or yaml")
 	groupFlags(c.Flags(), outputFlags, "output")
+	completeValues(c, "output", "text", "json", "yaml")
 	return c
 }
 
