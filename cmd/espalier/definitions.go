@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -22,11 +21,17 @@ import (
 	"espalier.dev/schema"
 )
 
-// definitions holds the CRDs that --crd names, by the kind that they define.
+// definitions holds CRDs by the kind that they define.
 type definitions struct {
 	semantics schema.Semantics
 	list      []*definition
 	byKind    map[groupKind][]*definition
+	// withInput returns these CRDs and those in the input, for kinds that these do not
+	// define. It is nil if the CRDs in the input are not used.
+	withInput func() (*definitions, error)
+	// kindsByGroup is what kinds returns.
+	kindsOnce    sync.Once
+	kindsByGroup map[string][]string
 	// told holds the kinds whose additional CRDs have been reported.
 	told map[groupKind]bool
 }
@@ -59,7 +64,7 @@ func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem fu
 	if len(flags.Paths) == 0 {
 		return nil, errors.New("--crd is required: a file or directory with CRDs, or - for standard input")
 	}
-	ds := &definitions{semantics: a.semantics.Semantics, byKind: map[groupKind][]*definition{}, told: map[groupKind]bool{}}
+	ds := a.noDefinitions()
 	failed := false
 	fail := func(p input.Problem) {
 		failed = true
@@ -84,8 +89,7 @@ func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem fu
 			fail(*f.problem)
 		}
 		for _, d := range f.definitions {
-			ds.list = append(ds.list, d)
-			ds.byKind[d.groupKind] = append(ds.byKind[d.groupKind], d)
+			ds.add(d)
 		}
 		return nil
 	}
@@ -96,6 +100,16 @@ func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem fu
 		problem(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
 	}
 	return ds, nil
+}
+
+// noDefinitions returns an empty set.
+func (a *app) noDefinitions() *definitions {
+	return &definitions{semantics: a.semantics.Semantics, byKind: map[groupKind][]*definition{}, told: map[groupKind]bool{}}
+}
+
+func (ds *definitions) add(d *definition) {
+	ds.list = append(ds.list, d)
+	ds.byKind[d.groupKind] = append(ds.byKind[d.groupKind], d)
 }
 
 func newDefinition(it *input.Item, sem schema.Semantics) *definition {
@@ -225,61 +239,6 @@ func (d *definition) findings(ctx context.Context) ([]analysis.Finding, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(all[0], func(f analysis.Finding) bool { return f.Severity != analysis.Error }), nil
-}
-
-// errNoCRD is returned by lookup if no CRD defines the kind of the object.
-var errNoCRD = errors.New("no CRD found")
-
-// lookup returns the CRD of an object: the first of those for its kind that serves its
-// version.
-func (ds *definitions) lookup(it *input.Item) (*definition, error) {
-	group, version, ok := strings.Cut(it.APIVersion(), "/")
-	if !ok {
-		group, version = "", it.APIVersion()
-	}
-	candidates := ds.byKind[groupKind{group, it.Kind()}]
-	for _, d := range candidates {
-		if d.serves(version) {
-			return d, nil
-		}
-	}
-	switch {
-	case it.Kind() == "" || it.APIVersion() == "":
-		return nil, errors.New("apiVersion and kind are required")
-	case len(candidates) > 0:
-		base, _ := candidates[0].base()
-		var served []string
-		for _, v := range base.Versions() {
-			if v.Served() {
-				served = append(served, v.Name())
-			}
-		}
-		return nil, fmt.Errorf("version %q of %s is not served: the CRD in %s serves %s", version, it.Kind(), candidates[0].item.File, strings.Join(served, ", "))
-	}
-	return nil, fmt.Errorf("%w for %s %s: add it with --crd", errNoCRD, it.APIVersion(), it.Kind())
-}
-
-// reportOthers reports the CRDs that define the same kind as the one in use, once for each
-// kind. It is not safe for concurrent use.
-func (ds *definitions) reportOthers(r *report.Reporter, used *definition) {
-	if ds.told[used.groupKind] {
-		return
-	}
-	ds.told[used.groupKind] = true
-	for _, d := range ds.byKind[used.groupKind] {
-		if d == used {
-			continue
-		}
-		used.place.Lock()
-		at := report.At(used.item, analysis.Finding{})
-		used.place.Unlock()
-		d.place.Lock()
-		r.Report(d.item, analysis.Finding{
-			Rule: ruleSeveral, Severity: analysis.Info, Path: "spec.names.kind", Pointer: "/spec/names/kind",
-			Message: fmt.Sprintf("%s in group %s is also defined by the CRD in %s, line %d: each object uses the first CRD that serves its version", d.kind, d.group, at.File, at.Span.Line),
-		})
-		d.place.Unlock()
-	}
 }
 
 // serves reports whether the CRD serves a version. It returns true for a CRD that cannot be

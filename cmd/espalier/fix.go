@@ -54,7 +54,7 @@ Exit codes: 0 nothing to fix, or everything fixed with --write; 1 differences (u
 --fail-on=never is set), or errors that need a decision (or what --fail-on selects);
 ` + otherExitCodes + `.`,
 		Example: `  # Show what would change
-  espalier fix -f crontab-v1beta1.yaml
+  espalier fix crontab-v1beta1.yaml
 
   # Change all CRDs below a directory
   espalier fix -R -f crds/ --write
@@ -68,13 +68,14 @@ Exit codes: 0 nothing to fix, or everything fixed with --write; 1 differences (u
 		},
 	}
 	addInputFlags(c, &o.input, "CRDs")
+	addSkipOtherFlag(c, &o.input, input.Definitions, "CRDs")
 	c.Flags().BoolVar(&o.prune, "prune", false, "prune unknown fields, even where v1beta1 did not")
 	c.Flags().StringSliceVar(&o.disable, "disable", nil, "comma-separated lint `RULES` whose findings are not fixed; repeatable")
 	groupFlags(c.Flags(), checkFlags, "prune", "disable")
 	addReportFlags(c, &o.report)
 	c.Flags().BoolVarP(&o.write, "write", "w", false, "change the files instead of printing a diff")
 	groupFlags(c.Flags(), outputFlags, "write")
-	_ = c.RegisterFlagCompletionFunc("disable", cobra.FixedCompletions(ruleIDs(), cobra.ShellCompDirectiveNoFileComp))
+	completeList(c, "disable", ruleIDs)
 	return c
 }
 
@@ -171,7 +172,7 @@ func (f *fixing) all(ctx context.Context, flags input.Flags) (err error) {
 	if err := input.Parallel(ctx, bytes.NewReader(f.stdin), flags, work, emit, fail); err != nil {
 		return err
 	}
-	if seen == 0 && !failed {
+	if seen == 0 && !failed && flags.Keep == input.Everything {
 		f.r.Failure(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
 	}
 	return f.flush()

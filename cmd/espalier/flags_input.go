@@ -39,11 +39,32 @@ type excludeFlag struct {
 	input *input.Flags
 }
 
-// addSkipOtherFlag adds --skip-other-files.
-func addSkipOtherFlag(c *cobra.Command, skip *bool, what string) {
-	c.Flags().BoolVar(skip, "skip-other-files", false, "skip documents that are not "+what+", and Helm templates, so that any file can be named")
+// addSkipOtherFlag adds --skip-other-files, which selects the documents that a filter keeps.
+func addSkipOtherFlag(c *cobra.Command, flags *input.Flags, filter input.Filter, what string) {
+	c.Flags().VarPF(&filterFlag{&flags.Keep, filter}, "skip-other-files", "", "skip documents that are not "+what+", and Helm templates, so that any file can be named").NoOptDefVal = "true"
 	groupFlags(c.Flags(), inputFlags, "skip-other-files")
 }
+
+// filterFlag is a boolean flag that sets a filter.
+type filterFlag struct {
+	keep   *input.Filter
+	filter input.Filter
+}
+
+// Set parses the flag.
+func (f *filterFlag) Set(s string) error {
+	on, err := strconv.ParseBool(s)
+	if *f.keep = input.Everything; on {
+		*f.keep = f.filter
+	}
+	return err
+}
+
+// String returns the value of the flag.
+func (f *filterFlag) String() string { return strconv.FormatBool(f.keep != nil && *f.keep == f.filter) }
+
+// Type returns the name of the value in help texts.
+func (f *filterFlag) Type() string { return "bool" }
 
 // addCRDFlag adds --crd.
 func addCRDFlag(c *cobra.Command, flags *input.Flags) {

@@ -36,7 +36,8 @@ func newLintCommand(a *app) *cobra.Command {
 		Short: "Find errors and likely mistakes in CRDs",
 		Long: `Lint reports why the API server would reject a CRD (v1 or v1beta1), likely mistakes in
 valid CRDs, and where the two semantics differ. Other documents are skipped. CRDs that are
-linted together are also checked for conflicting names.
+linted together are also checked for conflicting names. --skip-other-files is for tools that
+pass all changed files: files without CRDs, and Helm templates, are then no errors.
 
 Every finding belongs to a rule. --rules lists the rules, and --explain describes one of
 them. A finding is an error, a warning or an info. Only errors affect the exit code, unless
@@ -57,10 +58,10 @@ Use espalier fix to apply the fixes that findings propose.
 
 Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCodes + `.`,
 		Example: `  # Check one CRD
-  espalier lint -f crontab-crd.yaml
+  espalier lint crontab-crd.yaml
 
   # Check all CRDs below a directory as kube-apiserver would
-  espalier lint --semantics kubernetes -R -f crds/
+  espalier lint --semantics kubernetes -R crds/
 
   # Fail on warnings too
   espalier lint -R -f crds/ --fail-on=warning
@@ -87,6 +88,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 		},
 	}
 	addInputFlags(c, &o.input, "CRDs")
+	addSkipOtherFlag(c, &o.input, input.Definitions, "CRDs")
 	c.Flags().StringSliceVar(&o.enable, "enable", nil, "comma-separated `RULES` to turn on, "+lint.Conventions+" or "+lint.All+"; repeatable")
 	c.Flags().StringSliceVar(&o.disable, "disable", nil, "comma-separated `RULES` to turn off, "+lint.Conventions+" or "+lint.All+"; repeatable")
 	c.Flags().StringSliceVar(&o.severity, "severity", nil, "severity of a rule, `RULE=error|warning|info`; repeatable")
@@ -95,10 +97,10 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	c.Flags().BoolVar(&o.list, "rules", false, "list the rules and exit")
 	c.Flags().StringVar(&o.explain, "explain", "", "describe a `RULE` and exit")
 	groupFlags(c.Flags(), outputFlags, "rules", "explain")
-	_ = c.RegisterFlagCompletionFunc("explain", cobra.FixedCompletions(ruleIDs(), cobra.ShellCompDirectiveNoFileComp))
-	for _, name := range []string{"enable", "disable"} {
-		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(selectors(), cobra.ShellCompDirectiveNoFileComp))
-	}
+	completeValues(c, "explain", ruleIDs()...)
+	completeList(c, "enable", selectors)
+	completeList(c, "disable", selectors)
+	completeSeverities(c, "severity", ruleIDs)
 	return c
 }
 
@@ -196,7 +198,7 @@ func (a *app) readDefinitions(ctx context.Context, flags input.Flags, r *report.
 	if err := input.Parallel(ctx, a.stdin, flags, work, emit, fail); err != nil {
 		return nil, err
 	}
-	if len(definitions) == 0 && !failed {
+	if len(definitions) == 0 && !failed && flags.Keep == input.Everything {
 		r.Failure(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
 	}
 	return definitions, nil

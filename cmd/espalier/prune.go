@@ -21,6 +21,7 @@ import (
 type pruneOptions struct {
 	crds, objects input.Flags
 	report        reportFlags
+	skip          skipFlags
 	why, stored   bool
 }
 
@@ -50,6 +51,10 @@ or github); add -o diff to print both.
 The API server does not prune with a non-structural schema, which v1beta1 allows. For such
 a schema, prune shows a preview of what remains once the schema is structural: the fields
 specified anywhere in it, including those under allOf, anyOf, oneOf and not.
+
+CRDs come from --crd and from the input itself, in any order; --crd takes precedence. An
+object without a CRD is an error; --ignore-missing-crds and --skip-kind skip objects as in
+validate.
 
 An info reports where the two semantics would store different objects.
 
@@ -86,12 +91,14 @@ Exit codes: 0 success, 1 findings that --fail-on selects, ` + otherExitCodes + `
 	}
 	addCRDFlag(c, &o.crds)
 	addInputFlags(c, &o.objects, "objects")
+	addSkipFlags(c, &o.skip)
 	c.Flags().StringArrayVarP(&o.report.outputs, "output", "o", nil, "output `FORMAT`: yaml, json or diff; with --why: diff, text, json, yaml, sarif, junit or github; FORMAT=FILE writes to a file; repeatable (default yaml, text with --why)")
 	c.Flags().BoolVar(&o.why, "why", false, "list the fields that were pruned, defaulted or dropped as null, and the schema that is responsible")
 	c.Flags().BoolVar(&o.stored, "stored", false, "show objects as they are stored, in the storage version")
 	groupFlags(c.Flags(), outputFlags, "output", "why", "stored")
 	addFindingFlags(c, &o.report)
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"yaml", "json", "diff"}, cobra.ShellCompDirectiveNoFileComp))
+	completeValues(c, "output", "yaml", "json", "diff")
+	a.completeKinds(c, "skip-kind", func() input.Flags { return o.objects.With(o.crds.Paths...) })
 	return c
 }
 
@@ -99,6 +106,7 @@ Exit codes: 0 success, 1 findings that --fail-on selects, ` + otherExitCodes + `
 type pruner struct {
 	a           *app
 	definitions *definitions
+	skip        skipFlags
 	// report receives the reasons of changes, side all other findings. It is nil if the
 	// reasons are not asked for.
 	report, side *report.Reporter
@@ -118,6 +126,9 @@ type pruner struct {
 }
 
 func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
+	if err := o.skip.check(); err != nil {
+		return err
+	}
 	if err := stdinOnce(o.crds, o.objects); err != nil {
 		return err
 	}
@@ -125,7 +136,7 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 		return needsPath(c)
 	}
 	o.crds = o.objects.With(o.crds.Paths...)
-	p := &pruner{a: a, stored: o.stored, previews: map[*object.Preview]bool{}, webhooks: map[*analysis.Finding]bool{}}
+	p := &pruner{a: a, skip: o.skip, stored: o.stored, previews: map[*object.Preview]bool{}, webhooks: map[*analysis.Finding]bool{}}
 	if o.why {
 		p.diff = slices.Contains(o.report.outputs, "diff")
 		o.report.outputs = slices.DeleteFunc(slices.Clone(o.report.outputs), func(s string) bool { return s == "diff" })
@@ -161,15 +172,16 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 		}
 	}
 	defer func() { err = p.side.Finish(err) }()
-	stdin := a.stdin
 	if p.diff {
 		// A diff needs the whole text.
-		stdin = io.TeeReader(a.stdin, &p.stdin)
+		a.stdin = io.TeeReader(a.stdin, &p.stdin)
 	}
-	if p.definitions, err = a.loadDefinitions(c.Context(), o.crds, p.side.Failure); err != nil {
+	var ahead input.Ahead
+	defer func() { err = errors.Join(err, ahead.Close()) }()
+	if p.definitions, err = a.loadDefinitionsFor(c.Context(), o.crds, o.objects, &ahead, p.side.Failure); err != nil {
 		return err
 	}
-	if err := input.Documents(c.Context(), stdin, o.objects, p.document, p.side.Failure); err != nil {
+	if err := input.Documents(c.Context(), a.stdin, ahead.Input(o.objects), p.document, p.side.Failure); err != nil {
 		return err
 	}
 	return p.flush()
@@ -214,12 +226,19 @@ func (p *pruner) fail(it *input.Item, f analysis.Finding) {
 // object prunes an object, prints it if objects are printed, and reports the reasons. It
 // returns nil if the object cannot be pruned. It skips CRDs, which have no CRD of their own.
 func (p *pruner) object(it *input.Item) (*object.Pruned, error) {
-	d, err := p.definitions.lookup(it)
-	if err != nil {
-		if !isDefinition(it) {
-			p.fail(it, analysis.Finding{Rule: ruleMissingDefinition, Path: "kind", Pointer: "/kind", Message: err.Error()})
+	if reason := p.skip.byKind(it); reason != "" {
+		p.side.Skipped(it, reason)
+		return nil, nil
+	}
+	if isDefinition(it) {
+		for _, f := range p.definitions.overridden(it) {
+			p.side.Report(it, f)
 		}
 		return nil, nil
+	}
+	d, err := p.definitions.lookup(it)
+	if err != nil {
+		return nil, p.missing(it, err)
 	}
 	p.side.Saw(it)
 	p.definitions.reportOthers(p.side, d)
@@ -265,6 +284,21 @@ func (p *pruner) object(it *input.Item) (*object.Pruned, error) {
 		p.side.Report(it, f)
 	}
 	return stored, nil
+}
+
+// missing reports an object whose CRD was not found.
+func (p *pruner) missing(it *input.Item, err error) error {
+	if reason := p.skip.byError(err); reason != "" {
+		p.side.Skipped(it, reason)
+		return nil
+	}
+	var missing *missingError
+	if !errors.As(err, &missing) {
+		return err
+	}
+	p.side.Saw(it)
+	p.side.Report(it, analysis.Finding{Rule: ruleMissingDefinition, Severity: analysis.Error, Path: "kind", Pointer: "/kind", Message: missing.message})
+	return nil
 }
 
 // edit applies the changes of objects to the text of their document.

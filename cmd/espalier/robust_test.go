@@ -182,7 +182,7 @@ func TestMissingInput(t *testing.T) {
 		{args: "--crd good.yaml -f good.yaml --ignore-missing-crds", want: "no-definitions", code: 2},
 		{args: "--crd CRD -f https://example.com/x.yaml -f good.yaml", want: "URLs are not supported", code: 2},
 		{args: "--crd CRD", want: "validate needs PATH: a file, a directory, or - for standard input", code: 2},
-		{args: "-f good.yaml", want: "--crd is required: a file or directory with CRDs", code: 2},
+		{args: "-f good.yaml", want: "no CRD found for stable.example.com/v1 CronTab: add it with --crd", code: 1},
 		{args: "--crd - -f -", want: "standard input (-) can be read only once", code: 2},
 		{args: "--crd CRD -f good.yaml -o text -o json", want: "both write to standard output", code: 2},
 		{args: "--crd CRD -f good.yaml -o excel", want: `unknown format "excel"`, code: 2},

@@ -16,6 +16,7 @@ const (
 	ruleNoDefinitions     = "no-definitions"
 	ruleMissingDefinition = "missing-definition"
 	ruleSeveral           = "several-definitions"
+	ruleNoOldObject       = "no-old-object"
 )
 
 // ruleNoObjects is the rule for objects of which none is of the kind of a compared CRD.
@@ -61,7 +62,8 @@ func fixRules() []analysis.Rule {
 // validationRules returns the rules of the findings of validate.
 func validationRules() []analysis.Rule {
 	rules := append(inputRules(),
-		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "There is no CRD for the object.", Help: "Add the CRD with --crd, or skip such objects with --ignore-missing-crds."},
+		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "There is no CRD for the object.", Help: "Add the CRD with --crd, or skip objects of other groups with --ignore-missing-crds."},
+		analysis.Rule{ID: ruleNoOldObject, Severity: analysis.Warning, Summary: "--old has no object with the same group, kind, namespace and name."},
 		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "The API server would reject the CRD.", Help: "Use espalier lint for details."},
 		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
 	)

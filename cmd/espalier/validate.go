@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,8 +11,6 @@ import (
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
-	"espalier.dev/internal/jsonx"
-	"espalier.dev/schema"
 )
 
 // validateOptions are the flags of validate.
@@ -21,7 +18,7 @@ type validateOptions struct {
 	crds, objects, old input.Flags
 	report             reportFlags
 	fieldValidation    string
-	ignoreMissing      bool
+	skip               skipFlags
 	checkCRDs          bool
 }
 
@@ -33,28 +30,43 @@ func newValidateCommand(a *app) *cobra.Command {
 		Long: `For each object, validate does what the API server does on create: it decodes the object,
 prunes fields that the CRD does not specify, applies defaults, and validates the result,
 including CEL rules. With --old it does what the API server does on update; the old object
-is the one with the same kind, namespace and name. Transition rules see the old value, and
-ratcheting tolerates errors in unchanged fields.
+is the one with the same group, kind, namespace and name. Transition rules see the old
+value, and ratcheting tolerates errors in unchanged fields. An object without an old one is
+a warning, and it is an error if no object has one.
 
 Pruned fields and duplicate fields are warnings. --field-validation=strict turns them
 into errors and --field-validation=ignore skips them, like kubectl's --validate. Warnings
 do not affect the exit code unless --fail-on=warning is set.
 
-CRDs come from --crd and can be v1 or v1beta1. Other documents in those files are
-skipped. If several CRDs define a kind, validate uses the first one that serves the
-object's version and reports the others as an info. An object without a CRD is an error
-unless --ignore-missing-crds is set. CRDs are assumed to be valid, as in a cluster;
---check-crds also reports why the API server would reject the CRDs in use (lint reports
-more). A CRD among the objects is validated as a CRD.
+CRDs come from --crd and from the input itself, in any order, and can be v1 or v1beta1.
+For a kind that both define, --crd takes precedence, and an info says so. If several CRDs
+define a kind, validate uses the first one that serves the object's version and reports
+the others as an info. CRDs are assumed to be valid, as in a cluster; --check-crds also
+reports why the API server would reject the CRDs in use (lint reports more). A CRD in the
+input is validated as a CRD. Standard input is processed as it arrives until an object
+needs a CRD that is not in --crd; the rest is then read first, and kept in a temporary file
+if it is large.
+
+An object without a CRD is an error. --ignore-missing-crds skips objects of groups that no
+CRD has, such as those of Kubernetes itself; unknown kinds and versions of a group that has
+CRDs, and misspelled groups, are still errors. --skip-kind skips kinds in any case. The
+summary counts the skipped objects. --skip-other-files skips documents without apiVersion
+and kind and Helm templates, for tools that pass all changed files.
 
 An info reports where the two semantics lead to different results for an object.
 
 Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCodes + `.`,
 		Example: `  # Validate one object
-  espalier validate --crd crontab-crd.yaml -f crontab.yaml
+  espalier validate --crd crontab-crd.yaml crontab.yaml
 
   # Validate all objects below a directory, and fail on unknown fields
-  espalier validate --crd crds/ -R -f objects/ --field-validation=strict
+  espalier validate --crd crds/ -R objects/ --field-validation=strict
+
+  # Validate what kustomize or helm renders, with the CRDs among it
+  cat everything.yaml | espalier validate --ignore-missing-crds -
+
+  # Skip generated files, and a kind
+  espalier validate --crd crds/ -R objects/ --exclude '**/generated/*.yaml' --skip-kind example.com/Note
 
   # Validate an update as kube-apiserver would
   espalier validate --semantics kubernetes --crd crontab-crd.yaml --old crontab.yaml -f crontab-changed.yaml
@@ -74,12 +86,14 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	addInputFlags(c, &o.objects, "objects")
 	c.Flags().StringArrayVar(&o.old.Paths, "old", nil, "`PATH` of a file or directory with the objects before an update; repeatable")
 	groupFlags(c.Flags(), inputFlags, "old")
+	addSkipOtherFlag(c, &o.objects, input.Manifests, "Kubernetes objects")
 	c.Flags().StringVar(&o.fieldValidation, "field-validation", "warn", "handling of unknown and duplicate fields: `ignore|warn|strict`")
-	c.Flags().BoolVar(&o.ignoreMissing, "ignore-missing-crds", false, "skip objects without a CRD")
+	addSkipFlags(c, &o.skip)
 	c.Flags().BoolVar(&o.checkCRDs, "check-crds", false, "also report why the API server would reject the CRDs in use")
-	groupFlags(c.Flags(), checkFlags, "field-validation", "ignore-missing-crds", "check-crds")
+	groupFlags(c.Flags(), checkFlags, "field-validation", "check-crds")
 	addReportFlags(c, &o.report)
-	_ = c.RegisterFlagCompletionFunc("field-validation", cobra.FixedCompletions([]string{"ignore", "warn", "strict"}, cobra.ShellCompDirectiveNoFileComp))
+	completeValues(c, "field-validation", "ignore", "warn", "strict")
+	a.completeKinds(c, "skip-kind", func() input.Flags { return o.objects.With(o.crds.Paths...) })
 	return c
 }
 
@@ -97,12 +111,17 @@ type objectResult struct {
 	findings []report.Finding
 	// skipped is the reason why the object was not validated, or empty.
 	skipped string
+	// failed is the reason why no object can be validated, or nil.
+	failed error
 }
 
 func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	fields, err := object.ParseFieldValidation(o.fieldValidation)
 	if err != nil {
 		return fmt.Errorf("--field-validation=%s: must be ignore, warn or strict", o.fieldValidation)
+	}
+	if err := o.skip.check(); err != nil {
+		return err
 	}
 	if err := stdinOnce(o.crds, o.objects, o.old); err != nil {
 		return err
@@ -111,6 +130,7 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 		return needsPath(c)
 	}
 	o.crds, o.old = o.objects.With(o.crds.Paths...), o.objects.With(o.old.Paths...)
+	o.crds.Keep, o.old.Keep = input.Everything, input.Everything
 	a.inputs = []input.Flags{o.objects}
 	r, err := report.New(a.reportOptions(c, o.report, validationRules()))
 	if err != nil {
@@ -118,19 +138,24 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	}
 	defer func() { err = r.Finish(err) }()
 	ctx := c.Context()
-	ds, err := a.loadDefinitions(ctx, o.crds, r.Failure)
+	var ahead input.Ahead
+	defer func() { err = errors.Join(err, ahead.Close()) }()
+	ds, err := a.loadDefinitionsFor(ctx, o.crds, o.objects, &ahead, r.Failure)
 	if err != nil {
 		return err
 	}
-	v := &validator{ctx: ctx, definitions: ds, fields: fields, ignoreMissing: o.ignoreMissing}
+	v := &validator{ctx: ctx, definitions: ds, fields: fields, skip: o.skip}
 	if len(o.old.Paths) > 0 {
 		if v.old, err = a.loadOld(ctx, o.old, r.Failure); err != nil {
 			return err
 		}
 	}
 	reported := map[*definition]bool{}
-	return input.Parallel(ctx, a.stdin, o.objects, v.document, func(d documentResult) error {
+	err = input.Parallel(ctx, a.stdin, ahead.Input(o.objects), v.document, func(d documentResult) error {
 		for _, object := range d.objects {
+			if object.failed != nil {
+				return object.failed
+			}
 			if used := object.uses; used != nil && !reported[used] {
 				reported[used] = true
 				ds.reportOthers(r, used)
@@ -152,6 +177,10 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 		}
 		return nil
 	}, r.Failure)
+	if p := v.old.problem(); p != nil && err == nil && r.Summary().Objects > 0 {
+		r.Failure(*p)
+	}
+	return err
 }
 
 // reportRejected reports why a CRD cannot be used and, if check is set, why the API server
@@ -176,38 +205,14 @@ func reportRejected(ctx context.Context, r *report.Reporter, d *definition, chec
 	return nil
 }
 
-// loadOld reads the objects before an update and returns them by identity.
-func (a *app) loadOld(ctx context.Context, flags input.Flags, problem func(input.Problem)) (map[input.Identity]*input.Item, error) {
-	old := map[input.Identity]*input.Item{}
-	err := input.Read(ctx, a.stdin, flags, func(it *input.Item) error {
-		old[oldIdentity(it)] = it
-		return nil
-	}, problem)
-	return old, err
-}
-
-// oldIdentity returns the identity that an object keeps on update, when its version may
-// change.
-func oldIdentity(it *input.Item) input.Identity {
-	group, _, ok := strings.Cut(it.APIVersion(), "/")
-	if !ok {
-		group = ""
-	}
-	namespace := it.Namespace()
-	if namespace == "" {
-		namespace = "default"
-	}
-	return input.Identity{APIVersion: group, Kind: it.Kind(), Namespace: namespace, Name: it.Name()}
-}
-
 // validator validates objects. It is safe for concurrent use.
 type validator struct {
-	ctx           context.Context
-	definitions   *definitions
-	fields        object.FieldValidation
-	ignoreMissing bool
-	// old holds the objects before an update.
-	old map[input.Identity]*input.Item
+	ctx         context.Context
+	definitions *definitions
+	fields      object.FieldValidation
+	skip        skipFlags
+	// old holds the objects before an update. It is nil if objects are created.
+	old *oldObjects
 }
 
 // document validates the objects of a document.
@@ -218,32 +223,28 @@ func (v *validator) document(d *input.Document) (out documentResult) {
 		if v.ctx.Err() != nil {
 			break // a list can be long
 		}
-		object := objectResult{item: it}
-		for _, f := range v.object(it, &object) {
-			object.findings = append(object.findings, report.At(it, f))
+		result := objectResult{item: it}
+		for _, f := range v.object(it, &result) {
+			result.findings = append(result.findings, report.At(it, f))
 		}
-		report.Sort(object.findings)
-		out.objects = append(out.objects, object)
+		report.Sort(result.findings)
+		out.objects = append(out.objects, result)
 	}
 	return out
 }
 
 // object validates one object. It returns its findings, and everything else in out.
 func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding {
-	d, err := v.definitions.lookup(it)
-	switch {
-	case err == nil:
-	case isDefinition(it):
-		return v.definition(it)
-	case v.ignoreMissing:
-		out.skipped = "no CRD found"
+	if out.skipped = v.skip.byKind(it); out.skipped != "" {
 		return nil
-	default:
-		message := err.Error()
-		if errors.Is(err, errNoCRD) {
-			message += ", or skip such objects with --ignore-missing-crds"
-		}
-		return []analysis.Finding{{Rule: ruleMissingDefinition, Severity: analysis.Error, Path: "kind", Pointer: "/kind", Message: message}}
+	}
+	if isDefinition(it) {
+		return append(v.definition(it), v.definitions.overridden(it)...)
+	}
+	d, err := v.definitions.lookup(it)
+	if err != nil {
+		out.skipped = v.skip.byError(err)
+		return v.missing(err, out)
 	}
 	out.uses = d
 	checker, err := d.checker()
@@ -251,25 +252,28 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 		return []analysis.Finding{{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Path: "kind", Pointer: "/kind",
 			Message: fmt.Sprintf("the CRD in %s cannot be used: %v", d.item.File, err)}}
 	}
-	old, err := v.oldOf(it)
+	old, findings, err := v.old.of(it)
 	if err != nil {
 		return []analysis.Finding{{Rule: object.RuleDecode, Severity: analysis.Error, Message: err.Error()}}
 	}
-	return checker.Check(v.ctx, it.JSON, old, v.fields)
+	return append(findings, checker.Check(v.ctx, it.JSON, old, v.fields)...)
 }
 
-// oldOf returns the object before the update, or nil on create.
-func (v *validator) oldOf(it *input.Item) (schema.Object, error) {
-	stored := v.old[oldIdentity(it)]
-	if stored == nil {
-		return nil, nil
+// missing returns the finding about an object whose CRD was not found.
+func (v *validator) missing(err error, out *objectResult) []analysis.Finding {
+	var missing *missingError
+	switch {
+	case out.skipped != "":
+		return nil
+	case !errors.As(err, &missing):
+		out.failed = err
+		return nil
 	}
-	value, err := jsonx.Parse(stored.JSON)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the old object in %s: %w", stored.File, err)
+	message := missing.message
+	if missing.unrelated {
+		message += ", or skip such objects with --ignore-missing-crds"
 	}
-	obj, _ := value.(schema.Object)
-	return obj, nil
+	return []analysis.Finding{{Rule: ruleMissingDefinition, Severity: analysis.Error, Path: "kind", Pointer: "/kind", Message: message}}
 }
 
 // definition validates a CRD among the objects.

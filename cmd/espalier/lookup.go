@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"espalier.dev/analysis"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/internal/nearest"
+)
+
+// loadDefinitionsFor reads the CRDs that crds names, if any, and prepares to look ahead for
+// those among the objects when an object needs one. ahead must be closed after the objects
+// have been read.
+func (a *app) loadDefinitionsFor(ctx context.Context, crds, objects input.Flags, ahead *input.Ahead, problem func(input.Problem)) (ds *definitions, err error) {
+	ds = a.noDefinitions()
+	if len(crds.Paths) > 0 {
+		if ds, err = a.loadDefinitions(ctx, crds, problem); err != nil {
+			return nil, err
+		}
+	}
+	ds.withInput = sync.OnceValues(func() (*definitions, error) {
+		// Problems are reported when the objects are read.
+		found, err := a.loadDefinitions(ctx, ahead.Definitions(objects), func(input.Problem) {})
+		if err != nil {
+			return nil, err
+		}
+		all := a.noDefinitions()
+		for _, d := range ds.list {
+			all.add(d)
+		}
+		for _, d := range found.list {
+			if ds.byKind[d.groupKind] == nil {
+				all.add(d)
+			}
+		}
+		return all, nil
+	})
+	return ds, nil
+}
+
+// missingError says why an object has no CRD.
+type missingError struct {
+	message string
+	// unrelated is set if the object has nothing to do with the CRDs: no CRD has its group,
+	// and it is no misspelling of one.
+	unrelated bool
+}
+
+// Error returns the message.
+func (e *missingError) Error() string { return e.message }
+
+// lookup returns the CRD of an object: the first of those for its kind that serves its
+// version. If there is none, the error is a missingError. Other errors mean that the CRDs in
+// the input cannot be read. It is safe for concurrent use.
+func (ds *definitions) lookup(it *input.Item) (*definition, error) {
+	d, err := ds.find(it)
+	if err == nil || ds.withInput == nil || it.Kind() == "" || len(ds.byKind[kindOf(it)]) > 0 {
+		return d, err
+	}
+	all, err := ds.withInput()
+	if err != nil {
+		return nil, err
+	}
+	return all.find(it)
+}
+
+// kindOf returns the group and kind of an object.
+func kindOf(it *input.Item) groupKind {
+	group, _, ok := strings.Cut(it.APIVersion(), "/")
+	if !ok {
+		group = ""
+	}
+	return groupKind{group, it.Kind()}
+}
+
+func (ds *definitions) find(it *input.Item) (*definition, error) {
+	gk := kindOf(it)
+	version := strings.TrimPrefix(it.APIVersion(), gk.group+"/")
+	candidates := ds.byKind[gk]
+	for _, d := range candidates {
+		if d.serves(version) {
+			return d, nil
+		}
+	}
+	switch {
+	case it.Kind() == "" || it.APIVersion() == "":
+		return nil, &missingError{message: "apiVersion and kind are required"}
+	case len(candidates) > 0:
+		return nil, &missingError{message: fmt.Sprintf("version %q of %s is not served: the CRD in %s serves %s",
+			version, gk.kind, candidates[0].item.File, strings.Join(candidates[0].served(), ", "))}
+	}
+	e := &missingError{message: fmt.Sprintf("no CRD found for %s %s", it.APIVersion(), gk.kind)}
+	kinds := ds.kinds()
+	if known := kinds[gk.group]; known != nil {
+		if meant := nearest.Name(gk.kind, slices.Values(known)); meant != "" {
+			e.message += didYouMean("", meant)
+		} else {
+			e.message += ": add it with --crd (the CRDs of its group define " + strings.Join(firstOf(known, 5), ", ") + ")"
+		}
+		return nil, e
+	}
+	if !builtinGroup(gk.group) {
+		for _, group := range slices.Sorted(maps.Keys(kinds)) {
+			if similarGroups(gk.group, group) && (slices.Contains(kinds[group], gk.kind) || nearest.Name(gk.kind, slices.Values(kinds[group])) != "") {
+				e.message += fmt.Sprintf(": did you mean group %q?", group)
+				return nil, e
+			}
+		}
+	}
+	e.message += ": add it with --crd"
+	e.unrelated = true
+	return nil, e
+}
+
+// kinds returns the defined kinds by group, sorted. All CRDs must have been added.
+func (ds *definitions) kinds() map[string][]string {
+	ds.kindsOnce.Do(func() {
+		ds.kindsByGroup = map[string][]string{}
+		for gk := range ds.byKind {
+			ds.kindsByGroup[gk.group] = append(ds.kindsByGroup[gk.group], gk.kind)
+		}
+		for _, list := range ds.kindsByGroup {
+			slices.Sort(list)
+		}
+	})
+	return ds.kindsByGroup
+}
+
+// firstOf returns the first n names, and says how many there are in addition.
+func firstOf(names []string, n int) []string {
+	if len(names) <= n {
+		return names
+	}
+	return append(slices.Clone(names[:n]), fmt.Sprintf("and %d more", len(names)-n))
+}
+
+// builtinGroup reports whether Kubernetes itself has the group.
+func builtinGroup(group string) bool {
+	switch group {
+	case "", "apps", "autoscaling", "batch", "extensions", "policy",
+		"admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io",
+		"authorization.k8s.io", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io",
+		"flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io",
+		"rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io":
+		return true
+	}
+	return false
+}
+
+// similarGroups reports whether one group is probably a misspelling of the other. Groups are
+// compared label by label, because related groups often differ in one label.
+func similarGroups(a, b string) bool {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	if len(as) != len(bs) {
+		// A dot is missing or superfluous.
+		return strings.ReplaceAll(a, ".", "") == strings.ReplaceAll(b, ".", "")
+	}
+	for i, label := range as {
+		if label != bs[i] && nearest.Name(label, slices.Values(bs[i:i+1])) == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// served returns the names of the versions that the CRD serves.
+func (d *definition) served() (names []string) {
+	base, err := d.base()
+	if err != nil {
+		return nil
+	}
+	for _, v := range base.Versions() {
+		if v.Served() {
+			names = append(names, v.Name())
+		}
+	}
+	return names
+}
+
+// reportOthers reports the CRDs that define the same kind as the one in use, once for each
+// kind. It is not safe for concurrent use.
+func (ds *definitions) reportOthers(r *report.Reporter, used *definition) {
+	if ds.told[used.groupKind] {
+		return
+	}
+	ds.told[used.groupKind] = true
+	same := ds.byKind[used.groupKind]
+	if same == nil && ds.withInput != nil {
+		if all, err := ds.withInput(); err == nil {
+			same = all.byKind[used.groupKind]
+		}
+	}
+	for _, d := range same {
+		if d == used {
+			continue
+		}
+		d.place.Lock()
+		r.Report(d.item, severalFinding(used, "each object uses the first CRD that serves its version"))
+		d.place.Unlock()
+	}
+}
+
+// overridden returns the finding about a CRD in the input that is not used, because --crd
+// names one for the same kind.
+func (ds *definitions) overridden(it *input.Item) []analysis.Finding {
+	used := ds.byKind[definedKind(it.JSON)]
+	if len(used) == 0 || slices.ContainsFunc(used, func(d *definition) bool { return bytes.Equal(d.item.JSON, it.JSON) }) {
+		return nil
+	}
+	return []analysis.Finding{severalFinding(used[0], "CRDs of --crd take precedence over those in the input")}
+}
+
+// severalFinding returns the finding for a CRD of the same kind as the one in use.
+func severalFinding(used *definition, which string) analysis.Finding {
+	used.place.Lock()
+	at := report.At(used.item, analysis.Finding{})
+	used.place.Unlock()
+	return analysis.Finding{
+		Rule: ruleSeveral, Severity: analysis.Info, Path: "spec.names.kind", Pointer: "/spec/names/kind",
+		Message: fmt.Sprintf("%s in group %s is also defined by the CRD in %s, line %d: %s", used.kind, used.group, at.File, at.Span.Line, which),
+	}
+}

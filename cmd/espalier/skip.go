@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"espalier.dev/cmd/espalier/internal/input"
+)
+
+// skipFlags are the flags that skip objects.
+type skipFlags struct {
+	missing bool
+	kinds   []string
+}
+
+// addSkipFlags adds --ignore-missing-crds and --skip-kind.
+func addSkipFlags(c *cobra.Command, flags *skipFlags) {
+	c.Flags().BoolVar(&flags.missing, "ignore-missing-crds", false, "skip objects of groups that no CRD has")
+	c.Flags().StringSliceVar(&flags.kinds, "skip-kind", nil, "comma-separated `KINDS` to skip, as Kind, group/Kind or group/version/Kind; repeatable")
+	groupFlags(c.Flags(), checkFlags, "ignore-missing-crds", "skip-kind")
+}
+
+// check returns an error if a kind is malformed.
+func (f *skipFlags) check() error {
+	for _, kind := range f.kinds {
+		parts := strings.Split(kind, "/")
+		for _, part := range parts {
+			if part == "" || len(parts) > 3 {
+				return fmt.Errorf("--skip-kind=%s: must be Kind, group/Kind or group/version/Kind", kind)
+			}
+		}
+	}
+	return nil
+}
+
+// byKind returns why an object is skipped because of its kind, or "".
+func (f *skipFlags) byKind(it *input.Item) string {
+	if len(f.kinds) == 0 || it.Kind() == "" {
+		return ""
+	}
+	group := kindOf(it).group
+	for _, kind := range f.kinds {
+		// The core group has no name, so that v1/Secret is a version and a kind.
+		switch kind {
+		case it.Kind(), group + "/" + it.Kind(), it.APIVersion() + "/" + it.Kind():
+			return "skipped by --skip-kind=" + kind
+		}
+	}
+	return ""
+}
+
+// byError returns why an object is skipped because its CRD is missing, or "".
+func (f *skipFlags) byError(err error) string {
+	var missing *missingError
+	if f.missing && errors.As(err, &missing) && missing.unrelated {
+		return missing.message
+	}
+	return ""
+}
