@@ -47,7 +47,8 @@ func (a *app) loadDefinitionsFor(ctx context.Context, crds, objects input.Flags,
 
 // missingError says why an object has no CRD.
 type missingError struct {
-	message string
+	// message includes what to do. summary omits it; it is set if unrelated is.
+	message, summary string
 	// unrelated is set if the object has nothing to do with the CRDs: no CRD has its group,
 	// and it is no misspelling of one.
 	unrelated bool
@@ -114,6 +115,7 @@ func (ds *definitions) find(it *input.Item) (*definition, error) {
 			}
 		}
 	}
+	e.summary = e.message
 	e.message += ": add it with --crd"
 	e.unrelated = true
 	return nil, e

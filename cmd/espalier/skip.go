@@ -56,7 +56,7 @@ func (f *skipFlags) byKind(it *input.Item) string {
 func (f *skipFlags) byError(err error) string {
 	var missing *missingError
 	if f.missing && errors.As(err, &missing) && missing.unrelated {
-		return missing.message
+		return missing.summary
 	}
 	return ""
 }
