@@ -3,6 +3,7 @@ package impact
 import (
 	"context"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -28,8 +29,10 @@ type comparer struct {
 	changes     []*Change
 	// switched is the change that turned on pruning for the values below it.
 	switched *Change
-	// scaled are the values that the new scale subresource reads.
-	scaled []schema.SchemaPath
+	// scaled are the values that the new scale subresource reads. selector is the one of
+	// them that is not a number of replicas, if any.
+	scaled   []schema.SchemaPath
+	selector schema.SchemaPath
 }
 
 func newComparer(ctx context.Context, o Options) *comparer {
@@ -131,12 +134,26 @@ func (c *comparer) affect(ch *Change, p place, effects ...Effect) {
 				ch.Effects = append(ch.Effects, at(Invalid, e.Path, "the default itself is invalid"))
 			}
 			for _, scaled := range c.scaled {
-				if related(e.Path, scaled) {
+				if related(e.Path, scaled) && !c.defaultsReplicas(p, e.Path, scaled) {
 					ch.Effects = append(ch.Effects, at(Invalid, scaled, "the scale subresource reads it"))
 				}
 			}
 		}
 	}
+}
+
+// defaultsReplicas reports whether the default at path, in the schema of p, is a number of
+// replicas that the scale subresource can read.
+func (c *comparer) defaultsReplicas(p place, path, scaled schema.SchemaPath) bool {
+	if !slices.Equal(path, scaled) || slices.Equal(scaled, c.selector) || len(p.trail) != len(path)+1 {
+		return false
+	}
+	s := p.trail[len(path)]
+	if !hasDefault(s) {
+		return false
+	}
+	n, ok := s.Default.Value.(int64)
+	return ok && n >= 0 && n <= math.MaxInt32
 }
 
 // isBroken reports whether the default of a schema violates the schema. The API server

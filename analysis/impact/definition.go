@@ -411,15 +411,19 @@ func scalePaths(s *api.CustomResourceSubresourceScale) (paths []schema.SchemaPat
 		return nil
 	}
 	for _, text := range []string{s.SpecReplicasPath, s.StatusReplicasPath, deref(s.LabelSelectorPath)} {
-		var p schema.SchemaPath
-		for _, name := range strings.FieldsFunc(text, func(r rune) bool { return r == '.' }) {
-			p = append(p, property(name))
-		}
-		if p != nil {
+		if p := scalePath(text); p != nil {
 			paths = append(paths, p)
 		}
 	}
 	return paths
+}
+
+// scalePath parses the path of a value that a scale subresource reads.
+func scalePath(text string) (p schema.SchemaPath) {
+	for _, name := range strings.FieldsFunc(text, func(r rune) bool { return r == '.' }) {
+		p = append(p, property(name))
+	}
+	return p
 }
 
 func deref(s *string) string {

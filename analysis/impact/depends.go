@@ -82,7 +82,7 @@ func missing(s *schema.Structural, name string, step schema.SchemaStep) bool {
 // depends names the condition of s that depends on the value at rel below it.
 func (c *comparer) depends(s *schema.Structural, rel schema.SchemaPath, how alteration) string {
 	for _, r := range s.XValidations {
-		if s.AdditionalProperties != nil || ruleDepends(r, rel) {
+		if s.AdditionalProperties != nil || ruleDepends(r, rel, how) {
 			return "rule " + show(r.Rule)
 		}
 	}
@@ -162,21 +162,28 @@ func branchDepends(n *schema.NestedValueValidation, rel schema.SchemaPath) bool 
 	}
 }
 
-// selfUse matches a use of self or oldSelf, with the selected field, if any. It is compiled
-// on first use, because most runs of the program compare nothing.
+// selfUse matches a use of self or oldSelf: whether it is the operand of has, and the
+// selected field, if any. It is compiled on first use, because most runs of the program
+// compare nothing.
 var selfUse = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\b(?:self|oldSelf)\b(?:\s*\.\s*([A-Za-z_][A-Za-z0-9_]*))?`)
+	return regexp.MustCompile(`(\bhas\s*\(\s*)?\b(?:self|oldSelf)\b(?:\s*\.\s*([A-Za-z_][A-Za-z0-9_]*))?(\s*\))?`)
 })
 
 // ruleDepends reports whether a rule may depend on the value at rel. It does not if it
-// selects only other fields of self, by their plain names.
-func ruleDepends(r api.ValidationRule, rel schema.SchemaPath) bool {
+// selects only other fields of self, by their plain names, or if it only asks whether the
+// field is present and the alteration is inside of it.
+func ruleDepends(r api.ValidationRule, rel schema.SchemaPath, how alteration) bool {
 	if len(rel) == 0 || rel[0].Form != schema.StepNamed || strings.Contains(r.Rule, "`") {
 		return true
 	}
+	inside := len(rel) > 1 || how == retyped
 	for _, use := range selfUse().FindAllStringSubmatch(r.Rule, -1) {
+		isPresence := use[1] != "" && use[3] != ""
 		// CEL escapes names that are not identifiers with double underscores.
-		if name := use[1]; name == "" || name == rel[0].Name || strings.Contains(name, "__") {
+		switch name := use[2]; {
+		case name == "" || strings.Contains(name, "__"):
+			return true
+		case name == rel[0].Name && !(isPresence && inside):
 			return true
 		}
 	}

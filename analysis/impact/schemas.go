@@ -49,7 +49,10 @@ func (d *definitions) comparer(o, n *crd.Version, i, j int) *comparer {
 	c.oldVersion, c.newVersion = o.Name(), n.Name()
 	c.oldBase = fmt.Sprintf("/spec/versions/%d/schema/openAPIV3Schema", i)
 	c.newBase = fmt.Sprintf("/spec/versions/%d/schema/openAPIV3Schema", j)
-	c.scaled = scalePaths(subresources(n.Spec()).Scale)
+	if scale := subresources(n.Spec()).Scale; scale != nil {
+		c.scaled = scalePaths(scale)
+		c.selector = scalePath(deref(scale.LabelSelectorPath))
+	}
 	return c
 }
 

@@ -179,6 +179,18 @@ func TestVerdicts(t *testing.T) {
 		"rule reworded":   {old: `{type: string, x-kubernetes-validations: [{rule: "self != 'a'"}]}`, new: `{type: string, x-kubernetes-validations: [{rule: "self != 'a'", message: m}]}`, want: []string{sx + "rule-message safe"}},
 		"transition rule": {old: `{type: string}`, new: `{type: string, x-kubernetes-validations: [{rule: "self == oldSelf"}]}`, want: []string{sx + "rule-added clients-break"}},
 
+		"default inside of what a rule asks for": {old: `{type: object, properties: {a: {type: object, properties: {b: {type: string}}}}, x-kubernetes-validations: [{rule: "has(self.a)"}]}`,
+			new:  `{type: object, properties: {a: {type: object, properties: {b: {type: string, default: d}}}}, x-kubernetes-validations: [{rule: "has(self.a)"}]}`,
+			want: []string{"v1: spec.x.a.b default-added defaulted"}},
+		"default inside of what a rule reads": {old: `{type: object, properties: {a: {type: object, properties: {b: {type: string}}}}, x-kubernetes-validations: [{rule: "has(self.a) && !has(self.a.b)"}]}`,
+			new:  `{type: object, properties: {a: {type: object, properties: {b: {type: string, default: d}}}}, x-kubernetes-validations: [{rule: "has(self.a) && !has(self.a.b)"}]}`,
+			want: []string{"v1: spec.x.a.b default-added invalid,defaulted"}},
+		"default of what a rule asks for": {old: `{type: object, properties: {a: {type: string}}, x-kubernetes-validations: [{rule: "!has(self.a)"}]}`,
+			new:  `{type: object, properties: {a: {type: string, default: d}}, x-kubernetes-validations: [{rule: "!has(self.a)"}]}`,
+			want: []string{"v1: spec.x.a default-added invalid,defaulted"}},
+		"type of what a rule asks for": {old: `{type: object, properties: {a: {type: integer}}, x-kubernetes-validations: [{rule: "has(self.a)"}]}`,
+			new:  `{type: object, properties: {a: {type: number}}, x-kubernetes-validations: [{rule: "has(self.a)"}]}`,
+			want: []string{"v1: spec.x.a type clients-break"}},
 		"map type beside a rule": {old: `{type: object, properties: {name: {type: string}}, x-kubernetes-validations: [{rule: "has(self.name)"}]}`,
 			new:  `{type: object, x-kubernetes-map-type: atomic, properties: {name: {type: string}}, x-kubernetes-validations: [{rule: "has(self.name)"}]}`,
 			want: []string{sx + "map-type clients-break"}},
@@ -288,6 +300,30 @@ func TestDefinitionVerdicts(t *testing.T) {
 				t.Errorf("rejected for %v, want %q", c.Rejected, tt.rejected)
 			}
 		})
+	}
+}
+
+// TestScaledDefaults checks that a default that is a number of replicas suits the scale
+// subresource, and that others may not.
+func TestScaledDefaults(t *testing.T) {
+	for x, want := range map[string]string{
+		`{type: integer, default: 1}`:      "v1: spec.x default-added defaulted",
+		`{type: integer, default: -1}`:     "v1: spec.x default-added invalid,defaulted",
+		`{type: number, default: 1.5}`:     "v1: spec.x default-added invalid,defaulted",
+		`{type: string, default: "app=a"}`: "v1: spec.x default-added invalid,defaulted",
+	} {
+		new := crdOf(t, x)
+		old := new.DeepCopy()
+		spec := old.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+		field := spec.Properties["x"]
+		field.Default = nil
+		spec.Properties["x"] = field
+		for _, c := range []*api.CustomResourceDefinition{old, new} {
+			c.Spec.Versions[0].Subresources = &api.CustomResourceSubresources{Scale: &api.CustomResourceSubresourceScale{SpecReplicasPath: ".spec.x", StatusReplicasPath: ".status.x"}}
+		}
+		if got := changes(t, old, new, schema.Kubernetes); len(got) != 1 || got[0] != want {
+			t.Errorf("%s: got %q, want %q", x, got, want)
+		}
 	}
 }
 
