@@ -32,6 +32,9 @@ type Options struct {
 	Prune bool
 	// Configs enable and disable rules of package lint. Disabled rules fix nothing.
 	Configs []lint.Config
+	// Ignore reports whether a finding of package lint is left as it is and not reported. The
+	// pointer of the finding refers to the old document. Nil ignores none.
+	Ignore func(analysis.Finding) bool
 }
 
 // Result is the result of rewriting a CRD.
@@ -255,6 +258,7 @@ func (f *fixer) applyFixes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		found = slices.DeleteFunc(found, f.ignores)
 		applied := false
 		for _, finding := range slices.Backward(found) {
 			if finding.Fix != nil && round < rounds-1 {
@@ -273,6 +277,15 @@ func (f *fixer) applyFixes(ctx context.Context) error {
 		return nil
 	}
 	return nil
+}
+
+// ignores reports whether a finding of package lint is ignored.
+func (f *fixer) ignores(found analysis.Finding) bool {
+	if f.Ignore == nil {
+		return false
+	}
+	found.Pointer = f.origin(found.Pointer)
+	return f.Ignore(found)
 }
 
 // lint returns the findings of package lint for the current document.

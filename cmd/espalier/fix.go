@@ -18,6 +18,7 @@ import (
 	"espalier.dev/analysis/lint"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/cmd/espalier/internal/suppress"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
@@ -40,6 +41,8 @@ func newFixCommand(a *app) *cobra.Command {
 		Long: `Fix converts v1beta1 CRDs to v1, makes schemas structural, replaces superseded keywords
 and applies every fix that lint proposes. It prints a diff, or changes the files with
 --write. Comments, order and formatting of unchanged parts are preserved.
+
+Findings that a comment or the configuration file suppresses are not fixed.
 
 A fixed CRD accepts every object that it accepted before. If v1 cannot express a
 condition, the fixed CRD is less strict. If a problem needs your decision, fix leaves it as
@@ -92,6 +95,7 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 	options := a.reportOptions(c, o.report, fixRules())
 	options.What, options.Quiet = "CRD", true
 	f := &fixing{app: a, write: o.write, quiet: o.report.quiet, diff: !o.write && !namesStdout(o.report.outputs)}
+	f.newFilter = func() *suppress.Filter { return a.newFilter(c, nil) }
 	f.options = fix.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Prune: o.prune, Configs: []lint.Config{a.config.Lint, {Disable: o.disable}}}
 	if f.diff || o.write && !namesStdout(o.report.outputs) {
 		// Standard output is for the diff.
@@ -116,7 +120,9 @@ func namesStdout(outputs []string) bool {
 // fixing is one run of fix.
 type fixing struct {
 	*app
-	options     fix.Options
+	options fix.Options
+	// newFilter returns a filter for a document. Documents are fixed concurrently.
+	newFilter   func() *suppress.Filter
 	r           *report.Reporter
 	write, diff bool
 	quiet       bool
@@ -184,12 +190,17 @@ func (f *fixing) document(ctx context.Context, d *input.Document) fixedDocument 
 	items, problem := d.Items()
 	out.problem = problem
 	var edits []analysis.Edit
+	options, filter := f.options, f.newFilter()
 	for _, it := range items {
 		if !isDefinition(it) {
 			out.skipped = append(out.skipped, it)
 			continue
 		}
-		result, err := fix.Definition(ctx, it.JSON, f.options)
+		options.Ignore = func(found analysis.Finding) bool {
+			_, reported := filter.Apply(report.At(it, found))
+			return !reported
+		}
+		result, err := fix.Definition(ctx, it.JSON, options)
 		if err != nil {
 			out.problem = problemAt(it, "unreadable", err.Error())
 			return out
@@ -252,6 +263,7 @@ func (f *fixing) report(d fixedDocument, fixed fixedDefinition, found analysis.F
 		if err == nil {
 			it.Doc = doc
 			finding := report.At(&it, found)
+			finding.Doc = nil // its lines are not those of the file
 			finding.Span.Line += d.doc.Line() - 1 + moved
 			finding.Span.EndLine += d.doc.Line() - 1 + moved
 			f.r.Add(finding)

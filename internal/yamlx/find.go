@@ -197,6 +197,9 @@ func (d *Document) Tree() (*Node, error) {
 	return nil, d.index.inexact
 }
 
+// Nodes returns the nodes of the document like Tree, but also if only their starts are known.
+func (d *Document) Nodes() *Node { return d.indexed().root }
+
 // tree builds the nodes of the document and returns why their ends are unknown.
 func (d *Document) tree() (root *Node, inexact *Error) {
 	if d.IsJSON() {

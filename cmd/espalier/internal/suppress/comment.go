@@ -35,11 +35,7 @@ func comments(doc *yamlx.Document, file string, knownRules func() []string) (all
 	if !bytes.Contains(src, []byte(marker)) || doc.IsJSON() {
 		return nil
 	}
-	root, _ := doc.Tree()
-	var nodes []*yamlx.Node
-	if root != nil {
-		nodes = flatten(nil, root)
-	}
+	nodes := flatten(nil, doc.Nodes())
 	known := knownRules()
 	for offset := 0; ; {
 		i := bytes.Index(src[offset:], []byte(marker))
