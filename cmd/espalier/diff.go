@@ -74,6 +74,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	c.Flags().StringArrayVar(&o.objects.Paths, "objects", nil, "`PATH` of a file or directory with stored objects to test the change on, or - for standard input; repeatable")
 	groupFlags(c.Flags(), inputFlags, "objects")
 	addReadFlags(c, &o.objects, "recursive")
+	addBaselineFlags(c, &a.baselineFlags)
 	addReportFlags(c, &o.report)
 	c.Flags().IntVar(&o.names, "names", 10, "maximum `number` of affected objects to name for each change; 0 for all")
 	c.Flags().BoolVar(&o.all, "all", false, "list safe changes instead of only counting them")

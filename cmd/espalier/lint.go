@@ -93,6 +93,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	c.Flags().StringSliceVar(&o.disable, "disable", nil, "comma-separated `RULES` to turn off, "+lint.Conventions+" or "+lint.All+"; repeatable")
 	c.Flags().StringSliceVar(&o.severity, "severity", nil, "severity of a rule, `RULE=error|warning|info`; repeatable")
 	groupFlags(c.Flags(), checkFlags, "enable", "disable", "severity")
+	addBaselineFlags(c, &a.baselineFlags)
 	addReportFlags(c, &o.report)
 	c.Flags().BoolVar(&o.list, "rules", false, "list the rules and exit")
 	c.Flags().StringVar(&o.explain, "explain", "", "describe a `RULE` and exit")

@@ -59,7 +59,7 @@ func (a *app) reportOptions(c *cobra.Command, flags reportFlags, rules []analysi
 	}
 	if c.Name() != "test" { // the result of a test cannot be suppressed
 		filter := a.newFilter(c, rules)
-		o.Filter, o.Saw, o.Unused = filter.Apply, filter.Saw, filter.Unused
+		o.Filter, o.Saw, o.End = filter.Apply, filter.Saw, filter.End
 	}
 	return o
 }

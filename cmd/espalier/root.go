@@ -31,6 +31,9 @@ type app struct {
 	semantics   semanticsFlag
 	color       colorFlag
 	configFlags configFlags
+	// baselineFlags are set for commands that have them; baseline is nil without one.
+	baselineFlags baselineFlags
+	baseline      *config.Baseline
 	// config is the configuration file, which is empty for commands that read none. It never
 	// is nil while a command runs.
 	config *config.File

@@ -14,6 +14,7 @@ import (
 	"espalier.dev/analysis/lint"
 	"espalier.dev/cmd/espalier/internal/config"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/cmd/espalier/internal/suppress"
 )
 
@@ -44,6 +45,9 @@ func (a *app) configure(c *cobra.Command) (err error) {
 		}
 	}
 	if err := a.setDefaults(c); err != nil {
+		return err
+	}
+	if err := a.readBaseline(); err != nil {
 		return err
 	}
 	done, err := a.environmentSemantics(c)
@@ -103,6 +107,9 @@ func (a *app) setDefaults(c *cobra.Command) error {
 		set("ignore-missing-crds", strconv.FormatBool(f.Validate.IgnoreMissingCRDs)),
 		set("check-crds", strconv.FormatBool(f.Validate.CheckCRDs)),
 	)
+	if f.Baseline != "" {
+		err = errors.Join(err, set("baseline", f.Resolve(f.Baseline)))
+	}
 	if c.Name() != "prune" { // its findings explain what it prints
 		err = errors.Join(err, set("fail-on", one(f.FailOn)...))
 	}
@@ -113,6 +120,34 @@ func (a *app) setDefaults(c *cobra.Command) error {
 		if exclude, ok := flag.Value.(*excludeFlag); ok {
 			exclude.input.Skip = f.Excludes
 		}
+	}
+	return err
+}
+
+// baselineFlags are the flags of commands that compare findings with a baseline.
+type baselineFlags struct {
+	file  string
+	write bool
+}
+
+// addBaselineFlags adds --baseline and --write-baseline.
+func addBaselineFlags(c *cobra.Command, flags *baselineFlags) {
+	c.Flags().StringVar(&flags.file, "baseline", "", "`FILE` with known findings, which are not reported")
+	c.Flags().BoolVar(&flags.write, "write-baseline", false, "write all findings to the file of --baseline instead of reporting them")
+	groupFlags(c.Flags(), checkFlags, "baseline", "write-baseline")
+	_ = c.MarkFlagFilename("baseline", "yaml", "yml")
+}
+
+// readBaseline reads the baseline, if there is one.
+func (a *app) readBaseline() (err error) {
+	switch f := a.baselineFlags; {
+	case f.file == "" && f.write:
+		return errors.New("--write-baseline needs --baseline FILE, or baseline in the configuration file")
+	case f.file == "":
+	case f.write:
+		a.baseline, err = config.NewBaseline(f.file)
+	default:
+		a.baseline, err = config.LoadBaseline(f.file)
 	}
 	return err
 }
@@ -168,6 +203,12 @@ func (a *app) newFilter(c *cobra.Command, rules []analysis.Rule) *suppress.Filte
 		Config: a.config,
 		Known:  func() []string { return configRules().All },
 		Inputs: func() []input.Flags { return a.inputs },
+	}
+	if a.baseline != nil {
+		o.Baseline, o.Command, o.Write = a.baseline, c.Name(), a.baselineFlags.write
+		o.Written = func(findings int) {
+			fmt.Fprintf(a.stderr, "%s: %s written to %s\n", a.name(), report.Plural(findings, "known finding"), a.baseline.Path)
+		}
 	}
 	switch c.Name() {
 	case "fix": // it fixes most of what lint reports

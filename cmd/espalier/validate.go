@@ -91,6 +91,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	addSkipFlags(c, &o.skip)
 	c.Flags().BoolVar(&o.checkCRDs, "check-crds", false, "also report why the API server would reject the CRDs in use")
 	groupFlags(c.Flags(), checkFlags, "field-validation", "check-crds")
+	addBaselineFlags(c, &a.baselineFlags)
 	addReportFlags(c, &o.report)
 	completeValues(c, "field-validation", "ignore", "warn", "strict")
 	a.completeKinds(c, "skip-kind", func() input.Flags { return o.objects.With(o.crds.Paths...) })

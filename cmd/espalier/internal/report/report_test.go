@@ -100,7 +100,7 @@ func TestFilter(t *testing.T) {
 				f.Severity = analysis.Info
 				return f, f.Rule != "rule-b"
 			},
-			Unused: func() []Finding {
+			End: func(int) []Finding {
 				return []Finding{{Finding: analysis.Finding{Rule: "unused", Severity: analysis.Warning, Message: "matches nothing"}}}
 			},
 		})

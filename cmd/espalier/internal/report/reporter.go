@@ -40,10 +40,10 @@ type Options struct {
 	Filter func(Finding) (Finding, bool)
 	// Saw is called for each object that is counted, before findings about it. It may be nil.
 	Saw func(*input.Item)
-	// Unused is called when a run ends that was neither aborted nor interrupted, after the
-	// last call of Filter. It returns findings about suppressions that matched nothing. Nil
-	// stands for none.
-	Unused func() []Finding
+	// End is called when a run ends that was neither aborted nor interrupted, after the last
+	// call of Filter, with the number of inputs that could not be processed. It returns
+	// further findings, such as suppressions that matched nothing. Nil stands for none.
+	End func(failures int) []Finding
 	// MinSeverity is the lowest severity of findings that are reported. Other findings do not
 	// affect the exit code either. The default is info.
 	MinSeverity analysis.Severity
@@ -370,8 +370,8 @@ func (r *Reporter) Finish(err error) error {
 func (r *Reporter) Close() error {
 	r.ClearProgress()
 	r.summary.Interrupted = r.options.Interrupted != nil && r.options.Interrupted()
-	if r.options.Unused != nil && !r.summary.Aborted && !r.summary.Interrupted {
-		for _, f := range r.options.Unused() {
+	if r.options.End != nil && !r.summary.Aborted && !r.summary.Interrupted {
+		for _, f := range r.options.End(r.summary.Failures) {
 			r.add(f)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"espalier.dev/internal/yamlx"
 )
 
-func known() []string { return []string{"a", "b", "validation/enum"} }
+func someRules() []string { return []string{"a", "b", "validation/enum"} }
 
 // TestComments lists the lines that comments apply to.
 func TestComments(t *testing.T) {
@@ -39,7 +39,7 @@ func TestComments(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := ""
-			for i, c := range comments(doc, "f", known) {
+			for i, c := range comments(doc, "f", someRules) {
 				if i > 0 {
 					got += ", "
 				}

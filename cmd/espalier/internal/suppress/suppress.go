@@ -29,6 +29,7 @@ const (
 func Rules() []analysis.Rule {
 	return []analysis.Rule{
 		{ID: RuleUnused, Severity: analysis.Warning, Summary: "A suppression matches no finding.", Help: "Remove the comment, or the entry of ignore in " + config.Name + "."},
+		{ID: RuleStale, Severity: analysis.Info, Summary: "The baseline has findings that do not occur anymore.", Help: "Update it with --write-baseline."},
 		{ID: RuleInvalid, Severity: analysis.Warning, Summary: "A comment that suppresses findings is malformed, names an unknown rule or gives no reason.", Help: "Write # " + marker + " RULE[,RULE] -- reason."},
 	}
 }
@@ -46,6 +47,13 @@ type Options struct {
 	// Inputs returns the input of the command. An entry of ignore can be unused only if the
 	// input has all files that it applies to.
 	Inputs func() []input.Flags
+	// Baseline holds known findings; nil stands for none. Command is the name of the command
+	// in it. If Write is set, all findings become known at the end of the run, and Written is
+	// called with their number.
+	Baseline *config.Baseline
+	Command  string
+	Write    bool
+	Written  func(findings int)
 }
 
 // Filter suppresses findings. It is not safe for concurrent use.
@@ -58,17 +66,26 @@ type Filter struct {
 	seen     []*comment
 	// used holds the entries of ignore that have suppressed a finding.
 	used map[*config.Ignore]bool
+	// known is nil if there is no baseline.
+	known *known
 	// file and relative are the last path and its form relative to the configuration.
 	file, relative string
 }
 
 // New returns a Filter.
 func New(o Options) *Filter {
-	return &Filter{options: o, comments: map[string][]*comment{}, used: map[*config.Ignore]bool{}}
+	f := &Filter{options: o, comments: map[string][]*comment{}, used: map[*config.Ignore]bool{}}
+	if o.Baseline != nil {
+		f.known = newKnown(o.Baseline, o.Command, o.Write)
+	}
+	return f
 }
 
-// Saw reads the comments of a document that is checked.
+// Saw is called for an object that is checked, before findings about it.
 func (f *Filter) Saw(it *input.Item) {
+	if f.known != nil {
+		f.known.saw(it.Identity())
+	}
 	if it.Doc != f.last {
 		f.seen = append(f.seen, f.read(it.Doc, it.File)...)
 	}
@@ -113,7 +130,7 @@ func (f *Filter) Apply(found report.Finding) (report.Finding, bool) {
 			}
 		}
 	}
-	return found, true
+	return found, f.known == nil || !f.known.has(&found)
 }
 
 // fieldOf returns the field that a path names. The paths of diff start with the CRD and the
@@ -125,9 +142,34 @@ func fieldOf(path string) string {
 	return path
 }
 
-// Unused returns findings about comments that are malformed, and about suppressions that have
-// matched nothing although the command reports their rules.
-func (f *Filter) Unused() (all []report.Finding) {
+// End ends a run in which a number of inputs could not be processed. It writes the baseline if
+// it should, and returns findings about comments that are malformed, about suppressions that
+// have matched nothing although the command reports their rules, and about the baseline.
+func (f *Filter) End(failures int) []report.Finding {
+	all := f.unused()
+	switch {
+	case f.known == nil:
+		return all
+	case !f.options.Write:
+		return append(all, f.known.stale()...)
+	case failures > 0:
+		return append(all, failed("the baseline was not written, because some input could not be read"))
+	}
+	n, err := f.known.save()
+	if err != nil {
+		return append(all, failed(err.Error()))
+	}
+	f.options.Written(n)
+	return all
+}
+
+// failed returns a finding about a baseline that could not be written.
+func failed(message string) report.Finding {
+	return report.Finding{Failed: true, Finding: analysis.Finding{Rule: RuleStale, Severity: analysis.Error, Message: message}}
+}
+
+// unused returns findings about comments and entries of ignore.
+func (f *Filter) unused() (all []report.Finding) {
 	for _, c := range f.seen {
 		for _, problem := range c.problems {
 			all = append(all, c.finding(RuleInvalid, problem))
