@@ -365,6 +365,17 @@ func testStatusShape(t *testing.T) {
 				"spec.validation.openAPIV3Schema: Invalid value: \"", // and one error only
 			)
 		}
+		for keyword, value := range map[string]string{
+			"id": "x", "$schema": "x", "$ref": "x", "nullable": "true", "default": "{}", "enum": "[{}]", "maxProperties": "7", "minProperties": "1",
+			"allOf": "[{}]", "oneOf": "[{}]", "anyOf": "[{}]", "not": "{required: [spec]}", "additionalProperties": "true", "patternProperties": "{}",
+			"dependencies": "{}", "additionalItems": "true", "definitions": "{}", "x-kubernetes-embedded-resource": "true",
+			"x-kubernetes-int-or-string": "true", "x-kubernetes-list-map-keys": "[a]", "x-kubernetes-list-type": "set", "x-kubernetes-map-type": "atomic",
+		} {
+			errs := create(definition(t, `{type: object, `+keyword+`: `+value+`}`, status), sem).Errors
+			if !containsError(errs, fmt.Sprintf("openAPIV3Schema: Invalid value: %q: only [", keyword)) {
+				t.Errorf("%v: %s at the root: %v", sem, keyword, errs)
+			}
+		}
 		errs := create(definition(t, `{type: string}`, status), sem).Errors
 		if !containsError(errs, `spec.validation.openAPIV3Schema.type: Invalid value: "string": only "object" is allowed as the type at the root of the schema if the status subresource is enabled`) {
 			t.Errorf("%v: %v", sem, errs)
