@@ -82,7 +82,7 @@ spec:
 // skipped is the finding about CEL rules that are skipped because the object is invalid.
 const skipped = "info validation/rules-skipped : some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 
-func toJSON(t *testing.T, text string) []byte {
+func toJSON(t testing.TB, text string) []byte {
 	t.Helper()
 	out, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -91,12 +91,12 @@ func toJSON(t *testing.T, text string) []byte {
 	return out
 }
 
-func checker(t *testing.T, document string, sem schema.Semantics, locate func(string) analysis.Location) *object.Checker {
+func checker(t testing.TB, document string, sem schema.Semantics, locate func(string) analysis.Location) *object.Checker {
 	t.Helper()
 	return object.New(definition(t, document, sem), object.Options{Document: toJSON(t, document), Locate: locate})
 }
 
-func definition(t *testing.T, document string, sem schema.Semantics) *crd.Definition {
+func definition(t testing.TB, document string, sem schema.Semantics) *crd.Definition {
 	t.Helper()
 	decoded, err := codec.DecodeLenient(toJSON(t, document))
 	if err != nil {

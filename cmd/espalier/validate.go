@@ -38,6 +38,10 @@ Pruned fields and duplicate fields are warnings. --field-validation=strict turns
 into errors and --field-validation=ignore skips them, like kubectl's --validate. Warnings
 do not affect the exit code unless --fail-on=warning is set.
 
+A field that the storage version does not specify is lost when the object is stored, without
+a warning of the API server. Validate warns of it, unless --field-validation=ignore is set
+or a webhook converts between the versions.
+
 CRDs come from --crd and from the input itself, in any order, and can be v1 or v1beta1.
 For a kind that both define, --crd takes precedence, and an info says so. If several CRDs
 define a kind, validate uses the first one that serves the object's version and reports
