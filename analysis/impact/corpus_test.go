@@ -81,3 +81,60 @@ func TestCorpus(t *testing.T) {
 		t.Error("releases without a change: the corpus proves nothing")
 	}
 }
+
+// TestCorpusPreserves compares releases whose CRDs are in v1beta1 and do not prune: no change
+// of their schemas loses data.
+func TestCorpusPreserves(t *testing.T) {
+	dir := os.Getenv("ESPALIER_CORPUS")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared", "corpus")
+	}
+	read := func(release string) map[string]*api.CustomResourceDefinition {
+		files, err := filepath.Glob(filepath.Join(dir, "v1beta1", release, "*.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]*api.CustomResourceDefinition{}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			json, err := yaml.YAMLToJSON(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := codec.DecodeLenient(json)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[d.Name] = d
+		}
+		return all
+	}
+	old, new := read("strimzi@0.9.0"), read("strimzi@0.11.0")
+	if len(old) == 0 {
+		t.Skip("there is no corpus: see ESPALIER_CORPUS")
+	}
+	changes := 0
+	for name, n := range new {
+		if old[name] == nil {
+			continue
+		}
+		for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+			c, err := impact.Compare(t.Context(), old[name], n, impact.Options{Semantics: sem})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range c.Changes {
+				changes++
+				if ch := &c.Changes[i]; ch.Class() == impact.Loses {
+					t.Errorf("%s, %s: %s: %s: %s", name, sem, ch.Place(), ch.Class(), ch.Message)
+				}
+			}
+		}
+	}
+	if changes < 20 {
+		t.Errorf("only %d changes: the corpus proves nothing", changes)
+	}
+}

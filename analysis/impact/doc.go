@@ -7,11 +7,13 @@
 // Class of the change. There is no class for "unknown": unless it is proven that all
 // stored objects pass, the verdict is that they may not.
 //
-// A stored object is one that was valid under the old CRD and was pruned by it. It may
-// lack defaults, because it may be older than they are. Verdicts describe what the new
-// CRD does to such an object when it is read (pruning, defaulting) and then written back
-// unchanged (validation). They ignore ratcheting, which tolerates unchanged values in an
-// update; Change.Leniency describes it.
+// A stored object is one that was valid under the old CRD and was pruned by it, unless the
+// CRD preserves unknown fields. A field that such a CRD does not specify is rare, so changes
+// that affect only unknown fields have a class of their own. A stored object may lack
+// defaults, because it may be older than they are. Verdicts describe what the new CRD does
+// to such an object when it is read (pruning, defaulting) and then written back unchanged
+// (validation). They ignore ratcheting, which tolerates unchanged values in an update;
+// Change.Leniency describes it.
 //
 // One case is left out on purpose: kube-apiserver accepts an array in place of a string
 // with a format. It rejects such an array once the format is removed, but that does not

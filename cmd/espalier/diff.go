@@ -396,11 +396,10 @@ func (d *differ) report(ctx context.Context) {
 			d.r.Add(d.finding(c, i))
 		}
 		if c.unannounced.count > 0 {
-			d.r.Add(c.at(impact.Finding{Finding: analysis.Finding{
-				Rule: c.unannounced.worst.ID(), Severity: c.unannounced.worst.Severity(), Part: analysis.FieldName,
-				Message: fmt.Sprintf("%s affected, but not by any single change", report.Plural(c.unannounced.count, "object")),
-				Detail:  c.unannounced.lines(),
-			}}))
+			f := c.Finding(&impact.Change{Effects: []impact.Effect{{Class: c.unannounced.worst}}})
+			f.Message = report.Plural(c.unannounced.count, "object") + " affected, but not by any single change"
+			f.Detail = c.unannounced.lines()
+			d.r.Add(c.at(f))
 		}
 		for _, f := range c.OtherSemantics(ctx) {
 			d.r.Add(c.at(f))
