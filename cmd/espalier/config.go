@@ -46,8 +46,14 @@ optional. Unknown keys, rules and values are errors. Paths are relative to the f
     fields: ['spec.versions[].schema.**.raw']
     reason: kept for old clients
 
-Flags take precedence over the environment variable ` + semanticsVariable + `, which takes precedence
-over the file.
+Flags take precedence over the environment, which takes precedence over the file. The
+environment variable ` + semanticsVariable + ` sets the semantics, and ` + outputVariable + ` the formats of
+findings (-o) of lint, validate, diff and test, separated by commas.
+
+A comment in a file suppresses findings on its line or, above a field or list item, in that
+field or item. The reason is required. Comments that match no finding are reported.
+
+  color: {format: colour} # espalier:ignore unknown-format -- checked by the controller
 
 --schema prints a JSON Schema of the file for editors. Save it, and name it in the first
 line of the configuration file:

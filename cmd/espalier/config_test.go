@@ -2,7 +2,10 @@ package main
 
 import (
 	"os"
+	"strings"
 	"testing"
+
+	"espalier.dev/cmd/espalier/internal/config"
 )
 
 // TestConfigSchema makes sure that the JSON Schema in the repository is the one that the
@@ -24,5 +27,28 @@ func TestConfigSchema(t *testing.T) {
 	}
 	if got != string(want) {
 		t.Errorf("%s is out of date: run go test ./cmd/espalier -run TestConfigSchema -update", name)
+	}
+}
+
+// TestConfigExamples parses the configuration files in README.md and in the help text.
+func TestConfigExamples(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	help, _ := runApp(t, "config", "--help")
+	for name, test := range map[string]struct{ text, from, to, indent string }{
+		"README.md": {string(readme), "# yaml-language-server: $schema=.espalier.schema.json\n", "```", ""},
+		"help":      {help, "Paths are relative to the file.\n", "\nFlags take", "  "},
+	} {
+		_, text, _ := strings.Cut(test.text, test.from)
+		text, _, ok := strings.Cut(text, test.to)
+		if !ok || !strings.Contains(text, "semantics: kubernetes") {
+			t.Errorf("%s has no configuration file: %s", name, text)
+		}
+		text = strings.ReplaceAll("\n"+text, "\n"+test.indent, "\n")
+		if f, err := config.Parse([]byte(text), name, "/", configRules()); err != nil || len(f.Ignore) == 0 {
+			t.Errorf("%v\n%s", err, text)
+		}
 	}
 }

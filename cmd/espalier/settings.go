@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +21,10 @@ import (
 
 // semanticsVariable is the environment variable that sets the semantics.
 const semanticsVariable = "ESPALIER_SEMANTICS"
+
+// outputVariable is the environment variable that sets the formats of findings, separated by
+// commas.
+const outputVariable = "ESPALIER_OUTPUT"
 
 // configFlags are the flags that select the configuration file.
 type configFlags struct {
@@ -116,12 +121,23 @@ func (a *app) setDefaults(c *cobra.Command) error {
 	if c.Name() != "test" { // a suite names its CRD itself
 		err = errors.Join(err, set("crd", a.configuredCRDs()...))
 	}
+	err = errors.Join(err, set("output", a.environmentOutput(c)...))
 	if flag := c.Flags().Lookup("exclude"); flag != nil && len(f.Exclude) > 0 {
 		if exclude, ok := flag.Value.(*excludeFlag); ok {
 			exclude.input.Skip = f.Excludes
 		}
 	}
 	return err
+}
+
+// environmentOutput returns the formats that the environment sets. It applies to commands
+// whose standard output has nothing but findings.
+func (a *app) environmentOutput(c *cobra.Command) []string {
+	value, _ := a.environ(outputVariable)
+	if value == "" || !slices.Contains([]string{"lint", "validate", "diff", "test"}, c.Name()) {
+		return nil
+	}
+	return strings.Split(value, ",")
 }
 
 // baselineFlags are the flags of commands that compare findings with a baseline.
