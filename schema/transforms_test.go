@@ -58,7 +58,18 @@ func TestTransforms(t *testing.T) {
 			checkForm(t, func(before, after bool) bool { return !before || after }, derive)
 		}
 	}
-	t.Run("S-08", weaker(func(s *Structural, _ Semantics) *Structural { return s.WithoutValueValidations() }))
+	t.Run("S-08", func(t *testing.T) {
+		weaker(func(s *Structural, _ Semantics) *Structural { return s.WithoutValueValidations() })(t)
+		r := rand.New(rand.NewPCG(8, 8))
+		for range 500 {
+			out := genStructural(r, 3).WithoutValueValidations()
+			for path, s := range out.All() {
+				if s.ValueValidation != nil || len(s.XValidations) > 0 {
+					t.Fatalf("%s has value validations left:\n%s", path, show(out))
+				}
+			}
+		}
+	})
 	t.Run("S-09", func(t *testing.T) {
 		t.Run("means the same", func(t *testing.T) {
 			checkForm(t, func(before, after bool) bool { return before == after }, (*Structural).Unfold)
