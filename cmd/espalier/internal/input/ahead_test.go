@@ -42,7 +42,7 @@ func TestAhead(t *testing.T) {
 		if err := Read(t.Context(), strings.NewReader(text), flags, see(&plain), problem); err != nil || problems != 1 {
 			t.Fatalf("%v, %d problems", err, problems)
 		}
-		definitions := slices.DeleteFunc(slices.Clone(plain), func(s string) bool { return !strings.Contains(s, "CustomResourceDefinition") })
+		definitions := slices.DeleteFunc(slices.Clone(plain), func(s string) bool { return !strings.Contains(s, "CRD ") })
 		for n := 1; n <= min(len(plain), 12); n++ {
 			var ahead Ahead
 			stdin := iotest.OneByteReader(strings.NewReader(text))
