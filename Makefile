@@ -121,7 +121,7 @@ golden: ## update all golden files
 	go test ./openapi -run '^TestDocs$$' -update
 	go test ./analysis/lint -run '^TestCorpus$$' -update
 	go test ./analysis/fix -run '^(TestCases|TestCorpus)$$' -update
-	go test ./cmd/espalier -run '^TestScripts$$' -update
+	go test ./cmd/espalier -run '^(TestScripts|TestConfigSchema)$$' -update
 
 .PHONY: golden-conformance
 golden-conformance: ## update the list of passing tests of the reference's suite; takes minutes
