@@ -103,6 +103,11 @@ func TestErrors(t *testing.T) {
 			`properties[a].default: Invalid value: "string":  in body must be of type integer: "string"`,
 			`properties[b].default: Invalid value: {"c":1,"d":2}: must not have unknown fields`,
 		}},
+		"defaults with malformed metadata": {schema: `{type: object, properties: {a: {type: object, x-kubernetes-embedded-resource: true, properties: {b: {type: string}},
+  default: {apiVersion: v1, kind: Pod, c: 1, metadata: {name: x, creationTimestamp: "", finalizers: null}}}}}`, want: []string{
+			`properties[a].default: Invalid value: {"apiVersion":"v1","c":1,"kind":"Pod","metadata":{"creationTimestamp":"","finalizers":null,"name":"x"}}: must not have unknown fields`,
+			`properties[a].default.metadata: Invalid value: {"creationTimestamp":"","finalizers":null,"name":"x"}: `,
+		}},
 		"defaults in metadata": {schema: `
 type: object
 properties:

@@ -45,15 +45,29 @@ func (p *probe) coerce(at *field.Path) *field.Error {
 		return field.Invalid(at, "", err.Error())
 	}
 	value := p.value
-	for _, step := range bad.Path[1:] {
-		switch v := value.(type) {
-		case map[string]any:
-			value = v[step.Key]
-		case []any:
-			value = v[step.Index]
+	var here any = map[string]any(p.obj)
+	for i, step := range bad.Path {
+		if i > 0 {
+			value = valueAt(value, step)
 		}
+		if resource, ok := here.(map[string]any); ok && i == len(bad.Path)-1 {
+			// Malformed metadata stays as it is.
+			resource[step.Key] = jsonx.Copy(value)
+		}
+		here = valueAt(here, step)
 	}
 	return field.Invalid(bad.Path[1:].Field(at), value, bad.Problem)
+}
+
+// valueAt returns the value at a step from v.
+func valueAt(v any, step schema.Step) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return v[step.Key]
+	case []any:
+		return v[step.Index]
+	}
+	return v
 }
 
 // validate returns the errors in the metadata of resources in the value and, if there
