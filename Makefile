@@ -38,7 +38,7 @@ build: ## compile all packages of all modules
 
 .PHONY: test
 test: ## run the tests of all modules
-	$(call each-module,go test ./...)
+	$(call each-module,go test -timeout 30m ./...)
 
 .PHONY: prove
 prove: ## run the tests of a behaviour: make prove ROW=P-07; without ROW, list the behaviours without tests
