@@ -82,17 +82,13 @@ func (f File) Match(name string, isDir bool) bool {
 	return MatchPrefix(f.elements, elements)
 }
 
-// Literal returns the directory in which all files that the pattern matches are, as far as it
-// is known without looking. It returns "." for the root. deep is set if the files may be in
-// subdirectories of it. exact is set if the pattern matches one path only, which is dir.
-func (f File) Literal() (dir string, deep, exact bool) {
+// Literal returns the path that the pattern matches, if exact is set, and else the directory
+// in which all files that it matches are, as far as it is known without looking. It returns
+// "." for the root. Everything below a path matches too.
+func (f File) Literal() (base string, exact bool) {
 	n := 0
 	for n < len(f.elements) && !strings.ContainsAny(f.elements[n], `*?[\`) {
 		n++
 	}
-	dir = path.Join(append([]string{"."}, f.elements[:n]...)...)
-	if n == len(f.elements) {
-		return dir, false, true
-	}
-	return dir, n < len(f.elements)-1 || f.elements[n] == "**", false
+	return path.Join(append([]string{"."}, f.elements[:n]...)...), n == len(f.elements)
 }

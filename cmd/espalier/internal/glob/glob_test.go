@@ -45,23 +45,23 @@ func TestFile(t *testing.T) {
 
 func TestLiteral(t *testing.T) {
 	for pattern, want := range map[string]struct {
-		dir         string
-		deep, exact bool
+		base  string
+		exact bool
 	}{
-		"a.yaml":       {".", true, false},
-		"x/a.yaml":     {"x/a.yaml", false, true},
-		"x/y/*.yaml":   {"x/y", false, false},
-		"x/*/a.yaml":   {"x", true, false},
-		"x/**":         {"x", true, false},
-		"./*.yaml":     {".", false, false},
-		"**/crds/*.js": {".", true, false},
+		"a.yaml":       {".", false},
+		"x/a.yaml":     {"x/a.yaml", true},
+		"x/y/*.yaml":   {"x/y", false},
+		"x/*/a.yaml":   {"x", false},
+		"x/**":         {"x", false},
+		"./*.yaml":     {".", false},
+		"**/crds/*.js": {".", false},
 	} {
 		f, err := ParseFile(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if dir, deep, exact := f.Literal(); dir != want.dir || deep != want.deep || exact != want.exact {
-			t.Errorf("%s: got %s, %v, %v", pattern, dir, deep, exact)
+		if base, exact := f.Literal(); base != want.base || exact != want.exact {
+			t.Errorf("%s: got %s, %v", pattern, base, exact)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package suppress
 import (
 	"bytes"
 	"fmt"
+	"sort"
 	"strings"
 
 	"espalier.dev/cmd/espalier/internal/config"
@@ -37,6 +38,7 @@ func comments(doc *yamlx.Document, file string, knownRules func() []string) (all
 	}
 	nodes := flatten(nil, doc.Nodes())
 	known := knownRules()
+	var below lines
 	for offset := 0; ; {
 		i := bytes.Index(src[offset:], []byte(marker))
 		if i < 0 {
@@ -45,7 +47,9 @@ func comments(doc *yamlx.Document, file string, knownRules func() []string) (all
 		i += offset
 		offset = yamlx.LineEnd(src, i)
 		start, alone, ok := commentStart(src, i)
-		if !ok || inScalar(nodes, start) {
+		// next is the first entry or item after the comment.
+		next := sort.Search(len(nodes), func(i int) bool { return nodes[i].EntryStart() > start })
+		if !ok || next > 0 && inScalar(nodes[next-1], start) {
 			continue
 		}
 		line, column := doc.LineColumn(start)
@@ -54,7 +58,7 @@ func comments(doc *yamlx.Document, file string, knownRules func() []string) (all
 		c.source = input.ExcerptAt(doc, c.at)
 		c.parse(string(src[i+len(marker):offset]), known)
 		if alone {
-			c.first, c.last = below(doc, nodes, start)
+			c.first, c.last = below.of(doc, nodes, next)
 		}
 		all = append(all, c)
 	}
@@ -83,26 +87,31 @@ func flatten(nodes []*yamlx.Node, n *yamlx.Node) []*yamlx.Node {
 	return nodes
 }
 
-// inScalar reports whether an offset is inside a string, where # starts no comment.
-func inScalar(nodes []*yamlx.Node, offset int) bool {
-	for _, n := range nodes {
-		if n.Kind == yamlx.Scalar && n.Start <= offset && offset < n.End || n.Keyed && n.KeyStart <= offset && offset < n.KeyEnd {
-			return true
-		}
-	}
-	return false
+// inScalar reports whether an offset is inside the key or the string of n, where # starts no
+// comment. n is the last node that starts at the offset or before it.
+func inScalar(n *yamlx.Node, offset int) bool {
+	return n.Kind == yamlx.Scalar && n.Start <= offset && offset < n.End || n.Keyed && n.KeyStart <= offset && offset < n.KeyEnd
 }
 
-// below returns the lines of the first entry or item after an offset.
-func below(doc *yamlx.Document, nodes []*yamlx.Node, offset int) (first, last int) {
-	for _, n := range nodes {
-		if start := n.EntryStart(); start > offset {
-			first, _ = doc.LineColumn(start)
-			last, _ = doc.LineColumn(max(start, lastOffset(n)))
-			return first, last
-		}
+// lines holds the lines of the last entry or item that a comment was above, because many
+// comments can be above the same one.
+type lines struct {
+	node        *yamlx.Node
+	first, last int
+}
+
+// of returns the lines of the entry or item with the given index, or zeros if there is none.
+func (l *lines) of(doc *yamlx.Document, nodes []*yamlx.Node, index int) (first, last int) {
+	if index == len(nodes) {
+		return 0, 0
 	}
-	return 0, 0
+	if n := nodes[index]; n != l.node {
+		l.node = n
+		start := n.EntryStart()
+		l.first, _ = doc.LineColumn(start)
+		l.last, _ = doc.LineColumn(max(start, lastOffset(n)))
+	}
+	return l.first, l.last
 }
 
 // lastOffset returns the last offset of a node. Only ends of scalars are certain.

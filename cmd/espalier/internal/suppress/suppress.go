@@ -61,9 +61,11 @@ type Filter struct {
 	options Options
 	// last is the document that was searched last, because findings come document by document.
 	last *yamlx.Document
-	// comments holds the comments by file; seen lists those of the checked documents.
-	comments map[string][]*comment
-	seen     []*comment
+	// documents holds the documents with comments, because a document can come again, for
+	// example a CRD that several objects use. seen lists the comments of the checked ones.
+	documents map[position]*document
+	files     map[string]*fileComments
+	seen      []*comment
 	// used holds the entries of ignore that have suppressed a finding.
 	used map[*config.Ignore]bool
 	// known is nil if there is no baseline.
@@ -72,9 +74,29 @@ type Filter struct {
 	file, relative string
 }
 
+// position is where a document starts.
+type position struct {
+	file string
+	line int
+}
+
+// document holds the comments of a document.
+type document struct {
+	comments []*comment
+	// seen is set if the document is checked.
+	seen bool
+}
+
+// fileComments holds the comments of a file: those that apply to one line by that line, and
+// the others.
+type fileComments struct {
+	lines  map[int][]*comment
+	ranges []*comment
+}
+
 // New returns a Filter.
 func New(o Options) *Filter {
-	f := &Filter{options: o, comments: map[string][]*comment{}, used: map[*config.Ignore]bool{}}
+	f := &Filter{options: o, documents: map[position]*document{}, files: map[string]*fileComments{}, used: map[*config.Ignore]bool{}}
 	if o.Baseline != nil {
 		f.known = newKnown(o.Baseline, o.Command, o.Write)
 	}
@@ -86,25 +108,49 @@ func (f *Filter) Saw(it *input.Item) {
 	if f.known != nil {
 		f.known.saw(it.Identity())
 	}
-	if it.Doc != f.last {
-		f.seen = append(f.seen, f.read(it.Doc, it.File)...)
+	if it.Doc == nil {
+		return
+	}
+	f.read(it.Doc, it.File)
+	if d := f.documents[position{it.File, it.Doc.Line()}]; d != nil && !d.seen {
+		d.seen = true
+		f.seen = append(f.seen, d.comments...)
 	}
 }
 
-// read reads the comments of a document, unless it was the last one that was read.
-func (f *Filter) read(doc *yamlx.Document, file string) []*comment {
+// read reads the comments of a document, unless they are known.
+func (f *Filter) read(doc *yamlx.Document, file string) {
 	if doc == nil || doc == f.last {
-		return nil
+		return
 	}
 	f.last = doc
+	at := position{file, doc.Line()}
+	if f.documents[at] != nil {
+		return
+	}
 	found := comments(doc, file, f.options.Known)
+	if len(found) == 0 {
+		return
+	}
+	f.documents[at] = &document{comments: found}
+	of := f.files[file]
+	if of == nil {
+		of = &fileComments{lines: map[int][]*comment{}}
+		f.files[file] = of
+	}
 	for _, c := range found {
-		// A document can be read again, for example a CRD that several objects use.
-		if !slices.ContainsFunc(f.comments[file], func(d *comment) bool { return d.at == c.at }) {
-			f.comments[file] = append(f.comments[file], c)
+		if c.first == c.last {
+			of.lines[c.first] = append(of.lines[c.first], c)
+		} else {
+			of.ranges = append(of.ranges, c)
 		}
 	}
-	return found
+}
+
+// match reports whether a comment applies to findings of a rule on a line, and remembers it.
+func (f *fileComments) match(rule string, line int) bool {
+	matches := func(c *comment) bool { return c.match(rule, line) }
+	return f != nil && (slices.ContainsFunc(f.ranges, matches) || slices.ContainsFunc(f.lines[line], matches))
 }
 
 // Apply returns a finding with the configured severity, or false if it is suppressed.
@@ -114,10 +160,8 @@ func (f *Filter) Apply(found report.Finding) (report.Finding, bool) {
 	}
 	f.read(found.Doc, found.File)
 	found.Doc = nil // formats may keep findings
-	for _, c := range f.comments[found.File] {
-		if c.match(found.Rule, found.Span.Line) {
-			return found, false
-		}
+	if f.files[found.File].match(found.Rule, found.Span.Line) {
+		return found, false
 	}
 	if len(f.options.Config.Ignore) > 0 {
 		if found.File != f.file || f.relative == "" {
@@ -210,9 +254,13 @@ func (f *Filter) covers(e *config.Ignore) bool {
 	return true
 }
 
-// coversFile reports whether an input has all files that a pattern matches.
+// coversFile reports whether an input certainly has all files that a pattern matches. A
+// pattern matches everything below a directory too.
 func (f *Filter) coversFile(flags input.Flags, g glob.File) bool {
-	dir, deep, exact := g.Literal()
+	if len(flags.Exclude) > 0 {
+		return false
+	}
+	base, exact := g.Literal()
 	return slices.ContainsFunc(flags.Paths, func(name string) bool {
 		if name == "-" {
 			return false
@@ -223,17 +271,20 @@ func (f *Filter) coversFile(flags input.Flags, g glob.File) bool {
 		case err != nil:
 			return false
 		case !info.IsDir():
-			return exact && named == dir
+			return exact && named == base
 		case flags.Recursive:
-			return named == dir || within(dir, named)
-		case exact:
-			return named == path.Dir(dir)
+			return within(base, named)
 		}
-		return named == dir && !deep
+		return exact && named == path.Dir(base) && isFile(f.options.Config.Resolve(base))
 	})
 }
 
-// within reports whether a path is below a directory; both are relative to the same one.
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// within reports whether a path is a directory or below it; both are relative to the same one.
 func within(name, dir string) bool {
 	rel, err := filepath.Rel(filepath.FromSlash(dir), filepath.FromSlash(name))
 	return err == nil && rel != ".." && !strings.HasPrefix(filepath.ToSlash(rel), "../")
