@@ -25,8 +25,8 @@ above it, up to the root of the Git repository or of the file system. All keys a
 optional. Unknown keys, rules and values are errors. Paths are relative to the file.
 
   semantics: kubernetes            # or kep
-  failOn: warning                  # error, warning, info or never
-  crds: [config/crd]               # default of --crd, and of the input of lint and fix
+  failOn: warning                  # error, warning, info or never; not for prune
+  crds: [config/crd]               # default of --crd, and of the input of lint, fix and show
   exclude: [vendor/, '*_gen.yaml'] # files and directories to skip
   baseline: .espalier-baseline.yaml
   lint:
@@ -35,7 +35,7 @@ optional. Unknown keys, rules and values are errors. Paths are relative to the f
     severity: {unknown-format: error}
   validate:
     fieldValidation: strict        # ignore, warn or strict
-    ignoreMissingCRDs: true
+    ignoreMissingCRDs: true        # for prune too
     checkCRDs: true
     severity: {unknown-field: error}
   diff:
@@ -83,7 +83,7 @@ Exit codes: 0 success, 2 usage or input error.`,
 }
 
 func (a *app) configSchema() error {
-	text, err := config.Schema(configRules())
+	text, err := config.Schema(a.rules())
 	if err == nil {
 		_, err = a.stdout.Write(text)
 	}
@@ -98,7 +98,7 @@ func (a *app) printConfig(c *cobra.Command, o configOptions) error {
 	} else if value, _ := a.environ(semanticsVariable); value != "" {
 		override = append(override, config.Setting{Name: "semantics", Value: value, Source: config.Source{Kind: config.FromEnvironment, Name: semanticsVariable}})
 	}
-	settings := a.config.Effective(configRules(), override...)
+	settings := a.config.Effective(a.rules(), override...)
 	switch o.output {
 	case "json", "yaml":
 		p := &printer{a: a, output: o.output}

@@ -37,6 +37,8 @@ type app struct {
 	// config is the configuration file, which is empty for commands that read none. It never
 	// is nil while a command runs.
 	config *config.File
+	// rules returns the rules that the configuration and suppressions can name.
+	rules func() config.Rules
 	// inputs is the input of the command that findings are about.
 	inputs []input.Flags
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/fix"
 	"espalier.dev/analysis/impact"
@@ -40,6 +42,30 @@ func inputRules() []analysis.Rule {
 		{ID: input.Template, Severity: analysis.Error, Summary: "A document is a Helm template.", Help: "Render the chart with helm template, and check the result."},
 		{ID: ruleNoDefinitions, Severity: analysis.Error, Summary: "The input contains no CRD."},
 	}...)
+}
+
+// fixedRules returns the rules of findings that can neither be suppressed nor get another
+// severity: those about the input, and the results of tests.
+func fixedRules() []analysis.Rule {
+	return append(testRules(),
+		analysis.Rule{ID: ruleNoObjects}, // an input of diff that cannot be used
+		analysis.Rule{ID: ruleNotEditable},
+	)
+}
+
+// suppressible returns the sorted IDs of the rules whose findings can be suppressed.
+func suppressible(rules ...[]analysis.Rule) []string {
+	fixed := idsOf(fixedRules())
+	return slices.DeleteFunc(idsOf(rules...), func(id string) bool { return slices.Contains(fixed, id) })
+}
+
+// idsOf returns the IDs of rules, sorted and without duplicates.
+func idsOf(rules ...[]analysis.Rule) (ids []string) {
+	for _, r := range slices.Concat(rules...) {
+		ids = append(ids, r.ID)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // lintRules returns the rules of the findings of lint, given the configured rules.

@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/impact"
 	"espalier.dev/analysis/lint"
+	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/config"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
@@ -44,6 +46,7 @@ func addConfigFlags(c *cobra.Command, flags *configFlags) {
 // semantics.
 func (a *app) configure(c *cobra.Command) (err error) {
 	a.config = &config.File{}
+	a.rules = sync.OnceValue(configRules)
 	if c.Flags().Lookup("no-config") != nil {
 		if err := a.readConfig(); err != nil {
 			return err
@@ -78,7 +81,7 @@ func (a *app) readConfig() error {
 			return err
 		}
 	}
-	read, err := config.Load(file, configRules())
+	read, err := config.Load(file, a.rules())
 	if err == nil {
 		a.config = read
 	}
@@ -194,18 +197,12 @@ func (a *app) environmentSemantics(c *cobra.Command) (bool, error) {
 
 // configRules returns the rules that a configuration can name.
 func configRules() config.Rules {
-	ids := func(rules ...[]analysis.Rule) (all []string) {
-		for _, r := range slices.Concat(rules...) {
-			all = append(all, r.ID)
-		}
-		slices.Sort(all)
-		return slices.Compact(all)
-	}
 	known := config.Rules{
 		Selectors: append(lint.Profiles(), lint.All),
-		Validate:  ids(validationRules()),
-		Diff:      ids(impact.Rules()),
-		All:       ids(lintRules(lint.Rules()), fixRules(), validationRules(), pruneRules(), diffRules(impact.Config{}), testRules()),
+		Validate:  suppressible(validationRules()),
+		Diff:      suppressible(impact.Rules()),
+		All:       suppressible(lintRules(lint.Rules()), fixRules(), validationRules(), pruneRules(), diffRules(impact.Config{})),
+		Fixed:     idsOf(fixedRules()),
 	}
 	for _, r := range lint.Rules() {
 		known.Lint = append(known.Lint, r.ID)
@@ -217,7 +214,7 @@ func configRules() config.Rules {
 func (a *app) newFilter(c *cobra.Command, rules []analysis.Rule) *suppress.Filter {
 	o := suppress.Options{
 		Config: a.config,
-		Known:  func() []string { return configRules().All },
+		Known:  a.rules,
 		Inputs: func() []input.Flags { return a.inputs },
 	}
 	if a.baseline != nil {
@@ -232,8 +229,24 @@ func (a *app) newFilter(c *cobra.Command, rules []analysis.Rule) *suppress.Filte
 	case "validate":
 		o.Severity = a.config.Validate.Severity
 	}
-	for _, r := range rules {
-		o.Rules = append(o.Rules, r.ID)
-	}
+	off := rulesOff(c)
+	o.Rules = slices.DeleteFunc(suppressible(rules), func(id string) bool { return slices.Contains(off, id) })
 	return suppress.New(o)
+}
+
+// rulesOff returns the rules that a command does not report with its flags, or reports only
+// for inputs that it cannot process.
+func rulesOff(c *cobra.Command) (off []string) {
+	switch c.Name() {
+	case "diff":
+		return []string{object.RuleInvalidDefinition, object.RuleDecode}
+	case "validate":
+		if c.Flags().Lookup("field-validation").Value.String() == "ignore" {
+			off = append(off, object.RuleUnknownField, object.RuleDuplicateField, object.RuleStorageVersion)
+		}
+		if !c.Flags().Changed("old") {
+			off = append(off, ruleNoOldObject)
+		}
+	}
+	return off
 }

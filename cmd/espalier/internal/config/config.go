@@ -57,9 +57,6 @@ type Validate struct {
 	Severity map[string]analysis.Severity
 }
 
-// Sets reports whether the file sets a key.
-func (f *File) Sets(name string) bool { return f.lines[name] > 0 }
-
 // Error is a mistake in a file and its position.
 type Error struct {
 	File         string

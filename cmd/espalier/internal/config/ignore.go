@@ -32,7 +32,7 @@ type Ignore struct {
 // ignores is the list of entries.
 type ignores struct {
 	to    *[]*Ignore
-	rules []string
+	rules Rules
 }
 
 func (i ignores) entry(to *Ignore) section {
@@ -83,19 +83,22 @@ func (i ignores) settings(name string) (all []Setting) {
 }
 
 func (i ignores) checkRule(pattern string) error {
-	if message, ok := KnownRule(pattern, i.rules); !ok {
+	if message, ok := i.rules.Known(pattern); !ok {
 		return errors.New(message)
 	}
 	return nil
 }
 
-// KnownRule reports whether a rule, or a pattern of rules, matches one of the known rules.
-// If not, it returns a message that suggests a similar rule.
-func KnownRule(pattern string, known []string) (message string, ok bool) {
-	if slices.ContainsFunc(known, func(id string) bool { return MatchRule(pattern, id) }) {
+// Known reports whether a rule, or a pattern of rules, matches a rule whose findings can be
+// suppressed. If not, it returns a message that suggests a similar rule.
+func (r Rules) Known(pattern string) (message string, ok bool) {
+	switch {
+	case slices.ContainsFunc(r.All, func(id string) bool { return MatchRule(pattern, id) }):
 		return "", true
+	case slices.Contains(r.Fixed, pattern):
+		return "findings of " + pattern + " cannot be suppressed", false
 	}
-	return unknown("rule", pattern, known), false
+	return unknown("rule", pattern, r.All), false
 }
 
 // MatchRule reports whether a pattern of rules matches a rule.

@@ -18,8 +18,9 @@ type Rules struct {
 	Validate        []string
 	// Diff includes the classes of changes.
 	Diff []string
-	// All lists the rules of all commands.
-	All []string
+	// All lists the rules of all commands whose findings can be suppressed, Fixed the others:
+	// their findings are about the run itself, and have fixed severities too.
+	All, Fixed []string
 }
 
 // key is a key of the file.
@@ -46,29 +47,29 @@ func (f *File) keys(rules Rules) section {
 	return section{
 		{"semantics", "Schema semantics: kep follows the design documents of CRDs, kubernetes follows kube-apiserver.",
 			choice{&f.Semantics, []string{"kep", "kubernetes"}, "kep"}},
-		{"failOn", "Lowest severity of findings that make the exit code 1.",
+		{"failOn", "Lowest severity of findings that make the exit code 1. Does not apply to prune, whose findings explain what it prints.",
 			choice{&f.FailOn, append(severities, "never"), "error"}},
 		{"exclude", "Patterns of files and directories to skip, relative to this file. ** matches any number of directories; a pattern without a slash matches names at any depth.",
 			list{&f.Exclude, nil, checkFile}},
-		{"crds", "Files and directories with CRDs, relative to this file: the default of --crd, and of the input of lint and fix.",
+		{"crds", "Files and directories with CRDs, relative to this file: the default of --crd, and of the input of lint, fix and show.",
 			list{&f.CRDs, nil, checkNotEmpty}},
 		{"baseline", "File with known findings, relative to this file: only new findings are reported.",
 			text{&f.Baseline}},
 		{"lint", "Rules of lint and fix.", section{
 			{"enable", "Rules to turn on. Takes precedence over disable.", list{&f.Lint.Enable, slices.Concat(rules.Lint, rules.Selectors), nil}},
 			{"disable", "Rules to turn off.", list{&f.Lint.Disable, slices.Concat(rules.Lint, rules.Selectors), nil}},
-			{"severity", "Severities of rules.", severityMap{&f.Lint.Severity, rules.Lint, "rule"}},
+			{"severity", "Severities of rules.", severityMap{&f.Lint.Severity, rules.Lint, rules.Fixed, "rule"}},
 		}},
-		{"validate", "Defaults of validate.", section{
+		{"validate", "Defaults of validate. ignoreMissingCRDs applies to prune too.", section{
 			{"fieldValidation", "Handling of unknown and duplicate fields.", choice{&f.Validate.FieldValidation, []string{"ignore", "warn", "strict"}, "warn"}},
-			{"ignoreMissingCRDs", "Skip objects without a CRD.", toggle{&f.Validate.IgnoreMissingCRDs}},
+			{"ignoreMissingCRDs", "Skip objects without a CRD, in validate and prune.", toggle{&f.Validate.IgnoreMissingCRDs}},
 			{"checkCRDs", "Also report why the API server would reject the CRDs in use.", toggle{&f.Validate.CheckCRDs}},
-			{"severity", "Severities of rules.", severityMap{&f.Validate.Severity, rules.Validate, "rule"}},
+			{"severity", "Severities of rules.", severityMap{&f.Validate.Severity, rules.Validate, rules.Fixed, "rule"}},
 		}},
 		{"diff", "Severities of changes.", section{
-			{"severity", "Severities of classes of changes and of rules.", severityMap{&f.Diff.Severity, rules.Diff, "rule or class of change"}},
+			{"severity", "Severities of classes of changes and of rules.", severityMap{&f.Diff.Severity, rules.Diff, rules.Fixed, "rule or class of change"}},
 		}},
-		{"ignore", "Findings that are not reported.", ignores{&f.Ignore, rules.All}},
+		{"ignore", "Findings that are not reported.", ignores{&f.Ignore, rules}},
 	}
 }
 
@@ -215,6 +216,8 @@ func (l list) settings(name string) []Setting {
 type severityMap struct {
 	to    *map[string]analysis.Severity
 	rules []string
+	// fixed lists the rules whose severities cannot change.
+	fixed []string
 	// what is the name of a key in errors.
 	what string
 }
@@ -222,7 +225,12 @@ type severityMap struct {
 func (m severityMap) read(p *parser, n *yamlx.Node, name string) {
 	*m.to = map[string]analysis.Severity{}
 	p.mapping(n, name, func(n *yamlx.Node) {
-		if !slices.Contains(m.rules, n.Key) {
+		switch {
+		case slices.Contains(m.rules, n.Key):
+		case slices.Contains(m.fixed, n.Key):
+			p.fail(n.KeyStart, "the severity of %s cannot be changed", n.Key)
+			return
+		default:
 			p.unknown(n.KeyStart, m.what, n.Key, m.rules)
 			return
 		}

@@ -81,8 +81,8 @@ func (k *known) saw(id input.Identity) {
 }
 
 // stale returns a finding about known findings of checked objects that did not occur, or
-// none.
-func (k *known) stale() []report.Finding {
+// none. Findings of rules that are off cannot occur.
+func (k *known) stale(off func(rule string) bool) []report.Finding {
 	if k.write {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (k *known) stale() []report.Finding {
 	total, at := 0, 0
 	for _, entry := range k.baseline.Commands[k.command] {
 		key := entry.Key()
-		if n := k.counts[key]; n > 0 && k.objects[entry.Object] {
+		if n := k.counts[key]; n > 0 && k.objects[entry.Object] && !off(entry.Rule) {
 			k.counts[key] = 0
 			total += n
 			gone = append(gone, key)

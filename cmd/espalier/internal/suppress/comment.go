@@ -31,13 +31,13 @@ type comment struct {
 
 // comments returns the comments of a document that suppress findings. A document without the
 // marker costs one search.
-func comments(doc *yamlx.Document, file string, knownRules func() []string) (all []*comment) {
+func comments(doc *yamlx.Document, file string, rules func() config.Rules) (all []*comment) {
 	src := doc.Source()
 	if !bytes.Contains(src, []byte(marker)) || doc.IsJSON() {
 		return nil
 	}
 	nodes := flatten(nil, doc.Nodes())
-	known := knownRules()
+	known := rules()
 	var below lines
 	for offset := 0; ; {
 		i := bytes.Index(src[offset:], []byte(marker))
@@ -124,7 +124,7 @@ func lastOffset(n *yamlx.Node) int {
 }
 
 // parse parses the text after the marker: rules, --, and the reason.
-func (c *comment) parse(text string, known []string) {
+func (c *comment) parse(text string, known config.Rules) {
 	if text != "" && strings.TrimLeft(text, " \t\r") == text {
 		c.problems = append(c.problems, fmt.Sprintf("unknown comment %s%s: did you mean %s?", marker, strings.Fields(text)[0], marker))
 		return
@@ -132,7 +132,7 @@ func (c *comment) parse(text string, known []string) {
 	rules, reason, _ := strings.Cut(text, "--")
 	for _, rule := range strings.Split(rules, ",") {
 		rule = strings.TrimSpace(rule)
-		switch message, ok := config.KnownRule(rule, known); {
+		switch message, ok := known.Known(rule); {
 		case rule == "" || rule == config.All:
 			c.problems = append(c.problems, "the comment names no rule: write # "+marker+" RULE -- reason")
 		case strings.ContainsAny(rule, " \t"):

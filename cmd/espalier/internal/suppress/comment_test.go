@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"testing"
 
+	"espalier.dev/cmd/espalier/internal/config"
 	"espalier.dev/internal/yamlx"
 )
 
-func someRules() []string { return []string{"a", "b", "validation/enum"} }
+func someRules() config.Rules {
+	return config.Rules{All: []string{"a", "b", "validation/enum"}, Fixed: []string{"syntax"}}
+}
 
 // TestComments lists the lines that comments apply to.
 func TestComments(t *testing.T) {
@@ -30,6 +33,7 @@ func TestComments(t *testing.T) {
 		"JSON":              {`{"x": "# espalier:ignore a -- r"}`, ""},
 		"pattern":           {"x: 1 # espalier:ignore validation/* -- r\n", "1-1 [validation/*]"},
 		"all":               {"x: 1 # espalier:ignore all -- r\n", "1-1 [] 1"},
+		"fixed":             {"x: 1 # espalier:ignore syntax -- r\n", "1-1 [] 1"},
 		"no reason":         {"x: 1 # espalier:ignore a --\n", "1-1 [a] 1"},
 		"prose":             {"x: 1 # see espalier:ignore a -- r\n", ""},
 	} {
@@ -63,7 +67,7 @@ func TestNoComments(t *testing.T) {
 		t.Fatal(err)
 	}
 	allocations := testing.AllocsPerRun(10, func() {
-		if comments(doc, "f", func() []string { t.Error("looked up the rules"); return nil }) != nil {
+		if comments(doc, "f", func() config.Rules { t.Error("looked up the rules"); return config.Rules{} }) != nil {
 			t.Error("found comments")
 		}
 	})

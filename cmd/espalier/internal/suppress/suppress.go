@@ -37,8 +37,8 @@ func Rules() []analysis.Rule {
 // Options configure a [Filter].
 type Options struct {
 	Config *config.File
-	// Known returns the IDs of all rules of all commands.
-	Known func() []string
+	// Known returns the rules of all commands.
+	Known func() config.Rules
 	// Rules lists the IDs of the rules that the command reports and that are turned on:
 	// suppressions of other rules cannot be unused.
 	Rules []string
@@ -195,7 +195,7 @@ func (f *Filter) End(failures int) []report.Finding {
 	case f.known == nil:
 		return all
 	case !f.options.Write:
-		return append(all, f.known.stale()...)
+		return append(all, f.known.stale(f.off)...)
 	case failures > 0:
 		return append(all, failed("the baseline was not written, because some input could not be read"))
 	}
@@ -242,6 +242,11 @@ func (c *comment) finding(rule, message string) report.Finding {
 // reports reports whether the command reports a rule, or one that a pattern matches.
 func (f *Filter) reports(pattern string) bool {
 	return slices.ContainsFunc(f.options.Rules, func(rule string) bool { return config.MatchRule(pattern, rule) })
+}
+
+// off reports whether a known rule is not one that the command reports.
+func (f *Filter) off(rule string) bool {
+	return !f.reports(rule) && slices.Contains(f.options.Known().All, rule)
 }
 
 // covers reports whether the input of the command has all files that an entry applies to.
