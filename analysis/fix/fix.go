@@ -135,7 +135,7 @@ func (f *fixer) respell(ctx context.Context) error {
 		return err
 	}
 	for _, finding := range slices.Backward(found) {
-		if finding.Fix == nil || finding.Rule != "superseded-spelling" {
+		if finding.Fix == nil || finding.Rule != "superseded-spelling" || f.ignores(finding) {
 			continue
 		}
 		at := jsonptr.Split(finding.Pointer)

@@ -174,6 +174,36 @@ func prune(t *testing.T, definition []byte, sem schema.Semantics, obj map[string
 	}
 }
 
+// TestIgnoredSpelling checks that a superseded spelling is kept if its finding is ignored.
+func TestIgnoredSpelling(t *testing.T) {
+	const text = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: nests.example.com}
+spec:
+  group: example.com
+  scope: Cluster
+  names: {plural: nests, singular: nest, kind: Nest, listKind: NestList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          x: {type: object, x-kubernetes-no-prune: true}
+          "y": {type: object, x-kubernetes-no-prune: true}
+`
+	const x = "/spec/versions/0/schema/openAPIV3Schema/properties/x/x-kubernetes-no-prune"
+	_, result := fixText(t, text, Options{Rules: cel.Checker{}, Ignore: func(f analysis.Finding) bool {
+		return f.Rule == "superseded-spelling" && f.Pointer == x
+	}})
+	if got := string(result.JSON); !strings.Contains(got, `"x":{"type":"object","x-kubernetes-no-prune":true}`) ||
+		!strings.Contains(got, `"y":{"type":"object","x-kubernetes-preserve-unknown-fields":true}`) {
+		t.Errorf("got %s", got)
+	}
+}
+
 // TestNoTypeOfSomeBranches checks that a type that only some branches state is not used.
 func TestNoTypeOfSomeBranches(t *testing.T) {
 	t.Run("K-07", func(t *testing.T) {
