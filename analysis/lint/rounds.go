@@ -3,6 +3,7 @@ package lint
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,7 +24,8 @@ const (
 	// maxRounds is the number of validations: of the CRD, without invalid parts of the
 	// structure, and without invalid defaults.
 	maxRounds = 3
-	// maxMisfits is the number of values of the wrong type that are reported.
+	// maxMisfits is the number of values of the wrong type that the rest of a CRD is checked
+	// without.
 	maxMisfits = 20
 )
 
@@ -208,48 +210,55 @@ func deepCopy(v any) any {
 // if the rest does not depend on them. It returns nil if the CRD cannot be decoded.
 func (c *check) readAround(raw []byte) *definition {
 	d, err := read(raw, c.sem)
-	var original, copied map[string]any
-	for range maxMisfits {
-		if err == nil {
-			break
-		}
+	if err == nil {
+		return d
+	}
+	if d == nil {
+		c.add(undecodable, root(), note{severity: analysis.Error}, err.Error())
+		return nil
+	}
+	original, copied := d.tree, deepCopy(d.tree).(map[string]any)
+	var misfits, blocking []*misfit
+	for err != nil {
 		m, ok := err.(*misfit)
 		if !ok {
-			c.add(undecodable, root(), note{severity: analysis.Error}, err.Error())
-			return nil
+			m = &misfit{root(), err.Error()}
 		}
-		if !isIndependent(m.at) {
-			c.add(undecodable, m.at, note{severity: analysis.Error, detail: []string{"nothing else in the CRD is checked until this is fixed"}}, m.message)
-			return nil
+		misfits = append(misfits, m)
+		last := len(misfits) > maxMisfits || !isRemovable(m.at) || !remove(copied, m.at)
+		if last || !isIndependent(m.at) {
+			blocking = append(blocking, m)
 		}
-		if copied == nil {
-			original, copied = d.tree, deepCopy(d.tree).(map[string]any)
+		if last {
+			break
 		}
-		at := m.at
-		if !remove(copied, at) {
-			c.add(undecodable, at, note{severity: analysis.Error}, m.message)
-			return nil
-		}
-		c.add(undecodable, at, note{severity: analysis.Error, detail: []string{"the rest of the CRD is checked without this value"}}, m.message)
-		c.misfits = append(c.misfits, at)
 		next, marshalErr := json.Marshal(copied)
 		if marshalErr != nil {
 			return nil
 		}
 		d, err = read(next, c.sem)
 	}
-	if err != nil {
+	for _, m := range misfits {
+		n := note{severity: analysis.Error}
+		switch {
+		case len(blocking) == 0:
+			n.detail = []string{"the rest of the CRD is checked without this value"}
+			c.misfits = append(c.misfits, m.at)
+		case slices.Contains(blocking, m):
+			n.detail = []string{"nothing else in the CRD is checked until this is fixed"}
+		}
+		c.add(undecodable, m.at, n, m.message)
+	}
+	if len(blocking) > 0 {
 		return nil
 	}
-	if original != nil {
-		d.raw, d.tree = raw, original
-	}
+	d.raw, d.tree = raw, original
 	return d
 }
 
-// isIndependent reports whether the rest of a CRD can be checked without the value at a
-// place: part of a schema or of a printer column.
-func isIndependent(at *place) bool {
+// isRemovable reports whether a CRD can be decoded without the value at a place: part of a
+// schema or of a printer column.
+func isRemovable(at *place) bool {
 	steps := at.steps()
 	for i, s := range steps {
 		switch s.token {
@@ -258,6 +267,21 @@ func isIndependent(at *place) bool {
 		}
 	}
 	return false
+}
+
+// isIndependent reports whether the rest of a CRD means the same without the removable value
+// at a place. Without the schema of a field, for example, rules and columns that read the
+// field would be reported.
+func isIndependent(at *place) bool {
+	if at.form != member {
+		at = at.around
+	}
+	switch at.token {
+	case "properties", "items", "additionalProperties", "nullable",
+		"x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource":
+		return false
+	}
+	return true
 }
 
 // inMisfit reports whether a finding is about a value that was ignored because of its type.

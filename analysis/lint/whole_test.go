@@ -562,3 +562,64 @@ func TestOneRound(t *testing.T) {
 	expect(t, fs, "error spec.versions[0].served")
 	says(t, fs[0], "nothing else in the CRD is checked")
 }
+
+// TestMisfits checks what is reported about a CRD with values of the wrong type: no finding
+// that only their absence causes, and whether the rest was checked.
+func TestMisfits(t *testing.T) {
+	const (
+		checked = "the rest of the CRD is checked without this value"
+		blocked = "nothing else in the CRD is checked until this is fixed"
+	)
+	many := func(n int, schema string) string {
+		var b strings.Builder
+		b.WriteString("{type: object, properties: {")
+		for i := range n {
+			fmt.Fprintf(&b, "p%02d: %s, ", i, schema)
+		}
+		b.WriteString("untyped: {}}}")
+		return b.String()
+	}
+	for _, tt := range []struct {
+		name, schema     string
+		checked, blocked int
+		others           bool
+	}{
+		{"as many keywords as can be ignored", many(20, "{type: string, maxLength: x}"), 20, 0, true},
+		{"one keyword more", many(21, "{type: string, maxLength: x}"), 0, 1, false},
+		{"many schemas", many(21, "string"), 0, 21, false},
+		{"more schemas than are reported", many(30, "string"), 0, 21, false},
+		{"the schema of a field", `{type: object, required: [size], properties: {size: integer}, x-kubernetes-validations: [{rule: self.size > 0}]}`, 0, 1, false},
+		{"the schemas of all fields", `{type: object, required: [size], properties: [size]}`, 0, 1, false},
+		{"the schema of items", `{type: object, properties: {l: {type: array, items: [string]}}}`, 0, 1, false},
+		{"the schema of values", `{type: object, properties: {m: {type: object, additionalProperties: string}}}`, 0, 1, false},
+		{"a type by another keyword", `{type: object, properties: {p: {x-kubernetes-int-or-string: "true"}}}`, 0, 1, false},
+		{"null as default", `{type: object, properties: {p: {type: string, nullable: "true", default: null}}}`, 0, 1, false},
+		{"a rule", `{type: object, properties: {p: {type: string}, untyped: {}}, x-kubernetes-validations: [self.p == '']}`, 1, 0, true},
+		{"a keyword of a field that is named like a keyword", `{type: object, properties: {properties: {type: string, maxLength: x}, untyped: {}}}`, 1, 0, true},
+		{"a schema and a keyword", `{type: object, properties: {a: {type: string, maxLength: x}, b: string}}`, 0, 1, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var misfits, isChecked, isBlocked, others int
+			for _, f := range lintAll(t, schema.KEP, lint.Config{}, v1(tt.schema))[0] {
+				if f.Rule != "undecodable" {
+					others++
+					t.Log(f)
+					continue
+				}
+				misfits++
+				if slices.Contains(f.Detail, checked) {
+					isChecked++
+				}
+				if slices.Contains(f.Detail, blocked) {
+					isBlocked++
+				}
+			}
+			if isChecked != tt.checked || isBlocked != tt.blocked || others > 0 != tt.others {
+				t.Errorf("%d findings: got %d with %q, %d with %q, %d others; want %d, %d, others: %t",
+					misfits, isChecked, checked, isBlocked, blocked, others, tt.checked, tt.blocked, tt.others)
+			}
+		})
+	}
+	fs := lintAll(t, schema.KEP, lint.Config{}, v1(`{type: object, properties: {a: {type: string, maxLength: x}, b: string}}`))[0]
+	expect(t, fs, "error .properties[a].maxLength", "error .properties[b]")
+}
