@@ -16,8 +16,8 @@ import (
 type oldObjects struct {
 	byIdentity map[input.Identity]*input.Item
 	paths      []string
-	// matched is set if an object has an old one.
-	matched atomic.Bool
+	// asked is set if the old one of an object was needed, and matched if there was one.
+	asked, matched atomic.Bool
 }
 
 // loadOld reads the objects before an update.
@@ -47,6 +47,7 @@ func (o *oldObjects) of(it *input.Item) (old schema.Object, warnings []analysis.
 	if o == nil {
 		return nil, nil, nil
 	}
+	o.asked.Store(true)
 	stored := o.byIdentity[oldIdentity(it)]
 	if stored == nil {
 		return nil, []analysis.Finding{{Rule: ruleNoOldObject, Severity: analysis.Warning, Path: "metadata.name", Pointer: "/metadata/name",
@@ -61,9 +62,10 @@ func (o *oldObjects) of(it *input.Item) (old schema.Object, warnings []analysis.
 	return old, nil, nil
 }
 
-// problem returns the problem if no object has an old one.
+// problem returns the problem if no object has an old one. Objects that were not validated, for
+// example without a CRD, do not count.
 func (o *oldObjects) problem() *input.Problem {
-	if o == nil || o.matched.Load() {
+	if o == nil || !o.asked.Load() || o.matched.Load() {
 		return nil
 	}
 	return &input.Problem{Rule: ruleNoOldObject, File: strings.Join(o.paths, ", "),

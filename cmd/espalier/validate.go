@@ -182,7 +182,7 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 		}
 		return nil
 	}, r.Failure)
-	if p := v.old.problem(); p != nil && err == nil && r.Summary().Objects > 0 {
+	if p := v.old.problem(); p != nil && err == nil {
 		r.Failure(*p)
 	}
 	return err
