@@ -173,7 +173,7 @@ type Summary struct {
 	// Hidden counts the findings below [Options].MinSeverity. They are not included in the
 	// other counts.
 	Hidden int `json:"hidden,omitempty"`
-	// Omitted counts the findings that were not written because there are more than
+	// Omitted counts the findings that an output does not list because there are more than
 	// [Options].MaxFindings. They are included in the other counts.
 	Omitted int `json:"omitted,omitempty"`
 	// Interrupted is set if the run was interrupted before the end of the input.

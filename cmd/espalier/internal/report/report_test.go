@@ -7,6 +7,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -562,5 +563,28 @@ func TestFolded(t *testing.T) {
 		if got := strings.Contains(out, "rule-b"); got == forPeople {
 			t.Errorf("%s: lists folded findings: %t\n%s", format, got, out)
 		}
+		// Folded findings take no space where they are not listed.
+		o.MaxFindings = 1
+		limited, _ := write(t, o, fs[1], fs[0])
+		if got := strings.Contains(limited, "rule-a"); got != forPeople {
+			t.Errorf("%s: the finding after a folded one is listed: %t\n%s", format, got, limited)
+		}
+		o.MaxFindings = 0
+	}
+}
+
+// TestFiles makes sure that a file counts once, in any order of objects.
+func TestFiles(t *testing.T) {
+	r, err := New(Options{Stdout: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := objects(t, "kind: A\n---\nkind: B\n---\nkind: C\n")
+	items[1].File = "b.yaml"
+	for _, it := range items {
+		r.Saw(it)
+	}
+	if got := r.Summary().Files; got != 2 {
+		t.Errorf("got %d files, want 2", got)
 	}
 }

@@ -47,8 +47,9 @@ type Options struct {
 	// MinSeverity is the lowest severity of findings that are reported. Other findings do not
 	// affect the exit code either. The default is info.
 	MinSeverity analysis.Severity
-	// MaxFindings is the maximum number of findings that are written. Further ones are
-	// counted. Inputs that could not be processed are always written. Zero stands for no limit.
+	// MaxFindings is the maximum number of findings that are listed in each output. Further
+	// ones are counted. Inputs that could not be processed are always listed. Zero stands for
+	// no limit.
 	MaxFindings int
 	// Quiet omits the summary in text if there are no findings, NoSummary in any case.
 	// Formats for programs always have a summary.
@@ -91,6 +92,22 @@ type format interface {
 	close(s *Summary) error
 }
 
+// sink is a format and what was written to it.
+type sink struct {
+	format
+	// written and omitted count findings, except failures and those that are folded.
+	written, omitted int
+}
+
+// folds reports whether the format counts a finding instead of listing it.
+func (o *sink) folds(f *Finding) bool {
+	switch o.format.(type) {
+	case *textFormat, *githubFormat:
+		return f.Folded
+	}
+	return false
+}
+
 // objectFormat is a format that lists objects and test cases, including those without
 // findings.
 type objectFormat interface {
@@ -106,13 +123,11 @@ type objectFormat interface {
 // Reporter writes findings as they come. It is not safe for concurrent use.
 type Reporter struct {
 	options Options
-	formats []format
+	sinks   []*sink
 	files   []*os.File
 	summary Summary
-	// lastFile is the file of the last counted object.
-	lastFile string
-	// written is the number of findings that were written.
-	written int
+	// sawFiles holds the files of the counted objects.
+	sawFiles map[string]bool
 	// found is set if a finding makes the exit code 1.
 	found bool
 	err   error
@@ -132,7 +147,7 @@ func New(o Options) (*Reporter, error) {
 	case o.MinSeverity != "" && o.FailOn != Never && o.MinSeverity.Compare(analysis.Severity(o.FailOn.String())) < 0:
 		return nil, fmt.Errorf("--fail-on=%s contradicts --min-severity=%s, which omits such findings", o.FailOn, o.MinSeverity)
 	}
-	r := &Reporter{options: o, summary: Summary{Semantics: o.Semantics}}
+	r := &Reporter{options: o, summary: Summary{Semantics: o.Semantics}, sawFiles: map[string]bool{}}
 	outputs := o.Outputs
 	if len(outputs) == 0 {
 		outputs = []string{"text"}
@@ -162,7 +177,7 @@ func New(o Options) (*Reporter, error) {
 		default:
 			stdout = output
 		}
-		r.formats = append(r.formats, newFormat(name, w, color, &r.options))
+		r.sinks = append(r.sinks, &sink{format: newFormat(name, w, color, &r.options)})
 	}
 	return r, nil
 }
@@ -222,17 +237,19 @@ func (r *Reporter) add(f Finding) {
 		return
 	}
 	r.count(&f)
-	if most := r.options.MaxFindings; most > 0 && r.written >= most && !f.Failed {
-		r.summary.Omitted++
-		r.list(func(o objectFormat) error { return o.omitted(&f) })
-		return
-	}
-	if !f.Failed {
-		r.written++
-	}
-	r.ClearProgress()
-	for _, format := range r.formats {
-		r.keep(format.finding(&f))
+	for _, o := range r.sinks {
+		if counts := !f.Failed && !o.folds(&f); counts {
+			if most := r.options.MaxFindings; most > 0 && o.written >= most {
+				o.omitted++
+				if lists, ok := o.format.(objectFormat); ok {
+					r.keep(lists.omitted(&f))
+				}
+				continue
+			}
+			o.written++
+		}
+		r.ClearProgress()
+		r.keep(o.finding(&f))
 	}
 }
 
@@ -245,8 +262,8 @@ func (r *Reporter) keep(err error) {
 
 // list calls do for the formats that list objects and test cases.
 func (r *Reporter) list(do func(objectFormat) error) {
-	for _, format := range r.formats {
-		if o, ok := format.(objectFormat); ok {
+	for _, out := range r.sinks {
+		if o, ok := out.format.(objectFormat); ok {
 			r.keep(do(o))
 		}
 	}
@@ -273,16 +290,15 @@ func (r *Reporter) Passed(f Finding) {
 	r.list(func(o objectFormat) error { return o.passed(&f) })
 }
 
-// Saw counts an object. The findings about it should follow before the next call, and objects
-// of the same file must be counted consecutively.
+// Saw counts an object. The findings about it should follow before the next call.
 func (r *Reporter) Saw(it *input.Item) {
 	if r.options.Saw != nil {
 		r.options.Saw(it)
 	}
 	r.summary.Objects++
 	r.Progress(r.options.What + "s")
-	if it.File != r.lastFile || r.summary.Files == 0 {
-		r.lastFile = it.File
+	if !r.sawFiles[it.File] {
+		r.sawFiles[it.File] = true
 		r.summary.Files++
 	}
 	if !r.options.TestCases {
@@ -355,9 +371,9 @@ func (r *Reporter) Finish(err error) error {
 		f.Message = "interrupted"
 	}
 	r.ClearProgress()
-	for _, format := range r.formats {
-		if _, isText := format.(*textFormat); !isText {
-			_ = format.finding(&f) // err takes precedence
+	for _, o := range r.sinks {
+		if _, isText := o.format.(*textFormat); !isText {
+			_ = o.finding(&f) // err takes precedence
 		}
 	}
 	r.count(&f)
@@ -376,8 +392,10 @@ func (r *Reporter) Close() error {
 		}
 	}
 	err := r.err
-	for _, format := range r.formats {
-		err = errors.Join(err, format.close(&r.summary))
+	for _, o := range r.sinks {
+		summary := r.summary
+		summary.Omitted = o.omitted
+		err = errors.Join(err, o.close(&summary))
 	}
 	for _, f := range r.files {
 		err = errors.Join(err, f.Close())
