@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"sync"
 
+	"espalier.dev/cmd/espalier/internal/spool"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -39,7 +39,7 @@ func (a *Ahead) Close() error {
 	defer a.mu.Unlock()
 	var err error
 	for _, s := range a.streams {
-		err = errors.Join(err, s.spool.close())
+		err = errors.Join(err, s.spool.Close())
 	}
 	return err
 }
@@ -73,7 +73,7 @@ type stream struct {
 	// marks is set until somebody looks ahead: documents that mention CRDs are marked.
 	marks  bool
 	marked []*yamlx.Document
-	spool  spool
+	spool  spool.Spool
 }
 
 // Start returns the first bytes of the text.
@@ -114,16 +114,29 @@ func (s *stream) lookAhead() (documentReader, error) {
 	defer s.mu.Unlock()
 	s.open()
 	if s.marks {
-		rest, line := s.documents.Rest()
-		failed, err := s.spool.fill(rest)
+		in, line := s.documents.Rest()
+		rest := &recordingReader{in: in}
+		if _, err := io.Copy(&s.spool, rest); err != nil && rest.err == nil {
+			return nil, spoolError(err)
+		}
+		spooled, err := s.spool.Reader(0, s.spool.Size())
 		if err != nil {
-			return nil, err
+			return nil, spoolError(err)
 		}
 		s.marks = false
 		s.options.Line = line
-		s.documents = yamlx.NewReader(io.MultiReader(s.spool.reader(), failed), s.options)
+		// After the text, Next returns the error that ended it, if there was one.
+		s.documents = yamlx.NewReader(io.MultiReader(spooled, rest), s.options)
 	}
-	return &markedReader{marked: slices.Clone(s.marked), rest: yamlx.NewReader(s.spool.reader(), s.options)}, nil
+	spooled, err := s.spool.Reader(0, s.spool.Size())
+	if err != nil {
+		return nil, spoolError(err)
+	}
+	return &markedReader{marked: slices.Clone(s.marked), rest: yamlx.NewReader(spooled, s.options)}, nil
+}
+
+func spoolError(err error) error {
+	return fmt.Errorf("cannot keep the input until its CRDs are read: %w", err)
 }
 
 // documentReader reads documents.
@@ -145,46 +158,6 @@ func (r *markedReader) Next() (*yamlx.Document, error) {
 	r.marked = r.marked[1:]
 	// Documents are not safe for concurrent use, and the other reader has this one.
 	return yamlx.NewBytesReader(d.Source(), yamlx.Options{Line: d.Line(), MaxDocument: len(d.Source()) + 1}).Next()
-}
-
-// spoolInMemory is the size up to which a spool is kept in memory.
-const spoolInMemory = 4 << 20
-
-// spool keeps text in memory or, if it is large, in a temporary file.
-type spool struct {
-	memory []byte
-	file   *os.File
-	size   int64
-}
-
-// fill reads all text. The returned reader returns the error of in, if there is one.
-func (s *spool) fill(in io.Reader) (failed io.Reader, err error) {
-	source := &recordingReader{in: in}
-	if s.memory, _ = io.ReadAll(io.LimitReader(source, spoolInMemory)); len(s.memory) == spoolInMemory {
-		if s.file, err = os.CreateTemp("", "espalier-*"); err == nil {
-			if s.size, err = io.Copy(s.file, source); source.err != nil {
-				err = nil
-			}
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot keep the input until its CRDs are read: %w", err)
-	}
-	return source, nil
-}
-
-func (s *spool) reader() io.Reader {
-	if s.file == nil {
-		return bytes.NewReader(s.memory)
-	}
-	return io.MultiReader(bytes.NewReader(s.memory), io.NewSectionReader(s.file, 0, s.size))
-}
-
-func (s *spool) close() error {
-	if s.file == nil {
-		return nil
-	}
-	return errors.Join(s.file.Close(), os.Remove(s.file.Name()))
 }
 
 // recordingReader remembers the error or the end of a reader, and returns it again.

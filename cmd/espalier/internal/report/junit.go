@@ -10,6 +10,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/spool"
 )
 
 // junitFormat writes a test suite for each file and a test case for each object. A test case
@@ -19,7 +20,7 @@ import (
 type junitFormat struct {
 	w       io.Writer
 	options *Options
-	spool   spool
+	spool   spool.Spool
 	suites  []*junitSuite
 	byFile  map[string]*junitSuite
 	// current is the object or test case whose findings follow. other is the test case for
@@ -220,21 +221,21 @@ func (j *junitFormat) end(c *junitCase) error {
 	if err != nil {
 		return err
 	}
-	start := j.spool.size
+	start := j.spool.Size()
 	if _, err := j.spool.Write(append(text, '\n')); err != nil {
 		return err
 	}
 	if n := len(suite.parts); n > 0 && suite.parts[n-1][0]+suite.parts[n-1][1] == start {
-		suite.parts[n-1][1] += j.spool.size - start
+		suite.parts[n-1][1] += j.spool.Size() - start
 	} else {
-		suite.parts = append(suite.parts, [2]int64{start, j.spool.size - start})
+		suite.parts = append(suite.parts, [2]int64{start, j.spool.Size() - start})
 	}
 	return nil
 }
 
 func (j *junitFormat) close(s *Summary) (err error) {
 	defer func() {
-		if e := j.spool.close(); err == nil {
+		if e := j.spool.Close(); err == nil {
 			err = e
 		}
 	}()
@@ -264,8 +265,12 @@ func (j *junitFormat) close(s *Summary) (err error) {
 		}
 		fmt.Fprint(out, "    </properties>\n")
 		for _, part := range suite.parts {
-			if out.err == nil {
-				out.err = j.spool.copyTo(out, part[0], part[1])
+			text, err := j.spool.Reader(part[0], part[1])
+			if err != nil {
+				return err
+			}
+			if _, err := io.Copy(out, text); err != nil {
+				return err
 			}
 		}
 		fmt.Fprint(out, "  </testsuite>\n")
