@@ -126,6 +126,8 @@ type tester struct {
 	ctx    context.Context
 	report *report.Reporter
 	run    *regexp.Regexp
+	// maxDocument is the maximum size of a document, also in the files that suites name.
+	maxDocument int
 	// given holds the CRDs of --crd, around those in the files of suites, and configured those
 	// of the configuration file.
 	given, around, configured []*input.Item
@@ -150,7 +152,7 @@ func (a *app) test(c *cobra.Command, o testOptions) (err error) {
 		return err
 	}
 	defer func() { err = r.Finish(err) }()
-	t := &tester{a: a, ctx: c.Context(), report: r, run: run, files: map[string][]*input.Item{}, semantics: map[string]bool{}}
+	t := &tester{a: a, ctx: c.Context(), report: r, run: run, maxDocument: o.suites.MaxDocument, files: map[string][]*input.Item{}, semantics: map[string]bool{}}
 	o.crds = o.suites.With(o.crds.Paths...)
 	if len(o.crds.Paths) > 0 {
 		if t.given, err = t.definitions(o.crds); err != nil {
@@ -284,7 +286,7 @@ func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointe
 				if _, err := os.Stat(path); err != nil {
 					return nil, pointer, fmt.Errorf("cannot read the CRD: %w", err)
 				}
-				if t.files[path], err = t.definitions(input.Flags{Paths: []string{path}}); err != nil {
+				if t.files[path], err = t.definitions(input.Flags{Paths: []string{path}, MaxDocument: t.maxDocument}); err != nil {
 					return nil, pointer, err
 				}
 			}

@@ -29,10 +29,8 @@ func (b *lockedBuffer) String() string {
 	return b.buffer.String()
 }
 
-// TestWatch changes a suite and then its CRD while test --watch runs.
-func TestWatch(t *testing.T) {
-	dir := t.TempDir()
-	const definition = `
+// boxDefinition is a CRD, and boxSuite a suite that passes.
+const boxDefinition = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: boxes.example.com}
@@ -43,12 +41,17 @@ spec:
   versions:
   - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {size: {type: integer, maximum: 5}}}}}
 `
-	const suite = `
+
+const boxSuite = `
 apiVersion: espalier.dev/v1
 kind: TestSuite
 crd: crd.yaml
 valid: [{name: a box, object: {size: 1}}]
 `
+
+// TestWatch changes a suite and then its CRD while test --watch runs.
+func TestWatch(t *testing.T) {
+	dir := t.TempDir()
 	crdFile, suiteFile := filepath.Join(dir, "crd.yaml"), filepath.Join(dir, "suite.yaml")
 	write := func(file, text string) {
 		t.Helper()
@@ -60,8 +63,8 @@ valid: [{name: a box, object: {size: 1}}]
 			t.Fatal(err)
 		}
 	}
-	write(crdFile, definition)
-	write(suiteFile, suite)
+	write(crdFile, boxDefinition)
+	write(suiteFile, boxSuite)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -88,9 +91,9 @@ valid: [{name: a box, object: {size: 1}}]
 		t.Fatalf("run %d did not happen: %s%s", runs, stdout.String(), stderr.String())
 	}
 	await("1 passed, 0 failed")
-	write(suiteFile, strings.ReplaceAll(suite, "size: 1", "size: 10"))
+	write(suiteFile, strings.ReplaceAll(boxSuite, "size: 1", "size: 10"))
 	await("0 passed, 1 failed")
-	write(crdFile, strings.ReplaceAll(definition, "maximum: 5", "maximum: 50"))
+	write(crdFile, strings.ReplaceAll(boxDefinition, "maximum: 5", "maximum: 50"))
 	await("1 passed, 0 failed")
 	cancel()
 	if got := <-code; got != 0 {
@@ -115,5 +118,20 @@ func TestSuiteOfHelp(t *testing.T) {
 	code := a.run(context.Background(), []string{"test", file})
 	if want := "5 passed, 0 failed in 1 suite (semantics: kubernetes)\n"; code != 0 || stdout.String() != want {
 		t.Errorf("exit code %d, got %s%s, want %s", code, stdout.String(), stderr.String(), want)
+	}
+}
+
+// TestSuiteDefinitionSize makes sure that --max-document-size applies to the CRD file that a
+// suite names, and that --exclude does not.
+func TestSuiteDefinitionSize(t *testing.T) {
+	t.Chdir(t.TempDir())
+	writeFile(t, "crd.yaml", []byte("# "+strings.Repeat("x", 1<<20)+boxDefinition))
+	writeFile(t, "suite.yaml", []byte(boxSuite))
+	if out, code := runApp(t, "test", "suite.yaml", "--exclude", "crd.yaml"); code != 0 {
+		t.Errorf("exits with %d:\n%s", code, out)
+	}
+	out, code := runApp(t, "test", "suite.yaml", "--max-document-size", "1")
+	if code != 2 || !strings.Contains(out, "crd.yaml:1:1: error: the document that starts here is larger than 1 MiB") {
+		t.Errorf("exits with %d:\n%s", code, out)
 	}
 }
