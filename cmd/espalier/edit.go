@@ -115,6 +115,9 @@ func problemAt(it *input.Item, rule, message string) *input.Problem {
 // input, if it was read.
 func editFile(file string, stdin []byte, documents []editedDocument) (old, text []byte, err error) {
 	if old = stdin; file != input.Stdin {
+		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+			return nil, nil, fmt.Errorf("%s: cannot edit a pipe: pass its content on standard input with -f -", file)
+		}
 		if old, err = os.ReadFile(file); err != nil {
 			return nil, nil, fmt.Errorf("cannot read %s again: %w", file, err)
 		}
@@ -128,7 +131,7 @@ func editFile(file string, stdin []byte, documents []editedDocument) (old, text 
 // assemble replaces the old documents in a text by the new ones.
 func assemble(old []byte, documents []editedDocument) ([]byte, error) {
 	var out []byte
-	rest := old
+	rest, line := old, 1 // line is the line number of at
 	for _, d := range documents {
 		if d.text == nil {
 			continue
@@ -139,12 +142,16 @@ func assemble(old []byte, documents []editedDocument) ([]byte, error) {
 			if i < 0 {
 				return nil, errors.New("the file has changed since it was read: run the command again")
 			}
+			line += bytes.Count(rest[at:at+i], []byte("\n"))
 			at += i
-			if line := 1 + bytes.Count(old[:len(old)-len(rest)+at], []byte("\n")); line != d.doc.Line() {
-				at++ // another document with the same text
+			if line != d.doc.Line() {
+				// Another document has the same text.
+				line += bytes.Count(rest[at:at+1], []byte("\n"))
+				at++
 				continue
 			}
 			out = append(append(out, rest[:at]...), d.text...)
+			line += bytes.Count(source, []byte("\n"))
 			rest = rest[at+len(source):]
 			break
 		}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/internal/yamlx"
+)
+
+// TestAssembleMany edits all documents of a large file, some of which have the same text. The
+// time limit is far below that of counting lines from the start for each document.
+func TestAssembleMany(t *testing.T) {
+	const n = 10000
+	body := "# " + strings.Repeat("x\n# ", 500) + "\n"
+	old := strings.Repeat("a: 0\n"+body+"---\na: 1\n"+body+"---\n", n/2)
+	want := strings.ReplaceAll(old, "a: 1", "b: 1")
+	var documents []editedDocument
+	reader := yamlx.NewBytesReader([]byte(old), yamlx.Options{})
+	for i := range n {
+		d, err := reader.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := editedDocument{doc: &input.Document{Document: d}}
+		if i%2 == 1 {
+			e.text = bytes.Replace(d.Source(), []byte("a: 1"), []byte("b: 1"), 1)
+		}
+		documents = append(documents, e)
+	}
+	start := time.Now()
+	got, err := assemble([]byte(old), documents)
+	if err != nil || string(got) != want {
+		t.Errorf("got %d bytes and %v, want %d bytes", len(got), err, len(want))
+	}
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("took %s", took)
+	}
+}
+
+// TestEditPipe edits the pipe of a process substitution, which cannot be read again.
+func TestEditPipe(t *testing.T) {
+	if _, err := os.Stat("/dev/fd/0"); err != nil {
+		t.Skip(err)
+	}
+	t.Chdir(t.TempDir())
+	writeFile(t, "crd.yaml", []byte(boxDefinition))
+	for _, test := range []struct {
+		text string
+		args []string
+	}{
+		{"apiVersion: example.com/v1\nkind: Box\nmetadata: {name: a}\nunknown: 1\n", []string{"prune", "-o", "diff", "--crd", "crd.yaml"}},
+		{strings.Replace(boxDefinition, "type: object, ", "", 1), []string{"fix"}},
+	} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if _, err := w.WriteString(test.text); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		out, code := runApp(t, append(test.args, filepath.Join("/dev/fd", strconv.Itoa(int(r.Fd()))))...)
+		if code != 2 || !strings.Contains(out, "cannot edit a pipe: pass its content on standard input with -f -") {
+			t.Errorf("%s exits with %d:\n%s", test.args[0], code, out)
+		}
+	}
+}
