@@ -296,7 +296,7 @@ func (d *differ) tryAll(ctx context.Context, stdin io.Reader, flags input.Flags)
 	}
 	message := "no objects found"
 	if len(d.others) > 0 {
-		message = fmt.Sprintf("no objects of the compared CRDs found: the CRDs define %s, the objects are %s", list(d.kinds()), list(slices.Sorted(maps.Keys(d.others))))
+		message = fmt.Sprintf("no objects of the compared CRDs found: the CRDs define %s, the objects are %s", firstOf(d.kinds(), 5), firstOf(slices.Sorted(maps.Keys(d.others)), 5))
 	}
 	d.r.Failure(input.Problem{Rule: ruleNoObjects, File: strings.Join(flags.Paths, ", "), Message: message})
 	return nil
@@ -311,19 +311,9 @@ func (d *differ) kinds() (kinds []string) {
 	return kinds
 }
 
-// list joins names, and counts those after the first few.
-func list(names []string) string {
-	const most = 5
-	if rest := len(names) - most; rest > 0 {
-		names = append(slices.Clip(names[:most]), fmt.Sprintf("%d more", rest))
-	}
-	return strings.Join(names, ", ")
-}
-
 // try applies both CRDs to an object and records the differences.
 func (d *differ) try(ctx context.Context, it *input.Item) error {
-	group, _, _ := strings.Cut(it.APIVersion(), "/")
-	c := d.byKind[groupKind{group, it.Kind()}]
+	c := d.byKind[kindOf(it)]
 	if c == nil {
 		d.others[strings.TrimSpace(it.APIVersion()+" "+it.Kind())] = true
 		d.r.Skipped(it, "no CRD that is compared defines its kind")

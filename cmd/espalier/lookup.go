@@ -103,7 +103,7 @@ func (ds *definitions) find(it *input.Item) (*definition, error) {
 		if meant := nearest.Name(gk.kind, slices.Values(known)); meant != "" {
 			e.message += didYouMean("", meant)
 		} else {
-			e.message += ": add it with --crd (the CRDs of its group define " + strings.Join(firstOf(known, 5), ", ") + ")"
+			e.message += ": add it with --crd (the CRDs of its group define " + firstOf(known, 5) + ")"
 		}
 		return nil, e
 	}
@@ -135,12 +135,12 @@ func (ds *definitions) kinds() map[string][]string {
 	return ds.kindsByGroup
 }
 
-// firstOf returns the first n names, and says how many there are in addition.
-func firstOf(names []string, n int) []string {
-	if len(names) <= n {
-		return names
+// firstOf joins the first n names, and says how many there are in addition.
+func firstOf(names []string, n int) string {
+	if rest := len(names) - n; rest > 0 {
+		names = append(slices.Clone(names[:n]), fmt.Sprintf("and %d more", rest))
 	}
-	return append(slices.Clone(names[:n]), fmt.Sprintf("and %d more", len(names)-n))
+	return strings.Join(names, ", ")
 }
 
 // builtinGroup reports whether Kubernetes itself has the group.
