@@ -54,6 +54,10 @@ func (a *app) reportOptions(c *cobra.Command, flags reportFlags, rules []analysi
 		Command:     c.CommandPath(),
 		Interrupted: func() bool { return c.Context().Err() != nil },
 	}
+	// A default must not contradict a flag.
+	if least := o.MinSeverity; least != "" && !c.Flags().Changed("fail-on") && o.FailOn.Fails(least) {
+		o.FailOn = report.Threshold(least)
+	}
 	if p := a.newProgress(flags.quiet); p != nil {
 		o.Progress = p
 	}

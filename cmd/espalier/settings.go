@@ -58,6 +58,7 @@ func (a *app) configure(c *cobra.Command) (err error) {
 	if err := a.readBaseline(); err != nil {
 		return err
 	}
+	a.skipFiles(c)
 	done, err := a.environmentSemantics(c)
 	if err != nil || done || a.config.Semantics == "" {
 		return err
@@ -125,12 +126,38 @@ func (a *app) setDefaults(c *cobra.Command) error {
 		err = errors.Join(err, set("crd", a.configuredCRDs()...))
 	}
 	err = errors.Join(err, set("output", a.environmentOutput(c)...))
-	if flag := c.Flags().Lookup("exclude"); flag != nil && len(f.Exclude) > 0 {
-		if exclude, ok := flag.Value.(*excludeFlag); ok {
-			exclude.input.Skip = f.Excludes
-		}
-	}
 	return err
+}
+
+// skipFiles makes the command skip the files that the configuration file excludes, and the
+// baseline, which may be among the input.
+func (a *app) skipFiles(c *cobra.Command) {
+	flag := c.Flags().Lookup("exclude")
+	if flag == nil {
+		return
+	}
+	exclude, ok := flag.Value.(*excludeFlag)
+	if !ok {
+		return
+	}
+	if len(a.config.Exclude) > 0 {
+		exclude.input.Skip = a.config.Excludes
+	}
+	if a.baseline == nil {
+		return
+	}
+	baseline, err := os.Stat(a.baseline.Path)
+	if err != nil {
+		return // it is written at the end
+	}
+	skip := exclude.input.Skip
+	exclude.input.Skip = func(path string, isDir bool) bool {
+		if skip != nil && skip(path, isDir) {
+			return true
+		}
+		info, err := os.Stat(path)
+		return err == nil && os.SameFile(info, baseline)
+	}
 }
 
 // environmentOutput returns the formats that the environment sets. It applies to commands

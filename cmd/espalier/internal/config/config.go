@@ -16,6 +16,7 @@ import (
 	"espalier.dev/analysis/impact"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/cmd/espalier/internal/glob"
+	"espalier.dev/cmd/espalier/internal/input"
 )
 
 // Name is the name of the configuration file.
@@ -111,10 +112,13 @@ func Load(path string, rules Rules) (*File, error) {
 	return Parse(text, relative(abs), filepath.Dir(abs), rules)
 }
 
-// readFile reads a file that may be a device or a pipe, within a limit.
+// readFile reads a file within a limit. Like [input.Open], it never blocks.
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := input.Open(path)
 	if err != nil {
+		if info, e := os.Stat(path); e == nil && !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s is not a regular file", path)
+		}
 		return nil, err
 	}
 	defer f.Close()

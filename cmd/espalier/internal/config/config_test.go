@@ -5,7 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // TestFind checks that the closest file is found, and that the search ends at the root of a
@@ -44,6 +46,31 @@ func TestFind(t *testing.T) {
 	}
 	if _, err := Find(filepath.Join(root, "misnamed")); err == nil || !strings.Contains(err.Error(), "rename it to .espalier.yaml") {
 		t.Errorf("a misnamed file: %v", err)
+	}
+}
+
+// TestFIFO makes sure that reading a FIFO is an error and does not wait for a writer.
+func TestFIFO(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := syscall.Mkfifo(Name, 0o644); err != nil {
+		t.Skip(err)
+	}
+	done := make(chan error, 2)
+	go func() {
+		_, err := Load(Name, testRules())
+		done <- err
+		_, err = LoadBaseline(Name)
+		done <- err
+	}()
+	for range 2 {
+		select {
+		case err := <-done:
+			if err == nil || !strings.HasSuffix(err.Error(), Name+" is not a regular file") {
+				t.Errorf("got %v", err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("waits for a writer")
+		}
 	}
 }
 

@@ -101,8 +101,8 @@ func TestFilter(t *testing.T) {
 				f.Severity = analysis.Info
 				return f, f.Rule != "rule-b"
 			},
-			End: func(int) []Finding {
-				return []Finding{{Finding: analysis.Finding{Rule: "unused", Severity: analysis.Warning, Message: "matches nothing"}}}
+			End: func(int) ([]Finding, error) {
+				return []Finding{{Finding: analysis.Finding{Rule: "unused", Severity: analysis.Warning, Message: "matches nothing"}}}, nil
 			},
 		})
 		if err != nil {

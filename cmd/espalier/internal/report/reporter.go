@@ -42,8 +42,9 @@ type Options struct {
 	Saw func(*input.Item)
 	// End is called when a run ends that was neither aborted nor interrupted, after the last
 	// call of Filter, with the number of inputs that could not be processed. It returns
-	// further findings, such as suppressions that matched nothing. Nil stands for none.
-	End func(failures int) []Finding
+	// further findings, such as suppressions that matched nothing. If it returns an error, so
+	// does Close. Nil stands for no call.
+	End func(failures int) ([]Finding, error)
 	// MinSeverity is the lowest severity of findings that are reported. Other findings do not
 	// affect the exit code either. The default is info.
 	MinSeverity analysis.Severity
@@ -365,6 +366,13 @@ func (r *Reporter) Finish(err error) error {
 	if err == nil {
 		return r.Close()
 	}
+	r.abort(err)
+	_ = r.Close()
+	return err
+}
+
+// abort adds a finding with an error that the caller reports to the outputs for programs.
+func (r *Reporter) abort(err error) {
 	r.summary.Aborted = true
 	f := Finding{Failed: true, Finding: analysis.Finding{Rule: NotRun, Severity: analysis.Error, Message: err.Error()}}
 	if errors.Is(err, context.Canceled) {
@@ -377,18 +385,23 @@ func (r *Reporter) Finish(err error) error {
 		}
 	}
 	r.count(&f)
-	_ = r.Close()
-	return err
 }
 
 // Close completes the outputs. It returns an error if writing fails, else context.Canceled if
-// the run was interrupted, else an [ExitError], or nil if the exit code is 0.
+// the run was interrupted, else the error of [Options].End, else an [ExitError], or nil if the
+// exit code is 0.
 func (r *Reporter) Close() error {
 	r.ClearProgress()
+	var failed error
 	r.summary.Interrupted = r.options.Interrupted != nil && r.options.Interrupted()
 	if r.options.End != nil && !r.summary.Aborted && !r.summary.Interrupted {
-		for _, f := range r.options.End(r.summary.Failures) {
+		var found []Finding
+		found, failed = r.options.End(r.summary.Failures)
+		for _, f := range found {
 			r.add(f)
+		}
+		if failed != nil {
+			r.abort(failed)
 		}
 	}
 	err := r.err
@@ -405,6 +418,9 @@ func (r *Reporter) Close() error {
 	}
 	if r.summary.Interrupted {
 		return context.Canceled
+	}
+	if failed != nil {
+		return failed
 	}
 	if code := r.Code(); code != Clean {
 		return ExitError(code)

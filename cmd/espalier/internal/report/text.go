@@ -150,6 +150,13 @@ func printableLines(s string) string {
 func oneLine(s string) string { return printable(strings.ReplaceAll(s, "\n", " ")) }
 
 func (t *textFormat) close(s *Summary) error {
+	if s.Aborted {
+		// The text does not have the finding that counts: the caller reports the error.
+		others := *s
+		others.Errors--
+		others.Failures--
+		s = &others
+	}
 	if s.Omitted > 0 {
 		fmt.Fprintln(t.w, omittedLine(s, t.options))
 	}

@@ -4,6 +4,7 @@
 package suppress
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -188,28 +189,23 @@ func fieldOf(path string) string {
 
 // End ends a run in which a number of inputs could not be processed. It writes the baseline if
 // it should, and returns findings about comments that are malformed, about suppressions that
-// have matched nothing although the command reports their rules, and about the baseline.
-func (f *Filter) End(failures int) []report.Finding {
+// have matched nothing although the command reports their rules, and about the baseline. It
+// returns an error if the baseline cannot be written.
+func (f *Filter) End(failures int) ([]report.Finding, error) {
 	all := f.unused()
 	switch {
 	case f.known == nil:
-		return all
+		return all, nil
 	case !f.options.Write:
-		return append(all, f.known.stale(f.off)...)
+		return append(all, f.known.stale(f.off)...), nil
 	case failures > 0:
-		return append(all, failed("the baseline was not written, because some input could not be read"))
+		return all, errors.New("cannot write the baseline: some input could not be read")
 	}
 	n, err := f.known.save()
-	if err != nil {
-		return append(all, failed(err.Error()))
+	if err == nil {
+		f.options.Written(n)
 	}
-	f.options.Written(n)
-	return all
-}
-
-// failed returns a finding about a baseline that could not be written.
-func failed(message string) report.Finding {
-	return report.Finding{Failed: true, Finding: analysis.Finding{Rule: RuleStale, Severity: analysis.Error, Message: message}}
+	return all, err
 }
 
 // unused returns findings about comments and entries of ignore.
