@@ -72,6 +72,7 @@ func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem fu
 	}
 	type found struct {
 		definitions []*definition
+		misspelled  []input.Problem
 		problem     *input.Problem
 	}
 	work := func(d *input.Document) (f found) {
@@ -80,6 +81,8 @@ func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem fu
 		for _, it := range items {
 			if isDefinition(it) {
 				f.definitions = append(f.definitions, newDefinition(it, ds.semantics))
+			} else if p := misspelledProblem(it); p != nil {
+				f.misspelled = append(f.misspelled, *p)
 			}
 		}
 		return f
@@ -87,6 +90,9 @@ func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem fu
 	emit := func(f found) error {
 		if f.problem != nil {
 			fail(*f.problem)
+		}
+		for _, p := range f.misspelled {
+			fail(p)
 		}
 		for _, d := range f.definitions {
 			ds.add(d)

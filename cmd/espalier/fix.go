@@ -140,7 +140,9 @@ type fixedDocument struct {
 	editedDocument
 	fixed   []fixedDefinition
 	skipped []*input.Item
-	problem *input.Problem
+	// misspelled are the problems with objects that are probably meant to be CRDs.
+	misspelled []input.Problem
+	problem    *input.Problem
 }
 
 type fixedDefinition struct {
@@ -164,6 +166,9 @@ func (f *fixing) all(ctx context.Context, flags input.Flags) (err error) {
 	emit := func(d fixedDocument) error {
 		if d.problem != nil {
 			fail(*d.problem)
+		}
+		for _, p := range d.misspelled {
+			fail(p)
 		}
 		if d.doc.File != f.current {
 			if err := f.flush(); err != nil {
@@ -192,6 +197,10 @@ func (f *fixing) document(ctx context.Context, d *input.Document) fixedDocument 
 	var edits []analysis.Edit
 	options, filter := f.options, f.newFilter()
 	for _, it := range items {
+		if p := misspelledProblem(it); p != nil {
+			out.misspelled = append(out.misspelled, *p)
+			continue
+		}
 		if !isDefinition(it) {
 			out.skipped = append(out.skipped, it)
 			continue

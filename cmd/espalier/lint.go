@@ -190,6 +190,8 @@ func (a *app) readDefinitions(ctx context.Context, flags input.Flags, r *report.
 			if isDefinition(it) {
 				definitions = append(definitions, it)
 				r.Progress("CRDs read")
+			} else if p := misspelledProblem(it); p != nil {
+				fail(*p)
 			} else {
 				r.Skipped(it, "not a CRD")
 			}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
-	"espalier.dev/internal/nearest"
 )
 
 // loadDefinitionsFor reads the CRDs that crds names, if any, and prepares to look ahead for
@@ -44,18 +42,6 @@ func (a *app) loadDefinitionsFor(ctx context.Context, crds, objects input.Flags,
 	})
 	return ds, nil
 }
-
-// missingError says why an object has no CRD.
-type missingError struct {
-	// message includes what to do. summary omits it; it is set if unrelated is.
-	message, summary string
-	// unrelated is set if the object has nothing to do with the CRDs: no CRD has its group,
-	// and it is no misspelling of one.
-	unrelated bool
-}
-
-// Error returns the message.
-func (e *missingError) Error() string { return e.message }
 
 // lookup returns the CRD of an object: the first of those for its kind that serves its
 // version. If there is none, the error is a missingError. Other errors mean that the CRDs in
@@ -90,35 +76,7 @@ func (ds *definitions) find(it *input.Item) (*definition, error) {
 			return d, nil
 		}
 	}
-	switch {
-	case it.Kind() == "" || it.APIVersion() == "":
-		return nil, &missingError{message: "apiVersion and kind are required"}
-	case len(candidates) > 0:
-		return nil, &missingError{message: fmt.Sprintf("version %q of %s is not served: the CRD in %s serves %s",
-			version, gk.kind, candidates[0].item.File, strings.Join(candidates[0].served(), ", "))}
-	}
-	e := &missingError{message: fmt.Sprintf("no CRD found for %s %s", it.APIVersion(), gk.kind)}
-	kinds := ds.kinds()
-	if known := kinds[gk.group]; known != nil {
-		if meant := nearest.Name(gk.kind, slices.Values(known)); meant != "" {
-			e.message += didYouMean("", meant)
-		} else {
-			e.message += ": add it with --crd (the CRDs of its group define " + firstOf(known, 5) + ")"
-		}
-		return nil, e
-	}
-	if !builtinGroup(gk.group) {
-		for _, group := range slices.Sorted(maps.Keys(kinds)) {
-			if similarGroups(gk.group, group) && (slices.Contains(kinds[group], gk.kind) || nearest.Name(gk.kind, slices.Values(kinds[group])) != "") {
-				e.message += fmt.Sprintf(": did you mean group %q?", group)
-				return nil, e
-			}
-		}
-	}
-	e.summary = e.message
-	e.message += ": add it with --crd"
-	e.unrelated = true
-	return nil, e
+	return nil, ds.missing(it, gk, version, candidates)
 }
 
 // kinds returns the defined kinds by group, sorted. All CRDs must have been added.
@@ -133,43 +91,6 @@ func (ds *definitions) kinds() map[string][]string {
 		}
 	})
 	return ds.kindsByGroup
-}
-
-// firstOf joins the first n names, and says how many there are in addition.
-func firstOf(names []string, n int) string {
-	if rest := len(names) - n; rest > 0 {
-		names = append(slices.Clone(names[:n]), fmt.Sprintf("and %d more", rest))
-	}
-	return strings.Join(names, ", ")
-}
-
-// builtinGroup reports whether Kubernetes itself has the group.
-func builtinGroup(group string) bool {
-	switch group {
-	case "", "apps", "autoscaling", "batch", "extensions", "policy",
-		"admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io",
-		"authorization.k8s.io", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io",
-		"flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io",
-		"rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io":
-		return true
-	}
-	return false
-}
-
-// similarGroups reports whether one group is probably a misspelling of the other. Groups are
-// compared label by label, because related groups often differ in one label.
-func similarGroups(a, b string) bool {
-	as, bs := strings.Split(a, "."), strings.Split(b, ".")
-	if len(as) != len(bs) {
-		// A dot is missing or superfluous.
-		return strings.ReplaceAll(a, ".", "") == strings.ReplaceAll(b, ".", "")
-	}
-	for i, label := range as {
-		if label != bs[i] && nearest.Name(label, slices.Values(bs[i:i+1])) == "" {
-			return false
-		}
-	}
-	return true
 }
 
 // served returns the names of the versions that the CRD serves.

@@ -297,7 +297,7 @@ func (p *pruner) missing(it *input.Item, err error) error {
 		return err
 	}
 	p.side.Saw(it)
-	p.side.Report(it, analysis.Finding{Rule: ruleMissingDefinition, Severity: analysis.Error, Path: "kind", Pointer: "/kind", Message: missing.message})
+	p.side.Report(it, missing.finding())
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 const (
 	ruleNoDefinitions     = "no-definitions"
 	ruleMissingDefinition = "missing-definition"
+	ruleMisspelled        = "misspelled-definition"
 	ruleSeveral           = "several-definitions"
 	ruleNoOldObject       = "no-old-object"
 )
@@ -41,6 +42,7 @@ func inputRules() []analysis.Rule {
 		{ID: input.Empty, Severity: analysis.Error, Summary: "A directory contains no manifests, or a file no documents."},
 		{ID: input.Template, Severity: analysis.Error, Summary: "A document is a Helm template.", Help: "Render the chart with helm template, and check the result."},
 		{ID: ruleNoDefinitions, Severity: analysis.Error, Summary: "The input contains no CRD."},
+		{ID: ruleMisspelled, Severity: analysis.Error, Summary: "An object is probably meant to be a CRD, but its apiVersion or kind is misspelled."},
 	}...)
 }
 

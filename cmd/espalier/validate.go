@@ -274,11 +274,11 @@ func (v *validator) missing(err error, out *objectResult) []analysis.Finding {
 		out.failed = err
 		return nil
 	}
-	message := missing.message
+	f := missing.finding()
 	if missing.unrelated {
-		message += ", or skip such objects with --ignore-missing-crds"
+		f.Message += ", or skip such objects with --ignore-missing-crds"
 	}
-	return []analysis.Finding{{Rule: ruleMissingDefinition, Severity: analysis.Error, Path: "kind", Pointer: "/kind", Message: message}}
+	return []analysis.Finding{f}
 }
 
 // definition validates a CRD among the objects.

@@ -82,6 +82,21 @@ func (it *Item) Name() string { return it.identity.Name }
 // String returns kind, namespace and name: CronTab default/my-job.
 func (it *Item) String() string { return it.identity.String() }
 
+// Field returns the first byte of the JSON value of a top-level field, or 0 if there is no such
+// field.
+func (it *Item) Field(name string) (first byte) {
+	var r jsonx.Reader
+	r.Reset(it.JSON)
+	// The object has been parsed before.
+	_ = r.Members(func(key string) error {
+		if c := r.Peek(); key == name {
+			first = c
+		}
+		return r.Skip()
+	})
+	return first
+}
+
 // Position returns the position in the file of the value that a pointer into the object names.
 func (it *Item) Position(pointer string) yamlx.Span { return it.Doc.Find(it.Base + pointer) }
 

@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"unicode/utf8"
 
+	"espalier.dev/api"
 	"espalier.dev/internal/yamlx"
 )
 
-// mentionsDefinition reports whether a text may contain a CRD.
+// mentionsDefinition reports whether a text may contain a CRD, possibly of a misspelled
+// apiVersion or kind.
 func mentionsDefinition(text []byte) bool {
-	return bytes.Contains(text, []byte("CustomResourceDefinition"))
+	return bytes.Contains(text, []byte(api.Kind)) || bytes.Contains(text, []byte(api.GroupName+"/"))
 }
 
 // mentionsObject reports whether a text may contain an object.

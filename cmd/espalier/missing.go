@@ -1,0 +1,216 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"espalier.dev/analysis"
+	"espalier.dev/api"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/internal/nearest"
+)
+
+// missingError says why an object has no CRD.
+type missingError struct {
+	// message includes what to do. summary omits it; it is set if unrelated is.
+	message, summary string
+	// field is the field that is probably wrong: apiVersion or kind.
+	field string
+	// unrelated is set if the object has nothing to do with the CRDs: no CRD has its group,
+	// and it is no misspelling of one.
+	unrelated bool
+}
+
+// Error returns the message.
+func (e *missingError) Error() string { return e.message }
+
+// finding returns the finding about the object.
+func (e *missingError) finding() analysis.Finding {
+	return analysis.Finding{Rule: ruleMissingDefinition, Severity: analysis.Error, Path: e.field, Pointer: "/" + e.field, Message: e.message}
+}
+
+// missing returns the error for an object that no CRD serves. candidates are the CRDs of its
+// kind.
+func (ds *definitions) missing(it *input.Item, gk groupKind, version string, candidates []*definition) *missingError {
+	if e := misspelledDefinition(it); e != nil {
+		return e
+	}
+	if e := untyped(it); e != nil {
+		return e
+	}
+	if len(candidates) > 0 {
+		return &missingError{field: "apiVersion", message: fmt.Sprintf("version %q of %s is not served: the CRD in %s serves %s",
+			version, gk.kind, candidates[0].item.File, strings.Join(candidates[0].served(), ", "))}
+	}
+	e := &missingError{field: "kind", message: fmt.Sprintf("no CRD found for %s %s", it.APIVersion(), gk.kind)}
+	if known := ds.kinds()[gk.group]; known != nil {
+		if meant := nearest.Name(gk.kind, slices.Values(known)); meant != "" {
+			e.message += didYouMean("", meant)
+		} else {
+			e.message += ": add it with --crd (the CRDs of its group define " + firstOf(known, 5) + ")"
+		}
+		return e
+	}
+	if meant := ds.meant(gk, version); meant != nil {
+		e.field = "apiVersion"
+		e.message += didYouMean("", meant.apiVersion(version))
+		return e
+	}
+	if !wellFormed(it.APIVersion()) {
+		return &missingError{field: "apiVersion", message: fmt.Sprintf("malformed apiVersion %q: must be group/version, or v1 for the core group", it.APIVersion())}
+	}
+	e.summary = e.message
+	e.message += ": add it with --crd"
+	e.unrelated = true
+	return e
+}
+
+// untyped returns the error for an object without apiVersion or kind, or nil.
+func untyped(it *input.Item) *missingError {
+	if it.APIVersion() != "" && it.Kind() != "" {
+		return nil
+	}
+	for _, field := range []string{"apiVersion", "kind"} {
+		if c := it.Field(field); c != 0 && c != 'n' && c != '"' {
+			return &missingError{field: field, message: field + " must be a string"}
+		}
+	}
+	return &missingError{field: "kind", message: "apiVersion and kind are required"}
+}
+
+// meant returns the CRD that an object of a group without CRDs is probably for, or nil.
+func (ds *definitions) meant(gk groupKind, version string) *definition {
+	if builtinGroup(gk.group) && len(scheme.Scheme.VersionsForGroupKind(schema.GroupKind{Group: gk.group, Kind: gk.kind})) > 0 {
+		return nil
+	}
+	kinds := ds.kinds()
+	for _, group := range slices.Sorted(maps.Keys(kinds)) {
+		kind := gk.kind
+		switch {
+		case gk.group == "" && version == group:
+			kind = kinds[group][0] // any: the version was forgotten
+		case builtinGroup(gk.group):
+			// Kubernetes has no such kind, and CRDs cannot add one to the group.
+		case similarGroups(gk.group, group):
+			kind = nearest.Name(kind, slices.Values(kinds[group]))
+		case !sameButLast(gk.group, group):
+			continue
+		}
+		if found := ds.byKind[groupKind{group, kind}]; len(found) > 0 {
+			return found[0]
+		}
+	}
+	return nil
+}
+
+// apiVersion returns an apiVersion that the CRD serves, of the given version if possible.
+func (d *definition) apiVersion(version string) string {
+	served := d.served()
+	if !slices.Contains(served, version) && len(served) > 0 {
+		version = served[0]
+	}
+	return d.group + "/" + version
+}
+
+// misspelledDefinition returns the error for an object that is probably meant to be a CRD, but
+// is none because of its apiVersion or kind. It returns nil for all others.
+func misspelledDefinition(it *input.Item) *missingError {
+	gk := kindOf(it)
+	e := &missingError{message: fmt.Sprintf("%s %s is not a CRD", it.APIVersion(), it.Kind())}
+	switch {
+	case isDefinition(it):
+		return nil
+	case gk.kind == api.Kind:
+		e.field = "apiVersion"
+	case gk.kind == api.Kind+"List" || nearest.Name(gk.kind, slices.Values([]string{api.Kind})) == "":
+		return nil
+	case gk.group == api.GroupName:
+		e.field = "kind"
+		e.message += didYouMean("", api.Kind)
+		return e
+	case similarGroups(gk.group, api.GroupName):
+		e.field = "apiVersion"
+	default:
+		return nil
+	}
+	if it.APIVersion() == "" {
+		e.message = "a CRD needs an apiVersion"
+	}
+	e.message += didYouMean("", api.GroupName+"/v1")
+	return e
+}
+
+// misspelledProblem returns the problem with an object that is probably meant to be a CRD, or
+// nil.
+func misspelledProblem(it *input.Item) *input.Problem {
+	e := misspelledDefinition(it)
+	if e == nil {
+		return nil
+	}
+	at := it.Position("/" + e.field).Value
+	if at.Line == 0 {
+		at = it.Position("").Value
+	}
+	return &input.Problem{Rule: ruleMisspelled, File: it.File, Line: at.Line, Column: at.Column, Message: e.message,
+		Source: input.ExcerptAt(it.Doc, at), Object: it.Identity()}
+}
+
+// wellFormed reports whether an apiVersion has the form version or group/version.
+func wellFormed(apiVersion string) bool {
+	group, version, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		return len(validation.IsDNS1035Label(apiVersion)) == 0
+	}
+	return len(validation.IsDNS1123Subdomain(group)) == 0 && len(validation.IsDNS1035Label(version)) == 0
+}
+
+// firstOf joins the first n names, and says how many there are in addition.
+func firstOf(names []string, n int) string {
+	if rest := len(names) - n; rest > 0 {
+		names = append(slices.Clone(names[:n]), fmt.Sprintf("and %d more", rest))
+	}
+	return strings.Join(names, ", ")
+}
+
+// builtinGroup reports whether Kubernetes itself has the group.
+func builtinGroup(group string) bool {
+	switch group {
+	case "", "apps", "autoscaling", "batch", "extensions", "policy",
+		"admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io",
+		"authorization.k8s.io", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io",
+		"flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io",
+		"rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io":
+		return true
+	}
+	return false
+}
+
+// similarGroups reports whether one group is probably a misspelling of the other. Groups are
+// compared label by label, because related groups often differ in one label.
+func similarGroups(a, b string) bool {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	if len(as) != len(bs) {
+		// A dot is missing or superfluous.
+		return strings.ReplaceAll(a, ".", "") == strings.ReplaceAll(b, ".", "")
+	}
+	for i, label := range as {
+		if label != bs[i] && nearest.Name(label, slices.Values(bs[i:i+1])) == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// sameButLast reports whether two groups differ only in their last label, as example.com and
+// example.org do. Groups that differ in the first one are often those of one project, with
+// kinds of the same names.
+func sameButLast(a, b string) bool {
+	i, j := strings.LastIndexByte(a, '.'), strings.LastIndexByte(b, '.')
+	return i > 0 && i == j && a[:i] == b[:j]
+}
