@@ -95,6 +95,8 @@ func TestSchemaRules(t *testing.T) {
 		{"cel-cost", "bounded", object(`l: {type: array, maxItems: 238095, items: {type: string, maxLength: 100, x-kubernetes-validations: [{rule: "self.matches('^a+$')"}]}}`), nil, nil},
 		{"cel-optional-field", "unguarded", `{type: object, properties: {min: {type: integer}, max: {type: integer}}, x-kubernetes-validations: [{rule: "self.min <= self.max"}]}`,
 			[]string{"warning .x-kubernetes-validations[0].rule"}, []string{"self.min, self.max are optional", "!has(self.min) || …", "self.?min.orValue(…)"}},
+		{"cel-optional-field", "in an item of a filtered list", `{type: object, required: [l], properties: {l: {type: array, maxItems: 9, items: {type: object, required: [k], properties: {k: {type: string, maxLength: 9}, port: {type: integer}}}}}, x-kubernetes-validations: [{rule: "self.l.filter(i, i.k == 'x')[0].port > 0"}]}`,
+			[]string{"warning .x-kubernetes-validations[0].rule"}, []string{`self.l.filter(i, i.k == "x")[0].port is optional`, `guard it: !has(self.l.filter(i, i.k == "x")[0].port) || …, or read it as self.l.filter(i, i.k == "x")[0].?port.orValue(…)`}},
 		{"cel-optional-field", "guarded, required, with a default", `{type: object, required: [r], properties: {r: {type: integer}, d: {type: integer, default: 1}, o: {type: integer}}, x-kubernetes-validations: [{rule: "self.r < self.d && (!has(self.o) || self.o < self.d)"}]}`, nil, nil},
 		{"convention-boolean", "a boolean", object(`a: {type: boolean}`), []string{"warning .properties[a].type"}, nil},
 		{"convention-boolean", "a string", object(`a: {type: string}, metadata: {type: object}`), nil, nil},

@@ -37,7 +37,7 @@ func findUnguarded(s *scope, rules []schema.CheckedRule, compiled []*compiled) {
 				known.learn(other.rule.ast.NativeRep().Expr(), true)
 			}
 		}
-		g := guardSearch{texts: known.texts, seen: map[string]bool{}}
+		g := guardSearch{rule: &compiled[i].rule, texts: known.texts, seen: map[string]bool{}}
 		vars := map[string]*value{selfName: {s.view.s, s.isResource}}
 		if !compiled[i].optional {
 			vars[oldSelfName] = vars[selfName]
@@ -63,9 +63,12 @@ type value struct {
 
 // guardSearch is the search for unguarded fields in one rule.
 type guardSearch struct {
-	texts texts
-	seen  map[string]bool
-	found []string
+	rule *expression
+	// macros has the macros of the rule, once they are needed.
+	macros *ast.SourceInfo
+	texts  texts
+	seen   map[string]bool
+	found  []string
 }
 
 // search reports the unguarded fields in an expression. known is what holds where it is
@@ -84,7 +87,9 @@ func (g *guardSearch) search(e ast.Expr, known *facts, vars map[string]*value) {
 		if of := g.valueOf(sel.Operand(), vars); of != nil && of.isOptional(sel.FieldName()) && known.known[g.texts.has(sel)] != isTrue {
 			if text := g.texts.of(e); !g.seen[text] {
 				g.seen[text] = true
-				g.found = append(g.found, text)
+				if source := g.sourceOf(e); source != "" {
+					g.found = append(g.found, source)
+				}
 			}
 		}
 	case ast.CallKind:

@@ -73,6 +73,14 @@ properties:
 		`!has(self.a) || !has(oldSelf.a) || self.a > oldSelf.a`:                 "",
 		`self.?b.orValue(0) > 0 ? self.b > 1 : true`:                            "",
 		`self.?b.hasValue() && self.b > 1`:                                      "",
+		// Fields are written in CEL.
+		`!has(self.l) || self.l.filter(i, i.k == 'x')[0].o > 0`:                                                                        `self.l.filter(i, i.k == "x")[0].o`,
+		`!has(self.l) || !has(self.l.filter(i, i.k == "x")[0].o) || self.l.filter(i, i.k == "x")[0].o > 0`:                             "",
+		`!has(self.l) || !has(self.l.filter(i, i.k == "y")[0].o) || self.l.filter(i, i.k == "x")[0].o > 0`:                             `self.l.filter(i, i.k == "x")[0].o`,
+		`!has(self.m) || self.m[self.kind1 + 'x'].o > 0`:                                                                               `self.m[self.kind1 + "x"].o`,
+		`!has(self.m) || self.m['a b'].o > 0`:                                                                                          `self.m["a b"].o`,
+		`!has(self.m) || self.m[self.kind1 == 'a' || self.kind1 == 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb' ? 'c' : 'd'].o > 0`: `self.m[(self.kind1 == "a" || self.kind1 == "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb") ? "c" : "d"].o`,
+		`!has(self.l) || self.l.map(i, self.l.filter(j, j.k == i.k)[0].o).sum() > 0`:                                                   `self.l.filter(j, j.k == i.k)[0].o`,
 		// What other rules require holds.
 		`has(self.a) ;; self.a > 1`:  "",
 		`!has(self.a) ;; self.a > 1`: "self.a",

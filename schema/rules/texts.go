@@ -2,13 +2,17 @@ package rules
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/parser"
 )
 
-// texts has expressions as text: the same text for the same expression.
+// texts has expressions as text: the same text for the same expression. It is not CEL, and
+// not for users: sourceOf is.
 type texts map[ast.Expr]string
 
 // of returns the text of an expression.
@@ -46,6 +50,10 @@ func (t texts) format(e ast.Expr) string {
 			target = t.of(c.Target()) + "."
 		}
 		return target + c.FunctionName() + "(" + t.list(c.Args()) + ")"
+	case ast.ComprehensionKind:
+		c := e.AsComprehension()
+		return "#(" + strings.Join([]string{c.IterVar(), c.IterVar2(), c.AccuVar(),
+			t.list([]ast.Expr{c.IterRange(), c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()})}, ",") + ")"
 	}
 	return fmt.Sprintf("#%d", e.ID())
 }
@@ -62,4 +70,41 @@ func (t texts) list(list []ast.Expr) string {
 // has returns the text of the test for a field.
 func (t texts) has(s ast.SelectExpr) string {
 	return "has(" + t.of(s.Operand()) + "." + s.FieldName() + ")"
+}
+
+// sourceOf returns an expression of the rule in CEL, or "" if it cannot be written.
+func (g *guardSearch) sourceOf(e ast.Expr) string {
+	info := g.rule.ast.NativeRep().SourceInfo()
+	if hasComprehension(e) {
+		if g.macros == nil {
+			g.macros = g.rule.parseMacros()
+		}
+		info = g.macros
+	}
+	text, err := parser.Unparse(e, info, parser.WrapOnColumn(math.MaxInt))
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// parseMacros parses an expression again to record the macros that its comprehensions come
+// from, or returns nil. Subexpressions have the same IDs as before.
+func (x *expression) parseMacros() *ast.SourceInfo {
+	env, err := x.env.Extend(cel.EnableMacroCallTracking())
+	if err != nil {
+		return nil
+	}
+	parsed, issues := env.Parse(x.ast.Source().Content())
+	if issues.Err() != nil {
+		return nil
+	}
+	return parsed.NativeRep().SourceInfo()
+}
+
+func hasComprehension(e ast.Expr) (has bool) {
+	ast.PostOrderVisit(e, ast.NewExprVisitor(func(sub ast.Expr) {
+		has = has || sub.Kind() == ast.ComprehensionKind
+	}))
+	return has
 }
