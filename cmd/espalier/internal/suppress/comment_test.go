@@ -2,7 +2,9 @@ package suppress
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
 	"testing"
 
 	"espalier.dev/cmd/espalier/internal/config"
@@ -30,6 +32,8 @@ func TestComments(t *testing.T) {
 		"carriage returns":  {"x: 1 # espalier:ignore a -- r\r\n# espalier:ignore b -- r\r\ny: 1\r\n", "1-1 [a], 3-3 [b]"},
 		"anchors":           {"# espalier:ignore a -- r\nx: &x {y: 1}\n# espalier:ignore b -- r\nz: *x\n", "2-2 [a], 4-4 [b]"},
 		"unusual YAML":      {"? x\n: 1\n# espalier:ignore a -- r\ny:\n  z: 1\n", "4-5 [a]"},
+		"merge keys":        {"a: &a {x: 1}\n# espalier:ignore a -- r\nb:\n  <<: *a\n  y: '# espalier:ignore b -- r'\n", "3-5 [a]"},
+		"pair in a list":    {"x: [a: '# espalier:ignore a -- r', b]\n# espalier:ignore b -- r\ny: 1\n", "3-3 [b]"},
 		"JSON":              {`{"x": "# espalier:ignore a -- r"}`, ""},
 		"pattern":           {"x: 1 # espalier:ignore validation/* -- r\n", "1-1 [validation/*]"},
 		"all":               {"x: 1 # espalier:ignore all -- r\n", "1-1 [] 1"},
@@ -41,6 +45,10 @@ func TestComments(t *testing.T) {
 			doc, err := yamlx.Parse([]byte(test.text))
 			if err != nil {
 				t.Fatal(err)
+			}
+			// The search for comments needs the nodes in the order of the text.
+			if nodes := flatten(nil, doc.Nodes()); !slices.IsSortedFunc(nodes, func(a, b *yamlx.Node) int { return cmp.Compare(a.EntryStart(), b.EntryStart()) }) {
+				t.Error("the nodes are not in order")
 			}
 			got := ""
 			for i, c := range comments(doc, "f", someRules) {
