@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
@@ -24,7 +26,16 @@ type oldObjects struct {
 func (a *app) loadOld(ctx context.Context, flags input.Flags, problem func(input.Problem)) (*oldObjects, error) {
 	old := &oldObjects{byIdentity: map[input.Identity]*input.Item{}, paths: flags.Paths}
 	err := input.Read(ctx, a.stdin, flags, func(it *input.Item) error {
-		old.byIdentity[oldIdentity(it)] = it
+		id := oldIdentity(it)
+		if first := old.byIdentity[id]; first != nil {
+			if named := id.Kind != "" && id.Name != "" && !strings.HasSuffix(id.Name, "*"); !named || bytes.Equal(first.JSON, it.JSON) {
+				return nil
+			}
+			at := report.At(first, analysis.Finding{})
+			problem(*problemAt(it, ruleSeveralOld, fmt.Sprintf("%s is also in %s, line %d: --old must have each object once", it, at.File, at.Span.Line)))
+			return nil
+		}
+		old.byIdentity[id] = it
 		return nil
 	}, problem)
 	return old, err

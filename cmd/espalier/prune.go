@@ -215,12 +215,10 @@ func (p *pruner) document(d *input.Document) error {
 	return nil
 }
 
-// fail reports an object that could not be pruned.
+// fail reports an object that could not be pruned, which is an error as in validate.
 func (p *pruner) fail(it *input.Item, f analysis.Finding) {
 	f.Severity = analysis.Error
-	at := report.At(it, f)
-	at.Failed = true
-	p.side.Add(at)
+	p.side.Report(it, f)
 }
 
 // object prunes an object, prints it if objects are printed, and reports the reasons. It

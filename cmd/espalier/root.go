@@ -50,6 +50,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
+	rejectUnknownTopics(root, args)
 	err := root.ExecuteContext(ctx)
 	var exit report.ExitError
 	switch {

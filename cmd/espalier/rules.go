@@ -20,6 +20,7 @@ const (
 	ruleMisspelled        = "misspelled-definition"
 	ruleSeveral           = "several-definitions"
 	ruleNoOldObject       = "no-old-object"
+	ruleSeveralOld        = "several-old-objects"
 )
 
 // ruleNoObjects is the rule for objects of which none is of the kind of a compared CRD.
@@ -92,6 +93,7 @@ func validationRules() []analysis.Rule {
 	rules := append(inputRules(),
 		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "There is no CRD for the object.", Help: "Add the CRD with --crd, or skip objects of other groups with --ignore-missing-crds."},
 		analysis.Rule{ID: ruleNoOldObject, Severity: analysis.Warning, Summary: "--old has no object with the same group, kind, namespace and name."},
+		analysis.Rule{ID: ruleSeveralOld, Severity: analysis.Error, Summary: "--old has several objects with the same group, kind, namespace and name."},
 		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "The API server would reject the CRD.", Help: "Use espalier lint for details."},
 		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
 	)

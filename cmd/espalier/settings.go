@@ -125,7 +125,8 @@ func (a *app) setDefaults(c *cobra.Command) error {
 	if c.Name() != "test" { // a suite names its CRD itself
 		err = errors.Join(err, set("crd", a.configuredCRDs()...))
 	}
-	err = errors.Join(err, set("output", a.environmentOutput(c)...))
+	outputs, invalid := a.environmentOutput(c)
+	err = errors.Join(err, invalid, set("output", outputs...))
 	return err
 }
 
@@ -162,12 +163,18 @@ func (a *app) skipFiles(c *cobra.Command) {
 
 // environmentOutput returns the formats that the environment sets. It applies to commands
 // whose standard output has nothing but findings.
-func (a *app) environmentOutput(c *cobra.Command) []string {
+func (a *app) environmentOutput(c *cobra.Command) ([]string, error) {
 	value, _ := a.environ(outputVariable)
-	if value == "" || !slices.Contains([]string{"lint", "validate", "diff", "test"}, c.Name()) {
-		return nil
+	if value == "" || c.Flags().Changed("output") || !slices.Contains([]string{"lint", "validate", "diff", "test"}, c.Name()) {
+		return nil, nil
 	}
-	return strings.Split(value, ",")
+	outputs := strings.Split(value, ",")
+	for _, output := range outputs {
+		if name, _, _ := strings.Cut(output, "="); !slices.Contains(report.Formats(), name) {
+			return nil, fmt.Errorf("%s=%s: unknown format %q: must be one of %s", outputVariable, value, name, strings.Join(report.Formats(), ", "))
+		}
+	}
+	return outputs, nil
 }
 
 // baselineFlags are the flags of commands that compare findings with a baseline.

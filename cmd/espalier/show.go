@@ -13,6 +13,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd"
+	"espalier.dev/internal/nearest"
 	"espalier.dev/schema"
 )
 
@@ -79,7 +80,11 @@ Exit codes: 0 success, 1 a schema is not structural, ` + otherExitCodes + `.`,
 		},
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 || !slices.Contains(names, args[0]) {
-				return usageError(c, fmt.Errorf("show needs one of %s", strings.Join(names, ", ")))
+				err := fmt.Errorf("show needs one of %s", strings.Join(names, ", "))
+				if len(args) > 0 {
+					err = fmt.Errorf("%w%s", err, didYouMean("", nearest.Name(args[0], slices.Values(names))))
+				}
+				return usageError(c, err)
 			}
 			return nil
 		},

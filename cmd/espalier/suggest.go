@@ -23,6 +23,32 @@ func unknownCommand(root *cobra.Command, name string) error {
 	return usageError(root, fmt.Errorf("unknown command %q%s", name, didYouMean("", nearest.Name(name, slices.Values(names)))))
 }
 
+// rejectUnknownTopics makes the commands help and completion fail for an unknown command or
+// shell. They write to the output that the root command has when they are created.
+func rejectUnknownTopics(root *cobra.Command, args []string) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = func(_ *cobra.Command, topic []string) error {
+				if found, rest, err := root.Find(topic); err != nil || found == root && len(rest) > 0 {
+					return unknownCommand(root, topic[0])
+				}
+				return nil
+			}
+		case "completion":
+			c.Args = func(c *cobra.Command, shell []string) error {
+				if len(shell) > 0 {
+					return unknownCommand(c, shell[0])
+				}
+				return nil
+			}
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
+}
+
 // flagError returns an error for a flag that cannot be parsed, with the flag that was
 // probably meant.
 func flagError(c *cobra.Command, err error) error {

@@ -142,7 +142,7 @@ func TestFailure(t *testing.T) {
 	if err := r.Close(); err != ExitError(Failed) {
 		t.Errorf("got %v", err)
 	}
-	if !strings.Contains(out.String(), "x.yaml:2:1: error: no [syntax]") || !strings.Contains(out.String(), "1 input could not be read (semantics: kep)") {
+	if !strings.Contains(out.String(), "x.yaml:2:1: error: no [syntax]") || !strings.Contains(out.String(), "1 input could not be processed (semantics: kep)") {
 		t.Errorf("got\n%s", out.String())
 	}
 }

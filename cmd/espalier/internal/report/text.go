@@ -220,7 +220,7 @@ func summaryLine(s *Summary, what string) string {
 		text += fmt.Sprintf(", %s hidden by --min-severity", Plural(s.Hidden, "finding"))
 	}
 	if s.Failures > 0 {
-		text += fmt.Sprintf(", %s could not be read", Plural(s.Failures, "input"))
+		text += fmt.Sprintf(", %s could not be processed", Plural(s.Failures, "input"))
 	}
 	if s.Interrupted {
 		text = "interrupted: " + text + " so far"
