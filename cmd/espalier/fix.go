@@ -183,6 +183,7 @@ func (f *fixing) all(ctx context.Context, flags input.Flags) (err error) {
 	if err := input.Parallel(ctx, bytes.NewReader(f.stdin), flags, work, emit, fail); err != nil {
 		return err
 	}
+	f.r.Summary().Others = int(flags.Dropped.Load())
 	if seen == 0 && !failed && flags.Keep == input.Everything {
 		f.r.Failure(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -41,6 +42,7 @@ type excludeFlag struct {
 
 // addSkipOtherFlag adds --skip-other-files, which selects the documents that a filter keeps.
 func addSkipOtherFlag(c *cobra.Command, flags *input.Flags, filter input.Filter, what string) {
+	flags.Dropped = new(atomic.Int64)
 	c.Flags().VarPF(&filterFlag{&flags.Keep, filter}, "skip-other-files", "", "skip documents that are not "+what+", and Helm templates, so that any file can be named").NoOptDefVal = "true"
 	groupFlags(c.Flags(), inputFlags, "skip-other-files")
 }

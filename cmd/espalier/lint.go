@@ -201,6 +201,7 @@ func (a *app) readDefinitions(ctx context.Context, flags input.Flags, r *report.
 	if err := input.Parallel(ctx, a.stdin, flags, work, emit, fail); err != nil {
 		return nil, err
 	}
+	r.Summary().Others = int(flags.Dropped.Load())
 	if len(definitions) == 0 && !failed && flags.Keep == input.Everything {
 		r.Failure(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
 	}

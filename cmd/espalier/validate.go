@@ -182,6 +182,7 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 		}
 		return nil
 	}, r.Failure)
+	r.Summary().Others = int(o.objects.Dropped.Load())
 	if p := v.old.problem(); p != nil && err == nil {
 		r.Failure(*p)
 	}

@@ -227,7 +227,7 @@ func (r *reader) file(f file) error {
 	if info.Size() <= smallFile {
 		data := make([]byte, info.Size()+1)
 		if n, err := io.ReadFull(open, data); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-			if data = data[:n]; r.rejectBinary(f.path, data[:min(n, sniffed)]) || !r.flags.keeps(data) {
+			if data = data[:n]; r.rejectBinary(f.path, data[:min(n, sniffed)]) || r.flags.Dropped == nil && !r.flags.keeps(data) {
 				return nil
 			}
 			return r.documents(f, yamlx.NewBytesReader(data, r.options()))

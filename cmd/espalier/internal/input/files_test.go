@@ -300,7 +300,7 @@ func TestKeep(t *testing.T) {
 		"empty.yaml":     "",
 		"latin.yaml":     "a: \xe4\n",
 		"list.yaml":      "- apiVersion: v1\n  kind: X\n",
-		"object.yaml":    "apiVersion: v1\nkind: A\n---\nvalues: 1\n---\nkind: B\n",
+		"object.yaml":    "apiVersion: v1\nkind: A\n---\nvalues: 1\n---\nkind: B\n---\nkind: C\nmetadata: {}\n---\napiVersion: v2\nname: chart\n---\nkind: [\n",
 		"template.yaml":  "{{ if x }}\napiVersion: v1\nkind: CustomResourceDefinition\n{{ end }}\n",
 	})
 	entries, err := os.ReadDir(".")
@@ -312,7 +312,7 @@ func TestKeep(t *testing.T) {
 		paths = append(paths, e.Name())
 	}
 	for keep, want := range map[Filter]string{
-		Manifests:   "CustomResourceDefinition A; brokencrd.yaml brokenobj.yaml",
+		Manifests:   "CustomResourceDefinition A C; brokencrd.yaml brokenobj.yaml",
 		Definitions: "CustomResourceDefinition; brokencrd.yaml",
 	} {
 		kinds, problems := readAll(t, Flags{Paths: paths, Keep: keep})

@@ -13,6 +13,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync/atomic"
 
 	"espalier.dev/cmd/espalier/internal/glob"
 	"espalier.dev/internal/yamlx"
@@ -39,6 +40,8 @@ type Flags struct {
 	MaxDocument int
 	// Keep selects the documents that are read.
 	Keep Filter
+	// Dropped counts the documents that Keep drops, unless it is nil.
+	Dropped *atomic.Int64
 
 	// ahead is set if somebody may look ahead, and looksAhead if this is the one who does.
 	ahead      *Ahead
@@ -58,8 +61,9 @@ const (
 	// Everything keeps all documents: a document that is no object is a problem, and so is
 	// a named file without documents.
 	Everything Filter = iota
-	// Manifests keeps objects with apiVersion and kind. It drops templates, and documents
-	// that cannot be read and do not mention apiVersion and kind.
+	// Manifests keeps objects with apiVersion and kind, and those that lack one of them by
+	// mistake. It drops templates, and documents that cannot be read and do not mention
+	// apiVersion and kind.
 	Manifests
 	// Definitions keeps documents that mention CRDs, except templates.
 	Definitions
@@ -246,10 +250,12 @@ func (r *reader) documents(f file, documents documentReader) error {
 			continue
 		}
 		empty = false
+		document := &Document{File: f.path, Document: d, keep: r.flags.Keep, dropped: r.flags.Dropped}
 		if !r.flags.keeps(d.Source()) {
+			document.drop()
 			continue
 		}
-		if err := r.visit(&Document{File: f.path, Document: d, keep: r.flags.Keep}); err != nil {
+		if err := r.visit(document); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -20,7 +21,8 @@ type Document struct {
 	*yamlx.Document
 	File string
 
-	keep Filter
+	keep    Filter
+	dropped *atomic.Int64
 }
 
 // Item is an object: a document, or an item of a list.
@@ -116,17 +118,26 @@ func (d *Document) Items() ([]*Item, *Problem) {
 			return nil, d.unlessFiltered(p)
 		}
 		p := syntaxProblem(d.File, bad, d.Document)
+		if d.keep == Manifests && !mentionsObject(d.Source()) {
+			return nil, d.unlessFiltered(&p)
+		}
 		return nil, &p
 	}
 	if p := d.helmTemplate(nil); p != nil {
 		return nil, d.unlessFiltered(p)
 	}
 	if d.keep != Everything && !isObject(src) {
-		return nil, nil
+		return nil, d.unlessFiltered(nil)
 	}
 	items, err := d.expand(nil, src, "", Identity{}, 0)
 	if d.keep != Everything {
-		items = slices.DeleteFunc(items, func(it *Item) bool { return it.APIVersion() == "" || it.Kind() == "" })
+		items = slices.DeleteFunc(items, func(it *Item) bool {
+			drop := !it.resemblesObject()
+			if drop {
+				d.drop()
+			}
+			return drop
+		})
 	}
 	if err != nil {
 		at := d.Find("").Value
@@ -143,9 +154,27 @@ func (d *Document) Items() ([]*Item, *Problem) {
 // unlessFiltered returns the problem, or nil if the filter drops such documents.
 func (d *Document) unlessFiltered(p *Problem) *Problem {
 	if d.keep != Everything {
+		d.drop()
 		return nil
 	}
 	return p
+}
+
+// drop counts the document as dropped by the filter.
+func (d *Document) drop() {
+	if d.dropped != nil {
+		d.dropped.Add(1)
+	}
+}
+
+// resemblesObject reports whether the item has apiVersion and kind, or is an object that lacks
+// one of them by mistake. Other programs use one of the names too, but without metadata and
+// spec.
+func (it *Item) resemblesObject() bool {
+	if it.APIVersion() != "" && it.Kind() != "" {
+		return true
+	}
+	return (it.Field("apiVersion") != 0 || it.Field("kind") != 0) && (it.Field("metadata") != 0 || it.Field("spec") != 0)
 }
 
 func isObject(src []byte) bool {

@@ -25,7 +25,7 @@ func mentionsObject(text []byte) bool {
 func (f *Flags) keeps(text []byte) bool {
 	switch f.Keep {
 	case Manifests:
-		return mentionsObject(text)
+		return bytes.Contains(text, []byte("apiVersion")) || bytes.Contains(text, []byte("kind"))
 	case Definitions:
 		return mentionsDefinition(text)
 	}

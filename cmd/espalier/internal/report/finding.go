@@ -160,6 +160,9 @@ type Summary struct {
 	Files   int `json:"files"`
 	Objects int `json:"objects"`
 	Skipped int `json:"skipped"`
+	// Others counts the documents that are not objects of the kind that the command reads, and
+	// that were skipped without being read.
+	Others int `json:"skippedDocuments,omitempty"`
 	// Errors, Warnings and Infos count the findings of each severity.
 	Errors   int `json:"errors"`
 	Warnings int `json:"warnings"`

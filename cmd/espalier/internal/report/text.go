@@ -213,6 +213,9 @@ func summaryLine(s *Summary, what string) string {
 		}
 		text += fmt.Sprintf(", %s skipped", Plural(s.Skipped, noun))
 	}
+	if s.Others > 0 {
+		text += fmt.Sprintf(", %s skipped", Plural(s.Others, "other document"))
+	}
 	if s.Suppressed > 0 {
 		text += fmt.Sprintf(", %s suppressed", Plural(s.Suppressed, "finding"))
 	}
