@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"espalier.dev/analysis"
+	"espalier.dev/internal/nearest"
 )
 
 // All stands for every rule in Enable and Disable.
@@ -49,6 +50,9 @@ func newSelection(configs ...Config) (*selection, error) {
 				continue
 			}
 			if _, known := s.on[id]; !known {
+				if meant := nearest.Name(id, slices.Values(append(Profiles(), All))); meant != "" {
+					return fmt.Errorf("unknown rule %q: did you mean %s?", id, meant)
+				}
 				_, err := Lookup(id)
 				return err
 			}
