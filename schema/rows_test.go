@@ -482,6 +482,12 @@ properties:
 		if got, want := report.DuplicateFields(), []string{"spec.list"}; !slices.Equal(got, want) {
 			t.Errorf("duplicate fields %q, want %q", got, want)
 		}
+		// An object without duplicate fields is decoded in one pass.
+		if _, report, err := p.Decode([]byte(`{"spec":{"replica":3,"list":[{"prt":1}]},"top":1}`), schema.DecodeOptions{Report: true}); err != nil {
+			t.Fatal(err)
+		} else if got, want := report.UnknownFields(), []string{"spec.list[0].prt", "spec.replica", "top"}; !slices.Equal(got, want) {
+			t.Errorf("unknown fields %q, want %q", got, want)
+		}
 		// Fields of metadata are named as its decoder names them, whatever they are called.
 		odd := compile(t, `{type: object, properties: {m: {type: object, additionalProperties: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}}}`)
 		_, told, err := odd.Decode([]byte(`{"m":{"k":{"metadata":{"":1,"ownerReferences":[{"x":1}]}}},"metadata":{"y":1}}`), schema.DecodeOptions{Report: true})
