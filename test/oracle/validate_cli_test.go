@@ -261,8 +261,11 @@ func runValidate(t *testing.T, program string, args []string, files int) map[str
 		t.Fatalf("%v\n%s%s", err, stdout.Bytes(), stderr.Bytes())
 	}
 	var report struct {
-		Findings []struct{ File, Rule, Severity, Path, Message string }
-		Summary  struct{ Objects, Files int }
+		Findings []struct {
+			File, Rule, Severity, Path, Message string
+			Details                             []string
+		}
+		Summary struct{ Objects, Files int }
 	}
 	if err := json.Unmarshal(stdout.Bytes(), &report); err != nil {
 		t.Fatal(err)
@@ -285,7 +288,7 @@ func runValidate(t *testing.T, program string, args []string, files int) map[str
 		default:
 			continue
 		}
-		o.messages = append(o.messages, f.Path+": "+f.Message)
+		o.messages = append(append(o.messages, f.Path+": "+f.Message), f.Details...)
 		out[f.File] = o
 	}
 	return out
