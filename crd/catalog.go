@@ -1,83 +1,171 @@
 package crd
 
 import (
-	"slices"
+	"iter"
 	"strings"
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"espalier.dev/api"
+	"espalier.dev/internal/persistent"
 )
 
 // Catalog is an immutable set of Definitions. The zero value is empty. With and Without
-// return a new Catalog, which shares everything that has not changed.
+// return a new Catalog, which shares everything that has not changed: a change costs
+// O(log n).
 type Catalog struct {
-	byName map[string]*Definition
-	// byGroup lists the Definitions of a group, sorted by name.
-	byGroup map[string][]*Definition
+	byName persistent.Map[*Definition]
+	groups persistent.Map[*group]
+}
+
+// group has the Definitions of an API group. It is immutable, and the same in all Catalogs
+// until one of its Definitions changes.
+type group struct {
+	byName persistent.Map[*Definition]
+	// uses has the Definitions by the names that they use, see use.
+	uses persistent.Map[*Definition]
+}
+
+// The ways in which a Definition uses a name. Each is a prefix of the keys of group.uses.
+const (
+	takesResource = "resource" // an accepted plural, singular or short name
+	takesKind     = "kind"     // an accepted kind or list kind
+	isKind        = "is"       // the kind of its objects
+	waits         = "waits"    // not all of its names are accepted
+)
+
+// use returns the prefix of the keys in group.uses for a name. The rest of a key is the name
+// of the Definition.
+func use(how, name string) string { return how + "\x00" + name + "\x00" }
+
+// uses returns the keys of a Definition in group.uses.
+func uses(d *Definition) iter.Seq[string] {
+	accepted := &d.crd.Status.AcceptedNames
+	return func(yield func(string) bool) {
+		each := func(how string, names ...string) bool {
+			for _, name := range names {
+				if !yield(use(how, name) + d.Name()) {
+					return false
+				}
+			}
+			return true
+		}
+		_ = each(takesResource, accepted.Plural, accepted.Singular) &&
+			each(takesResource, accepted.ShortNames...) &&
+			each(takesKind, accepted.Kind, accepted.ListKind) &&
+			each(isKind, d.Names().Kind) &&
+			(isTrue(&d.crd.Status, api.NamesAccepted) || each(waits, ""))
+	}
+}
+
+// with returns the group without old and with d. Either may be nil.
+func (g *group) with(old, d *Definition) *group {
+	out := &group{}
+	if g != nil {
+		*out = *g
+	}
+	if old != nil {
+		out.byName = out.byName.Delete(old.Name())
+		for key := range uses(old) {
+			out.uses = out.uses.Delete(key)
+		}
+	}
+	if d != nil {
+		out.byName = out.byName.Set(d.Name(), d)
+		for key := range uses(d) {
+			out.uses = out.uses.Set(key, d)
+		}
+	}
+	return out
+}
+
+// using returns the Definitions that use a name.
+func (g *group) using(how, name string) iter.Seq[*Definition] {
+	return func(yield func(*Definition) bool) {
+		if g == nil {
+			return
+		}
+		prefix := use(how, name)
+		for key, d := range g.uses.From(prefix) {
+			if !strings.HasPrefix(key, prefix) || !yield(d) {
+				return
+			}
+		}
+	}
+}
+
+// takenFrom reports whether a Definition other than d has accepted a name.
+func (g *group) takenFrom(d *Definition, how, name string) bool {
+	for other := range g.using(how, name) {
+		if other.Name() != d.Name() {
+			return true
+		}
+	}
+	return false
 }
 
 // NewCatalog returns a Catalog of Definitions. If two have the same name, the later one
 // is used.
 func NewCatalog(definitions ...*Definition) *Catalog {
-	c := &Catalog{byName: make(map[string]*Definition, len(definitions)), byGroup: map[string][]*Definition{}}
+	c := &Catalog{}
 	for _, d := range definitions {
-		c.byName[d.Name()] = d
-	}
-	for _, d := range c.byName {
-		c.byGroup[d.Group()] = append(c.byGroup[d.Group()], d)
-	}
-	for _, group := range c.byGroup {
-		sortDefinitions(group)
+		c.change(d.Name(), d)
 	}
 	return c
 }
 
-func sortDefinitions(list []*Definition) {
-	slices.SortFunc(list, func(a, b *Definition) int { return strings.Compare(a.Name(), b.Name()) })
-}
-
 // With returns the Catalog with d, which replaces a Definition of the same name.
-func (c *Catalog) With(d *Definition) *Catalog { return c.change(d.Name(), d) }
-
-// Without returns the Catalog without the Definition of that name.
-func (c *Catalog) Without(name string) *Catalog { return c.change(name, nil) }
-
-func (c *Catalog) change(name string, d *Definition) *Catalog {
-	out := &Catalog{byName: make(map[string]*Definition, c.Len()+1), byGroup: map[string][]*Definition{}}
-	if c != nil {
-		for k, v := range c.byName {
-			out.byName[k] = v
-		}
-		for k, v := range c.byGroup {
-			out.byGroup[k] = v
-		}
-	}
-	old := out.byName[name]
-	if old != nil {
-		out.regroup(old, nil)
-		delete(out.byName, name)
-	}
-	if d != nil {
-		out.byName[name] = d
-		out.regroup(nil, d)
-	}
+func (c *Catalog) With(d *Definition) *Catalog {
+	out := c.clone()
+	out.change(d.Name(), d)
 	return out
 }
 
-// regroup removes a Definition from its group, or adds one. It replaces the list of the
-// group, because other Catalogs share it.
-func (c *Catalog) regroup(remove, add *Definition) {
-	if remove != nil {
-		group := slices.DeleteFunc(slices.Clone(c.byGroup[remove.Group()]), func(d *Definition) bool { return d == remove })
-		c.byGroup[remove.Group()] = group
-		if len(group) == 0 {
-			delete(c.byGroup, remove.Group())
-		}
+// Without returns the Catalog without the Definition of that name.
+func (c *Catalog) Without(name string) *Catalog {
+	out := c.clone()
+	out.change(name, nil)
+	return out
+}
+
+func (c *Catalog) clone() *Catalog {
+	if c == nil {
+		return &Catalog{}
 	}
-	if add != nil {
-		group := append(slices.Clone(c.byGroup[add.Group()]), add)
-		sortDefinitions(group)
-		c.byGroup[add.Group()] = group
+	out := *c
+	return &out
+}
+
+// change replaces the Definition of a name. d may be nil.
+func (c *Catalog) change(name string, d *Definition) {
+	old := c.Get(name)
+	if old != nil && (d == nil || d.Group() != old.Group()) {
+		c.regroup(old.Group(), old, nil)
+		c.byName = c.byName.Delete(name)
+		old = nil
 	}
+	if d != nil {
+		c.regroup(d.Group(), old, d)
+		c.byName = c.byName.Set(name, d)
+	}
+}
+
+func (c *Catalog) regroup(name string, old, d *Definition) {
+	g := c.group(name).with(old, d)
+	if g.byName.Len() == 0 {
+		c.groups = c.groups.Delete(name)
+		return
+	}
+	c.groups = c.groups.Set(name, g)
+}
+
+// group returns a group, or nil.
+func (c *Catalog) group(name string) *group {
+	if c == nil {
+		return nil
+	}
+	g, _ := c.groups.Get(name)
+	return g
 }
 
 // Len returns the number of Definitions.
@@ -85,7 +173,7 @@ func (c *Catalog) Len() int {
 	if c == nil {
 		return 0
 	}
-	return len(c.byName)
+	return c.byName.Len()
 }
 
 // All returns the Definitions, sorted by name.
@@ -93,11 +181,14 @@ func (c *Catalog) All() []*Definition {
 	if c == nil {
 		return nil
 	}
-	all := make([]*Definition, 0, len(c.byName))
-	for _, d := range c.byName {
+	return values(c.byName)
+}
+
+func values(m persistent.Map[*Definition]) []*Definition {
+	all := make([]*Definition, 0, m.Len())
+	for _, d := range m.All() {
 		all = append(all, d)
 	}
-	sortDefinitions(all)
 	return all
 }
 
@@ -106,15 +197,35 @@ func (c *Catalog) Groups() []string {
 	if c == nil {
 		return nil
 	}
-	return sortedKeys(c.byGroup)
+	names := make([]string, 0, c.groups.Len())
+	for name := range c.groups.All() {
+		names = append(names, name)
+	}
+	return names
 }
 
 // Group returns the Definitions of a group, sorted by name.
-func (c *Catalog) Group(group string) []*Definition {
-	if c == nil {
-		return nil
+func (c *Catalog) Group(name string) []*Definition {
+	if g := c.group(name); g != nil {
+		return values(g.byName)
 	}
-	return slices.Clone(c.byGroup[group])
+	return nil
+}
+
+// SameGroup reports whether no Definition of a group has changed between two Catalogs, of
+// which one was made from the other. It is a cheap way to find the groups that changed.
+func (c *Catalog) SameGroup(other *Catalog, name string) bool {
+	return c.group(name) == other.group(name)
+}
+
+// Waiting returns the Definitions of a group whose names are not all accepted, sorted by
+// name. Another Definition that goes may leave them theirs.
+func (c *Catalog) Waiting(name string) []*Definition {
+	var out []*Definition
+	for d := range c.group(name).using(waits, "") {
+		out = append(out, d)
+	}
+	return out
 }
 
 // Get returns the Definition of that name, or nil.
@@ -122,7 +233,8 @@ func (c *Catalog) Get(name string) *Definition {
 	if c == nil {
 		return nil
 	}
-	return c.byName[name]
+	d, _ := c.byName.Get(name)
+	return d
 }
 
 // Resource returns the version that serves a resource, or nil. The Definition must be
@@ -137,11 +249,8 @@ func (c *Catalog) Resource(gvr runtimeschema.GroupVersionResource) *Version {
 
 // Kind returns the version that serves a kind, or nil.
 func (c *Catalog) Kind(gvk runtimeschema.GroupVersionKind) *Version {
-	if c == nil {
-		return nil
-	}
-	for _, d := range c.byGroup[gvk.Group] {
-		if d.Names().Kind == gvk.Kind && d.Established() {
+	for d := range c.group(gvk.Group).using(isKind, gvk.Kind) {
+		if d.Established() {
 			if v := served(d, gvk.Version); v != nil {
 				return v
 			}

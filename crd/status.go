@@ -83,21 +83,13 @@ func (w *statusWriter) setOrRemove(typ api.CustomResourceDefinitionConditionType
 
 // acceptNames accepts the requested names that no other CRD of the group has.
 func acceptNames(old api.CustomResourceDefinitionNames, d *Definition, peers *Catalog) (api.CustomResourceDefinitionNames, api.CustomResourceDefinitionCondition) {
-	resources, kinds := map[string]bool{}, map[string]bool{}
-	take := func(n *api.CustomResourceDefinitionNames) {
-		resources[n.Plural], resources[n.Singular] = true, true
-		for _, short := range n.ShortNames {
-			resources[short] = true
+	group := peers.group(d.Group())
+	taken := func(how, name string) bool {
+		own := name == old.Kind || name == old.ListKind
+		if how == takesResource {
+			own = name == old.Plural || name == old.Singular || slices.Contains(old.ShortNames, name)
 		}
-		kinds[n.Kind], kinds[n.ListKind] = true, true
-	}
-	take(&old)
-	if peers != nil {
-		for _, peer := range peers.byGroup[d.Group()] {
-			if peer.Name() != d.Name() {
-				take(&peer.crd.Status.AcceptedNames)
-			}
-		}
+		return own || group.takenFrom(d, how, name)
 	}
 	condition := api.CustomResourceDefinitionCondition{
 		Type: api.NamesAccepted, Status: api.ConditionTrue, Reason: api.ReasonNoConflicts, Message: "no conflicts found",
@@ -105,29 +97,29 @@ func acceptNames(old api.CustomResourceDefinitionNames, d *Definition, peers *Ca
 	conflict := func(reason string, err error) {
 		condition.Status, condition.Reason, condition.Message = api.ConditionFalse, reason, err.Error()
 	}
-	free := func(wanted, has string, taken map[string]bool) error {
-		if wanted == has || !taken[wanted] {
+	free := func(wanted, has, how string) error {
+		if wanted == has || !taken(how, wanted) {
 			return nil
 		}
 		return fmt.Errorf("%q is already in use", wanted)
 	}
 	wanted, names := d.crd.Spec.Names, old
-	one := func(wanted string, has *string, taken map[string]bool, reason string) {
-		if err := free(wanted, *has, taken); err != nil {
+	one := func(wanted string, has *string, how, reason string) {
+		if err := free(wanted, *has, how); err != nil {
 			conflict(reason, err)
 			return
 		}
 		*has = wanted
 	}
-	one(wanted.Plural, &names.Plural, resources, api.ReasonPluralConflict)
-	one(wanted.Singular, &names.Singular, resources, api.ReasonSingularConflict)
+	one(wanted.Plural, &names.Plural, takesResource, api.ReasonPluralConflict)
+	one(wanted.Singular, &names.Singular, takesResource, api.ReasonSingularConflict)
 	if !slices.Equal(wanted.ShortNames, old.ShortNames) {
 		var errs []error
 		for _, short := range wanted.ShortNames {
 			if slices.Contains(old.ShortNames, short) {
 				continue
 			}
-			if err := free(short, "", resources); err != nil {
+			if err := free(short, "", takesResource); err != nil {
 				errs = append(errs, err)
 			}
 		}
@@ -137,8 +129,8 @@ func acceptNames(old api.CustomResourceDefinitionNames, d *Definition, peers *Ca
 			names.ShortNames = slices.Clone(wanted.ShortNames)
 		}
 	}
-	one(wanted.Kind, &names.Kind, kinds, api.ReasonKindConflict)
-	one(wanted.ListKind, &names.ListKind, kinds, api.ReasonListKindConflict)
+	one(wanted.Kind, &names.Kind, takesKind, api.ReasonKindConflict)
+	one(wanted.ListKind, &names.ListKind, takesKind, api.ReasonListKindConflict)
 	names.Categories = slices.Clone(wanted.Categories)
 	return names, condition
 }

@@ -151,6 +151,15 @@ func TestCatalog(t *testing.T) {
 	if empty := fewer.Without(hidden.Name()); empty.Len() != 0 || len(empty.Groups()) != 0 {
 		t.Error("something is left")
 	}
+	if got := c.Waiting("example.com"); len(got) != 1 || got[0] != hidden || len(c.Waiting("other.example.com")) != 0 {
+		t.Errorf("waiting for names: %v", got)
+	}
+	other := compile(t, definition(t, plain, func(c *api.CustomResourceDefinition) {
+		c.Name, c.Spec.Group = "things.other.example.com", "other.example.com"
+	}), schema.KEP)
+	if wider := c.With(other); !wider.SameGroup(c, "example.com") || wider.SameGroup(c, "other.example.com") || wider.SameGroup(wider.Without(things.Name()), "example.com") {
+		t.Error("the groups that changed are others")
+	}
 	var none *crd.Catalog
 	if none.Len() != 0 || none.Resource(gvr("things", "v1")) != nil || none.With(things).Len() != 1 {
 		t.Error("no catalog is not an empty one")

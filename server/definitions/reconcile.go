@@ -356,7 +356,7 @@ func (d *Definitions) drop(ctx context.Context, s *store, name string) {
 	}
 	delete(d.fenced, gone.UID)
 	delete(d.retries, name)
-	for _, peer := range d.Catalog().Group(gone.Spec.Group) {
+	for _, peer := range d.Catalog().Waiting(gone.Spec.Group) {
 		d.reconcile(ctx, s, peer.Name())
 	}
 }
