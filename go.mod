@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/NYTimes/gziphandler v1.1.1
+	github.com/google/btree v1.1.3
 	github.com/google/cel-go v0.29.2
 	github.com/google/gnostic-models v0.7.0
 	github.com/google/uuid v1.6.0

@@ -1,0 +1,156 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/google/btree"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Snapshot is the index at one revision. It never changes and is safe for concurrent use. It
+// keeps the entries of its revision in memory.
+type Snapshot struct {
+	Revision int64
+	tree     *btree.BTreeG[*Entry]
+}
+
+// Snapshot returns the index at its current revision.
+func (s *Store) Snapshot() *Snapshot {
+	s.mu.RLock()
+	snap := s.snapshot
+	s.mu.RUnlock()
+	if snap != nil {
+		return snap
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.snapshot == nil {
+		// The tree and its clone share all nodes until one of them changes.
+		s.snapshot = &Snapshot{Revision: s.revision.Load(), tree: s.tree.Clone()}
+	}
+	return s.snapshot
+}
+
+// Get returns the entry of a key, or nil.
+func (s *Snapshot) Get(key string) *Entry { return lookup(s.tree, key) }
+
+// Range returns the entries below a prefix in the order of their keys, from the key start on
+// if start is not empty.
+func (s *Snapshot) Range(prefix, start string) iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		s.tree.AscendGreaterOrEqual(&Entry{Key: max(prefix, start)}, func(e *Entry) bool {
+			return within(e.Key, prefix) && yield(e)
+		})
+	}
+}
+
+// Count returns the number of entries that Range returns.
+func (s *Snapshot) Count(prefix, start string) int64 {
+	n := int64(0)
+	for range s.Range(prefix, start) {
+		n++
+	}
+	return n
+}
+
+// The number of snapshots that are kept for lists in parts, and for how long. Each keeps the
+// entries in memory that have changed since. Afterwards, etcd is asked.
+const (
+	maxKept  = 32
+	keepTime = time.Minute
+)
+
+// kept are the snapshots that clients will ask for again.
+type kept struct {
+	mu    sync.Mutex
+	snaps []keptSnapshot // in the order of their expiry
+}
+
+type keptSnapshot struct {
+	*Snapshot
+	expires time.Time
+}
+
+func (k *kept) prune(now time.Time) {
+	n := 0
+	for n < len(k.snaps) && (now.After(k.snaps[n].expires) || len(k.snaps)-n > maxKept) {
+		n++
+	}
+	k.snaps = append([]keptSnapshot(nil), k.snaps[n:]...)
+}
+
+// Keep keeps a snapshot for a while, so that [Store.SnapshotAt] finds it, because a client got
+// a part of it.
+func (s *Store) Keep(snap *Snapshot) {
+	k := &s.kept
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	for i, have := range k.snaps {
+		if have.Revision == snap.Revision {
+			k.snaps = append(k.snaps[:i], k.snaps[i+1:]...)
+			break
+		}
+	}
+	k.snaps = append(k.snaps, keptSnapshot{snap, now.Add(keepTime)})
+	k.prune(now)
+}
+
+// SnapshotAt returns the snapshot of exactly this revision, or nil if it is not in memory. Then
+// [Store.ListAt] asks etcd.
+func (s *Store) SnapshotAt(revision int64) *Snapshot {
+	if snap := s.Snapshot(); snap.Revision == revision {
+		return snap
+	}
+	k := &s.kept
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.prune(time.Now())
+	for _, have := range k.snaps {
+		if have.Revision == revision {
+			return have.Snapshot
+		}
+	}
+	return nil
+}
+
+// ListAt reads the entries below a prefix at a revision from etcd, from the key start on if
+// start is not empty, and at most limit of them if limit is not zero. Revision zero means the
+// newest. It returns the number of entries that are left. If etcd has compacted the revision,
+// the error is an [ExpiredError]; if it has not reached it, a [BehindError].
+func (s *Store) ListAt(ctx context.Context, prefix, start string, revision, limit int64) (entries []*Entry, at, left int64, err error) {
+	resp, err := s.client.Get(ctx, max(prefix, start), clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)),
+		clientv3.WithRev(revision), clientv3.WithLimit(limit))
+	switch {
+	case errors.Is(err, rpctypes.ErrCompacted):
+		return nil, 0, 0, &ExpiredError{Revision: revision}
+	case errors.Is(err, rpctypes.ErrFutureRev):
+		return nil, 0, 0, &BehindError{Want: revision, Have: s.Revision()}
+	case err != nil:
+		return nil, 0, 0, err
+	}
+	for _, kv := range resp.Kvs {
+		entries = append(entries, s.entry(ctx, kv))
+	}
+	if at = revision; at == 0 {
+		at = resp.Header.Revision
+	}
+	return entries, at, resp.Count - int64(len(resp.Kvs)), nil
+}
+
+// Read reads the entry of a key from etcd, or nil if there is none, and the revision of etcd.
+func (s *Store) Read(ctx context.Context, key string) (*Entry, int64, error) {
+	resp, err := s.client.Get(ctx, key)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(resp.Kvs) == 0 {
+		return nil, resp.Header.Revision, nil
+	}
+	return s.entry(ctx, resp.Kvs[0]), resp.Header.Revision, nil
+}

@@ -1,0 +1,215 @@
+// Package store keeps a copy of a part of etcd in memory and serves reads and watches from
+// it. It handles keys, bytes and revisions, and knows nothing about objects or schemas.
+//
+// A Store has one client, one watch and one index for all keys below a prefix, however many
+// resources these keys belong to. The index is a copy-on-write B-tree: a [Snapshot] costs
+// nothing until the next write, and readers never wait for each other.
+//
+// # Consistency
+//
+// The index moves from revision to revision: it takes in all events of a revision at once, in
+// the order of etcd. [Store.Current] asks etcd for its revision, and [Store.Await] waits until
+// the index has it, so a read after both is linearizable. Reads that arrive while a question
+// is under way share the next one. [Store.Get] without them returns a state that may be old,
+// but is never older than one that an earlier read has returned.
+//
+// # Watches
+//
+// A bounded window holds the latest events. [Store.Watch] starts at any revision inside of it,
+// and returns an [ExpiredError] outside of it. A [Watcher] receives every event of its keys
+// exactly once and in order, or ends with an error. If the store loses events, because etcd
+// has compacted them during a long disconnection, it reads everything anew and ends all
+// watchers.
+//
+// # Lifetime
+//
+// Open starts two goroutines: one follows etcd, one asks it for its progress while reads wait.
+// A third exists while reads ask for the revision. All end with [Store.Close], which waits for
+// them. If etcd fails, the store retries forever; reads that need etcd end with their own
+// context, and those that do not go on.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/google/btree"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// ErrClosed is returned when the store is closed.
+var ErrClosed = errors.New("the store is closed")
+
+// Config configures a Store.
+type Config struct {
+	// Client is the connection to etcd. Close does not close it.
+	Client *clientv3.Client
+	// Prefix is the prefix of all keys. It ends with a slash.
+	Prefix string
+	// Transformer transforms values on their way to and from etcd. Nil means that they are
+	// stored as they are.
+	Transformer Transformer
+	// MaxEvents and MaxBytes limit the window of events: their number, and the size of the
+	// values that only the window holds. Zero means 100,000 and 64 MiB.
+	MaxEvents int
+	MaxBytes  int64
+	// MaxQueue is the maximum number of events that a watcher leaves unread. Zero means 10,000.
+	MaxQueue int
+	// Failed is called with every error of the connection to etcd, and with nil when it works
+	// again. It must not block.
+	Failed func(error)
+}
+
+// Transformer transforms values between etcd and the store, for example to encrypt them.
+type Transformer interface {
+	// FromStorage returns the value of what is stored. stale reports that it should be written
+	// again, for example because its encryption key is outdated.
+	FromStorage(ctx context.Context, key string, data []byte) (value []byte, stale bool, err error)
+	// ToStorage returns what is stored for a value.
+	ToStorage(ctx context.Context, key string, value []byte) ([]byte, error)
+}
+
+// Store is a copy of the keys below a prefix of etcd. It is safe for concurrent use.
+type Store struct {
+	config Config
+	client *clientv3.Client
+	// watcher has a stream of its own: etcd reports the progress of a whole stream.
+	watcher clientv3.Watcher
+	prefix  string
+
+	// lifetime ends with Close; tasks tracks the goroutines.
+	lifetime context.Context
+	stop     context.CancelFunc
+	tasks    sync.WaitGroup
+
+	transformer atomic.Pointer[Transformer]
+	// loaded is closed when the index has been filled for the first time.
+	loaded chan struct{}
+	// reload has an element when everything must be read again.
+	reload chan struct{}
+
+	// mu guards the index, the window, the watchers and the waiters. Only the goroutine that
+	// follows etcd changes the index and the window.
+	mu       sync.RWMutex
+	tree     *btree.BTreeG[*Entry]
+	snapshot *Snapshot // of the current revision, or nil
+	window   window
+	watchers map[string]map[*Watcher]struct{} // by prefix or key
+	waiters  []*waiter
+	closed   bool
+	// revision is that of the index. It is changed while mu is held, after the events up to it
+	// are in the queues of the watchers.
+	revision atomic.Int64
+
+	checks checks
+	// wanted has an element when a reader waits for a revision.
+	wanted chan struct{}
+
+	kept kept
+}
+
+// degree is that of the B-tree. A larger one makes reads faster and writes after a snapshot
+// slower.
+const degree = 32
+
+// Open returns a store that fills itself in the background; see [Store.Loaded]. The caller
+// must call Close.
+func Open(c Config) (*Store, error) {
+	if c.Client == nil {
+		return nil, errors.New("store: a client is required")
+	}
+	if c.Prefix == "" || c.Prefix[len(c.Prefix)-1] != '/' {
+		return nil, fmt.Errorf("store: the prefix %q must end with a slash", c.Prefix)
+	}
+	if c.MaxEvents == 0 {
+		c.MaxEvents = 100_000
+	}
+	if c.MaxBytes == 0 {
+		c.MaxBytes = 64 << 20
+	}
+	if c.MaxQueue == 0 {
+		c.MaxQueue = 10_000
+	}
+	if c.Failed == nil {
+		c.Failed = func(error) {}
+	}
+	s := &Store{
+		config: c, client: c.Client, watcher: clientv3.NewWatcher(c.Client), prefix: c.Prefix,
+		loaded: make(chan struct{}), reload: make(chan struct{}, 1), wanted: make(chan struct{}, 1),
+		tree:     newTree(),
+		watchers: map[string]map[*Watcher]struct{}{},
+		window:   window{maxEvents: c.MaxEvents, maxBytes: c.MaxBytes},
+	}
+	s.SetTransformer(c.Transformer)
+	s.lifetime, s.stop = context.WithCancel(context.Background())
+	s.tasks.Go(s.follow)
+	s.tasks.Go(s.requestProgress)
+	return s, nil
+}
+
+func newTree() *btree.BTreeG[*Entry] {
+	return btree.NewG(degree, func(a, b *Entry) bool { return a.Key < b.Key })
+}
+
+// Close ends all watches and waits, and releases the memory. It does not close the client.
+func (s *Store) Close() {
+	s.stop()
+	s.mu.Lock()
+	s.closed = true
+	s.endWatchers(ErrClosed)
+	for _, w := range s.waiters {
+		w.end(ErrClosed)
+	}
+	s.waiters = nil
+	s.mu.Unlock()
+	s.tasks.Wait()
+	_ = s.watcher.Close() // its watch has ended
+}
+
+// Loaded returns a channel that is closed when the store has been filled.
+func (s *Store) Loaded() <-chan struct{} { return s.loaded }
+
+// Prefix returns the prefix of all keys.
+func (s *Store) Prefix() string { return s.prefix }
+
+// Client returns the connection to etcd.
+func (s *Store) Client() *clientv3.Client { return s.client }
+
+// Revision returns the revision of the index.
+func (s *Store) Revision() int64 { return s.revision.Load() }
+
+// SetTransformer replaces the transformer. What is in the index stays as it is; see
+// [Store.Reload].
+func (s *Store) SetTransformer(t Transformer) { s.transformer.Store(&t) }
+
+// Reload reads everything anew, with the current transformer, and ends all watchers. It
+// returns immediately.
+func (s *Store) Reload() {
+	select {
+	case s.reload <- struct{}{}:
+	default: // it is under way
+	}
+}
+
+// Get returns the entry of a key in the index, or nil. For the newest state, call
+// [Store.Current] and [Store.Await] before.
+func (s *Store) Get(key string) *Entry {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return lookup(s.tree, key)
+}
+
+// GetAt returns the entry of a key in the index, or nil, and the revision of the index.
+func (s *Store) GetAt(key string) (*Entry, int64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return lookup(s.tree, key), s.revision.Load()
+}
+
+func lookup(t *btree.BTreeG[*Entry], key string) *Entry {
+	e, _ := t.Get(&Entry{Key: key})
+	return e
+}

@@ -1,0 +1,70 @@
+package store
+
+import (
+	"context"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+)
+
+// Writer executes the transactions of writes. It can add conditions and further writes to
+// them. [kubernetes.Client] is one that adds nothing.
+type Writer interface {
+	OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (kubernetes.PutResponse, error)
+	OptimisticDelete(ctx context.Context, key string, expectedRevision int64, opts kubernetes.DeleteOptions) (kubernetes.DeleteResponse, error)
+}
+
+// Put writes a value if the revision of its entry is the expected one, where zero means that
+// there is none. It reports the new revision if it has written, and otherwise the entry that
+// is stored, or nil if there is none. The index has the value when it has the new revision.
+// A nil Writer means no further conditions; lease zero means none.
+func (s *Store) Put(ctx context.Context, w Writer, key string, value []byte, expected, lease int64) (revision int64, stored *Entry, err error) {
+	if t := *s.transformer.Load(); t != nil {
+		if value, err = t.ToStorage(ctx, key, value); err != nil {
+			return 0, nil, err
+		}
+	}
+	resp, err := s.writer(w).OptimisticPut(ctx, key, value, expected, kubernetes.PutOptions{GetOnFailure: true, LeaseID: clientv3.LeaseID(lease)})
+	if err != nil {
+		return 0, nil, err
+	}
+	if resp.Succeeded {
+		return resp.Revision, nil, nil
+	}
+	return 0, s.stored(ctx, resp.KV), nil
+}
+
+// Delete deletes a key if the revision of its entry is the expected one. Its results are those
+// of Put.
+func (s *Store) Delete(ctx context.Context, w Writer, key string, expected int64) (revision int64, stored *Entry, err error) {
+	resp, err := s.writer(w).OptimisticDelete(ctx, key, expected, kubernetes.DeleteOptions{GetOnFailure: true})
+	if err != nil {
+		return 0, nil, err
+	}
+	if resp.Succeeded {
+		return resp.Revision, nil, nil
+	}
+	return 0, s.stored(ctx, resp.KV), nil
+}
+
+func (s *Store) writer(w Writer) Writer {
+	if w != nil {
+		return w
+	}
+	return kubernetesWriter(s.client)
+}
+
+// kubernetesWriter returns a Writer without further conditions.
+func kubernetesWriter(c *clientv3.Client) Writer {
+	k := &kubernetes.Client{Client: c}
+	k.Kubernetes = k
+	return k
+}
+
+func (s *Store) stored(ctx context.Context, kv *mvccpb.KeyValue) *Entry {
+	if kv == nil {
+		return nil
+	}
+	return s.entry(ctx, kv)
+}
