@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"espalier.dev/crd"
+	"espalier.dev/server/fields"
 	"espalier.dev/server/resource"
 )
 
@@ -34,7 +35,7 @@ type serving struct {
 	// first.
 	definition atomic.Pointer[crd.Definition]
 	convertor  *objectConvertor
-	types      func() *typeConverter
+	types      *fields.Types
 
 	// An endpoint asks for kinds while it is built, because it encodes a test object.
 	mu        sync.Mutex
@@ -56,7 +57,7 @@ func (h *Handler) newServing(d *crd.Definition, b *Builtin, kinds func(kind func
 	s := &serving{handler: h, builtin: b, made: map[string]Kind{}, endpoints: map[string]*endpoint{}}
 	s.definition.Store(d)
 	s.requests.free = func() { h.discard(s) }
-	s.types = sync.OnceValue(func() *typeConverter { return newTypeConverter(d) })
+	s.types = fields.NewTypes(d)
 	s.kinds = kinds(s.kind)
 	s.convertor = &objectConvertor{definition: d, converter: s.kinds}
 	s.gone, s.leave = context.WithCancel(context.Background())
@@ -282,7 +283,7 @@ func (e *endpoint) awaitCache(ctx context.Context) error {
 
 // managed adds field management to a scope. reset are the fields that the endpoint ignores.
 func (s *serving) managed(scope handlers.RequestScope, subresource string, reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
-	m, err := managedfields.NewDefaultCRDFieldManager(s.types(), scope.Convertor, scope.Defaulter, scope.Creater,
+	m, err := managedfields.NewDefaultCRDFieldManager(s.types, scope.Convertor, scope.Defaulter, scope.Creater,
 		scope.Kind, scope.HubGroupVersion, subresource, fieldpath.NewExcludeFilterSetMap(reset))
 	if err != nil {
 		return nil, fmt.Errorf("field management of %s: %w", s.convertor.definition.Name(), err)

@@ -1,9 +1,10 @@
-package resources
+package fields
 
 import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,52 +25,63 @@ const (
 	objectMeta = "ObjectMeta"
 )
 
-// typeConverter returns the type of an object for server-side apply: which lists are sets or
-// maps, and which values are atomic.
-type typeConverter struct {
-	types map[string]typed.ParseableType // by apiVersion
-	scale typed.ParseableType
+// Types are the types of a CRD's objects for server-side apply: which lists are sets or maps,
+// and which values are atomic. Each version's types are built on first use. Types is safe for
+// concurrent use.
+type Types struct {
+	versions map[string]func() typed.ParseableType // by apiVersion
+	scale    func() typed.ParseableType
 }
 
-var _ managedfields.TypeConverter = &typeConverter{}
+var _ managedfields.TypeConverter = &Types{}
 
-// newTypeConverter returns the types of all versions of a CRD.
-func newTypeConverter(d *crd.Definition) *typeConverter {
-	parser := &typed.Parser{Schema: smd.Schema{Types: commonTypes()}}
+// NewTypes returns the types of all versions of a CRD.
+func NewTypes(d *crd.Definition) *Types {
+	t := &Types{versions: map[string]func() typed.ParseableType{}, scale: sync.OnceValue(scaleType)}
 	for _, v := range d.Versions() {
-		parser.Schema.Types = append(parser.Schema.Types, smd.TypeDef{Name: v.Name(), Atom: rootType(v)})
+		t.versions[v.GroupVersionKind().GroupVersion().String()] = sync.OnceValue(func() typed.ParseableType {
+			parser := &typed.Parser{Schema: smd.Schema{Types: append(commonTypes(), smd.TypeDef{Name: v.Name(), Atom: rootType(v)})}}
+			return parser.Type(v.Name())
+		})
 	}
-	c := &typeConverter{types: map[string]typed.ParseableType{}, scale: parser.Type("Scale")}
-	for _, v := range d.Versions() {
-		c.types[v.GroupVersionKind().GroupVersion().String()] = parser.Type(v.Name())
-	}
-	return c
+	return t
 }
 
-func (c *typeConverter) ObjectToTyped(obj runtime.Object, o ...typed.ValidationOptions) (*typed.TypedValue, error) {
+// version returns the type of the objects of a version, and false if there is none.
+func (t *Types) version(apiVersion string) (typed.ParseableType, bool) {
+	build, ok := t.versions[apiVersion]
+	if !ok {
+		return typed.ParseableType{}, false
+	}
+	return build(), true
+}
+
+// ObjectToTyped returns an object with its type.
+func (t *Types) ObjectToTyped(obj runtime.Object, o ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	switch obj := obj.(type) {
 	case *unstructured.Unstructured:
 		if obj.GroupVersionKind() == resource.ScaleKind() {
-			return c.scale.FromUnstructured(obj.Object, o...)
+			return t.scale().FromUnstructured(obj.Object, o...)
 		}
-		t, ok := c.types[obj.GetAPIVersion()]
+		v, ok := t.version(obj.GetAPIVersion())
 		if !ok {
 			// The field manager skips versions that no longer exist.
 			return nil, runtime.NewNotRegisteredErrForKind("custom resources", obj.GroupVersionKind())
 		}
-		return t.FromUnstructured(obj.Object, o...)
+		return v.FromUnstructured(obj.Object, o...)
 	case *autoscalingv1.Scale:
-		return c.scale.FromStructured(obj, o...)
+		return t.scale().FromStructured(obj, o...)
 	}
 	gvk := obj.GetObjectKind().GroupVersionKind()
-	t, ok := c.types[gvk.GroupVersion().String()]
+	v, ok := t.version(gvk.GroupVersion().String())
 	if !ok {
 		return nil, runtime.NewNotRegisteredErrForKind("resources", gvk)
 	}
-	return t.FromStructured(obj, o...)
+	return v.FromStructured(obj, o...)
 }
 
-func (c *typeConverter) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
+// TypedToObject returns an object without its type.
+func (t *Types) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
 	switch o := v.AsValue().Unstructured().(type) {
 	case map[string]any:
 		obj := &unstructured.Unstructured{Object: o}
@@ -195,9 +207,25 @@ func metadataType() *smd.Map {
 	return mapType(meta, false)
 }
 
-// commonTypes returns the types of metadata, of scales, and of values without a schema:
-// merged by their keys (deduced), or replaced as a whole (untyped).
+// commonTypes returns the types of metadata, and of values without a schema: merged by their
+// keys (deduced), or replaced as a whole (untyped).
 func commonTypes() []smd.TypeDef {
+	anything := func(name, inMaps string, relationship smd.ElementRelationship) smd.TypeDef {
+		return smd.TypeDef{Name: name, Atom: smd.Atom{
+			Scalar: scalar("untyped"),
+			List:   &smd.List{ElementType: namedRef(untyped), ElementRelationship: smd.Atomic},
+			Map:    &smd.Map{ElementType: namedRef(inMaps), ElementRelationship: relationship},
+		}}
+	}
+	return []smd.TypeDef{
+		{Name: objectMeta, Atom: smd.Atom{Map: metadataType()}},
+		anything(untyped, untyped, smd.Atomic),
+		anything(deduced, deduced, smd.Separable),
+	}
+}
+
+// scaleType returns the type of an autoscaling/v1 Scale.
+func scaleType() typed.ParseableType {
 	str, num := scalarRef(smd.String), scalarRef(smd.Numeric)
 	fields := func(of map[string]smd.TypeRef) *smd.Map {
 		m := &smd.Map{}
@@ -211,17 +239,6 @@ func commonTypes() []smd.TypeDef {
 		"spec":   {Inlined: smd.Atom{Map: fields(map[string]smd.TypeRef{"replicas": num})}},
 		"status": {Inlined: smd.Atom{Map: fields(map[string]smd.TypeRef{"replicas": num, "selector": str})}},
 	})
-	anything := func(name, inMaps string, relationship smd.ElementRelationship) smd.TypeDef {
-		return smd.TypeDef{Name: name, Atom: smd.Atom{
-			Scalar: scalar("untyped"),
-			List:   &smd.List{ElementType: namedRef(untyped), ElementRelationship: smd.Atomic},
-			Map:    &smd.Map{ElementType: namedRef(inMaps), ElementRelationship: relationship},
-		}}
-	}
-	return []smd.TypeDef{
-		{Name: objectMeta, Atom: smd.Atom{Map: metadataType()}},
-		{Name: "Scale", Atom: smd.Atom{Map: scale}},
-		anything(untyped, untyped, smd.Atomic),
-		anything(deduced, deduced, smd.Separable),
-	}
+	parser := &typed.Parser{Schema: smd.Schema{Types: append(commonTypes(), smd.TypeDef{Name: "Scale", Atom: smd.Atom{Map: scale}})}}
+	return parser.Type("Scale")
 }

@@ -1,4 +1,4 @@
-package resources
+package fields
 
 import (
 	"encoding/json"
@@ -77,7 +77,7 @@ func TestTypesOfApply(t *testing.T) {
 		}
 		c, ok := known[d]
 		if !ok {
-			c.ours = newTypeConverter(d)
+			c.ours = NewTypes(d)
 			doc := openapi.MergeV3(func() (docs []*spec3.OpenAPI) {
 				for _, v := range d.Versions() {
 					if doc, err := builder.V3(v); err == nil {

@@ -1,0 +1,2 @@
+// Package fields implements the field management of server-side apply for custom resources.
+package fields
