@@ -21,6 +21,7 @@ import (
 	"espalier.dev/server/fence"
 	"espalier.dev/server/publish"
 	"espalier.dev/server/resources"
+	"espalier.dev/store"
 )
 
 // foundation holds what the parts of the server that serve resources need.
@@ -35,6 +36,8 @@ type foundation struct {
 	// storage returns the storage options of a resource, fences creates the storage.
 	storage generic.RESTOptionsGetter
 	fences  *fence.Fences
+	// store has all stored resources in memory.
+	store *store.Store
 	// admission runs before a write.
 	admission admission.Interface
 	// authorizer is for checks in handlers beyond those of the filters.
@@ -67,12 +70,14 @@ func install(f foundation) (*definitions.Definitions, error) {
 		Warnings: f.warnings,
 		Storage:  f.fences.Definitions(f.storage),
 		Fences:   f.fences,
+		Store:    f.store,
 	})
 	if err != nil {
 		return nil, err
 	}
 	handler, err := resources.New(resources.Config{
 		Source: defs,
+		Store:  f.store,
 		Storage: func(d *crd.Definition) generic.RESTOptionsGetter {
 			return f.fences.Objects(f.storage, d.GroupResource(), d.CRD().UID)
 		},

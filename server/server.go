@@ -192,6 +192,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		config:      c,
 		storage:     c.RESTOptionsGetter,
 		fences:      s.db.fences,
+		store:       s.db.store,
 		admission:   c.AdmissionControl,
 		authorizer:  c.Authorization.Authorizer,
 		semantics:   o.Semantics,

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,6 +20,7 @@ import (
 	"espalier.dev/server/etcd"
 	"espalier.dev/server/fence"
 	"espalier.dev/server/resources"
+	"espalier.dev/store"
 )
 
 // database is the etcd of a server.
@@ -26,6 +29,7 @@ type database struct {
 	client    *clientv3.Client
 	member    *etcd.Member // nil if the etcd is external
 	fences    *fence.Fences
+	store     *store.Store
 }
 
 // openDatabase starts the embedded etcd, or connects to the external one.
@@ -61,8 +65,30 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		db.close()
 		return nil, err
 	}
+	if db.store, err = openStore(ctx, client, o.EtcdPrefix); err != nil {
+		db.close()
+		return nil, err
+	}
 	klog.FromContext(ctx).Info("The data has the schema semantics of this server", "semantics", o.Semantics.String())
 	return db, nil
+}
+
+// openStore opens the store of all resources.
+func openStore(ctx context.Context, client *clientv3.Client, prefix string) (*store.Store, error) {
+	logger := klog.FromContext(ctx).WithName("store")
+	var failing atomic.Bool
+	return store.Open(store.Config{
+		Client: client,
+		Prefix: strings.TrimSuffix(path.Join("/", prefix), "/") + "/",
+		Failed: func(err error) {
+			if err != nil && !failing.Swap(true) {
+				logger.Error(err, "The connection to etcd fails: reads may be old, and watches wait")
+			}
+			if err == nil && failing.Swap(false) {
+				logger.Info("The connection to etcd works again")
+			}
+		},
+	})
 }
 
 // stopped returns a channel that is closed when the embedded etcd has stopped.
@@ -74,6 +100,9 @@ func (db *database) stopped() <-chan struct{} {
 }
 
 func (db *database) close() {
+	if db.store != nil {
+		db.store.Close()
+	}
 	if db.fences != nil {
 		db.fences.Close()
 	}

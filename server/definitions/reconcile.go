@@ -24,6 +24,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/server/fence"
 	"espalier.dev/server/resources"
+	"espalier.dev/store"
 )
 
 // Config configures Definitions.
@@ -36,6 +37,8 @@ type Config struct {
 	Storage generic.RESTOptionsGetter
 	// Fences prevent objects from outliving their CRD.
 	Fences *fence.Fences
+	// Store has the stored CRDs in memory.
+	Store *store.Store
 }
 
 // Definitions serves and reconciles the stored CRDs.

@@ -38,6 +38,7 @@ import (
 	"espalier.dev/server/fence"
 	"espalier.dev/server/resource"
 	"espalier.dev/server/webhooks"
+	"espalier.dev/store"
 )
 
 // Source provides the CRDs.
@@ -67,6 +68,8 @@ type Builtin struct {
 // Config configures a Handler.
 type Config struct {
 	Source Source
+	// Store has all stored objects in memory.
+	Store *store.Store
 	// Storage returns the storage options for the objects of a CRD.
 	Storage    func(*crd.Definition) generic.RESTOptionsGetter
 	Admission  admission.Interface
