@@ -120,7 +120,7 @@ func (d *Definitions) report(ctx context.Context, c *api.CustomResourceDefinitio
 
 // close closes the fence of a CRD that is being deleted: a server without fences may have
 // marked it.
-func (s *store) close(ctx context.Context, name string, uid types.UID) error {
+func (s *crdStorage) close(ctx context.Context, name string, uid types.UID) error {
 	obj, err := s.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ var errFinalizers = errors.New("there are other finalizers")
 
 // release deletes a CRD whose objects are gone. If it has other finalizers, it only removes
 // ours.
-func (s *store) release(ctx context.Context, name string, uid types.UID) error {
+func (s *crdStorage) release(ctx context.Context, name string, uid types.UID) error {
 	key, err := s.KeyFunc(ctx, name)
 	if err != nil {
 		return err

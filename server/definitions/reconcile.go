@@ -94,7 +94,7 @@ func New(c Config) (*Definitions, error) {
 		WrapSubresource: func(_ string, s rest.Patcher) rest.Patcher {
 			return &subresource{Patcher: s, definitions: d}
 		},
-		Wrap: func(s *registry.Store) rest.StandardStorage { return &store{Store: s, definitions: d} },
+		Wrap: func(s *registry.Store) rest.StandardStorage { return &crdStorage{Store: s, definitions: d} },
 	}
 	return d, nil
 }
@@ -170,7 +170,7 @@ func (d *Definitions) Refresh(ctx context.Context, name string) error {
 	return nil
 }
 
-func (d *Definitions) storage() (*store, func(), error) {
+func (d *Definitions) storage() (*crdStorage, func(), error) {
 	if d.handler == nil {
 		return nil, nil, errors.New("definitions are not running")
 	}
@@ -178,7 +178,7 @@ func (d *Definitions) storage() (*store, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return s.(*store), release, nil
+	return s.(*crdStorage), release, nil
 }
 
 // Attach sets the handler that serves the resources. It must be called before Run.
@@ -223,7 +223,7 @@ func (d *Definitions) follow(ctx context.Context) error {
 }
 
 // followSource lists the definitions, then watches them. It returns when the watch fails.
-func (d *Definitions) followSource(ctx context.Context, s *store, from source) error {
+func (d *Definitions) followSource(ctx context.Context, s *crdStorage, from source) error {
 	items, err := from.list(ctx)
 	if err != nil {
 		return fmt.Errorf("listing definitions: %w", err)
@@ -255,7 +255,7 @@ func (d *Definitions) followSource(ctx context.Context, s *store, from source) e
 
 // drain takes in the events of a watch until it ends or there is an alarm, and returns the
 // revision that it got to.
-func (d *Definitions) drain(ctx context.Context, s *store, w watch.Interface, alarm <-chan struct{}, at string) (string, error) {
+func (d *Definitions) drain(ctx context.Context, s *crdStorage, w watch.Interface, alarm <-chan struct{}, at string) (string, error) {
 	for {
 		var e watch.Event
 		select {
@@ -319,7 +319,7 @@ func (d *Definitions) undecodableNames() (names []string) {
 }
 
 // replace makes a list of definitions the known ones.
-func (d *Definitions) replace(ctx context.Context, s *store, list *api.CustomResourceDefinitionList) {
+func (d *Definitions) replace(ctx context.Context, s *crdStorage, list *api.CustomResourceDefinitionList) {
 	listed := make(map[string]*api.CustomResourceDefinition, len(list.Items))
 	defs := make([]*crd.Definition, 0, len(list.Items))
 	corrupt := map[string]bool{}
@@ -350,7 +350,7 @@ func (d *Definitions) replace(ctx context.Context, s *store, list *api.CustomRes
 }
 
 // drop removes a CRD from the catalog. Other CRDs may have waited for its names.
-func (d *Definitions) drop(ctx context.Context, s *store, name string) {
+func (d *Definitions) drop(ctx context.Context, s *crdStorage, name string) {
 	gone := d.known[name]
 	delete(d.known, name)
 	d.publish(d.Catalog().Without(name))
@@ -366,7 +366,7 @@ func (d *Definitions) drop(ctx context.Context, s *store, name string) {
 
 // reconcile computes the status of a CRD, updates the catalog, and then writes the status: a
 // resource is served before clients see that it is established.
-func (d *Definitions) reconcile(ctx context.Context, s *store, name string) {
+func (d *Definitions) reconcile(ctx context.Context, s *crdStorage, name string) {
 	logger := klog.FromContext(ctx).WithValues("name", name)
 	c := d.known[name]
 	if c == nil {
@@ -411,7 +411,7 @@ func (d *Definitions) reconcile(ctx context.Context, s *store, name string) {
 
 // writeStatus stores a status that was computed from c. If the CRD has changed since, its
 // event causes another reconciliation.
-func (d *Definitions) writeStatus(ctx context.Context, s *store, c *api.CustomResourceDefinition, status api.CustomResourceDefinitionStatus) {
+func (d *Definitions) writeStatus(ctx context.Context, s *crdStorage, c *api.CustomResourceDefinition, status api.CustomResourceDefinitionStatus) {
 	patience, cancel := context.WithTimeout(ctx, time.Minute) // a large CRD on a busy machine
 	defer cancel()
 	out, err := s.rewrite(patience, c.Name, only(c.UID, c.ResourceVersion), false, func(stored *api.CustomResourceDefinition, _ runtime.Object) error {

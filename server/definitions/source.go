@@ -32,7 +32,7 @@ var errUndecodable = errors.New("a stored CRD cannot be decoded")
 // cachedSource reads through the storage that serves requests and shares the CRDs with its
 // watch cache. A CRD that cannot be decoded makes it unusable.
 type cachedSource struct {
-	store       *store
+	store       *crdStorage
 	definitions *Definitions
 }
 

@@ -28,14 +28,14 @@ import (
 // nevertheless, and reaches the catalog later.
 const settleTime = 5 * time.Second
 
-// store is the storage of CRDs. Writes return when they are in the catalog, and a deletion
+// crdStorage is the storage of CRDs. Writes return when they are in the catalog, and a deletion
 // first deletes the objects.
-type store struct {
+type crdStorage struct {
 	*registry.Store
 	definitions *Definitions
 }
 
-func (s *store) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
+func (s *crdStorage) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
 	out, err := s.Store.Create(ctx, obj, validate, o)
 	if err == nil && !dryrun.IsDryRun(o.DryRun) {
 		s.definitions.settle(ctx, out)
@@ -43,7 +43,7 @@ func (s *store) Create(ctx context.Context, obj runtime.Object, validate rest.Va
 	return out, err
 }
 
-func (s *store) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (s *crdStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	out, created, err := s.Store.Update(ctx, name, info, create, update, force, o)
 	if err == nil && !dryrun.IsDryRun(o.DryRun) {
 		s.definitions.settle(ctx, out)
@@ -67,7 +67,7 @@ func (s *subresource) Update(ctx context.Context, name string, info rest.Updated
 
 // List lists CRDs. If some cannot be decoded, it fails and names all of them. Otherwise the
 // storage would ask clients to retry forever if its watch cache has never been filled.
-func (s *store) List(ctx context.Context, o *metainternalversion.ListOptions) (runtime.Object, error) {
+func (s *crdStorage) List(ctx context.Context, o *metainternalversion.ListOptions) (runtime.Object, error) {
 	list, err := s.Store.List(ctx, o)
 	if apierrors.IsTooManyRequests(err) {
 		if names := s.definitions.undecodableNames(); len(names) > 0 {
@@ -78,7 +78,7 @@ func (s *store) List(ctx context.Context, o *metainternalversion.ListOptions) (r
 }
 
 // readError returns the error of a list that would include CRDs that cannot be decoded.
-func (s *store) readError(names []string) error {
+func (s *crdStorage) readError(names []string) error {
 	r := s.DefaultQualifiedResource
 	causes := make([]metav1.StatusCause, len(names))
 	for i, name := range names {
@@ -95,7 +95,7 @@ func (s *store) readError(names []string) error {
 }
 
 // Delete marks a CRD for deletion. It is removed after its objects.
-func (s *store) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (s *crdStorage) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	obj, err := s.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, false, err
@@ -137,7 +137,7 @@ func (s *store) Delete(ctx context.Context, name string, validate rest.ValidateO
 }
 
 // DeleteCollection deletes CRDs one by one with Delete.
-func (s *store) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
+func (s *crdStorage) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
 	list, err := s.List(ctx, which)
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (s *store) DeleteCollection(ctx context.Context, validate rest.ValidateObje
 }
 
 // rewrite changes the current state of a stored CRD internally, without a strategy.
-func (s *store) rewrite(ctx context.Context, name string, conditions storage.Preconditions, dryRun bool, change func(*api.CustomResourceDefinition, runtime.Object) error) (runtime.Object, error) {
+func (s *crdStorage) rewrite(ctx context.Context, name string, conditions storage.Preconditions, dryRun bool, change func(*api.CustomResourceDefinition, runtime.Object) error) (runtime.Object, error) {
 	key, err := s.KeyFunc(ctx, name)
 	if err != nil {
 		return nil, err
