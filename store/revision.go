@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -18,6 +19,9 @@ type BehindError struct {
 func (e *BehindError) Error() string {
 	return fmt.Sprintf("revision %d has not been reached: the newest is %d", e.Want, e.Have)
 }
+
+// errReplaced is returned when etcd has a lower revision than the index.
+var errReplaced = errors.New("the data of etcd was replaced by older data, which is being read: try again")
 
 // checkTime limits a question for the revision of etcd. Readers may wait shorter.
 const checkTime = 30 * time.Second
@@ -98,7 +102,8 @@ func (s *Store) ask() {
 		} else {
 			c.revision = resp.Header.Revision
 			if c.revision < before {
-				s.Reload() // the data of etcd was replaced by older data
+				c.err = errReplaced
+				s.Reload()
 			}
 		}
 		close(c.done)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 )
 
 const prefix = "/registry/"
@@ -23,6 +26,28 @@ const prefix = "/registry/"
 func newEtcd(t testing.TB) *clientv3.Client {
 	t.Helper()
 	dir := t.TempDir()
+	stop := runEtcd(t, dir)
+	t.Cleanup(func() { stop() })
+	return connect(t, dir)
+}
+
+func connect(t testing.TB, dir string) *clientv3.Client {
+	t.Helper()
+	again := backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1, MaxDelay: 10 * time.Millisecond}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:   []string{"unix://" + filepath.Join(dir, "c")},
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{Backoff: again})},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// runEtcd runs an etcd on the data in a directory until stop is called.
+func runEtcd(t testing.TB, dir string) (stop func()) {
+	t.Helper()
 	c := embed.NewConfig()
 	c.Dir = filepath.Join(dir, "data")
 	c.LogLevel, c.LogOutputs = "fatal", []string{filepath.Join(dir, "log")}
@@ -35,14 +60,8 @@ func newEtcd(t testing.TB) *clientv3.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(e.Close)
 	<-e.Server.ReadyNotify()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{clients.String()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
-	return client
+	return e.Close
 }
 
 func open(t testing.TB, c Config) *Store {
@@ -345,6 +364,56 @@ func TestReload(t *testing.T) {
 	}
 	if s.Get(prefix+"b") != kept {
 		t.Error("an unchanged entry was replaced")
+	}
+}
+
+// TestRestart restarts etcd while a watcher waits, with and without compacting what the store
+// has not seen, and replaces its data by older data.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	stop := runEtcd(t, dir)
+	t.Cleanup(func() { stop() })
+	s := open(t, Config{Client: connect(t, dir)})
+	write := connect(t, dir)
+	put(t, write, prefix+"a", "1")
+	settle(t, s)
+	w, err := s.Watch(prefix, s.Revision())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	if _, err := s.Sync(ctx); err == nil {
+		t.Error("synced with an etcd that is down")
+	}
+	cancel()
+	if e := s.Get(prefix + "a"); e == nil || string(e.Value) != "1" {
+		t.Error("the index is lost:", e)
+	}
+	stop = runEtcd(t, dir)
+	put(t, write, prefix+"a", "2")
+	if got, want := next(t, w), []string{"a:1>2"}; !slices.Equal(got, want) {
+		t.Error(got)
+	}
+	settle(t, s)
+
+	// Older data has a lower revision.
+	stop()
+	if err := os.RemoveAll(filepath.Join(dir, "data")); err != nil {
+		t.Fatal(err)
+	}
+	stop = runEtcd(t, dir)
+	put(t, write, prefix+"b", "3")
+	if _, err := s.Sync(t.Context()); !errors.Is(err, errReplaced) {
+		t.Error(err)
+	}
+	if _, _, err := w.Next(t.Context(), nil); !isExpired(err) {
+		t.Error(err)
+	}
+	settle(t, s)
+	if a, b := s.Get(prefix+"a"), s.Get(prefix+"b"); a != nil || b == nil {
+		t.Error(a, b)
 	}
 }
 
