@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,19 +92,43 @@ func optionsType(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// writer returns the handler of a write of a custom resource or its status.
-func (s *serving) writer(e *endpoint, scope *handlers.RequestScope, strategy writeStrategy, r *apirequest.RequestInfo, replaced *replacement) http.HandlerFunc {
-	return func(w http.ResponseWriter, req *http.Request) {
+// writeHandler returns the handler of a write of a custom resource or its status, or nil for
+// other requests.
+func (s *serving) writeHandler(ctx context.Context, e *endpoint, r *apirequest.RequestInfo) http.HandlerFunc {
+	if s.builtin != nil {
+		return nil
+	}
+	w := &write{endpoint: e, serving: s, info: r, name: r.Name}
+	switch {
+	case r.Subresource == "":
+		w.scope, w.strategy = e.scope, e.strategy
+	case r.Subresource == "status" && e.statusScope != nil:
+		w.scope, w.strategy = e.statusScope, statusStrategy{e.strategy}
+	default:
+		return nil
+	}
+	var run func(context.Context) (runtime.Object, int, error)
+	switch r.Verb {
+	case "create":
+		run = w.create
+	case "update":
+		run = w.update
+	case "patch":
+		run = w.patch
+	default:
+		return nil
+	}
+	_, w.replaced = e.replacing(ctx, w.scope, r)
+	return func(rw http.ResponseWriter, req *http.Request) {
+		w.req = req
 		ctx, cancel := context.WithTimeout(apirequest.WithNamespace(req.Context(), r.Namespace), writeTimeout)
 		defer cancel()
-		wr := &write{endpoint: e, serving: s, scope: scope, strategy: strategy, info: r, replaced: replaced, req: req, name: r.Name}
-		run := map[string]func(context.Context) (runtime.Object, int, error){"create": wr.create, "update": wr.update, "patch": wr.patch}[r.Verb]
 		obj, code, err := run(ctx)
 		if err != nil {
-			responsewriters.ErrorNegotiated(err, scope.Serializer, scope.Kind.GroupVersion(), w, req)
+			responsewriters.ErrorNegotiated(err, w.scope.Serializer, w.scope.Kind.GroupVersion(), rw, req)
 			return
 		}
-		wr.respond(ctx, w, code, obj)
+		w.respond(ctx, rw, code, obj)
 	}
 }
 
@@ -121,21 +149,21 @@ func (w *write) create(ctx context.Context) (runtime.Object, int, error) {
 		return nil, 0, err
 	}
 	w.options = writeOptions{dryRun: options.DryRun, manager: options.FieldManager, fieldValidation: options.FieldValidation}
-	obj, err := w.decode(in, true)
+	sent, err := w.decode(in, true)
 	if err != nil {
 		return nil, 0, err
 	}
 	if w.name == "" {
-		w.name = obj.GetName()
+		w.name = sent.GetName()
 	}
-	audit.LogRequestObject(w.req.Context(), obj, w.scope.Kind.GroupVersion(), w.scope.Resource, w.scope.Subresource, w.scope.Serializer)
-	rest.WipeObjectMetaSystemFields(obj)
-	if err := w.ensureNamespace(obj); err != nil {
+	audit.LogRequestObject(w.req.Context(), sent, w.scope.Kind.GroupVersion(), w.scope.Resource, w.scope.Subresource, w.scope.Serializer)
+	rest.WipeObjectMetaSystemFields(sent)
+	if err := w.ensureNamespace(sent); err != nil {
 		return nil, 0, err
 	}
-	w.dedupOwners(obj, false)
+	w.dedupOwners(sent, false)
 	result, err := w.finish(ctx, func() (runtime.Object, error) {
-		obj := w.manage(w.kind.New(), obj)
+		obj := w.manage(w.kind.New(), sent)
 		if err := w.admit(ctx, obj, nil); err != nil {
 			return nil, err
 		}
@@ -185,7 +213,7 @@ func (w *write) update(ctx context.Context) (runtime.Object, int, error) {
 	uid := sent.GetUID()
 
 	managed := true
-	change := func(_ context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	change := func(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		obj := sent
 		if sent = nil; obj == nil {
 			// A further attempt: the previous one has changed the object.
@@ -198,12 +226,12 @@ func (w *write) update(ctx context.Context) (runtime.Object, int, error) {
 			}
 			obj.SetOwnerReferences(dedup(obj.GetOwnerReferences()))
 		}
-		if !managed {
-			obj.SetManagedFields(nil)
-		} else {
+		if managed {
 			obj = w.manage(live, obj)
+		} else {
+			obj.SetManagedFields(nil)
 		}
-		return obj, nil
+		return obj, w.admit(ctx, obj, live)
 	}
 	result, err := w.finish(ctx, func() (runtime.Object, error) {
 		result, _, err := w.replace(ctx, change, uid, false)
@@ -240,11 +268,10 @@ func (w *write) negotiate() error {
 
 // readOptions reads the query parameters.
 func (w *write) readOptions(into runtime.Object, validate func() field.ErrorList) error {
-	if w.req.URL.RawQuery == "" {
-		return nil
-	}
-	if err := metainternalversionscheme.ParameterCodec.DecodeParameters(w.req.URL.Query(), w.scope.MetaGroupVersion, into); err != nil {
-		return apierrors.NewBadRequest(err.Error())
+	if w.req.URL.RawQuery != "" {
+		if err := metainternalversionscheme.ParameterCodec.DecodeParameters(w.req.URL.Query(), w.scope.MetaGroupVersion, into); err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
 	}
 	if errs := validate(); len(errs) > 0 {
 		return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind(optionsKind(into)).GroupKind(), "", errs)
@@ -267,5 +294,10 @@ func errNoName() error { return apierrors.NewBadRequest("name must be provided")
 
 // isTooLarge reports whether etcd, or its client, rejected an object because of its size.
 func isTooLarge(err error) bool {
-	return errors.Is(err, errTooLarge{})
+	const inClient = "trying to send message larger than max"
+	if errors.Is(err, rpctypes.ErrRequestTooLarge) {
+		return true
+	}
+	s, ok := status.FromError(err)
+	return ok && s.Code() == codes.ResourceExhausted && strings.Contains(s.Message(), inClient)
 }
