@@ -15,13 +15,13 @@ import (
 // Definition is a CRD that is ready for use. It is immutable and safe for concurrent
 // use.
 type Definition struct {
-	crd *api.CustomResourceDefinition
-	// legacy is the draft-4 schema if there is no other schema, and legacyErr the
-	// reason why it cannot be decoded. The semantics determines whether it is used.
-	legacy    *api.JSONSchemaProps
-	legacyErr error
+	crd       *api.CustomResourceDefinition
 	semantics schema.Semantics
 	versions  []*Version
+	// schemas has the schemas of the versions, compiled what was made of them. Other
+	// states of the CRD may share both.
+	schemas  *schemas
+	compiled *compiled
 
 	nonStructuralOnce sync.Once
 	nonStructural     *api.CustomResourceDefinitionCondition
@@ -33,48 +33,49 @@ func New(crd *api.CustomResourceDefinition, o Options) (*Definition, error) {
 	if !o.Shared {
 		crd = crd.DeepCopy()
 	}
-	d := &Definition{crd: crd}
-	d.legacy, d.legacyErr = api.LegacySchema(crd)
-	if len(formOf(crd).spec.schemas()) > 0 {
-		// The draft-4 schema is ignored beside another schema.
-		d.legacy = nil
+	read, err := newContents(crd)
+	if err != nil {
+		return nil, err
 	}
-	for i := range crd.Spec.Versions {
-		v := &Version{spec: &crd.Spec.Versions[i]}
-		var err error
-		if v.structural, v.unconvertible, err = convert(openAPI(v.spec.Schema)); err != nil {
-			return nil, fmt.Errorf("spec.versions[%d].schema.openAPIV3Schema: %w", i, err)
-		}
-		d.versions = append(d.versions, v)
+	d := define(crd, &schemas{kept: read}, o, nil)
+	if o.Semantics.KnowsJSONSchema() && read.legacyErr != nil {
+		return nil, read.legacyErr
 	}
-	made, err := d.With(o)
-	if err == nil && o.Forget {
-		for _, v := range d.versions {
-			if v.unconvertible == nil {
-				v.spec.Schema = nil
+	if o.Forget {
+		for i := range crd.Spec.Versions {
+			if read.versions[i].unconvertible == nil {
+				crd.Spec.Versions[i].Schema, read.versions[i].props = nil, nil
 			}
 		}
 	}
-	return made, err
+	return d, nil
+}
+
+// define returns a Definition. If compiled is nil, nothing is compiled yet.
+func define(crd *api.CustomResourceDefinition, s *schemas, o Options, c *compiled) *Definition {
+	if c == nil {
+		c = &compiled{options: o, versions: make([]programs, len(crd.Spec.Versions))}
+	}
+	d := &Definition{crd: crd, semantics: o.Semantics, schemas: s, compiled: c, versions: make([]*Version, len(crd.Spec.Versions))}
+	versions := make([]Version, len(crd.Spec.Versions))
+	for i := range versions {
+		versions[i] = Version{definition: d, spec: &crd.Spec.Versions[i], index: i}
+		d.versions[i] = &versions[i]
+	}
+	return d
 }
 
 // With returns the same Definition with other options. The two share everything that
 // does not depend on the options: all but the Programs.
 func (d *Definition) With(o Options) (*Definition, error) {
-	out := &Definition{crd: d.crd, legacy: d.legacy, legacyErr: d.legacyErr, semantics: o.Semantics}
-	var legacy *api.JSONSchemaProps
 	if o.Semantics.KnowsJSONSchema() {
-		if d.legacyErr != nil {
-			return nil, d.legacyErr
+		if read, err := d.schemas.get(); err != nil {
+			return nil, err
+		} else if read.legacyErr != nil {
+			return nil, read.legacyErr
 		}
-		legacy = d.legacy
 	}
-	for _, v := range d.versions {
-		out.versions = append(out.versions, &Version{
-			definition: out, spec: v.spec, structural: v.structural, unconvertible: v.unconvertible, legacy: legacy, options: o,
-		})
-	}
-	return out, nil
+	return define(d.crd, d.schemas, o, nil), nil
 }
 
 // convert converts a schema to a Structural. The keyword $schema, which v1beta1 allows
@@ -119,7 +120,8 @@ func dropSchemaKeyword(s *api.JSONSchemaProps) {
 	}
 }
 
-// CRD returns the CRD as it was passed to New. It must not be changed.
+// CRD returns the CRD as it was passed to New. It must not be changed. That of a
+// Definition that Lazy has returned has no schemas.
 func (d *Definition) CRD() *api.CustomResourceDefinition { return d.crd }
 
 // Name returns the name of the CRD: the resource, a dot, and the group.
@@ -188,26 +190,8 @@ func (d *Definition) Storage() *Version {
 type Version struct {
 	definition *Definition
 	spec       *api.CustomResourceDefinitionVersion
-	structural *schema.Structural
-	// unconvertible is the reason why the original schema cannot be converted to a
-	// Structural.
-	unconvertible error
-	legacy        *api.JSONSchemaProps
-	options       Options
-
-	request, status lazyProgram
-}
-
-// lazyProgram is a Program that is compiled on first use.
-type lazyProgram struct {
-	once    sync.Once
-	program *schema.Program
-	err     error
-}
-
-func (l *lazyProgram) get(compile func() (*schema.Program, error)) (*schema.Program, error) {
-	l.once.Do(func() { l.program, l.err = compile() })
-	return l.program, l.err
+	// index is the index of the version in the CRD.
+	index int
 }
 
 // Definition returns the Definition of the version.
@@ -222,11 +206,29 @@ func (v *Version) Served() bool { return v.spec.Served }
 // Storage reports whether the version is the storage version.
 func (v *Version) Storage() bool { return v.spec.Storage }
 
-// Spec returns the version as it is in the CRD. It must not be changed.
+// Spec returns the version as it is in the CRD. It must not be changed. That of a
+// Definition that Lazy has returned has no schema: see Schema.
 func (v *Version) Spec() *api.CustomResourceDefinitionVersion { return v.spec }
 
-// Structural returns the schema of the version, or nil. It must not be changed.
-func (v *Version) Structural() *schema.Structural { return v.structural }
+// Structural returns the schema of the version, or nil if it has none or cannot be read.
+// It must not be changed.
+func (v *Version) Structural() *schema.Structural {
+	s, err := v.schemas()
+	if err != nil {
+		return nil
+	}
+	return s.structural
+}
+
+// Schema returns the schema of the version as it is in the CRD, or nil if it has none.
+// It must not be changed.
+func (v *Version) Schema() (*api.JSONSchemaProps, error) {
+	s, err := v.schemas()
+	if err != nil {
+		return nil, err
+	}
+	return s.props, nil
+}
 
 // GroupVersionKind returns the apiVersion and kind of the objects.
 func (v *Version) GroupVersionKind() runtimeschema.GroupVersionKind {
@@ -258,27 +260,36 @@ func (v *Version) DeprecationWarning() string {
 
 // Program returns the compiled schema of the version.
 func (v *Version) Program() (*schema.Program, error) {
-	return v.request.get(func() (*schema.Program, error) {
-		if v.legacy != nil {
-			return schema.CompileJSONSchema(v.legacy, v.compileOptions()...)
+	return v.programs().request.get(func() (*schema.Program, error) {
+		s, err := v.schemas()
+		if err != nil {
+			return nil, err
 		}
-		return schema.Compile(v.structural, v.compileOptions()...)
+		if s.legacy != nil {
+			return schema.CompileJSONSchema(s.legacy, v.compileOptions(s)...)
+		}
+		return schema.Compile(s.structural, v.compileOptions(s)...)
 	})
 }
 
 // StatusProgram returns the Program for validating updates of the status: violations
 // outside of the status are not reported. Decode with Program instead.
 func (v *Version) StatusProgram() (*schema.Program, error) {
-	return v.status.get(func() (*schema.Program, error) {
-		opts := append(v.compileOptions(), schema.WithNamesBelow(1))
-		if v.legacy != nil {
-			return schema.CompileJSONSchema(statusOfLegacy(v.legacy), opts...)
+	return v.programs().status.get(func() (*schema.Program, error) {
+		s, err := v.schemas()
+		if err != nil {
+			return nil, err
 		}
-		return schema.Compile(statusOf(v.structural), opts...)
+		opts := append(v.compileOptions(s), schema.WithNamesBelow(1))
+		if s.legacy != nil {
+			return schema.CompileJSONSchema(statusOfLegacy(s.legacy), opts...)
+		}
+		return schema.Compile(statusOf(s.structural), opts...)
 	})
 }
 
-func (v *Version) compileOptions() []schema.Option {
+func (v *Version) compileOptions(s versionSchema) []schema.Option {
+	o := &v.definition.compiled.options
 	gvk := v.GroupVersionKind()
 	opts := []schema.Option{
 		schema.WithSemantics(v.definition.semantics),
@@ -292,12 +303,12 @@ func (v *Version) compileOptions() []schema.Option {
 		opts = append(opts, schema.WithPreserveUnknownFields())
 	}
 	switch {
-	case v.options.IgnoreRules:
+	case o.IgnoreRules:
 		opts = append(opts, schema.WithoutRules())
-	case v.options.Rules != nil:
+	case o.Rules != nil:
 		// Rules see the whole object, even if only its status is validated.
 		opts = append(opts, schema.WithRules(func(*schema.Structural) (schema.Rules, error) {
-			return v.options.Rules.Compile(v.structural)
+			return o.Rules.Compile(s.structural)
 		}))
 	}
 	return opts

@@ -22,7 +22,7 @@ type Options struct {
 	Shared bool
 	// Forget lets New drop the schemas of the CRD that it keeps. They account for most
 	// of the memory of a Definition, and the structural schemas have all that is
-	// needed. CRD and Spec then return values without schemas.
+	// needed. CRD, Spec and Schema then return values without schemas.
 	Forget bool
 }
 

@@ -26,7 +26,9 @@ func Status(old api.CustomResourceDefinitionStatus, d *Definition, peers *Catalo
 	s.status.AcceptedNames = names
 	s.set(accepted)
 	s.set(established(isTrue(&old, api.Established), find(&old, api.Established), accepted.Status == api.ConditionTrue, crd))
-	s.setOrRemove(api.NonStructuralSchema, d.nonStructuralCondition())
+	if !d.settled(&old) {
+		s.setOrRemove(api.NonStructuralSchema, d.nonStructuralCondition())
+	}
 	s.setOrRemove(api.KubernetesAPIApprovalPolicyConformant, conformant(crd))
 	if crd.DeletionTimestamp != nil && find(&old, api.Terminating) == nil {
 		s.set(api.CustomResourceDefinitionCondition{
@@ -161,6 +163,12 @@ func hasBrokenCA(crd *api.CustomResourceDefinition) bool {
 	return c != nil && c.Webhook != nil && c.Webhook.ClientConfig != nil && checkCABundle(c.Webhook.ClientConfig.CABundle) != nil
 }
 
+// settled reports whether an old status already has what follows from the schemas alone,
+// so that a Definition with schemas to read need not read them.
+func (d *Definition) settled(old *api.CustomResourceDefinitionStatus) bool {
+	return d.schemas.load != nil && old.ObservedGeneration == d.crd.Generation && d.crd.Generation > 0 && isTrue(old, api.Established)
+}
+
 // nonStructuralCondition lists the reasons why the schemas of a CRD are not structural.
 // It returns nil if there are none.
 func (d *Definition) nonStructuralCondition() *api.CustomResourceDefinitionCondition {
@@ -175,21 +183,25 @@ func (d *Definition) computeNonStructural() *api.CustomResourceDefinitionConditi
 	}
 	for i, v := range d.versions {
 		at := field.NewPath("spec", "versions").Index(i).Child("schema", "openAPIV3Schema")
+		s, err := v.schemas()
 		switch {
-		case v.legacy != nil:
+		case err != nil:
+			errs = append(errs, field.Invalid(at, "", err.Error()))
+			continue
+		case s.legacy != nil:
 			errs = append(errs, field.Invalid(field.NewPath("spec", "validation", "jsonSchema"), "", "is not structural: use openAPIV3Schema"))
-		case v.unconvertible != nil && givesUpOnUnconvertible(d.semantics):
+		case s.unconvertible != nil && givesUpOnUnconvertible(d.semantics):
 			return &api.CustomResourceDefinitionCondition{
 				Type: api.NonStructuralSchema, Status: api.ConditionUnknown, Reason: "StructuralError",
-				Message: fmt.Sprintf("failed to check validation schema for version %s: %s", v.Name(), unsupportedKeyword(openAPI(v.spec.Schema))),
+				Message: fmt.Sprintf("failed to check validation schema for version %s: %s", v.Name(), unsupportedKeyword(s.props)),
 			}
-		case v.unconvertible != nil:
-			errs = append(errs, field.Invalid(at, "", v.unconvertible.Error()))
+		case s.unconvertible != nil:
+			errs = append(errs, field.Invalid(at, "", s.unconvertible.Error()))
 		}
-		for _, f := range violations(v.structural, d.semantics) {
+		for _, f := range violations(s.structural, d.semantics) {
 			errs = append(errs, f.FieldError(at))
 		}
-		if v.legacy != nil {
+		if s.legacy != nil {
 			break // all versions have the same schema
 		}
 	}

@@ -105,7 +105,11 @@ func (b *Builder) V3(v *crd.Version) (*spec3.OpenAPI, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.buildV3(r, b.definitions(v, r, false))
+	own, err := b.definitions(v, r, false)
+	if err != nil {
+		return nil, err
+	}
+	return b.buildV3(r, own)
 }
 
 // V2 returns the OpenAPI v2 document of a version of a CRD.
@@ -114,7 +118,11 @@ func (b *Builder) V2(v *crd.Version) (*spec.Swagger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.buildV2(r, b.definitions(v, r, true))
+	own, err := b.definitions(v, r, true)
+	if err != nil {
+		return nil, err
+	}
+	return b.buildV2(r, own)
 }
 
 func resourceOf(v *crd.Version) (*resource, error) {

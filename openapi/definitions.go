@@ -14,13 +14,17 @@ import (
 )
 
 // definitions returns the definitions of the objects and lists of a version.
-func (b *Builder) definitions(v *crd.Version, r *resource, v2 bool) map[string]common.OpenAPIDefinition {
+func (b *Builder) definitions(v *crd.Version, r *resource, v2 bool) (map[string]common.OpenAPIDefinition, error) {
 	prefix, shared := prefixV3, b.v3
 	if v2 {
 		prefix, shared = prefixV2, b.v2
 	}
 	typeMeta := shared[metav1.TypeMeta{}.OpenAPIModelName()].Schema.Properties
-	object, list := objectSchema(v, prefix, typeMeta, v2), listSchema(v, r, prefix, typeMeta)
+	object, err := objectSchema(v, prefix, typeMeta, v2)
+	if err != nil {
+		return nil, err
+	}
+	list := listSchema(v, r, prefix, typeMeta)
 	for _, s := range []*spec.Schema{object, list} {
 		if fields := selectableFields(v); fields != nil {
 			s.AddExtension("x-kubernetes-selectable-fields", fields)
@@ -29,12 +33,15 @@ func (b *Builder) definitions(v *crd.Version, r *resource, v2 bool) map[string]c
 	return map[string]common.OpenAPIDefinition{
 		r.object: {Schema: *object, Dependencies: []string{metav1.ObjectMeta{}.OpenAPIModelName()}},
 		r.list:   {Schema: *list, Dependencies: []string{metav1.ListMeta{}.OpenAPIModelName()}},
-	}
+	}, nil
 }
 
-func objectSchema(v *crd.Version, prefix string, typeMeta map[string]spec.Schema, v2 bool) *spec.Schema {
+func objectSchema(v *crd.Version, prefix string, typeMeta map[string]spec.Schema, v2 bool) (*spec.Schema, error) {
 	w := writer{semantics: v.Definition().Semantics()}
-	s := published(v)
+	s, err := published(v)
+	if err != nil {
+		return nil, fmt.Errorf("openapi of %s: %w", v.GroupVersionKind(), err)
+	}
 	var out *spec.Schema
 	switch {
 	case s == nil, v2 && (s.XPreserveUnknownFields || v.Definition().PreservesUnknownFields()):
@@ -54,7 +61,7 @@ func objectSchema(v *crd.Version, prefix string, typeMeta map[string]spec.Schema
 		}
 	}
 	out.AddExtension(gvkExtension, kindList(v.GroupVersionKind()))
-	return out
+	return out, nil
 }
 
 func listSchema(v *crd.Version, r *resource, prefix string, typeMeta map[string]spec.Schema) *spec.Schema {

@@ -12,21 +12,22 @@ import (
 
 // published returns the schema of a version as it is published in v3. It returns nil if
 // there is no schema, or if it is not structural: publishing it would mislead clients.
-func published(v *crd.Version) *schema.Structural {
-	if v.Spec().Schema == nil || schema.AnySubschema(v.Spec().Schema.OpenAPIV3Schema, hasUnknownType) {
-		return nil
+func published(v *crd.Version) (*schema.Structural, error) {
+	props, err := v.Schema()
+	if err != nil || props == nil || schema.AnySubschema(props, hasUnknownType) {
+		return nil, err
 	}
 	// v.Structural() is not used: it ignores errors that prevent a schema from being
 	// published.
-	s, err := schema.NewStructural(v.Spec().Schema.OpenAPIV3Schema)
+	s, err := schema.NewStructural(props)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	sem := v.Definition().Semantics()
 	if slices.ContainsFunc(schema.Check(s, sem), func(f schema.Finding) bool { return f.Refused }) {
-		return nil
+		return nil, nil
 	}
-	return s.Unfold(sem)
+	return s.Unfold(sem), nil
 }
 
 // hasUnknownType reports whether a schema has a type that OpenAPI does not have.

@@ -3,7 +3,6 @@ package resources
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,12 +65,7 @@ func (h *Handler) newServing(d *crd.Definition, b *Builtin, kinds func(kind func
 
 // serves reports whether this serving also fits another state of the CRD.
 func (s *serving) serves(d *crd.Definition) bool {
-	mine := s.definition.Load()
-	if mine == d {
-		return true
-	}
-	a, b := mine.CRD(), d.CRD()
-	return a.UID == b.UID && reflect.DeepEqual(a.Spec, b.Spec) && reflect.DeepEqual(mine.Names(), d.Names())
+	return s.definition.Load().Equivalent(d)
 }
 
 // terminating reports whether this server knows that the CRD is being deleted.
