@@ -99,6 +99,14 @@ bench-start: ## measure the server's time to ready, memory and time to stop, as 
 bench-start-crds: ## measure a start with CRDS large CRDs: CPU time until ready, and heap relative to their size
 	go test -run '^$$' -bench StartLoaded -benchtime 1x -timeout 30m ./server -crds '$(or $(CRDS),4000)' 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
 
+.PHONY: bench-server
+bench-server: ## benchmark the server against the reference, all rows; takes up to 20 minutes; ROWS=get,list selects rows, BENCH_JSON=file saves the numbers
+	cd test/bench && go run ./server -rows '$(ROWS)' -json '$(abspath $(or $(BENCH_JSON),bench-server.json))'
+
+.PHONY: bench-server-quick
+bench-server-quick: ## the same with fewer and shorter turns, 100 CRDs, and no large rows; takes 3 minutes
+	cd test/bench && go run ./server -quick -rows '$(ROWS)' -json '$(abspath $(or $(BENCH_JSON),bench-server.json))'
+
 .PHONY: bench-cli
 bench-cli: ## benchmark espalier validate against kubeconform and kubectl-validate on the corpus
 	cd test/bench && go run ./cli

@@ -1,0 +1,144 @@
+// Command server benchmarks Espalier's API server side by side with the reference,
+// k8s.io/apiextensions-apiserver, in one run.
+//
+// Each server is a process of its own, with an etcd of its own in another process. Both get
+// the same CRDs, the same objects and the same requests from the same clients: 32 of them,
+// each with its own TLS connection and the client certificate of an administrator. The
+// servers take turns, so that a busy machine affects both.
+//
+// The cost of a request is the CPU time of the server process. Memory is the live heap after
+// a garbage collection. The command prints a table with ratios and musts, and never fails
+// because of a figure; it fails if a row cannot be measured.
+//
+// Usage, in the directory test/bench:
+//
+//	go run ./server                        # all rows, in less than 20 minutes
+//	go run ./server -quick                 # fewer and shorter turns, in less than 3 minutes
+//	go run ./server -rows get,list         # some rows
+//	go run ./server -list                  # the names of the rows
+//	go run ./server -rows create -alone -profile /tmp/profiles
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// settings are the sizes of a run.
+type settings struct {
+	// turns is the number of turns of each server for each row, and turn the length of one.
+	turns int
+	turn  time.Duration
+	// lists is the number of lists in a turn.
+	lists int
+	// definitions is the number of CRDs in one group.
+	definitions int
+	// manyDefinitions and manyObjects are the numbers for the large rows; 0 leaves them out.
+	manyDefinitions, manyObjects int
+	// pruneTurns is the number of turns of the comparison with and without pruning.
+	pruneTurns int
+}
+
+func full() settings {
+	return settings{
+		turns: 5, turn: 2 * time.Second, lists: 4, definitions: 500,
+		manyDefinitions: 10_000, manyObjects: 100_000, pruneTurns: 20,
+	}
+}
+
+func quick() settings {
+	return settings{turns: 3, turn: 600 * time.Millisecond, lists: 2, definitions: 100, pruneTurns: 10}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	small := flag.Bool("quick", false, "measure fewer and shorter turns, 100 CRDs instead of 500, and no large rows")
+	only := flag.String("rows", "", "comma-separated names of the rows to measure; default all")
+	list := flag.Bool("list", false, "list the names of the rows and exit")
+	alone := flag.Bool("alone", false, "measure Espalier without the reference")
+	file := flag.String("json", "", "file to write the figures to as JSON")
+	profiles := flag.String("profile", "", "directory for CPU profiles of Espalier, one for each row of requests; made after the measurement")
+	binary := flag.String("espalier", "", "espalier binary to measure; default: built from the source tree")
+	definitions := flag.Int("crds", 0, "number of CRDs in one group, instead of 500 (100 with -quick)")
+	turns := flag.Int("turns", 0, "number of turns, instead of 5 (3 with -quick)")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "Benchmark Espalier's API server side by side with k8s.io/apiextensions-apiserver.")
+		fmt.Fprintln(flag.CommandLine.Output(), "\nUsage: go run ./server [flags], in test/bench")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if flag.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q: rows are selected with -rows", flag.Arg(0))
+	}
+	if *list {
+		for _, r := range rows() {
+			fmt.Printf("%-18s %s\n", r.name, r.title)
+		}
+		return nil
+	}
+	s := full()
+	if *small {
+		s = quick()
+	}
+	if *definitions > 0 {
+		s.definitions = *definitions
+	}
+	if *turns > 0 {
+		s.turns = *turns
+	}
+	selected, err := choose(*only)
+	if err != nil {
+		return err
+	}
+	if *profiles != "" {
+		if err := os.MkdirAll(*profiles, 0o755); err != nil {
+			return err
+		}
+	}
+	begin := time.Now()
+	b := &bench{settings: s, selected: selected, alone: *alone, profiles: *profiles}
+	err = b.measure(ctx, *binary)
+	fmt.Println()
+	printTable(os.Stdout, b.results)
+	fmt.Printf("\n%d rows in %v\n", len(b.results), time.Since(begin).Round(time.Second))
+	if *file != "" {
+		err = errors.Join(err, writeJSON(*file, b))
+	}
+	return err
+}
+
+// choose returns the names of the rows to measure.
+func choose(only string) ([]string, error) {
+	var names []string
+	for _, r := range rows() {
+		names = append(names, r.name)
+	}
+	if only == "" {
+		return names, nil
+	}
+	var chosen []string
+	for name := range strings.SplitSeq(only, ",") {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("unknown row %q: -list lists the rows", name)
+		}
+		chosen = append(chosen, name)
+	}
+	return chosen, nil
+}

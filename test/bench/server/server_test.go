@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"espalier.dev/internal/testcase"
+)
+
+func TestData(t *testing.T) {
+	data, err := newCRD(mainKind, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(data) < 14_400 || len(data) > 15_200 {
+		t.Errorf("the CRD has %d bytes, want about 14.4 KB", len(data))
+	}
+	var crd struct {
+		Spec struct {
+			Versions []struct {
+				Schema struct{ OpenAPIV3Schema json.RawMessage }
+			}
+		}
+	}
+	if err := json.Unmarshal(data, &crd); err != nil {
+		t.Fatal(err)
+	}
+	n, err := testcase.Properties(crd.Spec.Versions[0].Schema.OpenAPIV3Schema)
+	if err != nil || n != 76 {
+		t.Errorf("%d properties, %v; want 76", n, err)
+	}
+	object := newObject(mainKind, "name")
+	if len(object) < 1750 || len(object) > 1850 {
+		t.Errorf("the object has %d bytes, want 1.8 KB", len(object))
+	}
+	changed, err := setReplicas(object, 1234)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct{ Spec struct{ Replicas int } }
+	if err := json.Unmarshal(changed, &got); err != nil || got.Spec.Replicas != 234 {
+		t.Errorf("replicas = %d, %v; want 234", got.Spec.Replicas, err)
+	}
+}
+
+func TestMust(t *testing.T) {
+	for _, tc := range []struct {
+		must                must
+		reference, espalier float64
+		want                bool
+	}{
+		{must{ratio: 5}, 10, 2, true},
+		{must{ratio: 5}, 10, 2.1, false},
+		{must{most: 60}, 0, 60, true},
+		{must{most: 60}, 0, 61, false},
+		{must{least: 50}, 0, 50, true},
+		{must{least: 50}, 0, 49, false},
+		{must{zero: true}, 25, 0.1, true},
+		{must{zero: true}, 25, 1, false},
+	} {
+		r := result{Espalier: &tc.espalier}
+		if tc.reference > 0 {
+			r.Reference = &tc.reference
+		}
+		r.finish(tc.must)
+		if r.Met == nil || *r.Met != tc.want {
+			t.Errorf("%+v with %g and %g: met = %v, want %v", tc.must, tc.reference, tc.espalier, r.Met, tc.want)
+		}
+	}
+	r := result{Espalier: new(float64)}
+	if r.finish(must{ratio: 5}); r.Met != nil {
+		t.Error("a ratio without a reference is met or missed, want neither")
+	}
+}
+
+func TestRowsAndStages(t *testing.T) {
+	var measured []string
+	for _, s := range stages() {
+		measured = append(measured, s.rows...)
+	}
+	for _, r := range rows() {
+		if !slices.Contains(measured, r.name) {
+			t.Errorf("no stage measures %s", r.name)
+		}
+	}
+	if len(measured) != len(rows()) {
+		t.Errorf("stages measure %d rows, want %d", len(measured), len(rows()))
+	}
+	if _, err := choose("get,nothing"); err == nil {
+		t.Error("an unknown row is accepted")
+	}
+	if got, err := choose("list,get"); err != nil || !slices.Equal(got, []string{"list", "get"}) {
+		t.Errorf("choose = %v, %v", got, err)
+	}
+}
