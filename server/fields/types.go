@@ -29,6 +29,7 @@ const (
 // and which values are atomic. Each version's types are built on first use. Types is safe for
 // concurrent use.
 type Types struct {
+	kind     string
 	versions map[string]func() typed.ParseableType // by apiVersion
 	scale    func() typed.ParseableType
 }
@@ -37,7 +38,7 @@ var _ managedfields.TypeConverter = &Types{}
 
 // NewTypes returns the types of all versions of a CRD.
 func NewTypes(d *crd.Definition) *Types {
-	t := &Types{versions: map[string]func() typed.ParseableType{}, scale: sync.OnceValue(scaleType)}
+	t := &Types{kind: d.Names().Kind, versions: map[string]func() typed.ParseableType{}, scale: sync.OnceValue(scaleType)}
 	for _, v := range d.Versions() {
 		t.versions[v.GroupVersionKind().GroupVersion().String()] = sync.OnceValue(func() typed.ParseableType {
 			parser := &typed.Parser{Schema: smd.Schema{Types: append(commonTypes(), smd.TypeDef{Name: v.Name(), Atom: rootType(v)})}}
@@ -56,6 +57,12 @@ func (t *Types) version(apiVersion string) (typed.ParseableType, bool) {
 	return build(), true
 }
 
+// walkable returns the type of a version for the walks of this package.
+func (t *Types) walkable(apiVersion string) (*typ, bool) {
+	v, ok := t.version(apiVersion)
+	return &typ{schema: v.Schema, root: v.TypeRef}, ok && v.IsValid()
+}
+
 // ObjectToTyped returns an object with its type.
 func (t *Types) ObjectToTyped(obj runtime.Object, o ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	switch obj := obj.(type) {
@@ -64,7 +71,7 @@ func (t *Types) ObjectToTyped(obj runtime.Object, o ...typed.ValidationOptions) 
 			return t.scale().FromUnstructured(obj.Object, o...)
 		}
 		v, ok := t.version(obj.GetAPIVersion())
-		if !ok {
+		if !ok || obj.GetKind() != t.kind {
 			// The field manager skips versions that no longer exist.
 			return nil, runtime.NewNotRegisteredErrForKind("custom resources", obj.GroupVersionKind())
 		}
