@@ -75,6 +75,11 @@ func (s Semantics) RefusesContradictions() bool { return s == KEP }
 // kube-apiserver has others for required and enum, and adds to that of allOf.
 func (s Semantics) SaysViolationsAsDocumented() bool { return s == KEP }
 
+// PrunesOwnedFields reports whether server-side apply prunes an object when it converts it to
+// the version in which some of its fields are owned. kube-apiserver does not, and fails if
+// that version lacks one of the object's fields.
+func (s Semantics) PrunesOwnedFields() bool { return s == KEP }
+
 // The remaining methods are about which schemas are structural (see Check).
 
 // RefusesDeepIncompleteness reports whether a field that only value validations mention

@@ -104,6 +104,20 @@ func (k *customKinds) Convert(in runtime.Object, to runtimeschema.GroupVersion) 
 	return in, nil
 }
 
+// convertOwned returns the conversion for field management, or nil if it only changes the
+// apiVersion.
+func (k *customKinds) convertOwned() func(obj schema.Object, to runtimeschema.GroupVersion) (schema.Object, error) {
+	if k.definition.Semantics().PrunesOwnedFields() {
+		return func(obj schema.Object, to runtimeschema.GroupVersion) (schema.Object, error) {
+			return k.convertCopy(obj, to, reading)
+		}
+	}
+	if _, ok := k.converter.(relabel); ok {
+		return nil
+	}
+	return k.converter.Convert
+}
+
 // writtenIn returns the version in which data was stored if the CRD still has it, or the
 // version otherwise.
 func (k *customKinds) writtenIn(data []byte, otherwise string) string {

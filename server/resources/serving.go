@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -125,6 +126,9 @@ type endpoint struct {
 	// awaited is set after the first wait for the cache of the storage.
 	awaited atomic.Bool
 
+	// fields and statusFields manage the fields of trees; they are nil for Go structs.
+	fields, statusFields *fields.Manager
+
 	serializer                     *negotiated
 	scope, statusScope, scaleScope *handlers.RequestScope
 }
@@ -216,14 +220,14 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 		MetaGroupVersion:         metav1.SchemeGroupVersion,
 		MaxRequestBodyBytes:      s.handler.config.MaxRequestBodyBytes,
 	}
-	if e.scope, err = s.managed(scope, "", strategy.GetResetFields()); err != nil {
+	if e.scope, e.fields, err = s.managed(scope, "", strategy.GetResetFields()); err != nil {
 		return nil, err
 	}
 	if v.HasStatus() {
 		st := *e.store
 		st.UpdateStrategy, st.ResetFieldsStrategy = statusStrategy{strategy}, statusStrategy{strategy}
 		e.status = s.wrap("status", &statusREST{store: &st})
-		if e.statusScope, err = s.managed(scope, "status", statusStrategy{strategy}.GetResetFields()); err != nil {
+		if e.statusScope, e.statusFields, err = s.managed(scope, "status", statusStrategy{strategy}.GetResetFields()); err != nil {
 			return nil, err
 		}
 	}
@@ -233,7 +237,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 		scope.Serializer = serializer.NewCodecFactory(scale.NewScaleConverter().Scheme(),
 			serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())
 		scope.TableConvertor = newScaleTable()
-		if e.scaleScope, err = s.managed(scope, "scale", nil); err != nil {
+		if e.scaleScope, _, err = s.managed(scope, "scale", nil); err != nil {
 			return nil, err
 		}
 	}
@@ -276,14 +280,28 @@ func (e *endpoint) awaitCache(ctx context.Context) error {
 }
 
 // managed adds field management to a scope. reset are the fields that the endpoint ignores.
-func (s *serving) managed(scope handlers.RequestScope, subresource string, reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
-	m, err := managedfields.NewDefaultCRDFieldManager(s.types, scope.Convertor, scope.Defaulter, scope.Creater,
+// The Manager is nil if the objects are Go structs.
+func (s *serving) managed(scope handlers.RequestScope, subresource string, reset map[fieldpath.APIVersion]*fieldpath.Set) (_ *handlers.RequestScope, m *fields.Manager, err error) {
+	scope.Subresource = subresource
+	if kinds, ok := s.kinds.(*customKinds); ok && scope.Kind != resource.ScaleKind() {
+		m, err = fields.New(fields.Config{
+			Types: s.types, Kind: scope.Kind, Subresource: subresource,
+			Reset:   reset[fieldpath.APIVersion(scope.Kind.GroupVersion().String())],
+			Convert: kinds.convertOwned(),
+			Default: func(obj map[string]any) { scope.Defaulter.Default(&unstructured.Unstructured{Object: obj}) },
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		scope.FieldManager = m.Stock()
+		return &scope, m, nil
+	}
+	scope.FieldManager, err = managedfields.NewDefaultCRDFieldManager(s.types, scope.Convertor, scope.Defaulter, scope.Creater,
 		scope.Kind, scope.HubGroupVersion, subresource, fieldpath.NewExcludeFilterSetMap(reset))
 	if err != nil {
-		return nil, fmt.Errorf("field management of %s: %w", s.convertor.definition.Name(), err)
+		return nil, nil, fmt.Errorf("field management of %s: %w", s.convertor.definition.Name(), err)
 	}
-	scope.FieldManager, scope.Subresource = m, subresource
-	return &scope, nil
+	return &scope, nil, nil
 }
 
 // equivalents lists the versions of a resource, which webhooks may request interchangeably.
