@@ -355,10 +355,10 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 	if !e.description.Can(r.Verb, r.Subresource) {
 		return nil, apierrors.NewMethodNotSupported(gr, r.Verb)
 	}
-	patches := make([]string, len(e.description.PatchTypes))
-	for i, t := range e.description.PatchTypes {
-		patches[i] = string(t)
+	if write := s.writeHandler(req.Context(), e, r); write != nil {
+		return write, nil
 	}
+	patches := e.patchMediaTypes()
 	switch r.Subresource {
 	case "":
 		scope, replaced := e.replacing(req.Context(), e.scope, r)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/crd"
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
 
@@ -168,7 +169,12 @@ func (k *customKind) EncodeStored(obj runtime.Object, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return unstructured.UnstructuredJSONScheme.Encode(&unstructured.Unstructured{Object: out}, w)
+	data, err := jsonx.Append(nil, map[string]any(out))
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(data, '\n')) // as kube-apiserver stores it
+	return err
 }
 
 func (k *customKind) Default(obj runtime.Object) { k.program.Default(content(obj)) }

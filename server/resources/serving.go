@@ -118,6 +118,8 @@ func (s *serving) kind(version string) (Kind, error) {
 // endpoint is one served version.
 type endpoint struct {
 	version     *crd.Version
+	kind        Kind
+	strategy    *strategy
 	description *resource.Description
 	store       *registry.Store
 	storage     rest.StandardStorage
@@ -169,7 +171,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoint{version: v, description: s.describe(v)}
+	e := &endpoint{version: v, kind: kind, strategy: strategy, description: s.describe(v)}
 	e.store = &registry.Store{
 		NewFunc:                   kind.New,
 		NewListFunc:               kind.NewList,

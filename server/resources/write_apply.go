@@ -1,0 +1,167 @@
+package resources
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"espalier.dev/internal/jsonx"
+	"espalier.dev/internal/yamlx"
+)
+
+// apply merges an applied configuration into the stored object.
+func (w *write) apply(_ context.Context, a *applied, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	tree, err := a.next()
+	if err != nil {
+		return nil, err
+	}
+	merged, err := w.scope.FieldManager.Apply(live, &unstructured.Unstructured{Object: tree}, w.options.manager, w.options.force)
+	if err != nil {
+		return nil, err
+	}
+	if directive := w.options.directive(); a.duplicates && directive != metav1.FieldValidationIgnore {
+		// The library words the errors.
+		if err := yaml.UnmarshalStrict(a.body, &map[string]any{}); err != nil {
+			if directive == metav1.FieldValidationStrict {
+				return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v", err))
+			}
+			addWarnings(w.req.Context(), []error{err})
+		}
+	}
+	return merged.(*unstructured.Unstructured), nil
+}
+
+// manage updates the managed fields of an object that replaces another one.
+func (w *write) manage(live runtime.Object, obj *unstructured.Unstructured) *unstructured.Unstructured {
+	manager := w.options.manager
+	if manager == "" {
+		manager = managerOf(w.req.UserAgent())
+	}
+	return w.scope.FieldManager.UpdateNoErrors(live, obj, manager).(*unstructured.Unstructured)
+}
+
+// managerOf returns the name of the field manager for a user agent: its first word without
+// unprintable characters, up to the maximum length.
+func managerOf(userAgent string) string {
+	name, _, _ := strings.Cut(userAgent, "/")
+	var b strings.Builder
+	for _, r := range name {
+		if !unicode.IsPrint(r) {
+			continue
+		}
+		if b.Len()+utf8.RuneLen(r) > validation.FieldManagerMaxLength {
+			break
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// applied is the body of a server-side apply.
+type applied struct {
+	body []byte
+	// text is the body as JSON.
+	text []byte
+	// duplicates is set if there may be duplicate keys.
+	duplicates bool
+	// first is the tree until it is used.
+	first map[string]any
+}
+
+// parseApplied reads an applied configuration. JSON, which most clients send, and the common
+// subset of YAML are read in one pass. Everything else, and errors, are left to the library
+// that kube-apiserver uses.
+func parseApplied(body []byte) (*applied, error) {
+	a := &applied{body: body, text: body}
+	ok := true
+	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
+		doc, err := yamlx.Parse(body)
+		if err == nil {
+			a.text, err = doc.JSON()
+		}
+		ok = err == nil
+	}
+	if ok {
+		a.first, a.duplicates, ok = parseObject(a.text)
+	}
+	if ok {
+		return a, nil
+	}
+	a.duplicates = true
+	var err error
+	if a.text, err = yaml.ToJSON(body); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error encoding patch: %v", err))
+	}
+	a.first, err = a.parseYAML()
+	return a, err
+}
+
+// next returns the configuration as a tree that the caller may change.
+func (a *applied) next() (map[string]any, error) {
+	if tree := a.first; tree != nil {
+		a.first = nil
+		return tree, nil
+	}
+	if tree, _, ok := parseObject(a.text); ok {
+		return tree, nil
+	}
+	return a.parseYAML()
+}
+
+func (a *applied) parseYAML() (map[string]any, error) {
+	tree := map[string]any{}
+	if err := yaml.Unmarshal(a.body, &tree); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+	}
+	return tree, nil
+}
+
+// parseObject reads a JSON object, with numbers as YAML has them: a float without a fraction
+// is an integer.
+func parseObject(text []byte) (tree map[string]any, duplicates, ok bool) {
+	var r jsonx.Reader
+	r.Reset(text)
+	v, err := r.Value()
+	if err == nil {
+		err = r.End()
+	}
+	tree, ok = v.(map[string]any)
+	if err != nil || !ok {
+		return nil, false, false
+	}
+	return wholeNumbers(tree).(map[string]any), r.Duplicates, true
+}
+
+func wholeNumbers(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			switch e.(type) {
+			case map[string]any, []any:
+				wholeNumbers(e)
+			case float64:
+				v[k] = wholeNumbers(e)
+			}
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = wholeNumbers(e)
+		}
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<63 {
+			return int64(v)
+		}
+	}
+	return v
+}
