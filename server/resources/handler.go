@@ -89,6 +89,7 @@ type Handler struct {
 	config Config
 	scheme *runtime.Scheme
 	codecs serializer.CodecFactory
+	reads  *reads
 	// webhooks creates the clients of conversion webhooks.
 	webhooks *webhook.ClientManager
 
@@ -114,7 +115,7 @@ func New(c Config) (*Handler, error) {
 	}
 	lifetime, stop := context.WithCancel(context.Background())
 	return &Handler{
-		lifetime: lifetime, stop: stop, config: c, scheme: c.Scheme, codecs: serializer.NewCodecFactory(c.Scheme),
+		lifetime: lifetime, stop: stop, config: c, scheme: c.Scheme, codecs: serializer.NewCodecFactory(c.Scheme), reads: newReads(c.Store),
 		webhooks: clients, servings: map[string]*serving{}, builtins: map[string]*Builtin{},
 	}, nil
 }
@@ -309,13 +310,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.fail(w, req, r, err)
 		return
 	}
-	if r.Verb == "list" || r.Verb == "watch" {
-		// A new cache would reject requests for a second.
-		if err := e.awaitCache(req.Context()); err != nil {
-			h.fail(w, req, r, err)
-			return
-		}
-	}
 	if text := v.DeprecationWarning(); text != "" {
 		warning.AddWarning(req.Context(), "", text)
 	}
@@ -364,9 +358,9 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 		scope, replaced := e.replacing(req.Context(), e.scope, r)
 		switch r.Verb {
 		case "get":
-			return handlers.GetResource(e.storage, scope), nil
+			return e.reader.handler(s, release, handlers.GetResource(e.storage, scope)), nil
 		case "list", "watch":
-			return handlers.ListResource(e.storage, watched{e.storage, s.gone, release}, scope, r.Verb == "watch", h.config.MinWatch), nil
+			return e.reader.handler(s, release, h.cached(r, e, handlers.ListResource(e.storage, watched{e.storage, s.gone, release}, scope, r.Verb == "watch", h.config.MinWatch))), nil
 		case "create":
 			return handlers.CreateResource(working{e.storage}, scope, admit), nil
 		case "update":
@@ -403,6 +397,18 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 		return nil, apierrors.NewNotFound(gr, r.Name)
 	}
 	return nil, apierrors.NewMethodNotSupported(gr, r.Verb)
+}
+
+// cached returns a handler that first waits for the cache of a storage: a new one would reject
+// requests for a second.
+func (h *Handler) cached(r *apirequest.RequestInfo, e *endpoint, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		if err := e.awaitCache(req.Context()); err != nil {
+			h.fail(w, req, r, err)
+			return
+		}
+		next(w, req)
+	}
 }
 
 // replacing returns a scope for one request. Decoding is strict about types, but values that

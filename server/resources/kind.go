@@ -66,7 +66,7 @@ func (k *customKinds) Kind(v *crd.Version) (Kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &customKind{Version: v, kinds: k, program: p}, nil
+	return &customKind{Version: v, kinds: k, program: p, apiVersion: v.GroupVersionKind().GroupVersion().String(), id: new(viewID)}, nil
 }
 
 // program returns the program of a version.
@@ -81,8 +81,11 @@ func (k *customKinds) program(version string) (*schema.Program, error) {
 // customKind is the Kind of a custom resource, based on its schema.
 type customKind struct {
 	*crd.Version
-	kinds   *customKinds
-	program *schema.Program
+	kinds      *customKinds
+	program    *schema.Program
+	apiVersion string
+	// id identifies the views of stored objects that this Kind makes.
+	id *viewID
 }
 
 func (k *customKind) New() runtime.Object {

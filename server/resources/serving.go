@@ -125,6 +125,8 @@ type endpoint struct {
 	storage     rest.StandardStorage
 	status      rest.Patcher
 	scale       *scaleREST
+	// reader handles reads as bytes. It is nil if it cannot.
+	reader *reader
 	// awaited is set after the first wait for the cache of the storage.
 	awaited atomic.Bool
 
@@ -224,6 +226,10 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 	}
 	if e.scope, e.fields, err = s.managed(scope, "", strategy.GetResetFields()); err != nil {
 		return nil, err
+	}
+	// What a webhook converts is not kept: the handlers of k8s.io/apiserver read it.
+	if k, ok := kind.(*customKind); ok && s.handler.reads.store != nil && (v.Storage() || !k.hasWebhook()) {
+		e.reader = s.newReader(e, k, strategy)
 	}
 	if v.HasStatus() {
 		st := *e.store

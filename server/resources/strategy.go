@@ -45,7 +45,7 @@ func newStrategy(v *crd.Version, kind Kind, typer runtime.ObjectTyper) (*strateg
 		if err := p.Parse("{" + f.JSONPath + "}"); err != nil {
 			return nil, fmt.Errorf("selectable field %s: %w", f.JSONPath, err)
 		}
-		s.fields = append(s.fields, selectableField{name: strings.TrimPrefix(f.JSONPath, "."), path: p})
+		s.fields = append(s.fields, newSelectableField(f.JSONPath, p))
 	}
 	return s, nil
 }
@@ -126,6 +126,32 @@ func (s statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set
 type selectableField struct {
 	name string
 	path *jsonpath.JSONPath
+	// steps are the names on the way to the field, or nil if the path is more than that.
+	steps []string
+}
+
+func newSelectableField(path string, p *jsonpath.JSONPath) selectableField {
+	f := selectableField{name: strings.TrimPrefix(path, "."), path: p}
+	if !strings.ContainsFunc(f.name, func(r rune) bool {
+		return r != '.' && r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}) {
+		f.steps = strings.Split(f.name, ".")
+	}
+	return f
+}
+
+// text returns the value of the field in a tree, as a text.
+func (f *selectableField) text(tree any) (string, error) {
+	found, err := f.path.FindResults(tree)
+	if err != nil {
+		return "", fmt.Errorf("selectable field %s: %w", f.name, err)
+	}
+	if len(found) > 0 && len(found[0]) > 0 {
+		if v := found[0][0].Interface(); v != nil {
+			return fmt.Sprint(v), nil
+		}
+	}
+	return "", nil
 }
 
 // attributes returns the labels and fields for selectors.
@@ -139,15 +165,8 @@ func (s *strategy) attributes(obj runtime.Object) (labels.Set, fields.Set, error
 		set["metadata.namespace"] = m.GetNamespace()
 	}
 	for _, f := range s.fields {
-		found, err := f.path.FindResults(content(obj))
-		if err != nil {
-			return nil, nil, fmt.Errorf("selectable field %s: %w", f.name, err)
-		}
-		set[f.name] = ""
-		if len(found) > 0 && len(found[0]) > 0 {
-			if v := found[0][0].Interface(); v != nil {
-				set[f.name] = fmt.Sprint(v)
-			}
+		if set[f.name], err = f.text(content(obj)); err != nil {
+			return nil, nil, err
 		}
 	}
 	return m.GetLabels(), set, nil

@@ -1,0 +1,442 @@
+package resources
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/server/routine"
+	"k8s.io/apiserver/pkg/storage"
+	compbasemetrics "k8s.io/component-base/metrics"
+
+	"espalier.dev/internal/jsonx"
+	"espalier.dev/store"
+)
+
+const (
+	// bookmarkInterval is the time between bookmarks, and bookmarkLead that before the end of
+	// a watch at which the last is sent.
+	bookmarkInterval = time.Minute
+	bookmarkLead     = 2 * time.Second
+)
+
+// watching is a WATCH. It needs no goroutine but that of its request.
+type watching struct {
+	*reader
+	query    *query
+	watcher  *store.Watcher
+	request  *http.Request
+	response http.ResponseWriter
+	flusher  http.Flusher
+	// gone ends when the CRD has changed; stopping is closed when the server stops.
+	gone     context.Context
+	stopping <-chan struct{}
+	timeout  time.Duration
+	gzip     bool
+	// list is set if the initial events are marked by a bookmark.
+	list bool
+	// initial is the state whose objects are sent first, or nil.
+	initial *store.Snapshot
+	// failure is why the watch cannot start, or nil. It is sent as an event.
+	failure error
+
+	events compbasemetrics.CounterMetric
+	sizes  compbasemetrics.ObserverMetric
+	// pending are the frames that have not been sent, or nil.
+	pending *bytes.Buffer
+}
+
+// watch answers a WATCH. Like the handler of k8s.io/apiserver, it prepares the watch in one
+// goroutine and serves it in another, if the filters ask for that.
+func (r *reader) watch(w http.ResponseWriter, req *http.Request, info *apirequest.RequestInfo, s *serving, release func()) bool {
+	minimum := s.handler.config.MinWatch
+	q, ok := r.query(req, info)
+	flusher, flushes := w.(http.Flusher)
+	if !ok || !flushes || minimum <= 0 {
+		return false
+	}
+	x := &watching{
+		reader: r, query: q, request: req, response: w, flusher: flusher, gone: s.gone,
+		list:    q.AllowWatchBookmarks && q.SendInitialEvents != nil && *q.SendInitialEvents,
+		timeout: time.Duration(float64(minimum) * (1 + rand.Float64())),
+	}
+	if t := q.TimeoutSeconds; t != nil && *t > 0 {
+		x.timeout = time.Duration(*t) * time.Second
+	}
+	if err := x.start(req.Context()); err != nil {
+		if errors.Is(err, errNotCurrent) {
+			return false
+		}
+		r.fail(w, req, err)
+		return true
+	}
+	x.gzip = x.list && responsewriters.ContentEncodingSupported(req, features.WatchListCompression) == "gzip"
+	if signals := apirequest.ServerShutdownSignalFrom(req.Context()); signals != nil {
+		x.stopping = signals.ShuttingDown()
+	}
+	gvr := r.endpoint.scope.Resource
+	x.events = metrics.WatchEvents.WithContext(req.Context()).WithLabelValues(gvr.Group, gvr.Version, gvr.Resource)
+	x.sizes = metrics.WatchEventsSizes.WithContext(req.Context()).WithLabelValues(gvr.Group, gvr.Version, gvr.Resource)
+	// The watch ends with the serving, so it does not delay the closing of the storage.
+	release()
+
+	serve := func() { metrics.RecordLongRunning(req, info, metrics.APIServerComponent, x.serve) }
+	if t := routine.TaskFrom(req.Context()); t != nil {
+		t.Func = serve
+	} else {
+		serve()
+	}
+	return true
+}
+
+// errNotCurrent is returned when the store cannot become as new as etcd.
+var errNotCurrent = errors.New("the store is behind")
+
+// start determines where the watch starts. An error is answered as such; failures that clients
+// expect as an event are in failure.
+func (x *watching) start(ctx context.Context) error {
+	q := x.query
+	after := q.revision
+	initial := q.SendInitialEvents != nil && *q.SendInitialEvents
+	switch {
+	case q.ResourceVersion == "":
+		if current, err := x.sync(ctx); err != nil {
+			return err
+		} else if !current {
+			return errNotCurrent
+		}
+		after = x.store.Revision()
+	case initial && after > 0:
+		if err := x.await(ctx, after); err != nil {
+			x.failure = err
+			return nil
+		}
+	}
+	// Without a revision, the state comes first for compatibility.
+	if initial || q.SendInitialEvents == nil && q.revision == 0 {
+		if !x.isLoaded() {
+			return errNotCurrent
+		}
+		x.initial = x.store.Snapshot()
+		after = x.initial.Revision
+	} else if after == 0 {
+		after = x.store.Revision()
+	}
+	watcher, err := x.store.Watch(q.key, after)
+	var expired *store.ExpiredError
+	switch {
+	case errors.As(err, &expired):
+		x.failure = apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", expired.Revision, expired.Oldest))
+		return nil
+	case err != nil:
+		return err
+	}
+	x.watcher = watcher
+	return nil
+}
+
+// serve sends events until the watch ends.
+func (x *watching) serve() {
+	if x.watcher != nil {
+		defer x.watcher.Stop()
+	}
+	defer x.freePending()
+	h := x.response.Header()
+	h.Set("Content-Type", runtime.ContentTypeJSON)
+	h.Set("Transfer-Encoding", "chunked")
+	if x.gzip {
+		h.Set("Content-Encoding", "gzip")
+		h.Add("Vary", "Accept-Encoding")
+	}
+	x.response.WriteHeader(http.StatusOK)
+	x.flusher.Flush()
+	if x.failure != nil {
+		x.end(x.failure)
+		return
+	}
+	began := time.Now()
+	if !x.sendInitial() {
+		return
+	}
+	end := time.NewTimer(x.timeout)
+	defer end.Stop()
+	bookmark := time.NewTimer(x.untilBookmark(began))
+	defer bookmark.Stop()
+	var bookmarks <-chan time.Time
+	if x.query.AllowWatchBookmarks {
+		bookmarks = bookmark.C
+	}
+	done := x.request.Context().Done()
+	for {
+		wanted := false
+		select {
+		case <-x.watcher.Ready():
+		case <-bookmarks:
+			wanted = true
+			bookmark.Reset(x.untilBookmark(began))
+		case <-end.C:
+			return
+		case <-done:
+			return
+		case <-x.gone.Done():
+			return
+		case <-x.stopping:
+			return
+		}
+		if !x.receive(wanted) {
+			return
+		}
+	}
+}
+
+// untilBookmark returns the time until the next bookmark.
+func (x *watching) untilBookmark(began time.Time) time.Duration {
+	next := bookmarkInterval
+	if last := time.Until(began.Add(x.timeout - bookmarkLead)); last > 0 {
+		next = min(next, last)
+	}
+	return next
+}
+
+// always is a channel that is always ready.
+var always = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// receive sends the events that are waiting, and a bookmark if it is wanted. It reports false
+// if the watch has ended.
+func (x *watching) receive(bookmark bool) bool {
+	events, revision, err := x.watcher.Next(x.request.Context(), always)
+	if err != nil {
+		var expired *store.ExpiredError
+		if errors.As(err, &expired) {
+			x.end(apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", expired.Revision, expired.Oldest)))
+		}
+		// A client that was too slow starts again where it is.
+		return false
+	}
+	for _, e := range events {
+		if err := x.event(e); err != nil {
+			x.end(err)
+			return false
+		}
+	}
+	if bookmark {
+		x.bookmark(revision, false)
+	}
+	return x.flush()
+}
+
+// sendInitial sends the objects that exist when the watch starts.
+func (x *watching) sendInitial() bool {
+	if x.initial == nil {
+		return true
+	}
+	snap := x.initial
+	x.initial = nil // a snapshot keeps its entries in memory
+	if x.query.single {
+		if e := snap.Get(x.query.key); e != nil {
+			if err := x.existing(e); err != nil {
+				x.end(err)
+				return false
+			}
+		}
+	} else {
+		for e := range snap.Range(x.query.key, "") {
+			if err := x.existing(e); err != nil {
+				x.end(err)
+				return false
+			}
+			if x.pending != nil && x.pending.Len() > outputBytes && !x.flush() {
+				return false
+			}
+		}
+	}
+	if x.list {
+		x.bookmark(snap.Revision, true)
+	}
+	if !x.flush() {
+		return false
+	}
+	if received, ok := apirequest.ReceivedTimestampFrom(x.request.Context()); ok && x.list {
+		metrics.RecordWatchListLatency(x.request.Context(), x.endpoint.scope.Resource, metrics.CleanListScope(x.request.Context(), &x.query.ListOptions), time.Since(received))
+	}
+	return true
+}
+
+// existing adds the event of an object that exists when the watch starts.
+func (x *watching) existing(e *store.Entry) error {
+	v, ok, err := x.selected(e)
+	if ok && err == nil {
+		x.frame(watch.Added, v, e.Revision)
+	}
+	return err
+}
+
+// selected returns the view of an entry, and whether the watch selects it.
+func (x *watching) selected(e *store.Entry) (*view, bool, error) {
+	v, err := x.of(e)
+	if err != nil {
+		return nil, false, unreadable(e.Key, err)
+	}
+	ok, err := x.query.selection.matches(e.Key, v)
+	return v, ok, err
+}
+
+// unreadable returns the error of an entry that cannot be read.
+func unreadable(key string, err error) error {
+	if IsConversionError(err) {
+		return err
+	}
+	return apierrors.NewInternalError(storage.NewCorruptObjError(key, err))
+}
+
+// event adds the event of a change. An object that is no longer selected is deleted for the
+// client, and one that is selected now is added.
+func (x *watching) event(e *store.Event) error {
+	var now, before *view
+	var is, was bool
+	var err error
+	if e.Entry != nil {
+		if now, is, err = x.selected(e.Entry); err != nil {
+			return err
+		}
+	}
+	if e.Old != nil && (!is || !x.query.selection.empty()) {
+		before, was, err = x.selected(e.Old)
+		if err != nil && e.Entry != nil {
+			was, err = false, nil // the client has not seen it, and now it is repaired
+		}
+		if err != nil {
+			return err
+		}
+	} else {
+		was = e.Old != nil
+	}
+	switch {
+	case is && was:
+		x.frame(watch.Modified, now, e.Revision)
+	case is:
+		x.frame(watch.Added, now, e.Revision)
+	case was:
+		x.frame(watch.Deleted, before, e.Revision)
+	}
+	return nil
+}
+
+// frame adds an event with an object.
+func (x *watching) frame(t watch.EventType, v *view, revision int64) {
+	head, tail := `{"type":"`+string(t)+`","object":`, "}\n"
+	b := x.buffer(len(head) + v.size(revision) + len(tail))
+	before := b.Len()
+	b.WriteString(head)
+	b.Write(v.append(b.AvailableBuffer(), revision))
+	b.WriteString(tail)
+	x.count(b.Len() - before)
+}
+
+func (x *watching) count(size int) {
+	x.events.Inc()
+	x.sizes.Observe(float64(size))
+}
+
+// buffer returns the buffer of the pending frames with room for n more bytes.
+func (x *watching) buffer(n int) *bytes.Buffer {
+	if x.pending == nil {
+		x.pending = x.reads.buffer(n)
+	} else {
+		x.pending.Grow(n)
+	}
+	return x.pending
+}
+
+// bookmark adds a bookmark. initial marks the end of the initial events.
+func (x *watching) bookmark(revision int64, initial bool) {
+	var b []byte
+	b = append(b, `{"type":"BOOKMARK","object":{"apiVersion":`...)
+	b = jsonx.AppendString(b, x.kind.apiVersion)
+	b = append(b, `,"kind":`...)
+	b = jsonx.AppendString(b, x.endpoint.scope.Kind.Kind)
+	b = append(b, `,"metadata":{`...)
+	if initial {
+		b = append(b, `"annotations":{"`+metav1.InitialEventsAnnotationKey+`":"true"},`...)
+	}
+	b = append(b, viewVersion...)
+	b = strconv.AppendInt(b, revision, 10)
+	b = append(b, "\"}}}\n"...)
+	x.buffer(len(b)).Write(b)
+	x.count(len(b))
+}
+
+// end sends an error as the last event.
+func (x *watching) end(err error) {
+	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: err.Error()}
+	if api := apierrors.APIStatus(nil); errors.As(err, &api) {
+		status = api.Status()
+	}
+	status.Kind, status.APIVersion = "Status", "v1"
+	text, err := json.Marshal(status)
+	if err != nil {
+		return // a Status has no values that cannot be encoded
+	}
+	b := x.buffer(len(text))
+	b.WriteString(`{"type":"ERROR","object":`)
+	b.Write(text)
+	b.WriteString("}\n")
+	x.count(b.Len())
+	x.flush()
+}
+
+// flush sends the pending frames. It reports false if the client has gone.
+func (x *watching) flush() bool {
+	if x.pending == nil {
+		return true
+	}
+	defer x.freePending()
+	if err := x.send(x.pending.Bytes()); err != nil {
+		return false
+	}
+	x.flusher.Flush()
+	return true
+}
+
+func (x *watching) freePending() {
+	if x.pending != nil {
+		x.free(x.pending)
+		x.pending = nil
+	}
+}
+
+// send writes frames. If they are compressed, each time is a stream of its own, so that an
+// idle watch needs no memory for it.
+func (x *watching) send(frames []byte) error {
+	if !x.gzip {
+		_, err := x.response.Write(frames)
+		return err
+	}
+	z := x.gzips.Get().(*gzip.Writer)
+	defer x.gzips.Put(z)
+	z.Reset(x.response)
+	_, err := z.Write(frames)
+	err = errors.Join(err, z.Close())
+	z.Reset(io.Discard) // it must not keep the response
+	return err
+}
