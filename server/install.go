@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/mux"
 
 	"espalier.dev/api"
@@ -19,6 +20,7 @@ import (
 	"espalier.dev/schema"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/fence"
+	"espalier.dev/server/peers"
 	"espalier.dev/server/publish"
 	"espalier.dev/server/resources"
 	"espalier.dev/store"
@@ -38,6 +40,8 @@ type foundation struct {
 	fences  *fence.Fences
 	// store has all stored resources in memory.
 	store *store.Store
+	// peers are the other servers on the same etcd; nil if there cannot be any.
+	peers *peers.Peers
 	// admission runs before a write.
 	admission admission.Interface
 	// authorizer is for checks in handlers beyond those of the filters.
@@ -65,13 +69,17 @@ func mount(mux *mux.PathRecorderMux, h http.Handler) {
 
 // install installs the parts that serve resources, before the server runs.
 func install(f foundation) (*definitions.Definitions, error) {
-	defs, err := definitions.New(definitions.Config{
+	config := definitions.Config{
 		Options:  crd.Options{Semantics: f.semantics, Rules: cel.Checker{}},
 		Warnings: f.warnings,
 		Storage:  f.fences.Definitions(f.storage),
 		Fences:   f.fences,
 		Store:    f.store,
-	})
+	}
+	if f.peers != nil {
+		config.Peers = f.peers
+	}
+	defs, err := definitions.New(config)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +112,12 @@ func install(f foundation) (*definitions.Definitions, error) {
 
 	// CRDs are reconciled until the last request is answered, which may change one.
 	f.controllers.add(controller{name: "crds", synced: defs.Ready(), run: defs.Run})
+	if f.peers != nil {
+		f.controllers.add(controller{name: "servers", synced: f.peers.Joined(), run: f.peers.Run})
+		if err := f.api.AddReadyzChecks(healthz.NamedCheck("servers", func(*http.Request) error { return f.peers.Check() })); err != nil {
+			return nil, err
+		}
+	}
 	f.api.RegisterDestroyFunc(func() {
 		f.controllers.stop()
 		handler.Close()

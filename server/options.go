@@ -18,6 +18,7 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/peers"
 )
 
 // Options configures a server. The fields have flags, which are named as in kube-apiserver if
@@ -41,6 +42,9 @@ type Options struct {
 	// EtcdCompactionInterval is the interval of compaction. Each compaction removes history
 	// older than the interval.
 	EtcdCompactionInterval time.Duration
+	// ServerLease is the time after which other servers on the same external etcd stop
+	// waiting for a server that has crashed or stalled.
+	ServerLease time.Duration
 	// EtcdQuota is the maximum size of the embedded etcd in bytes.
 	EtcdQuota int64
 	// Ephemeral is for tests: the embedded etcd does not wait for the disk, and a stopping
@@ -111,6 +115,9 @@ type Options struct {
 // cost more than they help.
 const maxGoawayChance = 0.02
 
+// minServerLease is the minimum of --server-lease-duration: etcd does not grant shorter leases.
+const minServerLease = 2 * time.Second
+
 // NewOptions returns the default options.
 func NewOptions() *Options {
 	return &Options{
@@ -119,6 +126,7 @@ func NewOptions() *Options {
 		DataDir:                        "espalier-data",
 		EtcdPrefix:                     "/registry",
 		EtcdCompactionInterval:         storagebackend.DefaultCompactInterval,
+		ServerLease:                    peers.DefaultLease,
 		EtcdQuota:                      etcd.DefaultQuota,
 		WatchCache:                     true,
 		AuditLogMaxMB:                  100,
@@ -164,6 +172,9 @@ func (o *Options) Validate() error {
 	}
 	if o.EtcdCompactionInterval < 0 {
 		bad("--etcd-compaction-interval must not be negative")
+	}
+	if o.ServerLease < minServerLease || o.ServerLease%time.Second != 0 {
+		bad("--server-lease-duration %v: must be whole seconds, at least %v", o.ServerLease, minServerLease)
 	}
 	if o.EtcdQuota < 0 {
 		bad("--quota-backend-bytes must not be negative")

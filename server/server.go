@@ -193,6 +193,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		storage:     c.RESTOptionsGetter,
 		fences:      s.db.fences,
 		store:       s.db.store,
+		peers:       s.db.peers,
 		admission:   c.AdmissionControl,
 		authorizer:  c.Authorization.Authorizer,
 		semantics:   o.Semantics,

@@ -19,6 +19,7 @@ import (
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/etcd"
 	"espalier.dev/server/fence"
+	"espalier.dev/server/peers"
 	"espalier.dev/server/resources"
 	"espalier.dev/store"
 )
@@ -30,6 +31,7 @@ type database struct {
 	member    *etcd.Member // nil if the etcd is external
 	fences    *fence.Fences
 	store     *store.Store
+	peers     *peers.Peers // nil if the etcd is embedded: no other server can use it
 }
 
 // openDatabase starts the embedded etcd, or connects to the external one.
@@ -61,6 +63,12 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		Compaction:  o.EtcdCompactionInterval,
 		Intact:      resources.IsConversionError,
 	})
+	if db.member == nil {
+		db.peers = peers.New(peers.Config{
+			Client: client, Prefix: o.EtcdPrefix, Definitions: db.fences.DefinitionKey(""),
+			Lease: o.ServerLease, File: filepath.Join(o.DataDir, "server-lease"),
+		})
+	}
 	if err := recordSemantics(ctx, client, o.EtcdPrefix, o.Semantics); err != nil {
 		db.close()
 		return nil, err

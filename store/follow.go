@@ -60,6 +60,14 @@ func (s *Store) follow() {
 func (s *Store) load() error {
 	tree := newTree()
 	revision := int64(0)
+	// Entries that another transformer has made are made anew.
+	reuse := !s.retransform.Swap(false)
+	done := false
+	defer func() {
+		if !reuse && !done {
+			s.retransform.Store(true)
+		}
+	}()
 	end := clientv3.GetPrefixRangeEnd(s.prefix)
 	page := 16 * minPage
 	for from := s.prefix; from != ""; {
@@ -72,13 +80,14 @@ func (s *Store) load() error {
 		}
 		from, page = "", nextPage(resp.Kvs)
 		for _, kv := range resp.Kvs {
-			tree.ReplaceOrInsert(s.reuse(kv))
+			tree.ReplaceOrInsert(s.loadedEntry(kv, reuse))
 			if resp.More {
 				from = string(kv.Key) + "\x00"
 			}
 		}
 	}
 	s.replace(tree, revision)
+	done = true
 	return nil
 }
 
@@ -91,10 +100,13 @@ func nextPage(kvs []*mvccpb.KeyValue) int {
 	return min(max(pageBytes*len(kvs)/size, minPage), maxPage)
 }
 
-// reuse returns the entry of a key, that of the index if it is the same.
-func (s *Store) reuse(kv *mvccpb.KeyValue) *Entry {
-	if e := s.Get(string(kv.Key)); e != nil && e.Revision == kv.ModRevision && e.Err == nil {
-		return e
+// loadedEntry returns the entry of a key. If reuse is set, it is that of the index if the
+// revision is the same.
+func (s *Store) loadedEntry(kv *mvccpb.KeyValue, reuse bool) *Entry {
+	if reuse {
+		if e := s.Get(string(kv.Key)); e != nil && e.Revision == kv.ModRevision && e.Err == nil {
+			return e
+		}
 	}
 	return s.entry(s.lifetime, kv)
 }

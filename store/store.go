@@ -86,6 +86,8 @@ type Store struct {
 	tasks    sync.WaitGroup
 
 	transformer atomic.Pointer[Transformer]
+	// retransform is set if entries of the index may be those of an earlier transformer.
+	retransform atomic.Bool
 	// loaded is closed when the index has been filled for the first time.
 	loaded chan struct{}
 	// reload has an element when everything must be read again.
@@ -183,7 +185,10 @@ func (s *Store) Revision() int64 { return s.revision.Load() }
 
 // SetTransformer replaces the transformer. What is in the index stays as it is; see
 // [Store.Reload].
-func (s *Store) SetTransformer(t Transformer) { s.transformer.Store(&t) }
+func (s *Store) SetTransformer(t Transformer) {
+	s.transformer.Store(&t)
+	s.retransform.Store(true)
+}
 
 // Reload reads everything anew, with the current transformer, and ends all watchers. It
 // returns immediately.

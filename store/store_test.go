@@ -464,6 +464,9 @@ func TestTransformer(t *testing.T) {
 	if e := s.Get(prefix + "c"); e.Err != nil {
 		t.Errorf("%+v", e)
 	}
+	if e := s.Get(prefix + "b"); string(e.Value) != "enc:old" {
+		t.Errorf("not transformed anew: %+v", e)
+	}
 }
 
 // TestModel writes at random, while watchers start at random revisions, end and resume. Each

@@ -39,6 +39,8 @@ type Config struct {
 	Fences *fence.Fences
 	// Store has the stored CRDs in memory.
 	Store *store.Store
+	// Peers are the other servers on the same etcd. Nil means that there cannot be any.
+	Peers Peers
 }
 
 // Definitions serves and reconciles the stored CRDs.
@@ -67,6 +69,8 @@ type Definitions struct {
 	fenced   map[types.UID]bool // those that are known to have a fence
 	again    chan string        // names of those to reconcile once more
 	retries  map[string]*retry  // of writes of the status that have failed, by name
+	holding  map[string]*held   // statuses that are not written yet, by name
+	released chan *held         // those of holding that can be written
 	cleaning sync.Map           // of UIDs
 	cleanups sync.WaitGroup
 }
@@ -84,7 +88,7 @@ func New(c Config) (*Definitions, error) {
 	}
 	// What is stored is never changed: definitions can share it with the cache.
 	c.Options.Shared = true
-	d := &Definitions{config: c, progress: newProgress(), ready: make(chan struct{}), again: make(chan string), alarm: make(chan struct{}, 1), known: map[string]*api.CustomResourceDefinition{}, fenced: map[types.UID]bool{}, retries: map[string]*retry{}}
+	d := &Definitions{config: c, progress: newProgress(), ready: make(chan struct{}), again: make(chan string), holding: map[string]*held{}, released: make(chan *held), alarm: make(chan struct{}, 1), known: map[string]*api.CustomResourceDefinition{}, fenced: map[types.UID]bool{}, retries: map[string]*retry{}}
 	d.catalog.Store(crd.NewCatalog())
 	d.builtin = &resources.Builtin{
 		Definition: def,
@@ -161,11 +165,15 @@ func (d *Definitions) Refresh(ctx context.Context, name string) error {
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, refreshTime)
 	defer cancel()
-	if obj, err := s.Get(ctx, name, &metav1.GetOptions{}); err == nil {
+	obj, err := s.Get(ctx, name, &metav1.GetOptions{})
+	if err == nil {
 		d.settle(ctx, obj)
 	}
 	if _, ok := d.leftOut.Load(name); ok {
 		return apierrors.NewServiceUnavailable(fmt.Sprintf("the stored CRD %s cannot be read: repair or delete the value of %s in etcd", name, d.config.Fences.DefinitionKey(name)))
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return apierrors.NewServiceUnavailable(fmt.Sprintf("cannot find out whether the CRD %s exists: %v", name, err))
 	}
 	return nil
 }
@@ -232,7 +240,7 @@ func (d *Definitions) followSource(ctx context.Context, s *crdStorage, from sour
 		return err
 	}
 	d.replace(ctx, s, items)
-	d.progress.reach(revision(items.ResourceVersion))
+	d.reach(revision(items.ResourceVersion))
 	select {
 	case <-d.ready:
 	default:
@@ -261,6 +269,9 @@ func (d *Definitions) drain(ctx context.Context, s *crdStorage, w watch.Interfac
 		select {
 		case name := <-d.again:
 			d.reconcile(ctx, s, name)
+			continue
+		case h := <-d.released:
+			d.release(ctx, s, h)
 			continue
 		case <-alarm:
 			return at, errUndecodable
@@ -296,7 +307,7 @@ func (d *Definitions) drain(ctx context.Context, s *crdStorage, w watch.Interfac
 			d.leftOut.Delete(c.Name)
 		}
 		at = c.ResourceVersion
-		d.progress.reach(revision(at))
+		d.reach(revision(at))
 	}
 }
 
@@ -359,6 +370,7 @@ func (d *Definitions) drop(ctx context.Context, s *crdStorage, name string) {
 	}
 	delete(d.fenced, gone.UID)
 	delete(d.retries, name)
+	delete(d.holding, name)
 	for _, peer := range d.Catalog().Waiting(gone.Spec.Group) {
 		d.reconcile(ctx, s, peer.Name())
 	}
@@ -403,7 +415,7 @@ func (d *Definitions) reconcile(ctx context.Context, s *crdStorage, name string)
 	if d.Catalog().Get(name) != current {
 		d.publish(d.Catalog().With(current))
 	}
-	if changed {
+	if changed && !d.hold(ctx, c, status) {
 		d.writeStatus(ctx, s, c, status)
 	}
 	d.cleanUp(ctx, c)
