@@ -13,11 +13,12 @@ MODULES := $(sort $(dir $(shell find . -name go.mod -not -path '*/testdata/*' -n
 CONCURRENT := -skip 'Corpus|Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|Transforms|Convert' . ./schema/... ./crd/...
 SERVING    := -short -skip 'Corpus' ./server/definitions/... ./server/fence ./server/resources ./server/publish ./server/webhooks ./espaliertest
 
-FUZZTIME     ?= 1m
-ORACLE_CASES ?= 1000000
-CRD_UPDATES  ?= 200000
-KILL_ROUNDS  ?= 1000
-CYCLES       ?= 1000
+FUZZTIME        ?= 1m
+ORACLE_CASES    ?= 1000000
+CRD_UPDATES     ?= 200000
+KILL_ROUNDS     ?= 1000
+CYCLES          ?= 1000
+ROBUSTNESS_TIME ?= 5m
 
 TOOL := go tool -modfile=$(CURDIR)/test/tools/go.mod
 
@@ -118,6 +119,10 @@ corpus: ## create the whole corpus on one server (make test creates a part of it
 .PHONY: conformance
 conformance: ## run the reference's integration suite against the server; takes minutes
 	cd test/conformance && CONFORMANCE=1 go test ./reference -count=1 -timeout 60m
+
+.PHONY: robustness
+robustness: ## check requests and watches while etcd and servers fail, for ROBUSTNESS_TIME, and memory with 1 GB of objects
+	cd test/robustness && ROBUSTNESS_TIME='$(ROBUSTNESS_TIME)' go test -count=1 -timeout=0 -v .
 
 .PHONY: load
 load: ## send the requests of 1,000 concurrent clients to a server with default limits
