@@ -42,6 +42,12 @@ type Options struct {
 	// EtcdCompactionInterval is the interval of compaction. Each compaction removes history
 	// older than the interval.
 	EtcdCompactionInterval time.Duration
+	// EncryptionProviderConfig is the file that configures the encryption of stored values, as
+	// in kube-apiserver. EncryptionProviderConfigReload follows its changes.
+	EncryptionProviderConfig       string
+	EncryptionProviderConfigReload bool
+	// encryptionPoll is the interval of checks for such changes, if not the default.
+	encryptionPoll time.Duration
 	// ServerLease is the time after which other servers on the same external etcd stop
 	// waiting for a server that has crashed or stalled.
 	ServerLease time.Duration
@@ -176,6 +182,9 @@ func (o *Options) Validate() error {
 	if o.ServerLease < minServerLease || o.ServerLease%time.Second != 0 {
 		bad("--server-lease-duration %v: must be whole seconds, at least %v", o.ServerLease, minServerLease)
 	}
+	if o.EncryptionProviderConfigReload && o.EncryptionProviderConfig == "" {
+		bad("--encryption-provider-config-automatic-reload needs --encryption-provider-config")
+	}
 	if o.EtcdQuota < 0 {
 		bad("--quota-backend-bytes must not be negative")
 	}
@@ -186,7 +195,7 @@ func (o *Options) Validate() error {
 		{"etcd-cafile", o.Etcd.CAFile}, {"etcd-certfile", o.Etcd.CertFile}, {"etcd-keyfile", o.Etcd.KeyFile},
 		{"tls-cert-file", o.TLSCertFile}, {"tls-private-key-file", o.TLSPrivateKeyFile},
 		{"client-ca-file", o.ClientCAFile}, {"token-auth-file", o.TokenAuthFile}, {"audit-policy-file", o.AuditPolicyFile},
-		{"audit-webhook-config-file", o.AuditWebhookConfigFile},
+		{"audit-webhook-config-file", o.AuditWebhookConfigFile}, {"encryption-provider-config", o.EncryptionProviderConfig},
 	} {
 		if f.path == "" {
 			continue

@@ -187,6 +187,9 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		return nil, fmt.Errorf("build the server: %w", err)
 	}
 	s.controllers = newControllers()
+	if o.EncryptionProviderConfig != "" {
+		s.controllers.add(controller{name: "encryption", run: s.db.encryption.Run})
+	}
 	s.definitions, err = install(foundation{
 		api:         api,
 		config:      c,

@@ -11,12 +11,14 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/klog/v2"
 
 	"espalier.dev/schema"
 	"espalier.dev/server/definitions"
+	"espalier.dev/server/encryption"
 	"espalier.dev/server/etcd"
 	"espalier.dev/server/fence"
 	"espalier.dev/server/peers"
@@ -31,7 +33,9 @@ type database struct {
 	member    *etcd.Member // nil if the etcd is external
 	fences    *fence.Fences
 	store     *store.Store
-	peers     *peers.Peers // nil if the etcd is embedded: no other server can use it
+	// encryption encrypts the stored resources.
+	encryption *encryption.Encryption
+	peers      *peers.Peers // nil if the etcd is embedded: no other server can use it
 }
 
 // openDatabase starts the embedded etcd, or connects to the external one.
@@ -55,6 +59,13 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		return nil, err
 	}
 	db.client = client
+	if db.encryption, err = encryption.Open(ctx, encryption.Config{
+		File: o.EncryptionProviderConfig, Reload: o.EncryptionProviderConfigReload, Poll: o.encryptionPoll, Prefix: o.EtcdPrefix,
+		Readable: func() { db.store.Reload() },
+	}); err != nil {
+		db.close()
+		return nil, fmt.Errorf("--encryption-provider-config: %w", err)
+	}
 	db.fences = fence.New(fence.Config{
 		Client:      client,
 		Prefix:      o.EtcdPrefix,
@@ -62,6 +73,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		WatchCache:  o.WatchCache,
 		Compaction:  o.EtcdCompactionInterval,
 		Intact:      resources.IsConversionError,
+		Transformer: db.encryption,
 	})
 	if db.member == nil {
 		db.peers = peers.New(peers.Config{
@@ -73,7 +85,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		db.close()
 		return nil, err
 	}
-	if db.store, err = openStore(ctx, client, o.EtcdPrefix); err != nil {
+	if db.store, err = openStore(ctx, client, o.EtcdPrefix, db.encryption); err != nil {
 		db.close()
 		return nil, err
 	}
@@ -82,12 +94,13 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 }
 
 // openStore opens the store of all resources.
-func openStore(ctx context.Context, client *clientv3.Client, prefix string) (*store.Store, error) {
+func openStore(ctx context.Context, client *clientv3.Client, prefix string, transformer store.Transformer) (*store.Store, error) {
 	logger := klog.FromContext(ctx).WithName("store")
 	var failing atomic.Bool
 	return store.Open(store.Config{
-		Client: client,
-		Prefix: strings.TrimSuffix(path.Join("/", prefix), "/") + "/",
+		Client:      client,
+		Transformer: transformer,
+		Prefix:      strings.TrimSuffix(path.Join("/", prefix), "/") + "/",
 		Failed: func(err error) {
 			if err != nil && !failing.Swap(true) {
 				logger.Error(err, "The connection to etcd fails: reads may be old, and watches wait")
@@ -113,6 +126,9 @@ func (db *database) close() {
 	}
 	if db.fences != nil {
 		db.fences.Close()
+	}
+	if db.encryption != nil {
+		db.encryption.Close()
 	}
 	if db.client != nil {
 		_ = db.client.Close() // all requests are finished
@@ -172,11 +188,15 @@ func (db *database) applyTo(c *genericapiserver.Config, o *Options) error {
 	// deletion: objects would stay forever.
 	options.EnableGarbageCollection = false
 	options.SkipHealthEndpoints = true // etcdCheck uses the existing client
+	c.ResourceTransformers = db.encryption
 	if err := options.ApplyTo(c); err != nil {
 		return fmt.Errorf("set up the storage: %w", err)
 	}
 	check := db.newCheck(o.EtcdPrefix)
 	c.AddHealthChecks(check.named("etcd"))
 	c.AddReadyzChecks(check.named("etcd-readiness"))
+	if o.EncryptionProviderConfig != "" {
+		c.AddReadyzChecks(healthz.NamedCheck("kms-providers", db.encryption.Check))
+	}
 	return nil
 }

@@ -92,7 +92,7 @@ func New(c Config) (*Definitions, error) {
 	d.catalog.Store(crd.NewCatalog())
 	d.builtin = &resources.Builtin{
 		Definition: def,
-		Storage:    c.Storage,
+		Storage:    &decrypting{RESTOptionsGetter: c.Storage, failed: d.foundUndecodable},
 		Kinds:      &kinds{options: c.Options, warnings: c.Warnings, decoded: &d.decoded, undecodable: d.foundUndecodable},
 		Describe:   describe,
 		WrapSubresource: func(_ string, s rest.Patcher) rest.Patcher {

@@ -42,6 +42,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/etcd3"
 	"k8s.io/apiserver/pkg/storage/feature"
 	"k8s.io/utils/clock"
+
+	"espalier.dev/store"
 )
 
 // The states of a fence.
@@ -60,6 +62,7 @@ type Fences struct {
 	cached            bool
 	compactor         etcd3.Compactor
 	intact            func(error) bool
+	transformer       store.Transformer
 	stop              func()
 }
 
@@ -79,6 +82,8 @@ type Config struct {
 	// because a conversion webhook fails. Such an object is not corrupt, and cannot be
 	// deleted as a corrupt one.
 	Intact func(error) bool
+	// Transformer decrypts and encrypts stored values. Nil means that they are not encrypted.
+	Transformer store.Transformer
 }
 
 // New returns new Fences. The caller must call Close.
@@ -86,7 +91,7 @@ func New(c Config) *Fences {
 	resources := strings.TrimSuffix(path.Join("/", c.Prefix), "/") + "/"
 	f := &Fences{
 		client: c.Client, resources: resources, fences: "espalier.dev/fences" + resources,
-		definitions: c.Definitions, cached: c.WatchCache, intact: c.Intact, stop: func() {},
+		definitions: c.Definitions, cached: c.WatchCache, intact: c.Intact, transformer: c.Transformer, stop: func() {},
 	}
 	if c.Compaction != 0 {
 		compactor := etcd3.NewCompactor(c.Client, c.Compaction, clock.RealClock{}, nil)
@@ -110,7 +115,7 @@ func (f *Fences) prefix(r runtimeschema.GroupResource) string {
 // Definitions returns the storage of CRDs, which maintains their fences.
 func (f *Fences) Definitions(base generic.RESTOptionsGetter) generic.RESTOptionsGetter {
 	return &options{RESTOptionsGetter: base, fences: f, guard: func(c *kubernetes.Client) kubernetes.Interface {
-		return &definitions{Interface: c, kv: c.KV, key: f.key}
+		return &definitions{Interface: c, kv: c.KV, fences: f}
 	}}
 }
 
@@ -146,6 +151,32 @@ func (f *Fences) Adopt(ctx context.Context, name string, uid types.UID, revision
 		return false, fmt.Errorf("give the CRD %s a fence: %w", name, err)
 	}
 	return resp.Succeeded, nil
+}
+
+// decrypt returns the value of what is stored at a key.
+func (f *Fences) decrypt(ctx context.Context, key string, data []byte) ([]byte, error) {
+	if f.transformer == nil {
+		return data, nil
+	}
+	value, _, err := f.transformer.FromStorage(ctx, key, data)
+	return value, err
+}
+
+// encrypt returns what is stored for a value at a key.
+func (f *Fences) encrypt(ctx context.Context, key string, value []byte) ([]byte, error) {
+	if f.transformer == nil {
+		return value, nil
+	}
+	return f.transformer.ToStorage(ctx, key, value)
+}
+
+// metadata reads the metadata of a stored object.
+func (f *Fences) metadata(ctx context.Context, key string, data []byte) (metadata, error) {
+	value, err := f.decrypt(ctx, key, data)
+	if err != nil {
+		return metadata{}, err
+	}
+	return readMetadata(value)
 }
 
 // state returns the state of a CRD's fence.

@@ -55,7 +55,7 @@ func crd(uid string, deleting bool) []byte {
 // TestFence creates and deletes a CRD twice, while clients write its objects.
 func TestFence(t *testing.T) {
 	f, client := newFences(t)
-	definitions := &definitions{Interface: client, kv: client.KV, key: f.key}
+	definitions := &definitions{Interface: client, kv: client.KV, fences: f}
 	first := &objects{Interface: client, kv: client.KV, fence: f.key("1"), resource: things}
 	second := &objects{Interface: client, kv: client.KV, fence: f.key("2"), resource: things}
 	write := func(c kubernetes.Interface, key string, value []byte, revision int64) int64 {

@@ -13,7 +13,6 @@ import (
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // ErrTerminating is returned when an object is created while its CRD is being deleted.
@@ -71,8 +70,8 @@ func (o *objects) OptimisticPut(ctx context.Context, key string, value []byte, e
 // definitions writes CRDs to etcd together with their fences.
 type definitions struct {
 	kubernetes.Interface
-	kv  clientv3.KV
-	key func(types.UID) string
+	kv     clientv3.KV
+	fences *Fences
 }
 
 const (
@@ -103,7 +102,7 @@ func checkSize(ctx context.Context, value []byte, m metadata) error {
 
 // OptimisticPut writes a CRD, and the fence that its state requires.
 func (d *definitions) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (resp kubernetes.PutResponse, err error) {
-	m, err := readMetadata(value)
+	m, err := d.fences.metadata(ctx, key, value)
 	if err != nil {
 		return resp, fmt.Errorf("write the CRD %s: %w", path.Base(key), err)
 	}
@@ -116,7 +115,7 @@ func (d *definitions) OptimisticPut(ctx context.Context, key string, value []byt
 	}
 	txn, err := d.kv.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision)).
-		Then(clientv3.OpPut(key, string(value), clientv3.WithLease(opts.LeaseID)), clientv3.OpPut(d.key(m.UID), state(m.DeletionTimestamp != nil))).
+		Then(clientv3.OpPut(key, string(value), clientv3.WithLease(opts.LeaseID)), clientv3.OpPut(d.fences.key(m.UID), state(m.DeletionTimestamp != nil))).
 		Else(otherwise...).
 		Commit()
 	if err != nil {
@@ -139,8 +138,8 @@ func (d *definitions) OptimisticDelete(ctx context.Context, key string, expected
 		return d.Interface.OptimisticDelete(ctx, key, expectedRevision, opts) // it fails
 	}
 	deletions := []clientv3.Op{clientv3.OpDelete(key)}
-	if m, err := readMetadata(current.KV.Value); err == nil {
-		deletions = append(deletions, clientv3.OpDelete(d.key(m.UID)))
+	if m, err := d.fences.metadata(ctx, key, current.KV.Value); err == nil {
+		deletions = append(deletions, clientv3.OpDelete(d.fences.key(m.UID)))
 	}
 	var otherwise []clientv3.Op
 	if opts.GetOnFailure {

@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"strings"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Stored is a CRD as stored in etcd, whether it can be decoded or not.
 type Stored struct {
 	Name string
-	// Value is the stored value. Deleted is set if the CRD was deleted.
+	// Value is the decrypted value, or nil if it cannot be decrypted. Deleted is set if the CRD
+	// was deleted.
 	Value   []byte
 	Deleted bool
 	// Revision is the revision of the last change.
@@ -21,6 +23,17 @@ type Stored struct {
 
 // DefinitionKey returns the key of a CRD in etcd.
 func (f *Fences) DefinitionKey(name string) string { return f.prefix(f.definitions) + name }
+
+// stored returns the CRD of a key.
+func (f *Fences) stored(ctx context.Context, kv *mvccpb.KeyValue, deleted bool) Stored {
+	s := Stored{Name: strings.TrimPrefix(string(kv.Key), f.prefix(f.definitions)), Deleted: deleted, Revision: kv.ModRevision}
+	if !deleted {
+		if value, err := f.decrypt(ctx, string(kv.Key), kv.Value); err == nil {
+			s.Value = value
+		}
+	}
+	return s
+}
 
 // ListDefinitions calls each for all stored CRDs at one revision, and returns that revision.
 func (f *Fences) ListDefinitions(ctx context.Context, each func(Stored)) (revision int64, err error) {
@@ -36,7 +49,7 @@ func (f *Fences) ListDefinitions(ctx context.Context, each func(Stored)) (revisi
 		}
 		for _, kv := range page.Kvs {
 			from = string(kv.Key) + "\x00"
-			each(Stored{Name: strings.TrimPrefix(string(kv.Key), prefix), Value: kv.Value, Revision: kv.ModRevision})
+			each(f.stored(ctx, kv, false))
 		}
 		more = page.More
 	}
@@ -55,10 +68,7 @@ func (f *Fences) WatchDefinitions(ctx context.Context, after int64, each func(St
 			return fmt.Errorf("watch the stored CRDs: %w", err)
 		}
 		for _, e := range resp.Events {
-			each(Stored{
-				Name: strings.TrimPrefix(string(e.Kv.Key), prefix), Value: e.Kv.Value,
-				Deleted: e.Type == clientv3.EventTypeDelete, Revision: e.Kv.ModRevision,
-			})
+			each(f.stored(ctx, e.Kv, e.Type == clientv3.EventTypeDelete))
 		}
 	}
 	if err := context.Cause(ctx); err != nil {

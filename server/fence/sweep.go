@@ -46,7 +46,8 @@ const (
 // Sweep deletes the objects of a CRD by their keys, whatever their content, and returns how
 // many are left and the name of the first of them. It marks objects with finalizers as
 // deleted and leaves them to their controllers. It treats an object whose metadata cannot be
-// read as one without finalizers. An object that cannot be deleted does not keep the others.
+// read as one without finalizers. An object that cannot be decrypted is not deleted. An object
+// that cannot be deleted does not keep the others.
 //
 // Sweep does nothing unless the CRD's fence is Terminating, so it never touches the objects of
 // another CRD of the same name. If the fence is Terminating, a result of zero is final.
@@ -115,7 +116,12 @@ func (f *failures) err() error {
 // read, it is left to the next sweep.
 func (f *Fences) remove(ctx context.Context, kv *mvccpb.KeyValue, fence string) error {
 	key := string(kv.Key)
-	m, err := readMetadata(kv.Value)
+	stored, err := f.decrypt(ctx, key, kv.Value)
+	if err != nil {
+		// It may have finalizers, and the key may be available again later.
+		return err
+	}
+	m, err := readMetadata(stored)
 	if err != nil || len(m.Finalizers) == 0 {
 		return f.replace(ctx, kv, clientv3.OpDelete(key), fence)
 	}
@@ -124,7 +130,10 @@ func (f *Fences) remove(ctx context.Context, kv *mvccpb.KeyValue, fence string) 
 	}
 	for _, drop := range [][]string{nil, {"managedFields"}} {
 		var value []byte
-		if value, err = markDeleted(kv.Value, m, drop...); err != nil {
+		if value, err = markDeleted(stored, m, drop...); err != nil {
+			return fmt.Errorf("mark as deleted: %w", err)
+		}
+		if value, err = f.encrypt(ctx, key, value); err != nil {
 			return fmt.Errorf("mark as deleted: %w", err)
 		}
 		if err = f.replace(ctx, kv, clientv3.OpPut(key, string(value)), fence); !errors.Is(err, rpctypes.ErrRequestTooLarge) {

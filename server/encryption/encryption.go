@@ -1,0 +1,301 @@
+// Package encryption encrypts stored values as kube-apiserver does: with the same
+// configuration file, the same providers and the same stored format.
+//
+// The providers are those of k8s.io/apiserver: aesgcm, aescbc, secretbox, identity, and KMS
+// plugins on unix sockets. The first provider of a resource encrypts. Values of the others can
+// be read, but are stale: they are encrypted again when they are written, even if the object
+// has not changed. The key in etcd is authenticated together with the value, so that values
+// cannot be exchanged.
+//
+// Without a configuration, values are not encrypted, and encrypted ones cannot be read.
+package encryption
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/apiserver/pkg/server/options/encryptionconfig"
+	"k8s.io/apiserver/pkg/server/options/encryptionconfig/metrics"
+	"k8s.io/apiserver/pkg/storage/value"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// startTimeout is the time that Open waits for KMS plugins, and startPoll the interval of
+	// checks.
+	startTimeout = 30 * time.Second
+	startPoll    = 100 * time.Millisecond
+	// DefaultPoll is the default interval of checks whether the configuration has changed.
+	DefaultPoll = time.Minute
+)
+
+// Config configures Encryption.
+type Config struct {
+	// File is the path of the configuration. Empty means none.
+	File string
+	// Reload follows changes of the file.
+	Reload bool
+	// Poll is the interval of checks for changes and of the KMS plugins; zero means
+	// DefaultPoll.
+	Poll time.Duration
+	// Prefix is the prefix of resource keys.
+	Prefix string
+	// Readable is called when values may have become readable: after the configuration has
+	// changed, or when KMS plugins work again. Nil does nothing.
+	Readable func()
+}
+
+// Encryption encrypts and decrypts the values below a prefix. It is safe for concurrent use.
+type Encryption struct {
+	config Config
+	prefix string // ends with a slash
+	id     string // for metrics
+	// lifetime ends with Close. It ends the goroutines of the providers.
+	lifetime context.Context
+	stop     context.CancelFunc
+	current  atomic.Pointer[providers]
+	// failed is set when a value could not be decrypted.
+	failed atomic.Bool
+}
+
+// providers are the providers of one state of the configuration.
+type providers struct {
+	transformers value.ResourceTransformers
+	cache        sync.Map // of value.Transformer, by resource
+	hash         string
+	checks       []healthz.HealthChecker
+	// close closes the connections to KMS plugins, grace is the time that requests may take.
+	close context.CancelFunc
+	grace time.Duration
+}
+
+// Open reads the configuration and waits for its KMS plugins. The caller must call Close.
+func Open(ctx context.Context, c Config) (*Encryption, error) {
+	if c.Poll == 0 {
+		c.Poll = DefaultPoll
+	}
+	if c.Readable == nil {
+		c.Readable = func() {}
+	}
+	e := &Encryption{config: c, prefix: strings.TrimSuffix(path.Join("/", c.Prefix), "/") + "/", id: uuid.NewString()}
+	e.lifetime, e.stop = context.WithCancel(context.WithoutCancel(ctx))
+	p, err := e.load()
+	if err == nil {
+		err = p.await(ctx)
+	}
+	if err != nil {
+		e.stop()
+		return nil, err
+	}
+	e.current.Store(p)
+	return e, nil
+}
+
+// Close closes the connections to KMS plugins.
+func (e *Encryption) Close() { e.stop() }
+
+// load reads the configuration.
+func (e *Encryption) load() (*providers, error) {
+	if e.config.File == "" {
+		return &providers{transformers: encryptionconfig.StaticTransformers{}, close: func() {}}, nil
+	}
+	ctx, cancel := context.WithCancel(e.lifetime)
+	c, err := encryptionconfig.LoadEncryptionConfig(ctx, e.config.File, e.config.Reload, e.id)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("read the encryption configuration %s: %w", e.config.File, err)
+	}
+	metrics.RecordEncryptionConfigLastConfigInfo(e.id, c.EncryptionFileContentHash)
+	return &providers{
+		transformers: encryptionconfig.StaticTransformers(c.Transformers),
+		hash:         c.EncryptionFileContentHash, checks: c.HealthChecks, close: cancel, grace: c.KMSCloseGracePeriod,
+	}, nil
+}
+
+// transformer returns the transformer of a resource.
+func (p *providers) transformer(r runtimeschema.GroupResource) value.Transformer {
+	if t, ok := p.cache.Load(r); ok {
+		return t.(value.Transformer)
+	}
+	t, _ := p.cache.LoadOrStore(r, p.transformers.TransformerForResource(r))
+	return t.(value.Transformer)
+}
+
+// check returns an error if a KMS plugin does not work.
+func (p *providers) check(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "/readyz", nil)
+	if err != nil {
+		return err
+	}
+	for _, check := range p.checks {
+		if err := check.Check(req); err != nil {
+			return fmt.Errorf("a KMS plugin of the encryption configuration does not work: %w", err)
+		}
+	}
+	return nil
+}
+
+// await waits until all KMS plugins work.
+func (p *providers) await(ctx context.Context) error {
+	timeout, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		err := p.check(timeout)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(startPoll):
+		case <-timeout.Done():
+			return err
+		}
+	}
+}
+
+// Check returns an error if a KMS plugin does not work.
+func (e *Encryption) Check(req *http.Request) error { return e.current.Load().check(req.Context()) }
+
+// Run follows changes of the configuration and the health of the KMS plugins until ctx ends.
+// A changed configuration that is invalid has no effect. It starts no goroutines.
+func (e *Encryption) Run(ctx context.Context) error {
+	ticker := time.NewTicker(e.config.Poll)
+	defer ticker.Stop()
+	healthy := true
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+		err := e.current.Load().check(ctx)
+		if err == nil && !healthy && e.failed.Swap(false) {
+			e.config.Readable()
+		}
+		healthy = err == nil
+		if !e.config.Reload {
+			continue
+		}
+		changed, err := e.reload(ctx)
+		switch {
+		case err != nil:
+			metrics.RecordEncryptionConfigAutomaticReloadFailure(e.id)
+			klog.FromContext(ctx).Error(err, "The changed encryption configuration has no effect")
+		case changed:
+			e.failed.Store(false)
+			e.config.Readable()
+		}
+	}
+}
+
+// reload reads the configuration if it has changed, and uses it when its KMS plugins work.
+func (e *Encryption) reload(ctx context.Context) (bool, error) {
+	old := e.current.Load()
+	hash, err := encryptionconfig.GetEncryptionConfigHash(e.config.File)
+	if err != nil || hash == old.hash {
+		return false, err
+	}
+	next, err := e.load()
+	if err != nil {
+		return false, err
+	}
+	if err := next.check(ctx); err != nil {
+		next.close()
+		return false, err
+	}
+	e.current.Store(next)
+	// Requests that use the old plugins finish. Close ends them earlier.
+	time.AfterFunc(old.grace, old.close)
+	metrics.RecordEncryptionConfigAutomaticReloadSuccess(e.id, next.hash)
+	klog.FromContext(ctx).Info("The encryption configuration has changed", "file", e.config.File)
+	return true, nil
+}
+
+// encrypted is the prefix of all encrypted values.
+const encrypted = "k8s:enc:"
+
+// errEncrypted is returned for an encrypted value if there is no configuration.
+var errEncrypted = errors.New("the value is encrypted: set --encryption-provider-config")
+
+// errKey is returned for a key that is not that of a resource.
+var errKey = errors.New("not the key of a resource")
+
+// resource returns the resource of a key: prefix/group/resource/…
+func (e *Encryption) resource(key string) (runtimeschema.GroupResource, error) {
+	rest, ok := strings.CutPrefix(key, e.prefix)
+	parts := strings.SplitN(rest, "/", 3)
+	if !ok || len(parts) < 3 {
+		return runtimeschema.GroupResource{}, fmt.Errorf("%s: %w", key, errKey)
+	}
+	return runtimeschema.GroupResource{Group: parts[0], Resource: parts[1]}, nil
+}
+
+// FromStorage decrypts a stored value. stale reports that it should be encrypted again.
+func (e *Encryption) FromStorage(ctx context.Context, key string, data []byte) (plain []byte, stale bool, err error) {
+	if e.config.File == "" {
+		if bytes.HasPrefix(data, []byte(encrypted)) {
+			return nil, false, fmt.Errorf("decrypt %s: %w", key, errEncrypted)
+		}
+		return data, false, nil
+	}
+	r, err := e.resource(key)
+	if err != nil {
+		return nil, false, err
+	}
+	plain, stale, err = e.current.Load().transformer(r).TransformFromStorage(ctx, data, value.DefaultContext(key))
+	if err != nil {
+		e.failed.Store(true)
+		return nil, false, fmt.Errorf("decrypt %s: %w", key, err)
+	}
+	return plain, stale, nil
+}
+
+// ToStorage encrypts a value.
+func (e *Encryption) ToStorage(ctx context.Context, key string, plain []byte) ([]byte, error) {
+	if e.config.File == "" {
+		return plain, nil
+	}
+	r, err := e.resource(key)
+	if err != nil {
+		return nil, err
+	}
+	data, err := e.current.Load().transformer(r).TransformToStorage(ctx, plain, value.DefaultContext(key))
+	if err != nil {
+		return nil, fmt.Errorf("encrypt %s: %w", key, err)
+	}
+	return data, nil
+}
+
+// TransformerForResource returns the transformer of a resource for the storage of
+// k8s.io/apiserver, whose context is the key.
+func (e *Encryption) TransformerForResource(r runtimeschema.GroupResource) value.Transformer {
+	return &resourceTransformer{encryption: e, resource: r}
+}
+
+// resourceTransformer uses the current providers of a resource.
+type resourceTransformer struct {
+	encryption *Encryption
+	resource   runtimeschema.GroupResource
+}
+
+func (t *resourceTransformer) TransformFromStorage(ctx context.Context, data []byte, at value.Context) (plain []byte, stale bool, err error) {
+	plain, stale, err = t.encryption.current.Load().transformer(t.resource).TransformFromStorage(ctx, data, at)
+	if err != nil {
+		t.encryption.failed.Store(true)
+	}
+	return plain, stale, err
+}
+
+func (t *resourceTransformer) TransformToStorage(ctx context.Context, plain []byte, at value.Context) ([]byte, error) {
+	return t.encryption.current.Load().transformer(t.resource).TransformToStorage(ctx, plain, at)
+}
