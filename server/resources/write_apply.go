@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
 
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/yamlx"
@@ -71,8 +73,10 @@ func managerOf(userAgent string) string {
 // applied is the body of a server-side apply.
 type applied struct {
 	body []byte
-	// text is the body as JSON.
+	// text is the body as JSON, unless it is irregular.
 	text []byte
+	// irregular is set if the library must read it.
+	irregular bool
 	// duplicates is set if there may be duplicate keys.
 	duplicates bool
 	// first is the tree until it is used.
@@ -98,30 +102,34 @@ func parseApplied(body []byte) (*applied, error) {
 	if ok {
 		return a, nil
 	}
-	a.duplicates = true
-	var err error
-	if a.text, err = yaml.ToJSON(body); err != nil {
+	a.irregular, a.duplicates = true, true
+	if _, err := yaml.ToJSON(body); err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("error encoding patch: %v", err))
 	}
-	a.first, err = a.parseYAML()
-	return a, err
+	return a, nil
 }
 
-// next returns the configuration as a tree that the caller may change.
+// record gives the configuration to the audit, if it wants it.
+func (a *applied) record(ctx context.Context) {
+	if !recorded(ctx, auditinternal.LevelRequest) {
+		return
+	}
+	if text, err := yaml.ToJSON(a.body); err == nil {
+		audit.LogRequestPatch(ctx, text)
+	}
+}
+
+// next returns the configuration as a tree that the caller may change. Its errors are reported
+// after those of the stored object.
 func (a *applied) next() (map[string]any, error) {
 	if tree := a.first; tree != nil {
 		a.first = nil
 		return tree, nil
 	}
-	if tree, _, ok := parseObject(a.text); ok {
-		return tree, nil
-	}
-	return a.parseYAML()
-}
-
-func (a *applied) parseYAML() (map[string]any, error) {
 	tree := map[string]any{}
-	if err := yaml.Unmarshal(a.body, &tree); err != nil {
+	if !a.irregular {
+		tree, _, _ = parseObject(a.text)
+	} else if err := yaml.Unmarshal(a.body, &tree); err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 	}
 	return tree, nil

@@ -51,7 +51,8 @@ func (w *write) decode(in runtime.SerializerInfo, warn bool) (*unstructured.Unst
 	if directive != metav1.FieldValidationIgnore {
 		format = in.StrictSerializer
 	}
-	obj, gvk, err := w.serializer.replacing(w.replaced).DecoderToVersion(format, w.scope.HubGroupVersion).Decode(w.body, nil, nil)
+	into := w.kind.New()
+	obj, gvk, err := w.serializer.replacing(w.replaced).DecoderToVersion(format, w.scope.HubGroupVersion).Decode(w.body, nil, into)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil && directive == metav1.FieldValidationWarn {
 		if warn {
 			addWarnings(w.req.Context(), strict.Errors())
@@ -59,7 +60,7 @@ func (w *write) decode(in runtime.SerializerInfo, warn bool) (*unstructured.Unst
 		err = nil
 	}
 	if err != nil {
-		return nil, w.decodingError(gvk, err)
+		return nil, w.decodingError(into, gvk, err)
 	}
 	if gv := gvk.GroupVersion(); !w.scope.AcceptsGroupVersion(gv) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", gv, w.scope.Kind.GroupVersion()))
@@ -67,10 +68,14 @@ func (w *write) decode(in runtime.SerializerInfo, warn bool) (*unstructured.Unst
 	return obj.(*unstructured.Unstructured), nil
 }
 
-// decodingError returns the error for a body that cannot be decoded. gvk is nil if its kind
-// is unknown.
-func (w *write) decodingError(gvk *runtimeschema.GroupVersionKind, err error) error {
-	kind := w.scope.Kind.Kind
+// decodingError returns the error for a body that cannot be decoded. into is empty unless the
+// decoder came to fill it. gvk is nil if the kind of the body is unknown.
+func (w *write) decodingError(into runtime.Object, gvk *runtimeschema.GroupVersionKind, err error) error {
+	kinds, _, unknown := w.scope.Typer.ObjectKinds(into)
+	if unknown != nil {
+		return apierrors.NewBadRequest(unknown.Error())
+	}
+	kind := kinds[0].Kind
 	if gvk != nil && gvk.Kind != "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", gvk.Kind, gvk.Version, kind, err))
 	}

@@ -70,7 +70,7 @@ func (w *write) patch(ctx context.Context) (runtime.Object, int, error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		audit.LogRequestPatch(w.req.Context(), applied.text)
+		applied.record(w.req.Context())
 		change = func(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 			return w.apply(ctx, applied, live)
 		}

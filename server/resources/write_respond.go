@@ -24,7 +24,7 @@ const gzipThreshold = 128 * 1024
 // respond writes the result of a write. All formats but plain JSON, and responses that are
 // recorded by an audit or compressed, are written by k8s.io/apiserver.
 func (w *write) respond(ctx context.Context, rw http.ResponseWriter, code int, obj runtime.Object) {
-	if u, ok := obj.(*unstructured.Unstructured); ok && w.plain && !recordsResponse(w.req.Context()) {
+	if u, ok := obj.(*unstructured.Unstructured); ok && w.plain && !recorded(w.req.Context(), auditinternal.LevelRequestResponse) {
 		data, err := jsonx.Append(nil, u.Object)
 		if err == nil && (len(data) < gzipThreshold || responsewriters.ContentEncodingSupported(w.req, features.APIResponseCompression) == "") {
 			rw.Header().Set("Content-Type", runtime.ContentTypeJSON)
@@ -48,10 +48,10 @@ func (w *write) respond(ctx context.Context, rw http.ResponseWriter, code int, o
 	handlers.GetResource(result{obj}, w.scope)(&withCode{rw, code}, req)
 }
 
-// recordsResponse reports whether an audit records the response.
-func recordsResponse(ctx context.Context) bool {
+// recorded reports whether an audit records what a level has.
+func recorded(ctx context.Context, level auditinternal.Level) bool {
 	ac := audit.AuditContextFrom(ctx)
-	return ac.Enabled() && !ac.GetEventLevel().Less(auditinternal.LevelRequestResponse)
+	return ac.Enabled() && !ac.GetEventLevel().Less(level)
 }
 
 // result is a storage that has one object.
