@@ -43,19 +43,19 @@ type settings struct {
 	definitions int
 	// manyDefinitions and manyObjects are the numbers for the large rows; 0 leaves them out.
 	manyDefinitions, manyObjects int
-	// pruneTurns is the number of turns of the comparison with and without pruning.
-	pruneTurns int
+	// pruned is the number of objects that are created with and without pruning.
+	pruned int
 }
 
 func full() settings {
 	return settings{
 		turns: 5, turn: 2 * time.Second, lists: 4, definitions: 500,
-		manyDefinitions: 10_000, manyObjects: 100_000, pruneTurns: 20,
+		manyDefinitions: 10_000, manyObjects: 100_000, pruned: 2000,
 	}
 }
 
 func quick() settings {
-	return settings{turns: 3, turn: 600 * time.Millisecond, lists: 2, definitions: 100, pruneTurns: 10}
+	return settings{turns: 3, turn: 600 * time.Millisecond, lists: 2, definitions: 100, pruned: 500}
 }
 
 func main() {
