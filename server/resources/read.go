@@ -50,7 +50,7 @@ func newReads(s *store.Store) *reads {
 // handle has not been answered in part.
 type reader struct {
 	*reads
-	views
+	*views
 	endpoint *endpoint
 	// prefix is the prefix of the keys of all objects; it ends with a slash.
 	prefix     string
@@ -65,7 +65,7 @@ func (s *serving) newReader(e *endpoint, kind *customKind, strategy *strategy) *
 	r := s.handler.reads
 	return &reader{
 		reads: r, endpoint: e, namespaced: d.Namespaced(), fields: strategy.fields,
-		views:  views{kind: kind, cache: r.cache, kept: e.version.Storage(), undecodable: undecodable{resource: d.GroupResource()}},
+		views:  &views{kind: kind, cache: r.cache, kept: e.version.Storage(), undecodable: undecodable{resource: d.GroupResource()}},
 		prefix: r.store.Prefix() + d.Group() + "/" + d.Names().Plural + "/",
 		json:   e.serializer.media[0].Serializer,
 	}

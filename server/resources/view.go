@@ -2,9 +2,9 @@ package resources
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
+	"sync"
 
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/store"
@@ -78,7 +78,7 @@ func (k *customKind) view(value []byte) (*view, error) {
 		tree["metadata"] = meta
 	}
 	delete(meta, "resourceVersion")
-	text, err := json.Marshal(tree)
+	text, err := jsonx.Append(nil, tree)
 	if err != nil {
 		return nil, err
 	}
@@ -197,21 +197,41 @@ type views struct {
 	// which objects are stored.
 	kept        bool
 	undecodable undecodable
+	// making is held while a view is made that will be kept, one for several entries.
+	making [16]sync.Mutex
 }
 
 // of returns the view of an entry. The error says why the entry cannot be decoded or converted.
 func (s *views) of(e *store.Entry) (*view, error) {
+	if v := s.memo(e); v != nil {
+		return v, nil
+	}
 	if !s.kept {
 		return s.cache.get(viewKey{e, s.kind.id}, func() (*view, error) { return s.make(e) })
 	}
-	if v, ok := e.Memo().(*view); ok && v.of == s.kind.id {
+	if s.kind.asksWebhook(e.Value) {
+		return s.make(e)
+	}
+	// The watchers of a resource all need the view of a new entry at the same time.
+	m := &s.making[uint64(e.Revision)%uint64(len(s.making))]
+	m.Lock()
+	defer m.Unlock()
+	if v := s.memo(e); v != nil {
 		return v, nil
 	}
 	v, err := s.make(e)
-	if err == nil && !s.kind.asksWebhook(e.Value) {
+	if err == nil {
 		e.SetMemo(v)
 	}
 	return v, err
+}
+
+// memo returns the view that is kept with an entry, or nil.
+func (s *views) memo(e *store.Entry) *view {
+	if v, ok := e.Memo().(*view); ok && v.of == s.kind.id {
+		return v
+	}
+	return nil
 }
 
 func (s *views) make(e *store.Entry) (*view, error) {
