@@ -72,7 +72,9 @@ func (r *readers) define(schemas ...string) {
 		return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"rows.reads.example.com"` + version + `},"spec":{"group":"reads.example.com","scope":"Cluster","names":{"plural":"rows","kind":"Row"},"versions":[` + strings.Join(versions, ",") + `]}}`
 	}
 	if code, text := exchange(r, r.fast, http.MethodGet, r.server.URL()+crds+"/rows.reads.example.com", ""); code == http.StatusOK {
-		var stored struct{ Metadata struct{ ResourceVersion string } }
+		var stored struct {
+			Metadata struct{ ResourceVersion string }
+		}
 		if err := json.Unmarshal([]byte(text), &stored); err != nil {
 			r.Fatal(err)
 		}
@@ -181,7 +183,9 @@ func proveStricter(r *readers) {
 		r.patch(http.StatusUnprocessableEntity, rows(version)+"/many", `{"spec":{"c":101}}`)
 		r.patch(http.StatusOK, rows(version)+"/long", `{"spec":{"c":1}}`)
 	}
-	var list struct{ Metadata struct{ ResourceVersion string } }
+	var list struct {
+		Metadata struct{ ResourceVersion string }
+	}
 	if err := json.Unmarshal([]byte(r.must(http.StatusOK, http.MethodGet, rows("v1"), "")), &list); err != nil {
 		r.Fatal(err)
 	}
