@@ -1,0 +1,2 @@
+// Package data tests that Espalier and kube-apiserver can use the same data in etcd.
+package data
