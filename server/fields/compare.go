@@ -1,171 +1,204 @@
 package fields
 
-import (
-	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
-)
-
-// comparison compares two valid objects of one type.
+// comparison is the difference between two objects of one type.
 type comparison struct {
-	*typ
 	// changed are the fields that were added or have another value, and removed those that
 	// are gone.
 	changed, removed set
-	// unsure is set if a value has changed its form, where the type allows several.
-	unsure bool
-	path   []string
 }
 
-// compare compares two objects, without the fields of reset.
-func (t *typ) compare(old, new map[string]any, reset map[string]bool) (c *comparison, ok bool) {
-	c = &comparison{typ: t, changed: set{}, removed: set{}}
-	root := t.resolve(t.root).Map
+// compare compares two objects, without the fields of reset. It returns false if one of them
+// is not valid, or if a value has changed its form where the type allows several. If trusted
+// is set, both are known to be valid.
+func (t *typ) compare(old, new map[string]any, reset map[string]bool, trusted bool) (*comparison, bool) {
+	c := &comparer{reset: reset, trusted: trusted, comparison: comparison{changed: set{}, removed: set{}}}
+	c.maps(t.fields, old, new)
+	return &c.comparison, !c.unsure
+}
+
+type comparer struct {
+	comparison
+	reset   map[string]bool
+	trusted bool
+	unsure  bool
+	path    []string
+}
+
+// maps compares the fields of two maps.
+func (c *comparer) maps(m *typMap, old, new map[string]any) {
 	for name, was := range old {
-		if !reset[name] {
-			is, ok := new[name]
-			c.child(root, name, was, is, ok)
+		t, key, _ := m.entry(name)
+		if t == nil {
+			c.unsure = true
+			return
 		}
+		is, ok := new[name]
+		if len(c.path) == 0 && c.reset[name] {
+			c.check(t, was)
+			c.check(t, is)
+			continue
+		}
+		c.path = append(c.path, key)
+		if ok {
+			c.values(t, was, is)
+		} else {
+			c.insert(c.removed, c.whole(t, was))
+		}
+		c.path = c.path[:len(c.path)-1]
 	}
 	for name, is := range new {
-		if _, ok := old[name]; !ok && !reset[name] {
-			c.added(root, name, is)
+		if _, ok := old[name]; ok {
+			continue
 		}
+		t, key, _ := m.entry(name)
+		if t == nil {
+			c.unsure = true
+			return
+		}
+		if len(c.path) == 0 && c.reset[name] {
+			c.check(t, is)
+			continue
+		}
+		c.path = append(c.path, key)
+		c.insert(c.changed, c.whole(t, is))
+		c.path = c.path[:len(c.path)-1]
 	}
-	return c, !c.unsure
 }
 
-// child compares a field that the old value has.
-func (c *comparison) child(m *smd.Map, name string, was, is any, kept bool) {
-	ref, _, _ := field(m, name)
-	c.path = append(c.path, "f:"+name)
-	if kept {
-		c.values(ref, was, is)
-	} else {
-		c.insert(c.removed, c.whole(ref, was))
+// check checks that a value is valid.
+func (c *comparer) check(t *typ, v any) {
+	if !c.trusted && !t.valid(v) {
+		c.unsure = true
 	}
-	c.path = c.path[:len(c.path)-1]
-}
-
-func (c *comparison) added(m *smd.Map, name string, is any) {
-	ref, _, _ := field(m, name)
-	c.path = append(c.path, "f:"+name)
-	c.insert(c.changed, c.whole(ref, is))
-	c.path = c.path[:len(c.path)-1]
 }
 
 // values compares two values of one field.
-func (c *comparison) values(ref smd.TypeRef, was, is any) {
-	a := c.resolve(ref)
+func (c *comparer) values(t *typ, was, is any) {
 	before, after := formOf(was), formOf(is)
-	if before == null && after == null {
+	if before == null && after == null || c.unsure {
 		return
 	}
-	if before != after && severalForms(a) {
+	if before != after && t.several {
 		c.unsure = true
 		return
 	}
-	f := max(before, after) // null has every form
-	switch {
-	case f == aMap && a.Map.ElementRelationship != smd.Atomic:
+	switch f := max(before, after); { // null has every form
+	case f == aMap && t.fields != nil && !t.fields.atomic:
 		old, _ := was.(map[string]any)
 		new, _ := is.(map[string]any)
-		if len(old) == 0 && len(new) == 0 {
-			break
-		}
-		if old != nil && sameMemory(old, new) {
+		if c.trusted && old != nil && sameMemory(old, new) {
 			return
 		}
-		for name, was := range old {
-			is, ok := new[name]
-			c.child(a.Map, name, was, is, ok)
+		if before >= aScalar && old == nil || after >= aScalar && new == nil {
+			c.unsure = true
+			return
 		}
-		for name, is := range new {
-			if _, ok := old[name]; !ok {
-				c.added(a.Map, name, is)
-			}
+		if len(old) > 0 || len(new) > 0 {
+			c.maps(t.fields, old, new)
+			return
 		}
-		return
-	case f == aList && a.List.ElementRelationship != smd.Atomic:
+	case f == aList && t.items != nil && !t.items.atomic:
 		old, _ := was.([]any)
 		new, _ := is.([]any)
-		if len(old) == 0 && len(new) == 0 {
-			break
+		if before >= aScalar && old == nil || after >= aScalar && new == nil {
+			c.unsure = true
+			return
 		}
-		c.items(a.List, old, new)
-		return
+		if len(old) > 0 || len(new) > 0 {
+			c.lists(t.items, old, new)
+			return
+		}
+	default:
+		c.check(t, was)
 	}
-	if !equal(was, is) {
+	if !c.unsure && !equal(was, is) {
+		c.check(t, is)
 		c.insert(c.changed, set{})
 	}
 }
 
-// items compares the items of a set or a map.
-func (c *comparison) items(l *smd.List, old, new []any) {
-	if len(old) == len(new) && &old[0] == &new[0] {
+// lists compares the items of a set or a map.
+func (c *comparer) lists(l *typList, old, new []any) {
+	if c.trusted && len(old) == len(new) && &old[0] == &new[0] {
 		return
 	}
-	before, _ := c.keys(l, old)
-	after, _ := c.keys(l, new)
-	// Items mostly keep their places.
-	index := make(map[string]int, len(after))
+	before, ok := l.keysOf(old)
+	after, ok2 := l.keysOf(new)
+	if !ok || !ok2 {
+		c.unsure = true
+		return
+	}
+	// Most items keep their places.
+	var index map[string]int
 	for i, key := range after {
 		if i < len(before) && before[i] == key {
 			continue
+		}
+		if index == nil {
+			index = make(map[string]int, len(after)-i)
 		}
 		index[key] = i
 	}
 	for i, key := range before {
 		c.path = append(c.path, key)
 		if j, ok := index[key]; ok {
-			c.values(l.ElementType, old[i], new[j])
+			c.values(l.element, old[i], new[j])
 			delete(index, key)
 		} else if i < len(after) && after[i] == key {
-			c.values(l.ElementType, old[i], new[i])
+			c.values(l.element, old[i], new[i])
 		} else {
-			c.insert(c.removed, c.whole(l.ElementType, old[i]))
+			c.insert(c.removed, c.whole(l.element, old[i]))
 		}
 		c.path = c.path[:len(c.path)-1]
 	}
 	for key, i := range index {
 		c.path = append(c.path, key)
-		c.insert(c.changed, c.whole(l.ElementType, new[i]))
+		c.insert(c.changed, c.whole(l.element, new[i]))
 		c.path = c.path[:len(c.path)-1]
 	}
 }
 
 // whole returns the node of a value that was added or removed as a whole: all containers and
 // leaves are members.
-func (c *comparison) whole(ref smd.TypeRef, v any) set {
-	a := c.resolve(ref)
+func (c *comparer) whole(t *typ, v any) set {
 	switch v := v.(type) {
 	case map[string]any:
-		if len(v) == 0 || a.Map.ElementRelationship == smd.Atomic {
+		if len(v) == 0 || t.fields == nil || t.fields.atomic {
 			break
 		}
 		node := make(set, len(v)+1)
 		node[self] = set{}
 		for name, child := range v {
-			ref, _, _ := field(a.Map, name)
-			node["f:"+name] = c.whole(ref, child)
+			f, key, _ := t.fields.entry(name)
+			if f == nil {
+				c.unsure = true
+				return node
+			}
+			node[key] = c.whole(f, child)
 		}
 		return node
 	case []any:
-		if len(v) == 0 || a.List.ElementRelationship == smd.Atomic {
+		if len(v) == 0 || t.items == nil || t.items.atomic {
 			break
 		}
 		node := make(set, len(v)+1)
 		node[self] = set{}
-		keys, _ := c.keys(a.List, v)
+		keys, ok := t.items.keysOf(v)
+		if !ok {
+			c.unsure = true
+		}
 		for i, key := range keys {
-			node[key] = c.whole(a.List.ElementType, v[i])
+			node[key] = c.whole(t.items.element, v[i])
 		}
 		return node
 	}
+	c.check(t, v)
 	return set{}
 }
 
 // insert inserts a node at the current path, which is not in the set yet. The set is built
 // here, so it may be changed.
-func (c *comparison) insert(s, node set) {
+func (c *comparer) insert(s, node set) {
 	last := len(c.path) - 1
 	for _, key := range c.path[:last] {
 		child, ok := s[key].(set)
@@ -176,58 +209,4 @@ func (c *comparison) insert(s, node set) {
 		s = child
 	}
 	s[c.path[last]] = node
-}
-
-// fieldSet returns the fields that an applied configuration owns, without those of reset.
-func (t *typ) fieldSet(config map[string]any, reset map[string]bool) set {
-	root := t.resolve(t.root).Map
-	out := make(set, len(config))
-	for name, v := range config {
-		if !reset[name] {
-			t.ownField(root, name, v, out)
-		}
-	}
-	return out
-}
-
-func (t *typ) ownField(m *smd.Map, name string, v any, into set) {
-	ref, declared, _ := field(m, name)
-	member, children := t.owned(ref, v)
-	if fields, ok := v.(map[string]any); v == nil || ok && len(fields) == 0 || !declared {
-		member = true
-	}
-	if node, ok := newNode(member, children); ok {
-		into["f:"+name] = node
-	}
-}
-
-// owned returns the fields that a configuration owns in one of its values, and whether it owns
-// the value itself.
-func (t *typ) owned(ref smd.TypeRef, v any) (member bool, children set) {
-	a := t.resolve(ref)
-	switch v := v.(type) {
-	case nil:
-		return true, nil
-	case map[string]any:
-		if a.Map.ElementRelationship == smd.Atomic {
-			return true, nil
-		}
-		children = make(set, len(v)+1)
-		for name, child := range v {
-			t.ownField(a.Map, name, child, children)
-		}
-		return false, children
-	case []any:
-		if a.List.ElementRelationship == smd.Atomic {
-			return true, nil
-		}
-		children = make(set, len(v)+1)
-		keys, _ := t.keys(a.List, v)
-		for i, key := range keys {
-			_, below := t.owned(a.List.ElementType, v[i])
-			children[key], _ = newNode(true, below)
-		}
-		return false, children
-	}
-	return true, nil
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
 const (
@@ -113,7 +112,7 @@ func (m *Manager) readEntries(list []any) ([]*entry, bool) {
 			return nil, false
 		}
 		t, ok := m.typeOf(e.version)
-		if !ok || e.version != m.version && m.convert != nil || !t.fits(t.resolve(t.root), e.fields, true) {
+		if !ok || e.version != m.version && m.convert != nil || e.fields[self] != nil || !t.fits(e.fields) {
 			return nil, false
 		}
 		for _, other := range entries {
@@ -136,21 +135,21 @@ func plainTime(s string) bool {
 }
 
 // fits reports whether a set is in its only form, and whether its fields are those of the
-// type: types that were granular may have become atomic.
-func (t *typ) fits(a smd.Atom, s set, root bool) bool {
-	checked := true // whether the types of the fields below matter
-	switch {
-	case a.Map != nil:
-		if checked = !deducedMap(a.Map); checked && a.Map.ElementRelationship == smd.Atomic && len(s) > 0 {
+// type, which is nil if it does not matter: types that were granular may have become atomic.
+func (t *typ) fits(s set) bool {
+	if t != nil && len(s) > 0 {
+		switch {
+		case t.fields != nil:
+			if t.fields.deduced {
+				t = nil
+			} else if t.fields.atomic {
+				return false
+			}
+		case t.scalar != "":
+			t = nil
+		case t.items.atomic:
 			return false
 		}
-	case a.Scalar != nil || a.List == nil:
-		checked = false
-	case a.List.ElementRelationship == smd.Atomic && len(s) > 0:
-		return false
-	}
-	if _, ok := s[self]; ok && (root || len(s) == 1) {
-		return false
 	}
 	for key, n := range s {
 		node, ok := n.(map[string]any)
@@ -158,7 +157,7 @@ func (t *typ) fits(a smd.Atom, s set, root bool) bool {
 			return false
 		}
 		if key == self {
-			if len(node) > 0 {
+			if len(node) > 0 || len(s) == 1 {
 				return false
 			}
 			continue
@@ -167,34 +166,19 @@ func (t *typ) fits(a smd.Atom, s set, root bool) bool {
 		if !isField && !simpleKey(key) {
 			return false
 		}
-		below := smd.Atom{}
+		var below *typ
 		switch {
-		case !checked:
-		case a.Map != nil:
-			ref := a.Map.ElementType
-			if isField {
-				ref, _, _ = field(a.Map, name)
-			}
-			below = t.resolve(ref)
+		case t == nil:
+		case t.fields != nil && isField:
+			below = t.fields.field(name)
+		case t.fields != nil:
+			below = t.fields.element
 		default:
-			below = t.resolve(a.List.ElementType)
+			below = t.items.element
 		}
-		if !t.fits(below, node, false) {
+		if !below.fits(node) {
 			return false
 		}
 	}
 	return true
-}
-
-// deducedMap reports whether a map has no schema at all. Its fields have no types that could
-// have changed.
-func deducedMap(m *smd.Map) bool {
-	if m.Fields != nil {
-		return false
-	}
-	if m.ElementType.NamedType != nil {
-		return *m.ElementType.NamedType == deduced
-	}
-	s := m.ElementType.Inlined.Scalar
-	return s != nil && *s == smd.Untyped
 }

@@ -121,7 +121,11 @@ func (m *Manager) empty() *unstructured.Unstructured {
 
 // typeOf returns the type of a version, and false if there is none.
 func (m *Manager) typeOf(apiVersion string) (*typ, bool) {
-	return m.types.walkable(apiVersion)
+	v, ok := m.types.versions[apiVersion]
+	if !ok {
+		return nil, false
+	}
+	return v.walked(), true
 }
 
 // own reports whether an object is in the version of the endpoint, and returns its metadata.
@@ -200,10 +204,7 @@ func (m *Manager) updated(t *typ, live, obj map[string]any, entries []*entry, ma
 			return nil, text
 		}
 	}
-	if !t.valid(t.root, live) || !t.valid(t.root, obj) {
-		return nil, false
-	}
-	changes, ok := m.changes(live, obj, entries)
+	changes, ok := m.changes(t, live, obj, entries, false)
 	if !ok {
 		return nil, false
 	}
@@ -221,23 +222,23 @@ func (m *Manager) updated(t *typ, live, obj map[string]any, entries []*entry, ma
 }
 
 // changes returns the change of an object in the versions of all entries, and false if it is
-// not obvious.
-func (m *Manager) changes(live, obj map[string]any, entries []*entry) (map[string]*comparison, bool) {
-	changes := make(map[string]*comparison, 1)
-	t, _ := m.typeOf(m.version)
-	var ok bool
-	if changes[m.version], ok = t.compare(live, obj, m.reset); !ok {
+// not obvious. t is the type of the endpoint's version; if trusted is set, both objects are
+// known to be valid in it.
+func (m *Manager) changes(t *typ, live, obj map[string]any, entries []*entry, trusted bool) (map[string]*comparison, bool) {
+	c, ok := t.compare(live, obj, m.reset, trusted)
+	if !ok {
 		return nil, false
 	}
+	changes := map[string]*comparison{m.version: c}
 	for _, e := range entries {
 		if changes[e.version] != nil {
 			continue
 		}
 		t, ok := m.typeOf(e.version)
-		if !ok || !t.valid(t.root, live) || !t.valid(t.root, obj) {
+		if !ok {
 			return nil, false
 		}
-		if changes[e.version], ok = t.compare(live, obj, nil); !ok {
+		if changes[e.version], ok = t.compare(live, obj, nil, false); !ok {
 			return nil, false
 		}
 	}
@@ -324,22 +325,21 @@ func (m *Manager) apply(live, applied *unstructured.Unstructured, manager string
 	if !ok || len(entries) == 0 && len(live.Object) > 2 {
 		return nil // fields that exist before the first apply get an owner
 	}
-	if !t.valid(t.root, live.Object) || !t.valid(t.root, applied.Object) {
-		return nil
-	}
 	merged, same, ok := t.merge(live.Object, applied.Object)
 	if !ok {
 		return nil
 	}
 	applier := owner{nameOf(manager), applying, m.version, m.subresource}
-	entries, ok = m.applied(live.Object, merged, entries, applier, t.fieldSet(applied.Object, m.reset), force, same)
+	if same && slices.ContainsFunc(entries, func(e *entry) bool {
+		return e.is(applier) && t.ownsExactly(applied.Object, m.reset, m.stripped, e.fields)
+	}) && !slices.ContainsFunc(entries, func(e *entry) bool { return e.version != m.version }) {
+		return live
+	}
+	entries, ok = m.applied(t, live.Object, merged, entries, applier, t.fieldSet(applied.Object, m.reset), force, same)
 	if !ok {
 		return nil
 	}
 	if same {
-		if len(entries) == len(list) && !slices.ContainsFunc(entries, func(e *entry) bool { return e.written == nil }) {
-			return live
-		}
 		merged = live.Object
 	}
 	// The entries may be shared, the rest may not.
@@ -365,7 +365,7 @@ func (m *Manager) apply(live, applied *unstructured.Unstructured, manager string
 
 // applied returns the entries after an apply of fields. same is set if the object has not
 // changed.
-func (m *Manager) applied(live, merged map[string]any, entries []*entry, applier owner, fields set, force, same bool) ([]*entry, bool) {
+func (m *Manager) applied(t *typ, live, merged map[string]any, entries []*entry, applier owner, fields set, force, same bool) ([]*entry, bool) {
 	var mine *entry
 	if i := slices.IndexFunc(entries, func(e *entry) bool { return e.is(applier) }); i >= 0 {
 		mine = entries[i]
@@ -373,7 +373,7 @@ func (m *Manager) applied(live, merged map[string]any, entries []*entry, applier
 			return nil, false // fields may have to be removed from the object
 		}
 	}
-	changes, ok := m.changes(live, merged, entries)
+	changes, ok := m.changes(t, live, merged, entries, true)
 	if !ok {
 		return nil, false
 	}

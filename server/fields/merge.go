@@ -1,91 +1,119 @@
 package fields
 
-import (
-	"maps"
+import "maps"
 
-	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
-)
-
-// merge merges an applied configuration into an object. Both are valid. The result shares
-// memory with them. same is set if it equals the object; ok is false if the result is not
-// obvious: a value changes its form, or items their order.
+// merge merges an applied configuration into an object. The result shares memory with them.
+// same is set if it equals the object. ok is false if one of them is not valid, or if the
+// result is not obvious: a value changes its form, or items their order.
 func (t *typ) merge(live, config map[string]any) (merged map[string]any, same, ok bool) {
-	m := merger{typ: t}
-	out, same := m.values(t.root, live, config)
+	m := merger{}
+	out, same := m.maps(t.fields, live, live, config)
 	return out.(map[string]any), same, !m.unsure
 }
 
-type merger struct {
-	*typ
-	unsure bool
+type merger struct{ unsure bool }
+
+// check checks that a value is valid.
+func (m *merger) check(t *typ, v any) {
+	if t == nil || !t.valid(v) {
+		m.unsure = true
+	}
 }
 
 // values merges two values, and reports whether the result equals the first.
-func (m *merger) values(ref smd.TypeRef, live, config any) (any, bool) {
-	a := m.resolve(ref)
+func (m *merger) values(t *typ, live, config any) (any, bool) {
 	before, after := formOf(live), formOf(config)
-	if before != after && severalForms(a) {
+	if t == nil || before != after && t.several {
 		m.unsure = true
+	}
+	if m.unsure {
 		return live, true
 	}
 	switch f := max(before, after); {
-	case f == aMap && a.Map.ElementRelationship != smd.Atomic:
+	case f == aMap && t.fields != nil && !t.fields.atomic:
 		old, _ := live.(map[string]any)
 		new, _ := config.(map[string]any)
-		if len(old) > 0 || len(new) > 0 {
-			return m.fields(a.Map, live, old, new)
+		if before >= aScalar && old == nil || after >= aScalar && new == nil {
+			m.unsure = true
+			return live, true
 		}
-	case f == aList && a.List.ElementRelationship != smd.Atomic:
+		if len(old) > 0 || len(new) > 0 {
+			return m.maps(t.fields, live, old, new)
+		}
+	case f == aList && t.items != nil && !t.items.atomic:
 		old, _ := live.([]any)
 		new, _ := config.([]any)
+		if before >= aScalar && old == nil || after >= aScalar && new == nil {
+			m.unsure = true
+			return live, true
+		}
 		if len(old) > 0 || len(new) > 0 {
-			return m.items(a.List, live, old, new)
+			return m.lists(t, live, old, new)
+		}
+	default:
+		if m.check(t, live); m.unsure {
+			return live, true
 		}
 	}
-	if equal(live, config) && sameNumbers(live, config) {
+	same := equal(live, config)
+	if same && sameNumbers(live, config) {
 		return live, true
 	}
-	return config, equal(live, config)
+	m.check(t, config)
+	return config, same
 }
 
-func (m *merger) fields(t *smd.Map, live any, old, new map[string]any) (any, bool) {
+func (m *merger) maps(t *typMap, live any, old, new map[string]any) (any, bool) {
+	for name, was := range old {
+		if _, ok := new[name]; !ok {
+			m.check(t.field(name), was)
+		}
+	}
+	if len(new) == 0 {
+		return live, true
+	}
 	out, same := old, true
 	for name, value := range new {
-		ref, _, _ := field(t, name)
+		f := t.field(name)
 		was, ok := old[name]
 		is, equal := value, false
 		if ok {
-			is, equal = m.values(ref, was, value)
+			is, equal = m.values(f, was, value)
+		} else {
+			m.check(f, value)
 		}
 		same = same && equal
-		if equal && identical(was, is) {
+		if len(old) == 0 || equal && identical(was, is) {
 			continue
-		}
-		if len(old) == 0 {
-			return new, false
 		}
 		if sameMemory(out, old) {
 			out = maps.Clone(old)
 		}
 		out[name] = is
 	}
-	if len(new) == 0 {
-		return live, true
+	if len(old) == 0 {
+		return new, false
 	}
 	return out, same
 }
 
-// items merges the items of sets and maps. New items are inserted before the next item that
+// lists merges the items of sets and maps. New items are inserted before the next item that
 // both lists have.
-func (m *merger) items(t *smd.List, live any, old, new []any) (any, bool) {
-	if len(new) == 0 {
-		return live, true
-	}
-	if len(old) == 0 {
+func (m *merger) lists(t *typ, live any, old, new []any) (any, bool) {
+	if len(new) == 0 || len(old) == 0 {
+		m.check(t, old)
+		m.check(t, new)
+		if len(new) == 0 {
+			return live, true
+		}
 		return new, false
 	}
-	before, _ := m.keys(t, old)
-	after, _ := m.keys(t, new)
+	before, ok := t.items.keysOf(old)
+	after, ok2 := t.items.keysOf(new)
+	if !ok || !ok2 {
+		m.unsure = true
+		return live, true
+	}
 	place := make(map[string]int, len(before))
 	for i, key := range before {
 		place[key] = i
@@ -94,35 +122,38 @@ func (m *merger) items(t *smd.List, live any, old, new []any) (any, bool) {
 	for _, key := range after {
 		applied[key] = true
 	}
+	element := t.items.element
 	out := make([]any, 0, max(len(old), len(new)))
 	same, kept, next := true, true, 0
 	for j, key := range after {
 		at, shared := place[key]
+		if shared && at < next {
+			m.unsure = true // the items are in another order
+			return live, true
+		}
+		// Items of the object alone precede the item, up to the next that both have.
+		for ; next < len(old) && !applied[before[next]]; next++ {
+			m.check(element, old[next])
+			out = append(out, old[next])
+		}
 		if !shared {
-			// Items of the object alone precede a new one, up to the next that both have.
-			for ; next < len(old) && !applied[before[next]]; next++ {
-				out = append(out, old[next])
-			}
+			m.check(element, new[j])
 			out = append(out, new[j])
 			same = false
 			continue
 		}
-		if at < next {
-			m.unsure = true // the items are in another order
+		if next != at {
+			m.unsure = true
 			return live, true
 		}
-		for ; next < at; next++ {
-			if applied[before[next]] {
-				m.unsure = true
-				return live, true
-			}
-			out = append(out, old[next])
-		}
-		is, equal := m.values(t.ElementType, old[at], new[j])
+		is, equal := m.values(element, old[at], new[j])
 		same = same && equal
 		kept = kept && equal && identical(old[at], is)
 		out = append(out, is)
 		next++
+	}
+	for _, item := range old[next:] {
+		m.check(element, item)
 	}
 	if same && kept {
 		return live, true

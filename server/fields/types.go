@@ -30,37 +30,44 @@ const (
 // concurrent use.
 type Types struct {
 	kind     string
-	versions map[string]func() typed.ParseableType // by apiVersion
+	versions map[string]*versionTypes // by apiVersion
 	scale    func() typed.ParseableType
+}
+
+// versionTypes are the types of a version, and the same prepared for walks.
+type versionTypes struct {
+	stock  func() typed.ParseableType
+	walked func() *typ
 }
 
 var _ managedfields.TypeConverter = &Types{}
 
 // NewTypes returns the types of all versions of a CRD.
 func NewTypes(d *crd.Definition) *Types {
-	t := &Types{kind: d.Names().Kind, versions: map[string]func() typed.ParseableType{}, scale: sync.OnceValue(scaleType)}
+	t := &Types{kind: d.Names().Kind, versions: map[string]*versionTypes{}, scale: sync.OnceValue(scaleType)}
 	for _, v := range d.Versions() {
-		t.versions[v.GroupVersionKind().GroupVersion().String()] = sync.OnceValue(func() typed.ParseableType {
+		types := &versionTypes{}
+		types.stock = sync.OnceValue(func() typed.ParseableType {
 			parser := &typed.Parser{Schema: smd.Schema{Types: append(commonTypes(), smd.TypeDef{Name: v.Name(), Atom: rootType(v)})}}
 			return parser.Type(v.Name())
 		})
+		types.walked = sync.OnceValue(func() *typ {
+			stock := types.stock()
+			c := compiler{schema: stock.Schema, named: map[string]*typ{}}
+			return c.compile(stock.TypeRef)
+		})
+		t.versions[v.GroupVersionKind().GroupVersion().String()] = types
 	}
 	return t
 }
 
 // version returns the type of the objects of a version, and false if there is none.
 func (t *Types) version(apiVersion string) (typed.ParseableType, bool) {
-	build, ok := t.versions[apiVersion]
+	v, ok := t.versions[apiVersion]
 	if !ok {
 		return typed.ParseableType{}, false
 	}
-	return build(), true
-}
-
-// walkable returns the type of a version for the walks of this package.
-func (t *Types) walkable(apiVersion string) (*typ, bool) {
-	v, ok := t.version(apiVersion)
-	return &typ{schema: v.Schema, root: v.TypeRef}, ok && v.IsValid()
+	return v.stock(), true
 }
 
 // ObjectToTyped returns an object with its type.

@@ -9,33 +9,6 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// typ is the type of the objects of one version.
-type typ struct {
-	schema *smd.Schema
-	root   smd.TypeRef
-}
-
-// resolve returns the possible forms of a value.
-func (t *typ) resolve(ref smd.TypeRef) smd.Atom {
-	a, _ := t.schema.Resolve(ref)
-	return a
-}
-
-// field returns the type of a field of a map. declared is false for fields that only have the
-// type of the map's elements, and known is false if there is no type.
-func field(m *smd.Map, name string) (ref smd.TypeRef, declared, known bool) {
-	if f, ok := m.FindField(name); ok {
-		return f.Type, true, true
-	}
-	return m.ElementType, false, m.ElementType != smd.TypeRef{}
-}
-
-// severalForms reports whether values of a type may be of more than one of scalar, list and
-// map.
-func severalForms(a smd.Atom) bool {
-	return a.Map != nil && (a.Scalar != nil || a.List != nil) || a.Scalar != nil && a.List != nil
-}
-
 // form is the form of a value.
 type form int
 
@@ -60,60 +33,58 @@ func formOf(v any) form {
 
 // valid reports whether a value has a type, and whether it is simple enough to be merged
 // here: no duplicate items, and no item whose key is not simple.
-func (t *typ) valid(ref smd.TypeRef, v any) bool {
-	a := t.resolve(ref)
+func (t *typ) valid(v any) bool {
 	switch v := v.(type) {
 	case nil:
-		return a.Map != nil || a.List != nil || a.Scalar != nil
+		return true
 	case map[string]any:
-		if a.Map == nil {
+		if t.fields == nil {
 			return false
 		}
 		for name, child := range v {
-			ref, _, known := field(a.Map, name)
-			if !known || !t.valid(ref, child) {
+			if f := t.fields.field(name); f == nil || !f.valid(child) {
 				return false
 			}
 		}
 		return true
 	case []any:
-		if a.List == nil {
+		if t.items == nil {
 			return false
 		}
-		if a.List.ElementRelationship == smd.Associative {
-			if _, ok := t.keys(a.List, v); !ok {
+		if !t.items.atomic {
+			if _, ok := t.items.keysOf(v); !ok {
 				return false
 			}
 		}
 		for _, item := range v {
-			if !t.valid(a.List.ElementType, item) {
+			if !t.items.element.valid(item) {
 				return false
 			}
 		}
 		return true
 	}
-	return a.Scalar != nil && validScalar(*a.Scalar, v)
+	return t.validScalar(v)
 }
 
-func validScalar(s smd.Scalar, v any) bool {
+func (t *typ) validScalar(v any) bool {
 	switch v.(type) {
 	case string:
-		return s == smd.String || s == smd.Untyped
+		return t.scalar == smd.String || t.scalar == smd.Untyped
 	case bool:
-		return s == smd.Boolean || s == smd.Untyped
+		return t.scalar == smd.Boolean || t.scalar == smd.Untyped
 	case int64, float64:
-		return s == smd.Numeric || s == smd.Untyped
+		return t.scalar == smd.Numeric || t.scalar == smd.Untyped
 	}
 	return false
 }
 
-// keys returns the serialized path elements of the items of a set or a map. It returns false
+// keysOf returns the serialized path elements of the items of a set or a map. It returns false
 // if they are not unique, or not simple.
-func (t *typ) keys(l *smd.List, items []any) ([]string, bool) {
+func (l *typList) keysOf(items []any) ([]string, bool) {
 	keys := make([]string, len(items))
 	for i, item := range items {
 		var ok bool
-		if keys[i], ok = t.key(l, item); !ok {
+		if keys[i], ok = l.keyOf(item); !ok {
 			return nil, false
 		}
 	}
@@ -136,34 +107,23 @@ func (t *typ) keys(l *smd.List, items []any) ([]string, bool) {
 	return keys, true
 }
 
-// key returns the serialized path element of an item, and false if it is not simple.
-func (t *typ) key(l *smd.List, item any) (string, bool) {
+// keyOf returns the serialized path element of an item, and false if it is not simple.
+func (l *typList) keyOf(item any) (string, bool) {
 	var text [64]byte
-	if len(l.Keys) == 0 {
+	if len(l.keys) == 0 {
 		b, ok := appendSimple(append(text[:0], "v:"...), item)
 		return string(b), ok
 	}
 	m, ok := item.(map[string]any)
-	if !ok {
+	if !ok || l.element.fields == nil {
 		return "", false
-	}
-	names := l.Keys
-	if !slices.IsSorted(names) {
-		names = slices.Sorted(slices.Values(names))
 	}
 	b := append(text[:0], "k:{"...)
 	start := len(b)
-	for _, name := range names {
+	for i, name := range l.keys {
 		v, ok := m[name]
 		if !ok {
-			element := t.resolve(l.ElementType)
-			if element.Map == nil {
-				return "", false
-			}
-			if f, ok := element.Map.FindField(name); ok {
-				v = f.Default
-			}
-			if v == nil {
+			if v = l.defaults[i]; v == nil {
 				continue // the item is a different one than with the field
 			}
 		}
