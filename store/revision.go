@@ -23,9 +23,6 @@ func (e *BehindError) Error() string {
 // errReplaced is returned when etcd has a lower revision than the index.
 var errReplaced = errors.New("the data of etcd was replaced by older data, which is being read: try again")
 
-// checkTime limits a question for the revision of etcd. Readers may wait shorter.
-const checkTime = 30 * time.Second
-
 // check is a question for the revision of etcd that several readers share.
 type check struct {
 	done     chan struct{}
@@ -57,11 +54,13 @@ func (s *Store) Current(ctx context.Context) (int64, error) {
 		}
 	}
 	q.mu.Unlock()
+	waiting, cancel := limited(ctx)
+	defer cancel()
 	select {
 	case <-c.done:
-		return c.revision, c.err
-	case <-ctx.Done():
-		return 0, ctx.Err()
+		return c.revision, failure(ctx, c.err, false)
+	case <-waiting.Done():
+		return 0, failure(ctx, waiting.Err(), false)
 	case <-s.lifetime.Done():
 		return 0, ErrClosed
 	}
@@ -93,20 +92,30 @@ func (s *Store) ask() {
 		q.mu.Unlock()
 
 		before := s.revision.Load()
-		ctx, cancel := context.WithTimeout(s.lifetime, checkTime)
-		// No entry has this key. A read of it is linearizable, as every read.
-		resp, err := s.client.Get(ctx, s.prefix, clientv3.WithCountOnly())
-		cancel()
-		if err != nil {
-			c.err = err
-		} else {
-			c.revision = resp.Header.Revision
-			if c.revision < before {
-				c.err = errReplaced
-				s.Reload()
-			}
+		c.revision, c.err = s.question()
+		if c.err == nil && c.revision < before {
+			c.err = errReplaced
+			s.Reload()
 		}
 		close(c.done)
+	}
+}
+
+// question asks etcd for its revision. If there is no answer, it asks again, and reaches
+// another member if there are several.
+func (s *Store) question() (revision int64, err error) {
+	for end := time.Now().Add(answerTime); ; {
+		ctx, cancel := context.WithTimeout(s.lifetime, attemptTime)
+		// No entry has this key. A read of it is linearizable, as every read.
+		var resp *clientv3.GetResponse
+		resp, err = s.client.Get(ctx, s.prefix, clientv3.WithCountOnly())
+		cancel()
+		if err == nil {
+			return resp.Header.Revision, nil
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || s.lifetime.Err() != nil || time.Now().After(end) {
+			return 0, err
+		}
 	}
 }
 
@@ -227,7 +236,7 @@ func (s *Store) requestProgress() {
 			continue
 		}
 		// An error means that the connection is lost: following it reports that.
-		ctx, cancel := context.WithTimeout(s.watchContext(s.lifetime), checkTime)
+		ctx, cancel := context.WithTimeout(s.watchContext(s.lifetime), answerTime)
 		_ = s.watcher.RequestProgress(ctx)
 		cancel()
 	}

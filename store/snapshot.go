@@ -124,7 +124,9 @@ func (s *Store) SnapshotAt(revision int64) *Snapshot {
 // newest. It returns the number of entries that are left. If etcd has compacted the revision,
 // the error is an [ExpiredError]; if it has not reached it, a [BehindError].
 func (s *Store) ListAt(ctx context.Context, prefix, start string, revision, limit int64) (entries []*Entry, at, left int64, err error) {
-	resp, err := s.client.Get(ctx, max(prefix, start), clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)),
+	waiting, cancel := limited(ctx)
+	defer cancel()
+	resp, err := s.client.Get(waiting, max(prefix, start), clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)),
 		clientv3.WithRev(revision), clientv3.WithLimit(limit))
 	switch {
 	case errors.Is(err, rpctypes.ErrCompacted):
@@ -132,7 +134,7 @@ func (s *Store) ListAt(ctx context.Context, prefix, start string, revision, limi
 	case errors.Is(err, rpctypes.ErrFutureRev):
 		return nil, 0, 0, &BehindError{Want: revision, Have: s.Revision()}
 	case err != nil:
-		return nil, 0, 0, err
+		return nil, 0, 0, failure(ctx, err, false)
 	}
 	for _, kv := range resp.Kvs {
 		entries = append(entries, s.entry(ctx, kv))
@@ -145,9 +147,11 @@ func (s *Store) ListAt(ctx context.Context, prefix, start string, revision, limi
 
 // Read reads the entry of a key from etcd, or nil if there is none, and the revision of etcd.
 func (s *Store) Read(ctx context.Context, key string) (*Entry, int64, error) {
-	resp, err := s.client.Get(ctx, key)
+	waiting, cancel := limited(ctx)
+	defer cancel()
+	resp, err := s.client.Get(waiting, key)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, failure(ctx, err, false)
 	}
 	if len(resp.Kvs) == 0 {
 		return nil, resp.Header.Revision, nil

@@ -25,9 +25,11 @@ func (s *Store) Put(ctx context.Context, w Writer, key string, value []byte, exp
 			return 0, nil, err
 		}
 	}
-	resp, err := s.writer(w).OptimisticPut(ctx, key, value, expected, kubernetes.PutOptions{GetOnFailure: true, LeaseID: clientv3.LeaseID(lease)})
+	waiting, cancel := limited(ctx)
+	defer cancel()
+	resp, err := s.writer(w).OptimisticPut(waiting, key, value, expected, kubernetes.PutOptions{GetOnFailure: true, LeaseID: clientv3.LeaseID(lease)})
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, failure(ctx, err, true)
 	}
 	if resp.Succeeded {
 		return resp.Revision, nil, nil
@@ -38,9 +40,11 @@ func (s *Store) Put(ctx context.Context, w Writer, key string, value []byte, exp
 // Delete deletes a key if the revision of its entry is the expected one. Its results are those
 // of Put.
 func (s *Store) Delete(ctx context.Context, w Writer, key string, expected int64) (revision int64, stored *Entry, err error) {
-	resp, err := s.writer(w).OptimisticDelete(ctx, key, expected, kubernetes.DeleteOptions{GetOnFailure: true})
+	waiting, cancel := limited(ctx)
+	defer cancel()
+	resp, err := s.writer(w).OptimisticDelete(waiting, key, expected, kubernetes.DeleteOptions{GetOnFailure: true})
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, failure(ctx, err, true)
 	}
 	if resp.Succeeded {
 		return resp.Revision, nil, nil

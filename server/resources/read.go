@@ -25,6 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
+	etcdstorage "espalier.dev/server/storage"
 	"espalier.dev/store"
 )
 
@@ -124,7 +125,7 @@ func (r *reader) fail(w http.ResponseWriter, req *http.Request, err error) {
 	if errors.Is(err, store.ErrClosed) {
 		err = apierrors.NewServiceUnavailable("the server is shutting down")
 	}
-	responsewriters.ErrorNegotiated(err, r.endpoint.serializer, r.endpoint.scope.Kind.GroupVersion(), w, req)
+	responsewriters.ErrorNegotiated(etcdstorage.Failure(err), r.endpoint.serializer, r.endpoint.scope.Kind.GroupVersion(), w, req)
 }
 
 const (

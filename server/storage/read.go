@@ -61,7 +61,7 @@ func (s *Storage) current(ctx context.Context) (revision int64, indexed bool, er
 	revision, err = s.store.Current(ctx)
 	tracked(ctx, start)
 	if err != nil {
-		return 0, false, err
+		return 0, false, Failure(err)
 	}
 	err = s.await(ctx, revision)
 	if behind := (*store.BehindError)(nil); errors.As(err, &behind) {
@@ -80,7 +80,7 @@ func (s *Storage) read(ctx context.Context, key string) (*store.Entry, error) {
 		return s.store.Get(key), nil
 	}
 	e, _, err := s.store.Read(ctx, key)
-	return e, err
+	return e, Failure(err)
 }
 
 // Get reads an object.
@@ -308,7 +308,7 @@ func (s *Storage) readError(err error, key, start string) error {
 	if behind := (*store.BehindError)(nil); errors.As(err, &behind) {
 		return storage.NewTooLargeResourceVersionError(uint64(behind.Want), uint64(behind.Have), retrySeconds)
 	}
-	return err
+	return Failure(err)
 }
 
 // expired returns the error of a list at a revision that is no longer available. If a list was

@@ -154,13 +154,13 @@ func (s *Storage) EnableResourceSizeEstimation(keys storage.KeysFunc) error {
 // RequestWatchProgress waits until the index, and so every watch, is as new as etcd.
 func (s *Storage) RequestWatchProgress(ctx context.Context) error {
 	_, err := s.store.Sync(ctx)
-	return err
+	return Failure(err)
 }
 
 // GetCurrentResourceVersion returns the revision of etcd.
 func (s *Storage) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
 	revision, err := s.store.Current(ctx)
-	return uint64(revision), err
+	return uint64(revision), Failure(err)
 }
 
 // CompactRevision returns the newest revision that is known to be compacted, or zero.

@@ -57,7 +57,8 @@ func (s *Storage) put(ctx context.Context, key string, data []byte, expected int
 		return 0, nil, err
 	}
 	defer tracked(ctx, time.Now())
-	return s.store.Put(ctx, s.config.Writer, key, data, expected, lease)
+	revision, stored, err := s.store.Put(ctx, s.config.Writer, key, data, expected, lease)
+	return revision, stored, Failure(err)
 }
 
 // state is the state of an object that a write begins with.
@@ -230,7 +231,8 @@ func (s *Storage) Delete(ctx context.Context, key string, out runtime.Object, pr
 
 func (w *write) delete(ctx context.Context, expected int64) (int64, *store.Entry, error) {
 	defer tracked(ctx, time.Now())
-	return w.store.Delete(ctx, w.config.Writer, w.key, expected)
+	revision, stored, err := w.store.Delete(ctx, w.config.Writer, w.key, expected)
+	return revision, stored, Failure(err)
 }
 
 // GuaranteedUpdate updates an object with a function, which is called again if the object has

@@ -51,8 +51,24 @@ func (w *world) hold(ctx context.Context, about time.Duration) {
 	}
 }
 
-// compact discards all history up to the current revision.
+// compact discards all history up to the current revision, after all servers have seen it.
 func compact(ctx context.Context, w *world) error {
+	revision, err := w.etcd.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range w.servers {
+		// A list at a revision or a later one waits for it.
+		path := fmt.Sprintf("%s?resourceVersion=%d", collection(versions[0], ""), revision)
+		if err := w.write(ctx, s, http.MethodGet, path, nil, func(code int) bool { return code == http.StatusOK }); err != nil {
+			return err
+		}
+	}
+	return discard(ctx, w)
+}
+
+// discard discards all history up to the current revision.
+func discard(ctx context.Context, w *world) error {
 	revision, err := w.etcd.Revision(ctx)
 	if err != nil {
 		return err
@@ -157,7 +173,7 @@ func cutOff(link rig.Link, history bool) func(context.Context, *world) error {
 		w.hold(ctx, 1500*time.Millisecond)
 		var err error
 		if history {
-			err = compact(ctx, w)
+			err = discard(ctx, w)
 		}
 		set(rig.Up)
 		return err
@@ -188,28 +204,32 @@ func changeCRD(storage bool) func(context.Context, *world) error {
 			w.storage = 1 - w.storage
 		}
 		patch := map[string]any{"spec": definition(versions[w.storage], fmt.Sprint("change ", w.changes))["spec"]}
-		return w.write(ctx, http.MethodPatch, crdPath+"/"+crdName, patch, func(code int) bool { return code == http.StatusOK })
+		return w.write(ctx, nil, http.MethodPatch, crdPath+"/"+crdName, patch, func(code int) bool { return code == http.StatusOK })
 	}
 }
 
 // deleteCRD deletes the CRD with all objects and creates it again.
 func deleteCRD(ctx context.Context, w *world) error {
 	w.collector.Sweep()
-	if err := w.write(ctx, http.MethodDelete, crdPath+"/"+crdName, nil, func(code int) bool { return code == http.StatusNotFound }); err != nil {
+	if err := w.write(ctx, nil, http.MethodDelete, crdPath+"/"+crdName, nil, func(code int) bool { return code == http.StatusNotFound }); err != nil {
 		return fmt.Errorf("delete the CRD: %w", err)
 	}
 	w.hold(ctx, 200*time.Millisecond)
-	return w.write(ctx, http.MethodPost, crdPath, definition(versions[w.storage], "again"), func(code int) bool {
+	return w.write(ctx, nil, http.MethodPost, crdPath, definition(versions[w.storage], "again"), func(code int) bool {
 		return code == http.StatusCreated || code == http.StatusConflict // of a request without an answer
 	})
 }
 
-// write sends a request to any server until its code is as wanted.
-func (w *world) write(ctx context.Context, method, path string, body any, done func(code int) bool) error {
+// write sends a request to a server, or to any if it is nil, until its code is as wanted.
+func (w *world) write(ctx context.Context, s *rig.Server, method, path string, body any, done func(code int) bool) error {
 	var last error
 	for ctx.Err() == nil {
 		attempt, cancel := context.WithTimeout(ctx, requestTimeout)
-		a, err := newClient(pick(w.rand, w.servers)).do(attempt, method, path, contentType(method, false), body)
+		to := s
+		if to == nil {
+			to = pick(w.rand, w.servers)
+		}
+		a, err := newClient(to).do(attempt, method, path, contentType(method, false), body)
 		cancel()
 		if err == nil && done(a.code) {
 			return nil

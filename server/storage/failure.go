@@ -1,0 +1,60 @@
+package storage
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"espalier.dev/store"
+)
+
+// reasonFull is the reason of the Status if etcd is full. Kubernetes has no reason for it.
+const reasonFull metav1.StatusReason = "InsufficientStorage"
+
+// Failure returns the error for the client if etcd has failed, and counts it: what is wrong,
+// and what to do. It returns other errors as they are.
+func Failure(err error) error {
+	if full := (*store.FullError)(nil); errors.As(err, &full) {
+		failures().WithLabelValues("full").Inc()
+		return failed(http.StatusInsufficientStorage, reasonFull, 0,
+			"the database of etcd is full: objects can be read and deleted, but not written. "+
+				"Compact and defragment etcd, or raise its --quota-backend-bytes, and clear the alarm with \"etcdctl alarm disarm\": "+full.Err.Error())
+	}
+	unavailable := (*store.UnavailableError)(nil)
+	if !errors.As(err, &unavailable) {
+		return err
+	}
+	failures().WithLabelValues("unavailable").Inc()
+	if unavailable.Unknown {
+		// Without Retry-After: clients would repeat a write that may have taken effect.
+		return failed(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, 0,
+			"etcd does not answer, and the write may still take effect: read the object before you repeat the write. "+
+				"Check that a majority of the etcd members runs and that the server can reach it: "+unavailable.Err.Error())
+	}
+	return failed(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, retrySeconds,
+		"etcd does not answer: check that a majority of the etcd members runs and that the server can reach it. "+
+			"Reads with resourceVersion=0 are answered from memory: "+unavailable.Err.Error())
+}
+
+func failed(code int32, reason metav1.StatusReason, retry int32, message string) error {
+	status := metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
+	if retry > 0 {
+		status.Details = &metav1.StatusDetails{RetryAfterSeconds: retry}
+	}
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+// failures registers the metric on first use, because the registry is global.
+var failures = sync.OnceValue(func() *metrics.CounterVec {
+	c := metrics.NewCounterVec(&metrics.CounterOpts{
+		Name: "espalier_etcd_failures_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of requests that failed because etcd did not answer (unavailable) or had no space left (full), by reason.",
+	}, []string{"reason"})
+	legacyregistry.MustRegister(c)
+	return c
+})
