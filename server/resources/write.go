@@ -27,6 +27,8 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
+
+	"espalier.dev/server/fields"
 )
 
 // writeTimeout limits a write, as in kube-apiserver. The filters may set a shorter limit.
@@ -44,6 +46,7 @@ type write struct {
 	scope   *handlers.RequestScope
 	// strategy is the strategy of the endpoint or of its status.
 	strategy writeStrategy
+	fields   *fields.Manager
 	info     *apirequest.RequestInfo
 	replaced *replacement
 
@@ -101,9 +104,9 @@ func (s *serving) writeHandler(ctx context.Context, e *endpoint, r *apirequest.R
 	w := &write{endpoint: e, serving: s, info: r, name: r.Name}
 	switch {
 	case r.Subresource == "":
-		w.scope, w.strategy = e.scope, e.strategy
+		w.scope, w.strategy, w.fields = e.scope, e.strategy, e.fields
 	case r.Subresource == "status" && e.statusScope != nil:
-		w.scope, w.strategy = e.statusScope, statusStrategy{e.strategy}
+		w.scope, w.strategy, w.fields = e.statusScope, statusStrategy{e.strategy}, e.statusFields
 	default:
 		return nil
 	}
@@ -163,15 +166,15 @@ func (w *write) create(ctx context.Context) (runtime.Object, int, error) {
 	}
 	w.dedupOwners(sent, false)
 	result, err := w.finish(ctx, func() (runtime.Object, error) {
-		obj := w.manage(w.kind.New(), sent)
-		if err := w.admit(ctx, obj, nil); err != nil {
+		w.manage(nil, sent)
+		if err := w.admit(ctx, sent, nil); err != nil {
 			return nil, err
 		}
-		result, err := w.insert(ctx, obj)
+		result, err := w.insert(ctx, sent)
 		if isTooLarge(err) {
 			// The managed fields can be large, and are not essential.
-			obj.SetManagedFields(nil)
-			result, err = w.insert(ctx, obj)
+			sent.SetManagedFields(nil)
+			result, err = w.insert(ctx, sent)
 		}
 		return result, err
 	})
@@ -227,7 +230,7 @@ func (w *write) update(ctx context.Context) (runtime.Object, int, error) {
 			obj.SetOwnerReferences(dedup(obj.GetOwnerReferences()))
 		}
 		if managed {
-			obj = w.manage(live, obj)
+			w.manage(live, obj)
 		} else {
 			obj.SetManagedFields(nil)
 		}

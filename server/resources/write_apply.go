@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
@@ -28,9 +27,12 @@ func (w *write) apply(_ context.Context, a *applied, live *unstructured.Unstruct
 	if err != nil {
 		return nil, err
 	}
-	merged, err := w.scope.FieldManager.Apply(live, &unstructured.Unstructured{Object: tree}, w.options.manager, w.options.force)
+	merged, err := w.fields.Apply(live, &unstructured.Unstructured{Object: tree}, w.options.manager, w.options.force)
 	if err != nil {
 		return nil, err
+	}
+	if merged == live {
+		merged = shallowCopy(live)
 	}
 	if directive := w.options.directive(); a.duplicates && directive != metav1.FieldValidationIgnore {
 		// The library words the errors.
@@ -41,16 +43,16 @@ func (w *write) apply(_ context.Context, a *applied, live *unstructured.Unstruct
 			addWarnings(w.req.Context(), []error{err})
 		}
 	}
-	return merged.(*unstructured.Unstructured), nil
+	return merged, nil
 }
 
-// manage updates the managed fields of an object that replaces another one.
-func (w *write) manage(live runtime.Object, obj *unstructured.Unstructured) *unstructured.Unstructured {
+// manage sets the managed fields of an object that replaces another one, or none.
+func (w *write) manage(live, obj *unstructured.Unstructured) {
 	manager := w.options.manager
 	if manager == "" {
 		manager = managerOf(w.req.UserAgent())
 	}
-	return w.scope.FieldManager.UpdateNoErrors(live, obj, manager).(*unstructured.Unstructured)
+	w.fields.Update(live, obj, manager)
 }
 
 // managerOf returns the name of the field manager for a user agent: its first word without

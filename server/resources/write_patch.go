@@ -166,7 +166,8 @@ func (w *write) applyJSONPatch(_ context.Context, live *unstructured.Unstructure
 		return nil, apierrors.NewInvalid(runtimeschema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(patched), err.Error())})
 	}
 	addWarnings(w.req.Context(), strict)
-	return w.manage(live, obj), nil
+	w.manage(live, obj)
+	return obj, nil
 }
 
 // decodePatched decodes an object that a patch was applied to, and returns the errors of strict

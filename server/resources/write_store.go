@@ -171,11 +171,7 @@ func (w *write) checkVersion(version uint64, live *unstructured.Unstructured) er
 
 // prepareUpdate completes and validates an object that replaces another one.
 func (w *write) prepareUpdate(ctx context.Context, key string, obj, live *unstructured.Unstructured) error {
-	// The storage owns live, so it is not changed.
-	old := &unstructured.Unstructured{Object: maps.Clone(live.Object)}
-	if meta, ok := old.Object["metadata"].(map[string]any); ok {
-		old.Object["metadata"] = maps.Clone(meta)
-	}
+	old := shallowCopy(live) // the storage owns live
 	managed, before := takeManagedFields(obj), takeManagedFields(old)
 	if err := rest.BeforeUpdate(w.strategy, ctx, obj, old); err != nil {
 		return err
@@ -202,6 +198,15 @@ func (w *write) deleteFinalized(ctx context.Context, key string, preconditions *
 		return nil
 	}
 	return storeerrors.InterpretDeleteError(err, w.scope.Resource.GroupResource(), w.name)
+}
+
+// shallowCopy returns a copy of an object that shares everything but the metadata.
+func shallowCopy(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	tree := maps.Clone(obj.Object)
+	if meta, ok := tree["metadata"].(map[string]any); ok {
+		tree["metadata"] = maps.Clone(meta)
+	}
+	return &unstructured.Unstructured{Object: tree}
 }
 
 // takeManagedFields removes the managed fields from an object and returns them.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -271,12 +272,22 @@ func (s *side) send(r writeRequest) {
 	body = generated.ReplaceAllString(versions.ReplaceAllString(body, "${1}RV"), "GENERATED")
 	body = strings.ReplaceAll(body, "handlers.jsonPatchOp", "resources.jsonPatchOperation") // Go types in errors
 	body = ages.ReplaceAllString(body, "AGE")
-	body = typedErrors.ReplaceAllString(body, "TYPED")
+	body = sortedConflicts(typedErrors.ReplaceAllString(body, "TYPED"))
 	s.body = hexBody.ReplaceAllString(body, "(HEX)")
 	s.audited = times.ReplaceAllString(uids.ReplaceAllString(strings.ReplaceAll(recorder.text, s.namespace, "NS"), "UID"), "TIME")
-	s.audited = typedErrors.ReplaceAllString(s.audited, "TYPED")
+	s.audited = sortedConflicts(typedErrors.ReplaceAllString(s.audited, "TYPED"))
 	s.audited = generated.ReplaceAllString(versions.ReplaceAllString(s.audited, "${1}RV"), "GENERATED")
 	s.warning = strings.ReplaceAll(s.warning, s.namespace, "NS")
+}
+
+// sortedConflicts sorts the causes of conflicts, which have a random order.
+func sortedConflicts(text string) string {
+	if !strings.Contains(text, "FieldManagerConflict") {
+		return text
+	}
+	parts := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("{},\n", r) })
+	slices.Sort(parts)
+	return strings.Join(parts, "\n")
 }
 
 // TestWritesLikeStock sends generated requests to the handlers for writes and to those of
