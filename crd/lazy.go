@@ -21,17 +21,12 @@ func Lazy(head *api.CustomResourceDefinition, load func() (*api.CustomResourceDe
 	return define(head, &schemas{load: load}, o, nil)
 }
 
-// Renew returns the Definition of another state of the CRD, which has the same spec. If
-// the names have not changed either, the two share their Programs. If load is nil, the
-// schemas are those of d, otherwise it is as in Lazy.
-func (d *Definition) Renew(head *api.CustomResourceDefinition, load func() (*api.CustomResourceDefinition, error)) *Definition {
-	s := d.schemas
-	if load != nil {
-		s = &schemas{load: load, read: d.schemas.recent()}
-	}
-	next := define(head, s, d.compiled.options, d.compiled)
+// Renew returns the Definition of another state of the CRD, which has the same spec. The
+// two share their schemas and, if the kind has not changed, their Programs.
+func (d *Definition) Renew(head *api.CustomResourceDefinition) *Definition {
+	next := define(head, d.schemas, d.compiled.options, d.compiled)
 	if next.Names().Kind != d.Names().Kind {
-		return define(head, s, d.compiled.options, nil) // Programs contain the kind
+		return define(head, d.schemas, d.compiled.options, nil) // Programs contain the kind
 	}
 	return next
 }
@@ -140,16 +135,6 @@ func (s *schemas) get() (*contents, error) {
 		s.read = weak.Make(c)
 	}
 	return c, err
-}
-
-// recent returns the schemas that were read last.
-func (s *schemas) recent() weak.Pointer[contents] {
-	if s.kept != nil {
-		return weak.Make(s.kept)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.read
 }
 
 // schemas returns the schema of the version.

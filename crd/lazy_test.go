@@ -91,14 +91,14 @@ func TestLazy(t *testing.T) {
 	t.Run("renew", func(t *testing.T) {
 		next := d.CRD().DeepCopy()
 		next.ResourceVersion, next.Status.Conditions = "7", nil
-		same := d.Renew(next, nil)
+		same := d.Renew(next)
 		mine, _ := v.Program()
 		if got, _ := same.Version("v1").Program(); got != mine || same.Established() || same.Version("v1").Definition() != same || !same.Equivalent(d) {
 			t.Error("another status changes more than the status")
 		}
 		next = next.DeepCopy()
 		next.Status.AcceptedNames.Kind = "Other"
-		other := d.Renew(next, text.load)
+		other := d.Renew(next)
 		if got, _ := other.Version("v1").Program(); got == mine || other.Equivalent(d) {
 			t.Error("another kind has the same programs")
 		}

@@ -14,8 +14,8 @@ const adoptWorkers = 16
 
 // adoptAll creates the missing fences of the listed CRDs before they are served, for example
 // in an etcd that kube-apiserver has filled. It skips CRDs that are being deleted, which
-// cleanUp handles, and CRDs that cannot be decoded, which have no UID.
-func (d *Definitions) adoptAll(ctx context.Context, list []api.CustomResourceDefinition) error {
+// cleanUp handles, and those that cannot be read, which are nil.
+func (d *Definitions) adoptAll(ctx context.Context, list []*stored) error {
 	fenced, err := d.config.Fences.UIDs(ctx)
 	if err != nil {
 		return err
@@ -24,8 +24,11 @@ func (d *Definitions) adoptAll(ctx context.Context, list []api.CustomResourceDef
 	workers, ctx := errgroup.WithContext(ctx)
 	workers.SetLimit(adoptWorkers)
 	for i := range list {
-		c := &list[i]
-		if undecodable(c) || c.DeletionTimestamp != nil || fenced[c.UID] {
+		if list[i] == nil {
+			continue
+		}
+		c := list[i].crd
+		if c.DeletionTimestamp != nil || fenced[c.UID] {
 			continue
 		}
 		workers.Go(func() (err error) {
@@ -38,7 +41,7 @@ func (d *Definitions) adoptAll(ctx context.Context, list []api.CustomResourceDef
 	}
 	for i, yes := range adopted {
 		if yes {
-			fenced[list[i].UID] = true
+			fenced[list[i].crd.UID] = true
 		}
 	}
 	d.fenced = fenced

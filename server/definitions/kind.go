@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,10 +26,6 @@ type kinds struct {
 	options crd.Options
 	// warnings returns additional warnings for the client that writes a valid CRD.
 	warnings func(context.Context, *api.CustomResourceDefinition) []string
-	// decoded counts the CRDs read from the storage; undecodable is called when one cannot be
-	// decoded.
-	decoded     *atomic.Uint64
-	undecodable func()
 }
 
 func (k *kinds) Kind(v *crd.Version) (resources.Kind, error) {
@@ -157,28 +152,51 @@ func (k *kind) Decode(src []byte, o schema.DecodeOptions) (runtime.Object, []err
 }
 
 // read decodes a CRD of either version.
-func (k *kind) read(src []byte, decode func([]byte) (*api.CustomResourceDefinition, error)) (*api.CustomResourceDefinition, error) {
+func (k *kinds) read(src []byte, decode func([]byte) (*api.CustomResourceDefinition, error)) (*api.CustomResourceDefinition, error) {
 	if k.options.Semantics.KnowsForeignFields() {
 		return decode(src)
 	}
 	c, err := decode(api.DropForeign(src))
 	if err == nil {
-		// kube-apiserver does not support validation.jsonSchema.
-		if delete(c.Annotations, api.JSONSchemaAnnotation); len(c.Annotations) == 0 {
-			c.Annotations = nil
-		}
+		dropJSONSchema(c)
 	}
 	return c, err
 }
 
+// dropJSONSchema removes validation.jsonSchema, which kube-apiserver does not support.
+func dropJSONSchema(c *api.CustomResourceDefinition) {
+	if delete(c.Annotations, api.JSONSchemaAnnotation); len(c.Annotations) == 0 {
+		c.Annotations = nil
+	}
+}
+
+// readStored decodes a stored CRD.
+func (k *kinds) readStored(src []byte) (*api.CustomResourceDefinition, error) {
+	return k.read(src, codec.DecodeLenient)
+}
+
+// readHead decodes a stored CRD without its schemas. The second result is the text of its
+// spec.
+func (k *kinds) readHead(src []byte) (c *api.CustomResourceDefinition, spec []byte, err error) {
+	c, spec, err = codec.DecodeHead(src)
+	if k.options.Semantics.KnowsForeignFields() {
+		return c, spec, err
+	}
+	if err != nil {
+		if c, spec, err = codec.DecodeHead(api.DropForeign(src)); err != nil {
+			return nil, nil, err
+		}
+	}
+	dropJSONSchema(c)
+	return c, spec, nil
+}
+
 func (k *kind) DecodeStored(src []byte) (runtime.Object, error) {
-	k.decoded.Add(1)
-	c, err := k.read(src, codec.DecodeLenient)
+	c, err := k.readStored(src)
 	if err != nil {
 		// A CRD whose spec cannot be decoded is not served, but can be read and deleted.
 		m := &metav1.PartialObjectMetadata{}
 		if api.Unmarshal(src, m) != nil || m.Name == "" {
-			k.undecodable()
 			return nil, err
 		}
 		c = &api.CustomResourceDefinition{ObjectMeta: m.ObjectMeta}
@@ -189,10 +207,6 @@ func (k *kind) DecodeStored(src []byte) (runtime.Object, error) {
 // unreadable reports whether the spec of a stored CRD could not be decoded. Such a CRD must
 // not be overwritten.
 func unreadable(c *api.CustomResourceDefinition) bool { return c.Spec.Group == "" }
-
-// undecodable reports whether nothing of a stored CRD could be decoded. Its name is taken
-// from its key.
-func undecodable(c *api.CustomResourceDefinition) bool { return unreadable(c) && c.UID == "" }
 
 // EncodeStored writes v1beta1, as kube-apiserver does.
 func (k *kind) EncodeStored(obj runtime.Object, w io.Writer) error {

@@ -65,8 +65,9 @@ func (d *Definitions) release(ctx context.Context, s *crdStorage, h *held) {
 	if d.holding[h.crd.Name] == h {
 		delete(d.holding, h.crd.Name)
 	}
+	known := d.known[h.crd.Name]
 	switch {
-	case d.known[h.crd.Name] != h.crd:
+	case known == nil || known.crd != h.crd:
 	case h.err != nil:
 		pause := d.retry(ctx, h.crd.Name)
 		klog.FromContext(ctx).Error(h.err, "Cannot establish a CRD", "name", h.crd.Name, "retryAfter", pause)

@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -50,14 +50,11 @@ type Definitions struct {
 	catalog  atomic.Pointer[crd.Catalog]
 	progress *progress
 	ready    chan struct{}
-	// decoded counts the definitions that were read from the storage, reconciled those that
-	// were taken in.
-	decoded, reconciled atomic.Uint64
-	// undecodable says that a stored CRD could not be decoded, and alarm has an element when
-	// that was found out.
-	undecodable atomic.Bool
-	alarm       chan struct{}
-	// leftOut has the stored CRDs that cannot be read, by name.
+	kinds    *kinds
+	// reconciled counts the CRDs that were read or reconciled, loaded those whose schemas were
+	// decoded.
+	reconciled, loaded atomic.Uint64
+	// leftOut has the names of the stored CRDs that cannot be read.
 	leftOut sync.Map
 
 	mu          sync.Mutex
@@ -65,7 +62,7 @@ type Definitions struct {
 
 	// The following fields belong to the reconciling goroutine and the cleanups.
 	handler  *resources.Handler
-	known    map[string]*api.CustomResourceDefinition
+	known    map[string]*stored
 	fenced   map[types.UID]bool // those that are known to have a fence
 	again    chan string        // names of those to reconcile once more
 	retries  map[string]*retry  // of writes of the status that have failed, by name
@@ -86,14 +83,12 @@ func New(c Config) (*Definitions, error) {
 	if c.Warnings == nil {
 		c.Warnings = func(context.Context, *api.CustomResourceDefinition) []string { return nil }
 	}
-	// What is stored is never changed: definitions can share it with the cache.
-	c.Options.Shared = true
-	d := &Definitions{config: c, progress: newProgress(), ready: make(chan struct{}), again: make(chan string), holding: map[string]*held{}, released: make(chan *held), alarm: make(chan struct{}, 1), known: map[string]*api.CustomResourceDefinition{}, fenced: map[types.UID]bool{}, retries: map[string]*retry{}}
+	d := &Definitions{config: c, kinds: &kinds{options: c.Options, warnings: c.Warnings}, progress: newProgress(), ready: make(chan struct{}), again: make(chan string), holding: map[string]*held{}, released: make(chan *held), known: map[string]*stored{}, fenced: map[types.UID]bool{}, retries: map[string]*retry{}}
 	d.catalog.Store(crd.NewCatalog())
 	d.builtin = &resources.Builtin{
 		Definition: def,
-		Storage:    &decrypting{RESTOptionsGetter: c.Storage, failed: d.foundUndecodable},
-		Kinds:      &kinds{options: c.Options, warnings: c.Warnings, decoded: &d.decoded, undecodable: d.foundUndecodable},
+		Storage:    c.Storage,
+		Kinds:      d.kinds,
 		Describe:   describe,
 		WrapSubresource: func(_ string, s rest.Patcher) rest.Patcher {
 			return &subresource{Patcher: s, definitions: d}
@@ -113,26 +108,11 @@ func (d *Definitions) Catalog() *crd.Catalog { return d.catalog.Load() }
 // the catalog.
 func (d *Definitions) Ready() <-chan struct{} { return d.ready }
 
-// Decoded returns the number of CRDs that were decoded from the storage.
-func (d *Definitions) Decoded() uint64 { return d.decoded.Load() }
+// Loaded returns how often the schemas of a CRD were decoded to serve it.
+func (d *Definitions) Loaded() uint64 { return d.loaded.Load() }
 
-// Progress returns a number that grows with every CRD that is decoded or reconciled.
-func (d *Definitions) Progress() uint64 {
-	if d.undecodable.Load() {
-		// Decoding all CRDs repeatedly is not progress.
-		return d.reconciled.Load()
-	}
-	return d.decoded.Load() + d.reconciled.Load()
-}
-
-// foundUndecodable notes that a stored CRD cannot be decoded.
-func (d *Definitions) foundUndecodable() {
-	d.undecodable.Store(true)
-	select {
-	case d.alarm <- struct{}{}:
-	default: // it is noted already
-	}
-}
+// Progress returns a number that grows with every CRD that is read or reconciled.
+func (d *Definitions) Progress() uint64 { return d.reconciled.Load() }
 
 // Subscribe has f called with every new catalog, one after the other.
 func (d *Definitions) Subscribe(f func(*crd.Catalog)) {
@@ -158,22 +138,17 @@ const refreshTime = 2 * time.Second
 // the answer. It returns an error if the definition is stored but cannot be read: its objects
 // exist.
 func (d *Definitions) Refresh(ctx context.Context, name string) error {
-	s, release, err := d.storage()
-	if err != nil {
-		return err
-	}
-	defer release()
 	ctx, cancel := context.WithTimeout(ctx, refreshTime)
 	defer cancel()
-	obj, err := s.Get(ctx, name, &metav1.GetOptions{})
-	if err == nil {
-		d.settle(ctx, obj)
+	if _, err := d.config.Store.Sync(ctx); err != nil {
+		return apierrors.NewServiceUnavailable(fmt.Sprintf("cannot find out whether the CRD %s exists: %v", name, err))
+	}
+	if e := d.config.Store.Get(d.config.Fences.DefinitionKey(name)); e != nil {
+		// A slower CRD is not served yet.
+		_ = d.progress.wait(ctx, uint64(e.Revision))
 	}
 	if _, ok := d.leftOut.Load(name); ok {
-		return apierrors.NewServiceUnavailable(fmt.Sprintf("the stored CRD %s cannot be read: repair or delete the value of %s in etcd", name, d.config.Fences.DefinitionKey(name)))
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return apierrors.NewServiceUnavailable(fmt.Sprintf("cannot find out whether the CRD %s exists: %v", name, err))
+		return d.unreadableError(name, nil)
 	}
 	return nil
 }
@@ -210,144 +185,117 @@ func (d *Definitions) Run(ctx context.Context) error {
 	return nil
 }
 
-// follow follows the stored CRDs through the watch cache, or, if there are some that cannot be
-// decoded, as they are in etcd: the cache has all or none of them.
+// follow follows the stored CRDs. It returns when ctx or the store ends.
 func (d *Definitions) follow(ctx context.Context) error {
 	s, release, err := d.storage()
 	if err != nil {
 		return err
 	}
 	defer release()
-	err = d.followSource(ctx, s, &cachedSource{store: s, definitions: d})
-	if err == nil || ctx.Err() != nil || !d.undecodable.Load() {
-		return err
+	select {
+	case <-d.config.Store.Loaded():
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	klog.FromContext(ctx).Info("The CRDs that can be read are followed without the watch cache", "reason", err.Error())
-	stored, err := newStoredSource(d)
-	if err != nil {
-		return err
+	for {
+		err := d.followFrom(ctx, s, d.config.Store.Snapshot())
+		expired := (*store.ExpiredError)(nil)
+		if !errors.Is(err, store.ErrSlow) && !errors.As(err, &expired) {
+			return err
+		}
+		klog.FromContext(ctx).Info("Reading all CRDs again", "reason", err.Error())
 	}
-	return d.followSource(ctx, s, stored)
 }
 
-// followSource lists the definitions, then watches them. It returns when the watch fails.
-func (d *Definitions) followSource(ctx context.Context, s *crdStorage, from source) error {
-	items, err := from.list(ctx)
+// followFrom takes in all CRDs of a snapshot, and then the changes after it.
+func (d *Definitions) followFrom(ctx context.Context, s *crdStorage, snapshot *store.Snapshot) error {
+	w, err := d.config.Store.Watch(d.config.Fences.DefinitionKey(""), snapshot.Revision)
 	if err != nil {
-		return fmt.Errorf("listing definitions: %w", err)
-	}
-	if err := d.adoptAll(ctx, items.Items); err != nil {
 		return err
 	}
-	d.replace(ctx, s, items)
-	d.reach(revision(items.ResourceVersion))
+	defer w.Stop()
+	if err := d.replace(ctx, s, snapshot); err != nil {
+		return err
+	}
+	d.reach(uint64(snapshot.Revision))
 	select {
 	case <-d.ready:
 	default:
 		close(d.ready)
 	}
-	at := items.ResourceVersion
-	for ctx.Err() == nil {
-		w, err := from.watch(ctx, at)
-		if err != nil {
-			return fmt.Errorf("watching definitions: %w", err)
-		}
-		at, err = d.drain(ctx, s, w, from.alarm(), at)
-		w.Stop()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// drain takes in the events of a watch until it ends or there is an alarm, and returns the
-// revision that it got to.
-func (d *Definitions) drain(ctx context.Context, s *crdStorage, w watch.Interface, alarm <-chan struct{}, at string) (string, error) {
+	now := make(chan struct{})
+	close(now) // Next does not wait
 	for {
-		var e watch.Event
 		select {
+		case <-ctx.Done():
+			return ctx.Err()
 		case name := <-d.again:
 			d.reconcile(ctx, s, name)
-			continue
 		case h := <-d.released:
 			d.release(ctx, s, h)
-			continue
-		case <-alarm:
-			return at, errUndecodable
-		case next, ok := <-w.ResultChan():
-			if !ok {
-				return at, nil
+		case <-w.Ready():
+			events, _, err := w.Next(ctx, now)
+			if err != nil {
+				return err
 			}
-			e = next
-		}
-		if e.Type == watch.Error {
-			return at, apierrors.FromObject(e.Object)
-		}
-		obj := e.Object
-		if cached, ok := obj.(runtime.CacheableObject); ok {
-			obj = cached.GetObject()
-		}
-		c, ok := obj.(*api.CustomResourceDefinition)
-		if !ok {
-			return at, fmt.Errorf("expected a CRD from the watch, got %T", obj)
-		}
-		switch e.Type {
-		case watch.Added, watch.Modified:
-			if unreadable(c) {
-				d.leaveOut(ctx, c)
-				d.drop(ctx, s, c.Name)
-				break
+			for _, e := range events {
+				d.take(ctx, s, e)
+				d.reach(uint64(e.Revision))
 			}
-			d.known[c.Name] = c
-			d.reconcile(ctx, s, c.Name)
-			d.leftOut.Delete(c.Name)
-		case watch.Deleted:
-			d.drop(ctx, s, c.Name)
-			d.leftOut.Delete(c.Name)
 		}
-		at = c.ResourceVersion
-		d.reach(revision(at))
 	}
+}
+
+// take takes in a change of a stored CRD.
+func (d *Definitions) take(ctx context.Context, s *crdStorage, e *store.Event) {
+	name := d.name(e.Key())
+	if e.Entry == nil {
+		d.drop(ctx, s, name)
+		d.leftOut.Delete(name)
+		return
+	}
+	next := d.read(e.Entry, d.known[name])
+	if next == nil {
+		d.leaveOut(ctx, name)
+		d.drop(ctx, s, name)
+		return
+	}
+	if old := d.known[name]; old != nil && old.crd.UID != next.crd.UID {
+		delete(d.fenced, old.crd.UID)
+	}
+	d.known[name] = next
+	d.reconcile(ctx, s, name)
+	d.leftOut.Delete(name)
 }
 
 // leaveOut notes that a stored CRD cannot be read. Its objects stay as they are.
-func (d *Definitions) leaveOut(ctx context.Context, c *api.CustomResourceDefinition) {
-	d.leftOut.Store(c.Name, c)
-	klog.FromContext(ctx).Error(nil, "A stored CRD cannot be read and is not served: repair or delete it", "name", c.Name, "key", d.config.Fences.DefinitionKey(c.Name))
+func (d *Definitions) leaveOut(ctx context.Context, name string) {
+	d.leftOut.Store(name, true)
+	klog.FromContext(ctx).Error(nil, "A stored CRD cannot be read and is not served: repair or delete it", "name", name, "key", d.config.Fences.DefinitionKey(name))
 }
 
-// undecodableNames returns the sorted names of the stored CRDs that cannot be decoded.
-func (d *Definitions) undecodableNames() (names []string) {
-	d.leftOut.Range(func(name, c any) bool {
-		if undecodable(c.(*api.CustomResourceDefinition)) {
-			names = append(names, name.(string))
-		}
-		return true
-	})
-	slices.Sort(names)
-	return names
-}
-
-// replace makes a list of definitions the known ones.
-func (d *Definitions) replace(ctx context.Context, s *crdStorage, list *api.CustomResourceDefinitionList) {
-	listed := make(map[string]*api.CustomResourceDefinition, len(list.Items))
-	defs := make([]*crd.Definition, 0, len(list.Items))
+// replace makes the CRDs of a snapshot the known ones.
+func (d *Definitions) replace(ctx context.Context, s *crdStorage, snapshot *store.Snapshot) error {
+	names, all, err := d.readAll(ctx, snapshot)
+	if err != nil {
+		return err
+	}
+	if err := d.adoptAll(ctx, all); err != nil {
+		return err
+	}
+	known := make(map[string]*stored, len(all))
+	defs := make([]*crd.Definition, 0, len(all))
 	corrupt := map[string]bool{}
-	for i := range list.Items {
-		c := &list.Items[i]
-		d.reconciled.Add(1)
-		if unreadable(c) {
-			d.leaveOut(ctx, c)
-			corrupt[c.Name] = true
+	for i, c := range all {
+		if c == nil {
+			d.leaveOut(ctx, names[i])
+			corrupt[names[i]] = true
 			continue
 		}
-		listed[c.Name] = c
-		if def, err := crd.New(c, d.config.Options); err == nil {
-			defs = append(defs, def)
-		}
+		known[names[i]] = c
+		defs = append(defs, c.define())
 	}
-	d.known = listed
+	d.known = known
 	d.publish(crd.NewCatalog(defs...))
 	d.leftOut.Range(func(name, _ any) bool {
 		if !corrupt[name.(string)] {
@@ -355,9 +303,10 @@ func (d *Definitions) replace(ctx context.Context, s *crdStorage, list *api.Cust
 		}
 		return true
 	})
-	for name := range listed {
+	for name := range known {
 		d.reconcile(ctx, s, name)
 	}
+	return nil
 }
 
 // drop removes a CRD from the catalog. Other CRDs may have waited for its names.
@@ -368,10 +317,10 @@ func (d *Definitions) drop(ctx context.Context, s *crdStorage, name string) {
 	if gone == nil {
 		return
 	}
-	delete(d.fenced, gone.UID)
+	delete(d.fenced, gone.crd.UID)
 	delete(d.retries, name)
 	delete(d.holding, name)
-	for _, peer := range d.Catalog().Waiting(gone.Spec.Group) {
+	for _, peer := range d.Catalog().Waiting(gone.crd.Spec.Group) {
 		d.reconcile(ctx, s, peer.Name())
 	}
 }
@@ -379,24 +328,23 @@ func (d *Definitions) drop(ctx context.Context, s *crdStorage, name string) {
 // reconcile computes the status of a CRD, updates the catalog, and then writes the status: a
 // resource is served before clients see that it is established.
 func (d *Definitions) reconcile(ctx context.Context, s *crdStorage, name string) {
-	logger := klog.FromContext(ctx).WithValues("name", name)
-	c := d.known[name]
-	if c == nil {
+	k := d.known[name]
+	if k == nil {
 		return
 	}
 	d.reconciled.Add(1)
-	current := d.Catalog().Get(name)
-	if current == nil || !sameButRevision(current.CRD(), c) {
-		var err error
-		if current, err = crd.New(c, d.config.Options); err != nil {
-			logger.Error(err, "A CRD is not served")
+	c, current := k.crd, k.define()
+	if c.Status.ObservedGeneration != c.Generation {
+		if err := current.Load(); err != nil {
+			klog.FromContext(ctx).Error(err, "A CRD is not served", "name", name)
 			d.publish(d.Catalog().Without(name))
 			d.cleanUp(ctx, c)
 			return
 		}
 	}
-	status := crd.Status(c.Status, current, d.Catalog(), metav1.Now())
-	changed := !reflect.DeepEqual(status, c.Status)
+	// The time is stored in seconds, and the status is compared with the stored one later.
+	status := crd.Status(c.Status, current, d.Catalog(), metav1.NewTime(time.Now().Truncate(time.Second)))
+	changed := !equality.Semantic.DeepEqual(status, c.Status)
 	if !changed && c.DeletionTimestamp == nil && !d.fenced[c.UID] {
 		// Another server wrote the CRD. A write of the status by this server includes the
 		// fence.
@@ -405,12 +353,8 @@ func (d *Definitions) reconcile(ctx context.Context, s *crdStorage, name string)
 	if changed {
 		next := *c
 		next.Status = status
-		def, err := crd.New(&next, d.config.Options)
-		if err != nil {
-			logger.Error(err, "A CRD is not served")
-			return
-		}
-		current = def
+		current = current.Renew(&next)
+		k.definition = current
 	}
 	if d.Catalog().Get(name) != current {
 		d.publish(d.Catalog().With(current))
@@ -426,16 +370,13 @@ func (d *Definitions) reconcile(ctx context.Context, s *crdStorage, name string)
 func (d *Definitions) writeStatus(ctx context.Context, s *crdStorage, c *api.CustomResourceDefinition, status api.CustomResourceDefinitionStatus) {
 	patience, cancel := context.WithTimeout(ctx, time.Minute) // a large CRD on a busy machine
 	defer cancel()
-	out, err := s.rewrite(patience, c.Name, only(c.UID, c.ResourceVersion), false, func(stored *api.CustomResourceDefinition, _ runtime.Object) error {
+	_, err := s.rewrite(patience, c.Name, only(c.UID, c.ResourceVersion), false, func(stored *api.CustomResourceDefinition, _ runtime.Object) error {
 		stored.Status = status
 		return nil
 	})
 	switch {
 	case err == nil:
 		d.fenced[c.UID] = true
-		if written, err := hub(out); err == nil {
-			d.known[c.Name] = written
-		}
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), ctx.Err() != nil:
 	default:
 		pause := d.retry(ctx, c.Name)
@@ -475,10 +416,10 @@ func (d *Definitions) retry(ctx context.Context, name string) time.Duration {
 	return next.pause
 }
 
-// sameButRevision reports whether two states of a CRD differ only in fields that do not
-// affect serving.
+// sameButRevision reports whether two states of a CRD with the same schemas differ only in
+// fields that do not affect serving.
 func sameButRevision(a, b *api.CustomResourceDefinition) bool {
-	return a.UID == b.UID && a.Generation == b.Generation && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) &&
-		reflect.DeepEqual(a.Finalizers, b.Finalizers) && reflect.DeepEqual(a.Annotations, b.Annotations) &&
-		reflect.DeepEqual(a.Status, b.Status) && reflect.DeepEqual(a.Spec, b.Spec)
+	return a == b || a.UID == b.UID && a.Generation == b.Generation && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) &&
+		slices.Equal(a.Finalizers, b.Finalizers) && maps.Equal(a.Annotations, b.Annotations) &&
+		equality.Semantic.DeepEqual(a.Status, b.Status) && equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }

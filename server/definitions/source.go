@@ -1,160 +1,157 @@
 package definitions
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
 	"strconv"
-	"time"
+	"strings"
+	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"espalier.dev/api"
-	"espalier.dev/server/fence"
-	"espalier.dev/server/resources"
+	"espalier.dev/crd"
+	"espalier.dev/store"
 )
 
-// source reads the stored CRDs for the reconciler.
-type source interface {
-	list(ctx context.Context) (*api.CustomResourceDefinitionList, error)
-	// watch returns the changes after a resource version.
-	watch(ctx context.Context, after string) (watch.Interface, error)
-	// alarm receives an element when the source becomes unusable.
-	alarm() <-chan struct{}
+// stored is the newest state of a stored CRD that the reconciler knows.
+type stored struct {
+	// crd has no schemas.
+	crd *api.CustomResourceDefinition
+	*text
 }
 
-// errUndecodable is the reason why CRDs cannot be read through the watch cache.
+// text is what the states of a CRD with the same spec have in common. Its fields belong to the
+// reconciling goroutine, except entry.
+type text struct {
+	definitions *Definitions
+	// entry is the newest one: the others, which have the same spec, need not be kept in
+	// memory.
+	entry atomic.Pointer[store.Entry]
+	// spec is the part of the entry that has the spec.
+	spec []byte
+	// definition is the newest Definition, or nil.
+	definition *crd.Definition
+}
+
+// load decodes the CRD with its schemas.
+func (t *text) load() (*api.CustomResourceDefinition, error) {
+	t.definitions.loaded.Add(1)
+	e := t.entry.Load()
+	c, err := t.definitions.kinds.readStored(e.Value)
+	if err == nil && unreadable(c) {
+		err = errors.New("it has no group")
+	}
+	if err != nil {
+		return nil, t.definitions.unreadableError(t.definitions.name(e.Key), err)
+	}
+	return c, nil
+}
+
+// unreadableError returns the error for clients that need a stored CRD that cannot be read.
+func (d *Definitions) unreadableError(name string, err error) error {
+	reason := ""
+	if err != nil {
+		reason = ": " + err.Error()
+	}
+	return apierrors.NewServiceUnavailable(fmt.Sprintf("the stored CRD %s cannot be read: repair or delete the value of %s in etcd%s", name, d.config.Fences.DefinitionKey(name), reason))
+}
+
+// name returns the name of the CRD that has a key.
+func (d *Definitions) name(key string) string {
+	return strings.TrimPrefix(key, d.config.Fences.DefinitionKey(""))
+}
+
+// read reads an entry, without its schemas. It returns nil if it cannot be read. old is the
+// state that is known, or nil.
+func (d *Definitions) read(e *store.Entry, old *stored) *stored {
+	if e.Err != nil {
+		return nil
+	}
+	c, spec, err := d.kinds.readHead(e.Value)
+	if err != nil || unreadable(c) || c.Name != d.name(e.Key) {
+		return nil
+	}
+	c.ResourceVersion = strconv.FormatInt(e.Revision, 10)
+	if old == nil || !old.hasSpec(c, spec, e) {
+		t := &text{definitions: d, spec: spec}
+		t.entry.Store(e)
+		return &stored{c, t}
+	}
+	old.spec = spec
+	old.entry.Store(e)
+	return &stored{c, old.text}
+}
+
+// hasSpec reports whether another state of the CRD has the same spec.
+func (s *stored) hasSpec(c *api.CustomResourceDefinition, spec []byte, e *store.Entry) bool {
+	switch {
+	case s.crd.UID != c.UID:
+		return false
+	case bytes.Equal(s.spec, spec):
+		return true
+	case s.crd.Generation != c.Generation:
+		return false
+	}
+	// Another server may write the same in another form.
+	a, errA := s.definitions.kinds.readStored(s.entry.Load().Value)
+	b, errB := s.definitions.kinds.readStored(e.Value)
+	return errA == nil && errB == nil && reflect.DeepEqual(a.Spec, b.Spec)
+}
+
+// define returns the Definition of the state.
+func (s *stored) define() *crd.Definition {
+	switch {
+	case s.definition == nil:
+		s.definition = crd.Lazy(s.crd, s.load, s.definitions.config.Options)
+	case !sameButRevision(s.definition.CRD(), s.crd):
+		s.definition = s.definition.Renew(s.crd)
+	}
+	return s.definition
+}
+
+// errUndecodable is the reason why a list of CRDs fails.
 var errUndecodable = errors.New("a stored CRD cannot be decoded")
 
-// cachedSource reads through the storage that serves requests and shares the CRDs with its
-// watch cache. A CRD that cannot be decoded makes it unusable.
-type cachedSource struct {
-	store       *crdStorage
-	definitions *Definitions
-}
-
-// cachePoll is the interval of checks whether the watch cache is filled.
-const cachePoll = time.Millisecond
-
-func (c *cachedSource) list(ctx context.Context) (*api.CustomResourceDefinitionList, error) {
-	// Without its cache, the storage would read and decode all CRDs again.
-	for c.store.ReadinessCheck() != nil {
-		if c.definitions.undecodable.Load() {
-			return nil, errUndecodable
+// undecodableNames returns the sorted names of the stored CRDs of which nothing can be decoded.
+func (d *Definitions) undecodableNames() (names []string) {
+	d.leftOut.Range(func(name, _ any) bool {
+		e := d.config.Store.Get(d.config.Fences.DefinitionKey(name.(string)))
+		if e != nil && (e.Err != nil || api.Unmarshal(e.Value, &metav1.PartialObjectMetadata{}) != nil) {
+			names = append(names, name.(string))
 		}
-		select {
-		case <-time.After(cachePoll):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	// The CRD that could not be decoded is gone. If it is not, it is detected again from here.
-	c.definitions.undecodable.Store(false)
-	select {
-	case <-c.definitions.alarm:
-	default:
-	}
-	list, err := c.store.List(ctx, &metainternalversion.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	items, ok := list.(*api.CustomResourceDefinitionList)
-	if !ok {
-		return nil, fmt.Errorf("expected a list of CRDs, got %T", list)
-	}
-	return items, nil
-}
-
-func (c *cachedSource) watch(ctx context.Context, after string) (watch.Interface, error) {
-	return c.store.Watch(ctx, &metainternalversion.ListOptions{ResourceVersion: after, AllowWatchBookmarks: true})
-}
-
-// alarm is raised before the cache ends its watches, because the cache retries for half a minute.
-func (c *cachedSource) alarm() <-chan struct{} { return c.definitions.alarm }
-
-// storedSource reads CRDs directly from etcd. CRDs that cannot be decoded have only a name,
-// and are unreadable.
-type storedSource struct {
-	definitions *Definitions
-	kind        resources.Kind
-}
-
-func newStoredSource(d *Definitions) (*storedSource, error) {
-	kind, err := d.builtin.Kinds.Kind(d.builtin.Definition.Version(api.Version))
-	return &storedSource{definitions: d, kind: kind}, err
-}
-
-func (s *storedSource) list(ctx context.Context) (*api.CustomResourceDefinitionList, error) {
-	items := &api.CustomResourceDefinitionList{}
-	revision, err := s.definitions.config.Fences.ListDefinitions(ctx, func(one fence.Stored) {
-		// The cache decodes them repeatedly too without making progress, so progress is counted here.
-		s.definitions.reconciled.Add(1)
-		items.Items = append(items.Items, *s.decode(one))
+		return true
 	})
-	items.ResourceVersion = strconv.FormatInt(revision, 10)
-	return items, err
+	slices.Sort(names)
+	return names
 }
 
-func (s *storedSource) decode(one fence.Stored) *api.CustomResourceDefinition {
-	c := &api.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: one.Name}}
-	if !one.Deleted {
-		if obj, err := s.kind.DecodeStored(one.Value); err == nil {
-			if decoded, err := hub(obj); err == nil {
-				c = decoded
+// readAll reads all CRDs of a snapshot, and returns those that cannot be read as nil, with
+// their names.
+func (d *Definitions) readAll(ctx context.Context, snapshot *store.Snapshot) (names []string, all []*stored, err error) {
+	var entries []*store.Entry
+	for e := range snapshot.Range(d.config.Fences.DefinitionKey(""), "") {
+		entries = append(entries, e)
+		names = append(names, d.name(e.Key))
+	}
+	all = make([]*stored, len(entries))
+	workers, ctx := errgroup.WithContext(ctx)
+	n := runtime.GOMAXPROCS(0)
+	for first := range n {
+		workers.Go(func() error {
+			for i := first; i < len(entries) && ctx.Err() == nil; i += n {
+				all[i] = d.read(entries[i], d.known[names[i]])
+				d.reconciled.Add(1)
 			}
-		}
+			return ctx.Err()
+		})
 	}
-	c.ResourceVersion = strconv.FormatInt(one.Revision, 10)
-	return c
-}
-
-func (s *storedSource) watch(ctx context.Context, after string) (watch.Interface, error) {
-	from, err := strconv.ParseInt(after, 10, 64)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	w := &storedWatch{cancel: cancel, events: make(chan watch.Event)}
-	go w.run(ctx, s, from)
-	return w, nil
-}
-
-// alarm is never raised: CRDs that cannot be decoded do not block the others.
-func (s *storedSource) alarm() <-chan struct{} { return nil }
-
-// storedWatch is a watch of a storedSource. It runs until Stop or until etcd fails.
-type storedWatch struct {
-	cancel context.CancelFunc
-	events chan watch.Event
-}
-
-func (w *storedWatch) run(ctx context.Context, s *storedSource, after int64) {
-	defer close(w.events)
-	send := func(e watch.Event) {
-		select {
-		case w.events <- e:
-		case <-ctx.Done():
-		}
-	}
-	err := s.definitions.config.Fences.WatchDefinitions(ctx, after, func(one fence.Stored) {
-		typ := watch.Modified
-		if one.Deleted {
-			typ = watch.Deleted
-		}
-		send(watch.Event{Type: typ, Object: s.decode(one)})
-	})
-	send(watch.Event{Type: watch.Error, Object: &apierrors.NewInternalError(err).ErrStatus})
-}
-
-func (w *storedWatch) ResultChan() <-chan watch.Event { return w.events }
-
-// Stop ends the watch and returns when it has ended.
-func (w *storedWatch) Stop() {
-	w.cancel()
-	for range w.events {
-		// run closes the channel when it ends.
-	}
+	return names, all, workers.Wait()
 }

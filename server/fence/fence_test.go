@@ -1,10 +1,8 @@
 package fence
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -225,54 +223,5 @@ func TestSweepLarge(t *testing.T) {
 	put("a", `{"metadata":{"finalizers":["a/b"]},"spec":"%s"}`, 100)
 	if left, name, err := f.Sweep(t.Context(), things, "1"); left != 2 || name != "a" || err != nil {
 		t.Error(left, name, err)
-	}
-}
-
-// TestStored lists and watches stored CRDs, whatever their content.
-func TestStored(t *testing.T) {
-	f, client := newFences(t)
-	key := func(i int) string { return f.DefinitionKey(fmt.Sprintf("%04d.example.com", i)) }
-	const n = 2*pageSize + 1
-	for i := range n {
-		if _, err := client.Put(t.Context(), key(i), "{"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := client.Put(t.Context(), "/registry/apiextensions.k8s.io/others/a", "{}"); err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	revision, err := f.ListDefinitions(t.Context(), func(s Stored) { names = append(names, s.Name) })
-	if err != nil || len(names) != n || names[n-1] != fmt.Sprintf("%04d.example.com", n-1) || revision == 0 {
-		t.Fatal(names, revision, err)
-	}
-
-	put, err := client.Put(t.Context(), key(0), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone, err := client.Client.Delete(t.Context(), key(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var changes []Stored
-	err = f.WatchDefinitions(ctx, revision, func(s Stored) {
-		if changes = append(changes, s); len(changes) == 2 {
-			cancel()
-		}
-	})
-	want := []Stored{{Name: "0000.example.com", Revision: put.Header.Revision}, {Name: "0001.example.com", Deleted: true, Revision: gone.Header.Revision}}
-	if !errors.Is(err, context.Canceled) || !reflect.DeepEqual(changes, want) {
-		t.Errorf("%+v: %v", changes, err)
-	}
-
-	// A watch from a compacted revision returns an error instead of waiting forever.
-	if _, err := client.Compact(t.Context(), gone.Header.Revision); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.WatchDefinitions(t.Context(), revision, func(s Stored) { t.Error(s) }); !errors.Is(err, rpctypes.ErrCompacted) {
-		t.Error(err)
 	}
 }
