@@ -10,7 +10,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	unionauthn "k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/request/websocket"
-	"k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -26,7 +25,7 @@ func healthPaths() []string { return []string{"/healthz", "/livez", "/readyz"} }
 // newAuthenticator authenticates users by a client certificate of one of the CAs, or by a
 // token of the file. Requests for health paths may be anonymous.
 func newAuthenticator(o *Options, clientCA dynamiccertificates.CAContentProvider) (authenticator.Request, error) {
-	known := []authenticator.Request{x509.NewDynamic(clientCA.VerifyOptions, x509.CommonNameUserConversion)}
+	known := []authenticator.Request{newCertificates(clientCA)}
 	if o.TokenAuthFile != "" {
 		tokens, err := tokenfile.NewCSV(o.TokenAuthFile)
 		if err != nil {
