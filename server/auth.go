@@ -37,10 +37,10 @@ func newAuthenticator(o *Options, clientCA dynamiccertificates.CAContentProvider
 	for _, p := range healthPaths() {
 		nobody = append(nobody, apiserverapi.AnonymousAuthCondition{Path: p})
 	}
-	return unionauthn.NewFailOnError(
+	return withStack(unionauthn.NewFailOnError(
 		group.NewAuthenticatedGroupAdder(unionauthn.New(known...)),
 		anonymous.NewAuthenticator(nobody),
-	), nil
+	)), nil
 }
 
 // newAuthorizer allows everyone to read health, and gives the group system:masters full
