@@ -1,9 +1,13 @@
 package schema
 
-import "espalier.dev/internal/jsonx"
+import (
+	"slices"
+
+	"espalier.dev/internal/jsonx"
+)
 
 // IsNormal reports whether src is an object that Normalize would not change. It scans
-// the text and builds only metadata. A true result is always right. A false result may
+// the text and builds nothing. A true result is always right. A false result may
 // be wrong if the object has unusual metadata or duplicate members, or if the schema is
 // in the draft-4 dialect. (Normalize means Normalize without options: FromStorage also
 // adds a missing generation.)
@@ -111,12 +115,76 @@ func (s *scanner) metaField(n *node, child int32, key string) bool {
 	if child > nowhere && (n.flags&embedded != 0 || s.p.nodes[child].flags&defaultsBelow != 0) {
 		return false
 	}
-	v, err := s.r.Value()
-	if err != nil {
+	return s.metaValue(objectMetaType())
+}
+
+// metaValue scans a value in metadata, as metaType.isNormal checks it in a tree.
+func (s *scanner) metaValue(t *metaType) bool {
+	c := s.r.Peek()
+	switch t.kind {
+	case metaString, metaTime:
+		if c != '"' {
+			return false
+		}
+		text, err := s.r.String()
+		return err == nil && t.isNormal(text)
+	case metaInteger, metaBoolean:
+		if c == '{' || c == '[' || c == '"' {
+			return false
+		}
+		v, err := s.r.Scalar(c)
+		return err == nil && t.isNormal(v)
+	case metaFields:
+		return c == '{' && s.r.Skip() == nil
+	case metaList:
+		return c == '[' && s.metaList(t.elem)
+	}
+	return c == '{' && s.metaObject(t)
+}
+
+func (s *scanner) metaList(elem *metaType) bool {
+	if s.r.EnterArray() != nil {
 		return false
 	}
-	meta, ok := v.(map[string]any)
-	return ok && objectMetaType().isNormalStruct(meta)
+	for i := 0; ; i++ {
+		more, err := s.r.NextItem(i)
+		if err != nil {
+			return false
+		}
+		if !more {
+			return i > 0
+		}
+		if !s.metaValue(elem) {
+			return false
+		}
+	}
+}
+
+// metaObject scans a map or a struct.
+func (s *scanner) metaObject(t *metaType) bool {
+	if s.r.EnterObject() != nil {
+		return false
+	}
+	var present presence
+	for i := 0; ; i++ {
+		key, more, err := s.r.NextMember(i)
+		if err != nil {
+			return false
+		}
+		if !more {
+			return present.count == len(t.required) && (i > 0 || t.kind == metaStruct)
+		}
+		value := t.elem
+		if t.kind == metaStruct {
+			value = t.fields[key]
+			if n := slices.Index(t.required, key); n >= 0 {
+				present.add(int32(n))
+			}
+		}
+		if value == nil || !s.metaValue(value) {
+			return false
+		}
+	}
 }
 
 func (s *scanner) array(id int32) bool {

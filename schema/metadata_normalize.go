@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,8 +14,7 @@ import (
 )
 
 // isCanonicalTime reports whether s is a time in the format that Kubernetes writes,
-// such as 2006-01-02T15:04:05Z. It returns false for the 29th to 31st of a month, which
-// need a real parser.
+// such as 2006-01-02T15:04:05Z. Only the 29th to 31st of a month need a real parser.
 func isCanonicalTime(s string) bool {
 	const form = "0000-00-00T00:00:00Z"
 	if len(s) != len(form) {
@@ -31,7 +31,14 @@ func isCanonicalTime(s string) bool {
 	}
 	two := func(i int) int { return int(s[i]-'0')*10 + int(s[i+1]-'0') }
 	month, day := two(5), two(8)
-	return s[:4] != "0001" && s[:4] != "0000" && month >= 1 && month <= 12 && day >= 1 && day <= 28 && two(11) < 24 && two(14) < 60 && two(17) < 60
+	if s[:4] == "0001" || s[:4] == "0000" || month < 1 || month > 12 || day < 1 || two(11) > 23 || two(14) > 59 || two(17) > 59 {
+		return false
+	}
+	if day > 28 {
+		_, err := time.Parse(time.RFC3339, s)
+		return err == nil
+	}
+	return true
 }
 
 // normalizeMetadata normalizes metadata to the JSON that metav1.ObjectMeta encodes to.

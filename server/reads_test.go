@@ -296,7 +296,7 @@ func (r *readers) watches() {
 	var started, ended sync.WaitGroup
 	for _, path := range []string{"/apis/reads.example.com/v1/things", "/apis/reads.example.com/v1/namespaces/a/things", "/apis/reads.example.com/v2/namespaces/a/things"} {
 		for _, from := range []string{"", "resourceVersion=0", "resourceVersion=" + before, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
-			"sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0", "resourceVersion=x", "resourceVersion=" + before + "&limit=x", "sendInitialEvents=true"} {
+			"sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0", "resourceVersion=x", "resourceVersion=" + before + "&limit=x", "sendInitialEvents=true", "resourceVersion=1"} {
 			for _, selector := range []string{"", "labelSelector=even%3Dtrue", "fieldSelector=metadata.name%3Dt00", "fieldSelector=spec.color%3Dred", "fieldSelector=metadata.name%3Dt02,metadata.namespace%3Da"} {
 				query := strings.Trim(strings.Join([]string{"watch=true&timeoutSeconds=8", from, selector}, "&"), "&")
 				key := path + "?" + query
