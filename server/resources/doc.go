@@ -8,6 +8,9 @@
 // rebuilt; running requests finish with the old ones, and watches are closed so that clients
 // reconnect.
 //
+// Reads of custom resources as plain JSON do not build objects: a reader answers them with the
+// stored bytes (read.go, view.go).
+//
 // Every served resource is a Definition, including customresourcedefinitions. A Kind
 // implements what is specific to one type of object; package definitions has its own.
 package resources
