@@ -51,12 +51,16 @@ type groupVersion struct {
 	runtimeschema.GroupVersion
 	// served are the resources in the order of their names, builtin ones first.
 	served []*resource.Description
+	// hash is the hash of the OpenAPI document.
+	hash func() (string, error)
 }
 
 // group is a group and its versions, the preferred one first.
 type group struct {
 	name     string
 	versions []*groupVersion
+	// entry is the entry of the aggregated list.
+	entry func() apidiscoveryv2.APIGroupDiscovery
 }
 
 // snapshot is the published view of a catalog.
@@ -64,8 +68,9 @@ type snapshot struct {
 	publisher *Publisher
 	catalog   *crd.Catalog
 	// groups are the groups of builtin resources in their order, then the others by name.
-	groups []*group
-	byName map[runtimeschema.GroupVersion]*groupVersion
+	groups        []*group
+	builtinGroups int
+	byName        map[runtimeschema.GroupVersion]*groupVersion
 
 	// core is the core group. It exists even if it is empty, because kubectl needs its
 	// version v1 to read files with a List of objects.
@@ -77,34 +82,53 @@ type snapshot struct {
 	v2     func() (*document, error)
 }
 
-func newSnapshot(p *Publisher, catalog *crd.Catalog) *snapshot {
+// newSnapshot returns the snapshot of a catalog. It shares the groups that have not changed
+// with the previous snapshot, which may be nil.
+func newSnapshot(p *Publisher, catalog *crd.Catalog, previous *snapshot) *snapshot {
 	s := &snapshot{publisher: p, catalog: catalog, byName: map[runtimeschema.GroupVersion]*groupVersion{}}
-	groups := map[string]*group{}
-	builtin := map[string]bool{}
+	builtin := map[string][]*crd.Definition{} // by group
+	isBuiltin := map[string]bool{}
+	var names []string
 	for _, b := range p.config.Builtin {
-		s.add(groups, b.Definition)
-		builtin[b.Definition.Name()] = true
+		d := b.Definition
+		if builtin[d.Group()] == nil {
+			names = append(names, d.Group())
+		}
+		builtin[d.Group()] = append(builtin[d.Group()], d)
+		isBuiltin[d.Name()] = true
 	}
-	builtinGroups := len(s.groups)
-	for _, d := range catalog.All() {
-		if !builtin[d.Name()] {
-			s.add(groups, d)
+	for _, name := range names {
+		definitions := builtin[name]
+		for _, d := range catalog.Group(name) {
+			if !isBuiltin[d.Name()] {
+				definitions = append(definitions, d)
+			}
+		}
+		s.add(p.newGroup(name, definitions))
+	}
+	s.builtinGroups = len(s.groups)
+	for _, name := range catalog.Groups() {
+		if builtin[name] != nil {
+			continue
+		}
+		var g *group
+		if previous != nil && catalog.SameGroup(previous.catalog, name) {
+			g = previous.group(name)
+		}
+		if g == nil {
+			g = p.newGroup(name, catalog.Group(name))
+		}
+		s.add(g)
+	}
+	s.core = p.newGroup("", nil)
+	s.core.versions = []*groupVersion{p.newGroupVersion(coreV1)}
+	if i := slices.IndexFunc(s.groups, func(g *group) bool { return g.name == "" }); i >= 0 {
+		s.core = s.groups[i]
+		s.groups = slices.Delete(s.groups, i, i+1)
+		if i < s.builtinGroups {
+			s.builtinGroups--
 		}
 	}
-	// The groups of builtin resources stay first, in their order.
-	slices.SortFunc(s.groups[builtinGroups:], func(a, b *group) int { return strings.Compare(a.name, b.name) })
-	for _, g := range s.groups {
-		slices.SortFunc(g.versions, func(a, b *groupVersion) int {
-			return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
-		})
-	}
-	s.core = &group{versions: []*groupVersion{{GroupVersion: coreV1}}}
-	s.groups = slices.DeleteFunc(s.groups, func(g *group) bool {
-		if g.name == "" {
-			s.core = g
-		}
-		return g.name == ""
-	})
 	legacy := discovery.NewRootAPIsHandler(s.addresses(), p.codecs.legacy)
 	for _, g := range s.groups {
 		legacy.AddGroup(g.legacy())
@@ -116,30 +140,58 @@ func newSnapshot(p *Publisher, catalog *crd.Catalog) *snapshot {
 	return s
 }
 
-// add adds the resources of a CRD.
-func (s *snapshot) add(groups map[string]*group, d *crd.Definition) {
-	if !d.Established() {
+// add adds a group, unless it is nil or empty.
+func (s *snapshot) add(g *group) {
+	if g == nil || len(g.versions) == 0 {
 		return
 	}
-	for _, v := range d.Versions() {
-		if !v.Served() {
+	s.groups = append(s.groups, g)
+	for _, v := range g.versions {
+		s.byName[v.GroupVersion] = v
+	}
+}
+
+// group returns the group of that name, or nil.
+func (s *snapshot) group(name string) *group {
+	i, ok := slices.BinarySearchFunc(s.groups[s.builtinGroups:], name, func(g *group, name string) int { return strings.Compare(g.name, name) })
+	if !ok {
+		return nil
+	}
+	return s.groups[s.builtinGroups+i]
+}
+
+// newGroup returns the group of some CRDs: their served versions.
+func (p *Publisher) newGroup(name string, definitions []*crd.Definition) *group {
+	g := &group{name: name}
+	byVersion := map[string]*groupVersion{}
+	for _, d := range definitions {
+		if !d.Established() {
 			continue
 		}
-		gv := v.GroupVersionKind().GroupVersion()
-		g := groups[gv.Group]
-		if g == nil {
-			g = &group{name: gv.Group}
-			groups[gv.Group] = g
-			s.groups = append(s.groups, g)
+		for _, v := range d.Versions() {
+			if !v.Served() {
+				continue
+			}
+			in := byVersion[v.Name()]
+			if in == nil {
+				in = p.newGroupVersion(v.GroupVersionKind().GroupVersion())
+				byVersion[v.Name()] = in
+				g.versions = append(g.versions, in)
+			}
+			in.served = append(in.served, p.describe(v))
 		}
-		in := s.byName[gv]
-		if in == nil {
-			in = &groupVersion{GroupVersion: gv}
-			s.byName[gv] = in
-			g.versions = append(g.versions, in)
-		}
-		in.served = append(in.served, s.publisher.describe(v))
 	}
+	slices.SortFunc(g.versions, func(a, b *groupVersion) int {
+		return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
+	})
+	g.entry = sync.OnceValue(g.aggregated)
+	return g
+}
+
+func (p *Publisher) newGroupVersion(gv runtimeschema.GroupVersion) *groupVersion {
+	out := &groupVersion{GroupVersion: gv}
+	out.hash = sync.OnceValues(func() (string, error) { return p.hashOf(out) })
+	return out
 }
 
 // discovery returns the handler for a path below /apis, or nil. parts are the segments of the
@@ -149,10 +201,13 @@ func (s *snapshot) discovery(parts []string) http.Handler {
 	case 0:
 		return s.root
 	case 1:
-		for _, g := range s.groups {
+		for _, g := range s.groups[:s.builtinGroups] {
 			if g.name == parts[0] {
 				return discovery.NewAPIGroupHandler(s.publisher.codecs.legacy, g.legacy())
 			}
+		}
+		if g := s.group(parts[0]); g != nil {
+			return discovery.NewAPIGroupHandler(s.publisher.codecs.legacy, g.legacy())
 		}
 	case 2:
 		if gv := s.byName[runtimeschema.GroupVersion{Group: parts[0], Version: parts[1]}]; gv != nil {
@@ -189,7 +244,7 @@ func (s *snapshot) newRoot(legacy http.Handler, groups []*group) http.Handler {
 	once := sync.OnceValues(func() (tagged, error) {
 		list := &apidiscoveryv2.APIGroupDiscoveryList{Items: make([]apidiscoveryv2.APIGroupDiscovery, len(groups))}
 		for i, g := range groups {
-			list.Items[i] = g.aggregated()
+			list.Items[i] = g.entry()
 		}
 		text, err := json.Marshal(list)
 		return tagged{list: list, etag: hash(text)}, err

@@ -15,10 +15,8 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 	"k8s.io/kube-openapi/pkg/handler3"
-	"k8s.io/kube-openapi/pkg/spec3"
 
 	"espalier.dev/crd"
-	"espalier.dev/openapi"
 )
 
 // document is an OpenAPI document that is written on request.
@@ -26,18 +24,19 @@ type document struct {
 	// version is the OpenAPI version, v2 or v3.
 	version string
 	// hash identifies the content without writing the document.
-	hash        string
-	json, proto func() ([]byte, error)
+	hash  string
+	json  func() (text, error)
+	proto func() ([]byte, error)
 }
 
-func newDocument(version, hash string, text func() ([]byte, error), toProto func([]byte) ([]byte, error)) *document {
-	d := &document{version: version, hash: hash, json: sync.OnceValues(text)}
+func newDocument(version, hash string, write func() (text, error), toProto func([]byte) ([]byte, error)) *document {
+	d := &document{version: version, hash: hash, json: sync.OnceValues(write)}
 	d.proto = sync.OnceValues(func() ([]byte, error) {
-		text, err := d.json()
+		t, err := d.json()
 		if err != nil {
 			return nil, err
 		}
-		return toProto(text)
+		return toProto(bytes.Join(t, nil))
 	})
 	return d
 }
@@ -55,18 +54,18 @@ func (d *document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotModified) // without writing the document
 		return
 	}
-	text, err := form()
+	t, err := form()
 	if err != nil {
 		unavailable(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", contentType)
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
+	http.ServeContent(w, r, "", time.Time{}, t.reader())
 }
 
 // negotiate returns the function that encodes the document in the format that the client
 // prefers, and the media type; nil if it accepts none.
-func (d *document) negotiate(accept string) (func() ([]byte, error), string) {
+func (d *document) negotiate(accept string) (func() (text, error), string) {
 	if accept == "" {
 		accept = "*/*"
 	}
@@ -79,7 +78,10 @@ func (d *document) negotiate(accept string) (func() ([]byte, error), string) {
 		case "json", "*":
 			return d.json, "application/json"
 		case protobuf, strings.Replace(protobuf, ".v1", "@v1", 1): // the old spelling is not a valid media type
-			return d.proto, "application/" + protobuf
+			return func() (text, error) {
+				data, err := d.proto()
+				return text{data}, err
+			}, "application/" + protobuf
 		}
 	}
 	return nil, ""
@@ -131,7 +133,7 @@ func (s *snapshot) newV3Root() (*v3Root, error) {
 	root := &v3Root{documents: make(map[runtimeschema.GroupVersion]*document, len(s.byName))}
 	list := handler3.OpenAPIV3Discovery{Paths: make(map[string]handler3.OpenAPIV3DiscoveryGroupVersion, len(s.byName))}
 	for name, gv := range s.byName {
-		h, err := p.hashOf(gv)
+		h, err := gv.hash()
 		if err != nil {
 			return nil, err
 		}
@@ -194,18 +196,18 @@ func identify(d *crd.Definition) (string, error) {
 }
 
 func (p *Publisher) newV3(gv *groupVersion, hash string) *document {
-	return newDocument("v3", hash, func() ([]byte, error) {
-		docs := make([]*spec3.OpenAPI, 0, len(gv.served))
+	return newDocument("v3", hash, func() (text, error) {
+		parts := make([]*part, 0, len(gv.served))
 		for _, v := range gv.served {
-			doc, err := v.OpenAPI.V3(p.builder)
+			part, err := p.partOf(v)
 			if err != nil {
 				// One faulty CRD must not affect the others.
 				klog.ErrorS(err, "Cannot describe a CRD in OpenAPI", "crd", v.Definition().Name())
 				continue
 			}
-			docs = append(docs, doc)
+			parts = append(parts, part)
 		}
-		return json.Marshal(openapi.MergeV3(docs...))
+		return joinV3(parts)
 	}, handler3.ToV3ProtoBinary)
 }
 

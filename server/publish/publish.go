@@ -68,6 +68,9 @@ type Publisher struct {
 	mu        sync.Mutex
 	documents map[runtimeschema.GroupVersion]*document
 
+	// parts has the parts of OpenAPI v3 documents that were requested.
+	parts partCache
+
 	// v2mu guards the OpenAPI v2 document and its parts. Writing it takes long.
 	v2mu     sync.Mutex
 	whole    *document
@@ -98,7 +101,7 @@ func (p *Publisher) snapshot() *snapshot {
 	if s := p.current.Load(); s != nil && s.catalog == catalog {
 		return s
 	}
-	s := newSnapshot(p, catalog)
+	s := newSnapshot(p, catalog, p.current.Load())
 	p.current.Store(s)
 	return s
 }

@@ -55,7 +55,10 @@ func (s *snapshot) newV2() (*document, error) {
 	p.v2mu.Lock()
 	defer p.v2mu.Unlock()
 	if p.whole == nil || p.whole.hash != h {
-		p.whole = newDocument("v2", h, func() ([]byte, error) { return p.writeV2(definitions) }, handler.ToProtoBinary)
+		p.whole = newDocument("v2", h, func() (text, error) {
+			data, err := p.writeV2(definitions)
+			return text{data}, err
+		}, handler.ToProtoBinary)
 	}
 	return p.whole, nil
 }

@@ -1,0 +1,205 @@
+package publish
+
+import (
+	"bytes"
+	"container/list"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"espalier.dev/openapi"
+	"espalier.dev/server/resource"
+)
+
+// text is a document in pieces, most of which are shared with other documents.
+type text [][]byte
+
+// reader returns a reader of the whole text.
+func (t text) reader() io.ReadSeeker {
+	r := &textReader{text: t, ends: make([]int64, len(t))}
+	size := int64(0)
+	for i, piece := range t {
+		size += int64(len(piece))
+		r.ends[i] = size
+	}
+	return io.NewSectionReader(r, 0, size)
+}
+
+// textReader is an io.ReaderAt of a text.
+type textReader struct {
+	text text
+	ends []int64 // the offsets after each piece
+}
+
+func (r *textReader) ReadAt(to []byte, offset int64) (n int, err error) {
+	for i := sort.Search(len(r.ends), func(i int) bool { return r.ends[i] > offset }); i < len(r.text) && n < len(to); i++ {
+		piece := r.text[i]
+		skip := offset + int64(n) - (r.ends[i] - int64(len(piece)))
+		n += copy(to[n:], piece[skip:])
+	}
+	if n < len(to) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// part is what one version of a CRD adds to an OpenAPI v3 document, as JSON: a change of one
+// CRD leaves the parts of the others as they are.
+type part struct {
+	paths, schemas map[string]json.RawMessage
+	size           int // without what it shares with others
+}
+
+// partOf returns the part of a version.
+func (p *Publisher) partOf(v *resource.Description) (*part, error) {
+	id, err := identify(v.Definition())
+	if err != nil {
+		return nil, err
+	}
+	return p.parts.get(v.Name()+" "+id, func() (*part, error) {
+		doc, err := v.OpenAPI.V3(p.builder)
+		if err != nil {
+			return nil, err
+		}
+		doc = openapi.MergeV3(doc)
+		out := &part{}
+		if out.paths, err = writeAll(doc.Paths.Paths); err != nil {
+			return nil, err
+		}
+		if out.schemas, err = writeAll(doc.Components.Schemas); err != nil {
+			return nil, err
+		}
+		p.parts.share(out)
+		return out, nil
+	})
+}
+
+// joinV3 returns the document that openapi.MergeV3 would return for the documents of the
+// parts: if two have a path or schema of the same name, the first one is used.
+func joinV3(parts []*part) (text, error) {
+	// The frame is a document with one path and one schema, which the real ones replace.
+	const path, schema = "/path", "schema"
+	frame := openapi.MergeV3()
+	frame.Paths.Paths[path], frame.Components.Schemas[schema] = &spec3.Path{}, &spec.Schema{}
+	if len(parts) == 0 {
+		frame = openapi.MergeV3()
+	}
+	data, err := json.Marshal(frame)
+	if err != nil || len(parts) == 0 {
+		return text{data}, err
+	}
+	before, rest, found := bytes.Cut(data, []byte(`"`+path+`":{}`))
+	between, after, alsoFound := bytes.Cut(rest, []byte(`"`+schema+`":{}`))
+	if !found || !alsoFound {
+		return nil, fmt.Errorf("unexpected OpenAPI document %s", data)
+	}
+	paths, schemas := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	for _, part := range parts {
+		addMissing(paths, part.paths)
+		addMissing(schemas, part.schemas)
+	}
+	out := text{before}
+	if out, err = out.members(paths); err != nil {
+		return nil, err
+	}
+	if out, err = append(out, between).members(schemas); err != nil {
+		return nil, err
+	}
+	return append(out, after), nil
+}
+
+// members appends the members of an object, sorted by name.
+func (t text) members(members map[string]json.RawMessage) (text, error) {
+	for i, name := range slices.Sorted(maps.Keys(members)) {
+		key, err := json.Marshal(name)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			key = append([]byte{','}, key...)
+		}
+		t = append(t, append(key, ':'), members[name])
+	}
+	return t, nil
+}
+
+// partCache has the parts that were requested, up to a total size. The zero value is empty. It
+// is safe for concurrent use.
+type partCache struct {
+	mu     sync.Mutex
+	byID   map[string]*list.Element
+	recent list.List // of *cachedPart, the last used first
+	size   int
+	// shared has the texts that are in almost every part.
+	shared map[string]json.RawMessage
+}
+
+type cachedPart struct {
+	id string
+	*part
+}
+
+// maxParts is the total size of the parts that are kept. Others are written again when they
+// are requested.
+const maxParts = 128 << 20
+
+// share replaces the schemas of Kubernetes' own types, which are in almost every part, by
+// those of other parts, and computes the size of the rest.
+func (c *partCache) share(p *part) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.shared == nil {
+		c.shared = map[string]json.RawMessage{}
+	}
+	for name, schema := range p.schemas {
+		if shared, ok := c.shared[name]; ok && bytes.Equal(shared, schema) {
+			p.schemas[name] = shared
+			continue
+		} else if !ok && strings.HasPrefix(name, "io.k8s.") {
+			c.shared[name] = schema
+			continue
+		}
+		p.size += len(name) + len(schema)
+	}
+	for name, path := range p.paths {
+		p.size += len(name) + len(path)
+	}
+}
+
+// get returns a part, and makes it if necessary.
+func (c *partCache) get(id string, make func() (*part, error)) (*part, error) {
+	c.mu.Lock()
+	if e := c.byID[id]; e != nil {
+		c.recent.MoveToFront(e)
+		c.mu.Unlock()
+		return e.Value.(*cachedPart).part, nil
+	}
+	c.mu.Unlock()
+	p, err := make()
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byID == nil {
+		c.byID = map[string]*list.Element{}
+	}
+	if c.byID[id] == nil { // another request may have been faster
+		c.byID[id] = c.recent.PushFront(&cachedPart{id, p})
+		c.size += p.size
+	}
+	for c.size > maxParts && c.recent.Len() > 1 {
+		oldest := c.recent.Remove(c.recent.Back()).(*cachedPart)
+		delete(c.byID, oldest.id)
+		c.size -= oldest.size
+	}
+	return p, nil
+}
