@@ -189,6 +189,10 @@ func (s *Store) apply(changes []*clientv3.Event) {
 		s.dispatch(e)
 	}
 	s.window.trim()
+	if s.window.released > s.window.maxBytes/8 {
+		s.window.released = 0
+		s.endSlow()
+	}
 	s.advance(max(at, changes[len(changes)-1].Kv.ModRevision))
 }
 

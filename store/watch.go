@@ -3,11 +3,13 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 )
 
-// ErrSlow is returned by a watcher that has left too many events unread. The caller can watch
+// ErrSlow is returned by a watcher that has left too many events unread, or events that have
+// left the window. The caller can watch
 // again from the last revision that it has received.
 var ErrSlow = errors.New("the watcher is too slow")
 
@@ -64,6 +66,34 @@ func (w *Watcher) matches(key string) bool {
 	return key == w.key
 }
 
+// The most events that Next returns at once, and from which size of their values on it returns
+// fewer. The rest stays in the queue, which is given up if the watcher is too slow.
+const (
+	batchEvents = 100
+	batchBytes  = 256 << 10
+)
+
+// take removes the next events from the queue: all of a revision, or none. mu is held.
+func (w *Watcher) take() []*Event {
+	n, size := 0, int64(0)
+	for n < len(w.queue) && (n == 0 || n < batchEvents && size < batchBytes || w.queue[n].Revision == w.queue[n-1].Revision) {
+		if e := w.queue[n].Entry; e != nil {
+			size += int64(len(e.Value))
+		}
+		n++
+	}
+	if n == len(w.queue) {
+		events := w.queue
+		w.queue = nil
+		return events
+	}
+	events := slices.Clone(w.queue[:n])
+	clear(w.queue[:n]) // the array stays
+	w.queue = w.queue[n:]
+	w.wake()
+	return events
+}
+
 // Next returns the next events, and the revision up to which the watcher has now received all
 // of them. It waits for an event, or for progress if it is not nil: then there may be no
 // events. If the watcher has ended, it returns the reason: [ErrSlow], [ErrClosed], an
@@ -73,10 +103,12 @@ func (w *Watcher) Next(ctx context.Context, progress <-chan struct{}) ([]*Event,
 		// All events up to this revision are in the queue: the order of the two steps matters.
 		revision := w.store.revision.Load()
 		w.mu.Lock()
-		events, err := w.queue, w.err
-		w.queue = nil
+		events, err := w.take(), w.err
+		left := len(w.queue) > 0
 		w.mu.Unlock()
 		switch {
+		case left:
+			return events, events[len(events)-1].Revision, nil
 		case len(events) > 0:
 			return events, max(revision, events[len(events)-1].Revision), nil
 		case err != nil:
@@ -150,6 +182,31 @@ func (w *Watcher) push(e *Event) bool {
 		return false
 	}
 	w.queue = append(w.queue, e)
+	return true
+}
+
+// endSlow ends the watchers that have not read events that have left the window, because these
+// are in memory only for them. mu is held.
+func (s *Store) endSlow() {
+	for _, of := range s.watchers {
+		for w := range of {
+			if w.expire(s.window.oldest) {
+				s.remove(w)
+			}
+		}
+	}
+}
+
+// expire ends the watcher if its next event is not after a revision, and reports whether it
+// has.
+func (w *Watcher) expire(oldest int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) == 0 || w.queue[0].Revision > oldest {
+		return false
+	}
+	w.queue, w.err = nil, ErrSlow
+	w.wake()
 	return true
 }
 

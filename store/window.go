@@ -53,6 +53,8 @@ type window struct {
 	events    []*Event // from first on, in the order of their revisions
 	first     int
 	bytes     int64
+	// released is the size of the events that were removed since it was set to zero.
+	released int64
 	// oldest is the revision after which all events are in the window.
 	oldest int64
 }
@@ -77,6 +79,7 @@ func (w *window) trim() {
 		}
 		for w.events[w.first].Revision == revision {
 			w.bytes -= w.events[w.first].size()
+			w.released += w.events[w.first].size()
 			w.events[w.first] = nil
 			w.first++
 		}

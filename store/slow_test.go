@@ -1,0 +1,59 @@
+package store
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestSlowWatchers limits the memory of watchers that do not read: they end when their events
+// have left the window. Others receive everything, in parts.
+func TestSlowWatchers(t *testing.T) {
+	t.Parallel()
+	client := newEtcd(t)
+	const limit = 4 << 20
+	s := open(t, Config{Client: client, MaxBytes: limit})
+	start := s.Revision()
+	watch := func(key string) *Watcher {
+		t.Helper()
+		w, err := s.Watch(key, start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	slow, other, idle, fast := watch(prefix), watch(prefix+"a"), watch(prefix+"b"), watch(prefix)
+	value := strings.Repeat("x", 100_000)
+	received := 0
+	for n := range 100 {
+		key := prefix + "a"
+		if n > 50 {
+			key = prefix + "c" // other gets no more events
+		}
+		put(t, client, key, value)
+		if n%10 != 9 {
+			continue
+		}
+		settle(t, s)
+		for received <= n {
+			events, revision, err := fast.Next(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			received += len(events)
+			if last := events[len(events)-1].Revision; received <= n && revision != last || len(events) > 4 {
+				t.Errorf("%d events up to %d, the last is %d", len(events), revision, last)
+			}
+		}
+	}
+	for name, w := range map[string]*Watcher{"slow": slow, "other": other} {
+		if _, _, err := w.Next(t.Context(), nil); !errors.Is(err, ErrSlow) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	put(t, client, prefix+"b", "1")
+	if got, want := next(t, idle), []string{"b:->1"}; !slices.Equal(got, want) {
+		t.Error(got)
+	}
+}
