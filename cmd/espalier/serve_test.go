@@ -16,15 +16,27 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// asProgram is the environment variable that makes the test binary run the program.
+// asProgram is the environment variable that makes the test binary run the program, or one
+// that an example needs: etcd, or a load balancer in place of haproxy.
 const asProgram = "ESPALIER_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	switch os.Getenv(asProgram) {
+	case "":
+	case "etcd":
+		etcdmain.Main(os.Args)
+		return
+	case "haproxy":
+		if err := balance(os.Args[len(os.Args)-1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	default:
 		main()
 	}
 	os.Exit(m.Run())
