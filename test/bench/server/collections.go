@@ -40,7 +40,14 @@ func measureLists(ctx context.Context, b *bench) (err error) {
 		w := work{row: "list", clients: listClients, calls: b.settings.lists, prepare: func(_ context.Context, s *server) (operation, error) {
 			buffers := make([]bytes.Buffer, listClients)
 			return func(ctx context.Context, c, _ int) error {
-				return s.send(ctx, s.clients[c], request{method: http.MethodGet, path: collection(mainKind), gzip: gzip}, &buffers[c])
+				if err := s.send(ctx, s.clients[c], request{method: http.MethodGet, path: collection(mainKind), gzip: gzip}, &buffers[c]); err != nil {
+					return err
+				}
+				// The object from which the others are copied is in the list, too.
+				if n := bytes.Count(buffers[c].Bytes(), []byte(`"creationTimestamp"`)); !gzip && n != listed+1 {
+					return fmt.Errorf("%s: the list has %d objects, want %d", s.name, n, listed+1)
+				}
+				return nil
 			}, nil
 		}}
 		if gzip {
