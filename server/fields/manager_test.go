@@ -2,6 +2,7 @@ package fields
 
 import (
 	"encoding/json"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -255,6 +256,28 @@ func TestApply(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestApplyNumbers checks that merged numbers are those of the configuration, also where they
+// equal those of the object.
+func TestApplyNumbers(t *testing.T) {
+	d := define(t, widgets)
+	m := endpoint(t, d, "v1", "")
+	live := stored(t, d)
+	spec(live.Object)["any"] = map[string]any{"zero": math.Copysign(0, -1), "one": int64(1)}
+	config := widget(t, "v1", `{"old": "x"}`)
+	spec(config.Object)["any"] = map[string]any{"zero": float64(0), "one": float64(1)}
+	got := m.apply(live, config, "other", true)
+	if got == nil {
+		t.Fatal("left to the stock field manager")
+	}
+	numbers := spec(got.Object)["any"].(map[string]any)
+	if zero := numbers["zero"].(float64); math.Signbit(zero) {
+		t.Error("the sign of a zero is that of the object")
+	}
+	if _, ok := numbers["one"].(float64); !ok {
+		t.Errorf("got a number of type %T", numbers["one"])
 	}
 }
 

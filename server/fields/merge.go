@@ -1,6 +1,9 @@
 package fields
 
-import "maps"
+import (
+	"maps"
+	"math"
+)
 
 // merge merges an applied configuration into an object. The result shares memory with them.
 // same is set if it equals the object. ok is false if one of them is not valid, or if the
@@ -171,7 +174,7 @@ func identical(was, is any) bool {
 		is, ok := is.([]any)
 		return ok && len(was) == len(is) && (len(was) == 0 || &was[0] == &is[0])
 	}
-	return formOf(is) < aList && was == is
+	return formOf(is) < aList && was == is && sameNumbers(was, is)
 }
 
 // sameNumbers reports whether two equal values represent their numbers in the same way.
@@ -190,8 +193,11 @@ func sameNumbers(a, b any) bool {
 				return false
 			}
 		}
-	case int64, float64:
-		return a == b
+	case float64:
+		b, ok := b.(float64)
+		return ok && math.Float64bits(a) == math.Float64bits(b) // 0 equals -0
+	case int64:
+		return any(a) == b
 	}
 	return true
 }

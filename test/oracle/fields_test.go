@@ -63,3 +63,55 @@ func TestFields(t *testing.T) {
 	}
 	t.Logf("seed %d: %d writes, %d of them applies; %d failed, %d changed nothing", seed, done, applied, failed, unchanged)
 }
+
+// TestApplyEmptyMap compares what happens when a manager replaces the keys it owns by an empty
+// map. The merged object has null there, which both sides reject unless the field is nullable.
+func TestApplyEmptyMap(t *testing.T) {
+	for _, nullable := range []bool{false, true} {
+		labels := object("type", "object", "additionalProperties", object("type", "string"))
+		if nullable {
+			labels["nullable"] = true
+		}
+		schema := object("type", "object", "properties", object("spec", object("type", "object", "properties", object("labels", labels))))
+		managers, err := newFieldManagers(map[string]any{
+			"metadata": object("name", "things.example.com"),
+			"spec": object("group", "example.com", "scope", "Cluster",
+				"names", object("plural", "things", "singular", "thing", "kind", "Thing", "listKind", "ThingList"),
+				"versions", list(object("name", "v1", "served", true, "storage", true, "schema", object("openAPIV3Schema", schema))),
+				"conversion", object("strategy", "None")),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := func(labels map[string]any) map[string]any {
+			return object("apiVersion", testAPIVersion, "kind", testKind.Kind, "metadata", object("name", "foo"), "spec", object("labels", labels))
+		}
+		step := fieldStep{endpoint: endpoint{version: "v1"}, manager: "a", apply: true,
+			live: object("apiVersion", testAPIVersion, "kind", testKind.Kind), obj: config(object("a", "x"))}
+		const now = "2026-01-01T00:00:00Z"
+		_, first, err := managers.run(step, now)
+		if err != nil || first.err != nil {
+			t.Fatal(err, first.err)
+		}
+		step.live, step.obj = first.obj, config(object())
+		ours, ref, err := managers.run(step, now)
+		if err != nil || ours.String() != ref.String() || ref.err != nil {
+			t.Fatalf("%v\nours: %v\nref:  %v", err, ours, ref)
+		}
+		if v, ok := ref.obj["spec"].(map[string]any)["labels"]; !ok || v != nil {
+			t.Errorf("the reference merges to %v", ref.obj["spec"])
+		}
+		theirs, err := NewReference(mustJSON(schema), testKind, false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := NewOurs(mustJSON(schema), testKind, false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, got := theirs.Validate(ref.obj, first.obj), own.Validate(ours.obj, first.obj)
+		if errorsText(got) != errorsText(want) || (len(want) == 0) != nullable {
+			t.Errorf("nullable %v: ours: %v, ref: %v", nullable, got, want)
+		}
+	}
+}
