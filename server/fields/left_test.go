@@ -1,0 +1,113 @@
+package fields
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// entriesOf returns the entries of managedFields.
+func entriesOf(u *unstructured.Unstructured) []any {
+	return u.Object["metadata"].(map[string]any)["managedFields"].([]any)
+}
+
+func first(u *unstructured.Unstructured) map[string]any { return entriesOf(u)[0].(map[string]any) }
+
+// TestUpdateLeft checks that updates without an obvious result are left to the stock field
+// manager, with the object unchanged.
+func TestUpdateLeft(t *testing.T) {
+	d := define(t, widgets)
+	for name, change := range map[string]func(live, obj *unstructured.Unstructured){
+		"invalid object":  func(_, obj *unstructured.Unstructured) { spec(obj.Object)["size"] = "x" },
+		"unknown field":   func(_, obj *unstructured.Unstructured) { spec(obj.Object)["unknown"] = "x" },
+		"duplicate items": func(_, obj *unstructured.Unstructured) { spec(obj.Object)["tags"] = []any{"a", "a"} },
+		"invalid stored":  func(live, _ *unstructured.Unstructured) { spec(live.Object)["size"] = "x" },
+		"changed form":    func(_, obj *unstructured.Unstructured) { spec(obj.Object)["any"].(map[string]any)["a"] = "x" },
+		"unusual key":     func(_, obj *unstructured.Unstructured) { spec(obj.Object)["tags"] = []any{"é"} },
+		"other kind":      func(_, obj *unstructured.Unstructured) { obj.Object["kind"] = "Gadget" },
+		"reset": func(_, obj *unstructured.Unstructured) {
+			obj.Object["metadata"].(map[string]any)["managedFields"] = []any{}
+		},
+		"empty entry": func(_, obj *unstructured.Unstructured) {
+			obj.Object["metadata"].(map[string]any)["managedFields"] = []any{map[string]any{}}
+		},
+		"unknown operation": func(_, obj *unstructured.Unstructured) { first(obj)["operation"] = "Delete" },
+		"unknown version":   func(_, obj *unstructured.Unstructured) { first(obj)["apiVersion"] = "example.com/v0" },
+		"unknown key":       func(_, obj *unstructured.Unstructured) { first(obj)["x"] = "y" },
+		"other time zone":   func(_, obj *unstructured.Unstructured) { first(obj)["time"] = "2026-01-01T00:00:00+01:00" },
+		"unsorted entries": func(_, obj *unstructured.Unstructured) {
+			first(obj)["time"] = "2100-01-01T00:00:00Z"
+			first(obj)["operation"] = "Update"
+		},
+		"same entry twice": func(_, obj *unstructured.Unstructured) {
+			obj.Object["metadata"].(map[string]any)["managedFields"] = []any{first(obj), first(obj)}
+		},
+		"no longer granular": func(_, obj *unstructured.Unstructured) {
+			first(obj)["fieldsV1"] = set{"f:spec": set{"f:point": set{"f:x": set{}}}}
+		},
+		"unusual form of a set": func(_, obj *unstructured.Unstructured) {
+			first(obj)["fieldsV1"] = set{"f:spec": set{"f:size": set{self: set{}}}}
+		},
+		"too many managers": func(_, obj *unstructured.Unstructured) {
+			list := []any{}
+			for i := range maxUpdaters {
+				list = append(list, map[string]any{"apiVersion": "example.com/v1", "fieldsType": "FieldsV1", "operation": "Update",
+					"manager": fmt.Sprint("m", i), "fieldsV1": set{"f:spec": set{"f:size": set{}}}})
+			}
+			obj.Object["metadata"].(map[string]any)["managedFields"] = list
+			spec(obj.Object)["color"] = "green"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := endpoint(t, d, "v1", "")
+			live := stored(t, d)
+			obj := live.DeepCopy()
+			change(live, obj)
+			before := obj.DeepCopy()
+			if m.update(live, obj, "writer") {
+				t.Error("not left to the stock field manager")
+			}
+			if !reflect.DeepEqual(obj, before) {
+				t.Error("the object has changed")
+			}
+		})
+	}
+}
+
+// TestApplyLeft is TestUpdateLeft for applies.
+func TestApplyLeft(t *testing.T) {
+	d := define(t, widgets)
+	for _, test := range []struct{ name, manager, config string }{
+		{"removed fields", "applier", `{"color": "blue"}`},
+		{"removed item", "applier", `{"color": "blue", "ports": [{"port": 80, "name": "http"}], "tags": ["y"], "point": {"x": 1, "y": 2}}`},
+		{"conflict", "other", `{"size": 2}`},
+		{"other order", "other", `{"ports": [{"port": 443}, {"port": 80}]}`},
+		{"changed form", "other", `{"any": {"a": 1}}`},
+		{"duplicate items", "other", `{"tags": ["a", "a"]}`},
+		{"invalid", "other", `{"size": "x"}`},
+		{"unknown field", "other", `{"unknown": "x"}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if endpoint(t, d, "v1", "").apply(stored(t, d), widget(t, "v1", test.config), test.manager, false) != nil {
+				t.Error("not left to the stock field manager")
+			}
+		})
+	}
+
+	// Without any of the applied fields.
+	if endpoint(t, d, "v1", "").apply(stored(t, d), parse(t, `{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}`), "applier", false) != nil {
+		t.Error("a removal of everything is not left to the stock field manager")
+	}
+
+	// kubectl's annotation of client-side applies.
+	m := endpoint(t, d, "v1", "")
+	live := stored(t, d)
+	live.SetAnnotations(map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"})
+	for manager, left := range map[string]bool{"kubectl": true, "other": false} {
+		if got := m.apply(live, widget(t, "v1", `{"old": "x"}`), manager, true); (got == nil) != left {
+			t.Errorf("%s: left to the stock field manager: %v", manager, got == nil)
+		}
+	}
+}
