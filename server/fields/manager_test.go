@@ -281,6 +281,24 @@ func TestApplyNumbers(t *testing.T) {
 	}
 }
 
+// TestOwnersWithoutUID checks that an owner without a uid is one with an empty uid, as in
+// kube-apiserver. The metadata of embedded resources may have such owners.
+func TestOwnersWithoutUID(t *testing.T) {
+	obj := widget(t, "v1", `{}`)
+	obj.Object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"kind": "Pod"}}
+	typed, err := NewTypes(define(t, widgets)).ObjectToTyped(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := typed.ToFieldSet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !set.Has(fieldpath.MakePathOrDie("metadata", "ownerReferences", fieldpath.KeyByFields("uid", ""))) {
+		t.Errorf("got %v", set)
+	}
+}
+
 // TestApplyConflict checks the error of a conflict.
 func TestApplyConflict(t *testing.T) {
 	d := define(t, widgets)

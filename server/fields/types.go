@@ -218,6 +218,8 @@ func metadataType() *smd.Map {
 	meta.Properties["finalizers"].XListType = &set
 	owners := meta.Properties["ownerReferences"]
 	owners.XListType, owners.XListMapKeys, owners.Items.XMapType = &byKey, []string{"uid"}, &atomic
+	// Embedded metadata need not be valid: owners without a uid are the same one.
+	owners.Items.Properties["uid"].Default = &schema.JSON{Value: ""}
 	return mapType(meta, false)
 }
 
