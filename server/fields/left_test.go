@@ -101,9 +101,18 @@ func TestApplyLeft(t *testing.T) {
 		t.Error("a removal of everything is not left to the stock field manager")
 	}
 
-	// kubectl's annotation of client-side applies.
+	// An empty list owns nothing, where an empty map was owned.
 	m := endpoint(t, d, "v1", "")
-	live := stored(t, d)
+	live, err := m.Apply(stored(t, d), widget(t, "v1", `{}`), "empty", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.apply(live, widget(t, "v1", `{"ports": []}`), "empty", false) != nil {
+		t.Error("an empty list is taken for an empty map")
+	}
+
+	// kubectl's annotation of client-side applies.
+	live = stored(t, d)
 	live.SetAnnotations(map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"})
 	for manager, left := range map[string]bool{"kubectl": true, "other": false} {
 		if got := m.apply(live, widget(t, "v1", `{"old": "x"}`), manager, true); (got == nil) != left {

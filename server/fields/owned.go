@@ -158,10 +158,11 @@ func (t *typ) ownsItems(v []any, node set, member bool) bool {
 	return sizeIs(node, len(v), member)
 }
 
-// sizeIs reports whether a node has n children, and whether it is a member as expected.
+// sizeIs reports whether a node has n children, and whether it is a member as expected. A node
+// has children or is a member.
 func sizeIs(node set, n int, member bool) bool {
 	if n == 0 {
-		return len(node) == 0
+		return member && len(node) == 0
 	}
 	if member {
 		n++
