@@ -1,12 +1,14 @@
 package resources
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"reflect"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -253,6 +255,8 @@ type storageCodec struct {
 	// written.
 	memory, stored runtimeschema.GroupVersion
 	undecodable    undecodable
+	// kept holds where to keep the text of an object (*[]byte) that is being written.
+	kept sync.Map
 }
 
 var _ runtime.Codec = &storageCodec{}
@@ -262,7 +266,25 @@ func (c *storageCodec) Identifier() runtime.Identifier {
 }
 
 func (c *storageCodec) Encode(obj runtime.Object, w io.Writer) error {
-	return c.kind.EncodeStored(obj, w)
+	keep, ok := c.kept.Load(obj)
+	if !ok {
+		return c.kind.EncodeStored(obj, w)
+	}
+	var text bytes.Buffer
+	if err := c.kind.EncodeStored(obj, &text); err != nil {
+		return err
+	}
+	*keep.(*[]byte) = text.Bytes()
+	_, err := w.Write(text.Bytes())
+	return err
+}
+
+// keep makes Encode keep the text of an object, until the caller calls forget. A response is
+// made of what was stored, so that an object is encoded once.
+func (c *storageCodec) keep(obj runtime.Object) (text *[]byte, forget func()) {
+	text = new([]byte)
+	c.kept.Store(obj, text)
+	return text, func() { c.kept.Delete(obj) }
 }
 
 func (c *storageCodec) Decode(data []byte, _ *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {

@@ -368,7 +368,7 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 		case "patch":
 			return handlers.PatchResource(patched{working{e.storage}, replaced}, scope, admit, patches), nil
 		case "delete":
-			return handlers.DeleteResource(working{e.storage}, true, scope, admit), nil
+			return handlers.DeleteResource(working{deleting{e.storage, e}}, true, scope, admit), nil
 		case "deletecollection":
 			return handlers.DeleteCollection(working{e.storage}, true, scope, admit), nil
 		}

@@ -120,6 +120,7 @@ type endpoint struct {
 	version     *crd.Version
 	kind        Kind
 	strategy    *strategy
+	codec       *storageCodec
 	description *resource.Description
 	store       *registry.Store
 	storage     rest.StandardStorage
@@ -187,6 +188,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 		TableConvertor:            newTable(v.Spec().AdditionalPrinterColumns),
 	}
 	codec := &storageCodec{kind: kind, memory: gvk.GroupVersion(), stored: d.Storage().GroupVersionKind().GroupVersion(), undecodable: undecodable{resource: d.GroupResource()}}
+	e.codec = codec
 	var options generic.RESTOptionsGetter
 	if s.builtin != nil {
 		options = s.builtin.Storage

@@ -58,6 +58,9 @@ type write struct {
 	body      []byte
 	options   writeOptions
 	patchType types.PatchType
+
+	// stored is the text that was stored of the result, or nil.
+	stored *[]byte
 }
 
 // writeStrategy is what the strategies of the endpoint and of its status have in common.

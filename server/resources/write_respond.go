@@ -1,8 +1,10 @@
 package resources
 
 import (
+	"bytes"
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +27,7 @@ const gzipThreshold = 128 * 1024
 // recorded by an audit or compressed, are written by k8s.io/apiserver.
 func (w *write) respond(ctx context.Context, rw http.ResponseWriter, code int, obj runtime.Object) {
 	if u, ok := obj.(*unstructured.Unstructured); ok && w.plain && !recorded(w.req.Context(), auditinternal.LevelRequestResponse) {
-		data, err := jsonx.Append(nil, u.Object)
+		data, err := w.text(u)
 		if err == nil && (len(data) < gzipThreshold || responsewriters.ContentEncodingSupported(w.req, features.APIResponseCompression) == "") {
 			rw.Header().Set("Content-Type", runtime.ContentTypeJSON)
 			rw.WriteHeader(code)
@@ -46,6 +48,19 @@ func (w *write) respond(ctx context.Context, rw http.ResponseWriter, code int, o
 		req.URL.RawQuery = query.Encode()
 	}
 	handlers.GetResource(result{obj}, w.scope)(&withCode{rw, code}, req)
+}
+
+// text returns the JSON of the result: the text that was stored, with the resourceVersion, if
+// it is stored in this version.
+func (w *write) text(obj *unstructured.Unstructured) ([]byte, error) {
+	revision, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
+	if err == nil && w.stored != nil && w.version.Storage() {
+		v := view{text: bytes.TrimSuffix(*w.stored, []byte("\n"))}
+		if o, ok := v.outline(); ok && o.metadata && !o.resourceVersion {
+			return v.append(make([]byte, 0, v.size(revision)+len("\n")), revision), nil
+		}
+	}
+	return jsonx.Append(nil, obj.Object)
 }
 
 // recorded reports whether an audit records what a level has.

@@ -57,8 +57,11 @@ func (w *write) insertNamed(ctx context.Context, obj *unstructured.Unstructured)
 		return nil, err
 	}
 	out := w.kind.New()
+	text, forget := w.codec.keep(obj)
+	defer forget()
 	err = w.store.Storage.Create(ctx, key, obj, out, 0, w.options.isDryRun())
 	if err == nil {
+		w.stored = text
 		return out, nil
 	}
 	err = w.createError(ctx, err, name, obj)
@@ -104,6 +107,9 @@ func (w *write) replace(ctx context.Context, change func(context.Context, *unstr
 	}
 	var last *unstructured.Unstructured
 	created := false
+	var text *[]byte
+	forget := func() {}
+	defer func() { forget() }()
 	out := w.kind.New()
 	err = w.store.Storage.GuaranteedUpdate(ctx, key, out, create, preconditions, func(existing runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		live := existing.(*unstructured.Unstructured)
@@ -116,6 +122,8 @@ func (w *write) replace(ctx context.Context, change func(context.Context, *unstr
 			return nil, nil, err
 		}
 		last = obj
+		forget()
+		text, forget = w.codec.keep(obj)
 		version, err := w.store.Storage.Versioner().ObjectResourceVersion(obj)
 		if err != nil {
 			return nil, nil, err
@@ -130,6 +138,7 @@ func (w *write) replace(ctx context.Context, change func(context.Context, *unstr
 	}, w.options.isDryRun(), nil)
 	switch {
 	case err == nil:
+		w.stored = text
 		return out, created, nil
 	case errors.Is(err, errFinalized):
 		return last, false, w.deleteFinalized(ctx, key, preconditions)
