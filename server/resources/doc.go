@@ -1,9 +1,10 @@
 // Package resources serves custom resources: everything between an authorized HTTP
 // request and the storage.
 //
-// A Handler looks up a request's resource in the catalog and passes the request to the
-// handlers of k8s.io/apiserver, which implement REST. What these need is built when a version
-// is first requested: a codec based on the engine's Decode, strategies based on its Validate,
+// A Handler looks up a request's resource in the catalog. Common reads and all writes of custom
+// resources have handlers of their own, which avoid the work of decoding, copying and encoding
+// objects more than once; the handlers of k8s.io/apiserver implement the rest of REST. What
+// these need is built when a version is first requested: a codec based on the engine's Decode, strategies based on its Validate,
 // and types for server-side apply based on the schema. When the CRD changes, they are
 // rebuilt; running requests finish with the old ones, and watches are closed so that clients
 // reconnect.
