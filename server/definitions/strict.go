@@ -15,7 +15,7 @@ import (
 // also checks schemas under items, additionalProperties and dependencies, which
 // kube-apiserver does not.
 func unknownFields(tree any, as reflect.Type, deep bool) []string {
-	w := strictWalk{deep: deep}
+	w := strictWalk{deep: deep, fields: map[reflect.Type]map[string]reflect.Type{}}
 	w.value("", tree, as)
 	slices.Sort(w.unknown)
 	return w.unknown
@@ -24,6 +24,20 @@ func unknownFields(tree any, as reflect.Type, deep bool) []string {
 type strictWalk struct {
 	deep    bool
 	unknown []string
+	// fields has the fields of the structs that were visited, by name: a CRD has many values
+	// of few types.
+	fields map[reflect.Type]map[string]reflect.Type
+}
+
+// fieldsOf returns the fields of a struct by their names in JSON.
+func (w *strictWalk) fieldsOf(t reflect.Type) map[string]reflect.Type {
+	fields, ok := w.fields[t]
+	if !ok {
+		fields = map[string]reflect.Type{}
+		fieldTypes(t, fields)
+		w.fields[t] = fields
+	}
+	return fields
 }
 
 func (w *strictWalk) value(path string, v any, t reflect.Type) {
@@ -43,8 +57,7 @@ func (w *strictWalk) value(path string, v any, t reflect.Type) {
 	case map[string]any:
 		switch t.Kind() {
 		case reflect.Struct:
-			fields := map[string]reflect.Type{}
-			fieldTypes(t, fields)
+			fields := w.fieldsOf(t)
 			for name, x := range v {
 				if ft, ok := fields[name]; ok {
 					w.value(join(path, name), x, ft)
