@@ -51,7 +51,7 @@ func TestParallel(t *testing.T) {
 			if i%2 == 1 {
 				sem = schema.KEP
 			}
-			s := Start(t, WithSemantics(sem), WithFlags("--watch-cache="+fmt.Sprint(i < 2)))
+			s := Start(t, WithSemantics(sem))
 			s.InstallCRDs(t, "testdata/crds")
 			s.InstallCRDs(t, "testdata/crds/crontabs.yaml") // again is an update
 			name := fmt.Sprint("tree-", i)

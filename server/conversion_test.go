@@ -237,12 +237,14 @@ func TestConversionWebhook(t *testing.T) {
 		t.Parallel()
 		b := newParcels(t, schema.KEP)
 		b.must("create", parcel("v1", "a", 3), http.StatusCreated)
-		// Nobody has listed v2 yet, so that there is no cache.
+		// Nobody has listed v2 yet, so that no converted object is kept.
 		b.hook.set("status")
-		for _, query := range []string{"", "?watch=true&timeoutSeconds=1"} {
-			if a := b.get(parcelsV2 + query); a.code != http.StatusTooManyRequests || !strings.Contains(string(a.body), "conversion webhook for") {
-				t.Errorf("%s: %d %s", query, a.code, a.body)
-			}
+		if a := b.get(parcelsV2); a.code != http.StatusInternalServerError || !strings.Contains(string(a.body), "conversion webhook for") {
+			t.Errorf("%d %s", a.code, a.body)
+		}
+		// A watch waits.
+		if a := b.get(parcelsV2 + "?watch=true&timeoutSeconds=1"); a.code != http.StatusOK || len(a.body) > 0 {
+			t.Errorf("%d %s", a.code, a.body)
 		}
 		b.hook.set("")
 		b.eventually("it can be listed", func() bool {

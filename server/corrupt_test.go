@@ -94,19 +94,15 @@ func TestCorruptObjects(t *testing.T) {
 // All other requests work, and the CRD can be repaired or deleted.
 func TestCorruptCRD(t *testing.T) {
 	for _, c := range []struct {
-		name           string
-		restart, cache bool
+		name    string
+		restart bool
 	}{
-		{"while running", false, true},
-		{"before the start", true, true},
-		{"while running without a cache", false, false},
-		{"before the start without a cache", true, false},
+		{"while running", false},
+		{"before the start", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			o := testOptions(t)
-			o.WatchCache = c.cache
-			testCorruptCRD(t, o, c.restart)
+			testCorruptCRD(t, testOptions(t), c.restart)
 		})
 	}
 }

@@ -516,7 +516,7 @@ func TestCRDDeletion(t *testing.T) {
 	t.Run("lost track", func(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t)
-		p := c.start("--watch-cache=false")
+		p := c.start()
 		p.want(http.StatusCreated, http.MethodPost, crdPath, boxDefinition())
 		p.want(http.StatusCreated, http.MethodPost, boxesV1, box("v1", "kept", "example.com/keep"))
 		p.want(http.StatusOK, http.MethodDelete, crdPath+"/"+boxes, nil)

@@ -19,6 +19,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"espalier.dev/server/resources"
+	"espalier.dev/store"
 )
 
 const (
@@ -44,8 +45,8 @@ type limiter struct {
 	next        http.Handler
 	longRunning apirequest.LongRunningRequestCheck
 	serializer  runtime.NegotiatedSerializer
-	// objects returns the number of stored objects of a resource.
-	objects func(resource string) (int64, error)
+	// objects returns the number of stored objects of a resource, or most if there are more.
+	objects func(resource runtimeschema.GroupResource, most int64) int64
 
 	reading, mutating, streaming seats
 }
@@ -78,14 +79,14 @@ func (s seats) take(n int64) (giveBack func()) {
 
 // limitRequests makes c limit requests according to the options, instead of with the limits of
 // k8s.io/apiserver.
-func limitRequests(c *genericapiserver.Config, o *Options) {
+func limitRequests(c *genericapiserver.Config, o *Options, stored *store.Store) {
 	c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = 0, 0
 	c.BuildHandlerChainFunc = func(next http.Handler, c *genericapiserver.Config) http.Handler {
 		return boundTransfers(genericapiserver.DefaultBuildHandlerChain(&limiter{
 			next:        next,
 			longRunning: c.LongRunningFunc,
 			serializer:  c.Serializer,
-			objects:     func(resource string) (int64, error) { return objectCount(c, resource) },
+			objects:     func(r runtimeschema.GroupResource, most int64) int64 { return objectCount(stored, r, most) },
 			reading:     newSeats("max-requests-inflight", o.MaxRequestsInFlight),
 			mutating:    newSeats("max-mutating-requests-inflight", o.MaxMutatingRequestsInFlight),
 			streaming:   newSeats("max-long-running-requests-inflight", o.MaxLongRunningRequestsInFlight),
@@ -93,9 +94,14 @@ func limitRequests(c *genericapiserver.Config, o *Options) {
 	}
 }
 
-func objectCount(c *genericapiserver.Config, resource string) (int64, error) {
-	stats, err := c.StorageObjectCountTracker.Get(resource)
-	return stats.ObjectCount, err
+// objectCount returns the number of stored objects of a resource, or most if there are more.
+func objectCount(s *store.Store, r runtimeschema.GroupResource, most int64) (n int64) {
+	for range s.Snapshot().Range(s.Prefix()+r.Group+"/"+r.Resource+"/", "") {
+		if n++; n == most {
+			break
+		}
+	}
+	return n
 }
 
 func (l *limiter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -148,13 +154,11 @@ func (l *limiter) cost(req *http.Request, info *apirequest.RequestInfo, s seats)
 	if info.Verb != "list" || info.Name != "" {
 		return 1
 	}
-	n, err := l.objects(runtimeschema.GroupResource{Group: info.APIGroup, Resource: info.Resource}.String())
-	if err != nil {
-		return 1 // the resource has not been used yet
-	}
+	most := objectsPerSeat * max(1, s.limit/listShare)
 	if page, err := strconv.ParseInt(req.URL.Query().Get("limit"), 10, 64); err == nil && page > 0 {
-		n = min(n, page)
+		most = min(most, page)
 	}
+	n := l.objects(runtimeschema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, most)
 	return min(1+n/objectsPerSeat, max(1, s.limit/listShare))
 }
 

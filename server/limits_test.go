@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
@@ -136,11 +137,11 @@ func TestWatchLimit(t *testing.T) {
 }
 
 func TestListCost(t *testing.T) {
-	l := &limiter{objects: func(resource string) (int64, error) {
-		if resource != "things.example.com" {
-			return 0, errors.New("unknown")
+	l := &limiter{objects: func(r runtimeschema.GroupResource, most int64) int64 {
+		if r.String() != "things.example.com" {
+			return 0
 		}
-		return 100_000, nil
+		return min(100_000, most)
 	}}
 	s := newSeats("f", 200)
 	for _, tt := range []struct {

@@ -58,8 +58,6 @@ type Options struct {
 	Ephemeral bool
 	// Warnings returns additional warnings for the writer of a valid CRD. Nil means none.
 	Warnings func(context.Context, *api.CustomResourceDefinition) []string
-	// WatchCache serves reads from memory.
-	WatchCache bool
 
 	// TLSCertFile and TLSPrivateKeyFile are the serving certificate; the default is a
 	// certificate signed by the server's own CA.
@@ -134,7 +132,6 @@ func NewOptions() *Options {
 		EtcdCompactionInterval:         storagebackend.DefaultCompactInterval,
 		ServerLease:                    peers.DefaultLease,
 		EtcdQuota:                      etcd.DefaultQuota,
-		WatchCache:                     true,
 		AuditLogMaxMB:                  100,
 		AuditWebhookMode:               genericoptions.ModeBatch,
 		AuditWebhookInitialBackoff:     10 * time.Second,

@@ -26,7 +26,7 @@ func TestFlags(t *testing.T) {
 	if err := o.Validate(); err != nil {
 		t.Error(err)
 	}
-	if o.BindAddress != "0.0.0.0" || o.DataDir != "d" || o.kubeconfigPath() != "k" || len(o.Etcd.URLs) != 2 || o.WatchCache || o.RequestTimeout != 30*time.Second {
+	if o.BindAddress != "0.0.0.0" || o.DataDir != "d" || o.kubeconfigPath() != "k" || len(o.Etcd.URLs) != 2 || o.RequestTimeout != 30*time.Second {
 		t.Errorf("got %+v", o)
 	}
 	v, err := o.emulated()

@@ -145,7 +145,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	c := genericapiserver.NewConfig(codecs)
 	c.EffectiveVersion = version
 	c.MaxRequestBodyBytes = maxRequestBody
-	limitRequests(c, o)
+	limitRequests(c, o, s.db.store)
 	c.RequestTimeout = o.RequestTimeout
 	c.MinRequestTimeout = int(o.MinRequestTimeout.Seconds())
 	c.GoawayChance = o.GoawayChance

@@ -59,18 +59,34 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		return nil, err
 	}
 	db.client = client
+	var opened atomic.Pointer[store.Store]
 	if db.encryption, err = encryption.Open(ctx, encryption.Config{
 		File: o.EncryptionProviderConfig, Reload: o.EncryptionProviderConfigReload, Poll: o.encryptionPoll, Prefix: o.EtcdPrefix,
-		Readable: func() { db.store.Reload() },
+		Readable: func() {
+			if s := opened.Load(); s != nil {
+				// All values are decrypted anew, because some may have to be encrypted anew.
+				s.SetTransformer(db.encryption)
+				s.Reload()
+			}
+		},
 	}); err != nil {
 		db.close()
 		return nil, fmt.Errorf("--encryption-provider-config: %w", err)
 	}
+	if err := recordSemantics(ctx, client, o.EtcdPrefix, o.Semantics); err != nil {
+		db.close()
+		return nil, err
+	}
+	if db.store, err = openStore(ctx, client, o.EtcdPrefix, db.encryption); err != nil {
+		db.close()
+		return nil, err
+	}
+	opened.Store(db.store)
 	db.fences = fence.New(fence.Config{
 		Client:      client,
 		Prefix:      o.EtcdPrefix,
 		Definitions: definitions.Resource(),
-		WatchCache:  o.WatchCache,
+		Store:       db.store,
 		Compaction:  o.EtcdCompactionInterval,
 		Intact:      resources.IsConversionError,
 		Transformer: db.encryption,
@@ -80,14 +96,6 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 			Client: client, Prefix: o.EtcdPrefix, Definitions: db.fences.DefinitionKey(""),
 			Lease: o.ServerLease, File: filepath.Join(o.DataDir, "server-lease"),
 		})
-	}
-	if err := recordSemantics(ctx, client, o.EtcdPrefix, o.Semantics); err != nil {
-		db.close()
-		return nil, err
-	}
-	if db.store, err = openStore(ctx, client, o.EtcdPrefix, db.encryption); err != nil {
-		db.close()
-		return nil, err
 	}
 	klog.FromContext(ctx).Info("The data has the schema semantics of this server", "semantics", o.Semantics.String())
 	return db, nil
@@ -171,12 +179,10 @@ func recordSemantics(ctx context.Context, client *clientv3.Client, prefix string
 	return nil
 }
 
-// applyTo configures c to store resources in etcd: as JSON under kube-apiserver's keys, with
-// the storage of k8s.io/apiserver. Package fence creates each storage; applyTo sets the
-// common options.
+// applyTo configures c to store resources in etcd: as JSON under kube-apiserver's keys. Package
+// fence creates each storage; applyTo sets the common options.
 func (db *database) applyTo(c *genericapiserver.Config, o *Options) error {
 	config := storagebackend.NewDefaultConfig(path.Join("/", o.EtcdPrefix), unstructured.UnstructuredJSONScheme)
-	config.StorageObjectCountTracker = c.StorageObjectCountTracker
 	config.Transport.ServerList = db.endpoints.URLs
 	config.Transport.CertFile = db.endpoints.CertFile
 	config.Transport.KeyFile = db.endpoints.KeyFile

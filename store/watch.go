@@ -100,39 +100,47 @@ func (w *Watcher) take() []*Event {
 // [ExpiredError] after the store lost events, or the error of ctx.
 func (w *Watcher) Next(ctx context.Context, progress <-chan struct{}) ([]*Event, int64, error) {
 	for waited := false; ; waited = true {
-		// All events up to this revision are in the queue: the order of the two steps matters.
-		revision := w.store.revision.Load()
-		w.mu.Lock()
-		events, err := w.take(), w.err
-		left := len(w.queue) > 0
-		w.mu.Unlock()
+		events, revision, err := w.Poll()
 		switch {
-		case left:
-			return events, events[len(events)-1].Revision, nil
-		case len(events) > 0:
-			return events, max(revision, events[len(events)-1].Revision), nil
-		case err != nil:
-			return nil, 0, err
+		case len(events) > 0 || err != nil:
+			return events, revision, err
 		case waited && ctx.Err() != nil:
 			return nil, 0, ctx.Err()
 		}
 		select {
 		case <-w.ready:
 		case <-progress:
-			revision := w.store.revision.Load()
-			w.mu.Lock()
-			empty := len(w.queue) == 0 && w.err == nil
-			w.mu.Unlock()
-			if empty {
-				return nil, revision, nil
-			}
+			return w.Poll()
 		case <-ctx.Done():
 			return nil, 0, ctx.Err()
 		}
 	}
 }
 
-// Ready returns a channel that has an element when Next does not wait.
+// Poll is like Next, but does not wait: there may be no events.
+func (w *Watcher) Poll() ([]*Event, int64, error) {
+	// All events up to this revision are in the queue: the order of the two steps matters.
+	revision := w.store.revision.Load()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	events := w.take()
+	switch {
+	case len(w.queue) > 0:
+		w.wake() // the rest is returned next
+		return events, events[len(events)-1].Revision, nil
+	case len(events) > 0:
+		if w.err != nil {
+			w.wake() // it is returned next
+		}
+		return events, max(revision, events[len(events)-1].Revision), nil
+	case w.err != nil:
+		return nil, 0, w.err
+	}
+	return nil, revision, nil
+}
+
+// Ready returns a channel that has an element when Next does not wait. Who receives it must
+// call Poll or Next.
 func (w *Watcher) Ready() <-chan struct{} { return w.ready }
 
 // Stop ends the watcher.

@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
@@ -115,22 +113,6 @@ func (s *stored) define() *crd.Definition {
 		s.definition = s.definition.Renew(s.crd)
 	}
 	return s.definition
-}
-
-// errUndecodable is the reason why a list of CRDs fails.
-var errUndecodable = errors.New("a stored CRD cannot be decoded")
-
-// undecodableNames returns the sorted names of the stored CRDs of which nothing can be decoded.
-func (d *Definitions) undecodableNames() (names []string) {
-	d.leftOut.Range(func(name, _ any) bool {
-		e := d.config.Store.Get(d.config.Fences.DefinitionKey(name.(string)))
-		if e != nil && (e.Err != nil || api.Unmarshal(e.Value, &metav1.PartialObjectMetadata{}) != nil) {
-			names = append(names, name.(string))
-		}
-		return true
-	})
-	slices.Sort(names)
-	return names
 }
 
 // readAll reads all CRDs of a snapshot, and returns those that cannot be read as nil, with

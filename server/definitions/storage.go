@@ -2,8 +2,6 @@ package definitions
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -63,35 +61,6 @@ func (s *subresource) Update(ctx context.Context, name string, info rest.Updated
 		s.definitions.settle(ctx, out)
 	}
 	return out, created, err
-}
-
-// List lists CRDs. If some cannot be decoded, it fails and names all of them. Otherwise the
-// storage would ask clients to retry forever if its watch cache has never been filled.
-func (s *crdStorage) List(ctx context.Context, o *metainternalversion.ListOptions) (runtime.Object, error) {
-	list, err := s.Store.List(ctx, o)
-	if apierrors.IsTooManyRequests(err) {
-		if names := s.definitions.undecodableNames(); len(names) > 0 {
-			err = s.readError(names)
-		}
-	}
-	return list, err
-}
-
-// readError returns the error of a list that would include CRDs that cannot be decoded.
-func (s *crdStorage) readError(names []string) error {
-	r := s.DefaultQualifiedResource
-	causes := make([]metav1.StatusCause, len(names))
-	for i, name := range names {
-		causes[i] = metav1.StatusCause{
-			Type: metav1.CauseTypeUnexpectedServerResponse, Field: s.definitions.config.Fences.DefinitionKey(name),
-			Message: errUndecodable.Error(),
-		}
-	}
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonStoreReadError,
-		Message: fmt.Sprintf("failed to read %d %s from the storage, the first is %s", len(names), r, causes[0].Field),
-		Details: &metav1.StatusDetails{Group: r.Group, Kind: r.Resource, Name: "list", Causes: causes},
-	}}
 }
 
 // Delete marks a CRD for deletion. It is removed after its objects.

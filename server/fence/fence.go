@@ -22,8 +22,7 @@
 // CRDs that another program has written, such as kube-apiserver, have no fence until
 // [Fences.Adopt] creates it.
 //
-// The fence is compared where the store of k8s.io/apiserver talks to etcd, in
-// [kubernetes.Interface]. The stores of all resources share one connection.
+// The fence is compared in the transactions of writes, by a [store.Writer].
 package fence
 
 import (
@@ -34,15 +33,13 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/client/v3/kubernetes"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/generic"
-	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/etcd3"
-	"k8s.io/apiserver/pkg/storage/feature"
 	"k8s.io/utils/clock"
 
+	"espalier.dev/server/storage"
 	"espalier.dev/store"
 )
 
@@ -59,8 +56,7 @@ type Fences struct {
 	// only the first begins with one, so that fences are never below resources.
 	resources, fences string
 	definitions       runtimeschema.GroupResource
-	cached            bool
-	compactor         etcd3.Compactor
+	backend           *storage.Backend
 	intact            func(error) bool
 	transformer       store.Transformer
 	stop              func()
@@ -74,8 +70,8 @@ type Config struct {
 	Prefix string
 	// Definitions is the resource of CRDs.
 	Definitions runtimeschema.GroupResource
-	// WatchCache enables a watch cache for every resource.
-	WatchCache bool
+	// Store has all resources in memory. Without it, there are no storages.
+	Store *store.Store
 	// Compaction is the interval of compaction of etcd. Zero disables it.
 	Compaction time.Duration
 	// Intact reports whether a decoding error is not about the stored object, for example
@@ -91,14 +87,16 @@ func New(c Config) *Fences {
 	resources := strings.TrimSuffix(path.Join("/", c.Prefix), "/") + "/"
 	f := &Fences{
 		client: c.Client, resources: resources, fences: "espalier.dev/fences" + resources,
-		definitions: c.Definitions, cached: c.WatchCache, intact: c.Intact, transformer: c.Transformer, stop: func() {},
+		definitions: c.Definitions, intact: c.Intact, transformer: c.Transformer, stop: func() {},
 	}
+	var compacted func() int64
 	if c.Compaction != 0 {
 		compactor := etcd3.NewCompactor(c.Client, c.Compaction, clock.RealClock{}, nil)
-		f.compactor, f.stop = compactor, compactor.Stop
+		compacted, f.stop = compactor.CompactRevision, compactor.Stop
 	}
-	// The stores cannot check this feature: their clients have no endpoints.
-	feature.DefaultFeatureSupportChecker.CheckClient(c.Client.Ctx(), c.Client, storage.RequestWatchProgress)
+	if c.Store != nil {
+		f.backend = storage.NewBackend(c.Store, compacted)
+	}
 	return f
 }
 
@@ -114,17 +112,17 @@ func (f *Fences) prefix(r runtimeschema.GroupResource) string {
 
 // Definitions returns the storage of CRDs, which maintains their fences.
 func (f *Fences) Definitions(base generic.RESTOptionsGetter) generic.RESTOptionsGetter {
-	return &options{RESTOptionsGetter: base, fences: f, guard: func(c *kubernetes.Client) kubernetes.Interface {
-		return &definitions{Interface: c, kv: c.KV, fences: f}
-	}}
+	return &options{RESTOptionsGetter: base, fences: f, guard: &definitions{Interface: f.etcd(), kv: f.client.KV, fences: f}}
 }
 
 // Objects returns the storage of the objects of a CRD, which checks its fence.
 func (f *Fences) Objects(base generic.RESTOptionsGetter, resource runtimeschema.GroupResource, uid types.UID) generic.RESTOptionsGetter {
-	return &options{RESTOptionsGetter: base, fences: f, guard: func(c *kubernetes.Client) kubernetes.Interface {
-		return &objects{Interface: c, kv: c.KV, fence: f.key(uid), resource: resource}
-	}}
+	return &options{RESTOptionsGetter: base, fences: f, guard: &objects{Interface: f.etcd(), kv: f.client.KV, fence: f.key(uid), resource: resource}}
 }
+
+// DefinitionKey returns the key of a CRD in etcd, or the prefix of all of them if name is
+// empty.
+func (f *Fences) DefinitionKey(name string) string { return f.prefix(f.definitions) + name }
 
 // UIDs returns the UIDs of the CRDs that have a fence.
 func (f *Fences) UIDs(ctx context.Context) (map[types.UID]bool, error) {

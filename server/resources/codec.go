@@ -265,6 +265,19 @@ func (c *storageCodec) Identifier() runtime.Identifier {
 	return runtime.Identifier("espalier " + c.stored.String() + " from " + c.memory.String())
 }
 
+// RoundTrips reports whether decoding what was encoded returns the same object: a custom
+// resource that is not converted is stored as it was validated.
+func (c *storageCodec) RoundTrips() bool {
+	_, custom := c.kind.(*customKind)
+	return custom && c.memory == c.stored
+}
+
+// Calls reports whether decoding may call a conversion webhook.
+func (c *storageCodec) Calls() bool {
+	k, custom := c.kind.(*customKind)
+	return custom && k.hasWebhook() && c.memory != c.stored
+}
+
 func (c *storageCodec) Encode(obj runtime.Object, w io.Writer) error {
 	keep, ok := c.kept.Load(obj)
 	if !ok {

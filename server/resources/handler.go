@@ -360,7 +360,7 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 		case "get":
 			return e.reader.handler(s, release, handlers.GetResource(e.storage, scope)), nil
 		case "list", "watch":
-			return e.reader.handler(s, release, h.cached(r, e, handlers.ListResource(e.storage, watched{e.storage, s.gone, release}, scope, r.Verb == "watch", h.config.MinWatch))), nil
+			return e.reader.handler(s, release, handlers.ListResource(e.storage, watched{e.storage, s.gone, release}, scope, r.Verb == "watch", h.config.MinWatch)), nil
 		case "create":
 			return handlers.CreateResource(working{e.storage}, scope, admit), nil
 		case "update":
@@ -397,18 +397,6 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 		return nil, apierrors.NewNotFound(gr, r.Name)
 	}
 	return nil, apierrors.NewMethodNotSupported(gr, r.Verb)
-}
-
-// cached returns a handler that first waits for the cache of a storage: a new one would reject
-// requests for a second.
-func (h *Handler) cached(r *apirequest.RequestInfo, e *endpoint, next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, req *http.Request) {
-		if err := e.awaitCache(req.Context()); err != nil {
-			h.fail(w, req, r, err)
-			return
-		}
-		next(w, req)
-	}
 }
 
 // replacing returns a scope for one request. Decoding is strict about types, but values that

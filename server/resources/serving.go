@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -128,9 +127,6 @@ type endpoint struct {
 	scale       *scaleREST
 	// reader handles reads as bytes. It is nil if it cannot.
 	reader *reader
-	// awaited is set after the first wait for the cache of the storage.
-	awaited atomic.Bool
-
 	// fields and statusFields manage the fields of trees; they are nil for Go structs.
 	fields, statusFields *fields.Manager
 
@@ -268,25 +264,6 @@ func (s *serving) wrap(subresource string, storage rest.Patcher) rest.Patcher {
 		return s.builtin.WrapSubresource(subresource, storage)
 	}
 	return storage
-}
-
-// awaitCache waits until the storage can be listed and watched, which takes a moment after it
-// was created. Only the first requests wait. If it takes longer, the storage reports the
-// problem itself.
-func (e *endpoint) awaitCache(ctx context.Context) error {
-	const patience, pause = 2 * time.Second, time.Millisecond
-	if e.awaited.Load() {
-		return nil
-	}
-	for until := time.Now().Add(patience); e.store.ReadinessCheck() != nil && time.Now().Before(until); {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	e.awaited.Store(true)
-	return nil
 }
 
 // managed adds field management to a scope. reset are the fields that the endpoint ignores.

@@ -59,7 +59,7 @@ func (s *Storage) notOlderThan(ctx context.Context, revision uint64) error {
 func (s *Storage) current(ctx context.Context) (revision int64, indexed bool, err error) {
 	start := time.Now()
 	revision, err = s.store.Current(ctx)
-	tracked(ctx, start)
+	asked(ctx, "getCurrentResourceVersion", start, &err)
 	if err != nil {
 		return 0, false, Failure(err)
 	}
@@ -151,7 +151,7 @@ func (s *Storage) GetList(ctx context.Context, key string, opts storage.ListOpti
 	}
 
 	items.Set(reflect.MakeSlice(items.Type(), 0, 0))
-	limit, last, more := opts.Predicate.Limit, "", false
+	limit, last, more := s.limit(opts), "", false
 	var failed corruption
 	for e, err := range from.all {
 		if err != nil {
@@ -165,7 +165,7 @@ func (s *Storage) GetList(ctx context.Context, key string, opts storage.ListOpti
 			break
 		}
 		last = e.Key
-		obj, err := s.decode(e, e.Revision, nil)
+		obj, err := s.listed(e)
 		if err != nil {
 			if !failed.add(e.Key, err) {
 				break
@@ -197,6 +197,26 @@ func (s *Storage) GetList(ctx context.Context, key string, opts storage.ListOpti
 		opts.Predicate.SetShardInfoOnList(list)
 	}
 	return s.versioner.UpdateList(list, uint64(from.revision), token, remaining)
+}
+
+// limit returns the maximum number of objects of a list, or zero.
+func (s *Storage) limit(opts storage.ListOptions) int64 {
+	if s.config.UnlimitedAtZero && opts.ResourceVersion == "0" {
+		return 0
+	}
+	return opts.Predicate.Limit
+}
+
+// listed returns the object of an entry in a list. It must not be changed.
+func (s *Storage) listed(e *store.Entry) (runtime.Object, error) {
+	if !s.calls {
+		return s.decode(e, e.Revision, nil)
+	}
+	shared, err := s.kept.get(keptKey{e, s, e.Revision})
+	if err != nil {
+		return nil, err
+	}
+	return shared.object, nil
 }
 
 // entries returns the entries of a list: at the revision exact if it is not zero, otherwise at

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"container/list"
 	"io"
 	"sync"
 
@@ -13,84 +14,74 @@ import (
 	"espalier.dev/store"
 )
 
-// change is an event with its objects, which are decoded on first use.
-type change struct {
-	event   *store.Event
-	storage *Storage
+// keptBytes limits the values whose objects are kept. Decoded objects take several times as
+// much memory.
+const keptBytes = 16 << 20
 
-	newOnce, oldOnce sync.Once
-	newObj, oldObj   *sharedObject
-	newErr, oldErr   error
+// kept holds the decoded objects that were used last, so that the watches of a resource decode
+// and encode an object once, and a webhook converts it once. All resources share it.
+type kept struct {
+	mu    sync.Mutex
+	items map[keptKey]*list.Element // of *keptObject
+	order list.List                 // the last used first
+	bytes int
 }
 
-// new returns the object after the event.
-func (c *change) new() (*sharedObject, error) {
-	c.newOnce.Do(func() { c.newObj, c.newErr = c.decode(c.event.Entry) })
-	return c.newObj, c.newErr
+// keptKey identifies an object: an entry as the objects of a storage, with a resource version.
+type keptKey struct {
+	entry    *store.Entry
+	storage  *Storage
+	revision int64
 }
 
-// old returns the object before the event, with the resource version of the event.
-func (c *change) old() (*sharedObject, error) {
-	c.oldOnce.Do(func() { c.oldObj, c.oldErr = c.decode(c.event.Old) })
-	return c.oldObj, c.oldErr
+type keptObject struct {
+	key  keptKey
+	once sync.Once
+	obj  *sharedObject
+	err  error
 }
 
-func (c *change) decode(e *store.Entry) (*sharedObject, error) {
-	obj, err := c.storage.decode(e, c.event.Revision, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &sharedObject{object: obj}, nil
-}
-
-// size is the size of the values of a change.
-func (c *change) size() (n int) {
-	for _, e := range []*store.Entry{c.event.Entry, c.event.Old} {
-		if e != nil {
-			n += len(e.Value)
+// get returns the object of an entry, and decodes it if it is not kept. Concurrent callers wait
+// for the first. Errors are not kept.
+func (k *kept) get(key keptKey) (*sharedObject, error) {
+	k.mu.Lock()
+	item, ok := k.items[key]
+	if ok {
+		k.order.MoveToFront(item)
+	} else {
+		if k.items == nil {
+			k.items = map[keptKey]*list.Element{}
+		}
+		item = k.order.PushFront(&keptObject{key: key})
+		k.items[key] = item
+		k.bytes += len(key.entry.Value)
+		for k.bytes > keptBytes && k.order.Len() > 1 {
+			k.remove(k.order.Back())
 		}
 	}
-	return n
+	k.mu.Unlock()
+	o := item.Value.(*keptObject)
+	o.once.Do(func() {
+		obj, err := key.storage.decode(key.entry, key.revision, nil)
+		o.obj, o.err = &sharedObject{object: obj}, err
+	})
+	if o.err != nil {
+		k.mu.Lock()
+		k.remove(item)
+		k.mu.Unlock()
+		return nil, o.err
+	}
+	return o.obj, nil
 }
 
-// recentBytes limits the values of the changes whose objects are kept. Decoded objects take
-// several times as much memory.
-const recentBytes = 4 << 20
-
-// recent holds the latest changes, so that the watches of a resource decode and encode their
-// objects once. It is shared by all resources.
-type recent struct {
-	mu      sync.Mutex
-	changes map[changeKey]*change
-	order   []changeKey
-	bytes   int
-}
-
-type changeKey struct {
-	event   *store.Event
-	storage *Storage
-}
-
-// get returns the change of the same event and storage that another watch has got, or adds c.
-func (r *recent) get(c *change) *change {
-	key := changeKey{c.event, c.storage}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if have, ok := r.changes[key]; ok {
-		return have
+// remove forgets an object, unless that has happened. mu is held.
+func (k *kept) remove(item *list.Element) {
+	o := item.Value.(*keptObject)
+	if k.items[o.key] == item {
+		k.order.Remove(item)
+		delete(k.items, o.key)
+		k.bytes -= len(o.key.entry.Value)
 	}
-	if r.changes == nil {
-		r.changes = map[changeKey]*change{}
-	}
-	r.changes[key] = c
-	r.order = append(r.order, key)
-	r.bytes += c.size()
-	for r.bytes > recentBytes && len(r.order) > 1 {
-		r.bytes -= r.changes[r.order[0]].size()
-		delete(r.changes, r.order[0])
-		r.order = r.order[1:]
-	}
-	return c
 }
 
 // sharedObject is an object in the events of several watches. It must not be changed. Each of
@@ -110,6 +101,14 @@ var (
 	_ runtime.CacheableObject   = &sharedObject{}
 	_ metav1.ObjectMetaAccessor = &sharedObject{}
 )
+
+// event returns the object of an event: itself if it is shared.
+func (o *sharedObject) event(shared bool) runtime.Object {
+	if shared {
+		return o
+	}
+	return o.object
+}
 
 // CacheEncode writes the encoding with an identifier, which encode makes.
 func (o *sharedObject) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {

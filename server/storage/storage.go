@@ -38,6 +38,7 @@ import (
 	endpointsrequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"espalier.dev/store"
@@ -48,7 +49,7 @@ type Backend struct {
 	store     *store.Store
 	compacted func() int64
 	leases    leases
-	recent    recent
+	kept      kept
 }
 
 // NewBackend returns a Backend. compacted returns the newest revision that is known to be
@@ -63,8 +64,7 @@ func NewBackend(s *store.Store, compacted func() int64) *Backend {
 // Config configures the storage of a resource.
 type Config struct {
 	Resource runtimeschema.GroupResource
-	// Codec encodes and decodes stored objects. If it has a method RoundTrips() bool that
-	// returns true, then a written object is not decoded again for the result of the write.
+	// Codec encodes and decodes stored objects. It may be a [RoundTripper] or a [Caller].
 	Codec runtime.Codec
 	// Prefix is the prefix of the resource's keys, below that of the store.
 	Prefix string
@@ -76,7 +76,18 @@ type Config struct {
 	// because a conversion webhook fails. Such an object is not corrupt, and cannot be deleted
 	// as a corrupt one. It may be nil.
 	Intact func(error) bool
+	// UnlimitedAtZero makes lists at resourceVersion 0 ignore their limit, as those of
+	// kube-apiserver, which come from its watch cache.
+	UnlimitedAtZero bool
 }
+
+// RoundTripper is a codec that knows whether decoding what it has encoded returns the same
+// object. Then a written object is not decoded for the result of the write.
+type RoundTripper interface{ RoundTrips() bool }
+
+// Caller is a codec that knows whether decoding may call another program, such as a conversion
+// webhook. Then decoded objects are kept for lists and watches.
+type Caller interface{ Calls() bool }
 
 // Storage stores the objects of one resource.
 type Storage struct {
@@ -84,6 +95,7 @@ type Storage struct {
 	config     Config
 	versioner  storage.Versioner
 	roundTrips bool
+	calls      bool
 	// unsafe reports that corrupt objects are listed in errors, and can be deleted.
 	unsafe bool
 	// sized is set if Stats returns sizes.
@@ -100,9 +112,11 @@ func (b *Backend) New(c Config) *Storage {
 	if c.Intact == nil {
 		c.Intact = func(error) bool { return false }
 	}
-	codec, ok := c.Codec.(interface{ RoundTrips() bool })
+	tripper, trips := c.Codec.(RoundTripper)
+	caller, calls := c.Codec.(Caller)
 	return &Storage{
-		Backend: b, config: c, versioner: storage.APIObjectVersioner{}, roundTrips: ok && codec.RoundTrips(),
+		Backend: b, config: c, versioner: storage.APIObjectVersioner{},
+		roundTrips: trips && tripper.RoundTrips(), calls: calls && caller.Calls(),
 		unsafe: utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion),
 	}
 }
@@ -169,4 +183,11 @@ func (s *Storage) CompactRevision() int64 { return s.compacted() }
 // tracked adds the time since start to the time that a request has spent in the storage.
 func tracked(ctx context.Context, start time.Time) {
 	endpointsrequest.TrackStorageLatency(ctx, time.Since(start))
+}
+
+// asked is called after a request to etcd. The metrics are those of k8s.io/apiserver, but do
+// not distinguish resources: there may be thousands.
+func asked(ctx context.Context, operation string, start time.Time, err *error) {
+	tracked(ctx, start)
+	metrics.RecordEtcdRequest(operation, runtimeschema.GroupResource{}, *err, start)
 }

@@ -185,34 +185,108 @@ func TestSharedObjects(t *testing.T) {
 	}
 }
 
-func TestRecentIsBounded(t *testing.T) {
-	s, _ := newTrees(t)
-	w, err := s.store.Watch("/trees/", s.store.Revision())
+func TestKeptIsBounded(t *testing.T) {
+	s, codec := newTrees(t)
+	big := newTree("a")
+	big.Object["spec"] = strings.Repeat("x", 1<<20)
+	const n = 2 * keptBytes >> 20
+	for i := range n {
+		if err := s.Create(s.ctx, fmt.Sprintf("/trees/%02d", i), big, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.RequestWatchProgress(s.ctx); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		for e := range s.store.Snapshot().Range("/trees/", "") {
+			if _, err := s.kept.get(keptKey{e, s.Storage, e.Revision}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if k := &s.kept; k.order.Len() != len(k.items) || k.order.Len() < n/4 || k.bytes > keptBytes {
+		t.Errorf("%d objects with %d bytes are kept", k.order.Len(), k.bytes)
+	}
+	last := s.store.Get(fmt.Sprintf("/trees/%02d", n-1))
+	codec.decoded.Store(0)
+	if obj, err := s.kept.get(keptKey{last, s.Storage, last.Revision}); err != nil || obj == nil || codec.decoded.Load() != 0 {
+		t.Errorf("%v: the last object is not kept", err)
+	}
+}
+
+// TestFailingConversion checks that lists and watches keep what a webhook has converted, and
+// that a watch waits while it fails.
+func TestFailingConversion(t *testing.T) {
+	s := newSetup(t)
+	s.calls = true
+	s.config.Intact = func(err error) bool { return errors.Is(err, errInjected) }
+	create := func(name string) {
+		t.Helper()
+		pod := &example.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if err := s.Create(s.ctx, "/pods/"+name, pod, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opts := storage.ListOptions{Recursive: true, Predicate: storage.Everything}
+	list := func() (names []string, err error) {
+		pods := &example.PodList{}
+		err = s.GetList(s.ctx, "/pods/", opts, pods)
+		for _, p := range pods.Items {
+			names = append(names, p.Name)
+		}
+		return names, err
+	}
+	create("a")
+	w, err := s.Watch(s.ctx, "/pods/", opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Stop()
-	big := newTree("a")
-	big.Object["spec"] = strings.Repeat("x", recentBytes/5)
-	for i := range 12 {
-		if err := s.Create(s.ctx, fmt.Sprintf("/trees/%d", i), big, nil, 0); err != nil {
+	if e := <-w.ResultChan(); e.Type != watch.Added {
+		t.Fatal(e)
+	}
+	s.codec.fails.Store(true)
+	if names, err := list(); err != nil || len(names) != 1 {
+		t.Errorf("an object that was converted before: %v %v", names, err)
+	}
+	create("b")
+	if names, err := list(); !errors.Is(err, errInjected) {
+		t.Errorf("an object that cannot be converted: %v %v", names, err)
+	}
+	select {
+	case e := <-w.ResultChan():
+		t.Errorf("%v while the conversion fails", e)
+	case <-time.After(2 * firstPause):
+	}
+	s.codec.fails.Store(false)
+	if e := <-w.ResultChan(); e.Type != watch.Added || e.Object.(runtime.CacheableObject).GetObject().(*example.Pod).Name != "b" {
+		t.Errorf("%v when the conversion works again", e)
+	}
+	if names, err := list(); err != nil || len(names) != 2 {
+		t.Errorf("%v %v", names, err)
+	}
+}
+
+func TestUnlimitedAtZero(t *testing.T) {
+	s, _ := newTrees(t)
+	s.config.UnlimitedAtZero = true
+	for i := range 3 {
+		if err := s.Create(s.ctx, fmt.Sprintf("/trees/%d", i), newTree("a"), nil, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for n := 0; n < 12; {
-		events, _, err := w.Next(s.ctx, nil)
-		if err != nil {
+	opts := storage.ListOptions{Recursive: true, Predicate: storage.Everything}
+	opts.Predicate.Limit = 2
+	for _, version := range []string{"", "0"} {
+		opts.ResourceVersion = version
+		list := &unstructured.UnstructuredList{}
+		if err := s.GetList(s.ctx, "/trees/", opts, list); err != nil {
 			t.Fatal(err)
 		}
-		n += len(events)
-		for _, e := range events {
-			if c := s.recent.get(&change{event: e, storage: s.Storage}); c.event != e {
-				t.Error("the change of another event")
-			}
+		if want := map[string]int{"": 2, "0": 3}[version]; len(list.Items) != want || (list.GetContinue() == "") != (want == 3) {
+			t.Errorf("%d objects at %q, continue %q", len(list.Items), version, list.GetContinue())
 		}
-	}
-	if len(s.recent.order) != len(s.recent.changes) || len(s.recent.order) > 5 || s.recent.bytes > recentBytes {
-		t.Errorf("%d changes with %d bytes are kept", len(s.recent.order), s.recent.bytes)
 	}
 }
 

@@ -28,6 +28,9 @@ const (
 	lastBookmark = 2 * time.Second
 	// resultBuffer is the number of results that are ready for the client.
 	resultBuffer = 16
+	// firstPause and lastPause are the pauses while a conversion webhook fails.
+	firstPause = 50 * time.Millisecond
+	lastPause  = 2 * time.Second
 	// sharedFrom is the number of watches from which they share their objects.
 	sharedFrom = 3
 )
@@ -130,8 +133,6 @@ func (w *watcher) run(initial *entries, source *store.Watcher, after int64) {
 
 	timer := time.NewTimer(w.untilBookmark())
 	defer timer.Stop()
-	now := make(chan struct{})
-	close(now) // Next does not wait
 	for {
 		bookmark := false
 		select {
@@ -141,7 +142,7 @@ func (w *watcher) run(initial *entries, source *store.Watcher, after int64) {
 		case <-w.ctx.Done():
 			return
 		}
-		events, revision, err := source.Next(w.ctx, now)
+		events, revision, err := source.Poll()
 		for _, e := range events {
 			if !w.sendEvent(e) {
 				return
@@ -192,12 +193,12 @@ func (w *watcher) send(e watch.Event) bool {
 // sendInitial sends the objects that exist when the watch begins.
 func (w *watcher) sendInitial(from *entries) bool {
 	for e := range from.all {
-		obj, err := w.decode(e, e.Revision, nil)
+		obj, err := w.object(e, e.Revision, w.calls)
 		if err != nil {
 			w.fail(err)
 			return false
 		}
-		if w.matches(obj) && !w.send(watch.Event{Type: watch.Added, Object: obj}) {
+		if w.matches(obj.object) && !w.send(watch.Event{Type: watch.Added, Object: obj.event(w.calls)}) {
 			return false
 		}
 	}
@@ -229,61 +230,73 @@ func (w *watcher) matches(obj runtime.Object) bool {
 	return err == nil && matched
 }
 
+// object returns the object of an entry with a resource version, shared with other watches or
+// not. While a conversion webhook fails, it waits.
+func (w *watcher) object(e *store.Entry, revision int64, shared bool) (obj *sharedObject, err error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		if shared {
+			obj, err = w.kept.get(keptKey{e, w.Storage, revision})
+		} else {
+			obj = &sharedObject{}
+			obj.object, err = w.decode(e, revision, nil)
+		}
+		if err == nil || !w.config.Intact(err) {
+			return obj, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-w.ctx.Done():
+			return nil, w.ctx.Err()
+		}
+	}
+}
+
 // sendEvent sends an event if the client has selected its object, before or after it.
 func (w *watcher) sendEvent(e *store.Event) bool {
-	change := &change{event: e, storage: w.Storage}
-	shared := w.watches.Load() >= sharedFrom
-	if shared {
-		change = w.recent.get(change)
-	}
-	typ, obj, err := w.selected(change)
+	shared := w.calls || w.watches.Load() >= sharedFrom
+	typ, obj, err := w.selected(e, shared)
 	if err != nil {
 		w.fail(err)
 		return false
 	}
-	if obj == nil {
-		return true
-	}
-	if shared {
-		return w.send(watch.Event{Type: typ, Object: obj})
-	}
-	return w.send(watch.Event{Type: typ, Object: obj.object})
+	return obj == nil || w.send(watch.Event{Type: typ, Object: obj.event(shared)})
 }
 
-// selected returns what a change is to the client: an object that begins or ceases to match
+// selected returns what an event is to the client: an object that begins or ceases to match
 // its selectors is added or deleted. The object is nil if it is nothing.
-func (w *watcher) selected(c *change) (watch.EventType, *sharedObject, error) {
+func (w *watcher) selected(e *store.Event, shared bool) (watch.EventType, *sharedObject, error) {
 	everything := w.opts.Predicate.Empty()
 	matched := false
-	if c.event.Old != nil && (c.event.Entry == nil || !everything) {
-		old, err := c.old()
+	var old *sharedObject
+	if e.Old != nil && (e.Entry == nil || !everything) {
+		var err error
+		old, err = w.object(e.Old, e.Revision, shared)
 		switch {
 		case err == nil:
 			matched = w.matches(old.object)
-		case c.event.Entry == nil:
+		case e.Entry == nil:
 			return "", nil, deletedError(err)
 		}
 		// A value that could not be decoded was not sent to the client before.
-		if c.event.Entry == nil {
-			if !matched {
-				old = nil
-			}
-			return watch.Deleted, old, nil
-		}
 	}
-	obj, err := c.new()
+	if e.Entry == nil {
+		if !matched {
+			old = nil
+		}
+		return watch.Deleted, old, nil
+	}
+	obj, err := w.object(e.Entry, e.Revision, shared)
 	switch {
 	case err != nil:
 		return "", nil, err
-	case everything && c.event.Old != nil:
+	case everything && e.Old != nil:
 		return watch.Modified, obj, nil
 	case w.matches(obj.object) && matched:
 		return watch.Modified, obj, nil
 	case w.matches(obj.object):
 		return watch.Added, obj, nil
 	case matched:
-		old, err := c.old()
-		return watch.Deleted, old, err
+		return watch.Deleted, old, nil
 	}
 	return "", nil, nil
 }

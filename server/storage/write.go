@@ -51,14 +51,18 @@ func (s *Storage) encode(obj runtime.Object) ([]byte, error) {
 
 // put writes a value if the stored revision is the expected one. Otherwise it returns the
 // stored entry, or nil, and no revision.
-func (s *Storage) put(ctx context.Context, key string, data []byte, expected int64, ttl uint64) (int64, *store.Entry, error) {
+func (s *Storage) put(ctx context.Context, key string, data []byte, expected int64, ttl uint64) (revision int64, found *store.Entry, err error) {
 	lease, err := s.leases.get(ctx, ttl)
 	if err != nil {
 		return 0, nil, err
 	}
-	defer tracked(ctx, time.Now())
-	revision, stored, err := s.store.Put(ctx, s.config.Writer, key, data, expected, lease)
-	return revision, stored, Failure(err)
+	operation := "update"
+	if expected == 0 {
+		operation = "create"
+	}
+	defer asked(ctx, operation, time.Now(), &err)
+	revision, found, err = s.store.Put(ctx, s.config.Writer, key, data, expected, lease)
+	return revision, found, Failure(err)
 }
 
 // state is the state of an object that a write begins with.
@@ -229,10 +233,10 @@ func (s *Storage) Delete(ctx context.Context, key string, out runtime.Object, pr
 	}
 }
 
-func (w *write) delete(ctx context.Context, expected int64) (int64, *store.Entry, error) {
-	defer tracked(ctx, time.Now())
-	revision, stored, err := w.store.Delete(ctx, w.config.Writer, w.key, expected)
-	return revision, stored, Failure(err)
+func (w *write) delete(ctx context.Context, expected int64) (revision int64, found *store.Entry, err error) {
+	defer asked(ctx, "delete", time.Now(), &err)
+	revision, found, err = w.store.Delete(ctx, w.config.Writer, w.key, expected)
+	return revision, found, Failure(err)
 }
 
 // GuaranteedUpdate updates an object with a function, which is called again if the object has
