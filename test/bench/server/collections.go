@@ -128,7 +128,7 @@ func measureManyObjects(ctx context.Context, b *bench) (err error) {
 			return fmt.Errorf("%d objects: %s: %w", n, name, err)
 		}
 	}
-	b.record("objects-heap", heap, nil)
+	b.record("objects-heap", heap, map[string]float64{"objects": float64(n)})
 	b.record("objects-rss", rss, nil)
 	b.record("objects-get", get, nil)
 	b.record("objects-restart", restart, nil)

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -68,6 +70,15 @@ func (b *bench) measureGroup(ctx context.Context, name string, add, detail func(
 		if err != nil {
 			return err
 		}
+		if b.profiles != "" && name == espalierName {
+			heap, err := s.get(ctx, "/debug/pprof/heap?gc=1")
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(b.profiles, "heap-crd-touched.pprof"), heap, 0o644); err != nil {
+				return err
+			}
+		}
 		add("heap-crd-touched", name, (touched.heap-empty.heap)/float64(n)/1000)
 		add("goroutines", name, (touched.goroutines-untouched.goroutines)/float64(n))
 		detail("goroutines", "in total", touched.goroutines)
@@ -89,7 +100,22 @@ func (b *bench) measureGroup(ctx context.Context, name string, add, detail func(
 		add("restart", name, elapsed.Seconds())
 		detail("restart", "s CPU", cpu.Seconds())
 	}
-	return nil
+	return b.profileCRDs(ctx, s, n)
+}
+
+// profileCRDs writes a CPU profile of the creation of CRDs, if profiles are requested.
+func (b *bench) profileCRDs(ctx context.Context, s *server, from int) error {
+	if b.profiles == "" || s.name != espalierName {
+		return nil
+	}
+	buffers := newBuffers(s)
+	return s.profile(ctx, filepath.Join(b.profiles, "crd-create.pprof"), concurrency, func(ctx context.Context, c, i int) error {
+		body, err := newCRD(kindOf(from+i), true)
+		if err != nil {
+			return err
+		}
+		return s.send(ctx, s.clients[c], request{method: http.MethodPost, path: crdsPath, contentType: jsonType, body: body}, &buffers[c])
+	})
 }
 
 // weight is the state of an idle server.
@@ -293,7 +319,7 @@ func measureManyCRDs(ctx context.Context, b *bench) (err error) {
 			return fmt.Errorf("only %d CRDs were created in %v; the last ones cost %.1f ms CPU each", from+step, manyTimeout, last)
 		}
 	}
-	b.record("crds-rate", figures{espalierName: float64(n) / creating.Seconds()}, nil)
+	b.record("crds-rate", figures{espalierName: float64(n) / creating.Seconds()}, map[string]float64{"CRDs": float64(n)})
 	b.record("crds-last", figures{espalierName: last}, cost)
 	created, err := s.process.anonymous()
 	if err != nil {

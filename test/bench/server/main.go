@@ -77,6 +77,8 @@ func run(ctx context.Context) error {
 	profiles := flag.String("profile", "", "directory for CPU profiles of Espalier, one for each row of requests; made after the measurement")
 	binary := flag.String("espalier", "", "espalier binary to measure; default: built from the source tree")
 	definitions := flag.Int("crds", 0, "number of CRDs in one group, instead of 500 (100 with -quick)")
+	manyCRDs := flag.Int("many-crds", 0, "number of CRDs in the rows crds-*, instead of 10,000 (none with -quick)")
+	manyObjects := flag.Int("many-objects", 0, "number of objects in the rows objects-*, instead of 100,000 (none with -quick)")
 	turns := flag.Int("turns", 0, "number of turns, instead of 5 (3 with -quick)")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "Benchmark Espalier's API server side by side with k8s.io/apiextensions-apiserver.")
@@ -99,6 +101,12 @@ func run(ctx context.Context) error {
 	}
 	if *definitions > 0 {
 		s.definitions = *definitions
+	}
+	if *manyCRDs > 0 {
+		s.manyDefinitions = *manyCRDs
+	}
+	if *manyObjects > 0 {
+		s.manyObjects = *manyObjects
 	}
 	if *turns > 0 {
 		s.turns = *turns
