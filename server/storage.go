@@ -13,6 +13,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/klog/v2"
 
@@ -198,6 +199,7 @@ func (db *database) applyTo(c *genericapiserver.Config, o *Options) error {
 	if err := options.ApplyTo(c); err != nil {
 		return fmt.Errorf("set up the storage: %w", err)
 	}
+	metrics.SetStorageMonitorGetter(db.monitors)
 	check := db.newCheck(o.EtcdPrefix)
 	c.AddHealthChecks(check.named("etcd"))
 	c.AddReadyzChecks(check.named("etcd-readiness"))

@@ -28,7 +28,8 @@ func (e *corruptError) Error() string {
 	if e.entry.Err != nil {
 		what = "transformed"
 	}
-	return fmt.Sprintf("the value stored at revision %d cannot be %s: %v", e.entry.Revision, what, e.err)
+	return fmt.Sprintf("the value of %s at revision %d cannot be %s: %v. If it is lost, delete it with the option ignoreStoreReadErrorWithClusterBreakingPotential",
+		e.entry.Key, e.entry.Revision, what, e.err)
 }
 
 func (e *corruptError) Unwrap() error { return e.err }
