@@ -320,7 +320,7 @@ func (w *watcher) fail(err error) {
 		return
 	}
 	if expired := (*store.ExpiredError)(nil); errors.As(err, &expired) {
-		err = apierrors.NewResourceExpired(fmt.Sprintf("The resourceVersion for the provided watch is too old: %v", expired))
+		err = apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", expired.Revision, expired.Oldest))
 	}
 	failed, ok := err.(apierrors.APIStatus)
 	if !ok {
