@@ -115,6 +115,13 @@ func read(raw []byte, sem schema.Semantics) (*definition, error) {
 	return d, nil
 }
 
+// decoded returns a definition of a decoded CRD that has no text, so it cannot locate errors.
+func decoded(in *api.CustomResourceDefinition) *definition {
+	d := &definition{v1: in}
+	d.findSchemas()
+	return d
+}
+
 // of returns the definition for a decoded CRD.
 func of(in *api.CustomResourceDefinition) (*definition, error) {
 	out := in.DeepCopy()

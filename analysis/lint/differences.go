@@ -22,12 +22,15 @@ func Differences(ctx context.Context, definition *api.CustomResourceDefinition) 
 		return nil, err
 	}
 	c := newCheck(all, schema.KEP)
-	if c.d, err = of(definition); err != nil {
-		return nil, err
-	}
+	c.d = decoded(definition)
 	errs := verdicts{}
-	for _, sem := range [...]schema.Semantics{schema.KEP, schema.Kubernetes} {
-		errs[sem] = c.d.validate(ctx, crd.Options{Semantics: sem, IgnoreRules: true})
+	if !c.d.acceptedAlike() {
+		if c.d, err = of(definition); err != nil {
+			return nil, err
+		}
+		for _, sem := range [...]schema.Semantics{schema.KEP, schema.Kubernetes} {
+			errs[sem] = c.d.validate(ctx, crd.Options{Semantics: sem, IgnoreRules: true})
+		}
 	}
 	found := c.differences(errs)
 	for _, r := range found.rejections {

@@ -1,0 +1,177 @@
+package lint
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/yaml"
+
+	"espalier.dev/analysis"
+	"espalier.dev/api"
+	"espalier.dev/api/codec"
+	"espalier.dev/crd"
+	"espalier.dev/internal/testcase"
+	"espalier.dev/schema"
+)
+
+// verdictsOf returns the errors of a CRD in both semantics, as Differences compares them.
+func verdictsOf(t *testing.T, c *api.CustomResourceDefinition) (kep, kubernetes sets.Set[string]) {
+	t.Helper()
+	d, err := of(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := func(sem schema.Semantics) sets.Set[string] {
+		all := sets.Set[string]{}
+		for _, e := range d.validate(context.Background(), crd.Options{Semantics: sem, IgnoreRules: true}) {
+			all.Insert(e.Field + " " + string(e.Type))
+		}
+		return all
+	}
+	return ids(schema.KEP), ids(schema.Kubernetes)
+}
+
+func withSchema(t *testing.T, props string) *api.CustomResourceDefinition {
+	t.Helper()
+	data, err := yaml.YAMLToJSON([]byte(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: a.example.com},
+spec: {group: example.com, scope: Namespaced, names: {plural: a, kind: A}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: ` + props + `}}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := codec.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestAcceptedAlike checks that CRDs that are assumed to have the same errors in both semantics
+// have them.
+func TestAcceptedAlike(t *testing.T) {
+	field := func(s string) string { return `{type: object, properties: {f: ` + s + `}}` }
+	tests := []struct {
+		name, props string
+		want        bool
+	}{
+		{"plain", field(`{type: string, pattern: a}`), true},
+		{"wrong in both", field(`{type: string, minLength: 1, x-kubernetes-list-type: set}`), true},
+		{"int-or-string", field(`{x-kubernetes-int-or-string: true, anyOf: [{type: integer}, {type: string}], default: 25%}`), true},
+		{"oneOf of int-or-string", field(`{x-kubernetes-int-or-string: true, oneOf: [{type: integer}, {type: string}]}`), false},
+		{"deep incompleteness", field(`{type: object, properties: {c: {type: string}}, not: {properties: {b: {}}}}`), false},
+		{"additionalProperties under anyOf", field(`{type: object, properties: {b: {type: string}}, anyOf: [{additionalProperties: false}]}`), false},
+		{"embedded resource", field(`{type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}`), false},
+		{"unions", `{type: object, properties: {a: {type: string}, t: {type: string}}, x-kubernetes-unions: [{discriminator: t, fields: {a: A}}]}`, false},
+		{"default", field(`{type: string, enum: [a, b], default: a}`), true},
+		{"default of an integer", field(`{type: integer, format: int32, minimum: 1, maximum: 3, default: 3}`), true},
+		{"default out of bounds", field(`{type: integer, minimum: 1, exclusiveMinimum: true, default: 1}`), false},
+		{"default of another type", field(`{type: integer, default: a}`), false},
+		{"default not in the enum", field(`{type: string, enum: [b], default: a}`), false},
+		{"default with an unknown format", field(`{type: integer, format: x, default: 1}`), false},
+		{"default of an object", field(`{type: object, properties: {a: {type: string}}, default: {a: b}}`), false},
+		{"default of an empty object", field(`{type: object, properties: {a: {type: string, default: b}}, default: {}}`), true},
+		{"default that lacks a required field", field(`{type: object, required: [a], properties: {a: {type: string}}, default: {}}`), false},
+		{"default under anyOf", field(`{x-kubernetes-int-or-string: true, anyOf: [{pattern: b}, {minimum: 1}], default: a}`), false},
+		{"default in metadata", `{type: object, properties: {metadata: {type: object, properties: {name: {type: string, default: a}}}}}`, false},
+		{"not structural", field(`{}`), false},
+		{"benchmark", string(testcase.Medium().Schema), true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := withSchema(t, tt.props)
+			if got := decoded(c).acceptedAlike(); got != tt.want {
+				t.Fatalf("got %v", got)
+			}
+			if kep, kubernetes := verdictsOf(t, c); tt.want && !kep.Equal(kubernetes) {
+				t.Errorf("kep: %v\nkubernetes: %v", kep, kubernetes)
+			}
+		})
+	}
+	c := withSchema(t, `{type: object}`)
+	for name, change := range map[string]func(*api.CustomResourceDefinition){
+		"preserveUnknownFields": func(c *api.CustomResourceDefinition) { c.Spec.PreserveUnknownFields = true },
+		"no schema":             func(c *api.CustomResourceDefinition) { c.Spec.Versions[0].Schema = nil },
+		"jsonSchema": func(c *api.CustomResourceDefinition) {
+			c.Annotations = map[string]string{api.JSONSchemaAnnotation: "{}"}
+		},
+	} {
+		changed := c.DeepCopy()
+		change(changed)
+		if decoded(changed).acceptedAlike() {
+			t.Errorf("%s: got true", name)
+		}
+	}
+}
+
+// differencesOfText returns the differences in a CRD that both semantics accept, encoded and
+// decoded again.
+func differencesOfText(t *testing.T, in *api.CustomResourceDefinition) []analysis.Finding {
+	t.Helper()
+	all, err := newSelection()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCheck(all, schema.KEP)
+	if c.d, err = of(in); err != nil {
+		t.Fatal(err)
+	}
+	c.differences(verdicts{})
+	analysis.Sort(c.findings)
+	return c.findings
+}
+
+// TestAcceptedAlikeCorpus does the same with real CRDs, and checks that Differences does not
+// change them.
+func TestAcceptedAlikeCorpus(t *testing.T) {
+	dir := os.Getenv("ESPALIER_CORPUS")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared", "corpus")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "v1*", "*", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Skipf("no corpus at %s; set ESPALIER_CORPUS to where it is", dir)
+	}
+	step, alike := 1, 0
+	if testing.Short() {
+		step = 20
+	}
+	for i := 0; i < len(files); i += step {
+		text, err := os.ReadFile(files[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := yaml.YAMLToJSON(text)
+		if err != nil {
+			continue
+		}
+		c, err := codec.Decode(data)
+		if err != nil || !decoded(c).acceptedAlike() {
+			continue
+		}
+		alike++
+		before := c.DeepCopy()
+		got, err := Differences(context.Background(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := differencesOfText(t, c); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %v, want %v", files[i], got, want)
+		}
+		if !reflect.DeepEqual(c, before) {
+			t.Errorf("%s: changed", files[i])
+		}
+		if kep, kubernetes := verdictsOf(t, c); !kep.Equal(kubernetes) {
+			t.Errorf("%s\nkep: %v\nkubernetes: %v", files[i], kep, kubernetes)
+		}
+	}
+	if alike == 0 {
+		t.Error("no CRD is accepted alike")
+	}
+	t.Logf("%d of %d CRDs", alike, (len(files)+step-1)/step)
+}
