@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
@@ -370,10 +369,11 @@ func (d *Definitions) reconcile(ctx context.Context, s *crdStorage, name string)
 func (d *Definitions) writeStatus(ctx context.Context, s *crdStorage, c *api.CustomResourceDefinition, status api.CustomResourceDefinitionStatus) {
 	patience, cancel := context.WithTimeout(ctx, time.Minute) // a large CRD on a busy machine
 	defer cancel()
-	_, err := s.rewrite(patience, c.Name, only(c.UID, c.ResourceVersion), false, func(stored *api.CustomResourceDefinition, _ runtime.Object) error {
-		stored.Status = status
-		return nil
-	})
+	k := d.known[c.Name]
+	if k == nil || k.crd != c {
+		return
+	}
+	err := s.replaceStatus(patience, c, k.entry.Load(), &status)
 	switch {
 	case err == nil:
 		d.fenced[c.UID] = true

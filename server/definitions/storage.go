@@ -19,7 +19,10 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	"espalier.dev/api"
+	"espalier.dev/api/codec"
 	"espalier.dev/server/fence"
+	storages "espalier.dev/server/storage"
+	"espalier.dev/store"
 )
 
 // settleTime is the maximum time that a write waits for the catalog. A slower write is stored
@@ -141,14 +144,41 @@ func (s *crdStorage) rewrite(ctx context.Context, name string, conditions storag
 		}
 		return represent(c, existing.GetObjectKind().GroupVersionKind().Version), nil
 	}), dryRun, nil)
-	if err == nil {
-		return out, nil
+	if err != nil {
+		return nil, s.failure(name, err)
 	}
+	return out, nil
+}
+
+// replaceStatus writes the status of a CRD, if e is still its current state. It keeps the rest
+// of the stored value.
+func (s *crdStorage) replaceStatus(ctx context.Context, c *api.CustomResourceDefinition, e *store.Entry, status *api.CustomResourceDefinitionStatus) error {
+	data, ok := codec.ReplaceStatus(e.Value, status)
+	replacer, can := s.Storage.Storage.(*storages.Storage)
+	if !ok || !can {
+		_, err := s.rewrite(ctx, c.Name, only(c.UID, c.ResourceVersion), false, func(stored *api.CustomResourceDefinition, _ runtime.Object) error {
+			stored.Status = *status
+			return nil
+		})
+		return err
+	}
+	key, err := s.KeyFunc(ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	if err := replacer.Replace(fence.WithReserve(ctx), key, data, e.Revision); err != nil {
+		return s.failure(c.Name, err)
+	}
+	return nil
+}
+
+// failure returns the error of an internal write for clients.
+func (s *crdStorage) failure(name string, err error) error {
 	err = storeerr.InterpretUpdateError(storeerr.InterpretGetError(err, s.DefaultQualifiedResource, name), s.DefaultQualifiedResource, name)
 	if _, ok := err.(apierrors.APIStatus); !ok {
 		err = apierrors.NewInternalError(err)
 	}
-	return nil, err
+	return err
 }
 
 func setTerminating(c *api.CustomResourceDefinition, status api.ConditionStatus, reason, message string) {

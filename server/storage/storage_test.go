@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -92,6 +93,41 @@ func TestWritesDecodeOnce(t *testing.T) {
 	again := &unstructured.Unstructured{}
 	if err := s.GuaranteedUpdate(s.ctx, "/trees/a", again, false, nil, set(2), nil); err != nil || !reflect.DeepEqual(again, updated) {
 		t.Errorf("an update without change: %v, want %v: %v", again, updated, err)
+	}
+}
+
+// TestReplace checks that a value replaces that of the expected revision only.
+func TestReplace(t *testing.T) {
+	s, codec := newTrees(t)
+	out := &unstructured.Unstructured{}
+	if err := s.Create(s.ctx, "/trees/a", newTree("a"), out, 0); err != nil {
+		t.Fatal(err)
+	}
+	revision, err := strconv.ParseInt(out.GetResourceVersion(), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.SetResourceVersion("")
+	out.SetLabels(map[string]string{"a": "b"})
+	data, err := runtime.Encode(codec, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Replace(s.ctx, "/trees/a", data, revision); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RequestWatchProgress(s.ctx); err != nil {
+		t.Fatal(err)
+	}
+	got := &unstructured.Unstructured{}
+	if err := s.Get(s.ctx, "/trees/a", storage.GetOptions{}, got); err != nil || got.GetLabels()["a"] != "b" {
+		t.Errorf("%v: %v", got, err)
+	}
+	if err := s.Replace(s.ctx, "/trees/a", data, revision); !storage.IsConflict(err) {
+		t.Errorf("an outdated revision: %v", err)
+	}
+	if err := s.Replace(s.ctx, "/trees/b", data, revision); !storage.IsNotFound(err) {
+		t.Errorf("a missing object: %v", err)
 	}
 }
 

@@ -65,6 +65,23 @@ func (s *Storage) put(ctx context.Context, key string, data []byte, expected int
 	return revision, found, Failure(err)
 }
 
+// Replace writes what is stored of an object in place of the value of a revision. It is
+// for changes that need not decode the object.
+func (s *Storage) Replace(ctx context.Context, key string, data []byte, expected int64) error {
+	key, err := s.key(key, false)
+	if err != nil {
+		return err
+	}
+	revision, found, err := s.put(ctx, key, data, expected, 0)
+	switch {
+	case err != nil || revision != 0:
+		return err
+	case found == nil:
+		return storage.NewKeyNotFoundError(key, 0)
+	}
+	return storage.NewResourceVersionConflictsError(key, found.Revision)
+}
+
 // state is the state of an object that a write begins with.
 type state struct {
 	// obj is the object, or nil if it is corrupt and to be deleted.
