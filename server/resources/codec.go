@@ -255,8 +255,15 @@ type storageCodec struct {
 	// written.
 	memory, stored runtimeschema.GroupVersion
 	undecodable    undecodable
-	// kept holds where to keep the text of an object (*[]byte) that is being written.
+	// kept holds where to keep what is written of an object (*written).
 	kept sync.Map
+}
+
+// written is what was written of an object.
+type written struct {
+	value []byte
+	// view is what a read of the value returns, or nil if it must be decoded for that.
+	view *view
 }
 
 var _ runtime.Codec = &storageCodec{}
@@ -265,11 +272,24 @@ func (c *storageCodec) Identifier() runtime.Identifier {
 	return runtime.Identifier("espalier " + c.stored.String() + " from " + c.memory.String())
 }
 
-// RoundTrips reports whether decoding what was encoded returns the same object: a custom
-// resource that is not converted is stored as it was validated.
-func (c *storageCodec) RoundTrips() bool {
-	_, custom := c.kind.(*customKind)
-	return custom && c.memory == c.stored
+// RoundTrips reports whether it is certain that decoding a value returns the object of which
+// it was encoded. It often does not: a read adds the defaults of a status that a create has
+// removed, and drops empty metadata.
+func (c *storageCodec) RoundTrips(obj runtime.Object, value []byte) bool {
+	if k, ok := c.kept.Load(obj); ok && bytes.Equal(k.(*written).value, value) {
+		return k.(*written).view != nil
+	}
+	return c.unchanged(value) != nil
+}
+
+// unchanged returns the view of a value that is read as it was written, or nil if that is not
+// certain.
+func (c *storageCodec) unchanged(value []byte) *view {
+	k, ok := c.kind.(*customKind)
+	if !ok || c.memory != c.stored {
+		return nil
+	}
+	return k.unchanged(value)
 }
 
 // Calls reports whether decoding may call a conversion webhook.
@@ -287,17 +307,17 @@ func (c *storageCodec) Encode(obj runtime.Object, w io.Writer) error {
 	if err := c.kind.EncodeStored(obj, &text); err != nil {
 		return err
 	}
-	*keep.(*[]byte) = text.Bytes()
+	*keep.(*written) = written{text.Bytes(), c.unchanged(text.Bytes())}
 	_, err := w.Write(text.Bytes())
 	return err
 }
 
-// keep makes Encode keep the text of an object, until the caller calls forget. A response is
-// made of what was stored, so that an object is encoded once.
-func (c *storageCodec) keep(obj runtime.Object) (text *[]byte, forget func()) {
-	text = new([]byte)
-	c.kept.Store(obj, text)
-	return text, func() { c.kept.Delete(obj) }
+// keep makes Encode keep what it writes of an object, until the caller calls forget. A
+// response is made of what was stored, so that an object is encoded once.
+func (c *storageCodec) keep(obj runtime.Object) (w *written, forget func()) {
+	w = &written{}
+	c.kept.Store(obj, w)
+	return w, func() { c.kept.Delete(obj) }
 }
 
 func (c *storageCodec) Decode(data []byte, _ *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {

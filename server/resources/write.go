@@ -59,8 +59,8 @@ type write struct {
 	options   writeOptions
 	patchType types.PatchType
 
-	// stored is the text that was stored of the result, or nil.
-	stored *[]byte
+	// stored is what was stored of the result, or nil.
+	stored *written
 }
 
 // writeStrategy is what the strategies of the endpoint and of its status have in common.

@@ -1,7 +1,6 @@
 package resources
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"strconv"
@@ -51,14 +50,12 @@ func (w *write) respond(ctx context.Context, rw http.ResponseWriter, code int, o
 }
 
 // text returns the JSON of the result: the text that was stored, with the resourceVersion, if
-// it is stored in this version.
+// a read returns that too.
 func (w *write) text(obj *unstructured.Unstructured) ([]byte, error) {
 	revision, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
-	if err == nil && w.stored != nil && w.version.Storage() {
-		v := view{text: bytes.TrimSuffix(*w.stored, []byte("\n"))}
-		if o, ok := v.outline(); ok && o.metadata && !o.resourceVersion {
-			return v.append(make([]byte, 0, v.size(revision)+len("\n")), revision), nil
-		}
+	if err == nil && w.stored != nil && w.stored.view != nil {
+		v := w.stored.view
+		return v.append(make([]byte, 0, v.size(revision)+len("\n")), revision), nil
 	}
 	return jsonx.Append(nil, obj.Object)
 }

@@ -57,11 +57,11 @@ func (w *write) insertNamed(ctx context.Context, obj *unstructured.Unstructured)
 		return nil, err
 	}
 	out := w.kind.New()
-	text, forget := w.codec.keep(obj)
+	stored, forget := w.codec.keep(obj)
 	defer forget()
 	err = w.store.Storage.Create(ctx, key, obj, out, 0, w.options.isDryRun())
 	if err == nil {
-		w.stored = text
+		w.stored = stored
 		return out, nil
 	}
 	err = w.createError(ctx, err, name, obj)
@@ -107,7 +107,7 @@ func (w *write) replace(ctx context.Context, change func(context.Context, *unstr
 	}
 	var last *unstructured.Unstructured
 	created := false
-	var text *[]byte
+	var stored *written
 	forget := func() {}
 	defer func() { forget() }()
 	out := w.kind.New()
@@ -123,7 +123,7 @@ func (w *write) replace(ctx context.Context, change func(context.Context, *unstr
 		}
 		last = obj
 		forget()
-		text, forget = w.codec.keep(obj)
+		stored, forget = w.codec.keep(obj)
 		version, err := w.store.Storage.Versioner().ObjectResourceVersion(obj)
 		if err != nil {
 			return nil, nil, err
@@ -138,7 +138,7 @@ func (w *write) replace(ctx context.Context, change func(context.Context, *unstr
 	}, w.options.isDryRun(), nil)
 	switch {
 	case err == nil:
-		w.stored = text
+		w.stored = stored
 		return out, created, nil
 	case errors.Is(err, errFinalized):
 		return last, false, w.deleteFinalized(ctx, key, preconditions)

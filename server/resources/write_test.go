@@ -28,12 +28,17 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
+	apistorage "k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
 
 	"espalier.dev/api/codec"
 	"espalier.dev/crd"
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/storage"
+	"espalier.dev/store"
 )
 
 const widgetCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com","uid":"u"},"spec":{
@@ -43,7 +48,7 @@ const widgetCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourc
 			"tags":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}},
 			"parts":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["id"],"items":{"type":"object","required":["id"],"properties":{"id":{"type":"string"},"n":{"type":"integer"}}}},
 			"free":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}},
-		"status":{"type":"object","properties":{"phase":{"type":"string"}}}}}}},
+		"status":{"type":"object","default":{"phase":"new"},"properties":{"phase":{"type":"string"}}}}}}},
 	{"name":"v2","served":true,"storage":false,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","properties":{
 		"spec":{"type":"object","properties":{"size":{"type":"integer"}}},"status":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}]},
 	"status":{"acceptedNames":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},"storedVersions":["v1"],
@@ -62,6 +67,21 @@ func (s plainStorage) GetRESTOptions(gr runtimeschema.GroupResource, _ runtime.O
 	c := storagebackend.NewDefaultConfig("/registry", nil)
 	c.Transport.ServerList = []string{s.endpoint}
 	return generic.RESTOptions{StorageConfig: c.ForResource(gr), Decorator: generic.UndecoratedStorage, ResourcePrefix: gr.Group + "/" + gr.Resource, DeleteCollectionWorkers: 1}, nil
+}
+
+// sharedStorage stores the objects in etcd with the storage of this server.
+type sharedStorage struct {
+	plainStorage
+	backend *storage.Backend
+}
+
+func (s sharedStorage) GetRESTOptions(gr runtimeschema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	o, err := s.plainStorage.GetRESTOptions(gr, example)
+	o.Decorator = func(c *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error), newFunc, _ func() runtime.Object,
+		_ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers) (apistorage.Interface, factory.DestroyFunc, error) {
+		return s.backend.New(storage.Config{Resource: c.GroupResource, Codec: c.Codec, Prefix: prefix, New: newFunc}), func() {}, nil
+	}
+	return o, err
 }
 
 // recordingPlugin is an admission plugin that changes some objects and rejects others.
@@ -159,7 +179,8 @@ func stockHandler(h *Handler) http.Handler {
 	})
 }
 
-// newWriteServers returns the handler under test and the one of k8s.io/apiserver, on one etcd.
+// newWriteServers returns the handler under test on the storage of this server, and the one of
+// k8s.io/apiserver on its own storage, in one etcd.
 func newWriteServers(t *testing.T, semantics schema.Semantics, plugins ...admission.Interface) (own, stock http.Handler) {
 	t.Helper()
 	member, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
@@ -177,15 +198,30 @@ func newWriteServers(t *testing.T, semantics schema.Semantics, plugins ...admiss
 	}
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, runtimeschema.GroupVersion{Version: "v1"})
-	h, err := New(Config{
-		Source: fixedSource{crd.NewCatalog(d)}, Storage: func(*crd.Definition) generic.RESTOptionsGetter { return plainStorage{member.Endpoint()} },
-		Admission: admission.NewChainHandler(plugins...), Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer(), Scheme: scheme,
-		NotFound: http.NotFoundHandler(), RequestTimeout: time.Minute, MaxRequestBodyBytes: 3 << 20,
-	})
+	client, err := etcd.Connect(t.Context(), etcd.Endpoints{URLs: []string{member.Endpoint()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(h.Close)
+	t.Cleanup(func() { _ = client.Close() })
+	st, err := store.Open(store.Config{Client: client, Prefix: "/registry/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(st.Close)
+	<-st.Loaded()
+	newHandler := func(st *store.Store, o generic.RESTOptionsGetter) *Handler {
+		h, err := New(Config{
+			Source: fixedSource{crd.NewCatalog(d)}, Store: st, Storage: func(*crd.Definition) generic.RESTOptionsGetter { return o },
+			Admission: admission.NewChainHandler(plugins...), Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer(), Scheme: scheme,
+			NotFound: http.NotFoundHandler(), RequestTimeout: time.Minute, MaxRequestBodyBytes: 3 << 20,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(h.Close)
+		return h
+	}
+	plain := plainStorage{member.Endpoint()}
 	wrap := func(h http.Handler) http.Handler {
 		h = filters.WithWarningRecorder(h)
 		h = filters.WithRequestInfo(h, &apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")})
@@ -193,7 +229,7 @@ func newWriteServers(t *testing.T, semantics schema.Semantics, plugins ...admiss
 			h.ServeHTTP(w, req.WithContext(apirequest.WithUser(req.Context(), &user.DefaultInfo{Name: "tester"})))
 		})
 	}
-	return wrap(h), wrap(stockHandler(h))
+	return wrap(newHandler(st, sharedStorage{plain, storage.NewBackend(st, nil)})), wrap(stockHandler(newHandler(nil, plain)))
 }
 
 // writeRequest is a request to both handlers. NS, UID and RV stand for the namespace of the
@@ -347,7 +383,7 @@ func generateWrite(rnd *rand.Rand) writeRequest {
 		query: often(rnd, "", "?dryRun=All", "?dryRun=None", "?fieldValidation=Strict", "?fieldValidation=Ignore", "?fieldValidation=Warn", "?fieldValidation=Odd", "?fieldManager=m", "?fieldManager="+strings.Repeat("m", 200),
 			"?pretty=true", "?force=true", "?fieldManager=m&force=true", "?timeout=5s", "?dryRun=All&fieldValidation=Strict", "?export=true&pretty=1", "?includeObject=Object", "?includeObject=Odd", "?%zz"),
 	}
-	switch rnd.IntN(29) {
+	switch rnd.IntN(31) {
 	case 0, 1, 2, 3, 4:
 		r.method, r.path, r.body = http.MethodPost, often(rnd, collection, r.path), generateObject(rnd, version, name)
 		r.contentType = bodyType(rnd, &r.body)
@@ -378,6 +414,8 @@ func generateWrite(rnd *rand.Rand) writeRequest {
 	case 28:
 		r.method, r.contentType, r.body, r.accept = http.MethodDelete, "", "", ""
 		r.query = ""
+	case 29, 30:
+		r.method, r.query = http.MethodGet, "" // what the writes have left
 	}
 	return r
 }
@@ -422,6 +460,7 @@ func generateApplied(rnd *rand.Rand, version, name string) string {
 		fmt.Sprintf(`{"apiVersion":"example.com/%s","kind":"Widget","metadata":{"name":%q},"spec":{"size":%d}}`, version, name, rnd.IntN(3)),
 		fmt.Sprintf(`{"apiVersion":"example.com/%s","kind":"Widget","metadata":{"name":%q},"spec":{"ratio":%s}}`, version, name, pick(rnd, "1.0", "2", "1e3", "0.5", "1e21", "-0.0", "18446744073709551615")),
 		fmt.Sprintf("apiVersion: example.com/%s\nkind: Widget\nmetadata:\n  name: %s\nspec:\n  size: %d\n  tags: [x, \"%d\"]\n", version, name, rnd.IntN(3), rnd.IntN(3)),
+		fmt.Sprintf(`{"apiVersion":"example.com/%s","kind":"Widget","metadata":{"name":%q,"labels":{},"annotations":null,"finalizers":[]},"spec":{"size":%d}}`, version, name, rnd.IntN(3)),
 		fmt.Sprintf("apiVersion: example.com/%s\nkind: Widget\nmetadata:\n  name: %s\nspec:\n  size: 1\n  size: 2\n", version, name),
 		fmt.Sprintf("apiVersion: example.com/%s\nkind: Widget\nmetadata: &m\n  name: %s\nspec:\n  parts:\n  - id: a\n    n: %d\n---\nx: y", version, name, rnd.IntN(3)),
 		fmt.Sprintf(`{"apiVersion":"example.com/%s","kind":"Widget","metadata":{"name":%q},"spec":{"size":1,"size":2,"parts":[{"id":"a","id":"b"}]}}`, version, name),

@@ -70,7 +70,7 @@ func (s *Storage) decodeValue(value []byte, revision int64, into runtime.Object)
 // result sets out to an object that was written as data at a revision. It need not be decoded
 // if that returned the same object.
 func (s *Storage) result(out, obj runtime.Object, data []byte, revision int64) error {
-	if !s.roundTrips || obj == nil || reflect.TypeOf(out) != reflect.TypeOf(obj) {
+	if s.tripper == nil || obj == nil || reflect.TypeOf(out) != reflect.TypeOf(obj) || !s.tripper.RoundTrips(obj, data) {
 		_, err := s.decodeValue(data, revision, out)
 		return err
 	}

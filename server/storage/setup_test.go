@@ -34,7 +34,7 @@ type podCodec struct {
 	fails atomic.Bool
 }
 
-func (c *podCodec) RoundTrips() bool { return true }
+func (c *podCodec) RoundTrips(runtime.Object, []byte) bool { return true }
 
 func (c *podCodec) Decode(data []byte, gvk *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
 	if c.fails.Load() {

@@ -81,9 +81,11 @@ type Config struct {
 	UnlimitedAtZero bool
 }
 
-// RoundTripper is a codec that knows whether decoding what it has encoded returns the same
-// object. Then a written object is not decoded for the result of the write.
-type RoundTripper interface{ RoundTrips() bool }
+// RoundTripper is a codec that knows whether decoding a value returns the object of which it
+// was encoded. Then a written object is not decoded for the result of the write.
+type RoundTripper interface {
+	RoundTrips(obj runtime.Object, value []byte) bool
+}
 
 // Caller is a codec that knows whether decoding may call another program, such as a conversion
 // webhook. Then decoded objects are kept for lists and watches.
@@ -92,10 +94,11 @@ type Caller interface{ Calls() bool }
 // Storage stores the objects of one resource.
 type Storage struct {
 	*Backend
-	config     Config
-	versioner  storage.Versioner
-	roundTrips bool
-	calls      bool
+	config    Config
+	versioner storage.Versioner
+	// tripper is the codec if it is a RoundTripper, otherwise nil.
+	tripper RoundTripper
+	calls   bool
 	// unsafe reports that corrupt objects are listed in errors, and can be deleted.
 	unsafe bool
 	// sized is set if Stats returns sizes.
@@ -112,11 +115,11 @@ func (b *Backend) New(c Config) *Storage {
 	if c.Intact == nil {
 		c.Intact = func(error) bool { return false }
 	}
-	tripper, trips := c.Codec.(RoundTripper)
+	tripper, _ := c.Codec.(RoundTripper)
 	caller, calls := c.Codec.(Caller)
 	return &Storage{
 		Backend: b, config: c, versioner: storage.APIObjectVersioner{},
-		roundTrips: trips && tripper.RoundTrips(), calls: calls && caller.Calls(),
+		tripper: tripper, calls: calls && caller.Calls(),
 		unsafe: utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion),
 	}
 }

@@ -31,7 +31,7 @@ type treeCodec struct {
 	decoded atomic.Int64
 }
 
-func (c *treeCodec) RoundTrips() bool { return true }
+func (c *treeCodec) RoundTrips(runtime.Object, []byte) bool { return true }
 
 func (c *treeCodec) Decode(data []byte, gvk *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
 	c.decoded.Add(1)
