@@ -116,6 +116,22 @@ func TestPartsAfterChange(t *testing.T) {
 	}
 }
 
+// TestResourcesNeedNoSnapshot checks that requests for resources do not build what is
+// published.
+func TestResourcesNeedNoSnapshot(t *testing.T) {
+	src := &source{}
+	src.set(define(t, "things.example.com"))
+	p := newPublisher(src)
+	for _, path := range []string{"/apis/example.com/v1/things", "/apis/example.com/v1/namespaces/a/things/b", "/api/v1/namespaces/a"} {
+		if p.handler(path) != nil || p.current.Load() != nil {
+			t.Errorf("%s: built a snapshot", path)
+		}
+	}
+	if p.handler("/apis/example.com/v1") == nil || p.current.Load() == nil {
+		t.Error("discovery built no snapshot")
+	}
+}
+
 // TestPartCache checks that the size of all parts is bounded.
 func TestPartCache(t *testing.T) {
 	var c partCache

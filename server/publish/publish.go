@@ -132,6 +132,8 @@ func (p *Publisher) Wrap(next http.Handler) http.Handler {
 func (p *Publisher) handler(path string) http.Handler {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
+	case len(parts) > 3 && (parts[0] == "api" || parts[0] == "apis"):
+		return nil // a resource: a snapshot costs more with every CRD
 	case parts[0] == "api":
 		return p.snapshot().coreDiscovery(parts[1:])
 	case parts[0] == "apis":
