@@ -221,6 +221,9 @@ func exchange(t testing.TB, c *http.Client, method, url, body string) (int, stri
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		req.Header.Set("Content-Type", "application/merge-patch+json")
+	}
 	resp, err := c.Do(req)
 	if err != nil {
 		t.Fatal(err)

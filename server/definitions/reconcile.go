@@ -255,22 +255,35 @@ func (d *Definitions) take(ctx context.Context, s *crdStorage, e *store.Event) {
 	}
 	next := d.read(e.Entry, d.known[name])
 	if next == nil {
-		d.leaveOut(ctx, name)
+		d.leaveOut(ctx, name, nil)
 		d.drop(ctx, s, name)
 		return
 	}
-	if old := d.known[name]; old != nil && old.crd.UID != next.crd.UID {
+	old := d.known[name]
+	if old != nil && old.crd.UID != next.crd.UID {
 		delete(d.fenced, old.crd.UID)
 	}
 	d.known[name] = next
-	d.reconcile(ctx, s, name)
 	d.leftOut.Delete(name)
+	d.reconcile(ctx, s, name)
+	if old != nil && !equality.Semantic.DeepEqual(old.crd.Status.AcceptedNames, next.crd.Status.AcceptedNames) {
+		d.offerNames(ctx, s, next.crd)
+	}
+}
+
+// offerNames reconciles the CRDs that may have waited for the names of another one.
+func (d *Definitions) offerNames(ctx context.Context, s *crdStorage, of *api.CustomResourceDefinition) {
+	for _, peer := range d.Catalog().Waiting(of.Spec.Group) {
+		if peer.Name() != of.Name {
+			d.reconcile(ctx, s, peer.Name())
+		}
+	}
 }
 
 // leaveOut notes that a stored CRD cannot be read. Its objects stay as they are.
-func (d *Definitions) leaveOut(ctx context.Context, name string) {
+func (d *Definitions) leaveOut(ctx context.Context, name string, err error) {
 	d.leftOut.Store(name, true)
-	klog.FromContext(ctx).Error(nil, "A stored CRD cannot be read and is not served: repair or delete it", "name", name, "key", d.config.Fences.DefinitionKey(name))
+	klog.FromContext(ctx).Error(err, "A stored CRD cannot be read and is not served: repair or delete it", "name", name, "key", d.config.Fences.DefinitionKey(name))
 }
 
 // replace makes the CRDs of a snapshot the known ones.
@@ -287,7 +300,7 @@ func (d *Definitions) replace(ctx context.Context, s *crdStorage, snapshot *stor
 	corrupt := map[string]bool{}
 	for i, c := range all {
 		if c == nil {
-			d.leaveOut(ctx, names[i])
+			d.leaveOut(ctx, names[i], nil)
 			corrupt[names[i]] = true
 			continue
 		}
@@ -319,9 +332,7 @@ func (d *Definitions) drop(ctx context.Context, s *crdStorage, name string) {
 	delete(d.fenced, gone.crd.UID)
 	delete(d.retries, name)
 	delete(d.holding, name)
-	for _, peer := range d.Catalog().Waiting(gone.crd.Spec.Group) {
-		d.reconcile(ctx, s, peer.Name())
-	}
+	d.offerNames(ctx, s, gone.crd)
 }
 
 // reconcile computes the status of a CRD, updates the catalog, and then writes the status: a
@@ -335,7 +346,7 @@ func (d *Definitions) reconcile(ctx context.Context, s *crdStorage, name string)
 	c, current := k.crd, k.define()
 	if c.Status.ObservedGeneration != c.Generation {
 		if err := current.Load(); err != nil {
-			klog.FromContext(ctx).Error(err, "A CRD is not served", "name", name)
+			d.leaveOut(ctx, name, err)
 			d.publish(d.Catalog().Without(name))
 			d.cleanUp(ctx, c)
 			return

@@ -45,11 +45,22 @@ func (s *crdStorage) Create(ctx context.Context, obj runtime.Object, validate re
 }
 
 func (s *crdStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	out, created, err := s.Store.Update(ctx, name, info, create, update, force, o)
+	out, created, err := s.Store.Update(ctx, name, s.definitions.ifReadable(info), create, update, force, o)
 	if err == nil && !dryrun.IsDryRun(o.DryRun) {
 		s.definitions.settle(ctx, out)
 	}
 	return out, created, err
+}
+
+// ifReadable has an update fail if the stored CRD cannot be decoded.
+func (d *Definitions) ifReadable(info rest.UpdatedObjectInfo) rest.UpdatedObjectInfo {
+	return rest.WrapUpdatedObjectInfo(info, func(_ context.Context, obj, old runtime.Object) (runtime.Object, error) {
+		c, err := hub(old)
+		if err == nil && c.Name != "" && unreadable(c) {
+			err = d.unreadableError(c.Name, nil)
+		}
+		return obj, err
+	})
 }
 
 // subresource is the storage of a subresource. Writes return when they are in the catalog.
@@ -59,7 +70,7 @@ type subresource struct {
 }
 
 func (s *subresource) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	out, created, err := s.Patcher.Update(ctx, name, info, create, update, force, o)
+	out, created, err := s.Patcher.Update(ctx, name, s.definitions.ifReadable(info), create, update, force, o)
 	if err == nil && !dryrun.IsDryRun(o.DryRun) {
 		s.definitions.settle(ctx, out)
 	}
@@ -76,7 +87,11 @@ func (s *crdStorage) Delete(ctx context.Context, name string, validate rest.Vali
 	if err != nil {
 		return nil, false, err
 	}
-	if c, err := hub(obj); err != nil || unreadable(c) || c.DeletionTimestamp != nil {
+	c, err := hub(obj)
+	if err == nil && unreadable(c) && len(c.Finalizers) > 0 {
+		return nil, false, s.definitions.unreadableError(name, nil)
+	}
+	if err != nil || unreadable(c) || c.DeletionTimestamp != nil {
 		// The deletion is already running, or the CRD was never served.
 		return s.Store.Delete(ctx, name, validate, o)
 	}
@@ -138,6 +153,9 @@ func (s *crdStorage) rewrite(ctx context.Context, name string, conditions storag
 		c, err := hub(existing)
 		if err != nil {
 			return nil, err
+		}
+		if unreadable(c) {
+			return nil, s.definitions.unreadableError(name, nil)
 		}
 		if err := change(c, existing); err != nil {
 			return nil, err

@@ -332,8 +332,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func (h *Handler) fail(w http.ResponseWriter, req *http.Request, r *apirequest.RequestInfo, err error) {
+	// The writer of responses does not look into wrapped errors.
 	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
 		err = apierrors.NewInternalError(err)
+	} else if failed, ok := status.(error); ok {
+		err = failed
 	}
 	responsewriters.ErrorNegotiated(err, h.codecs, runtimeschema.GroupVersion{Group: r.APIGroup, Version: r.APIVersion}, w, req)
 }

@@ -1,0 +1,170 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestUnreadableSchema replaces a CRD in etcd with one whose schema cannot be decoded, as a
+// newer server may write it. Its objects answer 503, and nothing overwrites its spec.
+func TestUnreadableSchema(t *testing.T) {
+	const (
+		crds   = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+		name   = "bads.unreadable.example.com"
+		key    = "/registry/apiextensions.k8s.io/customresourcedefinitions/" + name
+		object = "/apis/unreadable.example.com/v1/bads/a"
+	)
+	s := startServer(t, testOptions(t))
+	c := client(t, s, nil)
+	must := func(code int, method, path, body string) string {
+		t.Helper()
+		got, text := exchange(t, c, method, s.URL()+path, body)
+		if got != code {
+			t.Errorf("%s %s: %d instead of %d: %s", method, path, got, code, text)
+		}
+		return text
+	}
+	stored := func() map[string]any {
+		t.Helper()
+		found, err := s.db.client.Get(t.Context(), key)
+		if err != nil || len(found.Kvs) != 1 {
+			t.Fatal(found, err)
+		}
+		value := map[string]any{}
+		if err := json.Unmarshal(found.Kvs[0].Value, &value); err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	put := func(value map[string]any) {
+		t.Helper()
+		data, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.db.client.Put(t.Context(), key, string(data)); err != nil {
+			t.Fatal(err)
+		}
+		// The error says that the CRD cannot be read.
+		_ = s.definitions.Refresh(t.Context(), name)
+	}
+	unavailable := func() {
+		t.Helper()
+		var status metav1.Status
+		if err := json.Unmarshal([]byte(must(http.StatusServiceUnavailable, http.MethodGet, object, "")), &status); err != nil {
+			t.Fatal(err)
+		}
+		if status.Reason != metav1.StatusReasonServiceUnavailable || !strings.Contains(status.Message, key) {
+			t.Errorf("the answer does not name the CRD: %+v", status)
+		}
+	}
+	must(http.StatusCreated, http.MethodPost, crds, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"`+name+`"},"spec":{"group":"unreadable.example.com","scope":"Cluster",
+"names":{"plural":"bads","kind":"Bad"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
+	must(http.StatusCreated, http.MethodPost, "/apis/unreadable.example.com/v1/bads", `{"apiVersion":"unreadable.example.com/v1","kind":"Bad","metadata":{"name":"a"}}`)
+	readable := must(http.StatusOK, http.MethodGet, crds+"/"+name, "")
+	good := stored()
+
+	// The generation is the same, but the status is outdated.
+	bad := stored()
+	spec := bad["spec"].(map[string]any)
+	spec["validation"].(map[string]any)["openAPIV3Schema"].(map[string]any)["description"] = 5
+	delete(bad["status"].(map[string]any), "acceptedNames")
+	put(bad)
+	kept := func(after string) {
+		t.Helper()
+		want, _ := json.Marshal(spec)
+		if got, _ := json.Marshal(stored()["spec"]); string(got) != string(want) {
+			t.Errorf("the spec has changed after %s: %s\ninstead of %s", after, got, want)
+		}
+	}
+	kept("the reconciliation")
+	unavailable()
+	for path, body := range map[string]string{"": `{"metadata":{"labels":{"a":"b"}}}`, "/status": `{"status":{"storedVersions":["v1"]}}`} {
+		must(http.StatusServiceUnavailable, http.MethodPut, crds+"/"+name+path, withVersion(t, readable, must(http.StatusOK, http.MethodGet, crds+"/"+name, "")))
+		kept("PUT " + path)
+		must(http.StatusServiceUnavailable, http.MethodPatch, crds+"/"+name+path, body)
+		kept("PATCH " + path)
+	}
+	bad["metadata"].(map[string]any)["finalizers"] = []string{"example.com/wait"}
+	put(bad)
+	must(http.StatusServiceUnavailable, http.MethodDelete, crds+"/"+name, "")
+	kept("DELETE")
+
+	// The generation is a new one.
+	bad["metadata"].(map[string]any)["generation"] = 2
+	put(bad)
+	unavailable()
+	kept("a new generation")
+
+	// It can be repaired.
+	put(good)
+	must(http.StatusOK, http.MethodGet, object, "")
+	if again := stored(); !reflect.DeepEqual(again["spec"], good["spec"]) {
+		t.Errorf("the spec is %v after the repair", again["spec"])
+	}
+}
+
+// withVersion returns an object with the resourceVersion of another.
+func withVersion(t *testing.T, object, of string) string {
+	t.Helper()
+	var from metav1.PartialObjectMetadata
+	into := map[string]any{}
+	if err := json.Unmarshal([]byte(of), &from); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(object), &into); err != nil {
+		t.Fatal(err)
+	}
+	into["metadata"].(map[string]any)["resourceVersion"] = from.ResourceVersion
+	data, err := json.Marshal(into)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestNamesGivenUp updates a CRD so that it gives up a short name that another CRD waits for.
+func TestNamesGivenUp(t *testing.T) {
+	const crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	s := startServer(t, testOptions(t))
+	c := client(t, s, nil)
+	create := func(plural, kind string) {
+		t.Helper()
+		if code, text := exchange(t, c, http.MethodPost, s.URL()+crds, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"`+plural+`.names.example.com"},"spec":{"group":"names.example.com","scope":"Cluster",
+"names":{"plural":"`+plural+`","kind":"`+kind+`","shortNames":["x"]},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`); code != http.StatusCreated {
+			t.Fatal(code, text)
+		}
+	}
+	become := func(plural, status string) {
+		t.Helper()
+		eventually(t, func() error {
+			_, text := exchange(t, c, http.MethodGet, s.URL()+crds+"/"+plural+".names.example.com", "")
+			var got struct {
+				Status struct{ Conditions []metav1.Condition }
+			}
+			if err := json.Unmarshal([]byte(text), &got); err != nil {
+				return err
+			}
+			for _, condition := range got.Status.Conditions {
+				if condition.Type == "NamesAccepted" && string(condition.Status) == status {
+					return nil
+				}
+			}
+			return fmt.Errorf("NamesAccepted of %s is not %s: %s", plural, status, text)
+		})
+	}
+	create("firsts", "First")
+	become("firsts", "True")
+	create("seconds", "Second")
+	become("seconds", "False")
+	if code, text := exchange(t, c, http.MethodPatch, s.URL()+crds+"/firsts.names.example.com", `{"spec":{"names":{"shortNames":["y"]}}}`); code != http.StatusOK {
+		t.Fatal(code, text)
+	}
+	become("seconds", "True")
+}
