@@ -63,11 +63,16 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 	var opened atomic.Pointer[store.Store]
 	if db.encryption, err = encryption.Open(ctx, encryption.Config{
 		File: o.EncryptionProviderConfig, Reload: o.EncryptionProviderConfigReload, Poll: o.encryptionPoll, Prefix: o.EtcdPrefix,
-		Readable: func() {
+		Changed: func(ctx context.Context) error {
 			if s := opened.Load(); s != nil {
 				// All values are decrypted anew, because some may have to be encrypted anew.
-				s.SetTransformer(db.encryption)
-				s.Reload()
+				return s.Renew(ctx)
+			}
+			return nil
+		},
+		Retry: func(ctx context.Context) {
+			if s := opened.Load(); s != nil {
+				s.Retry(ctx)
 			}
 		},
 	}); err != nil {

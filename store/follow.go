@@ -60,14 +60,7 @@ func (s *Store) follow() {
 func (s *Store) load() error {
 	tree := newTree()
 	revision := int64(0)
-	// Entries that another transformer has made are made anew.
-	reuse := !s.retransform.Swap(false)
-	done := false
-	defer func() {
-		if !reuse && !done {
-			s.retransform.Store(true)
-		}
-	}()
+	generation := s.generation.Load()
 	end := clientv3.GetPrefixRangeEnd(s.prefix)
 	page := 16 * minPage
 	for from := s.prefix; from != ""; {
@@ -77,17 +70,20 @@ func (s *Store) load() error {
 		}
 		if revision == 0 {
 			revision = resp.Header.Revision
+			if revision < s.revision.Load() {
+				// The data of etcd was replaced by older data: its revisions mean other entries.
+				generation = s.generation.Add(1)
+			}
 		}
 		from, page = "", nextPage(resp.Kvs)
 		for _, kv := range resp.Kvs {
-			tree.ReplaceOrInsert(s.loadedEntry(kv, reuse))
+			tree.ReplaceOrInsert(s.loadedEntry(kv, generation))
 			if resp.More {
 				from = string(kv.Key) + "\x00"
 			}
 		}
 	}
-	s.replace(tree, revision)
-	done = true
+	s.replace(tree, revision, generation)
 	return nil
 }
 
@@ -100,10 +96,10 @@ func nextPage(kvs []*mvccpb.KeyValue) int {
 	return min(max(pageBytes*len(kvs)/size, minPage), maxPage)
 }
 
-// loadedEntry returns the entry of a key. If reuse is set, it is that of the index if the
-// revision is the same.
-func (s *Store) loadedEntry(kv *mvccpb.KeyValue, reuse bool) *Entry {
-	if reuse {
+// loadedEntry returns the entry of a key. It is that of the index if that has the generation,
+// and the revision is the same.
+func (s *Store) loadedEntry(kv *mvccpb.KeyValue, generation int64) *Entry {
+	if s.indexed == generation { // only the goroutine that loads changes it
 		if e := s.Get(string(kv.Key)); e != nil && e.Revision == kv.ModRevision && e.Err == nil {
 			return e
 		}
@@ -111,10 +107,16 @@ func (s *Store) loadedEntry(kv *mvccpb.KeyValue, reuse bool) *Entry {
 	return s.entry(s.lifetime, kv)
 }
 
-func (s *Store) replace(tree *btree.BTreeG[*Entry], revision int64) {
+func (s *Store) replace(tree *btree.BTreeG[*Entry], revision, generation int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tree = tree
+	if s.indexed != generation {
+		s.indexed = generation
+		s.kept.restart(generation)
+		close(s.renewed)
+		s.renewed = make(chan struct{})
+	}
 	s.window.restart(revision)
 	s.endWatchers(&ExpiredError{Revision: s.revision.Load(), Oldest: revision})
 	s.advance(revision)

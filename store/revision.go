@@ -20,8 +20,8 @@ func (e *BehindError) Error() string {
 	return fmt.Sprintf("revision %d has not been reached: the newest is %d", e.Want, e.Have)
 }
 
-// errReplaced is returned when etcd has a lower revision than the index.
-var errReplaced = errors.New("the data of etcd was replaced by older data, which is being read: try again")
+// ErrReplaced is returned when etcd has a lower revision than the index.
+var ErrReplaced = errors.New("the data of etcd was replaced by older data, which is being read: try again")
 
 // check is a question for the revision of etcd that several readers share.
 type check struct {
@@ -94,7 +94,8 @@ func (s *Store) ask() {
 		before := s.revision.Load()
 		c.revision, c.err = s.question()
 		if c.err == nil && c.revision < before {
-			c.err = errReplaced
+			c.err = ErrReplaced
+			s.generation.Add(1)
 			s.Reload()
 		}
 		close(c.done)

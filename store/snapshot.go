@@ -15,8 +15,9 @@ import (
 // Snapshot is the index at one revision. It never changes and is safe for concurrent use. It
 // keeps the entries of its revision in memory.
 type Snapshot struct {
-	Revision int64
-	tree     *btree.BTreeG[*Entry]
+	Revision   int64
+	tree       *btree.BTreeG[*Entry]
+	generation int64
 }
 
 // Snapshot returns the index at its current revision.
@@ -31,7 +32,7 @@ func (s *Store) Snapshot() *Snapshot {
 	defer s.mu.Unlock()
 	if s.snapshot == nil {
 		// The tree and its clone share all nodes until one of them changes.
-		s.snapshot = &Snapshot{Revision: s.revision.Load(), tree: s.tree.Clone()}
+		s.snapshot = &Snapshot{Revision: s.revision.Load(), tree: s.tree.Clone(), generation: s.indexed}
 	}
 	return s.snapshot
 }
@@ -65,10 +66,14 @@ const (
 	keepTime = time.Minute
 )
 
-// kept are the snapshots that clients will ask for again.
+// kept are the snapshots that clients will ask for again. A timer removes them when they have
+// expired. It exists while there are any, and ends with close.
 type kept struct {
-	mu    sync.Mutex
-	snaps []keptSnapshot // in the order of their expiry
+	mu         sync.Mutex
+	snaps      []keptSnapshot // in the order of their expiry
+	generation int64          // only snapshots of this one are kept
+	timer      *time.Timer
+	closed     bool
 }
 
 type keptSnapshot struct {
@@ -84,12 +89,52 @@ func (k *kept) prune(now time.Time) {
 	k.snaps = append([]keptSnapshot(nil), k.snaps[n:]...)
 }
 
-// Keep keeps a snapshot for a while, so that [Store.SnapshotAt] finds it, because a client got
-// a part of it.
-func (s *Store) Keep(snap *Snapshot) {
-	k := &s.kept
+// expire removes the snapshots that have expired, and sets the timer to the next. mu is held.
+func (k *kept) expire(now time.Time) {
+	k.prune(now)
+	if k.timer != nil {
+		k.timer.Stop()
+		k.timer = nil
+	}
+	if len(k.snaps) > 0 {
+		// An expiry is exclusive.
+		k.timer = time.AfterFunc(k.snaps[0].expires.Sub(now)+time.Millisecond, func() {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			if !k.closed {
+				k.expire(time.Now())
+			}
+		})
+	}
+}
+
+// restart forgets the snapshots, and keeps those of another generation from now on.
+func (k *kept) restart(generation int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.generation, k.snaps = generation, nil
+}
+
+// close forgets the snapshots and stops the timer.
+func (k *kept) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed, k.snaps = true, nil
+	if k.timer != nil {
+		k.timer.Stop()
+	}
+}
+
+// Keep keeps a snapshot for a while, so that [Store.SnapshotAt] finds it, because a client got
+// a part of it.
+func (s *Store) Keep(snap *Snapshot) { s.kept.keep(snap, keepTime) }
+
+func (k *kept) keep(snap *Snapshot, d time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed || snap.generation != k.generation {
+		return
+	}
 	now := time.Now()
 	for i, have := range k.snaps {
 		if have.Revision == snap.Revision {
@@ -97,8 +142,8 @@ func (s *Store) Keep(snap *Snapshot) {
 			break
 		}
 	}
-	k.snaps = append(k.snaps, keptSnapshot{snap, now.Add(keepTime)})
-	k.prune(now)
+	k.snaps = append(k.snaps, keptSnapshot{snap, now.Add(d)})
+	k.expire(now)
 }
 
 // SnapshotAt returns the snapshot of exactly this revision, or nil if it is not in memory. Then

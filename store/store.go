@@ -72,6 +72,10 @@ type Transformer interface {
 	ToStorage(ctx context.Context, key string, value []byte) ([]byte, error)
 }
 
+// Aging is a [Transformer] that knows whether a value can become stale while it is stored. One
+// that is not Aging is assumed to be so.
+type Aging interface{ Ages() bool }
+
 // Store is a copy of the keys below a prefix of etcd. It is safe for concurrent use.
 type Store struct {
 	config Config
@@ -86,8 +90,10 @@ type Store struct {
 	tasks    sync.WaitGroup
 
 	transformer atomic.Pointer[Transformer]
-	// retransform is set if entries of the index may be those of an earlier transformer.
-	retransform atomic.Bool
+	// generation is the one that the index should have. An index of another generation has
+	// entries that must not be used again: those of another transformer, or those of data that
+	// etcd no longer has.
+	generation atomic.Int64
 	// loaded is closed when the index has been filled for the first time.
 	loaded chan struct{}
 	// reload has an element when everything must be read again.
@@ -97,7 +103,9 @@ type Store struct {
 	// follows etcd changes the index and the window.
 	mu       sync.RWMutex
 	tree     *btree.BTreeG[*Entry]
-	snapshot *Snapshot // of the current revision, or nil
+	indexed  int64         // the generation of the index
+	renewed  chan struct{} // closed when indexed changes
+	snapshot *Snapshot     // of the current revision, or nil
 	window   window
 	watchers map[string]map[*Watcher]struct{} // by prefix or key
 	waiters  []*waiter
@@ -141,7 +149,7 @@ func Open(c Config) (*Store, error) {
 	s := &Store{
 		config: c, client: c.Client, watcher: clientv3.NewWatcher(c.Client), prefix: c.Prefix,
 		loaded: make(chan struct{}), reload: make(chan struct{}, 1), wanted: make(chan struct{}, 1),
-		tree:     newTree(),
+		tree: newTree(), renewed: make(chan struct{}),
 		watchers: map[string]map[*Watcher]struct{}{},
 		window:   window{maxEvents: c.MaxEvents, maxBytes: c.MaxBytes},
 	}
@@ -167,6 +175,7 @@ func (s *Store) Close() {
 	}
 	s.waiters = nil
 	s.mu.Unlock()
+	s.kept.close()
 	s.tasks.Wait()
 	_ = s.watcher.Close() // its watch has ended
 }
@@ -184,10 +193,60 @@ func (s *Store) Client() *clientv3.Client { return s.client }
 func (s *Store) Revision() int64 { return s.revision.Load() }
 
 // SetTransformer replaces the transformer. What is in the index stays as it is; see
-// [Store.Reload].
+// [Store.Reload] and [Store.Renew].
 func (s *Store) SetTransformer(t Transformer) {
 	s.transformer.Store(&t)
-	s.retransform.Store(true)
+	s.generation.Add(1)
+}
+
+// Ages reports whether [Entry.Stale] of an entry in the index may be outdated. Then
+// [Store.Read] returns the current one.
+func (s *Store) Ages() bool {
+	t := *s.transformer.Load()
+	aging, ok := t.(Aging)
+	return t != nil && (!ok || aging.Ages())
+}
+
+// Renew reads and transforms everything anew, ends all watchers, and waits until the index has
+// the result.
+func (s *Store) Renew(ctx context.Context) error {
+	want := s.generation.Add(1)
+	s.Reload()
+	for {
+		s.mu.RLock()
+		done, renewed := s.indexed >= want, s.renewed
+		s.mu.RUnlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-renewed:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.lifetime.Done():
+			return ErrClosed
+		}
+	}
+}
+
+// Retry transforms the entries again that could not be transformed. If one of them can be now,
+// it calls [Store.Reload], because the watchers have missed it.
+func (s *Store) Retry(ctx context.Context) {
+	for e := range s.Snapshot().Range(s.prefix, "") {
+		if ctx.Err() != nil {
+			return
+		}
+		if e.Err == nil {
+			continue
+		}
+		if t := *s.transformer.Load(); t != nil {
+			if _, _, err := t.FromStorage(ctx, e.Key, e.Value); err != nil {
+				continue
+			}
+		}
+		s.Reload()
+		return
+	}
 }
 
 // Reload reads everything anew, with the current transformer, and ends all watchers. It

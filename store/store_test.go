@@ -405,7 +405,7 @@ func TestRestart(t *testing.T) {
 	}
 	stop = runEtcd(t, dir)
 	put(t, write, prefix+"b", "3")
-	if _, err := s.Sync(t.Context()); !errors.Is(err, errReplaced) {
+	if _, err := s.Sync(t.Context()); !errors.Is(err, ErrReplaced) {
 		t.Error(err)
 	}
 	if _, _, err := w.Next(t.Context(), nil); !isExpired(err) {
@@ -453,12 +453,7 @@ func TestTransformer(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	s.SetTransformer(nil)
-	s.Reload()
-	w, err := s.Watch(prefix, s.Revision())
-	if err == nil {
-		_, _, err = w.Next(t.Context(), nil)
-	}
-	if !isExpired(err) {
+	if err := s.Renew(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if e := s.Get(prefix + "c"); e.Err != nil {

@@ -14,11 +14,12 @@ type progress struct {
 
 func newProgress() *progress { return &progress{changed: make(chan struct{})} }
 
-// reach records that the catalog reflects all changes up to a revision.
+// reach records that the catalog reflects all changes up to a revision. It is lower than the
+// last one only if the data of etcd was replaced by older data.
 func (p *progress) reach(revision uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if revision <= p.revision {
+	if revision == p.revision {
 		return
 	}
 	p.revision = revision

@@ -51,9 +51,12 @@ type Config struct {
 	Poll time.Duration
 	// Prefix is the prefix of resource keys.
 	Prefix string
-	// Readable is called when values may have become readable: after the configuration has
-	// changed, or when KMS plugins work again. Nil does nothing.
-	Readable func()
+	// Changed is called after the configuration has changed. It decrypts all values anew that
+	// are in memory. Nil does nothing.
+	Changed func(context.Context) error
+	// Retry is called when values could not be decrypted and all KMS plugins work. It tries
+	// again to decrypt these. Nil does nothing.
+	Retry func(context.Context)
 }
 
 // Encryption encrypts and decrypts the values below a prefix. It is safe for concurrent use.
@@ -85,8 +88,11 @@ func Open(ctx context.Context, c Config) (*Encryption, error) {
 	if c.Poll == 0 {
 		c.Poll = DefaultPoll
 	}
-	if c.Readable == nil {
-		c.Readable = func() {}
+	if c.Changed == nil {
+		c.Changed = func(context.Context) error { return nil }
+	}
+	if c.Retry == nil {
+		c.Retry = func(context.Context) {}
 	}
 	e := &Encryption{config: c, prefix: strings.TrimSuffix(path.Join("/", c.Prefix), "/") + "/", id: uuid.NewString()}
 	e.lifetime, e.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -171,18 +177,16 @@ func (e *Encryption) Check(req *http.Request) error { return e.current.Load().ch
 func (e *Encryption) Run(ctx context.Context) error {
 	ticker := time.NewTicker(e.config.Poll)
 	defer ticker.Stop()
-	healthy := true
 	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return nil
 		}
-		err := e.current.Load().check(ctx)
-		if err == nil && !healthy && e.failed.Swap(false) {
-			e.config.Readable()
+		// A value whose decryption fails again sets failed again.
+		if e.current.Load().check(ctx) == nil && e.failed.Swap(false) {
+			e.retry(ctx)
 		}
-		healthy = err == nil
 		if !e.config.Reload {
 			continue
 		}
@@ -193,9 +197,22 @@ func (e *Encryption) Run(ctx context.Context) error {
 			klog.FromContext(ctx).Error(err, "The changed encryption configuration has no effect")
 		case changed:
 			e.failed.Store(false)
-			e.config.Readable()
+			if e.config.Changed(ctx) != nil {
+				return nil // ctx has ended
+			}
+			// Whoever waits for the metric writes all objects again. Now it is known which
+			// values are stale.
+			metrics.RecordEncryptionConfigAutomaticReloadSuccess(e.id, e.current.Load().hash)
+			klog.FromContext(ctx).Info("The encryption configuration has changed", "file", e.config.File)
 		}
 	}
+}
+
+// retry limits the time of Retry, because each value may need an answer of a KMS plugin.
+func (e *Encryption) retry(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, max(e.config.Poll, time.Second))
+	defer cancel()
+	e.config.Retry(ctx)
 }
 
 // reload reads the configuration if it has changed, and uses it when its KMS plugins work.
@@ -216,10 +233,12 @@ func (e *Encryption) reload(ctx context.Context) (bool, error) {
 	e.current.Store(next)
 	// Requests that use the old plugins finish. Close ends them earlier.
 	time.AfterFunc(old.grace, old.close)
-	metrics.RecordEncryptionConfigAutomaticReloadSuccess(e.id, next.hash)
-	klog.FromContext(ctx).Info("The encryption configuration has changed", "file", e.config.File)
 	return true, nil
 }
+
+// Ages reports whether a value can become stale while it is stored, for example when a KMS
+// plugin changes its key.
+func (e *Encryption) Ages() bool { return e.config.File != "" }
 
 // encrypted is the prefix of all encrypted values.
 const encrypted = "k8s:enc:"

@@ -129,11 +129,12 @@ func (p *Peers) Check() error {
 	return nil
 }
 
-// Reach records that the catalog has all changes of CRDs up to a revision.
+// Reach records that the catalog has all changes of CRDs up to a revision. It is lower than the
+// last one only if the data of etcd was replaced by older data.
 func (p *Peers) Reach(revision int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if revision > p.progress {
+	if revision != p.progress {
 		p.progress = revision
 		p.notify()
 	}

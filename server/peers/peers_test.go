@@ -258,3 +258,28 @@ func TestLate(t *testing.T) {
 	late.Reach(put.Header.Revision)
 	<-late.Joined()
 }
+
+// TestProgressGoesBack registers again when the data of etcd was replaced by older data.
+func TestProgressGoesBack(t *testing.T) {
+	client := connect(t)
+	a := join(t, client, file(t), time.Minute, 1000)
+	b := join(t, client, file(t), time.Minute, 1000)
+	reached(t, a, 1000, true)
+	a.mu.Lock()
+	a.revision += 1000 // that of the data before
+	key := a.key
+	a.mu.Unlock()
+	b.stop()
+	a.Reach(1)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		a.mu.Lock()
+		registered, others := a.key != "" && a.key != key, len(a.others)
+		a.mu.Unlock()
+		if registered && others == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("registered again: %v, %d other servers", registered, others)
+		}
+	}
+}

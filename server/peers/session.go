@@ -23,6 +23,10 @@ const revokeTimeout = 2 * time.Second
 // errLost is the end of a session whose lease has expired.
 var errLost = errors.New("the lease has expired")
 
+// errReplaced is the end of a session when the data of etcd was replaced by older data, because
+// the view of the other servers is outdated.
+var errReplaced = errors.New("the data of etcd was replaced by older data")
+
 // Run registers the server when its catalog is loaded, and publishes its progress. It returns
 // when ctx ends, after it has revoked the lease, or when the lease is lost: call it again to
 // register again. It starts no goroutines besides those of the etcd client, which end with it.
@@ -92,7 +96,7 @@ func (p *Peers) register(ctx context.Context) (clientv3.LeaseID, error) {
 		return 0, fmt.Errorf("register the server in etcd: %w", err)
 	}
 	p.mu.Lock()
-	p.key, p.required = key, 0
+	p.key, p.required, p.revision = key, 0, 0
 	for _, kv := range resp.Responses[2].GetResponseRange().GetKvs() {
 		p.required = kv.ModRevision
 	}
@@ -113,11 +117,15 @@ func (p *Peers) follow(ctx context.Context, lease clientv3.LeaseID) error {
 	from := p.revision + 1
 	p.mu.Unlock()
 	watch := p.client.Watch(clientv3.WithRequireLeader(ctx), p.servers, clientv3.WithPrefix(), clientv3.WithRev(from))
-	var published int64
+	var published, last int64
 	for {
 		p.mu.Lock()
 		progress, alone, changed := p.progress, len(p.others) == 0, p.changed
 		p.mu.Unlock()
+		if progress < last {
+			return errReplaced
+		}
+		last = progress
 		if progress > published && !alone {
 			if err := p.publish(ctx, lease, progress); err != nil {
 				return err

@@ -89,8 +89,9 @@ type state struct {
 	revision int64 // zero if there is no object
 	data     []byte
 	stale    bool
-	// latest is set if the state was read from etcd, and not only from the index.
-	latest bool
+	// latest is set if the state was read from etcd, and not only from the index. confirmed is
+	// set if the value was also decrypted for this write, so that stale is not outdated.
+	latest, confirmed bool
 }
 
 // write is a write of one object.
@@ -149,13 +150,42 @@ func (w *write) latest(ctx context.Context, before *state) (st *state, same bool
 	if err != nil {
 		return nil, false, err
 	}
+	return w.compare(e, before)
+}
+
+// confirm is like latest, but decrypts the value again if it may have become stale since it
+// was decrypted for the index.
+func (w *write) confirm(ctx context.Context, before *state) (st *state, same bool, err error) {
+	if !w.store.Ages() {
+		return w.latest(ctx, before)
+	}
+	e, err := w.fetch(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	st, same, err = w.compare(e, before)
+	if st != nil {
+		st.confirmed = true
+	}
+	return st, same, err
+}
+
+// fetch reads the entry from etcd.
+func (w *write) fetch(ctx context.Context) (e *store.Entry, err error) {
+	defer asked(ctx, "get", time.Now(), &err)
+	e, _, err = w.store.Read(ctx, w.key)
+	return e, Failure(err)
+}
+
+// compare returns the state of an entry in etcd, or that before if it is the same.
+func (w *write) compare(e *store.Entry, before *state) (st *state, same bool, err error) {
 	if before != nil && e != nil && e.Revision == before.revision && e.Err == nil && bytes.Equal(e.Value, before.data) {
-		before.latest, before.stale = true, e.Stale
+		before.latest, before.confirmed, before.stale = true, !w.store.Ages(), e.Stale
 		return before, true, nil
 	}
 	st, err = w.state(e)
 	if st != nil {
-		st.latest = true
+		st.latest, st.confirmed = true, !w.store.Ages()
 	}
 	return st, false, err
 }
@@ -195,7 +225,7 @@ func (w *write) suggested(obj runtime.Object, revision int64) (*state, error) {
 func (w *write) conflicted(e *store.Entry) (*state, error) {
 	st, err := w.state(e)
 	if st != nil {
-		st.latest = true
+		st.latest, st.confirmed = true, true
 	}
 	return st, err
 }
@@ -289,9 +319,9 @@ func (s *Storage) GuaranteedUpdate(ctx context.Context, key string, out runtime.
 			continue
 		}
 		if !st.stale && st.revision != 0 && bytes.Equal(data, st.data) {
-			if !st.latest {
+			if !st.confirmed {
 				var same bool
-				if st, same, err = w.latest(ctx, st); err != nil {
+				if st, same, err = w.confirm(ctx, st); err != nil {
 					return err
 				}
 				if !same {
