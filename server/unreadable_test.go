@@ -108,6 +108,27 @@ func TestUnreadableSchema(t *testing.T) {
 	if again := stored(); !reflect.DeepEqual(again["spec"], good["spec"]) {
 		t.Errorf("the spec is %v after the repair", again["spec"])
 	}
+
+	// Its deletion deletes its objects.
+	delete(bad["metadata"].(map[string]any), "finalizers")
+	bad["metadata"].(map[string]any)["generation"] = 1
+	put(bad)
+	must(http.StatusConflict, http.MethodDelete, crds+"/"+name, `{"preconditions":{"uid":"another"}}`)
+	must(http.StatusOK, http.MethodDelete, crds+"/"+name+"?dryRun=All", "")
+	if m := stored()["metadata"].(map[string]any); m["deletionTimestamp"] != nil {
+		t.Errorf("deleted in spite of dryRun or preconditions: %v", m)
+	}
+	must(http.StatusOK, http.MethodDelete, crds+"/"+name, "")
+	eventually(t, func() error {
+		if code, text := exchange(t, c, http.MethodGet, s.URL()+crds+"/"+name, ""); code != http.StatusNotFound {
+			return fmt.Errorf("the CRD is not deleted: %d: %s", code, text)
+		}
+		return nil
+	})
+	left, err := s.db.client.Get(t.Context(), "/registry/unreadable.example.com/bads/a")
+	if err != nil || len(left.Kvs) != 0 {
+		t.Error("the object is not deleted:", left, err)
+	}
 }
 
 // withVersion returns an object with the resourceVersion of another.

@@ -88,11 +88,11 @@ func (s *crdStorage) Delete(ctx context.Context, name string, validate rest.Vali
 		return nil, false, err
 	}
 	c, err := hub(obj)
-	if err == nil && unreadable(c) && len(c.Finalizers) > 0 {
-		return nil, false, s.definitions.unreadableError(name, nil)
+	if err == nil && unreadable(c) {
+		return s.deleteUnreadable(ctx, c, obj, validate, o)
 	}
-	if err != nil || unreadable(c) || c.DeletionTimestamp != nil {
-		// The deletion is already running, or the CRD was never served.
+	if err != nil || c.DeletionTimestamp != nil {
+		// The deletion is already running.
 		return s.Store.Delete(ctx, name, validate, o)
 	}
 	uid := m.GetUID()
