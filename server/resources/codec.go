@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -75,8 +76,19 @@ type replacement struct {
 	stored func() (schema.Object, error)
 	// strict makes values that contradict the schema's types a decoding error.
 	strict bool
-	// contradiction is the error if the body contradicts the schema's types.
+	// contradiction is the error if the body that was decoded last contradicts the schema's
+	// types.
 	contradiction *schema.ContradictionError
+}
+
+// malformed returns the error of a server-side apply. If it is that the configuration
+// contradicts the schema's types, which is found while merging and has no type, the object is
+// malformed.
+func (r *replacement) malformed(err error) error {
+	if r.strict && strings.HasPrefix(err.Error(), "failed to create typed patch object") {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return err
 }
 
 var _ runtime.NegotiatedSerializer = &negotiated{}
@@ -155,6 +167,9 @@ func (d *bodyDecoder) Decode(data []byte, _ *runtimeschema.GroupVersionKind, int
 	src, complaints, err := d.toJSON(data)
 	if err != nil {
 		return nil, nil, err
+	}
+	if d.replacement != nil {
+		d.replacement.contradiction = nil // that of an earlier attempt
 	}
 	o := schema.DecodeOptions{Report: d.media.strict}
 	obj, more, err := d.kind.Decode(src, o)

@@ -305,6 +305,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	release := sync.OnceFunc(s.requests.release)
 	defer release()
+	// The CRD may have changed since it was found.
+	if v = s.definition.Load().Version(r.APIVersion); v == nil || !v.Served() || !inScope(v.Definition().Namespaced(), r) {
+		h.config.NotFound.ServeHTTP(w, req)
+		return
+	}
 	e, err := s.endpoint(r.APIVersion)
 	if err != nil {
 		h.fail(w, req, r, err)
@@ -470,11 +475,7 @@ func (p patched) Update(ctx context.Context, name string, info rest.UpdatedObjec
 	if p.replacement.contradiction != nil {
 		return obj, created, apierrors.NewBadRequest(p.replacement.contradiction.Error())
 	}
-	// Server-side apply detects it while merging, and its error has no type.
-	if p.replacement.strict && strings.HasPrefix(err.Error(), "failed to create typed patch object") {
-		return obj, created, apierrors.NewBadRequest(err.Error())
-	}
-	return obj, created, err
+	return obj, created, p.replacement.malformed(err)
 }
 
 // creating is the admission of a request. It rejects creates early while the CRD is being

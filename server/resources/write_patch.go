@@ -24,6 +24,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/schema"
 )
 
 // maxJSONPatchOperations is the maximum number of operations in a JSON patch.
@@ -101,7 +102,7 @@ func (w *write) patch(ctx context.Context) (runtime.Object, int, error) {
 		return result, err
 	})
 	if err != nil { // created may still change after a timeout
-		return nil, 0, w.malformed(err)
+		return nil, 0, err
 	}
 	if created {
 		return result, http.StatusCreated, nil
@@ -132,19 +133,6 @@ func (w *write) patched(ctx context.Context, change func(context.Context, *unstr
 	return obj, w.admit(ctx, obj, old)
 }
 
-// malformed distinguishes a patch that contradicts the types of the schema from other
-// failures: the object is malformed, not invalid.
-func (w *write) malformed(err error) error {
-	if w.replaced.contradiction != nil {
-		return apierrors.NewBadRequest(w.replaced.contradiction.Error())
-	}
-	// Server-side apply detects it while merging, and its error has no type.
-	if w.replaced.strict && strings.HasPrefix(err.Error(), "failed to create typed patch object") {
-		return apierrors.NewBadRequest(err.Error())
-	}
-	return err
-}
-
 // applyJSONPatch applies a JSON patch or a JSON merge patch.
 func (w *write) applyJSONPatch(_ context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	current, err := jsonx.Append(nil, live.Object)
@@ -161,6 +149,10 @@ func (w *write) applyJSONPatch(_ context.Context, live *unstructured.Unstructure
 		if len(strict) > 0 && w.options.directive() == metav1.FieldValidationStrict {
 			err = runtime.NewStrictDecodingError(strict)
 		}
+	}
+	if contradiction := (*schema.ContradictionError)(nil); errors.As(err, &contradiction) {
+		// The object is malformed, not invalid.
+		return nil, apierrors.NewBadRequest(contradiction.Error())
 	}
 	if err != nil {
 		return nil, apierrors.NewInvalid(runtimeschema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(patched), err.Error())})

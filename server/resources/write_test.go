@@ -183,22 +183,8 @@ func stockHandler(h *Handler) http.Handler {
 // k8s.io/apiserver on its own storage, in one etcd.
 func newWriteServers(t *testing.T, semantics schema.Semantics, plugins ...admission.Interface) (own, stock http.Handler) {
 	t.Helper()
-	member, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(member.Close)
-	c, err := codec.Decode([]byte(widgetCRD))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := crd.New(c, crd.Options{Semantics: semantics})
-	if err != nil {
-		t.Fatal(err)
-	}
-	scheme := runtime.NewScheme()
-	metav1.AddToGroupVersion(scheme, runtimeschema.GroupVersion{Version: "v1"})
-	client, err := etcd.Connect(t.Context(), etcd.Endpoints{URLs: []string{member.Endpoint()}})
+	plain := newPlainStorage(t)
+	client, err := etcd.Connect(t.Context(), etcd.Endpoints{URLs: []string{plain.endpoint}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,27 +195,58 @@ func newWriteServers(t *testing.T, semantics schema.Semantics, plugins ...admiss
 	}
 	t.Cleanup(st.Close)
 	<-st.Loaded()
-	newHandler := func(st *store.Store, o generic.RESTOptionsGetter) *Handler {
-		h, err := New(Config{
-			Source: fixedSource{crd.NewCatalog(d)}, Store: st, Storage: func(*crd.Definition) generic.RESTOptionsGetter { return o },
-			Admission: admission.NewChainHandler(plugins...), Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer(), Scheme: scheme,
-			NotFound: http.NotFoundHandler(), RequestTimeout: time.Minute, MaxRequestBodyBytes: 3 << 20,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(h.Close)
-		return h
+	source := fixedSource{crd.NewCatalog(newWidgets(t, widgetCRD, semantics))}
+	shared := sharedStorage{plain, storage.NewBackend(st, nil)}
+	return asTester(newWriteHandler(t, source, st, shared, plugins...)), asTester(stockHandler(newWriteHandler(t, source, nil, plain, plugins...)))
+}
+
+// newPlainStorage starts an etcd.
+func newPlainStorage(t *testing.T) plainStorage {
+	t.Helper()
+	member, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
 	}
-	plain := plainStorage{member.Endpoint()}
-	wrap := func(h http.Handler) http.Handler {
-		h = filters.WithWarningRecorder(h)
-		h = filters.WithRequestInfo(h, &apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")})
-		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			h.ServeHTTP(w, req.WithContext(apirequest.WithUser(req.Context(), &user.DefaultInfo{Name: "tester"})))
-		})
+	t.Cleanup(member.Close)
+	return plainStorage{member.Endpoint()}
+}
+
+func newWidgets(t *testing.T, text string, semantics schema.Semantics) *crd.Definition {
+	t.Helper()
+	c, err := codec.Decode([]byte(text))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return wrap(newHandler(st, sharedStorage{plain, storage.NewBackend(st, nil)})), wrap(stockHandler(newHandler(nil, plain)))
+	d, err := crd.New(c, crd.Options{Semantics: semantics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func newWriteHandler(t *testing.T, source Source, st *store.Store, o generic.RESTOptionsGetter, plugins ...admission.Interface) *Handler {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, runtimeschema.GroupVersion{Version: "v1"})
+	h, err := New(Config{
+		Source: source, Store: st, Storage: func(*crd.Definition) generic.RESTOptionsGetter { return o },
+		Admission: admission.NewChainHandler(plugins...), Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer(), Scheme: scheme,
+		NotFound: http.NotFoundHandler(), RequestTimeout: time.Minute, MaxRequestBodyBytes: 3 << 20,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	return h
+}
+
+// asTester adds what the filters of the server add to the context of a request.
+func asTester(h http.Handler) http.Handler {
+	h = filters.WithWarningRecorder(h)
+	h = filters.WithRequestInfo(h, &apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")})
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		h.ServeHTTP(w, req.WithContext(apirequest.WithUser(req.Context(), &user.DefaultInfo{Name: "tester"})))
+	})
 }
 
 // writeRequest is a request to both handlers. NS, UID and RV stand for the namespace of the
