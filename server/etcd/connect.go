@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	grpcstatus "google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/klog/v2"
 )
 
@@ -46,7 +47,8 @@ func reconnect() backoff.Config {
 }
 
 // Connect returns a client of a cluster that has answered. It fails if no member answers
-// within [ConnectTimeout], or if the members belong to different clusters.
+// within [ConnectTimeout], if the members belong to different clusters, or if one of those that
+// answer has a version whose watches are unreliable.
 func Connect(ctx context.Context, e Endpoints) (*clientv3.Client, error) {
 	// Errors are returned to the caller, not logged.
 	quiet := new(atomic.Bool)
@@ -82,12 +84,13 @@ func Connect(ctx context.Context, e Endpoints) (*clientv3.Client, error) {
 	return client, nil
 }
 
-// checkCluster asks every endpoint for its cluster ID.
+// checkCluster asks every endpoint for its cluster ID and its version.
 func checkCluster(ctx context.Context, client *clientv3.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
 	defer cancel()
 	type answer struct {
 		cluster uint64
+		version string
 		err     error
 	}
 	endpoints := client.Endpoints()
@@ -104,7 +107,7 @@ func checkCluster(ctx context.Context, client *clientv3.Client) error {
 				answers[i].err = fmt.Errorf("%s: %w", endpoint, err)
 				return
 			}
-			answers[i].cluster = status.Header.ClusterId
+			answers[i].cluster, answers[i].version = status.Header.ClusterId, status.Version
 			// The cluster is available: members that are down do not delay the start.
 			time.AfterFunc(stragglers, cancel)
 		})
@@ -114,6 +117,11 @@ func checkCluster(ctx context.Context, client *clientv3.Client) error {
 	var errs []error
 	first := -1
 	for i, a := range answers {
+		if a.err == nil {
+			if err := checkVersion(a.version); err != nil {
+				return fmt.Errorf("%s: %w", endpoints[i], err)
+			}
+		}
 		switch {
 		case a.err != nil:
 			errs = append(errs, a.err)
@@ -126,6 +134,27 @@ func checkCluster(ctx context.Context, client *clientv3.Client) error {
 	}
 	if first < 0 {
 		return fmt.Errorf("no etcd member can be reached: %w", errors.Join(errs...))
+	}
+	return nil
+}
+
+// The first versions of 3.4 and 3.5 that report the progress of a watch only after they have
+// sent all its events. Later ones do, too.
+var (
+	reliable34 = version.MustParseSemantic("3.4.31")
+	first35    = version.MustParseSemantic("3.5.0")
+	reliable35 = version.MustParseSemantic("3.5.13")
+)
+
+// checkVersion returns an error if reads could miss writes with a version of etcd, because it
+// reports the progress of a watch too early.
+func checkVersion(text string) error {
+	v, err := version.ParseSemantic(text)
+	if err != nil {
+		return fmt.Errorf("the version %q of etcd is not known to be supported: use etcd 3.5.13 or later", text)
+	}
+	if v.LessThan(reliable34) || v.AtLeast(first35) && v.LessThan(reliable35) {
+		return fmt.Errorf("etcd %s reports the progress of watches too early, so reads could miss writes: upgrade it to 3.4.31, 3.5.13 or later", v)
 	}
 	return nil
 }

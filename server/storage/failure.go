@@ -25,6 +25,12 @@ func Failure(err error) error {
 			"the database of etcd is full: objects can be read and deleted, but not written. "+
 				"Compact and defragment etcd, or raise its --quota-backend-bytes, and clear the alarm with \"etcdctl alarm disarm\": "+full.Err.Error())
 	}
+	switch {
+	case errors.Is(err, store.ErrClosed):
+		return failed(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, retrySeconds, "the server is shutting down: try again")
+	case errors.Is(err, store.ErrReplaced):
+		return failed(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, retrySeconds, err.Error())
+	}
 	unavailable := (*store.UnavailableError)(nil)
 	if !errors.As(err, &unavailable) {
 		return err

@@ -2,10 +2,12 @@ package storage
 
 import (
 	"context"
-	"sync"
+	"errors"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"espalier.dev/store"
 )
 
 const (
@@ -14,6 +16,8 @@ const (
 	leaseReuse = time.Minute
 	// leaseObjects is the maximum number of objects that share a lease.
 	leaseObjects = 1000
+	// leaseTime is the longest time that a write waits for its lease.
+	leaseTime = 10 * time.Second
 )
 
 // leases grants the leases of objects that expire. Objects that expire at about the same time
@@ -22,7 +26,9 @@ type leases struct {
 	client   *clientv3.Client
 	maxReuse time.Duration
 
-	mu      sync.Mutex
+	// turn has an element while a writer uses the fields below, so that others wait no longer
+	// than leaseTime if etcd does not answer.
+	turn    chan struct{}
 	id      clientv3.LeaseID
 	expires time.Time
 	objects int
@@ -35,17 +41,34 @@ func (l *leases) get(ctx context.Context, ttl uint64) (int64, error) {
 	}
 	want := time.Duration(ttl) * time.Second
 	reuse := min(want/20, l.maxReuse).Truncate(time.Second)
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	limited, cancel := context.WithTimeout(ctx, leaseTime)
+	defer cancel()
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-limited.Done():
+		return 0, l.failure(ctx, limited.Err())
+	}
 	now := time.Now()
 	if left := l.expires.Sub(now); left >= want && left <= want+reuse && l.objects < leaseObjects {
 		l.objects++
 		return int64(l.id), nil
 	}
-	granted, err := l.client.Grant(ctx, int64((want + reuse).Seconds()))
+	granted, err := l.client.Grant(limited, int64((want + reuse).Seconds()))
 	if err != nil {
-		return 0, err
+		return 0, l.failure(ctx, err)
 	}
 	l.id, l.expires, l.objects = granted.ID, now.Add(want+reuse), 1
 	return int64(l.id), nil
+}
+
+// failure returns the error of a request to etcd whose time is limited.
+func (l *leases) failure(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return Failure(&store.UnavailableError{Err: err})
+	}
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"reflect"
 	"time"
 
@@ -43,15 +44,23 @@ func (s *Storage) await(ctx context.Context, revision int64) error {
 
 // notOlderThan waits until the index has a revision, or returns an error for the client.
 func (s *Storage) notOlderThan(ctx context.Context, revision uint64) error {
+	if revision > math.MaxInt64 {
+		return s.tooLarge(revision)
+	}
 	err := s.await(ctx, int64(revision))
 	behind := (*store.BehindError)(nil)
 	if !errors.As(err, &behind) {
-		return err
+		return Failure(err)
 	}
 	if behind.Have == 0 {
 		return apierrors.NewTooManyRequests(storage.ErrStorageNotReady.Error(), retrySeconds)
 	}
 	return storage.NewTooLargeResourceVersionError(revision, uint64(behind.Have), retrySeconds)
+}
+
+// tooLarge returns the error for a revision that no etcd reaches.
+func (s *Storage) tooLarge(revision uint64) error {
+	return storage.NewTooLargeResourceVersionError(revision, uint64(s.store.Revision()), retrySeconds)
 }
 
 // current waits until the index is as new as etcd, and returns its revision. It reports false
@@ -67,7 +76,7 @@ func (s *Storage) current(ctx context.Context) (revision int64, indexed bool, er
 	if behind := (*store.BehindError)(nil); errors.As(err, &behind) {
 		return revision, false, nil
 	}
-	return revision, err == nil, err
+	return revision, err == nil, Failure(err)
 }
 
 // read returns the newest entry of a key, or nil.
@@ -223,6 +232,8 @@ func (s *Storage) listed(e *store.Entry) (runtime.Object, error) {
 // one that is as new as opts require.
 func (s *Storage) entries(ctx context.Context, key, start string, exact int64, opts storage.ListOptions) (*entries, error) {
 	switch {
+	case exact < 0:
+		return nil, s.tooLarge(uint64(exact))
 	case exact != 0:
 		if exact < s.compacted() {
 			return nil, s.expired(key, start)

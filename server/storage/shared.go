@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"container/list"
+	"errors"
 	"io"
 	"sync"
 
@@ -41,6 +42,10 @@ type keptObject struct {
 	err  error
 }
 
+// errPanic is the error of callers that have waited for one whose decoding or encoding
+// panicked.
+var errPanic = errors.New("the object could not be processed: try again")
+
 // get returns the object of an entry, and decodes it if it is not kept. Concurrent callers wait
 // for the first. Errors are not kept.
 func (k *kept) get(key keptKey) (*sharedObject, error) {
@@ -62,6 +67,7 @@ func (k *kept) get(key keptKey) (*sharedObject, error) {
 	k.mu.Unlock()
 	o := item.Value.(*keptObject)
 	o.once.Do(func() {
+		o.err = errPanic // unless decoding returns
 		obj, err := key.storage.decode(key.entry, key.revision, nil)
 		o.obj, o.err = &sharedObject{object: obj}, err
 	})
@@ -116,6 +122,7 @@ func (o *sharedObject) CacheEncode(id runtime.Identifier, encode func(runtime.Ob
 	e := value.(*encoding)
 	e.once.Do(func() {
 		var b bytes.Buffer
+		e.err = errPanic                  // unless encoding returns
 		e.err = encode(o.GetObject(), &b) // encoders may change an object
 		e.data = b.Bytes()
 	})
