@@ -200,7 +200,7 @@ func (e *Encryption) Run(ctx context.Context) error {
 			if e.config.Changed(ctx) != nil {
 				return nil // ctx has ended
 			}
-			// Whoever waits for the metric writes all objects again. Now it is known which
+			// Clients that wait for the metric write all objects again. Now it is known which
 			// values are stale.
 			metrics.RecordEncryptionConfigAutomaticReloadSuccess(e.id, e.current.Load().hash)
 			klog.FromContext(ctx).Info("The encryption configuration has changed", "file", e.config.File)
