@@ -217,6 +217,11 @@ func (r *readers) compareAll(requests int) {
 		if len(r.continuation) > 0 {
 			set("continue", "", "", "", "", "bad", r.continuation[r.random.IntN(len(r.continuation))])
 		}
+		if q.Get("fieldSelector") == "metadata.namespace=a" && strings.HasSuffix(path, version+"/things") {
+			// Here the pages of k8s.io/apiserver lose objects.
+			q.Del("limit")
+			q.Del("continue")
+		}
 		set("pretty", "", "", "", "", "true", "false", "0")
 		header := http.Header{}
 		if accept := r.pick("", "", "application/json", "*/*", "application/json;q=0.5, */*;q=0.1", "application/yaml", "application/vnd.kubernetes.protobuf, application/json", "text/plain",

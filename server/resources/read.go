@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -135,14 +136,19 @@ const (
 	freshRetry = 1
 )
 
-// await waits until the store has a revision.
-func (r *reader) await(ctx context.Context, revision int64) error {
-	if revision <= r.store.Revision() {
+// await waits until the store has a revision. A resourceVersion can be larger than any
+// revision of etcd.
+func (r *reader) await(ctx context.Context, revision uint64) error {
+	have := uint64(r.store.Revision())
+	switch {
+	case revision <= have:
 		return nil
+	case revision > math.MaxInt64:
+		return storage.NewTooLargeResourceVersionError(revision, have, freshRetry)
 	}
 	ctx, cancel := context.WithTimeout(ctx, freshTime)
 	defer cancel()
-	err := r.store.Await(ctx, revision)
+	err := r.store.Await(ctx, int64(revision))
 	var behind *store.BehindError
 	if errors.As(err, &behind) {
 		return storage.NewTooLargeResourceVersionError(uint64(behind.Want), uint64(behind.Have), freshRetry)
@@ -157,7 +163,7 @@ func (r *reader) sync(ctx context.Context) (current bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	err = r.await(ctx, revision)
+	err = r.await(ctx, uint64(revision))
 	if storage.IsTooLargeResourceVersion(err) {
 		return false, nil
 	}
@@ -199,7 +205,7 @@ func (r *reader) get(w http.ResponseWriter, req *http.Request, info *apirequest.
 		if err != nil {
 			return false
 		}
-		if err := r.await(req.Context(), int64(n)); err != nil {
+		if err := r.await(req.Context(), n); err != nil {
 			r.fail(w, req, err)
 			return true
 		}

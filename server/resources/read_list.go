@@ -28,7 +28,7 @@ type query struct {
 	key    string
 	single bool
 	// revision is the requested resourceVersion, or zero.
-	revision int64
+	revision uint64
 }
 
 // query returns what a request asks for. It reports false if its parameters are invalid.
@@ -44,10 +44,10 @@ func (r *reader) query(req *http.Request, info *apirequest.RequestInfo) (*query,
 			return nil, false
 		}
 		n, err := storage.APIObjectVersioner{}.ParseResourceVersion(q.ResourceVersion)
-		if err != nil || int64(n) < 0 || q.ShardSelector != "" {
+		if err != nil || q.ShardSelector != "" {
 			return nil, false
 		}
-		q.revision = int64(n)
+		q.revision = n
 	}
 	field := q.FieldSelector
 	if field != nil {
@@ -66,14 +66,18 @@ func (r *reader) query(req *http.Request, info *apirequest.RequestInfo) (*query,
 		}
 	}
 	q.selection = r.selecting(q.LabelSelector, field)
-	namespace := info.Namespace
+	namespace, selectedNamespace := info.Namespace, info.Namespace
 	if field != nil && q.Continue == "" {
 		if selected, ok := field.RequiresExactMatch("metadata.namespace"); ok && namespace == "" && isSegment(selected) {
-			namespace = selected
+			selectedNamespace = selected
 		}
-		if name, ok := field.RequiresExactMatch("metadata.name"); ok && name != "" && isSegment(name) && (namespace != "" || !r.namespaced) {
-			q.key, q.single = r.key(namespace, name), true
+		if name, ok := field.RequiresExactMatch("metadata.name"); ok && name != "" && isSegment(name) && (selectedNamespace != "" || !r.namespaced) {
+			q.key, q.single = r.key(selectedNamespace, name), true
 			return q, true
+		}
+		// A continue token is relative to the prefix, which must be the same for all pages.
+		if q.Limit == 0 {
+			namespace = selectedNamespace
 		}
 	}
 	q.key = r.key(namespace, "")
@@ -126,7 +130,7 @@ func (r *reader) snapshot(req *http.Request, q *query) (snap *store.Snapshot, st
 			return nil, "", false, nil
 		}
 		if at > 0 {
-			snap, ok, err = r.snapshotAt(req, at)
+			snap, ok, err = r.snapshotAt(req, uint64(at))
 			return snap, start, ok, err
 		}
 	case exact, q.Limit > 0 && q.revision > 0 && q.ResourceVersionMatch == "" && !q.single:
@@ -145,11 +149,11 @@ func (r *reader) snapshot(req *http.Request, q *query) (snap *store.Snapshot, st
 }
 
 // snapshotAt returns the state at a revision. It reports false if it is not in memory.
-func (r *reader) snapshotAt(req *http.Request, revision int64) (*store.Snapshot, bool, error) {
+func (r *reader) snapshotAt(req *http.Request, revision uint64) (*store.Snapshot, bool, error) {
 	if err := r.await(req.Context(), revision); err != nil {
 		return nil, false, err
 	}
-	snap := r.store.SnapshotAt(revision)
+	snap := r.store.SnapshotAt(int64(revision))
 	return snap, snap != nil, nil
 }
 

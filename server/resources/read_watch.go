@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -53,6 +55,8 @@ type watching struct {
 	list bool
 	// initial is the state whose objects are sent first, or nil.
 	initial *store.Snapshot
+	// after is the revision from which on events are sent.
+	after int64
 	// failure is why the watch cannot start, or nil. It is sent as an event.
 	failure error
 
@@ -112,7 +116,6 @@ var errNotCurrent = errors.New("the store is behind")
 // expect as an event are in failure.
 func (x *watching) start(ctx context.Context) error {
 	q := x.query
-	after := q.revision
 	initial := q.SendInitialEvents != nil && *q.SendInitialEvents
 	switch {
 	case q.ResourceVersion == "":
@@ -121,12 +124,15 @@ func (x *watching) start(ctx context.Context) error {
 		} else if !current {
 			return errNotCurrent
 		}
-		after = x.store.Revision()
-	case initial && after > 0:
-		if err := x.await(ctx, after); err != nil {
+		x.after = x.store.Revision()
+	case initial || q.revision > math.MaxInt64:
+		if err := x.await(ctx, q.revision); err != nil {
 			x.failure = err
 			return nil
 		}
+	default:
+		// A revision that the store has not reached is allowed.
+		x.after = int64(q.revision)
 	}
 	// Without a revision, the state comes first for compatibility.
 	if initial || q.SendInitialEvents == nil && q.revision == 0 {
@@ -134,11 +140,11 @@ func (x *watching) start(ctx context.Context) error {
 			return errNotCurrent
 		}
 		x.initial = x.store.Snapshot()
-		after = x.initial.Revision
-	} else if after == 0 {
-		after = x.store.Revision()
+		x.after = x.initial.Revision
+	} else if x.after == 0 {
+		x.after = x.store.Revision()
 	}
-	watcher, err := x.store.Watch(q.key, after)
+	watcher, err := x.store.Watch(q.key, x.after)
 	var expired *store.ExpiredError
 	switch {
 	case errors.As(err, &expired):
@@ -214,17 +220,10 @@ func (x *watching) untilBookmark(began time.Time) time.Duration {
 	return next
 }
 
-// always is a channel that is always ready.
-var always = func() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
 // receive sends the events that are waiting, and a bookmark if it is wanted. It reports false
 // if the watch has ended.
 func (x *watching) receive(bookmark bool) bool {
-	events, revision, err := x.watcher.Next(x.request.Context(), always)
+	events, revision, err := x.watcher.Poll()
 	if err != nil {
 		var expired *store.ExpiredError
 		if errors.As(err, &expired) {
@@ -239,7 +238,8 @@ func (x *watching) receive(bookmark bool) bool {
 			return false
 		}
 	}
-	if bookmark {
+	// The client may have asked for a revision that the store has not reached.
+	if bookmark && revision >= x.after {
 		x.bookmark(revision, false)
 	}
 	return x.flush()
@@ -250,28 +250,19 @@ func (x *watching) sendInitial() bool {
 	if x.initial == nil {
 		return true
 	}
-	snap := x.initial
-	x.initial = nil // a snapshot keeps its entries in memory
-	if x.query.single {
-		if e := snap.Get(x.query.key); e != nil {
-			if err := x.existing(e); err != nil {
-				x.end(err)
-				return false
-			}
+	entries := x.takeInitial()
+	for i, e := range entries {
+		if err := x.existing(e); err != nil {
+			x.end(err)
+			return false
 		}
-	} else {
-		for e := range snap.Range(x.query.key, "") {
-			if err := x.existing(e); err != nil {
-				x.end(err)
-				return false
-			}
-			if x.pending != nil && x.pending.Len() > outputBytes && !x.flush() {
-				return false
-			}
+		entries[i] = nil // a slow client keeps only the rest in memory
+		if x.pending != nil && x.pending.Len() > outputBytes && !x.flush() {
+			return false
 		}
 	}
 	if x.list {
-		x.bookmark(snap.Revision, true)
+		x.bookmark(x.after, true)
 	}
 	if !x.flush() {
 		return false
@@ -280,6 +271,20 @@ func (x *watching) sendInitial() bool {
 		metrics.RecordWatchListLatency(x.request.Context(), x.endpoint.scope.Resource, metrics.CleanListScope(x.request.Context(), &x.query.ListOptions), time.Since(received))
 	}
 	return true
+}
+
+// takeInitial returns the entries that exist when the watch starts, and drops the snapshot,
+// which keeps all other entries in memory, too.
+func (x *watching) takeInitial() []*store.Entry {
+	snap := x.initial
+	x.initial = nil
+	if !x.query.single {
+		return slices.Collect(snap.Range(x.query.key, ""))
+	}
+	if e := snap.Get(x.query.key); e != nil {
+		return []*store.Entry{e}
+	}
+	return nil
 }
 
 // existing adds the event of an object that exists when the watch starts.
