@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
@@ -14,17 +15,22 @@ const (
 	// writeGrace is how long the answer may still be written. HTTP/1.1 answers when the body
 	// is no longer read.
 	writeGrace = readGrace + time.Second
+	// stallTime is how long the client of a watch may read nothing while the server has
+	// something to send.
+	stallTime = time.Minute
 )
 
 // boundTransfers returns a handler that gives up on clients which send their request or
 // read its answer too slowly. The timeout of a request does not reach a worker that waits
 // for the connection: such a worker would keep its seat, and keep the server from
-// stopping, for as long as the client likes.
+// stopping, for as long as the client likes. A watch has no timeout, but ends when its client
+// stops reading: it keeps events and objects in memory.
 func boundTransfers(next http.Handler, c *genericapiserver.Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var read, write time.Time
 		info, err := c.RequestInfoResolver.NewRequestInfo(req)
-		if err != nil || !c.LongRunningFunc(req, info) {
+		long := err == nil && c.LongRunningFunc(req, info)
+		if !long {
 			timeout := time.Now().Add(c.RequestTimeout)
 			read, write = timeout.Add(readGrace), timeout.Add(writeGrace)
 		}
@@ -35,6 +41,64 @@ func boundTransfers(next http.Handler, c *genericapiserver.Config) http.Handler 
 		if req.Body != nil && req.Body != http.NoBody {
 			_ = connection.SetReadDeadline(read)
 		}
+		if long {
+			w = boundStalls(w, stallTime)
+		}
 		next.ServeHTTP(w, req)
 	})
+}
+
+// boundStalls returns a response writer whose writes fail after the client has read nothing
+// for some time. The time between writes does not count.
+func boundStalls(w http.ResponseWriter, most time.Duration) http.ResponseWriter {
+	s := &stallWriter{ResponseWriter: w, most: most, expired: make(chan struct{}, 1)}
+	// A deadline before each write would cost HTTP/2 two more messages between goroutines than a
+	// timer, which sets a deadline only when it expires.
+	s.timer = time.AfterFunc(most, func() {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
+		s.expired <- struct{}{}
+	})
+	s.stop()
+	return responsewriter.WrapForHTTP1Or2(s)
+}
+
+// stallWriter is a response writer of boundStalls. The timer runs only during Write and Flush,
+// which wait for its function if it has expired: the function never uses the response after
+// its handler has returned.
+type stallWriter struct {
+	http.ResponseWriter
+	most    time.Duration
+	timer   *time.Timer
+	expired chan struct{}
+}
+
+// stallBytes is how many bytes a client must read in time.
+const stallBytes = 64 << 10
+
+func (s *stallWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+func (s *stallWriter) Write(p []byte) (n int, err error) {
+	for {
+		part := p[:min(len(p), stallBytes)]
+		s.timer.Reset(s.most)
+		m, err := s.ResponseWriter.Write(part)
+		s.stop()
+		n, p = n+m, p[len(part):]
+		if err != nil || len(p) == 0 {
+			return n, err
+		}
+	}
+}
+
+func (s *stallWriter) Flush() {
+	s.timer.Reset(s.most)
+	defer s.stop()
+	s.ResponseWriter.(http.Flusher).Flush()
+}
+
+// stop stops the timer after it has been started.
+func (s *stallWriter) stop() {
+	if !s.timer.Stop() {
+		<-s.expired
+	}
 }
