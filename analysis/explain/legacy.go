@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"espalier.dev/api"
@@ -22,18 +24,25 @@ func SchemaOf(v *crd.Version) (*schema.Structural, error) {
 	if err != nil || legacy == nil {
 		return nil, err
 	}
-	r := &resolver{definitions: legacy.Definitions, left: maxReferences}
+	r := &resolver{definitions: legacy.Definitions, left: maxReferences, nesting: map[string]int{}}
 	return schema.NewStructural(r.openAPIForm(legacy))
 }
 
-// maxReferences limits how many references are followed. A few definitions that each
-// refer to the next one twice, or one that refers to itself, would exhaust memory.
-const maxReferences = 1000
+// The references that are followed are limited. A few definitions that each refer to the
+// next one twice, or one that refers to itself, would exhaust memory. maxNesting limits how
+// often a definition is inside itself, so that all fields on the upper levels are described;
+// maxReferences limits the total.
+const (
+	maxReferences = 1000
+	maxNesting    = 4
+)
 
 // resolver replaces the references of a draft-4 schema with their targets.
 type resolver struct {
 	definitions map[string]api.JSONSchemaProps
 	left        int
+	// nesting counts how often each definition is open.
+	nesting map[string]int
 }
 
 // openAPIForm rewrites a draft-4 schema with the keywords of OpenAPI as far as possible: it
@@ -42,9 +51,11 @@ type resolver struct {
 func (r *resolver) openAPIForm(s *api.JSONSchemaProps) *api.JSONSchemaProps {
 	out := *s
 	if s.Ref != nil {
-		if name, ok := strings.CutPrefix(*s.Ref, "#/definitions/"); ok && r.left > 0 {
+		if name, ok := strings.CutPrefix(*s.Ref, "#/definitions/"); ok && r.left > 0 && r.nesting[name] < maxNesting {
 			if target, ok := r.definitions[name]; ok {
 				r.left--
+				r.nesting[name]++
+				defer func() { r.nesting[name]-- }()
 				return r.openAPIForm(&target)
 			}
 		}
@@ -82,7 +93,8 @@ func (r *resolver) openAPIForm(s *api.JSONSchemaProps) *api.JSONSchemaProps {
 	}
 	if s.Properties != nil {
 		out.Properties = make(map[string]api.JSONSchemaProps, len(s.Properties))
-		for name, prop := range s.Properties {
+		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+			prop := s.Properties[name]
 			out.Properties[name] = *form(&prop)
 		}
 	}
