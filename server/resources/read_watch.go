@@ -64,6 +64,8 @@ type watching struct {
 	sizes  compbasemetrics.ObserverMetric
 	// pending are the frames that have not been sent, or nil.
 	pending *bytes.Buffer
+	// compressor compresses frames. It is nil before the first one.
+	compressor *gzip.Writer
 }
 
 // watch answers a WATCH. Like the handler of k8s.io/apiserver, it prepares the watch in one
@@ -163,6 +165,7 @@ func (x *watching) serve() {
 		defer x.watcher.Stop()
 	}
 	defer x.freePending()
+	defer x.closeCompressor()
 	h := x.response.Header()
 	h.Set("Content-Type", runtime.ContentTypeJSON)
 	h.Set("Transfer-Encoding", "chunked")
@@ -430,18 +433,28 @@ func (x *watching) freePending() {
 	}
 }
 
-// send writes frames. If they are compressed, each time is a stream of its own, so that an
-// idle watch needs no memory for it.
+// send writes frames. Compressed frames are one stream: a client may wait for the next
+// stream before it returns the end of the last one.
 func (x *watching) send(frames []byte) error {
 	if !x.gzip {
 		_, err := x.response.Write(frames)
 		return err
 	}
-	z := x.gzips.Get().(*gzip.Writer)
-	defer x.gzips.Put(z)
-	z.Reset(x.response)
-	_, err := z.Write(frames)
-	err = errors.Join(err, z.Close())
-	z.Reset(io.Discard) // it must not keep the response
-	return err
+	if x.compressor == nil {
+		x.compressor = x.gzips.Get().(*gzip.Writer)
+		x.compressor.Reset(x.response)
+	}
+	_, err := x.compressor.Write(frames)
+	return errors.Join(err, x.compressor.Flush())
+}
+
+// closeCompressor ends the compressed stream.
+func (x *watching) closeCompressor() {
+	if x.compressor == nil {
+		return
+	}
+	_ = x.compressor.Close()       // the client may have gone
+	x.compressor.Reset(io.Discard) // it must not keep the response
+	x.gzips.Put(x.compressor)
+	x.compressor = nil
 }

@@ -159,8 +159,8 @@ func (s *setup) checkStored(ctx context.Context, t *testing.T, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pod := obj.(*example.Pod); pod.ResourceVersion != "" || pod.SelfLink != "" {
-		t.Errorf("stored with %q and %q", pod.ResourceVersion, pod.SelfLink)
+	if pod := obj.(*example.Pod); pod.ResourceVersion != "" {
+		t.Errorf("stored with %q", pod.ResourceVersion)
 	}
 }
 

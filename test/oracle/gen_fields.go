@@ -403,8 +403,9 @@ func (s *fieldSequence) straightItems(schema map[string]any, list []any) []any {
 				key := k.(string)
 				props, _ := items["properties"].(map[string]any)
 				typ, _ := props[key].(map[string]any)
-				value, ok := m[key]
+				_, ok := m[key]
 				if !ok && i == 0 || ok && !s.chance(3) {
+					var value any
 					switch typ["type"] {
 					case "integer", "number":
 						value = pick(s.gen, []any{int64(1), int64(2), int64(-3)})

@@ -25,9 +25,8 @@ type watcher struct {
 	*recorder
 	id   int
 	rand *rand.Rand
-	// scope, color and initial are as in history.Stream.
+	// scope and color are as in history.Stream.
 	scope, color string
-	initial      bool
 	version      string
 	streams      []*history.Stream
 	finished     bool
