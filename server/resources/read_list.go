@@ -148,10 +148,14 @@ func (r *reader) snapshot(req *http.Request, q *query) (snap *store.Snapshot, st
 	return r.store.Snapshot(), start, true, nil
 }
 
-// snapshotAt returns the state at a revision. It reports false if it is not in memory.
+// snapshotAt returns the state at a revision. It reports false if it is not in memory, or if
+// etcd has compacted it: tokens expire whether a snapshot is left or not.
 func (r *reader) snapshotAt(req *http.Request, revision uint64) (*store.Snapshot, bool, error) {
 	if err := r.await(req.Context(), revision); err != nil {
 		return nil, false, err
+	}
+	if int64(revision) < r.endpoint.store.Storage.Storage.CompactRevision() {
+		return nil, false, nil
 	}
 	snap := r.store.SnapshotAt(int64(revision))
 	return snap, snap != nil, nil
