@@ -13,14 +13,12 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/api/v1beta1"
+	"espalier.dev/internal/testcase"
 )
 
 // corpus calls f with every definition of a version in the corpus, as JSON.
 func corpus(t *testing.T, version string, f func(t *testing.T, file string, data []byte)) {
-	root := os.Getenv("ESPALIER_CORPUS")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared", "corpus")
-	}
+	root := testcase.Corpus(t)
 	dir := filepath.Join(root, version)
 	if _, err := os.Stat(dir); err != nil {
 		t.Skipf("no corpus of definitions here (%v); ESPALIER_CORPUS says where it is", err)

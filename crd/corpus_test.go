@@ -12,6 +12,7 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/api/v1beta1"
 	"espalier.dev/crd"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
 )
 
@@ -66,10 +67,7 @@ func judge(t *testing.T, file string) *judged {
 // TestCorpus judges definitions that are in use. What Kubernetes accepts is accepted,
 // and what is accepted compiles.
 func TestCorpus(t *testing.T) {
-	dir := os.Getenv("ESPALIER_CORPUS")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "shared", "corpus")
-	}
+	dir := testcase.Corpus(t)
 	for _, version := range []string{"v1", "v1beta1"} {
 		files, err := filepath.Glob(filepath.Join(dir, version, "*", "*.yaml"))
 		if err != nil {

@@ -23,6 +23,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
 )
@@ -52,10 +53,7 @@ func TestPruneCorpus(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the corpus takes a while")
 	}
-	dir := os.Getenv("ESPALIER_CORPUS")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "shared", "corpus")
-	}
+	dir := testcase.Corpus(t)
 	files, err := filepath.Glob(filepath.Join(dir, "v1", "*", "*.yaml"))
 	if err != nil {
 		t.Fatal(err)

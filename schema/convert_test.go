@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/api"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
 )
 
@@ -350,10 +351,7 @@ func TestConvertHostile(t *testing.T) {
 // CustomResourceDefinitions, or skips the test where there is no corpus.
 func forEachCorpusSchema(t *testing.T, f func(name string, props *api.JSONSchemaProps)) {
 	t.Helper()
-	root := os.Getenv("ESPALIER_CORPUS")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared", "corpus")
-	}
+	root := testcase.Corpus(t)
 	if _, err := os.Stat(root); err != nil {
 		t.Skip("no corpus: set ESPALIER_CORPUS to its directory")
 	}

@@ -35,6 +35,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/espaliertest"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
 )
 
@@ -127,10 +128,7 @@ func TestCorpus(t *testing.T) {
 
 // loadCorpus reads the CRDs that Kubernetes accepts, and their objects.
 func loadCorpus(t *testing.T) (definitions []*corpusDefinition) {
-	root := os.Getenv("ESPALIER_CORPUS")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared", "corpus")
-	}
+	root := testcase.Corpus(t)
 	index, err := os.ReadFile(filepath.Join(root, "CR_INDEX.tsv"))
 	if err != nil {
 		t.Skipf("SKIPPED: there is no corpus in %s (ESPALIER_CORPUS names another place)", root)

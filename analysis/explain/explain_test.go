@@ -14,6 +14,7 @@ import (
 	"espalier.dev/api/codec"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
 )
 
@@ -237,7 +238,7 @@ func TestUnknownFields(t *testing.T) {
 		}
 		check(define(t, things, sem).Version("v1"))
 		own := checked
-		for i, file := range corpusFiles() {
+		for i, file := range corpusFiles(t) {
 			// Every sixth CRD covers all cases.
 			if i%6 == 0 {
 				d := define(t, readFile(t, file), sem)
@@ -281,7 +282,7 @@ func probe(t *testing.T, p *schema.Program, f *explain.Field, wrap func(any) map
 
 // TestCorpus explains every CRD of the corpus.
 func TestCorpus(t *testing.T) {
-	files := corpusFiles()
+	files := corpusFiles(t)
 	if len(files) == 0 {
 		t.Skip("no corpus: set ESPALIER_CORPUS to its directory")
 	}
@@ -309,11 +310,9 @@ func TestCorpus(t *testing.T) {
 	t.Logf("%d versions", versions)
 }
 
-func corpusFiles() []string {
-	root := os.Getenv("ESPALIER_CORPUS")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
+func corpusFiles(t testing.TB) []string {
+	t.Helper()
+	root := testcase.Corpus(t)
 	files, _ := filepath.Glob(filepath.Join(root, "v1*", "*", "*.yaml"))
 	return files
 }

@@ -25,6 +25,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/internal/textdiff"
 	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
@@ -34,10 +35,7 @@ import (
 // corpus returns the directory of the corpus, or skips the test.
 func corpus(t *testing.T) string {
 	t.Helper()
-	dir := os.Getenv("ESPALIER_CORPUS")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
+	dir := testcase.Corpus(t)
 	if _, err := os.Stat(filepath.Join(dir, "v1beta1")); err != nil {
 		t.Skipf("no corpus at %s; set ESPALIER_CORPUS to where it is", dir)
 	}

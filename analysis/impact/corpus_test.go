@@ -9,6 +9,7 @@ import (
 	"espalier.dev/analysis/impact"
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
 
 	"sigs.k8s.io/yaml"
@@ -18,10 +19,7 @@ import (
 // which often is from another release. To save time, it compares each name under only one of
 // the semantics, and skips some.
 func TestCorpus(t *testing.T) {
-	dir := os.Getenv("ESPALIER_CORPUS")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
+	dir := testcase.Corpus(t)
 	var files []string
 	for _, version := range []string{"v1beta1", "v1"} {
 		found, err := filepath.Glob(filepath.Join(dir, version, "*", "*.yaml"))
@@ -85,10 +83,7 @@ func TestCorpus(t *testing.T) {
 // TestCorpusPreserves compares releases whose CRDs are in v1beta1 and do not prune: no change
 // of their schemas loses data.
 func TestCorpusPreserves(t *testing.T) {
-	dir := os.Getenv("ESPALIER_CORPUS")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
+	dir := testcase.Corpus(t)
 	read := func(release string) map[string]*api.CustomResourceDefinition {
 		files, err := filepath.Glob(filepath.Join(dir, "v1beta1", release, "*.yaml"))
 		if err != nil {

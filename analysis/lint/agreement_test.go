@@ -126,10 +126,7 @@ func differencesOfText(t *testing.T, in *api.CustomResourceDefinition) []analysi
 // TestAcceptedAlikeCorpus does the same with real CRDs, and checks that Differences does not
 // change them.
 func TestAcceptedAlikeCorpus(t *testing.T) {
-	dir := os.Getenv("ESPALIER_CORPUS")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
+	dir := testcase.Corpus(t)
 	files, err := filepath.Glob(filepath.Join(dir, "v1*", "*", "*.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/crd/cel"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
@@ -31,10 +32,7 @@ type project struct {
 
 // corpus reads the CRDs of the corpus by project.
 func corpus(t testing.TB) (projects []project) {
-	dir := os.Getenv("ESPALIER_CORPUS")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
+	dir := testcase.Corpus(t)
 	for _, version := range []string{"v1", "v1beta1"} {
 		dirs, err := filepath.Glob(filepath.Join(dir, version, "*"))
 		if err != nil {

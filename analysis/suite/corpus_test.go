@@ -11,6 +11,7 @@ import (
 
 	"espalier.dev/analysis/suite"
 	"espalier.dev/crd/cel"
+	"espalier.dev/internal/testcase"
 )
 
 // listed returns the cases, as suite and case, that need another variant of a CRD than the
@@ -27,10 +28,7 @@ func listed() []string {
 // TestCorpus runs OpenShift's suites: real CRDs with results that their authors observed on
 // a real API server.
 func TestCorpus(t *testing.T) {
-	root := os.Getenv("ESPALIER_CORPUS")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
+	root := testcase.Corpus(t)
 	files, err := filepath.Glob(filepath.Join(root, "testsuites", "*", "*.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -10,15 +10,13 @@ import (
 
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/internal/testcase"
 )
 
 // corpusDir returns the directory of the corpus of real CRDs and objects, or "".
 func corpusDir(t *testing.T) string {
 	t.Helper()
-	dir := os.Getenv("ESPALIER_CORPUS")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
+	dir := testcase.Corpus(t)
 	if _, err := os.Stat(filepath.Join(dir, "CR_INDEX.tsv")); err != nil {
 		t.Skipf("SKIPPED: no corpus in %s (set ESPALIER_CORPUS to use another directory)", dir)
 	}

@@ -14,16 +14,14 @@ import (
 	"espalier.dev/api/v1beta1"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
 )
 
 // TestCorpus validates CRDs that are in use, with their rules. What Kubernetes accepts, kep
 // accepts too: no CRD of the corpus has a schema that a design document shows being rejected.
 func TestCorpus(t *testing.T) {
-	dir := os.Getenv("ESPALIER_CORPUS")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
+	dir := testcase.Corpus(t)
 	files, err := filepath.Glob(filepath.Join(dir, "v1*", "*", "*.yaml"))
 	if err != nil {
 		t.Fatal(err)

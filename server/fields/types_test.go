@@ -15,16 +15,14 @@ import (
 
 	"espalier.dev/api/codec"
 	"espalier.dev/crd"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/openapi"
 	"espalier.dev/schema"
 )
 
 // corpusObjects calls f for every object of the corpus with its CRD.
 func corpusObjects(t *testing.T, f func(t *testing.T, d *crd.Definition, obj *unstructured.Unstructured)) {
-	root := os.Getenv("ESPALIER_CORPUS")
-	if root == "" {
-		root = "../../../shared/corpus"
-	}
+	root := testcase.Corpus(t)
 	index, err := os.ReadFile(filepath.Join(root, "CR_INDEX.tsv"))
 	if err != nil {
 		t.Skipf("no corpus here (%v); ESPALIER_CORPUS says where it is", err)

@@ -19,6 +19,7 @@ import (
 	"espalier.dev/api/codec"
 	"espalier.dev/crd"
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
 	"espalier.dev/store"
 )
@@ -86,10 +87,7 @@ func compareView(t *testing.T, d *crd.Definition, kind func(string) *customKind,
 // TestViewsOfCorpus compares the views of all objects of the corpus, as they are stored and
 // after random changes, with what decoding and encoding them gives.
 func TestViewsOfCorpus(t *testing.T) {
-	root := os.Getenv("ESPALIER_CORPUS")
-	if root == "" {
-		root = "../../../shared/corpus"
-	}
+	root := testcase.Corpus(t)
 	index, err := os.ReadFile(filepath.Join(root, "CR_INDEX.tsv"))
 	if err != nil {
 		t.Skipf("SKIPPED: there is no corpus in %s (ESPALIER_CORPUS names another place)", root)

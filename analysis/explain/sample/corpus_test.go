@@ -16,6 +16,7 @@ import (
 	"espalier.dev/api/codec"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
 )
 
@@ -74,10 +75,7 @@ func TestCorpus(t *testing.T) {
 
 // corpus returns the files with CRDs.
 func corpus(t *testing.T) []string {
-	root := os.Getenv("ESPALIER_CORPUS")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "..", "shared", "corpus")
-	}
+	root := testcase.Corpus(t)
 	files, err := filepath.Glob(filepath.Join(root, "v1*", "*", "*.yaml"))
 	if err != nil {
 		t.Fatal(err)
