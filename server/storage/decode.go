@@ -34,12 +34,18 @@ func (e *corruptError) Error() string {
 
 func (e *corruptError) Unwrap() error { return e.err }
 
+// corrupted returns the error of an entry that is corrupt. k8s.io/apiserver knows it by its
+// code, and answers every request with the reason InternalError.
+func corrupted(e *store.Entry, err error) error {
+	return storage.NewCorruptObjError(e.Key, &corruptError{e, err})
+}
+
 // decode returns the object of an entry, with a resource version. If into is not nil, it
 // becomes the object.
 func (s *Storage) decode(e *store.Entry, revision int64, into runtime.Object) (runtime.Object, error) {
 	if e.Err != nil {
 		if s.corrupt(e.Err) {
-			return nil, &corruptError{e, e.Err}
+			return nil, corrupted(e, e.Err)
 		}
 		return nil, storage.NewInternalError(fmt.Errorf("unable to transform key %q: %w", e.Key, e.Err))
 	}
@@ -48,7 +54,7 @@ func (s *Storage) decode(e *store.Entry, revision int64, into runtime.Object) (r
 	case err == nil || s.config.Intact(err):
 		return obj, err
 	case s.unsafe:
-		return nil, &corruptError{e, err}
+		return nil, corrupted(e, err)
 	}
 	return nil, fmt.Errorf("decode %s: %w", e.Key, err)
 }
@@ -106,13 +112,12 @@ type corruption struct {
 }
 
 // add takes in the error of an object. It reports false if the list must end.
-func (c *corruption) add(key string, err error) bool {
-	corrupt := (*corruptError)(nil)
-	if !errors.As(err, &corrupt) {
+func (c *corruption) add(err error) bool {
+	if !storage.IsCorruptObject(err) {
 		c.aborted = err
 		return false
 	}
-	c.objects = append(c.objects, storage.NewCorruptObjError(key, corrupt))
+	c.objects = append(c.objects, err)
 	if len(c.objects) == maxCorrupt {
 		c.aborted = errTooManyCorrupt
 		return false

@@ -120,9 +120,6 @@ func (s *Storage) Get(ctx context.Context, key string, opts storage.GetOptions, 
 		return storage.NewKeyNotFoundError(key, 0)
 	}
 	_, err = s.decode(e, e.Revision, out)
-	if corrupt := (*corruptError)(nil); errors.As(err, &corrupt) {
-		return storage.NewCorruptObjError(key, corrupt)
-	}
 	return err
 }
 
@@ -176,7 +173,7 @@ func (s *Storage) GetList(ctx context.Context, key string, opts storage.ListOpti
 		last = e.Key
 		obj, err := s.listed(e)
 		if err != nil {
-			if !failed.add(e.Key, err) {
+			if !failed.add(err) {
 				break
 			}
 			continue

@@ -357,9 +357,19 @@ func TestUndecodableIsNamed(t *testing.T) {
 			if err := s.Get(s.ctx, "/trees/bad", storage.GetOptions{}, &unstructured.Unstructured{}); storage.IsCorruptObject(err) != unsafe || err == nil {
 				t.Errorf("get: %v", err)
 			}
+			keep := func(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+				return obj, nil, nil
+			}
+			if err := s.GuaranteedUpdate(s.ctx, "/trees/bad", &unstructured.Unstructured{}, false, nil, keep, nil); storage.IsCorruptObject(err) != unsafe || err == nil {
+				t.Errorf("update: %v", err)
+			}
+			err = s.Delete(s.ctx, "/trees/bad", &unstructured.Unstructured{}, nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+			if storage.IsCorruptObject(err) != unsafe || err == nil {
+				t.Errorf("delete: %v", err)
+			}
 			err = s.Delete(s.ctx, "/trees/bad", &unstructured.Unstructured{}, nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{ExpectTransformOrDecodeError: true})
 			if (err == nil) != unsafe {
-				t.Errorf("delete: %v", err)
+				t.Errorf("delete a corrupt object: %v", err)
 			}
 		})
 	}

@@ -3,7 +3,6 @@ package storage
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -132,7 +131,7 @@ func (w *write) state(e *store.Entry) (*state, error) {
 		if err == nil {
 			return nil, storage.NewInvalidObjError(w.key, "the object can be read, and cannot be deleted as a corrupt one")
 		}
-		if corrupt := (*corruptError)(nil); !errors.As(err, &corrupt) {
+		if !storage.IsCorruptObject(err) {
 			return nil, err
 		}
 		return &state{revision: e.Revision, stale: true}, nil

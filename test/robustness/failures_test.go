@@ -201,7 +201,8 @@ func TestCorruptRecord(t *testing.T) {
 			t.Errorf("the watch %q: %d %+v", query, code, st)
 		}
 	}
-	s.expect(expectation{500, "", one.texts, false}, http.MethodPatch, objectPath("v1", "a/bad"), object("v1", "a/bad", "red", "2"))
+	s.expect(one, http.MethodPatch, objectPath("v1", "a/bad"), object("v1", "a/bad", "red", "2"))
+	s.expect(one, http.MethodPut, objectPath("v1", "a/bad"), object("v1", "a/bad", "red", "2"))
 	s.expect(one, http.MethodDelete, objectPath("v1", "a/bad"), nil)
 	// Everything else is as usual.
 	for _, path := range []string{objectPath("v1", "a/x"), collection("v1", "b/"), collection("v1", "b/") + "?watch=true&timeoutSeconds=1"} {
