@@ -114,3 +114,24 @@ func (p Path) compare(q Path) int {
 
 // clone returns a copy that later steps do not overwrite.
 func (p Path) clone() Path { return append(Path(nil), p...) }
+
+// Find returns the value at the path in a value, and reports whether it exists.
+func (p Path) Find(value any) (any, bool) {
+	for _, step := range p {
+		switch step.Kind {
+		case Index:
+			list, ok := value.([]any)
+			if !ok || step.Index >= len(list) {
+				return nil, false
+			}
+			value = list[step.Index]
+		default:
+			m, _ := value.(map[string]any)
+			var ok bool
+			if value, ok = m[step.Key]; !ok {
+				return nil, false
+			}
+		}
+	}
+	return value, true
+}

@@ -24,7 +24,7 @@ func readDocument(source []byte) (d document) {
 	id, err := api.Identify(source)
 	if d.beta = err == nil && id.APIVersion == api.GroupName+"/v1beta1"; d.beta {
 		if tree, err := jsonx.Parse(source); err == nil {
-			_, d.common = valueAt(tree, schema.Path{{Key: "spec"}, {Key: "validation"}, {Key: "openAPIV3Schema"}})
+			_, d.common = schema.Path{{Key: "spec"}, {Key: "validation"}, {Key: "openAPIV3Schema"}}.Find(tree)
 		}
 	}
 	return d
@@ -120,25 +120,4 @@ func (c *Checker) original(v *crd.Version) *api.JSONSchemaProps {
 		definition = read
 	}
 	return OriginalSchema(definition, v.Name())
-}
-
-// valueAt returns the value at a path, and reports whether it exists.
-func valueAt(value any, path schema.Path) (any, bool) {
-	for _, step := range path {
-		switch step.Kind {
-		case schema.Index:
-			list, ok := value.([]any)
-			if !ok || step.Index >= len(list) {
-				return nil, false
-			}
-			value = list[step.Index]
-		default:
-			m, _ := value.(map[string]any)
-			var ok bool
-			if value, ok = m[step.Key]; !ok {
-				return nil, false
-			}
-		}
-	}
-	return value, true
 }

@@ -139,12 +139,12 @@ func (s *Pruned) reasons(n int, given func() any) (findings []analysis.Finding) 
 			if n > 0 {
 				result = s.Object // the object's version may specify only a part of it
 			}
-			value, found := valueAt(result, change.Path)
+			value, found := change.Path.Find(result)
 			if !found {
 				continue
 			}
 			f.Rule, f.Message, f.Schema = RuleDefaulted, "defaulted to "+oneLine(value)+in, c.schemaLocation(v, change.Schema.Path())
-			if _, isNull := valueAt(given(), change.Path); isNull && n == 0 {
+			if _, isNull := change.Path.Find(given()); isNull && n == 0 {
 				f.Message = "null is not allowed: " + f.Message
 			}
 		case schema.Duplicate:

@@ -56,7 +56,7 @@ func droppedMetadata(source []byte, changes []schema.Change) (findings []analysi
 			original, _ = value.(schema.Object)
 		}
 		last := len(c.Path) - 1
-		if value, ok := valueAt(original, c.Path); ok && last > 0 && c.Path[last-1].Key == "metadata" {
+		if value, ok := c.Path.Find(original); ok && last > 0 && c.Path[last-1].Key == "metadata" {
 			findings = append(findings, metadataFindings(c.Path[:last], map[string]any{c.Path[last].Key: value})...)
 		}
 	}

@@ -158,7 +158,7 @@ func (c *Checker) storageFindings(v *crd.Version, source []byte, result *espalie
 		if v.HasStatus() && change.Path[0].Key == "status" {
 			continue // the request does not write it
 		}
-		if _, found := valueAt(given, change.Path); !found {
+		if _, found := change.Path.Find(given); !found {
 			continue // a default
 		}
 		f := analysis.Finding{

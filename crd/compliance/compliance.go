@@ -1,0 +1,340 @@
+// Package compliance inspects stored objects: it reports what of an object does not comply
+// with its CRD, which may have changed since the object was written.
+//
+// Objects that do not comply can be read, changed and deleted, so nothing tells their owners.
+// An [Inspector] finds the fields that are stored but not specified, and therefore not served,
+// values that are no longer valid or contradict a type, and objects that are stored in another
+// version than the storage version. [Inspector.Revealed] finds stored fields that another state
+// of the CRD would serve again. The package does no I/O.
+package compliance
+
+import (
+	"context"
+	"fmt"
+
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"espalier.dev/api"
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// Kind is the kind of a Problem.
+type Kind uint8
+
+// The kinds of problems. An object can have problems of several kinds.
+const (
+	// Unspecified is a field that the schema does not specify: it is stored, but not served,
+	// and the next write of the object removes it.
+	Unspecified Kind = iota
+	// Contradiction is a value that does not have the type that the schema requires.
+	Contradiction
+	// Invalid is a value that is not valid for another reason.
+	Invalid
+	// Malformed is a part of the stored text that is dropped when the object is read: a null
+	// that is not allowed, a member that is repeated, or malformed metadata.
+	Malformed
+	// OtherVersion is an object that is stored in another version than the storage version.
+	OtherVersion
+	// Unreadable is a stored value that cannot be read.
+	Unreadable
+
+	kinds
+)
+
+// String returns the name of the kind, in lower camel case.
+func (k Kind) String() string {
+	names := [...]string{"unspecified", "contradiction", "invalid", "malformed", "otherVersion", "unreadable"}
+	if int(k) >= len(names) {
+		return "unknown"
+	}
+	return names[k]
+}
+
+// Kinds returns all kinds in their order.
+func Kinds() []Kind {
+	all := make([]Kind, kinds)
+	for i := range all {
+		all[i] = Kind(i)
+	}
+	return all
+}
+
+// Problem is a part of a stored object that does not comply with the CRD.
+type Problem struct {
+	Kind Kind
+	// Path is empty if the object as a whole is the problem. It is a path in the stored object,
+	// except that a missing field has the path where it is required.
+	Path schema.Path
+	// Version is the version whose schema decides. It is the version in which the object is
+	// stored, or the storage version.
+	Version *crd.Version
+	// Schema is the schema that decides, if there is one.
+	Schema schema.NodeRef
+	// Message is one sentence, without the path.
+	Message string
+}
+
+// Report is the result of inspecting one object.
+type Report struct {
+	// Version is the version in which the object is stored. It is empty if the object cannot
+	// be read.
+	Version string
+	// Problems are in the order of their kinds, then of their paths. An object that complies
+	// has none.
+	Problems []Problem
+	// Truncated is true if there were more problems than are listed.
+	Truncated bool
+	// Object is the object as it would be stored if it were written again, in the storage
+	// version, or in its own if a webhook converts between them. It is nil if the object
+	// cannot be read.
+	Object schema.Object
+}
+
+// Has reports whether the object has a problem of a kind.
+func (r *Report) Has(k Kind) bool {
+	for i := range r.Problems {
+		if r.Problems[i].Kind == k {
+			return true
+		}
+	}
+	return false
+}
+
+// Inspector inspects the stored objects of one CRD. It is safe for concurrent use.
+type Inspector struct {
+	definition *crd.Definition
+	// relabels is set if objects are converted by changing their apiVersion.
+	relabels bool
+}
+
+// New returns an Inspector. The definition determines the semantics, and whether CEL rules are
+// evaluated.
+func New(definition *crd.Definition) *Inspector {
+	conversion := definition.CRD().Spec.Conversion
+	return &Inspector{definition: definition, relabels: conversion == nil || conversion.Strategy == api.NoneConverter}
+}
+
+// Definition returns the CRD of the objects.
+func (i *Inspector) Definition() *crd.Definition { return i.definition }
+
+// Inspect inspects a stored object, which is JSON. The error is not about the object: ctx has
+// ended, or a schema of the CRD cannot be compiled.
+func (i *Inspector) Inspect(ctx context.Context, stored []byte) (Report, error) {
+	read, err := i.read(stored, false)
+	if err != nil {
+		return Report{}, err
+	}
+	if read.failure != nil {
+		return Report{Problems: []Problem{{Kind: Unreadable, Message: read.failure.Error()}}}, nil
+	}
+	report := Report{Version: read.name, Object: read.object, Truncated: read.truncated}
+	all := byKind{}
+	all.addChanges(read.changes)
+	version := read.version
+	if to := i.definition.Storage(); to != nil && to.Name() != read.name {
+		all.add(Problem{Kind: OtherVersion, Version: to, Message: otherVersionMessage(read, to)})
+	}
+	violations, err := version.Validate(ctx, read.object, nil)
+	if err != nil {
+		return Report{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		// Rules that were interrupted are violations of nothing.
+		return Report{}, err
+	}
+	all.addViolations(version, violations)
+	report.Problems = all.list()
+	return report, nil
+}
+
+// Revealed returns the fields of a stored object that are not served, because the schema does
+// not specify them, and that would be served if the CRD were replaced with next. The paths are
+// sorted. The error is not about the object.
+func (i *Inspector) Revealed(next *Inspector, stored []byte) ([]schema.Path, error) {
+	before, err := i.read(stored, true)
+	if err != nil || before.failure != nil {
+		return nil, err
+	}
+	var hidden []schema.Path
+	for _, c := range before.changes {
+		if c.change.Kind == schema.Pruned {
+			hidden = append(hidden, c.change.Path)
+		}
+	}
+	if len(hidden) == 0 {
+		return nil, nil
+	}
+	after, err := next.read(stored, true)
+	if err != nil || after.failure != nil {
+		return nil, err
+	}
+	revealed := hidden[:0]
+	for _, path := range hidden {
+		if _, found := path.Find(after.object); found {
+			revealed = append(revealed, path)
+		}
+	}
+	return revealed, nil
+}
+
+// reading is a stored object as it is read.
+type reading struct {
+	// failure is why the object cannot be read.
+	failure error
+	// name is the version in which the object is stored, version the one in which object is.
+	name    string
+	version *crd.Version
+	object  schema.Object
+	changes []changed
+	// truncated is set if there were more changes than are listed.
+	truncated bool
+}
+
+// changed is a change with the version whose schema caused it.
+type changed struct {
+	change  schema.Change
+	version *crd.Version
+}
+
+// read reads a stored object as the server does: with the schema of the version in which it is
+// stored, then with that of the storage version. The error is about the CRD.
+func (i *Inspector) read(stored []byte, report bool) (*reading, error) {
+	storage := i.definition.Storage()
+	if storage == nil {
+		return nil, fmt.Errorf("the CRD %s has no storage version", i.definition.Name())
+	}
+	r := &reading{version: storage}
+	if id, err := api.Identify(stored); err == nil {
+		gv, err := runtimeschema.ParseGroupVersion(id.APIVersion)
+		if err == nil && gv.Group == i.definition.Group() {
+			r.name = gv.Version
+			if v := i.definition.Version(gv.Version); v != nil {
+				r.version = v
+			}
+		}
+	}
+	program, err := r.version.Program()
+	if err != nil {
+		return nil, err
+	}
+	// Most objects are normal, and a report is expensive.
+	report = report || !program.IsNormal(stored)
+	object, changes, err := program.Decode(stored, schema.DecodeOptions{FromStorage: true, Report: report})
+	if err != nil {
+		r.failure = err
+		return r, nil
+	}
+	r.object = object
+	r.add(changes)
+	if !i.relabels {
+		return r, nil
+	}
+	r.object["apiVersion"] = storage.GroupVersionKind().GroupVersion().String()
+	if r.version == storage {
+		return r, nil
+	}
+	to, err := storage.Program()
+	if err != nil {
+		return nil, err
+	}
+	r.version = storage
+	changes, err = to.Normalize(r.object, schema.DecodeOptions{FromStorage: true, WithoutDefaults: true, Report: true})
+	if err != nil {
+		r.failure = err
+		return r, nil
+	}
+	r.add(changes)
+	return r, nil
+}
+
+func (r *reading) add(report *schema.Report) {
+	if report == nil {
+		return
+	}
+	r.truncated = r.truncated || report.Truncated
+	for _, c := range report.Changes {
+		if c.Kind != schema.Defaulted {
+			r.changes = append(r.changes, changed{c, r.version})
+		}
+	}
+}
+
+func otherVersionMessage(r *reading, storage *crd.Version) string {
+	switch {
+	case r.name == "":
+		return fmt.Sprintf("the stored apiVersion is not of this CRD; objects are stored in version %s", storage.Name())
+	case storage.Definition().Version(r.name) == nil:
+		return fmt.Sprintf("stored in version %s, which the CRD does not have; it is read as version %s", r.name, storage.Name())
+	}
+	return fmt.Sprintf("stored in version %s; the storage version is %s", r.name, storage.Name())
+}
+
+// byKind collects problems.
+type byKind [kinds][]Problem
+
+func (b *byKind) add(p Problem) { b[p.Kind] = append(b[p.Kind], p) }
+
+func (b *byKind) addChanges(changes []changed) {
+	for _, c := range changes {
+		p := Problem{Kind: Malformed, Path: c.change.Path, Version: c.version, Schema: c.change.Schema}
+		switch c.change.Kind {
+		case schema.Pruned:
+			p.Kind = Unspecified
+			p.Message = fmt.Sprintf("version %s does not specify this field", c.version.Name())
+		case schema.NullDropped:
+			p.Message = fmt.Sprintf("version %s does not allow null here", c.version.Name())
+		case schema.Duplicate:
+			p.Message = "this field is stored more than once; the last one is used"
+		case schema.MetadataDropped:
+			p.Message = "this part of the metadata is malformed"
+		}
+		b.add(p)
+	}
+}
+
+func (b *byKind) addViolations(v *crd.Version, violations schema.Violations) {
+	for i := range violations {
+		violation := &violations[i]
+		p := Problem{Kind: Invalid, Path: violation.Path, Version: v, Schema: violation.Schema}
+		switch violation.Kind {
+		case schema.RulesSkipped:
+			continue // not a problem of its own
+		case schema.WrongType, schema.NotAnObject:
+			p.Kind = Contradiction
+		}
+		for _, e := range violations[i : i+1].FieldErrorsIn(v.Definition().Semantics()) {
+			p.Message = e.ErrorBody()
+			b.add(p)
+		}
+	}
+}
+
+func (b *byKind) list() (all []Problem) {
+	for _, of := range b {
+		all = append(all, of...)
+	}
+	return all
+}
+
+// Counts counts the objects of a CRD, and those that have problems. The zero value is empty.
+type Counts struct {
+	// Objects is the number of objects, Failing the number of those with problems.
+	Objects, Failing int64
+	// Of has the number of objects that have a problem of each kind.
+	Of [kinds]int64
+}
+
+// Add adds n objects with the same report; a negative n removes them.
+func (c *Counts) Add(r *Report, n int64) {
+	c.Objects += n
+	if len(r.Problems) == 0 {
+		return
+	}
+	c.Failing += n
+	for _, k := range Kinds() {
+		if r.Has(k) {
+			c.Of[k] += n
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package compliance_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"espalier.dev/api"
+	"espalier.dev/api/codec"
+	"espalier.dev/crd"
+	"espalier.dev/crd/cel"
+	"espalier.dev/crd/compliance"
+	"espalier.dev/schema"
+)
+
+func definition(t *testing.T, sem schema.Semantics, versions ...string) *crd.Definition {
+	t.Helper()
+	src := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"jobs.example.com"},"spec":{"group":"example.com",
+		"names":{"kind":"Job","listKind":"JobList","plural":"jobs","singular":"job"},"scope":"Cluster","versions":[` + strings.Join(versions, ",") + `]}}`
+	decoded, err := codec.DecodeLenient([]byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	api.SetDefaults(decoded)
+	d, err := crd.New(decoded, crd.Options{Semantics: sem, Rules: cel.Checker{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func version(name string, storage bool, properties string) string {
+	return fmt.Sprintf(`{"name":%q,"served":true,"storage":%t,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{%s}}}}}}`, name, storage, properties)
+}
+
+func TestInspect(t *testing.T) {
+	t.Parallel()
+	one := []string{version("v1", true, `"n":{"type":"integer","maximum":5},"s":{"type":"string","x-kubernetes-validations":[{"rule":"self != 'bad'","message":"must not be bad"}]},"d":{"type":"string","default":"x"}`)}
+	two := []string{version("v1", false, `"n":{"type":"integer"},"old":{"type":"string"}`), version("v2", true, `"n":{"type":"integer"}`)}
+	for _, tc := range []struct {
+		name, stored string
+		versions     []string
+		want         string
+	}{
+		{"complies", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a","generation":1},"spec":{"n":1,"d":"x"}}`, one, ""},
+		{"a missing default is no problem", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"},"spec":{"n":1}}`, one, ""},
+		{"unspecified", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"},"spec":{"n":1,"privileged":true},"x":1}`, one,
+			"unspecified spec.privileged: version v1 does not specify this field\nunspecified x: version v1 does not specify this field"},
+		{"contradiction", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"},"spec":{"n":"1"}}`, one,
+			`contradiction spec.n: Invalid value: "string": `},
+		{"invalid", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"},"spec":{"n":7}}`, one,
+			`invalid spec.n: Invalid value: 7: `},
+		{"rule", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"},"spec":{"s":"bad"}}`, one,
+			`invalid spec.s: Invalid value: "bad": must not be bad`},
+		{"malformed", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a","labels":5},"spec":{"n":1,"n":2}}`, one,
+			"malformed metadata.labels: this part of the metadata is malformed\nmalformed spec.n: this field is stored more than once; the last one is used"},
+		{"unreadable", `{"apiVersion":"example.com/v1"`, one, "unreadable : "},
+		{"no object", `[]`, one, "unreadable : "},
+		{"other version", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"},"spec":{"n":1}}`, two,
+			"otherVersion : stored in version v1; the storage version is v2"},
+		{"dropped by the conversion", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"},"spec":{"n":1,"old":"x"}}`, two,
+			"unspecified spec.old: version v2 does not specify this field\notherVersion : stored in version v1; the storage version is v2"},
+		{"removed version", `{"apiVersion":"example.com/v0","kind":"Job","metadata":{"name":"a"},"spec":{"n":1}}`, two,
+			"otherVersion : stored in version v0, which the CRD does not have; it is read as version v2"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+				r, err := compliance.New(definition(t, sem, tc.versions...)).Inspect(t.Context(), []byte(tc.stored))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for _, p := range r.Problems {
+					got = append(got, fmt.Sprintf("%v %v: %s", p.Kind, p.Path, p.Message))
+					if !r.Has(p.Kind) {
+						t.Errorf("Has(%v) is false", p.Kind)
+					}
+				}
+				want := strings.Split(tc.want, "\n")
+				if tc.want == "" {
+					want = nil
+				}
+				if len(got) != len(want) {
+					t.Fatalf("%v: got %q, want %q", sem, got, want)
+				}
+				for i := range want {
+					if !strings.HasPrefix(got[i], want[i]) {
+						t.Errorf("%v: got %q, want %q", sem, got[i], want[i])
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestInspectEndsWithContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	d := definition(t, schema.KEP, version("v1", true, `"n":{"type":"integer"}`))
+	if _, err := compliance.New(d).Inspect(ctx, []byte(`{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"}}`)); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestRevealed(t *testing.T) {
+	t.Parallel()
+	before := compliance.New(definition(t, schema.KEP, version("v1", true, `"n":{"type":"integer"},"l":{"type":"array","items":{"type":"object","properties":{"a":{"type":"string"}}}}`)))
+	after := compliance.New(definition(t, schema.KEP, version("v1", true, `"n":{"type":"integer"},"privileged":{"type":"boolean"},"d":{"type":"string","default":"x"},"l":{"type":"array","items":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}}}}`)))
+	stored := `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"},"spec":{"n":1,"privileged":true,"other":1,"l":[{"a":"x"},{"b":"y","c":"z"}]}}`
+	paths, err := before.Revealed(after, []byte(stored))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(paths); got != "[spec.l[1].b spec.privileged]" {
+		t.Errorf("got %s", got)
+	}
+	if paths, err := after.Revealed(after, []byte(stored)); err != nil || len(paths) != 0 {
+		t.Errorf("the same CRD reveals %v, %v", paths, err)
+	}
+}
+
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	i := compliance.New(definition(t, schema.KEP, version("v1", true, `"n":{"type":"integer"}`)))
+	var c compliance.Counts
+	for _, stored := range []string{
+		`{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"}}`,
+		`{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"b"},"x":1,"y":2}`,
+		`{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"c"},"x":1,"spec":{"n":"1"}}`,
+	} {
+		r, err := i.Inspect(t.Context(), []byte(stored))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Add(&r, 1)
+	}
+	if c.Objects != 3 || c.Failing != 2 || c.Of[compliance.Unspecified] != 2 || c.Of[compliance.Contradiction] != 1 || c.Of[compliance.Invalid] != 0 {
+		t.Errorf("%+v", c)
+	}
+}
