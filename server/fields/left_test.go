@@ -111,6 +111,20 @@ func TestApplyLeft(t *testing.T) {
 		t.Error("an empty list is taken for an empty map")
 	}
 
+	// An empty map of an applier that has owned it before, where the object has a map with
+	// an empty list. Other appliers, and other maps, need no stock field manager.
+	obj := live.DeepCopy()
+	spec(obj.Object)["ports"] = []any{}
+	m.Update(live, obj, "creator")
+	for manager, left := range map[string]bool{"empty": true, "new": false} {
+		if got := m.apply(obj, widget(t, "v1", `{}`), manager, false); (got == nil) != left {
+			t.Errorf("%s: left to the stock field manager: %v", manager, got == nil)
+		}
+	}
+	if m.apply(live, widget(t, "v1", `{}`), "empty", false) == nil {
+		t.Error("an empty map is left to the stock field manager")
+	}
+
 	// kubectl's annotation of client-side applies.
 	live = stored(t, d)
 	live.SetAnnotations(map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"})

@@ -325,11 +325,15 @@ func (m *Manager) apply(live, applied *unstructured.Unstructured, manager string
 	if !ok || len(entries) == 0 && len(live.Object) > 2 {
 		return nil // fields that exist before the first apply get an owner
 	}
-	merged, same, ok := t.merge(live.Object, applied.Object)
+	result, ok := t.merge(live.Object, applied.Object)
 	if !ok {
 		return nil
 	}
+	merged, same := result.merged, result.same
 	applier := owner{nameOf(manager), applying, m.version, m.subresource}
+	if result.hollow && slices.ContainsFunc(entries, func(e *entry) bool { return e.is(applier) }) {
+		return nil // fields may have to be removed from the object
+	}
 	if same && slices.ContainsFunc(entries, func(e *entry) bool {
 		return e.is(applier) && t.ownsExactly(applied.Object, m.reset, m.stripped, e.fields)
 	}) && !slices.ContainsFunc(entries, func(e *entry) bool { return e.version != m.version }) {

@@ -6,15 +6,27 @@ import (
 )
 
 // merge merges an applied configuration into an object. The result shares memory with them.
-// same is set if it equals the object. ok is false if one of them is not valid, or if the
-// result is not obvious: a value changes its form, or items their order.
-func (t *typ) merge(live, config map[string]any) (merged map[string]any, same, ok bool) {
+// ok is false if one of them is not valid, or if the result is not obvious: a value changes
+// its form, or items their order.
+func (t *typ) merge(live, config map[string]any) (out merger, ok bool) {
 	m := merger{}
-	out, same := m.maps(t.fields, live, live, config)
-	return out.(map[string]any), same, !m.unsure
+	merged, same := m.maps(t.fields, live, live, config)
+	m.merged, m.same = merged.(map[string]any), same
+	return m, !m.unsure
 }
 
-type merger struct{ unsure bool }
+// merger merges a configuration into an object.
+type merger struct {
+	merged map[string]any
+	// same is set if the merged object equals the object.
+	same bool
+	// hollow is set if the configuration has null or an empty map where the object has a map
+	// with an empty set or an empty list of maps. If the applier has owned this map before,
+	// the stock field manager may remove it: it takes a map for absent if nothing in it has
+	// an owner, and an empty list has none.
+	hollow bool
+	unsure bool
+}
 
 // check checks that a value is valid.
 func (m *merger) check(t *typ, v any) {
@@ -73,6 +85,7 @@ func (m *merger) maps(t *typMap, live any, old, new map[string]any) (any, bool) 
 		}
 	}
 	if len(new) == 0 {
+		m.hollow = m.hollow || t.hollow(old)
 		return live, true
 	}
 	out, same := old, true
@@ -98,6 +111,27 @@ func (m *merger) maps(t *typMap, live any, old, new map[string]any) (any, bool) 
 		return new, false
 	}
 	return out, same
+}
+
+// hollow reports whether a map, or a map in it, has an empty set or an empty list of maps.
+func (t *typMap) hollow(v map[string]any) bool {
+	for name, child := range v {
+		f := t.field(name)
+		if f == nil {
+			continue
+		}
+		switch child := child.(type) {
+		case map[string]any:
+			if f.fields != nil && !f.fields.atomic && f.fields.hollow(child) {
+				return true
+			}
+		case []any:
+			if len(child) == 0 && f.items != nil && !f.items.atomic {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // lists merges the items of sets and maps. New items are inserted before the next item that

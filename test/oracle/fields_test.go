@@ -73,13 +73,7 @@ func TestApplyEmptyMap(t *testing.T) {
 			labels["nullable"] = true
 		}
 		schema := object("type", "object", "properties", object("spec", object("type", "object", "properties", object("labels", labels))))
-		managers, err := newFieldManagers(map[string]any{
-			"metadata": object("name", "things.example.com"),
-			"spec": object("group", "example.com", "scope", "Cluster",
-				"names", object("plural", "things", "singular", "thing", "kind", "Thing", "listKind", "ThingList"),
-				"versions", list(object("name", "v1", "served", true, "storage", true, "schema", object("openAPIV3Schema", schema))),
-				"conversion", object("strategy", "None")),
-		})
+		managers, err := newFieldManagers(thingsCRD(schema))
 		if err != nil {
 			t.Fatal(err)
 		}
