@@ -299,6 +299,9 @@ func (v *Version) compileOptions(s versionSchema) []schema.Option {
 			Namespaced: v.definition.Namespaced(),
 		}),
 	}
+	if o.Patterns != nil {
+		opts = append(opts, schema.WithPatterns(o.Patterns))
+	}
 	if v.definition.PreservesUnknownFields() {
 		opts = append(opts, schema.WithPreserveUnknownFields())
 	}

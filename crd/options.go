@@ -24,6 +24,9 @@ type Options struct {
 	// of the memory of a Definition, and the structural schemas have all that is
 	// needed. CRD, Spec and Schema then return values without schemas.
 	Forget bool
+	// Patterns, if not nil, has the compiled patterns that the Programs of all Definitions
+	// share.
+	Patterns *schema.Patterns
 }
 
 // RuleChecker checks and compiles the x-kubernetes-validations of a schema. Package

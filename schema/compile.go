@@ -16,6 +16,7 @@ type options struct {
 	identity    *Identity
 	rules       RuleCompiler
 	namesBelow  int
+	patterns    *Patterns
 }
 
 // WithSemantics sets the semantics. The default is KEP.
@@ -39,6 +40,12 @@ func WithIdentity(id Identity) Option {
 // validates a status by itself, its messages do not contain "status".
 func WithNamesBelow(n int) Option {
 	return func(o *options) { o.namesBelow = n }
+}
+
+// WithPatterns makes the Program share its compiled patterns with all others that are
+// compiled with the same Patterns.
+func WithPatterns(p *Patterns) Option {
+	return func(o *options) { o.patterns = p }
 }
 
 // Compile returns the Program of a schema. A nil schema specifies nothing: apiVersion,
@@ -67,8 +74,11 @@ func Compile(s *Structural, opts ...Option) (*Program, error) {
 // compiler builds the nodes of a Program.
 type compiler struct {
 	options
-	p        *Program
+	p *Program
+	// patterns, types and checks are those of the nodes so far, for other nodes to share.
 	patterns map[string]*pattern
+	types    []*typeCheck
+	checks   map[bounds]*checks
 	// hasRules is true if the schema has x-kubernetes-validations anywhere.
 	hasRules bool
 }
@@ -78,7 +88,11 @@ func newCompiler(opts []Option) *compiler {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	c := &compiler{options: o, p: &Program{semantics: o.semantics, preserveAll: o.preserveAll, identity: o.identity, namesBelow: o.namesBelow}}
+	c := &compiler{
+		options:  o,
+		p:        &Program{semantics: o.semantics, preserveAll: o.preserveAll, identity: o.identity, namesBelow: o.namesBelow},
+		patterns: map[string]*pattern{}, checks: map[bounds]*checks{},
+	}
 	c.p.nodes = append(make([]node, 0, 64), node{
 		flags: prunes, accepts: acceptsAll, shape: acceptsAll, items: nowhere, additional: none, parent: none,
 	})
@@ -91,6 +105,7 @@ func (c *compiler) finish() (*Program, error) {
 	if len(p.nodes) > 1<<30 {
 		return nil, errors.New("schema is too large")
 	}
+	c.compact()
 	c.finishRoot()
 	if p.hasDefaults {
 		if !p.preserveAll {
@@ -104,6 +119,18 @@ func (c *compiler) finish() (*Program, error) {
 		}
 	}
 	return p, nil
+}
+
+// compact releases what was needed to add nodes. All nodes without properties share an
+// empty table.
+func (c *compiler) compact() {
+	c.p.nodes = slices.Clone(c.p.nodes) // without room to grow
+	empty := &properties{}
+	for i := range c.p.nodes {
+		if n := &c.p.nodes[i]; n.props == nil {
+			n.props = empty
+		}
+	}
 }
 
 // finishRoot marks the root as a resource.
@@ -236,7 +263,7 @@ func (c *compiler) generic(n *node, g *Generic, x *Extensions, v *ValueValidatio
 	}
 	n.accepts = acceptedTypes(types, format, g.Nullable)
 	if n.accepts != acceptsAll {
-		n.types = &typeCheck{names: types, format: format}
+		n.types = c.typeCheck(types, format)
 	}
 	n.checks = c.newChecks(types, format, v)
 }
@@ -288,7 +315,20 @@ func acceptedTypes(types []string, format string, isNullable bool) accepts {
 	return a
 }
 
-// newChecks returns the checks of a node, or nil if there are none.
+// typeCheck returns the type keyword of a node. Equal ones are shared.
+func (c *compiler) typeCheck(names []string, format string) *typeCheck {
+	for _, t := range c.types {
+		if t.format == format && slices.Equal(t.names, names) {
+			return t
+		}
+	}
+	t := &typeCheck{names: slices.Clone(names), format: format}
+	c.types = append(c.types, t)
+	return t
+}
+
+// newChecks returns the checks of a node, or nil if there are none. Equal ones are shared,
+// except enums.
 func (c *compiler) newChecks(types []string, format string, v *ValueValidation) *checks {
 	var k checks
 	if len(types) == 1 && (types[0] == "integer" || types[0] == "number") {
@@ -301,7 +341,7 @@ func (c *compiler) newChecks(types []string, format string, v *ValueValidation) 
 		if k.has == 0 {
 			return nil
 		}
-		return &k
+		return c.shared(&k)
 	}
 	bound := func(value *float64, exclusive bool, flag, exclusiveFlag, outOfRange checkSet) float64 {
 		if value == nil {
@@ -350,7 +390,20 @@ func (c *compiler) newChecks(types []string, format string, v *ValueValidation) 
 	if k.has == 0 && k.pattern == nil && k.format == nil && k.enum == nil {
 		return nil
 	}
-	return &k
+	return c.shared(&k)
+}
+
+// shared returns the checks that are equal to k and were made first.
+func (c *compiler) shared(k *checks) *checks {
+	if k.enum != nil {
+		return k
+	}
+	first := c.checks[k.bounds]
+	if first == nil {
+		first = &checks{bounds: k.bounds, format: k.format}
+		c.checks[k.bounds] = first
+	}
+	return first
 }
 
 // pattern returns the pattern for a source. Equal sources share one pattern.
@@ -358,10 +411,7 @@ func (c *compiler) pattern(source string) *pattern {
 	if p := c.patterns[source]; p != nil {
 		return p
 	}
-	if c.patterns == nil {
-		c.patterns = map[string]*pattern{}
-	}
-	p := &pattern{source: source}
+	p := c.options.patterns.get(source)
 	c.patterns[source] = p
 	return p
 }

@@ -40,6 +40,7 @@ func CompileJSONSchema(s *api.JSONSchemaProps, opts ...Option) (*Program, error)
 			return nil, err
 		}
 	}
+	c.compact()
 	if c.p.hasDefaults {
 		c.markDefaults()
 		for i := range c.p.nodes {
@@ -120,7 +121,7 @@ func (c *draft4Compiler) schema(s *api.JSONSchemaProps, parent int32, step Schem
 	format := checkedFormat(s.Type, s.Format)
 	n.required = slices.Clone(s.Required)
 	if n.accepts = acceptedTypes(s.Type, format, s.Nullable); n.accepts != acceptsAll {
-		n.types = &typeCheck{names: slices.Clone(s.Type), format: format}
+		n.types = c.typeCheck(s.Type, format)
 	}
 	n.checks = c.newChecks(s.Type, format, v)
 	if core && s.Default != nil {

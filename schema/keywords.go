@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"espalier.dev/internal/intern"
 	"espalier.dev/internal/rx"
 )
 
@@ -19,6 +20,13 @@ type typeCheck struct {
 
 // checks are the validations of a value that are not about its fields or items.
 type checks struct {
+	bounds
+	format formatFunc // of formatName
+	enum   []any
+}
+
+// bounds are the checks that can be compared.
+type bounds struct {
 	has checkSet
 
 	numberType   string // integer, number, or empty if the type is not one of them alone
@@ -30,11 +38,8 @@ type checks struct {
 	maxLength int64
 	minLength int64
 	pattern   *pattern
-	format    formatFunc
 	// formatName is the format as the schema writes it.
 	formatName string
-
-	enum []any
 
 	maxItems      int64
 	minItems      int64
@@ -66,6 +71,19 @@ const (
 	cNumber = cMaximum | cMinimum | cMultipleOf | cNumberRange
 	cString = cMaxLength | cMinLength
 )
+
+// Patterns are compiled regular expressions that Programs share: the same few are in most
+// schemas. A pattern that no Program uses is garbage collected. The zero value is ready for
+// use, by several goroutines.
+type Patterns struct{ pool intern.Pool[string, pattern] }
+
+// get returns the pattern of a source.
+func (p *Patterns) get(source string) *pattern {
+	if p == nil {
+		return &pattern{source: source}
+	}
+	return p.pool.Get(source, func() *pattern { return &pattern{source: source} })
+}
 
 // pattern is a regular expression that is compiled on first use: a CRD has hundreds
 // that no object ever needs.

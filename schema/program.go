@@ -80,7 +80,7 @@ type node struct {
 	// are pruned or kept unchanged, depending on prunes, and nowhere if they are kept
 	// but their fields are pruned.
 	additional int32
-	props      properties
+	props      *properties
 	required   []string
 	types      *typeCheck
 	checks     *checks
@@ -89,7 +89,7 @@ type node struct {
 	// ordinal numbers the properties of an object that have a default, starting with 1.
 	ordinal int32
 	list    *listCheck
-	unions  []unionCheck
+	unions  *unionChecks
 	draft4  *draft4Checks
 
 	// parent and step are the position of the schema.
@@ -119,9 +119,9 @@ const searchMax = 8
 // seed is the seed of the hash tables of properties.
 var seed = maphash.MakeSeed()
 
-func newProperties(list []property) properties {
+func newProperties(list []property) *properties {
 	slices.SortFunc(list, func(a, b property) int { return strings.Compare(a.name, b.name) })
-	t := properties{list: list}
+	t := &properties{list: list}
 	if len(list) <= searchMax || len(list) > 1<<15 {
 		return t
 	}

@@ -49,8 +49,9 @@ func (w *prover) object(n *node, obj map[string]any) bool {
 	if !n.provesObject(obj) || n.flags&embedded != 0 && !provesEmbedded(obj) {
 		return false
 	}
-	for i := range n.unions {
-		if !n.unions[i].holds(obj) {
+	unions := n.unions.all()
+	for i := range unions {
+		if !unions[i].holds(obj) {
 			return false
 		}
 	}

@@ -15,11 +15,21 @@ type unionCheck struct {
 	values        []string // of the discriminator, for each member
 }
 
-func newUnionChecks(unions []api.Union) []unionCheck {
+// unionChecks are the unions of a node; nil means none.
+type unionChecks []unionCheck
+
+func (u *unionChecks) all() []unionCheck {
+	if u == nil {
+		return nil
+	}
+	return *u
+}
+
+func newUnionChecks(unions []api.Union) *unionChecks {
 	if len(unions) == 0 {
 		return nil
 	}
-	checks := make([]unionCheck, 0, len(unions))
+	checks := make(unionChecks, 0, len(unions))
 	for _, u := range unions {
 		if len(u.Fields) == 0 {
 			continue
@@ -30,7 +40,7 @@ func newUnionChecks(unions []api.Union) []unionCheck {
 		}
 		checks = append(checks, c)
 	}
-	return checks
+	return &checks
 }
 
 // set returns the index of the first member that is set or -1, and the number of members

@@ -71,8 +71,9 @@ func (w *walker) list(id int32, a []any) (vs Violations) {
 }
 
 func (w *walker) unions(id int32, obj map[string]any) (vs Violations) {
-	for i := range w.p.nodes[id].unions {
-		u := &w.p.nodes[id].unions[i]
+	unions := w.p.nodes[id].unions.all()
+	for i := range unions {
+		u := &unions[i]
 		member, count := u.set(obj)
 		if count != 1 {
 			var set []string

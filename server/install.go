@@ -70,7 +70,7 @@ func mount(mux *mux.PathRecorderMux, h http.Handler) {
 // install installs the parts that serve resources, before the server runs.
 func install(f foundation) (*definitions.Definitions, error) {
 	config := definitions.Config{
-		Options:  crd.Options{Semantics: f.semantics, Rules: cel.Checker{}},
+		Options:  crd.Options{Semantics: f.semantics, Rules: cel.Checker{}, Patterns: new(schema.Patterns)},
 		Warnings: f.warnings,
 		Storage:  f.fences.Definitions(f.storage),
 		Fences:   f.fences,
