@@ -27,7 +27,7 @@ type typList struct {
 
 // typMap is the type of an object or a map.
 type typMap struct {
-	declared map[string]*typField
+	declared map[string]typField
 	// element is the type of all other fields, or nil.
 	element *typ
 	atomic  bool
@@ -61,6 +61,8 @@ func (m *typMap) entry(name string) (t *typ, key string, declared bool) {
 type compiler struct {
 	schema *smd.Schema
 	named  map[string]*typ
+	// scalars are the types that have no other form.
+	scalars map[smd.Scalar]*typ
 }
 
 // compile returns a type, or nil if there is none.
@@ -68,6 +70,14 @@ func (c *compiler) compile(ref smd.TypeRef) *typ {
 	a, ok := c.schema.Resolve(ref)
 	if !ok || a.Map == nil && a.List == nil && a.Scalar == nil {
 		return nil
+	}
+	if a.Map == nil && a.List == nil {
+		t := c.scalars[*a.Scalar]
+		if t == nil {
+			t = &typ{scalar: *a.Scalar}
+			c.scalars[*a.Scalar] = t
+		}
+		return t
 	}
 	t := &typ{}
 	if ref.NamedType != nil {
@@ -98,13 +108,14 @@ func (c *compiler) compile(ref smd.TypeRef) *typ {
 	}
 	if m := a.Map; m != nil {
 		t.fields = &typMap{
-			declared: make(map[string]*typField, len(m.Fields)),
+			declared: make(map[string]typField, len(m.Fields)),
 			element:  c.compile(m.ElementType),
 			atomic:   m.ElementRelationship == smd.Atomic,
 			deduced:  m.Fields == nil && isDeduced(m.ElementType),
 		}
 		for _, f := range m.Fields {
-			t.fields.declared[f.Name] = &typField{typ: c.compile(f.Type), key: "f:" + f.Name}
+			key := "f:" + f.Name
+			t.fields.declared[key[2:]] = typField{typ: c.compile(f.Type), key: key}
 		}
 		forms++
 	}

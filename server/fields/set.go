@@ -1,6 +1,9 @@
 package fields
 
-import "maps"
+import (
+	"maps"
+	"sync"
+)
 
 // A set is a set of fields in the format of FieldsV1: a tree whose keys are serialized path
 // elements. A field is a member if its node is empty or has the key ".". Sets are immutable:
@@ -147,8 +150,8 @@ func intersects(a, b set) bool {
 }
 
 // stripped returns the fields that are never owned: they identify an object, or the server
-// sets them.
-func stripped() set {
+// sets them. The set is shared and must not be changed.
+var stripped = sync.OnceValue(func() set {
 	return set{
 		"f:apiVersion": set{},
 		"f:kind":       set{},
@@ -157,4 +160,4 @@ func stripped() set {
 			"f:clusterName": set{}, "f:generation": set{}, "f:managedFields": set{}, "f:resourceVersion": set{},
 		},
 	}
-}
+})

@@ -26,8 +26,8 @@ const (
 )
 
 // Types are the types of a CRD's objects for server-side apply: which lists are sets or maps,
-// and which values are atomic. Each version's types are built on first use. Types is safe for
-// concurrent use.
+// and which values are atomic. Each version's types are built on first use: those for walks by
+// most writes, those for the stock field manager by few. Types is safe for concurrent use.
 type Types struct {
 	kind     string
 	versions map[string]*versionTypes // by apiVersion
@@ -47,18 +47,20 @@ func NewTypes(d *crd.Definition) *Types {
 	t := &Types{kind: d.Names().Kind, versions: map[string]*versionTypes{}, scale: sync.OnceValue(scaleType)}
 	for _, v := range d.Versions() {
 		types := &versionTypes{}
-		types.stock = sync.OnceValue(func() typed.ParseableType {
-			parser := &typed.Parser{Schema: smd.Schema{Types: append(commonTypes(), smd.TypeDef{Name: v.Name(), Atom: rootType(v)})}}
-			return parser.Type(v.Name())
-		})
+		types.stock = sync.OnceValue(func() typed.ParseableType { return stockType(v) })
 		types.walked = sync.OnceValue(func() *typ {
-			stock := types.stock()
-			c := compiler{schema: stock.Schema, named: map[string]*typ{}}
-			return c.compile(stock.TypeRef)
+			stock := stockType(v) // not kept
+			return common().compiler(stock.Schema).compile(stock.TypeRef)
 		})
 		t.versions[v.GroupVersionKind().GroupVersion().String()] = types
 	}
 	return t
+}
+
+// stockType returns the type of a version's objects for the stock field manager.
+func stockType(v *crd.Version) typed.ParseableType {
+	parser := &typed.Parser{Schema: smd.Schema{Types: append(slices.Clone(common().types), smd.TypeDef{Name: v.Name(), Atom: rootType(v)})}}
+	return parser.Type(v.Name())
 }
 
 // version returns the type of the objects of a version, and false if there is none.
@@ -223,6 +225,37 @@ func metadataType() *smd.Map {
 	return mapType(meta, false)
 }
 
+// shared are the types that all resources have in common. It is immutable.
+type shared struct {
+	types []smd.TypeDef
+	// named and scalars are the same, prepared for walks.
+	named   map[string]*typ
+	scalars map[smd.Scalar]*typ
+}
+
+// common returns the types that all resources have in common: there may be very many
+// resources.
+var common = sync.OnceValue(func() *shared {
+	s := &shared{types: commonTypes()}
+	c := s.compiler(&smd.Schema{Types: s.types})
+	for _, t := range s.types {
+		c.compile(namedRef(t.Name))
+	}
+	for _, scalar := range []smd.Scalar{smd.Numeric, smd.String, smd.Boolean, smd.Untyped} {
+		c.compile(scalarRef(scalar))
+	}
+	s.named, s.scalars = c.named, c.scalars
+	return s
+})
+
+// compiler returns a compiler of further types.
+func (s *shared) compiler(of *smd.Schema) *compiler {
+	c := &compiler{schema: of, named: map[string]*typ{}, scalars: map[smd.Scalar]*typ{}}
+	maps.Copy(c.named, s.named)
+	maps.Copy(c.scalars, s.scalars)
+	return c
+}
+
 // commonTypes returns the types of metadata, and of values without a schema: merged by their
 // keys (deduced), or replaced as a whole (untyped).
 func commonTypes() []smd.TypeDef {
@@ -255,6 +288,6 @@ func scaleType() typed.ParseableType {
 		"spec":   {Inlined: smd.Atom{Map: fields(map[string]smd.TypeRef{"replicas": num})}},
 		"status": {Inlined: smd.Atom{Map: fields(map[string]smd.TypeRef{"replicas": num, "selector": str})}},
 	})
-	parser := &typed.Parser{Schema: smd.Schema{Types: append(commonTypes(), smd.TypeDef{Name: "Scale", Atom: smd.Atom{Map: scale}})}}
+	parser := &typed.Parser{Schema: smd.Schema{Types: append(slices.Clone(common().types), smd.TypeDef{Name: "Scale", Atom: smd.Atom{Map: scale}})}}
 	return parser.Type("Scale")
 }
