@@ -200,7 +200,6 @@ func (db *database) applyTo(c *genericapiserver.Config, o *Options) error {
 	// deletion: objects would stay forever.
 	options.EnableGarbageCollection = false
 	options.SkipHealthEndpoints = true // etcdCheck uses the existing client
-	c.ResourceTransformers = db.encryption
 	if err := options.ApplyTo(c); err != nil {
 		return fmt.Errorf("set up the storage: %w", err)
 	}

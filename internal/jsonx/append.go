@@ -3,6 +3,7 @@ package jsonx
 import (
 	"encoding/json"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -96,14 +97,25 @@ func (w *writer) array(a []any) error {
 
 // float writes a number as encoding/json does, which follows ECMAScript.
 func (w *writer) float(f float64) error {
-	abs := math.Abs(f)
-	if math.IsInf(f, 0) || math.IsNaN(f) || abs != 0 && (abs < 1e-6 || abs >= 1e21) {
-		text, err := json.Marshal(f)
-		w.out = append(w.out, text...)
-		return err
+	if math.IsInf(f, 0) || math.IsNaN(f) {
+		return &json.UnsupportedValueError{Value: reflect.ValueOf(f), Str: strconv.FormatFloat(f, 'g', -1, 64)}
 	}
-	w.out = strconv.AppendFloat(w.out, f, 'f', -1, 64)
+	w.out = AppendFloat(w.out, f)
 	return nil
+}
+
+// AppendFloat appends a finite number as encoding/json does.
+func AppendFloat(out []byte, f float64) []byte {
+	format := byte('f')
+	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		format = 'e'
+	}
+	out = strconv.AppendFloat(out, f, format, -1, 64)
+	if n := len(out); format == 'e' && n >= 4 && out[n-4] == 'e' && (out[n-3] == '-' || out[n-3] == '+') && out[n-2] == '0' {
+		out[n-2] = out[n-1]
+		out = out[:n-1]
+	}
+	return out
 }
 
 func (w *writer) string(s string) {

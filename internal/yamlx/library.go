@@ -160,7 +160,7 @@ func (w *valueWriter) value(v any) error {
 		if math.IsInf(v, 0) || math.IsNaN(v) {
 			return fmt.Errorf("JSON cannot represent the number %v", v)
 		}
-		w.out = appendFloat(w.out, v)
+		w.out = jsonx.AppendFloat(w.out, v)
 	default:
 		text, err := json.Marshal(v)
 		if err != nil {
@@ -198,18 +198,4 @@ func keyString(k any) (string, error) {
 		return "", errors.New("null cannot be a key")
 	}
 	return "", fmt.Errorf("%v cannot be a key", k)
-}
-
-// appendFloat writes a number as encoding/json does.
-func appendFloat(out []byte, f float64) []byte {
-	format := byte('f')
-	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
-		format = 'e'
-	}
-	out = strconv.AppendFloat(out, f, format, -1, 64)
-	if n := len(out); format == 'e' && n >= 4 && out[n-4] == 'e' && (out[n-3] == '-' || out[n-3] == '+') && out[n-2] == '0' {
-		out[n-2] = out[n-1]
-		out = out[:n-1]
-	}
-	return out
 }

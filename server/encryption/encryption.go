@@ -294,27 +294,3 @@ func (e *Encryption) ToStorage(ctx context.Context, key string, plain []byte) ([
 	}
 	return data, nil
 }
-
-// TransformerForResource returns the transformer of a resource for the storage of
-// k8s.io/apiserver, whose context is the key.
-func (e *Encryption) TransformerForResource(r runtimeschema.GroupResource) value.Transformer {
-	return &resourceTransformer{encryption: e, resource: r}
-}
-
-// resourceTransformer uses the current providers of a resource.
-type resourceTransformer struct {
-	encryption *Encryption
-	resource   runtimeschema.GroupResource
-}
-
-func (t *resourceTransformer) TransformFromStorage(ctx context.Context, data []byte, at value.Context) (plain []byte, stale bool, err error) {
-	plain, stale, err = t.encryption.current.Load().transformer(t.resource).TransformFromStorage(ctx, data, at)
-	if err != nil {
-		t.encryption.failed.Store(true)
-	}
-	return plain, stale, err
-}
-
-func (t *resourceTransformer) TransformToStorage(ctx context.Context, plain []byte, at value.Context) ([]byte, error) {
-	return t.encryption.current.Load().transformer(t.resource).TransformToStorage(ctx, plain, at)
-}
