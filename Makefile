@@ -16,6 +16,7 @@ SERVING    := -short -skip 'Corpus' ./store ./server/storage ./server/fields ./s
 FUZZTIME        ?= 1m
 ORACLE_CASES    ?= 1000000
 CRD_UPDATES     ?= 200000
+FIELD_STEPS     ?= 100000
 KILL_ROUNDS     ?= 1000
 CYCLES          ?= 1000
 ROBUSTNESS_TIME ?= 5m
@@ -78,9 +79,10 @@ vuln: ## check the product and its dependencies for known vulnerabilities
 	@scripts/vuln.sh $(TOOL) govulncheck ./...
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target for FUZZTIME, then the oracle on ORACLE_CASES generated cases and CRD_UPDATES writes of CRDs
+fuzz: ## run each fuzz target for FUZZTIME, then the oracle on ORACLE_CASES generated cases, CRD_UPDATES writes of CRDs and FIELD_STEPS writes of objects
 	@FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh $(MODULES)
 	cd test/oracle && ORACLE_CASES='$(ORACLE_CASES)' ORACLE_CRD_UPDATES='$(CRD_UPDATES)' go test -count=1 -timeout=0 -v -run '^(TestGenerated|TestWholeCRDUpdate)' .
+	cd test/oracle && ORACLE_SEED=$${ORACLE_SEED:-$$(date +%s)} ORACLE_FIELD_STEPS='$(FIELD_STEPS)' go test -count=1 -timeout=0 -v -run '^TestFields$$' .
 
 .PHONY: bench-engine
 bench-engine: ## benchmark the engine against the reference; BENCH_JSON=file saves the numbers

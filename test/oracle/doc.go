@@ -14,7 +14,7 @@
 //	ORACLE_CASES=1000000 go test -run TestGenerated -timeout 0 a long generated run, on all cores
 //	ORACLE_SEED=7 ORACLE_FIRST=1234 ORACLE_CASES=8 go test -run TestGenerated -v
 //	                                                           one batch of a run
-//	ORACLE_FIELD_STEPS=100000 go test -run TestFields -timeout 0
+//	ORACLE_SEED=7 ORACLE_FIELD_STEPS=100000 go test -run TestFields -timeout 0
 //	                                                           a long run of the field manager
 //	go test -fuzz FuzzDecode                                   fuzzing
 //	./coverage.sh                                              how much of the reference a run covers

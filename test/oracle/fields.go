@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
@@ -228,6 +230,72 @@ func (m *fieldManagers) run(s fieldStep, now string) (ours, ref fieldResult, err
 		})
 	}
 	return ours, ref, err
+}
+
+// stepsPerCRD is the number of writes to the objects of one generated CRD.
+const stepsPerCRD = 40
+
+// fieldStats counts the writes of sequences.
+type fieldStats struct{ writes, applies, failed, unchanged atomic.Uint64 }
+
+func (s *fieldStats) String() string {
+	return fmt.Sprintf("%d writes, %d of them applies; %d failed, %d changed nothing",
+		s.writes.Load(), s.applies.Load(), s.failed.Load(), s.unchanged.Load())
+}
+
+// compareFields generates a CRD, performs stepsPerCRD writes on both sides, and returns the
+// first difference.
+func (g *gen) compareFields(stats *fieldStats) error {
+	var err error
+	for range 50 {
+		tree := g.fieldsCRD()
+		var managers *fieldManagers
+		if managers, err = newFieldManagers(tree); err != nil {
+			continue // not a CRD that the server accepts
+		}
+		if err = g.fieldSequence(tree, managers).compare(stats); err != nil {
+			return fmt.Errorf("%w\nCRD: %s", err, mustJSON(tree))
+		}
+		return nil
+	}
+	return fmt.Errorf("no CRD was accepted: %w", err)
+}
+
+// compare performs stepsPerCRD writes on both sides, and returns the first difference.
+func (s *fieldSequence) compare(stats *fieldStats) error {
+	for i := range stepsPerCRD {
+		step := s.next()
+		now := time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC).Format(time.RFC3339)
+		ours, ref, err := s.managers.run(step, now)
+		for again := 0; err == nil && ours.String() != ref.String(); again++ {
+			if ref.err == nil || again == 300 {
+				return fmt.Errorf("step %d: %v\nours: %v\nref:  %v", i, &step, ours, ref)
+			}
+			_, ref, err = s.managers.run(step, now) // which error is first depends on the order of maps
+		}
+		if err != nil {
+			return fmt.Errorf("step %d: %w\n%v", i, err, &step)
+		}
+		stats.writes.Add(1)
+		if step.apply {
+			stats.applies.Add(1)
+		}
+		switch {
+		case ref.err != nil:
+			stats.failed.Add(1)
+		case equal(ref.obj, step.live):
+			stats.unchanged.Add(1)
+		}
+		if ref.err == nil {
+			s.stored = ref.obj
+			s.stored["metadata"].(map[string]any)["uid"] = "1"
+			s.stored["kind"] = testKind.Kind // the server rejects others
+		}
+		if s.chance(2) {
+			s.stored = nil
+		}
+	}
+	return nil
 }
 
 // eachEntry calls f for the entries of managedFields.

@@ -73,6 +73,9 @@ type fieldSequence struct {
 	*gen
 	managers *fieldManagers
 	schemas  map[string]map[string]any // by version
+	// calm is set if most writes are valid, and most configurations have the fields of those
+	// before them: the writes that need no stock field manager.
+	calm bool
 	// stored is the object, in the version of the last write, or nil.
 	stored map[string]any
 	// configs are the configurations that managers have applied last.
@@ -80,7 +83,7 @@ type fieldSequence struct {
 }
 
 func (g *gen) fieldSequence(tree map[string]any, m *fieldManagers) *fieldSequence {
-	s := &fieldSequence{gen: g, managers: m, schemas: map[string]map[string]any{}, configs: map[string]map[string]any{}}
+	s := &fieldSequence{gen: g, managers: m, schemas: map[string]map[string]any{}, configs: map[string]map[string]any{}, calm: g.chance(40)}
 	for _, v := range tree["spec"].(map[string]any)["versions"].([]any) {
 		version := v.(map[string]any)
 		s.schemas[version["name"].(string)] = version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
@@ -93,7 +96,7 @@ var fieldManagerNames = []string{"a", "b", "c", "kubectl", "d<>", "", "e1", "e2"
 // next generates the next write.
 func (s *fieldSequence) next() fieldStep {
 	step := fieldStep{endpoint: pick(s.gen, s.managers.endpoints), manager: pick(s.gen, fieldManagerNames[:4+s.weighted(80, 15, 5)*5])}
-	if s.chance(70) {
+	if s.chance(70) || s.calm && s.chance(70) {
 		step.endpoint = s.managers.endpoints[0]
 	}
 	kind := step.endpoint.kind()
@@ -108,7 +111,7 @@ func (s *fieldSequence) next() fieldStep {
 	step.force = s.chance(60)
 	if !step.apply {
 		step.obj = s.written(schema, step.live)
-		if s.chance(90) {
+		if s.calm || s.chance(90) {
 			step.obj = s.straighten(schema, step.obj).(map[string]any)
 		}
 		step.obj = s.normal(step.obj, step.endpoint)
@@ -118,25 +121,25 @@ func (s *fieldSequence) next() fieldStep {
 	key := step.manager + step.endpoint.version + step.endpoint.subresource
 	config := s.configs[key]
 	switch {
-	case config == nil || s.chance(15):
+	case config == nil || !s.calm && s.chance(15):
 		config = s.whole(schema, step.endpoint)
 	case s.chance(50):
 		config = s.tweaked(schema, runtime.DeepCopyJSON(config))
 	}
-	if s.chance(15) && s.stored != nil {
+	if !s.calm && s.chance(15) && s.stored != nil {
 		config = runtime.DeepCopyJSON(step.live) // takes over everything
 		config["metadata"] = map[string]any{"name": "foo"}
 	}
-	if s.chance(90) {
+	if s.calm || s.chance(90) {
 		config = s.straighten(schema, config).(map[string]any)
 	}
 	config["apiVersion"], config["kind"] = kind.GroupVersion().String(), kind.Kind
 	s.configs[key] = config
 	step.obj = runtime.DeepCopyJSON(config)
-	if s.chance(80) {
+	if s.calm || s.chance(80) {
 		step.obj = s.normal(step.obj, step.endpoint)
 	}
-	if s.chance(1) {
+	if !s.calm && s.chance(1) {
 		step.obj["apiVersion"] = "example.com/other"
 	}
 	return step
@@ -146,7 +149,7 @@ func (s *fieldSequence) next() fieldStep {
 func (s *fieldSequence) normal(obj map[string]any, e endpoint) map[string]any {
 	out := runtime.DeepCopyJSON(obj)
 	out["apiVersion"] = e.kind().GroupVersion().String()
-	if s.chance(4) {
+	if !s.calm && s.chance(4) {
 		return out // with fields that are not in the schema
 	}
 	program, err := s.managers.definition.Version(e.version).Program()
@@ -210,7 +213,7 @@ func (s *fieldSequence) written(schema, live map[string]any) map[string]any {
 	for range s.weighted(20, 40, 30, 10) {
 		obj = s.tweaked(schema, obj)
 	}
-	if s.chance(3) {
+	if !s.calm && s.chance(3) {
 		var v any = obj
 		s.mutate(&v, 1)
 	}
@@ -225,7 +228,7 @@ func (s *fieldSequence) written(schema, live map[string]any) map[string]any {
 // oddOwners sometimes writes managedFields that a client would not.
 func (s *fieldSequence) oddOwners(obj map[string]any) {
 	metadata, ok := obj["metadata"].(map[string]any)
-	if !ok || !s.chance(4) {
+	if !ok || s.calm || !s.chance(4) {
 		return
 	}
 	entries, _ := metadata["managedFields"].([]any)
@@ -272,7 +275,7 @@ func (s *fieldSequence) tweaked(schema, obj map[string]any) map[string]any {
 	}
 	child, _ := props[name].(map[string]any)
 	if v, ok := obj[name]; ok {
-		if s.chance(8) {
+		if !s.calm && s.chance(8) {
 			delete(obj, name)
 			return obj
 		}
@@ -284,7 +287,7 @@ func (s *fieldSequence) tweaked(schema, obj map[string]any) map[string]any {
 }
 
 func (s *fieldSequence) tweak(schema map[string]any, v any, depth int) any {
-	if schema == nil || s.chance(12) {
+	if schema == nil || s.chance(12) && !s.calm {
 		return s.value(s.constraints(schema), depth)
 	}
 	switch v := v.(type) {
@@ -305,9 +308,9 @@ func (s *fieldSequence) tweak(schema map[string]any, v any, depth int) any {
 		switch old, ok := v[name]; {
 		case !ok:
 			v[name] = s.value(s.constraints(child), depth+1)
-		case s.chance(20):
+		case !s.calm && s.chance(20):
 			delete(v, name)
-		case s.chance(4):
+		case s.chance(4) || s.calm && s.chance(6):
 			v[name] = pick(s.gen, []any{nil, map[string]any{}, []any{}})
 		default:
 			v[name] = s.tweak(child, old, depth+1)
@@ -320,11 +323,11 @@ func (s *fieldSequence) tweak(schema map[string]any, v any, depth int) any {
 		case i == len(v) || s.chance(15):
 			item := s.value(s.constraints(items), depth+1)
 			return append(v[:i:i], append([]any{item}, v[i:]...)...)
-		case s.chance(20):
+		case !s.calm && s.chance(20):
 			return append(v[:i:i], v[i+1:]...)
-		case s.chance(15):
+		case !s.calm && s.chance(15):
 			v[0], v[i] = v[i], v[0]
-		case s.chance(3):
+		case !s.calm && s.chance(3):
 			return append(v, cloneAny(v[i]))
 		default:
 			v[i] = s.tweak(items, v[i], depth+1)
