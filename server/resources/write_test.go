@@ -291,7 +291,7 @@ type side struct {
 
 var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 var uids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-var versions = regexp.MustCompile(`(resourceVersion\\*"?:\s*\\*)"\d+\\*"`)
+var versions = regexp.MustCompile(`(resourceVersion\\*"?:\s*\\*")\d+`)
 var generated = regexp.MustCompile(`gen-[a-z0-9]{5}`)
 
 // typedErrors have a random order.
@@ -324,17 +324,21 @@ func (s *side) send(r writeRequest) {
 	if r.query == "" && json.Unmarshal([]byte(body), &obj) == nil && obj.Metadata.UID != "" {
 		s.uid, s.version = obj.Metadata.UID, obj.Metadata.ResourceVersion
 	}
-	body = strings.ReplaceAll(body, s.namespace, "NS")
-	body = times.ReplaceAllString(uids.ReplaceAllString(body, "UID"), "TIME")
-	body = generated.ReplaceAllString(versions.ReplaceAllString(body, "${1}RV"), "GENERATED")
-	body = strings.ReplaceAll(body, "handlers.jsonPatchOp", "resources.jsonPatchOperation") // Go types in errors
-	body = ages.ReplaceAllString(body, "AGE")
-	body = sortedConflicts(typedErrors.ReplaceAllString(body, "TYPED"))
-	s.body = hexBody.ReplaceAllString(body, "(HEX)")
-	s.audited = times.ReplaceAllString(uids.ReplaceAllString(strings.ReplaceAll(recorder.text, s.namespace, "NS"), "UID"), "TIME")
-	s.audited = sortedConflicts(typedErrors.ReplaceAllString(s.audited, "TYPED"))
-	s.audited = generated.ReplaceAllString(versions.ReplaceAllString(s.audited, "${1}RV"), "GENERATED")
-	s.warning = strings.ReplaceAll(s.warning, s.namespace, "NS")
+	s.body, s.audited, s.warning = s.normalize(body), s.normalize(recorder.text), s.normalize(s.warning)
+}
+
+// normalize replaces what differs between the handlers or is random.
+func (s *side) normalize(text string) string {
+	text = strings.ReplaceAll(text, s.namespace, "NS")
+	text = times.ReplaceAllString(uids.ReplaceAllString(text, "UID"), "TIME")
+	text = generated.ReplaceAllString(versions.ReplaceAllString(text, "${1}RV"), "GENERATED")
+	text = strings.ReplaceAll(text, "handlers.jsonPatchOp", "resources.jsonPatchOperation") // Go types in errors
+	text = hexBody.ReplaceAllString(ages.ReplaceAllString(text, "AGE"), "(HEX)")
+	text = typedErrors.ReplaceAllString(text, "TYPED")
+	if strings.Contains(text, "FieldManagerConflict") {
+		text = sortedParts(text) // the causes of conflicts have a random order
+	}
+	return text
 }
 
 // like reports whether two responses are equal. The order of managedFields does not count: it
@@ -345,7 +349,7 @@ func (s *side) like(o *side) bool {
 }
 
 // sameTrees reports whether two texts are equal, or are JSON or YAML that differs in the order
-// of managedFields alone.
+// of managedFields alone, which errors may quote.
 func sameTrees(a, b string) bool {
 	if a == b || len(a) != len(b) {
 		return a == b
@@ -355,33 +359,35 @@ func sameTrees(a, b string) bool {
 		if err := yaml.Unmarshal([]byte(text), &trees[i]); err != nil {
 			return false
 		}
-		sortEntries(trees[i])
+		trees[i] = sortEntries(trees[i])
 	}
 	return reflect.DeepEqual(trees[0], trees[1])
 }
 
-// sortEntries sorts all managedFields in a tree.
-func sortEntries(v any) {
+// sortEntries returns a tree in which all managedFields are sorted.
+func sortEntries(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, child := range v {
+			v[name] = sortEntries(child)
 			if entries, ok := child.([]any); ok && name == "managedFields" {
 				slices.SortFunc(entries, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 			}
-			sortEntries(child)
 		}
 	case []any:
-		for _, child := range v {
-			sortEntries(child)
+		for i, child := range v {
+			v[i] = sortEntries(child)
+		}
+	case string:
+		if strings.Contains(v, "managedFields") {
+			return sortedParts(v)
 		}
 	}
+	return v
 }
 
-// sortedConflicts sorts the causes of conflicts, which have a random order.
-func sortedConflicts(text string) string {
-	if !strings.Contains(text, "FieldManagerConflict") {
-		return text
-	}
+// sortedParts returns the parts of a text in JSON in a fixed order.
+func sortedParts(text string) string {
 	parts := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("{},\n", r) })
 	slices.Sort(parts)
 	return strings.Join(parts, "\n")
