@@ -83,7 +83,7 @@ func newRootCommand(a *app) *cobra.Command {
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: a.name()},
 		Short:       "Lint, test, compare and serve CustomResourceDefinitions without a cluster",
 		Long: `Espalier checks CustomResourceDefinitions (CRDs) and custom resources as kube-apiserver
-does. It needs no cluster, and all commands except serve work offline.
+does. It needs no cluster, and all commands except serve and migrate work offline.
 
 Input comes from files, directories (-R includes subdirectories) and standard input (-).
 A file may contain any number of YAML or JSON documents and lists. Findings include the
@@ -141,6 +141,7 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 	}
 	root.AddCommand(configured...)
 	root.AddCommand(
+		newMigrateCommand(a),
 		newServeCommand(a),
 		newVersionCommand(a),
 		newManCommand(a),

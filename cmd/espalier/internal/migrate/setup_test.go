@@ -1,0 +1,202 @@
+package migrate_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/client-go/rest"
+
+	"espalier.dev/cmd/espalier/internal/migrate"
+	"espalier.dev/crd"
+	"espalier.dev/crd/cel"
+	"espalier.dev/crd/compliance"
+	"espalier.dev/espaliertest"
+	"espalier.dev/schema"
+	"espalier.dev/server/etcd"
+)
+
+// cluster is a server and its etcd.
+type cluster struct {
+	*testing.T
+	server *espaliertest.Server
+	etcd   *clientv3.Client
+	http   *http.Client
+	sem    schema.Semantics
+}
+
+func newCluster(t *testing.T, sem schema.Semantics) *cluster {
+	t.Helper()
+	member, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(member.Close)
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{member.Endpoint()}, Context: t.Context()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	s := espaliertest.Start(t, espaliertest.WithSemantics(sem), espaliertest.WithFlags("--etcd-servers="+member.Endpoint()))
+	h, err := rest.HTTPClientFor(s.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &cluster{t, s, client, h, sem}
+}
+
+// request sends a request and returns the answer.
+func (c *cluster) request(method, path, body string) (int, string) {
+	c.Helper()
+	req, err := http.NewRequestWithContext(c.Context(), method, c.server.URL()+path, strings.NewReader(body))
+	if err != nil {
+		c.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		req.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// must sends a request that succeeds.
+func (c *cluster) must(method, path, body string) string {
+	c.Helper()
+	code, text := c.request(method, path, body)
+	if code >= 300 {
+		c.Fatalf("%s %s: %d: %s", method, path, code, text)
+	}
+	return text
+}
+
+const (
+	crds     = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	jobs     = "/apis/example.com/v1/namespaces/default/jobs"
+	jobsName = "jobs.example.com"
+)
+
+// jobsCRD returns a CRD with the versions.
+func jobsCRD(versions ...string) string {
+	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"jobs.example.com"},"spec":{"group":"example.com",
+		"names":{"kind":"Job","plural":"jobs"},"scope":"Namespaced","versions":[` + strings.Join(versions, ",") + `]}}`
+}
+
+// jobsVersion returns a version with the properties of spec and status.
+func jobsVersion(name string, storage bool, spec string) string {
+	return fmt.Sprintf(`{"name":%q,"served":true,"storage":%t,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","properties":{
+		"spec":{"type":"object","properties":{%s}},"status":{"type":"object","properties":{"phase":{"type":"string"}}}}}}}`, name, storage, spec)
+}
+
+// apply creates or replaces the CRD, and waits until it is served.
+func (c *cluster) apply(crd string) {
+	c.Helper()
+	c.server.InstallCRDs(c.T, []byte(crd))
+}
+
+// key returns the key of a job.
+func key(name string) string { return "/registry/example.com/jobs/default/" + name }
+
+// store puts a text into etcd and waits until the server has it.
+func (c *cluster) store(name, text string) {
+	c.Helper()
+	put, err := c.etcd.Put(c.Context(), key(name), text)
+	if err != nil {
+		c.Fatal(err)
+	}
+	want := fmt.Sprintf(`"resourceVersion":"%d"`, put.Header.Revision)
+	for end := time.Now().Add(time.Minute); ; {
+		_, got := c.request(http.MethodGet, jobs+"/"+name, "")
+		if strings.Contains(got, want) {
+			return
+		}
+		if time.Now().After(end) {
+			c.Fatalf("the server does not have %s: %s", name, got)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// stored returns the text in etcd and its revision.
+func (c *cluster) stored(name string) (string, int64) {
+	c.Helper()
+	got, err := c.etcd.Get(c.Context(), key(name))
+	if err != nil {
+		c.Fatal(err)
+	}
+	if len(got.Kvs) == 0 {
+		return "", 0
+	}
+	return string(got.Kvs[0].Value), got.Kvs[0].ModRevision
+}
+
+func (c *cluster) client() *migrate.Client {
+	c.Helper()
+	client, err := migrate.NewClient(c.server.Config())
+	if err != nil {
+		c.Fatal(err)
+	}
+	return client
+}
+
+// Find implements migrate.Stored.
+func (c *cluster) Find(ctx context.Context, r *migrate.Resource, o *migrate.Object) ([]byte, error) {
+	got, err := c.etcd.Get(ctx, "/registry/"+r.CRD.Spec.Group+"/"+r.CRD.Spec.Names.Plural+"/"+o.String())
+	if err != nil || len(got.Kvs) == 0 || fmt.Sprint(got.Kvs[0].ModRevision) != o.ResourceVersion {
+		return nil, err
+	}
+	return got.Kvs[0].Value, nil
+}
+
+func (c *cluster) inspector(r *migrate.Resource) (*compliance.Inspector, error) {
+	d, err := crd.New(r.CRD, crd.Options{Semantics: c.sem, Rules: cel.Checker{}})
+	if err != nil {
+		return nil, err
+	}
+	return compliance.New(d), nil
+}
+
+// migrate migrates the jobs and returns the outcomes by name.
+func (c *cluster) migrate(m migrate.Migration) (map[string]*migrate.Outcome, *migrate.Counts) {
+	c.Helper()
+	m.Client, m.Inspector = c.client(), c.inspector
+	outcomes := map[string]*migrate.Outcome{}
+	m.Report = func(o *migrate.Outcome) error {
+		outcomes[o.Object.Name] = o
+		return nil
+	}
+	r, err := m.Client.Resource(c.Context(), jobsName)
+	if err != nil {
+		c.Fatal(err)
+	}
+	counts, err := m.Run(c.Context(), r)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return outcomes, counts
+}
+
+// decode returns the tree of a JSON text.
+func decode(t testing.TB, text string) map[string]any {
+	t.Helper()
+	var tree map[string]any
+	if err := json.Unmarshal([]byte(text), &tree); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return tree
+}
