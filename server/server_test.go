@@ -408,7 +408,7 @@ func TestSemantics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		recorded, err := s.db.client.Get(ctx, semanticsKey(o.EtcdPrefix))
+		recorded, err := s.db.client.Get(ctx, etcd.SemanticsKey(o.EtcdPrefix))
 		if err := errors.Join(err, s.Stop()); err != nil {
 			t.Fatal(err)
 		}

@@ -152,16 +152,12 @@ func (db *database) close() {
 	}
 }
 
-// semanticsKey returns the key that records the semantics of the objects below a prefix.
-// Resource keys begin with a slash, so it does not collide with them.
-func semanticsKey(prefix string) string { return "espalier.dev/semantics" + path.Join("/", prefix) }
-
 // recordSemantics records the schema semantics with the data. It returns an error if the data
 // was written with other semantics, because its objects may be invalid or incomplete.
 func recordSemantics(ctx context.Context, client *clientv3.Client, prefix string, sem schema.Semantics) error {
 	ctx, cancel := context.WithTimeout(ctx, etcd.ConnectTimeout)
 	defer cancel()
-	key := semanticsKey(prefix)
+	key := etcd.SemanticsKey(prefix)
 	resp, err := client.Txn(ctx).
 		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
 		Then(clientv3.OpPut(key, sem.String())).

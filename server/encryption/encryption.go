@@ -243,8 +243,8 @@ func (e *Encryption) Ages() bool { return e.config.File != "" }
 // encrypted is the prefix of all encrypted values.
 const encrypted = "k8s:enc:"
 
-// errEncrypted is returned for an encrypted value if there is no configuration.
-var errEncrypted = errors.New("the value is encrypted: set --encryption-provider-config")
+// ErrEncrypted is returned for an encrypted value if there is no configuration.
+var ErrEncrypted = errors.New("the value is encrypted: set --encryption-provider-config")
 
 // errKey is returned for a key that is not that of a resource.
 var errKey = errors.New("not the key of a resource")
@@ -263,7 +263,7 @@ func (e *Encryption) resource(key string) (runtimeschema.GroupResource, error) {
 func (e *Encryption) FromStorage(ctx context.Context, key string, data []byte) (plain []byte, stale bool, err error) {
 	if e.config.File == "" {
 		if bytes.HasPrefix(data, []byte(encrypted)) {
-			return nil, false, fmt.Errorf("decrypt %s: %w", key, errEncrypted)
+			return nil, false, fmt.Errorf("decrypt %s: %w", key, ErrEncrypted)
 		}
 		return data, false, nil
 	}

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -237,3 +238,7 @@ func (m *Member) removeSockets() {
 		_ = os.RemoveAll(m.sockets)
 	}
 }
+
+// SemanticsKey returns the key that records the schema semantics of the objects below a
+// prefix. Resource keys begin with a slash, so it does not collide with them.
+func SemanticsKey(prefix string) string { return "espalier.dev/semantics" + path.Join("/", prefix) }

@@ -193,7 +193,7 @@ func (e *placedError) Error() string { return e.message }
 // expand appends the object src at base to items or, if it is a list, its items. around is
 // the identity of the list that contains the object.
 func (d *Document) expand(items []*Item, src []byte, base string, around Identity, depth int) ([]*Item, error) {
-	id, err := identify(src)
+	id, err := Identify(src)
 	if err != nil {
 		return items, &placedError{pointer: base, message: err.Error()}
 	}
@@ -201,9 +201,9 @@ func (d *Document) expand(items []*Item, src []byte, base string, around Identit
 		// Items of a CronTabList may omit that they are CronTabs.
 		kind := strings.TrimSuffix(around.Kind, "List")
 		if id.APIVersion == "" {
-			src, id.APIVersion = withMember(src, "apiVersion", around.APIVersion), around.APIVersion
+			src, id.APIVersion = WithMember(src, "apiVersion", around.APIVersion), around.APIVersion
 		}
-		src, id.Kind = withMember(src, "kind", kind), kind
+		src, id.Kind = WithMember(src, "kind", kind), kind
 	}
 	if !strings.HasSuffix(id.Kind, "List") {
 		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id}), nil
@@ -228,8 +228,8 @@ func (d *Document) expand(items []*Item, src []byte, base string, around Identit
 	return items, first
 }
 
-// withMember inserts a member before the others of an object.
-func withMember(src []byte, key, value string) []byte {
+// WithMember inserts a member before the others of an object.
+func WithMember(src []byte, key, value string) []byte {
 	i := 0
 	for src[i] != '{' {
 		i++
@@ -246,8 +246,8 @@ func withMember(src []byte, key, value string) []byte {
 	return append(out, rest...)
 }
 
-// identify returns the identity of an object.
-func identify(src []byte) (id Identity, err error) {
+// Identify returns the identity of an object in JSON.
+func Identify(src []byte) (id Identity, err error) {
 	var r jsonx.Reader
 	r.Reset(src)
 	if c := r.Peek(); c != '{' {

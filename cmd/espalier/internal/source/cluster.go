@@ -1,0 +1,281 @@
+package source
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"espalier.dev/api"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/crd"
+)
+
+// Cluster configures a source whose objects an API server serves.
+type Cluster struct {
+	// Kubeconfig is the path of a kubeconfig. If it is empty, the one that kubectl uses is used.
+	Kubeconfig string
+	// Context is a context of the kubeconfig. If it is empty, the current one is used.
+	Context string
+	// RequestTimeout is the time that a request may take. Zero means DefaultRequestTimeout.
+	RequestTimeout time.Duration
+}
+
+// DefaultRequestTimeout is the time that a request to an API server may take by default.
+const DefaultRequestTimeout = time.Minute
+
+// The number of objects in a page: the first page, and the maximum for the next ones, which adapt
+// to the size of the objects so that a page has about pageBytes.
+const (
+	firstPage = 50
+	maxPage   = 1000
+	pageBytes = 4 << 20
+)
+
+// Config returns the configuration of a client.
+func (c Cluster) Config() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.Kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w (set --kubeconfig and --context)", err)
+	}
+	config.Timeout = cmp.Or(c.RequestTimeout, DefaultRequestTimeout)
+	config.QPS = -1 // the API server limits its clients
+	config.UserAgent = "espalier"
+	config.WarningHandler = rest.NoWarnings{}
+	return config, nil
+}
+
+// served is an API server as a source.
+type served struct {
+	client *rest.RESTClient
+}
+
+// OpenCluster returns a source that reads from an API server. It sends no request.
+func OpenCluster(c Cluster) (Source, error) {
+	config, err := c.Config()
+	if err != nil {
+		return nil, err
+	}
+	return NewCluster(config)
+}
+
+// NewCluster returns a source that reads from an API server. It sends no request.
+func NewCluster(config *rest.Config) (Source, error) {
+	config = rest.CopyConfig(config)
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
+	client, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	return &served{client: client}, nil
+}
+
+func (s *served) Stored() bool { return false }
+
+func (s *served) Close() error { return nil }
+
+// Semantics is not known: the API does not say it.
+func (s *served) Semantics(context.Context) (string, error) { return "", nil }
+
+func (s *served) Definitions(ctx context.Context) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
+		l := &listing{client: s.client, path: "/apis/" + api.APIVersion + "/customresourcedefinitions", yield: yield}
+		l.complete = func(o Object) Object {
+			// The items of a list of CRDs do not repeat what they are.
+			if id, err := api.Identify(o.JSON); err == nil && id.Kind == "" {
+				o.JSON = input.WithMember(o.JSON, "kind", api.Kind)
+				o.JSON = input.WithMember(o.JSON, "apiVersion", api.APIVersion)
+			}
+			o.Definition = o.Name
+			return o
+		}
+		if err := l.all(ctx, ""); err != nil {
+			yield(Object{}, fmt.Errorf("list the CRDs: %w", err))
+		}
+	}
+}
+
+func (s *served) Objects(ctx context.Context, selected Selection) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
+		for _, d := range selected.Definitions {
+			version := servedVersion(d)
+			if version == "" {
+				if !yield(Object{}, failed(d, "", Vanished, errors.New("no version of the CRD is served"))) {
+					return
+				}
+				continue
+			}
+			resource := "/apis/" + d.Group() + "/" + version
+			plural := d.CRD().Spec.Names.Plural
+			paths := []string{path.Join(resource, plural)}
+			if len(selected.Namespaces) > 0 {
+				paths = nil
+				for _, namespace := range selected.Namespaces {
+					if d.Namespaced() {
+						paths = append(paths, path.Join(resource, "namespaces", url.PathEscape(namespace), plural))
+					}
+				}
+			}
+			for _, p := range paths {
+				l := &listing{client: s.client, path: p, name: selected.Name, yield: yield}
+				l.complete = func(o Object) Object {
+					o.Definition = d.Name()
+					o.where = path.Join(resource, plural, o.Name)
+					if o.Namespace != "" {
+						o.where = path.Join(resource, "namespaces", o.Namespace, plural, o.Name)
+					}
+					return o
+				}
+				err := l.all(ctx, d.Name())
+				if f := asFailure(d, p, err); f != nil && !l.stopped {
+					l.emit(Object{}, f)
+				} else if err != nil {
+					l.emit(Object{}, err)
+					return
+				}
+				if l.stopped {
+					return
+				}
+			}
+		}
+	}
+}
+
+// servedVersion returns the version in which objects are read: the storage version if it is
+// served, so that the fewest objects are converted. It is empty if none is served.
+func servedVersion(d *crd.Definition) (name string) {
+	for _, v := range slices.Backward(d.Versions()) {
+		if v.Served() && (name == "" || !d.Version(name).Storage()) {
+			name = v.Name()
+		}
+	}
+	return name
+}
+
+func failed(d *crd.Definition, where string, reason Reason, err error) *Failure {
+	return &Failure{Object{Definition: d.Name(), where: where}, reason, err}
+}
+
+// asFailure returns the failure to list a resource, or nil if the error is not about this
+// resource alone.
+func asFailure(d *crd.Definition, where string, err error) *Failure {
+	status := new(apierrors.StatusError)
+	switch {
+	case !errors.As(err, &status), apierrors.IsUnauthorized(err), apierrors.IsTooManyRequests(err):
+		return nil
+	case apierrors.IsForbidden(err):
+		return failed(d, where, Forbidden, err)
+	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
+		return failed(d, where, Vanished, fmt.Errorf("the resource is not served: the CRD was deleted, or is not established: %w", err))
+	}
+	return failed(d, where, Failing, err)
+}
+
+// listing reads the objects of one resource.
+type listing struct {
+	client *rest.RESTClient
+	path   string
+	// name is the name of the selected objects, or empty.
+	name     string
+	complete func(Object) Object
+	yield    func(Object, error) bool
+	stopped  bool
+	// last is the namespace and name of the last object that was returned. Lists are sorted by
+	// both, so a list that must be started again need not be remembered.
+	last string
+}
+
+func (l *listing) emit(o Object, err error) {
+	l.stopped = l.stopped || !l.yield(o, err)
+}
+
+// page is what is read of a list.
+type page struct {
+	Metadata struct {
+		Continue string `json:"continue"`
+	} `json:"metadata"`
+	Items []json.RawMessage `json:"items"`
+}
+
+// all reads all pages. If the API server has forgotten the state that the pages are of, all goes
+// on with a newer state, and returns no object twice.
+func (l *listing) all(ctx context.Context, definition string) error {
+	limit, token := firstPage, ""
+	for !l.stopped {
+		body, err := l.get(ctx, limit, token)
+		if status := new(apierrors.StatusError); token != "" && errors.As(err, &status) && status.ErrStatus.Code == http.StatusGone {
+			token = status.ErrStatus.Continue // empty: from the start
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var p page
+		if err := json.Unmarshal(body, &p); err != nil {
+			return fmt.Errorf("%s: the answer is not a list: %w", l.path, err)
+		}
+		for _, item := range p.Items {
+			o := identified(Object{Definition: definition, JSON: item})
+			if key := o.Namespace + "/" + o.Name; key > l.last {
+				l.last = key
+				l.emit(l.complete(o), nil)
+			}
+			if l.stopped {
+				return nil
+			}
+		}
+		if token = p.Metadata.Continue; token == "" {
+			return nil
+		}
+		limit = min(max(pageBytes/(len(body)/max(len(p.Items), 1)+1), 1), maxPage)
+	}
+	return nil
+}
+
+// attempts is the number of times that a request is sent if the API server cannot be reached,
+// and retryAfter the time after the first attempt, which doubles. Answers with a Retry-After
+// header are repeated by client-go.
+const (
+	attempts   = 5
+	retryAfter = 200 * time.Millisecond
+)
+
+// get reads a page.
+func (l *listing) get(ctx context.Context, limit int, token string) ([]byte, error) {
+	for i, wait := 1, retryAfter; ; i, wait = i+1, 2*wait {
+		req := l.client.Get().AbsPath(l.path).Param("limit", strconv.Itoa(limit))
+		if token != "" {
+			req.Param("continue", token)
+		}
+		if l.name != "" {
+			req.Param("fieldSelector", metav1.ObjectNameField+"="+l.name)
+		}
+		body, err := req.DoRaw(ctx)
+		var netErr *url.Error
+		if err == nil || i == attempts || !errors.As(err, &netErr) || netErr.Timeout() || ctx.Err() != nil {
+			return body, err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
