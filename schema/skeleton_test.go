@@ -80,7 +80,7 @@ func TestSkeleton(t *testing.T) {
 
 func skeletonSizeAndCost(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	for range 400 {
+	for range 150 {
 		s := anySchema(r, 4)
 		var k skeletonizer
 		skel := k.merge([]skelPart{{schema: s}})

@@ -20,6 +20,22 @@ func Corpus(t testing.TB) string {
 	return dir
 }
 
+// Part returns every third of some files of the corpus, for tests that take long, or all of
+// them if ESPALIER_WHOLE_CORPUS is set, as make corpus does.
+func Part[T any](files []T) []T {
+	if WholeCorpus() {
+		return files
+	}
+	var part []T
+	for i := 0; i < len(files); i += 3 {
+		part = append(part, files[i])
+	}
+	return part
+}
+
+// WholeCorpus reports whether tests use the whole corpus.
+func WholeCorpus() bool { return os.Getenv("ESPALIER_WHOLE_CORPUS") != "" }
+
 // repository returns the root of the repository.
 func repository(t testing.TB) string {
 	t.Helper()
