@@ -128,6 +128,12 @@ conformance: ## run the reference's integration suite against the server; takes 
 robustness: ## check requests and watches while etcd and servers fail, for ROBUSTNESS_TIME, and memory with 1 GB of objects
 	cd test/robustness && ROBUSTNESS_TIME='$(ROBUSTNESS_TIME)' go test -count=1 -timeout=0 -v .
 
+.PHONY: kine
+kine: ## build kine with SQLite, which takes minutes the first time, and test the server on it, and on Postgres if it is installed
+	@set -o pipefail; bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && \
+	  (cd test/kine && CGO_ENABLED=1 CGO_CFLAGS=-DSQLITE_ENABLE_DBSTAT_VTAB=1 go build -o "$$bin/kine" github.com/k3s-io/kine) && \
+	  ESPALIER_KINE="$$bin/kine" go test -count=1 -v -run '^TestKine' ./server 2>&1 | grep -vE '^[IWE][0-9]{4}'
+
 .PHONY: load
 load: ## send the requests of 1,000 concurrent clients to a server with default limits
 	ESPALIER_LOAD=1000 go test -count=1 -timeout=20m -v -run '^TestLoad$$' ./server 2>&1 | grep -vE '^[IWE][0-9]{4}'

@@ -38,6 +38,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"espalier.dev/server/definitions"
+	"espalier.dev/server/etcd/kine"
 	"espalier.dev/server/pki"
 )
 
@@ -236,6 +237,8 @@ func (s *Server) run(start context.Context) error {
 		case <-ctx.Done():
 		case <-s.db.stopped():
 			stop(errors.New("etcd has stopped"))
+		case <-s.db.registration.Lost():
+			stop(kine.ErrLost)
 		}
 	})
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"path"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/encryption"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/etcd/kine"
 	"espalier.dev/server/fence"
 	"espalier.dev/server/peers"
 	"espalier.dev/server/resources"
@@ -36,7 +38,9 @@ type database struct {
 	store     *store.Store
 	// encryption encrypts the stored resources.
 	encryption *encryption.Encryption
-	peers      *peers.Peers // nil if the etcd is embedded: no other server can use it
+	peers      *peers.Peers // nil if no other server can use the data
+	// registration is that of the only server on data in kine, and nil with etcd.
+	registration *kine.Registration
 }
 
 // openDatabase starts the embedded etcd, or connects to the external one.
@@ -53,6 +57,8 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		}
 		db.member = member
 		db.endpoints.URLs = []string{member.Endpoint()}
+	} else {
+		db.endpoints.Kine = kine.New(fence.Keys)
 	}
 	client, err := etcd.Connect(ctx, db.endpoints)
 	if err != nil {
@@ -60,6 +66,15 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		return nil, err
 	}
 	db.client = client
+	if db.endpoints.Kine.Detected() {
+		if db.registration, err = db.endpoints.Kine.Register(ctx, kine.RegistrationConfig{
+			Client: client, Prefix: o.EtcdPrefix, Lease: o.ServerLease, File: filepath.Join(o.DataDir, "kine-registration"),
+		}); err != nil {
+			db.close()
+			return nil, err
+		}
+		klog.FromContext(ctx).Info("The data is in kine: no other server can use it")
+	}
 	var opened atomic.Pointer[store.Store]
 	if db.encryption, err = encryption.Open(ctx, encryption.Config{
 		File: o.EncryptionProviderConfig, Reload: o.EncryptionProviderConfigReload, Poll: o.encryptionPoll, Prefix: o.EtcdPrefix,
@@ -88,16 +103,20 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		return nil, err
 	}
 	opened.Store(db.store)
+	compaction := o.EtcdCompactionInterval
+	if db.registration != nil {
+		compaction = 0 // kine compacts on its own
+	}
 	db.fences = fence.New(fence.Config{
 		Client:      client,
 		Prefix:      o.EtcdPrefix,
 		Definitions: definitions.Resource(),
 		Store:       db.store,
-		Compaction:  o.EtcdCompactionInterval,
+		Compaction:  compaction,
 		Intact:      resources.IsConversionError,
 		Transformer: db.encryption,
 	})
-	if db.member == nil {
+	if db.member == nil && db.registration == nil {
 		db.peers = peers.New(peers.Config{
 			Client: client, Prefix: o.EtcdPrefix, Definitions: db.fences.DefinitionKey(""),
 			Lease: o.ServerLease, File: filepath.Join(o.DataDir, "server-lease"),
@@ -143,6 +162,9 @@ func (db *database) close() {
 	}
 	if db.encryption != nil {
 		db.encryption.Close()
+	}
+	if db.registration != nil {
+		db.registration.Close()
 	}
 	if db.client != nil {
 		_ = db.client.Close() // all requests are finished
@@ -203,6 +225,9 @@ func (db *database) applyTo(c *genericapiserver.Config, o *Options) error {
 	check := db.newCheck(o.EtcdPrefix)
 	c.AddHealthChecks(check.named("etcd"))
 	c.AddReadyzChecks(check.named("etcd-readiness"))
+	if db.registration != nil {
+		c.AddReadyzChecks(healthz.NamedCheck("kine-registration", func(*http.Request) error { return db.registration.Check() }))
+	}
 	if o.EncryptionProviderConfig != "" {
 		c.AddReadyzChecks(healthz.NamedCheck("kms-providers", db.encryption.Check))
 	}

@@ -16,6 +16,8 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/klog/v2"
+
+	"espalier.dev/server/etcd/kine"
 )
 
 const (
@@ -35,6 +37,9 @@ type Endpoints struct {
 	// CertFile and KeyFile hold a client certificate, CAFile the CA of the members'
 	// certificates. All may be empty.
 	CertFile, KeyFile, CAFile string
+	// Kine translates the requests if the cluster is not one of etcd, but kine. Nil means that
+	// it is one of etcd.
+	Kine *kine.Conn
 }
 
 // reconnect returns the delays between connection attempts. gRPC's defaults grow to two
@@ -65,6 +70,9 @@ func Connect(ctx context.Context, e Endpoints) (*clientv3.Client, error) {
 		},
 		Logger: newLogger(klog.FromContext(ctx).WithName("etcd-client"), quiet, new(atomic.Bool)),
 	}
+	if e.Kine != nil {
+		config.DialOptions = append(config.DialOptions, e.Kine.DialOptions()...)
+	}
 	if e.CertFile != "" || e.KeyFile != "" || e.CAFile != "" {
 		info := transport.TLSInfo{CertFile: e.CertFile, KeyFile: e.KeyFile, TrustedCAFile: e.CAFile}
 		tls, err := info.ClientConfig()
@@ -77,7 +85,11 @@ func Connect(ctx context.Context, e Endpoints) (*clientv3.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create a client for etcd at %s: %w", strings.Join(e.URLs, ", "), err)
 	}
-	if err := checkCluster(ctx, client); err != nil {
+	err = checkCluster(ctx, client)
+	if err == nil && e.Kine != nil {
+		err = e.Kine.Detect(ctx, client)
+	}
+	if err != nil {
 		_ = client.Close()
 		return nil, err
 	}

@@ -43,6 +43,9 @@ import (
 	"espalier.dev/store"
 )
 
+// Keys is the prefix of the keys of all fences.
+const Keys = "espalier.dev/fences/"
+
 // The states of a fence.
 const (
 	active      = "Active"
@@ -86,7 +89,7 @@ type Config struct {
 func New(c Config) *Fences {
 	resources := strings.TrimSuffix(path.Join("/", c.Prefix), "/") + "/"
 	f := &Fences{
-		client: c.Client, resources: resources, fences: "espalier.dev/fences" + resources,
+		client: c.Client, resources: resources, fences: strings.TrimSuffix(Keys, "/") + resources,
 		definitions: c.Definitions, intact: c.Intact, transformer: c.Transformer, stop: func() {},
 	}
 	var compacted func() int64
