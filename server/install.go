@@ -112,6 +112,7 @@ func install(f foundation) (*definitions.Definitions, error) {
 
 	// CRDs are reconciled until the last request is answered, which may change one.
 	f.controllers.add(controller{name: "crds", synced: defs.Ready(), run: defs.Run})
+	f.controllers.add(controller{name: "idle", run: handler.Run})
 	if f.peers != nil {
 		f.controllers.add(controller{name: "servers", synced: f.peers.Joined(), run: f.peers.Run})
 		if err := f.api.AddReadyzChecks(healthz.NamedCheck("servers", func(*http.Request) error { return f.peers.Check() })); err != nil {

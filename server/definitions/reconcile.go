@@ -57,7 +57,7 @@ type Definitions struct {
 	leftOut sync.Map
 
 	mu          sync.Mutex
-	subscribers []func(*crd.Catalog)
+	subscribers []func(c *crd.Catalog, names ...string)
 
 	// The following fields belong to the reconciling goroutine and the cleanups.
 	handler  *resources.Handler
@@ -113,19 +113,20 @@ func (d *Definitions) Loaded() uint64 { return d.loaded.Load() }
 // Progress returns a number that grows with every CRD that is read or reconciled.
 func (d *Definitions) Progress() uint64 { return d.reconciled.Load() }
 
-// Subscribe has f called with every new catalog, one after the other.
-func (d *Definitions) Subscribe(f func(*crd.Catalog)) {
+// Subscribe has f called with every new catalog, one after the other, and the names of the
+// CRDs that have changed. No names mean that all may have changed.
+func (d *Definitions) Subscribe(f func(c *crd.Catalog, names ...string)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.subscribers = append(d.subscribers, f)
 }
 
-func (d *Definitions) publish(c *crd.Catalog) {
+func (d *Definitions) publish(c *crd.Catalog, names ...string) {
 	d.catalog.Store(c)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, f := range d.subscribers {
-		f(c)
+		f(c, names...)
 	}
 }
 
@@ -325,7 +326,7 @@ func (d *Definitions) replace(ctx context.Context, s *crdStorage, snapshot *stor
 func (d *Definitions) drop(ctx context.Context, s *crdStorage, name string) {
 	gone := d.known[name]
 	delete(d.known, name)
-	d.publish(d.Catalog().Without(name))
+	d.publish(d.Catalog().Without(name), name)
 	if gone == nil {
 		return
 	}
@@ -347,7 +348,7 @@ func (d *Definitions) reconcile(ctx context.Context, s *crdStorage, name string)
 	if c.Status.ObservedGeneration != c.Generation {
 		if err := current.Load(); err != nil {
 			d.leaveOut(ctx, name, err)
-			d.publish(d.Catalog().Without(name))
+			d.publish(d.Catalog().Without(name), name)
 			d.cleanUp(ctx, c)
 			return
 		}
@@ -367,7 +368,7 @@ func (d *Definitions) reconcile(ctx context.Context, s *crdStorage, name string)
 		k.definition = current
 	}
 	if d.Catalog().Get(name) != current {
-		d.publish(d.Catalog().With(current))
+		d.publish(d.Catalog().With(current), name)
 	}
 	if changed && !d.hold(ctx, c, status) {
 		d.writeStatus(ctx, s, c, status)

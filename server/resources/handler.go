@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -92,6 +94,8 @@ type Handler struct {
 	reads  *reads
 	// webhooks creates the clients of conversion webhooks.
 	webhooks *webhook.ClientManager
+	// named are the resources that metrics name.
+	named named
 
 	mu       sync.RWMutex
 	servings map[string]*serving // by name of the definition
@@ -117,6 +121,7 @@ func New(c Config) (*Handler, error) {
 	return &Handler{
 		lifetime: lifetime, stop: stop, config: c, scheme: c.Scheme, codecs: serializer.NewCodecFactory(c.Scheme), reads: newReads(c.Store),
 		webhooks: clients, servings: map[string]*serving{}, builtins: map[string]*Builtin{},
+		named: named{resources: map[runtimeschema.GroupResource]bool{}},
 	}, nil
 }
 
@@ -150,21 +155,37 @@ func (h *Handler) Storage(d *crd.Definition, version string) (storage rest.Stand
 }
 
 // Changed applies a new catalog: it closes the storage of resources that are no longer
-// defined, or defined differently.
-func (h *Handler) Changed(c *crd.Catalog) {
+// defined, or defined differently. names are the CRDs that may have changed; none means all.
+func (h *Handler) Changed(c *crd.Catalog, names ...string) {
+	for _, gone := range h.change(c, names) {
+		h.forget(gone)
+	}
+}
+
+// change returns the resources that are no longer defined.
+func (h *Handler) change(c *crd.Catalog, names []string) (gone []runtimeschema.GroupResource) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for name, s := range h.servings {
-		if s.builtin != nil {
+	if len(names) == 0 {
+		names = slices.AppendSeq(h.named.names(), maps.Keys(h.servings))
+	}
+	for _, name := range names {
+		d := c.Get(name)
+		if d == nil && h.builtins[name] == nil {
+			gone = append(gone, runtimeschema.ParseGroupResource(name))
+		}
+		s := h.servings[name]
+		if s == nil || s.builtin != nil {
 			continue
 		}
-		if d := c.Get(name); d != nil && s.serves(d) {
+		if d != nil && s.serves(d) {
 			s.definition.Store(d)
 			continue
 		}
 		delete(h.servings, name)
 		s.close()
 	}
+	return gone
 }
 
 // Close ends all watches and closes all storage, even if it is in use.
@@ -203,6 +224,7 @@ func (h *Handler) acquire(d *crd.Definition) (*serving, error) {
 	s := h.servings[d.Name()]
 	if s != nil && s.serves(d) && s.requests.acquire() {
 		h.mu.RUnlock()
+		s.use()
 		return s, nil
 	}
 	h.mu.RUnlock()
@@ -332,8 +354,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.fail(w, req, r, err)
 		return
 	}
-	metrics.InstrumentHandlerFunc(strings.ToUpper(r.Verb), r.APIGroup, r.APIVersion, r.Resource, r.Subresource, metrics.CleanScope(r),
+	metrics.InstrumentHandlerFunc(strings.ToUpper(r.Verb), e.labels.Group, e.labels.Version, e.labels.Resource, r.Subresource, metrics.CleanScope(r),
 		metrics.APIServerComponent, v.Spec().Deprecated, "", f)(w, req)
+	if s.gone.Err() != nil && s.builtin == nil {
+		h.forget(v.Definition().GroupResource())
+	}
 }
 
 func (h *Handler) fail(w http.ResponseWriter, req *http.Request, r *apirequest.RequestInfo, err error) {
@@ -368,7 +393,7 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 		case "get":
 			return e.reader.handler(s, release, handlers.GetResource(e.storage, scope)), nil
 		case "list", "watch":
-			return e.reader.handler(s, release, handlers.ListResource(e.storage, watched{e.storage, s.gone, release}, scope, r.Verb == "watch", h.config.MinWatch)), nil
+			return e.reader.handler(s, release, handlers.ListResource(e.storage, watched{e.storage, s, release}, scope, r.Verb == "watch", h.config.MinWatch)), nil
 		case "create":
 			return handlers.CreateResource(working{e.storage}, scope, admit), nil
 		case "update":
@@ -376,9 +401,9 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 		case "patch":
 			return handlers.PatchResource(patched{working{e.storage}, replaced}, scope, admit, patches), nil
 		case "delete":
-			return handlers.DeleteResource(working{deleting{e.storage, e}}, true, scope, admit), nil
+			return s.unlabelled(r, handlers.DeleteResource(working{deleting{e.storage, e}}, true, scope, admit)), nil
 		case "deletecollection":
-			return handlers.DeleteCollection(working{e.storage}, true, scope, admit), nil
+			return s.unlabelled(r, handlers.DeleteCollection(working{e.storage}, true, scope, admit)), nil
 		}
 	case "status", "scale":
 		var storage rest.Patcher
@@ -430,9 +455,9 @@ func (e *endpoint) replacing(ctx context.Context, scope *handlers.RequestScope, 
 // error.
 type watched struct {
 	rest.Watcher
-	gone context.Context
-	// release is called when a watch has started. The watch ends with gone, so it does not
-	// delay the closing of the storage.
+	serving *serving
+	// release is called when a watch has started. The watch ends with the serving, so it does
+	// not delay the closing of the storage.
 	release func()
 }
 
@@ -444,7 +469,7 @@ func (w watched) Watch(ctx context.Context, o *metainternalversion.ListOptions) 
 	if err != nil {
 		return nil, err
 	}
-	end := &ending{Interface: events, keep: context.AfterFunc(w.gone, events.Stop)}
+	end := &ending{Interface: events, keep: context.AfterFunc(w.serving.gone, events.Stop), ended: sync.OnceFunc(w.serving.requests.linger())}
 	w.release()
 	return end, nil
 }
@@ -452,11 +477,13 @@ func (w watched) Watch(ctx context.Context, o *metainternalversion.ListOptions) 
 // ending is a watch that ends when it is stopped, or with its serving.
 type ending struct {
 	watch.Interface
-	keep func() bool
+	keep  func() bool
+	ended func()
 }
 
 func (e *ending) Stop() {
 	e.keep()
+	e.ended()
 	e.Interface.Stop()
 }
 

@@ -96,13 +96,17 @@ func (r *reader) watch(w http.ResponseWriter, req *http.Request, info *apireques
 	if signals := apirequest.ServerShutdownSignalFrom(req.Context()); signals != nil {
 		x.stopping = signals.ShuttingDown()
 	}
-	gvr := r.endpoint.scope.Resource
+	gvr := r.endpoint.labels
 	x.events = metrics.WatchEvents.WithContext(req.Context()).WithLabelValues(gvr.Group, gvr.Version, gvr.Resource)
 	x.sizes = metrics.WatchEventsSizes.WithContext(req.Context()).WithLabelValues(gvr.Group, gvr.Version, gvr.Resource)
 	// The watch ends with the serving, so it does not delay the closing of the storage.
+	ended := s.requests.linger()
 	release()
 
-	serve := func() { metrics.RecordLongRunning(req, info, metrics.APIServerComponent, x.serve) }
+	serve := func() {
+		defer ended()
+		metrics.RecordLongRunning(req, s.labelsOf(info), metrics.APIServerComponent, x.serve)
+	}
 	if t := routine.TaskFrom(req.Context()); t != nil {
 		t.Func = serve
 	} else {
@@ -271,7 +275,7 @@ func (x *watching) sendInitial() bool {
 		return false
 	}
 	if received, ok := apirequest.ReceivedTimestampFrom(x.request.Context()); ok && x.list {
-		metrics.RecordWatchListLatency(x.request.Context(), x.endpoint.scope.Resource, metrics.CleanListScope(x.request.Context(), &x.query.ListOptions), time.Since(received))
+		metrics.RecordWatchListLatency(x.request.Context(), x.endpoint.labels, metrics.CleanListScope(x.request.Context(), &x.query.ListOptions), time.Since(received))
 	}
 	return true
 }

@@ -44,10 +44,14 @@ type serving struct {
 	madeMu    sync.Mutex
 	made      map[string]Kind // by version
 
+	// named is set if metrics name the resource.
+	named bool
 	// requests counts the running requests; gone ends when the CRD has changed.
 	requests usage
 	gone     context.Context
 	leave    context.CancelFunc
+	// used is set by each request, and reset by each sweep.
+	used atomic.Bool
 }
 
 // newServing returns the serving of a CRD. kinds receives a function that returns the Kind of
@@ -60,6 +64,8 @@ func (h *Handler) newServing(d *crd.Definition, b *Builtin, kinds func(kind func
 	s.kinds = kinds(s.kind)
 	s.convertor = &objectConvertor{definition: d, converter: s.kinds}
 	s.gone, s.leave = context.WithCancel(context.Background())
+	s.named = b != nil || h.named.add(d.GroupResource())
+	s.used.Store(true)
 	return s
 }
 
@@ -121,10 +127,12 @@ type endpoint struct {
 	strategy    *strategy
 	codec       *storageCodec
 	description *resource.Description
-	store       *registry.Store
-	storage     rest.StandardStorage
-	status      rest.Patcher
-	scale       *scaleREST
+	// labels are the names of the version in metrics.
+	labels  runtimeschema.GroupVersionResource
+	store   *registry.Store
+	storage rest.StandardStorage
+	status  rest.Patcher
+	scale   *scaleREST
 	// reader handles reads as bytes. It is nil if it cannot.
 	reader *reader
 	// fields and statusFields manage the fields of trees; they are nil for Go structs.
@@ -170,7 +178,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoint{version: v, kind: kind, strategy: strategy, description: s.describe(v)}
+	e := &endpoint{version: v, kind: kind, strategy: strategy, description: s.describe(v), labels: s.labels(v)}
 	e.store = &registry.Store{
 		NewFunc:                   kind.New,
 		NewListFunc:               kind.NewList,

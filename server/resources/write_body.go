@@ -39,7 +39,7 @@ func (w *write) readBody(ctx context.Context, verb requestmetrics.RequestBodyVer
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", limit))
 	}
 	w.body = buf.Bytes()
-	requestmetrics.RecordRequestBodySize(ctx, w.scope.Resource.GroupResource(), verb, len(w.body))
+	requestmetrics.RecordRequestBodySize(ctx, w.labels.GroupResource(), verb, len(w.body))
 	return nil
 }
 
