@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	kjson "sigs.k8s.io/json"
+
 	"espalier.dev/api"
 )
 
@@ -139,5 +141,27 @@ func TestLenientSchemas(t *testing.T) {
 		if got, err := json.Marshal(s); err != nil || string(got) != tt.out {
 			t.Errorf("%s became %s (%v), want %s", tt.in, got, err, tt.out)
 		}
+	}
+}
+
+// TestToUnstructured compares the tree of a schema with its decoded JSON.
+func TestToUnstructured(t *testing.T) {
+	t.Parallel()
+	const text = `{"type":"object","maxProperties":3,"properties":{
+		"n":{"type":"number","maximum":1.5,"minimum":-2,"default":7,"enum":[1,2.5,"x",null,{"a":[9007199254740993]}]},
+		"s":{"type":"string","pattern":"^\\d+$","description":"<é\u0000>"},
+		"m":{"type":"object","additionalProperties":{"type":"boolean"}},
+		"l":{"type":"array","items":{"type":"string"},"x-kubernetes-list-type":"set"}}}`
+	var s api.JSONSchemaProps
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		t.Fatal(err)
+	}
+	var want any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), &want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.ToUnstructuredWithError()
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v\n%v\nwant\n%v", err, got, want)
 	}
 }

@@ -54,6 +54,18 @@ func newStructInfos(types ...reflect.Type) map[reflect.Type]structInfo {
 // MarshalJSON encodes the schema without empty values.
 func (s JSONSchemaProps) MarshalJSON() ([]byte, error) { return appendJSON(nil, reflect.ValueOf(s)) }
 
+// ToUnstructuredWithError returns the schema as a tree. Field management calls it instead of
+// decoding the result of MarshalJSON, which is slower.
+func (s JSONSchemaProps) ToUnstructuredWithError() (any, error) {
+	data, err := s.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	var r jsonx.Reader
+	r.Reset(data)
+	return r.Value()
+}
+
 // UnmarshalJSON decodes a schema. Names are case-sensitive, unknown fields are dropped.
 func (s *JSONSchemaProps) UnmarshalJSON(data []byte) error { return unmarshal(data, s) }
 

@@ -17,6 +17,8 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
+
+	"espalier.dev/internal/jsonx"
 )
 
 // metadata holds the fields that deletion needs. The rest of the object may be unreadable.
@@ -28,11 +30,36 @@ type metadata struct {
 }
 
 func readMetadata(value []byte) (metadata, error) {
+	if text, ok := metadataText(value); ok {
+		var m metadata
+		err := kjson.UnmarshalCaseSensitivePreserveInts(text, &m)
+		return m, err
+	}
 	var obj struct {
 		Metadata metadata `json:"metadata"`
 	}
 	err := kjson.UnmarshalCaseSensitivePreserveInts(value, &obj)
 	return obj.Metadata, err
+}
+
+// metadataText returns the text of an object's metadata without reading the rest, which may
+// be large. It returns false if the object has none, several, or cannot be read.
+func metadataText(value []byte) (text []byte, ok bool) {
+	var r jsonx.Reader
+	r.Reset(value)
+	found := 0
+	err := r.Members(func(name string) error {
+		start := r.Offset()
+		if err := r.SkipRaw(); err != nil {
+			return err
+		}
+		if name == "metadata" {
+			text = value[start:r.Offset()]
+			found++
+		}
+		return nil
+	})
+	return text, err == nil && found == 1 && r.End() == nil
 }
 
 const (
