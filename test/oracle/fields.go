@@ -253,8 +253,9 @@ func (g *gen) compareFields(stats *fieldStats) error {
 		if managers, err = newFieldManagers(tree); err != nil {
 			continue // not a CRD that the server accepts
 		}
-		if err = g.fieldSequence(tree, managers).compare(stats); err != nil {
-			return fmt.Errorf("%w\nCRD: %s", err, mustJSON(tree))
+		s := g.fieldSequence(tree, managers)
+		if err = s.compare(stats); err != nil {
+			return fmt.Errorf("%w\nCRD: %s", err, mustJSON(s.crd))
 		}
 		return nil
 	}
@@ -293,6 +294,9 @@ func (s *fieldSequence) compare(stats *fieldStats) error {
 		}
 		if s.chance(2) {
 			s.stored = nil
+		}
+		if s.chance(3) {
+			s.redefine()
 		}
 	}
 	return nil

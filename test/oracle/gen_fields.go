@@ -71,6 +71,7 @@ func (g *gen) fieldsSchema() map[string]any {
 // fieldSequence generates writes to one object.
 type fieldSequence struct {
 	*gen
+	crd      map[string]any
 	managers *fieldManagers
 	schemas  map[string]map[string]any // by version
 	// calm is set if most writes are valid, and most configurations have the fields of those
@@ -83,12 +84,81 @@ type fieldSequence struct {
 }
 
 func (g *gen) fieldSequence(tree map[string]any, m *fieldManagers) *fieldSequence {
-	s := &fieldSequence{gen: g, managers: m, schemas: map[string]map[string]any{}, configs: map[string]map[string]any{}, calm: g.chance(40)}
+	s := &fieldSequence{gen: g, configs: map[string]map[string]any{}, calm: g.chance(40)}
+	s.define(tree, m)
+	return s
+}
+
+// define sets the CRD.
+func (s *fieldSequence) define(tree map[string]any, m *fieldManagers) {
+	s.crd, s.managers, s.schemas = tree, m, map[string]map[string]any{}
 	for _, v := range tree["spec"].(map[string]any)["versions"].([]any) {
 		version := v.(map[string]any)
 		s.schemas[version["name"].(string)] = version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
 	}
-	return s
+}
+
+// redefine changes the CRD under the object, if the server accepts the change.
+func (s *fieldSequence) redefine() {
+	tree := cloneAny(s.crd).(map[string]any)
+	spec := tree["spec"].(map[string]any)
+	versions := spec["versions"].([]any)
+	if len(versions) > 1 && s.chance(20) {
+		versions = versions[:len(versions)-1]
+		spec["versions"] = versions
+	}
+	for _, v := range versions {
+		schema := v.(map[string]any)["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
+		s.changeTypes(schema["properties"].(map[string]any)["spec"].(map[string]any))
+	}
+	if m, err := newFieldManagers(tree); err == nil {
+		s.define(tree, m)
+	}
+}
+
+// changeTypes changes how some values merge, and which fields exist.
+func (s *fieldSequence) changeTypes(schema map[string]any) {
+	props, _ := schema["properties"].(map[string]any)
+	for _, name := range sortedKeys(props) {
+		if child, ok := props[name].(map[string]any); ok {
+			s.changeTypes(child)
+		}
+	}
+	for _, name := range []string{"items", "additionalProperties"} {
+		if child, ok := schema[name].(map[string]any); ok {
+			s.changeTypes(child)
+		}
+	}
+	if !s.chance(25) {
+		return
+	}
+	switch schema["type"] {
+	case "object":
+		switch s.weighted(50, 25, 25) {
+		case 0:
+			if schema["x-kubernetes-map-type"] == "atomic" {
+				delete(schema, "x-kubernetes-map-type")
+			} else {
+				schema["x-kubernetes-map-type"] = "atomic"
+			}
+		case 1:
+			if len(props) > 1 {
+				delete(props, pick(s.gen, sortedKeys(props)))
+			}
+		case 2:
+			delete(schema, "properties")
+			delete(schema, "additionalProperties")
+			schema["x-kubernetes-preserve-unknown-fields"] = true
+		}
+	case "array":
+		switch schema["x-kubernetes-list-type"] {
+		case "set", "map":
+			delete(schema, "x-kubernetes-list-type")
+			delete(schema, "x-kubernetes-list-map-keys")
+		default:
+			schema["x-kubernetes-list-type"] = "set"
+		}
+	}
 }
 
 var fieldManagerNames = []string{"a", "b", "c", "kubectl", "d<>", "", "e1", "e2", "e3", "e4", "e5", "e6", "e7", "e8"}
