@@ -24,6 +24,11 @@ func TestReadme(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("../../examples/crontab")); err != nil {
 		t.Fatal(err)
 	}
+	writeSnapshot(t, filepath.Join(dir, "snapshot.db"), storedManifests(t, dir, map[string]string{
+		"apiextensions.k8s.io/customresourcedefinitions/crontabs.example.com": "crd.yaml",
+		"example.com/crontabs/default/hourly":                                 "hourly.yaml",
+		"example.com/crontabs/default/nightly":                                "nightly.yaml",
+	}))
 	t.Chdir(dir)
 	seen, updated := map[string]bool{}, string(readme)
 	for _, block := range strings.Split(string(readme), "\n```\n$ ")[1:] {
@@ -49,7 +54,7 @@ func TestReadme(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"diff", "explain", "fix", "lint", "prune", "show", "test", "validate"} {
+	for _, name := range []string{"audit", "diff", "explain", "fix", "lint", "prune", "show", "test", "validate"} {
 		if !seen[name] {
 			t.Errorf("README.md does not show %s", name)
 		}

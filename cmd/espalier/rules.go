@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/audit"
 	"espalier.dev/analysis/fix"
 	"espalier.dev/analysis/impact"
 	"espalier.dev/analysis/lint"
@@ -35,6 +36,15 @@ const (
 // ruleNotEditable is the rule for documents that cannot be edited in place.
 const ruleNotEditable = "not-editable"
 
+// Rules of what audit cannot read, and of objects as an API server serves them.
+const (
+	ruleEncrypted = "encrypted"
+	ruleForbidden = "forbidden"
+	ruleNotServed = "not-served"
+	ruleNotListed = "not-listed"
+	ruleServed    = "served-objects"
+)
+
 // inputRules returns the rules of findings about the input of any command.
 func inputRules() []analysis.Rule {
 	return append(suppress.Rules(), []analysis.Rule{
@@ -53,6 +63,7 @@ func fixedRules() []analysis.Rule {
 	return append(testRules(),
 		analysis.Rule{ID: ruleNoObjects}, // an input of diff that cannot be used
 		analysis.Rule{ID: ruleNotEditable},
+		analysis.Rule{ID: ruleEncrypted}, analysis.Rule{ID: ruleForbidden}, analysis.Rule{ID: ruleNotServed}, analysis.Rule{ID: ruleNotListed},
 	)
 }
 
@@ -119,6 +130,19 @@ func diffRules(c impact.Config) []analysis.Rule {
 		analysis.Rule{ID: ruleNoObjects, Severity: analysis.Error, Summary: "No object is of the kind of a compared CRD."},
 	)
 	return append(rules, c.Rules()...)
+}
+
+// auditRules returns the rules of the findings of audit.
+func auditRules() []analysis.Rule {
+	rules := append(inputRules(),
+		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "The CRD cannot be used."},
+		analysis.Rule{ID: ruleEncrypted, Severity: analysis.Error, Summary: "Stored objects cannot be decrypted.", Help: "Set --encryption-provider-config to the configuration of the server that wrote them."},
+		analysis.Rule{ID: ruleForbidden, Severity: analysis.Error, Summary: "The user may not list the objects of a CRD."},
+		analysis.Rule{ID: ruleNotServed, Severity: analysis.Error, Summary: "The objects of a CRD are not served: it was deleted, or is not established."},
+		analysis.Rule{ID: ruleNotListed, Severity: analysis.Error, Summary: "The server cannot list the objects of a CRD, for example because a conversion webhook fails."},
+		analysis.Rule{ID: ruleServed, Severity: analysis.Info, Summary: "Objects come from an API server, which hides what the CRD does not specify."},
+	)
+	return append(rules, audit.Rules()...)
 }
 
 // testRules returns the rules of the findings of test.

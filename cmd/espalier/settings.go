@@ -122,7 +122,7 @@ func (a *app) setDefaults(c *cobra.Command) error {
 	if c.Name() != "prune" { // its findings explain what it prints
 		err = errors.Join(err, set("fail-on", one(f.FailOn)...))
 	}
-	if c.Name() != "test" { // a suite names its CRD itself
+	if !slices.Contains([]string{"test", "audit"}, c.Name()) { // a suite names its CRD itself, and stored objects come with theirs
 		err = errors.Join(err, set("crd", a.configuredCRDs()...))
 	}
 	outputs, invalid := a.environmentOutput(c)
@@ -235,7 +235,7 @@ func configRules() config.Rules {
 		Selectors: append(lint.Profiles(), lint.All),
 		Validate:  suppressible(validationRules()),
 		Diff:      suppressible(impact.Rules()),
-		All:       suppressible(lintRules(lint.Rules()), fixRules(), validationRules(), pruneRules(), diffRules(impact.Config{})),
+		All:       suppressible(lintRules(lint.Rules()), fixRules(), validationRules(), pruneRules(), diffRules(impact.Config{}), auditRules()),
 		Fixed:     idsOf(fixedRules()),
 	}
 	for _, r := range lint.Rules() {

@@ -73,6 +73,11 @@ type Problem struct {
 	Schema schema.NodeRef
 	// Message is one sentence, without the path.
 	Message string
+	// Violation is the kind of the violation, and Rule its CEL rule, if the kind is Contradiction
+	// or Invalid. Summary is then the message without the value.
+	Violation schema.ViolationKind
+	Rule      string
+	Summary   string
 }
 
 // Report is the result of inspecting one object.
@@ -296,7 +301,7 @@ func (b *byKind) addChanges(changes []changed) {
 func (b *byKind) addViolations(v *crd.Version, violations schema.Violations) {
 	for i := range violations {
 		violation := &violations[i]
-		p := Problem{Kind: Invalid, Path: violation.Path, Version: v, Schema: violation.Schema}
+		p := Problem{Kind: Invalid, Path: violation.Path, Version: v, Schema: violation.Schema, Violation: violation.Kind, Rule: violation.Want.Rule}
 		switch violation.Kind {
 		case schema.RulesSkipped:
 			continue // not a problem of its own
@@ -305,6 +310,10 @@ func (b *byKind) addViolations(v *crd.Version, violations schema.Violations) {
 		}
 		for _, e := range violations[i : i+1].FieldErrorsIn(v.Definition().Semantics()) {
 			p.Message = e.ErrorBody()
+			p.Summary = e.Type.String()
+			if e.Detail != "" {
+				p.Summary += ": " + e.Detail
+			}
 			b.add(p)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/audit"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/internal/yamlx"
 )
@@ -34,6 +35,9 @@ type Finding struct {
 	Failed bool
 	// Folded findings are counted, but not listed in formats for people.
 	Folded bool
+	// Affected are the objects that the finding is about, if it is about several. Its details
+	// list them too.
+	Affected *Affected
 	// Case is the name of the test case, if the finding is about one. Reports use the same
 	// name whether the test case passes or fails.
 	Case string
@@ -56,9 +60,20 @@ type record struct {
 	Message  string            `json:"message"`
 	Details  []string          `json:"details,omitempty"`
 	// Schema and Old are the locations of the schema and of the field before a change.
-	Schema *location  `json:"schema,omitempty"`
-	Old    *location  `json:"old,omitempty"`
-	Fix    *fixRecord `json:"fix,omitempty"`
+	Schema   *location  `json:"schema,omitempty"`
+	Old      *location  `json:"old,omitempty"`
+	Fix      *fixRecord `json:"fix,omitempty"`
+	Affected *Affected  `json:"affected,omitempty"`
+}
+
+// Affected are the objects that a finding is about, in JSON and YAML.
+type Affected struct {
+	// Definition is the name of their CRD.
+	Definition string `json:"crd"`
+	// Objects counts the objects, Values the places in them.
+	Objects  int64           `json:"objects"`
+	Values   int64           `json:"values"`
+	Examples []audit.Example `json:"examples,omitempty"`
 }
 
 // location is a location in JSON and YAML. Lines and columns count from 1, columns count
@@ -130,7 +145,7 @@ func (f *Finding) fullMessage() string {
 func newRecord(f *Finding) record {
 	r := record{
 		location: *newLocation(new(f.Location())), Rule: f.Rule, Severity: f.Severity,
-		Message: f.Message, Details: f.Detail, Schema: newLocation(f.Schema), Old: newLocation(f.Old),
+		Message: f.Message, Details: f.Detail, Schema: newLocation(f.Schema), Old: newLocation(f.Old), Affected: f.Affected,
 	}
 	if id := f.Object; id != (input.Identity{}) {
 		r.Object = &objectRecord{APIVersion: id.APIVersion, Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}

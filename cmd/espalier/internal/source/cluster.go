@@ -27,8 +27,10 @@ import (
 
 // Cluster configures a source whose objects an API server serves.
 type Cluster struct {
-	// Kubeconfig is the path of a kubeconfig. If it is empty, the one that kubectl uses is used.
+	// Kubeconfig is the path of a kubeconfig. If it is empty, Default are the paths of those that
+	// are merged or, if there are none either, those that kubectl uses.
 	Kubeconfig string
+	Default    []string
 	// Context is a context of the kubeconfig. If it is empty, the current one is used.
 	Context string
 	// RequestTimeout is the time that a request may take. Zero means DefaultRequestTimeout.
@@ -50,6 +52,9 @@ const (
 func (c Cluster) Config() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.Kubeconfig
+	if len(c.Default) > 0 {
+		rules.Precedence = c.Default
+	}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context}).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w (set --kubeconfig and --context)", err)

@@ -7,12 +7,14 @@ import (
 	"iter"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"espalier.dev/api"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/spool"
 	"espalier.dev/crd"
+	"espalier.dev/internal/jsonx"
 )
 
 // files are manifests as a source. They are read once for the CRDs and once for the objects.
@@ -105,10 +107,34 @@ func (f *files) Objects(ctx context.Context, selected Selection) iter.Seq2[Objec
 				return Object{}, false
 			}
 			d := kinds[runtimeschema.GroupKind{Group: gv.Group, Kind: it.Kind()}]
-			if d == nil || !selected.has(it.Namespace(), it.Name()) {
+			if d == nil {
 				return Object{}, false
 			}
-			return Object{Definition: d.Name(), Namespace: it.Namespace(), Name: it.Name(), JSON: it.JSON, Item: it}, true
+			o := Object{Definition: d.Name(), Namespace: it.Namespace(), Name: it.Name(), JSON: it.JSON, Item: it}
+			if d.Namespaced() && o.Namespace == "" {
+				o.Namespace = metav1.NamespaceDefault
+				o.JSON = withNamespace(o.JSON, o.Namespace)
+			}
+			return o, selected.has(o.Namespace, o.Name)
 		})
 	}
+}
+
+// withNamespace adds the namespace to the metadata of an object, as kubectl does for manifests
+// that have none.
+func withNamespace(src []byte, namespace string) []byte {
+	var r jsonx.Reader
+	r.Reset(src)
+	out := src
+	// The object has been parsed before.
+	_ = r.Members(func(name string) error {
+		isObject := r.Peek() == '{'
+		start := r.Offset()
+		err := r.Skip()
+		if name == "metadata" && isObject {
+			out = slices.Concat(src[:start], input.WithMember(src[start:r.Offset()], "namespace", namespace), src[r.Offset():])
+		}
+		return err
+	})
+	return out
 }

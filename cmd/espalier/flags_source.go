@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/source"
+)
+
+// sourceFlags are the flags of commands that read stored objects.
+type sourceFlags struct {
+	fromCluster bool
+	cluster     source.Cluster
+	etcd        source.Etcd
+	dump        string
+	namespaces  []string
+}
+
+// sourceGroup is the group of flags that name a source of stored objects.
+const sourceGroup = "Source"
+
+// addSourceFlags adds the flags that name a source of stored objects, except those for manifests.
+func addSourceFlags(c *cobra.Command, f *sourceFlags) {
+	flags := c.Flags()
+	flags.BoolVar(&f.fromCluster, "from-cluster", false, "read the objects of a running cluster through its API, which hides fields that CRDs do not specify")
+	flags.StringVar(&f.cluster.Kubeconfig, "kubeconfig", "", "`FILE` with the address and credentials of the cluster (default: $KUBECONFIG, then ~/.kube/config); implies --from-cluster")
+	flags.StringVar(&f.cluster.Context, "context", "", "`NAME` of the context in the kubeconfig (default: the current one); implies --from-cluster")
+	flags.DurationVar(&f.cluster.RequestTimeout, "request-timeout", source.DefaultRequestTimeout, "`time` that a request to the cluster may take")
+	flags.StringVar(&f.etcd.Snapshot, "snapshot", "", "`FILE` that etcdctl snapshot save has written; no etcd is needed")
+	flags.BoolVar(&f.etcd.SkipChecksum, "skip-hash-check", false, "do not verify the checksum of --snapshot, which a file from a data directory does not have")
+	flags.StringSliceVar(&f.etcd.Endpoints.URLs, "etcd-servers", nil, "comma-separated `URLs` of an etcd cluster")
+	flags.StringVar(&f.etcd.Endpoints.CAFile, "etcd-cafile", "", "`FILE` with the CA certificate for connections to etcd")
+	flags.StringVar(&f.etcd.Endpoints.CertFile, "etcd-certfile", "", "`FILE` with the client certificate for connections to etcd")
+	flags.StringVar(&f.etcd.Endpoints.KeyFile, "etcd-keyfile", "", "`FILE` with the private key for --etcd-certfile")
+	flags.StringVar(&f.etcd.Prefix, "etcd-prefix", "/registry", "`PREFIX` of all resource keys in --etcd-servers and --snapshot")
+	flags.StringVar(&f.etcd.EncryptionConfig, "encryption-provider-config", "", "`FILE` with the keys of encrypted objects in --etcd-servers and --snapshot, as for kube-apiserver")
+	flags.StringVar(&f.dump, "dump", "", "`PATH` of a Velero backup: the archive, or a directory with its content")
+	flags.StringArrayVarP(&f.namespaces, "namespace", "n", nil, "`NAME` of a namespace whose objects are read; repeatable (default: all objects)")
+	names := []string{"from-cluster", "kubeconfig", "context", "request-timeout", "snapshot", "skip-hash-check", "etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile",
+		"etcd-prefix", "encryption-provider-config", "dump", "namespace"}
+	groupFlags(flags, sourceGroup, names...)
+	for _, name := range []string{"context", "request-timeout", "etcd-servers", "etcd-prefix", "namespace"} {
+		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+	}
+}
+
+// openSource opens the source that the flags name: exactly one, which may be manifests. It returns
+// its name for messages.
+func (a *app) openSource(ctx context.Context, c *cobra.Command, f *sourceFlags, files input.Flags) (source.Source, string, error) {
+	var named []string
+	if len(files.Paths) > 0 {
+		named = append(named, "PATH")
+	}
+	for _, name := range []string{"from-cluster", "kubeconfig", "context", "snapshot", "etcd-servers", "dump"} {
+		if c.Flags().Changed(name) && !(name == "from-cluster" && !f.fromCluster) {
+			if name == "kubeconfig" || name == "context" {
+				name = "from-cluster"
+			}
+			named = append(named, "--"+name)
+		}
+	}
+	named = slices.Compact(named)
+	if len(named) > 1 {
+		return nil, "", usageError(c, fmt.Errorf("%s exclude each other: %s reads one source", strings.Join(named, " and "), c.Name()))
+	}
+	if len(named) == 0 {
+		return nil, "", usageError(c, fmt.Errorf("%s needs a source: --from-cluster, --snapshot, --etcd-servers, --dump, or PATH of manifests", c.Name()))
+	}
+	if strings.Trim(f.etcd.Prefix, "/") == "" {
+		return nil, "", errors.New("--etcd-prefix must not be empty or the root")
+	}
+	switch named[0] {
+	case "--from-cluster":
+		if paths, ok := a.environ(clientcmd.RecommendedConfigPathEnvVar); ok && paths != "" {
+			f.cluster.Default = filepath.SplitList(paths)
+		}
+		s, err := source.OpenCluster(f.cluster)
+		return s, "the cluster", err
+	case "--snapshot", "--etcd-servers":
+		s, err := source.OpenEtcd(ctx, f.etcd)
+		if f.etcd.Snapshot != "" {
+			return s, f.etcd.Snapshot, err
+		}
+		return s, "etcd", err
+	case "--dump":
+		s, err := source.OpenDump(f.dump)
+		return s, f.dump, err
+	}
+	return source.OpenFiles(a.stdin, files), strings.Join(files.Paths, ", "), nil
+}
