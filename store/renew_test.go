@@ -42,7 +42,7 @@ func TestReplaced(t *testing.T) {
 	if _, err := s.Sync(t.Context()); !errors.Is(err, ErrReplaced) {
 		t.Fatal(err)
 	}
-	if _, _, err := w.Next(t.Context(), nil); !isExpired(err) {
+	if _, _, err := wait(t.Context(), w); !isExpired(err) {
 		t.Fatal(err)
 	}
 	if e := s.Get(prefix + "a"); e == nil || string(e.Value) != "new" {
@@ -80,7 +80,7 @@ func TestOlderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Reload()
-	if _, _, err := w.Next(t.Context(), nil); !isExpired(err) {
+	if _, _, err := wait(t.Context(), w); !isExpired(err) {
 		t.Fatal(err)
 	}
 	if e := s.Get(prefix + "a"); string(e.Value) != "new" {
@@ -137,7 +137,7 @@ func TestRetry(t *testing.T) {
 	}
 	u.failing.Store(false)
 	s.Retry(t.Context())
-	if _, _, err := w.Next(t.Context(), nil); !isExpired(err) {
+	if _, _, err := wait(t.Context(), w); !isExpired(err) {
 		t.Fatal(err)
 	}
 	if e := s.Get(prefix + "c"); e.Err != nil {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func TestSlowWatchers(t *testing.T) {
 		}
 		settle(t, s)
 		for received <= n {
-			events, revision, err := fast.Next(t.Context(), nil)
+			events, revision, err := wait(t.Context(), fast)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,12 +49,26 @@ func TestSlowWatchers(t *testing.T) {
 		}
 	}
 	for name, w := range map[string]*Watcher{"slow": slow, "other": other} {
-		if _, _, err := w.Next(t.Context(), nil); !errors.Is(err, ErrSlow) {
+		if _, _, err := wait(t.Context(), w); !errors.Is(err, ErrSlow) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	put(t, client, prefix+"b", "1")
 	if got, want := next(t, idle), []string{"b:->1"}; !slices.Equal(got, want) {
 		t.Error(got)
+	}
+}
+
+// wait waits for events or the end of a watcher.
+func wait(ctx context.Context, w *Watcher) ([]*Event, int64, error) {
+	for {
+		if events, revision, err := w.Poll(); len(events) > 0 || err != nil {
+			return events, revision, err
+		}
+		select {
+		case <-w.Ready():
+		case <-ctx.Done():
+			return nil, 0, ctx.Err()
+		}
 	}
 }

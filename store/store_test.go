@@ -216,7 +216,7 @@ func next(t testing.TB, w *Watcher) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	events, revision, err := w.Next(ctx, nil)
+	events, revision, err := wait(ctx, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,9 +274,7 @@ func TestWatch(t *testing.T) {
 	if got, want := next(t, late), []string{"a/10:->y"}; !slices.Equal(got, want) {
 		t.Error(got)
 	}
-	tick := make(chan struct{}, 1)
-	tick <- struct{}{}
-	if events, revision, err := late.Next(t.Context(), tick); len(events) > 0 || revision != s.Revision() || err != nil {
+	if events, revision, err := late.Poll(); len(events) > 0 || revision != s.Revision() || err != nil {
 		t.Error(events, revision, err)
 	}
 	put(t, client, prefix+"a/1", "1")
@@ -296,7 +294,7 @@ func TestWatch(t *testing.T) {
 	put(t, client, prefix+"b", "1")
 	put(t, client, prefix+"b", "2")
 	settle(t, s)
-	if _, _, err := all.Next(t.Context(), nil); !errors.Is(err, ErrSlow) {
+	if _, _, err := wait(t.Context(), all); !errors.Is(err, ErrSlow) {
 		t.Error(err)
 	}
 	if got, want := next(t, some), []string{"a/1:x>1", "a/1:1>2"}; !slices.Equal(got, want) {
@@ -311,7 +309,7 @@ func TestWatch(t *testing.T) {
 
 	// A watcher of a closed store ends.
 	s.Close()
-	if _, _, err := some.Next(t.Context(), nil); !errors.Is(err, ErrClosed) {
+	if _, _, err := wait(t.Context(), some); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
 	if _, err := s.Watch(prefix, 0); !errors.Is(err, ErrClosed) {
@@ -354,7 +352,7 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Reload()
-	if _, _, err := w.Next(t.Context(), nil); !isExpired(err) {
+	if _, _, err := wait(t.Context(), w); !isExpired(err) {
 		t.Error(err)
 	}
 	put(t, client, prefix+"a", "2")
@@ -408,7 +406,7 @@ func TestRestart(t *testing.T) {
 	if _, err := s.Sync(t.Context()); !errors.Is(err, ErrReplaced) {
 		t.Error(err)
 	}
-	if _, _, err := w.Next(t.Context(), nil); !isExpired(err) {
+	if _, _, err := wait(t.Context(), w); !isExpired(err) {
 		t.Error(err)
 	}
 	settle(t, s)
@@ -499,7 +497,7 @@ func TestModel(t *testing.T) {
 					case <-ctx.Done():
 					}
 				}()
-				events, revision, err := w.Next(ctx, nil)
+				events, revision, err := wait(ctx, w)
 				cancel()
 				if err != nil {
 					done = true

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -66,7 +65,7 @@ func (w *Watcher) matches(key string) bool {
 	return key == w.key
 }
 
-// The most events that Next returns at once, and from which size of their values on it returns
+// The most events that Poll returns at once, and from which size of their values on it returns
 // fewer. The rest stays in the queue, which is given up if the watcher is too slow.
 const (
 	batchEvents = 100
@@ -94,30 +93,9 @@ func (w *Watcher) take() []*Event {
 	return events
 }
 
-// Next returns the next events, and the revision up to which the watcher has now received all
-// of them. It waits for an event, or for progress if it is not nil: then there may be no
-// events. If the watcher has ended, it returns the reason: [ErrSlow], [ErrClosed], an
-// [ExpiredError] after the store lost events, or the error of ctx.
-func (w *Watcher) Next(ctx context.Context, progress <-chan struct{}) ([]*Event, int64, error) {
-	for waited := false; ; waited = true {
-		events, revision, err := w.Poll()
-		switch {
-		case len(events) > 0 || err != nil:
-			return events, revision, err
-		case waited && ctx.Err() != nil:
-			return nil, 0, ctx.Err()
-		}
-		select {
-		case <-w.ready:
-		case <-progress:
-			return w.Poll()
-		case <-ctx.Done():
-			return nil, 0, ctx.Err()
-		}
-	}
-}
-
-// Poll is like Next, but does not wait: there may be no events.
+// Poll returns the next events, and the revision up to which the watcher has now received all
+// of them. It does not wait: there may be no events. If the watcher has ended, it returns the
+// reason: [ErrSlow], [ErrClosed], or an [ExpiredError] after the store lost events.
 func (w *Watcher) Poll() ([]*Event, int64, error) {
 	// All events up to this revision are in the queue: the order of the two steps matters.
 	revision := w.store.revision.Load()
@@ -139,8 +117,8 @@ func (w *Watcher) Poll() ([]*Event, int64, error) {
 	return nil, revision, nil
 }
 
-// Ready returns a channel that has an element when Next does not wait. Who receives it must
-// call Poll or Next.
+// Ready returns a channel that has an element when Poll has something to return. Who receives
+// it must call Poll.
 func (w *Watcher) Ready() <-chan struct{} { return w.ready }
 
 // Stop ends the watcher.

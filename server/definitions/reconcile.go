@@ -223,8 +223,6 @@ func (d *Definitions) followFrom(ctx context.Context, s *crdStorage, snapshot *s
 	default:
 		close(d.ready)
 	}
-	now := make(chan struct{})
-	close(now) // Next does not wait
 	for {
 		select {
 		case <-ctx.Done():
@@ -234,7 +232,7 @@ func (d *Definitions) followFrom(ctx context.Context, s *crdStorage, snapshot *s
 		case h := <-d.released:
 			d.release(ctx, s, h)
 		case <-w.Ready():
-			events, _, err := w.Next(ctx, now)
+			events, _, err := w.Poll()
 			if err != nil {
 				return err
 			}

@@ -127,7 +127,12 @@ func (s *setup) reload() {
 	defer w.Stop()
 	s.store.Reload()
 	for err == nil {
-		_, _, err = w.Next(s.ctx, nil)
+		select {
+		case <-w.Ready():
+			_, _, err = w.Poll()
+		case <-s.ctx.Done():
+			err = s.ctx.Err()
+		}
 	}
 }
 
