@@ -100,6 +100,37 @@ func TestReadForms(t *testing.T) {
 		}
 	})
 
+	t.Run("events of a compressed watch", func(t *testing.T) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.server.URL()+rows("v1")+"?watch=true&timeoutSeconds=60&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept-Encoding", "gzip")
+		resp, err := r.fast.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		z, err := gzip.NewReader(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(z)
+		for lines.Scan() && !bytes.HasPrefix(lines.Bytes(), []byte(`{"type":"BOOKMARK"`)) {
+		}
+		// Each event arrives before the next is written.
+		want := func(kind string) {
+			t.Helper()
+			if !lines.Scan() || !bytes.HasPrefix(lines.Bytes(), []byte(`{"type":"`+kind+`"`)) {
+				t.Errorf("%.100s, %v, want %s", lines.Bytes(), lines.Err(), kind)
+			}
+		}
+		r.must(http.StatusCreated, http.MethodPost, rows("v1"), `{"apiVersion":"reads.example.com/v1","kind":"Row","metadata":{"name":"compressed"}}`)
+		want("ADDED")
+		r.must(http.StatusOK, http.MethodDelete, rows("v1")+"/compressed", "")
+		want("DELETED")
+	})
+
 	t.Run("bookmarks", func(t *testing.T) {
 		_, _, from := names(t, r.must(http.StatusOK, http.MethodGet, rows("v1")+"?limit=1", ""))
 		written := make(chan string, 1)

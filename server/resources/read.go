@@ -1,7 +1,6 @@
 package resources
 
 import (
-	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -34,15 +33,17 @@ import (
 type reads struct {
 	store *store.Store
 	cache *viewCache
-	// buffers and gzips pool the memory of responses.
-	buffers sync.Pool // of *bytes.Buffer
-	gzips   *sync.Pool
+	// pages, frames, gzips and deflaters pool the memory of responses.
+	pages     *buffers
+	frames    *buffers
+	gzips     *sync.Pool
+	deflaters *sync.Pool // of *flate.Writer
 }
 
 func newReads(s *store.Store) *reads {
 	return &reads{
-		store: s, cache: newViewCache(viewCacheBytes), gzips: responsewriters.NewGzipWriterPoolOrDie(),
-		buffers: sync.Pool{New: func() any { return &bytes.Buffer{} }},
+		store: s, cache: newViewCache(viewCacheBytes), pages: &buffers{max: outputBytes}, frames: &buffers{max: frameBytes},
+		gzips: responsewriters.NewGzipWriterPoolOrDie(), deflaters: newDeflaters(),
 	}
 }
 
@@ -259,6 +260,9 @@ func requestedRevision(req *http.Request) (string, bool) {
 const (
 	// outputBytes is the size of one write. The transports split it as they need.
 	outputBytes = 128 << 10
+	// frameBytes is the same for a watch. There are many more watches than lists, and those of
+	// slow clients wait in a write for a long time.
+	frameBytes = 32 << 10
 	// gzipBytes is the size from which responses are compressed.
 	gzipBytes = 128 << 10
 )
@@ -268,8 +272,7 @@ func (r *reader) write(w http.ResponseWriter, req *http.Request, size int, compo
 	apirequest.TrackSerializeResponseObjectLatency(req.Context(), func() {
 		h := w.Header()
 		h.Set("Content-Type", runtime.ContentTypeJSON)
-		o := &output{w: w, buffer: r.buffer(min(size, outputBytes))}
-		defer r.free(o.buffer)
+		o := &output{w: w, buffers: r.pages}
 		if size > gzipBytes && responsewriters.ContentEncodingSupported(req, features.APIResponseCompression) == "gzip" {
 			h.Set("Content-Encoding", "gzip")
 			h.Add("Vary", "Accept-Encoding")
@@ -288,19 +291,4 @@ func (r *reader) write(w http.ResponseWriter, req *http.Request, size int, compo
 		compose(o)
 		o.flush()
 	})
-}
-
-// buffer returns a buffer with room for n bytes. The caller must call free.
-func (r *reads) buffer(n int) *bytes.Buffer {
-	b := r.buffers.Get().(*bytes.Buffer)
-	b.Reset()
-	b.Grow(n)
-	return b
-}
-
-// free gives back a buffer, unless a large object has made it much larger than usual.
-func (r *reads) free(b *bytes.Buffer) {
-	if b.Cap() <= 4*outputBytes {
-		r.buffers.Put(b)
-	}
 }

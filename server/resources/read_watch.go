@@ -1,13 +1,10 @@
 package resources
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -36,6 +33,11 @@ const (
 	// a watch at which the last is sent.
 	bookmarkInterval = time.Minute
 	bookmarkLead     = 2 * time.Second
+	// restTime is the time that a watch waits after it has sent events: those that arrive
+	// meanwhile are sent together. Waking a watch and writing to its connection costs much more
+	// than an event, and a busy resource may have many events and many watches. The first event
+	// after a pause is sent immediately.
+	restTime = 5 * time.Millisecond
 )
 
 // watching is a WATCH. It needs no goroutine but that of its request.
@@ -62,10 +64,11 @@ type watching struct {
 
 	events compbasemetrics.CounterMetric
 	sizes  compbasemetrics.ObserverMetric
-	// pending are the frames that have not been sent, or nil.
-	pending *bytes.Buffer
-	// compressor compresses frames. It is nil before the first one.
-	compressor *gzip.Writer
+	// out collects frames. unsent reports that there are some since the last flush.
+	out    output
+	unsent bool
+	// zip is where out writes, or nil if the client wants no compression.
+	zip *gzipStream
 }
 
 // watch answers a WATCH. Like the handler of k8s.io/apiserver, it prepares the watch in one
@@ -168,8 +171,6 @@ func (x *watching) serve() {
 	if x.watcher != nil {
 		defer x.watcher.Stop()
 	}
-	defer x.freePending()
-	defer x.closeCompressor()
 	h := x.response.Header()
 	h.Set("Content-Type", runtime.ContentTypeJSON)
 	h.Set("Transfer-Encoding", "chunked")
@@ -179,6 +180,14 @@ func (x *watching) serve() {
 	}
 	x.response.WriteHeader(http.StatusOK)
 	x.flusher.Flush()
+	x.out = output{w: x.response, buffers: x.frames}
+	if x.gzip {
+		// Compressed frames are one stream: a client may wait for the next stream before it
+		// returns the end of the last one.
+		x.zip = newGzipStream(x.response, x.deflaters)
+		x.out.w = x.zip
+		defer func() { _ = x.zip.Close() }() // the client may have gone
+	}
 	if x.failure != nil {
 		x.end(x.failure)
 		return
@@ -196,6 +205,8 @@ func (x *watching) serve() {
 		bookmarks = bookmark.C
 	}
 	done := x.request.Context().Done()
+	rest := time.NewTimer(restTime)
+	defer rest.Stop()
 	for {
 		wanted := false
 		select {
@@ -215,6 +226,12 @@ func (x *watching) serve() {
 		if !x.receive(wanted) {
 			return
 		}
+		rest.Reset(restTime)
+		select {
+		case <-rest.C:
+		case <-done:
+			return
+		}
 	}
 }
 
@@ -230,26 +247,36 @@ func (x *watching) untilBookmark(began time.Time) time.Duration {
 // receive sends the events that are waiting, and a bookmark if it is wanted. It reports false
 // if the watch has ended.
 func (x *watching) receive(bookmark bool) bool {
-	events, revision, err := x.watcher.Poll()
-	if err != nil {
-		var expired *store.ExpiredError
-		if errors.As(err, &expired) {
-			x.end(apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", expired.Revision, expired.Oldest)))
-		}
-		// A client that was too slow starts again where it is.
-		return false
-	}
-	for _, e := range events {
-		if err := x.event(e); err != nil {
-			x.end(err)
+	for {
+		events, revision, err := x.watcher.Poll()
+		if err != nil {
+			var expired *store.ExpiredError
+			if errors.As(err, &expired) {
+				x.end(apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", expired.Revision, expired.Oldest)))
+			}
+			// A client that was too slow starts again where it is.
+			x.flush()
 			return false
 		}
+		for i, e := range events {
+			if err := x.event(e); err != nil {
+				x.end(err)
+				return false
+			}
+			if x.out.err != nil {
+				return false
+			}
+			events[i] = nil // a slow client keeps only the rest in memory
+		}
+		if len(events) > 0 {
+			continue
+		}
+		// The client may have asked for a revision that the store has not reached.
+		if bookmark && revision >= x.after {
+			x.bookmark(revision, false)
+		}
+		return x.flush()
 	}
-	// The client may have asked for a revision that the store has not reached.
-	if bookmark && revision >= x.after {
-		x.bookmark(revision, false)
-	}
-	return x.flush()
 }
 
 // sendInitial sends the objects that exist when the watch starts.
@@ -264,14 +291,14 @@ func (x *watching) sendInitial() bool {
 			return false
 		}
 		entries[i] = nil // a slow client keeps only the rest in memory
-		if x.pending != nil && x.pending.Len() > outputBytes && !x.flush() {
+		if x.out.err != nil {
 			return false
 		}
 	}
 	if x.list {
 		x.bookmark(x.after, true)
 	}
-	if !x.flush() {
+	if !x.flush() || x.zip != nil && x.zip.store() != nil {
 		return false
 	}
 	if received, ok := apirequest.ReceivedTimestampFrom(x.request.Context()); ok && x.list {
@@ -357,27 +384,17 @@ func (x *watching) event(e *store.Event) error {
 // frame adds an event with an object.
 func (x *watching) frame(t watch.EventType, v *view, revision int64) {
 	head, tail := `{"type":"`+string(t)+`","object":`, "}\n"
-	b := x.buffer(len(head) + v.size(revision) + len(tail))
-	before := b.Len()
-	b.WriteString(head)
-	b.Write(v.append(b.AvailableBuffer(), revision))
-	b.WriteString(tail)
-	x.count(b.Len() - before)
+	x.out.text(head)
+	x.out.view(v, revision)
+	x.out.text(tail)
+	x.count(len(head) + v.size(revision) + len(tail))
 }
 
+// count counts a frame that was added.
 func (x *watching) count(size int) {
+	x.unsent = true
 	x.events.Inc()
 	x.sizes.Observe(float64(size))
-}
-
-// buffer returns the buffer of the pending frames with room for n more bytes.
-func (x *watching) buffer(n int) *bytes.Buffer {
-	if x.pending == nil {
-		x.pending = x.reads.buffer(n)
-	} else {
-		x.pending.Grow(n)
-	}
-	return x.pending
 }
 
 // bookmark adds a bookmark. initial marks the end of the initial events.
@@ -394,7 +411,7 @@ func (x *watching) bookmark(revision int64, initial bool) {
 	b = append(b, viewVersion...)
 	b = strconv.AppendInt(b, revision, 10)
 	b = append(b, "\"}}}\n"...)
-	x.buffer(len(b)).Write(b)
+	x.out.bytes(b)
 	x.count(len(b))
 }
 
@@ -409,56 +426,25 @@ func (x *watching) end(err error) {
 	if err != nil {
 		return // a Status has no values that cannot be encoded
 	}
-	b := x.buffer(len(text))
-	b.WriteString(`{"type":"ERROR","object":`)
-	b.Write(text)
-	b.WriteString("}\n")
-	x.count(b.Len())
+	text = append(append([]byte(`{"type":"ERROR","object":`), text...), "}\n"...)
+	x.out.bytes(text)
+	x.count(len(text))
 	x.flush()
 }
 
-// flush sends the pending frames. It reports false if the client has gone.
+// flush sends the frames that were added. It reports false if the client has gone.
 func (x *watching) flush() bool {
-	if x.pending == nil {
+	x.out.flush()
+	if x.out.err != nil {
+		return false
+	}
+	if !x.unsent {
 		return true
 	}
-	defer x.freePending()
-	if err := x.send(x.pending.Bytes()); err != nil {
+	x.unsent = false
+	if x.zip != nil && x.zip.flush() != nil {
 		return false
 	}
 	x.flusher.Flush()
 	return true
-}
-
-func (x *watching) freePending() {
-	if x.pending != nil {
-		x.free(x.pending)
-		x.pending = nil
-	}
-}
-
-// send writes frames. Compressed frames are one stream: a client may wait for the next
-// stream before it returns the end of the last one.
-func (x *watching) send(frames []byte) error {
-	if !x.gzip {
-		_, err := x.response.Write(frames)
-		return err
-	}
-	if x.compressor == nil {
-		x.compressor = x.gzips.Get().(*gzip.Writer)
-		x.compressor.Reset(x.response)
-	}
-	_, err := x.compressor.Write(frames)
-	return errors.Join(err, x.compressor.Flush())
-}
-
-// closeCompressor ends the compressed stream.
-func (x *watching) closeCompressor() {
-	if x.compressor == nil {
-		return
-	}
-	_ = x.compressor.Close()       // the client may have gone
-	x.compressor.Reset(io.Discard) // it must not keep the response
-	x.gzips.Put(x.compressor)
-	x.compressor = nil
 }

@@ -50,6 +50,12 @@ func decimals(n int64) int {
 // append appends the object with a resourceVersion.
 func (v *view) append(out []byte, revision int64) []byte {
 	out = append(out, v.text[:v.at]...)
+	out = v.appendVersion(out, revision)
+	return append(out, v.text[v.at:]...)
+}
+
+// appendVersion appends the resourceVersion that belongs at an offset of the text.
+func (v *view) appendVersion(out []byte, revision int64) []byte {
 	if v.before {
 		out = append(out, ',')
 	}
@@ -59,7 +65,7 @@ func (v *view) append(out []byte, revision int64) []byte {
 	if v.after {
 		out = append(out, ',')
 	}
-	return append(out, v.text[v.at:]...)
+	return out
 }
 
 // view returns what the version returns for a stored value.
