@@ -6,6 +6,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/embed"
 	"k8s.io/klog/v2"
 )
 
@@ -17,6 +18,9 @@ const (
 	spaceBackoff = time.Minute
 	// reserve is the disk space that is kept free: etcd fails if it cannot extend a file.
 	reserve = 3*segment + 16<<20
+	// largestRequest is the space that must be free for writes to be accepted again. With less,
+	// each large write would reach the quota again, and free no space.
+	largestRequest = embed.DefaultMaxRequestBytes
 )
 
 // keepSpace rejects writes while the disk is almost full, and frees space when the quota is
@@ -87,7 +91,7 @@ func (m *Member) makeSpace(ctx context.Context) error {
 	if err := s.Backend().Defrag(); err != nil {
 		return fmt.Errorf("defragment the database: %w", err)
 	}
-	if size := s.Backend().Size(); size >= m.quota {
+	if size := s.Backend().Size(); size+largestRequest > m.quota {
 		return fmt.Errorf("%d bytes are in use after compaction, the quota is %d: delete objects or raise the quota", size, m.quota)
 	}
 	return m.alarm(ctx, pb.AlarmRequest_DEACTIVATE)
