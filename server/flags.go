@@ -45,13 +45,19 @@ func (o *Options) addServingFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Profiling, "profiling", o.Profiling, "serve profiles at /debug/pprof/")
 }
 
-func (o *Options) addStorageFlags(fs *pflag.FlagSet) {
+// AddDataFlags adds the flags that name the data of a server to fs, for commands that use the
+// data without a server.
+func (o *Options) AddDataFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.DataDir, "data-dir", o.DataDir, "`directory` for the embedded etcd, the certificates and the kubeconfig")
 	fs.StringSliceVar(&o.Etcd.URLs, "etcd-servers", o.Etcd.URLs, "comma-separated `URLs` of an external etcd cluster (default: an embedded etcd in the data directory)")
 	fs.StringVar(&o.Etcd.CAFile, "etcd-cafile", o.Etcd.CAFile, "`file` with the CA certificate for connections to etcd")
 	fs.StringVar(&o.Etcd.CertFile, "etcd-certfile", o.Etcd.CertFile, "`file` with the client certificate for connections to etcd")
 	fs.StringVar(&o.Etcd.KeyFile, "etcd-keyfile", o.Etcd.KeyFile, "`file` with the private key for --etcd-certfile")
 	fs.StringVar(&o.EtcdPrefix, "etcd-prefix", o.EtcdPrefix, "`prefix` of all resource keys in etcd")
+}
+
+func (o *Options) addStorageFlags(fs *pflag.FlagSet) {
+	o.AddDataFlags(fs)
 	fs.DurationVar(&o.EtcdCompactionInterval, "etcd-compaction-interval", o.EtcdCompactionInterval, "`interval` of compaction requests to etcd; 0 disables compaction")
 	fs.StringVar(&o.EncryptionProviderConfig, "encryption-provider-config", o.EncryptionProviderConfig, "`file` that configures the encryption of CRDs and custom resources in etcd (default: they are not encrypted)")
 	fs.BoolVar(&o.EncryptionProviderConfigReload, "encryption-provider-config-automatic-reload", o.EncryptionProviderConfigReload, "reload --encryption-provider-config when the file changes")

@@ -422,12 +422,19 @@ func lockDataDir(dir string) (*fileutil.LockedFile, error) {
 	}
 	lock, err := fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, fileutil.ErrLocked) {
-		return nil, fmt.Errorf("another server uses the data directory %s: stop it, or choose another directory with --data-dir", dir)
+		return nil, &inUseError{dir}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
 	return lock, nil
+}
+
+// inUseError is returned for a data directory that another process has locked.
+type inUseError struct{ dir string }
+
+func (e *inUseError) Error() string {
+	return fmt.Sprintf("another server uses the data directory %s: stop it, or choose another directory with --data-dir", e.dir)
 }
 
 func (s *Server) unlock() {

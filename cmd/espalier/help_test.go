@@ -39,8 +39,8 @@ func TestHelpExamples(t *testing.T) {
 				t.Errorf("the help text does not start with the summary: %q", c.Long)
 			}
 			for _, line := range lines {
-				if c.Name() == "serve" || c.Name() == "migrate" || strings.Contains(line, "--from-cluster") || strings.Contains(line, "--etcd-servers") {
-					parseExample(t, c, line)
+				if name := strings.Fields(line)[1]; name == "serve" || name == "migrate" || strings.Contains(line, "--from-cluster") || strings.Contains(line, "--etcd-servers") {
+					parseExample(t, line)
 					continue
 				}
 				dir := t.TempDir()
@@ -52,6 +52,12 @@ func TestHelpExamples(t *testing.T) {
 					"stable.example.com/crontabs/default/nightly":                                "crontab-typo.yaml",
 				}))
 				t.Chdir(dir)
+				switch c.Name() {
+				case "backup":
+					createData(t, "espalier-data", "older.db")
+				case "restore":
+					createData(t, "espalier-data", "backup.db")
+				}
 				runExample(t, line)
 			}
 		})
@@ -59,9 +65,13 @@ func TestHelpExamples(t *testing.T) {
 }
 
 // parseExample parses the flags and arguments of an example.
-func parseExample(t *testing.T, c *cobra.Command, line string) {
+func parseExample(t *testing.T, line string) {
 	t.Helper()
 	words, err := splitWords(line)
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	c, _, err := newRootCommand(&app{program: "espalier"}).Find(words[1:2])
 	if err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}

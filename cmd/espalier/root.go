@@ -94,8 +94,8 @@ There are two schema semantics. "kep" follows the design documents of CRDs, "kub
 follows kube-apiserver 1.37 exactly. They differ in a few places, and findings point out
 where the difference affects your input.
 
-Commands other than serve read the configuration file ` + config.Name + ` in the working
-directory or above it; see espalier config --help. ` + semanticsVariable + ` sets the semantics for
+Commands other than serve, backup and restore read the configuration file ` + config.Name + `
+in the working directory or above it; see espalier config --help. ` + semanticsVariable + ` sets the semantics for
 all commands. Flags take precedence over the environment, and the environment over the file.
 
 Findings are errors, warnings or infos. Only errors make the exit code 1; --fail-on changes
@@ -145,6 +145,8 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 	root.AddCommand(
 		newMigrateCommand(a),
 		newServeCommand(a),
+		newBackupCommand(a),
+		newRestoreCommand(a),
 		newVersionCommand(a),
 		newManCommand(a),
 	)

@@ -7,9 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -104,15 +102,4 @@ func (a *app) serve(ctx context.Context, o *server.Options) error {
 	case <-s.Done():
 	}
 	return s.Stop()
-}
-
-// shellQuote quotes a word for a shell where necessary.
-func shellQuote(word string) string {
-	plain := strings.IndexFunc(word, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+=:@", r)
-	}) < 0
-	if plain && word != "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -213,10 +213,34 @@ func (m *Member) Close() {
 // maxSocketPath is the maximum length of a unix socket's path on all systems.
 const maxSocketPath = 100
 
+// socketName is the name of the socket. If the socket is in a separate directory,
+// socketPathName is the file in the data directory that has its path.
+const (
+	socketName     = "client.sock"
+	socketPathName = "client.sock.path"
+)
+
+// RunningEndpoint returns the address of the member that another process runs in a directory.
+func RunningEndpoint(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("resolve the etcd directory: %w", err)
+	}
+	socket := filepath.Join(dir, socketName)
+	if len(socket) > maxSocketPath {
+		text, err := os.ReadFile(filepath.Join(dir, socketPathName))
+		if err != nil {
+			return "", fmt.Errorf("find the socket of etcd: %w", err)
+		}
+		socket = string(text)
+	}
+	return "unix://" + socket, nil
+}
+
 // socketPath returns the path of the socket: in the data directory, or, if that path is too
 // long for a socket, in a separate directory.
 func (m *Member) socketPath(dir string) (string, error) {
-	if path := filepath.Join(dir, "client.sock"); len(path) <= maxSocketPath {
+	if path := filepath.Join(dir, socketName); len(path) <= maxSocketPath {
 		return path, nil
 	}
 	own, err := os.MkdirTemp("", "espalier-") // mode 0700
@@ -224,10 +248,14 @@ func (m *Member) socketPath(dir string) (string, error) {
 		return "", fmt.Errorf("create a directory for the etcd socket: %w", err)
 	}
 	m.sockets = own
-	path := filepath.Join(own, "client.sock")
+	path := filepath.Join(own, socketName)
 	if len(path) > maxSocketPath {
 		m.removeSockets()
 		return "", fmt.Errorf("the path %s is too long for a unix socket: use a shorter path for the data directory or for temporary files", path)
+	}
+	if err := os.WriteFile(filepath.Join(dir, socketPathName), []byte(path), 0o600); err != nil {
+		m.removeSockets()
+		return "", fmt.Errorf("record the path of the etcd socket: %w", err)
 	}
 	return path, nil
 }
@@ -236,6 +264,7 @@ func (m *Member) removeSockets() {
 	if m.sockets != "" {
 		// If this fails, an empty directory is left for the system to clean up.
 		_ = os.RemoveAll(m.sockets)
+		_ = os.Remove(filepath.Join(m.dir, socketPathName))
 	}
 }
 

@@ -3,6 +3,7 @@ package etcd
 import (
 	"errors"
 	"os"
+	"strings"
 	"sync/atomic"
 
 	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
@@ -32,7 +33,8 @@ func harmless(message string) bool {
 		"failed to update storage version": // the same; etcd retries
 		return true
 	}
-	return false
+	// A member that restarts soon after it was created; raft tries again.
+	return strings.HasSuffix(message, " since there are still pending configuration changes to apply")
 }
 
 // noSpace reports whether etcd logs a write that it rejected for lack of space. The client
