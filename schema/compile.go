@@ -93,7 +93,7 @@ func newCompiler(opts []Option) *compiler {
 		p:        &Program{semantics: o.semantics, preserveAll: o.preserveAll, identity: o.identity, namesBelow: o.namesBelow},
 		patterns: map[string]*pattern{}, checks: map[bounds]*checks{},
 	}
-	c.p.nodes = append(make([]node, 0, 64), node{
+	c.p.nodes = append(make([]node, 0, 8), node{
 		flags: prunes, accepts: acceptsAll, shape: acceptsAll, items: nowhere, additional: none, parent: none,
 	})
 	return c

@@ -74,7 +74,7 @@ func Encode(crd *api.CustomResourceDefinition, apiVersion string) ([]byte, error
 		out.TypeMeta = metav1.TypeMeta{APIVersion: api.APIVersion, Kind: api.Kind}
 		return json.Marshal(&out)
 	case v1beta1.APIVersion:
-		return json.Marshal(v1beta1.FromV1(crd))
+		return json.Marshal(v1beta1.FromV1Shared(crd))
 	}
 	return nil, fmt.Errorf("apiVersion: expected %s or %s, got %q", api.APIVersion, v1beta1.APIVersion, apiVersion)
 }

@@ -1,6 +1,7 @@
 package v1beta1_test
 
 import (
+	"reflect"
 	"testing"
 
 	"espalier.dev/api"
@@ -118,5 +119,27 @@ func TestConversionSharesNothing(t *testing.T) {
 	back.Spec.Versions[1].Schema.OpenAPIV3Schema.Type[0] = "changed"
 	if b.Schema.OpenAPIV3Schema.Type[0] == "changed" {
 		t.Error("the schema is shared")
+	}
+}
+
+// FromV1Shared leaves what it was given unchanged.
+func TestFromV1Shared(t *testing.T) {
+	for _, versions := range []string{
+		`[{"name":"a","schema":{"openAPIV3Schema":{"type":"object"}},"subresources":{"status":{}}},{"name":"b","schema":{"openAPIV3Schema":{"type":"object"}},"subresources":{"status":{}}}]`,
+		`[{"name":"a"},{"name":"b"}]`,
+	} {
+		in := &api.CustomResourceDefinition{}
+		text := `{"metadata":{"name":"n","annotations":{"` + api.JSONSchemaAnnotation + `":"{\"type\":\"object\"}"}},"spec":{"conversion":{"strategy":"None"},"versions":` + versions + `}}`
+		if err := api.Unmarshal([]byte(text), in); err != nil {
+			t.Fatal(err)
+		}
+		before := in.DeepCopy()
+		got := v1beta1.FromV1Shared(in)
+		if !reflect.DeepEqual(in, before) {
+			t.Errorf("changed to %+v", in)
+		}
+		if !reflect.DeepEqual(got, v1beta1.FromV1(in)) || got.Annotations != nil {
+			t.Errorf("%+v differs from the result of FromV1", got)
+		}
 	}
 }

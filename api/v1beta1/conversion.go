@@ -2,6 +2,7 @@ package v1beta1
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,18 +107,24 @@ func conversionToV1(in *CustomResourceConversion) *api.CustomResourceConversion 
 // same in all versions are moved to the top, as v1beta1 requires. An annotation that is
 // not a valid schema of 2017 stays an annotation, so that nothing is lost.
 func FromV1(in *api.CustomResourceDefinition) *CustomResourceDefinition {
-	in = in.DeepCopy()
+	return FromV1Shared(in.DeepCopy())
+}
+
+// FromV1Shared is FromV1 without a copy: the result shares memory with in.
+func FromV1Shared(in *api.CustomResourceDefinition) *CustomResourceDefinition {
+	meta := in.ObjectMeta
 	legacy, err := api.LegacySchema(in)
 	if err == nil && legacy != nil {
-		delete(in.Annotations, api.JSONSchemaAnnotation)
-		if len(in.Annotations) == 0 {
-			in.Annotations = nil
+		meta.Annotations = maps.Clone(meta.Annotations)
+		delete(meta.Annotations, api.JSONSchemaAnnotation)
+		if len(meta.Annotations) == 0 {
+			meta.Annotations = nil
 		}
 	}
 	preserve := in.Spec.PreserveUnknownFields
 	out := &CustomResourceDefinition{
 		TypeMeta:   metav1.TypeMeta{APIVersion: APIVersion, Kind: api.Kind},
-		ObjectMeta: in.ObjectMeta,
+		ObjectMeta: meta,
 		Spec: CustomResourceDefinitionSpec{
 			Group:                 in.Spec.Group,
 			Names:                 in.Spec.Names,

@@ -291,7 +291,11 @@ func (s *serving) managed(scope handlers.RequestScope, subresource string, reset
 		scope.FieldManager = m.Stock()
 		return &scope, m, nil
 	}
-	scope.FieldManager, err = managedfields.NewDefaultCRDFieldManager(s.types, scope.Convertor, scope.Defaulter, scope.Creater,
+	convertor := scope.Convertor
+	if s.builtin != nil {
+		convertor = scope.UnsafeConvertor // a copy of a CRD is large, and the field manager only reads it
+	}
+	scope.FieldManager, err = managedfields.NewDefaultCRDFieldManager(s.types, convertor, scope.Defaulter, scope.Creater,
 		scope.Kind, scope.HubGroupVersion, subresource, fieldpath.NewExcludeFilterSetMap(reset))
 	if err != nil {
 		return nil, nil, fmt.Errorf("field management of %s: %w", s.convertor.definition.Name(), err)
