@@ -29,6 +29,9 @@ import (
 // TestCrash kills. If it is set, the test binary runs that server.
 const crashingServer = "ESPALIER_TEST_CRASHING_SERVER"
 
+// crashingEtcd is the one with the address of its etcd, if that is not embedded.
+const crashingEtcd = "ESPALIER_TEST_CRASHING_ETCD"
+
 // TestCrash repeatedly kills a server while clients create, change and delete objects and
 // CRDs, and restarts it on the same data. Acknowledged writes and deletions must persist,
 // nothing else may have changed, and a deletion of a CRD that a crash interrupted must
@@ -49,16 +52,21 @@ func TestCrash(t *testing.T) {
 		}
 	}
 	c := &crash{T: t, dir: t.TempDir(), objects: map[string]*crashObject{}, crds: newCrashCRDs()}
+	c.run(rounds)
+}
+
+// run runs rounds, and checks the result.
+func (c *crash) run(rounds int) {
 	for round := range rounds {
 		c.round(round)
 	}
 	c.start()
 	c.check()
 	c.kill()
-	t.Logf("%d rounds, %d objects, %d acknowledged writes, %d without an answer; %d deletions of CRDs, of which %d were interrupted",
+	c.Logf("%d rounds, %d objects, %d acknowledged writes, %d without an answer; %d deletions of CRDs, of which %d were interrupted",
 		rounds, len(c.objects), c.acknowledged, c.unanswered, c.deleted, c.interrupted)
 	if c.acknowledged < 10*rounds {
-		t.Error("too few writes to prove anything")
+		c.Error("too few writes to prove anything")
 	}
 }
 
@@ -66,6 +74,9 @@ func TestCrash(t *testing.T) {
 func serveUntilKilled(t *testing.T, dir string) {
 	o := server.NewOptions()
 	o.DataDir, o.SecurePort = dir, 0
+	if url := os.Getenv(crashingEtcd); url != "" {
+		o.Etcd.URLs = []string{url}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	s, err := server.Start(ctx, o)
@@ -82,6 +93,7 @@ func serveUntilKilled(t *testing.T, dir string) {
 type crash struct {
 	*testing.T
 	dir    string
+	etcd   string // empty if it is embedded
 	cmd    *exec.Cmd
 	log    bytes.Buffer
 	client *http.Client
@@ -137,7 +149,7 @@ func (c *crash) start() {
 	}
 	c.log.Reset()
 	c.cmd = exec.Command(self, "-test.run=^TestCrash$")
-	c.cmd.Env = append(os.Environ(), crashingServer+"="+c.dir)
+	c.cmd.Env = append(os.Environ(), crashingServer+"="+c.dir, crashingEtcd+"="+c.etcd)
 	c.cmd.Stdout, c.cmd.Stderr = &c.log, &c.log
 	if err := c.cmd.Start(); err != nil {
 		c.Fatal(err)

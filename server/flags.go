@@ -49,7 +49,7 @@ func (o *Options) addServingFlags(fs *pflag.FlagSet) {
 // data without a server.
 func (o *Options) AddDataFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.DataDir, "data-dir", o.DataDir, "`directory` for the embedded etcd, the certificates and the kubeconfig")
-	fs.StringSliceVar(&o.Etcd.URLs, "etcd-servers", o.Etcd.URLs, "comma-separated `URLs` of an external etcd cluster (default: an embedded etcd in the data directory)")
+	fs.StringSliceVar(&o.Etcd.URLs, "etcd-servers", o.Etcd.URLs, "comma-separated `URLs` of an external etcd cluster, or the URL of kine (default: an embedded etcd in the data directory)")
 	fs.StringVar(&o.Etcd.CAFile, "etcd-cafile", o.Etcd.CAFile, "`file` with the CA certificate for connections to etcd")
 	fs.StringVar(&o.Etcd.CertFile, "etcd-certfile", o.Etcd.CertFile, "`file` with the client certificate for connections to etcd")
 	fs.StringVar(&o.Etcd.KeyFile, "etcd-keyfile", o.Etcd.KeyFile, "`file` with the private key for --etcd-certfile")

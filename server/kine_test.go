@@ -70,6 +70,30 @@ func TestKineLimits(t *testing.T) {
 	}})
 }
 
+// TestKineLost checks that a server stops when its registration is gone.
+func TestKineLost(t *testing.T) {
+	t.Parallel()
+	b := kinetest.Start(t)
+	o := shareEtcd(t, []string{b.URL})
+	o.ServerLease = 3 * time.Second
+	s, err := start(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := b.Client.Delete(t.Context(), "//espalier.dev/servers/registry/alone")
+	if err != nil || resp.Deleted != 1 {
+		t.Fatal(resp, err)
+	}
+	select {
+	case <-s.Done():
+	case <-time.After(time.Minute):
+		t.Error("it has not stopped")
+	}
+	if err := s.Stop(); !errors.Is(err, kine.ErrLost) {
+		t.Error(err)
+	}
+}
+
 // background starts a process, which is killed at the end of the test.
 func background(t *testing.T, cmd *exec.Cmd) (kill func()) {
 	t.Helper()
