@@ -301,7 +301,12 @@ func TestStore(t *testing.T) {
 	defer cancel()
 	var got []int64
 	for len(got) == 0 || got[len(got)-1] < last {
-		events, _, err := watcher.Next(ctx, nil)
+		select {
+		case <-watcher.Ready():
+		case <-ctx.Done():
+			t.Fatalf("%v after %d events", ctx.Err(), len(got))
+		}
+		events, _, err := watcher.Poll()
 		if err != nil {
 			t.Fatal(err)
 		}
