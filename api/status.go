@@ -62,6 +62,8 @@ const (
 	// KubernetesAPIApprovalPolicyConformant: an API in a group of Kubernetes is
 	// approved, according to KubeAPIApprovedAnnotation.
 	KubernetesAPIApprovalPolicyConformant CustomResourceDefinitionConditionType = "KubernetesAPIApprovalPolicyConformant"
+	// Compliant: all stored objects comply with the CRD. Kubernetes has no such condition.
+	Compliant CustomResourceDefinitionConditionType = "Compliant"
 	// StorageMigrating: stored objects are being rewritten in another version.
 	StorageMigrating CustomResourceDefinitionConditionType = "StorageMigrating"
 )

@@ -230,6 +230,19 @@ func (v *Version) Schema() (*api.JSONSchemaProps, error) {
 	return s.props, nil
 }
 
+// Skeleton returns the skeleton of the version's schema: see schema.Skeleton. It returns nil
+// if there is no schema.
+func (v *Version) Skeleton() (*api.JSONSchemaProps, error) {
+	s, err := v.schemas()
+	if err != nil {
+		return nil, err
+	}
+	if s.legacy != nil {
+		return schema.Skeleton(s.legacy), nil
+	}
+	return schema.Skeleton(s.props), nil
+}
+
 // GroupVersionKind returns the apiVersion and kind of the objects.
 func (v *Version) GroupVersionKind() runtimeschema.GroupVersionKind {
 	return runtimeschema.GroupVersionKind{Group: v.definition.Group(), Version: v.spec.Name, Kind: v.definition.Names().Kind}

@@ -43,6 +43,20 @@ func Status(old api.CustomResourceDefinitionStatus, d *Definition, peers *Catalo
 	return *s.status
 }
 
+// Condition returns the condition of a type in a status, or nil if it has none.
+func Condition(s *api.CustomResourceDefinitionStatus, typ api.CustomResourceDefinitionConditionType) *api.CustomResourceDefinitionCondition {
+	return find(s, typ)
+}
+
+// WithCondition returns the status of a CRD in a generation with a condition. now is the
+// transition time of the condition if its status changes.
+func WithCondition(old api.CustomResourceDefinitionStatus, c api.CustomResourceDefinitionCondition, generation int64, now metav1.Time) api.CustomResourceDefinitionStatus {
+	holder := (&api.CustomResourceDefinition{Status: old}).DeepCopy()
+	s := statusWriter{status: &holder.Status, generation: generation, now: now}
+	s.set(c)
+	return holder.Status
+}
+
 // statusWriter changes conditions.
 type statusWriter struct {
 	status     *api.CustomResourceDefinitionStatus

@@ -49,6 +49,27 @@ func (p Path) String() string {
 	return b.String()
 }
 
+// Pattern returns the path with * for indices and keys of maps: spec.containers[*].name. Values
+// with the same pattern have the same schema.
+func (p Path) Pattern() string {
+	var b strings.Builder
+	for i, s := range p {
+		switch {
+		case s.Kind == Index:
+			b.WriteString("[*]")
+			continue
+		case i > 0:
+			b.WriteByte('.')
+		}
+		if s.Kind == MapKey {
+			b.WriteByte('*')
+		} else {
+			b.WriteString(s.Key)
+		}
+	}
+	return b.String()
+}
+
 // Pointer returns the path as a JSON pointer (RFC 6901).
 func (p Path) Pointer() string {
 	var b []byte

@@ -130,3 +130,7 @@ func (s Semantics) UnfoldsAsDocumented() bool { return s == KEP }
 // PublishesPatternInV2 reports whether pattern is published in OpenAPI v2. According to
 // the documents v2 does not have it; it does, and kube-apiserver publishes it.
 func (s Semantics) PublishesPatternInV2() bool { return s == Kubernetes }
+
+// ChecksStoredObjects reports whether a server checks, unless it is told otherwise, if stored
+// objects comply with their CRDs, as the documents propose. kube-apiserver does not.
+func (s Semantics) ChecksStoredObjects() bool { return s == KEP }

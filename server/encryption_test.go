@@ -241,7 +241,6 @@ func TestEncryptionWrongKey(t *testing.T) {
 	e.must(http.StatusCreated, http.MethodPost, crdsPath, sharedCRD("good.example.com"))
 	e.must(http.StatusCreated, http.MethodPost, secretThings, secretThing("bad", ""))
 	broken := e.stored("secret.example.com/things/bad")
-	brokenCRD := e.stored(secretCRD)
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -280,6 +279,7 @@ func TestEncryptionWrongKey(t *testing.T) {
 		encryptionRule("customresourcedefinitions.apiextensions.k8s.io", provider("aesgcm", 'c')),
 	))
 	e = startEncrypted(t, o)
+	brokenCRD := e.stored(secretCRD)
 	text = e.must(http.StatusInternalServerError, http.MethodGet, crdsPath, "")
 	if !strings.Contains(text, "things.secret.example.com") || !strings.Contains(text, "things.good.example.com") {
 		t.Error("the list does not name the CRDs:", text)

@@ -63,6 +63,9 @@ func (o *Options) addStorageFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.EncryptionProviderConfigReload, "encryption-provider-config-automatic-reload", o.EncryptionProviderConfigReload, "reload --encryption-provider-config when the file changes")
 	fs.DurationVar(&o.ServerLease, "server-lease-duration", o.ServerLease, "`time` after which other servers on the same external etcd stop waiting for a server that has crashed or stalled before they establish new CRDs")
 	fs.Int64Var(&o.EtcdQuota, "quota-backend-bytes", o.EtcdQuota, "maximum size of the embedded etcd in `bytes`")
+	const check = "check-stored-objects"
+	fs.StringVar(&o.CheckStoredObjects, check, o.CheckStoredObjects, "`when` to check whether stored objects comply with their CRDs: true, false, or auto, which checks them in kep semantics. CRDs get the condition Compliant, kubectl get noncompliantobjects lists the objects, and kubectl get skeletons the specified fields")
+	fs.Lookup(check).NoOptDefVal = checkAlways
 	var ignored bool
 	fs.BoolVar(&ignored, "watch-cache", true, "accepted for compatibility with kube-apiserver and ignored: reads and watches are always served from memory")
 	fs.IntVar(&o.DeleteCollectionWorkers, "delete-collection-workers", o.DeleteCollectionWorkers, "`number` of workers for each request that deletes a collection")

@@ -18,11 +18,14 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
+	"espalier.dev/server/compliance"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/fence"
 	"espalier.dev/server/peers"
 	"espalier.dev/server/publish"
+	"espalier.dev/server/resource"
 	"espalier.dev/server/resources"
+	"espalier.dev/server/skeletons"
 	"espalier.dev/store"
 )
 
@@ -50,6 +53,8 @@ type foundation struct {
 	semantics schema.Semantics
 	// warnings returns additional warnings for the writer of a CRD; nil means none.
 	warnings func(context.Context, *api.CustomResourceDefinition) []string
+	// checks is set if stored objects are checked for compliance with their CRDs.
+	checks bool
 	// controllers runs the control loops.
 	controllers *controllers
 	// scheme has the types of the server's own responses, codecs encodes them.
@@ -79,6 +84,18 @@ func install(f foundation) (*definitions.Definitions, error) {
 	if f.peers != nil {
 		config.Peers = f.peers
 	}
+	var scanner *compliance.Scanner
+	var defs *definitions.Definitions
+	if f.checks {
+		scanner = compliance.New(compliance.Config{
+			Store: f.store, Prefix: f.fences.ObjectPrefix, Options: config.Options,
+			Catalog: func() *crd.Catalog { return defs.Catalog() },
+			Write: func(ctx context.Context, d *crd.Definition, c api.CustomResourceDefinitionCondition) error {
+				return defs.WriteCondition(ctx, d, c)
+			},
+		})
+		config.Compliance = scanner
+	}
 	defs, err := definitions.New(config)
 	if err != nil {
 		return nil, err
@@ -101,9 +118,19 @@ func install(f foundation) (*definitions.Definitions, error) {
 		return nil, err
 	}
 	defs.Attach(handler)
+	builtin := []publish.Builtin{{Definition: defs.Builtin().Definition, Describe: defs.Builtin().Describe}}
+	if scanner != nil {
+		virtual, err := installVirtual(handler, scanner, defs)
+		if err != nil {
+			return nil, err
+		}
+		builtin = append(builtin, virtual...)
+		defs.Subscribe(scanner.Changed)
+		f.controllers.add(controller{name: "compliance", run: scanner.Run})
+	}
 	publisher := publish.New(publish.Config{
 		Source:    defs,
-		Builtin:   []publish.Builtin{{Definition: defs.Builtin().Definition, Describe: defs.Builtin().Describe}},
+		Builtin:   builtin,
 		Addresses: f.config.DiscoveryAddresses,
 		Version:   f.config.EffectiveVersion.Info().GitVersion,
 		Codecs:    f.codecs,
@@ -131,4 +158,23 @@ func install(f foundation) (*definitions.Definitions, error) {
 		f.controllers.start(hook.Context)
 		return nil
 	})
+}
+
+// installVirtual installs the virtual resources, and returns how they are published.
+func installVirtual(h *resources.Handler, s *compliance.Scanner, defs *definitions.Definitions) (published []publish.Builtin, err error) {
+	objects, err := s.Resource()
+	if err != nil {
+		return nil, err
+	}
+	skeletons, err := skeletons.New(defs.Catalog)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range []*resources.Virtual{objects, skeletons} {
+		if err := h.InstallVirtual(v); err != nil {
+			return nil, err
+		}
+		published = append(published, publish.Builtin{Definition: v.Definition, Describe: resource.DescribeReadOnly})
+	}
+	return published, nil
 }

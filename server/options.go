@@ -96,6 +96,10 @@ type Options struct {
 
 	// Semantics is the schema semantics. It is recorded with the data.
 	Semantics schema.Semantics
+	// CheckStoredObjects is auto, true or false: whether stored objects are checked for
+	// compliance with their CRDs. With auto, they are if the semantics is not that of
+	// Kubernetes, which has no such checks.
+	CheckStoredObjects string
 
 	// MaxRequestsInFlight and MaxMutatingRequestsInFlight limit the concurrent requests,
 	// MaxLongRunningRequestsInFlight the open watches. Zero means no limit.
@@ -142,7 +146,18 @@ func NewOptions() *Options {
 		DeleteCollectionWorkers:        1,
 		RequestTimeout:                 time.Minute,
 		MinRequestTimeout:              30 * time.Minute,
+		CheckStoredObjects:             checkAuto,
 	}
+}
+
+// The values of CheckStoredObjects.
+const checkAuto, checkAlways, checkNever = "auto", "true", "false"
+
+func checkValues() []string { return []string{checkAuto, checkAlways, checkNever} }
+
+// checksStoredObjects reports whether stored objects are checked.
+func (o *Options) checksStoredObjects() bool {
+	return o.CheckStoredObjects == checkAlways || o.CheckStoredObjects == checkAuto && o.Semantics.ChecksStoredObjects()
 }
 
 // Validate returns all errors in the options.
@@ -221,6 +236,9 @@ func (o *Options) Validate() error {
 	}
 	if o.MaxRequestsInFlight < 0 || o.MaxMutatingRequestsInFlight < 0 || o.MaxLongRunningRequestsInFlight < 0 {
 		bad("--max-requests-inflight, --max-mutating-requests-inflight and --max-long-running-requests-inflight must not be negative")
+	}
+	if !slices.Contains(checkValues(), o.CheckStoredObjects) {
+		bad("--check-stored-objects %q: must be one of %s", o.CheckStoredObjects, strings.Join(checkValues(), ", "))
 	}
 	if o.MinRequestTimeout <= 0 {
 		bad("--min-request-timeout must be positive")

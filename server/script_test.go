@@ -375,15 +375,20 @@ func (s *script) write(verb string, data []byte, query string) error {
 	case "apply":
 		s.last = s.do(http.MethodPatch, path+query+"&fieldManager=ledger", data, "application/apply-patch+yaml")
 	case "update", "status":
-		now := s.do(http.MethodGet, path, nil, "")
-		body := data
-		if rv, ok := field(now.object, "metadata.resourceVersion"); ok {
-			body = bytes.Replace(data, []byte(`"metadata":{`), fmt.Appendf(nil, `"metadata":{"resourceVersion":%q,`, rv), 1)
-		}
+		to := path
 		if verb == "status" {
-			path += "/status"
+			to += "/status"
 		}
-		s.last = s.do(http.MethodPut, path+query, body, "application/json")
+		// The server may write the status of a CRD in between.
+		s.eventually("an update without a conflict", func() bool {
+			now := s.do(http.MethodGet, path, nil, "")
+			body := data
+			if rv, ok := field(now.object, "metadata.resourceVersion"); ok {
+				body = bytes.Replace(data, []byte(`"metadata":{`), fmt.Appendf(nil, `"metadata":{"resourceVersion":%q,`, rv), 1)
+			}
+			s.last = s.do(http.MethodPut, to+query, body, "application/json")
+			return s.last.code != http.StatusConflict
+		})
 	}
 	if obj["kind"] == "CustomResourceDefinition" && s.last.code < 300 {
 		s.learn(obj)

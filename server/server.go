@@ -202,6 +202,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		authorizer:  c.Authorization.Authorizer,
 		semantics:   o.Semantics,
 		warnings:    o.Warnings,
+		checks:      o.checksStoredObjects(),
 		controllers: s.controllers,
 		scheme:      scheme,
 		codecs:      codecs,

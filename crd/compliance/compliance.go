@@ -60,6 +60,12 @@ func Kinds() []Kind {
 	return all
 }
 
+// KindSet is a set of kinds.
+type KindSet uint8
+
+// Has reports whether the set has a kind.
+func (s KindSet) Has(k Kind) bool { return s&(KindSet(1)<<k) != 0 }
+
 // Problem is a part of a stored object that does not comply with the CRD.
 type Problem struct {
 	Kind Kind
@@ -96,15 +102,16 @@ type Report struct {
 	Object schema.Object
 }
 
-// Has reports whether the object has a problem of a kind.
-func (r *Report) Has(k Kind) bool {
+// Kinds returns the kinds of the problems.
+func (r *Report) Kinds() (set KindSet) {
 	for i := range r.Problems {
-		if r.Problems[i].Kind == k {
-			return true
-		}
+		set |= KindSet(1) << r.Problems[i].Kind
 	}
-	return false
+	return set
 }
+
+// Has reports whether the object has a problem of a kind.
+func (r *Report) Has(k Kind) bool { return r.Kinds().Has(k) }
 
 // Inspector inspects the stored objects of one CRD. It is safe for concurrent use.
 type Inspector struct {
@@ -126,7 +133,7 @@ func (i *Inspector) Definition() *crd.Definition { return i.definition }
 // Inspect inspects a stored object, which is JSON. The error is not about the object: ctx has
 // ended, or a schema of the CRD cannot be compiled.
 func (i *Inspector) Inspect(ctx context.Context, stored []byte) (Report, error) {
-	read, err := i.read(stored, false)
+	read, err := i.read(stored)
 	if err != nil {
 		return Report{}, err
 	}
@@ -157,7 +164,7 @@ func (i *Inspector) Inspect(ctx context.Context, stored []byte) (Report, error) 
 // not specify them, and that would be served if the CRD were replaced with next. The paths are
 // sorted. The error is not about the object.
 func (i *Inspector) Revealed(next *Inspector, stored []byte) ([]schema.Path, error) {
-	before, err := i.read(stored, true)
+	before, err := i.read(stored)
 	if err != nil || before.failure != nil {
 		return nil, err
 	}
@@ -170,7 +177,7 @@ func (i *Inspector) Revealed(next *Inspector, stored []byte) ([]schema.Path, err
 	if len(hidden) == 0 {
 		return nil, nil
 	}
-	after, err := next.read(stored, true)
+	after, err := next.read(stored)
 	if err != nil || after.failure != nil {
 		return nil, err
 	}
@@ -204,7 +211,7 @@ type changed struct {
 
 // read reads a stored object as the server does: with the schema of the version in which it is
 // stored, then with that of the storage version. The error is about the CRD.
-func (i *Inspector) read(stored []byte, report bool) (*reading, error) {
+func (i *Inspector) read(stored []byte) (*reading, error) {
 	storage := i.definition.Storage()
 	if storage == nil {
 		return nil, fmt.Errorf("the CRD %s has no storage version", i.definition.Name())
@@ -224,7 +231,7 @@ func (i *Inspector) read(stored []byte, report bool) (*reading, error) {
 		return nil, err
 	}
 	// Most objects are normal, and a report is expensive.
-	report = report || !program.IsNormal(stored)
+	report := !program.IsNormal(stored)
 	object, changes, err := program.Decode(stored, schema.DecodeOptions{FromStorage: true, Report: report})
 	if err != nil {
 		r.failure = err
@@ -335,14 +342,17 @@ type Counts struct {
 }
 
 // Add adds n objects with the same report; a negative n removes them.
-func (c *Counts) Add(r *Report, n int64) {
+func (c *Counts) Add(r *Report, n int64) { c.AddKinds(r.Kinds(), n) }
+
+// AddKinds adds n objects that have problems of the same kinds; a negative n removes them.
+func (c *Counts) AddKinds(set KindSet, n int64) {
 	c.Objects += n
-	if len(r.Problems) == 0 {
+	if set == 0 {
 		return
 	}
 	c.Failing += n
-	for _, k := range Kinds() {
-		if r.Has(k) {
+	for k := range kinds {
+		if set.Has(k) {
 			c.Of[k] += n
 		}
 	}

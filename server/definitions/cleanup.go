@@ -134,10 +134,13 @@ func (s *crdStorage) close(ctx context.Context, name string, uid types.UID) erro
 	}
 	ok, err := s.definitions.config.Fences.Adopt(ctx, name, uid, revision(m.GetResourceVersion()), true)
 	if err == nil && !ok {
-		err = errors.New("the CRD has changed")
+		err = errChanged
 	}
 	return err
 }
+
+// errChanged is returned if a CRD is no longer in the expected state.
+var errChanged = errors.New("the CRD has changed")
 
 // errFinalizers is returned if a CRD has other finalizers than ours.
 var errFinalizers = errors.New("there are other finalizers")

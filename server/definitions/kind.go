@@ -26,6 +26,8 @@ type kinds struct {
 	options crd.Options
 	// warnings returns additional warnings for the client that writes a valid CRD.
 	warnings func(context.Context, *api.CustomResourceDefinition) []string
+	// compliance checks the stored objects; nil if they are not checked.
+	compliance Compliance
 }
 
 func (k *kinds) Kind(v *crd.Version) (resources.Kind, error) {
@@ -288,7 +290,15 @@ func (k *kind) Validate(ctx context.Context, obj, old runtime.Object) (field.Err
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}, nil
 	}
-	return nil, append(result.Warnings, k.warnings(ctx, c)...)
+	warnings := append(result.Warnings, k.warnings(ctx, c)...)
+	if k.compliance != nil && old != nil {
+		before, err := hub(old)
+		if err != nil {
+			return field.ErrorList{field.InternalError(nil, err)}, nil
+		}
+		warnings = append(warnings, k.compliance.Warnings(ctx, before, c)...)
+	}
+	return nil, warnings
 }
 
 // judge validates a write of a CRD in the version in which it was sent.

@@ -20,7 +20,7 @@ type Peers interface {
 
 // reach records that the catalog reflects all changes up to a revision.
 func (d *Definitions) reach(revision uint64) {
-	d.progress.reach(revision)
+	d.progress.Reach(revision)
 	if d.config.Peers != nil {
 		d.config.Peers.Reach(int64(revision))
 	}

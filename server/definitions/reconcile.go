@@ -12,7 +12,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
@@ -22,6 +21,7 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/server/fence"
+	"espalier.dev/server/progress"
 	"espalier.dev/server/resources"
 	"espalier.dev/store"
 )
@@ -32,6 +32,8 @@ type Config struct {
 	Options crd.Options
 	// Warnings returns additional warnings for the writer of a valid CRD. Nil means none.
 	Warnings func(context.Context, *api.CustomResourceDefinition) []string
+	// Compliance checks the stored objects. Nil means that they are not checked.
+	Compliance Compliance
 	// Storage returns the storage options of CRDs.
 	Storage generic.RESTOptionsGetter
 	// Fences prevent objects from outliving their CRD.
@@ -47,7 +49,7 @@ type Definitions struct {
 	config   Config
 	builtin  *resources.Builtin
 	catalog  atomic.Pointer[crd.Catalog]
-	progress *progress
+	progress *progress.Progress
 	ready    chan struct{}
 	kinds    *kinds
 	// reconciled counts the CRDs that were read or reconciled, loaded those whose schemas were
@@ -82,7 +84,7 @@ func New(c Config) (*Definitions, error) {
 	if c.Warnings == nil {
 		c.Warnings = func(context.Context, *api.CustomResourceDefinition) []string { return nil }
 	}
-	d := &Definitions{config: c, kinds: &kinds{options: c.Options, warnings: c.Warnings}, progress: newProgress(), ready: make(chan struct{}), again: make(chan string), holding: map[string]*held{}, released: make(chan *held), known: map[string]*stored{}, fenced: map[types.UID]bool{}, retries: map[string]*retry{}}
+	d := &Definitions{config: c, kinds: &kinds{options: c.Options, warnings: c.Warnings, compliance: c.Compliance}, progress: progress.New(), ready: make(chan struct{}), again: make(chan string), holding: map[string]*held{}, released: make(chan *held), known: map[string]*stored{}, fenced: map[types.UID]bool{}, retries: map[string]*retry{}}
 	d.catalog.Store(crd.NewCatalog())
 	d.builtin = &resources.Builtin{
 		Definition: def,
@@ -145,7 +147,7 @@ func (d *Definitions) Refresh(ctx context.Context, name string) error {
 	}
 	if e := d.config.Store.Get(d.config.Fences.DefinitionKey(name)); e != nil {
 		// A slower CRD is not served yet.
-		_ = d.progress.wait(ctx, uint64(e.Revision))
+		_ = d.progress.Wait(ctx, uint64(e.Revision))
 	}
 	if _, ok := d.leftOut.Load(name); ok {
 		return d.unreadableError(name, nil)
@@ -351,9 +353,11 @@ func (d *Definitions) reconcile(ctx context.Context, s *crdStorage, name string)
 			return
 		}
 	}
-	// The time is stored in seconds, and the status is compared with the stored one later.
-	status := crd.Status(c.Status, current, d.Catalog(), metav1.NewTime(time.Now().Truncate(time.Second)))
+	status := crd.Status(c.Status, current, d.Catalog(), transition())
 	changed := !equality.Semantic.DeepEqual(status, c.Status)
+	if changed {
+		status = d.withCompliance(status, current)
+	}
 	if !changed && c.DeletionTimestamp == nil && !d.fenced[c.UID] {
 		// Another server wrote the CRD. A write of the status by this server includes the
 		// fence.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -77,7 +76,7 @@ func (d *Definitions) read(e *store.Entry, old *stored) *stored {
 	if err != nil || unreadable(c) || c.Name != d.name(e.Key) {
 		return nil
 	}
-	c.ResourceVersion = strconv.FormatInt(e.Revision, 10)
+	c.ResourceVersion = formatRevision(e.Revision)
 	if old == nil || !old.hasSpec(c, spec, e) {
 		t := &text{definitions: d, spec: spec}
 		t.entry.Store(e)

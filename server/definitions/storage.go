@@ -222,7 +222,7 @@ func (d *Definitions) settle(ctx context.Context, written runtime.Object) {
 	defer cancel()
 	if m, err := meta.Accessor(written); err == nil {
 		// A slower write is stored nevertheless.
-		_ = d.progress.wait(ctx, revision(m.GetResourceVersion()))
+		_ = d.progress.Wait(ctx, revision(m.GetResourceVersion()))
 	}
 }
 
@@ -230,6 +230,8 @@ func revision(resourceVersion string) uint64 {
 	n, _ := strconv.ParseUint(resourceVersion, 10, 64)
 	return n
 }
+
+func formatRevision(revision int64) string { return strconv.FormatInt(revision, 10) }
 
 func only(uid types.UID, resourceVersion string) storage.Preconditions {
 	return storage.Preconditions{UID: &uid, ResourceVersion: &resourceVersion}

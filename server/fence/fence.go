@@ -113,6 +113,9 @@ func (f *Fences) prefix(r runtimeschema.GroupResource) string {
 	return f.resources + r.Group + "/" + r.Resource + "/"
 }
 
+// ObjectPrefix returns the prefix of the keys of a resource's objects in etcd.
+func (f *Fences) ObjectPrefix(r runtimeschema.GroupResource) string { return f.prefix(r) }
+
 // Definitions returns the storage of CRDs, which maintains their fences.
 func (f *Fences) Definitions(base generic.RESTOptionsGetter) generic.RESTOptionsGetter {
 	return &options{RESTOptionsGetter: base, fences: f, guard: &definitions{Interface: f.etcd(), kv: f.client.KV, fences: f}}

@@ -5,6 +5,7 @@ package resource
 
 import (
 	"slices"
+	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -91,6 +92,42 @@ func Describe(v *crd.Version) *Description {
 		if sub.Scale != nil {
 			add("scale", ScaleKind())
 		}
+	}
+	return d
+}
+
+// DescribeReadOnly describes one version of a resource whose objects can be read, but not
+// written.
+func DescribeReadOnly(v *crd.Version) *Description {
+	d := &Description{Version: v, Verbs: []string{"get", "list"}}
+	d.OpenAPI.V2 = func(b *openapi.Builder) (*spec.Swagger, error) {
+		doc, err := b.V2(v)
+		if err != nil {
+			return nil, err
+		}
+		for path, item := range doc.Paths.Paths {
+			if strings.Contains(path, "/watch/") {
+				delete(doc.Paths.Paths, path)
+				continue
+			}
+			item.Post, item.Put, item.Patch, item.Delete = nil, nil, nil, nil
+			doc.Paths.Paths[path] = item
+		}
+		return doc, nil
+	}
+	d.OpenAPI.V3 = func(b *openapi.Builder) (*spec3.OpenAPI, error) {
+		doc, err := b.V3(v)
+		if err != nil {
+			return nil, err
+		}
+		for path, item := range doc.Paths.Paths {
+			if strings.Contains(path, "/watch/") {
+				delete(doc.Paths.Paths, path)
+				continue
+			}
+			item.Post, item.Put, item.Patch, item.Delete = nil, nil, nil, nil
+		}
+		return doc, nil
 	}
 	return d
 }

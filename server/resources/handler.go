@@ -100,6 +100,7 @@ type Handler struct {
 	mu       sync.RWMutex
 	servings map[string]*serving // by name of the definition
 	builtins map[string]*Builtin
+	virtuals map[string]*virtual
 	closed   bool
 	// lifetime ends with Close, which cancels calls of webhooks.
 	lifetime context.Context
@@ -120,7 +121,7 @@ func New(c Config) (*Handler, error) {
 	lifetime, stop := context.WithCancel(context.Background())
 	return &Handler{
 		lifetime: lifetime, stop: stop, config: c, scheme: c.Scheme, codecs: serializer.NewCodecFactory(c.Scheme), reads: newReads(c.Store),
-		webhooks: clients, servings: map[string]*serving{}, builtins: map[string]*Builtin{},
+		webhooks: clients, servings: map[string]*serving{}, builtins: map[string]*Builtin{}, virtuals: map[string]*virtual{},
 		named: named{resources: map[runtimeschema.GroupResource]bool{}},
 	}, nil
 }
@@ -309,6 +310,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r, ok := apirequest.RequestInfoFrom(req.Context())
 	if !ok || !r.IsResourceRequest {
 		h.config.NotFound.ServeHTTP(w, req)
+		return
+	}
+	if v := h.virtual(r); v != nil {
+		v.serve(h, w, req, r)
 		return
 	}
 	v, err := h.find(req.Context(), r)

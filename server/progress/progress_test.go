@@ -1,4 +1,4 @@
-package definitions
+package progress
 
 import (
 	"context"
@@ -8,15 +8,15 @@ import (
 
 // TestProgressGoesBack waits again for a revision that older data has not reached.
 func TestProgressGoesBack(t *testing.T) {
-	p := newProgress()
-	p.reach(100)
-	if err := p.wait(t.Context(), 50); err != nil {
+	p := New()
+	p.Reach(100)
+	if err := p.Wait(t.Context(), 50); err != nil {
 		t.Fatal(err)
 	}
-	p.reach(10)
+	p.Reach(10)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := p.wait(ctx, 50); !errors.Is(err, context.Canceled) {
+	if err := p.Wait(ctx, 50); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
