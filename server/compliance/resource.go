@@ -29,8 +29,8 @@ import (
 // plural is the name of the resource that lists the objects that do not comply.
 const plural = "noncompliantobjects"
 
-// listWait limits how long a list waits until the scanner has taken in the newest changes.
-const listWait = 2 * time.Second
+// snapshotWait limits how long a request waits until the scanner has taken in the newest changes.
+const snapshotWait = time.Second
 
 // Resource returns the resource noncompliantobjects. It is a resource, not an endpoint of its
 // own, so that kubectl lists, pages, selects and prints its objects like any others, and
@@ -166,7 +166,7 @@ func (s *Scanner) get(ctx context.Context, name string) (schema.Object, error) {
 // in. It reports false if that takes too long: then an object may be missing in a list that was
 // changed a moment ago.
 func (s *Scanner) snapshot(ctx context.Context) (*store.Snapshot, bool) {
-	ctx, cancel := context.WithTimeout(ctx, listWait)
+	ctx, cancel := context.WithTimeout(ctx, snapshotWait)
 	defer cancel()
 	_, err := s.config.Store.Sync(ctx)
 	snapshot := s.config.Store.Snapshot()

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// warningTime limits how long a write of a CRD waits for its warnings.
-	warningTime = 2 * time.Second
+	// warningTime limits how long objects are read for a warning.
+	warningTime = time.Second
 	// maxPaths and maxExamples are the maximum numbers of paths and objects in a warning.
 	maxPaths, maxExamples = 5, 3
 )
@@ -34,9 +34,9 @@ func (s *Scanner) Warnings(ctx context.Context, old, next *api.CustomResourceDef
 	if old.DeletionTimestamp != nil || reflect.DeepEqual(old.Spec, next.Spec) && reflect.DeepEqual(old.Annotations, next.Annotations) {
 		return nil
 	}
+	snapshot, current := s.snapshot(ctx)
 	ctx, cancel := context.WithTimeout(ctx, warningTime)
 	defer cancel()
-	snapshot, current := s.snapshot(ctx)
 	before, err := crd.New(old, s.config.Options)
 	if err != nil || !s.hasObjects(snapshot, before) {
 		return nil
