@@ -123,36 +123,35 @@ func OpenBackup(path, server string) (*Backup, error) {
 		return nil, err
 	}
 	b := &Backup{file: f, done: map[string]*progress{}}
-	if err := b.open(server); err != nil {
+	end, err := b.read(func(_ int64, r *record) error {
+		b.replay(r)
+		return nil
+	})
+	if err == nil && end == 0 {
+		if err = b.append(true, &record{Type: recordFile, Format: backupFormat, Server: server}); err == nil {
+			err = syncDir(filepath.Dir(path))
+		}
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return b, nil
 }
 
-func (b *Backup) open(server string) error {
+// read locks the file, calls each for each record, with the position of its line, and removes an
+// incomplete last line.
+func (b *Backup) read(each func(at int64, r *record) error) (end int64, err error) {
 	if err := lock(b.file); err != nil {
-		return fmt.Errorf("the backup %s is in use by another process: %w", b.file.Name(), err)
+		return 0, fmt.Errorf("the backup %s is in use by another process: %w", b.file.Name(), err)
 	}
-	end, err := readBackup(b.file, func(_ int64, r *record) error {
-		b.replay(r)
-		return nil
-	})
-	if err != nil {
-		return err
+	if end, err = readBackup(b.file, each); err != nil {
+		return 0, err
 	}
 	if err := b.file.Truncate(end); err != nil {
-		return err
+		return 0, err
 	}
-	if _, err := b.file.Seek(end, io.SeekStart); err != nil {
-		return err
-	}
-	if end > 0 {
-		return nil
-	}
-	if err := b.append(true, &record{Type: recordFile, Format: backupFormat, Server: server}); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(b.file.Name()))
+	_, err = b.file.Seek(end, io.SeekStart)
+	return end, err
 }
 
 // replay takes in a record.

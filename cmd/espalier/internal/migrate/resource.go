@@ -185,6 +185,18 @@ func (c *Client) list(ctx context.Context, path string, page func(items []json.R
 	}
 }
 
+// isServed reports whether a version is served.
+func (r *Resource) isServed(version string) bool {
+	return slices.ContainsFunc(r.CRD.Spec.Versions, func(v api.CustomResourceDefinitionVersion) bool { return v.Name == version && v.Served })
+}
+
+// hasStatus reports whether the status of a version is a subresource.
+func (r *Resource) hasStatus(version string) bool {
+	return slices.ContainsFunc(r.CRD.Spec.Versions, func(v api.CustomResourceDefinitionVersion) bool {
+		return v.Name == version && v.Subresources != nil && v.Subresources.Status != nil
+	})
+}
+
 // maxConflicts is the number of times that a write is repeated because another writer was
 // faster.
 const maxConflicts = 5
