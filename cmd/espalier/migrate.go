@@ -5,31 +5,32 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/flowcontrol"
 
 	"espalier.dev/cmd/espalier/internal/migrate"
 	"espalier.dev/cmd/espalier/internal/report"
-	"espalier.dev/crd"
-	"espalier.dev/crd/cel"
-	"espalier.dev/crd/compliance"
+	"espalier.dev/cmd/espalier/internal/source"
+	"espalier.dev/schema"
 )
 
 // migrateOptions are the flags of migrate.
 type migrateOptions struct {
-	kubeconfig, context string
-	all, write          bool
-	backup              string
-	rate                float64
-	concurrency         int
-	retryFor            time.Duration
-	output              string
-	quiet               bool
+	cluster     source.Cluster
+	stored      source.Etcd
+	all         bool
+	write       bool
+	dryRun      bool
+	backup      string
+	undo        string
+	recreate    bool
+	rate        float64
+	concurrency int
+	retryFor    time.Duration
+	output      string
+	quiet       bool
 }
 
 func newMigrateCommand(a *app) *cobra.Command {
@@ -46,6 +47,10 @@ Espalier and with any Kubernetes cluster.
 CRDs are named like crontabs.example.com. Without --write, migrate is a dry run: the server
 checks all writes, but stores nothing.
 
+Data that is stored but not served cannot be seen through the API. With --etcd-servers or
+--snapshot, migrate reads how objects are stored, and reports as a diff what is dropped from
+each of them. An object that was written after the snapshot is not compared.
+
 A write has no effect on an object that somebody else has just written or deleted: migrate
 reads it again. If the server rejects an object, migrate reports it and goes on. If it
 rejects none, migrate then sets status.storedVersions of the CRD to the storage version, so
@@ -56,12 +61,24 @@ already stored as they should be are not changed. With --backup, every object is
 a file before it is written, and objects that the file says were written are skipped. The
 file can hold secrets; only its owner can read it.
 
-Exit codes: 0 success, 1 objects were rejected, ` + otherExitCodes + `.`,
+With --undo, migrate puts the objects of a backup back that it has changed, unless somebody
+else has written or deleted them since. The server prunes them again: to put dropped fields
+back, change the CRD first, so that it specifies or preserves them. A backup has these
+fields only if it was made with --etcd-servers or --snapshot.
+
+Exit codes: 0 success, 1 objects were rejected or not put back, ` + otherExitCodes + `.`,
 		Example: `  # Check whether the server would accept all objects
   espalier migrate crontabs.example.com
 
   # Rewrite them, and keep a copy of each
   espalier migrate crontabs.example.com --write --backup crontabs.jsonl
+
+  # Show what would be dropped
+  espalier migrate crontabs.example.com --etcd-servers https://127.0.0.1:2379 \
+    --etcd-cafile ca.crt --etcd-certfile client.crt --etcd-keyfile client.key
+
+  # Put the objects back
+  espalier migrate --undo crontabs.jsonl
 
   # Rewrite the objects of all CRDs of another cluster, slowly
   espalier migrate --all --write --context staging --rate 10`,
@@ -70,16 +87,19 @@ Exit codes: 0 success, 1 objects were rejected, ` + otherExitCodes + `.`,
 			return a.migrate(c, o, args)
 		},
 	}
-	c.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "`FILE` with the address and credentials of the server (default: $KUBECONFIG, then ~/.kube/config)")
-	c.Flags().StringVar(&o.context, "context", "", "`NAME` of the context in the kubeconfig (default: the current one)")
 	c.Flags().BoolVar(&o.all, "all", false, "migrate the objects of all CRDs")
-	groupFlags(c.Flags(), inputFlags, "kubeconfig", "context", "all")
+	groupFlags(c.Flags(), inputFlags, "all")
+	addClusterFlags(c, &o.cluster)
+	addEtcdFlags(c, &o.stored)
 	c.Flags().BoolVarP(&o.write, "write", "w", false, "write the objects, instead of a dry run")
+	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "write nothing: the default, except with --undo")
 	c.Flags().StringVar(&o.backup, "backup", "", "`FILE` to which each object is appended before it is written; created if it does not exist")
+	c.Flags().StringVar(&o.undo, "undo", "", "backup `FILE` whose objects are put back")
+	c.Flags().BoolVar(&o.recreate, "recreate", false, "with --undo, create objects again that were deleted after the migration")
 	c.Flags().Float64Var(&o.rate, "rate", 100, "maximum `number` of writes per second, 0 for no limit")
 	c.Flags().IntVar(&o.concurrency, "concurrency", 4, "`number` of objects that are written at the same time")
 	c.Flags().DurationVar(&o.retryFor, "retry-for", migrate.DefaultRetryFor, "`time` for which a request is repeated if the server is not available")
-	groupFlags(c.Flags(), migrationFlags, "write", "backup", "rate", "concurrency", "retry-for")
+	groupFlags(c.Flags(), migrationFlags, "write", "dry-run", "backup", "undo", "recreate", "rate", "concurrency", "retry-for")
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "output `FORMAT`: text, json or yaml")
 	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "write only what was dropped or rejected: no summary, no progress")
 	groupFlags(c.Flags(), outputFlags, "output", "quiet")
@@ -91,8 +111,17 @@ Exit codes: 0 success, 1 objects were rejected, ` + otherExitCodes + `.`,
 const migrationFlags = "Migration"
 
 func (o *migrateOptions) check(c *cobra.Command, crds []string) error {
+	undo := o.undo != ""
 	switch {
-	case len(crds) == 0 && !o.all:
+	case undo && (len(crds) > 0 || o.all || o.write || o.backup != "" || o.hasStored()):
+		return usageError(c, errors.New("--undo takes everything from the backup: no CRDs, --all, --write, --backup, --snapshot or --etcd-servers"))
+	case !undo && o.recreate:
+		return usageError(c, errors.New("--recreate needs --undo"))
+	case o.write && o.dryRun:
+		return usageError(c, errors.New("--write and --dry-run exclude each other"))
+	case o.stored.Snapshot != "" && len(o.stored.Endpoints.URLs) > 0:
+		return usageError(c, errors.New("--snapshot and --etcd-servers exclude each other"))
+	case !undo && len(crds) == 0 && !o.all:
 		return usageError(c, errors.New("migrate needs the name of a CRD, such as crontabs.example.com, or --all"))
 	case len(crds) > 0 && o.all:
 		return usageError(c, errors.New("--all and the names of CRDs exclude each other"))
@@ -108,30 +137,16 @@ func (o *migrateOptions) check(c *cobra.Command, crds []string) error {
 	return nil
 }
 
-// requestTimeout limits a request to a server.
-const requestTimeout = time.Minute
-
-// migrateConfig returns the configuration of the client.
-func (a *app) migrateConfig(o *migrateOptions) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	if paths, ok := a.environ(clientcmd.RecommendedConfigPathEnvVar); ok && o.kubeconfig == "" {
-		rules.Precedence = strings.Split(paths, ":")
-	}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context}).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the kubeconfig: %w", err)
-	}
-	config.Timeout = requestTimeout
-	config.UserAgent = "espalier/" + buildVersion().version
-	return config, nil
+// hasStored reports whether the flags say where objects are stored.
+func (o *migrateOptions) hasStored() bool {
+	return o.stored.Snapshot != "" || len(o.stored.Endpoints.URLs) > 0
 }
 
 func (a *app) migrate(c *cobra.Command, o migrateOptions, crds []string) (err error) {
 	if err := o.check(c, crds); err != nil {
 		return err
 	}
-	config, err := a.migrateConfig(&o)
+	config, err := o.cluster.Config()
 	if err != nil {
 		return err
 	}
@@ -140,16 +155,29 @@ func (a *app) migrate(c *cobra.Command, o migrateOptions, crds []string) (err er
 		return err
 	}
 	client.RetryFor = o.retryFor
+	limiter := flowcontrol.NewFakeAlwaysRateLimiter()
+	if o.rate > 0 {
+		limiter = flowcontrol.NewTokenBucketRateLimiter(float32(o.rate), max(1, int(o.rate/10)))
+	}
+	defer limiter.Stop()
 	ctx := c.Context()
+	if o.undo != "" {
+		return a.undo(ctx, &o, &migrate.Undo{Client: client, DryRun: o.dryRun, Recreate: o.recreate, Limiter: limiter})
+	}
 	if o.all {
 		if crds, err = client.Resources(ctx); err != nil {
 			return err
 		}
 	}
-	m := &migrate.Migration{Client: client, DryRun: !o.write, Concurrency: o.concurrency, Inspector: a.migrateInspector}
-	if o.rate > 0 {
-		m.Limiter = flowcontrol.NewTokenBucketRateLimiter(float32(o.rate), max(1, int(o.rate/10)))
-		defer m.Limiter.Stop()
+	m := &migrate.Migration{Client: client, DryRun: !o.write, Concurrency: o.concurrency, Limiter: limiter, Semantics: a.semantics.Semantics}
+	if o.hasStored() {
+		if m.Stored, err = source.OpenEtcd(ctx, o.stored); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, m.Stored.Close()) }()
+		if err := a.storedSemantics(c, m); err != nil {
+			return err
+		}
 	}
 	if o.backup != "" {
 		if m.Backup, err = migrate.OpenBackup(o.backup, client.Server()); err != nil {
@@ -157,10 +185,22 @@ func (a *app) migrate(c *cobra.Command, o migrateOptions, crds []string) (err er
 		}
 		defer func() { err = errors.Join(err, m.Backup.Close()) }()
 	}
-	w := &migrationWriter{a: a, output: o.output, quiet: o.quiet, dryRun: !o.write, progress: a.newProgress(o.quiet), crds: []migratedCRD{}}
+	w := &migrationWriter{a: a, quiet: o.quiet, dryRun: m.DryRun, stored: m.Stored != nil, crds: []migratedCRD{},
+		list: listWriter{a: a, output: o.output, progress: a.newProgress(o.quiet)}}
 	m.Report = w.object
 	err = a.migrateAll(ctx, m, w, crds)
 	return errors.Join(err, w.close(err == nil))
+}
+
+// storedSemantics sets the semantics to those that the storage names, unless the user has chosen
+// others.
+func (a *app) storedSemantics(c *cobra.Command, m *migrate.Migration) error {
+	name, err := m.Stored.Semantics(c.Context())
+	if err != nil || name == "" || c.Flags().Changed("semantics") {
+		return err
+	}
+	m.Semantics, err = schema.ParseSemantics(name)
+	return err
 }
 
 // migrateAll migrates the objects of CRDs, one CRD after the other. If one of them cannot be
@@ -197,11 +237,19 @@ func (a *app) migrateAll(ctx context.Context, m *migrate.Migration, w *migration
 	return errors.Join(errs...)
 }
 
-// migrateInspector returns the inspector of the stored objects of a CRD.
-func (a *app) migrateInspector(r *migrate.Resource) (*compliance.Inspector, error) {
-	d, err := crd.New(r.CRD, crd.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}})
-	if err != nil {
-		return nil, err
+// undo puts the objects of a backup back.
+func (a *app) undo(ctx context.Context, o *migrateOptions, u *migrate.Undo) error {
+	w := &undoWriter{quiet: o.quiet, dryRun: u.DryRun, list: listWriter{a: a, output: o.output, progress: a.newProgress(o.quiet)}, counts: map[migrate.Undone]int64{}}
+	u.Report = w.object
+	err := u.Run(ctx, o.undo)
+	if failure := w.close(err); failure != nil {
+		return errors.Join(err, failure)
 	}
-	return compliance.New(d), nil
+	if err != nil && ctx.Err() == nil && !u.DryRun {
+		return fmt.Errorf("%w\nrun the same command again to continue", err)
+	}
+	if err == nil && w.counts[migrate.Rejected]+w.counts[migrate.Changed]+w.counts[migrate.Gone] > 0 {
+		return report.ExitError(report.Found)
+	}
+	return err
 }

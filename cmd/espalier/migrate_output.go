@@ -44,17 +44,92 @@ type migratedCRD struct {
 	DroppedFrom    *int64                   `json:"droppedFrom,omitempty"`
 }
 
-// migrationWriter writes the report of a migration as it goes: the number of objects is not
-// limited by memory.
-type migrationWriter struct {
-	a             *app
-	output        string
-	quiet, dryRun bool
-	// stored is set if it is known how objects are stored.
-	stored   bool
+// listWriter writes the objects of a report as the command finds them, and then a summary: the
+// number of objects is not limited by memory.
+type listWriter struct {
+	a        *app
+	output   string
 	progress *progress
 	objects  int
-	crds     []migratedCRD
+}
+
+// count counts an object for the progress.
+func (w *listWriter) count() {
+	if w.progress != nil {
+		w.progress.Count("objects")
+	}
+}
+
+// print writes text to standard output.
+func (w *listWriter) print(text []byte) error {
+	if w.progress != nil {
+		w.progress.Clear()
+	}
+	_, err := w.a.stdout.Write(text)
+	return err
+}
+
+// add writes an object as JSON or YAML.
+func (w *listWriter) add(object any) error {
+	w.objects++
+	if w.output == "yaml" {
+		text, err := yaml.Marshal([]any{object})
+		if err != nil {
+			return err
+		}
+		if w.objects == 1 {
+			text = append([]byte("objects:\n"), text...)
+		}
+		return w.print(text)
+	}
+	text, err := indented(object, "    ")
+	if err != nil {
+		return err
+	}
+	head := ",\n    "
+	if w.objects == 1 {
+		head = "{\n  \"objects\": [\n    "
+	}
+	return w.print(append([]byte(head), text...))
+}
+
+// end writes the summary after the objects, as JSON or YAML.
+func (w *listWriter) end(name string, summary any) error {
+	if w.output == "yaml" {
+		text, err := yaml.Marshal(map[string]any{name: summary})
+		if w.objects == 0 {
+			text = append([]byte("objects: []\n"), text...)
+		}
+		if err != nil {
+			return err
+		}
+		return w.print(text)
+	}
+	text, err := indented(summary, "  ")
+	if err != nil {
+		return err
+	}
+	head := "\n  ],\n"
+	if w.objects == 0 {
+		head = "{\n  \"objects\": [],\n"
+	}
+	return w.print(fmt.Appendf(nil, "%s  %q: %s\n}\n", head, name, text))
+}
+
+// indented returns JSON whose lines after the first have a prefix, without a newline at the end.
+func indented(v any, prefix string) ([]byte, error) {
+	text, err := indentedJSON(v)
+	return bytes.ReplaceAll(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"), []byte("\n"+prefix)), err
+}
+
+// migrationWriter writes the report of a migration.
+type migrationWriter struct {
+	a             *app
+	quiet, dryRun bool
+	// stored is set if it is known how objects are stored.
+	stored bool
+	list   listWriter
+	crds   []migratedCRD
 }
 
 // isNews reports whether the outcome of an object is worth reporting.
@@ -68,9 +143,7 @@ func isNews(o *migrate.Outcome) bool {
 
 // object writes the outcome of an object.
 func (w *migrationWriter) object(o *migrate.Outcome) error {
-	if w.progress != nil {
-		w.progress.Count("objects")
-	}
+	w.list.count()
 	if !isNews(o) {
 		return nil
 	}
@@ -78,7 +151,7 @@ func (w *migrationWriter) object(o *migrate.Outcome) error {
 	if err != nil {
 		return err
 	}
-	if w.output == "text" {
+	if w.list.output == "text" {
 		return w.text(o, diff)
 	}
 	out := migratedObject{CRD: o.CRD, Namespace: o.Object.Namespace, Name: o.Object.Name, Result: o.Result}
@@ -91,47 +164,14 @@ func (w *migrationWriter) object(o *migrate.Outcome) error {
 	if diff != nil {
 		out.Diff = string(diff(textdiff.Style{}))
 	}
-	w.objects++
-	if w.output == "yaml" {
-		text, err := yaml.Marshal([]migratedObject{out})
-		if err != nil {
-			return err
-		}
-		if w.objects == 1 {
-			text = append([]byte("objects:\n"), text...)
-		}
-		return w.print(text)
-	}
-	text, err := indented(out, "    ")
-	if err != nil {
-		return err
-	}
-	head := ",\n    "
-	if w.objects == 1 {
-		head = "{\n  \"objects\": [\n    "
-	}
-	return w.print(append([]byte(head), text...))
-}
-
-func (w *migrationWriter) print(text []byte) error {
-	if w.progress != nil {
-		w.progress.Clear()
-	}
-	_, err := w.a.stdout.Write(text)
-	return err
-}
-
-// indented returns JSON whose lines after the first have a prefix, without a newline at the end.
-func indented(v any, prefix string) ([]byte, error) {
-	text, err := indentedJSON(v)
-	return bytes.ReplaceAll(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"), []byte("\n"+prefix)), err
+	return w.list.add(out)
 }
 
 // text writes the outcome of an object for people.
 func (w *migrationWriter) text(o *migrate.Outcome, diff func(textdiff.Style) []byte) error {
 	switch {
 	case o.Result == migrate.Failed:
-		return w.print(fmt.Appendf(nil, "%s %s: rejected: %v\n", o.CRD, o.Object, o.Err))
+		return w.list.print(fmt.Appendf(nil, "%s %s: rejected: %v\n", o.CRD, o.Object, o.Err))
 	case diff == nil:
 		return nil
 	}
@@ -139,7 +179,7 @@ func (w *migrationWriter) text(o *migrate.Outcome, diff func(textdiff.Style) []b
 	if w.a.useColor(w.a.stdout) {
 		style = diffStyle()
 	}
-	return w.print(diff(style))
+	return w.list.print(diff(style))
 }
 
 // storedDiff returns the difference between an object as it was stored and as it is stored now,
@@ -182,10 +222,10 @@ func (w *migrationWriter) summary(r *migrate.Resource, counts *migrate.Counts, e
 		s.DroppedFields, s.DroppedFrom = &counts.DroppedFields, &counts.DroppedFrom
 	}
 	w.crds = append(w.crds, s)
-	if w.output != "text" || w.quiet {
+	if w.list.output != "text" || w.quiet {
 		return nil
 	}
-	return w.print([]byte(summaryText(&s)))
+	return w.list.print([]byte(summaryText(&s)))
 }
 
 // resultTexts has the results in the order of a summary.
@@ -251,39 +291,18 @@ func plural(n int64, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// close ends the report.
+// close ends the report. complete is false if the migration has ended early.
 func (w *migrationWriter) close(complete bool) error {
-	if w.progress != nil {
-		w.progress.Clear()
+	if w.list.output != "text" {
+		return w.list.end("crds", w.crds)
 	}
-	if w.output == "text" {
-		if complete && w.dryRun && !w.quiet {
-			text := "nothing was written: add --write to migrate\n"
-			if !w.stored {
-				text = "what is stored but not served is not visible through the API: the server drops it without a report\n" + text
-			}
-			_, err := w.a.stderr.Write([]byte(text))
-			return err
-		}
-		return nil
-	}
-	if w.output == "yaml" {
-		text, err := yaml.Marshal(map[string]any{"crds": w.crds})
-		if w.objects == 0 {
-			text = append([]byte("objects: []\n"), text...)
-		}
-		if err != nil {
-			return err
-		}
-		return w.print(text)
-	}
-	text, err := indented(w.crds, "  ")
-	if err != nil {
+	if err := w.list.print(nil); err != nil || !complete || !w.dryRun || w.quiet {
 		return err
 	}
-	head := "\n  ],\n  \"crds\": "
-	if w.objects == 0 {
-		head = "{\n  \"objects\": [],\n  \"crds\": "
+	text := "nothing was written: add --write to migrate\n"
+	if !w.stored {
+		text = "data that is stored but not served is not visible through the API: add --etcd-servers or --snapshot to see what would be dropped\n" + text
 	}
-	return w.print(append(append([]byte(head), text...), "\n}\n"...))
+	_, err := w.a.stderr.Write([]byte(text))
+	return err
 }

@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,6 +26,11 @@ func migrationCRD(storage string) []byte {
 	}
 	return []byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"jobs.example.com"},"spec":{"group":"example.com",
 		"names":{"kind":"Job","plural":"jobs"},"scope":"Namespaced","versions":[` + version("v1") + "," + version("v2") + `]}}`)
+}
+
+// preservingCRD returns the CRD before it prunes.
+func preservingCRD() []byte {
+	return bytes.Replace(migrationCRD("v1"), []byte(`"spec":{"type":"object"`), []byte(`"spec":{"type":"object","x-kubernetes-preserve-unknown-fields":true`), 1)
 }
 
 // runMigrate runs migrate against a server.
@@ -52,7 +59,7 @@ func TestMigrateOutput(t *testing.T) {
 	s.InstallCRDs(t, migrationCRD("v2"))
 
 	stdout, stderr, code := runMigrate(t, s, "jobs.example.com")
-	if stdout != "jobs.example.com: 3 objects: 3 would be accepted\n" || !strings.Contains(stderr, "nothing was written") || !strings.Contains(stderr, "not visible") || code != 0 {
+	if stdout != "jobs.example.com: 3 objects: 3 would be accepted\n" || !strings.Contains(stderr, "nothing was written") || !strings.Contains(stderr, "--etcd-servers") || code != 0 {
 		t.Errorf("a dry run prints %q and %q, and exits with %d", stdout, stderr, code)
 	}
 	backup := filepath.Join(t.TempDir(), "backup.jsonl")
@@ -83,10 +90,98 @@ func TestMigrateOutput(t *testing.T) {
 		{"jobs.example.com --concurrency 0", "must be at least 1"},
 		{"jobs.example.com -o xml", "must be text, json or yaml"},
 		{"crontabs.example.com", "cannot read the CRD crontabs.example.com"},
-		{"jobs.example.com --context other", "cannot read the kubeconfig"},
+		{"jobs.example.com --context other", "kubeconfig"},
+		{"jobs.example.com --undo f", "--undo takes everything from the backup"},
+		{"jobs.example.com --recreate", "--recreate needs --undo"},
+		{"jobs.example.com --write --dry-run", "exclude each other"},
+		{"jobs.example.com --snapshot f --etcd-servers http://127.0.0.1:1", "exclude each other"},
+		{"jobs.example.com --snapshot none.db", "none.db"},
+		{"--undo none.jsonl", "none.jsonl"},
 	} {
 		if stdout, stderr, code := runMigrate(t, s, strings.Fields(c.args)...); code != 2 || !strings.Contains(stderr, c.want) {
 			t.Errorf("migrate %s prints %q and %q, and exits with %d, want %q", c.args, stdout, stderr, code, c.want)
 		}
 	}
+}
+
+// TestMigrate switches pruning on for a CRD with stored objects, and migrates them.
+func TestMigrate(t *testing.T) {
+	t.Run("P-21", func(t *testing.T) {
+		c := newStoredCluster(t, preservingCRD())
+		for i := range 5 {
+			spec := map[string]any{"n": int64(i)}
+			if i%2 == 0 {
+				spec["privileged"] = true
+			}
+			if err := c.create(t.Context(), fmt.Sprintf("job-%d", i), spec); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pruning := migrationCRD("v1")
+		c.InstallCRDs(t, pruning)
+		privileged := func() (n int) {
+			stored, err := c.etcd.Get(t.Context(), "/registry/example.com/jobs/", clientv3.WithPrefix())
+			if err != nil || len(stored.Kvs) != 5 {
+				t.Fatalf("%v, %v", stored, err)
+			}
+			for _, kv := range stored.Kvs {
+				if bytes.Contains(kv.Value, []byte(`"privileged":true`)) {
+					n++
+				}
+			}
+			return n
+		}
+		if n := privileged(); n != 3 {
+			t.Fatalf("%d objects are stored with the field before the migration", n)
+		}
+
+		// The dry run says what would be dropped.
+		backup := filepath.Join(t.TempDir(), "backup.jsonl")
+		stdout, stderr, code := runMigrate(t, c.Server, "jobs.example.com", "--etcd-servers", c.endpoint())
+		if code != 0 || strings.Count(stdout, "\n-  privileged: true\n") != 3 || !strings.Contains(stdout, "--- stored/jobs.example.com/default/job-2\n") ||
+			!strings.HasSuffix(stdout, "jobs.example.com: 5 objects: 3 to be rewritten, 2 unchanged; 3 fields to be dropped from 3 objects\n") || stderr != "nothing was written: add --write to migrate\n" || privileged() != 3 {
+			t.Errorf("the dry run exits with %d: %s%s", code, stdout, stderr)
+		}
+
+		// The migration is killed, and continues where it was.
+		p := startProcess(t, nil, "migrate", "jobs.example.com", "--kubeconfig", c.Kubeconfig(), "--etcd-servers", c.endpoint(), "--write", "--backup", backup, "--rate", "1", "--concurrency", "1")
+		for end := time.Now().Add(time.Minute); privileged() == 3; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("nothing is migrated")
+			}
+		}
+		if err := p.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		p.exit(t)
+		if n := privileged(); n == 0 || n == 3 {
+			t.Fatalf("the killed migration has left %d objects", n)
+		}
+		stdout, stderr, code = runMigrate(t, c.Server, "jobs.example.com", "--etcd-servers", c.endpoint(), "--write", "--backup", backup)
+		if code != 0 || stderr != "" || !strings.HasSuffix(stdout, "; 3 fields dropped from 3 objects; all are stored in version v1\n") || privileged() != 0 {
+			t.Errorf("the migration exits with %d: %s%s", code, stdout, stderr)
+		}
+
+		// Nothing comes back when the schema specifies the field.
+		c.InstallCRDs(t, bytes.ReplaceAll(pruning, []byte(`"n":`), []byte(`"privileged":{"type":"boolean"},"n":`)))
+		list, err := c.jobs.Namespace("default").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range list.Items {
+			if _, found, _ := unstructured.NestedBool(o.Object, "spec", "privileged"); found {
+				t.Errorf("%s has the field again", o.GetName())
+			}
+		}
+
+		// Unless it is put back on request.
+		stdout, stderr, code = runMigrate(t, c.Server, "--undo", backup)
+		if code != 0 || stdout != "3 put back\n" || stderr != "" || privileged() != 3 {
+			t.Errorf("the undo exits with %d: %s%s", code, stdout, stderr)
+		}
+		stdout, _, code = runMigrate(t, c.Server, "--undo", backup, "-o", "json")
+		if code != 0 || !json.Valid([]byte(stdout)) || !strings.Contains(stdout, `"objects": []`) {
+			t.Errorf("the second undo exits with %d: %s", code, stdout)
+		}
+	})
 }

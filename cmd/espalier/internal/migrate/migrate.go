@@ -12,7 +12,6 @@
 package migrate
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +23,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/flowcontrol"
 
+	"espalier.dev/cmd/espalier/internal/source"
 	"espalier.dev/crd/compliance"
+	"espalier.dev/schema"
 )
 
 // Object is an object as the server returned it.
@@ -80,8 +81,9 @@ type Outcome struct {
 	Result Result
 	// Err is why the object failed.
 	Err error
-	// Stored is the object as it was stored, and Found what was wrong with it. They are nil if
-	// this is not known.
+	// Known is set if it is known how the object was stored. If it was not stored as it should
+	// be, Stored is its text, and Found what was wrong with it. Otherwise they are nil.
+	Known  bool
 	Stored []byte
 	Found  *compliance.Report
 }
@@ -99,20 +101,6 @@ func (o *Outcome) Drops() (drops []compliance.Problem) {
 	return drops
 }
 
-// isStale reports whether the object would be stored differently now.
-func (o *Outcome) isStale() bool {
-	var stored any
-	d := json.NewDecoder(bytes.NewReader(o.Stored))
-	d.UseNumber()
-	if o.Found.Object == nil || d.Decode(&stored) != nil {
-		return true
-	}
-	// The encoder sorts fields.
-	was, err := marshal(stored)
-	is, err2 := marshal(o.Found.Object)
-	return err != nil || err2 != nil || len(o.Drops()) > 0 || !bytes.Equal(was, is)
-}
-
 // Counts are the numbers of objects of a CRD by result.
 type Counts struct {
 	Objects int64
@@ -121,14 +109,6 @@ type Counts struct {
 	// DroppedFrom the number of objects that had them. With a backup, they include earlier
 	// runs. They are zero if it is not known what is stored.
 	DroppedFields, DroppedFrom int64
-}
-
-// Stored finds out how objects are stored. Through the API, the data that is stored but not
-// served cannot be seen.
-type Stored interface {
-	// Find returns the text of an object as it is stored at its resource version, or nil if it
-	// is not known.
-	Find(ctx context.Context, r *Resource, o *Object) ([]byte, error)
 }
 
 // Migration migrates objects.
@@ -142,9 +122,12 @@ type Migration struct {
 	Concurrency int
 	// Limiter limits the rate of writes. It may be nil.
 	Limiter flowcontrol.RateLimiter
-	// Stored and Inspector report what is dropped. Stored may be nil.
-	Stored    Stored
-	Inspector func(*Resource) (*compliance.Inspector, error)
+	// Stored is the storage of the server, or a snapshot of it. Through the API, data that is
+	// stored but not served cannot be seen: without Stored, which may be nil, it is not known
+	// what is dropped.
+	Stored source.Source
+	// Semantics are the schema semantics of the server, for the report of what is dropped.
+	Semantics schema.Semantics
 	// Report is called with the outcome of each object, in the order of the objects. It is
 	// not called concurrently.
 	Report func(*Outcome) error
@@ -162,28 +145,29 @@ func (m *Migration) Run(ctx context.Context, r *Resource) (*Counts, error) {
 // run is a migration of one CRD.
 type run struct {
 	*Migration
-	resource  *Resource
-	inspector *compliance.Inspector
-	counts    *Counts
+	resource *Resource
+	counts   *Counts
+	// stored is nil if it is not known how objects are stored.
+	stored *index
 }
 
-func (m *run) all(ctx context.Context) error {
+func (m *run) all(ctx context.Context) (err error) {
 	r := m.resource
 	if err := r.check(); err != nil {
 		return err
 	}
 	if m.Stored != nil {
-		var err error
-		if m.inspector, err = m.Inspector(r); err != nil {
-			return err
+		if m.stored, err = newIndex(ctx, m.Stored, r, m.Semantics); err != nil {
+			return fmt.Errorf("cannot read the stored objects of the CRD %s: %w", r.CRD.Name, err)
 		}
+		defer func() { err = errors.Join(err, m.stored.close()) }()
 	}
 	if m.Backup != nil && !m.DryRun {
 		if err := m.Backup.begin(r); err != nil {
 			return err
 		}
 	}
-	err := m.Client.list(ctx, r.path(r.Version, "", ""), func(items []json.RawMessage) error {
+	err = m.Client.list(ctx, r.path(r.Version, "", ""), func(items []json.RawMessage) error {
 		// An old list must not be read with a new schema.
 		if _, err := m.Client.again(ctx, r); err != nil {
 			return err
@@ -300,21 +284,17 @@ func (m *run) countDrops() {
 }
 
 // inspect finds out how an object is stored.
-func (m *run) inspect(ctx context.Context, o *Outcome) error {
-	o.Stored, o.Found = nil, nil
-	if m.Stored == nil {
+func (m *run) inspect(ctx context.Context, o *Outcome) (err error) {
+	o.Known, o.Stored, o.Found = false, nil, nil
+	if m.stored == nil {
 		return nil
 	}
-	stored, err := m.Stored.Find(ctx, m.resource, o.Object)
-	if err != nil || stored == nil {
+	if o.Stored, o.Known, err = m.stored.find(o.Object); err != nil || o.Stored == nil {
 		return err
 	}
-	found, err := m.inspector.Inspect(ctx, stored)
-	if err != nil {
-		return err
-	}
-	o.Stored, o.Found = stored, &found
-	return nil
+	found, err := m.stored.inspector.Inspect(ctx, o.Stored)
+	o.Found = &found
+	return err
 }
 
 // before returns the record of an object that is about to be written.
@@ -412,9 +392,9 @@ func (m *run) write(ctx context.Context, path string, o *Outcome) error {
 		return err
 	}
 	switch {
-	case m.DryRun && o.Found == nil:
+	case m.DryRun && !o.Known:
 		o.Result = Accepted
-	case m.DryRun && !o.isStale(), !m.DryRun && written.ResourceVersion == o.Object.ResourceVersion:
+	case m.DryRun && o.Stored == nil, !m.DryRun && written.ResourceVersion == o.Object.ResourceVersion:
 		o.Result = Unchanged
 	default:
 		o.Result = Rewritten

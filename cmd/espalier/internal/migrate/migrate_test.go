@@ -41,7 +41,7 @@ func TestRewrite(t *testing.T) {
 			for _, tc := range tests {
 				c.store(tc.name, tc.before)
 			}
-			dry, dryCounts := c.migrate(migrate.Migration{DryRun: true, Stored: c})
+			dry, dryCounts := c.migrate(migrate.Migration{DryRun: true, Stored: c.source()})
 			for _, tc := range tests {
 				if got, _ := c.stored(tc.name); got != tc.before {
 					t.Errorf("%s: a dry run has stored %s", tc.name, got)
@@ -53,7 +53,7 @@ func TestRewrite(t *testing.T) {
 			if blind, _ := c.migrate(migrate.Migration{DryRun: true}); blind["default"].Result != migrate.Accepted {
 				t.Errorf("without the stored objects, the result of a dry run is %s", blind["default"].Result)
 			}
-			outcomes, counts := c.migrate(migrate.Migration{Stored: c, Concurrency: 4})
+			outcomes, counts := c.migrate(migrate.Migration{Stored: c.source(), Concurrency: 4})
 			for _, tc := range tests {
 				want := tc.after
 				if want == "" {
@@ -71,7 +71,7 @@ func TestRewrite(t *testing.T) {
 			if got := fmt.Sprint(crd["status"].(map[string]any)["storedVersions"]); got != "[v2]" {
 				t.Errorf("storedVersions are %s", got)
 			}
-			again, _ := c.migrate(migrate.Migration{Stored: c})
+			again, _ := c.migrate(migrate.Migration{Stored: c.source()})
 			for name, o := range again {
 				if o.Result != migrate.Unchanged {
 					t.Errorf("%s: the second migration has the result %s", name, o.Result)

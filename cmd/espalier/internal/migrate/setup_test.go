@@ -1,7 +1,6 @@
 package migrate_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,9 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"espalier.dev/cmd/espalier/internal/migrate"
-	"espalier.dev/crd"
-	"espalier.dev/crd/cel"
-	"espalier.dev/crd/compliance"
+	"espalier.dev/cmd/espalier/internal/source"
 	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
@@ -154,27 +151,21 @@ func (c *cluster) client() *migrate.Client {
 	return client
 }
 
-// Find implements migrate.Stored.
-func (c *cluster) Find(ctx context.Context, r *migrate.Resource, o *migrate.Object) ([]byte, error) {
-	got, err := c.etcd.Get(ctx, "/registry/"+r.CRD.Spec.Group+"/"+r.CRD.Spec.Names.Plural+"/"+o.String())
-	if err != nil || len(got.Kvs) == 0 || fmt.Sprint(got.Kvs[0].ModRevision) != o.ResourceVersion {
-		return nil, err
-	}
-	return got.Kvs[0].Value, nil
-}
-
-func (c *cluster) inspector(r *migrate.Resource) (*compliance.Inspector, error) {
-	d, err := crd.New(r.CRD, crd.Options{Semantics: c.sem, Rules: cel.Checker{}})
+// source returns the objects in etcd.
+func (c *cluster) source() source.Source {
+	c.Helper()
+	s, err := source.OpenEtcd(c.Context(), source.Etcd{Endpoints: etcd.Endpoints{URLs: c.etcd.Endpoints()}, Prefix: "/registry"})
 	if err != nil {
-		return nil, err
+		c.Fatal(err)
 	}
-	return compliance.New(d), nil
+	c.Cleanup(func() { _ = s.Close() })
+	return s
 }
 
 // migrate migrates the jobs and returns the outcomes by name.
 func (c *cluster) migrate(m migrate.Migration) (map[string]*migrate.Outcome, *migrate.Counts) {
 	c.Helper()
-	m.Client, m.Inspector = c.client(), c.inspector
+	m.Client, m.Semantics = c.client(), c.sem
 	outcomes := map[string]*migrate.Outcome{}
 	m.Report = func(o *migrate.Outcome) error {
 		outcomes[o.Object.Name] = o

@@ -101,7 +101,7 @@ func (s *stored) Definitions(ctx context.Context) iter.Seq2[Object, error] {
 
 // read completes an object with its value.
 func (s *stored) read(ctx context.Context, e keyspace.Entry, o Object) (Object, error) {
-	o.where = e.Key
+	o.where, o.Revision = e.Key, e.Revision
 	plain, _, err := s.encryption.FromStorage(ctx, e.Key, e.Value)
 	switch {
 	case errors.Is(err, encryption.ErrEncrypted):

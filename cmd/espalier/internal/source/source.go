@@ -57,6 +57,9 @@ type Object struct {
 	Definition      string
 	Namespace, Name string
 	JSON            []byte
+	// Revision is the revision of etcd that wrote the object, which is its resource version. It
+	// is zero if the source is no etcd.
+	Revision int64
 	// Item is the object in its file if the source is manifests, otherwise nil.
 	Item *input.Item
 
