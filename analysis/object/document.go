@@ -43,9 +43,9 @@ func (c *Checker) schemaPointer(v *crd.Version) string {
 	return "/spec/versions/" + strconv.Itoa(index) + "/schema/openAPIV3Schema"
 }
 
-// schemaLocation returns the location of a schema in the document. Its Path is relative to
+// SchemaLocation returns the location of a schema in the document. Its Path is relative to
 // the schema of the version.
-func (c *Checker) schemaLocation(v *crd.Version, path schema.SchemaPath) *analysis.Location {
+func (c *Checker) SchemaLocation(v *crd.Version, path schema.SchemaPath) *analysis.Location {
 	at := analysis.Location{Pointer: c.schemaPointer(v) + path.Pointer()}
 	if c.options.Locate != nil {
 		at = c.options.Locate(at.Pointer)
@@ -61,9 +61,9 @@ func (c *Checker) pruningSchema(v *crd.Version, change *schema.Change) (at *anal
 	case change.Schema == (schema.NodeRef{}):
 		return nil, "ObjectMeta has no such field"
 	case len(change.Schema.Path()) == 0 && len(change.Path) > 1:
-		return c.schemaLocation(v, deepest(v.Structural(), change.Path)), "the schema specifies no fields"
+		return c.SchemaLocation(v, deepest(v.Structural(), change.Path)), "the schema specifies no fields"
 	}
-	return c.schemaLocation(v, change.Schema.Path()), ""
+	return c.SchemaLocation(v, change.Schema.Path()), ""
 }
 
 // deepest follows a path of an object into a schema as far as possible.

@@ -133,7 +133,7 @@ func (s *Pruned) reasons(n int, given func() any) (findings []analysis.Finding) 
 				f.Message += fmt.Sprintf("; did you mean %q?", name)
 			}
 		case schema.NullDropped:
-			f.Rule, f.Message, f.Schema = RuleNullDropped, "removed"+in+": null is not allowed", c.schemaLocation(v, change.Schema.Path())
+			f.Rule, f.Message, f.Schema = RuleNullDropped, "removed"+in+": null is not allowed", c.SchemaLocation(v, change.Schema.Path())
 		case schema.Defaulted:
 			result := s.steps[n].object
 			if n > 0 {
@@ -143,7 +143,7 @@ func (s *Pruned) reasons(n int, given func() any) (findings []analysis.Finding) 
 			if !found {
 				continue
 			}
-			f.Rule, f.Message, f.Schema = RuleDefaulted, "defaulted to "+oneLine(value)+in, c.schemaLocation(v, change.Schema.Path())
+			f.Rule, f.Message, f.Schema = RuleDefaulted, "defaulted to "+oneLine(value)+in, c.SchemaLocation(v, change.Schema.Path())
 			if _, isNull := change.Path.Find(given()); isNull && n == 0 {
 				f.Message = "null is not allowed: " + f.Message
 			}

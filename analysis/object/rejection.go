@@ -33,7 +33,7 @@ func (c *Checker) rejection(version *crd.Version, err error) []analysis.Finding 
 			all = append(all, analysis.Finding{
 				Rule: RuleDecode, Severity: analysis.Error, Path: x.Path.String(), Pointer: x.Path.Pointer(),
 				Message: fmt.Sprintf("%s in body must be of type %s: %q", x.Path, x.Want, x.Got),
-				Schema:  c.schemaLocation(version, x.Schema.Path()),
+				Schema:  c.SchemaLocation(version, x.Schema.Path()),
 			})
 		}
 		return all

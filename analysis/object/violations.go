@@ -43,7 +43,7 @@ func (c *Checker) violationFindings(v *crd.Version, vs schema.Violations) (findi
 			f.Detail = append(f.Detail, "rule: "+strings.Join(strings.Fields(rule), " "))
 		}
 		if violation.Schema != (schema.NodeRef{}) {
-			f.Schema = c.schemaLocation(v, violation.Schema.Path())
+			f.Schema = c.SchemaLocation(v, violation.Schema.Path())
 		}
 		findings = append(findings, f)
 	}

@@ -17,7 +17,6 @@ import (
 	"espalier.dev/analysis/audit"
 	"espalier.dev/analysis/object"
 	"espalier.dev/api"
-	"espalier.dev/api/codec"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/cmd/espalier/internal/source"
@@ -122,7 +121,7 @@ func (a *app) audit(c *cobra.Command, o auditOptions) (err error) {
 		return err
 	}
 	ctx := c.Context()
-	src, name, err := a.openSource(ctx, c, &o.source, o.files)
+	src, name, err := a.openSource(ctx, c, &o.source, o.files, "PATH")
 	if err != nil {
 		return err
 	}
@@ -266,24 +265,12 @@ func (u *auditor) wants(name string) bool {
 
 // define adds a CRD. If there are several with a name, the first is used.
 func (u *auditor) define(src []byte) error {
-	hub, err := codec.DecodeLenient(src)
-	if err != nil {
-		if !u.options.Semantics.KnowsForeignFields() {
-			hub, err = codec.DecodeLenient(api.DropForeign(src))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if u.inspectors[hub.Name] != nil {
-		return nil
-	}
-	d, err := crd.New(hub, u.options)
+	d, err := storedDefinition(src, u.options)
 	if err != nil {
 		return err
 	}
-	if d.Storage() == nil {
-		return errors.New("it has no storage version")
+	if u.inspectors[d.Name()] != nil {
+		return nil
 	}
 	u.selected = append(u.selected, d)
 	u.inspectors[d.Name()] = compliance.New(d)

@@ -11,8 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"espalier.dev/api"
+	"espalier.dev/api/codec"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/source"
+	"espalier.dev/crd"
 )
 
 // sourceFlags are the flags of commands that read stored objects.
@@ -52,27 +55,19 @@ func addSourceFlags(c *cobra.Command, f *sourceFlags) {
 	}
 }
 
-// openSource opens the source that the flags name: exactly one, which may be manifests. It returns
-// its name for messages.
-func (a *app) openSource(ctx context.Context, c *cobra.Command, f *sourceFlags, files input.Flags) (source.Source, string, error) {
+// openSource opens the source that the flags name: exactly one, which may be manifests, which the
+// argument or flag filesName names. It returns its name for messages.
+func (a *app) openSource(ctx context.Context, c *cobra.Command, f *sourceFlags, files input.Flags, filesName string) (source.Source, string, error) {
 	var named []string
 	if len(files.Paths) > 0 {
-		named = append(named, "PATH")
+		named = append(named, filesName)
 	}
-	for _, name := range []string{"from-cluster", "kubeconfig", "context", "snapshot", "etcd-servers", "dump"} {
-		if c.Flags().Changed(name) && !(name == "from-cluster" && !f.fromCluster) {
-			if name == "kubeconfig" || name == "context" {
-				name = "from-cluster"
-			}
-			named = append(named, "--"+name)
-		}
-	}
-	named = slices.Compact(named)
+	named = append(named, f.named(c)...)
 	if len(named) > 1 {
 		return nil, "", usageError(c, fmt.Errorf("%s exclude each other: %s reads one source", strings.Join(named, " and "), c.Name()))
 	}
 	if len(named) == 0 {
-		return nil, "", usageError(c, fmt.Errorf("%s needs a source: --from-cluster, --snapshot, --etcd-servers, --dump, or PATH of manifests", c.Name()))
+		return nil, "", usageError(c, fmt.Errorf("%s needs a source: --from-cluster, --snapshot, --etcd-servers, --dump, or %s of manifests", c.Name(), filesName))
 	}
 	if strings.Trim(f.etcd.Prefix, "/") == "" {
 		return nil, "", errors.New("--etcd-prefix must not be empty or the root")
@@ -95,4 +90,33 @@ func (a *app) openSource(ctx context.Context, c *cobra.Command, f *sourceFlags, 
 		return s, f.dump, err
 	}
 	return source.OpenFiles(a.stdin, files), strings.Join(files.Paths, ", "), nil
+}
+
+// named returns the flags that name a source, each source once.
+func (f *sourceFlags) named(c *cobra.Command) (named []string) {
+	for _, name := range []string{"from-cluster", "kubeconfig", "context", "snapshot", "etcd-servers", "dump"} {
+		if c.Flags().Changed(name) && !(name == "from-cluster" && !f.fromCluster) {
+			if name == "kubeconfig" || name == "context" {
+				name = "from-cluster"
+			}
+			named = append(named, "--"+name)
+		}
+	}
+	return slices.Compact(named)
+}
+
+// storedDefinition returns the CRD in source, which has been stored.
+func storedDefinition(source []byte, o crd.Options) (*crd.Definition, error) {
+	hub, err := codec.DecodeLenient(source)
+	if err != nil && !o.Semantics.KnowsForeignFields() {
+		hub, err = codec.DecodeLenient(api.DropForeign(source))
+	}
+	if err != nil {
+		return nil, err
+	}
+	d, err := crd.New(hub, o)
+	if err == nil && d.Storage() == nil {
+		err = errors.New("it has no storage version")
+	}
+	return d, err
 }

@@ -54,7 +54,7 @@ func TestReadme(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"audit", "diff", "explain", "fix", "lint", "prune", "show", "test", "validate"} {
+	for _, name := range []string{"audit", "diff", "explain", "fix", "lint", "prune", "show", "test", "validate", "why"} {
 		if !seen[name] {
 			t.Errorf("README.md does not show %s", name)
 		}

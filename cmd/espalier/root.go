@@ -84,7 +84,7 @@ func newRootCommand(a *app) *cobra.Command {
 		Short:       "Lint, test, compare and serve CustomResourceDefinitions without a cluster",
 		Long: `Espalier checks CustomResourceDefinitions (CRDs) and custom resources as kube-apiserver
 does. It needs no cluster, and all commands except serve and migrate work offline; audit
-can read a running cluster.
+and why can read a running cluster.
 
 Input comes from files, directories (-R includes subdirectories) and standard input (-).
 A file may contain any number of YAML or JSON documents and lists. Findings include the
@@ -131,6 +131,7 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 		newFixCommand(a),
 		newDiffCommand(a),
 		newAuditCommand(a),
+		newWhyCommand(a),
 		newPruneCommand(a),
 		newValidateCommand(a),
 		newExplainCommand(a),

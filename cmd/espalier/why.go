@@ -1,0 +1,318 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"espalier.dev/analysis/explain"
+	"espalier.dev/analysis/object"
+	"espalier.dev/analysis/why"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/source"
+	"espalier.dev/crd"
+)
+
+// whyOptions are the flags of why.
+type whyOptions struct {
+	source sourceFlags
+	files  input.Flags
+	crds   input.Flags
+	output string
+}
+
+func newWhyCommand(a *app) *cobra.Command {
+	var o whyOptions
+	c := &cobra.Command{
+		Use:   "why RESOURCE/NAME FIELD (--from-cluster | --snapshot FILE | --etcd-servers URLS | --dump PATH | -f PATH)",
+		Short: "Explain what is stored and served at a field of an object, and which schema decides it",
+		Long: `Why explains one field of one stored object: what is stored there, what each version of
+the CRD serves, and the schema that decides it. A value is served because the schema
+specifies it, preserves unknown fields or has a default. It is stored but not served
+because the schema does not specify it or does not allow null, or because the conversion
+to the version drops it.
+
+RESOURCE is the plural name, singular name, kind or a short name, in any case, followed by
+the group if the name is ambiguous: crontabs/nightly, ct/nightly,
+crontabs.stable.example.com/nightly. If objects in several namespaces have the name, -n
+selects one.
+
+FIELD is a path as in the reports of other commands, or a JSON pointer: spec.steps[0].image,
+metadata.annotations["example.com/owner"], /spec/steps/0/image.
+
+Objects come from a source as in espalier audit. The API of a running cluster does not show
+what is stored: for that, use --snapshot or --etcd-servers. CRDs come from the same source,
+unless --crd names others. Conversion webhooks are not called.
+
+Exit codes: 0 success, ` + otherExitCodes + `.`,
+		Example: `  # Explain why a field of a stored object is not served
+  espalier why crontabs/nightly spec.replica --snapshot snapshot.db
+
+  # Explain it for the CRD of the next release
+  espalier why ct/nightly spec.replica --snapshot snapshot.db --crd crontab-crd.yaml
+
+  # Explain where a value comes from, as JSON
+  espalier why ct/nightly spec.policy -f crontab-typo.yaml --crd crontab-crd.yaml -o json
+
+  # Explain a field of an object in a running cluster
+  espalier why crontabs.stable.example.com/nightly spec.replicas --from-cluster -n default`,
+		Args:              exactArgs("RESOURCE/NAME", "FIELD"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(c *cobra.Command, args []string) error { return a.why(c, o, args[0], args[1]) },
+	}
+	addSourceFlags(c, &o.source)
+	addInputFlags(c, &o.files, "objects")
+	addCRDFlag(c, &o.crds)
+	c.Flags().StringVarP(&o.output, "output", "o", "text", "output `FORMAT`: text, json or yaml")
+	groupFlags(c.Flags(), outputFlags, "output")
+	completeValues(c, "output", "text", "json", "yaml")
+	return c
+}
+
+func (a *app) why(c *cobra.Command, o whyOptions, target, path string) (err error) {
+	switch o.output {
+	case "text", "json", "yaml":
+	default:
+		return fmt.Errorf("-o %s: must be text, json or yaml", o.output)
+	}
+	resource, name, ok := strings.Cut(target, "/")
+	if !ok || resource == "" || name == "" || strings.Contains(name, "/") {
+		return usageError(c, fmt.Errorf("%q is not an object: write RESOURCE/NAME, as in crontabs/nightly", target))
+	}
+	if err := stdinOnce(o.crds, o.files); err != nil {
+		return err
+	}
+	ctx := c.Context()
+	src, sourceName, err := a.openSource(ctx, c, &o.source, o.files, "-f PATH")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, src.Close()) }()
+	if err := a.recordedSemantics(ctx, c, src); err != nil {
+		return err
+	}
+	side, err := a.newSideReporter(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = side.Finish(err) }()
+	f := &finder{source: src, name: sourceName, options: crd.Options{Semantics: a.semantics.Semantics, IgnoreRules: true}, texts: map[*crd.Definition]object.Options{}}
+	if len(o.crds.Paths) > 0 {
+		err = f.definitionsFrom(ctx, a, o.files.With(o.crds.Paths...), side.Failure)
+	} else {
+		err = f.definitions(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	d, err := f.resource(resource)
+	if err != nil {
+		return err
+	}
+	found, err := f.object(ctx, d, name, o.source.namespaces)
+	if err != nil {
+		return err
+	}
+	e, err := why.Explain(d, found.JSON, path, why.Options{Text: f.texts[d], FromServer: !src.Stored()})
+	if err != nil {
+		return err
+	}
+	record := whyRecord{Definition: d.Name(), Namespace: found.Namespace, Name: found.Name, Where: found.Where(), Semantics: a.semantics.String(), Explanation: e}
+	if o.output == "text" {
+		return record.writeText(a.stdout)
+	}
+	p := &printer{a: a, output: o.output}
+	return p.print("", record)
+}
+
+// finder finds the object that the user names.
+type finder struct {
+	source  source.Source
+	name    string
+	options crd.Options
+
+	known []*crd.Definition
+	texts map[*crd.Definition]object.Options
+	// unusable has the reasons why CRDs cannot be used. They matter only if one of them may be
+	// the requested one.
+	unusable []error
+}
+
+// definitions reads the CRDs of the source.
+func (f *finder) definitions(ctx context.Context) error {
+	for o, err := range f.source.Definitions(ctx) {
+		var failure *source.Failure
+		switch {
+		case errors.As(err, &failure):
+			f.unusable = append(f.unusable, failure)
+			continue
+		case err != nil:
+			return err
+		}
+		text := object.Options{Document: o.JSON}
+		if o.Item != nil {
+			text = newDefinition(o.Item, f.options.Semantics).text()
+		}
+		f.define(o.Name, o.JSON, text)
+	}
+	return nil
+}
+
+// definitionsFrom reads the CRDs that --crd names.
+func (f *finder) definitionsFrom(ctx context.Context, a *app, flags input.Flags, problem func(input.Problem)) error {
+	ds, err := a.loadDefinitions(ctx, flags, problem)
+	if err != nil {
+		return err
+	}
+	for _, d := range ds.list {
+		f.define(d.item.Name(), d.readable(), d.text())
+	}
+	return nil
+}
+
+func (f *finder) define(name string, src []byte, text object.Options) {
+	d, err := storedDefinition(src, f.options)
+	if err != nil {
+		f.unusable = append(f.unusable, fmt.Errorf("the CRD %s cannot be used: %w", name, err))
+		return
+	}
+	f.known = append(f.known, d)
+	f.texts[d] = text
+}
+
+// resource returns the CRD of a resource.
+func (f *finder) resource(name string) (*crd.Definition, error) {
+	if len(f.known) == 0 && len(f.unusable) == 0 {
+		return nil, fmt.Errorf("no CRD found in %s: add CRDs with --crd", f.name)
+	}
+	v, rest, err := explain.Find(f.known, name, "")
+	if err == nil && rest != "" {
+		err = fmt.Errorf("no CRD defines a resource %q: there is %s", name, v.Definition().Name())
+	}
+	if err != nil {
+		return nil, errors.Join(append([]error{err}, f.unusable...)...)
+	}
+	return v.Definition(), nil
+}
+
+// object returns the object of a CRD with a name, which must be the only one in the namespaces.
+func (f *finder) object(ctx context.Context, d *crd.Definition, name string, namespaces []string) (source.Object, error) {
+	var found []source.Object
+	var failures []error
+	for o, err := range f.source.Objects(ctx, source.Selection{Definitions: []*crd.Definition{d}, Namespaces: namespaces, Name: name}) {
+		var failure *source.Failure
+		switch {
+		case errors.As(err, &failure):
+			failures = append(failures, failure)
+		case err != nil:
+			return source.Object{}, err
+		default:
+			found = append(found, o)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		var names []string
+		for i := range found {
+			names = append(names, fmt.Sprintf("%s (%s)", found[i].FullName(), found[i].Where()))
+		}
+		return source.Object{}, fmt.Errorf("%s has several objects %q: select one with -n: %s", f.name, name, firstOf(names, 5))
+	case len(failures) > 0:
+		return source.Object{}, errors.Join(failures...)
+	}
+	where := f.name
+	if len(namespaces) > 0 {
+		where += ", namespace " + strings.Join(namespaces, ", ")
+	}
+	return source.Object{}, fmt.Errorf("no object %s/%s found in %s", d.GroupResource(), name, where)
+}
+
+// whyRecord is an explanation with the object that it is about.
+type whyRecord struct {
+	Definition string `json:"definition"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+	Where      string `json:"where,omitempty"`
+	Semantics  string `json:"semantics"`
+	*why.Explanation
+}
+
+// writeText writes the explanation for people.
+func (r *whyRecord) writeText(w io.Writer) error {
+	var b strings.Builder
+	line := func(indent, label, text string) { fmt.Fprintf(&b, "%s%-11s %s\n", indent, label+":", text) }
+	line("", "OBJECT", fmt.Sprintf("%s %s (%s)", r.Definition, input.Identity{Namespace: r.Namespace, Name: r.Name}.FullName(), r.Where))
+	line("", "FIELD", r.Path)
+	line("", "SEMANTICS", r.Semantics)
+	switch s := r.Stored; {
+	case s == nil:
+		line("", "STORED", "not known: the API does not show what is stored")
+	case s.Found:
+		line("", "STORED", fmt.Sprintf("%s (in %s)", jsonText(s.Value), s.APIVersion))
+	default:
+		line("", "STORED", fmt.Sprintf("nothing (in %s)", s.APIVersion))
+	}
+	for i := range r.Versions {
+		v := &r.Versions[i]
+		label := "served"
+		if !v.Served {
+			label = "not served"
+		}
+		if v.Storage {
+			label += ", storage version"
+		}
+		fmt.Fprintf(&b, "\nVERSION %s (%s)\n", v.Name, label)
+		value := "nothing"
+		switch {
+		case v.Found:
+			value = jsonText(v.Value)
+		case v.Decision == why.Webhook:
+			value = "not known"
+		}
+		line("  ", "VALUE", value)
+		reason := fmt.Sprintf("%s: %s", v.Decision, v.Reason)
+		if v.Nearest != "" {
+			reason += fmt.Sprintf("; did you mean %q?", v.Nearest)
+		}
+		line("  ", "DECISION", reason)
+		if v.Schema != nil {
+			line("  ", "SCHEMA", schemaText(v.Schema))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// schemaText returns the position of a schema for people.
+func schemaText(s *why.Schema) string {
+	text := s.Pointer
+	if s.Version != "" {
+		text = s.Version + " " + s.Path
+		if s.Path == "" {
+			text = s.Version + " (root)"
+		}
+	}
+	switch {
+	case s.File != "":
+		text += fmt.Sprintf(" (%s:%d:%d)", s.File, s.Line, s.Column)
+	case s.Version != "":
+		text += " (" + s.Pointer + ")"
+	}
+	return text
+}
+
+// jsonText returns a value as JSON in one line.
+func jsonText(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(text)
+}
