@@ -136,6 +136,7 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 		newValidateCommand(a),
 		newExplainCommand(a),
 		newTestCommand(a),
+		newRecordCommand(a),
 		newShowCommand(a),
 		newConfigCommand(a),
 	}

@@ -9,6 +9,7 @@ import (
 	"espalier.dev/analysis/impact"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/analysis/object"
+	"espalier.dev/analysis/replay"
 	"espalier.dev/analysis/suite"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/suppress"
@@ -32,6 +33,9 @@ const (
 	ruleNoSuite         = "no-suite"
 	ruleSuiteDefinition = "suite-definition"
 )
+
+// ruleNotReplayed is the rule for events of an audit log that are not judged.
+const ruleNotReplayed = "not-replayed"
 
 // ruleNotEditable is the rule for documents that cannot be edited in place.
 const ruleNotEditable = "not-editable"
@@ -153,6 +157,15 @@ func testRules() []analysis.Rule {
 		analysis.Rule{ID: ruleNoSuite, Severity: analysis.Error, Summary: "The input contains no test suite."},
 		analysis.Rule{ID: ruleSuiteDefinition, Severity: analysis.Error, Summary: "The CRD of a test suite is missing, ambiguous or invalid."},
 	)
+}
+
+// recordRules returns the rules of the findings of record.
+func recordRules() []analysis.Rule {
+	rules := append(inputRules(),
+		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "The CRD cannot be used.", Help: "Use espalier lint for details."},
+		analysis.Rule{ID: ruleNotReplayed, Severity: analysis.Info, Summary: "Events of the log were not judged."},
+	)
+	return append(rules, replay.Rules()...)
 }
 
 // selectors returns what --enable and --disable of lint accept, for shell completion.

@@ -235,7 +235,7 @@ func configRules() config.Rules {
 		Selectors: append(lint.Profiles(), lint.All),
 		Validate:  suppressible(validationRules()),
 		Diff:      suppressible(impact.Rules()),
-		All:       suppressible(lintRules(lint.Rules()), fixRules(), validationRules(), pruneRules(), diffRules(impact.Config{}), auditRules()),
+		All:       suppressible(lintRules(lint.Rules()), fixRules(), validationRules(), pruneRules(), diffRules(impact.Config{}), auditRules(), recordRules()),
 		Fixed:     idsOf(fixedRules()),
 	}
 	for _, r := range lint.Rules() {

@@ -1,0 +1,88 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func event1(verb, more string) string {
+	return fmt.Sprintf(`{"apiVersion":"audit.k8s.io/v1","kind":"Event","stage":"ResponseComplete","verb":%q,"objectRef":{"resource":"things","apiGroup":"example.com","name":"a"},"responseStatus":{"code":200}%s}`, verb, more)
+}
+
+// TestParse checks which events are judged.
+func TestParse(t *testing.T) {
+	const body = `,"requestObject":{"kind":"Thing"}`
+	for line, want := range map[string]string{
+		event1("create", body):                              "judged",
+		event1("update", body):                              "judged",
+		event1("create", ""):                                string(NoBody),
+		event1("create", `,"requestObject":null`):           string(NoBody),
+		event1("patch", body):                               string(NoPatched),
+		event1("patch", body+`,"responseObject":{"a":1}`):   "judged",
+		event1("get", ""):                                   string(OtherVerbs),
+		event1("deletecollection", ""):                      string(OtherVerbs),
+		event1("create", body+`,"stage":"RequestReceived"`): string(Unfinished),
+		event1("create", body+`,"stage":"Panic"`):           string(Unfinished),
+		event1("update", body+`,"objectRef":{"resource":"things","subresource":"status"}`):                                                        string(Subresources),
+		event1("create", body+`,"responseStatus":{"code":409}`):                                                                                   string(Failed),
+		event1("create", body+`,"responseStatus":{"code":422}`):                                                                                   "judged",
+		event1("create", body+`,"responseStatus":null`):                                                                                           string(Unfinished),
+		`{"apiVersion":"audit.k8s.io/v1","kind":"EventList","items":[` + strings.Repeat(event1("get", "")+",", 2) + event1("create", body) + `]}`: string(OtherVerbs) + "," + string(OtherVerbs) + ",judged",
+		`{"apiVersion":"audit.k8s.io/v1","kind":"EventList"}`:                                                                                     "",
+		`{"apiVersion":"audit.k8s.io/v1","kind":"Policy"}`:                                                                                        "error",
+		`{"apiVersion":"example.com/v1","kind":"Event"}`:                                                                                          "error",
+		`{"apiVersion":"audit.k8s.io/v1","kind":"Event"`:                                                                                          "error",
+		`[]`: "error",
+		`{"apiVersion":"audit.k8s.io/v1","kind":"Event"} more`: "error",
+	} {
+		var got []string
+		err := Parse([]byte(line), func(*Request) { got = append(got, "judged") }, func(s Skip) { got = append(got, string(s)) })
+		if err != nil {
+			got = []string{"error"}
+		}
+		if strings.Join(got, ",") != want {
+			t.Errorf("%s: %q, want %q (%v)", line, got, want, err)
+		}
+	}
+}
+
+// TestHistory checks that the history has the last accepted state of each object, and forgets
+// all objects when they become too many.
+func TestHistory(t *testing.T) {
+	var h History
+	one := key{"example.com", "things", "", "one"}
+	old := func(update bool) any {
+		t.Helper()
+		got, err := h.Old(&Request{key: one, Update: update})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got["n"]
+	}
+	if got := old(true); got != nil {
+		t.Errorf("an empty history has %v", got)
+	}
+	for _, r := range []Request{
+		{key: one, Code: 201, Object: []byte(`{"n":1}`)},
+		{key: one, Code: 200, Object: []byte(`{"n":2}`), response: []byte(`{"n":3}`)},
+		{key: one, Code: 422, Object: []byte(`{"n":4}`)},
+		{Code: 201, Object: []byte(`{"n":5}`)}, // the name is not known
+	} {
+		h.Add(&r)
+	}
+	if got := old(true); fmt.Sprint(got) != "3" {
+		t.Errorf("the old object has %v", got)
+	}
+	if got := old(false); got != nil {
+		t.Errorf("an object that is created has an old one: %v", got)
+	}
+	large := slices.Repeat([]byte(" "), historySize/4)
+	for i := range 5 {
+		h.Add(&Request{key: key{name: fmt.Sprint(i)}, Code: 200, Object: large})
+	}
+	if got := old(true); got != nil || h.size > historySize || len(h.objects) == 0 {
+		t.Errorf("the history has %d objects of %d bytes, and %v", len(h.objects), h.size, got)
+	}
+}
