@@ -130,12 +130,12 @@ type RestoreOptions struct {
 // The rest of the data directory stays: certificates that are there are used further, others
 // are created when the server starts.
 func Restore(ctx context.Context, o *Options, r RestoreOptions) (result snapshot.Restored, err error) {
-	s, err := snapshot.Open(r.Path)
+	s, err := snapshot.Open(ctx, r.Path)
 	if err != nil {
 		return result, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if _, err := s.Check(r.Semantics); err != nil {
+	if _, err := s.Check(ctx, r.Semantics); err != nil {
 		return result, err
 	}
 	if !r.DryRun {

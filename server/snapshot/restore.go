@@ -34,7 +34,7 @@ const batch = 1000
 
 // Check returns the manifest if the data is what it says and has the expected semantics (nil
 // means any), and if an embedded etcd of this release can use it. It reads the whole file.
-func (s *Snapshot) Check(expected *schema.Semantics) (Manifest, error) {
+func (s *Snapshot) Check(ctx context.Context, expected *schema.Semantics) (Manifest, error) {
 	m, err := s.Manifest()
 	if err != nil {
 		return m, err
@@ -46,19 +46,14 @@ func (s *Snapshot) Check(expected *schema.Semantics) (Manifest, error) {
 		return *s.checked, nil
 	}
 	found := Manifest{Prefix: m.Prefix}
-	semantics, key := "", etcd.SemanticsKey(m.Prefix)
-	if found.Revision, err = s.Revision(); err != nil {
-		return m, err
+	if err := s.inspect(ctx, &found); err != nil {
+		return m, fmt.Errorf("%s: %w", s.path, err)
 	}
-	err = s.Each(func(kv *mvccpb.KeyValue) error {
-		if string(kv.Key) == key {
-			semantics = string(kv.Value)
-		}
-		return found.count(kv)
-	})
+	recorded, _, err := s.file.Get(ctx, etcd.SemanticsKey(m.Prefix))
 	if err != nil {
-		return m, err
+		return m, fmt.Errorf("%s: %w", s.path, err)
 	}
+	semantics := string(recorded.Value)
 	contradiction := func(format string, args ...any) (Manifest, error) {
 		return m, &Error{s.path, Contradictory, fmt.Sprintf(format, args...)}
 	}
@@ -78,7 +73,7 @@ func (s *Snapshot) Check(expected *schema.Semantics) (Manifest, error) {
 	if own := version.MustParseSemantic(etcdversion.Version); written.Major() > own.Major() || written.Major() == own.Major() && written.Minor() > own.Minor() {
 		return m, &Error{s.path, Newer, fmt.Sprintf("the data is from etcd %s, and the embedded etcd is %s: use a newer release of espalier, or etcdutl and an external etcd", written, own)}
 	}
-	m.leased = found.leased
+	m.leases = found.leases
 	s.checked = &m
 	return m, nil
 }
@@ -113,7 +108,7 @@ type Restored struct {
 // have seen later revisions, which are lost, would take new objects for ones that they know,
 // and would miss changes. Now they get the error Expired and list all objects again.
 func (s *Snapshot) Restore(ctx context.Context, dir string, o RestoreOptions) (result Restored, err error) {
-	m, err := s.Check(nil)
+	m, err := s.Check(ctx, nil)
 	if err != nil {
 		return result, err
 	}
@@ -188,8 +183,8 @@ func (s *Snapshot) copyTo(ctx context.Context, path string, m Manifest, revision
 		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	err = s.view(func(tx *bbolt.Tx, keys *bbolt.Bucket) error {
-		if err := copyBucket(ctx, to, etcdschema.Key.Name(), keys); err != nil {
+	err = s.file.View(func(tx *bbolt.Tx) error {
+		if err := copyBucket(ctx, to, etcdschema.Key.Name(), tx.Bucket(etcdschema.Key.Name())); err != nil {
 			return err
 		}
 		if leases := tx.Bucket(etcdschema.Lease.Name()); leases != nil {
@@ -278,7 +273,7 @@ func (m Manifest) try(ctx context.Context, dir string, revision int64) error {
 		return err
 	}
 	want := int64(m.Keys) + 1 // that of the restore
-	if all.Count > want || all.Count < want-int64(m.leased) || m.leased == 0 && all.Header.Revision != revision {
+	if all.Count > want || m.leases == 0 && (all.Count < want || all.Header.Revision != revision) {
 		return fmt.Errorf("etcd has %d keys at revision %d instead of %d at %d", all.Count, all.Header.Revision, want, revision)
 	}
 	return nil

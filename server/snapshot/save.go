@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
+	"espalier.dev/store/keyspace"
 )
 
 // SaveOptions configures Save.
@@ -64,11 +64,8 @@ func Save(ctx context.Context, client *clientv3.Client, o SaveOptions) (m Manife
 	if err := errors.Join(download(ctx, client, f), f.Close()); err != nil {
 		return m, fmt.Errorf("read the data from etcd: %w", err)
 	}
-	if err := verify(temp); err != nil {
+	if err := m.inspect(ctx, temp); err != nil {
 		return m, fmt.Errorf("read the data from etcd: %w", err)
-	}
-	if err := m.inspect(temp); err != nil {
-		return m, err
 	}
 	if m.Revision < acknowledged {
 		return m, fmt.Errorf("the snapshot of etcd has revision %d, but revision %d exists: run the command again", m.Revision, acknowledged)
@@ -120,38 +117,31 @@ func download(ctx context.Context, client *clientv3.Client, to io.Writer) error 
 	return errors.Join(err, got.Snapshot.Close())
 }
 
-// inspect sets the fields of the manifest that the data determines.
-func (m *Manifest) inspect(path string) error {
-	s, err := open(path)
+// inspect verifies the checksum of a file, and sets the fields of the manifest that its data
+// determines.
+func (m *Manifest) inspect(ctx context.Context, path string) error {
+	s, err := Open(ctx, path)
 	if err != nil {
 		return err
 	}
-	m.Revision, err = s.Revision()
-	if err == nil {
-		err = s.Each(m.count)
-	}
-	return errors.Join(err, s.Close())
+	return errors.Join(s.inspect(ctx, m), s.Close())
 }
 
 // count counts a key.
-func (m *Manifest) count(kv *mvccpb.KeyValue) error {
+func (m *Manifest) count(e keyspace.Entry) {
 	m.Keys++
-	if kv.Lease != 0 {
-		m.leased++
-	}
-	resource, ok := strings.CutPrefix(string(kv.Key), strings.TrimSuffix(m.Prefix, "/")+"/")
+	resource, ok := strings.CutPrefix(e.Key, strings.TrimSuffix(m.Prefix, "/")+"/")
 	if !ok {
-		return nil
+		return
 	}
 	if strings.HasPrefix(resource, "apiextensions.k8s.io/customresourcedefinitions/") {
 		m.CRDs++
 	} else {
 		m.Objects++
 	}
-	if bytes.HasPrefix(kv.Value, []byte("k8s:enc:")) {
+	if bytes.HasPrefix(e.Value, []byte("k8s:enc:")) {
 		m.Encrypted++
 	}
-	return nil
 }
 
 // add puts the manifest into a snapshot, with a new checksum at its end.

@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
+	"espalier.dev/store/keyspace"
 )
 
 const prefix = "/registry"
@@ -99,7 +99,7 @@ func save(t *testing.T, c *clientv3.Client, path string) Manifest {
 }
 
 func restore(ctx context.Context, path, dir string) (result Restored, err error) {
-	s, err := Open(path)
+	s, err := Open(ctx, path)
 	if err != nil {
 		return result, err
 	}
@@ -269,34 +269,35 @@ func TestReject(t *testing.T) {
 		sum := sha256.Sum256(b)
 		return append(bytes.Clone(b), sum[:]...)
 	}
+	const sector = 512
 	cases := map[string]struct {
-		data   []byte
-		reason Reason
+		data []byte
+		want error
 	}{
-		"empty":                          {nil, Incomplete},
-		"only a checksum":                {good[content:], Incomplete},
-		"without its checksum":           {cut(content), Incomplete},
-		"cut in its checksum":            {cut(len(good) - 1), Incomplete},
-		"cut in the middle":              {cut(content/2 + 7), Incomplete},
-		"cut where a checksum could end": {cut(content/2/sector*sector + sha256.Size), Altered},
-		"one byte":                       {cut(1), Incomplete},
-		"longer":                         {append(bytes.Clone(good), 0), Incomplete},
-		"followed by a sector":           {append(bytes.Clone(good), make([]byte, sector)...), Altered},
-		"altered at the start":           {flip(0), Altered},
-		"altered in the middle":          {flip(content / 2), Altered},
-		"altered at the end":             {flip(content - 1), Altered},
-		"altered checksum":               {flip(len(good) - 1), Altered},
-		"zeros":                          {make([]byte, len(good)), Altered},
-		"text":                           {[]byte("apiVersion: v1\nkind: List\n"), Incomplete},
-		"another file with a checksum":   {sealed(bytes.Repeat([]byte("x"), 8*sector)), Unreadable},
-		"three pages with a checksum":    {sealed(good[:3*4096]), Unreadable},
+		"empty":                          {nil, keyspace.ErrNotSnapshot},
+		"only a checksum":                {good[content:], keyspace.ErrNotSnapshot},
+		"one byte":                       {cut(1), keyspace.ErrNotSnapshot},
+		"text":                           {[]byte("apiVersion: v1\nkind: List\n"), keyspace.ErrNotSnapshot},
+		"without its checksum":           {cut(content), keyspace.ErrNoChecksum},
+		"cut in its checksum":            {cut(len(good) - 1), keyspace.ErrAltered},
+		"cut in the middle":              {cut(content/2 + 7), keyspace.ErrAltered},
+		"cut where a checksum could end": {cut(content/2/sector*sector + sha256.Size), keyspace.ErrAltered},
+		"longer":                         {append(bytes.Clone(good), 0), keyspace.ErrAltered},
+		"followed by a sector":           {append(bytes.Clone(good), make([]byte, sector)...), keyspace.ErrAltered},
+		"altered at the start":           {flip(0), keyspace.ErrAltered},
+		"altered in the middle":          {flip(content / 2), keyspace.ErrAltered},
+		"altered at the end":             {flip(content - 1), keyspace.ErrAltered},
+		"altered checksum":               {flip(len(good) - 1), keyspace.ErrAltered},
+		"zeros":                          {make([]byte, len(good)), keyspace.ErrAltered},
+		"another file with a checksum":   {sealed(bytes.Repeat([]byte("x"), 8*sector)), keyspace.ErrNotSnapshot},
+		"three pages with a checksum":    {sealed(good[:3*4096]), keyspace.ErrDamaged},
 	}
 	for i := range 16 { // pages: their headers and their ends
 		at := content * i / 16 / 4096 * 4096
 		cases[fmt.Sprintf("altered at %d", at)] = struct {
-			data   []byte
-			reason Reason
-		}{flip(at), Altered}
+			data []byte
+			want error
+		}{flip(at), keyspace.ErrAltered}
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -304,7 +305,7 @@ func TestReject(t *testing.T) {
 			if err := os.WriteFile(bad, c.data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			rejected(t, bad, c.reason)
+			rejected(t, bad, func(err error) bool { return errors.Is(err, c.want) })
 		})
 	}
 	if _, err := restore(t.Context(), filepath.Join(dir, "missing"), filepath.Join(dir, "etcd")); !errors.Is(err, os.ErrNotExist) {
@@ -315,16 +316,23 @@ func TestReject(t *testing.T) {
 	}
 }
 
-// rejected checks that a file is rejected and nothing is written.
-func rejected(t *testing.T, path string, reason Reason) {
+// rejected checks that a file is rejected with an error that names it, and nothing is written.
+func rejected(t *testing.T, path string, expected func(error) bool) {
 	t.Helper()
 	dir := t.TempDir()
 	_, err := restore(t.Context(), path, filepath.Join(dir, "etcd"))
-	var got *Error
-	if !errors.As(err, &got) || got.Reason != reason || got.Path != path {
-		t.Errorf("got %#v (%v), want reason %d", err, err, reason)
+	if err == nil || !expected(err) || !strings.HasPrefix(err.Error(), path+": ") {
+		t.Errorf("got %#v (%v)", err, err)
 	}
 	names(t, dir)
+}
+
+// because returns a function that checks the reason of an [Error].
+func because(reason Reason) func(error) bool {
+	return func(err error) bool {
+		var got *Error
+		return errors.As(err, &got) && got.Reason == reason
+	}
 }
 
 // TestRejectManifest checks that the manifest is compared with the data.
@@ -358,26 +366,26 @@ func TestRejectManifest(t *testing.T) {
 				text, err := json.Marshal(c.manifest)
 				return errors.Join(err, b.Put(manifestKey, text))
 			})
-			rejected(t, bad, c.reason)
+			rejected(t, bad, because(c.reason))
 		})
 	}
 	t.Run("none", func(t *testing.T) {
-		rejected(t, rewrite(t, path, func(b *bbolt.Bucket) error { return b.Delete(manifestKey) }), NoManifest)
+		rejected(t, rewrite(t, path, func(b *bbolt.Bucket) error { return b.Delete(manifestKey) }), because(NoManifest))
 	})
 	t.Run("not JSON", func(t *testing.T) {
-		rejected(t, rewrite(t, path, func(b *bbolt.Bucket) error { return b.Put(manifestKey, []byte("{")) }), Unreadable)
+		rejected(t, rewrite(t, path, func(b *bbolt.Bucket) error { return b.Put(manifestKey, []byte("{")) }), because(NoManifest))
 	})
 	t.Run("unexpected semantics", func(t *testing.T) {
-		s, err := Open(path)
+		s, err := Open(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = s.Close() }()
 		kep, kubernetes := schema.KEP, schema.Kubernetes
-		if _, err := s.Check(&kep); err != nil {
+		if _, err := s.Check(t.Context(), &kep); err != nil {
 			t.Error(err)
 		}
-		if _, err := s.Check(&kubernetes); err == nil {
+		if _, err := s.Check(t.Context(), &kubernetes); err == nil {
 			t.Error("a backup with other semantics was accepted")
 		}
 	})
@@ -440,7 +448,7 @@ func TestExisting(t *testing.T) {
 		t.Error("a directory with data was replaced")
 	}
 	names(t, dir, "backup.db", "etcd")
-	s, err := Open(path)
+	s, err := Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -501,29 +509,6 @@ func TestLeases(t *testing.T) {
 	}
 	if _, ok := all(t, c)["/other/leased"]; ok {
 		t.Error("the key has outlived its lease")
-	}
-}
-
-// TestEach checks the order and the errors of Each.
-func TestEach(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "backup.db")
-	m := save(t, filled(t), path)
-	s, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
-	var revisions []int64
-	if err := s.Each(func(kv *mvccpb.KeyValue) error {
-		revisions = append(revisions, -kv.ModRevision)
-		return nil
-	}); err != nil || len(revisions) != m.Keys || !slices.IsSorted(revisions) {
-		t.Errorf("%d keys: %v (%v)", len(revisions), revisions, err)
-	}
-	stop := errors.New("stop")
-	if err := s.Each(func(*mvccpb.KeyValue) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("got %v", err)
 	}
 }
 

@@ -104,7 +104,7 @@ func openFile(ctx context.Context, path string, o FileOptions) (_ *File, err err
 	case err != nil:
 		return nil, fmt.Errorf("%w (%w)", ErrNotSnapshot, withoutPath(err))
 	}
-	if err := guarded(func() error { return f.db.View(f.readMeta) }); err != nil {
+	if err := f.View(f.readMeta); err != nil {
 		_ = f.db.Close() // nothing was written
 		return nil, err
 	}
@@ -202,6 +202,12 @@ func (f *File) readMeta(tx *bolt.Tx) error {
 
 // Close closes the file.
 func (f *File) Close() error { return f.db.Close() }
+
+// View calls do with a transaction, for what Range and Get do not read. It returns the error of
+// do, or an error if do cannot read the database.
+func (f *File) View(do func(*bolt.Tx) error) error {
+	return guarded(func() error { return f.db.View(do) })
+}
 
 // Get returns the entry of a key. It may read the whole file.
 func (f *File) Get(ctx context.Context, key string) (Entry, bool, error) {
