@@ -118,12 +118,17 @@ func (k groupKey) compare(l groupKey) int {
 	return cmp.Or(strings.Compare(k.path, l.path), cmp.Compare(k.violation, l.violation), strings.Compare(k.schema, l.schema), strings.Compare(k.rule, l.rule))
 }
 
-// Fold returns a path without indices and map keys.
-func Fold(p schema.Path) string {
+// Fold returns the path of a problem without indices and map keys.
+func Fold(p *compliance.Problem) string {
+	// A missing field has a name, also if it is the key of a map.
+	missing := -1
+	if p.Kind == compliance.Invalid && p.Violation == schema.Required {
+		missing = len(p.Path) - 1
+	}
 	var b strings.Builder
-	for i, step := range p {
+	for i, step := range p.Path {
 		switch {
-		case step.Kind != schema.Field:
+		case step.Kind != schema.Field && i != missing:
 			b.WriteString("[*]")
 		case i > 0:
 			b.WriteString("." + step.Key)
@@ -195,7 +200,7 @@ func (a *Audit) group(d *crd.Definition, p *compliance.Problem) *Group {
 		b = &bucket{groups: map[groupKey]*Group{}}
 		a.buckets[in] = b
 	}
-	key := groupKey{path: Fold(p.Path), violation: p.Violation, rule: p.Rule}
+	key := groupKey{path: Fold(p), violation: p.Violation, rule: p.Rule}
 	if p.Kind == compliance.Contradiction || p.Kind == compliance.Invalid {
 		key.schema = p.Schema.String()
 	}

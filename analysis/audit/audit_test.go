@@ -23,6 +23,7 @@ func definition(t *testing.T) *crd.Definition {
 	hub, err := codec.DecodeLenient([]byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"jobs.example.com"},"spec":{"group":"example.com",
 		"names":{"kind":"Job","listKind":"JobList","plural":"jobs","singular":"job"},"scope":"Cluster","versions":[
 		{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{
+			"need":{"type":"array","items":{"type":"object","required":["name"],"properties":{"name":{"type":"string"}}}},
 			"steps":{"type":"array","items":{"type":"object","properties":{"n":{"type":"integer","maximum":5}}}},
 			"byName":{"type":"object","additionalProperties":{"type":"object","properties":{"s":{"type":"string"}}}},
 			"text":{"type":"string","x-kubernetes-validations":[{"rule":"self.size() < 5","message":"too long"},{"rule":"self.startsWith('a')","messageExpression":"'not ' + self"}]}}}}}}}]}}`))
@@ -66,12 +67,14 @@ func TestGroups(t *testing.T) {
 		job("c", `"steps":[{"n":7},{"n":8}],"byName":{"k":{"s":1},"l":{"s":2}}`),
 		job("d", `"text":"bbbbbbb"`),
 		job("e", `"text":"cccc"`),
+		job("g", `"need":[{"name":"x"},{}]`),
 		{"f", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"f"},"spec":`},
 	}
 	want := `stored-unreadable : the stored value cannot be read: 1 objects, 1 values: f
 v1 stored-unspecified spec.byName[*].x: version v1 does not specify this field: 1 objects, 1 values: b
 v1 stored-unspecified spec.steps[*].x: version v1 does not specify this field: 2 objects, 3 values: a b
 v1 stored-contradiction spec.byName[*].s: Invalid value: spec.byName[*].s in body must be of type string: "integer": 1 objects, 2 values: c
+v1 stored-invalid spec.need[*].name: Required value: spec.need[*].name in body is required: 1 objects, 1 values: g
 v1 stored-invalid spec.steps[*].n: Invalid value: spec.steps[*].n in body should be less than or equal to 5: 2 objects, 3 values: a c
 v1 stored-invalid spec.text: Invalid value: too long: 1 objects, 1 values: d
 v1 stored-invalid spec.text: Invalid value: not bbbbbbb: 2 objects, 2 values: d e`
@@ -89,7 +92,7 @@ v1 stored-invalid spec.text: Invalid value: not bbbbbbb: 2 objects, 2 values: d 
 		if got := strings.Join(lines, "\n"); got != want {
 			t.Fatalf("got\n%s\nwant\n%s", got, want)
 		}
-		if total := a.Total(); total.Objects != 7 || total.Failing != 6 || total.Of[compliance.Unspecified] != 2 || a.Counts("jobs.example.com") != total {
+		if total := a.Total(); total.Objects != 8 || total.Failing != 7 || total.Of[compliance.Unspecified] != 2 || a.Counts("jobs.example.com") != total {
 			t.Fatalf("got %+v", total)
 		}
 	}

@@ -2,18 +2,25 @@ package main
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/protobuf/proto"
 	"sigs.k8s.io/yaml"
+
+	"espalier.dev/server/encryption"
 )
 
 // writeSnapshot writes a snapshot of an etcd with the given values.
@@ -73,4 +80,114 @@ func storedManifests(t testing.TB, dir string, files map[string]string) map[stri
 		values["/registry/"+key] = text
 	}
 	return values
+}
+
+// encryptionConfig writes a configuration that encrypts everything with a key of one byte,
+// repeated.
+func encryptionConfig(t *testing.T, key string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "encryption.yaml")
+	writeFile(t, path, fmt.Appendf(nil, `
+apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources:
+- resources: ["*.*"]
+  providers:
+  - aesgcm: {keys: [{name: key, secret: %s}]}
+  - identity: {}
+`, base64.StdEncoding.EncodeToString([]byte(strings.Repeat(key, 32)))))
+	return path
+}
+
+// TestAuditEncrypted audits a snapshot whose objects are encrypted.
+func TestAuditEncrypted(t *testing.T) {
+	t.Parallel()
+	config := encryptionConfig(t, "a")
+	e, err := encryption.Open(t.Context(), encryption.Config{File: config, Prefix: "/registry"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	const object, definition = "/registry/stable.example.com/crontabs/default/", "/registry/apiextensions.k8s.io/customresourcedefinitions/crontabs.stable.example.com"
+	plain := storedManifests(t, "testdata/examples", map[string]string{
+		strings.TrimPrefix(definition, "/registry/"): "crontab-crd.yaml", "stable.example.com/crontabs/default/a": "crontab-typo.yaml",
+	})
+	plain[object+"b"] = plain[object+"a"]
+	values := map[string][]byte{}
+	for key, value := range plain {
+		if values[key], err = e.ToStorage(t.Context(), key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "snapshot.db")
+	writeSnapshot(t, path, values)
+	onlyObjects := filepath.Join(t.TempDir(), "snapshot.db")
+	values[definition] = plain[definition]
+	writeSnapshot(t, onlyObjects, values)
+	for _, tc := range []struct {
+		name string
+		args []string
+		code int
+		want []string
+	}{
+		{"with the key", []string{"--snapshot", path, "--encryption-provider-config", config}, 1, []string{"stored-unspecified", `"objects":2`}},
+		{"without a key", []string{"--snapshot", path}, 2, []string{ruleEncrypted, definition, "set --encryption-provider-config"}},
+		{"objects without a key", []string{"--snapshot", onlyObjects}, 2, []string{ruleEncrypted, object + "a", "and 1 more object", "set --encryption-provider-config"}},
+		{"with another key", []string{"--snapshot", onlyObjects, "--encryption-provider-config", encryptionConfig(t, "b")}, 2, []string{ruleEncrypted, object + "a"}},
+	} {
+		code, text, _ := runAudit(t, tc.args...)
+		for _, want := range tc.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: the report lacks %q: %s", tc.name, want, text)
+			}
+		}
+		if code != tc.code {
+			t.Errorf("%s: exit code %d, want %d", tc.name, code, tc.code)
+		}
+	}
+}
+
+// TestAuditFailingCluster audits a cluster whose API fails for some resources, or altogether.
+func TestAuditFailingCluster(t *testing.T) {
+	t.Parallel()
+	crd := func(plural string) string {
+		return fmt.Sprintf(`{"metadata":{"name":"%[1]s.example.com"},"spec":{"group":"example.com","names":{"plural":%[1]q,"singular":"x","kind":%[1]q,"listKind":"XList"},"scope":"Cluster",
+			"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"integer"}}}}}]}}`, plural)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fail := func(code int, reason string) {
+			w.WriteHeader(code)
+			fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q,"message":"a test"}`, code, reason)
+		}
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/customresourcedefinitions"):
+			fmt.Fprintf(w, `{"items":[%s,%s,%s,%s]}`, crd("vanished"), crd("forbidden"), crd("failing"), crd("good"))
+		case strings.HasSuffix(r.URL.Path, "/vanished"):
+			fail(404, "NotFound")
+		case strings.HasSuffix(r.URL.Path, "/forbidden"):
+			fail(403, "Forbidden")
+		case strings.HasSuffix(r.URL.Path, "/failing"):
+			fail(500, "InternalError")
+		default:
+			fmt.Fprint(w, `{"items":[{"apiVersion":"example.com/v1","kind":"good","metadata":{"name":"a"},"spec":"text"}]}`)
+		}
+	}))
+	defer server.Close()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	writeFile(t, kubeconfig, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":{"server":%q}}],"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`, server.URL))
+	code, text, r := runAudit(t, "--kubeconfig", kubeconfig)
+	if code != 2 || r.Summary.Failures != 3 || r.Summary.Objects != 1 {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+	for _, rule := range []string{ruleNotServed, ruleForbidden, ruleNotListed, "stored-contradiction", ruleServed} {
+		if !strings.Contains(text, `"rule":"`+rule+`"`) {
+			t.Errorf("the report lacks %s: %s", rule, text)
+		}
+	}
+	server.Close()
+	code, text, r = runAudit(t, "--kubeconfig", kubeconfig)
+	if code != 2 || r.Summary.Failures != 1 || !strings.Contains(text, "list the CRDs") {
+		t.Errorf("closed: exit code %d: %s", code, text)
+	}
 }

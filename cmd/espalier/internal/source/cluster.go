@@ -16,6 +16,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -202,9 +203,9 @@ type listing struct {
 	complete func(Object) Object
 	yield    func(Object, error) bool
 	stopped  bool
-	// last is the namespace and name of the last object that was returned. Lists are sorted by
-	// both, so a list that must be started again need not be remembered.
-	last string
+	// last is the largest namespace and name that was returned. Lists are sorted by both, so
+	// objects up to resumed have been returned already if the list had to be started again.
+	last, resumed string
 }
 
 func (l *listing) emit(o Object, err error) {
@@ -226,7 +227,9 @@ func (l *listing) all(ctx context.Context, definition string) error {
 	for !l.stopped {
 		body, err := l.get(ctx, limit, token)
 		if status := new(apierrors.StatusError); token != "" && errors.As(err, &status) && status.ErrStatus.Code == http.StatusGone {
-			token = status.ErrStatus.Continue // empty: from the start
+			if token = status.ErrStatus.Continue; token == "" {
+				l.resumed = l.last
+			}
 			continue
 		}
 		if err != nil {
@@ -238,8 +241,8 @@ func (l *listing) all(ctx context.Context, definition string) error {
 		}
 		for _, item := range p.Items {
 			o := identified(Object{Definition: definition, JSON: item})
-			if key := o.Namespace + "/" + o.Name; key > l.last {
-				l.last = key
+			if key := o.Namespace + "/" + o.Name; key > l.resumed {
+				l.last = max(l.last, key)
 				l.emit(l.complete(o), nil)
 			}
 			if l.stopped {
@@ -254,9 +257,9 @@ func (l *listing) all(ctx context.Context, definition string) error {
 	return nil
 }
 
-// attempts is the number of times that a request is sent if the API server cannot be reached,
-// and retryAfter the time after the first attempt, which doubles. Answers with a Retry-After
-// header are repeated by client-go.
+// attempts is the number of times that a request is sent if the API server refuses connections,
+// and retryAfter the time after the first attempt, which doubles. client-go repeats requests that
+// lose their connection, or whose answers have a Retry-After header.
 const (
 	attempts   = 5
 	retryAfter = 200 * time.Millisecond
@@ -273,8 +276,7 @@ func (l *listing) get(ctx context.Context, limit int, token string) ([]byte, err
 			req.Param("fieldSelector", metav1.ObjectNameField+"="+l.name)
 		}
 		body, err := req.DoRaw(ctx)
-		var netErr *url.Error
-		if err == nil || i == attempts || !errors.As(err, &netErr) || netErr.Timeout() || ctx.Err() != nil {
+		if i == attempts || !utilnet.IsConnectionRefused(err) {
 			return body, err
 		}
 		select {

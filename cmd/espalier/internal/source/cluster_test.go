@@ -101,6 +101,13 @@ func TestClusterProblems(t *testing.T) {
 			}
 			return false
 		}, nil, false},
+		{"not sorted", func(n int, w http.ResponseWriter, r *http.Request) bool {
+			if !others(r) {
+				return false
+			}
+			fmt.Fprint(w, `{"items":[{"metadata":{"name":"b"}},{"metadata":{"name":"a"}}]}`)
+			return true
+		}, nil, false},
 		{"unauthorized", func(n int, w http.ResponseWriter, r *http.Request) bool {
 			return n == 3 && answer(w, 401, "Unauthorized", "")
 		}, nil, true},
@@ -144,6 +151,11 @@ func TestClusterProblems(t *testing.T) {
 					seen[o.FullName()] = true
 				}
 			}
+			if tc.name == "not sorted" && (!seen["a"] || !seen["b"]) {
+				t.Error("objects are left out")
+			}
+			delete(seen, "a")
+			delete(seen, "b")
 			if want := !tc.fails && len(tc.reasons) < 2; (len(seen) == 200) != want || (fatal != nil) != tc.fails || !slices.Equal(reasons, tc.reasons) {
 				t.Errorf("%d objects, failures %v, error %v", len(seen), reasons, fatal)
 			}

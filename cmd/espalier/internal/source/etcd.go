@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"path"
 	"strings"
@@ -107,7 +108,12 @@ func (s *stored) read(ctx context.Context, e keyspace.Entry, o Object) (Object, 
 	case errors.Is(err, encryption.ErrEncrypted):
 		return o, &Failure{o, Encrypted, encryption.ErrEncrypted}
 	case err != nil:
-		return o, &Failure{o, Encrypted, err}
+		// The error names the key, and so does the failure.
+		reason := err
+		if inner := errors.Unwrap(err); inner != nil {
+			reason = inner
+		}
+		return o, &Failure{o, Encrypted, fmt.Errorf("the value cannot be decrypted: %w: add its key, or identity if it is not encrypted, to --encryption-provider-config", reason)}
 	}
 	o.JSON = bytes.Clone(plain)
 	return o, nil
