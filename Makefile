@@ -115,6 +115,10 @@ bench-server-quick: ## the same with fewer and shorter turns, 100 CRDs, and no l
 bench-cli: ## benchmark espalier validate against kubeconform and kubectl-validate on the corpus
 	cd test/bench && go run ./cli
 
+.PHONY: bench-audit
+bench-audit: ## benchmark espalier audit on a snapshot with 1,000,000 objects: objects per second, largest heap
+	ESPALIER_AUDIT_OBJECTS=1000000 go test -run '^$$' -bench BenchmarkAudit -benchtime 1x -timeout=60m ./cmd/espalier
+
 .PHONY: corpus
 corpus: ## run the tests of the corpus with all of it (make test uses a part of it where that takes long)
 	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m ./schema ./analysis/fix ./analysis/explain/sample

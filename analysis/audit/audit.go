@@ -169,6 +169,16 @@ func (a *Audit) Add(d *crd.Definition, o Object, r *compliance.Report) {
 	}
 }
 
+// AddCompliant adds objects of a CRD in which nothing was found.
+func (a *Audit) AddCompliant(definition string, n int64) {
+	counts := a.counts[definition]
+	if counts == nil {
+		counts = new(compliance.Counts)
+		a.counts[definition] = counts
+	}
+	counts.Objects += n
+}
+
 // Counts returns the counts of a CRD.
 func (a *Audit) Counts(definition string) compliance.Counts {
 	if c := a.counts[definition]; c != nil {

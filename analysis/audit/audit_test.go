@@ -152,3 +152,23 @@ func TestRules(t *testing.T) {
 		t.Errorf("got %d rules", len(seen))
 	}
 }
+
+func TestParsePath(t *testing.T) {
+	t.Parallel()
+	s := definition(t).Version("v1").Structural()
+	for text, want := range map[string]string{
+		"":                  "",
+		"spec.steps[12].x":  "spec.steps[*].x",
+		"spec.byName.k.s":   "spec.byName[*].s",
+		"spec.none.below.x": "spec.none.below.x",
+		"x[0][1]":           "x[*][*]",
+	} {
+		p := audit.ParsePath(text, s)
+		if got := audit.Fold(&compliance.Problem{Path: p}); got != want || p.String() != text {
+			t.Errorf("%s: got %s (%s), want %s", text, got, p, want)
+		}
+	}
+	if p := audit.ParsePath("a.b", nil); p.String() != "a.b" {
+		t.Errorf("without a schema: got %v", p)
+	}
+}

@@ -53,8 +53,9 @@ objects and some examples. Indices of lists and keys of maps are written as [*].
 Objects come from one source:
   --snapshot      a snapshot file of etcd, without an etcd
   --etcd-servers  a running etcd
-  --from-cluster  a running cluster, Espalier or Kubernetes. Its API serves objects without
-                  unspecified fields and in one version, so audit cannot see what is stored
+  --from-cluster  a running cluster. Its API serves objects without unspecified fields and
+                  in one version, so audit cannot see what is stored. A server of Espalier
+                  that checks its stored objects tells what it has found
   --dump          a backup of Velero, which has what the API has served
   PATH            manifests, - for standard input
 CRDs come from the same source, unless --crd names others. Objects are streamed: memory does
@@ -148,7 +149,15 @@ func (a *app) audit(c *cobra.Command, o auditOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := run.objects(ctx); err != nil {
+	// A server has inspected its objects with its own CRDs and semantics.
+	ownTerms := len(o.crds.Paths) > 0 || c.Flags().Changed("semantics")
+	if err = source.ErrNotInspected; !ownTerms {
+		err = run.noncompliant(ctx)
+	}
+	if errors.Is(err, source.ErrNotInspected) {
+		err = run.objects(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	run.report()
@@ -184,6 +193,8 @@ type auditor struct {
 	// mu guards what follows, and r while objects are inspected.
 	mu    sync.Mutex
 	audit *audit.Audit
+	// inspected is set if the source itself has inspected the objects.
+	inspected bool
 	// unusable has the CRDs that cannot be compiled.
 	unusable map[string]bool
 	failures map[failureKey]*failureCount
@@ -352,6 +363,54 @@ func (u *auditor) inspect(ctx context.Context, o source.Object) error {
 	return nil
 }
 
+// noncompliant reads what the source itself has found in the selected objects. It returns
+// [source.ErrNotInspected] if it has not inspected them.
+func (u *auditor) noncompliant(ctx context.Context) error {
+	inspected, ok := u.source.(source.Inspector)
+	if !ok {
+		return source.ErrNotInspected
+	}
+	for i, d := range u.selected {
+		selected := source.Selection{Definitions: []*crd.Definition{d}, Namespaces: u.namespaces}
+		failing := int64(0)
+		for o, err := range inspected.Noncompliant(ctx, selected) {
+			switch {
+			case errors.Is(err, source.ErrNotInspected) && i > 0:
+				return fmt.Errorf("the objects of %s: %v", d.Name(), err)
+			case err != nil:
+				return err
+			}
+			failing++
+			u.r.Progress("objects")
+			u.audit.Add(d, audit.Object{Namespace: o.Object.Namespace, Name: o.Object.Name, Where: o.Object.Where}, &compliance.Report{Problems: problemsOf(d, o.Problems)})
+		}
+		n, err := inspected.Count(ctx, selected)
+		if err != nil {
+			return err
+		}
+		u.audit.AddCompliant(d.Name(), max(n-failing, 0))
+	}
+	u.inspected = true
+	return nil
+}
+
+// problemsOf returns problems that a server has found.
+func problemsOf(d *crd.Definition, found []source.StoredProblem) (all []compliance.Problem) {
+	for _, f := range found {
+		p := compliance.Problem{Kind: compliance.Unreadable, Version: d.Version(f.Version), Message: f.Message}
+		for _, k := range compliance.Kinds() {
+			if strings.EqualFold(k.String(), f.Reason) {
+				p.Kind = k
+			}
+		}
+		if p.Version != nil {
+			p.Path = audit.ParsePath(f.Path, p.Version.Structural())
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
 // failureKey identifies failures that are reported once.
 type failureKey struct {
 	definition string
@@ -421,7 +480,7 @@ func (u *auditor) report() {
 	for _, g := range u.audit.Groups() {
 		u.r.Add(groupFinding(g))
 	}
-	if !u.source.Stored() {
+	if !u.source.Stored() && !u.inspected {
 		u.reportServed()
 	}
 	total := u.audit.Total()

@@ -163,7 +163,7 @@ func TestAuditFailingCluster(t *testing.T) {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/customresourcedefinitions"):
 			fmt.Fprintf(w, `{"items":[%s,%s,%s,%s]}`, crd("vanished"), crd("forbidden"), crd("failing"), crd("good"))
-		case strings.HasSuffix(r.URL.Path, "/vanished"):
+		case strings.HasSuffix(r.URL.Path, "/vanished"), strings.HasPrefix(r.URL.Path, "/apis/inspect.espalier.dev/"):
 			fail(404, "NotFound")
 		case strings.HasSuffix(r.URL.Path, "/forbidden"):
 			fail(403, "Forbidden")
@@ -174,8 +174,7 @@ func TestAuditFailingCluster(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	writeFile(t, kubeconfig, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":{"server":%q}}],"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`, server.URL))
+	kubeconfig := writeKubeconfig(t, server.URL)
 	code, text, r := runAudit(t, "--kubeconfig", kubeconfig)
 	if code != 2 || r.Summary.Failures != 3 || r.Summary.Objects != 1 {
 		t.Errorf("exit code %d: %s", code, text)
@@ -190,4 +189,57 @@ func TestAuditFailingCluster(t *testing.T) {
 	if code != 2 || r.Summary.Failures != 1 || !strings.Contains(text, "list the CRDs") {
 		t.Errorf("closed: exit code %d: %s", code, text)
 	}
+}
+
+// TestAuditInspectedCluster audits a server that tells what it has found in its stored objects.
+func TestAuditInspectedCluster(t *testing.T) {
+	t.Parallel()
+	const definition = `{"metadata":{"name":"jobs.example.com"},"spec":{"group":"example.com","names":{"plural":"jobs","singular":"job","kind":"Job","listKind":"JobList"},"scope":"Namespaced",
+		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"steps":{"type":"array","items":{"type":"object"}}}}}}}}]}}`
+	item := func(name, path string) string {
+		return fmt.Sprintf(`{"metadata":{"name":"jobs.example.com:%[1]s","namespace":"team"},"crd":"jobs.example.com","object":{"kind":"Job","namespace":"team","name":%[1]q},
+			"problems":[{"reason":"Unspecified","path":%[2]q,"version":"v1","message":"version v1 does not specify this field"},{"reason":"OtherVersion","version":"v1","message":"stored in v0"}]}`, name, path)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/customresourcedefinitions"):
+			fmt.Fprintf(w, `{"items":[%s]}`, definition)
+		case strings.HasSuffix(r.URL.Path, "/noncompliantobjects") && r.URL.Query().Get("continue") == "":
+			if r.URL.Query().Get("fieldSelector") != "crd=jobs.example.com" {
+				t.Errorf("got %s", r.URL)
+			}
+			fmt.Fprintf(w, `{"metadata":{"continue":"x"},"items":[%s]}`, item("b", "spec.steps[3].x"))
+		case strings.HasSuffix(r.URL.Path, "/noncompliantobjects"):
+			fmt.Fprintf(w, `{"items":[%s]}`, item("a", "spec.steps[0].x"))
+		default:
+			if r.URL.Query().Get("continue") != "" {
+				fmt.Fprint(w, `{"items":[]}`)
+				return
+			}
+			fmt.Fprint(w, `{"metadata":{"remainingItemCount":41,"continue":"x"},"items":[{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a","namespace":"team"}}]}`)
+		}
+	}))
+	defer server.Close()
+	code, text, r := runAudit(t, "--kubeconfig", writeKubeconfig(t, server.URL))
+	if code != 0 || len(r.Findings) != 2 || r.Summary.Objects != 42 || r.Summary.NonCompliant != 2 || r.Summary.Unspecified != 2 {
+		t.Fatalf("exit code %d: %s", code, text)
+	}
+	f := r.Findings[0]
+	if f.Path != "spec.steps[*].x" || f.Rule != "stored-unspecified" || f.Affected.Objects != 2 || f.Affected.Examples[0].Where != "/apis/example.com/v1/namespaces/team/jobs/a" {
+		t.Errorf("got %s", text)
+	}
+	// With other CRDs, the objects themselves are inspected.
+	crd := filepath.Join(t.TempDir(), "crd.yaml")
+	writeFile(t, crd, []byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",`+definition[1:]))
+	if code, text, _ := runAudit(t, "--kubeconfig", writeKubeconfig(t, server.URL), "--crd", crd); !strings.Contains(text, ruleServed) {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+}
+
+// writeKubeconfig writes a kubeconfig for a server.
+func writeKubeconfig(t *testing.T, url string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	writeFile(t, path, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":{"server":%q}}],"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`, url))
+	return path
 }

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"net/url"
-	"path"
 	"slices"
 	"strconv"
 	"time"
@@ -128,25 +126,15 @@ func (s *served) Objects(ctx context.Context, selected Selection) iter.Seq2[Obje
 				}
 				continue
 			}
-			resource := "/apis/" + d.Group() + "/" + version
-			plural := d.CRD().Spec.Names.Plural
-			paths := []string{path.Join(resource, plural)}
-			if len(selected.Namespaces) > 0 {
-				paths = nil
-				for _, namespace := range selected.Namespaces {
-					if d.Namespaced() {
-						paths = append(paths, path.Join(resource, "namespaces", url.PathEscape(namespace), plural))
-					}
+			group, plural := "/apis/"+d.Group()+"/"+version, d.CRD().Spec.Names.Plural
+			for _, p := range pathsOf(group, plural, d.Namespaced(), selected.Namespaces) {
+				l := &listing{client: s.client, path: p, yield: yield}
+				if selected.Name != "" {
+					l.fields = metav1.ObjectNameField + "=" + selected.Name
 				}
-			}
-			for _, p := range paths {
-				l := &listing{client: s.client, path: p, name: selected.Name, yield: yield}
 				l.complete = func(o Object) Object {
 					o.Definition = d.Name()
-					o.where = path.Join(resource, plural, o.Name)
-					if o.Namespace != "" {
-						o.where = path.Join(resource, "namespaces", o.Namespace, plural, o.Name)
-					}
+					o.where = objectPath(group, plural, o)
 					return o
 				}
 				err := l.all(ctx, d.Name())
@@ -198,8 +186,8 @@ func asFailure(d *crd.Definition, where string, err error) *Failure {
 type listing struct {
 	client *rest.RESTClient
 	path   string
-	// name is the name of the selected objects, or empty.
-	name     string
+	// fields is the field selector, or empty.
+	fields   string
 	complete func(Object) Object
 	yield    func(Object, error) bool
 	stopped  bool
@@ -215,7 +203,8 @@ func (l *listing) emit(o Object, err error) {
 // page is what is read of a list.
 type page struct {
 	Metadata struct {
-		Continue string `json:"continue"`
+		Continue  string `json:"continue"`
+		Remaining int64  `json:"remainingItemCount"`
 	} `json:"metadata"`
 	Items []json.RawMessage `json:"items"`
 }
@@ -272,8 +261,8 @@ func (l *listing) get(ctx context.Context, limit int, token string) ([]byte, err
 		if token != "" {
 			req.Param("continue", token)
 		}
-		if l.name != "" {
-			req.Param("fieldSelector", metav1.ObjectNameField+"="+l.name)
+		if l.fields != "" {
+			req.Param("fieldSelector", l.fields)
 		}
 		body, err := req.DoRaw(ctx)
 		if i == attempts || !utilnet.IsConnectionRefused(err) {

@@ -1,0 +1,145 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"path"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"espalier.dev/crd"
+)
+
+// Inspector is a [Source] that can tell what of its stored objects does not comply, although it
+// does not return them as they are stored: an Espalier server.
+type Inspector interface {
+	// Noncompliant returns the selected objects that do not comply. The first error is
+	// ErrNotInspected if the server cannot tell.
+	Noncompliant(ctx context.Context, selected Selection) iter.Seq2[Noncompliant, error]
+	// Count returns the number of selected objects.
+	Count(ctx context.Context, selected Selection) (int64, error)
+}
+
+// ErrNotInspected is returned by a server that does not inspect its stored objects, or does not
+// show the result to the user.
+var ErrNotInspected = errors.New("the server does not tell which stored objects do not comply")
+
+// Noncompliant is an object that does not comply.
+type Noncompliant struct {
+	Object   Object
+	Problems []StoredProblem
+}
+
+// StoredProblem is a problem that a server has found.
+type StoredProblem struct {
+	// Reason is the kind of the problem, in upper camel case.
+	Reason string `json:"reason"`
+	// Path is empty if the whole object is the problem.
+	Path string `json:"path"`
+	// Version is the version whose schema decides. It may be empty.
+	Version string `json:"version"`
+	Message string `json:"message"`
+}
+
+// inspections is the resource of an Espalier server that lists the objects that do not comply.
+const inspections = "/apis/inspect.espalier.dev/v1"
+
+const inspectionsPlural = "noncompliantobjects"
+
+func (s *served) Noncompliant(ctx context.Context, selected Selection) iter.Seq2[Noncompliant, error] {
+	return func(yield func(Noncompliant, error) bool) {
+		for _, d := range selected.Definitions {
+			for _, p := range pathsOf(inspections, inspectionsPlural, true, selected.Namespaces) {
+				var malformed error
+				l := &listing{client: s.client, path: p, fields: "crd=" + d.Name(), complete: func(o Object) Object { return o }}
+				l.yield = func(o Object, _ error) bool {
+					item, err := parseNoncompliant(d, o.JSON)
+					if malformed = err; err != nil {
+						return false
+					}
+					return !selected.has(item.Object.Namespace, item.Object.Name) || yield(item, nil)
+				}
+				err := l.all(ctx, d.Name())
+				switch {
+				case malformed != nil:
+					err = malformed
+				case l.stopped:
+					return
+				case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err):
+					err = ErrNotInspected
+				}
+				if err != nil {
+					yield(Noncompliant{}, err)
+					return
+				}
+			}
+		}
+	}
+}
+
+func parseNoncompliant(d *crd.Definition, src []byte) (Noncompliant, error) {
+	var item struct {
+		Object struct {
+			APIVersion string `json:"apiVersion"`
+			Namespace  string `json:"namespace"`
+			Name       string `json:"name"`
+		} `json:"object"`
+		Problems []StoredProblem `json:"problems"`
+	}
+	if err := json.Unmarshal(src, &item); err != nil {
+		return Noncompliant{}, fmt.Errorf("%s: the answer is not understood: %w", inspectionsPlural, err)
+	}
+	o := Object{Definition: d.Name(), Namespace: item.Object.Namespace, Name: item.Object.Name}
+	o.where = objectPath("/apis/"+d.Group()+"/"+servedVersion(d), d.CRD().Spec.Names.Plural, o)
+	return Noncompliant{o, item.Problems}, nil
+}
+
+// Count asks for one object of each list, with the number of the others.
+func (s *served) Count(ctx context.Context, selected Selection) (n int64, err error) {
+	for _, d := range selected.Definitions {
+		version := servedVersion(d)
+		if version == "" {
+			continue
+		}
+		for _, p := range pathsOf("/apis/"+d.Group()+"/"+version, d.CRD().Spec.Names.Plural, d.Namespaced(), selected.Namespaces) {
+			l := &listing{client: s.client, path: p}
+			body, err := l.get(ctx, 1, "")
+			if err != nil {
+				if asFailure(d, p, err) != nil {
+					continue
+				}
+				return n, err
+			}
+			var first page
+			if err := json.Unmarshal(body, &first); err != nil {
+				return n, fmt.Errorf("%s: the answer is not a list: %w", p, err)
+			}
+			n += int64(len(first.Items)) + first.Metadata.Remaining
+		}
+	}
+	return n, nil
+}
+
+// pathsOf returns the paths of the lists of a resource: one for each namespace, if there are any.
+func pathsOf(group, plural string, namespaced bool, namespaces []string) (paths []string) {
+	if len(namespaces) == 0 {
+		return []string{path.Join(group, plural)}
+	}
+	for _, namespace := range namespaces {
+		if namespaced {
+			paths = append(paths, path.Join(group, "namespaces", namespace, plural))
+		}
+	}
+	return paths
+}
+
+// objectPath returns the path of an object.
+func objectPath(group, plural string, o Object) string {
+	if o.Namespace == "" {
+		return path.Join(group, plural, o.Name)
+	}
+	return path.Join(group, "namespaces", o.Namespace, plural, o.Name)
+}
