@@ -246,7 +246,7 @@ func (l *listing) all(ctx context.Context, definition string) error {
 	return nil
 }
 
-// attempts is the number of times that a request is sent if the API server refuses connections,
+// attempts is the number of times that a request is sent if the API server accepts no connections,
 // and retryAfter the time after the first attempt, which doubles. client-go repeats requests that
 // lose their connection, or whose answers have a Retry-After header.
 const (
