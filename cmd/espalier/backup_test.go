@@ -143,6 +143,10 @@ func TestBackupAndRestore(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &m); code != 0 || err != nil || m.CRDs != 1 || m.Objects != 10 || m.Semantics != "kep" {
 		t.Fatalf("backup exits with %d: %s (%v)", code, out, err)
 	}
+	// The other commands that read snapshots read backups.
+	if out, code := runApp(t, "audit", "--snapshot", file); code != 0 || !strings.Contains(out, "no findings in 10 objects") {
+		t.Errorf("audit of the backup exits with %d: %s", code, out)
+	}
 	later := c.create("later")
 	if out, code := runApp(t, "restore", "--data-dir", data, "--force", file); code != 2 || !strings.Contains(out, "another server uses the data directory") {
 		t.Errorf("restore over a running server exits with %d: %s", code, out)
