@@ -34,24 +34,50 @@ const sourceGroup = "Source"
 func addSourceFlags(c *cobra.Command, f *sourceFlags) {
 	flags := c.Flags()
 	flags.BoolVar(&f.fromCluster, "from-cluster", false, "read the objects of a running cluster through its API, which hides fields that CRDs do not specify")
-	flags.StringVar(&f.cluster.Kubeconfig, "kubeconfig", "", "`FILE` with the address and credentials of the cluster (default: $KUBECONFIG, then ~/.kube/config); implies --from-cluster")
-	flags.StringVar(&f.cluster.Context, "context", "", "`NAME` of the context in the kubeconfig (default: the current one); implies --from-cluster")
-	flags.DurationVar(&f.cluster.RequestTimeout, "request-timeout", source.DefaultRequestTimeout, "`time` that a request to the cluster may take")
-	flags.StringVar(&f.etcd.Snapshot, "snapshot", "", "`FILE` that etcdctl snapshot save has written; no etcd is needed")
-	flags.BoolVar(&f.etcd.SkipChecksum, "skip-hash-check", false, "do not verify the checksum of --snapshot, which a file from a data directory does not have")
-	flags.StringSliceVar(&f.etcd.Endpoints.URLs, "etcd-servers", nil, "comma-separated `URLs` of an etcd cluster")
-	flags.StringVar(&f.etcd.Endpoints.CAFile, "etcd-cafile", "", "`FILE` with the CA certificate for connections to etcd")
-	flags.StringVar(&f.etcd.Endpoints.CertFile, "etcd-certfile", "", "`FILE` with the client certificate for connections to etcd")
-	flags.StringVar(&f.etcd.Endpoints.KeyFile, "etcd-keyfile", "", "`FILE` with the private key for --etcd-certfile")
-	flags.StringVar(&f.etcd.Prefix, "etcd-prefix", "/registry", "`PREFIX` of all resource keys in --etcd-servers and --snapshot")
-	flags.StringVar(&f.etcd.EncryptionConfig, "encryption-provider-config", "", "`FILE` with the keys of encrypted objects in --etcd-servers and --snapshot, as for kube-apiserver")
+	addClusterFlags(c, &f.cluster)
+	addEtcdFlags(c, &f.etcd)
 	flags.StringVar(&f.dump, "dump", "", "`PATH` of a Velero backup: the archive, or a directory with its content")
 	flags.StringArrayVarP(&f.namespaces, "namespace", "n", nil, "`NAME` of a namespace whose objects are read; repeatable (default: all objects)")
-	names := []string{"from-cluster", "kubeconfig", "context", "request-timeout", "snapshot", "skip-hash-check", "etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile",
-		"etcd-prefix", "encryption-provider-config", "dump", "namespace"}
-	groupFlags(flags, sourceGroup, names...)
-	for _, name := range []string{"context", "request-timeout", "etcd-servers", "etcd-prefix", "namespace"} {
+	groupFlags(flags, sourceGroup, "from-cluster", "dump", "namespace")
+	for _, name := range []string{"kubeconfig", "context"} {
+		flags.Lookup(name).Usage += "; implies --from-cluster"
+	}
+	_ = c.RegisterFlagCompletionFunc("namespace", cobra.NoFileCompletions)
+}
+
+// addClusterFlags adds the flags that name an API server.
+func addClusterFlags(c *cobra.Command, f *source.Cluster) {
+	flags := c.Flags()
+	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", "`FILE` with the address and credentials of the cluster (default: $KUBECONFIG, then ~/.kube/config)")
+	flags.StringVar(&f.Context, "context", "", "`NAME` of the context in the kubeconfig (default: the current one)")
+	flags.DurationVar(&f.RequestTimeout, "request-timeout", source.DefaultRequestTimeout, "`time` that a request to the cluster may take")
+	groupFlags(flags, sourceGroup, "kubeconfig", "context", "request-timeout")
+	for _, name := range []string{"context", "request-timeout"} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+	}
+}
+
+// addEtcdFlags adds the flags that name an etcd, or a snapshot of one.
+func addEtcdFlags(c *cobra.Command, f *source.Etcd) {
+	flags := c.Flags()
+	flags.StringVar(&f.Snapshot, "snapshot", "", "`FILE` that etcdctl snapshot save has written; no etcd is needed")
+	flags.BoolVar(&f.SkipChecksum, "skip-hash-check", false, "do not verify the checksum of --snapshot, which a file from a data directory does not have")
+	flags.StringSliceVar(&f.Endpoints.URLs, "etcd-servers", nil, "comma-separated `URLs` of an etcd cluster")
+	flags.StringVar(&f.Endpoints.CAFile, "etcd-cafile", "", "`FILE` with the CA certificate for connections to etcd")
+	flags.StringVar(&f.Endpoints.CertFile, "etcd-certfile", "", "`FILE` with the client certificate for connections to etcd")
+	flags.StringVar(&f.Endpoints.KeyFile, "etcd-keyfile", "", "`FILE` with the private key for --etcd-certfile")
+	flags.StringVar(&f.Prefix, "etcd-prefix", "/registry", "`PREFIX` of all resource keys in --etcd-servers and --snapshot")
+	flags.StringVar(&f.EncryptionConfig, "encryption-provider-config", "", "`FILE` with the keys of encrypted objects in --etcd-servers and --snapshot, as for kube-apiserver")
+	groupFlags(flags, sourceGroup, "snapshot", "skip-hash-check", "etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile", "etcd-prefix", "encryption-provider-config")
+	for _, name := range []string{"etcd-servers", "etcd-prefix"} {
+		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+	}
+}
+
+// defaultKubeconfig sets the kubeconfig files that the environment names, for a cluster that has none.
+func (a *app) defaultKubeconfig(f *source.Cluster) {
+	if paths, ok := a.environ(clientcmd.RecommendedConfigPathEnvVar); ok && paths != "" {
+		f.Default = filepath.SplitList(paths)
 	}
 }
 
@@ -74,9 +100,7 @@ func (a *app) openSource(ctx context.Context, c *cobra.Command, f *sourceFlags, 
 	}
 	switch named[0] {
 	case "--from-cluster":
-		if paths, ok := a.environ(clientcmd.RecommendedConfigPathEnvVar); ok && paths != "" {
-			f.cluster.Default = filepath.SplitList(paths)
-		}
+		a.defaultKubeconfig(&f.cluster)
 		s, err := source.OpenCluster(f.cluster)
 		return s, "the cluster", err
 	case "--snapshot", "--etcd-servers":

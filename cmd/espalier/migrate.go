@@ -146,6 +146,7 @@ func (a *app) migrate(c *cobra.Command, o migrateOptions, crds []string) (err er
 	if err := o.check(c, crds); err != nil {
 		return err
 	}
+	a.defaultKubeconfig(&o.cluster)
 	config, err := o.cluster.Config()
 	if err != nil {
 		return err

@@ -83,6 +83,7 @@ func TestMigrateKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills many processes")
 	}
+	t.Parallel()
 	kills := 20
 	if text := os.Getenv(killsVariable); text != "" {
 		var err error

@@ -106,6 +106,7 @@ func TestMigrateOutput(t *testing.T) {
 
 // TestMigrate switches pruning on for a CRD with stored objects, and migrates them.
 func TestMigrate(t *testing.T) {
+	t.Parallel()
 	t.Run("P-21", func(t *testing.T) {
 		c := newStoredCluster(t, preservingCRD())
 		for i := range 5 {

@@ -193,6 +193,19 @@ func TestFaults(t *testing.T) {
 		}, func(counts *migrate.Counts, err error) bool {
 			return counts.Of[migrate.Overtaken] == 2 && complete(counts, err)
 		}},
+		{"pages expire", func(p *proxy, w http.ResponseWriter, r *http.Request) bool {
+			query := r.URL.Query()
+			if token := query.Get("continue"); token != "" && requests.Add(1)%2 == 1 {
+				w.WriteHeader(http.StatusGone)
+				fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","metadata":{"continue":%q},"status":"Failure","reason":"Expired","code":410}`, token)
+				return true
+			}
+			if query.Has("limit") {
+				query.Set("limit", "3")
+				r.URL.RawQuery = query.Encode()
+			}
+			return false
+		}, func(counts *migrate.Counts, err error) bool { return requests.Load() > 10 && complete(counts, err) }},
 		{"CRD changed", func(_ *proxy, w http.ResponseWriter, r *http.Request) bool {
 			if isWrite(r) && requests.Add(1) == 5 {
 				c.apply(jobsCRD(append(two, jobsVersion("v3", false, `"n":{"type":"integer"}`))...))
