@@ -181,13 +181,40 @@ func (i *Inspector) Revealed(next *Inspector, stored []byte) ([]schema.Path, err
 	if err != nil || after.failure != nil {
 		return nil, err
 	}
+	own, err := next.unconverted(after.name, stored)
+	if err != nil {
+		return nil, err
+	}
 	revealed := hidden[:0]
 	for _, path := range hidden {
-		if _, found := path.Find(after.object); found {
+		_, found := path.Find(after.object)
+		if !found && own != nil {
+			_, found = path.Find(own)
+		}
+		if found {
 			revealed = append(revealed, path)
 		}
 	}
 	return revealed, nil
+}
+
+// unconverted returns a stored object as it is served in the version in which it is stored, or
+// nil if that is the storage version or is not served. Fields that the storage version does not
+// specify are served there.
+func (i *Inspector) unconverted(name string, stored []byte) (schema.Object, error) {
+	v := i.definition.Version(name)
+	if v == nil || v.Storage() || !v.Served() {
+		return nil, nil
+	}
+	program, err := v.Program()
+	if err != nil {
+		return nil, err
+	}
+	object, _, err := program.Decode(stored, schema.DecodeOptions{FromStorage: true})
+	if err != nil {
+		return nil, nil // the object cannot be read
+	}
+	return object, nil
 }
 
 // reading is a stored object as it is read.

@@ -117,6 +117,14 @@ func TestRevealed(t *testing.T) {
 	if got := fmt.Sprint(paths); got != "[spec.l[1].b spec.privileged]" {
 		t.Errorf("got %s", got)
 	}
+	// An object that is stored in an old version is served in it with fields that the storage
+	// version does not have.
+	storage := version("v2", true, `"n":{"type":"integer"}`)
+	before = compliance.New(definition(t, schema.KEP, version("v1", false, `"n":{"type":"integer"}`), storage))
+	next := compliance.New(definition(t, schema.KEP, version("v1", false, `"n":{"type":"integer"},"privileged":{"type":"boolean"}`), storage))
+	if paths, err := before.Revealed(next, []byte(stored)); err != nil || fmt.Sprint(paths) != "[spec.privileged]" {
+		t.Errorf("got %v, %v", paths, err)
+	}
 	if paths, err := after.Revealed(after, []byte(stored)); err != nil || len(paths) != 0 {
 		t.Errorf("the same CRD reveals %v, %v", paths, err)
 	}

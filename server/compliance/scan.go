@@ -78,6 +78,7 @@ func (s *Scanner) restart(c *scan, d *crd.Definition) {
 	c.inspector = compliance.New(d)
 	c.slow, c.start, c.cursor, c.revision = nil, "", "", 0
 	c.began, c.worked, c.shown = time.Now(), 0, false
+	c.written = nil // it may have been that of another CRD with the same name
 	s.unpublished[c] = true
 	s.enqueue(c)
 }

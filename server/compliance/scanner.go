@@ -167,6 +167,8 @@ func (s *Scanner) follow(ctx context.Context, after int64) error {
 	defer w.Stop()
 	if anew {
 		s.reached = after
+		// A CRD whose first object was among the lost events has no scan yet.
+		s.catalog, s.synced = nil, time.Time{}
 		for _, c := range s.scans {
 			s.restart(c, c.definition)
 		}
