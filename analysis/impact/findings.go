@@ -13,6 +13,8 @@ import (
 const (
 	// RuleRefused is an update that an API server rejects.
 	RuleRefused = "update-refused"
+	// RuleRevealed is data in stored objects that the old CRD hides and the new one serves.
+	RuleRevealed = "revealed"
 	// RuleSemantics is a worse verdict in the other semantics.
 	RuleSemantics = "semantics"
 	// RuleNames is a comparison of CRDs with different names.
@@ -23,6 +25,7 @@ const (
 func Rules() []analysis.Rule {
 	rules := []analysis.Rule{
 		{ID: RuleRefused, Severity: analysis.Error, Summary: "The API server would reject the update from the old CRD to the new one."},
+		{ID: RuleRevealed, Severity: analysis.Warning, Summary: "Stored objects hold data that the old CRD does not specify and the new one would serve."},
 		{ID: RuleSemantics, Severity: analysis.Info, Summary: "The kep and kubernetes semantics give different results."},
 		{ID: RuleNames, Severity: analysis.Info, Summary: "The CRDs that are compared have different names."},
 	}

@@ -207,7 +207,10 @@ type compared struct {
 	objects     int
 	affected    []tally
 	unannounced tally
-	classes     map[impact.Class]int
+	// revealed has, for each pattern of paths, the objects that hold data there which only the
+	// new CRD serves.
+	revealed map[string]*tally
+	classes  map[impact.Class]int
 }
 
 // item returns the new CRD or, if there is none, the old one.
@@ -333,6 +336,7 @@ func (d *differ) try(ctx context.Context, it *input.Item) error {
 	}
 	c.objects++
 	d.r.Progress("objects tried")
+	d.reveal(c, it)
 	seen := map[impact.Class]bool{}
 	places := make([][]string, len(c.Changes))
 	worst := make([]impact.Class, len(c.Changes))
@@ -369,6 +373,30 @@ func (d *differ) try(ctx context.Context, it *input.Item) error {
 	return nil
 }
 
+// reveal records the fields of an object that only the new CRD serves.
+func (d *differ) reveal(c *compared, it *input.Item) {
+	paths, err := c.Revealed(it.JSON)
+	if err != nil {
+		return // Try has reported what cannot be compiled
+	}
+	at := it.Position("").Value
+	seen := map[string]bool{}
+	for _, path := range paths {
+		pattern := path.Pattern()
+		if seen[pattern] {
+			continue
+		}
+		seen[pattern] = true
+		if c.revealed == nil {
+			c.revealed = map[string]*tally{}
+		}
+		if c.revealed[pattern] == nil {
+			c.revealed[pattern] = &tally{}
+		}
+		c.revealed[pattern].add(fmt.Sprintf("%s (%s:%d:%d): %s", it.Identity().FullName(), it.File, at.Line, at.Column, path), impact.Clients, d.names)
+	}
+}
+
 // report reports the findings of all pairs.
 func (d *differ) report(ctx context.Context) {
 	totals := map[string]int{}
@@ -390,6 +418,10 @@ func (d *differ) report(ctx context.Context) {
 			f.Message = report.Plural(c.unannounced.count, "object") + " affected, but not by any single change"
 			f.Detail = c.unannounced.lines()
 			d.r.Add(c.at(f))
+		}
+		for _, path := range slices.Sorted(maps.Keys(c.revealed)) {
+			t := c.revealed[path]
+			d.r.Add(c.at(c.RevealedFinding(path, t.count, c.objects, t.lines())))
 		}
 		for _, f := range c.OtherSemantics(ctx) {
 			d.r.Add(c.at(f))

@@ -45,8 +45,8 @@ it ignores the conversion, and says so.
 files as a patch for git apply or patch -p1; standard input is called stdin in it: apply
 the patch to another file with patch FILE. --why lists every field that was pruned, defaulted or dropped as null, the schema
 that is responsible (with the storage version, if its schema is), and the field that was
-probably meant. With --why, -o selects a findings format (text, json, yaml, sarif, junit
-or github); add -o diff to print both.
+probably meant. With --why, -o selects a findings format (text, json, yaml, sarif, junit,
+github or markdown); add -o diff to print both.
 
 The API server does not prune with a non-structural schema, which v1beta1 allows. For such
 a schema, prune shows a preview of what remains once the schema is structural: the fields
@@ -92,7 +92,7 @@ Exit codes: 0 success, 1 findings that --fail-on selects, ` + otherExitCodes + `
 	addCRDFlag(c, &o.crds)
 	addInputFlags(c, &o.objects, "objects")
 	addSkipFlags(c, &o.skip)
-	c.Flags().StringArrayVarP(&o.report.outputs, "output", "o", nil, "output `FORMAT`: yaml, json or diff; with --why: diff, text, json, yaml, sarif, junit or github; FORMAT=FILE writes to a file; repeatable (default yaml, text with --why)")
+	c.Flags().StringArrayVarP(&o.report.outputs, "output", "o", nil, "output `FORMAT`: yaml, json or diff; with --why: diff, text, json, yaml, sarif, junit, github or markdown; FORMAT=FILE writes to a file; repeatable (default yaml, text with --why)")
 	c.Flags().BoolVar(&o.why, "why", false, "list the fields that were pruned, defaulted or dropped as null, and the schema that is responsible")
 	c.Flags().BoolVar(&o.stored, "stored", false, "show objects as they are stored, in the storage version")
 	groupFlags(c.Flags(), outputFlags, "output", "why", "stored")

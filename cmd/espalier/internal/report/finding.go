@@ -1,5 +1,5 @@
-// Package report writes findings as text with the offending line, JSON, YAML, SARIF, JUnit
-// or GitHub annotations, in several formats at once. It also determines the exit code, which
+// Package report writes findings as text with the offending line, JSON, YAML, SARIF, JUnit,
+// GitHub annotations or Markdown, in several formats at once. It also determines the exit code, which
 // depends on the findings and not on the format. Findings are written as they come: memory use
 // does not grow with their number.
 package report

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -556,7 +557,7 @@ func TestFolded(t *testing.T) {
 	for _, format := range Formats() {
 		o.Outputs = []string{format}
 		out, _ := write(t, o, fs...)
-		forPeople := format == "text" || format == "github"
+		forPeople := slices.Contains([]string{"text", "github", "markdown"}, format)
 		if got := strings.Contains(out, "2 more\n"); got != forPeople {
 			t.Errorf("%s: counts folded findings: %t\n%s", format, got, out)
 		}
@@ -586,5 +587,21 @@ func TestFiles(t *testing.T) {
 	}
 	if got := r.Summary().Files; got != 2 {
 		t.Errorf("got %d files, want 2", got)
+	}
+}
+
+func TestMarkdownText(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain":                     "`plain`",
+		"a`b":                       "``a`b``",
+		"`x``":                      "``` `x`` ```",
+		"spec.x\nwith a line break": "`spec.x with a line break`",
+	} {
+		if got := codeSpan(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+	if got, want := escapeMarkdown("<b>*x* [a](b) @user #1 `c` a|b"), "&lt;b&gt;\\*x\\* \\[a\\](b) &#64;user &#35;1 \\`c\\` a\\|b"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -103,7 +103,7 @@ type sink struct {
 // folds reports whether the format counts a finding instead of listing it.
 func (o *sink) folds(f *Finding) bool {
 	switch o.format.(type) {
-	case *textFormat, *githubFormat:
+	case *textFormat, *githubFormat, *markdownFormat:
 		return f.Folded
 	}
 	return false
@@ -135,7 +135,9 @@ type Reporter struct {
 }
 
 // Formats returns the names of all formats.
-func Formats() []string { return []string{"text", "json", "yaml", "sarif", "junit", "github"} }
+func Formats() []string {
+	return []string{"text", "json", "yaml", "sarif", "junit", "github", "markdown"}
+}
 
 // New returns a reporter and opens its outputs. The caller must call Finish or Close.
 func New(o Options) (*Reporter, error) {
@@ -195,6 +197,8 @@ func newFormat(name string, w io.Writer, color bool, o *Options) format {
 		return newJUnit(w, o)
 	case "github":
 		return newGitHub(w, o)
+	case "markdown":
+		return newMarkdown(w, o)
 	}
 	return newText(w, color, o)
 }
