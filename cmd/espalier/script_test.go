@@ -24,6 +24,10 @@ import (
 //	$ espalier lint -f crd.yaml        runs a command; 'single' and "double" quotes,
 //	$ NO_COLOR=1 espalier prune … < f  variables and input from a file work as in a shell;
 //	                                   the program can also be kubectl-espalier
+//	server [FLAGS]                     starts a server with its own etcd; commands find them with
+//	                                   $KUBECONFIG and $ETCD
+//	send METHOD PATH [FILE]            sends a request to it; the response is the standard output,
+//	                                   warnings are the standard error, and errors exit with 1
 //	exit 1                             expected exit code, 0 by default
 //	> a line                           complete standard output
 //	2> a line                          complete standard error
@@ -48,6 +52,9 @@ type script struct {
 	ran, checked bool
 	last         string
 	changed      bool
+	// server is nil unless the script starts one. variables replaces its variables in commands.
+	server    *scriptServer
+	variables *strings.Replacer
 }
 
 var update = flag.Bool("update", false, "rewrite the expected output in testdata")
@@ -107,6 +114,11 @@ func (s *script) run(t *testing.T) {
 		case "$":
 			s.checkCode(t, exitClean)
 			s.command(t, rest)
+		case "server":
+			s.serve(t, rest)
+		case "send":
+			s.checkCode(t, exitClean)
+			s.send(t, rest)
 		case "exit":
 			want, err := strconv.Atoi(strings.TrimSpace(rest))
 			if err != nil {
@@ -189,6 +201,11 @@ func (s *script) command(t *testing.T, line string) {
 	words, err := splitWords(line)
 	if err != nil {
 		t.Fatalf("$ %s: %v", line, err)
+	}
+	for i := range words {
+		if s.variables != nil {
+			words[i] = s.variables.Replace(words[i])
+		}
 	}
 	var stdin bytes.Buffer
 	if n := len(words); n > 2 && words[n-2] == "<" {

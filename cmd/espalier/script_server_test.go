@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"espalier.dev/espaliertest"
+	"espalier.dev/server/etcd"
+)
+
+// scriptServer is a server with its own etcd for a script.
+type scriptServer struct {
+	*espaliertest.Server
+	client *http.Client
+}
+
+// serve starts a server. Commands find it with $KUBECONFIG and $ETCD.
+func (s *script) serve(t *testing.T, flags string) {
+	t.Helper()
+	m, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	server := espaliertest.Start(t, espaliertest.WithFlags(append(strings.Fields(flags), "--etcd-servers", m.Endpoint())...))
+	client, err := rest.HTTPClientFor(server.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.server = &scriptServer{server, client}
+	s.variables = strings.NewReplacer("$KUBECONFIG", server.Kubeconfig(), "$ETCD", m.Endpoint())
+}
+
+// send sends a request with a file as its body. The response is the standard output, and its
+// warnings are the standard error. The exit code is 1 if the response is an error.
+func (s *script) send(t *testing.T, line string) {
+	t.Helper()
+	words := strings.Fields(line)
+	if s.server == nil || len(words) < 2 {
+		t.Fatalf("send %s: want METHOD PATH [FILE] after server", line)
+	}
+	var body []byte
+	if len(words) > 2 {
+		text, err := os.ReadFile(words[2])
+		if err == nil {
+			body, err = yaml.YAMLToJSON(text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	req, err := http.NewRequestWithContext(t.Context(), words[0], s.server.URL()+words[1], bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if words[0] == http.MethodPatch {
+		req.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	resp, err := s.server.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.stdout, s.stderr, s.code = string(text), strings.Join(resp.Header.Values("Warning"), "\n"), 0
+	if resp.StatusCode > 299 {
+		s.code = 1
+	}
+	s.ran, s.checked, s.last = true, false, line
+}
