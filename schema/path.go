@@ -136,23 +136,6 @@ func (p Path) compare(q Path) int {
 // clone returns a copy that later steps do not overwrite.
 func (p Path) clone() Path { return append(Path(nil), p...) }
 
-// Pattern returns the path with [*] for every index and map key: spec.containers[*].name. Paths
-// of the same field in different items have the same pattern.
-func (p Path) Pattern() string {
-	var b strings.Builder
-	for i, step := range p {
-		switch {
-		case step.Kind != Field:
-			b.WriteString("[*]")
-		case i > 0:
-			b.WriteString("." + step.Key)
-		default:
-			b.WriteString(step.Key)
-		}
-	}
-	return b.String()
-}
-
 // Find returns the value at the path in a value, and reports whether it exists.
 func (p Path) Find(value any) (any, bool) {
 	for _, step := range p {
