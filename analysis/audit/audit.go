@@ -75,7 +75,7 @@ type Group struct {
 	// Version is the version whose schema decides. It is empty for objects that cannot be read.
 	Version string
 	Kind    compliance.Kind
-	// Path is the path without indices and map keys: spec.containers[*].image. It is empty if
+	// Path has * for indices and map keys: spec.containers[*].image. It is empty if
 	// whole objects are the problem, and Other if the group stands for many paths.
 	Path string
 	// Message is one sentence that applies to all objects.
@@ -118,25 +118,16 @@ func (k groupKey) compare(l groupKey) int {
 	return cmp.Or(strings.Compare(k.path, l.path), cmp.Compare(k.violation, l.violation), strings.Compare(k.schema, l.schema), strings.Compare(k.rule, l.rule))
 }
 
-// Fold returns the path of a problem without indices and map keys.
-func Fold(p *compliance.Problem) string {
-	// A missing field has a name, also if it is the key of a map.
-	missing := -1
-	if p.Kind == compliance.Invalid && p.Violation == schema.Required {
-		missing = len(p.Path) - 1
+// Pattern returns the path of a problem without indices and map keys.
+func Pattern(p *compliance.Problem) string {
+	last := len(p.Path) - 1
+	if p.Kind == compliance.Invalid && p.Violation == schema.Required && last >= 0 {
+		// A missing field has a name, also if it is the key of a map.
+		named := slices.Clone(p.Path)
+		named[last].Kind = schema.Field
+		return named.Pattern()
 	}
-	var b strings.Builder
-	for i, step := range p.Path {
-		switch {
-		case step.Kind != schema.Field && i != missing:
-			b.WriteString("[*]")
-		case i > 0:
-			b.WriteString("." + step.Key)
-		default:
-			b.WriteString(step.Key)
-		}
-	}
-	return b.String()
+	return p.Path.Pattern()
 }
 
 // Add adds an object of a CRD and what was found in it.
@@ -210,7 +201,7 @@ func (a *Audit) group(d *crd.Definition, p *compliance.Problem) *Group {
 		b = &bucket{groups: map[groupKey]*Group{}}
 		a.buckets[in] = b
 	}
-	key := groupKey{path: Fold(p), violation: p.Violation, rule: p.Rule}
+	key := groupKey{path: Pattern(p), violation: p.Violation, rule: p.Rule}
 	if p.Kind == compliance.Contradiction || p.Kind == compliance.Invalid {
 		key.schema = p.Schema.String()
 	}
@@ -256,14 +247,14 @@ func (g *Group) merge(other *Group, limit int) {
 }
 
 // message returns the message of a group. A message about a value names the path.
-func message(p *compliance.Problem, folded string) string {
+func message(p *compliance.Problem, pattern string) string {
 	switch {
 	case p.Kind == compliance.Unreadable:
 		return "the stored value cannot be read"
 	case p.Summary == "":
 		return p.Message
 	}
-	return strings.ReplaceAll(p.Summary, p.Path.String(), folded)
+	return strings.ReplaceAll(p.Summary, p.Path.String(), pattern)
 }
 
 // example names an object in a group, if it is among the first.

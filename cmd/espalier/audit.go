@@ -48,7 +48,7 @@ longer valid (stored-invalid), text that is dropped when an object is read
 and values that cannot be read (stored-unreadable).
 
 Problems of the same kind at the same path of a CRD are one finding, with the number of
-objects and some examples. Indices of lists and keys of maps are written as [*].
+objects and some examples. Indices of lists and keys of maps are written as *.
 
 Objects come from one source:
   --snapshot      a snapshot file of etcd, without an etcd
@@ -162,20 +162,6 @@ func (a *app) audit(c *cobra.Command, o auditOptions) (err error) {
 	}
 	run.report()
 	return nil
-}
-
-// recordedSemantics sets the semantics to those that the source was written with, unless the user
-// has set them.
-func (a *app) recordedSemantics(ctx context.Context, c *cobra.Command, src source.Source) error {
-	set, err := a.environmentSemantics(c)
-	if err != nil || set || a.config.Semantics != "" {
-		return err
-	}
-	recorded, err := src.Semantics(ctx)
-	if err != nil || recorded == "" {
-		return err
-	}
-	return a.semantics.Set(recorded)
 }
 
 // auditor is one run of audit.

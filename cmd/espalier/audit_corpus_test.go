@@ -39,7 +39,7 @@ type auditedEtcd struct {
 	server   *espaliertest.Server
 }
 
-func newAuditedEtcd(t *testing.T) *auditedEtcd {
+func newAuditedEtcd(t *testing.T, options ...espaliertest.Option) *auditedEtcd {
 	t.Helper()
 	member, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
 	if err != nil {
@@ -51,7 +51,7 @@ func newAuditedEtcd(t *testing.T) *auditedEtcd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	return &auditedEtcd{client: client, endpoint: member.Endpoint(), server: espaliertest.Start(t, espaliertest.WithFlags("--etcd-servers="+member.Endpoint()))}
+	return &auditedEtcd{client: client, endpoint: member.Endpoint(), server: espaliertest.Start(t, append(options, espaliertest.WithFlags("--etcd-servers="+member.Endpoint()))...)}
 }
 
 // snapshot saves a snapshot, as etcdctl does.
@@ -170,7 +170,7 @@ func TestAuditCorpus(t *testing.T) {
 			failing++
 		}
 		for _, p := range r.Problems {
-			group := key.definition.Name() + " " + audit.RuleID(p.Kind) + " " + audit.Fold(&p)
+			group := key.definition.Name() + " " + audit.RuleID(p.Kind) + " " + audit.Pattern(&p)
 			if want[group] == nil {
 				want[group] = map[string]bool{}
 			}

@@ -144,3 +144,17 @@ func storedDefinition(source []byte, o crd.Options) (*crd.Definition, error) {
 	}
 	return d, err
 }
+
+// recordedSemantics sets the semantics to those that the source was written with, unless the user
+// has set them.
+func (a *app) recordedSemantics(ctx context.Context, c *cobra.Command, src source.Source) error {
+	set, err := a.environmentSemantics(c)
+	if err != nil || set || a.config.Semantics != "" {
+		return err
+	}
+	recorded, err := src.Semantics(ctx)
+	if err != nil || recorded == "" {
+		return err
+	}
+	return a.semantics.Set(recorded)
+}

@@ -16,6 +16,7 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
 
@@ -257,8 +258,9 @@ func (i *Inspector) read(stored []byte) (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Most objects are normal, and a report is expensive.
-	report := !program.IsNormal(stored)
+	// Most objects are normal, and a report is expensive. Members that are repeated are normal
+	// for the program, but not canonical.
+	report := !program.IsNormal(stored) || !jsonx.IsCanonical(stored)
 	object, changes, err := program.Decode(stored, schema.DecodeOptions{FromStorage: true, Report: report})
 	if err != nil {
 		r.failure = err

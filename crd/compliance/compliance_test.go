@@ -55,6 +55,8 @@ func TestInspect(t *testing.T) {
 			`invalid spec.s: Invalid value: "bad": must not be bad`},
 		{"malformed", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a","labels":5},"spec":{"n":1,"n":2}}`, one,
 			"malformed metadata.labels: this part of the metadata is malformed\nmalformed spec.n: this field is stored more than once; the last one is used"},
+		{"repeated", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"},"spec":{"n":1,"n":2}}`, one,
+			"malformed spec.n: this field is stored more than once; the last one is used"},
 		{"unreadable", `{"apiVersion":"example.com/v1"`, one, "unreadable : "},
 		{"no object", `[]`, one, "unreadable : "},
 		{"other version", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"},"spec":{"n":1}}`, two,
