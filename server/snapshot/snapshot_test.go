@@ -161,12 +161,11 @@ func TestSaveAndRestore(t *testing.T) {
 		if _, err := c.Get(t.Context(), "/other/key", clientv3.WithRev(rev)); !errors.Is(err, rpctypes.ErrCompacted) {
 			t.Errorf("a read at revision %d: %v", rev, err)
 		}
-		for w := range c.Watch(t.Context(), "/other/key", clientv3.WithRev(rev+1)) {
-			if w.CompactRevision != result.Revision {
-				t.Errorf("a watch from revision %d: %v", rev, w)
-			}
-			break
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		if w := <-c.Watch(ctx, "/other/key", clientv3.WithRev(rev+1)); w.CompactRevision != result.Revision {
+			t.Errorf("a watch from revision %d: %v", rev, w)
 		}
+		cancel()
 	}
 	stop()
 
