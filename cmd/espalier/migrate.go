@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +14,6 @@ import (
 	"espalier.dev/cmd/espalier/internal/migrate"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/cmd/espalier/internal/source"
-	"espalier.dev/schema"
 )
 
 // migrateOptions are the flags of migrate.
@@ -127,6 +127,8 @@ func (o *migrateOptions) check(c *cobra.Command, crds []string) error {
 		return usageError(c, errors.New("--all and the names of CRDs exclude each other"))
 	case o.backup != "" && !o.write:
 		return usageError(c, errors.New("--backup needs --write: a dry run changes nothing"))
+	case o.hasStored() && strings.Trim(o.stored.Prefix, "/") == "":
+		return errors.New("--etcd-prefix must not be empty or the root")
 	case o.rate < 0:
 		return usageError(c, fmt.Errorf("--rate %v: must not be negative", o.rate))
 	case o.concurrency < 1:
@@ -176,9 +178,10 @@ func (a *app) migrate(c *cobra.Command, o migrateOptions, crds []string) (err er
 			return err
 		}
 		defer func() { err = errors.Join(err, m.Stored.Close()) }()
-		if err := a.storedSemantics(c, m); err != nil {
+		if err := a.recordedSemantics(ctx, c, m.Stored); err != nil {
 			return err
 		}
+		m.Semantics = a.semantics.Semantics
 	}
 	if o.backup != "" {
 		if m.Backup, err = migrate.OpenBackup(o.backup, client.Server()); err != nil {
@@ -191,17 +194,6 @@ func (a *app) migrate(c *cobra.Command, o migrateOptions, crds []string) (err er
 	m.Report = w.object
 	err = a.migrateAll(ctx, m, w, crds)
 	return errors.Join(err, w.close(err == nil))
-}
-
-// storedSemantics sets the semantics to those that the storage names, unless the user has chosen
-// others.
-func (a *app) storedSemantics(c *cobra.Command, m *migrate.Migration) error {
-	name, err := m.Stored.Semantics(c.Context())
-	if err != nil || name == "" || c.Flags().Changed("semantics") {
-		return err
-	}
-	m.Semantics, err = schema.ParseSemantics(name)
-	return err
 }
 
 // migrateAll migrates the objects of CRDs, one CRD after the other. If one of them cannot be

@@ -96,6 +96,7 @@ func TestMigrateOutput(t *testing.T) {
 		{"jobs.example.com --write --dry-run", "exclude each other"},
 		{"jobs.example.com --snapshot f --etcd-servers http://127.0.0.1:1", "exclude each other"},
 		{"jobs.example.com --snapshot none.db", "none.db"},
+		{"jobs.example.com --snapshot none.db --etcd-prefix /", "--etcd-prefix must not be empty"},
 		{"--undo none.jsonl", "none.jsonl"},
 	} {
 		if stdout, stderr, code := runMigrate(t, s, strings.Fields(c.args)...); code != 2 || !strings.Contains(stderr, c.want) {
