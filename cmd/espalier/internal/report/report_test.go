@@ -589,19 +589,3 @@ func TestFiles(t *testing.T) {
 		t.Errorf("got %d files, want 2", got)
 	}
 }
-
-func TestMarkdownText(t *testing.T) {
-	for text, want := range map[string]string{
-		"plain":                     "`plain`",
-		"a`b":                       "``a`b``",
-		"`x``":                      "``` `x`` ```",
-		"spec.x\nwith a line break": "`spec.x with a line break`",
-	} {
-		if got := codeSpan(text); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
-	}
-	if got, want := escapeMarkdown("<b>*x* [a](b) @user #1 `c` a|b"), "&lt;b&gt;\\*x\\* \\[a\\](b) &#64;user &#35;1 \\`c\\` a\\|b"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
