@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/espaliertest"
+	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
 )
 
@@ -21,15 +22,16 @@ type scriptServer struct {
 	client *http.Client
 }
 
-// serve starts a server. Commands find it with $KUBECONFIG and $ETCD.
-func (s *script) serve(t *testing.T, flags string) {
+// serve starts a server, with the default semantics of the program. Commands find it with
+// $KUBECONFIG and $ETCD.
+func (s *script) serve(t *testing.T) {
 	t.Helper()
 	m, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Close)
-	server := espaliertest.Start(t, espaliertest.WithFlags(append(strings.Fields(flags), "--etcd-servers", m.Endpoint())...))
+	server := espaliertest.Start(t, espaliertest.WithSemantics(schema.KEP), espaliertest.WithFlags("--etcd-servers", m.Endpoint()))
 	client, err := rest.HTTPClientFor(server.Config())
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 //	$ espalier lint -f crd.yaml        runs a command; 'single' and "double" quotes,
 //	$ NO_COLOR=1 espalier prune … < f  variables and input from a file work as in a shell;
 //	                                   the program can also be kubectl-espalier
-//	server [FLAGS]                     starts a server with its own etcd; commands find them with
+//	server                             starts a server with its own etcd; commands find them with
 //	                                   $KUBECONFIG and $ETCD
 //	send METHOD PATH [FILE]            sends a request to it; the response is the standard output,
 //	                                   warnings are the standard error, and errors exit with 1
@@ -115,7 +115,7 @@ func (s *script) run(t *testing.T) {
 			s.checkCode(t, exitClean)
 			s.command(t, rest)
 		case "server":
-			s.serve(t, rest)
+			s.serve(t)
 		case "send":
 			s.checkCode(t, exitClean)
 			s.send(t, rest)
