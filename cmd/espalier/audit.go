@@ -16,7 +16,6 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/audit"
 	"espalier.dev/analysis/object"
-	"espalier.dev/api"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/cmd/espalier/internal/source"
@@ -139,7 +138,7 @@ func (a *app) audit(c *cobra.Command, o auditOptions) (err error) {
 		r: r, source: src, name: name, only: o.only, namespaces: o.source.namespaces,
 		options:    crd.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}},
 		audit:      audit.New(audit.Options{Examples: o.examples}),
-		inspectors: map[string]*compliance.Inspector{}, unusable: map[string]bool{}, failures: map[failureKey]*failureCount{},
+		inspectors: map[string]*compliance.Inspector{}, unusable: map[string]bool{}, failures: sourceFailures{},
 	}
 	if len(o.crds.Paths) > 0 {
 		err = run.definitionsFrom(ctx, a, o.files.With(o.crds.Paths...))
@@ -183,7 +182,7 @@ type auditor struct {
 	inspected bool
 	// unusable has the CRDs that cannot be compiled.
 	unusable map[string]bool
-	failures map[failureKey]*failureCount
+	failures sourceFailures
 }
 
 // definitions reads the CRDs of the source.
@@ -194,7 +193,7 @@ func (u *auditor) definitions(ctx context.Context) error {
 		switch {
 		case errors.As(err, &failure):
 			if failed = true; u.wants(failure.Object.Name) {
-				u.fail(failure)
+				u.failures.add(u.r, failure)
 			}
 			continue
 		case err != nil:
@@ -235,10 +234,6 @@ func (u *auditor) definitionsFrom(ctx context.Context, a *app, flags input.Flags
 		}
 	}
 	return u.checkDefinitions(failed)
-}
-
-func definitionIdentity(name string) input.Identity {
-	return input.Identity{APIVersion: api.APIVersion, Kind: api.Kind, Name: name}
 }
 
 // checkDefinitions returns an error if no CRD is left, unless the reason was reported.
@@ -309,7 +304,7 @@ func (u *auditor) read(ctx context.Context, queue chan<- source.Object) error {
 		switch {
 		case errors.As(err, &failure):
 			u.mu.Lock()
-			u.fail(failure)
+			u.failures.add(u.r, failure)
 			u.mu.Unlock()
 			continue
 		case err != nil:
@@ -397,72 +392,9 @@ func problemsOf(d *crd.Definition, found []source.StoredProblem) (all []complian
 	return all
 }
 
-// failureKey identifies failures that are reported once.
-type failureKey struct {
-	definition string
-	reason     source.Reason
-}
-
-// failureCount counts failures. first is the one with the smallest place.
-type failureCount struct {
-	count int
-	first *source.Failure
-}
-
-// fail reports a part of the source that cannot be read. Those of a CRD and a reason are one
-// finding: each object can be encrypted.
-func (u *auditor) fail(f *source.Failure) {
-	var problem *input.Problem
-	if errors.As(f.Err, &problem) {
-		u.r.Failure(*problem)
-		return
-	}
-	key := failureKey{f.Object.Definition, f.Reason}
-	c := u.failures[key]
-	if c == nil {
-		c = &failureCount{first: f}
-		u.failures[key] = c
-	}
-	if c.count++; f.Object.Where() < c.first.Object.Where() {
-		c.first = f
-	}
-}
-
-// failureRule returns the rule for what cannot be read.
-func failureRule(reason source.Reason) string {
-	switch reason {
-	case source.Encrypted:
-		return ruleEncrypted
-	case source.Forbidden:
-		return ruleForbidden
-	case source.Vanished:
-		return ruleNotServed
-	case source.Failing:
-		return ruleNotListed
-	}
-	return input.Unreadable
-}
-
 // report reports everything that was found.
 func (u *auditor) report() {
-	keys := make([]failureKey, 0, len(u.failures))
-	for key := range u.failures {
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, func(a, b failureKey) int {
-		if c := strings.Compare(a.definition, b.definition); c != 0 {
-			return c
-		}
-		return int(a.reason) - int(b.reason)
-	})
-	for _, key := range keys {
-		c := u.failures[key]
-		p := input.Problem{Rule: failureRule(key.reason), Message: c.first.Error(), Object: definitionIdentity(key.definition)}
-		if c.count > 1 {
-			p.Message += fmt.Sprintf(" (and %s)", report.Plural(c.count-1, "more object"))
-		}
-		u.r.Failure(p)
-	}
+	u.failures.report(u.r)
 	for _, g := range u.audit.Groups() {
 		u.r.Add(groupFinding(g))
 	}
@@ -492,10 +424,7 @@ func groupFinding(g *audit.Group) report.Finding {
 
 // reportServed reports what the objects of an API server do not show.
 func (u *auditor) reportServed() {
-	u.r.Add(report.Finding{Finding: analysis.Finding{
-		Rule: ruleServed, Severity: analysis.Info,
-		Message: "these are objects as an API server serves them: unspecified fields and the stored version are not visible; audit etcd (--etcd-servers) or a snapshot (--snapshot) to see them",
-	}})
+	u.r.Add(servedFinding("audit etcd (--etcd-servers) or a snapshot (--snapshot) to see them"))
 	for _, d := range u.selected {
 		others := slices.DeleteFunc(slices.Clone(d.CRD().Status.StoredVersions), func(v string) bool { return v == d.Storage().Name() })
 		if len(others) > 0 {

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -17,6 +17,7 @@ import (
 	"espalier.dev/api/codec"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/cmd/espalier/internal/source"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/jsonptr"
 )
@@ -24,6 +25,7 @@ import (
 // diffOptions are the flags of diff.
 type diffOptions struct {
 	objects input.Flags
+	source  sourceFlags
 	report  reportFlags
 	names   int
 	all     bool
@@ -32,7 +34,7 @@ type diffOptions struct {
 func newDiffCommand(a *app) *cobra.Command {
 	var o diffOptions
 	c := &cobra.Command{
-		Use:   "diff OLD NEW [--objects PATH...]",
+		Use:   "diff [OLD] NEW [--objects PATH... | --from-cluster | --snapshot FILE | --etcd-servers URLS | --dump PATH]",
 		Short: "Compare CRDs and report how each change affects stored objects and clients",
 		Long: `Diff compares two CRDs, or two sets of CRDs, which it matches by name. A directory is a set,
 and so is a file with several CRDs. Two files with one CRD each are compared even if the
@@ -53,6 +55,12 @@ With --objects, diff checks each object with both CRDs, and counts and lists the
 that a change affects. Objects of other kinds are skipped; if there are no others, that is
 an input error.
 
+With --snapshot, --etcd-servers, --from-cluster or --dump, diff checks all stored objects of
+the CRDs: the impact of a change before it is applied. Without OLD, the old CRDs are those
+of the source that have the names of the new ones. Only etcd and its snapshots have fields
+that are stored, but not served; diff reports those that the new CRD would serve again
+(revealed).
+
 Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCodes + `.`,
 		Example: `  # Check whether a change is safe
   espalier diff old-crd.yaml new-crd.yaml
@@ -63,17 +71,29 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
   # List the objects that the change affects
   espalier diff old-crd.yaml new-crd.yaml --objects objects/
 
+  # Report what a change would do to all stored objects, for a pull request comment
+  espalier diff crontab-crd.yaml --snapshot snapshot.db -o markdown
+
+  # Do it with a running cluster
+  espalier diff crontab-crd.yaml --from-cluster --context staging
+
   # Fail if clients may break, too
   espalier diff old-crd.yaml new-crd.yaml --fail-on warning
 
   # Annotate a pull request with what would happen in kube-apiserver
   espalier diff old-crd.yaml new-crd.yaml --semantics kubernetes -o github`,
-		Args: exactArgs("OLD", "NEW"),
-		RunE: func(c *cobra.Command, args []string) error { return a.diff(c, args[0], args[1], o) },
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && len(o.source.named(c)) > 0 {
+				return nil
+			}
+			return exactArgs("OLD", "NEW")(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error { return a.diff(c, args, o) },
 	}
 	c.Flags().StringArrayVar(&o.objects.Paths, "objects", nil, "`PATH` of a file or directory with stored objects to test the change on, or - for standard input; repeatable")
 	groupFlags(c.Flags(), inputFlags, "objects")
 	addReadFlags(c, &o.objects, "recursive")
+	addSourceFlags(c, &o.source)
 	addBaselineFlags(c, &a.baselineFlags)
 	addReportFlags(c, &o.report)
 	c.Flags().IntVar(&o.names, "names", 10, "maximum `number` of affected objects to name for each change; 0 for all")
@@ -92,12 +112,29 @@ func classTable() string {
 	return b.String()
 }
 
-func (a *app) diff(c *cobra.Command, oldPath, newPath string, o diffOptions) (err error) {
-	sides := [2]input.Flags{o.objects.With(oldPath), o.objects.With(newPath)}
-	if err := stdinOnce(sides[0], sides[1], o.objects); err != nil {
+// diff compares the CRDs that the arguments name: OLD and NEW, or NEW with those of the source.
+func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
+	ctx := c.Context()
+	var sides []input.Flags
+	for _, path := range args {
+		sides = append(sides, o.objects.With(path))
+	}
+	if err := stdinOnce(append(sides, o.objects)...); err != nil {
 		return err
 	}
-	a.inputs = []input.Flags{sides[1]}
+	var src source.Source
+	if len(o.source.named(c)) > 0 {
+		if src, _, err = a.openSource(ctx, c, &o.source, o.objects, "--objects"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, src.Close()) }()
+		if err := a.recordedSemantics(ctx, c, src); err != nil {
+			return err
+		}
+	} else if len(o.source.namespaces) > 0 {
+		return usageError(c, errors.New("--namespace needs a source: --from-cluster, --snapshot, --etcd-servers or --dump"))
+	}
+	a.inputs = sides[len(sides)-1:]
 	options := a.reportOptions(c, o.report, diffRules(a.config.Diff))
 	options.What = "CRD"
 	options.Folded = func(n int) string { return report.Plural(n, "safe change") + ": use --all to list them" }
@@ -106,37 +143,54 @@ func (a *app) diff(c *cobra.Command, oldPath, newPath string, o diffOptions) (er
 		return err
 	}
 	defer func() { err = r.Finish(err) }()
-	ctx := c.Context()
 	d := &differ{
 		r: r, names: o.names,
 		options: impact.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Config: a.config.Diff},
 		fold:    func(s analysis.Severity) bool { return !o.all && s == analysis.Info && !options.FailOn.Fails(s) },
 	}
-	var sets [2]diffSet
-	for i, flags := range sides {
-		if sets[i], err = a.loadSides(ctx, flags, r); err != nil {
+	var sets []diffSet
+	for _, flags := range sides {
+		set, err := a.loadSides(ctx, flags, r)
+		if err != nil {
 			return err
 		}
+		sets = append(sets, set)
+	}
+	if len(sets) == 1 {
+		old, err := d.storedSides(ctx, src, sets[0])
+		if err != nil {
+			return err
+		}
+		sets = []diffSet{old, sets[0]}
 	}
 	if r.Summary().Failures > 0 {
 		// CRDs that could not be read would be reported as removed.
 		return nil
 	}
 	d.pair(ctx, sets[0], sets[1])
-	if len(o.objects.Paths) > 0 {
-		if err := d.tryAll(ctx, a.stdin, o.objects); err != nil {
-			return err
-		}
+	switch {
+	case src != nil:
+		err = d.tryStored(ctx, src, o.source.namespaces)
+	case len(o.objects.Paths) > 0:
+		err = d.tryAll(ctx, a.stdin, o.objects)
+	}
+	if err != nil {
+		return err
 	}
 	d.report(ctx)
+	if src != nil && !src.Stored() {
+		r.Add(servedFinding("use etcd (--etcd-servers) or a snapshot (--snapshot) to see what the new CRD would reveal"))
+	}
 	return nil
 }
 
 // diffSide is the old or the new CRD.
 type diffSide struct {
-	item *input.Item
-	crd  *api.CustomResourceDefinition
-	beta bool
+	// item is the CRD in its file. It is nil for a CRD that is stored at where.
+	item  *input.Item
+	where string
+	crd   *api.CustomResourceDefinition
+	beta  bool
 }
 
 // diffSet is the old or the new CRDs.
@@ -149,7 +203,7 @@ type diffSet struct {
 // single returns the CRD of a file with only one, or nil.
 func (s diffSet) single() *diffSide {
 	for _, side := range s.byName {
-		if len(s.byName) == 1 && (s.path == "-" || side.item.File == s.path) {
+		if len(s.byName) == 1 && side.item != nil && (s.path == "-" || side.item.File == s.path) {
 			return side
 		}
 	}
@@ -286,117 +340,6 @@ func (d *differ) compare(ctx context.Context, old, new *diffSide) {
 	d.compared = append(d.compared, c)
 }
 
-// tryAll applies both CRDs to all objects. It is an input error if there are only objects
-// of other kinds.
-func (d *differ) tryAll(ctx context.Context, stdin io.Reader, flags input.Flags) error {
-	d.tried, d.others = true, map[string]bool{}
-	failures := d.r.Summary().Failures
-	if err := input.Read(ctx, stdin, flags, func(it *input.Item) error { return d.try(ctx, it) }, d.r.Failure); err != nil {
-		return err
-	}
-	if d.r.Summary().Failures > failures || slices.ContainsFunc(d.compared, func(c *compared) bool { return c.objects > 0 }) {
-		return nil
-	}
-	message := "no objects found"
-	if len(d.others) > 0 {
-		message = fmt.Sprintf("no objects of the compared CRDs found: the CRDs define %s, the objects are %s", firstOf(d.kinds(), 5), firstOf(slices.Sorted(maps.Keys(d.others)), 5))
-	}
-	d.r.Failure(input.Problem{Rule: ruleNoObjects, File: strings.Join(flags.Paths, ", "), Message: message})
-	return nil
-}
-
-// kinds returns the kinds whose objects can be tried.
-func (d *differ) kinds() (kinds []string) {
-	for gk := range d.byKind {
-		kinds = append(kinds, gk.group+" "+gk.kind)
-	}
-	slices.Sort(kinds)
-	return kinds
-}
-
-// try applies both CRDs to an object and records the differences.
-func (d *differ) try(ctx context.Context, it *input.Item) error {
-	c := d.byKind[kindOf(it)]
-	if c == nil {
-		d.others[strings.TrimSpace(it.APIVersion()+" "+it.Kind())] = true
-		d.r.Skipped(it, "no CRD that is compared defines its kind")
-		return nil
-	}
-	at := it.Position("").Value
-	if c.new == nil {
-		c.objects++
-		c.classes[impact.Loses]++
-		c.affected[0].add(fmt.Sprintf("%s (%s:%d:%d)", it.Identity().FullName(), it.File, at.Line, at.Column), impact.Loses, d.names)
-		return nil
-	}
-	outcome, err := c.Try(ctx, it.JSON)
-	if err != nil {
-		d.r.Failure(input.Problem{Rule: object.RuleDecode, File: it.File, Line: at.Line, Column: at.Column, Message: fmt.Sprintf("cannot try %s: %v", it.Identity().FullName(), err), Object: it.Identity()})
-		return nil
-	}
-	c.objects++
-	d.r.Progress("objects tried")
-	d.reveal(c, it)
-	seen := map[impact.Class]bool{}
-	places := make([][]string, len(c.Changes))
-	worst := make([]impact.Class, len(c.Changes))
-	var strays []string
-	for _, x := range outcome.Observations {
-		seen[x.Class] = true
-		announced := c.Announcing(x)
-		for _, i := range announced {
-			places[i] = append(places[i], x.String())
-			worst[i] = max(worst[i], x.Class)
-		}
-		if len(announced) == 0 {
-			strays = append(strays, x.Class.String()+": "+x.String())
-		}
-	}
-	for class := range seen {
-		c.classes[class]++
-	}
-	line := func(what []string) string {
-		what = slices.Compact(what)
-		if rest := len(what) - 3; rest > 0 {
-			what = append(slices.Clip(what[:3]), fmt.Sprintf("and %d more", rest))
-		}
-		return fmt.Sprintf("%s (%s:%d:%d): %s", it.Identity().FullName(), it.File, at.Line, at.Column, strings.Join(what, "; "))
-	}
-	for i, what := range places {
-		if len(what) > 0 {
-			c.affected[i].add(line(what), worst[i], d.names)
-		}
-	}
-	if len(strays) > 0 {
-		c.unannounced.add(line(strays), outcome.Class(), d.names)
-	}
-	return nil
-}
-
-// reveal records the fields of an object that only the new CRD serves.
-func (d *differ) reveal(c *compared, it *input.Item) {
-	paths, err := c.Revealed(it.JSON)
-	if err != nil {
-		return // Try has reported what cannot be compiled
-	}
-	at := it.Position("").Value
-	seen := map[string]bool{}
-	for _, path := range paths {
-		pattern := path.Pattern()
-		if seen[pattern] {
-			continue
-		}
-		seen[pattern] = true
-		if c.revealed == nil {
-			c.revealed = map[string]*tally{}
-		}
-		if c.revealed[pattern] == nil {
-			c.revealed[pattern] = &tally{}
-		}
-		c.revealed[pattern].add(fmt.Sprintf("%s (%s:%d:%d): %s", it.Identity().FullName(), it.File, at.Line, at.Column, path), impact.Clients, d.names)
-	}
-}
-
 // report reports the findings of all pairs.
 func (d *differ) report(ctx context.Context) {
 	totals := map[string]int{}
@@ -464,6 +407,9 @@ func (d *differ) finding(c *compared, i int) report.Finding {
 func (c *compared) at(f impact.Finding) report.Finding {
 	place := func(side *diffSide, pointer string) report.Finding {
 		g := f.Finding
+		if side.item == nil {
+			return report.Finding{Finding: g, File: side.where}
+		}
 		g.Pointer = side.find(pointer)
 		return report.At(side.item, g)
 	}

@@ -11,11 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"espalier.dev/api"
-	"espalier.dev/api/codec"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/source"
-	"espalier.dev/crd"
 )
 
 // sourceFlags are the flags of commands that read stored objects.
@@ -127,34 +124,4 @@ func (f *sourceFlags) named(c *cobra.Command) (named []string) {
 		}
 	}
 	return slices.Compact(named)
-}
-
-// storedDefinition returns the CRD in source, which has been stored.
-func storedDefinition(source []byte, o crd.Options) (*crd.Definition, error) {
-	hub, err := codec.DecodeLenient(source)
-	if err != nil && !o.Semantics.KnowsForeignFields() {
-		hub, err = codec.DecodeLenient(api.DropForeign(source))
-	}
-	if err != nil {
-		return nil, err
-	}
-	d, err := crd.New(hub, o)
-	if err == nil && d.Storage() == nil {
-		err = errors.New("it has no storage version")
-	}
-	return d, err
-}
-
-// recordedSemantics sets the semantics to those that the source was written with, unless the user
-// has set them.
-func (a *app) recordedSemantics(ctx context.Context, c *cobra.Command, src source.Source) error {
-	set, err := a.environmentSemantics(c)
-	if err != nil || set || a.config.Semantics != "" {
-		return err
-	}
-	recorded, err := src.Semantics(ctx)
-	if err != nil || recorded == "" {
-		return err
-	}
-	return a.semantics.Set(recorded)
 }

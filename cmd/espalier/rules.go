@@ -40,7 +40,7 @@ const ruleNotReplayed = "not-replayed"
 // ruleNotEditable is the rule for documents that cannot be edited in place.
 const ruleNotEditable = "not-editable"
 
-// Rules of what audit cannot read, and of objects as an API server serves them.
+// Rules of what cannot be read from a source, and of objects as an API server serves them.
 const (
 	ruleEncrypted = "encrypted"
 	ruleForbidden = "forbidden"
@@ -133,20 +133,26 @@ func diffRules(c impact.Config) []analysis.Rule {
 		analysis.Rule{ID: ruleSeveral, Severity: analysis.Warning, Summary: "Several CRDs have the same name: only the first is compared."},
 		analysis.Rule{ID: ruleNoObjects, Severity: analysis.Error, Summary: "No object is of the kind of a compared CRD."},
 	)
-	return append(rules, c.Rules()...)
+	return slices.Concat(rules, sourceRules(), c.Rules())
+}
+
+// sourceRules returns the rules of findings about a source of stored objects.
+func sourceRules() []analysis.Rule {
+	return []analysis.Rule{
+		{ID: ruleEncrypted, Severity: analysis.Error, Summary: "Stored objects cannot be decrypted.", Help: "Set --encryption-provider-config to the configuration of the server that wrote them."},
+		{ID: ruleForbidden, Severity: analysis.Error, Summary: "The user may not list the objects of a CRD."},
+		{ID: ruleNotServed, Severity: analysis.Error, Summary: "The objects of a CRD are not served: it was deleted, or is not established."},
+		{ID: ruleNotListed, Severity: analysis.Error, Summary: "The server cannot list the objects of a CRD, for example because a conversion webhook fails."},
+		{ID: ruleServed, Severity: analysis.Info, Summary: "Objects come from an API server, which hides what the CRD does not specify."},
+	}
 }
 
 // auditRules returns the rules of the findings of audit.
 func auditRules() []analysis.Rule {
 	rules := append(inputRules(),
 		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "The CRD cannot be used."},
-		analysis.Rule{ID: ruleEncrypted, Severity: analysis.Error, Summary: "Stored objects cannot be decrypted.", Help: "Set --encryption-provider-config to the configuration of the server that wrote them."},
-		analysis.Rule{ID: ruleForbidden, Severity: analysis.Error, Summary: "The user may not list the objects of a CRD."},
-		analysis.Rule{ID: ruleNotServed, Severity: analysis.Error, Summary: "The objects of a CRD are not served: it was deleted, or is not established."},
-		analysis.Rule{ID: ruleNotListed, Severity: analysis.Error, Summary: "The server cannot list the objects of a CRD, for example because a conversion webhook fails."},
-		analysis.Rule{ID: ruleServed, Severity: analysis.Info, Summary: "Objects come from an API server, which hides what the CRD does not specify."},
 	)
-	return append(rules, audit.Rules()...)
+	return slices.Concat(rules, sourceRules(), audit.Rules())
 }
 
 // testRules returns the rules of the findings of test.

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"espalier.dev/schema"
+)
+
+// jobsCRD returns a CRD with two versions. fields has the fields of the spec in v1, the storage
+// version.
+func jobsCRD(fields string) string {
+	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"jobs.example.com"},"spec":{"group":"example.com",
+		"names":{"plural":"jobs","singular":"job","kind":"Job","listKind":"JobList","shortNames":["jb"]},"scope":"Namespaced","versions":[
+		{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{` + fields + `}}}}}},
+		{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{
+			"image":{"type":"string"},"extra":{"type":"object"},"policy":{"type":"string","default":"Forbid"}}}}}}}]}}`
+}
+
+const jobFields = `"image":{"type":"string"},"extra":{"type":"object","x-kubernetes-preserve-unknown-fields":true},"old":{"type":"string"},"policy":{"type":"string","default":"Allow"}`
+
+// TestStoredField explains fields of an object on a server, and compares the values with what the
+// server serves. Then it applies a change of the CRD to the object.
+func TestStoredField(t *testing.T) {
+	t.Parallel()
+	e := newAuditedEtcd(t)
+	e.server.InstallCRDs(t, []byte(jobsCRD(jobFields)))
+	const stored = `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"attack","namespace":"default","uid":"u","creationTimestamp":"2026-01-01T00:00:00Z","labels":{"a.b/c":"x"}},
+		"spec":{"image":"i","privileged":true,"old":"o","extra":{"x":{"y":1}},"policy":null}}`
+	if _, err := e.client.Put(t.Context(), "/registry/example.com/jobs/default/attack", stored); err != nil {
+		t.Fatal(err)
+	}
+	snapshot := e.snapshot(t)
+	client := dynamic.NewForConfigOrDie(e.server.Config())
+	served := map[string]any{}
+	for _, version := range []string{"v1", "v2"} {
+		obj, err := client.Resource(runtimeschema.GroupVersionResource{Group: "example.com", Version: version, Resource: "jobs"}).Namespace("default").Get(t.Context(), "attack", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		served[version] = obj.Object
+	}
+	for path, want := range map[string]string{
+		"spec.image":              "specified specified",
+		"spec.privileged":         "pruned pruned",
+		"spec.old":                "specified pruned",
+		"spec.extra.x":            "preserved pruned",
+		"spec.extra.x.y":          "preserved pruned",
+		"spec.policy":             "defaulted defaulted",
+		"metadata.name":           "metadata metadata",
+		"metadata.labels[a.b/c]":  "metadata metadata",
+		"metadata.labels.unknown": "absent absent",
+		"spec.other":              "pruned pruned",
+	} {
+		var steps schema.Path
+		for _, key := range strings.Split(strings.NewReplacer("[a.b/c]", ".a!b/c").Replace(path), ".") {
+			steps = append(steps, schema.Step{Key: strings.ReplaceAll(key, "!", ".")})
+		}
+		var first string
+		for i, args := range [][]string{{"--snapshot", snapshot}, {"--etcd-servers", e.endpoint}} {
+			out, code := runApp(t, append([]string{"why", "jb/attack", path, "-o", "json", "--no-config"}, args...)...)
+			var got struct {
+				Semantics string
+				Stored    *struct{ Found bool }
+				Versions  []struct {
+					Name     string
+					Found    bool
+					Value    any
+					Decision string
+				}
+			}
+			if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || got.Stored == nil || got.Semantics != "kubernetes" || len(got.Versions) != 2 {
+				t.Fatalf("%s %s: exit code %d: %v: %s", path, args, code, err, out)
+			}
+			var decisions []string
+			for _, v := range got.Versions {
+				decisions = append(decisions, v.Decision)
+				value, found := steps.Find(served[v.Name])
+				if text, _ := json.Marshal(value); found != v.Found || string(text) != jsonText(v.Value) {
+					t.Errorf("%s: version %s serves %s, %t, but why says %s", path, v.Name, text, found, out)
+				}
+			}
+			if text := strings.Join(decisions, " "); text != want {
+				t.Errorf("%s: got %s, want %s: %s", path, text, want, out)
+			}
+			if i == 0 {
+				first = out
+			} else if out != first {
+				t.Errorf("%s: the snapshot says %s, etcd %s", path, first, out)
+			}
+		}
+	}
+	out, code := runApp(t, "why", "jobs/attack", "spec.privileged", "--kubeconfig", e.server.Kubeconfig(), "--no-config")
+	if code != 0 || !strings.Contains(out, "not known: the API does not show what is stored") || !strings.Contains(out, "if it is stored, it is not served") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	out, code = runApp(t, "why", "jobs/other", "spec.privileged", "--kubeconfig", e.server.Kubeconfig(), "--no-config")
+	if code != 2 || !strings.Contains(out, "no object jobs.example.com/other found in the cluster") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+
+	next := filepath.Join(t.TempDir(), "next.yaml")
+	writeFile(t, next, []byte(jobsCRD(strings.Replace(jobFields, `"old":{"type":"string"}`, `"privileged":{"type":"boolean"}`, 1))))
+	for _, tc := range []struct {
+		args        []string
+		has, hasNot []string
+	}{
+		{[]string{"--snapshot", snapshot}, []string{"(`revealed`)", "spec.privileged is stored", "affects 1 of 1 object", "default/attack (/registry/example.com/jobs/default/attack)", "semantics: kubernetes"}, []string{ruleServed}},
+		{[]string{"--etcd-servers", e.endpoint, "-n", "default"}, []string{"(`revealed`)", "affects 1 of 1 object"}, []string{ruleServed}},
+		{[]string{"--etcd-servers", e.endpoint, "-n", "other"}, nil, []string{"revealed", "affects"}},
+		{[]string{"--kubeconfig", e.server.Kubeconfig()}, []string{ruleServed, "affects 1 of 1 object", "default/attack (/apis/example.com/v1/namespaces/default/jobs/attack)"}, []string{"(`revealed`)"}},
+	} {
+		out, code := runApp(t, append([]string{"diff", next, "-o", "markdown", "--no-config"}, tc.args...)...)
+		if code != 1 {
+			t.Errorf("%s: exit code %d: %s", tc.args, code, out)
+		}
+		for _, text := range tc.has {
+			if !strings.Contains(out, text) {
+				t.Errorf("%s: lacks %q: %s", tc.args, text, out)
+			}
+		}
+		for _, text := range tc.hasNot {
+			if strings.Contains(out, text) {
+				t.Errorf("%s: has %q: %s", tc.args, text, out)
+			}
+		}
+	}
+}
+
+// TestDiffFailingSource compares a CRD with that of a cluster that does not list its objects.
+func TestDiffFailingSource(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, "/customresourcedefinitions") {
+			fmt.Fprintf(w, `{"items":[%s]}`, jobsCRD(jobFields))
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":403,"reason":"Forbidden","message":"a test"}`)
+	}))
+	defer server.Close()
+	kubeconfig := writeKubeconfig(t, server.URL)
+	next := filepath.Join(t.TempDir(), "next.yaml")
+	writeFile(t, next, []byte(jobsCRD(jobFields)))
+	if out, code := runApp(t, "diff", next, "--kubeconfig", kubeconfig, "--no-config"); code != 2 || !strings.Contains(out, "["+ruleForbidden+"]") {
+		t.Errorf("diff: exit code %d: %s", code, out)
+	}
+	if out, code := runApp(t, "why", "jobs/attack", "spec", "--kubeconfig", kubeconfig, "--no-config"); code != 2 || !strings.Contains(out, "a test") {
+		t.Errorf("why: exit code %d: %s", code, out)
+	}
+	server.Close()
+	if out, code := runApp(t, "diff", next, "--kubeconfig", kubeconfig, "--no-config"); code != 2 || !strings.Contains(out, "list the CRDs") {
+		t.Errorf("diff without a server: exit code %d: %s", code, out)
+	}
+}
