@@ -264,7 +264,11 @@ func (l *listing) get(ctx context.Context, limit int, token string) ([]byte, err
 		if l.fields != "" {
 			req.Param("fieldSelector", l.fields)
 		}
-		body, err := req.DoRaw(ctx)
+		result := req.Do(ctx)
+		body, err := result.Raw()
+		if err != nil {
+			err = result.Error() // it has the message of the server
+		}
 		if i == attempts || !utilnet.IsConnectionRefused(err) {
 			return body, err
 		}

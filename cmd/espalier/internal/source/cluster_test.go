@@ -67,7 +67,7 @@ func TestClusterProblems(t *testing.T) {
 			return n == 3 && answer(w, 410, "Expired", "")
 		}, nil, false},
 		{"expired with a token", func(n int, w http.ResponseWriter, r *http.Request) bool {
-			return n == 3 && answer(w, 410, "Expired", "100")
+			return n == 3 && answer(w, 410, "Expired", "50")
 		}, nil, false},
 		{"always expired at the start", func(_ int, w http.ResponseWriter, r *http.Request) bool {
 			return answer(w, 410, "Expired", "")
