@@ -63,10 +63,11 @@ file can hold secrets; only its owner can read it.
 
 With --undo, migrate puts the objects of a backup back that it has changed, unless somebody
 else has written or deleted them since. The server prunes them again: to put dropped fields
-back, change the CRD first, so that it specifies or preserves them. A backup has these
-fields only if it was made with --etcd-servers or --snapshot.
+back, change the CRD first, so that it specifies or preserves them, or change it later and
+run the same command again. A backup has these fields only if it was made with
+--etcd-servers or --snapshot.
 
-Exit codes: 0 success, 1 objects were rejected or not put back, ` + otherExitCodes + `.`,
+Exit codes: 0 success, 1 objects or fields were rejected or not put back, ` + otherExitCodes + `.`,
 		Example: `  # Check whether the server would accept all objects
   espalier migrate crontabs.example.com
 
@@ -200,10 +201,11 @@ func (a *app) migrate(c *cobra.Command, o migrateOptions, crds []string) (err er
 // migrated, it goes on with the next one, unless the server is not available.
 func (a *app) migrateAll(ctx context.Context, m *migrate.Migration, w *migrationWriter, crds []string) error {
 	var errs []error
-	rejected := false
+	rejected, begun := false, false
 	for _, name := range crds {
 		r, err := m.Client.Resource(ctx, name)
 		if err == nil {
+			begun = true
 			var counts *migrate.Counts
 			counts, err = m.Run(ctx, r)
 			rejected = rejected || counts.Of[migrate.Failed] > 0
@@ -222,7 +224,7 @@ func (a *app) migrateAll(ctx context.Context, m *migrate.Migration, w *migration
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case len(errs) > 0 && !m.DryRun:
+	case len(errs) > 0 && begun && !m.DryRun:
 		return fmt.Errorf("%w\nrun the same command again to continue", errors.Join(errs...))
 	case len(errs) == 0 && rejected:
 		return report.ExitError(report.Found)
@@ -238,10 +240,10 @@ func (a *app) undo(ctx context.Context, o *migrateOptions, u *migrate.Undo) erro
 	if failure := w.close(err); failure != nil {
 		return errors.Join(err, failure)
 	}
-	if err != nil && ctx.Err() == nil && !u.DryRun {
+	if err != nil && ctx.Err() == nil && !u.DryRun && len(w.counts) > 0 {
 		return fmt.Errorf("%w\nrun the same command again to continue", err)
 	}
-	if err == nil && w.counts[migrate.Rejected]+w.counts[migrate.Changed]+w.counts[migrate.Gone] > 0 {
+	if err == nil && w.counts[migrate.Rejected]+w.counts[migrate.Changed]+w.counts[migrate.Gone]+w.incomplete > 0 {
 		return report.ExitError(report.Found)
 	}
 	return err

@@ -97,9 +97,10 @@ func TestMigrateOutput(t *testing.T) {
 		{"jobs.example.com --snapshot f --etcd-servers http://127.0.0.1:1", "exclude each other"},
 		{"jobs.example.com --snapshot none.db", "none.db"},
 		{"jobs.example.com --snapshot none.db --etcd-prefix /", "--etcd-prefix must not be empty"},
+		{"crontabs.example.com --write", "cannot read the CRD crontabs.example.com"},
 		{"--undo none.jsonl", "none.jsonl"},
 	} {
-		if stdout, stderr, code := runMigrate(t, s, strings.Fields(c.args)...); code != 2 || !strings.Contains(stderr, c.want) {
+		if stdout, stderr, code := runMigrate(t, s, strings.Fields(c.args)...); code != 2 || !strings.Contains(stderr, c.want) || stdout != "" || strings.Contains(stderr, "again") {
 			t.Errorf("migrate %s prints %q and %q, and exits with %d, want %q", c.args, stdout, stderr, code, c.want)
 		}
 	}
@@ -162,6 +163,12 @@ func TestMigrate(t *testing.T) {
 		stdout, stderr, code = runMigrate(t, c.Server, "jobs.example.com", "--etcd-servers", c.endpoint(), "--write", "--backup", backup)
 		if code != 0 || stderr != "" || !strings.HasSuffix(stdout, "; 3 fields dropped from 3 objects; all are stored in version v1\n") || privileged() != 0 {
 			t.Errorf("the migration exits with %d: %s%s", code, stdout, stderr)
+		}
+
+		// An undo cannot put the fields back yet.
+		stdout, stderr, code = runMigrate(t, c.Server, "--undo", backup)
+		if code != 1 || stderr != "" || !strings.Contains(stdout, "the CRD does not specify them: spec.privileged\n") || !strings.Contains(stdout, "not all fields of 3 objects") || privileged() != 0 {
+			t.Errorf("the undo with the pruning CRD exits with %d: %s%s", code, stdout, stderr)
 		}
 
 		// Nothing comes back when the schema specifies the field.

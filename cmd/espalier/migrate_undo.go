@@ -27,6 +27,8 @@ type undoSummary struct {
 	Error      string                   `json:"error,omitempty"`
 	Results    map[migrate.Undone]int64 `json:"results"`
 	ServedOnly int64                    `json:"servedOnly"`
+	// Incomplete is the number of objects with fields that were not put back.
+	Incomplete int64 `json:"incomplete"`
 }
 
 // undoWriter writes the report of putting objects back.
@@ -35,6 +37,7 @@ type undoWriter struct {
 	list          listWriter
 	counts        map[migrate.Undone]int64
 	servedOnly    int64
+	incomplete    int64
 }
 
 // object writes the outcome of an object.
@@ -43,6 +46,9 @@ func (w *undoWriter) object(r *migrate.Restored) error {
 	w.counts[r.Result]++
 	if r.ServedOnly {
 		w.servedOnly++
+	}
+	if len(r.Missing) > 0 {
+		w.incomplete++
 	}
 	if w.list.output != "text" {
 		out := restoredObject{CRD: r.CRD, Namespace: r.Namespace, Name: r.Name, Result: r.Result, NotPutBack: r.Missing, ServedOnly: r.ServedOnly}
@@ -63,7 +69,7 @@ func (w *undoWriter) object(r *migrate.Restored) error {
 		if len(r.Missing) == 0 {
 			return nil
 		}
-		text = "not put back, because the CRD does not specify it: " + strings.Join(r.Missing, ", ")
+		text = "fields that are not put back, because the CRD does not specify them: " + strings.Join(r.Missing, ", ")
 	}
 	return w.list.print(fmt.Appendf(nil, "%s %s: %s\n", r.CRD, r, text))
 }
@@ -71,7 +77,7 @@ func (w *undoWriter) object(r *migrate.Restored) error {
 // close ends the report. err is why it has ended early, or nil.
 func (w *undoWriter) close(err error) error {
 	if w.list.output != "text" {
-		s := undoSummary{DryRun: w.dryRun, Complete: err == nil && !w.dryRun, Results: w.counts, ServedOnly: w.servedOnly}
+		s := undoSummary{DryRun: w.dryRun, Complete: err == nil && !w.dryRun, Results: w.counts, ServedOnly: w.servedOnly, Incomplete: w.incomplete}
 		if err != nil {
 			s.Error = err.Error()
 		}
@@ -100,12 +106,18 @@ func (w *undoWriter) close(err error) error {
 			parts = append(parts, fmt.Sprintf("%d %s", n, text))
 		}
 	}
-	if len(parts) == 0 {
+	switch {
+	case len(parts) == 0 && err != nil:
+		return w.list.print(nil)
+	case len(parts) == 0:
 		parts = []string{"no object of the backup was changed by the migration"}
 	}
 	text := strings.Join(parts, ", ")
 	if w.servedOnly > 0 {
 		text += fmt.Sprintf("; the backup has %s only as served, without the data that was hidden", plural(w.servedOnly, "object"))
+	}
+	if w.incomplete > 0 {
+		text += fmt.Sprintf("; not all fields of %s: change the CRD and run the same command again", plural(w.incomplete, "object"))
 	}
 	if err != nil {
 		text += "; not complete"

@@ -35,7 +35,8 @@ const (
 	// recordAfter has the result of the write: the resource version of the object after it.
 	// It is that before the write if the object did not change.
 	recordAfter recordType = "after"
-	// recordUndone has the result of putting an object back.
+	// recordUndone has the result of putting an object back. Unless fields were dropped, the
+	// object is not put back again.
 	recordUndone recordType = "undone"
 	// recordDone ends a migration of all objects of a CRD.
 	recordDone recordType = "done"
@@ -62,7 +63,10 @@ type record struct {
 	// Object is the object as it was served, Stored as it was stored, if that is known.
 	Object json.RawMessage `json:"object,omitempty"`
 	Stored json.RawMessage `json:"stored,omitempty"`
-	// Dropped is the number of stored fields that the write drops, if that is known.
+	// NewUID is the UID of an object that was created again.
+	NewUID string `json:"newUID,omitempty"`
+	// Dropped is the number of fields that a write drops, if that is known: of the stored ones,
+	// or in recordUndone of those in the backup.
 	Dropped int `json:"dropped,omitempty"`
 }
 

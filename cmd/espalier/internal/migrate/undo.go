@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ type Undo struct {
 }
 
 // Run puts the objects of a backup back. Each one is recorded in the file, so Run can be called
-// again if it fails.
+// again if it fails, or to put fields back that the CRD did not specify before.
 func (u *Undo) Run(ctx context.Context, path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -98,6 +99,8 @@ type change struct {
 	// object before that write.
 	to   string
 	last int64
+	// recreated is the UID of the object that an undo has created in its place, or empty.
+	recreated string
 }
 
 func (u *undoing) all(ctx context.Context) error {
@@ -147,6 +150,11 @@ func (u *undoing) replay(at int64, r *record) error {
 			c.to = r.New
 		}
 	case recordUndone:
+		if c != nil && r.Dropped > 0 {
+			// The CRD did not specify all fields. It may do so at the next undo.
+			c.to, c.recreated = r.New, r.NewUID
+			return nil
+		}
 		delete(u.changes, r.UID)
 	}
 	return nil
@@ -213,7 +221,7 @@ func (u *undoing) object(ctx context.Context, c *change) (*Restored, error) {
 		return nil, err
 	}
 	switch {
-	case current.UID != rec.UID:
+	case current.UID != cmp.Or(c.recreated, rec.UID):
 		out.Result = Changed
 		return out, nil
 	case c.to == "" && current.ResourceVersion == c.from:
@@ -316,7 +324,11 @@ func (u *undoing) wrote(rec *record, c *change, current *Object, sent map[string
 	if u.DryRun {
 		return nil
 	}
-	return u.backup.append(true, &record{Type: recordUndone, CRD: rec.CRD, Namespace: rec.Namespace, Name: rec.Name, UID: rec.UID, ResourceVersion: c.to, New: written.ResourceVersion})
+	undone := &record{Type: recordUndone, CRD: rec.CRD, Namespace: rec.Namespace, Name: rec.Name, UID: rec.UID, ResourceVersion: c.to, New: written.ResourceVersion, Dropped: len(out.Missing)}
+	if written.UID != rec.UID {
+		undone.NewUID = written.UID
+	}
+	return u.backup.append(true, undone)
 }
 
 // send writes an object and returns the answer.

@@ -103,6 +103,51 @@ func TestUndo(t *testing.T) {
 	}
 }
 
+// TestUndoAgain puts objects back twice: while the CRD does not specify all of their fields, and
+// when it does. Writes between the two are kept.
+func TestUndoAgain(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, schema.KEP)
+	c.apply(jobsCRD(jobsVersion("v1", true, `"n":{"type":"integer"}`)))
+	for _, name := range []string{"changed", "deleted", "normal", "partial"} {
+		text := job(name, "v1", `"n":1,"x":true`)
+		if name == "partial" {
+			text = job(name, "v1", `"n":1,"x":true,"y":1`)
+		}
+		c.store(name, text)
+	}
+	path := filepath.Join(t.TempDir(), "backup")
+	b := openBackup(t, path)
+	c.migrate(migrate.Migration{Backup: b, Stored: c.source()})
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.must(http.MethodDelete, jobs+"/deleted", "")
+	// This writes "partial", with one of its two fields.
+	c.apply(jobsCRD(jobsVersion("v1", true, `"n":{"type":"integer"},"y":{"type":"integer"}`)))
+	first := c.undo(path, migrate.Undo{Recreate: true})
+	for name, want := range map[string]migrate.Undone{"changed": migrate.Same, "deleted": migrate.Recreated, "normal": migrate.Same, "partial": migrate.PutBack} {
+		if got := first[name]; got == nil || got.Result != want || !slices.Equal(got.Missing, []string{"spec.x"}) {
+			t.Errorf("%s: the first result is %+v, want %s without spec.x", name, got, want)
+		}
+	}
+	c.must(http.MethodPatch, jobs+"/changed", `{"spec":{"n":2}}`)
+
+	c.apply(jobsCRD(jobsVersion("v1", true, `"n":{"type":"integer"},"x":{"type":"boolean"},"y":{"type":"integer"}`)))
+	second := c.undo(path, migrate.Undo{})
+	for name, want := range map[string]migrate.Undone{"changed": migrate.Changed, "deleted": migrate.PutBack, "normal": migrate.PutBack, "partial": migrate.PutBack} {
+		if got := second[name]; got == nil || got.Result != want || len(got.Missing) > 0 {
+			t.Errorf("%s: the second result is %+v, want %s", name, got, want)
+		}
+		if stored, _ := c.stored(name); strings.Contains(stored, `"x":true`) != (want == migrate.PutBack) {
+			t.Errorf("%s is stored as %s", name, stored)
+		}
+	}
+	if third := c.undo(path, migrate.Undo{}); len(third) != 1 || third["changed"] == nil {
+		t.Errorf("the third results are %v", third)
+	}
+}
+
 // TestUndoInterrupted puts objects back whose migration has no result in the backup.
 func TestUndoInterrupted(t *testing.T) {
 	t.Parallel()
