@@ -63,6 +63,7 @@ func TestConfigSeverity(t *testing.T) {
 		t.Fatal(err)
 	}
 	findings := slices.Concat(c.Names(), c.Rejections(), c.OtherSemantics(t.Context()))
+	findings = append(findings, c.RevealedFinding("spec.f", 1, 2, nil))
 	for _, class := range impact.Classes() {
 		findings = append(findings, c.Finding(&impact.Change{Effects: []impact.Effect{{Class: class}}}))
 	}
