@@ -156,7 +156,9 @@ func (i *Inspector) Inspect(ctx context.Context, stored []byte) (Report, error) 
 		// Rules that were interrupted are violations of nothing.
 		return Report{}, err
 	}
-	all.addViolations(version, violations)
+	if all.addViolations(version, violations) {
+		report.Truncated = true
+	}
 	report.Problems = all.list()
 	return report, nil
 }
@@ -334,7 +336,12 @@ func (b *byKind) addChanges(changes []changed) {
 	}
 }
 
-func (b *byKind) addViolations(v *crd.Version, violations schema.Violations) {
+// maxViolations is the maximum number of problems of each kind that violations cause. A large
+// array can have a violation in each item, and a problem needs much more memory than an item.
+const maxViolations = 10_000
+
+// addViolations reports whether there were too many.
+func (b *byKind) addViolations(v *crd.Version, violations schema.Violations) (truncated bool) {
 	for i := range violations {
 		violation := &violations[i]
 		p := Problem{Kind: Invalid, Path: violation.Path, Version: v, Schema: violation.Schema, Violation: violation.Kind, Rule: violation.Want.Rule}
@@ -343,6 +350,10 @@ func (b *byKind) addViolations(v *crd.Version, violations schema.Violations) {
 			continue // not a problem of its own
 		case schema.WrongType, schema.NotAnObject:
 			p.Kind = Contradiction
+		}
+		if len(b[p.Kind]) >= maxViolations {
+			truncated = true
+			continue
 		}
 		for _, e := range violations[i : i+1].FieldErrorsIn(v.Definition().Semantics()) {
 			p.Message = e.ErrorBody()
@@ -353,6 +364,7 @@ func (b *byKind) addViolations(v *crd.Version, violations schema.Violations) {
 			b.add(p)
 		}
 	}
+	return truncated
 }
 
 func (b *byKind) list() (all []Problem) {

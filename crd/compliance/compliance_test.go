@@ -151,3 +151,17 @@ func TestCounts(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// TestManyViolations checks that an object in which every item of a large array is invalid has
+// a limited number of problems, and that none of their kinds is lost.
+func TestManyViolations(t *testing.T) {
+	t.Parallel()
+	i := compliance.New(definition(t, schema.KEP, version("v1", true, `"l":{"type":"array","items":{"type":"integer","maximum":0}},"s":{"type":"string"}`)))
+	r, err := i.Inspect(t.Context(), []byte(`{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"},"spec":{"l":[1`+strings.Repeat(",1", 20_000)+`],"s":1}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(r.Problems); n > 11_000 || !r.Truncated || !r.Has(compliance.Invalid) || !r.Has(compliance.Contradiction) {
+		t.Errorf("%d problems, truncated: %t, kinds: %b", n, r.Truncated, r.Kinds())
+	}
+}

@@ -115,6 +115,7 @@ func (s *Scanner) write(ctx context.Context, c *scan) time.Time {
 	stored := crd.Condition(&c.definition.CRD().Status, api.Compliant)
 	late := now.Sub(c.began) >= patience
 	want := condition(&c.result, late)
+	c.stands = c.stands && same(c.written, want)
 	switch {
 	case want == nil && (stored == nil || stored.ObservedGeneration != c.definition.CRD().Generation):
 		return c.began.Add(patience)
@@ -124,7 +125,7 @@ func (s *Scanner) write(ctx context.Context, c *scan) time.Time {
 		return time.Time{}
 	case stored == nil && c.complete && c.counts.Objects == 0:
 		return time.Time{} // it gets the condition with its next status
-	case stored != nil && same(c.written, want):
+	case stored != nil && c.stands:
 		return time.Time{} // another server disagrees
 	}
 	due := c.writtenAt.Add(s.config.Interval)
@@ -139,7 +140,7 @@ func (s *Scanner) write(ctx context.Context, c *scan) time.Time {
 	err := s.config.Write(patient, c.definition, *want)
 	switch {
 	case err == nil:
-		c.written, c.writtenCounts, c.writtenAt = want, c.counts, now
+		c.written, c.writtenCounts, c.writtenAt, c.stands = want, c.counts, now, true
 		return time.Time{}
 	case apierrors.IsNotFound(err):
 		return time.Time{} // the catalog will notice
@@ -158,7 +159,7 @@ func (c *scan) onlyTotal(want *api.CustomResourceDefinitionCondition) bool {
 	}
 	counts := c.counts
 	counts.Objects = c.writtenCounts.Objects
-	return counts == c.writtenCounts
+	return counts == c.writtenCounts && c.counts != c.writtenCounts
 }
 
 // same reports whether two conditions say the same.

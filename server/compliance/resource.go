@@ -29,6 +29,10 @@ import (
 // plural is the name of the resource that lists the objects that do not comply.
 const plural = "noncompliantobjects"
 
+// maxListed is the maximum number of problems that are listed for an object: an object can have
+// very many, and each needs much more memory here than what causes it.
+const maxListed = 100
+
 // snapshotWait limits how long a request waits until the scanner has taken in the newest changes.
 const snapshotWait = time.Second
 
@@ -116,7 +120,7 @@ func (s *Scanner) list(ctx context.Context, o *metainternalversion.ListOptions) 
 		if d.Name() == after.CRD {
 			start = after.Key + "\x00"
 		}
-		for e, r := range s.failing(ctx, snapshot, d, start) {
+		for e, r := range s.failing(ctx, snapshot, d, q.namespace, start) {
 			if ctx.Err() != nil {
 				return nil, apierrors.NewTimeoutError("the objects could not be inspected in time: use a limit, or a field selector for the CRD", 0)
 			}
@@ -176,12 +180,13 @@ func (s *Scanner) snapshot(ctx context.Context) (*store.Snapshot, bool) {
 	return snapshot, err == nil
 }
 
-// failing iterates over the objects of a CRD in a snapshot that do not comply, from a key on.
-// They are inspected anew. If the scanner does not know them, all objects are inspected.
-func (s *Scanner) failing(ctx context.Context, snapshot *store.Snapshot, d *crd.Definition, start string) iter.Seq2[*store.Entry, compliance.Report] {
+// failing iterates over the objects of a CRD in a snapshot that do not comply, in a namespace
+// or, if it is empty, in all, from a key on. They are inspected anew. If the scanner does not
+// know them, all objects are inspected.
+func (s *Scanner) failing(ctx context.Context, snapshot *store.Snapshot, d *crd.Definition, namespace, start string) iter.Seq2[*store.Entry, compliance.Report] {
 	return func(yield func(*store.Entry, compliance.Report) bool) {
 		inspector := compliance.New(d)
-		for e := range s.candidates(snapshot, d, start, func(problems) bool { return true }) {
+		for e := range s.candidates(snapshot, d, namespace, start, func(problems) bool { return true }) {
 			r, err := report(ctx, inspector, e)
 			if ctx.Err() == nil && (err != nil || len(r.Problems) == 0) {
 				// If the CRD cannot be compiled, its condition has the reason.
@@ -194,10 +199,14 @@ func (s *Scanner) failing(ctx context.Context, snapshot *store.Snapshot, d *crd.
 	}
 }
 
-// candidates iterates over the objects of a CRD from a key on, without those of which the
-// scanner knows that they have no problems, or others than those of interest.
-func (s *Scanner) candidates(snapshot *store.Snapshot, d *crd.Definition, start string, of func(problems) bool) iter.Seq[*store.Entry] {
+// candidates iterates over the objects of a CRD in a namespace or, if it is empty, in all, from
+// a key on, without those of which the scanner knows that they have no problems, or others than
+// those of interest.
+func (s *Scanner) candidates(snapshot *store.Snapshot, d *crd.Definition, namespace, start string, of func(problems) bool) iter.Seq[*store.Entry] {
 	prefix := s.config.Prefix(d.GroupResource())
+	if namespace != "" {
+		prefix += namespace + "/"
+	}
 	r := s.result(d.Name())
 	if r == nil && !s.hasObjects(snapshot, d) {
 		return func(func(*store.Entry) bool) {}
@@ -207,6 +216,9 @@ func (s *Scanner) candidates(snapshot *store.Snapshot, d *crd.Definition, start 
 	}
 	return func(yield func(*store.Entry) bool) {
 		for key, found := range r.failing.From(max(prefix, start)) {
+			if !strings.HasPrefix(key, prefix) {
+				return
+			}
 			if e := snapshot.Get(key); e != nil && of(found) && !yield(e) {
 				return
 			}
@@ -263,8 +275,9 @@ func (s *Scanner) item(d *crd.Definition, e *store.Entry, r *compliance.Report) 
 	if r.Version != "" {
 		object["apiVersion"] = d.Group() + "/" + r.Version
 	}
-	found := make([]any, len(r.Problems))
-	for i, p := range r.Problems {
+	found := make([]any, min(len(r.Problems), maxListed))
+	for i := range found {
+		p := &r.Problems[i]
 		entry := map[string]any{"reason": reason(p.Kind), "message": p.Message}
 		if len(p.Path) > 0 {
 			entry["path"] = p.Path.String()
@@ -275,9 +288,9 @@ func (s *Scanner) item(d *crd.Definition, e *store.Entry, r *compliance.Report) 
 		found[i] = entry
 	}
 	u := &unstructured.Unstructured{Object: map[string]any{
-		"crd": d.Name(), "object": object, "problemCount": int64(len(found)), "problems": found,
+		"crd": d.Name(), "object": object, "problemCount": int64(len(r.Problems)), "problems": found,
 	}}
-	if r.Truncated {
+	if r.Truncated || len(found) < len(r.Problems) {
 		u.Object["truncated"] = true
 	}
 	u.SetName(nameOf(d.Name(), name))

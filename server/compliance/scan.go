@@ -66,10 +66,11 @@ type scan struct {
 	// shown is set if the result is the published one.
 	shown bool
 	// written is the condition that this server has written last, for writtenCounts, at
-	// writtenAt.
+	// writtenAt. stands is set while the counts have not asked for another condition since.
 	written       *api.CustomResourceDefinitionCondition
 	writtenCounts compliance.Counts
 	writtenAt     time.Time
+	stands        bool
 }
 
 // restart begins the scan of a CRD anew.

@@ -47,7 +47,7 @@ func (s *Scanner) Warnings(ctx context.Context, old, next *api.CustomResourceDef
 	}
 	from, to := compliance.New(before), compliance.New(after)
 	found := revealed{at: map[string]int64{}, partial: !current}
-	for e := range s.candidates(snapshot, before, "", problems.mayHide) {
+	for e := range s.candidates(snapshot, before, "", "", problems.mayHide) {
 		if ctx.Err() != nil {
 			found.partial = true
 			break

@@ -1,0 +1,100 @@
+package compliance
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"espalier.dev/crd/compliance"
+	"espalier.dev/store"
+)
+
+// TestConditionOfOthers checks that a condition is written again that another server has
+// replaced with a newer one, when the counts are again what they were.
+func TestConditionOfOthers(t *testing.T) {
+	t.Parallel()
+	const name = "as.example.com"
+	w := newWorld(t)
+	w.define("as", `"a":{"type":"string"}`)
+	w.put("as", "one", `{"b":1}`)
+	s := w.scanner(store.Config{}, Config{})
+	says := func(failing int64, start string) {
+		t.Helper()
+		w.eventually(s, func() string {
+			r := s.result(name)
+			if text := w.condition(name).Message; r == nil || r.counts.Failing != failing || !strings.HasPrefix(text, start) {
+				return fmt.Sprintf("the condition is %q, want %q", text, start)
+			}
+			return ""
+		})
+	}
+	says(1, "1 of 1 stored object does not comply")
+
+	// The other server is the first to know about the second object.
+	d := w.catalog.Load().Get(name)
+	next := &result{definition: d, complete: true}
+	next.counts.AddKinds(1<<compliance.Unspecified, 2)
+	if err := w.write(t.Context(), d, *condition(next, false)); err != nil {
+		t.Fatal(err)
+	}
+	w.put("as", "two", `{"b":1}`)
+	says(2, "2 of 2 stored objects do not comply")
+	// The other server has ended.
+	w.remove("as", "two")
+	says(1, "1 of 1 stored object does not comply")
+}
+
+// TestCandidatesOfNamespace checks that only the objects of the requested namespace are
+// inspected, whether the scanner knows them or not.
+func TestCandidatesOfNamespace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.define("as", `"a":{"type":"string"}`)
+	for _, namespace := range []string{"n", "na", "nb", "o"} {
+		key := root + "example.com/as/" + namespace + "/x"
+		if _, err := w.client.Put(t.Context(), key, `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x"},"spec":{"b":1}}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := w.catalog.Load().Get("as.example.com")
+	check := func(s *Scanner) {
+		t.Helper()
+		var keys []string
+		for e := range s.candidates(s.config.Store.Snapshot(), d, "na", "", func(problems) bool { return true }) {
+			keys = append(keys, strings.TrimPrefix(e.Key, root+"example.com/as/"))
+		}
+		if got := strings.Join(keys, " "); got != "na/x" {
+			t.Errorf("got %q", got)
+		}
+	}
+	s := w.scanner(store.Config{}, Config{})
+	w.eventually(s, func() string {
+		if r := s.result(d.Name()); !r.knows() || r.counts.Failing != 4 {
+			return "the scan is not complete"
+		}
+		return ""
+	})
+	check(s)
+	check(New(Config{Store: s.config.Store, Options: options(), Catalog: w.catalog.Load, Prefix: func(r runtimeschema.GroupResource) string { return root + r.Group + "/" + r.Resource + "/" }}))
+}
+
+// TestManyProblems checks that an object with very many problems is listed with some of them.
+func TestManyProblems(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.define("as", `"a":{"type":"array","items":{"type":"integer","maximum":0}}`)
+	w.put("as", "o", `{"a":[1`+strings.Repeat(",1", 499)+`]}`)
+	s := w.scanner(store.Config{}, Config{})
+	w.eventually(s, func() string { return w.check(s, "as") })
+	list, err := s.list(t.Context(), &metainternalversion.ListOptions{})
+	if err != nil || len(list.Items) != 1 {
+		t.Fatal(err, list)
+	}
+	item := list.Items[0].Object
+	if n := len(item["problems"].([]any)); n != maxListed || item["problemCount"] != int64(500) || item["truncated"] != true {
+		t.Errorf("%d problems of %v, truncated: %v", n, item["problemCount"], item["truncated"])
+	}
+}
