@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/cmd/espalier/internal/migrate"
+	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/internal/textdiff"
 )
 
@@ -171,7 +172,7 @@ func (w *migrationWriter) object(o *migrate.Outcome) error {
 func (w *migrationWriter) text(o *migrate.Outcome, diff func(textdiff.Style) []byte) error {
 	switch {
 	case o.Result == migrate.Failed:
-		return w.list.print(fmt.Appendf(nil, "%s %s: rejected: %v\n", o.CRD, o.Object, o.Err))
+		return w.list.print(fmt.Appendln(nil, report.OneLine(fmt.Sprintf("%s %s: rejected: %v", o.CRD, o.Object, o.Err))))
 	case diff == nil:
 		return nil
 	}

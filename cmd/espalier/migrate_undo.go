@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"espalier.dev/cmd/espalier/internal/migrate"
+	"espalier.dev/cmd/espalier/internal/report"
 )
 
 // restoredObject is the outcome of an object in JSON and YAML.
@@ -71,7 +72,7 @@ func (w *undoWriter) object(r *migrate.Restored) error {
 		}
 		text = "fields that are not put back, because the CRD does not specify them: " + strings.Join(r.Missing, ", ")
 	}
-	return w.list.print(fmt.Appendf(nil, "%s %s: %s\n", r.CRD, r, text))
+	return w.list.print(fmt.Appendln(nil, report.OneLine(fmt.Sprintf("%s %s: %s", r.CRD, r, text))))
 }
 
 // close ends the report. err is why it has ended early, or nil.

@@ -118,7 +118,7 @@ func (p *player) file(ctx context.Context, stdin io.Reader, path string) error {
 	} else {
 		f, err := os.Open(path)
 		if err != nil {
-			p.r.Failure(input.Problem{Rule: input.Unreadable, File: path, Message: err.Error()})
+			p.r.Failure(input.Problem{Rule: input.Unreadable, File: path, Message: fmt.Sprintf("cannot read: %v", input.Reason(err))})
 			return nil
 		}
 		defer func() { _ = f.Close() }() // it is only read
@@ -137,7 +137,7 @@ func (p *player) file(ctx context.Context, stdin io.Reader, path string) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			p.r.Failure(input.Problem{Rule: input.Unreadable, File: name, Message: err.Error()})
+			p.r.Failure(input.Problem{Rule: input.Unreadable, File: name, Message: fmt.Sprintf("cannot read: %v", input.Reason(err))})
 			return nil
 		}
 	}
@@ -198,7 +198,7 @@ func (p *player) reportSkipped(file string) {
 	}
 	f := analysis.Finding{Rule: ruleNotReplayed, Severity: analysis.Info, Message: "some events of the log were not judged, or not completely"}
 	for _, s := range slices.Sorted(maps.Keys(p.skipped)) {
-		f.Detail = append(f.Detail, fmt.Sprintf("%d %s", p.skipped[s], s))
+		f.Detail = append(f.Detail, fmt.Sprintf("%s: %d", s, p.skipped[s]))
 	}
 	p.r.Add(report.Finding{Finding: f, File: file})
 }

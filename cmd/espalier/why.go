@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"espalier.dev/analysis/object"
 	"espalier.dev/analysis/why"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/cmd/espalier/internal/source"
 	"espalier.dev/crd"
 )
@@ -247,7 +249,9 @@ type whyRecord struct {
 // writeText writes the explanation for people.
 func (r *whyRecord) writeText(w io.Writer) error {
 	var b strings.Builder
-	line := func(indent, label, text string) { fmt.Fprintf(&b, "%s%-11s %s\n", indent, label+":", text) }
+	line := func(indent, label, text string) {
+		fmt.Fprintf(&b, "%s%-11s %s\n", indent, label+":", report.OneLine(text))
+	}
 	line("", "OBJECT", fmt.Sprintf("%s %s (%s)", r.Definition, input.Identity{Namespace: r.Namespace, Name: r.Name}.FullName(), r.Where))
 	line("", "FIELD", r.Path)
 	line("", "SEMANTICS", r.Semantics)
@@ -310,9 +314,10 @@ func schemaText(s *why.Schema) string {
 
 // jsonText returns a value as JSON in one line.
 func jsonText(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
+	text, err := indentedJSON(v)
+	var b bytes.Buffer
+	if err != nil || json.Compact(&b, text) != nil {
 		return fmt.Sprint(v)
 	}
-	return string(text)
+	return b.String()
 }

@@ -33,7 +33,7 @@ func (r *reader) path(path string, stdin io.Reader) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		r.fail(path, Unreadable, "cannot read: %v", reason(err))
+		r.fail(path, Unreadable, "cannot read: %v", Reason(err))
 		return nil
 	case info.IsDir():
 		return r.directory(path)
@@ -80,7 +80,7 @@ func (r *reader) walk(path, real, below string) (found int, err error) {
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		r.fail(path, Unreadable, "cannot read: %v", reason(err))
+		r.fail(path, Unreadable, "cannot read: %v", Reason(err))
 		found++
 	}
 	for _, entry := range entries {
@@ -104,7 +104,7 @@ func (r *reader) walk(path, real, below string) (found int, err error) {
 			found++
 		case err != nil && matches:
 			found++
-			r.fail(name, Unreadable, "cannot read: %v", reason(err))
+			r.fail(name, Unreadable, "cannot read: %v", Reason(err))
 		case err != nil:
 		case info.IsDir():
 			if !r.flags.Recursive || entry.Name() == ".git" {
@@ -216,7 +216,7 @@ func ReadFile(path string) ([]byte, error) {
 func (r *reader) file(f file) error {
 	open, err := Open(f.path)
 	if err != nil {
-		r.fail(f.path, Unreadable, "cannot read: %v", reason(err))
+		r.fail(f.path, Unreadable, "cannot read: %v", Reason(err))
 		return nil
 	}
 	defer open.Close()

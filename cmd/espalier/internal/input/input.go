@@ -164,8 +164,8 @@ func (r *reader) fail(file, rule, format string, args ...any) {
 	r.problem(Problem{Rule: rule, File: file, Message: fmt.Sprintf(format, args...)})
 }
 
-// reason returns an error without the operation and the path, which the problem already has.
-func reason(err error) error {
+// Reason returns an error without the operation and the path, which the problem already has.
+func Reason(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
 		return p.Err
@@ -244,7 +244,7 @@ func (r *reader) documents(f file, documents documentReader) error {
 		case err != nil && r.ctx.Err() != nil:
 			return r.ctx.Err()
 		case err != nil:
-			r.fail(f.path, Unreadable, "cannot read: %v", reason(err))
+			r.fail(f.path, Unreadable, "cannot read: %v", Reason(err))
 			return nil
 		case d.Empty():
 			continue

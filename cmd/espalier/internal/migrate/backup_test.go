@@ -49,6 +49,9 @@ func TestBackup(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := migrate.OpenBackup(path, "https://other.example.com"); !errors.As(err, new(*migrate.BackupError)) || !strings.Contains(err.Error(), "is of the server https://example.com, not of https://other.example.com") {
+		t.Errorf("for another server, the error is %v", err)
+	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the backup has the mode %v, %v", info.Mode(), err)
 	}

@@ -120,7 +120,8 @@ type progress struct {
 type version struct{ uid, resourceVersion string }
 
 // OpenBackup opens a backup for appending, or creates it. The objects that it says were written
-// are not written again.
+// are not written again. A backup has the objects of one server: those of a copy of the server can
+// have the same UIDs.
 func OpenBackup(path, server string) (*Backup, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -128,6 +129,9 @@ func OpenBackup(path, server string) (*Backup, error) {
 	}
 	b := &Backup{file: f, done: map[string]*progress{}}
 	end, err := b.read(func(_ int64, r *record) error {
+		if r.Type == recordFile && r.Server != server {
+			return &BackupError{File: path, Reason: fmt.Sprintf("is of the server %s, not of %s: choose another file", r.Server, server)}
+		}
 		b.replay(r)
 		return nil
 	})

@@ -101,11 +101,11 @@ var markdownEscapes = strings.NewReplacer(
 	"&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "&#64;", "#", "&#35;",
 )
 
-func escapeMarkdown(s string) string { return markdownEscapes.Replace(oneLine(s)) }
+func escapeMarkdown(s string) string { return markdownEscapes.Replace(OneLine(s)) }
 
 // codeSpan returns text as a code span, delimited by more backticks than the text has in a row.
 func codeSpan(s string) string {
-	s = oneLine(s)
+	s = OneLine(s)
 	longest, run := 0, 0
 	for _, c := range s {
 		if run++; c != '`' {

@@ -63,7 +63,7 @@ func (t *textFormat) finding(f *Finding) error {
 	}
 	fmt.Fprintf(t.w, "%s ", t.paint(severityColor(f.Severity), string(f.Severity)+":"))
 	if f.Path != "" {
-		fmt.Fprintf(t.w, "%s: ", oneLine(f.Path))
+		fmt.Fprintf(t.w, "%s: ", OneLine(f.Path))
 	}
 	lines := strings.Split(f.Message, "\n")
 	fmt.Fprintf(t.w, "%s", printable(lines[0]))
@@ -71,7 +71,7 @@ func (t *textFormat) finding(f *Finding) error {
 		fmt.Fprintf(t.w, " [%s]", f.Rule)
 	}
 	if object := f.objectName(); object != "" {
-		fmt.Fprintf(t.w, " (%s)", oneLine(object))
+		fmt.Fprintf(t.w, " (%s)", OneLine(object))
 	}
 	t.w.WriteByte('\n')
 	number := strconv.Itoa(f.Span.Line)
@@ -147,7 +147,8 @@ func printableLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-func oneLine(s string) string { return printable(strings.ReplaceAll(s, "\n", " ")) }
+// OneLine returns text without control characters, for a line of output.
+func OneLine(s string) string { return printable(strings.ReplaceAll(s, "\n", " ")) }
 
 func (t *textFormat) close(s *Summary) error {
 	if s.Aborted {
