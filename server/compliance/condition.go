@@ -87,12 +87,16 @@ func hint(name string) string {
 	return fmt.Sprintf("kubectl get %s -A --field-selector crd=%s lists them", plural, name)
 }
 
-// publish writes the conditions that are due, and returns when the next one is, or zero.
+// publish writes conditions that are due, and returns when the next one is, or zero.
 func (s *Scanner) publish(ctx context.Context) (next time.Time) {
 	s.show()
+	began := time.Now()
 	for c := range s.unpublished {
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return time.Time{}
+		case time.Since(began) > writesTime:
+			return time.Now()
 		}
 		due := s.write(ctx, c)
 		switch {

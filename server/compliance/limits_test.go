@@ -1,13 +1,18 @@
 package compliance
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"espalier.dev/api"
+	"espalier.dev/crd"
 	"espalier.dev/crd/compliance"
 	"espalier.dev/store"
 )
@@ -96,5 +101,33 @@ func TestManyProblems(t *testing.T) {
 	item := list.Items[0].Object
 	if n := len(item["problems"].([]any)); n != maxListed || item["problemCount"] != int64(500) || item["truncated"] != true {
 		t.Errorf("%d problems of %v, truncated: %v", n, item["problemCount"], item["truncated"])
+	}
+}
+
+// TestManyConditions checks that the scanner can take in events while it has many conditions to
+// write.
+func TestManyConditions(t *testing.T) {
+	t.Parallel()
+	const crds = 3
+	writes := 0
+	s := New(Config{Write: func(context.Context, *crd.Definition, api.CustomResourceDefinitionCondition) error {
+		writes++
+		time.Sleep(writesTime + time.Millisecond)
+		return nil
+	}})
+	defer s.forgetAll()
+	for i := range crds {
+		d, err := crd.New(&api.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("many%d.example.com", i)}}, options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &scan{result: result{definition: d, complete: true}}
+		c.counts.AddKinds(1<<compliance.Unspecified, 1)
+		s.scans[d.Name()], s.unpublished[c] = c, true
+	}
+	for i := range crds {
+		if next := s.publish(t.Context()); writes != i+1 || next.IsZero() != (writes == crds) {
+			t.Errorf("%d conditions were written by %d calls, the next one is due at %v", writes, i+1, next)
+		}
 	}
 }

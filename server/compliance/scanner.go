@@ -79,8 +79,10 @@ const (
 	// totals is the minimum time between two writes of a condition if only the number of all
 	// objects has changed.
 	totals = time.Minute
-	// writeTime limits the time of a write of a condition.
-	writeTime = 10 * time.Second
+	// writeTime limits the time of a write of a condition, and writesTime is the time after
+	// which further ones wait until the scanner has taken in new events.
+	writeTime  = 10 * time.Second
+	writesTime = 100 * time.Millisecond
 )
 
 // Scanner checks stored objects. One goroutine runs Run; all other methods are safe for
