@@ -106,7 +106,16 @@ func rejections(ctx context.Context, old, new *api.CustomResourceDefinition, o O
 	if len(old.Status.Conditions) == 0 {
 		old.Status.Conditions = []api.CustomResourceDefinitionCondition{{Type: api.Established, Status: api.ConditionTrue}}
 	}
+	// An API server keeps the metadata that it has set, unless the update sets it.
 	old.ResourceVersion, new.ResourceVersion = "1", "1"
+	new.Generation = old.Generation
+	new.UID = cmp.Or(new.UID, old.UID)
+	if new.CreationTimestamp.IsZero() {
+		new.CreationTimestamp = old.CreationTimestamp
+	}
+	if new.DeletionTimestamp.IsZero() {
+		new.DeletionTimestamp, new.DeletionGracePeriodSeconds = old.DeletionTimestamp, old.DeletionGracePeriodSeconds
+	}
 	crd.PrepareUpdate(new, old)
 	if !o.V1beta1 {
 		return crd.ValidateUpdate(ctx, new, old, o.crd()).Errors

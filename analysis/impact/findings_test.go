@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/impact"
 	"espalier.dev/api"
@@ -89,6 +91,13 @@ func TestRejections(t *testing.T) {
 		"error update-refused "+at+" ("+at+"): the API server would reject the update: Invalid value: \"(\": must be a valid regular expression, but isn't: error parsing regexp: missing closing ): `(`",
 		`error update-refused /spec/scope (/spec/scope): the API server would reject the update: Invalid value: "Cluster": field is immutable`,
 	)
+	stored, manifest := crdOf(t, `{type: string}`), crdOf(t, `{type: string}`)
+	deleted := metav1.Unix(2, 0)
+	stored.UID, stored.Generation, stored.CreationTimestamp, stored.DeletionTimestamp = "u", 2, metav1.Unix(1, 0), &deleted
+	expectLines(t, findingLines(compare(t, stored, manifest, schema.Kubernetes).Rejections()...))
+	manifest.UID = "other"
+	expectLines(t, findingLines(compare(t, stored, manifest, schema.Kubernetes).Rejections()...),
+		`error update-refused /metadata/uid (/metadata/uid): the API server would reject the update: Invalid value: "other": field is immutable`)
 }
 
 // TestOtherSemantics checks that only worse verdicts are reported.

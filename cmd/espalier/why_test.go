@@ -13,6 +13,7 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"espalier.dev/analysis/impact"
 	"espalier.dev/schema"
 )
 
@@ -117,7 +118,7 @@ func TestStoredField(t *testing.T) {
 		{[]string{"--snapshot", snapshot}, []string{"(`revealed`)", "spec.privileged is stored", "affects 1 of 1 object", "default/attack (/registry/example.com/jobs/default/attack)", "semantics: kubernetes"}, []string{ruleServed}},
 		{[]string{"--etcd-servers", e.endpoint, "-n", "default"}, []string{"(`revealed`)", "affects 1 of 1 object"}, []string{ruleServed}},
 		{[]string{"--etcd-servers", e.endpoint, "-n", "other"}, nil, []string{"revealed", "affects"}},
-		{[]string{"--kubeconfig", e.server.Kubeconfig()}, []string{ruleServed, "affects 1 of 1 object", "default/attack (/apis/example.com/v1/namespaces/default/jobs/attack)"}, []string{"(`revealed`)"}},
+		{[]string{"--kubeconfig", e.server.Kubeconfig()}, []string{ruleServed, "affects 1 of 1 object", "default/attack (/apis/example.com/v1/namespaces/default/jobs/attack)", "old: /apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobs.example.com"}, []string{"(`revealed`)"}},
 	} {
 		out, code := runApp(t, append([]string{"diff", next, "-o", "markdown", "--no-config"}, tc.args...)...)
 		if code != 1 {
@@ -128,11 +129,16 @@ func TestStoredField(t *testing.T) {
 				t.Errorf("%s: lacks %q: %s", tc.args, text, out)
 			}
 		}
-		for _, text := range tc.hasNot {
+		for _, text := range append(tc.hasNot, impact.RuleRefused) {
 			if strings.Contains(out, text) {
 				t.Errorf("%s: has %q: %s", tc.args, text, out)
 			}
 		}
+	}
+	same := filepath.Join(t.TempDir(), "same.yaml")
+	writeFile(t, same, []byte(jobsCRD(jobFields)))
+	if out, code := runApp(t, "diff", same, "--no-config", "--kubeconfig", e.server.Kubeconfig()); code != 0 {
+		t.Errorf("without a change: exit code %d: %s", code, out)
 	}
 }
 

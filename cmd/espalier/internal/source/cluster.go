@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
 	"time"
@@ -100,14 +101,15 @@ func (s *served) Semantics(context.Context) (string, error) { return "", nil }
 
 func (s *served) Definitions(ctx context.Context) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
-		l := &listing{client: s.client, path: "/apis/" + api.APIVersion + "/customresourcedefinitions", yield: yield}
+		const group, plural = "/apis/" + api.APIVersion, "customresourcedefinitions"
+		l := &listing{client: s.client, path: path.Join(group, plural), yield: yield}
 		l.complete = func(o Object) Object {
 			// The items of a list of CRDs do not repeat what they are.
 			if id, err := api.Identify(o.JSON); err == nil && id.Kind == "" {
 				o.JSON = input.WithMember(o.JSON, "kind", api.Kind)
 				o.JSON = input.WithMember(o.JSON, "apiVersion", api.APIVersion)
 			}
-			o.Definition = o.Name
+			o.Definition, o.where = o.Name, objectPath(group, plural, o)
 			return o
 		}
 		if err := l.all(ctx, ""); err != nil {
