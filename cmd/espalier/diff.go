@@ -79,8 +79,8 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
   # Annotate a pull request with what would happen in kube-apiserver
   espalier diff old-crd.yaml new-crd.yaml --semantics kubernetes -o github`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 && len(o.source.named(c)) > 0 {
-				return nil
+			if len(args) < 2 && len(o.source.named(c)) > 0 {
+				return exactArgs("NEW")(c, args)
 			}
 			return exactArgs("OLD", "NEW")(c, args)
 		},
