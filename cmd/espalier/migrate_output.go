@@ -251,7 +251,7 @@ func resultTexts() []struct {
 // summaryText returns the summary of a CRD for people.
 func summaryText(s *migratedCRD) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s", s.CRD, plural(s.Objects, "object"))
+	fmt.Fprintf(&b, "%s: %s", s.CRD, report.Plural(int(s.Objects), "object"))
 	sep := ": "
 	for _, r := range resultTexts() {
 		if n := s.Results[r.result]; n > 0 {
@@ -268,7 +268,7 @@ func summaryText(s *migratedCRD) string {
 		if s.DryRun {
 			verb = "to be dropped"
 		}
-		fmt.Fprintf(&b, "; %s %s from %s", plural(*s.DroppedFields, "field"), verb, plural(*s.DroppedFrom, "object"))
+		fmt.Fprintf(&b, "; %s %s from %s", report.Plural(int(*s.DroppedFields), "field"), verb, report.Plural(int(*s.DroppedFrom), "object"))
 	}
 	switch {
 	case s.Error != "":
@@ -282,14 +282,6 @@ func summaryText(s *migratedCRD) string {
 	}
 	b.WriteString("\n")
 	return b.String()
-}
-
-// plural returns a number of things.
-func plural(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // close ends the report. complete is false if the migration has ended early.
