@@ -142,7 +142,7 @@ func killMigration(t *testing.T, most int) (killed int) {
 	cancel()
 	writing.Wait()
 	var report struct{ CRDs []migratedCRD }
-	if err := json.Unmarshal([]byte(last.stdout.String()), &report); err != nil || code != 0 || len(report.CRDs) != 1 {
+	if err := json.Unmarshal(last.stdout.Bytes(), &report); err != nil || code != 0 || len(report.CRDs) != 1 {
 		t.Fatalf("after %d kills: %v in %s\nstderr: %s\nexit code %d", killed, err, &last.stdout, &last.stderr, code)
 	}
 	if s := report.CRDs[0]; *s.DroppedFields != *before.DroppedFields || *s.DroppedFrom != *before.DroppedFrom || !s.Complete {
