@@ -22,7 +22,7 @@ const repository = "../../.."
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	blocks := quickStart(t)
-	if len(blocks) != 3 {
+	if len(blocks) < 3 {
 		t.Fatalf("the README should have three blocks about the server (start, commands, output), got %q", blocks)
 	}
 	serve, commands, want := strings.Fields(blocks[0]), blocks[1], blocks[2]
@@ -64,16 +64,24 @@ func TestReadme(t *testing.T) {
 		}
 	}
 
-	shell := exec.CommandContext(ctx, "sh", "-eu")
-	shell.Dir = dir
-	shell.Stdin = strings.NewReader(commands)
-	shell.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KUBECONFIG=") }),
+	env := append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KUBECONFIG=") }),
 		"PATH="+binDir+string(filepath.ListSeparator)+os.Getenv("PATH"), "HOME="+t.TempDir())
-	out, err := shell.CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%s\n%s", err, commands, out)
+	run := func(commands string, env ...string) string {
+		shell := exec.CommandContext(ctx, "sh", "-eu")
+		shell.Dir = dir
+		shell.Stdin = strings.NewReader(commands)
+		shell.Env = env
+		out, err := shell.CombinedOutput()
+		if err != nil {
+			t.Errorf("%v\n%s\n%s", err, commands, out)
+		}
+		return string(out)
 	}
-	equal(t, string(out), want)
+	equal(t, run(commands, env...), want)
+	// Further blocks are commands for the same server.
+	for _, commands := range blocks[3:] {
+		run(commands, append(slices.Clip(env), "KUBECONFIG="+kubeconfig)...)
+	}
 
 	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
