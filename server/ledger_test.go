@@ -11,7 +11,7 @@ import (
 
 	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
-	"espalier.dev/server/etcd"
+	"espalier.dev/server/etcd/etcdtest"
 )
 
 // TestLedger runs the scripts in testdata/ledger, each against a real server over HTTP, in
@@ -87,15 +87,6 @@ type ledgerServer struct {
 }
 
 func startLedgerServer(t *testing.T, sem schema.Semantics) *ledgerServer {
-	m, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.Close)
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{m.Endpoint()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return &ledgerServer{Server: espaliertest.Start(t, espaliertest.WithSemantics(sem), espaliertest.WithFlags("--etcd-servers", m.Endpoint())), etcd: c}
+	c := etcdtest.Start(t)
+	return &ledgerServer{Server: espaliertest.Start(t, espaliertest.WithSemantics(sem), espaliertest.WithFlags("--etcd-servers", c.Endpoints()[0])), etcd: c}
 }

@@ -29,7 +29,7 @@ import (
 	"espalier.dev/espaliertest"
 	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
-	"espalier.dev/server/etcd"
+	"espalier.dev/server/etcd/etcdtest"
 )
 
 // auditedEtcd is an etcd, and a server that uses it.
@@ -41,17 +41,8 @@ type auditedEtcd struct {
 
 func newAuditedEtcd(t *testing.T, options ...espaliertest.Option) *auditedEtcd {
 	t.Helper()
-	member, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(member.Close)
-	client, err := etcd.Connect(t.Context(), etcd.Endpoints{URLs: []string{member.Endpoint()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
-	return &auditedEtcd{client: client, endpoint: member.Endpoint(), server: espaliertest.Start(t, append(options, espaliertest.WithFlags("--etcd-servers="+member.Endpoint()))...)}
+	client := etcdtest.Start(t)
+	return &auditedEtcd{client: client, endpoint: client.Endpoints()[0], server: espaliertest.Start(t, append(options, espaliertest.WithFlags("--etcd-servers="+client.Endpoints()[0]))...)}
 }
 
 // snapshot saves a snapshot, as etcdctl does.

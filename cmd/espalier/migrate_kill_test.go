@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"espalier.dev/espaliertest"
-	"espalier.dev/server/etcd"
+	"espalier.dev/server/etcd/etcdtest"
 )
 
 // storedCluster is a server whose etcd is accessible.
@@ -37,17 +37,8 @@ func (c *storedCluster) endpoint() string { return c.etcd.Endpoints()[0] }
 
 func newStoredCluster(t *testing.T, crds ...any) *storedCluster {
 	t.Helper()
-	member, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), UnsafeNoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(member.Close)
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{member.Endpoint()}, Context: t.Context()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
-	s := espaliertest.Start(t, espaliertest.WithCRDs(crds...), espaliertest.WithFlags("--etcd-servers="+member.Endpoint()))
+	client := etcdtest.Start(t)
+	s := espaliertest.Start(t, espaliertest.WithCRDs(crds...), espaliertest.WithFlags("--etcd-servers="+client.Endpoints()[0]))
 	d, err := dynamic.NewForConfig(s.Config())
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
-	"espalier.dev/server/etcd"
+	"espalier.dev/server/etcd/etcdtest"
 )
 
 // scriptServer is a server with its own etcd for a script.
@@ -26,18 +26,14 @@ type scriptServer struct {
 // $KUBECONFIG and $ETCD.
 func (s *script) serve(t *testing.T) {
 	t.Helper()
-	m, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.Close)
-	server := espaliertest.Start(t, espaliertest.WithSemantics(schema.KEP), espaliertest.WithFlags("--etcd-servers", m.Endpoint()))
+	endpoint := etcdtest.Start(t).Endpoints()[0]
+	server := espaliertest.Start(t, espaliertest.WithSemantics(schema.KEP), espaliertest.WithFlags("--etcd-servers", endpoint))
 	client, err := rest.HTTPClientFor(server.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.server = &scriptServer{server, client}
-	s.variables = strings.NewReplacer("$KUBECONFIG", server.Kubeconfig(), "$ETCD", m.Endpoint())
+	s.variables = strings.NewReplacer("$KUBECONFIG", server.Kubeconfig(), "$ETCD", endpoint)
 }
 
 // send sends a request with a file as its body. The response is the standard output, and its

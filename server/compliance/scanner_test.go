@@ -29,7 +29,7 @@ import (
 	"espalier.dev/crd/cel"
 	"espalier.dev/crd/compliance"
 	"espalier.dev/schema"
-	"espalier.dev/server/etcd"
+	"espalier.dev/server/etcd/etcdtest"
 	"espalier.dev/store"
 )
 
@@ -50,16 +50,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	m, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.Close)
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{m.Endpoint()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
+	c := etcdtest.Start(t)
 	w := &world{TB: t, client: c, writes: map[string]int{}}
 	w.catalog.Store(crd.NewCatalog())
 	return w

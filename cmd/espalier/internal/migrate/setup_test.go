@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/etcd/etcdtest"
 )
 
 // cluster is a server and its etcd.
@@ -31,17 +31,8 @@ type cluster struct {
 
 func newCluster(t *testing.T, sem schema.Semantics) *cluster {
 	t.Helper()
-	member, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), UnsafeNoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(member.Close)
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{member.Endpoint()}, Context: t.Context()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
-	s := espaliertest.Start(t, espaliertest.WithSemantics(sem), espaliertest.WithFlags("--etcd-servers="+member.Endpoint()))
+	client := etcdtest.Start(t)
+	s := espaliertest.Start(t, espaliertest.WithSemantics(sem), espaliertest.WithFlags("--etcd-servers="+client.Endpoints()[0]))
 	h, err := rest.HTTPClientFor(s.Config())
 	if err != nil {
 		t.Fatal(err)

@@ -33,6 +33,7 @@ import (
 	"espalier.dev/schema"
 	"espalier.dev/server/definitions/protobuf"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/etcd/etcdtest"
 )
 
 func crdJSON(plural, kind, scope string) string {
@@ -96,19 +97,10 @@ type loaded struct {
 
 func load(t *testing.T) *loaded {
 	t.Helper()
-	member, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(member.Close)
-	client, err := etcd.Connect(t.Context(), etcd.Endpoints{URLs: []string{member.Endpoint()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
-	l := &loaded{etcd: client, endpoint: member.Endpoint(), stored: map[string]string{},
+	client := etcdtest.Start(t)
+	l := &loaded{etcd: client, endpoint: client.Endpoints()[0], stored: map[string]string{},
 		crds: []string{crdJSON("jobs", "Job", "Namespaced"), crdJSON("sites", "Site", "Cluster"), crdJSON("jobsets", "JobSet", "Namespaced")}}
-	l.server = espaliertest.Start(t, espaliertest.WithFlags("--etcd-servers="+member.Endpoint()))
+	l.server = espaliertest.Start(t, espaliertest.WithFlags("--etcd-servers="+client.Endpoints()[0]))
 	sources := []any{}
 	for _, c := range l.crds {
 		sources = append(sources, []byte(c))

@@ -141,7 +141,7 @@ func header(revision int64) *pb.ResponseHeader { return &pb.ResponseHeader{Revis
 func (k *keys) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	switch {
 	case r.KeysOnly, r.Serializable, r.SortOrder != 0, r.SortTarget != 0, r.MinModRevision != 0, r.MaxModRevision != 0, r.MinCreateRevision != 0, r.MaxCreateRevision != 0:
-		return nil, status.Error(codes.Unimplemented, "an option is not implemented by kine")
+		return nil, status.Error(codes.Unimplemented, "kine does not support an option of this request")
 	case len(r.RangeEnd) == 0 && bytes.HasSuffix(r.Key, []byte("/")):
 		return nil, status.Error(codes.Internal, "kine would list all keys")
 	case len(r.RangeEnd) != 0:
