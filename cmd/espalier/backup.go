@@ -41,7 +41,7 @@ place once. Encrypted values stay encrypted: keep the keys in
 		Args:              oneBackup,
 		PersistentPreRunE: a.readDataSemantics,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := checkDataOutput(output); err != nil {
+			if err := checkTextOutput(output); err != nil {
 				return err
 			}
 			if err := o.Validate(); err != nil {
@@ -59,6 +59,6 @@ place once. Encrypted values stay encrypted: keep the keys in
 	groupAllFlags(c.Flags(), inputFlags)
 	c.Flags().BoolVar(&b.Force, "force", false, "replace FILE if it exists")
 	groupFlags(c.Flags(), outputFlags, "force")
-	addDataOutputFlag(c, &output)
+	addTextOutputFlag(c, &output)
 	return c
 }

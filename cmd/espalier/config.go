@@ -75,10 +75,9 @@ Exit codes: 0 success, 2 usage or input error.`,
 			return a.printConfig(c, o)
 		},
 	}
-	c.Flags().StringVarP(&o.output, "output", "o", "text", "output `FORMAT`: text, json or yaml")
+	addTextOutputFlag(c, &o.output)
 	c.Flags().BoolVar(&o.schema, "schema", false, "print the JSON Schema of the configuration file and exit")
-	groupFlags(c.Flags(), outputFlags, "output", "schema")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	groupFlags(c.Flags(), outputFlags, "schema")
 	return c
 }
 
@@ -99,13 +98,12 @@ func (a *app) printConfig(c *cobra.Command, o configOptions) error {
 		override = append(override, config.Setting{Name: "semantics", Value: value, Source: config.Source{Kind: config.FromEnvironment, Name: semanticsVariable}})
 	}
 	settings := a.config.Effective(a.rules(), override...)
-	switch o.output {
-	case "json", "yaml":
+	if err := checkTextOutput(o.output); err != nil {
+		return err
+	}
+	if o.output != "text" {
 		p := &printer{a: a, output: o.output}
 		return p.print("", map[string]any{"file": a.config.Path, "settings": settings})
-	case "text":
-	default:
-		return fmt.Errorf("-o %s: must be text, json or yaml", o.output)
 	}
 	file := a.config.Path
 	if file == "" {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -11,24 +10,6 @@ import (
 	"espalier.dev/schema"
 	"espalier.dev/server/snapshot"
 )
-
-// dataOutputs returns the output formats of commands that copy the data of a server.
-func dataOutputs() []string { return []string{"text", "json", "yaml"} }
-
-// addDataOutputFlag adds -o.
-func addDataOutputFlag(c *cobra.Command, output *string) {
-	c.Flags().StringVarP(output, "output", "o", "text", "output `FORMAT`: text, json or yaml")
-	groupFlags(c.Flags(), outputFlags, "output")
-	completeValues(c, "output", dataOutputs()...)
-}
-
-// checkDataOutput returns an error if -o has another value.
-func checkDataOutput(output string) error {
-	if !slices.Contains(dataOutputs(), output) {
-		return fmt.Errorf("-o %s: must be text, json or yaml", output)
-	}
-	return nil
-}
 
 // printData prints the result of a command: the text, or the value as JSON or YAML.
 func (a *app) printData(output string, value any, text string) error {

@@ -89,7 +89,7 @@ Exit codes: 0 success, 1 no valid sample found, ` + otherExitCodes + `.`,
 	flags.StringVar(&o.sample, "sample", "", "print valid sample objects: `minimal|full|both`")
 	flags.Lookup("sample").NoOptDefVal = bothSamples
 	groupFlags(flags, outputFlags, "output", "recursive", "sample")
-	completeValues(c, "output", "text", "json", "yaml")
+	completeValues(c, "output", textOutputs()...)
 	completeValues(c, "sample", sampleSizes()...)
 	a.completeVersions(c, "api-version", func([]string) input.Flags { return o.crds })
 	return c
@@ -100,10 +100,10 @@ func (a *app) explain(c *cobra.Command, o explainOptions, request string) (err e
 	if err != nil {
 		return err
 	}
-	switch o.output {
-	case "", "text", "json", "yaml":
-	default:
-		return fmt.Errorf("-o %s: must be text, json or yaml", o.output)
+	if o.output != "" {
+		if err := checkTextOutput(o.output); err != nil {
+			return err
+		}
 	}
 	side, err := a.newSideReporter(c)
 	if err != nil {

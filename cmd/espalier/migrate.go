@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -101,10 +100,9 @@ Exit codes: 0 success, 1 objects or fields were rejected or not put back, ` + ot
 	c.Flags().IntVar(&o.concurrency, "concurrency", 4, "`number` of objects that are written at the same time")
 	c.Flags().DurationVar(&o.retryFor, "retry-for", migrate.DefaultRetryFor, "`time` for which a request is repeated if the server is not available")
 	groupFlags(c.Flags(), migrationFlags, "write", "dry-run", "backup", "undo", "recreate", "rate", "concurrency", "retry-for")
-	c.Flags().StringVarP(&o.output, "output", "o", "text", "output `FORMAT`: text, json or yaml")
+	addTextOutputFlag(c, &o.output)
 	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "write only what was dropped or rejected: no summary, no progress")
-	groupFlags(c.Flags(), outputFlags, "output", "quiet")
-	completeValues(c, "output", "text", "json", "yaml")
+	groupFlags(c.Flags(), outputFlags, "quiet")
 	return c
 }
 
@@ -134,10 +132,8 @@ func (o *migrateOptions) check(c *cobra.Command, crds []string) error {
 		return usageError(c, fmt.Errorf("--rate %v: must not be negative", o.rate))
 	case o.concurrency < 1:
 		return usageError(c, fmt.Errorf("--concurrency %d: must be at least 1", o.concurrency))
-	case !slices.Contains([]string{"text", "json", "yaml"}, o.output):
-		return fmt.Errorf("-o %s: must be text, json or yaml", o.output)
 	}
-	return nil
+	return checkTextOutput(o.output)
 }
 
 // hasStored reports whether the flags say where objects are stored.

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -86,6 +88,24 @@ func (a *app) toStderr(o *report.Options, prints bool) {
 	if prints && isTerminal(a.stdout) {
 		o.Progress = nil
 	}
+}
+
+// textOutputs returns the output formats of commands that print one result.
+func textOutputs() []string { return []string{"text", "json", "yaml"} }
+
+// addTextOutputFlag adds -o for textOutputs, of which text is the default.
+func addTextOutputFlag(c *cobra.Command, output *string) {
+	c.Flags().StringVarP(output, "output", "o", "text", "output `FORMAT`: text, json or yaml")
+	groupFlags(c.Flags(), outputFlags, "output")
+	completeValues(c, "output", textOutputs()...)
+}
+
+// checkTextOutput returns an error if -o is none of textOutputs.
+func checkTextOutput(output string) error {
+	if !slices.Contains(textOutputs(), output) {
+		return fmt.Errorf("-o %s: must be text, json or yaml", output)
+	}
+	return nil
 }
 
 // printer writes values to standard output, each as a document.

@@ -46,7 +46,7 @@ etcdutl snapshot restore FILE --bump-revision 1000000000 --mark-compacted.`,
 		Args:              oneBackup,
 		PersistentPreRunE: a.readDataSemantics,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := checkDataOutput(output); err != nil {
+			if err := checkTextOutput(output); err != nil {
 				return err
 			}
 			if err := o.Validate(); err != nil {
@@ -68,7 +68,7 @@ etcdutl snapshot restore FILE --bump-revision 1000000000 --mark-compacted.`,
 	c.Flags().BoolVar(&r.DryRun, "dry-run", false, "verify FILE and write nothing")
 	c.Flags().Int64Var(&r.Bump, "bump-revision", r.Bump, "`number` to add to the revision of etcd")
 	groupFlags(c.Flags(), outputFlags, "data-dir", "force", "dry-run", "bump-revision")
-	addDataOutputFlag(c, &output)
+	addTextOutputFlag(c, &output)
 	return c
 }
 

@@ -37,9 +37,7 @@ func newVersionCommand(a *app) *cobra.Command {
 		Args: noArgs(""),
 		RunE: func(*cobra.Command, []string) error { return a.version(output) },
 	}
-	c.Flags().StringVarP(&output, "output", "o", "text", "output `FORMAT`: text, json or yaml")
-	groupFlags(c.Flags(), outputFlags, "output")
-	completeValues(c, "output", "text", "json", "yaml")
+	addTextOutputFlag(c, &output)
 	return c
 }
 
@@ -56,8 +54,11 @@ func (a *app) version(output string) error {
 		Semantics:  []string{schema.KEP.String(), schema.Kubernetes.String()},
 		Default:    schema.KEP.String(),
 	}
+	err := checkTextOutput(output)
+	if err != nil {
+		return err
+	}
 	var text []byte
-	var err error
 	switch output {
 	case "text":
 		fmt.Fprintf(a.stdout, "espalier %s\n", v.Version)
@@ -77,8 +78,6 @@ func (a *app) version(output string) error {
 		text = append(text, '\n')
 	case "yaml":
 		text, err = yaml.Marshal(v)
-	default:
-		return fmt.Errorf("-o %s: must be text, json or yaml", output)
 	}
 	if err != nil {
 		return err

@@ -70,17 +70,13 @@ Exit codes: 0 success, ` + otherExitCodes + `.`,
 	addSourceFlags(c, &o.source)
 	addInputFlags(c, &o.files, "objects")
 	addCRDFlag(c, &o.crds)
-	c.Flags().StringVarP(&o.output, "output", "o", "text", "output `FORMAT`: text, json or yaml")
-	groupFlags(c.Flags(), outputFlags, "output")
-	completeValues(c, "output", "text", "json", "yaml")
+	addTextOutputFlag(c, &o.output)
 	return c
 }
 
 func (a *app) why(c *cobra.Command, o whyOptions, target, path string) (err error) {
-	switch o.output {
-	case "text", "json", "yaml":
-	default:
-		return fmt.Errorf("-o %s: must be text, json or yaml", o.output)
+	if err := checkTextOutput(o.output); err != nil {
+		return err
 	}
 	resource, name, ok := strings.Cut(target, "/")
 	if !ok || resource == "" || name == "" || strings.Contains(name, "/") {
