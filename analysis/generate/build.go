@@ -190,7 +190,7 @@ func (b *builder) visit(all []occurrence, o occurrence) []occurrence {
 		all = b.visit(all, occurrence{s, append(slices.Clip(o.path), step), o.kind, elem})
 	}
 	s := o.schema
-	switch kindOf(s) {
+	switch KindOf(s) {
 	case List:
 		below(s.Items, "item", true)
 	case Map:
@@ -274,7 +274,7 @@ func (b *builder) fields(t *Type) {
 // value returns the type of a value. elem reports that it is an item of a list or a value of
 // a map.
 func (b *builder) value(s *schema.Structural, elem bool) *Value {
-	v := &Value{Kind: kindOf(s), Schema: s}
+	v := &Value{Kind: KindOf(s), Schema: s}
 	switch v.Kind {
 	case List:
 		v.Elem = b.value(s.Items, true)

@@ -111,8 +111,8 @@ func (k ValueKind) String() string {
 	return [...]string{"string", "integer", "number", "boolean", "int-or-string", "list", "map", "object", "resource", "JSON"}[k]
 }
 
-// kindOf returns the kind of values with a structural schema.
-func kindOf(s *schema.Structural) ValueKind {
+// KindOf returns the kind of values with a structural schema.
+func KindOf(s *schema.Structural) ValueKind {
 	switch {
 	case s.XIntOrString:
 		return IntOrString
