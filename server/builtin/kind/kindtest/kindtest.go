@@ -28,6 +28,12 @@ func Create[T kind.Object](t *testing.T, rules kind.Rules, valid T) func(change 
 // name is empty. The object exists as Create stores it.
 func Update[T kind.Object](t *testing.T, rules kind.Rules, subresource string, valid T) func(change func(T), want ...string) T {
 	t.Helper()
+	return Stored(t, rules, subresource, Create(t, rules, valid)(func(T) {}))
+}
+
+// Stored is Update of an object that need not be valid: it was stored when other rules applied.
+func Stored[T kind.Object](t *testing.T, rules kind.Rules, subresource string, old T) func(change func(T), want ...string) T {
+	t.Helper()
 	w, ok := rules.Subresources[subresource]
 	switch {
 	case subresource == "":
@@ -37,7 +43,7 @@ func Update[T kind.Object](t *testing.T, rules kind.Rules, subresource string, v
 	case !ok:
 		t.Fatalf("there is no subresource %q", subresource)
 	}
-	old := Create(t, rules, valid)(func(T) {})
+	old = old.DeepCopyObject().(T)
 	old.SetResourceVersion("1")
 	return func(change func(T), want ...string) T {
 		t.Helper()
