@@ -62,6 +62,7 @@ func (o *Options) addStorageFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.EncryptionProviderConfig, "encryption-provider-config", o.EncryptionProviderConfig, "`file` that configures the encryption of CRDs and custom resources in etcd (default: they are not encrypted)")
 	fs.BoolVar(&o.EncryptionProviderConfigReload, "encryption-provider-config-automatic-reload", o.EncryptionProviderConfigReload, "reload --encryption-provider-config when the file changes")
 	fs.DurationVar(&o.ServerLease, "server-lease-duration", o.ServerLease, "`time` after which other servers on the same external etcd stop waiting for a server that has crashed or stalled before they establish new CRDs")
+	fs.DurationVar(&o.EventTTL, "event-ttl", o.EventTTL, "`time` after which events are deleted")
 	fs.Int64Var(&o.EtcdQuota, "quota-backend-bytes", o.EtcdQuota, "maximum size of the embedded etcd in `bytes`")
 	const check = "check-stored-objects"
 	fs.StringVar(&o.CheckStoredObjects, check, o.CheckStoredObjects, "`when` to check whether stored objects comply with their CRDs: true, false, or auto, which checks them in kep semantics. CRDs get the condition Compliant, kubectl get noncompliantobjects lists the objects, and kubectl get skeletons the specified fields")

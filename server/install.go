@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/mux"
@@ -18,6 +20,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
+	"espalier.dev/server/builtin"
 	"espalier.dev/server/compliance"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/fence"
@@ -55,6 +58,8 @@ type foundation struct {
 	warnings func(context.Context, *api.CustomResourceDefinition) []string
 	// checks is set if stored objects are checked for compliance with their CRDs.
 	checks bool
+	// eventTTL is the time after which events are deleted.
+	eventTTL time.Duration
 	// controllers runs the control loops.
 	controllers *controllers
 	// scheme has the types of the server's own responses, codecs encodes them.
@@ -118,24 +123,28 @@ func install(f foundation) (*definitions.Definitions, error) {
 		return nil, err
 	}
 	defs.Attach(handler)
-	builtin := []publish.Builtin{{Definition: defs.Builtin().Definition, Describe: defs.Builtin().Describe}}
+	kubernetes, published, err := installBuiltin(f)
+	if err != nil {
+		return nil, err
+	}
+	published = append(published, publish.Builtin{Definition: defs.Builtin().Definition, Describe: defs.Builtin().Describe})
 	if scanner != nil {
 		virtual, err := installVirtual(handler, scanner, defs)
 		if err != nil {
 			return nil, err
 		}
-		builtin = append(builtin, virtual...)
+		published = append(published, virtual...)
 		defs.Subscribe(scanner.Changed)
 		f.controllers.add(controller{name: "compliance", run: scanner.Run})
 	}
 	publisher := publish.New(publish.Config{
 		Source:    defs,
-		Builtin:   builtin,
+		Builtin:   published,
 		Addresses: f.config.DiscoveryAddresses,
 		Version:   f.config.EffectiveVersion.Info().GitVersion,
 		Codecs:    f.codecs,
 	})
-	mount(f.api.Handler.NonGoRestfulMux, whenReady(f.controllers.Ready(), f.codecs, publisher.Wrap(handler)))
+	mount(f.api.Handler.NonGoRestfulMux, whenReady(f.controllers.Ready(), f.codecs, publisher.Wrap(kubernetes.Wrap(handler))))
 
 	// CRDs are reconciled until the last request is answered, which may change one.
 	f.controllers.add(controller{name: "crds", synced: defs.Ready(), run: defs.Run})
@@ -158,6 +167,30 @@ func install(f foundation) (*definitions.Definitions, error) {
 		f.controllers.start(hook.Context)
 		return nil
 	})
+}
+
+// installBuiltin installs Kubernetes' own resources, and returns how they are published.
+func installBuiltin(f foundation) (*builtin.Handler, []publish.Builtin, error) {
+	h := builtin.New(builtin.Config{
+		Storage:             func(*builtin.Resource) generic.RESTOptionsGetter { return f.fences.Builtin(f.storage) },
+		Rules:               builtin.Rules(),
+		Table:               func(gr runtimeschema.GroupResource) rest.TableConvertor { return rest.NewDefaultTableConvertor(gr) },
+		Admission:           f.admission,
+		Authorizer:          f.authorizer,
+		Codecs:              f.codecs,
+		EventTTL:            f.eventTTL,
+		MinWatch:            time.Duration(f.config.MinRequestTimeout) * time.Second,
+		MaxRequestBodyBytes: f.config.MaxRequestBodyBytes,
+	})
+	definitions, err := builtin.Definitions()
+	if err != nil {
+		return nil, nil, err
+	}
+	var published []publish.Builtin
+	for _, d := range definitions {
+		published = append(published, publish.Builtin{Definition: d, Describe: h.Describe})
+	}
+	return h, published, nil
 }
 
 // installVirtual installs the virtual resources, and returns how they are published.

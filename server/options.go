@@ -51,6 +51,8 @@ type Options struct {
 	// ServerLease is the time after which other servers on the same external etcd stop
 	// waiting for a server that has crashed or stalled.
 	ServerLease time.Duration
+	// EventTTL is the time after which events are deleted.
+	EventTTL time.Duration
 	// EtcdQuota is the maximum size of the embedded etcd in bytes.
 	EtcdQuota int64
 	// Ephemeral is for tests: the embedded etcd does not wait for the disk, and a stopping
@@ -135,6 +137,7 @@ func NewOptions() *Options {
 		EtcdPrefix:                     "/registry",
 		EtcdCompactionInterval:         storagebackend.DefaultCompactInterval,
 		ServerLease:                    peers.DefaultLease,
+		EventTTL:                       time.Hour,
 		EtcdQuota:                      etcd.DefaultQuota,
 		AuditLogMaxMB:                  100,
 		AuditWebhookMode:               genericoptions.ModeBatch,
@@ -196,6 +199,9 @@ func (o *Options) Validate() error {
 	}
 	if o.EncryptionProviderConfigReload && o.EncryptionProviderConfig == "" {
 		bad("--encryption-provider-config-automatic-reload needs --encryption-provider-config")
+	}
+	if o.EventTTL < time.Second {
+		bad("--event-ttl %v: must be at least a second", o.EventTTL)
 	}
 	if o.EtcdQuota < 0 {
 		bad("--quota-backend-bytes must not be negative")

@@ -203,6 +203,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		semantics:   o.Semantics,
 		warnings:    o.Warnings,
 		checks:      o.checksStoredObjects(),
+		eventTTL:    o.EventTTL,
 		controllers: s.controllers,
 		scheme:      scheme,
 		codecs:      codecs,

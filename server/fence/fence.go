@@ -126,6 +126,11 @@ func (f *Fences) Objects(base generic.RESTOptionsGetter, resource runtimeschema.
 	return &options{RESTOptionsGetter: base, fences: f, guard: &objects{Interface: f.etcd(), kv: f.client.KV, fence: f.key(uid), resource: resource}}
 }
 
+// Builtin returns the storage of the objects of a built-in resource.
+func (f *Fences) Builtin(base generic.RESTOptionsGetter) generic.RESTOptionsGetter {
+	return &options{RESTOptionsGetter: base, fences: f}
+}
+
 // DefinitionKey returns the key of a CRD in etcd, or the prefix of all of them if name is
 // empty.
 func (f *Fences) DefinitionKey(name string) string { return f.prefix(f.definitions) + name }

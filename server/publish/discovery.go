@@ -70,7 +70,9 @@ type snapshot struct {
 	// groups are the groups of builtin resources in their order, then the others by name.
 	groups        []*group
 	builtinGroups int
-	byName        map[runtimeschema.GroupVersion]*groupVersion
+	// builtin are the groups of builtin resources, with the core group.
+	builtin []*group
+	byName  map[runtimeschema.GroupVersion]*groupVersion
 
 	// core is the core group. It exists even if it is empty, because kubectl needs its
 	// version v1 to read files with a List of objects.
@@ -98,6 +100,12 @@ func newSnapshot(p *Publisher, catalog *crd.Catalog, previous *snapshot) *snapsh
 		isBuiltin[d.Name()] = true
 	}
 	for _, name := range names {
+		if previous != nil && catalog.SameGroup(previous.catalog, name) {
+			if i := slices.IndexFunc(previous.builtin, func(g *group) bool { return g.name == name }); i >= 0 {
+				s.add(previous.builtin[i])
+				continue
+			}
+		}
 		definitions := builtin[name]
 		for _, d := range catalog.Group(name) {
 			if !isBuiltin[d.Name()] {
@@ -106,6 +114,7 @@ func newSnapshot(p *Publisher, catalog *crd.Catalog, previous *snapshot) *snapsh
 		}
 		s.add(p.newGroup(name, definitions))
 	}
+	s.builtin = slices.Clone(s.groups)
 	s.builtinGroups = len(s.groups)
 	for _, name := range catalog.Groups() {
 		if builtin[name] != nil {

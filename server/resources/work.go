@@ -34,6 +34,12 @@ func beginWork(ctx context.Context) (end func(), err error) {
 	return u.release, nil
 }
 
+// Working returns a storage whose writes are counted as work of a request.
+func Working(s rest.StandardStorage) rest.StandardStorage { return working{s} }
+
+// WorkingPatcher does so for the storage of a subresource.
+func WorkingPatcher(p rest.Patcher) rest.Patcher { return workingPatcher{p} }
+
 // working is a storage whose writes are work of a request.
 type working struct{ rest.StandardStorage }
 

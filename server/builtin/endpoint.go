@@ -1,0 +1,227 @@
+package builtin
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+	"k8s.io/client-go/applyconfigurations"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"espalier.dev/server/builtin/kind"
+)
+
+// endpoint serves one version of a resource.
+type endpoint struct {
+	resource *Resource
+	rules    kind.Rules
+	store    *registry.Store
+	scope    handlers.RequestScope
+	// subresources are the endpoints below an object, by name.
+	subresources map[string]*subendpoint
+}
+
+// subendpoint serves a subresource: it updates the object, or creates something from it.
+type subendpoint struct {
+	scope   handlers.RequestScope
+	patcher rest.Patcher
+	creater rest.NamedCreater
+}
+
+// newEndpoint returns the endpoint of a resource.
+func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
+	types, err := h.types()
+	if err != nil {
+		return nil, err
+	}
+	gvk, stored := r.GroupVersionKind(), r.stored()
+	e := &endpoint{resource: r, rules: types.rules(stored), subresources: map[string]*subendpoint{}}
+	conv := &convertor{types: types}
+	create := func(kind string) (func() runtime.Object, error) {
+		if _, err := types.New(stored.GroupVersion().WithKind(kind)); err != nil {
+			return nil, err
+		}
+		return func() runtime.Object {
+			obj, _ := types.New(stored.GroupVersion().WithKind(kind))
+			return obj
+		}, nil
+	}
+	newObject, err := create(stored.Kind)
+	if err != nil {
+		return nil, err
+	}
+	newList, err := create(stored.Kind + "List")
+	if err != nil {
+		return nil, err
+	}
+	if e.rules.Fields != nil {
+		conv.fields = map[string]bool{}
+		for name := range e.rules.Fields(newObject().(kind.Object)) {
+			conv.fields[name] = true
+		}
+	}
+	main := &strategy{ObjectTyper: types.Scheme, NameGenerator: names.SimpleNameGenerator, resource: r, rules: &e.rules, write: &e.rules.Main}
+	e.store = &registry.Store{
+		NewFunc:                   newObject,
+		NewListFunc:               newList,
+		PredicateFunc:             main.predicate,
+		DefaultQualifiedResource:  r.GroupResource(),
+		SingularQualifiedResource: runtimeschema.GroupResource{Group: r.Group, Resource: r.Singular},
+		CreateStrategy:            main,
+		UpdateStrategy:            main,
+		DeleteStrategy:            main,
+		ResetFieldsStrategy:       main,
+		ReturnDeletedObject:       r.ReturnsDeleted,
+		TableConvertor:            h.config.Table(r.GroupResource()),
+	}
+	if e.rules.Graceful != nil {
+		e.store.DeleteStrategy = &gracefulStrategy{main}
+	}
+	if stored.Group == "" && stored.Kind == "Event" {
+		e.store.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return uint64(h.config.EventTTL.Seconds()), nil }
+	}
+	if err := e.store.CompleteWithOptions(&generic.StoreOptions{
+		RESTOptions: &restOptions{RESTOptionsGetter: h.config.Storage(r), codec: conv.storageCodec(stored.GroupVersion()), prefix: r.key()},
+		AttrFunc:    main.attributes,
+	}); err != nil {
+		return nil, fmt.Errorf("storage of %s: %w", r.GroupResource(), err)
+	}
+	serializer := &negotiated{CodecFactory: types.codecs, convertor: conv}
+	equivalent := runtime.NewEquivalentResourceRegistry()
+	equivalent.RegisterKindFor(r.GroupVersionResource(), "", gvk)
+	e.scope = handlers.RequestScope{
+		Namer:                    handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !r.Namespaced},
+		Serializer:               serializer,
+		ParameterCodec:           metav1.ParameterCodec,
+		StandardSerializers:      types.codecs.SupportedMediaTypes(),
+		Creater:                  types.Scheme,
+		Convertor:                copying{conv},
+		UnsafeConvertor:          conv,
+		Defaulter:                types,
+		Typer:                    types.Scheme,
+		Authorizer:               h.config.Authorizer,
+		EquivalentResourceMapper: equivalent,
+		TableConvertor:           e.store,
+		Resource:                 r.GroupVersionResource(),
+		Kind:                     gvk,
+		HubGroupVersion:          stored.GroupVersion(),
+		MetaGroupVersion:         metav1.SchemeGroupVersion,
+		MaxRequestBodyBytes:      h.config.MaxRequestBodyBytes,
+	}
+	base := e.scope
+	if e.scope, err = h.managed(base, "", main); err != nil {
+		return nil, err
+	}
+	for _, sub := range r.Subresources {
+		if err := h.addSubresource(e, base, sub); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// managed adds field management to a scope.
+func (h *Handler) managed(scope handlers.RequestScope, subresource string, s *strategy) (handlers.RequestScope, error) {
+	scope.Subresource = subresource
+	var reset map[fieldpath.APIVersion]fieldpath.Filter
+	if s != nil {
+		reset = fieldpath.NewExcludeFilterSetMap(s.GetResetFields())
+	}
+	var types managedfields.TypeConverter = lazyTypes{h}
+	if scope.Kind == scaled.Kind {
+		types = managedfields.NewDeducedTypeConverter() // a Scale has no lists
+	}
+	m, err := managedfields.NewDefaultFieldManager(types, scope.UnsafeConvertor, scope.Defaulter, scope.Creater, scope.Kind, scope.HubGroupVersion, subresource, reset)
+	if err != nil {
+		return scope, fmt.Errorf("field management of %s: %w", scope.Resource, err)
+	}
+	scope.FieldManager = m
+	return scope, nil
+}
+
+// lazyTypes are the types of field management. They take long to make, so that happens with the
+// first write.
+type lazyTypes struct{ *Handler }
+
+func (l lazyTypes) ObjectToTyped(obj runtime.Object, o ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	c, err := l.converter()
+	if err != nil {
+		return nil, err
+	}
+	return c.ObjectToTyped(obj, o...)
+}
+
+func (l lazyTypes) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
+	c, err := l.converter()
+	if err != nil {
+		return nil, err
+	}
+	return c.TypedToObject(v)
+}
+
+// newConverter returns the types of field management of all kinds.
+func (h *Handler) newConverter() (managedfields.TypeConverter, error) {
+	types, err := h.types()
+	if err != nil {
+		return nil, err
+	}
+	return applyconfigurations.NewTypeConverter(types.Scheme), nil
+}
+
+// restOptions sets the codec and the directory of one resource in the options of its storage.
+type restOptions struct {
+	generic.RESTOptionsGetter
+	codec  runtime.Codec
+	prefix string
+}
+
+func (o *restOptions) GetRESTOptions(gr runtimeschema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	opts, err := o.RESTOptionsGetter.GetRESTOptions(gr, example)
+	if err != nil {
+		return opts, err
+	}
+	config := *opts.StorageConfig // the options are shared
+	config.Codec = o.codec
+	opts.StorageConfig, opts.ResourcePrefix = &config, o.prefix
+	return opts, nil
+}
+
+// parsePath returns the path of a field, such as "status.loadBalancer".
+func parsePath(path string) fieldpath.Path {
+	var out fieldpath.Path
+	for name := range strings.SplitSeq(path, ".") {
+		out = append(out, fieldpath.PathElement{FieldName: &name})
+	}
+	return out
+}
+
+// lazily returns a function that calls f once, when it is first called, and again only after an
+// error.
+func lazily[T any](f func() (T, error)) func() (T, error) {
+	var mu sync.Mutex
+	var made bool
+	var value T
+	return func() (T, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if made {
+			return value, nil
+		}
+		v, err := f()
+		if err == nil {
+			made, value = true, v
+		}
+		return v, err
+	}
+}

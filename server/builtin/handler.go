@@ -1,0 +1,160 @@
+package builtin
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	apitypes "k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"espalier.dev/server/builtin/kind"
+	"espalier.dev/server/resources"
+)
+
+// Config configures a Handler.
+type Config struct {
+	// Storage returns the storage options of a resource.
+	Storage func(*Resource) generic.RESTOptionsGetter
+	// Rules returns the rules of a stored kind.
+	Rules func(runtimeschema.GroupVersionKind) kind.Rules
+	// Table returns the columns of a resource.
+	Table      func(runtimeschema.GroupResource) rest.TableConvertor
+	Admission  admission.Interface
+	Authorizer authorizer.UnconditionalAuthorizer
+	// Codecs encode errors.
+	Codecs serializer.CodecFactory
+	// EventTTL is the time after which events are deleted.
+	EventTTL time.Duration
+	// MinWatch is the minimum time after which the server ends a watch.
+	MinWatch            time.Duration
+	MaxRequestBodyBytes int64
+}
+
+// Handler serves the built-in resources. It starts no goroutines: what it uses ends with the
+// store.
+type Handler struct {
+	config    Config
+	resources map[runtimeschema.GroupVersionResource]*Resource
+	types     func() (*types, error)
+	converter func() (managedfields.TypeConverter, error)
+
+	mu        sync.Mutex
+	endpoints map[runtimeschema.GroupVersionResource]*endpoint
+}
+
+// New returns a handler of the built-in resources. It builds nothing before a request needs it.
+func New(c Config) *Handler {
+	h := &Handler{config: c, resources: map[runtimeschema.GroupVersionResource]*Resource{}, endpoints: map[runtimeschema.GroupVersionResource]*endpoint{}}
+	for _, r := range Resources() {
+		h.resources[r.GroupVersionResource()] = r
+	}
+	h.types = lazily(func() (*types, error) { return newTypes(c.Rules) })
+	h.converter = lazily(h.newConverter)
+	return h
+}
+
+// endpoint returns the endpoint of a resource, and builds it on first use.
+func (h *Handler) endpoint(r *Resource) (*endpoint, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e := h.endpoints[r.GroupVersionResource()]; e != nil {
+		return e, nil
+	}
+	e, err := h.newEndpoint(r)
+	if err == nil {
+		h.endpoints[r.GroupVersionResource()] = e
+	}
+	return e, err
+}
+
+// Wrap returns a handler of the built-in resources that leaves all other requests to next.
+func (h *Handler) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		info, ok := apirequest.RequestInfoFrom(req.Context())
+		if ok && info.IsResourceRequest {
+			gvr := runtimeschema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
+			if r := h.resources[gvr]; r != nil && inScope(r, info) {
+				h.serve(w, req, info, r)
+				return
+			}
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+// inScope reports whether the path of a request matches the scope of its resource.
+func inScope(r *Resource, info *apirequest.RequestInfo) bool {
+	if !r.Namespaced {
+		// The path of a namespace names it both as the namespace and as the object.
+		return info.Namespace == "" || info.Namespace == info.Name && r.Group == "" && r.Plural == "namespaces"
+	}
+	// Only list, watch and deletecollection are possible across all namespaces.
+	return info.Namespace != "" || info.Verb == "list" || info.Verb == "watch"
+}
+
+func (h *Handler) serve(w http.ResponseWriter, req *http.Request, info *apirequest.RequestInfo, r *Resource) {
+	f, err := h.handler(info, r)
+	if err != nil {
+		h.fail(w, req, info, err)
+		return
+	}
+	metrics.InstrumentHandlerFunc(strings.ToUpper(info.Verb), r.Group, r.Version, r.Plural, info.Subresource, metrics.CleanScope(info),
+		metrics.APIServerComponent, false, "", f)(w, req)
+}
+
+func (h *Handler) fail(w http.ResponseWriter, req *http.Request, info *apirequest.RequestInfo, err error) {
+	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
+		err = apierrors.NewInternalError(err)
+	}
+	responsewriters.ErrorNegotiated(err, h.config.Codecs, runtimeschema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, req)
+}
+
+// patchTypes are the media types of patches.
+func patchTypes() []string {
+	return []string{string(apitypes.JSONPatchType), string(apitypes.MergePatchType), string(apitypes.StrategicMergePatchType), string(apitypes.ApplyYAMLPatchType)}
+}
+
+// handler returns the handler of a request, by its subresource and verb.
+func (h *Handler) handler(info *apirequest.RequestInfo, r *Resource) (http.HandlerFunc, error) {
+	if info.Subresource != "" {
+		return h.subHandler(info, r)
+	}
+	e, err := h.endpoint(r)
+	if err != nil {
+		return nil, err
+	}
+	storage, admit := resources.Working(e.store), h.config.Admission
+	switch info.Verb {
+	case "get":
+		return handlers.GetResource(e.store, &e.scope), nil
+	case "list", "watch":
+		return handlers.ListResource(e.store, e.store, &e.scope, info.Verb == "watch", h.config.MinWatch), nil
+	case "create":
+		return handlers.CreateResource(storage, &e.scope, admit), nil
+	case "update":
+		return handlers.UpdateResource(storage, &e.scope, admit), nil
+	case "patch":
+		return handlers.PatchResource(storage, &e.scope, admit, patchTypes()), nil
+	case "delete":
+		return handlers.DeleteResource(storage, true, &e.scope, admit), nil
+	case "deletecollection":
+		if !r.KeepsCollection {
+			return handlers.DeleteCollection(storage, true, &e.scope, admit), nil
+		}
+	}
+	return nil, apierrors.NewMethodNotSupported(r.GroupResource(), info.Verb)
+}

@@ -1,0 +1,230 @@
+package builtin
+
+import (
+	"slices"
+	"strings"
+
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Resource names one version of a built-in resource.
+type Resource struct {
+	Group, Version   string
+	Kind             string
+	Plural, Singular string
+	ShortNames       []string
+	Categories       []string
+	Namespaced       bool
+	// Stored is the kind that is stored, if that is another one: an event of events.k8s.io is
+	// stored as one of the core group.
+	Stored runtimeschema.GroupVersionKind
+	// Key is the directory of the objects below /registry; the plural name, if it is empty.
+	Key string
+	// Subresources are the endpoints below an object.
+	Subresources []Subresource
+	// ReturnsDeleted makes the response of a deletion the object, not a Status.
+	ReturnsDeleted bool
+	// Orphans makes orphaning the default policy of deletions.
+	Orphans bool
+	// KeepsCollection is set if the resource has no deletecollection.
+	KeepsCollection bool
+}
+
+// Subresource names an endpoint below an object.
+type Subresource struct {
+	Name string
+	// Kind is the kind of what is read and written; that of the resource, if it is empty.
+	Kind  runtimeschema.GroupVersionKind
+	Verbs []string
+}
+
+// GroupVersionKind returns the kind of the objects.
+func (r *Resource) GroupVersionKind() runtimeschema.GroupVersionKind {
+	return runtimeschema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
+}
+
+// GroupResource returns the name of the resource without its version.
+func (r *Resource) GroupResource() runtimeschema.GroupResource {
+	return runtimeschema.GroupResource{Group: r.Group, Resource: r.Plural}
+}
+
+// GroupVersionResource returns the name of the resource.
+func (r *Resource) GroupVersionResource() runtimeschema.GroupVersionResource {
+	return runtimeschema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural}
+}
+
+// stored returns the kind that is stored.
+func (r *Resource) stored() runtimeschema.GroupVersionKind {
+	if r.Stored.Kind != "" {
+		return r.Stored
+	}
+	return r.GroupVersionKind()
+}
+
+// key returns the directory of the objects below /registry.
+func (r *Resource) key() string {
+	if r.Key != "" {
+		return r.Key
+	}
+	return r.Plural
+}
+
+// Verbs returns the verbs of the resource.
+func (r *Resource) Verbs() []string {
+	if r.KeepsCollection {
+		return []string{"create", "delete", "get", "list", "patch", "update", "watch"}
+	}
+	return []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+}
+
+// subresource returns the subresource of that name, or nil.
+func (r *Resource) subresource(name string) *Subresource {
+	i := slices.IndexFunc(r.Subresources, func(s Subresource) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &r.Subresources[i]
+}
+
+// group is the resources of a group and version.
+type group struct {
+	name, version string
+	resources     []Resource
+}
+
+var (
+	readWrite = []string{"get", "patch", "update"}
+	all       = []string{"all"}
+	extension = []string{"api-extensions"}
+	status    = Subresource{Name: "status", Verbs: readWrite}
+	scaled    = Subresource{Name: "scale", Kind: runtimeschema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, Verbs: readWrite}
+)
+
+// unavailable returns a subresource that needs a kubelet.
+func unavailable(name, kind string, verbs ...string) Subresource {
+	return Subresource{Name: name, Kind: runtimeschema.GroupVersionKind{Version: "v1", Kind: kind}, Verbs: verbs}
+}
+
+// Resources lists the built-in resources: the groups in the order of discovery, and in each the
+// resources by name.
+func Resources() []*Resource {
+	proxied := []string{"create", "delete", "get", "patch", "update"}
+	groups := []group{
+		{"", "v1", []Resource{
+			{Kind: "ConfigMap", Namespaced: true, ShortNames: []string{"cm"}},
+			{Kind: "Endpoints", Namespaced: true, Singular: "endpoints", ShortNames: []string{"ep"}, Key: "services/endpoints"},
+			{Kind: "Event", Namespaced: true, ShortNames: []string{"ev"}},
+			{Kind: "LimitRange", Namespaced: true, ShortNames: []string{"limits"}},
+			{Kind: "Namespace", ShortNames: []string{"ns"}, KeepsCollection: true,
+				Subresources: []Subresource{{Name: "finalize", Verbs: []string{"update"}}, status}},
+			{Kind: "Node", ShortNames: []string{"no"}, Key: "minions",
+				Subresources: []Subresource{unavailable("proxy", "NodeProxyOptions", proxied...), status}},
+			{Kind: "PersistentVolumeClaim", Namespaced: true, ShortNames: []string{"pvc"}, Subresources: []Subresource{status}, ReturnsDeleted: true},
+			{Kind: "PersistentVolume", ShortNames: []string{"pv"}, Subresources: []Subresource{status}, ReturnsDeleted: true},
+			{Kind: "Pod", Namespaced: true, ShortNames: []string{"po"}, Categories: all, ReturnsDeleted: true, Subresources: []Subresource{
+				unavailable("attach", "PodAttachOptions", "create", "get"),
+				{Name: "binding", Kind: runtimeschema.GroupVersionKind{Version: "v1", Kind: "Binding"}, Verbs: []string{"create"}},
+				{Name: "ephemeralcontainers", Verbs: readWrite},
+				{Name: "eviction", Kind: runtimeschema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"}, Verbs: []string{"create"}},
+				unavailable("exec", "PodExecOptions", "create", "get"),
+				unavailable("log", "Pod", "get"),
+				unavailable("portforward", "PodPortForwardOptions", "create", "get"),
+				unavailable("proxy", "PodProxyOptions", proxied...),
+				{Name: "resize", Verbs: readWrite}, status,
+			}},
+			{Kind: "PodTemplate", Namespaced: true, ReturnsDeleted: true},
+			{Kind: "ReplicationController", Namespaced: true, ShortNames: []string{"rc"}, Categories: all, Key: "controllers", Orphans: true,
+				Subresources: []Subresource{scaled, status}},
+			{Kind: "ResourceQuota", Namespaced: true, ShortNames: []string{"quota"}, Subresources: []Subresource{status}, ReturnsDeleted: true},
+			{Kind: "Secret", Namespaced: true},
+			{Kind: "ServiceAccount", Namespaced: true, ShortNames: []string{"sa"}, ReturnsDeleted: true},
+			{Kind: "Service", Namespaced: true, ShortNames: []string{"svc"}, Categories: all, Key: "services/specs", ReturnsDeleted: true,
+				Subresources: []Subresource{unavailable("proxy", "ServiceProxyOptions", proxied...), status}},
+		}},
+		{"apps", "v1", []Resource{
+			{Kind: "ControllerRevision", Namespaced: true},
+			{Kind: "DaemonSet", Namespaced: true, ShortNames: []string{"ds"}, Categories: all, Subresources: []Subresource{status}},
+			{Kind: "Deployment", Namespaced: true, ShortNames: []string{"deploy"}, Categories: all, Subresources: []Subresource{scaled, status}},
+			{Kind: "ReplicaSet", Namespaced: true, ShortNames: []string{"rs"}, Categories: all, Subresources: []Subresource{scaled, status}},
+			{Kind: "StatefulSet", Namespaced: true, ShortNames: []string{"sts"}, Categories: all, Subresources: []Subresource{scaled, status}},
+		}},
+		{"events.k8s.io", "v1", []Resource{
+			{Kind: "Event", Namespaced: true, ShortNames: []string{"ev"}, Stored: runtimeschema.GroupVersionKind{Version: "v1", Kind: "Event"}},
+		}},
+		{"autoscaling", "v2", []Resource{
+			{Kind: "HorizontalPodAutoscaler", Namespaced: true, ShortNames: []string{"hpa"}, Categories: all, Subresources: []Subresource{status}},
+		}},
+		{"autoscaling", "v1", []Resource{
+			{Kind: "HorizontalPodAutoscaler", Namespaced: true, ShortNames: []string{"hpa"}, Categories: all, Subresources: []Subresource{status},
+				Stored: runtimeschema.GroupVersionKind{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"}},
+		}},
+		{"batch", "v1", []Resource{
+			{Kind: "CronJob", Namespaced: true, ShortNames: []string{"cj"}, Categories: all, Subresources: []Subresource{status}},
+			{Kind: "Job", Namespaced: true, Categories: all, Subresources: []Subresource{status}, Orphans: true},
+		}},
+		{"certificates.k8s.io", "v1", []Resource{
+			{Kind: "CertificateSigningRequest", ShortNames: []string{"csr"}, Subresources: []Subresource{{Name: "approval", Verbs: readWrite}, status}},
+		}},
+		{"networking.k8s.io", "v1", []Resource{
+			{Kind: "IngressClass"},
+			{Kind: "Ingress", Namespaced: true, ShortNames: []string{"ing"}, Key: "ingress", Subresources: []Subresource{status}},
+			{Kind: "IPAddress", ShortNames: []string{"ip"}},
+			{Kind: "NetworkPolicy", Namespaced: true, ShortNames: []string{"netpol"}},
+			{Kind: "ServiceCIDR", Subresources: []Subresource{status}},
+		}},
+		{"policy", "v1", []Resource{
+			{Kind: "PodDisruptionBudget", Namespaced: true, ShortNames: []string{"pdb"}, Subresources: []Subresource{status}},
+		}},
+		{"rbac.authorization.k8s.io", "v1", []Resource{
+			{Kind: "ClusterRoleBinding"}, {Kind: "ClusterRole"}, {Kind: "RoleBinding", Namespaced: true}, {Kind: "Role", Namespaced: true},
+		}},
+		{"storage.k8s.io", "v1", []Resource{
+			{Kind: "CSIDriver"}, {Kind: "CSINode"}, {Kind: "CSIStorageCapacity", Namespaced: true},
+			{Kind: "StorageClass", ShortNames: []string{"sc"}}, {Kind: "VolumeAttachment", Subresources: []Subresource{status}},
+			{Kind: "VolumeAttributesClass", ShortNames: []string{"vac"}},
+		}},
+		{"admissionregistration.k8s.io", "v1", []Resource{
+			{Kind: "MutatingAdmissionPolicy", Categories: extension}, {Kind: "MutatingAdmissionPolicyBinding", Categories: extension},
+			{Kind: "MutatingWebhookConfiguration", Categories: extension},
+			{Kind: "ValidatingAdmissionPolicy", Categories: extension, Subresources: []Subresource{status}},
+			{Kind: "ValidatingAdmissionPolicyBinding", Categories: extension}, {Kind: "ValidatingWebhookConfiguration", Categories: extension},
+		}},
+		{"scheduling.k8s.io", "v1", []Resource{{Kind: "PriorityClass", ShortNames: []string{"pc"}}}},
+		{"coordination.k8s.io", "v1", []Resource{{Kind: "Lease", Namespaced: true}}},
+		{"node.k8s.io", "v1", []Resource{{Kind: "RuntimeClass"}}},
+		{"discovery.k8s.io", "v1", []Resource{{Kind: "EndpointSlice", Namespaced: true}}},
+		{"resource.k8s.io", "v1", []Resource{
+			{Kind: "DeviceClass"}, {Kind: "ResourceClaim", Namespaced: true, Subresources: []Subresource{status}},
+			{Kind: "ResourceClaimTemplate", Namespaced: true}, {Kind: "ResourceSlice"},
+		}},
+		{"flowcontrol.apiserver.k8s.io", "v1", []Resource{
+			{Kind: "FlowSchema", Subresources: []Subresource{status}}, {Kind: "PriorityLevelConfiguration", Subresources: []Subresource{status}},
+		}},
+	}
+	var out []*Resource
+	for _, g := range groups {
+		for i := range g.resources {
+			r := &g.resources[i]
+			r.Group, r.Version = g.name, g.version
+			if r.Singular == "" {
+				r.Singular = strings.ToLower(r.Kind)
+			}
+			r.Plural = plural(r.Singular)
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// plural returns the plural of the name of a kind.
+func plural(singular string) string {
+	switch {
+	case strings.HasSuffix(singular, "endpoints"):
+		return singular
+	case strings.HasSuffix(singular, "s"):
+		return singular + "es"
+	case strings.HasSuffix(singular, "y"):
+		return strings.TrimSuffix(singular, "y") + "ies"
+	}
+	return singular + "s"
+}

@@ -1,0 +1,171 @@
+package builtin
+
+import (
+	"fmt"
+	"reflect"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
+
+	"espalier.dev/server/builtin/kind"
+)
+
+// types has the Go types of all kinds, and their codecs.
+type types struct {
+	*runtime.Scheme
+	codecs serializer.CodecFactory
+	// rules returns the rules of a kind.
+	rules func(runtimeschema.GroupVersionKind) kind.Rules
+	// conversions are the conversions to a Go type, by the kind that is converted.
+	conversions map[reflect.Type]conversion
+}
+
+// conversion converts objects of a kind that is not stored to the stored kind, or back.
+type conversion struct {
+	to      runtimeschema.GroupVersionKind
+	convert func(runtime.Object) (runtime.Object, error)
+}
+
+func newTypes(rules func(runtimeschema.GroupVersionKind) kind.Rules) (*types, error) {
+	t := &types{Scheme: runtime.NewScheme(), rules: rules, conversions: conversions()}
+	builder := runtime.SchemeBuilder{
+		admissionregistrationv1.AddToScheme, appsv1.AddToScheme, autoscalingv1.AddToScheme, autoscalingv2.AddToScheme, batchv1.AddToScheme,
+		certificatesv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme, eventsv1.AddToScheme,
+		flowcontrolv1.AddToScheme, networkingv1.AddToScheme, nodev1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme,
+		resourcev1.AddToScheme, schedulingv1.AddToScheme, storagev1.AddToScheme,
+	}
+	if err := builder.AddToScheme(t.Scheme); err != nil {
+		return nil, err
+	}
+	metav1.AddToGroupVersion(t.Scheme, runtimeschema.GroupVersion{Version: "v1"})
+	t.codecs = serializer.NewCodecFactory(t.Scheme, serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())
+	return t, nil
+}
+
+// Default fills in the defaults of an object, or of the objects in a list.
+func (t *types) Default(obj runtime.Object) {
+	if o, ok := obj.(kind.Object); ok {
+		gvks, _, err := t.ObjectKinds(obj)
+		if err != nil || len(gvks) == 0 {
+			return
+		}
+		if f := t.rules(gvks[0]).Default; f != nil {
+			f(o)
+		}
+	}
+}
+
+// convertor converts objects between the versions of a kind.
+type convertor struct {
+	*types
+	// fields are the fields of field selectors beside the name and the namespace; nil for a kind
+	// without any.
+	fields map[string]bool
+}
+
+func (c *convertor) Convert(in, out, _ any) error {
+	from, ok := in.(runtime.Object)
+	if !ok {
+		return fmt.Errorf("%T is not an object", in)
+	}
+	gvks, _, err := c.ObjectKinds(out.(runtime.Object))
+	if err != nil {
+		return err
+	}
+	converted, err := c.ConvertToVersion(from, gvks[0].GroupVersion())
+	if err != nil {
+		return err
+	}
+	reflect.ValueOf(out).Elem().Set(reflect.ValueOf(converted).Elem())
+	return nil
+}
+
+func (c *convertor) ConvertToVersion(in runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
+	if conv, ok := c.conversions[reflect.TypeOf(in)]; ok {
+		gvks, _, err := c.ObjectKinds(in)
+		if err != nil {
+			return nil, err
+		}
+		if target, ok := to.KindForGroupVersionKinds([]runtimeschema.GroupVersionKind{gvks[0], conv.to}); ok && target == conv.to {
+			return conv.convert(in)
+		}
+	}
+	return c.Scheme.UnsafeConvertToVersion(in, to)
+}
+
+// ConvertFieldLabel checks that a field can be selected by.
+func (c *convertor) ConvertFieldLabel(gvk runtimeschema.GroupVersionKind, label, value string) (string, string, error) {
+	if c.fields == nil {
+		return runtime.DefaultMetaV1FieldSelectorConversion(label, value)
+	}
+	if label == "metadata.name" || label == "metadata.namespace" || c.fields[label] {
+		return label, value, nil
+	}
+	if label == "spec.host" && gvk.Kind == "Pod" {
+		return "spec.nodeName", value, nil
+	}
+	return "", "", fmt.Errorf("field label not supported: %s", label)
+}
+
+// copying is a convertor whose results share no memory with the input.
+type copying struct{ *convertor }
+
+func (c copying) ConvertToVersion(in runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
+	return c.convertor.ConvertToVersion(in.DeepCopyObject(), to)
+}
+
+// negotiated encodes and decodes the bodies of requests for one kind.
+type negotiated struct {
+	serializer.CodecFactory
+	convertor *convertor
+}
+
+func (n *negotiated) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
+	return versioning.NewCodec(e, nil, n.convertor, n.convertor.Scheme, n.convertor.Scheme, nil, gv, nil, "builtin")
+}
+
+func (n *negotiated) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
+	return versioning.NewCodec(nil, d, n.convertor, n.convertor.Scheme, n.convertor.Scheme, n.convertor.types, nil, gv, "builtin")
+}
+
+// storageCodec returns the codec of stored objects: protobuf, or JSON that another server has
+// written.
+func (c *convertor) storageCodec(stored runtimeschema.GroupVersion) runtime.Codec {
+	binary := protobuf.NewSerializer(c.Scheme, c.Scheme)
+	return &storedCodec{versioning.NewCodec(binary, c.codecs.UniversalDeserializer(), c, c.Scheme, c.Scheme, c.types, stored, stored, "builtin storage")}
+}
+
+// storedCodec is a codec of stored objects. In memory these have no apiVersion and kind, as in
+// kube-apiserver, so that lists do not repeat them for each object. Encoders of responses add
+// them.
+type storedCodec struct{ runtime.Codec }
+
+func (c *storedCodec) Decode(data []byte, defaults *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
+	obj, gvk, err := c.Codec.Decode(data, defaults, into)
+	if err == nil {
+		obj.GetObjectKind().SetGroupVersionKind(runtimeschema.GroupVersionKind{})
+	}
+	return obj, gvk, err
+}

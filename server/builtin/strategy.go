@@ -1,0 +1,143 @@
+package builtin
+
+import (
+	"context"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"espalier.dev/server/builtin/kind"
+)
+
+// strategy implements the strategies of the generic store with the rules of a kind.
+type strategy struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+	resource *Resource
+	rules    *kind.Rules
+	write    *kind.Write
+}
+
+var (
+	_ rest.RESTCreateStrategy              = &strategy{}
+	_ rest.RESTUpdateStrategy              = &strategy{}
+	_ rest.RESTGracefulDeleteStrategy      = &gracefulStrategy{}
+	_ rest.GarbageCollectionDeleteStrategy = &strategy{}
+	_ rest.ResetFieldsStrategy             = &strategy{}
+)
+
+func (s *strategy) NamespaceScoped() bool { return s.resource.Namespaced }
+
+func (s *strategy) PrepareForCreate(_ context.Context, obj runtime.Object) { s.prepare(obj, nil) }
+
+func (s *strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) { s.prepare(obj, old) }
+
+func (s *strategy) prepare(obj, old runtime.Object) {
+	if s.write.Prepare != nil {
+		before, _ := old.(kind.Object)
+		s.write.Prepare(obj.(kind.Object), before)
+	}
+}
+
+func (s *strategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
+	return s.validate(obj, nil)
+}
+
+func (s *strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	return s.validate(obj, old)
+}
+
+func (s *strategy) validate(obj, old runtime.Object) field.ErrorList {
+	if s.write.Validate == nil {
+		return nil
+	}
+	before, _ := old.(kind.Object)
+	return s.write.Validate(obj.(kind.Object), before)
+}
+
+func (s *strategy) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
+	return s.warnings(obj, nil)
+}
+
+func (s *strategy) WarningsOnUpdate(_ context.Context, obj, old runtime.Object) []string {
+	return s.warnings(obj, old)
+}
+
+func (s *strategy) warnings(obj, old runtime.Object) []string {
+	if s.write.Warnings == nil {
+		return nil
+	}
+	before, _ := old.(kind.Object)
+	return s.write.Warnings(obj.(kind.Object), before)
+}
+
+func (s *strategy) Canonicalize(obj runtime.Object) {
+	if s.write.Canonicalize != nil {
+		s.write.Canonicalize(obj.(kind.Object))
+	}
+}
+
+func (s *strategy) AllowCreateOnUpdate(context.Context) bool      { return s.rules.CreateOnUpdate }
+func (s *strategy) AllowUnconditionalUpdate(context.Context) bool { return !s.rules.Conditional }
+
+// DefaultGarbageCollectionPolicy returns what happens to dependents if the client does not say.
+func (s *strategy) DefaultGarbageCollectionPolicy(context.Context) rest.GarbageCollectionPolicy {
+	if s.resource.Orphans {
+		return rest.OrphanDependents
+	}
+	return rest.DeleteDependents
+}
+
+// GetResetFields returns the fields that writers of the endpoint never own.
+func (s *strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	if len(s.write.Reset) == 0 {
+		return nil
+	}
+	set := fieldpath.NewSet()
+	for _, path := range s.write.Reset {
+		set.Insert(parsePath(path))
+	}
+	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(s.resource.GroupVersionKind().GroupVersion().String()): set}
+}
+
+// gracefulStrategy is the strategy of a kind whose objects are deleted after a grace period.
+type gracefulStrategy struct{ *strategy }
+
+// CheckGracefulDelete sets the grace period of a deletion.
+func (s *gracefulStrategy) CheckGracefulDelete(_ context.Context, obj runtime.Object, o *metav1.DeleteOptions) bool {
+	if o == nil {
+		return false
+	}
+	period := s.rules.Graceful(obj.(kind.Object), o.GracePeriodSeconds)
+	o.GracePeriodSeconds = &period
+	return true
+}
+
+// attributes returns the labels and fields of an object for selectors.
+func (s *strategy) attributes(obj runtime.Object) (labels.Set, fields.Set, error) {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, nil, err
+	}
+	set := fields.Set{"metadata.name": m.GetName()}
+	if s.resource.Namespaced {
+		set["metadata.namespace"] = m.GetNamespace()
+	}
+	if o, ok := obj.(kind.Object); ok && s.rules.Fields != nil {
+		maps.Copy(set, s.rules.Fields(o))
+	}
+	return m.GetLabels(), set, nil
+}
+
+func (s *strategy) predicate(label labels.Selector, field fields.Selector) storage.SelectionPredicate {
+	return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: s.attributes}
+}

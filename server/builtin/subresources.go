@@ -1,0 +1,126 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"espalier.dev/server/resources"
+)
+
+// errNoKubelet is the reason why a subresource is not available.
+const errNoKubelet = "pods are data on this server, and nothing runs them: %s needs a cluster"
+
+// addSubresource adds a subresource to an endpoint.
+func (h *Handler) addSubresource(e *endpoint, scope handlers.RequestScope, sub Subresource) (err error) {
+	s := &subendpoint{}
+	if sub.Kind.Kind != "" {
+		scope.Kind = sub.Kind
+	}
+	switch sub.Name {
+	case "scale":
+		scope.HubGroupVersion = sub.Kind.GroupVersion()
+		s.patcher = &scaleREST{store: e.store, gv: e.scope.Kind.GroupVersion()}
+	case "binding":
+		scope.HubGroupVersion = sub.Kind.GroupVersion()
+		s.creater = &bindingREST{store: e.store}
+	case "eviction":
+		scope.HubGroupVersion = sub.Kind.GroupVersion()
+		s.creater = &evictionREST{handler: h, pods: e}
+	default:
+		write, ok := e.rules.Subresources[sub.Name]
+		if sub.Name == "status" && e.rules.Status != nil {
+			write, ok = *e.rules.Status, true
+		}
+		if !ok && sub.Kind.Kind != "" {
+			return nil // it needs a kubelet
+		}
+		if !ok {
+			write = *plain(e.resource).Status
+		}
+		strategy := *e.store.UpdateStrategy.(*strategy)
+		strategy.write = &write
+		store := *e.store
+		store.UpdateStrategy, store.ResetFieldsStrategy = &strategy, &strategy
+		s.patcher = &objectREST{store: &store}
+		if s.scope, err = h.managed(scope, sub.Name, &strategy); err != nil {
+			return err
+		}
+		e.subresources[sub.Name] = s
+		return nil
+	}
+	if s.scope, err = h.managed(scope, sub.Name, nil); err != nil {
+		return err
+	}
+	e.subresources[sub.Name] = s
+	return nil
+}
+
+// subHandler returns the handler of a request for a subresource.
+func (h *Handler) subHandler(info *apirequest.RequestInfo, r *Resource) (http.HandlerFunc, error) {
+	sub := r.subresource(info.Subresource)
+	if sub == nil {
+		return nil, apierrors.NewNotFound(r.GroupResource(), info.Name)
+	}
+	if !slices.Contains(sub.Verbs, info.Verb) {
+		return nil, apierrors.NewMethodNotSupported(r.GroupResource(), info.Verb)
+	}
+	e, err := h.endpoint(r)
+	if err != nil {
+		return nil, err
+	}
+	s := e.subresources[sub.Name]
+	if s == nil {
+		err := apierrors.NewGenericServerResponse(http.StatusNotImplemented, info.Verb, r.GroupResource(), info.Name, "", 0, false)
+		err.ErrStatus.Reason = "NotImplemented"
+		err.ErrStatus.Message = fmt.Sprintf(errNoKubelet, sub.Name)
+		return nil, err
+	}
+	admit := h.config.Admission
+	switch info.Verb {
+	case "get":
+		return handlers.GetResource(s.patcher, &s.scope), nil
+	case "update":
+		return handlers.UpdateResource(resources.WorkingPatcher(s.patcher), &s.scope, admit), nil
+	case "patch":
+		return handlers.PatchResource(resources.WorkingPatcher(s.patcher), &s.scope, admit, patchTypes()), nil
+	case "create":
+		return handlers.CreateNamedResource(s.creater, &s.scope, admit), nil
+	}
+	return nil, apierrors.NewMethodNotSupported(r.GroupResource(), info.Verb)
+}
+
+// objectREST is a subresource that reads and writes the object itself, with rules of its own.
+type objectREST struct{ store *registry.Store }
+
+var _ rest.Patcher = &objectREST{}
+
+// New returns an empty object.
+func (r *objectREST) New() runtime.Object { return r.store.New() }
+
+// Destroy does nothing: the store belongs to the main endpoint.
+func (r *objectREST) Destroy() {}
+
+// Get returns the object.
+func (r *objectREST) Get(ctx context.Context, name string, o *metav1.GetOptions) (runtime.Object, error) {
+	return r.store.Get(ctx, name, o)
+}
+
+// Update updates the object; it never creates one.
+func (r *objectREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return r.store.Update(ctx, name, info, create, update, false, o)
+}
+
+// ConvertToTable returns the columns of the object.
+func (r *objectREST) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+	return r.store.ConvertToTable(ctx, obj, options)
+}
