@@ -8,6 +8,7 @@ import (
 
 	"espalier.dev/server/builtin/events"
 	"espalier.dev/server/builtin/kind"
+	"espalier.dev/server/builtin/services"
 )
 
 // Rules returns the rules of the kinds by the plural names of their resources.
@@ -18,6 +19,7 @@ func Rules() map[string]kind.Rules {
 		"secrets":         secrets(),
 		"serviceaccounts": serviceAccounts(),
 		"events":          events.CoreRules(),
+		"services":        services.Rules(),
 	}
 }
 

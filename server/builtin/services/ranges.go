@@ -1,0 +1,226 @@
+package services
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+// Defaults of --service-cluster-ip-range and --service-node-port-range.
+const (
+	DefaultIPRange   = "10.0.0.0/24"
+	DefaultPortRange = "30000-32767"
+)
+
+// Allocator proposes cluster IPs and node ports for services. It has no state: what is free
+// follows from the stored services.
+//
+// Two writes must not take the same value, in one server or in several. The caller reads the
+// stored services at some revision, calls [Allocator.Begin], and writes the service in a
+// transaction with the condition and the operation of [Guard]: every write that takes a value
+// also writes one key, the guard, and succeeds only if nobody has written the guard after the
+// revision at which the services were read. So no value has been taken between the reading and
+// the write, and what was free is still free. A write that fails for this reason has changed
+// nothing, and is repeated with newer services. A write that only releases values needs no
+// guard: it makes a proposal of another write at worst too careful. There is nothing to repair
+// after a crash, because the transaction is the only write.
+type Allocator struct {
+	// families are the configured IP families, the primary one first.
+	families []corev1.IPFamily
+	ips      map[corev1.IPFamily]addresses
+	ports    utilnet.PortRange
+}
+
+// addresses are the usable addresses of a range: without the first one, and without the last
+// one of IPv4.
+type addresses struct {
+	prefix      netip.Prefix
+	first, last netip.Addr
+	// size is the number of addresses, at most maxSize.
+	size uint64
+}
+
+// maxSize limits the part of a range from which addresses are proposed.
+const maxSize = 1 << 20
+
+// NewAllocator returns an Allocator for the values of --service-cluster-ip-range and
+// --service-node-port-range. Empty values mean the defaults.
+func NewAllocator(ipRange, portRange string) (*Allocator, error) {
+	if ipRange == "" {
+		ipRange = DefaultIPRange
+	}
+	if portRange == "" {
+		portRange = DefaultPortRange
+	}
+	ports, err := utilnet.ParsePortRange(portRange)
+	if err != nil {
+		return nil, fmt.Errorf("range of node ports: %w", err)
+	}
+	a := &Allocator{ips: map[corev1.IPFamily]addresses{}, ports: *ports}
+	for text := range strings.SplitSeq(ipRange, ",") {
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("range of cluster IPs: %w", err)
+		}
+		family := corev1.IPv4Protocol
+		if prefix.Addr().Is6() {
+			family = corev1.IPv6Protocol
+		}
+		if _, ok := a.ips[family]; ok {
+			return nil, fmt.Errorf("range of cluster IPs: %s is a second range of %s", prefix, family)
+		}
+		if a.ips[family], err = newAddresses(prefix.Masked()); err != nil {
+			return nil, err
+		}
+		a.families = append(a.families, family)
+	}
+	return a, nil
+}
+
+func newAddresses(prefix netip.Prefix) (r addresses, err error) {
+	bits := prefix.Addr().BitLen() - prefix.Bits()
+	r = addresses{prefix: prefix, first: prefix.Addr().Next(), last: prefix.Addr()}
+	bytes := r.last.AsSlice()
+	for i := range bits {
+		bytes[len(bytes)-1-i/8] |= 1 << (i % 8)
+	}
+	r.last, _ = netip.AddrFromSlice(bytes)
+	r.size = maxSize
+	if bits < 20 {
+		r.size = 1<<bits - 1
+	}
+	if prefix.Addr().Is4() {
+		r.last = r.last.Prev()
+		r.size--
+	}
+	if bits < 2 {
+		return r, fmt.Errorf("range of cluster IPs: %s has too few addresses", prefix)
+	}
+	if prefix.Addr().Is6() && prefix.Bits() < 64 {
+		return r, fmt.Errorf("range of cluster IPs: %s has more than 64 bits for addresses", prefix)
+	}
+	return r, nil
+}
+
+// Ranges returns the ranges of cluster IPs, the primary one first.
+func (a *Allocator) Ranges() (cidrs []string) {
+	for _, family := range a.families {
+		cidrs = append(cidrs, a.ips[family].prefix.String())
+	}
+	return cidrs
+}
+
+// First returns the address of the service kubernetes: the first one of the primary range.
+func (a *Allocator) First() string { return a.ips[a.families[0]].first.String() }
+
+var (
+	errFull          = errors.New("range is full")
+	errIPAllocated   = errors.New("provided IP is already allocated")
+	errIPOutside     = errors.New("the provided network does not match the current range")
+	errPortAllocated = errors.New("provided port is already allocated")
+)
+
+// taken are the values of stored services, and those that a write takes.
+type taken struct {
+	ips   map[netip.Addr]bool
+	ports map[int32]bool
+}
+
+func (t *taken) add(svc *corev1.Service) {
+	for _, ip := range slices.Concat(svc.Spec.ClusterIPs, []string{svc.Spec.ClusterIP}) {
+		if addr, err := netip.ParseAddr(ip); err == nil {
+			t.ips[addr.Unmap()] = true
+		}
+	}
+	for _, port := range append(nodePorts(svc), svc.Spec.HealthCheckNodePort) {
+		t.ports[port] = true
+	}
+}
+
+// takeIP takes an address, or any free one if it is empty.
+func (a *Allocator) takeIP(t *taken, family corev1.IPFamily, ip string) (string, error) {
+	r := a.ips[family]
+	if ip == "" {
+		i, err := pick(r.size, 16, 256, func(i uint64) bool { return t.ips[r.at(i)] })
+		if err != nil {
+			return "", err
+		}
+		t.ips[r.at(i)] = true
+		return r.at(i).String(), nil
+	}
+	addr, err := netip.ParseAddr(ip)
+	if err != nil {
+		return "", err
+	}
+	addr = addr.Unmap()
+	switch {
+	case !r.prefix.Contains(addr):
+		return "", errIPOutside
+	case addr.Less(r.first), r.last.Less(addr):
+		return "", fmt.Errorf("the provided IP (%v) is not in the valid range. The range of valid IPs is %s", addr, r.prefix)
+	case t.ips[addr]:
+		return "", errIPAllocated
+	}
+	t.ips[addr] = true
+	return ip, nil
+}
+
+// at returns the address with an index.
+func (r addresses) at(i uint64) netip.Addr {
+	bytes := r.first.AsSlice()
+	for p := len(bytes) - 1; p >= 0 && i > 0; p-- {
+		i += uint64(bytes[p])
+		bytes[p] = byte(i)
+		i >>= 8
+	}
+	addr, _ := netip.AddrFromSlice(bytes)
+	return addr
+}
+
+// takePort takes a port, or any free one if it is 0.
+func (a *Allocator) takePort(t *taken, port int32) (int32, error) {
+	if port == 0 {
+		i, err := pick(uint64(a.ports.Size), 32, 128, func(i uint64) bool { return t.ports[int32(a.ports.Base)+int32(i)] })
+		if err != nil {
+			return 0, err
+		}
+		port = int32(a.ports.Base) + int32(i)
+	}
+	switch {
+	case !a.ports.Contains(int(port)):
+		return 0, fmt.Errorf("provided port is not in the valid range. The range of valid ports is %s", a.ports.String())
+	case t.ports[port]:
+		return 0, errPortAllocated
+	}
+	t.ports[port] = true
+	return port, nil
+}
+
+// pick returns the index of a free value, at random. The first values of a range (a fraction of
+// it, at least 16, at most limit) are the last choice, so that they are likely to be free for
+// clients that ask for them.
+func pick(size, fraction, limit uint64, used func(uint64) bool) (uint64, error) {
+	low := uint64(0)
+	if size > 16 {
+		low = min(max(16, size/fraction), limit)
+	}
+	for _, band := range [][2]uint64{{low, size}, {0, low}} {
+		n := band[1] - band[0]
+		if n == 0 {
+			continue
+		}
+		start := rand.Uint64N(n)
+		for i := range n {
+			if v := band[0] + (start+i)%n; !used(v) {
+				return v, nil
+			}
+		}
+	}
+	return 0, errFull
+}
