@@ -58,13 +58,22 @@ func words(name string) (all []string) {
 		case !isLetter(r) && !isDigit(r):
 			end(i)
 			start = i + 1
-		case i > start && isUpper(r) && (!isUpper(runes[i-1]) || i+1 < len(runes) && isLower(runes[i+1])):
+		case i > start && isUpper(r) && (!isUpper(runes[i-1]) || startsWord(runes[i:])):
 			end(i)
 			start = i
 		}
 	}
 	end(len(runes))
 	return all
+}
+
+// startsWord reports whether the first of some uppercase letters starts a word, as B in
+// CIDRBlock. That of a plural does not, as R in CIDRs.
+func startsWord(runes []rune) bool {
+	if len(runes) < 2 || !isLower(runes[1]) {
+		return false
+	}
+	return runes[1] != 's' || len(runes) > 2 && isLower(runes[2])
 }
 
 // fieldName returns the name of a field, in lower snake case.

@@ -1,0 +1,350 @@
+package proto_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	genproto "espalier.dev/analysis/generate/proto"
+	"espalier.dev/schema"
+)
+
+// TestMapping has a spec for each row of the mapping, and the messages that it gives.
+func TestMapping(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, spec, want string }{
+		{"scalars", `{a: {type: string}, b: {type: integer}, c: {type: integer, format: int32}, d: {type: number, format: float}, e: {type: boolean}, f: {type: string, format: byte, enum: [x]}}`,
+			`message TestSpec {
+  optional string a = 3 [json_name = "a"];
+  optional int64 b = 4 [json_name = "b"];
+  optional int32 c = 5 [json_name = "c"];
+  optional double d = 6 [json_name = "d"];
+  optional bool e = 7 [json_name = "e"];
+  optional string f = 8 [json_name = "f"];
+}`},
+		{"int-or-string", `{port: {x-kubernetes-int-or-string: true}}`,
+			`message IntOrString {
+  oneof kind {
+    int64 int = 1 [json_name = "int"];
+    string string = 2 [json_name = "string"];
+  }
+}
+message TestSpec {
+  optional IntOrString port = 3 [json_name = "port"];
+}`},
+		{"nullable", `{a: {type: string, nullable: true}, b: {type: array, nullable: true, items: {type: object, nullable: true}}}`,
+			`message TestSpec {
+  optional TestSpecAOrNull a = 3 [json_name = "a"];
+  optional TestSpecBOrNull_2 b = 4 [json_name = "b"];
+}
+message TestSpecAOrNull {
+  oneof kind {
+    bool null = 1 [json_name = "null"];
+    string value = 2 [json_name = "value"];
+  }
+}
+message TestSpecB {}
+message TestSpecBList {
+  repeated TestSpecBOrNull items = 1 [json_name = "items"];
+}
+message TestSpecBOrNull {
+  oneof kind {
+    bool null = 1 [json_name = "null"];
+    TestSpecB value = 2 [json_name = "value"];
+  }
+}
+message TestSpecBOrNull_2 {
+  oneof kind {
+    bool null = 1 [json_name = "null"];
+    TestSpecBList value = 2 [json_name = "value"];
+  }
+}`},
+		{"nested lists and maps", `{a: {type: array, items: {type: array, items: {type: string}}}, b: {type: object, additionalProperties: {type: object, additionalProperties: {type: integer}}}}`,
+			`message TestSpec {
+  // The numbers of the lists and maps that are present and empty.
+  repeated uint32 empty_fields = 1 [json_name = "@empty"];
+  repeated TestSpecAList a = 3 [json_name = "a"];
+  map<string, TestSpecBMap> b = 4 [json_name = "b"];
+}
+message TestSpecAList {
+  repeated string items = 1 [json_name = "items"];
+}
+message TestSpecBMap {
+  map<string, int64> entries = 1 [json_name = "entries"];
+}`},
+		{"unknown fields and JSON", `{any: {x-kubernetes-preserve-unknown-fields: true}, open: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: string}}}}`,
+			`message TestSpec {
+  optional bytes any = 3 [json_name = "any"];
+  optional TestSpecOpen open = 4 [json_name = "open"];
+}
+message TestSpecOpen {
+  // All other fields, as a JSON object.
+  optional bytes unknown_fields = 2 [json_name = "@unknown"];
+  optional string a = 3 [json_name = "a"];
+}`},
+		{"embedded resources", `{any: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}, some: {type: object, x-kubernetes-embedded-resource: true, properties: {data: {type: string}}}}`,
+			`message EmbeddedResource {
+  optional bytes raw = 1 [json_name = "raw"];
+}
+message TestSpec {
+  optional EmbeddedResource any = 3 [json_name = "any"];
+  optional TestSpecSome some = 4 [json_name = "some"];
+}
+message TestSpecSome {
+  optional string api_version = 3 [json_name = "apiVersion"];
+  optional string kind = 4 [json_name = "kind"];
+  optional ObjectMeta metadata = 5 [json_name = "metadata"];
+  optional string data = 6 [json_name = "data"];
+}`},
+		{"names", `{fooBar: {type: string}, foo_bar: {type: string}, FooBar: {type: string}, podCIDRs: {type: string}, "0": {type: string}, "é": {type: string}, "": {type: string}, emptyFields: {type: string}, "@empty": {type: array, items: {type: string}}, message: {type: string}, "a\"\\\n": {type: string}}`,
+			`message TestSpec {
+  // The numbers of the lists and maps that are present and empty.
+  repeated uint32 empty_fields = 1 [json_name = "@@empty"];
+  optional string field = 3 [json_name = ""];
+  optional string field_0 = 4 [json_name = "0"];
+  repeated string empty = 5 [json_name = "@empty"];
+  optional string foo_bar = 6 [json_name = "FooBar"];
+  optional string a = 7 [json_name = "a\"\\\012"];
+  optional string empty_fields_2 = 8 [json_name = "emptyFields"];
+  optional string foo_bar_2 = 9 [json_name = "fooBar"];
+  optional string foo_bar_3 = 10 [json_name = "foo_bar"];
+  optional string message = 11 [json_name = "message"];
+  optional string pod_cidrs = 12 [json_name = "podCIDRs"];
+  optional string field_2 = 13 [json_name = "\303\251"];
+}`},
+		{"comments", `{a: {type: string, description: "First line.\nSecond */ line.\r\n\n\u2028Third\u0000."}}`,
+			`message TestSpec {
+  // First line.
+  // Second */ line.
+  //
+  //  Third .
+  optional string a = 3 [json_name = "a"];
+}`},
+	} {
+		f := file(one(t, crdOf("Test", "{type: object, properties: "+c.spec+"}")))
+		if _, err := f.Descriptor("types.proto"); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if got := ownMessages(string(f.Text())); got != c.want {
+			t.Errorf("%s:\n%s\nwant:\n%s", c.name, got, c.want)
+		}
+	}
+}
+
+// ownMessages returns the messages of a file, except those of the kind and of metadata.
+func ownMessages(text string) string {
+	var out []string
+	for _, part := range strings.Split(text, "\n\n") {
+		at := strings.Index(part, "message ")
+		switch {
+		case at < 0 || strings.HasPrefix(part[at:], "message ObjectMeta") || strings.HasPrefix(part[at:], "message Test {"):
+		default:
+			if !strings.HasPrefix(part[at:], "message TestSpec") {
+				part = part[at:] // shared messages have a comment
+			}
+			out = append(out, strings.TrimSuffix(part, "\n"))
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// TestPackageName checks names that Protobuf does not allow as they are.
+func TestPackageName(t *testing.T) {
+	t.Parallel()
+	for group, want := range map[string]string{
+		"stable.example.com": "com.example.stable.v1", "3scale.net": "net._3scale.v1", "my-group.example.com": "com.example.my_group.v1",
+	} {
+		if got := genproto.PackageName(group, "v1"); got != want {
+			t.Errorf("%s: %s, want %s", group, got, want)
+		}
+	}
+}
+
+const everything = `{type: object, properties: {
+  s: {type: string}, i: {type: integer}, i32: {type: integer, format: int32}, num: {type: number}, b: {type: boolean},
+  ios: {x-kubernetes-int-or-string: true},
+  ns: {type: string, nullable: true}, nl: {type: array, nullable: true, items: {type: string, nullable: true}},
+  l: {type: array, items: {type: string}}, ll: {type: array, items: {type: array, items: {type: integer}}},
+  m: {type: object, additionalProperties: {type: string}}, mm: {type: object, additionalProperties: {type: object, additionalProperties: {type: string}}},
+  o: {type: object, properties: {x: {type: string}}}, e: {type: object},
+  j: {x-kubernetes-preserve-unknown-fields: true}, jo: {type: object, x-kubernetes-preserve-unknown-fields: true},
+  open: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {x: {type: string}, in: {type: object}}},
+  r: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true},
+  rr: {type: object, x-kubernetes-embedded-resource: true, properties: {data: {type: array, items: {type: string}}}}}}`
+
+func everythingCodec(t testing.TB) *genproto.Codec {
+	t.Helper()
+	c, err := genproto.NewCodec(message(t, file(one(t, crdOf("Test", everything))), "Test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestValues converts values that Protobuf does not distinguish by itself.
+func TestValues(t *testing.T) {
+	t.Parallel()
+	c := everythingCodec(t)
+	for _, spec := range []string{
+		`{}`,
+		`{"s":"","i":0,"i32":0,"num":0,"b":false,"l":[],"m":{},"ll":[],"mm":{},"o":{},"e":{},"jo":{},"open":{}}`,
+		`{"s":"\u0000é😀","i":-9223372036854775808,"i32":-2147483648,"num":1.5e-300,"b":true}`,
+		`{"i":9223372036854775807,"i32":2147483647,"num":9007199254740992}`,
+		`{"ios":0}`, `{"ios":""}`, `{"ios":"50%"}`, `{"ios":-1}`,
+		`{"ns":null,"nl":null}`, `{"ns":"","nl":[]}`, `{"ns":"x","nl":[null,"",null]}`,
+		`{"ll":[[],[1],[]],"mm":{"":{},"a":{"b":""}},"l":["",""],"m":{"":""}}`,
+		`{"j":null}`, `{"j":[{"a":null},1.5,9007199254740993]}`, `{"j":""}`, `{"jo":{"a":null,"b":{}}}`,
+		`{"open":{"x":"","y":null,"in":{"a":1}}}`,
+		`{"r":{"apiVersion":"v1","kind":"X","metadata":{"name":"n","odd":1},"data":{}}}`,
+		`{"rr":{"apiVersion":"v1","kind":"X","metadata":{"name":"n","labels":{},"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n","uid":"u"}]},"data":[]}}`,
+	} {
+		roundTrip(t, spec, c, []byte(`{"apiVersion":"example.com/v1","kind":"Test","metadata":{"name":"n","managedFields":[{"fieldsV1":{"f:spec":{}}}]},"spec":`+spec+`}`))
+	}
+}
+
+// TestConversionErrors has objects that the message cannot hold without loss.
+func TestConversionErrors(t *testing.T) {
+	t.Parallel()
+	c := everythingCodec(t)
+	for _, tc := range []struct {
+		object, path string
+		problem      genproto.ConversionProblem
+	}{
+		{`{`, "", genproto.InvalidJSON},
+		{`[]`, "", genproto.WrongType},
+		{`{"spec":null}`, "/spec", genproto.WrongType},
+		{`{"other":1}`, "/other", genproto.UnknownField},
+		{`{"metadata":{"other":1}}`, "/metadata/other", genproto.UnknownField},
+		{`{"spec":{"s":1}}`, "/spec/s", genproto.WrongType},
+		{`{"spec":{"b":"true"}}`, "/spec/b", genproto.WrongType},
+		{`{"spec":{"i":1.5}}`, "/spec/i", genproto.WrongType},
+		{`{"spec":{"i":"1"}}`, "/spec/i", genproto.WrongType},
+		{`{"spec":{"i":1e30}}`, "/spec/i", genproto.OutOfRange},
+		{`{"spec":{"i32":2147483648}}`, "/spec/i32", genproto.OutOfRange},
+		{`{"spec":{"num":9007199254740993}}`, "/spec/num", genproto.OutOfRange},
+		{`{"spec":{"num":9223372036854775807}}`, "/spec/num", genproto.OutOfRange},
+		{`{"spec":{"num":"1"}}`, "/spec/num", genproto.WrongType},
+		{`{"spec":{"ios":1.5}}`, "/spec/ios", genproto.WrongType},
+		{`{"spec":{"l":{}}}`, "/spec/l", genproto.WrongType},
+		{`{"spec":{"l":["a",1]}}`, "/spec/l/1", genproto.WrongType},
+		{`{"spec":{"m":[]}}`, "/spec/m", genproto.WrongType},
+		{`{"spec":{"m":{"a/b":1}}}`, "/spec/m/a~1b", genproto.WrongType},
+		{`{"spec":{"o":{"y":1}}}`, "/spec/o/y", genproto.UnknownField},
+		{`{"spec":{"r":1}}`, "/spec/r", genproto.WrongType},
+	} {
+		err := c.Unmarshal([]byte(tc.object), dynamicpb.NewMessage(c.Descriptor()))
+		var problem *genproto.ConversionError
+		if !errors.As(err, &problem) || problem.Path != tc.path || problem.Problem != tc.problem {
+			t.Errorf("%s: %v, want %q at %q", tc.object, err, tc.problem, tc.path)
+		}
+	}
+	// Null in metadata is absent.
+	m := dynamicpb.NewMessage(c.Descriptor())
+	if err := c.Unmarshal([]byte(`{"metadata":{"creationTimestamp":null}}`), m); err != nil {
+		t.Error(err)
+	} else if got, err := c.Marshal(m); err != nil || string(got) != `{"metadata":{}}` {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// TestBrokenMessages has messages that no object gives.
+func TestBrokenMessages(t *testing.T) {
+	t.Parallel()
+	c := everythingCodec(t)
+	set := func(path string, v protoreflect.Value) proto.Message {
+		m := dynamicpb.NewMessage(c.Descriptor())
+		var at protoreflect.Message = m
+		names := strings.Split(path, ".")
+		for _, name := range names[:len(names)-1] {
+			at = at.Mutable(at.Descriptor().Fields().ByName(protoreflect.Name(name))).Message()
+		}
+		if f := at.Descriptor().Fields().ByName(protoreflect.Name(names[len(names)-1])); v.IsValid() {
+			at.Set(f, v)
+		} else {
+			at.Mutable(f)
+		}
+		return m
+	}
+	for _, tc := range []struct {
+		m    proto.Message
+		want genproto.ConversionProblem
+	}{
+		{set("spec.ios", protoreflect.Value{}), genproto.MissingValue},
+		{set("spec.ns", protoreflect.Value{}), genproto.MissingValue},
+		{set("spec.r", protoreflect.Value{}), genproto.InvalidJSON},
+		{set("spec.r.raw", protoreflect.ValueOfBytes([]byte("1"))), genproto.WrongType},
+		{set("spec.j", protoreflect.ValueOfBytes([]byte("{"))), genproto.InvalidJSON},
+		{set("spec.open.unknown_fields", protoreflect.ValueOfBytes([]byte("[]"))), genproto.WrongType},
+		{dynamicpb.NewMessage(c.Descriptor().Fields().ByName("spec").Message()), genproto.WrongMessage},
+	} {
+		_, err := c.Marshal(tc.m)
+		var problem *genproto.ConversionError
+		if !errors.As(err, &problem) || problem.Problem != tc.want {
+			t.Errorf("%v: %v, want %q", tc.m, err, tc.want)
+		}
+	}
+}
+
+// TestOtherDescriptors uses messages that were not generated.
+func TestOtherDescriptors(t *testing.T) {
+	t.Parallel()
+	c := everythingCodec(t)
+	var problem *genproto.DescriptorError
+	if _, err := genproto.Schema(c.Descriptor().Fields().ByName("spec").Message()); !errors.As(err, &problem) {
+		t.Errorf("a message without metadata: %v", err)
+	}
+	for _, m := range otherMessages() {
+		if _, err := genproto.NewCodec(m); !errors.As(err, &problem) {
+			t.Errorf("%s: %v", m.FullName(), err)
+		}
+	}
+}
+
+// TestLargeSchema generates messages from a schema with 14,000 nodes, and from a deep one: the
+// memory is bounded by a multiple of the size.
+func TestLargeSchema(t *testing.T) {
+	wide := map[string]*schema.Structural{}
+	for i := range 140 {
+		inner := map[string]*schema.Structural{}
+		for j := range 100 {
+			inner[fmt.Sprint("field", j)] = &schema.Structural{Generic: schema.Generic{Type: "string"}}
+		}
+		wide[fmt.Sprint("part", i)] = &schema.Structural{Generic: schema.Generic{Type: "object"}, Properties: inner}
+	}
+	deep := &schema.Structural{Generic: schema.Generic{Type: "object"}}
+	for range 3000 {
+		deep = &schema.Structural{Generic: schema.Generic{Type: "object"}, Properties: map[string]*schema.Structural{"furtherDown": deep}}
+	}
+	for name, root := range map[string]*schema.Structural{
+		"wide": {Generic: schema.Generic{Type: "object"}, Properties: wide},
+		"deep": deep,
+	} {
+		p := one(t, crdOf("Test", "{type: object}"))
+		p.Kinds[0].Type.Schema = root
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f := file(p)
+		text, lock := f.Text(), f.Lock().Bytes()
+		m := message(t, f, "Test")
+		runtime.ReadMemStats(&after)
+		if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 400 || len(text)+len(lock) > 8<<20 {
+			t.Errorf("%s: %d MB allocated for %d and %d bytes", name, mb, len(text), len(lock))
+		}
+		if got, err := genproto.Schema(m); err != nil || !reflect.DeepEqual(got, genproto.Skeleton(root, schema.KEP)) {
+			t.Errorf("%s: the schema differs: %v", name, err)
+		}
+		parsed, err := genproto.ParseLock(lock, pkg)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if again := genproto.Generate(p, parsed); string(again.Text()) != string(text) {
+			t.Errorf("%s: the second run differs", name)
+		}
+	}
+}
