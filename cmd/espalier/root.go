@@ -138,6 +138,7 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 		newTestCommand(a),
 		newRecordCommand(a),
 		newShowCommand(a),
+		newGenerateCommand(a),
 		newConfigCommand(a),
 	}
 	for _, c := range configured {

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"espalier.dev/analysis"
+	"espalier.dev/analysis/generate"
+	"espalier.dev/analysis/generate/golang"
+	"espalier.dev/analysis/object"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/crd"
+	"espalier.dev/internal/nearest"
+)
+
+// generateTarget is a language that types can be generated for.
+type generateTarget struct {
+	name, summary string
+	// generate returns the files of the packages. existing are the files that an earlier run
+	// has written to the directories of the packages.
+	generate func(packages []*generate.Package, existing generate.Files) (generate.Files, []generate.Problem, error)
+}
+
+// generateTargets returns the targets of generate.
+func generateTargets() []generateTarget {
+	return []generateTarget{
+		{"go", "Go types with kubebuilder markers, deep copies and AddToScheme", func(packages []*generate.Package, _ generate.Files) (generate.Files, []generate.Problem, error) {
+			return golang.Generate(packages)
+		}},
+	}
+}
+
+// generateOptions are the flags of generate.
+type generateOptions struct {
+	input        input.Flags
+	output       string
+	check, force bool
+}
+
+func newGenerateCommand(a *app) *cobra.Command {
+	var o generateOptions
+	var names []string
+	list := ""
+	for _, t := range generateTargets() {
+		names = append(names, t.name)
+		list += fmt.Sprintf("  %-11s %s\n", t.name, t.summary)
+	}
+	c := &cobra.Command{
+		Use:   "generate " + strings.Join(names, "|") + " -o DIRECTORY PATH...",
+		Short: "Generate types from the schemas of CRDs",
+		Long: `Generate writes the types of custom resources, for one of these targets:
+
+` + list + `
+Each version of each group becomes a package, in the directory GROUP/VERSION of the output
+directory. The same CRDs always give the same files. Documents other than CRDs are skipped.
+
+Schemas must be structural: espalier fix can make them structural. If one of them is not,
+nothing is written.
+
+Files that were not generated are not overwritten unless --force is set. With --check,
+nothing is written: generate prints what would change, and exits with 1 if anything would.
+
+Exit codes: 0 success, 1 a schema is not structural, or --check found differences,
+` + otherExitCodes + `.`,
+		Example: `  # Generate Go types for all CRDs in a directory
+  espalier generate go -o api crds/
+
+  # Check in CI that committed types are up to date
+  espalier generate go -o api --check crds/`,
+		ValidArgsFunction: func(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return names, cobra.ShellCompDirectiveNoFileComp
+			}
+			return completePaths(c, args, start)
+		},
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 || !slices.Contains(names, args[0]) {
+				err := fmt.Errorf("generate needs one of %s", strings.Join(names, ", "))
+				if len(args) > 0 {
+					err = fmt.Errorf("%w%s", err, didYouMean("", nearest.Name(args[0], slices.Values(names))))
+				}
+				return usageError(c, err)
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			o.input.Paths = append(o.input.Paths, args[1:]...)
+			return a.generate(c, generateTargets()[slices.Index(names, args[0])], o)
+		},
+	}
+	addInputFlags(c, &o.input, "CRDs")
+	flags := c.Flags()
+	flags.StringVarP(&o.output, "output", "o", "", "output `DIRECTORY`; required")
+	flags.BoolVar(&o.check, "check", false, "print what would change, and write nothing")
+	flags.BoolVar(&o.force, "force", false, "overwrite files that were not generated")
+	groupFlags(flags, outputFlags, "output", "check", "force")
+	_ = c.MarkFlagDirname("output")
+	return c
+}
+
+func (a *app) generate(c *cobra.Command, target generateTarget, o generateOptions) (err error) {
+	if len(o.input.Paths) == 0 {
+		o.input.Paths = a.configuredCRDs()
+	}
+	switch {
+	case len(o.input.Paths) == 0:
+		return needsPath(c)
+	case o.output == "":
+		return usageError(c, errors.New("-o is required: the output directory"))
+	}
+	r, err := a.newSideReporter(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = r.Finish(err) }()
+	ds, err := a.loadDefinitions(c.Context(), o.input, r.Failure)
+	if err != nil {
+		return err
+	}
+	packages, used, problems := a.buildPackages(ds, r)
+	for _, p := range problems {
+		r.Report(used[p.Input].item, p.Finding)
+	}
+	if r.Code() != report.Clean {
+		return nil
+	}
+	out := outputDirectory{dir: o.output}
+	existing, err := out.generated(packages)
+	if err != nil {
+		return err
+	}
+	files, problems, err := target.generate(packages, existing)
+	if err != nil {
+		return err
+	}
+	for _, p := range problems {
+		r.Report(used[p.Input].item, p.Finding)
+	}
+	if r.Code() != report.Clean {
+		return nil
+	}
+	if o.check {
+		return a.checkGenerated(out, files)
+	}
+	return out.write(files, o.force)
+}
+
+// buildPackages returns the packages of the CRDs, the CRDs that they were made of, and the
+// problems with these.
+func (a *app) buildPackages(ds *definitions, r *report.Reporter) ([]*generate.Package, []*definition, []generate.Problem) {
+	var inputs []generate.Input
+	var used []*definition
+	for _, d := range ds.list {
+		r.Saw(d.item)
+		var made *crd.Definition
+		hub, err := d.hub()
+		if err == nil {
+			made, err = crd.New(hub, crd.Options{Semantics: a.semantics.Semantics, IgnoreRules: true, Shared: true})
+		}
+		if err != nil {
+			r.Report(d.item, analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: err.Error()})
+			continue
+		}
+		inputs = append(inputs, generate.Input{Definition: made, Document: d.item.JSON})
+		used = append(used, d)
+	}
+	packages, problems := generate.Build(inputs)
+	return packages, used, problems
+}
+
+// checkGenerated prints the differences between the files in the output directory and those
+// that would be written.
+func (a *app) checkGenerated(out outputDirectory, files generate.Files) error {
+	stale := false
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		old, err := out.read(name)
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(old, files[name]) {
+			continue
+		}
+		stale = true
+		if err := a.printDiff(out.path(name), old, files[name]); err != nil {
+			return err
+		}
+	}
+	if stale {
+		return report.ExitError(report.Found)
+	}
+	return nil
+}
+
+// outputDirectory is the directory that generate writes to.
+type outputDirectory struct{ dir string }
+
+func (o outputDirectory) path(name string) string {
+	return filepath.Join(o.dir, filepath.FromSlash(name))
+}
+
+// read returns a file, or nothing if there is none.
+func (o outputDirectory) read(name string) ([]byte, error) {
+	text, err := os.ReadFile(o.path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return text, err
+}
+
+// generated returns the generated files in the directories of packages.
+func (o outputDirectory) generated(packages []*generate.Package) (generate.Files, error) {
+	files := generate.Files{}
+	for _, p := range packages {
+		entries, err := os.ReadDir(o.path(p.Dir()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			if !e.Type().IsRegular() {
+				continue
+			}
+			name := p.Dir() + "/" + e.Name()
+			text, err := o.read(name)
+			if err != nil {
+				return nil, err
+			}
+			if isGenerated(text) {
+				files[name] = text
+			}
+		}
+	}
+	return files, nil
+}
+
+// isGenerated reports whether a file was generated: one of its first lines says so.
+func isGenerated(text []byte) bool {
+	const head = 1000
+	return bytes.Contains(text[:min(len(text), head)], []byte(generate.Marker))
+}
+
+// write writes the files, each of them atomically. It writes nothing if a file was not
+// generated, unless force is set.
+func (o outputDirectory) write(files generate.Files, force bool) error {
+	names := slices.Sorted(maps.Keys(files))
+	changed := map[string]bool{}
+	for _, name := range names {
+		old, err := o.read(name)
+		switch {
+		case err != nil:
+			return err
+		case old != nil && !isGenerated(old) && !force:
+			return fmt.Errorf("%s was not generated by espalier: choose another directory, or overwrite it with --force", o.path(name))
+		}
+		changed[name] = !bytes.Equal(old, files[name])
+	}
+	for _, name := range names {
+		if changed[name] {
+			if err := replaceFile(o.path(name), files[name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// replaceFile writes a file atomically, and creates its directory.
+func replaceFile(path string, text []byte) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("cannot write %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+			_ = os.Remove(f.Name())
+			err = fmt.Errorf("cannot write %s: %w", path, err)
+		}
+	}()
+	if _, err := f.Write(text); err != nil {
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
