@@ -1,0 +1,51 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestServe sends each type of request once.
+func TestServe(t *testing.T) {
+	const (
+		pod    = `"apiVersion":"v1","resource":"pods","namespace":"default"`
+		deploy = `"apiVersion":"apps/v1","resource":"deployments","namespace":"default"`
+		spec   = `"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a","image":"b"}]}}}`
+		stored = `{"metadata":{"name":"x","namespace":"default","uid":"1","creationTimestamp":"2026-01-01T00:00:00Z","generation":3},` + spec + `}`
+	)
+	for _, tt := range []struct{ name, request, want string }{
+		{"default", `{"op":"default",` + pod + `,"object":{"spec":{"containers":[{"name":"a"}]}}}`, `"imagePullPolicy":"IfNotPresent"`},
+		{"create", `{"op":"create",` + pod + `,"object":{"metadata":{"generateName":"x-"},"spec":{"containers":[{"name":"a","image":"b"}]}}}`, `"name":"x-abcde"`},
+		{"errors", `{"op":"create",` + pod + `,"object":{"metadata":{"name":"x"},"spec":{"containers":[{"name":"a"}]}}}`, `"errors":[{"type":"FieldValueRequired","field":"spec.containers[0].image","message":"Required value"}]`},
+		{"decoding", `{"op":"create",` + pod + `,"object":{"metadata":{"name":5}}}`, `"reason":"BadRequest","code":400`},
+		{"privileged", `{"op":"create",` + pod + `,"object":{"metadata":{"name":"x"},"spec":{"containers":[{"name":"a","image":"b","securityContext":{"privileged":true}}]}}}`, `"phase":"Pending"`},
+		{"warnings", `{"op":"create",` + pod + `,"object":{"metadata":{"name":"x.y"},"spec":{"containers":[{"name":"a","image":"b"}]}}}`, `"warnings":["metadata.name`},
+		{"uid", `{"op":"create","uid":"77","apiVersion":"batch/v1","resource":"jobs","namespace":"default","object":{"metadata":{"name":"x"},"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"b"}]}}}}}`, `"batch.kubernetes.io/controller-uid":"77"`},
+		{"storage version", `{"op":"create","apiVersion":"autoscaling/v1","resource":"horizontalpodautoscalers","namespace":"default","object":{"metadata":{"name":"x"},"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"x"}}}}`, `"apiVersion":"autoscaling/v2"`},
+		{"namespace", `{"op":"create","apiVersion":"v1","resource":"namespaces","object":{"metadata":{"name":"x"}}}`, `"finalizers":["kubernetes"]`},
+		{"update", `{"op":"update",` + deploy + `,"object":` + strings.Replace(stored, `"spec":{`, `"spec":{"replicas":2,`, 1) + `,"old":` + stored + `}`, `"generation":4`},
+		{"status", `{"op":"update","subresource":"status",` + deploy + `,"object":` + strings.Replace(stored, `"spec":{`, `"spec":{"replicas":2,`, 1) + `,"old":` + stored + `}`, `"generation":3`},
+		{"immutable", `{"op":"update",` + deploy + `,"object":` + strings.ReplaceAll(stored, `"a":"b"`, `"a":"c"`) + `,"old":` + stored + `}`, `field is immutable`},
+		{"scale", `{"op":"update","subresource":"scale",` + deploy + `,"object":{"metadata":{"name":"x"},"spec":{"replicas":7}},"old":` + stored + `}`, `"replicas":7`},
+		{"conflict", `{"op":"update",` + deploy + `,"object":` + strings.Replace(stored, `{"name"`, `{"resourceVersion":"5","name"`, 1) + `,"old":` + stored + `}`, `"reason":"Conflict"`},
+		{"resources", `{"op":"resources"}`, `"resource":"pods","kind":"Pod","namespaced":true,"subresources":["ephemeralcontainers","resize","status"]`},
+		{"unknown op", `{"op":"x"}`, `"badRequest"`},
+		{"unknown resource", `{"op":"create","apiVersion":"v1","resource":"x","object":{}}`, `"badRequest"`},
+		{"no JSON", `x`, `"badRequest"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := serve(strings.NewReader(tt.request+"\n"), &out); err != nil {
+				t.Fatal(err)
+			}
+			if !json.Valid(out.Bytes()) || bytes.Count(out.Bytes(), []byte("\n")) != 1 {
+				t.Errorf("not one line of JSON: %s", &out)
+			}
+			if !strings.Contains(out.String(), tt.want) {
+				t.Errorf("%s\n has no %s", &out, tt.want)
+			}
+		})
+	}
+}
