@@ -79,8 +79,8 @@ func (b *builder) object(c schema.Cursor, lock *lockMessage) {
 	s := c.Schema()
 	out := &message{name: lock.name, comment: s.Description}
 	add := func(name string, f *field) {
-		f.json = name
-		lock.assign(f)
+		f.json = jsonName(name)
+		lock.assign(f, name)
 		out.fields = append(out.fields, f)
 	}
 	names := slices.Sorted(maps.Keys(s.Properties))
@@ -96,21 +96,11 @@ func (b *builder) object(c schema.Cursor, lock *lockMessage) {
 		f.comment = s.Properties[name].Description
 		add(name, f)
 	}
-	isJSON := func(name string) bool {
-		return slices.ContainsFunc(out.fields, func(f *field) bool { return f.json == name })
-	}
-	hidden := func(f *field) {
-		f.json = "@" + strings.TrimSuffix(f.name, "_fields")
-		for isJSON(f.json) {
-			f.json = "@" + f.json
-		}
-		out.fields = append(out.fields, f)
-	}
 	if slices.ContainsFunc(out.fields, func(f *field) bool { return f.label != optional }) {
-		hidden(&field{name: emptyName, number: emptyNumber, label: repeated, typ: valueType{scalar: uint32Type}, comment: "The numbers of the lists and maps that are present and empty."})
+		out.fields = append(out.fields, &field{name: emptyName, json: emptyJSON, number: emptyNumber, label: repeated, typ: valueType{scalar: uint32Type}, comment: "The numbers of the lists and maps that are present and empty."})
 	}
 	if isOpen(c) {
-		hidden(&field{name: unknownName, number: unknownNumber, typ: valueType{scalar: bytesType}, comment: "All other fields, as a JSON object."})
+		out.fields = append(out.fields, &field{name: unknownName, json: unknownJSON, number: unknownNumber, typ: valueType{scalar: bytesType}, comment: "All other fields, as a JSON object."})
 	}
 	sortFields(out.fields)
 	lock.reserve(out)

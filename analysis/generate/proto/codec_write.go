@@ -84,14 +84,20 @@ func (w *writer) message(m protoreflect.Message) (any, error) {
 // addEmpty adds the lists and maps that are present and empty.
 func (w *writer) addEmpty(out map[string]any, m protoreflect.Message, p *plan) {
 	numbers := m.Get(p.empty).List()
+	if numbers.Len() == 0 {
+		return
+	}
+	empty := map[protoreflect.FieldNumber]bool{}
 	for i := range numbers.Len() {
-		f := m.Descriptor().Fields().ByNumber(protoreflect.FieldNumber(numbers.Get(i).Uint()))
-		switch {
-		case f == nil || f == p.empty:
+		empty[protoreflect.FieldNumber(numbers.Get(i).Uint())] = true
+	}
+	for _, name := range p.names {
+		switch f := p.fields[name]; {
+		case !empty[f.Number()]:
 		case f.IsList():
-			out[f.JSONName()] = []any{}
+			out[name] = []any{}
 		case f.IsMap():
-			out[f.JSONName()] = map[string]any{}
+			out[name] = map[string]any{}
 		}
 	}
 }

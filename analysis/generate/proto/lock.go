@@ -89,14 +89,14 @@ func (l *Lock) add(key messageKey, m *lockMessage) {
 	l.names[m.name] = true
 }
 
-// assign sets the name and the number of a field.
-func (m *lockMessage) assign(f *field) {
-	key := fieldKey{f.json, f.lockType()}
+// assign sets the name and the number of a field with the given name in JSON.
+func (m *lockMessage) assign(f *field, property string) {
+	key := fieldKey{property, f.lockType()}
 	known := m.fields[key]
 	if known == nil {
-		name, ok := m.names[f.json]
+		name, ok := m.names[property]
 		if !ok {
-			name = unique(fieldName(f.json), func(n string) bool { return m.taken[collisionKey(n)] })
+			name = unique(fieldName(property), func(n string) bool { return m.taken[collisionKey(n)] })
 		}
 		number := m.last + 1
 		if number == firstOwnNumber {

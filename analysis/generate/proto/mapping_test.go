@@ -106,10 +106,10 @@ message TestSpecSome {
 		{"names", `{fooBar: {type: string}, foo_bar: {type: string}, FooBar: {type: string}, podCIDRs: {type: string}, "0": {type: string}, "é": {type: string}, "": {type: string}, emptyFields: {type: string}, "@empty": {type: array, items: {type: string}}, message: {type: string}, "a\"\\\n": {type: string}}`,
 			`message TestSpec {
   // The numbers of the lists and maps that are present and empty.
-  repeated uint32 empty_fields = 1 [json_name = "@@empty"];
+  repeated uint32 empty_fields = 1 [json_name = "@empty"];
   optional string field = 3 [json_name = ""];
   optional string field_0 = 4 [json_name = "0"];
-  repeated string empty = 5 [json_name = "@empty"];
+  repeated string empty = 5 [json_name = "@=@empty"];
   optional string foo_bar = 6 [json_name = "FooBar"];
   optional string a = 7 [json_name = "a\"\\\012"];
   optional string empty_fields_2 = 8 [json_name = "emptyFields"];

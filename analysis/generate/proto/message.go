@@ -27,9 +27,9 @@ const (
 // The numbers and names of the fields that objects have beside those of the schema, and of
 // the fields of all other messages.
 const (
-	emptyNumber, emptyName     = 1, "empty_fields"
-	unknownNumber, unknownName = 2, "unknown_fields"
-	firstNumber                = 3
+	emptyNumber, emptyName, emptyJSON       = 1, "empty_fields", "@empty"
+	unknownNumber, unknownName, unknownJSON = 2, "unknown_fields", "@unknown"
+	firstNumber                             = 3
 
 	itemsName   = "items"   // field 1 of a listMessage
 	entriesName = "entries" // field 1 of a mapMessage

@@ -3,6 +3,7 @@ package proto
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"net/url"
 	"strconv"
 	"strings"
 )
@@ -108,6 +109,27 @@ func joinNames(kind, base, field string) string {
 	sum := sha256.Sum256([]byte(name))
 	return kind + "X" + hex.EncodeToString(sum[:8])
 }
+
+// jsonName returns the json_name of a field of the schema. It is the name itself, unless it
+// starts with @, as those of emptyName and unknownName do, or is not allowed.
+func jsonName(name string) string {
+	if strings.HasPrefix(name, "@") || strings.HasPrefix(name, "[") || strings.Contains(name, "\x00") {
+		return escapedName + url.PathEscape(name)
+	}
+	return name
+}
+
+// propertyName returns the name in JSON of a field with the given json_name.
+func propertyName(jsonName string) (string, error) {
+	escaped, ok := strings.CutPrefix(jsonName, escapedName)
+	if !ok {
+		return jsonName, nil
+	}
+	return url.PathUnescape(escaped)
+}
+
+// escapedName is the prefix of json_names that are not the names themselves.
+const escapedName = "@="
 
 // collisionKey returns what must be unique among the names of the fields of a message:
 // compilers reject fields whose names differ only in case and underscores, because these would

@@ -121,8 +121,12 @@ func (p *plan) addFields(m protoreflect.MessageDescriptor) error {
 			if err := checkType(f); err != nil {
 				return err
 			}
-			p.fields[f.JSONName()] = f
-			p.names = append(p.names, f.JSONName())
+			name, err := propertyName(f.JSONName())
+			if err != nil {
+				return &DescriptorError{f.FullName(), "invalid json_name: " + err.Error()}
+			}
+			p.fields[name] = f
+			p.names = append(p.names, name)
 		}
 	}
 	slices.Sort(p.names)
