@@ -85,6 +85,11 @@ fuzz: ## run each fuzz target for FUZZTIME, then the oracle on ORACLE_CASES gene
 	cd test/oracle && ORACLE_CASES='$(ORACLE_CASES)' ORACLE_CRD_UPDATES='$(CRD_UPDATES)' go test -count=1 -timeout=0 -v -run '^(TestGenerated|TestWholeCRDUpdate)' .
 	cd test/oracle && ORACLE_SEED=$${ORACLE_SEED:-$$(date +%s)} ORACLE_FIELD_STEPS='$(FIELD_STEPS)' go test -count=1 -timeout=0 -v -run '^TestFields$$' .
 
+.PHONY: generate-corpus
+generate-corpus: ## generate types from all CRDs of the corpus and compile them; takes minutes
+	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout 0 -v -run Corpus ./analysis/generate/...
+	cd test/generate && ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout 0 -v ./...
+
 .PHONY: bench-engine
 bench-engine: ## benchmark the engine against the reference; BENCH_JSON=file saves the numbers
 	cd test/bench && BENCH_JSON='$(if $(BENCH_JSON),$(abspath $(BENCH_JSON)))' go run ./engine
