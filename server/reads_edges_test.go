@@ -79,7 +79,7 @@ func TestReadsEdges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const watch = things + "?watch=true&timeoutSeconds=3&allowWatchBookmarks=true&resourceVersion="
+		const watch = things + "?watch=true&timeoutSeconds=5&allowWatchBookmarks=true&resourceVersion="
 		if body := r.must(http.StatusOK, http.MethodGet, watch+strconv.Itoa(at+1000), ""); body != "" {
 			t.Errorf("the watch goes back: %s", body)
 		}

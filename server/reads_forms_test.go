@@ -73,7 +73,7 @@ func TestReadForms(t *testing.T) {
 			client *http.Client
 			into   *[]byte
 		}{{r.fast, &fast}, {r.stock, &stock}} {
-			resp, body := r.read(c.client, path, header, nil)
+			resp, body := r.read(c.client, path, header)
 			if resp.Header.Get("Content-Encoding") != "gzip" || resp.Header.Get("Vary") != "Accept-Encoding" {
 				t.Fatalf("%s: %v", path, resp.Header)
 			}
@@ -91,11 +91,11 @@ func TestReadForms(t *testing.T) {
 		if fast, stock := compressed(rows("v1")); !bytes.Equal(fast, stock) {
 			t.Errorf("%.1000s\n%.1000s", fast, stock)
 		}
-		fast, stock := compressed(rows("v1") + "?watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
+		fast, stock := compressed(rows("v1") + "?watch=true&timeoutSeconds=2&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
 		if !bytes.Equal(fast, stock) || bytes.Count(fast, []byte("\n")) != count+1 {
 			t.Errorf("%.1000s\n%.1000s", fast, stock)
 		}
-		if resp, _ := r.read(r.fast, rows("v1")+"?limit=1", http.Header{"Accept-Encoding": {"gzip"}}, nil); resp.Header.Get("Content-Encoding") != "" {
+		if resp, _ := r.read(r.fast, rows("v1")+"?limit=1", http.Header{"Accept-Encoding": {"gzip"}}); resp.Header.Get("Content-Encoding") != "" {
 			t.Error("a short list is compressed")
 		}
 	})
@@ -133,20 +133,17 @@ func TestReadForms(t *testing.T) {
 
 	t.Run("bookmarks", func(t *testing.T) {
 		_, _, from := names(t, r.must(http.StatusOK, http.MethodGet, rows("v1")+"?limit=1", ""))
-		written := make(chan string, 1)
-		_, body := r.read(r.fast, rows("v1")+"?watch=true&timeoutSeconds=3&allowWatchBookmarks=true&fieldSelector=metadata.name%3Dnone&resourceVersion="+from, http.Header{}, func() {
-			// The watch does not select this object, but its bookmark is newer.
-			var obj struct {
-				Metadata struct{ ResourceVersion string }
-			}
-			if err := json.Unmarshal([]byte(r.must(http.StatusCreated, http.MethodPost, rows("v1"), `{"apiVersion":"reads.example.com/v1","kind":"Row","metadata":{"name":"later"}}`)), &obj); err != nil {
-				t.Error(err)
-			}
-			written <- obj.Metadata.ResourceVersion
-		})
-		at, _ := strconv.Atoi(<-written)
+		// The watch does not select this object, but its bookmark is newer.
+		var obj struct {
+			Metadata struct{ ResourceVersion string }
+		}
+		if err := json.Unmarshal([]byte(r.must(http.StatusCreated, http.MethodPost, rows("v1"), `{"apiVersion":"reads.example.com/v1","kind":"Row","metadata":{"name":"later"}}`)), &obj); err != nil {
+			t.Fatal(err)
+		}
+		at, _ := strconv.Atoi(obj.Metadata.ResourceVersion)
 		events := 0
-		for scan := bufio.NewScanner(bytes.NewReader(body)); scan.Scan(); events++ {
+		r.watch(t.Context(), r.fast, rows("v1")+"?watch=true&timeoutSeconds=6&allowWatchBookmarks=true&fieldSelector=metadata.name%3Dnone&resourceVersion="+from, nil, func(line string) bool {
+			events++
 			var event struct {
 				Type   string
 				Object struct {
@@ -154,13 +151,14 @@ func TestReadForms(t *testing.T) {
 					Metadata         struct{ ResourceVersion string }
 				}
 			}
-			if err := json.Unmarshal(scan.Bytes(), &event); err != nil {
-				t.Fatal(err)
+			if err := json.Unmarshal([]byte(line), &event); err != nil {
+				t.Error(err)
 			}
 			if n, _ := strconv.Atoi(event.Object.Metadata.ResourceVersion); event.Type != "BOOKMARK" || event.Object.Kind != "Row" || event.Object.APIVersion != "reads.example.com/v1" || n < at {
-				t.Errorf("%s, want a bookmark at %d", scan.Bytes(), at)
+				t.Errorf("%s, want a bookmark at %d", line, at)
 			}
-		}
+			return false
+		})
 		if events == 0 {
 			t.Error("no bookmark")
 		}

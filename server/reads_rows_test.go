@@ -1,12 +1,12 @@
 package server
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,13 +34,13 @@ func (r *readers) each(collection, name string) map[string]map[string]any {
 			got["LIST"] = item
 		}
 	}
-	_, events := r.read(r.fast, collection+"?watch=true&timeoutSeconds=1", http.Header{}, nil)
-	for scan := bufio.NewScanner(bytes.NewReader(events)); scan.Scan(); {
-		event := decode(scan.Bytes())
+	r.watch(r.Context(), r.fast, collection+"?watch=true", nil, func(line string) bool {
+		event := decode([]byte(line))
 		if obj := event["object"].(map[string]any); event["type"] == "ADDED" && find(obj) {
 			got["WATCH"] = obj
 		}
-	}
+		return got["WATCH"] == nil
+	})
 	return got
 }
 
@@ -194,15 +194,15 @@ func proveStricter(r *readers) {
 		r.must(http.StatusOK, http.MethodDelete, rows([]string{"v1", "v2"}[i%2])+"/"+name, "")
 	}
 	for _, version := range []string{"v1", "v2"} {
-		_, events := r.read(r.fast, rows(version)+"?watch=true&timeoutSeconds=1&resourceVersion="+list.Metadata.ResourceVersion, http.Header{}, nil)
-		for _, name := range names {
-			deleted := false
-			for scan := bufio.NewScanner(bytes.NewReader(events)); scan.Scan(); {
-				deleted = deleted || strings.HasPrefix(scan.Text(), `{"type":"DELETED","object":{"apiVersion":"reads.example.com/`+version+`"`) && strings.Contains(scan.Text(), `"name":"`+name+`"`)
+		missing := slices.Clone(names)
+		r.watch(r.Context(), r.fast, rows(version)+"?watch=true&resourceVersion="+list.Metadata.ResourceVersion, nil, func(line string) bool {
+			if strings.HasPrefix(line, `{"type":"DELETED","object":{"apiVersion":"reads.example.com/`+version+`"`) {
+				missing = slices.DeleteFunc(missing, func(name string) bool { return strings.Contains(line, `"name":"`+name+`"`) })
 			}
-			if !deleted {
-				r.Errorf("no event for the deletion of %s in %s:\n%s", name, version, events)
-			}
+			return len(missing) > 0
+		})
+		if len(missing) > 0 {
+			r.Errorf("no events for the deletions of %v in %s", missing, version)
 		}
 	}
 }
