@@ -93,22 +93,26 @@ func TestSuite(t *testing.T) {
 		"WatchDeleteEventObjectHaveLatestRV": func(t *testing.T, s *setup) {
 			storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV(s.ctx, t, s)
 		},
-		"WatchInitializationSignal": func(t *testing.T, s *setup) { storagetesting.RunTestWatchInitializationSignal(s.ctx, t, s) },
+		"WatchInitializationSignal": func(t *testing.T, s *setup) {
+			storagetesting.RunTestWatchInitializationSignal(s.ctx, t, unhurried{s})
+		},
 		"ProgressNotify": func(t *testing.T, s *setup) {
 			storagetesting.RunOptionalTestProgressNotify(s.ctx, t, s, s.increaseRevision)
 		},
 		"ClusterScopedWatch":   func(t *testing.T, s *setup) { storagetesting.RunTestClusterScopedWatch(s.ctx, t, s) },
 		"NamespaceScopedWatch": func(t *testing.T, s *setup) { storagetesting.RunTestNamespaceScopedWatch(s.ctx, t, s) },
 		"WatchDispatchBookmarkEvents": func(t *testing.T, s *setup) {
-			storagetesting.RunTestWatchDispatchBookmarkEvents(s.ctx, t, s, true)
+			storagetesting.RunTestWatchDispatchBookmarkEvents(s.ctx, t, unhurried{s}, true)
 		},
 		"WatchBookmarksWithCorrectResourceVersion": func(t *testing.T, s *setup) {
-			storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion(s.ctx, t, s)
+			storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion(s.ctx, t, unhurried{s})
 		},
 		"SendInitialEventsBackwardCompatibility": func(t *testing.T, s *setup) {
 			storagetesting.RunSendInitialEventsBackwardCompatibility(s.ctx, t, s)
 		},
-		"WatchSemantics": func(t *testing.T, s *setup) { storagetesting.RunWatchSemantics(s.ctx, t, readOwnWrites{s}) },
+		"WatchSemantics": func(t *testing.T, s *setup) {
+			storagetesting.RunWatchSemantics(s.ctx, t, &watchOwnWrites{readOwnWrites: readOwnWrites{s}})
+		},
 		"WatchSemanticInitialEventsExtended": func(t *testing.T, s *setup) {
 			storagetesting.RunWatchSemanticInitialEventsExtended(s.ctx, t, s)
 		},
