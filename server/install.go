@@ -6,12 +6,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
-	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/mux"
@@ -21,6 +19,7 @@ import (
 	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
 	"espalier.dev/server/builtin"
+	"espalier.dev/server/builtin/columns"
 	"espalier.dev/server/compliance"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/fence"
@@ -174,7 +173,7 @@ func installBuiltin(f foundation) (*builtin.Handler, []publish.Builtin, error) {
 	h := builtin.New(builtin.Config{
 		Storage:             func(*builtin.Resource) generic.RESTOptionsGetter { return f.fences.Builtin(f.storage) },
 		Rules:               builtin.Rules(),
-		Table:               func(gr runtimeschema.GroupResource) rest.TableConvertor { return rest.NewDefaultTableConvertor(gr) },
+		Table:               columns.Convertor,
 		Admission:           f.admission,
 		Authorizer:          f.authorizer,
 		Codecs:              f.codecs,

@@ -46,7 +46,7 @@ func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
 		return nil, err
 	}
 	gvk, stored := r.GroupVersionKind(), r.stored()
-	e := &endpoint{resource: r, rules: types.rules(stored), subresources: map[string]*subendpoint{}}
+	e := &endpoint{resource: r, rules: h.config.Rules(r), subresources: map[string]*subendpoint{}}
 	conv := &convertor{types: types}
 	create := func(kind string) (func() runtime.Object, error) {
 		if _, err := types.New(stored.GroupVersion().WithKind(kind)); err != nil {

@@ -29,8 +29,8 @@ import (
 type Config struct {
 	// Storage returns the storage options of a resource.
 	Storage func(*Resource) generic.RESTOptionsGetter
-	// Rules returns the rules of a stored kind.
-	Rules func(runtimeschema.GroupVersionKind) kind.Rules
+	// Rules returns the rules of a resource.
+	Rules func(*Resource) kind.Rules
 	// Table returns the columns of a resource.
 	Table      func(runtimeschema.GroupResource) rest.TableConvertor
 	Admission  admission.Interface
@@ -49,6 +49,7 @@ type Config struct {
 type Handler struct {
 	config    Config
 	resources map[runtimeschema.GroupVersionResource]*Resource
+	stored    map[runtimeschema.GroupVersionKind]*Resource // without those that are stored as another kind
 	types     func() (*types, error)
 	converter func() (managedfields.TypeConverter, error)
 
@@ -58,13 +59,30 @@ type Handler struct {
 
 // New returns a handler of the built-in resources. It builds nothing before a request needs it.
 func New(c Config) *Handler {
-	h := &Handler{config: c, resources: map[runtimeschema.GroupVersionResource]*Resource{}, endpoints: map[runtimeschema.GroupVersionResource]*endpoint{}}
+	h := &Handler{
+		config: c, resources: map[runtimeschema.GroupVersionResource]*Resource{}, stored: map[runtimeschema.GroupVersionKind]*Resource{},
+		endpoints: map[runtimeschema.GroupVersionResource]*endpoint{},
+	}
 	for _, r := range Resources() {
 		h.resources[r.GroupVersionResource()] = r
+		if r.Stored.Kind == "" {
+			h.stored[r.GroupVersionKind()] = r
+		}
 	}
-	h.types = lazily(func() (*types, error) { return newTypes(c.Rules) })
+	h.types = lazily(func() (*types, error) { return newTypes(h.setDefaults) })
 	h.converter = lazily(h.newConverter)
 	return h
+}
+
+// setDefaults fills in the defaults of an object, if its kind is stored.
+func (h *Handler) setDefaults(gvk runtimeschema.GroupVersionKind, obj kind.Object) {
+	r := h.stored[gvk]
+	if r == nil {
+		return
+	}
+	if f := h.config.Rules(r).Default; f != nil {
+		f(obj)
+	}
 }
 
 // endpoint returns the endpoint of a resource, and builds it on first use.

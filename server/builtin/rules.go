@@ -4,29 +4,39 @@ import (
 	"reflect"
 	"sync"
 
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"espalier.dev/server/builtin/admissionregistration"
+	"espalier.dev/server/builtin/core"
+	"espalier.dev/server/builtin/events"
 	"espalier.dev/server/builtin/kind"
+	"espalier.dev/server/builtin/services"
 )
 
-// byGroup are the rules of kinds, by group. Each is made when it is first used.
-var byGroup = map[string]func() map[string]kind.Rules{}
+// byGroup returns the rules of kinds, by group. They are made when they are first used.
+func byGroup() map[string]func() map[string]kind.Rules {
+	return map[string]func() map[string]kind.Rules{
+		"": func() map[string]kind.Rules {
+			all := core.Rules()
+			all["events"] = events.CoreRules()
+			all["services"] = services.Rules()
+			return all
+		},
+		"events.k8s.io":                events.Rules,
+		"admissionregistration.k8s.io": admissionregistration.Rules,
+	}
+}
 
-// Rules returns the rules of a stored kind.
-func Rules() func(runtimeschema.GroupVersionKind) kind.Rules {
+// Rules returns a function that returns the rules of a resource. They apply to objects of the
+// kind that is stored.
+func Rules() func(*Resource) kind.Rules {
 	made := map[string]func() map[string]kind.Rules{}
-	for group, f := range byGroup {
+	for group, f := range byGroup() {
 		made[group] = sync.OnceValue(f)
 	}
-	byKind := map[runtimeschema.GroupVersionKind]*Resource{}
-	for _, r := range Resources() {
-		byKind[r.GroupVersionKind()] = r
-	}
-	return func(gvk runtimeschema.GroupVersionKind) kind.Rules {
-		r := byKind[gvk]
-		if r == nil {
-			return kind.Rules{}
-		}
+	return func(r *Resource) kind.Rules {
 		if f := made[r.Group]; f != nil {
 			if rules, ok := f()[r.Plural]; ok {
 				return rules
@@ -36,5 +46,24 @@ func Rules() func(runtimeschema.GroupVersionKind) kind.Rules {
 	}
 }
 
-// conversions returns the conversions between kinds that are stored and others.
-func conversions() map[reflect.Type]conversion { return map[reflect.Type]conversion{} }
+// conversions returns the conversions between kinds that are stored and others, by the Go type
+// of what is converted.
+func conversions() map[reflect.Type]conversion {
+	core, v1 := corev1.SchemeGroupVersion, eventsv1.SchemeGroupVersion
+	return map[reflect.Type]conversion{
+		reflect.TypeFor[*eventsv1.Event](): {core.WithKind("Event"), func(obj runtime.Object) runtime.Object {
+			return events.FromV1(obj.(*eventsv1.Event))
+		}},
+		reflect.TypeFor[*corev1.Event](): {v1.WithKind("Event"), func(obj runtime.Object) runtime.Object {
+			return events.ToV1(obj.(*corev1.Event))
+		}},
+		reflect.TypeFor[*corev1.EventList](): {v1.WithKind("EventList"), func(obj runtime.Object) runtime.Object {
+			in := obj.(*corev1.EventList)
+			out := &eventsv1.EventList{ListMeta: in.ListMeta}
+			for i := range in.Items {
+				out.Items = append(out.Items, *events.ToV1(&in.Items[i]))
+			}
+			return out
+		}},
+	}
+}

@@ -36,8 +36,8 @@ import (
 type types struct {
 	*runtime.Scheme
 	codecs serializer.CodecFactory
-	// rules returns the rules of a kind.
-	rules func(runtimeschema.GroupVersionKind) kind.Rules
+	// defaults fills in the defaults of a stored kind.
+	defaults func(runtimeschema.GroupVersionKind, kind.Object)
 	// conversions are the conversions to a Go type, by the kind that is converted.
 	conversions map[reflect.Type]conversion
 }
@@ -45,11 +45,11 @@ type types struct {
 // conversion converts objects of a kind that is not stored to the stored kind, or back.
 type conversion struct {
 	to      runtimeschema.GroupVersionKind
-	convert func(runtime.Object) (runtime.Object, error)
+	convert func(runtime.Object) runtime.Object
 }
 
-func newTypes(rules func(runtimeschema.GroupVersionKind) kind.Rules) (*types, error) {
-	t := &types{Scheme: runtime.NewScheme(), rules: rules, conversions: conversions()}
+func newTypes(defaults func(runtimeschema.GroupVersionKind, kind.Object)) (*types, error) {
+	t := &types{Scheme: runtime.NewScheme(), defaults: defaults, conversions: conversions()}
 	builder := runtime.SchemeBuilder{
 		admissionregistrationv1.AddToScheme, appsv1.AddToScheme, autoscalingv1.AddToScheme, autoscalingv2.AddToScheme, batchv1.AddToScheme,
 		certificatesv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme, eventsv1.AddToScheme,
@@ -64,16 +64,15 @@ func newTypes(rules func(runtimeschema.GroupVersionKind) kind.Rules) (*types, er
 	return t, nil
 }
 
-// Default fills in the defaults of an object, or of the objects in a list.
+// Default fills in the defaults of an object. Objects of kinds that are not stored get them when
+// they are converted to the kind that is.
 func (t *types) Default(obj runtime.Object) {
-	if o, ok := obj.(kind.Object); ok {
-		gvks, _, err := t.ObjectKinds(obj)
-		if err != nil || len(gvks) == 0 {
-			return
-		}
-		if f := t.rules(gvks[0]).Default; f != nil {
-			f(o)
-		}
+	o, ok := obj.(kind.Object)
+	if !ok {
+		return
+	}
+	if gvks, _, err := t.ObjectKinds(obj); err == nil {
+		t.defaults(gvks[0], o)
 	}
 }
 
@@ -109,7 +108,10 @@ func (c *convertor) ConvertToVersion(in runtime.Object, to runtime.GroupVersione
 			return nil, err
 		}
 		if target, ok := to.KindForGroupVersionKinds([]runtimeschema.GroupVersionKind{gvks[0], conv.to}); ok && target == conv.to {
-			return conv.convert(in)
+			out := conv.convert(in)
+			out.GetObjectKind().SetGroupVersionKind(target)
+			c.Default(out)
+			return out, nil
 		}
 	}
 	return c.Scheme.UnsafeConvertToVersion(in, to)
