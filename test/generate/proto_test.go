@@ -34,7 +34,7 @@ func compile(t testing.TB, text string) (protoreflect.FileDescriptor, error) {
 // the file claims to have, and the schemas derived from it those of the CRDs.
 func checkCompiled(t *testing.T, name string, p *generate.Package) {
 	t.Helper()
-	f := genproto.Generate(p, genproto.NewLock(genproto.PackageName(p.Group, p.Version)))
+	f := genproto.NewFile(p, genproto.NewLock(genproto.PackageName(p.Group, p.Version)))
 	compiled, err := compile(t, string(f.Text()))
 	if err != nil {
 		t.Errorf("%s: %v", name, err)
@@ -111,7 +111,7 @@ func TestProtoNames(t *testing.T) {
 // checkNames converts an object whose spec has a string for each name.
 func checkNames(t *testing.T, p *generate.Package, names []string) {
 	t.Helper()
-	f := genproto.Generate(p, genproto.NewLock(genproto.PackageName(p.Group, p.Version)))
+	f := genproto.NewFile(p, genproto.NewLock(genproto.PackageName(p.Group, p.Version)))
 	compiled, err := compile(t, string(f.Text()))
 	if err != nil {
 		t.Fatal(err)

@@ -18,9 +18,9 @@ type File struct {
 	lock     *Lock
 }
 
-// Generate returns the messages of a package. It adds what is new to the lock, which
+// NewFile returns the messages of a package. It adds what is new to the lock, which
 // [NewLock] or [ParseLock] has returned for the [PackageName] of the package.
-func Generate(p *generate.Package, lock *Lock) *File {
+func NewFile(p *generate.Package, lock *Lock) *File {
 	b := &builder{file: &File{group: p.Group, version: p.Version, pkg: PackageName(p.Group, p.Version), kinds: map[string]string{}, lock: lock}, shared: map[string]bool{}}
 	for _, k := range p.Kinds {
 		b.addKind(k.Name, k.Type.Schema, k.Version.Definition().Semantics())
@@ -32,7 +32,7 @@ func Generate(p *generate.Package, lock *Lock) *File {
 // Package returns the name of the Protobuf package.
 func (f *File) Package() string { return f.pkg }
 
-// Lock returns the lock that Generate was called with.
+// Lock returns the lock that NewFile was called with.
 func (f *File) Lock() *Lock { return f.lock }
 
 // MessageName returns the name of the message of a kind, without the package. It is empty if

@@ -44,7 +44,7 @@ func packages(t testing.TB, text []byte, sem schema.Semantics) []*generate.Packa
 
 // file generates a package without a history.
 func file(p *generate.Package) *genproto.File {
-	return genproto.Generate(p, genproto.NewLock(genproto.PackageName(p.Group, p.Version)))
+	return genproto.NewFile(p, genproto.NewLock(genproto.PackageName(p.Group, p.Version)))
 }
 
 // message returns the descriptor of the message of a kind.

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"espalier.dev/analysis/generate"
 )
 
 // lockVersion is the version of the format of lock files.
@@ -198,7 +200,7 @@ func (l *Lock) Bytes() []byte {
 	return b.Bytes()
 }
 
-const lockComment = "The numbers of Protobuf fields. Written by espalier generate; do not edit, commit together with the .proto file."
+const lockComment = generate.Marker + " It keeps field numbers stable: commit it with the .proto file."
 
 // file returns the messages sorted by name, with their fields sorted by number.
 func (l *Lock) file() []fileMessage {
@@ -233,6 +235,8 @@ type LockProblem string
 const (
 	// LockBroken is a file that is not a lock file, for example because of merge conflicts.
 	LockBroken LockProblem = "the lock file cannot be read"
+	// LockMissing is a .proto file without its lock file.
+	LockMissing LockProblem = "the lock file is missing"
 	// LockEdited is a file whose checksum does not match.
 	LockEdited LockProblem = "the lock file was edited"
 	// LockNewer is a file in a format that is not supported.

@@ -62,7 +62,7 @@ func next(t testing.TB, text, lock []byte) (*genproto.File, []byte) {
 			t.Fatalf("%v: %s", err, lock)
 		}
 	}
-	f := genproto.Generate(one(t, text), l)
+	f := genproto.NewFile(one(t, text), l)
 	return f, f.Lock().Bytes()
 }
 
@@ -303,5 +303,43 @@ func TestBrokenLocks(t *testing.T) {
 	}
 	if _, err := genproto.ParseLock(bytes.ReplaceAll(lock, []byte("\n"), []byte("\r\n")), pkg); err != nil {
 		t.Errorf("line breaks of Windows: %v", err)
+	}
+}
+
+// TestGenerate writes files twice, and without the lock file of the first run.
+func TestGenerate(t *testing.T) {
+	t.Parallel()
+	const name = "example.com/v1/types.proto"
+	before := []*generate.Package{one(t, crdOf("Test", `{type: object, properties: {b: {type: string}}}`))}
+	after := []*generate.Package{one(t, crdOf("Test", `{type: object, properties: {a: {type: string}, b: {type: string}}}`))}
+	first, err := genproto.Generate(before, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := slices.Sorted(maps.Keys(first)); !slices.Equal(got, []string{name, name + ".lock"}) {
+		t.Fatalf("files %q", got)
+	}
+	for file, text := range first {
+		if head := text[:min(len(text), 500)]; !bytes.Contains(head, []byte(generate.Marker)) {
+			t.Errorf("%s has no marker", file)
+		}
+	}
+	second, err := genproto.Generate(after, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{`b = 3 [json_name = "b"]`, `a = 4 [json_name = "a"]`} {
+		if !bytes.Contains(second[name], []byte(line)) {
+			t.Errorf("no %s in %s", line, second[name])
+		}
+	}
+	again, err := genproto.Generate(after, second)
+	if err != nil || !bytes.Equal(again[name], second[name]) || !bytes.Equal(again[name+".lock"], second[name+".lock"]) {
+		t.Errorf("the third run differs: %v", err)
+	}
+	delete(second, name+".lock")
+	var problem *genproto.LockError
+	if _, err := genproto.Generate(after, second); !errors.As(err, &problem) || problem.Problem != genproto.LockMissing {
+		t.Errorf("without a lock file: %v", err)
 	}
 }

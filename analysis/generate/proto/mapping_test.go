@@ -343,7 +343,7 @@ func TestLargeSchema(t *testing.T) {
 		parsed, err := genproto.ParseLock(lock, pkg)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
-		} else if again := genproto.Generate(p, parsed); string(again.Text()) != string(text) {
+		} else if again := genproto.NewFile(p, parsed); string(again.Text()) != string(text) {
 			t.Errorf("%s: the second run differs", name)
 		}
 	}

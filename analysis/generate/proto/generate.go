@@ -1,0 +1,31 @@
+package proto
+
+import (
+	"fmt"
+
+	"espalier.dev/analysis/generate"
+)
+
+// Generate returns the .proto file and the lock file of each package. existing are the files
+// of an earlier run, among them the lock files. The error is a [LockError] with the name of
+// the file.
+func Generate(packages []*generate.Package, existing generate.Files) (generate.Files, error) {
+	files := generate.Files{}
+	for _, p := range packages {
+		name := p.Dir() + "/types.proto"
+		lockName := name + ".lock"
+		lock := NewLock(PackageName(p.Group, p.Version))
+		switch old, ok := existing[lockName]; {
+		case ok:
+			var err error
+			if lock, err = ParseLock(old, lock.pkg); err != nil {
+				return nil, fmt.Errorf("%s: %w", lockName, err)
+			}
+		case existing[name] != nil:
+			return nil, fmt.Errorf("%s: %w", lockName, &LockError{LockMissing, name + " was generated with it"})
+		}
+		f := NewFile(p, lock)
+		files[name], files[lockName] = f.Text(), lock.Bytes()
+	}
+	return files, nil
+}
