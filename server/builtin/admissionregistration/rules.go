@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"espalier.dev/server/builtin/kind"
+	"espalier.dev/server/builtin/rules"
 )
 
 // Rules returns the rules of the kinds of admissionregistration.k8s.io, by resource.
@@ -25,7 +26,7 @@ func Rules() map[string]kind.Rules {
 			Default:     kind.On(defaultValidatingWebhooks),
 			Main: kind.Write{
 				Prepare: kind.Change(func(obj, old *v1.ValidatingWebhookConfiguration) {
-					generate(obj, old, old == nil || !reflect.DeepEqual(obj.Webhooks, old.Webhooks))
+					rules.Generation(obj, old, old != nil && reflect.DeepEqual(obj.Webhooks, old.Webhooks))
 				}),
 				Validate: kind.Check(c.validatingWebhooks),
 				Warnings: reservedName,
@@ -36,7 +37,7 @@ func Rules() map[string]kind.Rules {
 			Default:     kind.On(defaultMutatingWebhooks),
 			Main: kind.Write{
 				Prepare: kind.Change(func(obj, old *v1.MutatingWebhookConfiguration) {
-					generate(obj, old, old == nil || !reflect.DeepEqual(obj.Webhooks, old.Webhooks))
+					rules.Generation(obj, old, old != nil && reflect.DeepEqual(obj.Webhooks, old.Webhooks))
 				}),
 				Validate: kind.Check(c.mutatingWebhooks),
 				Warnings: reservedName,
@@ -51,7 +52,7 @@ func Rules() map[string]kind.Rules {
 					if old != nil {
 						obj.Status = old.Status
 					}
-					generate(obj, old, old == nil || !equality.Semantic.DeepEqual(obj.Spec, old.Spec))
+					rules.Generation(obj, old, old != nil && equality.Semantic.DeepEqual(obj.Spec, old.Spec))
 				}),
 				Validate: kind.Check(c.validatingPolicy),
 				Warnings: reservedName,
@@ -72,7 +73,7 @@ func Rules() map[string]kind.Rules {
 			Default:     kind.On(defaultValidatingBinding),
 			Main: kind.Write{
 				Prepare: kind.Change(func(obj, old *v1.ValidatingAdmissionPolicyBinding) {
-					generate(obj, old, old == nil || !equality.Semantic.DeepEqual(obj.Spec, old.Spec))
+					rules.Generation(obj, old, old != nil && equality.Semantic.DeepEqual(obj.Spec, old.Spec))
 				}),
 				Validate: kind.Check(validateValidatingBinding),
 				Warnings: reservedName,
@@ -83,7 +84,7 @@ func Rules() map[string]kind.Rules {
 			Default:     kind.On(defaultMutatingPolicy),
 			Main: kind.Write{
 				Prepare: kind.Change(func(obj, old *v1.MutatingAdmissionPolicy) {
-					generate(obj, old, old == nil || !equality.Semantic.DeepEqual(obj.Spec, old.Spec))
+					rules.Generation(obj, old, old != nil && equality.Semantic.DeepEqual(obj.Spec, old.Spec))
 				}),
 				Validate: kind.Check(c.mutatingPolicy),
 				Warnings: reservedName,
@@ -94,27 +95,12 @@ func Rules() map[string]kind.Rules {
 			Default:     kind.On(defaultMutatingBinding),
 			Main: kind.Write{
 				Prepare: kind.Change(func(obj, old *v1.MutatingAdmissionPolicyBinding) {
-					generate(obj, old, old == nil || !equality.Semantic.DeepEqual(obj.Spec, old.Spec))
+					rules.Generation(obj, old, old != nil && equality.Semantic.DeepEqual(obj.Spec, old.Spec))
 				}),
 				Validate: kind.Check(validateMutatingBinding),
 				Warnings: reservedName,
 			},
 		},
-	}
-}
-
-// generate sets the generation of an object: 1 for a new one, one more for one that has changed.
-// A client cannot set it in an update; k8s.io/apiserver takes care of that.
-func generate[T interface {
-	kind.Object
-	comparable
-}](obj, old T, changed bool) {
-	var none T
-	switch {
-	case old == none:
-		obj.SetGeneration(1)
-	case changed:
-		obj.SetGeneration(old.GetGeneration() + 1)
 	}
 }
 

@@ -47,15 +47,11 @@ func stripLabel(b *v1.PodDisruptionBudget) {
 }
 
 func prepare(obj, old *v1.PodDisruptionBudget) {
-	if old == nil {
-		obj.Status = v1.PodDisruptionBudgetStatus{}
-		obj.Generation = 1
-		return
+	obj.Status = v1.PodDisruptionBudgetStatus{}
+	if old != nil {
+		obj.Status = old.Status
 	}
-	obj.Status = old.Status
-	if !equality.Semantic.DeepEqual(obj.Spec, old.Spec) {
-		obj.Generation = old.Generation + 1
-	}
+	rules.Generation(obj, old, old != nil && equality.Semantic.DeepEqual(obj.Spec, old.Spec))
 }
 
 // validate does not check the metadata: k8s.io/apiserver checks that of all objects.
