@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"maps"
 	"reflect"
 	"sync"
 
@@ -9,9 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"espalier.dev/server/builtin/admissionregistration"
+	"espalier.dev/server/builtin/apps"
+	"espalier.dev/server/builtin/batch"
 	"espalier.dev/server/builtin/core"
 	"espalier.dev/server/builtin/events"
 	"espalier.dev/server/builtin/kind"
+	"espalier.dev/server/builtin/pods"
 	"espalier.dev/server/builtin/services"
 )
 
@@ -20,12 +24,15 @@ func byGroup() map[string]func() map[string]kind.Rules {
 	return map[string]func() map[string]kind.Rules{
 		"": func() map[string]kind.Rules {
 			all := core.Rules()
+			maps.Copy(all, pods.Rules())
 			all["events"] = events.CoreRules()
 			all["services"] = services.Rules()
 			return all
 		},
 		"events.k8s.io":                events.Rules,
 		"admissionregistration.k8s.io": admissionregistration.Rules,
+		"apps":                         apps.Rules,
+		"batch":                        batch.Rules,
 	}
 }
 
