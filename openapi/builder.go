@@ -46,11 +46,13 @@ type Builder struct {
 	kinds map[string]spec.Extensions
 	// v2 and v3 are the definitions of the types that all resources share.
 	v2, v3 map[string]common.OpenAPIDefinition
+	// builtinV2 and builtinV3 have the definitions of Kubernetes' own kinds.
+	builtinV2, builtinV3 library
 }
 
 // New returns a Builder.
 func New(o Options) *Builder {
-	b := &Builder{kinds: map[string]spec.Extensions{}}
+	b := &Builder{kinds: map[string]spec.Extensions{}, builtinV2: library{prefix: prefixV2}, builtinV3: library{prefix: prefixV3}}
 	if o.Scheme != nil {
 		byName := map[string][]runtimeschema.GroupVersionKind{}
 		for gvk := range o.Scheme.AllKnownTypes() {
@@ -157,30 +159,40 @@ func definitionName(gvk runtimeschema.GroupVersionKind) string {
 }
 
 func (b *Builder) buildV3(r *resource, own map[string]common.OpenAPIDefinition) (*spec3.OpenAPI, error) {
-	doc, err := builder3.BuildOpenAPISpecFromRoutes([]common.RouteContainer{r.routes()}, &common.OpenAPIV3Config{
+	return b.docV3(r.kind, r.routes(), b.with(b.v3, own))
+}
+
+func (b *Builder) buildV2(r *resource, own map[string]common.OpenAPIDefinition) (*spec.Swagger, error) {
+	return b.docV2(r.kind, r.routes(), b.with(b.v2, own))
+}
+
+// docV3 returns the document of the routes of a kind.
+func (b *Builder) docV3(kind runtimeschema.GroupVersionKind, r routes, definitions map[string]common.OpenAPIDefinition) (*spec3.OpenAPI, error) {
+	doc, err := builder3.BuildOpenAPISpecFromRoutes([]common.RouteContainer{r}, &common.OpenAPIV3Config{
 		Info:                           info(),
 		CommonResponses:                map[int]*spec3.Response{401: {ResponseProps: spec3.ResponseProps{Description: "Unauthorized"}}},
 		GetOperationIDAndTagsFromRoute: operationID,
 		GetDefinitionName:              b.definitionName,
-		Definitions:                    b.with(b.v3, own),
+		Definitions:                    definitions,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("openapi v3 of %s: %w", r.kind, err)
+		return nil, fmt.Errorf("openapi v3 of %s: %w", kind, err)
 	}
 	return doc, nil
 }
 
-func (b *Builder) buildV2(r *resource, own map[string]common.OpenAPIDefinition) (*spec.Swagger, error) {
-	doc, err := builder.BuildOpenAPISpecFromRoutes([]common.RouteContainer{r.routes()}, &common.Config{
+// docV2 returns the same in OpenAPI v2.
+func (b *Builder) docV2(kind runtimeschema.GroupVersionKind, r routes, definitions map[string]common.OpenAPIDefinition) (*spec.Swagger, error) {
+	doc, err := builder.BuildOpenAPISpecFromRoutes([]common.RouteContainer{r}, &common.Config{
 		ProtocolList:                   []string{"https"},
 		Info:                           info(),
 		CommonResponses:                map[int]spec.Response{401: {ResponseProps: spec.ResponseProps{Description: "Unauthorized"}}},
 		GetOperationIDAndTagsFromRoute: operationID,
 		GetDefinitionName:              b.definitionName,
-		GetDefinitions:                 func(common.ReferenceCallback) map[string]common.OpenAPIDefinition { return b.with(b.v2, own) },
+		GetDefinitions:                 func(common.ReferenceCallback) map[string]common.OpenAPIDefinition { return definitions },
 	})
 	if err != nil {
-		return nil, fmt.Errorf("openapi v2 of %s: %w", r.kind, err)
+		return nil, fmt.Errorf("openapi v2 of %s: %w", kind, err)
 	}
 	return doc, nil
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write docs.json")
+var update = flag.Bool("update", false, "write docs.json or markers.json")
 
 // TestDocs holds docs.json to what the sources of the API types say. With -update it
 // writes the file.

@@ -3,6 +3,7 @@ package openapi
 import (
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -32,6 +33,7 @@ type route struct {
 
 	params    []common.Parameter
 	consumes  []string
+	produces  []string
 	metadata  map[string]any
 	reads     any
 	responses []common.StatusCodeResponse
@@ -43,7 +45,7 @@ func (r *route) OperationName() string                            { return r.ope
 func (r *route) Parameters() []common.Parameter                   { return r.params }
 func (r *route) Description() string                              { return r.description }
 func (r *route) Consumes() []string                               { return r.consumes }
-func (r *route) Produces() []string                               { return []string{"application/json", "application/yaml"} }
+func (r *route) Produces() []string                               { return r.produces }
 func (r *route) Metadata() map[string]any                         { return r.metadata }
 func (r *route) RequestPayloadSample() any                        { return r.reads }
 func (r *route) ResponsePayloadSample() any                       { return nil }
@@ -139,6 +141,7 @@ func (r *resource) route(method, path, action, verb, subresource string, returns
 		verb:        verb,
 		description: describe(verb, subresource, r.kind.Kind),
 		consumes:    []string{runtime.ContentTypeJSON, runtime.ContentTypeYAML},
+		produces:    []string{runtime.ContentTypeJSON, runtime.ContentTypeYAML},
 		metadata: map[string]any{
 			"x-kubernetes-group-version-kind": metav1.GroupVersionKind{Group: r.kind.Group, Version: r.kind.Version, Kind: r.kind.Kind},
 			"x-kubernetes-action":             action,
@@ -249,6 +252,9 @@ func article(kind string) string {
 // tag that the operations of a group and version share.
 func operationID(r common.Route) (string, []string, error) {
 	parts := strings.Split(strings.Trim(r.Path(), "/"), "/") // apis, group, version, …
+	if parts[0] == "api" {
+		parts = slices.Insert(parts, 1, "core")
+	}
 	group := strings.TrimSuffix(parts[1], ".k8s.io")
 	verb := strings.TrimSuffix(r.(*route).verb, "collection")
 	name := strings.TrimPrefix(r.OperationName(), verb)

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,6 +31,9 @@ type reflector struct {
 	// that are optional although their tags do not say so, by type and field.
 	defaults map[string]any
 	optional []string
+	// comments are the markers in the comments of Kubernetes' types, by package and type.
+	// They replace marks, defaults and optional.
+	comments map[string]map[string]*typeMarkers
 
 	definitions map[string]common.OpenAPIDefinition
 }
@@ -82,6 +86,9 @@ func (r *reflector) add(t reflect.Type) string {
 	s.Description = r.doc(t)[""]
 	s.Type = spec.StringOrArray{"object"}
 	s.Extensions = r.marks[t.Name()]
+	if r.comments != nil {
+		s.Extensions = markersOf(r.comments, t).extensions()
+	}
 	r.fields(t, &def)
 	slices.Sort(def.Dependencies)
 	def.Dependencies = slices.Compact(def.Dependencies)
@@ -100,17 +107,23 @@ func (r *reflector) fields(t reflect.Type, def *common.OpenAPIDefinition) {
 			r.fields(f.Type, def)
 			continue
 		}
-		omitted := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
+		omitted := isOmitted(options)
 		s := r.value(f.Type, def)
 		s.Description = r.doc(t)[name]
-		if s.Default = r.defaults[t.Name()+"."+name]; s.Default == nil {
+		required := !omitted && !slices.Contains(r.optional, t.Name()+"."+name)
+		if r.comments != nil {
+			required = r.mark(&s, t, name, f.Type, !omitted)
+		} else {
+			s.Default = r.defaults[t.Name()+"."+name]
+			if slices.Contains(s.Type, "array") && !strings.HasSuffix(t.Name(), "List") { // lists are not applied
+				s.AddExtension("x-kubernetes-list-type", "atomic")
+			}
+			for k, v := range r.marks[t.Name()+"."+name] {
+				s.AddExtension(k, v)
+			}
+		}
+		if s.Default == nil {
 			s.Default = r.zero(f.Type, omitted)
-		}
-		if slices.Contains(s.Type, "array") && !strings.HasSuffix(t.Name(), "List") { // lists are not applied
-			s.AddExtension("x-kubernetes-list-type", "atomic")
-		}
-		for k, v := range r.marks[t.Name()+"."+name] {
-			s.AddExtension(k, v)
 		}
 		for tag, extension := range map[string]string{
 			"patchStrategy": "x-kubernetes-patch-strategy",
@@ -121,10 +134,23 @@ func (r *reflector) fields(t reflect.Type, def *common.OpenAPIDefinition) {
 			}
 		}
 		def.Schema.SetProperty(name, s)
-		if !omitted && !slices.Contains(r.optional, t.Name()+"."+name) {
+		if required {
 			def.Schema.Required = append(def.Schema.Required, name)
 		}
 	}
+}
+
+// mark adds what the comments of a field and of its type say to the schema of the field. It
+// returns whether the field is required, given what its tags say.
+func (r *reflector) mark(s *spec.Schema, t reflect.Type, name string, of reflect.Type, required bool) bool {
+	m := markersOf(r.comments, t).Fields[name]
+	m.extend(s)
+	s.Default = m.Default
+	s.Description = markersOf(r.comments, of).describe(s.Description)
+	if m.Required != nil {
+		return *m.Required
+	}
+	return required
 }
 
 // value returns the schema of a field, an item or a map value.
@@ -149,8 +175,14 @@ func (r *reflector) value(t reflect.Type, def *common.OpenAPIDefinition) (s spec
 		s.AdditionalProperties = &spec.SchemaOrBool{Allows: true, Schema: &values}
 		return s
 	case reflect.Struct:
+	case reflect.Interface:
+		return s
 	default:
-		return typed(common.OpenAPITypeFormat(t.Kind().String()))
+		s = typed(common.OpenAPITypeFormat(t.Kind().String()))
+		if r.comments != nil {
+			markersOf(r.comments, t).enum(&s)
+		}
+		return s
 	}
 	name := r.add(t)
 	def.Dependencies = append(def.Dependencies, name)
@@ -173,6 +205,12 @@ func (r *reflector) zero(t reflect.Type, optional bool) any {
 	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface:
 		return nil
 	case reflect.Struct:
+		if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+			return nil // its zero value is null
+		}
+		if t.NumField() == 1 && t.Field(0).Anonymous {
+			return r.zero(t.Field(0).Type, optional)
+		}
 		return map[string]any{}
 	}
 	if optional {

@@ -66,7 +66,7 @@ func (h *Handler) Describe(v *crd.Version) *resource.Description {
 	d := &resource.Description{
 		Version:    v,
 		Verbs:      r.Verbs(),
-		OpenAPI:    resource.Describe(v).OpenAPI,
+		OpenAPI:    h.openAPI(r),
 		PatchTypes: []apitypes.PatchType{apitypes.JSONPatchType, apitypes.MergePatchType, apitypes.StrategicMergePatchType, apitypes.ApplyYAMLPatchType},
 	}
 	for _, sub := range r.Subresources {

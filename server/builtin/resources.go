@@ -194,8 +194,8 @@ func Resources() []*Resource {
 		{"node.k8s.io", "v1", []Resource{{Kind: "RuntimeClass"}}},
 		{"discovery.k8s.io", "v1", []Resource{{Kind: "EndpointSlice", Namespaced: true}}},
 		{"resource.k8s.io", "v1", []Resource{
-			{Kind: "DeviceClass"}, {Kind: "ResourceClaim", Namespaced: true, Subresources: []Subresource{status}},
-			{Kind: "ResourceClaimTemplate", Namespaced: true}, {Kind: "ResourceSlice"},
+			{Kind: "DeviceClass", ReturnsDeleted: true}, {Kind: "ResourceClaim", Namespaced: true, Subresources: []Subresource{status}, ReturnsDeleted: true},
+			{Kind: "ResourceClaimTemplate", Namespaced: true, ReturnsDeleted: true}, {Kind: "ResourceSlice", ReturnsDeleted: true},
 		}},
 		{"flowcontrol.apiserver.k8s.io", "v1", []Resource{
 			{Kind: "FlowSchema", Subresources: []Subresource{status}}, {Kind: "PriorityLevelConfiguration", Subresources: []Subresource{status}},

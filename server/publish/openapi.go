@@ -114,14 +114,20 @@ func (s *snapshot) v3(parts []string) http.Handler {
 	switch {
 	case len(parts) == 0:
 		return http.HandlerFunc(s.serveV3Root)
-	case len(parts) == 3 && parts[0] == "apis":
-		gv := runtimeschema.GroupVersion{Group: parts[1], Version: parts[2]}
-		if s.byName[gv] == nil {
-			return nil
-		}
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serveV3(w, r, gv) })
+	case len(parts) == 2 && parts[0] == "api":
+		return s.v3Document(runtimeschema.GroupVersion{Version: parts[1]})
+	case len(parts) == 3 && parts[0] == "apis" && parts[1] != "":
+		return s.v3Document(runtimeschema.GroupVersion{Group: parts[1], Version: parts[2]})
 	}
 	return nil
+}
+
+// v3Document returns the handler of the document of a group and version, or nil.
+func (s *snapshot) v3Document(gv runtimeschema.GroupVersion) http.Handler {
+	if s.byName[gv] == nil {
+		return nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serveV3(w, r, gv) })
 }
 
 // newV3Root lists the documents without writing any. It reuses the documents of the previous
@@ -155,7 +161,12 @@ func (s *snapshot) newV3Root() (*v3Root, error) {
 	return root, nil
 }
 
-func pathOf(gv runtimeschema.GroupVersion) string { return "apis/" + gv.Group + "/" + gv.Version }
+func pathOf(gv runtimeschema.GroupVersion) string {
+	if gv.Group == "" {
+		return "api/" + gv.Version
+	}
+	return "apis/" + gv.Group + "/" + gv.Version
+}
 
 func urlOf(gv runtimeschema.GroupVersion, hash string) string {
 	u := url.URL{Path: "/openapi/v3/" + pathOf(gv), RawQuery: url.Values{"hash": {hash}}.Encode()}

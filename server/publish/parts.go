@@ -74,7 +74,12 @@ func (p *Publisher) partOf(v *resource.Description) (*part, error) {
 		if out.paths, err = writeAll(doc.Paths.Paths); err != nil {
 			return nil, err
 		}
-		if out.schemas, err = writeAll(doc.Components.Schemas); err != nil {
+		if v.OpenAPI.GoTypes {
+			out.schemas, err = writeOnce(&p.parts.types, doc.Components.Schemas, func(s *spec.Schema) ([]byte, error) { return json.Marshal(s) })
+		} else {
+			out.schemas, err = writeAll(doc.Components.Schemas)
+		}
+		if err != nil {
 			return nil, err
 		}
 		p.parts.share(out)
@@ -140,6 +145,36 @@ type partCache struct {
 	size   int
 	// shared has the texts that are in almost every part.
 	shared map[string]json.RawMessage
+	// types has the definitions of Go types.
+	types texts
+}
+
+// texts are the texts of definitions that are equal in all documents, by name. The zero value
+// is empty. They are safe for concurrent use.
+type texts struct {
+	mu     sync.Mutex
+	byName map[string]json.RawMessage
+}
+
+// writeOnce returns the texts of some definitions, and writes those that were not needed before.
+func writeOnce[V any](t *texts, from map[string]V, write func(V) ([]byte, error)) (map[string]json.RawMessage, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byName == nil {
+		t.byName = map[string]json.RawMessage{}
+	}
+	out := make(map[string]json.RawMessage, len(from))
+	for name, v := range from {
+		if _, ok := t.byName[name]; !ok {
+			text, err := write(v)
+			if err != nil {
+				return nil, err
+			}
+			t.byName[name] = text
+		}
+		out[name] = t.byName[name]
+	}
+	return out, nil
 }
 
 type cachedPart struct {

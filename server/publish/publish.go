@@ -76,6 +76,7 @@ type Publisher struct {
 	whole    *document
 	swaggers map[string]*swagger        // by name of the CRD
 	shared   map[string]json.RawMessage // texts in many parts, by name
+	types    texts                      // definitions of Go types
 }
 
 // New returns a Publisher.

@@ -107,11 +107,14 @@ func addMissing(to, from map[string]json.RawMessage) {
 // newSwagger describes all versions of a CRD.
 func (p *Publisher) newSwagger(d *crd.Definition, id string) (*swagger, error) {
 	var docs []*spec.Swagger
+	goTypes := false
 	for _, v := range d.Versions() {
 		if !v.Served() {
 			continue
 		}
-		doc, err := p.describe(v).OpenAPI.V2(p.builder)
+		described := p.describe(v)
+		goTypes = described.OpenAPI.GoTypes
+		doc, err := described.OpenAPI.V2(p.builder)
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +127,14 @@ func (p *Publisher) newSwagger(d *crd.Definition, id string) (*swagger, error) {
 		return nil, err
 	}
 	// As in kube-apiserver: clients of OpenAPI v2 do not expect defaults.
-	if out.Definitions, err = writeAll(handler.PruneDefaults(doc.Definitions)); err != nil {
+	if goTypes {
+		out.Definitions, err = writeOnce(&p.types, doc.Definitions, func(s spec.Schema) ([]byte, error) {
+			return json.Marshal(handler.PruneDefaultsSchema(&s))
+		})
+	} else {
+		out.Definitions, err = writeAll(handler.PruneDefaults(doc.Definitions))
+	}
+	if err != nil {
 		return nil, err
 	}
 	if out.Parameters, err = writeAll(doc.Parameters); err != nil {

@@ -46,6 +46,9 @@ type Subresource struct {
 type OpenAPI struct {
 	V2 func(*openapi.Builder) (*spec.Swagger, error)
 	V3 func(*openapi.Builder) (*spec3.OpenAPI, error)
+	// GoTypes is set if all definitions are those of Go types: in the documents of all such
+	// resources, definitions of the same name are equal.
+	GoTypes bool
 }
 
 // Can reports whether the resource, or the named subresource, supports a verb.

@@ -1,0 +1,150 @@
+package builtin_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"espalier.dev/crd"
+	"espalier.dev/openapi"
+	"espalier.dev/server/builtin"
+	"espalier.dev/server/publish"
+)
+
+// documents returns the OpenAPI documents of all built-in kinds.
+func documents(t testing.TB) (*spec3.OpenAPI, *spec.Swagger) {
+	t.Helper()
+	b := openapi.New(openapi.Options{Scheme: scheme.Scheme})
+	var v3 []*spec3.OpenAPI
+	var v2 []*spec.Swagger
+	for _, r := range builtin.Resources() {
+		k, err := r.OpenAPI(scheme.Scheme)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc3, err := b.KindV3(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc2, err := b.KindV2(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v3, v2 = append(v3, doc3), append(v2, doc2)
+	}
+	return openapi.MergeV3(v3...), openapi.MergeV2(v2...)
+}
+
+// Every reference in a document has a definition, and every operation a name of its own.
+func TestOpenAPIReferences(t *testing.T) {
+	t.Parallel()
+	v3, v2 := documents(t)
+	for _, c := range []struct {
+		doc    any
+		prefix string
+		has    func(name string) bool
+	}{
+		{v3, "#/components/schemas/", func(name string) bool { return v3.Components.Schemas[name] != nil }},
+		{v2, "#/definitions/", func(name string) bool { _, ok := v2.Definitions[name]; return ok }},
+	} {
+		text, err := json.Marshal(c.doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts := strings.Split(string(text), `"$ref":"`)
+		for _, part := range parts[1:] {
+			ref, _, _ := strings.Cut(part, `"`)
+			if name, ok := strings.CutPrefix(ref, c.prefix); ok && !c.has(name) {
+				t.Errorf("no definition of %s", ref)
+			}
+		}
+		if len(parts) < 1000 {
+			t.Errorf("%d references", len(parts))
+		}
+		var ids []string
+		for _, part := range strings.Split(string(text), `"operationId":"`)[1:] {
+			id, _, _ := strings.Cut(part, `"`)
+			ids = append(ids, id)
+		}
+		slices.Sort(ids)
+		if n := len(ids); n < 300 || len(slices.Compact(ids)) != n {
+			t.Errorf("%d operations, some of them with the same name", n)
+		}
+	}
+}
+
+func TestOpenAPISchemas(t *testing.T) {
+	t.Parallel()
+	v3, v2 := documents(t)
+	pod := v3.Components.Schemas["io.k8s.api.core.v1.PodSpec"]
+	containers := pod.Properties["containers"]
+	if got := containers.Extensions["x-kubernetes-list-map-keys"]; !slices.Equal(got.([]any), []any{"name"}) {
+		t.Errorf("got map keys %v", got)
+	}
+	if containers.Extensions["x-kubernetes-list-type"] != "map" || containers.Extensions["x-kubernetes-patch-merge-key"] != "name" || containers.Description == "" {
+		t.Errorf("unexpected schema %v", containers)
+	}
+	if !slices.Equal(pod.Required, []string{"containers"}) {
+		t.Errorf("got required %v", pod.Required)
+	}
+	policy := pod.Properties["restartPolicy"]
+	if !slices.Equal(policy.Enum, []any{"Always", "Never", "OnFailure"}) || !strings.Contains(policy.Description, "\n\nPossible enum values:\n - `\"Always\"`\n") {
+		t.Errorf("unexpected schema %v", policy)
+	}
+	port := v3.Components.Schemas["io.k8s.api.core.v1.ServicePort"].Properties["protocol"]
+	if port.Default != "TCP" {
+		t.Errorf("got default %v", port.Default)
+	}
+	selector := v3.Components.Schemas["io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"]
+	if selector.Extensions["x-kubernetes-map-type"] != "atomic" {
+		t.Errorf("unexpected schema %v", selector)
+	}
+	const intOrString = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+	if s := v3.Components.Schemas[intOrString]; len(s.OneOf) != 2 || len(s.Type) != 0 {
+		t.Errorf("unexpected schema %v", s)
+	}
+	if s := v2.Definitions[intOrString]; len(s.OneOf) != 0 || !slices.Equal(s.Type, []string{"string"}) {
+		t.Errorf("unexpected schema %v", s)
+	}
+}
+
+// noCatalog has no CRDs.
+type noCatalog struct{}
+
+func (noCatalog) Catalog() *crd.Catalog { return crd.NewCatalog() }
+
+// BenchmarkOpenAPI answers the first request for the document of the core group, the largest
+// one, and for that of all groups in OpenAPI v2.
+func BenchmarkOpenAPI(b *testing.B) {
+	h := builtin.New(builtin.Config{Rules: builtin.Rules()})
+	definitions, err := builtin.Definitions()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var published []publish.Builtin
+	for _, d := range definitions {
+		published = append(published, publish.Builtin{Definition: d, Describe: h.Describe})
+	}
+	for _, path := range []string{"/openapi/v3", "/openapi/v3/api/v1", "/openapi/v3/apis/apps/v1", "/openapi/v2"} {
+		b.Run(strings.ReplaceAll(path[1:], "/", "."), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				p := publish.New(publish.Config{Source: noCatalog{}, Builtin: published, Codecs: scheme.Codecs})
+				w := httptest.NewRecorder()
+				b.StartTimer()
+				p.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+				if w.Code != http.StatusOK {
+					b.Fatalf("%d %s", w.Code, w.Body)
+				}
+				b.ReportMetric(float64(w.Body.Len()), "bytes")
+			}
+		})
+	}
+}
