@@ -3,17 +3,20 @@
 package core
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/server/builtin/events"
 	"espalier.dev/server/builtin/kind"
 	"espalier.dev/server/builtin/services"
+	"espalier.dev/server/builtin/volumes"
 )
 
 // Rules returns the rules of the kinds by the plural names of their resources.
 func Rules() map[string]kind.Rules {
-	return map[string]kind.Rules{
+	all := map[string]kind.Rules{
 		"namespaces":      namespaces(),
 		"configmaps":      configMaps(),
 		"secrets":         secrets(),
@@ -21,6 +24,8 @@ func Rules() map[string]kind.Rules {
 		"events":          events.CoreRules(),
 		"services":        services.Rules(),
 	}
+	maps.Copy(all, volumes.Rules())
+	return all
 }
 
 // metadata is the path of an object's metadata.

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Internal returns a value for an error that is displayed as kube-apiserver does: it validates
@@ -76,10 +78,9 @@ func untagged(buf *bytes.Buffer, v reflect.Value) error {
 }
 
 func untaggedFields(buf *bytes.Buffer, v reflect.Value, first *bool) error {
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
+	for _, f := range internalFields(v.Type()) {
 		if f.Anonymous && f.Type.Kind() == reflect.Struct {
-			if err := untaggedFields(buf, v.Field(i), first); err != nil {
+			if err := untaggedFields(buf, v.FieldByIndex(f.Index), first); err != nil {
 				return err
 			}
 			continue
@@ -92,11 +93,29 @@ func untaggedFields(buf *bytes.Buffer, v reflect.Value, first *bool) error {
 		}
 		*first = false
 		fmt.Fprintf(buf, "%q:", f.Name)
-		if err := untagged(buf, v.Field(i)); err != nil {
+		if err := untagged(buf, v.FieldByIndex(f.Index)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// internalFields returns the fields of a struct in the order of the internal type.
+func internalFields(t reflect.Type) (fields []reflect.StructField) {
+	if t == reflect.TypeFor[corev1.PersistentVolumeSource]() {
+		for _, name := range []string{
+			"GCEPersistentDisk", "AWSElasticBlockStore", "HostPath", "Glusterfs", "NFS", "RBD", "Quobyte", "ISCSI", "FlexVolume", "Cinder", "CephFS", "FC",
+			"Flocker", "AzureFile", "VsphereVolume", "AzureDisk", "PhotonPersistentDisk", "PortworxVolume", "ScaleIO", "Local", "StorageOS", "CSI",
+		} {
+			f, _ := t.FieldByName(name)
+			fields = append(fields, f)
+		}
+		return fields
+	}
+	for i := range t.NumField() {
+		fields = append(fields, t.Field(i))
+	}
+	return fields
 }
 
 func untaggedMap(buf *bytes.Buffer, v reflect.Value) error {
