@@ -86,7 +86,7 @@ fuzz: ## run each fuzz target for FUZZTIME, then the oracle on ORACLE_CASES gene
 	cd test/oracle && ORACLE_SEED=$${ORACLE_SEED:-$$(date +%s)} ORACLE_FIELD_STEPS='$(FIELD_STEPS)' go test -count=1 -timeout=0 -v -run '^TestFields$$' .
 
 .PHONY: generate-corpus
-generate-corpus: ## generate types from all CRDs of the corpus and compile them; takes minutes
+generate-corpus: ## generate types for all CRDs of the corpus, compile them, and derive the schemas again from the Go types
 	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout 0 -v -run Corpus ./analysis/generate/...
 	cd test/generate && ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout 0 -v ./...
 
@@ -128,6 +128,10 @@ bench-audit: ## benchmark espalier audit on a snapshot with 1,000,000 objects: o
 corpus: ## run the tests of the corpus with all of it (make test uses a part of it where that takes long)
 	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m ./schema ./analysis/fix ./analysis/explain/sample
 	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m -v -run '^TestCorpus$$' ./server
+
+.PHONY: generate-corpus
+generate-corpus: ## generate types for all CRDs of the corpus, compile them, and derive the schemas again from the Go types
+	cd test/generate && ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m -v .
 
 .PHONY: conformance
 conformance: ## run the reference's integration suite against the server; takes minutes

@@ -49,6 +49,8 @@ func newMarkers(v *generate.Value, pos position) *markers {
 		s.Type, s.XPreserveUnknownFields = "", false
 	case generate.JSON:
 		s.XPreserveUnknownFields = false
+	case generate.IntOrString:
+		// It may have a type, which restricts it.
 	default:
 		s.Type = ""
 	}
@@ -100,8 +102,12 @@ func (m *markers) all(e *expression) *markers {
 		if e == rawType {
 			r.Type = nil
 		} else if len(r.Type) > 0 {
+			object := r.Type[0] == "object"
 			m.validation("Type", r.Type[0])
 			r.Type = nil
+			if object && m.pos == atField {
+				m.object("structType")
+			}
 		}
 	}
 	if r.XPreserveUnknownFields != nil {
@@ -141,6 +147,10 @@ func (m *markers) intOrString(e *expression) (schemaless bool) {
 	if schemaless {
 		m.add("kubebuilder:validation:Schemaless")
 	}
+	if len(r.Type) > 0 {
+		m.validation("Type", r.Type[0])
+		r.Type = nil
+	}
 	if schemaless || r.Pattern != "" || r.MinLength != nil || r.MaxLength != nil {
 		m.validation("XIntOrString", "")
 	}
@@ -176,21 +186,26 @@ func (m *markers) keywords() {
 			}
 			r.XListType, r.XListMapKeys = nil, nil
 		}
-	case generate.Map, generate.Object:
-		if m.v.Kind == generate.Map || !m.v.Type.Open {
-			m.integer("MaxProperties", &r.MaxProperties)
-			m.integer("MinProperties", &r.MinProperties)
-		}
-		if r.XMapType != nil {
-			name := "mapType="
-			if m.v.Kind == generate.Object {
-				name = "structType="
-			}
-			m.add(name + *r.XMapType)
-			r.XMapType = nil
-		}
+	case generate.Map:
+		m.object("mapType")
+	case generate.Object:
+		m.object("structType")
 	}
 	m.general()
+}
+
+// object adds markers for the keywords of objects. controller-gen applies the markers of types
+// that preserve unknown fields, which have methods for JSON, to a schema without a type first.
+func (m *markers) object(mapType string) {
+	r := m.rest
+	if m.v.Type == nil || !m.v.Type.Open {
+		m.integer("MaxProperties", &r.MaxProperties)
+		m.integer("MinProperties", &r.MinProperties)
+	}
+	if r.XMapType != nil {
+		m.add(mapType + "=" + *r.XMapType)
+		r.XMapType = nil
+	}
 }
 
 // general adds markers for the keywords that apply to all kinds.

@@ -158,12 +158,12 @@ func declaration(b *strings.Builder, markers []string, doc string) {
 	if len(markers) > 0 {
 		b.WriteString("\n")
 	}
-	comment(b, doc)
+	comment(b, "", doc)
 }
 
 // comment writes a description as a comment. Lines that controller-gen would take for markers
 // are quoted.
-func comment(b *strings.Builder, text string) {
+func comment(b *strings.Builder, indent, text string) {
 	if strings.TrimSpace(text) == "" {
 		return
 	}
@@ -177,20 +177,22 @@ func comment(b *strings.Builder, text string) {
 		if strings.HasPrefix(strings.TrimSpace(line), "+") {
 			line = strconv.Quote(line)
 		}
-		b.WriteString(strings.TrimRight("// "+line, " \t") + "\n")
+		b.WriteString(strings.TrimRight(indent+"// "+line, " \t") + "\n")
 	}
 }
 
+// writeFields writes fields. They are indented, because gofmt would otherwise format their
+// comments, and the markers in them, as doc comments.
 func (s *structType) writeFields(b *strings.Builder) {
 	for i, f := range s.fields {
 		if i > 0 && (f.doc != "" || len(f.markers) > 1) {
 			b.WriteString("\n")
 		}
-		comment(b, f.doc)
+		comment(b, "\t", f.doc)
 		for _, m := range f.markers {
-			b.WriteString("// " + m + "\n")
+			b.WriteString("\t// " + m + "\n")
 		}
-		fmt.Fprintf(b, "%s %s `json:\"%s\"`\n", f.name, f.of.text, f.tag)
+		fmt.Fprintf(b, "\t%s %s `json:\"%s\"`\n", f.name, f.of.text, f.tag)
 	}
 	if s.open {
 		fmt.Fprintf(b, "\n// %s has the fields that the schema does not specify.\n%s map[string]apiextensionsv1.JSON `json:\"-\"`\n", s.unknown, s.unknown)
