@@ -154,7 +154,7 @@ load: ## send the requests of 1,000 concurrent clients to a server with default 
 .PHONY: golden
 golden: ## update all golden files
 	go test ./schema -run '^TestDocuments$$' -update
-	go test ./openapi -run '^TestDocs$$' -update
+	go test ./openapi -run '^(TestDocs|TestMarkers)$$' -update
 	go test ./analysis/lint -run '^TestCorpus$$' -update
 	go test ./analysis/fix -run '^(TestCases|TestCorpus)$$' -update
 	go test ./cmd/espalier -run '^(TestScripts|TestConfigSchema)$$' -update

@@ -296,6 +296,10 @@ func (r *markerReader) readFields(t *testing.T, p *sourcePackage, structure *ast
 		}
 		tags := tagsOf(f.Doc)
 		fm := fieldMarkers{List: first(tags, "listType"), Keys: tags["listMapKey"], Map: first(tags, "mapType", "structType")}
+		// SwaggerDoc ends descriptions at three dashes, wherever they are, and reads escapes.
+		if comment := strings.Join(lines(f.Doc), "\n"); strings.Contains(comment, "---") || strings.Contains(comment, `\`) {
+			fm.Doc = description(f.Doc)
+		}
 		_, optional := tags["optional"]
 		if _, ok := tags["required"]; !ok && !optional {
 			optional = slices.Contains(strings.Split(options, ","), "omitempty")

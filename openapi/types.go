@@ -146,6 +146,9 @@ func (r *reflector) mark(s *spec.Schema, t reflect.Type, name string, of reflect
 	m := markersOf(r.comments, t).Fields[name]
 	m.extend(s)
 	s.Default = m.Default
+	if m.Doc != "" {
+		s.Description = m.Doc
+	}
 	s.Description = markersOf(r.comments, of).describe(s.Description)
 	if m.Required != nil {
 		return *m.Required

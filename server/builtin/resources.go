@@ -179,9 +179,10 @@ func Resources() []*Resource {
 			{Kind: "ClusterRoleBinding"}, {Kind: "ClusterRole"}, {Kind: "RoleBinding", Namespaced: true}, {Kind: "Role", Namespaced: true},
 		}},
 		{"storage.k8s.io", "v1", []Resource{
-			{Kind: "CSIDriver"}, {Kind: "CSINode"}, {Kind: "CSIStorageCapacity", Namespaced: true},
-			{Kind: "StorageClass", ShortNames: []string{"sc"}}, {Kind: "VolumeAttachment", Subresources: []Subresource{status}},
-			{Kind: "VolumeAttributesClass", ShortNames: []string{"vac"}},
+			{Kind: "CSIDriver", ReturnsDeleted: true}, {Kind: "CSINode", ReturnsDeleted: true}, {Kind: "CSIStorageCapacity", Namespaced: true},
+			{Kind: "StorageClass", ShortNames: []string{"sc"}, ReturnsDeleted: true},
+			{Kind: "VolumeAttachment", Subresources: []Subresource{status}, ReturnsDeleted: true},
+			{Kind: "VolumeAttributesClass", ShortNames: []string{"vac"}, ReturnsDeleted: true},
 		}},
 		{"admissionregistration.k8s.io", "v1", []Resource{
 			{Kind: "MutatingAdmissionPolicy", Categories: extension}, {Kind: "MutatingAdmissionPolicyBinding", Categories: extension},
