@@ -5,17 +5,22 @@ import (
 	"reflect"
 	"sync"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"espalier.dev/server/builtin/admissionregistration"
 	"espalier.dev/server/builtin/apps"
+	"espalier.dev/server/builtin/autoscaling"
 	"espalier.dev/server/builtin/batch"
 	"espalier.dev/server/builtin/core"
 	"espalier.dev/server/builtin/events"
 	"espalier.dev/server/builtin/kind"
+	"espalier.dev/server/builtin/networking"
 	"espalier.dev/server/builtin/pods"
+	"espalier.dev/server/builtin/policy"
 	"espalier.dev/server/builtin/services"
 )
 
@@ -32,7 +37,10 @@ func byGroup() map[string]func() map[string]kind.Rules {
 		"events.k8s.io":                events.Rules,
 		"admissionregistration.k8s.io": admissionregistration.Rules,
 		"apps":                         apps.Rules,
+		"autoscaling":                  autoscaling.Rules,
 		"batch":                        batch.Rules,
+		"networking.k8s.io":            networking.Rules,
+		"policy":                       policy.Rules,
 	}
 }
 
@@ -69,6 +77,20 @@ func conversions() map[reflect.Type]conversion {
 			out := &eventsv1.EventList{ListMeta: in.ListMeta}
 			for i := range in.Items {
 				out.Items = append(out.Items, *events.ToV1(&in.Items[i]))
+			}
+			return out
+		}},
+		reflect.TypeFor[*autoscalingv1.HorizontalPodAutoscaler](): {autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), func(obj runtime.Object) runtime.Object {
+			return autoscaling.FromV1(obj.(*autoscalingv1.HorizontalPodAutoscaler))
+		}},
+		reflect.TypeFor[*autoscalingv2.HorizontalPodAutoscaler](): {autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), func(obj runtime.Object) runtime.Object {
+			return autoscaling.ToV1(obj.(*autoscalingv2.HorizontalPodAutoscaler))
+		}},
+		reflect.TypeFor[*autoscalingv2.HorizontalPodAutoscalerList](): {autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscalerList"), func(obj runtime.Object) runtime.Object {
+			in := obj.(*autoscalingv2.HorizontalPodAutoscalerList)
+			out := &autoscalingv1.HorizontalPodAutoscalerList{ListMeta: in.ListMeta}
+			for i := range in.Items {
+				out.Items = append(out.Items, *autoscaling.ToV1(&in.Items[i]))
 			}
 			return out
 		}},

@@ -28,15 +28,11 @@ func dropAnnotations(meta *metav1.ObjectMeta) {
 	}
 }
 
-// DefaultV1 applies the defaults of v1. The default of the metrics is part of FromV1, because they
-// may be in an annotation.
-func DefaultV1(h *v1.HorizontalPodAutoscaler) {
-	rules.SetDefaultPointer(&h.Spec.MinReplicas, 1)
-}
-
-// FromV1 converts an autoscaler to v2. Annotations that are not valid JSON are ignored.
+// FromV1 converts an autoscaler to v2 and applies the defaults of v1. Annotations that are not valid
+// JSON are ignored.
 func FromV1(in *v1.HorizontalPodAutoscaler) *v2.HorizontalPodAutoscaler {
 	in = in.DeepCopy()
+	rules.SetDefaultPointer(&in.Spec.MinReplicas, 1)
 	out := &v2.HorizontalPodAutoscaler{
 		ObjectMeta: in.ObjectMeta,
 		Spec: v2.HorizontalPodAutoscalerSpec{
@@ -80,7 +76,7 @@ func FromV1(in *v1.HorizontalPodAutoscaler) *v2.HorizontalPodAutoscaler {
 }
 
 // ToV1 converts an autoscaler from v2.
-func ToV1(in *v2.HorizontalPodAutoscaler) (*v1.HorizontalPodAutoscaler, error) {
+func ToV1(in *v2.HorizontalPodAutoscaler) *v1.HorizontalPodAutoscaler {
 	in = in.DeepCopy()
 	out := &v1.HorizontalPodAutoscaler{
 		ObjectMeta: in.ObjectMeta,
@@ -131,13 +127,12 @@ func ToV1(in *v2.HorizontalPodAutoscaler) (*v1.HorizontalPodAutoscaler, error) {
 		out.Annotations = map[string]string{}
 	}
 	for name, value := range annotations {
-		text, err := json.Marshal(value)
-		if err != nil {
-			return nil, err
+		// Quantities, times and strings always have a JSON form.
+		if text, err := json.Marshal(value); err == nil {
+			out.Annotations[name] = string(text)
 		}
-		out.Annotations[name] = string(text)
 	}
-	return out, nil
+	return out
 }
 
 // annotation reads the JSON in an annotation.

@@ -212,10 +212,7 @@ status:
   - {type: ContainerResource, containerResource: {name: cpu, container: c, current: {averageValue: "1"}}}
   - {type: External, external: {metric: {name: a}, current: {value: "1"}}}
 `)
-	old, err := autoscaling.ToV1(full)
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := autoscaling.ToV1(full)
 	if n, m := old.Spec.TargetCPUUtilizationPercentage, old.Status.CurrentCPUUtilizationPercentage; n == nil || *n != 50 || m == nil || *m != 7 {
 		t.Errorf("got %v and %v", n, m)
 	}
@@ -244,7 +241,6 @@ metadata: {name: a, annotations: {autoscaling.alpha.kubernetes.io/metrics: "[{",
 spec: {scaleTargetRef: {kind: A, name: a}, maxReplicas: 3}
 status: {currentReplicas: 1, desiredReplicas: 2, currentCPUUtilizationPercentage: 5}
 `)
-	autoscaling.DefaultV1(h)
 	got := autoscaling.FromV1(h)
 	want := decode[hpa](t, `
 apiVersion: autoscaling/v2
