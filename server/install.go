@@ -108,7 +108,7 @@ func install(f foundation) (*definitions.Definitions, error) {
 		Source: defs,
 		Store:  f.store,
 		Storage: func(d *crd.Definition) generic.RESTOptionsGetter {
-			return f.fences.Objects(f.storage, d.GroupResource(), d.CRD().UID)
+			return f.fences.Objects(f.storage, d.GroupResource(), d.CRD().UID, d.Namespaced())
 		},
 		Admission:           f.admission,
 		Authorizer:          f.authorizer,
@@ -171,7 +171,12 @@ func install(f foundation) (*definitions.Definitions, error) {
 // installBuiltin installs Kubernetes' own resources, and returns how they are published.
 func installBuiltin(f foundation) (*builtin.Handler, []publish.Builtin, error) {
 	h := builtin.New(builtin.Config{
-		Storage:             func(*builtin.Resource) generic.RESTOptionsGetter { return f.fences.Builtin(f.storage) },
+		Storage: func(r *builtin.Resource) generic.RESTOptionsGetter {
+			if r.Group == "" && r.Plural == "namespaces" {
+				return f.fences.Namespaces(f.storage)
+			}
+			return f.fences.Builtin(f.storage, r.GroupResource(), r.Directory(), r.Namespaced)
+		},
 		Rules:               builtin.Rules(),
 		Table:               columns.Convertor,
 		Admission:           f.admission,

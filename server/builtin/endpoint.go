@@ -92,7 +92,7 @@ func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
 		e.store.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return uint64(h.config.EventTTL.Seconds()), nil }
 	}
 	if err := e.store.CompleteWithOptions(&generic.StoreOptions{
-		RESTOptions: &restOptions{RESTOptionsGetter: h.config.Storage(r), codec: conv.storageCodec(stored.GroupVersion()), prefix: r.key()},
+		RESTOptions: &restOptions{RESTOptionsGetter: h.config.Storage(r), codec: conv.storageCodec(stored.GroupVersion()), prefix: r.Directory()},
 		AttrFunc:    main.attributes,
 	}); err != nil {
 		return nil, fmt.Errorf("storage of %s: %w", r.GroupResource(), err)

@@ -61,8 +61,8 @@ func (r *Resource) stored() runtimeschema.GroupVersionKind {
 	return r.GroupVersionKind()
 }
 
-// key returns the directory of the objects below /registry.
-func (r *Resource) key() string {
+// Directory returns the directory of the objects below the prefix of resources.
+func (r *Resource) Directory() string {
 	if r.Key != "" {
 		return r.Key
 	}

@@ -22,7 +22,10 @@
 // CRDs that another program has written, such as kube-apiserver, have no fence until
 // [Fences.Adopt] creates it.
 //
-// The fence is compared in the transactions of writes, by a [store.Writer].
+// Namespaces have fences in the same way: no object is created in a namespace that is being
+// deleted. Their fences are named after them, because a name is all that a key has.
+//
+// The fences are compared in the transactions of writes, by a [store.Writer].
 package fence
 
 import (
@@ -63,6 +66,9 @@ type Fences struct {
 	intact            func(error) bool
 	transformer       store.Transformer
 	stop              func()
+	store             *store.Store
+	// lifecycle requires that the namespaces of created objects exist.
+	lifecycle bool
 }
 
 // Config configures Fences.
@@ -81,6 +87,9 @@ type Config struct {
 	// because a conversion webhook fails. Such an object is not corrupt, and cannot be
 	// deleted as a corrupt one.
 	Intact func(error) bool
+	// Lifecycle requires that the namespaces of created objects exist. Without it, only those
+	// that are being deleted refuse objects.
+	Lifecycle bool
 	// Transformer decrypts and encrypts stored values. Nil means that they are not encrypted.
 	Transformer store.Transformer
 }
@@ -91,6 +100,7 @@ func New(c Config) *Fences {
 	f := &Fences{
 		client: c.Client, resources: resources, fences: strings.TrimSuffix(Keys, "/") + resources,
 		definitions: c.Definitions, intact: c.Intact, transformer: c.Transformer, stop: func() {},
+		store: c.Store, lifecycle: c.Lifecycle,
 	}
 	var compacted func() int64
 	if c.Compaction != 0 {
@@ -121,14 +131,12 @@ func (f *Fences) Definitions(base generic.RESTOptionsGetter) generic.RESTOptions
 	return &options{RESTOptionsGetter: base, fences: f, guard: &definitions{Interface: f.etcd(), kv: f.client.KV, fences: f}}
 }
 
-// Objects returns the storage of the objects of a CRD, which checks its fence.
-func (f *Fences) Objects(base generic.RESTOptionsGetter, resource runtimeschema.GroupResource, uid types.UID) generic.RESTOptionsGetter {
-	return &options{RESTOptionsGetter: base, fences: f, guard: &objects{Interface: f.etcd(), kv: f.client.KV, fence: f.key(uid), resource: resource}}
-}
-
-// Builtin returns the storage of the objects of a built-in resource.
-func (f *Fences) Builtin(base generic.RESTOptionsGetter) generic.RESTOptionsGetter {
-	return &options{RESTOptionsGetter: base, fences: f}
+// Objects returns the storage of the objects of a CRD, which checks its fence and those of
+// namespaces.
+func (f *Fences) Objects(base generic.RESTOptionsGetter, resource runtimeschema.GroupResource, uid types.UID, namespaced bool) generic.RESTOptionsGetter {
+	return &options{RESTOptionsGetter: base, fences: f, guard: &objects{
+		Interface: f.etcd(), kv: f.client.KV, fences: f, fence: f.key(uid), resource: resource, namespaced: namespaced,
+	}}
 }
 
 // DefinitionKey returns the key of a CRD in etcd, or the prefix of all of them if name is

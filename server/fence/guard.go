@@ -18,53 +18,69 @@ import (
 // ErrTerminating is returned when an object is created while its CRD is being deleted.
 var ErrTerminating = errors.New("create not allowed while custom resource definition is terminating")
 
-// objects writes the objects of a CRD to etcd if its fence allows it.
+// objects writes the objects of a CRD to etcd if its fence allows it, and that of the namespace.
 type objects struct {
 	kubernetes.Interface
-	kv       clientv3.KV
-	fence    string
-	resource runtimeschema.GroupResource
+	kv         clientv3.KV
+	fences     *Fences
+	fence      string
+	resource   runtimeschema.GroupResource
+	namespaced bool
 }
 
-// OptimisticPut creates an object (if expectedRevision is 0) or updates it. A CRD that is
-// being deleted allows updates, so that finalizers can be removed. Deletions need no fence,
-// because they leave nothing behind.
+// OptimisticPut creates an object (if expectedRevision is 0) or updates it. A CRD or namespace
+// that is being deleted allows updates, so that finalizers can be removed. Deletions need no
+// fence, because they leave nothing behind.
 func (o *objects) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (resp kubernetes.PutResponse, err error) {
+	var namespace *within
 	fence := clientv3.Compare(clientv3.CreateRevision(o.fence), ">", 0)
 	if expectedRevision == 0 {
 		fence = clientv3.Compare(clientv3.Value(o.fence), "=", active)
-	}
-	otherwise := []clientv3.Op{clientv3.OpGet(o.fence)}
-	if opts.GetOnFailure {
-		otherwise = append(otherwise, clientv3.OpGet(key))
-	}
-	txn, err := o.kv.Txn(ctx).
-		If(clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision), fence).
-		Then(clientv3.OpPut(key, string(value), clientv3.WithLease(opts.LeaseID))).
-		Else(otherwise...).
-		Commit()
-	if err != nil {
-		return resp, err
-	}
-	resp.Succeeded, resp.Revision = txn.Succeeded, txn.Header.Revision
-	if txn.Succeeded {
-		return resp, nil
-	}
-	found, name := first(txn.Responses[0]), path.Base(key)
-	switch {
-	case found == nil:
-		verb := "update"
-		if expectedRevision == 0 {
-			verb = "create"
+		if o.namespaced {
+			n := o.fences.in(o.fences.prefix(o.resource), key)
+			namespace = &n
 		}
-		return resp, apierrors.NewGenericServerResponse(http.StatusNotFound, verb, o.resource, name, "", 0, true)
-	case expectedRevision == 0 && string(found.Value) != active:
-		return resp, apierrors.NewForbidden(o.resource, name, ErrTerminating)
 	}
-	if opts.GetOnFailure {
-		resp.KV = first(txn.Responses[1])
+	for {
+		conditions := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision), fence}
+		otherwise := []clientv3.Op{clientv3.OpGet(o.fence), clientv3.OpGet(key)}
+		if namespace != nil {
+			conditions = append(conditions, namespace.condition())
+			otherwise = append(otherwise, clientv3.OpGet(namespace.fence))
+		}
+		txn, err := o.kv.Txn(ctx).
+			If(conditions...).
+			Then(clientv3.OpPut(key, string(value), clientv3.WithLease(opts.LeaseID))).
+			Else(otherwise...).
+			Commit()
+		if err != nil {
+			return resp, err
+		}
+		resp.Succeeded, resp.Revision = txn.Succeeded, txn.Header.Revision
+		if txn.Succeeded {
+			return resp, nil
+		}
+		found, name := first(txn.Responses[0]), path.Base(key)
+		switch {
+		case found == nil:
+			verb := "update"
+			if expectedRevision == 0 {
+				verb = "create"
+			}
+			return resp, apierrors.NewGenericServerResponse(http.StatusNotFound, verb, o.resource, name, "", 0, true)
+		case expectedRevision == 0 && string(found.Value) != active:
+			return resp, apierrors.NewForbidden(o.resource, name, ErrTerminating)
+		}
+		again := false
+		if namespace != nil {
+			if again, err = namespace.refused(first(txn.Responses[2]), o.resource, name); err != nil {
+				return resp, err
+			}
+		}
+		if resp.KV = first(txn.Responses[1]); resp.KV != nil || !again {
+			return resp, nil
+		}
 	}
-	return resp, nil
 }
 
 // definitions writes CRDs to etcd together with their fences.

@@ -1,0 +1,245 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/registry/generic"
+)
+
+// NamespacesKey is the directory of namespaces below the prefix of resources.
+const NamespacesKey = "namespaces"
+
+// namespaceFence returns the key of the fence of a namespace. It is not below the fences of
+// CRDs, which are named by UIDs.
+func (f *Fences) namespaceFence(name string) string {
+	return strings.TrimSuffix(Keys, "/") + "/:namespaces" + f.resources + name
+}
+
+// Namespaces returns the storage of namespaces. Like that of CRDs, it writes the fence of a
+// namespace with the namespace, and deletes both in one transaction.
+func (f *Fences) Namespaces(base generic.RESTOptionsGetter) generic.RESTOptionsGetter {
+	return &options{RESTOptionsGetter: base, fences: f, guard: &namespaces{Interface: f.etcd(), fences: f}}
+}
+
+// Builtin returns the storage of the objects of a built-in resource. If it is namespaced, it
+// checks the fences of namespaces; key is its directory below the prefix of resources.
+func (f *Fences) Builtin(base generic.RESTOptionsGetter, gr runtimeschema.GroupResource, key string, namespaced bool) generic.RESTOptionsGetter {
+	o := &options{RESTOptionsGetter: base, fences: f}
+	if namespaced {
+		o.guard = &contents{Interface: f.etcd(), fences: f, resource: gr, prefix: f.resources + strings.Trim(key, "/") + "/"}
+	}
+	return o
+}
+
+// namespaces writes namespaces to etcd together with their fences.
+type namespaces struct {
+	kubernetes.Interface
+	fences *Fences
+}
+
+// OptimisticPut writes a namespace, and the fence that its state requires.
+func (n *namespaces) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (resp kubernetes.PutResponse, err error) {
+	ns, err := n.fences.namespace(ctx, key, value)
+	if err != nil {
+		return resp, fmt.Errorf("write the namespace %s: %w", path.Base(key), err)
+	}
+	txn, err := n.fences.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision)).
+		Then(clientv3.OpPut(key, string(value)), clientv3.OpPut(n.fences.namespaceFence(path.Base(key)), state(ns.DeletionTimestamp != nil))).
+		Else(clientv3.OpGet(key)).
+		Commit()
+	if err != nil {
+		return resp, err
+	}
+	resp.Succeeded, resp.Revision = txn.Succeeded, txn.Header.Revision
+	if !txn.Succeeded {
+		resp.KV = first(txn.Responses[0])
+	}
+	return resp, nil
+}
+
+// OptimisticDelete deletes a namespace and its fence.
+func (n *namespaces) OptimisticDelete(ctx context.Context, key string, expectedRevision int64, _ kubernetes.DeleteOptions) (resp kubernetes.DeleteResponse, err error) {
+	txn, err := n.fences.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision)).
+		Then(clientv3.OpDelete(key), clientv3.OpDelete(n.fences.namespaceFence(path.Base(key)))).
+		Else(clientv3.OpGet(key)).
+		Commit()
+	if err != nil {
+		return resp, err
+	}
+	resp.Succeeded, resp.Revision = txn.Succeeded, txn.Header.Revision
+	if !txn.Succeeded {
+		resp.KV = first(txn.Responses[0])
+	}
+	return resp, nil
+}
+
+// namespace decodes a stored namespace.
+func (f *Fences) namespace(ctx context.Context, key string, data []byte) (*corev1.Namespace, error) {
+	value, err := f.decrypt(ctx, key, data)
+	if err != nil {
+		return nil, err
+	}
+	ns := &corev1.Namespace{}
+	if _, _, err := namespaceCodec().Decode(value, nil, ns); err != nil {
+		return nil, err
+	}
+	return ns, nil
+}
+
+// namespaceCodec decodes namespaces in any form.
+func namespaceCodec() runtime.Decoder {
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Namespace{})
+	return serializer.NewCodecFactory(scheme).UniversalDeserializer()
+}
+
+// AdoptNamespaces makes the fences of all namespaces agree with them, in case a program without
+// fences has written them. It must have returned before objects are written.
+func (f *Fences) AdoptNamespaces(ctx context.Context) error {
+	prefix := f.resources + NamespacesKey + "/"
+	stored, err := f.client.Get(ctx, prefix, clientv3.WithPrefix())
+	if err != nil {
+		return fmt.Errorf("list the namespaces: %w", err)
+	}
+	fences, err := f.client.Get(ctx, f.namespaceFence(""), clientv3.WithPrefix())
+	if err != nil {
+		return fmt.Errorf("list the fences of namespaces: %w", err)
+	}
+	states := map[string]*mvccpb.KeyValue{}
+	for _, kv := range fences.Kvs {
+		states[string(kv.Key)] = kv
+	}
+	for _, kv := range stored.Kvs {
+		ns, err := f.namespace(ctx, string(kv.Key), kv.Value)
+		if err != nil {
+			continue // it cannot be read, so nothing can be created in it
+		}
+		key := f.namespaceFence(path.Base(string(kv.Key)))
+		want := state(ns.DeletionTimestamp != nil)
+		have := states[key]
+		delete(states, key)
+		if have != nil && string(have.Value) == want {
+			continue
+		}
+		// If the namespace has changed, another server has written it, and its fence.
+		if _, err := f.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision)).Then(clientv3.OpPut(key, want)).Commit(); err != nil {
+			return fmt.Errorf("give the namespace %s a fence: %w", ns.Name, err)
+		}
+	}
+	for key, kv := range states {
+		// The namespace was deleted by a program without fences.
+		name := path.Base(key)
+		if _, err := f.client.Txn(ctx).
+			If(clientv3.Compare(clientv3.CreateRevision(prefix+name), "=", 0), clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)).
+			Then(clientv3.OpDelete(key)).Commit(); err != nil {
+			return fmt.Errorf("remove the fence of the namespace %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// contents writes the objects of a built-in resource to etcd if the fences of their namespaces
+// allow it.
+type contents struct {
+	kubernetes.Interface
+	fences   *Fences
+	resource runtimeschema.GroupResource
+	prefix   string
+}
+
+// OptimisticPut creates or updates an object. Updates are possible in a namespace that is being
+// deleted, so that finalizers can be removed.
+func (c *contents) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (kubernetes.PutResponse, error) {
+	if expectedRevision != 0 {
+		return c.Interface.OptimisticPut(ctx, key, value, expectedRevision, opts)
+	}
+	n := c.fences.in(c.prefix, key)
+	for {
+		txn, err := c.fences.client.Txn(ctx).
+			If(clientv3.Compare(clientv3.ModRevision(key), "=", 0), n.condition()).
+			Then(clientv3.OpPut(key, string(value), clientv3.WithLease(opts.LeaseID))).
+			Else(clientv3.OpGet(n.fence), clientv3.OpGet(key)).
+			Commit()
+		if err != nil {
+			return kubernetes.PutResponse{}, err
+		}
+		resp := kubernetes.PutResponse{Succeeded: txn.Succeeded, Revision: txn.Header.Revision}
+		if txn.Succeeded {
+			return resp, nil
+		}
+		again, err := n.refused(first(txn.Responses[0]), c.resource, path.Base(key))
+		if err != nil {
+			return resp, err
+		}
+		if resp.KV = first(txn.Responses[1]); resp.KV != nil || !again {
+			return resp, nil
+		}
+	}
+}
+
+// within is the namespace of an object that is created.
+type within struct {
+	name, fence string
+	// lifecycle requires that the namespace exists.
+	lifecycle bool
+	// absent expects that the namespace does not exist.
+	absent bool
+}
+
+// in returns the namespace of an object, by its key.
+func (f *Fences) in(prefix, key string) within {
+	name, _, _ := strings.Cut(strings.TrimPrefix(key, prefix), "/")
+	n := within{name: name, fence: f.namespaceFence(name), lifecycle: f.lifecycle}
+	if !n.lifecycle && f.store != nil {
+		n.absent = f.store.Get(f.resources+NamespacesKey+"/"+name) == nil
+	}
+	return n
+}
+
+// condition returns what must hold for the fence of the namespace.
+func (n *within) condition() clientv3.Cmp {
+	if n.absent {
+		return clientv3.Compare(clientv3.CreateRevision(n.fence), "=", 0)
+	}
+	return clientv3.Compare(clientv3.Value(n.fence), "=", active)
+}
+
+// refused judges the fence that a failed transaction has found. It returns an error if the
+// fence is the reason, and reports whether the transaction should be repeated because the
+// expectation of the fence was wrong.
+func (n *within) refused(fence *mvccpb.KeyValue, gr runtimeschema.GroupResource, object string) (again bool, err error) {
+	switch {
+	case fence == nil && n.absent, fence != nil && string(fence.Value) == active && !n.absent:
+		return false, nil
+	case fence == nil && n.lifecycle:
+		return false, apierrors.NewNotFound(corev1.Resource("namespaces"), n.name)
+	case fence != nil && string(fence.Value) != active:
+		return false, NamespaceTerminating(gr, n.name, object)
+	}
+	n.absent = fence == nil
+	return true, nil
+}
+
+// NamespaceTerminating returns the error of a create in a namespace that is being deleted.
+func NamespaceTerminating(gr runtimeschema.GroupResource, namespace, object string) error {
+	err := apierrors.NewForbidden(gr, object, errors.New("unable to create new content in namespace "+namespace+" because it is being terminated"))
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", namespace), Field: "metadata.namespace",
+	})
+	return err
+}
