@@ -66,6 +66,7 @@ func (h *Handler) Describe(v *crd.Version) *resource.Description {
 	d := &resource.Description{
 		Version:    v,
 		Verbs:      r.Verbs(),
+		Stored:     r.Stored,
 		OpenAPI:    h.openAPI(r),
 		PatchTypes: []apitypes.PatchType{apitypes.JSONPatchType, apitypes.MergePatchType, apitypes.StrategicMergePatchType, apitypes.ApplyYAMLPatchType},
 	}

@@ -338,7 +338,9 @@ func (gv *groupVersion) resources() []metav1.APIResource {
 			ShortNames:   names.ShortNames,
 			Categories:   names.Categories,
 		}
-		if storage := d.Storage(); storage != nil && storage.Served() {
+		if storage := d.Storage(); r.Stored.Kind != "" {
+			resource.StorageVersionHash = discovery.StorageVersionHash(r.Stored.Group, r.Stored.Version, r.Stored.Kind)
+		} else if storage != nil && storage.Served() {
 			resource.StorageVersionHash = discovery.StorageVersionHash(d.Group(), storage.Name(), names.Kind)
 		}
 		out = append(out, resource)

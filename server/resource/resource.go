@@ -30,6 +30,8 @@ type Description struct {
 	MergesStrategically bool
 	// Subresources are the endpoints below an object.
 	Subresources []Subresource
+	// Stored is the kind that is stored, if that is not the storage version of the CRD.
+	Stored runtimeschema.GroupVersionKind
 	// OpenAPI documents the resource.
 	OpenAPI OpenAPI
 }
