@@ -30,7 +30,7 @@ func TestCorpus(t *testing.T) {
 			}
 		}
 	}
-	g := newControllerGen(t, dir)
+	g := newControllerGen(t, dir, "./...")
 	counts := classes{}
 	compared, equal := 0, 0
 	for _, p := range all {

@@ -137,8 +137,7 @@ type elemType struct {
 func (w *writer) value(v *generate.Value, name string) (*expression, []string) {
 	switch v.Kind {
 	case generate.Object:
-		m := newMarkers(v, atField)
-		return &expression{text: v.Type.Name, shape: deep}, m.own().lines
+		return w.object(v), newMarkers(v, atField).own().lines
 	case generate.List:
 		elem, items := w.elem(v.Elem, name+"Item", true)
 		return &expression{"[]" + elem.text, slice, elem}, append(newMarkers(v, atField).all(nil).lines, items...)
@@ -160,7 +159,7 @@ func (w *writer) elem(v *generate.Value, name string, list bool) (*expression, [
 	m := newMarkers(v, atType)
 	switch v.Kind {
 	case generate.Object:
-		e, nameable = &expression{text: v.Type.Name, shape: deep}, false
+		e, nameable = w.object(v), false
 		markers = m.onlyRest().lines
 	case generate.List:
 		var inner *expression

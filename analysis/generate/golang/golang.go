@@ -123,18 +123,24 @@ type writer struct {
 	// and elemsByText finds them by what follows their names.
 	elems       []*elemType
 	elemsByText map[string]*elemType
+	// fingerprints finds types of other packages.
+	fingerprints *generate.Fingerprints
 	// groupVersion, schemeBuilder and addToScheme are the names of the variables.
 	groupVersion, schemeBuilder, addToScheme string
 }
 
 func newWriter(p *generate.Package) *writer {
-	w := &writer{p: p, names: generate.Names{}, elemsByText: map[string]*elemType{}}
+	w := &writer{p: p, names: generate.Names{}, elemsByText: map[string]*elemType{}, fingerprints: generate.NewFingerprints()}
 	for _, t := range p.Types {
 		w.names[t.Name] = true
 	}
 	w.groupVersion, w.schemeBuilder, w.addToScheme = w.names.Unique("GroupVersion"), w.names.Unique("SchemeBuilder"), w.names.Unique("AddToScheme")
+	used := w.used()
 	var rest []*structType
 	for _, t := range p.Types {
+		if !used[t] {
+			continue
+		}
 		if t.Kind == nil {
 			rest = append(rest, &structType{Type: t})
 			continue
