@@ -68,20 +68,16 @@ func (r *readers) define(schemas ...string) {
 	for i, s := range schemas {
 		versions = append(versions, fmt.Sprintf(`{"name":"v%d","served":true,"storage":%t,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":%s}}}}`, i+1, i == len(schemas)-1, s))
 	}
-	definition := func(version string) string {
-		return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"rows.reads.example.com"` + version + `},"spec":{"group":"reads.example.com","scope":"Cluster","names":{"plural":"rows","kind":"Row"},"versions":[` + strings.Join(versions, ",") + `]}}`
-	}
-	if code, text := exchange(r, r.fast, http.MethodGet, r.server.URL()+crds+"/rows.reads.example.com", ""); code == http.StatusOK {
-		var stored struct {
-			Metadata struct{ ResourceVersion string }
-		}
-		if err := json.Unmarshal([]byte(text), &stored); err != nil {
-			r.Fatal(err)
-		}
-		r.must(http.StatusOK, http.MethodPut, crds+"/rows.reads.example.com", definition(`,"resourceVersion":"`+stored.Metadata.ResourceVersion+`"`))
+	definition := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"rows.reads.example.com"},"spec":{"group":"reads.example.com","scope":"Cluster","names":{"plural":"rows","kind":"Row"},"versions":[` + strings.Join(versions, ",") + `]}}`
+	if code, _ := exchange(r, r.fast, http.MethodGet, r.server.URL()+crds+"/rows.reads.example.com", ""); code != http.StatusOK {
+		r.must(http.StatusCreated, http.MethodPost, crds, definition)
 		return
 	}
-	r.must(http.StatusCreated, http.MethodPost, crds, definition(""))
+	var changed map[string]any
+	if err := json.Unmarshal([]byte(definition), &changed); err != nil {
+		r.Fatal(err)
+	}
+	r.update(crds+"/rows.reads.example.com", func(stored map[string]any) { stored["spec"] = changed["spec"] })
 }
 
 func rows(version string) string { return "/apis/reads.example.com/" + version + "/rows" }
