@@ -28,6 +28,9 @@ func defaultCronJob(job *batchv1.CronJob) {
 
 func prepareCronJob(job, old *batchv1.CronJob) {
 	template := &job.Spec.JobTemplate.Spec.Template
+	if old == nil || old.Spec.JobTemplate.Spec.Scheduling == nil {
+		job.Spec.JobTemplate.Spec.Scheduling = nil
+	}
 	if old == nil {
 		job.Status = batchv1.CronJobStatus{}
 		job.Generation = 1

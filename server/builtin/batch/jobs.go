@@ -63,6 +63,10 @@ func defaultTemplate(spec *batchv1.JobSpec) {
 }
 
 func prepareJob(job, old *batchv1.Job) {
+	// The field belongs to a feature that is alpha.
+	if old == nil || old.Spec.Scheduling == nil {
+		job.Spec.Scheduling = nil
+	}
 	if old != nil {
 		old.Status.DeepCopyInto(&job.Status)
 		pods.PrepareTemplate(&job.Spec.Template, &old.Spec.Template)

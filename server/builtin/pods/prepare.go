@@ -57,6 +57,9 @@ func PrepareTemplate(template, old *corev1.PodTemplateSpec) {
 // dropDisabled drops the fields of features that are alpha, or beta and off by default, unless
 // the old object has them.
 func dropDisabled(spec, old *corev1.PodSpec) {
+	if old == nil || !alphaFields(old, false) {
+		alphaFields(spec, true)
+	}
 	projected := func(spec *corev1.PodSpec, is func(*corev1.VolumeProjection) bool) (found []*corev1.VolumeProjection) {
 		if spec == nil {
 			return nil
@@ -106,6 +109,9 @@ func dropDisabled(spec, old *corev1.PodSpec) {
 func dropDisabledStatus(status, old *corev1.PodStatus) {
 	if len(old.NodeAllocatableResourceClaimStatuses) == 0 {
 		status.NodeAllocatableResourceClaimStatuses = nil
+	}
+	if len(old.VolumeHealth) == 0 {
+		status.VolumeHealth = nil
 	}
 	hasMessage := slices.ContainsFunc(containerStatuses(old), func(s *corev1.ContainerStatus) bool {
 		return slices.ContainsFunc(s.AllocatedResourcesStatus, func(r corev1.ResourceStatus) bool {

@@ -15,7 +15,8 @@ import (
 	"espalier.dev/server/builtin/rules"
 )
 
-// validateStatus validates the status that a node reports.
+// validateStatus validates the status that a node reports. Fields of alpha features are not
+// validated: only objects of other servers have them.
 func validateStatus(pod, old *corev1.Pod) field.ErrorList {
 	status, before := &pod.Status, &old.Status
 	errs := rules.ObjectMetaUpdate(&pod.ObjectMeta, &old.ObjectMeta, metadata)

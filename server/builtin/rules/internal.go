@@ -7,8 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // Internal returns a value for an error that is displayed as kube-apiserver does: it validates
@@ -46,7 +44,7 @@ func untagged(buf *bytes.Buffer, v reflect.Value) error {
 	case reflect.Pointer, reflect.Interface:
 		return untagged(buf, v.Elem())
 	case reflect.Struct:
-		if strings.HasPrefix(v.Type().PkgPath(), "k8s.io/api/") {
+		if strings.HasPrefix(v.Type().PkgPath(), "k8s.io/api/") || v.Type() == reflect.TypeFor[podSecurity]() {
 			buf.WriteByte('{')
 			first := true
 			err := untaggedFields(buf, v, &first)
@@ -78,44 +76,39 @@ func untagged(buf *bytes.Buffer, v reflect.Value) error {
 }
 
 func untaggedFields(buf *bytes.Buffer, v reflect.Value, first *bool) error {
-	for _, f := range internalFields(v.Type()) {
-		if f.Anonymous && f.Type.Kind() == reflect.Struct {
-			if err := untaggedFields(buf, v.FieldByIndex(f.Index), first); err != nil {
+	for _, f := range internalFields(v) {
+		if f.value.Kind() == reflect.Struct && f.embedded {
+			if strings.HasPrefix(f.value.Type().PkgPath(), "k8s.io/api/") {
+				if err := untaggedFields(buf, f.value, first); err != nil {
+					return err
+				}
+				continue
+			}
+			// Metadata has the same names in internal types.
+			data, err := json.Marshal(f.value.Interface())
+			if err != nil {
 				return err
+			}
+			if fields := data[1 : len(data)-1]; len(fields) > 0 {
+				separate(buf, first)
+				buf.Write(fields)
 			}
 			continue
 		}
-		if !f.IsExported() {
-			continue
-		}
-		if !*first {
-			buf.WriteByte(',')
-		}
-		*first = false
-		fmt.Fprintf(buf, "%q:", f.Name)
-		if err := untagged(buf, v.FieldByIndex(f.Index)); err != nil {
+		separate(buf, first)
+		fmt.Fprintf(buf, "%q:", f.name)
+		if err := untagged(buf, f.value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// internalFields returns the fields of a struct in the order of the internal type.
-func internalFields(t reflect.Type) (fields []reflect.StructField) {
-	if t == reflect.TypeFor[corev1.PersistentVolumeSource]() {
-		for _, name := range []string{
-			"GCEPersistentDisk", "AWSElasticBlockStore", "HostPath", "Glusterfs", "NFS", "RBD", "Quobyte", "ISCSI", "FlexVolume", "Cinder", "CephFS", "FC",
-			"Flocker", "AzureFile", "VsphereVolume", "AzureDisk", "PhotonPersistentDisk", "PortworxVolume", "ScaleIO", "Local", "StorageOS", "CSI",
-		} {
-			f, _ := t.FieldByName(name)
-			fields = append(fields, f)
-		}
-		return fields
+func separate(buf *bytes.Buffer, first *bool) {
+	if !*first {
+		buf.WriteByte(',')
 	}
-	for i := range t.NumField() {
-		fields = append(fields, t.Field(i))
-	}
-	return fields
+	*first = false
 }
 
 func untaggedMap(buf *bytes.Buffer, v reflect.Value) error {
