@@ -15,13 +15,19 @@ import (
 	"espalier.dev/server/builtin/apps"
 	"espalier.dev/server/builtin/autoscaling"
 	"espalier.dev/server/builtin/batch"
+	"espalier.dev/server/builtin/certificates"
+	"espalier.dev/server/builtin/coordination"
 	"espalier.dev/server/builtin/core"
+	"espalier.dev/server/builtin/discovery"
 	"espalier.dev/server/builtin/events"
 	"espalier.dev/server/builtin/kind"
 	"espalier.dev/server/builtin/networking"
+	"espalier.dev/server/builtin/node"
 	"espalier.dev/server/builtin/pods"
 	"espalier.dev/server/builtin/policy"
-	"espalier.dev/server/builtin/services"
+	"espalier.dev/server/builtin/rbac"
+	"espalier.dev/server/builtin/scheduling"
+	"espalier.dev/server/builtin/storage"
 )
 
 // byGroup returns the rules of kinds, by group. They are made when they are first used.
@@ -30,8 +36,6 @@ func byGroup() map[string]func() map[string]kind.Rules {
 		"": func() map[string]kind.Rules {
 			all := core.Rules()
 			maps.Copy(all, pods.Rules())
-			all["events"] = events.CoreRules()
-			all["services"] = services.Rules()
 			return all
 		},
 		"events.k8s.io":                events.Rules,
@@ -41,6 +45,13 @@ func byGroup() map[string]func() map[string]kind.Rules {
 		"batch":                        batch.Rules,
 		"networking.k8s.io":            networking.Rules,
 		"policy":                       policy.Rules,
+		"certificates.k8s.io":          certificates.Rules,
+		"coordination.k8s.io":          coordination.Rules,
+		"discovery.k8s.io":             discovery.Rules,
+		"node.k8s.io":                  node.Rules,
+		"rbac.authorization.k8s.io":    rbac.Rules,
+		"scheduling.k8s.io":            scheduling.Rules,
+		"storage.k8s.io":               storage.Rules,
 	}
 }
 

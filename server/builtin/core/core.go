@@ -23,6 +23,10 @@ func Rules() map[string]kind.Rules {
 		"serviceaccounts": serviceAccounts(),
 		"events":          events.CoreRules(),
 		"services":        services.Rules(),
+		"nodes":           nodes(),
+		"endpoints":       endpoints(),
+		"resourcequotas":  resourceQuotas(),
+		"limitranges":     limitRanges(),
 	}
 	maps.Copy(all, volumes.Rules())
 	return all
