@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"espalier.dev/analysis/generate"
 )
@@ -57,20 +56,10 @@ func (m *message) write(b *bytes.Buffer) {
 	b.WriteString("}\n")
 }
 
-// writeComment writes a text as a comment. Characters that some compilers reject are replaced.
+// writeComment writes a text as a comment.
 func writeComment(b *bytes.Buffer, indent, text string) {
-	if strings.TrimSpace(text) == "" {
-		return
-	}
-	for line := range strings.Lines(text) {
-		line = strings.Map(func(r rune) rune {
-			if r == '\t' || !unicode.IsControl(r) && r != '\u2028' && r != '\u2029' {
-				return r
-			}
-			return ' '
-		}, strings.ToValidUTF8(line, "\uFFFD"))
-		b.WriteString(strings.TrimRight(indent+"// "+line, " \t"))
-		b.WriteByte('\n')
+	for _, line := range generate.CommentLines(text) {
+		b.WriteString(strings.TrimRight(indent+"// "+line, " ") + "\n")
 	}
 }
 
