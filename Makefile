@@ -129,10 +129,6 @@ corpus: ## run the tests of the corpus with all of it (make test uses a part of 
 	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m ./schema ./analysis/fix ./analysis/explain/sample
 	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m -v -run '^TestCorpus$$' ./server
 
-.PHONY: generate-corpus
-generate-corpus: ## generate types for all CRDs of the corpus, compile them, and derive the schemas again from the Go types
-	cd test/generate && ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m -v .
-
 .PHONY: conformance
 conformance: ## run the reference's integration suite against the server; takes minutes
 	cd test/conformance && CONFORMANCE=1 go test ./reference -count=1 -timeout 60m

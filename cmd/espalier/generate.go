@@ -16,6 +16,8 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/generate"
 	"espalier.dev/analysis/generate/golang"
+	"espalier.dev/analysis/generate/proto"
+	"espalier.dev/analysis/generate/typescript"
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
@@ -36,6 +38,13 @@ func generateTargets() []generateTarget {
 	return []generateTarget{
 		{"go", "Go types with kubebuilder markers, deep copies and AddToScheme", func(packages []*generate.Package, _ generate.Files) (generate.Files, []generate.Problem, error) {
 			return golang.Generate(packages)
+		}},
+		{"proto", "Protobuf messages, and a lock file that keeps field numbers stable", func(packages []*generate.Package, existing generate.Files) (generate.Files, []generate.Problem, error) {
+			files, err := proto.Generate(packages, existing)
+			return files, nil, err
+		}},
+		{"typescript", "TypeScript interfaces", func(packages []*generate.Package, _ generate.Files) (generate.Files, []generate.Problem, error) {
+			return typescript.Generate(packages), nil, nil
 		}},
 	}
 }
