@@ -76,6 +76,9 @@ directory. The same CRDs always give the same files. Documents other than CRDs a
 Schemas must be structural: espalier fix can make them structural. If one of them is not,
 nothing is written.
 
+The target proto also writes a lock file beside each .proto file: commit both. A later run
+never changes the number of a field, and reserves the numbers of removed fields.
+
 Files that were not generated are not overwritten unless --force is set. With --check,
 nothing is written: generate prints what would change, and exits with 1 if anything would.
 
@@ -85,7 +88,10 @@ Exit codes: 0 success, 1 a schema is not structural, or --check found difference
   espalier generate go -o api crds/
 
   # Check in CI that committed types are up to date
-  espalier generate go -o api --check crds/`,
+  espalier generate go -o api --check crds/
+
+  # Generate Protobuf messages
+  espalier generate proto -o proto crds/`,
 		ValidArgsFunction: func(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {
 				return names, cobra.ShellCompDirectiveNoFileComp
