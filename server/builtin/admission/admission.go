@@ -1,0 +1,111 @@
+// Package admission has the admission plugins of kube-apiserver that change or reject objects of
+// Kubernetes' own kinds by default and are not part of its library. Objects have the Go types of
+// k8s.io/api, in the version that is stored.
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// Lister reads objects from the store of the server. The plugins do not change them. The namespace
+// of a resource without namespaces is empty.
+type Lister interface {
+	// Get returns an object. The error of an object that does not exist is a NotFound error.
+	Get(ctx context.Context, resource schema.GroupResource, namespace, name string) (runtime.Object, error)
+	// List returns all objects of a resource in a namespace, in the order of their names.
+	List(ctx context.Context, resource schema.GroupResource, namespace string) ([]runtime.Object, error)
+}
+
+// Plugin is a plugin with its name in kube-apiserver's flags.
+type Plugin struct {
+	Name string
+	admission.Interface
+}
+
+// Plugins returns the plugins in the order in which kube-apiserver calls them.
+func Plugins(objects Lister, authz authorizer.Authorizer) []Plugin {
+	return []Plugin{
+		{"NamespaceLifecycle", newLifecycle(objects)},
+		{"LimitRanger", newLimitRanger(objects)},
+		{"TaintNodesByCondition", newNodeTaint()},
+		{"Priority", newPriority(objects)},
+		{"DefaultTolerationSeconds", newTolerations()},
+		{"DefaultStorageClass", newStorageClass(objects)},
+		{"StorageObjectInUseProtection", newProtection()},
+		{"PersistentVolumeClaimResize", newResize(objects)},
+		{"RuntimeClass", newRuntimeClass(objects)},
+		{"CertificateApproval", newApproval(authz)},
+		{"CertificateSigning", newSigning(authz)},
+		{"CertificateSubjectRestriction", newSubject()},
+		{"DefaultIngressClass", newIngressClass(objects)},
+	}
+}
+
+// The resources that the plugins handle or read.
+var (
+	namespaces      = schema.GroupResource{Resource: "namespaces"}
+	nodes           = schema.GroupResource{Resource: "nodes"}
+	pods            = schema.GroupResource{Resource: "pods"}
+	limitRanges     = schema.GroupResource{Resource: "limitranges"}
+	volumes         = schema.GroupResource{Resource: "persistentvolumes"}
+	claims          = schema.GroupResource{Resource: "persistentvolumeclaims"}
+	storageClasses  = schema.GroupResource{Group: "storage.k8s.io", Resource: "storageclasses"}
+	attributes      = schema.GroupResource{Group: "storage.k8s.io", Resource: "volumeattributesclasses"}
+	ingresses       = schema.GroupResource{Group: "networking.k8s.io", Resource: "ingresses"}
+	ingressClasses  = schema.GroupResource{Group: "networking.k8s.io", Resource: "ingressclasses"}
+	priorityClasses = schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}
+	runtimeClasses  = schema.GroupResource{Group: "node.k8s.io", Resource: "runtimeclasses"}
+	requests        = schema.GroupResource{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}
+)
+
+// handles reports whether a request is for a resource itself, not for a subresource.
+func handles(a admission.Attributes, resource schema.GroupResource) bool {
+	return a.GetSubresource() == "" && a.GetResource().GroupResource() == resource
+}
+
+// as returns an object of a request as its Go type.
+func as[T runtime.Object](obj runtime.Object) (T, error) {
+	t, ok := obj.(T)
+	if !ok {
+		return t, errors.NewInternalError(fmt.Errorf("expected %T but got %T", t, obj))
+	}
+	return t, nil
+}
+
+// get reads an object of a known type.
+func get[T runtime.Object](ctx context.Context, objects Lister, resource schema.GroupResource, namespace, name string) (T, error) {
+	obj, err := objects.Get(ctx, resource, namespace, name)
+	if err != nil {
+		return *new(T), err
+	}
+	return as[T](obj)
+}
+
+// list reads objects of a known type.
+func list[T runtime.Object](ctx context.Context, objects Lister, resource schema.GroupResource, namespace string) ([]T, error) {
+	all, err := objects.List(ctx, resource, namespace)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]T, 0, len(all))
+	for _, obj := range all {
+		t, err := as[T](obj)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// forbidden returns the error of a request that a plugin rejects.
+func forbidden(a admission.Attributes, format string, args ...any) error {
+	return admission.NewForbidden(a, fmt.Errorf(format, args...))
+}
