@@ -20,6 +20,7 @@ import (
 	"espalier.dev/server/builtin/core"
 	"espalier.dev/server/builtin/discovery"
 	"espalier.dev/server/builtin/events"
+	"espalier.dev/server/builtin/flowcontrol"
 	"espalier.dev/server/builtin/kind"
 	"espalier.dev/server/builtin/networking"
 	"espalier.dev/server/builtin/node"
@@ -43,6 +44,7 @@ func byGroup() map[string]func() map[string]kind.Rules {
 		"apps":                         apps.Rules,
 		"autoscaling":                  autoscaling.Rules,
 		"batch":                        batch.Rules,
+		"flowcontrol.apiserver.k8s.io": flowcontrol.Rules,
 		"networking.k8s.io":            networking.Rules,
 		"policy":                       policy.Rules,
 		"certificates.k8s.io":          certificates.Rules,
