@@ -14,6 +14,8 @@
 //	    the same for a PUT that replaces old, a stored object.
 //	{"op":"resources"}
 //	    "resources": the API group, resource, kind, scope and subresources of all that it knows.
+//	{"op":"fields"}
+//	    "fields": the JSON names of the fields of each Go type.
 //
 // A request may have "user" (name, uid, groups, extra) and, for a create, the "uid" that the
 // object gets. Its creation time is always that of the constant creationTime, and a generated

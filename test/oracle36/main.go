@@ -45,6 +45,8 @@ type answer struct {
 	Errors     []cause         `json:"errors,omitempty"`
 	Warnings   []string        `json:"warnings,omitempty"`
 	Resources  []resourceInfo  `json:"resources,omitempty"`
+
+	Fields map[string][]string `json:"fields,omitempty"`
 }
 
 // cause is one error of validation, as the Status shows it.
@@ -126,6 +128,8 @@ func handle(line []byte) (a answer) {
 		a, err = update(&req)
 	case "resources":
 		a = listResources()
+	case "fields":
+		a, err = listFields()
 	default:
 		err = fmt.Errorf("unknown op %q", req.Op)
 	}

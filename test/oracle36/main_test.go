@@ -31,6 +31,7 @@ func TestServe(t *testing.T) {
 		{"scale", `{"op":"update","subresource":"scale",` + deploy + `,"object":{"metadata":{"name":"x"},"spec":{"replicas":7}},"old":` + stored + `}`, `"replicas":7`},
 		{"conflict", `{"op":"update",` + deploy + `,"object":` + strings.Replace(stored, `{"name"`, `{"resourceVersion":"5","name"`, 1) + `,"old":` + stored + `}`, `"reason":"Conflict"`},
 		{"resources", `{"op":"resources"}`, `"resource":"pods","kind":"Pod","namespaced":true,"subresources":["ephemeralcontainers","resize","status"]`},
+		{"fields", `{"op":"fields"}`, `"k8s.io/api/core/v1.LocalObjectReference":["name"]`},
 		{"unknown op", `{"op":"x"}`, `"badRequest"`},
 		{"unknown resource", `{"op":"create","apiVersion":"v1","resource":"x","object":{}}`, `"badRequest"`},
 		{"no JSON", `x`, `"badRequest"`},

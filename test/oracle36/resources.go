@@ -1,11 +1,13 @@
 package main
 
 import (
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicybinding"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingwebhookconfiguration"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/resolver"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicybinding"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingwebhookconfiguration"
@@ -147,12 +149,17 @@ var resources = map[schema.GroupResource]resource{
 
 	// Their authorization of params is left out: the user may read everything.
 	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       {"ValidatingAdmissionPolicy", validatingPolicies, subresources{"status": validatingadmissionpolicy.NewStatusStrategy(validatingPolicies)}},
-	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: {"ValidatingAdmissionPolicyBinding", validatingadmissionpolicybinding.NewStrategy(nil, nil, nil), nil},
-	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}:         {"MutatingAdmissionPolicy", mutatingadmissionpolicy.NewStrategy(nil, nil), nil},
-	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings"}:   {"MutatingAdmissionPolicyBinding", mutatingadmissionpolicybinding.NewStrategy(nil, nil, nil), nil},
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: {"ValidatingAdmissionPolicyBinding", validatingadmissionpolicybinding.NewStrategy(nil, nil, noResources), nil},
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}:         {"MutatingAdmissionPolicy", mutatingadmissionpolicy.NewStrategy(nil, noResources), nil},
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings"}:   {"MutatingAdmissionPolicyBinding", mutatingadmissionpolicybinding.NewStrategy(nil, nil, noResources), nil},
 }
 
-var validatingPolicies = validatingadmissionpolicy.NewStrategy(nil, nil)
+// noResources is required by the strategies, which only use it for authorization.
+var noResources resolver.ResourceResolverFunc = func(gvk schema.GroupVersionKind) (schema.GroupVersionResource, error) {
+	return schema.GroupVersionResource{}, &meta.NoKindMatchError{GroupKind: gvk.GroupKind()}
+}
+
+var validatingPolicies = validatingadmissionpolicy.NewStrategy(nil, noResources)
 
 // cohabitants are resources that are stored as those of another group.
 var cohabitants = map[schema.GroupResource]schema.GroupResource{

@@ -1,0 +1,63 @@
+package builtin
+
+import (
+	"regexp"
+	"strings"
+)
+
+// newRule is a rule of 1.37 that 1.36 does not have, or has in another form.
+type newRule struct {
+	name string
+	// apply returns the form in which the errors of both versions are equal.
+	apply func(Cause) Cause
+}
+
+var ownerReference = regexp.MustCompile(`^(.*\.ownerReferences)(\[[0-9]+\])?(.*)$`)
+
+// newIn137 are the rules that are new in 1.37.
+var newIn137 = []newRule{
+	// Errors of owner references have the index, and empty fields are "Required", not "Invalid".
+	{"owner references", func(c Cause) Cause {
+		if m := ownerReference.FindStringSubmatch(c.Field); m != nil {
+			return Cause{Field: m[1] + m[3]}
+		}
+		return c
+	}},
+}
+
+// newRules returns an error in the form that both versions have in common.
+func newRules(c Cause) Cause {
+	for _, r := range newIn137 {
+		c = r.apply(c)
+	}
+	return withoutDiff(c)
+}
+
+// withoutDiff removes the difference between two pods from the message of the error that an
+// update may not change some field. It is for people, and its format is that of Go's internal
+// types.
+func withoutDiff(c Cause) Cause {
+	c.Message, _, _ = strings.Cut(c.Message, "\n")
+	return c
+}
+
+// knownDifference is a difference that is meant.
+type knownDifference struct {
+	name   string
+	reason string
+	// match reports whether a difference of a minimized case is this one.
+	match func(k *Kind, c *Case, d *Difference) bool
+}
+
+// knownDifferences are the differences that are meant.
+var knownDifferences = []knownDifference{}
+
+// known returns the name of the known difference that a difference is, or "".
+func known(k *Kind, c *Case, d *Difference) string {
+	for _, other := range knownDifferences {
+		if other.match(k, c, d) {
+			return other.name
+		}
+	}
+	return ""
+}

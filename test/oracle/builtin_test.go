@@ -1,0 +1,113 @@
+package oracle
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"espalier.dev/test/oracle/builtin"
+)
+
+// pendingKinds are the kinds whose rules are not complete yet: their differences are shown and
+// do not fail the test.
+var pendingKinds = []string{
+	"cronjobs", "csidrivers", "csinodes", "csistoragecapacities", "endpoints", "endpointslices",
+	"horizontalpodautoscalers", "ipaddresses", "jobs", "limitranges", "nodes", "persistentvolumeclaims", "persistentvolumes",
+	"poddisruptionbudgets", "pods", "podtemplates", "replicationcontrollers", "resourcequotas",
+	"runtimeclasses", "services",
+}
+
+// plainKinds are the kinds of which only metadata and types are checked.
+var plainKinds = []string{"flowschemas", "prioritylevelconfigurations"}
+
+// TestBuiltin compares the rules of Kubernetes' own kinds with the reference. See the
+// documentation of package builtin for how to use it as a tool.
+func TestBuiltin(t *testing.T) {
+	t.Parallel()
+	program, err := builtin.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	refs := make(chan *builtin.Reference, runtime.GOMAXPROCS(0))
+	for range cap(refs) {
+		ref, err := builtin.Start(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := ref.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		refs <- ref
+	}
+	ref := <-refs
+	kinds, err := builtin.Kinds(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := builtin.NewRunner(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refs <- ref
+	seeds, err := builtin.Seeds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := func(name string, otherwise int) int {
+		n, err := strconv.Atoi(os.Getenv(name))
+		if err != nil {
+			return otherwise
+		}
+		return n
+	}
+	runner.Seed = uint64(number("BUILTIN_SEED", 0))
+	cases, show, only := number("BUILTIN_CASES", 200), number("BUILTIN_SHOW", 10), number("BUILTIN_CASE", -1)
+	chosen := strings.FieldsFunc(os.Getenv("BUILTIN_KINDS"), func(r rune) bool { return r == ',' || r == ' ' })
+	for _, k := range kinds {
+		if len(chosen) > 0 && !slices.Contains(chosen, k.Name) {
+			continue
+		}
+		if slices.Contains(plainKinds, k.Name) {
+			continue
+		}
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			of := builtin.SeedsOf(seeds, k)
+			if len(of) == 0 {
+				t.Fatal("there is no manifest of the kind among the seeds")
+			}
+			pending := slices.Contains(pendingKinds, k.Name)
+			ref := <-refs
+			defer func() { refs <- ref }()
+			first, n := 0, cases
+			if only >= 0 {
+				first, n = only, 1
+			}
+			s, err := runner.With(ref).Run(k, of, first, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(s)
+			shown := 0
+			for _, f := range s.Findings {
+				if f.Known != "" {
+					t.Logf("%d × known: %s", f.Count, f.Known)
+					continue
+				}
+				if shown++; shown > show {
+					continue
+				}
+				report := t.Errorf
+				if pending {
+					report = t.Logf
+				}
+				report("%d × %s (case %d)\n%s\n%s", f.Count, f.Key, f.First, f.Text(), f.Case)
+			}
+		})
+	}
+}
