@@ -75,6 +75,18 @@ func validateMeta(meta, old *metav1.ObjectMeta, name apivalidation.ValidateNameF
 	return rules.ObjectMetaUpdate(meta, old, metadata)
 }
 
+// setAnnotation sets an annotation, or deletes it if the value is empty.
+func setAnnotation(meta *metav1.ObjectMeta, key, value string) {
+	switch {
+	case value == "":
+		delete(meta.Annotations, key)
+	case meta.Annotations == nil:
+		meta.Annotations = map[string]string{key: value}
+	default:
+		meta.Annotations[key] = value
+	}
+}
+
 // validateSelector validates the selector of a controller. kind is its name in errors. The
 // second result is nil if there is no valid selector.
 func validateSelector(selector *metav1.LabelSelector, kind, detail string, path *field.Path) (errs field.ErrorList, parsed labels.Selector) {

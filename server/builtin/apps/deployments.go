@@ -30,9 +30,7 @@ func defaultDeployment(d *appsv1.Deployment) {
 	rules.SetDefaultPointer(&spec.RevisionHistoryLimit, 10)
 	rules.SetDefaultPointer(&spec.ProgressDeadlineSeconds, 600)
 	pods.DefaultTemplate(&spec.Template)
-	if value, ok := d.Annotations[appsv1.DeprecatedRollbackTo]; ok && value == "" {
-		delete(d.Annotations, appsv1.DeprecatedRollbackTo)
-	}
+	setAnnotation(&d.ObjectMeta, appsv1.DeprecatedRollbackTo, d.Annotations[appsv1.DeprecatedRollbackTo])
 }
 
 func prepareDeployment(d, old *appsv1.Deployment) {
@@ -119,6 +117,8 @@ func validateDeploymentStrategy(strategy *appsv1.DeploymentStrategy, path *field
 func prepareDeploymentStatus(d, old *appsv1.Deployment) {
 	old.Spec.DeepCopyInto(&d.Spec)
 	d.Labels = old.Labels
+	// Kube-apiserver has the annotation in the spec.
+	setAnnotation(&d.ObjectMeta, appsv1.DeprecatedRollbackTo, old.Annotations[appsv1.DeprecatedRollbackTo])
 }
 
 func validateDeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {

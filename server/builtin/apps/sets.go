@@ -240,10 +240,7 @@ func templateGeneration(ds *appsv1.DaemonSet) (int64, error) {
 }
 
 func setTemplateGeneration(ds *appsv1.DaemonSet, generation int64) {
-	if ds.Annotations == nil {
-		ds.Annotations = map[string]string{}
-	}
-	ds.Annotations[appsv1.DeprecatedTemplateGeneration] = strconv.FormatInt(generation, 10)
+	setAnnotation(&ds.ObjectMeta, appsv1.DeprecatedTemplateGeneration, strconv.FormatInt(generation, 10))
 }
 
 func prepareDaemonSet(ds, old *appsv1.DaemonSet) {

@@ -113,26 +113,15 @@ func dropDisabledStatus(status, old *corev1.PodStatus) {
 	if len(old.VolumeHealth) == 0 {
 		status.VolumeHealth = nil
 	}
-	hasMessage := slices.ContainsFunc(containerStatuses(old), func(s *corev1.ContainerStatus) bool {
-		return slices.ContainsFunc(s.AllocatedResourcesStatus, func(r corev1.ResourceStatus) bool {
-			return slices.ContainsFunc(r.Resources, func(h corev1.ResourceHealth) bool { return h.Message != nil })
-		})
-	})
 	hasVolumeStatus := slices.ContainsFunc(containerStatuses(old), func(s *corev1.ContainerStatus) bool {
 		return slices.ContainsFunc(s.VolumeMounts, func(m corev1.VolumeMountStatus) bool { return m.VolumeStatus != nil })
 	})
+	if hasVolumeStatus {
+		return
+	}
 	for _, s := range containerStatuses(status) {
-		for i := range s.AllocatedResourcesStatus {
-			for j := range s.AllocatedResourcesStatus[i].Resources {
-				if !hasMessage {
-					s.AllocatedResourcesStatus[i].Resources[j].Message = nil
-				}
-			}
-		}
 		for i := range s.VolumeMounts {
-			if !hasVolumeStatus {
-				s.VolumeMounts[i].VolumeStatus = nil
-			}
+			s.VolumeMounts[i].VolumeStatus = nil
 		}
 	}
 }

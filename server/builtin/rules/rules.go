@@ -23,6 +23,13 @@ func ObjectMeta(meta *metav1.ObjectMeta, namespaced bool, name apivalidation.Val
 	return append(errs, finalizers(meta, path)...)
 }
 
+// ObjectMetaWithName is ObjectMeta for kinds that validate generated names, but not the prefix
+// that a client asked for.
+func ObjectMetaWithName(meta *metav1.ObjectMeta, namespaced bool, name apivalidation.ValidateNameFuncWithErrors, path *field.Path) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaWithOpts(meta, namespaced, name, path)
+	return append(errs, finalizers(meta, path)...)
+}
+
 // ObjectMetaUpdate validates the change of metadata.
 func ObjectMetaUpdate(meta, old *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(meta, old, path)
