@@ -214,7 +214,9 @@ func warnings(s, old *discoveryv1.EndpointSlice) (out []string) {
 	}
 	for i, e := range s.Endpoints {
 		for j, address := range e.Addresses {
-			out = append(out, validation.GetWarningsForIP(field.NewPath("endpoints").Index(i).Child("addresses").Index(j), address)...)
+			if netutils.ParseIPSloppy(address) != nil {
+				out = append(out, validation.GetWarningsForIP(field.NewPath("endpoints").Index(i).Child("addresses").Index(j), address)...)
+			}
 		}
 	}
 	return out

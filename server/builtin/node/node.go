@@ -20,11 +20,6 @@ func Rules() map[string]kind.Rules {
 	return map[string]kind.Rules{"runtimeclasses": {
 		CreateOnUpdate: true,
 		Conditional:    true,
-		Default: kind.On(func(c *nodev1.RuntimeClass) {
-			if c.Overhead != nil {
-				rules.RoundUp(c.Overhead.PodFixed)
-			}
-		}),
 		Main: kind.Write{
 			Validate: kind.Check(validate),
 			Warnings: kind.Warn(warnings),
