@@ -78,6 +78,9 @@ func rootCursor(s *schema.Structural, sem schema.Semantics) schema.Cursor {
 func (b *builder) object(c schema.Cursor, lock *lockMessage) {
 	s := c.Schema()
 	out := &message{name: lock.name, comment: s.Description}
+	if c.IsResource() {
+		out.comment = generate.Doc(s, true)
+	}
 	add := func(name string, f *field) {
 		f.json = jsonName(name)
 		lock.assign(f, name)
@@ -93,7 +96,7 @@ func (b *builder) object(c schema.Cursor, lock *lockMessage) {
 	for _, name := range names {
 		sub, _ := c.Field(name)
 		f := b.field(sub, place{lock.name, name, joinNames(b.kind, lock.name, name)})
-		f.comment = s.Properties[name].Description
+		f.comment = fieldComment(s, name)
 		add(name, f)
 	}
 	if slices.ContainsFunc(out.fields, func(f *field) bool { return f.label != optional }) {
@@ -105,6 +108,16 @@ func (b *builder) object(c schema.Cursor, lock *lockMessage) {
 	sortFields(out.fields)
 	lock.reserve(out)
 	b.file.messages = append(b.file.messages, out)
+}
+
+// fieldComment returns the comment of a field: its description, and what its type does not
+// express.
+func fieldComment(s *schema.Structural, name string) string {
+	comment := generate.Doc(s.Properties[name], true)
+	if v := s.ValueValidation; v != nil && slices.Contains(v.Required, name) {
+		comment = strings.TrimLeft(comment+"\n@required", "\n")
+	}
+	return comment
 }
 
 // isOpen reports whether an object with fields keeps those that its schema does not specify.

@@ -24,9 +24,13 @@ func TestMapping(t *testing.T) {
 			`message TestSpec {
   optional string a = 3 [json_name = "a"];
   optional int64 b = 4 [json_name = "b"];
+  // @format int32
   optional int32 c = 5 [json_name = "c"];
+  // @format float
   optional double d = 6 [json_name = "d"];
   optional bool e = 7 [json_name = "e"];
+  // @format byte
+  // @enum "x"
   optional string f = 8 [json_name = "f"];
 }`},
 		{"int-or-string", `{port: {x-kubernetes-int-or-string: true}}`,
@@ -118,6 +122,24 @@ message TestSpecSome {
   optional string message = 11 [json_name = "message"];
   optional string pod_cidrs = 12 [json_name = "podCIDRs"];
   optional string field_2 = 13 [json_name = "\303\251"];
+}`},
+		{"validations", `{a: {type: array, minItems: 1, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, required: [k], properties: {k: {type: string, default: "<", pattern: ^a$}}, oneOf: [{maxProperties: 1}]}}, b: {type: object, additionalProperties: {type: integer, minimum: 1}}}`,
+			`message TestSpec {
+  // The numbers of the lists and maps that are present and empty.
+  repeated uint32 empty_fields = 1 [json_name = "@empty"];
+  // @listType map
+  // @listMapKey k
+  // @minItems 1
+  // @items @schema {"oneOf":[{"maxProperties":1}]}
+  repeated TestSpecA a = 3 [json_name = "a"];
+  // @values @minimum 1
+  map<string, int64> b = 4 [json_name = "b"];
+}
+message TestSpecA {
+  // @default "<"
+  // @pattern ^a$
+  // @required
+  optional string k = 3 [json_name = "k"];
 }`},
 		{"comments", `{a: {type: string, description: "First line.\nSecond */ line.\r\n\n\u2028Third\u0000."}}`,
 			`message TestSpec {

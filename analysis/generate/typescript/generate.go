@@ -62,8 +62,8 @@ func (w *writer) file() []byte {
 func (w *writer) typ(t *generate.Type) {
 	w.open(t.Name, typeDoc(t))
 	if t.Kind != nil {
-		w.property("apiVersion", literal(w.p.Group+"/"+w.p.Version), true, nil)
-		w.property("kind", literal(t.Kind.Name), true, nil)
+		w.property("apiVersion", generate.JSONText(w.p.Group+"/"+w.p.Version), true, nil)
+		w.property("kind", generate.JSONText(t.Kind.Name), true, nil)
 		w.property("metadata", w.objectMeta, true, nil)
 	} else if t.Embedded {
 		w.property("apiVersion", "string", true, nil)
@@ -87,17 +87,18 @@ func typeDoc(t *generate.Type) string {
 	if t.Kind == nil {
 		return t.Doc
 	}
+	doc := generate.Doc(t.Schema, false)
 	if warning := t.Kind.Version.DeprecationWarning(); warning != "" {
-		return strings.TrimLeft(t.Doc+"\n@deprecated "+warning, "\n")
+		return strings.TrimLeft(doc+"\n@deprecated "+warning, "\n")
 	}
-	return t.Doc
+	return doc
 }
 
 // list writes the interface of the lists of a kind.
 func (w *writer) list(k *generate.Kind) {
 	w.open(listName(k), "A list of "+k.Type.Name+".")
-	w.property("apiVersion", literal(w.p.Group+"/"+w.p.Version), true, nil)
-	w.property("kind", literal(k.ListKind()), true, nil)
+	w.property("apiVersion", generate.JSONText(w.p.Group+"/"+w.p.Version), true, nil)
+	w.property("kind", generate.JSONText(k.ListKind()), true, nil)
 	w.property("metadata", w.listMeta, true, nil)
 	w.property("items", k.Type.Name+"[]", true, nil)
 	w.WriteString("}\n")
@@ -114,7 +115,7 @@ func (w *writer) open(name, doc string) {
 func (w *writer) property(name, typ string, required bool, s *schema.Structural) {
 	modifier, mark := "", "?"
 	if s != nil {
-		w.comment("  ", propertyDoc(s))
+		w.comment("  ", generate.Doc(s, false))
 		if s.ReadOnly {
 			modifier = "readonly "
 		}
@@ -123,7 +124,7 @@ func (w *writer) property(name, typ string, required bool, s *schema.Structural)
 		mark = ""
 	}
 	if !identifier.MatchString(name) {
-		name = literal(name)
+		name = generate.JSONText(name)
 	}
 	fmt.Fprintf(w, "  %s%s%s: %s;\n", modifier, name, mark, typ)
 }
