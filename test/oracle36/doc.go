@@ -12,6 +12,11 @@
 //	    what a POST does to an object before it is stored.
 //	{"op":"update",…,"subresource":"status","object":{…},"old":{…}}
 //	    the same for a PUT that replaces old, a stored object.
+//	{"op":"admit","plugin":"Priority","operation":"CREATE",…,"object":{…},"old":{…},"existing":[…]}
+//	    one admission plugin on a write of an object, with the objects that exist.
+//	{"op":"rbac","existing":[…],"attributes":[{"user":{…},"verb":…,"resource":…},…]}
+//	    "decisions" of the RBAC authorizer about requests, with the roles and bindings that
+//	    exist. Attributes with "rules" ask whether the user may grant them in a namespace.
 //	{"op":"resources"}
 //	    "resources": the API group, resource, kind, scope and subresources of all that it knows.
 //	{"op":"fields"}

@@ -23,6 +23,12 @@ type request struct {
 	Old         json.RawMessage `json:"old"`
 	UID         string          `json:"uid"`
 	User        *userInfo       `json:"user"`
+
+	// For admit and rbac.
+	Plugin     string            `json:"plugin"`
+	Operation  string            `json:"operation"`
+	Existing   []json.RawMessage `json:"existing"`
+	Attributes []attributes      `json:"attributes"`
 }
 
 // userInfo is the user who makes a request.
@@ -46,7 +52,8 @@ type answer struct {
 	Warnings   []string        `json:"warnings,omitempty"`
 	Resources  []resourceInfo  `json:"resources,omitempty"`
 
-	Fields map[string][]string `json:"fields,omitempty"`
+	Fields    map[string][]string `json:"fields,omitempty"`
+	Decisions []decision          `json:"decisions,omitempty"`
 }
 
 // cause is one error of validation, as the Status shows it.
@@ -126,6 +133,10 @@ func handle(line []byte) (a answer) {
 		a, err = create(&req)
 	case "update":
 		a, err = update(&req)
+	case "admit":
+		a, err = admit(&req)
+	case "rbac":
+		a, err = authorize(&req)
 	case "resources":
 		a = listResources()
 	case "fields":

@@ -10,10 +10,12 @@ import (
 // TestServe sends each type of request once.
 func TestServe(t *testing.T) {
 	const (
-		pod    = `"apiVersion":"v1","resource":"pods","namespace":"default"`
-		deploy = `"apiVersion":"apps/v1","resource":"deployments","namespace":"default"`
-		spec   = `"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a","image":"b"}]}}}`
-		stored = `{"metadata":{"name":"x","namespace":"default","uid":"1","creationTimestamp":"2026-01-01T00:00:00Z","generation":3},` + spec + `}`
+		pod     = `"apiVersion":"v1","resource":"pods","namespace":"default"`
+		deploy  = `"apiVersion":"apps/v1","resource":"deployments","namespace":"default"`
+		spec    = `"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a","image":"b"}]}}}`
+		role    = `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"a","namespace":"default"},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`
+		binding = `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"b","namespace":"default"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"a"},"subjects":[{"kind":"User","name":"jane"}]}`
+		stored  = `{"metadata":{"name":"x","namespace":"default","uid":"1","creationTimestamp":"2026-01-01T00:00:00Z","generation":3},` + spec + `}`
 	)
 	for _, tt := range []struct{ name, request, want string }{
 		{"default", `{"op":"default",` + pod + `,"object":{"spec":{"containers":[{"name":"a"}]}}}`, `"imagePullPolicy":"IfNotPresent"`},
@@ -30,6 +32,12 @@ func TestServe(t *testing.T) {
 		{"immutable", `{"op":"update",` + deploy + `,"object":` + strings.ReplaceAll(stored, `"a":"b"`, `"a":"c"`) + `,"old":` + stored + `}`, `field is immutable`},
 		{"scale", `{"op":"update","subresource":"scale",` + deploy + `,"object":{"metadata":{"name":"x"},"spec":{"replicas":7}},"old":` + stored + `}`, `"replicas":7`},
 		{"conflict", `{"op":"update",` + deploy + `,"object":` + strings.Replace(stored, `{"name"`, `{"resourceVersion":"5","name"`, 1) + `,"old":` + stored + `}`, `"reason":"Conflict"`},
+		{"admission", `{"op":"admit","plugin":"Priority","operation":"CREATE",` + pod + `,"object":{"metadata":{"name":"x"},"spec":{"priorityClassName":"high"}},"existing":[{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"high"},"value":7}]}`, `"priority":7`},
+		{"rejection", `{"op":"admit","plugin":"Priority","operation":"CREATE",` + pod + `,"object":{"metadata":{"name":"x"},"spec":{"priorityClassName":"high"}}}`, `no PriorityClass with name high was found`},
+		{"no runtime class", `{"op":"admit","plugin":"RuntimeClass","operation":"CREATE",` + pod + `,"object":{"metadata":{"name":"x"},"spec":{"runtimeClassName":"a"}}}`, `RuntimeClass`},
+		{"no limits", `{"op":"admit","plugin":"LimitRanger","operation":"CREATE",` + pod + `,"object":{"metadata":{"name":"x"},"spec":{"containers":[{"name":"a"}]}}}`, `"name":"a"`},
+		{"rbac", `{"op":"rbac","existing":[` + role + `,` + binding + `],"attributes":[{"user":{"name":"jane"},"verb":"get","namespace":"default","resource":"pods"},{"user":{"name":"jane"},"verb":"list","namespace":"default","resource":"pods"}]}`, `"decisions":[{"allowed":true,"reason":"RBAC: allowed by RoleBinding \"b/default\" of Role \"a\" to User \"jane\""},{"allowed":false}]`},
+		{"escalation", `{"op":"rbac","existing":[` + role + `,` + binding + `],"attributes":[{"user":{"name":"jane"},"namespace":"default","rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}]},{"user":{"name":"jane"},"namespace":"default","rules":[{"verbs":["*"],"apiGroups":[""],"resources":["pods"]}]}]}`, `"decisions":[{"allowed":true},{"allowed":false,"error":"user \"jane\"`},
 		{"resources", `{"op":"resources"}`, `"resource":"pods","kind":"Pod","namespaced":true,"subresources":["ephemeralcontainers","resize","status"]`},
 		{"fields", `{"op":"fields"}`, `"k8s.io/api/core/v1.LocalObjectReference":["name"]`},
 		{"unknown op", `{"op":"x"}`, `"badRequest"`},

@@ -69,7 +69,7 @@ func newCall(req *request, verb string) (*call, error) {
 
 	u := &user.DefaultInfo{Name: "admin", Groups: []string{"system:masters", "system:authenticated"}}
 	if req.User != nil {
-		u = &user.DefaultInfo{Name: req.User.Name, UID: req.User.UID, Groups: req.User.Groups, Extra: req.User.Extra}
+		u = req.User.info()
 	}
 	c.ctx = genericapirequest.WithUser(context.Background(), u)
 	c.ctx = genericapirequest.WithNamespace(c.ctx, req.Namespace)
