@@ -17,6 +17,8 @@
 //	{"op":"rbac","existing":[…],"attributes":[{"user":{…},"verb":…,"resource":…},…]}
 //	    "decisions" of the RBAC authorizer about requests, with the roles and bindings that
 //	    exist. Attributes with "rules" ask whether the user may grant them in a namespace.
+//	{"op":"table","object":{"apiVersion":"v1","kind":"Pod",…}}
+//	    "table": the columns and the row of an object; "object": the object with its defaults.
 //	{"op":"resources"}
 //	    "resources": the API group, resource, kind, scope and subresources of all that it knows.
 //	{"op":"fields"}

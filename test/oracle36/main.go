@@ -50,6 +50,7 @@ type answer struct {
 	Code       int32           `json:"code,omitempty"`
 	Errors     []cause         `json:"errors,omitempty"`
 	Warnings   []string        `json:"warnings,omitempty"`
+	Table      json.RawMessage `json:"table,omitempty"`
 	Resources  []resourceInfo  `json:"resources,omitempty"`
 
 	Fields    map[string][]string `json:"fields,omitempty"`
@@ -137,6 +138,8 @@ func handle(line []byte) (a answer) {
 		a, err = admit(&req)
 	case "rbac":
 		a, err = authorize(&req)
+	case "table":
+		a, err = table(&req)
 	case "resources":
 		a = listResources()
 	case "fields":

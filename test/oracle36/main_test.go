@@ -40,6 +40,7 @@ func TestServe(t *testing.T) {
 		{"escalation", `{"op":"rbac","existing":[` + role + `,` + binding + `],"attributes":[{"user":{"name":"jane"},"namespace":"default","rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}]},{"user":{"name":"jane"},"namespace":"default","rules":[{"verbs":["*"],"apiGroups":[""],"resources":["pods"]}]}]}`, `"decisions":[{"allowed":true},{"allowed":false,"error":"user \"jane\"`},
 		{"resources", `{"op":"resources"}`, `"resource":"pods","kind":"Pod","namespaced":true,"subresources":["ephemeralcontainers","resize","status"]`},
 		{"fields", `{"op":"fields"}`, `"k8s.io/api/core/v1.LocalObjectReference":["name"]`},
+		{"table", `{"op":"table","object":{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x"},"data":{"a":"YQ=="}}}`, `"cells":["x","Opaque",1,"\u003cunknown\u003e"]`},
 		{"unknown op", `{"op":"x"}`, `"badRequest"`},
 		{"unknown resource", `{"op":"create","apiVersion":"v1","resource":"x","object":{}}`, `"badRequest"`},
 		{"no JSON", `x`, `"badRequest"`},

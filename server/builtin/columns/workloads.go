@@ -106,6 +106,9 @@ func controllerRevisionColumns() []column {
 				return none
 			}
 			kind := runtimeschema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
+			if kind.Empty() {
+				return owner.Name
+			}
 			return strings.ToLower(kind.String()) + "/" + owner.Name
 		}),
 		text("Revision", appsv1.ControllerRevision{}.SwaggerDoc()["revision"], func(r *appsv1.ControllerRevision) any { return r.Revision }),
