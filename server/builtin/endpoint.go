@@ -27,7 +27,9 @@ type endpoint struct {
 	resource *Resource
 	rules    kind.Rules
 	store    *registry.Store
-	scope    handlers.RequestScope
+	// storage is the store for writes of whole objects.
+	storage rest.StandardStorage
+	scope   handlers.RequestScope
 	// subresources are the endpoints below an object, by name.
 	subresources map[string]*subendpoint
 }
@@ -91,11 +93,16 @@ func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
 	if stored.Group == "" && stored.Kind == "Event" {
 		e.store.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return uint64(h.config.EventTTL.Seconds()), nil }
 	}
+	codec := conv.storageCodec(stored.GroupVersion())
 	if err := e.store.CompleteWithOptions(&generic.StoreOptions{
-		RESTOptions: &restOptions{RESTOptionsGetter: h.config.Storage(r), codec: conv.storageCodec(stored.GroupVersion()), prefix: r.Directory()},
+		RESTOptions: &restOptions{RESTOptionsGetter: h.config.Storage(r), codec: codec, prefix: r.Directory()},
 		AttrFunc:    main.attributes,
 	}); err != nil {
 		return nil, fmt.Errorf("storage of %s: %w", r.GroupResource(), err)
+	}
+	e.storage = e.store
+	if stored.Group == "" && stored.Kind == "Service" {
+		e.storage = h.newServiceStorage(e.store, codec, r.Directory())
 	}
 	serializer := &negotiated{CodecFactory: types.codecs, convertor: conv}
 	equivalent := runtime.NewEquivalentResourceRegistry()

@@ -22,7 +22,9 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"espalier.dev/server/builtin/kind"
+	"espalier.dev/server/builtin/services"
 	"espalier.dev/server/resources"
+	"espalier.dev/store"
 )
 
 // Config configures a Handler.
@@ -37,6 +39,9 @@ type Config struct {
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Codecs encode errors.
 	Codecs serializer.CodecFactory
+	// Objects has all stored objects in memory, and Services allocates what services need.
+	Objects  *store.Store
+	Services *services.Allocator
 	// EventTTL is the time after which events are deleted.
 	EventTTL time.Duration
 	// MinWatch is the minimum time after which the server ends a watch.
@@ -155,7 +160,7 @@ func (h *Handler) handler(info *apirequest.RequestInfo, r *Resource) (http.Handl
 	if err != nil {
 		return nil, err
 	}
-	storage, admit := resources.Working(e.store), h.config.Admission
+	storage, admit := resources.Working(e.storage), h.config.Admission
 	switch info.Verb {
 	case "get":
 		return handlers.GetResource(e.store, &e.scope), nil

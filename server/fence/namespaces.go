@@ -154,7 +154,7 @@ func (f *Fences) AdoptNamespaces(ctx context.Context) error {
 }
 
 // contents writes the objects of a built-in resource to etcd if the fences of their namespaces
-// allow it.
+// allow it, and the lock of the request.
 type contents struct {
 	kubernetes.Interface
 	fences   *Fences
@@ -162,19 +162,53 @@ type contents struct {
 	prefix   string
 }
 
+// Lock makes a write depend on what was read before: it succeeds only if no other write has held
+// the lock of that name after a revision.
+type Lock struct {
+	Name string
+	// Held is set if the next write holds the lock, and Revision to that of what was read.
+	Held     bool
+	Revision int64
+}
+
+// ErrLocked is the error of a write because another one has held the lock since.
+var ErrLocked = errors.New("another write has held the lock")
+
+type lockKey struct{}
+
+// WithLock returns a context for writes of built-in resources that hold a lock.
+func WithLock(ctx context.Context, l *Lock) context.Context {
+	return context.WithValue(ctx, lockKey{}, l)
+}
+
+// lock returns the key of a lock.
+func (f *Fences) lock(name string) string {
+	return strings.TrimSuffix(Keys, "/") + "/:locks" + f.resources + name
+}
+
 // OptimisticPut creates or updates an object. Updates are possible in a namespace that is being
 // deleted, so that finalizers can be removed.
 func (c *contents) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (kubernetes.PutResponse, error) {
-	if expectedRevision != 0 {
+	lock, _ := ctx.Value(lockKey{}).(*Lock)
+	held := lock != nil && lock.Held
+	if expectedRevision != 0 && !held {
 		return c.Interface.OptimisticPut(ctx, key, value, expectedRevision, opts)
 	}
 	n := c.fences.in(c.prefix, key)
 	for {
-		txn, err := c.fences.client.Txn(ctx).
-			If(clientv3.Compare(clientv3.ModRevision(key), "=", 0), n.condition()).
-			Then(clientv3.OpPut(key, string(value), clientv3.WithLease(opts.LeaseID))).
-			Else(clientv3.OpGet(n.fence), clientv3.OpGet(key)).
-			Commit()
+		conditions := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision)}
+		puts := []clientv3.Op{clientv3.OpPut(key, string(value), clientv3.WithLease(opts.LeaseID))}
+		reads := []clientv3.Op{clientv3.OpGet(key), clientv3.OpGet(n.fence)}
+		if expectedRevision == 0 {
+			conditions = append(conditions, n.condition())
+		}
+		if held {
+			name := c.fences.lock(lock.Name)
+			conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(name), "<", lock.Revision+1))
+			puts = append(puts, clientv3.OpPut(name, ""))
+			reads = append(reads, clientv3.OpGet(name, clientv3.WithKeysOnly()))
+		}
+		txn, err := c.fences.client.Txn(ctx).If(conditions...).Then(puts...).Else(reads...).Commit()
 		if err != nil {
 			return kubernetes.PutResponse{}, err
 		}
@@ -182,11 +216,19 @@ func (c *contents) OptimisticPut(ctx context.Context, key string, value []byte, 
 		if txn.Succeeded {
 			return resp, nil
 		}
-		again, err := n.refused(first(txn.Responses[0]), c.resource, path.Base(key))
-		if err != nil {
-			return resp, err
+		again := false
+		if expectedRevision == 0 {
+			if again, err = n.refused(first(txn.Responses[1]), c.resource, path.Base(key)); err != nil {
+				return resp, err
+			}
 		}
-		if resp.KV = first(txn.Responses[1]); resp.KV != nil || !again {
+		resp.KV = first(txn.Responses[0])
+		if held && resp.KV.GetModRevision() == expectedRevision {
+			if l := first(txn.Responses[2]); l.GetModRevision() > lock.Revision {
+				return resp, ErrLocked
+			}
+		}
+		if resp.KV != nil || !again {
 			return resp, nil
 		}
 	}

@@ -1,0 +1,111 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"espalier.dev/server/builtin/bootstrap"
+	"espalier.dev/server/builtin/kind"
+)
+
+// Storage returns the storage of a resource, for writes of the server itself. They pass the rules
+// of the kind, but no admission.
+func (h *Handler) Storage(gvr runtimeschema.GroupVersionResource) (rest.StandardStorage, error) {
+	r := h.resources[gvr]
+	if r == nil {
+		return nil, fmt.Errorf("there is no resource %s", gvr)
+	}
+	e, err := h.endpoint(r)
+	if err != nil {
+		return nil, err
+	}
+	return e.storage, nil
+}
+
+// storageOf returns the storage of an object.
+func (h *Handler) storageOf(obj kind.Object) (rest.StandardStorage, error) {
+	types, err := h.types()
+	if err != nil {
+		return nil, err
+	}
+	gvks, _, err := types.ObjectKinds(obj)
+	if err != nil {
+		return nil, err
+	}
+	r := h.stored[gvks[0]]
+	if r == nil {
+		return nil, fmt.Errorf("%s is not stored", gvks[0])
+	}
+	return h.Storage(r.GroupVersionResource())
+}
+
+// Bootstrap creates the objects that exist on every server from the start, if they are missing,
+// and makes the endpoints of the server current. Other servers may do so at the same time.
+func (h *Handler) Bootstrap(ctx context.Context, c *bootstrap.Config) error {
+	if err := h.ensureAll(ctx, bootstrap.Namespaces(), false); err != nil {
+		return err
+	}
+	objects := c.Objects()
+	endpoints := c.Endpoints()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return h.ensureAll(ctx, objects, false) })
+	group.Go(func() error { return h.ensureAll(ctx, endpoints, true) })
+	return group.Wait()
+}
+
+// ensureAll ensures objects concurrently, so that etcd waits for the disk once.
+func (h *Handler) ensureAll(ctx context.Context, objects []kind.Object, update bool) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, obj := range objects {
+		group.Go(func() error {
+			if err := h.ensure(ctx, obj, update); err != nil {
+				return fmt.Errorf("%T %s: %w", obj, obj.GetName(), err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// ensure creates an object if it is missing. With update, it replaces one that is different.
+func (h *Handler) ensure(ctx context.Context, obj kind.Object, update bool) error {
+	store, err := h.storageOf(obj)
+	if err != nil {
+		return err
+	}
+	types, err := h.types()
+	if err != nil {
+		return err
+	}
+	types.Default(obj)
+	ctx = apirequest.WithNamespace(ctx, obj.GetNamespace())
+	_, err = store.Get(ctx, obj.GetName(), &metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		if _, err = store.Create(ctx, obj.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		err = nil
+	}
+	if err != nil || !update {
+		return err
+	}
+	_, _, err = store.Update(ctx, obj.GetName(), rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+		wanted := obj.DeepCopyObject().(kind.Object)
+		// Metadata stays as it is: it may have labels of other programs.
+		part(wanted, "ObjectMeta").Set(part(old.DeepCopyObject().(kind.Object), "ObjectMeta"))
+		if equality.Semantic.DeepEqual(wanted, old) {
+			return old, nil
+		}
+		return wanted, nil
+	}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	return err
+}
