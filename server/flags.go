@@ -24,6 +24,7 @@ func (o *Options) FlagGroups() cliflag.NamedFlagSets {
 	var groups cliflag.NamedFlagSets
 	o.addServingFlags(groups.FlagSet("Serving"))
 	o.addStorageFlags(groups.FlagSet("Storage"))
+	o.addKindFlags(groups.FlagSet("Built-in kind"))
 	o.addAuthenticationFlags(groups.FlagSet("Authentication"))
 	o.addLimitFlags(groups.FlagSet("Request limit"))
 	o.addAuditFlags(groups.FlagSet("Audit"))
@@ -62,7 +63,6 @@ func (o *Options) addStorageFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.EncryptionProviderConfig, "encryption-provider-config", o.EncryptionProviderConfig, "`file` that configures the encryption of CRDs and custom resources in etcd (default: they are not encrypted)")
 	fs.BoolVar(&o.EncryptionProviderConfigReload, "encryption-provider-config-automatic-reload", o.EncryptionProviderConfigReload, "reload --encryption-provider-config when the file changes")
 	fs.DurationVar(&o.ServerLease, "server-lease-duration", o.ServerLease, "`time` after which other servers on the same external etcd stop waiting for a server that has crashed or stalled before they establish new CRDs")
-	fs.DurationVar(&o.EventTTL, "event-ttl", o.EventTTL, "`time` after which events are deleted")
 	fs.Int64Var(&o.EtcdQuota, "quota-backend-bytes", o.EtcdQuota, "maximum size of the embedded etcd in `bytes`")
 	const check = "check-stored-objects"
 	fs.StringVar(&o.CheckStoredObjects, check, o.CheckStoredObjects, "`when` to check whether stored objects comply with their CRDs: true, false, or auto, which checks them in kep semantics. CRDs get the condition Compliant, kubectl get noncompliantobjects lists the objects, and kubectl get skeletons the specified fields")
@@ -70,6 +70,12 @@ func (o *Options) addStorageFlags(fs *pflag.FlagSet) {
 	var ignored bool
 	fs.BoolVar(&ignored, "watch-cache", true, "accepted for compatibility with kube-apiserver and ignored: reads and watches are always served from memory")
 	fs.IntVar(&o.DeleteCollectionWorkers, "delete-collection-workers", o.DeleteCollectionWorkers, "`number` of workers for each request that deletes a collection")
+}
+
+func (o *Options) addKindFlags(fs *pflag.FlagSet) {
+	fs.DurationVar(&o.EventTTL, "event-ttl", o.EventTTL, "`time` after which events are deleted")
+	fs.StringVar(&o.ServiceClusterIPRange, "service-cluster-ip-range", o.ServiceClusterIPRange, "`range` of the cluster IPs of services, in CIDR notation; two ranges, one of each IP family, are separated by a comma")
+	fs.StringVar(&o.ServiceNodePortRange, "service-node-port-range", o.ServiceNodePortRange, "`range` of the node ports of services")
 }
 
 func (o *Options) addAuthenticationFlags(fs *pflag.FlagSet) {

@@ -18,8 +18,6 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
-	"espalier.dev/server/builtin"
-	"espalier.dev/server/builtin/columns"
 	"espalier.dev/server/compliance"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/fence"
@@ -57,8 +55,13 @@ type foundation struct {
 	warnings func(context.Context, *api.CustomResourceDefinition) []string
 	// checks is set if stored objects are checked for compliance with their CRDs.
 	checks bool
-	// eventTTL is the time after which events are deleted.
-	eventTTL time.Duration
+	// options are those of the server, port is the one that it listens on, and clientCA
+	// returns the certificates of authorities that sign client certificates.
+	options  *Options
+	port     int
+	clientCA func() []byte
+	// objects reads stored objects for admission.
+	objects *objects
 	// controllers runs the control loops.
 	controllers *controllers
 	// scheme has the types of the server's own responses, codecs encodes them.
@@ -166,35 +169,6 @@ func install(f foundation) (*definitions.Definitions, error) {
 		f.controllers.start(hook.Context)
 		return nil
 	})
-}
-
-// installBuiltin installs Kubernetes' own resources, and returns how they are published.
-func installBuiltin(f foundation) (*builtin.Handler, []publish.Builtin, error) {
-	h := builtin.New(builtin.Config{
-		Storage: func(r *builtin.Resource) generic.RESTOptionsGetter {
-			if r.Group == "" && r.Plural == "namespaces" {
-				return f.fences.Namespaces(f.storage)
-			}
-			return f.fences.Builtin(f.storage, r.GroupResource(), r.Directory(), r.Namespaced)
-		},
-		Rules:               builtin.Rules(),
-		Table:               columns.Convertor,
-		Admission:           f.admission,
-		Authorizer:          f.authorizer,
-		Codecs:              f.codecs,
-		EventTTL:            f.eventTTL,
-		MinWatch:            time.Duration(f.config.MinRequestTimeout) * time.Second,
-		MaxRequestBodyBytes: f.config.MaxRequestBodyBytes,
-	})
-	definitions, err := builtin.Definitions()
-	if err != nil {
-		return nil, nil, err
-	}
-	var published []publish.Builtin
-	for _, d := range definitions {
-		published = append(published, publish.Builtin{Definition: d, Describe: h.Describe})
-	}
-	return h, published, nil
 }
 
 // installVirtual installs the virtual resources, and returns how they are published.

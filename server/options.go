@@ -17,6 +17,7 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/schema"
+	"espalier.dev/server/builtin/services"
 	"espalier.dev/server/etcd"
 	"espalier.dev/server/peers"
 )
@@ -53,6 +54,9 @@ type Options struct {
 	ServerLease time.Duration
 	// EventTTL is the time after which events are deleted.
 	EventTTL time.Duration
+	// ServiceClusterIPRange and ServiceNodePortRange are the ranges from which services get
+	// cluster IPs and node ports.
+	ServiceClusterIPRange, ServiceNodePortRange string
 	// EtcdQuota is the maximum size of the embedded etcd in bytes.
 	EtcdQuota int64
 	// Ephemeral is for tests: the embedded etcd does not wait for the disk, and a stopping
@@ -138,6 +142,8 @@ func NewOptions() *Options {
 		EtcdCompactionInterval:         storagebackend.DefaultCompactInterval,
 		ServerLease:                    peers.DefaultLease,
 		EventTTL:                       time.Hour,
+		ServiceClusterIPRange:          services.DefaultIPRange,
+		ServiceNodePortRange:           services.DefaultPortRange,
 		EtcdQuota:                      etcd.DefaultQuota,
 		AuditLogMaxMB:                  100,
 		AuditWebhookMode:               genericoptions.ModeBatch,
@@ -202,6 +208,9 @@ func (o *Options) Validate() error {
 	}
 	if o.EventTTL < time.Second {
 		bad("--event-ttl %v: must be at least a second", o.EventTTL)
+	}
+	if _, err := services.NewAllocator(o.ServiceClusterIPRange, o.ServiceNodePortRange); err != nil {
+		bad("--service-cluster-ip-range %q, --service-node-port-range %q: %w", o.ServiceClusterIPRange, o.ServiceNodePortRange, err)
 	}
 	if o.EtcdQuota < 0 {
 		bad("--quota-backend-bytes must not be negative")

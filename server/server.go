@@ -176,7 +176,8 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		return nil, err
 	}
 	c.LoopbackClientConfig = loopbackConfig(s.identity, s.url, uuid.NewString())
-	c.AdmissionControl = newAdmission()
+	stored := &objects{}
+	c.AdmissionControl = newAdmission(o, stored, c.Authorization.Authorizer)
 	if err := s.db.applyTo(c, o); err != nil {
 		return nil, err
 	}
@@ -203,7 +204,10 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		semantics:   o.Semantics,
 		warnings:    o.Warnings,
 		checks:      o.checksStoredObjects(),
-		eventTTL:    o.EventTTL,
+		options:     o,
+		port:        s.listener.Addr().(*net.TCPAddr).Port,
+		clientCA:    s.identity.CurrentCABundleContent,
+		objects:     stored,
 		controllers: s.controllers,
 		scheme:      scheme,
 		codecs:      codecs,

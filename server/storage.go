@@ -114,6 +114,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		Store:       db.store,
 		Compaction:  compaction,
 		Intact:      resources.IsConversionError,
+		Lifecycle:   o.admits("NamespaceLifecycle"),
 		Transformer: db.encryption,
 	})
 	if db.member == nil && db.registration == nil {

@@ -27,6 +27,9 @@ type endpoint struct {
 	resource *Resource
 	rules    kind.Rules
 	store    *registry.Store
+	// codec decodes stored objects, and root is the prefix of their keys.
+	codec runtime.Codec
+	root  string
 	// storage is the store for writes of whole objects.
 	storage rest.StandardStorage
 	scope   handlers.RequestScope
@@ -100,6 +103,7 @@ func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("storage of %s: %w", r.GroupResource(), err)
 	}
+	e.codec, e.root = codec, h.config.Objects.Prefix()+r.Directory()+"/"
 	e.storage = e.store
 	if stored.Group == "" && stored.Kind == "Service" {
 		e.storage = h.newServiceStorage(e.store, codec, r.Directory())

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apiserver/pkg/registry/generic"
+
+	"espalier.dev/server/builtin"
+	"espalier.dev/server/builtin/bootstrap"
+	"espalier.dev/server/builtin/columns"
+	"espalier.dev/server/builtin/services"
+	"espalier.dev/server/publish"
+)
+
+// installBuiltin installs Kubernetes' own resources, and returns how they are published.
+func installBuiltin(f foundation) (*builtin.Handler, []publish.Builtin, error) {
+	allocator, err := services.NewAllocator(f.options.ServiceClusterIPRange, f.options.ServiceNodePortRange)
+	if err != nil {
+		return nil, nil, err
+	}
+	h := builtin.New(builtin.Config{
+		Storage: func(r *builtin.Resource) generic.RESTOptionsGetter {
+			if r.Group == "" && r.Plural == "namespaces" {
+				return f.fences.Namespaces(f.storage)
+			}
+			return f.fences.Builtin(f.storage, r.GroupResource(), r.Directory(), r.Namespaced)
+		},
+		Rules:               builtin.Rules(),
+		Table:               columns.Convertor,
+		Admission:           f.admission,
+		Authorizer:          f.authorizer,
+		Codecs:              f.codecs,
+		Objects:             f.store,
+		Services:            allocator,
+		EventTTL:            f.options.EventTTL,
+		MinWatch:            time.Duration(f.config.MinRequestTimeout) * time.Second,
+		MaxRequestBodyBytes: f.config.MaxRequestBodyBytes,
+	})
+	f.objects.Handler = h
+	definitions, err := builtin.Definitions()
+	if err != nil {
+		return nil, nil, err
+	}
+	var published []publish.Builtin
+	for _, d := range definitions {
+		published = append(published, publish.Builtin{Definition: d, Describe: h.Describe})
+	}
+	config, err := f.firstObjects(allocator)
+	if err != nil {
+		return nil, nil, err
+	}
+	f.controllers.add(newBootstrap(f, h, config))
+	return h, published, nil
+}
+
+// firstObjects returns the values of this server that its first objects have.
+func (f *foundation) firstObjects(a *services.Allocator) (*bootstrap.Config, error) {
+	c := &bootstrap.Config{Port: int32(f.port), ClientCA: string(f.clientCA())}
+	for _, text := range a.Ranges() {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("--service-cluster-ip-range: %w", err)
+		}
+		c.ServiceRange = append(c.ServiceRange, prefix)
+	}
+	// As in kube-apiserver: endpoints have no loopback address.
+	ip := net.ParseIP(f.options.BindAddress)
+	if ip == nil || ip.IsLoopback() || ip.IsUnspecified() {
+		ip, _ = utilnet.ChooseHostInterface() // a host without a network has none
+	}
+	if address, ok := netip.AddrFromSlice(ip); ok && !address.Unmap().IsLoopback() {
+		c.Address = address.Unmap()
+	}
+	return c, nil
+}
+
+// newBootstrap returns the controller that creates the objects that always exist. The server is
+// not ready before it has. Afterwards it only waits for the end.
+func newBootstrap(f foundation, h *builtin.Handler, config *bootstrap.Config) controller {
+	done := make(chan struct{})
+	created := false
+	return controller{name: "bootstrap", synced: done, run: func(ctx context.Context) error {
+		select {
+		case <-f.store.Loaded():
+		case <-ctx.Done():
+			return nil
+		}
+		if !created {
+			if err := f.fences.AdoptNamespaces(ctx); err != nil {
+				return err
+			}
+			if err := h.Bootstrap(ctx, config); err != nil {
+				return fmt.Errorf("create the first objects: %w", err)
+			}
+			created = true
+			close(done)
+		}
+		<-ctx.Done()
+		return nil
+	}}
+}
+
+// objects reads stored objects for admission, whose plugins are made before the handler.
+type objects struct{ *builtin.Handler }

@@ -1,0 +1,75 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"espalier.dev/store"
+)
+
+// Get returns a stored object from memory. If it is not there, it has been looked for in the
+// newest state of etcd, so a client finds what it has just created.
+func (h *Handler) Get(ctx context.Context, gr runtimeschema.GroupResource, namespace, name string) (runtime.Object, error) {
+	e, err := h.byGroupResource(gr)
+	if err != nil {
+		return nil, err
+	}
+	key := e.prefix(namespace) + name
+	entry := h.config.Objects.Get(key)
+	if entry == nil {
+		if _, err := h.config.Objects.Sync(ctx); err != nil {
+			return nil, err
+		}
+		if entry = h.config.Objects.Get(key); entry == nil {
+			return nil, apierrors.NewNotFound(gr, name)
+		}
+	}
+	return e.decode(entry)
+}
+
+// List returns the stored objects of a resource from memory, in one namespace or in all.
+func (h *Handler) List(_ context.Context, gr runtimeschema.GroupResource, namespace string) (all []runtime.Object, err error) {
+	e, err := h.byGroupResource(gr)
+	if err != nil {
+		return nil, err
+	}
+	for entry := range h.config.Objects.Snapshot().Range(e.prefix(namespace), "") {
+		obj, err := e.decode(entry)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, obj)
+	}
+	return all, nil
+}
+
+// byGroupResource returns the endpoint of the version of a resource that is stored.
+func (h *Handler) byGroupResource(gr runtimeschema.GroupResource) (*endpoint, error) {
+	for _, r := range h.stored {
+		if r.GroupResource() == gr {
+			return h.endpoint(r)
+		}
+	}
+	return nil, fmt.Errorf("there is no resource %s", gr)
+}
+
+// prefix returns the prefix of the keys of the objects in a namespace, or of all if it is empty.
+func (e *endpoint) prefix(namespace string) string {
+	if namespace == "" {
+		return e.root
+	}
+	return e.root + namespace + "/"
+}
+
+func (e *endpoint) decode(entry *store.Entry) (runtime.Object, error) {
+	if entry.Err != nil {
+		return nil, entry.Err
+	}
+	obj := e.store.New()
+	_, _, err := e.codec.Decode(entry.Value, nil, obj)
+	return obj, err
+}
