@@ -14,10 +14,7 @@ import (
 // pendingKinds are the kinds whose rules are not complete yet: their differences are shown and
 // do not fail the test.
 var pendingKinds = []string{
-	"cronjobs", "csidrivers", "csinodes", "csistoragecapacities", "endpoints", "endpointslices",
-	"horizontalpodautoscalers", "ipaddresses", "jobs", "limitranges", "nodes", "persistentvolumeclaims", "persistentvolumes",
-	"poddisruptionbudgets", "pods", "podtemplates", "replicationcontrollers", "resourcequotas",
-	"runtimeclasses", "services",
+	"cronjobs", "horizontalpodautoscalers", "ipaddresses", "jobs", "poddisruptionbudgets", "pods", "podtemplates", "replicationcontrollers",
 }
 
 // plainKinds are the kinds of which only metadata and types are checked.

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -50,7 +51,13 @@ type knownDifference struct {
 }
 
 // knownDifferences are the differences that are meant.
-var knownDifferences = []knownDifference{}
+var knownDifferences = []knownDifference{
+	{"names of limit ranges", "a limit range without a name gets a random one", func(k *Kind, c *Case, d *Difference) bool {
+		return k.Name == "limitranges" && c.Op == "create" && len(d.Lines) == 2 && !slices.ContainsFunc(d.Lines, func(line string) bool {
+			return !strings.Contains(line, " metadata.name: ")
+		})
+	}},
+}
 
 // known returns the name of the known difference that a difference is, or "".
 func known(k *Kind, c *Case, d *Difference) string {
