@@ -26,7 +26,7 @@ func Rules() map[string]kind.Rules {
 	return map[string]kind.Rules{
 		"deployments": {
 			Default: kind.On(defaultDeployment),
-			Main:    main(prepareDeployment, validateDeployment),
+			Main:    main(prepareDeployment, validateDeployment, deploymentWarnings),
 			Status: &kind.Write{
 				Prepare:  kind.Change(prepareDeploymentStatus),
 				Validate: kind.Check(validateDeploymentStatus),
@@ -35,7 +35,7 @@ func Rules() map[string]kind.Rules {
 		},
 		"replicasets": {
 			Default: kind.On(defaultReplicaSet),
-			Main:    main(prepareReplicaSet, validateReplicaSet),
+			Main:    main(prepareReplicaSet, validateReplicaSet, replicaSetWarnings),
 			Status:  status(func(rs, old *appsv1.ReplicaSet) { old.Spec.DeepCopyInto(&rs.Spec) }, validateReplicaSetStatus),
 			Fields: func(obj kind.Object) fields.Set {
 				return fields.Set{"status.replicas": strconv.Itoa(int(obj.(*appsv1.ReplicaSet).Status.Replicas))}
@@ -43,12 +43,12 @@ func Rules() map[string]kind.Rules {
 		},
 		"statefulsets": {
 			Default: kind.On(defaultStatefulSet),
-			Main:    main(prepareStatefulSet, validateStatefulSet),
+			Main:    main(prepareStatefulSet, validateStatefulSet, statefulSetWarnings),
 			Status:  status(func(set, old *appsv1.StatefulSet) { old.Spec.DeepCopyInto(&set.Spec) }, validateStatefulSetStatus),
 		},
 		"daemonsets": {
 			Default: kind.On(defaultDaemonSet),
-			Main:    main(prepareDaemonSet, validateDaemonSet),
+			Main:    main(prepareDaemonSet, validateDaemonSet, daemonSetWarnings),
 			Status:  status(prepareDaemonSetStatus, validateDaemonSetStatus),
 		},
 		"controllerrevisions": {
@@ -58,8 +58,8 @@ func Rules() map[string]kind.Rules {
 }
 
 // main returns the rules of writes of objects, whose status is another endpoint.
-func main[T kind.Object](prepare func(obj, old T), validate func(obj, old T) field.ErrorList) kind.Write {
-	return kind.Write{Prepare: kind.Change(prepare), Validate: kind.Check(validate), Reset: []string{"status"}}
+func main[T kind.Object](prepare func(obj, old T), validate func(obj, old T) field.ErrorList, warnings func(obj, old T) []string) kind.Write {
+	return kind.Write{Prepare: kind.Change(prepare), Validate: kind.Check(validate), Warnings: kind.Warn(warnings), Reset: []string{"status"}}
 }
 
 // status returns the rules of writes of the status alone.

@@ -21,6 +21,7 @@ func Rules() map[string]kind.Rules {
 			Main: kind.Write{
 				Prepare:  kind.Change(prepareJob),
 				Validate: kind.Check(validateJob),
+				Warnings: kind.Warn(jobWarnings),
 				Reset:    []string{"status"},
 			},
 			Status: &kind.Write{
@@ -37,6 +38,7 @@ func Rules() map[string]kind.Rules {
 			Main: kind.Write{
 				Prepare:  kind.Change(prepareCronJob),
 				Validate: kind.Check(validateCronJob),
+				Warnings: kind.Warn(cronJobWarnings),
 				Reset:    []string{"status"},
 			},
 			Status: &kind.Write{

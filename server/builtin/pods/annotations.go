@@ -99,8 +99,8 @@ func validateAnnotationUpdate(pod, old *corev1.Pod, path *field.Path, opts Optio
 }
 
 // validateProfileAnnotations rejects deprecated annotations for profiles that differ from the
-// fields.
-func validateProfileAnnotations(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.Path) (errs field.ErrorList) {
+// fields. The annotations of new pods become fields of their containers.
+func validateProfileAnnotations(meta *metav1.ObjectMeta, spec *corev1.PodSpec, isPod bool, path *field.Path) (errs field.ErrorList) {
 	security := spec.SecurityContext
 	if annotation, ok := meta.Annotations[corev1.SeccompPodAnnotationKey]; ok && security != nil {
 		errs = append(errs, seccompConflict(annotation, security.SeccompProfile, path.Child("securityContext", "seccompProfile"))...)
@@ -114,14 +114,21 @@ func validateProfileAnnotations(meta *metav1.ObjectMeta, spec *corev1.PodSpec, p
 		return errs
 	}
 	for at, c := range containers(spec, path) {
+		annotation, ok := meta.Annotations[appArmorPrefix+c.Name]
+		if !ok {
+			continue
+		}
 		var profile *corev1.AppArmorProfile
 		if security != nil {
 			profile = security.AppArmorProfile
 		}
+		if moved := movedProfile(annotation); isPod && moved != nil {
+			profile = moved
+		}
 		if c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
 			profile = c.SecurityContext.AppArmorProfile
 		}
-		if annotation, ok := meta.Annotations[appArmorPrefix+c.Name]; ok && profile != nil {
+		if profile != nil {
 			errs = append(errs, appArmorConflict(annotation, profile, at.Child("securityContext", "appArmorProfile"))...)
 		}
 	}
@@ -181,6 +188,14 @@ func appArmorProfile(annotation string) *corev1.AppArmorProfile {
 	}
 	if name, ok := strings.CutPrefix(annotation, corev1.DeprecatedAppArmorBetaProfileNamePrefix); ok && name != "" {
 		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: &name}
+	}
+	return nil
+}
+
+// movedProfile returns the profile of a deprecated annotation if it is valid.
+func movedProfile(annotation string) *corev1.AppArmorProfile {
+	if profile := appArmorProfile(annotation); len(validateAppArmor(profile, nil)) == 0 {
+		return profile
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"espalier.dev/server/builtin/rules"
 )
@@ -122,11 +121,7 @@ func hasInvalidNodeAffinity(spec *corev1.PodSpec) bool {
 		return false
 	}
 	required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	return required != nil && slices.ContainsFunc(required.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
-		return slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
-			return slices.ContainsFunc(r.Values, func(value string) bool { return len(validation.IsValidLabelValue(value)) > 0 })
-		})
-	})
+	return required != nil && rules.HasInvalidNodeSelectorValues(required.NodeSelectorTerms)
 }
 
 func hasForeignTokenPath(spec *corev1.PodSpec) bool {

@@ -23,13 +23,16 @@ func Rules() map[string]kind.Rules {
 		"pods": {
 			Default: kind.On(defaultPod),
 			Main: kind.Write{
-				Prepare:  kind.Change(preparePod),
-				Validate: kind.Check(validatePod),
-				Reset:    []string{"status"},
+				Prepare:      kind.Change(preparePod),
+				Validate:     kind.Check(validatePod),
+				Warnings:     kind.Warn(podWarnings),
+				Canonicalize: kind.On(moveAppArmorAnnotations),
+				Reset:        []string{"status"},
 			},
 			Status: &kind.Write{
 				Prepare:  kind.Change(prepareStatus),
 				Validate: kind.Check(validateStatus),
+				Warnings: kind.Warn(statusWarnings),
 				Reset:    []string{"spec", "metadata.deletionTimestamp", "metadata.ownerReferences"},
 			},
 			Subresources: map[string]kind.Write{
@@ -46,6 +49,7 @@ func Rules() map[string]kind.Rules {
 			Main: kind.Write{
 				Prepare:  kind.Change(preparePodTemplate),
 				Validate: kind.Check(validatePodTemplate),
+				Warnings: kind.Warn(podTemplateWarnings),
 			},
 		},
 		"replicationcontrollers": {
@@ -53,6 +57,7 @@ func Rules() map[string]kind.Rules {
 			Main: kind.Write{
 				Prepare:  kind.Change(prepareController),
 				Validate: kind.Check(validateController),
+				Warnings: kind.Warn(controllerWarnings),
 				Reset:    []string{"status"},
 			},
 			Status: &kind.Write{
@@ -97,7 +102,7 @@ func validatePod(pod, old *corev1.Pod) field.ErrorList {
 	if pod.Spec.NodeName != "" && len(pod.Spec.SchedulingGates) > 0 {
 		errs = append(errs, field.Forbidden(specPath.Child("nodeName"), "cannot be set until all schedulingGates have been cleared"))
 	}
-	return append(errs, validateProfileAnnotations(&pod.ObjectMeta, &pod.Spec, specPath)...)
+	return append(errs, validateProfileAnnotations(&pod.ObjectMeta, &pod.Spec, true, specPath)...)
 }
 
 // validateWhole validates the metadata and the spec of a pod.

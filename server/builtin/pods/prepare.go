@@ -35,7 +35,6 @@ func preparePod(pod, old *corev1.Pod) {
 		}}
 	}
 	mergeLabelKeys(pod)
-	moveAppArmorAnnotations(pod)
 }
 
 func countGeneration(pod, old *corev1.Pod) {
@@ -158,9 +157,10 @@ func mergeLabelKeys(pod *corev1.Pod) {
 	}
 }
 
-// moveAppArmorAnnotations sets the fields that replace the deprecated annotations.
+// moveAppArmorAnnotations sets the fields of a new pod that replace the deprecated annotations.
+// It runs when the pod is valid, so that warnings can tell these fields from those of the client.
 func moveAppArmorAnnotations(pod *corev1.Pod) {
-	if isWindows(&pod.Spec) {
+	if pod.ResourceVersion != "" || isWindows(&pod.Spec) {
 		return
 	}
 	var ofPod *corev1.AppArmorProfile
@@ -172,8 +172,8 @@ func moveAppArmorAnnotations(pod *corev1.Pod) {
 		if !ok || c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
 			continue
 		}
-		profile := appArmorProfile(annotation)
-		if profile == nil || len(validateAppArmor(profile, nil)) > 0 || apiequality.Semantic.DeepEqual(profile, ofPod) {
+		profile := movedProfile(annotation)
+		if profile == nil || apiequality.Semantic.DeepEqual(profile, ofPod) {
 			continue
 		}
 		if c.SecurityContext == nil {

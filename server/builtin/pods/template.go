@@ -22,7 +22,7 @@ func Template(template *corev1.PodTemplateSpec, path *field.Path, opts Options) 
 	errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, path.Child("annotations"))...)
 	errs = append(errs, Annotations(template.Annotations, &template.Spec, path.Child("annotations"), opts)...)
 	errs = append(errs, validateSpec(&template.Spec, nil, path.Child("spec"), opts)...)
-	errs = append(errs, validateProfileAnnotations(&template.ObjectMeta, &template.Spec, path.Child("spec"))...)
+	errs = append(errs, validateProfileAnnotations(&template.ObjectMeta, &template.Spec, false, path.Child("spec"))...)
 	if len(template.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template"))
 	}
