@@ -14,7 +14,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage/names"
 	"k8s.io/client-go/applyconfigurations"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
@@ -76,7 +75,7 @@ func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
 			conv.fields[name] = true
 		}
 	}
-	main := &strategy{ObjectTyper: types.Scheme, NameGenerator: names.SimpleNameGenerator, resource: r, rules: &e.rules, write: &e.rules.Main}
+	main := &strategy{ObjectTyper: types.Scheme, NameGenerator: nameGenerator(&e.rules), resource: r, rules: &e.rules, write: &e.rules.Main}
 	e.store = &registry.Store{
 		NewFunc:                   newObject,
 		NewListFunc:               newList,

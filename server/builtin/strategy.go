@@ -35,6 +35,19 @@ var (
 	_ rest.ResetFieldsStrategy             = &strategy{}
 )
 
+// nameGenerator returns what completes the generateName of new objects.
+func nameGenerator(rules *kind.Rules) names.NameGenerator {
+	if rules.KeepsPrefix {
+		return prefixGenerator{}
+	}
+	return names.SimpleNameGenerator
+}
+
+// prefixGenerator generates names that are equal to their prefix.
+type prefixGenerator struct{}
+
+func (prefixGenerator) GenerateName(base string) string { return base }
+
 func (s *strategy) NamespaceScoped() bool { return s.resource.Namespaced }
 
 func (s *strategy) PrepareForCreate(_ context.Context, obj runtime.Object) { s.prepare(obj, nil) }

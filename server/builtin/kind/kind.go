@@ -35,6 +35,8 @@ type Rules struct {
 	Fields func(obj Object) fields.Set
 	// CreateOnUpdate allows an update to create an object that does not exist.
 	CreateOnUpdate bool
+	// KeepsPrefix uses the generateName of a new object as its name, without a random suffix.
+	KeepsPrefix bool
 	// Conditional refuses updates without a resourceVersion.
 	Conditional bool
 	// Graceful returns the grace period in seconds of a deletion, given the one that the client

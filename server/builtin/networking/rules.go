@@ -53,7 +53,8 @@ func Rules() map[string]kind.Rules {
 			},
 		},
 		"ipaddresses": {
-			Main: kind.Write{Validate: kind.Check(validateIPAddress)},
+			KeepsPrefix: true,
+			Main:        kind.Write{Validate: kind.Check(validateIPAddress)},
 		},
 		"servicecidrs": {
 			Main: kind.Write{

@@ -142,7 +142,9 @@ func compareErrors(ours, theirs *Answer) *Difference {
 	describe := func(a *Answer) []string {
 		var out []string
 		for _, c := range a.Errors {
-			c = newRules(c)
+			if c = newRules(c); c == (Cause{}) {
+				continue
+			}
 			out = append(out, fmt.Sprintf("%s: %s: %s", c.Type, c.Field, c.Message))
 		}
 		if len(out) == 0 && a.Error != "" {

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // newRule is a rule of 1.37 that 1.36 does not have, or has in another form.
@@ -12,6 +14,8 @@ type newRule struct {
 	// apply returns the form in which the errors of both versions are equal.
 	apply func(Cause) Cause
 }
+
+var condition = regexp.MustCompile(`^(.*\.conditions\[[0-9]+\])(\.type|\.status)?$`)
 
 var ownerReference = regexp.MustCompile(`^(.*\.ownerReferences)(\[[0-9]+\])?(.*)$`)
 
@@ -24,9 +28,25 @@ var newIn137 = []newRule{
 		}
 		return c
 	}},
+	// Empty types and statuses of conditions are "Required", with one error, and a duplicate is an error
+	// of the condition, not of its type.
+	{"conditions", func(c Cause) Cause {
+		m := condition.FindStringSubmatch(c.Field)
+		switch {
+		case m == nil:
+		case c.Type == string(metav1.CauseTypeFieldValueDuplicate):
+			c.Field = m[1]
+		case strings.HasSuffix(c.Message, `"": name part must be non-empty`):
+			return Cause{}
+		case c.Type == string(metav1.CauseTypeFieldValueRequired), strings.Contains(c.Message, ` value: "": `):
+			return Cause{Field: c.Field}
+		}
+		return c
+	}},
 }
 
-// newRules returns an error in the form that both versions have in common.
+// newRules returns an error in the form that both versions have in common, or nothing if only one of
+// them has it beside others.
 func newRules(c Cause) Cause {
 	for _, r := range newIn137 {
 		c = r.apply(c)

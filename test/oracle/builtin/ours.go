@@ -216,7 +216,9 @@ func run(k *Kind, req *Request, warnings *recorder) (kind.Object, error) {
 	}
 	obj.SetUID(createdUID)
 	obj.SetCreationTimestamp(createdAt)
-	if prefix := obj.GetGenerateName(); prefix != "" && obj.GetName() == "" {
+	if prefix := obj.GetGenerateName(); prefix != "" && obj.GetName() == "" && s.rules.KeepsPrefix {
+		obj.SetName(prefix)
+	} else if prefix != "" && obj.GetName() == "" {
 		name := s.GenerateName(prefix)
 		obj.SetName(name[:len(name)-len(generatedSuffix)] + generatedSuffix)
 	}
