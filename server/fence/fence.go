@@ -88,7 +88,7 @@ type Config struct {
 	// deleted as a corrupt one.
 	Intact func(error) bool
 	// Lifecycle requires that the namespaces of created objects exist. Without it, only those
-	// that are being deleted refuse objects.
+	// that are being deleted reject objects.
 	Lifecycle bool
 	// Transformer decrypts and encrypts stored values. Nil means that they are not encrypted.
 	Transformer store.Transformer

@@ -73,7 +73,7 @@ func (o *objects) OptimisticPut(ctx context.Context, key string, value []byte, e
 		}
 		again := false
 		if namespace != nil {
-			if again, err = namespace.refused(first(txn.Responses[2]), o.resource, name); err != nil {
+			if again, err = namespace.rejected(first(txn.Responses[2]), o.resource, name); err != nil {
 				return resp, err
 			}
 		}

@@ -218,7 +218,7 @@ func (c *contents) OptimisticPut(ctx context.Context, key string, value []byte, 
 		}
 		again := false
 		if expectedRevision == 0 {
-			if again, err = n.refused(first(txn.Responses[1]), c.resource, path.Base(key)); err != nil {
+			if again, err = n.rejected(first(txn.Responses[1]), c.resource, path.Base(key)); err != nil {
 				return resp, err
 			}
 		}
@@ -261,10 +261,10 @@ func (n *within) condition() clientv3.Cmp {
 	return clientv3.Compare(clientv3.Value(n.fence), "=", active)
 }
 
-// refused judges the fence that a failed transaction has found. It returns an error if the
+// rejected judges the fence that a failed transaction has found. It returns an error if the
 // fence is the reason, and reports whether the transaction should be repeated because the
 // expectation of the fence was wrong.
-func (n *within) refused(fence *mvccpb.KeyValue, gr runtimeschema.GroupResource, object string) (again bool, err error) {
+func (n *within) rejected(fence *mvccpb.KeyValue, gr runtimeschema.GroupResource, object string) (again bool, err error) {
 	switch {
 	case fence == nil && n.absent, fence != nil && string(fence.Value) == active && !n.absent:
 		return false, nil
