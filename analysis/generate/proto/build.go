@@ -114,10 +114,13 @@ func (b *builder) object(c schema.Cursor, lock *lockMessage) {
 // express.
 func fieldComment(s *schema.Structural, name string) string {
 	comment := generate.Doc(s.Properties[name], true)
-	if v := s.ValueValidation; v != nil && slices.Contains(v.Required, name) {
-		comment = strings.TrimLeft(comment+"\n@required", "\n")
+	if s.Properties[name].ReadOnly {
+		comment += "\n@readOnly"
 	}
-	return comment
+	if v := s.ValueValidation; v != nil && slices.Contains(v.Required, name) {
+		comment += "\n@required"
+	}
+	return strings.TrimLeft(comment, "\n")
 }
 
 // isOpen reports whether an object with fields keeps those that its schema does not specify.

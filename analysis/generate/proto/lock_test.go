@@ -70,6 +70,10 @@ func next(t testing.TB, text, lock []byte) (*genproto.File, []byte) {
 // of spec.
 func TestNumbers(t *testing.T) {
 	t.Parallel()
+	t.Run("S-16 numbers are stable", numbersAreStable)
+}
+
+func numbersAreStable(t *testing.T) {
 	var lock []byte
 	for _, step := range []struct{ name, properties, want string }{
 		{"first", `{b: {type: string}, a: {type: string}}`, "a=3 b=4"},

@@ -123,7 +123,7 @@ message TestSpecSome {
   optional string pod_cidrs = 12 [json_name = "podCIDRs"];
   optional string field_2 = 13 [json_name = "\303\251"];
 }`},
-		{"validations", `{a: {type: array, minItems: 1, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, required: [k], properties: {k: {type: string, default: "<", pattern: ^a$}}, oneOf: [{maxProperties: 1}]}}, b: {type: object, additionalProperties: {type: integer, minimum: 1}}}`,
+		{"validations", `{a: {type: array, minItems: 1, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, required: [k], properties: {k: {type: string, readOnly: true, default: "<", pattern: ^a$}}, oneOf: [{maxProperties: 1}]}}, b: {type: object, additionalProperties: {type: integer, minimum: 1}}}`,
 			`message TestSpec {
   // The numbers of the lists and maps that are present and empty.
   repeated uint32 empty_fields = 1 [json_name = "@empty"];
@@ -138,6 +138,7 @@ message TestSpecSome {
 message TestSpecA {
   // @default "<"
   // @pattern ^a$
+  // @readOnly
   // @required
   optional string k = 3 [json_name = "k"];
 }`},
@@ -150,13 +151,15 @@ message TestSpecA {
   optional string a = 3 [json_name = "a"];
 }`},
 	} {
-		f := file(one(t, crdOf("Test", "{type: object, properties: "+c.spec+"}")))
-		if _, err := f.Descriptor("types.proto"); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		}
-		if got := ownMessages(string(f.Text())); got != c.want {
-			t.Errorf("%s:\n%s\nwant:\n%s", c.name, got, c.want)
-		}
+		t.Run("S-16 "+c.name, func(t *testing.T) {
+			f := file(one(t, crdOf("Test", "{type: object, properties: "+c.spec+"}")))
+			if _, err := f.Descriptor("types.proto"); err != nil {
+				t.Error(err)
+			}
+			if got := ownMessages(string(f.Text())); got != c.want {
+				t.Errorf("%s\nwant:\n%s", got, c.want)
+			}
+		})
 	}
 }
 
