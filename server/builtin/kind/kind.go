@@ -37,7 +37,7 @@ type Rules struct {
 	CreateOnUpdate bool
 	// KeepsPrefix uses the generateName of a new object as its name, without a random suffix.
 	KeepsPrefix bool
-	// Conditional refuses updates without a resourceVersion.
+	// Conditional rejects updates without a resourceVersion.
 	Conditional bool
 	// Graceful returns the grace period in seconds of a deletion, given the one that the client
 	// has asked for, if any. Objects of kinds without it are deleted immediately.
