@@ -74,6 +74,7 @@ func (c *crash) run(rounds int) {
 func serveUntilKilled(t *testing.T, dir string) {
 	o := server.NewOptions()
 	o.DataDir, o.SecurePort = dir, 0
+	o.DisableAdmissionPlugins = []string{"NamespaceLifecycle"} // objects are in namespaces that do not exist
 	if url := os.Getenv(crashingEtcd); url != "" {
 		o.Etcd.URLs = []string{url}
 	}

@@ -33,6 +33,8 @@ func testOptions(t testing.TB) *Options {
 	o.SecurePort = 0
 	o.Ephemeral = true
 	o.Warnings = lint.Warnings
+	// Tests of custom resources use namespaces that do not exist.
+	o.DisableAdmissionPlugins = []string{"NamespaceLifecycle"}
 	return o
 }
 

@@ -3,6 +3,7 @@ package builtin
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -215,6 +216,28 @@ func Resources() []*Resource {
 		}
 	}
 	return out
+}
+
+// directories are the built-in resources by the directory of their objects.
+var directories = sync.OnceValue(func() map[string]runtimeschema.GroupResource {
+	out := map[string]runtimeschema.GroupResource{}
+	for _, r := range Resources() {
+		if r.Stored.Kind == "" {
+			out[r.Directory()] = r.GroupResource()
+		}
+	}
+	return out
+})
+
+// ResourceAt returns the built-in resource of a key below the prefix of resources.
+func ResourceAt(key string) (runtimeschema.GroupResource, bool) {
+	parts := strings.SplitN(key, "/", 3)
+	for n := min(len(parts)-1, 2); n > 0; n-- {
+		if r, ok := directories()[strings.Join(parts[:n], "/")]; ok {
+			return r, true
+		}
+	}
+	return runtimeschema.GroupResource{}, false
 }
 
 // plural returns the plural of the name of a kind.

@@ -29,6 +29,8 @@ import (
 	"k8s.io/apiserver/pkg/server/options/encryptionconfig/metrics"
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/klog/v2"
+
+	"espalier.dev/server/builtin"
 )
 
 const (
@@ -249,9 +251,16 @@ var ErrEncrypted = errors.New("the value is encrypted: set --encryption-provider
 // errKey is returned for a key that is not that of a resource.
 var errKey = errors.New("not the key of a resource")
 
-// resource returns the resource of a key: prefix/group/resource/…
+// resource returns the resource of a key: prefix/group/resource/…, or prefix/directory/… for a
+// built-in resource. Groups of custom resources have a dot, directories have none.
 func (e *Encryption) resource(key string) (runtimeschema.GroupResource, error) {
 	rest, ok := strings.CutPrefix(key, e.prefix)
+	if first, _, _ := strings.Cut(rest, "/"); ok && !strings.Contains(first, ".") {
+		if r, ok := builtin.ResourceAt(rest); ok {
+			return r, nil
+		}
+		return runtimeschema.GroupResource{}, fmt.Errorf("%s: %w", key, errKey)
+	}
 	parts := strings.SplitN(rest, "/", 3)
 	if !ok || len(parts) < 3 {
 		return runtimeschema.GroupResource{}, fmt.Errorf("%s: %w", key, errKey)

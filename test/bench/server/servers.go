@@ -121,7 +121,7 @@ func (b *bench) startServer(ctx context.Context, name string) (_ *server, err er
 	switch name {
 	case espalierName:
 		s.binary = b.programs.espalier
-		s.args = append([]string{"serve", "--semantics=kubernetes", "--data-dir=" + filepath.Join(dir, "data")}, common...)
+		s.args = append([]string{"serve", "--semantics=kubernetes", "--data-dir=" + filepath.Join(dir, "data"), "--disable-admission-plugins=NamespaceLifecycle"}, common...)
 	case referenceName:
 		s.binary = b.programs.reference
 		config := filepath.Join(dir, "kubeconfig")
