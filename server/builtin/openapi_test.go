@@ -120,23 +120,52 @@ type noCatalog struct{}
 
 func (noCatalog) Catalog() *crd.Catalog { return crd.NewCatalog() }
 
-// BenchmarkOpenAPI answers the first request for the document of the core group, the largest
-// one, and for that of all groups in OpenAPI v2.
-func BenchmarkOpenAPI(b *testing.B) {
+// published returns a function that publishes all built-in resources anew.
+func published(t testing.TB) func() *publish.Publisher {
+	t.Helper()
 	h := builtin.New(builtin.Config{Rules: builtin.Rules()})
 	definitions, err := builtin.Definitions()
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	var published []publish.Builtin
+	var all []publish.Builtin
 	for _, d := range definitions {
-		published = append(published, publish.Builtin{Definition: d, Describe: h.Describe})
+		all = append(all, publish.Builtin{Definition: d, Describe: h.Describe})
 	}
+	return func() *publish.Publisher {
+		return publish.New(publish.Config{Source: noCatalog{}, Builtin: all, Codecs: scheme.Codecs})
+	}
+}
+
+// The documents have the kinds of all groups, those of the core group too.
+func TestOpenAPIPublished(t *testing.T) {
+	t.Parallel()
+	p := published(t)()
+	for path, names := range map[string][]string{
+		"/openapi/v3":               {`"api/v1"`, `"apis/apps/v1"`},
+		"/openapi/v3/api/v1":        {"io.k8s.api.core.v1.Pod", "/api/v1/namespaces/{namespace}/pods"},
+		"/openapi/v3/apis/batch/v1": {"io.k8s.api.batch.v1.Job", "/apis/batch/v1/jobs"},
+		"/openapi/v2":               {"io.k8s.api.core.v1.Pod", "io.k8s.api.batch.v1.Job", "/api/v1/namespaces/{namespace}/pods"},
+	} {
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		for _, name := range names {
+			if !strings.Contains(w.Body.String(), name) {
+				t.Errorf("%s has no %s: %d", path, name, w.Code)
+			}
+		}
+	}
+}
+
+// BenchmarkOpenAPI answers the first request for the document of the core group, the largest
+// one, and for that of all groups in OpenAPI v2.
+func BenchmarkOpenAPI(b *testing.B) {
+	newPublisher := published(b)
 	for _, path := range []string{"/openapi/v3", "/openapi/v3/api/v1", "/openapi/v3/apis/apps/v1", "/openapi/v2"} {
 		b.Run(strings.ReplaceAll(path[1:], "/", "."), func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
-				p := publish.New(publish.Config{Source: noCatalog{}, Builtin: published, Codecs: scheme.Codecs})
+				p := newPublisher()
 				w := httptest.NewRecorder()
 				b.StartTimer()
 				p.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))

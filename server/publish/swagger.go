@@ -34,7 +34,7 @@ func (s *snapshot) newV2() (*document, error) {
 	fmt.Fprintln(&ids, s.publisher.config.Version)
 	var definitions []*crd.Definition
 	seen := map[string]bool{}
-	for _, g := range s.groups {
+	for _, g := range append([]*group{s.core}, s.groups...) {
 		for _, gv := range g.versions {
 			for _, v := range gv.served {
 				d := v.Definition()
