@@ -17,6 +17,8 @@ FUZZTIME        ?= 1m
 ORACLE_CASES    ?= 1000000
 CRD_UPDATES     ?= 200000
 FIELD_STEPS     ?= 100000
+BUILTIN_CASES   ?= 2000
+BUILTIN_MODULES ?=
 KILL_ROUNDS     ?= 1000
 CYCLES          ?= 1000
 ROBUSTNESS_TIME ?= 5m
@@ -41,6 +43,10 @@ build: ## compile all packages of all modules
 .PHONY: test
 test: ## run the tests of all modules
 	$(call each-module,go test -timeout 30m ./...)
+
+.PHONY: oracle-builtin
+oracle-builtin: ## compare BUILTIN_CASES objects of each of Kubernetes' own kinds, more than 100,000 in all, and the manifests of BUILTIN_MODULES (path@version …)
+	cd test/oracle && BUILTIN_SEED=$${BUILTIN_SEED:-$$(date +%s)} BUILTIN_CASES='$(BUILTIN_CASES)' BUILTIN_MODULES='$(BUILTIN_MODULES)' go test -count=1 -timeout=0 -v -run '^TestBuiltin' .
 
 .PHONY: prove
 prove: ## run the tests of a behaviour: make prove ROW=P-07; without ROW, list the behaviours without tests

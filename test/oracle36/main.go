@@ -75,7 +75,6 @@ type resourceInfo struct {
 }
 
 func init() {
-	// The reference logs differences between its two kinds of validation.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	capabilities.Setup(true, 0)

@@ -20,6 +20,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
 
@@ -71,7 +72,9 @@ func newCall(req *request, verb string) (*call, error) {
 	if req.User != nil {
 		u = req.User.info()
 	}
-	c.ctx = genericapirequest.WithUser(context.Background(), u)
+	// The reference logs differences between its two kinds of validation.
+	c.ctx = klog.NewContext(context.Background(), klog.Logger{})
+	c.ctx = genericapirequest.WithUser(c.ctx, u)
 	c.ctx = genericapirequest.WithNamespace(c.ctx, req.Namespace)
 	c.ctx = warning.WithWarningRecorder(c.ctx, c)
 	c.ctx = genericapirequest.WithRequestInfo(c.ctx, &genericapirequest.RequestInfo{

@@ -101,7 +101,7 @@ func (c *Case) request(k *Kind) (*Request, error) {
 
 // check runs a case on both sides. The reference iterates over maps, so that its answer may be
 // one of several: ours must be one of them.
-func (r *Runner) check(k *Kind, c *Case) (d *Difference, theirs *Answer, err error) {
+func (r *Runner) check(k *Kind, c *Case, attempts int) (d *Difference, theirs *Answer, err error) {
 	for range attempts {
 		if d, theirs, err = r.checkOnce(k, c); d == nil || err != nil {
 			break
@@ -110,8 +110,12 @@ func (r *Runner) check(k *Kind, c *Case) (d *Difference, theirs *Answer, err err
 	return d, theirs, err
 }
 
-// attempts is how often the reference is asked before its answer counts as different.
-const attempts = 4
+// How often the reference is asked before its answer counts as different: in a run, and while a
+// case is minimized.
+const (
+	manyAttempts = 30
+	fewAttempts  = 4
+)
 
 func (r *Runner) checkOnce(k *Kind, c *Case) (*Difference, *Answer, error) {
 	req, err := c.request(k)
@@ -129,12 +133,35 @@ func (r *Runner) checkOnce(k *Kind, c *Case) (*Difference, *Answer, error) {
 	return d, theirs, nil
 }
 
+// finding returns a difference with the smallest case that has it. Cases of known differences
+// are not minimized.
+func (r *Runner) finding(k *Kind, c *Case, d *Difference) (*Finding, error) {
+	if name := known(k, c, d); name != "" {
+		return &Finding{Difference: d, Case: c, Count: 1, Known: name}, nil
+	}
+	small := minimize(c, d.Key, func(c *Case) *Difference {
+		d, _, err := r.check(k, c, fewAttempts)
+		if err != nil {
+			return nil
+		}
+		return d
+	})
+	again, _, err := r.check(k, small, fewAttempts)
+	if err != nil {
+		return nil, err
+	}
+	if again != nil {
+		c, d = small, again
+	}
+	return &Finding{Difference: d, Case: c, Count: 1, Known: known(k, c, d)}, nil
+}
+
 // Run runs n cases of a kind, from the given number on.
 func (r *Runner) Run(k *Kind, seeds []map[string]any, first, n int) (*Summary, error) {
 	s := &Summary{Kind: k}
 	byKey := map[string]*Finding{}
 	record := func(number int, c *Case) (*Answer, error) {
-		d, theirs, err := r.check(k, c)
+		d, theirs, err := r.check(k, c, manyAttempts)
 		if err != nil {
 			return nil, err
 		}
@@ -159,21 +186,11 @@ func (r *Runner) Run(k *Kind, seeds []map[string]any, first, n int) (*Summary, e
 			f.Count++
 			return theirs, nil
 		}
-		found := d
-		small := minimize(c, d.Key, func(c *Case) *Difference {
-			d, _, err := r.check(k, c)
-			if err != nil {
-				return nil
-			}
-			return d
-		})
-		if d, _, err = r.check(k, small); err != nil {
+		f, err := r.finding(k, c, d)
+		if err != nil {
 			return nil, err
 		}
-		if d == nil {
-			d, small = found, c
-		}
-		f := &Finding{Difference: d, Case: small, First: number, Count: 1, Known: known(k, small, d)}
+		f.First = number
 		byKey[d.Key] = f
 		s.Findings = append(s.Findings, f)
 		return theirs, nil
@@ -211,7 +228,7 @@ func (r *Runner) runCase(k *Kind, seeds []map[string]any, number int, record fun
 	if changes > 0 || number < len(seeds) {
 		a, err = record(number, c)
 	} else {
-		_, a, err = r.check(k, c)
+		_, a, err = r.check(k, c, 1)
 	}
 	if err != nil || a.Object == nil || k.convert != nil {
 		return err
