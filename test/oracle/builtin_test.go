@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"espalier.dev/test/oracle/builtin"
@@ -29,7 +28,7 @@ func number(name string, otherwise int) int {
 // knows.
 func builtinReferences(t *testing.T) (chan *builtin.Reference, *builtin.Runner, []*builtin.Kind) {
 	t.Helper()
-	program, err := buildOracle36()
+	program, err := builtin.Build(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,22 +58,9 @@ func builtinReferences(t *testing.T) (chan *builtin.Reference, *builtin.Runner, 
 	return refs, runner, kinds
 }
 
-// buildOracle36 builds the reference once. Its directory is that of go test's build, which is
-// removed with it.
-var buildOracle36 = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "oracle36")
-	if err != nil {
-		return "", err
-	}
-	return builtin.Build(dir)
-})
-
-// TestBuiltinManifests compares the creation of the objects in the manifests of Kubernetes, and
-// of the modules in BUILTIN_MODULES.
-func TestBuiltinManifests(t *testing.T) {
-	t.Parallel()
-	refs, runner, kinds := builtinReferences(t)
-	runner = runner.With(<-refs)
+// compareManifests compares the creation of the objects in the manifests of Kubernetes, and of the
+// modules in BUILTIN_MODULES.
+func compareManifests(t *testing.T, runner *builtin.Runner, kinds []*builtin.Kind) {
 	for _, module := range append([]string{"k8s.io/kubernetes"}, strings.Fields(os.Getenv("BUILTIN_MODULES"))...) {
 		dir, err := builtin.ModuleDir(module)
 		if err != nil {
@@ -120,6 +106,15 @@ func TestBuiltin(t *testing.T) {
 	runner.Seed = uint64(number("BUILTIN_SEED", 0))
 	cases, show, only := number("BUILTIN_CASES", 200), number("BUILTIN_SHOW", 10), number("BUILTIN_CASE", -1)
 	chosen := strings.FieldsFunc(os.Getenv("BUILTIN_KINDS"), func(r rune) bool { return r == ',' || r == ' ' })
+	t.Run("manifests", func(t *testing.T) {
+		t.Parallel()
+		if len(chosen) > 0 {
+			t.Skip("kinds are chosen")
+		}
+		ref := <-refs
+		defer func() { refs <- ref }()
+		compareManifests(t, runner.With(ref), kinds)
+	})
 	for _, k := range kinds {
 		if len(chosen) > 0 && !slices.Contains(chosen, k.Name) {
 			continue
