@@ -27,6 +27,7 @@ import (
 	"espalier.dev/server/builtin/pods"
 	"espalier.dev/server/builtin/policy"
 	"espalier.dev/server/builtin/rbac"
+	"espalier.dev/server/builtin/resource"
 	"espalier.dev/server/builtin/scheduling"
 	"espalier.dev/server/builtin/storage"
 )
@@ -47,6 +48,7 @@ func byGroup() map[string]func() map[string]kind.Rules {
 		"flowcontrol.apiserver.k8s.io": flowcontrol.Rules,
 		"networking.k8s.io":            networking.Rules,
 		"policy":                       policy.Rules,
+		"resource.k8s.io":              resource.Rules,
 		"certificates.k8s.io":          certificates.Rules,
 		"coordination.k8s.io":          coordination.Rules,
 		"discovery.k8s.io":             discovery.Rules,
