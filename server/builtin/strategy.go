@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/names"
@@ -50,7 +51,12 @@ func (prefixGenerator) GenerateName(base string) string { return base }
 
 func (s *strategy) NamespaceScoped() bool { return s.resource.Namespaced }
 
-func (s *strategy) PrepareForCreate(_ context.Context, obj runtime.Object) { s.prepare(obj, nil) }
+func (s *strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	s.prepare(obj, nil)
+	if by, ok := apirequest.UserFrom(ctx); ok && s.rules.Requester != nil {
+		s.rules.Requester(obj.(kind.Object), by)
+	}
+}
 
 func (s *strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) { s.prepare(obj, old) }
 

@@ -40,14 +40,14 @@ func Rules() map[string]kind.Rules {
 			}),
 			Reset: []string{"spec", "status.certificate"},
 		}},
+		Requester: func(obj kind.Object, by user.Info) { setRequester(obj.(*request), by) },
 		Fields: func(obj kind.Object) fields.Set {
 			return fields.Set{"spec.signerName": obj.(*request).Spec.SignerName}
 		},
 	}}
 }
 
-// SetRequester sets the user who has created a request, after it has been prepared.
-func SetRequester(csr *request, by user.Info) {
+func setRequester(csr *request, by user.Info) {
 	csr.Spec.Username, csr.Spec.UID, csr.Spec.Groups = by.GetName(), by.GetUID(), by.GetGroups()
 	for key, values := range by.GetExtra() {
 		if csr.Spec.Extra == nil {

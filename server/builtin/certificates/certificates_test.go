@@ -50,7 +50,7 @@ func TestCreate(t *testing.T) {
 	if got.Spec.Username != "" || got.Spec.Groups != nil || len(got.Status.Conditions) != 0 {
 		t.Errorf("got %+v", got)
 	}
-	certificates.SetRequester(got, &user.DefaultInfo{Name: "u", Groups: []string{"g"}, Extra: map[string][]string{"k": {"v"}}})
+	certificates.Rules()["certificatesigningrequests"].Requester(got, &user.DefaultInfo{Name: "u", Groups: []string{"g"}, Extra: map[string][]string{"k": {"v"}}})
 	if got.Spec.Username != "u" || !slices.Equal(got.Spec.Groups, []string{"g"}) || got.Spec.Extra["k"][0] != "v" {
 		t.Errorf("got %+v", got.Spec)
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 // Object is an object of a kind.
@@ -33,6 +34,8 @@ type Rules struct {
 	Subresources map[string]Write
 	// Fields returns the fields for field selectors beside the name and the namespace.
 	Fields func(obj Object) fields.Set
+	// Requester sets the user who creates an object, after Prepare.
+	Requester func(obj Object, by user.Info)
 	// CreateOnUpdate allows an update to create an object that does not exist.
 	CreateOnUpdate bool
 	// KeepsPrefix uses the generateName of a new object as its name, without a random suffix.
