@@ -106,6 +106,11 @@ func TestBuiltin(t *testing.T) {
 	runner.Seed = uint64(number("BUILTIN_SEED", 0))
 	cases, show, only := number("BUILTIN_CASES", 200), number("BUILTIN_SHOW", 10), number("BUILTIN_CASE", -1)
 	chosen := strings.FieldsFunc(os.Getenv("BUILTIN_KINDS"), func(r rune) bool { return r == ',' || r == ' ' })
+	t.Run("new fields", func(t *testing.T) {
+		if got := runner.NewFields(kinds); !slices.Equal(got, builtin.FieldsNewIn137) {
+			t.Errorf("fields that the reference does not know:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(builtin.FieldsNewIn137, "\n"))
+		}
+	})
 	t.Run("manifests", func(t *testing.T) {
 		t.Parallel()
 		if len(chosen) > 0 {
