@@ -64,6 +64,8 @@ type foundation struct {
 	objects *objects
 	// controllers runs the control loops.
 	controllers *controllers
+	// identity has the certificates of the server.
+	identity *identity
 	// scheme has the types of the server's own responses, codecs encodes them.
 	scheme *runtime.Scheme
 	codecs serializer.CodecFactory
@@ -129,6 +131,7 @@ func install(f foundation) (*definitions.Definitions, error) {
 	if err != nil {
 		return nil, err
 	}
+	installControllers(f, kubernetes, handler, defs)
 	published = append(published, publish.Builtin{Definition: defs.Builtin().Definition, Describe: defs.Builtin().Describe})
 	if scanner != nil {
 		virtual, err := installVirtual(handler, scanner, defs)

@@ -96,6 +96,10 @@ type Options struct {
 	// EnableAdmissionPlugins and DisableAdmissionPlugins select admission plugins.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
 
+	// Controllers names the controllers of Kubernetes' own kinds to run, as in
+	// kube-controller-manager: * is all of them, and -name switches one off.
+	Controllers []string
+
 	// FeatureGates and EmulatedVersion apply to the whole process.
 	FeatureGates    map[string]string
 	EmulatedVersion string
@@ -156,6 +160,7 @@ func NewOptions() *Options {
 		RequestTimeout:                 time.Minute,
 		MinRequestTimeout:              30 * time.Minute,
 		CheckStoredObjects:             checkAuto,
+		Controllers:                    []string{"*"},
 	}
 }
 
@@ -280,6 +285,9 @@ func (o *Options) Validate() error {
 		bad("--shutdown-delay-duration must not be negative")
 	}
 	if err := o.validateAdmission(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := o.validateControllers(); err != nil {
 		errs = append(errs, err)
 	}
 	if err := o.validateFeatures(); err != nil {

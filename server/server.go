@@ -209,6 +209,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		clientCA:    s.identity.CurrentCABundleContent,
 		objects:     stored,
 		controllers: s.controllers,
+		identity:    s.identity,
 		scheme:      scheme,
 		codecs:      codecs,
 	})

@@ -215,9 +215,9 @@ func (db *database) applyTo(c *genericapiserver.Config, o *Options) error {
 
 	options := genericoptions.NewEtcdOptions(config)
 	options.DeleteCollectionWorkers = o.DeleteCollectionWorkers
-	// No garbage collector runs that would remove the finalizers of foreground and orphaning
-	// deletion: objects would stay forever.
-	options.EnableGarbageCollection = false
+	// Foreground and orphaning deletion set finalizers, even if the garbage collector is switched
+	// off: another one may run.
+	options.EnableGarbageCollection = true
 	options.SkipHealthEndpoints = true // etcdCheck uses the existing client
 	if err := options.ApplyTo(c); err != nil {
 		return fmt.Errorf("set up the storage: %w", err)

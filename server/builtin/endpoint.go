@@ -29,7 +29,7 @@ type endpoint struct {
 	// codec decodes stored objects, and root is the prefix of their keys.
 	codec runtime.Codec
 	root  string
-	// storage is the store for writes of whole objects.
+	// storage is the store for writes of whole objects, with what is special for the kind.
 	storage rest.StandardStorage
 	scope   handlers.RequestScope
 	// subresources are the endpoints below an object, by name.
@@ -106,6 +106,10 @@ func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
 	e.storage = e.store
 	if stored.Group == "" && stored.Kind == "Service" {
 		e.storage = h.newServiceStorage(e.store, codec, r.Directory())
+	}
+	if stored.Group == "" && stored.Kind == "Namespace" {
+		e.store.ShouldDeleteDuringUpdate = finalized
+		e.storage = &namespaceREST{e.store}
 	}
 	serializer := &negotiated{CodecFactory: types.codecs, convertor: conv}
 	equivalent := runtime.NewEquivalentResourceRegistry()

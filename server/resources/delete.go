@@ -38,11 +38,19 @@ func (d deleting) GetCorruptObjDeleter() rest.GracefulDeleter {
 	return nil
 }
 
+// addsFinalizer reports whether a deletion adds a finalizer for the garbage collector.
+func addsFinalizer(o *metav1.DeleteOptions) bool {
+	if orphan := o.OrphanDependents; orphan != nil {
+		return *orphan
+	}
+	return o.PropagationPolicy != nil && *o.PropagationPolicy != metav1.DeletePropagationBackground
+}
+
 // deleteIndexed deletes an object in the state that it has in the index, and reports whether
 // it could. Objects of custom resources have no grace period, so a finalizer is all that can
 // delay a deletion: if the index is outdated, the transaction fails, and nothing is done.
 func (e *endpoint) deleteIndexed(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (_ *metav1.Status, done bool, _ error) {
-	if e.reader == nil || o == nil || o.Preconditions != nil || dryrun.IsDryRun(o.DryRun) || !isSegment(name) {
+	if e.reader == nil || o == nil || o.Preconditions != nil || dryrun.IsDryRun(o.DryRun) || !isSegment(name) || addsFinalizer(o) {
 		return nil, false, nil
 	}
 	key, err := e.store.KeyFunc(ctx, name)

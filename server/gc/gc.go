@@ -1,0 +1,445 @@
+// Package gc deletes objects whose owners are gone, as Kubernetes' garbage collector does.
+//
+// An object names its owners in metadata.ownerReferences. When the last of them is gone, the
+// object is deleted. An owner that is deleted in the foreground waits for the dependents that
+// block it; one that orphans its dependents waits until they no longer name it. Finalizers,
+// which the storage sets, keep such owners.
+//
+// # Safety
+//
+// Nothing is deleted because something is unknown. The collector begins when the store and all
+// CRDs are loaded. An owner counts as absent if the store, at the newest revision of etcd, has
+// no object with its key, or one with another UID. The store takes in the changes of etcd in
+// their order, and a UID is known only after its object was created: if the store has the
+// reference, it has had the owner. An owner of an unknown kind, or one that cannot be read, is
+// not absent. A deletion names the UID and the resourceVersion of the object, so it fails if its
+// references have changed. Therefore several servers can collect at the same time, and a server
+// can crash at any time.
+package gc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"espalier.dev/crd"
+	"espalier.dev/server/follow"
+	"espalier.dev/server/objects"
+	"espalier.dev/store"
+)
+
+// Collector collects garbage. Its index has only objects with owners, and objects that are
+// being deleted and wait for the collector. The follower's goroutine writes the index; see
+// [follow.Follower].
+type Collector struct {
+	objects  *objects.Objects
+	follower *follow.Follower
+	// events is the prefix of events, which expire by themselves, and are not collected.
+	events string
+
+	owned      map[string]*node // by key
+	dependents map[types.UID]map[string]*node
+	waiting    map[types.UID]*owner
+
+	mu sync.Mutex
+	// unknown are the keys of objects with owners of unknown kinds.
+	unknown map[string]bool
+}
+
+// node is an object with owners.
+type node struct {
+	uid    types.UID
+	owners []reference
+}
+
+// reference names an owner.
+type reference struct {
+	uid    types.UID
+	blocks bool
+}
+
+// owner is an object that is being deleted and waits for the collector.
+type owner struct {
+	key string
+	// foreground is set if it waits for the deletion of its dependents.
+	foreground bool
+}
+
+// New returns a Collector. It begins when ready is closed.
+func New(o *objects.Objects, ready <-chan struct{}) *Collector {
+	c := &Collector{objects: o, events: o.Store.Prefix() + "events/", unknown: map[string]bool{}}
+	c.follower = follow.New(follow.Config{Store: o.Store, Ready: ready, Reset: c.reset, Take: c.take, Handle: c.handle})
+	return c
+}
+
+// Run collects until ctx or the store ends.
+func (c *Collector) Run(ctx context.Context) error { return c.follower.Run(ctx) }
+
+// Changed tells the collector that there is a new catalog. It returns immediately.
+func (c *Collector) Changed(*crd.Catalog, ...string) {
+	c.mu.Lock()
+	unknown := c.unknown
+	c.unknown = map[string]bool{}
+	c.mu.Unlock()
+	for key := range unknown {
+		c.follower.Add(key)
+	}
+}
+
+func (c *Collector) reset(s *store.Snapshot) {
+	c.owned, c.dependents, c.waiting = map[string]*node{}, map[types.UID]map[string]*node{}, map[types.UID]*owner{}
+	for e := range s.Range(c.objects.Store.Prefix(), "") {
+		c.put(e)
+	}
+}
+
+func (c *Collector) take(e *store.Event) {
+	if e.Entry != nil {
+		c.put(e.Entry)
+		return
+	}
+	c.replace(e.Key(), nil)
+	if len(c.dependents) == 0 && len(c.waiting) == 0 || e.Old == nil || strings.HasPrefix(e.Key(), c.events) {
+		return
+	}
+	m, err := objects.Metadata(e.Old)
+	if err != nil {
+		// Which object has gone is not known, so all objects are looked at.
+		for key := range c.owned {
+			c.follower.Add(key)
+		}
+		return
+	}
+	delete(c.waiting, m.UID)
+	for key := range c.dependents[m.UID] {
+		c.follower.Add(key)
+	}
+}
+
+// mayMatter reports whether an entry may have owners, or wait for the collector. It is quick,
+// because most custom resources have neither.
+func (c *Collector) mayMatter(e *store.Entry) bool {
+	if strings.HasPrefix(e.Key, c.events) {
+		return false
+	}
+	return objects.IsProtobuf(e) || bytes.Contains(e.Value, []byte(`"ownerReferences"`)) ||
+		bytes.Contains(e.Value, []byte(metav1.FinalizerDeleteDependents)) || bytes.Contains(e.Value, []byte(metav1.FinalizerOrphanDependents))
+}
+
+// put takes in an entry.
+func (c *Collector) put(e *store.Entry) {
+	if !c.mayMatter(e) {
+		c.replace(e.Key, nil)
+		return
+	}
+	m, err := objects.Metadata(e)
+	if err != nil {
+		c.replace(e.Key, nil) // it cannot be read, so it is not collected
+		return
+	}
+	var n *node
+	if len(m.OwnerReferences) > 0 {
+		n = &node{uid: m.UID}
+		for _, r := range m.OwnerReferences {
+			n.owners = append(n.owners, reference{uid: r.UID, blocks: r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion})
+		}
+	}
+	c.replace(e.Key, n)
+	foreground, orphan := waitsFor(m)
+	if !foreground && !orphan {
+		delete(c.waiting, m.UID)
+		return
+	}
+	if old := c.waiting[m.UID]; old == nil || old.foreground != foreground {
+		c.waiting[m.UID] = &owner{key: e.Key, foreground: foreground}
+		c.follower.Add(e.Key)
+	}
+}
+
+// waitsFor reports whether an object is being deleted and waits for the deletion of its
+// dependents, or until they are orphaned.
+func waitsFor(m *metav1.ObjectMeta) (foreground, orphan bool) {
+	if m.DeletionTimestamp == nil {
+		return false, false
+	}
+	return slices.Contains(m.Finalizers, metav1.FinalizerDeleteDependents), slices.Contains(m.Finalizers, metav1.FinalizerOrphanDependents)
+}
+
+// replace sets the node of a key, or removes it if n is nil. It looks again at an object whose
+// owners have changed, and at the owners that waited for it.
+func (c *Collector) replace(key string, n *node) {
+	old := c.owned[key]
+	if old != nil && n != nil && old.uid == n.uid && slices.Equal(old.owners, n.owners) {
+		return
+	}
+	if old != nil {
+		delete(c.owned, key)
+		for _, r := range old.owners {
+			if of := c.dependents[r.uid]; of[key] == old {
+				delete(of, key)
+				if len(of) == 0 {
+					delete(c.dependents, r.uid)
+				}
+			}
+			if w := c.waiting[r.uid]; w != nil {
+				c.follower.Add(w.key)
+			}
+		}
+	}
+	if n != nil {
+		c.owned[key] = n
+		for _, r := range n.owners {
+			if c.dependents[r.uid] == nil {
+				c.dependents[r.uid] = map[string]*node{}
+			}
+			c.dependents[r.uid][key] = n
+		}
+		c.follower.Add(key)
+	}
+}
+
+// handle looks at the object with a key.
+func (c *Collector) handle(ctx context.Context, key string) error {
+	e := c.objects.Store.Get(key)
+	if e == nil {
+		return nil
+	}
+	r, namespace, name := c.objects.Locate(key)
+	if r == nil {
+		c.skip(key)
+		return nil
+	}
+	m, err := objects.Metadata(e)
+	if err != nil {
+		return err
+	}
+	m.Namespace, m.Name = namespace, name // the key counts
+	// The resourceVersion of an object is the revision of its entry.
+	m.ResourceVersion = strconv.FormatInt(e.Revision, 10)
+	foreground, orphan := waitsFor(m)
+	switch {
+	case foreground:
+		return c.awaitDependents(ctx, r, m)
+	case orphan:
+		return c.orphanDependents(ctx, r, m)
+	case m.DeletionTimestamp != nil || len(m.OwnerReferences) == 0:
+		return nil
+	}
+	return c.collect(ctx, key, r, m)
+}
+
+// skip leaves an object until the catalog changes.
+func (c *Collector) skip(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unknown[key] = true
+}
+
+// dependentsOf returns the dependents of an owner, by their keys. Objects that name a namespaced
+// owner from elsewhere are not among them: such references are invalid.
+func (c *Collector) dependentsOf(r *objects.Resource, m *metav1.ObjectMeta) iter.Seq2[string, *node] {
+	return func(yield func(string, *node) bool) {
+		for key, n := range c.dependents[m.UID] {
+			if _, namespace, _ := c.objects.Locate(key); r.Namespaced && namespace != m.Namespace {
+				continue
+			}
+			if !yield(key, n) {
+				return
+			}
+		}
+	}
+}
+
+// awaitDependents looks at the dependents of an owner that waits for their deletion, and removes
+// its finalizer when none is left that blocks it.
+func (c *Collector) awaitDependents(ctx context.Context, r *objects.Resource, m *metav1.ObjectMeta) error {
+	blocked := false
+	for key, n := range c.dependentsOf(r, m) {
+		blocked = blocked || slices.Contains(n.owners, reference{uid: m.UID, blocks: true})
+		if w := c.waiting[n.uid]; w == nil || !w.foreground {
+			c.follower.Add(key)
+		}
+	}
+	if blocked {
+		return nil // when one is gone or changed, the owner is looked at again
+	}
+	return c.removeFinalizer(ctx, r, m, metav1.FinalizerDeleteDependents)
+}
+
+// orphanDependents removes an owner from the references of its dependents, and then its
+// finalizer.
+func (c *Collector) orphanDependents(ctx context.Context, r *objects.Resource, m *metav1.ObjectMeta) error {
+	for key, n := range c.dependentsOf(r, m) {
+		of, namespace, name := c.objects.Locate(key)
+		if of == nil {
+			return fmt.Errorf("orphan %s: %w", key, objects.ErrUnknown)
+		}
+		if err := c.removeOwners(ctx, of, namespace, name, n.uid, m.UID); err != nil {
+			return fmt.Errorf("orphan %s: %w", key, err)
+		}
+	}
+	return c.removeFinalizer(ctx, r, m, metav1.FinalizerOrphanDependents)
+}
+
+// errReplaced ends the update of an object that was replaced by another one of the same name.
+var errReplaced = errors.New("the object is another one")
+
+// update changes an object if it still exists.
+func (c *Collector) update(ctx context.Context, r *objects.Resource, namespace, name string, uid types.UID, change func(metav1.Object)) error {
+	err := c.objects.Update(ctx, r, namespace, name, func(obj metav1.Object) error {
+		if obj.GetUID() != uid {
+			return errReplaced
+		}
+		change(obj)
+		return nil
+	})
+	if errors.Is(err, errReplaced) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (c *Collector) removeFinalizer(ctx context.Context, r *objects.Resource, m *metav1.ObjectMeta, finalizer string) error {
+	return c.update(ctx, r, m.Namespace, m.Name, m.UID, func(obj metav1.Object) {
+		obj.SetFinalizers(slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == finalizer }))
+	})
+}
+
+func (c *Collector) removeOwners(ctx context.Context, r *objects.Resource, namespace, name string, uid types.UID, owners ...types.UID) error {
+	return c.update(ctx, r, namespace, name, uid, func(obj metav1.Object) {
+		obj.SetOwnerReferences(slices.DeleteFunc(slices.Clone(obj.GetOwnerReferences()), func(r metav1.OwnerReference) bool { return slices.Contains(owners, r.UID) }))
+	})
+}
+
+// collect deletes an object if all its owners are gone, or wait for its deletion.
+func (c *Collector) collect(ctx context.Context, key string, r *objects.Resource, m *metav1.ObjectMeta) error {
+	// gone are owners that do not exist, dying those that wait for the deletion of the object.
+	var gone, dying []types.UID
+	for _, ref := range m.OwnerReferences {
+		state, err := c.stateOf(r, m, ref)
+		switch {
+		case errors.Is(err, objects.ErrUnknown):
+			c.skip(key)
+			return nil
+		case errors.Is(err, errScope):
+			return nil
+		case err != nil:
+			return err
+		case state == absent:
+			gone = append(gone, ref.UID)
+		case state == waits:
+			dying = append(dying, ref.UID)
+		}
+	}
+	if without := append(gone, dying...); len(without) < len(m.OwnerReferences) {
+		if len(without) == 0 {
+			return nil
+		}
+		// An owner that waits for the object would wait forever.
+		return c.removeOwners(ctx, r, m.Namespace, m.Name, m.UID, without...)
+	}
+	policy := metav1.DeletePropagationBackground
+	switch {
+	case len(dying) > 0 && len(c.dependents[m.UID]) > 0:
+		policy = metav1.DeletePropagationForeground
+		if c.inCycle(m) {
+			if err := c.unblock(ctx, r, m); err != nil {
+				return err
+			}
+		}
+	case slices.Contains(m.Finalizers, metav1.FinalizerOrphanDependents):
+		policy = metav1.DeletePropagationOrphan
+	case slices.Contains(m.Finalizers, metav1.FinalizerDeleteDependents):
+		policy = metav1.DeletePropagationForeground
+	}
+	klog.FromContext(ctx).V(2).Info("Deleting an object without owners", "key", key, "policy", policy)
+	err := c.objects.Delete(ctx, r, m.Namespace, m.Name, &metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion}, PropagationPolicy: &policy,
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// The states of an owner.
+type state int
+
+const (
+	exists state = iota
+	absent
+	waits // for the deletion of its dependents
+)
+
+// errScope is returned for a namespaced owner of a cluster-scoped object. Such a reference is
+// invalid.
+var errScope = errors.New("the owner of a cluster-scoped object is namespaced")
+
+// stateOf returns the state of an owner of an object.
+func (c *Collector) stateOf(r *objects.Resource, m *metav1.ObjectMeta, ref metav1.OwnerReference) (state, error) {
+	of := c.objects.Kind(runtimeschema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
+	if of == nil {
+		return exists, objects.ErrUnknown
+	}
+	if of.Namespaced && !r.Namespaced {
+		return exists, errScope
+	}
+	e := c.objects.Store.Get(of.Key(m.Namespace, ref.Name))
+	if e == nil {
+		return absent, nil
+	}
+	owner, err := objects.Metadata(e)
+	if err != nil {
+		return exists, err
+	}
+	if owner.UID != ref.UID {
+		return absent, nil
+	}
+	if foreground, _ := waitsFor(owner); foreground {
+		return waits, nil
+	}
+	return exists, nil
+}
+
+// inCycle reports whether a dependent of an object waits for its own dependents. Then both may
+// wait for each other.
+func (c *Collector) inCycle(m *metav1.ObjectMeta) bool {
+	for n := range maps.Values(c.dependents[m.UID]) {
+		if w := c.waiting[n.uid]; w != nil && w.foreground {
+			return true
+		}
+	}
+	return false
+}
+
+// unblock makes the references of an object not block its owners. If it changes them, it
+// returns an error, so that the object is looked at again.
+func (c *Collector) unblock(ctx context.Context, r *objects.Resource, m *metav1.ObjectMeta) error {
+	if !slices.ContainsFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool { return r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion }) {
+		return nil
+	}
+	err := c.update(ctx, r, m.Namespace, m.Name, m.UID, func(obj metav1.Object) {
+		refs := slices.Clone(obj.GetOwnerReferences())
+		for i := range refs {
+			refs[i].BlockOwnerDeletion = nil
+		}
+		obj.SetOwnerReferences(refs)
+	})
+	if err != nil {
+		return err
+	}
+	return errors.New("the references of the object were changed")
+}

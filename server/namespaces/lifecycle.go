@@ -1,0 +1,269 @@
+// Package namespaces has the controllers of namespaces: one empties those that are being
+// deleted, and others keep an object in every active one.
+package namespaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"espalier.dev/server/follow"
+	"espalier.dev/server/objects"
+	"espalier.dev/store"
+)
+
+// Lifecycle empties namespaces that are being deleted, and then lets them go. Fences keep new
+// objects out of them, so a namespace that was seen empty stays so.
+//
+// Objects are deleted as by a client: finalizers and grace periods keep them, and what is kept
+// is reported in the status of the namespace. When an object goes, the rest is looked at again.
+type Lifecycle struct {
+	objects  *objects.Objects
+	follower *follow.Follower
+	prefix   string // of the keys of namespaces
+	crds     string // prefix of the keys of CRDs
+	// terminating are the names of the namespaces that are being deleted.
+	terminating map[string]bool
+}
+
+// NewLifecycle returns the controller of the lifecycle of namespaces. It begins when ready is
+// closed.
+func NewLifecycle(o *objects.Objects, ready <-chan struct{}) *Lifecycle {
+	l := &Lifecycle{objects: o, prefix: o.Store.Prefix() + "namespaces/"}
+	gr := o.Definition.GroupResource()
+	l.crds = o.Store.Prefix() + gr.Group + "/" + gr.Resource + "/"
+	l.follower = follow.New(follow.Config{Store: o.Store, Ready: ready, Reset: l.reset, Take: l.take, Handle: l.handle})
+	return l
+}
+
+// Run follows the namespaces until ctx or the store ends.
+func (l *Lifecycle) Run(ctx context.Context) error { return l.follower.Run(ctx) }
+
+func (l *Lifecycle) reset(s *store.Snapshot) {
+	l.terminating = map[string]bool{}
+	for e := range s.Range(l.prefix, "") {
+		l.put(e)
+	}
+}
+
+func (l *Lifecycle) put(e *store.Entry) {
+	name := strings.TrimPrefix(e.Key, l.prefix)
+	if m, err := objects.Metadata(e); err != nil || m.DeletionTimestamp == nil {
+		delete(l.terminating, name)
+		return
+	}
+	l.terminating[name] = true
+	l.follower.Add(name)
+}
+
+func (l *Lifecycle) take(e *store.Event) {
+	key := e.Key()
+	switch name, ok := strings.CutPrefix(key, l.prefix); {
+	case ok && e.Entry != nil:
+		l.put(e.Entry)
+	case ok:
+		delete(l.terminating, name)
+	case e.Entry == nil && len(l.terminating) > 0:
+		if _, namespace, _ := l.objects.Locate(key); l.terminating[namespace] {
+			l.follower.Add(namespace)
+		}
+	}
+}
+
+// errRemaining is returned for a namespace that is not empty.
+var errRemaining = errors.New("the namespace is not empty")
+
+// handle empties a namespace, if it is being deleted.
+func (l *Lifecycle) handle(ctx context.Context, name string) error {
+	ns, err := getNamespace(ctx, l.objects, name)
+	if err != nil || ns == nil || ns.DeletionTimestamp == nil || len(ns.Spec.Finalizers) == 0 {
+		return err
+	}
+	found, err := l.empty(ctx, ns)
+	if err != nil {
+		return err
+	}
+	if err := l.report(ctx, ns, found); err != nil {
+		return err
+	}
+	if len(found.failures) > 0 || len(found.remaining) > 0 {
+		return errors.Join(append(found.failures, errRemaining)...)
+	}
+	return l.update(ctx, ns, "finalize", func(ns *corev1.Namespace) {
+		ns.Spec.Finalizers = slices.DeleteFunc(slices.Clone(ns.Spec.Finalizers), func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+	})
+}
+
+// getNamespace returns a namespace, or nil if it does not exist.
+func getNamespace(ctx context.Context, o *objects.Objects, name string) (*corev1.Namespace, error) {
+	s, err := o.Config.Builtin.Storage(corev1.SchemeGroupVersion.WithResource("namespaces"))
+	if err != nil {
+		return nil, err
+	}
+	obj, err := s.Get(apirequest.WithNamespace(ctx, metav1.NamespaceNone), name, &metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*corev1.Namespace), nil
+}
+
+// update changes a namespace through a subresource, if it still exists.
+func (l *Lifecycle) update(ctx context.Context, ns *corev1.Namespace, subresource string, change func(*corev1.Namespace)) error {
+	s, err := l.objects.Config.Builtin.Subresource(corev1.SchemeGroupVersion.WithResource("namespaces"), subresource)
+	if err != nil {
+		return err
+	}
+	err = objects.Update(apirequest.WithNamespace(ctx, metav1.NamespaceNone), s, ns.Name, func(obj metav1.Object) error {
+		if obj.GetUID() != ns.UID {
+			return apierrors.NewNotFound(corev1.Resource("namespaces"), ns.Name)
+		}
+		change(obj.(*corev1.Namespace))
+		return nil
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// findings are what is left of the content of a namespace.
+type findings struct {
+	// remaining and finalizers are numbers of objects, by resource and by finalizer.
+	remaining, finalizers map[string]int
+	failures              []error
+	mu                    sync.Mutex
+}
+
+func (f *findings) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failures = append(f.failures, err)
+}
+
+// contents returns the resources that have objects in a namespace. It finds CRDs by their keys,
+// because one that was just created may not be loaded.
+func (l *Lifecycle) contents(s *store.Snapshot, namespace string) (all []*objects.Resource, err error) {
+	has := func(prefix string) bool { return s.Count(prefix+namespace+"/", "") > 0 }
+	for _, r := range l.objects.Builtin() {
+		if r.Namespaced && has(r.Prefix) {
+			all = append(all, r)
+		}
+	}
+	for e := range s.Range(l.crds, "") {
+		name := strings.TrimPrefix(e.Key, l.crds)
+		plural, group, _ := strings.Cut(name, ".")
+		if !has(l.objects.Store.Prefix() + group + "/" + plural + "/") {
+			continue
+		}
+		r := l.objects.Named(name)
+		if r == nil {
+			return nil, fmt.Errorf("the CRD %s is not loaded", name)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// empty deletes the objects in a namespace, and returns what is left. Pods go first: other
+// objects stay until they are gone.
+func (l *Lifecycle) empty(ctx context.Context, ns *corev1.Namespace) (*findings, error) {
+	found := &findings{remaining: map[string]int{}, finalizers: map[string]int{}}
+	snapshot := l.objects.Store.Snapshot()
+	all, err := l.contents(snapshot, ns.Name)
+	if err != nil {
+		return nil, err
+	}
+	isPods := func(r *objects.Resource) bool { return r.Group == "" && r.GroupVersionResource.Resource == "pods" }
+	if i := slices.IndexFunc(all, isPods); i >= 0 {
+		l.deleteAll(ctx, snapshot, all[i], ns.Name, found)
+		if snapshot, err = l.newest(ctx); err != nil {
+			return nil, err
+		}
+		if snapshot.Count(all[i].Prefix+ns.Name+"/", "") > 0 {
+			l.count(snapshot, all[i], ns, found)
+			return found, nil
+		}
+	}
+	for _, r := range all {
+		l.deleteAll(ctx, snapshot, r, ns.Name, found)
+	}
+	if snapshot, err = l.newest(ctx); err != nil {
+		return nil, err
+	}
+	for _, r := range all {
+		l.count(snapshot, r, ns, found)
+	}
+	return found, nil
+}
+
+// newest returns the newest state.
+func (l *Lifecycle) newest(ctx context.Context) (*store.Snapshot, error) {
+	revision, err := l.objects.Store.Current(ctx)
+	if err == nil {
+		err = l.objects.Store.Await(ctx, revision)
+	}
+	return l.objects.Store.Snapshot(), err
+}
+
+// deletions is the number of concurrent deletions in a namespace.
+const deletions = 8
+
+// deleteAll deletes the objects of a resource in a namespace that are not being deleted.
+func (l *Lifecycle) deleteAll(ctx context.Context, s *store.Snapshot, r *objects.Resource, namespace string, found *findings) {
+	group := errgroup.Group{}
+	group.SetLimit(deletions)
+	for e := range s.Range(r.Prefix+namespace+"/", "") {
+		if m, err := objects.Metadata(e); err == nil && m.DeletionTimestamp != nil {
+			continue
+		}
+		group.Go(func() error {
+			// Dependents are in the same namespace, and are deleted, too.
+			policy := metav1.DeletePropagationBackground
+			name := strings.TrimPrefix(e.Key, r.Prefix+namespace+"/")
+			if err := l.objects.Delete(ctx, r, namespace, name, &metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil && !apierrors.IsNotFound(err) {
+				found.fail(err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // no function returns an error
+}
+
+// count adds the objects of a resource that are left in a namespace to the findings.
+func (l *Lifecycle) count(s *store.Snapshot, r *objects.Resource, ns *corev1.Namespace, found *findings) {
+	left, finalized, grace := 0, false, int64(0)
+	for e := range s.Range(r.Prefix+ns.Name+"/", "") {
+		left++
+		m, err := objects.Metadata(e)
+		if err != nil {
+			continue // its deletion has failed, too
+		}
+		for _, f := range m.Finalizers {
+			found.finalizers[f]++
+			finalized = true
+		}
+		if m.DeletionGracePeriodSeconds != nil {
+			grace = max(grace, *m.DeletionGracePeriodSeconds)
+		}
+	}
+	if left == 0 {
+		return
+	}
+	found.remaining[r.GroupVersionResource.Resource+"."+r.Group] = left
+	if !finalized && time.Since(ns.DeletionTimestamp.Time) >= time.Duration(grace)*time.Second {
+		found.fail(fmt.Errorf("unexpected items still remain in namespace: %s for gvr: %v", ns.Name, r.GroupVersionResource))
+	}
+}

@@ -1,0 +1,68 @@
+package objects
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
+
+	"espalier.dev/internal/jsonx"
+	"espalier.dev/store"
+)
+
+// protobufMagic begins the objects that are stored as protobuf.
+var protobufMagic = []byte("k8s\x00")
+
+// IsProtobuf reports whether an entry is stored as protobuf.
+func IsProtobuf(e *store.Entry) bool { return bytes.HasPrefix(e.Value, protobufMagic) }
+
+// Metadata reads the metadata of a stored object, and as little of the rest as possible.
+func Metadata(e *store.Entry) (*metav1.ObjectMeta, error) {
+	if e.Err != nil {
+		return nil, e.Err
+	}
+	if IsProtobuf(e) {
+		// All kinds have their metadata in the first field.
+		var envelope runtime.Unknown
+		if err := envelope.Unmarshal(e.Value[len(protobufMagic):]); err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Key, err)
+		}
+		var obj metav1.PartialObjectMetadata
+		if err := obj.Unmarshal(envelope.Raw); err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Key, err)
+		}
+		return &obj.ObjectMeta, nil
+	}
+	text, err := metadataText(e.Value)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e.Key, err)
+	}
+	var m metav1.ObjectMeta
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &m); err != nil {
+		return nil, fmt.Errorf("%s: %w", e.Key, err)
+	}
+	return &m, nil
+}
+
+// metadataText returns the text of the metadata of an object in JSON.
+func metadataText(value []byte) (text []byte, err error) {
+	var r jsonx.Reader
+	r.Reset(value)
+	err = r.Members(func(name string) error {
+		start := r.Offset()
+		if err := r.SkipRaw(); err != nil {
+			return err
+		}
+		if name == "metadata" {
+			text = value[start:r.Offset()] // of several, the last one counts
+		}
+		return nil
+	})
+	if err == nil && text == nil {
+		err = errors.New("the object has no metadata")
+	}
+	return text, err
+}

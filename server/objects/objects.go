@@ -1,0 +1,195 @@
+// Package objects gives controllers access to the stored objects of all resources: those of
+// Kubernetes' own kinds, custom resources and CRDs.
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"espalier.dev/crd"
+	"espalier.dev/server/builtin"
+	"espalier.dev/server/resources"
+	"espalier.dev/store"
+)
+
+// Config configures Objects.
+type Config struct {
+	Store *store.Store
+	// Builtin has the storage of Kubernetes' own kinds, Custom that of custom resources and of
+	// CRDs.
+	Builtin *builtin.Handler
+	Custom  *resources.Handler
+	// Definition describes the resource of CRDs.
+	Definition *crd.Definition
+	// Catalog returns the newest catalog.
+	Catalog func() *crd.Catalog
+}
+
+// Objects are the stored objects of all resources. It is safe for concurrent use.
+type Objects struct {
+	Config
+	directories map[string]*Resource
+	kinds       map[runtimeschema.GroupVersionKind]*Resource
+}
+
+// Resource is a resource whose objects are stored.
+type Resource struct {
+	runtimeschema.GroupVersionResource
+	Namespaced bool
+	// Prefix is the prefix of the keys of its objects.
+	Prefix string
+	// definition is the CRD, or nil.
+	definition *crd.Definition
+}
+
+// ErrUnknown is returned for a resource that the server does not have, or does not have yet.
+var ErrUnknown = errors.New("the resource is not known")
+
+// New returns new Objects.
+func New(c Config) *Objects {
+	o := &Objects{Config: c, directories: map[string]*Resource{}, kinds: map[runtimeschema.GroupVersionKind]*Resource{}}
+	for _, r := range builtin.Resources() {
+		one := o.directories[r.Directory()]
+		if one == nil || r.Stored.Kind == "" {
+			one = &Resource{GroupVersionResource: r.GroupVersionResource(), Namespaced: r.Namespaced, Prefix: c.Store.Prefix() + r.Directory() + "/"}
+			o.directories[r.Directory()] = one
+		}
+		o.kinds[r.GroupVersionKind()] = one
+	}
+	crds := o.custom(c.Definition, c.Definition.Storage())
+	o.directories[crds.Group+"/"+crds.Resource] = crds
+	o.kinds[c.Definition.Storage().GroupVersionKind()] = crds
+	return o
+}
+
+// custom returns the resource of a CRD, in the version that is stored.
+func (o *Objects) custom(d *crd.Definition, stored *crd.Version) *Resource {
+	gr := d.GroupResource()
+	return &Resource{
+		GroupVersionResource: gr.WithVersion(stored.Name()), Namespaced: d.Namespaced(),
+		Prefix: o.Store.Prefix() + gr.Group + "/" + gr.Resource + "/", definition: d,
+	}
+}
+
+// Named returns the resource of custom resources with a CRD of that name, or nil if it is not
+// loaded.
+func (o *Objects) Named(name string) *Resource {
+	d := o.Catalog().Get(name)
+	if d == nil || d.Storage() == nil {
+		return nil
+	}
+	return o.custom(d, d.Storage())
+}
+
+// Builtin returns all resources that are not custom.
+func (o *Objects) Builtin() (all []*Resource) {
+	for _, r := range o.directories {
+		all = append(all, r)
+	}
+	return all
+}
+
+// Locate returns the resource, the namespace and the name of the object with a key. The
+// resource is nil if it is not known.
+func (o *Objects) Locate(key string) (r *Resource, namespace, name string) {
+	path := strings.TrimPrefix(key, o.Store.Prefix())
+	first, rest, _ := strings.Cut(path, "/")
+	second, below, deep := strings.Cut(rest, "/")
+	switch {
+	case deep && o.directories[first+"/"+second] != nil:
+		r, rest = o.directories[first+"/"+second], below
+	case o.directories[first] != nil:
+		r = o.directories[first]
+	case deep:
+		if r = o.Named(second + "." + first); r == nil {
+			return nil, "", ""
+		}
+		rest = below
+	default:
+		return nil, "", ""
+	}
+	if !r.Namespaced {
+		return r, "", rest
+	}
+	namespace, name, ok := strings.Cut(rest, "/")
+	if !ok {
+		return nil, "", ""
+	}
+	return r, namespace, name
+}
+
+// Kind returns the resource of a kind, or nil if no version of that name is served.
+func (o *Objects) Kind(gvk runtimeschema.GroupVersionKind) *Resource {
+	if r := o.kinds[gvk]; r != nil {
+		return r
+	}
+	v := o.Catalog().Kind(gvk)
+	if v == nil || v.Definition().Storage() == nil {
+		return nil
+	}
+	return o.custom(v.Definition(), v.Definition().Storage())
+}
+
+// Key returns the key of an object.
+func (r *Resource) Key(namespace, name string) string {
+	if r.Namespaced {
+		return r.Prefix + namespace + "/" + name
+	}
+	return r.Prefix + name
+}
+
+// storage returns the storage of a resource. The caller must call release.
+func (o *Objects) storage(r *Resource) (s rest.StandardStorage, release func(), err error) {
+	if r.definition != nil {
+		return o.Custom.Storage(r.definition, r.Version)
+	}
+	s, err = o.Config.Builtin.Storage(r.GroupVersionResource)
+	return s, func() {}, err
+}
+
+// Use calls f with the storage of a resource.
+func (o *Objects) Use(ctx context.Context, r *Resource, namespace string, f func(context.Context, rest.StandardStorage) error) error {
+	s, release, err := o.storage(r)
+	if err != nil {
+		return fmt.Errorf("storage of %s: %w", r.GroupResource(), err)
+	}
+	defer release()
+	return f(apirequest.WithNamespace(ctx, namespace), s)
+}
+
+// Delete deletes an object.
+func (o *Objects) Delete(ctx context.Context, r *Resource, namespace, name string, opts *metav1.DeleteOptions) error {
+	return o.Use(ctx, r, namespace, func(ctx context.Context, s rest.StandardStorage) error {
+		_, _, err := s.Delete(ctx, name, rest.ValidateAllObjectFunc, opts)
+		return err
+	})
+}
+
+// Update changes an object. change is called with its newest state, again if that changes.
+func (o *Objects) Update(ctx context.Context, r *Resource, namespace, name string, change func(metav1.Object) error) error {
+	return o.Use(ctx, r, namespace, func(ctx context.Context, s rest.StandardStorage) error {
+		return Update(ctx, s, name, change)
+	})
+}
+
+// Update changes an object of a storage.
+func Update(ctx context.Context, s rest.Updater, name string, change func(metav1.Object) error) error {
+	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+		obj := old.DeepCopyObject()
+		m, ok := obj.(metav1.Object)
+		if !ok {
+			return nil, fmt.Errorf("%T is not an object", obj)
+		}
+		return obj, change(m)
+	})
+	_, _, err := s.Update(ctx, name, info, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	return err
+}

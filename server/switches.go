@@ -1,0 +1,74 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"espalier.dev/server/builtin"
+	"espalier.dev/server/definitions"
+	"espalier.dev/server/gc"
+	"espalier.dev/server/namespaces"
+	objectaccess "espalier.dev/server/objects"
+	"espalier.dev/server/resources"
+)
+
+// The names of the controllers that can be switched off, as in kube-controller-manager.
+const (
+	controllerNamespace      = "namespace"
+	controllerGarbage        = "garbagecollector"
+	controllerServiceAccount = "serviceaccount"
+	controllerRootCA         = "root-ca-certificate-publisher"
+)
+
+func controllerNames() []string {
+	return []string{controllerGarbage, controllerNamespace, controllerRootCA, controllerServiceAccount}
+}
+
+// validateControllers returns an error if the names of controllers are invalid.
+func (o *Options) validateControllers() error {
+	var errs []error
+	for _, name := range o.Controllers {
+		if name != "*" && !slices.Contains(controllerNames(), strings.TrimPrefix(name, "-")) {
+			errs = append(errs, fmt.Errorf("--controllers: unknown controller %q: must be * or one of %s", name, strings.Join(controllerNames(), ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// runs reports whether a controller is switched on. The first name that applies decides.
+func (o *Options) runs(name string) bool {
+	for _, c := range o.Controllers {
+		switch c {
+		case name:
+			return true
+		case "-" + name:
+			return false
+		}
+	}
+	return slices.Contains(o.Controllers, "*")
+}
+
+// installControllers adds the controllers of Kubernetes' own kinds that are switched on. They
+// begin when all CRDs are loaded.
+func installControllers(f foundation, kubernetes *builtin.Handler, custom *resources.Handler, defs *definitions.Definitions) {
+	all := objectaccess.New(objectaccess.Config{Store: f.store, Builtin: kubernetes, Custom: custom, Definition: defs.Builtin().Definition, Catalog: defs.Catalog})
+	if f.options.runs(controllerNamespace) {
+		f.controllers.add(controller{name: controllerNamespace, run: namespaces.NewLifecycle(all, defs.Ready()).Run})
+	}
+	if f.options.runs(controllerGarbage) {
+		collector := gc.New(all, defs.Ready())
+		defs.Subscribe(collector.Changed)
+		f.controllers.add(controller{name: controllerGarbage, run: collector.Run})
+	}
+	if f.options.runs(controllerServiceAccount) {
+		f.controllers.add(controller{name: controllerServiceAccount, run: namespaces.NewServiceAccounts(all, defs.Ready()).Run})
+	}
+	if f.options.runs(controllerRootCA) {
+		// Servers on the same etcd may have different CAs.
+		publisher := namespaces.NewRootCA(all, defs.Ready(), f.identity.CurrentCABundleContent, f.peers != nil)
+		f.identity.AddListener(publisher)
+		f.controllers.add(controller{name: controllerRootCA, run: publisher.Run})
+	}
+}
