@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,7 +21,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 
-	"espalier.dev/server/builtin/certificates"
 	"espalier.dev/server/builtin/kind"
 )
 
@@ -75,8 +73,8 @@ func (s *strategy) prepare(obj, old runtime.Object) {
 		before, _ := old.(kind.Object)
 		s.write.Prepare(obj.(kind.Object), before)
 	}
-	if csr, ok := obj.(*certificatesv1.CertificateSigningRequest); ok && old == nil {
-		certificates.SetRequester(csr, requester)
+	if old == nil && s.rules.Requester != nil {
+		s.rules.Requester(obj.(kind.Object), requester)
 	}
 }
 
