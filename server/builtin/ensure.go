@@ -76,6 +76,28 @@ func (h *Handler) ensureAll(ctx context.Context, objects []kind.Object, update b
 	return group.Wait()
 }
 
+// unreadable reports whether an object is stored, but cannot be read.
+func (h *Handler) unreadable(obj kind.Object) bool {
+	types, err := h.types()
+	if err != nil {
+		return false
+	}
+	gvks, _, err := types.ObjectKinds(obj)
+	if err != nil || h.stored[gvks[0]] == nil {
+		return false
+	}
+	e, err := h.endpoint(h.stored[gvks[0]])
+	if err != nil {
+		return false
+	}
+	entry := h.config.Objects.Get(e.prefix(obj.GetNamespace()) + obj.GetName())
+	if entry == nil {
+		return false
+	}
+	_, err = e.decode(entry)
+	return err != nil
+}
+
 // ensure creates an object if it is missing. With update, it replaces one that is different.
 func (h *Handler) ensure(ctx context.Context, obj kind.Object, update bool) error {
 	store, err := h.storageOf(obj)
@@ -89,6 +111,9 @@ func (h *Handler) ensure(ctx context.Context, obj kind.Object, update bool) erro
 	types.Default(obj)
 	ctx = apirequest.WithNamespace(ctx, obj.GetNamespace())
 	_, err = store.Get(ctx, obj.GetName(), &metav1.GetOptions{})
+	if h.unreadable(obj) {
+		return nil // the key that it is encrypted with may be missing: it stays as it is
+	}
 	if apierrors.IsNotFound(err) {
 		if _, err = store.Create(ctx, obj.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 			return err
