@@ -100,10 +100,12 @@ func (r *namespaceREST) mark(ctx context.Context, name string, validate rest.Val
 // that the policy asks for, in place of those of another policy.
 func deletionFinalizers(finalizers []string, o *metav1.DeleteOptions) []string {
 	var want string
+	//lint:ignore SA1019 clients may set the deprecated field
+	orphan := o.OrphanDependents
 	switch {
-	case o.OrphanDependents != nil && *o.OrphanDependents:
+	case orphan != nil && *orphan:
 		want = metav1.FinalizerOrphanDependents
-	case o.OrphanDependents != nil:
+	case orphan != nil:
 		want = metav1.FinalizerDeleteDependents
 	case o.PropagationPolicy == nil:
 		return finalizers

@@ -40,6 +40,7 @@ func (d deleting) GetCorruptObjDeleter() rest.GracefulDeleter {
 
 // addsFinalizer reports whether a deletion adds a finalizer for the garbage collector.
 func addsFinalizer(o *metav1.DeleteOptions) bool {
+	//lint:ignore SA1019 clients may set the deprecated field
 	if orphan := o.OrphanDependents; orphan != nil {
 		return *orphan
 	}
