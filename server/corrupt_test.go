@@ -38,6 +38,9 @@ func TestCorruptObjects(t *testing.T) {
 	must(http.StatusCreated, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{
 "apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.corrupt.example.com"},"spec":{"group":"corrupt.example.com","scope":"Namespaced",
 "names":{"plural":"things","kind":"Thing"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`)
+	for _, namespace := range []string{"a", "b"} {
+		must(http.StatusCreated, http.MethodPost, "/api/v1/namespaces", `{"metadata":{"name":"`+namespace+`"}}`)
+	}
 	must(http.StatusCreated, http.MethodPost, things+"a/things", object("good"))
 	must(http.StatusCreated, http.MethodPost, things+"b/things", object("good"))
 	must(http.StatusOK, http.MethodGet, things+"a/things", "")
