@@ -196,7 +196,7 @@ func (r *randomizer) fill(v reflect.Value, depth int) {
 		at.Raw = []byte("{}")
 		return
 	case *metav1.FieldsV1:
-		at.Raw = []byte("{}")
+		at.SetRawString("{}")
 		return
 	case *metav1.TypeMeta:
 		return
