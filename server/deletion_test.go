@@ -400,7 +400,7 @@ func TestCRDDeletion(t *testing.T) {
 		if left := c.keys(boxesKey); len(left) > 0 {
 			t.Error(left)
 		}
-		if left := c.keys("espalier.dev/fences"); len(left) > 0 {
+		if left := c.keys("espalier.dev/fences/registry/"); len(left) > 0 {
 			t.Error(left)
 		}
 	})
@@ -581,7 +581,7 @@ func TestCRDDeletion(t *testing.T) {
 		p.want(http.StatusForbidden, http.MethodPost, boxesV1, box("v1", "b"))
 		p.want(http.StatusOK, http.MethodPatch, crdPath+"/"+boxes, `{"metadata": {"finalizers": null}}`)
 		p.gone(crdPath + "/" + boxes)
-		if left := p.keys("espalier.dev/fences"); len(left) > 0 {
+		if left := p.keys("espalier.dev/fences/registry/"); len(left) > 0 {
 			t.Error(left)
 		}
 	})
@@ -598,7 +598,7 @@ func TestCRDDeletion(t *testing.T) {
 		p.want(http.StatusCreated, http.MethodPost, crdPath, other)
 		p.want(http.StatusCreated, http.MethodPost, boxesV1, box("v1", "a"))
 		p.stopSoon()
-		if n := len(c.keys("espalier.dev/fences")); n != 2 {
+		if n := len(c.keys("espalier.dev/fences/registry/")); n != 2 {
 			t.Errorf("%d fences", n)
 		}
 		if _, err := c.etcd.Delete(t.Context(), "espalier.dev/fences", clientv3.WithPrefix()); err != nil {
@@ -622,7 +622,7 @@ func TestCRDDeletion(t *testing.T) {
 			m := obj["metadata"].(map[string]any)
 			m["uid"] = "11111111" + uid.(string)[8:]
 		})
-		p.eventually(func() bool { return strings.Contains(fmt.Sprint(c.keys("espalier.dev/fences")), "11111111") })
+		p.eventually(func() bool { return strings.Contains(fmt.Sprint(c.keys("espalier.dev/fences/registry/")), "11111111") })
 		p.want(http.StatusCreated, http.MethodPost, boxesV1, box("v1", "c"))
 		p.want(http.StatusOK, http.MethodDelete, crdPath+"/"+boxes, nil)
 		p.gone(crdPath + "/" + boxes)

@@ -21,7 +21,7 @@ func TestPruningCost(t *testing.T) {
 		if testing.Short() {
 			t.Skip("sends thousands of requests")
 		}
-		s := newScript(t, espaliertest.Start(t), &txtar.Archive{})
+		s := newScript(t, espaliertest.Start(t, espaliertest.WithFlags("--disable-admission-plugins=NamespaceLifecycle")), &txtar.Archive{})
 		for _, preserve := range []bool{false, true} {
 			if err := s.write("create", workloadCRD(t, preserve), ""); err != nil || s.last.code != http.StatusCreated {
 				t.Fatal(err, s.last.code, string(s.last.body))
