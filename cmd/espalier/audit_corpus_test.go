@@ -42,7 +42,7 @@ type auditedEtcd struct {
 func newAuditedEtcd(t *testing.T, options ...espaliertest.Option) *auditedEtcd {
 	t.Helper()
 	client := etcdtest.Start(t)
-	return &auditedEtcd{client: client, endpoint: client.Endpoints()[0], server: espaliertest.Start(t, append(options, espaliertest.WithFlags("--etcd-servers="+client.Endpoints()[0]))...)}
+	return &auditedEtcd{client: client, endpoint: client.Endpoints()[0], server: espaliertest.Start(t, append(options, espaliertest.WithFlags("--etcd-servers="+client.Endpoints()[0], "--disable-admission-plugins=NamespaceLifecycle"))...)}
 }
 
 // snapshot saves a snapshot, as etcdctl does.

@@ -291,7 +291,7 @@ func TestWatch(t *testing.T) {
 		seconds := int64(5)
 		rv := must(client.List(ctx, metav1.ListOptions{}))(t).GetResourceVersion()
 		ctx, w := open(t, metav1.ListOptions{ResourceVersion: rv, AllowWatchBookmarks: true, TimeoutSeconds: &seconds})
-		hidden := must(must(dynamic.NewForConfig(server.Config()))(t).Resource(backups).Namespace("elsewhere").
+		hidden := must(must(dynamic.NewForConfig(server.Config()))(t).Resource(backups).Namespace("kube-public").
 			Create(ctx, newBackup("hidden", "home"), metav1.CreateOptions{}))(t)
 		mark := next(ctx, t, w, watch.Bookmark, "").(*unstructured.Unstructured)
 		equal(t, mark.GetResourceVersion(), hidden.GetResourceVersion())

@@ -37,7 +37,7 @@ func TestRead(t *testing.T) {
 			"customresourcedefinition.apiextensions.k8s.io/backups.storage.example.com\n", "backup.storage.example.com/daily\n")
 	})
 	t.Run("category", func(t *testing.T) {
-		equal(t, s.ok(t, "get", "all", "-o", "name"), "backup.storage.example.com/daily\nbackup.storage.example.com/weekly\n")
+		equal(t, s.ok(t, "get", "all", "-o", "name"), "service/kubernetes\nbackup.storage.example.com/daily\nbackup.storage.example.com/weekly\n")
 	})
 	t.Run("custom columns", func(t *testing.T) {
 		equal(t, columns(s.ok(t, "get", "backup", "daily", "-o", "custom-columns=N:.metadata.name,C:.spec.copies")), "N C\ndaily 7")

@@ -100,7 +100,7 @@ func load(t *testing.T) *loaded {
 	client := etcdtest.Start(t)
 	l := &loaded{etcd: client, endpoint: client.Endpoints()[0], stored: map[string]string{},
 		crds: []string{crdJSON("jobs", "Job", "Namespaced"), crdJSON("sites", "Site", "Cluster"), crdJSON("jobsets", "JobSet", "Namespaced")}}
-	l.server = espaliertest.Start(t, espaliertest.WithFlags("--etcd-servers="+client.Endpoints()[0]))
+	l.server = espaliertest.Start(t, espaliertest.WithFlags("--etcd-servers="+client.Endpoints()[0], "--disable-admission-plugins=NamespaceLifecycle"))
 	sources := []any{}
 	for _, c := range l.crds {
 		sources = append(sources, []byte(c))
