@@ -151,6 +151,8 @@ func TestReads(t *testing.T) {
 	if err := s.Await(ctx, revision+100); !isBehind(err) {
 		t.Error(err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(s.waiters) > 0 {
 		t.Error("a waiter is left")
 	}

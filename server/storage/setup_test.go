@@ -144,8 +144,8 @@ func (s *setup) transform(t value.Transformer) {
 }
 
 func (s *setup) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
-	changed := *s.transformer.(*storagetesting.PrefixTransformer)
-	s.transform(modify(&changed))
+	// A copy would read the counter that the store is changing.
+	s.transform(modify(storagetesting.NewPrefixTransformer([]byte(storedPrefix), false)))
 	return func() { s.transform(s.transformer) }
 }
 
