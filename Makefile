@@ -67,7 +67,7 @@ vet: ## gofmt, wordings, go vet and staticcheck on every module
 race: ## run the concurrent packages with the race detector
 	CGO_ENABLED=1 go test -race -timeout 30m $(CONCURRENT)
 	CGO_ENABLED=1 go test -race -timeout 30m $(SERVING)
-	CGO_ENABLED=1 go test -race -timeout 30m -run '^TestChangingSchema$$' ./server
+	CGO_ENABLED=1 go test -race -timeout 30m -run '^(TestChangingSchema|TestGarbageModel|TestNamespaces|TestBuiltinClients)$$' ./server
 
 .PHONY: kill
 kill: ## kill a server KILL_ROUNDS times under load, and check that no data is lost and no CRD is stuck

@@ -305,9 +305,11 @@ func TestWatch(t *testing.T) {
 	if _, err := s.Watch(prefix, start); !isExpired(err) {
 		t.Error(err)
 	}
+	s.mu.RLock()
 	if len(s.window.after(0)) > 6 {
 		t.Error("the window is too large")
 	}
+	s.mu.RUnlock()
 
 	// A watcher of a closed store ends.
 	s.Close()
@@ -335,6 +337,8 @@ func TestWindowBytes(t *testing.T) {
 		put(t, client, prefix+"a", value)
 	}
 	settle(t, s)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	if s.window.bytes > limit || len(s.window.after(0)) < 5 {
 		t.Error(s.window.bytes, len(s.window.after(0)))
 	}
