@@ -256,7 +256,7 @@ func (c *call) checkResourceVersion(accessor, old metav1.Object, updater rest.RE
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), uint64(0), "must be specified for an update"),
 		})
 	case version != old.GetResourceVersion():
-		return errors.NewConflict(gr, old.GetName(), fmt.Errorf(conflictMessage))
+		return errors.NewConflict(gr, old.GetName(), fmt.Errorf("%s", conflictMessage))
 	}
 	return nil
 }
