@@ -60,7 +60,7 @@ func (o *Options) AddDataFlags(fs *pflag.FlagSet) {
 func (o *Options) addStorageFlags(fs *pflag.FlagSet) {
 	o.AddDataFlags(fs)
 	fs.DurationVar(&o.EtcdCompactionInterval, "etcd-compaction-interval", o.EtcdCompactionInterval, "`interval` of compaction requests to etcd; 0 disables compaction")
-	fs.StringVar(&o.EncryptionProviderConfig, "encryption-provider-config", o.EncryptionProviderConfig, "`file` that configures the encryption of CRDs and custom resources in etcd (default: they are not encrypted)")
+	fs.StringVar(&o.EncryptionProviderConfig, "encryption-provider-config", o.EncryptionProviderConfig, "`file` that configures the encryption of stored objects in etcd (default: they are not encrypted)")
 	fs.BoolVar(&o.EncryptionProviderConfigReload, "encryption-provider-config-automatic-reload", o.EncryptionProviderConfigReload, "reload --encryption-provider-config when the file changes")
 	fs.DurationVar(&o.ServerLease, "server-lease-duration", o.ServerLease, "`time` after which other servers on the same external etcd stop waiting for a server that has crashed or stalled before they establish new CRDs")
 	fs.Int64Var(&o.EtcdQuota, "quota-backend-bytes", o.EtcdQuota, "maximum size of the embedded etcd in `bytes`")

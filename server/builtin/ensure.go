@@ -15,6 +15,7 @@ import (
 
 	"espalier.dev/server/builtin/bootstrap"
 	"espalier.dev/server/builtin/kind"
+	"espalier.dev/store"
 )
 
 // Storage returns the storage of a resource, for writes of the server itself. They pass the rules
@@ -31,8 +32,8 @@ func (h *Handler) Storage(gvr runtimeschema.GroupVersionResource) (rest.Standard
 	return e.storage, nil
 }
 
-// storageOf returns the storage of an object.
-func (h *Handler) storageOf(obj kind.Object) (rest.StandardStorage, error) {
+// endpointOf returns the endpoint of an object.
+func (h *Handler) endpointOf(obj kind.Object) (*endpoint, error) {
 	types, err := h.types()
 	if err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func (h *Handler) storageOf(obj kind.Object) (rest.StandardStorage, error) {
 	if r == nil {
 		return nil, fmt.Errorf("%s is not stored", gvks[0])
 	}
-	return h.Storage(r.GroupVersionResource())
+	return h.endpoint(r)
 }
 
 // Bootstrap creates the objects that exist on every server from the start, if they are missing,
@@ -77,45 +78,30 @@ func (h *Handler) ensureAll(ctx context.Context, objects []kind.Object, update b
 }
 
 // unreadable reports whether an object is stored, but cannot be read.
-func (h *Handler) unreadable(obj kind.Object) bool {
-	types, err := h.types()
-	if err != nil {
-		return false
-	}
-	gvks, _, err := types.ObjectKinds(obj)
-	if err != nil || h.stored[gvks[0]] == nil {
-		return false
-	}
-	e, err := h.endpoint(h.stored[gvks[0]])
-	if err != nil {
-		return false
-	}
-	entry := h.config.Objects.Get(e.prefix(obj.GetNamespace()) + obj.GetName())
+func (e *endpoint) unreadable(stored *store.Store, namespace, name string) bool {
+	entry := stored.Get(e.prefix(namespace) + name)
 	if entry == nil {
 		return false
 	}
-	_, err = e.decode(entry)
+	_, err := e.decode(entry)
 	return err != nil
 }
 
 // ensure creates an object if it is missing. With update, it replaces one that is different.
 func (h *Handler) ensure(ctx context.Context, obj kind.Object, update bool) error {
-	store, err := h.storageOf(obj)
+	e, err := h.endpointOf(obj)
 	if err != nil {
 		return err
 	}
-	types, err := h.types()
-	if err != nil {
-		return err
-	}
-	types.Default(obj)
+	storage := e.storage
+	e.scope.Defaulter.Default(obj)
 	ctx = apirequest.WithNamespace(ctx, obj.GetNamespace())
-	_, err = store.Get(ctx, obj.GetName(), &metav1.GetOptions{})
-	if h.unreadable(obj) {
+	_, err = storage.Get(ctx, obj.GetName(), &metav1.GetOptions{})
+	if e.unreadable(h.config.Objects, obj.GetNamespace(), obj.GetName()) {
 		return nil // the key that it is encrypted with may be missing: it stays as it is
 	}
 	if apierrors.IsNotFound(err) {
-		if _, err = store.Create(ctx, obj.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+		if _, err = storage.Create(ctx, obj.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 		err = nil
@@ -123,7 +109,7 @@ func (h *Handler) ensure(ctx context.Context, obj kind.Object, update bool) erro
 	if err != nil || !update {
 		return err
 	}
-	_, _, err = store.Update(ctx, obj.GetName(), rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+	_, _, err = storage.Update(ctx, obj.GetName(), rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 		wanted := obj.DeepCopyObject().(kind.Object)
 		// Metadata stays as it is: it may have labels of other programs.
 		part(wanted, "ObjectMeta").Set(part(old.DeepCopyObject().(kind.Object), "ObjectMeta"))

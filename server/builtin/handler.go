@@ -54,7 +54,9 @@ type Config struct {
 type Handler struct {
 	config    Config
 	resources map[runtimeschema.GroupVersionResource]*Resource
-	stored    map[runtimeschema.GroupVersionKind]*Resource // without those that are stored as another kind
+	// stored and byName are without those that are stored as another kind.
+	stored    map[runtimeschema.GroupVersionKind]*Resource
+	byName    map[runtimeschema.GroupResource]*Resource
 	types     func() (*types, error)
 	converter func() (managedfields.TypeConverter, error)
 
@@ -66,12 +68,14 @@ type Handler struct {
 func New(c Config) *Handler {
 	h := &Handler{
 		config: c, resources: map[runtimeschema.GroupVersionResource]*Resource{}, stored: map[runtimeschema.GroupVersionKind]*Resource{},
+		byName:    map[runtimeschema.GroupResource]*Resource{},
 		endpoints: map[runtimeschema.GroupVersionResource]*endpoint{},
 	}
 	for _, r := range Resources() {
 		h.resources[r.GroupVersionResource()] = r
 		if r.Stored.Kind == "" {
 			h.stored[r.GroupVersionKind()] = r
+			h.byName[r.GroupResource()] = r
 		}
 	}
 	h.types = lazily(func() (*types, error) { return newTypes(h.setDefaults) })

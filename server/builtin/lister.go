@@ -49,10 +49,8 @@ func (h *Handler) List(_ context.Context, gr runtimeschema.GroupResource, namesp
 
 // byGroupResource returns the endpoint of the version of a resource that is stored.
 func (h *Handler) byGroupResource(gr runtimeschema.GroupResource) (*endpoint, error) {
-	for _, r := range h.stored {
-		if r.GroupResource() == gr {
-			return h.endpoint(r)
-		}
+	if r := h.byName[gr]; r != nil {
+		return h.endpoint(r)
 	}
 	return nil, fmt.Errorf("there is no resource %s", gr)
 }
