@@ -311,8 +311,8 @@ func (f *fixing) replace(documents []fixedDocument) error {
 }
 
 // overwrite replaces a file atomically and preserves its mode.
-func overwrite(path string, text []byte) (err error) {
-	path, err = filepath.EvalSymlinks(path)
+func overwrite(path string, text []byte) error {
+	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return err
 	}
@@ -320,28 +320,5 @@ func overwrite(path string, text []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-			err = fmt.Errorf("cannot write %s: %w", path, err)
-		}
-	}()
-	if _, err := f.Write(text); err != nil {
-		return err
-	}
-	if err := f.Chmod(info.Mode().Perm()); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return writeAtomically(path, text, info.Mode().Perm())
 }

@@ -2,12 +2,15 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"espalier.dev/analysis"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/internal/nearest"
 	"espalier.dev/schema"
 )
 
@@ -101,5 +104,29 @@ func addFindingFlags(c *cobra.Command, flags *reportFlags) {
 		"fail-on": report.Thresholds(), "min-severity": {string(analysis.Error), string(analysis.Warning), string(analysis.Info)},
 	} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// completeFirst completes the first argument with names, and the others with paths.
+func completeFirst(names []string) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return names, cobra.ShellCompDirectiveNoFileComp
+		}
+		return completePaths(c, args, start)
+	}
+}
+
+// requireFirst requires that the first argument is one of names.
+func requireFirst(names []string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > 0 && slices.Contains(names, args[0]) {
+			return nil
+		}
+		err := fmt.Errorf("%s needs one of %s", c.Name(), strings.Join(names, ", "))
+		if len(args) > 0 {
+			err = fmt.Errorf("%w%s", err, didYouMean("", nearest.Name(args[0], slices.Values(names))))
+		}
+		return usageError(c, err)
 	}
 }

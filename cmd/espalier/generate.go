@@ -22,7 +22,6 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd"
-	"espalier.dev/internal/nearest"
 )
 
 // generateTarget is a language that types can be generated for.
@@ -92,22 +91,8 @@ Exit codes: 0 success, 1 a schema is not structural, or --check found difference
 
   # Generate Protobuf messages
   espalier generate proto -o proto crds/`,
-		ValidArgsFunction: func(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
-			if len(args) == 0 {
-				return names, cobra.ShellCompDirectiveNoFileComp
-			}
-			return completePaths(c, args, start)
-		},
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 || !slices.Contains(names, args[0]) {
-				err := fmt.Errorf("generate needs one of %s", strings.Join(names, ", "))
-				if len(args) > 0 {
-					err = fmt.Errorf("%w%s", err, didYouMean("", nearest.Name(args[0], slices.Values(names))))
-				}
-				return usageError(c, err)
-			}
-			return nil
-		},
+		ValidArgsFunction: completeFirst(names),
+		Args:              requireFirst(names),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.input.Paths = append(o.input.Paths, args[1:]...)
 			return a.generate(c, generateTargets()[slices.Index(names, args[0])], o)
@@ -289,29 +274,9 @@ func (o outputDirectory) write(files generate.Files, force bool) error {
 }
 
 // replaceFile writes a file atomically, and creates its directory.
-func replaceFile(path string, text []byte) (err error) {
+func replaceFile(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-			err = fmt.Errorf("cannot write %s: %w", path, err)
-		}
-	}()
-	if _, err := f.Write(text); err != nil {
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return writeAtomically(path, text, 0o644)
 }

@@ -13,7 +13,6 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd"
-	"espalier.dev/internal/nearest"
 	"espalier.dev/schema"
 )
 
@@ -72,22 +71,8 @@ Exit codes: 0 success, 1 a schema is not structural, ` + otherExitCodes + `.`,
 
   # Print JSON for other tools
   espalier show core -o json -f crontab-crd.yaml`,
-		ValidArgsFunction: func(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
-			if len(args) == 0 {
-				return names, cobra.ShellCompDirectiveNoFileComp
-			}
-			return completePaths(c, args, start)
-		},
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 || !slices.Contains(names, args[0]) {
-				err := fmt.Errorf("show needs one of %s", strings.Join(names, ", "))
-				if len(args) > 0 {
-					err = fmt.Errorf("%w%s", err, didYouMean("", nearest.Name(args[0], slices.Values(names))))
-				}
-				return usageError(c, err)
-			}
-			return nil
-		},
+		ValidArgsFunction: completeFirst(names),
+		Args:              requireFirst(names),
 		RunE: func(c *cobra.Command, args []string) error {
 			flags.Paths = append(flags.Paths, args[1:]...)
 			form := showForms()[slices.Index(names, args[0])]
