@@ -11,11 +11,6 @@ import (
 	unionauthn "k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/request/websocket"
 	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
-	"k8s.io/apiserver/pkg/authorization/path"
-	unionauthz "k8s.io/apiserver/pkg/authorization/union"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
@@ -41,17 +36,4 @@ func newAuthenticator(o *Options, clientCA dynamiccertificates.CAContentProvider
 		group.NewAuthenticatedGroupAdder(unionauthn.New(known...)),
 		anonymous.NewAuthenticator(nobody),
 	)), nil
-}
-
-// newAuthorizer allows everyone to read health, and gives the group system:masters full
-// access. All other users have no access.
-func newAuthorizer() (authorizer.Authorizer, error) {
-	health, err := path.NewAuthorizer(healthPaths())
-	if err != nil {
-		return nil, fmt.Errorf("authorize health checks: %w", err)
-	}
-	return unionauthz.New(
-		unionauthz.NamedAuthorizer{AuthorizerName: "Health", Authorizer: health},
-		unionauthz.NamedAuthorizer{AuthorizerName: "Masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
-	)
 }
