@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // ErrSlow is returned by a watcher that has left too many events unread, or events that have
@@ -20,6 +21,8 @@ type Watcher struct {
 	after int64 // only later events are received
 	max   int
 	ready chan struct{} // has an element when there is something to receive
+	// pending is set while there is something to receive. It is changed while mu is held.
+	pending atomic.Bool
 
 	mu    sync.Mutex
 	queue []*Event
@@ -47,7 +50,7 @@ func (s *Store) Watch(key string, after int64) (*Watcher, error) {
 	// A watcher may take its time with the events that were there before it.
 	w.max = len(w.queue) + s.config.MaxQueue
 	if len(w.queue) > 0 {
-		w.ready <- struct{}{}
+		w.wake()
 	}
 	of := s.watchers[key]
 	if of == nil {
@@ -102,6 +105,7 @@ func (w *Watcher) Poll() ([]*Event, int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	events := w.take()
+	w.pending.Store(len(w.queue) > 0 || w.err != nil)
 	switch {
 	case len(w.queue) > 0:
 		w.wake() // the rest is returned next
@@ -116,6 +120,10 @@ func (w *Watcher) Poll() ([]*Event, int64, error) {
 	}
 	return nil, revision, nil
 }
+
+// Pending reports whether Poll has something to return. Unlike all other methods, it may be
+// called while another goroutine uses the watcher.
+func (w *Watcher) Pending() bool { return w.pending.Load() }
 
 // Ready returns a channel that has an element when Poll has something to return. Who receives
 // it must call Poll.
@@ -148,6 +156,7 @@ func (w *Watcher) end(err error) {
 }
 
 func (w *Watcher) wake() {
+	w.pending.Store(true)
 	select {
 	case w.ready <- struct{}{}:
 	default: // it is awake already
