@@ -3,26 +3,29 @@ package server
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
+	apiserverinstall "k8s.io/apiserver/pkg/apis/apiserver/install"
 
 	builtinadmission "espalier.dev/server/builtin/admission"
 )
 
-// admissionPlugins returns the names of kube-apiserver's plugins. All are accepted on the
-// command line, so that scripts and unit files for kube-apiserver work.
+// admissionPlugins returns the names of kube-apiserver's plugins, in the order in which it calls
+// them. All are accepted on the command line, so that scripts and unit files for kube-apiserver work.
 func admissionPlugins() []string {
 	return []string{
-		"AlwaysAdmit", "AlwaysDeny", "AlwaysPullImages", "CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction",
-		"ClusterTrustBundleAttest", "DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "DenyServiceExternalIPs",
-		"EventRateLimit", "ExtendedResourceToleration", "ImagePolicyWebhook", "LimitPodHardAntiAffinityTopology", "LimitRanger",
-		"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "NamespaceAutoProvision", "NamespaceExists", "NamespaceLifecycle",
-		"NodeDeclaredFeatureValidator", "NodeRestriction", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize",
-		"PodNodeSelector", "PodSecurity", "PodTolerationRestriction", "PodTopologyLabels", "Priority", "ResourceQuota", "RuntimeClass",
-		"ServiceAccount", "StorageObjectInUseProtection", "TaintNodesByCondition", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook",
+		"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceLifecycle", "NamespaceExists", "LimitPodHardAntiAffinityTopology", "LimitRanger",
+		"ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "AlwaysPullImages", "ImagePolicyWebhook", "PodSecurity", "PodNodeSelector",
+		"Priority", "DefaultTolerationSeconds", "PodTolerationRestriction", "EventRateLimit", "ExtendedResourceToleration",
+		"DefaultStorageClass", "StorageObjectInUseProtection", "PodGroupProtection", "OwnerReferencesPermissionEnforcement",
+		"PersistentVolumeClaimResize", "RuntimeClass", "CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest",
+		"CertificateSubjectRestriction", "DefaultIngressClass", "DenyServiceExternalIPs", "PodTopologyLabels", "PodGroupWorkloadExists",
+		"NodeDeclaredFeatureValidator", "JobValidation", "PodResizeValidator", "MutatingAdmissionPolicy", "MutatingAdmissionWebhook",
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "ResourceQuota", "AlwaysDeny",
 	}
 }
 
@@ -40,7 +43,7 @@ func (o *Options) validateAdmission() error {
 	check("enable-admission-plugins", o.EnableAdmissionPlugins)
 	check("disable-admission-plugins", o.DisableAdmissionPlugins)
 	for _, name := range o.EnableAdmissionPlugins {
-		if slices.Contains(known, name) && !implemented(name) {
+		if slices.Contains(known, name) && plugin(name) == nil {
 			// Ignoring the flag would hide that the plugin does not run.
 			errs = append(errs, fmt.Errorf("--enable-admission-plugins: kube-apiserver's plugin %q is not part of this server", name))
 		}
@@ -51,22 +54,66 @@ func (o *Options) validateAdmission() error {
 	return errors.Join(errs...)
 }
 
-// implemented reports whether a plugin is part of this server. Those that are, are enabled by
-// default.
-func implemented(name string) bool {
-	return slices.ContainsFunc(builtinadmission.Plugins(nil, nil), func(p builtinadmission.Plugin) bool { return p.Name == name })
+// plugin returns the plugin with the given name, or nil if it is not part of this server.
+func plugin(name string) *builtinadmission.Plugin {
+	all := builtinadmission.Plugins()
+	if i := slices.IndexFunc(all, func(p builtinadmission.Plugin) bool { return p.Name == name }); i >= 0 {
+		return &all[i]
+	}
+	return nil
 }
 
 // admits reports whether a plugin is enabled.
-func (o *Options) admits(name string) bool { return !slices.Contains(o.DisableAdmissionPlugins, name) }
+func (o *Options) admits(name string) bool {
+	p := plugin(name)
+	return p != nil && !slices.Contains(o.DisableAdmissionPlugins, name) && (!p.Optional || slices.Contains(o.EnableAdmissionPlugins, name))
+}
 
-// newAdmission returns the chain of enabled plugins.
-func newAdmission(o *Options, objects builtinadmission.Lister, authz authorizer.Authorizer) admission.Interface {
-	var chain []admission.Interface
-	for _, p := range builtinadmission.Plugins(objects, authz) {
-		if o.admits(p.Name) {
-			chain = append(chain, admissionmetrics.WithControllerMetrics(p.Interface, p.Name))
-		}
+// newAdmission returns the chain of enabled plugins, in kube-apiserver's order.
+func newAdmission(o *Options, c builtinadmission.Config) (admission.Interface, error) {
+	configurations, err := o.admissionConfiguration()
+	if err != nil {
+		return nil, err
 	}
-	return admissionmetrics.WithStepMetrics(admission.NewChainHandler(chain...))
+	var chain []admission.Interface
+	for _, name := range admissionPlugins() {
+		if !o.admits(name) {
+			continue
+		}
+		if c.Configuration, err = configurations(name); err != nil {
+			return nil, err
+		}
+		p, err := plugin(name).New(c)
+		if err != nil {
+			return nil, fmt.Errorf("admission plugin %s: %w", name, err)
+		}
+		chain = append(chain, admissionmetrics.WithControllerMetrics(p, name))
+	}
+	return admissionmetrics.WithStepMetrics(admission.NewChainHandler(chain...)), nil
+}
+
+// admissionConfiguration reads --admission-control-config-file. The function that it returns
+// returns the configuration of a plugin, which is empty if there is none.
+func (o *Options) admissionConfiguration() (func(plugin string) ([]byte, error), error) {
+	scheme := runtime.NewScheme()
+	apiserverinstall.Install(scheme)
+	fail := func(err error) error { return fmt.Errorf("--admission-control-config-file: %w", err) }
+	provider, err := admission.ReadAdmissionConfiguration(admissionPlugins(), o.AdmissionControlConfigFile, scheme)
+	if err != nil {
+		return nil, fail(err)
+	}
+	return func(plugin string) ([]byte, error) {
+		r, err := provider.ConfigFor(plugin)
+		if err != nil {
+			return nil, fail(err)
+		}
+		if r == nil {
+			return nil, nil
+		}
+		data, err := io.ReadAll(r)
+		if err != nil {
+			return nil, fail(err)
+		}
+		return data, nil
+	}, nil
 }

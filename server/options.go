@@ -95,6 +95,8 @@ type Options struct {
 
 	// EnableAdmissionPlugins and DisableAdmissionPlugins select admission plugins.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
+	// AdmissionControlConfigFile has the configuration of admission plugins.
+	AdmissionControlConfigFile string
 
 	// Controllers names the controllers of Kubernetes' own kinds to run, as in
 	// kube-controller-manager: * is all of them, and -name switches one off.

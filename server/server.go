@@ -37,6 +37,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	builtinadmission "espalier.dev/server/builtin/admission"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/etcd/kine"
 	"espalier.dev/server/pki"
@@ -177,7 +178,12 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	}
 	c.LoopbackClientConfig = loopbackConfig(s.identity, s.url, uuid.NewString())
 	stored := &objects{}
-	c.AdmissionControl = newAdmission(o, stored, c.Authorization.Authorizer)
+	if c.AdmissionControl, err = newAdmission(o, builtinadmission.Config{
+		Objects: stored, Authorizer: c.Authorization.Authorizer,
+		CreateNamespace: func(ctx context.Context, name string) error { return stored.EnsureNamespace(ctx, name) },
+	}); err != nil {
+		return nil, err
+	}
 	if err := s.db.applyTo(c, o); err != nil {
 		return nil, err
 	}

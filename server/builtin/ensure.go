@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,6 +62,11 @@ func (h *Handler) Bootstrap(ctx context.Context, c *bootstrap.Config) error {
 	group.Go(func() error { return h.ensureAll(ctx, objects, false) })
 	group.Go(func() error { return h.ensureAll(ctx, endpoints, true) })
 	return group.Wait()
+}
+
+// EnsureNamespace creates a namespace, unless it exists.
+func (h *Handler) EnsureNamespace(ctx context.Context, name string) error {
+	return h.ensure(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, false)
 }
 
 // ensureAll ensures objects concurrently, so that etcd waits for the disk once.

@@ -84,6 +84,9 @@ func assign(pod *corev1.Pod, b *corev1.Binding) (*corev1.Pod, error) {
 	for key, value := range b.Annotations {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
 	}
+	for key, value := range b.Labels {
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, key, value)
+	}
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled {
 			if c.Status != corev1.ConditionTrue {

@@ -1,6 +1,5 @@
-// Package admission has the admission plugins of kube-apiserver that change or reject objects of
-// Kubernetes' own kinds by default and are not part of its library. Objects have the Go types of
-// k8s.io/api, in the version that is stored.
+// Package admission has the admission plugins of kube-apiserver that are not part of its library.
+// Objects of Kubernetes' own kinds have the Go types of k8s.io/api, in the version that is stored.
 package admission
 
 import (
@@ -23,29 +22,73 @@ type Lister interface {
 	List(ctx context.Context, resource schema.GroupResource, namespace string) ([]runtime.Object, error)
 }
 
+// Config has what plugins need.
+type Config struct {
+	Objects    Lister
+	Authorizer authorizer.Authorizer
+	// Configuration is the content of the part of --admission-control-config-file for the plugin,
+	// or empty.
+	Configuration []byte
+	// CreateNamespace creates a namespace, unless it exists.
+	CreateNamespace func(ctx context.Context, name string) error
+}
+
 // Plugin is a plugin with its name in kube-apiserver's flags.
 type Plugin struct {
 	Name string
-	admission.Interface
+	// Optional plugins run only if they are enabled by name.
+	Optional bool
+	// New returns the plugin. It returns an error if its configuration is invalid.
+	New func(Config) (admission.Interface, error)
 }
 
-// Plugins returns the plugins in the order in which kube-apiserver calls them.
-func Plugins(objects Lister, authz authorizer.Authorizer) []Plugin {
+// Plugins returns all plugins, in the order in which kube-apiserver calls them.
+func Plugins() []Plugin {
 	return []Plugin{
-		{"NamespaceLifecycle", newLifecycle(objects)},
-		{"LimitRanger", newLimitRanger(objects)},
-		{"TaintNodesByCondition", newNodeTaint()},
-		{"Priority", newPriority(objects)},
-		{"DefaultTolerationSeconds", newTolerations()},
-		{"DefaultStorageClass", newStorageClass(objects)},
-		{"StorageObjectInUseProtection", newProtection()},
-		{"PersistentVolumeClaimResize", newResize(objects)},
-		{"RuntimeClass", newRuntimeClass(objects)},
-		{"CertificateApproval", newApproval(authz)},
-		{"CertificateSigning", newSigning(authz)},
-		{"CertificateSubjectRestriction", newSubject()},
-		{"DefaultIngressClass", newIngressClass(objects)},
+		{"AlwaysAdmit", true, plain(newAlwaysAdmit)},
+		{"NamespaceAutoProvision", true, func(c Config) (admission.Interface, error) { return newProvision(c.Objects, c.CreateNamespace), nil }},
+		{"NamespaceLifecycle", false, reading(newLifecycle)},
+		{"NamespaceExists", true, reading(newExists)},
+		{"LimitPodHardAntiAffinityTopology", true, plain(newAntiAffinity)},
+		{"LimitRanger", false, reading(newLimitRanger)},
+		{"TaintNodesByCondition", false, plain(newNodeTaint)},
+		{"AlwaysPullImages", true, plain(newPull)},
+		{"PodNodeSelector", true, func(c Config) (admission.Interface, error) { return newNodeSelector(c.Objects, c.Configuration) }},
+		{"Priority", false, reading(newPriority)},
+		{"DefaultTolerationSeconds", false, plain(newTolerations)},
+		{"PodTolerationRestriction", true, func(c Config) (admission.Interface, error) {
+			return newTolerationRestriction(c.Objects, c.Configuration)
+		}},
+		{"EventRateLimit", true, func(c Config) (admission.Interface, error) { return newEventRate(c.Configuration) }},
+		{"ExtendedResourceToleration", true, plain(newExtendedToleration)},
+		{"DefaultStorageClass", false, reading(newStorageClass)},
+		{"StorageObjectInUseProtection", false, plain(newProtection)},
+		{"PersistentVolumeClaimResize", false, reading(newResize)},
+		{"RuntimeClass", false, reading(newRuntimeClass)},
+		{"CertificateApproval", false, authorizing(newApproval)},
+		{"CertificateSigning", false, authorizing(newSigning)},
+		{"CertificateSubjectRestriction", false, plain(newSubject)},
+		{"DefaultIngressClass", false, reading(newIngressClass)},
+		{"DenyServiceExternalIPs", true, plain(newExternalIPs)},
+		{"PodTopologyLabels", false, reading(newTopology)},
+		{"PodResizeValidator", false, reading(newPodResize)},
+		{"AlwaysDeny", true, plain(newAlwaysDeny)},
 	}
+}
+
+// plain makes a plugin that needs nothing.
+func plain[T admission.Interface](f func() T) func(Config) (admission.Interface, error) {
+	return func(Config) (admission.Interface, error) { return f(), nil }
+}
+
+// reading makes a plugin that reads stored objects.
+func reading[T admission.Interface](f func(Lister) T) func(Config) (admission.Interface, error) {
+	return func(c Config) (admission.Interface, error) { return f(c.Objects), nil }
+}
+
+// authorizing makes a plugin that asks what a user may do.
+func authorizing[T admission.Interface](f func(authorizer.Authorizer) T) func(Config) (admission.Interface, error) {
+	return func(c Config) (admission.Interface, error) { return f(c.Authorizer), nil }
 }
 
 // The resources that the plugins handle or read.
@@ -62,6 +105,7 @@ var (
 	ingressClasses  = schema.GroupResource{Group: "networking.k8s.io", Resource: "ingressclasses"}
 	priorityClasses = schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}
 	runtimeClasses  = schema.GroupResource{Group: "node.k8s.io", Resource: "runtimeclasses"}
+	services        = schema.GroupResource{Resource: "services"}
 	requests        = schema.GroupResource{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}
 )
 

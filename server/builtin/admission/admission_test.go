@@ -39,6 +39,9 @@ var kinds = map[string]struct {
 }{
 	"Namespace":                 {"namespaces", func() runtime.Object { return &corev1.Namespace{} }},
 	"Node":                      {"nodes", func() runtime.Object { return &corev1.Node{} }},
+	"Service":                   {"services", func() runtime.Object { return &corev1.Service{} }},
+	"Event":                     {"events", func() runtime.Object { return &corev1.Event{} }},
+	"Binding":                   {"pods", func() runtime.Object { return &corev1.Binding{} }},
 	"Pod":                       {"pods", func() runtime.Object { return &corev1.Pod{} }},
 	"LimitRange":                {"limitranges", func() runtime.Object { return &corev1.LimitRange{} }},
 	"PersistentVolume":          {"persistentvolumes", func() runtime.Object { return &corev1.PersistentVolume{} }},
@@ -108,6 +111,8 @@ type request struct {
 	old         string
 	delete      bool
 	subresource string
+	// configuration is that of the plugin.
+	configuration string
 	// want is the object after admission, as far as it is given, or the error.
 	want string
 	err  string
@@ -125,7 +130,7 @@ func (r request) run(t *testing.T, authz authorizer.Authorizer) error {
 	if r.delete {
 		op = apiadmission.Delete
 	}
-	plugins := admission.Plugins(stored(objects), authz)
+	plugins := admission.Plugins()
 	i := slices.IndexFunc(plugins, func(p admission.Plugin) bool { return p.Name == r.plugin })
 	if i < 0 {
 		t.Fatalf("no plugin %s", r.plugin)
@@ -136,7 +141,10 @@ func (r request) run(t *testing.T, authz authorizer.Authorizer) error {
 	}
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	a := apiadmission.NewAttributesRecord(obj, old, gvk, m.GetNamespace(), m.GetName(), gvk.GroupVersion().WithResource(kinds[gvk.Kind].resource), r.subresource, op, nil, false, &user.DefaultInfo{Name: "u"})
-	p := plugins[i].Interface
+	p, err := plugins[i].New(admission.Config{Objects: stored(objects), Authorizer: authz, Configuration: []byte(r.configuration)})
+	if err != nil {
+		return err
+	}
 	if !p.Handles(op) {
 		return nil
 	}

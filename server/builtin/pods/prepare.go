@@ -21,7 +21,7 @@ func preparePod(pod, old *corev1.Pod) {
 	pod.Generation = 1
 	class := pod.Status.QOSClass
 	if class == "" {
-		class = qosClass(&pod.Spec)
+		class = QOSClass(&pod.Spec)
 	}
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: class}
 	dropDisabled(&pod.Spec, nil)

@@ -4,10 +4,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// qosClass returns the quality of service of a pod, which follows from the resources of the pod
+// QOSClass returns the quality of service of a pod, which follows from the resources of the pod
 // or, if it has none, of its containers: guaranteed if all have limits for CPU and memory that
 // are equal to the requests, best effort if none has any.
-func qosClass(spec *corev1.PodSpec) corev1.PodQOSClass {
+func QOSClass(spec *corev1.PodSpec) corev1.PodQOSClass {
 	var all []corev1.ResourceRequirements
 	if spec.Resources != nil {
 		all = append(all, *spec.Resources)

@@ -20,9 +20,9 @@ func validateResize(pod, old *corev1.Pod) field.ErrorList {
 	errs = append(errs, validateWhole(pod, podOptions(old))...)
 	class := old.Status.QOSClass
 	if class == "" {
-		class = qosClass(&old.Spec)
+		class = QOSClass(&old.Spec)
 	}
-	if class != qosClass(&pod.Spec) {
+	if class != QOSClass(&pod.Spec) {
 		errs = append(errs, field.Invalid(specPath, pod.Status.QOSClass, "Pod QOS Class may not change as a result of resizing"))
 	}
 	if !supportsResize(old) {
