@@ -1,0 +1,330 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"espalier.dev/espaliertest"
+)
+
+// timeout bounds a wait.
+const timeout = time.Minute
+
+// TestController drives a Website through its life, while two managers take turns: it is
+// created, becomes ready, is changed and deleted.
+func TestController(t *testing.T) {
+	ctx := t.Context()
+	s := newSession(t)
+	stopFirst := s.startManager(t, "first")
+	first := s.leader(t, "")
+	s.startManager(t, "second")
+
+	site := &Website{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "hello"},
+		Spec:       WebsiteSpec{Page: "<h1>Hello</h1>", Replicas: 2},
+	}
+	s.must(t, s.client.Create(ctx, site))
+
+	// The objects, the finalizer, the entry in the directory, the status and the event.
+	configMap, service, deployment := &corev1.ConfigMap{}, &corev1.Service{}, &appsv1.Deployment{}
+	owned := []client.Object{configMap, service, deployment}
+	for _, object := range owned {
+		s.eventually(t, object, "hello", func() error {
+			if owner := metav1.GetControllerOf(object); owner == nil || owner.UID != site.UID || owner.Kind != "Website" {
+				return fmt.Errorf("its owner is %+v", owner)
+			}
+			return nil
+		})
+	}
+	s.eventually(t, site, "hello", reports(site, metav1.ConditionFalse, "0 of 2 pods serve the page"))
+	if !slices.Contains(site.Finalizers, finalizer) {
+		t.Errorf("the finalizers are %q", site.Finalizers)
+	}
+	if got := configMap.Data["index.html"]; got != site.Spec.Page {
+		t.Errorf("the page is %q", got)
+	}
+	if *deployment.Spec.Replicas != 2 || service.Spec.ClusterIP == "" {
+		t.Errorf("replicas: %d, cluster IP: %q", *deployment.Spec.Replicas, service.Spec.ClusterIP)
+	}
+	s.directory(t, "hello", true)
+	s.event(t, "Progressing", "0 of 2 pods serve the page")
+
+	// No controller of Deployments runs here: the test reports the pods.
+	s.deploy(t, 2)
+	s.eventually(t, site, "hello", reports(site, metav1.ConditionTrue, "2 of 2 pods serve the page"))
+	s.event(t, "Available", "2 of 2 pods serve the page")
+
+	// A reconciliation that changes nothing writes nothing.
+	s.must(t, s.client.Get(ctx, client.ObjectKeyFromObject(site), deployment))
+	unchanged := deployment.ResourceVersion
+	site.Annotations = map[string]string{"example.com/touched": "true"}
+	s.must(t, s.client.Update(ctx, site))
+
+	// An owned object that somebody deletes comes back.
+	uid := configMap.UID
+	s.must(t, s.client.Delete(ctx, configMap))
+	s.eventually(t, configMap, "hello", func() error {
+		if configMap.UID == uid || configMap.Data["index.html"] != site.Spec.Page {
+			return fmt.Errorf("it is %+v", configMap)
+		}
+		return nil
+	})
+	s.must(t, s.client.Get(ctx, client.ObjectKeyFromObject(site), deployment))
+	if deployment.ResourceVersion != unchanged {
+		t.Errorf("an apply without changes wrote the deployment: %+v", deployment.ManagedFields)
+	}
+
+	// The second manager becomes the leader when the first one stops, and handles an update.
+	stopFirst()
+	if second := s.leader(t, first); second == first {
+		t.Errorf("%s is still the leader", first)
+	}
+	s.must(t, s.client.Patch(ctx, site, client.RawPatch(types.MergePatchType, []byte(`{"spec": {"page": "<h1>Bye</h1>", "replicas": 3}}`))))
+	s.eventually(t, site, "hello", reports(site, metav1.ConditionFalse, "2 of 3 pods serve the page"))
+	s.eventually(t, configMap, "hello", func() error {
+		if got := configMap.Data["index.html"]; got != "<h1>Bye</h1>" {
+			return fmt.Errorf("the page is %q", got)
+		}
+		return nil
+	})
+	s.deploy(t, 3)
+	s.eventually(t, site, "hello", reports(site, metav1.ConditionTrue, "3 of 3 pods serve the page"))
+	if site.Generation != 2 {
+		t.Errorf("the generation is %d", site.Generation)
+	}
+
+	// The finalizer runs before the Website is removed, and the garbage collector after it.
+	s.must(t, s.client.Delete(ctx, site))
+	for _, object := range append(owned, site) {
+		s.gone(t, object, "hello")
+	}
+	s.directory(t, "hello", false)
+	s.event(t, "Removed", "removed from the directory")
+}
+
+// TestDeletion deletes Websites in other ways: with their namespace, in the foreground, and
+// without their objects.
+func TestDeletion(t *testing.T) {
+	ctx := t.Context()
+	s := newSession(t)
+	s.startManager(t, "manager")
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
+	s.must(t, s.client.Create(ctx, namespace))
+	for key, policy := range map[client.ObjectKey]metav1.DeletionPropagation{
+		{Namespace: "default", Name: "foreground"}: metav1.DeletePropagationForeground,
+		{Namespace: "default", Name: "orphan"}:     metav1.DeletePropagationOrphan,
+		{Namespace: "team", Name: "whole"}:         "",
+	} {
+		site := &Website{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: WebsiteSpec{Page: "x"}}
+		s.must(t, s.client.Create(ctx, site))
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace}}
+		s.eventually(t, deployment, key.Name, func() error { return nil })
+		if policy != "" {
+			s.must(t, s.client.Delete(ctx, site, client.PropagationPolicy(policy)))
+		} else {
+			s.must(t, s.client.Delete(ctx, namespace))
+			s.gone(t, namespace, "team")
+		}
+		s.gone(t, site, key.Name)
+		if policy != metav1.DeletePropagationOrphan {
+			s.gone(t, deployment, key.Name)
+			continue
+		}
+		s.eventually(t, deployment, key.Name, func() error {
+			if owners := deployment.OwnerReferences; len(owners) != 0 {
+				return fmt.Errorf("it has owners: %+v", owners)
+			}
+			return nil
+		})
+	}
+}
+
+// reports returns a check that a Website's status describes its spec, with the condition Ready.
+func reports(site *Website, status metav1.ConditionStatus, message string) func() error {
+	return func() error {
+		c := meta.FindStatusCondition(site.Status.Conditions, ready)
+		if c == nil || c.Status != status || c.Message != message || c.ObservedGeneration != site.Generation || site.Status.ObservedGeneration != site.Generation {
+			return fmt.Errorf("generation %d has the status %+v", site.Generation, site.Status)
+		}
+		return nil
+	}
+}
+
+// session is a server with the CRD.
+type session struct {
+	server *espaliertest.Server
+	client client.Client
+}
+
+func newSession(t *testing.T) *session {
+	t.Helper()
+	ctrl.SetLogger(testr.New(t))
+	s := &session{server: espaliertest.Start(t, espaliertest.WithCRDs("crd.yaml"))}
+	mgr, err := s.manager()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.client, err = client.New(s.server.Config(), client.Options{Scheme: mgr.GetScheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *session) manager() (ctrl.Manager, error) {
+	unique := true // several managers run in this process
+	return newManager(s.server.Config(), ctrl.Options{
+		LeaderElectionNamespace: "default",
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		Controller:              config.Controller{SkipNameValidation: &unique},
+	})
+}
+
+// startManager runs a manager until the returned function is called or the test ends.
+func (s *session) startManager(t *testing.T, name string) (stop func()) {
+	t.Helper()
+	mgr, err := s.manager()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("manager %s: %v", name, err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func (s *session) must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually reads an object until check succeeds. The namespace is that of the object, or
+// default.
+func (s *session) eventually(t *testing.T, object client.Object, name string, check func() error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
+		if last = s.client.Get(ctx, key(object, name), object); last == nil {
+			last = check()
+		}
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%T %s: %v", object, name, errors.Join(err, last))
+	}
+}
+
+// gone waits until an object does not exist.
+func (s *session) gone(t *testing.T, object client.Object, name string) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
+		err := s.client.Get(ctx, key(object, name), object)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		t.Fatalf("%T %s: %v; it is %+v", object, name, err, object)
+	}
+}
+
+func key(object client.Object, name string) client.ObjectKey {
+	if _, ok := object.(*corev1.Namespace); ok {
+		return client.ObjectKey{Name: name}
+	}
+	namespace := object.GetNamespace()
+	if namespace == "" {
+		namespace = "default"
+	}
+	return client.ObjectKey{Namespace: namespace, Name: name}
+}
+
+// leader waits until a manager other than before is the leader, and returns its identity.
+func (s *session) leader(t *testing.T, before string) (identity string) {
+	t.Helper()
+	lease := &coordinationv1.Lease{}
+	s.eventually(t, lease, leaseName, func() error {
+		if holder := lease.Spec.HolderIdentity; holder == nil || *holder == "" || *holder == before {
+			return fmt.Errorf("the lease is %+v", lease.Spec)
+		}
+		identity = *lease.Spec.HolderIdentity
+		return nil
+	})
+	return identity
+}
+
+// deploy writes the status of the Deployment hello, as the controller of Deployments would.
+func (s *session) deploy(t *testing.T, available int32) {
+	t.Helper()
+	deployment := &appsv1.Deployment{}
+	s.eventually(t, deployment, "hello", func() error {
+		if *deployment.Spec.Replicas != available {
+			return fmt.Errorf("it has %d replicas", *deployment.Spec.Replicas)
+		}
+		deployment.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: deployment.Generation,
+			Replicas:           available, UpdatedReplicas: available, ReadyReplicas: available, AvailableReplicas: available,
+		}
+		return s.client.Status().Update(t.Context(), deployment)
+	})
+}
+
+// directory checks whether the directory has a Website.
+func (s *session) directory(t *testing.T, name string, want bool) {
+	t.Helper()
+	entries := &corev1.ConfigMap{}
+	s.must(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: directory}, entries))
+	if _, ok := entries.Data[name]; ok != want {
+		t.Errorf("the directory is %q", entries.Data)
+	}
+}
+
+// event waits for an event about the Website hello, which both APIs of events serve.
+func (s *session) event(t *testing.T, reason, note string) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
+		var list eventsv1.EventList
+		if err := s.client.List(ctx, &list, client.InNamespace("default")); err != nil {
+			return false, err
+		}
+		var core corev1.EventList
+		err := s.client.List(ctx, &core, client.InNamespace("default"), client.MatchingFields{"involvedObject.kind": "Website", "reason": reason})
+		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
+			return e.Regarding.Name == "hello" && e.Reason == reason && e.Note == note && e.ReportingController == leaseName
+		}) && slices.ContainsFunc(core.Items, func(e corev1.Event) bool { return e.Message == note }), err
+	})
+	if err != nil {
+		t.Fatalf("event %s %q: %v", reason, note, err)
+	}
+}
