@@ -15,7 +15,7 @@ type Kind struct {
 	runtimeschema.GroupVersionKind
 	Plural     string
 	Namespaced bool
-	// Object and List are the Go types of objects and lists.
+	// Object and List are the Go types of objects and lists. List is nil if there are no lists.
 	Object, List reflect.Type
 	// Verbs are the verbs of the resource, as in discovery.
 	Verbs []string
@@ -55,7 +55,10 @@ func (b *Builder) KindV2(k *Kind) (*spec.Swagger, error) {
 // describe returns the routes of a kind and the definitions that they need.
 func (l *library) describe(k *Kind) (routes, map[string]common.OpenAPIDefinition, error) {
 	used := []reflect.Type{
-		reflect.TypeFor[metav1.Status](), reflect.TypeFor[metav1.DeleteOptions](), reflect.TypeFor[metav1.Patch](), k.Object, k.List,
+		reflect.TypeFor[metav1.Status](), reflect.TypeFor[metav1.DeleteOptions](), reflect.TypeFor[metav1.Patch](), k.Object,
+	}
+	if k.List != nil {
+		used = append(used, k.List)
 	}
 	for _, s := range k.Subresources {
 		used = append(used, s.Object)

@@ -1,24 +1,17 @@
 package server
 
 import (
-	"fmt"
-
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
-	"k8s.io/apiserver/pkg/authorization/path"
-	unionauthz "k8s.io/apiserver/pkg/authorization/union"
+	"espalier.dev/server/authorization"
+	"espalier.dev/server/rbac"
+	"espalier.dev/store"
 )
 
-// newAuthorizer allows everyone to read health, and gives the group system:masters full
-// access. All other users have no access.
-func newAuthorizer() (authorizer.Authorizer, error) {
-	health, err := path.NewAuthorizer(healthPaths())
-	if err != nil {
-		return nil, fmt.Errorf("authorize health checks: %w", err)
-	}
-	return unionauthz.New(
-		unionauthz.NamedAuthorizer{AuthorizerName: "Health", Authorizer: health},
-		unionauthz.NamedAuthorizer{AuthorizerName: "Masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
-	)
+// newAuthorizer returns the authorizer that the options configure. Everyone may read health, and
+// the group system:masters has full access. RBAC reads roles and bindings in the store.
+func newAuthorizer(o *Options, s *store.Store) (*authorization.Authorizer, error) {
+	return authorization.New(authorization.Config{
+		Flags:     o.Authorization,
+		OpenPaths: healthPaths(),
+		RBAC:      func() (authorization.Rules, error) { return rbac.New(s), nil },
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"espalier.dev/server/builtin/columns"
 	"espalier.dev/server/builtin/services"
 	"espalier.dev/server/publish"
+	"espalier.dev/server/reviews"
 )
 
 // installBuiltin installs Kubernetes' own resources, and returns how they are published.
@@ -30,12 +31,16 @@ func installBuiltin(f foundation) (*builtin.Handler, []publish.Builtin, error) {
 			}
 			return f.fences.Builtin(f.storage, r.GroupResource(), r.Directory(), r.Namespaced)
 		},
-		Rules:               builtin.Rules(),
-		Table:               columns.Convertor,
-		Admission:           f.admission,
-		Authorizer:          f.authorizer,
-		Codecs:              f.codecs,
-		Objects:             f.store,
+		Rules:      builtin.Rules(),
+		Table:      columns.Convertor,
+		Admission:  f.admission,
+		Authorizer: f.authorizer,
+		Codecs:     f.codecs,
+		Objects:    f.store,
+		Reviews: (&reviews.Config{
+			Authorizer: f.authorizer, Rules: f.config.RuleResolver,
+			Authenticator: f.config.Authentication.Authenticator, Audiences: f.config.Authentication.APIAudiences,
+		}).Storages(),
 		Services:            allocator,
 		EventTTL:            f.options.EventTTL,
 		MinWatch:            time.Duration(f.config.MinRequestTimeout) * time.Second,

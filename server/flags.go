@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/pflag"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	cliflag "k8s.io/component-base/cli/flag"
+
+	"espalier.dev/server/authorization"
 )
 
 // AddFlags adds a flag for each option to fs, apart from Semantics, which every command
@@ -26,6 +28,7 @@ func (o *Options) FlagGroups() cliflag.NamedFlagSets {
 	o.addStorageFlags(groups.FlagSet("Storage"))
 	o.addKindFlags(groups.FlagSet("Built-in kind"))
 	o.addAuthenticationFlags(groups.FlagSet("Authentication"))
+	o.addAuthorizationFlags(groups.FlagSet("Authorization"))
 	o.addLimitFlags(groups.FlagSet("Request limit"))
 	o.addAuditFlags(groups.FlagSet("Audit"))
 	o.addFeatureFlags(groups.FlagSet("Admission and feature"))
@@ -81,6 +84,16 @@ func (o *Options) addKindFlags(fs *pflag.FlagSet) {
 func (o *Options) addAuthenticationFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ClientCAFile, "client-ca-file", o.ClientCAFile, "`file` with CA certificates whose client certificates are accepted in addition to those of the server's own CA; reloaded when it changes")
 	fs.StringVar(&o.TokenAuthFile, "token-auth-file", o.TokenAuthFile, "CSV `file` with bearer tokens: token, user, uid, groups")
+}
+
+func (o *Options) addAuthorizationFlags(fs *pflag.FlagSet) {
+	a := &o.Authorization
+	fs.StringSliceVar(&a.Modes, "authorization-mode", a.Modes, "comma-separated `modes` of authorization, which are asked in their order: "+strings.Join(authorization.Modes(), ", ")+" (default RBAC). Members of system:masters have full access in all of them")
+	fs.StringVar(&a.File, "authorization-config", a.File, "`file` with an AuthorizationConfiguration, instead of --authorization-mode and --authorization-webhook-*; reloaded when it changes")
+	fs.StringVar(&a.WebhookConfigFile, "authorization-webhook-config-file", a.WebhookConfigFile, "kubeconfig `file` of the webhook for the mode Webhook")
+	fs.StringVar(&a.WebhookVersion, "authorization-webhook-version", a.WebhookVersion, "`version` of the SubjectAccessReview for the webhook: v1 or v1beta1")
+	fs.DurationVar(&a.WebhookAuthorizedTTL, "authorization-webhook-cache-authorized-ttl", a.WebhookAuthorizedTTL, "`time` to cache answers of the webhook that allow a request; 0 disables the cache")
+	fs.DurationVar(&a.WebhookUnauthorizedTTL, "authorization-webhook-cache-unauthorized-ttl", a.WebhookUnauthorizedTTL, "`time` to cache answers of the webhook that do not allow a request; 0 disables the cache")
 }
 
 func (o *Options) addLimitFlags(fs *pflag.FlagSet) {

@@ -17,6 +17,7 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/schema"
+	"espalier.dev/server/authorization"
 	"espalier.dev/server/builtin/services"
 	"espalier.dev/server/etcd"
 	"espalier.dev/server/peers"
@@ -84,6 +85,8 @@ type Options struct {
 	ClientCAFile string
 	// TokenAuthFile lists tokens, as CSV: token, user, uid, groups.
 	TokenAuthFile string
+	// Authorization configures who may do what.
+	Authorization authorization.Flags
 
 	// AuditPolicyFile is the audit policy, AuditLogPath the audit log.
 	AuditPolicyFile, AuditLogPath                    string
@@ -163,6 +166,7 @@ func NewOptions() *Options {
 		MinRequestTimeout:              30 * time.Minute,
 		CheckStoredObjects:             checkAuto,
 		Controllers:                    []string{"*"},
+		Authorization:                  authorization.DefaultFlags(),
 	}
 }
 
@@ -230,6 +234,7 @@ func (o *Options) Validate() error {
 		{"tls-cert-file", o.TLSCertFile}, {"tls-private-key-file", o.TLSPrivateKeyFile},
 		{"client-ca-file", o.ClientCAFile}, {"token-auth-file", o.TokenAuthFile}, {"audit-policy-file", o.AuditPolicyFile},
 		{"audit-webhook-config-file", o.AuditWebhookConfigFile}, {"encryption-provider-config", o.EncryptionProviderConfig},
+		{"authorization-config", o.Authorization.File}, {"authorization-webhook-config-file", o.Authorization.WebhookConfigFile},
 	} {
 		if f.path == "" {
 			continue
@@ -285,6 +290,9 @@ func (o *Options) Validate() error {
 	}
 	if o.ShutdownDelay < 0 {
 		bad("--shutdown-delay-duration must not be negative")
+	}
+	if err := o.Authorization.Validate(); err != nil {
+		errs = append(errs, err)
 	}
 	if err := o.validateAdmission(); err != nil {
 		errs = append(errs, err)

@@ -173,9 +173,11 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	if c.Authentication.Authenticator, err = newAuthenticator(o, c.SecureServing.ClientCA); err != nil {
 		return nil, err
 	}
-	if c.Authorization.Authorizer, err = newAuthorizer(); err != nil {
+	authz, err := newAuthorizer(o, s.db.store)
+	if err != nil {
 		return nil, err
 	}
+	c.Authorization.Authorizer, c.RuleResolver = authz, authz
 	c.LoopbackClientConfig = loopbackConfig(s.identity, s.url, uuid.NewString())
 	stored := &objects{}
 	if c.AdmissionControl, err = newAdmission(o, builtinadmission.Config{
@@ -197,6 +199,9 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	s.controllers = newControllers()
 	if o.EncryptionProviderConfig != "" {
 		s.controllers.add(controller{name: "encryption", run: s.db.encryption.Run})
+	}
+	if o.Authorization.File != "" {
+		s.controllers.add(controller{name: "authorization", run: authz.Run})
 	}
 	s.definitions, err = install(foundation{
 		api:         api,

@@ -42,6 +42,8 @@ type Config struct {
 	// Objects has all stored objects in memory, and Services allocates what services need.
 	Objects  *store.Store
 	Services *services.Allocator
+	// Reviews are the storages of resources whose objects are only answered.
+	Reviews map[runtimeschema.GroupVersionResource]rest.Creater
 	// EventTTL is the time after which events are deleted.
 	EventTTL time.Duration
 	// MinWatch is the minimum time after which the server ends a watch.
@@ -62,6 +64,7 @@ type Handler struct {
 
 	mu        sync.Mutex
 	endpoints map[runtimeschema.GroupVersionResource]*endpoint
+	reviews   map[runtimeschema.GroupVersionResource]*handlers.RequestScope
 }
 
 // New returns a handler of the built-in resources. It builds nothing before a request needs it.
@@ -70,10 +73,11 @@ func New(c Config) *Handler {
 		config: c, resources: map[runtimeschema.GroupVersionResource]*Resource{}, stored: map[runtimeschema.GroupVersionKind]*Resource{},
 		byName:    map[runtimeschema.GroupResource]*Resource{},
 		endpoints: map[runtimeschema.GroupVersionResource]*endpoint{},
+		reviews:   map[runtimeschema.GroupVersionResource]*handlers.RequestScope{},
 	}
 	for _, r := range Resources() {
 		h.resources[r.GroupVersionResource()] = r
-		if r.Stored.Kind == "" {
+		if r.IsStored() {
 			h.stored[r.GroupVersionKind()] = r
 			h.byName[r.GroupResource()] = r
 		}
@@ -159,6 +163,9 @@ func patchTypes() []string {
 func (h *Handler) handler(info *apirequest.RequestInfo, r *Resource) (http.HandlerFunc, error) {
 	if info.Subresource != "" {
 		return h.subHandler(info, r)
+	}
+	if r.CreateOnly {
+		return h.reviewHandler(info, r)
 	}
 	e, err := h.endpoint(r)
 	if err != nil {

@@ -30,8 +30,10 @@ func (r *Resource) OpenAPI(scheme *runtime.Scheme) (*openapi.Kind, error) {
 	if k.Object, err = typeOf(gvk); err != nil {
 		return nil, err
 	}
-	if k.List, err = typeOf(gvk.GroupVersion().WithKind(gvk.Kind + "List")); err != nil {
-		return nil, err
+	if !r.CreateOnly {
+		if k.List, err = typeOf(gvk.GroupVersion().WithKind(gvk.Kind + "List")); err != nil {
+			return nil, err
+		}
 	}
 	for _, s := range r.Subresources {
 		if s.Name == "log" || strings.HasSuffix(s.Kind.Kind, "Options") {

@@ -68,6 +68,7 @@ func (h *Handler) Describe(v *crd.Version) *resource.Description {
 		Verbs:      r.Verbs(),
 		Stored:     r.Stored,
 		OpenAPI:    h.openAPI(r),
+		NotStored:  r.CreateOnly,
 		PatchTypes: []apitypes.PatchType{apitypes.JSONPatchType, apitypes.MergePatchType, apitypes.StrategicMergePatchType, apitypes.ApplyYAMLPatchType},
 	}
 	for _, sub := range r.Subresources {

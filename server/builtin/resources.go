@@ -29,6 +29,8 @@ type Resource struct {
 	Orphans bool
 	// KeepsCollection is set if the resource has no deletecollection.
 	KeepsCollection bool
+	// CreateOnly is set if objects are created and answered, but not stored.
+	CreateOnly bool
 }
 
 // Subresource names an endpoint below an object.
@@ -54,6 +56,10 @@ func (r *Resource) GroupVersionResource() runtimeschema.GroupVersionResource {
 	return runtimeschema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural}
 }
 
+// IsStored reports whether objects are stored as what they are: not as another kind, and not
+// only answered.
+func (r *Resource) IsStored() bool { return r.Stored.Kind == "" && !r.CreateOnly }
+
 // stored returns the kind that is stored.
 func (r *Resource) stored() runtimeschema.GroupVersionKind {
 	if r.Stored.Kind != "" {
@@ -72,6 +78,9 @@ func (r *Resource) Directory() string {
 
 // Verbs returns the verbs of the resource.
 func (r *Resource) Verbs() []string {
+	if r.CreateOnly {
+		return []string{"create"}
+	}
 	if r.KeepsCollection {
 		return []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 	}
@@ -152,6 +161,11 @@ func Resources() []*Resource {
 		{"events.k8s.io", "v1", []Resource{
 			{Kind: "Event", Namespaced: true, ShortNames: []string{"ev"}, Stored: runtimeschema.GroupVersionKind{Version: "v1", Kind: "Event"}},
 		}},
+		{"authentication.k8s.io", "v1", []Resource{{Kind: "SelfSubjectReview", CreateOnly: true}, {Kind: "TokenReview", CreateOnly: true}}},
+		{"authorization.k8s.io", "v1", []Resource{
+			{Kind: "LocalSubjectAccessReview", Namespaced: true, CreateOnly: true}, {Kind: "SelfSubjectAccessReview", CreateOnly: true},
+			{Kind: "SelfSubjectRulesReview", CreateOnly: true}, {Kind: "SubjectAccessReview", CreateOnly: true},
+		}},
 		{"autoscaling", "v2", []Resource{
 			{Kind: "HorizontalPodAutoscaler", Namespaced: true, ShortNames: []string{"hpa"}, Categories: all, Subresources: []Subresource{status}},
 		}},
@@ -222,7 +236,7 @@ func Resources() []*Resource {
 var directories = sync.OnceValue(func() map[string]runtimeschema.GroupResource {
 	out := map[string]runtimeschema.GroupResource{}
 	for _, r := range Resources() {
-		if r.Stored.Kind == "" {
+		if r.IsStored() {
 			out[r.Directory()] = r.GroupResource()
 		}
 	}

@@ -57,6 +57,9 @@ var ErrUnknown = errors.New("the resource is not known")
 func New(c Config) *Objects {
 	o := &Objects{Config: c, directories: map[string]*Resource{}, kinds: map[runtimeschema.GroupVersionKind]*Resource{}}
 	for _, r := range builtin.Resources() {
+		if r.CreateOnly {
+			continue
+		}
 		one := o.directories[r.Directory()]
 		if one == nil || r.Stored.Kind == "" {
 			one = &Resource{GroupVersionResource: r.GroupVersionResource(), Namespaced: r.Namespaced, Prefix: c.Store.Prefix() + r.Directory() + "/"}

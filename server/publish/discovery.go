@@ -340,7 +340,7 @@ func (gv *groupVersion) resources() []metav1.APIResource {
 		}
 		if storage := d.Storage(); r.Stored.Kind != "" {
 			resource.StorageVersionHash = discovery.StorageVersionHash(r.Stored.Group, r.Stored.Version, r.Stored.Kind)
-		} else if storage != nil && storage.Served() {
+		} else if storage != nil && storage.Served() && !r.NotStored {
 			resource.StorageVersionHash = discovery.StorageVersionHash(d.Group(), storage.Name(), names.Kind)
 		}
 		out = append(out, resource)

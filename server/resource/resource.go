@@ -32,6 +32,8 @@ type Description struct {
 	Subresources []Subresource
 	// Stored is the kind that is stored, if that is not the storage version of the CRD.
 	Stored runtimeschema.GroupVersionKind
+	// NotStored is set if objects are not stored at all.
+	NotStored bool
 	// OpenAPI documents the resource.
 	OpenAPI OpenAPI
 }

@@ -59,9 +59,7 @@ func Guard(r webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResol
 		if err != nil {
 			return nil, err
 		}
-		c = rest.CopyConfig(c)
-		c.Wrap(func(rt http.RoundTripper) http.RoundTripper { return &transport{next: rt, limit: MaxResponseBytes} })
-		return c, nil
+		return GuardConfig(c), nil
 	}
 	return &webhook.AuthenticationInfoResolverDelegator{
 		ClientConfigForFunc: func(hostPort string) (*rest.Config, error) { return guarded(r.ClientConfigFor(hostPort)) },
@@ -69,6 +67,14 @@ func Guard(r webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResol
 			return guarded(r.ClientConfigForService(name, namespace, port))
 		},
 	}
+}
+
+// GuardConfig returns a copy of c whose clients reject redirects and responses that are too
+// large.
+func GuardConfig(c *rest.Config) *rest.Config {
+	c = rest.CopyConfig(c)
+	c.Wrap(func(rt http.RoundTripper) http.RoundTripper { return &transport{next: rt, limit: MaxResponseBytes} })
+	return c
 }
 
 // transport checks responses.

@@ -23,9 +23,7 @@ import (
 // or have no Go types in k8s.io/api, by group version.
 var notServed = map[string][]string{
 	"v1":                        {"bindings", "componentstatuses", "serviceaccounts/token"},
-	"authentication.k8s.io/v1":  {"selfsubjectreviews", "tokenreviews"},
 	"apiregistration.k8s.io/v1": {"apiservices", "apiservices/status"},
-	"authorization.k8s.io/v1":   {"localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews"},
 }
 
 // storedInBeta are resources that Kubernetes 1.36 stores in version v1beta1, so that 1.35 can read

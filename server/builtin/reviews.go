@@ -1,0 +1,70 @@
+package builtin
+
+import (
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// reviewHandler returns the handler of a request to a resource whose objects are only answered.
+func (h *Handler) reviewHandler(info *apirequest.RequestInfo, r *Resource) (http.HandlerFunc, error) {
+	storage := h.config.Reviews[r.GroupVersionResource()]
+	if info.Verb != "create" || storage == nil {
+		return nil, apierrors.NewMethodNotSupported(r.GroupResource(), info.Verb)
+	}
+	scope, err := h.reviewScope(r)
+	if err != nil {
+		return nil, err
+	}
+	return handlers.CreateResource(storage, scope, h.config.Admission), nil
+}
+
+// reviewScope returns the scope of requests to such a resource, and makes it on first use.
+func (h *Handler) reviewScope(r *Resource) (*handlers.RequestScope, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s := h.reviews[r.GroupVersionResource()]; s != nil {
+		return s, nil
+	}
+	types, err := h.types()
+	if err != nil {
+		return nil, err
+	}
+	conv, gvk := &convertor{types: types}, r.GroupVersionKind()
+	equivalent := runtime.NewEquivalentResourceRegistry()
+	equivalent.RegisterKindFor(r.GroupVersionResource(), "", gvk)
+	s := &handlers.RequestScope{
+		Namer:                    handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !r.Namespaced},
+		Serializer:               &negotiated{CodecFactory: types.codecs, convertor: conv},
+		ParameterCodec:           metav1.ParameterCodec,
+		StandardSerializers:      types.codecs.SupportedMediaTypes(),
+		Creater:                  types.Scheme,
+		Convertor:                copying{conv},
+		UnsafeConvertor:          conv,
+		Defaulter:                types,
+		Typer:                    types.Scheme,
+		Authorizer:               h.config.Authorizer,
+		EquivalentResourceMapper: equivalent,
+		TableConvertor:           rest.NewDefaultTableConvertor(r.GroupResource()),
+		Resource:                 r.GroupVersionResource(),
+		Kind:                     gvk,
+		HubGroupVersion:          gvk.GroupVersion(),
+		MetaGroupVersion:         metav1.SchemeGroupVersion,
+		MaxRequestBodyBytes:      h.config.MaxRequestBodyBytes,
+	}
+	// The types of field management would take long to make, and nothing is applied here.
+	if s.FieldManager, err = managedfields.NewDefaultFieldManager(managedfields.NewDeducedTypeConverter(), s.UnsafeConvertor, s.Defaulter, s.Creater,
+		s.Kind, s.HubGroupVersion, "", nil); err != nil {
+		return nil, fmt.Errorf("field management of %s: %w", s.Resource, err)
+	}
+	h.reviews[r.GroupVersionResource()] = s
+	return s, nil
+}
