@@ -55,6 +55,9 @@ func TestHelpExamples(t *testing.T) {
 				switch c.Name() {
 				case "backup":
 					createData(t, "espalier-data", "older.db")
+				case "envtest":
+					t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+					t.Setenv("HOME", dir)
 				case "restore":
 					createData(t, "espalier-data", "backup.db")
 				}

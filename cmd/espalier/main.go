@@ -10,6 +10,9 @@ import (
 )
 
 func main() {
+	if code, ok := runAs(os.Args); ok {
+		os.Exit(code)
+	}
 	ctx, stop := withSignals(context.Background())
 	a := &app{
 		program: os.Args[0],

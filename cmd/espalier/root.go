@@ -94,7 +94,7 @@ There are two schema semantics. "kep" follows the design documents of CRDs, "kub
 follows kube-apiserver 1.37 exactly. They differ in a few places, and findings point out
 where the difference affects your input.
 
-Commands other than serve, backup and restore read the configuration file ` + config.Name + `
+Commands other than serve, envtest, backup and restore read the configuration file ` + config.Name + `
 in the working directory or above it; see espalier config --help. ` + semanticsVariable + ` sets the semantics for
 all commands. Flags take precedence over the environment, and the environment over the file.
 
@@ -148,6 +148,7 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 	root.AddCommand(
 		newMigrateCommand(a),
 		newServeCommand(a),
+		newEnvtestCommand(a),
 		newBackupCommand(a),
 		newRestoreCommand(a),
 		newVersionCommand(a),
