@@ -1,39 +1,59 @@
 package server
 
 import (
-	"fmt"
+	"net/http"
+	"path/filepath"
 
-	apiserverapi "k8s.io/apiserver/pkg/apis/apiserver"
-	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/group"
-	"k8s.io/apiserver/pkg/authentication/request/anonymous"
-	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
-	unionauthn "k8s.io/apiserver/pkg/authentication/request/union"
-	"k8s.io/apiserver/pkg/authentication/request/websocket"
-	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/klog/v2"
+
+	"espalier.dev/server/authentication"
+	"espalier.dev/server/tokens"
 )
 
 // healthPaths returns the paths that are accessible without credentials.
 func healthPaths() []string { return []string{"/healthz", "/livez", "/readyz"} }
 
-// newAuthenticator authenticates users by a client certificate of one of the CAs, or by a
-// token of the file. Requests for health paths may be anonymous.
-func newAuthenticator(o *Options, clientCA dynamiccertificates.CAContentProvider) (authenticator.Request, error) {
-	known := []authenticator.Request{newCertificates(clientCA)}
-	if o.TokenAuthFile != "" {
-		tokens, err := tokenfile.NewCSV(o.TokenAuthFile)
-		if err != nil {
-			return nil, fmt.Errorf("read --token-auth-file: %w", err)
-		}
-		known = append(known, bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens))
+// newAuthentication configures how the generic server identifies users. stored reads the objects
+// that tokens are bound to.
+func newAuthentication(o *Options, c *genericapiserver.Config, stored tokens.Objects) (*authentication.Authentication, error) {
+	users := c.SecureServing.ClientCA
+	a, err := authentication.New(authentication.Config{
+		Flags:        o.Authentication,
+		TokenFile:    o.TokenAuthFile,
+		Certificates: newCertificates(users),
+		ClientCA:     users,
+		HealthPaths:  healthPaths(),
+		KeyDir:       filepath.Join(o.DataDir, "pki", "service-accounts"),
+		Objects:      stored,
+		ServerID:     c.APIServerID,
+	})
+	if err != nil {
+		return nil, err
 	}
-	var nobody []apiserverapi.AnonymousAuthCondition
-	for _, p := range healthPaths() {
-		nobody = append(nobody, apiserverapi.AnonymousAuthCondition{Path: p})
+	if a.Proxy != nil {
+		// TLS accepts the certificates of proxies, too, but they are not those of users.
+		c.SecureServing.ClientCA = dynamiccertificates.NewUnionCAContentProvider(users, a.Proxy.CAContentProvider)
 	}
-	return withStack(unionauthn.NewFailOnError(
-		group.NewAuthenticatedGroupAdder(unionauthn.New(known...)),
-		anonymous.NewAuthenticator(nobody),
-	)), nil
+	if len(o.Etcd.URLs) > 0 && o.Authentication.ServiceAccountSigningKeyFile == "" {
+		klog.InfoS("The key of service account tokens is in the data directory: if several servers use this etcd, set --service-account-signing-key-file to the same key for all of them")
+	}
+	c.Authentication.Authenticator = withStack(a.Request)
+	c.Authentication.APIAudiences = a.Audiences
+	c.Authentication.RequestHeaderConfig = a.Proxy
+	return a, nil
+}
+
+// mountTokenMetadata serves the documents that other programs need to verify the tokens of
+// service accounts, if the issuer is a URL as OpenID Connect requires it.
+func mountTokenMetadata(m *mux.PathRecorderMux, a *authentication.Authentication, url string) {
+	documents, err := a.Metadata(url)
+	if err != nil {
+		klog.InfoS("The public keys of service account tokens are not published, because --service-account-issuer or --service-account-jwks-uri does not comply with OpenID Connect", "reason", err)
+		return
+	}
+	m.Handle(tokens.ConfigurationPath, http.HandlerFunc(documents.ServeConfiguration))
+	m.Handle(tokens.KeysPath, http.HandlerFunc(documents.ServeKeys))
 }

@@ -42,6 +42,7 @@ func installBuiltin(f foundation) (*builtin.Handler, []publish.Builtin, error) {
 			Authenticator: f.config.Authentication.Authenticator, Audiences: f.config.Authentication.APIAudiences,
 		}).Storages(),
 		Services:            allocator,
+		Tokens:              f.authentication.Requests(),
 		EventTTL:            f.options.EventTTL,
 		MinWatch:            time.Duration(f.config.MinRequestTimeout) * time.Second,
 		MaxRequestBodyBytes: f.config.MaxRequestBodyBytes,

@@ -84,6 +84,7 @@ func (o *Options) addKindFlags(fs *pflag.FlagSet) {
 func (o *Options) addAuthenticationFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ClientCAFile, "client-ca-file", o.ClientCAFile, "`file` with CA certificates whose client certificates are accepted in addition to those of the server's own CA; reloaded when it changes")
 	fs.StringVar(&o.TokenAuthFile, "token-auth-file", o.TokenAuthFile, "CSV `file` with bearer tokens: token, user, uid, groups")
+	o.Authentication.AddFlags(fs)
 }
 
 func (o *Options) addAuthorizationFlags(fs *pflag.FlagSet) {

@@ -18,6 +18,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
+	"espalier.dev/server/authentication"
 	"espalier.dev/server/compliance"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/fence"
@@ -47,6 +48,8 @@ type foundation struct {
 	peers *peers.Peers
 	// admission runs before a write.
 	admission admission.Interface
+	// authentication identifies users by their tokens, and issues the tokens of service accounts.
+	authentication *authentication.Authentication
 	// authorizer is for checks in handlers beyond those of the filters.
 	authorizer authorizer.UnconditionalAuthorizer
 	// semantics is the schema semantics.
@@ -55,10 +58,11 @@ type foundation struct {
 	warnings func(context.Context, *api.CustomResourceDefinition) []string
 	// checks is set if stored objects are checked for compliance with their CRDs.
 	checks bool
-	// options are those of the server, port is the one that it listens on, and clientCA
+	// options are those of the server, port and url are those that it listens on, and clientCA
 	// returns the certificates of authorities that sign client certificates.
 	options  *Options
 	port     int
+	url      string
 	clientCA func() []byte
 	// objects reads stored objects for admission.
 	objects *objects
@@ -150,6 +154,11 @@ func install(f foundation) (*definitions.Definitions, error) {
 		Codecs:    f.codecs,
 	})
 	mount(f.api.Handler.NonGoRestfulMux, whenReady(f.controllers.Ready(), f.codecs, publisher.Wrap(kubernetes.Wrap(handler))))
+
+	mountTokenMetadata(f.api.Handler.NonGoRestfulMux, f.authentication, f.url)
+	if f.authentication.Reloads() {
+		f.controllers.add(controller{name: "authentication", synced: f.authentication.Ready(), run: f.authentication.Run})
+	}
 
 	// CRDs are reconciled until the last request is answered, which may change one.
 	f.controllers.add(controller{name: "crds", synced: defs.Ready(), run: defs.Run})

@@ -17,6 +17,7 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/schema"
+	"espalier.dev/server/authentication"
 	"espalier.dev/server/authorization"
 	"espalier.dev/server/builtin/services"
 	"espalier.dev/server/etcd"
@@ -85,6 +86,8 @@ type Options struct {
 	ClientCAFile string
 	// TokenAuthFile lists tokens, as CSV: token, user, uid, groups.
 	TokenAuthFile string
+	// Authentication configures how else users are identified, and the tokens of service accounts.
+	Authentication authentication.Flags
 	// Authorization configures who may do what.
 	Authorization authorization.Flags
 
@@ -154,6 +157,7 @@ func NewOptions() *Options {
 		ServiceClusterIPRange:          services.DefaultIPRange,
 		ServiceNodePortRange:           services.DefaultPortRange,
 		EtcdQuota:                      etcd.DefaultQuota,
+		Authentication:                 authentication.DefaultFlags(),
 		AuditLogMaxMB:                  100,
 		AuditWebhookMode:               genericoptions.ModeBatch,
 		AuditWebhookInitialBackoff:     10 * time.Second,
@@ -290,6 +294,9 @@ func (o *Options) Validate() error {
 	}
 	if o.ShutdownDelay < 0 {
 		bad("--shutdown-delay-duration must not be negative")
+	}
+	if err := o.Authentication.Validate(); err != nil {
+		errs = append(errs, err)
 	}
 	if err := o.Authorization.Validate(); err != nil {
 		errs = append(errs, err)

@@ -170,7 +170,9 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	}
 	s.drained = c.DrainedNotify()
 	c.PublicAddress = net.ParseIP(clientHost(o.BindAddress))
-	if c.Authentication.Authenticator, err = newAuthenticator(o, c.SecureServing.ClientCA); err != nil {
+	stored := &objects{}
+	authn, err := newAuthentication(o, c, stored)
+	if err != nil {
 		return nil, err
 	}
 	authz, err := newAuthorizer(o, s.db.store)
@@ -179,7 +181,6 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	}
 	c.Authorization.Authorizer, c.RuleResolver = authz, authz
 	c.LoopbackClientConfig = loopbackConfig(s.identity, s.url, uuid.NewString())
-	stored := &objects{}
 	if c.AdmissionControl, err = newAdmission(o, builtinadmission.Config{
 		Objects: stored, Authorizer: c.Authorization.Authorizer,
 		CreateNamespace: func(ctx context.Context, name string) error { return stored.EnsureNamespace(ctx, name) },
@@ -204,25 +205,27 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		s.controllers.add(controller{name: "authorization", run: authz.Run})
 	}
 	s.definitions, err = install(foundation{
-		api:         api,
-		config:      c,
-		storage:     c.RESTOptionsGetter,
-		fences:      s.db.fences,
-		store:       s.db.store,
-		peers:       s.db.peers,
-		admission:   c.AdmissionControl,
-		authorizer:  c.Authorization.Authorizer,
-		semantics:   o.Semantics,
-		warnings:    o.Warnings,
-		checks:      o.checksStoredObjects(),
-		options:     o,
-		port:        s.listener.Addr().(*net.TCPAddr).Port,
-		clientCA:    s.identity.CurrentCABundleContent,
-		objects:     stored,
-		controllers: s.controllers,
-		identity:    s.identity,
-		scheme:      scheme,
-		codecs:      codecs,
+		api:            api,
+		config:         c,
+		storage:        c.RESTOptionsGetter,
+		fences:         s.db.fences,
+		store:          s.db.store,
+		peers:          s.db.peers,
+		admission:      c.AdmissionControl,
+		authentication: authn,
+		authorizer:     c.Authorization.Authorizer,
+		url:            s.url,
+		semantics:      o.Semantics,
+		warnings:       o.Warnings,
+		checks:         o.checksStoredObjects(),
+		options:        o,
+		port:           s.listener.Addr().(*net.TCPAddr).Port,
+		clientCA:       s.identity.CurrentCABundleContent,
+		objects:        stored,
+		controllers:    s.controllers,
+		identity:       s.identity,
+		scheme:         scheme,
+		codecs:         codecs,
 	})
 	if err != nil {
 		api.Destroy()
@@ -292,7 +295,7 @@ func (s *Server) awaitReady(start, run context.Context) error {
 	ticker := time.NewTicker(readyPoll)
 	defer ticker.Stop()
 	for {
-		err := askReady(start, client, s.url+"/readyz")
+		err := askReady(start, client, s.url+"/readyz", s.api.LoopbackClientConfig.BearerToken)
 		if err == nil {
 			return nil
 		}
@@ -312,12 +315,14 @@ func (s *Server) awaitReady(start, run context.Context) error {
 	}
 }
 
-// askReady checks once whether the server is ready.
-func askReady(ctx context.Context, client *http.Client, url string) error {
+// askReady checks once whether the server is ready. Anonymous requests may not be allowed, so it
+// sends a token.
+func askReady(ctx context.Context, client *http.Client, url, token string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
+	req.Header.Set("Authorization", "Bearer "+token)
 	resp, err := client.Do(req)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -24,6 +25,7 @@ import (
 	"espalier.dev/server/builtin/kind"
 	"espalier.dev/server/builtin/services"
 	"espalier.dev/server/resources"
+	"espalier.dev/server/tokens"
 	"espalier.dev/store"
 )
 
@@ -42,6 +44,8 @@ type Config struct {
 	// Objects has all stored objects in memory, and Services allocates what services need.
 	Objects  *store.Store
 	Services *services.Allocator
+	// Tokens issues tokens for service accounts.
+	Tokens rest.NamedCreater
 	// Reviews are the storages of resources whose objects are only answered.
 	Reviews map[runtimeschema.GroupVersionResource]rest.Creater
 	// EventTTL is the time after which events are deleted.
@@ -89,6 +93,10 @@ func New(c Config) *Handler {
 
 // setDefaults fills in the defaults of an object, if its kind is stored.
 func (h *Handler) setDefaults(gvk runtimeschema.GroupVersionKind, obj kind.Object) {
+	if req, ok := obj.(*authenticationv1.TokenRequest); ok {
+		tokens.Default(req)
+		return
+	}
 	r := h.stored[gvk]
 	if r == nil {
 		return
@@ -184,10 +192,10 @@ func (h *Handler) handler(info *apirequest.RequestInfo, r *Resource) (http.Handl
 	case "patch":
 		return handlers.PatchResource(storage, &e.scope, admit, patchTypes()), nil
 	case "delete":
-		return handlers.DeleteResource(storage, true, &e.scope, admit), nil
+		return handlers.DeleteResource(h.visibly(r, storage), true, &e.scope, admit), nil
 	case "deletecollection":
 		if !r.KeepsCollection {
-			return handlers.DeleteCollection(storage, true, &e.scope, admit), nil
+			return handlers.DeleteCollection(h.visibly(r, storage), true, &e.scope, admit), nil
 		}
 	}
 	return nil, apierrors.NewMethodNotSupported(r.GroupResource(), info.Verb)

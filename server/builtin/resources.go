@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"espalier.dev/server/tokens"
 )
 
 // Resource names one version of a built-in resource.
@@ -147,7 +149,8 @@ func Resources() []*Resource {
 				Subresources: []Subresource{scaled, status}},
 			{Kind: "ResourceQuota", Namespaced: true, ShortNames: []string{"quota"}, Subresources: []Subresource{status}, ReturnsDeleted: true},
 			{Kind: "Secret", Namespaced: true},
-			{Kind: "ServiceAccount", Namespaced: true, ShortNames: []string{"sa"}, ReturnsDeleted: true},
+			{Kind: "ServiceAccount", Namespaced: true, ShortNames: []string{"sa"}, ReturnsDeleted: true,
+				Subresources: []Subresource{{Name: "token", Kind: tokens.Kind, Verbs: []string{"create"}}}},
 			{Kind: "Service", Namespaced: true, ShortNames: []string{"svc"}, Categories: all, Key: "services/specs", ReturnsDeleted: true,
 				Subresources: []Subresource{unavailable("proxy", "ServiceProxyOptions", proxied...), status}},
 		}},

@@ -33,6 +33,9 @@ func (h *Handler) addSubresource(e *endpoint, scope handlers.RequestScope, sub S
 	case "binding":
 		scope.HubGroupVersion = sub.Kind.GroupVersion()
 		s.creater = &bindingREST{store: e.store}
+	case "token":
+		scope.HubGroupVersion = sub.Kind.GroupVersion()
+		s.creater = h.config.Tokens
 	case "eviction":
 		scope.HubGroupVersion = sub.Kind.GroupVersion()
 		s.creater = &evictionREST{handler: h, pods: e}
