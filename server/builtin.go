@@ -9,6 +9,7 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/klog/v2"
 
 	"espalier.dev/server/builtin"
 	"espalier.dev/server/builtin/bootstrap"
@@ -85,8 +86,13 @@ func (f *foundation) firstObjects(a *services.Allocator) (*bootstrap.Config, err
 	return c, nil
 }
 
+// restoreInterval is the time between two searches for first objects that were deleted, as in
+// kube-apiserver.
+const restoreInterval = 10 * time.Second
+
 // newBootstrap returns the controller that creates the objects that always exist. The server is
-// not ready before it has. Afterwards it only waits for the end.
+// not ready before it has. Afterwards it creates those again that somebody deletes: a plain
+// `kubectl delete all --all` deletes the Service of the server.
 func newBootstrap(f foundation, h *builtin.Handler, config *bootstrap.Config) controller {
 	done := make(chan struct{})
 	created := false
@@ -106,8 +112,18 @@ func newBootstrap(f foundation, h *builtin.Handler, config *bootstrap.Config) co
 			created = true
 			close(done)
 		}
-		<-ctx.Done()
-		return nil
+		tick := time.NewTicker(restoreInterval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return nil
+			}
+			if err := h.Restore(ctx, config); err != nil && ctx.Err() == nil {
+				klog.ErrorS(err, "Failed to create the first objects again")
+			}
+		}
 	}}
 }
 

@@ -53,6 +53,16 @@ func (h *Handler) endpointOf(obj kind.Object) (*endpoint, error) {
 // Bootstrap creates the objects that exist on every server from the start, if they are missing,
 // and makes the endpoints of the server current. Other servers may do so at the same time.
 func (h *Handler) Bootstrap(ctx context.Context, c *bootstrap.Config) error {
+	return h.bootstrap(ctx, c, true)
+}
+
+// Restore creates the objects that exist on every server, if they are missing. It changes none
+// that exists: several servers would overwrite the endpoints of each other again and again.
+func (h *Handler) Restore(ctx context.Context, c *bootstrap.Config) error {
+	return h.bootstrap(ctx, c, false)
+}
+
+func (h *Handler) bootstrap(ctx context.Context, c *bootstrap.Config, update bool) error {
 	if err := h.ensureAll(ctx, bootstrap.Namespaces(), false); err != nil {
 		return err
 	}
@@ -60,7 +70,7 @@ func (h *Handler) Bootstrap(ctx context.Context, c *bootstrap.Config) error {
 	endpoints := c.Endpoints()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return h.ensureAll(ctx, objects, false) })
-	group.Go(func() error { return h.ensureAll(ctx, endpoints, true) })
+	group.Go(func() error { return h.ensureAll(ctx, endpoints, update) })
 	return group.Wait()
 }
 
