@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,7 @@ const timeout = time.Minute
 type session struct {
 	dir    string
 	env    []string
+	flags  []string // before all arguments
 	server *espaliertest.Server
 }
 
@@ -79,7 +81,7 @@ func (s *session) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, filepath.Join(binDir, "kubectl"), args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(binDir, "kubectl"), slices.Concat(s.flags, args)...)
 	cmd.Dir, cmd.Env = s.dir, s.env
 	return cmd
 }
