@@ -3,6 +3,7 @@ package builtin
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -103,6 +104,49 @@ func (e *endpoint) unreadable(stored *store.Store, namespace, name string) bool 
 	return err != nil
 }
 
+// keepingStatus returns the storage for creating an object. If it has a status, that is stored,
+// too, although no client could do so.
+func (e *endpoint) keepingStatus(obj kind.Object) rest.Creater {
+	if !e.hasStatus(obj) {
+		return e.storage
+	}
+	strategy := *e.store.CreateStrategy.(*strategy)
+	write := e.rules.Main
+	write.Prepare = func(obj, old kind.Object) {
+		status := reflect.New(part(obj, "Status").Type()).Elem()
+		status.Set(part(obj, "Status"))
+		if e.rules.Main.Prepare != nil {
+			e.rules.Main.Prepare(obj, old)
+		}
+		part(obj, "Status").Set(status)
+	}
+	strategy.write = &write
+	store := *e.store
+	store.CreateStrategy = &strategy
+	return &store
+}
+
+// ensureStatus sets the status of an object that has none, if it is as wanted apart from that.
+func (e *endpoint) ensureStatus(ctx context.Context, wanted, have kind.Object) error {
+	if !e.hasStatus(wanted) || e.hasStatus(have) || !equality.Semantic.DeepEqual(part(wanted, "Spec").Interface(), part(have, "Spec").Interface()) {
+		return nil
+	}
+	_, _, err := e.subresources["status"].patcher.Update(ctx, have.GetName(), rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+		changed := old.DeepCopyObject().(kind.Object)
+		if !e.hasStatus(changed) {
+			part(changed, "Status").Set(part(wanted.DeepCopyObject().(kind.Object), "Status"))
+			changed.SetManagedFields(append(wanted.GetManagedFields(), changed.GetManagedFields()...))
+		}
+		return changed, nil
+	}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	return err
+}
+
+// hasStatus reports whether an object has a status that is not empty.
+func (e *endpoint) hasStatus(obj kind.Object) bool {
+	return e.rules.Status != nil && !part(obj, "Status").IsZero()
+}
+
 // ensure creates an object if it is missing. With update, it replaces one that is different.
 func (h *Handler) ensure(ctx context.Context, obj kind.Object, update bool) error {
 	e, err := h.endpointOf(obj)
@@ -112,15 +156,23 @@ func (h *Handler) ensure(ctx context.Context, obj kind.Object, update bool) erro
 	storage := e.storage
 	e.scope.Defaulter.Default(obj)
 	ctx = apirequest.WithNamespace(ctx, obj.GetNamespace())
-	_, err = storage.Get(ctx, obj.GetName(), &metav1.GetOptions{})
+	have, err := storage.Get(ctx, obj.GetName(), &metav1.GetOptions{})
 	if e.unreadable(h.config.Objects, obj.GetNamespace(), obj.GetName()) {
 		return nil // the key that it is encrypted with may be missing: it stays as it is
 	}
 	if apierrors.IsNotFound(err) {
-		if _, err = storage.Create(ctx, obj.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+		created := obj.DeepCopyObject().(kind.Object)
+		gv := e.scope.Kind.GroupVersion().String()
+		if err := bootstrap.SetManager(created, e.store.New().(kind.Object), gv, e.rules.Main.Reset); err != nil {
+			return err
+		}
+		if _, err = e.keepingStatus(created).Create(ctx, created, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 		err = nil
+	}
+	if err == nil && have != nil {
+		err = e.ensureStatus(ctx, obj, have.(kind.Object))
 	}
 	if err != nil || !update {
 		return err

@@ -41,11 +41,27 @@ func Namespaces() (all []kind.Object) {
 // Objects returns the other objects. Those that exist are not changed.
 func (c *Config) Objects() []kind.Object {
 	all := append(priorityClasses(), c.service(), c.authentication())
+	return append(all, c.serviceCIDR())
+}
+
+// serviceCIDR returns the range of cluster IPs. No controller has to prepare it, so it is ready.
+func (c *Config) serviceCIDR() kind.Object {
+	now := metav1.Now().Rfc3339Copy()
 	cidr := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for _, p := range c.ServiceRange {
 		cidr.Spec.CIDRs = append(cidr.Spec.CIDRs, p.String())
 	}
-	return append(all, cidr)
+	cidr.Status.Conditions = []metav1.Condition{{
+		Type: networkingv1.ServiceCIDRConditionReady, Status: metav1.ConditionTrue, LastTransitionTime: now,
+		Message: "Kubernetes default Service CIDR is ready",
+	}}
+	cidr.ManagedFields = []metav1.ManagedFieldsEntry{{
+		Manager: "kubernetes-service-cidr-controller", Operation: metav1.ManagedFieldsOperationApply,
+		APIVersion: networkingv1.SchemeGroupVersion.String(), Time: &now, Subresource: "status",
+		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:conditions":{"k:{\"type\":\"Ready\"}":` +
+			`{".":{},"f:lastTransitionTime":{},"f:message":{},"f:status":{},"f:type":{}}}}}`)},
+	}}
+	return cidr
 }
 
 func priorityClasses() []kind.Object {
@@ -73,7 +89,7 @@ func (c *Config) service() kind.Object {
 			Labels: map[string]string{"provider": name, "component": "apiserver"},
 		},
 		Spec: corev1.ServiceSpec{
-			ClusterIP: ip.String(), ClusterIPs: []string{ip.String()}, IPFamilies: []corev1.IPFamily{family(ip)}, IPFamilyPolicy: &single,
+			ClusterIP: ip.String(), IPFamilyPolicy: &single,
 			SessionAffinity: corev1.ServiceAffinityNone, Type: corev1.ServiceTypeClusterIP,
 			Ports: []corev1.ServicePort{{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(c.Port)}},
 		},
