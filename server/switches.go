@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+
 	"espalier.dev/server/builtin"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/gc"
@@ -66,9 +68,24 @@ func installControllers(f foundation, kubernetes *builtin.Handler, custom *resou
 		f.controllers.add(controller{name: controllerServiceAccount, run: namespaces.NewServiceAccounts(all, defs.Ready()).Run})
 	}
 	if f.options.runs(controllerRootCA) {
+		ca, changes := f.servingCA()
 		// Servers on the same etcd may have different CAs.
-		publisher := namespaces.NewRootCA(all, defs.Ready(), f.identity.CurrentCABundleContent, f.peers != nil)
-		f.identity.AddListener(publisher)
+		publisher := namespaces.NewRootCA(all, defs.Ready(), ca, f.peers != nil)
+		changes.AddListener(publisher)
 		f.controllers.add(controller{name: controllerRootCA, run: publisher.Run})
 	}
+}
+
+// servingCA returns what clients verify the certificate of the server with, and what notifies of
+// changes: the CA of the server, or the certificate itself if its issuer is unknown. The kubeconfig
+// has the same.
+func (f *foundation) servingCA() (func() []byte, dynamiccertificates.Notifier) {
+	external, ok := f.config.SecureServing.Cert.(dynamiccertificates.Notifier)
+	if f.options.TLSCertFile == "" || !ok {
+		return f.identity.CurrentCABundleContent, f.identity
+	}
+	return func() []byte {
+		cert, _ := f.config.SecureServing.Cert.CurrentCertKeyContent()
+		return cert
+	}, external
 }
