@@ -39,7 +39,7 @@ type unionMarkers struct {
 
 // fieldMarkers are what the comments of a field say about its schema.
 type fieldMarkers struct {
-	// Doc is the description, if the type's method returns only a part of it.
+	// Doc is the description, if no method of the type returns all of it.
 	Doc     string   `json:"doc,omitempty"`
 	List    string   `json:"list,omitempty"`
 	Keys    []string `json:"keys,omitempty"`

@@ -20,13 +20,14 @@ import (
 // TestMarkers holds markers.json to what the comments in the sources of Kubernetes' types say.
 // With -update it writes the file.
 func TestMarkers(t *testing.T) {
-	dirs, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api", "k8s.io/apimachinery").Output()
+	dirs, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/kube-aggregator").Output()
 	if err != nil {
 		t.Skipf("the sources of Kubernetes' types are not available: %v", err)
 	}
-	api, apimachinery, _ := strings.Cut(strings.TrimSpace(string(dirs)), "\n")
+	modules := strings.Split(strings.TrimSpace(string(dirs)), "\n")
+	api := modules[0]
 	r := &markerReader{
-		root:     map[string]string{"k8s.io/api": api, "k8s.io/apimachinery": apimachinery},
+		root:     map[string]string{"k8s.io/api": api, "k8s.io/apimachinery": modules[1], "k8s.io/kube-aggregator": modules[2]},
 		packages: map[string]*sourcePackage{}, imports: map[string]bool{},
 	}
 	out := map[string]map[string]*typeMarkers{}
@@ -44,6 +45,8 @@ func TestMarkers(t *testing.T) {
 			}
 		}
 	}
+	const registration = "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	out[registration] = r.read(t, registration)
 	const pkg = "k8s.io/apimachinery/pkg/"
 	out[pkg+"apis/meta/v1"] = r.read(t, pkg+"apis/meta/v1")
 	for name, used := range map[string]string{pkg + "api/resource": "Quantity", pkg + "runtime": "RawExtension", pkg + "util/intstr": "IntOrString"} {
@@ -257,7 +260,7 @@ func (r *markerReader) read(t *testing.T, path string) map[string]*typeMarkers {
 			if !p.documented[name] {
 				m.Doc = description(p.docs[name])
 			}
-			r.readFields(t, p, structure, tags, m)
+			r.readFields(t, p, structure, tags, m, p.documented[name])
 		} else if _, ok := tags["enum"]; ok {
 			m.Enum = map[string]string{}
 			for _, c := range p.constants {
@@ -281,7 +284,7 @@ func (r *markerReader) read(t *testing.T, path string) map[string]*typeMarkers {
 	return out
 }
 
-func (r *markerReader) readFields(t *testing.T, p *sourcePackage, structure *ast.StructType, tags map[string][]string, m *typeMarkers) {
+func (r *markerReader) readFields(t *testing.T, p *sourcePackage, structure *ast.StructType, tags map[string][]string, m *typeMarkers, documented bool) {
 	t.Helper()
 	_, isUnion := tags["union"]
 	u := unionMarkers{Fields: map[string]string{}}
@@ -297,7 +300,7 @@ func (r *markerReader) readFields(t *testing.T, p *sourcePackage, structure *ast
 		tags := tagsOf(f.Doc)
 		fm := fieldMarkers{List: first(tags, "listType"), Keys: tags["listMapKey"], Map: first(tags, "mapType", "structType")}
 		// SwaggerDoc ends descriptions at three dashes, wherever they are, and reads escapes.
-		if comment := strings.Join(lines(f.Doc), "\n"); strings.Contains(comment, "---") || strings.Contains(comment, `\`) {
+		if comment := strings.Join(lines(f.Doc), "\n"); !documented || strings.Contains(comment, "---") || strings.Contains(comment, `\`) {
 			fm.Doc = description(f.Doc)
 		}
 		_, optional := tags["optional"]

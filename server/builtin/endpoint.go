@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
@@ -15,9 +16,12 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/client-go/applyconfigurations"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
+	"espalier.dev/openapi"
 	"espalier.dev/server/builtin/kind"
 )
 
@@ -95,7 +99,7 @@ func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
 	if stored.Group == "" && stored.Kind == "Event" {
 		e.store.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return uint64(h.config.EventTTL.Seconds()), nil }
 	}
-	codec := conv.storageCodec(stored.GroupVersion())
+	codec := conv.storageCodec(r)
 	if err := e.store.CompleteWithOptions(&generic.StoreOptions{
 		RESTOptions: &restOptions{RESTOptionsGetter: h.config.Storage(r), codec: codec, prefix: r.Directory()},
 		AttrFunc:    main.attributes,
@@ -152,9 +156,14 @@ func (h *Handler) managed(scope handlers.RequestScope, subresource string, s *st
 	if s != nil {
 		reset = fieldpath.NewExcludeFilterSetMap(s.GetResetFields())
 	}
-	var types managedfields.TypeConverter = lazyTypes{h}
-	if scope.Kind == scaled.Kind {
-		types = managedfields.NewDeducedTypeConverter() // a Scale has no lists
+	var types managedfields.TypeConverter = lazyTypes{h.converter}
+	switch scope.Kind.Group {
+	case scaled.Kind.Group:
+		if scope.Kind == scaled.Kind {
+			types = managedfields.NewDeducedTypeConverter() // a Scale has no lists
+		}
+	case apiregistrationv1.GroupName:
+		types = lazyTypes{h.described}
 	}
 	m, err := managedfields.NewDefaultFieldManager(types, scope.UnsafeConvertor, scope.Defaulter, scope.Creater, scope.Kind, scope.HubGroupVersion, subresource, reset)
 	if err != nil {
@@ -166,10 +175,12 @@ func (h *Handler) managed(scope handlers.RequestScope, subresource string, s *st
 
 // lazyTypes are the types of field management. They take long to make, so that happens with the
 // first write.
-type lazyTypes struct{ *Handler }
+type lazyTypes struct {
+	types func() (managedfields.TypeConverter, error)
+}
 
 func (l lazyTypes) ObjectToTyped(obj runtime.Object, o ...typed.ValidationOptions) (*typed.TypedValue, error) {
-	c, err := l.converter()
+	c, err := l.types()
 	if err != nil {
 		return nil, err
 	}
@@ -177,20 +188,42 @@ func (l lazyTypes) ObjectToTyped(obj runtime.Object, o ...typed.ValidationOption
 }
 
 func (l lazyTypes) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
-	c, err := l.converter()
+	c, err := l.types()
 	if err != nil {
 		return nil, err
 	}
 	return c.TypedToObject(v)
 }
 
-// newConverter returns the types of field management of all kinds.
+// newConverter returns the types of field management of the kinds that client-go knows.
 func (h *Handler) newConverter() (managedfields.TypeConverter, error) {
 	types, err := h.types()
 	if err != nil {
 		return nil, err
 	}
 	return applyconfigurations.NewTypeConverter(types.Scheme), nil
+}
+
+// newDescribed returns the types of field management of the other kinds, made from what OpenAPI
+// publishes.
+func (h *Handler) newDescribed() (managedfields.TypeConverter, error) {
+	types, err := h.types()
+	if err != nil {
+		return nil, err
+	}
+	schemas := map[string]*spec.Schema{}
+	builder := openapi.New(openapi.Options{Scheme: types.Scheme})
+	for _, r := range h.resources {
+		if r.Group != apiregistrationv1.GroupName {
+			continue
+		}
+		doc, err := h.openAPI(r).V3(builder)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(schemas, doc.Components.Schemas)
+	}
+	return managedfields.NewTypeConverter(schemas, false)
 }
 
 // restOptions sets the codec and the directory of one resource in the options of its storage.

@@ -61,10 +61,12 @@ type Handler struct {
 	config    Config
 	resources map[runtimeschema.GroupVersionResource]*Resource
 	// stored and byName are without those that are stored as another kind.
-	stored    map[runtimeschema.GroupVersionKind]*Resource
-	byName    map[runtimeschema.GroupResource]*Resource
-	types     func() (*types, error)
-	converter func() (managedfields.TypeConverter, error)
+	stored map[runtimeschema.GroupVersionKind]*Resource
+	byName map[runtimeschema.GroupResource]*Resource
+	types  func() (*types, error)
+	// converter and described are the types of field management: of the kinds that client-go
+	// knows, and of others.
+	converter, described func() (managedfields.TypeConverter, error)
 
 	mu        sync.Mutex
 	endpoints map[runtimeschema.GroupVersionResource]*endpoint
@@ -88,6 +90,7 @@ func New(c Config) *Handler {
 	}
 	h.types = lazily(func() (*types, error) { return newTypes(h.setDefaults) })
 	h.converter = lazily(h.newConverter)
+	h.described = lazily(h.newDescribed)
 	return h
 }
 

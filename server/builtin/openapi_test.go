@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -21,11 +22,15 @@ import (
 // documents returns the OpenAPI documents of all built-in kinds.
 func documents(t testing.TB) (*spec3.OpenAPI, *spec.Swagger) {
 	t.Helper()
-	b := openapi.New(openapi.Options{Scheme: scheme.Scheme})
+	types := runtime.NewScheme()
+	if err := builtin.AddToScheme(types); err != nil {
+		t.Fatal(err)
+	}
+	b := openapi.New(openapi.Options{Scheme: types})
 	var v3 []*spec3.OpenAPI
 	var v2 []*spec.Swagger
 	for _, r := range builtin.Resources() {
-		k, err := r.OpenAPI(scheme.Scheme)
+		k, err := r.OpenAPI(types)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	storeerr "k8s.io/apiserver/pkg/storage/errors"
 	"k8s.io/apiserver/pkg/util/dryrun"
 	"k8s.io/client-go/util/retry"
 )
@@ -22,7 +25,10 @@ import (
 // bindingREST assigns a pod to a node.
 type bindingREST struct{ store *registry.Store }
 
-var _ rest.NamedCreater = &bindingREST{}
+var (
+	_ rest.NamedCreater                   = &bindingREST{}
+	_ rest.SubresourceObjectMetaPreserver = &bindingREST{}
+)
 
 // New returns an empty Binding.
 func (r *bindingREST) New() runtime.Object { return &corev1.Binding{} }
@@ -54,33 +60,68 @@ func (r *bindingREST) Create(ctx context.Context, name string, obj runtime.Objec
 			return nil, err
 		}
 	}
-	_, _, err := r.store.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, changed, old runtime.Object) (runtime.Object, error) {
-		return assign(old.DeepCopyObject().(*corev1.Pod), b)
-	}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: o.DryRun})
-	if err != nil {
+	if err := r.assign(ctx, b, dryrun.IsDryRun(o.DryRun)); err != nil {
 		return nil, err
 	}
 	return &metav1.Status{Status: metav1.StatusSuccess}, nil
 }
 
+// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate keeps the UID and the resource version
+// of a Binding, which are preconditions.
+func (r *bindingREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
+
+// assign assigns the pod of a Binding to a node. It is the only write that may do so, and it is
+// not validated like other updates.
+func (r *bindingREST) assign(ctx context.Context, b *corev1.Binding, dry bool) error {
+	key, err := r.store.KeyFunc(ctx, b.Name)
+	if err != nil {
+		return err
+	}
+	var preconditions storage.Preconditions
+	if b.UID != "" {
+		preconditions.UID = &b.UID
+	}
+	if b.ResourceVersion != "" {
+		preconditions.ResourceVersion = &b.ResourceVersion
+	}
+	err = r.store.Storage.GuaranteedUpdate(ctx, key, &corev1.Pod{}, false, &preconditions, storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+		return assign(obj.(*corev1.Pod), b)
+	}), dry, nil)
+	if err == nil {
+		return nil
+	}
+	err = storeerr.InterpretUpdateError(storeerr.InterpretGetError(err, corev1.Resource("pods"), b.Name), corev1.Resource("pods"), b.Name)
+	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
+		err = apierrors.NewConflict(corev1.Resource("pods/binding"), b.Name, err)
+	}
+	return err
+}
+
+// unnamedBindingREST assigns the pod that the Binding itself names to a node.
+type unnamedBindingREST struct{ bindingREST }
+
+var _ rest.Creater = &unnamedBindingREST{}
+
+// Create assigns the pod with the name of the Binding.
+func (r *unnamedBindingREST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
+	b, ok := obj.(*corev1.Binding)
+	if !ok {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("incorrect type: %T", obj))
+	}
+	return r.bindingREST.Create(ctx, b.Name, obj, validate, o)
+}
+
 // assign assigns a pod to the node of a Binding.
 func assign(pod *corev1.Pod, b *corev1.Binding) (*corev1.Pod, error) {
-	conflict := func(format string, args ...any) error {
-		return apierrors.NewConflict(corev1.Resource("pods/binding"), pod.Name, fmt.Errorf(format, args...))
-	}
 	switch {
-	case b.UID != "" && pod.UID != b.UID:
-		return nil, apierrors.NewConflict(corev1.Resource("pods/binding"), pod.Name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", b.UID, pod.UID))
-	case b.ResourceVersion != "" && pod.ResourceVersion != b.ResourceVersion:
-		return nil, conflict("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", b.ResourceVersion, pod.ResourceVersion)
 	case pod.DeletionTimestamp != nil:
-		return nil, conflict("pod %s is being deleted, cannot be assigned to a host", pod.Name)
+		return nil, fmt.Errorf("pod %s is being deleted, cannot be assigned to a host", pod.Name)
 	case pod.Spec.NodeName != "":
-		return nil, conflict("pod %v is already assigned to node %q", pod.Name, pod.Spec.NodeName)
+		return nil, fmt.Errorf("pod %v is already assigned to node %q", pod.Name, pod.Spec.NodeName)
 	case len(pod.Spec.SchedulingGates) != 0:
-		return nil, conflict("pod %v has non-empty .spec.schedulingGates", pod.Name)
+		return nil, fmt.Errorf("pod %v has non-empty .spec.schedulingGates", pod.Name)
 	}
-	pod.Spec.NodeName = b.Target.Name
+	pod.Spec.NodeName, pod.Status.NominatedNodeName = b.Target.Name, ""
 	for key, value := range b.Annotations {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
 	}

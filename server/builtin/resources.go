@@ -23,6 +23,8 @@ type Resource struct {
 	Stored runtimeschema.GroupVersionKind
 	// Key is the directory of the objects below /registry; the plural name, if it is empty.
 	Key string
+	// JSON is set if objects are stored as JSON, not as protobuf.
+	JSON bool
 	// Subresources are the endpoints below an object.
 	Subresources []Subresource
 	// ReturnsDeleted makes the response of a deletion the object, not a Status.
@@ -123,6 +125,7 @@ func Resources() []*Resource {
 	proxied := []string{"create", "delete", "get", "patch", "update"}
 	groups := []group{
 		{"", "v1", []Resource{
+			{Kind: "Binding", Namespaced: true, CreateOnly: true},
 			{Kind: "ConfigMap", Namespaced: true, ShortNames: []string{"cm"}},
 			{Kind: "Endpoints", Namespaced: true, Singular: "endpoints", ShortNames: []string{"ep"}, Key: "services/endpoints"},
 			{Kind: "Event", Namespaced: true, ShortNames: []string{"ev"}},
@@ -153,6 +156,9 @@ func Resources() []*Resource {
 				Subresources: []Subresource{{Name: "token", Kind: tokens.Kind, Verbs: []string{"create"}}}},
 			{Kind: "Service", Namespaced: true, ShortNames: []string{"svc"}, Categories: all, Key: "services/specs", ReturnsDeleted: true,
 				Subresources: []Subresource{unavailable("proxy", "ServiceProxyOptions", proxied...), status}},
+		}},
+		{"apiregistration.k8s.io", "v1", []Resource{
+			{Kind: "APIService", Categories: extension, Key: "apiregistration.k8s.io/apiservices", JSON: true, Subresources: []Subresource{status}},
 		}},
 		{"apps", "v1", []Resource{
 			{Kind: "ControllerRevision", Namespaced: true},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,13 @@ import (
 // reviewHandler returns the handler of a request to a resource whose objects are only answered.
 func (h *Handler) reviewHandler(info *apirequest.RequestInfo, r *Resource) (http.HandlerFunc, error) {
 	storage := h.config.Reviews[r.GroupVersionResource()]
+	if r.Group == "" && r.Plural == "bindings" {
+		pods, err := h.byGroupResource(corev1.Resource("pods"))
+		if err != nil {
+			return nil, err
+		}
+		storage = &unnamedBindingREST{bindingREST{store: pods.store}}
+	}
 	if info.Verb != "create" || storage == nil {
 		return nil, apierrors.NewMethodNotSupported(r.GroupResource(), info.Verb)
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"espalier.dev/server/builtin/admissionregistration"
+	"espalier.dev/server/builtin/apiregistration"
 	"espalier.dev/server/builtin/apps"
 	"espalier.dev/server/builtin/autoscaling"
 	"espalier.dev/server/builtin/batch"
@@ -42,6 +43,7 @@ func byGroup() map[string]func() map[string]kind.Rules {
 		},
 		"events.k8s.io":                events.Rules,
 		"admissionregistration.k8s.io": admissionregistration.Rules,
+		"apiregistration.k8s.io":       apiregistration.Rules,
 		"apps":                         apps.Rules,
 		"autoscaling":                  autoscaling.Rules,
 		"batch":                        batch.Rules,

@@ -85,7 +85,7 @@ func (r *scaleREST) GroupVersionKind(runtimeschema.GroupVersion) runtimeschema.G
 
 // ConvertToTable returns the columns of a Scale.
 func (r *scaleREST) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
-	return rest.NewDefaultTableConvertor(runtimeschema.GroupResource{Group: scaled.Kind.Group, Resource: "scales"}).ConvertToTable(ctx, obj, options)
+	return r.store.ConvertToTable(ctx, obj, options)
 }
 
 // Get returns the Scale of an object.

@@ -28,8 +28,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"espalier.dev/server/builtin/kind"
 )
@@ -50,15 +52,21 @@ type conversion struct {
 	convert func(runtime.Object) runtime.Object
 }
 
+// AddToScheme adds the Go types of all kinds to a scheme.
+func AddToScheme(s *runtime.Scheme) error {
+	builder := runtime.SchemeBuilder{
+		admissionregistrationv1.AddToScheme, apiregistrationv1.AddToScheme, appsv1.AddToScheme, authenticationv1.AddToScheme, authorizationv1.AddToScheme,
+		autoscalingv1.AddToScheme, autoscalingv2.AddToScheme,
+		batchv1.AddToScheme, certificatesv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme,
+		eventsv1.AddToScheme, flowcontrolv1.AddToScheme, networkingv1.AddToScheme, nodev1.AddToScheme, policyv1.AddToScheme,
+		rbacv1.AddToScheme, resourcev1.AddToScheme, schedulingv1.AddToScheme, storagev1.AddToScheme,
+	}
+	return builder.AddToScheme(s)
+}
+
 func newTypes(defaults func(runtimeschema.GroupVersionKind, kind.Object)) (*types, error) {
 	t := &types{Scheme: runtime.NewScheme(), defaults: defaults, conversions: conversions()}
-	builder := runtime.SchemeBuilder{
-		admissionregistrationv1.AddToScheme, appsv1.AddToScheme, authenticationv1.AddToScheme, authorizationv1.AddToScheme, autoscalingv1.AddToScheme, autoscalingv2.AddToScheme, batchv1.AddToScheme,
-		certificatesv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme, eventsv1.AddToScheme,
-		flowcontrolv1.AddToScheme, networkingv1.AddToScheme, nodev1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme,
-		resourcev1.AddToScheme, schedulingv1.AddToScheme, storagev1.AddToScheme,
-	}
-	if err := builder.AddToScheme(t.Scheme); err != nil {
+	if err := AddToScheme(t.Scheme); err != nil {
 		return nil, err
 	}
 	metav1.AddToGroupVersion(t.Scheme, runtimeschema.GroupVersion{Version: "v1"})
@@ -112,7 +120,6 @@ func (c *convertor) ConvertToVersion(in runtime.Object, to runtime.GroupVersione
 		if target, ok := to.KindForGroupVersionKinds([]runtimeschema.GroupVersionKind{gvks[0], conv.to}); ok && target == conv.to {
 			out := conv.convert(in)
 			out.GetObjectKind().SetGroupVersionKind(target)
-			c.Default(out)
 			return out, nil
 		}
 	}
@@ -154,11 +161,15 @@ func (n *negotiated) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersion
 	return versioning.NewCodec(nil, d, n.convertor, n.convertor.Scheme, n.convertor.Scheme, n.convertor.types, nil, gv, "builtin")
 }
 
-// storageCodec returns the codec of stored objects: protobuf, or JSON that another server has
-// written.
-func (c *convertor) storageCodec(stored runtimeschema.GroupVersion) runtime.Codec {
-	binary := protobuf.NewSerializer(c.Scheme, c.Scheme)
-	return &storedCodec{versioning.NewCodec(binary, c.codecs.UniversalDeserializer(), c, c.Scheme, c.Scheme, c.types, stored, stored, "builtin storage")}
+// storageCodec returns the codec of the stored objects of a resource. It also reads the encoding
+// that it does not write: another server may have stored it.
+func (c *convertor) storageCodec(r *Resource) runtime.Codec {
+	stored := r.stored().GroupVersion()
+	var encoder runtime.Encoder = protobuf.NewSerializer(c.Scheme, c.Scheme)
+	if r.JSON {
+		encoder = json.NewSerializerWithOptions(json.DefaultMetaFactory, c.Scheme, c.Scheme, json.SerializerOptions{})
+	}
+	return &storedCodec{versioning.NewCodec(encoder, c.codecs.UniversalDeserializer(), c, c.Scheme, c.Scheme, c.types, stored, stored, "builtin storage")}
 }
 
 // storedCodec is a codec of stored objects. In memory these have no apiVersion and kind, as in

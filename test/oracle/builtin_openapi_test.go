@@ -10,32 +10,31 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/kube-openapi/pkg/handler"
 
 	"espalier.dev/openapi"
 	"espalier.dev/server/builtin"
+	oraclebuiltin "espalier.dev/test/oracle/builtin"
 )
 
 // leftOut are the endings of the paths that only Kubernetes has, with the reason.
 var leftOut = map[string]string{
-	"/attach":                          "the server has no kubelet",
-	"/exec":                            "the server has no kubelet",
-	"/log":                             "the server has no kubelet",
-	"/portforward":                     "the server has no kubelet",
-	"/proxy":                           "the server has no kubelet",
-	"/proxy/{path}":                    "the server has no kubelet",
-	"/serviceaccounts/{name}/token":    "the server issues no tokens of service accounts",
-	"/namespaces/{namespace}/bindings": "the old form of pods/binding",
-	"/componentstatuses":               "deprecated",
-	"/componentstatuses/{name}":        "deprecated",
+	"/attach":                       "the server has no kubelet",
+	"/exec":                         "the server has no kubelet",
+	"/log":                          "the server has no kubelet",
+	"/portforward":                  "the server has no kubelet",
+	"/proxy":                        "the server has no kubelet",
+	"/proxy/{path}":                 "the server has no kubelet",
+	"/serviceaccounts/{name}/token": "the server issues no tokens of service accounts",
+	"/componentstatuses":            "deprecated",
+	"/componentstatuses/{name}":     "deprecated",
 }
 
 // TestOpenAPIOfBuiltins compares the documents of Kubernetes' own kinds with those that
 // Kubernetes 1.36 publishes. Types and fields that have changed since are not compared: those
 // whose source code is another one.
 func TestOpenAPIOfBuiltins(t *testing.T) {
-	b := openapi.New(openapi.Options{Scheme: scheme.Scheme})
+	b := openapi.New(openapi.Options{Scheme: oraclebuiltin.Scheme})
 	published := filepath.Join(moduleDir(t, "k8s.io/kubernetes", "v1.36.3"), "api", "openapi-spec")
 	changes := newSourceChanges(t)
 	var swagger map[string]any
@@ -45,7 +44,7 @@ func TestOpenAPIOfBuiltins(t *testing.T) {
 	ours := map[string]bool{} // paths
 	c := &builtinComparison{T: t, changes: changes, definitions: map[string]bool{}, changedFields: map[string]bool{}, changedTypes: map[string]bool{}}
 	for _, r := range builtin.Resources() {
-		k, err := r.OpenAPI(scheme.Scheme)
+		k, err := r.OpenAPI(oraclebuiltin.Scheme)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/install"
+	"k8s.io/kube-aggregator/pkg/registry/apiservice"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicybinding"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingwebhookconfiguration"
@@ -146,12 +149,20 @@ var resources = map[schema.GroupResource]resource{
 	{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}:               {"CertificateSigningRequest", certificates.Strategy, subresources{"status": certificates.StatusStrategy, "approval": certificates.ApprovalStrategy}},
 	{Group: "flowcontrol.apiserver.k8s.io", Resource: "flowschemas"}:                     {"FlowSchema", flowschema.Strategy, subresources{"status": flowschema.StatusStrategy}},
 	{Group: "flowcontrol.apiserver.k8s.io", Resource: "prioritylevelconfigurations"}:     {"PriorityLevelConfiguration", prioritylevelconfiguration.Strategy, subresources{"status": prioritylevelconfiguration.StatusStrategy}},
+	{Group: "apiregistration.k8s.io", Resource: "apiservices"}:                           apiServices(),
 
 	// Their authorization of params is left out: the user may read everything.
 	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       {"ValidatingAdmissionPolicy", validatingPolicies, subresources{"status": validatingadmissionpolicy.NewStatusStrategy(validatingPolicies)}},
 	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: {"ValidatingAdmissionPolicyBinding", validatingadmissionpolicybinding.NewStrategy(nil, nil, noResources), nil},
 	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}:         {"MutatingAdmissionPolicy", mutatingadmissionpolicy.NewStrategy(nil, noResources), nil},
 	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings"}:   {"MutatingAdmissionPolicyBinding", mutatingadmissionpolicybinding.NewStrategy(nil, nil, noResources), nil},
+}
+
+// apiServices returns the resource of API services, whose types are not among those of all others.
+func apiServices() resource {
+	apiregistration.Install(legacyscheme.Scheme)
+	scheme := legacyscheme.Scheme
+	return resource{"APIService", apiservice.NewStrategy(scheme), subresources{"status": apiservice.NewStatusStrategy(scheme)}}
 }
 
 // noResources is required by the strategies, which only use it for authorization.

@@ -21,6 +21,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
 // columnsOf returns the columns of an object's kind, or nil. Tables are cheap to make compared
@@ -138,6 +139,8 @@ func columnsOf(obj runtime.Object) []column {
 			return b.Spec.PolicyName, b.Spec.ParamRef
 		})
 
+	case *apiregistrationv1.APIService:
+		return apiServiceColumns()
 	case *coordinationv1.Lease:
 		return leaseColumns()
 	case *nodev1.RuntimeClass:

@@ -9,7 +9,33 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
+
+func apiServiceColumns() []column {
+	return []column{
+		name(),
+		text("Service", "The reference to the service that hosts this API endpoint.", func(s *apiregistrationv1.APIService) any {
+			if s.Spec.Service == nil {
+				return "Local"
+			}
+			return s.Spec.Service.Namespace + "/" + s.Spec.Service.Name
+		}),
+		text("Available", "Whether this service is available.", func(s *apiregistrationv1.APIService) any {
+			for _, c := range s.Status.Conditions {
+				switch {
+				case c.Type != apiregistrationv1.Available:
+				case c.Status != apiregistrationv1.ConditionTrue && c.Reason != "":
+					return string(c.Status) + " (" + c.Reason + ")"
+				default:
+					return string(c.Status)
+				}
+			}
+			return string(apiregistrationv1.ConditionUnknown)
+		}),
+		age(),
+	}
+}
 
 func leaseColumns() []column {
 	return []column{

@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // Difference is what the two sides do differently.
@@ -24,7 +23,7 @@ type Difference struct {
 }
 
 var (
-	binary = protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
+	binary = protobuf.NewSerializer(Scheme, Scheme)
 	index  = regexp.MustCompile(`\[[^\]]*\]`)
 	values = regexp.MustCompile(`value: [{\[].*`)
 	quoted = regexp.MustCompile(`"(\\.|[^"\\])*"`)
@@ -65,7 +64,7 @@ func compare(k *Kind, ours, theirs *Answer) (*Difference, error) {
 // distinguish empty lists and maps from absent ones.
 func normalize(k *Kind, data []byte) (any, error) {
 	gvk := k.stored()
-	obj, err := scheme.Scheme.New(gvk)
+	obj, err := Scheme.New(gvk)
 	if err != nil {
 		return nil, err
 	}

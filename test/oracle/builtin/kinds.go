@@ -10,7 +10,6 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"espalier.dev/server/builtin"
 	"espalier.dev/server/builtin/autoscaling"
@@ -76,7 +75,7 @@ func Kinds(ref *Reference) ([]*Kind, error) {
 			return nil, fmt.Errorf("there is no resource for %s", k.requested())
 		}
 		k.rules = rules(r)
-		obj, err := scheme.Scheme.New(k.requested())
+		obj, err := Scheme.New(k.requested())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", k.Name, err)
 		}

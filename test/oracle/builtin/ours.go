@@ -18,7 +18,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
 	"k8s.io/apiserver/pkg/warning"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 
 	"espalier.dev/server/builtin/kind"
@@ -138,7 +137,7 @@ func encode(obj runtime.Object, gvk schema.GroupVersionKind) (json.RawMessage, e
 
 // decode decodes an object of a kind and fills in its defaults.
 func decode(k *Kind, data []byte, gvk schema.GroupVersionKind) (kind.Object, error) {
-	decoded, actual, err := scheme.Codecs.UniversalDeserializer().Decode(data, &gvk, nil)
+	decoded, actual, err := codecs.UniversalDeserializer().Decode(data, &gvk, nil)
 	if err != nil {
 		if actual == nil {
 			actual = &gvk
@@ -190,7 +189,7 @@ func run(k *Kind, req *Request, warnings *recorder) (kind.Object, error) {
 			namespace = old.GetName()
 		}
 	}
-	s := &strategy{scheme.Scheme, names.SimpleNameGenerator, k.Namespaced, &k.rules, &write}
+	s := &strategy{Scheme, names.SimpleNameGenerator, k.Namespaced, &k.rules, &write}
 	// The registry logs duplicate errors, of which generated objects have many.
 	ctx := klog.NewContext(context.Background(), klog.Logger{})
 	ctx = genericapirequest.WithNamespace(ctx, namespace)

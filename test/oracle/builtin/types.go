@@ -11,7 +11,23 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+
+	"espalier.dev/server/builtin"
 )
+
+// Scheme has the Go types of all kinds.
+var Scheme = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	if err := builtin.AddToScheme(s); err != nil {
+		panic(err)
+	}
+	return s
+}()
+
+var codecs = serializer.NewCodecFactory(Scheme)
 
 // types is what the generator knows about the Go types of objects.
 type types struct {

@@ -1,0 +1,242 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// kindRequests sends requests for built-in kinds to one server.
+type kindRequests struct {
+	*testing.T
+	server *Server
+	client *http.Client
+}
+
+// send sends a request and returns the status code and the body of the response.
+func (k *kindRequests) send(method, path, contentType, accept, body string) (int, string) {
+	k.Helper()
+	req, err := http.NewRequestWithContext(k.Context(), method, k.server.URL()+path, strings.NewReader(body))
+	if err != nil {
+		k.Fatal(err)
+	}
+	req.Header.Set("Content-Type", contentType)
+	req.Header.Set("Accept", accept)
+	resp, err := k.client.Do(req)
+	if err != nil {
+		k.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		k.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// must sends JSON, and expects a status code. It returns the body.
+func (k *kindRequests) must(code int, method, path, body string) string {
+	k.Helper()
+	got, text := k.send(method, path, "application/json", "application/json", body)
+	if got != code {
+		k.Fatalf("%s %s: %d: %s", method, path, got, text)
+	}
+	return text
+}
+
+// table returns the cells of a table, row by row.
+func (k *kindRequests) table(path string) string {
+	k.Helper()
+	code, text := k.send(http.MethodGet, path, "", "application/json;as=Table;v=v1;g=meta.k8s.io", "")
+	var table metav1.Table
+	if err := json.Unmarshal([]byte(text), &table); err != nil || code != http.StatusOK || table.Kind != "Table" {
+		k.Fatalf("%s: %d %v: %s", path, code, err, text)
+	}
+	var out []string
+	for _, c := range table.ColumnDefinitions {
+		out = append(out, c.Name)
+	}
+	for _, row := range table.Rows {
+		out = append(out, strings.TrimSuffix(fmt.Sprintln(row.Cells...), "\n"))
+	}
+	return strings.Join(out, "|")
+}
+
+// TestKinds checks what is special about some built-in kinds, with requests.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	o := testOptions(t)
+	o.DisableAdmissionPlugins = nil
+	s := startServer(t, o)
+	k := &kindRequests{T: t, server: s, client: client(t, s, nil)}
+	t.Run("first objects", k.firstObjects)
+	t.Run("API services", k.apiServices)
+	t.Run("bindings", k.bindings)
+	t.Run("autoscalers", k.autoscalers)
+	t.Run("scales", k.scales)
+}
+
+func (k *kindRequests) firstObjects(t *testing.T) {
+	k = &kindRequests{T: t, server: k.server, client: k.client}
+	var cidr struct {
+		Metadata metav1.ObjectMeta
+		Status   struct{ Conditions []metav1.Condition }
+	}
+	if err := json.Unmarshal([]byte(k.must(200, "GET", "/apis/networking.k8s.io/v1/servicecidrs/kubernetes", "")), &cidr); err != nil {
+		t.Fatal(err)
+	}
+	if c := cidr.Status.Conditions; len(c) != 1 || c[0].Type != "Ready" || c[0].Status != "True" || c[0].LastTransitionTime.IsZero() {
+		t.Errorf("the conditions of the range: %+v", c)
+	}
+	managers := func(fields []metav1.ManagedFieldsEntry) (all []string) {
+		for _, f := range fields {
+			all = append(all, fmt.Sprint(f.Manager, " ", f.Operation, " ", f.Subresource))
+		}
+		return all
+	}
+	if got := fmt.Sprint(managers(cidr.Metadata.ManagedFields)); got != "[kubernetes-service-cidr-controller Apply status kube-apiserver Update ]" {
+		t.Errorf("the managers of the range: %s", got)
+	}
+	for _, path := range []string{"/api/v1/namespaces/default", "/api/v1/namespaces/default/services/kubernetes", "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical"} {
+		var obj metav1.PartialObjectMetadata
+		if err := json.Unmarshal([]byte(k.must(200, "GET", path, "")), &obj); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(managers(obj.ManagedFields)); got != "[kube-apiserver Update ]" {
+			t.Errorf("the managers of %s: %s", path, got)
+		}
+	}
+	var service struct {
+		Spec struct {
+			ClusterIP              string
+			ClusterIPs, IPFamilies []string
+		}
+	}
+	if err := json.Unmarshal([]byte(k.must(200, "GET", "/api/v1/namespaces/default/services/kubernetes", "")), &service); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(service.Spec); got != "{10.0.0.1 [10.0.0.1] [IPv4]}" {
+		t.Error("the addresses of the service:", got)
+	}
+}
+
+// apiServices checks that API services are data, stored as kube-apiserver stores them.
+func (k *kindRequests) apiServices(t *testing.T) {
+	k = &kindRequests{T: t, server: k.server, client: k.client}
+	const path = "/apis/apiregistration.k8s.io/v1/apiservices"
+	k.must(201, "POST", path, `{"metadata":{"name":"v1.apps"},"spec":{"group":"apps","version":"v1","groupPriorityMinimum":17800,"versionPriority":15}}`)
+	code, text := k.send("PATCH", path+"/v1beta1.metrics.k8s.io?fieldManager=me", "application/apply-patch+yaml", "application/json", `
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta1.metrics.k8s.io}
+spec: {group: metrics.k8s.io, version: v1beta1, groupPriorityMinimum: 100, versionPriority: 100, service: {name: metrics, namespace: kube-system}}
+`)
+	if code != 201 || !strings.Contains(text, `"port":443`) || !strings.Contains(text, `"f:service":{"f:name":{},"f:namespace":{}}`) {
+		t.Fatalf("apply: %d %s", code, text)
+	}
+	code, text = k.send("PATCH", path+"/v1beta1.metrics.k8s.io/status?fieldManager=me", "application/apply-patch+yaml", "application/json", `
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta1.metrics.k8s.io}
+status: {conditions: [{type: Available, status: "False", reason: MissingEndpoints}]}
+`)
+	if code != 200 || !strings.Contains(text, `"k:{\"type\":\"Available\"}"`) {
+		t.Fatalf("apply the status: %d %s", code, text)
+	}
+	if got := k.table(path); !strings.HasPrefix(got, "Name|Service|Available|Age|v1.apps Local True ") ||
+		!strings.Contains(got, "|v1beta1.metrics.k8s.io kube-system/metrics False (MissingEndpoints) ") {
+		t.Error("table:", got)
+	}
+	if text := k.must(422, "POST", path, `{"metadata":{"name":"a"}}`); !strings.Contains(text, "better be legacy kube") {
+		t.Error(text)
+	}
+	// Nothing is forwarded, and groups of the server are served as before.
+	k.must(404, "GET", "/apis/metrics.k8s.io/v1beta1/nodes", "")
+	k.must(200, "GET", "/apis/apps/v1/deployments", "")
+	stored, err := k.server.db.client.Get(t.Context(), "/registry/apiregistration.k8s.io/apiservices/v1.apps")
+	if err != nil || len(stored.Kvs) != 1 {
+		t.Fatal("it is not stored:", err)
+	}
+	if got := string(stored.Kvs[0].Value); !strings.HasPrefix(got, `{"kind":"APIService","apiVersion":"apiregistration.k8s.io/v1","metadata":{"name":"v1.apps"`) {
+		t.Error("stored:", got)
+	}
+	if text := k.must(200, "GET", "/openapi/v3/apis/apiregistration.k8s.io/v1", ""); !strings.Contains(text, "Service is a reference to the service for this API server.") {
+		t.Error("OpenAPI has no descriptions of the fields")
+	}
+	k.must(200, "DELETE", path+"/v1.apps", "")
+}
+
+// bindings assigns pods to nodes, with and without the name in the path.
+func (k *kindRequests) bindings(t *testing.T) {
+	k = &kindRequests{T: t, server: k.server, client: k.client}
+	const root = "/api/v1/namespaces/default"
+	for _, name := range []string{"a", "b"} {
+		k.must(201, "POST", root+"/pods", fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"containers":[{"name":"a","image":"a"}]}}`, name))
+	}
+	bind := func(name string) string {
+		return fmt.Sprintf(`{"apiVersion":"v1","kind":"Binding","metadata":{"name":%q},"target":{"kind":"Node","name":"node"}}`, name)
+	}
+	k.must(201, "POST", root+"/pods/a/binding", bind("a"))
+	k.must(201, "POST", root+"/bindings", bind("b"))
+	for _, name := range []string{"a", "b"} {
+		if text := k.must(200, "GET", root+"/pods/"+name, ""); !strings.Contains(text, `"nodeName":"node"`) {
+			t.Errorf("the pod %s is not assigned: %s", name, text)
+		}
+	}
+	if text := k.must(409, "POST", root+"/bindings", bind("b")); !strings.Contains(text, `pod b is already assigned to node \"node\"`) {
+		t.Error(text)
+	}
+	k.must(409, "POST", root+"/pods/a/binding", strings.Replace(bind("a"), `"name":"a"`, `"name":"a","uid":"other"`, 1))
+	k.must(404, "POST", root+"/bindings", bind("c"))
+	k.must(405, "GET", root+"/bindings", "")
+	if text := k.must(200, "GET", "/api/v1", ""); !strings.Contains(text, `{"name":"bindings","singularName":"binding","namespaced":true,"kind":"Binding","verbs":["create"]}`) {
+		t.Error("discovery:", text)
+	}
+}
+
+// autoscalers checks the conversion between the versions of autoscalers.
+func (k *kindRequests) autoscalers(t *testing.T) {
+	k = &kindRequests{T: t, server: k.server, client: k.client}
+	const v1, v2 = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+	hpa := func(name, behavior string) string {
+		annotation, err := json.Marshal(behavior)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf(`{"apiVersion":"autoscaling/v1","kind":"HorizontalPodAutoscaler","metadata":{"name":%q,"annotations":{"autoscaling.alpha.kubernetes.io/behavior":%s}},
+			"spec":{"scaleTargetRef":{"kind":"Deployment","name":"d","apiVersion":"apps/v1"},"maxReplicas":3,"targetCPUUtilizationPercentage":50}}`, name, annotation)
+	}
+	// In v2 the policies would get defaults. The annotation of v1 has none.
+	if text := k.must(422, "POST", v1, hpa("partial", `{"ScaleUp":{"StabilizationWindowSeconds":3}}`)); !strings.Contains(text, "spec.behavior.scaleUp.policies: Required value") {
+		t.Error(text)
+	}
+	k.must(201, "POST", v1, hpa("whole", `{"ScaleUp":{"Policies":[{"Type":"Pods","Value":1,"PeriodSeconds":5}]}}`))
+	if text := k.must(200, "GET", v2+"/whole", ""); !strings.Contains(text, `"scaleUp":{"policies":[{"type":"Pods","value":1,"periodSeconds":5}]}`) && !strings.Contains(text, `"periodSeconds":5`) {
+		t.Error(text)
+	}
+	const want = "Name|Reference|Targets|MinPods|MaxPods|Replicas|Age|whole Deployment/d cpu: <unknown>/50% 1 3 0 "
+	for _, path := range []string{v1, v2, v1 + "/whole", v2 + "/whole"} {
+		if got := k.table(path); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+	code, text := k.send(http.MethodGet, v1+"?includeObject=Object", "", "application/json;as=Table;v=v1;g=meta.k8s.io", "")
+	if code != 200 || !strings.Contains(text, `"apiVersion":"autoscaling/v1"`) || strings.Contains(text, `"apiVersion":"autoscaling/v2"`) {
+		t.Errorf("objects of the table: %d %s", code, text)
+	}
+}
+
+func (k *kindRequests) scales(t *testing.T) {
+	k = &kindRequests{T: t, server: k.server, client: k.client}
+	const path = "/apis/apps/v1/namespaces/default/deployments"
+	k.must(201, "POST", path, `{"metadata":{"name":"d"},"spec":{"replicas":2,"selector":{"matchLabels":{"a":"b"}},
+		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a","image":"a"}]}}}}`)
+	if got := k.table(path + "/d/scale"); !strings.HasPrefix(got, "Name|Desired|Available|Age|d 2 0 ") {
+		t.Error(got)
+	}
+}
