@@ -16,6 +16,7 @@ import (
 	"espalier.dev/server/builtin/columns"
 	"espalier.dev/server/builtin/services"
 	"espalier.dev/server/publish"
+	"espalier.dev/server/rbac"
 	"espalier.dev/server/reviews"
 )
 
@@ -36,6 +37,7 @@ func installBuiltin(f foundation) (*builtin.Handler, []publish.Builtin, error) {
 		Table:      columns.Convertor,
 		Admission:  f.admission,
 		Authorizer: f.authorizer,
+		Guard:      rbac.NewGuard(f.roles, f.authorizer).Wrap,
 		Codecs:     f.codecs,
 		Objects:    f.store,
 		Reviews: (&reviews.Config{

@@ -24,6 +24,7 @@ import (
 	"espalier.dev/server/fence"
 	"espalier.dev/server/peers"
 	"espalier.dev/server/publish"
+	"espalier.dev/server/rbac"
 	"espalier.dev/server/resource"
 	"espalier.dev/server/resources"
 	"espalier.dev/server/skeletons"
@@ -52,6 +53,8 @@ type foundation struct {
 	authentication *authentication.Authentication
 	// authorizer is for checks in handlers beyond those of the filters.
 	authorizer authorizer.UnconditionalAuthorizer
+	// roles are the stored roles and bindings, which RBAC and the checks of their writes use.
+	roles *rbac.Authorizer
 	// semantics is the schema semantics.
 	semantics schema.Semantics
 	// warnings returns additional warnings for the writer of a CRD; nil means none.

@@ -41,6 +41,7 @@ import (
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/etcd/kine"
 	"espalier.dev/server/pki"
+	"espalier.dev/server/rbac"
 )
 
 const (
@@ -175,7 +176,8 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	authz, err := newAuthorizer(o, s.db.store)
+	roles := rbac.New(s.db.store)
+	authz, err := newAuthorizer(o, roles)
 	if err != nil {
 		return nil, err
 	}
@@ -214,6 +216,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		admission:      c.AdmissionControl,
 		authentication: authn,
 		authorizer:     c.Authorization.Authorizer,
+		roles:          roles,
 		url:            s.url,
 		semantics:      o.Semantics,
 		warnings:       o.Warnings,

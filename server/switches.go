@@ -13,6 +13,7 @@ import (
 	"espalier.dev/server/gc"
 	"espalier.dev/server/namespaces"
 	objectaccess "espalier.dev/server/objects"
+	"espalier.dev/server/rbac/aggregation"
 	"espalier.dev/server/resources"
 )
 
@@ -22,10 +23,11 @@ const (
 	controllerGarbage        = "garbagecollector"
 	controllerServiceAccount = "serviceaccount"
 	controllerRootCA         = "root-ca-certificate-publisher"
+	controllerAggregation    = "clusterrole-aggregation"
 )
 
 func controllerNames() []string {
-	return []string{controllerGarbage, controllerNamespace, controllerRootCA, controllerServiceAccount}
+	return []string{controllerAggregation, controllerGarbage, controllerNamespace, controllerRootCA, controllerServiceAccount}
 }
 
 // validateControllers returns an error if the names of controllers are invalid.
@@ -66,6 +68,9 @@ func installControllers(f foundation, kubernetes *builtin.Handler, custom *resou
 	}
 	if f.options.runs(controllerServiceAccount) {
 		f.controllers.add(controller{name: controllerServiceAccount, run: namespaces.NewServiceAccounts(all, defs.Ready()).Run})
+	}
+	if f.options.runs(controllerAggregation) {
+		f.controllers.add(controller{name: controllerAggregation, run: aggregation.New(all, defs.Ready()).Run})
 	}
 	if f.options.runs(controllerRootCA) {
 		ca, changes := f.servingCA()

@@ -39,6 +39,9 @@ type Config struct {
 	Table      func(runtimeschema.GroupResource) rest.TableConvertor
 	Admission  admission.Interface
 	Authorizer authorizer.UnconditionalAuthorizer
+	// Guard returns the storage of a resource with further checks of the requests of users. Nil
+	// means that there are none.
+	Guard func(runtimeschema.GroupResource, rest.StandardStorage) rest.StandardStorage
 	// Codecs encode errors.
 	Codecs serializer.CodecFactory
 	// Objects has all stored objects in memory, and Services allocates what services need.
@@ -182,7 +185,11 @@ func (h *Handler) handler(info *apirequest.RequestInfo, r *Resource) (http.Handl
 	if err != nil {
 		return nil, err
 	}
-	storage, admit := resources.Working(e.storage), h.config.Admission
+	storage, admit := e.storage, h.config.Admission
+	if h.config.Guard != nil {
+		storage = h.config.Guard(r.GroupResource(), storage)
+	}
+	storage = resources.Working(storage)
 	switch info.Verb {
 	case "get":
 		return handlers.GetResource(e.store, &e.scope), nil

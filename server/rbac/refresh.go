@@ -1,6 +1,7 @@
 package rbac
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -12,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
-	"espalier.dev/server/objects"
 	"espalier.dev/store"
 )
 
@@ -154,13 +154,13 @@ func readRole(e *store.Entry, namespace string) *role {
 	}
 	if namespace == "" {
 		var obj rbacv1.ClusterRole
-		if err := decode(e, "ClusterRole", &obj); err != nil {
+		if err := Decode(e, "ClusterRole", &obj); err != nil {
 			return &role{err: err}
 		}
 		return compileRole(obj.Rules)
 	}
 	var obj rbacv1.Role
-	if err := decode(e, "Role", &obj); err != nil {
+	if err := Decode(e, "Role", &obj); err != nil {
 		return &role{err: err}
 	}
 	return compileRole(obj.Rules)
@@ -174,30 +174,34 @@ func readBinding(e *store.Entry, namespace, name string) *binding {
 	}
 	if namespace == "" {
 		var obj rbacv1.ClusterRoleBinding
-		if err := decode(e, "ClusterRoleBinding", &obj); err != nil {
+		if err := Decode(e, "ClusterRoleBinding", &obj); err != nil {
 			klog.ErrorS(err, "A cluster role binding grants nothing, because it cannot be read", "name", name)
 			return nil
 		}
 		return newBinding("", name, obj.RoleRef, obj.Subjects)
 	}
 	var obj rbacv1.RoleBinding
-	if err := decode(e, "RoleBinding", &obj); err != nil {
+	if err := Decode(e, "RoleBinding", &obj); err != nil {
 		klog.ErrorS(err, "A role binding grants nothing, because it cannot be read", "namespace", namespace, "name", name)
 		return nil
 	}
 	return newBinding(namespace, name, obj.RoleRef, obj.Subjects)
 }
 
-// decode reads a stored object: protobuf as this server and kube-apiserver write it, or JSON.
-func decode(e *store.Entry, kind string, into interface{ Unmarshal([]byte) error }) error {
+// protobufMagic begins the objects that are stored as protobuf.
+var protobufMagic = []byte("k8s\x00")
+
+// Decode reads a stored role or binding: protobuf as this server and kube-apiserver write it, or
+// JSON.
+func Decode(e *store.Entry, kind string, into interface{ Unmarshal([]byte) error }) error {
 	if e.Err != nil {
 		return e.Err
 	}
 	meta := runtime.TypeMeta{}
 	var envelope runtime.Unknown
-	binary := objects.IsProtobuf(e)
+	data, binary := bytes.CutPrefix(e.Value, protobufMagic)
 	if binary {
-		if err := envelope.Unmarshal(e.Value[4:]); err != nil {
+		if err := envelope.Unmarshal(data); err != nil {
 			return fmt.Errorf("%s: %w", e.Key, err)
 		}
 		meta = envelope.TypeMeta
