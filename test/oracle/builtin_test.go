@@ -1,11 +1,13 @@
 package oracle
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"espalier.dev/test/oracle/builtin"
@@ -24,26 +26,80 @@ func number(name string, otherwise int) int {
 	return n
 }
 
+// recording has the answers of the reference: those of earlier runs, or of this one if it is to
+// be recorded.
+var recording = sync.OnceValues(func() (*builtin.Recording, error) {
+	if !builtin.Live() {
+		return builtin.ReadRecording()
+	}
+	if recordsAnswers() {
+		return &builtin.Recording{}, nil
+	}
+	return nil, nil
+})
+
+// recordsAnswers reports whether the answers of the reference are to be recorded.
+func recordsAnswers() bool { return os.Getenv("ORACLE36_RECORD") != "" }
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if referenceDir != "" {
+		_ = os.RemoveAll(referenceDir)
+	}
+	if recordsAnswers() && code == 0 {
+		answers, err := recording()
+		if err == nil {
+			err = answers.Update(os.Getenv("ORACLE36_RECORD") == "all")
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "cannot record the answers of the reference:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// referenceDir is the directory of the reference, if it has been built.
+var referenceDir string
+
+// reference builds the reference once, unless its answers are recorded.
+var reference = sync.OnceValues(func() (_ string, err error) {
+	if referenceDir, err = os.MkdirTemp("", "oracle36"); err != nil {
+		return "", err
+	}
+	return builtin.Build(referenceDir)
+})
+
+// startReference returns a process of the reference, or its recorded answers.
+func startReference(t *testing.T) *builtin.Reference {
+	t.Helper()
+	program, err := reference()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := recording()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := builtin.Start(program, answers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := ref.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return ref
+}
+
 // builtinReferences starts several processes of the reference, and returns the kinds that it
 // knows.
 func builtinReferences(t *testing.T) (chan *builtin.Reference, *builtin.Runner, []*builtin.Kind) {
 	t.Helper()
-	program, err := builtin.Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
 	refs := make(chan *builtin.Reference, runtime.GOMAXPROCS(0))
 	for range cap(refs) {
-		ref, err := builtin.Start(program)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := ref.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		refs <- ref
+		refs <- startReference(t)
 	}
 	ref := <-refs
 	defer func() { refs <- ref }()
@@ -115,6 +171,9 @@ func TestBuiltin(t *testing.T) {
 		t.Parallel()
 		if len(chosen) > 0 {
 			t.Skip("kinds are chosen")
+		}
+		if !builtin.Live() || recordsAnswers() {
+			t.Skip("the manifests are not recorded: run make oracle-builtin")
 		}
 		ref := <-refs
 		defer func() { refs <- ref }()

@@ -18,5 +18,8 @@
 //	                                                          one case
 //	BUILTIN_SHOW=50 …                                         how many differences to show for each kind
 //	BUILTIN_SEED=7 …                                          other cases
-//	ORACLE36=/path/to/oracle36 …                              a reference that is already built
+//
+// All but the first need the reference itself: set ORACLE36=build to build it, or
+// ORACLE36=/path/to/oracle36. Otherwise, the tests use recorded answers (testdata/answers.gz), because
+// the reference takes minutes to build. `make golden-builtin` records them.
 package builtin

@@ -132,7 +132,8 @@ func Ours(k *Kind, req *Request) (a *Answer) {
 
 func encode(obj runtime.Object, gvk schema.GroupVersionKind) (json.RawMessage, error) {
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
-	return json.Marshal(obj)
+	text, err := json.Marshal(obj)
+	return withoutClock(text), err
 }
 
 // decode decodes an object of a kind and fills in its defaults.

@@ -102,8 +102,8 @@ func (c *Case) request(k *Kind) (*Request, error) {
 // check runs a case on both sides. The reference iterates over maps, so that its answer may be
 // one of several: ours must be one of them.
 func (r *Runner) check(k *Kind, c *Case, attempts int) (d *Difference, theirs *Answer, err error) {
-	for range attempts {
-		if d, theirs, err = r.checkOnce(k, c); d == nil || err != nil {
+	for i := range attempts {
+		if d, theirs, err = r.checkOnce(k, c, i > 0); d == nil || err != nil {
 			break
 		}
 	}
@@ -117,12 +117,16 @@ const (
 	fewAttempts  = 4
 )
 
-func (r *Runner) checkOnce(k *Kind, c *Case) (*Difference, *Answer, error) {
+func (r *Runner) checkOnce(k *Kind, c *Case, again bool) (*Difference, *Answer, error) {
 	req, err := c.request(k)
 	if err != nil {
 		return nil, nil, err
 	}
-	theirs, err := r.ref.Ask(req)
+	ask := r.ref.Ask
+	if again {
+		ask = r.ref.AskAgain
+	}
+	theirs, err := ask(req)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w\n%s", err, c)
 	}
@@ -228,7 +232,7 @@ func (r *Runner) runCase(k *Kind, seeds []map[string]any, number int, record fun
 	if changes > 0 || number < len(seeds) {
 		a, err = record(number, c)
 	} else {
-		_, a, err = r.check(k, c, 1)
+		_, a, err = r.check(k, c, manyAttempts)
 	}
 	if err != nil || a.Object == nil || k.convert != nil {
 		return err
