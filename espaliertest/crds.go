@@ -32,6 +32,11 @@ func installCRDs(ctx context.Context, config *rest.Config, sources []any) error 
 	if err != nil {
 		return err
 	}
+	return install(ctx, config, crds)
+}
+
+// install creates or updates CRDs and waits until they are served.
+func install(ctx context.Context, config *rest.Config, crds []*unstructured.Unstructured) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)

@@ -59,7 +59,9 @@ const timeout = time.Minute
 type Server struct {
 	server *server.Server
 	config *rest.Config
-	dir    string // removed by Stop, if not empty
+	// checkpoint is the stored data after the start, for Reset.
+	checkpoint *server.Checkpoint
+	dir        string // removed by Stop, if not empty
 
 	stopOnce sync.Once
 	stopErr  error
@@ -72,6 +74,8 @@ type settings struct {
 	options *server.Options
 	flags   []string
 	crds    []any
+	timeout time.Duration
+	err     error // of an option
 }
 
 // WithSemantics chooses the schema semantics. The default is [schema.Kubernetes].
@@ -89,6 +93,16 @@ func WithFlags(flags ...string) Option {
 // [Server.InstallCRDs].
 func WithCRDs(sources ...any) Option {
 	return func(c *settings) { c.crds = append(c.crds, sources...) }
+}
+
+// WithoutControllers runs no controllers, like envtest: objects without owners stay, deleted
+// namespaces stay Terminating, and namespaces get no service account. The admission plugin
+// ServiceAccount is disabled, because it would reject all pods.
+func WithoutControllers() Option {
+	return func(c *settings) {
+		c.options.Controllers = nil
+		c.options.DisableAdmissionPlugins = append(c.options.DisableAdmissionPlugins, "ServiceAccount")
+	}
 }
 
 // Start starts a server that stops when the test ends.
@@ -121,7 +135,7 @@ func Run(opts ...Option) (*Server, error) {
 }
 
 func run(ctx context.Context, dir string, opts []Option) (*Server, error) {
-	c := settings{options: server.NewOptions()}
+	c := settings{options: server.NewOptions(), timeout: timeout}
 	c.options.DataDir = filepath.Join(dir, "data")
 	c.options.SecurePort = 0
 	c.options.Ephemeral = true
@@ -129,6 +143,9 @@ func run(ctx context.Context, dir string, opts []Option) (*Server, error) {
 	c.options.Warnings = lint.Warnings
 	for _, o := range opts {
 		o(&c)
+	}
+	if c.err != nil {
+		return nil, c.err
 	}
 	flags := pflag.NewFlagSet("espaliertest", pflag.ContinueOnError)
 	c.options.AddFlags(flags)
@@ -138,7 +155,7 @@ func run(ctx context.Context, dir string, opts []Option) (*Server, error) {
 	if args := flags.Args(); len(args) > 0 {
 		return nil, fmt.Errorf("%q is not a flag", args[0])
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	running, err := server.Start(ctx, c.options)
 	if err != nil {
@@ -148,10 +165,14 @@ func run(ctx context.Context, dir string, opts []Option) (*Server, error) {
 	if err == nil && len(c.crds) > 0 {
 		err = installCRDs(ctx, unlimited(config), c.crds)
 	}
+	var checkpoint *server.Checkpoint
+	if err == nil {
+		checkpoint, err = running.Checkpoint(ctx)
+	}
 	if err != nil {
 		return nil, errors.Join(err, running.Stop())
 	}
-	return &Server{server: running, config: unlimited(config)}, nil
+	return &Server{server: running, config: unlimited(config), checkpoint: checkpoint}, nil
 }
 
 // unlimited removes the client-side rate limit.
@@ -181,6 +202,34 @@ func (s *Server) Stop() error {
 		}
 	})
 	return s.stopErr
+}
+
+// ResetOption configures [Server.Reset].
+type ResetOption func(*resetSettings)
+
+type resetSettings struct{ keepCRDs bool }
+
+// KeepCRDs keeps the CRDs that were installed after the start.
+func KeepCRDs() ResetOption { return func(s *resetSettings) { s.keepCRDs = true } }
+
+// Reset empties the server, so that tests can share one: what is stored is what was stored when
+// the server was returned, with the CRDs of [WithCRDs]. All other objects are deleted at once,
+// even if they have finalizers, and watches see it. It takes milliseconds.
+//
+// Stop the controllers under test before, or give them time to notice: what they write
+// at the same time may remain.
+func (s *Server) Reset(t testing.TB, opts ...ResetOption) {
+	t.Helper()
+	var c resetSettings
+	for _, o := range opts {
+		o(&c)
+	}
+	// The context of a test is done when its cleanups run, which may reset the server.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), timeout)
+	defer cancel()
+	if err := s.server.Reset(ctx, s.checkpoint, c.keepCRDs); err != nil {
+		t.Fatalf("reset the server: %v", err)
+	}
 }
 
 // InstallCRDs creates CRDs, or updates those that exist, and returns when all of them are

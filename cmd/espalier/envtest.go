@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"espalier.dev/cmd/espalier/internal/kubeapiserver"
 	"espalier.dev/server/etcd/etcdcmd"
+	"espalier.dev/server/kubeapiserver"
 )
 
 // The names of programs that this one replaces. It behaves like them if it is run under their

@@ -155,6 +155,11 @@ func (d *Definitions) Refresh(ctx context.Context, name string) error {
 	return nil
 }
 
+// Await waits until the catalog has all changes of CRDs up to a revision that has changed one.
+func (d *Definitions) Await(ctx context.Context, revision int64) error {
+	return d.progress.Wait(ctx, uint64(revision))
+}
+
 func (d *Definitions) storage() (*crdStorage, func(), error) {
 	if d.handler == nil {
 		return nil, nil, errors.New("definitions are not running")
@@ -238,9 +243,12 @@ func (d *Definitions) followFrom(ctx context.Context, s *crdStorage, snapshot *s
 			if err != nil {
 				return err
 			}
-			for _, e := range events {
+			for i, e := range events {
 				d.take(ctx, s, e)
-				d.reach(uint64(e.Revision))
+				// A transaction may have written several CRDs.
+				if i+1 == len(events) || events[i+1].Revision != e.Revision {
+					d.reach(uint64(e.Revision))
+				}
 			}
 		}
 	}

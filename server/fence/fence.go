@@ -143,6 +143,16 @@ func (f *Fences) Objects(base generic.RESTOptionsGetter, resource runtimeschema.
 // empty.
 func (f *Fences) DefinitionKey(name string) string { return f.prefix(f.definitions) + name }
 
+// Prefixes returns the prefixes of the keys of all resources and their fences.
+func (f *Fences) Prefixes() []string {
+	return []string{f.resources, f.fences, f.namespaceFence("")}
+}
+
+// OfDefinition reports whether a key is that of a CRD or of its fence.
+func (f *Fences) OfDefinition(key string) bool {
+	return strings.HasPrefix(key, f.DefinitionKey("")) || strings.HasPrefix(key, f.fences)
+}
+
 // UIDs returns the UIDs of the CRDs that have a fence.
 func (f *Fences) UIDs(ctx context.Context) (map[types.UID]bool, error) {
 	resp, err := f.client.Get(ctx, f.fences, clientv3.WithPrefix(), clientv3.WithKeysOnly())

@@ -58,6 +58,30 @@ func defaults() map[string]string {
 	}
 }
 
+// Apply sets options of a server from flags of kube-apiserver. The options keep their values if
+// there is no flag. It returns the flags and values that have no effect, for the log.
+func Apply(o *server.Options, args []string) (ignored []string, err error) {
+	c := &command{options: o}
+	if c.flags, err = newFlags(o, pflag.NewFlagSet("", pflag.ContinueOnError)); err != nil {
+		return nil, err
+	}
+	if err := c.flags.set.Parse(args); err != nil {
+		return nil, err
+	}
+	if err := c.selectGates(); err != nil {
+		return nil, err
+	}
+	c.selectPlugins()
+	c.completeAudit()
+	if names := c.flags.given(); len(names) > 0 {
+		c.notes = append(c.notes, ineffective+": "+strings.Join(names, " "))
+	}
+	return c.notes, nil
+}
+
+// ineffective is the message about flags without effect.
+const ineffective = "These flags of kube-apiserver have no effect in this server"
+
 // newCommand returns a command line with kube-apiserver's defaults.
 func newCommand() (*command, error) {
 	c := &command{options: server.NewOptions()}
@@ -144,7 +168,7 @@ func (c *command) run(ctx context.Context) error {
 	}
 	defer remove()
 	if names := c.flags.given(); len(names) > 0 {
-		klog.InfoS("These flags of kube-apiserver have no effect in this server", "flags", strings.Join(names, " "))
+		klog.InfoS(ineffective, "flags", strings.Join(names, " "))
 	}
 	for _, note := range c.notes {
 		klog.InfoS(note)

@@ -1,0 +1,175 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// maxTxnOps is the maximum number of operations in a transaction; etcd's own limit is 128.
+const maxTxnOps = 100
+
+// Checkpoint is the stored data of a server at some time, which [Server.Reset] restores. It is
+// safe for concurrent use.
+type Checkpoint struct {
+	mu   sync.Mutex
+	data map[string]saved
+}
+
+// saved is the value of a key, and the revision that wrote it.
+type saved struct {
+	value    string
+	revision int64
+}
+
+// Checkpoint returns the stored data.
+func (s *Server) Checkpoint(ctx context.Context) (*Checkpoint, error) {
+	if s.db.registration != nil {
+		return nil, errors.New("data in kine cannot be reset")
+	}
+	c := &Checkpoint{data: map[string]saved{}}
+	for _, prefix := range s.db.fences.Prefixes() {
+		resp, err := s.db.client.Get(ctx, prefix, clientv3.WithPrefix())
+		if err != nil {
+			return nil, fmt.Errorf("read the stored objects: %w", err)
+		}
+		for _, kv := range resp.Kvs {
+			c.data[string(kv.Key)] = saved{string(kv.Value), kv.ModRevision}
+		}
+	}
+	return c, nil
+}
+
+// Reset makes the stored data that of the checkpoint: other objects are deleted, whatever their
+// finalizers are, and changed or deleted ones are as they were. Watches see the changes. With
+// keepCRDs, the CRDs stay as they are.
+//
+// It returns when requests see the result. Clients should not write at the same time: what they
+// write may be deleted or not. Controllers may: to them, objects are deleted as by any client.
+func (s *Server) Reset(ctx context.Context, c *Checkpoint, keepCRDs bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var changes []change
+	for _, prefix := range s.db.fences.Prefixes() {
+		resp, err := s.db.client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+		if err != nil {
+			return fmt.Errorf("read the stored objects: %w", err)
+		}
+		found := map[string]int64{}
+		for _, kv := range resp.Kvs {
+			key := string(kv.Key)
+			found[key] = kv.ModRevision
+			if _, ok := c.data[key]; !ok && kv.ModRevision == kv.CreateRevision && s.maintained(c, key) {
+				if err := s.adopt(ctx, c, key); err != nil {
+					return err
+				}
+			}
+		}
+		changes = append(changes, c.changes(prefix, found, func(key string) bool { return keepCRDs && s.db.fences.OfDefinition(key) })...)
+	}
+	return s.apply(ctx, c, changes)
+}
+
+// change is an operation that restores the checkpoint, and the keys that it writes.
+type change struct {
+	op   clientv3.Op
+	keys []string
+}
+
+// changes returns the operations that make the keys below a prefix those of the checkpoint, apart
+// from those to keep. found has the keys and the revisions that wrote them.
+func (c *Checkpoint) changes(prefix string, found map[string]int64, keep func(string) bool) []change {
+	all := maps.Clone(found)
+	for key, s := range c.data {
+		if _, ok := all[key]; !ok && strings.HasPrefix(key, prefix) {
+			all[key] = s.revision
+		}
+	}
+	var out []change
+	var run []string // consecutive keys to delete
+	end := func(next string) {
+		if len(run) > 0 {
+			out = append(out, change{clientv3.OpDelete(run[0], clientv3.WithRange(next)), run})
+			run = nil
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		s, ok := c.data[key]
+		switch {
+		case keep(key):
+			end(key)
+		case !ok:
+			run = append(run, key)
+		default:
+			end(key)
+			if found[key] != s.revision {
+				out = append(out, change{clientv3.OpPut(key, s.value), []string{key}})
+			}
+		}
+	}
+	end(clientv3.GetPrefixRangeEnd(prefix))
+	return out
+}
+
+// apply applies changes, and waits until requests see them.
+func (s *Server) apply(ctx context.Context, c *Checkpoint, changes []change) error {
+	var last, definitions int64
+	for batch := range slices.Chunk(changes, maxTxnOps) {
+		ops := make([]clientv3.Op, 0, len(batch))
+		for _, ch := range batch {
+			ops = append(ops, ch.op)
+		}
+		resp, err := s.db.client.Txn(ctx).Then(ops...).Commit()
+		if err != nil {
+			return fmt.Errorf("reset the stored objects: %w", err)
+		}
+		last = resp.Header.Revision
+		for _, ch := range batch {
+			for _, key := range ch.keys {
+				if ch.op.IsPut() {
+					c.data[key] = saved{c.data[key].value, last}
+				}
+				if strings.HasPrefix(key, s.db.fences.DefinitionKey("")) {
+					definitions = last
+				}
+			}
+		}
+	}
+	if err := s.db.store.Await(ctx, last); err != nil {
+		return err
+	}
+	return s.definitions.Await(ctx, definitions)
+}
+
+// maintained reports whether controllers keep an object in every namespace, and would create it
+// again: requests that depend on it would fail until then.
+func (s *Server) maintained(c *Checkpoint, key string) bool {
+	parts := strings.Split(strings.TrimPrefix(key, s.db.store.Prefix()), "/")
+	if len(parts) != 3 || !strings.HasPrefix(key, s.db.store.Prefix()) {
+		return false
+	}
+	switch {
+	case parts[0] == "serviceaccounts" && parts[2] == "default", parts[0] == "configmaps" && parts[2] == "kube-root-ca.crt":
+		_, ok := c.data[s.db.store.Prefix()+"namespaces/"+parts[1]]
+		return ok
+	}
+	return false
+}
+
+// adopt adds a key to the checkpoint, unless it was deleted meanwhile.
+func (s *Server) adopt(ctx context.Context, c *Checkpoint, key string) error {
+	resp, err := s.db.client.Get(ctx, key)
+	if err != nil {
+		return fmt.Errorf("read the stored objects: %w", err)
+	}
+	for _, kv := range resp.Kvs {
+		c.data[key] = saved{string(kv.Value), kv.ModRevision}
+	}
+	return nil
+}
