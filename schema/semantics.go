@@ -80,6 +80,11 @@ func (s Semantics) SaysViolationsAsDocumented() bool { return s == KEP }
 // that version lacks one of the object's fields.
 func (s Semantics) PrunesOwnedFields() bool { return s == KEP }
 
+// NormalizesMutations reports whether an object is pruned and normalized after each change of an
+// admission webhook or policy. kube-apiserver only fills in defaults: unknown fields are stored,
+// and reads hide them.
+func (s Semantics) NormalizesMutations() bool { return s == KEP }
+
 // The remaining methods are about which schemas are structural (see Check).
 
 // RefusesDeepIncompleteness reports whether a field that only value validations mention

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
 	apiserverinstall "k8s.io/apiserver/pkg/apis/apiserver/install"
 
+	dynamicadmission "espalier.dev/server/admission"
 	builtinadmission "espalier.dev/server/builtin/admission"
 )
 
@@ -54,8 +56,12 @@ func (o *Options) validateAdmission() error {
 	return errors.Join(errs...)
 }
 
-// plugin returns the plugin with the given name, or nil if it is not part of this server.
+// plugin returns the plugin with the given name, or nil if it is not part of this server. Those
+// of package dynamicadmission have no function New.
 func plugin(name string) *builtinadmission.Plugin {
+	if slices.Contains(dynamicadmission.Names(), name) {
+		return &builtinadmission.Plugin{Name: name}
+	}
 	all := builtinadmission.Plugins()
 	if i := slices.IndexFunc(all, func(p builtinadmission.Plugin) bool { return p.Name == name }); i >= 0 {
 		return &all[i]
@@ -70,7 +76,7 @@ func (o *Options) admits(name string) bool {
 }
 
 // newAdmission returns the chain of enabled plugins, in kube-apiserver's order.
-func newAdmission(o *Options, c builtinadmission.Config) (admission.Interface, error) {
+func newAdmission(o *Options, c builtinadmission.Config, dynamic *dynamicadmission.Dynamic) (admission.Interface, error) {
 	configurations, err := o.admissionConfiguration()
 	if err != nil {
 		return nil, err
@@ -83,13 +89,47 @@ func newAdmission(o *Options, c builtinadmission.Config) (admission.Interface, e
 		if c.Configuration, err = configurations(name); err != nil {
 			return nil, err
 		}
-		p, err := plugin(name).New(c)
+		var p admission.Interface
+		if f := plugin(name).New; f != nil {
+			p, err = f(c)
+		} else {
+			p, err = dynamic.Plugin(name, c.Configuration)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("admission plugin %s: %w", name, err)
 		}
 		chain = append(chain, admissionmetrics.WithControllerMetrics(p, name))
 	}
-	return admissionmetrics.WithStepMetrics(admission.NewChainHandler(chain...)), nil
+	return admissionmetrics.WithStepMetrics(reinvoking{admission.NewChainHandler(chain...)}), nil
+}
+
+// reinvoking is a chain of plugins that runs a second time if a webhook or a policy has changed
+// the object, so that those before it see the change.
+type reinvoking struct {
+	chain interface {
+		admission.MutationInterface
+		admission.ValidationInterface
+	}
+}
+
+// Handles reports whether a plugin handles an operation.
+func (r reinvoking) Handles(op admission.Operation) bool { return r.chain.Handles(op) }
+
+// Admit runs the mutating plugins.
+func (r reinvoking) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if err := r.chain.Admit(ctx, a, o); err != nil {
+		return err
+	}
+	if again := a.GetReinvocationContext(); again.ShouldReinvoke() {
+		again.SetIsReinvoke()
+		return r.chain.Admit(ctx, a, o)
+	}
+	return nil
+}
+
+// Validate runs the validating plugins.
+func (r reinvoking) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	return r.chain.Validate(ctx, a, o)
 }
 
 // admissionConfiguration reads --admission-control-config-file. The function that it returns

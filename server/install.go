@@ -18,6 +18,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
+	dynamicadmission "espalier.dev/server/admission"
 	"espalier.dev/server/authentication"
 	"espalier.dev/server/compliance"
 	"espalier.dev/server/definitions"
@@ -47,8 +48,10 @@ type foundation struct {
 	store *store.Store
 	// peers are the other servers on the same etcd; nil if there cannot be any.
 	peers *peers.Peers
-	// admission runs before a write.
+	// admission runs before a write. dynamic has those of its plugins that read stored
+	// configurations.
 	admission admission.Interface
+	dynamic   *dynamicadmission.Dynamic
 	// authentication identifies users by their tokens, and issues the tokens of service accounts.
 	authentication *authentication.Authentication
 	// authorizer is for checks in handlers beyond those of the filters.
@@ -138,6 +141,7 @@ func install(f foundation) (*definitions.Definitions, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.dynamic.Attach(kubernetes)
 	installControllers(f, kubernetes, handler, defs)
 	published = append(published, publish.Builtin{Definition: defs.Builtin().Definition, Describe: defs.Builtin().Describe})
 	if scanner != nil {

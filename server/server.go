@@ -37,11 +37,13 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	dynamicadmission "espalier.dev/server/admission"
 	builtinadmission "espalier.dev/server/builtin/admission"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/etcd/kine"
 	"espalier.dev/server/pki"
 	"espalier.dev/server/rbac"
+	"espalier.dev/server/webhooks"
 )
 
 const (
@@ -183,10 +185,13 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	}
 	c.Authorization.Authorizer, c.RuleResolver = authz, authz
 	c.LoopbackClientConfig = loopbackConfig(s.identity, s.url, uuid.NewString())
+	dynamic := dynamicadmission.New(dynamicadmission.Config{
+		Store: s.db.store, Authorizer: c.Authorization.Authorizer, Guard: webhooks.Guard,
+	})
 	if c.AdmissionControl, err = newAdmission(o, builtinadmission.Config{
 		Objects: stored, Authorizer: c.Authorization.Authorizer,
 		CreateNamespace: func(ctx context.Context, name string) error { return stored.EnsureNamespace(ctx, name) },
-	}); err != nil {
+	}, dynamic); err != nil {
 		return nil, err
 	}
 	if err := s.db.applyTo(c, o); err != nil {
@@ -214,6 +219,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		store:          s.db.store,
 		peers:          s.db.peers,
 		admission:      c.AdmissionControl,
+		dynamic:        dynamic,
 		authentication: authn,
 		authorizer:     c.Authorization.Authorizer,
 		roles:          roles,

@@ -59,6 +59,23 @@ func (s *Snapshot) Count(prefix, start string) int64 {
 	return n
 }
 
+// Holds reports whether the entries below a prefix are exactly these, in the order of their
+// keys. It is cheaper than a snapshot.
+func (s *Store) Holds(prefix string, entries []*Entry) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	n, same := 0, true
+	s.tree.AscendGreaterOrEqual(&Entry{Key: prefix}, func(e *Entry) bool {
+		if !within(e.Key, prefix) {
+			return false
+		}
+		same = n < len(entries) && entries[n] == e
+		n++
+		return same
+	})
+	return same && n == len(entries)
+}
+
 // The number of snapshots that are kept for lists in parts, and for how long. Each keeps the
 // entries in memory that have changed since. Afterwards, etcd is asked.
 const (

@@ -99,6 +99,9 @@ func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
 	if stored.Group == "" && stored.Kind == "Event" {
 		e.store.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return uint64(h.config.EventTTL.Seconds()), nil }
 	}
+	if appliesAtOnce(r) {
+		applyAtOnce(e.store, h.config.Objects)
+	}
 	codec := conv.storageCodec(r)
 	if err := e.store.CompleteWithOptions(&generic.StoreOptions{
 		RESTOptions: &restOptions{RESTOptionsGetter: h.config.Storage(r), codec: codec, prefix: r.Directory()},

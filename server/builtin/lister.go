@@ -47,6 +47,15 @@ func (h *Handler) List(_ context.Context, gr runtimeschema.GroupResource, namesp
 	return all, nil
 }
 
+// Decode decodes a stored object of a resource.
+func (h *Handler) Decode(gr runtimeschema.GroupResource, entry *store.Entry) (runtime.Object, error) {
+	e, err := h.byGroupResource(gr)
+	if err != nil {
+		return nil, err
+	}
+	return e.decode(entry)
+}
+
 // byGroupResource returns the endpoint of the version of a resource that is stored.
 func (h *Handler) byGroupResource(gr runtimeschema.GroupResource) (*endpoint, error) {
 	if r := h.byName[gr]; r != nil {

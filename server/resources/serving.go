@@ -247,7 +247,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 	}
 	if sub := v.Spec().Subresources; sub != nil && sub.Scale != nil {
 		e.scale = &scaleREST{store: e.store, paths: newScalePaths(sub.Scale), owned: scaleOwnership(d), gv: gvk.GroupVersion()}
-		scope.Kind = resource.ScaleKind()
+		scope.Kind, scope.Creater = resource.ScaleKind(), scaleCreator{creator{s.kind}}
 		scope.Serializer = serializer.NewCodecFactory(scale.NewScaleConverter().Scheme(),
 			serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())
 		scope.TableConvertor = newScaleTable()

@@ -27,7 +27,7 @@ func (w *write) admit(ctx context.Context, obj, old *unstructured.Unstructured) 
 		// The wrapper restores managed fields that a plugin has made invalid.
 		chain := fieldmanager.NewManagedFieldsValidatingAdmissionController(admission.WithAudit(plugins))
 		if m, ok := chain.(admission.MutationInterface); ok {
-			if err := m.Admit(ctx, w.attributes(ctx, obj, old), w.scope); err != nil {
+			if err := w.mutate(ctx, m, obj, old); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,119 @@
+// Package admission runs the admission webhooks and admission policies that users configure, for
+// custom resources and for Kubernetes' own kinds.
+//
+// The plugins are those of k8s.io/apiserver. They read the configurations from the store of the
+// server, without a client and without informers: a configuration applies as soon as it is in
+// the store. Nothing is built before the first configuration exists, and a request costs a
+// lookup in the store for each kind of configuration if there is none.
+package admission
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
+	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	webhookutil "k8s.io/apiserver/pkg/util/webhook"
+
+	"espalier.dev/server/builtin"
+	"espalier.dev/store"
+)
+
+// Config configures the plugins.
+type Config struct {
+	// Store has the configurations in memory.
+	Store *store.Store
+	// Authorizer answers the questions of CEL expressions.
+	Authorizer authorizer.UnconditionalAuthorizer
+	// Guard wraps the client configurations for webhooks, and Services finds the address of a
+	// webhook that is a service.
+	Guard    webhookutil.AuthenticationInfoResolverWrapper
+	Services webhookutil.ServiceResolver
+}
+
+// Dynamic has the plugins whose configurations are stored objects.
+type Dynamic struct {
+	config Config
+	// kubernetes is set by Attach.
+	kubernetes atomic.Pointer[builtin.Handler]
+
+	mutating   *mutatingWebhooks
+	validating *validatingWebhooks
+}
+
+// New returns the plugins. They reject requests until Attach is called.
+func New(c Config) *Dynamic {
+	d := &Dynamic{config: c}
+	namespaces := &namespaceReader{d}
+	d.mutating = newMutatingWebhooks(&c, namespaces, newStored[*admissionregistrationv1.MutatingWebhookConfiguration](d, "mutatingwebhookconfigurations"))
+	d.validating = newValidatingWebhooks(&c, namespaces, newStored[*admissionregistrationv1.ValidatingWebhookConfiguration](d, "validatingwebhookconfigurations"))
+	return d
+}
+
+// Names returns the names of the plugins, in the order in which kube-apiserver calls them.
+func Names() []string {
+	return []string{mutatingwebhook.PluginName, validatingwebhook.PluginName}
+}
+
+// Plugin returns the plugin with one of the names. configuration is its part of
+// --admission-control-config-file, or empty.
+func (d *Dynamic) Plugin(name string, configuration []byte) (admission.Interface, error) {
+	switch name {
+	case mutatingwebhook.PluginName:
+		return d.mutating, d.mutating.configure(configuration)
+	case validatingwebhook.PluginName:
+		return d.validating, d.validating.configure(configuration)
+	}
+	return nil, fmt.Errorf("there is no plugin %q", name)
+}
+
+// Attach sets what decodes stored objects. It must be called before the server runs.
+func (d *Dynamic) Attach(kubernetes *builtin.Handler) { d.kubernetes.Store(kubernetes) }
+
+// handler returns the handler of Kubernetes' own kinds.
+func (d *Dynamic) handler() (*builtin.Handler, error) {
+	if h := d.kubernetes.Load(); h != nil {
+		return h, nil
+	}
+	return nil, apierrors.NewServiceUnavailable("the server is starting")
+}
+
+// newStored returns the stored objects of a resource of the group of configurations.
+func newStored[T runtime.Object](d *Dynamic, resource string) *stored[T] {
+	gr := runtimeschema.GroupResource{Group: admissionregistrationv1.GroupName, Resource: resource}
+	return &stored[T]{store: d.config.Store, prefix: d.config.Store.Prefix() + resource + "/", decode: func(e *store.Entry) (obj T, err error) {
+		h, err := d.handler()
+		if err != nil {
+			return obj, err
+		}
+		decoded, err := h.Decode(gr, e)
+		if err != nil {
+			// Requests must not pass because a configuration is unreadable.
+			return obj, apierrors.NewInternalError(fmt.Errorf("the stored object %s cannot be read, so requests cannot be admitted: delete it or restore it: %w", e.Key, err))
+		}
+		obj, ok := decoded.(T)
+		if !ok {
+			return obj, apierrors.NewInternalError(fmt.Errorf("%s is a %T", e.Key, decoded))
+		}
+		return obj, nil
+	}}
+}
+
+// virtualResources are the resources that are never stored and that neither webhooks nor
+// policies may intercept: a wrong configuration would lock everybody out.
+func virtualResources() []runtimeschema.GroupResource {
+	return []runtimeschema.GroupResource{
+		{Group: "authentication.k8s.io", Resource: "selfsubjectreviews"},
+		{Group: "authentication.k8s.io", Resource: "tokenreviews"},
+		{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"},
+		{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"},
+		{Group: "authorization.k8s.io", Resource: "selfsubjectrulesreviews"},
+		{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"},
+	}
+}

@@ -1,0 +1,180 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/config"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/generic"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+)
+
+// mutatingWebhooks is the plugin MutatingAdmissionWebhook.
+type mutatingWebhooks struct {
+	*webhooks[*admissionregistrationv1.MutatingWebhookConfiguration]
+}
+
+// validatingWebhooks is the plugin ValidatingAdmissionWebhook.
+type validatingWebhooks struct {
+	*webhooks[*admissionregistrationv1.ValidatingWebhookConfiguration]
+}
+
+var (
+	_ admission.MutationInterface   = mutatingWebhooks{}
+	_ admission.ValidationInterface = validatingWebhooks{}
+)
+
+// Admit calls the mutating webhooks of a request.
+func (m mutatingWebhooks) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	return m.dispatch(ctx, a, o)
+}
+
+// Validate calls the validating webhooks of a request.
+func (v validatingWebhooks) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	return v.dispatch(ctx, a, o)
+}
+
+// webhooks calls the webhooks of the configurations with the plugin of k8s.io/apiserver.
+type webhooks[T any] struct {
+	*admission.Handler
+	configurations *stored[T]
+	// plugin makes the plugin with its part of the configuration file.
+	plugin func() (*generic.Webhook, error)
+	file   []byte
+
+	mu sync.Mutex
+	// factory gives the plugin its configurations. base is the plugin that all states of the
+	// configurations share; it is made with the first configuration.
+	factory *factory
+	base    *generic.Webhook
+	current atomic.Pointer[webhookState[T]]
+}
+
+// webhookState is the plugin for a state of the configurations.
+type webhookState[T any] struct {
+	list   *list[T]
+	plugin *generic.Webhook
+}
+
+func newMutatingWebhooks(c *Config, n *namespaceReader, s *stored[*admissionregistrationv1.MutatingWebhookConfiguration]) *mutatingWebhooks {
+	return &mutatingWebhooks{newWebhooks(c, n, s, func(file io.Reader) (*generic.Webhook, error) {
+		p, err := mutating.NewMutatingWebhook(file)
+		if err != nil {
+			return nil, err
+		}
+		return p.Webhook, nil
+	})}
+}
+
+func newValidatingWebhooks(c *Config, n *namespaceReader, s *stored[*admissionregistrationv1.ValidatingWebhookConfiguration]) *validatingWebhooks {
+	return &validatingWebhooks{newWebhooks(c, n, s, func(file io.Reader) (*generic.Webhook, error) {
+		p, err := validating.NewValidatingAdmissionWebhook(file)
+		if err != nil {
+			return nil, err
+		}
+		return p.Webhook, nil
+	})}
+}
+
+func newWebhooks[T any](c *Config, n *namespaceReader, s *stored[T], plugin func(file io.Reader) (*generic.Webhook, error)) *webhooks[T] {
+	w := &webhooks[T]{Handler: webhookOperations(), configurations: s, factory: &factory{namespaces: n.lister()}}
+	w.plugin = func() (*generic.Webhook, error) {
+		var file io.Reader
+		if len(w.file) > 0 {
+			file = bytes.NewReader(w.file)
+		}
+		p, err := plugin(file)
+		if err != nil {
+			return nil, err
+		}
+		p.SetAuthenticationInfoResolverWrapper(c.Guard)
+		p.SetServiceResolver(c.Services)
+		p.SetUnconditionalAuthorizer(c.Authorizer)
+		p.SetExternalKubeClientSet(n.client())
+		p.SetExternalKubeInformerFactory(w.factory)
+		p.SetExcludedAdmissionResources(virtualResources())
+		p.InspectFeatureGates(utilfeature.DefaultFeatureGate)
+		return p, nil
+	}
+	return w
+}
+
+// configure sets the part of the configuration file for the plugin: how it authenticates to
+// webhooks.
+func (w *webhooks[T]) configure(file []byte) error {
+	if len(file) == 0 {
+		return nil
+	}
+	c, err := config.LoadConfig(bytes.NewReader(file))
+	if err != nil {
+		return err
+	}
+	if c.StaticManifestsDir != "" {
+		return errors.New("staticManifestsDir is not supported: store the configurations on the server")
+	}
+	w.file = file
+	return nil
+}
+
+func webhookOperations() *admission.Handler {
+	return admission.NewHandler(admission.Connect, admission.Create, admission.Delete, admission.Update)
+}
+
+// dispatch calls the webhooks of a request.
+func (w *webhooks[T]) dispatch(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if rules.IsExemptAdmissionConfigurationResource(a) {
+		return nil // a configuration must not keep others from being repaired
+	}
+	l := w.configurations.read()
+	if l.err != nil {
+		return l.err
+	}
+	if len(l.items) == 0 {
+		return nil
+	}
+	plugin, err := w.of(l)
+	if err != nil {
+		return err
+	}
+	return plugin.Dispatch(ctx, a, o)
+}
+
+// of returns the plugin for a state of the configurations. Plugins share everything but the
+// configurations, so the connections to the webhooks stay open.
+func (w *webhooks[T]) of(l *list[T]) (*generic.Webhook, error) {
+	if s := w.current.Load(); s != nil && s.list == l {
+		return s.plugin, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s := w.current.Load(); s != nil && s.list == l {
+		return s.plugin, nil
+	}
+	var err error
+	if w.base == nil {
+		if w.base, err = w.plugin(); err != nil {
+			return nil, err
+		}
+	}
+	if w.factory.objects, err = newIndexer(l.items); err != nil {
+		return nil, err
+	}
+	// The base is never initialized, so it has no source of configurations, and each copy
+	// makes its own.
+	plugin := *w.base
+	plugin.Handler = webhookOperations()
+	if err := plugin.ValidateInitialization(); err != nil {
+		return nil, err
+	}
+	w.current.Store(&webhookState[T]{l, &plugin})
+	return &plugin, nil
+}
