@@ -34,7 +34,7 @@ func testOptions(t testing.TB) *Options {
 	o.Ephemeral = true
 	o.Warnings = lint.Warnings
 	// Tests of custom resources use namespaces that do not exist.
-	o.DisableAdmissionPlugins = []string{"NamespaceLifecycle"}
+	o.DisableAdmissionPlugins = []string{"NamespaceLifecycle", "ServiceAccount"}
 	return o
 }
 

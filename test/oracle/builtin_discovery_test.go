@@ -22,7 +22,7 @@ import (
 // notServed are the resources of Kubernetes that need not be served, because they are not data
 // or have no Go types in k8s.io/api, by group version.
 var notServed = map[string][]string{
-	"v1": {"componentstatuses", "serviceaccounts/token"},
+	"v1": {"componentstatuses"},
 }
 
 // storedInBeta are resources that Kubernetes 1.36 stores in version v1beta1, so that 1.35 can read

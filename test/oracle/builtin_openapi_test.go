@@ -19,15 +19,14 @@ import (
 
 // leftOut are the endings of the paths that only Kubernetes has, with the reason.
 var leftOut = map[string]string{
-	"/attach":                       "the server has no kubelet",
-	"/exec":                         "the server has no kubelet",
-	"/log":                          "the server has no kubelet",
-	"/portforward":                  "the server has no kubelet",
-	"/proxy":                        "the server has no kubelet",
-	"/proxy/{path}":                 "the server has no kubelet",
-	"/serviceaccounts/{name}/token": "the server issues no tokens of service accounts",
-	"/componentstatuses":            "deprecated",
-	"/componentstatuses/{name}":     "deprecated",
+	"/attach":                   "the server has no kubelet",
+	"/exec":                     "the server has no kubelet",
+	"/log":                      "the server has no kubelet",
+	"/portforward":              "the server has no kubelet",
+	"/proxy":                    "the server has no kubelet",
+	"/proxy/{path}":             "the server has no kubelet",
+	"/componentstatuses":        "deprecated",
+	"/componentstatuses/{name}": "deprecated",
 }
 
 // TestOpenAPIOfBuiltins compares the documents of Kubernetes' own kinds with those that

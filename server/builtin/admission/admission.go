@@ -51,6 +51,7 @@ func Plugins() []Plugin {
 		{"NamespaceExists", true, reading(newExists)},
 		{"LimitPodHardAntiAffinityTopology", true, plain(newAntiAffinity)},
 		{"LimitRanger", false, reading(newLimitRanger)},
+		{"ServiceAccount", false, reading(newServiceAccount)},
 		{"TaintNodesByCondition", false, plain(newNodeTaint)},
 		{"AlwaysPullImages", true, plain(newPull)},
 		{"PodNodeSelector", true, func(c Config) (admission.Interface, error) { return newNodeSelector(c.Objects, c.Configuration) }},

@@ -43,6 +43,7 @@ var kinds = map[string]struct {
 	"Event":                     {"events", func() runtime.Object { return &corev1.Event{} }},
 	"Binding":                   {"pods", func() runtime.Object { return &corev1.Binding{} }},
 	"Pod":                       {"pods", func() runtime.Object { return &corev1.Pod{} }},
+	"ServiceAccount":            {"serviceaccounts", func() runtime.Object { return &corev1.ServiceAccount{} }},
 	"LimitRange":                {"limitranges", func() runtime.Object { return &corev1.LimitRange{} }},
 	"PersistentVolume":          {"persistentvolumes", func() runtime.Object { return &corev1.PersistentVolume{} }},
 	"PersistentVolumeClaim":     {"persistentvolumeclaims", func() runtime.Object { return &corev1.PersistentVolumeClaim{} }},
