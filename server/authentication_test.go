@@ -62,33 +62,34 @@ func TestAuth(t *testing.T) {
 	const ok, forbidden, unauthorized = http.StatusOK, http.StatusForbidden, http.StatusUnauthorized
 	crds := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	for _, tt := range []struct {
-		name         string
-		config       *rest.Config
-		health, rest int
+		name   string
+		config *rest.Config
+		// health and discovery are open to all authenticated users.
+		health, discovery, rest int
 	}{
-		{"nobody", nobody(t, s), ok, unauthorized},
-		{"the administrator's certificate", nil, ok, ok},
-		{"a certificate of --client-ca-file", cert(foreign.Admin), ok, ok},
-		{"a certificate of somebody else", cert(unknown.Admin), unauthorized, unauthorized},
-		{"a serving certificate", cert(s.identity.current.Load().Serving), unauthorized, unauthorized},
-		{"a token of system:masters", token("root-token"), ok, ok},
-		{"a token of somebody", token("user-token"), ok, forbidden},
-		{"no token of the file", token("guessed"), unauthorized, unauthorized},
+		{"nobody", nobody(t, s), ok, unauthorized, unauthorized},
+		{"the administrator's certificate", nil, ok, ok, ok},
+		{"a certificate of --client-ca-file", cert(foreign.Admin), ok, ok, ok},
+		{"a certificate of somebody else", cert(unknown.Admin), unauthorized, unauthorized, unauthorized},
+		{"a serving certificate", cert(s.identity.current.Load().Serving), unauthorized, unauthorized, unauthorized},
+		{"a token of system:masters", token("root-token"), ok, ok, ok},
+		{"a token of somebody", token("user-token"), ok, ok, forbidden},
+		{"no token of the file", token("guessed"), unauthorized, unauthorized, unauthorized},
 		{"system:masters as somebody", with(func(c *rest.Config) {
 			c.BearerToken = "root-token"
 			c.Impersonate.UserName = "user"
-		}), ok, forbidden},
+		}), ok, ok, forbidden},
 		{"somebody as system:masters", with(func(c *rest.Config) {
 			c.BearerToken = "user-token"
 			c.Impersonate.UserName = "root"
 			c.Impersonate.Groups = []string{"system:masters"}
-		}), forbidden, forbidden},
+		}), forbidden, forbidden, forbidden},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := client(t, s, tt.config)
 			for path, want := range map[string]int{
 				"/livez": tt.health, "/readyz": tt.health, "/healthz": tt.health, "/livez?verbose": tt.health,
-				"/version": tt.rest, "/metrics": tt.rest, "/": tt.rest, "/apis": tt.rest, "/openapi/v2": tt.rest,
+				"/version": tt.discovery, "/apis": tt.discovery, "/openapi/v2": tt.discovery, "/metrics": tt.rest, "/": tt.rest,
 				"/debug/pprof/": tt.rest, crds: tt.rest, "/livez/etcd": tt.rest,
 			} {
 				if got, body := get(t, s, c, path); got != want {

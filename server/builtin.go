@@ -17,6 +17,7 @@ import (
 	"espalier.dev/server/builtin/services"
 	"espalier.dev/server/publish"
 	"espalier.dev/server/rbac"
+	"espalier.dev/server/rbac/policy"
 	"espalier.dev/server/reviews"
 )
 
@@ -108,7 +109,15 @@ func newBootstrap(f foundation, h *builtin.Handler, config *bootstrap.Config) co
 			if err := f.fences.AdoptNamespaces(ctx); err != nil {
 				return err
 			}
-			if err := h.Bootstrap(ctx, config); err != nil {
+			var roles []policy.Object
+			if f.rbac {
+				defaults, err := policy.Default()
+				if err != nil {
+					return err
+				}
+				roles = defaults.Objects()
+			}
+			if err := h.Bootstrap(ctx, config, roles); err != nil {
 				return fmt.Errorf("create the first objects: %w", err)
 			}
 			created = true

@@ -70,6 +70,8 @@ type foundation struct {
 	port     int
 	url      string
 	clientCA func() []byte
+	// rbac is set if roles and bindings are used.
+	rbac bool
 	// objects reads stored objects for admission.
 	objects *objects
 	// controllers runs the control loops.

@@ -230,6 +230,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		options:        o,
 		port:           s.listener.Addr().(*net.TCPAddr).Port,
 		clientCA:       s.identity.CurrentCABundleContent,
+		rbac:           authz.UsesRBAC(),
 		objects:        stored,
 		controllers:    s.controllers,
 		identity:       s.identity,

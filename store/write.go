@@ -37,6 +37,29 @@ func (s *Store) Put(ctx context.Context, w Writer, key string, value []byte, exp
 	return 0, s.stored(ctx, resp.KV), nil
 }
 
+// Create writes values of keys that do not exist, all in one transaction. It reports false, and
+// writes nothing, if one of the keys exists. etcd limits the number of keys, by default to 128.
+func (s *Store) Create(ctx context.Context, values map[string][]byte) (created bool, err error) {
+	conditions, puts := make([]clientv3.Cmp, 0, len(values)), make([]clientv3.Op, 0, len(values))
+	t := *s.transformer.Load()
+	for key, value := range values {
+		if t != nil {
+			if value, err = t.ToStorage(ctx, key, value); err != nil {
+				return false, err
+			}
+		}
+		conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(key), "=", 0))
+		puts = append(puts, clientv3.OpPut(key, string(value)))
+	}
+	waiting, cancel := limited(ctx)
+	defer cancel()
+	resp, err := s.client.Txn(waiting).If(conditions...).Then(puts...).Commit()
+	if err != nil {
+		return false, failure(ctx, err, true)
+	}
+	return resp.Succeeded, nil
+}
+
 // Delete deletes a key if the revision of its entry is the expected one. Its results are those
 // of Put.
 func (s *Store) Delete(ctx context.Context, w Writer, key string, expected int64) (revision int64, stored *Entry, err error) {

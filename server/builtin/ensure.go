@@ -17,6 +17,7 @@ import (
 
 	"espalier.dev/server/builtin/bootstrap"
 	"espalier.dev/server/builtin/kind"
+	"espalier.dev/server/rbac/policy"
 	"espalier.dev/store"
 )
 
@@ -52,27 +53,36 @@ func (h *Handler) endpointOf(obj kind.Object) (*endpoint, error) {
 }
 
 // Bootstrap creates the objects that exist on every server from the start, if they are missing,
-// and makes the endpoints of the server current. Other servers may do so at the same time.
-func (h *Handler) Bootstrap(ctx context.Context, c *bootstrap.Config) error {
-	return h.bootstrap(ctx, c, true)
+// and makes the endpoints of the server and the given roles and bindings current. Other servers
+// may do so at the same time. Everything that is stored must be in memory.
+func (h *Handler) Bootstrap(ctx context.Context, c *bootstrap.Config, roles []policy.Object) error {
+	return h.bootstrap(ctx, c, roles, true)
 }
 
 // Restore creates the objects that exist on every server, if they are missing. It changes none
 // that exists: several servers would overwrite the endpoints of each other again and again.
 func (h *Handler) Restore(ctx context.Context, c *bootstrap.Config) error {
-	return h.bootstrap(ctx, c, false)
+	return h.bootstrap(ctx, c, nil, false)
 }
 
-func (h *Handler) bootstrap(ctx context.Context, c *bootstrap.Config, update bool) error {
-	if err := h.ensureAll(ctx, bootstrap.Namespaces(), false); err != nil {
+func (h *Handler) bootstrap(ctx context.Context, c *bootstrap.Config, roles []policy.Object, update bool) error {
+	group, within := errgroup.WithContext(ctx)
+	group.Go(func() error { return h.reconcileAll(within, roles, false) })
+	group.Go(func() error {
+		if err := h.ensureAll(within, bootstrap.Namespaces(), false); err != nil {
+			return err
+		}
+		objects := c.Objects()
+		endpoints := c.Endpoints()
+		group.Go(func() error { return h.ensureAll(within, objects, false) })
+		group.Go(func() error { return h.ensureAll(within, endpoints, update) })
+		return h.reconcileAll(within, roles, true)
+	})
+	if err := group.Wait(); err != nil || len(roles) == 0 {
 		return err
 	}
-	objects := c.Objects()
-	endpoints := c.Endpoints()
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return h.ensureAll(ctx, objects, false) })
-	group.Go(func() error { return h.ensureAll(ctx, endpoints, update) })
-	return group.Wait()
+	_, err := h.config.Objects.Sync(ctx) // roles and bindings count from now on
+	return err
 }
 
 // EnsureNamespace creates a namespace, unless it exists.

@@ -17,6 +17,10 @@
 //	{"op":"rbac","existing":[…],"attributes":[{"user":{…},"verb":…,"resource":…},…]}
 //	    "decisions" of the RBAC authorizer about requests, with the roles and bindings that
 //	    exist. Attributes with "rules" ask whether the user may grant them in a namespace.
+//	{"op":"policy"}
+//	    "objects": the roles and bindings that a server has from the start.
+//	{"op":"review","apiVersion":"authorization.k8s.io/v1","resource":"subjectaccessreviews","object":{…}}
+//	    the answer to a review. Its authorizer decides by the verb: allow, deny, fail, others.
 //	{"op":"table","object":{"apiVersion":"v1","kind":"Pod",…}}
 //	    "table": the columns and the row of an object; "object": the object with its defaults.
 //	{"op":"resources"}

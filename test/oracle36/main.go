@@ -55,6 +55,8 @@ type answer struct {
 
 	Fields    map[string][]string `json:"fields,omitempty"`
 	Decisions []decision          `json:"decisions,omitempty"`
+	// Objects are those of policy.
+	Objects []json.RawMessage `json:"objects,omitempty"`
 }
 
 // cause is one error of validation, as the Status shows it.
@@ -137,6 +139,10 @@ func handle(line []byte) (a answer) {
 		a, err = admit(&req)
 	case "rbac":
 		a, err = authorize(&req)
+	case "policy":
+		a, err = policy()
+	case "review":
+		a, err = review(&req)
 	case "table":
 		a, err = table(&req)
 	case "resources":

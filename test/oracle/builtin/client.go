@@ -19,6 +19,15 @@ type Request struct {
 	Namespace   string          `json:"namespace,omitempty"`
 	Object      json.RawMessage `json:"object,omitempty"`
 	Old         json.RawMessage `json:"old,omitempty"`
+	User        *User           `json:"user,omitempty"`
+}
+
+// User is the user who makes a request.
+type User struct {
+	Name   string              `json:"name"`
+	UID    string              `json:"uid"`
+	Groups []string            `json:"groups"`
+	Extra  map[string][]string `json:"extra"`
 }
 
 // Answer is the reference's answer to a Request, and ours in the same form.
@@ -35,6 +44,8 @@ type Answer struct {
 
 	// Fields are the names of the fields of each Go type.
 	Fields map[string][]string `json:"fields"`
+	// Objects are the roles and bindings that exist from the start.
+	Objects []json.RawMessage `json:"objects"`
 }
 
 // Cause is one error of validation, as the Status shows it.

@@ -1,0 +1,126 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"espalier.dev/server/builtin/kind"
+	"espalier.dev/server/rbac/policy"
+)
+
+// reconcileAll creates the roles and bindings that are missing, and brings the others up to date:
+// either those in namespaces, or the others.
+func (h *Handler) reconcileAll(ctx context.Context, roles []policy.Object, namespaced bool) error {
+	var missing, changed []policy.Object
+	for _, obj := range roles {
+		if (obj.GetNamespace() != "") != namespaced {
+			continue
+		}
+		e, err := h.endpointOf(obj)
+		if err != nil {
+			return err
+		}
+		entry := h.config.Objects.Get(e.prefix(obj.GetNamespace()) + obj.GetName())
+		if entry == nil {
+			missing = append(missing, obj)
+			continue
+		}
+		stored, err := e.decode(entry)
+		if err != nil {
+			continue // the key that it is encrypted with may be missing: it stays as it is
+		}
+		if policy.Reconcile(stored.(policy.Object), obj) != policy.Keep {
+			changed = append(changed, obj)
+		}
+	}
+	if !namespaced {
+		var err error
+		if missing, err = h.createTogether(ctx, missing); err != nil {
+			return err
+		}
+	}
+	// Concurrently, so that etcd waits for the disk once.
+	group, ctx := errgroup.WithContext(ctx)
+	for _, obj := range append(changed, missing...) {
+		group.Go(func() error {
+			if err := h.reconcile(ctx, obj); err != nil {
+				return fmt.Errorf("%T %s: %w", obj, obj.GetName(), err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// maxTogether is the maximum number of objects in one transaction. etcd allows 128 by default.
+const maxTogether = 64
+
+// createTogether creates cluster-scoped objects, many in one transaction: a server has more than
+// a hundred roles and bindings from the start, and should start fast. It returns the objects that
+// have to be created one by one.
+func (h *Handler) createTogether(ctx context.Context, objects []policy.Object) (left []policy.Object, err error) {
+	for batch := range slices.Chunk(objects, maxTogether) {
+		values := map[string][]byte{}
+		for _, obj := range batch {
+			e, err := h.endpointOf(obj)
+			if err != nil {
+				return nil, err
+			}
+			created := obj.DeepCopyObject().(policy.Object)
+			e.store.CreateStrategy.PrepareForCreate(ctx, created)
+			rest.FillObjectMetaSystemFields(created)
+			if values[e.prefix("")+obj.GetName()], err = runtime.Encode(e.codec, created); err != nil {
+				return nil, fmt.Errorf("%T %s: %w", obj, obj.GetName(), err)
+			}
+		}
+		// Another server may have created some of them, and kine has no such transactions.
+		if created, err := h.config.Objects.Create(ctx, values); err != nil || !created {
+			left = append(left, batch...)
+		}
+	}
+	return left, nil
+}
+
+// reconcile creates a role or binding, or brings it up to date.
+func (h *Handler) reconcile(ctx context.Context, wanted policy.Object) error {
+	e, err := h.endpointOf(wanted)
+	if err != nil {
+		return err
+	}
+	ctx = apirequest.WithNamespace(ctx, wanted.GetNamespace())
+	// A write of another server may come first. It does so at most once for each step.
+	const attempts = 5
+	for range attempts {
+		_, err = e.storage.Create(ctx, wanted.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+		if !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		recreate := false
+		var uid *metav1.Preconditions
+		_, _, err = e.storage.Update(ctx, wanted.GetName(), rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+			stored := old.DeepCopyObject().(kind.Object)
+			recreate = policy.Reconcile(stored, wanted) == policy.Recreate
+			uid = metav1.NewUIDPreconditions(string(stored.GetUID()))
+			return stored, nil
+		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil || !recreate {
+			return err
+		}
+		_, _, err = e.storage.Delete(ctx, wanted.GetName(), rest.ValidateAllObjectFunc, &metav1.DeleteOptions{Preconditions: uid})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return err
+}

@@ -1,0 +1,94 @@
+package oracle
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"espalier.dev/server/rbac/policy"
+	"espalier.dev/test/oracle/builtin"
+)
+
+// startReference starts the reference of Kubernetes' own kinds.
+func startReference(t *testing.T) *builtin.Reference {
+	t.Helper()
+	program, err := builtin.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := builtin.Start(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// objectName identifies a role or binding.
+func objectName(tree map[string]any) string {
+	text, err := json.Marshal([]any{tree["kind"], at(tree, "metadata")["namespace"], at(tree, "metadata")["name"]})
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// TestPolicy compares the roles and bindings that exist from the start with those of Kubernetes
+// 1.36. There, aggregated cluster roles get their rules later.
+func TestPolicy(t *testing.T) {
+	answer, err := startReference(t).Ask(&builtin.Request{Op: "policy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	text := func(tree map[string]any) string {
+		for key, value := range tree {
+			if value == nil {
+				delete(tree, key)
+			}
+		}
+		if tree["aggregationRule"] != nil {
+			delete(tree, "rules")
+		}
+		out, err := json.Marshal(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	for _, data := range answer.Objects {
+		var tree map[string]any
+		if err := json.Unmarshal(data, &tree); err != nil {
+			t.Fatal(err)
+		}
+		want[objectName(tree)] = text(tree)
+	}
+	p, err := policy.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(want) < 130 {
+		t.Errorf("the reference has %d objects", len(want))
+	}
+	for _, obj := range p.Objects() {
+		read, err := asTree(obj, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree := at(read)
+		tree["apiVersion"] = "rbac.authorization.k8s.io/v1"
+		tree["kind"] = reflect.TypeOf(obj).Elem().Name()
+		name := objectName(tree)
+		if got := text(tree); got != want[name] {
+			t.Errorf("%s:\ngot  %s\nwant %s", name, got, want[name])
+		}
+		delete(want, name)
+	}
+	for name := range want {
+		t.Errorf("%s is missing", name)
+	}
+}
