@@ -147,6 +147,17 @@ corpus: ## run the tests of the corpus with all of it (make test uses a part of 
 conformance: ## run the reference's integration suite against the server; takes minutes
 	cd test/conformance && CONFORMANCE=1 go test ./reference -count=1 -timeout 60m
 
+.PHONY: envtest
+envtest: ## run the suites of projects that use envtest, or those of SUITES, with espalier, and expect all tests of test/envtest/testdata to pass; takes many minutes
+	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && go build -o "$$bin/espalier" ./cmd/espalier && \
+	  cd test/envtest && go run ./suites -assets "$$("$$bin/espalier" envtest "$$bin/assets")" $(SUITES)
+
+.PHONY: bench-envtest
+bench-envtest: ## the same with the real kube-apiserver and etcd, too, which are built first, and the times of both; ENVTEST_REAL names a directory that has them
+	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && go build -o "$$bin/espalier" ./cmd/espalier && \
+	  real=$${ENVTEST_REAL:-$$(scripts/envtest-real.sh "$$bin/real" | tail -1)} && assets=$$("$$bin/espalier" envtest "$$bin/assets") && \
+	  cd test/envtest && go run ./start "$$assets" "$$real" && go run ./suites -assets "$$assets" -real "$$real" $(SUITES)
+
 .PHONY: robustness
 robustness: ## check requests and watches while etcd and servers fail, for ROBUSTNESS_TIME, and memory with 1 GB of objects
 	cd test/robustness && ROBUSTNESS_TIME='$(ROBUSTNESS_TIME)' go test -count=1 -timeout=0 -v .

@@ -107,7 +107,13 @@ func newCommand() (*command, error) {
 		if flag == nil || c.flags.ignored[name] {
 			continue
 		}
-		if err := flag.Value.Set(value); err != nil {
+		var err error
+		if list, ok := flag.Value.(pflag.SliceValue); ok {
+			err = list.Replace([]string{value}) // the first value of the command line replaces it
+		} else {
+			err = flag.Value.Set(value)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("set the default of --%s: %w", name, err)
 		}
 		flag.DefValue = value

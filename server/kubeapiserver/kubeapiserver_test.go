@@ -72,6 +72,30 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestAnonymous makes sure that envtest's flags allow anonymous requests, and that they are
+// rejected if everything is allowed.
+func TestAnonymous(t *testing.T) {
+	for _, test := range []struct {
+		args             []string
+		modes, anonymous string
+	}{
+		{nil, "[AlwaysAllow]", "false"},
+		{[]string{"--authorization-mode=RBAC"}, "[RBAC]", "true"},
+		{[]string{"--authorization-mode=Node,RBAC", "--anonymous-auth=false"}, "[Node,RBAC]", "false"},
+	} {
+		c := parse(t, append(required(), test.args...)...)
+		remove, err := c.complete()
+		if err != nil {
+			t.Fatal(err)
+		}
+		remove()
+		modes, anonymous := c.flags.set.Lookup("authorization-mode").Value.String(), c.flags.set.Lookup("anonymous-auth").Value.String()
+		if modes != test.modes || anonymous != test.anonymous {
+			t.Errorf("%v: the modes are %s, anonymous requests are accepted: %s", test.args, modes, anonymous)
+		}
+	}
+}
+
 func TestIgnored(t *testing.T) {
 	c := parse(t, "--kubelet_timeout=5s", "--allow-privileged", "--apiserver-count", "3", "--runtime-config=api/all=true", "--runtime-config=a=b", "--etcd-prefix=/x")
 	if got, want := strings.Join(c.flags.given(), " "), "--allow-privileged --apiserver-count --kubelet-timeout --runtime-config"; got != want {

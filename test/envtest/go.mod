@@ -1,0 +1,3 @@
+module espalier.dev/test/envtest
+
+go 1.26.0
