@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/klog/v2"
@@ -15,6 +16,7 @@ import (
 	"espalier.dev/server/builtin/bootstrap"
 	"espalier.dev/server/builtin/columns"
 	"espalier.dev/server/builtin/services"
+	"espalier.dev/server/definitions"
 	"espalier.dev/server/publish"
 	"espalier.dev/server/rbac"
 	"espalier.dev/server/rbac/policy"
@@ -139,4 +141,26 @@ func newBootstrap(f foundation, h *builtin.Handler, config *bootstrap.Config) co
 }
 
 // objects reads stored objects for admission, whose plugins are made before the handler.
-type objects struct{ *builtin.Handler }
+type objects struct {
+	*builtin.Handler
+	// definitions has the CRDs.
+	definitions *definitions.Definitions
+}
+
+// resource returns the resource of a kind, and reports whether it is namespaced and exists.
+func (o *objects) resource(gvk runtimeschema.GroupVersionKind) (r runtimeschema.GroupResource, namespaced, found bool) {
+	for _, r := range builtin.Resources() {
+		if r.GroupVersionKind() == gvk {
+			return r.GroupResource(), r.Namespaced, true
+		}
+	}
+	d := o.definitions.Builtin().Definition
+	if d.Storage().GroupVersionKind() != gvk {
+		v := o.definitions.Catalog().Kind(gvk)
+		if v == nil {
+			return r, false, false
+		}
+		d = v.Definition()
+	}
+	return d.GroupResource(), d.Namespaced(), true
+}

@@ -25,6 +25,7 @@ import (
 	"espalier.dev/server/fence"
 	"espalier.dev/server/peers"
 	"espalier.dev/server/publish"
+	"espalier.dev/server/quota"
 	"espalier.dev/server/rbac"
 	"espalier.dev/server/resource"
 	"espalier.dev/server/resources"
@@ -74,6 +75,8 @@ type foundation struct {
 	rbac bool
 	// objects reads stored objects for admission.
 	objects *objects
+	// quotas has the stored resource quotas.
+	quotas *quota.Stored
 	// controllers runs the control loops.
 	controllers *controllers
 	// identity has the certificates of the server.
@@ -139,6 +142,7 @@ func install(f foundation) (*definitions.Definitions, error) {
 		return nil, err
 	}
 	defs.Attach(handler)
+	f.objects.definitions = defs
 	kubernetes, published, err := installBuiltin(f)
 	if err != nil {
 		return nil, err

@@ -38,10 +38,12 @@ import (
 	"k8s.io/klog/v2"
 
 	dynamicadmission "espalier.dev/server/admission"
+	"espalier.dev/server/builtin"
 	builtinadmission "espalier.dev/server/builtin/admission"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/etcd/kine"
 	"espalier.dev/server/pki"
+	"espalier.dev/server/quota"
 	"espalier.dev/server/rbac"
 	"espalier.dev/server/webhooks"
 )
@@ -185,12 +187,16 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	}
 	c.Authorization.Authorizer, c.RuleResolver = authz, authz
 	c.LoopbackClientConfig = loopbackConfig(s.identity, s.url, uuid.NewString())
+	quotas := &quota.Stored{Store: s.db.store, Builtin: func() *builtin.Handler { return stored.Handler }, Charges: quota.NewCharges()}
 	dynamic := dynamicadmission.New(dynamicadmission.Config{
 		Store: s.db.store, Authorizer: c.Authorization.Authorizer, Guard: webhooks.Guard,
 	})
 	if c.AdmissionControl, err = newAdmission(o, builtinadmission.Config{
 		Objects: stored, Authorizer: c.Authorization.Authorizer,
 		CreateNamespace: func(ctx context.Context, name string) error { return stored.EnsureNamespace(ctx, name) },
+		Resource:        stored.resource,
+		Version:         version.EmulationVersion(),
+		Quota:           quotas.Config(o.runs(controllerQuota)),
 	}, dynamic); err != nil {
 		return nil, err
 	}
@@ -232,6 +238,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		clientCA:       s.identity.CurrentCABundleContent,
 		rbac:           authz.UsesRBAC(),
 		objects:        stored,
+		quotas:         quotas,
 		controllers:    s.controllers,
 		identity:       s.identity,
 		scheme:         scheme,

@@ -13,6 +13,7 @@ import (
 	"espalier.dev/server/gc"
 	"espalier.dev/server/namespaces"
 	objectaccess "espalier.dev/server/objects"
+	"espalier.dev/server/quota"
 	"espalier.dev/server/rbac/aggregation"
 	"espalier.dev/server/resources"
 )
@@ -24,10 +25,11 @@ const (
 	controllerServiceAccount = "serviceaccount"
 	controllerRootCA         = "root-ca-certificate-publisher"
 	controllerAggregation    = "clusterrole-aggregation"
+	controllerQuota          = "resourcequota"
 )
 
 func controllerNames() []string {
-	return []string{controllerAggregation, controllerGarbage, controllerNamespace, controllerRootCA, controllerServiceAccount}
+	return []string{controllerAggregation, controllerGarbage, controllerNamespace, controllerQuota, controllerRootCA, controllerServiceAccount}
 }
 
 // validateControllers returns an error if the names of controllers are invalid.
@@ -65,6 +67,11 @@ func installControllers(f foundation, kubernetes *builtin.Handler, custom *resou
 		collector := gc.New(all, defs.Ready())
 		defs.Subscribe(collector.Changed)
 		f.controllers.add(controller{name: controllerGarbage, run: collector.Run})
+	}
+	if f.options.runs(controllerQuota) {
+		quotas := quota.NewController(all, f.quotas, defs.Ready(), f.peers != nil)
+		defs.Subscribe(quotas.Changed)
+		f.controllers.add(controller{name: controllerQuota, run: quotas.Run})
 	}
 	if f.options.runs(controllerServiceAccount) {
 		f.controllers.add(controller{name: controllerServiceAccount, run: namespaces.NewServiceAccounts(all, defs.Ready()).Run})

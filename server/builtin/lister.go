@@ -47,6 +47,16 @@ func (h *Handler) List(_ context.Context, gr runtimeschema.GroupResource, namesp
 	return all, nil
 }
 
+// Directory returns the directory of the keys of a resource, and reports whether there is such a
+// resource.
+func (h *Handler) Directory(gr runtimeschema.GroupResource) (string, bool) {
+	r := h.byName[gr]
+	if r == nil {
+		return "", false
+	}
+	return r.Directory(), true
+}
+
 // Decode decodes a stored object of a resource.
 func (h *Handler) Decode(gr runtimeschema.GroupResource, entry *store.Entry) (runtime.Object, error) {
 	e, err := h.byGroupResource(gr)

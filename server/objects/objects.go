@@ -92,6 +92,16 @@ func (o *Objects) Named(name string) *Resource {
 	return o.custom(d, d.Storage())
 }
 
+// Lookup returns the resource of a name, or nil if there is none.
+func (o *Objects) Lookup(gr runtimeschema.GroupResource) *Resource {
+	for _, r := range o.directories {
+		if r.GroupResource() == gr {
+			return r
+		}
+	}
+	return o.Named(gr.String())
+}
+
 // Builtin returns all resources that are not custom.
 func (o *Objects) Builtin() (all []*Resource) {
 	for _, r := range o.directories {

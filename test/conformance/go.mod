@@ -17,6 +17,8 @@ require (
 	k8s.io/kubectl v0.37.2
 )
 
+require k8s.io/pod-security-admission v0.37.2 // indirect
+
 require (
 	cel.dev/expr v0.25.1 // indirect
 	github.com/Azure/go-ansiterm v0.0.0-20250102033503-faa5f7b0171c // indirect

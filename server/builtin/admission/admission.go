@@ -9,8 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"espalier.dev/server/quota"
 )
 
 // Lister reads objects from the store of the server. The plugins do not change them. The namespace
@@ -31,6 +34,12 @@ type Config struct {
 	Configuration []byte
 	// CreateNamespace creates a namespace, unless it exists.
 	CreateNamespace func(ctx context.Context, name string) error
+	// Resource returns the resource of a kind, and reports whether it is namespaced and exists.
+	Resource func(schema.GroupVersionKind) (r schema.GroupResource, namespaced, found bool)
+	// Version is the version of Kubernetes that the server has or emulates.
+	Version *version.Version
+	// Quota is for resource quotas.
+	Quota quota.Config
 }
 
 // Plugin is a plugin with its name in kube-apiserver's flags.
@@ -54,6 +63,9 @@ func Plugins() []Plugin {
 		{"ServiceAccount", false, reading(newServiceAccount)},
 		{"TaintNodesByCondition", false, plain(newNodeTaint)},
 		{"AlwaysPullImages", true, plain(newPull)},
+		{"PodSecurity", false, func(c Config) (admission.Interface, error) {
+			return newPodSecurity(c.Objects, c.Configuration, c.Version)
+		}},
 		{"PodNodeSelector", true, func(c Config) (admission.Interface, error) { return newNodeSelector(c.Objects, c.Configuration) }},
 		{"Priority", false, reading(newPriority)},
 		{"DefaultTolerationSeconds", false, plain(newTolerations)},
@@ -64,6 +76,7 @@ func Plugins() []Plugin {
 		{"ExtendedResourceToleration", true, plain(newExtendedToleration)},
 		{"DefaultStorageClass", false, reading(newStorageClass)},
 		{"StorageObjectInUseProtection", false, plain(newProtection)},
+		{"OwnerReferencesPermissionEnforcement", true, func(c Config) (admission.Interface, error) { return newOwners(c.Authorizer, c.Resource), nil }},
 		{"PersistentVolumeClaimResize", false, reading(newResize)},
 		{"RuntimeClass", false, reading(newRuntimeClass)},
 		{"CertificateApproval", false, authorizing(newApproval)},
@@ -72,7 +85,12 @@ func Plugins() []Plugin {
 		{"DefaultIngressClass", false, reading(newIngressClass)},
 		{"DenyServiceExternalIPs", true, plain(newExternalIPs)},
 		{"PodTopologyLabels", false, reading(newTopology)},
+		{"NodeDeclaredFeatureValidator", false, func(c Config) (admission.Interface, error) { return newNodeFeatures(c.Objects, c.Version), nil }},
 		{"PodResizeValidator", false, reading(newPodResize)},
+		{"ResourceQuota", false, func(c Config) (admission.Interface, error) {
+			c.Quota.Configuration = c.Configuration
+			return quota.NewAdmission(c.Quota)
+		}},
 		{"AlwaysDeny", true, plain(newAlwaysDeny)},
 	}
 }
