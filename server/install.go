@@ -147,7 +147,7 @@ func install(f foundation) (*definitions.Definitions, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.dynamic.Attach(kubernetes)
+	f.dynamic.Attach(dynamicadmission.Parts{Kubernetes: kubernetes, Custom: handler, Catalog: defs.Catalog, Definition: defs.Builtin().Definition})
 	installControllers(f, kubernetes, handler, defs)
 	published = append(published, publish.Builtin{Definition: defs.Builtin().Definition, Describe: defs.Builtin().Describe})
 	if scanner != nil {

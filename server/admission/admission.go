@@ -16,9 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 
 	"espalier.dev/server/builtin"
@@ -40,11 +44,13 @@ type Config struct {
 // Dynamic has the plugins whose configurations are stored objects.
 type Dynamic struct {
 	config Config
-	// kubernetes is set by Attach.
-	kubernetes atomic.Pointer[builtin.Handler]
+	// attached is set by Attach.
+	attached atomic.Pointer[Parts]
 
-	mutating   *mutatingWebhooks
-	validating *validatingWebhooks
+	mutating           *mutatingWebhooks
+	validating         *validatingWebhooks
+	mutatingPolicies   *mutatingPolicies
+	validatingPolicies *validatingPolicies
 }
 
 // New returns the plugins. They reject requests until Attach is called.
@@ -53,18 +59,26 @@ func New(c Config) *Dynamic {
 	namespaces := &namespaceReader{d}
 	d.mutating = newMutatingWebhooks(&c, namespaces, newStored[*admissionregistrationv1.MutatingWebhookConfiguration](d, "mutatingwebhookconfigurations"))
 	d.validating = newValidatingWebhooks(&c, namespaces, newStored[*admissionregistrationv1.ValidatingWebhookConfiguration](d, "validatingwebhookconfigurations"))
+	d.mutatingPolicies, d.validatingPolicies = newMutatingPolicies(d, namespaces), newValidatingPolicies(d, namespaces)
 	return d
 }
 
 // Names returns the names of the plugins, in the order in which kube-apiserver calls them.
 func Names() []string {
-	return []string{mutatingwebhook.PluginName, validatingwebhook.PluginName}
+	return []string{mutating.PluginName, mutatingwebhook.PluginName, validating.PluginName, validatingwebhook.PluginName}
 }
 
 // Plugin returns the plugin with one of the names. configuration is its part of
 // --admission-control-config-file, or empty.
 func (d *Dynamic) Plugin(name string, configuration []byte) (admission.Interface, error) {
 	switch name {
+	case mutating.PluginName:
+		if !utilfeature.DefaultFeatureGate.Enabled(features.MutatingAdmissionPolicy) {
+			return admission.NewHandler(), nil
+		}
+		return d.mutatingPolicies, d.mutatingPolicies.configure(configuration)
+	case validating.PluginName:
+		return d.validatingPolicies, d.validatingPolicies.configure(configuration)
 	case mutatingwebhook.PluginName:
 		return d.mutating, d.mutating.configure(configuration)
 	case validatingwebhook.PluginName:
@@ -73,15 +87,23 @@ func (d *Dynamic) Plugin(name string, configuration []byte) (admission.Interface
 	return nil, fmt.Errorf("there is no plugin %q", name)
 }
 
-// Attach sets what decodes stored objects. It must be called before the server runs.
-func (d *Dynamic) Attach(kubernetes *builtin.Handler) { d.kubernetes.Store(kubernetes) }
+// Attach sets what the plugins read objects with. It must be called before the server runs.
+func (d *Dynamic) Attach(p Parts) { d.attached.Store(&p) }
+
+func (d *Dynamic) parts() (*Parts, error) {
+	if p := d.attached.Load(); p != nil {
+		return p, nil
+	}
+	return nil, apierrors.NewServiceUnavailable("the server is starting")
+}
 
 // handler returns the handler of Kubernetes' own kinds.
 func (d *Dynamic) handler() (*builtin.Handler, error) {
-	if h := d.kubernetes.Load(); h != nil {
-		return h, nil
+	p, err := d.parts()
+	if err != nil {
+		return nil, err
 	}
-	return nil, apierrors.NewServiceUnavailable("the server is starting")
+	return p.Kubernetes, nil
 }
 
 // newStored returns the stored objects of a resource of the group of configurations.

@@ -187,7 +187,8 @@ func TestMatching(t *testing.T) {
 		t.Helper()
 		h.reset()
 		a := f()
-		if got := len(h.requests()); got != want {
+		// An update is admitted again if another version of the object is stored than in memory.
+		if got := len(h.requests()); got != want && !(want > 0 && got > want && h.requests()[0].Operation == admissionv1.Update) {
 			t.Errorf("got %d calls, want %d; %v", got, want, a)
 		}
 	}

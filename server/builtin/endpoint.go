@@ -198,6 +198,9 @@ func (l lazyTypes) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
 	return c.TypedToObject(v)
 }
 
+// Types returns the types that all kinds are merged by.
+func (h *Handler) Types() (managedfields.TypeConverter, error) { return h.converter() }
+
 // newConverter returns the types of field management of the kinds that client-go knows.
 func (h *Handler) newConverter() (managedfields.TypeConverter, error) {
 	types, err := h.types()

@@ -15,6 +15,7 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/schema"
+	"espalier.dev/server/resource"
 )
 
 // Converter converts an object to another version of the same resource. The result may share
@@ -142,6 +143,11 @@ var _ runtime.ObjectConvertor = &objectConvertor{}
 
 func (c *objectConvertor) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	from := in.GetObjectKind().GroupVersionKind()
+	if tree, ok := in.(*unstructured.Unstructured); ok && from == resource.ScaleKind() {
+		// A mutating policy has made a tree of it.
+		scale := &autoscalingv1.Scale{}
+		return scale, runtime.DefaultUnstructuredConverter.FromUnstructured(tree.Object, scale)
+	}
 	if from.Group != c.definition.Group() {
 		return in, nil // for example a Scale
 	}
