@@ -21,6 +21,7 @@ type garbage struct {
 	testing.TB
 	options *Options
 	server  *Server
+	url     string
 	client  *http.Client
 }
 
@@ -38,6 +39,13 @@ func newGarbage(t testing.TB, controllers ...string) *garbage {
 			t.Errorf("stop: %v", err)
 		}
 	})
+	g.define()
+	return g
+}
+
+// define creates the CRDs.
+func (g *garbage) define() {
+	g.Helper()
 	for kind, scope := range map[string]string{"Plot": "Namespaced", "Garden": "Cluster"} {
 		singular := strings.ToLower(kind)
 		g.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
@@ -45,7 +53,7 @@ func newGarbage(t testing.TB, controllers ...string) *garbage {
 			"names":{"kind":%[2]q,"plural":"%[1]ss","singular":%[1]q},
 			"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`, singular, kind, scope))
 	}
-	eventually(t, func() error {
+	eventually(g, func() error {
 		for _, path := range []string{fmt.Sprintf(plots, "default"), gardens} {
 			if code, _, err := g.try(http.MethodGet, path, ""); err != nil || code != http.StatusOK {
 				return fmt.Errorf("%s: %d %w", path, code, err)
@@ -53,7 +61,6 @@ func newGarbage(t testing.TB, controllers ...string) *garbage {
 		}
 		return nil
 	})
-	return g
 }
 
 func (g *garbage) start() {
@@ -62,7 +69,7 @@ func (g *garbage) start() {
 	if g.server, err = start(g, g.options); err != nil {
 		g.Fatal(err)
 	}
-	g.client = client(g, g.server, nil)
+	g.url, g.client = g.server.URL(), client(g, g.server, nil)
 }
 
 func (g *garbage) restart() {
@@ -91,7 +98,7 @@ type stored struct {
 }
 
 func (g *garbage) try(method, path, body string) (int, *stored, error) {
-	req, err := http.NewRequestWithContext(context.Background(), method, g.server.URL()+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(context.Background(), method, g.url+path, strings.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}

@@ -142,12 +142,12 @@ func (c *Collector) mayMatter(e *store.Entry) bool {
 // put takes in an entry.
 func (c *Collector) put(e *store.Entry) {
 	if !c.mayMatter(e) {
-		c.replace(e.Key, nil)
+		c.forget(e.Key)
 		return
 	}
 	m, err := objects.Metadata(e)
 	if err != nil {
-		c.replace(e.Key, nil) // it cannot be read, so it is not collected
+		c.forget(e.Key) // it cannot be read, so it is not collected
 		return
 	}
 	var n *node
@@ -167,6 +167,12 @@ func (c *Collector) put(e *store.Entry) {
 		c.waiting[m.UID] = &owner{key: e.Key, foreground: foreground}
 		c.follower.Add(e.Key)
 	}
+}
+
+// forget removes an object that has no owners, and does not wait for the collector.
+func (c *Collector) forget(key string) {
+	c.replace(key, nil)
+	maps.DeleteFunc(c.waiting, func(_ types.UID, o *owner) bool { return o.key == key })
 }
 
 // waitsFor reports whether an object is being deleted and waits for the deletion of its

@@ -226,14 +226,21 @@ func (l *Lifecycle) deleteAll(ctx context.Context, s *store.Snapshot, r *objects
 	group := errgroup.Group{}
 	group.SetLimit(deletions)
 	for e := range s.Range(r.Prefix+namespace+"/", "") {
-		if m, err := objects.Metadata(e); err == nil && m.DeletionTimestamp != nil {
+		m, err := objects.Metadata(e)
+		if err == nil && m.DeletionTimestamp != nil {
 			continue
 		}
 		group.Go(func() error {
 			// Dependents are in the same namespace, and are deleted, too.
 			policy := metav1.DeletePropagationBackground
+			options := &metav1.DeleteOptions{PropagationPolicy: &policy}
+			if m != nil {
+				// Another server may have let the namespace go: what clients have created
+				// since then stays.
+				options.Preconditions = &metav1.Preconditions{UID: &m.UID}
+			}
 			name := strings.TrimPrefix(e.Key, r.Prefix+namespace+"/")
-			if err := l.objects.Delete(ctx, r, namespace, name, &metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil && !apierrors.IsNotFound(err) {
+			if err := l.objects.Delete(ctx, r, namespace, name, options); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				found.fail(err)
 			}
 			return nil
