@@ -1,5 +1,6 @@
 // Package resource has rules of the kinds of dynamic resource allocation: metadata, defaults of
-// requests, immutable fields and statuses. What devices and selectors contain is not checked.
+// requests, required and immutable fields. Expressions are not compiled, and what devices,
+// constraints and parameters contain is not checked.
 package resource
 
 import (
@@ -42,7 +43,8 @@ func Rules() map[string]kind.Rules {
 					metav1.ResetObjectMetaForStatus(obj, old)
 				}),
 				Validate: kind.Check(func(obj, old *v1.ResourceClaim) field.ErrorList {
-					return rules.ObjectMetaUpdate(&obj.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+					errs := rules.ObjectMetaUpdate(&obj.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+					return append(errs, requireStatus(&obj.Status, field.NewPath("status"))...)
 				}),
 				Reset: []string{"metadata", "spec"},
 			},
@@ -87,32 +89,41 @@ func validateDeviceClass(obj, old *v1.DeviceClass) field.ErrorList {
 	if old != nil {
 		errs = append(errs, rules.ObjectMetaUpdate(&obj.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)
 	}
+	path := field.NewPath("spec")
+	errs = append(errs, requireSelectors(obj.Spec.Selectors, path.Child("selectors"))...)
+	for i := range obj.Spec.Config {
+		errs = append(errs, requireConfiguration(&obj.Spec.Config[i].DeviceConfiguration, path.Child("config").Index(i))...)
+	}
 	return errs
 }
 
 func validateClaim(obj, old *v1.ResourceClaim) field.ErrorList {
 	errs := rules.ObjectMeta(&obj.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	if old != nil {
+		// Only its immutability is checked: nothing else can be wrong.
 		errs = append(errs, rules.ObjectMetaUpdate(&obj.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)
-		errs = append(errs, rules.Immutable(obj.Spec, old.Spec, field.NewPath("spec"))...)
+		return append(errs, rules.Immutable(obj.Spec, old.Spec, field.NewPath("spec"))...)
 	}
-	return errs
+	return append(errs, requireClaim(&obj.Spec.Devices, field.NewPath("spec", "devices"))...)
 }
 
 func validateTemplate(obj, old *v1.ResourceClaimTemplate) field.ErrorList {
 	if old == nil {
-		return rules.ObjectMeta(&obj.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+		errs := rules.ObjectMeta(&obj.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+		return append(errs, requireClaim(&obj.Spec.Spec.Devices, field.NewPath("spec", "spec", "devices"))...)
 	}
 	errs := rules.ObjectMetaUpdate(&obj.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, rules.Immutable(obj.Spec, old.Spec, field.NewPath("spec"))...)
 }
 
 func validateSlice(obj, old *v1.ResourceSlice) field.ErrorList {
-	if old == nil {
-		return rules.ObjectMeta(&obj.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	}
 	path := field.NewPath("spec")
+	if old == nil {
+		errs := rules.ObjectMeta(&obj.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+		return append(errs, requireSlice(&obj.Spec, path)...)
+	}
 	errs := rules.ObjectMetaUpdate(&obj.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs = append(errs, requireSlice(&obj.Spec, path)...)
 	errs = append(errs, rules.Immutable(obj.Spec.Pool.Name, old.Spec.Pool.Name, path.Child("pool", "name"))...)
 	errs = append(errs, rules.Immutable(obj.Spec.Driver, old.Spec.Driver, path.Child("driver"))...)
 	return append(errs, rules.Immutable(obj.Spec.NodeName, old.Spec.NodeName, path.Child("nodeName"))...)

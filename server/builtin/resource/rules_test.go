@@ -29,7 +29,7 @@ func TestClaims(t *testing.T) {
 		`spec: Invalid value: {"Devices":{"Requests":null,"Constraints":null,"Config":null}}: field is immutable`)
 	got = kindtest.Update(t, rules, "status", valid)(func(c *v1.ResourceClaim) {
 		c.Spec = v1.ResourceClaimSpec{}
-		c.Status.Devices = make([]v1.AllocatedDeviceStatus, 1)
+		c.Status.Devices = []v1.AllocatedDeviceStatus{{Driver: "d", Pool: "p", Device: "e"}}
 	})
 	if len(got.Spec.Devices.Requests) != 2 || len(got.Status.Devices) != 1 {
 		t.Errorf("got %+v", got)
@@ -42,9 +42,11 @@ func TestOthers(t *testing.T) {
 	kindtest.Update(t, resource.Rules()["resourceclaimtemplates"], "", template)(func(c *v1.ResourceClaimTemplate) { c.Spec.Labels = map[string]string{"a": "b"} },
 		`spec: Invalid value: {"labels":{"a":"b"},"Spec":{"Devices":{"Requests":null,"Constraints":null,"Config":null}}}: field is immutable`)
 
-	slice := &v1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1.ResourceSliceSpec{Driver: "d", Pool: v1.ResourcePool{Name: "p"}}}
+	slice := &v1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1.ResourceSliceSpec{Driver: "d", Pool: v1.ResourcePool{Name: "p", ResourceSliceCount: 1}, AllNodes: new(true)}}
 	update := kindtest.Update(t, resource.Rules()["resourceslices"], "", slice)
-	update(func(s *v1.ResourceSlice) { s.Spec.Driver, s.Spec.Pool.Name, s.Spec.NodeName = "e", "q", new("n") },
+	update(func(s *v1.ResourceSlice) {
+		s.Spec.Driver, s.Spec.Pool.Name, s.Spec.NodeName, s.Spec.AllNodes = "e", "q", new("n"), nil
+	},
 		`spec.pool.name: Invalid value: "q": field is immutable`,
 		`spec.driver: Invalid value: "e": field is immutable`,
 		`spec.nodeName: Invalid value: "n": field is immutable`)
@@ -58,4 +60,48 @@ func TestOthers(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	create(func(c *v1.DeviceClass) { c.Namespace = "b" }, `metadata.namespace: Forbidden: not allowed on this type`)
+}
+
+// TestRequired checks the fields without which an object has no meaning.
+func TestRequired(t *testing.T) {
+	t.Parallel()
+	all := resource.Rules()
+	claim := &v1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b"}}
+	kindtest.Create(t, all["resourceclaims"], claim)(func(c *v1.ResourceClaim) {
+		c.Spec.Devices = v1.DeviceClaim{
+			Requests: []v1.DeviceRequest{
+				{Name: "a"},
+				{Name: "b", Exactly: &v1.ExactDeviceRequest{AllocationMode: "x", Selectors: make([]v1.DeviceSelector, 1)}},
+				{Name: "c", FirstAvailable: []v1.DeviceSubRequest{{Name: "d", DeviceClassName: "e", AllocationMode: v1.DeviceAllocationModeAll, Count: 3}}},
+			},
+			Constraints: make([]v1.DeviceConstraint, 1),
+			Config:      []v1.DeviceClaimConfiguration{{}, {DeviceConfiguration: v1.DeviceConfiguration{Opaque: &v1.OpaqueDeviceConfiguration{}}}},
+		}
+	},
+		"spec.devices.requests[0]: Required value: exactly one of `exactly` or `firstAvailable` is required",
+		`spec.devices.requests[1].exactly.deviceClassName: Required value`,
+		`spec.devices.requests[1].exactly.selectors[0].cel: Required value`,
+		`spec.devices.requests[1].exactly.allocationMode: Unsupported value: "x": supported values: "All", "ExactCount"`,
+		`spec.devices.requests[2].firstAvailable[0].count: Invalid value: 3: must not be specified when allocationMode is 'All'`,
+		`spec.devices.constraints[0]: Required value: exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set`,
+		`spec.devices.config[0].opaque: Required value`,
+		`spec.devices.config[1].opaque.driver: Required value`,
+		`spec.devices.config[1].opaque.parameters: Required value`)
+	kindtest.Update(t, all["resourceclaims"], "status", claim)(func(c *v1.ResourceClaim) {
+		c.Status.ReservedFor = make([]v1.ResourceClaimConsumerReference, 1)
+	},
+		`status.reservedFor[0].resource: Required value`,
+		`status.reservedFor[0].name: Required value`,
+		`status.reservedFor[0].uid: Required value`,
+		"status.reservedFor: Forbidden: may not be specified when `allocated` is not set")
+	kindtest.Create(t, all["resourceslices"], &v1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "a"}})(func(*v1.ResourceSlice) {},
+		`spec.driver: Required value`,
+		`spec.pool.name: Required value`,
+		`spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero`,
+		"spec: Required value: exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required")
+	kindtest.Create(t, all["deviceclasses"], &v1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}})(func(c *v1.DeviceClass) {
+		c.Spec.Selectors, c.Spec.Config = make([]v1.DeviceSelector, 1), make([]v1.DeviceClassConfiguration, 1)
+	},
+		`spec.selectors[0].cel: Required value`,
+		`spec.config[0].opaque: Required value`)
 }
