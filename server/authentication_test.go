@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -118,7 +119,7 @@ func TestServingCertificate(t *testing.T) {
 }
 
 // TestRotateServingCertificate replaces the files of --tls-cert-file and
-// --tls-private-key-file. The kubeconfig follows, and works.
+// --tls-private-key-file. The kubeconfig follows, and works, and pods get the new certificate, too.
 func TestRotateServingCertificate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -153,6 +154,11 @@ func TestRotateServingCertificate(t *testing.T) {
 		_ = resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {
 			return fmt.Errorf("%d", resp.StatusCode)
+		}
+		code, body := get(t, s, client(t, s, c), "/api/v1/namespaces/default/configmaps/kube-root-ca.crt")
+		var ca corev1.ConfigMap
+		if err := json.Unmarshal([]byte(body), &ca); err != nil || code != http.StatusOK || ca.Data["ca.crt"] != string(second.Serving.Cert) {
+			return fmt.Errorf("kube-root-ca.crt: %d %s", code, body)
 		}
 		return nil
 	})
