@@ -201,10 +201,9 @@ func (c *checker) checkHostPortConflicts(list []corev1.Container, path *field.Pa
 }
 
 func (c *checker) checkMounts(container *corev1.Container, path *field.Path) {
-	devices, devicePaths := map[string]bool{}, map[string]bool{}
+	devices := map[string]string{} // of several with the same name, the last one counts
 	for _, device := range container.VolumeDevices {
-		devices[device.Name] = true
-		devicePaths[device.DevicePath] = true
+		devices[device.Name] = device.DevicePath
 	}
 	used := sets.New[string]()
 	for i, mount := range container.VolumeMounts {
@@ -218,10 +217,10 @@ func (c *checker) checkMounts(container *corev1.Container, path *field.Path) {
 			c.add(field.Invalid(mountPath, mount.MountPath, "must be unique"))
 		}
 		used.Insert(mount.MountPath)
-		if devices[mount.Name] {
+		if _, ok := devices[mount.Name]; ok {
 			c.add(field.Invalid(name, mount.Name, "must not already exist in volumeDevices"))
 		}
-		if devicePaths[mount.MountPath] {
+		if hasValue(devices, mount.MountPath) {
 			c.add(field.Invalid(mountPath, mount.MountPath, "must not already exist as a path in volumeDevices"))
 		}
 		if mount.SubPath != "" {
@@ -244,6 +243,15 @@ func (c *checker) checkMounts(container *corev1.Container, path *field.Path) {
 	}
 }
 
+func hasValue(m map[string]string, value string) bool {
+	for _, v := range m {
+		if v == value {
+			return true
+		}
+	}
+	return false
+}
+
 func (c *checker) checkRecursiveReadOnly(mount *corev1.VolumeMount, path *field.Path) {
 	if mount.RecursiveReadOnly == nil {
 		return
@@ -263,10 +271,9 @@ func (c *checker) checkRecursiveReadOnly(mount *corev1.VolumeMount, path *field.
 }
 
 func (c *checker) checkDevices(container *corev1.Container, path *field.Path) {
-	mounts, mountPaths := map[string]bool{}, map[string]bool{}
+	mounts := map[string]string{} // of several with the same name, the last one counts
 	for _, mount := range container.VolumeMounts {
-		mounts[mount.Name] = true
-		mountPaths[mount.MountPath] = true
+		mounts[mount.Name] = mount.MountPath
 	}
 	names, paths := sets.New[string](), sets.New[string]()
 	for i, device := range container.VolumeDevices {
@@ -290,10 +297,10 @@ func (c *checker) checkDevices(container *corev1.Container, path *field.Path) {
 		} else {
 			paths.Insert(device.DevicePath)
 		}
-		if mounts[device.Name] {
+		if _, ok := mounts[device.Name]; ok {
 			c.add(field.Invalid(name, device.Name, "must not already exist in volumeMounts"))
 		}
-		if mountPaths[device.DevicePath] {
+		if hasValue(mounts, device.DevicePath) {
 			c.add(field.Invalid(devicePath, device.DevicePath, "must not already exist as a path in volumeMounts"))
 		}
 		if device.Name != "" {
