@@ -20,6 +20,7 @@ CRD_UPDATES     ?= 200000
 FIELD_STEPS     ?= 100000
 BUILTIN_CASES   ?= 2000
 BUILTIN_MODULES ?=
+HELM_VERSION    ?= v3.22.0
 RECORDED        := ^TestBuiltin$$
 KILL_ROUNDS     ?= 1000
 CYCLES          ?= 1000
@@ -56,6 +57,31 @@ golden-builtin: ## record the reference's answers for the tests of Kubernetes' o
 	cd test/oracle && ORACLE36=$${ORACLE36:-build} ORACLE36_RECORD=all go test -count=1 -timeout=0 -run '$(RECORDED)' .
 	cd test/oracle && ORACLE36= go test -count=1 -run '$(RECORDED)' .
 
+# Public projects with manifests or Helm charts.
+MANIFEST_MODULES ?= \
+  github.com/argoproj/argo-cd/v3@v3.5.6 \
+  github.com/argoproj/argo-rollouts@v1.10.1 \
+  github.com/cert-manager/cert-manager@v1.21.2 \
+  github.com/cilium/cilium@v1.20.2 \
+  github.com/fluxcd/flux2/v2@v2.9.5 \
+  github.com/grafana/mimir@v1.3.1-0.20260423142704-aced80d74930 \
+  github.com/kedacore/keda/v2@v2.21.0 \
+  github.com/kyverno/kyverno@v1.19.1 \
+  github.com/open-policy-agent/gatekeeper/v3@v3.23.1 \
+  github.com/prometheus-operator/prometheus-operator@v0.85.0 \
+  github.com/stefanprodan/podinfo@v1.8.1-0.20250910200901-e86405a8674e \
+  github.com/traefik/traefik/v3@v3.7.13 \
+  istio.io/istio@v0.0.0-20260827124520-eed52ebb66ad \
+  k8s.io/ingress-nginx@v0.0.0-20240708192948-52c50467d67d \
+  knative.dev/serving@v0.42.2 \
+  sigs.k8s.io/cluster-api@v1.14.2 \
+  sigs.k8s.io/metrics-server@v0.9.0
+
+.PHONY: oracle-manifests
+oracle-manifests: ## compare the manifests and Helm charts of MANIFEST_MODULES (path@version …)
+	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && GOBIN="$$dir" GOFLAGS= go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION) && \
+	cd test/oracle && BUILTIN_HELM="$$dir/helm" BUILTIN_MODULES='$(MANIFEST_MODULES)' go test -count=1 -timeout=0 -v -run '^TestBuiltin$$/^manifests$$' .
+
 .PHONY: prove
 prove: ## run the tests of a behaviour: make prove ROW=P-07; without ROW, list the behaviours without tests
 	@cd test/tools && go run ./prove ../.. $(ROW)
@@ -78,8 +104,8 @@ race: ## run the concurrent packages with the race detector
 	CGO_ENABLED=1 go test -race -timeout 30m -run '^(TestChangingSchema|TestGarbageModel|TestNamespaces|TestBuiltinClients)$$' ./server
 
 .PHONY: kill
-kill: ## kill a server KILL_ROUNDS times under load, and check that no data is lost and no CRD is stuck
-	ESPALIER_CRASH_ROUNDS='$(KILL_ROUNDS)' go test -count=1 -timeout=0 -v -run '^TestCrash$$' ./server
+kill: ## kill a server KILL_ROUNDS times under load, and check that no data is lost, no CRD is stuck, and the right objects are collected
+	ESPALIER_CRASH_ROUNDS='$(KILL_ROUNDS)' ESPALIER_GARBAGE_KILLS='$(KILL_ROUNDS)' go test -count=1 -timeout=0 -v -run '^Test(Crash|GarbageKilled)$$' ./server
 
 .PHONY: cycles
 cycles: ## create, use and delete CRDs CYCLES times, and look for leaked goroutines, files and connections

@@ -78,13 +78,6 @@ var knownDifferences = []knownDifference{
 		})
 	}},
 	{
-		name:   "generated names of IP addresses",
-		reason: "The reference takes the prefix as the name. Neither is an address, except by accident.",
-		match: func(k *Kind, c *Case, d *Difference) bool {
-			return k.Name == "ipaddresses" && strings.Contains(d.Key, "metadata.name") && has(c.Object, "metadata", "generateName")
-		},
-	},
-	{
 		name:   "template generation of daemon sets",
 		reason: "The reference does not decode a daemon set whose deprecated annotation is not a number.",
 		match: func(k *Kind, c *Case, d *Difference) bool {

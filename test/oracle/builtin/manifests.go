@@ -67,21 +67,58 @@ func Manifests(dir string) ([]Manifest, error) {
 		if err != nil {
 			return err
 		}
-		for _, obj := range objects {
-			items, ok := obj["items"].([]any)
-			if !ok {
-				out = append(out, Manifest{name, obj})
-				continue
-			}
-			for _, item := range items {
-				if o, ok := item.(map[string]any); ok {
-					out = append(out, Manifest{name, o})
-				}
-			}
-		}
+		out = append(out, manifests(name, objects)...)
 		return nil
 	})
 	return out, err
+}
+
+// manifests returns the objects of a file, and the items of its lists.
+func manifests(file string, objects []map[string]any) (out []Manifest) {
+	for _, obj := range objects {
+		items, ok := obj["items"].([]any)
+		if !ok {
+			out = append(out, Manifest{file, obj})
+			continue
+		}
+		for _, item := range items {
+			if o, ok := item.(map[string]any); ok {
+				out = append(out, Manifest{file, o})
+			}
+		}
+	}
+	return out
+}
+
+// Charts returns the objects of all Helm charts below a directory, with their default values, as
+// the program helm renders them. Those that need other values are skipped, and counted.
+func Charts(helm, dir string) (out []Manifest, skipped int, err error) {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() != "Chart.yaml" {
+			return err
+		}
+		chart := filepath.Dir(path)
+		if _, err := os.Stat(filepath.Join(filepath.Dir(filepath.Dir(chart)), "Chart.yaml")); err == nil {
+			return nil // it is a part of another one
+		}
+		name, err := filepath.Rel(dir, chart)
+		if err != nil {
+			return err
+		}
+		text, err := exec.Command(helm, "template", "release", chart, "--namespace", "default", "--kube-version", "v1.36.3").Output()
+		if err != nil {
+			skipped++
+			return nil
+		}
+		objects, err := ReadManifest(text)
+		if err != nil {
+			skipped++
+			return nil
+		}
+		out = append(out, manifests(name, objects)...)
+		return nil
+	})
+	return out, skipped, err
 }
 
 // Check compares the creation of an object of a manifest. It returns nil if both sides agree.
