@@ -22,6 +22,7 @@ BUILTIN_CASES   ?= 2000
 BUILTIN_MODULES ?=
 HELM_VERSION    ?= v3.22.0
 RECORDED        := ^TestBuiltin$$
+RBAC_CASES      ?= 100000
 KILL_ROUNDS     ?= 1000
 CYCLES          ?= 1000
 ROBUSTNESS_TIME ?= 5m
@@ -81,6 +82,10 @@ MANIFEST_MODULES ?= \
 oracle-manifests: ## compare the manifests and Helm charts of MANIFEST_MODULES (path@version …)
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && GOBIN="$$dir" GOFLAGS= go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION) && \
 	cd test/oracle && BUILTIN_HELM="$$dir/helm" BUILTIN_MODULES='$(MANIFEST_MODULES)' go test -count=1 -timeout=0 -v -run '^TestBuiltin$$/^manifests$$' .
+
+.PHONY: oracle-rbac
+oracle-rbac: ## compare RBAC_CASES decisions of the RBAC authorizer with Kubernetes' own evaluation
+	cd test/oracle && RBAC_SEED=$${RBAC_SEED:-$$(date +%s)} RBAC_CASES='$(RBAC_CASES)' go test -count=1 -timeout=0 -v -run '^TestRBAC$$' .
 
 .PHONY: prove
 prove: ## run the tests of a behaviour: make prove ROW=P-07; without ROW, list the behaviours without tests

@@ -20,6 +20,10 @@ type Request struct {
 	Object      json.RawMessage `json:"object,omitempty"`
 	Old         json.RawMessage `json:"old,omitempty"`
 	User        *User           `json:"user,omitempty"`
+
+	// Existing are the roles and bindings that exist, and Attributes the requests to authorize.
+	Existing   []json.RawMessage `json:"existing,omitempty"`
+	Attributes []Attributes      `json:"attributes,omitempty"`
 }
 
 // User is the user who makes a request.
@@ -46,6 +50,8 @@ type Answer struct {
 	Fields map[string][]string `json:"fields"`
 	// Objects are the roles and bindings that exist from the start.
 	Objects []json.RawMessage `json:"objects"`
+	// Decisions are the answers to Attributes.
+	Decisions []Decision `json:"decisions"`
 }
 
 // Cause is one error of validation, as the Status shows it.
