@@ -21,7 +21,7 @@ FIELD_STEPS     ?= 100000
 BUILTIN_CASES   ?= 2000
 BUILTIN_MODULES ?=
 HELM_VERSION    ?= v3.22.0
-RECORDED        := ^TestBuiltin$$
+RECORDED        := ^Test(Builtin|Policy|RBAC)$$
 RBAC_CASES      ?= 100000
 KILL_ROUNDS     ?= 1000
 CYCLES          ?= 1000
@@ -85,7 +85,7 @@ oracle-manifests: ## compare the manifests and Helm charts of MANIFEST_MODULES (
 
 .PHONY: oracle-rbac
 oracle-rbac: ## compare RBAC_CASES decisions of the RBAC authorizer with Kubernetes' own evaluation
-	cd test/oracle && RBAC_SEED=$${RBAC_SEED:-$$(date +%s)} RBAC_CASES='$(RBAC_CASES)' go test -count=1 -timeout=0 -v -run '^TestRBAC$$' .
+	cd test/oracle && ORACLE36=$${ORACLE36:-build} RBAC_SEED=$${RBAC_SEED:-$$(date +%s)} RBAC_CASES='$(RBAC_CASES)' go test -count=1 -timeout=0 -v -run '^TestRBAC$$' .
 
 .PHONY: prove
 prove: ## run the tests of a behaviour: make prove ROW=P-07; without ROW, list the behaviours without tests

@@ -9,25 +9,6 @@ import (
 	"espalier.dev/test/oracle/builtin"
 )
 
-// startReference starts the reference of Kubernetes' own kinds.
-func startReference(t *testing.T) *builtin.Reference {
-	t.Helper()
-	program, err := builtin.Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := builtin.Start(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return r
-}
-
 // objectName identifies a role or binding.
 func objectName(tree map[string]any) string {
 	text, err := json.Marshal([]any{tree["kind"], at(tree, "metadata")["namespace"], at(tree, "metadata")["name"]})
