@@ -123,6 +123,7 @@ func (o *Options) addFeatureFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.EnableAdmissionPlugins, "enable-admission-plugins", o.EnableAdmissionPlugins, "comma-separated `names` of admission plugins to enable in addition to the default ones")
 	fs.StringSliceVar(&o.DisableAdmissionPlugins, "disable-admission-plugins", o.DisableAdmissionPlugins, "comma-separated `names` of admission plugins to disable")
 	fs.StringVar(&o.AdmissionControlConfigFile, "admission-control-config-file", o.AdmissionControlConfigFile, "`file` with the configuration of admission plugins, as for kube-apiserver")
+	fs.StringArrayVar(&o.ServiceResolver, "service-resolver", o.ServiceResolver, "`name.namespace=URL` of a service that webhooks are called at, as https://host:port; may be repeated (default: the endpoints of the service on this server)")
 	fs.StringToStringVar(&o.FeatureGates, "feature-gates", o.FeatureGates, "comma-separated feature gates, `Name=true|false`")
 	fs.StringVar(&o.EmulatedVersion, "emulated-version", o.EmulatedVersion, "Kubernetes `version` to emulate, as major.minor")
 }

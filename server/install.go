@@ -30,6 +30,7 @@ import (
 	"espalier.dev/server/resource"
 	"espalier.dev/server/resources"
 	"espalier.dev/server/skeletons"
+	"espalier.dev/server/webhooks"
 	"espalier.dev/store"
 )
 
@@ -53,6 +54,8 @@ type foundation struct {
 	// configurations.
 	admission admission.Interface
 	dynamic   *dynamicadmission.Dynamic
+	// network connects to webhooks.
+	network *webhooks.Network
 	// authentication identifies users by their tokens, and issues the tokens of service accounts.
 	authentication *authentication.Authentication
 	// authorizer is for checks in handlers beyond those of the filters.
@@ -132,6 +135,7 @@ func install(f foundation) (*definitions.Definitions, error) {
 		},
 		Admission:           f.admission,
 		Authorizer:          f.authorizer,
+		Webhooks:            f.network,
 		NotFound:            http.NotFoundHandler(),
 		Scheme:              f.scheme,
 		RequestTimeout:      f.config.RequestTimeout,
@@ -185,6 +189,7 @@ func install(f foundation) (*definitions.Definitions, error) {
 	f.api.RegisterDestroyFunc(func() {
 		f.controllers.stop()
 		handler.Close()
+		f.network.Close()
 	})
 	if err := f.api.AddReadyzChecks(f.controllers.checks()...); err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ import (
 	"espalier.dev/server/builtin/services"
 	"espalier.dev/server/etcd"
 	"espalier.dev/server/peers"
+	"espalier.dev/server/webhooks"
 )
 
 // Options configures a server. The fields have flags, which are named as in kube-apiserver if
@@ -103,6 +104,10 @@ type Options struct {
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
 	// AdmissionControlConfigFile has the configuration of admission plugins.
 	AdmissionControlConfigFile string
+
+	// ServiceResolver has the addresses of services that webhooks are called at, in the form
+	// name.namespace=URL. Other services are looked up among the stored objects.
+	ServiceResolver []string
 
 	// Controllers names the controllers of Kubernetes' own kinds to run, as in
 	// kube-controller-manager: * is all of them, and -name switches one off.
@@ -300,6 +305,9 @@ func (o *Options) Validate() error {
 	}
 	if err := o.Authorization.Validate(); err != nil {
 		errs = append(errs, err)
+	}
+	if _, err := webhooks.ParseServices(o.ServiceResolver); err != nil {
+		bad("--service-resolver: %w", err)
 	}
 	if err := o.validateAdmission(); err != nil {
 		errs = append(errs, err)

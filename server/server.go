@@ -188,8 +188,13 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	c.Authorization.Authorizer, c.RuleResolver = authz, authz
 	c.LoopbackClientConfig = loopbackConfig(s.identity, s.url, uuid.NewString())
 	quotas := &quota.Stored{Store: s.db.store, Builtin: func() *builtin.Handler { return stored.Handler }, Charges: quota.NewCharges()}
+	services, err := webhooks.ParseServices(o.ServiceResolver)
+	if err != nil {
+		return nil, fmt.Errorf("--service-resolver: %w", err)
+	}
+	network := webhooks.NewNetwork(&webhooks.Services{Objects: stored, URLs: services})
 	dynamic := dynamicadmission.New(dynamicadmission.Config{
-		Store: s.db.store, Authorizer: c.Authorization.Authorizer, Guard: webhooks.Guard,
+		Store: s.db.store, Authorizer: c.Authorization.Authorizer, Guard: network.Guard, Services: network.Services(),
 	})
 	if c.AdmissionControl, err = newAdmission(o, builtinadmission.Config{
 		Objects: stored, Authorizer: c.Authorization.Authorizer,
@@ -226,6 +231,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		peers:          s.db.peers,
 		admission:      c.AdmissionControl,
 		dynamic:        dynamic,
+		network:        network,
 		authentication: authn,
 		authorizer:     c.Authorization.Authorizer,
 		roles:          roles,

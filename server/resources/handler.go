@@ -78,6 +78,8 @@ type Config struct {
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Scheme has the types of responses that are not resources, such as Status.
 	Scheme *runtime.Scheme
+	// Webhooks connects to conversion webhooks. The default finds services by DNS.
+	Webhooks *webhooks.Network
 	// NotFound handles requests for resources that are not served.
 	NotFound http.Handler
 	// RequestTimeout limits requests other than watches; MinWatch is the minimum time after
@@ -114,7 +116,10 @@ type Handler struct {
 
 // New returns a handler for the resources of the source.
 func New(c Config) (*Handler, error) {
-	clients, err := webhooks.NewClients(conversionReviews())
+	if c.Webhooks == nil {
+		c.Webhooks = webhooks.NewNetwork(webhook.NewDefaultServiceResolver())
+	}
+	clients, err := c.Webhooks.NewClients(conversionReviews())
 	if err != nil {
 		return nil, fmt.Errorf("conversion webhooks: %w", err)
 	}

@@ -9,8 +9,6 @@ import (
 	"io"
 	"net/http"
 
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
 )
 
@@ -33,40 +31,6 @@ type SizeError struct{ Limit int64 }
 
 func (e *SizeError) Error() string {
 	return fmt.Sprintf("the response of the webhook is larger than %d MiB", e.Limit>>20)
-}
-
-// NewClients returns a client manager for webhooks that exchange objects of the given group
-// versions.
-func NewClients(gvs ...runtimeschema.GroupVersion) (*webhook.ClientManager, error) {
-	m, err := webhook.NewClientManager(gvs)
-	if err != nil {
-		return nil, err
-	}
-	auth, err := webhook.NewDefaultAuthenticationInfoResolver("")
-	if err != nil {
-		return nil, err
-	}
-	m.SetAuthenticationInfoResolver(auth)
-	m.SetAuthenticationInfoResolverWrapper(Guard)
-	m.SetServiceResolver(webhook.NewDefaultServiceResolver())
-	return &m, m.Validate()
-}
-
-// Guard makes the clients that r configures reject redirects and responses that are too
-// large. It has the type that k8s.io/apiserver's admission webhooks expect.
-func Guard(r webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
-	guarded := func(c *rest.Config, err error) (*rest.Config, error) {
-		if err != nil {
-			return nil, err
-		}
-		return GuardConfig(c), nil
-	}
-	return &webhook.AuthenticationInfoResolverDelegator{
-		ClientConfigForFunc: func(hostPort string) (*rest.Config, error) { return guarded(r.ClientConfigFor(hostPort)) },
-		ClientConfigForServiceFunc: func(name, namespace string, port int) (*rest.Config, error) {
-			return guarded(r.ClientConfigForService(name, namespace, port))
-		},
-	}
 }
 
 // GuardConfig returns a copy of c whose clients reject redirects and responses that are too

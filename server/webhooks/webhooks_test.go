@@ -21,7 +21,9 @@ func call(t *testing.T, ctx context.Context, h http.HandlerFunc) ([]byte, error)
 	t.Helper()
 	s := httptest.NewTLSServer(h)
 	t.Cleanup(s.Close)
-	clients, err := NewClients(runtimeschema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"})
+	network := NewNetwork(webhook.NewDefaultServiceResolver())
+	t.Cleanup(network.Close)
+	clients, err := network.NewClients(runtimeschema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"})
 	if err != nil {
 		t.Fatal(err)
 	}
