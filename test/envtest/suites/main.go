@@ -185,7 +185,7 @@ func findPackages(source string, p project) ([]string, error) {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		if err != nil || !strings.Contains(string(data), "controller-runtime/pkg/envtest") && !strings.Contains(string(data), "internal/testing/controlplane") && filepath.Base(filepath.Dir(path)) != "controlplane" {
+		if err != nil || !usesEnvtest(string(data)) {
 			return err
 		}
 		dir, err := filepath.Rel(source, filepath.Dir(path))
@@ -195,4 +195,10 @@ func findPackages(source string, p project) ([]string, error) {
 		return err
 	})
 	return packages, err
+}
+
+// usesEnvtest reports whether a file uses envtest, or is a part of it.
+func usesEnvtest(source string) bool {
+	return slices.ContainsFunc([]string{"controller-runtime/pkg/envtest", "internal/testing/controlplane", "\npackage envtest\n", "\npackage controlplane_test\n"},
+		func(text string) bool { return strings.Contains(source, text) })
 }

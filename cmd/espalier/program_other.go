@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// releaseProgram has an effect on Linux only.
+func releaseProgram() {}
