@@ -26,9 +26,11 @@ const apiserverName, etcdName, kubectlName = "kube-apiserver", "etcd", "kubectl"
 func runAs(args []string) (code int, ok bool) {
 	switch strings.TrimSuffix(filepath.Base(args[0]), ".exe") {
 	case etcdName:
+		releaseProgram()
 		etcdcmd.Main(args)
 		return 0, true
 	case apiserverName:
+		releaseProgram()
 		ctx, stop := withSignals(context.Background())
 		defer stop()
 		return kubeapiserver.Main(ctx, args[1:], os.Stdout, os.Stderr), true

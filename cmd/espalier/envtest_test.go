@@ -424,3 +424,13 @@ func establish(t *testing.T, config *rest.Config, plural string) {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
+
+// TestReleaseProgram makes sure that the program still runs.
+func TestReleaseProgram(t *testing.T) {
+	for range 3 {
+		releaseProgram()
+		if got := strings.ToUpper("released"); got != "RELEASED" {
+			t.Errorf("got %s", got)
+		}
+	}
+}
