@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	auditpolicy "k8s.io/apiserver/pkg/audit/policy"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -384,4 +385,48 @@ func TestPolicyIsReconciled(t *testing.T) {
 	}
 	role("system:kube-dns")
 	must(rbac.Roles("kube-system").Get(ctx, "extension-apiserver-authentication-reader", metav1.GetOptions{}))
+}
+
+// TestSecurityExamples checks that the files in examples/security are valid.
+func TestSecurityExamples(t *testing.T) {
+	policy, err := auditpolicy.LoadPolicyFromFile("../examples/security/audit-policy.yaml")
+	if err != nil || len(policy.Rules) < 5 {
+		t.Errorf("audit policy: %v", err)
+	}
+	text, err := os.ReadFile("../examples/security/authorization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "authorization.yaml")
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(kubeconfig, `{"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}],"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`)
+	write(file, strings.ReplaceAll(string(text), "/etc/espalier/change-freeze.kubeconfig", kubeconfig))
+	o := testOptions(t)
+	o.Authorization.File = file
+	s := startServer(t, o)
+	user := client(t, s, userConfig(t, s, "ann"))
+	bind(t, clientset(t, s, nil, runtime.ContentTypeJSON), "edit", "ann", "default")
+	// The webhook does not answer: what it is asked about is rejected, and RBAC decides about the
+	// rest.
+	for path, want := range map[string]int{"/api/v1/namespaces/default/configmaps": http.StatusOK, "/api/v1/namespaces/production/configmaps": http.StatusForbidden} {
+		if code, body := askAs(t, s, user, "GET", path, ""); code != want {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	if code, body := askAs(t, s, user, "DELETE", "/api/v1/namespaces/production/configmaps", ""); code != http.StatusInternalServerError && code != http.StatusForbidden {
+		t.Errorf("%d %s", code, body)
+	}
+	write(file, "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers: [{type: RBAC, name: rbac}, {type: AlwaysAllow, name: alwaysallow}]\n")
+	eventually(t, func() error {
+		if code, body := askAs(t, s, user, "GET", "/api/v1/namespaces/production/configmaps", ""); code != http.StatusOK {
+			return fmt.Errorf("the new configuration is not in use: %d %s", code, body)
+		}
+		return nil
+	})
 }

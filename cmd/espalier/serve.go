@@ -30,8 +30,9 @@ work with it as with any Kubernetes cluster.
 By default it keeps all data in ./espalier-data: an embedded etcd that only the server can
 access, a certificate authority (CA) with certificates for the server and its
 administrator, and a kubeconfig that is written when the server is ready. It listens on
-127.0.0.1:6443 with TLS. Members of system:masters have full access; other users can only
-read the health endpoints.
+127.0.0.1:6443 with TLS. Requests are authorized with RBAC and Kubernetes' default roles:
+members of system:masters, such as the administrator, have full access, and others what
+roles and bindings give them.
 
 The data can only be used with the semantics that it was created with. --semantics and the
 environment variable ` + semanticsVariable + ` select it; the file .espalier.yaml is not read.

@@ -52,7 +52,7 @@ type Config struct {
 }
 
 // Authorizer is the chain of authorizers of a server. Everyone may read the open paths, and the
-// group system:masters may do everything; then the configured authorizers decide.
+// group system:masters has full access; then the configured authorizers decide.
 type Authorizer struct {
 	config   Config
 	compiler authorizationcel.Compiler
