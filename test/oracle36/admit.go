@@ -15,19 +15,32 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/plugin/pkg/admission/alwayspullimages"
+	"k8s.io/kubernetes/plugin/pkg/admission/antiaffinity"
 	"k8s.io/kubernetes/plugin/pkg/admission/defaulttolerationseconds"
+	"k8s.io/kubernetes/plugin/pkg/admission/extendedresourcetoleration"
 	"k8s.io/kubernetes/plugin/pkg/admission/limitranger"
+	"k8s.io/kubernetes/plugin/pkg/admission/namespace/exists"
 	"k8s.io/kubernetes/plugin/pkg/admission/network/defaultingressclass"
+	"k8s.io/kubernetes/plugin/pkg/admission/network/denyserviceexternalips"
 	"k8s.io/kubernetes/plugin/pkg/admission/nodetaint"
+	"k8s.io/kubernetes/plugin/pkg/admission/podnodeselector"
+	"k8s.io/kubernetes/plugin/pkg/admission/podresize"
+	"k8s.io/kubernetes/plugin/pkg/admission/podtolerationrestriction"
+	"k8s.io/kubernetes/plugin/pkg/admission/podtopologylabels"
 	"k8s.io/kubernetes/plugin/pkg/admission/priority"
 	"k8s.io/kubernetes/plugin/pkg/admission/runtimeclass"
+	"k8s.io/kubernetes/plugin/pkg/admission/security/podsecurity"
 	"k8s.io/kubernetes/plugin/pkg/admission/serviceaccount"
+	"k8s.io/kubernetes/plugin/pkg/admission/storage/persistentvolume/resize"
 	"k8s.io/kubernetes/plugin/pkg/admission/storage/storageclass/setdefault"
 	"k8s.io/kubernetes/plugin/pkg/admission/storage/storageobjectinuseprotection"
 )
@@ -37,7 +50,9 @@ var plugins = newPlugins()
 func newPlugins() *admission.Plugins {
 	p := admission.NewPlugins()
 	for _, register := range []func(*admission.Plugins){
-		defaulttolerationseconds.Register, limitranger.Register, defaultingressclass.Register, nodetaint.Register, priority.Register,
+		alwayspullimages.Register, antiaffinity.Register, denyserviceexternalips.Register, exists.Register, extendedresourcetoleration.Register,
+		lifecycle.Register, podnodeselector.Register, podresize.Register, podsecurity.Register, podtolerationrestriction.Register,
+		podtopologylabels.Register, resize.Register, defaulttolerationseconds.Register, limitranger.Register, defaultingressclass.Register, nodetaint.Register, priority.Register,
 		runtimeclass.Register, serviceaccount.Register, setdefault.Register, storageobjectinuseprotection.Register,
 	} {
 		register(p)
@@ -61,7 +76,12 @@ func admit(req *request) (answer, error) {
 	}
 	stop := make(chan struct{})
 	defer close(stop)
-	plugin, err := plugins.InitPlugin(req.Plugin, nil, initializer.New(client, nil, factory, nil, utilfeature.DefaultFeatureGate, nil, stop, nil))
+	var config io.Reader
+	if req.Configuration != "" {
+		config = strings.NewReader(req.Configuration)
+	}
+	effective := compatibility.DefaultKubeEffectiveVersionForTest()
+	plugin, err := plugins.InitPlugin(req.Plugin, config, initializer.New(client, nil, factory, nil, utilfeature.DefaultFeatureGate, effective, stop, nil))
 	if err != nil {
 		return answer{}, err
 	}

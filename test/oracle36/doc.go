@@ -13,7 +13,11 @@
 //	{"op":"update",…,"subresource":"status","object":{…},"old":{…}}
 //	    the same for a PUT that replaces old, a stored object.
 //	{"op":"admit","plugin":"Priority","operation":"CREATE",…,"object":{…},"old":{…},"existing":[…]}
-//	    one admission plugin on a write of an object, with the objects that exist.
+//	    one admission plugin on a write of an object, with the objects that exist. It may have a
+//	    "configuration".
+//	{"op":"quota","operation":"CREATE",…,"object":{…},"old":{…},"existing":[…]}
+//	    charges a write to the quotas that exist: "object" has what is "charged" then, and what the
+//	    other objects that exist use, as it is "counted".
 //	{"op":"rbac","existing":[…],"attributes":[{"user":{…},"verb":…,"resource":…},…]}
 //	    "decisions" of the RBAC authorizer about requests, with the roles and bindings that
 //	    exist. Attributes with "rules" ask whether the user may grant them in a namespace.

@@ -25,10 +25,11 @@ type request struct {
 	User        *userInfo       `json:"user"`
 
 	// For admit and rbac.
-	Plugin     string            `json:"plugin"`
-	Operation  string            `json:"operation"`
-	Existing   []json.RawMessage `json:"existing"`
-	Attributes []attributes      `json:"attributes"`
+	Plugin        string            `json:"plugin"`
+	Configuration string            `json:"configuration"`
+	Operation     string            `json:"operation"`
+	Existing      []json.RawMessage `json:"existing"`
+	Attributes    []attributes      `json:"attributes"`
 }
 
 // userInfo is the user who makes a request.
@@ -137,6 +138,8 @@ func handle(line []byte) (a answer) {
 		a, err = update(&req)
 	case "admit":
 		a, err = admit(&req)
+	case "quota":
+		a, err = charge(&req)
 	case "rbac":
 		a, err = authorize(&req)
 	case "policy":

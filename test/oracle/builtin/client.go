@@ -3,6 +3,7 @@ package builtin
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,9 +22,14 @@ type Request struct {
 	Old         json.RawMessage `json:"old,omitempty"`
 	User        *User           `json:"user,omitempty"`
 
-	// Existing are the roles and bindings that exist, and Attributes the requests to authorize.
+	// Existing are the objects that exist, and Attributes the requests to authorize.
 	Existing   []json.RawMessage `json:"existing,omitempty"`
 	Attributes []Attributes      `json:"attributes,omitempty"`
+
+	// For admission.
+	Plugin        string `json:"plugin,omitempty"`
+	Configuration string `json:"configuration,omitempty"`
+	Operation     string `json:"operation,omitempty"`
 }
 
 // User is the user who makes a request.
@@ -138,6 +144,9 @@ func (r *Reference) Close() error {
 	return r.cmd.Wait()
 }
 
+// errBadRequest is returned for a request that the reference does not understand.
+var errBadRequest = errors.New("the reference does not understand the request")
+
 // Ask sends a request to the reference and returns the answer. If answers are recorded, an equal
 // request gets the same one.
 func (r *Reference) Ask(req *Request) (*Answer, error) { return r.askFor(req, false) }
@@ -152,7 +161,7 @@ func (r *Reference) askFor(req *Request, again bool) (*Answer, error) {
 		return nil, err
 	}
 	if a.BadRequest != "" {
-		return nil, fmt.Errorf("the reference does not understand the request: %s", a.BadRequest)
+		return nil, fmt.Errorf("%w: %s", errBadRequest, a.BadRequest)
 	}
 	return a, nil
 }
