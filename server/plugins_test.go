@@ -359,3 +359,38 @@ func (w *warningLog) text() string {
 	defer w.mu.Unlock()
 	return strings.Join(w.list, "\n")
 }
+
+// TestAdmissionPage checks that the page about admission lists all plugins in their order, whether
+// they are on by default, and which are missing.
+func TestAdmissionPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("builtin/docs/admission.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows [][]string
+	for line := range strings.Lines(string(page)) {
+		if cells := strings.Split(line, "|"); len(cells) == 6 && cells[2] != " default " && cells[2] != "---" {
+			rows = append(rows, cells)
+		}
+	}
+	names := admissionPlugins()
+	if len(rows) != len(names) {
+		t.Fatalf("the page has %d plugins, want %d", len(rows), len(names))
+	}
+	o := NewOptions()
+	for i, name := range names {
+		cells := rows[i]
+		if strings.TrimSpace(cells[1]) != name {
+			t.Errorf("%s is at the place of %s", cells[1], name)
+			continue
+		}
+		missing := strings.Contains(cells[3], "not part of this server")
+		if missing != (plugin(name) == nil) {
+			t.Errorf("%s: the page is wrong about whether it is part of the server", name)
+		}
+		if on := strings.TrimSpace(cells[2]) == "on"; !missing && on != o.admits(name) {
+			t.Errorf("%s: the page is wrong about the default", name)
+		}
+	}
+}
