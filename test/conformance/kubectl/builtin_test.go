@@ -13,6 +13,7 @@ func TestBuiltin(t *testing.T) {
 	t.Parallel()
 	s := sessionOf(t, espaliertest.Start(t))
 	for name, test := range map[string]func(*testing.T, *session){
+		"access":       testAccess,
 		"create":       testCreate,
 		"change":       testChange,
 		"patch":        testPatch,
