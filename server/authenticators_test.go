@@ -302,7 +302,7 @@ func TestRequestHeaders(t *testing.T) {
 		t.Errorf("a user who sends the headers: %d %s", code, message)
 	}
 
-	// Whoever has a certificate of a user must not be a proxy.
+	// Certificates of users must not be those of proxies.
 	wrong := testOptions(t)
 	own, err := pki.Ensure(pki.Config{Dir: filepath.Join(wrong.DataDir, "pki"), Hosts: servingHosts(wrong.BindAddress)})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"espalier.dev/server/authentication"
@@ -385,4 +386,52 @@ func TestTokenKeys(t *testing.T) {
 	reject(t, s, "a token of a key that is gone", first)
 	third := requestToken(t, set, "robot", authenticationv1.TokenRequestSpec{}).Status
 	accept(t, s, third.Token, "robot")
+}
+
+// TestTokenAudit finds the token that made a request in the audit log, and requests with tokens
+// that are not valid.
+func TestTokenAudit(t *testing.T) {
+	dir := t.TempDir()
+	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
+	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := testOptions(t)
+	o.AuditPolicyFile, o.AuditLogPath = policy, log
+	s := startServer(t, o)
+	set := clientset(t, s, nil, "")
+	account(t, set, "robot")
+	token := requestToken(t, set, "robot", authenticationv1.TokenRequestSpec{}).Status.Token
+	accept(t, s, token, "robot")
+	reject(t, s, "tampered", token[:len(token)-8]+"AAAAAAAA")
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(data), token) {
+		t.Error("the log has the token")
+	}
+	var issued, used string
+	rejected := 0
+	for line := range strings.Lines(string(data)) {
+		var e auditv1.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.ObjectRef != nil && e.ObjectRef.Subresource == "token" {
+			issued = e.Annotations["authentication.kubernetes.io/issued-credential-id"]
+		}
+		if e.User.Username == "system:serviceaccount:default:robot" {
+			used = strings.Join(e.User.Extra["authentication.kubernetes.io/credential-id"], "")
+		}
+		if e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusUnauthorized {
+			rejected++
+		}
+	}
+	if issued == "" || issued != used || rejected != 1 {
+		t.Errorf("issued %q, used %q, rejected %d", issued, used, rejected)
+	}
 }

@@ -7,5 +7,6 @@
 // so that other programs can verify tokens, too.
 //
 // A token is valid as long as the objects that it is bound to exist: they are read from the
-// store of the server for each request.
+// store of the server for each request. The server that deletes an object rejects its tokens as
+// soon as it has answered; others on the same etcd do when they have received the event.
 package tokens
