@@ -178,6 +178,7 @@ func TestBindings(t *testing.T) {
 		{"system:serviceaccount::none", "", "get core pods", false, ``},
 		{"u", "a", "get core pods", true, `RBAC: allowed by RoleBinding "by-cluster-role/a" of ClusterRole "getter" to User "u"`},
 		{"v,g", "a", "get core pods", true, `RBAC: allowed by RoleBinding "by-cluster-role/a" of ClusterRole "getter" to Group "g"`},
+		{"u,g", "a", "get core pods", true, `RBAC: allowed by RoleBinding "by-cluster-role/a" of ClusterRole "getter" to User "u"`},
 		{"u", "b", "get core pods", false, ``},
 		{"u", "", "get core pods", false, ``},
 		{"u", "a", "list core pods", true, `RBAC: allowed by RoleBinding "lists/a" of Role "lister" to User "u"`},
