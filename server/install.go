@@ -197,6 +197,11 @@ func install(f foundation) (*definitions.Definitions, error) {
 	// A hook that fails ends the process, so this hook never fails.
 	return defs, f.api.AddPostStartHook("controllers", func(hook genericapiserver.PostStartHookContext) error {
 		f.controllers.start(hook.Context)
+		// As in kube-apiserver, /healthz fails until requests are answered.
+		select {
+		case <-f.controllers.Ready():
+		case <-hook.Done():
+		}
 		return nil
 	})
 }

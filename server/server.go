@@ -55,6 +55,9 @@ const (
 	// watchGrace is the time that a stopping server waits for watches to end after it asks
 	// them to.
 	watchGrace = 2 * time.Second
+	// livezGrace is the time that a server may load data without failing /livez: it would only
+	// be restarted, and load again.
+	livezGrace = 24 * time.Hour
 	// stallTimeout is the maximum time without progress during start, and readyPoll the
 	// interval of checks.
 	stallTimeout = time.Minute
@@ -157,6 +160,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	c.MinRequestTimeout = int(o.MinRequestTimeout.Seconds())
 	c.GoawayChance = o.GoawayChance
 	c.EnableProfiling = o.Profiling
+	c.LivezGracePeriod = livezGrace
 	c.ShutdownDelayDuration = o.ShutdownDelay
 	c.ShutdownWatchTerminationGracePeriod = watchGrace
 	// During shutdown, new requests get Retry-After instead of a broken connection.

@@ -304,10 +304,20 @@ func TestEnvtestPlane(t *testing.T) {
 	p := newPlane(t)
 	etcd := p.startEtcd(t)
 	apiserver := p.startAPIServer(t, p.port)
-	client := kubernetes.NewForConfigOrDie(p.config(p.port))
-	if _, err := client.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{}); err != nil {
+	// A healthy server answers requests: there are no retries here.
+	plain, err := rest.HTTPClientFor(p.config(p.port))
+	if err != nil {
 		t.Fatal(err)
 	}
+	resp, err := plain.Get(fmt.Sprintf("https://127.0.0.1:%d/api/v1/namespaces/default", p.port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("the namespace default: %s", resp.Status)
+	}
+	client := kubernetes.NewForConfigOrDie(p.config(p.port))
 
 	// No controllers run.
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lasting"}}
