@@ -143,6 +143,10 @@ bench-engine: ## benchmark the engine against the reference; BENCH_JSON=file sav
 bench-rules: ## benchmark the CEL rules of the corpus against the reference
 	cd test/oracle && go test -run '^$$' -bench Rules -benchmem .
 
+.PHONY: bench-admission
+bench-admission: ## measure the CPU time of a CREATE without admission policies, and with 20 that match
+	go test -run '^$$' -bench Create -benchtime 3000x ./server/admission 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
+
 .PHONY: bench-start
 bench-start: ## measure the server's time to ready, memory and time to stop, as a process and in a test
 	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && \

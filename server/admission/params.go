@@ -182,7 +182,7 @@ func (c *typeConverters) GetTypeConverter(gvk runtimeschema.GroupVersionKind) ma
 		d = parts.Definition
 	}
 	if d == nil {
-		types, err := parts.Kubernetes.Types()
+		types, err := parts.Kubernetes.Types(gvk.Group)
 		if err != nil {
 			return nil
 		}

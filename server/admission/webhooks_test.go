@@ -308,6 +308,19 @@ func TestBuiltinKinds(t *testing.T) {
 		t.Error("the webhook got an object without defaults")
 	}
 
+	// Resources that are stored in the same place are equivalent.
+	same := newHook(t, patching(`[{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}]`))
+	e.configure("Mutating", "events", same, `, rules: [{apiGroups: [events.k8s.io], apiVersions: [v1], resources: [events], operations: [CREATE]}, {apiGroups: [autoscaling], apiVersions: [v1], resources: [horizontalpodautoscalers], operations: [CREATE]}]`)
+	a = e.must("POST", "/api/v1/namespaces/"+e.namespace+"/events", fmt.Sprintf(`{apiVersion: v1, kind: Event, metadata: {name: e}, involvedObject: {kind: Pod, name: p, namespace: %s}, message: hello}`, e.namespace))
+	if r := same.requests()[0]; a.at("metadata.labels.seen") != "yes" || a.at("message") != "hello" || r.Kind.Group != "events.k8s.io" || r.RequestKind.Group != "" || at(object(t, r), "note") != "hello" {
+		t.Errorf("%v %+v", a, r)
+	}
+	a = e.must("POST", "/apis/autoscaling/v2/namespaces/"+e.namespace+"/horizontalpodautoscalers", `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: h}, spec: {maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: d, apiVersion: apps/v1},
+		metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}]}}`)
+	if r := same.requests()[1]; a.at("metadata.labels.seen") != "yes" || a.at("kind") != "HorizontalPodAutoscaler" || r.Kind.Version != "v1" || at(object(t, r), "spec.targetCPUUtilizationPercentage") != 50.0 {
+		t.Errorf("%v %+v", a, r)
+	}
+
 	// CRDs have no namespace, so the object selector chooses them.
 	crds := newHook(t, patching(`[{"op": "add", "path": "/metadata/annotations", "value": {"seen": "yes"}}]`))
 	e.configure("Mutating", "crds", crds, fmt.Sprintf(`, objectSelector: {matchLabels: {test: %s}}, rules: [{apiGroups: [apiextensions.k8s.io], apiVersions: [v1], resources: [customresourcedefinitions], operations: [CREATE]}]`, e.namespace))

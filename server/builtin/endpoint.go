@@ -119,8 +119,6 @@ func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
 		e.storage = &namespaceREST{e.store}
 	}
 	serializer := &negotiated{CodecFactory: types.codecs, convertor: conv}
-	equivalent := runtime.NewEquivalentResourceRegistry()
-	equivalent.RegisterKindFor(r.GroupVersionResource(), "", gvk)
 	e.scope = handlers.RequestScope{
 		Namer:                    handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !r.Namespaced},
 		Serializer:               serializer,
@@ -132,7 +130,7 @@ func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
 		Defaulter:                types,
 		Typer:                    types.Scheme,
 		Authorizer:               h.config.Authorizer,
-		EquivalentResourceMapper: equivalent,
+		EquivalentResourceMapper: h.equivalents(),
 		TableConvertor:           e.store,
 		Resource:                 r.GroupVersionResource(),
 		Kind:                     gvk,
@@ -198,8 +196,13 @@ func (l lazyTypes) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
 	return c.TypedToObject(v)
 }
 
-// Types returns the types that all kinds are merged by.
-func (h *Handler) Types() (managedfields.TypeConverter, error) { return h.converter() }
+// Types returns the types that the kinds of a group are merged by.
+func (h *Handler) Types(group string) (managedfields.TypeConverter, error) {
+	if group == apiregistrationv1.GroupName {
+		return h.described()
+	}
+	return h.converter()
+}
 
 // newConverter returns the types of field management of the kinds that client-go knows.
 func (h *Handler) newConverter() (managedfields.TypeConverter, error) {

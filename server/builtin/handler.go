@@ -9,6 +9,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	apitypes "k8s.io/apimachinery/pkg/types"
@@ -70,6 +71,8 @@ type Handler struct {
 	// converter and described are the types of field management: of the kinds that client-go
 	// knows, and of others.
 	converter, described func() (managedfields.TypeConverter, error)
+	// equivalents knows which resources have the same objects.
+	equivalents func() runtime.EquivalentResourceMapper
 
 	mu        sync.Mutex
 	endpoints map[runtimeschema.GroupVersionResource]*endpoint
@@ -93,8 +96,31 @@ func New(c Config) *Handler {
 	}
 	h.types = lazily(func() (*types, error) { return newTypes(h.setDefaults) })
 	h.converter = lazily(h.newConverter)
+	h.equivalents = sync.OnceValue(newEquivalents)
 	h.described = lazily(h.newDescribed)
 	return h
+}
+
+// newEquivalents returns which resources have the same objects: those that are stored in the same
+// place, in several versions or groups. A webhook for one of them gets the requests for all.
+func newEquivalents() runtime.EquivalentResourceMapper {
+	all := Resources()
+	directories := map[runtimeschema.GroupResource]string{}
+	for _, r := range all {
+		directories[r.GroupResource()] = r.Directory()
+	}
+	known := runtime.NewEquivalentResourceRegistryWithIdentity(func(gr runtimeschema.GroupResource) string { return directories[gr] })
+	for _, r := range all {
+		known.RegisterKindFor(r.GroupVersionResource(), "", r.GroupVersionKind())
+		for _, sub := range r.Subresources {
+			kind := sub.Kind
+			if kind.Kind == "" {
+				kind = r.GroupVersionKind()
+			}
+			known.RegisterKindFor(r.GroupVersionResource(), sub.Name, kind)
+		}
+	}
+	return known
 }
 
 // setDefaults fills in the defaults of an object, if its kind is stored.

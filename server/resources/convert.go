@@ -170,6 +170,12 @@ func (c *objectConvertor) Convert(in, out, _ any) error {
 	if !ok || !ok2 {
 		return fmt.Errorf("%T cannot be converted to %T", in, out)
 	}
+	if tree, ok := in.(*unstructured.Unstructured); ok {
+		// An admission plugin may have changed it.
+		if gvk := tree.GroupVersionKind(); gvk.Group != c.definition.Group() || c.definition.Version(gvk.Version) == nil {
+			return fmt.Errorf("request to convert CR from an invalid group/version: %s", gvk.GroupVersion())
+		}
+	}
 	gv := into.GetObjectKind().GroupVersionKind().GroupVersion()
 	if gv.Empty() {
 		gv = from.GetObjectKind().GroupVersionKind().GroupVersion()
