@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -16,11 +19,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"espalier.dev/espaliertest"
@@ -187,15 +192,37 @@ func newSession(t *testing.T) *session {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.createAll(t, "rbac.yaml")
 	return s
 }
 
+// createAll creates the objects in a file.
+func (s *session) createAll(t *testing.T, file string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	s.must(t, err)
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), len(data))
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		s.must(t, s.client.Create(t.Context(), object))
+	}
+}
+
+// manager returns a manager with the access that rbac.yaml gives it.
 func (s *session) manager() (ctrl.Manager, error) {
-	unique := true // several managers run in this process
-	return newManager(s.server.Config(), ctrl.Options{
+	config := s.server.Config()
+	config.Impersonate.UserName = "system:serviceaccount:default:" + leaseName
+	config.Impersonate.Groups = []string{"system:serviceaccounts", "system:authenticated"}
+	several := true // several managers run in this process
+	return newManager(config, ctrl.Options{
 		LeaderElectionNamespace: "default",
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
-		Controller:              config.Controller{SkipNameValidation: &unique},
+		Controller:              ctrlconfig.Controller{SkipNameValidation: &several},
 	})
 }
 
