@@ -39,6 +39,8 @@ func TestServe(t *testing.T) {
 		{"rbac", `{"op":"rbac","existing":[` + role + `,` + binding + `],"attributes":[{"user":{"name":"jane"},"verb":"get","namespace":"default","resource":"pods"},{"user":{"name":"jane"},"verb":"list","namespace":"default","resource":"pods"}]}`, `"decisions":[{"allowed":true,"reason":"RBAC: allowed by RoleBinding \"b/default\" of Role \"a\" to User \"jane\""},{"allowed":false}]`},
 		{"escalation", `{"op":"rbac","existing":[` + role + `,` + binding + `],"attributes":[{"user":{"name":"jane"},"namespace":"default","rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}]},{"user":{"name":"jane"},"namespace":"default","rules":[{"verbs":["*"],"apiGroups":[""],"resources":["pods"]}]}]}`, `"decisions":[{"allowed":true},{"allowed":false,"error":"user \"jane\"`},
 		{"resources", `{"op":"resources"}`, `"resource":"pods","kind":"Pod","namespaced":true,"subresources":["ephemeralcontainers","resize","status"]`},
+		{"policy", `{"op":"policy"}`, `"name":"system:discovery"`},
+		{"review", `{"op":"review","apiVersion":"authorization.k8s.io/v1","resource":"subjectaccessreviews","object":{"spec":{"user":"u","nonResourceAttributes":{"path":"/p","verb":"allow"}}}}`, `"allowed":true`},
 		{"fields", `{"op":"fields"}`, `"k8s.io/api/core/v1.LocalObjectReference":["name"]`},
 		{"table", `{"op":"table","object":{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x"},"data":{"a":"YQ=="}}}`, `"cells":["x","Opaque",1,"\u003cunknown\u003e"]`},
 		{"unknown op", `{"op":"x"}`, `"badRequest"`},
