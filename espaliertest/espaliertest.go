@@ -253,8 +253,8 @@ func (s *Server) InstallCRDs(t testing.TB, sources ...any) {
 }
 
 // AddUser returns a client configuration for a user who is a member of groups, with a
-// client certificate that the server's CA has signed. Users outside system:masters may
-// only do what the server allows every authenticated user.
+// client certificate that the server's CA has signed. Users outside system:masters have the
+// access that roles and bindings give them.
 func (s *Server) AddUser(t testing.TB, name string, groups ...string) *rest.Config {
 	t.Helper()
 	config, err := s.server.UserConfig(name, groups...)
