@@ -126,41 +126,52 @@ func TestController(t *testing.T) {
 	s.event(t, "Removed", "removed from the directory")
 }
 
-// TestDeletion deletes Websites in other ways: with their namespace, in the foreground, and
+// TestDeletion deletes Websites in other ways: in the foreground, with their namespace, and
 // without their objects.
 func TestDeletion(t *testing.T) {
 	ctx := t.Context()
 	s := newSession(t)
-	s.startManager(t, "manager")
+	stop := s.startManager(t, "first")
+	create := func(namespace, name string) (*Website, *appsv1.Deployment) {
+		site := &Website{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: WebsiteSpec{Page: "x"}}
+		s.must(t, s.client.Create(ctx, site))
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
+		s.eventually(t, deployment, name, func() error { return nil })
+		return site, deployment
+	}
+	site, deployment := create("default", "foreground")
+	s.must(t, s.client.Delete(ctx, site, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+	s.gone(t, site, "foreground")
+	s.gone(t, deployment, "foreground")
+
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
 	s.must(t, s.client.Create(ctx, namespace))
-	for key, policy := range map[client.ObjectKey]metav1.DeletionPropagation{
-		{Namespace: "default", Name: "foreground"}: metav1.DeletePropagationForeground,
-		{Namespace: "default", Name: "orphan"}:     metav1.DeletePropagationOrphan,
-		{Namespace: "team", Name: "whole"}:         "",
-	} {
-		site := &Website{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: WebsiteSpec{Page: "x"}}
-		s.must(t, s.client.Create(ctx, site))
-		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace}}
-		s.eventually(t, deployment, key.Name, func() error { return nil })
-		if policy != "" {
-			s.must(t, s.client.Delete(ctx, site, client.PropagationPolicy(policy)))
-		} else {
-			s.must(t, s.client.Delete(ctx, namespace))
-			s.gone(t, namespace, "team")
+	site, deployment = create("team", "whole")
+	s.must(t, s.client.Delete(ctx, namespace))
+	s.gone(t, namespace, "team")
+	s.gone(t, site, "whole")
+	s.gone(t, deployment, "whole")
+
+	// No controller runs while the objects lose their owner: one that does not know of the
+	// deletion yet would apply the owner again.
+	site, deployment = create("default", "orphan")
+	stop()
+	s.must(t, s.client.Delete(ctx, site, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	s.eventually(t, deployment, "orphan", func() error {
+		if owners := deployment.OwnerReferences; len(owners) != 0 {
+			return fmt.Errorf("it has owners: %+v", owners)
 		}
-		s.gone(t, site, key.Name)
-		if policy != metav1.DeletePropagationOrphan {
-			s.gone(t, deployment, key.Name)
-			continue
+		return nil
+	})
+	s.eventually(t, site, "orphan", func() error {
+		if want := []string{finalizer}; !slices.Equal(site.Finalizers, want) {
+			return fmt.Errorf("it has the finalizers %q", site.Finalizers)
 		}
-		s.eventually(t, deployment, key.Name, func() error {
-			if owners := deployment.OwnerReferences; len(owners) != 0 {
-				return fmt.Errorf("it has owners: %+v", owners)
-			}
-			return nil
-		})
-	}
+		return nil
+	})
+	s.startManager(t, "second")
+	s.gone(t, site, "orphan")
+	s.must(t, s.client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment))
 }
 
 // reports returns a check that a Website's status describes its spec, with the condition Ready.
