@@ -353,8 +353,8 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	roundTrip(t, first)
-	for _, name := range []string{"keys/zzz.key", "keys/000.key"} {
-		key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	for name, curve := range map[string]elliptic.Curve{"keys/zzz.key": elliptic.P384(), "keys/000.key": elliptic.P521()} {
+		key, err := ecdsa.GenerateKey(curve, rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -366,7 +366,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, err := LoadKeys(KeyFiles{Dir: keep, Verify: []string{private}})
-	if err != nil || fmt.Sprint(algorithms(all)) != "[ES384 ES256 ES384 RS256]" {
+	if err != nil || fmt.Sprint(algorithms(all)) != "[ES384 ES256 ES512 RS256]" {
 		t.Fatal(algorithms(all), err)
 	}
 	for path, mode := range map[string]os.FileMode{keep: 0o700, filepath.Join(keep, "zzz.key"): 0o600, filepath.Join(keep, "000.key"): 0o600} {
