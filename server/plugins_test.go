@@ -188,6 +188,63 @@ func TestResourceQuota(t *testing.T) {
 	q.used("pods", "pods", "9")
 }
 
+// TestQuotaServers checks that two servers on one etcd never exceed a quota together.
+func TestQuotaServers(t *testing.T) {
+	t.Parallel()
+	urls := startCluster(t)[:1]
+	ctx := context.Background()
+	var api []*kubernetes.Clientset
+	for range 2 {
+		api = append(api, clientset(t, startServer(t, shareEtcd(t, urls)), nil, "application/json"))
+	}
+	const limit = 10
+	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"secrets": resource.MustParse("10")}}}
+	if _, err := api[0].CoreV1().ResourceQuotas("default").Create(ctx, q, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	used := func() error {
+		for i := range api {
+			got, err := api[i].CoreV1().ResourceQuotas("default").Get(ctx, "q", metav1.GetOptions{})
+			if err != nil || len(got.Status.Used) != 1 {
+				return fmt.Errorf("the quota is not enforced: %w", err)
+			}
+			all, err := api[i].CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return err
+			}
+			if n := got.Status.Used["secrets"]; n.Value() != int64(len(all.Items)) {
+				return fmt.Errorf("%s secrets are counted, %d are stored", n.String(), len(all.Items))
+			}
+		}
+		return nil
+	}
+	eventually(t, used)
+	for round := range 3 {
+		var accepted atomic.Int64
+		var wait sync.WaitGroup
+		for i := range 40 {
+			wait.Go(func() {
+				secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s-%d-%d", round, i)}}
+				switch _, err := api[i%2].CoreV1().Secrets("default").Create(ctx, secret, metav1.CreateOptions{}); {
+				case err == nil:
+					accepted.Add(1)
+				case !apierrors.IsForbidden(err):
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+		if n := accepted.Load(); n != limit {
+			t.Errorf("round %d: %d secrets were accepted, want %d", round, n, limit)
+		}
+		eventually(t, used)
+		if err := api[round%2].CoreV1().Secrets("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, used)
+	}
+}
+
 // TestOtherPlugins checks plugins on a real server: pod security with its warnings, owner
 // references, and the rate of events.
 func TestOtherPlugins(t *testing.T) {

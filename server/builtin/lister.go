@@ -3,8 +3,10 @@ package builtin
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -82,11 +84,19 @@ func (e *endpoint) prefix(namespace string) string {
 	return e.root + namespace + "/"
 }
 
+// decode decodes a stored object. Its resource version is not stored with it.
 func (e *endpoint) decode(entry *store.Entry) (runtime.Object, error) {
 	if entry.Err != nil {
 		return nil, entry.Err
 	}
 	obj := e.store.New()
-	_, _, err := e.codec.Decode(entry.Value, nil, obj)
-	return obj, err
+	if _, _, err := e.codec.Decode(entry.Value, nil, obj); err != nil {
+		return nil, err
+	}
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, err
+	}
+	m.SetResourceVersion(strconv.FormatInt(entry.Revision, 10))
+	return obj, nil
 }

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/version"
 	apiadmission "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -142,7 +143,7 @@ func (r request) run(t *testing.T, authz authorizer.Authorizer) error {
 	}
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	a := apiadmission.NewAttributesRecord(obj, old, gvk, m.GetNamespace(), m.GetName(), gvk.GroupVersion().WithResource(kinds[gvk.Kind].resource), r.subresource, op, nil, false, &user.DefaultInfo{Name: "u"})
-	p, err := plugins[i].New(admission.Config{Objects: stored(objects), Authorizer: authz, Configuration: []byte(r.configuration)})
+	p, err := plugins[i].New(admission.Config{Objects: stored(objects), Authorizer: authz, Configuration: []byte(r.configuration), Version: version.MustParse("1.37")})
 	if err != nil {
 		return err
 	}

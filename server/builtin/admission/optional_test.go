@@ -40,6 +40,7 @@ func TestOptionalPlugins(t *testing.T) {
 		limits    = "{apiVersion: podtolerationrestriction.admission.k8s.io/v1alpha1, kind: Configuration, default: [{key: d, operator: Exists}], whitelist: [{key: d, operator: Exists}]}"
 		node      = `{apiVersion: v1, kind: Node, metadata: {name: node, labels: {topology.kubernetes.io/zone: z, topology.kubernetes.io/region: r, x: "y"}}, status: {allocatable: {cpu: "2", memory: 1Gi}}}`
 		windows   = `{apiVersion: v1, kind: Node, metadata: {name: node, labels: {kubernetes.io/os: windows}}}`
+		declaring = `{apiVersion: v1, kind: Node, metadata: {name: node}, status: {declaredFeatures: [InPlacePodLevelResourcesVerticalScaling]}}`
 		forbidden = `pods "p" is forbidden: `
 	)
 	service := func(ips string) string {
@@ -47,6 +48,9 @@ func TestOptionalPlugins(t *testing.T) {
 	}
 	resized := func(generation, cpu, memory string) string {
 		return `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns, generation: ` + generation + `}, spec: {nodeName: node, containers: [{name: c, resources: {requests: {cpu: "` + cpu + `", memory: "` + memory + `"}}}]}}`
+	}
+	resizedPod := func(generation, cpu string) string {
+		return `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns, generation: ` + generation + `}, spec: {nodeName: node, resources: {requests: {cpu: "` + cpu + `"}}, containers: [{name: c}]}}`
 	}
 	for _, r := range []request{
 		{name: "all", plugin: "AlwaysAdmit", object: pod(""), want: pod("")},
@@ -100,6 +104,13 @@ func TestOptionalPlugins(t *testing.T) {
 		{name: "unknown node", plugin: "PodResizeValidator", object: resized("2", "2", "1Gi"), old: resized("1", "1", "1"), subresource: "resize", err: forbidden + `node "node" not found`},
 		{name: "other system", plugin: "PodResizeValidator", stored: windows, object: resized("2", "2", "1Gi"), old: resized("1", "1", "1"), subresource: "resize",
 			err: forbidden + `pod resize is only supported on linux nodes, node "node" is "windows"`},
+
+		{name: "declared", plugin: "NodeDeclaredFeatureValidator", stored: declaring, object: resizedPod("2", "2"), old: resizedPod("1", "1")},
+		{name: "not declared", plugin: "NodeDeclaredFeatureValidator", stored: node, object: resizedPod("2", "2"), old: resizedPod("1", "1"),
+			err: forbidden + `pod update requires features InPlacePodLevelResourcesVerticalScaling which are not available on node "node"`},
+		{name: "nothing needed", plugin: "NodeDeclaredFeatureValidator", stored: node, object: resizedPod("2", "1"), old: resizedPod("1", "1")},
+		{name: "same generation", plugin: "NodeDeclaredFeatureValidator", stored: node, object: resizedPod("1", "2"), old: resizedPod("1", "1")},
+		{name: "unknown node", plugin: "NodeDeclaredFeatureValidator", object: resizedPod("2", "2"), old: resizedPod("1", "1"), err: forbidden + `node "node" not found`},
 
 		{name: "no limits", plugin: "EventRateLimit", object: `{apiVersion: v1, kind: Event}`, err: "limits: Invalid value: null: must not be empty"},
 		{name: "invalid limits", plugin: "EventRateLimit", object: `{apiVersion: v1, kind: Event}`, configuration: "{apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration, limits: [{type: X, qps: 0, burst: 0, cacheSize: -1}]}",

@@ -211,3 +211,17 @@ func testSystem(t *testing.T, s *session) {
 	s.ok(t, "delete", "serviceaccount", "default")
 	s.ok(t, "wait", "--for=create", "serviceaccount/default", "--timeout=50s")
 }
+
+// testQuota creates a quota, uses it up, and describes it.
+func testQuota(t *testing.T, s *session) {
+	s.ok(t, "create", "quota", "few", "--hard=secrets=1,requests.cpu=1")
+	s.ok(t, "wait", "quota/few", "--for=jsonpath={.status.used.secrets}=0", "--timeout=60s")
+	s.ok(t, "create", "secret", "generic", "a", "--from-literal=a=b")
+	s.fails(t, `secrets "b" is forbidden: exceeded quota: few, requested: secrets=1, used: secrets=1, limited: secrets=1`, "create", "secret", "generic", "b")
+	s.fails(t, `pods "p" is forbidden: failed quota: few: must specify requests.cpu for: p`, "run", "p", "--image=nginx")
+	contains(t, columns(s.ok(t, "describe", "quota", "few")), "Resource Used Hard", "requests.cpu 0 1", "secrets 1 1")
+	contains(t, columns(s.ok(t, "describe", "namespace", "quota")), "Resource Quotas", "secrets 1 1")
+	s.ok(t, "delete", "secret", "a")
+	s.ok(t, "wait", "quota/few", "--for=jsonpath={.status.used.secrets}=0", "--timeout=60s")
+	contains(t, columns(s.ok(t, "get", "quota")), "few requests.cpu: 0/1, secrets: 0/1")
+}

@@ -29,6 +29,7 @@ func TestBuiltin(t *testing.T) {
 		"running":      testRunning,
 		"discover":     testDiscover,
 		"system":       testSystem,
+		"quota":        testQuota,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
