@@ -139,27 +139,32 @@ func TestAggregatedRoles(t *testing.T) {
 		}
 		return rules
 	}
-	want := map[string][]rbacv1.PolicyRule{"middle": collect(nil, "a")}
-	want["top"] = collect(nil, "b")
-	for _, r := range want["middle"] {
-		if !slices.ContainsFunc(want["top"], func(have rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(have, r) }) {
-			want["top"] = append(want["top"], r)
+	check := func() (top []rbacv1.PolicyRule) {
+		t.Helper()
+		want := map[string][]rbacv1.PolicyRule{"middle": collect(nil, "a")}
+		want["top"] = collect(nil, "b")
+		for _, r := range want["middle"] {
+			if !slices.ContainsFunc(want["top"], func(have rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(have, r) }) {
+				want["top"] = append(want["top"], r)
+			}
 		}
+		for name, rules := range want {
+			eventually(t, func() error {
+				got, err := roles.Get(ctx, name, metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				if !equality.Semantic.DeepEqual(got.Rules, rules) {
+					return fmt.Errorf("%s has %v, want %v", name, got.Rules, rules)
+				}
+				return nil
+			})
+		}
+		return want["top"]
 	}
-	for name, rules := range want {
-		eventually(t, func() error {
-			got, err := roles.Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			if !equality.Semantic.DeepEqual(got.Rules, rules) {
-				return fmt.Errorf("%s has %v, want %v", name, got.Rules, rules)
-			}
-			return nil
-		})
-	}
+	top := check()
 	granted := map[string]bool{}
-	for _, r := range want["top"] {
+	for _, r := range top {
 		for _, resource := range r.Resources {
 			granted[resource] = true
 		}
@@ -169,6 +174,26 @@ func TestAggregatedRoles(t *testing.T) {
 			if got := may(resource(w, step)); got != granted[resource(w, step)] {
 				t.Errorf("%s: %v, want %v", resource(w, step), got, slices.Sorted(maps.Keys(granted)))
 			}
+		}
+	}
+
+	// Each change alone: a part is selected, changes, is no longer selected, is selected, and is
+	// deleted.
+	for w := range writers {
+		for step, labels := range []map[string]string{{"a": "true", "b": "true"}, {"a": "true"}, nil, {"b": "true"}} {
+			model[w] = &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("part-%d", w), Labels: labels},
+				Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{"example.com"}, Resources: []string{fmt.Sprintf("last-%d-%d", w, step)}}}}
+			if _, err := roles.Update(ctx, model[w], metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			check()
+		}
+		if err := roles.Delete(ctx, model[w].Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		model[w] = nil
+		if top := check(); w == writers-1 && len(top) > 0 {
+			t.Errorf("rules without parts: %v", top)
 		}
 	}
 }

@@ -2,11 +2,13 @@ package rbac_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -194,5 +196,78 @@ func TestGuard(t *testing.T) {
 	m := &memory{}
 	if pods := rbacv1.Resource("pods"); guard.Wrap(pods, m) != rest.StandardStorage(m) {
 		t.Error("other resources are guarded")
+	}
+}
+
+// direct is a storage that writes to etcd, and does not wait until the store has it.
+type direct struct {
+	rest.StandardStorage
+	w *world
+}
+
+func (d *direct) Create(_ context.Context, obj runtime.Object, _ rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+	out := obj.DeepCopyObject().(stored)
+	out.SetResourceVersion(fmt.Sprint(d.w.encode(obj.(stored))))
+	return out, nil
+}
+
+func (d *direct) Update(ctx context.Context, _ string, info rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc, _ rest.ValidateObjectUpdateFunc, _ bool, _ *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	obj, err := info.UpdatedObject(ctx, nil)
+	if err != nil {
+		return nil, false, err
+	}
+	out, err := d.Create(ctx, obj, nil, nil)
+	return out, false, err
+}
+
+func (d *direct) Delete(ctx context.Context, name string, _ rest.ValidateObjectFunc, _ *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	_, err := d.w.store.Client().Delete(ctx, "/registry/clusterrolebindings/"+name)
+	return nil, true, err
+}
+
+func (d *direct) DeleteCollection(ctx context.Context, _ rest.ValidateObjectFunc, _ *metav1.DeleteOptions, _ *metainternalversion.ListOptions) (runtime.Object, error) {
+	_, err := d.w.store.Client().Delete(ctx, "/registry/clusterrolebindings/b")
+	return nil, err
+}
+
+// TestReadYourWrites checks that a write counts for the next decision when it returns.
+func TestReadYourWrites(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put(clusterRole("r", resourceRule("get", "core", "pods", "")))
+	guarded := rbac.NewGuard(w.authorizer, w.authorizer).Wrap(rbacv1.Resource("clusterrolebindings"), &direct{w: w})
+	ctx := apirequest.WithUser(context.Background(), &user.DefaultInfo{Name: "admin", Groups: []string{"system:masters"}})
+	check := func(want bool) {
+		t.Helper()
+		if ok, _ := ask(t, w.authorizer, &user.DefaultInfo{Name: "u"}, "", "get core pods"); ok != want {
+			t.Fatalf("allowed: %v", ok)
+		}
+	}
+	bound, unbound := clusterBinding("b", "r", userSubject("u")), clusterBinding("b", "r")
+	for range 20 {
+		if _, err := guarded.Create(ctx, bound, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		check(true)
+		if _, _, err := guarded.Update(ctx, "b", rest.DefaultUpdatedObjectInfo(unbound), nil, nil, false, nil); err != nil {
+			t.Fatal(err)
+		}
+		check(false)
+		if _, _, err := guarded.Update(ctx, "b", rest.DefaultUpdatedObjectInfo(bound), nil, nil, false, nil); err != nil {
+			t.Fatal(err)
+		}
+		check(true)
+		if _, _, err := guarded.Delete(ctx, "b", nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		check(false)
+		if _, err := guarded.Create(ctx, bound, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		check(true)
+		if _, err := guarded.DeleteCollection(ctx, nil, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		check(false)
 	}
 }

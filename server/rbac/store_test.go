@@ -64,25 +64,34 @@ func key(obj stored) (key, kind string) {
 func (w *world) put(list ...stored) {
 	w.t.Helper()
 	for _, obj := range list {
-		key, kind := key(obj)
-		raw, err := obj.Marshal()
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		value, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: kind}, Raw: raw}).Marshal()
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		w.write(key, append([]byte("k8s\x00"), value...))
+		w.encode(obj)
 	}
 	w.sync()
 }
 
-func (w *world) write(key string, value []byte) {
+// encode stores an object as protobuf, and returns its revision.
+func (w *world) encode(obj stored) int64 {
 	w.t.Helper()
-	if _, err := w.store.Client().Put(context.Background(), key, string(value)); err != nil {
+	key, kind := key(obj)
+	raw, err := obj.Marshal()
+	if err != nil {
 		w.t.Fatal(err)
 	}
+	value, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: kind}, Raw: raw}).Marshal()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.write(key, append([]byte("k8s\x00"), value...))
+}
+
+// write writes to etcd, and returns the revision.
+func (w *world) write(key string, value []byte) int64 {
+	w.t.Helper()
+	resp, err := w.store.Client().Put(context.Background(), key, string(value))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return resp.Header.Revision
 }
 
 func (w *world) remove(list ...stored) {
