@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/testr"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,10 +25,17 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"espalier.dev/espaliertest"
 )
+
+func TestMain(m *testing.M) {
+	// Managers of a test may log after its end, so the log is not that of a test.
+	ctrl.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
+	os.Exit(m.Run())
+}
 
 // timeout bounds a wait.
 const timeout = time.Minute
@@ -193,7 +199,6 @@ type session struct {
 
 func newSession(t *testing.T) *session {
 	t.Helper()
-	ctrl.SetLogger(testr.New(t))
 	s := &session{server: espaliertest.Start(t, espaliertest.WithCRDs("crd.yaml"))}
 	mgr, err := s.manager()
 	if err != nil {
