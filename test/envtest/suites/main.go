@@ -6,7 +6,7 @@
 // DIR is a directory for KUBEBUILDER_ASSETS: -assets that of espalier, -real that of the real
 // kube-apiserver and etcd. With -real, the suites run with both, and the report has both times.
 // The list of a project, testdata/PROJECT.txt, has the tests that pass with the real programs;
-// -update writes it.
+// -update writes it. Tests that also fail with the real programs now and then are not in it.
 //
 // The source of each project comes from its Go module, with the dependencies of its own go.mod.
 package main
