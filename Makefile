@@ -12,7 +12,7 @@ MODULES := $(sort $(dir $(shell find . -name go.mod -not -path '*/testdata/*' -n
 # Packages whose values are shared between goroutines. Tests with large inputs are
 # skipped: they take long and find no other races.
 CONCURRENT := -skip 'Corpus|Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|Transforms|Convert' . ./schema/... ./crd/...
-SERVING    := -short -skip 'Corpus' ./store ./server/storage ./server/fields ./server/peers ./server/definitions/... ./server/fence ./server/compliance ./server/resources ./server/publish ./server/webhooks ./server/rbac ./espaliertest
+SERVING    := -short -skip 'Corpus' ./store ./server/storage ./server/fields ./server/peers ./server/definitions/... ./server/fence ./server/compliance ./server/resources ./server/publish ./server/webhooks ./server/admission ./server/rbac ./espaliertest
 
 FUZZTIME        ?= 1m
 ORACLE_CASES    ?= 1000000
@@ -144,8 +144,9 @@ bench-rules: ## benchmark the CEL rules of the corpus against the reference
 	cd test/oracle && go test -run '^$$' -bench Rules -benchmem .
 
 .PHONY: bench-admission
-bench-admission: ## measure the CPU time of a CREATE without admission policies, and with 20 that match
+bench-admission: ## measure the CPU time of a CREATE without admission policies, and with 20 that match, and of a start
 	go test -run '^$$' -bench Create -benchtime 3000x ./server/admission 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
+	go test -run '^$$' -bench Start -benchtime 20x ./server/admission 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
 
 .PHONY: bench-start
 bench-start: ## measure the server's time to ready, memory and time to stop, as a process and in a test

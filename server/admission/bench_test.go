@@ -15,11 +15,32 @@ import (
 	"espalier.dev/espaliertest"
 )
 
+const disabled = "--disable-admission-plugins=MutatingAdmissionPolicy,MutatingAdmissionWebhook,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook"
+
+// BenchmarkStart starts and stops servers with and without the plugins.
+func BenchmarkStart(b *testing.B) {
+	for name, flags := range map[string][]string{"disabled": {disabled}, "none": nil} {
+		b.Run(name, func(b *testing.B) {
+			before, n := cpu(b), 0
+			for b.Loop() {
+				s, err := espaliertest.Run(espaliertest.WithFlags(flags...))
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := s.Stop(); err != nil {
+					b.Fatal(err)
+				}
+				n++
+			}
+			b.ReportMetric(float64((cpu(b)-before).Microseconds())/float64(n), "cpu-µs/op")
+		})
+	}
+}
+
 // BenchmarkCreate creates custom resources without policies and webhooks, with 20 policies that
 // match, and on a server that has neither of the plugins. The metric cpu-µs/op is the CPU time
 // of the process, which includes the client and etcd.
 func BenchmarkCreate(b *testing.B) {
-	const disabled = "--disable-admission-plugins=MutatingAdmissionPolicy,MutatingAdmissionWebhook,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook"
 	for _, c := range []struct {
 		name     string
 		flags    []string

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -38,9 +39,12 @@ func mustJSON(t *testing.T, v any) string {
 func TestServices(t *testing.T) {
 	cert := selfSigned(t, "external.default.svc", "elsewhere.default.svc", "missing.default.svc")
 	bundle := base64.StdEncoding.EncodeToString(cert.ca)
+	var mu sync.Mutex
 	var paths []string
 	h := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
 		paths = append(paths, r.Host+r.URL.Path)
+		mu.Unlock()
 		var review map[string]any
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -76,6 +80,8 @@ func TestServices(t *testing.T) {
 	}
 	last := func(want string) {
 		t.Helper()
+		mu.Lock()
+		defer mu.Unlock()
 		if len(paths) == 0 || paths[len(paths)-1] != want {
 			t.Errorf("got %q, want %s", paths, want)
 		}
