@@ -18,7 +18,7 @@ func TestDefinition(t *testing.T) {
 		lacks(t, s.ok(t, "api-resources", "--namespaced=false", "-o", "name"), "backups")
 	})
 	t.Run("api-versions", func(t *testing.T) {
-		contains(t, s.ok(t, "api-versions"), "apiextensions.k8s.io/v1\napiextensions.k8s.io/v1beta1\napps/v1\n", "\nstorage.example.com/v1\n", "\nv1\n")
+		contains(t, s.ok(t, "api-versions"), "apiextensions.k8s.io/v1\napiextensions.k8s.io/v1beta1\n", "\napps/v1\n", "\nstorage.example.com/v1\n", "\nv1\n")
 	})
 	t.Run("version", func(t *testing.T) {
 		contains(t, s.ok(t, "version"), "Client Version: v1.37.2\n", "Server Version: v1.37.2")
