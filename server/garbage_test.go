@@ -329,7 +329,7 @@ func (m *member) judge() fate {
 
 // TestGarbageModel creates objects that own each other, deletes some of them with all policies
 // while others are written, restarts the server, and compares what is left with a model. The
-// environment variable GARBAGE_ROUNDS makes it longer.
+// environment variable GARBAGE_ROUNDS makes it longer, GARBAGE_SEED repeats it.
 func TestGarbageModel(t *testing.T) {
 	t.Parallel()
 	rounds := 2
@@ -337,6 +337,9 @@ func TestGarbageModel(t *testing.T) {
 		rounds = n
 	}
 	seed := rand.Uint64()
+	if n, err := strconv.ParseUint(os.Getenv("GARBAGE_SEED"), 10, 64); err == nil {
+		seed = n
+	}
 	t.Log("seed", seed)
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	g := newGarbage(t)
@@ -398,18 +401,17 @@ func (g *garbage) generate(rnd *rand.Rand, round int, old []*member) (fresh []*m
 		default:
 			m.kind, m.apiVersion, m.path = "Garden", "garbage.example.com/v1", gardens
 		}
-		// An object with an owner of an unknown kind stays, and would block its other owners.
 		extra := rnd.IntN(12)
 		m.stray, m.unknown = extra == 0, extra == 1
-		var refs []string
+		var named []*member
 		for range rnd.IntN(3) {
 			candidates := append(fresh[:len(fresh):len(fresh)], old...)
 			if len(candidates) == 0 {
 				break
 			}
 			of := candidates[rnd.IntN(len(candidates))]
+			named = append(named, of)
 			// Owners of older rounds that are being deleted are absent owners.
-			refs = append(refs, reference(of.apiVersion, of.kind, of.name, of.uid, !m.unknown && rnd.IntN(2) == 0))
 			switch {
 			case m.namespace == "" && of.namespace != "":
 				m.invalid = true
@@ -420,6 +422,13 @@ func (g *garbage) generate(rnd *rand.Rand, round int, old []*member) (fresh []*m
 			default:
 				m.owners = append(m.owners, of)
 			}
+		}
+		var refs []string
+		for _, of := range named {
+			// An object with an owner of an unknown kind or an invalid one stays, and would block its
+			// other owners.
+			blocks := !m.unknown && !m.invalid && rnd.IntN(2) == 0
+			refs = append(refs, reference(of.apiVersion, of.kind, of.name, of.uid, blocks))
 		}
 		switch {
 		case extra == 0:
