@@ -2,15 +2,19 @@ package resources
 
 import (
 	"context"
+	"fmt"
+	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/warning"
 
 	"espalier.dev/server/fence"
 )
@@ -24,16 +28,40 @@ func (w *write) admit(ctx context.Context, obj, old *unstructured.Unstructured) 
 		return apierrors.NewForbidden(w.scope.Resource.GroupResource(), w.name, fence.ErrTerminating)
 	}
 	if plugins := w.serving.handler.config.Admission; plugins.Handles(op) {
-		// The wrapper restores managed fields that a plugin has made invalid.
-		chain := fieldmanager.NewManagedFieldsValidatingAdmissionController(admission.WithAudit(plugins))
-		if m, ok := chain.(admission.MutationInterface); ok {
+		if m, ok := admission.WithAudit(plugins).(admission.MutationInterface); ok {
+			managed := managedFields(obj)
 			if err := w.mutate(ctx, m, obj, old); err != nil {
 				return err
 			}
+			restoreManagedFields(ctx, obj, managed)
 		}
 	}
 	w.dedupOwners(obj, true)
 	return nil
+}
+
+// managedFields returns the managed fields of an object as they are in its tree.
+func managedFields(obj *unstructured.Unstructured) any {
+	fields, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "metadata", "managedFields")
+	return fields
+}
+
+// restoreManagedFields restores the managed fields from before admission if a plugin has made them
+// invalid. k8s.io/apiserver decodes them after each admission, also if none has changed them.
+func restoreManagedFields(ctx context.Context, obj *unstructured.Unstructured, before any) {
+	if reflect.DeepEqual(managedFields(obj), before) {
+		return
+	}
+	err := managedfields.ValidateManagedFields(obj.GetManagedFields())
+	if err == nil {
+		return
+	}
+	if metadata, ok := obj.Object["metadata"].(map[string]any); ok && before != nil {
+		metadata["managedFields"] = before
+	} else {
+		obj.SetManagedFields(nil)
+	}
+	warning.AddWarning(ctx, "", fmt.Sprintf(fieldmanager.InvalidManagedFieldsAfterMutatingAdmissionWarningFormat, err))
 }
 
 // validate runs the validating admission plugins, on copies of the objects.
