@@ -56,6 +56,9 @@ func seeds(t *testing.T) map[string][]byte {
 // and over JSON.
 func TestBuiltinClients(t *testing.T) {
 	o := testOptions(t)
+	// The controller of quotas would write the quota between two writes of the test, and then quotas
+	// reject pods.
+	o.Controllers = []string{"*", "-resourcequota"}
 	o.DisableAdmissionPlugins = nil
 	s := startServer(t, o)
 	config, err := s.ClientConfig()
