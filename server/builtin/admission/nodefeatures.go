@@ -2,11 +2,8 @@ package admission
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/component-helpers/nodedeclaredfeatures"
@@ -30,19 +27,9 @@ func (p *nodeFeatures) Validate(ctx context.Context, a admission.Attributes, _ a
 	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" && a.GetSubresource() != "resize" {
 		return nil
 	}
-	pod, ok := a.GetObject().(*corev1.Pod)
-	if !ok {
-		return errors.NewBadRequest(fmt.Sprintf("expected a pod but got a %T", a.GetObject()))
-	}
-	if pod.Spec.NodeName == "" {
-		return nil
-	}
-	old, ok := a.GetOldObject().(*corev1.Pod)
-	if !ok {
-		return errors.NewBadRequest(fmt.Sprintf("expected an old pod but got a %T", a.GetOldObject()))
-	}
-	if old.Generation == pod.Generation {
-		return nil // the spec has not changed
+	pod, old, err := changedPod(a)
+	if pod == nil || err != nil {
+		return err
 	}
 	framework := nodedeclaredfeatures.DefaultFramework
 	needed, err := framework.InferForPodUpdate(
@@ -53,12 +40,9 @@ func (p *nodeFeatures) Validate(ctx context.Context, a admission.Attributes, _ a
 	if needed.IsEmpty() {
 		return nil
 	}
-	node, err := get[*corev1.Node](ctx, p.objects, nodes, "", pod.Spec.NodeName)
-	switch {
-	case errors.IsNotFound(err):
-		return forbidden(a, "node %q not found", pod.Spec.NodeName)
-	case err != nil:
-		return forbidden(a, "failed to get node %q: %w", pod.Spec.NodeName, err)
+	node, err := nodeOf(ctx, p.objects, a, pod)
+	if err != nil {
+		return err
 	}
 	result, err := framework.MatchNode(needed, node)
 	if err != nil {

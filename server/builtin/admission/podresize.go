@@ -30,26 +30,13 @@ func (p *podResize) Validate(ctx context.Context, a admission.Attributes, _ admi
 	if a.GetOperation() != admission.Update || a.GetResource().GroupResource() != pods || a.GetSubresource() != "resize" {
 		return nil
 	}
-	pod, ok := a.GetObject().(*corev1.Pod)
-	if !ok {
-		return errors.NewBadRequest(fmt.Sprintf("expected a pod but got a %T", a.GetObject()))
+	pod, _, err := changedPod(a)
+	if pod == nil || err != nil {
+		return err
 	}
-	if pod.Spec.NodeName == "" {
-		return nil
-	}
-	old, ok := a.GetOldObject().(*corev1.Pod)
-	if !ok {
-		return errors.NewBadRequest(fmt.Sprintf("expected an old pod but got a %T", a.GetOldObject()))
-	}
-	if old.Generation == pod.Generation {
-		return nil // the spec has not changed
-	}
-	node, err := get[*corev1.Node](ctx, p.objects, nodes, "", pod.Spec.NodeName)
-	switch {
-	case errors.IsNotFound(err):
-		return forbidden(a, "node %q not found", pod.Spec.NodeName)
-	case err != nil:
-		return forbidden(a, "failed to get node %q: %w", pod.Spec.NodeName, err)
+	node, err := nodeOf(ctx, p.objects, a, pod)
+	if err != nil {
+		return err
 	}
 	if system, ok := node.Labels[corev1.LabelOSStable]; ok && system != "linux" {
 		return withCause(forbidden(a, "pod resize is only supported on linux nodes, node %q is %q", node.Name, system), "UnsupportedPlatform")
@@ -78,4 +65,35 @@ func withCause(err error, cause metav1.CauseType) error {
 		status.ErrStatus.Details.Causes = append(status.ErrStatus.Details.Causes, metav1.StatusCause{Type: cause})
 	}
 	return err
+}
+
+// changedPod returns the pod of an update and its old state, or nil if it is not on a node or its
+// spec has not changed.
+func changedPod(a admission.Attributes) (pod, old *corev1.Pod, err error) {
+	pod, ok := a.GetObject().(*corev1.Pod)
+	if !ok {
+		return nil, nil, errors.NewBadRequest(fmt.Sprintf("expected a pod but got a %T", a.GetObject()))
+	}
+	if pod.Spec.NodeName == "" {
+		return nil, nil, nil
+	}
+	if old, ok = a.GetOldObject().(*corev1.Pod); !ok {
+		return nil, nil, errors.NewBadRequest(fmt.Sprintf("expected an old pod but got a %T", a.GetOldObject()))
+	}
+	if old.Generation == pod.Generation {
+		return nil, nil, nil
+	}
+	return pod, old, nil
+}
+
+// nodeOf returns the node of a pod, or the error of the request.
+func nodeOf(ctx context.Context, objects Lister, a admission.Attributes, pod *corev1.Pod) (*corev1.Node, error) {
+	node, err := get[*corev1.Node](ctx, objects, nodes, "", pod.Spec.NodeName)
+	switch {
+	case errors.IsNotFound(err):
+		return nil, forbidden(a, "node %q not found", pod.Spec.NodeName)
+	case err != nil:
+		return nil, forbidden(a, "failed to get node %q: %w", pod.Spec.NodeName, err)
+	}
+	return node, nil
 }
