@@ -34,7 +34,7 @@ func TestControllers(t *testing.T) {
 
 var _ = BeforeSuite(func() {
 	logf.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
-	ctx, cancel = context.WithCancel(context.TODO())
+	ctx, cancel = context.WithCancel(context.Background())
 	Expect(v2.AddToScheme(scheme.Scheme)).To(Succeed())
 
 	By("bootstrapping test environment")

@@ -42,7 +42,7 @@ func TestAPIs(t *testing.T) {
 
 var _ = BeforeSuite(func() {
 	logf.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
-	ctx, cancel = context.WithCancel(context.TODO())
+	ctx, cancel = context.WithCancel(context.Background())
 	Expect(v1.AddToScheme(scheme.Scheme)).To(Succeed())
 	Expect(v2.AddToScheme(scheme.Scheme)).To(Succeed())
 
