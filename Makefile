@@ -26,6 +26,7 @@ RBAC_CASES      ?= 100000
 KILL_ROUNDS     ?= 1000
 CYCLES          ?= 1000
 ROBUSTNESS_TIME ?= 5m
+ENVTEST_TURNS   ?= 1
 
 TOOL := go tool -modfile=$(CURDIR)/test/tools/go.mod
 
@@ -194,10 +195,10 @@ envtest: ## run the suites of projects that use envtest, or those of SUITES, wit
 	  cd test/envtest && go run ./suites -assets "$$("$$bin/espalier" envtest "$$bin/assets")" $(SUITES)
 
 .PHONY: bench-envtest
-bench-envtest: ## the same with the real kube-apiserver and etcd, too, which are built first, and the times of both; ENVTEST_REAL names a directory that has them
+bench-envtest: ## the same with the real kube-apiserver and etcd, too, which are built first, and the times of both, medians of ENVTEST_TURNS; ENVTEST_REAL names a directory that has them
 	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && go build -o "$$bin/espalier" ./cmd/espalier && \
 	  real=$${ENVTEST_REAL:-$$(scripts/envtest-real.sh "$$bin/real" | tail -1)} && assets=$$("$$bin/espalier" envtest "$$bin/assets") && \
-	  cd test/envtest && go run ./start "$$assets" "$$real" && go run ./suites -assets "$$assets" -real "$$real" $(SUITES)
+	  cd test/envtest && go run ./start "$$assets" "$$real" && echo && go run ./suites -assets "$$assets" -real "$$real" -turns $(ENVTEST_TURNS) $(SUITES)
 
 .PHONY: robustness
 robustness: ## check requests and watches while etcd and servers fail, for ROBUSTNESS_TIME, and memory with 1 GB of objects

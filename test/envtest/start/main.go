@@ -1,6 +1,11 @@
 // Command start measures kube-apiserver and etcd in directories for envtest: the time from the
-// start of the processes until they are healthy, the time of envtest's Environment.Start, their
-// memory, and the time to stop. Each argument is a directory. The values are medians.
+// start of the processes until they are healthy, the time of Environment.Start, their memory, and
+// the time to stop.
+//
+//	go run ./start [-rounds N] ESPALIER [REAL]
+//
+// ESPALIER is the directory of espalier, REAL that of the real programs. Both are measured in
+// turns, and so is the Environment of espaliertest. The values are medians.
 package main
 
 import (
@@ -12,6 +17,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"flag"
 	"fmt"
 	"math/big"
 	"net"
@@ -19,58 +25,71 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"espalier.dev/espaliertest"
 )
 
-const rounds = 5
+// settle is the time between healthy and the measurement of memory, because programs go on to
+// initialize after they report to be healthy.
+const settle = 2 * time.Second
 
-// figures are those of one round.
+// figures are those of one round. Memory is in bytes.
 type figures struct {
-	etcd, apiserver, environment, stop time.Duration
-	memory                             int64 // in kB
+	etcd, apiserver, environment, imported, stop time.Duration
+	resident, proportional                       int64
 }
 
 func main() {
-	for _, dir := range os.Args[1:] {
-		var all []figures
-		for range rounds {
-			f, err := measure(dir)
-			if err == nil {
-				f.environment, err = environment(dir)
-			}
+	rounds := flag.Int("rounds", 5, "`number` of measurements")
+	flag.Parse()
+	if flag.NArg() < 1 || flag.NArg() > 2 || *rounds < 1 {
+		fmt.Fprintln(os.Stderr, "start needs the directory of espalier, and optionally that of the real programs")
+		os.Exit(2)
+	}
+	klog.SetLogger(logr.Discard()) // of the server that runs in this process
+	log.SetLogger(logr.Discard())  // of controller-runtime
+	all := make([][]figures, flag.NArg())
+	for range *rounds {
+		for i, dir := range flag.Args() {
+			f, err := round(dir, i == 0)
 			if err != nil {
 				fmt.Fprintf(os.Stderr, "%s: %v\n", dir, err)
 				os.Exit(1)
 			}
-			all = append(all, f)
+			all[i] = append(all[i], f)
 		}
-		median := func(of func(figures) int64) int64 {
-			values := make([]int64, 0, rounds)
-			for _, f := range all {
-				values = append(values, of(f))
-			}
-			slices.Sort(values)
-			return values[rounds/2]
-		}
-		duration := func(of func(figures) time.Duration) time.Duration {
-			return time.Duration(median(func(f figures) int64 { return int64(of(f)) })).Round(time.Millisecond)
-		}
-		fmt.Printf("%s\n  etcd healthy %v, kube-apiserver healthy %v, both %v\n  Environment.Start %v, stop %v, memory %d MB\n", dir,
-			duration(func(f figures) time.Duration { return f.etcd }), duration(func(f figures) time.Duration { return f.apiserver }),
-			duration(func(f figures) time.Duration { return f.etcd + f.apiserver }), duration(func(f figures) time.Duration { return f.environment }),
-			duration(func(f figures) time.Duration { return f.stop }), median(func(f figures) int64 { return f.memory })>>10)
 	}
+	printTable(os.Stdout, all)
+}
+
+// round measures the programs in a directory once, and the Environment of espaliertest if ours.
+func round(dir string, ours bool) (figures, error) {
+	f, err := measure(dir)
+	if err != nil {
+		return f, err
+	}
+	if f.environment, err = environment(&envtest.Environment{BinaryAssetsDirectory: dir}); err != nil || !ours {
+		return f, err
+	}
+	f.imported, err = environment(&espaliertest.Environment{})
+	return f, err
 }
 
 // environment returns the time of Environment.Start.
-func environment(dir string) (time.Duration, error) {
-	e := &envtest.Environment{BinaryAssetsDirectory: dir}
+func environment(e interface {
+	Start() (*rest.Config, error)
+	Stop() error
+}) (time.Duration, error) {
 	began := time.Now()
 	_, err := e.Start()
 	return time.Since(began), errors.Join(err, e.Stop())
@@ -107,7 +126,11 @@ func measure(dir string) (f figures, err error) {
 		return f, errors.Join(err, stop(etcd))
 	}
 	f.apiserver = took
-	f.memory = resident(etcd) + resident(apiserver)
+	time.Sleep(settle)
+	for _, cmd := range []*exec.Cmd{etcd, apiserver} {
+		f.resident += memory(cmd, "status", "VmRSS:")
+		f.proportional += memory(cmd, "smaps_rollup", "Pss:")
+	}
 	began := time.Now()
 	err = errors.Join(stop(apiserver), stop(etcd))
 	f.stop = time.Since(began)
@@ -143,16 +166,16 @@ func stop(cmd *exec.Cmd) error {
 	return nil
 }
 
-// resident returns the resident memory of a process in kB.
-func resident(cmd *exec.Cmd) int64 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
+// memory returns a value of a file of a process in /proc, in bytes, or 0 if there is none.
+func memory(cmd *exec.Cmd, file, name string) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", cmd.Process.Pid, file))
 	if err != nil {
 		return 0
 	}
-	for line := range strings.Lines(string(status)) {
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "VmRSS:" {
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == name {
 			kB, _ := strconv.ParseInt(fields[1], 10, 64)
-			return kB
+			return kB << 10
 		}
 	}
 	return 0

@@ -12,6 +12,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -19,37 +20,29 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
+	"syscall"
 )
 
 func main() {
-	assets := flag.String("assets", "", "`directory` with espalier's programs")
-	real := flag.String("real", "", "`directory` with the real programs")
-	update := flag.Bool("update", false, "write the lists of passing tests, from the real programs if there are any")
-	lists := flag.String("lists", "testdata", "`directory` of the lists")
-	only := flag.String("packages", "", "run only packages whose path contains this `text`; nothing is missing then")
-	output := flag.String("output", "", "`directory` for the output of failing packages")
+	r := &runner{}
+	flag.StringVar(&r.assets, "assets", "", "`directory` with espalier's programs")
+	flag.StringVar(&r.real, "real", "", "`directory` with the real programs")
+	flag.BoolVar(&r.update, "update", false, "write the lists of passing tests, from the real programs if there are any")
+	flag.StringVar(&r.lists, "lists", "testdata", "`directory` of the lists")
+	flag.StringVar(&r.only, "packages", "", "run only packages whose path contains this `text`; nothing is missing then")
+	flag.StringVar(&r.output, "output", "", "`directory` for the output of failing packages")
+	flag.IntVar(&r.turns, "turns", 1, "`number` of runs of each package; times are medians")
 	flag.Parse()
-	r := &runner{assets: *assets, real: *real, update: *update, lists: *lists, only: *only, output: *output}
-	failed := false
-	for _, p := range projects() {
-		if flag.NArg() > 0 && !slices.Contains(flag.Args(), p.name) {
-			continue
-		}
-		if _, err := os.Stat(r.list(p)); flag.NArg() == 0 && !r.update && errors.Is(err, fs.ErrNotExist) {
-			fmt.Printf("%-20s has no list of passing tests: write one with -update\n", p.name)
-			continue
-		}
-		if err := r.project(p); err != nil {
-			fmt.Fprintf(os.Stderr, "%s: %v\n", p.name, err)
-			failed = true
-		}
-	}
-	if failed {
-		os.Exit(1)
+	// When the run is interrupted, the processes of the suite end before the program does.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := r.run(ctx, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1) //nolint:gocritic // the process ends
 	}
 }
 
@@ -57,23 +50,52 @@ func main() {
 type runner struct {
 	assets, real, lists, only, output string
 	update                            bool
+	turns                             int
+}
+
+// run runs the suites of the named projects, or of all that have a list. The error has all tests
+// that should pass and do not.
+func (r *runner) run(ctx context.Context, names []string) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(projects(), func(p project) bool { return p.name == name }) {
+			return fmt.Errorf("there is no project %q", name)
+		}
+	}
+	r.printHeader(os.Stdout)
+	var errs []error
+	for _, p := range projects() {
+		if len(names) > 0 && !slices.Contains(names, p.name) {
+			continue
+		}
+		if _, err := os.Stat(r.list(p)); len(names) == 0 && !r.update && errors.Is(err, fs.ErrNotExist) {
+			fmt.Printf("%s has no list of passing tests: write one with -update\n", p.name)
+			continue
+		}
+		if err := r.project(ctx, p); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", p.name, err))
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // list returns the path of the list of a project.
 func (r *runner) list(p project) string { return filepath.Join(r.lists, p.name+".txt") }
 
 // project runs the suites of a project, and compares the passing tests with the list.
-func (r *runner) project(p project) error {
+func (r *runner) project(ctx context.Context, p project) error {
 	dir, err := os.MkdirTemp("", "suites-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	source, err := copyModule(p, dir)
-	if err != nil {
+	s := &suite{project: p, dir: dir}
+	if s.source, err = copyModule(p, dir); err != nil {
 		return err
 	}
-	packages, err := findPackages(source, p)
+	packages, err := findPackages(s.source, p)
 	if err != nil {
 		return err
 	}
@@ -84,67 +106,87 @@ func (r *runner) project(p project) error {
 			return err
 		}
 	}
-	var ours, theirs results
+	var passed []string
+	var ours, theirs total
 	for _, pkg := range packages {
 		if !strings.Contains(pkg, r.only) {
 			continue
 		}
-		line := fmt.Sprintf("%-20s %-45s", p.name, pkg)
-		if r.assets != "" {
-			one := r.attempts(p, source, pkg, expected)
-			ours.add(one)
-			line += fmt.Sprintf("  espalier %4d passed %3d failed %8s", len(one.passed), len(one.failed), one.time.Round(100*time.Millisecond))
-			r.save(p, pkg, "espalier", one)
+		one, other, err := r.runPackage(ctx, s, pkg, expected)
+		if err != nil {
+			return err
 		}
-		if r.real != "" {
-			one := run(source, pkg, r.real, p.args)
-			theirs.add(one)
-			line += fmt.Sprintf("  real %4d passed %3d failed %8s", len(one.passed), len(one.failed), one.time.Round(100*time.Millisecond))
-			r.save(p, pkg, "real", one)
+		r.printRow(os.Stdout, p.name, pkg, one.total(), other.total())
+		r.save(p, pkg, "espalier", one)
+		r.save(p, pkg, "real", other)
+		ours.add(one.total())
+		theirs.add(other.total())
+		switch {
+		case !r.update:
+			passed = append(passed, one.passed...)
+		case r.real != "":
+			passed = append(passed, other.always()...)
+		default:
+			passed = append(passed, one.always()...)
 		}
-		fmt.Println(line)
 	}
-	fmt.Printf("%-20s %-45s  espalier %4d passed in %s", p.name, "all", len(ours.passed), ours.time.Round(time.Second))
-	if r.real != "" {
-		fmt.Printf(", real %4d passed in %s", len(theirs.passed), theirs.time.Round(time.Second))
-	}
-	fmt.Println()
-
+	r.printRow(os.Stdout, p.name, "all", ours, theirs)
 	if r.update {
-		passed := ours.passed
-		if r.real != "" {
-			passed = theirs.passed
-		}
 		return os.WriteFile(list, []byte(strings.Join(sorted(passed), "\n")+"\n"), 0o644)
 	}
-	if missing := r.missing(expected, "", ours); len(missing) > 0 {
+	if missing := r.missing(expected, "", passed); len(missing) > 0 && r.assets != "" {
 		return fmt.Errorf("%d tests of %s do not pass:\n  %s", len(missing), list, strings.Join(missing, "\n  "))
 	}
 	return nil
 }
 
-// maxAttempts is how often a package runs at most. Some tests depend on time, and fail now and
-// then with the real programs, too.
+// maxAttempts is how often a package runs with espalier at most, unless there are more turns. Some
+// tests depend on time, and fail now and then with the real programs, too: one pass is enough.
 const maxAttempts = 3
 
-// attempts runs the tests of a package until those that are expected have passed once.
-func (r *runner) attempts(p project, source, pkg string, expected []string) results {
-	one := run(source, pkg, r.assets, p.args)
-	for n := 1; n < maxAttempts && len(r.missing(expected, pkg, one)) > 0; n++ {
-		fmt.Printf("%s %s: again, because these did not pass: %s\n", p.name, pkg, strings.Join(r.missing(expected, pkg, one), ", "))
-		again := run(source, pkg, r.assets, p.args)
-		one.passed = sorted(append(one.passed, again.passed...))
-		one.output = append(one.output, again.output...)
+// runPackage runs the tests of a package in turns, once with each directory of programs.
+func (r *runner) runPackage(ctx context.Context, s *suite, pkg string, expected []string) (ours, theirs results, err error) {
+	if err := s.build(ctx, pkg); err != nil {
+		ours = results{failed: []string{pkg + ": compile"}, err: err, output: []byte(err.Error())}
+		return ours, ours, ctx.Err()
 	}
-	return one
+	for range r.turns {
+		if r.assets != "" {
+			one, err := s.run(ctx, pkg, r.assets)
+			if err != nil {
+				return ours, theirs, err
+			}
+			ours.add(one)
+		}
+		if r.real != "" {
+			one, err := s.run(ctx, pkg, r.real)
+			if err != nil {
+				return ours, theirs, err
+			}
+			theirs.add(one)
+		}
+	}
+	for n := r.turns; r.assets != "" && n < maxAttempts; n++ {
+		missing := r.missing(expected, pkg, ours.passed)
+		if len(missing) == 0 {
+			break
+		}
+		fmt.Printf("%s %s: again, because these did not pass: %s\n", s.name, pkg, strings.Join(missing, ", "))
+		one, err := s.run(ctx, pkg, r.assets)
+		if err != nil {
+			return ours, theirs, err
+		}
+		ours.add(one)
+	}
+	return ours, theirs, nil
 }
 
 // missing returns the expected tests of a package that have not passed, or of all packages.
-func (r *runner) missing(expected []string, pkg string, ours results) []string {
+func (r *runner) missing(expected []string, pkg string, passed []string) []string {
 	var missing []string
 	for _, name := range expected {
 		of, _, _ := strings.Cut(name, ": ")
-		if (pkg == "" || of == pkg) && strings.Contains(of, r.only) && !slices.Contains(ours.passed, name) {
+		if (pkg == "" || of == pkg) && strings.Contains(of, r.only) && !slices.Contains(passed, name) {
 			missing = append(missing, name)
 		}
 	}

@@ -2,55 +2,100 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
 
-// results are those of one or more packages. Names are "package: test".
+// results are those of the runs of a package with the same programs. Names are "package: test".
 type results struct {
+	// passed and failed have the tests that have passed, or failed, in at least one run.
 	passed, failed []string
-	time           time.Duration
-	output         []byte
-	err            error
+	// times are those of the runs, without compilation.
+	times  []time.Duration
+	output []byte
+	err    error
 }
 
+// add adds the results of other runs.
 func (r *results) add(o results) {
-	r.passed = append(r.passed, o.passed...)
-	r.failed = append(r.failed, o.failed...)
-	r.time += o.time
+	r.passed = sorted(append(r.passed, o.passed...))
+	r.failed = sorted(append(r.failed, o.failed...))
+	r.times = append(r.times, o.times...)
+	r.output = append(r.output, o.output...)
+	r.err = errors.Join(r.err, o.err)
 }
 
-// run runs the tests of a package. The time is that of the tests, without compilation.
-func run(source, pkg, assets string, args []string) results {
-	var r results
-	binary := filepath.Join(source, "suite.test")
-	build := exec.Command("go", "test", "-c", "-o", binary, pkg)
-	build.Dir, build.Env = source, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		r.output, r.err = out, err
-		r.failed = append(r.failed, pkg+": compile")
-		return r
+// always returns the tests that have passed in every run.
+func (r *results) always() []string {
+	return slices.DeleteFunc(slices.Clone(r.passed), func(name string) bool { return slices.Contains(r.failed, name) })
+}
+
+// time returns the median of the times.
+func (r *results) time() time.Duration {
+	if len(r.times) == 0 {
+		return 0
 	}
-	report := filepath.Join(source, "ginkgo.json")
-	_ = os.Remove(report) // of the previous package
-	cmdArgs := []string{"tool", "test2json", "-p", pkg, binary, "-test.v=test2json", "-test.timeout=30m"}
-	if usesGinkgo(filepath.Join(source, pkg)) {
-		cmdArgs = append(cmdArgs, "-ginkgo.json-report="+report)
+	times := slices.Sorted(slices.Values(r.times))
+	return times[len(times)/2]
+}
+
+// suite is the copy of a project's source in a temporary directory.
+type suite struct {
+	project
+	dir, source string
+}
+
+// build compiles the tests of a package.
+func (s *suite) build(ctx context.Context, pkg string) error {
+	cmd := exec.Command("go", "test", "-c", "-o", s.binary(), pkg)
+	cmd.Dir, cmd.Env = s.source, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+	if out, err := runCommand(ctx, cmd); err != nil {
+		return fmt.Errorf("compile %s: %w: %s", pkg, err, out)
 	}
-	cmd := exec.Command("go", append(cmdArgs, args...)...)
-	cmd.Dir, cmd.Env = filepath.Join(source, pkg), append(os.Environ(), "KUBEBUILDER_ASSETS="+assets)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	return nil
+}
+
+func (s *suite) binary() string { return filepath.Join(s.source, "suite.test") }
+
+// run runs the tests of the package that has been compiled, and ends all processes that they leave.
+func (s *suite) run(ctx context.Context, pkg, assets string) (r results, err error) {
+	assets, err = linkAssets(assets, s.dir)
+	if err != nil {
+		return r, err
+	}
+	// Files that tests leave are removed with the directory.
+	temp := filepath.Join(s.dir, "tmp")
+	if err := os.MkdirAll(temp, 0o755); err != nil {
+		return r, err
+	}
+	report := filepath.Join(s.source, "ginkgo.json")
+	if err := os.RemoveAll(report); err != nil { // of the previous run
+		return r, err
+	}
+	args := []string{"tool", "test2json", "-p", pkg, s.binary(), "-test.v=test2json", "-test.timeout=30m"}
+	if usesGinkgo(filepath.Join(s.source, pkg)) {
+		args = append(args, "-ginkgo.json-report="+report)
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Env = filepath.Join(s.source, pkg), append(os.Environ(), "KUBEBUILDER_ASSETS="+assets, "TMPDIR="+temp)
 	began := time.Now()
-	r.err = cmd.Run()
-	r.time = time.Since(began)
-	r.goTests(pkg, out.Bytes())
-	r.specs(pkg, report)
-	return r
+	out, err := runCommand(ctx, cmd)
+	r.times, r.err = []time.Duration{time.Since(began)}, err
+	left, err := endProcesses(s.dir)
+	if len(left) > 0 {
+		r.output = fmt.Appendf(r.output, "ended processes that the tests have left: %s\n", strings.Join(left, " "))
+	}
+	r.goTests(pkg, out)
+	return r, errors.Join(ctx.Err(), err, r.specs(pkg, report))
 }
 
 // goTests adds the results of Go tests.
@@ -73,10 +118,12 @@ func (r *results) goTests(pkg string, out []byte) {
 }
 
 // specs adds the results of the specs in a report of Ginkgo, if there is one.
-func (r *results) specs(pkg, report string) {
+func (r *results) specs(pkg, report string) error {
 	data, err := os.ReadFile(report)
-	if err != nil {
-		return
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
 	}
 	var suites []struct {
 		SpecReports []struct {
@@ -85,8 +132,7 @@ func (r *results) specs(pkg, report string) {
 		}
 	}
 	if err := json.Unmarshal(data, &suites); err != nil {
-		r.err = err
-		return
+		return fmt.Errorf("the report of Ginkgo: %w", err)
 	}
 	for _, suite := range suites {
 		for _, s := range suite.SpecReports {
@@ -103,6 +149,7 @@ func (r *results) specs(pkg, report string) {
 			}
 		}
 	}
+	return nil
 }
 
 // usesGinkgo reports whether the tests in a directory run Ginkgo.
