@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,16 +18,18 @@ import (
 
 // serviceStorage allocates the cluster IPs and node ports of services. The stored services are
 // the truth: a write reads them, proposes free values, and holds a lock in etcd with the write,
-// so that no other server takes them at the same time. mu does the same for the requests of
-// this server, and keeps them from repeating each other.
+// so that no other write takes them at the same time. Admission webhooks are called in between,
+// and may take long: if others have held the lock since, the write looks whether its values are
+// still free, and is repeated only if they are not.
 type serviceStorage struct {
 	*registry.Store
 	allocator *services.Allocator
 	stored    *store.Store
 	prefix    string
 	codec     runtime.Codec
-
-	mu sync.Mutex
+	// turn is full while a write of this server holds the lock: writes of one server need not
+	// fail because of each other.
+	turn chan struct{}
 }
 
 // takingKey is the key of the lock of a write in its context.
@@ -36,7 +37,7 @@ type takingKey struct{}
 
 // newServiceStorage adds allocation to the registry of services.
 func (h *Handler) newServiceStorage(s *registry.Store, codec runtime.Codec, directory string) *serviceStorage {
-	out := &serviceStorage{Store: s, allocator: h.config.Services, stored: h.config.Objects, prefix: h.config.Objects.Prefix() + directory + "/", codec: codec}
+	out := &serviceStorage{Store: s, allocator: h.config.Services, stored: h.config.Objects, prefix: h.config.Objects.Prefix() + directory + "/", codec: codec, turn: make(chan struct{}, 1)}
 	s.BeginCreate = func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (registry.FinishFunc, error) {
 		return finish, out.begin(ctx, obj.(*corev1.Service), nil)
 	}
@@ -72,7 +73,27 @@ func (s *serviceStorage) begin(ctx context.Context, svc, old *corev1.Service) er
 	snapshot := s.stored.Snapshot()
 	takes, err := s.allocator.Begin(svc, old, s.all(snapshot))
 	lock.Held, lock.Revision = takes, snapshot.Revision
+	lock.Renew = func(ctx context.Context) (int64, error) {
+		if _, err := s.stored.Sync(ctx); err != nil {
+			return 0, err
+		}
+		snapshot := s.stored.Snapshot()
+		if !services.Free(svc, old, s.all(snapshot)) {
+			return 0, fence.ErrLocked
+		}
+		return snapshot.Revision, nil
+	}
 	return err
+}
+
+// enter waits until no other write of this server holds the lock.
+func (s *serviceStorage) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case s.turn <- struct{}{}:
+		return func() { <-s.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // all returns the stored services.
@@ -94,12 +115,10 @@ func (s *serviceStorage) all(snapshot *store.Snapshot) iter.Seq[*corev1.Service]
 	}
 }
 
-// locked repeats a write until no other server has taken values at the same time.
+// locked repeats a write until no other write has taken the same values at the same time.
 func (s *serviceStorage) locked(ctx context.Context, write func(context.Context) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for {
-		lock := &fence.Lock{Name: "services"}
+		lock := &fence.Lock{Name: "services", Enter: s.enter}
 		err := write(fence.WithLock(context.WithValue(ctx, takingKey{}, lock), lock))
 		if !errors.Is(err, fence.ErrLocked) || ctx.Err() != nil {
 			return err

@@ -169,6 +169,12 @@ type Lock struct {
 	// Held is set if the next write holds the lock, and Revision to that of what was read.
 	Held     bool
 	Revision int64
+	// Enter waits until no other write of this server is about to hold the lock. The returned
+	// function ends the turn of this write.
+	Enter func(context.Context) (leave func(), err error)
+	// Renew is called if another write has held the lock after Revision. It returns a newer
+	// revision at which what was read still holds, or ErrLocked if it does not.
+	Renew func(context.Context) (revision int64, err error)
 }
 
 // ErrLocked is the error of a write because another one has held the lock since.
@@ -193,6 +199,13 @@ func (c *contents) OptimisticPut(ctx context.Context, key string, value []byte, 
 	held := lock != nil && lock.Held
 	if expectedRevision != 0 && !held {
 		return c.Interface.OptimisticPut(ctx, key, value, expectedRevision, opts)
+	}
+	if held {
+		leave, err := lock.Enter(ctx)
+		if err != nil {
+			return kubernetes.PutResponse{}, err
+		}
+		defer leave()
 	}
 	n := c.fences.in(c.prefix, key)
 	for {
@@ -225,7 +238,10 @@ func (c *contents) OptimisticPut(ctx context.Context, key string, value []byte, 
 		resp.KV = first(txn.Responses[0])
 		if held && resp.KV.GetModRevision() == expectedRevision {
 			if l := first(txn.Responses[2]); l.GetModRevision() > lock.Revision {
-				return resp, ErrLocked
+				if lock.Revision, err = lock.Renew(ctx); err != nil {
+					return resp, err
+				}
+				continue
 			}
 		}
 		if resp.KV != nil || !again {

@@ -3,6 +3,8 @@ package services
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -27,7 +29,8 @@ const (
 // also writes one key, the guard, and succeeds only if nobody has written the guard after the
 // revision at which the services were read. So no value has been taken between the reading and
 // the write, and what was free is still free. A write that fails for this reason has changed
-// nothing, and is repeated with newer services. A write that only releases values needs no
+// nothing. It is repeated if its values are still free in newer services, which [Free] reports,
+// and otherwise begins again. A write that only releases values needs no
 // guard: it makes a proposal of another write at worst too careful. There is nothing to repair
 // after a crash, because the transaction is the only write.
 type Allocator struct {
@@ -141,6 +144,35 @@ func (t *taken) add(svc *corev1.Service) {
 	for _, port := range append(nodePorts(svc), svc.Spec.HealthCheckNodePort) {
 		t.ports[port] = true
 	}
+}
+
+// Free reports whether the values that a service takes are not those of others. old is the service
+// before the write, or nil for a create. stored are all stored services.
+func Free(svc, old *corev1.Service, stored iter.Seq[*corev1.Service]) bool {
+	wanted := &taken{ips: map[netip.Addr]bool{}, ports: map[int32]bool{}}
+	wanted.add(svc)
+	delete(wanted.ports, 0)
+	if old != nil {
+		had := &taken{ips: map[netip.Addr]bool{}, ports: map[int32]bool{}}
+		had.add(old)
+		maps.DeleteFunc(wanted.ips, func(ip netip.Addr, _ bool) bool { return had.ips[ip] })
+		maps.DeleteFunc(wanted.ports, func(port int32, _ bool) bool { return had.ports[port] })
+	}
+	for other := range stored {
+		used := &taken{ips: map[netip.Addr]bool{}, ports: map[int32]bool{}}
+		used.add(other)
+		for ip := range used.ips {
+			if wanted.ips[ip] {
+				return false
+			}
+		}
+		for port := range used.ports {
+			if wanted.ports[port] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // takeIP takes an address, or any free one if it is empty.
