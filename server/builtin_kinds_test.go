@@ -77,6 +77,7 @@ func TestKinds(t *testing.T) {
 	t.Run("first objects", k.firstObjects)
 	t.Run("API services", k.apiServices)
 	t.Run("bindings", k.bindings)
+	t.Run("other kinds", k.otherKinds)
 	t.Run("autoscalers", k.autoscalers)
 	t.Run("scales", k.scales)
 }
@@ -238,5 +239,34 @@ func (k *kindRequests) scales(t *testing.T) {
 		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a","image":"a"}]}}}}`)
 	if got := k.table(path + "/d/scale"); !strings.HasPrefix(got, "Name|Desired|Available|Age|d 2 0 ") {
 		t.Error(got)
+	}
+}
+
+// otherKinds sends objects of other kinds than the path is for.
+func (k *kindRequests) otherKinds(t *testing.T) {
+	k = &kindRequests{T: t, server: k.server, client: k.client}
+	const root = "/api/v1/namespaces/default"
+	k.must(201, "POST", root+"/configmaps", `{"metadata":{"name":"kinds"}}`)
+	for _, r := range []struct{ method, path, contentType, kind string }{
+		{"POST", "/configmaps", "application/json", "Secret"},
+		{"POST", "/configmaps", "application/json", "ConfigMapList"},
+		{"POST", "/configmaps", "application/json", "Status"},
+		{"PUT", "/configmaps/kinds", "application/json", "Secret"},
+		{"PATCH", "/configmaps/kinds", "application/merge-patch+json", "Namespace"},
+		{"POST", "/pods/kinds/binding", "application/json", "Pod"},
+		{"POST", "/serviceaccounts/default/token", "application/json", "ServiceAccount"},
+	} {
+		code, text := k.send(r.method, root+r.path, r.contentType, "application/json", fmt.Sprintf(`{"apiVersion":"v1","kind":%q,"metadata":{"name":"kinds"}}`, r.kind))
+		if code != 400 && code != 422 || !strings.Contains(text, `"kind":"Status"`) {
+			t.Errorf("%+v: %d %s", r, code, text)
+		}
+	}
+	_, text := k.send("POST", root+"/configmaps", "application/json", "application/json", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"kinds"}}`)
+	if !strings.Contains(text, `Secret in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Secret) to (v1.ConfigMap): unknown conversion`) {
+		t.Error(text)
+	}
+	// The fields of a request for a token are managed like those of other objects.
+	if text := k.must(201, "POST", root+"/serviceaccounts/default/token", `{"spec":{"audiences":["a"]}}`); !strings.Contains(text, `"f:audiences"`) {
+		t.Error(text)
 	}
 }

@@ -23,6 +23,7 @@ import (
 
 	"espalier.dev/openapi"
 	"espalier.dev/server/builtin/kind"
+	"espalier.dev/server/tokens"
 )
 
 // endpoint serves one version of a resource.
@@ -163,6 +164,8 @@ func (h *Handler) managed(scope handlers.RequestScope, subresource string, s *st
 		if scope.Kind == scaled.Kind {
 			types = managedfields.NewDeducedTypeConverter() // a Scale has no lists
 		}
+	case tokens.Kind.Group:
+		types = managedfields.NewDeducedTypeConverter() // client-go does not know the lists of a TokenRequest, which is not stored
 	case apiregistrationv1.GroupName:
 		types = lazyTypes{h.described}
 	}

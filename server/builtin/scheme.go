@@ -20,6 +20,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	policyv1beta1 "k8s.io/api/policy/v1beta1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -70,6 +71,7 @@ func newTypes(defaults func(runtimeschema.GroupVersionKind, kind.Object)) (*type
 		return nil, err
 	}
 	metav1.AddToGroupVersion(t.Scheme, runtimeschema.GroupVersion{Version: "v1"})
+	t.AddKnownTypes(policyv1beta1.SchemeGroupVersion, &policyv1beta1.Eviction{}) // which the subresource of pods accepts
 	t.codecs = serializer.NewCodecFactory(t.Scheme, serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())
 	return t, nil
 }
@@ -107,7 +109,11 @@ func (c *convertor) Convert(in, out, _ any) error {
 	if err != nil {
 		return err
 	}
-	reflect.ValueOf(out).Elem().Set(reflect.ValueOf(converted).Elem())
+	to, value := reflect.ValueOf(out).Elem(), reflect.ValueOf(converted).Elem()
+	if to.Type() != value.Type() {
+		return fmt.Errorf("converting (%s) to (%s): unknown conversion", value.Type(), to.Type())
+	}
+	to.Set(value)
 	return nil
 }
 
