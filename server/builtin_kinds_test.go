@@ -77,6 +77,7 @@ func TestKinds(t *testing.T) {
 	t.Run("first objects", k.firstObjects)
 	t.Run("API services", k.apiServices)
 	t.Run("bindings", k.bindings)
+	t.Run("evictions", k.evictions)
 	t.Run("other kinds", k.otherKinds)
 	t.Run("autoscalers", k.autoscalers)
 	t.Run("scales", k.scales)

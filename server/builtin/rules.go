@@ -9,6 +9,8 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	policyv1beta1 "k8s.io/api/policy/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"espalier.dev/server/builtin/admissionregistration"
@@ -83,6 +85,10 @@ func Rules() func(*Resource) kind.Rules {
 func conversions() map[reflect.Type]conversion {
 	core, v1 := corev1.SchemeGroupVersion, eventsv1.SchemeGroupVersion
 	return map[reflect.Type]conversion{
+		reflect.TypeFor[*policyv1beta1.Eviction](): {policyv1.SchemeGroupVersion.WithKind("Eviction"), func(obj runtime.Object) runtime.Object {
+			in := obj.(*policyv1beta1.Eviction)
+			return &policyv1.Eviction{ObjectMeta: in.ObjectMeta, DeleteOptions: in.DeleteOptions}
+		}},
 		reflect.TypeFor[*eventsv1.Event](): {core.WithKind("Event"), func(obj runtime.Object) runtime.Object {
 			return events.FromV1(obj.(*eventsv1.Event))
 		}},

@@ -38,7 +38,8 @@ func (h *Handler) addSubresource(e *endpoint, scope handlers.RequestScope, sub S
 		s.creater = h.config.Tokens
 	case "eviction":
 		scope.HubGroupVersion = sub.Kind.GroupVersion()
-		s.creater = &evictionREST{handler: h, pods: e}
+		eviction := &evictionREST{handler: h, pods: e}
+		s.creater, scope.AcceptsGroupVersionDelegate = eviction, eviction
 	default:
 		write, ok := e.rules.Subresources[sub.Name]
 		if sub.Name == "status" && e.rules.Status != nil {
