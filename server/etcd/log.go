@@ -33,8 +33,9 @@ func harmless(message string) bool {
 		"failed to update storage version": // the same; etcd retries
 		return true
 	}
-	// A member that restarts soon after it was created; raft tries again.
-	return strings.HasSuffix(message, " since there are still pending configuration changes to apply")
+	// A member that has not applied its log yet: it tries again.
+	return strings.HasSuffix(message, " since there are still pending configuration changes to apply") ||
+		strings.HasSuffix(message, " is unpromotable and can not campaign")
 }
 
 // noSpace reports whether etcd logs a write that it rejected for lack of space. The client
