@@ -16,7 +16,11 @@ const apiserverName, etcdName, kubectlName = "kube-apiserver", "etcd", "kubectl"
 
 // runAs runs the program under one of the names, and reports whether it is one of them.
 func runAs(args []string) (code int, ok bool) {
-	switch strings.TrimSuffix(filepath.Base(args[0]), ".exe") {
+	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
+	if name == etcdName || name == apiserverName {
+		trimSoon()
+	}
+	switch name {
 	case etcdName:
 		releaseProgram()
 		etcdcmd.Main(args)

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// releaseProgram unmaps the pages of the program that only its initialization has used. Most of
-// the program is for other commands, and the memory of a process includes all pages of its program
-// that it has ever read. Pages that are used again come from the page cache. It has no effect if
-// the system does not tell which pages these are.
+// releaseProgram unmaps the pages of the program that it has used so far. Most of the program is
+// for other commands, or for the start, and the memory of a process includes all pages of its
+// program that it has ever read. Pages that are used again come from the page cache. It has no
+// effect if the system does not tell which pages these are.
 func releaseProgram() {
 	file, err := os.Open("/proc/self/smaps")
 	if err != nil {

@@ -8,10 +8,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"espalier.dev/analysis/lint"
+	"espalier.dev/cmd/espalier/internal/heap"
 	"espalier.dev/server"
 )
 
@@ -80,12 +82,22 @@ it at once.`,
 	return c
 }
 
+// trimSoon releases the memory that only the start of a server has needed. It does so after a
+// while, because then it takes no time of the start, nor of a server that runs for less.
+func trimSoon() *time.Timer {
+	return time.AfterFunc(time.Second, func() {
+		heap.Trim()
+		releaseProgram()
+	})
+}
+
 // serve runs the API server until a signal stops it.
 func (a *app) serve(ctx context.Context, o *server.Options) error {
 	s, err := server.Start(ctx, o)
 	if err != nil {
 		return err
 	}
+	defer trimSoon().Stop()
 	kubeconfig, err := filepath.Abs(s.Kubeconfig())
 	if err != nil {
 		return errors.Join(err, s.Stop())
