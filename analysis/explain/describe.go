@@ -64,7 +64,7 @@ func Describe(v *crd.Version, path string, o Options) (*Doc, error) {
 	if s == nil {
 		s = &schema.Structural{Generic: schema.Generic{Type: "object"}}
 	}
-	at := place{fates: rootFates(resource(s), d.PreservesUnknownFields())}
+	at := place{fates: rootFates(Resource(s), d.PreservesUnknownFields())}
 	for _, name := range steps {
 		if at, err = step(at, name); err != nil {
 			return nil, err

@@ -118,7 +118,7 @@ func (p place) schema() *schema.Structural { return p.fates[0].at.Schema() }
 func (p place) enter(path string, part func(schema.Cursor) schema.Cursor) place {
 	out := place{path: path, fates: p.fates.enter(path, part)}
 	if s := out.schema(); s.XEmbeddedResource {
-		out.fates = out.fates.withSchema(resource(s))
+		out.fates = out.fates.withSchema(Resource(s))
 	}
 	return out
 }
@@ -184,6 +184,9 @@ func (w *walker) describe(at place, objects int) *Field {
 			f.Enum = append(f.Enum, e.Value)
 		}
 		f.Constraints = constraints(v)
+		if f.Type == "Quantity" {
+			f.Constraints = slices.DeleteFunc(f.Constraints, func(c Constraint) bool { return c.Keyword == "format" })
+		}
 		f.Conditions = conditions(v)
 	}
 	f.UnknownFields = at.fates.describe(w.semantics)
@@ -217,6 +220,8 @@ func typeName(s *schema.Structural) string {
 	switch {
 	case s == nil:
 		return "any"
+	case s.XIntOrString && s.ValueValidation != nil && s.ValueValidation.Format == "quantity":
+		return "Quantity"
 	case s.XIntOrString:
 		return "IntOrString"
 	case s.Items != nil && (s.Type == "array" || s.Type == ""):

@@ -13,13 +13,14 @@ import (
 )
 
 // Find finds the resource that request names: its plural, singular, kind or a short name, in
-// any case, optionally followed by its group and by fields. It returns the version to
-// explain and the path of the field, which is "" for the resource itself.
+// any case, optionally followed by its group, or by a version and its group, and by fields. It
+// returns the version to explain and the path of the field, which is "" for the resource itself.
 //
 // apiVersion selects the version, as group/version or as the version alone. If it is empty,
 // Find selects the version that clients prefer: the most mature served one.
 //
-// Of two CRDs with the same name the later one applies, as in a crd.Catalog.
+// Of two CRDs with the same name the later one applies, as in a crd.Catalog. The error is an
+// [*AmbiguousResourceError] if several resources have the name.
 func Find(definitions []*crd.Definition, request, apiVersion string) (v *crd.Version, path string, err error) {
 	name, rest, _ := strings.Cut(request, ".")
 	group, wanted, hasGroup := strings.Cut(apiVersion, "/")
@@ -27,20 +28,17 @@ func Find(definitions []*crd.Definition, request, apiVersion string) (v *crd.Ver
 		group, wanted = "", apiVersion
 	}
 	var found []*crd.Definition
-	inGroup := -1
+	length, inRequest := -1, ""
 	for _, d := range definitions {
 		if !slices.ContainsFunc(namesOf(d), func(n string) bool { return strings.EqualFold(n, name) }) || group != "" && d.Group() != group {
 			continue
 		}
 		// A field may have the name of the first label of a group, so the longest group wins.
-		n := 0
-		if rest == d.Group() || strings.HasPrefix(rest, d.Group()+".") {
-			n = len(d.Group())
+		n, version := qualifier(d, rest)
+		if n > length {
+			found, length, inRequest = nil, n, version
 		}
-		if n > inGroup {
-			found, inGroup = nil, n
-		}
-		if n == inGroup {
+		if n == length {
 			found = slices.DeleteFunc(found, func(other *crd.Definition) bool { return other.Name() == d.Name() })
 			found = append(found, d)
 		}
@@ -55,13 +53,40 @@ func Find(definitions []*crd.Definition, request, apiVersion string) (v *crd.Ver
 		return nil, "", e
 	case 1:
 	default:
-		return nil, "", fmt.Errorf("%q matches several resources: use one of %s", name, strings.Join(plurals(found), ", "))
+		return nil, "", &AmbiguousResourceError{Name: name, Matches: found}
 	}
-	if inGroup > 0 {
-		rest = strings.TrimPrefix(rest[inGroup:], ".")
+	if length > 0 {
+		rest = strings.TrimPrefix(rest[length:], ".")
+	}
+	switch {
+	case wanted == "":
+		wanted = inRequest
+	case inRequest != "" && inRequest != wanted:
+		return nil, "", fmt.Errorf("%q names version %s, and the requested version is %s: use one of them", request, inRequest, apiVersion)
 	}
 	v, err = versionOf(found[0], wanted)
 	return v, rest, err
+}
+
+// qualifier returns the length of what identifies a resource after its name, and the version if
+// that is a part of it: the group, a version and the group, or a version of the core group.
+func qualifier(d *crd.Definition, rest string) (length int, version string) {
+	starts := func(prefix string) bool {
+		return prefix != "" && (rest == prefix || strings.HasPrefix(rest, prefix+"."))
+	}
+	if starts(d.Group()) {
+		length = len(d.Group())
+	}
+	for _, v := range d.Versions() {
+		full := v.Name()
+		if d.Group() != "" {
+			full += "." + d.Group()
+		}
+		if starts(full) && len(full) > length {
+			length, version = len(full), v.Name()
+		}
+	}
+	return length, version
 }
 
 // versionOf returns the named version, or the preferred one if name is empty.
@@ -119,6 +144,17 @@ func plurals(definitions []*crd.Definition) (names []string) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// AmbiguousResourceError is returned if several resources have the requested name.
+type AmbiguousResourceError struct {
+	Name    string
+	Matches []*crd.Definition
+}
+
+// Error names the resources.
+func (e *AmbiguousResourceError) Error() string {
+	return fmt.Sprintf("%q matches several resources: use one of %s", e.Name, strings.Join(plurals(e.Matches), ", "))
 }
 
 // UnknownResourceError is returned if no CRD defines the requested resource.

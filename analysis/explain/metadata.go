@@ -6,10 +6,10 @@ import (
 	"espalier.dev/schema"
 )
 
-// resource returns the schema of a whole resource as its users see it. It includes
+// Resource returns the schema of a whole resource as its users see it. It includes
 // apiVersion, kind and metadata even if s does not specify them, and uses the Kubernetes
 // documentation of these fields where s has none.
-func resource(s *schema.Structural) *schema.Structural {
+func Resource(s *schema.Structural) *schema.Structural {
 	out := *s
 	out.Properties = maps.Clone(s.Properties)
 	if out.Properties == nil {

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"espalier.dev/analysis/explain"
+	"espalier.dev/api"
+	"espalier.dev/cmd/espalier/internal/builtin/schemas"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/crd"
 )
@@ -100,18 +103,32 @@ func (a *app) completeResource(flags func() input.Flags) cobra.CompletionFunc {
 // resourceNames returns the names of resources, with their kind and group as a description.
 // Names that several resources have are followed by the group.
 func resourceNames(definitions []*crd.Definition) (names []string) {
-	count := map[string]int{}
-	for _, d := range definitions {
-		count[d.Names().Plural]++
+	type resource struct {
+		group, name string
+		names       api.CustomResourceDefinitionNames
+	}
+	var all []resource
+	for _, k := range schemas.All() {
+		all = append(all, resource{k.Group, k.FullName(), k.Names})
 	}
 	for _, d := range definitions {
-		n := d.Names()
-		plural := n.Plural
+		all = append(all, resource{d.Group(), d.Name(), d.Names()})
+	}
+	count := map[string]int{}
+	for _, r := range all {
+		count[r.names.Plural]++
+	}
+	for _, r := range all {
+		plural := r.names.Plural
 		if count[plural] > 1 {
-			plural = d.Name()
+			plural = r.name
 		}
-		for _, name := range append([]string{plural}, n.ShortNames...) {
-			names = append(names, name+"\t"+n.Kind+" in group "+d.Group())
+		group := "in group " + r.group
+		if r.group == "" {
+			group = "in the core group"
+		}
+		for _, name := range append([]string{plural}, r.names.ShortNames...) {
+			names = append(names, name+"\t"+r.names.Kind+" "+group)
 		}
 	}
 	slices.Sort(names)
@@ -120,15 +137,23 @@ func resourceNames(definitions []*crd.Definition) (names []string) {
 
 // fieldNames returns the fields below a resource or field, with their types.
 func fieldNames(definitions []*crd.Definition, parent, apiVersion string) (names []string) {
-	v, path, err := explain.Find(definitions, parent, apiVersion)
+	v, err := findResource(definitions, parent, apiVersion)
 	if err != nil {
 		return nil
 	}
-	doc, err := explain.Describe(v, path, explain.Options{})
+	doc, err := explain.Describe(v.Version, v.path, explain.Options{})
 	if err != nil || doc.Field == nil {
 		return nil
 	}
-	for _, f := range doc.Field.Fields {
+	field := doc.Field
+	for len(field.Fields) == 0 && (field.Items != nil || field.Values != nil) {
+		if field.Items != nil {
+			field = field.Items
+		} else {
+			field = field.Values
+		}
+	}
+	for _, f := range field.Fields {
 		if name := f.Name; !strings.ContainsAny(name, ".[") {
 			names = append(names, parent+"."+name+"\t"+f.Type)
 		}
@@ -140,6 +165,11 @@ func fieldNames(definitions []*crd.Definition, parent, apiVersion string) (names
 func (a *app) completeVersions(c *cobra.Command, flag string, flags func(args []string) input.Flags) {
 	_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
 		var names []string
+		for _, k := range namedKinds(args) {
+			for _, v := range k.Versions {
+				names = append(names, v.Name)
+			}
+		}
 		for _, d := range a.completionDefinitions(c, func() input.Flags { return flags(args) }) {
 			for _, v := range d.Versions() {
 				names = append(names, v.Name())
@@ -148,6 +178,24 @@ func (a *app) completeVersions(c *cobra.Command, flag string, flags func(args []
 		slices.Sort(names)
 		return withPrefix(start, slices.Compact(names)), cobra.ShellCompDirectiveNoFileComp
 	})
+}
+
+// namedKinds returns the built-in kinds that arguments name.
+func namedKinds(args []string) (kinds []*schemas.Kind) {
+	for _, arg := range args {
+		name, _, _ := strings.Cut(arg, ".")
+		kinds = append(kinds, schemas.Called(name)...)
+	}
+	return kinds
+}
+
+// completeKindOrPath completes an argument with a path, or with the name of a resource if no path
+// starts like it.
+func completeKindOrPath(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+	if matches, err := filepath.Glob(start + "*"); err != nil || start == "" || len(matches) > 0 {
+		return completePaths(c, args, start)
+	}
+	return withPrefix(start, resourceNames(nil)), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeKinds completes a comma-separated list of kinds of CRDs.

@@ -29,16 +29,21 @@ type explainOptions struct {
 func newExplainCommand(a *app) *cobra.Command {
 	var o explainOptions
 	c := &cobra.Command{
-		Use:   "explain --crd PATH... RESOURCE[.FIELD...]",
-		Short: "Describe a custom resource or one of its fields, or print a sample object",
+		Use:   "explain [--crd PATH]... RESOURCE[.FIELD...]",
+		Short: "Describe a resource or one of its fields, or print a sample object",
 		Long: `Explain prints the description and type of a resource or field, as kubectl explain does,
 and what kubectl explain leaves out: whether the field is required, its default, enum,
 bounds, format and pattern, list type and keys, CEL rules and their messages, unions,
 conditions under allOf, anyOf, oneOf and not, deprecations, and whether unknown fields are
 pruned or preserved, and why. If the two semantics differ, explain describes both.
 
-RESOURCE is the plural name, singular name, kind or a short name, in any case, followed by
-the group if the name is ambiguous: crontabs, CronTab, ct, crontabs.stable.example.com.
+Explain knows Kubernetes' own kinds, such as deployments and pods, without a CRD or a
+cluster. Other resources need their CRD: name it with --crd. If a CRD and a built-in kind
+have the same name, explain describes the CRD.
+
+RESOURCE is the plural name, singular name, kind or a short name, in any case. The group, or
+a version and the group, can follow: deployments, Deployment, deploy, deployments.apps,
+deployments.v1.apps. In the core group, that is the version alone: services.v1.
 Paths omit list items and map keys: write spec.ports.name for spec.ports[].name. Write a
 field name that contains dots as spec["a.b"].
 
@@ -53,7 +58,14 @@ are adjusted to satisfy validation and CEL rules. If no valid sample is found, e
 prints the best attempt, reports the remaining errors on standard error and exits with 1.
 
 Exit codes: 0 success, 1 no valid sample found, ` + otherExitCodes + `.`,
-		Example: `  # Describe the fields of CronTabs
+		Example: `  # Describe the fields of Deployments, or a field of containers
+  espalier explain deployments
+  espalier explain deployments.spec.template.spec.containers.resources
+
+  # Describe another version
+  espalier explain hpa --api-version autoscaling/v1
+
+  # Describe the fields of CronTabs
   espalier explain --crd crontab-crd.yaml crontabs
 
   # Describe one field
@@ -110,35 +122,29 @@ func (a *app) explain(c *cobra.Command, o explainOptions, request string) (err e
 		return err
 	}
 	defer func() { err = side.Finish(err) }()
-	loaded, err := a.loadDefinitions(c.Context(), o.crds, side.Failure)
+	definitions, err := a.explainedDefinitions(c.Context(), o.crds, side)
 	if err != nil {
 		return err
-	}
-	var definitions []*crd.Definition
-	for _, d := range loaded.list {
-		if hub, err := d.hub(); err != nil {
-			side.Failure(input.Problem{Rule: input.Syntax, File: d.item.File, Line: d.item.Position("").Value.Line, Message: err.Error()})
-		} else if made, err := crd.New(hub, crd.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}}); err != nil {
-			side.Failure(input.Problem{Rule: input.Syntax, File: d.item.File, Line: d.item.Position("").Value.Line, Message: err.Error()})
-		} else {
-			definitions = append(definitions, made)
-		}
 	}
 	if len(definitions) == 0 && side.Code() != report.Clean {
 		// The problems have been reported.
 		return nil
 	}
-	v, path, err := explain.Find(definitions, request, o.apiVersion)
+	v, err := findResource(definitions, request, o.apiVersion)
 	if err != nil {
 		return err
 	}
+	a.tellOthers(v, request)
 	if len(sizes) > 0 {
-		if path != "" {
-			return fmt.Errorf("--sample needs a resource without a field: remove %q", path)
+		if v.path != "" {
+			return fmt.Errorf("--sample needs a resource without a field: remove %q", v.path)
 		}
-		return a.samples(c.Context(), v, sizes, o.output)
+		if v.builtin {
+			return fmt.Errorf("--sample needs a CRD: %s is a built-in kind, whose schema does not say which objects are valid", v.GroupVersionKind().Kind)
+		}
+		return a.samples(c.Context(), v.Version, sizes, o.output)
 	}
-	doc, err := explain.Describe(v, path, explain.Options{Recursive: o.recursive})
+	doc, err := explain.Describe(v.Version, v.path, explain.Options{Recursive: o.recursive})
 	if err != nil {
 		return err
 	}
@@ -147,6 +153,30 @@ func (a *app) explain(c *cobra.Command, o explainOptions, request string) (err e
 		return p.print("", doc)
 	}
 	return doc.WriteText(a.stdout, explain.TextOptions{Recursive: o.recursive})
+}
+
+// explainedDefinitions reads the CRDs that flags name, which may be none.
+func (a *app) explainedDefinitions(ctx context.Context, flags input.Flags, side *report.Reporter) (definitions []*crd.Definition, err error) {
+	if len(flags.Paths) == 0 {
+		return nil, nil
+	}
+	loaded, err := a.loadDefinitions(ctx, flags, side.Failure)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range loaded.list {
+		hub, err := d.hub()
+		var made *crd.Definition
+		if err == nil {
+			made, err = crd.New(hub, crd.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}})
+		}
+		if err != nil {
+			side.Failure(input.Problem{Rule: input.Syntax, File: d.item.File, Line: d.item.Position("").Value.Line, Message: err.Error()})
+			continue
+		}
+		definitions = append(definitions, made)
+	}
+	return definitions, nil
 }
 
 // sampleArgument returns the value of --sample, and the arguments without it. The value of

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,7 +22,8 @@ import (
 // showForm is a form of a schema.
 type showForm struct {
 	name, summary string
-	derive        func(*crd.Version, schema.Semantics) *api.JSONSchemaProps
+	// derive is nil for json-schema.
+	derive func(*crd.Version, schema.Semantics) *api.JSONSchemaProps
 }
 
 // showForms returns the forms that show can print.
@@ -40,12 +44,25 @@ func showForms() []showForm {
 		{"openapi-v3", "the schema as published in OpenAPI v3", func(v *crd.Version, sem schema.Semantics) *api.JSONSchemaProps {
 			return v.Structural().Unfold(sem).ToJSONSchemaProps()
 		}},
+		{jsonSchemaForm, "a JSON Schema document for editors and other tools", nil},
 	}
 }
 
+// jsonSchemaForm is the form for editors and other tools.
+const jsonSchemaForm = "json-schema"
+
+// showOptions are the flags of show.
+type showOptions struct {
+	input           input.Flags
+	version, output string
+	builtin, strict bool
+	directory       string
+	// names are the resources to show; if there are none, all CRDs in the input.
+	names []string
+}
+
 func newShowCommand(a *app) *cobra.Command {
-	var flags input.Flags
-	var version, output string
+	var o showOptions
 	var names []string
 	list := ""
 	for _, f := range showForms() {
@@ -53,14 +70,26 @@ func newShowCommand(a *app) *cobra.Command {
 		list += fmt.Sprintf("  %-11s %s\n", f.name, f.summary)
 	}
 	c := &cobra.Command{
-		Use:   "show " + strings.Join(names, "|") + " PATH...",
-		Short: "Print schemas that are derived from a CRD",
+		Use:   "show " + strings.Join(names, "|") + " PATH|RESOURCE...",
+		Short: "Print the schemas of CRDs and built-in kinds in several forms",
 		Long: `Show prints one of these forms of the schema of each version:
 
 ` + list + `
-Documents other than CRDs are skipped. All forms except skeleton require a structural
-schema: if a schema is not structural, show reports the reasons on standard error and exits
-with 1.
+A PATH is a file or directory with CRDs; documents other than CRDs are skipped. A RESOURCE
+selects one of these CRDs, or a built-in kind of Kubernetes, by its plural name, singular
+name, kind or a short name: deployments, Deployment, deploy, deployments.apps. Show knows
+the built-in kinds without a CRD or a cluster; --builtin selects all of them.
+
+json-schema is a JSON Schema document (draft 7) without references to other files, for
+editors and other tools that check manifests. It accepts unknown fields unless --strict is
+set. It cannot express CEL rules, nor what only the code of Kubernetes checks: espalier
+validate checks these too. --output-dir writes a file for each version, which is named as
+in the CRD catalogs of kubeconform and yaml-language-server, GROUP/KIND_VERSION.json. The
+core group is named v1 there. all.json selects the schema by apiVersion and kind, so that
+an editor can use it for all manifests.
+
+All forms except skeleton require a structural schema: if a schema is not structural, show
+reports the reasons on standard error and exits with 1.
 
 Exit codes: 0 success, 1 a schema is not structural, ` + otherExitCodes + `.`,
 		Example: `  # Print the fields that a schema specifies, including those under logical operators
@@ -70,87 +99,165 @@ Exit codes: 0 success, 1 a schema is not structural, ` + otherExitCodes + `.`,
   espalier show openapi-v3 --semantics kubernetes --version v1 -f crontab-crd.yaml
 
   # Print JSON for other tools
-  espalier show core -o json -f crontab-crd.yaml`,
-		ValidArgsFunction: completeFirst(names),
-		Args:              requireFirst(names),
+  espalier show core -o json -f crontab-crd.yaml
+
+  # Print the JSON Schema of Deployments
+  espalier show json-schema deployments
+
+  # Write the JSON Schemas of all built-in kinds and of some CRDs, for editors and kubeconform:
+  # kubeconform -schema-location 'schemas/{{.Group}}/{{.ResourceKind}}_{{.ResourceAPIVersion}}.json' DIR
+  espalier show json-schema --builtin --strict --output-dir schemas -f crds/`,
+		ValidArgsFunction: func(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return names, cobra.ShellCompDirectiveNoFileComp
+			}
+			return completeKindOrPath(c, args, start)
+		},
+		Args: requireFirst(names),
 		RunE: func(c *cobra.Command, args []string) error {
-			flags.Paths = append(flags.Paths, args[1:]...)
-			form := showForms()[slices.Index(names, args[0])]
-			return a.show(c, form, flags, version, output)
+			paths, resources := splitResources(args[1:])
+			o.input.Paths, o.names = append(o.input.Paths, paths...), resources
+			return a.show(c, showForms()[slices.Index(names, args[0])], o)
 		},
 	}
-	addInputFlags(c, &flags, "CRDs")
-	c.Flags().StringVar(&version, "version", "", "`VERSION` to show (default all)")
-	groupFlags(c.Flags(), inputFlags, "version")
-	c.Flags().StringVarP(&output, "output", "o", "yaml", "output `FORMAT`: yaml or json")
-	groupFlags(c.Flags(), outputFlags, "output")
+	addInputFlags(c, &o.input, "CRDs")
+	flags := c.Flags()
+	flags.StringVar(&o.version, "version", "", "`VERSION` to show (default all)")
+	flags.BoolVar(&o.builtin, "builtin", false, "show all built-in kinds")
+	groupFlags(flags, inputFlags, "version", "builtin")
+	flags.StringVarP(&o.output, "output", "o", "", "output `FORMAT`: yaml or json (default: yaml, and json for json-schema)")
+	flags.StringVar(&o.directory, "output-dir", "", "`DIRECTORY` to write the files of json-schema to, instead of standard output")
+	flags.BoolVar(&o.strict, "strict", false, "reject unknown fields in json-schema")
+	groupFlags(flags, outputFlags, "output", "output-dir", "strict")
+	_ = c.MarkFlagDirname("output-dir")
 	completeValues(c, "output", "yaml", "json")
 	a.completeVersions(c, "version", func(args []string) input.Flags {
-		return flags.With(slices.Concat(flags.Paths, args[min(1, len(args)):])...)
+		paths, _ := splitResources(args[min(1, len(args)):])
+		return o.input.With(slices.Concat(o.input.Paths, paths)...)
 	})
 	return c
 }
 
-func (a *app) show(c *cobra.Command, form showForm, flags input.Flags, version, output string) (err error) {
-	if output != "yaml" && output != "json" {
-		return fmt.Errorf("-o %s: must be yaml or json", output)
+// splitResources separates paths from the names of resources: a name contains no separator, has
+// no extension of a manifest, and is not that of a file or directory.
+func splitResources(args []string) (paths, resources []string) {
+	for _, arg := range args {
+		extension := strings.TrimPrefix(filepath.Ext(arg), ".")
+		_, err := os.Lstat(arg)
+		if err == nil || arg == "-" || arg == "" || strings.ContainsAny(arg, `/\`) || slices.Contains(manifestExtensions(), extension) {
+			paths = append(paths, arg)
+		} else {
+			resources = append(resources, arg)
+		}
 	}
-	if len(flags.Paths) == 0 {
-		flags.Paths = a.configuredCRDs()
+	return paths, resources
+}
+
+func (a *app) show(c *cobra.Command, form showForm, o showOptions) (err error) {
+	switch {
+	case o.output == "" && form.name == jsonSchemaForm:
+		o.output = "json"
+	case o.output == "":
+		o.output = "yaml"
+	case o.output != "yaml" && o.output != "json":
+		return fmt.Errorf("-o %s: must be yaml or json", o.output)
 	}
-	if len(flags.Paths) == 0 {
-		return needsPath(c)
+	switch {
+	case form.name != jsonSchemaForm && o.directory != "":
+		return usageError(c, fmt.Errorf("--output-dir needs the form %s", jsonSchemaForm))
+	case o.directory != "" && o.output != "json":
+		return usageError(c, errors.New("--output-dir writes JSON: remove -o"))
+	case form.name != jsonSchemaForm && o.strict:
+		return usageError(c, fmt.Errorf("--strict needs the form %s", jsonSchemaForm))
+	}
+	if len(o.input.Paths) == 0 {
+		o.input.Paths = a.configuredCRDs()
+	}
+	if len(o.input.Paths) == 0 && len(o.names) == 0 && !o.builtin {
+		return usageError(c, fmt.Errorf("%s needs PATH or RESOURCE: a file or directory with CRDs, - for standard input, or a built-in kind", c.Name()))
 	}
 	r, err := a.newSideReporter(c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = r.Finish(err) }()
-	ds, err := a.loadDefinitions(c.Context(), flags, r.Failure)
+	shown, err := a.shownDefinitions(c, o, r)
 	if err != nil {
 		return err
 	}
-	p := &printer{a: a, output: output}
-	for _, d := range ds.list {
-		r.Saw(d.item)
-		if err := a.showDefinition(p, r, d, form, version); err != nil {
+	w := &schemaWriter{printer: printer{a: a, output: o.output}, form: form, options: o}
+	for _, d := range shown {
+		if err := w.definition(d, r); err != nil {
 			return err
 		}
 	}
-	if version != "" && p.count == 0 && len(ds.list) > 0 {
-		return fmt.Errorf("no CRD has a version %q", version)
+	if o.version != "" && w.written == 0 && len(shown) > 0 {
+		return fmt.Errorf("no CRD has a version %q", o.version)
 	}
-	return nil
+	return w.finish()
 }
 
-func (a *app) showDefinition(p *printer, r *report.Reporter, d *definition, form showForm, version string) error {
-	var definition *crd.Definition
-	hub, err := d.hub()
-	if err == nil {
-		definition, err = crd.New(hub, crd.Options{Semantics: a.semantics.Semantics, IgnoreRules: true, Shared: true})
-	}
-	if err != nil {
-		r.Report(d.item, analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: err.Error()})
-		return nil
-	}
-	checker := object.New(definition, d.text())
-	for _, v := range definition.Versions() {
-		if version != "" && v.Name() != version {
-			continue
+// shownDefinition is a resource to show.
+type shownDefinition struct {
+	*crd.Definition
+	// given is nil for a built-in kind.
+	given *definition
+	// version is the version to show, or "" for all.
+	version string
+}
+
+// shownDefinitions returns the resources to show.
+func (a *app) shownDefinitions(c *cobra.Command, o showOptions, r *report.Reporter) (shown []shownDefinition, err error) {
+	var definitions []*crd.Definition
+	given := map[*crd.Definition]*definition{}
+	if len(o.input.Paths) > 0 {
+		loaded, err := a.loadDefinitions(c.Context(), o.input, r.Failure)
+		if err != nil {
+			return nil, err
 		}
-		if form.name != "skeleton" {
-			for _, finding := range checker.NotStructural(v) {
-				r.Report(d.item, finding)
+		for _, d := range loaded.list {
+			r.Saw(d.item)
+			hub, err := d.hub()
+			var made *crd.Definition
+			if err == nil {
+				made, err = crd.New(hub, crd.Options{Semantics: a.semantics.Semantics, IgnoreRules: true, Shared: true})
 			}
-		}
-		derived := form.derive(v, a.semantics.Semantics)
-		if derived == nil {
-			derived = &api.JSONSchemaProps{}
-		}
-		title := fmt.Sprintf("%s of %s, version %s", form.name, definition.Name(), v.Name())
-		if err := p.print(title, derived); err != nil {
-			return err
+			if err != nil {
+				r.Report(d.item, analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: err.Error()})
+				continue
+			}
+			definitions = append(definitions, made)
+			given[made] = d
 		}
 	}
-	return nil
+	if len(o.names) == 0 {
+		for _, d := range definitions {
+			shown = append(shown, shownDefinition{d, given[d], o.version})
+		}
+	}
+	for _, name := range o.names {
+		f, err := findResource(definitions, name, o.version)
+		if err != nil {
+			return nil, err
+		}
+		if f.path != "" {
+			return nil, fmt.Errorf("show needs a resource without a field: remove %q from %s", f.path, name)
+		}
+		a.tellOthers(f, name)
+		d := shownDefinition{f.Definition(), given[f.Definition()], o.version}
+		if _, rest, _ := strings.Cut(name, "."); strings.HasPrefix(rest+".", f.Name()+".") {
+			d.version = f.Name()
+		}
+		shown = append(shown, d)
+	}
+	if o.builtin {
+		all, err := builtinDefinitions()
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range all {
+			shown = append(shown, shownDefinition{d, nil, o.version})
+		}
+	}
+	return shown, nil
 }
