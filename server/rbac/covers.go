@@ -2,6 +2,7 @@ package rbac
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -26,28 +27,33 @@ type subject struct {
 	path bool
 }
 
-// permissions returns the permissions of a rule.
-func permissions(p *rbacv1.PolicyRule) (out []permission) {
-	for _, group := range p.APIGroups {
-		for _, resource := range p.Resources {
-			for _, verb := range p.Verbs {
-				s := subject{group: group, resource: resource}
-				if len(p.ResourceNames) == 0 {
-					out = append(out, permission{s, verb})
+// permissions returns the permissions of a rule. They are the product of its lists, so a small
+// rule can have billions.
+func permissions(p *rbacv1.PolicyRule) iter.Seq[permission] {
+	return func(yield func(permission) bool) {
+		names := p.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, group := range p.APIGroups {
+			for _, resource := range p.Resources {
+				for _, verb := range p.Verbs {
+					for _, name := range names {
+						if !yield(permission{subject{group: group, resource: resource, named: len(p.ResourceNames) > 0, name: name}, verb}) {
+							return
+						}
+					}
 				}
-				for _, name := range p.ResourceNames {
-					s.named, s.name = true, name
-					out = append(out, permission{s, verb})
+			}
+		}
+		for _, url := range p.NonResourceURLs {
+			for _, verb := range p.Verbs {
+				if !yield(permission{subject{path: true, url: url}, verb}) {
+					return
 				}
 			}
 		}
 	}
-	for _, url := range p.NonResourceURLs {
-		for _, verb := range p.Verbs {
-			out = append(out, permission{subject{path: true, url: url}, verb})
-		}
-	}
-	return out
 }
 
 // covers reports whether a rule includes a permission.
@@ -76,17 +82,59 @@ func has(list []string, value string) bool {
 	return slices.Contains(list, value) || slices.Contains(list, all)
 }
 
-// uncovered returns the permissions of some rules that others do not include.
-func uncovered(have, want []rbacv1.PolicyRule) (out []permission) {
+// The limits of what uncovered does, so that no role occupies the server: the number of
+// comparisons of texts, which take a second or so, and the number of permissions that an error
+// lists.
+const (
+	maxCompared = 1 << 28
+	maxMissing  = 1 << 13
+)
+
+// uncovered returns the permissions of some rules that others do not include. more reports that
+// these are not all, because there are too many permissions.
+func uncovered(have, want []rbacv1.PolicyRule) (out []permission, more bool) {
+	each := 1 // comparisons for a permission
+	for i := range have {
+		each += 1 + size(&have[i])
+	}
+	compared := 0
 	for i := range want {
-		for _, p := range permissions(&want[i]) {
+		if compared += each * min(1+size(&want[i]), maxObvious); compared > maxCompared {
+			return out, true
+		}
+		if slices.ContainsFunc(have, func(one rbacv1.PolicyRule) bool { return coversRule(&one, &want[i]) }) {
+			continue // without a look at each permission
+		}
+		for p := range permissions(&want[i]) {
+			if compared += each; compared > maxCompared || len(out) >= maxMissing {
+				return out, true
+			}
 			if !slices.ContainsFunc(have, func(one rbacv1.PolicyRule) bool { return covers(&one, &p) }) {
 				out = append(out, p)
 			}
 		}
 	}
-	return out
+	return out, false
 }
+
+// size returns the number of values in the lists of a rule.
+func size(p *rbacv1.PolicyRule) int {
+	return len(p.Verbs) + len(p.APIGroups) + len(p.Resources) + len(p.ResourceNames) + len(p.NonResourceURLs)
+}
+
+// coversRule reports whether a rule obviously includes another one: all verbs, groups, resources
+// and URLs of it.
+func coversRule(p, want *rbacv1.PolicyRule) bool {
+	includes := func(have, want []string) bool {
+		return slices.Contains(have, all) || len(want) <= maxObvious && !slices.ContainsFunc(want, func(value string) bool { return !slices.Contains(have, value) })
+	}
+	return len(p.ResourceNames) == 0 && includes(p.Verbs, want.Verbs) &&
+		(len(want.Resources) == 0 || includes(p.APIGroups, want.APIGroups) && includes(p.Resources, want.Resources)) &&
+		(len(want.NonResourceURLs) == 0 || includes(p.NonResourceURLs, want.NonResourceURLs))
+}
+
+// maxObvious is the maximum length of lists that coversRule compares value by value.
+const maxObvious = 64
 
 // describe describes permissions as Kubernetes does: a line for each resource with its verbs, and
 // one for each verb of a URL, sorted.

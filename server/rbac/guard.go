@@ -308,11 +308,17 @@ func (g *Guard) confirm(ctx context.Context, rules []rbacv1.PolicyRule) error {
 
 // confirm returns an escalation if a user does not have the permissions of rules in a namespace.
 func (x *index) confirm(who user.Info, namespace string, rules []rbacv1.PolicyRule) error {
-	missing := uncovered(x.rules(who, namespace), rules)
-	if len(missing) == 0 {
+	missing, more := uncovered(x.rules(who, namespace), rules)
+	if len(missing) == 0 && !more {
 		return nil
 	}
 	text := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s", who.GetName(), who.GetGroups(), describe(missing))
+	switch {
+	case more && len(missing) == 0:
+		text = fmt.Sprintf("user %q (groups=%q) is attempting to grant more RBAC permissions than can be checked: use several roles, or rules with shorter lists", who.GetName(), who.GetGroups())
+	case more:
+		text += "\nand more"
+	}
 	if errs := x.unresolved(who, namespace, storage); errs != nil {
 		text += fmt.Sprintf("; resolution errors: %v", []error{errs})
 	}

@@ -71,6 +71,11 @@ func newBinding(namespace, name string, ref rbacv1.RoleRef, subjects []rbacv1.Su
 	case "ClusterRole":
 		b.role = roleKey("", ref.Name)
 	}
+	type identity struct {
+		group   bool
+		subject string
+	}
+	seen := make(map[identity]bool, len(subjects))
 	for i := range subjects {
 		s := &subjects[i]
 		g := &grant{binding: b, position: i, subject: s.Name}
@@ -91,9 +96,10 @@ func newBinding(namespace, name string, ref rbacv1.RoleRef, subjects []rbacv1.Su
 		default:
 			continue
 		}
-		if slices.ContainsFunc(b.grants, func(other *grant) bool { return other.subject == g.subject && other.group == g.group }) {
+		if seen[identity{g.group, g.subject}] {
 			continue // the first one counts
 		}
+		seen[identity{g.group, g.subject}] = true
 		g.reason = fmt.Sprintf("RBAC: allowed by %s %q of %s %q to %s %q", kind, title, ref.Kind, ref.Name, s.Kind, described)
 		b.grants = append(b.grants, g)
 	}

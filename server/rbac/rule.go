@@ -105,8 +105,7 @@ func matchesURL(url, path string) bool {
 // role has the rules of a role.
 type role struct {
 	policy []rbacv1.PolicyRule
-	// byGroup has the rules for resources of API groups, including those for all groups, which
-	// anyGroup has.
+	// byGroup has the rules for resources of API groups, and anyGroup those for all groups.
 	byGroup  map[string][]*rule
 	anyGroup []*rule
 	// paths has the rules with non-resource URLs.
@@ -125,16 +124,10 @@ func compileRole(policy []rbacv1.PolicyRule) *role {
 		}
 		if slices.Contains(policy[i].APIGroups, all) {
 			r.anyGroup = append(r.anyGroup, &rules[i])
+			continue
 		}
 		for _, group := range policy[i].APIGroups {
-			r.byGroup[group] = nil
-		}
-	}
-	for group := range r.byGroup {
-		for i := range policy {
-			if slices.Contains(policy[i].APIGroups, group) || slices.Contains(policy[i].APIGroups, all) {
-				r.byGroup[group] = append(r.byGroup[group], &rules[i])
-			}
+			r.byGroup[group] = append(r.byGroup[group], &rules[i])
 		}
 	}
 	return r
@@ -145,14 +138,6 @@ func (r *role) allows(q *request) bool {
 	if !q.resourceRequest {
 		return slices.ContainsFunc(r.paths, func(one *rule) bool { return one.allowsPath(q) })
 	}
-	rules, ok := r.byGroup[q.group]
-	if !ok {
-		rules = r.anyGroup
-	}
-	for _, one := range rules {
-		if one.allowsResource(q) {
-			return true
-		}
-	}
-	return false
+	allows := func(one *rule) bool { return one.allowsResource(q) }
+	return slices.ContainsFunc(r.byGroup[q.group], allows) || slices.ContainsFunc(r.anyGroup, allows)
 }
