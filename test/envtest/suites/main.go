@@ -42,7 +42,7 @@ func main() {
 	defer stop()
 	if err := r.run(ctx, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1) //nolint:gocritic // the process ends
+		os.Exit(1)
 	}
 }
 
