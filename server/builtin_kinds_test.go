@@ -80,6 +80,9 @@ func TestKinds(t *testing.T) {
 	t.Run("evictions", k.evictions)
 	t.Run("other kinds", k.otherKinds)
 	t.Run("autoscalers", k.autoscalers)
+	t.Run("status of services", k.serviceStatus)
+	t.Run("deletion of events", k.eventDeletion)
+	t.Run("warnings", k.warnings)
 	t.Run("scales", k.scales)
 }
 
@@ -230,6 +233,79 @@ func (k *kindRequests) autoscalers(t *testing.T) {
 	code, text := k.send(http.MethodGet, v1+"?includeObject=Object", "", "application/json;as=Table;v=v1;g=meta.k8s.io", "")
 	if code != 200 || !strings.Contains(text, `"apiVersion":"autoscaling/v1"`) || strings.Contains(text, `"apiVersion":"autoscaling/v2"`) {
 		t.Errorf("objects of the table: %d %s", code, text)
+	}
+	// Applied objects are created from v1, and the fields of their managers are those of v1.
+	code, text = k.send(http.MethodPatch, v1+"/applied?fieldManager=m", "application/apply-patch+yaml", "application/json", hpa("applied", "{}"))
+	if code != 201 || !strings.Contains(text, `"operation":"Apply","apiVersion":"autoscaling/v1"`) {
+		t.Errorf("apply: %d %s", code, text)
+	}
+	if text := k.must(200, "GET", v1, ""); strings.Count(text, `"kind":"HorizontalPodAutoscaler`) != 1 {
+		t.Errorf("objects of lists have no kind: %s", text)
+	}
+	if text := k.must(200, "GET", v1+"?labelSelector=none", ""); !strings.Contains(text, `"items":[]`) {
+		t.Errorf("empty list: %s", text)
+	}
+}
+
+// serviceStatus checks that the status of a service is written without allocations.
+func (k *kindRequests) serviceStatus(t *testing.T) {
+	k = &kindRequests{T: t, server: k.server, client: k.client}
+	const path = "/api/v1/namespaces/default/services"
+	k.must(201, "POST", path, `{"metadata":{"name":"balanced"},"spec":{"type":"LoadBalancer","ports":[{"port":80}]}}`)
+	for _, c := range []struct{ method, contentType, body string }{
+		{"PUT", "application/json", strings.ReplaceAll(k.must(200, "GET", path+"/balanced", ""), `"loadBalancer":{}`, `"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}`)},
+		{"PATCH", "application/merge-patch+json", `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`},
+		{"PATCH", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"Service","status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`},
+	} {
+		url := path + "/balanced/status"
+		if strings.Contains(c.contentType, "apply") {
+			url += "?fieldManager=m&force=true"
+		}
+		code, text := k.send(c.method, url, c.contentType, "application/json", c.body)
+		if code != 200 || !strings.Contains(text, `"ip":"192.0.2.1"`) {
+			t.Errorf("%s %s: %d %s", c.method, c.contentType, code, text)
+		}
+	}
+}
+
+// eventDeletion checks that events are deleted at once: they have no dependents.
+func (k *kindRequests) eventDeletion(t *testing.T) {
+	k = &kindRequests{T: t, server: k.server, client: k.client}
+	const path = "/api/v1/namespaces/default/events"
+	for _, policy := range []string{"Foreground", "Orphan"} {
+		k.must(201, "POST", path, `{"metadata":{"name":"e"},"involvedObject":{"kind":"Pod","namespace":"default","name":"p"},"reason":"R"}`)
+		k.must(200, "DELETE", path+"/e?propagationPolicy="+policy, "")
+		k.must(404, "GET", path+"/e", "")
+	}
+	applied := `{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":"applied"},"eventTime":"2026-01-01T00:00:00.000000Z","reason":"R","action":"A","type":"Normal",
+		"reportingController":"example.com/c","reportingInstance":"i","regarding":{"kind":"Pod","namespace":"default","name":"p"}}`
+	code, text := k.send(http.MethodPatch, "/apis/events.k8s.io/v1/namespaces/default/events/applied?fieldManager=m", "application/apply-patch+yaml", "application/json", applied)
+	if code != 201 {
+		t.Errorf("apply: %d %s", code, text)
+	}
+}
+
+// warnings checks the warnings that do not depend on the object.
+func (k *kindRequests) warnings(t *testing.T) {
+	for path, want := range map[string]string{
+		"GET /api/v1/namespaces/default/endpoints":                                   "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+		"DELETE /apis/batch/v1/namespaces/default/jobs/none":                         "child pods are preserved by default when jobs are deleted",
+		"DELETE /apis/batch/v1/namespaces/default/jobs":                              "child pods are preserved by default when jobs are deleted",
+		"DELETE /apis/batch/v1/namespaces/default/jobs?propagationPolicy=Background": "",
+	} {
+		method, url, _ := strings.Cut(path, " ")
+		req, err := http.NewRequestWithContext(t.Context(), method, k.server.URL()+url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := k.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if got := resp.Header.Get("Warning"); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: warning %q", path, got)
+		}
 	}
 }
 

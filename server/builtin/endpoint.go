@@ -97,7 +97,7 @@ func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
 	if e.rules.Graceful != nil {
 		e.store.DeleteStrategy = &gracefulStrategy{main}
 	}
-	if stored.Group == "" && stored.Kind == "Event" {
+	if r.isEvent() {
 		e.store.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return uint64(h.config.EventTTL.Seconds()), nil }
 	}
 	if appliesAtOnce(r) {

@@ -22,6 +22,7 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
 
 	"espalier.dev/server/builtin/kind"
 	"espalier.dev/server/builtin/services"
@@ -183,6 +184,9 @@ func (h *Handler) serve(w http.ResponseWriter, req *http.Request, info *apireque
 		h.fail(w, req, info, err)
 		return
 	}
+	if r.Deprecated != "" {
+		warning.AddWarning(req.Context(), "", r.Deprecated)
+	}
 	metrics.InstrumentHandlerFunc(strings.ToUpper(info.Verb), r.Group, r.Version, r.Plural, info.Subresource, metrics.CleanScope(info),
 		metrics.APIServerComponent, false, "", f)(w, req)
 }
@@ -228,10 +232,10 @@ func (h *Handler) handler(info *apirequest.RequestInfo, r *Resource) (http.Handl
 	case "patch":
 		return handlers.PatchResource(storage, &e.scope, admit, patchTypes()), nil
 	case "delete":
-		return handlers.DeleteResource(h.visibly(r, storage), true, &e.scope, admit), nil
+		return handlers.DeleteResource(h.deletions(r, storage), true, &e.scope, admit), nil
 	case "deletecollection":
 		if !r.KeepsCollection {
-			return handlers.DeleteCollection(h.visibly(r, storage), true, &e.scope, admit), nil
+			return handlers.DeleteCollection(h.deletions(r, storage), true, &e.scope, admit), nil
 		}
 	}
 	return nil, apierrors.NewMethodNotSupported(r.GroupResource(), info.Verb)

@@ -31,6 +31,8 @@ type Resource struct {
 	ReturnsDeleted bool
 	// Orphans makes orphaning the default policy of deletions.
 	Orphans bool
+	// Deprecated is a warning for all requests.
+	Deprecated string
 	// KeepsCollection is set if the resource has no deletecollection.
 	KeepsCollection bool
 	// CreateOnly is set if objects are created and answered, but not stored.
@@ -70,6 +72,12 @@ func (r *Resource) stored() runtimeschema.GroupVersionKind {
 		return r.Stored
 	}
 	return r.GroupVersionKind()
+}
+
+// isEvent reports whether the stored objects are events.
+func (r *Resource) isEvent() bool {
+	stored := r.stored()
+	return stored.Group == "" && stored.Kind == "Event"
 }
 
 // Directory returns the directory of the objects below the prefix of resources.
@@ -127,7 +135,8 @@ func Resources() []*Resource {
 		{"", "v1", []Resource{
 			{Kind: "Binding", Namespaced: true, CreateOnly: true},
 			{Kind: "ConfigMap", Namespaced: true, ShortNames: []string{"cm"}},
-			{Kind: "Endpoints", Namespaced: true, Singular: "endpoints", ShortNames: []string{"ep"}, Key: "services/endpoints"},
+			{Kind: "Endpoints", Namespaced: true, Singular: "endpoints", ShortNames: []string{"ep"}, Key: "services/endpoints",
+				Deprecated: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"},
 			{Kind: "Event", Namespaced: true, ShortNames: []string{"ev"}},
 			{Kind: "LimitRange", Namespaced: true, ShortNames: []string{"limits"}},
 			{Kind: "Namespace", ShortNames: []string{"ns"}, KeepsCollection: true,

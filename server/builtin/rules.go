@@ -11,6 +11,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	policyv1beta1 "k8s.io/api/policy/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"espalier.dev/server/builtin/admissionregistration"
@@ -97,9 +98,9 @@ func conversions() map[reflect.Type]conversion {
 		}},
 		reflect.TypeFor[*corev1.EventList](): {v1.WithKind("EventList"), func(obj runtime.Object) runtime.Object {
 			in := obj.(*corev1.EventList)
-			out := &eventsv1.EventList{ListMeta: in.ListMeta}
+			out := &eventsv1.EventList{ListMeta: in.ListMeta, Items: make([]eventsv1.Event, len(in.Items))}
 			for i := range in.Items {
-				out.Items = append(out.Items, *events.ToV1(&in.Items[i]))
+				out.Items[i] = *events.ToV1(&in.Items[i])
 			}
 			return out
 		}},
@@ -111,9 +112,10 @@ func conversions() map[reflect.Type]conversion {
 		}},
 		reflect.TypeFor[*autoscalingv2.HorizontalPodAutoscalerList](): {autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscalerList"), func(obj runtime.Object) runtime.Object {
 			in := obj.(*autoscalingv2.HorizontalPodAutoscalerList)
-			out := &autoscalingv1.HorizontalPodAutoscalerList{ListMeta: in.ListMeta}
+			out := &autoscalingv1.HorizontalPodAutoscalerList{ListMeta: in.ListMeta, Items: make([]autoscalingv1.HorizontalPodAutoscaler, len(in.Items))}
 			for i := range in.Items {
-				out.Items = append(out.Items, *autoscaling.ToV1(&in.Items[i]))
+				out.Items[i] = *autoscaling.ToV1(&in.Items[i])
+				out.Items[i].TypeMeta = metav1.TypeMeta{} // the list says it
 			}
 			return out
 		}},

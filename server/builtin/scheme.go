@@ -26,6 +26,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -118,6 +119,17 @@ func (c *convertor) Convert(in, out, _ any) error {
 }
 
 func (c *convertor) ConvertToVersion(in runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
+	// Field management converts what it has merged, which has no Go type.
+	if u, ok := in.(*unstructured.Unstructured); ok {
+		typed, err := c.New(u.GroupVersionKind())
+		if err != nil {
+			return nil, err
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, typed); err != nil {
+			return nil, err
+		}
+		in = typed
+	}
 	if conv, ok := c.conversions[reflect.TypeOf(in)]; ok {
 		gvks, _, err := c.ObjectKinds(in)
 		if err != nil {

@@ -110,7 +110,10 @@ func (s *strategy) AllowUnconditionalUpdate(context.Context) bool { return !s.ru
 
 // DefaultGarbageCollectionPolicy returns what happens to dependents if the client does not say.
 func (s *strategy) DefaultGarbageCollectionPolicy(context.Context) rest.GarbageCollectionPolicy {
-	if s.resource.Orphans {
+	switch {
+	case s.resource.isEvent():
+		return rest.Unsupported // events have no dependents: they are deleted at once
+	case s.resource.Orphans:
 		return rest.OrphanDependents
 	}
 	return rest.DeleteDependents

@@ -55,6 +55,7 @@ func (h *Handler) addSubresource(e *endpoint, scope handlers.RequestScope, sub S
 		strategy.write = &write
 		store := *e.store
 		store.UpdateStrategy, store.ResetFieldsStrategy = &strategy, &strategy
+		store.BeginCreate, store.BeginUpdate = nil, nil // a subresource changes nothing that is allocated
 		s.patcher = &objectREST{store: &store}
 		if s.scope, err = h.managed(scope, sub.Name, &strategy); err != nil {
 			return err
