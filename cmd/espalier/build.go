@@ -4,6 +4,10 @@ import (
 	"runtime/debug"
 )
 
+// kubernetesLevel is the Kubernetes version that the kubernetes semantics and the built-in kinds
+// follow.
+const kubernetesLevel = "1.37"
+
 // build describes how the program was built.
 type build struct {
 	version, revision, time string

@@ -13,6 +13,7 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
 	"espalier.dev/api/v1beta1"
+	"espalier.dev/cmd/espalier/internal/builtin"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd"
@@ -24,8 +25,10 @@ import (
 // definitions holds CRDs by the kind that they define.
 type definitions struct {
 	semantics schema.Semantics
-	list      []*definition
-	byKind    map[groupKind][]*definition
+	// builtin are the kinds without a CRD.
+	builtin *builtin.Checker
+	list    []*definition
+	byKind  map[groupKind][]*definition
 	// withInput returns these CRDs and those in the input, for kinds that these do not
 	// define. It is nil if the CRDs in the input are not used.
 	withInput func() (*definitions, error)
@@ -110,7 +113,7 @@ func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem fu
 
 // noDefinitions returns an empty set.
 func (a *app) noDefinitions() *definitions {
-	return &definitions{semantics: a.semantics.Semantics, byKind: map[groupKind][]*definition{}, told: map[groupKind]bool{}}
+	return &definitions{semantics: a.semantics.Semantics, builtin: &a.builtin, byKind: map[groupKind][]*definition{}, told: map[groupKind]bool{}}
 }
 
 func (ds *definitions) add(d *definition) {

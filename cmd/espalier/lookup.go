@@ -58,6 +58,12 @@ func (ds *definitions) lookup(it *input.Item) (*definition, error) {
 	return all.find(it)
 }
 
+// isBuiltin reports whether an object is of one of Kubernetes' own kinds. A CRD of --crd that
+// defines the kind takes precedence.
+func (ds *definitions) isBuiltin(it *input.Item) bool {
+	return len(ds.byKind[kindOf(it)]) == 0 && ds.builtin.Has(it.APIVersion(), it.Kind())
+}
+
 // kindOf returns the group and kind of an object.
 func kindOf(it *input.Item) groupKind {
 	group, _, ok := strings.Cut(it.APIVersion(), "/")

@@ -12,27 +12,33 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/api"
+	"espalier.dev/cmd/espalier/internal/builtin"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/internal/nearest"
 )
 
 // missingError says why an object has no CRD.
 type missingError struct {
-	// message includes what to do. summary omits it; it is set if unrelated is.
-	message, summary string
+	// message says what is wrong, and remedy what to do, if it is not obvious.
+	message, remedy string
 	// field is the field that is probably wrong: apiVersion or kind.
 	field string
-	// unrelated is set if the object has nothing to do with the CRDs: no CRD has its group,
-	// and it is no misspelling of one.
+	// unrelated is set if the object has nothing to do with the CRDs and the built-in kinds: no
+	// CRD has its group, and it is no misspelling of one.
 	unrelated bool
 }
 
-// Error returns the message.
-func (e *missingError) Error() string { return e.message }
+// Error returns the message and the remedy.
+func (e *missingError) Error() string {
+	if e.remedy == "" {
+		return e.message
+	}
+	return e.message + ": " + e.remedy
+}
 
 // finding returns the finding about the object.
 func (e *missingError) finding() analysis.Finding {
-	return analysis.Finding{Rule: ruleMissingDefinition, Severity: analysis.Error, Path: e.field, Pointer: "/" + e.field, Message: e.message}
+	return analysis.Finding{Rule: ruleMissingDefinition, Severity: analysis.Error, Path: e.field, Pointer: "/" + e.field, Message: e.Error()}
 }
 
 // missing returns the error for an object that no CRD serves. candidates are the CRDs of its
@@ -53,7 +59,7 @@ func (ds *definitions) missing(it *input.Item, gk groupKind, version string, can
 		if meant := nearest.Name(gk.kind, slices.Values(known)); meant != "" {
 			e.message += didYouMean("", meant)
 		} else {
-			e.message += ": add it with --crd (the CRDs of its group define " + firstOf(known, 5) + ")"
+			e.remedy = "add it with --crd (the CRDs of its group define " + firstOf(known, 5) + ")"
 		}
 		return e
 	}
@@ -65,8 +71,19 @@ func (ds *definitions) missing(it *input.Item, gk groupKind, version string, can
 	if !wellFormed(it.APIVersion()) {
 		return &missingError{field: "apiVersion", message: fmt.Sprintf("malformed apiVersion %q: must be group/version, or v1 for the core group", it.APIVersion())}
 	}
-	e.summary = e.message
-	e.message += ": add it with --crd"
+	if ds.builtin.Has(it.APIVersion(), gk.kind) {
+		e.message, e.unrelated = fmt.Sprintf("%s %s is a built-in kind, which has no CRD", it.APIVersion(), gk.kind), true
+		return e
+	}
+	if u := ds.builtin.Explain(it.APIVersion(), gk.kind); u != nil {
+		return &missingError{field: u.Field, message: u.Message + didYouMean("", u.Meant), unrelated: u.Exists}
+	}
+	if meant := ds.meantBuiltin(gk); meant != "" {
+		e.field = "apiVersion"
+		e.message += didYouMean("", meant)
+		return e
+	}
+	e.remedy = "add it with --crd"
 	e.unrelated = true
 	return e
 }
@@ -86,7 +103,7 @@ func untyped(it *input.Item) *missingError {
 
 // meant returns the CRD that an object of a group without CRDs is probably for, or nil.
 func (ds *definitions) meant(gk groupKind, version string) *definition {
-	if builtinGroup(gk.group) && len(scheme.Scheme.VersionsForGroupKind(schema.GroupKind{Group: gk.group, Kind: gk.kind})) > 0 {
+	if builtin.Group(gk.group) && len(scheme.Scheme.VersionsForGroupKind(schema.GroupKind{Group: gk.group, Kind: gk.kind})) > 0 {
 		return nil
 	}
 	kinds := ds.kinds()
@@ -95,7 +112,7 @@ func (ds *definitions) meant(gk groupKind, version string) *definition {
 		switch {
 		case gk.group == "" && version == group:
 			kind = kinds[group][0] // any: the version was forgotten
-		case builtinGroup(gk.group):
+		case builtin.Group(gk.group):
 			// Kubernetes has no such kind, and CRDs cannot add one to the group.
 		case similarGroups(gk.group, group):
 			kind = nearest.Name(kind, slices.Values(kinds[group]))
@@ -107,6 +124,20 @@ func (ds *definitions) meant(gk groupKind, version string) *definition {
 		}
 	}
 	return nil
+}
+
+// meantBuiltin returns the apiVersion of the built-in kind that an object of another group is
+// probably of, or "".
+func (ds *definitions) meantBuiltin(gk groupKind) string {
+	if gk.group == "" {
+		return ""
+	}
+	for _, gv := range ds.builtin.Versions(gk.kind) {
+		if similarGroups(gk.group, gv.Group) || strings.HasPrefix(gv.Group, gk.group+".") {
+			return gv.String()
+		}
+	}
+	return ""
 }
 
 // apiVersion returns an apiVersion that the CRD serves, of the given version if possible.
@@ -176,19 +207,6 @@ func firstOf(names []string, n int) string {
 		names = append(slices.Clone(names[:n]), fmt.Sprintf("and %d more", rest))
 	}
 	return strings.Join(names, ", ")
-}
-
-// builtinGroup reports whether Kubernetes itself has the group.
-func builtinGroup(group string) bool {
-	switch group {
-	case "", "apps", "autoscaling", "batch", "extensions", "policy",
-		"admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io",
-		"authorization.k8s.io", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io",
-		"flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io",
-		"rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io":
-		return true
-	}
-	return false
 }
 
 // similarGroups reports whether one group is probably a misspelling of the other. Groups are

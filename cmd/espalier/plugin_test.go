@@ -73,7 +73,7 @@ func TestPreCommit(t *testing.T) {
 	const crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: as.example.com}\nspec:\n  group: example.com\n  scope: Namespaced\n  names: {kind: A, plural: as}\n  versions:\n" +
 		"  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: integer}}}}}\n"
 	others := map[string]string{
-		"deployment.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n",
+		"deployment.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}\n",
 		"empty.yaml":      "# nothing\n",
 		"helm.yaml":       "{{- if .Values.crds }}\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n{{- end }}\n",
 		"list.yaml":       "- hosts: all\n  tasks:\n  - k8s: {definition: {apiVersion: v1, kind: Pod}}\n",

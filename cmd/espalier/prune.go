@@ -234,6 +234,10 @@ func (p *pruner) object(it *input.Item) (*object.Pruned, error) {
 		}
 		return nil, nil
 	}
+	if p.skip.builtin && p.definitions.isBuiltin(it) {
+		p.side.Skipped(it, "skipped by --skip-builtin-kinds")
+		return nil, nil
+	}
 	d, err := p.definitions.lookup(it)
 	if err != nil {
 		return nil, p.missing(it, err)

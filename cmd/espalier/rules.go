@@ -11,6 +11,7 @@ import (
 	"espalier.dev/analysis/object"
 	"espalier.dev/analysis/replay"
 	"espalier.dev/analysis/suite"
+	"espalier.dev/cmd/espalier/internal/builtin"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/suppress"
 )
@@ -106,13 +107,13 @@ func fixRules() []analysis.Rule {
 // validationRules returns the rules of the findings of validate.
 func validationRules() []analysis.Rule {
 	rules := append(inputRules(),
-		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "There is no CRD for the object.", Help: "Add the CRD with --crd, or skip objects of other groups with --ignore-missing-crds."},
+		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "There is no CRD for the object, and its kind is not built in.", Help: "Add the CRD with --crd, or skip objects of unknown kinds with --ignore-missing-crds."},
 		analysis.Rule{ID: ruleNoOldObject, Severity: analysis.Warning, Summary: "--old has no object with the same group, kind, namespace and name."},
 		analysis.Rule{ID: ruleSeveralOld, Severity: analysis.Error, Summary: "--old has several objects with the same group, kind, namespace and name."},
 		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "The API server would reject the CRD.", Help: "Use espalier lint for details."},
 		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
 	)
-	return append(rules, object.CheckRules()...)
+	return slices.Concat(rules, object.CheckRules(), builtin.Rules())
 }
 
 // pruneRules returns the rules of the findings of prune.

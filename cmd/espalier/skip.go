@@ -12,15 +12,16 @@ import (
 
 // skipFlags are the flags that skip objects.
 type skipFlags struct {
-	missing bool
-	kinds   []string
+	missing, builtin bool
+	kinds            []string
 }
 
-// addSkipFlags adds --ignore-missing-crds and --skip-kind.
+// addSkipFlags adds --ignore-missing-crds, --skip-builtin-kinds and --skip-kind.
 func addSkipFlags(c *cobra.Command, flags *skipFlags) {
-	c.Flags().BoolVar(&flags.missing, "ignore-missing-crds", false, "skip objects of groups that no CRD has")
+	c.Flags().BoolVar(&flags.missing, "ignore-missing-crds", false, "skip objects of unknown kinds, in groups that no CRD has")
+	c.Flags().BoolVar(&flags.builtin, "skip-builtin-kinds", false, "skip objects of Kubernetes' own kinds, such as Deployments")
 	c.Flags().StringSliceVar(&flags.kinds, "skip-kind", nil, "comma-separated `KINDS` to skip, as Kind, group/Kind or group/version/Kind; repeatable")
-	groupFlags(c.Flags(), checkFlags, "ignore-missing-crds", "skip-kind")
+	groupFlags(c.Flags(), checkFlags, "ignore-missing-crds", "skip-builtin-kinds", "skip-kind")
 }
 
 // check returns an error if a kind is malformed.
@@ -56,7 +57,7 @@ func (f *skipFlags) byKind(it *input.Item) string {
 func (f *skipFlags) byError(err error) string {
 	var missing *missingError
 	if f.missing && errors.As(err, &missing) && missing.unrelated {
-		return missing.summary
+		return missing.message
 	}
 	return ""
 }

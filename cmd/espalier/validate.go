@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -26,13 +27,18 @@ func newValidateCommand(a *app) *cobra.Command {
 	var o validateOptions
 	c := &cobra.Command{
 		Use:   "validate [--crd PATH...] PATH...",
-		Short: "Validate custom resources against their CRDs, as an API server would",
+		Short: "Validate custom resources and Kubernetes' own kinds, as an API server would",
 		Long: `For each object, validate does what the API server does on create: it decodes the object,
 prunes fields that the CRD does not specify, applies defaults, and validates the result,
 including CEL rules. With --old it does what the API server does on update; the old object
 is the one with the same group, kind, namespace and name. Transition rules see the old
 value, and ratcheting tolerates errors in unchanged fields. An object without an old one is
 a warning, and it is an error if no object has one.
+
+Kubernetes' own kinds, such as Deployments and Services, need no CRD and no download: their
+rules are those of Kubernetes ` + kubernetesLevel + `. What depends on a cluster is not checked: admission
+plugins, quotas, IPs and ports that are taken. Versions that Kubernetes does not serve any
+more are errors. --skip-builtin-kinds skips these kinds.
 
 Pruned fields and duplicate fields are warnings. --field-validation=strict turns them
 into errors and --field-validation=ignore skips them, like kubectl's --validate. Warnings
@@ -51,17 +57,20 @@ input is validated as a CRD. Standard input is processed as it arrives until an 
 needs a CRD that is not in --crd; the rest is then read first, and kept in a temporary file
 if it is large.
 
-An object without a CRD is an error. --ignore-missing-crds skips objects of groups that no
-CRD has, such as those of Kubernetes itself; unknown kinds and versions of a group that has
-CRDs, and misspelled groups, are still errors. --skip-kind skips kinds in any case. The
-summary counts the skipped objects. --skip-other-files skips documents without apiVersion
-and kind and Helm templates, for tools that pass all changed files.
+A custom resource without a CRD is an error. --ignore-missing-crds skips objects of groups
+that no CRD has; unknown kinds and versions of a group that has CRDs, and misspelled groups
+and kinds, are still errors. --skip-kind skips kinds in any case. The summary counts the
+skipped objects. --skip-other-files skips documents without apiVersion and kind and Helm
+templates, for tools that pass all changed files.
 
 An info reports where the two semantics lead to different results for an object.
 
 Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCodes + `.`,
 		Example: `  # Validate one object
   espalier validate --crd crontab-crd.yaml crontab.yaml
+
+  # Validate all manifests below a directory, of custom resources and of built-in kinds
+  espalier validate --crd crds/ -R manifests/
 
   # Validate all objects below a directory, and fail on unknown fields
   espalier validate --crd crds/ -R objects/ --field-validation=strict
@@ -247,6 +256,9 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 	if isDefinition(it) {
 		return append(v.definition(it), v.definitions.overridden(it)...)
 	}
+	if v.definitions.isBuiltin(it) {
+		return v.builtin(it, out)
+	}
 	d, err := v.definitions.lookup(it)
 	if err != nil {
 		out.skipped = v.skip.byError(err)
@@ -265,6 +277,20 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 	return append(findings, checker.Check(v.ctx, it.JSON, old, v.fields)...)
 }
 
+// builtin validates an object of one of Kubernetes' own kinds.
+func (v *validator) builtin(it *input.Item, out *objectResult) []analysis.Finding {
+	if v.skip.builtin {
+		out.skipped = "skipped by --skip-builtin-kinds"
+		return nil
+	}
+	stored, findings := v.old.item(it)
+	var old []byte
+	if stored != nil {
+		old = stored.JSON
+	}
+	return append(findings, v.definitions.builtin.Check(it.JSON, old, v.fields)...)
+}
+
 // missing returns the finding about an object whose CRD was not found.
 func (v *validator) missing(err error, out *objectResult) []analysis.Finding {
 	var missing *missingError
@@ -276,8 +302,12 @@ func (v *validator) missing(err error, out *objectResult) []analysis.Finding {
 		return nil
 	}
 	f := missing.finding()
-	if missing.unrelated {
-		f.Message += ", or skip such objects with --ignore-missing-crds"
+	switch skip := "skip such objects with --ignore-missing-crds"; {
+	case !missing.unrelated || strings.HasSuffix(f.Message, "?"):
+	case missing.remedy == "":
+		f.Message += ": " + skip
+	default:
+		f.Message += ", or " + skip
 	}
 	return []analysis.Finding{f}
 }

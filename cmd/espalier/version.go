@@ -11,9 +11,6 @@ import (
 	"espalier.dev/schema"
 )
 
-// kubernetesLevel is the Kubernetes version that the kubernetes semantics follows.
-const kubernetesLevel = "1.37"
-
 // versionInfo is the output of the command version.
 type versionInfo struct {
 	Version    string   `json:"version"`

@@ -26,16 +26,10 @@ func Guard(key string, revision int64) (clientv3.Cmp, clientv3.Op) {
 // nil for a create. stored are all stored services; it is only read if values are taken. Begin
 // reports whether the write takes values. Its errors are those of kube-apiserver.
 func (a *Allocator) Begin(svc, old *corev1.Service, stored iter.Seq[*corev1.Service]) (takes bool, err error) {
-	if old != nil {
-		old = old.DeepCopy()
-		a.DefaultOnRead(old)
-		keepAllocated(svc, old)
+	if old, err = a.complete(svc, old); err != nil {
+		return false, err
 	}
-	syncClusterIPs(svc, old)
 	w := &write{allocator: a, svc: svc, old: old, stored: stored}
-	if errs := a.initFamilies(svc, old); len(errs) > 0 {
-		return false, invalid(svc, errs...)
-	}
 	if err := w.clusterIPs(); err != nil {
 		return false, err
 	}
@@ -46,6 +40,32 @@ func (a *Allocator) Begin(svc, old *corev1.Service, stored iter.Seq[*corev1.Serv
 		return false, err
 	}
 	return w.taken != nil, nil
+}
+
+// complete keeps allocated values that the client has left out, and sets the IP families. It
+// returns the old service with what it has when it is read.
+func (a *Allocator) complete(svc, old *corev1.Service) (*corev1.Service, error) {
+	if old != nil {
+		old = old.DeepCopy()
+		a.DefaultOnRead(old)
+		keepAllocated(svc, old)
+	}
+	syncClusterIPs(svc, old)
+	if errs := a.initFamilies(svc, old); len(errs) > 0 {
+		return old, invalid(svc, errs...)
+	}
+	return old, nil
+}
+
+// Complete does to a service what happens before allocation in a cluster with both IP families.
+// It changes old, if there is one, to what a client reads.
+func Complete(svc, old *corev1.Service) error {
+	a := &Allocator{families: []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}}
+	before, err := a.complete(svc, old)
+	if old != nil {
+		*old = *before
+	}
+	return err
 }
 
 func invalid(svc *corev1.Service, errs ...*field.Error) error {

@@ -300,7 +300,7 @@ func newExisting(kinds []*Kind, all []json.RawMessage) (existing, error) {
 		if i < 0 {
 			return nil, fmt.Errorf("unknown kind %s", gvk)
 		}
-		obj, err := decode(kinds[i], data, gvk)
+		obj, err := decode(data, gvk)
 		if err != nil {
 			return nil, err
 		}
@@ -369,7 +369,7 @@ func admitted(kinds []*Kind, k *Kind, req *Request, warnings *recorder) (json.Ra
 	if err != nil {
 		return nil, err
 	}
-	obj, err := decode(k, req.Object, k.requested())
+	obj, err := decode(req.Object, k.requested())
 	if err != nil {
 		return nil, err
 	}
@@ -378,7 +378,7 @@ func admitted(kinds []*Kind, k *Kind, req *Request, warnings *recorder) (json.Ra
 	}
 	var old runtime.Object
 	if len(req.Old) > 0 {
-		if old, err = decode(k, req.Old, k.stored()); err != nil {
+		if old, err = decode(req.Old, k.stored()); err != nil {
 			return nil, err
 		}
 	}

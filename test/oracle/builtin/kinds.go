@@ -6,14 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	eventsv1 "k8s.io/api/events/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"espalier.dev/server/builtin"
-	"espalier.dev/server/builtin/autoscaling"
-	"espalier.dev/server/builtin/events"
 	"espalier.dev/server/builtin/kind"
 )
 
@@ -26,9 +21,10 @@ type Kind struct {
 	// Stored is the kind that is stored.
 	Stored schema.GroupVersionKind
 
-	rules   kind.Rules
-	convert func(runtime.Object) runtime.Object
-	goType  reflect.Type
+	rules kind.Rules
+	// converted is set if objects are stored as another kind.
+	converted bool
+	goType    reflect.Type
 }
 
 // stored returns the kind that is stored.
@@ -54,14 +50,12 @@ func Kinds(ref *Reference) ([]*Kind, error) {
 		case "events":
 			other := *k
 			other.Name, other.Group = "events.events.k8s.io", "events.k8s.io"
-			other.convert = func(obj runtime.Object) runtime.Object { return events.FromV1(obj.(*eventsv1.Event)) }
+			other.converted = true
 			kinds = append(kinds, &other)
 		case "horizontalpodautoscalers":
 			other := *k
 			other.Name, other.Version = "horizontalpodautoscalers.v1", "v1"
-			other.convert = func(obj runtime.Object) runtime.Object {
-				return autoscaling.FromV1(obj.(*autoscalingv1.HorizontalPodAutoscaler))
-			}
+			other.converted = true
 			kinds = append(kinds, &other)
 		}
 	}

@@ -234,7 +234,7 @@ func (r *Runner) runCase(k *Kind, seeds []map[string]any, number int, record fun
 	} else {
 		_, a, err = r.check(k, c, manyAttempts)
 	}
-	if err != nil || a.Object == nil || k.convert != nil {
+	if err != nil || a.Object == nil || k.converted {
 		return err
 	}
 	stored, err := parse(a.Object)

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 
 	"espalier.dev/server/builtin"
 )
@@ -26,8 +25,6 @@ var Scheme = func() *runtime.Scheme {
 	}
 	return s
 }()
-
-var codecs = serializer.NewCodecFactory(Scheme)
 
 // types is what the generator knows about the Go types of objects.
 type types struct {

@@ -1,0 +1,75 @@
+package builtin
+
+import (
+	"strconv"
+	"strings"
+
+	"espalier.dev/internal/jsonptr"
+)
+
+// locate returns the JSON pointer of a path as API servers write it, such as
+// spec.containers[0].resources.limits[cpu], in the object in tree. exact reports whether the object
+// has a value there. A path does not say where its names end, so that the names of the object
+// decide.
+func locate(path string, tree any) (pointer string, exact bool) {
+	var out []byte
+	exact = true
+	for rest := path; rest != ""; {
+		name, after, found := next(rest, tree)
+		out = jsonptr.Append(out, name)
+		rest = after
+		if exact = exact && found; !exact {
+			tree = nil
+			continue
+		}
+		tree = child(tree, name)
+	}
+	return string(out), exact
+}
+
+// next returns the first name of a path, and the rest of the path. found reports whether the value
+// in tree has a member of that name.
+func next(path string, tree any) (name, rest string, found bool) {
+	dotted := strings.TrimPrefix(path, ".")
+	if members, ok := tree.(map[string]any); ok {
+		for key := range members {
+			if len(key) < len(name) || found && len(key) == len(name) {
+				continue
+			}
+			if after, ok := strings.CutPrefix(path, "["+key+"]"); ok {
+				name, rest, found = key, after, true
+			} else if after, ok := strings.CutPrefix(dotted, key); ok && (after == "" || after[0] == '.' || after[0] == '[') {
+				name, rest, found = key, after, true
+			}
+		}
+		if found {
+			return name, rest, true
+		}
+	}
+	if inside, ok := strings.CutPrefix(path, "["); ok {
+		name, rest, ok = strings.Cut(inside, "]")
+		if list, isList := tree.([]any); ok && isList {
+			i, err := strconv.Atoi(name)
+			found = err == nil && i >= 0 && i < len(list)
+		}
+		return name, rest, found
+	}
+	end := strings.IndexAny(dotted, ".[")
+	if end < 0 {
+		end = len(dotted)
+	}
+	return dotted[:end], dotted[end:], false
+}
+
+// child returns the member or the item of that name.
+func child(tree any, name string) any {
+	switch tree := tree.(type) {
+	case map[string]any:
+		return tree[name]
+	case []any:
+		if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(tree) {
+			return tree[i]
+		}
+	}
+	return nil
+}
