@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -197,5 +198,25 @@ func BenchmarkReset(b *testing.B) {
 		}
 		b.StartTimer()
 		s.Reset(b)
+	}
+}
+
+// TestResetLarge resets more data than fits into a transaction of etcd.
+func TestResetLarge(t *testing.T) {
+	var crds []any
+	for i := range 5 {
+		name := fmt.Sprintf("large%d", i)
+		text := strings.ReplaceAll(strings.ReplaceAll(later, "laters", name+"s"), "Later", "Large"+strconv.Itoa(i))
+		crds = append(crds, []byte(strings.Replace(text, "type: object", "type: object, description: "+strings.Repeat("x", 500_000), 1)))
+	}
+	s := Start(t, WithCRDs(crds...))
+	client := dynamic.NewForConfigOrDie(s.Config()).Resource(crdResource("v1"))
+	if err := client.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Reset(t)
+	list, err := client.List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != len(crds) {
+		t.Errorf("%v: %d CRDs", err, len(list.Items))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -12,8 +13,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// maxTxnOps is the maximum number of operations in a transaction; etcd's own limit is 128.
-const maxTxnOps = 100
+// maxTxnOps is the maximum number of operations in a transaction, and maxTxnBytes that of bytes
+// unless a value has more; etcd's own limits are 128, and 1.5 MiB.
+const (
+	maxTxnOps   = 100
+	maxTxnBytes = 1 << 20
+)
 
 // Checkpoint is the stored data of a server at some time, which [Server.Reset] restores. It is
 // safe for concurrent use.
@@ -117,10 +122,30 @@ func (c *Checkpoint) changes(prefix string, found map[string]int64, keep func(st
 	return out
 }
 
+// batches returns changes in parts that etcd accepts as transactions.
+func batches(changes []change) iter.Seq[[]change] {
+	return func(yield func([]change) bool) {
+		begin, bytes := 0, 0
+		for i, ch := range changes {
+			size := len(ch.op.KeyBytes()) + len(ch.op.ValueBytes())
+			if i > begin && (i-begin == maxTxnOps || bytes+size > maxTxnBytes) {
+				if !yield(changes[begin:i]) {
+					return
+				}
+				begin, bytes = i, 0
+			}
+			bytes += size
+		}
+		if begin < len(changes) {
+			yield(changes[begin:])
+		}
+	}
+}
+
 // apply applies changes, and waits until requests see them.
 func (s *Server) apply(ctx context.Context, c *Checkpoint, changes []change) error {
 	var last, definitions int64
-	for batch := range slices.Chunk(changes, maxTxnOps) {
+	for batch := range batches(changes) {
 		ops := make([]clientv3.Op, 0, len(batch))
 		for _, ch := range batch {
 			ops = append(ops, ch.op)
