@@ -37,51 +37,83 @@ func (a *APIServer) Configure() *Arguments {
 }
 
 // Arguments are flags and their values. Names have no leading dashes.
-type Arguments struct{ values map[string][]string }
+type Arguments struct{ values map[string]argument }
+
+// argument has the values of a flag.
+type argument struct {
+	values []string
+	// defaults means that the default values come first.
+	defaults bool
+	// absent means that the flag is not set.
+	absent bool
+}
+
+// get returns the values of a flag, and reports whether there are any.
+func (a *Arguments) get(name string) (argument, bool) {
+	if a.values == nil {
+		a.values = map[string]argument{}
+	}
+	v, ok := a.values[name]
+	return v, ok
+}
 
 // Set replaces the values of a flag.
 func (a *Arguments) Set(name string, values ...string) *Arguments {
-	if a.values == nil {
-		a.values = map[string][]string{}
-	}
-	a.values[name] = slices.Clone(values)
+	a.get(name)
+	a.values[name] = argument{values: slices.Clone(values)}
 	return a
 }
 
-// Append adds values to a flag.
+// Append adds values to a flag: to those that were set, or to the default ones.
 func (a *Arguments) Append(name string, values ...string) *Arguments {
-	var have []string
-	if a.values != nil {
-		have = a.values[name]
-	}
-	return a.Set(name, append(slices.Clone(have), values...)...)
+	have, ok := a.get(name)
+	a.values[name] = argument{values: slices.Concat(have.values, values), defaults: have.defaults || !ok}
+	return a
 }
 
-// AppendNoDefaults is Append: flags have no other default values here.
+// AppendNoDefaults adds values to those of a flag that were set.
 func (a *Arguments) AppendNoDefaults(name string, values ...string) *Arguments {
-	return a.Append(name, values...)
+	have, _ := a.get(name)
+	a.values[name] = argument{values: slices.Concat(have.values, values), defaults: have.defaults}
+	return a
 }
 
 // Enable sets a flag without a value.
 func (a *Arguments) Enable(name string) *Arguments { return a.Set(name, "true") }
 
-// Disable removes a flag.
+// Disable removes a flag and its default values.
 func (a *Arguments) Disable(name string) *Arguments {
-	delete(a.values, name)
+	a.get(name)
+	a.values[name] = argument{absent: true}
 	return a
 }
+
+// disabledPlugins is the flag of admission plugins that do not run.
+const disabledPlugins = "disable-admission-plugins"
 
 // flags returns the option that sets the flags.
 func (a *APIServer) flags() Option {
 	// As envtest starts kube-apiserver.
-	args := []string{"--authorization-mode=RBAC", "--anonymous-auth=true"}
-	values := a.Configure().values
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		for _, v := range values[name] {
+	defaults := map[string][]string{"authorization-mode": {"RBAC"}, disabledPlugins: {"ServiceAccount"}}
+	all := maps.Clone(defaults)
+	for name, v := range a.Configure().values {
+		switch {
+		case v.absent:
+			delete(all, name)
+		case v.defaults:
+			all[name] = slices.Concat(defaults[name], v.values)
+		default:
+			all[name] = v.values
+		}
+	}
+	args := []string{"--anonymous-auth=true"}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		for _, v := range all[name] {
 			args = append(args, "--"+name+"="+v)
 		}
 	}
 	return func(s *settings) {
+		s.options.DisableAdmissionPlugins = nil
 		notes, err := kubeapiserver.Apply(s.options, args)
 		s.err = errors.Join(s.err, err)
 		for _, note := range notes {

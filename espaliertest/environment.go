@@ -184,7 +184,7 @@ func (e *Environment) connect() error {
 		return err
 	}
 	e.server = server
-	e.Config = server.Config()
+	e.Config, e.KubeConfig = server.Config(), nil // those of an earlier start are of another server
 	// As in envtest.
 	e.Config.QPS, e.Config.Burst = 1000, 2000
 	return nil
@@ -201,7 +201,7 @@ func (e *Environment) existing() bool {
 // Stop stops the server and removes its files.
 func (e *Environment) Stop() error {
 	var errs []error
-	if e.CRDInstallOptions.CleanUpAfterUse && e.Config != nil {
+	if e.CRDInstallOptions.CleanUpAfterUse && e.Config != nil && (e.server != nil || e.existing()) {
 		errs = append(errs, UninstallCRDs(e.Config, e.CRDInstallOptions))
 	}
 	errs = append(errs, e.WebhookInstallOptions.Cleanup())

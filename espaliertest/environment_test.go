@@ -160,6 +160,33 @@ func TestEnvironmentErrors(t *testing.T) {
 	}
 }
 
+// TestEnvironmentAgain checks an environment that is started again, with flags that have default
+// values.
+func TestEnvironmentAgain(t *testing.T) {
+	e := &Environment{CRDInstallOptions: CRDInstallOptions{CleanUpAfterUse: true}, CRDDirectoryPaths: []string{"testdata/crds"}}
+	e.ControlPlane.GetAPIServer().Configure().
+		Set("authorization-mode", "Node", "RBAC").Append("disable-admission-plugins", "PodSecurity").Enable("anonymous-auth")
+	for range 2 {
+		config, err := e.Start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(e.KubeConfig), config.Host) {
+			t.Errorf("the kubeconfig is not that of %s:\n%s", config.Host, e.KubeConfig)
+		}
+		// The plugin ServiceAccount would reject the pod.
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}}}
+		if _, err := kubernetes.NewForConfigOrDie(config).CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+		for range 2 {
+			if err := e.Stop(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // convertibleTree and hubTree implement the interfaces of controller-runtime's conversions.
 type convertibleTree struct{ unstructured.Unstructured }
 

@@ -72,6 +72,7 @@ func Apply(o *server.Options, args []string) (ignored []string, err error) {
 		return nil, err
 	}
 	c.selectPlugins()
+	c.selectModes()
 	c.completeAudit()
 	if names := c.flags.given(); len(names) > 0 {
 		c.notes = append(c.notes, ineffective+": "+strings.Join(names, " "))
@@ -219,6 +220,7 @@ func (c *command) complete() (remove func(), err error) {
 	}
 	errs = append(errs, c.selectGates(), c.selectAnonymous())
 	c.selectPlugins()
+	c.selectModes()
 	c.completeAudit()
 	if err := utilerrors.NewAggregate(errs); err != nil {
 		return nil, err

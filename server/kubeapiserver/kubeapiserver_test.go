@@ -81,7 +81,7 @@ func TestAnonymous(t *testing.T) {
 	}{
 		{nil, "[AlwaysAllow]", "false"},
 		{[]string{"--authorization-mode=RBAC"}, "[RBAC]", "true"},
-		{[]string{"--authorization-mode=Node,RBAC", "--anonymous-auth=false"}, "[Node,RBAC]", "false"},
+		{[]string{"--authorization-mode=Node,RBAC", "--anonymous-auth=false"}, "[RBAC]", "false"},
 	} {
 		c := parse(t, append(required(), test.args...)...)
 		remove, err := c.complete()
@@ -183,5 +183,20 @@ func TestSelect(t *testing.T) {
 	c = parse(t, append(required(), "--feature-gates=None=true")...)
 	if _, err := c.complete(); err == nil || err.Error() != "unrecognized feature gate: None" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestModes makes sure that the mode Node is dropped if there is another one.
+func TestModes(t *testing.T) {
+	for args, want := range map[string]string{"Node,RBAC": "RBAC", "RBAC,Node": "RBAC", "Node": "Node", "RBAC": "RBAC"} {
+		c := parse(t, append(required(), "--authorization-mode="+args)...)
+		remove, err := c.complete()
+		if err != nil {
+			t.Fatal(err)
+		}
+		remove()
+		if got := strings.Join(c.options.Authorization.Modes, ","); got != want || len(c.notes) > 0 != (args != want) {
+			t.Errorf("%s: %s, %q", args, got, c.notes)
+		}
 	}
 }

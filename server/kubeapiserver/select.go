@@ -55,6 +55,17 @@ func (c *command) selectPlugins() {
 	}
 }
 
+// selectModes drops the mode of authorization that is only about nodes, unless there is no other.
+func (c *command) selectModes() {
+	const node = "Node"
+	modes := &c.options.Authorization.Modes
+	if len(*modes) < 2 || !slices.Contains(*modes, node) {
+		return
+	}
+	*modes = slices.DeleteFunc(*modes, func(mode string) bool { return mode == node })
+	c.notes = append(c.notes, "The authorization mode Node of kube-apiserver has no effect in this server: the other modes decide about requests of nodes")
+}
+
 // selectAnonymous rejects anonymous requests if everything is allowed, as kube-apiserver does.
 func (c *command) selectAnonymous() error {
 	const anonymous, modes = "anonymous-auth", "authorization-mode"
