@@ -36,13 +36,14 @@ func installBuiltin(f foundation) (*builtin.Handler, []publish.Builtin, error) {
 			}
 			return f.fences.Builtin(f.storage, r.GroupResource(), r.Directory(), r.Namespaced)
 		},
-		Rules:      builtin.Rules(),
-		Table:      columns.Convertor,
-		Admission:  f.admission,
-		Authorizer: f.authorizer,
-		Guard:      rbac.NewGuard(f.roles, f.authorizer).Wrap,
-		Codecs:     f.codecs,
-		Objects:    f.store,
+		Rules:       builtin.Rules(),
+		Table:       columns.Convertor,
+		Admission:   f.admission,
+		Authorizer:  f.authorizer,
+		Guard:       rbac.NewGuard(f.roles, f.authorizer).Wrap,
+		Codecs:      f.codecs,
+		Objects:     f.store,
+		InNamespace: f.fences.InNamespace,
 		Reviews: (&reviews.Config{
 			Authorizer: f.authorizer, Rules: f.config.RuleResolver,
 			Authenticator: f.config.Authentication.Authenticator, Audiences: f.config.Authentication.APIAudiences,

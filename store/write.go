@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -38,9 +39,10 @@ func (s *Store) Put(ctx context.Context, w Writer, key string, value []byte, exp
 }
 
 // Create writes values of keys that do not exist, all in one transaction. It reports false, and
-// writes nothing, if one of the keys exists. etcd limits the number of keys, by default to 128.
-func (s *Store) Create(ctx context.Context, values map[string][]byte) (created bool, err error) {
-	conditions, puts := make([]clientv3.Cmp, 0, len(values)), make([]clientv3.Op, 0, len(values))
+// writes nothing, if one of the keys exists, or a condition is not met. etcd limits the number of
+// keys and conditions, by default to 128.
+func (s *Store) Create(ctx context.Context, values map[string][]byte, conditions ...clientv3.Cmp) (created bool, err error) {
+	conditions, puts := slices.Clone(conditions), make([]clientv3.Op, 0, len(values))
 	t := *s.transformer.Load()
 	for key, value := range values {
 		if t != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,6 +50,8 @@ type Config struct {
 	// Objects has all stored objects in memory, and Services allocates what services need.
 	Objects  *store.Store
 	Services *services.Allocator
+	// InNamespace returns the condition of a transaction that creates objects in a namespace.
+	InNamespace func(name string) clientv3.Cmp
 	// Tokens issues tokens for service accounts.
 	Tokens rest.NamedCreater
 	// Reviews are the storages of resources whose objects are only answered.

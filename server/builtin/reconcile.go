@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,11 +42,9 @@ func (h *Handler) reconcileAll(ctx context.Context, roles []policy.Object, names
 			changed = append(changed, obj)
 		}
 	}
-	if !namespaced {
-		var err error
-		if missing, err = h.createTogether(ctx, missing); err != nil {
-			return err
-		}
+	missing, err := h.createTogether(ctx, missing)
+	if err != nil {
+		return err
 	}
 	// Concurrently, so that etcd waits for the disk once.
 	group, ctx := errgroup.WithContext(ctx)
@@ -63,26 +62,33 @@ func (h *Handler) reconcileAll(ctx context.Context, roles []policy.Object, names
 // maxTogether is the maximum number of objects in one transaction. etcd allows 128 by default.
 const maxTogether = 64
 
-// createTogether creates cluster-scoped objects, many in one transaction: a server has more than
-// a hundred roles and bindings from the start, and should start fast. It returns the objects that
-// have to be created one by one.
+// createTogether creates objects, many in one transaction: a server has more than a hundred roles
+// and bindings from the start, and should start fast. It returns the objects that have to be
+// created one by one.
 func (h *Handler) createTogether(ctx context.Context, objects []policy.Object) (left []policy.Object, err error) {
 	for batch := range slices.Chunk(objects, maxTogether) {
-		values := map[string][]byte{}
+		values, conditions := map[string][]byte{}, []clientv3.Cmp{}
+		namespaces := map[string]bool{}
 		for _, obj := range batch {
+			namespace := obj.GetNamespace()
+			if namespace != "" && !namespaces[namespace] {
+				namespaces[namespace] = true
+				conditions = append(conditions, h.config.InNamespace(namespace))
+			}
 			e, err := h.endpointOf(obj)
 			if err != nil {
 				return nil, err
 			}
 			created := obj.DeepCopyObject().(policy.Object)
-			e.store.CreateStrategy.PrepareForCreate(ctx, created)
+			e.store.CreateStrategy.PrepareForCreate(apirequest.WithNamespace(ctx, namespace), created)
 			rest.FillObjectMetaSystemFields(created)
-			if values[e.prefix("")+obj.GetName()], err = runtime.Encode(e.codec, created); err != nil {
+			if values[e.prefix(namespace)+obj.GetName()], err = runtime.Encode(e.codec, created); err != nil {
 				return nil, fmt.Errorf("%T %s: %w", obj, obj.GetName(), err)
 			}
 		}
-		// Another server may have created some of them, and kine has no such transactions.
-		if created, err := h.config.Objects.Create(ctx, values); err != nil || !created {
+		// Another server may have created some of them, a namespace may be missing, and kine has no
+		// such transactions.
+		if created, err := h.config.Objects.Create(ctx, values, conditions...); err != nil || !created {
 			left = append(left, batch...)
 		}
 	}

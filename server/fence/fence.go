@@ -33,9 +33,11 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -69,6 +71,8 @@ type Fences struct {
 	store             *store.Store
 	// lifecycle requires that the namespaces of created objects exist.
 	lifecycle bool
+	// namespaceDecoder returns the decoder of namespaces.
+	namespaceDecoder func() runtime.Decoder
 }
 
 // Config configures Fences.
@@ -100,7 +104,7 @@ func New(c Config) *Fences {
 	f := &Fences{
 		client: c.Client, resources: resources, fences: strings.TrimSuffix(Keys, "/") + resources,
 		definitions: c.Definitions, intact: c.Intact, transformer: c.Transformer, stop: func() {},
-		store: c.Store, lifecycle: c.Lifecycle,
+		store: c.Store, lifecycle: c.Lifecycle, namespaceDecoder: sync.OnceValue(newNamespaceDecoder),
 	}
 	var compacted func() int64
 	if c.Compaction != 0 {

@@ -95,17 +95,23 @@ func (f *Fences) namespace(ctx context.Context, key string, data []byte) (*corev
 		return nil, err
 	}
 	ns := &corev1.Namespace{}
-	if _, _, err := namespaceCodec().Decode(value, nil, ns); err != nil {
+	if _, _, err := f.namespaceDecoder().Decode(value, nil, ns); err != nil {
 		return nil, err
 	}
 	return ns, nil
 }
 
-// namespaceCodec decodes namespaces in any form.
-func namespaceCodec() runtime.Decoder {
+// newNamespaceDecoder returns a decoder of namespaces in any form.
+func newNamespaceDecoder() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Namespace{})
 	return serializer.NewCodecFactory(scheme).UniversalDeserializer()
+}
+
+// InNamespace returns the condition of a transaction that creates objects in a namespace: the
+// namespace exists and is not being deleted.
+func (f *Fences) InNamespace(name string) clientv3.Cmp {
+	return clientv3.Compare(clientv3.Value(f.namespaceFence(name)), "=", active)
 }
 
 // AdoptNamespaces makes the fences of all namespaces agree with them, in case a program without
