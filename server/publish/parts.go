@@ -65,7 +65,7 @@ func (p *Publisher) partOf(v *resource.Description) (*part, error) {
 		return nil, err
 	}
 	return p.parts.get(v.Name()+" "+id, func() (*part, error) {
-		doc, err := v.OpenAPI.V3(p.builder)
+		doc, err := v.OpenAPI.V3(p.builder())
 		if err != nil {
 			return nil, err
 		}

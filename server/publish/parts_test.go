@@ -49,7 +49,7 @@ func TestParts(t *testing.T) {
 			}
 			var docs []*spec3.OpenAPI
 			for _, v := range gv.served {
-				doc, err := v.OpenAPI.V3(p.builder)
+				doc, err := v.OpenAPI.V3(p.builder())
 				if err != nil {
 					t.Fatal(err)
 				}

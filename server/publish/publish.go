@@ -58,9 +58,10 @@ func (p *Publisher) describe(v *crd.Version) *resource.Description {
 
 // Publisher answers requests for discovery and OpenAPI. It is safe for concurrent use.
 type Publisher struct {
-	config  Config
-	codecs  codecs
-	builder *openapi.Builder
+	config Config
+	codecs codecs
+	// builder is made for the first document.
+	builder func() *openapi.Builder
 
 	current atomic.Pointer[snapshot]
 	// mu guards the creation of a snapshot and the documents that it takes over from the
@@ -84,7 +85,7 @@ func New(c Config) *Publisher {
 	return &Publisher{
 		config:  c,
 		codecs:  newCodecs(c.Codecs),
-		builder: openapi.New(openapi.Options{Scheme: scheme.Scheme}),
+		builder: sync.OnceValue(func() *openapi.Builder { return openapi.New(openapi.Options{Scheme: scheme.Scheme}) }),
 		shared:  map[string]json.RawMessage{},
 	}
 }

@@ -114,7 +114,7 @@ func (p *Publisher) newSwagger(d *crd.Definition, id string) (*swagger, error) {
 		}
 		described := p.describe(v)
 		goTypes = described.OpenAPI.GoTypes
-		doc, err := described.OpenAPI.V2(p.builder)
+		doc, err := described.OpenAPI.V2(p.builder())
 		if err != nil {
 			return nil, err
 		}
