@@ -124,13 +124,22 @@ func Start(ctx context.Context, o *Options) (_ *Server, err error) {
 	port := s.listener.Addr().(*net.TCPAddr).Port
 	s.url = "https://" + net.JoinHostPort(clientHost(o.BindAddress), strconv.Itoa(port))
 
-	if s.identity, err = newIdentity(o); err != nil {
+	// Both wait for the disk.
+	identified := make(chan error, 1)
+	go func() {
+		var err error
+		s.identity, err = newIdentity(o)
+		identified <- err
+	}()
+	if s.db, err = openDatabase(ctx, o); err == nil {
+		undo = append(undo, s.db.close)
+	}
+	if failed := <-identified; failed != nil {
+		return nil, failed
+	}
+	if err != nil {
 		return nil, err
 	}
-	if s.db, err = openDatabase(ctx, o); err != nil {
-		return nil, err
-	}
-	undo = append(undo, s.db.close)
 
 	if s.api, err = s.build(); err != nil {
 		return nil, err
@@ -295,18 +304,55 @@ func (s *Server) run(start context.Context) error {
 		go s.hangUp()
 	}
 
+	commit := s.stageKubeconfig()
 	err := s.awaitReady(start, ctx)
 	if err != nil {
 		err = errors.Join(err, s.controllers.failures()) // the reasons why it is not ready
-	} else {
-		err = s.writeKubeconfig(s.identity.current.Load())
-		s.ready.Store(true)
 	}
+	err = errors.Join(err, commit(err == nil))
+	s.ready.Store(err == nil)
 	if err != nil {
 		return errors.Join(err, s.Stop())
 	}
 	return nil
 }
+
+// stageKubeconfig prepares the kubeconfig in the background, because the disk may be slow. The
+// returned function waits for it, and makes the file visible if the server is ready.
+func (s *Server) stageKubeconfig() (commit func(ready bool) error) {
+	if s.options.TLSCertFile != "" {
+		// The certificate may still change.
+		return func(ready bool) error {
+			if !ready {
+				return nil
+			}
+			return s.writeKubeconfig(s.identity.current.Load())
+		}
+	}
+	var staged *pki.Staged
+	done := make(chan error, 1)
+	go func() {
+		k, err := kubeconfig(s.options, s.identity.current.Load(), s.url)
+		if err == nil {
+			staged, err = k.Stage(s.options.kubeconfigPath())
+		}
+		done <- err
+	}()
+	return func(ready bool) error {
+		switch err := <-done; {
+		case err != nil:
+			return err
+		case !ready:
+			staged.Discard()
+			return nil
+		default:
+			return staged.Commit()
+		}
+	}
+}
+
+// errNotSynced is the reason why a server is not ready, until its controllers have synced.
+var errNotSynced = errors.New("not all controllers have synced")
 
 // awaitReady returns when the server is ready, or when it makes no progress. The start has no
 // fixed time limit, because there may be much to load.
@@ -319,20 +365,35 @@ func (s *Server) awaitReady(start, run context.Context) error {
 	}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
+	ask := func(ctx context.Context, path string) error {
+		return askReady(ctx, client, s.url+path, s.api.LoopbackClientConfig.BearerToken)
+	}
+	// Opens the connection. The answer does not matter.
+	_ = ask(start, "/livez/ping")
 	ticker := time.NewTicker(readyPoll)
 	defer ticker.Stop()
+	// Until the controllers have synced, the answer is known, and requests would take CPU time
+	// from them.
+	err := errNotSynced
+	synced := s.controllers.Ready()
 	for {
-		err := askReady(start, client, s.url+"/readyz", s.api.LoopbackClientConfig.BearerToken)
-		if err == nil {
-			return nil
+		if s.controllers.isReady() {
+			synced = nil
+			if err = ask(start, "/readyz"); err == nil {
+				return nil
+			}
 		}
 		if now := s.definitions.Progress(); now != progress {
 			progress, since = now, time.Now()
 		}
 		if time.Since(since) > stallTimeout {
+			if errors.Is(err, errNotSynced) {
+				err = errors.Join(err, ask(start, "/readyz")) // names them
+			}
 			return fmt.Errorf("the server did not become ready, and made no progress for %v: %w", stallTimeout, err)
 		}
 		select {
+		case <-synced:
 		case <-ticker.C:
 		case <-run.Done():
 			return fmt.Errorf("the server stopped while starting: %w", context.Cause(run))

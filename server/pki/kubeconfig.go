@@ -48,15 +48,64 @@ func (k Kubeconfig) Marshal() ([]byte, error) {
 
 // Write writes the file, see [WriteFile].
 func (k Kubeconfig) Write(path string) error {
-	data, err := k.Marshal()
+	data, err := k.encode(path)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("create the directory of the kubeconfig: %w", err)
-	}
 	return WriteFile(path, data)
 }
+
+// encode returns the text of the file, and creates its directory.
+func (k Kubeconfig) encode(path string) ([]byte, error) {
+	data, err := k.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("create the directory of the kubeconfig: %w", err)
+	}
+	return data, nil
+}
+
+// Stage writes the file under another name, so that [Staged.Commit] need not wait for the disk.
+// It replaces a staged file that an earlier process left. Only one process may stage a file at a
+// time.
+func (k Kubeconfig) Stage(path string) (*Staged, error) {
+	data, err := k.encode(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Staged{path: path, temporary: filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")}
+	if err := s.write(data); err != nil {
+		s.Discard()
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// Staged is a complete file that does not have its name yet.
+type Staged struct{ path, temporary string }
+
+func (s *Staged) write(data []byte) error {
+	s.Discard()
+	// The directory may belong to others: an existing file is not used.
+	f, err := os.OpenFile(s.temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return finish(f, data)
+}
+
+// Commit gives the file its name.
+func (s *Staged) Commit() error {
+	if err := os.Rename(s.temporary, s.path); err != nil {
+		return fmt.Errorf("write %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// Discard removes the file, unless it has its name. The next Stage removes what remains.
+func (s *Staged) Discard() { _ = os.Remove(s.temporary) }
 
 // RemoveKubeconfig removes the kubeconfig of an earlier run. It returns an error, and keeps
 // the file, if the server did not write it or somebody added to it.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -229,6 +230,43 @@ func TestKubeconfig(t *testing.T) {
 			if !bytes.Equal(got, want) {
 				t.Fatalf("read a partial file: %q", got)
 			}
+		}
+	})
+	t.Run("staged", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "new", "kubeconfig")
+		for range 2 { // a process that ends early leaves the staged file to the next one
+			staged, err := k.Stage(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+				t.Fatalf("the file exists before it is committed: %v", err)
+			}
+			if info, err := os.Stat(staged.temporary); err != nil || info.Mode().Perm() != 0o600 {
+				t.Fatalf("the staged file: %v, %v", info, err)
+			}
+		}
+		discarded, err := k.Stage(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		discarded.Discard()
+		if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) > 0 {
+			t.Fatalf("a discarded file leaves %v, %v", entries, err)
+		}
+		staged, err := k.Stage(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := staged.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		want, err := k.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("got %q, %v", got, err)
 		}
 	})
 	t.Run("removed", func(t *testing.T) {
