@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,7 +30,15 @@ func installBuiltin(f foundation) (*builtin.Handler, []publish.Builtin, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	served, missing, err := builtin.Served(f.options.RuntimeConfig)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--runtime-config: %w", err)
+	}
+	if len(missing) > 0 {
+		klog.InfoS("This server does not have these APIs of --runtime-config", "apis", strings.Join(missing, " "))
+	}
 	h := builtin.New(builtin.Config{
+		Served: served,
 		Storage: func(r *builtin.Resource) generic.RESTOptionsGetter {
 			if r.Group == "" && r.Plural == "namespaces" {
 				return f.fences.Namespaces(f.storage)
@@ -55,7 +64,7 @@ func installBuiltin(f foundation) (*builtin.Handler, []publish.Builtin, error) {
 		MaxRequestBodyBytes: f.config.MaxRequestBodyBytes,
 	})
 	f.objects.Handler = h
-	definitions, err := builtin.Definitions()
+	definitions, err := builtin.Definitions(served)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -83,7 +92,9 @@ func (f *foundation) firstObjects(a *services.Allocator) (*bootstrap.Config, err
 	}
 	// As in kube-apiserver: endpoints have no loopback address.
 	ip := net.ParseIP(f.options.BindAddress)
-	if ip == nil || ip.IsLoopback() || ip.IsUnspecified() {
+	if f.options.AdvertiseAddress != "" {
+		ip = net.ParseIP(f.options.AdvertiseAddress)
+	} else if ip == nil || ip.IsLoopback() || ip.IsUnspecified() {
 		ip, _ = utilnet.ChooseHostInterface() // a host without a network has none
 	}
 	if address, ok := netip.AddrFromSlice(ip); ok && !address.Unmap().IsLoopback() {

@@ -36,6 +36,7 @@ func (o *Options) FlagGroups() cliflag.NamedFlagSets {
 }
 
 func (o *Options) addServingFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.AdvertiseAddress, "advertise-address", o.AdvertiseAddress, "IP `address` in the endpoints of the Service kubernetes (default: --bind-address, or the address of the host if that is a loopback address)")
 	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "IP `address` to listen on; 0.0.0.0 listens on all interfaces")
 	fs.IntVar(&o.SecurePort, "secure-port", o.SecurePort, "`port` to listen on, with TLS; 0 chooses a free port")
 	fs.StringVar(&o.KubeconfigOut, "kubeconfig-out", o.KubeconfigOut, "`file` to write the administrator's kubeconfig to when the server is ready (default: kubeconfig in the data directory)")
@@ -124,6 +125,7 @@ func (o *Options) addFeatureFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.DisableAdmissionPlugins, "disable-admission-plugins", o.DisableAdmissionPlugins, "comma-separated `names` of admission plugins to disable")
 	fs.StringVar(&o.AdmissionControlConfigFile, "admission-control-config-file", o.AdmissionControlConfigFile, "`file` with the configuration of admission plugins, as for kube-apiserver")
 	fs.StringArrayVar(&o.ServiceResolver, "service-resolver", o.ServiceResolver, "`name.namespace=URL` of a service that webhooks are called at, as https://host:port; may be repeated (default: the endpoints of the service on this server)")
+	fs.Var((*cliflag.ConfigurationMap)(&o.RuntimeConfig), "runtime-config", "comma-separated APIs of Kubernetes' own kinds to enable or disable, `API=true|false`; an API is group/version, group/version/resource, api/all, api/ga, api/beta or api/alpha")
 	fs.StringToStringVar(&o.FeatureGates, "feature-gates", o.FeatureGates, "comma-separated feature gates, `Name=true|false`")
 	fs.StringVar(&o.EmulatedVersion, "emulated-version", o.EmulatedVersion, "Kubernetes `version` to emulate, as major.minor")
 }

@@ -19,6 +19,7 @@ import (
 	"espalier.dev/schema"
 	"espalier.dev/server/authentication"
 	"espalier.dev/server/authorization"
+	"espalier.dev/server/builtin"
 	"espalier.dev/server/builtin/services"
 	"espalier.dev/server/etcd"
 	"espalier.dev/server/peers"
@@ -30,7 +31,10 @@ import (
 type Options struct {
 	// BindAddress and SecurePort are the address to listen on. Port 0 chooses a free port.
 	BindAddress string
-	SecurePort  int
+	// AdvertiseAddress is the address in the endpoints of the Service kubernetes; BindAddress, or
+	// that of the host if it is a loopback address, if it is empty.
+	AdvertiseAddress string
+	SecurePort       int
 
 	// DataDir is the directory of the embedded etcd and the certificates.
 	DataDir string
@@ -113,6 +117,11 @@ type Options struct {
 	// kube-controller-manager: * is all of them, and -name switches one off.
 	Controllers []string
 
+	// RuntimeConfig enables and disables versions and resources of Kubernetes' own kinds: the keys
+	// are api/all, api/ga, api/beta, api/alpha, group/version and group/version/resource, the
+	// values true and false.
+	RuntimeConfig map[string]string
+
 	// FeatureGates and EmulatedVersion apply to the whole process.
 	FeatureGates    map[string]string
 	EmulatedVersion string
@@ -174,6 +183,7 @@ func NewOptions() *Options {
 		RequestTimeout:                 time.Minute,
 		MinRequestTimeout:              30 * time.Minute,
 		CheckStoredObjects:             checkAuto,
+		RuntimeConfig:                  map[string]string{},
 		Controllers:                    []string{"*"},
 		Authorization:                  authorization.DefaultFlags(),
 	}
@@ -199,6 +209,12 @@ func (o *Options) Validate() error {
 	}
 	if o.SecurePort < 0 || o.SecurePort > 65535 {
 		bad("--secure-port %d is not a port: it must be between 0 and 65535", o.SecurePort)
+	}
+	if o.AdvertiseAddress != "" && net.ParseIP(o.AdvertiseAddress) == nil {
+		bad("--advertise-address %q is not an IP address", o.AdvertiseAddress)
+	}
+	if _, _, err := builtin.Served(o.RuntimeConfig); err != nil {
+		bad("--runtime-config: %w", err)
 	}
 	if o.DataDir == "" {
 		bad("--data-dir must not be empty")

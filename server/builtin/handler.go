@@ -56,6 +56,9 @@ type Config struct {
 	Tokens rest.NamedCreater
 	// Reviews are the storages of resources whose objects are only answered.
 	Reviews map[runtimeschema.GroupVersionResource]rest.Creater
+	// Served are the resources that requests can reach. Stored objects of others exist for the
+	// server itself.
+	Served []*Resource
 	// EventTTL is the time after which events are deleted.
 	EventTTL time.Duration
 	// MinWatch is the minimum time after which the server ends a watch.
@@ -68,6 +71,8 @@ type Config struct {
 type Handler struct {
 	config    Config
 	resources map[runtimeschema.GroupVersionResource]*Resource
+	// served has the resources that requests can reach.
+	served map[runtimeschema.GroupVersionResource]bool
 	// stored and byName are without those that are stored as another kind.
 	stored map[runtimeschema.GroupVersionKind]*Resource
 	byName map[runtimeschema.GroupResource]*Resource
@@ -87,11 +92,15 @@ type Handler struct {
 func New(c Config) *Handler {
 	h := &Handler{
 		config: c, resources: map[runtimeschema.GroupVersionResource]*Resource{}, stored: map[runtimeschema.GroupVersionKind]*Resource{},
+		served:    map[runtimeschema.GroupVersionResource]bool{},
 		byName:    map[runtimeschema.GroupResource]*Resource{},
 		endpoints: map[runtimeschema.GroupVersionResource]*endpoint{},
 		reviews:   map[runtimeschema.GroupVersionResource]*handlers.RequestScope{},
 	}
-	for _, r := range Resources() {
+	for _, r := range c.Served {
+		h.served[r.GroupVersionResource()] = true
+	}
+	for _, r := range known() {
 		h.resources[r.GroupVersionResource()] = r
 		if r.IsStored() {
 			h.stored[r.GroupVersionKind()] = r
@@ -100,15 +109,14 @@ func New(c Config) *Handler {
 	}
 	h.types = lazily(func() (*types, error) { return newTypes(h.setDefaults) })
 	h.converter = lazily(h.newConverter)
-	h.equivalents = sync.OnceValue(newEquivalents)
+	h.equivalents = sync.OnceValue(func() runtime.EquivalentResourceMapper { return newEquivalents(c.Served) })
 	h.described = lazily(h.newDescribed)
 	return h
 }
 
 // newEquivalents returns which resources have the same objects: those that are stored in the same
 // place, in several versions or groups. A webhook for one of them gets the requests for all.
-func newEquivalents() runtime.EquivalentResourceMapper {
-	all := Resources()
+func newEquivalents(all []*Resource) runtime.EquivalentResourceMapper {
 	directories := map[runtimeschema.GroupResource]string{}
 	for _, r := range all {
 		directories[r.GroupResource()] = r.Directory()
@@ -162,7 +170,7 @@ func (h *Handler) Wrap(next http.Handler) http.Handler {
 		info, ok := apirequest.RequestInfoFrom(req.Context())
 		if ok && info.IsResourceRequest {
 			gvr := runtimeschema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
-			if r := h.resources[gvr]; r != nil && inScope(r, info) {
+			if r := h.resources[gvr]; r != nil && h.served[gvr] && inScope(r, info) {
 				h.serve(w, req, info, r)
 				return
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,8 +77,9 @@ func (o *Offline) Decode(gvk runtimeschema.GroupVersionKind, data []byte) (obj k
 		return nil, nil, err
 	}
 	if r.Stored.Kind != "" {
-		if c, ok := o.types.conversions[reflect.TypeOf(decoded)]; ok {
-			decoded = c.convert(decoded)
+		conversions := o.types.conversions[reflect.TypeOf(decoded)]
+		if i := slices.IndexFunc(conversions, func(c conversion) bool { return c.to == r.Stored }); i >= 0 {
+			decoded = conversions[i].convert(decoded)
 		}
 	}
 	obj, ok := decoded.(kind.Object)

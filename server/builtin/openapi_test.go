@@ -128,8 +128,8 @@ func (noCatalog) Catalog() *crd.Catalog { return crd.NewCatalog() }
 // published returns a function that publishes all built-in resources anew.
 func published(t testing.TB) func() *publish.Publisher {
 	t.Helper()
-	h := builtin.New(builtin.Config{Rules: builtin.Rules()})
-	definitions, err := builtin.Definitions()
+	h := builtin.New(builtin.Config{Rules: builtin.Rules(), Served: builtin.Resources()})
+	definitions, err := builtin.Definitions(builtin.Resources())
 	if err != nil {
 		t.Fatal(err)
 	}

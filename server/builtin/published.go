@@ -13,12 +13,12 @@ import (
 	"espalier.dev/server/resource"
 )
 
-// Definitions returns the built-in resources as discovery publishes them: one Definition for
-// each resource, with all of its versions. Its schemas are empty: Go types describe the objects.
-func Definitions() ([]*crd.Definition, error) {
+// Definitions returns built-in resources as discovery publishes them: one Definition for each
+// resource, with all of its versions. Its schemas are empty: Go types describe the objects.
+func Definitions(served []*Resource) ([]*crd.Definition, error) {
 	byName := map[runtimeschema.GroupResource]*api.CustomResourceDefinition{}
 	var order []*api.CustomResourceDefinition
-	for _, r := range Resources() {
+	for _, r := range served {
 		names := api.CustomResourceDefinitionNames{
 			Plural: r.Plural, Singular: r.Singular, Kind: r.Kind, ListKind: r.Kind + "List", ShortNames: r.ShortNames, Categories: r.Categories,
 		}

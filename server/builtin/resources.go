@@ -37,6 +37,8 @@ type Resource struct {
 	KeepsCollection bool
 	// CreateOnly is set if objects are created and answered, but not stored.
 	CreateOnly bool
+	// Optional is set if the version is only served if --runtime-config enables it.
+	Optional bool
 }
 
 // Subresource names an endpoint below an object.
@@ -127,9 +129,14 @@ func unavailable(name, kind string, verbs ...string) Subresource {
 	return Subresource{Name: name, Kind: runtimeschema.GroupVersionKind{Version: "v1", Kind: kind}, Verbs: verbs}
 }
 
-// Resources lists the built-in resources: the groups in the order of discovery, and in each the
-// resources by name.
+// Resources lists the built-in resources that are served by default: the groups in the order of
+// discovery, and in each the resources by name.
 func Resources() []*Resource {
+	return slices.DeleteFunc(known(), func(r *Resource) bool { return r.Optional })
+}
+
+// known lists all built-in resources.
+func known() []*Resource {
 	proxied := []string{"create", "delete", "get", "patch", "update"}
 	groups := []group{
 		{"", "v1", []Resource{
@@ -205,6 +212,10 @@ func Resources() []*Resource {
 			{Kind: "NetworkPolicy", Namespaced: true, ShortNames: []string{"netpol"}},
 			{Kind: "ServiceCIDR", Subresources: []Subresource{status}},
 		}},
+		{"networking.k8s.io", "v1beta1", []Resource{
+			{Kind: "IPAddress", ShortNames: []string{"ip"}, Optional: true},
+			{Kind: "ServiceCIDR", Subresources: []Subresource{status}, Optional: true},
+		}},
 		{"policy", "v1", []Resource{
 			{Kind: "PodDisruptionBudget", Namespaced: true, ShortNames: []string{"pdb"}, Subresources: []Subresource{status}},
 		}},
@@ -217,11 +228,18 @@ func Resources() []*Resource {
 			{Kind: "VolumeAttachment", Subresources: []Subresource{status}, ReturnsDeleted: true},
 			{Kind: "VolumeAttributesClass", ShortNames: []string{"vac"}, ReturnsDeleted: true},
 		}},
+		{"storage.k8s.io", "v1beta1", []Resource{{Kind: "VolumeAttributesClass", ShortNames: []string{"vac"}, ReturnsDeleted: true, Optional: true}}},
 		{"admissionregistration.k8s.io", "v1", []Resource{
 			{Kind: "MutatingAdmissionPolicy", Categories: extension}, {Kind: "MutatingAdmissionPolicyBinding", Categories: extension},
 			{Kind: "MutatingWebhookConfiguration", Categories: extension},
 			{Kind: "ValidatingAdmissionPolicy", Categories: extension, Subresources: []Subresource{status}},
 			{Kind: "ValidatingAdmissionPolicyBinding", Categories: extension}, {Kind: "ValidatingWebhookConfiguration", Categories: extension},
+		}},
+		{"admissionregistration.k8s.io", "v1beta1", []Resource{
+			{Kind: "MutatingAdmissionPolicy", Categories: extension, Optional: true}, {Kind: "MutatingAdmissionPolicyBinding", Categories: extension, Optional: true},
+		}},
+		{"admissionregistration.k8s.io", "v1alpha1", []Resource{
+			{Kind: "MutatingAdmissionPolicy", Categories: extension, Optional: true}, {Kind: "MutatingAdmissionPolicyBinding", Categories: extension, Optional: true},
 		}},
 		{"scheduling.k8s.io", "v1", []Resource{{Kind: "PriorityClass", ShortNames: []string{"pc"}}}},
 		{"coordination.k8s.io", "v1", []Resource{{Kind: "Lease", Namespaced: true}}},
@@ -230,6 +248,11 @@ func Resources() []*Resource {
 		{"resource.k8s.io", "v1", []Resource{
 			{Kind: "DeviceClass", ReturnsDeleted: true}, {Kind: "ResourceClaim", Namespaced: true, Subresources: []Subresource{status}, ReturnsDeleted: true},
 			{Kind: "ResourceClaimTemplate", Namespaced: true, ReturnsDeleted: true}, {Kind: "ResourceSlice", ReturnsDeleted: true},
+		}},
+		{"resource.k8s.io", "v1beta2", []Resource{
+			{Kind: "DeviceClass", ReturnsDeleted: true, Optional: true},
+			{Kind: "ResourceClaim", Namespaced: true, Subresources: []Subresource{status}, ReturnsDeleted: true, Optional: true},
+			{Kind: "ResourceClaimTemplate", Namespaced: true, ReturnsDeleted: true, Optional: true}, {Kind: "ResourceSlice", ReturnsDeleted: true, Optional: true},
 		}},
 		{"flowcontrol.apiserver.k8s.io", "v1", []Resource{
 			{Kind: "FlowSchema", Subresources: []Subresource{status}}, {Kind: "PriorityLevelConfiguration", Subresources: []Subresource{status}},
@@ -244,6 +267,9 @@ func Resources() []*Resource {
 				r.Singular = strings.ToLower(r.Kind)
 			}
 			r.Plural = plural(r.Singular)
+			if r.Optional { // all of them have the same fields as v1
+				r.Stored = runtimeschema.GroupVersionKind{Group: r.Group, Version: "v1", Kind: r.Kind}
+			}
 			out = append(out, r)
 		}
 	}

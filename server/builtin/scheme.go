@@ -45,7 +45,7 @@ type types struct {
 	// defaults fills in the defaults of a stored kind.
 	defaults func(runtimeschema.GroupVersionKind, kind.Object)
 	// conversions are the conversions to a Go type, by the kind that is converted.
-	conversions map[reflect.Type]conversion
+	conversions map[reflect.Type][]conversion
 }
 
 // conversion converts objects of a kind that is not stored to the stored kind, or back.
@@ -67,8 +67,14 @@ func AddToScheme(s *runtime.Scheme) error {
 }
 
 func newTypes(defaults func(runtimeschema.GroupVersionKind, kind.Object)) (*types, error) {
-	t := &types{Scheme: runtime.NewScheme(), defaults: defaults, conversions: conversions()}
+	t := &types{Scheme: runtime.NewScheme(), defaults: defaults, conversions: map[reflect.Type][]conversion{}}
 	if err := AddToScheme(t.Scheme); err != nil {
+		return nil, err
+	}
+	for from, conv := range conversions() {
+		t.conversions[from] = append(t.conversions[from], conv)
+	}
+	if err := t.addOptional(); err != nil {
 		return nil, err
 	}
 	metav1.AddToGroupVersion(t.Scheme, runtimeschema.GroupVersion{Version: "v1"})
@@ -130,7 +136,7 @@ func (c *convertor) ConvertToVersion(in runtime.Object, to runtime.GroupVersione
 		}
 		in = typed
 	}
-	if conv, ok := c.conversions[reflect.TypeOf(in)]; ok {
+	for _, conv := range c.conversions[reflect.TypeOf(in)] {
 		gvks, _, err := c.ObjectKinds(in)
 		if err != nil {
 			return nil, err

@@ -97,12 +97,16 @@ func TestAnonymous(t *testing.T) {
 }
 
 func TestIgnored(t *testing.T) {
-	c := parse(t, "--kubelet_timeout=5s", "--allow-privileged", "--apiserver-count", "3", "--runtime-config=api/all=true", "--runtime-config=a=b", "--etcd-prefix=/x")
-	if got, want := strings.Join(c.flags.given(), " "), "--allow-privileged --apiserver-count --kubelet-timeout --runtime-config"; got != want {
+	c := parse(t, "--kubelet_timeout=5s", "--allow-privileged", "--apiserver-count", "3", "--etcd-prefix=/x",
+		"--runtime-config=api/all=true", "--runtime-config=apps/v1=false", "--advertise-address=10.1.2.3")
+	if got, want := strings.Join(c.flags.given(), " "), "--allow-privileged --apiserver-count --kubelet-timeout"; got != want {
 		t.Errorf("flags without effect: %s, want %s", got, want)
 	}
 	if c.options.EtcdPrefix != "/x" {
 		t.Errorf("the prefix is %s", c.options.EtcdPrefix)
+	}
+	if o := c.options; o.RuntimeConfig["api/all"] != "true" || o.RuntimeConfig["apps/v1"] != "false" || o.AdvertiseAddress != "10.1.2.3" {
+		t.Errorf("the APIs are %v, the address is %s", o.RuntimeConfig, o.AdvertiseAddress)
 	}
 	for _, args := range []string{"--kubelet-timeout=5", "--apiserver-count=x", "--allow-privileged=x", "--no-such-flag", "argument"} {
 		var out bytes.Buffer

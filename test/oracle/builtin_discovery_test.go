@@ -37,8 +37,8 @@ func (c emptyCatalog) Catalog() *crd.Catalog { return c.catalog }
 // TestDiscoveryOfBuiltins compares the lists of resources with those of Kubernetes 1.36.
 func TestDiscoveryOfBuiltins(t *testing.T) {
 	dir := filepath.Join(moduleDir(t, "k8s.io/kubernetes", "v1.36.3"), "api", "discovery")
-	h := builtin.New(builtin.Config{Rules: builtin.Rules()})
-	definitions, err := builtin.Definitions()
+	h := builtin.New(builtin.Config{Rules: builtin.Rules(), Served: builtin.Resources()})
+	definitions, err := builtin.Definitions(builtin.Resources())
 	if err != nil {
 		t.Fatal(err)
 	}
