@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"espalier.dev/server/builtin"
+	"espalier.dev/server/builtin/resource"
 )
 
 // TestRuntimeConfig uses versions that --runtime-config enables, with a typed client and each verb,
@@ -54,6 +55,9 @@ func TestRuntimeConfig(t *testing.T) {
 				}
 				gv := r.GroupVersionKind().GroupVersion()
 				seed["apiVersion"] = gv.String()
+				if gv.Group == "resource.k8s.io" && gv.Version == "v1beta1" {
+					resource.ToV1beta1(seed)
+				}
 				text, err := json.Marshal(seed)
 				if err != nil {
 					t.Fatal(err)
@@ -70,7 +74,7 @@ func TestRuntimeConfig(t *testing.T) {
 			})
 		}
 	}
-	if tested < 11 {
+	if tested < 15 {
 		t.Errorf("%d resources are enabled", tested)
 	}
 
@@ -101,7 +105,29 @@ func TestRuntimeConfig(t *testing.T) {
 			t.Errorf("%s: %s", version, body)
 		}
 	}
+	createClaim(t, s, c)
 	if _, body := get(t, s, c, "/api/v1/namespaces/default/endpoints/kubernetes"); !strings.Contains(body, `"ip":"10.1.2.3"`) {
 		t.Errorf("the endpoints are %s", body)
+	}
+}
+
+// createClaim creates a claim in a version with other fields than the one that is stored.
+func createClaim(t *testing.T, s *Server, c *http.Client) {
+	t.Helper()
+	const path = "/namespaces/default/resourceclaims"
+	body := `{"metadata":{"name":"b"},"spec":{"devices":{"requests":[{"name":"r","deviceClassName":"c"}]}}}`
+	resp, err := c.Post(s.URL()+"/apis/resource.k8s.io/v1beta1"+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	for version, want := range map[string]string{
+		"v1beta1": `"requests":[{"name":"r","deviceClassName":"c","allocationMode":"ExactCount","count":1}]`,
+		"v1beta2": `"requests":[{"name":"r","exactly":{"deviceClassName":"c","allocationMode":"ExactCount","count":1}}]`,
+		"v1":      `"requests":[{"name":"r","exactly":{"deviceClassName":"c","allocationMode":"ExactCount","count":1}}]`,
+	} {
+		if _, body := get(t, s, c, "/apis/resource.k8s.io/"+version+path+"/b"); !strings.Contains(body, want) {
+			t.Errorf("%s: %s", version, body)
+		}
 	}
 }

@@ -254,6 +254,11 @@ func known() []*Resource {
 			{Kind: "ResourceClaim", Namespaced: true, Subresources: []Subresource{status}, ReturnsDeleted: true, Optional: true},
 			{Kind: "ResourceClaimTemplate", Namespaced: true, ReturnsDeleted: true, Optional: true}, {Kind: "ResourceSlice", ReturnsDeleted: true, Optional: true},
 		}},
+		{"resource.k8s.io", "v1beta1", []Resource{
+			{Kind: "DeviceClass", ReturnsDeleted: true, Optional: true},
+			{Kind: "ResourceClaim", Namespaced: true, Subresources: []Subresource{status}, ReturnsDeleted: true, Optional: true},
+			{Kind: "ResourceClaimTemplate", Namespaced: true, ReturnsDeleted: true, Optional: true}, {Kind: "ResourceSlice", ReturnsDeleted: true, Optional: true},
+		}},
 		{"flowcontrol.apiserver.k8s.io", "v1", []Resource{
 			{Kind: "FlowSchema", Subresources: []Subresource{status}}, {Kind: "PriorityLevelConfiguration", Subresources: []Subresource{status}},
 		}},
@@ -267,7 +272,7 @@ func known() []*Resource {
 				r.Singular = strings.ToLower(r.Kind)
 			}
 			r.Plural = plural(r.Singular)
-			if r.Optional { // all of them have the same fields as v1
+			if r.Optional { // all of them are stored as v1
 				r.Stored = runtimeschema.GroupVersionKind{Group: r.Group, Version: "v1", Kind: r.Kind}
 			}
 			out = append(out, r)
