@@ -1,9 +1,10 @@
 // Package jsonschema writes the schema of a resource as a JSON Schema document, for editors and
 // other tools that check manifests.
 //
-// A document needs no other file. It accepts every object that the API server accepts, as far as
-// the author of the object writes it in YAML or JSON; it cannot express CEL rules, and what
-// JSON Schema defines differently from Kubernetes is left out.
+// A document needs no other file. It accepts the objects that the API server accepts, and checks
+// them as they are written: the API server applies defaults before validation, which matters to
+// conditions under logical operators. CEL rules, and keywords that JSON Schema defines
+// differently, are left out.
 package jsonschema
 
 import (
@@ -23,8 +24,8 @@ const Draft = "http://json-schema.org/draft-07/schema#"
 type Options struct {
 	// Strict rejects fields that the API server drops because it does not know them.
 	Strict bool
-	// GoTypes is set for Kubernetes' own kinds. A Go field that is null is the same as one that
-	// is missing.
+	// GoTypes is set for Kubernetes' own kinds. The title of a schema is then the name of a type
+	// that refers to itself.
 	GoTypes bool
 }
 
@@ -60,6 +61,13 @@ func New(v *crd.Version, o Options) (Schema, error) {
 		fields[name].(Schema)["type"] = "string"
 		out.require(name)
 	}
+	if o.GoTypes && v.HasStatus() {
+		// The status of a created object is ignored.
+		fields["status"].(Schema).optional()
+	}
+	if len(w.definitions) > 0 {
+		out["definitions"] = w.definitions
+	}
 	out["$schema"] = Draft
 	out["x-kubernetes-group-version-kind"] = []any{Schema{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind}}
 	return out, nil
@@ -68,7 +76,9 @@ func New(v *crd.Version, o Options) (Schema, error) {
 // writer writes schemas.
 type writer struct {
 	Options
-	err error
+	// definitions are the types that refer to themselves.
+	definitions Schema
+	err         error
 }
 
 // schema returns a schema in the form that a CRD has.
@@ -114,8 +124,14 @@ func (w *writer) structure(out Schema, at schema.Cursor) {
 	if fields, ok := out["properties"].(Schema); ok {
 		for name, field := range fields {
 			child, _ := at.Field(name)
-			null := child.Schema().Default != nil || (w.GoTypes || child.InMetadata()) && !slices.Contains(required, any(name))
-			fields[name] = w.value(field.(Schema), child, null)
+			if child.Schema().Default != nil {
+				required = slices.DeleteFunc(required, func(other any) bool { return other == name })
+			}
+			// The API server drops a null that is not valid.
+			fields[name] = w.value(field.(Schema), child, !slices.Contains(required, any(name)))
+		}
+		if out["required"] = required; len(required) == 0 {
+			delete(out, "required")
 		}
 	}
 	if items, ok := out["items"].(Schema); ok {
@@ -144,11 +160,33 @@ func (w *writer) value(out Schema, at schema.Cursor, null bool) Schema {
 		out.require("apiVersion")
 		out.require("kind")
 	}
-	w.structure(out, at)
+	if w.GoTypes && s.Title != "" {
+		out = w.reference(out, at)
+	} else {
+		w.structure(out, at)
+	}
 	if null {
 		return out.orNull()
 	}
 	return out
+}
+
+// reference returns a reference to the definition of a type that refers to itself. The first
+// schema of the type is the one around all others, which is complete.
+func (w *writer) reference(out Schema, at schema.Cursor) Schema {
+	name := at.Schema().Title
+	ref := Schema{"allOf": []any{Schema{"$ref": "#/definitions/" + name}}}
+	if text, ok := out["description"]; ok {
+		ref["description"] = text
+	}
+	if _, ok := w.definitions[name]; !ok {
+		if w.definitions == nil {
+			w.definitions = Schema{}
+		}
+		w.definitions[name] = out
+		w.structure(out, at)
+	}
+	return ref
 }
 
 // isScalar reports whether a schema specifies neither an object nor an array.

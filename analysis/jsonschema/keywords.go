@@ -1,8 +1,12 @@
 package jsonschema
 
 import (
+	"encoding/json"
+	"math/big"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // quantityPattern matches quantities, such as 100m and 1.5Gi.
@@ -23,8 +27,10 @@ func (w *writer) keywords(out Schema) (weaker bool) {
 		out["examples"] = []any{example}
 	}
 	for _, end := range []struct{ bound, exclusive string }{{"minimum", "exclusiveMinimum"}, {"maximum", "exclusiveMaximum"}} {
-		if out[end.exclusive] == true {
-			out[end.exclusive] = out[end.bound]
+		exclusive := out[end.exclusive] == true
+		delete(out, end.exclusive)
+		if bound, ok := out[end.bound]; ok && exclusive {
+			out[end.exclusive] = bound
 			delete(out, end.bound)
 		}
 	}
@@ -35,7 +41,8 @@ func (w *writer) keywords(out Schema) (weaker bool) {
 			delete(out, "x-kubernetes-int-or-string")
 		}
 	}
-	if format, ok := out["format"].(string); ok && !slices.Contains(sharedFormats(), format) {
+	// The API server also applies formats to values of other types than strings, and rejects them.
+	if format, ok := out["format"].(string); ok && (out["type"] == nil || !slices.Contains(sharedFormats(), format)) {
 		drop("format")
 	}
 	if out["format"] == "byte" && w.GoTypes {
@@ -43,6 +50,20 @@ func (w *writer) keywords(out Schema) (weaker bool) {
 	}
 	if pattern, ok := out["pattern"].(string); ok && !isPortable(pattern) {
 		drop("pattern")
+	}
+	for _, name := range []string{"minLength", "minItems", "minProperties", "maxLength", "maxItems", "maxProperties"} {
+		// CRDs may have negative sizes, JSON Schemas may not.
+		if size, ok := out[name].(json.Number); ok && strings.HasPrefix(size.String(), "-") {
+			drop(name)
+		}
+	}
+	if n, ok := out["multipleOf"].(json.Number); ok && !isPositive(n) {
+		drop("multipleOf")
+	}
+	for _, name := range []string{"enum", "required"} {
+		if values, ok := out[name].([]any); ok {
+			out[name] = distinct(values)
+		}
 	}
 	if out["x-kubernetes-validations"] != nil {
 		weaker = true
@@ -59,8 +80,10 @@ func (w *writer) keywords(out Schema) (weaker bool) {
 		}
 		return weaker
 	}
-	if list("allOf") || list("anyOf") {
-		weaker = true
+	for _, operator := range []string{"allOf", "anyOf"} {
+		if list(operator) {
+			weaker = true
+		}
 	}
 	// Where a schema must not match, accepting more would reject valid values.
 	if list("oneOf") {
@@ -96,7 +119,7 @@ func (w *writer) nested(out Schema) (weaker bool) {
 // sharedFormats returns the formats that mean the same in Kubernetes and JSON Schema, or nothing
 // in JSON Schema.
 func sharedFormats() []string {
-	return []string{"byte", "date", "date-time", "double", "email", "float", "int32", "int64", "ipv4", "ipv6", "password", "uuid"}
+	return []string{"byte", "date", "date-time", "double", "email", "float", "int32", "int64", "ipv4", "ipv6", "password"}
 }
 
 // goSyntax matches what only Go's regular expressions have: flags, names of groups, classes of
@@ -107,6 +130,48 @@ var goSyntax = regexp.MustCompile(`\(\?[^:]|\[\[:|\\[AzZQECpP]`)
 // JSON Schema uses.
 func isPortable(pattern string) bool {
 	return !goSyntax.MatchString(pattern)
+}
+
+func isPositive(n json.Number) bool {
+	f, err := n.Float64()
+	return err == nil && f > 0
+}
+
+// distinct returns the values without repetitions.
+func distinct(values []any) (out []any) {
+	seen := map[string]bool{}
+	for _, v := range values {
+		// Values come from JSON, so this cannot fail.
+		text, _ := json.Marshal(canonical(v))
+		if !seen[string(text)] {
+			seen[string(text)] = true
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// canonical returns a value in which equal numbers are written alike.
+func canonical(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if r, ok := new(big.Rat).SetString(v.String()); ok {
+			return json.RawMessage(`["number",` + strconv.Quote(r.RatString()) + `]`)
+		}
+	case []any:
+		out := make([]any, len(v))
+		for i, x := range v {
+			out[i] = canonical(x)
+		}
+		return out
+	case Schema:
+		out := make(map[string]any, len(v))
+		for name, x := range v {
+			out[name] = canonical(x)
+		}
+		return out
+	}
+	return v
 }
 
 // orNull returns the schema of values that may also be null.
@@ -140,5 +205,19 @@ func (s Schema) require(name string) {
 	required, _ := s["required"].([]any)
 	if !slices.Contains(required, any(name)) {
 		s["required"] = append(slices.Clone(required), name)
+	}
+}
+
+// optional makes all fields in the schema optional, at any depth.
+func (s Schema) optional() {
+	delete(s, "required")
+	for _, name := range []string{"items", "additionalProperties"} {
+		if inner, ok := s[name].(Schema); ok {
+			inner.optional()
+		}
+	}
+	fields, _ := s["properties"].(Schema)
+	for _, field := range fields {
+		field.(Schema).optional()
 	}
 }

@@ -208,6 +208,30 @@ func (r *Runner) Run(k *Kind, seeds []map[string]any, first, n int) (*Summary, e
 	return s, nil
 }
 
+// Objects returns n objects that are made from seeds, the seeds among them, and reports which of
+// them the rules of this project accept.
+func (r *Runner) Objects(k *Kind, seeds []map[string]any, n int) (objects []map[string]any, accepted []bool, err error) {
+	rnd := rand.New(rand.NewPCG(r.Seed, uint64(n)))
+	for i := range max(n, len(seeds)) {
+		c := &Case{Op: "create", Object: deepCopy(seeds[i%len(seeds)]).(map[string]any)}
+		if k.Namespaced {
+			c.Namespace = "default"
+		}
+		if i >= len(seeds) {
+			for range 1 + rnd.IntN(3) {
+				r.gen.mutate(rnd, c.Object, k.goType)
+			}
+		}
+		req, err := c.request(k)
+		if err != nil {
+			return nil, nil, err
+		}
+		a := Ours(k, req)
+		objects, accepted = append(objects, c.Object), append(accepted, a.Error == "" && a.Panic == "")
+	}
+	return objects, accepted, nil
+}
+
 // runCase creates an object that is made from a seed, and updates it if it is valid.
 func (r *Runner) runCase(k *Kind, seeds []map[string]any, number int, record func(int, *Case) (*Answer, error)) error {
 	h := fnv.New64a()

@@ -19,7 +19,7 @@ import (
 )
 
 // maxNesting is how often a type is described inside itself. Only the schemas in CRDs refer to
-// themselves.
+// themselves. Their title is the name of the type.
 const maxNesting = 2
 
 // converter converts definitions of OpenAPI to schemas without references, as CRDs have them.
@@ -30,14 +30,14 @@ type converter struct {
 	done map[string]api.JSONSchemaProps
 	// nesting counts how often each definition is open.
 	nesting map[string]int
-	// cut is set if a reference was not followed since it was last cleared.
-	cut bool
-	err error
+	// recursive has the types that refer to themselves.
+	recursive map[string]bool
+	err       error
 }
 
 // convert returns the schema of a definition.
 func convert(name string, definitions map[string]common.OpenAPIDefinition) (*api.JSONSchemaProps, error) {
-	c := &converter{definitions: definitions, done: map[string]api.JSONSchemaProps{}, nesting: map[string]int{}}
+	c := &converter{definitions: definitions, done: map[string]api.JSONSchemaProps{}, nesting: map[string]int{}, recursive: map[string]bool{}}
 	out := c.definition(name)
 	return &out, c.err
 }
@@ -69,18 +69,24 @@ func (c *converter) definition(name string) api.JSONSchemaProps {
 		return special(api.JSONSchemaProps{Type: []string{"object"}, XPreserveUnknownFields: &preserve})
 	}
 	if c.nesting[name] == maxNesting {
-		c.cut = true
-		return special(api.JSONSchemaProps{Type: []string{"object"}, XPreserveUnknownFields: &preserve})
+		c.recursive[name] = true
+		return special(api.JSONSchemaProps{Title: shortName(name), Type: []string{"object"}, XPreserveUnknownFields: &preserve})
 	}
 	c.nesting[name]++
 	out := c.schema(&d.Schema)
 	c.nesting[name]--
+	if c.recursive[name] {
+		out.Title = shortName(name)
+	}
 	// What is inside a type that refers to itself depends on the nesting.
-	if !c.cut {
+	if len(c.recursive) == 0 {
 		c.done[name] = out
 	}
 	return out
 }
+
+// shortName returns the name of a type without its package.
+func shortName(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
 // nameOf returns the name of the definition of a type.
 func nameOf[T any]() string {
