@@ -43,8 +43,10 @@ func recordsAnswers() bool { return os.Getenv("ORACLE36_RECORD") != "" }
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if referenceDir != "" {
-		_ = os.RemoveAll(referenceDir)
+	for _, dir := range []string{referenceDir, commandDir} {
+		if dir != "" {
+			_ = os.RemoveAll(dir)
+		}
 	}
 	if recordsAnswers() && code == 0 {
 		answers, err := recording()

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -101,14 +102,29 @@ func TestValidateCommand(t *testing.T) {
 	}
 }
 
-// buildCommand builds the program as users do, from its own module.
-func buildCommand(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "espalier")
+// commandDir is the directory of the program, if it has been built.
+var commandDir string
+
+// command builds the program once, as users do, from its own module.
+var command = sync.OnceValues(func() (path string, err error) {
+	if commandDir, err = os.MkdirTemp("", "espalier"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(commandDir, "espalier")
 	c := exec.Command("go", "build", "-o", path, "./cmd/espalier")
 	c.Dir = filepath.Join("..", "..")
 	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// buildCommand returns the program.
+func buildCommand(t *testing.T) string {
+	t.Helper()
+	path, err := command()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
