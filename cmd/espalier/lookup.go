@@ -90,6 +90,9 @@ func (ds *definitions) kinds() map[string][]string {
 	ds.kindsOnce.Do(func() {
 		ds.kindsByGroup = map[string][]string{}
 		for gk := range ds.byKind {
+			if gk.group == "" || gk.kind == "" {
+				continue // a part of a CRD, such as a patch
+			}
 			ds.kindsByGroup[gk.group] = append(ds.kindsByGroup[gk.group], gk.kind)
 		}
 		for _, list := range ds.kindsByGroup {

@@ -193,11 +193,11 @@ func (w *OfflineWrite) namespace(r *Resource) string {
 
 // Begin does what the storage of a kind does before [Offline.Write]: it completes the IP families
 // of services, and keeps the values that were allocated for the old service. The errors are those
-// of the API server. It may change old.
-func (o *Offline) Begin(obj, old kind.Object) error {
+// of the API server. It may change old. Call finish after Write.
+func (o *Offline) Begin(obj, old kind.Object) (finish func(), err error) {
 	svc, ok := obj.(*corev1.Service)
 	if !ok {
-		return nil
+		return func() {}, nil
 	}
 	before, _ := old.(*corev1.Service)
 	return services.Complete(svc, before)

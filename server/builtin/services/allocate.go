@@ -57,15 +57,25 @@ func (a *Allocator) complete(svc, old *corev1.Service) (*corev1.Service, error) 
 	return old, nil
 }
 
-// Complete does to a service what happens before allocation in a cluster with both IP families.
-// It changes old, if there is one, to what a client reads.
-func Complete(svc, old *corev1.Service) error {
+// Complete does to a service what happens before the rules in a cluster with both IP families, but
+// allocates nothing. It changes old, if there is one, to what a client reads. The rules need a
+// port for the health check: release removes the one that Complete has set.
+func Complete(svc, old *corev1.Service) (release func(), err error) {
 	a := &Allocator{families: []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}}
 	before, err := a.complete(svc, old)
 	if old != nil {
 		*old = *before
 	}
-	return err
+	release = func() {}
+	if err == nil && needsHealthCheck(svc) && svc.Spec.HealthCheckNodePort == 0 {
+		const port = 30000
+		svc.Spec.HealthCheckNodePort = port
+		release = func() { svc.Spec.HealthCheckNodePort = 0 }
+	}
+	if err == nil && old != nil && needsHealthCheck(old) && old.Spec.HealthCheckNodePort == 0 {
+		old.Spec.HealthCheckNodePort = svc.Spec.HealthCheckNodePort
+	}
+	return release, err
 }
 
 func invalid(svc *corev1.Service, errs ...*field.Error) error {

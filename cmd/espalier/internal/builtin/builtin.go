@@ -111,10 +111,8 @@ func (c *Checker) check(source, old []byte, fields object.FieldValidation) (find
 	if err == nil && len(warnings) == 0 {
 		return findings, nil
 	}
-	tree, parseErr := jsonx.Parse(source)
-	if parseErr != nil {
-		return findings, parseErr
-	}
+	// It can fail for numbers that no field has: then paths are located without the object.
+	tree, _ := jsonx.Parse(source)
 	for _, text := range warnings {
 		findings = append(findings, warningFinding(text, tree))
 	}
@@ -132,9 +130,11 @@ func kindOf(source []byte) (schema.GroupVersionKind, error) {
 
 // admit does what the API server does to an object before it is stored.
 func admit(rules *builtin.Offline, gvk schema.GroupVersionKind, obj, old kind.Object) ([]string, error) {
-	if err := rules.Begin(obj, old); err != nil {
+	finish, err := rules.Begin(obj, old)
+	if err != nil {
 		return nil, err
 	}
+	defer finish()
 	return rules.Write(builtin.OfflineWrite{Kind: gvk, Object: obj, Old: old})
 }
 
@@ -238,11 +238,13 @@ func warningFinding(text string, tree any) analysis.Finding {
 	}
 	path := f.Message[:end]
 	pointer, exact := locate(path, tree)
-	if !exact {
+	rest, prefix := strings.CutPrefix(f.Message[end:], ": ")
+	// Some names differ from those in the object: storageOS is storageos.
+	if !exact && !(prefix && (strings.HasPrefix(path, "spec.") || strings.HasPrefix(path, "metadata."))) {
 		return f
 	}
 	f.Path, f.Pointer = path, pointer
-	if rest, ok := strings.CutPrefix(f.Message[end:], ": "); ok {
+	if prefix {
 		f.Message = rest
 	}
 	return f

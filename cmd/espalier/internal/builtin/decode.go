@@ -78,7 +78,7 @@ func (d *decoder) value(t reflect.Type) error {
 	}
 	c := d.r.Peek()
 	if c == 'n' {
-		return d.r.Skip() // null leaves the field as it is
+		return d.r.SkipRaw() // null leaves the field as it is
 	}
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return d.custom(t)
@@ -105,7 +105,7 @@ func (d *decoder) value(t reflect.Type) error {
 			return d.below(schema.Step{Kind: schema.Index, Index: i}, func() error { return d.value(t.Elem()) })
 		})
 	case reflect.Interface:
-		return d.r.Skip()
+		return d.r.SkipRaw()
 	}
 	return d.custom(t)
 }
@@ -126,7 +126,7 @@ func (d *decoder) object(t reflect.Type) error {
 				return d.value(t)
 			}
 			d.unknown(name, known)
-			return d.r.Skip()
+			return d.r.SkipRaw()
 		})
 	})
 }
@@ -175,7 +175,7 @@ func (d *decoder) unknown(name string, known map[string]reflect.Type) {
 // custom reads a value whose type decides itself whether it is valid, or a scalar.
 func (d *decoder) custom(t reflect.Type) error {
 	start := d.r.Offset()
-	if err := d.r.Skip(); err != nil {
+	if err := d.r.SkipRaw(); err != nil {
 		return err
 	}
 	text := d.source[start:d.r.Offset()]
@@ -193,7 +193,7 @@ func (d *decoder) custom(t reflect.Type) error {
 // mismatch reports the next value, which has the wrong type.
 func (d *decoder) mismatch(want string) error {
 	start := d.r.Offset()
-	if err := d.r.Skip(); err != nil {
+	if err := d.r.SkipRaw(); err != nil {
 		return err
 	}
 	if d.wrong {
