@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -89,14 +91,26 @@ type foundation struct {
 	codecs serializer.CodecFactory
 }
 
+// paths returns the paths of discovery, OpenAPI and resources, and the prefixes of further ones.
+func paths() (exact, prefixes []string) {
+	return []string{"/api", "/apis", "/openapi/v2", "/openapi/v3"}, []string{"/api/", "/apis/", "/openapi/v3/"}
+}
+
 // mount registers the paths of discovery, OpenAPI and resources.
 func mount(mux *mux.PathRecorderMux, h http.Handler) {
-	for _, path := range []string{"/api", "/apis", "/openapi/v2", "/openapi/v3"} {
+	exact, prefixes := paths()
+	for _, path := range exact {
 		mux.Handle(path, h)
 	}
-	for _, prefix := range []string{"/api/", "/apis/", "/openapi/v3/"} {
+	for _, prefix := range prefixes {
 		mux.HandlePrefix(prefix, h)
 	}
+}
+
+// mounted reports whether a path is one of those that mount registers.
+func mounted(path string) bool {
+	exact, prefixes := paths()
+	return slices.Contains(exact, path) || slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
 // install installs the parts that serve resources, before the server runs.
@@ -170,7 +184,7 @@ func install(f foundation) (*definitions.Definitions, error) {
 		Version:   f.config.EffectiveVersion.Info().GitVersion,
 		Codecs:    f.codecs,
 	})
-	mount(f.api.Handler.NonGoRestfulMux, whenReady(f.controllers.Ready(), f.codecs, publisher.Wrap(kubernetes.Wrap(handler))))
+	mount(f.api.Handler.NonGoRestfulMux, publisher.Wrap(kubernetes.Wrap(handler)))
 
 	mountTokenMetadata(f.api.Handler.NonGoRestfulMux, f.authentication, f.url)
 	if f.authentication.Reloads() {

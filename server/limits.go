@@ -78,11 +78,11 @@ func (s seats) take(n int64) (giveBack func()) {
 }
 
 // limitRequests makes c limit requests according to the options, instead of with the limits of
-// k8s.io/apiserver.
-func limitRequests(c *genericapiserver.Config, o *Options, stored *store.Store) {
+// k8s.io/apiserver, and reject them until the server is ready.
+func limitRequests(c *genericapiserver.Config, o *Options, stored *store.Store, ready <-chan struct{}) {
 	c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = 0, 0
 	c.BuildHandlerChainFunc = func(next http.Handler, c *genericapiserver.Config) http.Handler {
-		return boundTransfers(genericapiserver.DefaultBuildHandlerChain(&limiter{
+		return boundTransfers(whenReady(ready, c.Serializer, genericapiserver.DefaultBuildHandlerChain(&limiter{
 			next:        next,
 			longRunning: c.LongRunningFunc,
 			serializer:  c.Serializer,
@@ -90,7 +90,7 @@ func limitRequests(c *genericapiserver.Config, o *Options, stored *store.Store) 
 			reading:     newSeats("max-requests-inflight", o.MaxRequestsInFlight),
 			mutating:    newSeats("max-mutating-requests-inflight", o.MaxMutatingRequestsInFlight),
 			streaming:   newSeats("max-long-running-requests-inflight", o.MaxLongRunningRequestsInFlight),
-		}, c), c)
+		}, c)), c)
 	}
 }
 

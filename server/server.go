@@ -164,7 +164,8 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	c := genericapiserver.NewConfig(codecs)
 	c.EffectiveVersion = version
 	c.MaxRequestBodyBytes = maxRequestBody
-	limitRequests(c, o, s.db.store)
+	s.controllers = newControllers()
+	limitRequests(c, o, s.db.store, s.controllers.Ready())
 	c.RequestTimeout = o.RequestTimeout
 	c.MinRequestTimeout = int(o.MinRequestTimeout.Seconds())
 	c.GoawayChance = o.GoawayChance
@@ -228,7 +229,6 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the server: %w", err)
 	}
-	s.controllers = newControllers()
 	if o.EncryptionProviderConfig != "" {
 		s.controllers.add(controller{name: "encryption", run: s.db.encryption.Run})
 	}

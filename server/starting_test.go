@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,12 +11,17 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/rest"
 )
 
 // TestCancelledStart checks that a start can be cancelled at any time: it returns an error,
@@ -129,14 +135,20 @@ func TestControllerRestarts(t *testing.T) {
 // TestUnavailableUntilReady checks that no resource appears missing while the server starts.
 func TestUnavailableUntilReady(t *testing.T) {
 	ready := make(chan struct{})
-	m := mux.NewPathRecorderMux("test")
-	mount(m, whenReady(ready, serializer.NewCodecFactory(newScheme()), http.NotFoundHandler()))
+	m := whenReady(ready, serializer.NewCodecFactory(newScheme()), http.NotFoundHandler())
 	for _, path := range []string{"/api", "/api/v1", "/api/v1/namespaces/a", "/apis", "/apis/example.com", "/apis/example.com/v1",
 		"/apis/example.com/v1/namespaces/a/things/b", "/openapi/v2", "/openapi/v3", "/openapi/v3/apis/example.com/v1"} {
 		w := httptest.NewRecorder()
 		m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("%s: %d, retry after %q", path, w.Code, w.Header().Get("Retry-After"))
+		}
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/apisomething"} {
+		w := httptest.NewRecorder()
+		m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, w.Code)
 		}
 	}
 	close(ready)
@@ -147,8 +159,35 @@ func TestUnavailableUntilReady(t *testing.T) {
 	}
 }
 
+// TestUnavailableUsers checks that requests are not rejected as those of unknown users while the
+// server starts.
+func TestUnavailableUsers(t *testing.T) {
+	ready := make(chan struct{})
+	c := genericapiserver.NewConfig(serializer.NewCodecFactory(newScheme()))
+	c.FeatureGate = utilfeature.DefaultFeatureGate
+	c.RequestInfoResolver = genericapiserver.NewRequestInfoResolver(c)
+	c.Authentication.Authenticator = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+		return nil, false, errors.New("the service account is unknown")
+	})
+	limitRequests(c, NewOptions(), nil, ready)
+	h := c.BuildHandlerChainFunc(http.NotFoundHandler(), c)
+	get := func() int {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/namespaces", nil))
+		return w.Code
+	}
+	if code := get(); code != http.StatusServiceUnavailable {
+		t.Error("while starting:", code)
+	}
+	close(ready)
+	if code := get(); code != http.StatusUnauthorized {
+		t.Error("when ready:", code)
+	}
+}
+
 // TestObjectsWhileStarting requests an existing object as soon as the port of a restarted
-// server is open: no response may claim that the object does not exist.
+// server is open: no response may claim that the object does not exist, or that a user with the
+// right role or token has no access.
 func TestObjectsWhileStarting(t *testing.T) {
 	o := testOptions(t)
 	s, err := start(t, o)
@@ -168,6 +207,32 @@ func TestObjectsWhileStarting(t *testing.T) {
 	if code, body := exchange(t, c, http.MethodPost, s.URL()+"/apis/example.com/v1/things39", `{"apiVersion":"example.com/v1","kind":"Thing39","metadata":{"name":"it"}}`); code != http.StatusCreated {
 		t.Fatalf("%d %s", code, body)
 	}
+	// An administrator, a user with a role, and a service account with a role.
+	user, err := s.UserConfig("ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, body := range map[string]string{
+		"clusterroles": `{"metadata":{"name":"things"},"rules":[{"apiGroups":["example.com"],"resources":["*"],"verbs":["get"]}]}`,
+		"clusterrolebindings": `{"metadata":{"name":"things"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"things"},
+"subjects":[{"kind":"User","name":"ann"},{"kind":"ServiceAccount","name":"default","namespace":"default"}]}`,
+	} {
+		if code, body := exchange(t, c, http.MethodPost, s.URL()+"/apis/rbac.authorization.k8s.io/v1/"+path, body); code != http.StatusCreated {
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	var issued authenticationv1.TokenRequest
+	eventually(t, func() error {
+		code, body := exchange(t, c, http.MethodPost, s.URL()+"/api/v1/namespaces/default/serviceaccounts/default/token", "{}")
+		if code != http.StatusCreated {
+			return fmt.Errorf("%d %s", code, body)
+		}
+		return json.Unmarshal([]byte(body), &issued)
+	})
+	account := rest.AnonymousClientConfig(user)
+	account.BearerToken = issued.Status.Token
+	clients := map[string]*http.Client{"administrator": c, "user": client(t, s, user), "service account": client(t, s, account)}
+
 	address, err := url.Parse(s.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -179,38 +244,40 @@ func TestObjectsWhileStarting(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := make(chan struct{})
-	codes := make(chan map[int]int, 1)
-	go func() {
-		seen := map[int]int{}
-		for {
-			resp, err := c.Get(s.URL() + object)
-			if err == nil {
+	var group sync.WaitGroup
+	for who, c := range clients {
+		group.Go(func() {
+			seen := map[int]int{}
+			for run := true; run; {
+				select {
+				case <-done:
+					run = false // after a last request
+				default:
+				}
+				resp, err := c.Get(s.URL() + object)
+				if err != nil {
+					continue
+				}
 				_, _ = io.Copy(io.Discard, resp.Body)
 				_ = resp.Body.Close()
 				seen[resp.StatusCode]++
 			}
-			select {
-			case <-done:
-				codes <- seen
-				return
-			default:
+			for code := range seen {
+				if code != http.StatusOK && code != http.StatusServiceUnavailable {
+					t.Errorf("%s: while starting: %v", who, seen)
+				}
 			}
-		}
-	}()
+			if seen[http.StatusOK] == 0 {
+				t.Errorf("%s: when ready: %v", who, seen)
+			}
+			if seen[http.StatusServiceUnavailable] == 0 {
+				t.Logf("%s: the server was too quick: %v", who, seen)
+			}
+		})
+	}
 	startServer(t, o)
-	if code, body := get(t, s, c, object); code != http.StatusOK {
-		t.Errorf("when ready: %d %s", code, body)
-	}
 	close(done)
-	seen := <-codes
-	for code := range seen {
-		if code != http.StatusOK && code != http.StatusServiceUnavailable {
-			t.Errorf("while starting: %v", seen)
-		}
-	}
-	if seen[http.StatusServiceUnavailable] == 0 {
-		t.Logf("the server was too quick: %v", seen)
-	}
+	group.Wait()
 }
 
 // exchange sends a body and returns the status and the body of the response.
