@@ -170,8 +170,13 @@ status: {conditions: [{type: Available, status: "False", reason: MissingEndpoint
 	if got := string(stored.Kvs[0].Value); !strings.HasPrefix(got, `{"kind":"APIService","apiVersion":"apiregistration.k8s.io/v1","metadata":{"name":"v1.apps"`) {
 		t.Error("stored:", got)
 	}
-	if text := k.must(200, "GET", "/openapi/v3/apis/apiregistration.k8s.io/v1", ""); !strings.Contains(text, "Service is a reference to the service for this API server.") {
+	published := k.must(200, "GET", "/openapi/v3/apis/apiregistration.k8s.io/v1", "")
+	if !strings.Contains(published, "Service is a reference to the service for this API server.") {
 		t.Error("OpenAPI has no descriptions of the fields")
+	}
+	// kubectl explain looks for it.
+	if !strings.Contains(published, `"x-kubernetes-group-version-kind":[{"group":"apiregistration.k8s.io","kind":"APIService","version":"v1"}]`) {
+		t.Error("OpenAPI does not say which kind the type is")
 	}
 	k.must(200, "DELETE", path+"/v1.apps", "")
 }

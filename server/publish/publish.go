@@ -8,10 +8,13 @@ import (
 	"sync/atomic"
 
 	"github.com/NYTimes/gziphandler"
+	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"espalier.dev/crd"
 	"espalier.dev/openapi"
@@ -85,9 +88,18 @@ func New(c Config) *Publisher {
 	return &Publisher{
 		config:  c,
 		codecs:  newCodecs(c.Codecs),
-		builder: sync.OnceValue(func() *openapi.Builder { return openapi.New(openapi.Options{Scheme: scheme.Scheme}) }),
+		builder: sync.OnceValue(func() *openapi.Builder { return openapi.New(openapi.Options{Scheme: knownKinds()}) }),
 		shared:  map[string]json.RawMessage{},
 	}
+}
+
+// knownKinds returns a scheme with the kinds that clients know. That of client-go lacks those of
+// kube-aggregator.
+func knownKinds() *runtime.Scheme {
+	out := runtime.NewScheme()
+	utilruntime.Must(scheme.AddToScheme(out))
+	utilruntime.Must(apiregistrationv1.AddToScheme(out))
+	return out
 }
 
 // snapshot returns what is published for the current catalog.
