@@ -38,6 +38,10 @@ const (
 	election = 5 * tick
 	// campaignInterval is the time between attempts to win the election.
 	campaignInterval = time.Millisecond
+	// keptEntries is the length of a log that etcd does not compact when it applies it, and
+	// settleTime the time that a member with a longer one waits after it has applied it.
+	keptEntries = 100
+	settleTime  = 50 * time.Millisecond
 
 	// The name and the address of a member are stored in its data. The address is never
 	// dialed.
@@ -135,8 +139,11 @@ func (m *Member) await(ctx context.Context) error {
 	defer timeout.Stop()
 	retry := time.NewTicker(campaignInterval)
 	defer retry.Stop()
+	var applied progress
 	for {
-		m.campaign(ctx)
+		if applied.settled(m.etcd.Server.CommittedIndex(), m.etcd.Server.AppliedIndex(), time.Now()) {
+			m.campaign(ctx)
+		}
 		select {
 		case <-m.etcd.Server.ReadyNotify():
 			return nil
@@ -151,10 +158,28 @@ func (m *Member) await(ctx context.Context) error {
 	}
 }
 
+// progress is that of a member which applies its log when it starts.
+type progress struct {
+	committed uint64
+	since     time.Time
+}
+
+// settled reports whether a member can campaign. Raft looks for changes of the members in what it
+// does not know to be applied, and panics if etcd has compacted it. etcd may do so after the
+// first hundred entries, just before it tells raft, and that cannot be observed from outside. So
+// a member with a longer log campaigns some time after it has applied everything.
+func (p *progress) settled(committed, applied uint64, now time.Time) bool {
+	if p.since.IsZero() || committed != p.committed || applied < committed {
+		p.committed, p.since = committed, now
+	}
+	// While nothing is committed, the length of the log is not known.
+	return committed > 0 && committed <= keptEntries || now.Sub(p.since) >= settleTime
+}
+
 // campaign makes a member without a leader start an election, which it wins, because it has no
 // peers. Without it, the member would wait for several ticks, in case there is another leader.
 // The message is the one with which a leader hands over to another member. A member that has
-// not applied its own log yet ignores it.
+// not applied its own log yet ignores it, if the log is complete, see [progress].
 func (m *Member) campaign(ctx context.Context) {
 	s := m.etcd.Server
 	if s.Leader() != 0 {
