@@ -82,6 +82,7 @@ func TestKinds(t *testing.T) {
 	t.Run("autoscalers", k.autoscalers)
 	t.Run("status of services", k.serviceStatus)
 	t.Run("deletion of events", k.eventDeletion)
+	t.Run("kubelets", k.kubelets)
 	t.Run("warnings", k.warnings)
 	t.Run("scales", k.scales)
 }
@@ -106,6 +107,9 @@ func (k *kindRequests) firstObjects(t *testing.T) {
 	}
 	if got := fmt.Sprint(managers(cidr.Metadata.ManagedFields)); got != "[kubernetes-service-cidr-controller Apply status kube-apiserver Update ]" {
 		t.Errorf("the managers of the range: %s", got)
+	}
+	if text := k.must(200, "GET", "/api/v1/namespaces?watch=1&resourceVersion=1&timeoutSeconds=1", ""); !strings.Contains(text, `"type":"ADDED"`) || strings.Contains(text, "ERROR") {
+		t.Errorf("watch from the first revision: %s", text)
 	}
 	for _, path := range []string{"/api/v1/namespaces/default", "/api/v1/namespaces/default/services/kubernetes", "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical"} {
 		var obj metav1.PartialObjectMetadata
@@ -287,6 +291,27 @@ func (k *kindRequests) eventDeletion(t *testing.T) {
 	code, text := k.send(http.MethodPatch, "/apis/events.k8s.io/v1/namespaces/default/events/applied?fieldManager=m", "application/apply-patch+yaml", "application/json", applied)
 	if code != 201 {
 		t.Errorf("apply: %d %s", code, text)
+	}
+}
+
+// kubelets checks the answers to requests that need a kubelet.
+func (k *kindRequests) kubelets(t *testing.T) {
+	k = &kindRequests{T: t, server: k.server, client: k.client}
+	const path = "/api/v1/namespaces/default/pods"
+	k.must(201, "POST", path, `{"metadata":{"name":"logged"},"spec":{"containers":[{"name":"a","image":"a"},{"name":"b","image":"b"}]}}`)
+	for _, c := range []struct {
+		code               int
+		method, path, want string
+	}{
+		{404, "GET", "/none/log", `pods \"none\" not found`},
+		{400, "GET", "/logged/log", "a container name must be specified for pod logged, choose one of: [a b]"},
+		{400, "POST", "/logged/exec?container=c&command=ls", "container c is not valid for pod logged"},
+		{501, "GET", "/logged/log?container=a", "nothing runs them: log needs a cluster"},
+		{501, "POST", "/logged/portforward", "nothing runs them: portforward needs a cluster"},
+	} {
+		if text := k.must(c.code, c.method, path+c.path, ""); !strings.Contains(text, c.want) {
+			t.Errorf("%s: %s", c.path, text)
+		}
 	}
 }
 

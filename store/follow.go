@@ -117,7 +117,13 @@ func (s *Store) replace(tree *btree.BTreeG[*Entry], revision, generation int64) 
 		close(s.renewed)
 		s.renewed = make(chan struct{})
 	}
-	s.window.restart(revision)
+	oldest := revision
+	if tree.Len() == 0 && revision <= 2 {
+		// One write is too few to have deleted an entry: there has never been one, and watches may
+		// start at the first revision.
+		oldest = 1
+	}
+	s.window.restart(oldest)
 	s.endWatchers(&ExpiredError{Revision: s.revision.Load(), Oldest: revision})
 	s.advance(revision)
 	if !s.isLoaded() {

@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -16,9 +15,6 @@ import (
 
 	"espalier.dev/server/resources"
 )
-
-// errNoKubelet is the reason why a subresource is not available.
-const errNoKubelet = "pods are data on this server, and nothing runs them: %s needs a cluster"
 
 // addSubresource adds a subresource to an endpoint.
 func (h *Handler) addSubresource(e *endpoint, scope handlers.RequestScope, sub Subresource) (err error) {
@@ -85,10 +81,7 @@ func (h *Handler) subHandler(info *apirequest.RequestInfo, r *Resource) (http.Ha
 	}
 	s := e.subresources[sub.Name]
 	if s == nil {
-		err := apierrors.NewGenericServerResponse(http.StatusNotImplemented, info.Verb, r.GroupResource(), info.Name, "", 0, false)
-		err.ErrStatus.Reason = "NotImplemented"
-		err.ErrStatus.Message = fmt.Sprintf(errNoKubelet, sub.Name)
-		return nil, err
+		return h.withoutKubelet(e, info), nil
 	}
 	admit := h.config.Admission
 	switch info.Verb {
