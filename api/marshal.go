@@ -20,7 +20,9 @@ var nullLiteral = []byte("null")
 
 // fieldInfo is a field of a struct in a schema.
 type fieldInfo struct {
-	name      string
+	name string
+	// member is the name as the beginning of a member in JSON: quoted, with a colon.
+	member    string
 	index     int
 	omitEmpty bool
 }
@@ -43,7 +45,7 @@ func newStructInfos(types ...reflect.Type) map[reflect.Type]structInfo {
 		info := structInfo{byName: map[string]int{}}
 		for i := range t.NumField() {
 			name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-			info.fields = append(info.fields, fieldInfo{name, i, strings.Contains(options, "omitempty")})
+			info.fields = append(info.fields, fieldInfo{name, strconv.Quote(name) + ":", i, strings.Contains(options, "omitempty")})
 			info.byName[name] = i
 		}
 		out[t] = info
@@ -52,7 +54,9 @@ func newStructInfos(types ...reflect.Type) map[reflect.Type]structInfo {
 }
 
 // MarshalJSON encodes the schema without empty values.
-func (s JSONSchemaProps) MarshalJSON() ([]byte, error) { return appendJSON(nil, reflect.ValueOf(s)) }
+func (s JSONSchemaProps) MarshalJSON() ([]byte, error) {
+	return appendJSON(nil, reflect.ValueOf(&s).Elem())
+}
 
 // ToUnstructuredWithError returns the schema as a tree. Field management calls it instead of
 // decoding the result of MarshalJSON, which is slower.
@@ -70,7 +74,7 @@ func (s JSONSchemaProps) ToUnstructuredWithError() (any, error) {
 func (s *JSONSchemaProps) UnmarshalJSON(data []byte) error { return unmarshal(data, s) }
 
 // MarshalJSON returns the original bytes.
-func (j JSON) MarshalJSON() ([]byte, error) { return appendJSON(nil, reflect.ValueOf(j)) }
+func (j JSON) MarshalJSON() ([]byte, error) { return appendJSON(nil, reflect.ValueOf(&j).Elem()) }
 
 // UnmarshalJSON keeps a copy of data. The literal null becomes no bytes.
 func (j *JSON) UnmarshalJSON(data []byte) error { return unmarshal(data, j) }
@@ -78,14 +82,16 @@ func (j *JSON) UnmarshalJSON(data []byte) error { return unmarshal(data, j) }
 // MarshalJSON encodes a single string as a string, and several as a list. A single
 // empty string is encoded as a list, because an empty string would be decoded as no
 // type.
-func (s StringOrArray) MarshalJSON() ([]byte, error) { return appendJSON(nil, reflect.ValueOf(s)) }
+func (s StringOrArray) MarshalJSON() ([]byte, error) {
+	return appendJSON(nil, reflect.ValueOf(&s).Elem())
+}
 
 // UnmarshalJSON accepts a string or a list of strings.
 func (s *StringOrArray) UnmarshalJSON(data []byte) error { return unmarshal(data, s) }
 
 // MarshalJSON encodes the list, if there is one, or the schema.
 func (s JSONSchemaPropsOrArray) MarshalJSON() ([]byte, error) {
-	return appendJSON(nil, reflect.ValueOf(s))
+	return appendJSON(nil, reflect.ValueOf(&s).Elem())
 }
 
 // UnmarshalJSON accepts a schema or a list of schemas, and ignores all other values.
@@ -93,7 +99,7 @@ func (s *JSONSchemaPropsOrArray) UnmarshalJSON(data []byte) error { return unmar
 
 // MarshalJSON encodes the schema, if there is one, or the boolean.
 func (s JSONSchemaPropsOrBool) MarshalJSON() ([]byte, error) {
-	return appendJSON(nil, reflect.ValueOf(s))
+	return appendJSON(nil, reflect.ValueOf(&s).Elem())
 }
 
 // UnmarshalJSON accepts a schema or a boolean.
@@ -101,60 +107,89 @@ func (s *JSONSchemaPropsOrBool) UnmarshalJSON(data []byte) error { return unmars
 
 // MarshalJSON encodes the list, if there is one, or the schema.
 func (s JSONSchemaPropsOrStringArray) MarshalJSON() ([]byte, error) {
-	return appendJSON(nil, reflect.ValueOf(s))
+	return appendJSON(nil, reflect.ValueOf(&s).Elem())
 }
 
 // UnmarshalJSON accepts a schema or a list of strings, and ignores all other values.
 func (s *JSONSchemaPropsOrStringArray) UnmarshalJSON(data []byte) error { return unmarshal(data, s) }
 
-// appendJSON appends the JSON encoding of a value in a schema to b.
+// appendJSON appends the JSON encoding of a value in a schema to b. Values are addressable, except
+// those of maps: v.Interface() would copy a struct.
 func appendJSON(b []byte, v reflect.Value) ([]byte, error) {
-	switch x := v.Interface().(type) {
-	case JSON:
-		if len(x.Raw) == 0 {
-			return append(b, nullLiteral...), nil
-		}
-		buf := bytes.NewBuffer(b)
-		if err := json.Compact(buf, x.Raw); err != nil {
-			return nil, err
-		}
-		return buf.Bytes(), nil
-	case StringOrArray:
-		if one := x.Single(); one != "" {
-			return appendJSON(b, reflect.ValueOf(one))
-		}
-		return appendJSON(b, reflect.ValueOf([]string(x)))
-	case JSONSchemaPropsOrArray:
-		if x.JSONSchemas != nil {
-			return appendJSON(b, reflect.ValueOf(x.JSONSchemas))
-		}
-		return appendJSON(b, reflect.ValueOf(x.Schema))
-	case JSONSchemaPropsOrBool:
-		if x.Schema == nil {
-			return strconv.AppendBool(b, x.Allows), nil
-		}
-		return appendJSON(b, reflect.ValueOf(x.Schema))
-	case JSONSchemaPropsOrStringArray:
-		if x.Property != nil {
-			return appendJSON(b, reflect.ValueOf(x.Property))
-		}
-		return appendJSON(b, reflect.ValueOf(x.Schema))
-	}
 	switch v.Kind() {
+	case reflect.String:
+		return appendString(b, v.String())
+	case reflect.Bool:
+		return strconv.AppendBool(b, v.Bool()), nil
 	case reflect.Pointer:
 		if v.IsNil() {
 			return append(b, nullLiteral...), nil
 		}
 		return appendJSON(b, v.Elem())
-	case reflect.Struct:
-		return appendStruct(b, v)
 	case reflect.Slice:
+		if v.Type() == typeList && v.Len() == 1 && v.Index(0).String() != "" {
+			return appendString(b, v.Index(0).String())
+		}
 		return appendSlice(b, v)
 	case reflect.Map:
 		return appendMap(b, v)
+	case reflect.Struct:
+		if !v.CanAddr() {
+			value := reflect.New(v.Type()).Elem()
+			value.Set(v)
+			v = value
+		}
+		switch x := v.Addr().Interface().(type) {
+		case *JSON:
+			return appendRaw(b, x.Raw)
+		case *JSONSchemaPropsOrArray:
+			if x.JSONSchemas != nil {
+				return appendJSON(b, reflect.ValueOf(x.JSONSchemas))
+			}
+			return appendJSON(b, reflect.ValueOf(x.Schema))
+		case *JSONSchemaPropsOrBool:
+			if x.Schema == nil {
+				return strconv.AppendBool(b, x.Allows), nil
+			}
+			return appendJSON(b, reflect.ValueOf(x.Schema))
+		case *JSONSchemaPropsOrStringArray:
+			if x.Property != nil {
+				return appendJSON(b, reflect.ValueOf(x.Property))
+			}
+			return appendJSON(b, reflect.ValueOf(x.Schema))
+		}
+		return appendStruct(b, v)
 	}
 	scalar, err := json.Marshal(v.Interface())
 	return append(b, scalar...), err
+}
+
+// typeList is the type of the types of a schema. A single one is encoded as a string.
+var typeList = reflect.TypeFor[StringOrArray]()
+
+// appendRaw appends JSON without white space.
+func appendRaw(b, raw []byte) ([]byte, error) {
+	if len(raw) == 0 {
+		return append(b, nullLiteral...), nil
+	}
+	buf := bytes.NewBuffer(b)
+	if err := json.Compact(buf, raw); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+// appendString appends a string as the JSON package encodes it.
+func appendString(b []byte, s string) ([]byte, error) {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			text, err := json.Marshal(s)
+			return append(b, text...), err
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"'), nil
 }
 
 func appendStruct(b []byte, v reflect.Value) ([]byte, error) {
@@ -168,7 +203,7 @@ func appendStruct(b []byte, v reflect.Value) ([]byte, error) {
 		if len(b) > start {
 			b = append(b, ',')
 		}
-		b = append(strconv.AppendQuote(b, f.name), ':')
+		b = append(b, f.member...)
 		var err error
 		if b, err = appendJSON(b, field); err != nil {
 			return nil, err
@@ -183,9 +218,10 @@ func isEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map:
 		return v.Len() == 0
-	}
-	if s, ok := v.Interface().(*JSONSchemaPropsOrArray); ok && s != nil {
-		return s.Schema == nil && s.JSONSchemas == nil
+	case reflect.Pointer:
+		if s, ok := v.Interface().(*JSONSchemaPropsOrArray); ok && s != nil {
+			return s.Schema == nil && s.JSONSchemas == nil
+		}
 	}
 	return v.IsZero()
 }
@@ -211,6 +247,9 @@ func appendMap(b []byte, v reflect.Value) ([]byte, error) {
 	if v.IsNil() {
 		return append(b, nullLiteral...), nil
 	}
+	if schemas, ok := v.Interface().(map[string]JSONSchemaProps); ok {
+		return appendSchemas(b, schemas)
+	}
 	keys := v.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 	b = append(b, '{')
@@ -229,11 +268,36 @@ func appendMap(b []byte, v reflect.Value) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
+// appendSchemas appends the encoding of a map of schemas, with one copy of a schema at a time.
+func appendSchemas(b []byte, schemas map[string]JSONSchemaProps) ([]byte, error) {
+	names := make([]string, 0, len(schemas))
+	for name := range schemas {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var one JSONSchemaProps
+	b = append(b, '{')
+	for i, name := range names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		var err error
+		if b, err = appendString(b, name); err != nil {
+			return nil, err
+		}
+		one = schemas[name]
+		if b, err = appendStruct(append(b, ':'), reflect.ValueOf(&one).Elem()); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, '}'), nil
+}
+
 // unmarshal decodes data into a value in a schema.
 func unmarshal(data []byte, into any) error {
-	var raw json.RawMessage
-	if err := json.Unmarshal(data, &raw); err != nil { // from here on, data is JSON
-		return err
+	if !json.Valid(data) {
+		var raw json.RawMessage
+		return json.Unmarshal(data, &raw) // the error says where
 	}
 	c := cursorAt(data)
 	return c.decode(reflect.ValueOf(into).Elem())
@@ -359,8 +423,9 @@ func (c *cursor) decodeMap(v reflect.Value, kind byte) error {
 	if v.IsNil() {
 		v.Set(reflect.MakeMap(v.Type()))
 	}
+	e := reflect.New(v.Type().Elem()).Elem()
 	return c.Members(func(name string) error {
-		e := reflect.New(v.Type().Elem()).Elem()
+		e.SetZero()
 		err := below(Step{Kind: KeyStep, Name: name}, c.decode(e))
 		// Cloning avoids keeping the whole text in memory.
 		v.SetMapIndex(reflect.ValueOf(strings.Clone(name)), e)

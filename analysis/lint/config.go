@@ -30,7 +30,7 @@ type selection struct {
 // newSelection applies configurations in order.
 func newSelection(configs ...Config) (*selection, error) {
 	s := &selection{on: map[string]bool{}, severity: map[string]analysis.Severity{}}
-	rules := Rules()
+	rules := table()
 	for _, r := range rules {
 		s.on[r.ID] = !r.Off
 	}
