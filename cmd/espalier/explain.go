@@ -56,6 +56,7 @@ with every field that can be combined with the others. Only the objects are writ
 standard output: pipe a sample to a file or to kubectl. Values come from defaults, examples, enums, bounds, formats and patterns, and
 are adjusted to satisfy validation and CEL rules. If no valid sample is found, explain
 prints the best attempt, reports the remaining errors on standard error and exits with 1.
+Built-in kinds have a minimal sample only.
 
 Exit codes: 0 success, 1 no valid sample found, ` + otherExitCodes + `.`,
 		Example: `  # Describe the fields of Deployments, or a field of containers
@@ -80,7 +81,8 @@ Exit codes: 0 success, 1 no valid sample found, ` + otherExitCodes + `.`,
   # Print sample objects
   espalier explain --crd crontab-crd.yaml crontabs --sample
   espalier explain --crd crontab-crd.yaml crontabs --sample full
-  espalier explain --crd crontab-crd.yaml crontabs --sample=minimal -o json`,
+  espalier explain --crd crontab-crd.yaml crontabs --sample=minimal -o json
+  espalier explain ingress --sample > ingress.yaml`,
 		ValidArgsFunction: a.completeResource(func() input.Flags { return o.crds }),
 		Args: func(c *cobra.Command, args []string) error {
 			_, args = o.sampleArgument(args)
@@ -139,8 +141,8 @@ func (a *app) explain(c *cobra.Command, o explainOptions, request string) (err e
 		if v.path != "" {
 			return fmt.Errorf("--sample needs a resource without a field: remove %q", v.path)
 		}
-		if v.builtin {
-			return fmt.Errorf("--sample needs a CRD: %s is a built-in kind, whose schema does not say which objects are valid", v.GroupVersionKind().Kind)
+		if v.builtin != nil {
+			return a.builtinSample(v, o)
 		}
 		return a.samples(c.Context(), v.Version, sizes, o.output)
 	}
@@ -217,7 +219,7 @@ func (o *explainOptions) sizes() ([]sample.Size, error) {
 // samples prints samples, and the errors of those that are not valid.
 func (a *app) samples(ctx context.Context, v *crd.Version, sizes []sample.Size, output string) error {
 	if output == "text" {
-		return errors.New("-o text: samples need -o yaml or -o json")
+		return errSampleText
 	}
 	p := &printer{a: a, output: output}
 	valid := true
@@ -250,6 +252,25 @@ func (a *app) samples(ctx context.Context, v *crd.Version, sizes []sample.Size, 
 	}
 	return nil
 }
+
+// builtinSample prints the sample of a built-in kind.
+func (a *app) builtinSample(v *found, o explainOptions) error {
+	switch {
+	case o.output == "text":
+		return errSampleText
+	case o.sample == sample.Full.String():
+		return fmt.Errorf("--sample=full needs a CRD: the schema of %s does not say which of its fields can be combined; use --sample=minimal", v.GroupVersionKind().Kind)
+	}
+	obj, err := v.builtin.Sample(v.Name())
+	if err != nil {
+		return err
+	}
+	p := &printer{a: a, output: o.output}
+	return p.print("", obj)
+}
+
+// errSampleText is the error for samples as text.
+var errSampleText = errors.New("-o text: samples need -o yaml or -o json")
 
 // remainingErrors returns the reasons why a sample is not valid. For CEL rules they include
 // the rule.

@@ -16,8 +16,8 @@ import (
 type found struct {
 	*crd.Version
 	path string
-	// builtin is set for Kubernetes' own kinds.
-	builtin bool
+	// builtin is nil for a CRD.
+	builtin *schemas.Kind
 	// also names other resources that the request matches.
 	also []string
 }
@@ -61,7 +61,7 @@ func findResource(definitions []*crd.Definition, request, apiVersion string) (*f
 	if err != nil {
 		return nil, err
 	}
-	f.Version, f.path, f.builtin = v, path, kinds[v.Definition()] != nil
+	f.Version, f.path, f.builtin = v, path, kinds[v.Definition()]
 	return f, nil
 }
 
