@@ -129,8 +129,11 @@ func metadataPath(p Path) string {
 // metadataFields returns the names of the fields that metadata has next to an unknown one.
 func metadataFields(p Path) []string {
 	t := objectMetaType()
-	if p[len(p)-2].Kind == Index {
-		t = t.fields[p[len(p)-3].Key].elem
+	switch n := len(p); {
+	case n >= 3 && p[n-2].Kind == Index && t.fields[p[n-3].Key] != nil && t.fields[p[n-3].Key].elem != nil:
+		t = t.fields[p[n-3].Key].elem
+	case n < 2 || p[n-2].Key != "metadata":
+		return nil // the change has no schema and is not in metadata
 	}
 	return slices.Sorted(maps.Keys(t.fields))
 }

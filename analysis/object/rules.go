@@ -3,6 +3,8 @@ package object
 import (
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"espalier.dev/analysis"
 	"espalier.dev/schema"
 )
@@ -44,6 +46,45 @@ func CheckRules() []analysis.Rule {
 		rules = append(rules, analysis.Rule{ID: violationRule(kind), Severity: severity, Summary: violationSummary(kind)})
 	}
 	return rules
+}
+
+// Rules of findings about objects that have no schema, such as those of Kubernetes' own kinds: the
+// API server rejects a field for a reason that has no keyword.
+const (
+	RuleInvalid   = "validation/invalid"
+	RuleForbidden = "validation/forbidden"
+)
+
+// CauseRules returns the rules of [CauseRule] that objects with a schema do not have.
+func CauseRules() []analysis.Rule {
+	return []analysis.Rule{
+		{ID: RuleInvalid, Severity: analysis.Error, Summary: "The value of a field of a built-in kind is invalid."},
+		{ID: RuleForbidden, Severity: analysis.Error, Summary: "A field of a built-in kind must not be set or changed."},
+	}
+}
+
+// CauseRule returns the rule of the finding about one cause of an error of the API server.
+func CauseRule(cause metav1.StatusCause) string {
+	if cause.Field == "metadata" || strings.HasPrefix(cause.Field, "metadata.") {
+		return violationRule(schema.Metadata)
+	}
+	switch cause.Type {
+	case metav1.CauseTypeFieldValueRequired:
+		return violationRule(schema.Required)
+	case metav1.CauseTypeFieldValueNotSupported:
+		return violationRule(schema.Enum)
+	case metav1.CauseTypeFieldValueDuplicate:
+		return violationRule(schema.DuplicateItem)
+	case metav1.CauseTypeTooLong:
+		return violationRule(schema.MaxLength)
+	case metav1.CauseTypeTooMany:
+		return violationRule(schema.MaxItems)
+	case metav1.CauseTypeTypeInvalid:
+		return violationRule(schema.WrongType)
+	case metav1.CauseTypeForbidden:
+		return RuleForbidden
+	}
+	return RuleInvalid
 }
 
 // PruneRules returns the rules of the findings of [Checker.Prune].

@@ -7,8 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"espalier.dev"
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/object"
 	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
@@ -20,7 +23,10 @@ func (r *Runner) Run(ctx context.Context, c *Case) []analysis.Finding {
 	if c.openshift != nil {
 		return r.runOpenShift(ctx, c)
 	}
-	a := r.admitter
+	var a Admitter = r.admitter
+	if r.other != nil {
+		a = r.other
+	}
 	obj := r.complete(c.object)
 	var result *espalier.Result
 	var err error
@@ -50,14 +56,17 @@ func (r *Runner) complete(obj schema.Object) schema.Object {
 	if obj == nil {
 		obj = schema.Object{}
 	}
-	if v := r.admitter.Definition().Storage(); v != nil {
-		gvk := v.GroupVersionKind()
-		if obj["apiVersion"] == nil {
-			obj["apiVersion"] = gvk.GroupVersion().String()
+	apiVersion, kind := r.types.APIVersion, r.types.Kind
+	if r.admitter != nil {
+		if v := r.admitter.Definition().Storage(); v != nil {
+			apiVersion, kind = v.GroupVersionKind().ToAPIVersionAndKind()
 		}
-		if obj["kind"] == nil {
-			obj["kind"] = gvk.Kind
-		}
+	}
+	if obj["apiVersion"] == nil && apiVersion != "" {
+		obj["apiVersion"] = apiVersion
+	}
+	if obj["kind"] == nil && kind != "" {
+		obj["kind"] = kind
 	}
 	meta, ok := obj["metadata"].(map[string]any)
 	if !ok {
@@ -90,7 +99,18 @@ func rejectionsOf(result *espalier.Result, err error) (list []rejection) {
 	var contradiction *schema.ContradictionError
 	var metadata *schema.MetadataError
 	var field *espalier.FieldError
+	var status apierrors.APIStatus
 	switch {
+	case errors.As(err, &status) && status.Status().Details != nil && len(status.Status().Details.Causes) > 0:
+		for _, cause := range status.Status().Details.Causes {
+			message := cause.Message
+			if cause.Field != "" {
+				message = cause.Field + ": " + message
+			}
+			rule := strings.TrimPrefix(object.CauseRule(cause), "validation/")
+			list = append(list, rejection{paths: []string{cause.Field}, messages: []string{message}, rules: []string{rule, string(cause.Type)}})
+		}
+		return list
 	case errors.As(err, &contradiction):
 		for _, c := range contradiction.Contradictions {
 			list = append(list, rejection{

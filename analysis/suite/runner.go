@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev"
@@ -24,8 +25,29 @@ type Runner struct {
 	source   any
 	options  Options
 	admitter *espalier.Admitter
+	// other replaces admitter if the suite has no CRD, and types are what its objects are by
+	// default.
+	other Admitter
+	types metav1.TypeMeta
 	// patched caches the admitters of patched CRDs.
 	patched map[string]*espalier.Admitter
+}
+
+// Admitter does what the API server does to objects. [espalier.Admitter] is one for the objects of
+// a CRD. Errors that have causes, as those of the API server, name the fields that are rejected.
+type Admitter interface {
+	Create(ctx context.Context, obj schema.Object) (*espalier.Result, error)
+	Update(ctx context.Context, obj, old schema.Object) (*espalier.Result, error)
+	UpdateStatus(ctx context.Context, obj, old schema.Object) (*espalier.Result, error)
+}
+
+// NewRunnerFor returns a Runner for a suite of objects that need no CRD, such as Deployments. Objects
+// without apiVersion and kind are of the given type.
+func NewRunnerFor(s *Suite, a Admitter, types metav1.TypeMeta, o Options) *Runner {
+	if s.Semantics != nil {
+		o.Semantics = *s.Semantics
+	}
+	return &Runner{suite: s, options: o, other: a, types: types}
 }
 
 // Options configures a Runner.

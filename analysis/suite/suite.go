@@ -2,8 +2,12 @@ package suite
 
 import (
 	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"espalier.dev/analysis"
+	"espalier.dev/api"
 	"espalier.dev/schema"
 )
 
@@ -38,6 +42,23 @@ type Suite struct {
 	base schema.Object
 	// openshift reports whether the suite is in OpenShift's format.
 	openshift bool
+}
+
+// Types returns the types of the objects in the suite, each once. Objects that omit apiVersion or
+// kind have none.
+func (s *Suite) Types() (types []metav1.TypeMeta) {
+	add := func(obj schema.Object) {
+		t := api.IdentifyObject(obj)
+		if t.APIVersion != "" && t.Kind != "" && !slices.Contains(types, t) {
+			types = append(types, t)
+		}
+	}
+	add(s.base)
+	for _, c := range s.Cases {
+		add(c.object)
+		add(c.old)
+	}
+	return types
 }
 
 // Case is one test.

@@ -11,7 +11,6 @@ import (
 	"espalier.dev/analysis/object"
 	"espalier.dev/analysis/replay"
 	"espalier.dev/analysis/suite"
-	"espalier.dev/cmd/espalier/internal/builtin"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/suppress"
 )
@@ -113,7 +112,7 @@ func validationRules() []analysis.Rule {
 		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "The API server would reject the CRD.", Help: "Use espalier lint for details."},
 		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
 	)
-	return slices.Concat(rules, object.CheckRules(), builtin.Rules())
+	return slices.Concat(rules, object.CheckRules(), object.CauseRules())
 }
 
 // pruneRules returns the rules of the findings of prune.

@@ -14,9 +14,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/suite"
+	"espalier.dev/cmd/espalier/internal/builtin"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd/cel"
@@ -35,7 +37,7 @@ func newTestCommand(a *app) *cobra.Command {
 	var o testOptions
 	c := &cobra.Command{
 		Use:   "test PATH...",
-		Short: "Run test suites for CRDs",
+		Short: "Run test suites for CRDs and for objects of Kubernetes' own kinds",
 		Long: `A test suite is a YAML document that lists objects that a CRD must accept, objects that it
 must reject and why, updates, and what is stored. Suites run on the same engine as
 espalier serve, so they need no cluster.
@@ -78,6 +80,20 @@ fields are pruned that neither pruned nor stored expects. An update case with
 
 The CRD of a suite is the first one found in: the --crd flag, the crd field of the suite,
 the file of the suite, the PATHs, crds in the configuration file.
+
+A suite whose objects are of Kubernetes' own kinds, such as Deployments, needs no CRD:
+
+  apiVersion: espalier.dev/v1
+  kind: TestSuite
+  base: deployment.yaml
+  invalid:
+  - name: no negative replicas
+    with: {spec: {replicas: -1}}
+    errors: [{path: spec.replicas}]
+  updates:
+  - name: the selector is immutable
+    with: {spec: {selector: {matchLabels: {app: other}}}}
+    errors: [field is immutable, does not match template]
 
 Suites in the format of OpenShift's api repository (crdName, and tests with onCreate and
 onUpdate) also run, always with kubernetes semantics.
@@ -276,6 +292,11 @@ func (t *tester) suite(it *input.Item) {
 // runner returns a runner for a suite and its CRD. The pointer is the place in the suite to
 // which an error refers.
 func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointer string, err error) {
+	if types := s.Types(); len(types) > 0 && len(s.Files) == 0 && s.Definition == "" && !slices.ContainsFunc(types, func(m metav1.TypeMeta) bool {
+		return !t.a.builtin.Has(m.APIVersion, m.Kind)
+	}) {
+		return suite.NewRunnerFor(s, builtin.Admitter{Checker: &t.a.builtin}, types[0], suite.Options{Semantics: t.a.semantics.Semantics}), "", nil
+	}
 	var sources [][]*input.Item
 	if len(s.Files) > 0 {
 		pointer = "/crd"

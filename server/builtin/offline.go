@@ -41,6 +41,7 @@ type Offline struct {
 	rules   func(*Resource) kind.Rules
 	byKind  map[runtimeschema.GroupVersionKind]*Resource
 	decoder runtime.Decoder
+	encoder runtime.Encoder
 }
 
 // NewOffline returns an Offline. The rules of a group are made when they are first used.
@@ -53,7 +54,8 @@ func NewOffline() (*Offline, error) {
 	if o.types, err = newTypes(nil); err != nil {
 		return nil, err
 	}
-	o.decoder = json.NewSerializerWithOptions(json.DefaultMetaFactory, o.types.Scheme, o.types.Scheme, json.SerializerOptions{Strict: true})
+	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, o.types.Scheme, o.types.Scheme, json.SerializerOptions{Strict: true})
+	o.decoder, o.encoder = s, s
 	return o, nil
 }
 
@@ -91,6 +93,23 @@ func (o *Offline) Decode(gvk runtimeschema.GroupVersionKind, data []byte) (obj k
 		f(obj)
 	}
 	return obj, strict, nil
+}
+
+// Encode encodes an object that Decode has returned as JSON of the kind.
+func (o *Offline) Encode(gvk runtimeschema.GroupVersionKind, obj kind.Object) ([]byte, error) {
+	r := o.byKind[gvk]
+	if r == nil {
+		return nil, fmt.Errorf("there is no built-in kind %s", gvk)
+	}
+	var encoded runtime.Object = obj.DeepCopyObject()
+	if r.Stored.Kind != "" {
+		conversions := o.types.conversions[reflect.TypeOf(encoded)]
+		if i := slices.IndexFunc(conversions, func(c conversion) bool { return c.to == gvk }); i >= 0 {
+			encoded = conversions[i].convert(encoded)
+		}
+	}
+	encoded.GetObjectKind().SetGroupVersionKind(gvk)
+	return runtime.Encode(o.encoder, encoded)
 }
 
 // OfflineWrite is a request that writes an object.

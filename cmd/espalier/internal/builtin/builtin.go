@@ -23,20 +23,6 @@ import (
 	"espalier.dev/server/builtin/kind"
 )
 
-// Rules of findings that objects of built-in kinds have in addition to those of custom resources.
-const (
-	RuleInvalid   = "validation/invalid"
-	RuleForbidden = "validation/forbidden"
-)
-
-// Rules returns these rules.
-func Rules() []analysis.Rule {
-	return []analysis.Rule{
-		{ID: RuleInvalid, Severity: analysis.Error, Summary: "The value of a field of a built-in kind is invalid."},
-		{ID: RuleForbidden, Severity: analysis.Error, Summary: "A field of a built-in kind must not be set or changed."},
-	}
-}
-
 // Checker checks objects of built-in kinds. The zero value is ready to use, and safe for
 // concurrent use.
 type Checker struct {
@@ -107,7 +93,7 @@ func (c *Checker) check(source, old []byte, fields object.FieldValidation) (find
 			return findings, fmt.Errorf("cannot decode the old object: %w", err)
 		}
 	}
-	warnings, err := admit(rules, gvk, obj, before)
+	warnings, err := admit(rules, gvk, "", obj, before)
 	if err == nil && len(warnings) == 0 {
 		return findings, nil
 	}
@@ -129,13 +115,15 @@ func kindOf(source []byte) (schema.GroupVersionKind, error) {
 }
 
 // admit does what the API server does to an object before it is stored.
-func admit(rules *builtin.Offline, gvk schema.GroupVersionKind, obj, old kind.Object) ([]string, error) {
-	finish, err := rules.Begin(obj, old)
-	if err != nil {
-		return nil, err
+func admit(rules *builtin.Offline, gvk schema.GroupVersionKind, subresource string, obj, old kind.Object) ([]string, error) {
+	if subresource == "" {
+		finish, err := rules.Begin(obj, old)
+		if err != nil {
+			return nil, err
+		}
+		defer finish()
 	}
-	defer finish()
-	return rules.Write(builtin.OfflineWrite{Kind: gvk, Object: obj, Old: old})
+	return rules.Write(builtin.OfflineWrite{Kind: gvk, Subresource: subresource, Object: obj, Old: old})
 }
 
 // old decodes the object before an update. It gives both objects the metadata that a server sets,
@@ -183,10 +171,10 @@ func (c *Checker) old(rules *builtin.Offline, obj kind.Object, source []byte) (k
 func errorFindings(err error, tree any) (findings []analysis.Finding) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
-		return []analysis.Finding{{Rule: RuleInvalid, Severity: analysis.Error, Message: err.Error()}}
+		return []analysis.Finding{{Rule: object.RuleInvalid, Severity: analysis.Error, Message: err.Error()}}
 	}
 	for _, cause := range status.Status().Details.Causes {
-		f := analysis.Finding{Rule: ruleOf(cause), Severity: analysis.Error}
+		f := analysis.Finding{Rule: object.CauseRule(cause), Severity: analysis.Error}
 		if cause.Field != "<nil>" {
 			f.Path = cause.Field
 		}
@@ -201,30 +189,6 @@ func errorFindings(err error, tree any) (findings []analysis.Finding) {
 func split(message string) (first string, rest []string) {
 	lines := strings.Split(strings.TrimRight(message, "\n"), "\n")
 	return lines[0], lines[1:]
-}
-
-// ruleOf returns the rule of the finding about a cause: that of custom resources, if they have it.
-func ruleOf(cause metav1.StatusCause) string {
-	if cause.Field == "metadata" || strings.HasPrefix(cause.Field, "metadata.") {
-		return "validation/metadata"
-	}
-	switch cause.Type {
-	case metav1.CauseTypeFieldValueRequired:
-		return "validation/required"
-	case metav1.CauseTypeFieldValueNotSupported:
-		return "validation/enum"
-	case metav1.CauseTypeFieldValueDuplicate:
-		return "validation/duplicate-item"
-	case metav1.CauseTypeTooLong:
-		return "validation/max-length"
-	case metav1.CauseTypeTooMany:
-		return "validation/max-items"
-	case metav1.CauseTypeTypeInvalid:
-		return "validation/wrong-type"
-	case metav1.CauseTypeForbidden:
-		return RuleForbidden
-	}
-	return RuleInvalid
 }
 
 // warningFinding returns the finding about a warning of the API server. Many warnings begin with

@@ -27,7 +27,12 @@ import (
 // without their position, and stop at the first wrong type. So the text is compared with the Go
 // type a second time.
 func (c *Checker) decoding(gvk runtimeschema.GroupVersionKind, source []byte, err error, fields object.FieldValidation) []analysis.Finding {
-	d := decoder{checker: c, source: source, fields: fields, wrong: err != nil}
+	return c.compare(gvk, source, err, fields).findings
+}
+
+// compare is decoding that returns the decoder.
+func (c *Checker) compare(gvk runtimeschema.GroupVersionKind, source []byte, err error, fields object.FieldValidation) *decoder {
+	d := &decoder{checker: c, source: source, fields: fields, wrong: err != nil}
 	if empty, newErr := c.offline.New(gvk); newErr == nil {
 		d.r.Reset(source)
 		if err := d.value(reflect.TypeOf(empty).Elem()); err != nil {
@@ -38,7 +43,7 @@ func (c *Checker) decoding(gvk runtimeschema.GroupVersionKind, source []byte, er
 	if err != nil && !failed {
 		d.findings = append(d.findings, analysis.Finding{Rule: object.RuleDecode, Severity: analysis.Error, Message: err.Error()})
 	}
-	return d.findings
+	return d
 }
 
 // decoder compares the text of an object with its Go type.
@@ -51,6 +56,8 @@ type decoder struct {
 	wrong    bool
 	path     schema.Path
 	findings []analysis.Finding
+	// pruned are the unknown fields.
+	pruned []schema.Change
 }
 
 // maxFindings limits the findings about the fields of one object.
@@ -169,6 +176,7 @@ func (d *decoder) unknown(name string, known map[string]reflect.Type) {
 	if meant := nearest.Name(name, slices.Values(slices.Sorted(maps.Keys(known)))); meant != "" {
 		message += fmt.Sprintf("; did you mean %q?", meant)
 	}
+	d.pruned = append(d.pruned, schema.Change{Kind: schema.Pruned, Path: slices.Clone(d.path)})
 	d.add(analysis.Finding{Rule: object.RuleUnknownField, Severity: d.severity(), Part: analysis.FieldName, Message: message})
 }
 
