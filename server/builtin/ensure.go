@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -24,15 +25,22 @@ import (
 // Storage returns the storage of a resource, for writes of the server itself. They pass the rules
 // of the kind, but no admission.
 func (h *Handler) Storage(gvr runtimeschema.GroupVersionResource) (rest.StandardStorage, error) {
+	s, _, err := h.Scoped(gvr)
+	return s, err
+}
+
+// Scoped returns the storage of a resource, and the scope of requests for it, which admission
+// needs.
+func (h *Handler) Scoped(gvr runtimeschema.GroupVersionResource) (rest.StandardStorage, *handlers.RequestScope, error) {
 	r := h.resources[gvr]
 	if r == nil {
-		return nil, fmt.Errorf("there is no resource %s", gvr)
+		return nil, nil, fmt.Errorf("there is no resource %s", gvr)
 	}
 	e, err := h.endpoint(r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return e.storage, nil
+	return e.storage, &e.scope, nil
 }
 
 // endpointOf returns the endpoint of an object.

@@ -374,7 +374,7 @@ func (c *Collector) collect(ctx context.Context, key string, r *objects.Resource
 	klog.FromContext(ctx).V(2).Info("Deleting an object without owners", "key", key, "policy", policy)
 	err := c.objects.Delete(ctx, r, m.Namespace, m.Name, &metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion}, PropagationPolicy: &policy,
-	})
+	}, "generic-garbage-collector")
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -221,13 +221,14 @@ func (l *Lifecycle) newest(ctx context.Context) (*store.Snapshot, error) {
 // deletions is the number of concurrent deletions in a namespace.
 const deletions = 8
 
-// deleteAll deletes the objects of a resource in a namespace that are not being deleted.
+// deleteAll deletes the objects of a resource in a namespace, apart from those that something
+// keeps after they were deleted.
 func (l *Lifecycle) deleteAll(ctx context.Context, s *store.Snapshot, r *objects.Resource, namespace string, found *findings) {
 	group := errgroup.Group{}
 	group.SetLimit(deletions)
 	for e := range s.Range(r.Prefix+namespace+"/", "") {
 		m, err := objects.Metadata(e)
-		if err == nil && m.DeletionTimestamp != nil {
+		if err == nil && kept(m) {
 			continue
 		}
 		group.Go(func() error {
@@ -240,13 +241,19 @@ func (l *Lifecycle) deleteAll(ctx context.Context, s *store.Snapshot, r *objects
 				options.Preconditions = &metav1.Preconditions{UID: &m.UID}
 			}
 			name := strings.TrimPrefix(e.Key, r.Prefix+namespace+"/")
-			if err := l.objects.Delete(ctx, r, namespace, name, options); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			if err := l.objects.Delete(ctx, r, namespace, name, options, "namespace-controller"); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				found.fail(err)
 			}
 			return nil
 		})
 	}
 	_ = group.Wait() // no function returns an error
+}
+
+// kept reports whether an object is being deleted, and a finalizer or a grace period keeps it. A
+// webhook can mark an object as deleted that nothing keeps.
+func kept(m *metav1.ObjectMeta) bool {
+	return m.DeletionTimestamp != nil && (len(m.Finalizers) > 0 || m.DeletionGracePeriodSeconds != nil && *m.DeletionGracePeriodSeconds > 0)
 }
 
 // count adds the objects of a resource that are left in a namespace to the findings.

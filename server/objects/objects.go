@@ -11,6 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -31,6 +34,8 @@ type Config struct {
 	Definition *crd.Definition
 	// Catalog returns the newest catalog.
 	Catalog func() *crd.Catalog
+	// Admission admits deletions; nil means that all are.
+	Admission admission.Interface
 }
 
 // Objects are the stored objects of all resources. It is safe for concurrent use.
@@ -159,18 +164,19 @@ func (r *Resource) Key(namespace, name string) string {
 	return r.Prefix + name
 }
 
-// storage returns the storage of a resource. The caller must call release.
-func (o *Objects) storage(r *Resource) (s rest.StandardStorage, release func(), err error) {
+// storage returns the storage of a resource, and the scope of requests. The caller must call
+// release.
+func (o *Objects) storage(r *Resource) (s rest.StandardStorage, scope *handlers.RequestScope, release func(), err error) {
 	if r.definition != nil {
-		return o.Custom.Storage(r.definition, r.Version)
+		return o.Custom.Scoped(r.definition, r.Version)
 	}
-	s, err = o.Config.Builtin.Storage(r.GroupVersionResource)
-	return s, func() {}, err
+	s, scope, err = o.Config.Builtin.Scoped(r.GroupVersionResource)
+	return s, scope, func() {}, err
 }
 
 // Use calls f with the storage of a resource.
 func (o *Objects) Use(ctx context.Context, r *Resource, namespace string, f func(context.Context, rest.StandardStorage) error) error {
-	s, release, err := o.storage(r)
+	s, _, release, err := o.storage(r)
 	if err != nil {
 		return fmt.Errorf("storage of %s: %w", r.GroupResource(), err)
 	}
@@ -178,12 +184,23 @@ func (o *Objects) Use(ctx context.Context, r *Resource, namespace string, f func
 	return f(apirequest.WithNamespace(ctx, namespace), s)
 }
 
-// Delete deletes an object.
-func (o *Objects) Delete(ctx context.Context, r *Resource, namespace, name string, opts *metav1.DeleteOptions) error {
-	return o.Use(ctx, r, namespace, func(ctx context.Context, s rest.StandardStorage) error {
-		_, _, err := s.Delete(ctx, name, rest.ValidateAllObjectFunc, opts)
-		return err
-	})
+// Delete deletes an object, as the service account with which a controller of Kubernetes sends
+// the request: webhooks and policies see it.
+func (o *Objects) Delete(ctx context.Context, r *Resource, namespace, name string, opts *metav1.DeleteOptions, account string) error {
+	s, scope, release, err := o.storage(r)
+	if err != nil {
+		return fmt.Errorf("storage of %s: %w", r.GroupResource(), err)
+	}
+	defer release()
+	validate := rest.ValidateAllObjectFunc
+	if o.Admission != nil {
+		who := serviceaccount.UserInfo(metav1.NamespaceSystem, account, "")
+		ctx = apirequest.WithUser(ctx, who)
+		validate = rest.AdmissionToValidateObjectDeleteFunc(o.Admission,
+			admission.NewAttributesRecord(nil, nil, scope.Kind, namespace, name, scope.Resource, "", admission.Delete, opts, false, who), scope)
+	}
+	_, _, err = s.Delete(apirequest.WithNamespace(ctx, namespace), name, validate, opts)
+	return err
 }
 
 // Update changes an object. change is called with its newest state, again if that changes.

@@ -148,16 +148,23 @@ func (h *Handler) Install(b *Builtin) {
 // Storage returns the storage of a CRD's objects, in a version, for internal use. The caller
 // must call release when it is done.
 func (h *Handler) Storage(d *crd.Definition, version string) (storage rest.StandardStorage, release func(), err error) {
+	storage, _, release, err = h.Scoped(d, version)
+	return storage, release, err
+}
+
+// Scoped returns the storage of a CRD's objects, in a version, and the scope of requests for them,
+// which admission needs. The caller must call release when it is done.
+func (h *Handler) Scoped(d *crd.Definition, version string) (storage rest.StandardStorage, scope *handlers.RequestScope, release func(), err error) {
 	s, err := h.acquire(d)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	e, err := s.endpoint(version)
 	if err != nil {
 		s.requests.release()
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return e.storage, s.requests.release, nil
+	return e.storage, e.scope, s.requests.release, nil
 }
 
 // Changed applies a new catalog: it closes the storage of resources that are no longer
