@@ -85,9 +85,12 @@ func newRootCommand(a *app) *cobra.Command {
 		Use:         "espalier",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: a.name()},
 		Short:       "Lint, test, compare and serve CustomResourceDefinitions without a cluster",
-		Long: `Espalier checks CustomResourceDefinitions (CRDs) and custom resources as kube-apiserver
-does. It needs no cluster, and all commands except serve and migrate work offline; audit
-and why can read a running cluster.
+		Long: `Espalier checks CustomResourceDefinitions (CRDs), custom resources, and objects of
+Kubernetes' own kinds as kube-apiserver does. It needs no cluster, and all commands except
+serve and migrate work offline; audit and why can read a running cluster.
+
+Validate, test, explain, show and serve know Kubernetes' own kinds, such as Deployments,
+without a CRD or a download. The other commands are about CRDs and custom resources.
 
 Input comes from files, directories (-R includes subdirectories) and standard input (-).
 A file may contain any number of YAML or JSON documents and lists. Findings include the

@@ -25,9 +25,10 @@ func newServeCommand(a *app) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "Run an API server for custom resources",
-		Long: `The API server serves CRDs and their custom resources. kubectl, client-go and controllers
-work with it as with any Kubernetes cluster.
+		Short: "Run an API server for custom resources and Kubernetes' own kinds",
+		Long: `The API server serves CRDs, their custom resources, and Kubernetes' own kinds such as
+Deployments, as data: nothing runs a pod. kubectl, client-go and controllers work with it
+as with any Kubernetes cluster.
 
 By default it keeps all data in ./espalier-data: an embedded etcd that only the server can
 access, a certificate authority (CA) with certificates for the server and its
