@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/raft/v3/raftpb"
 	"k8s.io/klog/v2"
@@ -33,7 +34,7 @@ const (
 	DefaultQuota = 8 << 30
 
 	// tick is that of etcd by default. Every tick wakes the process, so a faster clock costs CPU
-	// time when idle. No election waits for it, see [Member.campaign].
+	// time when idle. No election waits for it, see [Elect].
 	tick     = 100 * time.Millisecond
 	election = 5 * tick
 	// campaignInterval is the time between attempts to win the election.
@@ -135,22 +136,28 @@ func Start(ctx context.Context, c Config) (*Member, error) {
 
 // await returns when the member serves requests.
 func (m *Member) await(ctx context.Context) error {
-	timeout := time.NewTimer(startTimeout)
-	defer timeout.Stop()
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("etcd was not ready after %v", startTimeout))
+	defer cancel()
+	return Elect(ctx, m.etcd.Server)
+}
+
+// Elect makes a member without peers its own leader as soon as possible, and returns when it serves
+// requests. Without it, the member would wait for several ticks of its clock, in case there is
+// another leader.
+func Elect(ctx context.Context, s *etcdserver.EtcdServer) error {
 	retry := time.NewTicker(campaignInterval)
 	defer retry.Stop()
 	var applied progress
 	for {
-		if applied.settled(m.etcd.Server.CommittedIndex(), m.etcd.Server.AppliedIndex(), time.Now()) {
-			m.campaign(ctx)
+		settled := applied.settled(s.CommittedIndex(), s.AppliedIndex(), time.Now())
+		if settled && s.Leader() == 0 && len(s.Cluster().Members()) == 1 {
+			campaign(ctx, s)
 		}
 		select {
-		case <-m.etcd.Server.ReadyNotify():
+		case <-s.ReadyNotify():
 			return nil
-		case <-m.etcd.Server.StopNotify():
+		case <-s.StopNotify():
 			return errors.New("etcd stopped while starting")
-		case <-timeout.C:
-			return fmt.Errorf("etcd was not ready after %v", startTimeout)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-retry.C:
@@ -176,15 +183,10 @@ func (p *progress) settled(committed, applied uint64, now time.Time) bool {
 	return committed > 0 && committed <= keptEntries || now.Sub(p.since) >= settleTime
 }
 
-// campaign makes a member without a leader start an election, which it wins, because it has no
-// peers. Without it, the member would wait for several ticks, in case there is another leader.
-// The message is the one with which a leader hands over to another member. A member that has
-// not applied its own log yet ignores it, if the log is complete, see [progress].
-func (m *Member) campaign(ctx context.Context) {
-	s := m.etcd.Server
-	if s.Leader() != 0 {
-		return
-	}
+// campaign makes a member start an election. The message is the one with which a leader hands over
+// to another member. A member that has not applied its own log yet ignores it, if the log is
+// complete, see [progress].
+func campaign(ctx context.Context, s *etcdserver.EtcdServer) {
 	id := uint64(s.MemberID())
 	// On failure the member waits for its clock.
 	_ = s.Process(ctx, &raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), From: &id, To: &id})

@@ -1,5 +1,6 @@
 // Package etcdcmd is the program etcd: the real one, with its command line, but tuned for a
-// single member that starts and stops often.
+// single member that starts and stops often. With the flags of envtest it starts the member
+// itself, because only then can it elect the member at once.
 package etcdcmd
 
 import (
@@ -19,6 +20,9 @@ const segment = 16 << 20
 // program. It ends the process.
 func Main(args []string) {
 	wal.SegmentSizeBytes = segment
+	if c := simple(args, os.Environ()); c != nil {
+		run(c)
+	}
 	etcdmain.Main(withDefaults(args, os.LookupEnv))
 }
 
