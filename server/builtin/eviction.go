@@ -225,8 +225,8 @@ func disrupt(ctx context.Context, budgets *endpoint, name string, pod *corev1.Po
 // maxDisrupted limits the pods whose disruption is not yet seen by the controller of budgets.
 const maxDisrupted = 2000
 
-// refuse returns the error of an eviction that a budget does not allow.
-func refuse(seconds int, details string) error {
+// rejection returns the error of an eviction that a budget does not allow.
+func rejection(seconds int, details string) error {
 	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", seconds)
 	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: details})
 	return err
@@ -234,7 +234,7 @@ func refuse(seconds int, details string) error {
 
 // processing returns the error of an eviction that may be allowed later.
 func processing(b *policyv1.PodDisruptionBudget) error {
-	return refuse(10, fmt.Sprintf("The disruption budget %s is still being processed by the server.", b.Name))
+	return rejection(10, fmt.Sprintf("The disruption budget %s is still being processed by the server.", b.Name))
 }
 
 // allow returns the budget after one more disruption.
@@ -247,7 +247,7 @@ func allow(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) (*policyv1.PodDisru
 	case len(b.Status.DisruptedPods) > maxDisrupted:
 		return nil, apierrors.NewForbidden(policyv1.Resource("poddisruptionbudget"), b.Name, fmt.Errorf("DisruptedPods map too big - too many evictions not confirmed by PDB controller"))
 	case b.Status.DisruptionsAllowed == 0:
-		return nil, refuse(0, reason(b))
+		return nil, rejection(0, reason(b))
 	}
 	b.Status.DisruptionsAllowed--
 	if b.Status.DisruptionsAllowed == 0 {
