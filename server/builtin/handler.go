@@ -107,7 +107,7 @@ func New(c Config) *Handler {
 			h.byName[r.GroupResource()] = r
 		}
 	}
-	h.types = lazily(func() (*types, error) { return newTypes(h.setDefaults) })
+	h.types = lazily(func() (*types, error) { return newTypes(h.setDefaults, optional(c.Served)) })
 	h.converter = lazily(h.newConverter)
 	h.equivalents = sync.OnceValue(func() runtime.EquivalentResourceMapper { return newEquivalents(c.Served) })
 	h.described = lazily(h.newDescribed)

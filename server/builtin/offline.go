@@ -51,7 +51,7 @@ func NewOffline() (*Offline, error) {
 		o.byKind[r.GroupVersionKind()] = r
 	}
 	var err error
-	if o.types, err = newTypes(nil); err != nil {
+	if o.types, err = newTypes(nil, nil); err != nil {
 		return nil, err
 	}
 	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, o.types.Scheme, o.types.Scheme, json.SerializerOptions{Strict: true})

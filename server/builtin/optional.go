@@ -21,7 +21,10 @@ import (
 )
 
 // addOptional adds the Go types of optional versions, and their conversions.
-func (t *types) addOptional() error {
+func (t *types) addOptional(resources []*Resource) error {
+	if len(resources) == 0 {
+		return nil // most servers have none, and need no memory for them
+	}
 	builder := runtime.SchemeBuilder{
 		admissionregistrationv1alpha1.AddToScheme, admissionregistrationv1beta1.AddToScheme, networkingv1beta1.AddToScheme,
 		resourcev1beta1.AddToScheme, resourcev1beta2.AddToScheme, storagev1beta1.AddToScheme,
@@ -29,10 +32,7 @@ func (t *types) addOptional() error {
 	if err := builder.AddToScheme(t.Scheme); err != nil {
 		return err
 	}
-	for _, r := range known() {
-		if !r.Optional {
-			continue
-		}
+	for _, r := range resources {
 		version, stored := r.GroupVersionKind().GroupVersion(), r.Stored.GroupVersion()
 		for _, name := range []string{r.Kind, r.Kind + "List"} {
 			if err := t.addConversions(version.WithKind(name), stored.WithKind(name)); err != nil {

@@ -66,7 +66,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	return builder.AddToScheme(s)
 }
 
-func newTypes(defaults func(runtimeschema.GroupVersionKind, kind.Object)) (*types, error) {
+// newTypes returns the types of the resources that are served by default, and of optional ones.
+func newTypes(defaults func(runtimeschema.GroupVersionKind, kind.Object), optional []*Resource) (*types, error) {
 	t := &types{Scheme: runtime.NewScheme(), defaults: defaults, conversions: map[reflect.Type][]conversion{}}
 	if err := AddToScheme(t.Scheme); err != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func newTypes(defaults func(runtimeschema.GroupVersionKind, kind.Object)) (*type
 	for from, conv := range conversions() {
 		t.conversions[from] = append(t.conversions[from], conv)
 	}
-	if err := t.addOptional(); err != nil {
+	if err := t.addOptional(optional); err != nil {
 		return nil, err
 	}
 	metav1.AddToGroupVersion(t.Scheme, runtimeschema.GroupVersion{Version: "v1"})

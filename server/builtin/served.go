@@ -46,6 +46,11 @@ func Served(config map[string]string) (served []*Resource, missing []string, err
 	return served, missing, nil
 }
 
+// optional returns the resources that are not served by default.
+func optional(resources []*Resource) []*Resource {
+	return slices.DeleteFunc(slices.Clone(resources), func(r *Resource) bool { return !r.Optional })
+}
+
 // enablement is the parsed setting --runtime-config.
 type enablement struct {
 	// stages are the values of api/all, api/ga, api/beta and api/alpha.

@@ -6,8 +6,6 @@ type project struct {
 	// packages are patterns relative to the module. Packages without envtest are left out if
 	// there is more than one.
 	packages []string
-	// args are added to go test.
-	args []string
 }
 
 // projects returns the projects, the fastest first.
