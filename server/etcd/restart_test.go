@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -29,21 +30,17 @@ func TestRestarts(t *testing.T) {
 	m.Close()
 
 	// Other work delays the goroutines of raft at any place.
-	stop := make(chan struct{})
+	var stop atomic.Bool
 	var load sync.WaitGroup
 	for range 4 {
 		load.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for n := 0; !stop.Load(); n++ {
+				_ = n
 			}
 		})
 	}
 	defer load.Wait()
-	defer close(stop)
+	defer stop.Store(true)
 	begin := time.Now()
 	for i := range rounds {
 		m, err := Start(t.Context(), Config{Dir: dir, UnsafeNoFsync: true})
