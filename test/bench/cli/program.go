@@ -21,6 +21,8 @@ type program struct {
 	module, source string
 	// args returns the arguments to validate the objects in a file or directory.
 	args func(in *inputs, objects string) []string
+	// builtin does the same for objects of Kubernetes' own kinds.
+	builtin func(in *inputs, objects string) []string
 }
 
 // build builds ours, which is the first, and the others that are selected.
@@ -28,12 +30,18 @@ func build(ctx context.Context, dir string, others []string) ([]program, error) 
 	all := []program{
 		{name: "espalier", module: filepath.Join("..", ".."), source: "./cmd/espalier", args: func(in *inputs, objects string) []string {
 			return []string{"validate", "--semantics", "kubernetes", "--crd", in.crds, "-f", objects}
+		}, builtin: func(_ *inputs, objects string) []string {
+			return []string{"validate", "-f", objects}
 		}},
 		{name: "kubeconform", module: filepath.Join("cli", "others", "kubeconform"), source: "github.com/yannh/kubeconform/cmd/kubeconform", args: func(in *inputs, objects string) []string {
 			return []string{"-n", fmt.Sprint(runtime.NumCPU()), "-summary", "-schema-location", filepath.Join(in.schemas, "{{.Group}}_{{.ResourceKind}}_{{.ResourceAPIVersion}}.json"), objects}
+		}, builtin: func(in *inputs, objects string) []string {
+			return []string{"-n", fmt.Sprint(runtime.NumCPU()), "-summary", "-schema-location", filepath.Join(in.schemas, "{{.Group}}", "{{.ResourceKind}}_{{.ResourceAPIVersion}}.json"), objects}
 		}},
 		{name: "kubectl-validate", module: filepath.Join("cli", "others", "kubectlvalidate"), source: "sigs.k8s.io/kubectl-validate", args: func(in *inputs, objects string) []string {
 			return []string{"--local-crds", in.crds, objects}
+		}, builtin: func(_ *inputs, objects string) []string {
+			return []string{objects}
 		}},
 	}
 	var programs []program
