@@ -68,7 +68,7 @@ func Connect(ctx context.Context, e Endpoints) (*clientv3.Client, error) {
 			grpc.WithChainUnaryInterceptor(keepReason),
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect(), MinConnectTimeout: ConnectTimeout}),
 		},
-		Logger: newLogger(klog.FromContext(ctx).WithName("etcd-client"), quiet, new(atomic.Bool)),
+		Logger: newLogger(klog.FromContext(ctx).WithName("etcd-client"), quiet, new(atomic.Bool), nil),
 	}
 	if e.Kine != nil {
 		config.DialOptions = append(config.DialOptions, e.Kine.DialOptions()...)

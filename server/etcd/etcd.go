@@ -12,7 +12,6 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -23,9 +22,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/storage/wal"
-	"go.etcd.io/raft/v3/raftpb"
 	"k8s.io/klog/v2"
 )
 
@@ -37,12 +34,6 @@ const (
 	// time when idle. No election waits for it, see [Elect].
 	tick     = 100 * time.Millisecond
 	election = 5 * tick
-	// campaignInterval is the time between attempts to win the election.
-	campaignInterval = time.Millisecond
-	// keptEntries is the length of a log that etcd does not compact when it applies it, and
-	// settleTime the time that a member with a longer one waits after it has applied it.
-	keptEntries = 100
-	settleTime  = 50 * time.Millisecond
 
 	// The name and the address of a member are stored in its data. The address is never
 	// dialed.
@@ -82,6 +73,7 @@ type Member struct {
 	// sockets is a separate directory for the socket, or empty.
 	sockets string
 
+	probe     probe
 	starting  atomic.Bool
 	closing   atomic.Bool
 	cancel    context.CancelFunc
@@ -138,58 +130,7 @@ func Start(ctx context.Context, c Config) (*Member, error) {
 func (m *Member) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("etcd was not ready after %v", startTimeout))
 	defer cancel()
-	return Elect(ctx, m.etcd.Server)
-}
-
-// Elect makes a member without peers its own leader as soon as possible, and returns when it serves
-// requests. Without it, the member would wait for several ticks of its clock, in case there is
-// another leader.
-func Elect(ctx context.Context, s *etcdserver.EtcdServer) error {
-	retry := time.NewTicker(campaignInterval)
-	defer retry.Stop()
-	var applied progress
-	for {
-		settled := applied.settled(s.CommittedIndex(), s.AppliedIndex(), time.Now())
-		if settled && s.Leader() == 0 && len(s.Cluster().Members()) == 1 {
-			campaign(ctx, s)
-		}
-		select {
-		case <-s.ReadyNotify():
-			return nil
-		case <-s.StopNotify():
-			return errors.New("etcd stopped while starting")
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-retry.C:
-		}
-	}
-}
-
-// progress is that of a member which applies its log when it starts.
-type progress struct {
-	committed uint64
-	since     time.Time
-}
-
-// settled reports whether a member can campaign. Raft looks for changes of the members in what it
-// does not know to be applied, and panics if etcd has compacted it. etcd may do so after the
-// first hundred entries, just before it tells raft, and that cannot be observed from outside. So
-// a member with a longer log campaigns some time after it has applied everything.
-func (p *progress) settled(committed, applied uint64, now time.Time) bool {
-	if p.since.IsZero() || committed != p.committed || applied < committed {
-		p.committed, p.since = committed, now
-	}
-	// While nothing is committed, the length of the log is not known.
-	return committed > 0 && committed <= keptEntries || now.Sub(p.since) >= settleTime
-}
-
-// campaign makes a member start an election. The message is the one with which a leader hands over
-// to another member. A member that has not applied its own log yet ignores it, if the log is
-// complete, see [progress].
-func campaign(ctx context.Context, s *etcdserver.EtcdServer) {
-	id := uint64(s.MemberID())
-	// On failure the member waits for its clock.
-	_ = s.Process(ctx, &raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), From: &id, To: &id})
+	return elect(ctx, m.etcd.Server, &m.probe)
 }
 
 // roomToStart returns an error if the disk has too little space for a new database. An
@@ -238,7 +179,7 @@ func (m *Member) config(c Config, socket string) *embed.Config {
 	ec.QuotaBackendBytes = m.quota
 	ec.UnsafeNoFsync = c.UnsafeNoFsync
 	ec.EnableGRPCGateway = false
-	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newLogger(klog.Background().WithName("etcd"), &m.closing, &m.starting))
+	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newLogger(klog.Background().WithName("etcd"), &m.closing, &m.starting, &m.probe))
 	return ec
 }
 

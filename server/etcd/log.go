@@ -17,10 +17,10 @@ const quietLevel = 4
 
 // newLogger returns a logger for etcd that writes to the server's log. etcd's info messages
 // are logged at quietLevel, and so is everything while quiet is set, because a closing etcd
-// reports the end of its listeners as an error.
-func newLogger(to klog.Logger, quiet, starting *atomic.Bool) *zap.Logger {
+// reports the end of its listeners as an error. The probe, if not nil, gets its answers.
+func newLogger(to klog.Logger, quiet, starting *atomic.Bool, p *probe) *zap.Logger {
 	hook := giveUp{starting}
-	return zap.New(&core{to: to.WithCallDepth(3), quiet: quiet}, zap.WithFatalHook(hook), zap.WithPanicHook(hook))
+	return zap.New(&core{to: to.WithCallDepth(3), quiet: quiet, probe: p}, zap.WithFatalHook(hook), zap.WithPanicHook(hook))
 }
 
 // harmless reports whether a warning of etcd is expected for a single member on a unix
@@ -65,15 +65,16 @@ func (g giveUp) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 type core struct {
 	to     klog.Logger
 	quiet  *atomic.Bool
+	probe  *probe
 	fields []zapcore.Field
 }
 
 func (c *core) Enabled(l zapcore.Level) bool {
-	return l >= zapcore.WarnLevel || c.to.V(quietLevel).Enabled()
+	return l >= zapcore.WarnLevel || c.to.V(quietLevel).Enabled() || l == zapcore.DebugLevel && c.probe.active()
 }
 
 func (c *core) With(fields []zapcore.Field) zapcore.Core {
-	return &core{to: c.to, quiet: c.quiet, fields: append(c.fields[:len(c.fields):len(c.fields)], fields...)}
+	return &core{to: c.to, quiet: c.quiet, probe: c.probe, fields: append(c.fields[:len(c.fields):len(c.fields)], fields...)}
 }
 
 func (c *core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
@@ -84,6 +85,12 @@ func (c *core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Checked
 }
 
 func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	if e.Level == zapcore.DebugLevel {
+		c.probe.read(e.Message, fields)
+		if !c.to.V(quietLevel).Enabled() {
+			return nil
+		}
+	}
 	enc := zapcore.NewMapObjectEncoder()
 	for _, f := range c.fields {
 		f.AddTo(enc)
