@@ -45,6 +45,19 @@ func TestHugeRoles(t *testing.T) {
 	}
 }
 
+// TestManyPermissions checks that a user with many rules can grant all of them.
+func TestManyPermissions(t *testing.T) {
+	t.Parallel()
+	var rules []rbacv1.PolicyRule
+	for i := range 2000 {
+		rules = append(rules, resourceRule("get list watch create update patch delete", fmt.Sprintf("g%d", i), fmt.Sprintf("r%d r%[1]d/status", i), ""))
+	}
+	a := static(t, clusterRole("r", rules...), clusterBinding("b", "r", groupSubject("h")))
+	if err := a.Confirm(&user.DefaultInfo{Name: "u", Groups: []string{"h"}}, "", rules); err != nil {
+		t.Errorf("%.200s", err)
+	}
+}
+
 // TestManyRules checks that the time to read a role or binding is proportional to its size.
 func TestManyRules(t *testing.T) {
 	t.Parallel()
