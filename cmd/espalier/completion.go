@@ -198,10 +198,13 @@ func completeKindOrPath(c *cobra.Command, args []string, start string) ([]string
 	return withPrefix(start, resourceNames(nil)), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeKinds completes a comma-separated list of kinds of CRDs.
+// completeKinds completes a comma-separated list of kinds, of CRDs and built-in ones.
 func (a *app) completeKinds(c *cobra.Command, flag string, flags func() input.Flags) {
 	_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
 		var names []string
+		for _, k := range schemas.All() {
+			names = append(names, k.Names.Kind)
+		}
 		for _, d := range a.completionDefinitions(c, flags) {
 			names = append(names, d.Names().Kind)
 		}
