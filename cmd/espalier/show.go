@@ -19,13 +19,6 @@ import (
 	"espalier.dev/schema"
 )
 
-// showForm is a form of a schema.
-type showForm struct {
-	name, summary string
-	// derive is nil for json-schema.
-	derive func(*crd.Version, schema.Semantics) *api.JSONSchemaProps
-}
-
 // showForms returns the forms that show can print.
 func showForms() []showForm {
 	return []showForm{
@@ -46,19 +39,6 @@ func showForms() []showForm {
 		}},
 		{jsonSchemaForm, "a JSON Schema document for editors and other tools", nil},
 	}
-}
-
-// jsonSchemaForm is the form for editors and other tools.
-const jsonSchemaForm = "json-schema"
-
-// showOptions are the flags of show.
-type showOptions struct {
-	input           input.Flags
-	version, output string
-	builtin, strict bool
-	directory       string
-	// names are the resources to show; if there are none, all CRDs in the input.
-	names []string
 }
 
 func newShowCommand(a *app) *cobra.Command {
@@ -195,15 +175,6 @@ func (a *app) show(c *cobra.Command, form showForm, o showOptions) (err error) {
 		return fmt.Errorf("no CRD has a version %q", o.version)
 	}
 	return w.finish()
-}
-
-// shownDefinition is a resource to show.
-type shownDefinition struct {
-	*crd.Definition
-	// given is nil for a built-in kind.
-	given *definition
-	// version is the version to show, or "" for all.
-	version string
 }
 
 // shownDefinitions returns the resources to show.

@@ -12,9 +12,40 @@ import (
 	"espalier.dev/analysis/jsonschema"
 	"espalier.dev/analysis/object"
 	"espalier.dev/api"
+	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd"
+	"espalier.dev/schema"
 )
+
+// showForm is a form of a schema.
+type showForm struct {
+	name, summary string
+	// derive is nil for json-schema.
+	derive func(*crd.Version, schema.Semantics) *api.JSONSchemaProps
+}
+
+// jsonSchemaForm is the form for editors and other tools.
+const jsonSchemaForm = "json-schema"
+
+// showOptions are the flags of show.
+type showOptions struct {
+	input           input.Flags
+	version, output string
+	builtin, strict bool
+	directory       string
+	// names are the resources to show; if there are none, all CRDs in the input.
+	names []string
+}
+
+// shownDefinition is a resource to show.
+type shownDefinition struct {
+	*crd.Definition
+	// given is nil for a built-in kind.
+	given *definition
+	// version is the version to show, or "" for all.
+	version string
+}
 
 // schemaWriter writes the schemas that show derives.
 type schemaWriter struct {
