@@ -8,12 +8,10 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"espalier.dev/analysis/lint"
-	"espalier.dev/cmd/espalier/internal/heap"
 	"espalier.dev/server"
 )
 
@@ -81,15 +79,6 @@ it at once.`,
 	c.Flags().StringVar(&logFormat, "log-format", "text", "log `format`: text or json")
 	groupFlags(c.Flags(), "Logging", "v", "log-format")
 	return c
-}
-
-// trimSoon releases the memory that only the start of a server has needed. It does so after a
-// while, because then it takes no time of the start, nor of a server that runs for less.
-func trimSoon() *time.Timer {
-	return time.AfterFunc(time.Second, func() {
-		heap.Trim()
-		releaseProgram()
-	})
 }
 
 // serve runs the API server until a signal stops it.
