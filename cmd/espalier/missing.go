@@ -133,7 +133,7 @@ func (ds *definitions) meantBuiltin(gk groupKind) string {
 		return ""
 	}
 	for _, gv := range ds.builtin.Versions(gk.kind) {
-		if similarGroups(gk.group, gv.Group) || strings.HasPrefix(gv.Group, gk.group+".") {
+		if similarGroups(gk.group, gv.Group) || strings.HasPrefix(gv.Group, gk.group+".") || gk.group == "core" && gv.Group == "" {
 			return gv.String()
 		}
 	}

@@ -96,6 +96,9 @@ func TestWrongTypes(t *testing.T) {
 		head := fmt.Sprintf(`{"apiVersion":%q,"kind":%q`, gvk.GroupVersion(), gvk.Kind)
 		fields(reflect.TypeOf(empty).Elem(), seen, func(before, after string) {
 			for _, value := range values {
+				if strings.HasSuffix(gvk.Kind, "AdmissionPolicy") && value == `{}` {
+					break // expressions take long to compile
+				}
 				tried++
 				source := []byte(head + "," + before + value + after + "}")
 				_, _, err := rules.Decode(gvk, source)
