@@ -137,7 +137,7 @@ func resourceNames(definitions []*crd.Definition) (names []string) {
 
 // fieldNames returns the fields below a resource or field, with their types.
 func fieldNames(definitions []*crd.Definition, parent, apiVersion string) (names []string) {
-	v, err := findResource(definitions, parent, apiVersion)
+	v, err := findResource(definitions, parent, apiVersion, "")
 	if err != nil {
 		return nil
 	}

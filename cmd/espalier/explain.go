@@ -132,7 +132,7 @@ func (a *app) explain(c *cobra.Command, o explainOptions, request string) (err e
 		// The problems have been reported.
 		return nil
 	}
-	v, err := findResource(definitions, request, o.apiVersion)
+	v, err := findResource(definitions, request, o.apiVersion, "add its CRD with --crd")
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,9 @@ type found struct {
 
 // findResource finds the resource that a request names, among CRDs and the built-in kinds. A CRD
 // takes precedence over a built-in kind, and of several built-in kinds the first one in
-// discovery. The schemas of other built-in kinds are not made.
-func findResource(definitions []*crd.Definition, request, apiVersion string) (*found, error) {
+// discovery. The schemas of other built-in kinds are not made. advice is what to do if there is no
+// such resource and no similar one.
+func findResource(definitions []*crd.Definition, request, apiVersion, advice string) (*found, error) {
 	name, _, _ := strings.Cut(request, ".")
 	var all []*crd.Definition
 	kinds := map[*crd.Definition]*schemas.Kind{}
@@ -56,7 +57,7 @@ func findResource(definitions []*crd.Definition, request, apiVersion string) (*f
 	}
 	var unknown *explain.UnknownResourceError
 	if errors.As(err, &unknown) {
-		return nil, unknownResource(unknown, definitions)
+		return nil, unknownResource(unknown, definitions, advice)
 	}
 	if err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func findResource(definitions []*crd.Definition, request, apiVersion string) (*f
 }
 
 // unknownResource completes the error for a resource that neither a CRD nor Kubernetes defines.
-func unknownResource(e *explain.UnknownResourceError, definitions []*crd.Definition) error {
+func unknownResource(e *explain.UnknownResourceError, definitions []*crd.Definition, advice string) error {
 	text := fmt.Sprintf("there is no built-in resource %q", e.Name)
 	if len(definitions) > 0 {
 		text = fmt.Sprintf("neither the CRDs nor Kubernetes have a resource %q", e.Name)
@@ -83,8 +84,8 @@ func unknownResource(e *explain.UnknownResourceError, definitions []*crd.Definit
 	switch {
 	case near != "" && !strings.EqualFold(near, e.Name):
 		text += didYouMean("", near)
-	case len(definitions) == 0:
-		text += ": add its CRD with --crd"
+	case advice != "":
+		text += ": " + advice
 	}
 	return errors.New(text)
 }

@@ -58,7 +58,8 @@ func newShowCommand(a *app) *cobra.Command {
 A PATH is a file or directory with CRDs; documents other than CRDs are skipped. A RESOURCE
 selects one of these CRDs, or a built-in kind of Kubernetes, by its plural name, singular
 name, kind or a short name: deployments, Deployment, deploy, deployments.apps. Show knows
-the built-in kinds without a CRD or a cluster; --builtin selects all of them.
+the built-in kinds without a CRD or a cluster; --builtin selects all of them. References in
+their schemas are resolved.
 
 json-schema is a JSON Schema document (draft 7) without references to other files, for
 editors and other tools that check manifests. It accepts unknown fields unless --strict is
@@ -207,7 +208,7 @@ func (a *app) shownDefinitions(c *cobra.Command, o showOptions, r *report.Report
 		}
 	}
 	for _, name := range o.names {
-		f, err := findResource(definitions, name, o.version)
+		f, err := findResource(definitions, name, o.version, "there is no such file or directory either")
 		if err != nil {
 			return nil, err
 		}
