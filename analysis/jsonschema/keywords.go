@@ -123,8 +123,8 @@ func sharedFormats() []string {
 }
 
 // goSyntax matches what only Go's regular expressions have: flags, names of groups, classes of
-// characters, and the ends of a text.
-var goSyntax = regexp.MustCompile(`\(\?[^:]|\[\[:|\\[AzZQECpP]`)
+// characters, sets that begin with a bracket, characters by long numbers, and the ends of a text.
+var goSyntax = regexp.MustCompile(`\(\?[^:]|\[\[:|\[\^?\]|\\[AzZQECpPa]|\\x\{`)
 
 // isPortable reports whether a regular expression means the same in Go and in ECMAScript, which
 // JSON Schema uses.

@@ -73,6 +73,7 @@ func (ds *definitions) missing(it *input.Item, gk groupKind, version string, can
 	}
 	if ds.builtin.Has(it.APIVersion(), gk.kind) {
 		e.message, e.unrelated = fmt.Sprintf("%s %s is a built-in kind, which has no CRD", it.APIVersion(), gk.kind), true
+		e.remedy = "skip such objects with --skip-builtin-kinds"
 		return e
 	}
 	if u := ds.builtin.Explain(it.APIVersion(), gk.kind); u != nil {

@@ -53,8 +53,8 @@ a schema, prune shows a preview of what remains once the schema is structural: t
 specified anywhere in it, including those under allOf, anyOf, oneOf and not.
 
 CRDs come from --crd and from the input itself, in any order; --crd takes precedence. An
-object without a CRD is an error; --ignore-missing-crds and --skip-kind skip objects as in
-validate.
+object without a CRD is an error, also one of Kubernetes' own kinds: --skip-builtin-kinds
+skips those, and --ignore-missing-crds and --skip-kind skip objects as in validate.
 
 An info reports where the two semantics would store different objects.
 

@@ -173,7 +173,7 @@ func (a *app) show(c *cobra.Command, form showForm, o showOptions) (err error) {
 		}
 	}
 	if o.version != "" && w.written == 0 && len(shown) > 0 {
-		return fmt.Errorf("no CRD has a version %q", o.version)
+		return fmt.Errorf("no resource has a version %q", o.version)
 	}
 	return w.finish()
 }

@@ -17,10 +17,9 @@ const (
 	campaignInterval = time.Millisecond
 	// keptEntries is the length of a log that etcd does not compact when it applies it.
 	keptEntries = 100
-	// settleTime is the time that a member with a longer log waits after it has applied it, and
-	// answerTime the same if a probe is likely to be answered earlier.
-	settleTime = 50 * time.Millisecond
-	answerTime = 500 * time.Millisecond
+	// settleTime is the time that a member with a longer log waits after it has applied it, unless
+	// a probe is answered earlier.
+	settleTime = 500 * time.Millisecond
 )
 
 // Elect makes a member without peers its own leader as soon as possible, and returns when it serves
@@ -34,10 +33,7 @@ func elect(ctx context.Context, s *etcdserver.EtcdServer, p *probe) error {
 	defer p.enable(false)
 	retry := time.NewTicker(campaignInterval)
 	defer retry.Stop()
-	applied := progress{wait: settleTime}
-	if p != nil {
-		applied.wait = answerTime
-	}
+	var applied progress
 	for {
 		if s.Leader() == 0 && len(s.Cluster().Members()) == 1 {
 			// The answer is read first: it must not be older than what is committed.
@@ -64,7 +60,6 @@ func elect(ctx context.Context, s *etcdserver.EtcdServer, p *probe) error {
 
 // progress is that of a member which applies its log when it starts.
 type progress struct {
-	wait      time.Duration
 	committed uint64
 	since     time.Time
 }
@@ -78,7 +73,7 @@ func (p *progress) settled(committed, applied uint64, now time.Time) bool {
 		p.committed, p.since = committed, now
 	}
 	// While nothing is committed, the length of the log is not known.
-	return committed > 0 && committed <= keptEntries || now.Sub(p.since) >= p.wait
+	return committed > 0 && committed <= keptEntries || now.Sub(p.since) >= settleTime
 }
 
 // campaign makes a member start an election. The message is the one with which a leader hands over

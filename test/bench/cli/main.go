@@ -5,7 +5,8 @@
 // All programs are built from source; the versions of the others are pinned in the modules in
 // others. kubeconform uses schemas that are converted from the CRDs. The objects are renamed
 // copies of those in the corpus, one per file, as JSON and as YAML. Objects of Kubernetes' own kinds
-// are copies of the seeds of the oracle. The programs take turns, round by round, and the medians are compared, so a busy machine slows down all of them.
+// are copies of the seeds of the oracle. The programs take turns, round by round, and the medians
+// are compared, so a busy machine slows down all of them.
 //
 // The command never fails because of a time. ESPALIER_CORPUS names the directory of the
 // corpus.

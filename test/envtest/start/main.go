@@ -39,8 +39,8 @@ import (
 	"espalier.dev/espaliertest"
 )
 
-// settle is the time between healthy and the measurement of memory, because programs go on to
-// initialize after they report to be healthy.
+// settle is the time between healthy and the measurement of memory, because programs keep
+// initializing after they report that they are healthy.
 const settle = 2 * time.Second
 
 // figures are those of one round. Memory is in bytes.

@@ -51,6 +51,12 @@ func TestEndProcesses(t *testing.T) {
 			if _, err := runCommand(ctx, cmd); (err != nil) != test.interrupt {
 				t.Errorf("the command ends with %v", err)
 			}
+			// The shell may end before its child has become the program.
+			for begin := time.Now(); !test.interrupt && time.Since(begin) < time.Minute; time.Sleep(10 * time.Millisecond) {
+				if pids, _, err := processes(dir); err != nil || len(pids) > 0 {
+					break
+				}
+			}
 			if names, err := endProcesses(dir); err != nil || strings.Join(names, " ") != "etcd" {
 				t.Errorf("ended %v, %v", names, err)
 			}

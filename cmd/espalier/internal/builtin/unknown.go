@@ -47,16 +47,16 @@ func (c *Checker) Explain(apiVersion, kind string) *Unknown {
 	obj, err := scheme.Scheme.New(gvk)
 	if err == nil {
 		if version := removedIn(obj); version != "" {
-			u.Message = fmt.Sprintf("%s %s is not served since Kubernetes %s", apiVersion, kind, version)
+			u.Message = fmt.Sprintf("%s %s has not been served since Kubernetes %s", apiVersion, kind, version)
 		} else {
 			u.Field, u.Exists = "kind", true
-			u.Message = fmt.Sprintf("%s %s is not a kind of objects that are stored", apiVersion, kind)
+			u.Message = fmt.Sprintf("Kubernetes stores no objects of %s %s", apiVersion, kind)
 			if strings.Contains(gvk.Version, "alpha") || strings.Contains(gvk.Version, "beta") {
 				u.Message = fmt.Sprintf("Kubernetes does not serve %s %s by default", apiVersion, kind)
 			}
 		}
 	} else if kind == "PodSecurityPolicy" {
-		u.Field, u.Message = "kind", fmt.Sprintf("%s %s is not served since Kubernetes 1.25", apiVersion, kind)
+		u.Field, u.Message = "kind", fmt.Sprintf("%s %s has not been served since Kubernetes 1.25", apiVersion, kind)
 		return u
 	}
 	if r := c.find(func(r *builtin.Resource) bool { return r.Kind == kind && r.Group == gvk.Group }); r != nil {

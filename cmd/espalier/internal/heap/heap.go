@@ -19,10 +19,10 @@ const (
 	startPercent = 800
 )
 
-// Postponed reports whether the first collection is postponed: not if GOGC is set. The value is
+// postponed reports whether the first collection is postponed: not if GOGC is set. The value is
 // determined here, not in main, because other packages are initialized before main. This one
 // needs few others, so it is early.
-var Postponed = postpone()
+var postponed = postpone()
 
 func postpone() bool {
 	if percent := debug.SetGCPercent(startPercent); percent != defaultPercent {
