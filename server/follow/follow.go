@@ -28,6 +28,11 @@ type Config struct {
 	// as new as etcd was when the item left the queue. If Handle returns an error, it is called
 	// again later.
 	Handle func(ctx context.Context, item string) error
+	// Begin is called instead of Handle, if it is set, for items that may wait for others, as for
+	// webhooks. It does the part that reads what Reset and Take have taken in, and returns the
+	// rest, or nil if there is none. The follower goes on while the rest takes long, and does not
+	// handle the item again until it has ended. If there are too many of them, ctx is canceled.
+	Begin func(ctx context.Context, item string) (finish func(ctx context.Context) error, err error)
 }
 
 // The limits of the work of a follower.
@@ -38,12 +43,18 @@ const (
 	firstPause, lastPause = 20 * time.Millisecond, 10 * time.Second
 	// handleTime limits the time of one attempt.
 	handleTime = 30 * time.Second
+	// finishTime limits the time of what Begin returns. After the time patience, the follower
+	// goes on without it, unless there are already maxSlow of them.
+	finishTime = 5 * time.Minute
+	patience   = 250 * time.Millisecond
+	maxSlow    = 64
 )
 
 // Follower follows the store. One goroutine runs Run: it calls Reset and Take, and starts the
-// goroutines that call Handle. It waits for these before it goes on, so Handle may read what
-// the others have written. If the process ends, nothing is lost: Reset finds everything again.
-// Add is safe for concurrent use.
+// goroutines that call Handle or Begin. It waits for these before it goes on, so they may read
+// what the others have written. What Begin returns has goroutines of its own, and Run ends them
+// before it returns. If the process ends, nothing is lost: Reset finds everything again. Add is
+// safe for concurrent use.
 type Follower struct {
 	config Config
 	wake   chan struct{} // has an element if the queue may have a new item
@@ -53,8 +64,12 @@ type Follower struct {
 	queued map[string]bool
 	// failing are the items that have failed, and are not in the queue.
 	failing map[string]*failure
+	// busy are the items that are not finished. The value is set if the item must be handled again
+	// afterwards.
+	busy map[string]bool
 
-	reached int64 // belongs to Run
+	finishing sync.WaitGroup // the goroutines of busy items; belongs to Run
+	reached   int64          // belongs to Run
 }
 
 // failure is the state of an item that has failed.
@@ -65,7 +80,7 @@ type failure struct {
 
 // New returns a Follower.
 func New(c Config) *Follower {
-	return &Follower{config: c, wake: make(chan struct{}, 1), queued: map[string]bool{}, failing: map[string]*failure{}}
+	return &Follower{config: c, wake: make(chan struct{}, 1), queued: map[string]bool{}, failing: map[string]*failure{}, busy: map[string]bool{}}
 }
 
 // Add adds an item to the queue, unless it is there.
@@ -76,6 +91,11 @@ func (f *Follower) Add(item string) {
 		f.queue = append(f.queue, item)
 	}
 	f.mu.Unlock()
+	f.notify()
+}
+
+// notify makes Run look at the queue.
+func (f *Follower) notify() {
 	select {
 	case f.wake <- struct{}{}:
 	default: // it will be looked at
@@ -84,6 +104,9 @@ func (f *Follower) Add(item string) {
 
 // Run follows the store until ctx or the store ends.
 func (f *Follower) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer f.finishing.Wait()
+	defer cancel()
 	for _, ready := range []<-chan struct{}{f.config.Store.Loaded(), f.config.Ready} {
 		if ready == nil {
 			continue
@@ -178,7 +201,7 @@ func (f *Follower) next() (items []string, due time.Time) {
 	defer f.mu.Unlock()
 	now := time.Now()
 	for item, state := range f.failing {
-		if f.queued[item] {
+		if _, busy := f.busy[item]; busy || f.queued[item] {
 			continue
 		}
 		if !state.due.After(now) {
@@ -188,11 +211,15 @@ func (f *Follower) next() (items []string, due time.Time) {
 			due = state.due
 		}
 	}
-	n := min(len(f.queue), batch)
-	items = append(items, f.queue[:n]...)
-	f.queue = f.queue[n:]
-	for _, item := range items {
+	for len(f.queue) > 0 && len(items) < batch {
+		item := f.queue[0]
+		f.queue = f.queue[1:]
 		delete(f.queued, item)
+		if _, busy := f.busy[item]; busy {
+			f.busy[item] = true
+			continue
+		}
+		items = append(items, item)
 	}
 	if len(f.queue) == 0 {
 		f.queue = nil // release the array
@@ -219,19 +246,70 @@ func (f *Follower) work(ctx context.Context, w *store.Watcher, items []string) e
 	group.SetLimit(workers)
 	for _, item := range items {
 		group.Go(func() error {
-			ctx, cancel := context.WithTimeout(ctx, handleTime)
-			defer cancel()
-			if err := f.config.Handle(ctx, item); err != nil {
-				klog.FromContext(ctx).V(4).Info("A controller tries again later", "item", item, "reason", err.Error())
-				f.fail(item)
-				return nil
-			}
-			f.succeed(item)
+			f.handle(ctx, item)
 			return nil
 		})
 	}
 	_ = group.Wait() // no function returns an error
 	return ctx.Err()
+}
+
+// handle handles an item. It returns when the item is done, or when it takes long.
+func (f *Follower) handle(ctx context.Context, item string) {
+	begin, cancel := context.WithTimeout(ctx, handleTime)
+	defer cancel()
+	if f.config.Begin == nil {
+		f.end(ctx, item, f.config.Handle(begin, item))
+		return
+	}
+	finish, err := f.config.Begin(begin, item)
+	if err != nil || finish == nil {
+		f.end(ctx, item, err)
+		return
+	}
+	f.mu.Lock()
+	f.busy[item] = false
+	f.mu.Unlock()
+	rest, stop := context.WithTimeout(ctx, finishTime)
+	done := make(chan struct{})
+	f.finishing.Go(func() {
+		defer close(done)
+		defer stop()
+		f.end(ctx, item, finish(rest))
+	})
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return
+	case <-timer.C:
+	}
+	f.mu.Lock()
+	full := len(f.busy) > maxSlow+workers
+	f.mu.Unlock()
+	if full {
+		stop()
+		<-done
+	}
+}
+
+// end records the result of an item.
+func (f *Follower) end(ctx context.Context, item string, err error) {
+	if err != nil {
+		klog.FromContext(ctx).V(4).Info("A controller tries again later", "item", item, "reason", err.Error())
+		f.fail(item)
+	} else {
+		f.succeed(item)
+	}
+	f.mu.Lock()
+	again, busy := f.busy[item]
+	delete(f.busy, item)
+	f.mu.Unlock()
+	if again {
+		f.Add(item)
+	} else if busy {
+		f.notify() // the time of the next attempt has changed
+	}
 }
 
 // errWatch marks the end of the watcher.

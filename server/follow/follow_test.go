@@ -3,8 +3,10 @@ package follow_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +24,7 @@ type followed struct {
 	*testing.T
 	client   *clientv3.Client
 	store    *store.Store
+	config   follow.Config
 	follower *follow.Follower
 
 	mu      sync.Mutex
@@ -40,7 +43,7 @@ func newFollowed(t *testing.T, ready <-chan struct{}) *followed {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.store.Close)
-	f.follower = follow.New(follow.Config{
+	f.config = follow.Config{
 		Store: f.store, Ready: ready,
 		Reset: func(s *store.Snapshot) {
 			f.mu.Lock()
@@ -67,7 +70,8 @@ func newFollowed(t *testing.T, ready <-chan struct{}) *followed {
 			}
 			return f.handle(item)
 		},
-	})
+	}
+	f.follower = follow.New(f.config)
 	return f
 }
 
@@ -172,4 +176,81 @@ func TestRetry(t *testing.T) {
 	f.await("a=", "a=", "a=", "a=")
 	f.follower.Add("b")
 	f.await("a=", "a=", "a=", "a=", "b=")
+}
+
+// TestSlow checks that the follower goes on while an item takes long, and handles it again
+// afterwards, not meanwhile.
+func TestSlow(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t, nil)
+	release := make(chan struct{})
+	config := f.config
+	config.Begin = func(ctx context.Context, item string) (func(context.Context) error, error) {
+		if err := config.Handle(ctx, item); err != nil || item[0] != 's' {
+			return nil, err
+		}
+		return func(ctx context.Context) error {
+			select {
+			case <-release:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}, nil
+	}
+	f.follower = follow.New(config)
+	f.run()
+	f.follower.Add("slow")
+	f.await("slow=")
+	f.follower.Add("slow")
+	f.put("a", "1") // it is taken in meanwhile
+	f.follower.Add("a")
+	f.await("slow=", "a=1")
+	f.follower.Add("slow")
+	f.follower.Add("b")
+	f.await("slow=", "a=1", "b=")
+	close(release)
+	f.await("slow=", "a=1", "b=", "slow=")
+}
+
+// TestManySlow checks that the follower goes on while more items take long than may, and that it
+// ends them when it ends.
+func TestManySlow(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t, nil)
+	handled := make(chan struct{})
+	var running, most atomic.Int32
+	config := f.config
+	config.Begin = func(_ context.Context, item string) (func(context.Context) error, error) {
+		if item == "quick" {
+			close(handled)
+			return nil, nil
+		}
+		return func(ctx context.Context) error {
+			most.Store(max(running.Add(1), most.Load()))
+			defer running.Add(-1)
+			<-ctx.Done()
+			return ctx.Err()
+		}, nil
+	}
+	f.follower = follow.New(config)
+	for i := range 90 {
+		f.follower.Add(strconv.Itoa(i))
+	}
+	f.follower.Add("quick")
+	t.Run("follower", func(t *testing.T) {
+		f := &followed{T: t, follower: f.follower}
+		f.run()
+		select {
+		case <-handled:
+		case <-time.After(time.Minute):
+			t.Error("the other item was not handled")
+		}
+	})
+	if n := running.Load(); n != 0 {
+		t.Errorf("%d items are left", n)
+	}
+	if n := most.Load(); n > 80 {
+		t.Errorf("there were %d at the same time", n)
+	}
 }

@@ -81,7 +81,7 @@ type owner struct {
 // New returns a Collector. It begins when ready is closed.
 func New(o *objects.Objects, ready <-chan struct{}) *Collector {
 	c := &Collector{objects: o, events: o.Store.Prefix() + "events/", unknown: map[string]bool{}}
-	c.follower = follow.New(follow.Config{Store: o.Store, Ready: ready, Reset: c.reset, Take: c.take, Handle: c.handle})
+	c.follower = follow.New(follow.Config{Store: o.Store, Ready: ready, Reset: c.reset, Take: c.take, Begin: c.begin})
 	return c
 }
 
@@ -217,20 +217,21 @@ func (c *Collector) replace(key string, n *node) {
 	}
 }
 
-// handle looks at the object with a key.
-func (c *Collector) handle(ctx context.Context, key string) error {
+// begin looks at the object with a key. It returns the deletion of the object, if it is to be
+// deleted: webhooks can take long.
+func (c *Collector) begin(ctx context.Context, key string) (func(context.Context) error, error) {
 	e := c.objects.Store.Get(key)
 	if e == nil {
-		return nil
+		return nil, nil
 	}
 	r, namespace, name := c.objects.Locate(key)
 	if r == nil {
 		c.skip(key)
-		return nil
+		return nil, nil
 	}
 	m, err := objects.Metadata(e)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m.Namespace, m.Name = namespace, name // the key counts
 	// The resourceVersion of an object is the revision of its entry.
@@ -238,11 +239,11 @@ func (c *Collector) handle(ctx context.Context, key string) error {
 	foreground, orphan := waitsFor(m)
 	switch {
 	case foreground:
-		return c.awaitDependents(ctx, r, m)
+		return nil, c.awaitDependents(ctx, r, m)
 	case orphan:
-		return c.orphanDependents(ctx, r, m)
+		return nil, c.orphanDependents(ctx, r, m)
 	case m.DeletionTimestamp != nil || len(m.OwnerReferences) == 0:
-		return nil
+		return nil, nil
 	}
 	return c.collect(ctx, key, r, m)
 }
@@ -330,8 +331,8 @@ func (c *Collector) removeOwners(ctx context.Context, r *objects.Resource, names
 	})
 }
 
-// collect deletes an object if all its owners are gone, or wait for its deletion.
-func (c *Collector) collect(ctx context.Context, key string, r *objects.Resource, m *metav1.ObjectMeta) error {
+// collect returns the deletion of an object if all its owners are gone, or wait for it.
+func (c *Collector) collect(ctx context.Context, key string, r *objects.Resource, m *metav1.ObjectMeta) (func(context.Context) error, error) {
 	// gone are owners that do not exist, dying those that wait for the deletion of the object.
 	var gone, dying []types.UID
 	for _, ref := range m.OwnerReferences {
@@ -339,11 +340,11 @@ func (c *Collector) collect(ctx context.Context, key string, r *objects.Resource
 		switch {
 		case errors.Is(err, objects.ErrUnknown):
 			c.skip(key)
-			return nil
+			return nil, nil
 		case errors.Is(err, errScope):
-			return nil
+			return nil, nil
 		case err != nil:
-			return err
+			return nil, err
 		case state == absent:
 			gone = append(gone, ref.UID)
 		case state == waits:
@@ -352,10 +353,10 @@ func (c *Collector) collect(ctx context.Context, key string, r *objects.Resource
 	}
 	if without := append(gone, dying...); len(without) < len(m.OwnerReferences) {
 		if len(without) == 0 {
-			return nil
+			return nil, nil
 		}
 		// An owner that waits for the object would wait forever.
-		return c.removeOwners(ctx, r, m.Namespace, m.Name, m.UID, without...)
+		return nil, c.removeOwners(ctx, r, m.Namespace, m.Name, m.UID, without...)
 	}
 	policy := metav1.DeletePropagationBackground
 	switch {
@@ -363,7 +364,7 @@ func (c *Collector) collect(ctx context.Context, key string, r *objects.Resource
 		policy = metav1.DeletePropagationForeground
 		if c.inCycle(m) {
 			if err := c.unblock(ctx, r, m); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	case slices.Contains(m.Finalizers, metav1.FinalizerOrphanDependents):
@@ -372,13 +373,18 @@ func (c *Collector) collect(ctx context.Context, key string, r *objects.Resource
 		policy = metav1.DeletePropagationForeground
 	}
 	klog.FromContext(ctx).V(2).Info("Deleting an object without owners", "key", key, "policy", policy)
-	err := c.objects.Delete(ctx, r, m.Namespace, m.Name, &metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion}, PropagationPolicy: &policy,
-	}, "generic-garbage-collector")
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return func(ctx context.Context) error {
+		err := c.objects.Delete(ctx, r, m.Namespace, m.Name, objects.Deletion{
+			Account: "generic-garbage-collector",
+			Options: &metav1.DeleteOptions{
+				Preconditions: &metav1.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion}, PropagationPolicy: &policy,
+			},
+		})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	}, nil
 }
 
 // The states of an owner.

@@ -42,7 +42,7 @@ func NewLifecycle(o *objects.Objects, ready <-chan struct{}) *Lifecycle {
 	l := &Lifecycle{objects: o, prefix: o.Store.Prefix() + "namespaces/"}
 	gr := o.Definition.GroupResource()
 	l.crds = o.Store.Prefix() + gr.Group + "/" + gr.Resource + "/"
-	l.follower = follow.New(follow.Config{Store: o.Store, Ready: ready, Reset: l.reset, Take: l.take, Handle: l.handle})
+	l.follower = follow.New(follow.Config{Store: o.Store, Ready: ready, Reset: l.reset, Take: l.take, Begin: l.begin})
 	return l
 }
 
@@ -82,6 +82,11 @@ func (l *Lifecycle) take(e *store.Event) {
 
 // errRemaining is returned for a namespace that is not empty.
 var errRemaining = errors.New("the namespace is not empty")
+
+// begin returns how to empty a namespace. This can take long, because webhooks are called.
+func (l *Lifecycle) begin(_ context.Context, name string) (func(context.Context) error, error) {
+	return func(ctx context.Context) error { return l.handle(ctx, name) }, nil
+}
 
 // handle empties a namespace, if it is being deleted.
 func (l *Lifecycle) handle(ctx context.Context, name string) error {
@@ -197,9 +202,12 @@ func (l *Lifecycle) empty(ctx context.Context, ns *corev1.Namespace) (*findings,
 			return found, nil
 		}
 	}
+	// Webhooks for one resource do not hold up the others.
+	var group sync.WaitGroup
 	for _, r := range all {
-		l.deleteAll(ctx, snapshot, r, ns.Name, found)
+		group.Go(func() { l.deleteAll(ctx, snapshot, r, ns.Name, found) })
 	}
+	group.Wait()
 	if snapshot, err = l.newest(ctx); err != nil {
 		return nil, err
 	}
@@ -218,15 +226,24 @@ func (l *Lifecycle) newest(ctx context.Context) (*store.Snapshot, error) {
 	return l.objects.Store.Snapshot(), err
 }
 
-// deletions is the number of concurrent deletions in a namespace.
-const deletions = 8
+const (
+	// deletions is the number of concurrent deletions of objects of a resource in a namespace.
+	deletions = 8
+	// deletionTime is the time after which no further deletion begins in the same attempt, so that
+	// the status is written.
+	deletionTime = 30 * time.Second
+)
 
 // deleteAll deletes the objects of a resource in a namespace, apart from those that something
 // keeps after they were deleted.
 func (l *Lifecycle) deleteAll(ctx context.Context, s *store.Snapshot, r *objects.Resource, namespace string, found *findings) {
 	group := errgroup.Group{}
 	group.SetLimit(deletions)
+	begun := time.Now()
 	for e := range s.Range(r.Prefix+namespace+"/", "") {
+		if time.Since(begun) > deletionTime {
+			break
+		}
 		m, err := objects.Metadata(e)
 		if err == nil && kept(m) {
 			continue
@@ -241,7 +258,8 @@ func (l *Lifecycle) deleteAll(ctx context.Context, s *store.Snapshot, r *objects
 				options.Preconditions = &metav1.Preconditions{UID: &m.UID}
 			}
 			name := strings.TrimPrefix(e.Key, r.Prefix+namespace+"/")
-			if err := l.objects.Delete(ctx, r, namespace, name, options, "namespace-controller"); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			deletion := objects.Deletion{Account: "namespace-controller", Options: options, Collection: true}
+			if err := l.objects.Delete(ctx, r, namespace, name, deletion); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				found.fail(err)
 			}
 			return nil

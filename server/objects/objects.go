@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -184,22 +186,42 @@ func (o *Objects) Use(ctx context.Context, r *Resource, namespace string, f func
 	return f(apirequest.WithNamespace(ctx, namespace), s)
 }
 
-// Delete deletes an object, as the service account with which a controller of Kubernetes sends
-// the request: webhooks and policies see it.
-func (o *Objects) Delete(ctx context.Context, r *Resource, namespace, name string, opts *metav1.DeleteOptions, account string) error {
+// Deletion is the request with which a controller of Kubernetes deletes an object.
+type Deletion struct {
+	// Account is the name of the service account of the controller.
+	Account string
+	Options *metav1.DeleteOptions
+	// Collection is set if the controller deletes all objects of a collection with one request.
+	// Webhooks and policies then see no name and no preconditions.
+	Collection bool
+}
+
+// deleteTime limits the time of a deletion. Webhooks can take half of it.
+const deleteTime = time.Minute
+
+// Delete deletes an object, as a controller of Kubernetes: webhooks and policies see the request.
+func (o *Objects) Delete(ctx context.Context, r *Resource, namespace, name string, d Deletion) error {
 	s, scope, release, err := o.storage(r)
 	if err != nil {
 		return fmt.Errorf("storage of %s: %w", r.GroupResource(), err)
 	}
 	defer release()
+	ctx, cancel := context.WithTimeout(ctx, deleteTime)
+	defer cancel()
 	validate := rest.ValidateAllObjectFunc
 	if o.Admission != nil {
-		who := serviceaccount.UserInfo(metav1.NamespaceSystem, account, "")
-		ctx = apirequest.WithUser(ctx, who)
+		account := serviceaccount.UserInfo(metav1.NamespaceSystem, d.Account, "").(*user.DefaultInfo)
+		account.Groups = append(account.Groups, user.AllAuthenticated)
+		ctx = apirequest.WithUser(ctx, account)
+		seen, options := name, d.Options
+		if d.Collection {
+			seen, options = "", d.Options.DeepCopy()
+			options.Preconditions = nil
+		}
 		validate = rest.AdmissionToValidateObjectDeleteFunc(o.Admission,
-			admission.NewAttributesRecord(nil, nil, scope.Kind, namespace, name, scope.Resource, "", admission.Delete, opts, false, who), scope)
+			admission.NewAttributesRecord(nil, nil, scope.Kind, namespace, seen, scope.Resource, "", admission.Delete, options, false, account), scope)
 	}
-	_, _, err = s.Delete(apirequest.WithNamespace(ctx, namespace), name, validate, opts)
+	_, _, err = s.Delete(apirequest.WithNamespace(ctx, namespace), name, validate, d.Options)
 	return err
 }
 
