@@ -163,16 +163,24 @@ func at(v any, path string) any {
 // do sends a request. The body is YAML.
 func (e *env) do(method, path, body string) answer {
 	e.Helper()
+	a, err := e.try(method, path, body)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return a
+}
+
+// try sends a request as do does. Other goroutines than that of the test can call it.
+func (e *env) try(method, path, body string) (a answer, err error) {
 	text := []byte(nil)
 	if body != "" {
-		var err error
 		if text, err = yaml.YAMLToJSON([]byte(body)); err != nil {
-			e.Fatal(err)
+			return a, err
 		}
 	}
 	req, err := http.NewRequestWithContext(e.Context(), method, e.url+path, bytes.NewReader(text))
 	if err != nil {
-		e.Fatal(err)
+		return a, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if method == http.MethodPatch {
@@ -180,20 +188,20 @@ func (e *env) do(method, path, body string) answer {
 	}
 	resp, err := e.client.Do(req)
 	if err != nil {
-		e.Fatal(err)
+		return a, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	data, err := io.ReadAll(resp.Body)
 	if err != nil {
-		e.Fatal(err)
+		return a, err
 	}
-	a := answer{code: resp.StatusCode}
+	a.code = resp.StatusCode
 	_ = json.Unmarshal(data, &a.object)
 	for _, w := range resp.Header.Values("Warning") {
 		_, text, _ := strings.Cut(w, `"`)
 		a.warnings = append(a.warnings, strings.TrimSuffix(text, `"`))
 	}
-	return a
+	return a, nil
 }
 
 // must sends a request that succeeds.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 
@@ -30,13 +31,22 @@ func TestHeldServices(t *testing.T) {
 	e.configure("Validating", "services", h, `, timeoutSeconds: 30, rules: [{apiGroups: [""], apiVersions: [v1], resources: [services], operations: [CREATE, UPDATE]}]`)
 	path := "/api/v1/namespaces/" + e.namespace + "/services"
 	create := func(name string, port int) answer {
-		return e.do("POST", path, fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: %s}, spec: {type: NodePort, ports: [{port: 80, nodePort: %d}]}}`, name, port))
+		a, err := e.try("POST", path, fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: %s}, spec: {type: NodePort, ports: [{port: 80, nodePort: %d}]}}`, name, port))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		return a
 	}
 	held := map[string]chan answer{"held-a": make(chan answer, 1), "held-b": make(chan answer, 1)}
 	go func() { held["held-a"] <- create("held-a", 30123) }()
 	go func() { held["held-b"] <- create("held-b", 30124) }()
-	<-called
-	<-called
+	for range held {
+		select {
+		case <-called:
+		case <-time.After(time.Minute):
+			t.Fatal("the webhook was not called")
+		}
+	}
 	if a := create("quick", 30123); a.code != http.StatusCreated {
 		t.Error(a)
 	}
