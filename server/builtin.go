@@ -90,17 +90,24 @@ func (f *foundation) firstObjects(a *services.Allocator) (*bootstrap.Config, err
 		}
 		c.ServiceRange = append(c.ServiceRange, prefix)
 	}
-	// As in kube-apiserver: endpoints have no loopback address.
-	ip := net.ParseIP(f.options.BindAddress)
-	if f.options.AdvertiseAddress != "" {
-		ip = net.ParseIP(f.options.AdvertiseAddress)
-	} else if ip == nil || ip.IsLoopback() || ip.IsUnspecified() {
-		ip, _ = utilnet.ChooseHostInterface() // a host without a network has none
+	c.Address = advertised(f.options)
+	return c, nil
+}
+
+// advertised returns the address in the endpoints of the server. It is not valid if there is none:
+// as in kube-apiserver, endpoints have no loopback address.
+func advertised(o *Options) netip.Addr {
+	ip := net.ParseIP(o.AdvertiseAddress)
+	if ip == nil || ip.IsUnspecified() {
+		ip = net.ParseIP(o.BindAddress)
+		if ip == nil || ip.IsLoopback() || ip.IsUnspecified() {
+			ip, _ = utilnet.ChooseHostInterface() // a host without a network has none
+		}
 	}
 	if address, ok := netip.AddrFromSlice(ip); ok && !address.Unmap().IsLoopback() {
-		c.Address = address.Unmap()
+		return address.Unmap()
 	}
-	return c, nil
+	return netip.Addr{}
 }
 
 // restoreInterval is the time between two searches for first objects that were deleted, as in

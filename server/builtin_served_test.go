@@ -131,3 +131,25 @@ func createClaim(t *testing.T, s *Server, c *http.Client) {
 		}
 	}
 }
+
+// TestAdvertised checks the address in the endpoints of the server.
+func TestAdvertised(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ advertise, bind, want string }{
+		{"", "10.1.2.3", "10.1.2.3"},
+		{"10.1.2.4", "10.1.2.3", "10.1.2.4"},
+		{"10.1.2.4", "127.0.0.1", "10.1.2.4"},
+		{"0.0.0.0", "10.1.2.3", "10.1.2.3"},
+		{"::", "10.1.2.3", "10.1.2.3"},
+		{"127.0.0.1", "10.1.2.3", "invalid IP"},
+	} {
+		if got := advertised(&Options{AdvertiseAddress: c.advertise, BindAddress: c.bind}).String(); got != c.want {
+			t.Errorf("--advertise-address %q, --bind-address %q: got %s, want %s", c.advertise, c.bind, got, c.want)
+		}
+	}
+	for _, unspecified := range []string{"0.0.0.0", "::"} {
+		if got := advertised(&Options{AdvertiseAddress: unspecified, BindAddress: unspecified}); got.IsUnspecified() {
+			t.Errorf("%s is advertised", unspecified)
+		}
+	}
+}

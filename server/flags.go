@@ -36,7 +36,7 @@ func (o *Options) FlagGroups() cliflag.NamedFlagSets {
 }
 
 func (o *Options) addServingFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.AdvertiseAddress, "advertise-address", o.AdvertiseAddress, "IP `address` in the endpoints of the Service kubernetes (default: --bind-address, or the address of the host if that is a loopback address)")
+	fs.StringVar(&o.AdvertiseAddress, "advertise-address", o.AdvertiseAddress, "IP `address` in the endpoints of the Service kubernetes (default: --bind-address, or the address of the host if that is a loopback or unspecified address)")
 	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "IP `address` to listen on; 0.0.0.0 listens on all interfaces")
 	fs.IntVar(&o.SecurePort, "secure-port", o.SecurePort, "`port` to listen on, with TLS; 0 chooses a free port")
 	fs.StringVar(&o.KubeconfigOut, "kubeconfig-out", o.KubeconfigOut, "`file` to write the administrator's kubeconfig to when the server is ready (default: kubeconfig in the data directory)")

@@ -31,10 +31,11 @@ import (
 type Options struct {
 	// BindAddress and SecurePort are the address to listen on. Port 0 chooses a free port.
 	BindAddress string
-	// AdvertiseAddress is the address in the endpoints of the Service kubernetes; BindAddress, or
-	// that of the host if it is a loopback address, if it is empty.
+	SecurePort  int
+	// AdvertiseAddress is the address in the endpoints of the Service kubernetes. If it is empty or
+	// unspecified, it is BindAddress, or the address of the host if that is a loopback or
+	// unspecified address.
 	AdvertiseAddress string
-	SecurePort       int
 
 	// DataDir is the directory of the embedded etcd and the certificates.
 	DataDir string
