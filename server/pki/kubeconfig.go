@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -68,33 +70,46 @@ func (k Kubeconfig) encode(path string) ([]byte, error) {
 }
 
 // Stage writes the file under another name, so that [Staged.Commit] need not wait for the disk.
-// It replaces a staged file that an earlier process left. Only one process may stage a file at a
-// time.
+// It removes staged files that earlier processes left.
 func (k Kubeconfig) Stage(path string) (*Staged, error) {
 	data, err := k.encode(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &Staged{path: path, temporary: filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")}
-	if err := s.write(data); err != nil {
+	prefix := "." + filepath.Base(path) + ".new-"
+	removeLeft(filepath.Dir(path), prefix)
+	f, err := os.CreateTemp(filepath.Dir(path), prefix) // mode 0600
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	s := &Staged{path: path, temporary: f.Name()}
+	if err := finish(f, data); err != nil {
 		s.Discard()
 		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
 	return s, nil
 }
 
+// stagedTime is the age of a staged file after which no server can be about to commit it: a
+// server that starts stages the file when it begins to load.
+const stagedTime = 24 * time.Hour
+
+// removeLeft removes the staged files in a directory that are old. Others may belong to servers
+// that are starting.
+func removeLeft(directory, prefix string) {
+	entries, _ := os.ReadDir(directory) // if it cannot be read, they stay
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), prefix) || !e.Type().IsRegular() {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > stagedTime {
+			_ = os.Remove(filepath.Join(directory, e.Name()))
+		}
+	}
+}
+
 // Staged is a complete file that does not have its name yet.
 type Staged struct{ path, temporary string }
-
-func (s *Staged) write(data []byte) error {
-	s.Discard()
-	// The directory may belong to others: an existing file is not used.
-	f, err := os.OpenFile(s.temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	return finish(f, data)
-}
 
 // Commit gives the file its name.
 func (s *Staged) Commit() error {
@@ -104,7 +119,7 @@ func (s *Staged) Commit() error {
 	return nil
 }
 
-// Discard removes the file, unless it has its name. The next Stage removes what remains.
+// Discard removes the file, unless it has its name.
 func (s *Staged) Discard() { _ = os.Remove(s.temporary) }
 
 // RemoveKubeconfig removes the kubeconfig of an earlier run. It returns an error, and keeps

@@ -234,7 +234,8 @@ func TestKubeconfig(t *testing.T) {
 	})
 	t.Run("staged", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "new", "kubeconfig")
-		for range 2 { // a process that ends early leaves the staged file to the next one
+		var left []*Staged // of processes that ended early, and of servers that are starting
+		for range 2 {
 			staged, err := k.Stage(path)
 			if err != nil {
 				t.Fatal(err)
@@ -245,14 +246,19 @@ func TestKubeconfig(t *testing.T) {
 			if info, err := os.Stat(staged.temporary); err != nil || info.Mode().Perm() != 0o600 {
 				t.Fatalf("the staged file: %v, %v", info, err)
 			}
+			left = append(left, staged)
+		}
+		long := time.Now().Add(-2 * stagedTime)
+		if err := os.Chtimes(left[0].temporary, long, long); err != nil {
+			t.Fatal(err)
 		}
 		discarded, err := k.Stage(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		discarded.Discard()
-		if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) > 0 {
-			t.Fatalf("a discarded file leaves %v, %v", entries, err)
+		if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 || entries[0].Name() != filepath.Base(left[1].temporary) {
+			t.Fatalf("there are %v, %v: want the staged file that is not old", entries, err)
 		}
 		staged, err := k.Stage(path)
 		if err != nil {
