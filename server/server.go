@@ -134,10 +134,7 @@ func Start(ctx context.Context, o *Options) (_ *Server, err error) {
 	if s.db, err = openDatabase(ctx, o); err == nil {
 		undo = append(undo, s.db.close)
 	}
-	if failed := <-identified; failed != nil {
-		return nil, failed
-	}
-	if err != nil {
+	if err = errors.Join(<-identified, err); err != nil {
 		return nil, err
 	}
 
@@ -366,6 +363,8 @@ func (s *Server) awaitReady(start, run context.Context) error {
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
 	ask := func(ctx context.Context, path string) error {
+		ctx, cancel := context.WithTimeout(ctx, stallTimeout)
+		defer cancel()
 		return askReady(ctx, client, s.url+path, s.api.LoopbackClientConfig.BearerToken)
 	}
 	// Opens the connection. The answer does not matter.
