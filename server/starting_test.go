@@ -256,6 +256,7 @@ func TestObjectsWhileStarting(t *testing.T) {
 				}
 				resp, err := c.Get(s.URL() + object)
 				if err != nil {
+					time.Sleep(5 * time.Millisecond) // the port is closed
 					continue
 				}
 				_, _ = io.Copy(io.Discard, resp.Body)
