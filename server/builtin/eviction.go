@@ -191,7 +191,7 @@ func budgetOf(ctx context.Context, budgets *endpoint, pod *corev1.Pod) (*policyv
 	return found, nil
 }
 
-// unhealthy reports whether a pod is not ready, and its budget allows to evict it for that reason.
+// unhealthy reports whether a pod is not ready, and its budget allows evicting it for that reason.
 func unhealthy(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
 	if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
@@ -216,8 +216,8 @@ func disrupt(ctx context.Context, budgets *endpoint, name string, pod *corev1.Po
 		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: dryRun(dry)})
 		return err
 	})
-	if wait.Interrupted(err) {
-		return apierrors.NewTimeoutError(fmt.Sprintf("couldn't update PodDisruptionBudget %q due to conflicts", name), 10)
+	if wait.Interrupted(err) { // the time of the request is over
+		return apierrors.NewTimeoutError(fmt.Sprintf("couldn't update PodDisruptionBudget %q in time", name), 10)
 	}
 	return err
 }

@@ -62,12 +62,17 @@ type enablement struct {
 // Stages of versions in --runtime-config.
 const allStages, ga, beta, alpha = "api/all", "api/ga", "api/beta", "api/alpha"
 
+var (
+	betaVersion  = regexp.MustCompile(`^v\d+beta\d+$`)
+	alphaVersion = regexp.MustCompile(`^v\d+alpha\d+$`)
+)
+
 // stage returns the stage of a version.
 func stage(version string) string {
 	switch {
-	case regexp.MustCompile(`^v\d+beta\d+$`).MatchString(version):
+	case betaVersion.MatchString(version):
 		return beta
-	case regexp.MustCompile(`^v\d+alpha\d+$`).MatchString(version):
+	case alphaVersion.MatchString(version):
 		return alpha
 	}
 	return ga
