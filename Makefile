@@ -12,7 +12,7 @@ MODULES := $(sort $(dir $(shell find . -name go.mod -not -path '*/testdata/*' -n
 # Packages whose values are shared between goroutines. Tests with large inputs are
 # skipped: they take long and find no other races.
 CONCURRENT := -skip 'Corpus|Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|Transforms|Convert' . ./schema/... ./crd/...
-SERVING    := -short -skip 'Corpus' ./store ./server/storage ./server/fields ./server/peers ./server/definitions/... ./server/fence ./server/compliance ./server/resources ./server/publish ./server/webhooks ./server/admission ./server/rbac ./espaliertest
+SERVING    := -short -skip 'Corpus' ./store ./server/storage ./server/fields ./server/peers ./server/definitions/... ./server/fence ./server/follow ./server/gc ./server/compliance ./server/resources ./server/publish ./server/webhooks ./server/admission ./server/rbac ./espaliertest
 
 FUZZTIME        ?= 1m
 ORACLE_CASES    ?= 1000000

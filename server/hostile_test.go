@@ -23,6 +23,7 @@ import (
 
 	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
+	"espalier.dev/server/etcd/etcdtest"
 )
 
 // TestHostile sends malformed and malicious requests. Each must get a response that explains
@@ -34,16 +35,23 @@ func TestHostile(t *testing.T) {
 	t.Cleanup(klog.ClearLogger)
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		t.Run(sem.String(), func(t *testing.T) {
-			s := startLedgerServer(t, sem)
-			h := newHostile(t, s.Server)
+			etcd := etcdtest.Start(t)
+			// A server that finds an empty etcd knows all events, from the first revision on.
+			for range 3 {
+				if _, err := etcd.Put(t.Context(), "/other", ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := espaliertest.Start(t, espaliertest.WithSemantics(sem), espaliertest.WithFlags("--etcd-servers", etcd.Endpoints()[0]))
+			h := newHostile(t, s)
 			h.send(hostileRequest{method: http.MethodPost, path: crdPath, body: hostileDefinition, code: http.StatusCreated})
 			h.send(hostileRequest{method: http.MethodPost, path: hostileThings, body: hostileThing("seen", `"spec":{}`), code: http.StatusCreated})
 			storm := func() {
 				for _, r := range hostileRequests() {
 					h.send(r)
 				}
-				h.expired(s.etcd)
-				h.slow(s.Server)
+				h.expired(etcd)
+				h.slow(s)
 			}
 			storm() // allocate what is allocated once per process
 			goroutines, memory := settled()
