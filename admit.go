@@ -3,9 +3,11 @@ package espalier
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/schema"
 )
@@ -56,11 +58,12 @@ func (a *Admitter) create(ctx context.Context, g given) (*Result, error) {
 	return a.judge(ctx, v, result, nil, (*crd.Version).Validate)
 }
 
-// Update applies what the API server does to a request that replaces old, a stored
-// object, with obj. Invalid values that old already has are tolerated, as far as
-// Kubernetes ratchets. Both objects must have the same apiVersion. If obj has no
-// namespace or resourceVersion, it gets those of old. Update changes neither object,
-// and returns an error where [Admitter.Create] does.
+// Update applies what the API server does to a request that replaces old, an object that
+// has been written before, with obj. Invalid values that old already has are tolerated, as
+// far as Kubernetes ratchets. Old loses the fields that the storage version does not
+// specify. It may be of another served version than obj, unless a webhook converts between
+// them. If obj has no namespace or resourceVersion, it gets those of old. Update changes
+// neither object, and returns an error where [Admitter.Create] does.
 func (a *Admitter) Update(ctx context.Context, obj, old Object) (*Result, error) {
 	return a.replace(ctx, givenObject(obj), old)
 }
@@ -118,21 +121,9 @@ func (a *Admitter) update(ctx context.Context, g given, old Object, prepare func
 	if err != nil {
 		return nil, err
 	}
-	if oldVersion, err := a.version(givenObject(old)); err != nil {
-		return nil, fmt.Errorf("old object: %w", err)
-	} else if oldVersion != v {
-		return nil, fmt.Errorf("the old object has version %s, the new one has version %s: convert it first", oldVersion.Name(), v.Name())
-	}
-	p, err := v.Program()
+	stored, err := a.stored(old, v)
 	if err != nil {
 		return nil, err
-	}
-	stored, err := copyObject(old)
-	if err != nil {
-		return nil, fmt.Errorf("old object: %w", err)
-	}
-	if _, err := p.Normalize(stored, schema.DecodeOptions{FromStorage: true}); err != nil {
-		return nil, fmt.Errorf("old object: %w", err)
 	}
 	oldMeta := a.place(stored, a.namespace)
 	if oldMeta["resourceVersion"] == nil {
@@ -156,6 +147,43 @@ func (a *Admitter) update(ctx context.Context, g given, old Object, prepare func
 	}
 	prepare(v, result, stored)
 	return a.judge(ctx, v, result, stored, validate)
+}
+
+// stored returns a copy of an old object as the API server reads it for a request in version
+// v: it was written in its own version, and is converted from the storage version to v. Fields
+// that the storage version does not specify are lost, and only its defaults are applied on
+// reading.
+func (a *Admitter) stored(old Object, v *crd.Version) (Object, error) {
+	from, err := a.version(givenObject(old))
+	if err != nil {
+		return nil, fmt.Errorf("old object: %w", err)
+	}
+	storage := a.definition.Storage()
+	if conversion := a.definition.CRD().Spec.Conversion; conversion != nil && conversion.Strategy != api.NoneConverter {
+		if from != v {
+			return nil, fmt.Errorf("the old object has version %s, the new one has version %s, and a webhook converts between them: convert it first", from.Name(), v.Name())
+		}
+		storage = v // what the webhook does is unknown
+	} else if storage == nil {
+		storage = v
+	}
+	obj, err := copyObject(old)
+	if err != nil {
+		return nil, fmt.Errorf("old object: %w", err)
+	}
+	versions := slices.Compact([]*crd.Version{from, storage, v})
+	for i, at := range versions {
+		p, err := at.Program()
+		if err != nil {
+			return nil, err
+		}
+		obj["apiVersion"] = at.GroupVersionKind().GroupVersion().String()
+		converted := i > 0 && at != storage
+		if _, err := p.Normalize(obj, schema.DecodeOptions{FromStorage: true, WithoutDefaults: converted}); err != nil {
+			return nil, fmt.Errorf("old object: %w", err)
+		}
+	}
+	return obj, nil
 }
 
 // version returns the version that an object belongs to.

@@ -108,8 +108,12 @@ func New(definition *crd.Definition, o Options) *Checker {
 // Old may be of another version than the object, unless a webhook converts between them. The
 // findings are in no particular order; their pointers point into source.
 func (c *Checker) Check(ctx context.Context, source []byte, old schema.Object, fields FieldValidation) []analysis.Finding {
+	written := old
 	old = c.convert(old, source)
-	result, err := admit(ctx, c.admitter, source, old)
+	if v := c.versionOf(written); v == nil || !v.Served() {
+		written = old // it cannot be converted
+	}
+	result, err := admit(ctx, c.admitter, source, written)
 	if err != nil {
 		version, unknown := c.version(source)
 		if unknown != nil {
@@ -117,7 +121,7 @@ func (c *Checker) Check(ctx context.Context, source []byte, old schema.Object, f
 		}
 		findings := c.rejection(version, err)
 		findings = append(findings, c.rest(ctx, version, source, old, fields, findings)...)
-		return append(findings, c.compare(ctx, source, old, result, err)...)
+		return append(findings, c.compare(ctx, source, written, result, err)...)
 	}
 	version := c.versionOf(result.Object)
 	findings := c.resultFindings(version, result, old, fields)
@@ -126,9 +130,9 @@ func (c *Checker) Check(ctx context.Context, source []byte, old schema.Object, f
 	// Few schemas and objects can differ between the semantics, so few are checked twice.
 	switch differs := c.differences[version.Name()]; {
 	case rejected != nil || len(result.Violations) > 0 || differs.validation:
-		findings = append(findings, c.compare(ctx, source, old, result, rejected)...)
+		findings = append(findings, c.compare(ctx, source, written, result, rejected)...)
 	case differs.pruning || version.HasStatus() && bytes.Contains(source, []byte(`"status"`)):
-		findings = append(findings, c.comparePruning(ctx, version.Name(), source, old, result)...)
+		findings = append(findings, c.comparePruning(ctx, version.Name(), source, written, result)...)
 	}
 	return findings
 }

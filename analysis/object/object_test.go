@@ -325,7 +325,7 @@ func TestPrune(t *testing.T) {
 	expect(t, stored.Reasons(),
 		`info defaulted /spec/max: null is not allowed: defaulted to 10`,
 		`  schema: .properties[spec].properties[max]`,
-		`warning pruned /spec/nam: pruned: not specified by the schema; did you mean "name"?`,
+		`warning unknown-field /spec/nam: pruned: not specified by the schema; did you mean "name"?`,
 		`  schema: .properties[spec]`,
 		`info null-dropped /spec/name: removed: null is not allowed`,
 		`  schema: .properties[spec].properties[name]`,

@@ -125,7 +125,9 @@ func (s *Pruned) reasons(n int, given func() any) (findings []analysis.Finding) 
 		f := analysis.Finding{Severity: analysis.Info, Path: change.Path.String(), Pointer: change.Path.Pointer(), Part: analysis.FieldName}
 		switch change.Kind {
 		case schema.Pruned:
-			f.Rule, f.Severity = RulePruned, analysis.Warning
+			if f.Rule, f.Severity = RuleUnknownField, analysis.Warning; n > 0 {
+				f.Rule = RuleStorageVersion
+			}
 			var special string
 			f.Schema, special = c.pruningSchema(v, change)
 			f.Message = "pruned" + in + ": " + cmp.Or(special, "not specified by the schema")
@@ -156,7 +158,7 @@ func (s *Pruned) reasons(n int, given func() any) (findings []analysis.Finding) 
 		findings = append(findings, f)
 	}
 	if report.Truncated {
-		findings = append(findings, analysis.Finding{Rule: RulePruned, Severity: analysis.Info, Message: "there are more changes than listed here"})
+		findings = append(findings, analysis.Finding{Rule: RuleUnknownField, Severity: analysis.Info, Message: "there are more changes than listed here"})
 	}
 	return findings
 }

@@ -17,7 +17,6 @@ const (
 	RuleDuplicateField  = "duplicate-field"
 	RuleServerWarning   = "server-warning"
 	RuleSemantics       = "semantics"
-	RulePruned          = "pruned"
 	RuleNullDropped     = "null-dropped"
 	RuleDefaulted       = "defaulted"
 	RuleMetadataDropped = "metadata-dropped"
@@ -90,7 +89,8 @@ func CauseRule(cause metav1.StatusCause) string {
 // PruneRules returns the rules of the findings of [Checker.Prune].
 func PruneRules() []analysis.Rule {
 	return []analysis.Rule{
-		{ID: RulePruned, Severity: analysis.Warning, Summary: "The schema does not specify the field: the API server drops it."},
+		{ID: RuleUnknownField, Severity: analysis.Warning, Summary: "The schema does not specify the field: the API server drops it."},
+		{ID: RuleStorageVersion, Severity: analysis.Warning, Summary: "The storage version does not specify the field: the API server drops it, without a warning."},
 		{ID: RuleNullDropped, Severity: analysis.Info, Summary: "The schema does not allow null: the API server drops the field."},
 		{ID: RuleDefaulted, Severity: analysis.Info, Summary: "The schema has a default, which the API server applies."},
 		{ID: RuleDuplicateField, Severity: analysis.Warning, Summary: "The field occurs twice: the last one takes effect."},

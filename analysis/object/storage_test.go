@@ -88,7 +88,7 @@ func TestStorageVersion(t *testing.T) {
 				t.Errorf("read back as\n%s, want\n%s", got, back)
 			}
 			expect(t, read.Reasons(),
-				`warning pruned /spec/extra: pruned in storage version v2: not specified by the schema`,
+				`warning storage-version /spec/extra: pruned in storage version v2: not specified by the schema`,
 				`  schema: .properties[spec] 1/schema/openAPIV3Schema/properties/spec`,
 				`info defaulted /spec/extra: defaulted to 6`,
 				`  schema: .properties[spec].properties[extra] 0/schema/openAPIV3Schema/properties/spec/properties/extra`,
@@ -96,13 +96,13 @@ func TestStorageVersion(t *testing.T) {
 				`  schema: .properties[spec].properties[hold] 1/schema/openAPIV3Schema/properties/spec/properties/hold`,
 				`info defaulted /spec/limits: defaulted to {"cpu":1} in storage version v2`,
 				`  schema: .properties[spec].properties[limits] 1/schema/openAPIV3Schema/properties/spec/properties/limits`,
-				`warning pruned /spec/localPort: pruned in storage version v2: not specified by the schema`,
+				`warning storage-version /spec/localPort: pruned in storage version v2: not specified by the schema`,
 				`  schema: .properties[spec] 1/schema/openAPIV3Schema/properties/spec`,
 				`info null-dropped /spec/note: removed in storage version v2: null is not allowed`,
 				`  schema: .properties[spec].properties[note] 1/schema/openAPIV3Schema/properties/spec/properties/note`,
 				`info defaulted /spec/timeout: defaulted to 5`,
 				`  schema: .properties[spec].properties[timeout] 0/schema/openAPIV3Schema/properties/spec/properties/timeout`,
-				`warning pruned /spec/unknown: pruned: not specified by the schema`,
+				`warning unknown-field /spec/unknown: pruned: not specified by the schema`,
 				`  schema: .properties[spec] 0/schema/openAPIV3Schema/properties/spec`,
 			)
 			stored := c.PruneStored(source)
@@ -144,6 +144,28 @@ func TestStorageLoss(t *testing.T) {
 	// The status of the old object is not part of the request.
 	old := schema.Object{"apiVersion": "example.com/v1", "kind": "Peer", "metadata": map[string]any{"name": "a"}, "status": map[string]any{"old": "x"}}
 	expect(t, c.Check(t.Context(), []byte(`{"apiVersion": "example.com/v1", "kind": "Peer", "metadata": {"name": "a"}, "status": {"old": "x"}}`), old, object.Warn))
+}
+
+// TestStorageOld checks that the object before an update has lost what the storage version does
+// not have: it cannot excuse an invalid value.
+func TestStorageOld(t *testing.T) {
+	document := strings.Replace(peers, "localPort: {type: integer}", "localPort: {type: integer, maximum: 1000}", 1)
+	document = strings.Replace(document, "peerPort: {type: integer}", "peerPort: {type: integer, maximum: 1000}", 1)
+	source := peer("v1", `{"localPort": 1790, "peerPort": 1791}`)
+	lost := []string{
+		`warning storage-version /spec/localPort: field "spec.localPort" is not in storage version v2: the API server drops it`,
+		`  schema: .properties[spec]`,
+	}
+	invalid := `error validation/maximum /spec/localPort: spec.localPort in body should be less than or equal to 1000`
+	where := `  schema: .properties[spec].properties[localPort]`
+	for _, semantics := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+		c := checker(t, document, semantics, nil)
+		for _, version := range []string{"v1", "v2"} {
+			old := schema.Object{"apiVersion": "example.com/" + version, "kind": "Peer", "metadata": map[string]any{"name": "a"},
+				"spec": map[string]any{"localPort": int64(1790), "peerPort": int64(1791)}}
+			expect(t, c.Check(t.Context(), source, old, object.Warn), append([]string{invalid, where}, lost...)...)
+		}
+	}
 }
 
 // TestStorageContradiction checks values that contradict the types of the storage version.

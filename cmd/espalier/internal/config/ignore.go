@@ -101,9 +101,14 @@ func (r Rules) Known(pattern string) (message string, ok bool) {
 	return unknown("rule", pattern, r.All), false
 }
 
-// MatchRule reports whether a pattern of rules matches a rule.
+// formerNames lists the rules that had another name, by that name, which files may still have.
+func formerNames() map[string][]string {
+	return map[string][]string{"pruned": {"unknown-field", "storage-version"}}
+}
+
+// MatchRule reports whether a pattern of rules, or the former name of a rule, matches a rule.
 func MatchRule(pattern, rule string) bool {
-	if pattern == rule || pattern == All {
+	if pattern == rule || pattern == All || slices.Contains(formerNames()[pattern], rule) {
 		return true
 	}
 	ok, _ := path.Match(pattern, rule)
