@@ -11,6 +11,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/migrate"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/internal/textdiff"
+	"espalier.dev/internal/yamlx"
 )
 
 // migratedObject is the outcome of an object in JSON and YAML.
@@ -74,7 +75,7 @@ func (w *listWriter) print(text []byte) error {
 func (w *listWriter) add(object any) error {
 	w.objects++
 	if w.output == "yaml" {
-		text, err := yaml.Marshal([]any{object})
+		text, err := yamlx.Marshal([]any{object})
 		if err != nil {
 			return err
 		}
@@ -97,7 +98,7 @@ func (w *listWriter) add(object any) error {
 // end writes the summary after the objects, as JSON or YAML.
 func (w *listWriter) end(name string, summary any) error {
 	if w.output == "yaml" {
-		text, err := yaml.Marshal(map[string]any{name: summary})
+		text, err := yamlx.Marshal(map[string]any{name: summary})
 		if w.objects == 0 {
 			text = append([]byte("objects: []\n"), text...)
 		}

@@ -6,8 +6,8 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
+	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
 )
 
@@ -74,7 +74,7 @@ func (a *app) version(output string) error {
 		text, err = json.MarshalIndent(v, "", "  ")
 		text = append(text, '\n')
 	case "yaml":
-		text, err = yaml.Marshal(v)
+		text, err = yamlx.Marshal(v)
 	}
 	if err != nil {
 		return err

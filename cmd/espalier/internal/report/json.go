@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"io"
 
-	"sigs.k8s.io/yaml"
+	"espalier.dev/internal/yamlx"
 )
 
 // jsonFormat writes {"findings":[…],"summary":{…}}, one finding per line.
@@ -63,7 +63,7 @@ type yamlFormat struct {
 func newYAML(w io.Writer) format { return &yamlFormat{w: w} }
 
 func (y *yamlFormat) finding(f *Finding) error {
-	text, err := yaml.Marshal([]record{newRecord(f)})
+	text, err := yamlx.Marshal([]record{newRecord(f)})
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (y *yamlFormat) finding(f *Finding) error {
 }
 
 func (y *yamlFormat) close(s *Summary) error {
-	text, err := yaml.Marshal(map[string]any{"summary": s})
+	text, err := yamlx.Marshal(map[string]any{"summary": s})
 	if err != nil {
 		return err
 	}
