@@ -3,12 +3,14 @@ package suppress
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"espalier.dev/analysis"
 	"espalier.dev/cmd/espalier/internal/config"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -59,18 +61,49 @@ func objectName(id input.Identity) string {
 	return strings.Trim(id.Kind+"."+group, ".") + " " + id.FullName()
 }
 
-// has reports whether a finding is known. Each known finding counts once.
-func (k *known) has(f *report.Finding) bool {
-	key := keyOf(f)
+// has reports whether a finding is known. Each known finding counts once. doc is the document of
+// the finding, or nil.
+func (k *known) has(f *report.Finding, doc *yamlx.Document) bool {
+	indexed := keyOf(f)
+	key := indexed
+	key.Path = nameVersion(key.Path, f.Pointer, doc)
 	if k.write {
 		k.counts[key]++
 		return true
 	}
-	if k.counts[key] == 0 {
-		return false
+	// Baselines had the indexes of versions before.
+	for _, key := range []config.Known{key, indexed} {
+		if k.counts[key] > 0 {
+			k.counts[key]--
+			return true
+		}
 	}
-	k.counts[key]--
-	return true
+	return false
+}
+
+// nameVersion returns the path of a field of a CRD with the name of the version in place of its
+// index, which changes when another version is added or removed: spec.versions[v1].schema.
+// pointer is the same path as a pointer into the document.
+func nameVersion(path, pointer string, doc *yamlx.Document) string {
+	const versions = "spec.versions["
+	rest, isVersion := strings.CutPrefix(path, versions)
+	index, rest, _ := strings.Cut(rest, "]")
+	if _, err := strconv.Atoi(index); !isVersion || err != nil || doc == nil {
+		return path
+	}
+	base, _, found := strings.Cut(pointer, "/spec/versions/"+index)
+	if !found {
+		return path
+	}
+	at := doc.Find(jsonptr.Child(base, "spec", "versions", index, "name"))
+	if !at.Exact {
+		return path
+	}
+	name := strings.Trim(string(doc.Source()[at.Value.Offset:at.Value.EndOffset]), `"'`)
+	if name == "" || strings.ContainsAny(name, " *&!\n[]") {
+		return path
+	}
+	return versions + name + "]" + rest
 }
 
 func (k *known) saw(id input.Identity) {

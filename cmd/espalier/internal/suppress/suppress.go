@@ -159,7 +159,8 @@ func (f *Filter) Apply(found report.Finding) (report.Finding, bool) {
 	if severity, ok := f.options.Severity[found.Rule]; ok {
 		found.Severity = severity
 	}
-	f.read(found.Doc, found.File)
+	doc := found.Doc
+	f.read(doc, found.File)
 	found.Doc = nil // formats may keep findings
 	if f.files[found.File].match(found.Rule, found.Span.Line) {
 		return found, false
@@ -175,7 +176,7 @@ func (f *Filter) Apply(found report.Finding) (report.Finding, bool) {
 			}
 		}
 	}
-	return found, f.known == nil || !f.known.has(&found)
+	return found, f.known == nil || !f.known.has(&found, doc)
 }
 
 // fieldOf returns the field that a path names. The paths of diff start with the CRD and the
