@@ -202,7 +202,7 @@ func (a *app) readDefinitions(ctx context.Context, flags input.Flags, r *report.
 		return nil, err
 	}
 	r.Summary().Others = int(flags.Dropped.Load())
-	if len(definitions) == 0 && !failed && flags.Keep == input.Everything {
+	if len(definitions) == 0 && !failed && flags.Keep == input.Everything && !flags.Excluded() {
 		r.Failure(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
 	}
 	return definitions, nil

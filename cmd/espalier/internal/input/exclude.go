@@ -1,7 +1,9 @@
 package input
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,6 +29,21 @@ func (r *reader) excluded(path, below string, isDir bool) bool {
 	below = filepath.ToSlash(below)
 	return slices.ContainsFunc(r.exclude, func(f glob.File) bool { return f.Match(below, isDir) }) ||
 		r.flags.Skip != nil && r.flags.Skip(path, isDir)
+}
+
+// Excluded reports whether the user has excluded every file of the input: that there is nothing
+// to read is then not a mistake. Tools such as pre-commit name the files that have changed,
+// whether the configuration excludes them or not.
+func (f Flags) Excluded() bool {
+	if slices.Contains(f.Paths, "-") || len(f.Exclude) == 0 && f.Skip == nil {
+		return false
+	}
+	all := true
+	r := &reader{ctx: context.Background(), flags: &f,
+		problem: func(Problem) { all = false },
+		small:   func(file, os.FileInfo) (bool, error) { all = false; return true, nil },
+	}
+	return r.all(nil) == nil && all
 }
 
 // ownFile reports whether a file in a directory is one of the program itself, such as the
