@@ -12,7 +12,6 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
-	"espalier.dev/internal/textdiff"
 	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 )
@@ -157,17 +156,4 @@ func assemble(old []byte, documents []editedDocument) ([]byte, error) {
 		}
 	}
 	return append(out, rest...), nil
-}
-
-// printDiff prints the changes of a file as a patch for git apply and patch -p1.
-func (a *app) printDiff(file string, old, text []byte) error {
-	var style textdiff.Style
-	if a.useColor(a.stdout) {
-		style = diffStyle()
-	}
-	if file == input.Stdin {
-		file = "stdin"
-	}
-	_, err := a.stdout.Write(style.Unified(textdiff.FileName("a", file), textdiff.FileName("b", file), old, text, 3))
-	return err
 }

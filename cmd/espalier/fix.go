@@ -39,8 +39,10 @@ func newFixCommand(a *app) *cobra.Command {
 		Use:   "fix PATH...",
 		Short: "Rewrite CRDs: v1beta1 to v1, non-structural schemas to structural ones",
 		Long: `Fix converts v1beta1 CRDs to v1, makes schemas structural, replaces superseded keywords
-and applies every fix that lint proposes. It prints a diff, or changes the files with
---write. Comments, order and formatting of unchanged parts are preserved.
+and applies every fix that lint proposes. It prints a patch for git apply or patch -p1 in
+the current directory, or in the directory that its first line names if files are outside,
+or changes the files with --write. Comments, order and formatting of unchanged parts are
+preserved.
 
 Findings that a comment or the configuration file suppresses are not fixed.
 
@@ -95,6 +97,9 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 	options := a.reportOptions(c, o.report, fixRules())
 	options.What, options.Quiet = "CRD", true
 	f := &fixing{app: a, write: o.write, quiet: o.report.quiet, diff: !o.write && !namesStdout(o.report.outputs)}
+	if f.patch, err = a.newPatchWriter(o.input.Paths); err != nil {
+		return err
+	}
 	f.newFilter = func() *suppress.Filter { return a.newFilter(c, nil) }
 	f.options = fix.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Prune: o.prune, Configs: []lint.Config{a.config.Lint, {Disable: o.disable}}}
 	if f.diff || o.write && !namesStdout(o.report.outputs) {
@@ -126,6 +131,7 @@ type fixing struct {
 	r           *report.Reporter
 	write, diff bool
 	quiet       bool
+	patch       *patchWriter
 	// differs is set if a fix changes a CRD.
 	differs bool
 	// stdin is the content of standard input, which is needed twice.
@@ -184,7 +190,7 @@ func (f *fixing) all(ctx context.Context, flags input.Flags) (err error) {
 		return err
 	}
 	f.r.Summary().Others = int(flags.Dropped.Load())
-	if seen == 0 && !failed && flags.Keep == input.Everything {
+	if seen == 0 && !failed && flags.Keep == input.Everything && !flags.Excluded() {
 		f.r.Failure(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
 	}
 	return f.flush()
@@ -305,7 +311,7 @@ func (f *fixing) replace(documents []fixedDocument) error {
 			fmt.Fprintf(f.stderr, "fixed %s\n", file)
 		}
 	case f.diff:
-		return f.printDiff(file, old, text)
+		return f.patch.print(file, old, text)
 	}
 	return nil
 }

@@ -27,6 +27,8 @@ import (
 // generateTarget is a language that types can be generated for.
 type generateTarget struct {
 	name, summary string
+	// files are patterns of the names of its files.
+	files []string
 	// generate returns the files of the packages. existing are the files that an earlier run
 	// has written to the directories of the packages.
 	generate func(packages []*generate.Package, existing generate.Files) (generate.Files, []generate.Problem, error)
@@ -35,14 +37,14 @@ type generateTarget struct {
 // generateTargets returns the targets of generate.
 func generateTargets() []generateTarget {
 	return []generateTarget{
-		{"go", "Go types with kubebuilder markers, deep copies and AddToScheme", func(packages []*generate.Package, _ generate.Files) (generate.Files, []generate.Problem, error) {
+		{"go", "Go types with kubebuilder markers, deep copies and AddToScheme", []string{"zz_generated.*.go"}, func(packages []*generate.Package, _ generate.Files) (generate.Files, []generate.Problem, error) {
 			return golang.Generate(packages)
 		}},
-		{"proto", "Protobuf messages, and a lock file that keeps field numbers stable", func(packages []*generate.Package, existing generate.Files) (generate.Files, []generate.Problem, error) {
+		{"proto", "Protobuf messages, and a lock file that keeps field numbers stable", []string{"types.proto", "types.proto.lock"}, func(packages []*generate.Package, existing generate.Files) (generate.Files, []generate.Problem, error) {
 			files, err := proto.Generate(packages, existing)
 			return files, nil, err
 		}},
-		{"typescript", "TypeScript interfaces", func(packages []*generate.Package, _ generate.Files) (generate.Files, []generate.Problem, error) {
+		{"typescript", "TypeScript interfaces", []string{"types.ts"}, func(packages []*generate.Package, _ generate.Files) (generate.Files, []generate.Problem, error) {
 			return typescript.Generate(packages), nil, nil
 		}},
 	}
@@ -50,9 +52,9 @@ func generateTargets() []generateTarget {
 
 // generateOptions are the flags of generate.
 type generateOptions struct {
-	input        input.Flags
-	output       string
-	check, force bool
+	input               input.Flags
+	output              string
+	check, force, clean bool
 }
 
 func newGenerateCommand(a *app) *cobra.Command {
@@ -78,8 +80,11 @@ nothing is written.
 The target proto also writes a lock file beside each .proto file: commit both. A later run
 never changes the number of a field, and reserves the numbers of removed fields.
 
-Files that were not generated are not overwritten unless --force is set. With --check,
-nothing is written: generate prints what would change, and exits with 1 if anything would.
+Files that were not generated are not overwritten unless --force is set. Files of the target
+that an earlier run has generated, for a version or group that the CRDs do not have anymore,
+are reported; --clean removes them, including lock files. Name all CRDs of an output
+directory in one run. With --check, nothing is written: generate prints what would change,
+including files to remove, as a patch, and exits with 1 if anything would.
 
 Exit codes: 0 success, 1 a schema is not structural, or --check found differences,
 ` + otherExitCodes + `.`,
@@ -103,7 +108,8 @@ Exit codes: 0 success, 1 a schema is not structural, or --check found difference
 	flags.StringVarP(&o.output, "output", "o", "", "output `DIRECTORY`; required")
 	flags.BoolVar(&o.check, "check", false, "print what would change, and write nothing")
 	flags.BoolVar(&o.force, "force", false, "overwrite files that were not generated")
-	groupFlags(flags, outputFlags, "output", "check", "force")
+	flags.BoolVar(&o.clean, "clean", false, "remove files that are no longer generated")
+	groupFlags(flags, outputFlags, "output", "check", "force", "clean")
 	_ = c.MarkFlagDirname("output")
 	return c
 }
@@ -149,10 +155,24 @@ func (a *app) generate(c *cobra.Command, target generateTarget, o generateOption
 	if r.Code() != report.Clean {
 		return nil
 	}
-	if o.check {
-		return a.checkGenerated(out, files)
+	stale, err := out.stale(target, files)
+	if err != nil {
+		return err
 	}
-	return out.write(files, o.force)
+	if o.check {
+		return a.checkGenerated(out, files, stale)
+	}
+	if err := out.write(files, o.force); err != nil {
+		return err
+	}
+	for _, name := range stale {
+		if !o.clean {
+			fmt.Fprintf(a.stderr, "%s: %s is no longer generated: remove it with --clean\n", a.name(), out.path(name))
+		} else if err := os.Remove(out.path(name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // buildPackages returns the packages of the CRDs, the CRDs that they were made of, and the
@@ -179,10 +199,14 @@ func (a *app) buildPackages(ds *definitions, r *report.Reporter) ([]*generate.Pa
 }
 
 // checkGenerated prints the differences between the files in the output directory and those
-// that would be written.
-func (a *app) checkGenerated(out outputDirectory, files generate.Files) error {
-	stale := false
-	for _, name := range slices.Sorted(maps.Keys(files)) {
+// that would be written. stale are the files that would not.
+func (a *app) checkGenerated(out outputDirectory, files generate.Files, stale []string) error {
+	patch, err := a.newPatchWriter([]string{out.dir})
+	if err != nil {
+		return err
+	}
+	differs := false
+	for _, name := range slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(files)), stale...))) {
 		old, err := out.read(name)
 		if err != nil {
 			return err
@@ -190,12 +214,12 @@ func (a *app) checkGenerated(out outputDirectory, files generate.Files) error {
 		if bytes.Equal(old, files[name]) {
 			continue
 		}
-		stale = true
-		if err := a.printDiff(out.path(name), old, files[name]); err != nil {
+		differs = true
+		if err := patch.print(out.path(name), old, files[name]); err != nil {
 			return err
 		}
 	}
-	if stale {
+	if differs {
 		return report.ExitError(report.Found)
 	}
 	return nil
@@ -240,6 +264,31 @@ func (o outputDirectory) generated(packages []*generate.Package) (generate.Files
 		}
 	}
 	return files, nil
+}
+
+// stale returns the generated files of a target that are not among files, sorted.
+func (o outputDirectory) stale(target generateTarget, files generate.Files) (names []string, err error) {
+	for _, pattern := range target.files {
+		// Each package is in the directory GROUP/VERSION.
+		found, err := fs.Glob(os.DirFS(o.dir), "*/*/"+pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range found {
+			if files[name] != nil {
+				continue
+			}
+			text, err := o.read(name)
+			if err != nil {
+				return nil, err
+			}
+			if isGenerated(text) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // isGenerated reports whether a file was generated: one of its first lines says so.

@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/internal/textdiff"
+	"espalier.dev/internal/yamlx"
 )
 
 // useColor reports whether output to w is coloured.
@@ -122,7 +122,7 @@ func (p *printer) print(title string, v any) error {
 	var err error
 	if p.output == "json" {
 		text, err = indentedJSON(v)
-	} else if text, err = yaml.Marshal(v); err == nil {
+	} else if text, err = yamlx.Marshal(v); err == nil {
 		head := ""
 		if p.count > 0 {
 			head = "---\n"
@@ -137,6 +137,56 @@ func (p *printer) print(title string, v any) error {
 	}
 	p.count++
 	_, err = p.a.stdout.Write(text)
+	return err
+}
+
+// objectPrinter writes objects to standard output: in YAML each as a document, and in JSON as one
+// document, which is a List unless there is exactly one object.
+type objectPrinter struct {
+	printer
+	// first is the first object, as long as it is the only one.
+	first any
+}
+
+// print writes an object.
+func (p *objectPrinter) print(v any) error {
+	if p.output != "json" {
+		return p.printer.print("", v)
+	}
+	if p.count++; p.count == 1 {
+		p.first = v
+		return nil
+	}
+	if p.count == 2 {
+		if err := p.item("{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"List\",\n  \"items\": [\n    ", p.first); err != nil {
+			return err
+		}
+		p.first = nil
+	}
+	return p.item(",\n    ", v)
+}
+
+// item writes an item of the List after some text.
+func (p *objectPrinter) item(before string, v any) error {
+	text, err := indented(v, "    ")
+	if err == nil {
+		_, err = p.a.stdout.Write(append([]byte(before), text...))
+	}
+	return err
+}
+
+// end completes the output. JSON without an object is an empty List.
+func (p *objectPrinter) end() error {
+	end := "\n  ]\n}\n"
+	switch {
+	case p.output != "json":
+		return nil
+	case p.count == 1:
+		return p.printer.print("", p.first)
+	case p.count == 0:
+		end = "{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"List\",\n  \"items\": []\n}\n"
+	}
+	_, err := io.WriteString(p.a.stdout, end)
 	return err
 }
 

@@ -41,8 +41,10 @@ version does not specify, and gets its defaults. --stored prints the stored form
 storage version. If a webhook converts between the versions, prune cannot know the result:
 it ignores the conversion, and says so.
 
--o yaml (the default) and -o json print the objects. -o diff prints the changes to the
-files as a patch for git apply or patch -p1; standard input is called stdin in it: apply
+-o yaml (the default) and -o json print the objects. Several objects are several documents
+in YAML, and the items of one List in JSON, as in kubectl. -o diff prints the changes to the
+files as a patch for git apply or patch -p1 in the current directory, or in the directory
+that its first line names if files are outside. Standard input is called stdin in it: apply
 the patch to another file with patch FILE. --why lists every field that was pruned, defaulted or dropped as null, the schema
 that is responsible (with the storage version, if its schema is), and the field that was
 probably meant. With --why, -o selects a findings format (text, json, yaml, sarif, junit,
@@ -111,8 +113,9 @@ type pruner struct {
 	// reasons are not asked for.
 	report, side *report.Reporter
 	// printer prints objects. It is nil if only reasons or diffs are printed.
-	printer *printer
-	diff    bool
+	printer *objectPrinter
+	// patch prints diffs. It is nil if none are printed.
+	patch *patchWriter
 	// stored selects the stored form.
 	stored bool
 	// previews and webhooks hold the findings about CRDs that have been reported.
@@ -137,8 +140,9 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 	}
 	o.crds = o.objects.With(o.crds.Paths...)
 	p := &pruner{a: a, skip: o.skip, stored: o.stored, previews: map[*object.Preview]bool{}, webhooks: map[*analysis.Finding]bool{}}
+	diff := false
 	if o.why {
-		p.diff = slices.Contains(o.report.outputs, "diff")
+		diff = slices.Contains(o.report.outputs, "diff")
 		o.report.outputs = slices.DeleteFunc(slices.Clone(o.report.outputs), func(s string) bool { return s == "diff" })
 		options := a.reportOptions(c, o.report, pruneRules())
 		if p.report, err = report.New(options); err != nil {
@@ -154,9 +158,9 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 		}
 		switch output {
 		case "yaml", "json":
-			p.printer = &printer{a: a, output: output}
+			p.printer = &objectPrinter{printer: printer{a: a, output: output}}
 		case "diff":
-			p.diff = true
+			diff = true
 		default:
 			return fmt.Errorf("-o %s: must be yaml, json or diff; add --why for the formats of findings", output)
 		}
@@ -172,7 +176,10 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 		}
 	}
 	defer func() { err = p.side.Finish(err) }()
-	if p.diff {
+	if diff {
+		if p.patch, err = a.newPatchWriter(o.objects.Paths); err != nil {
+			return err
+		}
 		// A diff needs the whole text.
 		a.stdin = io.TeeReader(a.stdin, &p.stdin)
 	}
@@ -180,6 +187,10 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 	defer func() { err = errors.Join(err, ahead.Close()) }()
 	if p.definitions, err = a.loadDefinitionsFor(c.Context(), o.crds, o.objects, &ahead, p.side.Failure); err != nil {
 		return err
+	}
+	if p.printer != nil {
+		// What was printed before an error is a document too.
+		defer func() { err = errors.Join(err, p.printer.end()) }()
 	}
 	if err := input.Documents(c.Context(), a.stdin, ahead.Input(o.objects), p.document, p.side.Failure); err != nil {
 		return err
@@ -209,7 +220,7 @@ func (p *pruner) document(d *input.Document) error {
 	if problem != nil {
 		p.side.Failure(*problem)
 	}
-	if p.diff {
+	if p.patch != nil {
 		p.edit(d, items, pruned)
 	}
 	return nil
@@ -268,7 +279,7 @@ func (p *pruner) object(it *input.Item) (*object.Pruned, error) {
 		return nil, nil
 	}
 	if p.printer != nil {
-		if err := p.printer.print("", stored.Object); err != nil {
+		if err := p.printer.print(stored.Object); err != nil {
 			return nil, err
 		}
 	}
@@ -356,5 +367,5 @@ func (p *pruner) flush() error {
 	if err != nil {
 		return err
 	}
-	return p.a.printDiff(p.file, old, text)
+	return p.patch.print(p.file, old, text)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -95,4 +96,62 @@ func prunedObjects(t *testing.T, file string) string {
 		t.Fatalf("exits with %d:\n%s", code, out)
 	}
 	return out
+}
+
+// TestPatchesOutside applies patches of files that are not below the current directory with the
+// commands that the patches name.
+func TestPatchesOutside(t *testing.T) {
+	archive, err := txtar.ParseFile("testdata/patches.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tool, index := range map[string]int{"git": 0, "patch": 1} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Logf("%s is not installed", tool)
+			continue
+		}
+		for name, paths := range map[string][]string{
+			"parent":          {"../there/a b.yaml"},
+			"absolute":        {"TOP/there/a b.yaml"},
+			"directory":       {"../there"},
+			"two directories": {"../there", "in.yaml"},
+			"inside":          {"TOP/here/in.yaml"},
+		} {
+			t.Run(tool+" "+name, func(t *testing.T) {
+				top := t.TempDir()
+				for _, dir := range []string{"here", "there"} {
+					if err := os.Mkdir(filepath.Join(top, dir), 0o700); err != nil {
+						t.Fatal(err)
+					}
+				}
+				t.Chdir(filepath.Join(top, "here"))
+				writeFile(t, "crd.yaml", archive.Files[0].Data)
+				writeFile(t, "in.yaml", archive.Files[1].Data)
+				writeFile(t, "../there/a b.yaml", archive.Files[1].Data)
+				args := []string{"prune", "-o", "diff", "--crd", "crd.yaml"}
+				for _, path := range paths {
+					args = append(args, strings.Replace(path, "TOP", top, 1))
+				}
+				patch, code := runApp(t, args...)
+				if code != 0 || patch == "" {
+					t.Fatalf("exits with %d:\n%s", code, patch)
+				}
+				command := []string{"git apply", "patch -p1"}[index]
+				if note, ok := strings.CutPrefix(patch, "# Apply this patch with "); ok {
+					note, _, _ = strings.Cut(note, "\n")
+					command = strings.Split(note, ", or ")[index]
+				} else if name != "inside" {
+					t.Errorf("the patch does not name a directory:\n%s", patch)
+				}
+				c := exec.Command("sh", "-c", command)
+				c.Stdin = strings.NewReader(patch)
+				if out, err := c.CombinedOutput(); err != nil {
+					t.Fatalf("%s: %v: %s\n%s", command, err, out, patch)
+				}
+				if again, code := runApp(t, args...); code != 0 || again != "" {
+					t.Errorf("pruning again exits with %d:\n%s", code, again)
+				}
+			})
+		}
+	}
 }
