@@ -6,7 +6,8 @@ import (
 	"context"
 	"io"
 	"os"
-	"runtime/debug"
+
+	"espalier.dev/cmd/espalier/internal/heap"
 )
 
 func main() {
@@ -20,25 +21,16 @@ func main() {
 		stdout:  os.Stdout,
 		stderr:  os.Stderr,
 		environ: os.LookupEnv,
-		tune:    func() { spendMemory(os.LookupEnv) },
+		tune:    func() { heap.Postpone(smallHeap) },
 	}
 	code := a.run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
 }
 
-// spendMemory makes garbage collection less frequent: without it, a short command spends
-// a fifth of its time collecting. Above the memory limit, collection is as frequent as
-// usual. GOGC and GOMEMLIMIT in the environment take precedence.
-func spendMemory(environ func(string) (string, bool)) {
-	const percent, limit = 400, 2 << 30
-	if _, set := environ("GOGC"); !set {
-		debug.SetGCPercent(percent)
-	}
-	if _, set := environ("GOMEMLIMIT"); !set {
-		debug.SetMemoryLimit(limit)
-	}
-}
+// smallHeap is the size of the heap up to which a command does not collect garbage: without it,
+// a short command spends a fifth of its time collecting.
+const smallHeap = 64 << 20
 
 // interruptible is a reader whose Read returns when the context is done, even without
 // input.

@@ -1,4 +1,4 @@
-// Package heap decides when a starting process collects garbage.
+// Package heap decides when a process collects garbage.
 //
 // The first collections of a Go program begin at a heap of 4 MB. This program has that before
 // main, because it contains Kubernetes' types and etcd, and a server reaches 20 MB before it is
@@ -9,6 +9,7 @@ package heap
 import (
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 )
 
 const (
@@ -39,6 +40,34 @@ func reset() {
 	if percent := debug.SetGCPercent(defaultPercent); percent != startPercent {
 		debug.SetGCPercent(percent)
 	}
+}
+
+// Postpone postpones collections until the heap has the given size, and above it lets them begin
+// at twice what is in use, as usual: a percentage alone would either collect often while there is
+// little to collect, or use a multiple of what a large heap needs. GOGC in the environment takes
+// precedence.
+func Postpone(least uint64) {
+	if postponed {
+		adapt(least)
+	}
+}
+
+// adapt sets the size of the heap at which the next collection begins, and does it again after
+// each collection.
+func adapt(least uint64) {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	live := sample[0].Value.Uint64()
+	if live == 0 { // nothing has been collected yet
+		live = sample[1].Value.Uint64()
+	}
+	percent := defaultPercent
+	if half := least / 2; live < half {
+		percent = int((least - live) * 100 / max(live, least/20))
+	}
+	debug.SetGCPercent(percent)
+	// The object is garbage from the start, so the next collection finds it.
+	runtime.AddCleanup(new([64]byte), adapt, least)
 }
 
 // Trim collects garbage, and returns unused memory to the system. It is for servers that have

@@ -47,4 +47,22 @@ func TestPostpone(t *testing.T) {
 			t.Errorf("GOGC is %d, want 50", got)
 		}
 	})
+
+	t.Run("small heap", func(t *testing.T) {
+		defer debug.SetGCPercent(defaultPercent)
+		Postpone(64 << 20)
+		if got := percent(); got <= startPercent {
+			t.Errorf("GOGC is %d for a small heap", got)
+		}
+		// The heap grows: after the next collections, the percentage is the default.
+		large := make([]byte, 40<<20)
+		for percent() != defaultPercent {
+			if time.Now().After(deadline) {
+				t.Fatalf("GOGC is still %d for a large heap", percent())
+			}
+			runtime.GC()
+			time.Sleep(time.Millisecond)
+		}
+		runtime.KeepAlive(large)
+	})
 }
