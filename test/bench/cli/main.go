@@ -5,7 +5,7 @@
 // All programs are built from source; the versions of the others are pinned in the modules in
 // others. kubeconform uses schemas that are converted from the CRDs. The objects are renamed
 // copies of those in the corpus, one per file, as JSON and as YAML. Objects of Kubernetes' own kinds
-// are copies of the seeds of the oracle. The programs take turns, round by round, and the medians
+// are copies of the seeds of the oracle. One directory has CRDs and objects. The programs take turns, round by round, and the medians
 // are compared, so a busy machine slows down all of them.
 //
 // The command never fails because of a time. ESPALIER_CORPUS names the directory of the
@@ -64,6 +64,9 @@ func run(ctx context.Context, dir, others string, objects, rounds int) error {
 			return err
 		}
 	}
+	if err := mixed(ctx, dir, programs, input, rounds); err != nil {
+		return err
+	}
 	if err := builtin(ctx, dir, programs, objects, rounds); err != nil {
 		return err
 	}
@@ -88,12 +91,12 @@ func sideBySide(ctx context.Context, programs []program, in *inputs, form string
 			runs[i] = append(runs[i], s)
 		}
 	}
-	fmt.Printf("%s\n  %-18s %10s %10s %10s %14s %14s\n", form, "", "wall", "cpu", "peak", "wall ÷ ours", "cpu ÷ ours")
+	fmt.Printf("%s\n  %-18s %10s %10s %10s %14s %14s %14s\n", form, "", "wall", "cpu", "peak", "wall ÷ ours", "cpu ÷ ours", "peak ÷ ours")
 	ours := median(runs[0])
 	for i, p := range programs {
 		m := median(runs[i])
-		fmt.Printf("  %-18s %10s %10s %7d MB %14.1f %14.1f\n", p.name, m.wall.Round(time.Millisecond), m.cpu.Round(time.Millisecond), m.rss>>20,
-			m.wall.Seconds()/ours.wall.Seconds(), m.cpu.Seconds()/ours.cpu.Seconds())
+		fmt.Printf("  %-18s %10s %10s %7d MB %14.1f %14.1f %14.1f\n", p.name, m.wall.Round(time.Millisecond), m.cpu.Round(time.Millisecond), m.rss>>20,
+			m.wall.Seconds()/ours.wall.Seconds(), m.cpu.Seconds()/ours.cpu.Seconds(), float64(m.rss)/float64(ours.rss))
 	}
 	fmt.Println()
 	return nil
