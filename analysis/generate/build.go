@@ -50,7 +50,7 @@ func Build(inputs []Input) ([]*Package, []Problem) {
 	var problems []Problem
 	kinds := map[[2]string][]*Kind{}
 	for i, in := range inputs {
-		checker := object.New(in.Definition, object.Options{Document: in.Document})
+		checker := object.New(in.Definition, object.Options{Document: func() []byte { return in.Document }})
 		for _, v := range in.Definition.Versions() {
 			found := blocking(checker, in.Definition, v)
 			for _, f := range found {

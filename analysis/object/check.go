@@ -21,9 +21,10 @@ import (
 
 // Options describe the text of the CRD for a [Checker]. The zero value works without it.
 type Options struct {
-	// Document is the CRD as its author wrote it, as JSON, in v1 or v1beta1. Pointers to
-	// schemas point into it. Without it they point into the v1 form.
-	Document []byte
+	// Document returns the CRD as its author wrote it, as JSON, in v1 or v1beta1. Pointers to
+	// schemas point into it. Without it they point into the v1 form. It is called when the
+	// text is needed, which it need not keep, and may be called concurrently.
+	Document func() []byte
 	// Locate returns the position of a JSON pointer into Document in a file. Findings that
 	// name a schema include its position, unless Locate is nil. It may be called concurrently.
 	Locate func(pointer string) analysis.Location
@@ -82,7 +83,7 @@ func New(definition *crd.Definition, o Options) *Checker {
 		differences: map[string]difference{},
 		previews:    map[string]func() (*Preview, error){},
 		storages:    map[string]func() (storage, error){},
-		document:    sync.OnceValue(func() document { return readDocument(o.Document) }),
+		document:    sync.OnceValue(func() document { return readDocument(o) }),
 	}
 	c.other = sync.OnceValues(func() (*espalier.Admitter, error) {
 		other, err := definition.With(crd.Options{Semantics: c.otherSemantics(), IgnoreRules: true})

@@ -20,7 +20,16 @@ type document struct {
 	common bool
 }
 
-func readDocument(source []byte) (d document) {
+// document returns the text of the CRD, or nothing.
+func (o Options) document() []byte {
+	if o.Document == nil {
+		return nil
+	}
+	return o.Document()
+}
+
+func readDocument(o Options) (d document) {
+	source := o.document()
 	id, err := api.Identify(source)
 	if d.beta = err == nil && id.APIVersion == api.GroupName+"/v1beta1"; d.beta {
 		if tree, err := jsonx.Parse(source); err == nil {
@@ -108,7 +117,7 @@ func OriginalSchema(definition *api.CustomResourceDefinition, version string) *a
 // each time, because definitions need not keep their schemas.
 func (c *Checker) original(v *crd.Version) *api.JSONSchemaProps {
 	definition := c.definition.CRD()
-	if source := c.options.Document; source != nil {
+	if source := c.options.document(); len(source) > 0 {
 		read, err := codec.DecodeLenient(source)
 		if err != nil {
 			// Fields that only Espalier supports must not prevent decoding the rest.

@@ -93,7 +93,7 @@ func toJSON(t testing.TB, text string) []byte {
 
 func checker(t testing.TB, document string, sem schema.Semantics, locate func(string) analysis.Location) *object.Checker {
 	t.Helper()
-	return object.New(definition(t, document, sem), object.Options{Document: toJSON(t, document), Locate: locate})
+	return object.New(definition(t, document, sem), object.Options{Document: func() []byte { return toJSON(t, document) }, Locate: locate})
 }
 
 func definition(t testing.TB, document string, sem schema.Semantics) *crd.Definition {

@@ -226,11 +226,11 @@ func (u *auditor) definitionsFrom(ctx context.Context, a *app, flags input.Flags
 		return err
 	}
 	for _, d := range ds.list {
-		if !u.wants(d.item.Name()) {
+		if !u.wants(d.identity().Name) {
 			continue
 		}
 		if err := u.define(d.readable()); err != nil {
-			fail(input.Problem{Rule: object.RuleInvalidDefinition, File: d.item.File, Line: d.item.Doc.Line(), Message: "the CRD cannot be used: " + err.Error(), Object: d.item.Identity()})
+			fail(input.Problem{Rule: object.RuleInvalidDefinition, File: d.file, Line: d.item().Doc.Line(), Message: "the CRD cannot be used: " + err.Error(), Object: d.identity()})
 		}
 	}
 	return u.checkDefinitions(failed)

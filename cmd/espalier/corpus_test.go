@@ -92,8 +92,8 @@ func TestCorpusCommands(t *testing.T) {
 				t.Error(err)
 				continue
 			}
-			if out, code := runApp(t, "explain", "--recursive", "--crd", d.item.File, hub.Spec.Names.Plural); code != 0 || !strings.Contains(out, hub.Spec.Names.Kind) {
-				t.Errorf("%s: exits with %d: %.500s", d.item.File, code, out)
+			if out, code := runApp(t, "explain", "--recursive", "--crd", d.file, hub.Spec.Names.Plural); code != 0 || !strings.Contains(out, hub.Spec.Names.Kind) {
+				t.Errorf("%s: exits with %d: %.500s", d.file, code, out)
 			}
 		}
 	})

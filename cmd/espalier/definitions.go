@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"slices"
 	"strings"
 	"sync"
+	"weak"
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
@@ -45,11 +47,21 @@ type groupKind struct{ group, kind string }
 // a directory are never used.
 type definition struct {
 	groupKind
-	item *input.Item
+	// file is the file of the CRD, and sum a checksum of its text.
+	file string
+	sum  [sha256.Size]byte
+	// kept is the CRD or, if it can be read again from its place, nil. read is what was read
+	// last, until it is garbage: few CRDs of a directory are used, and those only to compile
+	// them and for findings.
+	kept  *input.Item
+	place input.Place
+	read  weak.Pointer[input.Item]
+	// reading guards read.
+	reading sync.Mutex
 	// semantics is the value of --semantics.
 	semantics schema.Semantics
-	// place guards item.Doc, which is not safe for concurrent use.
-	place sync.Mutex
+	// using guards the documents of items, which are not safe for concurrent use.
+	using sync.Mutex
 	// base is compiled without CEL rules and shared by checker and pruner, to save memory.
 	base func() (*crd.Definition, error)
 	// checker includes CEL rules. pruner omits them, because they are expensive to
@@ -64,6 +76,11 @@ func isDefinition(it *input.Item) bool {
 
 // loadDefinitions reads CRDs and skips other objects.
 func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem func(input.Problem)) (*definitions, error) {
+	return a.indexDefinitions(ctx, flags, newDefinition, problem)
+}
+
+// indexDefinitions is like loadDefinitions. add returns the definition of a CRD.
+func (a *app) indexDefinitions(ctx context.Context, flags input.Flags, add func(*input.Item, schema.Semantics) *definition, problem func(input.Problem)) (*definitions, error) {
 	if len(flags.Paths) == 0 {
 		return nil, errors.New("--crd is required: a file or directory with CRDs, or - for standard input")
 	}
@@ -83,7 +100,7 @@ func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem fu
 		items, f.problem = d.Items()
 		for _, it := range items {
 			if isDefinition(it) {
-				f.definitions = append(f.definitions, newDefinition(it, ds.semantics))
+				f.definitions = append(f.definitions, add(it, ds.semantics))
 			} else if p := misspelledProblem(it); p != nil {
 				f.misspelled = append(f.misspelled, *p)
 			}
@@ -121,15 +138,19 @@ func (ds *definitions) add(d *definition) {
 	ds.byKind[d.groupKind] = append(ds.byKind[d.groupKind], d)
 }
 
+// newIndexEntry returns a definition that does not keep the text of the CRD, if that can be read
+// again.
+func newIndexEntry(it *input.Item, sem schema.Semantics) *definition {
+	d := newDefinition(it, sem)
+	if place, ok := it.Place(); ok {
+		d.kept, d.place, d.read = nil, place, weak.Make(it)
+	}
+	return d
+}
+
 func newDefinition(it *input.Item, sem schema.Semantics) *definition {
-	d := &definition{item: it, semantics: sem, groupKind: definedKind(it.JSON)}
-	d.base = sync.OnceValues(func() (*crd.Definition, error) {
-		hub, err := d.hub()
-		if err != nil {
-			return nil, err
-		}
-		return crd.New(hub, crd.Options{Semantics: schema.Kubernetes, IgnoreRules: true, Shared: true, Forget: true})
-	})
+	d := &definition{file: it.File, sum: sumOf(it), kept: it, semantics: sem, groupKind: definedKind(it.JSON)}
+	d.base = sync.OnceValues(d.newBase)
 	checker := func(o crd.Options) func() (*object.Checker, error) {
 		return sync.OnceValues(func() (*object.Checker, error) {
 			base, err := d.base()
@@ -148,18 +169,75 @@ func newDefinition(it *input.Item, sem schema.Semantics) *definition {
 	return d
 }
 
+// sumOf returns the checksum of an object, to compare it with one that is not in memory.
+func sumOf(it *input.Item) [sha256.Size]byte { return sha256.Sum256(it.JSON) }
+
+// newBase returns the Definition of the CRD. Its schemas are read when they are needed, and not
+// kept.
+func (d *definition) newBase() (*crd.Definition, error) {
+	first, err := d.hub()
+	if err != nil {
+		return nil, err
+	}
+	head := *first
+	head.Spec.Versions = slices.Clone(first.Spec.Versions)
+	for i := range head.Spec.Versions {
+		head.Spec.Versions[i].Schema = nil
+	}
+	base := crd.Lazy(&head, func() (*api.CustomResourceDefinition, error) {
+		if hub := first; hub != nil {
+			first = nil
+			return hub, nil
+		}
+		return d.hub()
+	}, crd.Options{Semantics: schema.Kubernetes, IgnoreRules: true})
+	return base, base.Load()
+}
+
+// load returns the CRD, and reads it again if it is not in memory.
+func (d *definition) load() (*input.Item, error) {
+	if d.kept != nil {
+		return d.kept, nil
+	}
+	d.reading.Lock()
+	defer d.reading.Unlock()
+	if it := d.read.Value(); it != nil {
+		return it, nil
+	}
+	it, err := d.place.Read()
+	if err == nil {
+		d.read = weak.Make(it)
+	}
+	return it, err
+}
+
+// item returns the CRD. If its file has changed, it has nothing but its identity: the error of
+// load is reported by those who use the CRD.
+func (d *definition) item() *input.Item {
+	it, err := d.load()
+	if err != nil {
+		return d.place.Missing()
+	}
+	return it
+}
+
 // text returns options that let findings about objects refer to positions in the CRD's file.
 func (d *definition) text() object.Options {
-	return object.Options{Document: d.item.JSON, Locate: func(pointer string) analysis.Location {
-		d.place.Lock()
-		defer d.place.Unlock()
-		return report.LocationOf(d.item, pointer)
+	return object.Options{Document: func() []byte { return d.item().JSON }, Locate: func(pointer string) analysis.Location {
+		it := d.item()
+		d.using.Lock()
+		defer d.using.Unlock()
+		return report.LocationOf(it, pointer)
 	}}
 }
 
 // hub decodes the CRD. Each call returns a new value.
 func (d *definition) hub() (*api.CustomResourceDefinition, error) {
-	hub, err := codec.DecodeLenient(d.item.JSON)
+	it, err := d.load()
+	if err != nil {
+		return nil, err
+	}
+	hub, err := codec.DecodeLenient(it.JSON)
 	if err != nil {
 		hub, err = codec.DecodeLenient(d.readable())
 	}
@@ -173,9 +251,9 @@ func (d *definition) hub() (*api.CustomResourceDefinition, error) {
 // might fail to decode.
 func (d *definition) readable() []byte {
 	if !d.semantics.KnowsForeignFields() {
-		return api.DropForeign(d.item.JSON)
+		return api.DropForeign(d.item().JSON)
 	}
-	return d.item.JSON
+	return d.item().JSON
 }
 
 // definedKind returns the group and kind that a CRD defines, without decoding the rest.
@@ -237,13 +315,21 @@ func (d *definition) rejected(ctx context.Context) bool {
 	return err != nil || len(crd.ValidateCreate(ctx, hub, options).Errors) > 0
 }
 
+// identity returns the identity of the CRD.
+func (d *definition) identity() input.Identity {
+	if d.kept != nil {
+		return d.kept.Identity()
+	}
+	return d.place.Identity()
+}
+
 func (d *definition) isV1beta1() bool {
-	return d.item.APIVersion() == api.GroupName+"/v1beta1"
+	return d.identity().APIVersion == api.GroupName+"/v1beta1"
 }
 
 // findings returns the reasons why the API server would reject the CRD.
 func (d *definition) findings(ctx context.Context) ([]analysis.Finding, error) {
-	all, err := lint.Run(ctx, [][]byte{d.item.JSON}, lint.Options{Semantics: d.semantics, Rules: cel.Checker{}})
+	all, err := lint.Run(ctx, [][]byte{d.item().JSON}, lint.Options{Semantics: d.semantics, Rules: cel.Checker{}})
 	if err != nil {
 		return nil, err
 	}

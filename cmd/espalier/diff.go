@@ -190,19 +190,19 @@ func (a *app) loadSides(ctx context.Context, flags input.Flags, r *report.Report
 	for _, d := range ds.list {
 		decoded, err := codec.DecodeLenient(d.readable())
 		if err != nil {
-			at := d.item.Position("").Value
-			r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: d.item.File, Line: at.Line, Column: at.Column, Message: err.Error(), Object: d.item.Identity()})
+			at := d.item().Position("").Value
+			r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: d.file, Line: at.Line, Column: at.Column, Message: err.Error(), Object: d.identity()})
 			continue
 		}
 		if first := set.byName[decoded.Name]; first != nil {
 			at := report.At(first.item, analysis.Finding{})
-			r.Report(d.item, analysis.Finding{
+			r.Report(d.item(), analysis.Finding{
 				Rule: ruleSeveral, Severity: analysis.Warning, Path: "metadata.name", Pointer: "/metadata/name",
 				Message: fmt.Sprintf("the CRD %s is also in %s, line %d: only that one is compared", decoded.Name, at.File, at.Span.Line),
 			})
 			continue
 		}
-		set.byName[decoded.Name] = &diffSide{item: d.item, crd: decoded, beta: d.isV1beta1()}
+		set.byName[decoded.Name] = &diffSide{item: d.item(), crd: decoded, beta: d.isV1beta1()}
 	}
 	return set, nil
 }

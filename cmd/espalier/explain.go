@@ -173,7 +173,7 @@ func (a *app) explainedDefinitions(ctx context.Context, flags input.Flags, side 
 			made, err = crd.New(hub, crd.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}})
 		}
 		if err != nil {
-			side.Failure(input.Problem{Rule: input.Syntax, File: d.item.File, Line: d.item.Position("").Value.Line, Message: err.Error()})
+			side.Failure(input.Problem{Rule: input.Syntax, File: d.file, Line: d.item().Position("").Value.Line, Message: err.Error()})
 			continue
 		}
 		definitions = append(definitions, made)

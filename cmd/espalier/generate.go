@@ -135,7 +135,7 @@ func (a *app) generate(c *cobra.Command, target generateTarget, o generateOption
 	}
 	packages, used, problems := a.buildPackages(ds, r)
 	for _, p := range problems {
-		r.Report(used[p.Input].item, p.Finding)
+		r.Report(used[p.Input].item(), p.Finding)
 	}
 	if r.Code() != report.Clean {
 		return nil
@@ -150,7 +150,7 @@ func (a *app) generate(c *cobra.Command, target generateTarget, o generateOption
 		return err
 	}
 	for _, p := range problems {
-		r.Report(used[p.Input].item, p.Finding)
+		r.Report(used[p.Input].item(), p.Finding)
 	}
 	if r.Code() != report.Clean {
 		return nil
@@ -181,17 +181,17 @@ func (a *app) buildPackages(ds *definitions, r *report.Reporter) ([]*generate.Pa
 	var inputs []generate.Input
 	var used []*definition
 	for _, d := range ds.list {
-		r.Saw(d.item)
+		r.Saw(d.item())
 		var made *crd.Definition
 		hub, err := d.hub()
 		if err == nil {
 			made, err = crd.New(hub, crd.Options{Semantics: a.semantics.Semantics, IgnoreRules: true, Shared: true})
 		}
 		if err != nil {
-			r.Report(d.item, analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: err.Error()})
+			r.Report(d.item(), analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: err.Error()})
 			continue
 		}
-		inputs = append(inputs, generate.Input{Definition: made, Document: d.item.JSON})
+		inputs = append(inputs, generate.Input{Definition: made, Document: d.item().JSON})
 		used = append(used, d)
 	}
 	packages, problems := generate.Build(inputs)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -19,13 +18,13 @@ import (
 func (a *app) loadDefinitionsFor(ctx context.Context, crds, objects input.Flags, ahead *input.Ahead, problem func(input.Problem)) (ds *definitions, err error) {
 	ds = a.noDefinitions()
 	if len(crds.Paths) > 0 {
-		if ds, err = a.loadDefinitions(ctx, crds, problem); err != nil {
+		if ds, err = a.indexDefinitions(ctx, crds, newIndexEntry, problem); err != nil {
 			return nil, err
 		}
 	}
 	ds.withInput = sync.OnceValues(func() (*definitions, error) {
 		// Problems are reported when the objects are read.
-		found, err := a.loadDefinitions(ctx, ahead.Definitions(objects), func(input.Problem) {})
+		found, err := a.indexDefinitions(ctx, ahead.Definitions(objects), newIndexEntry, func(input.Problem) {})
 		if err != nil {
 			return nil, err
 		}
@@ -133,9 +132,10 @@ func (ds *definitions) reportOthers(r *report.Reporter, used *definition) {
 		if d == used {
 			continue
 		}
-		d.place.Lock()
-		r.Report(d.item, severalFinding(used, "each object uses the first CRD that serves its version"))
-		d.place.Unlock()
+		it := d.item()
+		d.using.Lock()
+		r.Report(it, severalFinding(used, "each object uses the first CRD that serves its version"))
+		d.using.Unlock()
 	}
 }
 
@@ -143,7 +143,7 @@ func (ds *definitions) reportOthers(r *report.Reporter, used *definition) {
 // names one for the same kind.
 func (ds *definitions) overridden(it *input.Item) []analysis.Finding {
 	used := ds.byKind[definedKind(it.JSON)]
-	if len(used) == 0 || slices.ContainsFunc(used, func(d *definition) bool { return bytes.Equal(d.item.JSON, it.JSON) }) {
+	if len(used) == 0 || slices.ContainsFunc(used, func(d *definition) bool { return d.sum == sumOf(it) }) {
 		return nil
 	}
 	return []analysis.Finding{severalFinding(used[0], "CRDs of --crd take precedence over those in the input")}
@@ -151,9 +151,10 @@ func (ds *definitions) overridden(it *input.Item) []analysis.Finding {
 
 // severalFinding returns the finding for a CRD of the same kind as the one in use.
 func severalFinding(used *definition, which string) analysis.Finding {
-	used.place.Lock()
-	at := report.At(used.item, analysis.Finding{})
-	used.place.Unlock()
+	definition := used.item()
+	used.using.Lock()
+	at := report.At(definition, analysis.Finding{})
+	used.using.Unlock()
 	return analysis.Finding{
 		Rule: ruleSeveral, Severity: analysis.Info, Path: "spec.names.kind", Pointer: "/spec/names/kind",
 		Message: fmt.Sprintf("%s in group %s is also defined by the CRD in %s, line %d: %s", used.kind, used.group, at.File, at.Span.Line, which),

@@ -11,6 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"espalier.dev/analysis/object"
+	"espalier.dev/cmd/espalier/internal/input"
 )
 
 // objectStream is a stream of n objects that are generated when they are read. It records the
@@ -90,4 +93,54 @@ spec:
 			}
 		})
 	}
+}
+
+// TestUnusedDefinitions reads many CRDs that no object needs. They must cost little more than an
+// entry of an index each: neither their text nor their schemas are kept.
+func TestUnusedDefinitions(t *testing.T) {
+	const count, fields = 200, 1000
+	dir := t.TempDir()
+	size := 0
+	for i := range count {
+		var text strings.Builder
+		fmt.Fprintf(&text, "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: notes%[1]d.example.com}\n"+
+			"spec:\n  group: example.com\n  names: {kind: Note%[1]d, plural: notes%[1]d}\n  scope: Namespaced\n  versions:\n  - name: v1\n    served: true\n    storage: true\n"+
+			"    schema:\n      openAPIV3Schema:\n        type: object\n        properties:\n", i)
+		for f := range fields {
+			fmt.Fprintf(&text, "          field%d: {type: string, maxLength: 10, description: This is field %d of the schema.}\n", f, f)
+		}
+		size = text.Len()
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.yaml", i)), []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := &app{}
+	live := func() int {
+		runtime.GC()
+		runtime.GC() // what the first one has freed of pools
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	before := live()
+	ds, err := a.indexDefinitions(t.Context(), input.Flags{Paths: []string{dir}}, newIndexEntry, func(p input.Problem) { t.Error(p.Error()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := live()
+	// An entry is a few hundred bytes and closures, and the text of each CRD 80 KB.
+	if each := (after - before) / count; each > 8<<10 || size < 64<<10 {
+		t.Errorf("%d bytes in memory for each CRD of %d bytes", each, size)
+	}
+	// A CRD is read again when an object needs it.
+	checker, err := ds.byKind[groupKind{"example.com", "Note7"}][0].checker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const note = `{"apiVersion":"example.com/v1","kind":"Note7","metadata":{"name":"a"},"field5":"longer than allowed","unknown":1}`
+	found := checker.Check(t.Context(), []byte(note), nil, object.Warn)
+	if len(found) != 2 || found[0].Schema == nil || found[1].Schema == nil || min(found[0].Schema.Line, found[1].Schema.Line) == 0 {
+		t.Errorf("findings are %v", found)
+	}
+	runtime.KeepAlive(ds)
 }

@@ -52,7 +52,7 @@ func (ds *definitions) missing(it *input.Item, gk groupKind, version string, can
 	}
 	if len(candidates) > 0 {
 		return &missingError{field: "apiVersion", message: fmt.Sprintf("version %q of %s is not served: the CRD in %s serves %s",
-			version, gk.kind, candidates[0].item.File, strings.Join(candidates[0].served(), ", "))}
+			version, gk.kind, candidates[0].file, strings.Join(candidates[0].served(), ", "))}
 	}
 	e := &missingError{field: "kind", message: fmt.Sprintf("no CRD found for %s %s", it.APIVersion(), gk.kind)}
 	if known := ds.kinds()[gk.group]; known != nil {

@@ -257,7 +257,7 @@ func (p *pruner) object(it *input.Item) (*object.Pruned, error) {
 	p.definitions.reportOthers(p.side, d)
 	pruner, err := d.pruner()
 	if err != nil {
-		p.fail(it, analysis.Finding{Rule: object.RuleInvalidDefinition, Message: fmt.Sprintf("the CRD in %s cannot be used: %v", d.item.File, err)})
+		p.fail(it, analysis.Finding{Rule: object.RuleInvalidDefinition, Message: fmt.Sprintf("the CRD in %s cannot be used: %v", d.file, err)})
 		return nil, nil
 	}
 	stored := pruner.Prune(it.JSON)
@@ -266,11 +266,11 @@ func (p *pruner) object(it *input.Item) (*object.Pruned, error) {
 	}
 	if webhook := stored.Webhook; webhook != nil && !p.webhooks[webhook] {
 		p.webhooks[webhook] = true
-		p.side.Report(d.item, *webhook)
+		p.side.Report(d.item(), *webhook)
 	}
 	if preview := stored.Preview; preview != nil && !p.previews[preview] {
 		p.previews[preview] = true
-		p.side.Report(d.item, preview.Finding)
+		p.side.Report(d.item(), preview.Finding)
 	}
 	for _, f := range stored.Failures {
 		p.fail(it, f)

@@ -176,7 +176,7 @@ func (p *player) request(ctx context.Context, file string, n int, r *replay.Requ
 	if err != nil {
 		if !p.reported[d] {
 			p.reported[d] = true
-			p.r.Report(d.item, analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: err.Error()})
+			p.r.Report(d.item(), analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: err.Error()})
 		}
 		return
 	}

@@ -188,14 +188,14 @@ func (a *app) shownDefinitions(c *cobra.Command, o showOptions, r *report.Report
 			return nil, err
 		}
 		for _, d := range loaded.list {
-			r.Saw(d.item)
+			r.Saw(d.item())
 			hub, err := d.hub()
 			var made *crd.Definition
 			if err == nil {
 				made, err = crd.New(hub, crd.Options{Semantics: a.semantics.Semantics, IgnoreRules: true, Shared: true})
 			}
 			if err != nil {
-				r.Report(d.item, analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: err.Error()})
+				r.Report(d.item(), analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: err.Error()})
 				continue
 			}
 			definitions = append(definitions, made)

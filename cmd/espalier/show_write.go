@@ -66,7 +66,7 @@ func (w *schemaWriter) definition(d shownDefinition, r *report.Reporter) error {
 				continue
 			}
 			for _, finding := range checker.NotStructural(v) {
-				r.Report(d.given.item, finding)
+				r.Report(d.given.item(), finding)
 			}
 		}
 	}

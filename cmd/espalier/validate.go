@@ -209,13 +209,14 @@ func reportRejected(ctx context.Context, r *report.Reporter, d *definition, chec
 	if err != nil {
 		return err
 	}
-	d.place.Lock()
-	defer d.place.Unlock()
+	it := d.item()
+	d.using.Lock()
+	defer d.using.Unlock()
 	for _, reason := range reasons {
-		r.Report(d.item, reason)
+		r.Report(it, reason)
 	}
 	if unusable != nil && len(reasons) == 0 {
-		r.Report(d.item, analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: unusable.Error()})
+		r.Report(it, analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: unusable.Error()})
 	}
 	return nil
 }
@@ -268,7 +269,7 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 	checker, err := d.checker()
 	if err != nil {
 		return []analysis.Finding{{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Path: "kind", Pointer: "/kind",
-			Message: fmt.Sprintf("the CRD in %s cannot be used: %v", d.item.File, err)}}
+			Message: fmt.Sprintf("the CRD in %s cannot be used: %v", d.file, err)}}
 	}
 	old, findings, err := v.old.of(it)
 	if err != nil {

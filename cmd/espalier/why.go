@@ -152,7 +152,7 @@ func (f *finder) definitions(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		text := object.Options{Document: o.JSON}
+		text := object.Options{Document: func() []byte { return o.JSON }}
 		if o.Item != nil {
 			text = newDefinition(o.Item, f.options.Semantics).text()
 		}
@@ -168,7 +168,7 @@ func (f *finder) definitionsFrom(ctx context.Context, a *app, flags input.Flags,
 		return err
 	}
 	for _, d := range ds.list {
-		f.define(d.item.Name(), d.readable(), d.text())
+		f.define(d.identity().Name, d.readable(), d.text())
 	}
 	return nil
 }

@@ -20,11 +20,13 @@ type file struct {
 	path string
 	// named is set if the user named the file itself, not a directory that contains it.
 	named bool
+	// regular is set if the file can be read again.
+	regular bool
 }
 
 func (r *reader) path(path string, stdin io.Reader) error {
 	if path == "-" {
-		return r.stream(file{Stdin, true}, stdin, r.flags.ahead)
+		return r.stream(file{path: Stdin, named: true}, stdin, r.flags.ahead)
 	}
 	if strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://") {
 		r.fail(path, Unreadable, "URLs are not supported: download the file, or pipe it to standard input with -f -")
@@ -42,7 +44,7 @@ func (r *reader) path(path string, stdin io.Reader) error {
 	case info.Mode().IsRegular() && r.once(realPath(path)):
 		return nil
 	}
-	return r.take(file{path, true}, info)
+	return r.take(file{path: path, named: true}, info)
 }
 
 // take reads a file, or passes it to small.
@@ -224,6 +226,7 @@ func (r *reader) file(f file) error {
 	if err != nil || !info.Mode().IsRegular() {
 		return r.stream(f, open, r.flags.ahead)
 	}
+	f.regular = true
 	if info.Size() <= smallFile {
 		data := make([]byte, info.Size()+1)
 		if n, err := io.ReadFull(open, data); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {

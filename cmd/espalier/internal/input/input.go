@@ -250,7 +250,7 @@ func (r *reader) documents(f file, documents documentReader) error {
 			continue
 		}
 		empty = false
-		document := &Document{File: f.path, Document: d, keep: r.flags.Keep, dropped: r.flags.Dropped}
+		document := &Document{File: f.path, Document: d, regular: f.regular, maxDocument: r.flags.MaxDocument, keep: r.flags.Keep, dropped: r.flags.Dropped}
 		if !r.flags.keeps(d.Source()) {
 			document.drop()
 			continue

@@ -21,6 +21,10 @@ type Document struct {
 	*yamlx.Document
 	File string
 
+	// regular is set if the file can be read again, with the given limit.
+	regular     bool
+	maxDocument int
+
 	keep    Filter
 	dropped *atomic.Int64
 }
@@ -35,7 +39,9 @@ type Item struct {
 	// JSON is the object. It must not be modified.
 	JSON []byte
 
-	identity Identity
+	identity    Identity
+	regular     bool
+	maxDocument int
 }
 
 // Identity identifies an object. Fields that are missing or not strings are empty.
@@ -206,14 +212,14 @@ func (d *Document) expand(items []*Item, src []byte, base string, around Identit
 		src, id.Kind = WithMember(src, "kind", kind), kind
 	}
 	if !strings.HasSuffix(id.Kind, "List") {
-		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id}), nil
+		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id, regular: d.regular, maxDocument: d.maxDocument}), nil
 	}
 	list, ok, err := listItems(src)
 	if err != nil {
 		return items, &placedError{pointer: base, message: err.Error()}
 	}
 	if !ok && id.Kind != "List" {
-		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id}), nil
+		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id, regular: d.regular, maxDocument: d.maxDocument}), nil
 	}
 	if depth == maxNesting {
 		return items, &placedError{pointer: base, message: fmt.Sprintf("lists are nested more than %d levels deep", maxNesting)}
