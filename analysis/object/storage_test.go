@@ -156,7 +156,7 @@ func TestStorageOld(t *testing.T) {
 		`warning storage-version /spec/localPort: field "spec.localPort" is not in storage version v2: the API server drops it`,
 		`  schema: .properties[spec]`,
 	}
-	invalid := `error validation/maximum /spec/localPort: spec.localPort in body should be less than or equal to 1000`
+	invalid := `error validation/maximum /spec/localPort: Invalid value: 1790: spec.localPort in body should be less than or equal to 1000`
 	where := `  schema: .properties[spec].properties[localPort]`
 	for _, semantics := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		c := checker(t, document, semantics, nil)
