@@ -108,6 +108,10 @@ func Start(ctx context.Context, c Config) (*Member, error) {
 		m.removeSockets()
 		return nil, err
 	}
+	if err := checkFiles(dir); err != nil {
+		m.removeSockets()
+		return nil, explain(dir, err)
+	}
 	setSegment()
 	if err := m.launch(m.config(c, socket)); err != nil {
 		m.removeSockets()
@@ -152,7 +156,7 @@ func (m *Member) launch(c *embed.Config) (err error) {
 	defer m.starting.Store(false)
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("etcd panicked (%v): the data may be damaged, or the disk full", r)
+			err = fmt.Errorf("etcd panicked (%v): if the disk is not full, the data is damaged: %s", r, restoreAdvice)
 		}
 	}()
 	m.etcd, err = embed.StartEtcd(c)
