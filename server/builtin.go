@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,6 +23,7 @@ import (
 	"espalier.dev/server/rbac"
 	"espalier.dev/server/rbac/policy"
 	"espalier.dev/server/reviews"
+	"espalier.dev/server/storage"
 )
 
 // installBuiltin installs Kubernetes' own resources, and returns how they are published.
@@ -115,18 +117,19 @@ func advertised(o *Options) netip.Addr {
 const restoreInterval = 10 * time.Second
 
 // newBootstrap returns the controller that creates the objects that always exist. The server is
-// not ready before it has. Afterwards it creates those again that somebody deletes: a plain
-// `kubectl delete all --all` deletes the Service of the server.
+// not ready before it has, unless etcd has no space for them. Afterwards it creates those again
+// that somebody deletes: a plain `kubectl delete all --all` deletes the Service of the server.
 func newBootstrap(f foundation, h *builtin.Handler, config *bootstrap.Config) controller {
 	done := make(chan struct{})
-	created := false
+	ready := sync.OnceFunc(func() { close(done) })
+	complete := false
 	return controller{name: "bootstrap", synced: done, run: func(ctx context.Context) error {
 		select {
 		case <-f.store.Loaded():
 		case <-ctx.Done():
 			return nil
 		}
-		if !created {
+		first := func() error {
 			if err := f.fences.AdoptNamespaces(ctx); err != nil {
 				return err
 			}
@@ -141,8 +144,20 @@ func newBootstrap(f foundation, h *builtin.Handler, config *bootstrap.Config) co
 			if err := h.Bootstrap(ctx, config, roles); err != nil {
 				return fmt.Errorf("create the first objects: %w", err)
 			}
-			created = true
-			close(done)
+			return nil
+		}
+		if !complete {
+			err := first()
+			if storage.IsFull(err) {
+				klog.FromContext(ctx).Error(err, "The server starts without some of the objects that always exist, and creates them when there is space")
+				ready()
+				err = untilSpace(ctx, first)
+			}
+			if err != nil {
+				return err
+			}
+			complete = true
+			ready()
 		}
 		tick := time.NewTicker(restoreInterval)
 		defer tick.Stop()

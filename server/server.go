@@ -163,6 +163,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	c.MaxRequestBodyBytes = maxRequestBody
 	s.controllers = newControllers()
 	limitRequests(c, o, s.db.store, s.controllers.Ready())
+	s.db.reportFull(c)
 	c.RequestTimeout = o.RequestTimeout
 	c.MinRequestTimeout = int(o.MinRequestTimeout.Seconds())
 	c.GoawayChance = o.GoawayChance
@@ -225,6 +226,10 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	api, err := c.Complete(nil).New("espalier", genericapiserver.NewEmptyDelegate())
 	if err != nil {
 		return nil, fmt.Errorf("build the server: %w", err)
+	}
+	s.db.serveSpace(api.Handler.NonGoRestfulMux)
+	if s.db.unrecorded {
+		s.controllers.add(newRecorder(s.db.client, o.EtcdPrefix, o.Semantics))
 	}
 	if o.EncryptionProviderConfig != "" {
 		s.controllers.add(controller{name: "encryption", run: s.db.encryption.Run})

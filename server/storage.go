@@ -26,6 +26,7 @@ import (
 	"espalier.dev/server/fence"
 	"espalier.dev/server/peers"
 	"espalier.dev/server/resources"
+	"espalier.dev/server/storage"
 	"espalier.dev/store"
 )
 
@@ -39,6 +40,8 @@ type database struct {
 	// encryption encrypts the stored resources.
 	encryption *encryption.Encryption
 	peers      *peers.Peers // nil if no other server can use the data
+	// unrecorded is set if the semantics could not be recorded at the start, for lack of space.
+	unrecorded bool
 	// registration is that of the only server on data in kine, and nil with etcd.
 	registration *kine.Registration
 }
@@ -94,11 +97,15 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		db.close()
 		return nil, fmt.Errorf("--encryption-provider-config: %w", err)
 	}
-	if err := recordSemantics(ctx, client, o.EtcdPrefix, o.Semantics); err != nil {
+	switch err := recordSemantics(ctx, client, o.EtcdPrefix, o.Semantics); {
+	case storage.IsFull(err):
+		klog.FromContext(ctx).Error(err, "The server starts, and tries again", "advice", db.advice())
+		db.unrecorded = true
+	case err != nil:
 		db.close()
 		return nil, err
 	}
-	if db.store, err = openStore(ctx, client, o.EtcdPrefix, db.encryption); err != nil {
+	if db.store, err = db.openStore(ctx, o.EtcdPrefix); err != nil {
 		db.close()
 		return nil, err
 	}
@@ -128,13 +135,14 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 }
 
 // openStore opens the store of all resources.
-func openStore(ctx context.Context, client *clientv3.Client, prefix string, transformer store.Transformer) (*store.Store, error) {
+func (db *database) openStore(ctx context.Context, prefix string) (*store.Store, error) {
 	logger := klog.FromContext(ctx).WithName("store")
 	var failing atomic.Bool
 	return store.Open(store.Config{
-		Client:      client,
-		Transformer: transformer,
+		Client:      db.client,
+		Transformer: db.encryption,
 		Prefix:      strings.TrimSuffix(path.Join("/", prefix), "/") + "/",
+		Advice:      db.advice,
 		Failed: func(err error) {
 			if err != nil && !failing.Swap(true) {
 				logger.Error(err, "The connection to etcd fails: reads may be old, and watches wait")
@@ -175,24 +183,32 @@ func (db *database) close() {
 	}
 }
 
-// recordSemantics records the schema semantics with the data. It returns an error if the data
-// was written with other semantics, because its objects may be invalid or incomplete.
+// recordSemantics records the schema semantics with the data, unless it is. It returns an error if
+// the data was written with other semantics, because its objects may be invalid or incomplete.
 func recordSemantics(ctx context.Context, client *clientv3.Client, prefix string, sem schema.Semantics) error {
 	ctx, cancel := context.WithTimeout(ctx, etcd.ConnectTimeout)
 	defer cancel()
 	key := etcd.SemanticsKey(prefix)
-	resp, err := client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
-		Then(clientv3.OpPut(key, sem.String())).
-		Else(clientv3.OpGet(key)).
-		Commit()
+	// A full etcd rejects transactions that could write, even if they would not.
+	got, err := client.Get(ctx, key)
 	if err != nil {
-		return fmt.Errorf("record the semantics in etcd: %w", err)
+		return fmt.Errorf("read the semantics recorded in etcd: %w", err)
 	}
-	if resp.Succeeded {
-		return nil
+	kvs := got.Kvs
+	if len(kvs) == 0 {
+		resp, err := client.Txn(ctx).
+			If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+			Then(clientv3.OpPut(key, sem.String())).
+			Else(clientv3.OpGet(key)).
+			Commit()
+		if err != nil {
+			return fmt.Errorf("record the semantics in etcd: %w", err)
+		}
+		if resp.Succeeded {
+			return nil
+		}
+		kvs = resp.Responses[0].GetResponseRange().GetKvs() // another server was faster
 	}
-	kvs := resp.Responses[0].GetResponseRange().GetKvs()
 	if len(kvs) != 1 {
 		return fmt.Errorf("read the semantics recorded in etcd: the key %s has %d values", key, len(kvs))
 	}

@@ -31,8 +31,12 @@ func (e *UnavailableError) Error() string { return fmt.Sprintf("etcd does not an
 
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// FullError is returned for writes when the database of etcd has reached its quota.
-type FullError struct{ Err error }
+// FullError is returned for writes when etcd has no space left.
+type FullError struct {
+	// Advice is what to do, see [Config.Advice].
+	Advice string
+	Err    error
+}
 
 func (e *FullError) Error() string { return fmt.Sprintf("the database of etcd is full: %v", e.Err) }
 
@@ -57,9 +61,27 @@ func failure(ctx context.Context, err error, write bool) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, rpctypes.ErrNoSpace):
-		return &FullError{err}
+		return &FullError{Err: err}
 	case isUnavailable(err):
 		return &UnavailableError{Unknown: write, Err: err}
+	}
+	return err
+}
+
+// failure returns the error of a write. One for lack of space has the advice of the
+// configuration.
+func (s *Store) failure(ctx context.Context, err error) error {
+	err = failure(ctx, err, true)
+	if full := (*FullError)(nil); errors.As(err, &full) && s.config.Advice != nil {
+		full.Advice = s.config.Advice()
+	}
+	return err
+}
+
+// Full returns err as a [FullError] if etcd has rejected a write for lack of space.
+func (s *Store) Full(ctx context.Context, err error) error {
+	if errors.Is(err, rpctypes.ErrNoSpace) {
+		return s.failure(ctx, err)
 	}
 	return err
 }

@@ -61,6 +61,9 @@ type Config struct {
 	// Failed is called with every error of the connection to etcd, and with nil when it works
 	// again. It must not block.
 	Failed func(error)
+	// Advice returns what to do while etcd rejects writes for lack of space, for
+	// [FullError]. It may be nil, and must not block.
+	Advice func() string
 }
 
 // Transformer transforms values between etcd and the store, for example to encrypt them.

@@ -30,7 +30,7 @@ func (s *Store) Put(ctx context.Context, w Writer, key string, value []byte, exp
 	defer cancel()
 	resp, err := s.writer(w).OptimisticPut(waiting, key, value, expected, kubernetes.PutOptions{GetOnFailure: true, LeaseID: clientv3.LeaseID(lease)})
 	if err != nil {
-		return 0, nil, failure(ctx, err, true)
+		return 0, nil, s.failure(ctx, err)
 	}
 	if resp.Succeeded {
 		return resp.Revision, nil, nil
@@ -57,7 +57,7 @@ func (s *Store) Create(ctx context.Context, values map[string][]byte, conditions
 	defer cancel()
 	resp, err := s.client.Txn(waiting).If(conditions...).Then(puts...).Commit()
 	if err != nil {
-		return false, failure(ctx, err, true)
+		return false, s.failure(ctx, err)
 	}
 	return resp.Succeeded, nil
 }
@@ -69,7 +69,7 @@ func (s *Store) Delete(ctx context.Context, w Writer, key string, expected int64
 	defer cancel()
 	resp, err := s.writer(w).OptimisticDelete(waiting, key, expected, kubernetes.DeleteOptions{GetOnFailure: true})
 	if err != nil {
-		return 0, nil, failure(ctx, err, true)
+		return 0, nil, s.failure(ctx, err)
 	}
 	if resp.Succeeded {
 		return resp.Revision, nil, nil

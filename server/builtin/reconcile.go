@@ -15,6 +15,7 @@ import (
 
 	"espalier.dev/server/builtin/kind"
 	"espalier.dev/server/rbac/policy"
+	"espalier.dev/server/storage"
 )
 
 // reconcileAll creates the roles and bindings that are missing, and brings the others up to date:
@@ -88,7 +89,11 @@ func (h *Handler) createTogether(ctx context.Context, objects []policy.Object) (
 		}
 		// Another server may have created some of them, a namespace may be missing, and kine has no
 		// such transactions.
-		if created, err := h.config.Objects.Create(ctx, values, conditions...); err != nil || !created {
+		created, err := h.config.Objects.Create(ctx, values, conditions...)
+		if storage.IsFull(err) {
+			return nil, err
+		}
+		if err != nil || !created {
 			left = append(left, batch...)
 		}
 	}

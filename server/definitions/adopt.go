@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/klog/v2"
 
 	"espalier.dev/api"
+	storages "espalier.dev/server/storage"
 )
 
 // adoptWorkers is the number of CRDs that are adopted concurrently.
@@ -33,6 +33,9 @@ func (d *Definitions) adoptAll(ctx context.Context, list []*stored) error {
 		}
 		workers.Go(func() (err error) {
 			adopted[i], err = d.config.Fences.Adopt(ctx, c.Name, c.UID, revision(c.ResourceVersion), false)
+			if storages.IsFull(err) {
+				return nil // nothing can be created; reconcile tries again
+			}
 			return err
 		})
 	}
@@ -53,8 +56,7 @@ func (d *Definitions) adoptAll(ctx context.Context, list []*stored) error {
 func (d *Definitions) adopt(ctx context.Context, c *api.CustomResourceDefinition) {
 	ok, err := d.config.Fences.Adopt(ctx, c.Name, c.UID, revision(c.ResourceVersion), false)
 	if err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "Trying again", "name", c.Name)
-		d.retry(ctx, c.Name)
+		d.retryAfter(ctx, c.Name, err, "Cannot give a CRD its fence")
 	}
 	if ok {
 		d.fenced[c.UID] = true

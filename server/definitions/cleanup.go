@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"espalier.dev/api"
+	storages "espalier.dev/server/storage"
 )
 
 // A deletion has these steps. Each is one transaction, or can be repeated: a restarted or
@@ -113,7 +114,7 @@ func (d *Definitions) report(ctx context.Context, c *api.CustomResourceDefinitio
 		setTerminating(stored, api.ConditionTrue, reason, why.Error())
 		return nil
 	})
-	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+	if err != nil && !apierrors.IsNotFound(err) && !storages.IsFull(err) && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "Cannot write the status of a CRD", "name", c.Name)
 	}
 }

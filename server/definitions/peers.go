@@ -3,8 +3,6 @@ package definitions
 import (
 	"context"
 
-	"k8s.io/klog/v2"
-
 	"espalier.dev/api"
 )
 
@@ -69,8 +67,7 @@ func (d *Definitions) release(ctx context.Context, s *crdStorage, h *held) {
 	switch {
 	case known == nil || known.crd != h.crd:
 	case h.err != nil:
-		pause := d.retry(ctx, h.crd.Name)
-		klog.FromContext(ctx).Error(h.err, "Cannot establish a CRD", "name", h.crd.Name, "retryAfter", pause)
+		d.retryAfter(ctx, h.crd.Name, h.err, "Cannot establish a CRD")
 	default:
 		d.writeStatus(ctx, s, h.crd, h.status)
 	}

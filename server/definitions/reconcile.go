@@ -23,6 +23,7 @@ import (
 	"espalier.dev/server/fence"
 	"espalier.dev/server/progress"
 	"espalier.dev/server/resources"
+	storages "espalier.dev/server/storage"
 	"espalier.dev/store"
 )
 
@@ -401,8 +402,7 @@ func (d *Definitions) writeStatus(ctx context.Context, s *crdStorage, c *api.Cus
 		d.fenced[c.UID] = true
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), ctx.Err() != nil:
 	default:
-		pause := d.retry(ctx, c.Name)
-		klog.FromContext(ctx).Error(err, "Cannot write the status of a CRD", "name", c.Name, "retryAfter", pause)
+		d.retryAfter(ctx, c.Name, err, "Cannot write the status of a CRD")
 		return
 	}
 	delete(d.retries, c.Name)
@@ -412,6 +412,9 @@ func (d *Definitions) writeStatus(ctx context.Context, s *crdStorage, c *api.Cus
 const (
 	firstRetry = time.Second
 	lastRetry  = 5 * time.Minute
+	// fullRetry is the longest pause if etcd has no space left. The attempt costs little, and must
+	// follow soon when there is space.
+	fullRetry = 4 * time.Second
 )
 
 // retry is the next reconciliation of a CRD whose status could not be written.
@@ -420,13 +423,25 @@ type retry struct {
 	timer *time.Timer
 }
 
+// retryAfter logs why a write for a CRD has failed, and reconciles the CRD again. A full etcd is
+// logged elsewhere.
+func (d *Definitions) retryAfter(ctx context.Context, name string, err error, message string) {
+	log := klog.FromContext(ctx)
+	if storages.IsFull(err) {
+		pause := d.retry(ctx, name, fullRetry)
+		log.V(2).Info(message, "name", name, "reason", err.Error(), "retryAfter", pause)
+		return
+	}
+	log.Error(err, message, "name", name, "retryAfter", d.retry(ctx, name, lastRetry))
+}
+
 // retry reconciles a CRD again after a pause, which grows with every failure. It returns the
 // pause.
-func (d *Definitions) retry(ctx context.Context, name string) time.Duration {
+func (d *Definitions) retry(ctx context.Context, name string, longest time.Duration) time.Duration {
 	next := &retry{pause: firstRetry}
 	if last := d.retries[name]; last != nil {
 		last.timer.Stop() // an event was faster
-		next.pause = min(2*last.pause, lastRetry)
+		next.pause = min(2*last.pause, longest)
 	}
 	next.timer = time.AfterFunc(next.pause, func() {
 		select {

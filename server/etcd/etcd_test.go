@@ -173,7 +173,7 @@ func TestSpaceLive(t *testing.T) {
 		_, err = c.Put(t.Context(), fmt.Sprintf("%03d", i), value)
 		m.etcd.Server.Backend().ForceCommit() // otherwise etcd does not know the size yet, and accepts more
 		if errors.Is(err, rpctypes.ErrNoSpace) {
-			err = m.makeSpace(t.Context())
+			err = m.makeSpace(t.Context(), &attempt{})
 		}
 		if err != nil {
 			break
@@ -188,7 +188,7 @@ func TestSpaceLive(t *testing.T) {
 	if _, err := c.Delete(t.Context(), "00", clientv3.WithRange("030")); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.makeSpace(t.Context()); err != nil {
+	if err := m.makeSpace(t.Context(), &attempt{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Put(t.Context(), "000", value); err != nil {

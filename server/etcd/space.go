@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,7 +15,7 @@ const (
 	// spaceInterval is the time between checks for lack of space. The check reads a flag in
 	// memory.
 	spaceInterval = time.Second
-	// spaceBackoff is the delay after an attempt that freed no space.
+	// spaceBackoff is the delay after an attempt that failed, and between messages about it.
 	spaceBackoff = time.Minute
 	// reserve is the disk space that is kept free: etcd fails if it cannot extend a file.
 	reserve = 3*segment + 16<<20
@@ -23,18 +24,20 @@ const (
 	largestRequest = embed.DefaultMaxRequestBytes
 )
 
-// keepSpace rejects writes while the disk is almost full, and frees space when the quota is
-// reached.
+// keepSpace rejects writes while the disk is almost full. If writes are rejected although there
+// is space on the disk, it makes space in the database, and accepts them again.
 func (m *Member) keepSpace(ctx context.Context) {
-	timer := time.NewTimer(spaceInterval)
+	timer := time.NewTimer(0) // the alarm may be that of an earlier process
 	defer timer.Stop()
+	// The first requests of a starting server do not wait for a defragmentation, of which a second is
+	// the time for 100 MB or more.
+	last := attempt{defragmented: time.Now(), took: min(time.Second, time.Duration(10*m.etcd.Server.Backend().Size()))}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
 		}
-		next := spaceInterval
 		log := klog.FromContext(ctx)
 		switch free, full := m.diskFull(); {
 		case full && !m.outOfSpace():
@@ -43,16 +46,45 @@ func (m *Member) keepSpace(ctx context.Context) {
 				log.Error(err, "Cannot stop writes to etcd although the disk is almost full")
 			}
 		case !full && m.outOfSpace():
-			before := m.etcd.Server.Backend().Size()
-			if err := m.makeSpace(ctx); err != nil {
-				log.Error(err, "The etcd database is full and rejects writes", "bytes", before, "quota", m.quota)
-				next = spaceBackoff
-			} else {
-				log.Info("The etcd database was full; its history was compacted and it accepts writes again",
-					"bytesBefore", before, "bytes", m.etcd.Server.Backend().Size(), "quota", m.quota)
-			}
+			m.tryMakeSpace(ctx, &last)
 		}
-		timer.Reset(next)
+		timer.Reset(spaceInterval)
+	}
+}
+
+// attempt is the last attempt to make space.
+type attempt struct {
+	err      error
+	at       time.Time
+	revision int64 // of the database, after the attempt
+	logged   time.Time
+	// defragmented is when the database was last defragmented, and took how long it took.
+	defragmented time.Time
+	took         time.Duration
+}
+
+// tryMakeSpace makes space, unless an attempt would fail as the last one did. While writes are
+// rejected, only deletions change the revision.
+func (m *Member) tryMakeSpace(ctx context.Context, last *attempt) {
+	same := m.etcd.Server.KV().Rev() == last.revision
+	switch {
+	case errors.Is(last.err, errInUse) && same:
+		return
+	case last.err != nil && !errors.Is(last.err, errInUse) && !errors.Is(last.err, errTooEarly) && same && time.Since(last.at) < spaceBackoff:
+		return
+	}
+	log := klog.FromContext(ctx)
+	before := m.etcd.Server.Backend().Size()
+	last.err = m.makeSpace(ctx, last)
+	last.at, last.revision = time.Now(), m.etcd.Server.KV().Rev()
+	switch {
+	case last.err == nil:
+		last.logged = time.Time{}
+		log.Info("The etcd database was full; there is space now, and it accepts writes again",
+			"bytesBefore", before, "bytes", m.etcd.Server.Backend().Size(), "quota", m.quota)
+	case time.Since(last.logged) >= spaceBackoff && ctx.Err() == nil:
+		last.logged = time.Now()
+		log.Error(last.err, "The etcd database is full and rejects writes", "bytes", before, "quota", m.quota)
 	}
 }
 
@@ -78,23 +110,57 @@ func (m *Member) outOfSpace() bool {
 	return false
 }
 
-// makeSpace compacts all history, returns the freed space to the file system, and makes etcd
-// accept writes again if there is space.
-func (m *Member) makeSpace(ctx context.Context) error {
-	s := m.etcd.Server
-	if rev := s.KV().Rev(); rev > s.KV().FirstRev() {
-		if _, err := s.Compact(ctx, &pb.CompactionRequest{Revision: rev, Physical: true}); err != nil {
-			return fmt.Errorf("compact the database: %w", err)
+var (
+	// errInUse is the reason why no space can be made until objects are deleted.
+	errInUse = errors.New("delete objects or raise the quota")
+	// errTooEarly is returned if the database was defragmented recently.
+	errTooEarly = errors.New("it is compacted and defragmented soon")
+)
+
+// defragShare is the longest share of the time that the database is being defragmented, because
+// reads wait meanwhile: with 10, a tenth.
+const defragShare = 10
+
+// makeSpace makes etcd accept writes again if there is space. If necessary, it compacts all
+// history, and returns the freed space to the file system. There may be space already: the quota
+// may have been raised since the last start, or the disk enlarged.
+func (m *Member) makeSpace(ctx context.Context, last *attempt) error {
+	s, b := m.etcd.Server, m.etcd.Server.Backend()
+	if b.Size()+largestRequest > m.quota {
+		if time.Since(last.defragmented) < defragShare*last.took {
+			return errTooEarly
+		}
+		if rev := s.KV().Rev(); rev > s.KV().FirstRev() {
+			if _, err := s.Compact(ctx, &pb.CompactionRequest{Revision: rev, Physical: true}); err != nil {
+				return fmt.Errorf("compact the database: %w", err)
+			}
+		}
+		b.ForceCommit()
+		// The copy is beside the database until it is complete.
+		if free, ok := m.free(m.dir); ok && free < uint64(b.SizeInUse())+reserve {
+			return fmt.Errorf("the disk has %d bytes of free space, %d are needed to defragment the database: free space on the disk, or raise the quota",
+				free, b.SizeInUse()+reserve)
+		}
+		began := time.Now()
+		err := b.Defrag()
+		last.defragmented, last.took = time.Now(), time.Since(began)
+		if err != nil {
+			return fmt.Errorf("defragment the database: %w", err)
+		}
+		if size := b.Size(); size+largestRequest > m.quota {
+			return fmt.Errorf("%d bytes are in use after compaction, the quota is %d: %w", size, m.quota, errInUse)
 		}
 	}
-	s.Backend().ForceCommit()
-	if err := s.Backend().Defrag(); err != nil {
-		return fmt.Errorf("defragment the database: %w", err)
-	}
-	if size := s.Backend().Size(); size+largestRequest > m.quota {
-		return fmt.Errorf("%d bytes are in use after compaction, the quota is %d: delete objects or raise the quota", size, m.quota)
-	}
 	return m.alarm(ctx, pb.AlarmRequest_DEACTIVATE)
+}
+
+// Advice returns what to do while the member rejects writes for lack of space. It is for clients,
+// so it does not name the data directory.
+func (m *Member) Advice() string {
+	if _, full := m.diskFull(); full {
+		return fmt.Sprintf("Free space on the disk of the server: it accepts writes again by itself when %d MB are free", 2*reserve>>20)
+	}
+	return "Delete objects, or start the server with a larger --quota-backend-bytes: it compacts and defragments the database, and accepts writes again, by itself"
 }
 
 // alarm activates or deactivates etcd's alarm for lack of space.

@@ -174,10 +174,12 @@ func (f *Fences) UIDs(ctx context.Context) (map[types.UID]bool, error) {
 // fences has written the CRD. It reports whether the CRD is still in that state. If not, the
 // caller must adopt its newer state, unless the CRD is gone.
 func (f *Fences) Adopt(ctx context.Context, name string, uid types.UID, revision uint64, deleting bool) (bool, error) {
-	resp, err := f.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.ModRevision(f.DefinitionKey(name)), "=", int64(revision))).
-		Then(clientv3.OpPut(f.key(uid), state(deleting))).
-		Commit()
+	same := clientv3.Compare(clientv3.ModRevision(f.DefinitionKey(name)), "=", int64(revision))
+	// A full etcd rejects transactions that could write, even if they would not.
+	resp, err := f.client.Txn(ctx).If(same, clientv3.Compare(clientv3.Value(f.key(uid)), "=", state(deleting))).Commit()
+	if err == nil && !resp.Succeeded {
+		resp, err = f.client.Txn(ctx).If(same).Then(clientv3.OpPut(f.key(uid), state(deleting))).Commit()
+	}
 	if err != nil {
 		return false, fmt.Errorf("give the CRD %s a fence: %w", name, err)
 	}

@@ -14,6 +14,10 @@
 //
 // # Failures
 //
+// A full etcd grants no leases, so a server cannot register. It is ready without a registration
+// when its catalog has all CRDs, because no server can write that a CRD is Established. It
+// registers as soon as there is space.
+//
 // A server that crashes or is paused loses its lease, and the others stop waiting for it. If it
 // crashes between two steps of a registration, there is a lease without a key, which expires.
 // The file with the lease lets the next server in the same data directory revoke the lease of
@@ -84,6 +88,8 @@ type Peers struct {
 	// progress that it needs to be ready.
 	key      string
 	required int64
+	// full is set while the server cannot be registered because etcd has no space left.
+	full bool
 	// others are the other servers at a revision, by key.
 	others   map[string]*peer
 	revision int64
@@ -121,7 +127,7 @@ func (p *Peers) Check() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.key == "":
+	case p.key == "" && !p.full:
 		return errors.New("the server is not registered in etcd")
 	case p.progress < p.required:
 		return fmt.Errorf("the CRDs are known up to revision %d, not %d", p.progress, p.required)
@@ -142,7 +148,7 @@ func (p *Peers) Reach(revision int64) {
 
 // notify wakes up everyone who waits for a change. The caller holds the lock.
 func (p *Peers) notify() {
-	if p.key != "" && p.progress >= p.required {
+	if (p.key != "" || p.full) && p.progress >= p.required {
 		select {
 		case <-p.joined:
 		default:

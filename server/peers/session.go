@@ -38,7 +38,16 @@ func (p *Peers) Run(ctx context.Context) error {
 	session, cancel := context.WithCancel(ctx)
 	defer cancel()
 	lease, err := p.register(session)
+	for errors.Is(err, rpctypes.ErrNoSpace) {
+		if err := p.wait(session, err); err != nil {
+			return err
+		}
+		lease, err = p.register(session)
+	}
 	if err != nil {
+		p.mu.Lock()
+		p.full = false // it is not known any more
+		p.mu.Unlock()
 		return err
 	}
 	defer p.leave(ctx, lease)
@@ -96,7 +105,7 @@ func (p *Peers) register(ctx context.Context) (clientv3.LeaseID, error) {
 		return 0, fmt.Errorf("register the server in etcd: %w", err)
 	}
 	p.mu.Lock()
-	p.key, p.required, p.revision = key, 0, 0
+	p.key, p.full, p.required, p.revision = key, false, 0, 0
 	for _, kv := range resp.Responses[2].GetResponseRange().GetKvs() {
 		p.required = kv.ModRevision
 	}
@@ -104,6 +113,35 @@ func (p *Peers) register(ctx context.Context) (clientv3.LeaseID, error) {
 	p.replace(resp.Header.Revision, resp.Responses[1].GetResponseRange().GetKvs())
 	klog.FromContext(ctx).V(2).Info("Registered the server in etcd", "key", key)
 	return grant.ID, nil
+}
+
+// fullRetry is the time between attempts to register while etcd has no space left.
+const fullRetry = time.Second
+
+// wait waits before the next attempt to register, because etcd has no space left. Until then, the
+// server is ready if its catalog has all CRDs.
+func (p *Peers) wait(ctx context.Context, reason error) error {
+	timeout, cancel := context.WithTimeout(ctx, p.lease)
+	defer cancel()
+	newest, err := p.client.Get(timeout, p.definitions, append(clientv3.WithLastRev(), clientv3.WithKeysOnly(), clientv3.WithPrefix())...)
+	if err != nil {
+		return fmt.Errorf("register the server in etcd: %w", err)
+	}
+	p.mu.Lock()
+	if !p.full {
+		klog.FromContext(ctx).Error(reason, "The server is not registered until etcd has space")
+	}
+	p.full, p.required = true, 0
+	for _, kv := range newest.Kvs {
+		p.required = kv.ModRevision
+	}
+	p.notify()
+	p.mu.Unlock()
+	select {
+	case <-time.After(fullRetry):
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 // follow keeps the lease alive, follows the other servers, and publishes the progress of this

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics"
@@ -22,8 +23,7 @@ func Failure(err error) error {
 	if full := (*store.FullError)(nil); errors.As(err, &full) {
 		failures().WithLabelValues("full").Inc()
 		return failed(http.StatusInsufficientStorage, reasonFull, 0,
-			"the database of etcd is full: objects can be read and deleted, but not written. "+
-				"Compact and defragment etcd, or raise its --quota-backend-bytes, and clear the alarm with \"etcdctl alarm disarm\": "+full.Err.Error())
+			"the database of etcd is full: objects can be read and deleted, but not written. "+full.Advice+": "+full.Err.Error())
 	}
 	switch {
 	case errors.Is(err, store.ErrClosed):
@@ -45,6 +45,12 @@ func Failure(err error) error {
 	return failed(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, retrySeconds,
 		"etcd does not answer: check that a majority of the etcd members runs and that the server can reach it. "+
 			"Reads with resourceVersion=0 are answered from memory: "+unavailable.Err.Error())
+}
+
+// IsFull reports whether a write was rejected because etcd has no space left. The error is one of
+// the store, or one that [Failure] has returned.
+func IsFull(err error) bool {
+	return errors.As(err, new(*store.FullError)) || errors.Is(err, rpctypes.ErrNoSpace) || apierrors.ReasonForError(err) == reasonFull
 }
 
 func failed(code int32, reason metav1.StatusReason, retry int32, message string) error {

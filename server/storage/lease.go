@@ -23,7 +23,7 @@ const (
 // leases grants the leases of objects that expire. Objects that expire at about the same time
 // share one, because etcd handles many leases badly.
 type leases struct {
-	client   *clientv3.Client
+	store    *store.Store
 	maxReuse time.Duration
 
 	// turn has an element while a writer uses the fields below, so that others wait no longer
@@ -54,7 +54,7 @@ func (l *leases) get(ctx context.Context, ttl uint64) (int64, error) {
 		l.objects++
 		return int64(l.id), nil
 	}
-	granted, err := l.client.Grant(limited, int64((want + reuse).Seconds()))
+	granted, err := l.store.Client().Grant(limited, int64((want + reuse).Seconds()))
 	if err != nil {
 		return 0, l.failure(ctx, err)
 	}
@@ -70,5 +70,5 @@ func (l *leases) failure(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return Failure(&store.UnavailableError{Err: err})
 	}
-	return err
+	return Failure(l.store.Full(ctx, err))
 }

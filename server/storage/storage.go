@@ -58,7 +58,7 @@ func NewBackend(s *store.Store, compacted func() int64) *Backend {
 	if compacted == nil {
 		compacted = func() int64 { return 0 }
 	}
-	return &Backend{store: s, compacted: compacted, leases: leases{client: s.Client(), maxReuse: leaseReuse, turn: make(chan struct{}, 1)}}
+	return &Backend{store: s, compacted: compacted, leases: leases{store: s, maxReuse: leaseReuse, turn: make(chan struct{}, 1)}}
 }
 
 // Config configures the storage of a resource.
