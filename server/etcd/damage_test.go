@@ -3,6 +3,7 @@ package etcd
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -251,5 +253,40 @@ func TestCheckPages(t *testing.T) {
 	t.Logf("%d of %d bits were noticed", found, tried)
 	if _, err := checkPages(path); err != nil {
 		t.Error(err)
+	}
+}
+
+// BenchmarkCheckPages checks a database of 250,000 values of 2 KB, which is in memory.
+func BenchmarkCheckPages(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "db")
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, NoFreelistSync: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	value := bytes.Repeat([]byte("x"), 2<<10)
+	for i := range 50 {
+		if err := db.Update(func(tx *bbolt.Tx) error {
+			bucket, err := tx.CreateBucketIfNotExists(keyBucket)
+			for j := 0; j < 5000 && err == nil; j++ {
+				key := append(binary.BigEndian.AppendUint64(nil, uint64(i*5000+j)), '_')
+				err = bucket.Put(binary.BigEndian.AppendUint64(key, 0), value)
+			}
+			return err
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		b.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(info.Size())
+	for b.Loop() {
+		if _, err := checkPages(path); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
