@@ -64,6 +64,9 @@ func (w *draft4Walk) items(r *result, id int32, a []any, c correlation) {
 	if n.items > nowhere {
 		old := n.matchItems(c)
 		for i, v := range a {
+			if w.full() {
+				return
+			}
 			w.enter(Step{Index: i, Kind: Index})
 			r.merge(w.value(n.items, v, old.find(v)))
 			w.leave()
@@ -77,6 +80,9 @@ func (w *draft4Walk) items(r *result, id int32, a []any, c correlation) {
 func (w *draft4Walk) fields(r *result, id int32, obj map[string]any, c correlation) {
 	n := &w.p.nodes[id]
 	for _, k := range slices.Sorted(maps.Keys(obj)) {
+		if w.full() {
+			return
+		}
 		if n.draft4 != nil && w.patterns(r, id, k, obj[k]) && n.props.find(k) == none {
 			continue
 		}
@@ -130,6 +136,9 @@ func (w *draft4Walk) tuple(r *result, id int32, a []any) {
 		return
 	}
 	for i, v := range a {
+		if w.full() {
+			return
+		}
 		child := d.more
 		if i < len(d.tuple) {
 			child = d.tuple[i]

@@ -553,3 +553,63 @@ func TestHostileGoValues(t *testing.T) {
 		}
 	}
 }
+
+// TestHostileViolations validates objects with very many violations. A request of some megabytes
+// must not make a report of gigabytes.
+func TestHostileViolations(t *testing.T) {
+	guard(t)
+	list := func(n int, item any) []any {
+		a := make([]any, n)
+		for i := range a {
+			a[i] = item
+		}
+		return a
+	}
+	numbers := func(n int, format string) string {
+		parts := make([]string, n)
+		for i := range parts {
+			parts[i] = fmt.Sprintf(format, i)
+		}
+		return strings.Join(parts, ", ")
+	}
+	for name, c := range map[string]struct {
+		schema string
+		value  any
+	}{
+		"length":   {`{type: array, items: {type: string, maxLength: 1}}`, list(300_000, "zz")},
+		"enum":     {`{type: array, items: {type: string, enum: [` + numbers(5000, "v%d") + `]}}`, list(300_000, "zz")},
+		"branches": {`{type: array, items: {type: object, properties: {a: {type: integer}}, oneOf: [` + numbers(1000, "{properties: {a: {minimum: %d}}}") + `]}}`, list(100_000, map[string]any{"a": int64(1)})},
+		"fields":   {`{type: array, items: {type: object, required: [` + numbers(100, "r%d") + `]}}`, list(100_000, map[string]any{})},
+		"unions":   {`{type: array, items: {type: object, properties: {t: {type: string}, a: {type: string}, b: {type: string}}, x-kubernetes-unions: [{discriminator: t, fields: {a: A, b: B}}]}}`, list(300_000, map[string]any{})},
+		"embedded": {`{type: array, items: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}`, list(300_000, map[string]any{})},
+	} {
+		p := compile(t, `{type: object, properties: {a: `+c.schema+`}}`, schema.WithSemantics(schema.KEP))
+		bytes := allocated(func() {
+			vs := p.Validate(context.Background(), schema.Object{"a": c.value}, nil)
+			if len(vs) == 0 || len(vs) > 2*schema.MaxViolations {
+				t.Errorf("%s: %d violations", name, len(vs))
+			}
+			if errs := vs.FieldErrors(); len(errs) == 0 {
+				t.Errorf("%s: no errors", name)
+			}
+		})
+		if bytes > 768<<20 {
+			t.Errorf("%s: %d MB are allocated", name, bytes>>20)
+		}
+	}
+
+	// Violations that do not count in the end do not keep others from being found.
+	const many = 3 * schema.MaxViolations
+	p := compile(t, `{type: object, properties: {a: {type: array, items: {type: string}, anyOf: [{items: {maxLength: 1}}, {items: {maxLength: 2}}]}, z: {type: integer, maximum: 1}}}`)
+	check := func(obj, old schema.Object, want string) {
+		t.Helper()
+		if got := fmt.Sprint(p.Validate(context.Background(), obj, old).Messages()); got != want {
+			t.Errorf("got %.300s, want %s", got, want)
+		}
+	}
+	check(schema.Object{"a": list(many, "zz"), "z": int64(2)}, nil, "[z in body should be less than or equal to 1]")
+	p = compile(t, `{type: object, properties: {a: {type: array, items: {type: string}, oneOf: [{items: {maxLength: 1}}, {items: {maxLength: 2}}], not: {items: {maxLength: 1}}}, z: {type: integer, maximum: 1}}}`)
+	check(schema.Object{"a": list(many, "zz"), "z": int64(2)}, nil, "[z in body should be less than or equal to 1]")
+	p = compile(t, `{type: object, properties: {a: {type: array, items: {type: string, maxLength: 1}}, z: {type: integer, maximum: 1}}}`)
+	check(schema.Object{"a": list(many, "zz"), "z": int64(2)}, schema.Object{"a": list(many, "zz"), "z": int64(1)}, "[z in body should be less than or equal to 1]")
+}

@@ -3,6 +3,7 @@ package schema
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 
 	"espalier.dev/internal/jsonx"
@@ -12,7 +13,8 @@ import (
 // replaces, violations in values that have not changed are tolerated, as far as
 // Kubernetes can match old and new values (ratcheting).
 //
-// Validating a valid object does not allocate, except for its rules.
+// Validating a valid object does not allocate, except for its rules. An object with more
+// than MaxViolations violations is not searched for all of them (see Exhaustive).
 func (p *Program) Validate(ctx context.Context, obj, old Object) Violations {
 	var found Violations
 	isKind := true
@@ -47,7 +49,10 @@ func (p *Program) holds(obj Object) bool {
 // validated against the schema, but its list types, unions and embedded resources are,
 // as in kube-apiserver. Rules are evaluated elsewhere.
 func (p *Program) violations(ctx context.Context, obj, old Object, isKind bool) (all Violations) {
-	w := walker{p: p, ctx: ctx}
+	w := walker{p: p, ctx: ctx, limit: MaxViolations}
+	if ctx.Value(exhaustive{}) != nil {
+		w.limit = math.MaxInt
+	}
 	w.dialect = &structuralWalk{&w}
 	if p.draft4 {
 		w.dialect = newDraft4Walk(&w)
@@ -57,14 +62,29 @@ func (p *Program) violations(ctx context.Context, obj, old Object, isKind bool) 
 	}
 	w.extensions(&all, root, obj, embeddedResources)
 	var before Violations
-	if old != nil {
+	if old != nil && !w.full() {
+		kept := w.kept
 		w.extensions(&before, root, old, listTypes)
+		w.kept = kept
 	}
 	if len(before) == 0 {
 		w.extensions(&all, root, obj, listTypes)
 	}
 	w.extensions(&all, root, obj, unionTypes)
 	return all
+}
+
+// MaxViolations is the number of violations after which an object is not searched for more.
+// A small object can have very many: each item of a list can violate each branch of its schema.
+const MaxViolations = 1000
+
+// exhaustive is the key of Exhaustive in contexts.
+type exhaustive struct{}
+
+// Exhaustive returns a context with which Validate finds all violations of the schema, however
+// many there are.
+func Exhaustive(ctx context.Context) context.Context {
+	return context.WithValue(ctx, exhaustive{}, true)
 }
 
 // result is the result of validating a value against a schema.
@@ -95,6 +115,24 @@ type walker struct {
 	ctx     context.Context
 	path    Path
 	dialect dialect
+	// kept is the number of violations in the result so far, and limit the number at which the
+	// walk goes no further.
+	kept, limit int
+	// enums has the values of the enums that were violated.
+	enums map[int32][]any
+}
+
+// full reports whether the walk has enough violations. Then the current branch has at least one.
+func (w *walker) full() bool { return w.kept >= w.limit }
+
+// try validates a value against a branch of a logical operator. Every branch may find a
+// violation, however many there are already: without one, it would hold.
+func (w *walker) try(id int32, v any) result {
+	limit := w.limit
+	w.limit = max(limit, w.kept+1)
+	r := w.dialect.branch(id, v)
+	w.limit = limit
+	return r
 }
 
 // dialect descends from a value to its fields and items, and from a schema to those
@@ -109,6 +147,7 @@ type dialect interface {
 }
 
 func (w *walker) violation(k ViolationKind, id int32, v any, want Operand) Violation {
+	w.kept++
 	return Violation{
 		Path: w.path.clone(), Kind: k, Schema: w.p.ref(id), Value: v, Want: want, Closest: -1,
 		namesFrom: min(w.p.namesBelow, len(w.path)),
@@ -117,10 +156,11 @@ func (w *walker) violation(k ViolationKind, id int32, v any, want Operand) Viola
 
 // value validates a value, and tolerates violations if it has not changed.
 func (w *walker) value(id int32, v any, c correlation) result {
+	kept := w.kept
 	r := w.check(id, v, c)
 	if c.ok && len(r.violations) > 0 {
 		if !r.changed && w.p.unchanged(id, c.old, v) {
-			r.violations = nil
+			r.violations, w.kept = nil, kept
 		} else {
 			r.changed = true
 		}
@@ -196,7 +236,14 @@ func (w *walker) enum(id int32, v any) Violations {
 	if c == nil || c.enum == nil || v != nil && inEnum(c.enum, v) {
 		return nil
 	}
-	allowed, _ := jsonx.Copy(c.enum).([]any)
+	allowed, ok := w.enums[id]
+	if !ok {
+		allowed, _ = jsonx.Copy(c.enum).([]any)
+		if w.enums == nil {
+			w.enums = map[int32][]any{}
+		}
+		w.enums[id] = allowed
+	}
 	return Violations{w.violation(Enum, id, v, Operand{Allowed: allowed})}
 }
 
@@ -329,6 +376,9 @@ func (w *structuralWalk) items(r *result, id int32, a []any, c correlation) {
 	}
 	old := n.matchItems(c)
 	for i, v := range a {
+		if w.full() {
+			return
+		}
 		w.path = append(w.path, Step{Index: i, Kind: Index})
 		r.merge(w.value(n.items, v, old.find(v)))
 		w.path = w.path[:len(w.path)-1]
@@ -338,6 +388,9 @@ func (w *structuralWalk) items(r *result, id int32, a []any, c correlation) {
 func (w *structuralWalk) fields(r *result, id int32, obj map[string]any, c correlation) {
 	n := &w.p.nodes[id]
 	for _, k := range slices.Sorted(maps.Keys(obj)) {
+		if w.full() {
+			return
+		}
 		switch child, step := n.specified(k); child {
 		case none:
 			r.violations = append(r.violations, w.violation(ForbiddenField, id, k, Operand{}))
@@ -361,18 +414,25 @@ func (w *walker) operators(id int32, v any) (r result) {
 	if len(j.allOf) > 0 {
 		r.merge(w.allOf(id, j.allOf, v))
 	}
-	if j.not != none && len(w.dialect.branch(j.not, v).violations) == 0 {
-		r.violations = append(r.violations, w.violation(Not, id, v, Operand{}))
+	if j.not != none {
+		kept := w.kept
+		holds := len(w.try(j.not, v).violations) == 0
+		w.kept = kept
+		if holds {
+			r.violations = append(r.violations, w.violation(Not, id, v, Operand{}))
+		}
 	}
 	return r
 }
 
 func (w *walker) anyOf(id int32, branches []int32, v any) result {
+	kept := w.kept
 	violation := w.violation(AnyOf, id, v, Operand{})
 	best := result{matched: -1}
 	for i, branch := range branches {
-		r := w.dialect.branch(branch, v)
+		r := w.try(branch, v)
 		if len(r.violations) == 0 {
+			w.kept = kept
 			return result{matched: r.matched}
 		}
 		violation.Branches = append(violation.Branches, r.violations)
@@ -384,10 +444,11 @@ func (w *walker) anyOf(id int32, branches []int32, v any) result {
 }
 
 func (w *walker) oneOf(id int32, branches []int32, v any) result {
+	kept := w.kept
 	violation := w.violation(OneOf, id, v, Operand{})
 	best, first := result{matched: -1}, result{}
 	for i, branch := range branches {
-		r := w.dialect.branch(branch, v)
+		r := w.try(branch, v)
 		violation.Branches = append(violation.Branches, r.violations)
 		if len(r.violations) == 0 {
 			if violation.Holding++; violation.Holding == 1 {
@@ -400,6 +461,7 @@ func (w *walker) oneOf(id int32, branches []int32, v any) result {
 	}
 	switch violation.Holding {
 	case 1:
+		w.kept = kept
 		return result{matched: first.matched}
 	case 0:
 		return result{violations: Violations{violation}, matched: best.matched}
@@ -408,9 +470,10 @@ func (w *walker) oneOf(id int32, branches []int32, v any) result {
 }
 
 func (w *walker) allOf(id int32, branches []int32, v any) (r result) {
+	kept := w.kept
 	violation := w.violation(AllOf, id, v, Operand{})
 	for _, branch := range branches {
-		b := w.dialect.branch(branch, v)
+		b := w.try(branch, v)
 		r.matched += b.matched
 		violation.Branches = append(violation.Branches, b.violations)
 		if len(b.violations) == 0 {
@@ -419,6 +482,8 @@ func (w *walker) allOf(id int32, branches []int32, v any) (r result) {
 	}
 	if violation.Holding != len(branches) {
 		r.violations = Violations{violation}
+	} else {
+		w.kept = kept
 	}
 	return r
 }

@@ -17,6 +17,9 @@ const (
 
 // extensions walks the core and adds the violations of one extension to all.
 func (w *walker) extensions(all *Violations, id int32, v any, x extension) {
+	if w.full() {
+		return
+	}
 	n := &w.p.nodes[id]
 	switch v := v.(type) {
 	case map[string]any:

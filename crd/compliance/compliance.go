@@ -148,7 +148,7 @@ func (i *Inspector) Inspect(ctx context.Context, stored []byte) (Report, error) 
 	if to := i.definition.Storage(); to != nil && to.Name() != read.name {
 		all.add(Problem{Kind: OtherVersion, Version: to, Message: otherVersionMessage(read, to)})
 	}
-	violations, err := version.Validate(ctx, read.object, nil)
+	violations, err := version.Validate(schema.Exhaustive(ctx), read.object, nil)
 	if err != nil {
 		return Report{}, err
 	}

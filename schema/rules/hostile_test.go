@@ -123,3 +123,15 @@ func TestDeepSchema(t *testing.T) {
 		t.Errorf("got %v", errs)
 	}
 }
+
+// TestManyFailures evaluates a rule that fails on every item of a long list.
+func TestManyFailures(t *testing.T) {
+	p := compile(t, `{type: object, properties: {a: {type: array, items: {type: string, x-kubernetes-validations: [{rule: "self == 'x'"}, {rule: "self == 'y'"}]}}}}`)
+	list := make([]any, 200_000)
+	for i := range list {
+		list[i] = "z"
+	}
+	if vs := p.Validate(context.Background(), schema.Object{"a": list}, nil); len(vs) != schema.MaxViolations {
+		t.Errorf("%d violations", len(vs))
+	}
+}

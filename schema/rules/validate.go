@@ -171,6 +171,8 @@ func (e *evaluation) own(v *validator, obj, old any) {
 	var optional *activation
 	for _, r := range v.rules {
 		switch {
+		case e.budget < 0:
+			return
 		case r.err != nil:
 			e.invalid(v, r, obj, "rule compile error: %v", r.err)
 			continue
@@ -349,6 +351,9 @@ func (e *evaluation) add(r *compiled, below schema.Path, obj any, err *field.Err
 		Cause:   err,
 		Closest: -1,
 	})
+	if len(e.found) >= schema.MaxViolations {
+		e.stop()
+	}
 }
 
 // forgiveOrAdd reports an error of a rule, unless the value has not changed.
