@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -18,6 +19,9 @@ const (
 	// stallTime is how long the client of a watch may read nothing while the server has
 	// something to send.
 	stallTime = time.Minute
+	// maxQuery is the size limit of the parameters in a URL. Selectors with a hundred thousand
+	// requirements take seconds to parse, which happens before it is known who asks.
+	maxQuery = 128 << 10
 )
 
 // boundTransfers returns a handler that gives up on clients which send their request or
@@ -27,6 +31,10 @@ const (
 // stops reading: it keeps events and objects in memory.
 func boundTransfers(next http.Handler, c *genericapiserver.Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if len(req.URL.RawQuery) > maxQuery {
+			http.Error(w, fmt.Sprintf("the parameters in the URL have %d bytes: the limit is %d", len(req.URL.RawQuery), maxQuery), http.StatusRequestURITooLong)
+			return
+		}
 		var read, write time.Time
 		info, err := c.RequestInfoResolver.NewRequestInfo(req)
 		long := err == nil && c.LongRunningFunc(req, info)

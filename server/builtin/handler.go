@@ -191,6 +191,9 @@ func inScope(r *Resource, info *apirequest.RequestInfo) bool {
 
 func (h *Handler) serve(w http.ResponseWriter, req *http.Request, info *apirequest.RequestInfo, r *Resource) {
 	f, err := h.handler(info, r)
+	if err == nil {
+		err = h.boundQuantities(req, r)
+	}
 	if err != nil {
 		h.fail(w, req, info, err)
 		return

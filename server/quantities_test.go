@@ -1,0 +1,106 @@
+package server
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+)
+
+// TestCostlyQuantities sends quantities that would take very long to parse, or to compare.
+func TestCostlyQuantities(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, testOptions(t))
+	admin := client(t, s, nil)
+	do := func(method, path, contentType, body string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequest(method, s.URL()+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", contentType)
+		resp, err := admin.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(text)
+	}
+	const quotas = "/api/v1/namespaces/default/resourcequotas"
+	quota := func(hard string) string {
+		return `{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"q","labels":{"commit":"83e1029384"}},"spec":{"hard":` + hard + `}}`
+	}
+	binary := func(hard, label string) string {
+		obj := &corev1.ResourceQuota{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"}, ObjectMeta: metav1.ObjectMeta{Name: "q", Labels: map[string]string{"commit": label}}}
+		if err := json.Unmarshal([]byte(`{"hard":`+hard+`}`), &obj.Spec); err != nil {
+			t.Fatal(err)
+		}
+		text, err := runtime.Encode(protobuf.NewSerializer(runtime.NewScheme(), runtime.NewScheme()), obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if code, text := do("POST", quotas, "application/json", quota(`{"pods":"1"}`)); code != http.StatusCreated {
+		t.Fatalf("%d %s", code, text)
+	}
+	const costly = "1e-99999"
+	for _, c := range []struct {
+		name, method, path, contentType, body string
+		code                                  int
+	}{
+		{"JSON", "POST", quotas, "application/json", quota(`{"cpu":"1e-99999"}`), 422},
+		{"large", "POST", quotas, "application/json", quota(`{"cpu":"1.5e+9999999"}`), 422},
+		{"long", "POST", quotas, "application/json", quota(`{"cpu":"` + strings.Repeat("1", 100_000) + `"}`), 422},
+		{"number", "POST", quotas, "application/json", quota(`{"cpu":1e-99999}`), 422},
+		{"escaped", "POST", quotas, "application/json", quota(`{"cpu":"1\u0065-99999"}`), 422},
+		{"twice", "POST", quotas, "application/json", quota(`{"cpu":"1e-99999","cpu":"1"}`), 422},
+		{"twice above", "POST", quotas, "application/json", quota(`{"cpu":"1e-99999"},"hard":{"cpu":"1"}`), 422},
+		{"YAML", "POST", quotas, "application/yaml", "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: x}\nspec: {hard: {cpu: \"1e-99999\"}}\n", 422},
+		{"protobuf", "POST", quotas, "application/vnd.kubernetes.protobuf", strings.ReplaceAll(binary(`{"cpu":"12345678"}`, ""), "12345678", costly), 400},
+		{"PUT", "PUT", quotas + "/q", "application/json", quota(`{"cpu":"1e-99999"}`), 422},
+		{"merge", "PATCH", quotas + "/q", "application/merge-patch+json", `{"spec":{"hard":{"cpu":"1e-99999"}}}`, 422},
+		{"strategic", "PATCH", quotas + "/q", "application/strategic-merge-patch+json", `{"spec":{"hard":{"cpu":"1e-99999"}}}`, 422},
+		{"apply", "PATCH", quotas + "/q?fieldManager=m", "application/apply-patch+yaml", "apiVersion: v1\nkind: ResourceQuota\nspec: {hard: {cpu: \"1e-99999\"}}\n", 422},
+		{"JSON patch", "PATCH", quotas + "/q", "application/json-patch+json", `[{"op":"add","path":"/spec/hard/cpu","value":"1e-99999"}]`, 422},
+		{"status", "PATCH", quotas + "/q/status", "application/merge-patch+json", `{"status":{"used":{"cpu":"1e-99999"}}}`, 422},
+
+		{"label", "PUT", quotas + "/q", "application/json", quota(`{"cpu":"1e3"}`), 200},
+		{"label by patch", "PATCH", quotas + "/q", "application/json-patch+json", `[{"op":"add","path":"/metadata/labels/x","value":"1e99999"}]`, 200},
+		{"label in protobuf", "PUT", quotas + "/q", "application/vnd.kubernetes.protobuf", binary(`{"cpu":"1"}`, "83e1029384"), 200},
+		{"config map", "POST", "/api/v1/namespaces/default/configmaps", "application/json", `{"metadata":{"name":"c"},"data":{"a":"1e99999"}}`, 201},
+	} {
+		if code, text := do(c.method, c.path, c.contentType, c.body); code != c.code {
+			t.Errorf("%s: got %d, want %d: %.300s", c.name, code, c.code, text)
+		}
+	}
+}
+
+// TestLongQueries sends selectors that would take very long to parse. Nobody needs a password to
+// send them.
+func TestLongQueries(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, testOptions(t))
+	admin := client(t, s, nil)
+	for size, code := range map[int]int{maxQuery - 200: http.StatusOK, maxQuery + 1: http.StatusRequestURITooLong} {
+		query := "labelSelector=" + strings.Repeat("!a,", size/3)
+		resp, err := admin.Get(s.URL() + "/api/v1/configmaps?" + strings.TrimSuffix(query, ","))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != code {
+			t.Errorf("%d bytes: got %d, want %d", size, resp.StatusCode, code)
+		}
+	}
+}
