@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -41,6 +42,38 @@ type FullError struct {
 func (e *FullError) Error() string { return fmt.Sprintf("the database of etcd is full: %v", e.Err) }
 
 func (e *FullError) Unwrap() error { return e.Err }
+
+// TooLargeError is returned for a write that is larger than a request to etcd may be. The object was
+// not written.
+type TooLargeError struct {
+	// Size is the size of the keys and values in bytes.
+	Size int
+	Err  error
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("a write of %d bytes is too large for etcd: %v", e.Size, e.Err)
+}
+
+func (e *TooLargeError) Unwrap() error { return e.Err }
+
+// isTooLarge reports whether etcd, or its client, has rejected a request because of its size.
+func isTooLarge(err error) bool {
+	const inClient = "trying to send message larger than max"
+	if errors.Is(err, rpctypes.ErrRequestTooLarge) {
+		return true
+	}
+	s, ok := status.FromError(err)
+	return ok && s.Code() == codes.ResourceExhausted && strings.Contains(s.Message(), inClient)
+}
+
+// writeFailure returns the error of a write with keys and values of a size.
+func (s *Store) writeFailure(ctx context.Context, err error, size int) error {
+	if isTooLarge(err) {
+		return &TooLargeError{size, err}
+	}
+	return s.failure(ctx, err)
+}
 
 // limited limits the time for an answer of etcd. It leaves time to report a failure before
 // ctx ends.

@@ -30,7 +30,7 @@ func (s *Store) Put(ctx context.Context, w Writer, key string, value []byte, exp
 	defer cancel()
 	resp, err := s.writer(w).OptimisticPut(waiting, key, value, expected, kubernetes.PutOptions{GetOnFailure: true, LeaseID: clientv3.LeaseID(lease)})
 	if err != nil {
-		return 0, nil, s.failure(ctx, err)
+		return 0, nil, s.writeFailure(ctx, err, len(key)+len(value))
 	}
 	if resp.Succeeded {
 		return resp.Revision, nil, nil
@@ -43,6 +43,7 @@ func (s *Store) Put(ctx context.Context, w Writer, key string, value []byte, exp
 // keys and conditions, by default to 128.
 func (s *Store) Create(ctx context.Context, values map[string][]byte, conditions ...clientv3.Cmp) (created bool, err error) {
 	conditions, puts := slices.Clone(conditions), make([]clientv3.Op, 0, len(values))
+	size := 0
 	t := *s.transformer.Load()
 	for key, value := range values {
 		if t != nil {
@@ -52,12 +53,13 @@ func (s *Store) Create(ctx context.Context, values map[string][]byte, conditions
 		}
 		conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(key), "=", 0))
 		puts = append(puts, clientv3.OpPut(key, string(value)))
+		size += len(key) + len(value)
 	}
 	waiting, cancel := limited(ctx)
 	defer cancel()
 	resp, err := s.client.Txn(waiting).If(conditions...).Then(puts...).Commit()
 	if err != nil {
-		return false, s.failure(ctx, err)
+		return false, s.writeFailure(ctx, err, size)
 	}
 	return resp.Succeeded, nil
 }

@@ -2,14 +2,9 @@ package resources
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"strings"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	"espalier.dev/server/fields"
+	etcdstorage "espalier.dev/server/storage"
 )
 
 // writeTimeout limits a write, as in kube-apiserver. The filters may set a shorter limit.
@@ -174,7 +170,7 @@ func (w *write) create(ctx context.Context) (runtime.Object, int, error) {
 			return nil, err
 		}
 		result, err := w.insert(ctx, sent)
-		if isTooLarge(err) {
+		if etcdstorage.IsTooLarge(err) {
 			// The managed fields can be large, and are not essential.
 			sent.SetManagedFields(nil)
 			result, err = w.insert(ctx, sent)
@@ -241,7 +237,7 @@ func (w *write) update(ctx context.Context) (runtime.Object, int, error) {
 	}
 	result, err := w.finish(ctx, func() (runtime.Object, error) {
 		result, _, err := w.replace(ctx, change, uid, false)
-		if isTooLarge(err) {
+		if etcdstorage.IsTooLarge(err) {
 			managed = false
 			result, _, err = w.replace(ctx, change, uid, false)
 		}
@@ -297,13 +293,3 @@ func optionsKind(o runtime.Object) string {
 
 // errNoName returns the error of a path without the name of an object.
 func errNoName() error { return apierrors.NewBadRequest("name must be provided") }
-
-// isTooLarge reports whether etcd, or its client, rejected an object because of its size.
-func isTooLarge(err error) bool {
-	const inClient = "trying to send message larger than max"
-	if errors.Is(err, rpctypes.ErrRequestTooLarge) {
-		return true
-	}
-	s, ok := status.FromError(err)
-	return ok && s.Code() == codes.ResourceExhausted && strings.Contains(s.Message(), inClient)
-}

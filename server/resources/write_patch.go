@@ -25,6 +25,7 @@ import (
 
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
+	etcdstorage "espalier.dev/server/storage"
 )
 
 // maxJSONPatchOperations is the maximum number of operations in a JSON patch.
@@ -95,7 +96,7 @@ func (w *write) patch(ctx context.Context) (runtime.Object, int, error) {
 	created := false
 	result, err := w.finish(ctx, func() (result runtime.Object, err error) {
 		result, created, err = attempt()
-		if isTooLarge(err) && !isApply {
+		if etcdstorage.IsTooLarge(err) && !isApply {
 			managed = false
 			result, created, err = attempt()
 		}

@@ -2,10 +2,13 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics"
@@ -17,6 +20,25 @@ import (
 // reasonFull is the reason of the Status if etcd is full. Kubernetes has no reason for it.
 const reasonFull metav1.StatusReason = "InsufficientStorage"
 
+// maxRequest is the default of etcd's --max-request-bytes.
+const maxRequest = 1.5 * 1024 * 1024
+
+// tooLargeError is the error for a client whose object is too large for etcd. k8s.io/apiserver
+// recognizes it as such by the status that etcd's client returns, and then repeats the write without
+// managed fields.
+type tooLargeError struct{ *apierrors.StatusError }
+
+// GRPCStatus returns the status of a request that etcd's client does not send.
+func (tooLargeError) GRPCStatus() *status.Status {
+	return status.New(codes.ResourceExhausted, "trying to send message larger than max")
+}
+
+// IsTooLarge reports whether an error of a write means that the object is too large for etcd.
+func IsTooLarge(err error) bool {
+	var large tooLargeError
+	return errors.As(err, &large)
+}
+
 // Failure returns the error for the client if etcd has failed, and counts it: what is wrong,
 // and what to do. It returns other errors as they are.
 func Failure(err error) error {
@@ -24,6 +46,10 @@ func Failure(err error) error {
 		failures().WithLabelValues("full").Inc()
 		return failed(http.StatusInsufficientStorage, reasonFull, 0,
 			"the database of etcd is full: objects can be read and deleted, but not written. "+full.Advice+": "+full.Err.Error())
+	}
+	if large := (*store.TooLargeError)(nil); errors.As(err, &large) {
+		return tooLargeError{apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
+			"the object has %d bytes as stored, and etcd accepts %d by default (--max-request-bytes)", large.Size, int(maxRequest)))}
 	}
 	switch {
 	case errors.Is(err, store.ErrClosed):
