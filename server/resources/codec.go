@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -163,10 +164,13 @@ type bodyDecoder struct {
 	replacement *replacement // nil if nothing is replaced
 }
 
-func (d *bodyDecoder) Decode(data []byte, _ *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
+func (d *bodyDecoder) Decode(data []byte, defaults *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
 	src, complaints, err := d.toJSON(data)
 	if err != nil {
 		return nil, nil, err
+	}
+	if _, tree := into.(runtime.Unstructured); !tree && into != nil && defaults != nil {
+		src = withKind(src, *defaults)
 	}
 	if d.replacement != nil {
 		d.replacement.contradiction = nil // that of an earlier attempt
@@ -230,6 +234,28 @@ func kindOf(src []byte) *runtimeschema.GroupVersionKind {
 	}
 	gvk := typ.GroupVersionKind()
 	return &gvk
+}
+
+// withKind adds the apiVersion and kind of a request's path to an object of a Go type that lacks them,
+// as k8s.io/apimachinery does.
+func withKind(src []byte, gvk runtimeschema.GroupVersionKind) []byte {
+	sent, err := api.Identify(src)
+	body := bytes.TrimLeft(src, " \t\r\n")
+	if err != nil || len(body) == 0 || body[0] != '{' || sent.APIVersion != "" && sent.Kind != "" {
+		return src
+	}
+	var added []string
+	if sent.APIVersion == "" {
+		added = append(added, `"apiVersion":`+strconv.Quote(gvk.GroupVersion().String()))
+	}
+	if sent.Kind == "" {
+		added = append(added, `"kind":`+strconv.Quote(gvk.Kind))
+	}
+	text := "{" + strings.Join(added, ",")
+	if rest := bytes.TrimLeft(body[1:], " \t\r\n"); len(rest) > 0 && rest[0] != '}' {
+		text += ","
+	}
+	return append([]byte(text), body[1:]...)
 }
 
 // toJSON converts a body to the format that Kinds read, and returns the errors of strict
