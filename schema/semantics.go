@@ -139,3 +139,7 @@ func (s Semantics) PublishesPatternInV2() bool { return s == Kubernetes }
 // ChecksStoredObjects reports whether a server checks, unless it is told otherwise, if stored
 // objects comply with their CRDs, as the documents propose. kube-apiserver does not.
 func (s Semantics) ChecksStoredObjects() bool { return s == KEP }
+
+// WarnsOfDifferences reports whether a server warns the writer of a CRD that the two semantics
+// interpret differently. A server that does what kube-apiserver does has nothing to warn of.
+func (s Semantics) WarnsOfDifferences() bool { return s == KEP }

@@ -70,7 +70,9 @@ type Options struct {
 	// Ephemeral is for tests: the embedded etcd does not wait for the disk, and a stopping
 	// server does not wait for clients to disconnect.
 	Ephemeral bool
-	// Warnings returns additional warnings for the writer of a valid CRD. Nil means none.
+	// Warnings returns warnings for the writer of a valid CRD that the two semantics interpret
+	// differently. Nil means none. It is not used in kubernetes semantics, in which a client gets
+	// the warnings of kube-apiserver and no others.
 	Warnings func(context.Context, *api.CustomResourceDefinition) []string
 
 	// TLSCertFile and TLSPrivateKeyFile are the serving certificate; the default is a
