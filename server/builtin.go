@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -51,7 +52,7 @@ func installBuiltin(f foundation) (*builtin.Handler, []publish.Builtin, error) {
 		Table:       columns.Convertor,
 		Admission:   f.admission,
 		Authorizer:  f.authorizer,
-		Guard:       rbac.NewGuard(f.roles, f.authorizer).Wrap,
+		Guard:       rbac.NewGuard(f.roles, f.authorizer, rbac.Parameters{Resource: f.objects.resource, Get: f.objects.stored}).Wrap,
 		Codecs:      f.codecs,
 		Objects:     f.store,
 		InNamespace: f.fences.InNamespace,
@@ -179,6 +180,11 @@ type objects struct {
 	*builtin.Handler
 	// definitions has the CRDs.
 	definitions *definitions.Definitions
+}
+
+// stored returns a stored object.
+func (o *objects) stored(ctx context.Context, r runtimeschema.GroupResource, namespace, name string) (runtime.Object, error) {
+	return o.Get(ctx, r, namespace, name)
 }
 
 // resource returns the resource of a kind, and reports whether it is namespaced and exists.

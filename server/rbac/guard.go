@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,38 +26,40 @@ import (
 // Guard protects roles and bindings against users who want to grant more than they have. A user
 // may write a role with the permissions that the user has, or with the verb escalate on it, and
 // bind a role with such permissions, or with the verb bind on it. Members of system:masters may
-// do everything. Whether the server uses RBAC or another authorizer makes no difference.
+// do everything. Whether the server uses RBAC or another authorizer makes no difference. In the same
+// way, only users who may read the parameters of an admission policy may write it or its binding.
 type Guard struct {
 	rules      *Authorizer
 	authorizer authorizer.UnconditionalAuthorizer
+	parameters Parameters
 }
 
 // NewGuard returns a Guard. The authorizer decides about the verbs escalate and bind, and rules
 // has the permissions of all users.
-func NewGuard(rules *Authorizer, a authorizer.UnconditionalAuthorizer) *Guard {
-	return &Guard{rules: rules, authorizer: a}
+func NewGuard(rules *Authorizer, a authorizer.UnconditionalAuthorizer, p Parameters) *Guard {
+	return &Guard{rules: rules, authorizer: a, parameters: p}
 }
 
 // Wrap returns the storage of a resource for requests of users. Their writes of roles and
 // bindings are checked, and count for requests to this server as soon as they are answered. The
 // storage of other resources is returned as it is.
 func (g *Guard) Wrap(gr runtimeschema.GroupResource, s rest.StandardStorage) rest.StandardStorage {
-	if gr.Group != rbacv1.GroupName {
-		return s
-	}
 	w := &guarded{StandardStorage: s, guard: g, resource: gr}
-	switch gr.Resource {
-	case "roles", "clusterroles":
+	switch gr {
+	case rbacv1.Resource("roles"), rbacv1.Resource("clusterroles"):
 		w.check = g.checkRole
-	case "rolebindings", "clusterrolebindings":
+	case rbacv1.Resource("rolebindings"), rbacv1.Resource("clusterrolebindings"):
 		w.check = g.checkBinding
+	case admissionregistrationv1.Resource("validatingadmissionpolicies"), admissionregistrationv1.Resource("validatingadmissionpolicybindings"),
+		admissionregistrationv1.Resource("mutatingadmissionpolicies"), admissionregistrationv1.Resource("mutatingadmissionpolicybindings"):
+		w.check = g.checkPolicy
 	default:
 		return s
 	}
 	return w
 }
 
-// guarded is the storage of roles or bindings.
+// guarded is the storage of roles, bindings or policies.
 type guarded struct {
 	rest.StandardStorage
 	guard    *Guard

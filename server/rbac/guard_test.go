@@ -109,7 +109,7 @@ func TestGuard(t *testing.T) {
 		roleBinding("ns", "c", "ClusterRole", "escalates", userSubject("escalates")),
 		roleBinding("ns", "d", "ClusterRole", "binds", userSubject("binds")),
 	)
-	guard := rbac.NewGuard(w.authorizer, w.authorizer)
+	guard := rbac.NewGuard(w.authorizer, w.authorizer, rbac.Parameters{})
 	get, list := resourceRule("get", "core", "pods", ""), resourceRule("list", "core", "pods", "")
 	aggregated := clusterRole("new")
 	aggregated.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{}}}
@@ -235,7 +235,7 @@ func TestReadYourWrites(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.put(clusterRole("r", resourceRule("get", "core", "pods", "")))
-	guarded := rbac.NewGuard(w.authorizer, w.authorizer).Wrap(rbacv1.Resource("clusterrolebindings"), &direct{w: w})
+	guarded := rbac.NewGuard(w.authorizer, w.authorizer, rbac.Parameters{}).Wrap(rbacv1.Resource("clusterrolebindings"), &direct{w: w})
 	ctx := apirequest.WithUser(context.Background(), &user.DefaultInfo{Name: "admin", Groups: []string{"system:masters"}})
 	check := func(want bool) {
 		t.Helper()
