@@ -259,6 +259,20 @@ func (c *Catalog) Kind(gvk runtimeschema.GroupVersionKind) *Version {
 	return nil
 }
 
+// Serves reports whether a version of a group has a resource.
+func (c *Catalog) Serves(gv runtimeschema.GroupVersion) bool {
+	g := c.group(gv.Group)
+	if g == nil {
+		return false
+	}
+	for _, d := range g.byName.All() {
+		if d.Established() && served(d, gv.Version) != nil {
+			return true
+		}
+	}
+	return false
+}
+
 func served(d *Definition, version string) *Version {
 	if v := d.Version(version); v != nil && v.Served() {
 		return v

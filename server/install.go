@@ -116,11 +116,13 @@ func mounted(path string) bool {
 // install installs the parts that serve resources, before the server runs.
 func install(f foundation) (*definitions.Definitions, error) {
 	config := definitions.Config{
-		Options:  crd.Options{Semantics: f.semantics, Rules: cel.Checker{}, Patterns: new(schema.Patterns)},
-		Warnings: f.warnings,
-		Storage:  f.fences.Definitions(f.storage),
-		Fences:   f.fences,
-		Store:    f.store,
+		Options: crd.Options{Semantics: f.semantics, Rules: cel.Checker{}, Patterns: new(schema.Patterns)},
+		Storage: f.fences.Definitions(f.storage),
+		Fences:  f.fences,
+		Store:   f.store,
+	}
+	if f.semantics.WarnsOfDifferences() {
+		config.Warnings = f.warnings
 	}
 	if f.peers != nil {
 		config.Peers = f.peers
@@ -141,6 +143,10 @@ func install(f foundation) (*definitions.Definitions, error) {
 	if err != nil {
 		return nil, err
 	}
+	kubernetes, published, err := installBuiltin(f)
+	if err != nil {
+		return nil, err
+	}
 	handler, err := resources.New(resources.Config{
 		Source: defs,
 		Store:  f.store,
@@ -150,6 +156,7 @@ func install(f foundation) (*definitions.Definitions, error) {
 		Admission:           f.admission,
 		Authorizer:          f.authorizer,
 		Webhooks:            f.network,
+		Serves:              kubernetes.Serves,
 		NotFound:            http.NotFoundHandler(),
 		Scheme:              f.scheme,
 		RequestTimeout:      f.config.RequestTimeout,
@@ -161,10 +168,6 @@ func install(f foundation) (*definitions.Definitions, error) {
 	}
 	defs.Attach(handler)
 	f.objects.definitions = defs
-	kubernetes, published, err := installBuiltin(f)
-	if err != nil {
-		return nil, err
-	}
 	f.dynamic.Attach(dynamicadmission.Parts{Kubernetes: kubernetes, Custom: handler, Catalog: defs.Catalog, Definition: defs.Builtin().Definition})
 	installControllers(f, kubernetes, handler, defs)
 	published = append(published, publish.Builtin{Definition: defs.Builtin().Definition, Describe: defs.Builtin().Describe})

@@ -1,7 +1,6 @@
 package builtin
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -9,7 +8,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -18,7 +16,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -27,6 +24,7 @@ import (
 
 	"espalier.dev/server/builtin/kind"
 	"espalier.dev/server/builtin/services"
+	"espalier.dev/server/resource"
 	"espalier.dev/server/resources"
 	"espalier.dev/server/tokens"
 	"espalier.dev/store"
@@ -73,6 +71,8 @@ type Handler struct {
 	resources map[runtimeschema.GroupVersionResource]*Resource
 	// served has the resources that requests can reach.
 	served map[runtimeschema.GroupVersionResource]bool
+	// groups are those of the served resources.
+	groups map[string]bool
 	// stored and byName are without those that are stored as another kind.
 	stored map[runtimeschema.GroupVersionKind]*Resource
 	byName map[runtimeschema.GroupResource]*Resource
@@ -93,12 +93,14 @@ func New(c Config) *Handler {
 	h := &Handler{
 		config: c, resources: map[runtimeschema.GroupVersionResource]*Resource{}, stored: map[runtimeschema.GroupVersionKind]*Resource{},
 		served:    map[runtimeschema.GroupVersionResource]bool{},
+		groups:    map[string]bool{},
 		byName:    map[runtimeschema.GroupResource]*Resource{},
 		endpoints: map[runtimeschema.GroupVersionResource]*endpoint{},
 		reviews:   map[runtimeschema.GroupVersionResource]*handlers.RequestScope{},
 	}
 	for _, r := range c.Served {
 		h.served[r.GroupVersionResource()] = true
+		h.groups[r.Group] = true
 	}
 	for _, r := range known() {
 		h.resources[r.GroupVersionResource()] = r
@@ -164,13 +166,17 @@ func (h *Handler) endpoint(r *Resource) (*endpoint, error) {
 	return e, err
 }
 
+// Serves reports whether a group has a built-in resource.
+func (h *Handler) Serves(group string) bool { return h.groups[group] }
+
 // Wrap returns a handler of the built-in resources that leaves all other requests to next.
 func (h *Handler) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		info, ok := apirequest.RequestInfoFrom(req.Context())
 		if ok && info.IsResourceRequest {
 			gvr := runtimeschema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
-			if r := h.resources[gvr]; r != nil && h.served[gvr] && inScope(r, info) {
+			// The core group has its own prefix: its name is not a part of a path.
+			if r := h.resources[gvr]; r != nil && h.served[gvr] && (info.APIPrefix == "api") == (info.APIGroup == "") {
 				h.serve(w, req, info, r)
 				return
 			}
@@ -179,18 +185,8 @@ func (h *Handler) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// inScope reports whether the path of a request matches the scope of its resource.
-func inScope(r *Resource, info *apirequest.RequestInfo) bool {
-	if !r.Namespaced {
-		// The path of a namespace names it both as the namespace and as the object.
-		return info.Namespace == "" || info.Namespace == info.Name && r.Group == "" && r.Plural == "namespaces"
-	}
-	// Only list, watch and deletecollection are possible across all namespaces.
-	return info.Namespace != "" || info.Verb == "list" || info.Verb == "watch"
-}
-
 func (h *Handler) serve(w http.ResponseWriter, req *http.Request, info *apirequest.RequestInfo, r *Resource) {
-	f, err := h.handler(info, r)
+	f, err := h.handler(req.Method, info, r)
 	if err == nil {
 		err = h.boundQuantities(req, r)
 	}
@@ -206,10 +202,7 @@ func (h *Handler) serve(w http.ResponseWriter, req *http.Request, info *apireque
 }
 
 func (h *Handler) fail(w http.ResponseWriter, req *http.Request, info *apirequest.RequestInfo, err error) {
-	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
-		err = apierrors.NewInternalError(err)
-	}
-	responsewriters.ErrorNegotiated(err, h.config.Codecs, runtimeschema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, req)
+	resources.Fail(w, req, info, h.config.Codecs, err)
 }
 
 // patchTypes are the media types of patches.
@@ -218,12 +211,15 @@ func patchTypes() []string {
 }
 
 // handler returns the handler of a request, by its subresource and verb.
-func (h *Handler) handler(info *apirequest.RequestInfo, r *Resource) (http.HandlerFunc, error) {
+func (h *Handler) handler(method string, info *apirequest.RequestInfo, r *Resource) (http.HandlerFunc, error) {
+	if err := r.routes().Check(method, info); err != nil {
+		return nil, err
+	}
 	if info.Subresource != "" {
 		return h.subHandler(info, r)
 	}
 	if r.CreateOnly {
-		return h.reviewHandler(info, r)
+		return h.reviewHandler(r)
 	}
 	e, err := h.endpoint(r)
 	if err != nil {
@@ -248,9 +244,7 @@ func (h *Handler) handler(info *apirequest.RequestInfo, r *Resource) (http.Handl
 	case "delete":
 		return handlers.DeleteResource(h.deletions(r, storage), true, &e.scope, admit), nil
 	case "deletecollection":
-		if !r.KeepsCollection {
-			return handlers.DeleteCollection(h.deletions(r, storage), true, &e.scope, admit), nil
-		}
+		return handlers.DeleteCollection(h.deletions(r, storage), true, &e.scope, admit), nil
 	}
-	return nil, apierrors.NewMethodNotSupported(r.GroupResource(), info.Verb)
+	return nil, resource.NotAllowed()
 }

@@ -7,6 +7,7 @@ import (
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"espalier.dev/server/resource"
 	"espalier.dev/server/tokens"
 )
 
@@ -99,6 +100,16 @@ func (r *Resource) Verbs() []string {
 		return []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 	}
 	return []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+}
+
+// routes returns the paths of the resource, and their methods.
+func (r *Resource) routes() resource.Routes {
+	return resource.Routes{Namespaced: r.Namespaced, Verbs: r.Verbs(), Subresource: func(name string) []string {
+		if s := r.subresource(name); s != nil {
+			return s.Verbs
+		}
+		return nil
+	}}
 }
 
 // subresource returns the subresource of that name, or nil.

@@ -5,18 +5,17 @@ import (
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
-	apirequest "k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/registry/rest"
+
+	"espalier.dev/server/resource"
 )
 
 // reviewHandler returns the handler of a request to a resource whose objects are only answered.
-func (h *Handler) reviewHandler(info *apirequest.RequestInfo, r *Resource) (http.HandlerFunc, error) {
+func (h *Handler) reviewHandler(r *Resource) (http.HandlerFunc, error) {
 	storage := h.config.Reviews[r.GroupVersionResource()]
 	if r.Group == "" && r.Plural == "bindings" {
 		pods, err := h.byGroupResource(corev1.Resource("pods"))
@@ -25,8 +24,8 @@ func (h *Handler) reviewHandler(info *apirequest.RequestInfo, r *Resource) (http
 		}
 		storage = &unnamedBindingREST{bindingREST{store: pods.store}}
 	}
-	if info.Verb != "create" || storage == nil {
-		return nil, apierrors.NewMethodNotSupported(r.GroupResource(), info.Verb)
+	if storage == nil {
+		return nil, resource.NotFound()
 	}
 	scope, err := h.reviewScope(r)
 	if err != nil {
@@ -61,7 +60,6 @@ func (h *Handler) reviewScope(r *Resource) (*handlers.RequestScope, error) {
 		Typer:                    types.Scheme,
 		Authorizer:               h.config.Authorizer,
 		EquivalentResourceMapper: equivalent,
-		TableConvertor:           rest.NewDefaultTableConvertor(r.GroupResource()),
 		Resource:                 r.GroupVersionResource(),
 		Kind:                     gvk,
 		HubGroupVersion:          gvk.GroupVersion(),

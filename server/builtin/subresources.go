@@ -3,7 +3,6 @@ package builtin
 import (
 	"context"
 	"net/http"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"espalier.dev/server/resource"
 	"espalier.dev/server/resources"
 )
 
@@ -59,6 +59,9 @@ func (h *Handler) addSubresource(e *endpoint, scope handlers.RequestScope, sub S
 		e.subresources[sub.Name] = s
 		return nil
 	}
+	if s.creater != nil {
+		scope.TableConvertor = nil // what it answers has no columns
+	}
 	if s.scope, err = h.managed(scope, sub.Name, nil); err != nil {
 		return err
 	}
@@ -68,18 +71,11 @@ func (h *Handler) addSubresource(e *endpoint, scope handlers.RequestScope, sub S
 
 // subHandler returns the handler of a request for a subresource.
 func (h *Handler) subHandler(info *apirequest.RequestInfo, r *Resource) (http.HandlerFunc, error) {
-	sub := r.subresource(info.Subresource)
-	if sub == nil {
-		return nil, apierrors.NewNotFound(r.GroupResource(), info.Name)
-	}
-	if !slices.Contains(sub.Verbs, info.Verb) {
-		return nil, apierrors.NewMethodNotSupported(r.GroupResource(), info.Verb)
-	}
 	e, err := h.endpoint(r)
 	if err != nil {
 		return nil, err
 	}
-	s := e.subresources[sub.Name]
+	s := e.subresources[info.Subresource]
 	if s == nil {
 		return h.withoutKubelet(e, info), nil
 	}
@@ -94,7 +90,10 @@ func (h *Handler) subHandler(info *apirequest.RequestInfo, r *Resource) (http.Ha
 	case "create":
 		return handlers.CreateNamedResource(s.creater, &s.scope, admit), nil
 	}
-	return nil, apierrors.NewMethodNotSupported(r.GroupResource(), info.Verb)
+	if info.Name == "" { // which makes a GET a list
+		return nil, apierrors.NewBadRequest("name must be provided")
+	}
+	return nil, resource.NotAllowed()
 }
 
 // objectREST is a subresource that reads and writes the object itself, with rules of its own.

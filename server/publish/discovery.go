@@ -219,6 +219,9 @@ func (s *snapshot) discovery(parts []string) http.Handler {
 			return discovery.NewAPIGroupHandler(s.publisher.codecs.legacy, g.legacy())
 		}
 	case 2:
+		if parts[0] == "" { // the core group is below /api
+			return nil
+		}
 		if gv := s.byName[runtimeschema.GroupVersion{Group: parts[0], Version: parts[1]}]; gv != nil {
 			return s.version(gv)
 		}

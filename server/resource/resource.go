@@ -73,6 +73,16 @@ func (d *Description) Subresource(name string) *Subresource {
 	return &d.Subresources[i]
 }
 
+// Routes returns the paths of the resource, and their methods.
+func (d *Description) Routes() Routes {
+	return Routes{Namespaced: d.Definition().Namespaced(), Verbs: d.Verbs, Subresource: func(name string) []string {
+		if s := d.Subresource(name); s != nil {
+			return s.Verbs
+		}
+		return nil
+	}}
+}
+
 // ScaleKind is the kind of the subresource scale.
 func ScaleKind() runtimeschema.GroupVersionKind {
 	return autoscalingv1.SchemeGroupVersion.WithKind("Scale")

@@ -80,7 +80,9 @@ type Config struct {
 	Scheme *runtime.Scheme
 	// Webhooks connects to conversion webhooks. The default finds services by DNS.
 	Webhooks *webhooks.Network
-	// NotFound handles requests for resources that are not served.
+	// Serves reports whether another handler serves resources of a group.
+	Serves func(group string) bool
+	// NotFound handles requests for groups that are not served.
 	NotFound http.Handler
 	// RequestTimeout limits requests other than watches; MinWatch is the minimum time after
 	// which the server ends a watch.
@@ -300,20 +302,27 @@ func (h *Handler) find(ctx context.Context, r *apirequest.RequestInfo) (*crd.Ver
 		}
 		v = h.config.Source.Catalog().Resource(gvr)
 	}
-	if v == nil || !inScope(v.Definition().Namespaced(), r) {
-		return nil, nil
-	}
 	return v, nil
 }
 
-// inScope reports whether the path of a request matches the scope of its resource.
-func inScope(namespaced bool, r *apirequest.RequestInfo) bool {
-	if !namespaced {
-		// The path of a namespace names it both as the namespace and as the object.
-		return r.Namespace == "" || r.Namespace == r.Name && r.APIGroup == "" && r.Resource == "namespaces"
+// route returns an error if an endpoint does not have the path of a request, or its method. CRDs
+// have the errors of kube-apiserver's own resources. For custom resources the errors of
+// endpointHandler are those of kube-apiserver, and here are the rest.
+func (e *endpoint) route(method string, r *apirequest.RequestInfo, builtin bool) error {
+	if builtin {
+		return e.description.Routes().Check(method, r)
 	}
-	// Only list and watch are possible across all namespaces.
-	return r.Namespace != "" || r.Verb == "list" || r.Verb == "watch"
+	namespaced := e.version.Definition().Namespaced()
+	switch {
+	case !namespaced && r.Namespace != "", namespaced && r.Namespace == "" && r.Verb != "list" && r.Verb != "watch":
+		return resource.NotFound()
+	case len(r.Parts) > 3: // below a subresource
+		return resource.NotFound()
+	case r.Verb == "create" && len(r.Parts) == 2:
+		// kube-apiserver creates the object in the body, although the one in the path was authorized.
+		return resource.NotAllowed()
+	}
+	return nil
 }
 
 // ServeHTTP handles a request for a resource. It needs the request info that the filters add
@@ -321,7 +330,7 @@ func inScope(namespaced bool, r *apirequest.RequestInfo) bool {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r, ok := apirequest.RequestInfoFrom(req.Context())
 	if !ok || !r.IsResourceRequest {
-		h.config.NotFound.ServeHTTP(w, req)
+		h.unserved(w, req, r)
 		return
 	}
 	if v := h.virtual(r); v != nil {
@@ -334,7 +343,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if v == nil {
-		h.config.NotFound.ServeHTTP(w, req)
+		h.unserved(w, req, r)
 		return
 	}
 	s, err := h.acquire(v.Definition())
@@ -345,12 +354,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	release := sync.OnceFunc(s.requests.release)
 	defer release()
 	// The CRD may have changed since it was found.
-	if v = s.definition.Load().Version(r.APIVersion); v == nil || !v.Served() || !inScope(v.Definition().Namespaced(), r) {
-		h.config.NotFound.ServeHTTP(w, req)
+	if v = s.definition.Load().Version(r.APIVersion); v == nil || !v.Served() {
+		h.unserved(w, req, r)
 		return
 	}
 	e, err := s.endpoint(r.APIVersion)
 	if err != nil {
+		h.fail(w, req, r, err)
+		return
+	}
+	if err := e.route(req.Method, r, s.builtin != nil); err != nil {
 		h.fail(w, req, r, err)
 		return
 	}
@@ -379,13 +392,59 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func (h *Handler) fail(w http.ResponseWriter, req *http.Request, r *apirequest.RequestInfo, err error) {
+	Fail(w, req, r, h.codecs, err)
+}
+
+// Fail answers a request with an error.
+func Fail(w http.ResponseWriter, req *http.Request, r *apirequest.RequestInfo, codecs runtime.NegotiatedSerializer, err error) {
 	// The writer of responses does not look into wrapped errors.
 	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
 		err = apierrors.NewInternalError(err)
 	} else if failed, ok := status.(error); ok {
 		err = failed
 	}
-	responsewriters.ErrorNegotiated(err, h.codecs, runtimeschema.GroupVersion{Group: r.APIGroup, Version: r.APIVersion}, w, req)
+	responsewriters.ErrorNegotiated(err, codecs, runtimeschema.GroupVersion{Group: r.APIGroup, Version: r.APIVersion}, w, req)
+}
+
+// unserved answers a request for a path that does not exist. As in kube-apiserver, the answer is a
+// Status in the groups of the server itself. Unlike there, it also is one in the versions that CRDs
+// serve.
+func (h *Handler) unserved(w http.ResponseWriter, req *http.Request, r *apirequest.RequestInfo) {
+	if r != nil && h.serves(strings.Split(strings.Trim(r.Path, "/"), "/")) {
+		h.fail(w, req, r, resource.NotFound())
+		return
+	}
+	h.config.NotFound.ServeHTTP(w, req)
+}
+
+// serves reports whether there are resources in the group and version of a path.
+func (h *Handler) serves(path []string) bool {
+	if path[0] == "api" {
+		return h.config.Serves != nil && h.config.Serves("")
+	}
+	if path[0] != "apis" || len(path) < 2 || path[1] == "" {
+		return false
+	}
+	group := path[1]
+	if h.config.Serves != nil && h.config.Serves(group) {
+		return true
+	}
+	if len(path) > 2 && h.config.Source.Catalog().Serves(runtimeschema.GroupVersion{Group: group, Version: path[2]}) {
+		return true
+	}
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for _, b := range h.builtins {
+		if b.Definition.Group() == group {
+			return true
+		}
+	}
+	for _, v := range h.virtuals {
+		if v.Definition.Group() == group {
+			return true
+		}
+	}
+	return false
 }
 
 // endpointHandler returns the handler of a request, by its subresource and verb. A watch

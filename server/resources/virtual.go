@@ -99,7 +99,7 @@ func (h *Handler) virtual(r *apirequest.RequestInfo) *virtual {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	v := h.virtuals[runtimeschema.GroupResource{Group: r.APIGroup, Resource: r.Resource}.String()]
-	if v == nil || v.version.Name() != r.APIVersion || !inScope(v.Definition.Namespaced(), r) {
+	if v == nil || v.version.Name() != r.APIVersion {
 		return nil
 	}
 	return v
@@ -107,13 +107,12 @@ func (h *Handler) virtual(r *apirequest.RequestInfo) *virtual {
 
 // serve handles a request.
 func (v *virtual) serve(h *Handler, w http.ResponseWriter, req *http.Request, r *apirequest.RequestInfo) {
-	gr := v.Definition.GroupResource()
-	if r.Subresource != "" {
-		h.fail(w, req, r, apierrors.NewNotFound(gr, r.Name))
-		return
+	err := v.description.Routes().Check(req.Method, r)
+	if err == nil && !v.description.Can(r.Verb, "") {
+		err = apierrors.NewMethodNotSupported(v.Definition.GroupResource(), r.Verb)
 	}
-	if !v.description.Can(r.Verb, "") {
-		h.fail(w, req, r, apierrors.NewMethodNotSupported(gr, r.Verb))
+	if err != nil {
+		h.fail(w, req, r, err)
 		return
 	}
 	f := handlers.GetResource(v, v.scope)
