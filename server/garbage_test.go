@@ -270,6 +270,68 @@ func TestGarbage(t *testing.T) {
 	g.gone(maps + "/later")
 }
 
+// TestGarbageCycles deletes objects that own each other in the foreground: one of them, or all at
+// the same time. Each blocks the next one, and none of them would ever go if it waited for that.
+func TestGarbageCycles(t *testing.T) {
+	t.Parallel()
+	g := newGarbage(t)
+	g.namespace("one")
+	maps, custom := "/api/v1/namespaces/one/configmaps", fmt.Sprintf(plots, "one")
+	// ring creates n objects that own the next one each, and the last the first.
+	ring := func(name string, n int) (paths, uids []string) {
+		for i := range n {
+			one := fmt.Sprintf("%s-%d", name, i)
+			uids = append(uids, g.create(custom, fmt.Sprintf(`{"apiVersion":"garbage.example.com/v1","kind":"Plot","metadata":{"name":%q}}`, one)).Metadata.UID)
+			paths = append(paths, custom+"/"+one)
+		}
+		for i, path := range paths {
+			of := (i + n - 1) % n
+			g.do(http.MethodPatch, path, fmt.Sprintf(`{"metadata":{%s}}`, owners(reference("garbage.example.com/v1", "Plot", fmt.Sprintf("%s-%d", name, of), uids[of], true))))
+		}
+		return paths, uids
+	}
+	for n := 1; n <= 4; n++ {
+		for _, all := range []bool{false, true} {
+			paths, _ := ring(fmt.Sprintf("ring-%d-%v", n, all), n)
+			for i, path := range paths {
+				if i == 0 || all {
+					// The collector may have deleted the others before.
+					g.do(http.MethodDelete, path, propagation("Foreground"), http.StatusNotFound)
+				}
+			}
+			for _, path := range paths {
+				g.gone(path)
+			}
+		}
+	}
+
+	// A dependent outside of the cycle still blocks its owner, and with it the whole cycle.
+	paths, uids := ring("blocked", 3)
+	g.create(maps, fmt.Sprintf(`{"metadata":{"name":"outside","finalizers":["example.com/hold"],%s}}`, owners(reference("garbage.example.com/v1", "Plot", "blocked-1", uids[1], true))))
+	for _, path := range paths {
+		g.do(http.MethodDelete, path, propagation("Foreground"))
+	}
+	eventually(t, func() error {
+		if _, obj, err := g.try(http.MethodGet, maps+"/outside", ""); err != nil || obj.Metadata.DeletionTimestamp == nil {
+			return fmt.Errorf("the dependent is not being deleted: %w", err)
+		}
+		return nil
+	})
+	// This cycle was deleted later, so the collector has seen the other one.
+	later, _ := ring("later", 2)
+	g.do(http.MethodDelete, later[0], propagation("Foreground"))
+	g.gone(later[0])
+	for _, path := range paths {
+		if obj := g.do(http.MethodGet, path, ""); fmt.Sprint(obj.Metadata.Finalizers) != "[foregroundDeletion]" {
+			t.Errorf("%s does not wait: %+v", path, obj)
+		}
+	}
+	g.do(http.MethodPatch, maps+"/outside", `{"metadata":{"finalizers":null}}`)
+	for _, path := range paths {
+		g.gone(path)
+	}
+}
+
 // member is an object of the model.
 type member struct {
 	kind, apiVersion, namespace, name, uid string

@@ -239,9 +239,9 @@ func (c *Collector) begin(ctx context.Context, key string) (func(context.Context
 	foreground, orphan := waitsFor(m)
 	switch {
 	case foreground:
-		return nil, c.awaitDependents(ctx, r, m)
+		return nil, c.awaitDependents(ctx, key, r, m)
 	case orphan:
-		return nil, c.orphanDependents(ctx, r, m)
+		return nil, c.orphanDependents(ctx, key, r, m)
 	case m.DeletionTimestamp != nil || len(m.OwnerReferences) == 0:
 		return nil, nil
 	}
@@ -255,12 +255,13 @@ func (c *Collector) skip(key string) {
 	c.unknown[key] = true
 }
 
-// dependentsOf returns the dependents of an owner, by their keys. Objects that name a namespaced
-// owner from elsewhere are not among them: such references are invalid.
-func (c *Collector) dependentsOf(r *objects.Resource, m *metav1.ObjectMeta) iter.Seq2[string, *node] {
+// dependentsOf returns the dependents of the owner with a UID and a key, by their keys. Objects
+// that name a namespaced owner from elsewhere are not among them: such references are invalid.
+func (c *Collector) dependentsOf(uid types.UID, of string) iter.Seq2[string, *node] {
 	return func(yield func(string, *node) bool) {
-		for key, n := range c.dependents[m.UID] {
-			if _, namespace, _ := c.objects.Locate(key); r.Namespaced && namespace != m.Namespace {
+		owner, home, _ := c.objects.Locate(of)
+		for key, n := range c.dependents[uid] {
+			if _, namespace, _ := c.objects.Locate(key); owner != nil && owner.Namespaced && namespace != home {
 				continue
 			}
 			if !yield(key, n) {
@@ -272,24 +273,73 @@ func (c *Collector) dependentsOf(r *objects.Resource, m *metav1.ObjectMeta) iter
 
 // awaitDependents looks at the dependents of an owner that waits for their deletion, and removes
 // its finalizer when none is left that blocks it.
-func (c *Collector) awaitDependents(ctx context.Context, r *objects.Resource, m *metav1.ObjectMeta) error {
-	blocked := false
-	for key, n := range c.dependentsOf(r, m) {
-		blocked = blocked || slices.Contains(n.owners, reference{uid: m.UID, blocks: true})
-		if w := c.waiting[n.uid]; w == nil || !w.foreground {
+func (c *Collector) awaitDependents(ctx context.Context, key string, r *objects.Resource, m *metav1.ObjectMeta) error {
+	for key, n := range c.dependentsOf(m.UID, key) {
+		if !c.awaits(n.uid) {
 			c.follower.Add(key)
 		}
 	}
-	if blocked {
-		return nil // when one is gone or changed, the owner is looked at again
+	if c.blocked(m.UID, key) {
+		return nil // when a dependent is gone or changed, the owner is looked at again
 	}
 	return c.removeFinalizer(ctx, r, m, metav1.FinalizerDeleteDependents)
 }
 
+// awaits reports whether an object waits for the deletion of its dependents.
+func (c *Collector) awaits(uid types.UID) bool {
+	w := c.waiting[uid]
+	return w != nil && w.foreground
+}
+
+// blocked reports whether a dependent blocks an owner that waits for the deletion of its
+// dependents. Objects that wait for each other, or for themselves, would wait forever. So an
+// object is not blocked if everything that it waits for, directly or not, waits for it, too.
+// Objects of such a cycle that have dependents outside of it wait for those.
+func (c *Collector) blocked(uid types.UID, key string) bool {
+	type object struct {
+		uid types.UID
+		key string
+	}
+	waiters := map[types.UID][]types.UID{uid: nil} // the objects that wait for each of them
+	for next := []object{{uid, key}}; len(next) > 0; {
+		of := next[len(next)-1]
+		next = next[:len(next)-1]
+		leaf := true
+		for key, n := range c.dependentsOf(of.uid, of.key) {
+			if !slices.Contains(n.owners, reference{uid: of.uid, blocks: true}) {
+				continue
+			}
+			if !c.awaits(n.uid) {
+				return true
+			}
+			if waiters[n.uid] == nil && n.uid != uid {
+				next = append(next, object{n.uid, key})
+			}
+			waiters[n.uid] = append(waiters[n.uid], of.uid)
+			leaf = false
+		}
+		if leaf && of.uid != uid {
+			return true // it goes first
+		}
+	}
+	cycle := map[types.UID]bool{uid: true} // what waits for the owner
+	for next := []types.UID{uid}; len(next) > 0; {
+		of := next[len(next)-1]
+		next = next[:len(next)-1]
+		for _, w := range waiters[of] {
+			if !cycle[w] {
+				cycle[w] = true
+				next = append(next, w)
+			}
+		}
+	}
+	return len(cycle) < len(waiters)
+}
+
 // orphanDependents removes an owner from the references of its dependents, and then its
 // finalizer.
-func (c *Collector) orphanDependents(ctx context.Context, r *objects.Resource, m *metav1.ObjectMeta) error {
-	for key, n := range c.dependentsOf(r, m) {
+func (c *Collector) orphanDependents(ctx context.Context, key string, r *objects.Resource, m *metav1.ObjectMeta) error {
+	for key, n := range c.dependentsOf(m.UID, key) {
 		of, namespace, name := c.objects.Locate(key)
 		if of == nil {
 			return fmt.Errorf("orphan %s: %w", key, objects.ErrUnknown)
@@ -362,11 +412,6 @@ func (c *Collector) collect(ctx context.Context, key string, r *objects.Resource
 	switch {
 	case len(dying) > 0 && len(c.dependents[m.UID]) > 0:
 		policy = metav1.DeletePropagationForeground
-		if c.inCycle(m) {
-			if err := c.unblock(ctx, r, m); err != nil {
-				return nil, err
-			}
-		}
 	case slices.Contains(m.Finalizers, metav1.FinalizerOrphanDependents):
 		policy = metav1.DeletePropagationOrphan
 	case slices.Contains(m.Finalizers, metav1.FinalizerDeleteDependents):
@@ -424,34 +469,4 @@ func (c *Collector) stateOf(r *objects.Resource, m *metav1.ObjectMeta, ref metav
 		return waits, nil
 	}
 	return exists, nil
-}
-
-// inCycle reports whether a dependent of an object waits for its own dependents. Then both may
-// wait for each other.
-func (c *Collector) inCycle(m *metav1.ObjectMeta) bool {
-	for n := range maps.Values(c.dependents[m.UID]) {
-		if w := c.waiting[n.uid]; w != nil && w.foreground {
-			return true
-		}
-	}
-	return false
-}
-
-// unblock makes the references of an object not block its owners. If it changes them, it
-// returns an error, so that the object is looked at again.
-func (c *Collector) unblock(ctx context.Context, r *objects.Resource, m *metav1.ObjectMeta) error {
-	if !slices.ContainsFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool { return r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion }) {
-		return nil
-	}
-	err := c.update(ctx, r, m.Namespace, m.Name, m.UID, func(obj metav1.Object) {
-		refs := slices.Clone(obj.GetOwnerReferences())
-		for i := range refs {
-			refs[i].BlockOwnerDeletion = nil
-		}
-		obj.SetOwnerReferences(refs)
-	})
-	if err != nil {
-		return err
-	}
-	return errors.New("the references of the object were changed")
 }
