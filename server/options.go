@@ -119,6 +119,9 @@ type Options struct {
 	// Controllers names the controllers of Kubernetes' own kinds to run, as in
 	// kube-controller-manager: * is all of them, and -name switches one off.
 	Controllers []string
+	// podQuarantine is the time for which the node of a pod must be absent before the pod is
+	// deleted, if not the default.
+	podQuarantine time.Duration
 
 	// RuntimeConfig enables and disables versions and resources of Kubernetes' own kinds: the keys
 	// are api/all, api/ga, api/beta, api/alpha, group/version and group/version/resource, the

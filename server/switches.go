@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"espalier.dev/server/gc"
 	"espalier.dev/server/namespaces"
 	objectaccess "espalier.dev/server/objects"
+	"espalier.dev/server/podgc"
 	"espalier.dev/server/quota"
 	"espalier.dev/server/rbac/aggregation"
 	"espalier.dev/server/resources"
@@ -26,10 +28,11 @@ const (
 	controllerRootCA         = "root-ca-certificate-publisher"
 	controllerAggregation    = "clusterrole-aggregation"
 	controllerQuota          = "resourcequota"
+	controllerPods           = "pod-garbage-collector-controller"
 )
 
 func controllerNames() []string {
-	return []string{controllerAggregation, controllerGarbage, controllerNamespace, controllerQuota, controllerRootCA, controllerServiceAccount}
+	return []string{controllerAggregation, controllerGarbage, controllerNamespace, controllerPods, controllerQuota, controllerRootCA, controllerServiceAccount}
 }
 
 // validateControllers returns an error if the names of controllers are invalid.
@@ -67,6 +70,9 @@ func installControllers(f foundation, kubernetes *builtin.Handler, custom *resou
 		collector := gc.New(all, defs.Ready())
 		defs.Subscribe(collector.Changed)
 		f.controllers.add(controller{name: controllerGarbage, run: collector.Run})
+	}
+	if f.options.runs(controllerPods) {
+		f.controllers.add(controller{name: controllerPods, run: podgc.New(all, defs.Ready(), cmp.Or(f.options.podQuarantine, podgc.Quarantine)).Run})
 	}
 	if f.options.runs(controllerQuota) {
 		quotas := quota.NewController(all, f.quotas, defs.Ready(), f.peers != nil)
