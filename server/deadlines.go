@@ -17,8 +17,9 @@ const (
 	// is no longer read.
 	writeGrace = readGrace + time.Second
 	// stallTime is how long the client of a watch may read nothing while the server has
-	// something to send.
-	stallTime = time.Minute
+	// something to send, and listStallTime that of a list, which needs more memory.
+	stallTime     = time.Minute
+	listStallTime = 10 * time.Second
 	// maxQuery is the size limit of the parameters in a URL. Selectors with a hundred thousand
 	// requirements take seconds to parse, which happens before it is known who asks.
 	maxQuery = 128 << 10
@@ -49,8 +50,11 @@ func boundTransfers(next http.Handler, c *genericapiserver.Config) http.Handler 
 		if req.Body != nil && req.Body != http.NoBody {
 			_ = connection.SetReadDeadline(read)
 		}
-		if long {
+		switch {
+		case long:
 			w = boundStalls(w, stallTime)
+		case err == nil && lists(info):
+			w = boundStalls(w, listStallTime)
 		}
 		next.ServeHTTP(w, req)
 	})

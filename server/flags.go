@@ -102,6 +102,7 @@ func (o *Options) addLimitFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.MaxRequestsInFlight, "max-requests-inflight", o.MaxRequestsInFlight, "maximum `number` of concurrent read requests; more get 429 with Retry-After; 0 means no limit")
 	fs.IntVar(&o.MaxMutatingRequestsInFlight, "max-mutating-requests-inflight", o.MaxMutatingRequestsInFlight, "maximum `number` of concurrent write requests; more get 429 with Retry-After; 0 means no limit")
 	fs.IntVar(&o.MaxLongRunningRequestsInFlight, "max-long-running-requests-inflight", o.MaxLongRunningRequestsInFlight, "maximum `number` of open watches; more get 429 with Retry-After; 0 means no limit")
+	fs.Int64Var(&o.MaxListBytesInFlight, "max-list-bytes-inflight", o.MaxListBytesInFlight, "maximum `bytes` of stored objects in concurrent lists of more than 1 MiB; more get 429 with Retry-After; a larger list is answered alone; 0 means no limit")
 	fs.DurationVar(&o.RequestTimeout, "request-timeout", o.RequestTimeout, "maximum `duration` of a request other than a watch")
 	fs.Var(seconds{&o.MinRequestTimeout}, "min-request-timeout", "minimum `seconds` that a watch stays open if the client sets no timeout")
 	var ignored bool

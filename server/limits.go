@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sync/semaphore"
@@ -19,19 +18,11 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"espalier.dev/server/resources"
-	"espalier.dev/store"
+	"espalier.dev/server/storage"
 )
 
-const (
-	// retryAfter is the Retry-After header, in seconds, of rejected requests.
-	retryAfter = 1
-	// objectsPerSeat is the number of objects for which a list costs as much as one other
-	// request.
-	objectsPerSeat = 100
-	// listShare bounds the share of a limit that one list can take: with 10, ten of the
-	// largest lists run concurrently.
-	listShare = 10
-)
+// retryAfter is the Retry-After header, in seconds, of rejected requests.
+const retryAfter = 1
 
 // limiter limits the number of concurrent requests. It counts every user, including
 // system:masters: k8s.io/apiserver's own filters exempt that group, but here only its members
@@ -41,14 +32,18 @@ const (
 // The limiter runs inside the timeout filter and counts the work that a timed-out request
 // leaves behind: a request holds its seat until its work ends, not only until the client gets
 // a response.
+//
+// A list needs memory for its objects until the client has read them. So the stored bytes of the
+// objects in all lists that are being answered are limited, too: a list takes them while it reads
+// the objects. One that is larger than the limit is answered if there is no other.
 type limiter struct {
 	next        http.Handler
 	longRunning apirequest.LongRunningRequestCheck
 	serializer  runtime.NegotiatedSerializer
-	// objects returns the number of stored objects of a resource, or most if there are more.
-	objects func(resource runtimeschema.GroupResource, most int64) int64
 
 	reading, mutating, streaming seats
+	// listed are the bytes of the objects in lists.
+	listed seats
 }
 
 // seats is one limit. The zero value means no limit.
@@ -59,11 +54,11 @@ type seats struct {
 	flag string
 }
 
-func newSeats(flag string, limit int) seats {
+func newSeats(flag string, limit int64) seats {
 	if limit == 0 {
 		return seats{flag: flag}
 	}
-	return seats{limit: int64(limit), taken: semaphore.NewWeighted(int64(limit)), flag: flag}
+	return seats{limit: limit, taken: semaphore.NewWeighted(limit), flag: flag}
 }
 
 // take returns a function that returns the seats, or nil if there are not enough.
@@ -77,31 +72,27 @@ func (s seats) take(n int64) (giveBack func()) {
 	return func() { s.taken.Release(n) }
 }
 
+// busy returns the error for a request for which there are not enough. A Status with
+// retryAfterSeconds becomes the header Retry-After.
+func (s seats) busy(of string) error {
+	return apierrors.NewTooManyRequests(fmt.Sprintf("the server is working on as many %s as --%s allows (%d): try again later", of, s.flag, s.limit), retryAfter)
+}
+
 // limitRequests makes c limit requests according to the options, instead of with the limits of
 // k8s.io/apiserver, and reject them until the server is ready.
-func limitRequests(c *genericapiserver.Config, o *Options, stored *store.Store, ready <-chan struct{}) {
+func limitRequests(c *genericapiserver.Config, o *Options, ready <-chan struct{}) {
 	c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = 0, 0
 	c.BuildHandlerChainFunc = func(next http.Handler, c *genericapiserver.Config) http.Handler {
 		return boundTransfers(whenReady(ready, c.Serializer, genericapiserver.DefaultBuildHandlerChain(&limiter{
 			next:        next,
 			longRunning: c.LongRunningFunc,
 			serializer:  c.Serializer,
-			objects:     func(r runtimeschema.GroupResource, most int64) int64 { return objectCount(stored, r, most) },
-			reading:     newSeats("max-requests-inflight", o.MaxRequestsInFlight),
-			mutating:    newSeats("max-mutating-requests-inflight", o.MaxMutatingRequestsInFlight),
-			streaming:   newSeats("max-long-running-requests-inflight", o.MaxLongRunningRequestsInFlight),
+			reading:     newSeats("max-requests-inflight", int64(o.MaxRequestsInFlight)),
+			mutating:    newSeats("max-mutating-requests-inflight", int64(o.MaxMutatingRequestsInFlight)),
+			streaming:   newSeats("max-long-running-requests-inflight", int64(o.MaxLongRunningRequestsInFlight)),
+			listed:      newSeats("max-list-bytes-inflight", o.MaxListBytesInFlight),
 		}, c)), c)
 	}
-}
-
-// objectCount returns the number of stored objects of a resource, or most if there are more.
-func objectCount(s *store.Store, r runtimeschema.GroupResource, most int64) (n int64) {
-	for range s.Snapshot().Range(s.Prefix()+r.Group+"/"+r.Resource+"/", "") {
-		if n++; n == most {
-			break
-		}
-	}
-	return n
 }
 
 func (l *limiter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -117,12 +108,18 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case mutates(info):
 		s = l.mutating
 	}
-	giveBack := s.take(l.cost(req, info, s))
+	giveBack := s.take(1)
 	if giveBack == nil {
 		l.reject(w, req, info, s)
 		return
 	}
-	ctx, answered := resources.WithWork(req.Context(), giveBack)
+	ctx := req.Context()
+	if lists(info) {
+		seat, b := giveBack, &budget{of: l.listed}
+		giveBack = func() { seat(); b.giveBack() }
+		ctx = storage.WithBudget(ctx, b.spend)
+	}
+	ctx, answered := resources.WithWork(ctx, giveBack)
 	defer answered()
 	l.next.ServeHTTP(w, req.WithContext(ctx))
 }
@@ -148,25 +145,54 @@ func mutates(info *apirequest.RequestInfo) bool {
 	return true
 }
 
-// cost returns the number of seats for a request. A list needs memory for the objects that it
-// returns.
-func (l *limiter) cost(req *http.Request, info *apirequest.RequestInfo, s seats) int64 {
-	if info.Verb != "list" || info.Name != "" {
-		return 1
+// lists reports whether a request returns many objects. The deletion of a collection returns what
+// it has deleted.
+func lists(info *apirequest.RequestInfo) bool {
+	return info.IsResourceRequest && (info.Verb == "list" || info.Verb == "deletecollection")
+}
+
+// budget is what a request has taken of the bytes of lists. It is not safe for concurrent use.
+type budget struct {
+	of seats
+	// used are the bytes of its objects, taken those that it holds.
+	used, taken int64
+}
+
+const (
+	// freeBytes is what the lists of a request may need without being counted, no more than other
+	// requests do: small lists are answered when the bytes are used up.
+	freeBytes = 1 << 20
+	// bytesPerTake is the least that is taken at once.
+	bytesPerTake = 1 << 20
+	// objectOverhead is what an object needs in addition to its stored bytes.
+	objectOverhead = 1 << 10
+)
+
+// spend takes the bytes for an object of a list.
+func (b *budget) spend(n int) error {
+	b.used += int64(n) + objectOverhead
+	if b.of.limit == 0 || b.used <= freeBytes || b.used <= b.taken || b.taken == b.of.limit {
+		return nil
 	}
-	most := objectsPerSeat * max(1, s.limit/listShare)
-	if page, err := strconv.ParseInt(req.URL.Query().Get("limit"), 10, 64); err == nil && page > 0 {
-		most = min(most, page)
+	more := min(max(b.used-b.taken, bytesPerTake), b.of.limit-b.taken)
+	if b.of.take(more) == nil {
+		return b.of.busy("bytes of lists")
 	}
-	n := l.objects(runtimeschema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, most)
-	return min(1+n/objectsPerSeat, max(1, s.limit/listShare))
+	b.taken += more
+	return nil
+}
+
+// giveBack returns what was taken.
+func (b *budget) giveBack() {
+	if b.taken > 0 {
+		b.of.taken.Release(b.taken)
+	}
 }
 
 // reject responds to a request for which there is no seat.
 func (l *limiter) reject(w http.ResponseWriter, req *http.Request, info *apirequest.RequestInfo, s seats) {
 	metrics.RecordDroppedRequest(req, info, metrics.APIServerComponent, mutates(info))
 	metrics.RecordRequestTermination(req, info, metrics.APIServerComponent, http.StatusTooManyRequests)
-	// A Status with retryAfterSeconds becomes the header Retry-After.
-	err := apierrors.NewTooManyRequests(fmt.Sprintf("the server is working on as many requests as --%s allows (%d): try again later", s.flag, s.limit), retryAfter)
+	err := s.busy("requests")
 	responsewriters.ErrorNegotiated(err, l.serializer, runtimeschema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, req)
 }

@@ -18,8 +18,7 @@ import (
 	"testing"
 	"time"
 
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 const crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -136,33 +135,55 @@ func TestWatchLimit(t *testing.T) {
 	})
 }
 
-func TestListCost(t *testing.T) {
-	l := &limiter{objects: func(r runtimeschema.GroupResource, most int64) int64 {
-		if r.String() != "things.example.com" {
-			return 0
+// TestBudget checks what lists take of their bytes, and give back.
+func TestBudget(t *testing.T) {
+	const limit = 10 << 20
+	of := newSeats("f", limit)
+	spend := func(b *budget, objects, size int) error {
+		for range objects {
+			if err := b.spend(size); err != nil {
+				return err
+			}
 		}
-		return min(100_000, most)
-	}}
-	s := newSeats("f", 200)
-	for _, tt := range []struct {
-		verb, resource, name, query string
-		want                        int64
-	}{
-		{"list", "things", "", "", 20},
-		{"list", "things", "", "limit=500", 6},
-		{"list", "things", "", "limit=-1", 20},
-		{"list", "others", "", "", 1},
-		{"get", "things", "x", "", 1},
-		{"create", "things", "", "", 1},
-	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+tt.query, nil)
-		if err != nil {
-			t.Fatal(err)
+		return nil
+	}
+	free := func(n int64) bool {
+		giveBack := of.take(n)
+		if giveBack != nil {
+			giveBack()
 		}
-		info := &apirequest.RequestInfo{Verb: tt.verb, APIGroup: "example.com", Resource: tt.resource, Name: tt.name}
-		if got := l.cost(req, info, s); got != tt.want {
-			t.Errorf("%+v: %d", tt, got)
-		}
+		return giveBack != nil
+	}
+	small, medium, rejected := &budget{of: of}, &budget{of: of}, &budget{of: of}
+	if err := spend(small, 10, 100_000); err != nil || !free(limit) {
+		t.Error("a small list takes bytes:", err)
+	}
+	if err := spend(medium, 100, 50_000); err != nil || free(6<<20) || !free(4<<20) {
+		t.Error("the bytes of a list:", err)
+	}
+	if err := spend(rejected, 1_000, 50_000); !apierrors.IsTooManyRequests(err) {
+		t.Error("more than there is:", err)
+	}
+	rejected.giveBack()
+	if err := spend(small, 1, 1); err != nil {
+		t.Error("a small list while there is little:", err)
+	}
+	medium.giveBack()
+	// Alone, a list can be larger than all.
+	large, more := &budget{of: of}, &budget{of: of}
+	if err := spend(large, 1_000, 50_000); err != nil || free(1) {
+		t.Error("a large list alone:", err)
+	}
+	if err := spend(more, 1_000, 2_000); !apierrors.IsTooManyRequests(err) {
+		t.Error("another one meanwhile:", err)
+	}
+	large.giveBack()
+	more.giveBack()
+	if !free(limit) {
+		t.Error("bytes are missing")
+	}
+	if err := spend(&budget{}, 1_000, 1<<20); err != nil {
+		t.Error("without a limit:", err)
 	}
 }
 

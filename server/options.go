@@ -142,6 +142,9 @@ type Options struct {
 	// MaxRequestsInFlight and MaxMutatingRequestsInFlight limit the concurrent requests,
 	// MaxLongRunningRequestsInFlight the open watches. Zero means no limit.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight, MaxLongRunningRequestsInFlight int
+	// MaxListBytesInFlight limits the stored bytes of the objects in lists that are being answered,
+	// apart from lists of less than 1 MiB. Zero means no limit.
+	MaxListBytesInFlight int64
 	// RequestTimeout limits the duration of requests other than watches.
 	RequestTimeout time.Duration
 	// MinRequestTimeout is the minimum time that a watch stays open if its client sets no
@@ -185,6 +188,7 @@ func NewOptions() *Options {
 		MaxRequestsInFlight:            400,
 		MaxMutatingRequestsInFlight:    200,
 		MaxLongRunningRequestsInFlight: 10_000,
+		MaxListBytesInFlight:           512 << 20,
 		DeleteCollectionWorkers:        1,
 		RequestTimeout:                 time.Minute,
 		MinRequestTimeout:              30 * time.Minute,
@@ -292,8 +296,8 @@ func (o *Options) Validate() error {
 	if o.AuditLogMaxAge < 0 || o.AuditLogMaxBackup < 0 || o.AuditLogMaxMB < 0 {
 		bad("--audit-log-maxage, --audit-log-maxbackup and --audit-log-maxsize must not be negative")
 	}
-	if o.MaxRequestsInFlight < 0 || o.MaxMutatingRequestsInFlight < 0 || o.MaxLongRunningRequestsInFlight < 0 {
-		bad("--max-requests-inflight, --max-mutating-requests-inflight and --max-long-running-requests-inflight must not be negative")
+	if o.MaxRequestsInFlight < 0 || o.MaxMutatingRequestsInFlight < 0 || o.MaxLongRunningRequestsInFlight < 0 || o.MaxListBytesInFlight < 0 {
+		bad("--max-requests-inflight, --max-mutating-requests-inflight, --max-long-running-requests-inflight and --max-list-bytes-inflight must not be negative")
 	}
 	if !slices.Contains(checkValues(), o.CheckStoredObjects) {
 		bad("--check-stored-objects %q: must be one of %s", o.CheckStoredObjects, strings.Join(checkValues(), ", "))

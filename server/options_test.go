@@ -72,6 +72,7 @@ func TestValidate(t *testing.T) {
 		{"--request-timeout 0s", "--request-timeout"},
 		{"--min-request-timeout 0", "--min-request-timeout"},
 		{"--max-long-running-requests-inflight -1", "--max-long-running-requests-inflight"},
+		{"--max-list-bytes-inflight -1", "--max-list-bytes-inflight"},
 		{"--delete-collection-workers 0", "--delete-collection-workers"},
 		{"--http2-max-streams-per-connection -1", "--http2-max-streams-per-connection"},
 		{"--goaway-chance 0.5", "--goaway-chance 0.5: must be between 0 and 0.02"},

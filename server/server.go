@@ -162,7 +162,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	c.EffectiveVersion = version
 	c.MaxRequestBodyBytes = maxRequestBody
 	s.controllers = newControllers()
-	limitRequests(c, o, s.db.store, s.controllers.Ready())
+	limitRequests(c, o, s.controllers.Ready())
 	s.db.reportFull(c)
 	c.RequestTimeout = o.RequestTimeout
 	c.MinRequestTimeout = int(o.MinRequestTimeout.Seconds())

@@ -1,10 +1,12 @@
 package resources
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metainternalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metainternalversionvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
@@ -16,6 +18,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"espalier.dev/internal/jsonx"
+	etcdstorage "espalier.dev/server/storage"
 	"espalier.dev/store"
 )
 
@@ -106,7 +109,11 @@ func (r *reader) list(w http.ResponseWriter, req *http.Request, info *apirequest
 	}
 	// All items are checked before the first byte is written, so that the status can still be
 	// an error.
-	p, err := r.page(snap, q, start)
+	p, err := r.page(req.Context(), snap, q, start)
+	if apierrors.IsTooManyRequests(err) {
+		r.fail(w, req, err)
+		return true
+	}
 	if err != nil {
 		return false
 	}
@@ -171,12 +178,13 @@ type page struct {
 	remaining *int64
 }
 
-// page selects the items of a list. The error is that of an entry that cannot be read.
-func (r *reader) page(snap *store.Snapshot, q *query, start string) (*page, error) {
+// page selects the items of a list. The error is that of an entry that cannot be read, or of the
+// budget of the request.
+func (r *reader) page(ctx context.Context, snap *store.Snapshot, q *query, start string) (*page, error) {
 	p := &page{revision: snap.Revision}
 	if q.single {
 		if e := snap.Get(q.key); e != nil {
-			if _, err := r.add(p, q, e); err != nil {
+			if _, err := r.add(ctx, p, q, e); err != nil {
 				return nil, err
 			}
 		}
@@ -200,7 +208,7 @@ func (r *reader) page(snap *store.Snapshot, q *query, start string) (*page, erro
 			}
 			break
 		}
-		added, err := r.add(p, q, e)
+		added, err := r.add(ctx, p, q, e)
 		if err != nil {
 			return nil, err
 		}
@@ -212,16 +220,21 @@ func (r *reader) page(snap *store.Snapshot, q *query, start string) (*page, erro
 }
 
 // add adds an entry to a page if it is selected.
-func (r *reader) add(p *page, q *query, e *store.Entry) (bool, error) {
+func (r *reader) add(ctx context.Context, p *page, q *query, e *store.Entry) (bool, error) {
 	v, err := r.of(e)
 	if err != nil {
 		return false, err
 	}
 	ok, err := q.selection.matches(e.Key, v)
-	if ok && err == nil {
-		p.items = append(p.items, item{e, v})
+	if !ok || err != nil {
+		return false, err
 	}
-	return ok, err
+	p.items = append(p.items, item{e, v})
+	// A view that is kept with its entry needs no memory for this request.
+	if r.memo(e) != v {
+		return true, etcdstorage.Spend(ctx, len(v.text))
+	}
+	return true, nil
 }
 
 // writeList writes a list in the order of keys that k8s.io/apiserver uses.

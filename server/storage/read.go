@@ -179,6 +179,9 @@ func (s *Storage) GetList(ctx context.Context, key string, opts storage.ListOpti
 			continue
 		}
 		if matched, err := opts.Predicate.Matches(obj); err == nil && matched {
+			if err := Spend(ctx, len(e.Value)); err != nil {
+				return err
+			}
 			items.Set(reflect.Append(items, reflect.ValueOf(obj).Elem()))
 		}
 	}

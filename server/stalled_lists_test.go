@@ -1,0 +1,119 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// largeMaps is the URL of the config maps that createMaps creates.
+const largeMaps = "/api/v1/namespaces/default/configmaps"
+
+// createMaps creates config maps that are larger together than what a client and the kernel
+// buffer.
+func createMaps(t *testing.T, s *Server) (bytes uint64) {
+	t.Helper()
+	const n, size = 20, 900_000
+	text := strings.Repeat("x", size)
+	for i := range n {
+		body := fmt.Sprintf(`{"metadata":{"name":"large-%d"},"data":{"a":%q}}`, i, text)
+		if resp := send(t, client(t, s, nil), http.MethodPost, s.URL()+largeMaps, strings.NewReader(body)); resp.StatusCode != http.StatusCreated {
+			t.Fatalf("create: %d", resp.StatusCode)
+		}
+	}
+	return n * size
+}
+
+// stall requests a list and does not read it. It returns the status.
+func stall(t *testing.T, s *Server, accept string) *http.Response {
+	t.Helper()
+	c := client(t, s, nil)
+	transport := c.Transport.(*http.Transport)
+	transport.ForceAttemptHTTP2, transport.DisableCompression = false, true
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+largeMaps, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", accept)
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// TestStalledLists runs clients that request a list of large objects and do not read it. Their
+// memory must be bounded, and other requests must be answered meanwhile. It is not parallel,
+// because it measures the heap.
+func TestStalledLists(t *testing.T) {
+	const clients = 16
+	o := testOptions(t)
+	o.MaxListBytesInFlight = 40 << 20
+	o.RequestTimeout = 10 * time.Second
+	s := startServer(t, o)
+	size := createMaps(t, s)
+	before, answered := heap(), 0
+	for i := range clients {
+		resp := stall(t, s, []string{"application/json", "application/vnd.kubernetes.protobuf"}[i%2])
+		if resp.StatusCode == http.StatusOK {
+			answered++
+		} else {
+			wantBusy(t, resp)
+		}
+	}
+	grown := int64(heap()) - int64(before)
+	t.Logf("%d of %d lists of %d MB were answered, and the heap has grown by %d MB", answered, clients, size>>20, grown>>20)
+	if answered == 0 || grown > 2*o.MaxListBytesInFlight {
+		t.Errorf("%d lists were answered, and the heap has grown by %d MB", answered, grown>>20)
+	}
+	c := client(t, s, nil)
+	for _, path := range []string{largeMaps + "/large-1", largeMaps + "?limit=1", "/api/v1/namespaces", "/api/v1/namespaces/kube-system/configmaps"} {
+		if code, body := get(t, s, c, path); code != http.StatusOK {
+			t.Errorf("%s: %d %.200s", path, code, body)
+		}
+	}
+	eventually(t, func() error {
+		if code, body := get(t, s, c, largeMaps); code != http.StatusOK || uint64(len(body)) < size {
+			return fmt.Errorf("a client that reads: %d %.200s", code, body)
+		}
+		return nil
+	})
+}
+
+// TestStalledListEnds checks that a list whose client does not read ends before the request
+// would time out.
+func TestStalledListEnds(t *testing.T) {
+	t.Parallel()
+	o := testOptions(t)
+	o.MaxListBytesInFlight = 1 << 20 // one list at a time
+	o.RequestTimeout = 10 * time.Minute
+	s := startServer(t, o)
+	createMaps(t, s)
+	resp := stall(t, s, "application/json")
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("the first list: %d", resp.StatusCode)
+	}
+	c := client(t, s, nil)
+	wantBusy(t, send(t, c, http.MethodGet, s.URL()+largeMaps, nil))
+	eventually(t, func() error {
+		if resp := send(t, c, http.MethodGet, s.URL()+largeMaps, nil); resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("a list while a client does not read its own: %d", resp.StatusCode)
+		}
+		return nil
+	})
+	if _, err := io.Copy(io.Discard, resp.Body); err == nil {
+		t.Error("the client that did not read has got everything")
+	}
+}
