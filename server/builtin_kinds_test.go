@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -138,6 +139,13 @@ func (k *kindRequests) firstObjects(t *testing.T) {
 		if got := fmt.Sprint(managers(obj.ManagedFields)); got != "[kube-apiserver Update ]" {
 			t.Errorf("the managers of %s: %s", path, got)
 		}
+	}
+	var tracking struct{ Data map[string]string }
+	if err := json.Unmarshal([]byte(k.must(200, "GET", "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking", "")), &tracking); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := time.Parse(time.DateOnly, tracking.Data["since"]); err != nil {
+		t.Error("the start of the tracking of tokens:", err)
 	}
 	var service struct {
 		Spec struct {

@@ -4,6 +4,7 @@ package bootstrap
 
 import (
 	"net/netip"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -40,7 +41,7 @@ func Namespaces() (all []kind.Object) {
 
 // Objects returns the other objects. Those that exist are not changed.
 func (c *Config) Objects() []kind.Object {
-	all := append(priorityClasses(), c.service(), c.authentication())
+	all := append(priorityClasses(), c.service(), c.authentication(), tokenTracking())
 	return append(all, c.serviceCIDR())
 }
 
@@ -109,6 +110,16 @@ func (c *Config) authentication() kind.Object {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "extension-apiserver-authentication", Namespace: metav1.NamespaceSystem},
 		Data:       map[string]string{"client-ca-file": c.ClientCA},
+	}
+}
+
+// tokenTracking returns the config map with the day from which on the use of tokens in secrets is
+// recorded. The controller of Kubernetes that removes unused tokens needs it. The server accepts no
+// tokens in secrets, so none of them is used.
+func tokenTracking() kind.Object {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver-legacy-service-account-token-tracking", Namespace: metav1.NamespaceSystem},
+		Data:       map[string]string{"since": metav1.Now().UTC().Format(time.DateOnly)},
 	}
 }
 
