@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -168,6 +169,10 @@ func (h *Handler) managed(scope handlers.RequestScope, subresource string, s *st
 		types = managedfields.NewDeducedTypeConverter() // client-go does not know the lists of a TokenRequest, which is not stored
 	case apiregistrationv1.GroupName:
 		types = lazyTypes{h.described}
+	case corev1.GroupName:
+		if scope.Kind.Kind == "Binding" {
+			types = lazyTypes{h.described}
+		}
 	}
 	m, err := managedfields.NewDefaultFieldManager(types, scope.UnsafeConvertor, scope.Defaulter, scope.Creater, scope.Kind, scope.HubGroupVersion, subresource, reset)
 	if err != nil {
@@ -226,7 +231,7 @@ func (h *Handler) newDescribed() (managedfields.TypeConverter, error) {
 	schemas := map[string]*spec.Schema{}
 	builder := openapi.New(openapi.Options{Scheme: types.Scheme})
 	for _, r := range h.resources {
-		if r.Group != apiregistrationv1.GroupName {
+		if r.Group != apiregistrationv1.GroupName && r.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("Binding") {
 			continue
 		}
 		doc, err := h.openAPI(r).V3(builder)
