@@ -119,6 +119,10 @@ func (s Semantics) ReportsNestedAdditionalPropertiesFalse() bool { return s == K
 // combinations elsewhere, in the validation of the CRD.
 func (s Semantics) ReportsSeveralShapes() bool { return s == KEP }
 
+// ReportsOtherPruning reports whether values that the other semantics prunes differently are
+// reported. With kube-apiserver's semantics, nobody runs a server with the other one.
+func (s Semantics) ReportsOtherPruning() bool { return s == KEP }
+
 // SaysTypeMustBeNonEmpty reports whether a missing type is reported with the message of
 // the documents. kube-apiserver's message depends on where the type is missing.
 func (s Semantics) SaysTypeMustBeNonEmpty() bool { return s == KEP }

@@ -65,7 +65,9 @@ func (d *disagreement) onlyHere(at *place) []string {
 // differences reports where the semantics differ. It returns the errors of the selected
 // semantics that the other does not have: they are reported as errors already.
 func (c *check) differences(errs verdicts) *disagreement {
-	c.pruningRegions()
+	if c.sem.ReportsOtherPruning() {
+		c.pruningRegions()
+	}
 	c.liberties()
 	c.dropped()
 	c.published()
