@@ -152,7 +152,9 @@ func (f *finder) definitions(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		text := object.Options{Document: func() []byte { return o.JSON }}
+		// A CRD may be stored as v1beta1. Without a file, pointers refer to what the API serves:
+		// v1.
+		var text object.Options
 		if o.Item != nil {
 			text = newDefinition(o.Item, f.options.Semantics).text()
 		}

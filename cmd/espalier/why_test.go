@@ -169,3 +169,26 @@ func TestDiffFailingSource(t *testing.T) {
 		t.Errorf("diff without a server: exit code %d: %s", code, out)
 	}
 }
+
+// TestStoredV1beta1 explains a field of an object whose CRD is stored as v1beta1. Pointers refer
+// to the CRD as the API serves it.
+func TestStoredV1beta1(t *testing.T) {
+	t.Parallel()
+	e := newAuditedEtcd(t)
+	for key, value := range map[string]string{
+		"/registry/apiextensions.k8s.io/customresourcedefinitions/olds.example.com": `{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition",
+			"metadata":{"name":"olds.example.com","uid":"u","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"group":"example.com","version":"v1","versions":[{"name":"v1","served":true,"storage":true}],
+			"names":{"plural":"olds","singular":"old","kind":"Old","listKind":"OldList"},"scope":"Namespaced","preserveUnknownFields":false,
+			"validation":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"string"}}}}}}},
+			"status":{"conditions":[],"acceptedNames":{"plural":"olds","kind":"Old"},"storedVersions":["v1"]}}`,
+		"/registry/example.com/olds/default/x": `{"apiVersion":"example.com/v1","kind":"Old","metadata":{"name":"x","namespace":"default","uid":"v","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"a":"b"}}`,
+	} {
+		if _, err := e.client.Put(t.Context(), key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, code := runApp(t, "why", "olds/x", "spec.a", "--snapshot", e.snapshot(t), "--no-config")
+	if want := "(/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/a)"; code != 0 || !strings.Contains(out, want) {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+}
