@@ -39,6 +39,12 @@ type RuleChecker interface {
 	// Compile compiles the rules of a schema for evaluation: it is a
 	// schema.RuleCompiler.
 	Compile(*schema.Structural) (schema.Rules, error)
+	// ParseRule parses a rule, without its schema. It returns an error if that is not
+	// possible, even for some valid rules.
+	ParseRule(rule string) (schema.ParsedRule, error)
+	// Holds reports whether a rule holds in a case, whatever the unknown fields are. It may
+	// return false although the answer is yes.
+	Holds(schema.RuleCase) bool
 }
 
 // RuleCheck is the input of a RuleChecker: the rules of a structural schema with valid

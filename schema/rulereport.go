@@ -58,6 +58,30 @@ type CheckedRule struct {
 	Cost, MessageCost RuleCost
 }
 
+// ParsedRule is what the syntax of a rule tells.
+type ParsedRule struct {
+	// Canonical is the expression in a form that is the same for all rules that differ only
+	// in white space, comments, quotes and redundant parentheses.
+	Canonical string
+	// UsesOldSelf is true for a transition rule.
+	UsesOldSelf bool
+}
+
+// RuleCase is a rule, and what is known about the values that it is evaluated on: the value
+// of one field. All other fields are unknown.
+type RuleCase struct {
+	Rule api.ValidationRule
+	// Schema is the schema of the rule. IsResource reports whether it describes a resource.
+	Schema     *Structural
+	IsResource bool
+	// Path has the names of the fields that lead to the known one, which is the last. All
+	// but the last are present.
+	Path []string
+	// Value is the value of the field, unless the field is absent.
+	Value  any
+	Absent bool
+}
+
 // Rules returns the rules of all schemas.
 func (r *RuleReport) Rules() []*CheckedRule {
 	var list []*CheckedRule

@@ -33,3 +33,9 @@ func (Checker) CheckRules(_ context.Context, c crd.RuleCheck) *schema.RuleReport
 func (Checker) Compile(s *schema.Structural) (schema.Rules, error) {
 	return rules.Compiler(rules.WithBrokenRules())(s)
 }
+
+// ParseRule parses a rule.
+func (Checker) ParseRule(rule string) (schema.ParsedRule, error) { return rules.Parse(rule) }
+
+// Holds reports whether a rule holds in a case, whatever the unknown fields are.
+func (Checker) Holds(c schema.RuleCase) bool { return rules.Holds(c) }
