@@ -42,7 +42,8 @@ a severity. The configuration file can set another one.
 ` + classTable() + `
 Diff never answers "unknown": a change that is not proven safe gets a worse verdict. The
 verdicts consider whether the old and the new CRD prune unknown fields. Changes that the
-API server would reject as an update are errors too (update-refused).
+API server would reject as an update are errors too (update-refused). It rejects a CRD
+without a version that status.storedVersions lists; a CRD in a file often has no status.
 
 Safe changes are counted, and listed with --all or if --fail-on selects them. Formats for
 programs (json, yaml, sarif, junit) always list them.
