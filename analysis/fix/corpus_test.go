@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/impact"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/api/codec"
 	"espalier.dev/crd"
@@ -115,6 +116,7 @@ func TestCorpus(t *testing.T) {
 				count("definitions that are changed", 1)
 				checkText(t, name, doc, result, count)
 				checkObjects(t, name, raw, result, objects[name], count)
+				checkVerdicts(t, name, raw, result, count)
 			}
 			if strings.HasPrefix(name, "v1beta1") {
 				pruning, err := Definition(context.Background(), raw, unlinted(Options{Rules: cel.Checker{}, Prune: true}))
@@ -333,6 +335,34 @@ func checkObjects(t *testing.T, name string, raw []byte, result *Result, objects
 				obj["metadata"] = map[string]any{"name": "a"}
 			}
 			check("generated objects", obj, old, new)
+		}
+	}
+}
+
+// checkVerdicts checks that package impact agrees: no object loses data or becomes invalid.
+func checkVerdicts(t *testing.T, name string, raw []byte, result *Result, count func(string, int)) {
+	t.Helper()
+	before, err := codec.DecodeLenient(raw)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	after, err := codec.Decode(result.JSON)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+		c, err := impact.Compare(context.Background(), before, after, impact.Options{Semantics: sem, Rules: cel.Checker{}})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			return
+		}
+		count("definitions of which no object loses data or becomes invalid, in "+sem.String()+" semantics", 1)
+		for i := range c.Changes {
+			if ch := &c.Changes[i]; ch.Class().Severity() == analysis.Error {
+				t.Errorf("%s: %s: %s: %s: %s", name, sem, ch.Place(), ch.Class(), ch.Message)
+			}
 		}
 	}
 }

@@ -63,6 +63,23 @@ func (c Class) ID() string {
 	return "safe"
 }
 
+// Observed returns the effect of the class on objects in words.
+func (c Class) Observed() string {
+	switch c {
+	case Clients:
+		return "no longer defaulted"
+	case Unknown:
+		return "invalid unknown fields"
+	case Defaulted:
+		return "newly defaulted"
+	case Invalid:
+		return "invalid"
+	case Loses:
+		return "lose data"
+	}
+	return "unaffected"
+}
+
 // Effect is a consequence of a change.
 type Effect struct {
 	Class Class
@@ -74,6 +91,9 @@ type Effect struct {
 
 	// missing is set if Path is a required field that is missing.
 	missing bool
+	// own is set if the value at Path becomes the default of its own schema. differs is set
+	// if it was another default before.
+	own, differs bool
 }
 
 // Change is one difference between two CRDs.

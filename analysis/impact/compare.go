@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"espalier.dev/api"
 	"espalier.dev/schema"
 )
 
@@ -25,6 +24,7 @@ type comparer struct {
 	anything    side
 	unspecified *schema.Structural
 	meta        map[string]*schema.Structural
+	rules       *ruleParser
 	prover      prover
 	changes     []*Change
 	// switched is the change that turned on pruning for the values below it.
@@ -36,13 +36,15 @@ type comparer struct {
 }
 
 func newComparer(ctx context.Context, o Options) *comparer {
+	rules := newRuleParser(o.Rules)
 	return &comparer{
 		Options:     o,
 		ctx:         ctx,
 		anything:    newAnything(o.Semantics),
 		unspecified: &schema.Structural{Generic: schema.Generic{Nullable: true}},
 		meta:        metaSchemas(),
-		prover:      prover{proverSteps},
+		rules:       rules,
+		prover:      prover{proverSteps, rules},
 	}
 }
 
@@ -91,6 +93,8 @@ const (
 	gone
 	// appears: a value that was absent may be present, or the value may differ.
 	appears
+	// differs: a value that was present may have a different value.
+	differs
 	// retyped: a rule sees the same value with a different type.
 	retyped
 )
@@ -115,7 +119,7 @@ func (c *comparer) emitAltering(at place, alters alteration, kind, keyword, mess
 	c.changes = append(c.changes, ch)
 	c.affect(ch, at, effects...)
 	if alters != unaltered {
-		c.dependents(ch, at.trail, at.path, alters)
+		c.dependents(ch, at.trail, at.path, alters, nil)
 	}
 	ch.Leniency = leniency(ch, at.trail)
 	return ch
@@ -127,12 +131,22 @@ func (c *comparer) affect(ch *Change, p place, effects ...Effect) {
 	for _, e := range effects {
 		switch e.Class {
 		case Loses:
-			c.dependents(ch, p.trail, e.Path, gone)
+			c.dependents(ch, p.trail, e.Path, gone, nil)
 		case Defaulted:
-			c.dependents(ch, p.trail, e.Path, appears)
-			if len(p.trail) == len(e.Path)+1 && c.isBroken(p.trail[len(e.Path)]) {
-				ch.Effects = append(ch.Effects, at(Invalid, e.Path, "the default itself is invalid"))
+			var known *knownValue
+			if len(p.trail) == len(e.Path)+1 {
+				value, ok := c.defaultOf(p.trail[len(e.Path)])
+				if !ok {
+					ch.Effects = append(ch.Effects, at(Invalid, e.Path, "the default itself is invalid"))
+				} else if e.own {
+					known = &knownValue{value: value}
+				}
 			}
+			how := appears
+			if e.differs {
+				how = differs
+			}
+			c.dependents(ch, p.trail, e.Path, how, known)
 			for _, scaled := range c.scaled {
 				if related(e.Path, scaled) && !c.defaultsReplicas(p, e.Path, scaled) {
 					ch.Effects = append(ch.Effects, at(Invalid, scaled, "the scale subresource reads it"))
@@ -156,11 +170,12 @@ func (c *comparer) defaultsReplicas(p place, path, scaled schema.SchemaPath) boo
 	return ok && n >= 0 && n <= math.MaxInt32
 }
 
-// isBroken reports whether the default of a schema violates the schema. The API server
+// defaultOf returns the value that the default of a schema becomes in an object, or nil if the
+// schema has no default. It returns false if that value violates the schema. The API server
 // rejects most such schemas, but not all.
-func (c *comparer) isBroken(s *schema.Structural) bool {
+func (c *comparer) defaultOf(s *schema.Structural) (any, bool) {
 	if !hasDefault(s) {
-		return false
+		return nil, true
 	}
 	opts := []schema.Option{schema.WithSemantics(c.Semantics), schema.WithoutRules()}
 	if c.Rules != nil {
@@ -171,13 +186,13 @@ func (c *comparer) isBroken(s *schema.Structural) bool {
 		Properties: map[string]*schema.Structural{"value": s},
 	}, opts...)
 	if err != nil {
-		return true
+		return nil, false
 	}
 	obj := schema.Object{}
 	if _, err := p.Normalize(obj, schema.DecodeOptions{FromStorage: true}); err != nil {
-		return true
+		return nil, false
 	}
-	return len(p.Validate(c.ctx, obj, nil)) > 0
+	return obj["value"], len(p.Validate(c.ctx, obj, nil)) == 0
 }
 
 // related reports whether one path leads to the other.
@@ -199,7 +214,7 @@ func (c *comparer) value(p place, o, n side) {
 		c.specified(p, n)
 		return
 	}
-	if n == c.anything {
+	if n == c.anything || c.opens(o.node, n.node) && p.via != viaRoot && p.via != viaMeta {
 		c.unspecify(p, o, "value-unspecified", "previously had a schema, now unvalidated")
 		return
 	}
@@ -237,6 +252,7 @@ func (c *comparer) specified(p place, n side) {
 // preserves unknown fields. Few objects have such fields.
 func (c *comparer) known(p place, n side) {
 	var effects []Effect
+	message := "added"
 	if n.node.Any(c.refusesAnything) {
 		effects = append(effects, at(Unknown, p.path, "objects may already have the field: it was unknown and is now validated"))
 	}
@@ -244,23 +260,25 @@ func (c *comparer) known(p place, n side) {
 	switch {
 	case hasDefault(n.node):
 		effects = append(effects, at(Defaulted, p.path, ""))
+		message += " with default " + show(n.node.Default.Value)
 	case n.node.Any(hasDefault):
 		var around Change
-		c.dependents(&around, p.trail, p.path, appears)
+		c.dependents(&around, p.trail, p.path, appears, nil)
 		effects = append(effects, at(Unknown, p.path, "defaults in it are applied to objects that already have the field"))
 		for _, e := range around.Effects {
 			effects = append(effects, at(Unknown, e.Path, e.Reason))
 		}
 	}
-	c.emit(p, "property-added", "", "added", effects...)
+	c.emit(p, "property-added", "", message, effects...)
 }
 
 // dropped returns the effects of pruning on an unspecified value that now has a schema. If
-// unknown fields were preserved so far, a change above has them already.
+// there is a change above that turned on pruning, it gets them instead.
 func (c *comparer) dropped(p place, n side) []Effect {
 	fields, nulls := c.drops(n, p.via)
 	switch {
-	case c.switched != nil:
+	case c.switched != nil && (fields || nulls):
+		c.turnOn(p, p.path)
 	case fields && nulls:
 		return []Effect{at(Loses, p.path, "fields that the schema does not specify are pruned, and nulls are dropped where they are not allowed")}
 	case fields:
@@ -294,6 +312,12 @@ func (c *comparer) drops(s side, how via) (fields, nulls bool) {
 		visit(c.side(s.Items()), viaItems)
 	}
 	return fields, nulls
+}
+
+// opens reports whether n accepts and keeps every value, and replaces a schema that does not.
+func (c *comparer) opens(o, n *schema.Structural) bool {
+	return o.Type != "" && (n.Nullable || !o.Nullable) && n.XPreserveUnknownFields && !c.refusesAnything(n) && !hasDefault(n) &&
+		len(n.Properties) == 0 && n.Items == nil && n.AdditionalProperties == nil
 }
 
 // unspecify handles a value that had a schema and now is kept unvalidated.
@@ -352,8 +376,12 @@ func (c *comparer) types(p place, o, n side) {
 		}
 		return
 	}
-	effects := []Effect{at(Clients, p.path, "typed clients expect the old type")}
-	lost := o.kinds() &^ n.kinds()
+	var effects []Effect
+	possible := o.possible()
+	lost := possible &^ n.kinds()
+	if possible != n.kinds() {
+		effects = append(effects, at(Clients, p.path, "typed clients expect the old type"))
+	}
 	if lost != 0 {
 		effects = append(effects, at(Invalid, p.path, "values of the old type are rejected"))
 	}
@@ -387,7 +415,7 @@ func (c *comparer) nulls(p place, o, n side) {
 		effects = c.nullsStay(p, o, n, mayBeNull)
 	case !mayBeNull || n.node.Nullable:
 	case hasDefault(n.node):
-		effects = []Effect{at(Defaulted, p.path, "null becomes the default")}
+		effects = []Effect{defaulted(p.path, "null becomes the default")}
 	case p.via != viaItems && !c.newAll:
 		effects = []Effect{at(Loses, p.path, "null is dropped"), at(Clients, p.path, "")}
 	case n.kinds() != allKinds || len(vv(n.node).Enum) > 0:
@@ -421,7 +449,7 @@ func (c *comparer) nullsStay(p place, o, n side, wasNull bool) (effects []Effect
 		effects = append(effects, at(Clients, p.path, "null is no longer dropped: the conditions here may reject it"))
 	}
 	var around Change
-	c.dependents(&around, p.trail, p.path, appears)
+	c.dependents(&around, p.trail, p.path, appears, nil)
 	for _, e := range around.Effects {
 		effects = append(effects, at(Clients, e.Path, "null is no longer "+was+": "+e.Reason))
 	}
@@ -451,14 +479,22 @@ func (c *comparer) defaults(p place, o, n *schema.Structural) {
 	}
 	switch was, is := hasDefault(o), hasDefault(n); {
 	case !was && is:
-		c.emit(p, "default-added", "default", "default "+show(n.Default.Value)+" added", at(Defaulted, p.path, ""))
+		c.emit(p, "default-added", "default", "default "+show(n.Default.Value)+" added", defaulted(p.path, ""))
 	case was && !is:
-		c.emitAltering(p, gone, "default-removed", "default", "default "+show(o.Default.Value)+" removed",
+		ch := c.emit(p, "default-removed", "default", "default "+show(o.Default.Value)+" removed",
 			at(Clients, p.path, "objects stored without the field are read without it, and new objects no longer get it"))
+		c.dependents(ch, p.trail, p.path, gone, &knownValue{absent: true})
+		ch.Leniency = leniency(ch, p.trail)
 	case was && !reflect.DeepEqual(o.Default.Value, n.Default.Value):
-		c.emitAltering(p, gone, "default-changed", "default", fmt.Sprintf("default %s → %s", show(o.Default.Value), show(n.Default.Value)),
-			at(Defaulted, p.path, "objects stored without the field are read with the new default"), at(Clients, p.path, ""))
+		e := defaulted(p.path, "objects stored without the field are read with the new default")
+		e.differs = true
+		c.emit(p, "default-changed", "default", fmt.Sprintf("default %s → %s", show(o.Default.Value), show(n.Default.Value)), e, at(Clients, p.path, ""))
 	}
+}
+
+// defaulted returns the effect of the default of a schema on the values of the schema.
+func defaulted(p schema.SchemaPath, reason string) Effect {
+	return Effect{Class: Defaulted, Path: p, Reason: reason, own: true}
 }
 
 // tightened returns the effects of a condition that some old values violate.
@@ -494,7 +530,7 @@ func (c *comparer) conditions(p place, o, n side) {
 		c.emitAltering(p, alters, k.name, k.name, fmt.Sprintf("%s %s → %s", k.name, show(was), show(is)), effects...)
 	}
 	c.junctors(p, o, n)
-	c.rules(p, o.node.XValidations, n.node.XValidations)
+	c.validations(p, o.node.XValidations, n.node.XValidations)
 }
 
 // widened returns the effect of values that an enum did not have.
@@ -542,39 +578,5 @@ func (c *comparer) junctors(p place, o, n side) {
 			verdict = "values that were accepted may be rejected"
 		}
 		c.emit(p, j.name, j.name, j.name+" changed: "+verdict, effects...)
-	}
-}
-
-func sameRule(r api.ValidationRule) func(api.ValidationRule) bool {
-	return func(s api.ValidationRule) bool {
-		return r.Rule == s.Rule && onCreate(r) == onCreate(s)
-	}
-}
-
-// isTransition reports whether a rule refers to the old value.
-func isTransition(r api.ValidationRule) bool { return strings.Contains(r.Rule, "oldSelf") }
-
-// onCreate reports whether a transition rule also runs without an old value.
-func onCreate(r api.ValidationRule) bool { return r.OptionalOldSelf != nil && *r.OptionalOldSelf }
-
-func (c *comparer) rules(p place, o, n []api.ValidationRule) {
-	for i, r := range n {
-		keyword := fmt.Sprintf("x-kubernetes-validations/%d", i)
-		j := slices.IndexFunc(o, sameRule(r))
-		switch {
-		case j < 0 && strings.TrimSpace(r.Rule) == "true":
-			c.emit(p, "rule-added", keyword, "rule added that always holds: "+show(r.Rule))
-		case j < 0 && isTransition(r) && !onCreate(r):
-			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule), at(Clients, p.path, "updates that violate it are rejected; stored objects stay valid"))
-		case j < 0:
-			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule), tightened(p.path, "")...)
-		case !reflect.DeepEqual(o[j], r):
-			c.emit(p, "rule-message", keyword, "rule message changed: "+show(r.Rule))
-		}
-	}
-	for _, r := range o {
-		if !slices.ContainsFunc(n, sameRule(r)) {
-			c.emit(p, "rule-removed", "x-kubernetes-validations", "rule removed: "+show(r.Rule))
-		}
 	}
 }

@@ -11,22 +11,32 @@ import (
 	"espalier.dev/schema"
 )
 
+// knownValue is what is known about a value that alters: what it becomes, or that it is absent.
+type knownValue struct {
+	value  any
+	absent bool
+}
+
 // dependents adds the effects of a change on the conditions around path: they may no
-// longer hold, because the value that they depend on alters.
-func (c *comparer) dependents(ch *Change, trail []*schema.Structural, path schema.SchemaPath, how alteration) {
+// longer hold, because the value that they depend on alters. known is nil if it is not known
+// what the value becomes.
+func (c *comparer) dependents(ch *Change, trail []*schema.Structural, path schema.SchemaPath, how alteration, known *knownValue) {
 	for i, s := range trail {
 		if i > len(path) || i == len(path) && how != retyped {
 			break
 		}
 		around, rel := path[:i], path[i:]
-		if why := c.depends(s, rel, how); why != "" {
+		if r := c.transitionDepends(s, rel, how); r != "" {
+			ch.Effects = append(ch.Effects, at(Clients, around, fmt.Sprintf("rule %s of %s may reject updates", r, placeName(around))))
+		}
+		if why := c.depends(s, i == 0, rel, how, known); why != "" {
 			ch.Effects = append(ch.Effects, at(Invalid, around, fmt.Sprintf("%s of %s may no longer hold", why, placeName(around))))
 		}
 		if how == gone && len(rel) == 1 {
 			// A missing field is reported at its own path.
 			for _, name := range vv(s).Required {
 				if missing(s, name, rel[0]) {
-					ch.Effects = append(ch.Effects, Effect{Invalid, extend(around, property(name)), name + " is required", true})
+					ch.Effects = append(ch.Effects, Effect{Class: Invalid, Path: extend(around, property(name)), Reason: name + " is required", missing: true})
 				}
 			}
 		}
@@ -79,10 +89,11 @@ func missing(s *schema.Structural, name string, step schema.SchemaStep) bool {
 	return step.Keyword == "additionalProperties" && s.Properties[name] == nil
 }
 
-// depends names the condition of s that depends on the value at rel below it.
-func (c *comparer) depends(s *schema.Structural, rel schema.SchemaPath, how alteration) string {
+// depends names the condition of s that depends on the value at rel below it. Transition rules
+// are not evaluated on a stored object.
+func (c *comparer) depends(s *schema.Structural, isRoot bool, rel schema.SchemaPath, how alteration, known *knownValue) string {
 	for _, r := range s.XValidations {
-		if s.AdditionalProperties != nil || ruleDepends(r, rel, how) {
+		if !c.rules.isTransition(r) && ruleDepends(s, r, rel, how) && !c.holds(s, isRoot, r, rel, known) {
 			return "rule " + show(r.Rule)
 		}
 	}
@@ -105,6 +116,34 @@ func (c *comparer) depends(s *schema.Structural, rel schema.SchemaPath, how alte
 		return "union"
 	}
 	return ""
+}
+
+// transitionDepends returns the first transition rule that depends on the value at rel.
+func (c *comparer) transitionDepends(s *schema.Structural, rel schema.SchemaPath, how alteration) string {
+	for _, r := range s.XValidations {
+		if c.rules.isTransition(r) && ruleDepends(s, r, rel, how) {
+			return show(r.Rule)
+		}
+	}
+	return ""
+}
+
+// holds reports whether a rule of s is proven to hold for every object in which the value at
+// rel is as known.
+func (c *comparer) holds(s *schema.Structural, isRoot bool, r api.ValidationRule, rel schema.SchemaPath, known *knownValue) bool {
+	if c.Rules == nil || known == nil {
+		return false
+	}
+	var path []string
+	for _, step := range rel {
+		if step.Keyword != "properties" {
+			return false
+		}
+		path = append(path, step.Name)
+	}
+	return c.Rules.Holds(schema.RuleCase{
+		Rule: r, Schema: s, IsResource: isRoot || s.XEmbeddedResource, Path: path, Value: known.value, Absent: known.absent,
+	})
 }
 
 func unionDepends(u api.Union, step schema.SchemaStep) bool {
@@ -172,8 +211,8 @@ var selfUse = sync.OnceValue(func() *regexp.Regexp {
 // ruleDepends reports whether a rule may depend on the value at rel. It does not if it
 // selects only other fields of self, by their plain names, or if it only asks whether the
 // field is present and the alteration is inside of it.
-func ruleDepends(r api.ValidationRule, rel schema.SchemaPath, how alteration) bool {
-	if len(rel) == 0 || rel[0].Form != schema.StepNamed || strings.Contains(r.Rule, "`") {
+func ruleDepends(s *schema.Structural, r api.ValidationRule, rel schema.SchemaPath, how alteration) bool {
+	if s.AdditionalProperties != nil || len(rel) == 0 || rel[0].Form != schema.StepNamed || strings.Contains(r.Rule, "`") {
 		return true
 	}
 	inside := len(rel) > 1 || how == retyped

@@ -13,7 +13,8 @@
 // defaults, because it may be older than they are. Verdicts describe what the new CRD does
 // to such an object when it is read (pruning, defaulting) and then written back unchanged
 // (validation). They ignore ratcheting, which tolerates unchanged values in an update;
-// Change.Leniency describes it.
+// Change.Leniency describes it. Transition rules compare two objects, so they make no stored
+// object invalid; they affect clients.
 //
 // One case is left out on purpose: kube-apiserver accepts an array in place of a string
 // with a format. It rejects such an array once the format is removed, but that does not

@@ -281,7 +281,8 @@ func (g *generator) rule(s tree) string {
 			case "integer":
 				return fmt.Sprintf(pick(g, "!has(self.%[1]s) || self.%[1]s / 2 < 3", "has(self.%[1]s)"), name)
 			case "string":
-				return fmt.Sprintf(pick(g, "!has(self.%[1]s) || self.%[1]s != 'ab'", "has(self.%[1]s) && size(self.%[1]s) < 5"), name)
+				return fmt.Sprintf(pick(g, "!has(self.%[1]s) || self.%[1]s != 'ab'", "has(self.%[1]s) && size(self.%[1]s) < 5",
+					"!has(self.%[1]s)||self.%[1]s != \"ab\"", "!has(oldSelf.%[1]s) || has(self.%[1]s)"), name)
 			}
 			return fmt.Sprintf(pick(g, "has(self.%s)", "!has(self.%s)"), name)
 		}

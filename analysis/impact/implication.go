@@ -10,7 +10,10 @@ import (
 // prover decides whether some conditions imply others. Comparing two trees of logical
 // operators can take very long, so it gives up after a number of steps. What is not
 // proven by then counts as not implied.
-type prover struct{ steps int }
+type prover struct {
+	steps int
+	rules *ruleParser
+}
 
 // proverSteps is enough for any schema written by hand.
 const proverSteps = 200_000
@@ -76,7 +79,9 @@ func (p *prover) holds(known []*schema.NestedValueValidation, b *schema.NestedVa
 		}
 	}
 	for _, rule := range b.XValidations {
-		if !any(func(a *schema.NestedValueValidation) bool { return slices.ContainsFunc(a.XValidations, sameRule(rule)) }) {
+		if !any(func(a *schema.NestedValueValidation) bool {
+			return slices.ContainsFunc(a.XValidations, p.rules.isSame(rule))
+		}) {
 			return false
 		}
 	}

@@ -225,7 +225,9 @@ func show(v any) string {
 	case float64:
 		s = strconv.FormatFloat(v, 'g', -1, 64)
 	case string:
-		s = v
+		if s = v; s == "" {
+			return `""`
+		}
 	default:
 		b, err := json.Marshal(v)
 		if err != nil {

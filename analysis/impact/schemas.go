@@ -58,18 +58,38 @@ func (d *definitions) comparer(o, n *crd.Version, i, j int) *comparer {
 
 // roots compares the schemas of whole objects.
 func (c *comparer) roots(o, n *schema.Structural) {
-	if o == nil {
-		o = &schema.Structural{}
-	}
-	if n == nil {
-		n = &schema.Structural{}
-	}
+	o, n = wholeObject(o), wholeObject(n)
 	p := place{via: viaRoot, trail: []*schema.Structural{n}}
 	if c.oldAll && !c.newAll {
-		c.switched = c.emit(p, "pruning", "", "unknown fields were preserved and are now pruned", at(Loses, nil, ""), at(Clients, nil, ""))
+		c.switched = c.emit(p, "pruning", "", "")
 		c.switched.OldPointer, c.switched.NewPointer = "/spec/preserveUnknownFields", "/spec/preserveUnknownFields"
+		if o.Any(func(s *schema.Structural) bool { return s.Default != nil && holdsNull(s.Default.Value) }) {
+			c.turnOn(p, nil)
+		}
 	}
+	switched := c.switched
 	c.value(p, c.side(schema.NewCursor(o, c.Semantics, pruning(c.oldAll))), c.side(schema.NewCursor(n, c.Semantics, pruning(c.newAll))))
+	if switched == nil {
+		return
+	}
+	switched.Message = "unknown fields were preserved by preserveUnknownFields, and now are by x-kubernetes-preserve-unknown-fields"
+	if switched.Class() > Safe {
+		switched.Message = "unknown fields were preserved and are now pruned"
+		switched.Leniency = leniency(switched, p.trail)
+	}
+}
+
+// wholeObject returns the schema of whole objects, which have the type object even if the
+// schema has no type.
+func wholeObject(s *schema.Structural) *schema.Structural {
+	var out schema.Structural
+	if s != nil {
+		out = *s
+	}
+	if out.Type == "" {
+		out.Type = "object"
+	}
+	return &out
 }
 
 // pruning returns the pruning of the root that preserveUnknownFields of a CRD implies.

@@ -32,14 +32,11 @@ func (c *comparer) lists(p place, o, n side) {
 		return
 	}
 	oi, ni := c.items(o), c.items(n)
-	if o.node.Items == nil || n.node.Items == nil {
-		verb := "specified"
-		if n.node.Items == nil {
-			verb = "no longer specified"
-		}
-		c.emit(p, "items", "items", "items are "+verb, at(Clients, extend(p.path, itemsStep), ""))
-	}
+	before := len(c.changes)
 	c.value(p.down(itemsStep, itemsStep, itemsStep, viaItems, ni.node), oi, ni)
+	if (o.node.Items == nil || n.node.Items == nil) && len(c.changes) == before {
+		c.emit(p, "items", "items", "items are specified in a different way, with the same effect")
+	}
 }
 
 // rejection returns the effects on a field at path if its object, at p, may no longer have
@@ -52,14 +49,22 @@ func rejection(p place, path schema.SchemaPath, o, n side) []Effect {
 	return effects
 }
 
-// turnOn records that fields below a value, which were kept, are now pruned.
+// turnOn records that fields at path, in the value at p, were kept and are now pruned.
 func (c *comparer) turnOn(p place, path schema.SchemaPath) {
-	if c.switched != nil {
-		c.affect(c.switched, p, at(Loses, path, ""))
+	if c.switched == nil {
+		c.switched = c.emit(p, "pruning", "x-kubernetes-preserve-unknown-fields", "unknown fields were preserved and are now pruned",
+			at(Loses, path, ""), at(Clients, path, ""))
 		return
 	}
-	c.switched = c.emit(p, "pruning", "x-kubernetes-preserve-unknown-fields", "unknown fields were preserved and are now pruned",
-		at(Loses, path, ""), at(Clients, path, ""))
+	// Where fields are pruned, those of the values below are, too. It is enough to name the
+	// outermost value.
+	reason := ""
+	if len(c.switched.Path) == 0 && len(p.path) > 0 && !slices.ContainsFunc(c.switched.Effects, func(e Effect) bool {
+		return e.Class == Loses && len(e.Path) <= len(path) && related(e.Path[:max(len(e.Path)-1, 0)], path)
+	}) {
+		reason = "unknown fields of " + FieldPath(p.path)
+	}
+	c.affect(c.switched, p, at(Loses, path, reason), at(Clients, path, ""))
 }
 
 func (c *comparer) extensions(p place, o, n *schema.Structural) {
@@ -167,12 +172,13 @@ func (c *comparer) otherFields(p place, o, n side) {
 	case nf == pruned:
 		c.turnOn(p, path)
 	default:
-		if hadMap != hasMap {
-			c.emit(p, "additional-properties", "additionalProperties", "schema of unknown fields changed", at(Clients, path, ""))
-		} else if o.node.XPreserveUnknownFields != n.node.XPreserveUnknownFields {
-			c.preserveFlag(p, n.node)
-		}
+		before := len(c.changes)
 		c.value(down, oc, nc)
+		if hadMap == hasMap && o.node.XPreserveUnknownFields != n.node.XPreserveUnknownFields {
+			c.preserveFlag(p, n.node)
+		} else if hadMap != hasMap && len(c.changes) == before {
+			c.emit(p, "additional-properties", "additionalProperties", "unknown fields are specified in a different way, with the same effect")
+		}
 	}
 }
 
@@ -219,6 +225,17 @@ func (c *comparer) metaProperty(p place, o, n side, wasNamed bool) {
 	c.value(p, newSide(o.Cursor, &known), n)
 }
 
+// metaType returns the side of apiVersion, kind or metadata of a resource, with its type. The
+// API server checks the type, even if the schema has none.
+func (c *comparer) metaType(s side, name string) side {
+	if s.node.Type != "" || s.node.XIntOrString {
+		return s
+	}
+	typed := *s.node
+	typed.Type = c.meta[name].Type
+	return newSide(s.Cursor, &typed)
+}
+
 // property compares a field that at least one side names.
 func (c *comparer) property(p place, o, n side, name string) {
 	oc, of := c.field(o, name)
@@ -235,21 +252,23 @@ func (c *comparer) property(p place, o, n side, name string) {
 		newStep = mapStep
 	}
 	if meta && o.IsResource() && n.IsResource() {
-		how = viaMeta
+		how, oc, nc = viaMeta, c.metaType(oc, name), c.metaType(nc, name)
 	}
 	down := p.down(step, oldStep, newStep, how, nc.node)
-	if how == viaMeta && wasNamed != isNamed {
+	if how == viaMeta && wasNamed != isNamed || o.InMetadata() && n.InMetadata() && wasNamed && !isNamed {
 		c.metaProperty(down, oc, nc, wasNamed)
 		return
 	}
 	switch {
 	case of != stays && nf == stays && isNamed:
 		var effects []Effect
+		message := "added"
 		if hasDefault(nc.node) {
-			effects = []Effect{at(Defaulted, down.path, "")}
+			effects = []Effect{defaulted(down.path, "")}
+			message += " with default " + show(nc.node.Default.Value)
 		}
 		down.old = p.old
-		c.emit(down, "property-added", "", "added", effects...)
+		c.emit(down, "property-added", "", message, effects...)
 	case of != stays:
 	case nf == pruned:
 		down.new, down.trail = p.new, p.trail

@@ -98,6 +98,57 @@ func (s side) kinds() kinds {
 	return k
 }
 
+// possible returns the kinds of values that the schema may accept, without null: those of its
+// type that an enum and the types below logical operators leave. Only schemas that are not
+// structural have such types.
+func (s side) possible() kinds { return s.kinds() & leftBy(vv(s.node)) }
+
+// leftBy returns the kinds of values that conditions do not rule out.
+func leftBy(v *schema.ValueValidation) kinds {
+	left := allKinds
+	if len(v.Enum) > 0 {
+		left = 0
+		for _, x := range v.Enum {
+			left |= kindOf(x.Value)
+		}
+	}
+	of := func(n *schema.NestedValueValidation) kinds {
+		return kindsOf(n.ForbiddenGenerics.Type, n.ForbiddenExtensions.XIntOrString) & leftBy(&n.ValueValidation)
+	}
+	for i := range v.AllOf {
+		left &= of(&v.AllOf[i])
+	}
+	for _, branches := range [][]schema.NestedValueValidation{v.AnyOf, v.OneOf} {
+		any := kinds(0)
+		for i := range branches {
+			any |= of(&branches[i])
+		}
+		if len(branches) > 0 {
+			left &= any
+		}
+	}
+	return left
+}
+
+// kindOf returns the kind of a value, and none for null.
+func kindOf(v any) kinds {
+	switch v.(type) {
+	case nil:
+		return 0
+	case bool:
+		return booleans
+	case int64:
+		return integers
+	case string:
+		return strs
+	case []any:
+		return arrays
+	case map[string]any:
+		return objects
+	}
+	return numbers
+}
+
 func hasDefault(s *schema.Structural) bool { return s.Default != nil && s.Default.Value != nil }
 
 // refusesAnything reports whether the schema itself rejects some value.
