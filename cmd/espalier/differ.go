@@ -64,7 +64,7 @@ type compared struct {
 	// objects counts the objects tried. affected has the affected objects of each change,
 	// unannounced those that are affected although no single change accounts for it.
 	objects     int
-	affected    []tally
+	affected    []tallies
 	unannounced tally
 	// revealed has, for each pattern of paths, the objects that hold data there which only the
 	// new CRD serves.
@@ -94,6 +94,54 @@ func (t *tally) add(name string, class impact.Class, limit int) {
 	if limit == 0 || len(t.names) < limit {
 		t.names = append(t.names, name)
 	}
+}
+
+// tallies counts the objects that a change affects, by the worst effect on each.
+type tallies map[impact.Class]*tally
+
+func (t *tallies) add(name string, class impact.Class, limit int) {
+	if *t == nil {
+		*t = tallies{}
+	}
+	if (*t)[class] == nil {
+		(*t)[class] = &tally{}
+	}
+	(*t)[class].add(name, class, limit)
+}
+
+// worst returns the worst class of effects on the objects.
+func (t tallies) worst() impact.Class {
+	worst := impact.Safe
+	for class := range t {
+		worst = max(worst, class)
+	}
+	return worst
+}
+
+// details describes how many of a number of objects are affected by a change of a class, and
+// names some of them. Objects on which the change has a milder effect are counted separately.
+func (t tallies) details(class impact.Class, of int) (lines []string) {
+	objects := report.Plural(of, "object")
+	if t[class] == nil {
+		lines = append(lines, "affects none of "+objects)
+		if len(t) > 0 {
+			lines[0] = fmt.Sprintf("%s: none of %s", class.Observed(), objects)
+		}
+	}
+	for _, c := range impact.Classes() {
+		if t[c] == nil {
+			continue
+		}
+		verb := "affects"
+		if c != class {
+			verb = c.Observed() + ":"
+		}
+		lines = append(lines, fmt.Sprintf("%s %d of %s:", verb, t[c].count, objects))
+		for _, line := range t[c].lines() {
+			lines = append(lines, "  "+line)
+		}
+	}
+	return lines
 }
 
 func (t *tally) lines() []string {
@@ -141,7 +189,7 @@ func (d *differ) compare(ctx context.Context, old, new *diffSide) {
 		d.byKind[groupKind{old.crd.Spec.Group, old.crd.Spec.Names.Kind}] = c
 	}
 	d.r.Progress("CRDs compared")
-	c.affected = make([]tally, len(c.Changes))
+	c.affected = make([]tallies, len(c.Changes))
 	d.compared = append(d.compared, c)
 }
 
@@ -156,7 +204,7 @@ func (d *differ) report(ctx context.Context) {
 			d.r.Add(c.at(f))
 		}
 		for i := range c.Changes {
-			c.Changes[i].Observe(c.affected[i].worst)
+			c.Changes[i].Observe(c.affected[i].worst())
 			changes++
 			totals[c.Changes[i].Class().ID()]++
 			d.r.Add(d.finding(c, i))
@@ -191,15 +239,7 @@ func (d *differ) finding(c *compared, i int) report.Finding {
 	ch := &c.Changes[i]
 	f := c.Finding(ch)
 	if d.tried && ch.Class() > impact.Clients && c.objects > 0 {
-		switch t := &c.affected[i]; {
-		case t.count == 0:
-			f.Detail = append(f.Detail, fmt.Sprintf("affects none of %s", report.Plural(c.objects, "object")))
-		default:
-			f.Detail = append(f.Detail, fmt.Sprintf("affects %d of %s:", t.count, report.Plural(c.objects, "object")))
-			for _, line := range t.lines() {
-				f.Detail = append(f.Detail, "  "+line)
-			}
-		}
+		f.Detail = append(f.Detail, c.affected[i].details(ch.Class(), c.objects)...)
 	}
 	out := c.at(f)
 	out.Folded = ch.Class() == impact.Safe && d.fold(f.Severity)
