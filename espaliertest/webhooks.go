@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/api/manifest"
+	"espalier.dev/internal/yamlx"
 	"espalier.dev/server/pki"
 )
 
@@ -170,6 +171,9 @@ func (o *WebhookInstallOptions) read(path string) error {
 				return nil
 			}
 			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if err := yamlx.CheckExpanded(document, yamlx.DefaultMaxDocument); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			var kind metav1.TypeMeta

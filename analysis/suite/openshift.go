@@ -15,6 +15,7 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
 )
 
@@ -196,6 +197,9 @@ func broken(c *Case, key string, err error) *analysis.Finding {
 // readObject reads an object and sets its name, as OpenShift's runner and the API server
 // do.
 func readObject(text string) (espalier.Object, error) {
+	if err := yamlx.CheckExpanded([]byte(text), yamlx.DefaultMaxDocument); err != nil {
+		return nil, err
+	}
 	data, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
 		return nil, err

@@ -31,6 +31,9 @@ func unmarshal(src []byte) (v any, err error) {
 
 // slowJSON returns the document's value as the library reads it.
 func (d *Document) slowJSON() ([]byte, error) {
+	if at, verdict := expand(d.src, d.o.MaxExpanded); verdict == expandsTooFar {
+		return nil, &Error{Line: d.line + at.Line - 1, Column: at.Column, Message: tooFar(d.o.MaxExpanded)}
+	}
 	v, err := unmarshal(d.src)
 	if err != nil {
 		return nil, d.libraryError(err)
@@ -107,9 +110,9 @@ func (d *Document) libraryError(err error) *Error {
 	return e
 }
 
-// errExpanded is returned for an alias bomb.
+// errExpanded is returned for an alias bomb that expand cannot measure.
 func errExpanded(limit int) error {
-	return fmt.Errorf("aliases expand the document beyond the limit of %d bytes", limit)
+	return fmt.Errorf("aliases expand the document to more than %d bytes, the limit: use fewer aliases, or split the document", limit)
 }
 
 // valueWriter writes a value of the library as JSON text.
