@@ -83,7 +83,6 @@ func TestApplyLeft(t *testing.T) {
 		{"removed fields", "applier", `{"color": "blue"}`},
 		{"removed item", "applier", `{"color": "blue", "ports": [{"port": 80, "name": "http"}], "tags": ["y"], "point": {"x": 1, "y": 2}}`},
 		{"conflict", "other", `{"size": 2}`},
-		{"other order", "other", `{"ports": [{"port": 443}, {"port": 80}]}`},
 		{"changed form", "other", `{"any": {"a": 1}}`},
 		{"duplicate items", "other", `{"tags": ["a", "a"]}`},
 		{"invalid", "other", `{"size": "x"}`},

@@ -42,6 +42,7 @@ type Manager struct {
 	reset       map[string]bool
 	stripped    set
 	stock       *managedfields.FieldManager
+	bounded     *Bounded
 	// slow is set if the stock field manager handles all requests.
 	slow bool
 }
@@ -50,7 +51,7 @@ type Manager struct {
 func New(c Config) (*Manager, error) {
 	m := &Manager{
 		types: c.Types, kind: c.Kind, version: c.Kind.GroupVersion().String(), subresource: c.Subresource,
-		convert: c.Convert, defaults: c.Default, reset: map[string]bool{}, stripped: stripped(),
+		convert: c.Convert, defaults: c.Default, reset: map[string]bool{}, stripped: stripped(), bounded: &Bounded{TypeConverter: c.Types},
 	}
 	if m.defaults == nil {
 		m.defaults = func(map[string]any) {}
@@ -67,7 +68,7 @@ func New(c Config) (*Manager, error) {
 		}
 	}
 	var err error
-	m.stock, err = managedfields.NewDefaultCRDFieldManager(c.Types, &convertor{m}, defaulter{m}, creator{}, c.Kind, c.Kind.GroupVersion(), c.Subresource, filters)
+	m.stock, err = managedfields.NewDefaultCRDFieldManager(m.bounded, &convertor{m}, defaulter{m}, creator{}, c.Kind, c.Kind.GroupVersion(), c.Subresource, filters)
 	if err != nil {
 		return nil, fmt.Errorf("field management of %s: %w", c.Kind, err)
 	}
@@ -79,22 +80,28 @@ func (m *Manager) Stock() *managedfields.FieldManager { return m.stock }
 
 // Update sets the managedFields of an object that a create, an update or a patch has changed.
 // live is the stored object, or nil for a create. It is not changed, but obj may share its
-// managedFields. If they cannot be computed, obj gets those of live.
-func (m *Manager) Update(live, obj *unstructured.Unstructured, manager string) {
+// managedFields. If they cannot be computed, obj gets those of live. It returns an API error if
+// they would take too long to compute.
+func (m *Manager) Update(live, obj *unstructured.Unstructured, manager string) error {
 	if live == nil {
 		live = m.empty()
 	}
 	if m.update(live, obj, manager) {
-		return
+		return nil
+	}
+	if err := m.bounded.Check(obj, m.kind); err != nil {
+		return TooManyItems(err)
 	}
 	if out, ok := m.stock.UpdateNoErrors(live, obj, manager).(*unstructured.Unstructured); ok {
 		obj.Object = out.Object
 	}
+	return nil
 }
 
 // Apply merges an applied configuration into an object and sets its managedFields. live is
 // the stored object, or nil for a create. Neither live nor applied is changed. If nothing
-// changes, Apply returns live itself. A conflict is an API error with a cause for each field.
+// changes, Apply returns live itself. A conflict is an API error with a cause for each field. An
+// object whose fields would take too long to track is an API error as well.
 func (m *Manager) Apply(live, applied *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
 	if live == nil {
 		live = m.empty()
@@ -103,6 +110,9 @@ func (m *Manager) Apply(live, applied *unstructured.Unstructured, manager string
 		return out, nil
 	}
 	obj, err := m.stock.Apply(live, applied, manager, force)
+	if IsTooManyItems(err) {
+		return nil, TooManyItems(err)
+	}
 	if err != nil {
 		return nil, err
 	}

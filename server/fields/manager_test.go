@@ -220,6 +220,7 @@ func TestApply(t *testing.T) {
 		{name: "same again", manager: "applier", config: `{"color": "blue", "ports": [{"port": 80, "name": "http"}, {"port": 443}], "tags": ["y"], "point": {"x": 1, "y": 2}}`, unchanged: true},
 		{name: "changed value", manager: "applier", config: `{"color": "green", "ports": [{"port": 80, "name": "https"}, {"port": 443}], "tags": ["y"], "point": {"x": 1, "y": 3}}`},
 		{name: "added items", manager: "applier", config: `{"color": "blue", "ports": [{"port": 80, "name": "http"}, {"port": 8080}, {"port": 443}], "tags": ["a", "y", "z"], "point": {"x": 1, "y": 2}}`},
+		{name: "other order", manager: "other", config: `{"ports": [{"port": 443}, {"port": 80}]}`},
 		{name: "shared ownership", manager: "other", config: `{"color": "blue", "size": 1}`},
 		{name: "new owner", manager: "other", config: `{"old": "x", "any": {"b": [1]}}`},
 		{name: "forced", manager: "other", config: `{"size": 7, "color": "green", "args": [], "any": {"a": {"b": 2}}}`, force: true},

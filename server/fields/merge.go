@@ -7,7 +7,7 @@ import (
 
 // merge merges an applied configuration into an object. The result shares memory with them.
 // ok is false if one of them is not valid, or if the result is not obvious: a value changes
-// its form, or items their order.
+// its form.
 func (t *typ) merge(live, config map[string]any) (out merger, ok bool) {
 	m := merger{}
 	merged, same := m.maps(t.fields, live, live, config)
@@ -134,8 +134,9 @@ func (t *typMap) hollow(v map[string]any) bool {
 	return false
 }
 
-// lists merges the items of sets and maps. New items are inserted before the next item that
-// both lists have.
+// lists merges the items of sets and maps, in the order of structured-merge-diff: items of the
+// object alone stay before the item that follows them, and shared items take the order of the
+// configuration. A shared item of the object is skipped while another one is due.
 func (m *merger) lists(t *typ, live any, old, new []any) (any, bool) {
 	if len(new) == 0 || len(old) == 0 {
 		m.check(t, old)
@@ -151,51 +152,64 @@ func (m *merger) lists(t *typ, live any, old, new []any) (any, bool) {
 		m.unsure = true
 		return live, true
 	}
-	place := make(map[string]int, len(before))
-	for i, key := range before {
-		place[key] = i
-	}
-	applied := make(map[string]bool, len(after))
-	for _, key := range after {
-		applied[key] = true
+	place, applied := places(before), places(after)
+	var due []int // the shared items of new that are still to be placed
+	for j, key := range after {
+		if _, shared := place[key]; shared {
+			due = append(due, j)
+		}
 	}
 	element := t.items.element
 	out := make([]any, 0, max(len(old), len(new)))
-	same, kept, next := true, true, 0
-	for j, key := range after {
-		at, shared := place[key]
-		if shared && at < next {
-			m.unsure = true // the items are in another order
-			return live, true
+	same, kept := true, true
+	for i, j := 0, 0; i < len(old) || j < len(new); {
+		if i < len(old) {
+			at, shared := applied[before[i]]
+			switch {
+			case !shared:
+				m.check(element, old[i])
+				same = same && i == len(out)
+				out = append(out, old[i])
+				i++
+				continue
+			case at == j:
+				i++
+			case len(due) > 0 && due[0] != at:
+				i++
+				continue
+			case at < j: // it has been placed
+				i++
+				if j == len(new) {
+					continue
+				}
+			}
 		}
-		// Items of the object alone precede the item, up to the next that both have.
-		for ; next < len(old) && !applied[before[next]]; next++ {
-			m.check(element, old[next])
-			out = append(out, old[next])
-		}
-		if !shared {
+		if at, shared := place[after[j]]; shared {
+			is, equal := m.values(element, old[at], new[j])
+			same = same && equal && at == len(out)
+			kept = kept && identical(old[at], is)
+			out = append(out, is)
+			due = due[1:]
+		} else {
 			m.check(element, new[j])
-			out = append(out, new[j])
 			same = false
-			continue
+			out = append(out, new[j])
 		}
-		if next != at {
-			m.unsure = true
-			return live, true
-		}
-		is, equal := m.values(element, old[at], new[j])
-		same = same && equal
-		kept = kept && equal && identical(old[at], is)
-		out = append(out, is)
-		next++
-	}
-	for _, item := range old[next:] {
-		m.check(element, item)
+		j++
 	}
 	if same && kept {
 		return live, true
 	}
-	return append(out, old[next:]...), same
+	return out, same
+}
+
+// places returns the places of keys in a list.
+func places(keys []string) map[string]int {
+	m := make(map[string]int, len(keys))
+	for i, key := range keys {
+		m[key] = i
+	}
+	return m
 }
 
 // identical reports whether a merged value is the one it replaces, and not just an equal one.

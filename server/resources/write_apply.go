@@ -47,12 +47,12 @@ func (w *write) apply(_ context.Context, a *applied, live *unstructured.Unstruct
 }
 
 // manage sets the managed fields of an object that replaces another one, or none.
-func (w *write) manage(live, obj *unstructured.Unstructured) {
+func (w *write) manage(live, obj *unstructured.Unstructured) error {
 	manager := w.options.manager
 	if manager == "" {
 		manager = managerOf(w.req.UserAgent())
 	}
-	w.fields.Update(live, obj, manager)
+	return w.fields.Update(live, obj, manager)
 }
 
 // managerOf returns the name of the field manager for a user agent: its first word without

@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -142,40 +141,43 @@ func (w *write) dedupOwners(obj *unstructured.Unstructured, admitted bool) {
 		return
 	}
 	refs := obj.GetOwnerReferences()
-	kept := dedup(refs)
-	if len(kept) == len(refs) {
+	kept, removed := dedup(refs)
+	if len(removed) == 0 {
 		return
 	}
 	format := handlers.DuplicateOwnerReferencesWarningFormat
 	if admitted {
 		format = handlers.DuplicateOwnerReferencesAfterMutatingAdmissionWarningFormat
 	}
-	var uids []string
-	for i, ref := range refs {
-		if seen(refs[:i], ref) {
-			uids = append(uids, string(ref.UID))
-		}
-	}
-	warning.AddWarning(w.req.Context(), "", fmt.Sprintf(format, strings.Join(uids, ", ")))
+	warning.AddWarning(w.req.Context(), "", fmt.Sprintf(format, strings.Join(removed, ", ")))
 	obj.SetOwnerReferences(kept)
 }
 
-// dedup returns owner references without duplicates.
-func dedup(refs []metav1.OwnerReference) []metav1.OwnerReference {
-	var kept []metav1.OwnerReference
-	for i, ref := range refs {
-		if !seen(refs[:i], ref) {
-			kept = append(kept, ref)
-		}
+// dedup returns owner references without duplicates, and the UIDs of the duplicates.
+func dedup(refs []metav1.OwnerReference) (kept []metav1.OwnerReference, removed []string) {
+	type owner struct {
+		ref               metav1.OwnerReference
+		controller, block int
 	}
-	return kept
-}
-
-func seen(refs []metav1.OwnerReference, ref metav1.OwnerReference) bool {
-	for _, r := range refs {
-		if r.UID == ref.UID && equality.Semantic.DeepEqual(r, ref) {
-			return true
+	flag := func(b *bool) int {
+		switch {
+		case b == nil:
+			return 0
+		case *b:
+			return 1
 		}
+		return 2
 	}
-	return false
+	seen := make(map[owner]bool, len(refs))
+	for _, ref := range refs {
+		key := owner{ref, flag(ref.Controller), flag(ref.BlockOwnerDeletion)}
+		key.ref.Controller, key.ref.BlockOwnerDeletion = nil, nil
+		if seen[key] {
+			removed = append(removed, string(ref.UID))
+			continue
+		}
+		seen[key] = true
+		kept = append(kept, ref)
+	}
+	return kept, removed
 }

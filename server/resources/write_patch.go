@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,28 @@ import (
 
 // maxJSONPatchOperations is the maximum number of operations in a JSON patch.
 const maxJSONPatchOperations = 10000
+
+// maxJSONPatchWork is the maximum of the operations of a JSON patch times the values of the
+// object: an operation on a list copies the list.
+const maxJSONPatchWork = 200_000_000
+
+// maxJSONPatchBytes is the maximum of the levels of a path of a JSON patch times the size of the
+// object.
+const maxJSONPatchBytes = 500_000_000
+
+// longestPath returns the path with the most levels.
+func longestPath(p jsonpatch.Patch) (longest string) {
+	for _, o := range p {
+		path, _ := o.Path()
+		from, _ := o.From()
+		for _, s := range [...]string{path, from} {
+			if strings.Count(s, "/") > strings.Count(longest, "/") {
+				longest = s
+			}
+		}
+	}
+	return longest
+}
 
 // patchMediaTypes returns the media types of patches.
 func (e *endpoint) patchMediaTypes() []string {
@@ -159,8 +182,7 @@ func (w *write) applyJSONPatch(_ context.Context, live *unstructured.Unstructure
 		return nil, apierrors.NewInvalid(runtimeschema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(patched), err.Error())})
 	}
 	addWarnings(w.req.Context(), strict)
-	w.manage(live, obj)
-	return obj, nil
+	return obj, w.manage(live, obj)
 }
 
 // decodePatched decodes an object that a patch was applied to, and returns the errors of strict
@@ -191,7 +213,7 @@ func (w *write) patchText(current []byte) (patched []byte, strict []error, err e
 				return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 			}
 		}
-		patched, err = jsonpatch.MergePatch(current, w.body)
+		patched, err = mergePatch(current, w.body)
 		if errors.Is(err, jsonpatch.ErrBadJSONPatch) {
 			err = apierrors.NewBadRequest(err.Error())
 		}
@@ -212,6 +234,16 @@ func (w *write) patchText(current []byte) (patched []byte, strict []error, err e
 	}
 	if len(operations) > maxJSONPatchOperations {
 		return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxJSONPatchOperations, len(operations)))
+	}
+	// Most values of an object are followed by a comma.
+	if values := bytes.Count(current, []byte{','}) + bytes.Count(w.body, []byte{','}); len(operations)*values > maxJSONPatchWork {
+		return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a JSON patch of an object with %d values has at most %d operations, got %d: use a merge patch, or several patches",
+			values, maxJSONPatchWork/values, len(operations)))
+	}
+	// The library reads and writes the rest of the text again for each level of a path.
+	if levels := strings.Count(longestPath(operations), "/"); levels*(len(current)+len(w.body)) > maxJSONPatchBytes {
+		return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a JSON patch of an object with %d bytes has paths of at most %d levels, got %d: use a merge patch",
+			len(current), maxJSONPatchBytes/(len(current)+len(w.body)), levels))
 	}
 	if patched, err = operations.Apply(current); err != nil {
 		return nil, nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", runtimeschema.GroupResource{}, "", err.Error(), 0, false)
