@@ -24,6 +24,7 @@ import (
 
 	"espalier.dev/openapi"
 	"espalier.dev/server/builtin/kind"
+	managed "espalier.dev/server/fields"
 	"espalier.dev/server/tokens"
 )
 
@@ -81,7 +82,7 @@ func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
 			conv.fields[name] = true
 		}
 	}
-	main := &strategy{ObjectTyper: types.Scheme, NameGenerator: nameGenerator(&e.rules), resource: r, rules: &e.rules, write: &e.rules.Main}
+	main := &strategy{ObjectTyper: types.Scheme, NameGenerator: nameGenerator(&e.rules), resource: r, rules: &e.rules, write: &e.rules.Main, tracked: h.tracked}
 	e.store = &registry.Store{
 		NewFunc:                   newObject,
 		NewListFunc:               newList,
@@ -212,13 +213,22 @@ func (h *Handler) Types(group string) (managedfields.TypeConverter, error) {
 	return h.converter()
 }
 
+// tracked returns an error if the fields of an object of a kind would take too long to track.
+func (h *Handler) tracked(gvk runtimeschema.GroupVersionKind, obj runtime.Object) error {
+	types, err := h.Types(gvk.Group)
+	if err != nil {
+		return err
+	}
+	return types.(*managed.Bounded).Check(obj, gvk)
+}
+
 // newConverter returns the types of field management of the kinds that client-go knows.
 func (h *Handler) newConverter() (managedfields.TypeConverter, error) {
 	types, err := h.types()
 	if err != nil {
 		return nil, err
 	}
-	return applyconfigurations.NewTypeConverter(types.Scheme), nil
+	return &managed.Bounded{TypeConverter: applyconfigurations.NewTypeConverter(types.Scheme)}, nil
 }
 
 // newDescribed returns the types of field management of the other kinds, made from what OpenAPI
@@ -240,7 +250,11 @@ func (h *Handler) newDescribed() (managedfields.TypeConverter, error) {
 		}
 		maps.Copy(schemas, doc.Components.Schemas)
 	}
-	return managedfields.NewTypeConverter(schemas, false)
+	converter, err := managedfields.NewTypeConverter(schemas, false)
+	if err != nil {
+		return nil, err
+	}
+	return &managed.Bounded{TypeConverter: converter}, nil
 }
 
 // restOptions sets the codec and the directory of one resource in the options of its storage.

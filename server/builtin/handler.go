@@ -229,7 +229,7 @@ func (h *Handler) handler(method string, info *apirequest.RequestInfo, r *Resour
 	if h.config.Guard != nil {
 		storage = h.config.Guard(r.GroupResource(), storage)
 	}
-	storage = resources.Working(storage)
+	storage = resources.Working(storage, r.GroupVersionKind().GroupKind())
 	switch info.Verb {
 	case "get":
 		return handlers.GetResource(e.store, &e.scope), nil

@@ -25,6 +25,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,6 +34,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
+	apitypes "k8s.io/apimachinery/pkg/types"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"espalier.dev/server/builtin/kind"
@@ -183,7 +185,40 @@ func (n *negotiated) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersio
 }
 
 func (n *negotiated) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
-	return versioning.NewCodec(nil, d, n.convertor, n.convertor.Scheme, n.convertor.Scheme, n.convertor.types, nil, gv, "builtin")
+	return boundedDecoder{n.convertor.types, versioning.NewCodec(nil, d, n.convertor, n.convertor.Scheme, n.convertor.Scheme, n.convertor.types, nil, gv, "builtin")}
+}
+
+// boundedDecoder rejects objects that need too much memory, or too much time: k8s.io/apiserver
+// compares an owner reference that has the UID of another one with all others.
+type boundedDecoder struct {
+	types *types
+	runtime.Decoder
+}
+
+// maxOwnerComparisons bounds these comparisons.
+const maxOwnerComparisons = 1_000_000
+
+func (d boundedDecoder) Decode(data []byte, defaults *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
+	if err := d.types.checkDecoded(data, defaults); err != nil {
+		return nil, nil, err
+	}
+	obj, gvk, err := d.Decoder.Decode(data, defaults, into)
+	if obj == nil {
+		return obj, gvk, err
+	}
+	m, noMeta := meta.Accessor(obj)
+	if noMeta != nil {
+		return obj, gvk, err
+	}
+	refs := m.GetOwnerReferences()
+	uids := make(map[apitypes.UID]bool, len(refs))
+	for _, ref := range refs {
+		uids[ref.UID] = true
+	}
+	if same := len(refs) - len(uids); same*len(refs) > maxOwnerComparisons {
+		return nil, gvk, fmt.Errorf("metadata.ownerReferences: %d of %d items have the UID of another one: remove them", same, len(refs))
+	}
+	return obj, gvk, err
 }
 
 // storageCodec returns the codec of the stored objects of a resource. It also reads the encoding

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"espalier.dev/server/builtin/kind"
+	"espalier.dev/server/resources"
 )
 
 // strategy implements the strategies of the generic store with the rules of a kind.
@@ -26,6 +28,9 @@ type strategy struct {
 	resource *Resource
 	rules    *kind.Rules
 	write    *kind.Write
+	// tracked returns an error if the fields of an object of a kind would take too long to
+	// track. It is nil if they are not tracked.
+	tracked func(runtimeschema.GroupVersionKind, runtime.Object) error
 }
 
 var (
@@ -76,11 +81,18 @@ func (s *strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) fi
 }
 
 func (s *strategy) validate(obj, old runtime.Object) field.ErrorList {
+	if s.tracked != nil {
+		// Field management has only logged the error. An object that was stored before there was
+		// a limit can be updated.
+		if err := s.tracked(s.resource.stored(), obj); err != nil && (old == nil || s.tracked(s.resource.stored(), old) == nil) {
+			return field.ErrorList{field.Forbidden(field.NewPath("metadata", "managedFields"), err.Error())}
+		}
+	}
 	if s.write.Validate == nil {
 		return nil
 	}
 	before, _ := old.(kind.Object)
-	return s.write.Validate(obj.(kind.Object), before)
+	return resources.BoundErrors(s.write.Validate(obj.(kind.Object), before))
 }
 
 func (s *strategy) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {

@@ -84,9 +84,9 @@ func (h *Handler) subHandler(info *apirequest.RequestInfo, r *Resource) (http.Ha
 	case "get":
 		return handlers.GetResource(s.patcher, &s.scope), nil
 	case "update":
-		return handlers.UpdateResource(resources.WorkingPatcher(s.patcher), &s.scope, admit), nil
+		return handlers.UpdateResource(resources.WorkingPatcher(s.patcher, r.GroupVersionKind().GroupKind()), &s.scope, admit), nil
 	case "patch":
-		return handlers.PatchResource(resources.WorkingPatcher(s.patcher), &s.scope, admit, patchTypes()), nil
+		return handlers.PatchResource(resources.WorkingPatcher(s.patcher, r.GroupVersionKind().GroupKind()), &s.scope, admit, patchTypes()), nil
 	case "create":
 		return handlers.CreateNamedResource(s.creater, &s.scope, admit), nil
 	}

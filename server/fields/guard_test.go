@@ -117,7 +117,7 @@ func TestTooManyItems(t *testing.T) {
 	}
 	for name, u := range map[string]*unstructured.Unstructured{
 		"reversed":        reversed(1_000),
-		"sorted and long": unusual(lists(t, 20_000, func(i int) int { return i })),
+		"sorted and long": unusual(lists(t, 8_000, func(i int) int { return i })),
 	} {
 		if _, err := m.Apply(nil, u, "applier", true); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -461,7 +461,7 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 	if write := s.writeHandler(req.Context(), e, r); write != nil {
 		return write, nil
 	}
-	patches := e.patchMediaTypes()
+	patches, kind := e.patchMediaTypes(), e.scope.Kind.GroupKind()
 	switch r.Subresource {
 	case "":
 		scope, replaced := e.replacing(req.Context(), e.scope, r)
@@ -471,15 +471,15 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 		case "list", "watch":
 			return e.reader.handler(s, release, handlers.ListResource(e.storage, watched{e.storage, s, release}, scope, r.Verb == "watch", h.config.MinWatch)), nil
 		case "create":
-			return handlers.CreateResource(working{e.storage}, scope, admit), nil
+			return handlers.CreateResource(working{e.storage, kind}, scope, admit), nil
 		case "update":
-			return handlers.UpdateResource(working{e.storage}, scope, admit), nil
+			return handlers.UpdateResource(working{e.storage, kind}, scope, admit), nil
 		case "patch":
-			return handlers.PatchResource(patched{working{e.storage}, replaced}, scope, admit, patches), nil
+			return handlers.PatchResource(patched{working{e.storage, kind}, replaced}, scope, admit, patches), nil
 		case "delete":
-			return s.unlabelled(r, handlers.DeleteResource(working{deleting{e.storage, e}}, true, scope, admit)), nil
+			return s.unlabelled(r, handlers.DeleteResource(working{deleting{e.storage, e}, kind}, true, scope, admit)), nil
 		case "deletecollection":
-			return s.unlabelled(r, handlers.DeleteCollection(working{e.storage}, true, scope, admit)), nil
+			return s.unlabelled(r, handlers.DeleteCollection(working{e.storage, kind}, true, scope, admit)), nil
 		}
 	case "status", "scale":
 		var storage rest.Patcher
@@ -488,9 +488,9 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 		case r.Subresource == "status" && e.status != nil:
 			var replaced *replacement
 			scope, replaced = e.replacing(req.Context(), e.statusScope, r)
-			storage = patched{workingPatcher{e.status}, replaced}
+			storage = patched{workingPatcher{e.status, kind}, replaced}
 		case r.Subresource == "scale" && e.scale != nil:
-			storage, scope = workingPatcher{e.scale}, e.scaleScope
+			storage, scope = workingPatcher{e.scale, kind}, e.scaleScope
 		default:
 			return nil, apierrors.NewNotFound(gr, r.Name)
 		}

@@ -7,7 +7,10 @@ import (
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	"espalier.dev/server/fields"
 )
 
 // workKey is the key of the work of a request in its context.
@@ -34,14 +37,21 @@ func beginWork(ctx context.Context) (end func(), err error) {
 	return u.release, nil
 }
 
-// Working returns a storage whose writes are counted as work of a request.
-func Working(s rest.StandardStorage) rest.StandardStorage { return working{s} }
+// Working returns a storage of a kind whose writes are counted as work of a request.
+func Working(s rest.StandardStorage, kind runtimeschema.GroupKind) rest.StandardStorage {
+	return working{s, kind}
+}
 
 // WorkingPatcher does so for the storage of a subresource.
-func WorkingPatcher(p rest.Patcher) rest.Patcher { return workingPatcher{p} }
+func WorkingPatcher(p rest.Patcher, kind runtimeschema.GroupKind) rest.Patcher {
+	return workingPatcher{p, kind}
+}
 
 // working is a storage whose writes are work of a request.
-type working struct{ rest.StandardStorage }
+type working struct {
+	rest.StandardStorage
+	kind runtimeschema.GroupKind
+}
 
 func (w working) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
 	end, err := beginWork(ctx)
@@ -53,7 +63,7 @@ func (w working) Create(ctx context.Context, obj runtime.Object, validate rest.V
 }
 
 func (w working) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return workingPatcher{w.StandardStorage}.Update(ctx, name, info, create, update, force, o)
+	return workingPatcher{w.StandardStorage, w.kind}.Update(ctx, name, info, create, update, force, o)
 }
 
 func (w working) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
@@ -83,7 +93,10 @@ func (w working) GetCorruptObjDeleter() rest.GracefulDeleter {
 }
 
 // workingPatcher is the same for the storage of a subresource.
-type workingPatcher struct{ rest.Patcher }
+type workingPatcher struct {
+	rest.Patcher
+	kind runtimeschema.GroupKind
+}
 
 func (w workingPatcher) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	end, err := beginWork(ctx)
@@ -91,5 +104,23 @@ func (w workingPatcher) Update(ctx context.Context, name string, info rest.Updat
 		return nil, false, err
 	}
 	defer end()
-	return w.Patcher.Update(ctx, name, info, create, update, force, o)
+	obj, created, err := w.Patcher.Update(ctx, name, checkedInfo{info, w.kind}, create, update, force, o)
+	if fields.IsTooManyItems(err) && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+		err = fields.TooManyItems(err)
+	}
+	return obj, created, err
+}
+
+// checkedInfo checks the metadata of an updated object.
+type checkedInfo struct {
+	rest.UpdatedObjectInfo
+	kind runtimeschema.GroupKind
+}
+
+func (i checkedInfo) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
+	obj, err := i.UpdatedObjectInfo.UpdatedObject(ctx, old)
+	if err == nil {
+		err = checkMetadata(i.kind, obj)
+	}
+	return obj, err
 }

@@ -165,7 +165,9 @@ func (w *write) create(ctx context.Context) (runtime.Object, int, error) {
 	}
 	w.dedupOwners(sent, false)
 	result, err := w.finish(ctx, func() (runtime.Object, error) {
-		w.manage(nil, sent)
+		if err := w.manage(nil, sent); err != nil {
+			return nil, err
+		}
 		if err := w.admit(ctx, sent, nil); err != nil {
 			return nil, err
 		}
@@ -226,12 +228,13 @@ func (w *write) update(ctx context.Context) (runtime.Object, int, error) {
 			if err := w.ensureNamespace(obj); err != nil {
 				return nil, err
 			}
-			obj.SetOwnerReferences(dedup(obj.GetOwnerReferences()))
+			owners, _ := dedup(obj.GetOwnerReferences())
+			obj.SetOwnerReferences(owners)
 		}
-		if managed {
-			w.manage(live, obj)
-		} else {
+		if !managed {
 			obj.SetManagedFields(nil)
+		} else if err := w.manage(live, obj); err != nil {
+			return nil, err
 		}
 		return obj, w.admit(ctx, obj, live)
 	}

@@ -118,6 +118,9 @@ func (w *write) replace(ctx context.Context, change func(context.Context, *unstr
 			return nil, nil, apierrors.NewNotFound(w.scope.Resource.GroupResource(), w.name)
 		}
 		obj, err := change(ctx, live)
+		if err == nil {
+			err = checkMetadata(w.scope.Kind.GroupKind(), obj)
+		}
 		if err != nil {
 			return nil, nil, err
 		}

@@ -165,14 +165,14 @@ func stockHandler(h *Handler) http.Handler {
 		}
 		req = req.WithContext(withOutcome(req.Context()))
 		admit := &creating{Interface: h.config.Admission, serving: s}
-		scope, storage := e.scope, rest.Patcher(working{e.storage})
+		scope, storage := e.scope, rest.Patcher(working{e.storage, e.scope.Kind.GroupKind()})
 		if r.Subresource == "status" {
-			scope, storage = e.statusScope, workingPatcher{e.status}
+			scope, storage = e.statusScope, workingPatcher{e.status, e.scope.Kind.GroupKind()}
 		}
 		scope, replaced := e.replacing(req.Context(), scope, r)
 		switch r.Verb {
 		case "create":
-			handlers.CreateResource(working{e.storage}, scope, admit)(w, req)
+			handlers.CreateResource(working{e.storage, e.scope.Kind.GroupKind()}, scope, admit)(w, req)
 		case "update":
 			handlers.UpdateResource(patched{storage, replaced}, scope, admit)(w, req)
 		case "patch":

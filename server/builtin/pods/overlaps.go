@@ -66,10 +66,16 @@ func (w *warner) warnOverlaps() {
 	}
 }
 
+// maxComparisons bounds the comparisons of files, each with all before it: 2,000 files of a pod.
+const maxComparisons = 2_000_000
+
 // warnFiles warns about each file that is equal to, in or around one before it.
 func (w *warner) warnFiles(volume, source string, files []file) {
 	for i := range files {
 		files[i].path = strings.TrimRight(files[i].path, "/")
+		if w.compared += i; w.compared > maxComparisons {
+			return
+		}
 		for _, before := range files[:i] {
 			a, b := files[i].path, before.path
 			if a != "" && b != "" && (strings.HasPrefix(a+"/", b+"/") || strings.HasPrefix(b+"/", a+"/")) {

@@ -21,9 +21,20 @@ type warner struct {
 	meta *metav1.ObjectMeta
 	path *field.Path
 	list []string
+	// compared counts the comparisons of files.
+	compared int
 }
 
+// maxWarnings is the number of warnings about a pod. A response has room for fewer.
+const maxWarnings = 1000
+
+// full reports whether there are as many warnings as a pod can have.
+func (w *warner) full() bool { return len(w.list) >= maxWarnings }
+
 func (w *warner) add(path *field.Path, format string, args ...any) {
+	if w.full() {
+		return
+	}
 	w.list = append(w.list, path.String()+": "+fmt.Sprintf(format, args...))
 }
 
@@ -335,6 +346,9 @@ func (w *warner) warnPorts(spec *field.Path) {
 			}
 			key := fmt.Sprintf("%d/%s", port.ContainerPort, port.Protocol)
 			for _, other := range byNumber[key] {
+				if w.full() {
+					return
+				}
 				switch sameIP, sameHost := port.HostIP == other.port.HostIP, port.HostPort == other.port.HostPort; {
 				case sameIP && sameHost:
 					w.add(at, "duplicate port definition with %s", other.path)

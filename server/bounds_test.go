@@ -1,0 +1,93 @@
+package server_test
+
+import (
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"espalier.dev/espaliertest"
+)
+
+// allocated returns the bytes that the process allocates during f.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// TestAliasBombs sends YAML of 370 KB that aliases expand to 9 GB, on all paths that decode YAML.
+func TestAliasBombs(t *testing.T) { //nolint:paralleltest // measures the allocations of the process
+	s := espaliertest.Start(t, espaliertest.WithCRDs([]byte(hostileDefinition)))
+	h := newHostile(t, s)
+	bomb := "a: &a \"" + strings.Repeat("x", 100_000) + "\"\nb: [" + strings.Repeat("*a,", 90_000) + "]\n"
+	const yaml, apply = "application/yaml", "application/apply-patch+yaml"
+	for _, r := range []hostileRequest{
+		{name: "custom resource", method: http.MethodPost, path: hostileThings, contentType: yaml},
+		{name: "CRD", method: http.MethodPost, path: crdPath, contentType: yaml},
+		{name: "built-in kind", method: http.MethodPost, path: "/api/v1/namespaces/default/configmaps", contentType: yaml},
+		{name: "update", method: http.MethodPut, path: "/api/v1/namespaces/default/configmaps/kube-root-ca.crt", contentType: yaml},
+		{name: "review", method: http.MethodPost, path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", contentType: yaml},
+		{name: "token", method: http.MethodPost, path: "/api/v1/namespaces/default/serviceaccounts/default/token", contentType: yaml},
+		{name: "options of a delete", method: http.MethodDelete, path: "/api/v1/namespaces/default/configmaps/a", contentType: yaml},
+		{name: "options of a delete of many", method: http.MethodDelete, path: hostileThings, contentType: yaml},
+		{name: "content type with a parameter", method: http.MethodPost, path: hostileThings, contentType: yaml + "; charset=utf-8"},
+		{name: "content type in capitals", method: http.MethodPost, path: "/api/v1/namespaces/default/configmaps", contentType: "Application/YAML"},
+		{name: "apply of a custom resource", method: http.MethodPatch, path: hostileThings + "/a?fieldManager=m", contentType: apply},
+		{name: "apply of a built-in kind", method: http.MethodPatch, path: "/api/v1/namespaces/default/configmaps/a?fieldManager=m", contentType: apply},
+		{name: "apply of a CRD", method: http.MethodPatch, path: crdPath + "/a?fieldManager=m", contentType: apply},
+		{name: "apply to a scale", method: http.MethodPatch, path: "/apis/apps/v1/namespaces/default/deployments/a/scale?fieldManager=m", contentType: apply},
+	} {
+		r.body, r.code, r.says = bomb, http.StatusBadRequest, "line 2:95: with this alias, the document has more than 3145728 bytes"
+		if most := uint64(300 * len(bomb)); allocated(func() { h.send(r) }) > most {
+			t.Errorf("%s: more than %d bytes were allocated", r.name, most)
+		}
+	}
+	// Aliases and anchors are still YAML.
+	h.send(hostileRequest{name: "few aliases", method: http.MethodPost, path: "/api/v1/namespaces/default/configmaps", contentType: yaml, code: http.StatusCreated,
+		body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: aliases}\ndata: {a: &a x, b: *a, c: \"*\"}\n", says: "data:\n  a: x\n  b: x\n", accept: yaml})
+	h.send(hostileRequest{name: "too long", method: http.MethodPost, path: "/api/v1/namespaces/default/configmaps", contentType: yaml, code: http.StatusRequestEntityTooLarge,
+		body: bomb + strings.Repeat(" ", 3<<20)})
+}
+
+// TestWideWrites sends objects with so many items that Kubernetes' algorithms need minutes.
+func TestWideWrites(t *testing.T) {
+	t.Parallel()
+	s := espaliertest.Start(t, espaliertest.WithCRDs([]byte(hostileDefinition)))
+	h := newHostile(t, s)
+	const configMaps = "/api/v1/namespaces/default/configmaps"
+	labels := func(n int, format string) string {
+		b := &strings.Builder{}
+		for i := range n {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			fmt.Fprintf(b, format, i)
+		}
+		return b.String()
+	}
+	configMap := func(rest string) string {
+		return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"` + rest + `}`
+	}
+	tooMany := func(field string, n int) string {
+		return fmt.Sprintf("%s has %d entries, too many to track their field managers", field, n)
+	}
+	for _, r := range []hostileRequest{
+		{name: "labels", method: http.MethodPost, path: configMaps, body: configMap(`,"labels":{` + labels(100_000, `"a%d":""`) + `}}`), code: 422, says: tooMany(".metadata.labels", 100_000)},
+		{name: "data", method: http.MethodPost, path: configMaps, body: configMap(`},"data":{` + labels(100_000, `"a%d":""`) + `}`), code: 422, says: tooMany(".data", 100_000)},
+		{name: "apply", method: http.MethodPatch, path: configMaps + "/a?fieldManager=m", contentType: "application/apply-patch+yaml", body: configMap(`},"data":{` + labels(100_000, `"a%d":""`) + `}`), code: 413, says: tooMany(".data", 100_000)},
+		{name: "invalid labels", method: http.MethodPost, path: hostileThings, body: strings.Replace(hostileThing("a", `"spec":{}`), `"name"`, `"labels":{`+labels(60_000, `"-%d":""`)+`},"name"`, 1), code: 422, says: "59799 more errors are not reported"},
+		{name: "as many errors as are reported", method: http.MethodPost, path: configMaps, body: configMap(`},"data":{` + labels(200, `"/%d":""`) + `}`), code: 422},
+		{name: "one more", method: http.MethodPost, path: configMaps, body: configMap(`},"data":{` + labels(201, `"/%d":""`) + `}`), code: 422, says: "this and 0 more errors are not reported"},
+		{name: "a few", method: http.MethodPost, path: configMaps, body: configMap(`},"data":{` + labels(5000, `"a%d":""`) + `}`), code: 201},
+	} {
+		h.send(r)
+	}
+	// The check is of the object, not only of what a request adds to it.
+	const patch = "application/merge-patch+json"
+	h.send(hostileRequest{name: "more", method: http.MethodPatch, path: configMaps + "/a", contentType: patch, body: `{"data":{` + labels(8000, `"b%d":""`) + `}}`, code: 200})
+	h.send(hostileRequest{name: "still more", method: http.MethodPatch, path: configMaps + "/a", contentType: patch, body: `{"data":{` + labels(8000, `"c%d":""`) + `}}`, code: 422, says: tooMany(".data", 21_000)})
+}

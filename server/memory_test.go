@@ -1,0 +1,197 @@
+package server_test
+
+import (
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"espalier.dev/espaliertest"
+)
+
+// memoryMultiple is how much of the heap a request may need, as a multiple of the size of its
+// body. server/docs/security.md has it too.
+const memoryMultiple = 150
+
+// shape is a body that consists of one item many times. In it, % is a number.
+type shape struct {
+	path, before, item, after string
+}
+
+const (
+	memoryConfigMaps = "/api/v1/namespaces/default/configmaps"
+	memoryPods       = "/api/v1/namespaces/default/pods"
+	memoryMeta       = `"metadata":{"name":"a"`
+	memoryConfigMap  = `{"apiVersion":"v1","kind":"ConfigMap",` + memoryMeta
+	memoryPod        = `{"apiVersion":"v1","kind":"Pod",` + memoryMeta + `},"spec":{`
+	memoryContainer  = memoryPod + `"containers":[{"name":"a","image":"a",`
+	memoryThing      = `{"apiVersion":"hostile.example.com/v1","kind":"Thing",` + memoryMeta
+)
+
+// shapes have many small values: these need the most memory for their size.
+func shapes() []shape {
+	return []shape{
+		{memoryConfigMaps, memoryConfigMap + `,"labels":{`, `"%":""`, `}}}`},
+		{memoryConfigMaps, memoryConfigMap + `,"labels":{`, `"-%":""`, `}}}`},
+		{memoryConfigMaps, memoryConfigMap + `},"data":{`, `"%":""`, `}}`},
+		{memoryConfigMaps, memoryConfigMap + `,"finalizers":[`, `"a/%"`, `]}}`},
+		{memoryConfigMaps, memoryConfigMap + `,"ownerReferences":[`, `{}`, `]}}`},
+		{memoryConfigMaps, memoryConfigMap + `,"managedFields":[`, `{}`, `]}}`},
+		{memoryConfigMaps, memoryConfigMap + `},"unknown":[`, `[]`, `]}`},
+		{memoryConfigMaps, memoryConfigMap + `},`, `"%":1`, `}`},
+		{memoryPods, memoryPod + `"containers":[`, `{}`, `]}}`},
+		{memoryPods, memoryPod + `"containers":[`, `null`, `]}}`},
+		{memoryPods, memoryContainer + `"env":[`, `{"name":"%"}`, `]}]}}`},
+		{memoryPods, memoryContainer + `"ports":[`, `{"containerPort":80}`, `]}]}}`},
+		{memoryPods, memoryContainer + `"command":[`, `""`, `]}]}}`},
+		{hostileThings, memoryThing + `},"spec":{"a":[`, `[]`, `]}}`},
+		{hostileThings, memoryThing + `},"spec":{"a":[`, `{}`, `]}}`},
+		{hostileThings, memoryThing + `},"spec":{"a":[`, `1`, `]}}`},
+		{hostileThings, memoryThing + `},"spec":{`, `"%":{}`, `}}`},
+		{hostileThings, memoryThing + `},"spec":{},`, `"%":1`, `}`},
+		{hostileThings, memoryThing + `,"labels":{`, `"-%":""`, `}}}`},
+		{hostileThings, memoryThing + `,"finalizers":[`, `"a/%"`, `]}}`},
+	}
+}
+
+// text returns a body of about a size.
+func (s shape) text(size int) string {
+	b := strings.Builder{}
+	b.WriteString(s.before)
+	for i := 0; b.Len() < size-len(s.after)-len(s.item)-8; i++ {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strings.ReplaceAll(s.item, "%", strconv.FormatInt(int64(i), 36)))
+	}
+	b.WriteString(s.after)
+	return b.String()
+}
+
+// memoryRequests returns requests with bodies of about a size, in all encodings and patches.
+func memoryRequests(size int) (all []func() hostileRequest) {
+	add := func(s shape, method, contentType string, change func(text string) string) {
+		all = append(all, func() hostileRequest {
+			r := hostileRequest{name: contentType + " " + s.before + s.item, method: method, path: s.path, contentType: contentType, body: change(s.text(size))}
+			if method == http.MethodPatch {
+				r.path += "/seen?fieldManager=m"
+			}
+			return r
+		})
+	}
+	same := func(text string) string { return text }
+	for _, s := range shapes() {
+		add(s, http.MethodPost, "application/json", same)
+		add(s, http.MethodPost, "application/yaml", same)
+		// An alias makes the library read the whole document.
+		add(s, http.MethodPost, "application/yaml", func(text string) string { return strings.Replace(text, "{", `{"x":&a "",y: *a,`, 1) })
+		add(s, http.MethodPatch, "application/merge-patch+json", same)
+		add(s, http.MethodPatch, "application/strategic-merge-patch+json", same)
+		add(s, http.MethodPatch, "application/apply-patch+yaml", func(text string) string { return strings.Replace(text, `"name":"a"`, `"name":"seen"`, 1) })
+		add(s, http.MethodPatch, "application/json-patch+json", func(text string) string { return `[{"op":"add","path":"/x","value":` + text + `}]` })
+	}
+	add(shape{path: memoryPods}, http.MethodPost, "application/vnd.kubernetes.protobuf", func(string) string { return protobufPod(size) })
+	operations := shape{hostileThings, `[{"op":"add","path":"/spec/a","value":[]}`, `,{"op":"copy","from":"/spec","path":"/spec/a/-"}`, `]`}
+	add(operations, http.MethodPatch, "application/json-patch+json", func(text string) string { return strings.ReplaceAll(text, ",,", ",") })
+	return all
+}
+
+// protobufPod returns a pod with as many empty containers as there is room for.
+func protobufPod(size int) string {
+	message := func(out []byte, number protowire.Number, value string) []byte {
+		return protowire.AppendString(protowire.AppendTag(out, number, protowire.BytesType), value)
+	}
+	spec := strings.Repeat(string(message(nil, 2, "")), size/2)
+	pod := message(message(nil, 1, string(message(nil, 1, "a"))), 2, spec)
+	typ := message(message(nil, 1, "v1"), 2, "Pod")
+	return "k8s\x00" + string(message(message(nil, 1, string(typ)), 2, string(pod)))
+}
+
+// heap returns the bytes of objects on the heap.
+func heap() uint64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
+
+// peak returns how much the heap grows during f.
+func peak(f func()) uint64 {
+	runtime.GC()
+	before := heap()
+	stop, most := make(chan struct{}), make(chan uint64)
+	go func() {
+		n := before
+		for {
+			select {
+			case <-stop:
+				most <- n - before
+				return
+			case <-time.After(time.Millisecond):
+				n = max(n, heap())
+			}
+		}
+	}()
+	f()
+	close(stop)
+	return <-most
+}
+
+// TestRequestMemory measures the heap for random requests of the largest size. The variable
+// ESPALIER_MEMORY_REQUESTS has their number, ESPALIER_MEMORY_SEED the seed.
+func TestRequestMemory(t *testing.T) { //nolint:paralleltest // measures the heap of the process
+	if testing.Short() {
+		t.Skip("sends requests of 3 MB")
+	}
+	number := func(name string, or int) int {
+		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+			return n
+		}
+		return or
+	}
+	s := espaliertest.Start(t, espaliertest.WithCRDs([]byte(hostileDefinition)))
+	h := newHostile(t, s)
+	h.send(hostileRequest{method: http.MethodPost, path: hostileThings, body: hostileThing("seen", `"spec":{}`), code: http.StatusCreated})
+	h.send(hostileRequest{method: http.MethodPost, path: memoryConfigMaps, body: strings.Replace(memoryConfigMap, `"a"`, `"seen"`, 1) + `}}`, code: http.StatusCreated})
+	// The heap is then close to what is in use.
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
+	requests := memoryRequests(3<<20 - 1000)
+	seed := number("ESPALIER_MEMORY_SEED", 1)
+	r := rand.New(rand.NewPCG(uint64(seed), 1))
+	r.Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
+	for _, build := range requests[:min(len(requests), number("ESPALIER_MEMORY_REQUESTS", 6))] {
+		q := build()
+		code := 0
+		grown := peak(func() {
+			req, err := http.NewRequestWithContext(t.Context(), q.method, h.url+q.path, strings.NewReader(q.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", q.contentType)
+			resp, err := h.client.Do(req)
+			if err != nil {
+				t.Errorf("%.120s: %v", q.name, err)
+				return
+			}
+			code = resp.StatusCode
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+		})
+		t.Logf("%3d times, %d: %.120s", grown/uint64(len(q.body)), code, q.name)
+		if grown > memoryMultiple*uint64(len(q.body)) {
+			t.Errorf("%.120s: %d bytes needed %d bytes of memory, more than %d times as much (seed %d)", q.name, len(q.body), grown, memoryMultiple, seed)
+		}
+		if code == http.StatusCreated {
+			// An object with finalizers stays; later creates then find it.
+			h.send(hostileRequest{method: http.MethodDelete, path: q.path + "/a?gracePeriodSeconds=0", code: http.StatusOK})
+		}
+	}
+}
