@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -174,6 +175,14 @@ func TestOversizedWrites(t *testing.T) {
 			name, strings.Repeat("x", size))
 	}
 	const controllers = "/api/v1/namespaces/default/replicationcontrollers"
+	// current adds the resource version that an update needs.
+	current := func(path, body string) string {
+		var stored metav1.PartialObjectMetadata
+		if _, text := get(t, s, admin, path+"/a"); json.Unmarshal([]byte(text), &stored) != nil {
+			t.Fatal(text)
+		}
+		return strings.Replace(body, `"metadata":{`, `"metadata":{"resourceVersion":"`+stored.ResourceVersion+`",`, 1)
+	}
 	for path, make := range map[string]func(string, int) string{foos: object, controllers: controller} {
 		if code, text := exchange(t, admin, http.MethodPost, s.URL()+path, make("a", 1)); code != http.StatusCreated {
 			t.Fatalf("%s: %d %s", path, code, text)
@@ -181,7 +190,7 @@ func TestOversizedWrites(t *testing.T) {
 		// etcd rejects the first, its client the second.
 		for _, size := range []int{1_600_000, 2_200_000} {
 			for method, request := range map[string][2]string{
-				http.MethodPost: {path, make("b", size)}, http.MethodPut: {path + "/a", make("a", size)}, http.MethodPatch: {path + "/a", make("a", size)},
+				http.MethodPost: {path, make("b", size)}, http.MethodPut: {path + "/a", current(path, make("a", size))}, http.MethodPatch: {path + "/a", make("a", size)},
 			} {
 				code, text := exchange(t, admin, method, s.URL()+request[0], request[1])
 				if code != http.StatusRequestEntityTooLarge || !strings.Contains(text, `"reason":"RequestEntityTooLarge"`) ||
@@ -191,7 +200,7 @@ func TestOversizedWrites(t *testing.T) {
 			}
 		}
 		// A smaller one is rejected by nothing, with its managed fields or without them.
-		if code, text := exchange(t, admin, http.MethodPut, s.URL()+path+"/a", make("a", 1_500_000)); code != http.StatusOK {
+		if code, text := exchange(t, admin, http.MethodPut, s.URL()+path+"/a", current(path, make("a", 1_500_000))); code != http.StatusOK {
 			t.Errorf("%s: %d %.300s", path, code, text)
 		}
 	}
@@ -203,23 +212,24 @@ func TestMissingKind(t *testing.T) {
 	s := startServer(t, testOptions(t))
 	admin := client(t, s, nil)
 	const head = `"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",`
+	const answered = `"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1",`
 	for i, c := range []struct{ send, beta string }{
 		{"", ""}, {`"kind":"CustomResourceDefinition",`, `"kind":"CustomResourceDefinition",`}, {`"apiVersion":"apiextensions.k8s.io/v1",`, `"apiVersion":"apiextensions.k8s.io/v1beta1",`},
 	} {
 		plural := fmt.Sprintf("foo%ds", i)
 		body := strings.Replace(routedCRD(plural, fmt.Sprintf("Foo%d", i), "Namespaced", ""), head, c.send, 1)
 		path := s.URL() + crdsPath
-		if code, text := exchange(t, admin, http.MethodPost, path, body); code != http.StatusCreated || !strings.Contains(text, head) {
+		if code, text := exchange(t, admin, http.MethodPost, path, body); code != http.StatusCreated || !strings.Contains(text, answered) {
 			t.Errorf("POST with %q: %d %s", c.send, code, text)
 		}
 		path += "/" + plural + ".routes.example.com"
 		_, stored := get(t, s, admin, strings.TrimPrefix(path, s.URL()))
-		if code, text := exchange(t, admin, http.MethodPut, path, strings.Replace(stored, head, c.send, 1)); code != http.StatusOK || !strings.Contains(text, head) {
+		if code, text := exchange(t, admin, http.MethodPut, path, strings.Replace(stored, answered, c.send, 1)); code != http.StatusOK || !strings.Contains(text, answered) {
 			t.Errorf("PUT with %q: %d %s", c.send, code, text)
 		}
 		beta := strings.Replace(path, "/v1/", "/v1beta1/", 1)
 		_, stored = get(t, s, admin, strings.TrimPrefix(beta, s.URL()))
-		const betaHead = `"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition",`
+		const betaHead = `"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1",`
 		if code, text := exchange(t, admin, http.MethodPut, beta, "  "+strings.Replace(stored, betaHead, c.beta, 1)); code != http.StatusOK || !strings.Contains(text, betaHead) {
 			t.Errorf("PUT with %q: %d %s", c.beta, code, text)
 		}
