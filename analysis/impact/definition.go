@@ -330,7 +330,7 @@ func (d *definitions) conversion() {
 // while status.storedVersions lists the version. A CRD that was not read from an API server
 // has no status; then only the storage version is known to be listed.
 func (d *definitions) versionRemoved(i int) {
-	v, listed := &d.old.Spec.Versions[i], knownStoredVersions(d.old)
+	v, listed := &d.old.Spec.Versions[i], d.old.Status.StoredVersions
 	c := d.add(fmt.Sprintf("/spec/versions/%d", i), "version-removed", "version "+v.Name+" removed")
 	c.NewPointer, c.OldVersion = "/spec/versions", v.Name
 	if v.Served {
@@ -338,25 +338,22 @@ func (d *definitions) versionRemoved(i int) {
 	}
 	migrate := fmt.Sprintf("espalier migrate %s --write rewrites the objects in the storage version and removes %s from the list", d.old.Name, v.Name)
 	switch {
-	case v.Storage && len(listed) == 0:
+	case v.Storage && !hasStatus(d.old):
 		c.Effects = append(c.Effects, effect(Loses, "objects stored in it can no longer be read: it is the storage version, so status.storedVersions lists it, and the API server rejects the CRD. "+
 			"First make another version the storage version; then "+migrate))
 	case v.Storage || slices.Contains(listed, v.Name):
 		c.Effects = append(c.Effects, effect(Loses, "objects stored in it can no longer be read: status.storedVersions lists it, and the API server rejects the CRD while it does; "+migrate))
-	case len(listed) > 0:
+	case hasStatus(d.old):
 		c.Message += "; status.storedVersions does not list it, so no objects are stored in it"
 	default:
 		c.Effects = append(c.Effects, effect(Clients, "the API server rejects the CRD if status.storedVersions lists "+v.Name+", because objects may be stored in it: "+migrate))
 	}
 }
 
-// knownStoredVersions returns status.storedVersions, or nil if no API server has set the status.
-// The defaults of a CRD include the storage version.
-func knownStoredVersions(c *api.CustomResourceDefinition) []string {
-	if len(c.Status.Conditions) == 0 && c.Status.AcceptedNames.Plural == "" {
-		return nil
-	}
-	return c.Status.StoredVersions
+// hasStatus reports whether an API server has set the status of a CRD. Otherwise
+// status.storedVersions has only its default, the storage version.
+func hasStatus(c *api.CustomResourceDefinition) bool {
+	return len(c.Status.Conditions) > 0 || c.Status.AcceptedNames.Plural != ""
 }
 
 // version compares everything in a version except its schema.
