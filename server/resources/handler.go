@@ -305,14 +305,14 @@ func (h *Handler) find(ctx context.Context, r *apirequest.RequestInfo) (*crd.Ver
 	return v, nil
 }
 
-// route returns an error if an endpoint does not have the path of a request, or its method. CRDs
+// route returns an error if a version does not have the path of a request, or its method. CRDs
 // have the errors of kube-apiserver's own resources. For custom resources the errors of
 // endpointHandler are those of kube-apiserver, and here are the rest.
-func (e *endpoint) route(method string, r *apirequest.RequestInfo, builtin bool) error {
-	if builtin {
-		return e.description.Routes().Check(method, r)
+func (s *serving) route(method string, r *apirequest.RequestInfo, v *crd.Version) error {
+	if s.builtin != nil {
+		return s.describe(v).Routes().Check(method, r)
 	}
-	namespaced := e.version.Definition().Namespaced()
+	namespaced := v.Definition().Namespaced()
 	switch {
 	case !namespaced && r.Namespace != "", namespaced && r.Namespace == "" && r.Verb != "list" && r.Verb != "watch":
 		return resource.NotFound()
@@ -358,12 +358,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.unserved(w, req, r)
 		return
 	}
-	e, err := s.endpoint(r.APIVersion)
-	if err != nil {
+	if err := s.route(req.Method, r, v); err != nil {
 		h.fail(w, req, r, err)
 		return
 	}
-	if err := e.route(req.Method, r, s.builtin != nil); err != nil {
+	e, err := s.endpoint(r.APIVersion)
+	if err != nil {
 		h.fail(w, req, r, err)
 		return
 	}
