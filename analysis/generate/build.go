@@ -137,7 +137,16 @@ func newBuilder(p *Package) *builder {
 // build fills in the types of the package.
 func (b *builder) build() {
 	for _, k := range b.p.Kinds {
-		k.Type = &Type{Name: b.names.Unique(CamelCase(k.Name)), Kind: k, Path: k.Name, Schema: k.Version.Structural()}
+		if isTypeName(k.Name) {
+			b.names[k.Name] = true
+		}
+	}
+	for _, k := range b.p.Kinds {
+		name := k.Name
+		if !isTypeName(name) {
+			name = b.names.Unique(CamelCase(name))
+		}
+		k.Type = &Type{Name: name, Kind: k, Path: k.Name, Schema: k.Version.Structural()}
 		if k.Type.Schema == nil {
 			k.Type.Schema = &schema.Structural{Generic: schema.Generic{Type: "object"}, Extensions: schema.Extensions{XPreserveUnknownFields: true}}
 		}

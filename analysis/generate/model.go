@@ -40,7 +40,8 @@ func (k *Kind) ListKind() string {
 
 // Type is a named type of objects with fields. Identical schemas share a Type.
 type Type struct {
-	// Name is unique in the package, in upper camel case.
+	// Name is unique in the package: the kind as objects spell it, or a name in upper camel
+	// case.
 	Name string
 	// Doc describes the type where the field that uses it does not.
 	Doc string

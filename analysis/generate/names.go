@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"go/token"
 	"strconv"
 	"strings"
 	"unicode"
@@ -26,6 +27,13 @@ func CamelCase(name string) string {
 		return "X" + out
 	}
 	return out
+}
+
+// isTypeName reports whether a kind is the name of its type: tools derive the kind from the name
+// of a type, so it must not change.
+func isTypeName(kind string) bool {
+	r, _ := utf8.DecodeRuneInString(kind)
+	return unicode.IsUpper(r) && token.IsIdentifier(kind)
 }
 
 // words splits a name at characters other than letters and digits, and before each uppercase

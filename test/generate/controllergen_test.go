@@ -9,6 +9,7 @@ import (
 
 	gopackages "golang.org/x/tools/go/packages"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-tools/pkg/crd"
 	"sigs.k8s.io/controller-tools/pkg/loader"
 	"sigs.k8s.io/controller-tools/pkg/markers"
@@ -21,6 +22,8 @@ import (
 type controllerGen struct {
 	parser *crd.Parser
 	byDir  map[string]*loader.Package
+	// projects has the parsers of directories with packages.
+	projects map[string]*crd.Parser
 }
 
 // newControllerGen loads packages of the module in a directory.
@@ -34,7 +37,7 @@ func newControllerGen(t *testing.T, dir string, patterns ...string) *controllerG
 	if err := (crd.Generator{}).RegisterMarkers(registry); err != nil {
 		t.Fatal(err)
 	}
-	g := &controllerGen{byDir: map[string]*loader.Package{}, parser: &crd.Parser{
+	g := &controllerGen{byDir: map[string]*loader.Package{}, projects: map[string]*crd.Parser{}, parser: &crd.Parser{
 		Collector:                  &markers.Collector{Registry: registry},
 		Checker:                    &loader.TypeChecker{NodeFilters: []loader.NodeFilter{(crd.Generator{}).CheckFilter()}},
 		AllowDangerousTypes:        true,
@@ -76,6 +79,27 @@ func (g *controllerGen) schema(dir, name string) (*api.JSONSchemaProps, error) {
 		return nil, err
 	}
 	return &out, nil
+}
+
+// definition returns the CRD of a kind from the packages in a directory.
+func (g *controllerGen) definition(dir string, kind schema.GroupKind) (*apiextensionsv1.CustomResourceDefinition, error) {
+	parser := g.projects[dir]
+	if parser == nil {
+		parser = &crd.Parser{Collector: g.parser.Collector, Checker: g.parser.Checker, AllowDangerousTypes: true, GenerateEmbeddedObjectMeta: true}
+		crd.AddKnownTypes(parser)
+		for path, pkg := range g.byDir {
+			if strings.HasPrefix(path, dir+"/") {
+				parser.NeedPackage(pkg)
+			}
+		}
+		g.projects[dir] = parser
+	}
+	parser.NeedCRDFor(kind, nil)
+	definition, ok := parser.CustomResourceDefinitions[kind]
+	if !ok {
+		return nil, fmt.Errorf("controller-gen makes no CRD of %s", kind)
+	}
+	return &definition, nil
 }
 
 // errors returns the errors of the packages.

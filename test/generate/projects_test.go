@@ -26,8 +26,8 @@ type project struct {
 	problems []generate.Problem
 }
 
-// projects returns the v1 CRDs of the corpus, by project. Without make generate-corpus it is a
-// small part of them.
+// projects returns the v1 CRDs of the corpus, by project, and those in testdata/kinds. Without
+// make generate-corpus it is a small part of them.
 func projects(t *testing.T) (all []*project) {
 	t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(corpusDir(t), "v1", "*"))
@@ -39,7 +39,7 @@ func projects(t *testing.T) (all []*project) {
 			return !slices.Contains([]string{"cert-manager", "crossplane", "prometheus-operator"}, filepath.Base(dir))
 		})
 	}
-	for _, dir := range dirs {
+	for _, dir := range append(dirs, filepath.Join("testdata", "kinds")) {
 		p := &project{name: filepath.Base(dir)}
 		files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 		if err != nil {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"espalier.dev/analysis/object"
 	"espalier.dev/api"
 	"espalier.dev/internal/testcase"
@@ -48,6 +50,9 @@ func TestCorpus(t *testing.T) {
 			}
 		}
 	}
+	for _, p := range all {
+		compareDefinitions(t, g, p)
+	}
 	for _, e := range g.errors() {
 		t.Error(e)
 	}
@@ -62,6 +67,59 @@ func TestCorpus(t *testing.T) {
 	}
 	golden(t, "testdata/differences.txt", summary)
 	goTool(t, dir, "vet", "./...")
+}
+
+// compareDefinitions compares the CRDs of a project with those that controller-gen makes, apart
+// from schemas: names, scope, annotations, and what each version has besides a schema.
+func compareDefinitions(t *testing.T, g *controllerGen, p *project) {
+	t.Helper()
+	for _, in := range p.inputs {
+		crd := in.Definition.CRD()
+		if len(in.Definition.Versions()) != len(crd.Spec.Versions) {
+			continue
+		}
+		kind := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+		made, err := g.definition(p.name, kind)
+		if err != nil {
+			t.Errorf("%s: %v", p.name, err)
+			continue
+		}
+		if got, want := describe(t, made), describe(t, crd); got != want {
+			t.Errorf("%s: %s: controller-gen makes another CRD\n got %s\nwant %s", p.name, kind, got, want)
+		}
+	}
+}
+
+// describe returns what a CRD in JSON has besides schemas, conversion, and what tools add to it.
+func describe(t *testing.T, crd any) string {
+	t.Helper()
+	text, err := json.Marshal(crd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Metadata struct {
+			Name        string            `json:"name"`
+			Annotations map[string]string `json:"annotations,omitempty"`
+		} `json:"metadata"`
+		Spec struct {
+			Scope    string           `json:"scope"`
+			Names    map[string]any   `json:"names"`
+			Versions []map[string]any `json:"versions"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	delete(d.Metadata.Annotations, "controller-gen.kubebuilder.io/version")
+	for _, v := range d.Spec.Versions {
+		delete(v, "schema")
+		if v["deprecated"] == false {
+			delete(v, "deprecated")
+		}
+	}
+	slices.SortFunc(d.Spec.Versions, func(a, b map[string]any) int { return strings.Compare(a["name"].(string), b["name"].(string)) })
+	return marshal(d)
 }
 
 var update = flag.Bool("update", false, "rewrite the expected results in testdata")

@@ -2,6 +2,8 @@ package golang
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -236,6 +238,12 @@ func kindMarkers(k *generate.Kind) []string {
 		resource += ",categories={" + strings.Join(names.Categories, ",") + "}"
 	}
 	markers = append(markers, resource)
+	annotations := d.CRD().Annotations
+	for _, name := range slices.Sorted(maps.Keys(annotations)) {
+		if !isToolAnnotation(name) {
+			markers = append(markers, "+kubebuilder:metadata:annotations="+strconv.Quote(name+"="+annotations[name]))
+		}
+	}
 	if k.Version.Storage() {
 		markers = append(markers, "+kubebuilder:storageversion")
 	}
@@ -269,6 +277,13 @@ func kindMarkers(k *generate.Kind) []string {
 		markers = append(markers, fmt.Sprintf("+kubebuilder:selectablefield:JSONPath=%q", f.JSONPath))
 	}
 	return markers
+}
+
+// isToolAnnotation reports whether an annotation is written by the tool that makes or installs a
+// CRD, and does not belong to the API.
+func isToolAnnotation(name string) bool {
+	domain, _, _ := strings.Cut(name, "/")
+	return domain == "controller-gen.kubebuilder.io" || domain == "kubectl.kubernetes.io" || domain == "meta.helm.sh"
 }
 
 func subresourceMarkers(s *api.CustomResourceSubresources) (markers []string) {
