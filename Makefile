@@ -15,6 +15,7 @@ CONCURRENT := -skip 'Corpus|Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|
 SERVING    := -short -skip 'Corpus' ./store ./server/storage ./server/fields ./server/peers ./server/definitions/... ./server/fence ./server/follow ./server/gc ./server/compliance ./server/resources ./server/publish ./server/webhooks ./server/admission ./server/rbac ./espaliertest
 
 FUZZTIME        ?= 1m
+REPLAY_OBJECTS  ?= 30000
 ORACLE_CASES    ?= 1000000
 CRD_UPDATES     ?= 200000
 FIELD_STEPS     ?= 100000
@@ -53,6 +54,10 @@ test: ## run the tests of all modules
 oracle-builtin: ## compare BUILTIN_CASES objects of each of Kubernetes' own kinds, more than 100,000 in all, and the manifests of BUILTIN_MODULES (path@version …)
 	cd test/oracle36 && go vet ./... && go test ./...
 	cd test/oracle && ORACLE36=$${ORACLE36:-build} BUILTIN_SEED=$${BUILTIN_SEED:-$$(date +%s)} BUILTIN_CASES='$(BUILTIN_CASES)' BUILTIN_MODULES='$(BUILTIN_MODULES)' go test -count=1 -timeout=0 -v -run '^Test(Builtin|Tables)' .
+
+.PHONY: replay-builtin
+replay-builtin: ## send REPLAY_OBJECTS objects of Kubernetes' own kinds below REPLAY_DIR, the module cache by default, to validate and to a server, and expect the same verdicts
+	ESPALIER_REPLAY="$${REPLAY_DIR:-$$(go env GOMODCACHE)}" ESPALIER_REPLAY_OBJECTS='$(REPLAY_OBJECTS)' go test -count=1 -v -timeout 30m -run '^TestBuiltinReplay$$' ./cmd/espalier
 
 .PHONY: golden-builtin
 golden-builtin: ## record the reference's answers for the tests of Kubernetes' own kinds

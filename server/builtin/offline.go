@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"espalier.dev/server/builtin/kind"
+	"espalier.dev/server/builtin/pods"
 	"espalier.dev/server/builtin/services"
 )
 
@@ -210,16 +212,41 @@ func (w *OfflineWrite) namespace(r *Resource) string {
 	return metav1.NamespaceDefault
 }
 
-// Begin does what the storage of a kind does before [Offline.Write]: it completes the IP families
-// of services, and keeps the values that were allocated for the old service. The errors are those
-// of the API server. It may change old. Call finish after Write.
+// Begin does what the API server does before [Offline.Write], as far as validation depends on it: it
+// completes the IP families of services, and keeps the values that were allocated for the old
+// service. Pods get a service account, as from the ServiceAccount admission plugin, until finish.
+// Managed fields that cannot be decoded are dropped. The errors are those of the API server. It may
+// change old. Call finish after Write.
 func (o *Offline) Begin(obj, old kind.Object) (finish func(), err error) {
-	svc, ok := obj.(*corev1.Service)
-	if !ok {
-		return func() {}, nil
+	if managedfields.ValidateManagedFields(obj.GetManagedFields()) != nil {
+		obj.SetManagedFields(nil)
 	}
-	before, _ := old.(*corev1.Service)
-	return services.Complete(svc, before)
+	switch obj := obj.(type) {
+	case *corev1.Service:
+		before, _ := old.(*corev1.Service)
+		return services.Complete(obj, before)
+	case *corev1.Pod:
+		before, _ := old.(*corev1.Pod)
+		return completePod(obj, before), nil
+	}
+	return func() {}, nil
+}
+
+// completePod gives a new pod a service account, and an old one that has none, because it comes from
+// a file. finish takes it away again.
+func completePod(pod, old *corev1.Pod) (finish func()) {
+	all := []*corev1.Pod{pod}
+	if old != nil && old.Spec.ServiceAccountName == "" {
+		all = append(all, old)
+	} else if old != nil {
+		all = nil // an update must repeat the account
+	}
+	all = slices.DeleteFunc(all, func(p *corev1.Pod) bool { return !pods.SetDefaultAccount(p) })
+	return func() {
+		for _, p := range all {
+			p.Spec.ServiceAccountName = ""
+		}
+	}
 }
 
 // checkResourceVersion compares the versions of two objects as the store does.

@@ -14,11 +14,11 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/storage/names"
 
+	podrules "espalier.dev/server/builtin/pods"
 	"espalier.dev/server/tokens"
 )
 
 const (
-	defaultAccount = "default"
 	// tokenVolume is the prefix of the name of the volume with the token, and tokenPath is where
 	// containers find it.
 	tokenVolume = "kube-api-access-"
@@ -58,22 +58,14 @@ func (p *serviceAccount) podOf(a admission.Attributes) *corev1.Pod {
 	return pod
 }
 
-// isMirror reports whether a pod is the image of one that a kubelet runs by itself.
-func isMirror(pod *corev1.Pod) bool {
-	_, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]
-	return ok
-}
-
 // Admit implements admission.MutationInterface.
 func (p *serviceAccount) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	pod := p.podOf(a)
 	if pod == nil || a.GetOperation() != admission.Create {
 		return nil
 	}
-	if !isMirror(pod) {
-		if pod.Spec.ServiceAccountName == "" {
-			pod.Spec.ServiceAccountName = defaultAccount
-		}
+	if !podrules.IsMirror(&pod.ObjectMeta) {
+		podrules.SetDefaultAccount(pod)
 		pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
 		account, err := p.account(ctx, a, pod)
 		if err != nil {
@@ -109,7 +101,7 @@ func (p *serviceAccount) find(ctx context.Context, namespace, name string) (*cor
 		return account, err
 	}
 	missing := errors.NewNotFound(schema.GroupResource{Resource: "serviceaccount"}, name)
-	if name != defaultAccount {
+	if name != podrules.DefaultAccount {
 		return nil, missing
 	}
 	if _, err := p.objects.Get(ctx, namespaces, "", namespace); err != nil {
@@ -196,7 +188,7 @@ func (p *serviceAccount) Validate(ctx context.Context, a admission.Attributes, _
 	switch {
 	case !ephemeral && a.GetOperation() != admission.Create:
 		return nil
-	case !ephemeral && isMirror(pod):
+	case !ephemeral && podrules.IsMirror(&pod.ObjectMeta):
 		return validateMirror(a, pod)
 	}
 	account, err := p.account(ctx, a, pod)

@@ -10,7 +10,7 @@ import (
 
 // validateResize validates a change of the CPU and the memory of a pod.
 func validateResize(pod, old *corev1.Pod) field.ErrorList {
-	if isMirror(&old.ObjectMeta) {
+	if IsMirror(&old.ObjectMeta) {
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods cannot be resized")}
 	}
 	if isWindows(&old.Spec) {

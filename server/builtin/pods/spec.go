@@ -259,7 +259,7 @@ func (c *checker) checkResourceClaims(path *field.Path) {
 	}
 	seen := sets.New[string]()
 	for i, claim := range c.spec.ResourceClaims {
-		if c.meta != nil && isMirror(c.meta) {
+		if c.meta != nil && IsMirror(c.meta) {
 			c.add(field.Forbidden(field.NewPath(""), "static pods do not support resource claims"))
 			continue
 		}
@@ -289,8 +289,22 @@ func (c *checker) checkResourceClaims(path *field.Path) {
 	}
 }
 
-// isMirror reports whether a pod represents one that a node runs without the API server.
-func isMirror(meta *metav1.ObjectMeta) bool {
+// DefaultAccount is the service account of pods that do not name one.
+const DefaultAccount = "default"
+
+// SetDefaultAccount gives a pod the default service account, unless it has an account or is a
+// mirror. It reports whether the pod has changed. The ServiceAccount admission plugin does it before
+// pods are validated.
+func SetDefaultAccount(pod *corev1.Pod) bool {
+	if IsMirror(&pod.ObjectMeta) || pod.Spec.ServiceAccountName != "" {
+		return false
+	}
+	pod.Spec.ServiceAccountName = DefaultAccount
+	return true
+}
+
+// IsMirror reports whether a pod represents one that a node runs without the API server.
+func IsMirror(meta *metav1.ObjectMeta) bool {
 	_, ok := meta.Annotations[corev1.MirrorPodAnnotationKey]
 	return ok
 }

@@ -192,7 +192,7 @@ func isStricter(term, old *corev1.NodeSelectorTerm) bool {
 // validateEphemeralContainers validates added ephemeral containers.
 func validateEphemeralContainers(pod, old *corev1.Pod) field.ErrorList {
 	opts := podOptions(old)
-	if isMirror(&old.ObjectMeta) {
+	if IsMirror(&old.ObjectMeta) {
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods do not support ephemeral containers")}
 	}
 	errs := rules.ObjectMetaUpdate(&pod.ObjectMeta, &old.ObjectMeta, metadata)
