@@ -157,13 +157,24 @@ func (c *Checker) convert(old schema.Object, source []byte) schema.Object {
 	if err != nil {
 		return old // the object is compared with it if it can be read
 	}
-	conversion := c.definition.CRD().Spec.Conversion
-	if old["apiVersion"] == id.APIVersion || conversion != nil && conversion.Strategy != api.NoneConverter {
+	if old["apiVersion"] == id.APIVersion || c.convertsByWebhook() {
 		return old
 	}
 	old = maps.Clone(old)
 	old["apiVersion"] = id.APIVersion
 	return old
+}
+
+// Converts reports whether Check can compare old with the object in source: they have the same
+// version, or the API server converts between versions without a webhook.
+func (c *Checker) Converts(old schema.Object, source []byte) bool {
+	id, err := api.Identify(source)
+	return err != nil || old["apiVersion"] == id.APIVersion || !c.convertsByWebhook()
+}
+
+func (c *Checker) convertsByWebhook() bool {
+	conversion := c.definition.CRD().Spec.Conversion
+	return conversion != nil && conversion.Strategy != api.NoneConverter
 }
 
 // version returns the served version of the object in source.

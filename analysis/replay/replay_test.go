@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,13 +15,23 @@ func event1(verb, more string) string {
 // TestParse checks which events are judged.
 func TestParse(t *testing.T) {
 	const body = `,"requestObject":{"kind":"Thing"}`
+	const mutated = `,"annotations":{"mutation.webhook.admission.k8s.io/round_0_index_0":"{\"configuration\":\"c\",\"webhook\":\"w\",\"mutated\":true}"}`
 	for line, want := range map[string]string{
-		event1("create", body):                              "judged",
-		event1("update", body):                              "judged",
-		event1("create", ""):                                string(NoBody),
-		event1("create", `,"requestObject":null`):           string(NoBody),
-		event1("patch", body):                               string(NoPatched),
-		event1("patch", body+`,"responseObject":{"a":1}`):   "judged",
+		event1("create", body):                    "judged",
+		event1("update", body):                    "judged",
+		event1("create", ""):                      string(NoBody),
+		event1("create", `,"requestObject":null`): string(NoBody),
+		event1("patch", body):                     string(NoPatched),
+		event1("patch", body+`,"responseObject":{"apiVersion":"example.com/v1"}`):                                "judged",
+		event1("patch", body+`,"responseObject":{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata"}`): string(NoPatched),
+		event1("create", body+mutated): string(NoMutated),
+		event1("create", body+mutated+`,"responseObject":{"apiVersion":"example.com/v1"}`):                                                                               "judged",
+		event1("create", body+strings.Replace(mutated, "true", "false", 1)):                                                                                              "judged",
+		event1("create", body+`,"responseStatus":{"code":422,"message":"admission webhook \"x\" denied the request"}`):                                                   string(Failed),
+		event1("create", body+`,"responseStatus":{"code":422,"message":"things \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"}`): string(Failed),
+		event1("update", body+`,"responseStatus":{"code":422}`):                                                                                                          string(Failed),
+		event1("update", `,"requestObject":{"metadata":{"name":"a","resourceVersion":"1"}},"responseStatus":{"code":422}`):                                               "judged",
+		event1("update", `,"requestObject":{"metadata":{"name":"b","resourceVersion":"1"}},"responseStatus":{"code":400}`):                                               string(Failed),
 		event1("get", ""):                                   string(OtherVerbs),
 		event1("deletecollection", ""):                      string(OtherVerbs),
 		event1("create", body+`,"stage":"RequestReceived"`): string(Unfinished),
@@ -38,7 +49,7 @@ func TestParse(t *testing.T) {
 		`{"apiVersion":"audit.k8s.io/v1","kind":"Event"} more`: "error",
 	} {
 		var got []string
-		err := Parse([]byte(line), func(*Request) { got = append(got, "judged") }, func(s Skip) { got = append(got, string(s)) })
+		err := Parse([]byte(line), func(r *Request) { got = append(got, cmp.Or(string(r.Skip), "judged")) })
 		if err != nil {
 			got = []string{"error"}
 		}
@@ -65,10 +76,11 @@ func TestHistory(t *testing.T) {
 		t.Errorf("an empty history has %v", got)
 	}
 	for _, r := range []Request{
-		{key: one, Code: 201, Object: []byte(`{"n":1}`)},
-		{key: one, Code: 200, Object: []byte(`{"n":2}`), response: []byte(`{"n":3}`)},
-		{key: one, Code: 422, Object: []byte(`{"n":4}`)},
-		{Code: 201, Object: []byte(`{"n":5}`)}, // the name is not known
+		{key: one, effect: stored, after: []byte(`{"n":1}`)},
+		{key: one, effect: stored, after: []byte(`{"n":3}`)},
+		{key: one, effect: nothing},
+		{effect: stored, after: []byte(`{"n":5}`)}, // the name is not known
+		{key: key{group: "example.com", resource: "others"}, effect: changedAll},
 	} {
 		h.Add(&r)
 	}
@@ -80,7 +92,7 @@ func TestHistory(t *testing.T) {
 	}
 	large := slices.Repeat([]byte(" "), historySize/4)
 	for i := range 5 {
-		h.Add(&Request{key: key{name: fmt.Sprint(i)}, Code: 200, Object: large})
+		h.Add(&Request{key: key{name: fmt.Sprint(i)}, effect: stored, after: large})
 	}
 	if got := old(true); got != nil || h.size > historySize || len(h.objects) == 0 {
 		t.Errorf("the history has %d objects of %d bytes, and %v", len(h.objects), h.size, got)

@@ -42,13 +42,14 @@ reports each request that would be answered differently:
   semantics        the schema semantics kep and kubernetes give different answers
 
 The audit policy must log the objects: at level Request for creates and updates, and at level
-RequestResponse for patches, which are judged by their result. The object before an update is
-the last one that the log has. Without one, rejections of the update are not reported, because
-the API server tolerates invalid values that the object had already.
+RequestResponse for patches and requests that admission webhooks have changed, which are judged
+by their result. The object before an update is the last one that the log has. If the log does
+not have it, because somebody else has written it since, only the schema semantics are compared:
+the API server tolerates invalid values that the object had already, and rules can compare with it.
 
 The last finding counts what was not judged: requests that write nothing, subresources, kinds
-without a CRD, and requests that failed for reasons such as conflicts. Lines that cannot be
-read are reported, and the others are judged.
+without a CRD, and requests that failed for reasons such as conflicts or admission webhooks.
+Lines that cannot be read are reported, and the others are judged.
 
 Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCodes + `.`,
 		Example: `  # Would the CRDs of the next release reject what clients send today?
@@ -145,7 +146,14 @@ func (p *player) file(ctx context.Context, stdin io.Reader, path string) error {
 
 // line replays a line of a log.
 func (p *player) line(ctx context.Context, file string, n int, line []byte) {
-	err := replay.Parse(line, func(r *replay.Request) { p.request(ctx, file, n, r) }, func(s replay.Skip) { p.skipped[s]++ })
+	err := replay.Parse(line, func(r *replay.Request) {
+		if r.Skip == "" {
+			p.request(ctx, file, n, r)
+		} else {
+			p.skipped[r.Skip]++
+		}
+		p.history.Add(r)
+	})
 	if err != nil {
 		p.r.Failure(input.Problem{Rule: input.Syntax, File: file, Line: n, Column: 1, Message: err.Error()})
 	}
@@ -153,7 +161,6 @@ func (p *player) line(ctx context.Context, file string, n int, line []byte) {
 
 // request judges a request.
 func (p *player) request(ctx context.Context, file string, n int, r *replay.Request) {
-	defer p.history.Add(r)
 	doc, err := yamlx.Parse(r.Object)
 	var items []*input.Item
 	if err == nil {
@@ -181,7 +188,7 @@ func (p *player) request(ctx context.Context, file string, n int, r *replay.Requ
 		return
 	}
 	old, err := p.history.Old(r)
-	if err != nil || old == nil && r.Update {
+	if err != nil || r.Update && (old == nil || !checker.Converts(old, r.Object)) {
 		old = nil
 		p.skipped[skipUnknownOld]++
 	}
