@@ -159,7 +159,7 @@ func hostileRequests() []hostileRequest {
 		{name: "scale, which it has not", method: get, path: seen + "/scale", code: 404},
 		{name: "an object that is not there", method: get, path: hostileThings + "/unseen", code: 404},
 		{name: "delete what is not there", method: del, path: hostileThings + "/unseen", code: 404},
-		{name: "create at an object", method: post, path: seen, body: "{}", code: 400},
+		{name: "create at an object", method: post, path: seen, body: "{}", code: 405},
 		{name: "update a collection", method: put, path: hostileThings, body: "{}", code: 400},
 		{name: "create without a namespace", method: post, path: "/apis/hostile.example.com/v1/things", body: hostileThing("a", `"spec":{}`), code: 404},
 		{name: "a verb nobody knows", method: "BREW", path: seen, code: 405},
