@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"go/token"
 	"maps"
 	"os"
 	"reflect"
@@ -79,6 +80,9 @@ func compareDefinitions(t *testing.T, g *controllerGen, p *project) {
 			continue
 		}
 		kind := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+		if !token.IsExported(kind.Kind) {
+			continue // controller-gen takes the kind from the name of the type
+		}
 		made, err := g.definition(p.name, kind)
 		if err != nil {
 			t.Errorf("%s: %v", p.name, err)
@@ -116,6 +120,9 @@ func describe(t *testing.T, crd any) string {
 		delete(v, "schema")
 		if v["deprecated"] == false {
 			delete(v, "deprecated")
+		}
+		if none, ok := v["subresources"].(map[string]any); ok && len(none) == 0 {
+			delete(v, "subresources")
 		}
 	}
 	slices.SortFunc(d.Spec.Versions, func(a, b map[string]any) int { return strings.Compare(a["name"].(string), b["name"].(string)) })
