@@ -113,6 +113,7 @@ func (e *environments) compile(env *cel.Env, text string, want *cel.Type, words 
 		cel.CostLimit(e.perCallLimit),
 		cel.CostTracking(&library.CostEstimator{}),
 		cel.InterruptCheckFrequency(celconfig.CheckFrequency),
+		cel.CustomDecoratorV2(boundQuantities),
 	)
 	if err != nil {
 		return x, problemf(apiservercel.ErrorTypeInvalid, "%s %v", words.instantiation, err)

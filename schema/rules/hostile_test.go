@@ -124,6 +124,28 @@ func TestDeepSchema(t *testing.T) {
 	}
 }
 
+// TestCostlyQuantities evaluates rules on quantities that would take very long to parse, or to
+// compare with others.
+func TestCostlyQuantities(t *testing.T) {
+	p := compile(t, `{type: object, properties: {a: {type: string, maxLength: 20, x-kubernetes-validations: [
+		{rule: isQuantity(self), message: none}, {rule: "quantity(self).isLessThan(quantity('10Gi'))", message: large}, {rule: "dyn(self) == self && isQuantity('1' + self)", message: made}]}}}`)
+	for text, want := range map[string]string{
+		"1Gi": "[]", "1e-3": "[]",
+		"1e12": `[a: Invalid value: "1e12": large]`,
+		"1e-99999": `[a: Invalid value: "1e-99999": none a: Invalid value: "string": the number is too long, or its exponent too large, for a quantity evaluating rule: large` +
+			` a: Invalid value: "1e-99999": made]`,
+		"1e999": `[a: Invalid value: "1e999": large]`,
+	} {
+		var got []string
+		for _, err := range p.Validate(context.Background(), schema.Object{"a": text}, nil).FieldErrors() {
+			got = append(got, err.Error())
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("%s: got %s", text, got)
+		}
+	}
+}
+
 // TestManyFailures evaluates a rule that fails on every item of a long list.
 func TestManyFailures(t *testing.T) {
 	p := compile(t, `{type: object, properties: {a: {type: array, items: {type: string, x-kubernetes-validations: [{rule: "self == 'x'"}, {rule: "self == 'y'"}]}}}}`)
