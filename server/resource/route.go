@@ -23,8 +23,8 @@ type Routes struct {
 // error is that of kube-apiserver: not found if there is no such path, whether or not the object
 // exists, or method not allowed.
 //
-// The verb of a request, which is authorized, does not say whether its path is that of a collection
-// or an object. A POST to the path of an object must not be handled: the name and the namespace in
+// The verb of a request, which is authorized, is the same for the path of a collection and of an
+// object. A POST to the path of an object must not be handled: the name and the namespace in
 // the path would be authorized, and the object in the body created.
 func (r Routes) Check(method string, info *apirequest.RequestInfo) error {
 	methods := r.methods(info)
