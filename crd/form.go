@@ -33,6 +33,10 @@ type formSpec struct {
 	// preserve is preserveUnknownFields. Nil means true or false, see prunes and
 	// preserves.
 	preserve *bool
+	// byName are the parts of the versions by their names, the first one of a name.
+	byName map[string]*formParts
+	// Whether a version has a schema, and subresources, of its own.
+	versionSchemas, versionSubresources bool
 }
 
 type formVersion struct {
@@ -76,6 +80,7 @@ func formOf(crd *api.CustomResourceDefinition) *form {
 		})
 	}
 	f.spec.hoist()
+	f.spec.index()
 	return f
 }
 
@@ -114,6 +119,7 @@ func formOfV1beta1(crd *v1beta1.CustomResourceDefinition) *form {
 			},
 		})
 	}
+	f.spec.index()
 	return f
 }
 
@@ -234,32 +240,35 @@ func hasSchema(p *formParts) bool       { return p.schema != nil }
 func hasSubresources(p *formParts) bool { return p.subresources != nil }
 func hasColumns(p *formParts) bool      { return len(p.columns) > 0 }
 
+// index makes the parts of versions known by their names. A CRD can have so many versions that
+// a search for each of them would take long.
+func (s *formSpec) index() {
+	s.versionSchemas, s.versionSubresources = s.hasPerVersion(hasSchema), s.hasPerVersion(hasSubresources)
+	s.byName = make(map[string]*formParts, len(s.versions))
+	for i := range s.versions {
+		v := &s.versions[i]
+		if _, ok := s.byName[v.name]; !ok {
+			s.byName[v.name] = &v.parts
+		}
+	}
+}
+
 // schemaFor returns the schema of a version. It returns false if the version does not
 // exist or its schema is ambiguous.
 func (s *formSpec) schemaFor(name string) (*api.CustomResourceValidation, bool) {
-	if !s.hasPerVersion(hasSchema) {
+	if !s.versionSchemas {
 		return s.common.schema, true
 	}
-	if s.common.schema != nil {
-		return nil, false
-	}
-	for i := range s.versions {
-		if s.versions[i].name == name {
-			return s.versions[i].parts.schema, true
-		}
+	if p, ok := s.byName[name]; ok && s.common.schema == nil {
+		return p.schema, true
 	}
 	return nil, false
 }
 
 // subresourcesFor returns the subresources of a version.
 func (s *formSpec) subresourcesFor(v *formVersion) *api.CustomResourceSubresources {
-	if !s.hasPerVersion(hasSubresources) {
+	if !s.versionSubresources {
 		return s.common.subresources
 	}
-	for i := range s.versions {
-		if s.versions[i].name == v.name {
-			return s.versions[i].parts.subresources
-		}
-	}
-	return nil
+	return s.byName[v.name].subresources
 }

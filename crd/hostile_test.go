@@ -106,3 +106,20 @@ func TestHostileReferences(t *testing.T) {
 		t.Errorf("allocates %d MB", spent>>20)
 	}
 }
+
+// TestManyVersions validates a CRD with so many versions that a search in all of them for each
+// one would not end before the tests time out.
+func TestManyVersions(t *testing.T) {
+	t.Parallel()
+	c := definition(t, `{"type": "object"}`)
+	first := c.Spec.Versions[0]
+	for i := range 300_000 {
+		v := first
+		v.Name, v.Storage = fmt.Sprint("v1beta", i), false
+		c.Spec.Versions = append(c.Spec.Versions, v)
+	}
+	c.Spec.Versions[len(c.Spec.Versions)-1].Subresources = &api.CustomResourceSubresources{Status: &api.CustomResourceSubresourceStatus{}}
+	if errs := create(c, schema.KEP).Errors; len(errs) > 0 {
+		t.Errorf("got %d errors, the first is %v", len(errs), errs[0])
+	}
+}
