@@ -89,5 +89,5 @@ func TestWideWrites(t *testing.T) {
 	// The check is of the object, not only of what a request adds to it.
 	const patch = "application/merge-patch+json"
 	h.send(hostileRequest{name: "more", method: http.MethodPatch, path: configMaps + "/a", contentType: patch, body: `{"data":{` + labels(8000, `"b%d":""`) + `}}`, code: 200})
-	h.send(hostileRequest{name: "still more", method: http.MethodPatch, path: configMaps + "/a", contentType: patch, body: `{"data":{` + labels(8000, `"c%d":""`) + `}}`, code: 422, says: tooMany(".data", 21_000)})
+	h.send(hostileRequest{name: "still more", method: http.MethodPatch, path: configMaps + "/a", contentType: patch, body: `{"data":{` + labels(18000, `"c%d":""`) + `}}`, code: 422, says: tooMany(".data", 31_000)})
 }

@@ -141,13 +141,13 @@ func TestTooManyItems(t *testing.T) {
 		}
 		return c
 	}
-	if err := check(configMap(10_000)); err != nil {
+	if err := check(configMap(29_000)); err != nil {
 		t.Error(err)
 	}
-	if err := check(configMap(20_000)); err == nil || err.Error() != ".data has 20000 entries, too many to track their field managers: use fewer" {
+	if err := check(configMap(30_000)); err == nil || err.Error() != ".data has 30000 entries, too many to track their field managers: use fewer" {
 		t.Errorf("got %v", err)
 	}
-	if _, err := b.ObjectToTyped(configMap(20_000)); !IsTooManyItems(err) {
+	if _, err := b.ObjectToTyped(configMap(30_000)); !IsTooManyItems(err) {
 		t.Errorf("got %v", err)
 	}
 	// Several lists add up.
