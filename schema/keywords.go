@@ -2,7 +2,6 @@ package schema
 
 import (
 	"math"
-	"regexp"
 	"strconv"
 	"sync"
 	"unicode/utf8"
@@ -90,18 +89,33 @@ func (p *Patterns) get(source string) *pattern {
 type pattern struct {
 	source string
 	once   sync.Once
-	re     *regexp.Regexp
+	re     *rx.Regexp
 	err    error
 }
 
-func (p *pattern) compile() (*regexp.Regexp, error) {
-	p.once.Do(func() { p.re, p.err = regexp.Compile(rx.Uncaptured(p.source, 16)) })
+func (p *pattern) compile() (*rx.Regexp, error) {
+	p.once.Do(func() { p.re, p.err = rx.Compile(p.source, 16) })
 	return p.re, p.err
 }
 
+// match reports whether the pattern matches a text. Nothing matches an invalid pattern, and no
+// pattern a text that is too long for it.
 func (p *pattern) match(s string) bool {
 	re, err := p.compile()
-	return err == nil && re.MatchString(s)
+	if err != nil {
+		return false
+	}
+	ok, err := re.Match(s)
+	return ok && err == nil
+}
+
+// failure returns why the pattern cannot match a text, or nil if it merely does not.
+func (p *pattern) failure(s string) error {
+	re, err := p.compile()
+	if err != nil {
+		return err
+	}
+	return re.Check(s)
 }
 
 // failures is the set of number, string, array or object keywords that a value

@@ -2,10 +2,13 @@ package schema
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"espalier.dev/internal/rx"
 )
 
 // FieldErrors returns the violations as kube-apiserver reports them: with the same
@@ -103,6 +106,9 @@ func (v *Violation) message(name string, f form) string {
 	case MinLength:
 		return should("should be at least %d chars long", v.Want.Limit)
 	case Pattern:
+		if tooLong, ok := errors.AsType[*rx.TooLongError](v.Want.PatternErr); ok {
+			return fmt.Sprintf("%s in body should match '%s', but %s", name, v.Want.Pattern, tooLong)
+		}
 		if v.Want.PatternErr != nil {
 			return fmt.Sprintf("%s in body should match '%s, but pattern is invalid: %s'", name, v.Want.Pattern, v.Want.PatternErr)
 		}

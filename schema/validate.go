@@ -258,8 +258,7 @@ func (w *walker) string(r *result, id int32, s string) {
 	case fMinLength:
 		r.violations = append(r.violations, w.violation(MinLength, id, s, Operand{Limit: c.minLength}))
 	case fPattern:
-		_, err := c.pattern.compile()
-		r.violations = append(r.violations, w.violation(Pattern, id, s, Operand{Pattern: c.pattern.source, PatternErr: err}))
+		r.violations = append(r.violations, w.violation(Pattern, id, s, Operand{Pattern: c.pattern.source, PatternErr: c.pattern.failure(s)}))
 	}
 	if c.format != nil {
 		r.matched++

@@ -54,7 +54,7 @@ type Operand struct {
 	// Of is the keyword that a BadOperand belongs to: Maximum, Minimum or MultipleOf.
 	Of ViolationKind
 	// Pattern is the regular expression of Pattern, and PatternErr the reason why it is
-	// invalid.
+	// invalid, or why it cannot be applied to the value.
 	Pattern    string
 	PatternErr error
 	// Name is the missing field that a Dependency requires, or the apiVersion or kind

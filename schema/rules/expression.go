@@ -14,6 +14,7 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/schema"
+	"espalier.dev/schema/rules/bounds"
 )
 
 const (
@@ -113,7 +114,7 @@ func (e *environments) compile(env *cel.Env, text string, want *cel.Type, words 
 		cel.CostLimit(e.perCallLimit),
 		cel.CostTracking(&library.CostEstimator{}),
 		cel.InterruptCheckFrequency(celconfig.CheckFrequency),
-		cel.CustomDecoratorV2(boundQuantities),
+		bounds.Option(),
 	)
 	if err != nil {
 		return x, problemf(apiservercel.ErrorTypeInvalid, "%s %v", words.instantiation, err)

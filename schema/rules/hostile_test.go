@@ -157,3 +157,15 @@ func TestManyFailures(t *testing.T) {
 		t.Errorf("%d violations", len(vs))
 	}
 }
+
+// TestCostlyPattern matches a text with a pattern for which it is too long.
+func TestCostlyPattern(t *testing.T) {
+	p := compile(t, `{type: object, properties: {a: {type: string, pattern: "^(.*a){1000}$"}}}`)
+	for n, want := range map[int]string{1_000: "", 999: `should match '^(.*a){1000}$'`, 900_000: `in body should match '^(.*a){1000}$', but a text of 900000 bytes is too long for a regular expression`} {
+		errs := p.Validate(context.Background(), schema.Object{"a": strings.Repeat("a", n)}, nil).FieldErrors()
+		switch {
+		case want == "" && len(errs) > 0, want != "" && (len(errs) != 1 || !strings.Contains(errs[0].Detail, want)):
+			t.Errorf("%d bytes: got %.200v", n, errs)
+		}
+	}
+}

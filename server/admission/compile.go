@@ -8,6 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/cel/environment"
+
+	"espalier.dev/schema/rules/bounds"
 )
 
 // The expressions of stored policies are compiled with the functions of all versions, because
@@ -16,7 +18,7 @@ const atStored = environment.StoredExpressions
 
 // newCompiler returns a compiler that knows the variables of a policy.
 func newCompiler(variables []admissionregistrationv1.Variable, known cel.OptionalVariableDeclarations) (*cel.CompositedCompiler, error) {
-	c, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	c, err := cel.NewCompositedCompiler(bounds.EnvSet())
 	if err != nil {
 		return nil, err
 	}

@@ -226,3 +226,20 @@ func TestPolicyActions(t *testing.T) {
 		t.Error(a)
 	}
 }
+
+// TestCostlyPolicies evaluates policies whose functions would take very long, or very much
+// memory.
+func TestCostlyPolicies(t *testing.T) {
+	e := newEnv(t, schema.KEP)
+	for name, c := range map[string]struct{ expression, want string }{
+		"quantity": {"quantity('1e999999999').isGreaterThan(quantity('1'))", "its exponent too large, for a quantity"},
+		"pattern":  {"object.spec.color.matches('^(.*a){1000}$')", "too long for a regular expression"},
+		"replace":  {"object.spec.color.replace('', 'bbbbbbbbbbbbbbbbbbbbbbbb').size() > 0", "the result of replace is larger than 16 MiB"},
+	} {
+		e.policy("Validating", name, fmt.Sprintf(`validations: [{expression: %q}], matchConditions: [{name: this, expression: "object.metadata.name == '%s'"}]`, c.expression, name), "")
+		a := e.do("POST", e.widgets("v1"), widget("v1", name, `{color: "`+strings.Repeat("a", 900_000)+`"}`))
+		if a.code != http.StatusUnprocessableEntity || !strings.Contains(a.message(), c.want) {
+			t.Errorf("%s: %d %.300s", name, a.code, a.message())
+		}
+	}
+}

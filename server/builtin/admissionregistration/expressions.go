@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
+	"espalier.dev/schema/rules/bounds"
 	"espalier.dev/server/builtin/rules"
 )
 
@@ -58,7 +59,7 @@ type compilers struct {
 
 func newCompilers() *compilers {
 	return &compilers{plain: sync.OnceValue(func() plugincel.Compiler {
-		return plugincel.NewCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+		return plugincel.NewCompiler(bounds.EnvSet())
 	})}
 }
 
@@ -77,7 +78,7 @@ func (c *compilers) policy(composed bool, kind *v1.ParamKind, known expressions)
 		p.Compiler = c.plain()
 		return p, nil
 	}
-	composition, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	composition, err := plugincel.NewCompositedCompiler(bounds.EnvSet())
 	p.Compiler = composition
 	return p, err
 }
