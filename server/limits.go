@@ -101,6 +101,10 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		l.next.ServeHTTP(w, req)
 		return
 	}
+	if err := checkSelectors(info); err != nil {
+		responsewriters.ErrorNegotiated(err, l.serializer, runtimeschema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, req)
+		return
+	}
 	s := l.reading
 	switch {
 	case l.longRunning(req, info):
@@ -122,6 +126,19 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	ctx, answered := resources.WithWork(ctx, giveBack)
 	defer answered()
 	l.next.ServeHTTP(w, req.WithContext(ctx))
+}
+
+// maxSelectorParts is the largest number of requirements and values of the selectors of a request.
+// A watch keeps them, in many times the memory of their text, and compares every object with them.
+const maxSelectorParts = 5000
+
+// checkSelectors returns an error if the selectors of a request are too large.
+func checkSelectors(info *apirequest.RequestInfo) error {
+	n := strings.Count(info.LabelSelector, ",") + strings.Count(info.FieldSelector, ",")
+	if n < maxSelectorParts {
+		return nil
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("the selectors have %d requirements and values, more than %d", n+1, maxSelectorParts))
 }
 
 // exempt reports whether a request is a health check or comes from the server itself.

@@ -101,6 +101,25 @@ func TestMutatingLimit(t *testing.T) {
 	}
 }
 
+// TestSelectorLimit sends selectors with many requirements.
+func TestSelectorLimit(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, testOptions(t))
+	c := client(t, s, nil)
+	for _, path := range []string{crdsPath, "/api/v1/namespaces/default/configmaps"} {
+		for query, code := range map[string]int{
+			"labelSelector=" + strings.Repeat("!a,", 1000) + "b":                              http.StatusOK,
+			"labelSelector=" + strings.Repeat("!a,", 20000) + "b":                             http.StatusBadRequest,
+			"watch=true&timeoutSeconds=1&labelSelector=" + strings.Repeat("!a,", 20000) + "b": http.StatusBadRequest,
+			"fieldSelector=" + strings.Repeat("metadata.name!=a,", 6000) + "metadata.name!=b": http.StatusBadRequest,
+		} {
+			if resp := send(t, c, http.MethodGet, s.URL()+path+"?"+query, nil); resp.StatusCode != code {
+				t.Errorf("%s?%.60s: got %d, want %d", path, query, resp.StatusCode, code)
+			}
+		}
+	}
+}
+
 // TestWatchLimit opens more watches than are allowed.
 func TestWatchLimit(t *testing.T) {
 	t.Parallel()

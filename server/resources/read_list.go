@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -110,8 +111,8 @@ func (r *reader) list(w http.ResponseWriter, req *http.Request, info *apirequest
 	// All items are checked before the first byte is written, so that the status can still be
 	// an error.
 	p, err := r.page(req.Context(), snap, q, start)
-	if apierrors.IsTooManyRequests(err) {
-		r.fail(w, req, err)
+	if apierrors.IsTooManyRequests(err) || req.Context().Err() != nil {
+		r.fail(w, req, cmp.Or(err, req.Context().Err()))
 		return true
 	}
 	if err != nil {
@@ -219,8 +220,12 @@ func (r *reader) page(ctx context.Context, snap *store.Snapshot, q *query, start
 	return p, nil
 }
 
-// add adds an entry to a page if it is selected.
+// add adds an entry to a page if it is selected. Selecting takes long if the selectors are large,
+// so it ends when nobody waits for the list any more.
 func (r *reader) add(ctx context.Context, p *page, q *query, e *store.Entry) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
 	v, err := r.of(e)
 	if err != nil {
 		return false, err
