@@ -30,8 +30,9 @@ const maxLevels = 10_000
 // patches that are nested deeply.
 func boundBodies(next http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		isMerge := strings.HasPrefix(req.Header.Get("Content-Type"), string(types.MergePatchType))
-		if req.Body == nil || req.Body == http.NoBody || !isMerge && !mayBeYAML(req.Header.Get("Content-Type")) {
+		mediaType := mediaTypeOf(req.Header.Get("Content-Type"))
+		isMerge := mediaType == string(types.MergePatchType)
+		if req.Body == nil || req.Body == http.NoBody || !isMerge && !mayBeYAML(mediaType) {
 			next.ServeHTTP(w, req)
 			return
 		}
@@ -68,12 +69,19 @@ func checkBody(body []byte, isMerge bool) error {
 	return nil
 }
 
-// mayBeYAML reports whether a body of a content type may be decoded as YAML.
-func mayBeYAML(contentType string) bool {
-	mediaType, _, err := mime.ParseMediaType(contentType)
-	if err != nil && contentType != "" {
-		return true
+// mediaTypeOf returns the media type of a content type. Handlers of patches ignore parameters that
+// cannot be parsed.
+func mediaTypeOf(contentType string) string {
+	if mediaType, _, err := mime.ParseMediaType(contentType); err == nil {
+		return mediaType
 	}
+	before, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(before))
+}
+
+// mayBeYAML reports whether a body of a media type may be decoded as YAML. A body without one is
+// JSON.
+func mayBeYAML(mediaType string) bool {
 	switch mediaType {
 	case "", runtime.ContentTypeJSON, runtime.ContentTypeProtobuf, string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType):
 		return false

@@ -46,6 +46,21 @@ func TestAliasBombs(t *testing.T) { //nolint:paralleltest // measures the alloca
 			t.Errorf("%s: more than %d bytes were allocated", r.name, most)
 		}
 	}
+	// What was not sent as YAML is not read as YAML.
+	const quotas = "/api/v1/namespaces/default/resourcequotas"
+	for _, r := range []hostileRequest{
+		{name: "no content type", method: http.MethodPost, path: quotas, contentType: noContentType, code: http.StatusBadRequest},
+		{name: "JSON", method: http.MethodPost, path: quotas, contentType: "application/json", code: http.StatusBadRequest},
+		{name: "an unknown patch", method: http.MethodPatch, path: quotas + "/a", contentType: "application/merge-patch+jsonX", code: http.StatusBadRequest},
+		{name: "a patch with a bad parameter", method: http.MethodPatch, path: quotas + "/a", contentType: "application/merge-patch+json;;", code: http.StatusBadRequest},
+		{name: "a get", method: http.MethodGet, path: quotas, contentType: noContentType, code: http.StatusOK},
+	} {
+		// The digits look like those of a costly quantity.
+		r.body = bomb + "c: 1e99999\n"
+		if most := uint64(300 * len(bomb)); allocated(func() { h.send(r) }) > most {
+			t.Errorf("%s: more than %d bytes were allocated", r.name, most)
+		}
+	}
 	// Aliases and anchors are still YAML.
 	h.send(hostileRequest{name: "few aliases", method: http.MethodPost, path: "/api/v1/namespaces/default/configmaps", contentType: yaml, code: http.StatusCreated,
 		body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: aliases}\ndata: {a: &a x, b: *a, c: \"*\"}\n", says: "data:\n  a: x\n  b: x\n", accept: yaml})

@@ -83,6 +83,9 @@ func hostileThing(name, rest string) string {
 	return fmt.Sprintf(`{"apiVersion":"hostile.example.com/v1","kind":"Thing","metadata":{"name":%q},%s}`, name, rest)
 }
 
+// noContentType is the content type of a request without one.
+const noContentType = "none"
+
 // hostileRequest is a request with the expected response.
 type hostileRequest struct {
 	name, method, path, body string
@@ -231,7 +234,9 @@ func (h *hostile) send(r hostileRequest) string {
 	if r.contentType == "" && r.body != "" {
 		r.contentType = "application/json"
 	}
-	req.Header.Set("Content-Type", r.contentType)
+	if r.contentType != noContentType {
+		req.Header.Set("Content-Type", r.contentType)
+	}
 	req.Header.Set("Accept", r.accept)
 	resp, err := h.client.Do(req)
 	if err != nil {

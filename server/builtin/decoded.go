@@ -16,7 +16,6 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/internal/jsonx"
-	"espalier.dev/internal/yamlx"
 )
 
 const (
@@ -25,6 +24,8 @@ const (
 	maxDecoded = 48 << 20
 	// smallBody is the size up to which no body needs as much.
 	smallBody = 64 << 10
+	// maxExpanded is the limit of YAML with its aliases resolved, as that of a request body.
+	maxExpanded = 3 << 20
 	// mapEntry is the memory for an entry of a map beside its key and its value.
 	mapEntry = 48
 )
@@ -37,7 +38,7 @@ var errDecoded = errors.New("the values of the object need too much memory")
 
 // checkDecoded returns an error if a body, as JSON, YAML or protobuf, would need too much memory
 // when it is decoded. Bodies that cannot be decoded have no error here.
-func (t *types) checkDecoded(data []byte, defaults *runtimeschema.GroupVersionKind) error {
+func (t *types) checkDecoded(data []byte, isYAML bool, defaults *runtimeschema.GroupVersionKind) error {
 	if len(data) <= smallBody {
 		return nil
 	}
@@ -49,7 +50,7 @@ func (t *types) checkDecoded(data []byte, defaults *runtimeschema.GroupVersionKi
 			err = s.message(u.Raw, t.goType(u.GroupVersionKind(), defaults))
 		}
 	} else {
-		err = s.text(data, t, defaults)
+		err = s.text(data, isYAML, t, defaults)
 	}
 	if !errors.Is(err, errDecoded) {
 		return nil
@@ -77,13 +78,13 @@ func (s *sizer) add(n uintptr) error {
 }
 
 // text adds a body in JSON or YAML.
-func (s *sizer) text(data []byte, t *types, defaults *runtimeschema.GroupVersionKind) error {
+func (s *sizer) text(data []byte, isYAML bool, t *types, defaults *runtimeschema.GroupVersionKind) error {
 	if !json.Valid(data) {
-		doc, err := yamlx.Parse(data)
-		if err != nil {
-			return err
+		if !isYAML {
+			return nil // the decoder reports it
 		}
-		if data, err = doc.JSON(); err != nil {
+		var err error
+		if data, err = yamlToJSON(data, maxExpanded); err != nil {
 			return err
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/internal/quantity"
+	"espalier.dev/internal/yamlx"
 )
 
 var quantityType = reflect.TypeFor[resource.Quantity]()
@@ -26,7 +27,7 @@ var quantityType = reflect.TypeFor[resource.Quantity]()
 // boundQuantities rejects a request with a quantity that would take seconds to parse, or to compare
 // with another one. It looks for one in the body before anything decodes it.
 func (h *Handler) boundQuantities(req *http.Request, r *Resource) error {
-	if req.Body == nil || req.Body == http.NoBody {
+	if req.Body == nil || req.Body == http.NoBody || req.Method == http.MethodGet || req.Method == http.MethodHead {
 		return nil
 	}
 	types, err := h.types()
@@ -54,10 +55,8 @@ func (h *Handler) boundQuantities(req *http.Request, r *Resource) error {
 		return nil
 	}
 	text := body
-	switch mediaType {
-	case runtime.ContentTypeJSON, string(apitypes.MergePatchType), string(apitypes.StrategicMergePatchType), string(apitypes.JSONPatchType):
-	default:
-		if text, err = yaml.YAMLToJSON(body); err != nil {
+	if mediaType == runtime.ContentTypeYAML || mediaType == string(apitypes.ApplyYAMLPatchType) {
+		if text, err = yamlToJSON(body, int(h.config.MaxRequestBodyBytes)); err != nil {
 			return nil
 		}
 	}
@@ -71,6 +70,14 @@ func (h *Handler) boundQuantities(req *http.Request, r *Resource) error {
 		return nil
 	}
 	return apierrors.NewInvalid(r.GroupVersionKind().GroupKind(), "", field.ErrorList{bad})
+}
+
+// yamlToJSON converts YAML as the decoder does, unless aliases expand it beyond a limit.
+func yamlToJSON(text []byte, limit int) ([]byte, error) {
+	if err := yamlx.CheckExpanded(text, limit); err != nil {
+		return nil, err
+	}
+	return yaml.YAMLToJSON(text)
 }
 
 // readBody is a body that was read.

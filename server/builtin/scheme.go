@@ -185,13 +185,16 @@ func (n *negotiated) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersio
 }
 
 func (n *negotiated) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
-	return boundedDecoder{n.convertor.types, versioning.NewCodec(nil, d, n.convertor, n.convertor.Scheme, n.convertor.Scheme, n.convertor.types, nil, gv, "builtin")}
+	in, _ := runtime.SerializerInfoForMediaType(n.SupportedMediaTypes(), runtime.ContentTypeYAML)
+	return boundedDecoder{n.convertor.types, d == in.Serializer || d == in.StrictSerializer, versioning.NewCodec(nil, d, n.convertor, n.convertor.Scheme, n.convertor.Scheme, n.convertor.types, nil, gv, "builtin")}
 }
 
 // boundedDecoder rejects objects that need too much memory, or too much time: k8s.io/apiserver
 // compares an owner reference that has the UID of another one with all others.
 type boundedDecoder struct {
 	types *types
+	// isYAML is set for YAML. Other text that is not JSON is not parsed.
+	isYAML bool
 	runtime.Decoder
 }
 
@@ -199,7 +202,7 @@ type boundedDecoder struct {
 const maxOwnerComparisons = 1_000_000
 
 func (d boundedDecoder) Decode(data []byte, defaults *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
-	if err := d.types.checkDecoded(data, defaults); err != nil {
+	if err := d.types.checkDecoded(data, d.isYAML, defaults); err != nil {
 		return nil, nil, err
 	}
 	obj, gvk, err := d.Decoder.Decode(data, defaults, into)
