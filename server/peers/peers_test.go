@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"espalier.dev/server/etcd"
@@ -124,6 +125,47 @@ func TestProgress(t *testing.T) {
 	}
 	if b.Check() == nil {
 		t.Error("a server is ready that is not registered")
+	}
+}
+
+// fullLease does not grant leases, as an etcd without space.
+type fullLease struct{ clientv3.Lease }
+
+func (fullLease) Grant(context.Context, int64) (*clientv3.LeaseGrantResponse, error) {
+	return nil, rpctypes.ErrNoSpace
+}
+
+// failingReads fails after some reads.
+type failingReads struct {
+	clientv3.KV
+	left int
+}
+
+func (r *failingReads) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if r.left--; r.left < 0 {
+		return nil, rpctypes.ErrNoLeader
+	}
+	return r.KV.Get(ctx, key, opts...)
+}
+
+// TestFull checks that a server is ready without a registration while etcd is full, and not when
+// etcd does not answer any more.
+func TestFull(t *testing.T) {
+	client := connect(t)
+	client.Lease, client.KV = fullLease{client.Lease}, &failingReads{client.KV, 1}
+	p := New(Config{Client: client, Prefix: "/registry", Definitions: crds, File: file(t)})
+	p.Reach(1)
+	err := p.Run(t.Context())
+	if !errors.Is(err, rpctypes.ErrNoLeader) {
+		t.Fatal(err)
+	}
+	select {
+	case <-p.Joined():
+	default:
+		t.Error("the server was not ready while etcd was full")
+	}
+	if p.Check() == nil {
+		t.Error("the server is ready, but it cannot know the CRDs")
 	}
 }
 

@@ -39,10 +39,9 @@ func (p *Peers) Run(ctx context.Context) error {
 	defer cancel()
 	lease, err := p.register(session)
 	for errors.Is(err, rpctypes.ErrNoSpace) {
-		if err := p.wait(session, err); err != nil {
-			return err
+		if err = p.wait(session, err); err == nil {
+			lease, err = p.register(session)
 		}
-		lease, err = p.register(session)
 	}
 	if err != nil {
 		p.mu.Lock()
