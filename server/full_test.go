@@ -64,19 +64,18 @@ func (f *fullServer) must(code int, method, path, body string) string {
 }
 
 // fill creates config maps until etcd is full, and returns the message. The server may find more
-// space by itself.
+// space by itself, until all of it is in use.
 func (f *fullServer) fill() (message string) {
 	f.Helper()
 	for full := false; !full; {
 		message = f.fillOnce()
-		full = true
-		for range 40 {
-			if code, _ := exchange(f, f.client, http.MethodGet, f.URL()+"/readyz/etcd-space", ""); code == http.StatusOK {
-				full = false
-				break
+		eventually(f, func() error {
+			code, text := exchange(f, f.client, http.MethodGet, f.URL()+"/readyz/etcd-space", "")
+			if full = strings.Contains(text, "All of the space is in use"); !full && code != http.StatusOK {
+				return errNotYet
 			}
-			time.Sleep(100 * time.Millisecond)
-		}
+			return nil
+		})
 	}
 	return message
 }
@@ -262,7 +261,9 @@ func TestFull(t *testing.T) {
 func TestFullExternal(t *testing.T) {
 	t.Parallel()
 	urls := startCluster(t)
-	f := newFullServer(t, shareEtcd(t, urls))
+	o := shareEtcd(t, urls)
+	o.podQuarantine = time.Hour
+	f := newFullServer(t, o)
 	admin, err := clientv3.New(clientv3.Config{Endpoints: urls})
 	if err != nil {
 		t.Fatal(err)
@@ -278,13 +279,23 @@ func TestFullExternal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	const lost = "/api/v1/namespaces/default/pods/lost"
+	f.must(http.StatusCreated, http.MethodPost, strings.TrimSuffix(lost, "/lost"), pod("lost", "nowhere", ""))
 	alarm(pb.AlarmRequest_ACTIVATE)
 	if message := f.must(http.StatusInsufficientStorage, http.MethodPost, configMaps, `{"metadata":{"name":"another"}}`); !strings.Contains(message, "etcdctl alarm disarm") {
 		t.Errorf("the advice is not for an external etcd: %s", message)
 	}
 	f.isFull()
+	f.options.podQuarantine = 100 * time.Millisecond
 	f.restart()
 	f.isFull()
+	// A pod without a node goes, although its phase cannot be written.
+	eventually(t, func() error {
+		if code, text := exchange(f, f.client, http.MethodGet, f.URL()+lost, ""); code != http.StatusNotFound {
+			return fmt.Errorf("the pod is not deleted: %d: %s", code, text)
+		}
+		return nil
+	})
 	f.forget()
 	f.restart()
 	f.isFull()

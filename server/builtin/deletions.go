@@ -8,9 +8,11 @@ import (
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
 
+	"espalier.dev/server/storage"
 	"espalier.dev/store"
 )
 
@@ -30,6 +32,30 @@ func (h *Handler) deletions(r *Resource, s rest.StandardStorage) rest.StandardSt
 		return preserving{s}
 	}
 	return s
+}
+
+// gracefulREST is the storage of a kind whose objects are deleted after a grace period. An object
+// without one is marked as deleted before it is deleted, so that watches see the mark. A full etcd
+// rejects the mark: then the object is deleted without, if it has no finalizers.
+type gracefulREST struct{ *registry.Store }
+
+// unmarked is the key in contexts of deletions that do not mark objects without a grace period.
+type unmarked struct{}
+
+func (r *gracefulREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	obj, now, err := r.Store.Delete(ctx, name, validate, o)
+	if storage.IsFull(err) {
+		obj, now, err = r.Store.Delete(context.WithValue(ctx, unmarked{}, true), name, validate, o)
+	}
+	return obj, now, err
+}
+
+func (r *gracefulREST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
+	obj, err := r.Store.DeleteCollection(ctx, validate, o, which)
+	if storage.IsFull(err) {
+		obj, err = r.Store.DeleteCollection(context.WithValue(ctx, unmarked{}, true), validate, o, which)
+	}
+	return obj, err
 }
 
 // preserving is a storage whose deletions preserve dependents unless the client says otherwise.

@@ -114,6 +114,9 @@ func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
 	}
 	e.codec, e.root = codec, h.config.Objects.Prefix()+r.Directory()+"/"
 	e.storage = e.store
+	if e.rules.Graceful != nil {
+		e.storage = &gracefulREST{e.store}
+	}
 	if stored.Group == "" && stored.Kind == "Service" {
 		e.storage = h.newServiceStorage(e.store, codec, r.Directory())
 	}

@@ -147,13 +147,13 @@ func (s *strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 type gracefulStrategy struct{ *strategy }
 
 // CheckGracefulDelete sets the grace period of a deletion.
-func (s *gracefulStrategy) CheckGracefulDelete(_ context.Context, obj runtime.Object, o *metav1.DeleteOptions) bool {
+func (s *gracefulStrategy) CheckGracefulDelete(ctx context.Context, obj runtime.Object, o *metav1.DeleteOptions) bool {
 	if o == nil {
 		return false
 	}
 	period := s.rules.Graceful(obj.(kind.Object), o.GracePeriodSeconds)
 	o.GracePeriodSeconds = &period
-	return true
+	return period > 0 || ctx.Value(unmarked{}) == nil
 }
 
 // attributes returns the labels and fields of an object for selectors.

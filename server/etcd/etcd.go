@@ -73,6 +73,9 @@ type Member struct {
 	// sockets is a separate directory for the socket, or empty.
 	sockets string
 
+	// inUse is the revision at which all space of the database was in use.
+	inUse atomic.Int64
+
 	probe     probe
 	starting  atomic.Bool
 	closing   atomic.Bool

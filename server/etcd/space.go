@@ -77,6 +77,9 @@ func (m *Member) tryMakeSpace(ctx context.Context, last *attempt) {
 	before := m.etcd.Server.Backend().Size()
 	last.err = m.makeSpace(ctx, last)
 	last.at, last.revision = time.Now(), m.etcd.Server.KV().Rev()
+	if errors.Is(last.err, errInUse) {
+		m.inUse.Store(last.revision)
+	}
 	switch {
 	case last.err == nil:
 		last.logged = time.Time{}
@@ -160,7 +163,11 @@ func (m *Member) Advice() string {
 	if _, full := m.diskFull(); full {
 		return fmt.Sprintf("Free space on the disk of the server: it accepts writes again by itself when %d MB are free", 2*reserve>>20)
 	}
-	return "Delete objects, or start the server with a larger --quota-backend-bytes: it compacts and defragments the database, and accepts writes again, by itself"
+	const advice = "Delete objects, or start the server with a larger --quota-backend-bytes: it compacts and defragments the database, and accepts writes again, by itself"
+	if m.inUse.Load() == m.etcd.Server.KV().Rev() {
+		return "All of the space is in use. " + advice
+	}
+	return advice
 }
 
 // alarm activates or deactivates etcd's alarm for lack of space.

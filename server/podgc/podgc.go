@@ -26,6 +26,7 @@ import (
 
 	"espalier.dev/server/follow"
 	"espalier.dev/server/objects"
+	"espalier.dev/server/storage"
 	"espalier.dev/store"
 )
 
@@ -201,7 +202,8 @@ func (c *Collector) begin(_ context.Context, key string) (func(context.Context) 
 	}
 	return func(ctx context.Context) error {
 		if !failed {
-			if err := c.fail(ctx, pod, namespace, name, condition); err != nil {
+			// A full etcd rejects the write, but not the deletion, which frees space.
+			if err := c.fail(ctx, pod, namespace, name, condition); err != nil && (deleted || !storage.IsFull(err)) {
 				return err
 			}
 		}
