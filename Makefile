@@ -12,7 +12,7 @@ MODULES := $(sort $(dir $(shell find . -name go.mod -not -path '*/testdata/*' -n
 # Packages whose values are shared between goroutines. Tests with large inputs are
 # skipped: they take long and find no other races.
 CONCURRENT := -skip 'Corpus|Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|Transforms|Convert' . ./schema/... ./crd/...
-SERVING    := -short -skip 'Corpus' ./store ./server/storage ./server/fields ./server/peers ./server/definitions/... ./server/fence ./server/follow ./server/gc ./server/compliance ./server/resources ./server/publish ./server/webhooks ./server/admission ./server/rbac ./server/podgc ./espaliertest
+SERVING    := -short -skip 'Corpus' ./store ./server/storage ./server/fields ./server/peers ./server/definitions/... ./server/fence ./server/follow ./server/gc ./server/compliance ./server/resources ./server/publish ./server/webhooks ./server/admission ./server/rbac ./espaliertest
 
 # The sizes of long runs. Each target ends within 20 minutes on two cores; larger numbers find
 # more: `make kill KILL_ROUNDS=1000`, `make fuzz FUZZTIME=10m`.
@@ -116,7 +116,7 @@ vet: ## gofmt, wordings, go vet and staticcheck on every module
 race: ## run the concurrent packages with the race detector
 	CGO_ENABLED=1 go test -race -timeout 30m $(CONCURRENT)
 	CGO_ENABLED=1 go test -race -timeout 30m $(SERVING)
-	CGO_ENABLED=1 go test -race -timeout 30m -run '^(TestChangingSchema|TestGarbageModel|TestNamespaces|TestBuiltinClients)$$' ./server
+	CGO_ENABLED=1 go test -race -timeout 30m -run '^(TestChangingSchema|TestGarbageModel|TestNamespaces|TestBuiltinClients|TestPodsWithoutNodes|TestPodQuarantine)$$' ./server
 
 .PHONY: kill
 kill: ## kill a server KILL_ROUNDS times under load, and check that no data is lost, no CRD is stuck, and the right objects are collected

@@ -120,7 +120,7 @@ func (s Semantics) ReportsNestedAdditionalPropertiesFalse() bool { return s == K
 func (s Semantics) ReportsSeveralShapes() bool { return s == KEP }
 
 // ReportsOtherPruning reports whether values that the other semantics prunes differently are
-// reported. With kube-apiserver's semantics, nobody runs a server with the other one.
+// reported. With kube-apiserver's semantics, the values do not get to a server with the other one.
 func (s Semantics) ReportsOtherPruning() bool { return s == KEP }
 
 // SaysTypeMustBeNonEmpty reports whether a missing type is reported with the message of

@@ -65,8 +65,8 @@ func (db *database) serveSpace(mux *mux.PathRecorderMux) {
 	})
 }
 
-// reportSpace adds to the verbose answer of /readyz that etcd rejects writes. The check cannot be one
-// of the generic server, which would not be ready if it failed.
+// reportSpace adds to the verbose answer of /readyz that etcd rejects writes. The check cannot be
+// one of the generic server, which would not be ready if it failed.
 func (db *database) reportSpace(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/readyz" || !r.URL.Query().Has("verbose") {

@@ -158,7 +158,8 @@ func TestPolicyParameters(t *testing.T) {
 	}
 }
 
-// TestOversizedWrites writes objects that are smaller than a request may be, but too large for etcd.
+// TestOversizedWrites writes objects that are smaller than a request may be, but too large for
+// etcd.
 func TestOversizedWrites(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, testOptions(t))

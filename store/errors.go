@@ -43,8 +43,8 @@ func (e *FullError) Error() string { return fmt.Sprintf("the database of etcd is
 
 func (e *FullError) Unwrap() error { return e.Err }
 
-// TooLargeError is returned for a write that is larger than a request to etcd may be. The object was
-// not written.
+// TooLargeError is returned for a write that is larger than a request to etcd may be. The object
+// was not written.
 type TooLargeError struct {
 	// Size is the size of the keys and values in bytes.
 	Size int

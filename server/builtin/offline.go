@@ -212,8 +212,8 @@ func (w *OfflineWrite) namespace(r *Resource) string {
 	return metav1.NamespaceDefault
 }
 
-// Begin does what the API server does before [Offline.Write], as far as validation depends on it: it
-// completes the IP families of services, and keeps the values that were allocated for the old
+// Begin does what the API server does before [Offline.Write], as far as validation depends on it:
+// it completes the IP families of services, and keeps the values that were allocated for the old
 // service. Pods get a service account, as from the ServiceAccount admission plugin, until finish.
 // Managed fields that cannot be decoded are dropped. The errors are those of the API server. It may
 // change old. Call finish after Write.
@@ -232,8 +232,8 @@ func (o *Offline) Begin(obj, old kind.Object) (finish func(), err error) {
 	return func() {}, nil
 }
 
-// completePod gives a new pod a service account, and an old one that has none, because it comes from
-// a file. finish takes it away again.
+// completePod gives a new pod a service account, and an old one that has none, because it comes
+// from a file. finish takes it away again.
 func completePod(pod, old *corev1.Pod) (finish func()) {
 	all := []*corev1.Pod{pod}
 	if old != nil && old.Spec.ServiceAccountName == "" {

@@ -32,8 +32,8 @@ const (
 )
 
 // pages checks a bbolt database, which panics in goroutines of its own, or reads memory that the
-// file does not have, if its pages are damaged. pages reads headers and keys, but not all of a large
-// value: there is no checksum to compare it with.
+// file does not have, if its pages are damaged. pages reads headers and keys, but not all of a
+// large value: there is no checksum to compare it with.
 type pages struct {
 	file  *os.File
 	size  uint64 // of a page

@@ -23,10 +23,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Guard protects roles and bindings against users who want to grant more than they have. A user
-// may write a role with the permissions that the user has, or with the verb escalate on it, and
-// bind a role with such permissions, or with the verb bind on it. Members of system:masters may
-// do everything. Whether the server uses RBAC or another authorizer makes no difference. In the same
+// Guard protects roles and bindings against users who want to grant more than they have. A user may
+// write a role with the permissions that the user has, or with the verb escalate on it, and bind a
+// role with such permissions, or with the verb bind on it. Members of system:masters may do
+// everything. Whether the server uses RBAC or another authorizer makes no difference. In the same
 // way, only users who may read the parameters of an admission policy may write it or its binding.
 type Guard struct {
 	rules      *Authorizer

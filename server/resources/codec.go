@@ -236,8 +236,8 @@ func kindOf(src []byte) *runtimeschema.GroupVersionKind {
 	return &gvk
 }
 
-// withKind adds the apiVersion and kind of a request's path to an object of a Go type that lacks them,
-// as k8s.io/apimachinery does.
+// withKind adds the apiVersion and kind of a request's path to an object of a Go type that lacks
+// them, as k8s.io/apimachinery does.
 func withKind(src []byte, gvk runtimeschema.GroupVersionKind) []byte {
 	sent, err := api.Identify(src)
 	body := bytes.TrimLeft(src, " \t\r\n")

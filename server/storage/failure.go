@@ -24,8 +24,8 @@ const reasonFull metav1.StatusReason = "InsufficientStorage"
 const maxRequest = 1.5 * 1024 * 1024
 
 // tooLargeError is the error for a client whose object is too large for etcd. k8s.io/apiserver
-// recognizes it as such by the status that etcd's client returns, and then repeats the write without
-// managed fields.
+// recognizes it as such by the status that etcd's client returns, and then repeats the write
+// without managed fields.
 type tooLargeError struct{ *apierrors.StatusError }
 
 // GRPCStatus returns the status of a request that etcd's client does not send.

@@ -293,8 +293,8 @@ func (c *checker) checkResourceClaims(path *field.Path) {
 const DefaultAccount = "default"
 
 // SetDefaultAccount gives a pod the default service account, unless it has an account or is a
-// mirror. It reports whether the pod has changed. The ServiceAccount admission plugin does it before
-// pods are validated.
+// mirror. It reports whether the pod has changed. The ServiceAccount admission plugin does it
+// before pods are validated.
 func SetDefaultAccount(pod *corev1.Pod) bool {
 	if IsMirror(&pod.ObjectMeta) || pod.Spec.ServiceAccountName != "" {
 		return false

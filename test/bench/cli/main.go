@@ -3,10 +3,10 @@
 // corpus, in one run.
 //
 // All programs are built from source; the versions of the others are pinned in the modules in
-// others. kubeconform uses schemas that are converted from the CRDs. The objects are renamed
-// copies of those in the corpus, one per file, as JSON and as YAML. Objects of Kubernetes' own kinds
-// are copies of the seeds of the oracle. One directory has CRDs and objects. The programs take turns, round by round, and the medians
-// are compared, so a busy machine slows down all of them.
+// others. kubeconform uses schemas that are converted from the CRDs. The objects are renamed copies
+// of those in the corpus, one per file, as JSON and as YAML. Objects of Kubernetes' own kinds are
+// copies of the seeds of the oracle. One directory has CRDs and objects. The programs take turns,
+// round by round, and the medians are compared, so a busy machine slows down all of them.
 //
 // The command never fails because of a time. ESPALIER_CORPUS names the directory of the
 // corpus.
