@@ -1,7 +1,6 @@
 package crd_test
 
 import (
-	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -211,26 +210,5 @@ func TestPrepare(t *testing.T) {
 	crd.PrepareCreate(c)
 	if c.Generation != 1 || len(c.Status.Conditions) != 0 || !reflect.DeepEqual(c.Status.StoredVersions, []string{"v2"}) {
 		t.Errorf("%+v", c)
-	}
-}
-
-// TestStoredVersions writes the list of stored versions.
-func TestStoredVersions(t *testing.T) {
-	old := served(t, named(t, "things", "Thing"), nil).CRD()
-	old.Status.StoredVersions = []string{"gone", "v1"}
-	for _, test := range []struct {
-		stored []string
-		want   string
-	}{
-		{[]string{"v1"}, "[]"},
-		{[]string{"v1", "gone"}, "[]"},
-		{[]string{"v1", "forged"}, `[status.storedVersions[1]: Invalid value: "forged": must appear in spec.versions]`},
-	} {
-		c := old.DeepCopy()
-		c.Status.StoredVersions = test.stored
-		c.ResourceVersion = "1"
-		if errs := crd.ValidateStatusUpdate(t.Context(), c, old); fmt.Sprint(errs) != test.want {
-			t.Errorf("%v: got %v", test.stored, errs)
-		}
 	}
 }

@@ -37,21 +37,7 @@ func ValidateUpdateV1beta1(ctx context.Context, crd *v1beta1.CustomResourceDefin
 // ValidateStatusUpdate validates an update of the status.
 func ValidateStatusUpdate(ctx context.Context, crd, old *api.CustomResourceDefinition) field.ErrorList {
 	errs := validation.ValidateObjectMetaDeclaratively(ctx, operation.Update, &crd.ObjectMeta, &old.ObjectMeta, false, nil, field.NewPath("metadata"), true)
-	errs = append(errs, validateNames(&crd.Status.AcceptedNames, field.NewPath("status", "acceptedNames"))...)
-	return append(errs, addedStoredVersions(crd, old)...)
-}
-
-// addedStoredVersions checks that a status names no further versions that do not exist: no later
-// update of the CRD would be valid. kube-apiserver accepts them.
-func addedStoredVersions(crd, old *api.CustomResourceDefinition) (errs field.ErrorList) {
-	path := field.NewPath("status", "storedVersions")
-	for i, name := range crd.Status.StoredVersions {
-		exists := slices.ContainsFunc(crd.Spec.Versions, func(v api.CustomResourceDefinitionVersion) bool { return v.Name == name })
-		if !exists && !slices.Contains(old.Status.StoredVersions, name) {
-			errs = append(errs, field.Invalid(path.Index(i), name, "must appear in spec.versions"))
-		}
-	}
-	return errs
+	return append(errs, validateNames(&crd.Status.AcceptedNames, field.NewPath("status", "acceptedNames"))...)
 }
 
 // The functions below list the checks in the order of kube-apiserver's errors. The name
