@@ -1,12 +1,8 @@
 package server
 
 import (
-	"bytes"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +12,7 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"espalier.dev/internal/yamlx"
+	"espalier.dev/server/resources"
 )
 
 // maxPatchBytes is the maximum of the levels of a merge patch times its size: the library of
@@ -30,30 +27,15 @@ const maxLevels = 10_000
 // patches that are nested deeply.
 func boundBodies(next http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		mediaType := mediaTypeOf(req.Header.Get("Content-Type"))
+		mediaType := resources.MediaType(req)
 		isMerge := mediaType == string(types.MergePatchType)
-		if req.Body == nil || req.Body == http.NoBody || !isMerge && !mayBeYAML(mediaType) {
-			next.ServeHTTP(w, req)
-			return
-		}
-		body, err := io.ReadAll(io.LimitReader(req.Body, maxRequestBody+1))
-		if err == nil && len(body) <= maxRequestBody {
-			if bad := checkBody(body, isMerge); bad != nil {
+		if isMerge || mayBeYAML(mediaType) {
+			if bad := checkBody(resources.PeekBody(req, maxRequestBody), isMerge); bad != nil {
 				rejectBody(w, req, serializer, bad)
 				return
 			}
 		}
-		// The handler reports other problems: it gets the same text, and the same error.
-		rest := io.Reader(req.Body)
-		if err != nil {
-			rest = failedReader{err}
-		}
-		replaced := req.WithContext(req.Context())
-		replaced.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.MultiReader(bytes.NewReader(body), rest), req.Body}
-		next.ServeHTTP(w, replaced)
+		next.ServeHTTP(w, req)
 	})
 }
 
@@ -67,16 +49,6 @@ func checkBody(body []byte, isMerge bool) error {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a merge patch of %d bytes has at most %d levels, got %d", len(body), maxPatchBytes/len(body), levels))
 	}
 	return nil
-}
-
-// mediaTypeOf returns the media type of a content type. Handlers of patches ignore parameters that
-// cannot be parsed.
-func mediaTypeOf(contentType string) string {
-	if mediaType, _, err := mime.ParseMediaType(contentType); err == nil {
-		return mediaType
-	}
-	before, _, _ := strings.Cut(contentType, ";")
-	return strings.ToLower(strings.TrimSpace(before))
 }
 
 // mayBeYAML reports whether a body of a media type may be decoded as YAML. A body without one is
@@ -117,8 +89,3 @@ func rejectBody(w http.ResponseWriter, req *http.Request, serializer runtime.Neg
 	}
 	responsewriters.ErrorNegotiated(err, serializer, gv, w, req)
 }
-
-// failedReader returns an error that has occurred before.
-type failedReader struct{ err error }
-
-func (r failedReader) Read([]byte) (int, error) { return 0, r.err }

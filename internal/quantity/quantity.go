@@ -35,31 +35,3 @@ func IsCostly(text string) bool {
 	exponent := strings.TrimLeft(text[i+1:], "+-0")
 	return len(exponent) >= exponentDigits && strings.Trim(exponent, "0123456789") == ""
 }
-
-// MayBeIn reports whether a text in any format may contain a costly quantity. It is quick, and
-// almost always false.
-func MayBeIn(text []byte) bool {
-	run, exponent := 0, false
-	for i, c := range text {
-		switch {
-		case '0' <= c && c <= '9':
-			if run++; run > maxDigits/2 || exponent && run >= exponentDigits {
-				return true
-			}
-			continue
-		case c == '.' && !exponent:
-			continue
-		case (c == 'e' || c == 'E') && i > 0 && (isDigit(text[i-1]) || text[i-1] == '.'):
-			exponent = true
-		case (c == '+' || c == '-') && exponent && (text[i-1] == 'e' || text[i-1] == 'E'):
-		case c == '\\' && i+1 < len(text) && (text[i+1] == 'u' || text[i+1] == 'x' || text[i+1] == 'U' || text[i+1] == '\n'):
-			return true // an escape may hide anything
-		default:
-			exponent = false
-		}
-		run = 0
-	}
-	return false
-}
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -187,8 +187,8 @@ func (h *Handler) Wrap(next http.Handler) http.Handler {
 
 func (h *Handler) serve(w http.ResponseWriter, req *http.Request, info *apirequest.RequestInfo, r *Resource) {
 	f, err := h.handler(req.Method, info, r)
-	if err == nil {
-		err = h.boundQuantities(req, r)
+	if err == nil && req.Method == http.MethodPatch {
+		err = h.checkPatch(req, info, r)
 	}
 	if err != nil {
 		h.fail(w, req, info, err)

@@ -202,7 +202,7 @@ type boundedDecoder struct {
 const maxOwnerComparisons = 1_000_000
 
 func (d boundedDecoder) Decode(data []byte, defaults *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
-	if err := d.types.checkDecoded(data, d.isYAML, defaults); err != nil {
+	if err := d.types.checkDecoded(data, d.isYAML, defaults, into); err != nil {
 		return nil, nil, err
 	}
 	obj, gvk, err := d.Decoder.Decode(data, defaults, into)
