@@ -234,26 +234,65 @@ func TestCheckPages(t *testing.T) {
 	}
 	end := int64(len(used(t, path)))
 	found, tried := 0, 0
-	try := func(offset int64, bit int) {
+	try := func(offset int64, bit int) (noticed bool) {
 		flip(t, path, offset, bit)
 		tried++
 		if _, err := checkPages(path); err != nil {
 			found++
+			noticed = true
 		}
 		flip(t, path, offset, bit)
+		return noticed
 	}
 	random := rand.New(rand.NewPCG(3, 4))
+	// The check notices a wrong id and wrong flags of any page in use.
+	ids := usedPages(t, path)
+	if len(ids) < 50 {
+		t.Errorf("only %d pages are in use", len(ids))
+	}
+	for _, id := range ids {
+		for _, offset := range []int64{random.Int64N(8), 8 + random.Int64N(2)} {
+			if bit := random.IntN(8); !try(id*4096+offset, bit) {
+				t.Errorf("bit %d of byte %d of page %d was not noticed", bit, offset, id)
+			}
+		}
+	}
 	for range 300 {
 		try(random.Int64N(end), random.IntN(8))
 		try(random.Int64N(end/4096)*4096+random.Int64N(64), random.IntN(8))
-	}
-	if found == 0 {
-		t.Error("no damage was found")
 	}
 	t.Logf("%d of %d bits were noticed", found, tried)
 	if _, err := checkPages(path); err != nil {
 		t.Error(err)
 	}
+}
+
+// usedPages returns the ids of the pages of a database that are in use, without those that continue
+// others.
+func usedPages(t *testing.T, path string) (ids []int64) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	p := &pages{file: file}
+	if err := p.open(); err != nil || p.size != 4096 {
+		t.Fatal(p.size, err)
+	}
+	if err := errors.Join(p.tree(p.root, nil, nil, nil, 0), p.freelist()); err != nil {
+		t.Fatal(err)
+	}
+	for id := uint64(2); id < p.count; id++ {
+		header, err := p.read(id*p.size, pageHeader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.seen[id/64]&(1<<(id%64)) != 0 && binary.NativeEndian.Uint64(header) == id {
+			ids = append(ids, int64(id))
+		}
+	}
+	return ids
 }
 
 // BenchmarkCheckPages checks a database of 250,000 values of 2 KB, which is in memory.
