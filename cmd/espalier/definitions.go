@@ -142,14 +142,14 @@ func (ds *definitions) add(d *definition) {
 // again.
 func newIndexEntry(it *input.Item, sem schema.Semantics) *definition {
 	d := newDefinition(it, sem)
-	if place, ok := it.Place(); ok {
+	if place, ok := it.Place(d.sum); ok {
 		d.kept, d.place, d.read = nil, place, weak.Make(it)
 	}
 	return d
 }
 
 func newDefinition(it *input.Item, sem schema.Semantics) *definition {
-	d := &definition{file: it.File, sum: sumOf(it), kept: it, semantics: sem, groupKind: definedKind(it.JSON)}
+	d := &definition{file: it.File, sum: it.Sum(), kept: it, semantics: sem, groupKind: definedKind(it.JSON)}
 	d.base = sync.OnceValues(d.newBase)
 	checker := func(o crd.Options) func() (*object.Checker, error) {
 		return sync.OnceValues(func() (*object.Checker, error) {
@@ -168,9 +168,6 @@ func newDefinition(it *input.Item, sem schema.Semantics) *definition {
 	d.pruner = checker(crd.Options{Semantics: sem, IgnoreRules: true})
 	return d
 }
-
-// sumOf returns the checksum of an object, to compare it with one that is not in memory.
-func sumOf(it *input.Item) [sha256.Size]byte { return sha256.Sum256(it.JSON) }
 
 // newBase returns the Definition of the CRD. Its schemas are read when they are needed, and not
 // kept.

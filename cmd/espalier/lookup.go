@@ -143,7 +143,7 @@ func (ds *definitions) reportOthers(r *report.Reporter, used *definition) {
 // names one for the same kind.
 func (ds *definitions) overridden(it *input.Item) []analysis.Finding {
 	used := ds.byKind[definedKind(it.JSON)]
-	if len(used) == 0 || slices.ContainsFunc(used, func(d *definition) bool { return d.sum == sumOf(it) }) {
+	if len(used) == 0 || slices.ContainsFunc(used, func(d *definition) bool { return d.sum == it.Sum() }) {
 		return nil
 	}
 	return []analysis.Finding{severalFinding(used[0], "CRDs of --crd take precedence over those in the input")}

@@ -25,9 +25,10 @@ func (e *Error) Error() string {
 //
 // It is not safe for concurrent use, because it analyzes its text lazily.
 type Document struct {
-	src  []byte
-	line int
-	o    Options
+	src    []byte
+	line   int
+	offset int64
+	o      Options
 
 	// form describes how the text is written.
 	form form
@@ -73,6 +74,9 @@ func (d *Document) Source() []byte { return d.src }
 
 // Line returns the line of the file on which Source starts.
 func (d *Document) Line() int { return d.line }
+
+// Offset returns the number of bytes that the Reader has read before Source.
+func (d *Document) Offset() int64 { return d.offset }
 
 // Empty reports whether the document has only comments and markers.
 func (d *Document) Empty() bool { return d.start() == len(d.src) }

@@ -46,6 +46,8 @@ type Reader struct {
 	buf  []byte
 	pos  int
 	line int
+	// offset is the number of bytes before buf[pos:].
+	offset int64
 	// eof is set when in is exhausted; err is the error of in.
 	eof bool
 	err error
@@ -88,7 +90,7 @@ func (r *Reader) Next() (*Document, error) {
 	}
 	// Documents outlive the buffer, which is reused.
 	src := bytes.Clone(r.buf[r.pos : r.pos+n])
-	d := &Document{src: src, line: r.line, o: r.o, form: form}
+	d := &Document{src: src, line: r.line, offset: r.offset, o: r.o, form: form}
 	r.skip(n)
 	if at, problem := unreadable(src); problem != "" {
 		return nil, d.errorAt(at, "%s", problem)
@@ -100,6 +102,7 @@ func (r *Reader) Next() (*Document, error) {
 func (r *Reader) skip(n int) {
 	r.line += bytes.Count(r.buf[r.pos:r.pos+n], []byte{'\n'})
 	r.pos += n
+	r.offset += int64(n)
 }
 
 // end finds the end of the next document and returns its length, 0 at the end of the stream.
