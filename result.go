@@ -69,7 +69,11 @@ func (r *Result) Err() error {
 	}
 	meta, _ := r.Object["metadata"].(map[string]any)
 	name, _ := meta["name"].(string)
-	return &InvalidError{Kind: r.kind, Name: name, Errors: r.Violations.FieldErrors()}
+	errs := r.Violations.FieldErrors()
+	if r.Violations.Truncated() {
+		errs = append(errs, schema.MoreErrors())
+	}
+	return &InvalidError{Kind: r.kind, Name: name, Errors: errs}
 }
 
 // Into stores Object in the value that v points to, such as the Go type of the custom

@@ -592,6 +592,9 @@ func TestHostileViolations(t *testing.T) {
 			if errs := vs.FieldErrors(); len(errs) == 0 {
 				t.Errorf("%s: no errors", name)
 			}
+			if !vs.Truncated() {
+				t.Errorf("%s: it is not known that %d violations are not all", name, len(vs))
+			}
 		})
 		if bytes > 768<<20 {
 			t.Errorf("%s: %d MB are allocated", name, bytes>>20)
@@ -603,8 +606,9 @@ func TestHostileViolations(t *testing.T) {
 	p := compile(t, `{type: object, properties: {a: {type: array, items: {type: string}, anyOf: [{items: {maxLength: 1}}, {items: {maxLength: 2}}]}, z: {type: integer, maximum: 1}}}`)
 	check := func(obj, old schema.Object, want string) {
 		t.Helper()
-		if got := fmt.Sprint(p.Validate(context.Background(), obj, old).Messages()); got != want {
-			t.Errorf("got %.300s, want %s", got, want)
+		vs := p.Validate(context.Background(), obj, old)
+		if got := fmt.Sprint(vs.Messages()); got != want || vs.Truncated() {
+			t.Errorf("got %.300s, truncated: %t, want %s", got, vs.Truncated(), want)
 		}
 	}
 	check(schema.Object{"a": list(many, "zz"), "z": int64(2)}, nil, "[z in body should be less than or equal to 1]")

@@ -1,6 +1,10 @@
 package schema
 
-import "k8s.io/apimachinery/pkg/util/validation/field"
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
 
 // Violation is a violation of a schema by an object. It is plain data; FieldErrors and
 // Messages return texts.
@@ -131,6 +135,31 @@ const (
 
 // Violations are the violations of a schema by an object.
 type Violations []Violation
+
+// Truncated reports whether an object may have more violations than these: [Program.Validate] stops
+// after MaxViolations, which includes those in the branches of logical operators. It is meaningless
+// with [Exhaustive].
+func (vs Violations) Truncated() bool { return vs.lacking(MaxViolations) <= 0 }
+
+// lacking returns how many violations there are less than n, including those in branches.
+func (vs Violations) lacking(n int) int {
+	for i := range vs {
+		if n--; n <= 0 {
+			return n
+		}
+		for _, branch := range vs[i].Branches {
+			if n = branch.lacking(n); n <= 0 {
+				return n
+			}
+		}
+	}
+	return n
+}
+
+// MoreErrors is the error of an object whose violations are truncated.
+func MoreErrors() *field.Error {
+	return field.Invalid(nil, nil, fmt.Sprintf("there may be more errors: validation stops after %d; correct the existing errors to complete validation", MaxViolations))
+}
 
 // String returns the name of the kind.
 func (k ViolationKind) String() string {

@@ -282,3 +282,23 @@ func TestReviewTables(t *testing.T) {
 		}
 	}
 }
+
+// TestTruncatedErrors checks that the answer to an object with very many violations, most of them in
+// branches that are not reported, says that there may be more errors.
+func TestTruncatedErrors(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, testOptions(t))
+	admin := client(t, s, nil)
+	branches := `{"maxLength":1}` + strings.Repeat(`,{"maxLength":1}`, 19)
+	crd := strings.Replace(sharedCRD("truncated.example.com"), `{"type":"object"}`, `{"type":"object","properties":{"a":{"type":"array","items":{"type":"string","anyOf":[`+branches+`]}}}}`, 1)
+	if code, text := exchange(t, admin, http.MethodPost, s.URL()+crdsPath, crd); code != http.StatusCreated {
+		t.Fatalf("%d %s", code, text)
+	}
+	for _, n := range []int{10, schema.MaxViolations / 10} {
+		body := `{"apiVersion":"truncated.example.com/v1","kind":"Thing","metadata":{"name":"a"},"a":["zz"` + strings.Repeat(`,"zz"`, n-1) + `]}`
+		code, text := exchange(t, admin, http.MethodPost, s.URL()+"/apis/truncated.example.com/v1/things", body)
+		if more := strings.Contains(text, "there may be more errors"); code != http.StatusUnprocessableEntity || more != (n > 10) {
+			t.Errorf("%d items: %d, more are announced: %t: … %s", n, code, more, text[max(0, len(text)-300):])
+		}
+	}
+}

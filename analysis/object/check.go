@@ -216,7 +216,13 @@ func (c *Checker) resultFindings(v *crd.Version, result *espalier.Result, old sc
 		}
 	}
 	findings = append(findings, serverWarnings(v, result.Object, old)...)
-	return append(findings, c.violationFindings(v, result.Violations)...)
+	findings = append(findings, c.violationFindings(v, result.Violations)...)
+	if result.Violations.Truncated() {
+		findings = append(findings, analysis.Finding{
+			Rule: violationRule(result.Violations[0].Kind), Severity: analysis.Error, Message: schema.MoreErrors().Detail,
+		})
+	}
+	return findings
 }
 
 // serverWarnings returns the warnings that the API server sends to a client that writes obj.

@@ -214,7 +214,11 @@ func (k *customKind) fieldErrors(vs schema.Violations, err error) field.ErrorLis
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	return vs.FieldErrorsIn(k.Definition().Semantics())
+	errs := vs.FieldErrorsIn(k.Definition().Semantics())
+	if vs.Truncated() {
+		errs = append(errs, schema.MoreErrors())
+	}
+	return errs
 }
 
 func setGeneration(obj schema.Object, n int64) {
