@@ -106,3 +106,41 @@ func TestWideWrites(t *testing.T) {
 	h.send(hostileRequest{name: "more", method: http.MethodPatch, path: configMaps + "/a", contentType: patch, body: `{"data":{` + labels(8000, `"b%d":""`) + `}}`, code: 200})
 	h.send(hostileRequest{name: "still more", method: http.MethodPatch, path: configMaps + "/a", contentType: patch, body: `{"data":{` + labels(18000, `"c%d":""`) + `}}`, code: 422, says: tooMany(".data", 31_000)})
 }
+
+// TestWidePatches sends patches for which the libraries of Kubernetes need minutes.
+func TestWidePatches(t *testing.T) {
+	t.Parallel()
+	s := espaliertest.Start(t, espaliertest.WithCRDs([]byte(hostileDefinition)))
+	h := newHostile(t, s)
+	const configMaps, strategic, operations = "/api/v1/namespaces/default/configmaps", "application/strategic-merge-patch+json", "application/json-patch+json"
+	finalizers := func(n int) string {
+		names := make([]string, n)
+		for i := range names {
+			names[i] = fmt.Sprintf(`"a/%d"`, i)
+		}
+		return `{"metadata":{"finalizers":[` + strings.Join(names, ",") + `]}}`
+	}
+	const crd = crdPath + "/things.hostile.example.com"
+	many := func(path string) string {
+		one := `{"op":"add","path":"` + path + `","value":"1"}`
+		return `[` + strings.Repeat(one+",", 5000) + one + `]`
+	}
+	values := `{"op":"add","path":"/metadata/x","value":[1` + strings.Repeat(",1", 100_000) + `]}`
+	deep := `[{"op":"test","path":"` + strings.Repeat("/a", 200_000) + `","value":"` + strings.Repeat("a", 10_000) + `"}]`
+	h.send(hostileRequest{method: http.MethodPost, path: configMaps, body: `{"metadata":{"name":"a","finalizers":["a/b"]}}`, code: http.StatusCreated})
+	for _, r := range []hostileRequest{
+		{name: "many finalizers", path: configMaps + "/a", contentType: strategic, body: finalizers(100_000), code: 413, says: "one in the patch has 100000 items, one in the object 1"},
+		{name: "finalizers", path: configMaps + "/a", contentType: strategic, body: finalizers(1000), code: 200},
+		{name: "a merge patch of finalizers", path: configMaps + "/a", contentType: "application/merge-patch+json", body: finalizers(5000), code: 200},
+		{name: "stored finalizers", path: configMaps + "/a", contentType: strategic, body: finalizers(1), code: 413, says: "one in the patch has 1 items, one in the object 5000"},
+		{name: "a patch without lists", path: configMaps + "/a", contentType: strategic, body: `{"data":{"a":"b"}}`, code: 200},
+		{name: "operations", path: configMaps + "/a", contentType: operations, body: strings.Replace(many("/data/b"), "[", "["+values+",", 1), code: 413, says: "operations, got 5002"},
+		{name: "operations on a CRD", path: crd, contentType: operations, body: strings.Replace(many("/metadata/b"), "[", "["+values+",", 1), code: 413, says: "operations, got 5002"},
+		{name: "levels", path: configMaps + "/a", contentType: operations, body: deep, code: 413, says: "levels, got 200000"},
+		{name: "levels of a CRD", path: crd, contentType: operations, body: deep, code: 413, says: "levels, got 200000"},
+		{name: "a few operations", path: configMaps + "/a", contentType: operations, body: many("/data/b"), code: 200},
+	} {
+		r.method = http.MethodPatch
+		h.send(r)
+	}
+}

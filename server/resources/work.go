@@ -111,13 +111,16 @@ func (w workingPatcher) Update(ctx context.Context, name string, info rest.Updat
 	return obj, created, err
 }
 
-// checkedInfo checks the metadata of an updated object.
+// checkedInfo checks a patch before it is applied, and the metadata of an updated object.
 type checkedInfo struct {
 	rest.UpdatedObjectInfo
 	kind runtimeschema.GroupKind
 }
 
 func (i checkedInfo) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
+	if err := checkPatch(ctx, old); err != nil {
+		return nil, err
+	}
 	obj, err := i.UpdatedObjectInfo.UpdatedObject(ctx, old)
 	if err == nil {
 		err = checkMetadata(i.kind, obj)

@@ -1,7 +1,6 @@
 package resources
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,31 +27,6 @@ import (
 	"espalier.dev/schema"
 	etcdstorage "espalier.dev/server/storage"
 )
-
-// maxJSONPatchOperations is the maximum number of operations in a JSON patch.
-const maxJSONPatchOperations = 10000
-
-// maxJSONPatchWork is the maximum of the operations of a JSON patch times the values of the
-// object: an operation on a list copies the list.
-const maxJSONPatchWork = 200_000_000
-
-// maxJSONPatchBytes is the maximum of the levels of a path of a JSON patch times the size of the
-// object.
-const maxJSONPatchBytes = 500_000_000
-
-// longestPath returns the path with the most levels.
-func longestPath(p jsonpatch.Patch) (longest string) {
-	for _, o := range p {
-		path, _ := o.Path()
-		from, _ := o.From()
-		for _, s := range [...]string{path, from} {
-			if strings.Count(s, "/") > strings.Count(longest, "/") {
-				longest = s
-			}
-		}
-	}
-	return longest
-}
 
 // patchMediaTypes returns the media types of patches.
 func (e *endpoint) patchMediaTypes() []string {
@@ -232,18 +206,8 @@ func (w *write) patchText(current []byte) (patched []byte, strict []error, err e
 	if err != nil {
 		return nil, nil, apierrors.NewBadRequest(err.Error())
 	}
-	if len(operations) > maxJSONPatchOperations {
-		return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxJSONPatchOperations, len(operations)))
-	}
-	// Most values of an object are followed by a comma.
-	if values := bytes.Count(current, []byte{','}) + bytes.Count(w.body, []byte{','}); len(operations)*values > maxJSONPatchWork {
-		return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a JSON patch of an object with %d values has at most %d operations, got %d: use a merge patch, or several patches",
-			values, maxJSONPatchWork/values, len(operations)))
-	}
-	// The library reads and writes the rest of the text again for each level of a path.
-	if levels := strings.Count(longestPath(operations), "/"); levels*(len(current)+len(w.body)) > maxJSONPatchBytes {
-		return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a JSON patch of an object with %d bytes has paths of at most %d levels, got %d: use a merge patch",
-			len(current), maxJSONPatchBytes/(len(current)+len(w.body)), levels))
+	if err := checkJSONPatch(operations, w.body, current); err != nil {
+		return nil, nil, err
 	}
 	if patched, err = operations.Apply(current); err != nil {
 		return nil, nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", runtimeschema.GroupResource{}, "", err.Error(), 0, false)

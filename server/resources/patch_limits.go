@@ -1,0 +1,165 @@
+package resources
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"espalier.dev/internal/jsonx"
+)
+
+const (
+	// maxJSONPatchOperations is the maximum number of operations in a JSON patch.
+	maxJSONPatchOperations = 10000
+	// maxJSONPatchWork is the maximum of the operations of a JSON patch times the values of the
+	// object: an operation on a list copies the list.
+	maxJSONPatchWork = 200_000_000
+	// maxJSONPatchBytes is the maximum of the levels of a path of a JSON patch times the size of
+	// the object.
+	maxJSONPatchBytes = 500_000_000
+	// smallPatch is the number of operations, and of levels, up to which no object exceeds these.
+	smallPatch = 100
+	// maxListComparisons is the maximum of the squares of the items in the lists of a strategic
+	// merge patch and in those that they are merged with: k8s.io/apimachinery compares each item
+	// with all others. Two lists of 2,000 items in different orders take about 5 seconds.
+	maxListComparisons = 16_000_000
+)
+
+// patchKey is the key of the patch of a request in its context.
+type patchKey struct{}
+
+// sentPatch is a patch that k8s.io/apiserver applies.
+type sentPatch struct {
+	mediaType types.PatchType
+	body      []byte
+}
+
+// WithPatch returns a request whose patch is checked, together with the object, before it is
+// applied.
+func WithPatch(req *http.Request, mediaType types.PatchType, body []byte) *http.Request {
+	return req.WithContext(context.WithValue(req.Context(), patchKey{}, sentPatch{mediaType, body}))
+}
+
+// checkPatch returns an error if it would take too long to apply the patch of a request.
+func checkPatch(ctx context.Context, old runtime.Object) error {
+	p, ok := ctx.Value(patchKey{}).(sentPatch)
+	switch {
+	case !ok:
+		return nil
+	case p.mediaType == types.StrategicMergePatchType:
+		return checkStrategicPatch(p.body, old)
+	case bytes.Count(p.body, []byte{'{'}) <= smallPatch && bytes.Count(p.body, []byte{'/'}) <= smallPatch && !bytes.Contains(p.body, []byte(`\u002`)) && !bytes.Contains(p.body, []byte(`\/`)):
+		return nil
+	}
+	operations, err := jsonpatch.DecodePatch(p.body)
+	if err != nil {
+		return nil // the handler reports it
+	}
+	current, err := json.Marshal(old)
+	if err != nil {
+		return err
+	}
+	return checkJSONPatch(operations, p.body, current)
+}
+
+// checkJSONPatch returns an error if a JSON patch has too many operations or levels for an object.
+func checkJSONPatch(operations jsonpatch.Patch, body, current []byte) error {
+	if len(operations) > maxJSONPatchOperations {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxJSONPatchOperations, len(operations)))
+	}
+	// Most values of an object are followed by a comma.
+	if values := bytes.Count(current, []byte{','}) + bytes.Count(body, []byte{','}); len(operations)*values > maxJSONPatchWork {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a JSON patch of an object with %d values has at most %d operations, got %d: use a merge patch, or several patches",
+			values, maxJSONPatchWork/values, len(operations)))
+	}
+	// The library reads and writes the rest of the text again for each level of a path.
+	if levels := strings.Count(longestPath(operations), "/"); levels*(len(current)+len(body)) > maxJSONPatchBytes {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a JSON patch of an object with %d bytes has paths of at most %d levels, got %d: use a merge patch",
+			len(current), maxJSONPatchBytes/(len(current)+len(body)), levels))
+	}
+	return nil
+}
+
+// longestPath returns the path with the most levels.
+func longestPath(p jsonpatch.Patch) (longest string) {
+	for _, o := range p {
+		path, _ := o.Path()
+		from, _ := o.From()
+		for _, s := range [...]string{path, from} {
+			if strings.Count(s, "/") > strings.Count(longest, "/") {
+				longest = s
+			}
+		}
+	}
+	return longest
+}
+
+// checkStrategicPatch returns an error if the lists of a strategic merge patch, and those of the
+// object, are too long.
+func checkStrategicPatch(body []byte, old runtime.Object) error {
+	var r jsonx.Reader
+	r.Reset(body)
+	var lists []int
+	if listsOf(&r, &lists) != nil || len(lists) == 0 {
+		return nil // the handler reports it
+	}
+	stored, comparisons := longestMerged(reflect.ValueOf(old)), 0
+	for _, n := range lists {
+		if comparisons += (n + stored) * (n + stored); comparisons > maxListComparisons {
+			return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the lists are too long for a strategic merge patch: one in the patch has %d items, one in the object %d: use a merge patch, or apply",
+				slices.Max(lists), stored))
+		}
+	}
+	return nil
+}
+
+// listsOf adds the lengths of the lists in the value that r reads next.
+func listsOf(r *jsonx.Reader, lengths *[]int) error {
+	switch r.Peek() {
+	case '{':
+		return r.Members(func(string) error { return listsOf(r, lengths) })
+	case '[':
+		n := 0
+		err := r.Items(func(int) error {
+			n++
+			return listsOf(r, lengths)
+		})
+		*lengths = append(*lengths, n)
+		return err
+	}
+	return r.Skip()
+}
+
+// longestMerged returns the length of the longest list in an object whose items strategic merge
+// patches merge.
+func longestMerged(v reflect.Value) (longest int) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			return longestMerged(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			if f.IsExported() && (f.Type.Kind() != reflect.Slice || strings.Contains(f.Tag.Get("patchStrategy"), "merge")) {
+				longest = max(longest, longestMerged(v.Field(i)))
+			}
+		}
+	case reflect.Slice:
+		longest = v.Len()
+		for i := range v.Len() {
+			longest = max(longest, longestMerged(v.Index(i)))
+		}
+	}
+	return longest
+}
