@@ -117,7 +117,7 @@ func protobufQuota(unknown string, length func(int) []byte, quantity string) str
 	return "k8s\x00" + field(1, field(1, "v1")+field(2, "ResourceQuota")) + field(2, raw)
 }
 
-// TestLongQueries sends selectors that would take very long to parse. Nobody needs a password to
+// TestLongQueries sends selectors that would take very long to parse. Clients need no password to
 // send them.
 func TestLongQueries(t *testing.T) {
 	t.Parallel()

@@ -1,4 +1,4 @@
-// Package quantity recognizes Kubernetes quantities that nobody should parse. The time and the
+// Package quantity recognizes Kubernetes quantities that are too costly to parse. The time and the
 // memory that k8s.io/apimachinery needs for a quantity such as 1e-9999999 grow with the value of
 // the exponent, and those for a long number with the square of its length.
 package quantity
@@ -6,11 +6,10 @@ package quantity
 import "strings"
 
 const (
-	// maxExponent is the largest exponent, and maxDigits the largest number of digits. The
-	// largest quantity that Kubernetes distinguishes from others has 19 digits.
-	maxExponent = 999
-	maxDigits   = 1000
-	// exponentDigits is the number of digits of exponents that are larger.
+	// maxDigits is the largest number of digits. The largest quantity that Kubernetes distinguishes
+	// from others has 19.
+	maxDigits = 1000
+	// exponentDigits is the number of digits of exponents that are too large.
 	exponentDigits = 4
 )
 
