@@ -76,7 +76,8 @@ func (p *Program) violations(ctx context.Context, obj, old Object, isKind bool) 
 
 // MaxViolations is the number of violations after which an object is not searched for more.
 // A small object can have very many: each item of a list can violate each branch of its schema.
-const MaxViolations = 1000
+// A violation whose text is long, such as that of a large enum, counts as several.
+const MaxViolations = 10_000
 
 // exhaustive is the key of Exhaustive in contexts.
 type exhaustive struct{}
@@ -115,8 +116,8 @@ type walker struct {
 	ctx     context.Context
 	path    Path
 	dialect dialect
-	// kept is the number of violations in the result so far, and limit the number at which the
-	// walk goes no further.
+	// kept is the weight of the violations in the result so far, and limit the weight at which
+	// the walk goes no further.
 	kept, limit int
 	// enums has the values of the enums that were violated.
 	enums map[int32][]any
@@ -147,7 +148,7 @@ type dialect interface {
 }
 
 func (w *walker) violation(k ViolationKind, id int32, v any, want Operand) Violation {
-	w.kept++
+	w.kept += want.weight()
 	return Violation{
 		Path: w.path.clone(), Kind: k, Schema: w.p.ref(id), Value: v, Want: want, Closest: -1,
 		namesFrom: min(w.p.namesBelow, len(w.path)),

@@ -1,8 +1,6 @@
 package schema
 
 import (
-	"fmt"
-
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -141,10 +139,13 @@ type Violations []Violation
 // with [Exhaustive].
 func (vs Violations) Truncated() bool { return vs.lacking(MaxViolations) <= 0 }
 
-// lacking returns how many violations there are less than n, including those in branches.
+// weight is what a violation of this operand counts: its text repeats the operand.
+func (o *Operand) weight() int { return 1 + len(o.Allowed)/100 + len(o.Pattern)/1000 }
+
+// lacking returns how much less than n the violations weigh, including those in branches.
 func (vs Violations) lacking(n int) int {
 	for i := range vs {
-		if n--; n <= 0 {
+		if n -= vs[i].Want.weight(); n <= 0 {
 			return n
 		}
 		for _, branch := range vs[i].Branches {
@@ -158,7 +159,7 @@ func (vs Violations) lacking(n int) int {
 
 // MoreErrors is the error of an object whose violations are truncated.
 func MoreErrors() *field.Error {
-	return field.Invalid(nil, nil, fmt.Sprintf("there may be more errors: validation stops after %d; correct the existing errors to complete validation", MaxViolations))
+	return field.Invalid(nil, nil, "there may be more errors: correct the existing errors to complete validation")
 }
 
 // String returns the name of the kind.

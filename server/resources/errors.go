@@ -15,13 +15,13 @@ import (
 // them, and needs a time that grows with the square of their number to join them.
 const maxErrors = 200
 
-// BoundErrors returns the first errors of a list that is too long, and says how many there are.
+// BoundErrors returns the first errors of a list that is too long, and says that there are more.
 func BoundErrors(errs field.ErrorList) field.ErrorList {
 	if len(errs) <= maxErrors {
 		return errs
 	}
 	more := &field.Error{Type: field.ErrorTypeTooMany, Field: errs[maxErrors].Field, BadValue: field.OmitValueType{},
-		Detail: fmt.Sprintf("this and %d more errors are not reported: fix the others first", len(errs)-maxErrors-1)}
+		Detail: fmt.Sprintf("only the first %d errors are reported: fix them to see the others", maxErrors)}
 	return append(errs[:maxErrors:maxErrors], more)
 }
 

@@ -214,8 +214,13 @@ func (k *customKind) fieldErrors(vs schema.Violations, err error) field.ErrorLis
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
+	truncated := vs.Truncated()
+	if len(vs) > 2*maxErrors {
+		// The others are not reported, and the text of an error can be long.
+		vs, truncated = vs[:2*maxErrors], true
+	}
 	errs := vs.FieldErrorsIn(k.Definition().Semantics())
-	if vs.Truncated() {
+	if truncated {
 		errs = append(errs, schema.MoreErrors())
 	}
 	return errs
