@@ -289,12 +289,12 @@ func TestTruncatedErrors(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, testOptions(t))
 	admin := client(t, s, nil)
-	branches := `{"maxLength":1}` + strings.Repeat(`,{"maxLength":1}`, 19)
+	branches := `{"maxLength":1}` + strings.Repeat(`,{"maxLength":1}`, schema.MaxViolations/80)
 	crd := strings.Replace(sharedCRD("truncated.example.com"), `{"type":"object"}`, `{"type":"object","properties":{"a":{"type":"array","items":{"type":"string","anyOf":[`+branches+`]}}}}`, 1)
 	if code, text := exchange(t, admin, http.MethodPost, s.URL()+crdsPath, crd); code != http.StatusCreated {
 		t.Fatalf("%d %s", code, text)
 	}
-	for _, n := range []int{10, schema.MaxViolations / 10} {
+	for _, n := range []int{10, 90} {
 		body := `{"apiVersion":"truncated.example.com/v1","kind":"Thing","metadata":{"name":"a"},"a":["zz"` + strings.Repeat(`,"zz"`, n-1) + `]}`
 		code, text := exchange(t, admin, http.MethodPost, s.URL()+"/apis/truncated.example.com/v1/things", body)
 		if more := strings.Contains(text, "there may be more errors"); code != http.StatusUnprocessableEntity || more != (n > 10) {
