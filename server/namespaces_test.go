@@ -93,6 +93,31 @@ func TestNamespaces(t *testing.T) {
 	has()
 }
 
+// TestNamespaceWithoutFinalizers checks that a namespace whose finalizers were removed before it was
+// deleted is emptied and goes away, and that a finalizer of its metadata still keeps it.
+func TestNamespaceWithoutFinalizers(t *testing.T) {
+	t.Parallel()
+	g := newGarbage(t)
+	for _, finalizers := range []string{``, `"example.com/hold"`} {
+		g.namespace("one")
+		path := "/api/v1/namespaces/one"
+		g.create(path+"/configmaps", `{"metadata":{"name":"a"}}`)
+		g.do(http.MethodPut, path+"/finalize", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"one","finalizers":[`+finalizers+`]},"spec":{"finalizers":[]}}`)
+		g.do(http.MethodDelete, path, "")
+		g.gone(path + "/configmaps/a")
+		if finalizers != "" {
+			if code, _, err := g.try(http.MethodGet, path, ""); code != http.StatusOK {
+				t.Error("a namespace with a finalizer is gone:", code, err)
+			}
+			g.do(http.MethodPatch, path, `{"metadata":{"finalizers":null}}`)
+		}
+		g.gone(path)
+		if n := g.server.db.store.Snapshot().Count(g.server.db.store.Prefix()+"configmaps/one/", ""); n != 0 {
+			t.Errorf("%d objects are left", n)
+		}
+	}
+}
+
 // TestControllerNames checks the switches of controllers.
 func TestControllerNames(t *testing.T) {
 	t.Parallel()
