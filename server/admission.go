@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
@@ -115,16 +116,18 @@ type reinvoking struct {
 // Handles reports whether a plugin handles an operation.
 func (r reinvoking) Handles(op admission.Operation) bool { return r.chain.Handles(op) }
 
-// Admit runs the mutating plugins.
+// Admit runs the mutating plugins. They are a part of applying a patch, whose errors without a
+// status are those of the client.
 func (r reinvoking) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if err := r.chain.Admit(ctx, a, o); err != nil {
-		return err
-	}
-	if again := a.GetReinvocationContext(); again.ShouldReinvoke() {
+	err := r.chain.Admit(ctx, a, o)
+	if again := a.GetReinvocationContext(); err == nil && again.ShouldReinvoke() {
 		again.SetIsReinvoke()
-		return r.chain.Admit(ctx, a, o)
+		err = r.chain.Admit(ctx, a, o)
 	}
-	return nil
+	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
+		err = apierrors.NewInternalError(err)
+	}
+	return err
 }
 
 // Validate runs the validating plugins.

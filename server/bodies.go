@@ -35,7 +35,7 @@ func boundBodies(next http.Handler, serializer runtime.NegotiatedSerializer) htt
 				return
 			}
 		}
-		if patch := types.PatchType(mediaType); req.Method == http.MethodPatch && (patch == types.JSONPatchType || patch == types.StrategicMergePatchType) {
+		if patch := types.PatchType(mediaType); req.Method == http.MethodPatch && resources.ChecksPatch(patch) {
 			req = resources.WithPatch(req, patch, resources.PeekBody(req, maxRequestBody))
 		}
 		next.ServeHTTP(w, req)

@@ -227,6 +227,16 @@ func newHostile(t *testing.T, s *espaliertest.Server) *hostile {
 
 func (h *hostile) send(r hostileRequest) string {
 	h.Helper()
+	code, body := h.answer(r)
+	if code != r.code || !strings.Contains(body, r.says) {
+		h.Errorf("%s: %s %.200s: the answer is %d, not %d: %.600s", r.name, r.method, r.path, code, r.code, body)
+	}
+	return body
+}
+
+// answer returns the answer of a request, and its code.
+func (h *hostile) answer(r hostileRequest) (code int, _ string) {
+	h.Helper()
 	req, err := http.NewRequestWithContext(h.Context(), r.method, h.url+r.path, strings.NewReader(r.body))
 	if err != nil {
 		h.Fatal(err)
@@ -241,17 +251,14 @@ func (h *hostile) send(r hostileRequest) string {
 	resp, err := h.client.Do(req)
 	if err != nil {
 		h.Errorf("%s: %v", r.name, err)
-		return ""
+		return 0, ""
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		h.Errorf("%s: %v", r.name, err)
 	}
-	if resp.StatusCode != r.code || !strings.Contains(string(body), r.says) {
-		h.Errorf("%s: %s %.200s: the answer is %d, not %d: %.600s", r.name, r.method, r.path, resp.StatusCode, r.code, body)
-	}
-	return string(body)
+	return resp.StatusCode, string(body)
 }
 
 // expired requests revisions that etcd has compacted.

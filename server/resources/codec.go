@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -85,9 +84,9 @@ type replacement struct {
 // malformed returns the error of a server-side apply. If it is that the configuration
 // contradicts the schema's types, which is found while merging and has no type, the object is
 // malformed.
-func (r *replacement) malformed(err error) error {
-	if r.strict && strings.HasPrefix(err.Error(), "failed to create typed patch object") {
-		return apierrors.NewBadRequest(err.Error())
+func malformed(err error) error {
+	if strings.HasPrefix(err.Error(), "failed to create typed patch object") {
+		return badPatch(err)
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/server/fields"
 )
 
 const (
@@ -33,6 +35,8 @@ const (
 	// merge patch and in those that they are merged with: k8s.io/apimachinery compares each item
 	// with all others. Two lists of 2,000 items in different orders take about 5 seconds.
 	maxListComparisons = 16_000_000
+	// maxPatchError is the size of the error of a patch that is shown.
+	maxPatchError = 16 << 10
 )
 
 // patchKey is the key of the patch of a request in its context.
@@ -44,8 +48,13 @@ type sentPatch struct {
 	body      []byte
 }
 
+// ChecksPatch reports whether WithPatch is for a type of patches.
+func ChecksPatch(mediaType types.PatchType) bool {
+	return mediaType == types.JSONPatchType || mediaType == types.StrategicMergePatchType || mediaType == types.ApplyYAMLPatchType
+}
+
 // WithPatch returns a request whose patch is checked, together with the object, before it is
-// applied.
+// applied, and whose errors are those of the client.
 func WithPatch(req *http.Request, mediaType types.PatchType, body []byte) *http.Request {
 	return req.WithContext(context.WithValue(req.Context(), patchKey{}, sentPatch{mediaType, body}))
 }
@@ -54,7 +63,7 @@ func WithPatch(req *http.Request, mediaType types.PatchType, body []byte) *http.
 func checkPatch(ctx context.Context, old runtime.Object) error {
 	p, ok := ctx.Value(patchKey{}).(sentPatch)
 	switch {
-	case !ok:
+	case !ok || p.mediaType == types.ApplyYAMLPatchType:
 		return nil
 	case p.mediaType == types.StrategicMergePatchType:
 		return checkStrategicPatch(p.body, old)
@@ -70,6 +79,28 @@ func checkPatch(ctx context.Context, old runtime.Object) error {
 		return err
 	}
 	return checkJSONPatch(operations, p.body, current)
+}
+
+// patchError returns the error of applying the patch of a request. k8s.io/apiserver answers with
+// an internal error if a patch does not fit the type of the object.
+func patchError(ctx context.Context, err error) error {
+	if _, ok := ctx.Value(patchKey{}).(sentPatch); !ok || fields.IsTooManyItems(err) {
+		return err
+	}
+	return badPatch(err)
+}
+
+// badPatch returns the error for a patch that does not fit the type of the object, unless err has a
+// status. The error of a library has a line for each value that does not fit, or the values.
+func badPatch(err error) error {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return err
+	}
+	text := err.Error()
+	if len(text) > maxPatchError {
+		text = fmt.Sprintf("%s... (%d bytes are not shown)", strings.ToValidUTF8(text[:maxPatchError], ""), len(text)-maxPatchError)
+	}
+	return apierrors.NewBadRequest(text)
 }
 
 // checkJSONPatch returns an error if a JSON patch has too many operations or levels for an object.

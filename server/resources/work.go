@@ -122,8 +122,8 @@ func (i checkedInfo) UpdatedObject(ctx context.Context, old runtime.Object) (run
 		return nil, err
 	}
 	obj, err := i.UpdatedObjectInfo.UpdatedObject(ctx, old)
-	if err == nil {
-		err = checkMetadata(i.kind, obj)
+	if err != nil {
+		return nil, patchError(ctx, err)
 	}
-	return obj, err
+	return obj, checkMetadata(i.kind, obj)
 }

@@ -29,7 +29,7 @@ func (w *write) apply(_ context.Context, a *applied, live *unstructured.Unstruct
 	}
 	merged, err := w.fields.Apply(live, &unstructured.Unstructured{Object: tree}, w.options.manager, w.options.force)
 	if err != nil {
-		return nil, w.replaced.malformed(err)
+		return nil, malformed(err)
 	}
 	if merged == live {
 		merged = shallowCopy(live)
