@@ -4,18 +4,23 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"reflect"
 	"sync"
 	"sync/atomic"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/config"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/generic"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+
+	"espalier.dev/schema/rules/bounds"
 )
 
 // mutatingWebhooks is the plugin MutatingAdmissionWebhook.
@@ -96,6 +101,9 @@ func newWebhooks[T any](c *Config, n *namespaceReader, s *stored[T], plugin func
 		if err != nil {
 			return nil, err
 		}
+		if err := boundConditions(p); err != nil {
+			return nil, err
+		}
 		p.SetAuthenticationInfoResolverWrapper(c.Guard)
 		p.SetServiceResolver(c.Services)
 		p.SetUnconditionalAuthorizer(c.Authorizer)
@@ -106,6 +114,18 @@ func newWebhooks[T any](c *Config, n *namespaceReader, s *stored[T], plugin func
 		return p, nil
 	}
 	return w
+}
+
+// boundConditions makes a plugin compile match conditions with bounded functions. The plugin has
+// no option for its compiler, and nothing that it calls can replace it.
+func boundConditions(p *generic.Webhook) error {
+	const name = "filterCompiler"
+	f := reflect.ValueOf(p).Elem().FieldByName(name)
+	if !f.IsValid() || f.Type() != reflect.TypeFor[cel.ConditionCompiler]() {
+		return fmt.Errorf("k8s.io/apiserver's plugin for webhooks has no %s that compiles match conditions", name)
+	}
+	reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem().Set(reflect.ValueOf(cel.NewConditionCompiler(bounds.EnvSet())))
+	return nil
 }
 
 // configure sets the part of the configuration file for the plugin: how it authenticates to

@@ -388,3 +388,30 @@ func TestAuditAnnotations(t *testing.T) {
 		return false
 	})
 }
+
+// TestCostlyConditions evaluates match conditions of webhooks and policies whose functions would
+// take very long.
+func TestCostlyConditions(t *testing.T) {
+	e := newEnv(t, schema.KEP)
+	h := newHook(t, allow)
+	const pattern = "too long for a regular expression"
+	for _, kind := range []string{"Mutating", "Validating"} {
+		for _, of := range []string{"webhook", "policy"} {
+			name := strings.ToLower(kind + "-" + of)
+			// The condition is false for the objects of the other cases.
+			conditions := fmt.Sprintf(`matchConditions: [{name: costly, expression: "object.metadata.name == '%s' && object.spec.color.matches('^(.*a){1000}$')"}], failurePolicy: Fail`, name)
+			switch {
+			case of == "webhook":
+				e.configure(kind, name, h, ", "+conditions)
+			case kind == "Mutating":
+				e.policy(kind, name, conditions+`, mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{spec: Object.spec{size: 1}}"}}]`, "")
+			default:
+				e.policy(kind, name, conditions+`, validations: [{expression: "true"}]`, "")
+			}
+			a := e.do("POST", e.widgets("v1"), widget("v1", name, `{color: "`+strings.Repeat("a", 900_000)+`"}`))
+			if a.code < http.StatusBadRequest || !strings.Contains(a.message(), pattern) {
+				t.Errorf("%s: %d %.300s", name, a.code, a.message())
+			}
+		}
+	}
+}
