@@ -34,7 +34,7 @@ type Options struct {
 // CEL runtime.
 type RuleChecker interface {
 	// CheckRules compiles the rules of a schema and returns their errors and estimated
-	// cost.
+	// cost. The report is not complete if the context ends.
 	CheckRules(context.Context, RuleCheck) *schema.RuleReport
 	// Compile compiles the rules of a schema for evaluation: it is a
 	// schema.RuleCompiler.

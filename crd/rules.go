@@ -73,6 +73,10 @@ func (d *demands) compiledRules(ctx context.Context, root *schema.Structural, w 
 		StoredRule:    func(text string) bool { return d.storedExpressions().rules[text] },
 		StoredMessage: func(text string) bool { return d.storedExpressions().messages[text] },
 	})
+	if err := ctx.Err(); err != nil {
+		// The report is not complete.
+		return field.ErrorList{field.InternalError(path, err)}
+	}
 	// A schema that does not change is not rejected because of the cost of a single
 	// rule.
 	return append(report.FieldErrors(path, unchanged), report.TotalErrors(path)...)

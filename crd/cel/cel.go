@@ -16,14 +16,16 @@ type Checker struct{}
 
 var _ crd.RuleChecker = Checker{}
 
-// CheckRules returns the errors in the rules of a schema, and their estimated cost.
-func (Checker) CheckRules(_ context.Context, c crd.RuleCheck) *schema.RuleReport {
+// CheckRules returns the errors in the rules of a schema, and their estimated cost. It stops when
+// ctx ends.
+func (Checker) CheckRules(ctx context.Context, c crd.RuleCheck) *schema.RuleReport {
 	return rules.Check(c.Root, rules.CheckOptions{
 		StoredRule:    c.StoredRule,
 		StoredMessage: c.StoredMessage,
 		Skip:          c.Skip,
 		Remedies:      c.Remedies,
 		Unguarded:     c.Unguarded,
+		Stop:          func() bool { return ctx.Err() != nil },
 	})
 }
 

@@ -74,3 +74,17 @@ func TestChecker(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestEnded checks that a CRD is not validated further, and not accepted, when the context ends.
+func TestEnded(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	o := crd.Options{Semantics: schema.Kubernetes, Rules: cel.Checker{}}
+	for _, rule := range []string{"self > 1", "self.b"} {
+		c := definition(t, `{type: object, properties: {a: {type: integer, x-kubernetes-validations: [{rule: `+rule+`}]}}}`)
+		errs := crd.ValidateCreate(ctx, c, o).Errors
+		if len(errs) != 1 || !strings.Contains(errs[0].Error(), context.Canceled.Error()) {
+			t.Errorf("%s: %v", rule, errs)
+		}
+	}
+}

@@ -30,13 +30,16 @@ type CheckOptions struct {
 	Remedies bool
 	// Unguarded requests the optional fields that rules read without a guard.
 	Unguarded bool
+	// Stop reports whether to stop, because nobody waits for the report, which is not complete
+	// then. Nil means never.
+	Stop func() bool
 }
 
 // Check compiles the rules of a schema as kube-apiserver does when a CRD is written,
 // and estimates their cost. The schema should be structural; rules under logical
 // operators, which a structural schema cannot have, are ignored.
 func Check(s *schema.Structural, o CheckOptions) *schema.RuleReport {
-	c := checking{CheckOptions: o, report: &schema.RuleReport{}}
+	c := checking{CheckOptions: o, shared: newShared(PerCallLimit), report: &schema.RuleReport{}}
 	if !hasRules(s) {
 		return c.report
 	}
@@ -59,6 +62,7 @@ func Check(s *schema.Structural, o CheckOptions) *schema.RuleReport {
 type checking struct {
 	CheckOptions
 	in     bases
+	shared *shared
 	report *schema.RuleReport
 }
 
@@ -184,6 +188,9 @@ func (s *scope) setType() {
 
 // schema checks the rules below a schema, and then those of the schema itself.
 func (c *checking) schema(s *scope) {
+	if c.stopped() {
+		return
+	}
 	s.setType()
 	below := func(step schema.SchemaStep, v *view, correlates bool) {
 		if v == nil || !v.hasRules {
@@ -205,6 +212,8 @@ func (c *checking) schema(s *scope) {
 		c.report.Schemas = append(c.report.Schemas, c.own(s))
 	}
 }
+
+func (c *checking) stopped() bool { return c.Stop != nil && c.Stop() }
 
 // evaluate descends one step in the types that evaluation uses. It skips properties for
 // which CEL has no type.
@@ -243,10 +252,13 @@ func (c *checking) own(s *scope) schema.SchemaRules {
 		out.Err = errNoType
 		return out
 	}
-	envs := newEnvironments(s.decl, PerCallLimit)
+	envs := c.shared.of(s.decl)
 	fits := uint64(celconfig.MaxRequestSizeBytes / (s.decl.MinSerializedSize + 1))
 	var all []*compiled
 	for i := range s.view.s.XValidations {
+		if c.stopped() {
+			break
+		}
 		compiled, err := envs.compileRule(s.view.s, &s.view.s.XValidations[i], c.in, func(x *expression) (err error) {
 			x.cost, err = (&sizes{root: s.decl}).cost(x)
 			return err

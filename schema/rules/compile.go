@@ -109,7 +109,7 @@ func compile(s *schema.Structural, o options) (*program, error) {
 	s = s.DeepCopy()
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
 	stored := func(string) *cel.Env { return base }
-	c := compilation{options: o, in: bases{stored, stored}}
+	c := compilation{options: o, in: bases{stored, stored}, shared: newShared(o.perCallLimit)}
 	root := newView(s, true)
 	v := c.validator(root, true, declOf(root, true))
 	if len(c.errs) > 0 {
@@ -129,10 +129,11 @@ func declOf(v *view, isResource bool) *apiservercel.DeclType {
 // compilation is one run of compile.
 type compilation struct {
 	options
-	in   bases
-	path schema.SchemaPath
-	errs []error
-	more int
+	in     bases
+	shared *shared
+	path   schema.SchemaPath
+	errs   []error
+	more   int
 }
 
 // maxErrors is the number of rules that do not compile that are reported.
@@ -228,7 +229,7 @@ func (c *compilation) own(out *validator, v *view, decl *apiservercel.DeclType) 
 		c.fail(": %v", out.err)
 		return
 	}
-	envs := newEnvironments(decl, c.perCallLimit)
+	envs := c.shared.of(decl)
 	for i := range v.s.XValidations {
 		r, err := envs.compileRule(v.s, &v.s.XValidations[i], c.in, nil)
 		switch {

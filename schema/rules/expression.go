@@ -48,6 +48,10 @@ type environments struct {
 	scoped       *apiservercel.DeclType
 	provider     *apiservercel.DeclTypeProvider
 	made         map[envKey]*cel.Env
+	// shared has the environments of other schemas, or is nil. expressions are those that are
+	// compiled.
+	shared      *shared
+	expressions map[expressionKey]compiledExpression
 }
 
 type envKey struct {
@@ -171,7 +175,7 @@ func (e *environments) compileRule(s *schema.Structural, r *api.ValidationRule, 
 		if err != nil {
 			return x, nil, err
 		}
-		x, p = e.compile(env, text, want, words)
+		x, p = e.compileOnce(env, text, want, words)
 		if p == nil && estimate != nil {
 			if err := estimate(&x); err != nil {
 				x.program = nil

@@ -285,14 +285,34 @@ func TestViolation(t *testing.T) {
 	}
 }
 
+// endsLater is a context that has ended, but whose first error is nil.
+type endsLater struct {
+	context.Context
+	asked bool
+}
+
+func (e *endsLater) Err() error {
+	if !e.asked {
+		e.asked = true
+		return nil
+	}
+	return context.Canceled
+}
+
+func (e *endsLater) Done() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
 func TestCancellation(t *testing.T) {
 	p := compile(t, `{type: object, properties: {a: {type: array, items: {type: integer}, x-kubernetes-validations: [{rule: "self.all(x, self.all(y, x == y))"}]}}}`)
 	list := make([]any, 500)
 	for i := range list {
 		list[i] = int64(1)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
+	// The context ends after it was looked at for the first time.
+	ctx := &endsLater{Context: t.Context()}
 	errs := p.Validate(ctx, schema.Object{"a": list}, nil).FieldErrors()
 	if len(errs) != 1 || !strings.Contains(errs[0].Detail, "interrupted") {
 		t.Errorf("got %v", errs)
@@ -371,5 +391,30 @@ func TestParseFieldPath(t *testing.T) {
 				t.Errorf("got %v, %v, want %s", path.FieldPath(), err, tt.want)
 			}
 		})
+	}
+}
+
+// TestEnded checks that neither the check nor the evaluation of rules continues when nobody waits
+// for the result.
+func TestEnded(t *testing.T) {
+	const text = `
+type: object
+properties:
+  a: {type: string, x-kubernetes-validations: [{rule: self == 'x'}, {rule: self == 'y'}]}
+  b: {type: string, x-kubernetes-validations: [{rule: self == 'x'}]}
+`
+	if n := len(rules.Check(structural(text), rules.CheckOptions{Stop: func() bool { return false }}).Rules()); n != 3 {
+		t.Errorf("%d rules are checked", n)
+	}
+	calls := 0
+	report := rules.Check(structural(text), rules.CheckOptions{Stop: func() bool { calls++; return calls > 3 }})
+	if n := len(report.Rules()); n != 1 {
+		t.Errorf("%d rules are checked after the end", n-1)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	found := compile(t, text).Validate(ctx, object(t, "{a: z, b: z}"), nil)
+	if len(found) != 1 || !strings.Contains(found.FieldErrors()[0].Error(), context.Canceled.Error()) {
+		t.Errorf("got %v", found)
 	}
 }

@@ -173,6 +173,10 @@ func (e *evaluation) own(v *validator, obj, old any) {
 		switch {
 		case e.budget < 0:
 			return
+		case e.ctx.Err() != nil:
+			e.add(r, nil, obj, field.InternalError(e.path.FieldPath(), e.ctx.Err()))
+			e.stop()
+			return
 		case r.err != nil:
 			e.invalid(v, r, obj, "rule compile error: %v", r.err)
 			continue
