@@ -2,6 +2,7 @@ package resources
 
 import (
 	"context"
+	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -24,9 +25,21 @@ func WithWork(ctx context.Context, finished func()) (_ context.Context, answered
 	return context.WithValue(ctx, workKey{}, u), u.close
 }
 
+// ended returns an error if a request has timed out, or its client is gone. The steps of a write
+// that can take long begin with it: nobody waits for their result.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return apierrors.NewTimeoutError(fmt.Sprintf("the request ended before it was done: %v", err), 0)
+	}
+	return nil
+}
+
 // beginWork counts work that ends with the call of end. A request that has been answered
 // begins none.
 func beginWork(ctx context.Context) (end func(), err error) {
+	if err := ended(ctx); err != nil {
+		return nil, err
+	}
 	u, ok := ctx.Value(workKey{}).(*usage)
 	if !ok {
 		return func() {}, nil
@@ -118,12 +131,18 @@ type checkedInfo struct {
 }
 
 func (i checkedInfo) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
+	if err := ended(ctx); err != nil {
+		return nil, err
+	}
 	if err := checkPatch(ctx, old); err != nil {
 		return nil, err
 	}
 	obj, err := i.UpdatedObjectInfo.UpdatedObject(ctx, old)
 	if err != nil {
 		return nil, patchError(ctx, err)
+	}
+	if err := ended(ctx); err != nil {
+		return nil, err
 	}
 	return obj, checkMetadata(i.kind, obj)
 }

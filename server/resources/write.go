@@ -165,7 +165,7 @@ func (w *write) create(ctx context.Context) (runtime.Object, int, error) {
 	}
 	w.dedupOwners(sent, false)
 	result, err := w.finish(ctx, func() (runtime.Object, error) {
-		if err := w.manage(nil, sent); err != nil {
+		if err := w.manage(ctx, nil, sent); err != nil {
 			return nil, err
 		}
 		if err := w.admit(ctx, sent, nil); err != nil {
@@ -233,7 +233,7 @@ func (w *write) update(ctx context.Context) (runtime.Object, int, error) {
 		}
 		if !managed {
 			obj.SetManagedFields(nil)
-		} else if err := w.manage(live, obj); err != nil {
+		} else if err := w.manage(ctx, live, obj); err != nil {
 			return nil, err
 		}
 		return obj, w.admit(ctx, obj, live)

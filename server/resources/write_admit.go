@@ -23,6 +23,9 @@ import (
 // the object is created. Creates are rejected early while the CRD is being deleted, also in a
 // dry run; the fence of the CRD makes the final decision when the object is stored.
 func (w *write) admit(ctx context.Context, obj, old *unstructured.Unstructured) error {
+	if err := ended(ctx); err != nil {
+		return err
+	}
 	op := operation(old)
 	if op == admission.Create && w.serving.terminating() {
 		return apierrors.NewForbidden(w.scope.Resource.GroupResource(), w.name, fence.ErrTerminating)

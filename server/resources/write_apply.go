@@ -22,8 +22,11 @@ import (
 )
 
 // apply merges an applied configuration into the stored object.
-func (w *write) apply(_ context.Context, a *applied, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (w *write) apply(ctx context.Context, a *applied, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	tree, err := a.next()
+	if err == nil {
+		err = ended(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +50,10 @@ func (w *write) apply(_ context.Context, a *applied, live *unstructured.Unstruct
 }
 
 // manage sets the managed fields of an object that replaces another one, or none.
-func (w *write) manage(live, obj *unstructured.Unstructured) error {
+func (w *write) manage(ctx context.Context, live, obj *unstructured.Unstructured) error {
+	if err := ended(ctx); err != nil {
+		return err
+	}
 	manager := w.options.manager
 	if manager == "" {
 		manager = managerOf(w.req.UserAgent())

@@ -132,7 +132,7 @@ func (w *write) patched(ctx context.Context, change func(context.Context, *unstr
 }
 
 // applyJSONPatch applies a JSON patch or a JSON merge patch.
-func (w *write) applyJSONPatch(_ context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (w *write) applyJSONPatch(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	current, err := jsonx.Append(nil, live.Object)
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (w *write) applyJSONPatch(_ context.Context, live *unstructured.Unstructure
 		return nil, apierrors.NewInvalid(runtimeschema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(patched), err.Error())})
 	}
 	addWarnings(w.req.Context(), strict)
-	return obj, w.manage(live, obj)
+	return obj, w.manage(ctx, live, obj)
 }
 
 // decodePatched decodes an object that a patch was applied to, and returns the errors of strict

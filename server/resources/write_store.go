@@ -83,6 +83,9 @@ func (w *write) createError(ctx context.Context, err error, name string, obj *un
 
 // beforeCreate completes and validates a new object.
 func (w *write) beforeCreate(ctx context.Context, obj *unstructured.Unstructured) error {
+	if err := ended(ctx); err != nil {
+		return err
+	}
 	managed := takeManagedFields(obj)
 	err := rest.BeforeCreate(w.strategy, ctx, obj)
 	putManagedFields(obj, managed)
@@ -183,6 +186,9 @@ func (w *write) checkVersion(version uint64, live *unstructured.Unstructured) er
 
 // prepareUpdate completes and validates an object that replaces another one.
 func (w *write) prepareUpdate(ctx context.Context, key string, obj, live *unstructured.Unstructured) error {
+	if err := ended(ctx); err != nil {
+		return err
+	}
 	old := shallowCopy(live) // the storage owns live
 	managed, before := takeManagedFields(obj), takeManagedFields(old)
 	if err := rest.BeforeUpdate(w.strategy, ctx, obj, old); err != nil {
