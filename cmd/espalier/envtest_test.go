@@ -381,7 +381,8 @@ func TestEnvtestPlane(t *testing.T) {
 	}
 }
 
-// TestEnvtestLog makes sure that the log names everything that has no effect.
+// TestEnvtestLog makes sure that the log names everything that has no effect, and the reason of
+// the end.
 func TestEnvtestLog(t *testing.T) {
 	p := newPlane(t)
 	p.startEtcd(t)
@@ -390,7 +391,7 @@ func TestEnvtestLog(t *testing.T) {
 	if code := c.signal(t, syscall.SIGTERM); code != 0 {
 		t.Errorf("kube-apiserver exits with %d: %s", code, &c.stderr)
 	}
-	for _, want := range []string{"--audit-log-mode", "--kubelet-timeout", "feature gates of kube-apiserver have no effect in this server: DynamicResourceAllocation", "ImagePolicyWebhook"} {
+	for _, want := range []string{"--audit-log-mode", "--kubelet-timeout", "feature gates of kube-apiserver have no effect in this server: DynamicResourceAllocation", "ImagePolicyWebhook", `"The API server is stopping" cause="terminated"`} {
 		if !strings.Contains(c.stderr.String(), want) {
 			t.Errorf("the log does not mention %s: %s", want, &c.stderr)
 		}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"espalier.dev/analysis/lint"
 	"espalier.dev/server"
@@ -100,7 +101,9 @@ func (a *app) serve(ctx context.Context, o *server.Options) error {
 `, s.URL(), shellQuote(kubeconfig))
 	select {
 	case <-ctx.Done():
-		// Running requests may take long to finish: the next signal kills the process.
+		// Running requests may take long to finish: the next signal kills the process, and then
+		// this is the last line of the log.
+		klog.InfoS("The API server is stopping", "cause", context.Cause(ctx))
 		signal.Reset(os.Interrupt, syscall.SIGTERM)
 	case <-s.Done():
 	}

@@ -194,6 +194,10 @@ func TestServeSignals(t *testing.T) {
 	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && (!status.Signaled() || status.Signal() != syscall.SIGINT) {
 		t.Errorf("the server exited with %v", p.cmd.ProcessState)
 	}
+	// A killed server leaves a trace in its log.
+	if want := `"The API server is stopping" cause="interrupted"`; !strings.Contains(p.stderr.String(), want) {
+		t.Errorf("the log does not contain %s: %s", want, &p.stderr)
+	}
 }
 
 func TestShellQuote(t *testing.T) {

@@ -198,6 +198,8 @@ func (c *command) run(ctx context.Context) error {
 	klog.InfoS("The API server is ready", "url", s.URL())
 	select {
 	case <-ctx.Done():
+		// The next signal kills the process, and then this is the last line of the log.
+		klog.InfoS("The API server is stopping", "cause", context.Cause(ctx))
 	case <-s.Done():
 	}
 	return s.Stop()
