@@ -581,6 +581,8 @@ func TestHostileViolations(t *testing.T) {
 		"branches": {`{type: array, items: {type: object, properties: {a: {type: integer}}, oneOf: [` + numbers(1000, "{properties: {a: {minimum: %d}}}") + `]}}`, list(100_000, map[string]any{"a": int64(1)})},
 		"fields":   {`{type: array, items: {type: object, required: [` + numbers(100, "r%d") + `]}}`, list(100_000, map[string]any{})},
 		"unions":   {`{type: array, items: {type: object, properties: {t: {type: string}, a: {type: string}, b: {type: string}}, x-kubernetes-unions: [{discriminator: t, fields: {a: A, b: B}}]}}`, list(300_000, map[string]any{})},
+		"metadata": {`{type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}`,
+			map[string]any{"apiVersion": "v1", "kind": "A", "metadata": map[string]any{"ownerReferences": list(6000, map[string]any{})}}},
 		"embedded": {`{type: array, items: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}`, list(300_000, map[string]any{})},
 	} {
 		p := compile(t, `{type: object, properties: {a: `+c.schema+`}}`, schema.WithSemantics(schema.KEP))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/operation"
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -50,7 +51,7 @@ func (w *walker) embedded(id int32, obj map[string]any) (vs Violations) {
 		// An embedded resource need not have a name.
 		meta.Name = "unnamed"
 	}
-	for _, err := range validation.ValidateObjectMetaDeclaratively(w.ctx, operation.Create, meta, nil, meta.Namespace != "", pathSegment, at.Child("metadata"), true) {
+	for _, err := range metadataErrors(w.ctx, operation.Create, meta, nil, meta.Namespace != "", pathSegment, at.Child("metadata")) {
 		v := w.violation(Metadata, id, nil, Operand{})
 		v.Path, v.Value = metadataErrorPath(v.Path, obj["metadata"], err)
 		v.Cause = err
@@ -114,6 +115,23 @@ func (id *Identity) typeMeta(obj Object) (vs Violations) {
 	return vs
 }
 
+// MaxOwnerReferences is the number of owner references that an object may have. The JSON of as many
+// valid ones has more bytes than an API server accepts; empty ones have four errors each.
+const MaxOwnerReferences = 65536
+
+// metadataErrors returns the errors of metadata, up to the number of violations that are searched
+// for.
+func metadataErrors(ctx context.Context, op operation.Type, meta, old *metav1.ObjectMeta, namespaced bool, name validation.ValidateNameFunc, at *field.Path) field.ErrorList {
+	if n := len(meta.OwnerReferences); n > MaxOwnerReferences {
+		return field.ErrorList{field.TooMany(at.Child("ownerReferences"), n, MaxOwnerReferences)}
+	}
+	errs := validation.ValidateObjectMetaDeclaratively(ctx, op, meta, old, namespaced, name, at, true)
+	if ctx.Value(exhaustive{}) == nil {
+		errs = errs[:min(len(errs), MaxViolations)]
+	}
+	return errs
+}
+
 // objectMeta validates the metadata of the object itself.
 func (id *Identity) objectMeta(ctx context.Context, obj, old Object) (vs Violations) {
 	at := field.NewPath("metadata")
@@ -143,16 +161,19 @@ func (id *Identity) objectMeta(ctx context.Context, obj, old Object) (vs Violati
 		return vs
 	}
 	if old == nil {
-		add(validation.ValidateObjectMetaDeclaratively(ctx, operation.Create, meta, nil, id.Namespaced, validation.NameIsDNSSubdomain, at, true)...)
+		add(metadataErrors(ctx, operation.Create, meta, nil, id.Namespaced, validation.NameIsDNSSubdomain, at)...)
 		return vs
 	}
 	oldMeta := read(old)
 	if oldMeta == nil {
 		return vs
 	}
-	add(validation.ValidateObjectMetaDeclaratively(ctx, operation.Update, meta, oldMeta, id.Namespaced, nil, at, true)...)
+	add(metadataErrors(ctx, operation.Update, meta, oldMeta, id.Namespaced, nil, at)...)
 	return vs
 }
+
+// metadataSchema returns the schema of metadata. It must not be changed.
+var metadataSchema = sync.OnceValue(ObjectMeta)
 
 // metadataErrorPath returns the path of a Kubernetes field error about the metadata of
 // the resource at the path resource, and the value at that path or nil. A field error
@@ -161,7 +182,7 @@ func (id *Identity) objectMeta(ctx context.Context, obj, old Object) (vs Violati
 func metadataErrorPath(resource Path, metadata any, err *field.Error) (Path, any) {
 	path, value := append(resource.clone(), Step{Key: "metadata"}), metadata
 	rest, ok := strings.CutPrefix(err.Field, path.FieldPath().String())
-	for s := ObjectMeta(); ok && rest != "" && s != nil; {
+	for s := metadataSchema(); ok && rest != "" && s != nil; {
 		var step Step
 		if step, rest, ok = nextStep(s, value, rest); !ok {
 			break
@@ -188,7 +209,7 @@ func metadataErrorPath(resource Path, metadata any, err *field.Error) (Path, any
 }
 
 // nextStep cuts the first step off text, the rest of a field path into a value with the
-// schema s. The longest matching key wins.
+// schema s. The longest matching name wins.
 func nextStep(s *Structural, value any, text string) (step Step, rest string, ok bool) {
 	take := func(name string, st Step) {
 		if after, is := strings.CutPrefix(text, name); is && (after == "" || after[0] == '.' || after[0] == '[') && (!ok || len(after) < len(rest)) {
@@ -197,14 +218,17 @@ func nextStep(s *Structural, value any, text string) (step Step, rest string, ok
 	}
 	switch v := value.(type) {
 	case map[string]any:
-		if s.AdditionalProperties != nil {
-			for k := range v {
-				take("["+k+"]", Step{Key: k, Kind: MapKey})
+		// The values of maps in metadata have no fields, so the rest is a key.
+		if key := strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"); s.AdditionalProperties != nil {
+			if _, found := v[key]; found {
+				take("["+key+"]", Step{Key: key, Kind: MapKey})
 			}
 		}
 	case []any:
-		for i := range v {
-			take("["+strconv.Itoa(i)+"]", Step{Index: i, Kind: Index})
+		if end := strings.IndexByte(text, ']'); end > 0 {
+			if i, err := strconv.Atoi(text[1:end]); err == nil && i >= 0 && i < len(v) {
+				take("["+strconv.Itoa(i)+"]", Step{Index: i, Kind: Index})
+			}
 		}
 	}
 	for k := range s.Properties {

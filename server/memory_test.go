@@ -61,6 +61,10 @@ func shapes() []shape {
 		{hostileThings, memoryThing + `},"spec":{},`, `"%":1`, `}`},
 		{hostileThings, memoryThing + `,"labels":{`, `"-%":""`, `}}}`},
 		{hostileThings, memoryThing + `,"finalizers":[`, `"a/%"`, `]}}`},
+		{hostileThings, memoryThing + `,"finalizers":[`, `"-"`, `]}}`},
+		{hostileThings, memoryThing + `,"ownerReferences":[`, `{}`, `]}}`},
+		{hostileThings, memoryThing + `,"ownerReferences":[`, `{"uid":"%"}`, `]}}`},
+		{hostileThings, memoryThing + `,"annotations":{`, `"-%":""`, `}}}`},
 	}
 }
 

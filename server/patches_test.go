@@ -95,6 +95,12 @@ func TestPatchesThatDoNotFit(t *testing.T) {
 			if len(text) > 40_000 || !strings.Contains(text, " bytes are not shown)") {
 				t.Errorf("the error has %d bytes: %.1000s", len(text), text)
 			}
+			// References with the same UID count once.
+			owners := shape{before: `{"apiVersion":"hostile.example.com/v1","kind":"Thing","metadata":{"name":"NAME","ownerReferences":[`, item: `{"uid":"%"}`, after: `]}}`}.text(1 << 20)
+			h.send(hostileRequest{name: "a create with many owners", method: http.MethodPost, path: hostileThings, body: strings.Replace(owners, "NAME", "new", 1),
+				code: http.StatusUnprocessableEntity, says: "must have at most 65536 items"})
+			h.send(hostileRequest{name: "a patch with many owners", method: http.MethodPatch, path: hostileThings + "/seen", contentType: "application/merge-patch+json", body: strings.Replace(owners, "NAME", "seen", 1),
+				code: http.StatusUnprocessableEntity, says: "must have at most 65536 items"})
 		})
 	}
 }

@@ -5,12 +5,15 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"espalier.dev/schema"
 	"espalier.dev/server/fields"
 )
 
@@ -144,5 +147,21 @@ func (i checkedInfo) UpdatedObject(ctx context.Context, old runtime.Object) (run
 	if err := ended(ctx); err != nil {
 		return nil, err
 	}
+	if err := checkOwners(i.kind, obj); err != nil {
+		return nil, err
+	}
 	return obj, checkMetadata(i.kind, obj)
+}
+
+// checkOwners returns an error if an updated object has more owner references than are validated.
+func checkOwners(kind runtimeschema.GroupKind, obj runtime.Object) error {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil //nolint:nilerr // it has no metadata
+	}
+	n := len(m.GetOwnerReferences())
+	if n <= schema.MaxOwnerReferences {
+		return nil
+	}
+	return apierrors.NewInvalid(kind, m.GetName(), field.ErrorList{field.TooMany(field.NewPath("metadata", "ownerReferences"), n, schema.MaxOwnerReferences)})
 }

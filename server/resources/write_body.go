@@ -168,7 +168,7 @@ func dedup(refs []metav1.OwnerReference) (kept []metav1.OwnerReference, removed 
 		}
 		return 2
 	}
-	seen := make(map[owner]bool, len(refs))
+	seen := map[owner]bool{} // all may be the same
 	for _, ref := range refs {
 		key := owner{ref, flag(ref.Controller), flag(ref.BlockOwnerDeletion)}
 		key.ref.Controller, key.ref.BlockOwnerDeletion = nil, nil

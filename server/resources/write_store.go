@@ -122,6 +122,9 @@ func (w *write) replace(ctx context.Context, change func(context.Context, *unstr
 		}
 		obj, err := change(ctx, live)
 		if err == nil {
+			err = checkOwners(w.scope.Kind.GroupKind(), obj)
+		}
+		if err == nil {
 			err = checkMetadata(w.scope.Kind.GroupKind(), obj)
 		}
 		if err != nil {
