@@ -129,10 +129,10 @@ func TestWidePatches(t *testing.T) {
 	deep := `[{"op":"test","path":"` + strings.Repeat("/a", 200_000) + `","value":"` + strings.Repeat("a", 10_000) + `"}]`
 	h.send(hostileRequest{method: http.MethodPost, path: configMaps, body: `{"metadata":{"name":"a","finalizers":["a/b"]}}`, code: http.StatusCreated})
 	for _, r := range []hostileRequest{
-		{name: "many finalizers", path: configMaps + "/a", contentType: strategic, body: finalizers(100_000), code: 413, says: "one in the patch has 100000 items, one in the object 1"},
+		{name: "many finalizers", path: configMaps + "/a", contentType: strategic, body: finalizers(100_000), code: 413, says: "finalizers has 100000 items in the patch, and up to 1 in the object"},
 		{name: "finalizers", path: configMaps + "/a", contentType: strategic, body: finalizers(1000), code: 200},
 		{name: "a merge patch of finalizers", path: configMaps + "/a", contentType: "application/merge-patch+json", body: finalizers(5000), code: 200},
-		{name: "stored finalizers", path: configMaps + "/a", contentType: strategic, body: finalizers(1), code: 413, says: "one in the patch has 1 items, one in the object 5000"},
+		{name: "stored finalizers", path: configMaps + "/a", contentType: strategic, body: finalizers(1), code: 413, says: "finalizers has 1 items in the patch, and up to 5000 in the object"},
 		{name: "a patch without lists", path: configMaps + "/a", contentType: strategic, body: `{"data":{"a":"b"}}`, code: 200},
 		{name: "operations", path: configMaps + "/a", contentType: operations, body: strings.Replace(many("/data/b"), "[", "["+values+",", 1), code: 413, says: "operations, got 5002"},
 		{name: "operations on a CRD", path: crd, contentType: operations, body: strings.Replace(many("/metadata/b"), "[", "["+values+",", 1), code: 413, says: "operations, got 5002"},

@@ -216,6 +216,7 @@ func TestMissingKind(t *testing.T) {
 	const answered = `"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1",`
 	for i, c := range []struct{ send, beta string }{
 		{"", ""}, {`"kind":"CustomResourceDefinition",`, `"kind":"CustomResourceDefinition",`}, {`"apiVersion":"apiextensions.k8s.io/v1",`, `"apiVersion":"apiextensions.k8s.io/v1beta1",`},
+		{`"apiVersion":"","kind":null,`, `"kind":"","apiVersion":"apiextensions.k8s.io/v1beta1",`},
 	} {
 		plural := fmt.Sprintf("foo%ds", i)
 		body := strings.Replace(routedCRD(plural, fmt.Sprintf("Foo%d", i), "Namespaced", ""), head, c.send, 1)

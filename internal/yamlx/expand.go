@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 
-	yamlv2 "go.yaml.in/yaml/v2"
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
@@ -18,7 +17,7 @@ func CheckExpanded(src []byte, limit int) error {
 		return &Error{Line: at.Line, Column: at.Column, Message: tooFar(limit)}
 	case unknownExpansion:
 		// The decoder reads what the parser that finds aliases does not.
-		if yamlv2.Unmarshal(src, &unread{}) == nil {
+		if unmarshal(src, &unread{}) == nil {
 			return &Error{Line: 1, Column: 1, Message: "the size of the document with its aliases is unknown: send it without aliases, or as JSON"}
 		}
 	}

@@ -19,14 +19,13 @@ import (
 
 // unmarshal reads src with the library that sigs.k8s.io/yaml uses, and turns its panics into
 // errors.
-func unmarshal(src []byte) (v any, err error) {
+func unmarshal(src []byte, v any) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("yaml: %v", p)
 		}
 	}()
-	err = yamlv2.Unmarshal(src, &v)
-	return v, err
+	return yamlv2.Unmarshal(src, v)
 }
 
 // slowJSON returns the document's value as the library reads it.
@@ -34,7 +33,8 @@ func (d *Document) slowJSON() ([]byte, error) {
 	if at, verdict := expand(d.src, d.o.MaxExpanded); verdict == expandsTooFar {
 		return nil, &Error{Line: d.line + at.Line - 1, Column: at.Column, Message: tooFar(d.o.MaxExpanded)}
 	}
-	v, err := unmarshal(d.src)
+	var v any
+	err := unmarshal(d.src, &v)
 	if err != nil {
 		return nil, d.libraryError(err)
 	}

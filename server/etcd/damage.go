@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	"go.etcd.io/etcd/server/v3/storage/schema"
@@ -65,11 +66,8 @@ func checkFiles(dir string) error {
 		return nil // the first start was interrupted
 	}
 	index, err := checkPages(db)
-	if errors.Is(err, fs.ErrPermission) {
-		return err
-	}
 	if err != nil {
-		return &DamagedError{db, err}
+		return unreadable(db, err)
 	}
 	if index == 0 {
 		return nil // nothing was written yet
@@ -79,12 +77,21 @@ func checkFiles(dir string) error {
 	}
 	last, err := lastEntry(files, index)
 	if err != nil {
-		return &DamagedError{files[len(files)-1], err}
+		return unreadable(files[len(files)-1], err)
 	}
 	if last < index {
 		return &DamagedError{files[len(files)-1], fmt.Errorf("the log ends with entry %d, and the database has entry %d", last, index)}
 	}
 	return nil
+}
+
+// unreadable returns the error of a file that cannot be read: one of the system, such as a missing
+// permission, does not mean that its content is damaged.
+func unreadable(file string, err error) error {
+	if errno := syscall.Errno(0); errors.As(err, &errno) {
+		return fmt.Errorf("read %s: %w", file, err)
+	}
+	return &DamagedError{file, err}
 }
 
 // lastEntry returns the index of the last entry of a log. It reads the files from the one with the

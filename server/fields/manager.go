@@ -81,7 +81,7 @@ func (m *Manager) Stock() *managedfields.FieldManager { return m.stock }
 // Update sets the managedFields of an object that a create, an update or a patch has changed.
 // live is the stored object, or nil for a create. It is not changed, but obj may share its
 // managedFields. If they cannot be computed, obj gets those of live. It returns an API error if
-// they would take too long to compute.
+// they would take too long to compute, unless this is so for live as well.
 func (m *Manager) Update(live, obj *unstructured.Unstructured, manager string) error {
 	if live == nil {
 		live = m.empty()
@@ -90,12 +90,25 @@ func (m *Manager) Update(live, obj *unstructured.Unstructured, manager string) e
 		return nil
 	}
 	if err := m.bounded.Check(obj, m.kind); err != nil {
-		return TooManyItems(err)
+		if m.bounded.Check(live, m.kind) == nil {
+			return TooManyItems(err)
+		}
+		keepEntries(live, obj)
+		return nil
 	}
 	if out, ok := m.stock.UpdateNoErrors(live, obj, manager).(*unstructured.Unstructured); ok {
 		obj.Object = out.Object
 	}
 	return nil
+}
+
+// keepEntries gives an object the managedFields of the stored one.
+func keepEntries(live, obj *unstructured.Unstructured) {
+	if entries, found, _ := unstructured.NestedFieldNoCopy(live.Object, "metadata", "managedFields"); found {
+		_ = unstructured.SetNestedField(obj.Object, runtime.DeepCopyJSONValue(entries), "metadata", "managedFields")
+		return
+	}
+	unstructured.RemoveNestedField(obj.Object, "metadata", "managedFields")
 }
 
 // Apply merges an applied configuration into an object and sets its managedFields. live is

@@ -243,18 +243,40 @@ func withKind(src []byte, gvk runtimeschema.GroupVersionKind) []byte {
 	if err != nil || len(body) == 0 || body[0] != '{' || sent.APIVersion != "" && sent.Kind != "" {
 		return src
 	}
-	var added []string
+	added := map[string]string{}
 	if sent.APIVersion == "" {
-		added = append(added, `"apiVersion":`+strconv.Quote(gvk.GroupVersion().String()))
+		added["apiVersion"] = gvk.GroupVersion().String()
 	}
 	if sent.Kind == "" {
-		added = append(added, `"kind":`+strconv.Quote(gvk.Kind))
+		added["kind"] = gvk.Kind
 	}
-	text := "{" + strings.Join(added, ",")
-	if rest := bytes.TrimLeft(body[1:], " \t\r\n"); len(rest) > 0 && rest[0] != '}' {
-		text += ","
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(src, &members); err != nil {
+		return src
 	}
-	return append([]byte(text), body[1:]...)
+	text := []byte{'{'}
+	for name, value := range added {
+		if _, ok := members[name]; ok {
+			return withMembers(members, added)
+		}
+		text = append(text, strconv.Quote(name)+":"+strconv.Quote(value)+","...)
+	}
+	if len(members) == 0 {
+		text = text[:len(text)-1]
+	}
+	return append(text, body[1:]...)
+}
+
+// withMembers returns an object with some of its members replaced.
+func withMembers(members map[string]json.RawMessage, replaced map[string]string) []byte {
+	for name, value := range replaced {
+		members[name] = json.RawMessage(strconv.Quote(value))
+	}
+	src, err := json.Marshal(members)
+	if err != nil {
+		panic(err) // they were just decoded
+	}
+	return src
 }
 
 // toJSON converts a body to the format that Kinds read, and returns the errors of strict

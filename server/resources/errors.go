@@ -6,6 +6,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -32,9 +34,8 @@ func checkMetadata(kind runtimeschema.GroupKind, obj runtime.Object) error {
 	if err != nil {
 		return nil //nolint:nilerr // it has no metadata
 	}
-	if len(m.GetLabels()) <= maxErrors && len(m.GetAnnotations()) <= maxErrors && len(m.GetFinalizers()) <= maxErrors &&
-		len(m.GetOwnerReferences()) <= maxErrors/4 && len(m.GetManagedFields()) <= maxErrors/4 {
-		return nil // few items have few errors
+	if fewItems(m) {
+		return nil
 	}
 	anyName := func(string, bool) []string { return nil }
 	errs := validation.ValidateObjectMetaAccessor(m, m.GetNamespace() != "", anyName, field.NewPath("metadata"))
@@ -42,4 +43,28 @@ func checkMetadata(kind runtimeschema.GroupKind, obj runtime.Object) error {
 		return nil
 	}
 	return apierrors.NewInvalid(kind, m.GetName(), BoundErrors(errs))
+}
+
+// fewItems reports whether metadata has too few items for more errors than are reported.
+func fewItems(m metav1.Object) bool {
+	u, ok := m.(*unstructured.Unstructured)
+	if !ok {
+		return len(m.GetLabels()) <= maxErrors && len(m.GetAnnotations()) <= maxErrors && len(m.GetFinalizers()) <= maxErrors &&
+			len(m.GetOwnerReferences()) <= maxErrors/4 && len(m.GetManagedFields()) <= maxErrors/4
+	}
+	// The accessors of a tree copy what they return.
+	metadata, _ := u.Object["metadata"].(map[string]any)
+	for _, v := range metadata {
+		switch v := v.(type) {
+		case map[string]any:
+			if len(v) > maxErrors {
+				return false
+			}
+		case []any:
+			if len(v) > maxErrors/4 {
+				return false
+			}
+		}
+	}
+	return true
 }

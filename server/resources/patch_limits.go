@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -30,7 +29,7 @@ const (
 	// the object.
 	maxJSONPatchBytes = 500_000_000
 	// smallPatch is the number of operations, and of levels, up to which no object exceeds these.
-	smallPatch = 100
+	smallPatch = 80
 	// maxListComparisons is the maximum of the squares of the items in the lists of a strategic
 	// merge patch and in those that they are merged with: k8s.io/apimachinery compares each item
 	// with all others. Two lists of 2,000 items in different orders take about 5 seconds.
@@ -136,61 +135,82 @@ func longestPath(p jsonpatch.Patch) (longest string) {
 }
 
 // checkStrategicPatch returns an error if the lists of a strategic merge patch, and those of the
-// object, are too long.
+// object that they are merged with, are too long.
 func checkStrategicPatch(body []byte, old runtime.Object) error {
 	var r jsonx.Reader
 	r.Reset(body)
-	var lists []int
-	if listsOf(&r, &lists) != nil || len(lists) == 0 {
+	lists := patchLists{stored: map[string]int{}}
+	lists.measure(reflect.ValueOf(old))
+	if lists.read(&r, "") != nil {
 		return nil // the handler reports it
 	}
-	stored, comparisons := longestMerged(reflect.ValueOf(old)), 0
-	for _, n := range lists {
-		if comparisons += (n + stored) * (n + stored); comparisons > maxListComparisons {
-			return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the lists are too long for a strategic merge patch: one in the patch has %d items, one in the object %d: use a merge patch, or apply",
-				slices.Max(lists), stored))
-		}
+	if lists.comparisons > maxListComparisons {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the lists are too long for a strategic merge patch: %s has %d items in the patch, and up to %d in the object: use a merge patch, or apply",
+			lists.name, lists.sent, lists.stored[lists.name]))
 	}
 	return nil
 }
 
-// listsOf adds the lengths of the lists in the value that r reads next.
-func listsOf(r *jsonx.Reader, lengths *[]int) error {
+// patchLists are the lists of a strategic merge patch and of the object.
+type patchLists struct {
+	// stored has the length of the longest list of the object with a name, of those whose items
+	// are merged.
+	stored      map[string]int
+	comparisons int
+	// name and sent are the name and the length of the list that takes the most comparisons.
+	name       string
+	sent, most int
+}
+
+// read counts the comparisons of the value that r reads next, which is in a field.
+func (l *patchLists) read(r *jsonx.Reader, field string) error {
 	switch r.Peek() {
 	case '{':
-		return r.Members(func(string) error { return listsOf(r, lengths) })
+		return r.Members(func(name string) error {
+			if directive, of, ok := strings.Cut(name, "/"); ok && strings.HasPrefix(directive, "$") {
+				name = of // $setElementOrder/name, $deleteFromPrimitiveList/name
+			}
+			return l.read(r, name)
+		})
 	case '[':
 		n := 0
 		err := r.Items(func(int) error {
 			n++
-			return listsOf(r, lengths)
+			return l.read(r, field)
 		})
-		*lengths = append(*lengths, n)
+		both := n + l.stored[field]
+		l.comparisons += both * both
+		if both > l.most {
+			l.name, l.sent, l.most = field, n, both
+		}
 		return err
 	}
 	return r.Skip()
 }
 
-// longestMerged returns the length of the longest list in an object whose items strategic merge
-// patches merge.
-func longestMerged(v reflect.Value) (longest int) {
+// measure finds the lengths of the lists in a value of the object.
+func (l *patchLists) measure(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
-			return longestMerged(v.Elem())
+			l.measure(v.Elem())
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
-			if f.IsExported() && (f.Type.Kind() != reflect.Slice || strings.Contains(f.Tag.Get("patchStrategy"), "merge")) {
-				longest = max(longest, longestMerged(v.Field(i)))
+			switch {
+			case !f.IsExported():
+			case f.Type.Kind() != reflect.Slice:
+				l.measure(v.Field(i))
+			case strings.Contains(f.Tag.Get("patchStrategy"), "merge"):
+				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				l.stored[name] = max(l.stored[name], v.Field(i).Len())
+				l.measure(v.Field(i))
 			}
 		}
 	case reflect.Slice:
-		longest = v.Len()
 		for i := range v.Len() {
-			longest = max(longest, longestMerged(v.Index(i)))
+			l.measure(v.Index(i))
 		}
 	}
-	return longest
 }

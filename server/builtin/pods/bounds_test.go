@@ -34,4 +34,11 @@ func TestManyWarnings(t *testing.T) {
 	if most := maxComparisons + len(items); w.compared > most {
 		t.Errorf("%d comparisons, more than %d", w.compared, most)
 	}
+	for i := range items {
+		items[i].Path = "same"
+	}
+	w = &warner{spec: &pod.Spec, meta: &pod.ObjectMeta}
+	if w.warnOverlaps(); len(w.list) != maxWarnings {
+		t.Errorf("got %d warnings about equal files", len(w.list))
+	}
 }

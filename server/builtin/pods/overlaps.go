@@ -51,7 +51,7 @@ func (w *warner) warnOverlaps() {
 		for _, source := range v.Projected.Sources {
 			switch {
 			case source == corev1.VolumeProjection{}:
-				w.list = append(w.list, fmt.Sprintf("volume %q (Projected) has no sources provided", v.Name))
+				w.warn("volume %q (Projected) has no sources provided", v.Name)
 			case source.ConfigMap != nil && source.ConfigMap.Items != nil:
 				files = append(files, keyFiles(source.ConfigMap.Items, fmt.Sprintf("ConfigMap %q", source.ConfigMap.Name))...)
 			case source.Secret != nil && source.Secret.Items != nil:
@@ -71,15 +71,17 @@ const maxComparisons = 2_000_000
 
 // warnFiles warns about each file that is equal to, in or around one before it.
 func (w *warner) warnFiles(volume, source string, files []file) {
+	directories := make([]string, len(files))
 	for i := range files {
 		files[i].path = strings.TrimRight(files[i].path, "/")
-		if w.compared += i; w.compared > maxComparisons {
+		directories[i] = files[i].path + "/"
+		if w.compared += i; w.compared > maxComparisons || w.full() {
 			return
 		}
-		for _, before := range files[:i] {
-			a, b := files[i].path, before.path
-			if a != "" && b != "" && (strings.HasPrefix(a+"/", b+"/") || strings.HasPrefix(b+"/", a+"/")) {
-				w.list = append(w.list, fmt.Sprintf("volume %q (%s): overlapping paths: %s with %s", volume, source, files[i], before))
+		for j, before := range files[:i] {
+			a, b := directories[i], directories[j]
+			if a != "/" && b != "/" && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a)) {
+				w.warn("volume %q (%s): overlapping paths: %s with %s", volume, source, files[i], before)
 			}
 		}
 	}

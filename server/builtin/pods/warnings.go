@@ -32,10 +32,16 @@ const maxWarnings = 1000
 func (w *warner) full() bool { return len(w.list) >= maxWarnings }
 
 func (w *warner) add(path *field.Path, format string, args ...any) {
-	if w.full() {
-		return
+	if !w.full() {
+		w.warn("%s: %s", path, fmt.Sprintf(format, args...))
 	}
-	w.list = append(w.list, path.String()+": "+fmt.Sprintf(format, args...))
+}
+
+// warn adds a warning that has no path.
+func (w *warner) warn(format string, args ...any) {
+	if !w.full() {
+		w.list = append(w.list, fmt.Sprintf(format, args...))
+	}
 }
 
 // podWarnings returns the warnings about a new pod.
