@@ -6,10 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -327,5 +329,18 @@ func BenchmarkCheckPages(b *testing.B) {
 		if _, err := checkPages(path); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestUnreadableFiles checks that an error of the system does not call a file damaged.
+func TestUnreadableFiles(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{&fs.PathError{Op: "open", Path: "x.wal", Err: syscall.EACCES}, fmt.Errorf("read: %w", syscall.EIO)} {
+		if got := unreadable("x.wal", err); errors.As(got, new(*DamagedError)) || !errors.Is(got, err) {
+			t.Errorf("got %v", got)
+		}
+	}
+	if got := unreadable("x.wal", errors.New("wal: crc mismatch")); !errors.As(got, new(*DamagedError)) {
+		t.Errorf("got %v", got)
 	}
 }

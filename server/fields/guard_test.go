@@ -131,6 +131,12 @@ func TestTooManyItems(t *testing.T) {
 	if err := m.Update(nil, u, "writer"); !apierrors.IsRequestEntityTooLargeError(err) {
 		t.Errorf("got %v", err)
 	}
+	// A stored object that is too wide can be updated, and its entries stay.
+	live := u.DeepCopy()
+	live.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "before", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1"}})
+	if err := m.Update(live, u, "writer"); err != nil || !reflect.DeepEqual(u.GetManagedFields(), live.GetManagedFields()) {
+		t.Errorf("got %v and %v", err, u.GetManagedFields())
+	}
 
 	b := &Bounded{TypeConverter: applyconfigurations.NewTypeConverter(scheme.Scheme)}
 	check := func(obj runtime.Object) error { return b.Check(obj, obj.GetObjectKind().GroupVersionKind()) }
