@@ -2,6 +2,7 @@ package impact
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"espalier.dev/schema"
@@ -116,6 +117,13 @@ type Change struct {
 	// Leniency describes which updates of an object that became invalid still pass. It is
 	// empty if no object becomes invalid.
 	Leniency string
+}
+
+// BreaksRules reports whether the change may make stored objects violate rules: it adds one, or
+// changes a default that one reads.
+func (c *Change) BreaksRules() bool {
+	return (c.Kind == "rule-added" || strings.HasPrefix(c.Kind, "default-")) &&
+		slices.ContainsFunc(c.Effects, func(e Effect) bool { return e.Class == Invalid })
 }
 
 // Class returns the worst class of the change's effects.

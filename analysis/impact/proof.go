@@ -104,6 +104,9 @@ type Outcome struct {
 	// WasInvalid reports whether the object is invalid under the old CRD too. Its violations
 	// of the old CRD are not among the observations.
 	WasInvalid bool
+	// RulesSkipped reports whether the rules of the new CRD were not evaluated, because the
+	// object has other violations. They may be violated too.
+	RulesSkipped bool
 }
 
 // Class returns the worst class of any observation.
@@ -208,6 +211,7 @@ func (t *trial) read(src []byte) error {
 	if err != nil {
 		return err
 	}
+	t.place(obj)
 	vs, err := t.from.Validate(t.ctx, obj, nil)
 	if err != nil {
 		return err
@@ -225,6 +229,15 @@ func (t *trial) read(src []byte) error {
 		return err
 	}
 	return t.add(p, bare)
+}
+
+// place sets the namespace of a namespaced object that has none, because it comes from a file:
+// without one it is invalid, and rules are not evaluated.
+func (t *trial) place(obj schema.Object) {
+	meta, ok := obj["metadata"].(map[string]any)
+	if ok && t.from.Definition().Namespaced() && (meta["namespace"] == nil || meta["namespace"] == "") {
+		meta["namespace"] = "default"
+	}
 }
 
 // add adds a form in which the object may be stored. Reading it may return something else,
@@ -302,7 +315,9 @@ func (t *trial) through(to *crd.Version) error {
 			return err
 		}
 		for i := range vs {
-			if vs[i].Kind != schema.RulesSkipped && !t.held[key(&vs[i])] {
+			if vs[i].Kind == schema.RulesSkipped {
+				t.outcome.RulesSkipped = true
+			} else if !t.held[key(&vs[i])] {
 				t.see(Observation{Class: Invalid, Path: vs[i].Path, Detail: vs[i].String(), Broken: vs[i].Kind})
 			}
 		}

@@ -84,6 +84,9 @@ func (d *differ) tryObject(ctx context.Context, c *compared, o *triedObject) {
 		return
 	}
 	c.objects++
+	if outcome.RulesSkipped {
+		c.unevaluated++
+	}
 	d.r.Progress("objects tried")
 	d.reveal(c, o)
 	seen := map[impact.Class]bool{}

@@ -63,7 +63,9 @@ type compared struct {
 	old, new *diffSide
 	// objects counts the objects tried. affected has the affected objects of each change,
 	// unannounced those that are affected although no single change accounts for it.
+	// unevaluated counts those on which the rules of the new CRD were not evaluated.
 	objects     int
+	unevaluated int
 	affected    []tallies
 	unannounced tally
 	// revealed has, for each pattern of paths, the objects that hold data there which only the
@@ -240,6 +242,9 @@ func (d *differ) finding(c *compared, i int) report.Finding {
 	f := c.Finding(ch)
 	if d.tried && ch.Class() > impact.Clients && c.objects > 0 {
 		f.Detail = append(f.Detail, c.affected[i].details(ch.Class(), c.objects)...)
+		if c.unevaluated > 0 && ch.BreaksRules() {
+			f.Detail = append(f.Detail, fmt.Sprintf("rules not evaluated on %d of %s, because of other errors", c.unevaluated, report.Plural(c.objects, "object")))
+		}
 	}
 	out := c.at(f)
 	out.Folded = ch.Class() == impact.Safe && d.fold(f.Severity)
