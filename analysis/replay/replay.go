@@ -240,7 +240,8 @@ func (e *event) effect(response []byte) (effect, []byte) {
 		case e.ObjectRef.Subresource != "" || e.Verb == "patch" || !isObject(e.RequestObject) || e.mutated():
 			return changed, nil
 		}
-		return stored, e.RequestObject
+		// What the API server sets is that of the object before the request.
+		return stored, without(e.RequestObject, "resourceVersion", "generation")
 	case "delete":
 		if response != nil && len(metadataOf(response).Finalizers) > 0 {
 			return stored, response
@@ -389,7 +390,7 @@ func Judge(ctx context.Context, c *object.Checker, r *Request, old schema.Object
 	source := r.Object
 	if r.Update || r.result {
 		// The answer in the log includes the check of the resourceVersion.
-		source = withoutVersion(source)
+		source = without(source, "resourceVersion")
 	}
 	unknown := r.Update && old == nil
 	var rejections []string
@@ -419,15 +420,17 @@ func Judge(ctx context.Context, c *object.Checker, r *Request, old schema.Object
 	return findings
 }
 
-// withoutVersion returns an object without its resourceVersion.
-func withoutVersion(source []byte) []byte {
+// without returns an object without some of its metadata.
+func without(source []byte, names ...string) []byte {
 	value, err := jsonx.Parse(source)
 	if err != nil {
 		return source // Check reports it
 	}
 	if o, ok := value.(schema.Object); ok {
 		if meta, ok := o["metadata"].(schema.Object); ok {
-			delete(meta, "resourceVersion")
+			for _, name := range names {
+				delete(meta, name)
+			}
 		}
 	}
 	text, err := json.Marshal(value)

@@ -46,6 +46,7 @@ RequestResponse for patches and requests that admission webhooks have changed, w
 by their result. The object before an update is the last one that the log has. If the log does
 not have it, because somebody else has written it since, only the schema semantics are compared:
 the API server tolerates invalid values that the object had already, and rules can compare with it.
+Whether somebody else has written an object shows only in logs at level RequestResponse.
 
 The last finding counts what was not judged: requests that write nothing, subresources, kinds
 without a CRD, and requests that failed for reasons such as conflicts or admission webhooks.
