@@ -244,7 +244,7 @@ func completePod(pod, old *corev1.Pod) (finish func()) {
 	all = slices.DeleteFunc(all, func(p *corev1.Pod) bool { return !pods.SetDefaultAccount(p) })
 	return func() {
 		for _, p := range all {
-			p.Spec.ServiceAccountName = ""
+			p.Spec.ServiceAccountName, p.Spec.DeprecatedServiceAccount = "", ""
 		}
 	}
 }

@@ -299,7 +299,7 @@ func SetDefaultAccount(pod *corev1.Pod) bool {
 	if IsMirror(&pod.ObjectMeta) || pod.Spec.ServiceAccountName != "" {
 		return false
 	}
-	pod.Spec.ServiceAccountName = DefaultAccount
+	pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount = DefaultAccount, DefaultAccount
 	return true
 }
 
