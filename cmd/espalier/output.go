@@ -146,6 +146,8 @@ type objectPrinter struct {
 	printer
 	// first is the first object, as long as it is the only one.
 	first any
+	// failed is set if an item could not be written: the document cannot be completed.
+	failed bool
 }
 
 // print writes an object.
@@ -172,6 +174,7 @@ func (p *objectPrinter) item(before string, v any) error {
 	if err == nil {
 		_, err = p.a.stdout.Write(append([]byte(before), text...))
 	}
+	p.failed = p.failed || err != nil
 	return err
 }
 
@@ -179,7 +182,7 @@ func (p *objectPrinter) item(before string, v any) error {
 func (p *objectPrinter) end() error {
 	end := "\n  ]\n}\n"
 	switch {
-	case p.output != "json":
+	case p.output != "json" || p.failed:
 		return nil
 	case p.count == 1:
 		return p.printer.print("", p.first)
