@@ -15,6 +15,8 @@ import (
 // the deepest directory that contains all files; the first line then says so.
 type patchWriter struct {
 	a *app
+	// current is the current directory, without symbolic links.
+	current string
 	// dir is the absolute path of the directory that names are relative to.
 	dir string
 	// outside is dir as the user would name it. It is empty for the current directory.
@@ -29,21 +31,25 @@ func (a *app) newPatchWriter(paths []string) (*patchWriter, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The name of the current directory can contain symbolic links. What ".." means does not
+	// depend on them.
+	if current, err = filepath.EvalSymlinks(current); err != nil {
+		return nil, err
+	}
 	var all, absolute = "", false
 	inside := true
 	for _, path := range paths {
 		if path == "-" {
 			continue
 		}
-		at, err := filepath.Abs(path)
-		if err != nil {
-			return nil, err
+		dir := path
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			dir, _ = filepath.Split(path)
 		}
+		// Patches can create directories, but programs do not start in one that does not exist.
+		at, _ := physical(current, dir)
 		absolute = absolute || filepath.IsAbs(path)
 		inside = inside && isBelow(at, current)
-		if info, err := os.Stat(at); err == nil && !info.IsDir() {
-			at = filepath.Dir(at)
-		}
 		if all == "" {
 			all = at
 		}
@@ -51,7 +57,7 @@ func (a *app) newPatchWriter(paths []string) (*patchWriter, error) {
 			all = filepath.Dir(all)
 		}
 	}
-	w := &patchWriter{a: a, dir: current}
+	w := &patchWriter{a: a, current: current, dir: current}
 	if inside {
 		return w, nil
 	}
@@ -60,6 +66,31 @@ func (a *app) newPatchWriter(paths []string) (*patchWriter, error) {
 		w.outside = relative
 	}
 	return w, nil
+}
+
+// physical returns the absolute path of a directory without symbolic links, which programs that
+// apply patches do not follow. If the directory does not exist, it is that of the closest parent
+// that does, and rest is the path below it.
+func physical(current, dir string) (at, rest string) {
+	if dir == "" {
+		dir = "."
+	}
+	for {
+		at, err := filepath.EvalSymlinks(dir)
+		if err == nil && filepath.IsAbs(at) {
+			return at, rest
+		} else if err == nil {
+			return filepath.Join(current, at), rest
+		}
+		parent, name := filepath.Split(strings.TrimRight(dir, string(filepath.Separator)))
+		if name == "" {
+			return dir, rest
+		}
+		if parent == "" {
+			parent = "."
+		}
+		dir, rest = parent, filepath.Join(name, rest)
+	}
 }
 
 // isBelow reports whether a path is a directory or below it. Both are absolute.
@@ -76,8 +107,10 @@ func (w *patchWriter) print(file string, old, text []byte) error {
 	}
 	if file == input.Stdin {
 		file = "stdin"
-	} else if at, err := filepath.Abs(file); err == nil && isBelow(at, w.dir) {
-		if relative, err := filepath.Rel(w.dir, at); err == nil {
+	} else {
+		dir, name := filepath.Split(file)
+		at, rest := physical(w.current, dir)
+		if relative, err := filepath.Rel(w.dir, filepath.Join(at, rest, name)); err == nil && isBelow(at, w.dir) {
 			file = relative
 		}
 	}

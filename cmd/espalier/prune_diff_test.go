@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -116,6 +117,9 @@ func TestPatchesOutside(t *testing.T) {
 			"directory":       {"../there"},
 			"two directories": {"../there", "in.yaml"},
 			"inside":          {"TOP/here/in.yaml"},
+			"through link":    {"../there/a b.yaml"},
+			"below link":      {"link/a b.yaml"},
+			"linked":          {"link"},
 		} {
 			t.Run(tool+" "+name, func(t *testing.T) {
 				top := t.TempDir()
@@ -125,6 +129,14 @@ func TestPatchesOutside(t *testing.T) {
 					}
 				}
 				t.Chdir(filepath.Join(top, "here"))
+				for link, target := range map[string]string{"link": "../there", "../far/link": "../here"} {
+					if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o700), os.Symlink(target, link)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if name == "through link" {
+					t.Chdir(filepath.Join(top, "far", "link"))
+				}
 				writeFile(t, "crd.yaml", archive.Files[0].Data)
 				writeFile(t, "in.yaml", archive.Files[1].Data)
 				writeFile(t, "../there/a b.yaml", archive.Files[1].Data)
@@ -152,6 +164,67 @@ func TestPatchesOutside(t *testing.T) {
 					t.Errorf("pruning again exits with %d:\n%s", code, again)
 				}
 			})
+		}
+	}
+}
+
+// TestPatchesNewDirectory applies the patch of generate --check for a directory that does not
+// exist.
+func TestPatchesNewDirectory(t *testing.T) {
+	if _, err := exec.LookPath("patch"); err != nil {
+		t.Skip("patch is not installed")
+	}
+	archive, err := txtar.ParseFile("testdata/patches.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range []string{"../new/out", "new/out"} {
+		t.Run(out, func(t *testing.T) {
+			top := t.TempDir()
+			writeFile(t, filepath.Join(top, "here", "crd.yaml"), archive.Files[0].Data)
+			t.Chdir(filepath.Join(top, "here"))
+			args := []string{"generate", "go", "--check", "-o", out, "crd.yaml"}
+			patch, code := runApp(t, args...)
+			if code != 1 {
+				t.Fatalf("exits with %d:\n%s", code, patch)
+			}
+			command := "patch -p1"
+			if note, ok := strings.CutPrefix(patch, "# Apply this patch with "); ok {
+				note, _, _ = strings.Cut(note, "\n")
+				_, command, _ = strings.Cut(note, ", or ")
+			}
+			c := exec.Command("sh", "-c", command)
+			c.Stdin = strings.NewReader(patch)
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v: %s\n%s", command, err, out, patch)
+			}
+			if again, code := runApp(t, args...); code != 0 {
+				t.Errorf("checking again exits with %d:\n%s", code, again)
+			}
+		})
+	}
+}
+
+// fullWriter cannot be written to.
+type fullWriter struct{}
+
+func (fullWriter) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+// TestPruneWriteError checks that output that cannot be written is one error.
+func TestPruneWriteError(t *testing.T) {
+	archive, err := txtar.ParseFile("testdata/patches.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	writeFile(t, "crd.yaml", archive.Files[0].Data)
+	writeFile(t, "several.yaml", archive.Files[1].Data)
+	for _, output := range []string{"json", "yaml"} {
+		var stderr bytes.Buffer
+		run := &app{program: "espalier", stdin: strings.NewReader(""), stdout: fullWriter{}, stderr: &stderr, environ: func(string) (string, bool) { return "", false }}
+		code := run.run(t.Context(), []string{"prune", "-o", output, "--crd", "crd.yaml", "several.yaml"})
+		if n := strings.Count(stderr.String(), "no space left"); code != 2 || n != 1 {
+			t.Errorf("-o %s exits with %d and reports the error %d times:\n%s", output, code, n, stderr.String())
 		}
 	}
 }
