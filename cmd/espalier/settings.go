@@ -249,6 +249,7 @@ func (a *app) newFilter(c *cobra.Command, rules []analysis.Rule) *suppress.Filte
 	o := suppress.Options{
 		Config: a.config,
 		Known:  a.rules,
+		Prune:  c.Name() == "prune",
 		Inputs: func() []input.Flags { return a.inputs },
 	}
 	if a.baseline != nil {

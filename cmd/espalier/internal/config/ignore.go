@@ -93,7 +93,7 @@ func (i ignores) checkRule(pattern string) error {
 // suppressed. If not, it returns a message that suggests a similar rule.
 func (r Rules) Known(pattern string) (message string, ok bool) {
 	switch {
-	case slices.ContainsFunc(r.All, func(id string) bool { return MatchRule(pattern, id) }):
+	case pattern == FormerPruned, slices.ContainsFunc(r.All, func(id string) bool { return MatchRule(pattern, id) }):
 		return "", true
 	case slices.Contains(r.Fixed, pattern):
 		return "findings of " + pattern + " cannot be suppressed", false
@@ -101,14 +101,15 @@ func (r Rules) Known(pattern string) (message string, ok bool) {
 	return unknown("rule", pattern, r.All), false
 }
 
-// formerNames lists the rules that had another name, by that name, which files may still have.
-func formerNames() map[string][]string {
-	return map[string][]string{"pruned": {"unknown-field", "storage-version"}}
-}
+// FormerPruned is the former name of some rules in prune. Files may still have it.
+const FormerPruned = "pruned"
 
-// MatchRule reports whether a pattern of rules, or the former name of a rule, matches a rule.
+// FormerlyPruned reports whether the findings of a rule had the name FormerPruned in prune.
+func FormerlyPruned(rule string) bool { return rule == "unknown-field" || rule == "storage-version" }
+
+// MatchRule reports whether a pattern of rules matches a rule.
 func MatchRule(pattern, rule string) bool {
-	if pattern == rule || pattern == All || slices.Contains(formerNames()[pattern], rule) {
+	if pattern == rule || pattern == All {
 		return true
 	}
 	ok, _ := path.Match(pattern, rule)

@@ -43,6 +43,8 @@ type Options struct {
 	// Rules lists the IDs of the rules that the command reports and that are turned on:
 	// suppressions of other rules cannot be unused.
 	Rules []string
+	// Prune is set for prune, in which some rules had another name: suppressions may still have it.
+	Prune bool
 	// Severity overrides severities by rule.
 	Severity map[string]analysis.Severity
 	// Inputs returns the input of the command. An entry of ignore can be unused only if the
@@ -162,15 +164,18 @@ func (f *Filter) Apply(found report.Finding) (report.Finding, bool) {
 	doc := found.Doc
 	f.read(doc, found.File)
 	found.Doc = nil // formats may keep findings
-	if f.files[found.File].match(found.Rule, found.Span.Line) {
-		return found, false
+	names := f.names(found.Rule)
+	for _, name := range names {
+		if f.files[found.File].match(name, found.Span.Line) {
+			return found, false
+		}
 	}
 	if len(f.options.Config.Ignore) > 0 {
 		if found.File != f.file || f.relative == "" {
 			f.file, f.relative = found.File, f.options.Config.Relative(found.File)
 		}
 		for _, e := range f.options.Config.Ignore {
-			if e.Match(found.Rule, f.relative, fieldOf(found.Path)) {
+			if slices.ContainsFunc(names, func(name string) bool { return e.Match(name, f.relative, fieldOf(found.Path)) }) {
 				f.used[e] = true
 				return found, false
 			}
@@ -236,9 +241,19 @@ func (c *comment) finding(rule, message string) report.Finding {
 	return report.Finding{Finding: analysis.Finding{Rule: rule, Severity: analysis.Warning, Message: message}, File: c.file, Span: c.at, Source: c.source}
 }
 
+// names returns the names of a rule in suppressions.
+func (f *Filter) names(rule string) []string {
+	if f.options.Prune && config.FormerlyPruned(rule) {
+		return []string{rule, config.FormerPruned}
+	}
+	return []string{rule}
+}
+
 // reports reports whether the command reports a rule, or one that a pattern matches.
 func (f *Filter) reports(pattern string) bool {
-	return slices.ContainsFunc(f.options.Rules, func(rule string) bool { return config.MatchRule(pattern, rule) })
+	return slices.ContainsFunc(f.options.Rules, func(rule string) bool {
+		return slices.ContainsFunc(f.names(rule), func(name string) bool { return config.MatchRule(pattern, name) })
+	})
 }
 
 // off reports whether a known rule is not one that the command reports.
