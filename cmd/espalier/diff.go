@@ -50,7 +50,8 @@ programs (json, yaml, sarif, junit) always list them.
 
 With --objects, diff checks each object with both CRDs, and counts and lists the objects
 that a change affects. Objects of other kinds are skipped; if there are no others, that is
-an input error.
+an input error. Objects without a namespace are in the namespace default. CEL rules are not
+evaluated on objects with other errors; such objects are counted.
 
 With --snapshot, --etcd-servers, --from-cluster or --dump, diff checks all stored objects of
 the CRDs: the impact of a change before it is applied. Without OLD, the old CRDs are those
