@@ -12,6 +12,7 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"espalier.dev/internal/yamlx"
+	"espalier.dev/schema"
 	"espalier.dev/server/resources"
 )
 
@@ -25,7 +26,7 @@ const maxLevels = 10_000
 // boundBodies returns a handler that rejects bodies which need more memory or time than their
 // size suggests: YAML whose aliases expand it beyond the limit of a request body, and large merge
 // patches that are nested deeply.
-func boundBodies(next http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
+func boundBodies(next http.Handler, serializer runtime.NegotiatedSerializer, sem schema.Semantics) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		mediaType := resources.MediaType(req)
 		isMerge := mediaType == string(types.MergePatchType)
@@ -36,7 +37,7 @@ func boundBodies(next http.Handler, serializer runtime.NegotiatedSerializer) htt
 			}
 		}
 		if patch := types.PatchType(mediaType); req.Method == http.MethodPatch && resources.ChecksPatch(patch) {
-			req = resources.WithPatch(req, patch, resources.PeekBody(req, maxRequestBody))
+			req = resources.WithPatch(req, patch, resources.PeekBody(req, maxRequestBody), sem.RefusesContradictions())
 		}
 		next.ServeHTTP(w, req)
 	})

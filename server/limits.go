@@ -84,7 +84,7 @@ func limitRequests(c *genericapiserver.Config, o *Options, ready <-chan struct{}
 	c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = 0, 0
 	c.BuildHandlerChainFunc = func(next http.Handler, c *genericapiserver.Config) http.Handler {
 		return boundTransfers(whenReady(ready, c.Serializer, genericapiserver.DefaultBuildHandlerChain(&limiter{
-			next:        boundBodies(next, c.Serializer),
+			next:        boundBodies(next, c.Serializer, o.Semantics),
 			longRunning: c.LongRunningFunc,
 			serializer:  c.Serializer,
 			reading:     newSeats("max-requests-inflight", int64(o.MaxRequestsInFlight)),

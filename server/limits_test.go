@@ -66,8 +66,8 @@ func TestMutatingLimit(t *testing.T) {
 		defer close(held)
 		held <- send(t, client(t, s, nil), http.MethodPost, s.URL()+crdsPath, body)
 	}()
-	// A byte of the body is read when the request holds the seat.
-	if _, err := end.Write([]byte("{")); err != nil {
+	// So much of the body is only read when the request holds the seat.
+	if _, err := end.Write([]byte(strings.Repeat(" ", maxRequestBody*2/3))); err != nil {
 		t.Fatal(err)
 	}
 	broken := func() io.Reader { return strings.NewReader("{}") }

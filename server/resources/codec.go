@@ -83,10 +83,10 @@ type replacement struct {
 
 // malformed returns the error of a server-side apply. If it is that the configuration
 // contradicts the schema's types, which is found while merging and has no type, the object is
-// malformed.
-func malformed(err error) error {
+// malformed. kube-apiserver answers it with an internal error.
+func (r *replacement) malformed(err error) error {
 	if strings.HasPrefix(err.Error(), "failed to create typed patch object") {
-		return badPatch(err)
+		return misfit(err, r.strict)
 	}
 	return err
 }

@@ -578,7 +578,7 @@ func (p patched) Update(ctx context.Context, name string, info rest.UpdatedObjec
 	if p.replacement.contradiction != nil {
 		return obj, created, apierrors.NewBadRequest(p.replacement.contradiction.Error())
 	}
-	return obj, created, malformed(err)
+	return obj, created, p.replacement.malformed(err)
 }
 
 // creating is the admission of a request. It rejects creates early while the CRD is being

@@ -45,6 +45,7 @@ type patchKey struct{}
 type sentPatch struct {
 	mediaType types.PatchType
 	body      []byte
+	strict    bool
 }
 
 // ChecksPatch reports whether WithPatch is for a type of patches.
@@ -53,9 +54,10 @@ func ChecksPatch(mediaType types.PatchType) bool {
 }
 
 // WithPatch returns a request whose patch is checked, together with the object, before it is
-// applied, and whose errors are those of the client.
-func WithPatch(req *http.Request, mediaType types.PatchType, body []byte) *http.Request {
-	return req.WithContext(context.WithValue(req.Context(), patchKey{}, sentPatch{mediaType, body}))
+// applied. If strict, a patch that does not fit the type of the object is a client's error.
+// k8s.io/apiserver answers with an internal error.
+func WithPatch(req *http.Request, mediaType types.PatchType, body []byte, strict bool) *http.Request {
+	return req.WithContext(context.WithValue(req.Context(), patchKey{}, sentPatch{mediaType, body, strict}))
 }
 
 // checkPatch returns an error if it would take too long to apply the patch of a request.
@@ -80,24 +82,27 @@ func checkPatch(ctx context.Context, old runtime.Object) error {
 	return checkJSONPatch(operations, p.body, current)
 }
 
-// patchError returns the error of applying the patch of a request. k8s.io/apiserver answers with
-// an internal error if a patch does not fit the type of the object.
+// patchError returns the error of applying the patch of a request.
 func patchError(ctx context.Context, err error) error {
-	if _, ok := ctx.Value(patchKey{}).(sentPatch); !ok || fields.IsTooManyItems(err) {
+	p, ok := ctx.Value(patchKey{}).(sentPatch)
+	if !ok || fields.IsTooManyItems(err) {
 		return err
 	}
-	return badPatch(err)
+	return misfit(err, p.strict)
 }
 
-// badPatch returns the error for a patch that does not fit the type of the object, unless err has a
+// misfit returns the error for a patch that does not fit the type of the object, unless err has a
 // status. The error of a library has a line for each value that does not fit, or the values.
-func badPatch(err error) error {
+func misfit(err error, strict bool) error {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return err
 	}
 	text := err.Error()
 	if len(text) > maxPatchError {
 		text = fmt.Sprintf("%s... (%d bytes are not shown)", strings.ToValidUTF8(text[:maxPatchError], ""), len(text)-maxPatchError)
+	}
+	if !strict {
+		return errors.New(text)
 	}
 	return apierrors.NewBadRequest(text)
 }

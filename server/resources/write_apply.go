@@ -32,7 +32,7 @@ func (w *write) apply(ctx context.Context, a *applied, live *unstructured.Unstru
 	}
 	merged, err := w.fields.Apply(live, &unstructured.Unstructured{Object: tree}, w.options.manager, w.options.force)
 	if err != nil {
-		return nil, malformed(err)
+		return nil, w.replaced.malformed(err)
 	}
 	if merged == live {
 		merged = shallowCopy(live)
