@@ -16,17 +16,17 @@ SERVING    := -short -skip 'Corpus' ./store ./server/storage ./server/fields ./s
 
 # The sizes of long runs. Each target ends within 20 minutes on two cores; larger numbers find
 # more: `make kill KILL_ROUNDS=1000`, `make fuzz FUZZTIME=10m`.
-FUZZTIME        ?= 15s
+FUZZTIME        ?= 10s
 REPLAY_OBJECTS  ?= 30000
-ORACLE_CASES    ?= 200000
-CRD_UPDATES     ?= 20000
-FIELD_STEPS     ?= 20000
+ORACLE_CASES    ?= 100000
+CRD_UPDATES     ?= 10000
+FIELD_STEPS     ?= 10000
 BUILTIN_CASES   ?= 2000
 BUILTIN_MODULES ?=
 HELM_VERSION    ?= v3.22.0
 RECORDED        := ^Test(Builtin|BuiltinAdmission|Policy|RBAC|ReviewsOfAccess)$$
 RBAC_CASES      ?= 100000
-KILL_ROUNDS     ?= 300
+KILL_ROUNDS     ?= 200
 CYCLES          ?= 1000
 LOAD_CLIENTS    ?= 1000
 MUTANT_JOBS     ?= 2
