@@ -103,6 +103,7 @@ func (m *relative) judge() fate {
 type volatile struct {
 	name       string
 	generation int
+	sent       int // objects, also those whose creation was not answered
 	exists     bool
 	deleted    bool // a deletion was sent
 	unsure     bool // the last request for the namespace was not answered
@@ -390,8 +391,9 @@ func (k *kills) cycle(rnd *rand.Rand, v *volatile) bool {
 		}
 		return ok
 	}
-	for i := range 2 + rnd.IntN(8) {
-		name := fmt.Sprintf("g%d-%d-%d", v.generation, len(v.objects), i)
+	for range 2 + rnd.IntN(8) {
+		v.sent++
+		name := fmt.Sprintf("g%d-%d", v.generation, v.sent)
 		collection, head := path+"/configmaps", ""
 		if rnd.IntN(2) == 0 {
 			collection, head = fmt.Sprintf(plots, v.name), `"apiVersion":"garbage.example.com/v1","kind":"Plot",`
