@@ -42,7 +42,7 @@ func isLatest(image string) bool {
 		return false
 	}
 	match := references().rest.FindStringSubmatch(rest)
-	if match == nil || len(match[1]) > maxName {
+	if match == nil || len(repository(domain, match[1])) > maxName {
 		return false
 	}
 	switch tag, digest := match[2], match[3]; {
@@ -51,6 +51,14 @@ func isLatest(image string) bool {
 	default:
 		return tag == "latest" && isDigest(digest)
 	}
+}
+
+// repository returns the full name of an image in a registry.
+func repository(domain, name string) string {
+	if (domain == "" || domain == "docker.io" || domain == "index.docker.io") && !strings.Contains(name, "/") {
+		return "library/" + name
+	}
+	return name
 }
 
 // splitDomain splits the domain of a registry from the name of an image. An element before the
