@@ -337,19 +337,21 @@ func TestBuiltinKinds(t *testing.T) {
 
 // TestReinvocation checks that a webhook sees the changes of later ones.
 func TestReinvocation(t *testing.T) {
-	e := newEnv(t, schema.KEP)
-	var round atomic.Int32
-	first := newHook(t, func(_ http.ResponseWriter, _ *http.Request, review *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
-		round.Add(1)
-		return &admissionv1.AdmissionResponse{Allowed: true}
+	t.Run("V-17-reinvocation", func(t *testing.T) {
+		e := newEnv(t, schema.KEP)
+		var round atomic.Int32
+		first := newHook(t, func(_ http.ResponseWriter, _ *http.Request, review *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
+			round.Add(1)
+			return &admissionv1.AdmissionResponse{Allowed: true}
+		})
+		e.configure("Mutating", "a", first, `, reinvocationPolicy: IfNeeded`, `, reinvocationPolicy: Never`)
+		e.configure("Mutating", "b", newHook(t, patching(`[{"op": "add", "path": "/spec/size", "value": 3}, {"op": "add", "path": "/spec/junk", "value": 3}]`)), "")
+		e.must("POST", e.widgets("v1"), widget("v1", "a", "{}"))
+		got := first.requests()
+		if len(got) != 3 || at(object(t, got[0]), "spec.size") != nil || at(object(t, got[2]), "spec.size") != 3.0 || at(object(t, got[2]), "spec.junk") != nil {
+			t.Errorf("%d calls: %+v", len(got), got)
+		}
 	})
-	e.configure("Mutating", "a", first, `, reinvocationPolicy: IfNeeded`, `, reinvocationPolicy: Never`)
-	e.configure("Mutating", "b", newHook(t, patching(`[{"op": "add", "path": "/spec/size", "value": 3}, {"op": "add", "path": "/spec/junk", "value": 3}]`)), "")
-	e.must("POST", e.widgets("v1"), widget("v1", "a", "{}"))
-	got := first.requests()
-	if len(got) != 3 || at(object(t, got[0]), "spec.size") != nil || at(object(t, got[2]), "spec.size") != 3.0 || at(object(t, got[2]), "spec.junk") != nil {
-		t.Errorf("%d calls: %+v", len(got), got)
-	}
 }
 
 // TestDryRun checks that a dry run calls only webhooks without side effects.

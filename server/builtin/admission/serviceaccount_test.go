@@ -104,6 +104,7 @@ func TestServiceAccountRejection(t *testing.T) {
 	}
 	for _, tt := range []request{
 		{name: "no account", object: pod(`serviceAccountName: none`), err: `pods "p" is forbidden: error looking up service account ns/none: serviceaccount "none" not found`},
+		{name: "no name of an account", object: pod(`serviceAccountName: a/b`), err: `error looking up service account ns/a/b: invalid resource name "a/b": [may not contain '/']`},
 		{name: "no namespace", object: `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: other}}`, err: `error looking up service account other/default: serviceaccount "default" not found`},
 		{name: "allowed secret", object: strict(`volumes: [{name: v, secret: {secretName: mine}}]`)},
 		{name: "volume", object: strict(`volumes: [{name: v, secret: {secretName: theirs}}]`), err: `volume with secret.secretName="theirs"` + refused},
