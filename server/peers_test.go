@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,8 +19,23 @@ import (
 )
 
 // startCluster starts an etcd cluster of three members on loopback addresses and returns their
-// URLs.
+// URLs. Another process can take an address before its member listens: then it tries others.
 func startCluster(t testing.TB) []string {
+	t.Helper()
+	for range 10 {
+		urls, err := tryCluster(t)
+		if err == nil {
+			return urls
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("no free addresses for etcd")
+	return nil
+}
+
+func tryCluster(t testing.TB) (urls []string, err error) {
 	t.Helper()
 	free := func() url.URL {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -43,26 +59,28 @@ func startCluster(t testing.TB) []string {
 		cluster = append(cluster, c.Name+"="+c.AdvertisePeerUrls[0].String())
 		configs[i] = c
 	}
-	var urls []string
 	var running []*embed.Etcd
 	for _, c := range configs {
 		c.InitialCluster = strings.Join(cluster, ",")
 		e, err := embed.StartEtcd(c)
 		if err != nil {
-			t.Fatal(err)
+			for _, e := range running {
+				e.Close()
+			}
+			return nil, err
 		}
-		t.Cleanup(e.Close)
 		running = append(running, e)
 		urls = append(urls, c.AdvertiseClientUrls[0].String())
 	}
 	for _, e := range running {
+		t.Cleanup(e.Close)
 		select {
 		case <-e.Server.ReadyNotify():
 		case <-time.After(time.Minute):
 			t.Fatal("etcd does not start")
 		}
 	}
-	return urls
+	return urls, nil
 }
 
 // shareEtcd returns options for a server on an external etcd.

@@ -135,7 +135,7 @@ spec: {nodeName: drain, terminationGracePeriodSeconds: 0, containers: [{name: c,
 	contains(t, s.ok(t, "describe", "node", "drain"), "example.com/full=true:NoSchedule", "guarded")
 	s.ok(t, "uncordon", "drain")
 	s.fails(t, "cannot delete Pods that declare no controller", "drain", "drain")
-	s.fails(t, "Cannot evict pod as it would violate the pod's disruption budget", "drain", "drain", "--force", "--timeout=1s")
+	s.fails(t, "Cannot evict pod as it would violate the pod's disruption budget", "drain", "drain", "--force", "--timeout=10s")
 	s.fails(t, "not found", "get", "pod", "free")
 	budget(2, 1)
 	contains(t, s.ok(t, "drain", "drain", "--force", "--timeout=50s"), "pod/guarded evicted", "node/drain drained")
