@@ -11,6 +11,7 @@ import (
 
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/snapshot"
 )
 
@@ -97,7 +98,7 @@ func (o *Options) openExternal(ctx context.Context) (*clientv3.Client, func(), e
 		client, err := etcd.Connect(ctx, one)
 		if err == nil {
 			limited, cancel := context.WithTimeout(ctx, etcd.ConnectTimeout)
-			_, err = client.Get(limited, etcd.SemanticsKey(o.EtcdPrefix), clientv3.WithCountOnly())
+			_, err = client.Get(limited, keys.NewRoot(o.EtcdPrefix).Semantics(), clientv3.WithCountOnly())
 			cancel()
 			if err == nil {
 				return client, func() { _ = client.Close() }, nil // all requests are finished

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/snapshot"
 )
 
@@ -17,7 +18,7 @@ func putSemantics(t *testing.T, endpoint string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Put(t.Context(), etcd.SemanticsKey("/registry"), "kep"); err != nil {
+	if _, err := c.Put(t.Context(), keys.NewRoot("/registry").Semantics(), "kep"); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Close(); err != nil {

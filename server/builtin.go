@@ -46,7 +46,7 @@ func installBuiltin(f foundation) (*builtin.Handler, []publish.Builtin, error) {
 			if r.Group == "" && r.Plural == "namespaces" {
 				return f.fences.Namespaces(f.storage)
 			}
-			return f.fences.Builtin(f.storage, r.GroupResource(), r.Directory(), r.Namespaced)
+			return f.fences.Builtin(f.storage, r.GroupResource(), r.Namespaced)
 		},
 		Rules:       builtin.Rules(),
 		Table:       columns.Convertor,

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/klog/v2"
@@ -109,9 +108,9 @@ func (db *database) reportFull(c *genericapiserver.Config) {
 // newRecorder returns the controller that records the semantics when there is space. If another
 // server has recorded other semantics in the meantime, the controller fails, and the server is not
 // ready.
-func newRecorder(client *clientv3.Client, prefix string, sem schema.Semantics) controller {
+func (db *database) newRecorder(sem schema.Semantics) controller {
 	return controller{name: "semantics", run: func(ctx context.Context) error {
-		err := untilSpace(ctx, func() error { return recordSemantics(ctx, client, prefix, sem) })
+		err := untilSpace(ctx, func() error { return db.recordSemantics(ctx, sem) })
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"espalier.dev/server/etcd"
+	"espalier.dev/server/keys"
 )
 
 // fullServer is a server that is restarted while its etcd is full.
@@ -151,7 +151,7 @@ func (f *fullServer) deleteSome(n int) {
 func (f *fullServer) forget() {
 	f.Helper()
 	for _, key := range []string{
-		etcd.SemanticsKey(f.options.EtcdPrefix), "espalier.dev/fences/",
+		keys.NewRoot(f.options.EtcdPrefix).Semantics(), "espalier.dev/fences/",
 		"/registry/services/specs/default/kubernetes", "/registry/namespaces/kube-public", "/registry/clusterroles/view",
 	} {
 		if _, err := f.db.client.Delete(f.Context(), key, clientv3.WithPrefix()); err != nil {
@@ -172,7 +172,7 @@ func (f *fullServer) remembers() {
 		})
 	}
 	eventually(f, func() error {
-		key := etcd.SemanticsKey(f.options.EtcdPrefix)
+		key := keys.NewRoot(f.options.EtcdPrefix).Semantics()
 		if resp, err := f.db.client.Get(f.Context(), key); err != nil || len(resp.Kvs) != 1 {
 			return errors.Join(errNotYet, err)
 		}

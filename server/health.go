@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"path"
 	"sync"
 	"time"
 
@@ -36,10 +35,9 @@ type etcdRead struct {
 }
 
 // newCheck returns a check of the database.
-func (db *database) newCheck(prefix string) *etcdCheck {
-	key := path.Join("/", prefix, "health")
+func (db *database) newCheck() *etcdCheck {
 	return &etcdCheck{read: func(ctx context.Context) error {
-		_, err := db.client.Get(ctx, key)
+		_, err := db.client.Get(ctx, db.root.Health())
 		return err
 	}}
 }

@@ -131,7 +131,7 @@ func install(f foundation) (*definitions.Definitions, error) {
 	var defs *definitions.Definitions
 	if f.checks {
 		scanner = compliance.New(compliance.Config{
-			Store: f.store, Prefix: f.fences.ObjectPrefix, Options: config.Options,
+			Store: f.store, Options: config.Options,
 			Catalog: func() *crd.Catalog { return defs.Catalog() },
 			Write: func(ctx context.Context, d *crd.Definition, c api.CustomResourceDefinitionCondition) error {
 				return defs.WriteCondition(ctx, d, c)

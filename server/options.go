@@ -22,6 +22,7 @@ import (
 	"espalier.dev/server/builtin"
 	"espalier.dev/server/builtin/services"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/peers"
 	"espalier.dev/server/webhooks"
 )
@@ -173,7 +174,7 @@ func NewOptions() *Options {
 		BindAddress:                    "127.0.0.1",
 		SecurePort:                     6443,
 		DataDir:                        "espalier-data",
-		EtcdPrefix:                     "/registry",
+		EtcdPrefix:                     keys.DefaultPrefix,
 		EtcdCompactionInterval:         storagebackend.DefaultCompactInterval,
 		ServerLease:                    peers.DefaultLease,
 		EventTTL:                       time.Hour,

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // maxTxnOps is the maximum number of operations in a transaction, and maxTxnBytes that of bytes
@@ -160,7 +161,7 @@ func (s *Server) apply(ctx context.Context, c *Checkpoint, changes []change) err
 				if ch.op.IsPut() {
 					c.data[key] = saved{c.data[key].value, last}
 				}
-				if strings.HasPrefix(key, s.db.fences.DefinitionKey("")) {
+				if s.db.root.CRDs().Has(key) {
 					definitions = last
 				}
 			}
@@ -175,14 +176,11 @@ func (s *Server) apply(ctx context.Context, c *Checkpoint, changes []change) err
 // maintained reports whether controllers keep an object in every namespace, and would create it
 // again: requests that depend on it would fail until then.
 func (s *Server) maintained(c *Checkpoint, key string) bool {
-	parts := strings.Split(strings.TrimPrefix(key, s.db.store.Prefix()), "/")
-	if len(parts) != 3 || !strings.HasPrefix(key, s.db.store.Prefix()) {
-		return false
-	}
-	switch {
-	case parts[0] == "serviceaccounts" && parts[2] == "default", parts[0] == "configmaps" && parts[2] == "kube-root-ca.crt":
-		_, ok := c.data[s.db.store.Prefix()+"namespaces/"+parts[1]]
-		return ok
+	for resource, kept := range map[string]string{"serviceaccounts": "default", "configmaps": "kube-root-ca.crt"} {
+		if namespace, name, ok := s.db.root.Builtin(corev1.Resource(resource)).Cut(key); ok && name == kept {
+			_, ok = c.data[s.db.root.Namespaces().Key("", namespace)]
+			return ok
+		}
 	}
 	return false
 }

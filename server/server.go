@@ -229,7 +229,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	}
 	s.db.serveSpace(api.Handler.NonGoRestfulMux)
 	if s.db.unrecorded {
-		s.controllers.add(newRecorder(s.db.client, o.EtcdPrefix, o.Semantics))
+		s.controllers.add(s.db.newRecorder(o.Semantics))
 	}
 	if o.EncryptionProviderConfig != "" {
 		s.controllers.add(controller{name: "encryption", run: s.db.encryption.Run})

@@ -22,6 +22,7 @@ import (
 	"espalier.dev/analysis/lint"
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/pki"
 )
 
@@ -410,7 +411,7 @@ func TestSemantics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		recorded, err := s.db.client.Get(ctx, etcd.SemanticsKey(o.EtcdPrefix))
+		recorded, err := s.db.client.Get(ctx, keys.NewRoot(o.EtcdPrefix).Semantics())
 		if err := errors.Join(err, s.Stop()); err != nil {
 			t.Fatal(err)
 		}

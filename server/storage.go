@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"path"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -19,11 +17,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"espalier.dev/schema"
-	"espalier.dev/server/definitions"
 	"espalier.dev/server/encryption"
 	"espalier.dev/server/etcd"
 	"espalier.dev/server/etcd/kine"
 	"espalier.dev/server/fence"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/peers"
 	"espalier.dev/server/resources"
 	"espalier.dev/server/storage"
@@ -34,6 +32,7 @@ import (
 type database struct {
 	endpoints etcd.Endpoints
 	client    *clientv3.Client
+	root      keys.Root
 	member    *etcd.Member // nil if the etcd is external
 	fences    *fence.Fences
 	store     *store.Store
@@ -48,7 +47,7 @@ type database struct {
 
 // openDatabase starts the embedded etcd, or connects to the external one.
 func openDatabase(ctx context.Context, o *Options) (*database, error) {
-	db := &database{endpoints: o.Etcd}
+	db := &database{endpoints: o.Etcd, root: keys.NewRoot(o.EtcdPrefix)}
 	if len(o.Etcd.URLs) == 0 {
 		member, err := etcd.Start(ctx, etcd.Config{
 			Dir:           filepath.Join(o.DataDir, "etcd"),
@@ -61,7 +60,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		db.member = member
 		db.endpoints.URLs = []string{member.Endpoint()}
 	} else {
-		db.endpoints.Kine = kine.New(fence.Keys)
+		db.endpoints.Kine = kine.New(keys.Fences)
 	}
 	client, err := etcd.Connect(ctx, db.endpoints)
 	if err != nil {
@@ -71,7 +70,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 	db.client = client
 	if db.endpoints.Kine.Detected() {
 		if db.registration, err = db.endpoints.Kine.Register(ctx, kine.RegistrationConfig{
-			Client: client, Prefix: o.EtcdPrefix, Lease: o.ServerLease, File: filepath.Join(o.DataDir, "kine-registration"),
+			Client: client, Root: db.root, Lease: o.ServerLease, File: filepath.Join(o.DataDir, "kine-registration"),
 		}); err != nil {
 			db.close()
 			return nil, err
@@ -80,7 +79,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 	}
 	var opened atomic.Pointer[store.Store]
 	if db.encryption, err = encryption.Open(ctx, encryption.Config{
-		File: o.EncryptionProviderConfig, Reload: o.EncryptionProviderConfigReload, Poll: o.encryptionPoll, Prefix: o.EtcdPrefix,
+		File: o.EncryptionProviderConfig, Reload: o.EncryptionProviderConfigReload, Poll: o.encryptionPoll, Root: db.root,
 		Changed: func(ctx context.Context) error {
 			if s := opened.Load(); s != nil {
 				// All values are decrypted anew, because some may have to be encrypted anew.
@@ -97,7 +96,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		db.close()
 		return nil, fmt.Errorf("--encryption-provider-config: %w", err)
 	}
-	switch err := recordSemantics(ctx, client, o.EtcdPrefix, o.Semantics); {
+	switch err := db.recordSemantics(ctx, o.Semantics); {
 	case storage.IsFull(err):
 		klog.FromContext(ctx).Error(err, "The server starts, and tries again", "advice", db.advice())
 		db.unrecorded = true
@@ -105,7 +104,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		db.close()
 		return nil, err
 	}
-	if db.store, err = db.openStore(ctx, o.EtcdPrefix); err != nil {
+	if db.store, err = db.openStore(ctx); err != nil {
 		db.close()
 		return nil, err
 	}
@@ -116,8 +115,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 	}
 	db.fences = fence.New(fence.Config{
 		Client:      client,
-		Prefix:      o.EtcdPrefix,
-		Definitions: definitions.Resource(),
+		Root:        db.root,
 		Store:       db.store,
 		Compaction:  compaction,
 		Intact:      resources.IsConversionError,
@@ -126,8 +124,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 	})
 	if db.member == nil && db.registration == nil {
 		db.peers = peers.New(peers.Config{
-			Client: client, Prefix: o.EtcdPrefix, Definitions: db.fences.DefinitionKey(""),
-			Lease: o.ServerLease, File: filepath.Join(o.DataDir, "server-lease"),
+			Client: client, Root: db.root, Lease: o.ServerLease, File: filepath.Join(o.DataDir, "server-lease"),
 		})
 	}
 	klog.FromContext(ctx).Info("The data has the schema semantics of this server", "semantics", o.Semantics.String())
@@ -135,13 +132,13 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 }
 
 // openStore opens the store of all resources.
-func (db *database) openStore(ctx context.Context, prefix string) (*store.Store, error) {
+func (db *database) openStore(ctx context.Context) (*store.Store, error) {
 	logger := klog.FromContext(ctx).WithName("store")
 	var failing atomic.Bool
 	return store.Open(store.Config{
 		Client:      db.client,
 		Transformer: db.encryption,
-		Prefix:      strings.TrimSuffix(path.Join("/", prefix), "/") + "/",
+		Prefix:      string(db.root),
 		Advice:      db.advice,
 		Failed: func(err error) {
 			if err != nil && !failing.Swap(true) {
@@ -185,18 +182,18 @@ func (db *database) close() {
 
 // recordSemantics records the schema semantics with the data, unless it is. It returns an error if
 // the data was written with other semantics, because its objects may be invalid or incomplete.
-func recordSemantics(ctx context.Context, client *clientv3.Client, prefix string, sem schema.Semantics) error {
+func (db *database) recordSemantics(ctx context.Context, sem schema.Semantics) error {
 	ctx, cancel := context.WithTimeout(ctx, etcd.ConnectTimeout)
 	defer cancel()
-	key := etcd.SemanticsKey(prefix)
+	key := db.root.Semantics()
 	// A full etcd rejects transactions that could write, even if they would not.
-	got, err := client.Get(ctx, key)
+	got, err := db.client.Get(ctx, key)
 	if err != nil {
 		return fmt.Errorf("read the semantics recorded in etcd: %w", err)
 	}
 	kvs := got.Kvs
 	if len(kvs) == 0 {
-		resp, err := client.Txn(ctx).
+		resp, err := db.client.Txn(ctx).
 			If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
 			Then(clientv3.OpPut(key, sem.String())).
 			Else(clientv3.OpGet(key)).
@@ -223,7 +220,7 @@ func recordSemantics(ctx context.Context, client *clientv3.Client, prefix string
 // applyTo configures c to store resources in etcd: as JSON under kube-apiserver's keys. Package
 // fence creates each storage; applyTo sets the common options.
 func (db *database) applyTo(c *genericapiserver.Config, o *Options) error {
-	config := storagebackend.NewDefaultConfig(path.Join("/", o.EtcdPrefix), unstructured.UnstructuredJSONScheme)
+	config := storagebackend.NewDefaultConfig(db.root.Path(), unstructured.UnstructuredJSONScheme)
 	config.Transport.ServerList = db.endpoints.URLs
 	config.Transport.CertFile = db.endpoints.CertFile
 	config.Transport.KeyFile = db.endpoints.KeyFile
@@ -239,7 +236,7 @@ func (db *database) applyTo(c *genericapiserver.Config, o *Options) error {
 		return fmt.Errorf("set up the storage: %w", err)
 	}
 	metrics.SetStorageMonitorGetter(db.monitors)
-	check := db.newCheck(o.EtcdPrefix)
+	check := db.newCheck()
 	c.AddHealthChecks(check.named("etcd"))
 	c.AddReadyzChecks(check.named("etcd-readiness"))
 	if db.registration != nil {

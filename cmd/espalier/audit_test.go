@@ -103,7 +103,7 @@ resources:
 func TestAuditEncrypted(t *testing.T) {
 	t.Parallel()
 	config := encryptionConfig(t, "a")
-	e, err := encryption.Open(t.Context(), encryption.Config{File: config, Prefix: "/registry"})
+	e, err := encryption.Open(t.Context(), encryption.Config{File: config, Root: "/registry/"})
 	if err != nil {
 		t.Fatal(err)
 	}

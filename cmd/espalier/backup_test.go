@@ -18,6 +18,7 @@ import (
 
 	"espalier.dev/server"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/snapshot"
 )
 
@@ -36,7 +37,7 @@ func createData(t *testing.T, dir, backup string) {
 	defer func() { _ = c.Close() }()
 	o := server.NewOptions()
 	for key, value := range map[string]string{
-		etcd.SemanticsKey(o.EtcdPrefix):                                "kep",
+		keys.NewRoot(o.EtcdPrefix).Semantics():                         "kep",
 		"/registry/apiextensions.k8s.io/customresourcedefinitions/a.b": "{}",
 		"/registry/b/a/default/x":                                      "{}",
 	} {

@@ -13,6 +13,7 @@ import (
 
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/source"
+	"espalier.dev/server/keys"
 )
 
 // sourceFlags are the flags of commands that read stored objects.
@@ -63,7 +64,7 @@ func addEtcdFlags(c *cobra.Command, f *source.Etcd) {
 	flags.StringVar(&f.Endpoints.CAFile, "etcd-cafile", "", "`FILE` with the CA certificate for connections to etcd")
 	flags.StringVar(&f.Endpoints.CertFile, "etcd-certfile", "", "`FILE` with the client certificate for connections to etcd")
 	flags.StringVar(&f.Endpoints.KeyFile, "etcd-keyfile", "", "`FILE` with the private key for --etcd-certfile")
-	flags.StringVar(&f.Prefix, "etcd-prefix", "/registry", "`PREFIX` of all resource keys in --etcd-servers and --snapshot")
+	flags.StringVar(&f.Prefix, "etcd-prefix", keys.DefaultPrefix, "`PREFIX` of all resource keys in --etcd-servers and --snapshot")
 	flags.StringVar(&f.EncryptionConfig, "encryption-provider-config", "", "`FILE` with the keys of encrypted objects in --etcd-servers and --snapshot, as for kube-apiserver")
 	groupFlags(flags, sourceGroup, "snapshot", "skip-hash-check", "etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile", "etcd-prefix", "encryption-provider-config")
 	for _, name := range []string{"etcd-servers", "etcd-prefix"} {

@@ -26,6 +26,7 @@ import (
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 
 	"espalier.dev/server/builtin"
+	"espalier.dev/server/keys"
 	"espalier.dev/store"
 )
 
@@ -109,7 +110,7 @@ func (d *Dynamic) handler() (*builtin.Handler, error) {
 // newStored returns the stored objects of a resource of the group of configurations.
 func newStored[T runtime.Object](d *Dynamic, resource string) *stored[T] {
 	gr := runtimeschema.GroupResource{Group: admissionregistrationv1.GroupName, Resource: resource}
-	return &stored[T]{store: d.config.Store, prefix: d.config.Store.Prefix() + resource + "/", decode: func(e *store.Entry) (obj T, err error) {
+	return &stored[T]{store: d.config.Store, prefix: string(keys.Root(d.config.Store.Prefix()).Builtin(gr)), decode: func(e *store.Entry) (obj T, err error) {
 		h, err := d.handler()
 		if err != nil {
 			return obj, err

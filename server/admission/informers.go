@@ -20,6 +20,8 @@ import (
 	admissionlisters "k8s.io/client-go/listers/admissionregistration/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"espalier.dev/server/keys"
 )
 
 // The plugins of k8s.io/apiserver want informers and a client. The types in this file are as
@@ -162,7 +164,7 @@ type namespaceLister struct {
 }
 
 func (l namespaceLister) Get(name string) (*corev1.Namespace, error) {
-	entry := l.r.config.Store.Get(l.r.config.Store.Prefix() + "namespaces/" + name)
+	entry := l.r.config.Store.Get(keys.Root(l.r.config.Store.Prefix()).Namespaces().Key("", name))
 	if entry == nil {
 		return nil, apierrors.NewNotFound(namespaceResource(), name)
 	}

@@ -1,7 +1,6 @@
 package builtin
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/quantity"
 	"espalier.dev/internal/yamlx"
+	"espalier.dev/server/keys"
 )
 
 const (
@@ -34,9 +34,6 @@ const (
 	mapEntry = 48
 )
 
-// protobufPrefix is the start of Kubernetes' envelope of protobuf messages.
-var protobufPrefix = []byte("k8s\x00")
-
 var (
 	quantityType = reflect.TypeFor[resource.Quantity]()
 	unmarshaler  = reflect.TypeFor[json.Unmarshaler]()
@@ -45,9 +42,8 @@ var (
 // checkDecoded returns an error if a body, as JSON, YAML or protobuf, would need too much memory
 // or too much time when it is decoded. Bodies that cannot be decoded have no error here.
 func (t *types) checkDecoded(data []byte, isYAML bool, defaults *runtimeschema.GroupVersionKind, into runtime.Object) error {
-	if message, ok := bytes.CutPrefix(data, protobufPrefix); ok {
-		var u runtime.Unknown
-		if u.Unmarshal(message) != nil {
+	if u, ok, err := keys.Unwrap(data); ok {
+		if err != nil {
 			return nil
 		}
 		return walkMessage(u.Raw, t.goType(u.GroupVersionKind(), defaults, into))

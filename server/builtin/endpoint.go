@@ -25,6 +25,7 @@ import (
 	"espalier.dev/openapi"
 	"espalier.dev/server/builtin/kind"
 	managed "espalier.dev/server/fields"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/tokens"
 )
 
@@ -33,9 +34,9 @@ type endpoint struct {
 	resource *Resource
 	rules    kind.Rules
 	store    *registry.Store
-	// codec decodes stored objects, and root is the prefix of their keys.
-	codec runtime.Codec
-	root  string
+	// codec decodes stored objects, and prefix is that of their keys.
+	codec  runtime.Codec
+	prefix keys.Prefix
 	// storage is the store for writes of whole objects, with what is special for the kind.
 	storage rest.StandardStorage
 	scope   handlers.RequestScope
@@ -107,18 +108,18 @@ func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
 	}
 	codec := conv.storageCodec(r)
 	if err := e.store.CompleteWithOptions(&generic.StoreOptions{
-		RESTOptions: &restOptions{RESTOptionsGetter: h.config.Storage(r), codec: codec, prefix: r.Directory()},
+		RESTOptions: &restOptions{RESTOptionsGetter: h.config.Storage(r), codec: codec, directory: keys.BuiltinDirectory(r.GroupResource())},
 		AttrFunc:    main.attributes,
 	}); err != nil {
 		return nil, fmt.Errorf("storage of %s: %w", r.GroupResource(), err)
 	}
-	e.codec, e.root = codec, h.config.Objects.Prefix()+r.Directory()+"/"
+	e.codec, e.prefix = codec, keys.Root(h.config.Objects.Prefix()).Builtin(r.GroupResource())
 	e.storage = e.store
 	if e.rules.Graceful != nil {
 		e.storage = &gracefulREST{e.store}
 	}
 	if stored.Group == "" && stored.Kind == "Service" {
-		e.storage = h.newServiceStorage(e.store, codec, r.Directory())
+		e.storage = h.newServiceStorage(e)
 	}
 	if stored.Group == "" && stored.Kind == "Namespace" {
 		e.store.ShouldDeleteDuringUpdate = finalized
@@ -263,8 +264,8 @@ func (h *Handler) newDescribed() (managedfields.TypeConverter, error) {
 // restOptions sets the codec and the directory of one resource in the options of its storage.
 type restOptions struct {
 	generic.RESTOptionsGetter
-	codec  runtime.Codec
-	prefix string
+	codec     runtime.Codec
+	directory string
 }
 
 func (o *restOptions) GetRESTOptions(gr runtimeschema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
@@ -274,7 +275,7 @@ func (o *restOptions) GetRESTOptions(gr runtimeschema.GroupResource, example run
 	}
 	config := *opts.StorageConfig // the options are shared
 	config.Codec = o.codec
-	opts.StorageConfig, opts.ResourcePrefix = &config, o.prefix
+	opts.StorageConfig, opts.ResourcePrefix = &config, o.directory
 	return opts, nil
 }
 

@@ -114,7 +114,7 @@ func (h *Handler) ensureAll(ctx context.Context, objects []kind.Object, update b
 
 // unreadable reports whether an object is stored, but cannot be read.
 func (e *endpoint) unreadable(stored *store.Store, namespace, name string) bool {
-	entry := stored.Get(e.prefix(namespace) + name)
+	entry := stored.Get(e.prefix.Key(namespace, name))
 	if entry == nil {
 		return false
 	}

@@ -24,6 +24,7 @@ import (
 
 	"espalier.dev/server/builtin/kind"
 	"espalier.dev/server/builtin/services"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/resource"
 	"espalier.dev/server/resources"
 	"espalier.dev/server/tokens"
@@ -121,7 +122,7 @@ func New(c Config) *Handler {
 func newEquivalents(all []*Resource) runtime.EquivalentResourceMapper {
 	directories := map[runtimeschema.GroupResource]string{}
 	for _, r := range all {
-		directories[r.GroupResource()] = r.Directory()
+		directories[r.GroupResource()] = keys.BuiltinDirectory(r.GroupResource())
 	}
 	known := runtime.NewEquivalentResourceRegistryWithIdentity(func(gr runtimeschema.GroupResource) string { return directories[gr] })
 	for _, r := range all {

@@ -20,7 +20,7 @@ func (h *Handler) Get(ctx context.Context, gr runtimeschema.GroupResource, names
 	if err != nil {
 		return nil, err
 	}
-	key := e.prefix(namespace) + name
+	key := e.prefix.Key(namespace, name)
 	entry := h.config.Objects.Get(key)
 	if entry == nil {
 		if _, err := h.config.Objects.Sync(ctx); err != nil {
@@ -39,7 +39,7 @@ func (h *Handler) List(_ context.Context, gr runtimeschema.GroupResource, namesp
 	if err != nil {
 		return nil, err
 	}
-	for entry := range h.config.Objects.Snapshot().Range(e.prefix(namespace), "") {
+	for entry := range h.config.Objects.Snapshot().Range(e.prefix.Scope(namespace), "") {
 		obj, err := e.decode(entry)
 		if err != nil {
 			return nil, err
@@ -49,15 +49,8 @@ func (h *Handler) List(_ context.Context, gr runtimeschema.GroupResource, namesp
 	return all, nil
 }
 
-// Directory returns the directory of the keys of a resource, and reports whether there is such a
-// resource.
-func (h *Handler) Directory(gr runtimeschema.GroupResource) (string, bool) {
-	r := h.byName[gr]
-	if r == nil {
-		return "", false
-	}
-	return r.Directory(), true
-}
+// Has reports whether there is such a resource.
+func (h *Handler) Has(gr runtimeschema.GroupResource) bool { return h.byName[gr] != nil }
 
 // Decode decodes a stored object of a resource.
 func (h *Handler) Decode(gr runtimeschema.GroupResource, entry *store.Entry) (runtime.Object, error) {
@@ -74,14 +67,6 @@ func (h *Handler) byGroupResource(gr runtimeschema.GroupResource) (*endpoint, er
 		return h.endpoint(r)
 	}
 	return nil, fmt.Errorf("there is no resource %s", gr)
-}
-
-// prefix returns the prefix of the keys of the objects in a namespace, or of all if it is empty.
-func (e *endpoint) prefix(namespace string) string {
-	if namespace == "" {
-		return e.root
-	}
-	return e.root + namespace + "/"
 }
 
 // decode decodes a stored object. Its resource version is not stored with it.

@@ -30,7 +30,7 @@ func (h *Handler) reconcileAll(ctx context.Context, roles []policy.Object, names
 		if err != nil {
 			return err
 		}
-		entry := h.config.Objects.Get(e.prefix(obj.GetNamespace()) + obj.GetName())
+		entry := h.config.Objects.Get(e.prefix.Key(obj.GetNamespace(), obj.GetName()))
 		if entry == nil {
 			missing = append(missing, obj)
 			continue
@@ -83,7 +83,7 @@ func (h *Handler) createTogether(ctx context.Context, objects []policy.Object) (
 			created := obj.DeepCopyObject().(policy.Object)
 			e.store.CreateStrategy.PrepareForCreate(apirequest.WithNamespace(ctx, namespace), created)
 			rest.FillObjectMetaSystemFields(created)
-			if values[e.prefix(namespace)+obj.GetName()], err = runtime.Encode(e.codec, created); err != nil {
+			if values[e.prefix.Key(namespace, obj.GetName())], err = runtime.Encode(e.codec, created); err != nil {
 				return nil, fmt.Errorf("%T %s: %w", obj, obj.GetName(), err)
 			}
 		}

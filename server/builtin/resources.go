@@ -7,6 +7,7 @@ import (
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"espalier.dev/server/keys"
 	"espalier.dev/server/resource"
 	"espalier.dev/server/tokens"
 )
@@ -22,8 +23,6 @@ type Resource struct {
 	// Stored is the kind that is stored, if that is another one: an event of events.k8s.io is
 	// stored as one of the core group.
 	Stored runtimeschema.GroupVersionKind
-	// Key is the directory of the objects below /registry; the plural name, if it is empty.
-	Key string
 	// JSON is set if objects are stored as JSON, not as protobuf.
 	JSON bool
 	// Subresources are the endpoints below an object.
@@ -81,14 +80,6 @@ func (r *Resource) stored() runtimeschema.GroupVersionKind {
 func (r *Resource) isEvent() bool {
 	stored := r.stored()
 	return stored.Group == "" && stored.Kind == "Event"
-}
-
-// Directory returns the directory of the objects below the prefix of resources.
-func (r *Resource) Directory() string {
-	if r.Key != "" {
-		return r.Key
-	}
-	return r.Plural
 }
 
 // Verbs returns the verbs of the resource.
@@ -153,13 +144,13 @@ func known() []*Resource {
 		{"", "v1", []Resource{
 			{Kind: "Binding", Namespaced: true, CreateOnly: true},
 			{Kind: "ConfigMap", Namespaced: true, ShortNames: []string{"cm"}},
-			{Kind: "Endpoints", Namespaced: true, Singular: "endpoints", ShortNames: []string{"ep"}, Key: "services/endpoints",
+			{Kind: "Endpoints", Namespaced: true, Singular: "endpoints", ShortNames: []string{"ep"},
 				Deprecated: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"},
 			{Kind: "Event", Namespaced: true, ShortNames: []string{"ev"}},
 			{Kind: "LimitRange", Namespaced: true, ShortNames: []string{"limits"}},
 			{Kind: "Namespace", ShortNames: []string{"ns"}, KeepsCollection: true,
 				Subresources: []Subresource{{Name: "finalize", Verbs: []string{"update"}}, status}},
-			{Kind: "Node", ShortNames: []string{"no"}, Key: "minions",
+			{Kind: "Node", ShortNames: []string{"no"},
 				Subresources: []Subresource{unavailable("proxy", "NodeProxyOptions", proxied...), status}},
 			{Kind: "PersistentVolumeClaim", Namespaced: true, ShortNames: []string{"pvc"}, Subresources: []Subresource{status}, ReturnsDeleted: true},
 			{Kind: "PersistentVolume", ShortNames: []string{"pv"}, Subresources: []Subresource{status}, ReturnsDeleted: true},
@@ -175,17 +166,17 @@ func known() []*Resource {
 				{Name: "resize", Verbs: readWrite}, status,
 			}},
 			{Kind: "PodTemplate", Namespaced: true, ReturnsDeleted: true},
-			{Kind: "ReplicationController", Namespaced: true, ShortNames: []string{"rc"}, Categories: all, Key: "controllers", Orphans: true,
+			{Kind: "ReplicationController", Namespaced: true, ShortNames: []string{"rc"}, Categories: all, Orphans: true,
 				Subresources: []Subresource{scaled, status}},
 			{Kind: "ResourceQuota", Namespaced: true, ShortNames: []string{"quota"}, Subresources: []Subresource{status}, ReturnsDeleted: true},
 			{Kind: "Secret", Namespaced: true},
 			{Kind: "ServiceAccount", Namespaced: true, ShortNames: []string{"sa"}, ReturnsDeleted: true,
 				Subresources: []Subresource{{Name: "token", Kind: tokens.Kind, Verbs: []string{"create"}}}},
-			{Kind: "Service", Namespaced: true, ShortNames: []string{"svc"}, Categories: all, Key: "services/specs", ReturnsDeleted: true,
+			{Kind: "Service", Namespaced: true, ShortNames: []string{"svc"}, Categories: all, ReturnsDeleted: true,
 				Subresources: []Subresource{unavailable("proxy", "ServiceProxyOptions", proxied...), status}},
 		}},
 		{"apiregistration.k8s.io", "v1", []Resource{
-			{Kind: "APIService", Categories: extension, Key: "apiregistration.k8s.io/apiservices", JSON: true, Subresources: []Subresource{status}},
+			{Kind: "APIService", Categories: extension, JSON: true, Subresources: []Subresource{status}},
 		}},
 		{"apps", "v1", []Resource{
 			{Kind: "ControllerRevision", Namespaced: true},
@@ -218,7 +209,7 @@ func known() []*Resource {
 		}},
 		{"networking.k8s.io", "v1", []Resource{
 			{Kind: "IngressClass"},
-			{Kind: "Ingress", Namespaced: true, ShortNames: []string{"ing"}, Key: "ingress", Subresources: []Subresource{status}},
+			{Kind: "Ingress", Namespaced: true, ShortNames: []string{"ing"}, Subresources: []Subresource{status}},
 			{Kind: "IPAddress", ShortNames: []string{"ip"}},
 			{Kind: "NetworkPolicy", Namespaced: true, ShortNames: []string{"netpol"}},
 			{Kind: "ServiceCIDR", Subresources: []Subresource{status}},
@@ -297,21 +288,16 @@ var directories = sync.OnceValue(func() map[string]runtimeschema.GroupResource {
 	out := map[string]runtimeschema.GroupResource{}
 	for _, r := range Resources() {
 		if r.IsStored() {
-			out[r.Directory()] = r.GroupResource()
+			out[keys.BuiltinDirectory(r.GroupResource())] = r.GroupResource()
 		}
 	}
 	return out
 })
 
-// ResourceAt returns the built-in resource of a key below the prefix of resources.
-func ResourceAt(key string) (runtimeschema.GroupResource, bool) {
-	parts := strings.SplitN(key, "/", 3)
-	for n := min(len(parts)-1, 2); n > 0; n-- {
-		if r, ok := directories()[strings.Join(parts[:n], "/")]; ok {
-			return r, true
-		}
-	}
-	return runtimeschema.GroupResource{}, false
+// ResourceAt returns the built-in resource whose objects are in a directory; see package keys.
+func ResourceAt(directory string) (runtimeschema.GroupResource, bool) {
+	r, ok := directories()[directory]
+	return r, ok
 }
 
 // plural returns the plural of the name of a kind.

@@ -36,8 +36,9 @@ type serviceStorage struct {
 type takingKey struct{}
 
 // newServiceStorage adds allocation to the registry of services.
-func (h *Handler) newServiceStorage(s *registry.Store, codec runtime.Codec, directory string) *serviceStorage {
-	out := &serviceStorage{Store: s, allocator: h.config.Services, stored: h.config.Objects, prefix: h.config.Objects.Prefix() + directory + "/", codec: codec, turn: make(chan struct{}, 1)}
+func (h *Handler) newServiceStorage(e *endpoint) *serviceStorage {
+	s := e.store
+	out := &serviceStorage{Store: s, allocator: h.config.Services, stored: h.config.Objects, prefix: string(e.prefix), codec: e.codec, turn: make(chan struct{}, 1)}
 	s.BeginCreate = func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (registry.FinishFunc, error) {
 		return finish, out.begin(ctx, obj.(*corev1.Service), nil)
 	}

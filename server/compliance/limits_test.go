@@ -9,7 +9,6 @@ import (
 
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
@@ -83,7 +82,7 @@ func TestCandidatesOfNamespace(t *testing.T) {
 		return ""
 	})
 	check(s)
-	check(New(Config{Store: s.config.Store, Options: options(), Catalog: w.catalog.Load, Prefix: func(r runtimeschema.GroupResource) string { return root + r.Group + "/" + r.Resource + "/" }}))
+	check(New(Config{Store: s.config.Store, Options: options(), Catalog: w.catalog.Load}))
 }
 
 // TestManyProblems checks that an object with very many problems is listed with some of them.

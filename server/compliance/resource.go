@@ -147,12 +147,12 @@ func (s *Scanner) list(ctx context.Context, o *metainternalversion.ListOptions) 
 func (s *Scanner) get(ctx context.Context, name string) (schema.Object, error) {
 	of, object, _ := strings.Cut(name, ":")
 	missing := apierrors.NewNotFound(runtimeschema.GroupResource{Group: resources.VirtualGroup, Resource: plural}, name)
-	d := s.config.Catalog().Get(of)
-	if d == nil || !d.Namespaced() {
+	d, namespace := s.config.Catalog().Get(of), apirequest.NamespaceValue(ctx)
+	if d == nil || !d.Namespaced() || namespace == "" {
 		return nil, missing
 	}
 	snapshot, _ := s.snapshot(ctx)
-	e := snapshot.Get(s.config.Prefix(d.GroupResource()) + apirequest.NamespaceValue(ctx) + "/" + object)
+	e := snapshot.Get(s.prefix(d).Key(namespace, object))
 	if e == nil {
 		return nil, missing
 	}
@@ -203,10 +203,7 @@ func (s *Scanner) failing(ctx context.Context, snapshot *store.Snapshot, d *crd.
 // a key on, without those of which the scanner knows that they have no problems, or others than
 // those of interest.
 func (s *Scanner) candidates(snapshot *store.Snapshot, d *crd.Definition, namespace, start string, of func(problems) bool) iter.Seq[*store.Entry] {
-	prefix := s.config.Prefix(d.GroupResource())
-	if namespace != "" {
-		prefix += namespace + "/"
-	}
+	prefix := s.prefix(d).Scope(namespace)
 	r := s.result(d.Name())
 	if r == nil && !s.hasObjects(snapshot, d) {
 		return func(func(*store.Entry) bool) {}
@@ -267,10 +264,7 @@ func (q query) matches(item *unstructured.Unstructured) bool {
 
 // item returns an object that does not comply, as clients see it.
 func (s *Scanner) item(d *crd.Definition, e *store.Entry, r *compliance.Report) *unstructured.Unstructured {
-	namespace, name := "", strings.TrimPrefix(e.Key, s.config.Prefix(d.GroupResource()))
-	if d.Namespaced() {
-		namespace, name, _ = strings.Cut(name, "/")
-	}
+	namespace, name, _ := s.prefix(d).Cut(e.Key)
 	object := map[string]any{"kind": d.Names().Kind, "name": name}
 	if r.Version != "" {
 		object["apiVersion"] = d.Group() + "/" + r.Version

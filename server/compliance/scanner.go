@@ -34,15 +34,14 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"strings"
 	"sync"
 	"time"
 
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/progress"
 	"espalier.dev/store"
 )
@@ -51,8 +50,6 @@ import (
 type Config struct {
 	// Store has all stored objects in memory.
 	Store *store.Store
-	// Prefix returns the prefix of the keys of a resource's objects.
-	Prefix func(runtimeschema.GroupResource) string
 	// Options are the options for compiling CRDs.
 	Options crd.Options
 	// Catalog returns the newest catalog.
@@ -237,9 +234,11 @@ func (s *Scanner) drain(ctx context.Context, w *store.Watcher) error {
 
 // scanOf returns the scan of the CRD to which a key belongs, or nil.
 func (s *Scanner) scanOf(key string) *scan {
-	group, rest, _ := strings.Cut(strings.TrimPrefix(key, s.config.Store.Prefix()), "/")
-	resource, _, _ := strings.Cut(rest, "/")
-	name := resource + "." + group
+	at, ok := keys.Root(s.config.Store.Prefix()).Parse(key)
+	if !ok || at.Resource.Empty() {
+		return nil
+	}
+	name := at.Resource.String()
 	if c := s.scans[name]; c != nil {
 		return c
 	}
@@ -298,8 +297,13 @@ func (s *Scanner) sync() {
 	s.syncCost = s.synced.Sub(now)
 }
 
+// prefix returns the prefix of the keys of a CRD's objects.
+func (s *Scanner) prefix(d *crd.Definition) keys.Prefix {
+	return keys.Root(s.config.Store.Prefix()).Custom(d.GroupResource())
+}
+
 func (s *Scanner) hasObjects(snapshot *store.Snapshot, d *crd.Definition) bool {
-	for range snapshot.Range(s.config.Prefix(d.GroupResource()), "") {
+	for range snapshot.Range(string(s.prefix(d)), "") {
 		return true
 	}
 	return false
@@ -307,7 +311,7 @@ func (s *Scanner) hasObjects(snapshot *store.Snapshot, d *crd.Definition) bool {
 
 // begin begins the scan of a CRD.
 func (s *Scanner) begin(d *crd.Definition) {
-	c := &scan{prefix: s.config.Prefix(d.GroupResource())}
+	c := &scan{prefix: string(s.prefix(d))}
 	s.scans[d.Name()] = c
 	s.restart(c, d)
 }

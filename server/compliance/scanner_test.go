@@ -20,7 +20,6 @@ import (
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"espalier.dev/api"
@@ -65,7 +64,6 @@ func (w *world) scanner(sc store.Config, c Config) *Scanner {
 		w.Fatal(err)
 	}
 	c.Store, c.Options, c.Catalog, c.Write = st, options(), w.catalog.Load, w.write
-	c.Prefix = func(r runtimeschema.GroupResource) string { return root + r.Group + "/" + r.Resource + "/" }
 	if c.Interval == 0 {
 		c.Interval = 20 * time.Millisecond
 	}
@@ -195,7 +193,7 @@ func (w *world) check(s *Scanner, plural string) string {
 	var want compliance.Counts
 	failing := map[string]bool{}
 	inspector := compliance.New(d)
-	for e := range s.config.Store.Snapshot().Range(s.config.Prefix(d.GroupResource()), "") {
+	for e := range s.config.Store.Snapshot().Range(string(s.prefix(d)), "") {
 		r, err := inspector.Inspect(w.Context(), e.Value)
 		if err != nil {
 			return err.Error()
@@ -426,7 +424,7 @@ func TestWarningsWithoutScan(t *testing.T) {
 	}
 	defer st.Close()
 	<-st.Loaded()
-	s := New(Config{Store: st, Options: options(), Catalog: w.catalog.Load, Prefix: func(r runtimeschema.GroupResource) string { return root + r.Group + "/" + r.Resource + "/" }})
+	s := New(Config{Store: st, Options: options(), Catalog: w.catalog.Load})
 	got := s.Warnings(t.Context(), old, next)
 	if len(got) != 1 || !strings.HasPrefix(got[0], "at least 1 stored object (ns/o) holds data at spec.b, which") {
 		t.Errorf("%q", got)
@@ -471,7 +469,7 @@ func BenchmarkScan(b *testing.B) {
 	}
 	defer st.Close()
 	<-st.Loaded()
-	s := New(Config{Store: st, Options: options(), Catalog: w.catalog.Load, Write: w.write, Prefix: func(r runtimeschema.GroupResource) string { return root + r.Group + "/" + r.Resource + "/" }})
+	s := New(Config{Store: st, Options: options(), Catalog: w.catalog.Load, Write: w.write})
 	s.catalog = w.catalog.Load()
 	d := s.catalog.Get("as.example.com")
 	s.begin(d)

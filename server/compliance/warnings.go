@@ -65,7 +65,7 @@ func (s *Scanner) Warnings(ctx context.Context, old, next *api.CustomResourceDef
 		}
 		if len(patterns) > 0 {
 			if found.objects++; len(found.examples) < maxExamples {
-				found.examples = append(found.examples, strings.TrimPrefix(e.Key, s.config.Prefix(before.GroupResource())))
+				found.examples = append(found.examples, strings.TrimPrefix(e.Key, string(s.prefix(before))))
 			}
 		}
 		for p := range patterns {

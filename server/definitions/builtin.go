@@ -2,7 +2,6 @@ package definitions
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -16,9 +15,6 @@ import (
 
 // Name is the name of the CRD that would define CRDs.
 const Name = "customresourcedefinitions.apiextensions.k8s.io"
-
-// Resource returns the resource of CRDs.
-func Resource() runtimeschema.GroupResource { return runtimeschema.ParseGroupResource(Name) }
 
 // definition returns the definition of the CRD resource itself: its names, versions and how
 // its fields merge. Package crd validates CRDs, not this schema.

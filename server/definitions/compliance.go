@@ -44,7 +44,7 @@ func (d *Definitions) WriteCondition(ctx context.Context, of *crd.Definition, co
 		return err
 	}
 	defer release()
-	e := d.config.Store.Get(d.config.Fences.DefinitionKey(of.Name()))
+	e := d.config.Store.Get(d.crds.Key("", of.Name()))
 	if e == nil || e.Err != nil {
 		return apierrors.NewNotFound(s.DefaultQualifiedResource, of.Name())
 	}

@@ -21,6 +21,7 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/server/fence"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/progress"
 	"espalier.dev/server/resources"
 	storages "espalier.dev/server/storage"
@@ -48,6 +49,7 @@ type Config struct {
 // Definitions serves and reconciles the stored CRDs.
 type Definitions struct {
 	config   Config
+	crds     keys.Prefix
 	builtin  *resources.Builtin
 	catalog  atomic.Pointer[crd.Catalog]
 	progress *progress.Progress
@@ -85,7 +87,7 @@ func New(c Config) (*Definitions, error) {
 	if c.Warnings == nil {
 		c.Warnings = func(context.Context, *api.CustomResourceDefinition) []string { return nil }
 	}
-	d := &Definitions{config: c, kinds: &kinds{options: c.Options, warnings: c.Warnings, compliance: c.Compliance}, progress: progress.New(), ready: make(chan struct{}), again: make(chan string), holding: map[string]*held{}, released: make(chan *held), known: map[string]*stored{}, fenced: map[types.UID]bool{}, retries: map[string]*retry{}}
+	d := &Definitions{config: c, crds: keys.Root(c.Store.Prefix()).CRDs(), kinds: &kinds{options: c.Options, warnings: c.Warnings, compliance: c.Compliance}, progress: progress.New(), ready: make(chan struct{}), again: make(chan string), holding: map[string]*held{}, released: make(chan *held), known: map[string]*stored{}, fenced: map[types.UID]bool{}, retries: map[string]*retry{}}
 	d.catalog.Store(crd.NewCatalog())
 	d.builtin = &resources.Builtin{
 		Definition: def,
@@ -146,7 +148,7 @@ func (d *Definitions) Refresh(ctx context.Context, name string) error {
 	if _, err := d.config.Store.Sync(ctx); err != nil {
 		return apierrors.NewServiceUnavailable(fmt.Sprintf("cannot find out whether the CRD %s exists: %v", name, err))
 	}
-	if e := d.config.Store.Get(d.config.Fences.DefinitionKey(name)); e != nil {
+	if e := d.config.Store.Get(d.crds.Key("", name)); e != nil {
 		// A slower CRD is not served yet.
 		_ = d.progress.Wait(ctx, uint64(e.Revision))
 	}
@@ -217,7 +219,7 @@ func (d *Definitions) follow(ctx context.Context) error {
 
 // followFrom takes in all CRDs of a snapshot, and then the changes after it.
 func (d *Definitions) followFrom(ctx context.Context, s *crdStorage, snapshot *store.Snapshot) error {
-	w, err := d.config.Store.Watch(d.config.Fences.DefinitionKey(""), snapshot.Revision)
+	w, err := d.config.Store.Watch(string(d.crds), snapshot.Revision)
 	if err != nil {
 		return err
 	}
@@ -257,7 +259,7 @@ func (d *Definitions) followFrom(ctx context.Context, s *crdStorage, snapshot *s
 
 // take takes in a change of a stored CRD.
 func (d *Definitions) take(ctx context.Context, s *crdStorage, e *store.Event) {
-	name := d.name(e.Key())
+	name := keys.Name(e.Key())
 	if e.Entry == nil {
 		d.drop(ctx, s, name)
 		d.leftOut.Delete(name)
@@ -293,7 +295,7 @@ func (d *Definitions) offerNames(ctx context.Context, s *crdStorage, of *api.Cus
 // leaveOut notes that a stored CRD cannot be read. Its objects stay as they are.
 func (d *Definitions) leaveOut(ctx context.Context, name string, err error) {
 	d.leftOut.Store(name, true)
-	klog.FromContext(ctx).Error(err, "A stored CRD cannot be read and is not served: repair or delete it", "name", name, "key", d.config.Fences.DefinitionKey(name))
+	klog.FromContext(ctx).Error(err, "A stored CRD cannot be read and is not served: repair or delete it", "name", name, "key", d.crds.Key("", name))
 }
 
 // replace makes the CRDs of a snapshot the known ones.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
-	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -15,6 +14,7 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
+	"espalier.dev/server/keys"
 	"espalier.dev/store"
 )
 
@@ -47,7 +47,7 @@ func (t *text) load() (*api.CustomResourceDefinition, error) {
 		err = errors.New("it has no group")
 	}
 	if err != nil {
-		return nil, t.definitions.unreadableError(t.definitions.name(e.Key), err)
+		return nil, t.definitions.unreadableError(keys.Name(e.Key), err)
 	}
 	return c, nil
 }
@@ -58,12 +58,7 @@ func (d *Definitions) unreadableError(name string, err error) error {
 	if err != nil {
 		reason = ": " + err.Error()
 	}
-	return apierrors.NewServiceUnavailable(fmt.Sprintf("the stored CRD %s cannot be read: repair or delete the value of %s in etcd%s", name, d.config.Fences.DefinitionKey(name), reason))
-}
-
-// name returns the name of the CRD that has a key.
-func (d *Definitions) name(key string) string {
-	return strings.TrimPrefix(key, d.config.Fences.DefinitionKey(""))
+	return apierrors.NewServiceUnavailable(fmt.Sprintf("the stored CRD %s cannot be read: repair or delete the value of %s in etcd%s", name, d.crds.Key("", name), reason))
 }
 
 // read reads an entry, without its schemas. It returns nil if it cannot be read. old is the
@@ -73,7 +68,7 @@ func (d *Definitions) read(e *store.Entry, old *stored) *stored {
 		return nil
 	}
 	c, spec, err := d.kinds.readHead(e.Value)
-	if err != nil || unreadable(c) || c.Name != d.name(e.Key) {
+	if err != nil || unreadable(c) || c.Name != keys.Name(e.Key) {
 		return nil
 	}
 	c.ResourceVersion = formatRevision(e.Revision)
@@ -118,9 +113,9 @@ func (s *stored) define() *crd.Definition {
 // their names.
 func (d *Definitions) readAll(ctx context.Context, snapshot *store.Snapshot) (names []string, all []*stored, err error) {
 	var entries []*store.Entry
-	for e := range snapshot.Range(d.config.Fences.DefinitionKey(""), "") {
+	for e := range snapshot.Range(string(d.crds), "") {
 		entries = append(entries, e)
-		names = append(names, d.name(e.Key))
+		names = append(names, keys.Name(e.Key))
 	}
 	all = make([]*stored, len(entries))
 	workers, ctx := errgroup.WithContext(ctx)

@@ -11,13 +11,10 @@
 package encryption
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"path"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +28,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"espalier.dev/server/builtin"
+	"espalier.dev/server/keys"
 )
 
 const (
@@ -51,8 +49,8 @@ type Config struct {
 	// Poll is the interval of checks for changes and of the KMS plugins; zero means
 	// DefaultPoll.
 	Poll time.Duration
-	// Prefix is the prefix of resource keys.
-	Prefix string
+	// Root is the root of the keys of objects.
+	Root keys.Root
 	// Changed is called after the configuration has changed. It decrypts all values anew that
 	// are in memory. Nil does nothing.
 	Changed func(context.Context) error
@@ -64,7 +62,6 @@ type Config struct {
 // Encryption encrypts and decrypts the values below a prefix. It is safe for concurrent use.
 type Encryption struct {
 	config Config
-	prefix string // ends with a slash
 	id     string // for metrics
 	// lifetime ends with Close. It ends the goroutines of the providers.
 	lifetime context.Context
@@ -96,7 +93,7 @@ func Open(ctx context.Context, c Config) (*Encryption, error) {
 	if c.Retry == nil {
 		c.Retry = func(context.Context) {}
 	}
-	e := &Encryption{config: c, prefix: strings.TrimSuffix(path.Join("/", c.Prefix), "/") + "/", id: uuid.NewString()}
+	e := &Encryption{config: c, id: uuid.NewString()}
 	e.lifetime, e.stop = context.WithCancel(context.WithoutCancel(ctx))
 	p, err := e.load()
 	if err == nil {
@@ -242,36 +239,29 @@ func (e *Encryption) reload(ctx context.Context) (bool, error) {
 // plugin changes its key.
 func (e *Encryption) Ages() bool { return e.config.File != "" }
 
-// encrypted is the prefix of all encrypted values.
-const encrypted = "k8s:enc:"
-
 // ErrEncrypted is returned for an encrypted value if there is no configuration.
 var ErrEncrypted = errors.New("the value is encrypted: set --encryption-provider-config")
 
 // errKey is returned for a key that is not that of a resource.
 var errKey = errors.New("not the key of a resource")
 
-// resource returns the resource of a key: prefix/group/resource/…, or prefix/directory/… for a
-// built-in resource. Groups of custom resources have a dot, directories have none.
+// resource returns the resource of a key.
 func (e *Encryption) resource(key string) (runtimeschema.GroupResource, error) {
-	rest, ok := strings.CutPrefix(key, e.prefix)
-	if first, _, _ := strings.Cut(rest, "/"); ok && !strings.Contains(first, ".") {
-		if r, ok := builtin.ResourceAt(rest); ok {
-			return r, nil
-		}
-		return runtimeschema.GroupResource{}, fmt.Errorf("%s: %w", key, errKey)
+	o, ok := e.config.Root.Parse(key)
+	r := o.Resource
+	if ok && r.Empty() {
+		r, ok = builtin.ResourceAt(o.Directory)
 	}
-	parts := strings.SplitN(rest, "/", 3)
-	if !ok || len(parts) < 3 {
-		return runtimeschema.GroupResource{}, fmt.Errorf("%s: %w", key, errKey)
+	if !ok {
+		return r, fmt.Errorf("%s: %w", key, errKey)
 	}
-	return runtimeschema.GroupResource{Group: parts[0], Resource: parts[1]}, nil
+	return r, nil
 }
 
 // FromStorage decrypts a stored value. stale reports that it should be encrypted again.
 func (e *Encryption) FromStorage(ctx context.Context, key string, data []byte) (plain []byte, stale bool, err error) {
 	if e.config.File == "" {
-		if bytes.HasPrefix(data, []byte(encrypted)) {
+		if keys.IsEncrypted(data) {
 			return nil, false, fmt.Errorf("decrypt %s: %w", key, ErrEncrypted)
 		}
 		return data, false, nil

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -270,7 +269,3 @@ func (m *Member) removeSockets() {
 		_ = os.Remove(filepath.Join(m.dir, socketPathName))
 	}
 }
-
-// SemanticsKey returns the key that records the schema semantics of the objects below a
-// prefix. Resource keys begin with a slash, so it does not collide with them.
-func SemanticsKey(prefix string) string { return "espalier.dev/semantics" + path.Join("/", prefix) }

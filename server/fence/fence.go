@@ -31,7 +31,6 @@ package fence
 import (
 	"context"
 	"fmt"
-	"path"
 	"strings"
 	"sync"
 	"time"
@@ -44,12 +43,10 @@ import (
 	"k8s.io/apiserver/pkg/storage/etcd3"
 	"k8s.io/utils/clock"
 
+	"espalier.dev/server/keys"
 	"espalier.dev/server/storage"
 	"espalier.dev/store"
 )
-
-// Keys is the prefix of the keys of all fences.
-const Keys = "espalier.dev/fences/"
 
 // The states of a fence.
 const (
@@ -60,15 +57,13 @@ const (
 // Fences manages the fences of the CRDs below a prefix, and the storage that checks them.
 type Fences struct {
 	client *clientv3.Client
-	// resources is the prefix of resource keys, fences that of fences. Both end with a slash;
-	// only the first begins with one, so that fences are never below resources.
-	resources, fences string
-	definitions       runtimeschema.GroupResource
-	backend           *storage.Backend
-	intact            func(error) bool
-	transformer       store.Transformer
-	stop              func()
-	store             *store.Store
+	// root is that of the objects. Fences are never below it.
+	root        keys.Root
+	backend     *storage.Backend
+	intact      func(error) bool
+	transformer store.Transformer
+	stop        func()
+	store       *store.Store
 	// lifecycle requires that the namespaces of created objects exist.
 	lifecycle bool
 	// namespaceDecoder returns the decoder of namespaces.
@@ -79,10 +74,8 @@ type Fences struct {
 type Config struct {
 	// Client is the connection to etcd that all resources share.
 	Client *clientv3.Client
-	// Prefix is the prefix of resource keys.
-	Prefix string
-	// Definitions is the resource of CRDs.
-	Definitions runtimeschema.GroupResource
+	// Root is the root of the keys of objects.
+	Root keys.Root
 	// Store has all resources in memory. Without it, there are no storages.
 	Store *store.Store
 	// Compaction is the interval of compaction of etcd. Zero disables it.
@@ -100,10 +93,8 @@ type Config struct {
 
 // New returns new Fences. The caller must call Close.
 func New(c Config) *Fences {
-	resources := strings.TrimSuffix(path.Join("/", c.Prefix), "/") + "/"
 	f := &Fences{
-		client: c.Client, resources: resources, fences: strings.TrimSuffix(Keys, "/") + resources,
-		definitions: c.Definitions, intact: c.Intact, transformer: c.Transformer, stop: func() {},
+		client: c.Client, root: c.Root, intact: c.Intact, transformer: c.Transformer, stop: func() {},
 		store: c.Store, lifecycle: c.Lifecycle, namespaceDecoder: sync.OnceValue(newNamespaceDecoder),
 	}
 	var compacted func() int64
@@ -120,15 +111,7 @@ func New(c Config) *Fences {
 // Close stops compaction. It does not close the client.
 func (f *Fences) Close() { f.stop() }
 
-func (f *Fences) key(uid types.UID) string { return f.fences + string(uid) }
-
-// prefix returns the prefix of the keys of a resource.
-func (f *Fences) prefix(r runtimeschema.GroupResource) string {
-	return f.resources + r.Group + "/" + r.Resource + "/"
-}
-
-// ObjectPrefix returns the prefix of the keys of a resource's objects in etcd.
-func (f *Fences) ObjectPrefix(r runtimeschema.GroupResource) string { return f.prefix(r) }
+func (f *Fences) key(uid types.UID) string { return f.root.Fences() + string(uid) }
 
 // Definitions returns the storage of CRDs, which maintains their fences.
 func (f *Fences) Definitions(base generic.RESTOptionsGetter) generic.RESTOptionsGetter {
@@ -143,29 +126,25 @@ func (f *Fences) Objects(base generic.RESTOptionsGetter, resource runtimeschema.
 	}}
 }
 
-// DefinitionKey returns the key of a CRD in etcd, or the prefix of all of them if name is
-// empty.
-func (f *Fences) DefinitionKey(name string) string { return f.prefix(f.definitions) + name }
-
 // Prefixes returns the prefixes of the keys of all resources and their fences.
 func (f *Fences) Prefixes() []string {
-	return []string{f.resources, f.fences, f.namespaceFence("")}
+	return []string{string(f.root), f.root.Fences(), f.root.NamespaceFences()}
 }
 
 // OfDefinition reports whether a key is that of a CRD or of its fence.
 func (f *Fences) OfDefinition(key string) bool {
-	return strings.HasPrefix(key, f.DefinitionKey("")) || strings.HasPrefix(key, f.fences)
+	return f.root.CRDs().Has(key) || strings.HasPrefix(key, f.root.Fences())
 }
 
 // UIDs returns the UIDs of the CRDs that have a fence.
 func (f *Fences) UIDs(ctx context.Context) (map[types.UID]bool, error) {
-	resp, err := f.client.Get(ctx, f.fences, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	resp, err := f.client.Get(ctx, f.root.Fences(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		return nil, fmt.Errorf("list the fences of CRDs: %w", err)
 	}
 	uids := make(map[types.UID]bool, len(resp.Kvs))
 	for _, kv := range resp.Kvs {
-		uids[types.UID(strings.TrimPrefix(string(kv.Key), f.fences))] = true
+		uids[types.UID(keys.Name(string(kv.Key)))] = true
 	}
 	return uids, nil
 }
@@ -174,7 +153,7 @@ func (f *Fences) UIDs(ctx context.Context) (map[types.UID]bool, error) {
 // fences has written the CRD. It reports whether the CRD is still in that state. If not, the
 // caller must adopt its newer state, unless the CRD is gone.
 func (f *Fences) Adopt(ctx context.Context, name string, uid types.UID, revision uint64, deleting bool) (bool, error) {
-	same := clientv3.Compare(clientv3.ModRevision(f.DefinitionKey(name)), "=", int64(revision))
+	same := clientv3.Compare(clientv3.ModRevision(f.root.CRDs().Key("", name)), "=", int64(revision))
 	// A full etcd rejects transactions that could write, even if they would not.
 	resp, err := f.client.Txn(ctx).If(same, clientv3.Compare(clientv3.Value(f.key(uid)), "=", state(deleting))).Commit()
 	if err == nil && !resp.Succeeded {

@@ -15,10 +15,7 @@ import (
 	"espalier.dev/server/etcd"
 )
 
-var (
-	crds   = runtimeschema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
-	things = runtimeschema.GroupResource{Group: "example.com", Resource: "things"}
-)
+var things = runtimeschema.GroupResource{Group: "example.com", Resource: "things"}
 
 const (
 	crdKey   = "/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com"
@@ -36,7 +33,7 @@ func newFences(t *testing.T) (*Fences, *kubernetes.Client) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	f := New(Config{Client: client.Client, Prefix: "/registry", Definitions: crds})
+	f := New(Config{Client: client.Client, Root: "/registry/"})
 	t.Cleanup(f.Close)
 	return f, client
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -13,6 +12,8 @@ import (
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"espalier.dev/server/keys"
 )
 
 // ErrTerminating is returned when an object is created while its CRD is being deleted.
@@ -37,7 +38,7 @@ func (o *objects) OptimisticPut(ctx context.Context, key string, value []byte, e
 	if expectedRevision == 0 {
 		fence = clientv3.Compare(clientv3.Value(o.fence), "=", active)
 		if o.namespaced {
-			n := o.fences.in(o.fences.prefix(o.resource), key)
+			n := o.fences.in(o.fences.root.Custom(o.resource), key)
 			namespace = &n
 		}
 	}
@@ -60,7 +61,7 @@ func (o *objects) OptimisticPut(ctx context.Context, key string, value []byte, e
 		if txn.Succeeded {
 			return resp, nil
 		}
-		found, name := first(txn.Responses[0]), path.Base(key)
+		found, name := first(txn.Responses[0]), keys.Name(key)
 		switch {
 		case found == nil:
 			verb := "update"
@@ -120,7 +121,7 @@ func checkSize(ctx context.Context, value []byte, m metadata) error {
 func (d *definitions) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (resp kubernetes.PutResponse, err error) {
 	m, err := d.fences.metadata(ctx, key, value)
 	if err != nil {
-		return resp, fmt.Errorf("write the CRD %s: %w", path.Base(key), err)
+		return resp, fmt.Errorf("write the CRD %s: %w", keys.Name(key), err)
 	}
 	if err := checkSize(ctx, value, m); err != nil {
 		return resp, err

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
-	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -17,16 +15,12 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/registry/generic"
+
+	"espalier.dev/server/keys"
 )
 
-// NamespacesKey is the directory of namespaces below the prefix of resources.
-const NamespacesKey = "namespaces"
-
-// namespaceFence returns the key of the fence of a namespace. It is not below the fences of
-// CRDs, which are named by UIDs.
-func (f *Fences) namespaceFence(name string) string {
-	return strings.TrimSuffix(Keys, "/") + "/:namespaces" + f.resources + name
-}
+// namespaceFence returns the key of the fence of a namespace.
+func (f *Fences) namespaceFence(name string) string { return f.root.NamespaceFences() + name }
 
 // Namespaces returns the storage of namespaces. Like that of CRDs, it writes the fence of a
 // namespace with the namespace, and deletes both in one transaction.
@@ -35,11 +29,11 @@ func (f *Fences) Namespaces(base generic.RESTOptionsGetter) generic.RESTOptionsG
 }
 
 // Builtin returns the storage of the objects of a built-in resource. If it is namespaced, it
-// checks the fences of namespaces; key is its directory below the prefix of resources.
-func (f *Fences) Builtin(base generic.RESTOptionsGetter, gr runtimeschema.GroupResource, key string, namespaced bool) generic.RESTOptionsGetter {
+// checks the fences of namespaces.
+func (f *Fences) Builtin(base generic.RESTOptionsGetter, gr runtimeschema.GroupResource, namespaced bool) generic.RESTOptionsGetter {
 	o := &options{RESTOptionsGetter: base, fences: f}
 	if namespaced {
-		o.guard = &contents{Interface: f.etcd(), fences: f, resource: gr, prefix: f.resources + strings.Trim(key, "/") + "/"}
+		o.guard = &contents{Interface: f.etcd(), fences: f, resource: gr, prefix: f.root.Builtin(gr)}
 	}
 	return o
 }
@@ -54,11 +48,11 @@ type namespaces struct {
 func (n *namespaces) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (resp kubernetes.PutResponse, err error) {
 	ns, err := n.fences.namespace(ctx, key, value)
 	if err != nil {
-		return resp, fmt.Errorf("write the namespace %s: %w", path.Base(key), err)
+		return resp, fmt.Errorf("write the namespace %s: %w", keys.Name(key), err)
 	}
 	txn, err := n.fences.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision)).
-		Then(clientv3.OpPut(key, string(value)), clientv3.OpPut(n.fences.namespaceFence(path.Base(key)), state(ns.DeletionTimestamp != nil))).
+		Then(clientv3.OpPut(key, string(value)), clientv3.OpPut(n.fences.namespaceFence(keys.Name(key)), state(ns.DeletionTimestamp != nil))).
 		Else(clientv3.OpGet(key)).
 		Commit()
 	if err != nil {
@@ -75,7 +69,7 @@ func (n *namespaces) OptimisticPut(ctx context.Context, key string, value []byte
 func (n *namespaces) OptimisticDelete(ctx context.Context, key string, expectedRevision int64, _ kubernetes.DeleteOptions) (resp kubernetes.DeleteResponse, err error) {
 	txn, err := n.fences.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision)).
-		Then(clientv3.OpDelete(key), clientv3.OpDelete(n.fences.namespaceFence(path.Base(key)))).
+		Then(clientv3.OpDelete(key), clientv3.OpDelete(n.fences.namespaceFence(keys.Name(key)))).
 		Else(clientv3.OpGet(key)).
 		Commit()
 	if err != nil {
@@ -117,12 +111,12 @@ func (f *Fences) InNamespace(name string) clientv3.Cmp {
 // AdoptNamespaces makes the fences of all namespaces agree with them, in case a program without
 // fences has written them. It must have returned before objects are written.
 func (f *Fences) AdoptNamespaces(ctx context.Context) error {
-	prefix := f.resources + NamespacesKey + "/"
-	stored, err := f.client.Get(ctx, prefix, clientv3.WithPrefix())
+	namespaces := f.root.Namespaces()
+	stored, err := f.client.Get(ctx, string(namespaces), clientv3.WithPrefix())
 	if err != nil {
 		return fmt.Errorf("list the namespaces: %w", err)
 	}
-	fences, err := f.client.Get(ctx, f.namespaceFence(""), clientv3.WithPrefix())
+	fences, err := f.client.Get(ctx, f.root.NamespaceFences(), clientv3.WithPrefix())
 	if err != nil {
 		return fmt.Errorf("list the fences of namespaces: %w", err)
 	}
@@ -135,7 +129,7 @@ func (f *Fences) AdoptNamespaces(ctx context.Context) error {
 		if err != nil {
 			continue // it cannot be read, so nothing can be created in it
 		}
-		key := f.namespaceFence(path.Base(string(kv.Key)))
+		key := f.namespaceFence(keys.Name(string(kv.Key)))
 		want := state(ns.DeletionTimestamp != nil)
 		have := states[key]
 		delete(states, key)
@@ -149,9 +143,9 @@ func (f *Fences) AdoptNamespaces(ctx context.Context) error {
 	}
 	for key, kv := range states {
 		// The namespace was deleted by a program without fences.
-		name := path.Base(key)
+		name := keys.Name(key)
 		if _, err := f.client.Txn(ctx).
-			If(clientv3.Compare(clientv3.CreateRevision(prefix+name), "=", 0), clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)).
+			If(clientv3.Compare(clientv3.CreateRevision(namespaces.Key("", name)), "=", 0), clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)).
 			Then(clientv3.OpDelete(key)).Commit(); err != nil {
 			return fmt.Errorf("remove the fence of the namespace %s: %w", name, err)
 		}
@@ -165,7 +159,7 @@ type contents struct {
 	kubernetes.Interface
 	fences   *Fences
 	resource runtimeschema.GroupResource
-	prefix   string
+	prefix   keys.Prefix
 }
 
 // Lock makes a write depend on what was read before: it succeeds only if no other write has held
@@ -193,11 +187,6 @@ func WithLock(ctx context.Context, l *Lock) context.Context {
 	return context.WithValue(ctx, lockKey{}, l)
 }
 
-// lock returns the key of a lock.
-func (f *Fences) lock(name string) string {
-	return strings.TrimSuffix(Keys, "/") + "/:locks" + f.resources + name
-}
-
 // OptimisticPut creates or updates an object. Updates are possible in a namespace that is being
 // deleted, so that finalizers can be removed.
 func (c *contents) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (kubernetes.PutResponse, error) {
@@ -222,7 +211,7 @@ func (c *contents) OptimisticPut(ctx context.Context, key string, value []byte, 
 			conditions = append(conditions, n.condition())
 		}
 		if held {
-			name := c.fences.lock(lock.Name)
+			name := c.fences.root.Lock(lock.Name)
 			conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(name), "<", lock.Revision+1))
 			puts = append(puts, clientv3.OpPut(name, ""))
 			reads = append(reads, clientv3.OpGet(name, clientv3.WithKeysOnly()))
@@ -237,7 +226,7 @@ func (c *contents) OptimisticPut(ctx context.Context, key string, value []byte, 
 		}
 		again := false
 		if expectedRevision == 0 {
-			if again, err = n.rejected(first(txn.Responses[1]), c.resource, path.Base(key)); err != nil {
+			if again, err = n.rejected(first(txn.Responses[1]), c.resource, keys.Name(key)); err != nil {
 				return resp, err
 			}
 		}
@@ -266,11 +255,11 @@ type within struct {
 }
 
 // in returns the namespace of an object, by its key.
-func (f *Fences) in(prefix, key string) within {
-	name, _, _ := strings.Cut(strings.TrimPrefix(key, prefix), "/")
+func (f *Fences) in(prefix keys.Prefix, key string) within {
+	name, _, _ := prefix.Cut(key)
 	n := within{name: name, fence: f.namespaceFence(name), lifecycle: f.lifecycle}
 	if !n.lifecycle && f.store != nil {
-		n.absent = f.store.Get(f.resources+NamespacesKey+"/"+name) == nil
+		n.absent = f.store.Get(f.root.Namespaces().Key("", name)) == nil
 	}
 	return n
 }

@@ -79,7 +79,7 @@ const (
 // Sweep does nothing unless the CRD's fence is Terminating, so it never touches the objects of
 // another CRD of the same name. If the fence is Terminating, a result of zero is final.
 func (f *Fences) Sweep(ctx context.Context, r runtimeschema.GroupResource, uid types.UID) (left int64, name string, err error) {
-	prefix := f.prefix(r)
+	prefix := string(f.root.Custom(r))
 	end := clientv3.GetPrefixRangeEnd(prefix)
 	var failed failures
 	for from, more := prefix, true; more; {

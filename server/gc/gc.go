@@ -26,9 +26,9 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -37,6 +37,7 @@ import (
 
 	"espalier.dev/crd"
 	"espalier.dev/server/follow"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/objects"
 	"espalier.dev/store"
 )
@@ -48,7 +49,7 @@ type Collector struct {
 	objects  *objects.Objects
 	follower *follow.Follower
 	// events is the prefix of events, which expire by themselves, and are not collected.
-	events string
+	events keys.Prefix
 
 	owned      map[string]*node // by key
 	dependents map[types.UID]map[string]*node
@@ -80,7 +81,7 @@ type owner struct {
 
 // New returns a Collector. It begins when ready is closed.
 func New(o *objects.Objects, ready <-chan struct{}) *Collector {
-	c := &Collector{objects: o, events: o.Store.Prefix() + "events/", unknown: map[string]bool{}}
+	c := &Collector{objects: o, events: keys.Root(o.Store.Prefix()).Builtin(corev1.Resource("events")), unknown: map[string]bool{}}
 	c.follower = follow.New(follow.Config{Store: o.Store, Ready: ready, Reset: c.reset, Take: c.take, Begin: c.begin})
 	return c
 }
@@ -112,7 +113,7 @@ func (c *Collector) take(e *store.Event) {
 		return
 	}
 	c.replace(e.Key(), nil)
-	if len(c.dependents) == 0 && len(c.waiting) == 0 || e.Old == nil || strings.HasPrefix(e.Key(), c.events) {
+	if len(c.dependents) == 0 && len(c.waiting) == 0 || e.Old == nil || c.events.Has(e.Key()) {
 		return
 	}
 	m, err := objects.Metadata(e.Old)
@@ -132,10 +133,10 @@ func (c *Collector) take(e *store.Event) {
 // mayMatter reports whether an entry may have owners, or wait for the collector. It is quick,
 // because most custom resources have neither.
 func (c *Collector) mayMatter(e *store.Entry) bool {
-	if strings.HasPrefix(e.Key, c.events) {
+	if c.events.Has(e.Key) {
 		return false
 	}
-	return objects.IsProtobuf(e) || bytes.Contains(e.Value, []byte(`"ownerReferences"`)) ||
+	return keys.IsProtobuf(e.Value) || bytes.Contains(e.Value, []byte(`"ownerReferences"`)) ||
 		bytes.Contains(e.Value, []byte(metav1.FinalizerDeleteDependents)) || bytes.Contains(e.Value, []byte(metav1.FinalizerOrphanDependents))
 }
 

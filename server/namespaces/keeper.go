@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"espalier.dev/server/follow"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/objects"
 	"espalier.dev/store"
 )
@@ -25,7 +25,7 @@ type Keeper struct {
 	follower *follow.Follower
 	resource *objects.Resource
 	name     string
-	prefix   string // of the keys of namespaces
+	prefix   keys.Prefix // that of namespaces
 	// create returns the object of a namespace.
 	create func(namespace string) runtime.Object
 	// correct corrects an object, and reports whether it has changed. Nil leaves it as it is.
@@ -33,7 +33,7 @@ type Keeper struct {
 }
 
 func newKeeper(o *objects.Objects, ready <-chan struct{}, kind runtimeschema.GroupVersionKind, name string) *Keeper {
-	k := &Keeper{objects: o, resource: o.Kind(kind), name: name, prefix: o.Store.Prefix() + "namespaces/"}
+	k := &Keeper{objects: o, resource: o.Kind(kind), name: name, prefix: keys.Root(o.Store.Prefix()).Namespaces()}
 	k.follower = follow.New(follow.Config{Store: o.Store, Ready: ready, Reset: k.reset, Take: k.take, Handle: k.handle})
 	return k
 }
@@ -99,23 +99,21 @@ func (k *Keeper) Run(ctx context.Context) error { return k.follower.Run(ctx) }
 func (k *Keeper) Enqueue() { k.reset(k.objects.Store.Snapshot()) }
 
 func (k *Keeper) reset(s *store.Snapshot) {
-	for e := range s.Range(k.prefix, "") {
-		k.follower.Add(strings.TrimPrefix(e.Key, k.prefix))
+	for e := range s.Range(string(k.prefix), "") {
+		k.follower.Add(keys.Name(e.Key))
 	}
 }
 
 func (k *Keeper) take(e *store.Event) {
 	key := e.Key()
-	if name, ok := strings.CutPrefix(key, k.prefix); ok {
+	if _, name, ok := k.prefix.Cut(key); ok {
 		if e.Old == nil {
 			k.follower.Add(name)
 		}
 		return
 	}
-	if rest, ok := strings.CutPrefix(key, k.resource.Prefix); ok {
-		if namespace, name, _ := strings.Cut(rest, "/"); name == k.name && (e.Entry == nil || k.correct != nil) {
-			k.follower.Add(namespace)
-		}
+	if namespace, name, ok := k.resource.Prefix.Cut(key); ok && name == k.name && (e.Entry == nil || k.correct != nil) {
+		k.follower.Add(namespace)
 	}
 }
 
@@ -124,7 +122,7 @@ var errCorrect = errors.New("the object is correct")
 
 // handle creates or corrects the object of a namespace.
 func (k *Keeper) handle(ctx context.Context, namespace string) error {
-	ns := k.objects.Store.Get(k.prefix + namespace)
+	ns := k.objects.Store.Get(k.prefix.Key("", namespace))
 	if ns == nil {
 		return nil
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,9 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"espalier.dev/server/follow"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/objects"
 	"espalier.dev/store"
 )
@@ -30,8 +31,8 @@ import (
 type Lifecycle struct {
 	objects  *objects.Objects
 	follower *follow.Follower
-	prefix   string // of the keys of namespaces
-	crds     string // prefix of the keys of CRDs
+	root     keys.Root
+	prefix   keys.Prefix // that of namespaces
 	// terminating are the names of the namespaces that are being deleted.
 	terminating map[string]bool
 }
@@ -39,9 +40,8 @@ type Lifecycle struct {
 // NewLifecycle returns the controller of the lifecycle of namespaces. It begins when ready is
 // closed.
 func NewLifecycle(o *objects.Objects, ready <-chan struct{}) *Lifecycle {
-	l := &Lifecycle{objects: o, prefix: o.Store.Prefix() + "namespaces/"}
-	gr := o.Definition.GroupResource()
-	l.crds = o.Store.Prefix() + gr.Group + "/" + gr.Resource + "/"
+	l := &Lifecycle{objects: o, root: keys.Root(o.Store.Prefix())}
+	l.prefix = l.root.Namespaces()
 	l.follower = follow.New(follow.Config{Store: o.Store, Ready: ready, Reset: l.reset, Take: l.take, Begin: l.begin})
 	return l
 }
@@ -51,13 +51,13 @@ func (l *Lifecycle) Run(ctx context.Context) error { return l.follower.Run(ctx) 
 
 func (l *Lifecycle) reset(s *store.Snapshot) {
 	l.terminating = map[string]bool{}
-	for e := range s.Range(l.prefix, "") {
+	for e := range s.Range(string(l.prefix), "") {
 		l.put(e)
 	}
 }
 
 func (l *Lifecycle) put(e *store.Entry) {
-	name := strings.TrimPrefix(e.Key, l.prefix)
+	name := keys.Name(e.Key)
 	if m, err := objects.Metadata(e); err != nil || m.DeletionTimestamp == nil {
 		delete(l.terminating, name)
 		return
@@ -68,7 +68,7 @@ func (l *Lifecycle) put(e *store.Entry) {
 
 func (l *Lifecycle) take(e *store.Event) {
 	key := e.Key()
-	switch name, ok := strings.CutPrefix(key, l.prefix); {
+	switch _, name, ok := l.prefix.Cut(key); {
 	case ok && e.Entry != nil:
 		l.put(e.Entry)
 	case ok:
@@ -162,16 +162,15 @@ func (f *findings) fail(err error) {
 // contents returns the resources that have objects in a namespace. It finds CRDs by their keys,
 // because one that was just created may not be loaded.
 func (l *Lifecycle) contents(s *store.Snapshot, namespace string) (all []*objects.Resource, err error) {
-	has := func(prefix string) bool { return s.Count(prefix+namespace+"/", "") > 0 }
+	has := func(p keys.Prefix) bool { return s.Count(p.In(namespace), "") > 0 }
 	for _, r := range l.objects.Builtin() {
 		if r.Namespaced && has(r.Prefix) {
 			all = append(all, r)
 		}
 	}
-	for e := range s.Range(l.crds, "") {
-		name := strings.TrimPrefix(e.Key, l.crds)
-		plural, group, _ := strings.Cut(name, ".")
-		if !has(l.objects.Store.Prefix() + group + "/" + plural + "/") {
+	for e := range s.Range(string(l.root.CRDs()), "") {
+		name := keys.Name(e.Key)
+		if !has(l.root.Custom(runtimeschema.ParseGroupResource(name))) {
 			continue
 		}
 		r := l.objects.Named(name)
@@ -198,7 +197,7 @@ func (l *Lifecycle) empty(ctx context.Context, ns *corev1.Namespace) (*findings,
 		if snapshot, err = l.newest(ctx); err != nil {
 			return nil, err
 		}
-		if snapshot.Count(all[i].Prefix+ns.Name+"/", "") > 0 {
+		if snapshot.Count(all[i].Prefix.In(ns.Name), "") > 0 {
 			l.count(snapshot, all[i], ns, found)
 			return found, nil
 		}
@@ -241,7 +240,7 @@ func (l *Lifecycle) deleteAll(ctx context.Context, s *store.Snapshot, r *objects
 	group := errgroup.Group{}
 	group.SetLimit(deletions)
 	begun := time.Now()
-	for e := range s.Range(r.Prefix+namespace+"/", "") {
+	for e := range s.Range(r.Prefix.In(namespace), "") {
 		if time.Since(begun) > deletionTime {
 			break
 		}
@@ -258,9 +257,8 @@ func (l *Lifecycle) deleteAll(ctx context.Context, s *store.Snapshot, r *objects
 				// since then stays.
 				options.Preconditions = &metav1.Preconditions{UID: &m.UID}
 			}
-			name := strings.TrimPrefix(e.Key, r.Prefix+namespace+"/")
 			deletion := objects.Deletion{Account: "namespace-controller", Options: options, Collection: true}
-			if err := l.objects.Delete(ctx, r, namespace, name, deletion); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			if err := l.objects.Delete(ctx, r, namespace, keys.Name(e.Key), deletion); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				found.fail(err)
 			}
 			return nil
@@ -278,7 +276,7 @@ func kept(m *metav1.ObjectMeta) bool {
 // count adds the objects of a resource that are left in a namespace to the findings.
 func (l *Lifecycle) count(s *store.Snapshot, r *objects.Resource, ns *corev1.Namespace, found *findings) {
 	left, finalized, grace := 0, false, int64(0)
-	for e := range s.Range(r.Prefix+ns.Name+"/", "") {
+	for e := range s.Range(r.Prefix.In(ns.Name), "") {
 		left++
 		m, err := objects.Metadata(e)
 		if err != nil {

@@ -1,35 +1,27 @@
 package objects
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/server/keys"
 	"espalier.dev/store"
 )
-
-// protobufMagic begins the objects that are stored as protobuf.
-var protobufMagic = []byte("k8s\x00")
-
-// IsProtobuf reports whether an entry is stored as protobuf.
-func IsProtobuf(e *store.Entry) bool { return bytes.HasPrefix(e.Value, protobufMagic) }
 
 // Metadata reads the metadata of a stored object, and as little of the rest as possible.
 func Metadata(e *store.Entry) (*metav1.ObjectMeta, error) {
 	if e.Err != nil {
 		return nil, e.Err
 	}
-	if IsProtobuf(e) {
-		// All kinds have their metadata in the first field.
-		var envelope runtime.Unknown
-		if err := envelope.Unmarshal(e.Value[len(protobufMagic):]); err != nil {
+	if envelope, ok, err := keys.Unwrap(e.Value); ok {
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", e.Key, err)
 		}
+		// All kinds have their metadata in the first field.
 		var obj metav1.PartialObjectMetadata
 		if err := obj.Unmarshal(envelope.Raw); err != nil {
 			return nil, fmt.Errorf("%s: %w", e.Key, err)

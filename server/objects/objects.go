@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +20,7 @@ import (
 
 	"espalier.dev/crd"
 	"espalier.dev/server/builtin"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/resources"
 	"espalier.dev/store"
 )
@@ -43,6 +43,8 @@ type Config struct {
 // Objects are the stored objects of all resources. It is safe for concurrent use.
 type Objects struct {
 	Config
+	root keys.Root
+	// directories are the resources that are not custom, by their directories below the root.
 	directories map[string]*Resource
 	kinds       map[runtimeschema.GroupVersionKind]*Resource
 }
@@ -51,8 +53,7 @@ type Objects struct {
 type Resource struct {
 	runtimeschema.GroupVersionResource
 	Namespaced bool
-	// Prefix is the prefix of the keys of its objects.
-	Prefix string
+	Prefix     keys.Prefix
 	// definition is the CRD, or nil.
 	definition *crd.Definition
 }
@@ -62,15 +63,16 @@ var ErrUnknown = errors.New("the resource is not known")
 
 // New returns new Objects.
 func New(c Config) *Objects {
-	o := &Objects{Config: c, directories: map[string]*Resource{}, kinds: map[runtimeschema.GroupVersionKind]*Resource{}}
+	o := &Objects{Config: c, root: keys.Root(c.Store.Prefix()), directories: map[string]*Resource{}, kinds: map[runtimeschema.GroupVersionKind]*Resource{}}
 	for _, r := range builtin.Resources() {
 		if r.CreateOnly {
 			continue
 		}
-		one := o.directories[r.Directory()]
+		directory := keys.BuiltinDirectory(r.GroupResource())
+		one := o.directories[directory]
 		if one == nil || r.Stored.Kind == "" {
-			one = &Resource{GroupVersionResource: r.GroupVersionResource(), Namespaced: r.Namespaced, Prefix: c.Store.Prefix() + r.Directory() + "/"}
-			o.directories[r.Directory()] = one
+			one = &Resource{GroupVersionResource: r.GroupVersionResource(), Namespaced: r.Namespaced, Prefix: o.root.Builtin(r.GroupResource())}
+			o.directories[directory] = one
 		}
 		o.kinds[r.GroupVersionKind()] = one
 	}
@@ -85,7 +87,7 @@ func (o *Objects) custom(d *crd.Definition, stored *crd.Version) *Resource {
 	gr := d.GroupResource()
 	return &Resource{
 		GroupVersionResource: gr.WithVersion(stored.Name()), Namespaced: d.Namespaced(),
-		Prefix: o.Store.Prefix() + gr.Group + "/" + gr.Resource + "/", definition: d,
+		Prefix: o.root.Custom(gr), definition: d,
 	}
 }
 
@@ -120,30 +122,14 @@ func (o *Objects) Builtin() (all []*Resource) {
 // Locate returns the resource, the namespace and the name of the object with a key. The
 // resource is nil if it is not known.
 func (o *Objects) Locate(key string) (r *Resource, namespace, name string) {
-	path := strings.TrimPrefix(key, o.Store.Prefix())
-	first, rest, _ := strings.Cut(path, "/")
-	second, below, deep := strings.Cut(rest, "/")
-	switch {
-	case deep && o.directories[first+"/"+second] != nil:
-		r, rest = o.directories[first+"/"+second], below
-	case o.directories[first] != nil:
-		r = o.directories[first]
-	case deep:
-		if r = o.Named(second + "." + first); r == nil {
-			return nil, "", ""
-		}
-		rest = below
-	default:
+	at, _ := o.root.Parse(key)
+	if r = o.directories[at.Directory]; r == nil && !at.Resource.Empty() {
+		r = o.Named(at.Resource.String())
+	}
+	if r == nil || r.Namespaced != (at.Namespace != "") {
 		return nil, "", ""
 	}
-	if !r.Namespaced {
-		return r, "", rest
-	}
-	namespace, name, ok := strings.Cut(rest, "/")
-	if !ok {
-		return nil, "", ""
-	}
-	return r, namespace, name
+	return r, at.Namespace, at.Name
 }
 
 // Kind returns the resource of a kind, or nil if no version of that name is served.
@@ -160,10 +146,10 @@ func (o *Objects) Kind(gvk runtimeschema.GroupVersionKind) *Resource {
 
 // Key returns the key of an object.
 func (r *Resource) Key(namespace, name string) string {
-	if r.Namespaced {
-		return r.Prefix + namespace + "/" + name
+	if !r.Namespaced {
+		namespace = ""
 	}
-	return r.Prefix + name
+	return r.Prefix.Key(namespace, name)
 }
 
 // storage returns the storage of a resource, and the scope of requests. The caller must call

@@ -46,14 +46,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/klog/v2"
+
+	"espalier.dev/server/keys"
 )
 
 // DefaultLease is the default duration of a lease. A server that crashes delays new CRDs by at
@@ -64,8 +64,8 @@ const DefaultLease = 10 * time.Second
 type Config struct {
 	// Client is the connection to etcd.
 	Client *clientv3.Client
-	// Prefix is the prefix of resource keys, and Definitions that of the keys of CRDs.
-	Prefix, Definitions string
+	// Root is the root of the keys of objects.
+	Root keys.Root
 	// Lease is the duration of a lease in whole seconds; zero means DefaultLease.
 	Lease time.Duration
 	// File is the path of a file that records the lease of this server for the next server in
@@ -75,12 +75,12 @@ type Config struct {
 
 // Peers is the registration of a server, and its view of the others.
 type Peers struct {
-	client      *clientv3.Client
-	servers     string // the prefix of registrations
-	definitions string
-	lease       time.Duration
-	file        string
-	joined      chan struct{} // closed when the server is registered for the first time
+	client *clientv3.Client
+	// servers is the prefix of registrations, crds that of CRDs.
+	servers, crds string
+	lease         time.Duration
+	file          string
+	joined        chan struct{} // closed when the server is registered for the first time
 
 	mu       sync.Mutex
 	progress int64
@@ -111,9 +111,8 @@ func New(c Config) *Peers {
 		c.Lease = DefaultLease
 	}
 	return &Peers{
-		client: c.Client, definitions: c.Definitions, lease: c.Lease, file: c.File,
-		servers: "espalier.dev/servers" + strings.TrimSuffix(path.Join("/", c.Prefix), "/") + "/",
-		joined:  make(chan struct{}), changed: make(chan struct{}), others: map[string]*peer{},
+		client: c.Client, servers: c.Root.Servers(), crds: string(c.Root.CRDs()), lease: c.Lease, file: c.File,
+		joined: make(chan struct{}), changed: make(chan struct{}), others: map[string]*peer{},
 	}
 }
 

@@ -50,7 +50,7 @@ func join(t *testing.T, client *clientv3.Client, file string, lease time.Duratio
 
 func launch(t *testing.T, client *clientv3.Client, file string, lease time.Duration, progress int64) *running {
 	t.Helper()
-	p := New(Config{Client: client, Prefix: "/registry", Definitions: crds, Lease: lease, File: file})
+	p := New(Config{Client: client, Root: "/registry/", Lease: lease, File: file})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -153,7 +153,7 @@ func (r *failingReads) Get(ctx context.Context, key string, opts ...clientv3.OpO
 func TestFull(t *testing.T) {
 	client := connect(t)
 	client.Lease, client.KV = fullLease{client.Lease}, &failingReads{client.KV, 1}
-	p := New(Config{Client: client, Prefix: "/registry", Definitions: crds, File: file(t)})
+	p := New(Config{Client: client, Root: "/registry/", File: file(t)})
 	p.Reach(1)
 	err := p.Run(t.Context())
 	if !errors.Is(err, rpctypes.ErrNoLeader) {
@@ -219,7 +219,7 @@ func TestStalled(t *testing.T) {
 func TestCrash(t *testing.T) {
 	client := connect(t)
 	f := file(t)
-	crashed := New(Config{Client: client, Prefix: "/registry", Definitions: crds, Lease: time.Hour, File: f})
+	crashed := New(Config{Client: client, Root: "/registry/", Lease: time.Hour, File: f})
 	crashed.Reach(1)
 	if _, err := crashed.register(t.Context()); err != nil {
 		t.Fatal(err)

@@ -97,7 +97,7 @@ func (p *Peers) register(ctx context.Context) (clientv3.LeaseID, error) {
 	resp, err := p.client.Txn(timeout).Then(
 		clientv3.OpPut(key, strconv.FormatInt(progress, 10), clientv3.WithLease(grant.ID)),
 		clientv3.OpGet(p.servers, clientv3.WithPrefix()),
-		clientv3.OpGet(p.definitions, append(newest, clientv3.WithPrefix())...),
+		clientv3.OpGet(p.crds, append(newest, clientv3.WithPrefix())...),
 	).Commit()
 	if err != nil {
 		p.revoke(ctx, grant.ID) // the key may exist
@@ -122,7 +122,7 @@ const fullRetry = time.Second
 func (p *Peers) wait(ctx context.Context, reason error) error {
 	timeout, cancel := context.WithTimeout(ctx, p.lease)
 	defer cancel()
-	newest, err := p.client.Get(timeout, p.definitions, append(clientv3.WithLastRev(), clientv3.WithKeysOnly(), clientv3.WithPrefix())...)
+	newest, err := p.client.Get(timeout, p.crds, append(clientv3.WithLastRev(), clientv3.WithKeysOnly(), clientv3.WithPrefix())...)
 	if err != nil {
 		return fmt.Errorf("register the server in etcd: %w", err)
 	}

@@ -15,7 +15,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +24,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"espalier.dev/server/follow"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/objects"
 	"espalier.dev/server/storage"
 	"espalier.dev/store"
@@ -79,17 +79,17 @@ func (c *Collector) reset(s *store.Snapshot) {
 		b.release()
 	}
 	c.exists, c.bound, c.onNode = map[string]bool{}, map[string]*binding{}, map[string]map[string]*binding{}
-	for e := range s.Range(c.nodes.Prefix, "") {
-		c.exists[strings.TrimPrefix(e.Key, c.nodes.Prefix)] = true
+	for e := range s.Range(string(c.nodes.Prefix), "") {
+		c.exists[keys.Name(e.Key)] = true
 	}
-	for e := range s.Range(c.pods.Prefix, "") {
+	for e := range s.Range(string(c.pods.Prefix), "") {
 		c.put(e)
 	}
 }
 
 func (c *Collector) take(e *store.Event) {
 	key := e.Key()
-	if node, ok := strings.CutPrefix(key, c.nodes.Prefix); ok {
+	if _, node, ok := c.nodes.Prefix.Cut(key); ok {
 		if delete(c.exists, node); e.Entry != nil {
 			c.exists[node] = true
 		}
@@ -99,7 +99,7 @@ func (c *Collector) take(e *store.Event) {
 		return
 	}
 	switch {
-	case !strings.HasPrefix(key, c.pods.Prefix):
+	case !c.pods.Prefix.Has(key):
 	case e.Entry != nil:
 		c.put(e.Entry)
 	default:

@@ -11,13 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 
 	"espalier.dev/crd"
 	"espalier.dev/server/follow"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/objects"
 	"espalier.dev/store"
 )
@@ -28,7 +28,8 @@ type Controller struct {
 	stored   *Stored
 	charges  *Charges
 	follower *follow.Follower
-	prefix   string // of the keys of quotas
+	root     keys.Root
+	prefix   keys.Prefix // that of quotas
 	// shared is set if other servers charge the same quotas.
 	shared bool
 
@@ -53,7 +54,8 @@ const (
 // NewController returns the controller of resource quotas. It begins when ready is closed. If
 // shared is set, other servers on the same etcd charge the same quotas.
 func NewController(o *objects.Objects, s *Stored, ready <-chan struct{}, shared bool) *Controller {
-	c := &Controller{objects: o, stored: s, charges: s.Charges, shared: shared, prefix: o.Store.Prefix() + "resourcequotas/"}
+	c := &Controller{objects: o, stored: s, charges: s.Charges, shared: shared, root: keys.Root(o.Store.Prefix())}
+	c.prefix = c.root.Builtin(quotas)
 	c.follower = follow.New(follow.Config{Store: o.Store, Ready: ready, Reset: c.reset, Take: c.take, Handle: c.handle})
 	return c
 }
@@ -117,7 +119,7 @@ func (c *Controller) reset(s *store.Snapshot) {
 	c.mu.Lock()
 	c.quotas, c.seen = map[string]map[string]*corev1.ResourceQuota{}, map[string]time.Time{}
 	c.mu.Unlock()
-	for e := range s.Range(c.prefix, "") {
+	for e := range s.Range(string(c.prefix), "") {
 		c.put(e, true)
 	}
 }
@@ -133,11 +135,11 @@ func (c *Controller) take(e *store.Event) {
 			return m.UID
 		})
 	}
-	if name, ok := strings.CutPrefix(key, c.prefix); ok {
+	if namespace, name, ok := c.prefix.Cut(key); ok {
 		if e.Entry != nil {
 			c.put(e.Entry, e.Old == nil)
 		} else {
-			c.drop(name)
+			c.drop(namespace, name)
 		}
 	}
 	if e.Old != nil {
@@ -167,11 +169,10 @@ func (c *Controller) put(e *store.Entry, fresh bool) {
 	}
 }
 
-func (c *Controller) drop(path string) {
-	namespace, name, _ := strings.Cut(path, "/")
+func (c *Controller) drop(namespace, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.seen, path)
+	delete(c.seen, namespace+"/"+name)
 	if delete(c.quotas[namespace], name); len(c.quotas[namespace]) == 0 {
 		delete(c.quotas, namespace)
 	}
@@ -190,12 +191,12 @@ func (c *Controller) changed(key string, e *store.Event) {
 	if r != nil {
 		measure = Evaluator(r.GroupResource(), c.stored.Objects, nil)
 	} else {
-		// The CRD is gone. Keys of custom resources are group/resource/namespace/name.
-		parts := strings.Split(strings.TrimPrefix(key, c.objects.Store.Prefix()), "/")
-		if len(parts) != 4 {
+		// The CRD is gone.
+		at, _ := c.root.Parse(key)
+		if at.Resource.Empty() || at.Namespace == "" {
 			return
 		}
-		namespace, measure = parts[2], newCounter(schema.GroupResource{Group: parts[0], Resource: parts[1]}, nil)
+		namespace, measure = at.Namespace, newCounter(at.Resource, nil)
 	}
 	c.mu.Lock()
 	all := slices.Collect(maps.Values(c.quotas[namespace]))

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"espalier.dev/server/builtin"
+	"espalier.dev/server/keys"
 	"espalier.dev/store"
 )
 
@@ -92,18 +93,19 @@ func (s *Stored) Objects(r schema.GroupResource, namespace string) ([]runtime.Ob
 
 // Count counts stored objects of any resource. It is a [Count].
 func (s *Stored) Count(r schema.GroupResource, namespace string) (int64, error) {
-	return s.Store.Snapshot().Count(s.directory(r)+namespace+"/", ""), nil
+	return s.Store.Snapshot().Count(s.prefix(r).In(namespace), ""), nil
 }
 
 // Key returns the key by which an object is stored.
 func (s *Stored) Key(r schema.GroupResource, namespace, name string) string {
-	return s.directory(r) + namespace + "/" + name
+	return s.prefix(r).Key(namespace, name)
 }
 
-// directory returns the prefix of the keys of a resource.
-func (s *Stored) directory(r schema.GroupResource) string {
-	if directory, ok := s.Builtin().Directory(r); ok {
-		return s.Store.Prefix() + directory + "/"
+// prefix returns the prefix of the keys of a resource.
+func (s *Stored) prefix(r schema.GroupResource) keys.Prefix {
+	root := keys.Root(s.Store.Prefix())
+	if s.Builtin().Has(r) {
+		return root.Builtin(r)
 	}
-	return s.Store.Prefix() + r.Group + "/" + r.Resource + "/"
+	return root.Custom(r)
 }

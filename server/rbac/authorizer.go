@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"espalier.dev/server/keys"
 	"espalier.dev/store"
 )
 
@@ -23,6 +24,8 @@ var ErrLoading = errors.New("roles and bindings are being loaded: try again")
 // use. It has no goroutines, and needs no Close: its watchers end with the store.
 type Authorizer struct {
 	store *store.Store
+	// roles and bindings are their prefixes in the store.
+	roles, bindings []keys.Prefix
 	// index is the newest index, or nil before the first one. stale is set while it is being
 	// replaced.
 	index atomic.Pointer[index]
@@ -42,7 +45,15 @@ var (
 )
 
 // New returns an Authorizer. It reads the store when a request needs it.
-func New(s *store.Store) *Authorizer { return &Authorizer{store: s} }
+func New(s *store.Store) *Authorizer {
+	prefix := func(plural string) keys.Prefix {
+		return keys.Root(s.Prefix()).Builtin(rbacv1.Resource(plural))
+	}
+	return &Authorizer{
+		store: s, roles: []keys.Prefix{prefix("clusterroles"), prefix("roles")},
+		bindings: []keys.Prefix{prefix("clusterrolebindings"), prefix("rolebindings")},
+	}
+}
 
 // Authorize allows what a rule of the user's roles allows, and has no opinion about everything
 // else.

@@ -1,18 +1,16 @@
 package rbac
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
+	"espalier.dev/server/keys"
 	"espalier.dev/store"
 )
 
@@ -84,11 +82,6 @@ func (a *Authorizer) refresh() error {
 	return nil
 }
 
-// directories returns the directories of the keys of roles and bindings.
-func directories() []string {
-	return []string{"clusterroles/", "roles/", "clusterrolebindings/", "rolebindings/"}
-}
-
 // rebuild replaces the index by one that is read from the store. mu is held.
 func (a *Authorizer) rebuild() error {
 	if old := a.watchers.Swap(nil); old != nil {
@@ -102,8 +95,8 @@ func (a *Authorizer) rebuild() error {
 		return err
 	}
 	c := (*index)(nil).change()
-	for _, directory := range directories() {
-		for e := range snapshot.Range(a.store.Prefix()+directory, "") {
+	for _, prefix := range slices.Concat(a.roles, a.bindings) {
+		for e := range snapshot.Range(string(prefix), "") {
 			a.take(c, e.Key, e)
 		}
 	}
@@ -116,8 +109,8 @@ func (a *Authorizer) rebuild() error {
 // watch returns a snapshot of the store, and watchers for what changes afterwards.
 func (a *Authorizer) watch() (snapshot *store.Snapshot, watchers []*store.Watcher, err error) {
 	snapshot = a.store.Snapshot()
-	for _, directory := range directories() {
-		w, err := a.store.Watch(a.store.Prefix()+directory, snapshot.Revision)
+	for _, prefix := range slices.Concat(a.roles, a.bindings) {
+		w, err := a.store.Watch(string(prefix), snapshot.Revision)
 		if err != nil {
 			for _, w := range watchers {
 				w.Stop()
@@ -134,16 +127,15 @@ func (a *Authorizer) watch() (snapshot *store.Snapshot, watchers []*store.Watche
 
 // take takes in the entry of a key, which is nil if it was deleted.
 func (a *Authorizer) take(c *changes, key string, e *store.Entry) {
-	directory, path, _ := strings.Cut(strings.TrimPrefix(key, a.store.Prefix()), "/")
-	namespace, name := "", path
-	if directory == "roles" || directory == "rolebindings" {
-		namespace, name, _ = strings.Cut(path, "/")
+	for _, prefix := range a.roles {
+		if namespace, name, ok := prefix.Cut(key); ok {
+			c.setRole(roleKey(namespace, name), readRole(e, namespace))
+		}
 	}
-	switch directory {
-	case "roles", "clusterroles":
-		c.setRole(roleKey(namespace, name), readRole(e, namespace))
-	default:
-		c.setBinding(key, readBinding(e, namespace, name))
+	for _, prefix := range a.bindings {
+		if namespace, name, ok := prefix.Cut(key); ok {
+			c.setBinding(key, readBinding(e, namespace, name))
+		}
 	}
 }
 
@@ -188,26 +180,20 @@ func readBinding(e *store.Entry, namespace, name string) *binding {
 	return newBinding(namespace, name, obj.RoleRef, obj.Subjects)
 }
 
-// protobufMagic begins the objects that are stored as protobuf.
-var protobufMagic = []byte("k8s\x00")
-
 // Decode reads a stored role or binding: protobuf as this server and kube-apiserver write it, or
 // JSON.
 func Decode(e *store.Entry, kind string, into interface{ Unmarshal([]byte) error }) error {
 	if e.Err != nil {
 		return e.Err
 	}
-	meta := runtime.TypeMeta{}
-	var envelope runtime.Unknown
-	data, binary := bytes.CutPrefix(e.Value, protobufMagic)
-	if binary {
-		if err := envelope.Unmarshal(data); err != nil {
-			return fmt.Errorf("%s: %w", e.Key, err)
-		}
-		meta = envelope.TypeMeta
-	} else if err := json.Unmarshal(e.Value, &meta); err != nil {
+	envelope, binary, err := keys.Unwrap(e.Value)
+	if !binary {
+		err = json.Unmarshal(e.Value, &envelope.TypeMeta)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", e.Key, err)
 	}
+	meta := envelope.TypeMeta
 	if meta.APIVersion != rbacv1.SchemeGroupVersion.String() || meta.Kind != kind {
 		return fmt.Errorf("%s: unexpected %s %s", e.Key, meta.APIVersion, meta.Kind)
 	}

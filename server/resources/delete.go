@@ -58,11 +58,7 @@ func (e *endpoint) deleteIndexed(ctx context.Context, name string, validate rest
 	if err != nil {
 		return nil, false, nil
 	}
-	indexed := e.reader.prefix + name
-	if e.reader.namespaced {
-		indexed = e.reader.prefix + apirequest.NamespaceValue(ctx) + "/" + name
-	}
-	entry := e.reader.store.Get(indexed)
+	entry := e.reader.store.Get(e.reader.key(apirequest.NamespaceValue(ctx), name))
 	if entry == nil || entry.Err != nil || bytes.Contains(entry.Value, []byte(`"finalizers"`)) || bytes.Contains(entry.Value, []byte(`"deletionTimestamp"`)) {
 		return nil, false, nil
 	}

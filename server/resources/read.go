@@ -25,6 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
+	"espalier.dev/server/keys"
 	etcdstorage "espalier.dev/server/storage"
 	"espalier.dev/store"
 )
@@ -54,9 +55,8 @@ func newReads(s *store.Store) *reads {
 type reader struct {
 	*reads
 	*views
-	endpoint *endpoint
-	// prefix is the prefix of the keys of all objects; it ends with a slash.
-	prefix     string
+	endpoint   *endpoint
+	prefix     keys.Prefix
 	namespaced bool
 	fields     []selectableField
 	// json is the serializer of JSON that is not formatted for people.
@@ -69,7 +69,7 @@ func (s *serving) newReader(e *endpoint, kind *customKind, strategy *strategy) *
 	return &reader{
 		reads: r, endpoint: e, namespaced: d.Namespaced(), fields: strategy.fields,
 		views:  &views{kind: kind, cache: r.cache, kept: e.version.Storage(), undecodable: undecodable{resource: d.GroupResource()}},
-		prefix: r.store.Prefix() + d.Group() + "/" + d.Names().Plural + "/",
+		prefix: keys.Root(r.store.Prefix()).Custom(d.GroupResource()),
 		json:   e.serializer.media[0].Serializer,
 	}
 }
@@ -173,12 +173,10 @@ func (r *reader) sync(ctx context.Context) (current bool, err error) {
 
 // key returns the key of an object, or the prefix of those in a namespace, or of all.
 func (r *reader) key(namespace, name string) string {
-	if r.namespaced && namespace != "" {
-		namespace += "/"
-	} else {
+	if !r.namespaced {
 		namespace = ""
 	}
-	return r.prefix + namespace + name
+	return r.prefix.Key(namespace, name)
 }
 
 // get answers a GET.

@@ -2,12 +2,12 @@ package resources
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/server/keys"
 )
 
 // selection is the selectors of a request. It reads what they need from the JSON of objects.
@@ -17,11 +17,12 @@ type selection struct {
 	// names are the fields that the field selector uses.
 	names      []string
 	namespaced bool
+	prefix     keys.Prefix
 	fields     []selectableField
 }
 
 func (r *reader) selecting(label labels.Selector, field fields.Selector) *selection {
-	s := &selection{namespaced: r.namespaced}
+	s := &selection{namespaced: r.namespaced, prefix: r.prefix}
 	if label != nil && !label.Empty() {
 		s.label = label
 	}
@@ -52,13 +53,13 @@ func (s *selection) matches(key string, v *view) (bool, error) {
 		return true, nil
 	}
 	set := fields.Set{}
-	rest, name := cutLast(key)
+	namespace, name, _ := s.prefix.Cut(key)
 	for _, n := range s.names {
 		switch {
 		case n == "metadata.name":
 			set[n] = name
 		case n == "metadata.namespace" && s.namespaced:
-			_, set[n] = cutLast(rest)
+			set[n] = namespace
 		default:
 			text, err := s.fieldOf(v, n)
 			if err != nil {
@@ -68,12 +69,6 @@ func (s *selection) matches(key string, v *view) (bool, error) {
 		}
 	}
 	return s.field.Matches(set), nil
-}
-
-// cutLast cuts the last segment off a key.
-func cutLast(key string) (rest, segment string) {
-	i := strings.LastIndexByte(key, '/')
-	return key[:max(i, 0)], key[i+1:]
 }
 
 // labels returns the labels of an object.

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path"
 	"path/filepath"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/keys"
 )
 
 // Bump is what a restore adds to the revision by default. etcdutl's documentation recommends
@@ -49,7 +49,7 @@ func (s *Snapshot) Check(ctx context.Context, expected *schema.Semantics) (Manif
 	if err := s.inspect(ctx, &found); err != nil {
 		return m, fmt.Errorf("%s: %w", s.path, err)
 	}
-	recorded, _, err := s.file.Get(ctx, etcd.SemanticsKey(m.Prefix))
+	recorded, _, err := s.file.Get(ctx, keys.NewRoot(m.Prefix).Semantics())
 	if err != nil {
 		return m, fmt.Errorf("%s: %w", s.path, err)
 	}
@@ -248,7 +248,7 @@ func restoredKey(m Manifest, revision int64) ([]byte, error) {
 		return nil, err
 	}
 	return proto.Marshal(&mvccpb.KeyValue{
-		Key:            fmt.Appendf(nil, "espalier.dev/restored%s/%d", path.Join("/", m.Prefix), revision),
+		Key:            []byte(keys.NewRoot(m.Prefix).Restored(revision)),
 		Value:          value,
 		CreateRevision: revision,
 		ModRevision:    revision,

@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -10,9 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -20,6 +17,7 @@ import (
 
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/keys"
 	"espalier.dev/store/keyspace"
 )
 
@@ -47,7 +45,7 @@ func Save(ctx context.Context, client *clientv3.Client, o SaveOptions) (m Manife
 	if err := o.checkPath(); err != nil {
 		return m, err
 	}
-	m = Manifest{Format: Format, Created: time.Now().UTC().Truncate(time.Second), Espalier: o.Espalier, Prefix: path.Join("/", o.Prefix)}
+	m = Manifest{Format: Format, Created: time.Now().UTC().Truncate(time.Second), Espalier: o.Espalier, Prefix: keys.NewRoot(o.Prefix).Path()}
 	acknowledged, err := m.ask(ctx, client)
 	if err != nil {
 		return m, err
@@ -86,7 +84,7 @@ func (m *Manifest) ask(ctx context.Context, client *clientv3.Client) (revision i
 		return 0, fmt.Errorf("read the version of etcd: %w", err)
 	}
 	m.Etcd = status.Version
-	got, err := client.Get(ctx, etcd.SemanticsKey(m.Prefix))
+	got, err := client.Get(ctx, keys.NewRoot(m.Prefix).Semantics())
 	if err != nil {
 		return 0, fmt.Errorf("read the semantics recorded in etcd: %w", err)
 	}
@@ -127,19 +125,18 @@ func (m *Manifest) inspect(ctx context.Context, path string) error {
 	return errors.Join(s.inspect(ctx, m), s.Close())
 }
 
-// count counts a key.
-func (m *Manifest) count(e keyspace.Entry) {
+// count counts a key. The prefixes are those of all objects and of CRDs.
+func (m *Manifest) count(e keyspace.Entry, objects, crds keys.Prefix) {
 	m.Keys++
-	resource, ok := strings.CutPrefix(e.Key, strings.TrimSuffix(m.Prefix, "/")+"/")
-	if !ok {
+	switch {
+	case !objects.Has(e.Key):
 		return
-	}
-	if strings.HasPrefix(resource, "apiextensions.k8s.io/customresourcedefinitions/") {
+	case crds.Has(e.Key):
 		m.CRDs++
-	} else {
+	default:
 		m.Objects++
 	}
-	if bytes.HasPrefix(e.Value, []byte("k8s:enc:")) {
+	if keys.IsEncrypted(e.Value) {
 		m.Encrypted++
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	etcdschema "go.etcd.io/etcd/server/v3/storage/schema"
 
+	"espalier.dev/server/keys"
 	"espalier.dev/store/keyspace"
 )
 
@@ -134,11 +135,12 @@ func (s *Snapshot) inspect(ctx context.Context, m *Manifest) error {
 	if err != nil {
 		return err
 	}
+	root := keys.NewRoot(m.Prefix)
 	for e, err := range s.file.Range(ctx, "") {
 		if err != nil {
 			return err
 		}
-		m.count(e)
+		m.count(e, keys.Prefix(root), root.CRDs())
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ import (
 
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/keys"
 	"espalier.dev/store/keyspace"
 )
 
@@ -75,7 +76,7 @@ func all(t *testing.T, c *clientv3.Client) map[string]string {
 func filled(t *testing.T) *clientv3.Client {
 	t.Helper()
 	c, _ := start(t, filepath.Join(t.TempDir(), "source"))
-	put(t, c, etcd.SemanticsKey(prefix), "kep")
+	put(t, c, keys.NewRoot(prefix).Semantics(), "kep")
 	put(t, c, prefix+"/example.com/crontabs/default/deleted", "{}")
 	for _, key := range []string{"apiextensions.k8s.io/customresourcedefinitions/a", "apiextensions.k8s.io/customresourcedefinitions/b", "example.com/crontabs/default/x", "example.com/crontabs/default/y"} {
 		put(t, c, prefix+"/"+key, "old")
@@ -187,7 +188,7 @@ func TestSaveUnderLoad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c, _ := start(t, filepath.Join(dir, "source"))
-	put(t, c, etcd.SemanticsKey(prefix), "kep")
+	put(t, c, keys.NewRoot(prefix).Semantics(), "kep")
 	const writers = 4
 	var mu sync.Mutex
 	acknowledged := map[int]int{}

@@ -41,6 +41,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
+	"espalier.dev/server/keys"
 	"espalier.dev/store"
 )
 
@@ -130,7 +131,7 @@ func (s *Storage) key(key string, recursive bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.store.Prefix() + key[1:], nil
+	return keys.Root(s.store.Prefix()).Join(key), nil
 }
 
 // Versioner returns the versioner of objects.
@@ -149,7 +150,7 @@ func (s *Storage) ReadinessCheck() error {
 // Stats returns the number of objects in the index and, if enabled, their average size.
 func (s *Storage) Stats(context.Context) (stats storage.Stats, err error) {
 	size := int64(0)
-	for e := range s.store.Snapshot().Range(s.store.Prefix()+s.config.Prefix[1:], "") {
+	for e := range s.store.Snapshot().Range(keys.Root(s.store.Prefix()).Join(s.config.Prefix), "") {
 		stats.ObjectCount++
 		size += int64(len(e.Value))
 	}

@@ -14,21 +14,19 @@ import (
 
 	"espalier.dev/api"
 	v1beta1api "espalier.dev/api/v1beta1"
+	"espalier.dev/server/keys"
 )
 
 // maxDepth is how deep messages may nest, which is how deep JSON may.
 const maxDepth = 10000
 
-// magic precedes the envelope of an object.
-const magic = "k8s\x00"
-
 // Decode returns the JSON of a CRD that a client sent in Kubernetes' envelope.
 func Decode(data []byte) ([]byte, error) {
-	if len(data) < len(magic) || string(data[:len(magic)]) != magic {
+	envelope, ok, err := keys.Unwrap(data)
+	if !ok {
 		return nil, errors.New("protobuf: the body does not begin with the bytes k8s and zero")
 	}
-	var envelope runtime.Unknown
-	if err := envelope.Unmarshal(data[len(magic):]); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("protobuf: %w", err)
 	}
 	d := decoder{v1}

@@ -40,7 +40,7 @@ func connect(t *testing.T, s *kinetest.Server) (*kine.Conn, *clientv3.Client) {
 }
 
 func register(t *testing.T, conn *kine.Conn, client *clientv3.Client, file string, lease time.Duration) (*kine.Registration, error) {
-	r, err := conn.Register(t.Context(), kine.RegistrationConfig{Client: client, Prefix: "/registry", Lease: lease, File: file})
+	r, err := conn.Register(t.Context(), kine.RegistrationConfig{Client: client, Root: "/registry/", Lease: lease, File: file})
 	if err == nil {
 		t.Cleanup(func() { r.Close() })
 	}

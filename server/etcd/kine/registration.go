@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +15,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
+
+	"espalier.dev/server/keys"
 )
 
 // ErrTaken is returned when another server is registered.
@@ -61,8 +62,8 @@ type Registration struct {
 type RegistrationConfig struct {
 	// Client is the connection to kine, with the options of the Conn.
 	Client *clientv3.Client
-	// Prefix is the prefix of the data that only one server may use.
-	Prefix string
+	// Root is the root of the keys of the data that only one server may use.
+	Root keys.Root
 	// Lease is the duration of the lease in whole seconds.
 	Lease time.Duration
 	// File is the path of a file that records the token for the next server in the same data
@@ -75,8 +76,7 @@ type RegistrationConfig struct {
 func (c *Conn) Register(ctx context.Context, config RegistrationConfig) (*Registration, error) {
 	r := &Registration{
 		client: config.Client, token: uuid.NewString(), lease: config.Lease,
-		// Kine lets only keys expire that begin with a slash. No key of a resource begins with two.
-		key:  "/" + path.Join("/espalier.dev/servers", config.Prefix, "alone"),
+		key:  config.Root.OnlyServer(),
 		lost: make(chan struct{}), done: make(chan struct{}),
 	}
 	previous, err := os.ReadFile(config.File)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"espalier.dev/server/follow"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/objects"
 	"espalier.dev/server/rbac"
 	"espalier.dev/store"
@@ -47,8 +47,8 @@ func (c *Controller) Run(ctx context.Context) error { return c.follower.Run(ctx)
 
 func (c *Controller) reset(s *store.Snapshot) {
 	c.roles, c.selectors = map[string]*rbacv1.ClusterRole{}, map[string][]labels.Selector{}
-	for e := range s.Range(c.resource.Prefix, "") {
-		c.put(strings.TrimPrefix(e.Key, c.resource.Prefix), e)
+	for e := range s.Range(string(c.resource.Prefix), "") {
+		c.put(keys.Name(e.Key), e)
 	}
 	for name := range c.selectors {
 		c.follower.Add(name)
@@ -56,7 +56,7 @@ func (c *Controller) reset(s *store.Snapshot) {
 }
 
 func (c *Controller) take(e *store.Event) {
-	name, ok := strings.CutPrefix(e.Key(), c.resource.Prefix)
+	_, name, ok := c.resource.Prefix.Cut(e.Key())
 	if !ok {
 		return
 	}

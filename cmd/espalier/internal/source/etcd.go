@@ -6,15 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"path"
-	"strings"
 
-	"espalier.dev/api"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/crd"
 	"espalier.dev/server/definitions/protobuf"
 	"espalier.dev/server/encryption"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/keys"
 	"espalier.dev/store/keyspace"
 )
 
@@ -37,16 +37,16 @@ type Etcd struct {
 type stored struct {
 	reader     keyspace.Reader
 	encryption *encryption.Encryption
-	prefix     string // ends with a slash
+	root       keys.Root
 	// inPasses is set if reading a part of the keys is as expensive as reading all of them.
 	inPasses bool
 }
 
 // OpenEtcd opens a snapshot file, or connects to an etcd.
 func OpenEtcd(ctx context.Context, c Etcd) (Source, error) {
-	s := &stored{prefix: strings.TrimSuffix(path.Join("/", c.Prefix), "/") + "/"}
+	s := &stored{root: keys.NewRoot(c.Prefix)}
 	var err error
-	if s.encryption, err = encryption.Open(ctx, encryption.Config{File: c.EncryptionConfig, Prefix: c.Prefix}); err != nil {
+	if s.encryption, err = encryption.Open(ctx, encryption.Config{File: c.EncryptionConfig, Root: s.root}); err != nil {
 		return nil, err
 	}
 	if c.Snapshot != "" {
@@ -72,23 +72,20 @@ func (s *stored) Close() error {
 }
 
 func (s *stored) Semantics(ctx context.Context) (string, error) {
-	e, _, err := s.reader.Get(ctx, etcd.SemanticsKey(s.prefix))
+	e, _, err := s.reader.Get(ctx, s.root.Semantics())
 	return string(e.Value), err
 }
 
-// definitionsPath is the path of the CRDs below the prefix.
-const definitionsPath = api.GroupName + "/customresourcedefinitions/"
-
 func (s *stored) Definitions(ctx context.Context) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
-		for e, err := range s.reader.Range(ctx, s.prefix+definitionsPath) {
+		for e, err := range s.reader.Range(ctx, string(s.root.CRDs())) {
 			if err != nil {
 				yield(Object{}, err)
 				return
 			}
-			name := strings.TrimPrefix(e.Key, s.prefix+definitionsPath)
+			name := keys.Name(e.Key)
 			o, err := s.read(ctx, e, Object{Definition: name, Name: name})
-			if err == nil && bytes.HasPrefix(o.JSON, []byte("k8s\x00")) {
+			if err == nil && keys.IsProtobuf(o.JSON) {
 				if o.JSON, err = protobuf.Decode(o.JSON); err != nil {
 					err = &Failure{o, Unreadable, err}
 				}
@@ -121,11 +118,11 @@ func (s *stored) read(ctx context.Context, e keyspace.Entry, o Object) (Object, 
 
 func (s *stored) Objects(ctx context.Context, selected Selection) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
-		resources := map[string]*crd.Definition{}
+		resources := map[runtimeschema.GroupResource]*crd.Definition{}
 		for _, d := range selected.Definitions {
-			resources[resourcePath(d)] = d
+			resources[d.GroupResource()] = d
 		}
-		prefixes := []string{s.prefix}
+		prefixes := []string{string(s.root)}
 		if !s.inPasses {
 			prefixes = prefixes[:0]
 			for _, d := range selected.Definitions {
@@ -150,36 +147,26 @@ func (s *stored) Objects(ctx context.Context, selected Selection) iter.Seq2[Obje
 	}
 }
 
-// resourcePath returns the path of the objects of a CRD below the prefix, without the last
-// slash.
-func resourcePath(d *crd.Definition) string { return d.Group() + "/" + d.CRD().Spec.Names.Plural }
-
 // prefixesOf returns the prefixes of the selected keys of a CRD.
 func (s *stored) prefixesOf(d *crd.Definition, selected *Selection) (prefixes []string) {
-	all := s.prefix + resourcePath(d) + "/"
+	all := s.root.Custom(d.GroupResource())
 	if len(selected.Namespaces) == 0 {
-		return []string{all}
+		return []string{string(all)}
 	}
 	for _, namespace := range selected.Namespaces {
-		prefixes = append(prefixes, all+namespace+"/")
+		prefixes = append(prefixes, all.In(namespace))
 	}
 	return prefixes
 }
 
-// identify returns the object that has a key: prefix/group/resource[/namespace]/name. ok is
-// false if it is not of one of the resources.
-func (s *stored) identify(key string, resources map[string]*crd.Definition) (o Object, ok bool) {
-	group, rest, _ := strings.Cut(strings.TrimPrefix(key, s.prefix), "/")
-	plural, rest, _ := strings.Cut(rest, "/")
-	d := resources[group+"/"+plural]
-	if d == nil || rest == "" {
+// identify returns the object that has a key. ok is false if it is not of one of the resources.
+func (s *stored) identify(key string, resources map[runtimeschema.GroupResource]*crd.Definition) (o Object, ok bool) {
+	at, ok := s.root.Parse(key)
+	d := resources[at.Resource]
+	if d == nil || !ok {
 		return Object{}, false
 	}
-	o = Object{Definition: d.Name(), Name: rest}
-	if namespace, name, found := strings.Cut(rest, "/"); found {
-		o.Namespace, o.Name = namespace, name
-	}
-	return o, true
+	return Object{Definition: d.Name(), Namespace: at.Namespace, Name: at.Name}, true
 }
 
 // identified completes an object with the identity that its JSON has.
