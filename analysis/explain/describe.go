@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -169,11 +168,4 @@ func (e *UnknownFieldError) Error() string {
 		text += fmt.Sprintf(", which is of type %s", e.Type)
 	}
 	return text
-}
-
-// IsUnknown reports whether an error is about an unknown field or resource.
-func IsUnknown(err error) bool {
-	var field *UnknownFieldError
-	var resource *UnknownResourceError
-	return errors.As(err, &field) || errors.As(err, &resource)
 }

@@ -84,61 +84,36 @@ func (cs claims) ambiguous(c *check, name string, at *place) {
 
 // builtinShortName returns the built-in resource that has the short name, or "".
 func builtinShortName(name string) string {
-	switch name {
-	case "cm":
-		return "configmaps"
-	case "cs":
-		return "componentstatuses"
-	case "ep":
-		return "endpoints"
-	case "ev":
-		return "events"
-	case "limits":
-		return "limitranges"
-	case "ns":
-		return "namespaces"
-	case "no":
-		return "nodes"
-	case "pvc":
-		return "persistentvolumeclaims"
-	case "pv":
-		return "persistentvolumes"
-	case "po":
-		return "pods"
-	case "rc":
-		return "replicationcontrollers"
-	case "quota":
-		return "resourcequotas"
-	case "sa":
-		return "serviceaccounts"
-	case "svc":
-		return "services"
-	case "crd", "crds":
-		return "customresourcedefinitions"
-	case "ds":
-		return "daemonsets"
-	case "deploy":
-		return "deployments"
-	case "rs":
-		return "replicasets"
-	case "sts":
-		return "statefulsets"
-	case "hpa":
-		return "horizontalpodautoscalers"
-	case "cj":
-		return "cronjobs"
-	case "csr":
-		return "certificatesigningrequests"
-	case "ing":
-		return "ingresses"
-	case "netpol":
-		return "networkpolicies"
-	case "pdb":
-		return "poddisruptionbudgets"
-	case "pc":
-		return "priorityclasses"
-	case "sc":
-		return "storageclasses"
-	}
-	return ""
+	return map[string]string{
+		"cj":     "cronjobs",
+		"cm":     "configmaps",
+		"crd":    "customresourcedefinitions",
+		"crds":   "customresourcedefinitions",
+		"cs":     "componentstatuses",
+		"csr":    "certificatesigningrequests",
+		"deploy": "deployments",
+		"ds":     "daemonsets",
+		"ep":     "endpoints",
+		"ev":     "events",
+		"hpa":    "horizontalpodautoscalers",
+		"ing":    "ingresses",
+		"ip":     "ipaddresses",
+		"limits": "limitranges",
+		"netpol": "networkpolicies",
+		"no":     "nodes",
+		"ns":     "namespaces",
+		"pc":     "priorityclasses",
+		"pdb":    "poddisruptionbudgets",
+		"po":     "pods",
+		"pv":     "persistentvolumes",
+		"pvc":    "persistentvolumeclaims",
+		"quota":  "resourcequotas",
+		"rc":     "replicationcontrollers",
+		"rs":     "replicasets",
+		"sa":     "serviceaccounts",
+		"sc":     "storageclasses",
+		"sts":    "statefulsets",
+		"svc":    "services",
+		"vac":    "volumeattributesclasses",
+	}[name]
 }

@@ -188,19 +188,14 @@ type auditor struct {
 // definitions reads the CRDs of the source.
 func (u *auditor) definitions(ctx context.Context) error {
 	failed := false
-	for o, err := range u.source.Definitions(ctx) {
-		var failure *source.Failure
-		switch {
-		case errors.As(err, &failure):
-			if failed = true; u.wants(failure.Object.Name) {
-				u.failures.add(u.r, failure)
-			}
-			continue
-		case err != nil:
-			return err
+	unread := func(failure *source.Failure) {
+		if failed = true; u.wants(failure.Object.Name) {
+			u.failures.add(u.r, failure)
 		}
+	}
+	err := source.Each(u.source.Definitions(ctx), unread, func(o source.Object) error {
 		if !u.wants(o.Name) {
-			continue
+			return nil
 		}
 		if err := u.define(o.JSON); err != nil {
 			failed = true
@@ -210,6 +205,10 @@ func (u *auditor) definitions(ctx context.Context) error {
 			}
 			u.r.Failure(p)
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return u.checkDefinitions(failed)
 }
@@ -299,24 +298,24 @@ func (u *auditor) objects(ctx context.Context) error {
 
 // read reads the objects into a queue.
 func (u *auditor) read(ctx context.Context, queue chan<- source.Object) error {
-	for o, err := range u.source.Objects(ctx, source.Selection{Definitions: u.selected, Namespaces: u.namespaces}) {
-		var failure *source.Failure
-		switch {
-		case errors.As(err, &failure):
-			u.mu.Lock()
-			u.failures.add(u.r, failure)
-			u.mu.Unlock()
-			continue
-		case err != nil:
-			return err
-		}
+	failed := func(failure *source.Failure) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.failures.add(u.r, failure)
+	}
+	all := u.source.Objects(ctx, source.Selection{Definitions: u.selected, Namespaces: u.namespaces})
+	err := source.Each(all, failed, func(o source.Object) error {
 		select {
 		case queue <- o:
+			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	})
+	if err == nil {
+		err = ctx.Err()
 	}
-	return ctx.Err()
+	return err
 }
 
 // inspect inspects one object.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -152,26 +151,25 @@ func (d *differ) reveal(c *compared, o *triedObject) {
 func (d *differ) storedSides(ctx context.Context, src source.Source, new diffSet) (diffSet, error) {
 	set := diffSet{byName: map[string]*diffSide{}}
 	failures := sourceFailures{}
-	for o, err := range src.Definitions(ctx) {
-		var failure *source.Failure
-		switch {
-		case errors.As(err, &failure):
-			if name := failure.Object.Name; name == "" || new.byName[name] != nil {
-				failures.add(d.r, failure)
-			}
-			continue
-		case err != nil:
-			return set, err
+	failed := func(failure *source.Failure) {
+		if name := failure.Object.Name; name == "" || new.byName[name] != nil {
+			failures.add(d.r, failure)
 		}
+	}
+	err := source.Each(src.Definitions(ctx), failed, func(o source.Object) error {
 		if new.byName[o.Name] == nil {
-			continue
+			return nil
 		}
 		decoded, err := decodeStored(o.JSON, d.options.Semantics)
 		if err != nil {
 			d.r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: o.Where(), Message: err.Error(), Object: definitionIdentity(o.Name)})
-			continue
+			return nil
 		}
 		set.byName[o.Name] = &diffSide{where: o.Where(), crd: decoded}
+		return nil
+	})
+	if err != nil {
+		return set, err
 	}
 	failures.report(d.r)
 	return set, nil
@@ -195,22 +193,16 @@ func (d *differ) tryStored(ctx context.Context, src source.Source, namespaces []
 		return nil // all CRDs are new
 	}
 	failures := sourceFailures{}
-	for o, err := range src.Objects(ctx, selected) {
-		var failure *source.Failure
-		switch {
-		case errors.As(err, &failure):
-			failures.add(d.r, failure)
-			continue
-		case err != nil:
-			return err
-		}
+	failed := func(failure *source.Failure) { failures.add(d.r, failure) }
+	err := source.Each(src.Objects(ctx, selected), failed, func(o source.Object) error {
 		c := pairs[o.Definition]
 		d.tryObject(ctx, c, &triedObject{o.JSON, input.Identity{
 			APIVersion: c.old.crd.Spec.Group, Kind: c.old.crd.Spec.Names.Kind, Namespace: o.Namespace, Name: o.Name,
 		}, analysis.Location{File: o.Where()}})
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return err
 	}
 	failures.report(d.r)
 	return nil

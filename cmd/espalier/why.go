@@ -143,15 +143,8 @@ type finder struct {
 
 // definitions reads the CRDs of the source.
 func (f *finder) definitions(ctx context.Context) error {
-	for o, err := range f.source.Definitions(ctx) {
-		var failure *source.Failure
-		switch {
-		case errors.As(err, &failure):
-			f.unusable = append(f.unusable, failure)
-			continue
-		case err != nil:
-			return err
-		}
+	failed := func(failure *source.Failure) { f.unusable = append(f.unusable, failure) }
+	return source.Each(f.source.Definitions(ctx), failed, func(o source.Object) error {
 		// A CRD may be stored as v1beta1. Without a file, pointers refer to what the API serves:
 		// v1.
 		var text object.Options
@@ -159,8 +152,8 @@ func (f *finder) definitions(ctx context.Context) error {
 			text = newDefinition(o.Item, f.options.Semantics).text()
 		}
 		f.define(o.Name, o.JSON, text)
-	}
-	return nil
+		return nil
+	})
 }
 
 // definitionsFrom reads the CRDs that --crd names.
@@ -204,18 +197,14 @@ func (f *finder) resource(name string) (*crd.Definition, error) {
 func (f *finder) object(ctx context.Context, d *crd.Definition, name string, namespaces []string) (source.Object, error) {
 	var found []source.Object
 	var failures []error
-	for o, err := range f.source.Objects(ctx, source.Selection{Definitions: []*crd.Definition{d}, Namespaces: namespaces, Name: name}) {
-		var failure *source.Failure
-		switch {
-		case errors.As(err, &failure):
-			failures = append(failures, failure)
-		case err != nil:
-			return source.Object{}, err
-		default:
-			found = append(found, o)
-		}
-	}
+	all := f.source.Objects(ctx, source.Selection{Definitions: []*crd.Definition{d}, Namespaces: namespaces, Name: name})
+	err := source.Each(all, func(failure *source.Failure) { failures = append(failures, failure) }, func(o source.Object) error {
+		found = append(found, o)
+		return nil
+	})
 	switch {
+	case err != nil:
+		return source.Object{}, err
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:

@@ -47,25 +47,24 @@ func newIndex(ctx context.Context, from source.Source, r *Resource, sem schema.S
 			err = errors.Join(err, x.close())
 		}
 	}()
-	for o, err := range from.Objects(ctx, source.Selection{Definitions: []*crd.Definition{d}}) {
-		if failure := (*source.Failure)(nil); errors.As(err, &failure) {
-			continue // the server will say so
-		}
-		if err != nil {
-			return nil, err
-		}
+	failed := func(*source.Failure) {} // the server will say so
+	err = source.Each(from.Objects(ctx, source.Selection{Definitions: []*crd.Definition{d}}), failed, func(o source.Object) error {
 		found, err := x.inspector.Inspect(ctx, o.JSON)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		at := section{offset: x.texts.Size()}
 		if isStale(o.JSON, &found) {
 			at.length = int64(len(o.JSON))
 			if _, err := x.texts.Write(o.JSON); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		x.at[o.Revision] = at
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return x, nil
 }
