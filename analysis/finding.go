@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"espalier.dev/internal/jsonptr"
 )
@@ -134,4 +135,12 @@ func Sort(fs []Finding) {
 			cmp.Compare(a.Message, b.Message),
 		)
 	})
+}
+
+// Plural returns a number with its noun.
+func Plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
 }

@@ -307,11 +307,7 @@ func (a *Audit) Groups() (all []*Group) {
 // Finding returns the group as a finding. Its details list the examples.
 func (g *Group) Finding() analysis.Finding {
 	f := analysis.Finding{Rule: RuleID(g.Kind), Severity: severity(g.Kind), Path: g.Path}
-	noun := "objects"
-	if g.Objects == 1 {
-		noun = "object"
-	}
-	f.Message = fmt.Sprintf("%s (%d %s of %s)", g.Message, g.Objects, noun, g.Definition.Name())
+	f.Message = fmt.Sprintf("%s (%s of %s)", g.Message, analysis.Plural(int(g.Objects), "object"), g.Definition.Name())
 	for i := range g.Examples {
 		f.Detail = append(f.Detail, g.line(&g.Examples[i]))
 	}

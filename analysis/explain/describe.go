@@ -159,7 +159,7 @@ func (e *UnknownFieldError) Error() string {
 	text := fmt.Sprintf("there is no field %q in %s", e.Name, orRoot(e.Path))
 	switch {
 	case e.Nearest != "" || len(e.Known) > 0:
-		text += hint(e.Nearest, e.Known)
+		text += nearest.Hint(e.Nearest, e.Known)
 	case e.Preserved:
 		text += ", which accepts any field: the schema does not describe them"
 	case e.Type == "Object":

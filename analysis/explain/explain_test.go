@@ -71,17 +71,6 @@ spec:
             - {rule: "self.mode == oldSelf.mode", message: never changes, reason: FieldValueForbidden, fieldPath: .mode}
 `
 
-const others = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: things.spec.example.org}
-spec:
-  group: spec.example.org
-  names: {kind: Thing, plural: things}
-  scope: Cluster
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object}}}}}]
-`
-
 func define(t *testing.T, text string, sem schema.Semantics) *crd.Definition {
 	t.Helper()
 	data, err := yaml.YAMLToJSON([]byte(text))
@@ -97,44 +86,6 @@ func define(t *testing.T, text string, sem schema.Semantics) *crd.Definition {
 		t.Fatal(err)
 	}
 	return d
-}
-
-func TestFind(t *testing.T) {
-	one := []*crd.Definition{define(t, things, schema.KEP)}
-	both := append(one, define(t, others, schema.KEP))
-	for _, c := range []struct {
-		definitions         []*crd.Definition
-		request, apiVersion string
-		want                string // group version path, or the error
-	}{
-		{one, "things", "", "example.com v1 "},
-		{one, "THING", "", "example.com v1 "},
-		{one, "th.spec.mode", "", "example.com v1 spec.mode"},
-		{one, "Thing.example.com", "", "example.com v1 "},
-		{one, "things.example.com.spec.ports", "", "example.com v1 spec.ports"},
-		{one, "things", "v1alpha1", "example.com v1alpha1 "},
-		{one, "things", "example.com/v2", "example.com v2 "},
-		{one, "things", "v3", "things.example.com has no version \"v3\": it has v1alpha1, v2, v1"},
-		{one, "things", "other.com/v1", `no CRD defines a resource "things" in group "other.com": there are things.example.com`},
-		{one, "thigns", "", `no CRD defines a resource "thigns": did you mean "things"?`},
-		{one, "deployments", "", `no CRD defines a resource "deployments": there are things.example.com`},
-		{both, "things.spec.mode", "", `"things" matches several resources: use one of things.example.com, things.spec.example.org`},
-		{both, "things.spec.example.org.spec", "", "spec.example.org v1 spec"},
-		{both, "things.spec", "example.com/v1", "example.com v1 spec"},
-		{append(one, one...), "things", "", "example.com v1 "},
-		{nil, "things", "", `no CRD defines a resource "things"`},
-	} {
-		v, path, err := explain.Find(c.definitions, c.request, c.apiVersion)
-		got := ""
-		if err != nil {
-			got = err.Error()
-		} else {
-			got = v.Definition().Group() + " " + v.Name() + " " + path
-		}
-		if got != c.want {
-			t.Errorf("%s %s: got %s, want %s", c.request, c.apiVersion, got, c.want)
-		}
-	}
 }
 
 func TestDescribe(t *testing.T) {

@@ -42,6 +42,14 @@ const (
 	Strict
 )
 
+// severity returns the severity of unknown and duplicate fields.
+func (v FieldValidation) severity() analysis.Severity {
+	if v == Strict {
+		return analysis.Error
+	}
+	return analysis.Warning
+}
+
 // ParseFieldValidation parses ignore, warn or strict, ignoring case.
 func ParseFieldValidation(s string) (FieldValidation, error) {
 	switch strings.ToLower(s) {
@@ -103,8 +111,9 @@ func New(definition *crd.Definition, o Options) *Checker {
 // Check reports how an API server responds to a request that creates the object in source,
 // which is JSON, or, with old, to a request that replaces old with it: why it rejects the
 // object, which fields it drops, on decoding or because the storage version does not have
-// them, what it warns about, and where the other semantics would have a different result. An API server stops at the first error that prevents decoding.
-// Check continues, to report everything that needs a fix.
+// them, what it warns about, and where the other semantics would have a different result. An API
+// server stops at the first error that prevents decoding. Check continues, to report everything
+// that needs a fix.
 //
 // Old may be of another version than the object, unless a webhook converts between them. The
 // findings are in no particular order; their pointers point into source.
@@ -200,10 +209,7 @@ func (c *Checker) versionOf(obj schema.Object) *crd.Version {
 // resultFindings converts the result of admission to findings.
 func (c *Checker) resultFindings(v *crd.Version, result *espalier.Result, old schema.Object, fields FieldValidation) (findings []analysis.Finding) {
 	if fields != Ignore {
-		severity := analysis.Warning
-		if fields == Strict {
-			severity = analysis.Error
-		}
+		severity := fields.severity()
 		for _, changes := range [...][]schema.Change{result.Changes, result.IgnoredChanges} {
 			for i := range changes {
 				if f, ok := c.fieldFinding(v, &changes[i], severity); ok {
@@ -228,7 +234,7 @@ func (c *Checker) resultFindings(v *crd.Version, result *espalier.Result, old sc
 // serverWarnings returns the warnings that the API server sends to a client that writes obj.
 func serverWarnings(v *crd.Version, obj, old schema.Object) (findings []analysis.Finding) {
 	warn := func(path, pointer, message string) {
-		findings = append(findings, analysis.Finding{Rule: RuleServerWarning, Severity: analysis.Info, Path: path, Pointer: pointer, Message: message})
+		findings = append(findings, serverWarning(path, pointer, message))
 	}
 	if warning := v.DeprecationWarning(); warning != "" {
 		warn("apiVersion", "/apiVersion", warning)
@@ -243,27 +249,43 @@ func serverWarnings(v *crd.Version, obj, old schema.Object) (findings []analysis
 	return findings
 }
 
+// serverWarning returns the finding about a warning of the API server. Its severity is that of what
+// it is called: kubectl prints it as one.
+func serverWarning(path, pointer, message string) analysis.Finding {
+	return analysis.Finding{Rule: RuleServerWarning, Severity: analysis.Warning, Path: path, Pointer: pointer, Message: message}
+}
+
 // fieldFinding returns the finding about an unknown or duplicate field.
-func (c *Checker) fieldFinding(v *crd.Version, change *schema.Change, severity analysis.Severity) (analysis.Finding, bool) {
-	f := analysis.Finding{Severity: severity, Path: change.Path.String(), Pointer: change.Path.Pointer()}
+func (c *Checker) fieldFinding(v *crd.Version, change *schema.Change, severity analysis.Severity) (f analysis.Finding, ok bool) {
 	switch change.Kind {
 	case schema.Pruned:
-		f.Rule, f.Part = RuleUnknownField, analysis.FieldName
-		f.Message = fmt.Sprintf("unknown field %q: the API server drops it", change.Path.String())
-		if name := change.Nearest(); name != "" {
-			f.Message += fmt.Sprintf("; did you mean %q?", name)
-		}
+		f = unknownField(change.Path, change.Nearest(), severity)
 		var special string
 		if f.Schema, special = c.pruningSchema(v, change); special != "" {
 			f.Detail = []string{special}
 		}
 	case schema.Duplicate:
-		f.Rule, f.Part = RuleDuplicateField, analysis.RepeatedName
-		f.Message = fmt.Sprintf("duplicate field %q: the last one takes effect", change.Path.String())
+		f = duplicateField(change.Path, severity)
 	default:
 		return f, false
 	}
 	return f, true
+}
+
+// unknownField returns the finding about an unknown field. meant is a known field with a similar
+// name, or "".
+func unknownField(path schema.Path, meant string, severity analysis.Severity) analysis.Finding {
+	message := fmt.Sprintf("unknown field %q: the API server drops it", path.String())
+	if meant != "" {
+		message += fmt.Sprintf("; did you mean %q?", meant)
+	}
+	return analysis.Finding{Rule: RuleUnknownField, Severity: severity, Path: path.String(), Pointer: path.Pointer(), Part: analysis.FieldName, Message: message}
+}
+
+// duplicateField returns the finding about a field that occurs twice.
+func duplicateField(path schema.Path, severity analysis.Severity) analysis.Finding {
+	return analysis.Finding{Rule: RuleDuplicateField, Severity: severity, Path: path.String(), Pointer: path.Pointer(), Part: analysis.RepeatedName,
+		Message: fmt.Sprintf("duplicate field %q: the last one takes effect", path.String())}
 }
 
 // rest reports the remaining problems of an object that an API server cannot decode. The

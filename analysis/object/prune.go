@@ -260,11 +260,16 @@ func (s *Pruned) canDiffer() bool {
 
 // oneLine formats a value for a message and truncates it if it is long.
 func oneLine(v any) string {
-	const most = 60
 	text, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)
 	}
+	return truncate(text)
+}
+
+// truncate truncates a long text.
+func truncate(text []byte) string {
+	const most = 60
 	if runes := []rune(string(text)); len(runes) > most {
 		return string(runes[:most]) + "…"
 	}

@@ -34,7 +34,7 @@ func CheckRules() []analysis.Rule {
 		{ID: RuleUnknownField, Severity: analysis.Warning, Summary: "The schema does not specify the field: the API server drops it.", Help: "Use espalier prune --why to see which schema is responsible."},
 		{ID: RuleDuplicateField, Severity: analysis.Warning, Summary: "The field occurs twice: the last one takes effect."},
 		{ID: RuleStorageVersion, Severity: analysis.Warning, Summary: "The storage version does not specify the field: the API server drops it, without a warning.", Help: "Use espalier prune --why to see which schema is responsible."},
-		{ID: RuleServerWarning, Severity: analysis.Info, Summary: "A warning of the API server."},
+		{ID: RuleServerWarning, Severity: analysis.Warning, Summary: "A warning of the API server."},
 		{ID: RuleSemantics, Severity: analysis.Info, Summary: "The kep and kubernetes semantics give different results."},
 	}
 	for kind := schema.WrongType; kind <= schema.AdditionalItems; kind++ {

@@ -44,9 +44,9 @@ type Suite struct {
 	openshift bool
 }
 
-// Types returns the types of the objects in the suite, each once. Objects that omit apiVersion or
+// types returns the types of the objects in the suite, each once. Objects that omit apiVersion or
 // kind have none.
-func (s *Suite) Types() (types []metav1.TypeMeta) {
+func (s *Suite) types() (types []metav1.TypeMeta) {
 	add := func(obj schema.Object) {
 		t := api.IdentifyObject(obj)
 		if t.APIVersion != "" && t.Kind != "" && !slices.Contains(types, t) {

@@ -224,7 +224,7 @@ func (u *auditor) definitionsFrom(ctx context.Context, a *app, flags input.Flags
 	if err != nil {
 		return err
 	}
-	for _, d := range ds.list {
+	for _, d := range ds.All() {
 		if !u.wants(d.identity().Name) {
 			continue
 		}

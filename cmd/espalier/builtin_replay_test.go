@@ -43,8 +43,7 @@ func TestBuiltinReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var checker builtin.Checker
-	objects := &replayedObjects{t: t, has: checker.Has, seen: map[[sha256.Size]byte]bool{}, most: most}
+	objects := &replayedObjects{t: t, has: builtin.Names().Has, seen: map[[sha256.Size]byte]bool{}, most: most}
 	if dir := os.Getenv("ESPALIER_REPLAY"); dir != "" {
 		objects.read(dir)
 	} else {
@@ -88,7 +87,7 @@ func TestBuiltinReplay(t *testing.T) {
 		wg.Go(func() {
 			for o := range work {
 				var errors []string
-				for _, f := range checker.Check(o.json, nil, object.Warn) {
+				for _, f := range builtin.Checker().Check(t.Context(), o.json, nil, object.Warn) {
 					if f.Severity == analysis.Error {
 						errors = append(errors, f.Path+": "+f.Message)
 					}

@@ -106,7 +106,6 @@ func TestBuiltinAsServer(t *testing.T) {
 		}
 		return status, warnings
 	}
-	var checker builtin.Checker
 	causes := 0
 	for _, r := range builtinRequests() {
 		source, err := yaml.YAMLToJSON([]byte(r.object))
@@ -117,14 +116,14 @@ func TestBuiltinAsServer(t *testing.T) {
 		if err := json.Unmarshal(source, &named); err != nil {
 			t.Fatal(err)
 		}
-		var old []byte
+		var old map[string]any
 		method, path := http.MethodPost, r.path
 		if r.old != "" {
 			if status, _ := send(http.MethodPost, r.path, r.old); status.Status != "" {
 				t.Fatal(status.Message)
 			}
 			method, path = http.MethodPut, r.path+"/"+url.PathEscape(named.Name)
-			if old, err = yaml.YAMLToJSON([]byte(r.old)); err != nil {
+			if err := yaml.Unmarshal([]byte(r.old), &old); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -143,7 +142,7 @@ func TestBuiltinAsServer(t *testing.T) {
 			want = append(want, object.RuleDecode)
 		}
 		var got []string
-		for _, f := range checker.Check(source, old, object.Warn) {
+		for _, f := range builtin.Checker().Check(t.Context(), source, old, object.Warn) {
 			message := strings.Join(append([]string{f.Message}, f.Detail...), "\n")
 			if f.Path != "" {
 				message = f.Path + ": " + message

@@ -72,7 +72,7 @@ func (a *app) completionDefinitions(c *cobra.Command, flags func() input.Flags) 
 	if err != nil {
 		return nil
 	}
-	for _, d := range ds.list {
+	for _, d := range ds.All() {
 		if base, err := d.base(); err == nil {
 			definitions = append(definitions, base)
 		}
@@ -141,7 +141,7 @@ func fieldNames(definitions []*crd.Definition, parent, apiVersion string) (names
 	if err != nil {
 		return nil
 	}
-	doc, err := explain.Describe(v.Version, v.path, explain.Options{})
+	doc, err := explain.Describe(v.Version, v.Path, explain.Options{})
 	if err != nil || doc.Field == nil {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/internal/testcase"
@@ -53,7 +54,7 @@ func TestCorpusCommands(t *testing.T) {
 				t.Errorf("exits with %d: %+v of %d objects", code, got.Summary, count)
 			}
 			for _, f := range got.Findings {
-				if f.Rule == ruleMissingDefinition || f.Rule == object.RuleInvalidDefinition {
+				if f.Rule == lookup.RuleMissing || f.Rule == object.RuleInvalidDefinition {
 					t.Errorf("%s: %s", f.File, f.Message)
 				}
 			}
@@ -86,7 +87,7 @@ func TestCorpusCommands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, d := range ds.list {
+		for _, d := range ds.All() {
 			hub, err := d.hub()
 			if err != nil {
 				t.Error(err)

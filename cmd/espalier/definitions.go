@@ -4,13 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"weak"
 
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
+	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
@@ -20,33 +24,21 @@ import (
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
-	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
 
-// definitions holds CRDs by the kind that they define.
+// definitions are the CRDs in which objects are looked up.
 type definitions struct {
+	*lookup.Index[*definition]
 	semantics schema.Semantics
-	// builtin are the kinds without a CRD.
-	builtin *builtin.Checker
-	list    []*definition
-	byKind  map[groupKind][]*definition
-	// withInput returns these CRDs and those in the input, for kinds that these do not
-	// define. It is nil if the CRDs in the input are not used.
-	withInput func() (*definitions, error)
-	// kindsByGroup is what kinds returns.
-	kindsOnce    sync.Once
-	kindsByGroup map[string][]string
 	// told holds the kinds whose additional CRDs have been reported.
-	told map[groupKind]bool
+	told map[runtimeschema.GroupKind]bool
 }
-
-type groupKind struct{ group, kind string }
 
 // definition is a CRD. It is compiled when the first object needs it, because most CRDs of
 // a directory are never used.
 type definition struct {
-	groupKind
+	kind runtimeschema.GroupKind
 	// file is the file of the CRD, and sum a checksum of its text.
 	file string
 	sum  [sha256.Size]byte
@@ -69,9 +61,39 @@ type definition struct {
 	checker, pruner func() (*object.Checker, error)
 }
 
+// Defines, Base and Place implement [lookup.Definition].
+func (d *definition) Defines() runtimeschema.GroupKind { return d.kind }
+
+// Base returns the CRD without its CEL rules.
+func (d *definition) Base() (*crd.Definition, error) { return d.base() }
+
+// Place returns the file.
+func (d *definition) Place() string { return d.file }
+
 // isDefinition reports whether an object is a CRD.
 func isDefinition(it *input.Item) bool {
 	return api.IsDefinition(it.TypeMeta())
+}
+
+// loadDefinitionsFor reads the CRDs that crds names, if any, and prepares to look ahead for
+// those among the objects when an object needs one. ahead must be closed after the objects
+// have been read.
+func (a *app) loadDefinitionsFor(ctx context.Context, crds, objects input.Flags, ahead *input.Ahead, problem func(input.Problem)) (ds *definitions, err error) {
+	ds = a.noDefinitions()
+	if len(crds.Paths) > 0 {
+		if ds, err = a.indexDefinitions(ctx, crds, newIndexEntry, problem); err != nil {
+			return nil, err
+		}
+	}
+	ds.Extend(func() ([]*definition, error) {
+		// Problems are reported when the objects are read.
+		found, err := a.indexDefinitions(ctx, ahead.Definitions(objects), newIndexEntry, func(input.Problem) {})
+		if err != nil {
+			return nil, err
+		}
+		return found.All(), nil
+	})
+	return ds, nil
 }
 
 // loadDefinitions reads CRDs and skips other objects.
@@ -115,14 +137,14 @@ func (a *app) indexDefinitions(ctx context.Context, flags input.Flags, add func(
 			fail(p)
 		}
 		for _, d := range f.definitions {
-			ds.add(d)
+			ds.Add(d)
 		}
 		return nil
 	}
 	if err := input.Parallel(ctx, a.stdin, flags, work, emit, fail); err != nil {
 		return nil, err
 	}
-	if len(ds.list) == 0 && !failed {
+	if len(ds.All()) == 0 && !failed {
 		problem(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
 	}
 	return ds, nil
@@ -130,12 +152,7 @@ func (a *app) indexDefinitions(ctx context.Context, flags input.Flags, add func(
 
 // noDefinitions returns an empty set.
 func (a *app) noDefinitions() *definitions {
-	return &definitions{semantics: a.semantics.Semantics, builtin: &a.builtin, byKind: map[groupKind][]*definition{}, told: map[groupKind]bool{}}
-}
-
-func (ds *definitions) add(d *definition) {
-	ds.list = append(ds.list, d)
-	ds.byKind[d.groupKind] = append(ds.byKind[d.groupKind], d)
+	return &definitions{Index: lookup.New[*definition](builtin.Names()), semantics: a.semantics.Semantics, told: map[runtimeschema.GroupKind]bool{}}
 }
 
 // newIndexEntry returns a definition that does not keep the text of the CRD, if that can be read
@@ -149,7 +166,7 @@ func newIndexEntry(it *input.Item, sem schema.Semantics) *definition {
 }
 
 func newDefinition(it *input.Item, sem schema.Semantics) *definition {
-	d := &definition{file: it.File, sum: it.Sum(), kept: it, semantics: sem, groupKind: definedKind(it.JSON)}
+	d := &definition{file: it.File, sum: it.Sum(), kept: it, semantics: sem, kind: lookup.Defined(it.JSON)}
 	d.base = sync.OnceValues(d.newBase)
 	checker := func(o crd.Options) func() (*object.Checker, error) {
 		return sync.OnceValues(func() (*object.Checker, error) {
@@ -253,50 +270,6 @@ func (d *definition) readable() []byte {
 	return d.item().JSON
 }
 
-// definedKind returns the group and kind that a CRD defines, without decoding the rest.
-func definedKind(src []byte) (gk groupKind) {
-	var r jsonx.Reader
-	r.Reset(src)
-	text := func(into *string) error {
-		if r.Peek() != '"' {
-			return r.Skip()
-		}
-		s, err := r.String()
-		*into = strings.Clone(s)
-		return err
-	}
-	// Other errors are reported when the CRD is used.
-	_ = members(&r, func(key string) error {
-		if key != "spec" {
-			return r.Skip()
-		}
-		return members(&r, func(key string) error {
-			switch key {
-			case "group":
-				return text(&gk.group)
-			case "names":
-				return members(&r, func(key string) error {
-					if key != "kind" {
-						return r.Skip()
-					}
-					return text(&gk.kind)
-				})
-			}
-			return r.Skip()
-		})
-	})
-	return gk
-}
-
-// members calls visit for each member of the next value, which it skips if it is not an
-// object. visit must consume the member's value.
-func members(r *jsonx.Reader, visit func(key string) error) error {
-	if r.Peek() != '{' {
-		return r.Skip()
-	}
-	return r.Members(visit)
-}
-
 // rejected reports whether the API server would reject the CRD.
 func (d *definition) rejected(ctx context.Context) bool {
 	options := crd.Options{Semantics: d.semantics, Rules: cel.Checker{}}
@@ -333,13 +306,54 @@ func (d *definition) findings(ctx context.Context) ([]analysis.Finding, error) {
 	return slices.DeleteFunc(all[0], func(f analysis.Finding) bool { return f.Severity != analysis.Error }), nil
 }
 
-// serves reports whether the CRD serves a version. It returns true for a CRD that cannot be
-// compiled, so that the caller uses it and reports why it fails.
-func (d *definition) serves(version string) bool {
-	base, err := d.base()
-	if err != nil {
-		return true
+// reportOthers reports the CRDs that define the same kind as the one in use, once for each
+// kind. It is not safe for concurrent use.
+func (ds *definitions) reportOthers(r *report.Reporter, used *definition) {
+	if ds.told[used.kind] {
+		return
 	}
-	v := base.Version(version)
-	return v != nil && v.Served()
+	ds.told[used.kind] = true
+	for _, d := range ds.Others(used) {
+		it := d.item()
+		d.using.Lock()
+		r.Report(it, severalFinding(used, "each object uses the first CRD that serves its version"))
+		d.using.Unlock()
+	}
+}
+
+// overridden returns the finding about a CRD in the input that is not used, because --crd
+// names one for the same kind.
+func (ds *definitions) overridden(it *input.Item) []analysis.Finding {
+	used := ds.Of(lookup.Defined(it.JSON))
+	if len(used) == 0 || slices.ContainsFunc(used, func(d *definition) bool { return d.sum == it.Sum() }) {
+		return nil
+	}
+	return []analysis.Finding{severalFinding(used[0], "CRDs of --crd take precedence over those in the input")}
+}
+
+// severalFinding returns the finding for a CRD of the same kind as the one in use.
+func severalFinding(used *definition, which string) analysis.Finding {
+	definition := used.item()
+	used.using.Lock()
+	at := report.At(definition, analysis.Finding{})
+	used.using.Unlock()
+	return analysis.Finding{
+		Rule: ruleSeveral, Severity: analysis.Info, Path: "spec.names.kind", Pointer: "/spec/names/kind",
+		Message: fmt.Sprintf("%s in group %s is also defined by the CRD in %s, line %d: %s", used.kind.Kind, used.kind.Group, at.File, at.Span.Line, which),
+	}
+}
+
+// misspelledProblem returns the problem with an object that is probably meant to be a CRD, or
+// nil.
+func misspelledProblem(it *input.Item) *input.Problem {
+	e := lookup.Misspelled(it)
+	if e == nil {
+		return nil
+	}
+	at := it.Position("/" + e.Field).Value
+	if at.Line == 0 {
+		at = it.Position("").Value
+	}
+	return &input.Problem{Rule: ruleMisspelled, File: it.File, Line: at.Line, Column: at.Column, Message: e.Message,
+		Source: input.ExcerptAt(it.Doc, at), Object: it.Identity()}
 }

@@ -135,7 +135,7 @@ func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 	a.inputs = sides[len(sides)-1:]
 	options := a.reportOptions(c, o.report, diffRules(a.config.Diff))
 	options.What = "CRD"
-	options.Folded = func(n int) string { return report.Plural(n, "safe change") + ": use --all to list them" }
+	options.Folded = func(n int) string { return analysis.Plural(n, "safe change") + ": use --all to list them" }
 	r, err := report.New(options)
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (a *app) loadSides(ctx context.Context, flags input.Flags, r *report.Report
 	if err != nil {
 		return set, err
 	}
-	for _, d := range ds.list {
+	for _, d := range ds.All() {
 		decoded, err := codec.DecodeLenient(d.readable())
 		if err != nil {
 			at := d.item().Position("").Value

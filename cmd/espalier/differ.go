@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/impact"
@@ -51,27 +52,16 @@ type differ struct {
 	// fold reports whether safe changes of a severity are counted instead of listed.
 	fold func(analysis.Severity) bool
 	// byKind holds the pairs on which objects can be tried, by the kind of the old CRD.
-	byKind map[groupKind]*compared
-	// tried is set if there are objects. others has the kinds of those that are skipped.
+	byKind map[runtimeschema.GroupKind]*compared
+	// tried is set if objects are tried. others has the kinds of those that are skipped.
 	tried  bool
 	others map[string]bool
 }
 
 // compared is a pair of CRDs, one of which may be missing.
 type compared struct {
-	*impact.Comparison
+	*impact.Objects
 	old, new *diffSide
-	// objects counts the objects tried. affected has the affected objects of each change,
-	// unannounced those that are affected although no single change accounts for it.
-	// unevaluated counts those on which the rules of the new CRD were not evaluated.
-	objects     int
-	unevaluated int
-	affected    []tallies
-	unannounced tally
-	// revealed has, for each pattern of paths, the objects that hold data there which only the
-	// new CRD serves.
-	revealed map[string]*tally
-	classes  map[impact.Class]int
 }
 
 // item returns the new CRD or, if there is none, the old one.
@@ -82,82 +72,10 @@ func (c *compared) item() *input.Item {
 	return c.new.item
 }
 
-// tally counts objects and lists some of them.
-type tally struct {
-	count int
-	names []string
-	// worst is the worst class of effects on the objects.
-	worst impact.Class
-}
-
-func (t *tally) add(name string, class impact.Class, limit int) {
-	t.count++
-	t.worst = max(t.worst, class)
-	if limit == 0 || len(t.names) < limit {
-		t.names = append(t.names, name)
-	}
-}
-
-// tallies counts the objects that a change affects, by the worst effect on each.
-type tallies map[impact.Class]*tally
-
-func (t *tallies) add(name string, class impact.Class, limit int) {
-	if *t == nil {
-		*t = tallies{}
-	}
-	if (*t)[class] == nil {
-		(*t)[class] = &tally{}
-	}
-	(*t)[class].add(name, class, limit)
-}
-
-// worst returns the worst class of effects on the objects.
-func (t tallies) worst() impact.Class {
-	worst := impact.Safe
-	for class := range t {
-		worst = max(worst, class)
-	}
-	return worst
-}
-
-// details describes how many of a number of objects are affected by a change of a class, and
-// names some of them. Objects on which the change has a milder effect are counted separately.
-func (t tallies) details(class impact.Class, of int) (lines []string) {
-	objects := report.Plural(of, "object")
-	if t[class] == nil {
-		lines = append(lines, "affects none of "+objects)
-		if len(t) > 0 {
-			lines[0] = fmt.Sprintf("%s: none of %s", class.Observed(), objects)
-		}
-	}
-	for _, c := range impact.Classes() {
-		if t[c] == nil {
-			continue
-		}
-		verb := "affects"
-		if c != class {
-			verb = c.Observed() + ":"
-		}
-		lines = append(lines, fmt.Sprintf("%s %d of %s:", verb, t[c].count, objects))
-		for _, line := range t[c].lines() {
-			lines = append(lines, "  "+line)
-		}
-	}
-	return lines
-}
-
-func (t *tally) lines() []string {
-	lines := t.names
-	if rest := t.count - len(t.names); rest > 0 {
-		lines = append(slices.Clip(lines), fmt.Sprintf("and %d more", rest))
-	}
-	return lines
-}
-
 // pair compares CRDs of the same name. If each side is a file with one CRD, it compares
 // them regardless of their names.
 func (d *differ) pair(ctx context.Context, old, new diffSet) {
-	d.byKind = map[groupKind]*compared{}
+	d.byKind = map[runtimeschema.GroupKind]*compared{}
 	if o, n := old.single(), new.single(); o != nil && n != nil {
 		d.compare(ctx, o, n)
 		return
@@ -170,28 +88,28 @@ func (d *differ) pair(ctx context.Context, old, new diffSet) {
 }
 
 func (d *differ) compare(ctx context.Context, old, new *diffSide) {
-	c := &compared{old: old, new: new, classes: map[impact.Class]int{}}
+	var comparison *impact.Comparison
 	options := d.options
 	switch {
 	case new == nil:
-		c.Comparison = impact.Removed(old.crd, options)
+		comparison = impact.Removed(old.crd, options)
 	case old == nil:
-		c.Comparison = impact.Added(new.crd, options)
+		comparison = impact.Added(new.crd, options)
 	default:
 		options.V1beta1 = new.beta
 		var err error
-		if c.Comparison, err = impact.Compare(ctx, old.crd, new.crd, options); err != nil {
+		if comparison, err = impact.Compare(ctx, old.crd, new.crd, options); err != nil {
 			d.r.Saw(new.item)
 			at := new.item.Position("").Value
 			d.r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: new.item.File, Line: at.Line, Column: at.Column, Message: "cannot compare: " + err.Error(), Object: new.item.Identity()})
 			return
 		}
 	}
+	c := &compared{comparison.Objects(d.names), old, new}
 	if old != nil {
-		d.byKind[groupKind{old.crd.Spec.Group, old.crd.Spec.Names.Kind}] = c
+		d.byKind[runtimeschema.GroupKind{Group: old.crd.Spec.Group, Kind: old.crd.Spec.Names.Kind}] = c
 	}
 	d.r.Progress("CRDs compared")
-	c.affected = make([]tallies, len(c.Changes))
 	d.compared = append(d.compared, c)
 }
 
@@ -206,26 +124,19 @@ func (d *differ) report(ctx context.Context) {
 			d.r.Add(c.at(f))
 		}
 		for i := range c.Changes {
-			c.Changes[i].Observe(c.affected[i].worst())
+			f := c.ChangeFinding(i)
 			changes++
-			totals[c.Changes[i].Class().ID()]++
-			d.r.Add(d.finding(c, i))
+			class := c.Changes[i].Class()
+			totals[class.ID()]++
+			at := c.at(f)
+			at.Folded = class == impact.Safe && d.fold(f.Severity)
+			d.r.Add(at)
 		}
-		if c.unannounced.count > 0 {
-			f := c.Finding(&impact.Change{Effects: []impact.Effect{{Class: c.unannounced.worst}}})
-			f.Message = report.Plural(c.unannounced.count, "object") + " affected, but not by any single change"
-			f.Detail = c.unannounced.lines()
+		for _, f := range append(c.OtherFindings(), c.OtherSemantics(ctx)...) {
 			d.r.Add(c.at(f))
 		}
-		for _, path := range slices.Sorted(maps.Keys(c.revealed)) {
-			t := c.revealed[path]
-			d.r.Add(c.at(c.RevealedFinding(path, t.count, c.objects, t.lines())))
-		}
-		for _, f := range c.OtherSemantics(ctx) {
-			d.r.Add(c.at(f))
-		}
-		objects += c.objects
-		for class, n := range c.classes {
+		objects += c.Tried
+		for class, n := range c.Classes {
 			affected[class.ID()] += n
 		}
 	}
@@ -234,21 +145,6 @@ func (d *differ) report(ctx context.Context) {
 		extra["tried"], extra["affected"] = objects, affected
 	}
 	d.r.Summary().Extra = extra
-}
-
-// finding returns the finding for a change, with the objects that it affects.
-func (d *differ) finding(c *compared, i int) report.Finding {
-	ch := &c.Changes[i]
-	f := c.Finding(ch)
-	if d.tried && ch.Class() > impact.Clients && c.objects > 0 {
-		f.Detail = append(f.Detail, c.affected[i].details(ch.Class(), c.objects)...)
-		if c.unevaluated > 0 && ch.BreaksRules() {
-			f.Detail = append(f.Detail, fmt.Sprintf("rules not evaluated on %d of %s, because of other errors", c.unevaluated, report.Plural(c.objects, "object")))
-		}
-	}
-	out := c.at(f)
-	out.Folded = ch.Class() == impact.Safe && d.fold(f.Severity)
-	return out
 }
 
 // at adds positions to a finding: that in the new file is the position of the finding,

@@ -138,15 +138,15 @@ func (a *app) explain(c *cobra.Command, o explainOptions, request string) (err e
 	}
 	a.tellOthers(v, request)
 	if len(sizes) > 0 {
-		if v.path != "" {
-			return fmt.Errorf("--sample needs a resource without a field: remove %q", v.path)
+		if v.Path != "" {
+			return fmt.Errorf("--sample needs a resource without a field: remove %q", v.Path)
 		}
 		if v.builtin != nil {
 			return a.builtinSample(v, o)
 		}
 		return a.samples(c.Context(), v.Version, sizes, o.output)
 	}
-	doc, err := explain.Describe(v.Version, v.path, explain.Options{Recursive: o.recursive})
+	doc, err := explain.Describe(v.Version, v.Path, explain.Options{Recursive: o.recursive})
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (a *app) explainedDefinitions(ctx context.Context, flags input.Flags, side 
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range loaded.list {
+	for _, d := range loaded.All() {
 		hub, err := d.hub()
 		var made *crd.Definition
 		if err == nil {

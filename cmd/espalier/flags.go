@@ -125,7 +125,7 @@ func requireFirst(names []string) cobra.PositionalArgs {
 		}
 		err := fmt.Errorf("%s needs one of %s", c.Name(), strings.Join(names, ", "))
 		if len(args) > 0 {
-			err = fmt.Errorf("%w%s", err, didYouMean("", nearest.Name(args[0], slices.Values(names))))
+			err = fmt.Errorf("%w%s", err, nearest.DidYouMean(nearest.Name(args[0], slices.Values(names))))
 		}
 		return usageError(c, err)
 	}

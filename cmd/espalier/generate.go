@@ -180,7 +180,7 @@ func (a *app) generate(c *cobra.Command, target generateTarget, o generateOption
 func (a *app) buildPackages(ds *definitions, r *report.Reporter) ([]*generate.Package, []*definition, []generate.Problem) {
 	var inputs []generate.Input
 	var used []*definition
-	for _, d := range ds.list {
+	for _, d := range ds.All() {
 		r.Saw(d.item())
 		var made *crd.Definition
 		hub, err := d.hub()

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
 )
@@ -133,7 +135,7 @@ func TestUnusedDefinitions(t *testing.T) {
 		t.Errorf("%d bytes in memory for each CRD of %d bytes", each, size)
 	}
 	// A CRD is read again when an object needs it.
-	checker, err := ds.byKind[groupKind{"example.com", "Note7"}][0].checker()
+	checker, err := ds.Of(runtimeschema.GroupKind{Group: "example.com", Kind: "Note7"})[0].checker()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"espalier.dev/analysis"
 	"espalier.dev/cmd/espalier/internal/migrate"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/internal/textdiff"
@@ -252,7 +253,7 @@ func resultTexts() []struct {
 // summaryText returns the summary of a CRD for people.
 func summaryText(s *migratedCRD) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s", s.CRD, report.Plural(int(s.Objects), "object"))
+	fmt.Fprintf(&b, "%s: %s", s.CRD, analysis.Plural(int(s.Objects), "object"))
 	sep := ": "
 	for _, r := range resultTexts() {
 		if n := s.Results[r.result]; n > 0 {
@@ -269,7 +270,7 @@ func summaryText(s *migratedCRD) string {
 		if s.DryRun {
 			verb = "to be dropped"
 		}
-		fmt.Fprintf(&b, "; %s %s from %s", report.Plural(int(*s.DroppedFields), "field"), verb, report.Plural(int(*s.DroppedFrom), "object"))
+		fmt.Fprintf(&b, "; %s %s from %s", analysis.Plural(int(*s.DroppedFields), "field"), verb, analysis.Plural(int(*s.DroppedFrom), "object"))
 	}
 	switch {
 	case s.Error != "":

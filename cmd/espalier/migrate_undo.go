@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"espalier.dev/analysis"
 	"espalier.dev/cmd/espalier/internal/migrate"
 	"espalier.dev/cmd/espalier/internal/report"
 )
@@ -115,10 +116,10 @@ func (w *undoWriter) close(err error) error {
 	}
 	text := strings.Join(parts, ", ")
 	if w.servedOnly > 0 {
-		text += fmt.Sprintf("; the backup has %s only as served, without the data that was hidden", report.Plural(int(w.servedOnly), "object"))
+		text += fmt.Sprintf("; the backup has %s only as served, without the data that was hidden", analysis.Plural(int(w.servedOnly), "object"))
 	}
 	if w.incomplete > 0 {
-		text += fmt.Sprintf("; not all fields of %s: change the CRD and run the same command again", report.Plural(int(w.incomplete), "object"))
+		text += fmt.Sprintf("; not all fields of %s: change the CRD and run the same command again", analysis.Plural(int(w.incomplete), "object"))
 	}
 	if err != nil {
 		text += "; not complete"

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/lookup"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/internal/jsonx"
@@ -44,42 +45,33 @@ func (a *app) loadOld(ctx context.Context, flags input.Flags, problem func(input
 // oldIdentity returns the identity that an object keeps on update, when its version may
 // change.
 func oldIdentity(it *input.Item) input.Identity {
-	gk := kindOf(it)
+	gk := lookup.KindOf(it)
 	namespace := it.Namespace()
 	if namespace == "" {
 		namespace = "default"
 	}
-	return input.Identity{APIVersion: gk.group, Kind: gk.kind, Namespace: namespace, Name: it.Name()}
+	return input.Identity{APIVersion: gk.Group, Kind: gk.Kind, Namespace: namespace, Name: it.Name()}
 }
 
 // of returns the object before the update, or nil and a warning if there is none: the object
 // is then created. Without old objects, all objects are created, which needs no warning.
 func (o *oldObjects) of(it *input.Item) (old schema.Object, warnings []analysis.Finding, err error) {
-	stored, warnings := o.item(it)
-	if stored == nil {
-		return nil, warnings, nil
+	if o == nil {
+		return nil, nil, nil
 	}
+	o.asked.Store(true)
+	stored := o.byIdentity[oldIdentity(it)]
+	if stored == nil {
+		return nil, []analysis.Finding{{Rule: ruleNoOldObject, Severity: analysis.Warning, Path: "metadata.name", Pointer: "/metadata/name",
+			Message: fmt.Sprintf("--old has no %s: validated as a create, not as an update", it)}}, nil
+	}
+	o.matched.Store(true)
 	value, err := jsonx.Parse(stored.JSON)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read the old object in %s: %w", stored.File, err)
 	}
 	old, _ = value.(schema.Object)
 	return old, nil, nil
-}
-
-// item is like of, and returns the object as it was read.
-func (o *oldObjects) item(it *input.Item) (old *input.Item, warnings []analysis.Finding) {
-	if o == nil {
-		return nil, nil
-	}
-	o.asked.Store(true)
-	old = o.byIdentity[oldIdentity(it)]
-	if old == nil {
-		return nil, []analysis.Finding{{Rule: ruleNoOldObject, Severity: analysis.Warning, Path: "metadata.name", Pointer: "/metadata/name",
-			Message: fmt.Sprintf("--old has no %s: validated as a create, not as an update", it)}}
-	}
-	o.matched.Store(true)
-	return old, nil
 }
 
 // problem returns the problem if no object has an old one. Objects that were not validated, for

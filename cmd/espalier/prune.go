@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
@@ -245,11 +246,11 @@ func (p *pruner) object(it *input.Item) (*object.Pruned, error) {
 		}
 		return nil, nil
 	}
-	if p.skip.builtin && p.definitions.isBuiltin(it) {
-		p.side.Skipped(it, "skipped by --skip-builtin-kinds")
+	if reason := p.skip.byBuiltin(); reason != "" && p.definitions.IsBuiltin(it) {
+		p.side.Skipped(it, reason)
 		return nil, nil
 	}
-	d, err := p.definitions.lookup(it)
+	d, err := p.definitions.Find(it)
 	if err != nil {
 		return nil, p.missing(it, err)
 	}
@@ -305,12 +306,12 @@ func (p *pruner) missing(it *input.Item, err error) error {
 		p.side.Skipped(it, reason)
 		return nil
 	}
-	var missing *missingError
+	var missing *lookup.Missing
 	if !errors.As(err, &missing) {
 		return err
 	}
 	p.side.Saw(it)
-	p.side.Report(it, missing.finding())
+	p.side.Report(it, missing.Finding())
 	return nil
 }
 

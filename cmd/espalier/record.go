@@ -175,7 +175,7 @@ func (p *player) request(ctx context.Context, file string, n int, r *replay.Requ
 		return
 	}
 	it := items[0]
-	d, err := p.definitions.find(it)
+	d, err := p.definitions.Find(it)
 	if err != nil {
 		p.skipped[skipOtherKinds]++
 		return

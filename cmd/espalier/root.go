@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"espalier.dev/cmd/espalier/internal/builtin"
 	"espalier.dev/cmd/espalier/internal/config"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
@@ -35,8 +34,6 @@ type app struct {
 	// baselineFlags are set for commands that have them; baseline is nil without one.
 	baselineFlags baselineFlags
 	baseline      *config.Baseline
-	// builtin checks objects of Kubernetes' own kinds.
-	builtin builtin.Checker
 	// config is the configuration file, which is empty for commands that read none. It never
 	// is nil while a command runs.
 	config *config.File

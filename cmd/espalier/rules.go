@@ -8,6 +8,7 @@ import (
 	"espalier.dev/analysis/fix"
 	"espalier.dev/analysis/impact"
 	"espalier.dev/analysis/lint"
+	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
 	"espalier.dev/analysis/replay"
 	"espalier.dev/analysis/suite"
@@ -17,12 +18,11 @@ import (
 
 // Rules of findings about the CRDs that a command needs.
 const (
-	ruleNoDefinitions     = "no-definitions"
-	ruleMissingDefinition = "missing-definition"
-	ruleMisspelled        = "misspelled-definition"
-	ruleSeveral           = "several-definitions"
-	ruleNoOldObject       = "no-old-object"
-	ruleSeveralOld        = "several-old-objects"
+	ruleNoDefinitions = "no-definitions"
+	ruleMisspelled    = "misspelled-definition"
+	ruleSeveral       = "several-definitions"
+	ruleNoOldObject   = "no-old-object"
+	ruleSeveralOld    = "several-old-objects"
 )
 
 // ruleNoObjects is the rule for objects of which none is of the kind of a compared CRD.
@@ -106,7 +106,7 @@ func fixRules() []analysis.Rule {
 // validationRules returns the rules of the findings of validate.
 func validationRules() []analysis.Rule {
 	rules := append(inputRules(),
-		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "There is no CRD for the object, and its kind is not built in.", Help: "Add the CRD with --crd, or skip objects of unknown kinds with --ignore-missing-crds."},
+		analysis.Rule{ID: lookup.RuleMissing, Severity: analysis.Error, Summary: "There is no CRD for the object, and its kind is not built in.", Help: "Add the CRD with --crd, or skip objects of unknown kinds with --ignore-missing-crds."},
 		analysis.Rule{ID: ruleNoOldObject, Severity: analysis.Warning, Summary: "--old has no object with the same group, kind, namespace and name."},
 		analysis.Rule{ID: ruleSeveralOld, Severity: analysis.Error, Summary: "--old has several objects with the same group, kind, namespace and name."},
 		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "The API server would reject the CRD.", Help: "Use espalier lint for details."},
@@ -120,7 +120,7 @@ func pruneRules() []analysis.Rule {
 	rules := append(inputRules(), object.PruneRules()...)
 	return append(rules,
 		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
-		analysis.Rule{ID: ruleMissingDefinition, Severity: analysis.Error, Summary: "There is no CRD for the object."},
+		analysis.Rule{ID: lookup.RuleMissing, Severity: analysis.Error, Summary: "There is no CRD for the object."},
 		analysis.Rule{ID: ruleNotEditable, Severity: analysis.Error, Summary: "The document cannot be edited in place: there is no diff."},
 	)
 }

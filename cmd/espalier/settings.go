@@ -255,7 +255,7 @@ func (a *app) newFilter(c *cobra.Command, rules []analysis.Rule) *suppress.Filte
 	if a.baseline != nil {
 		o.Baseline, o.Command, o.Write = a.baseline, c.Name(), a.baselineFlags.write
 		o.Written = func(findings int) {
-			fmt.Fprintf(a.stderr, "%s: %s written to %s\n", a.name(), report.Plural(findings, "known finding"), a.baseline.Path)
+			fmt.Fprintf(a.stderr, "%s: %s written to %s\n", a.name(), analysis.Plural(findings, "known finding"), a.baseline.Path)
 		}
 	}
 	switch c.Name() {

@@ -187,7 +187,7 @@ func (a *app) shownDefinitions(c *cobra.Command, o showOptions, r *report.Report
 		if err != nil {
 			return nil, err
 		}
-		for _, d := range loaded.list {
+		for _, d := range loaded.All() {
 			r.Saw(d.item())
 			hub, err := d.hub()
 			var made *crd.Definition
@@ -212,8 +212,8 @@ func (a *app) shownDefinitions(c *cobra.Command, o showOptions, r *report.Report
 		if err != nil {
 			return nil, err
 		}
-		if f.path != "" {
-			return nil, fmt.Errorf("show needs a resource without a field: remove %q from %s", f.path, name)
+		if f.Path != "" {
+			return nil, fmt.Errorf("show needs a resource without a field: remove %q from %s", f.Path, name)
 		}
 		a.tellOthers(f, name)
 		d := shownDefinition{f.Definition(), given[f.Definition()], o.version}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"espalier.dev/analysis/lookup"
 	"espalier.dev/cmd/espalier/internal/input"
 )
 
@@ -42,7 +43,7 @@ func (f *skipFlags) byKind(it *input.Item) string {
 	if len(f.kinds) == 0 || it.Kind() == "" {
 		return ""
 	}
-	group := kindOf(it).group
+	group := lookup.KindOf(it).Group
 	for _, kind := range f.kinds {
 		// The core group has no name, so that v1/Secret is a version and a kind.
 		switch kind {
@@ -53,11 +54,19 @@ func (f *skipFlags) byKind(it *input.Item) string {
 	return ""
 }
 
+// byBuiltin returns why objects of built-in kinds are skipped, or "".
+func (f *skipFlags) byBuiltin() string {
+	if !f.builtin {
+		return ""
+	}
+	return "skipped by --skip-builtin-kinds"
+}
+
 // byError returns why an object is skipped because its CRD is missing, or "".
 func (f *skipFlags) byError(err error) string {
-	var missing *missingError
-	if f.missing && errors.As(err, &missing) && missing.unrelated {
-		return missing.message
+	var missing *lookup.Missing
+	if f.missing && errors.As(err, &missing) && missing.Unrelated {
+		return missing.Message
 	}
 	return ""
 }

@@ -125,7 +125,7 @@ func (s sourceFailures) report(r *report.Reporter) {
 		c := s[key]
 		p := input.Problem{Rule: failureRule(key.reason), Message: c.first.Error(), Object: definitionIdentity(key.definition)}
 		if c.count > 1 {
-			p.Message += fmt.Sprintf(" (and %s)", report.Plural(c.count-1, "more object"))
+			p.Message += fmt.Sprintf(" (and %s)", analysis.Plural(c.count-1, "more object"))
 		}
 		r.Failure(p)
 	}

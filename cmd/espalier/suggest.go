@@ -20,7 +20,7 @@ func unknownCommand(root *cobra.Command, name string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return usageError(root, fmt.Errorf("unknown command %q%s", name, didYouMean("", nearest.Name(name, slices.Values(names)))))
+	return usageError(root, fmt.Errorf("unknown command %q%s", name, nearest.DidYouMean(nearest.Name(name, slices.Values(names)))))
 }
 
 // rejectUnknownTopics makes the commands help and completion fail for an unknown command or
@@ -70,18 +70,9 @@ func flagError(c *cobra.Command, err error) error {
 			name = short
 		}
 		meant := nearest.Name(name, slices.Values(names))
-		if short != "" && meant != short {
-			meant = ""
+		if meant != "" && (short == "" || meant == short) {
+			err = fmt.Errorf("%w%s", err, nearest.DidYouMean("--"+meant))
 		}
-		err = fmt.Errorf("%w%s", err, didYouMean("--", meant))
 	}
 	return usageError(c, err)
-}
-
-// didYouMean returns the end of an error that suggests a name, or "" if there is none.
-func didYouMean(prefix, name string) string {
-	if name == "" {
-		return ""
-	}
-	return fmt.Sprintf(": did you mean %q?", prefix+name)
 }

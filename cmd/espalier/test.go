@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/suite"
@@ -144,13 +143,12 @@ type tester struct {
 	run    *regexp.Regexp
 	// maxDocument is the maximum size of a document, also in the files that suites name.
 	maxDocument int
-	// given holds the CRDs of --crd, around those in the files of suites, and configured those
-	// of the configuration file.
-	given, around, configured []*input.Item
-	files                     map[string][]*input.Item
-	semantics                 map[string]bool
-	passed                    int
-	failed                    int
+	// crds are the CRDs that all suites share, and files those in the files that suites name.
+	crds      suite.Candidates
+	files     map[string][]suite.Candidate
+	semantics map[string]bool
+	passed    int
+	failed    int
 }
 
 func (a *app) test(c *cobra.Command, o testOptions) (err error) {
@@ -168,21 +166,21 @@ func (a *app) test(c *cobra.Command, o testOptions) (err error) {
 		return err
 	}
 	defer func() { err = r.Finish(err) }()
-	t := &tester{a: a, ctx: c.Context(), report: r, run: run, maxDocument: o.suites.MaxDocument, files: map[string][]*input.Item{}, semantics: map[string]bool{}}
+	t := &tester{a: a, ctx: c.Context(), report: r, run: run, maxDocument: o.suites.MaxDocument, files: map[string][]suite.Candidate{}, semantics: map[string]bool{}}
 	o.crds = o.suites.With(o.crds.Paths...)
 	if len(o.crds.Paths) > 0 {
-		if t.given, err = t.definitions(o.crds); err != nil {
+		if t.crds.Given, err = t.definitions(o.crds); err != nil {
 			return err
 		}
 	} else if paths := a.configuredCRDs(); len(paths) > 0 {
-		if t.configured, err = t.definitions(o.suites.With(paths...)); err != nil {
+		if t.crds.Configured, err = t.definitions(o.suites.With(paths...)); err != nil {
 			return err
 		}
 	}
 	var suites []*input.Item
 	collect := func(it *input.Item) error {
 		if isDefinition(it) {
-			t.around = append(t.around, it)
+			t.crds.Around = append(t.crds.Around, candidate(it))
 		} else if suite.Recognize(it.JSON) {
 			suites = append(suites, it)
 		}
@@ -203,7 +201,7 @@ func (a *app) test(c *cobra.Command, o testOptions) (err error) {
 	}
 	t.summarize()
 	if o.run != "" && t.passed+t.failed == 0 && r.Summary().Failures == 0 && !o.suites.Excluded() {
-		return fmt.Errorf("--run=%s: no case in %s matches", o.run, report.Plural(len(suites), "suite"))
+		return fmt.Errorf("--run=%s: no case in %s matches", o.run, analysis.Plural(len(suites), "suite"))
 	}
 	return nil
 }
@@ -219,14 +217,18 @@ func (t *tester) summarize() {
 }
 
 // definitions reads CRDs and skips other objects.
-func (t *tester) definitions(flags input.Flags) (list []*input.Item, err error) {
+func (t *tester) definitions(flags input.Flags) (list []suite.Candidate, err error) {
 	err = input.Read(t.ctx, t.a.stdin, flags, func(it *input.Item) error {
 		if isDefinition(it) {
-			list = append(list, it)
+			list = append(list, candidate(it))
 		}
 		return nil
 	}, t.report.Failure)
 	return list, err
+}
+
+func candidate(it *input.Item) suite.Candidate {
+	return suite.Candidate{Name: it.Name(), File: it.File, JSON: it.JSON}
 }
 
 // suite runs a suite.
@@ -292,68 +294,32 @@ func (t *tester) suite(it *input.Item) {
 // runner returns a runner for a suite and its CRD. The pointer is the place in the suite to
 // which an error refers.
 func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointer string, err error) {
-	if types := s.Types(); len(types) > 0 && len(s.Files) == 0 && s.Definition == "" && !slices.ContainsFunc(types, func(m metav1.TypeMeta) bool {
-		return !t.a.builtin.Has(m.APIVersion, m.Kind)
-	}) {
-		return suite.NewRunnerFor(s, builtin.Admitter{Checker: &t.a.builtin}, types[0], suite.Options{Semantics: t.a.semantics.Semantics}), "", nil
+	options := suite.Options{Semantics: t.a.semantics.Semantics, Rules: cel.Checker{}}
+	if types, ok := s.NeedsNoCRD(builtin.Names().Has); ok {
+		return suite.NewRunnerFor(s, builtin.Checker(), types, options), "", nil
 	}
-	var sources [][]*input.Item
-	if len(s.Files) > 0 {
-		pointer = "/crd"
-		var named []*input.Item
-		for _, file := range s.Files {
-			path := besides(it.File, file)
-			if _, ok := t.files[path]; !ok {
-				if _, err := os.Stat(path); err != nil {
-					return nil, pointer, fmt.Errorf("cannot read the CRD: %w", err)
-				}
-				if t.files[path], err = t.definitions(input.Flags{Paths: []string{path}, MaxDocument: t.maxDocument}); err != nil {
-					return nil, pointer, err
-				}
+	all := t.crds
+	all.File = it.File
+	for _, file := range s.Files {
+		path := besides(it.File, file)
+		if _, ok := t.files[path]; !ok {
+			if _, err := os.Stat(path); err != nil {
+				return nil, "/crd", fmt.Errorf("cannot read the CRD: %w", err)
 			}
-			named = append(named, t.files[path]...)
-		}
-		if len(named) == 0 {
-			return nil, pointer, fmt.Errorf("no CRD found in %s", strings.Join(s.Files, ", "))
-		}
-		sources = [][]*input.Item{named}
-	}
-	if len(s.Files) == 0 {
-		same := slices.DeleteFunc(slices.Clone(t.around), func(d *input.Item) bool { return d.File != it.File })
-		sources = [][]*input.Item{same, t.around}
-	}
-	// The command line takes precedence over the suite, the configuration file does not.
-	sources = slices.Concat([][]*input.Item{t.given}, sources, [][]*input.Item{t.configured})
-	for i, source := range sources {
-		var fitting []*input.Item
-		for _, d := range source {
-			if s.Definition == "" || d.Name() == s.Definition {
-				fitting = append(fitting, d)
+			if t.files[path], err = t.definitions(input.Flags{Paths: []string{path}, MaxDocument: t.maxDocument}); err != nil {
+				return nil, "/crd", err
 			}
 		}
-		switch len(fitting) {
-		case 0:
-			continue
-		case 1:
-			if r, err = suite.NewRunner(t.ctx, s, fitting[0].JSON, suite.Options{Semantics: t.a.semantics.Semantics, Rules: cel.Checker{}}); err != nil {
-				err = fmt.Errorf("the CRD in %s is invalid: %w", fitting[0].File, err)
-			}
-			return r, pointer, err
-		}
-		var places []string
-		for _, d := range fitting {
-			places = append(places, fmt.Sprintf("%s in %s", d.Name(), d.File))
-		}
-		how := "select one with crd in the suite, or with --crd"
-		if i == 0 {
-			how = "--crd takes precedence over the suite, so pass only one of these"
-		}
-		return nil, pointer, fmt.Errorf("more than one CRD found: %s\n%s", how, strings.Join(places, "\n"))
+		all.Named = append(all.Named, t.files[path]...)
 	}
-	if s.Definition != "" {
-		return nil, "/crdName", fmt.Errorf("CRD %s not found: name its file with --crd", s.Definition)
+	chosen, pointer, err := s.Choose(all)
+	if err != nil {
+		return nil, pointer, err
 	}
-	return nil, "", errors.New("no CRD found: name its file with crd in the suite, or with --crd")
+	if r, err = suite.NewRunner(t.ctx, s, chosen.JSON, options); err != nil {
+		err = fmt.Errorf("the CRD in %s is invalid: %w", chosen.File, err)
+	}
+	return r, pointer, err
 }
 
 // besides returns the path of a file that another file names, relative to that file.
@@ -396,7 +362,7 @@ func (a *app) watchTests(c *cobra.Command, o testOptions) error {
 		if err != nil && !errors.As(err, &exit) {
 			return err
 		}
-		fmt.Fprintf(a.stderr, "%s: watching %s; press Ctrl-C to stop\n", a.name(), report.Plural(len(before), "file"))
+		fmt.Fprintf(a.stderr, "%s: watching %s; press Ctrl-C to stop\n", a.name(), analysis.Plural(len(before), "file"))
 		for maps.Equal(before, stamps(o)) {
 			select {
 			case <-ctx.Done():

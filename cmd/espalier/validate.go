@@ -9,9 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
+	"espalier.dev/cmd/espalier/internal/builtin"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/schema"
 )
 
 // validateOptions are the flags of validate.
@@ -257,10 +260,13 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 	if isDefinition(it) {
 		return append(v.definition(it), v.definitions.overridden(it)...)
 	}
-	if v.definitions.isBuiltin(it) {
-		return v.builtin(it, out)
+	if v.definitions.IsBuiltin(it) {
+		if out.skipped = v.skip.byBuiltin(); out.skipped != "" {
+			return nil
+		}
+		return v.check(it, builtin.Checker())
 	}
-	d, err := v.definitions.lookup(it)
+	d, err := v.definitions.Find(it)
 	if err != nil {
 		out.skipped = v.skip.byError(err)
 		return v.missing(err, out)
@@ -271,6 +277,13 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 		return []analysis.Finding{{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Path: "kind", Pointer: "/kind",
 			Message: fmt.Sprintf("the CRD in %s cannot be used: %v", d.file, err)}}
 	}
+	return v.check(it, checker)
+}
+
+// check validates an object with the checker of its CRD or kind.
+func (v *validator) check(it *input.Item, checker interface {
+	Check(ctx context.Context, source []byte, old schema.Object, fields object.FieldValidation) []analysis.Finding
+}) []analysis.Finding {
 	old, findings, err := v.old.of(it)
 	if err != nil {
 		return []analysis.Finding{{Rule: object.RuleDecode, Severity: analysis.Error, Message: err.Error()}}
@@ -278,23 +291,9 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 	return append(findings, checker.Check(v.ctx, it.JSON, old, v.fields)...)
 }
 
-// builtin validates an object of one of Kubernetes' own kinds.
-func (v *validator) builtin(it *input.Item, out *objectResult) []analysis.Finding {
-	if v.skip.builtin {
-		out.skipped = "skipped by --skip-builtin-kinds"
-		return nil
-	}
-	stored, findings := v.old.item(it)
-	var old []byte
-	if stored != nil {
-		old = stored.JSON
-	}
-	return append(findings, v.definitions.builtin.Check(it.JSON, old, v.fields)...)
-}
-
 // missing returns the finding about an object whose CRD was not found.
 func (v *validator) missing(err error, out *objectResult) []analysis.Finding {
-	var missing *missingError
+	var missing *lookup.Missing
 	switch {
 	case out.skipped != "":
 		return nil
@@ -302,10 +301,10 @@ func (v *validator) missing(err error, out *objectResult) []analysis.Finding {
 		out.failed = err
 		return nil
 	}
-	f := missing.finding()
+	f := missing.Finding()
 	switch skip := "skip such objects with --ignore-missing-crds"; {
-	case !missing.unrelated || strings.HasSuffix(f.Message, "?"):
-	case missing.remedy == "":
+	case !missing.Unrelated || strings.HasSuffix(f.Message, "?"):
+	case missing.Remedy == "":
 		f.Message += ": " + skip
 	default:
 		f.Message += ", or " + skip

@@ -11,13 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"espalier.dev/analysis/explain"
+	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
 	"espalier.dev/analysis/why"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/cmd/espalier/internal/source"
 	"espalier.dev/crd"
+	"espalier.dev/internal/nearest"
 )
 
 // whyOptions are the flags of why.
@@ -162,7 +163,7 @@ func (f *finder) definitionsFrom(ctx context.Context, a *app, flags input.Flags,
 	if err != nil {
 		return err
 	}
-	for _, d := range ds.list {
+	for _, d := range ds.All() {
 		f.define(d.identity().Name, d.readable(), d.text())
 	}
 	return nil
@@ -183,7 +184,7 @@ func (f *finder) resource(name string) (*crd.Definition, error) {
 	if len(f.known) == 0 && len(f.unusable) == 0 {
 		return nil, fmt.Errorf("no CRD found in %s: add CRDs with --crd", f.name)
 	}
-	v, rest, err := explain.Find(f.known, name, "")
+	v, rest, err := lookup.Find(f.known, name, "")
 	if err == nil && rest != "" {
 		err = fmt.Errorf("no CRD defines a resource %q: there is %s", name, v.Definition().Name())
 	}
@@ -212,7 +213,7 @@ func (f *finder) object(ctx context.Context, d *crd.Definition, name string, nam
 		for i := range found {
 			names = append(names, fmt.Sprintf("%s (%s)", found[i].FullName(), found[i].Where()))
 		}
-		return source.Object{}, fmt.Errorf("%s has several objects %q: select one with -n: %s", f.name, name, firstOf(names, 5))
+		return source.Object{}, fmt.Errorf("%s has several objects %q: select one with -n: %s", f.name, name, nearest.First(names, 5))
 	case len(failures) > 0:
 		return source.Object{}, errors.Join(failures...)
 	}

@@ -1,8 +1,10 @@
-// Package nearest suggests the name that the user probably meant.
+// Package nearest suggests the name that the user probably meant, or the names that there are.
 package nearest
 
 import (
+	"fmt"
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -21,6 +23,37 @@ func Name(name string, candidates iter.Seq[string]) string {
 		}
 	}
 	return best
+}
+
+// DidYouMean returns the end of an error that suggests a name, or "" if the name is empty.
+func DidYouMean(name string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf(": did you mean %q?", name)
+}
+
+// Hint returns the end of an error about an unknown name: the nearest name or, if it is empty, the
+// first of the known ones.
+func Hint(nearest string, known []string) string {
+	const most = 12
+	switch {
+	case nearest != "":
+		return DidYouMean(nearest)
+	case len(known) == 0:
+		return ""
+	case len(known) > most:
+		return fmt.Sprintf(": there are %s and %d more", strings.Join(known[:most], ", "), len(known)-most)
+	}
+	return ": there are " + strings.Join(known, ", ")
+}
+
+// First joins the first n names, and says how many there are in addition.
+func First(names []string, n int) string {
+	if rest := len(names) - n; rest > 0 {
+		names = append(slices.Clone(names[:n]), fmt.Sprintf("and %d more", rest))
+	}
+	return strings.Join(names, ", ")
 }
 
 func abs(i int) int { return max(i, -i) }

@@ -1,142 +1,102 @@
-// Package builtin checks objects of Kubernetes' own kinds without a server: it reports what an
-// API server would answer to a request that creates or updates them.
-//
-// The rules are those of the server (espalier.dev/server/builtin). They are made when the first
-// object is checked, so that runs without such objects do not pay for them.
+// Package builtin connects Kubernetes' own kinds, whose rules are those of the server
+// (espalier.dev/server/builtin), with package analysis.
 package builtin
 
 import (
-	"errors"
-	"fmt"
-	"strings"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 
-	"espalier.dev/analysis"
+	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
 	"espalier.dev/api"
-	"espalier.dev/internal/jsonx"
 	"espalier.dev/server/builtin"
 	"espalier.dev/server/builtin/kind"
 )
 
-// Checker checks objects of built-in kinds. The zero value is ready to use, and safe for
-// concurrent use.
-type Checker struct {
-	kindsOnce sync.Once
-	resources []*builtin.Resource
-	byKind    map[schema.GroupVersionKind]*builtin.Resource
+// KubernetesMinor is the minor version of Kubernetes whose kinds are built in.
+const KubernetesMinor = 37
 
-	offlineOnce sync.Once
-	offline     *builtin.Offline
-	offlineErr  error
-
-	// structs caches the fields of Go types.
-	structs sync.Map
-}
-
-// Has reports whether a kind is built in.
-func (c *Checker) Has(apiVersion, kind string) bool {
-	return c.kinds()[schema.FromAPIVersionAndKind(apiVersion, kind)] != nil
-}
-
-func (c *Checker) kinds() map[schema.GroupVersionKind]*builtin.Resource {
-	c.kindsOnce.Do(func() {
-		c.byKind = map[schema.GroupVersionKind]*builtin.Resource{}
-		c.resources = builtin.Resources()
-		for _, r := range c.resources {
-			c.byKind[r.GroupVersionKind()] = r
-		}
-	})
-	return c.byKind
-}
-
-func (c *Checker) rules() (*builtin.Offline, error) {
-	c.offlineOnce.Do(func() { c.offline, c.offlineErr = builtin.NewOffline() })
-	return c.offline, c.offlineErr
-}
-
-// Check reports how an API server responds to a request that creates the object in source, which
-// is JSON, or, with old, to a request that replaces old with it. Objects that the server does
-// not store, such as reviews, are only decoded. The findings are in no particular order; their
-// pointers point into source.
-func (c *Checker) Check(source, old []byte, fields object.FieldValidation) []analysis.Finding {
-	findings, err := c.check(source, old, fields)
-	if err != nil {
-		findings = append(findings, analysis.Finding{Rule: object.RuleDecode, Severity: analysis.Error, Message: err.Error()})
+// Names returns the names of the kinds.
+var Names = sync.OnceValue(func() *lookup.Kinds {
+	var served []runtimeschema.GroupVersionKind
+	for _, r := range builtin.Resources() {
+		served = append(served, r.GroupVersionKind())
 	}
-	return findings
+	return lookup.NewKinds(served, scheme.Scheme, KubernetesMinor)
+})
+
+// Checker returns a checker for objects of the kinds. The rules are made when the first object is
+// checked, so that runs without such objects do not pay for them.
+var Checker = sync.OnceValue(func() *object.KindChecker {
+	return object.ForKinds(func() (object.Kinds, error) { return newKinds() })
+})
+
+// kinds implements [object.Kinds].
+type kinds struct {
+	rules     *builtin.Offline
+	resources map[runtimeschema.GroupVersionKind]*builtin.Resource
 }
 
-func (c *Checker) check(source, old []byte, fields object.FieldValidation) (findings []analysis.Finding, _ error) {
-	rules, err := c.rules()
+func newKinds() (*kinds, error) {
+	rules, err := builtin.NewOffline()
 	if err != nil {
 		return nil, err
 	}
-	gvk, err := kindOf(source)
-	if err != nil {
-		return nil, err
+	k := &kinds{rules, map[runtimeschema.GroupVersionKind]*builtin.Resource{}}
+	for _, r := range builtin.Resources() {
+		k.resources[r.GroupVersionKind()] = r
 	}
-	obj, strict, err := rules.Decode(gvk, source)
-	if err != nil || len(strict) > 0 && fields != object.Ignore {
-		findings = c.decoding(gvk, source, err, fields)
-	}
-	if err != nil || c.kinds()[gvk].CreateOnly {
-		return findings, nil
-	}
-	var before kind.Object
-	if old != nil {
-		if before, err = c.old(rules, obj, old); err != nil {
-			return findings, fmt.Errorf("cannot decode the old object: %w", err)
-		}
-	}
-	warnings, err := admit(rules, gvk, "", obj, before)
-	if err == nil && len(warnings) == 0 {
-		return findings, nil
-	}
-	// It can fail for numbers that no field has: then paths are located without the object.
-	tree, _ := jsonx.Parse(source)
-	for _, text := range warnings {
-		findings = append(findings, warningFinding(text, tree))
-	}
-	if err != nil {
-		findings = append(findings, errorFindings(err, tree)...)
-	}
-	return findings, nil
+	return k, nil
 }
 
-// kindOf returns the kind of an object in JSON.
-func kindOf(source []byte) (schema.GroupVersionKind, error) {
-	id, err := api.Identify(source)
-	return schema.FromAPIVersionAndKind(id.APIVersion, id.Kind), err
+func (k *kinds) New(gvk runtimeschema.GroupVersionKind) (runtime.Object, error) {
+	return k.rules.New(gvk)
 }
 
-// admit does what the API server does to an object before it is stored.
-func admit(rules *builtin.Offline, gvk schema.GroupVersionKind, subresource string, obj, old kind.Object) ([]string, error) {
+func (k *kinds) Decode(gvk runtimeschema.GroupVersionKind, source []byte) (object.KindObject, bool, error) {
+	obj, strict, err := k.rules.Decode(gvk, source)
+	return &decoded{kinds: k, kind: gvk, obj: obj}, len(strict) > 0, err
+}
+
+// decoded implements [object.KindObject].
+type decoded struct {
+	kinds    *kinds
+	kind     runtimeschema.GroupVersionKind
+	obj, old kind.Object
+}
+
+func (d *decoded) Stored() bool { return !d.kinds.resources[d.kind].CreateOnly }
+
+func (d *decoded) Encode() ([]byte, error) { return d.kinds.rules.Encode(d.kind, d.obj) }
+
+func (d *decoded) Write(subresource string) ([]string, error) {
 	if subresource == "" {
-		finish, err := rules.Begin(obj, old)
+		finish, err := d.kinds.rules.Begin(d.obj, d.old)
 		if err != nil {
 			return nil, err
 		}
 		defer finish()
 	}
-	return rules.Write(builtin.OfflineWrite{Kind: gvk, Subresource: subresource, Object: obj, Old: old})
+	return d.kinds.rules.Write(builtin.OfflineWrite{Kind: d.kind, Subresource: subresource, Object: d.obj, Old: d.old})
 }
 
-// old decodes the object before an update. It gives both objects the metadata that a server sets,
-// as far as they lack it: files often do.
-func (c *Checker) old(rules *builtin.Offline, obj kind.Object, source []byte) (kind.Object, error) {
-	gvk, err := kindOf(source)
+// Replace gives both objects the metadata that a server sets, as far as they lack it: files often
+// do.
+func (d *decoded) Replace(source []byte) error {
+	id, err := api.Identify(source)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	old, _, err := rules.Decode(gvk, source)
+	gvk := runtimeschema.FromAPIVersionAndKind(id.APIVersion, id.Kind)
+	old, _, err := d.kinds.rules.Decode(gvk, source)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	obj, namespaced := d.obj, d.kinds.resources[gvk].Namespaced
 	if old.GetUID() == "" {
 		old.SetUID(obj.GetUID())
 	}
@@ -146,13 +106,13 @@ func (c *Checker) old(rules *builtin.Offline, obj kind.Object, source []byte) (k
 	if old.GetCreationTimestamp().Time.IsZero() {
 		old.SetCreationTimestamp(obj.GetCreationTimestamp())
 	}
-	if c.kinds()[gvk].Namespaced && old.GetNamespace() == "" {
+	if namespaced && old.GetNamespace() == "" {
 		old.SetNamespace(obj.GetNamespace())
 		if old.GetNamespace() == "" {
 			old.SetNamespace(metav1.NamespaceDefault)
 		}
 	}
-	if c.kinds()[gvk].Namespaced && obj.GetNamespace() == "" {
+	if namespaced && obj.GetNamespace() == "" {
 		obj.SetNamespace(old.GetNamespace())
 	}
 	if old.GetResourceVersion() == "" {
@@ -164,52 +124,6 @@ func (c *Checker) old(rules *builtin.Offline, obj kind.Object, source []byte) (k
 		obj.SetName(name)
 		old.SetName(name)
 	}
-	return old, nil
-}
-
-// errorFindings converts an error of the API server to findings about the object in tree.
-func errorFindings(err error, tree any) (findings []analysis.Finding) {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
-		return []analysis.Finding{{Rule: object.RuleInvalid, Severity: analysis.Error, Message: err.Error()}}
-	}
-	for _, cause := range status.Status().Details.Causes {
-		f := analysis.Finding{Rule: object.CauseRule(cause), Severity: analysis.Error}
-		if cause.Field != "<nil>" {
-			f.Path = cause.Field
-		}
-		f.Pointer, _ = locate(f.Path, tree)
-		f.Message, f.Detail = split(cause.Message)
-		findings = append(findings, f)
-	}
-	return findings
-}
-
-// split splits a message into its first line and the others.
-func split(message string) (first string, rest []string) {
-	lines := strings.Split(strings.TrimRight(message, "\n"), "\n")
-	return lines[0], lines[1:]
-}
-
-// warningFinding returns the finding about a warning of the API server. Many warnings begin with
-// the path of a field.
-func warningFinding(text string, tree any) analysis.Finding {
-	f := analysis.Finding{Rule: object.RuleServerWarning, Severity: analysis.Warning}
-	f.Message, f.Detail = split(text)
-	end := strings.IndexAny(f.Message, ": ")
-	if end <= 0 {
-		return f
-	}
-	path := f.Message[:end]
-	pointer, exact := locate(path, tree)
-	rest, prefix := strings.CutPrefix(f.Message[end:], ": ")
-	// Some names differ from those in the object: storageOS is storageos.
-	if !exact && !(prefix && (strings.HasPrefix(path, "spec.") || strings.HasPrefix(path, "metadata."))) {
-		return f
-	}
-	f.Path, f.Pointer = path, pointer
-	if prefix {
-		f.Message = rest
-	}
-	return f
+	d.old = old
+	return nil
 }

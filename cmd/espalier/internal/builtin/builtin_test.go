@@ -8,45 +8,20 @@ import (
 	"strings"
 	"testing"
 
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/object"
+	"espalier.dev/api"
 )
-
-func TestLocate(t *testing.T) {
-	var tree any
-	if err := json.Unmarshal([]byte(`{"metadata":{"annotations":{"a.b/c":"x","a":"y"}},"spec":{"list":[{"limits":{"cpu":"1","a]b":"2"}}],"ports":{}}}`), &tree); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]string{
-		"":                            " true",
-		"spec":                        "/spec true",
-		"metadata.annotations[a.b/c]": "/metadata/annotations/a.b~1c true",
-		"metadata.annotations.a.b/c":  "/metadata/annotations/a.b~1c true",
-		"metadata.annotations[a]":     "/metadata/annotations/a true",
-		"spec.list[0].limits[cpu]":    "/spec/list/0/limits/cpu true",
-		"spec.list[0].limits[a]b]":    "/spec/list/0/limits/a]b true",
-		"spec.list[0].limits.cpu":     "/spec/list/0/limits/cpu true",
-		"spec.list[1].limits[cpu]":    "/spec/list/1/limits/cpu false",
-		"spec.lists[0]":               "/spec/lists/0 false",
-		"spec.list[x]":                "/spec/list/x false",
-		"spec.list[":                  "/spec/list/ false",
-		"spec..x":                     "/spec//x false",
-		"spec.list[0].{a, b}":         "/spec/list/0/{a, b} false",
-	} {
-		pointer, exact := locate(path, tree)
-		if got := fmt.Sprint(pointer, " ", exact); got != want {
-			t.Errorf("%q: got %q, want %q", path, got, want)
-		}
-	}
-}
 
 // TestDecodingAsDecoder compares the fields that are reported with those that the decoder names.
 func TestDecodingAsDecoder(t *testing.T) {
-	var c Checker
-	rules, err := c.rules()
+	kinds, err := newKinds()
 	if err != nil {
 		t.Fatal(err)
 	}
+	rules := kinds.rules
 	for _, source := range []string{
 		`{"apiVersion":"v1","kind":"Pod","metadata":{"nam":"a","labels":{"a":"b","a":"c"},"managedFields":[{"fieldsV1":{"f:x":{}},"x":1}]},"spec":{"x":{"y":1,"y":2},"containers":[{"name":"a"},{"Name":"b","env":[{"valueFrom":{"fieldRef":{"path":"x"}}}]}],"containers":[]},"spec":{"y":null}}`,
 		`{"apiVersion":"v1","kind":"Pod","spec":{"volumes":[{"name":"a","emptyDir":{"medium":"","sizeLimit":"1Gi","z":1},"ephemeral":{"volumeClaimTemplate":{"spec":{"resources":{"requests":{"storage":1},"claims":[]}}}}}],"overhead":{"cpu":1,"cpu":2}}}`,
@@ -55,10 +30,11 @@ func TestDecodingAsDecoder(t *testing.T) {
 		`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","webhooks":[{"clientConfig":{"caBundle":"eA==","caBundel":"eA=="},"rules":[{"operations":["*"],"scope":"*","x":[]}]}]}`,
 		`{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","spec":{"service":{"nme":"a"}},"metadata":null}`,
 	} {
-		gvk, err := kindOf([]byte(source))
+		id, err := api.Identify([]byte(source))
 		if err != nil {
 			t.Fatal(err)
 		}
+		gvk := runtimeschema.FromAPIVersionAndKind(id.APIVersion, id.Kind)
 		_, strict, err := rules.Decode(gvk, []byte(source))
 		if err != nil {
 			t.Fatalf("%s: %v", source, err)
@@ -67,8 +43,10 @@ func TestDecodingAsDecoder(t *testing.T) {
 		for _, err := range strict {
 			want = append(want, err.Error())
 		}
-		for _, f := range c.decoding(gvk, []byte(source), nil, object.Warn) {
-			got = append(got, strings.ReplaceAll(f.Rule, "-", " ")+fmt.Sprintf(" %q", f.Path))
+		for _, f := range Checker().Check(t.Context(), []byte(source), nil, object.Warn) {
+			if f.Rule == object.RuleUnknownField || f.Rule == object.RuleDuplicateField {
+				got = append(got, strings.ReplaceAll(f.Rule, "-", " ")+fmt.Sprintf(" %q", f.Path))
+			}
 		}
 		slices.Sort(got)
 		slices.Sort(want)
@@ -81,14 +59,14 @@ func TestDecodingAsDecoder(t *testing.T) {
 // TestWrongTypes puts a value of every type at every field of every kind. A value that cannot be
 // decoded is reported with its position.
 func TestWrongTypes(t *testing.T) {
-	var c Checker
-	rules, err := c.rules()
+	kinds, err := newKinds()
 	if err != nil {
 		t.Fatal(err)
 	}
+	rules := kinds.rules
 	values := []string{`"x"`, `1`, `1.5`, `1e400`, `99999999999999999999`, `true`, `null`, `{}`, `[]`, `{"a":"b"}`, `["x"]`, `[null]`, `[[]]`, `""`}
 	tried, seen := 0, map[reflect.Type]bool{}
-	for gvk := range c.kinds() {
+	for gvk := range kinds.resources {
 		empty, err := rules.New(gvk)
 		if err != nil {
 			t.Fatal(err)
@@ -102,7 +80,7 @@ func TestWrongTypes(t *testing.T) {
 				tried++
 				source := []byte(head + "," + before + value + after + "}")
 				_, _, err := rules.Decode(gvk, source)
-				found := c.Check(source, nil, object.Warn)
+				found := Checker().Check(t.Context(), source, nil, object.Warn)
 				at := slices.IndexFunc(found, func(f analysis.Finding) bool { return f.Rule == object.RuleDecode })
 				if (err != nil) != (at >= 0) {
 					t.Fatalf("%s\n%v: got %v", source, err, found)
@@ -139,11 +117,12 @@ func fields(t reflect.Type, seen map[reflect.Type]bool, visit func(before, after
 				return
 			}
 			seen[t] = true
-			var c Checker
-			for name, f := range c.fieldsOf(t) {
-				if name == "apiVersion" || name == "kind" {
+			for _, field := range reflect.VisibleFields(t) {
+				name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+				if name == "" || name == "-" || name == "apiVersion" || name == "kind" {
 					continue
 				}
+				f := field.Type
 				inside := fmt.Sprintf("%s{%q:", before, name)
 				if depth == 0 {
 					inside = fmt.Sprintf("%q:", name)

@@ -185,7 +185,7 @@ func (t *textFormat) close(s *Summary) error {
 
 // omittedLine says how many findings are not shown because there are too many.
 func omittedLine(s *Summary, o *Options) string {
-	return fmt.Sprintf("%s not shown: --max-findings is %d", Plural(s.Omitted, "more finding"), o.MaxFindings)
+	return fmt.Sprintf("%s not shown: --max-findings is %d", analysis.Plural(s.Omitted, "more finding"), o.MaxFindings)
 }
 
 // summaryLine returns the summary as text.
@@ -196,7 +196,7 @@ func summaryLine(s *Summary, what string) string {
 		noun string
 	}{{s.Errors, "error"}, {s.Warnings, "warning"}, {s.Infos, "info"}} {
 		if c.n > 0 {
-			found = append(found, Plural(c.n, c.noun))
+			found = append(found, analysis.Plural(c.n, c.noun))
 		}
 	}
 	text := "no findings"
@@ -206,36 +206,28 @@ func summaryLine(s *Summary, what string) string {
 	if s.Verdict != "" {
 		text = s.Verdict
 	}
-	text += " in " + Plural(s.Objects, what)
+	text += " in " + analysis.Plural(s.Objects, what)
 	if s.Skipped > 0 {
 		noun := "object"
 		if what != noun {
 			noun = "other object"
 		}
-		text += fmt.Sprintf(", %s skipped", Plural(s.Skipped, noun))
+		text += fmt.Sprintf(", %s skipped", analysis.Plural(s.Skipped, noun))
 	}
 	if s.Others > 0 {
-		text += fmt.Sprintf(", %s skipped", Plural(s.Others, "other document"))
+		text += fmt.Sprintf(", %s skipped", analysis.Plural(s.Others, "other document"))
 	}
 	if s.Suppressed > 0 {
-		text += fmt.Sprintf(", %s suppressed", Plural(s.Suppressed, "finding"))
+		text += fmt.Sprintf(", %s suppressed", analysis.Plural(s.Suppressed, "finding"))
 	}
 	if s.Hidden > 0 {
-		text += fmt.Sprintf(", %s hidden by --min-severity", Plural(s.Hidden, "finding"))
+		text += fmt.Sprintf(", %s hidden by --min-severity", analysis.Plural(s.Hidden, "finding"))
 	}
 	if s.Failures > 0 {
-		text += fmt.Sprintf(", %s could not be processed", Plural(s.Failures, "input"))
+		text += fmt.Sprintf(", %s could not be processed", analysis.Plural(s.Failures, "input"))
 	}
 	if s.Interrupted {
 		text = "interrupted: " + text + " so far"
 	}
 	return text + " (semantics: " + s.Semantics + ")"
-}
-
-// Plural returns a number with its noun.
-func Plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return strconv.Itoa(n) + " " + noun
 }

@@ -137,7 +137,7 @@ func (k *known) stale(off func(rule string) bool) []report.Finding {
 	}
 	f := report.Finding{File: k.baseline.Path, Span: yamlx.Position{Line: at, Column: 1}, Finding: analysis.Finding{
 		Rule: RuleStale, Severity: analysis.Info,
-		Message: report.Plural(total, "known finding") + " did not occur: update the baseline with --write-baseline",
+		Message: analysis.Plural(total, "known finding") + " did not occur: update the baseline with --write-baseline",
 	}}
 	const most = 3
 	for i, key := range gone {

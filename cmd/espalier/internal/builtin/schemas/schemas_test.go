@@ -20,7 +20,6 @@ import (
 
 // TestSamples checks that there is a valid sample of each version of each kind.
 func TestSamples(t *testing.T) {
-	var checker builtin.Checker
 	for _, k := range schemas.All() {
 		for _, v := range k.Versions {
 			obj, err := k.Sample(v.Name)
@@ -43,7 +42,7 @@ func TestSamples(t *testing.T) {
 				}
 				continue
 			}
-			for _, f := range checker.Check(text, nil, object.Strict) {
+			for _, f := range builtin.Checker().Check(t.Context(), text, nil, object.Strict) {
 				if f.Severity == analysis.Error {
 					t.Errorf("%s %s: %s: %s", k.FullName(), v.Name, f.Pointer, f.Message)
 				}

@@ -1,4 +1,4 @@
-package builtin
+package object
 
 import (
 	"encoding/base64"
@@ -16,42 +16,36 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"espalier.dev/analysis"
-	"espalier.dev/analysis/object"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/nearest"
 	"espalier.dev/schema"
 )
 
-// decoding reports what a decoder finds in an object: unknown and duplicate fields and, if the
+// compare reports what a decoder finds in an object: unknown and duplicate fields and, if the
 // object cannot be decoded because of err, all values of a wrong type. Decoders name fields
 // without their position, and stop at the first wrong type. So the text is compared with the Go
 // type a second time.
-func (c *Checker) decoding(gvk runtimeschema.GroupVersionKind, source []byte, err error, fields object.FieldValidation) []analysis.Finding {
-	return c.compare(gvk, source, err, fields).findings
-}
-
-// compare is decoding that returns the decoder.
-func (c *Checker) compare(gvk runtimeschema.GroupVersionKind, source []byte, err error, fields object.FieldValidation) *decoder {
-	d := &decoder{checker: c, source: source, fields: fields, wrong: err != nil}
-	if empty, newErr := c.offline.New(gvk); newErr == nil {
+func (c *KindChecker) compare(kinds Kinds, gvk runtimeschema.GroupVersionKind, source []byte, err error, fields FieldValidation) *typed {
+	d := &typed{checker: c, source: source, fields: fields, wrong: err != nil}
+	if empty, newErr := kinds.New(gvk); newErr == nil {
 		d.r.Reset(source)
 		if err := d.value(reflect.TypeOf(empty).Elem()); err != nil {
 			d.findings = nil
 		}
 	}
-	failed := slices.ContainsFunc(d.findings, func(f analysis.Finding) bool { return f.Rule == object.RuleDecode })
+	failed := slices.ContainsFunc(d.findings, func(f analysis.Finding) bool { return f.Rule == RuleDecode })
 	if err != nil && !failed {
-		d.findings = append(d.findings, analysis.Finding{Rule: object.RuleDecode, Severity: analysis.Error, Message: err.Error()})
+		d.findings = append(d.findings, analysis.Finding{Rule: RuleDecode, Severity: analysis.Error, Message: err.Error()})
 	}
 	return d
 }
 
-// decoder compares the text of an object with its Go type.
-type decoder struct {
-	checker *Checker
+// typed compares the text of an object with its Go type.
+type typed struct {
+	checker *KindChecker
 	source  []byte
 	r       jsonx.Reader
-	fields  object.FieldValidation
+	fields  FieldValidation
 	// wrong is set if wrong types are reported.
 	wrong    bool
 	path     schema.Path
@@ -63,7 +57,7 @@ type decoder struct {
 // maxFindings limits the findings about the fields of one object.
 const maxFindings = 1000
 
-func (d *decoder) add(f analysis.Finding) {
+func (d *typed) add(f analysis.Finding) {
 	if len(d.findings) < maxFindings {
 		f.Path, f.Pointer = d.path.String(), d.path.Pointer()
 		d.findings = append(d.findings, f)
@@ -71,7 +65,7 @@ func (d *decoder) add(f analysis.Finding) {
 }
 
 // below reads the value of a member or item.
-func (d *decoder) below(s schema.Step, read func() error) error {
+func (d *typed) below(s schema.Step, read func() error) error {
 	d.path = append(d.path, s)
 	err := read()
 	d.path = d.path[:len(d.path)-1]
@@ -79,7 +73,7 @@ func (d *decoder) below(s schema.Step, read func() error) error {
 }
 
 // value reads a value that is decoded to a type.
-func (d *decoder) value(t reflect.Type) error {
+func (d *typed) value(t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -118,7 +112,7 @@ func (d *decoder) value(t reflect.Type) error {
 }
 
 // object reads an object that is decoded to a struct.
-func (d *decoder) object(t reflect.Type) error {
+func (d *typed) object(t reflect.Type) error {
 	known := d.checker.fieldsOf(t)
 	seen := map[string]bool{}
 	return d.r.Members(func(name string) error {
@@ -139,7 +133,7 @@ func (d *decoder) object(t reflect.Type) error {
 }
 
 // mapping reads an object that is decoded to a map.
-func (d *decoder) mapping(t reflect.Type) error {
+func (d *typed) mapping(t reflect.Type) error {
 	seen := map[string]bool{}
 	return d.r.Members(func(name string) error {
 		name = strings.Clone(name)
@@ -153,35 +147,23 @@ func (d *decoder) mapping(t reflect.Type) error {
 	})
 }
 
-// severity returns the severity of unknown and duplicate fields.
-func (d *decoder) severity() analysis.Severity {
-	if d.fields == object.Strict {
-		return analysis.Error
-	}
-	return analysis.Warning
-}
-
-func (d *decoder) duplicate() {
-	if d.fields != object.Ignore {
-		d.add(analysis.Finding{Rule: object.RuleDuplicateField, Severity: d.severity(), Part: analysis.RepeatedName,
-			Message: fmt.Sprintf("duplicate field %q: the last one takes effect", d.path.String())})
+func (d *typed) duplicate() {
+	if d.fields != Ignore {
+		d.add(duplicateField(d.path, d.fields.severity()))
 	}
 }
 
-func (d *decoder) unknown(name string, known map[string]reflect.Type) {
-	if d.fields == object.Ignore {
+func (d *typed) unknown(name string, known map[string]reflect.Type) {
+	if d.fields == Ignore {
 		return
 	}
-	message := fmt.Sprintf("unknown field %q: the API server drops it", d.path.String())
-	if meant := nearest.Name(name, slices.Values(slices.Sorted(maps.Keys(known)))); meant != "" {
-		message += fmt.Sprintf("; did you mean %q?", meant)
-	}
 	d.pruned = append(d.pruned, schema.Change{Kind: schema.Pruned, Path: slices.Clone(d.path)})
-	d.add(analysis.Finding{Rule: object.RuleUnknownField, Severity: d.severity(), Part: analysis.FieldName, Message: message})
+	meant := nearest.Name(name, slices.Values(slices.Sorted(maps.Keys(known))))
+	d.add(unknownField(d.path, meant, d.fields.severity()))
 }
 
 // custom reads a value whose type decides itself whether it is valid, or a scalar.
-func (d *decoder) custom(t reflect.Type) error {
+func (d *typed) custom(t reflect.Type) error {
 	start := d.r.Offset()
 	if err := d.r.SkipRaw(); err != nil {
 		return err
@@ -199,7 +181,7 @@ func (d *decoder) custom(t reflect.Type) error {
 }
 
 // mismatch reports the next value, which has the wrong type.
-func (d *decoder) mismatch(want string) error {
+func (d *typed) mismatch(want string) error {
 	start := d.r.Offset()
 	if err := d.r.SkipRaw(); err != nil {
 		return err
@@ -211,12 +193,12 @@ func (d *decoder) mismatch(want string) error {
 }
 
 // report reports a value of a wrong type.
-func (d *decoder) report(message string, text []byte) {
+func (d *typed) report(message string, text []byte) {
 	message += ", is " + describe(text)
 	if strings.HasPrefix(message, "must be a string,") && strings.IndexByte("-0123456789tf", text[0]) >= 0 {
 		message += ": put it in quotes"
 	}
-	d.add(analysis.Finding{Rule: object.RuleDecode, Severity: analysis.Error, Message: message})
+	d.add(analysis.Finding{Rule: RuleDecode, Severity: analysis.Error, Message: message})
 }
 
 // expected says what a value of a type must be.
@@ -265,24 +247,19 @@ func wrapped(text []byte) string {
 
 // describe describes a value.
 func describe(text []byte) string {
-	const most = 60
-	shown := string(text)
-	if runes := []rune(shown); len(runes) > most {
-		shown = string(runes[:most]) + "…"
-	}
 	switch text[0] {
 	case '{':
 		return "an object"
 	case '[':
 		return "a list"
 	case '"':
-		return "the string " + shown
+		return "the string " + truncate(text)
 	}
-	return shown
+	return truncate(text)
 }
 
 // fieldsOf returns the types of the fields of a struct by their names in JSON.
-func (c *Checker) fieldsOf(t reflect.Type) map[string]reflect.Type {
+func (c *KindChecker) fieldsOf(t reflect.Type) map[string]reflect.Type {
 	if known, ok := c.structs.Load(t); ok {
 		return known.(map[string]reflect.Type)
 	}

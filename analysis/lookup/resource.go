@@ -1,6 +1,7 @@
-package explain
+package lookup
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -11,6 +12,93 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/internal/nearest"
 )
+
+// Resources are the resources that a user can name: those of CRDs, and the built-in ones.
+type Resources struct {
+	CRDs []*crd.Definition
+	// Builtin returns the built-in resources with a name, described as CRDs would define them, in
+	// the order of discovery. Names are all names that it knows.
+	Builtin func(name string) ([]*crd.Definition, error)
+	Names   iter.Seq[string]
+	// Advice is what to do if there is no such resource and no similar one. It may be empty.
+	Advice string
+}
+
+// Resource is a version of a resource, and the path of a field in it.
+type Resource struct {
+	*crd.Version
+	// Path is "" for the resource itself.
+	Path string
+	// Also names the built-in resources that the request matches as well.
+	Also []string
+}
+
+// Find is like [Find], and also finds built-in resources. A CRD takes precedence over a built-in
+// resource, and of several built-in ones the first.
+func (r *Resources) Find(request, apiVersion string) (*Resource, error) {
+	name, _, _ := strings.Cut(request, ".")
+	builtin, err := r.Builtin(name)
+	if err != nil {
+		return nil, err
+	}
+	f := &Resource{}
+	f.Version, f.Path, err = Find(slices.Concat(builtin, r.CRDs), request, apiVersion)
+	var ambiguous *AmbiguousResourceError
+	if errors.As(err, &ambiguous) {
+		isBuiltin := func(d *crd.Definition) bool { return slices.Contains(builtin, d) }
+		given := slices.DeleteFunc(slices.Clone(ambiguous.Matches), isBuiltin)
+		if len(given) > 1 {
+			return nil, err
+		}
+		chosen := append(given, ambiguous.Matches...)[0]
+		for _, d := range ambiguous.Matches {
+			if d != chosen && isBuiltin(d) {
+				f.Also = append(f.Also, fullName(d))
+			}
+		}
+		f.Version, f.Path, err = Find([]*crd.Definition{chosen}, request, apiVersion)
+	}
+	var unknown *UnknownResourceError
+	if errors.As(err, &unknown) {
+		return nil, r.unknown(unknown)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// fullName returns a name that no other resource has, such as deployments.apps or pods.v1.
+func fullName(d *crd.Definition) string {
+	if d.Group() == "" {
+		return d.Names().Plural + "." + d.Versions()[0].Name()
+	}
+	return d.Name()
+}
+
+// unknown completes the error for a resource that neither a CRD nor Kubernetes defines.
+func (r *Resources) unknown(e *UnknownResourceError) error {
+	text := fmt.Sprintf("there is no built-in resource %q", e.Name)
+	if len(r.CRDs) > 0 {
+		text = fmt.Sprintf("neither the CRDs nor Kubernetes have a resource %q", e.Name)
+	}
+	if e.Group != "" {
+		text += fmt.Sprintf(" in group %q", e.Group)
+	}
+	known := slices.Collect(r.Names)
+	for _, d := range r.CRDs {
+		n := d.Names()
+		known = append(append(known, n.Plural, n.Singular, n.Kind), n.ShortNames...)
+	}
+	near := nearest.Name(e.Name, slices.Values(known))
+	switch {
+	case near != "" && !strings.EqualFold(near, e.Name):
+		text += nearest.DidYouMean(near)
+	case r.Advice != "":
+		text += ": " + r.Advice
+	}
+	return errors.New(text)
+}
 
 // Find finds the resource that request names: its plural, singular, kind or a short name, in
 // any case, optionally followed by its group, or by a version and its group, and by fields. It
@@ -174,19 +262,5 @@ func (e *UnknownResourceError) Error() string {
 	if e.Group != "" {
 		text += fmt.Sprintf(" in group %q", e.Group)
 	}
-	return text + hint(e.Nearest, e.Known)
-}
-
-// hint completes an error about an unknown name.
-func hint(nearest string, known []string) string {
-	const most = 12
-	switch {
-	case nearest != "":
-		return fmt.Sprintf(": did you mean %q?", nearest)
-	case len(known) == 0:
-		return ""
-	case len(known) > most:
-		return fmt.Sprintf(": there are %s and %d more", strings.Join(known[:most], ", "), len(known)-most)
-	}
-	return ": there are " + strings.Join(known, ", ")
+	return text + nearest.Hint(e.Nearest, e.Known)
 }
