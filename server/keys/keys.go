@@ -84,12 +84,16 @@ func (r Root) Restored(revision int64) string {
 	return own + "restored" + r.Path() + "/" + strconv.FormatInt(revision, 10)
 }
 
+// crds is the resource of CRDs.
+var crds = runtimeschema.GroupResource{Group: api.GroupName, Resource: "customresourcedefinitions"}
+
 // directories are the resources of Kubernetes whose directories are not named like them.
 var directories = map[runtimeschema.GroupResource]string{
-	{Resource: "endpoints"}:                                    "services/endpoints",
-	{Resource: "nodes"}:                                        "minions",
-	{Resource: "replicationcontrollers"}:                       "controllers",
-	{Resource: "services"}:                                     "services/specs",
+	crds:                                 crds.Group + "/" + crds.Resource,
+	{Resource: "endpoints"}:              "services/endpoints",
+	{Resource: "nodes"}:                  "minions",
+	{Resource: "replicationcontrollers"}: "controllers",
+	{Resource: "services"}:               "services/specs",
 	{Group: "apiregistration.k8s.io", Resource: "apiservices"}: "apiregistration.k8s.io/apiservices",
 	{Group: "networking.k8s.io", Resource: "ingresses"}:        "ingress",
 }
@@ -114,9 +118,7 @@ func (r Root) Custom(of runtimeschema.GroupResource) Prefix {
 }
 
 // CRDs returns the prefix of CRDs.
-func (r Root) CRDs() Prefix {
-	return r.Custom(runtimeschema.GroupResource{Group: api.GroupName, Resource: "customresourcedefinitions"})
-}
+func (r Root) CRDs() Prefix { return r.Builtin(crds) }
 
 // Namespaces returns the prefix of namespaces.
 func (r Root) Namespaces() Prefix {

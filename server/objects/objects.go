@@ -77,7 +77,7 @@ func New(c Config) *Objects {
 		o.kinds[r.GroupVersionKind()] = one
 	}
 	crds := o.custom(c.Definition, c.Definition.Storage())
-	o.directories[crds.Group+"/"+crds.Resource] = crds
+	o.directories[keys.BuiltinDirectory(crds.GroupResource())] = crds
 	o.kinds[c.Definition.Storage().GroupVersionKind()] = crds
 	return o
 }
