@@ -41,7 +41,7 @@ func (r Routes) Check(method string, info *apirequest.RequestInfo) error {
 func (r Routes) methods(info *apirequest.RequestInfo) []string {
 	// A list that selects an object by its name has this name, too: only the path counts.
 	depth := len(info.Parts)
-	if !InScope(r.Namespaced, info) {
+	if !inScope(r.Namespaced, info) {
 		return nil
 	}
 	switch {
@@ -106,9 +106,9 @@ func belowVersion(info *apirequest.RequestInfo) []string {
 	return segments[min(version+1, len(segments)):]
 }
 
-// InScope reports whether the path of a request matches the scope of its resource. Collections of
+// inScope reports whether the path of a request matches the scope of its resource. Collections of
 // namespaced resources exist for all namespaces, too.
-func InScope(namespaced bool, info *apirequest.RequestInfo) bool {
+func inScope(namespaced bool, info *apirequest.RequestInfo) bool {
 	if namespaced {
 		return info.Namespace != "" || len(info.Parts) == 1
 	}
