@@ -2,7 +2,6 @@ package publish
 
 import (
 	"bytes"
-	"container/list"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
+	"espalier.dev/internal/lru"
 	"espalier.dev/openapi"
 	"espalier.dev/server/resource"
 )
@@ -64,7 +64,7 @@ func (p *Publisher) partOf(v *resource.Description) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.parts.get(v.Name()+" "+id, func() (*part, error) {
+	return p.parts.cache.Get(v.Name()+" "+id, func() (*part, error) {
 		doc, err := v.OpenAPI.V3(p.builder())
 		if err != nil {
 			return nil, err
@@ -136,17 +136,21 @@ func (t text) members(members map[string]json.RawMessage) (text, error) {
 	return t, nil
 }
 
-// partCache has the parts that were requested, up to a total size. The zero value is empty. It
-// is safe for concurrent use.
-type partCache struct {
-	mu     sync.Mutex
-	byID   map[string]*list.Element
-	recent list.List // of *cachedPart, the last used first
-	size   int
+// parts has the parts that were requested. It is safe for concurrent use.
+type parts struct {
+	cache *lru.Cache[string, *part]
+	mu    sync.Mutex
 	// shared has the texts that are in almost every part.
 	shared map[string]json.RawMessage
 	// types has the definitions of Go types.
 	types texts
+}
+
+func newParts() *parts {
+	return &parts{
+		cache:  lru.New(maxParts, func(_ string, p *part) int64 { return int64(p.size) }),
+		shared: map[string]json.RawMessage{},
+	}
 }
 
 // texts are the texts of definitions that are equal in all documents, by name. The zero value
@@ -177,23 +181,15 @@ func writeOnce[V any](t *texts, from map[string]V, write func(V) ([]byte, error)
 	return out, nil
 }
 
-type cachedPart struct {
-	id string
-	*part
-}
-
 // maxParts is the total size of the parts that are kept. Others are written again when they
 // are requested.
 const maxParts = 128 << 20
 
 // share replaces the schemas of Kubernetes' own types, which are in almost every part, by
 // those of other parts, and computes the size of the rest.
-func (c *partCache) share(p *part) {
+func (c *parts) share(p *part) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.shared == nil {
-		c.shared = map[string]json.RawMessage{}
-	}
 	for name, schema := range p.schemas {
 		if shared, ok := c.shared[name]; ok && bytes.Equal(shared, schema) {
 			p.schemas[name] = shared
@@ -207,34 +203,4 @@ func (c *partCache) share(p *part) {
 	for name, path := range p.paths {
 		p.size += len(name) + len(path)
 	}
-}
-
-// get returns a part, and makes it if necessary.
-func (c *partCache) get(id string, make func() (*part, error)) (*part, error) {
-	c.mu.Lock()
-	if e := c.byID[id]; e != nil {
-		c.recent.MoveToFront(e)
-		c.mu.Unlock()
-		return e.Value.(*cachedPart).part, nil
-	}
-	c.mu.Unlock()
-	p, err := make()
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.byID == nil {
-		c.byID = map[string]*list.Element{}
-	}
-	if c.byID[id] == nil { // another request may have been faster
-		c.byID[id] = c.recent.PushFront(&cachedPart{id, p})
-		c.size += p.size
-	}
-	for c.size > maxParts && c.recent.Len() > 1 {
-		oldest := c.recent.Remove(c.recent.Back()).(*cachedPart)
-		delete(c.byID, oldest.id)
-		c.size -= oldest.size
-	}
-	return p, nil
 }

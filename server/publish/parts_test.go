@@ -95,24 +95,15 @@ func TestPartsAfterChange(t *testing.T) {
 	}
 	get()
 	before := p.snapshot()
-	kept := map[string]any{}
-	for id, e := range p.parts.byID {
-		kept[id] = e.Value
-	}
+	kept := p.parts.cache.Len()
 	catalog = catalog.With(define(t, "bs.example.com", func(c *api.CustomResourceDefinition) { c.Generation = 2 }))
 	get()
 	after := p.snapshot()
 	if before.group("other.example.com") != after.group("other.example.com") || before.group("example.com") == after.group("example.com") {
 		t.Error("the groups that changed are others")
 	}
-	fresh := 0
-	for id, e := range p.parts.byID {
-		if kept[id] != e.Value {
-			fresh++
-		}
-	}
-	if len(kept) != 3 || fresh != 1 {
-		t.Errorf("%d of %d parts are new", fresh, len(p.parts.byID))
+	if all := p.parts.cache.Len(); kept != 3 || all != 4 {
+		t.Errorf("%d of %d parts are new", all-kept, all)
 	}
 }
 
@@ -129,28 +120,6 @@ func TestResourcesNeedNoSnapshot(t *testing.T) {
 	}
 	if p.handler("/apis/example.com/v1") == nil || p.current.Load() == nil {
 		t.Error("discovery built no snapshot")
-	}
-}
-
-// TestPartCache checks that the size of all parts is bounded.
-func TestPartCache(t *testing.T) {
-	var c partCache
-	made := 0
-	get := func(id string) {
-		t.Helper()
-		if _, err := c.get(id, func() (*part, error) { made++; return &part{size: maxParts / 3}, nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, id := range []string{"a", "b", "c", "a", "d", "a"} {
-		get(id)
-	}
-	if made != 4 || len(c.byID) != 3 || c.recent.Len() != 3 || c.byID["b"] != nil || c.size > maxParts {
-		t.Errorf("made %d, kept %v of size %d", made, c.byID, c.size)
-	}
-	failed := fmt.Errorf("failed")
-	if _, err := c.get("e", func() (*part, error) { return nil, failed }); err != failed || c.byID["e"] != nil {
-		t.Errorf("got %v", err)
 	}
 }
 

@@ -74,7 +74,7 @@ type Publisher struct {
 	documents map[runtimeschema.GroupVersion]*document
 
 	// parts has the parts of OpenAPI v3 documents that were requested.
-	parts partCache
+	parts *parts
 
 	// v2mu guards the OpenAPI v2 document and its parts. Writing it takes long.
 	v2mu     sync.Mutex
@@ -91,6 +91,7 @@ func New(c Config) *Publisher {
 		codecs:  newCodecs(c.Codecs),
 		builder: sync.OnceValue(func() *openapi.Builder { return openapi.New(openapi.Options{Scheme: knownKinds()}) }),
 		shared:  map[string]json.RawMessage{},
+		parts:   newParts(),
 	}
 }
 

@@ -213,7 +213,7 @@ func (s *views) of(e *store.Entry) (*view, error) {
 		return v, nil
 	}
 	if !s.kept {
-		return s.cache.get(viewKey{e, s.kind.id}, func() (*view, error) { return s.make(e) })
+		return s.cache.Get(viewKey{e, s.kind.id}, func() (*view, error) { return s.make(e) })
 	}
 	if s.kind.asksWebhook(e.Value) {
 		return s.make(e)

@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,7 +18,6 @@ import (
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
-	"espalier.dev/store"
 )
 
 // testKind returns a function that returns the Kinds of a CRD without a webhook.
@@ -212,66 +208,5 @@ func change(random *rand.Rand, tree map[string]any) {
 			tree[[]string{"unknown", "labels", "generation", "resourceVersion", "metadata"}[random.IntN(5)]] = values[random.IntN(len(values))]
 		}
 		return
-	}
-}
-
-// TestViewCache checks that the cache stays within its limit, makes a view once for
-// concurrent readers, and keeps no errors.
-func TestViewCache(t *testing.T) {
-	id := new(viewID)
-	c := newViewCache(10_000)
-	made := atomic.Int64{}
-	get := func(e *store.Entry) (*view, error) {
-		return c.get(viewKey{e, id}, func() (*view, error) {
-			made.Add(1)
-			if e.Revision == 0 {
-				return nil, errors.New("failed")
-			}
-			return &view{of: id, text: e.Value}, nil
-		})
-	}
-	var entries []*store.Entry
-	for i := range 100 {
-		entries = append(entries, &store.Entry{Key: fmt.Sprint(i), Value: make([]byte, 200), Revision: int64(i + 1)})
-	}
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			if _, err := get(entries[0]); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if made.Load() != 1 {
-		t.Error(made.Load(), "were made for one entry")
-	}
-	for _, e := range entries {
-		for _, e := range []*store.Entry{entries[0], e} { // the first stays in use
-			if v, err := get(e); err != nil || len(v.text) != 200 {
-				t.Error(v, err)
-			}
-		}
-		if c.bytes > c.max || len(c.items) != c.order.Len() {
-			t.Fatal(c.bytes, len(c.items), c.order.Len())
-		}
-	}
-	if made.Load() != 100 {
-		t.Error(made.Load(), "were made: what is used often was removed")
-	}
-	if len(c.items) < 5 || len(c.items) > 20 {
-		t.Error(len(c.items), "are kept")
-	}
-	for range 2 {
-		if _, err := get(&store.Entry{}); err == nil {
-			t.Error("no error")
-		}
-	}
-	failing := &store.Entry{}
-	made.Store(0)
-	_, _ = get(failing)
-	_, _ = get(failing)
-	if made.Load() != 2 {
-		t.Error("an error is kept")
 	}
 }

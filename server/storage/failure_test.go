@@ -8,8 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
 
@@ -47,29 +45,6 @@ func TestLeaseWaits(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := l.get(ctx, 60); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-}
-
-type panicking struct{ runtime.Codec }
-
-func (panicking) Decode([]byte, *runtimeschema.GroupVersionKind, runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
-	panic("decoding")
-}
-
-// TestPanicWhileDecoding returns an error to those who wait for an object.
-func TestPanicWhileDecoding(t *testing.T) {
-	k := &kept{}
-	key := keptKey{&store.Entry{Key: "a"}, &Storage{config: Config{Codec: panicking{}}}, 1}
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("no panic")
-			}
-		}()
-		_, _ = k.get(key)
-	}()
-	if _, err := k.get(key); !errors.Is(err, errPanic) {
 		t.Error(err)
 	}
 }

@@ -221,7 +221,7 @@ func (s *Storage) listed(e *store.Entry) (runtime.Object, error) {
 	if !s.calls {
 		return s.decode(e, e.Revision, nil)
 	}
-	shared, err := s.kept.get(keptKey{e, s, e.Revision})
+	shared, err := s.shared(e, e.Revision)
 	if err != nil {
 		return nil, err
 	}

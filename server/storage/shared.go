@@ -2,8 +2,6 @@ package storage
 
 import (
 	"bytes"
-	"container/list"
-	"errors"
 	"io"
 	"sync"
 
@@ -12,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"espalier.dev/internal/lru"
 	"espalier.dev/store"
 )
 
@@ -21,12 +20,7 @@ const keptBytes = 16 << 20
 
 // kept holds the decoded objects that were used last, so that the watches of a resource decode
 // and encode an object once, and a webhook converts it once. All resources share it.
-type kept struct {
-	mu    sync.Mutex
-	items map[keptKey]*list.Element // of *keptObject
-	order list.List                 // the last used first
-	bytes int
-}
+type kept = lru.Cache[keptKey, *sharedObject]
 
 // keptKey identifies an object: an entry as the objects of a storage, with a resource version.
 type keptKey struct {
@@ -35,59 +29,19 @@ type keptKey struct {
 	revision int64
 }
 
-type keptObject struct {
-	key  keptKey
-	once sync.Once
-	obj  *sharedObject
-	err  error
+func newKept() *kept {
+	return lru.New(keptBytes, func(k keptKey, _ *sharedObject) int64 { return int64(len(k.entry.Value)) })
 }
 
-// errPanic is the error of callers that have waited for one whose decoding or encoding
-// panicked.
-var errPanic = errors.New("the object could not be processed: try again")
-
-// get returns the object of an entry, and decodes it if it is not kept. Concurrent callers wait
-// for the first. Errors are not kept.
-func (k *kept) get(key keptKey) (*sharedObject, error) {
-	k.mu.Lock()
-	item, ok := k.items[key]
-	if ok {
-		k.order.MoveToFront(item)
-	} else {
-		if k.items == nil {
-			k.items = map[keptKey]*list.Element{}
+// shared returns the object of an entry with a resource version, and decodes it if it is not kept.
+func (s *Storage) shared(e *store.Entry, revision int64) (*sharedObject, error) {
+	return s.kept.Get(keptKey{e, s, revision}, func() (*sharedObject, error) {
+		obj, err := s.decode(e, revision, nil)
+		if err != nil {
+			return nil, err
 		}
-		item = k.order.PushFront(&keptObject{key: key})
-		k.items[key] = item
-		k.bytes += len(key.entry.Value)
-		for k.bytes > keptBytes && k.order.Len() > 1 {
-			k.remove(k.order.Back())
-		}
-	}
-	k.mu.Unlock()
-	o := item.Value.(*keptObject)
-	o.once.Do(func() {
-		o.err = errPanic // unless decoding returns
-		obj, err := key.storage.decode(key.entry, key.revision, nil)
-		o.obj, o.err = &sharedObject{object: obj}, err
+		return &sharedObject{object: obj}, nil
 	})
-	if o.err != nil {
-		k.mu.Lock()
-		k.remove(item)
-		k.mu.Unlock()
-		return nil, o.err
-	}
-	return o.obj, nil
-}
-
-// remove forgets an object, unless that has happened. mu is held.
-func (k *kept) remove(item *list.Element) {
-	o := item.Value.(*keptObject)
-	if k.items[o.key] == item {
-		k.order.Remove(item)
-		delete(k.items, o.key)
-		k.bytes -= len(o.key.entry.Value)
-	}
 }
 
 // sharedObject is an object in the events of several watches. It must not be changed. Each of
@@ -122,7 +76,7 @@ func (o *sharedObject) CacheEncode(id runtime.Identifier, encode func(runtime.Ob
 	e := value.(*encoding)
 	e.once.Do(func() {
 		var b bytes.Buffer
-		e.err = errPanic                  // unless encoding returns
+		e.err = lru.ErrPanicked           // unless encoding returns
 		e.err = encode(o.GetObject(), &b) // encoders may change an object
 		e.data = b.Bytes()
 	})

@@ -50,7 +50,7 @@ type Backend struct {
 	store     *store.Store
 	compacted func() int64
 	leases    leases
-	kept      kept
+	kept      *kept
 }
 
 // NewBackend returns a Backend. compacted returns the newest revision that is known to be
@@ -59,7 +59,7 @@ func NewBackend(s *store.Store, compacted func() int64) *Backend {
 	if compacted == nil {
 		compacted = func() int64 { return 0 }
 	}
-	return &Backend{store: s, compacted: compacted, leases: leases{store: s, maxReuse: leaseReuse, turn: make(chan struct{}, 1)}}
+	return &Backend{store: s, compacted: compacted, kept: newKept(), leases: leases{store: s, maxReuse: leaseReuse, turn: make(chan struct{}, 1)}}
 }
 
 // Config configures the storage of a resource.

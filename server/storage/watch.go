@@ -235,7 +235,7 @@ func (w *watcher) matches(obj runtime.Object) bool {
 func (w *watcher) object(e *store.Entry, revision int64, shared bool) (obj *sharedObject, err error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		if shared {
-			obj, err = w.kept.get(keptKey{e, w.Storage, revision})
+			obj, err = w.Storage.shared(e, revision)
 		} else {
 			obj = &sharedObject{}
 			obj.object, err = w.decode(e, revision, nil)
