@@ -63,15 +63,19 @@ func hasWebhook(spec *formSpec) bool {
 	return spec.conversion != nil && spec.conversion.Strategy == api.WebhookConverter
 }
 
-func (d *demands) clientConfig(c *api.WebhookClientConfig, path *field.Path) (errs field.ErrorList) {
+// ValidateWebhookClient checks where the client of a webhook sends requests to.
+func ValidateWebhookClient(c *api.WebhookClientConfig, path *field.Path) field.ErrorList {
 	switch {
 	case (c.URL == nil) == (c.Service == nil):
-		errs = append(errs, field.Required(path, "exactly one of url or service is required"))
+		return field.ErrorList{field.Required(path, "exactly one of url or service is required")}
 	case c.URL != nil:
-		errs = append(errs, validateURL(*c.URL, path.Child("url"))...)
-	default:
-		errs = append(errs, validateService(c.Service, path.Child("service"))...)
+		return validateURL(*c.URL, path.Child("url"))
 	}
+	return validateService(c.Service, path.Child("service"))
+}
+
+func (d *demands) clientConfig(c *api.WebhookClientConfig, path *field.Path) field.ErrorList {
+	errs := ValidateWebhookClient(c, path)
 	if len(c.CABundle) > 0 && !d.looseCA {
 		if err := checkCABundle(c.CABundle); err != nil {
 			errs = append(errs, field.Invalid(path.Child("caBundle"), c.CABundle, err.Error()))

@@ -15,10 +15,11 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/klog/v2"
 
+	"espalier.dev/kinds"
+	"espalier.dev/kinds/cel"
+	"espalier.dev/kinds/services"
 	"espalier.dev/server/builtin"
 	"espalier.dev/server/builtin/bootstrap"
-	"espalier.dev/server/builtin/columns"
-	"espalier.dev/server/builtin/services"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/publish"
 	"espalier.dev/server/rbac"
@@ -33,7 +34,7 @@ func installBuiltin(f foundation) (*builtin.Handler, []publish.Builtin, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	served, missing, err := builtin.Served(f.options.RuntimeConfig)
+	served, missing, err := kinds.Served(f.options.RuntimeConfig)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--runtime-config: %w", err)
 	}
@@ -42,14 +43,13 @@ func installBuiltin(f foundation) (*builtin.Handler, []publish.Builtin, error) {
 	}
 	h := builtin.New(builtin.Config{
 		Served: served,
-		Storage: func(r *builtin.Resource) generic.RESTOptionsGetter {
+		Storage: func(r *kinds.Resource) generic.RESTOptionsGetter {
 			if r.Group == "" && r.Plural == "namespaces" {
 				return f.fences.Namespaces(f.storage)
 			}
 			return f.fences.Builtin(f.storage, r.GroupResource(), r.Namespaced)
 		},
-		Rules:       builtin.Rules(),
-		Table:       columns.Convertor,
+		Rules:       kinds.Rules(cel.New()),
 		Admission:   f.admission,
 		Authorizer:  f.authorizer,
 		Guard:       rbac.NewGuard(f.roles, f.authorizer, rbac.Parameters{Resource: f.objects.resource, Get: f.objects.stored}).Wrap,
@@ -189,10 +189,8 @@ func (o *objects) stored(ctx context.Context, r runtimeschema.GroupResource, nam
 
 // resource returns the resource of a kind, and reports whether it is namespaced and exists.
 func (o *objects) resource(gvk runtimeschema.GroupVersionKind) (r runtimeschema.GroupResource, namespaced, found bool) {
-	for _, r := range builtin.Resources() {
-		if r.GroupVersionKind() == gvk {
-			return r.GroupResource(), r.Namespaced, true
-		}
+	if r := kinds.ByKind(gvk); r != nil {
+		return r.GroupResource(), r.Namespaced, true
 	}
 	d := o.definitions.Builtin().Definition
 	if d.Storage().GroupVersionKind() != gvk {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"espalier.dev/server/builtin"
+	"espalier.dev/kinds"
 )
 
 // seeds returns a realistic object of each built-in kind, by apiVersion and kind.
@@ -67,14 +67,14 @@ func TestBuiltinClients(t *testing.T) {
 	}
 	config.QPS = -1
 	objects, known := seeds(t), runtime.NewScheme()
-	if err := builtin.AddToScheme(known); err != nil {
+	if err := kinds.AddToScheme(known); err != nil {
 		t.Fatal(err)
 	}
 	metav1.AddToGroupVersion(known, metav1.Unversioned)
 	codecs := serializer.NewCodecFactory(known)
 	for _, media := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
 		tested, left := 0, 0
-		for _, r := range builtin.Resources() {
+		for _, r := range kinds.Resources() {
 			gv := r.GroupVersionKind().GroupVersion()
 			seed := objects[gv.String()+" "+r.Kind]
 			if seed == nil {
@@ -111,7 +111,7 @@ type kindClient struct {
 	*testing.T
 	client   *rest.RESTClient
 	known    *runtime.Scheme
-	resource *builtin.Resource
+	resource *kinds.Resource
 	seed     []byte
 }
 

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"espalier.dev/server/builtin"
-	"espalier.dev/server/builtin/resource"
+	"espalier.dev/kinds"
+	"espalier.dev/kinds/resource"
 )
 
 // TestRuntimeConfig uses versions that --runtime-config enables, with a typed client and each verb,
@@ -28,7 +28,7 @@ func TestRuntimeConfig(t *testing.T) {
 	}
 	config.QPS = -1
 
-	resources, _, err := builtin.Served(o.RuntimeConfig)
+	resources, _, err := kinds.Served(o.RuntimeConfig)
 	if err != nil {
 		t.Fatal(err)
 	}

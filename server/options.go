@@ -16,11 +16,11 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"espalier.dev/api"
+	"espalier.dev/kinds"
+	"espalier.dev/kinds/services"
 	"espalier.dev/schema"
 	"espalier.dev/server/authentication"
 	"espalier.dev/server/authorization"
-	"espalier.dev/server/builtin"
-	"espalier.dev/server/builtin/services"
 	"espalier.dev/server/etcd"
 	"espalier.dev/server/keys"
 	"espalier.dev/server/peers"
@@ -224,7 +224,7 @@ func (o *Options) Validate() error {
 	if o.AdvertiseAddress != "" && net.ParseIP(o.AdvertiseAddress) == nil {
 		bad("--advertise-address %q is not an IP address", o.AdvertiseAddress)
 	}
-	if _, _, err := builtin.Served(o.RuntimeConfig); err != nil {
+	if _, _, err := kinds.Served(o.RuntimeConfig); err != nil {
 		bad("--runtime-config: %w", err)
 	}
 	if o.DataDir == "" {

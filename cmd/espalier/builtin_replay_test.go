@@ -30,7 +30,7 @@ import (
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/builtin"
 	"espalier.dev/espaliertest"
-	serverbuiltin "espalier.dev/server/builtin"
+	"espalier.dev/kinds"
 )
 
 // TestBuiltinReplay sends objects of built-in kinds from files to validate and to a server: the
@@ -60,7 +60,7 @@ func TestBuiltinReplay(t *testing.T) {
 	}
 
 	paths := map[runtimeschema.GroupVersionKind]string{}
-	for _, r := range serverbuiltin.Resources() {
+	for _, r := range kinds.Resources() {
 		if r.CreateOnly {
 			continue // validate only decodes what is not stored
 		}

@@ -9,9 +9,9 @@ import (
 
 	"espalier.dev/analysis/explain"
 	"espalier.dev/api"
-	"espalier.dev/cmd/espalier/internal/builtin/schemas"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/crd"
+	"espalier.dev/kinds/schemas"
 )
 
 // completeValues completes a flag with one of a set of values.

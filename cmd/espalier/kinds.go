@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"espalier.dev/analysis/lookup"
-	"espalier.dev/cmd/espalier/internal/builtin/schemas"
 	"espalier.dev/crd"
+	"espalier.dev/kinds/schemas"
 )
 
 // found is a resource that the user has named.

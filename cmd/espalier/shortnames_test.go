@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"espalier.dev/analysis/lint"
-	"espalier.dev/server/builtin"
+	"espalier.dev/kinds"
 )
 
 // TestLintKnowsShortNames lints a CRD with each short name of the built-in resources: lint warns that
 // kubectl prefers the built-in one. Lint has its own table, because it does not depend on the server.
 func TestLintKnowsShortNames(t *testing.T) {
 	seen := 0
-	for _, r := range builtin.Resources() {
+	for _, r := range kinds.Resources() {
 		for _, name := range r.ShortNames {
 			seen++
 			source := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.example.com"},

@@ -35,13 +35,17 @@ func layers() []layer {
 		{dir: "analysis", on: []string{"."}},
 		{dir: "openapi", on: []string{"crd"}},
 		{dir: ".", on: []string{"crd"}},
+		// Kubernetes' own kinds. CEL is injected here, too.
+		{dir: "kinds", on: []string{"crd"}},
+		{dir: "kinds/cel", on: []string{"kinds", "schema/rules"}},
+		{dir: "kinds/schemas", on: []string{"kinds", "openapi"}},
 		// The store handles bytes and revisions, not schemas.
 		{dir: "store", on: []string{"internal"}},
-		{dir: "server", on: []string{"openapi", ".", "crd/cel", "store", "server/keys"}},
+		{dir: "server", on: []string{"openapi", ".", "crd/cel", "kinds/cel", "store", "server/keys"}},
 		// The layout of keys depends on nothing that uses it.
 		{dir: "server/keys", on: []string{"api"}},
 		{dir: "espaliertest", on: []string{"server", "analysis"}},
-		{dir: "cmd", on: []string{"server", "analysis"}},
+		{dir: "cmd", on: []string{"server", "analysis", "kinds/schemas"}},
 	}
 }
 
@@ -55,7 +59,7 @@ func browser() (dirs, without []string) {
 func fences() []fence {
 	return []fence{
 		// It brings process-global state (feature gates, metrics, the CEL environment).
-		{path: "k8s.io/apiserver", by: []string{"server", "schema/rules"}},
+		{path: "k8s.io/apiserver", by: []string{"server", "schema/rules", "kinds/cel"}},
 		{path: "github.com/google/cel-go", by: []string{"schema/rules"}},
 		{path: "go.etcd.io", by: []string{"store", "server"}},
 		// The reference implementation of what this module implements. Tests compare with it,

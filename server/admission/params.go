@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"espalier.dev/crd"
+	"espalier.dev/kinds"
 	"espalier.dev/server/builtin"
 	"espalier.dev/server/fields"
 	"espalier.dev/server/resources"
@@ -56,7 +57,7 @@ var _ informers.GenericInformer = &params{}
 // params returns the parameters of a kind.
 func (p *Parts) params(kind *admissionregistrationv1.ParamKind) (*params, error) {
 	gvk := runtimeschema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)
-	for _, r := range builtin.Resources() {
+	for _, r := range kinds.Resources() {
 		if r.GroupVersionKind() == gvk && r.Stored.Kind == "" {
 			return &params{Parts: p, kind: gvk, resource: r.GroupResource(), namespaced: r.Namespaced}, nil
 		}

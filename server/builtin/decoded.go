@@ -19,6 +19,7 @@ import (
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/quantity"
 	"espalier.dev/internal/yamlx"
+	"espalier.dev/kinds"
 	"espalier.dev/server/keys"
 )
 
@@ -41,12 +42,12 @@ var (
 
 // checkDecoded returns an error if a body, as JSON, YAML or protobuf, would need too much memory
 // or too much time when it is decoded. Bodies that cannot be decoded have no error here.
-func (t *types) checkDecoded(data []byte, isYAML bool, defaults *runtimeschema.GroupVersionKind, into runtime.Object) error {
+func checkDecoded(t *kinds.Scheme, data []byte, isYAML bool, defaults *runtimeschema.GroupVersionKind, into runtime.Object) error {
 	if u, ok, err := keys.Unwrap(data); ok {
 		if err != nil {
 			return nil
 		}
-		return walkMessage(u.Raw, t.goType(u.GroupVersionKind(), defaults, into))
+		return walkMessage(u.Raw, goType(t, u.GroupVersionKind(), defaults, into))
 	}
 	data, ok := jsonOf(data, isYAML)
 	if !ok {
@@ -56,7 +57,7 @@ func (t *types) checkDecoded(data []byte, isYAML bool, defaults *runtimeschema.G
 	if err != nil {
 		return nil
 	}
-	return walkJSON(data, t.goType(*sent, defaults, into))
+	return walkJSON(data, goType(t, *sent, defaults, into))
 }
 
 // jsonOf returns a body as JSON. It converts YAML as the decoder does, unless aliases expand it
@@ -75,7 +76,7 @@ func jsonOf(data []byte, isYAML bool) (_ []byte, ok bool) {
 // goType returns the Go type that a body is decoded as, or nil if there is none. As in the
 // decoders, what the kind of the body lacks comes from the kind of the request, and from the object
 // that is decoded into.
-func (t *types) goType(sent runtimeschema.GroupVersionKind, defaults *runtimeschema.GroupVersionKind, into runtime.Object) reflect.Type {
+func goType(t *kinds.Scheme, sent runtimeschema.GroupVersionKind, defaults *runtimeschema.GroupVersionKind, into runtime.Object) reflect.Type {
 	known := t.AllKnownTypes()
 	var others []runtimeschema.GroupVersionKind
 	if defaults != nil {

@@ -12,21 +12,22 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
 
+	"espalier.dev/kinds"
 	"espalier.dev/server/storage"
 	"espalier.dev/store"
 )
 
 // bindsTokens reports whether the tokens of service accounts are bound to objects of a resource.
-func (r *Resource) bindsTokens() bool {
+func bindsTokens(r *kinds.Resource) bool {
 	return r.Group == "" && slices.Contains([]string{"serviceaccounts", "pods", "secrets", "nodes"}, r.Plural)
 }
 
 // deletions returns the storage for deletions. A deletion of an object that tokens can be bound to
 // is answered when it is visible in memory: from then on, the server rejects these tokens. A
 // deletion of a job has a warning if it preserves the pods by default.
-func (h *Handler) deletions(r *Resource, s rest.StandardStorage) rest.StandardStorage {
+func (h *Handler) deletions(r *kinds.Resource, s rest.StandardStorage) rest.StandardStorage {
 	switch {
-	case r.bindsTokens():
+	case bindsTokens(r):
 		return visible{s, h.config.Objects}
 	case r.Group == batchv1.GroupName && r.Orphans:
 		return preserving{s}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 
+	"espalier.dev/kinds"
 	"espalier.dev/store"
 )
 
@@ -17,7 +18,7 @@ const effectTimeout = 5 * time.Second
 
 // appliesAtOnce reports whether the objects of a resource configure this server, which reads
 // them from memory.
-func appliesAtOnce(r *Resource) bool { return r.Group == "admissionregistration.k8s.io" }
+func appliesAtOnce(r *kinds.Resource) bool { return r.Group == "admissionregistration.k8s.io" }
 
 // applyAtOnce makes writes return when the objects in memory have the change, so that it applies
 // to the next request of the writer. The write has succeeded in any case: if memory is far

@@ -22,16 +22,18 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
+	"espalier.dev/kinds"
+	"espalier.dev/kinds/kind"
 	"espalier.dev/openapi"
-	"espalier.dev/server/builtin/kind"
 	managed "espalier.dev/server/fields"
 	"espalier.dev/server/keys"
+	"espalier.dev/server/resource"
 	"espalier.dev/server/tokens"
 )
 
 // endpoint serves one version of a resource.
 type endpoint struct {
-	resource *Resource
+	resource *kinds.Resource
 	rules    kind.Rules
 	store    *registry.Store
 	// codec decodes stored objects, and prefix is that of their keys.
@@ -52,14 +54,14 @@ type subendpoint struct {
 }
 
 // newEndpoint returns the endpoint of a resource.
-func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
+func (h *Handler) newEndpoint(r *kinds.Resource) (*endpoint, error) {
 	types, err := h.types()
 	if err != nil {
 		return nil, err
 	}
-	gvk, stored := r.GroupVersionKind(), r.stored()
+	gvk, stored := r.GroupVersionKind(), r.StoredKind()
 	e := &endpoint{resource: r, rules: h.config.Rules(r), subresources: map[string]*subendpoint{}}
-	conv := &convertor{types: types}
+	conv := &kinds.Converter{Scheme: types}
 	create := func(kind string) (func() runtime.Object, error) {
 		if _, err := types.New(stored.GroupVersion().WithKind(kind)); err != nil {
 			return nil, err
@@ -78,9 +80,9 @@ func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
 		return nil, err
 	}
 	if e.rules.Fields != nil {
-		conv.fields = map[string]bool{}
+		conv.Fields = map[string]bool{}
 		for name := range e.rules.Fields(newObject().(kind.Object)) {
-			conv.fields[name] = true
+			conv.Fields[name] = true
 		}
 	}
 	main := &strategy{ObjectTyper: types.Scheme, NameGenerator: nameGenerator(&e.rules), resource: r, rules: &e.rules, write: &e.rules.Main, tracked: h.tracked}
@@ -95,18 +97,18 @@ func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
 		DeleteStrategy:            main,
 		ResetFieldsStrategy:       main,
 		ReturnDeletedObject:       r.ReturnsDeleted,
-		TableConvertor:            h.config.Table(r.GroupResource()),
+		TableConvertor:            tableConvertor(r.GroupResource()),
 	}
 	if e.rules.Graceful != nil {
 		e.store.DeleteStrategy = &gracefulStrategy{main}
 	}
-	if r.isEvent() {
+	if r.IsEvent() {
 		e.store.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return uint64(h.config.EventTTL.Seconds()), nil }
 	}
 	if appliesAtOnce(r) {
 		applyAtOnce(e.store, h.config.Objects)
 	}
-	codec := conv.storageCodec(r)
+	codec := storageCodec(conv, r)
 	if err := e.store.CompleteWithOptions(&generic.StoreOptions{
 		RESTOptions: &restOptions{RESTOptionsGetter: h.config.Storage(r), codec: codec, directory: keys.BuiltinDirectory(r.GroupResource())},
 		AttrFunc:    main.attributes,
@@ -125,12 +127,12 @@ func (h *Handler) newEndpoint(r *Resource) (*endpoint, error) {
 		e.store.ShouldDeleteDuringUpdate = finalized
 		e.storage = &namespaceREST{e.store}
 	}
-	serializer := &negotiated{CodecFactory: types.codecs, convertor: conv}
+	serializer := &negotiated{CodecFactory: types.Codecs, convertor: conv}
 	e.scope = handlers.RequestScope{
 		Namer:                    handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !r.Namespaced},
 		Serializer:               serializer,
 		ParameterCodec:           metav1.ParameterCodec,
-		StandardSerializers:      types.codecs.SupportedMediaTypes(),
+		StandardSerializers:      types.Codecs.SupportedMediaTypes(),
 		Creater:                  types.Scheme,
 		Convertor:                copying{conv},
 		UnsafeConvertor:          conv,
@@ -166,8 +168,8 @@ func (h *Handler) managed(scope handlers.RequestScope, subresource string, s *st
 	}
 	var types managedfields.TypeConverter = lazyTypes{h.converter}
 	switch scope.Kind.Group {
-	case scaled.Kind.Group:
-		if scope.Kind == scaled.Kind {
+	case resource.ScaleKind().Group:
+		if scope.Kind == resource.ScaleKind() {
 			types = managedfields.NewDeducedTypeConverter() // a Scale has no lists
 		}
 	case tokens.Kind.Group:

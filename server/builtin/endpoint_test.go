@@ -8,29 +8,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 
-	"espalier.dev/server/builtin/kind"
+	"espalier.dev/kinds"
+	"espalier.dev/kinds/cel"
+	"espalier.dev/kinds/kind"
 )
 
 // TestManagedFields checks that the fields of all kinds that clients write can be managed, also of
 // those that are only written below other objects.
 func TestManagedFields(t *testing.T) {
 	t.Parallel()
-	h := New(Config{Rules: Rules(), Served: known()})
+	h := New(Config{Rules: kinds.Rules(cel.New()), Served: kinds.All()})
 	types, err := h.types()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range known() {
+	for _, r := range kinds.All() {
 		if r.CreateOnly {
 			continue
 		}
-		for _, sub := range append([]Subresource{{Kind: r.GroupVersionKind()}}, r.Subresources...) {
+		for _, sub := range append([]kinds.Subresource{{Kind: r.GroupVersionKind()}}, r.Subresources...) {
 			gvk := sub.Kind
 			if gvk.Kind == "" || strings.HasSuffix(gvk.Kind, "Options") { // of the object itself, or without fields
 				continue
 			}
 			scope, err := h.managed(handlers.RequestScope{
-				UnsafeConvertor: &convertor{types: types}, Defaulter: types, Creater: types.Scheme, Kind: gvk, HubGroupVersion: gvk.GroupVersion(),
+				UnsafeConvertor: &kinds.Converter{Scheme: types}, Defaulter: types, Creater: types.Scheme, Kind: gvk, HubGroupVersion: gvk.GroupVersion(),
 			}, sub.Name, nil)
 			if err != nil {
 				t.Fatal(err)

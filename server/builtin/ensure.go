@@ -16,8 +16,8 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"espalier.dev/kinds/kind"
 	"espalier.dev/server/builtin/bootstrap"
-	"espalier.dev/server/builtin/kind"
 	"espalier.dev/server/rbac/policy"
 	"espalier.dev/store"
 )
@@ -131,12 +131,12 @@ func (e *endpoint) keepingStatus(obj kind.Object) rest.Creater {
 	strategy := *e.store.CreateStrategy.(*strategy)
 	write := e.rules.Main
 	write.Prepare = func(obj, old kind.Object) {
-		status := reflect.New(part(obj, "Status").Type()).Elem()
-		status.Set(part(obj, "Status"))
+		status := reflect.New(kind.Part(obj, "Status").Type()).Elem()
+		status.Set(kind.Part(obj, "Status"))
 		if e.rules.Main.Prepare != nil {
 			e.rules.Main.Prepare(obj, old)
 		}
-		part(obj, "Status").Set(status)
+		kind.Part(obj, "Status").Set(status)
 	}
 	strategy.write = &write
 	store := *e.store
@@ -146,13 +146,13 @@ func (e *endpoint) keepingStatus(obj kind.Object) rest.Creater {
 
 // ensureStatus sets the status of an object that has none, if it is as wanted apart from that.
 func (e *endpoint) ensureStatus(ctx context.Context, wanted, have kind.Object) error {
-	if !e.hasStatus(wanted) || e.hasStatus(have) || !equality.Semantic.DeepEqual(part(wanted, "Spec").Interface(), part(have, "Spec").Interface()) {
+	if !e.hasStatus(wanted) || e.hasStatus(have) || !equality.Semantic.DeepEqual(kind.Part(wanted, "Spec").Interface(), kind.Part(have, "Spec").Interface()) {
 		return nil
 	}
 	_, _, err := e.subresources["status"].patcher.Update(ctx, have.GetName(), rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 		changed := old.DeepCopyObject().(kind.Object)
 		if !e.hasStatus(changed) {
-			part(changed, "Status").Set(part(wanted.DeepCopyObject().(kind.Object), "Status"))
+			kind.Part(changed, "Status").Set(kind.Part(wanted.DeepCopyObject().(kind.Object), "Status"))
 			changed.SetManagedFields(append(wanted.GetManagedFields(), changed.GetManagedFields()...))
 		}
 		return changed, nil
@@ -162,7 +162,7 @@ func (e *endpoint) ensureStatus(ctx context.Context, wanted, have kind.Object) e
 
 // hasStatus reports whether an object has a status that is not empty.
 func (e *endpoint) hasStatus(obj kind.Object) bool {
-	return e.rules.Status != nil && !part(obj, "Status").IsZero()
+	return e.rules.Status != nil && !kind.Part(obj, "Status").IsZero()
 }
 
 // ensure creates an object if it is missing. With update, it replaces one that is different.
@@ -198,7 +198,7 @@ func (h *Handler) ensure(ctx context.Context, obj kind.Object, update bool) erro
 	_, _, err = storage.Update(ctx, obj.GetName(), rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 		wanted := obj.DeepCopyObject().(kind.Object)
 		// Metadata stays as it is: it may have labels of other programs.
-		part(wanted, "ObjectMeta").Set(part(old.DeepCopyObject().(kind.Object), "ObjectMeta"))
+		kind.Part(wanted, "ObjectMeta").Set(kind.Part(old.DeepCopyObject().(kind.Object), "ObjectMeta"))
 		if equality.Semantic.DeepEqual(wanted, old) {
 			return old, nil
 		}

@@ -6,15 +6,17 @@ import (
 
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 
+	"espalier.dev/kinds"
+	"espalier.dev/kinds/cel"
+	"espalier.dev/kinds/kind"
 	"espalier.dev/server/builtin/bootstrap"
-	"espalier.dev/server/builtin/kind"
 )
 
 // TestFirstManagers compares the managed fields of the first objects with those that a request of
 // kube-apiserver would get.
 func TestFirstManagers(t *testing.T) {
 	t.Parallel()
-	h := New(Config{Rules: Rules()})
+	h := New(Config{Rules: kinds.Rules(cel.New())})
 	types, err := h.types()
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +34,7 @@ func TestFirstManagers(t *testing.T) {
 		gvk := gvks[0]
 		rules := h.config.Rules(h.stored[gvk])
 		scope, err := h.managed(handlers.RequestScope{
-			UnsafeConvertor: &convertor{types: types}, Defaulter: types, Creater: types.Scheme, Kind: gvk, HubGroupVersion: gvk.GroupVersion(),
+			UnsafeConvertor: &kinds.Converter{Scheme: types}, Defaulter: types, Creater: types.Scheme, Kind: gvk, HubGroupVersion: gvk.GroupVersion(),
 		}, "", &strategy{resource: h.stored[gvk], rules: &rules, write: &rules.Main})
 		if err != nil {
 			t.Fatal(err)

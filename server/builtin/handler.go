@@ -22,8 +22,9 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
 
-	"espalier.dev/server/builtin/kind"
-	"espalier.dev/server/builtin/services"
+	"espalier.dev/kinds"
+	"espalier.dev/kinds/kind"
+	"espalier.dev/kinds/services"
 	"espalier.dev/server/keys"
 	"espalier.dev/server/resource"
 	"espalier.dev/server/resources"
@@ -34,11 +35,9 @@ import (
 // Config configures a Handler.
 type Config struct {
 	// Storage returns the storage options of a resource.
-	Storage func(*Resource) generic.RESTOptionsGetter
+	Storage func(*kinds.Resource) generic.RESTOptionsGetter
 	// Rules returns the rules of a resource.
-	Rules func(*Resource) kind.Rules
-	// Table returns the columns of a resource.
-	Table      func(runtimeschema.GroupResource) rest.TableConvertor
+	Rules      func(*kinds.Resource) kind.Rules
 	Admission  admission.Interface
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Guard returns the storage of a resource with further checks of the requests of users. Nil
@@ -57,7 +56,7 @@ type Config struct {
 	Reviews map[runtimeschema.GroupVersionResource]rest.Creater
 	// Served are the resources that requests can reach. Stored objects of others exist for the
 	// server itself.
-	Served []*Resource
+	Served []*kinds.Resource
 	// EventTTL is the time after which events are deleted.
 	EventTTL time.Duration
 	// MinWatch is the minimum time after which the server ends a watch.
@@ -69,15 +68,15 @@ type Config struct {
 // store.
 type Handler struct {
 	config    Config
-	resources map[runtimeschema.GroupVersionResource]*Resource
+	resources map[runtimeschema.GroupVersionResource]*kinds.Resource
 	// served has the resources that requests can reach.
 	served map[runtimeschema.GroupVersionResource]bool
 	// groups are those of the served resources.
 	groups map[string]bool
 	// stored and byName are without those that are stored as another kind.
-	stored map[runtimeschema.GroupVersionKind]*Resource
-	byName map[runtimeschema.GroupResource]*Resource
-	types  func() (*types, error)
+	stored map[runtimeschema.GroupVersionKind]*kinds.Resource
+	byName map[runtimeschema.GroupResource]*kinds.Resource
+	types  func() (*kinds.Scheme, error)
 	// converter and described are the types of field management: of the kinds that client-go
 	// knows, and of others.
 	converter, described func() (managedfields.TypeConverter, error)
@@ -92,10 +91,10 @@ type Handler struct {
 // New returns a handler of the built-in resources. It builds nothing before a request needs it.
 func New(c Config) *Handler {
 	h := &Handler{
-		config: c, resources: map[runtimeschema.GroupVersionResource]*Resource{}, stored: map[runtimeschema.GroupVersionKind]*Resource{},
+		config: c, resources: map[runtimeschema.GroupVersionResource]*kinds.Resource{}, stored: map[runtimeschema.GroupVersionKind]*kinds.Resource{},
 		served:    map[runtimeschema.GroupVersionResource]bool{},
 		groups:    map[string]bool{},
-		byName:    map[runtimeschema.GroupResource]*Resource{},
+		byName:    map[runtimeschema.GroupResource]*kinds.Resource{},
 		endpoints: map[runtimeschema.GroupVersionResource]*endpoint{},
 		reviews:   map[runtimeschema.GroupVersionResource]*handlers.RequestScope{},
 	}
@@ -103,14 +102,14 @@ func New(c Config) *Handler {
 		h.served[r.GroupVersionResource()] = true
 		h.groups[r.Group] = true
 	}
-	for _, r := range known() {
+	for _, r := range kinds.All() {
 		h.resources[r.GroupVersionResource()] = r
 		if r.IsStored() {
 			h.stored[r.GroupVersionKind()] = r
 			h.byName[r.GroupResource()] = r
 		}
 	}
-	h.types = lazily(func() (*types, error) { return newTypes(h.setDefaults, optional(c.Served)) })
+	h.types = lazily(func() (*kinds.Scheme, error) { return kinds.NewScheme(h.setDefaults, kinds.Optional(c.Served)) })
 	h.converter = lazily(h.newConverter)
 	h.equivalents = sync.OnceValue(func() runtime.EquivalentResourceMapper { return newEquivalents(c.Served) })
 	h.described = lazily(h.newDescribed)
@@ -119,7 +118,7 @@ func New(c Config) *Handler {
 
 // newEquivalents returns which resources have the same objects: those that are stored in the same
 // place, in several versions or groups. A webhook for one of them gets the requests for all.
-func newEquivalents(all []*Resource) runtime.EquivalentResourceMapper {
+func newEquivalents(all []*kinds.Resource) runtime.EquivalentResourceMapper {
 	directories := map[runtimeschema.GroupResource]string{}
 	for _, r := range all {
 		directories[r.GroupResource()] = keys.BuiltinDirectory(r.GroupResource())
@@ -154,7 +153,7 @@ func (h *Handler) setDefaults(gvk runtimeschema.GroupVersionKind, obj kind.Objec
 }
 
 // endpoint returns the endpoint of a resource, and builds it on first use.
-func (h *Handler) endpoint(r *Resource) (*endpoint, error) {
+func (h *Handler) endpoint(r *kinds.Resource) (*endpoint, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if e := h.endpoints[r.GroupVersionResource()]; e != nil {
@@ -186,7 +185,7 @@ func (h *Handler) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-func (h *Handler) serve(w http.ResponseWriter, req *http.Request, info *apirequest.RequestInfo, r *Resource) {
+func (h *Handler) serve(w http.ResponseWriter, req *http.Request, info *apirequest.RequestInfo, r *kinds.Resource) {
 	f, err := h.handler(req.Method, info, r)
 	if err == nil && req.Method == http.MethodPatch {
 		err = h.checkPatch(req, info, r)
@@ -212,8 +211,8 @@ func patchTypes() []string {
 }
 
 // handler returns the handler of a request, by its subresource and verb.
-func (h *Handler) handler(method string, info *apirequest.RequestInfo, r *Resource) (http.HandlerFunc, error) {
-	if err := r.routes().Check(method, info); err != nil {
+func (h *Handler) handler(method string, info *apirequest.RequestInfo, r *kinds.Resource) (http.HandlerFunc, error) {
+	if err := routes(r).Check(method, info); err != nil {
 		return nil, err
 	}
 	if info.Subresource != "" {
@@ -248,4 +247,14 @@ func (h *Handler) handler(method string, info *apirequest.RequestInfo, r *Resour
 		return handlers.DeleteCollection(h.deletions(r, storage), true, &e.scope, admit), nil
 	}
 	return nil, resource.NotAllowed()
+}
+
+// routes returns the paths of a resource, and their methods.
+func routes(r *kinds.Resource) resource.Routes {
+	return resource.Routes{Namespaced: r.Namespaced, Verbs: r.Verbs(), Subresource: func(name string) []string {
+		if s := r.Subresource(name); s != nil {
+			return s.Verbs
+		}
+		return nil
+	}}
 }

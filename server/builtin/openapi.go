@@ -10,13 +10,14 @@ import (
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
+	"espalier.dev/kinds"
 	"espalier.dev/openapi"
 	"espalier.dev/server/resource"
 )
 
 // OpenAPI describes the resource for OpenAPI. The scheme has the Go types of its kinds.
 // Subresources that need a kubelet are left out: the server has none.
-func (r *Resource) OpenAPI(scheme *runtime.Scheme) (*openapi.Kind, error) {
+func OpenAPI(r *kinds.Resource, scheme *runtime.Scheme) (*openapi.Kind, error) {
 	gvk := r.GroupVersionKind()
 	k := &openapi.Kind{GroupVersionKind: gvk, Plural: r.Plural, Namespaced: r.Namespaced, Verbs: r.Verbs(), DeletesObject: r.ReturnsDeleted}
 	typeOf := func(kind runtimeschema.GroupVersionKind) (reflect.Type, error) {
@@ -52,13 +53,13 @@ func (r *Resource) OpenAPI(scheme *runtime.Scheme) (*openapi.Kind, error) {
 }
 
 // openAPI builds the documents of a resource.
-func (h *Handler) openAPI(r *Resource) resource.OpenAPI {
+func (h *Handler) openAPI(r *kinds.Resource) resource.OpenAPI {
 	kind := func() (*openapi.Kind, error) {
 		t, err := h.types()
 		if err != nil {
 			return nil, err
 		}
-		return r.OpenAPI(t.Scheme)
+		return OpenAPI(r, t.Scheme)
 	}
 	return resource.OpenAPI{
 		GoTypes: true,

@@ -14,6 +14,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"espalier.dev/crd"
+	"espalier.dev/kinds"
+	"espalier.dev/kinds/cel"
 	"espalier.dev/openapi"
 	"espalier.dev/server/builtin"
 	"espalier.dev/server/publish"
@@ -23,14 +25,14 @@ import (
 func documents(t testing.TB) (*spec3.OpenAPI, *spec.Swagger) {
 	t.Helper()
 	types := runtime.NewScheme()
-	if err := builtin.AddToScheme(types); err != nil {
+	if err := kinds.AddToScheme(types); err != nil {
 		t.Fatal(err)
 	}
 	b := openapi.New(openapi.Options{Scheme: types})
 	var v3 []*spec3.OpenAPI
 	var v2 []*spec.Swagger
-	for _, r := range builtin.Resources() {
-		k, err := r.OpenAPI(types)
+	for _, r := range kinds.Resources() {
+		k, err := builtin.OpenAPI(r, types)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,8 +130,8 @@ func (noCatalog) Catalog() *crd.Catalog { return crd.NewCatalog() }
 // published returns a function that publishes all built-in resources anew.
 func published(t testing.TB) func() *publish.Publisher {
 	t.Helper()
-	h := builtin.New(builtin.Config{Rules: builtin.Rules(), Served: builtin.Resources()})
-	definitions, err := builtin.Definitions(builtin.Resources())
+	h := builtin.New(builtin.Config{Rules: kinds.Rules(cel.New()), Served: kinds.Resources()})
+	definitions, err := builtin.Definitions(kinds.Resources())
 	if err != nil {
 		t.Fatal(err)
 	}

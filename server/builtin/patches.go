@@ -8,12 +8,13 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 
+	"espalier.dev/kinds"
 	"espalier.dev/server/resources"
 )
 
 // checkPatch rejects a patch that k8s.io/apiserver turns into Go values without the decoder, if
 // they need too much memory or time. The decoder checks what other patches result in.
-func (h *Handler) checkPatch(req *http.Request, info *apirequest.RequestInfo, r *Resource) error {
+func (h *Handler) checkPatch(req *http.Request, info *apirequest.RequestInfo, r *kinds.Resource) error {
 	patchType := apitypes.PatchType(resources.MediaType(req))
 	isApply := patchType == apitypes.ApplyYAMLPatchType
 	if !isApply && patchType != apitypes.StrategicMergePatchType {
@@ -24,7 +25,7 @@ func (h *Handler) checkPatch(req *http.Request, info *apirequest.RequestInfo, r 
 		return err
 	}
 	gvk := r.GroupVersionKind()
-	if i := slices.IndexFunc(r.Subresources, func(s Subresource) bool { return s.Name == info.Subresource }); i >= 0 && r.Subresources[i].Kind.Kind != "" {
+	if i := slices.IndexFunc(r.Subresources, func(s kinds.Subresource) bool { return s.Name == info.Subresource }); i >= 0 && r.Subresources[i].Kind.Kind != "" {
 		gvk = r.Subresources[i].Kind
 	}
 	body, ok := jsonOf(resources.PeekBody(req, h.config.MaxRequestBodyBytes), isApply)

@@ -9,13 +9,14 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
+	"espalier.dev/kinds"
 	"espalier.dev/schema"
 	"espalier.dev/server/resource"
 )
 
 // Definitions returns built-in resources as discovery publishes them: one Definition for each
 // resource, with all of its versions. Its schemas are empty: Go types describe the objects.
-func Definitions(served []*Resource) ([]*crd.Definition, error) {
+func Definitions(served []*kinds.Resource) ([]*crd.Definition, error) {
 	byName := map[runtimeschema.GroupResource]*api.CustomResourceDefinition{}
 	var order []*api.CustomResourceDefinition
 	for _, r := range served {

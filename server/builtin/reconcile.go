@@ -13,7 +13,7 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"espalier.dev/server/builtin/kind"
+	"espalier.dev/kinds/kind"
 	"espalier.dev/server/rbac/policy"
 	"espalier.dev/server/storage"
 )

@@ -11,11 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 
+	"espalier.dev/kinds"
 	"espalier.dev/server/resource"
 )
 
 // reviewHandler returns the handler of a request to a resource whose objects are only answered.
-func (h *Handler) reviewHandler(r *Resource) (http.HandlerFunc, error) {
+func (h *Handler) reviewHandler(r *kinds.Resource) (http.HandlerFunc, error) {
 	storage := h.config.Reviews[r.GroupVersionResource()]
 	if r.Group == "" && r.Plural == "bindings" {
 		pods, err := h.byGroupResource(corev1.Resource("pods"))
@@ -35,7 +36,7 @@ func (h *Handler) reviewHandler(r *Resource) (http.HandlerFunc, error) {
 }
 
 // reviewScope returns the scope of requests to such a resource, and makes it on first use.
-func (h *Handler) reviewScope(r *Resource) (*handlers.RequestScope, error) {
+func (h *Handler) reviewScope(r *kinds.Resource) (*handlers.RequestScope, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s := h.reviews[r.GroupVersionResource()]; s != nil {
@@ -45,14 +46,14 @@ func (h *Handler) reviewScope(r *Resource) (*handlers.RequestScope, error) {
 	if err != nil {
 		return nil, err
 	}
-	conv, gvk := &convertor{types: types}, r.GroupVersionKind()
+	conv, gvk := &kinds.Converter{Scheme: types}, r.GroupVersionKind()
 	equivalent := runtime.NewEquivalentResourceRegistry()
 	equivalent.RegisterKindFor(r.GroupVersionResource(), "", gvk)
 	s := &handlers.RequestScope{
 		Namer:                    handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !r.Namespaced},
-		Serializer:               &negotiated{CodecFactory: types.codecs, convertor: conv},
+		Serializer:               &negotiated{CodecFactory: types.Codecs, convertor: conv},
 		ParameterCodec:           metav1.ParameterCodec,
-		StandardSerializers:      types.codecs.SupportedMediaTypes(),
+		StandardSerializers:      types.Codecs.SupportedMediaTypes(),
 		Creater:                  types.Scheme,
 		Convertor:                copying{conv},
 		UnsafeConvertor:          conv,

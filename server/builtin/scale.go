@@ -19,7 +19,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"espalier.dev/server/builtin/kind"
+	"espalier.dev/kinds/kind"
+	"espalier.dev/server/resource"
 )
 
 // scaleREST presents an object as a Scale.
@@ -80,7 +81,7 @@ func (r *scaleREST) Destroy() {}
 
 // GroupVersionKind returns the kind of Scale.
 func (r *scaleREST) GroupVersionKind(runtimeschema.GroupVersion) runtimeschema.GroupVersionKind {
-	return scaled.Kind
+	return resource.ScaleKind()
 }
 
 // ConvertToTable returns the columns of a Scale.
@@ -157,10 +158,10 @@ func (s *scaleUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (ru
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("expected input object type to be Scale, but %T", changed))
 	}
 	if errs := validateScale(scale); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(scaled.Kind.GroupKind(), m.GetName(), errs)
+		return nil, apierrors.NewInvalid(resource.ScaleKind().GroupKind(), m.GetName(), errs)
 	}
 	if scale.UID != "" && scale.UID != m.GetUID() {
-		return nil, apierrors.NewConflict(runtimeschema.GroupResource{Group: scaled.Kind.Group, Resource: "scales"}, m.GetName(),
+		return nil, apierrors.NewConflict(runtimeschema.GroupResource{Group: resource.ScaleKind().Group, Resource: "scales"}, m.GetName(),
 			fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", scale.UID, m.GetUID()))
 	}
 	*replicas = &scale.Spec.Replicas

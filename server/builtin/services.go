@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"espalier.dev/server/builtin/services"
+	"espalier.dev/kinds/services"
 	"espalier.dev/server/fence"
 	"espalier.dev/store"
 )

@@ -17,15 +17,16 @@ import (
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"espalier.dev/server/builtin/kind"
-	"espalier.dev/server/resources"
+	"espalier.dev/crd"
+	"espalier.dev/kinds"
+	"espalier.dev/kinds/kind"
 )
 
 // strategy implements the strategies of the generic store with the rules of a kind.
 type strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator
-	resource *Resource
+	resource *kinds.Resource
 	rules    *kind.Rules
 	write    *kind.Write
 	// tracked returns an error if the fields of an object of a kind would take too long to
@@ -84,7 +85,7 @@ func (s *strategy) validate(obj, old runtime.Object) field.ErrorList {
 	if s.tracked != nil {
 		// Field management has only logged the error. An object that was stored before there was
 		// a limit can be updated.
-		if err := s.tracked(s.resource.stored(), obj); err != nil && (old == nil || s.tracked(s.resource.stored(), old) == nil) {
+		if err := s.tracked(s.resource.StoredKind(), obj); err != nil && (old == nil || s.tracked(s.resource.StoredKind(), old) == nil) {
 			return field.ErrorList{field.Forbidden(field.NewPath("metadata", "managedFields"), err.Error())}
 		}
 	}
@@ -92,7 +93,7 @@ func (s *strategy) validate(obj, old runtime.Object) field.ErrorList {
 		return nil
 	}
 	before, _ := old.(kind.Object)
-	return resources.BoundErrors(s.write.Validate(obj.(kind.Object), before))
+	return crd.BoundErrors(s.write.Validate(obj.(kind.Object), before))
 }
 
 func (s *strategy) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
@@ -123,7 +124,7 @@ func (s *strategy) AllowUnconditionalUpdate(context.Context) bool { return !s.ru
 // DefaultGarbageCollectionPolicy returns what happens to dependents if the client does not say.
 func (s *strategy) DefaultGarbageCollectionPolicy(context.Context) rest.GarbageCollectionPolicy {
 	switch {
-	case s.resource.isEvent():
+	case s.resource.IsEvent():
 		return rest.Unsupported // events have no dependents: they are deleted at once
 	case s.resource.Orphans:
 		return rest.OrphanDependents

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 
-	"espalier.dev/server/builtin/certificates"
+	"espalier.dev/kinds/certificates"
 )
 
 // TestRequester creates a request for a certificate: the server sets the user, not the client.

@@ -12,12 +12,13 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"espalier.dev/kinds"
 	"espalier.dev/server/resource"
 	"espalier.dev/server/resources"
 )
 
 // addSubresource adds a subresource to an endpoint.
-func (h *Handler) addSubresource(e *endpoint, scope handlers.RequestScope, sub Subresource) (err error) {
+func (h *Handler) addSubresource(e *endpoint, scope handlers.RequestScope, sub kinds.Subresource) (err error) {
 	s := &subendpoint{}
 	if sub.Kind.Kind != "" {
 		scope.Kind = sub.Kind
@@ -37,15 +38,12 @@ func (h *Handler) addSubresource(e *endpoint, scope handlers.RequestScope, sub S
 		eviction := &evictionREST{handler: h, pods: e}
 		s.creater, scope.AcceptsGroupVersionDelegate = eviction, eviction
 	default:
-		write, ok := e.rules.Subresources[sub.Name]
-		if sub.Name == "status" && e.rules.Status != nil {
-			write, ok = *e.rules.Status, true
-		}
+		write, ok := e.rules.Write(sub.Name)
 		if !ok && sub.Kind.Kind != "" {
 			return nil // it needs a kubelet
 		}
 		if !ok {
-			write = *plain(e.resource).Status
+			write = *kinds.Plain(e.resource).Status
 		}
 		strategy := *e.store.UpdateStrategy.(*strategy)
 		strategy.write = &write
@@ -70,7 +68,7 @@ func (h *Handler) addSubresource(e *endpoint, scope handlers.RequestScope, sub S
 }
 
 // subHandler returns the handler of a request for a subresource.
-func (h *Handler) subHandler(info *apirequest.RequestInfo, r *Resource) (http.HandlerFunc, error) {
+func (h *Handler) subHandler(info *apirequest.RequestInfo, r *kinds.Resource) (http.HandlerFunc, error) {
 	e, err := h.endpoint(r)
 	if err != nil {
 		return nil, err

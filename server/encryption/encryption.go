@@ -27,7 +27,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/klog/v2"
 
-	"espalier.dev/server/builtin"
+	"espalier.dev/kinds"
 	"espalier.dev/server/keys"
 )
 
@@ -250,12 +250,29 @@ func (e *Encryption) resource(key string) (runtimeschema.GroupResource, error) {
 	o, ok := e.config.Root.Parse(key)
 	r := o.Resource
 	if ok && r.Empty() {
-		r, ok = builtin.ResourceAt(o.Directory)
+		r, ok = resourceAt(o.Directory)
 	}
 	if !ok {
 		return r, fmt.Errorf("%s: %w", key, errKey)
 	}
 	return r, nil
+}
+
+// directories are the built-in resources by the directory of their objects.
+var directories = sync.OnceValue(func() map[string]runtimeschema.GroupResource {
+	out := map[string]runtimeschema.GroupResource{}
+	for _, r := range kinds.Resources() {
+		if r.IsStored() {
+			out[keys.BuiltinDirectory(r.GroupResource())] = r.GroupResource()
+		}
+	}
+	return out
+})
+
+// resourceAt returns the built-in resource whose objects are in a directory; see package keys.
+func resourceAt(directory string) (runtimeschema.GroupResource, bool) {
+	r, ok := directories()[directory]
+	return r, ok
 }
 
 // FromStorage decrypts a stored value. stale reports that it should be encrypted again.

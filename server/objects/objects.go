@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"espalier.dev/crd"
+	"espalier.dev/kinds"
 	"espalier.dev/server/builtin"
 	"espalier.dev/server/keys"
 	"espalier.dev/server/resources"
@@ -64,7 +65,7 @@ var ErrUnknown = errors.New("the resource is not known")
 // New returns new Objects.
 func New(c Config) *Objects {
 	o := &Objects{Config: c, root: keys.Root(c.Store.Prefix()), directories: map[string]*Resource{}, kinds: map[runtimeschema.GroupVersionKind]*Resource{}}
-	for _, r := range builtin.Resources() {
+	for _, r := range kinds.Resources() {
 		if r.CreateOnly {
 			continue
 		}

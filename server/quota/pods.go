@@ -15,8 +15,8 @@ import (
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	helpers "k8s.io/component-helpers/resource"
 
-	podrules "espalier.dev/server/builtin/pods"
-	"espalier.dev/server/builtin/rules"
+	podrules "espalier.dev/kinds/pods"
+	"espalier.dev/kinds/rules"
 )
 
 // countPods limits all stored pods. corev1.ResourcePods limits those that have not ended.

@@ -215,9 +215,9 @@ func (k *customKind) fieldErrors(vs schema.Violations, err error) field.ErrorLis
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
 	truncated := vs.Truncated()
-	if len(vs) > 2*maxErrors {
+	if len(vs) > 2*crd.MaxErrors {
 		// The others are not reported, and the text of an error can be long.
-		vs, truncated = vs[:2*maxErrors], true
+		vs, truncated = vs[:2*crd.MaxErrors], true
 	}
 	errs := vs.FieldErrorsIn(k.Definition().Semantics())
 	if truncated {

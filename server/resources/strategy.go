@@ -85,7 +85,7 @@ func (s *strategy) judge(ctx context.Context, obj, old runtime.Object, validate 
 	}
 	errs, warnings := validate(ctx, obj, old)
 	o.warnings = warnings
-	return BoundErrors(errs)
+	return crd.BoundErrors(errs)
 }
 
 func (s *strategy) Canonicalize(runtime.Object) {}

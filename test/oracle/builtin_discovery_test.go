@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"espalier.dev/crd"
+	"espalier.dev/kinds"
+	"espalier.dev/kinds/cel"
 	"espalier.dev/server/builtin"
 	"espalier.dev/server/publish"
 )
@@ -37,8 +39,8 @@ func (c emptyCatalog) Catalog() *crd.Catalog { return c.catalog }
 // TestDiscoveryOfBuiltins compares the lists of resources with those of Kubernetes 1.36.
 func TestDiscoveryOfBuiltins(t *testing.T) {
 	dir := filepath.Join(moduleDir(t, "k8s.io/kubernetes", "v1.36.3"), "api", "discovery")
-	h := builtin.New(builtin.Config{Rules: builtin.Rules(), Served: builtin.Resources()})
-	definitions, err := builtin.Definitions(builtin.Resources())
+	h := builtin.New(builtin.Config{Rules: kinds.Rules(cel.New()), Served: kinds.Resources()})
+	definitions, err := builtin.Definitions(kinds.Resources())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,9 @@ import (
 
 	"k8s.io/kube-openapi/pkg/handler"
 
+	"espalier.dev/kinds"
 	"espalier.dev/openapi"
-	"espalier.dev/server/builtin"
+	serverbuiltin "espalier.dev/server/builtin"
 	oraclebuiltin "espalier.dev/test/oracle/builtin"
 )
 
@@ -42,8 +43,8 @@ func TestOpenAPIOfBuiltins(t *testing.T) {
 	documents := map[string]map[string]any{}
 	ours := map[string]bool{} // paths
 	c := &builtinComparison{T: t, changes: changes, definitions: map[string]bool{}, changedFields: map[string]bool{}, changedTypes: map[string]bool{}}
-	for _, r := range builtin.Resources() {
-		k, err := r.OpenAPI(oraclebuiltin.Scheme)
+	for _, r := range kinds.Resources() {
+		k, err := serverbuiltin.OpenAPI(r, oraclebuiltin.Scheme)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"context"
 	"encoding/json"
 	"math/rand/v2"
 	"reflect"
@@ -17,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	builtinresources "espalier.dev/server/builtin"
-	"espalier.dev/server/builtin/columns"
+	"espalier.dev/kinds"
+	"espalier.dev/kinds/columns"
 	"espalier.dev/test/oracle/builtin"
 )
 
@@ -35,11 +34,11 @@ func TestTables(t *testing.T) {
 	if !builtin.Live() {
 		t.Skip("tables have ages, so they are not recorded: run make oracle-builtin")
 	}
-	kinds := []runtimeschema.GroupVersionKind{{Group: "autoscaling", Version: "v1", Kind: "Scale"}}
-	for _, r := range builtinresources.Resources() {
+	named := []runtimeschema.GroupVersionKind{{Group: "autoscaling", Version: "v1", Kind: "Scale"}}
+	for _, r := range kinds.Resources() {
 		// The columns of API services are not among those of all other kinds.
 		if r.Group != "apiregistration.k8s.io" {
-			kinds = append(kinds, r.GroupVersionKind())
+			named = append(named, r.GroupVersionKind())
 		}
 	}
 	type request struct {
@@ -48,7 +47,7 @@ func TestTables(t *testing.T) {
 	}
 	var requests []request
 	var sent []runtimeschema.GroupVersionKind
-	for _, gvk := range kinds {
+	for _, gvk := range named {
 		obj, err := scheme.Scheme.New(gvk)
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +63,6 @@ func TestTables(t *testing.T) {
 		}
 	}
 	ref := startReference(t)
-	convertor := columns.Convertor(runtimeschema.GroupResource{})
 	compared := map[runtimeschema.GroupVersionKind]int{}
 	for i, gvk := range sent {
 		var a struct {
@@ -84,7 +82,7 @@ func TestTables(t *testing.T) {
 		if err := json.Unmarshal(a.Object, obj); err != nil {
 			t.Fatal(err)
 		}
-		table, err := convertor.ConvertToTable(context.Background(), obj, nil)
+		table, err := columns.Convert(obj, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

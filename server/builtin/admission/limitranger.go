@@ -12,7 +12,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/admission"
 
-	"espalier.dev/server/builtin/rules"
+	"espalier.dev/kinds/rules"
 )
 
 // limitRanger gives containers the default requests and limits of the limit ranges in their

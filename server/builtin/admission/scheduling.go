@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
 
-	"espalier.dev/server/builtin/rules"
+	"espalier.dev/kinds/rules"
 )
 
 // antiAffinity rejects pods that keep others away from more than their node.

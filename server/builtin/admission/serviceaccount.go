@@ -15,7 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/storage/names"
 
-	podrules "espalier.dev/server/builtin/pods"
+	podrules "espalier.dev/kinds/pods"
 	"espalier.dev/server/tokens"
 )
 

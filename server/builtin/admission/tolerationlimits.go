@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 
-	podrules "espalier.dev/server/builtin/pods"
+	podrules "espalier.dev/kinds/pods"
 )
 
 // tolerationRestriction gives pods the default tolerations of their namespace, and limits the

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"espalier.dev/server/builtin/kind"
+	"espalier.dev/kinds/kind"
 )
 
 // Config are the values of a server that its first objects have.

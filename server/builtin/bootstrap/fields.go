@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"espalier.dev/server/builtin/kind"
+	"espalier.dev/kinds/kind"
 )
 
 // manager is the field manager of the first objects, as in kube-apiserver.

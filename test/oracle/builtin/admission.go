@@ -26,8 +26,8 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
 
+	"espalier.dev/kinds/kind"
 	plugins "espalier.dev/server/builtin/admission"
-	"espalier.dev/server/builtin/kind"
 	"espalier.dev/server/quota"
 )
 

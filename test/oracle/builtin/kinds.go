@@ -8,8 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"espalier.dev/server/builtin"
-	"espalier.dev/server/builtin/kind"
+	"espalier.dev/kinds"
+	"espalier.dev/kinds/cel"
+	"espalier.dev/kinds/kind"
 )
 
 // Kind is a resource that both sides know.
@@ -41,30 +42,27 @@ func Kinds(ref *Reference) ([]*Kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	var kinds []*Kind
+	var all []*Kind
 	for _, r := range a.Resources {
 		k := &Kind{Resource: r, Name: r.Resource}
 		k.Stored = k.requested()
-		kinds = append(kinds, k)
+		all = append(all, k)
 		switch r.Resource {
 		case "events":
 			other := *k
 			other.Name, other.Group = "events.events.k8s.io", "events.k8s.io"
 			other.converted = true
-			kinds = append(kinds, &other)
+			all = append(all, &other)
 		case "horizontalpodautoscalers":
 			other := *k
 			other.Name, other.Version = "horizontalpodautoscalers.v1", "v1"
 			other.converted = true
-			kinds = append(kinds, &other)
+			all = append(all, &other)
 		}
 	}
-	rules, ours := builtin.Rules(), map[schema.GroupVersionKind]*builtin.Resource{}
-	for _, r := range builtin.Resources() {
-		ours[r.GroupVersionKind()] = r
-	}
-	for _, k := range kinds {
-		r := ours[k.requested()]
+	rules := kinds.Rules(cel.New())
+	for _, k := range all {
+		r := kinds.ByKind(k.requested())
 		if r == nil {
 			return nil, fmt.Errorf("there is no resource for %s", k.requested())
 		}
@@ -75,6 +73,6 @@ func Kinds(ref *Reference) ([]*Kind, error) {
 		}
 		k.goType = reflect.TypeOf(obj).Elem()
 	}
-	slices.SortFunc(kinds, func(a, b *Kind) int { return strings.Compare(a.Name, b.Name) })
-	return kinds, nil
+	slices.SortFunc(all, func(a, b *Kind) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
 }

@@ -12,16 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"espalier.dev/server/builtin"
-	"espalier.dev/server/builtin/kind"
+	"espalier.dev/kinds"
+	"espalier.dev/kinds/cel"
+	"espalier.dev/kinds/kind"
 )
 
 // requester is the user whose requests the reference runs.
 var requester = &user.DefaultInfo{Name: "admin", Groups: []string{"system:masters", "system:authenticated"}}
 
 // offline runs our rules without a server. The reference gives created objects the same values.
-var offline = sync.OnceValue(func() *builtin.Offline {
-	o, err := builtin.NewOffline()
+var offline = sync.OnceValue(func() *kinds.Offline {
+	o, err := kinds.NewOffline(cel.New())
 	if err != nil {
 		panic(err)
 	}
@@ -95,7 +96,7 @@ func run(k *Kind, req *Request, warnings *recorder) (kind.Object, error) {
 			old.SetResourceVersion("1")
 		}
 	}
-	*warnings, err = offline().Write(builtin.OfflineWrite{
+	*warnings, err = offline().Write(kinds.OfflineWrite{
 		Kind: k.requested(), Subresource: req.Subresource, Namespace: req.Namespace, Object: obj, Old: old, Requester: requester,
 	})
 	return obj, err

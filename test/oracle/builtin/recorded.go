@@ -19,7 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"espalier.dev/server/builtin"
+	"espalier.dev/kinds"
 )
 
 // answersFile has the recorded answers, relative to the directory of the tests.
@@ -154,6 +154,6 @@ func withoutClock(text []byte) []byte {
 		if err != nil || time.Since(at).Abs() > time.Hour {
 			return found
 		}
-		return []byte(builtin.OfflineTime)
+		return []byte(kinds.OfflineTime)
 	})
 }

@@ -14,13 +14,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"espalier.dev/server/builtin"
+	"espalier.dev/kinds"
 )
 
 // Scheme has the Go types of all kinds.
 var Scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
-	if err := builtin.AddToScheme(s); err != nil {
+	if err := kinds.AddToScheme(s); err != nil {
 		panic(err)
 	}
 	return s

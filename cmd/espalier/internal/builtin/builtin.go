@@ -1,5 +1,4 @@
-// Package builtin connects Kubernetes' own kinds, whose rules are those of the server
-// (espalier.dev/server/builtin), with package analysis.
+// Package builtin connects Kubernetes' own kinds with package analysis.
 package builtin
 
 import (
@@ -13,8 +12,9 @@ import (
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
 	"espalier.dev/api"
-	"espalier.dev/server/builtin"
-	"espalier.dev/server/builtin/kind"
+	"espalier.dev/kinds"
+	"espalier.dev/kinds/cel"
+	"espalier.dev/kinds/kind"
 )
 
 // KubernetesMinor is the minor version of Kubernetes whose kinds are built in.
@@ -23,7 +23,7 @@ const KubernetesMinor = 37
 // Names returns the names of the kinds.
 var Names = sync.OnceValue(func() *lookup.Kinds {
 	var served []runtimeschema.GroupVersionKind
-	for _, r := range builtin.Resources() {
+	for _, r := range kinds.Resources() {
 		served = append(served, r.GroupVersionKind())
 	}
 	return lookup.NewKinds(served, scheme.Scheme, KubernetesMinor)
@@ -32,56 +32,46 @@ var Names = sync.OnceValue(func() *lookup.Kinds {
 // Checker returns a checker for objects of the kinds. The rules are made when the first object is
 // checked, so that runs without such objects do not pay for them.
 var Checker = sync.OnceValue(func() *object.KindChecker {
-	return object.ForKinds(func() (object.Kinds, error) { return newKinds() })
+	return object.ForKinds(func() (object.Kinds, error) { return newAdapter() })
 })
 
-// kinds implements [object.Kinds].
-type kinds struct {
-	rules     *builtin.Offline
-	resources map[runtimeschema.GroupVersionKind]*builtin.Resource
+// adapter implements [object.Kinds].
+type adapter struct{ rules *kinds.Offline }
+
+func newAdapter() (*adapter, error) {
+	rules, err := kinds.NewOffline(cel.New())
+	return &adapter{rules}, err
 }
 
-func newKinds() (*kinds, error) {
-	rules, err := builtin.NewOffline()
-	if err != nil {
-		return nil, err
-	}
-	k := &kinds{rules, map[runtimeschema.GroupVersionKind]*builtin.Resource{}}
-	for _, r := range builtin.Resources() {
-		k.resources[r.GroupVersionKind()] = r
-	}
-	return k, nil
+func (a *adapter) New(gvk runtimeschema.GroupVersionKind) (runtime.Object, error) {
+	return a.rules.New(gvk)
 }
 
-func (k *kinds) New(gvk runtimeschema.GroupVersionKind) (runtime.Object, error) {
-	return k.rules.New(gvk)
-}
-
-func (k *kinds) Decode(gvk runtimeschema.GroupVersionKind, source []byte) (object.KindObject, bool, error) {
-	obj, strict, err := k.rules.Decode(gvk, source)
-	return &decoded{kinds: k, kind: gvk, obj: obj}, len(strict) > 0, err
+func (a *adapter) Decode(gvk runtimeschema.GroupVersionKind, source []byte) (object.KindObject, bool, error) {
+	obj, strict, err := a.rules.Decode(gvk, source)
+	return &decoded{rules: a.rules, kind: gvk, obj: obj}, len(strict) > 0, err
 }
 
 // decoded implements [object.KindObject].
 type decoded struct {
-	kinds    *kinds
+	rules    *kinds.Offline
 	kind     runtimeschema.GroupVersionKind
 	obj, old kind.Object
 }
 
-func (d *decoded) Stored() bool { return !d.kinds.resources[d.kind].CreateOnly }
+func (d *decoded) Stored() bool { return !kinds.ByKind(d.kind).CreateOnly }
 
-func (d *decoded) Encode() ([]byte, error) { return d.kinds.rules.Encode(d.kind, d.obj) }
+func (d *decoded) Encode() ([]byte, error) { return d.rules.Encode(d.kind, d.obj) }
 
 func (d *decoded) Write(subresource string) ([]string, error) {
 	if subresource == "" {
-		finish, err := d.kinds.rules.Begin(d.obj, d.old)
+		finish, err := d.rules.Begin(d.obj, d.old)
 		if err != nil {
 			return nil, err
 		}
 		defer finish()
 	}
-	return d.kinds.rules.Write(builtin.OfflineWrite{Kind: d.kind, Subresource: subresource, Object: d.obj, Old: d.old})
+	return d.rules.Write(kinds.OfflineWrite{Kind: d.kind, Subresource: subresource, Object: d.obj, Old: d.old})
 }
 
 // Replace gives both objects the metadata that a server sets, as far as they lack it: files often
@@ -92,16 +82,16 @@ func (d *decoded) Replace(source []byte) error {
 		return err
 	}
 	gvk := runtimeschema.FromAPIVersionAndKind(id.APIVersion, id.Kind)
-	old, _, err := d.kinds.rules.Decode(gvk, source)
+	old, _, err := d.rules.Decode(gvk, source)
 	if err != nil {
 		return err
 	}
-	obj, namespaced := d.obj, d.kinds.resources[gvk].Namespaced
+	obj, namespaced := d.obj, kinds.ByKind(gvk).Namespaced
 	if old.GetUID() == "" {
 		old.SetUID(obj.GetUID())
 	}
 	if old.GetUID() == "" {
-		old.SetUID(builtin.OfflineUID)
+		old.SetUID(kinds.OfflineUID)
 	}
 	if old.GetCreationTimestamp().Time.IsZero() {
 		old.SetCreationTimestamp(obj.GetCreationTimestamp())
@@ -120,7 +110,7 @@ func (d *decoded) Replace(source []byte) error {
 	}
 	obj.SetResourceVersion(old.GetResourceVersion())
 	if obj.GetName() == "" && old.GetName() == "" && obj.GetGenerateName() != "" {
-		name := obj.GetGenerateName() + builtin.OfflineSuffix
+		name := obj.GetGenerateName() + kinds.OfflineSuffix
 		obj.SetName(name)
 		old.SetName(name)
 	}

@@ -17,7 +17,7 @@ import (
 
 // TestDecodingAsDecoder compares the fields that are reported with those that the decoder names.
 func TestDecodingAsDecoder(t *testing.T) {
-	kinds, err := newKinds()
+	kinds, err := newAdapter()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestDecodingAsDecoder(t *testing.T) {
 // TestWrongTypes puts a value of every type at every field of every kind. A value that cannot be
 // decoded is reported with its position.
 func TestWrongTypes(t *testing.T) {
-	kinds, err := newKinds()
+	kinds, err := newAdapter()
 	if err != nil {
 		t.Fatal(err)
 	}

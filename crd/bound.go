@@ -1,0 +1,21 @@
+package crd
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// MaxErrors is the number of errors that are reported of one object. Kubernetes reports all of
+// them, and needs a time that grows with the square of their number to join them.
+const MaxErrors = 200
+
+// BoundErrors returns the first errors of a list that is too long, and says that there are more.
+func BoundErrors(errs field.ErrorList) field.ErrorList {
+	if len(errs) <= MaxErrors {
+		return errs
+	}
+	more := &field.Error{Type: field.ErrorTypeTooMany, Field: errs[MaxErrors].Field, BadValue: field.OmitValueType{},
+		Detail: fmt.Sprintf("only the first %d errors are reported: fix them to see the others", MaxErrors)}
+	return append(errs[:MaxErrors:MaxErrors], more)
+}

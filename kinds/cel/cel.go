@@ -1,0 +1,102 @@
+// Package cel connects package kinds with the CEL of k8s.io/apiserver, which compiles the
+// expressions of webhook configurations and admission policies.
+package cel
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	apicel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+
+	"espalier.dev/kinds/admissionregistration"
+	"espalier.dev/schema/rules/bounds"
+)
+
+// New returns the compilers of a server. Their environments are large, and built on first use.
+func New() admissionregistration.CEL {
+	return &compilers{plain: sync.OnceValue(func() plugincel.Compiler { return plugincel.NewCompiler(bounds.EnvSet()) })}
+}
+
+type compilers struct {
+	plain func() plugincel.Compiler
+}
+
+// Compiler returns a compiler without variables. It makes the environment when it compiles.
+func (c *compilers) Compiler() admissionregistration.Compiler { return compiler{c.plain} }
+
+// Policy returns a compiler with variables.
+func (c *compilers) Policy() (admissionregistration.PolicyCompiler, error) {
+	composed, err := plugincel.NewCompositedCompiler(bounds.EnvSet())
+	if err != nil {
+		return nil, err
+	}
+	return &policyCompiler{compiler{func() plugincel.Compiler { return composed }}, composed}, nil
+}
+
+type compiler struct {
+	get func() plugincel.Compiler
+}
+
+func (c compiler) Compile(path *field.Path, e admissionregistration.Expression, value string) field.ErrorList {
+	return errorsOf(path, value, c.get().CompileCELExpression(accessor(e), variables(e), environmentOf(e)).Error)
+}
+
+type policyCompiler struct {
+	compiler
+	composed *plugincel.CompositedCompiler
+}
+
+func (p *policyCompiler) Declare(path *field.Path, name string, e admissionregistration.Expression) field.ErrorList {
+	v := &validating.Variable{Name: name, Expression: e.Text}
+	return errorsOf(path, e.Text, p.composed.CompileAndStoreVariable(v, variables(e), environmentOf(e)).Error)
+}
+
+// accessor returns an expression with the types that it may return.
+func accessor(e admissionregistration.Expression) plugincel.ExpressionAccessor {
+	switch e.Purpose {
+	case admissionregistration.Validation:
+		return &validating.ValidationCondition{Expression: e.Text}
+	case admissionregistration.Message:
+		return &validating.MessageExpressionCondition{MessageExpression: e.Text}
+	case admissionregistration.AuditValue:
+		return &validating.AuditAnnotationCondition{ValueExpression: e.Text}
+	case admissionregistration.JSONPatch:
+		return &patch.JSONPatchCondition{Expression: e.Text}
+	case admissionregistration.ApplyConfiguration:
+		return &patch.ApplyConfigurationCondition{Expression: e.Text}
+	}
+	return &matchconditions.MatchCondition{Expression: e.Text}
+}
+
+// variables returns the variables that an expression may use beside those of all expressions.
+func variables(e admissionregistration.Expression) plugincel.OptionalVariableDeclarations {
+	return plugincel.OptionalVariableDeclarations{
+		HasParams:     e.Params,
+		HasAuthorizer: e.Purpose != admissionregistration.Message,
+		HasPatchTypes: e.Purpose == admissionregistration.JSONPatch || e.Purpose == admissionregistration.ApplyConfiguration,
+	}
+}
+
+func environmentOf(e admissionregistration.Expression) environment.Type {
+	if e.Stored {
+		return environment.StoredExpressions
+	}
+	return environment.NewExpressions
+}
+
+func errorsOf(path *field.Path, expression string, err *apicel.Error) field.ErrorList {
+	switch {
+	case err == nil:
+		return nil
+	case err.Type == apicel.ErrorTypeRequired:
+		return field.ErrorList{field.Required(path, err.Detail)}
+	case err.Type == apicel.ErrorTypeInvalid:
+		return field.ErrorList{field.Invalid(path, expression, err.Detail)}
+	}
+	return field.ErrorList{field.InternalError(path, err)}
+}
