@@ -13,15 +13,16 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/object"
 	"espalier.dev/api"
+	"espalier.dev/kinds"
 )
 
 // TestDecodingAsDecoder compares the fields that are reported with those that the decoder names.
 func TestDecodingAsDecoder(t *testing.T) {
-	kinds, err := newAdapter()
+	a, err := newAdapter()
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := kinds.rules
+	rules := a.rules
 	for _, source := range []string{
 		`{"apiVersion":"v1","kind":"Pod","metadata":{"nam":"a","labels":{"a":"b","a":"c"},"managedFields":[{"fieldsV1":{"f:x":{}},"x":1}]},"spec":{"x":{"y":1,"y":2},"containers":[{"name":"a"},{"Name":"b","env":[{"valueFrom":{"fieldRef":{"path":"x"}}}]}],"containers":[]},"spec":{"y":null}}`,
 		`{"apiVersion":"v1","kind":"Pod","spec":{"volumes":[{"name":"a","emptyDir":{"medium":"","sizeLimit":"1Gi","z":1},"ephemeral":{"volumeClaimTemplate":{"spec":{"resources":{"requests":{"storage":1},"claims":[]}}}}}],"overhead":{"cpu":1,"cpu":2}}}`,
@@ -59,14 +60,15 @@ func TestDecodingAsDecoder(t *testing.T) {
 // TestWrongTypes puts a value of every type at every field of every kind. A value that cannot be
 // decoded is reported with its position.
 func TestWrongTypes(t *testing.T) {
-	kinds, err := newAdapter()
+	a, err := newAdapter()
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := kinds.rules
+	rules := a.rules
 	values := []string{`"x"`, `1`, `1.5`, `1e400`, `99999999999999999999`, `true`, `null`, `{}`, `[]`, `{"a":"b"}`, `["x"]`, `[null]`, `[[]]`, `""`}
 	tried, seen := 0, map[reflect.Type]bool{}
-	for gvk := range kinds.resources {
+	for _, r := range kinds.Resources() {
+		gvk := r.GroupVersionKind()
 		empty, err := rules.New(gvk)
 		if err != nil {
 			t.Fatal(err)
