@@ -17,7 +17,6 @@ import (
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
 	"espalier.dev/api"
-	"espalier.dev/api/codec"
 	"espalier.dev/api/v1beta1"
 	"espalier.dev/cmd/espalier/internal/builtin"
 	"espalier.dev/cmd/espalier/internal/input"
@@ -251,14 +250,20 @@ func (d *definition) hub() (*api.CustomResourceDefinition, error) {
 	if err != nil {
 		return nil, err
 	}
-	hub, err := codec.DecodeLenient(it.JSON)
-	if err != nil {
-		hub, err = codec.DecodeLenient(d.readable())
-	}
+	hub, err := decodeCRD(it.JSON, d.semantics)
 	if err == nil {
 		crd.PrepareCreate(hub)
 	}
 	return hub, err
+}
+
+// compile returns the Definition of the CRD. Each call returns a new one.
+func (d *definition) compile(o crd.Options) (*crd.Definition, error) {
+	hub, err := d.hub()
+	if err != nil {
+		return nil, err
+	}
+	return crd.New(hub, o)
 }
 
 // readable returns the CRD as JSON, without fields that the semantics ignores and that

@@ -93,7 +93,7 @@ func (d *differ) storedSides(ctx context.Context, src source.Source, new diffSet
 		if new.byName[o.Name] == nil {
 			return nil
 		}
-		decoded, err := decodeStored(o.JSON, d.options.Semantics)
+		decoded, err := decodeCRD(o.JSON, d.options.Semantics)
 		if err != nil {
 			d.r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: o.Where(), Message: err.Error(), Object: definitionIdentity(o.Name)})
 			return nil

@@ -167,11 +167,7 @@ func (a *app) explainedDefinitions(ctx context.Context, flags input.Flags, side 
 		return nil, err
 	}
 	for _, d := range loaded.All() {
-		hub, err := d.hub()
-		var made *crd.Definition
-		if err == nil {
-			made, err = crd.New(hub, crd.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}})
-		}
+		made, err := d.compile(crd.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}})
 		if err != nil {
 			side.Failure(input.Problem{Rule: input.Syntax, File: d.file, Line: d.item().Position("").Value.Line, Message: err.Error()})
 			continue

@@ -182,11 +182,7 @@ func (a *app) buildPackages(ds *definitions, r *report.Reporter) ([]*generate.Pa
 	var used []*definition
 	for _, d := range ds.All() {
 		r.Saw(d.item())
-		var made *crd.Definition
-		hub, err := d.hub()
-		if err == nil {
-			made, err = crd.New(hub, crd.Options{Semantics: a.semantics.Semantics, IgnoreRules: true, Shared: true})
-		}
+		made, err := d.compile(crd.Options{Semantics: a.semantics.Semantics, IgnoreRules: true, Shared: true})
 		if err != nil {
 			r.Report(d.item(), analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: err.Error()})
 			continue

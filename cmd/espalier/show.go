@@ -189,11 +189,7 @@ func (a *app) shownDefinitions(c *cobra.Command, o showOptions, r *report.Report
 		}
 		for _, d := range loaded.All() {
 			r.Saw(d.item())
-			hub, err := d.hub()
-			var made *crd.Definition
-			if err == nil {
-				made, err = crd.New(hub, crd.Options{Semantics: a.semantics.Semantics, IgnoreRules: true, Shared: true})
-			}
+			made, err := d.compile(crd.Options{Semantics: a.semantics.Semantics, IgnoreRules: true, Shared: true})
 			if err != nil {
 				r.Report(d.item(), analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: err.Error()})
 				continue

@@ -33,8 +33,8 @@ func (a *app) recordedSemantics(ctx context.Context, c *cobra.Command, src sourc
 	return a.semantics.Set(recorded)
 }
 
-// decodeStored decodes a stored CRD. Fields that the semantics ignores may fail to decode.
-func decodeStored(text []byte, sem schema.Semantics) (*api.CustomResourceDefinition, error) {
+// decodeCRD decodes a CRD. Fields that the semantics ignores may fail to decode.
+func decodeCRD(text []byte, sem schema.Semantics) (*api.CustomResourceDefinition, error) {
 	hub, err := codec.DecodeLenient(text)
 	if err != nil && !sem.KnowsForeignFields() {
 		hub, err = codec.DecodeLenient(api.DropForeign(text))
@@ -44,7 +44,7 @@ func decodeStored(text []byte, sem schema.Semantics) (*api.CustomResourceDefinit
 
 // storedDefinition returns a stored CRD, ready to use.
 func storedDefinition(text []byte, o crd.Options) (*crd.Definition, error) {
-	hub, err := decodeStored(text, o.Semantics)
+	hub, err := decodeCRD(text, o.Semantics)
 	if err != nil {
 		return nil, err
 	}
