@@ -1,3 +1,3 @@
-// Package tools pins the programs that check the code: staticcheck and govulncheck are tools
-// of this module, so that they are not dependencies of modules that import espalier.
+// Package tools has the programs that check the code, and pins those of others: they are not
+// dependencies of modules that import espalier.
 package tools
