@@ -58,7 +58,7 @@ func (z *normalizer) contradictionsFound() error {
 	list := z.found[:0]
 	for _, c := range z.found {
 		slices.Reverse(c.Path)
-		if old, found := lookup(z.old, c.Path); !found || !equalJSON(old, c.Value) {
+		if old, found := lookup(z.old, c.Path); !found || !Equal(old, c.Value) {
 			list = append(list, c)
 		}
 	}

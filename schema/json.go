@@ -18,9 +18,8 @@ func isScalar(v any) bool {
 	return false
 }
 
-// equalJSON reports whether two JSON values are equal. Numbers of different Go types
-// are not equal.
-func equalJSON(a, b any) bool {
+// Equal reports whether two JSON values are equal. Numbers of different Go types are not equal.
+func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
@@ -29,7 +28,7 @@ func equalJSON(a, b any) bool {
 		}
 		for k, v := range a {
 			w, ok := b[k]
-			if !ok || !equalJSON(v, w) {
+			if !ok || !Equal(v, w) {
 				return false
 			}
 		}
@@ -40,7 +39,7 @@ func equalJSON(a, b any) bool {
 			return false
 		}
 		for i := range a {
-			if !equalJSON(a[i], b[i]) {
+			if !Equal(a[i], b[i]) {
 				return false
 			}
 		}

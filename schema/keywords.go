@@ -343,7 +343,7 @@ func inEnum(allowed []any, v any) bool {
 			}
 		case nil:
 		default:
-			if v != nil && equalJSON(v, want) {
+			if v != nil && Equal(v, want) {
 				return true
 			}
 		}

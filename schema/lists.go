@@ -229,7 +229,7 @@ func hasDuplicates(a []any) bool {
 	if len(a) <= pairwiseMax {
 		for i := range a {
 			for j := range i {
-				if equalJSON(a[i], a[j]) {
+				if Equal(a[i], a[j]) {
 					return true
 				}
 			}
@@ -243,7 +243,7 @@ func hasDuplicates(a []any) bool {
 			continue
 		}
 		for _, w := range byText[compound(text)] {
-			if equalJSON(v, w) {
+			if Equal(v, w) {
 				return true
 			}
 		}

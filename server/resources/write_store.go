@@ -3,7 +3,6 @@ package resources
 import (
 	"context"
 	"errors"
-	"maps"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +16,7 @@ import (
 	storeerrors "k8s.io/apiserver/pkg/storage/errors"
 
 	"espalier.dev/schema"
+	etcdstorage "espalier.dev/server/storage"
 )
 
 // The steps of this file are those of registry.Store, on the same storage. Its checks of
@@ -197,7 +197,7 @@ func (w *write) prepareUpdate(ctx context.Context, key string, obj, live *unstru
 	if err := rest.BeforeUpdate(w.strategy, ctx, obj, old); err != nil {
 		return err
 	}
-	if differOnlyInTime(managed, before) && equalTrees(obj.Object, old.Object) {
+	if differOnlyInTime(managed, before) && schema.Equal(obj.Object, old.Object) {
 		// Nothing has changed, so nothing is stored.
 		managed = before
 	}
@@ -223,11 +223,7 @@ func (w *write) deleteFinalized(ctx context.Context, key string, preconditions *
 
 // shallowCopy returns a copy of an object that shares everything but the metadata.
 func shallowCopy(obj *unstructured.Unstructured) *unstructured.Unstructured {
-	tree := maps.Clone(obj.Object)
-	if meta, ok := tree["metadata"].(map[string]any); ok {
-		tree["metadata"] = maps.Clone(meta)
-	}
-	return &unstructured.Unstructured{Object: tree}
+	return &unstructured.Unstructured{Object: etcdstorage.ShallowCopy(obj.Object)}
 }
 
 // takeManagedFields removes the managed fields from an object and returns them.
@@ -262,39 +258,10 @@ func differOnlyInTime(a, b any) bool {
 			return false
 		}
 		for k, v := range m {
-			if k != "time" && !equalTrees(v, n[k]) {
+			if k != "time" && !schema.Equal(v, n[k]) {
 				return false
 			}
 		}
 	}
 	return true
-}
-
-// equalTrees reports whether two trees are equal, as reflect.DeepEqual does.
-func equalTrees(a, b any) bool {
-	switch a := a.(type) {
-	case schema.Object:
-		b, ok := b.(schema.Object)
-		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
-			return false
-		}
-		for k, v := range a {
-			if w, ok := b[k]; !ok || !equalTrees(v, w) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
-			return false
-		}
-		for i := range a {
-			if !equalTrees(a[i], b[i]) {
-				return false
-			}
-		}
-		return true
-	}
-	return a == b
 }

@@ -82,7 +82,7 @@ func (s *Storage) result(out, obj runtime.Object, data []byte, revision int64) e
 	}
 	if out != obj {
 		if tree, ok := obj.(*unstructured.Unstructured); ok {
-			out.(*unstructured.Unstructured).Object = versionable(tree.Object)
+			out.(*unstructured.Unstructured).Object = ShallowCopy(tree.Object)
 		} else {
 			reflect.ValueOf(out).Elem().Set(reflect.ValueOf(obj.DeepCopyObject()).Elem())
 		}
@@ -90,9 +90,9 @@ func (s *Storage) result(out, obj runtime.Object, data []byte, revision int64) e
 	return s.versioner.UpdateObject(out, uint64(revision))
 }
 
-// versionable returns a copy of a tree whose resource version can be set. Everything but the
-// metadata is shared.
-func versionable(tree map[string]any) map[string]any {
+// ShallowCopy returns a copy of a tree whose metadata can be changed. Everything but the metadata
+// is shared.
+func ShallowCopy(tree map[string]any) map[string]any {
 	tree = maps.Clone(tree)
 	if meta, ok := tree["metadata"].(map[string]any); ok {
 		tree["metadata"] = maps.Clone(meta)
