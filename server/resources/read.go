@@ -261,7 +261,7 @@ const (
 	// frameBytes is the same for a watch. There are many more watches than lists, and those of
 	// slow clients wait in a write for a long time.
 	frameBytes = 32 << 10
-	// gzipBytes is the size from which responses are compressed.
+	// gzipBytes is the size from which responses are compressed, as in k8s.io/apiserver.
 	gzipBytes = 128 << 10
 )
 

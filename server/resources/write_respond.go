@@ -19,15 +19,12 @@ import (
 	"espalier.dev/internal/jsonx"
 )
 
-// gzipThreshold is the size from which k8s.io/apiserver compresses responses.
-const gzipThreshold = 128 * 1024
-
 // respond writes the result of a write. All formats but plain JSON, and responses that are
 // recorded by an audit or compressed, are written by k8s.io/apiserver.
 func (w *write) respond(ctx context.Context, rw http.ResponseWriter, code int, obj runtime.Object) {
 	if u, ok := obj.(*unstructured.Unstructured); ok && w.plain && !recorded(w.req.Context(), auditinternal.LevelRequestResponse) {
 		data, err := w.text(u)
-		if err == nil && (len(data) < gzipThreshold || responsewriters.ContentEncodingSupported(w.req, features.APIResponseCompression) == "") {
+		if err == nil && (len(data) < gzipBytes || responsewriters.ContentEncodingSupported(w.req, features.APIResponseCompression) == "") {
 			rw.Header().Set("Content-Type", runtime.ContentTypeJSON)
 			rw.WriteHeader(code)
 			_, _ = rw.Write(append(data, '\n')) // a client that is gone misses nothing
