@@ -11,6 +11,6 @@ func newAuthorizer(o *Options, roles *rbac.Authorizer) (*authorization.Authorize
 	return authorization.New(authorization.Config{
 		Flags:     o.Authorization,
 		OpenPaths: healthPaths(),
-		RBAC:      func() (authorization.Rules, error) { return roles, nil },
+		RBAC:      roles,
 	})
 }

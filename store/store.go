@@ -269,13 +269,6 @@ func (s *Store) Get(key string) *Entry {
 	return lookup(s.tree, key)
 }
 
-// GetAt returns the entry of a key in the index, or nil, and the revision of the index.
-func (s *Store) GetAt(key string) (*Entry, int64) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return lookup(s.tree, key), s.revision.Load()
-}
-
 func lookup(t *btree.BTreeG[*Entry], key string) *Entry {
 	e, _ := t.Get(&Entry{Key: key})
 	return e

@@ -45,8 +45,8 @@ type Config struct {
 	Flags
 	// OpenPaths are the paths that everyone may read.
 	OpenPaths []string
-	// RBAC is the authorizer of the mode RBAC. It is called once, if that mode is configured.
-	RBAC func() (Rules, error)
+	// RBAC is the authorizer of the mode RBAC.
+	RBAC Rules
 	// backoff is that of retries of webhooks, if not kube-apiserver's.
 	backoff *wait.Backoff
 }
@@ -96,9 +96,7 @@ func New(c Config) (*Authorizer, error) {
 		}
 	}
 	if has(a.loaded, ModeRBAC) {
-		if a.rbac, err = c.RBAC(); err != nil {
-			return nil, err
-		}
+		a.rbac = c.RBAC
 	}
 	made, err := a.build(a.loaded)
 	if err != nil {

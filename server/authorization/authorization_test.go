@@ -57,18 +57,18 @@ type rbac struct {
 	authorizer.RuleResolver
 }
 
-func newRBAC() (Rules, error) {
+func newRBAC() Rules {
 	return rbac{func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 		if a.GetUser().GetName() == "known" {
 			return authorizer.DecisionAllow, "", nil
 		}
 		return authorizer.DecisionNoOpinion, "", nil
-	}, authorizerfactory.NewAlwaysDenyAuthorizer()}, nil
+	}, authorizerfactory.NewAlwaysDenyAuthorizer()}
 }
 
 func create(t *testing.T, f Flags) *Authorizer {
 	t.Helper()
-	a, err := New(Config{Flags: f, OpenPaths: []string{"/livez"}, RBAC: newRBAC, backoff: &wait.Backoff{Steps: 1}})
+	a, err := New(Config{Flags: f, OpenPaths: []string{"/livez"}, RBAC: newRBAC(), backoff: &wait.Backoff{Steps: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestStructured(t *testing.T) {
 		strings.Replace(structured(h, "1s", "Deny", ""), "type: KubeConfigFile, kubeConfigFile: "+fmt.Sprintf("%q", h.kubeconfig), "type: InClusterConfig", 1): "connectionInfo.type: must be KubeConfigFile",
 	} {
 		write(t, f.File, text)
-		if _, err := New(Config{Flags: f, RBAC: newRBAC}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(Config{Flags: f, RBAC: newRBAC()}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\ngot %v, want %s", text, err, want)
 		}
 	}
