@@ -52,7 +52,6 @@ type Definition interface {
 // Of the CRDs of a kind, an object uses the first one that serves its version. The CRDs of the
 // index take precedence over the built-in kinds, and these over the CRDs of [Index.Extend].
 type Index[D Definition] struct {
-	kinds  *Kinds
 	list   []D
 	byKind map[runtimeschema.GroupKind][]D
 	// extended returns these CRDs and those of Extend. It is nil if there are none.
@@ -61,9 +60,9 @@ type Index[D Definition] struct {
 	groups func() map[string][]string
 }
 
-// New returns an empty Index. kinds are the kinds without a CRD.
-func New[D Definition](kinds *Kinds) *Index[D] {
-	x := &Index[D]{kinds: kinds, byKind: map[runtimeschema.GroupKind][]D{}}
+// New returns an empty Index.
+func New[D Definition]() *Index[D] {
+	x := &Index[D]{byKind: map[runtimeschema.GroupKind][]D{}}
 	x.groups = sync.OnceValue(x.kindsByGroup)
 	return x
 }
@@ -88,7 +87,7 @@ func (x *Index[D]) Extend(more func() ([]D, error)) {
 		if err != nil {
 			return nil, err
 		}
-		all := New[D](x.kinds)
+		all := New[D]()
 		for _, d := range x.list {
 			all.Add(d)
 		}
@@ -103,7 +102,7 @@ func (x *Index[D]) Extend(more func() ([]D, error)) {
 
 // IsBuiltin reports whether an object is of a built-in kind.
 func (x *Index[D]) IsBuiltin(o Object) bool {
-	return len(x.byKind[KindOf(o)]) == 0 && x.kinds.Has(o.APIVersion(), o.Kind())
+	return len(x.byKind[KindOf(o)]) == 0 && IsBuiltin(o.APIVersion(), o.Kind())
 }
 
 // Find returns the CRD of an object. If there is none, the error is a [*Missing]. Other errors are

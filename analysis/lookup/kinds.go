@@ -3,40 +3,22 @@ package lookup
 import (
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"espalier.dev/internal/nearest"
+	"espalier.dev/kinds"
 )
 
-// Kinds are Kubernetes' own kinds, which have no CRD.
-type Kinds struct {
-	served []schema.GroupVersionKind
-	byKind map[schema.GroupVersionKind]bool
-	known  *runtime.Scheme
-	minor  int
-}
+// KubernetesMinor is the minor version of Kubernetes whose kinds are built in.
+const KubernetesMinor = 37
 
-// NewKinds returns the given kinds, in the order of discovery. known has the Go types of all kinds
-// that Kubernetes has or had. minor is the minor version of Kubernetes.
-func NewKinds(served []schema.GroupVersionKind, known *runtime.Scheme, minor int) *Kinds {
-	k := &Kinds{served: served, byKind: map[schema.GroupVersionKind]bool{}, known: known, minor: minor}
-	for _, gvk := range served {
-		k.byKind[gvk] = true
-	}
-	return k
+// IsBuiltin reports whether a kind is one of Kubernetes' own kinds, which have no CRD.
+func IsBuiltin(apiVersion, kind string) bool {
+	return kinds.ByKind(schema.FromAPIVersionAndKind(apiVersion, kind)) != nil
 }
-
-// Has reports whether a kind is built in.
-func (k *Kinds) Has(apiVersion, kind string) bool {
-	return k.byKind[schema.FromAPIVersionAndKind(apiVersion, kind)]
-}
-
-// knows reports whether Kubernetes has a kind, or had it.
-func (k *Kinds) knows(gk schema.GroupKind) bool { return len(k.known.VersionsForGroupKind(gk)) > 0 }
 
 // isKubernetesGroup reports whether Kubernetes itself has a group, or had it.
 func isKubernetesGroup(group string) bool {
@@ -51,9 +33,9 @@ func isKubernetesGroup(group string) bool {
 	return false
 }
 
-// missing says why an object of a group of Kubernetes is of no built-in kind. It returns nil if it
+// missingBuiltin says why an object of a group of Kubernetes is of no built-in kind. It returns nil if it
 // does not know.
-func (k *Kinds) missing(apiVersion, kind string) *Missing {
+func missingBuiltin(apiVersion, kind string) *Missing {
 	gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
 	if !isKubernetesGroup(gvk.Group) {
 		return nil
@@ -63,9 +45,9 @@ func (k *Kinds) missing(apiVersion, kind string) *Missing {
 		e.Message += nearest.DidYouMean(what)
 		return e
 	}
-	obj, err := k.known.New(gvk)
+	obj, err := scheme.Scheme.New(gvk)
 	if err == nil {
-		if version := k.removedIn(obj); version != "" {
+		if version := removedIn(obj); version != "" {
 			e.Message = fmt.Sprintf("%s %s has not been served since Kubernetes %s", apiVersion, kind, version)
 		} else {
 			e.Field, e.Unrelated = "kind", true
@@ -78,46 +60,46 @@ func (k *Kinds) missing(apiVersion, kind string) *Missing {
 		e.Field, e.Message = "kind", fmt.Sprintf("%s %s has not been served since Kubernetes 1.25", apiVersion, kind)
 		return e
 	}
-	if gv := k.find(func(other schema.GroupVersionKind) bool { return other.GroupKind() == gvk.GroupKind() }); gv != "" {
+	if gv := findBuiltin(func(other schema.GroupVersionKind) bool { return other.GroupKind() == gvk.GroupKind() }); gv != "" {
 		e.Field = "apiVersion"
 		return meant(gv)
 	}
 	if replaced, ok := obj.(interface {
 		APILifecycleReplacement() schema.GroupVersionKind
-	}); ok && k.byKind[replaced.APILifecycleReplacement()] {
+	}); ok && kinds.ByKind(replaced.APILifecycleReplacement()) != nil {
 		return meant(replaced.APILifecycleReplacement().GroupVersion().String())
 	}
 	if err == nil {
 		return e
 	}
-	if gv := k.find(func(other schema.GroupVersionKind) bool { return other.Kind == kind }); gv != "" {
+	if gv := findBuiltin(func(other schema.GroupVersionKind) bool { return other.Kind == kind }); gv != "" {
 		return meant(gv)
 	}
 	e.Field = "kind"
 	same := func(other schema.GroupVersionKind) bool { return other.GroupVersion() == gvk.GroupVersion() }
-	if near := nearest.Name(kind, k.names(same)); near != "" {
+	if near := nearest.Name(kind, builtinNames(same)); near != "" {
 		return meant(near)
 	}
-	if near := nearest.Name(kind, k.names(func(schema.GroupVersionKind) bool { return true })); near != "" {
-		return meant(k.find(func(other schema.GroupVersionKind) bool { return other.Kind == near }) + " " + near)
+	if near := nearest.Name(kind, builtinNames(func(schema.GroupVersionKind) bool { return true })); near != "" {
+		return meant(findBuiltin(func(other schema.GroupVersionKind) bool { return other.Kind == near }) + " " + near)
 	}
 	return nil
 }
 
-// meant returns the apiVersion of the built-in kind that an object of another group is probably of,
+// meantBuiltin returns the apiVersion of the built-in kind that an object of another group is probably of,
 // or "".
-func (k *Kinds) meant(gk schema.GroupKind) string {
+func meantBuiltin(gk schema.GroupKind) string {
 	if gk.Group == "" {
 		return ""
 	}
-	return k.find(func(other schema.GroupVersionKind) bool {
+	return findBuiltin(func(other schema.GroupVersionKind) bool {
 		return other.Kind == gk.Kind &&
 			(similarGroups(gk.Group, other.Group) || strings.HasPrefix(other.Group, gk.Group+".") || gk.Group == "core" && other.Group == "")
 	})
 }
 
 // removedIn returns the version of Kubernetes that has removed a kind, or "".
-func (k *Kinds) removedIn(obj any) string {
+func removedIn(obj any) string {
 	removed, ok := obj.(interface {
 		APILifecycleRemoved() (major, minor int)
 	})
@@ -125,25 +107,27 @@ func (k *Kinds) removedIn(obj any) string {
 		return ""
 	}
 	major, minor := removed.APILifecycleRemoved()
-	if major > 1 || minor > k.minor {
+	if major > 1 || minor > KubernetesMinor {
 		return ""
 	}
 	return fmt.Sprintf("%d.%d", major, minor)
 }
 
-// find returns the apiVersion of the first kind that fits, or "".
-func (k *Kinds) find(fits func(schema.GroupVersionKind) bool) string {
-	if i := slices.IndexFunc(k.served, fits); i >= 0 {
-		return k.served[i].GroupVersion().String()
+// findBuiltin returns the apiVersion of the first built-in kind that fits, or "".
+func findBuiltin(fits func(schema.GroupVersionKind) bool) string {
+	for _, r := range kinds.Resources() {
+		if fits(r.GroupVersionKind()) {
+			return r.GroupVersionKind().GroupVersion().String()
+		}
 	}
 	return ""
 }
 
-// names returns the kinds that fit, without their versions.
-func (k *Kinds) names(fits func(schema.GroupVersionKind) bool) iter.Seq[string] {
+// builtinNames returns the built-in kinds that fit, without their versions.
+func builtinNames(fits func(schema.GroupVersionKind) bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, gvk := range k.served {
-			if fits(gvk) && !yield(gvk.Kind) {
+		for _, r := range kinds.Resources() {
+			if fits(r.GroupVersionKind()) && !yield(r.Kind) {
 				return
 			}
 		}

@@ -6,9 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
-	appsv1beta1 "k8s.io/api/apps/v1beta1"
-	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
@@ -160,15 +157,9 @@ func (d *definition) Defines() runtimeschema.GroupKind {
 func (d *definition) Base() (*crd.Definition, error) { return d.crd, nil }
 func (d *definition) Place() string                  { return d.file }
 
-// newIndex returns an index of CRDs, and the built-in kind Deployment.
-func newIndex(t *testing.T, crds ...*definition) *lookup.Index[*definition] {
-	t.Helper()
-	known := runtime.NewScheme()
-	if err := errors.Join(appsv1.AddToScheme(known), appsv1beta1.AddToScheme(known)); err != nil {
-		t.Fatal(err)
-	}
-	served := []runtimeschema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("Deployment")}
-	x := lookup.New[*definition](lookup.NewKinds(served, known, 37))
+// newIndex returns an index of CRDs.
+func newIndex(crds ...*definition) *lookup.Index[*definition] {
+	x := lookup.New[*definition]()
 	for _, d := range crds {
 		x.Add(d)
 	}
@@ -177,7 +168,7 @@ func newIndex(t *testing.T, crds ...*definition) *lookup.Index[*definition] {
 
 // TestMissing looks for the CRDs of objects that have none.
 func TestMissing(t *testing.T) {
-	x := newIndex(t, &definition{"things.yaml", define(t, things)})
+	x := newIndex(&definition{"things.yaml", define(t, things)})
 	for _, c := range []struct {
 		apiVersion, kind string
 		field, want      string
@@ -199,7 +190,7 @@ func TestMissing(t *testing.T) {
 		{"v1", "Deployment", "apiVersion", `Kubernetes has no v1 Deployment: did you mean "apps/v1"?`, false},
 		{"apps/v1", "Deplyoment", "kind", `Kubernetes has no apps/v1 Deplyoment: did you mean "Deployment"?`, false},
 		{"app/v1", "Deployment", "apiVersion", `no CRD found for app/v1 Deployment: did you mean "apps/v1"?`, false},
-		{"apps/v1", "DaemonSet", "kind", `Kubernetes stores no objects of apps/v1 DaemonSet`, true},
+		{"v1", "PodList", "kind", `Kubernetes stores no objects of v1 PodList`, true},
 	} {
 		_, err := x.Find(object{c.apiVersion, c.kind})
 		var missing *lookup.Missing
@@ -216,7 +207,7 @@ func TestMissing(t *testing.T) {
 func TestPrecedence(t *testing.T) {
 	given, same, more := &definition{"given", define(t, things)}, &definition{"same", define(t, things)}, &definition{"more", define(t, things)}
 	further, builtin := &definition{"further", define(t, others)}, &definition{"builtin", define(t, deployments)}
-	x := newIndex(t, given, same)
+	x := newIndex(given, same)
 	asked := 0
 	x.Extend(func() ([]*definition, error) {
 		asked++

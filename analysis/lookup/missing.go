@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"espalier.dev/analysis"
 	"espalier.dev/api"
@@ -72,15 +73,15 @@ func (x *Index[D]) missing(o Object, gk runtimeschema.GroupKind, version string)
 		e.Field, e.Message = "apiVersion", fmt.Sprintf("malformed apiVersion %q: must be group/version, or v1 for the core group", o.APIVersion())
 		return e
 	}
-	if x.kinds.Has(o.APIVersion(), gk.Kind) {
+	if IsBuiltin(o.APIVersion(), gk.Kind) {
 		e.Message, e.Unrelated = fmt.Sprintf("%s %s is a built-in kind, which has no CRD", o.APIVersion(), gk.Kind), true
 		e.Remedy = "skip such objects with --skip-builtin-kinds"
 		return e
 	}
-	if e := x.kinds.missing(o.APIVersion(), gk.Kind); e != nil {
+	if e := missingBuiltin(o.APIVersion(), gk.Kind); e != nil {
 		return e
 	}
-	if meant := x.kinds.meant(gk); meant != "" {
+	if meant := meantBuiltin(gk); meant != "" {
 		e.Field = "apiVersion"
 		e.Message += nearest.DidYouMean(meant)
 		return e
@@ -106,7 +107,7 @@ func untyped(o Object) *Missing {
 // meant returns the apiVersion of the CRD that an object of a group without CRDs is probably for,
 // or "".
 func (x *Index[D]) meant(gk runtimeschema.GroupKind, version string) string {
-	if isKubernetesGroup(gk.Group) && x.kinds.knows(gk) {
+	if isKubernetesGroup(gk.Group) && len(scheme.Scheme.VersionsForGroupKind(gk)) > 0 {
 		return ""
 	}
 	kinds := x.groups()

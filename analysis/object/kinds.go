@@ -12,52 +12,29 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"espalier.dev"
 	"espalier.dev/analysis"
 	"espalier.dev/api"
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/kinds"
+	"espalier.dev/kinds/admissionregistration"
+	"espalier.dev/kinds/kind"
 	"espalier.dev/schema"
 )
-
-// Kinds are Kubernetes' own kinds. They are injected: their rules need packages that no part of
-// analysis may depend on.
-type Kinds interface {
-	// New returns an empty object of a kind, of the Go type that objects are decoded to.
-	New(kind runtimeschema.GroupVersionKind) (runtime.Object, error)
-	// Decode decodes an object of a kind from JSON. strict reports whether it has unknown or
-	// duplicate fields.
-	Decode(kind runtimeschema.GroupVersionKind, source []byte) (obj KindObject, strict bool, err error)
-}
-
-// KindObject is an object of one of Kubernetes' own kinds.
-type KindObject interface {
-	// Stored reports whether the API server stores such objects. It only answers others, such as
-	// reviews.
-	Stored() bool
-	// Replace sets the object that this one replaces, which is JSON. Without it, the object is
-	// created.
-	Replace(old []byte) error
-	// Write does what the API server does before it stores the object, and returns its warnings.
-	// Errors are those of the API server.
-	Write(subresource string) (warnings []string, err error)
-	// Encode returns the object as JSON.
-	Encode() ([]byte, error)
-}
 
 // KindChecker does for the objects of Kubernetes' own kinds what a [Checker] does for those of a
 // CRD. It is safe for concurrent use.
 type KindChecker struct {
-	kinds func() (Kinds, error)
+	rules func() (*kinds.Offline, error)
 	// structs caches the fields of Go types.
 	structs sync.Map
 }
 
-// ForKinds returns a KindChecker. It calls kinds when the first object is checked.
-func ForKinds(kinds func() (Kinds, error)) *KindChecker {
-	return &KindChecker{kinds: sync.OnceValues(kinds)}
+// ForKinds returns a KindChecker. It makes the rules when the first object is checked.
+func ForKinds(cel admissionregistration.CEL) *KindChecker {
+	return &KindChecker{rules: sync.OnceValues(func() (*kinds.Offline, error) { return kinds.NewOffline(cel) })}
 }
 
 // Check is like [Checker.Check]. Objects that the API server does not store, such as reviews, are
@@ -70,26 +47,21 @@ func (c *KindChecker) Check(_ context.Context, source []byte, old schema.Object,
 	return findings
 }
 
-func (c *KindChecker) check(source []byte, replaced schema.Object, fields FieldValidation) (findings []analysis.Finding, _ error) {
-	kinds, err := c.kinds()
+func (c *KindChecker) check(source []byte, old schema.Object, fields FieldValidation) (findings []analysis.Finding, _ error) {
+	r, err := c.decode(source)
 	if err != nil {
 		return nil, err
 	}
-	gvk, err := kindOf(source)
-	if err != nil {
-		return nil, err
+	if r.undecodable != nil || r.strict && fields != Ignore {
+		findings = c.compare(r, fields).findings
 	}
-	obj, strict, err := kinds.Decode(gvk, source)
-	if err != nil || strict && fields != Ignore {
-		findings = c.compare(kinds, gvk, source, err, fields).findings
-	}
-	if err != nil || !obj.Stored() {
+	if r.undecodable != nil || kinds.ByKind(r.kind).CreateOnly {
 		return findings, nil
 	}
-	if err := replace(obj, replaced); err != nil {
+	if err := r.replace(old); err != nil {
 		return findings, fmt.Errorf("cannot decode the old object: %w", err)
 	}
-	warnings, err := obj.Write("")
+	warnings, err := r.write("")
 	if err == nil && len(warnings) == 0 {
 		return findings, nil
 	}
@@ -104,22 +76,99 @@ func (c *KindChecker) check(source []byte, replaced schema.Object, fields FieldV
 	return findings, nil
 }
 
+// kindRequest is a request that creates an object or, with old, replaces old with it.
+type kindRequest struct {
+	rules    *kinds.Offline
+	kind     runtimeschema.GroupVersionKind
+	source   []byte
+	obj, old kind.Object
+	// strict is set if the object has unknown or duplicate fields.
+	strict bool
+	// undecodable is set if the object cannot be decoded.
+	undecodable error
+}
+
+// decode returns the request that creates an object.
+func (c *KindChecker) decode(source []byte) (r *kindRequest, err error) {
+	r = &kindRequest{source: source}
+	if r.rules, err = c.rules(); err != nil {
+		return nil, err
+	}
+	if r.kind, err = kindOf(source); err != nil {
+		return nil, err
+	}
+	obj, strict, err := r.rules.Decode(r.kind, source)
+	r.obj, r.strict, r.undecodable = obj, len(strict) > 0, err
+	return r, nil
+}
+
 // kindOf returns the kind of an object in JSON.
 func kindOf(source []byte) (runtimeschema.GroupVersionKind, error) {
 	id, err := api.Identify(source)
 	return runtimeschema.FromAPIVersionAndKind(id.APIVersion, id.Kind), err
 }
 
-// replace makes obj replace old, unless that is nil.
-func replace(obj KindObject, old schema.Object) error {
-	if old == nil {
+// replace sets the object that is replaced, unless it is nil. It gives both objects the metadata that
+// a server sets, as far as they lack it: files often do.
+func (r *kindRequest) replace(replaced schema.Object) error {
+	if replaced == nil {
 		return nil
 	}
-	source, err := json.Marshal(old)
+	source, err := json.Marshal(replaced)
 	if err != nil {
 		return err
 	}
-	return obj.Replace(source)
+	gvk, err := kindOf(source)
+	if err != nil {
+		return err
+	}
+	old, _, err := r.rules.Decode(gvk, source)
+	if err != nil {
+		return err
+	}
+	obj, namespaced := r.obj, kinds.ByKind(gvk).Namespaced
+	if old.GetUID() == "" {
+		old.SetUID(obj.GetUID())
+	}
+	if old.GetUID() == "" {
+		old.SetUID(kinds.OfflineUID)
+	}
+	if old.GetCreationTimestamp().Time.IsZero() {
+		old.SetCreationTimestamp(obj.GetCreationTimestamp())
+	}
+	if namespaced && old.GetNamespace() == "" {
+		old.SetNamespace(obj.GetNamespace())
+		if old.GetNamespace() == "" {
+			old.SetNamespace(metav1.NamespaceDefault)
+		}
+	}
+	if namespaced && obj.GetNamespace() == "" {
+		obj.SetNamespace(old.GetNamespace())
+	}
+	if old.GetResourceVersion() == "" {
+		old.SetResourceVersion("1")
+	}
+	obj.SetResourceVersion(old.GetResourceVersion())
+	if obj.GetName() == "" && old.GetName() == "" && obj.GetGenerateName() != "" {
+		name := obj.GetGenerateName() + kinds.OfflineSuffix
+		obj.SetName(name)
+		old.SetName(name)
+	}
+	r.old = old
+	return nil
+}
+
+// write does what the API server does before it stores the object, and returns its warnings. Errors
+// are those of the API server.
+func (r *kindRequest) write(subresource string) ([]string, error) {
+	if subresource == "" {
+		finish, err := r.rules.Begin(r.obj, r.old)
+		if err != nil {
+			return nil, err
+		}
+		defer finish()
+	}
+	return r.rules.Write(kinds.OfflineWrite{Kind: r.kind, Subresource: subresource, Object: r.obj, Old: r.old})
 }
 
 // errorFindings converts an error of the API server to findings about the object in tree.
@@ -187,33 +236,28 @@ func (c *KindChecker) UpdateStatus(_ context.Context, obj, old schema.Object) (*
 }
 
 func (c *KindChecker) write(subresource string, given, replaced schema.Object) (*espalier.Result, error) {
-	kinds, err := c.kinds()
-	if err != nil {
-		return nil, err
-	}
 	source, err := json.Marshal(given)
 	if err != nil {
 		return nil, err
 	}
-	gvk, err := kindOf(source)
+	r, err := c.decode(source)
 	if err != nil {
 		return nil, err
 	}
-	obj, strict, err := kinds.Decode(gvk, source)
-	if err != nil {
-		return nil, undecodable(c.compare(kinds, gvk, source, err, Ignore).findings, err)
+	if r.undecodable != nil {
+		return nil, undecodable(c.compare(r, Ignore).findings, r.undecodable)
 	}
 	result := &espalier.Result{}
-	if strict {
-		result.Changes = c.compare(kinds, gvk, source, nil, Warn).pruned
+	if r.strict {
+		result.Changes = c.compare(r, Warn).pruned
 	}
-	if err := replace(obj, replaced); err != nil {
+	if err := r.replace(replaced); err != nil {
 		return nil, err
 	}
-	if result.Warnings, err = obj.Write(subresource); err != nil {
+	if result.Warnings, err = r.write(subresource); err != nil {
 		return nil, err
 	}
-	text, err := obj.Encode()
+	text, err := r.rules.Encode(r.kind, r.obj)
 	if err != nil {
 		return nil, err
 	}

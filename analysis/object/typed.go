@@ -12,7 +12,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"espalier.dev/analysis"
@@ -22,19 +21,19 @@ import (
 )
 
 // compare reports what a decoder finds in an object: unknown and duplicate fields and, if the
-// object cannot be decoded because of err, all values of a wrong type. Decoders name fields
+// object cannot be decoded, all values of a wrong type. Decoders name fields
 // without their position, and stop at the first wrong type. So the text is compared with the Go
 // type a second time.
-func (c *KindChecker) compare(kinds Kinds, gvk runtimeschema.GroupVersionKind, source []byte, err error, fields FieldValidation) *typed {
-	d := &typed{checker: c, source: source, fields: fields, wrong: err != nil}
-	if empty, newErr := kinds.New(gvk); newErr == nil {
-		d.r.Reset(source)
+func (c *KindChecker) compare(r *kindRequest, fields FieldValidation) *typed {
+	d := &typed{checker: c, source: r.source, fields: fields, wrong: r.undecodable != nil}
+	if empty, err := r.rules.New(r.kind); err == nil {
+		d.r.Reset(r.source)
 		if err := d.value(reflect.TypeOf(empty).Elem()); err != nil {
 			d.findings = nil
 		}
 	}
 	failed := slices.ContainsFunc(d.findings, func(f analysis.Finding) bool { return f.Rule == RuleDecode })
-	if err != nil && !failed {
+	if err := r.undecodable; err != nil && !failed {
 		d.findings = append(d.findings, analysis.Finding{Rule: RuleDecode, Severity: analysis.Error, Message: err.Error()})
 	}
 	return d

@@ -27,8 +27,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
-	"espalier.dev/cmd/espalier/internal/builtin"
 	"espalier.dev/espaliertest"
 	"espalier.dev/kinds"
 )
@@ -43,7 +43,7 @@ func TestBuiltinReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects := &replayedObjects{t: t, has: builtin.Names().Has, seen: map[[sha256.Size]byte]bool{}, most: most}
+	objects := &replayedObjects{t: t, has: lookup.IsBuiltin, seen: map[[sha256.Size]byte]bool{}, most: most}
 	if dir := os.Getenv("ESPALIER_REPLAY"); dir != "" {
 		objects.read(dir)
 	} else {
@@ -87,7 +87,7 @@ func TestBuiltinReplay(t *testing.T) {
 		wg.Go(func() {
 			for o := range work {
 				var errors []string
-				for _, f := range builtin.Checker().Check(t.Context(), o.json, nil, object.Warn) {
+				for _, f := range builtinChecker().Check(t.Context(), o.json, nil, object.Warn) {
 					if f.Severity == analysis.Error {
 						errors = append(errors, f.Path+": "+f.Message)
 					}

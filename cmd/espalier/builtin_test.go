@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
-	"espalier.dev/cmd/espalier/internal/builtin"
 	"espalier.dev/espaliertest"
 )
 
@@ -142,7 +142,7 @@ func TestBuiltinAsServer(t *testing.T) {
 			want = append(want, object.RuleDecode)
 		}
 		var got []string
-		for _, f := range builtin.Checker().Check(t.Context(), source, old, object.Warn) {
+		for _, f := range builtinChecker().Check(t.Context(), source, old, object.Warn) {
 			message := strings.Join(append([]string{f.Message}, f.Detail...), "\n")
 			if f.Path != "" {
 				message = f.Path + ": " + message
@@ -174,7 +174,7 @@ func TestBuiltinAsServer(t *testing.T) {
 // TestBuiltinLevel checks that the built-in kinds are those of the Kubernetes version that the
 // program names.
 func TestBuiltinLevel(t *testing.T) {
-	if got := fmt.Sprintf("1.%d", builtin.KubernetesMinor); got != kubernetesLevel {
+	if got := fmt.Sprintf("1.%d", lookup.KubernetesMinor); got != kubernetesLevel {
 		t.Errorf("got %s, want %s", got, kubernetesLevel)
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"espalier.dev/analysis/object"
 	"espalier.dev/api"
 	"espalier.dev/api/v1beta1"
-	"espalier.dev/cmd/espalier/internal/builtin"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd"
@@ -151,7 +150,7 @@ func (a *app) indexDefinitions(ctx context.Context, flags input.Flags, add func(
 
 // noDefinitions returns an empty set.
 func (a *app) noDefinitions() *definitions {
-	return &definitions{Index: lookup.New[*definition](builtin.Names()), semantics: a.semantics.Semantics, told: map[runtimeschema.GroupKind]bool{}}
+	return &definitions{Index: lookup.New[*definition](), semantics: a.semantics.Semantics, told: map[runtimeschema.GroupKind]bool{}}
 }
 
 // newIndexEntry returns a definition that does not keep the text of the CRD, if that can be read

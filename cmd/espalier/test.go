@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/suite"
-	"espalier.dev/cmd/espalier/internal/builtin"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd/cel"
@@ -295,8 +295,8 @@ func (t *tester) suite(it *input.Item) {
 // which an error refers.
 func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointer string, err error) {
 	options := suite.Options{Semantics: t.a.semantics.Semantics, Rules: cel.Checker{}}
-	if types, ok := s.NeedsNoCRD(builtin.Names().Has); ok {
-		return suite.NewRunnerFor(s, builtin.Checker(), types, options), "", nil
+	if types, ok := s.NeedsNoCRD(lookup.IsBuiltin); ok {
+		return suite.NewRunnerFor(s, builtinChecker(), types, options), "", nil
 	}
 	all := t.crds
 	all.File = it.File

@@ -11,7 +11,6 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
-	"espalier.dev/cmd/espalier/internal/builtin"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/schema"
@@ -264,7 +263,7 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 		if out.skipped = v.skip.byBuiltin(); out.skipped != "" {
 			return nil
 		}
-		return v.check(it, builtin.Checker())
+		return v.check(it, builtinChecker())
 	}
 	d, err := v.definitions.Find(it)
 	if err != nil {

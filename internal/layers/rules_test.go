@@ -32,7 +32,7 @@ func layers() []layer {
 		// Rules are injected into schema, crd and analysis, which need no CEL runtime.
 		{dir: "crd", on: []string{"schema"}},
 		{dir: "crd/cel", on: []string{"crd", "schema/rules"}},
-		{dir: "analysis", on: []string{"."}},
+		{dir: "analysis", on: []string{".", "kinds"}},
 		{dir: "openapi", on: []string{"crd"}},
 		{dir: ".", on: []string{"crd"}},
 		// Kubernetes' own kinds. CEL is injected here, too.

@@ -1,4 +1,4 @@
-package builtin
+package object
 
 import (
 	"encoding/json"
@@ -8,21 +8,18 @@ import (
 	"strings"
 	"testing"
 
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-
 	"espalier.dev/analysis"
-	"espalier.dev/analysis/object"
-	"espalier.dev/api"
 	"espalier.dev/kinds"
+	"espalier.dev/kinds/cel"
 )
 
 // TestDecodingAsDecoder compares the fields that are reported with those that the decoder names.
 func TestDecodingAsDecoder(t *testing.T) {
-	a, err := newAdapter()
+	checker := ForKinds(cel.New())
+	rules, err := checker.rules()
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := a.rules
 	for _, source := range []string{
 		`{"apiVersion":"v1","kind":"Pod","metadata":{"nam":"a","labels":{"a":"b","a":"c"},"managedFields":[{"fieldsV1":{"f:x":{}},"x":1}]},"spec":{"x":{"y":1,"y":2},"containers":[{"name":"a"},{"Name":"b","env":[{"valueFrom":{"fieldRef":{"path":"x"}}}]}],"containers":[]},"spec":{"y":null}}`,
 		`{"apiVersion":"v1","kind":"Pod","spec":{"volumes":[{"name":"a","emptyDir":{"medium":"","sizeLimit":"1Gi","z":1},"ephemeral":{"volumeClaimTemplate":{"spec":{"resources":{"requests":{"storage":1},"claims":[]}}}}}],"overhead":{"cpu":1,"cpu":2}}}`,
@@ -31,11 +28,10 @@ func TestDecodingAsDecoder(t *testing.T) {
 		`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","webhooks":[{"clientConfig":{"caBundle":"eA==","caBundel":"eA=="},"rules":[{"operations":["*"],"scope":"*","x":[]}]}]}`,
 		`{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","spec":{"service":{"nme":"a"}},"metadata":null}`,
 	} {
-		id, err := api.Identify([]byte(source))
+		gvk, err := kindOf([]byte(source))
 		if err != nil {
 			t.Fatal(err)
 		}
-		gvk := runtimeschema.FromAPIVersionAndKind(id.APIVersion, id.Kind)
 		_, strict, err := rules.Decode(gvk, []byte(source))
 		if err != nil {
 			t.Fatalf("%s: %v", source, err)
@@ -44,8 +40,8 @@ func TestDecodingAsDecoder(t *testing.T) {
 		for _, err := range strict {
 			want = append(want, err.Error())
 		}
-		for _, f := range Checker().Check(t.Context(), []byte(source), nil, object.Warn) {
-			if f.Rule == object.RuleUnknownField || f.Rule == object.RuleDuplicateField {
+		for _, f := range checker.Check(t.Context(), []byte(source), nil, Warn) {
+			if f.Rule == RuleUnknownField || f.Rule == RuleDuplicateField {
 				got = append(got, strings.ReplaceAll(f.Rule, "-", " ")+fmt.Sprintf(" %q", f.Path))
 			}
 		}
@@ -60,11 +56,11 @@ func TestDecodingAsDecoder(t *testing.T) {
 // TestWrongTypes puts a value of every type at every field of every kind. A value that cannot be
 // decoded is reported with its position.
 func TestWrongTypes(t *testing.T) {
-	a, err := newAdapter()
+	checker := ForKinds(cel.New())
+	rules, err := checker.rules()
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := a.rules
 	values := []string{`"x"`, `1`, `1.5`, `1e400`, `99999999999999999999`, `true`, `null`, `{}`, `[]`, `{"a":"b"}`, `["x"]`, `[null]`, `[[]]`, `""`}
 	tried, seen := 0, map[reflect.Type]bool{}
 	for _, r := range kinds.Resources() {
@@ -82,8 +78,8 @@ func TestWrongTypes(t *testing.T) {
 				tried++
 				source := []byte(head + "," + before + value + after + "}")
 				_, _, err := rules.Decode(gvk, source)
-				found := Checker().Check(t.Context(), source, nil, object.Warn)
-				at := slices.IndexFunc(found, func(f analysis.Finding) bool { return f.Rule == object.RuleDecode })
+				found := checker.Check(t.Context(), source, nil, Warn)
+				at := slices.IndexFunc(found, func(f analysis.Finding) bool { return f.Rule == RuleDecode })
 				if (err != nil) != (at >= 0) {
 					t.Fatalf("%s\n%v: got %v", source, err, found)
 				}

@@ -1,4 +1,4 @@
-package builtin_test
+package schemas_test
 
 import (
 	"encoding/json"
@@ -11,15 +11,16 @@ import (
 	"espalier.dev/analysis/object"
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
-	"espalier.dev/cmd/espalier/internal/builtin"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
+	kindscel "espalier.dev/kinds/cel"
 	"espalier.dev/kinds/schemas"
 	"espalier.dev/schema"
 )
 
 // TestSamples checks that there is a valid sample of each version of each kind.
 func TestSamples(t *testing.T) {
+	checker := object.ForKinds(kindscel.New())
 	for _, k := range schemas.All() {
 		for _, v := range k.Versions {
 			obj, err := k.Sample(v.Name)
@@ -42,7 +43,7 @@ func TestSamples(t *testing.T) {
 				}
 				continue
 			}
-			for _, f := range builtin.Checker().Check(t.Context(), text, nil, object.Strict) {
+			for _, f := range checker.Check(t.Context(), text, nil, object.Strict) {
 				if f.Severity == analysis.Error {
 					t.Errorf("%s %s: %s: %s", k.FullName(), v.Name, f.Pointer, f.Message)
 				}

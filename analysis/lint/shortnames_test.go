@@ -1,4 +1,4 @@
-package main
+package lint_test
 
 import (
 	"fmt"
@@ -9,9 +9,10 @@ import (
 	"espalier.dev/kinds"
 )
 
-// TestLintKnowsShortNames lints a CRD with each short name of the built-in resources: lint warns that
-// kubectl prefers the built-in one. Lint has its own table, because it does not depend on the server.
-func TestLintKnowsShortNames(t *testing.T) {
+// TestShortNames lints a CRD with each short name of the built-in resources: lint warns that
+// kubectl prefers the built-in one. Lint has its own table, so that it does not link
+// the rules of all kinds.
+func TestShortNames(t *testing.T) {
 	seen := 0
 	for _, r := range kinds.Resources() {
 		for _, name := range r.ShortNames {
