@@ -17,11 +17,13 @@ import (
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
 	"espalier.dev/api"
+	"espalier.dev/api/codec"
 	"espalier.dev/api/v1beta1"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
+	kindscel "espalier.dev/kinds/cel"
 	"espalier.dev/schema"
 )
 
@@ -67,6 +69,9 @@ func (d *definition) Base() (*crd.Definition, error) { return d.base() }
 
 // Place returns the file.
 func (d *definition) Place() string { return d.file }
+
+// builtinChecker returns the checker for objects of Kubernetes' own kinds.
+var builtinChecker = sync.OnceValue(func() *object.KindChecker { return object.ForKinds(kindscel.New()) })
 
 // isDefinition reports whether an object is a CRD.
 func isDefinition(it *input.Item) bool {
@@ -252,6 +257,15 @@ func (d *definition) hub() (*api.CustomResourceDefinition, error) {
 	hub, err := decodeCRD(it.JSON, d.semantics)
 	if err == nil {
 		crd.PrepareCreate(hub)
+	}
+	return hub, err
+}
+
+// decodeCRD decodes a CRD. Fields that the semantics ignores may fail to decode.
+func decodeCRD(text []byte, sem schema.Semantics) (*api.CustomResourceDefinition, error) {
+	hub, err := codec.DecodeLenient(text)
+	if err != nil && !sem.KnowsForeignFields() {
+		hub, err = codec.DecodeLenient(api.DropForeign(text))
 	}
 	return hub, err
 }

@@ -3,17 +3,11 @@ package main
 import (
 	"fmt"
 	"strings"
-	"sync"
 
 	"espalier.dev/analysis/lookup"
-	"espalier.dev/analysis/object"
 	"espalier.dev/crd"
-	"espalier.dev/kinds/cel"
 	"espalier.dev/kinds/schemas"
 )
-
-// builtinChecker returns the checker for objects of Kubernetes' own kinds.
-var builtinChecker = sync.OnceValue(func() *object.KindChecker { return object.ForKinds(cel.New()) })
 
 // found is a resource that the user has named.
 type found struct {

@@ -11,12 +11,10 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/api"
-	"espalier.dev/api/codec"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/cmd/espalier/internal/source"
 	"espalier.dev/crd"
-	"espalier.dev/schema"
 )
 
 // recordedSemantics sets the semantics to those that the source was written with, unless the user
@@ -31,15 +29,6 @@ func (a *app) recordedSemantics(ctx context.Context, c *cobra.Command, src sourc
 		return err
 	}
 	return a.semantics.Set(recorded)
-}
-
-// decodeCRD decodes a CRD. Fields that the semantics ignores may fail to decode.
-func decodeCRD(text []byte, sem schema.Semantics) (*api.CustomResourceDefinition, error) {
-	hub, err := codec.DecodeLenient(text)
-	if err != nil && !sem.KnowsForeignFields() {
-		hub, err = codec.DecodeLenient(api.DropForeign(text))
-	}
-	return hub, err
 }
 
 // storedDefinition returns a stored CRD, ready to use.
