@@ -9,11 +9,6 @@ SHELL := bash
 # contains most of Kubernetes: oracle-builtin checks it.
 MODULES := $(sort $(dir $(shell find . -name go.mod -not -path '*/testdata/*' -not -path './.git/*' -not -path './test/oracle36/*')))
 
-# Packages whose values are shared between goroutines. Tests with large inputs are
-# skipped: they take long and find no other races.
-CONCURRENT := -skip 'Corpus|Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|Transforms|Convert' . ./schema/... ./crd/...
-SERVING    := -short -skip 'Corpus' ./store ./server/storage ./server/fields ./server/peers ./server/definitions/... ./server/fence ./server/follow ./server/gc ./server/compliance ./server/resources ./server/publish ./server/webhooks ./server/admission ./server/rbac ./espaliertest
-
 # The sizes of long runs. Each target ends within 20 minutes on two cores; larger numbers find
 # more: `make kill KILL_ROUNDS=1000`, `make fuzz FUZZTIME=10m`.
 FUZZTIME        ?= 10s
@@ -123,9 +118,7 @@ vet: ## gofmt, wordings, and the checks of go vet and staticcheck on every modul
 
 .PHONY: race
 race: ## run the concurrent packages with the race detector
-	CGO_ENABLED=1 $(TEST) -race $(CONCURRENT)
-	CGO_ENABLED=1 $(TEST) -race $(SERVING)
-	CGO_ENABLED=1 $(TEST) -race -run '^(TestChangingSchema|TestGarbageModel|TestNamespaces|TestBuiltinClients|TestPodsWithoutNodes|TestPodQuarantine)$$' ./server
+	@cd test/tools && go run ./race ../..
 
 .PHONY: kill
 kill: ## kill a server KILL_ROUNDS times under load, and check that no data is lost, no CRD is stuck, and the right objects are collected

@@ -1,0 +1,126 @@
+// Command race runs the tests of concurrent packages with the race detector: of every package that
+// starts a goroutine or has a lock, and of those whose values are shared between goroutines.
+//
+//	go run ./race DIR
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// shared are packages that need no goroutine or lock for values that goroutines share.
+var shared = []string{".", "schema", "schema/rules", "schema/rules/bounds", "crd/cel", "crd/compliance", "server/fields", "espaliertest"}
+
+// chosen are the tests of packages whose other tests take long, and find no other races.
+var chosen = map[string]string{
+	"server":       "ChangingSchema|GarbageModel|Namespaces|BuiltinClients|PodsWithoutNodes|PodQuarantine",
+	"cmd/espalier": "Progress|Interrupt|Watch|Assemble|UnusedDefinitions",
+}
+
+// skipped are tests with large inputs: they take long, and find no other races.
+const skipped = "Corpus|Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|Transforms|Convert"
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "race:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: race DIR")
+	}
+	dirs, err := concurrent(args[0])
+	if err != nil {
+		return err
+	}
+	for _, dir := range shared {
+		if _, err := os.Stat(filepath.Join(args[0], dir)); err != nil {
+			return err
+		}
+		dirs = append(dirs, dir)
+	}
+	var rest []string
+	for _, dir := range slices.Compact(slices.Sorted(slices.Values(dirs))) {
+		if chosen[dir] == "" {
+			rest = append(rest, dir)
+		}
+	}
+	err = test(args[0], append([]string{"-short", "-skip", skipped}, packages(rest)...))
+	for _, dir := range slices.Sorted(maps.Keys(chosen)) {
+		err = errors.Join(err, test(args[0], append([]string{"-run", "^Test(" + chosen[dir] + ")"}, packages([]string{dir})...)))
+	}
+	return err
+}
+
+// packages returns directories as arguments of the go command.
+func packages(dirs []string) (out []string) {
+	for _, dir := range dirs {
+		out = append(out, "./"+dir)
+	}
+	return out
+}
+
+// test runs tests in a directory.
+func test(dir string, args []string) error {
+	cmd := exec.Command("go", append([]string{"test", "-race", "-vet=off", "-ldflags=-w", "-timeout=30m"}, args...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	fmt.Println(strings.Join(cmd.Args, " "))
+	return cmd.Run()
+}
+
+// concurrent returns the directories of packages that start a goroutine or have a lock, below the
+// root of a module.
+func concurrent(root string) (dirs []string, err error) {
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); path != root && err == nil || d.Name() == "testdata" || d.Name() == ".git" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		if dir, err := filepath.Rel(root, filepath.Dir(path)); err == nil && isConcurrent(file) && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, filepath.ToSlash(dir))
+		}
+		return nil
+	})
+	return dirs, err
+}
+
+// isConcurrent reports whether a file starts a goroutine or has a lock.
+func isConcurrent(file *ast.File) (found bool) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			found = true
+		case *ast.SelectorExpr:
+			pkg, ok := n.X.(*ast.Ident)
+			found = found || ok && (pkg.Name == "sync" && slices.Contains([]string{"Mutex", "RWMutex", "WaitGroup", "Cond"}, n.Sel.Name) || pkg.Name == "errgroup")
+		}
+		return !found
+	})
+	return found
+}

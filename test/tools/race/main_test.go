@@ -1,0 +1,25 @@
+package main
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestConcurrent checks that packages with goroutines and locks are found, and others are not.
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	dirs, err := concurrent("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"store", "server", "server/quota", "server/tokens", "server/namespaces", "crd"} {
+		if !slices.Contains(dirs, dir) {
+			t.Errorf("%s is not found", dir)
+		}
+	}
+	for _, dir := range []string{"api", "internal/jsonptr", "test/oracle"} {
+		if slices.Contains(dirs, dir) {
+			t.Errorf("%s is found", dir)
+		}
+	}
+}
