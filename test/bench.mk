@@ -1,0 +1,53 @@
+# Benchmarks. The Makefile includes them, so paths are those of the root.
+
+ENVTEST_TURNS ?= 1
+
+.PHONY: bench-engine
+bench-engine: ## benchmark the engine against the reference; BENCH_JSON=file saves the numbers
+	cd test/bench && BENCH_JSON='$(if $(BENCH_JSON),$(abspath $(BENCH_JSON)))' go run ./engine
+
+.PHONY: bench-rules
+bench-rules: ## benchmark the CEL rules of the corpus against the reference
+	cd test/oracle && go test -run '^$$' -bench Rules -benchmem .
+
+.PHONY: bench-admission
+bench-admission: ## measure the CPU time of a CREATE without admission policies, and with 20 that match, and of a start
+	go test -run '^$$' -bench Create -benchtime 3000x ./server/admission 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
+	go test -run '^$$' -bench Start -benchtime 20x ./server/admission 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
+
+.PHONY: bench-start
+bench-start: ## measure the server's time to ready, memory and time to stop, as a process and in a test
+	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && \
+	  go build -o "$$bin/espalier" ./cmd/espalier && (cd test/bench && go run ./start "$$bin/espalier")
+	go test -run '^$$' -bench Start -benchtime 11x ./espaliertest ./server 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
+
+.PHONY: bench-start-crds
+bench-start-crds: ## measure a start with CRDS large CRDs: CPU time until ready, and heap relative to their size
+	go test -run '^$$' -bench StartLoaded -benchtime 1x -timeout 30m ./server -crds '$(or $(CRDS),4000)' 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
+
+.PHONY: bench-authz
+bench-authz: ## measure the cost of RBAC with 1,000 roles and 5,000 bindings beside AlwaysAllow: one decision, GET and CREATE
+	go test -run '^$$' -bench . -benchmem ./server/rbac 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
+	go test -run '^$$' -bench BenchmarkAuthorization -benchtime 40x -timeout 30m ./server 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
+
+.PHONY: bench-server
+bench-server: ## benchmark the server against the reference, all rows; takes up to 20 minutes; ROWS=get,list selects rows, BENCH_JSON=file saves the numbers
+	cd test/bench && go run ./server -rows '$(ROWS)' -json '$(abspath $(or $(BENCH_JSON),bench-server.json))'
+
+.PHONY: bench-server-quick
+bench-server-quick: ## the same with fewer and shorter turns, 100 CRDs, and no large rows; takes 3 minutes
+	cd test/bench && go run ./server -quick -rows '$(ROWS)' -json '$(abspath $(or $(BENCH_JSON),bench-server.json))'
+
+.PHONY: bench-cli
+bench-cli: ## benchmark espalier validate against kubeconform and kubectl-validate on the corpus
+	cd test/bench && go run ./cli
+
+.PHONY: bench-audit
+bench-audit: ## benchmark espalier audit on a snapshot with 1,000,000 objects: objects per second, largest heap
+	ESPALIER_AUDIT_OBJECTS=1000000 go test -run '^$$' -bench BenchmarkAudit -benchtime 1x -timeout=60m ./cmd/espalier
+
+.PHONY: bench-envtest
+bench-envtest: ## the same with the real kube-apiserver and etcd, too, which are built first, and the times of both, medians of ENVTEST_TURNS; ENVTEST_REAL names a directory that has them
+	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && go build -o "$$bin/espalier" ./cmd/espalier && \
+	  real=$${ENVTEST_REAL:-$$(scripts/envtest-real.sh "$$bin/real" | tail -1)} && assets=$$("$$bin/espalier" envtest "$$bin/assets") && \
+	  cd test/envtest && go run ./start "$$assets" "$$real" && echo && go run ./suites -assets "$$assets" -real "$$real" -turns $(ENVTEST_TURNS) $(SUITES)

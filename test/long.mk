@@ -1,0 +1,101 @@
+# Runs that take long. The Makefile includes them, so paths are those of the root.
+
+# The sizes of long runs. Each target ends within 30 minutes on two cores; larger numbers find
+# more: `make kill KILL_ROUNDS=1000`, `make fuzz FUZZTIME=10m`.
+FUZZTIME        ?= 10s
+REPLAY_OBJECTS  ?= 30000
+ORACLE_CASES    ?= 100000
+CRD_UPDATES     ?= 10000
+FIELD_STEPS     ?= 10000
+BUILTIN_CASES   ?= 2000
+BUILTIN_MODULES ?=
+HELM_VERSION    ?= v3.22.0
+RECORDED        := ^Test(Builtin|BuiltinAdmission|Policy|RBAC|ReviewsOfAccess)$$
+RBAC_CASES      ?= 100000
+KILL_ROUNDS     ?= 100
+CYCLES          ?= 1000
+LOAD_CLIENTS    ?= 1000
+MUTANT_JOBS     ?= 2
+ROBUSTNESS_TIME ?= 5m
+
+.PHONY: oracle-builtin
+oracle-builtin: ## compare BUILTIN_CASES objects of each of Kubernetes' own kinds, more than 100,000 in all, and the manifests of BUILTIN_MODULES (path@version …)
+	cd test/oracle36 && go vet ./... && go test ./...
+	cd test/oracle && ORACLE36=$${ORACLE36:-build} BUILTIN_SEED=$${BUILTIN_SEED:-$$(date +%s)} BUILTIN_CASES='$(BUILTIN_CASES)' BUILTIN_MODULES='$(BUILTIN_MODULES)' go test -count=1 -timeout=0 -v -run '^Test(Builtin|Tables)' .
+
+.PHONY: replay-builtin
+replay-builtin: ## send REPLAY_OBJECTS objects of Kubernetes' own kinds below REPLAY_DIR, the module cache by default, to validate and to a server, and expect the same verdicts
+	ESPALIER_REPLAY="$${REPLAY_DIR:-$$(go env GOMODCACHE)}" ESPALIER_REPLAY_OBJECTS='$(REPLAY_OBJECTS)' go test -count=1 -v -timeout 30m -run '^TestBuiltinReplay$$' ./cmd/espalier
+
+.PHONY: golden-builtin
+golden-builtin: ## record the reference's answers for the tests of Kubernetes' own kinds
+	cd test/oracle && ORACLE36=$${ORACLE36:-build} ORACLE36_RECORD=all go test -count=1 -timeout=0 -run '$(RECORDED)' .
+	cd test/oracle && ORACLE36= go test -count=1 -run '$(RECORDED)' .
+
+.PHONY: oracle-manifests
+oracle-manifests: ## compare the manifests and Helm charts of MANIFEST_MODULES (path@version …), by default those of test/oracle/manifests.txt
+	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && GOBIN="$$dir" GOFLAGS= go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION) && \
+	cd test/oracle && BUILTIN_HELM="$$dir/helm" BUILTIN_MODULES='$(or $(MANIFEST_MODULES),$(strip $(file <test/oracle/manifests.txt)))' go test -count=1 -timeout=0 -v -run '^TestBuiltin$$/^manifests$$' .
+
+.PHONY: oracle-rbac
+oracle-rbac: ## compare RBAC_CASES decisions of the RBAC authorizer with Kubernetes' own evaluation
+	cd test/oracle && ORACLE36=$${ORACLE36:-build} RBAC_SEED=$${RBAC_SEED:-$$(date +%s)} RBAC_CASES='$(RBAC_CASES)' go test -count=1 -timeout=0 -v -run '^TestRBAC$$' .
+
+.PHONY: mutants
+mutants: ## break behaviours one at a time and expect their tests to fail: make mutants ROW=P-07 MUTANT_JOBS=4
+	@cd test/tools && go run ./mutants -j '$(MUTANT_JOBS)' ../.. $(ROW)
+
+.PHONY: kill
+kill: ## kill a server KILL_ROUNDS times under load, and check that no data is lost, no CRD is stuck, and the right objects are collected
+	ESPALIER_CRASH_ROUNDS='$(KILL_ROUNDS)' ESPALIER_GARBAGE_KILLS='$(KILL_ROUNDS)' go test -count=1 -timeout=0 -v -run '^Test(Crash|GarbageKilled)$$' ./server
+
+.PHONY: cycles
+cycles: ## create, use and delete CRDs CYCLES times, and look for leaked goroutines, files and connections
+	ESPALIER_CYCLES='$(CYCLES)' go test -count=1 -timeout=0 -v -run '^TestCycles$$' ./server
+
+.PHONY: race-server
+race-server: ## test the whole server with the race detector; takes minutes
+	CGO_ENABLED=1 go test -race -short -timeout 30m -skip Corpus ./server/...
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME, then the oracle on ORACLE_CASES generated cases, CRD_UPDATES writes of CRDs and FIELD_STEPS writes of objects
+	@FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh $(MODULES)
+	cd test/oracle && ORACLE_CASES='$(ORACLE_CASES)' ORACLE_CRD_UPDATES='$(CRD_UPDATES)' go test -count=1 -timeout=0 -v -run '^(TestGenerated|TestWholeCRDUpdate)' .
+	cd test/oracle && ORACLE_SEED=$${ORACLE_SEED:-$$(date +%s)} ORACLE_FIELD_STEPS='$(FIELD_STEPS)' go test -count=1 -timeout=0 -v -run '^TestFields$$' .
+
+.PHONY: generate-corpus
+generate-corpus: ## generate types for all CRDs of the corpus, compile them, and derive the schemas again from the Go types
+	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout 0 -v -run Corpus ./analysis/generate/...
+	cd test/generate && ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout 0 -v ./...
+
+.PHONY: corpus
+corpus: ## run the tests of the corpus with all of it (make test uses a part of it where that takes long)
+	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m ./schema ./analysis/fix ./analysis/explain/sample
+	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m -v -run '^TestCorpus$$' ./server
+
+.PHONY: conformance
+conformance: ## run the reference's integration suite against the server; takes minutes
+	cd test/conformance && CONFORMANCE=1 go test ./reference -count=1 -timeout 60m
+
+.PHONY: envtest
+envtest: ## run the suites of projects that use envtest, or those of SUITES, with espalier, and expect all tests of test/envtest/testdata to pass; takes many minutes
+	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && go build -o "$$bin/espalier" ./cmd/espalier && \
+	  cd test/envtest && go run ./suites -assets "$$("$$bin/espalier" envtest "$$bin/assets")" $(SUITES)
+
+.PHONY: robustness
+robustness: ## check requests and watches while etcd and servers fail, for ROBUSTNESS_TIME, and memory with 1 GB of objects
+	cd test/robustness && ROBUSTNESS_TIME='$(ROBUSTNESS_TIME)' go test -count=1 -timeout=0 -v .
+
+.PHONY: kine
+kine: ## build kine with SQLite, which takes minutes the first time, and test the server on it, and on Postgres if it is installed
+	@set -o pipefail; bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && \
+	  (cd test/kine && CGO_ENABLED=1 CGO_CFLAGS=-DSQLITE_ENABLE_DBSTAT_VTAB=1 go build -o "$$bin/kine" github.com/k3s-io/kine) && \
+	  ESPALIER_KINE="$$bin/kine" go test -count=1 -v -run '^TestKine' ./server 2>&1 | grep -vE '^[IWE][0-9]{4}'
+
+.PHONY: load
+load: ## send the requests of LOAD_CLIENTS concurrent clients to a server with default limits
+	ESPALIER_LOAD='$(LOAD_CLIENTS)' go test -count=1 -timeout=20m -v -run '^TestLoad$$' ./server 2>&1 | grep -vE '^[IWE][0-9]{4}'
+
+.PHONY: golden-conformance
+golden-conformance: ## update the list of passing tests of the reference's suite; takes minutes
+	cd test/conformance && go test ./reference -count=1 -timeout 60m -update
