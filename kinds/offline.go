@@ -43,8 +43,8 @@ type Offline struct {
 	encoder runtime.Encoder
 }
 
-// NewOffline returns an Offline. The rules of a group are made when they are first used. cel is that
-// of [Rules].
+// NewOffline returns an Offline. The rules of a group are made when they are first used. cel is
+// that of [Rules].
 func NewOffline(cel admissionregistration.CEL) (*Offline, error) {
 	o := &Offline{rules: Rules(cel)}
 	var err error

@@ -64,9 +64,9 @@ func byGroup(cel admissionregistration.CEL) map[string]func() map[string]kind.Ru
 	}
 }
 
-// Rules returns a function that returns the rules of a resource. They apply to objects of the
-// kind that is stored. cel compiles the expressions of webhooks and policies; if it is nil, they are
-// not compiled.
+// Rules returns a function that returns the rules of a resource. They apply to objects of the kind
+// that is stored. cel compiles the expressions of webhooks and policies; if it is nil, they are not
+// compiled.
 func Rules(cel admissionregistration.CEL) func(*Resource) kind.Rules {
 	made := map[string]func() map[string]kind.Rules{}
 	for group, f := range byGroup(cel) {

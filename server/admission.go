@@ -18,7 +18,8 @@ import (
 )
 
 // admissionPlugins returns the names of kube-apiserver's plugins, in the order in which it calls
-// them. All are accepted on the command line, so that scripts and unit files for kube-apiserver work.
+// them. All are accepted on the command line, so that scripts and unit files for kube-apiserver
+// work.
 func admissionPlugins() []string {
 	return []string{
 		"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceLifecycle", "NamespaceExists", "LimitPodHardAntiAffinityTopology", "LimitRanger",

@@ -120,8 +120,8 @@ func validateNamedRule(path *field.Path, r v1.NamedRuleWithOperations) field.Err
 	return append(errs, validateRule(path, r.RuleWithOperations)...)
 }
 
-// validateMutable returns errors for operations that a mutating policy cannot have. The path is that
-// of the match; kube-apiserver does not say which rule is wrong.
+// validateMutable returns errors for operations that a mutating policy cannot have. The path is
+// that of the match; kube-apiserver does not say which rule is wrong.
 func validateMutable(path *field.Path, m *v1.MatchResources) field.ErrorList {
 	if m == nil {
 		return nil

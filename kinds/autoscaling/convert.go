@@ -28,8 +28,8 @@ func dropAnnotations(meta *metav1.ObjectMeta) {
 	}
 }
 
-// FromV1 converts an autoscaler to v2 and applies the defaults of v1. Annotations that are not valid
-// JSON are ignored.
+// FromV1 converts an autoscaler to v2 and applies the defaults of v1. Annotations that are not
+// valid JSON are ignored.
 func FromV1(in *v1.HorizontalPodAutoscaler) *v2.HorizontalPodAutoscaler {
 	in = in.DeepCopy()
 	rules.SetDefaultPointer(&in.Spec.MinReplicas, 1)

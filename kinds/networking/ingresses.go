@@ -16,7 +16,8 @@ import (
 	"espalier.dev/kinds/rules"
 )
 
-// classAnnotation is the name of an ingress class, from the time before ingresses had a field for it.
+// classAnnotation is the name of an ingress class, from the time before ingresses had a field for
+// it.
 const classAnnotation = "kubernetes.io/ingress.class"
 
 func validateIngress(obj, old *v1.Ingress) (errs field.ErrorList) {
@@ -86,7 +87,8 @@ func validateIngressRule(r v1.IngressRule, wildcards bool, path *field.Path) (er
 	return append(errs, validateHTTP(r.HTTP, true, path)...)
 }
 
-// validateHTTP checks the paths of a rule. relaxed allows names of services that begin with a digit.
+// validateHTTP checks the paths of a rule. relaxed allows names of services that begin with a
+// digit.
 func validateHTTP(http *v1.HTTPIngressRuleValue, relaxed bool, path *field.Path) (errs field.ErrorList) {
 	if http == nil {
 		return nil

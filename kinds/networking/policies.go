@@ -36,8 +36,8 @@ func defaultProtocols(ports []v1.NetworkPolicyPort) {
 	}
 }
 
-// equalPolicies reports whether the rules of policies are equal. In contrast to other kinds, an empty
-// list is not equal to none.
+// equalPolicies reports whether the rules of policies are equal. In contrast to other kinds, an
+// empty list is not equal to none.
 func equalPolicies(a, b *v1.NetworkPolicy) bool { return reflect.DeepEqual(a.Spec, b.Spec) }
 
 // block is an IP block of a policy and its path.

@@ -34,9 +34,9 @@ func Rules() map[string]kind.Rules {
 	}
 }
 
-// stripLabel removes the requirements of a label from selectors. In v1beta1, which is no longer served, an empty selector
-// matched no pods: the stored form was a requirement with this label. A selector with nothing but that
-// requirement is preserved.
+// stripLabel removes the requirements of a label from selectors. In v1beta1, which is no longer
+// served, an empty selector matched no pods: the stored form was a requirement with this label. A
+// selector with nothing but that requirement is preserved.
 func stripLabel(b *v1.PodDisruptionBudget) {
 	const label = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
 	s := b.Spec.Selector

@@ -1,6 +1,6 @@
 // Package schemas describes Kubernetes' own kinds as if CRDs defined them: names, versions and
-// schemas. The schemas are those that kube-apiserver publishes, with references resolved. Validation
-// does much more than they say.
+// schemas. The schemas are those that kube-apiserver publishes, with references resolved.
+// Validation does much more than they say.
 //
 // [All] lists the kinds. The schemas of a kind are made when [Kind.Definition] first needs them.
 package schemas

@@ -29,8 +29,8 @@ const (
 func (m *Member) keepSpace(ctx context.Context) {
 	timer := time.NewTimer(0) // the alarm may be that of an earlier process
 	defer timer.Stop()
-	// The first requests of a starting server do not wait for a defragmentation, of which a second is
-	// the time for 100 MB or more.
+	// The first requests of a starting server do not wait for a defragmentation, of which a second
+	// is the time for 100 MB or more.
 	last := attempt{defragmented: time.Now(), took: min(time.Second, time.Duration(10*m.etcd.Server.Backend().Size()))}
 	for {
 		select {

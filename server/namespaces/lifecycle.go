@@ -88,8 +88,9 @@ func (l *Lifecycle) begin(_ context.Context, name string) (func(context.Context)
 	return func(ctx context.Context) error { return l.handle(ctx, name) }, nil
 }
 
-// handle empties a namespace, if it is being deleted, and then lets it go. One that had no finalizers
-// when it was marked as deleted is handled as well: otherwise it would stay, with all its content.
+// handle empties a namespace, if it is being deleted, and then lets it go. One that had no
+// finalizers when it was marked as deleted is handled as well: otherwise it would stay, with all
+// its content.
 func (l *Lifecycle) handle(ctx context.Context, name string) error {
 	ns, err := getNamespace(ctx, l.objects, name)
 	if err != nil || ns == nil || ns.DeletionTimestamp == nil {

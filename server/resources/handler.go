@@ -319,7 +319,8 @@ func (s *serving) route(method string, r *apirequest.RequestInfo, v *crd.Version
 	case len(r.Parts) > 3: // below a subresource
 		return resource.NotFound()
 	case r.Verb == "create" && len(r.Parts) == 2:
-		// kube-apiserver creates the object in the body, although the one in the path was authorized.
+		// kube-apiserver creates the object in the body, although the one in the path was
+		// authorized.
 		return resource.NotAllowed()
 	}
 	return nil

@@ -13,8 +13,8 @@ import (
 )
 
 // lifecycle rejects new objects in namespaces that do not exist or are being deleted, and the
-// deletion of the namespaces that the server needs. The one of k8s.io/apiserver needs informers and a
-// client. A namespace that is deleted at the same time is not its concern: the transaction that
+// deletion of the namespaces that the server needs. The one of k8s.io/apiserver needs informers and
+// a client. A namespace that is deleted at the same time is not its concern: the transaction that
 // stores the object checks the namespace again.
 type lifecycle struct {
 	*admission.Handler

@@ -21,8 +21,8 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// podSecurity enforces the pod security standards that namespaces choose with labels. The checks are
-// those of k8s.io/pod-security-admission.
+// podSecurity enforces the pod security standards that namespaces choose with labels. The checks
+// are those of k8s.io/pod-security-admission.
 type podSecurity struct {
 	*admission.Handler
 	// delegate makes the checks when they are first needed.

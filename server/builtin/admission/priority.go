@@ -94,7 +94,8 @@ func (p *priority) class(ctx context.Context, a admission.Attributes, name strin
 	return class.DeepCopy(), nil
 }
 
-// defaultClass returns the default class, the one with the lowest value if there are several, or nil.
+// defaultClass returns the default class, the one with the lowest value if there are several, or
+// nil.
 func (p *priority) defaultClass(ctx context.Context) (lowest *schedulingv1.PriorityClass, err error) {
 	classes, err := list[*schedulingv1.PriorityClass](ctx, p.objects, priorityClasses, "")
 	for _, c := range classes {

@@ -28,8 +28,8 @@ func newRuntimeClass(objects Lister) *runtimeClass {
 	return &runtimeClass{admission.NewHandler(admission.Create), objects}
 }
 
-// class returns the pod of a request, or nil if it is for another resource, and its class. The class of
-// a pod that names none has no overhead and no scheduling.
+// class returns the pod of a request, or nil if it is for another resource, and its class. The
+// class of a pod that names none has no overhead and no scheduling.
 func (p *runtimeClass) class(ctx context.Context, a admission.Attributes) (*corev1.Pod, *nodev1.RuntimeClass, error) {
 	if !handles(a, pods) {
 		return nil, nil, nil

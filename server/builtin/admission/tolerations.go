@@ -7,8 +7,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// tolerations lets pods tolerate nodes that are not ready or unreachable for five minutes, unless they
-// say otherwise.
+// tolerations lets pods tolerate nodes that are not ready or unreachable for five minutes, unless
+// they say otherwise.
 type tolerations struct{ *admission.Handler }
 
 var _ admission.MutationInterface = &tolerations{}
