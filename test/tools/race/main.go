@@ -29,7 +29,8 @@ var chosen = map[string]string{
 }
 
 // skipped are tests with large inputs: they take long, and find no other races.
-const skipped = "Corpus|Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|Transforms|Convert"
+const skipped = "Corpus|Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|Transforms|Convert|" +
+	"DamagedFiles|CheckPages|SpaceLive|TypesOfApply|TestSets|TooManyItems|ApplyOrder|KeptIsBounded|ResetLarge|Faults|Ahead"
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
