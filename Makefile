@@ -2,6 +2,7 @@
 # `make help` lists the targets.
 
 SHELL := bash
+.SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
 
 # Each module is built and tested separately, so that the dependencies of those

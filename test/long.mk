@@ -35,7 +35,7 @@ golden-builtin: ## record the reference's answers for the tests of Kubernetes' o
 .PHONY: oracle-manifests
 oracle-manifests: ## compare the manifests and Helm charts of MANIFEST_MODULES (path@version …), by default those of test/oracle/manifests.txt
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && GOBIN="$$dir" GOFLAGS= go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION) && \
-	cd test/oracle && BUILTIN_HELM="$$dir/helm" BUILTIN_MODULES='$(or $(MANIFEST_MODULES),$(strip $(file <test/oracle/manifests.txt)))' go test -count=1 -timeout=0 -v -run '^TestBuiltin$$/^manifests$$' .
+	cd test/oracle && BUILTIN_HELM="$$dir/helm" BUILTIN_MODULES='$(or $(MANIFEST_MODULES),$(shell cat test/oracle/manifests.txt),$(error test/oracle/manifests.txt is missing))' go test -count=1 -timeout=0 -v -run '^TestBuiltin$$/^manifests$$' .
 
 .PHONY: oracle-rbac
 oracle-rbac: ## compare RBAC_CASES decisions of the RBAC authorizer with Kubernetes' own evaluation

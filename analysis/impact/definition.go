@@ -45,6 +45,8 @@ type Comparison struct {
 
 	options  Options
 	old, new *crd.Definition
+	// removed is set if the CRD was removed. It has no definitions then.
+	removed bool
 }
 
 // Class returns the worst class of any change.
@@ -79,7 +81,7 @@ func Compare(ctx context.Context, old, new *api.CustomResourceDefinition, o Opti
 
 // Removed returns the comparison for a CRD that was removed.
 func Removed(old *api.CustomResourceDefinition, o Options) *Comparison {
-	return &Comparison{Name: old.Name, options: o, Changes: []Change{{
+	return &Comparison{Name: old.Name, removed: true, options: o, Changes: []Change{{
 		Kind: "definition-removed", Message: "CRD removed: deleting it deletes all its objects",
 		Effects: []Effect{{Class: Loses}, {Class: Clients}},
 	}}}

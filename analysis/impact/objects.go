@@ -42,11 +42,14 @@ func (c *Comparison) Objects(names int) *Objects {
 // Add applies both CRDs to an object and counts the effects. Findings call the object by name. Errors
 // are those of [Comparison.Try].
 func (o *Objects) Add(ctx context.Context, name string, src []byte) error {
-	if o.new == nil {
+	switch {
+	case o.removed:
 		o.Tried++
 		o.Classes[Loses]++
 		o.affected[0].add(name, Loses, o.names)
 		return nil
+	case o.new == nil:
+		return nil // the CRD was added: there are no objects
 	}
 	outcome, err := o.Try(ctx, src)
 	if err != nil {

@@ -41,11 +41,11 @@ func layers() []layer {
 		{dir: "kinds/schemas", on: []string{"kinds", "openapi"}},
 		// The store handles bytes and revisions, not schemas.
 		{dir: "store", on: []string{"internal"}},
-		{dir: "server", on: []string{"openapi", ".", "crd/cel", "kinds/cel", "store", "server/keys"}},
+		{dir: "server", on: []string{"openapi", ".", "crd/cel", "kinds/cel", "kinds/schemas", "store", "server/keys"}},
 		// The layout of keys depends on nothing that uses it.
 		{dir: "server/keys", on: []string{"api"}},
 		{dir: "espaliertest", on: []string{"server", "analysis"}},
-		{dir: "cmd", on: []string{"server", "analysis", "kinds/schemas"}},
+		{dir: "cmd", on: []string{"server", "analysis"}},
 	}
 }
 

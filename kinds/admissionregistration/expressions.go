@@ -1,6 +1,7 @@
 package admissionregistration
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -146,9 +147,12 @@ func (p *policy) variable(path *field.Path, v v1.Variable) field.ErrorList {
 	if strings.TrimSpace(v.Expression) == "" {
 		return append(errs, field.Required(path.Child("expression"), "expression is not specified"))
 	}
-	if c, ok := p.compiler.(PolicyCompiler); ok {
+	switch c, ok := p.compiler.(PolicyCompiler); {
+	case ok:
 		e := Expression{Purpose: Validation, Text: v.Expression, Params: p.params, Stored: p.known[Validation].Has(v.Expression)}
 		errs = append(errs, c.Declare(path.Child("expression"), v.Name, e)...)
+	case p.compiler != nil:
+		errs = append(errs, field.InternalError(path, errors.New("variable composition is not allowed")))
 	}
 	return errs
 }

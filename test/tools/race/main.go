@@ -1,5 +1,5 @@
 // Command race runs the tests of concurrent packages with the race detector: of every package that
-// starts a goroutine or has a lock, and of those whose values are shared between goroutines.
+// starts a goroutine, has a lock or an atomic value, and of those whose values goroutines share.
 //
 //	go run ./race DIR
 package main
@@ -19,12 +19,15 @@ import (
 	"strings"
 )
 
-// shared are packages that need no goroutine or lock for values that goroutines share.
-var shared = []string{".", "schema", "schema/rules", "schema/rules/bounds", "crd/cel", "crd/compliance", "server/fields", "espaliertest"}
+// shared are packages that need none of these for values that goroutines share.
+var shared = []string{
+	".", "schema", "schema/rules", "schema/rules/bounds", "crd/cel", "crd/compliance", "kinds", "analysis/lookup", "server/fields",
+	"server/definitions/protobuf", "espaliertest",
+}
 
 // chosen are the tests of packages whose other tests take long, and find no other races.
 var chosen = map[string]string{
-	"server":       "ChangingSchema|GarbageModel|Namespaces|BuiltinClients|PodsWithoutNodes|PodQuarantine",
+	"server":       "ChangingSchema|GarbageModel|Namespaces|BuiltinClients|PodsWithoutNodes|PodQuarantine|ServicesOfServers",
 	"cmd/espalier": "Progress|Interrupt|Watch|Assemble|UnusedDefinitions",
 }
 
@@ -83,8 +86,8 @@ func test(dir string, args []string) error {
 	return cmd.Run()
 }
 
-// concurrent returns the directories of packages that start a goroutine or have a lock, below the
-// root of a module.
+// concurrent returns the directories of packages that start a goroutine or have a lock or an atomic
+// value, below the root of a module.
 func concurrent(root string) (dirs []string, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -111,7 +114,7 @@ func concurrent(root string) (dirs []string, err error) {
 	return dirs, err
 }
 
-// isConcurrent reports whether a file starts a goroutine or has a lock.
+// isConcurrent reports whether a file starts a goroutine or has a lock or an atomic value.
 func isConcurrent(file *ast.File) (found bool) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -119,7 +122,7 @@ func isConcurrent(file *ast.File) (found bool) {
 			found = true
 		case *ast.SelectorExpr:
 			pkg, ok := n.X.(*ast.Ident)
-			found = found || ok && (pkg.Name == "sync" && slices.Contains([]string{"Mutex", "RWMutex", "WaitGroup", "Cond"}, n.Sel.Name) || pkg.Name == "errgroup")
+			found = found || ok && (pkg.Name == "sync" && slices.Contains([]string{"Mutex", "RWMutex", "WaitGroup", "Cond", "Map"}, n.Sel.Name) || pkg.Name == "errgroup" || pkg.Name == "atomic")
 		}
 		return !found
 	})

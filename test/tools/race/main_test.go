@@ -12,7 +12,7 @@ func TestConcurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"store", "server", "server/quota", "server/tokens", "server/namespaces", "crd"} {
+	for _, dir := range []string{"store", "server", "server/quota", "server/tokens", "server/namespaces", "server/authorization", "server/encryption", "crd"} {
 		if !slices.Contains(dirs, dir) {
 			t.Errorf("%s is not found", dir)
 		}
