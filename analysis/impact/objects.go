@@ -39,8 +39,8 @@ func (c *Comparison) Objects(names int) *Objects {
 	}
 }
 
-// Add applies both CRDs to an object and counts the effects. Findings call the object by name. Errors
-// are those of [Comparison.Try].
+// Add applies both CRDs to an object and counts the effects. Findings call the object by name.
+// Errors are those of [Comparison.Try].
 func (o *Objects) Add(ctx context.Context, name string, src []byte) error {
 	switch {
 	case o.removed:

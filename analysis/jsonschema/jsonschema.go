@@ -140,7 +140,8 @@ func (w *writer) structure(out Schema, at schema.Cursor) {
 	}
 	if values, ok := out["additionalProperties"].(Schema); ok {
 		child, _ := at.MapValue()
-		// Nulls of Go types become zero values; those of custom resources are dropped, as in fields.
+		// Nulls of Go types become zero values; those of custom resources are dropped, as in
+		// fields.
 		out["additionalProperties"] = w.value(values, child, !w.GoTypes || isScalar(child.Schema()))
 	}
 	object := s.Type == "object" || len(s.Properties) > 0

@@ -33,8 +33,8 @@ func isKubernetesGroup(group string) bool {
 	return false
 }
 
-// missingBuiltin says why an object of a group of Kubernetes is of no built-in kind. It returns nil if it
-// does not know.
+// missingBuiltin says why an object of a group of Kubernetes is of no built-in kind. It returns nil
+// if it does not know.
 func missingBuiltin(apiVersion, kind string) *Missing {
 	gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
 	if !isKubernetesGroup(gvk.Group) {
@@ -86,8 +86,8 @@ func missingBuiltin(apiVersion, kind string) *Missing {
 	return nil
 }
 
-// meantBuiltin returns the apiVersion of the built-in kind that an object of another group is probably of,
-// or "".
+// meantBuiltin returns the apiVersion of the built-in kind that an object of another group is
+// probably of, or "".
 func meantBuiltin(gk schema.GroupKind) string {
 	if gk.Group == "" {
 		return ""

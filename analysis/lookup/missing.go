@@ -135,8 +135,8 @@ func (x *Index[D]) meant(gk runtimeschema.GroupKind, version string) string {
 	return ""
 }
 
-// Misspelled returns the error for an object that is probably meant to be a CRD, but is none because
-// of its apiVersion or kind. It returns nil for all others.
+// Misspelled returns the error for an object that is probably meant to be a CRD, but is none
+// because of its apiVersion or kind. It returns nil for all others.
 func Misspelled(o Object) *Missing {
 	gk := KindOf(o)
 	e := &Missing{Field: "apiVersion", Message: fmt.Sprintf("%s %s is not a CRD", o.APIVersion(), gk.Kind)}

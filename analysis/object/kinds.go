@@ -108,8 +108,8 @@ func kindOf(source []byte) (runtimeschema.GroupVersionKind, error) {
 	return runtimeschema.FromAPIVersionAndKind(id.APIVersion, id.Kind), err
 }
 
-// replace sets the object that is replaced, unless it is nil. It gives both objects the metadata that
-// a server sets, as far as they lack it: files often do.
+// replace sets the object that is replaced, unless it is nil. It gives both objects the metadata
+// that a server sets, as far as they lack it: files often do.
 func (r *kindRequest) replace(replaced schema.Object) error {
 	if replaced == nil {
 		return nil
@@ -229,8 +229,8 @@ func (c *KindChecker) Update(_ context.Context, obj, old schema.Object) (*espali
 	return c.write("", obj, old)
 }
 
-// UpdateStatus is like Create, and returns the object that is stored when the status of obj replaces
-// that of old.
+// UpdateStatus is like Create, and returns the object that is stored when the status of obj
+// replaces that of old.
 func (c *KindChecker) UpdateStatus(_ context.Context, obj, old schema.Object) (*espalier.Result, error) {
 	return c.write("status", obj, old)
 }

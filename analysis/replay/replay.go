@@ -90,7 +90,8 @@ const (
 	nothing effect = iota
 	// stored is an object that the log has.
 	stored
-	// changed is an object whose state after the request the log does not have, or that was deleted.
+	// changed is an object whose state after the request the log does not have, or that was
+	// deleted.
 	changed
 	// changedAll is the same for all objects of a resource, in the namespace if there is one.
 	changedAll

@@ -48,8 +48,8 @@
 //	  subresource: status          # a write to the status endpoint
 //	  with: {status: {lastRun: "2020-01-01T00:00:00Z"}}
 //
-// A suite whose objects are of Kubernetes' own kinds needs no CRD; their apiVersion and kind are then
-// required in the base. The caller has to provide an [Admitter].
+// A suite whose objects are of Kubernetes' own kinds needs no CRD; their apiVersion and kind are
+// then required in the base. The caller has to provide an [Admitter].
 //
 // An object may omit apiVersion, kind and metadata.name: they default to those of the CRD's
 // storage version and to "test". Where an object is expected, a string names a file,

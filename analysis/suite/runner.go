@@ -41,8 +41,8 @@ type Admitter interface {
 	UpdateStatus(ctx context.Context, obj, old schema.Object) (*espalier.Result, error)
 }
 
-// NewRunnerFor returns a Runner for a suite of objects that need no CRD, such as Deployments. Objects
-// without apiVersion and kind are of the given type.
+// NewRunnerFor returns a Runner for a suite of objects that need no CRD, such as Deployments.
+// Objects without apiVersion and kind are of the given type.
 func NewRunnerFor(s *Suite, a Admitter, types metav1.TypeMeta, o Options) *Runner {
 	if s.Semantics != nil {
 		o.Semantics = *s.Semantics

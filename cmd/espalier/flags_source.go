@@ -72,7 +72,8 @@ func addEtcdFlags(c *cobra.Command, f *source.Etcd) {
 	}
 }
 
-// defaultKubeconfig sets the kubeconfig files that the environment names, for a cluster that has none.
+// defaultKubeconfig sets the kubeconfig files that the environment names, for a cluster that has
+// none.
 func (a *app) defaultKubeconfig(f *source.Cluster) {
 	if paths, ok := a.environ(clientcmd.RecommendedConfigPathEnvVar); ok && paths != "" {
 		f.Default = filepath.SplitList(paths)

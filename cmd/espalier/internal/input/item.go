@@ -366,8 +366,9 @@ type Place struct {
 	maxDocument int
 }
 
-// Place returns where the object is, whose [Item.Sum] is sum. It returns false if the object cannot be read again:
-// standard input and pipes are gone, and the items of a list would each need the whole list.
+// Place returns where the object is, whose [Item.Sum] is sum. It returns false if the object cannot
+// be read again: standard input and pipes are gone, and the items of a list would each need the
+// whole list.
 func (it *Item) Place(sum [sha256.Size]byte) (Place, bool) {
 	if !it.regular || it.Base != "" {
 		return Place{}, false

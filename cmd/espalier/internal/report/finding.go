@@ -1,7 +1,7 @@
-// Package report writes findings as text with the offending line, JSON, YAML, SARIF, JUnit,
-// GitHub annotations or Markdown, in several formats at once. It also determines the exit code, which
-// depends on the findings and not on the format. Findings are written as they come: memory use
-// does not grow with their number.
+// Package report writes findings as text with the offending line, JSON, YAML, SARIF, JUnit, GitHub
+// annotations or Markdown, in several formats at once. It also determines the exit code, which
+// depends on the findings and not on the format. Findings are written as they come: memory use does
+// not grow with their number.
 package report
 
 import (

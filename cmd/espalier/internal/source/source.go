@@ -117,8 +117,8 @@ func (f *Failure) Error() string {
 // Unwrap returns the reason.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Each calls use for the objects of a sequence of a [Source], and failed for what cannot be read. It
-// returns the first error of use, or the one that ends the sequence.
+// Each calls use for the objects of a sequence of a [Source], and failed for what cannot be read.
+// It returns the first error of use, or the one that ends the sequence.
 func Each(all iter.Seq2[Object, error], failed func(*Failure), use func(Object) error) error {
 	for o, err := range all {
 		var failure *Failure
