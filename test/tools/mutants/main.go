@@ -5,6 +5,7 @@
 //	go run ./mutants DIR          # all mutations
 //	go run ./mutants DIR P-07     # those of P-07
 //	go run ./mutants -j 4 DIR     # four at a time
+//	go run ./mutants -sample 60 DIR    # 60 that are chosen at random
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -30,20 +32,21 @@ var mutationsText string
 
 func main() {
 	parallel := flag.Int("j", 1, "mutations to test at a time")
+	sample := flag.Int("sample", 0, "mutations to choose at random; 0 means all")
 	flag.Parse()
 	if flag.NArg() == 0 || *parallel < 1 {
-		fmt.Fprintln(os.Stderr, "usage: mutants [-j N] DIR [ID...]")
+		fmt.Fprintln(os.Stderr, "usage: mutants [-j N] [-sample N] DIR [ID...]")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Stdout, flag.Arg(0), flag.Args()[1:], *parallel); err != nil {
+	if err := run(ctx, os.Stdout, flag.Arg(0), flag.Args()[1:], *parallel, *sample); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, w io.Writer, root string, rows []string, parallel int) error {
+func run(ctx context.Context, w io.Writer, root string, rows []string, parallel, sample int) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return err
@@ -60,6 +63,10 @@ func run(ctx context.Context, w io.Writer, root string, rows []string, parallel 
 	}
 	if len(chosen) == 0 {
 		return fmt.Errorf("no mutation of %s", strings.Join(rows, ", "))
+	}
+	if sample > 0 && len(rows) == 0 {
+		rand.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
+		chosen = chosen[:min(len(chosen), sample)]
 	}
 	dir, err := os.MkdirTemp("", "mutants-")
 	if err != nil {
