@@ -31,13 +31,22 @@ help: ## list all targets
 build: ## compile all packages of all modules
 	$(call each-module,go build ./...)
 
-# Two modules at a time: most of their time, one package is left that keeps one core busy.
+# Two parts at a time, one package of each: most packages keep one core busy. The packages of the
+# server take as long as all others of the product.
+PARTS := test-server test-product $(patsubst %,test@%,$(filter-out ./,$(MODULES)))
+
 .PHONY: test
 test: ## run the tests of all modules
-	@$(MAKE) --no-print-directory --keep-going --jobs 2 $(MODULES:%=test@%)
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 $(PARTS)
 
-.PHONY: $(MODULES:%=test@%)
-$(MODULES:%=test@%): test@%:
+.PHONY: $(PARTS)
+test-server:
+	@echo "== ./: $(TEST) ./server/..."; $(TEST) -p 1 ./server/...
+
+test-product:
+	@echo "== ./: $(TEST), the other packages"; $(TEST) -p 1 $$(go list ./... | grep -vE '^espalier.dev/server(/|$$)')
+
+$(filter test@%,$(PARTS)): test@%:
 	@echo "== $*: $(TEST) ./..."; cd '$*' && $(TEST) -p 1 ./...
 
 .PHONY: vet
