@@ -94,14 +94,13 @@ func (c *checks) policy(composed bool, kind *v1.ParamKind, known expressions) (p
 	return p, err
 }
 
-// compile returns the errors of an expression, with value as the bad value. It is stored if the
-// stored object has text for purpose.
-func (p *policy) compile(path *field.Path, e Expression, value string, purpose Purpose, text string) field.ErrorList {
+// compile returns the errors of an expression, with value as the bad value. stored reports whether
+// the stored object has it.
+func (p *policy) compile(path *field.Path, purpose Purpose, text, value string, stored bool) field.ErrorList {
 	if p.compiler == nil {
 		return nil
 	}
-	e.Params, e.Stored = p.params, p.known[purpose].Has(text)
-	return p.compiler.Compile(path, e, value)
+	return p.compiler.Compile(path, Expression{Purpose: purpose, Text: text, Params: p.params, Stored: stored}, value)
 }
 
 // matchConditions checks the conditions of a webhook or a policy. params reports whether they can
@@ -162,14 +161,15 @@ func (p *policy) validation(path *field.Path, v v1.Validation) field.ErrorList {
 	if strings.TrimSpace(v.Expression) == "" {
 		errs = append(errs, field.Required(path.Child("expression"), "expression is not specified"))
 	} else {
-		errs = append(errs, p.compile(path.Child("expression"), Expression{Purpose: Validation, Text: v.Expression}, v.Expression, Validation, v.Expression)...)
+		errs = append(errs, p.compile(path.Child("expression"), Validation, v.Expression, v.Expression, p.known[Validation].Has(v.Expression))...)
 	}
 	switch {
 	case v.MessageExpression == "":
 	case strings.TrimSpace(v.MessageExpression) == "":
 		errs = append(errs, field.Invalid(path.Child("messageExpression"), v.MessageExpression, "must be non-empty if specified"))
 	default:
-		errs = append(errs, p.compile(path.Child("messageExpression"), Expression{Purpose: Message, Text: v.MessageExpression}, v.MessageExpression, Message, v.MessageExpression)...)
+		known := p.known[Message].Has(v.MessageExpression)
+		errs = append(errs, p.compile(path.Child("messageExpression"), Message, v.MessageExpression, v.MessageExpression, known)...)
 	}
 	text := strings.TrimSpace(v.Message)
 	switch {
@@ -198,7 +198,7 @@ func (p *policy) auditAnnotation(path *field.Path, policy string, a v1.AuditAnno
 	case len(expression) > limit:
 		return append(errs, field.Required(value, fmt.Sprintf("must not exceed %d bytes in length", limit)))
 	}
-	return append(errs, p.compile(value, Expression{Purpose: AuditValue, Text: expression}, a.ValueExpression, AuditValue, a.ValueExpression)...)
+	return append(errs, p.compile(value, AuditValue, expression, a.ValueExpression, p.known[AuditValue].Has(a.ValueExpression))...)
 }
 
 // isIdentifier reports whether a name is an identifier in CEL.

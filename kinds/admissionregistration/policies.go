@@ -174,7 +174,7 @@ func (p *policy) patch(path *field.Path, purpose Purpose, expression string) fie
 	if text == "" {
 		return field.ErrorList{field.Required(path.Child("expression"), "")}
 	}
-	return p.compile(path.Child("expression"), Expression{Purpose: purpose, Text: text}, text, ApplyConfiguration, expression)
+	return p.compile(path.Child("expression"), purpose, text, text, p.known[ApplyConfiguration].Has(expression))
 }
 
 func validateValidatingBinding(obj, _ *v1.ValidatingAdmissionPolicyBinding) field.ErrorList {
