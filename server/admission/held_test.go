@@ -30,8 +30,11 @@ func TestHeldServices(t *testing.T) {
 	})
 	e.configure("Validating", "services", h, `, timeoutSeconds: 30, rules: [{apiGroups: [""], apiVersions: [v1], resources: [services], operations: [CREATE, UPDATE]}]`)
 	path := "/api/v1/namespaces/" + e.namespace + "/services"
+	// The addresses are chosen here: two that the server picks at random can be the same one.
+	addresses := map[string]string{"held-a": "10.0.0.201", "held-b": "10.0.0.202", "quick": "10.0.0.203"}
 	create := func(name string, port int) answer {
-		a, err := e.try("POST", path, fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: %s}, spec: {type: NodePort, ports: [{port: 80, nodePort: %d}]}}`, name, port))
+		a, err := e.try("POST", path, fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: %s}, spec: {type: NodePort, clusterIP: %s, ports: [{port: 80, nodePort: %d}]}}`,
+			name, addresses[name], port))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
