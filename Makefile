@@ -14,7 +14,13 @@ TOOL := go tool -modfile=$(CURDIR)/test/tools/go.mod
 
 # vet is a target of its own, and tests need no debug information: without both they are built in
 # much less time.
-TEST := go test -vet=off -ldflags=-w -timeout 30m
+TESTFLAGS := -vet=off -ldflags=-w -timeout=30m
+
+# A test that fails is repeated, at most twice, and the summary names it: of thousands of tests
+# with real processes, one may fail on a busy machine. Nothing is repeated if more than three
+# tests fail, if a program panics, or if the race detector reports something.
+TEST := $(TOOL) gotestsum --format pkgname-and-test-fails --rerun-fails=2 --rerun-fails-max-failures=3 \
+  --rerun-fails-run-root-test --rerun-fails-abort-on-data-race
 
 # Runs $(1) in every module, and fails at the end if it failed in one.
 define each-module
@@ -41,13 +47,13 @@ test: ## run the tests of all modules
 
 .PHONY: $(PARTS)
 test-server:
-	@echo "== ./: $(TEST) ./server/..."; $(TEST) -p 1 ./server/...
+	@echo "== ./: ./server/..."; $(TEST) --packages ./server/... -- $(TESTFLAGS) -p 1
 
 test-product:
-	@echo "== ./: $(TEST), the other packages"; $(TEST) -p 1 $$(go list ./... | grep -vE '^espalier.dev/server(/|$$)')
+	@echo "== ./: the other packages"; $(TEST) --packages "$$(go list ./... | grep -vE '^espalier.dev/server(/|$$)')" -- $(TESTFLAGS) -p 1
 
 $(filter test@%,$(PARTS)): test@%:
-	@echo "== $*: $(TEST) ./..."; cd '$*' && $(TEST) -p 1 ./...
+	@echo "== $*: ./..."; cd '$*' && $(TEST) --packages ./... -- $(TESTFLAGS) -p 1
 
 .PHONY: vet
 vet: ## gofmt, wordings, and the checks of go vet and staticcheck on every module
@@ -58,7 +64,7 @@ vet: ## gofmt, wordings, and the checks of go vet and staticcheck on every modul
 
 .PHONY: race
 race: ## run the concurrent packages with the race detector
-	@cd test/tools && go run ./race ../..
+	@cd test/tools && go run ./race ../.. $(TEST)
 
 .PHONY: vuln
 vuln: ## check the product and its dependencies for known vulnerabilities

@@ -1,7 +1,9 @@
 // Command race runs the tests of concurrent packages with the race detector: of every package that
 // starts a goroutine, has a lock or an atomic value, and of those whose values goroutines share.
 //
-//	go run ./race DIR
+//	go run ./race DIR GOTESTSUM…
+//
+// The arguments after the directory are the command that runs the tests.
 package main
 
 import (
@@ -43,8 +45,8 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 1 {
-		return errors.New("usage: race DIR")
+	if len(args) < 2 {
+		return errors.New("usage: race DIR GOTESTSUM…")
 	}
 	dirs, err := concurrent(args[0])
 	if err != nil {
@@ -62,25 +64,18 @@ func run(args []string) error {
 			rest = append(rest, dir)
 		}
 	}
-	err = test(args[0], append([]string{"-short", "-skip", skipped}, packages(rest)...))
+	err = test(args, rest, "-short", "-skip="+skipped)
 	for _, dir := range slices.Sorted(maps.Keys(chosen)) {
-		err = errors.Join(err, test(args[0], append([]string{"-run", "^Test(" + chosen[dir] + ")"}, packages([]string{dir})...)))
+		err = errors.Join(err, test(args, []string{dir}, "-run=^Test("+chosen[dir]+")"))
 	}
 	return err
 }
 
-// packages returns directories as arguments of the go command.
-func packages(dirs []string) (out []string) {
-	for _, dir := range dirs {
-		out = append(out, "./"+dir)
-	}
-	return out
-}
-
-// test runs tests in a directory.
-func test(dir string, args []string) error {
-	cmd := exec.Command("go", append([]string{"test", "-race", "-vet=off", "-ldflags=-w", "-timeout=30m"}, args...)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stdout, os.Stderr
+// test runs the tests of packages below a directory. args are those of the program.
+func test(args, packages []string, flags ...string) error {
+	args = append(slices.Clone(args), "--packages", "./"+strings.Join(packages, " ./"), "--", "-race", "-vet=off", "-ldflags=-w", "-timeout=30m")
+	cmd := exec.Command(args[1], append(args[2:], flags...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = args[0], os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 	fmt.Println(strings.Join(cmd.Args, " "))
 	return cmd.Run()
