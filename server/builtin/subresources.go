@@ -1,20 +1,16 @@
 package builtin
 
 import (
-	"context"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/registry/generic/registry"
-	"k8s.io/apiserver/pkg/registry/rest"
 
 	"espalier.dev/kinds"
 	"espalier.dev/server/resource"
 	"espalier.dev/server/resources"
+	serverrest "espalier.dev/server/rest"
 )
 
 // addSubresource adds a subresource to an endpoint.
@@ -26,7 +22,7 @@ func (h *Handler) addSubresource(e *endpoint, scope handlers.RequestScope, sub k
 	switch sub.Name {
 	case "scale":
 		scope.HubGroupVersion = sub.Kind.GroupVersion()
-		s.patcher = &scaleREST{store: e.store, gv: e.scope.Kind.GroupVersion()}
+		s.patcher = newScale(e.store, e.scope.Kind.GroupVersion())
 	case "binding":
 		scope.HubGroupVersion = sub.Kind.GroupVersion()
 		s.creater = &bindingREST{store: e.store}
@@ -50,7 +46,7 @@ func (h *Handler) addSubresource(e *endpoint, scope handlers.RequestScope, sub k
 		store := *e.store
 		store.UpdateStrategy, store.ResetFieldsStrategy = &strategy, &strategy
 		store.BeginCreate, store.BeginUpdate = nil, nil // a subresource changes nothing that is allocated
-		s.patcher = &objectREST{store: &store}
+		s.patcher = &serverrest.Object{Store: &store}
 		if s.scope, err = h.managed(scope, sub.Name, &strategy); err != nil {
 			return err
 		}
@@ -92,30 +88,4 @@ func (h *Handler) subHandler(info *apirequest.RequestInfo, r *kinds.Resource) (h
 		return nil, apierrors.NewBadRequest("name must be provided")
 	}
 	return nil, resource.NotAllowed()
-}
-
-// objectREST is a subresource that reads and writes the object itself, with rules of its own.
-type objectREST struct{ store *registry.Store }
-
-var _ rest.Patcher = &objectREST{}
-
-// New returns an empty object.
-func (r *objectREST) New() runtime.Object { return r.store.New() }
-
-// Destroy does nothing: the store belongs to the main endpoint.
-func (r *objectREST) Destroy() {}
-
-// Get returns the object.
-func (r *objectREST) Get(ctx context.Context, name string, o *metav1.GetOptions) (runtime.Object, error) {
-	return r.store.Get(ctx, name, o)
-}
-
-// Update updates the object; it never creates one.
-func (r *objectREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.store.Update(ctx, name, info, create, update, false, o)
-}
-
-// ConvertToTable returns the columns of the object.
-func (r *objectREST) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
-	return r.store.ConvertToTable(ctx, obj, options)
 }

@@ -1,41 +1,29 @@
 package resources
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
-	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
-	"espalier.dev/server/resource"
+	serverrest "espalier.dev/server/rest"
 )
 
-// unsetReplicas stands for a missing number of replicas while a client's patch is applied, so
-// that a patch that does not set it is detected.
-const unsetReplicas = -1 << 31
-
-// scaleREST is the scale endpoint: it presents an object as an autoscaling/v1 Scale.
-type scaleREST struct {
-	store *registry.Store
-	paths scalePaths
-	// owned maps, for each version, the ownership of replicas to the field of the object.
-	owned managedfields.ResourcePathMappings
-	gv    runtimeschema.GroupVersion
+// newScale returns the endpoint of the subresource scale of a version.
+func newScale(store *registry.Store, v *crd.Version, sub *api.CustomResourceSubresourceScale) *serverrest.Scale {
+	return &serverrest.Scale{
+		Scaler: newScalePaths(sub), Store: store, Version: v.GroupVersionKind().GroupVersion(), Owned: scaleOwnership(v.Definition()),
+		WrongKind: "wrong object passed to Scale update: ",
+	}
 }
-
-var _ rest.Patcher = &scaleREST{}
-var _ rest.GroupVersionKindProvider = &scaleREST{}
 
 // scalePaths are the paths of the fields of a Scale.
 type scalePaths struct {
@@ -69,8 +57,8 @@ func scaleOwnership(d *crd.Definition) managedfields.ResourcePathMappings {
 	return m
 }
 
-// scaleOf returns an object as a Scale, and reports whether it has a number of replicas.
-func (p scalePaths) scaleOf(obj runtime.Object) (*autoscalingv1.Scale, bool, error) {
+// Scale returns an object as a Scale, and reports whether it has a number of replicas.
+func (p scalePaths) Scale(obj runtime.Object) (*autoscalingv1.Scale, bool, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return nil, false, fmt.Errorf("%T cannot be scaled", obj)
@@ -89,134 +77,18 @@ func (p scalePaths) scaleOf(obj runtime.Object) (*autoscalingv1.Scale, bool, err
 			return nil, false, err
 		}
 	}
-	gvk := resource.ScaleKind()
-	return &autoscalingv1.Scale{
-		TypeMeta: metav1.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: u.GetName(), Namespace: u.GetNamespace(), UID: u.GetUID(),
-			ResourceVersion: u.GetResourceVersion(), CreationTimestamp: u.GetCreationTimestamp(),
-		},
-		Spec:   autoscalingv1.ScaleSpec{Replicas: int32(want)},
-		Status: autoscalingv1.ScaleStatus{Replicas: int32(have), Selector: selector},
-	}, found, nil
+	return serverrest.NewScale(u, int32(want), int32(have), selector), found, nil
 }
 
-func (r *scaleREST) New() runtime.Object { return &autoscalingv1.Scale{} }
-
-// Destroy does nothing: the store belongs to the main endpoint.
-func (r *scaleREST) Destroy() {}
-
-func (r *scaleREST) GroupVersionKind(runtimeschema.GroupVersion) runtimeschema.GroupVersionKind {
-	return resource.ScaleKind()
+// NoReplicas returns the error for an object without a number of replicas.
+func (p scalePaths) NoReplicas() error {
+	return apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", "."+strings.Join(p.specReplicas, ".")))
 }
 
-func (r *scaleREST) Get(ctx context.Context, name string, o *metav1.GetOptions) (runtime.Object, error) {
-	obj, err := r.store.Get(ctx, name, o)
-	if err != nil {
-		return nil, err
+// SetScale sets the number of replicas of an object.
+func (p scalePaths) SetScale(obj runtime.Object, sent *autoscalingv1.Scale) error {
+	if sent.Spec.Replicas == serverrest.UnsetReplicas {
+		return apierrors.NewBadRequest(fmt.Sprintf("the spec replicas field %q cannot be empty", "."+strings.Join(p.specReplicas, ".")))
 	}
-	scale, found, err := r.paths.scaleOf(obj)
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return nil, apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", "."+strings.Join(r.paths.specReplicas, ".")))
-	}
-	return scale, nil
-}
-
-func (r *scaleREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	obj, _, err := r.store.Update(ctx, name, &scaleUpdate{UpdatedObjectInfo: info, rest: r},
-		func(ctx context.Context, obj runtime.Object) error {
-			scale, _, err := r.paths.scaleOf(obj)
-			if err != nil {
-				return err
-			}
-			return create(ctx, scale)
-		},
-		func(ctx context.Context, obj, old runtime.Object) error {
-			scale, _, err := r.paths.scaleOf(obj)
-			if err != nil {
-				return err
-			}
-			before, _, err := r.paths.scaleOf(old)
-			if err != nil {
-				return err
-			}
-			return update(ctx, scale, before)
-		}, false, o)
-	if err != nil {
-		return nil, false, err
-	}
-	scale, _, err := r.paths.scaleOf(obj)
-	if err != nil {
-		return nil, false, apierrors.NewBadRequest(err.Error())
-	}
-	return scale, false, nil
-}
-
-// scaleUpdate applies a client's change of the Scale to the object.
-type scaleUpdate struct {
-	rest.UpdatedObjectInfo
-	rest *scaleREST
-}
-
-func (s *scaleUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
-	obj := old.DeepCopyObject().(*unstructured.Unstructured)
-	scale, found, err := s.rest.paths.scaleOf(obj)
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		scale.Spec.Replicas = unsetReplicas
-	}
-	owners := managedfields.NewScaleHandler(obj.GetManagedFields(), s.rest.gv, s.rest.owned)
-	if scale.ManagedFields, err = owners.ToSubresource(); err != nil {
-		return nil, err
-	}
-	changed, err := s.UpdatedObjectInfo.UpdatedObject(ctx, scale)
-	if err != nil {
-		return nil, err
-	}
-	scale, ok := changed.(*autoscalingv1.Scale)
-	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("wrong object passed to Scale update: %T", changed))
-	}
-	if scale.Spec.Replicas == unsetReplicas {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the spec replicas field %q cannot be empty", "."+strings.Join(s.rest.paths.specReplicas, ".")))
-	}
-	if err := unstructured.SetNestedField(obj.Object, int64(scale.Spec.Replicas), s.rest.paths.specReplicas...); err != nil {
-		return nil, err
-	}
-	if scale.ResourceVersion != "" {
-		obj.SetResourceVersion(scale.ResourceVersion)
-	}
-	entries, err := owners.ToParent(scale.ManagedFields)
-	if err != nil {
-		return nil, err
-	}
-	obj.SetManagedFields(entries)
-	return obj, nil
-}
-
-// statusREST is the status endpoint. It shares its store with the main endpoint.
-type statusREST struct{ store *registry.Store }
-
-var _ rest.Patcher = &statusREST{}
-
-func (r *statusREST) New() runtime.Object { return r.store.New() }
-
-// Destroy does nothing: the store belongs to the main endpoint.
-func (r *statusREST) Destroy() {}
-
-func (r *statusREST) Get(ctx context.Context, name string, o *metav1.GetOptions) (runtime.Object, error) {
-	return r.store.Get(ctx, name, o)
-}
-
-func (r *statusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.store.Update(ctx, name, info, create, update, false, o)
-}
-
-func (r *statusREST) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
-	return r.store.ConvertToTable(ctx, obj, options)
+	return unstructured.SetNestedField(obj.(*unstructured.Unstructured).Object, int64(sent.Spec.Replicas), p.specReplicas...)
 }

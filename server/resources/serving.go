@@ -24,6 +24,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/server/fields"
 	"espalier.dev/server/resource"
+	serverrest "espalier.dev/server/rest"
 )
 
 // serving holds everything to serve one CRD until its spec changes.
@@ -132,7 +133,7 @@ type endpoint struct {
 	store   *registry.Store
 	storage rest.StandardStorage
 	status  rest.Patcher
-	scale   *scaleREST
+	scale   *serverrest.Scale
 	// reader handles reads as bytes. It is nil if it cannot.
 	reader *reader
 	// fields and statusFields manage the fields of trees; they are nil for Go structs.
@@ -240,13 +241,13 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 	if v.HasStatus() {
 		st := *e.store
 		st.UpdateStrategy, st.ResetFieldsStrategy = statusStrategy{strategy}, statusStrategy{strategy}
-		e.status = s.wrap("status", &statusREST{store: &st})
+		e.status = s.wrap("status", &serverrest.Object{Store: &st})
 		if e.statusScope, e.statusFields, err = s.managed(scope, "status", statusStrategy{strategy}.GetResetFields()); err != nil {
 			return nil, err
 		}
 	}
 	if sub := v.Spec().Subresources; sub != nil && sub.Scale != nil {
-		e.scale = &scaleREST{store: e.store, paths: newScalePaths(sub.Scale), owned: scaleOwnership(d), gv: gvk.GroupVersion()}
+		e.scale = newScale(e.store, v, sub.Scale)
 		scope.Kind, scope.Creater = resource.ScaleKind(), scaleCreator{creator{s.kind}}
 		scope.Serializer = serializer.NewCodecFactory(scale.NewScaleConverter().Scheme(),
 			serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())
