@@ -1,10 +1,10 @@
 package server
 
 import (
-	"slices"
-
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
+
+	"espalier.dev/server/plugins"
 )
 
 // HasFeatureGate reports whether the server has a feature gate.
@@ -14,7 +14,7 @@ func HasFeatureGate(name string) bool {
 }
 
 // KnowsAdmissionPlugin reports whether kube-apiserver has an admission plugin.
-func KnowsAdmissionPlugin(name string) bool { return slices.Contains(admissionPlugins(), name) }
+func KnowsAdmissionPlugin(name string) bool { return plugins.Find(name).Name != "" }
 
 // HasAdmissionPlugin reports whether the server has an admission plugin.
-func HasAdmissionPlugin(name string) bool { return plugin(name) != nil }
+func HasAdmissionPlugin(name string) bool { return plugins.Find(name).New != nil }

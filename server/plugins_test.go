@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"espalier.dev/server/plugins"
 )
 
 // quotas is a server with quotas in the namespace default.
@@ -431,23 +433,23 @@ func TestAdmissionPage(t *testing.T) {
 			rows = append(rows, cells)
 		}
 	}
-	names := admissionPlugins()
-	if len(rows) != len(names) {
-		t.Fatalf("the page has %d plugins, want %d", len(rows), len(names))
+	all := plugins.All()
+	if len(rows) != len(all) {
+		t.Fatalf("the page has %d plugins, want %d", len(rows), len(all))
 	}
 	o := NewOptions()
-	for i, name := range names {
+	for i, p := range all {
 		cells := rows[i]
-		if strings.TrimSpace(cells[1]) != name {
-			t.Errorf("%s is at the place of %s", cells[1], name)
+		if strings.TrimSpace(cells[1]) != p.Name {
+			t.Errorf("%s is at the place of %s", cells[1], p.Name)
 			continue
 		}
 		missing := strings.Contains(cells[3], "not part of this server")
-		if missing != (plugin(name) == nil) {
-			t.Errorf("%s: the page is wrong about whether it is part of the server", name)
+		if missing != (p.New == nil) {
+			t.Errorf("%s: the page is wrong about whether it is part of the server", p.Name)
 		}
-		if on := strings.TrimSpace(cells[2]) == "on"; !missing && on != o.admits(name) {
-			t.Errorf("%s: the page is wrong about the default", name)
+		if on := strings.TrimSpace(cells[2]) == "on"; !missing && on != o.admits(p) {
+			t.Errorf("%s: the page is wrong about the default", p.Name)
 		}
 	}
 }

@@ -38,11 +38,10 @@ import (
 	"k8s.io/klog/v2"
 
 	dynamicadmission "espalier.dev/server/admission"
-	"espalier.dev/server/builtin"
-	builtinadmission "espalier.dev/server/builtin/admission"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/etcd/kine"
 	"espalier.dev/server/pki"
+	"espalier.dev/server/plugins"
 	"espalier.dev/server/quota"
 	"espalier.dev/server/rbac"
 	"espalier.dev/server/webhooks"
@@ -199,7 +198,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	}
 	c.Authorization.Authorizer, c.RuleResolver = authz, authz
 	c.LoopbackClientConfig = loopbackConfig(s.identity, s.url, uuid.NewString())
-	quotas := &quota.Stored{Store: s.db.store, Builtin: func() *builtin.Handler { return stored.Handler }, Charges: quota.NewCharges()}
+	quotas := &quota.Stored{Store: s.db.store, Kinds: stored, Charges: quota.NewCharges()}
 	services, err := webhooks.ParseServices(o.ServiceResolver)
 	if err != nil {
 		return nil, fmt.Errorf("--service-resolver: %w", err)
@@ -208,13 +207,14 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	dynamic := dynamicadmission.New(dynamicadmission.Config{
 		Store: s.db.store, Authorizer: c.Authorization.Authorizer, Guard: network.Guard, Services: network.Services(),
 	})
-	if c.AdmissionControl, err = newAdmission(o, builtinadmission.Config{
+	if c.AdmissionControl, err = plugins.NewChain(plugins.Config{
 		Objects: stored, Authorizer: c.Authorization.Authorizer,
 		CreateNamespace: func(ctx context.Context, name string) error { return stored.EnsureNamespace(ctx, name) },
 		Resource:        stored.resource,
 		Version:         version.EmulationVersion(),
 		Quota:           quotas.Config(o.runs(controllerQuota)),
-	}, dynamic); err != nil {
+		Dynamic:         dynamic.Plugin,
+	}, o.admits, o.AdmissionControlConfigFile); err != nil {
 		return nil, err
 	}
 	if err := s.db.applyTo(c, o); err != nil {

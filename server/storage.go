@@ -23,6 +23,7 @@ import (
 	"espalier.dev/server/fence"
 	"espalier.dev/server/keys"
 	"espalier.dev/server/peers"
+	"espalier.dev/server/plugins"
 	"espalier.dev/server/resources"
 	"espalier.dev/server/storage"
 	"espalier.dev/store"
@@ -119,7 +120,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		Store:       db.store,
 		Compaction:  compaction,
 		Intact:      resources.IsConversionError,
-		Lifecycle:   o.admits("NamespaceLifecycle"),
+		Lifecycle:   o.admits(plugins.Find("NamespaceLifecycle")),
 		Transformer: db.encryption,
 	})
 	if db.member == nil && db.registration == nil {

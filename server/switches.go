@@ -62,7 +62,7 @@ func (o *Options) runs(name string) bool {
 // installControllers adds the controllers of Kubernetes' own kinds that are switched on. They
 // begin when all CRDs are loaded.
 func installControllers(f foundation, kubernetes *builtin.Handler, custom *resources.Handler, defs *definitions.Definitions) {
-	all := objectaccess.New(objectaccess.Config{Store: f.store, Builtin: kubernetes, Custom: custom, Definition: defs.Builtin().Definition, Catalog: defs.Catalog, Admission: f.admission})
+	all := objectaccess.New(objectaccess.Config{Store: f.store, Kinds: kubernetes, Custom: custom, Definition: defs.Builtin().Definition, Catalog: defs.Catalog, Admission: f.admission})
 	if f.options.runs(controllerNamespace) {
 		f.controllers.add(controller{name: controllerNamespace, run: namespaces.NewLifecycle(all, defs.Ready()).Run})
 	}

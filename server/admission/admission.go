@@ -64,11 +64,6 @@ func New(c Config) *Dynamic {
 	return d
 }
 
-// Names returns the names of the plugins, in the order in which kube-apiserver calls them.
-func Names() []string {
-	return []string{mutating.PluginName, mutatingwebhook.PluginName, validating.PluginName, validatingwebhook.PluginName}
-}
-
 // Plugin returns the plugin with one of the names. configuration is its part of
 // --admission-control-config-file, or empty.
 func (d *Dynamic) Plugin(name string, configuration []byte) (admission.Interface, error) {

@@ -113,7 +113,7 @@ func (l *Lifecycle) handle(ctx context.Context, name string) error {
 
 // getNamespace returns a namespace, or nil if it does not exist.
 func getNamespace(ctx context.Context, o *objects.Objects, name string) (*corev1.Namespace, error) {
-	s, err := o.Config.Builtin.Storage(corev1.SchemeGroupVersion.WithResource("namespaces"))
+	s, _, err := o.Kinds.Scoped(corev1.SchemeGroupVersion.WithResource("namespaces"))
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func getNamespace(ctx context.Context, o *objects.Objects, name string) (*corev1
 
 // update changes a namespace through a subresource, if it still exists.
 func (l *Lifecycle) update(ctx context.Context, ns *corev1.Namespace, subresource string, change func(*corev1.Namespace)) error {
-	s, err := l.objects.Config.Builtin.Subresource(corev1.SchemeGroupVersion.WithResource("namespaces"), subresource)
+	s, err := l.objects.Kinds.Subresource(corev1.SchemeGroupVersion.WithResource("namespaces"), subresource)
 	if err != nil {
 		return err
 	}

@@ -20,25 +20,37 @@ import (
 
 	"espalier.dev/crd"
 	"espalier.dev/kinds"
-	"espalier.dev/server/builtin"
 	"espalier.dev/server/keys"
-	"espalier.dev/server/resources"
 	"espalier.dev/store"
 )
 
 // Config configures Objects.
 type Config struct {
 	Store *store.Store
-	// Builtin has the storage of Kubernetes' own kinds, Custom that of custom resources and of
+	// Kinds has the storage of Kubernetes' own kinds, Custom that of custom resources and of
 	// CRDs.
-	Builtin *builtin.Handler
-	Custom  *resources.Handler
+	Kinds  Kinds
+	Custom interface {
+		// Scoped returns the storage of a CRD's objects, in a version, and the scope of requests
+		// for them. The caller must call release when it is done.
+		Scoped(d *crd.Definition, version string) (s rest.StandardStorage, scope *handlers.RequestScope, release func(), err error)
+	}
 	// Definition describes the resource of CRDs.
 	Definition *crd.Definition
 	// Catalog returns the newest catalog.
 	Catalog func() *crd.Catalog
 	// Admission admits deletions; nil means that all are.
 	Admission admission.Interface
+}
+
+// Kinds has Kubernetes' own kinds.
+type Kinds interface {
+	// Scoped returns the storage of a resource, and the scope of requests for it.
+	Scoped(runtimeschema.GroupVersionResource) (rest.StandardStorage, *handlers.RequestScope, error)
+	// Subresource returns a subresource that updates objects.
+	Subresource(r runtimeschema.GroupVersionResource, name string) (rest.Patcher, error)
+	// Decode decodes a stored object.
+	Decode(runtimeschema.GroupResource, *store.Entry) (runtime.Object, error)
 }
 
 // Objects are the stored objects of all resources. It is safe for concurrent use.
@@ -159,7 +171,7 @@ func (o *Objects) storage(r *Resource) (s rest.StandardStorage, scope *handlers.
 	if r.definition != nil {
 		return o.Custom.Scoped(r.definition, r.Version)
 	}
-	s, scope, err = o.Config.Builtin.Scoped(r.GroupVersionResource)
+	s, scope, err = o.Kinds.Scoped(r.GroupVersionResource)
 	return s, scope, func() {}, err
 }
 

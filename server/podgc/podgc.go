@@ -165,7 +165,7 @@ func (c *Collector) forget(key string) {
 
 // pod returns the pod of an entry.
 func (c *Collector) pod(e *store.Entry) (*corev1.Pod, error) {
-	obj, err := c.objects.Config.Builtin.Decode(c.pods.GroupResource(), e)
+	obj, err := c.objects.Kinds.Decode(c.pods.GroupResource(), e)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ var errEnded = errors.New("the pod has ended")
 // fail sets the phase of a pod to Failed, as no kubelet will. Controllers such as that of jobs
 // wait for it. The condition may be nil.
 func (c *Collector) fail(ctx context.Context, pod *corev1.Pod, namespace, name string, condition *corev1.PodCondition) error {
-	s, err := c.objects.Config.Builtin.Subresource(c.pods.GroupVersionResource, "status")
+	s, err := c.objects.Kinds.Subresource(c.pods.GroupVersionResource, "status")
 	if err != nil {
 		return err
 	}

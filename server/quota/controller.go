@@ -149,7 +149,7 @@ func (c *Controller) take(e *store.Event) {
 
 // put takes in a quota, and adds it to the queue if its status may be wrong.
 func (c *Controller) put(e *store.Entry, fresh bool) {
-	obj, err := c.stored.Builtin().Decode(quotas, e)
+	obj, err := c.objects.Kinds.Decode(quotas, e)
 	if err != nil {
 		return
 	}
@@ -218,11 +218,11 @@ func (c *Controller) usesLess(measure quota.Evaluator, e *store.Event) bool {
 	if !ok {
 		return false // it is only counted
 	}
-	before, err := c.stored.Builtin().Decode(own.resource, e.Old)
+	before, err := c.objects.Kinds.Decode(own.resource, e.Old)
 	if err != nil {
 		return true
 	}
-	after, err := c.stored.Builtin().Decode(own.resource, e.Entry)
+	after, err := c.objects.Kinds.Decode(own.resource, e.Entry)
 	if err != nil {
 		return true
 	}

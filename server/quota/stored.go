@@ -12,18 +12,27 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"espalier.dev/server/builtin"
 	"espalier.dev/server/keys"
 	"espalier.dev/store"
 )
 
 // Stored has the stored quotas and objects of a server.
 type Stored struct {
-	// Store has all objects in memory, and Builtin returns the handler of Kubernetes' own kinds.
-	Store   *store.Store
-	Builtin func() *builtin.Handler
+	// Store has all objects in memory, and Kinds has Kubernetes' own kinds.
+	Store *store.Store
+	Kinds Kinds
 	// Charges are shared by admission and the controller.
 	Charges *Charges
+}
+
+// Kinds has the stored objects of Kubernetes' own kinds.
+type Kinds interface {
+	// Has reports whether there is such a resource.
+	Has(schema.GroupResource) bool
+	Get(ctx context.Context, r schema.GroupResource, namespace, name string) (runtime.Object, error)
+	List(ctx context.Context, r schema.GroupResource, namespace string) ([]runtime.Object, error)
+	// Subresource returns a subresource that updates objects.
+	Subresource(r schema.GroupVersionResource, name string) (rest.Patcher, error)
 }
 
 // Config returns a configuration of [NewAdmission]. keep is set if a controller runs.
@@ -39,7 +48,7 @@ var (
 
 // List implements Quotas.
 func (s *Stored) List(ctx context.Context, namespace string) (all []corev1.ResourceQuota, err error) {
-	objects, err := s.Builtin().List(ctx, quotas, namespace)
+	objects, err := s.Kinds.List(ctx, quotas, namespace)
 	for _, obj := range objects {
 		if q, ok := obj.(*corev1.ResourceQuota); ok {
 			all = append(all, *q)
@@ -55,7 +64,7 @@ func (s *Stored) Sync(ctx context.Context) error {
 }
 
 func (s *Stored) get(ctx context.Context, namespace, name string) (*corev1.ResourceQuota, error) {
-	obj, err := s.Builtin().Get(ctx, quotas, namespace, name)
+	obj, err := s.Kinds.Get(ctx, quotas, namespace, name)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +73,7 @@ func (s *Stored) get(ctx context.Context, namespace, name string) (*corev1.Resou
 
 // WriteStatus implements Quotas. It returns when List has what was written.
 func (s *Stored) WriteStatus(ctx context.Context, q *corev1.ResourceQuota) error {
-	status, err := s.Builtin().Subresource(version, "status")
+	status, err := s.Kinds.Subresource(version, "status")
 	if err != nil {
 		return err
 	}
@@ -88,7 +97,7 @@ func (s *Stored) WriteStatus(ctx context.Context, q *corev1.ResourceQuota) error
 
 // Objects returns stored objects of Kubernetes' own kinds. It is a [List].
 func (s *Stored) Objects(r schema.GroupResource, namespace string) ([]runtime.Object, error) {
-	return s.Builtin().List(context.Background(), r, namespace)
+	return s.Kinds.List(context.Background(), r, namespace)
 }
 
 // Count counts stored objects of any resource. It is a [Count].
@@ -104,7 +113,7 @@ func (s *Stored) Key(r schema.GroupResource, namespace, name string) string {
 // prefix returns the prefix of the keys of a resource.
 func (s *Stored) prefix(r schema.GroupResource) keys.Prefix {
 	root := keys.Root(s.Store.Prefix())
-	if s.Builtin().Has(r) {
+	if s.Kinds.Has(r) {
 		return root.Builtin(r)
 	}
 	return root.Custom(r)

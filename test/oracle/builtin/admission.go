@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/kinds/kind"
-	plugins "espalier.dev/server/builtin/admission"
+	"espalier.dev/server/plugins"
 	"espalier.dev/server/quota"
 )
 
@@ -387,7 +387,7 @@ func admitted(kinds []*Kind, k *Kind, req *Request, warnings *recorder) (json.Ra
 	if req.Op == "quota" {
 		return charged(objects, a)
 	}
-	all := plugins.Plugins()
+	all := plugins.All()
 	i := slices.IndexFunc(all, func(p plugins.Plugin) bool { return p.Name == req.Plugin })
 	if i < 0 {
 		return nil, fmt.Errorf("there is no plugin %s", req.Plugin)

@@ -1,4 +1,4 @@
-package admission
+package plugins
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package admission_test
+package plugins_test
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	apiadmission "k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission"
 	"sigs.k8s.io/yaml"
 
-	"espalier.dev/server/builtin/admission"
+	"espalier.dev/server/plugins"
 )
 
 // accounts are the service accounts of the tests.
@@ -37,15 +37,15 @@ const tokenOf = `{name: kube-api-access-xxxxx, projected: {defaultMode: 420, sou
 const tokenMount = `{name: kube-api-access-xxxxx, readOnly: true, mountPath: /var/run/secrets/kubernetes.io/serviceaccount}`
 
 // accountPlugin returns the plugin ServiceAccount.
-func accountPlugin(t *testing.T, objects admission.Lister) apiadmission.MutationInterface {
+func accountPlugin(t *testing.T, objects plugins.Lister) admission.MutationInterface {
 	t.Helper()
-	for _, p := range admission.Plugins() {
+	for _, p := range plugins.All() {
 		if p.Name == "ServiceAccount" {
-			plugin, err := p.New(admission.Config{Objects: objects})
+			plugin, err := p.New(plugins.Config{Objects: objects})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return plugin.(apiadmission.MutationInterface)
+			return plugin.(admission.MutationInterface)
 		}
 	}
 	t.Fatal("there is no plugin")
@@ -53,8 +53,8 @@ func accountPlugin(t *testing.T, objects admission.Lister) apiadmission.Mutation
 }
 
 // createPod returns the request that creates a pod.
-func createPod(obj runtime.Object) apiadmission.Attributes {
-	return apiadmission.NewAttributesRecord(obj, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p", corev1.SchemeGroupVersion.WithResource("pods"), "", apiadmission.Create, &metav1.CreateOptions{}, false, nil)
+func createPod(obj runtime.Object) admission.Attributes {
+	return admission.NewAttributesRecord(obj, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p", corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, &metav1.CreateOptions{}, false, nil)
 }
 
 func TestServiceAccountMutation(t *testing.T) {

@@ -1,4 +1,4 @@
-package admission_test
+package plugins_test
 
 import (
 	"context"
@@ -8,16 +8,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apiadmission "k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"espalier.dev/server/builtin/admission"
+	"espalier.dev/server/plugins"
 )
 
 // named returns a plugin.
-func named(t *testing.T, name string, c admission.Config) apiadmission.Interface {
+func named(t *testing.T, name string, c plugins.Config) admission.Interface {
 	t.Helper()
-	for _, p := range admission.Plugins() {
+	for _, p := range plugins.All() {
 		if p.Name == name {
 			plugin, err := p.New(c)
 			if err != nil {
@@ -129,13 +129,13 @@ func TestOptionalPlugins(t *testing.T) {
 func TestEventRateLimit(t *testing.T) {
 	t.Parallel()
 	const head = "{apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration, limits: ["
-	event := func(namespace, who, object string, dry bool) apiadmission.Attributes {
+	event := func(namespace, who, object string, dry bool) admission.Attributes {
 		e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: namespace}, InvolvedObject: corev1.ObjectReference{Name: object}}
 		gvk := corev1.SchemeGroupVersion.WithKind("Event")
-		return apiadmission.NewAttributesRecord(e, nil, gvk, namespace, "e", corev1.SchemeGroupVersion.WithResource("events"), "", apiadmission.Create, nil, dry, &user.DefaultInfo{Name: who})
+		return admission.NewAttributesRecord(e, nil, gvk, namespace, "e", corev1.SchemeGroupVersion.WithResource("events"), "", admission.Create, nil, dry, &user.DefaultInfo{Name: who})
 	}
 	for kind, accepted := range map[string]int{"Server": 2, "Namespace": 4, "User": 4, "SourceAndObject": 4} {
-		p := named(t, "EventRateLimit", admission.Config{Configuration: []byte(head + "{type: " + kind + ", qps: 1, burst: 2}]}")}).(apiadmission.ValidationInterface)
+		p := named(t, "EventRateLimit", plugins.Config{Configuration: []byte(head + "{type: " + kind + ", qps: 1, burst: 2}]}")}).(admission.ValidationInterface)
 		n, start := 0, time.Now()
 		for range 4 {
 			for _, key := range []string{"a", "b"} {
@@ -166,10 +166,10 @@ func TestAutoProvision(t *testing.T) {
 		created = append(created, name)
 		return nil
 	}
-	p := named(t, "NamespaceAutoProvision", admission.Config{Objects: stored(decode(t, `{apiVersion: v1, kind: Namespace, metadata: {name: a}}`)), CreateNamespace: create}).(apiadmission.MutationInterface)
+	p := named(t, "NamespaceAutoProvision", plugins.Config{Objects: stored(decode(t, `{apiVersion: v1, kind: Namespace, metadata: {name: a}}`)), CreateNamespace: create}).(admission.MutationInterface)
 	for _, dry := range []bool{false, true} {
 		for _, namespace := range []string{"a", "b", ""} {
-			a := apiadmission.NewAttributesRecord(&corev1.Pod{}, nil, corev1.SchemeGroupVersion.WithKind("Pod"), namespace, "p", corev1.SchemeGroupVersion.WithResource("pods"), "", apiadmission.Create, nil, dry, nil)
+			a := admission.NewAttributesRecord(&corev1.Pod{}, nil, corev1.SchemeGroupVersion.WithKind("Pod"), namespace, "p", corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, dry, nil)
 			if err := p.Admit(context.Background(), a, nil); err != nil {
 				t.Error(err)
 			}

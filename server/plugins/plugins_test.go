@@ -1,4 +1,4 @@
-package admission_test
+package plugins_test
 
 import (
 	"context"
@@ -25,12 +25,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
-	apiadmission "k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"sigs.k8s.io/yaml"
 
-	"espalier.dev/server/builtin/admission"
+	"espalier.dev/server/plugins"
 )
 
 // kinds are the Go types and resources of the objects in the tests.
@@ -125,15 +125,15 @@ func (r request) run(t *testing.T, authz authorizer.Authorizer) error {
 	objects := decode(t, r.stored)
 	obj := decode(t, r.object)[0]
 	var old runtime.Object
-	op := apiadmission.Create
+	op := admission.Create
 	if r.old != "" {
-		old, op = decode(t, r.old)[0], apiadmission.Update
+		old, op = decode(t, r.old)[0], admission.Update
 	}
 	if r.delete {
-		op = apiadmission.Delete
+		op = admission.Delete
 	}
-	plugins := admission.Plugins()
-	i := slices.IndexFunc(plugins, func(p admission.Plugin) bool { return p.Name == r.plugin })
+	all := plugins.All()
+	i := slices.IndexFunc(all, func(p plugins.Plugin) bool { return p.Name == r.plugin })
 	if i < 0 {
 		t.Fatalf("no plugin %s", r.plugin)
 	}
@@ -142,8 +142,8 @@ func (r request) run(t *testing.T, authz authorizer.Authorizer) error {
 		t.Fatal(err)
 	}
 	gvk := obj.GetObjectKind().GroupVersionKind()
-	a := apiadmission.NewAttributesRecord(obj, old, gvk, m.GetNamespace(), m.GetName(), gvk.GroupVersion().WithResource(kinds[gvk.Kind].resource), r.subresource, op, nil, false, &user.DefaultInfo{Name: "u"})
-	p, err := plugins[i].New(admission.Config{Objects: stored(objects), Authorizer: authz, Configuration: []byte(r.configuration), Version: version.MustParse("1.37")})
+	a := admission.NewAttributesRecord(obj, old, gvk, m.GetNamespace(), m.GetName(), gvk.GroupVersion().WithResource(kinds[gvk.Kind].resource), r.subresource, op, nil, false, &user.DefaultInfo{Name: "u"})
+	p, err := all[i].New(plugins.Config{Objects: stored(objects), Authorizer: authz, Configuration: []byte(r.configuration), Version: version.MustParse("1.37")})
 	if err != nil {
 		return err
 	}
@@ -151,12 +151,12 @@ func (r request) run(t *testing.T, authz authorizer.Authorizer) error {
 		return nil
 	}
 	before, _ := json.Marshal(objects)
-	if mutating, ok := p.(apiadmission.MutationInterface); ok {
+	if mutating, ok := p.(admission.MutationInterface); ok {
 		if err := mutating.Admit(context.Background(), a, nil); err != nil {
 			return err
 		}
 	}
-	if validating, ok := p.(apiadmission.ValidationInterface); ok {
+	if validating, ok := p.(admission.ValidationInterface); ok {
 		if err := validating.Validate(context.Background(), a, nil); err != nil {
 			return err
 		}

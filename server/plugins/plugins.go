@@ -1,6 +1,8 @@
-// Package admission has the admission plugins of kube-apiserver that are not part of its library.
+// Package plugins has the admission plugins, and the one table of their order. Webhooks, policies
+// and resource quotas are in packages of their own.
+//
 // Objects of Kubernetes' own kinds have the Go types of k8s.io/api, in the version that is stored.
-package admission
+package plugins
 
 import (
 	"context"
@@ -40,6 +42,8 @@ type Config struct {
 	Version *version.Version
 	// Quota is for resource quotas.
 	Quota quota.Config
+	// Dynamic returns the plugin of a name whose configurations are stored objects.
+	Dynamic func(name string, configuration []byte) (admission.Interface, error)
 }
 
 // Plugin is a plugin with its name in kube-apiserver's flags.
@@ -47,12 +51,13 @@ type Plugin struct {
 	Name string
 	// Optional plugins run only if they are enabled by name.
 	Optional bool
-	// New returns the plugin. It returns an error if its configuration is invalid.
+	// New returns the plugin. It returns an error if its configuration is invalid. It is nil for a
+	// plugin of kube-apiserver that this server does not have.
 	New func(Config) (admission.Interface, error)
 }
 
-// Plugins returns all plugins, in the order in which kube-apiserver calls them.
-func Plugins() []Plugin {
+// All returns kube-apiserver's plugins, in the order in which it calls them.
+func All() []Plugin {
 	return []Plugin{
 		{"AlwaysAdmit", true, plain(newAlwaysAdmit)},
 		{"NamespaceAutoProvision", true, func(c Config) (admission.Interface, error) { return newProvision(c.Objects, c.CreateNamespace), nil }},
@@ -61,8 +66,10 @@ func Plugins() []Plugin {
 		{"LimitPodHardAntiAffinityTopology", true, plain(newAntiAffinity)},
 		{"LimitRanger", false, reading(newLimitRanger)},
 		{"ServiceAccount", false, reading(newServiceAccount)},
+		{"NodeRestriction", true, nil},
 		{"TaintNodesByCondition", false, plain(newNodeTaint)},
 		{"AlwaysPullImages", true, plain(newPull)},
+		{"ImagePolicyWebhook", true, nil},
 		{"PodSecurity", false, func(c Config) (admission.Interface, error) {
 			return newPodSecurity(c.Objects, c.Configuration, c.Version)
 		}},
@@ -76,23 +83,41 @@ func Plugins() []Plugin {
 		{"ExtendedResourceToleration", true, plain(newExtendedToleration)},
 		{"DefaultStorageClass", false, reading(newStorageClass)},
 		{"StorageObjectInUseProtection", false, plain(newProtection)},
+		{"PodGroupProtection", false, nil},
 		{"OwnerReferencesPermissionEnforcement", true, func(c Config) (admission.Interface, error) { return newOwners(c.Authorizer, c.Resource), nil }},
 		{"PersistentVolumeClaimResize", false, reading(newResize)},
 		{"RuntimeClass", false, reading(newRuntimeClass)},
 		{"CertificateApproval", false, authorizing(newApproval)},
 		{"CertificateSigning", false, authorizing(newSigning)},
+		{"ClusterTrustBundleAttest", false, nil},
 		{"CertificateSubjectRestriction", false, plain(newSubject)},
 		{"DefaultIngressClass", false, reading(newIngressClass)},
 		{"DenyServiceExternalIPs", true, plain(newExternalIPs)},
 		{"PodTopologyLabels", false, reading(newTopology)},
+		{"PodGroupWorkloadExists", false, nil},
 		{"NodeDeclaredFeatureValidator", false, func(c Config) (admission.Interface, error) { return newNodeFeatures(c.Objects, c.Version), nil }},
+		{"JobValidation", false, nil},
 		{"PodResizeValidator", false, reading(newPodResize)},
+		dynamic("MutatingAdmissionPolicy"),
+		dynamic("MutatingAdmissionWebhook"),
+		dynamic("ValidatingAdmissionPolicy"),
+		dynamic("ValidatingAdmissionWebhook"),
 		{"ResourceQuota", false, func(c Config) (admission.Interface, error) {
 			c.Quota.Configuration = c.Configuration
 			return quota.NewAdmission(c.Quota)
 		}},
 		{"AlwaysDeny", true, plain(newAlwaysDeny)},
 	}
+}
+
+// Find returns the plugin with a name, or one without a name if kube-apiserver has none.
+func Find(name string) Plugin {
+	for _, p := range All() {
+		if p.Name == name {
+			return p
+		}
+	}
+	return Plugin{}
 }
 
 // plain makes a plugin that needs nothing.
@@ -108,6 +133,11 @@ func reading[T admission.Interface](f func(Lister) T) func(Config) (admission.In
 // authorizing makes a plugin that asks what a user may do.
 func authorizing[T admission.Interface](f func(authorizer.Authorizer) T) func(Config) (admission.Interface, error) {
 	return func(c Config) (admission.Interface, error) { return f(c.Authorizer), nil }
+}
+
+// dynamic returns a plugin whose configurations are stored objects.
+func dynamic(name string) Plugin {
+	return Plugin{name, false, func(c Config) (admission.Interface, error) { return c.Dynamic(name, c.Configuration) }}
 }
 
 // The resources that the plugins handle or read.

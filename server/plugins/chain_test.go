@@ -1,4 +1,4 @@
-package server
+package plugins
 
 import (
 	"context"
