@@ -13,7 +13,7 @@ import (
 
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
-	"espalier.dev/server/resources"
+	"espalier.dev/server/rest"
 )
 
 // maxPatchBytes is the maximum of the levels of a merge patch times its size: the library of
@@ -28,16 +28,16 @@ const maxLevels = 10_000
 // patches that are nested deeply.
 func boundBodies(next http.Handler, serializer runtime.NegotiatedSerializer, sem schema.Semantics) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		mediaType := resources.MediaType(req)
+		mediaType := rest.MediaType(req)
 		isMerge := mediaType == string(types.MergePatchType)
 		if isMerge || mayBeYAML(mediaType) {
-			if bad := checkBody(resources.PeekBody(req, maxRequestBody), isMerge); bad != nil {
+			if bad := checkBody(rest.PeekBody(req, maxRequestBody), isMerge); bad != nil {
 				rejectBody(w, req, serializer, bad)
 				return
 			}
 		}
-		if patch := types.PatchType(mediaType); req.Method == http.MethodPatch && resources.ChecksPatch(patch) {
-			req = resources.WithPatch(req, patch, resources.PeekBody(req, maxRequestBody), sem.RefusesContradictions())
+		if patch := types.PatchType(mediaType); req.Method == http.MethodPatch && rest.ChecksPatch(patch) {
+			req = rest.WithPatch(req, patch, rest.PeekBody(req, maxRequestBody), sem.RefusesContradictions())
 		}
 		next.ServeHTTP(w, req)
 	})

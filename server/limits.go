@@ -17,7 +17,7 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
-	"espalier.dev/server/resources"
+	"espalier.dev/server/rest"
 	"espalier.dev/server/storage"
 )
 
@@ -123,7 +123,7 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		giveBack = func() { seat(); b.giveBack() }
 		ctx = storage.WithBudget(ctx, b.spend)
 	}
-	ctx, answered := resources.WithWork(ctx, giveBack)
+	ctx, answered := rest.WithWork(ctx, giveBack)
 	defer answered()
 	l.next.ServeHTTP(w, req.WithContext(ctx))
 }

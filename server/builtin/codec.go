@@ -15,10 +15,10 @@ import (
 	"espalier.dev/kinds"
 )
 
-// copying is a convertor whose results share no memory with the input.
-type copying struct{ *kinds.Converter }
+// copyConvertor is a convertor whose results share no memory with the input.
+type copyConvertor struct{ *kinds.Converter }
 
-func (c copying) ConvertToVersion(in runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
+func (c copyConvertor) ConvertToVersion(in runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
 	return c.Converter.ConvertToVersion(in.DeepCopyObject(), to)
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"espalier.dev/kinds"
+	serverrest "espalier.dev/server/rest"
 	"espalier.dev/server/storage"
 	"espalier.dev/store"
 )
@@ -28,9 +29,9 @@ func bindsTokens(r *kinds.Resource) bool {
 func (h *Handler) deletions(r *kinds.Resource, s rest.StandardStorage) rest.StandardStorage {
 	switch {
 	case bindsTokens(r):
-		return visible{s, h.config.Objects}
+		return deletionSync{s, h.config.Objects}
 	case r.Group == batchv1.GroupName && r.Orphans:
-		return preserving{s}
+		return orphanWarner{s}
 	}
 	return s
 }
@@ -59,22 +60,22 @@ func (r *gracefulREST) DeleteCollection(ctx context.Context, validate rest.Valid
 	return obj, err
 }
 
-// preserving is a storage whose deletions preserve dependents unless the client says otherwise.
-type preserving struct{ rest.StandardStorage }
+// orphanWarner is a storage that warns about deletions that preserve dependents by default.
+type orphanWarner struct{ rest.StandardStorage }
 
-func (p preserving) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (w orphanWarner) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	warnPreserved(ctx, o)
-	return p.StandardStorage.Delete(ctx, name, validate, o)
+	return w.StandardStorage.Delete(ctx, name, validate, o)
 }
 
-func (p preserving) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
+func (w orphanWarner) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
 	warnPreserved(ctx, o)
-	return p.StandardStorage.DeleteCollection(ctx, validate, o, which)
+	return w.StandardStorage.DeleteCollection(ctx, validate, o, which)
 }
 
 // GetCorruptObjDeleter returns what deletes objects that cannot be decoded, or nil.
-func (p preserving) GetCorruptObjDeleter() rest.GracefulDeleter {
-	return corruptDeleter(p.StandardStorage)
+func (w orphanWarner) GetCorruptObjDeleter() rest.GracefulDeleter {
+	return serverrest.CorruptDeleter(w.StandardStorage)
 }
 
 // warnPreserved adds the warning of a deletion without a policy.
@@ -84,39 +85,32 @@ func warnPreserved(ctx context.Context, o *metav1.DeleteOptions) {
 	}
 }
 
-// visible is a storage whose deletions are visible in memory when they return.
-type visible struct {
+// deletionSync is a storage whose deletions are visible in memory when they return.
+type deletionSync struct {
 	rest.StandardStorage
 	objects *store.Store
 }
 
-func (v visible) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	obj, now, err := v.StandardStorage.Delete(ctx, name, validate, o)
-	v.await(ctx, err)
+func (d deletionSync) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	obj, now, err := d.StandardStorage.Delete(ctx, name, validate, o)
+	d.await(ctx, err)
 	return obj, now, err
 }
 
-func (v visible) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
-	obj, err := v.StandardStorage.DeleteCollection(ctx, validate, o, which)
-	v.await(ctx, err)
+func (d deletionSync) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
+	obj, err := d.StandardStorage.DeleteCollection(ctx, validate, o, which)
+	d.await(ctx, err)
 	return obj, err
 }
 
 // GetCorruptObjDeleter returns what deletes objects that cannot be decoded, or nil.
-func (v visible) GetCorruptObjDeleter() rest.GracefulDeleter {
-	return corruptDeleter(v.StandardStorage)
-}
-
-func corruptDeleter(s rest.StandardStorage) rest.GracefulDeleter {
-	if p, ok := s.(rest.CorruptObjectDeleterProvider); ok {
-		return p.GetCorruptObjDeleter()
-	}
-	return nil
+func (d deletionSync) GetCorruptObjDeleter() rest.GracefulDeleter {
+	return serverrest.CorruptDeleter(d.StandardStorage)
 }
 
 // await waits for the memory. If that fails, the object is deleted nevertheless.
-func (v visible) await(ctx context.Context, err error) {
+func (d deletionSync) await(ctx context.Context, err error) {
 	if err == nil {
-		_, _ = v.objects.Sync(ctx)
+		_, _ = d.objects.Sync(ctx)
 	}
 }

@@ -28,6 +28,7 @@ import (
 	managed "espalier.dev/server/fields"
 	"espalier.dev/server/keys"
 	"espalier.dev/server/resource"
+	serverrest "espalier.dev/server/rest"
 	"espalier.dev/server/tokens"
 )
 
@@ -89,7 +90,6 @@ func (h *Handler) newEndpoint(r *kinds.Resource) (*endpoint, error) {
 	e.store = &registry.Store{
 		NewFunc:                   newObject,
 		NewListFunc:               newList,
-		PredicateFunc:             main.predicate,
 		DefaultQualifiedResource:  r.GroupResource(),
 		SingularQualifiedResource: runtimeschema.GroupResource{Group: r.Group, Resource: r.Singular},
 		CreateStrategy:            main,
@@ -110,7 +110,7 @@ func (h *Handler) newEndpoint(r *kinds.Resource) (*endpoint, error) {
 	}
 	codec := storageCodec(conv, r)
 	if err := e.store.CompleteWithOptions(&generic.StoreOptions{
-		RESTOptions: &restOptions{RESTOptionsGetter: h.config.Storage(r), codec: codec, directory: keys.BuiltinDirectory(r.GroupResource())},
+		RESTOptions: &serverrest.Options{RESTOptionsGetter: h.config.Storage(r), Codec: codec, Directory: keys.BuiltinDirectory(r.GroupResource())},
 		AttrFunc:    main.attributes,
 	}); err != nil {
 		return nil, fmt.Errorf("storage of %s: %w", r.GroupResource(), err)
@@ -134,7 +134,7 @@ func (h *Handler) newEndpoint(r *kinds.Resource) (*endpoint, error) {
 		ParameterCodec:           metav1.ParameterCodec,
 		StandardSerializers:      types.Codecs.SupportedMediaTypes(),
 		Creater:                  types.Scheme,
-		Convertor:                copying{conv},
+		Convertor:                copyConvertor{conv},
 		UnsafeConvertor:          conv,
 		Defaulter:                types,
 		Typer:                    types.Scheme,
@@ -261,24 +261,6 @@ func (h *Handler) newDescribed() (managedfields.TypeConverter, error) {
 		return nil, err
 	}
 	return &managed.Bounded{TypeConverter: converter}, nil
-}
-
-// restOptions sets the codec and the directory of one resource in the options of its storage.
-type restOptions struct {
-	generic.RESTOptionsGetter
-	codec     runtime.Codec
-	directory string
-}
-
-func (o *restOptions) GetRESTOptions(gr runtimeschema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
-	opts, err := o.RESTOptionsGetter.GetRESTOptions(gr, example)
-	if err != nil {
-		return opts, err
-	}
-	config := *opts.StorageConfig // the options are shared
-	config.Codec = o.codec
-	opts.StorageConfig, opts.ResourcePrefix = &config, o.directory
-	return opts, nil
 }
 
 // parsePath returns the path of a field, such as "status.loadBalancer".

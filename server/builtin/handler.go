@@ -27,7 +27,7 @@ import (
 	"espalier.dev/kinds/services"
 	"espalier.dev/server/keys"
 	"espalier.dev/server/resource"
-	"espalier.dev/server/resources"
+	serverrest "espalier.dev/server/rest"
 	"espalier.dev/server/tokens"
 	"espalier.dev/store"
 )
@@ -202,7 +202,7 @@ func (h *Handler) serve(w http.ResponseWriter, req *http.Request, info *apireque
 }
 
 func (h *Handler) fail(w http.ResponseWriter, req *http.Request, info *apirequest.RequestInfo, err error) {
-	resources.Fail(w, req, info, h.config.Codecs, err)
+	serverrest.Fail(w, req, info, h.config.Codecs, err)
 }
 
 // patchTypes are the media types of patches.
@@ -225,28 +225,20 @@ func (h *Handler) handler(method string, info *apirequest.RequestInfo, r *kinds.
 	if err != nil {
 		return nil, err
 	}
-	storage, admit := e.storage, h.config.Admission
+	storage := e.storage
 	if h.config.Guard != nil {
 		storage = h.config.Guard(r.GroupResource(), storage)
 	}
-	storage = resources.Working(storage, r.GroupVersionKind().GroupKind())
-	switch info.Verb {
-	case "get":
-		return handlers.GetResource(e.store, &e.scope), nil
-	case "list", "watch":
-		return handlers.ListResource(e.store, e.store, &e.scope, info.Verb == "watch", h.config.MinWatch), nil
-	case "create":
-		return handlers.CreateResource(storage, &e.scope, admit), nil
-	case "update":
-		return handlers.UpdateResource(storage, &e.scope, admit), nil
-	case "patch":
-		return handlers.PatchResource(storage, &e.scope, admit, patchTypes()), nil
-	case "delete":
-		return handlers.DeleteResource(h.deletions(r, storage), true, &e.scope, admit), nil
-	case "deletecollection":
-		return handlers.DeleteCollection(h.deletions(r, storage), true, &e.scope, admit), nil
+	f := h.rest(&e.scope, r).Handler(info.Verb, serverrest.Storage{Reads: e.store, Watches: e.store, Writes: storage, Deletes: h.deletions(r, storage)})
+	if f == nil {
+		return nil, resource.NotAllowed()
 	}
-	return nil, resource.NotAllowed()
+	return f, nil
+}
+
+// rest returns what makes the handlers of a scope.
+func (h *Handler) rest(scope *handlers.RequestScope, r *kinds.Resource) *serverrest.Endpoint {
+	return &serverrest.Endpoint{Scope: scope, Kind: r.GroupVersionKind().GroupKind(), Admission: h.config.Admission, PatchTypes: patchTypes(), MinWatch: h.config.MinWatch}
 }
 
 // routes returns the paths of a resource, and their methods.

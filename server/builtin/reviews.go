@@ -55,7 +55,7 @@ func (h *Handler) reviewScope(r *kinds.Resource) (*handlers.RequestScope, error)
 		ParameterCodec:           metav1.ParameterCodec,
 		StandardSerializers:      types.Codecs.SupportedMediaTypes(),
 		Creater:                  types.Scheme,
-		Convertor:                copying{conv},
+		Convertor:                copyConvertor{conv},
 		UnsafeConvertor:          conv,
 		Defaulter:                types,
 		Typer:                    types.Scheme,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -159,20 +158,13 @@ func (s *gracefulStrategy) CheckGracefulDelete(ctx context.Context, obj runtime.
 
 // attributes returns the labels and fields of an object for selectors.
 func (s *strategy) attributes(obj runtime.Object) (labels.Set, fields.Set, error) {
-	m, err := meta.Accessor(obj)
-	if err != nil {
-		return nil, nil, err
-	}
-	set := fields.Set{"metadata.name": m.GetName()}
+	attributes := storage.DefaultClusterScopedAttr
 	if s.resource.Namespaced {
-		set["metadata.namespace"] = m.GetNamespace()
+		attributes = storage.DefaultNamespaceScopedAttr
 	}
-	if o, ok := obj.(kind.Object); ok && s.rules.Fields != nil {
+	labels, set, err := attributes(obj)
+	if o, ok := obj.(kind.Object); ok && err == nil && s.rules.Fields != nil {
 		maps.Copy(set, s.rules.Fields(o))
 	}
-	return m.GetLabels(), set, nil
-}
-
-func (s *strategy) predicate(label labels.Selector, field fields.Selector) storage.SelectionPredicate {
-	return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: s.attributes}
+	return labels, set, err
 }

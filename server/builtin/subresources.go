@@ -9,7 +9,6 @@ import (
 
 	"espalier.dev/kinds"
 	"espalier.dev/server/resource"
-	"espalier.dev/server/resources"
 	serverrest "espalier.dev/server/rest"
 )
 
@@ -73,16 +72,8 @@ func (h *Handler) subHandler(info *apirequest.RequestInfo, r *kinds.Resource) (h
 	if s == nil {
 		return h.withoutKubelet(e, info), nil
 	}
-	admit := h.config.Admission
-	switch info.Verb {
-	case "get":
-		return handlers.GetResource(s.patcher, &s.scope), nil
-	case "update":
-		return handlers.UpdateResource(resources.WorkingPatcher(s.patcher, r.GroupVersionKind().GroupKind()), &s.scope, admit), nil
-	case "patch":
-		return handlers.PatchResource(resources.WorkingPatcher(s.patcher, r.GroupVersionKind().GroupKind()), &s.scope, admit, patchTypes()), nil
-	case "create":
-		return handlers.CreateNamedResource(s.creater, &s.scope, admit), nil
+	if f := h.rest(&s.scope, r).Subresource(info.Verb, s.patcher, s.creater); f != nil {
+		return f, nil
 	}
 	if info.Name == "" { // which makes a GET a list
 		return nil, apierrors.NewBadRequest("name must be provided")

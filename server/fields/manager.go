@@ -111,10 +111,17 @@ func keepEntries(live, obj *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(obj.Object, "metadata", "managedFields")
 }
 
+// MisfitError is returned by Apply for a configuration that does not fit the types of its fields.
+type MisfitError struct{ Err error }
+
+func (e *MisfitError) Error() string { return e.Err.Error() }
+func (e *MisfitError) Unwrap() error { return e.Err }
+
 // Apply merges an applied configuration into an object and sets its managedFields. live is
 // the stored object, or nil for a create. Neither live nor applied is changed. If nothing
 // changes, Apply returns live itself. A conflict is an API error with a cause for each field. An
-// object whose fields would take too long to track is an API error as well.
+// object whose fields would take too long to track is an API error as well. If applied does not fit
+// its types, the error is a *MisfitError.
 func (m *Manager) Apply(live, applied *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
 	if live == nil {
 		live = m.empty()
@@ -127,6 +134,10 @@ func (m *Manager) Apply(live, applied *unstructured.Unstructured, manager string
 		return nil, TooManyItems(err)
 	}
 	if err != nil {
+		// The stock field manager keeps only the text of what it wraps.
+		if _, misfit := m.bounded.ObjectToTyped(applied); misfit != nil {
+			err = &MisfitError{err}
+		}
 		return nil, err
 	}
 	out, ok := obj.(*unstructured.Unstructured)

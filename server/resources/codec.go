@@ -67,29 +67,11 @@ type negotiated struct {
 	scheme      *runtime.Scheme
 	typer       runtime.ObjectTyper
 	media       []runtime.SerializerInfo
-	replacement *replacement
+	replacement replacement
 }
 
-// replacement describes the object that a request replaces.
-type replacement struct {
-	// stored returns the object that is replaced.
-	stored func() (schema.Object, error)
-	// strict makes values that contradict the schema's types a decoding error.
-	strict bool
-	// contradiction is the error if the body that was decoded last contradicts the schema's
-	// types.
-	contradiction *schema.ContradictionError
-}
-
-// malformed returns the error of a server-side apply. If it is that the configuration
-// contradicts the schema's types, which is found while merging and has no type, the object is
-// malformed. kube-apiserver answers it with an internal error.
-func (r *replacement) malformed(err error) error {
-	if strings.HasPrefix(err.Error(), "failed to create typed patch object") {
-		return misfit(err, r.strict)
-	}
-	return err
-}
+// replacement returns the object that a request replaces.
+type replacement func() (schema.Object, error)
 
 var _ runtime.NegotiatedSerializer = &negotiated{}
 
@@ -126,7 +108,7 @@ func newNegotiated(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime
 }
 
 // replacing returns the serializer for one request that replaces an object.
-func (n *negotiated) replacing(r *replacement) *negotiated {
+func (n *negotiated) replacing(r replacement) *negotiated {
 	c := *n
 	c.replacement = r
 	return &c
@@ -160,7 +142,7 @@ func (n *negotiated) DecoderToVersion(d runtime.Decoder, _ runtime.GroupVersione
 type bodyDecoder struct {
 	kind        Kind
 	media       *media
-	replacement *replacement // nil if nothing is replaced
+	replacement replacement // nil if nothing is replaced
 }
 
 func (d *bodyDecoder) Decode(data []byte, defaults *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
@@ -171,18 +153,14 @@ func (d *bodyDecoder) Decode(data []byte, defaults *runtimeschema.GroupVersionKi
 	if _, tree := into.(runtime.Unstructured); !tree && into != nil && defaults != nil {
 		src = withKind(src, *defaults)
 	}
-	if d.replacement != nil {
-		d.replacement.contradiction = nil // that of an earlier attempt
-	}
 	o := schema.DecodeOptions{Report: d.media.strict}
 	obj, more, err := d.kind.Decode(src, o)
 	// Stored values may contradict the schema; a client may send them back unchanged.
 	var contradiction *schema.ContradictionError
 	if errors.As(err, &contradiction) && d.replacement != nil {
-		if o.Old, _ = d.replacement.stored(); o.Old != nil {
+		if o.Old, _ = d.replacement(); o.Old != nil {
 			obj, more, err = d.kind.Decode(src, o)
 		}
-		_ = errors.As(err, &d.replacement.contradiction)
 	}
 	if err != nil {
 		return nil, kindOf(src), err

@@ -13,17 +13,19 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	storeerrors "k8s.io/apiserver/pkg/storage/errors"
 	"k8s.io/apiserver/pkg/util/dryrun"
+
+	serverrest "espalier.dev/server/rest"
 )
 
-// deleting is a storage that deletes objects without finalizers in one transaction, without
+// indexDeleter is a storage that deletes objects without finalizers in one transaction, without
 // reading them first. It leaves all other deletions to the storage of k8s.io/apiserver.
-type deleting struct {
+type indexDeleter struct {
 	rest.StandardStorage
 	endpoint *endpoint
 }
 
 // Delete deletes an object.
-func (d deleting) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (d indexDeleter) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	if status, done, err := d.endpoint.deleteIndexed(ctx, name, validate, o); done {
 		return status, err == nil, err
 	}
@@ -31,11 +33,8 @@ func (d deleting) Delete(ctx context.Context, name string, validate rest.Validat
 }
 
 // GetCorruptObjDeleter returns what deletes objects that cannot be decoded, or nil.
-func (d deleting) GetCorruptObjDeleter() rest.GracefulDeleter {
-	if p, ok := d.StandardStorage.(rest.CorruptObjectDeleterProvider); ok {
-		return p.GetCorruptObjDeleter()
-	}
-	return nil
+func (d indexDeleter) GetCorruptObjDeleter() rest.GracefulDeleter {
+	return serverrest.CorruptDeleter(d.StandardStorage)
 }
 
 // addsFinalizer reports whether a deletion adds a finalizer for the garbage collector.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 
 	"espalier.dev/schema"
+	serverrest "espalier.dev/server/rest"
 )
 
 // endingPlugin is an admission plugin that ends the requests that it mutates, if end is set, and
@@ -70,7 +71,7 @@ func TestEndedWrites(t *testing.T) {
 			ctx, end := context.WithCancel(audit.WithAuditContext(req.Context()))
 			plugin.end.Store(&end)
 			finished := make(chan struct{})
-			ctx, answered := WithWork(ctx, func() { close(finished) })
+			ctx, answered := serverrest.WithWork(ctx, func() { close(finished) })
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, req.WithContext(ctx))
 			answered()
@@ -79,7 +80,7 @@ func TestEndedWrites(t *testing.T) {
 				t.Errorf("%s: %s %s: %d %s, validated %d times", name, c.method, c.contentType, w.Code, w.Body, plugin.validated.Load())
 			}
 			// A request that has ended is not worked on.
-			if _, err := beginWork(ctx); err == nil {
+			if _, err := serverrest.BeginWork(ctx); err == nil {
 				t.Error("work begins after the end")
 			}
 			end()

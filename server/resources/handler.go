@@ -2,7 +2,6 @@ package resources
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"mime"
@@ -24,7 +23,6 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -39,6 +37,7 @@ import (
 	"espalier.dev/schema"
 	"espalier.dev/server/fence"
 	"espalier.dev/server/resource"
+	serverrest "espalier.dev/server/rest"
 	"espalier.dev/server/webhooks"
 	"espalier.dev/store"
 )
@@ -163,10 +162,10 @@ func (h *Handler) Scoped(d *crd.Definition, version string) (storage rest.Standa
 	}
 	e, err := s.endpoint(version)
 	if err != nil {
-		s.requests.release()
+		s.requests.Release()
 		return nil, nil, nil, err
 	}
-	return e.storage, e.scope, s.requests.release, nil
+	return e.storage, e.scope, s.requests.Release, nil
 }
 
 // Changed applies a new catalog: it closes the storage of resources that are no longer
@@ -233,11 +232,11 @@ func (h *Handler) discard(s *serving) {
 	h.discards.Go(s.destroy)
 }
 
-// acquire returns the serving of a CRD. The caller must call requests.release.
+// acquire returns the serving of a CRD. The caller must call requests.Release.
 func (h *Handler) acquire(d *crd.Definition) (*serving, error) {
 	h.mu.RLock()
 	s := h.servings[d.Name()]
-	if s != nil && s.serves(d) && s.requests.acquire() {
+	if s != nil && s.serves(d) && s.requests.Acquire() {
 		h.mu.RUnlock()
 		s.use()
 		return s, nil
@@ -256,7 +255,7 @@ func (h *Handler) acquire(d *crd.Definition) (*serving, error) {
 		}
 	}
 	if s := h.servings[d.Name()]; s != nil {
-		if s.serves(d) && s.requests.acquire() {
+		if s.serves(d) && s.requests.Acquire() {
 			return s, nil
 		}
 		s.close()
@@ -266,7 +265,7 @@ func (h *Handler) acquire(d *crd.Definition) (*serving, error) {
 		return nil, err
 	}
 	h.servings[d.Name()] = s
-	s.requests.acquire()
+	s.requests.Acquire()
 	return s, nil
 }
 
@@ -352,7 +351,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.fail(w, req, r, err)
 		return
 	}
-	release := sync.OnceFunc(s.requests.release)
+	release := sync.OnceFunc(s.requests.Release)
 	defer release()
 	// The CRD may have changed since it was found.
 	if v = s.definition.Load().Version(r.APIVersion); v == nil || !v.Served() {
@@ -393,18 +392,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func (h *Handler) fail(w http.ResponseWriter, req *http.Request, r *apirequest.RequestInfo, err error) {
-	Fail(w, req, r, h.codecs, err)
-}
-
-// Fail answers a request with an error.
-func Fail(w http.ResponseWriter, req *http.Request, r *apirequest.RequestInfo, codecs runtime.NegotiatedSerializer, err error) {
-	// The writer of responses does not look into wrapped errors.
-	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
-		err = apierrors.NewInternalError(err)
-	} else if failed, ok := status.(error); ok {
-		err = failed
-	}
-	responsewriters.ErrorNegotiated(err, codecs, runtimeschema.GroupVersion{Group: r.APIGroup, Version: r.APIVersion}, w, req)
+	serverrest.Fail(w, req, r, h.codecs, err)
 }
 
 // unserved answers a request for a path that does not exist. As in kube-apiserver, the answer is a
@@ -451,7 +439,7 @@ func (h *Handler) serves(path []string) bool {
 // endpointHandler returns the handler of a request, by its subresource and verb. A watch
 // calls release when it no longer needs the serving.
 func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, s *serving, e *endpoint, release func()) (http.HandlerFunc, error) {
-	admit := &creating{Interface: h.config.Admission, serving: s}
+	admit := &creationGate{Interface: h.config.Admission, serving: s}
 	gr := runtimeschema.GroupResource{Group: r.APIGroup, Resource: r.Resource}
 	if r.Subresource != "" && e.description.Subresource(r.Subresource) == nil {
 		return nil, apierrors.NewNotFound(gr, r.Name)
@@ -462,75 +450,53 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 	if write := s.writeHandler(req.Context(), e, r); write != nil {
 		return write, nil
 	}
-	patches, kind := e.patchMediaTypes(), e.scope.Kind.GroupKind()
-	switch r.Subresource {
-	case "":
-		scope, replaced := e.replacing(req.Context(), e.scope, r)
+	endpoint := serverrest.Endpoint{Kind: e.scope.Kind.GroupKind(), Admission: admit, PatchTypes: e.patchMediaTypes(), MinWatch: h.config.MinWatch}
+	var f http.HandlerFunc
+	switch {
+	case r.Subresource == "":
+		endpoint.Scope, _ = e.replacing(req.Context(), e.scope, r)
+		f = endpoint.Handler(r.Verb, serverrest.Storage{Reads: e.storage, Watches: servingWatcher{e.storage, s, release}, Writes: e.storage, Deletes: indexDeleter{e.storage, e}})
 		switch r.Verb {
-		case "get":
-			return e.reader.handler(s, release, handlers.GetResource(e.storage, scope)), nil
-		case "list", "watch":
-			return e.reader.handler(s, release, handlers.ListResource(e.storage, watched{e.storage, s, release}, scope, r.Verb == "watch", h.config.MinWatch)), nil
-		case "create":
-			return handlers.CreateResource(working{e.storage, kind}, scope, admit), nil
-		case "update":
-			return handlers.UpdateResource(working{e.storage, kind}, scope, admit), nil
-		case "patch":
-			return handlers.PatchResource(patched{working{e.storage, kind}, replaced}, scope, admit, patches), nil
-		case "delete":
-			return s.unlabelled(r, handlers.DeleteResource(working{deleting{e.storage, e}, kind}, true, scope, admit)), nil
-		case "deletecollection":
-			return s.unlabelled(r, handlers.DeleteCollection(working{e.storage, kind}, true, scope, admit)), nil
+		case "get", "list", "watch":
+			f = e.reader.handler(s, release, f)
+		case "delete", "deletecollection":
+			f = s.unlabelled(r, f)
 		}
-	case "status", "scale":
-		var storage rest.Patcher
-		var scope *handlers.RequestScope
-		switch {
-		case r.Subresource == "status" && e.status != nil:
-			var replaced *replacement
-			scope, replaced = e.replacing(req.Context(), e.statusScope, r)
-			storage = patched{workingPatcher{e.status, kind}, replaced}
-		case r.Subresource == "scale" && e.scale != nil:
-			storage, scope = workingPatcher{e.scale, kind}, e.scaleScope
-		default:
-			return nil, apierrors.NewNotFound(gr, r.Name)
-		}
-		switch r.Verb {
-		case "get":
-			return handlers.GetResource(storage, scope), nil
-		case "update":
-			return handlers.UpdateResource(storage, scope, admit), nil
-		case "patch":
-			return handlers.PatchResource(storage, scope, admit, patches), nil
-		}
-	default:
-		return nil, apierrors.NewNotFound(gr, r.Name)
+	case r.Subresource == "status" && e.status != nil:
+		endpoint.Scope, _ = e.replacing(req.Context(), e.statusScope, r)
+		f = endpoint.Subresource(r.Verb, e.status, nil)
+	case r.Subresource == "scale" && e.scale != nil:
+		endpoint.Scope = e.scaleScope
+		f = endpoint.Subresource(r.Verb, e.scale, nil)
 	}
-	return nil, apierrors.NewMethodNotSupported(gr, r.Verb)
+	if f == nil {
+		return nil, apierrors.NewMethodNotSupported(gr, r.Verb)
+	}
+	return f, nil
 }
 
 // replacing returns a scope for one request. Decoding is strict about types, but values that
 // are already stored pass, so a request that replaces an object must read it.
-func (e *endpoint) replacing(ctx context.Context, scope *handlers.RequestScope, r *apirequest.RequestInfo) (*handlers.RequestScope, *replacement) {
+func (e *endpoint) replacing(ctx context.Context, scope *handlers.RequestScope, r *apirequest.RequestInfo) (*handlers.RequestScope, replacement) {
 	if r.Verb != "update" && r.Verb != "patch" {
 		return scope, nil
 	}
-	re := &replacement{strict: e.version.Definition().Semantics().RefusesContradictions(), stored: func() (schema.Object, error) {
+	stored := func() (schema.Object, error) {
 		obj, err := e.store.Get(apirequest.WithNamespace(ctx, r.Namespace), r.Name, &metav1.GetOptions{})
 		if err != nil {
 			return nil, err
 		}
 		return content(obj), nil
-	}}
+	}
 	s := *scope
-	s.Serializer = e.serializer.replacing(re)
-	return &s, re
+	s.Serializer = e.serializer.replacing(stored)
+	return &s, stored
 }
 
-// watched is a storage whose watches end with their serving. For a watch from an invalid
+// servingWatcher is a storage whose watches end with their serving. For a watch from an invalid
 // resourceVersion it returns a bad request error, as for a list, instead of an internal
 // error.
-type watched struct {
+type servingWatcher struct {
 	rest.Watcher
 	serving *serving
 	// release is called when a watch has started. The watch ends with the serving, so it does
@@ -538,7 +504,7 @@ type watched struct {
 	release func()
 }
 
-func (w watched) Watch(ctx context.Context, o *metainternalversion.ListOptions) (watch.Interface, error) {
+func (w servingWatcher) Watch(ctx context.Context, o *metainternalversion.ListOptions) (watch.Interface, error) {
 	events, err := w.Watcher.Watch(ctx, o)
 	if storage.IsInvalidError(err) {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -546,55 +512,37 @@ func (w watched) Watch(ctx context.Context, o *metainternalversion.ListOptions) 
 	if err != nil {
 		return nil, err
 	}
-	end := &ending{Interface: events, keep: context.AfterFunc(w.serving.gone, events.Stop), ended: sync.OnceFunc(w.serving.requests.linger())}
+	end := &servingWatch{Interface: events, keep: context.AfterFunc(w.serving.gone, events.Stop), ended: sync.OnceFunc(w.serving.requests.Linger())}
 	w.release()
 	return end, nil
 }
 
-// ending is a watch that ends when it is stopped, or with its serving.
-type ending struct {
+// servingWatch is a watch that ends when it is stopped, or with its serving.
+type servingWatch struct {
 	watch.Interface
 	keep  func() bool
 	ended func()
 }
 
-func (e *ending) Stop() {
+func (e *servingWatch) Stop() {
 	e.keep()
 	e.ended()
 	e.Interface.Stop()
 }
 
-// patched is a storage that distinguishes a patch that contradicts the types of the schema
-// from other failures: the object is malformed, not invalid.
-type patched struct {
-	rest.Patcher
-	replacement *replacement
-}
-
-func (p patched) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	obj, created, err := p.Patcher.Update(ctx, name, info, create, update, force, o)
-	if err == nil || p.replacement == nil {
-		return obj, created, err
-	}
-	if p.replacement.contradiction != nil {
-		return obj, created, apierrors.NewBadRequest(p.replacement.contradiction.Error())
-	}
-	return obj, created, p.replacement.malformed(err)
-}
-
-// creating is the admission of a request. It rejects creates early while the CRD is being
+// creationGate is the admission of a request. It rejects creates early while the CRD is being
 // deleted, also in a dry run. The fence of the CRD makes the final decision when the object
 // is stored.
-type creating struct {
+type creationGate struct {
 	admission.Interface
 	serving *serving
 }
 
-func (c *creating) Handles(op admission.Operation) bool {
+func (c *creationGate) Handles(op admission.Operation) bool {
 	return op == admission.Create || c.Interface.Handles(op)
 }
 
-func (c *creating) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+func (c *creationGate) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if a.GetOperation() == admission.Create && c.serving.terminating() {
 		return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), fence.ErrTerminating)
 	}
@@ -604,7 +552,7 @@ func (c *creating) Admit(ctx context.Context, a admission.Attributes, o admissio
 	return nil
 }
 
-func (c *creating) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+func (c *creationGate) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if v, ok := c.Interface.(admission.ValidationInterface); ok && v.Handles(a.GetOperation()) {
 		return v.Validate(ctx, a, o)
 	}

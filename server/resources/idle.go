@@ -39,7 +39,7 @@ func (h *Handler) sweep() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for name, s := range h.servings {
-		if s.builtin != nil || s.used.Swap(false) || !s.requests.closeIdle() {
+		if s.builtin != nil || s.used.Swap(false) || !s.requests.CloseIdle() {
 			continue
 		}
 		delete(h.servings, name)

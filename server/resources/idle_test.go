@@ -63,8 +63,8 @@ func TestIdle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := s.requests.linger() // a watch
-	s.requests.release()
+	ended := s.requests.Linger() // a watch
+	s.requests.Release()
 	own.sweep()
 	own.sweep()
 	if servings() != 1 || s.gone.Err() != nil {

@@ -103,7 +103,7 @@ func (r *reader) watch(w http.ResponseWriter, req *http.Request, info *apireques
 	x.events = metrics.WatchEvents.WithContext(req.Context()).WithLabelValues(gvr.Group, gvr.Version, gvr.Resource)
 	x.sizes = metrics.WatchEventsSizes.WithContext(req.Context()).WithLabelValues(gvr.Group, gvr.Version, gvr.Resource)
 	// The watch ends with the serving, so it does not delay the closing of the storage.
-	ended := s.requests.linger()
+	ended := s.requests.Linger()
 	release()
 
 	serve := func() {

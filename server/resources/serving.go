@@ -48,7 +48,7 @@ type serving struct {
 	// named is set if metrics name the resource.
 	named bool
 	// requests counts the running requests; gone ends when the CRD has changed.
-	requests usage
+	requests serverrest.Usage
 	gone     context.Context
 	leave    context.CancelFunc
 	// used is set by each request, and reset by each sweep.
@@ -60,7 +60,7 @@ type serving struct {
 func (h *Handler) newServing(d *crd.Definition, b *Builtin, kinds func(kind func(version string) (Kind, error)) Kinds) *serving {
 	s := &serving{handler: h, builtin: b, made: map[string]Kind{}, endpoints: map[string]*endpoint{}}
 	s.definition.Store(d)
-	s.requests.free = func() { h.discard(s) }
+	s.requests.Free = func() { h.discard(s) }
 	s.types = fields.NewTypes(d)
 	s.kinds = kinds(s.kind)
 	s.convertor = &objectConvertor{definition: d, converter: s.kinds}
@@ -89,7 +89,7 @@ func (s *serving) terminating() bool {
 // fails, or writes what the fence allows.
 func (s *serving) close() {
 	s.leave()
-	s.requests.close()
+	s.requests.Close()
 }
 
 func (s *serving) destroy() {
@@ -183,7 +183,6 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 	e.store = &registry.Store{
 		NewFunc:                   kind.New,
 		NewListFunc:               kind.NewList,
-		PredicateFunc:             strategy.predicate,
 		DefaultQualifiedResource:  d.GroupResource(),
 		SingularQualifiedResource: runtimeschema.GroupResource{Group: d.Group(), Resource: names.Singular},
 		CreateStrategy:            strategy,
@@ -201,7 +200,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 		options = s.handler.config.Storage(d)
 	}
 	if err := e.store.CompleteWithOptions(&generic.StoreOptions{
-		RESTOptions: &restOptions{RESTOptionsGetter: options, codec: codec},
+		RESTOptions: &serverrest.Options{RESTOptionsGetter: options, Codec: codec},
 		AttrFunc:    strategy.attributes,
 	}); err != nil {
 		return nil, fmt.Errorf("storage of %s: %w", d.Name(), err)

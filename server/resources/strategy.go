@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/names"
@@ -156,42 +153,18 @@ func (f *selectableField) text(tree any) (string, error) {
 
 // attributes returns the labels and fields for selectors.
 func (s *strategy) attributes(obj runtime.Object) (labels.Set, fields.Set, error) {
-	m, err := meta.Accessor(obj)
+	attributes := storage.DefaultClusterScopedAttr
+	if s.NamespaceScoped() {
+		attributes = storage.DefaultNamespaceScopedAttr
+	}
+	labels, set, err := attributes(obj)
 	if err != nil {
 		return nil, nil, err
-	}
-	set := fields.Set{"metadata.name": m.GetName()}
-	if s.NamespaceScoped() {
-		set["metadata.namespace"] = m.GetNamespace()
 	}
 	for _, f := range s.fields {
 		if set[f.name], err = f.text(content(obj)); err != nil {
 			return nil, nil, err
 		}
 	}
-	return m.GetLabels(), set, nil
-}
-
-func (s *strategy) predicate(label labels.Selector, field fields.Selector) storage.SelectionPredicate {
-	return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: s.attributes}
-}
-
-var _ generic.RESTOptionsGetter = &restOptions{}
-
-// restOptions sets the codec of one version in the options of its storage.
-type restOptions struct {
-	generic.RESTOptionsGetter
-	codec runtime.Codec
-}
-
-func (r *restOptions) GetRESTOptions(gr runtimeschema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
-	o, err := r.RESTOptionsGetter.GetRESTOptions(gr, nil)
-	if err != nil {
-		return o, err
-	}
-	// The options are shared, so the config is copied.
-	config := *o.StorageConfig
-	config.Codec = r.codec
-	o.StorageConfig = &config
-	return o, nil
+	return labels, set, nil
 }

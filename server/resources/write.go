@@ -24,6 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	"espalier.dev/server/fields"
+	serverrest "espalier.dev/server/rest"
 	etcdstorage "espalier.dev/server/storage"
 )
 
@@ -44,7 +45,7 @@ type write struct {
 	strategy writeStrategy
 	fields   *fields.Manager
 	info     *apirequest.RequestInfo
-	replaced *replacement
+	replaced replacement
 
 	// The following come from the request.
 	req       *http.Request
@@ -254,7 +255,7 @@ func (w *write) update(ctx context.Context) (runtime.Object, int, error) {
 // when the requests to etcd do: they have the context of the request.
 func (w *write) finish(ctx context.Context, fn func() (runtime.Object, error)) (runtime.Object, error) {
 	return finisher.FinishRequest(ctx, func() (runtime.Object, error) {
-		end, err := beginWork(ctx)
+		end, err := serverrest.BeginWork(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -17,13 +17,14 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"espalier.dev/server/fence"
+	serverrest "espalier.dev/server/rest"
 )
 
 // admit runs the mutating admission plugins, and the checks that follow them. old is nil if
 // the object is created. Creates are rejected early while the CRD is being deleted, also in a
 // dry run; the fence of the CRD makes the final decision when the object is stored.
 func (w *write) admit(ctx context.Context, obj, old *unstructured.Unstructured) error {
-	if err := ended(ctx); err != nil {
+	if err := serverrest.Ended(ctx); err != nil {
 		return err
 	}
 	op := operation(old)

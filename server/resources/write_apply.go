@@ -3,6 +3,7 @@ package resources
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -19,20 +20,26 @@ import (
 
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/yamlx"
+	"espalier.dev/server/fields"
+	serverrest "espalier.dev/server/rest"
 )
 
 // apply merges an applied configuration into the stored object.
 func (w *write) apply(ctx context.Context, a *applied, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	tree, err := a.next()
 	if err == nil {
-		err = ended(ctx)
+		err = serverrest.Ended(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
 	merged, err := w.fields.Apply(live, &unstructured.Unstructured{Object: tree}, w.options.manager, w.options.force)
+	if misfit := (*fields.MisfitError)(nil); errors.As(err, &misfit) {
+		// The object is malformed. kube-apiserver answers with an internal error.
+		return nil, serverrest.Misfit(misfit.Err, w.version.Definition().Semantics().RefusesContradictions())
+	}
 	if err != nil {
-		return nil, w.replaced.malformed(err)
+		return nil, err
 	}
 	if merged == live {
 		merged = shallowCopy(live)
@@ -51,7 +58,7 @@ func (w *write) apply(ctx context.Context, a *applied, live *unstructured.Unstru
 
 // manage sets the managed fields of an object that replaces another one, or none.
 func (w *write) manage(ctx context.Context, live, obj *unstructured.Unstructured) error {
-	if err := ended(ctx); err != nil {
+	if err := serverrest.Ended(ctx); err != nil {
 		return err
 	}
 	manager := w.options.manager

@@ -25,6 +25,7 @@ import (
 
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
+	serverrest "espalier.dev/server/rest"
 	etcdstorage "espalier.dev/server/storage"
 )
 
@@ -206,7 +207,7 @@ func (w *write) patchText(current []byte) (patched []byte, strict []error, err e
 	if err != nil {
 		return nil, nil, apierrors.NewBadRequest(err.Error())
 	}
-	if err := checkJSONPatch(operations, w.body, current); err != nil {
+	if err := serverrest.CheckJSONPatch(operations, w.body, current); err != nil {
 		return nil, nil, err
 	}
 	if patched, err = operations.Apply(current); err != nil {

@@ -16,6 +16,7 @@ import (
 	storeerrors "k8s.io/apiserver/pkg/storage/errors"
 
 	"espalier.dev/schema"
+	serverrest "espalier.dev/server/rest"
 	etcdstorage "espalier.dev/server/storage"
 )
 
@@ -83,7 +84,7 @@ func (w *write) createError(ctx context.Context, err error, name string, obj *un
 
 // beforeCreate completes and validates a new object.
 func (w *write) beforeCreate(ctx context.Context, obj *unstructured.Unstructured) error {
-	if err := ended(ctx); err != nil {
+	if err := serverrest.Ended(ctx); err != nil {
 		return err
 	}
 	managed := takeManagedFields(obj)
@@ -122,10 +123,7 @@ func (w *write) replace(ctx context.Context, change func(context.Context, *unstr
 		}
 		obj, err := change(ctx, live)
 		if err == nil {
-			err = checkOwners(w.scope.Kind.GroupKind(), obj)
-		}
-		if err == nil {
-			err = checkMetadata(w.scope.Kind.GroupKind(), obj)
+			err = serverrest.CheckMetadata(w.scope.Kind.GroupKind(), obj)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -189,7 +187,7 @@ func (w *write) checkVersion(version uint64, live *unstructured.Unstructured) er
 
 // prepareUpdate completes and validates an object that replaces another one.
 func (w *write) prepareUpdate(ctx context.Context, key string, obj, live *unstructured.Unstructured) error {
-	if err := ended(ctx); err != nil {
+	if err := serverrest.Ended(ctx); err != nil {
 		return err
 	}
 	old := shallowCopy(live) // the storage owns live

@@ -3,6 +3,7 @@ package resources
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"mime"
@@ -17,9 +18,11 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
@@ -27,7 +30,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/endpoints/filters"
-	"k8s.io/apiserver/pkg/endpoints/handlers"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -41,6 +43,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
+	serverrest "espalier.dev/server/rest"
 	"espalier.dev/server/storage"
 	"espalier.dev/store"
 )
@@ -153,7 +156,7 @@ func stockHandler(h *Handler) http.Handler {
 			h.fail(w, req, r, err)
 			return
 		}
-		defer s.requests.release()
+		defer s.requests.Release()
 		e, err := s.endpoint(r.APIVersion)
 		if err != nil {
 			h.fail(w, req, r, err)
@@ -164,23 +167,66 @@ func stockHandler(h *Handler) http.Handler {
 			return
 		}
 		req = req.WithContext(withOutcome(req.Context()))
-		admit := &creating{Interface: h.config.Admission, serving: s}
-		scope, storage := e.scope, rest.Patcher(working{e.storage, e.scope.Kind.GroupKind()})
+		endpoint := &serverrest.Endpoint{Kind: e.scope.Kind.GroupKind(), Admission: &creationGate{Interface: h.config.Admission, serving: s}, PatchTypes: e.patchMediaTypes()}
+		scope, storage := e.scope, rest.Patcher(e.storage)
 		if r.Subresource == "status" {
-			scope, storage = e.statusScope, workingPatcher{e.status, e.scope.Kind.GroupKind()}
+			scope, storage = e.statusScope, e.status
 		}
-		scope, replaced := e.replacing(req.Context(), scope, r)
+		endpoint.Scope, _ = e.replacing(req.Context(), scope, r)
 		switch r.Verb {
 		case "create":
-			handlers.CreateResource(working{e.storage, e.scope.Kind.GroupKind()}, scope, admit)(w, req)
+			endpoint.Handler(r.Verb, serverrest.Storage{Writes: e.storage})(w, req)
 		case "update":
-			handlers.UpdateResource(patched{storage, replaced}, scope, admit)(w, req)
+			endpoint.Subresource(r.Verb, storage, nil)(w, req)
 		case "patch":
-			handlers.PatchResource(patched{storage, replaced}, scope, admit, e.patchMediaTypes())(w, req)
+			if patch := types.PatchType(serverrest.MediaType(req)); patch == types.ApplyYAMLPatchType {
+				req = serverrest.WithPatch(req, patch, nil, v.Definition().Semantics().RefusesContradictions())
+			}
+			decoding := &contradictionRecorder{NegotiatedSerializer: endpoint.Scope.Serializer}
+			endpoint.Scope.Serializer = decoding
+			endpoint.Subresource(r.Verb, contradictionPatcher{storage, decoding}, nil)(w, req)
 		default:
 			h.ServeHTTP(w, req)
 		}
 	})
+}
+
+// contradictionRecorder records whether what was decoded last contradicts the types of the schema.
+// The handler of k8s.io/apiserver keeps only the text of the error.
+type contradictionRecorder struct {
+	runtime.NegotiatedSerializer
+	found *schema.ContradictionError
+}
+
+func (r *contradictionRecorder) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
+	return recordingDecoder{r.NegotiatedSerializer.DecoderToVersion(d, gv), r}
+}
+
+type recordingDecoder struct {
+	runtime.Decoder
+	recorder *contradictionRecorder
+}
+
+func (d recordingDecoder) Decode(data []byte, defaults *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
+	obj, gvk, err := d.Decoder.Decode(data, defaults, into)
+	d.recorder.found = nil
+	_ = errors.As(err, &d.recorder.found)
+	return obj, gvk, err
+}
+
+// contradictionPatcher is a storage for which a patch that contradicts the types of the schema is
+// malformed, not invalid.
+type contradictionPatcher struct {
+	rest.Patcher
+	decoding *contradictionRecorder
+}
+
+func (p contradictionPatcher) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	obj, created, err := p.Patcher.Update(ctx, name, info, create, update, force, o)
+	if err != nil && p.decoding.found != nil {
+		err = apierrors.NewBadRequest(p.decoding.found.Error())
+	}
+	return obj, created, err
 }
 
 // newWriteServers returns the handler under test on the storage of this server, and the one of

@@ -1,4 +1,7 @@
-// Package rest is what the endpoints of all resources have in common, whether these are Kubernetes'
-// own or defined by a CRD: on the handlers and the registry of k8s.io/apiserver, it adds what they
-// lack.
+// Package rest has what the endpoints of all resources share, whether these are Kubernetes' own kinds
+// (package builtin), custom resources or CRDs (package resources).
+//
+// The handlers and the registry of k8s.io/apiserver implement most of REST. An Endpoint chooses the
+// handler of a verb, and adds what k8s.io/apiserver lacks: limits for patches and metadata, and the
+// count of the work that a request leaves behind when it times out.
 package rest

@@ -1,4 +1,4 @@
-package resources
+package rest
 
 import (
 	"bytes"
@@ -79,7 +79,7 @@ func checkPatch(ctx context.Context, old runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	return checkJSONPatch(operations, p.body, current)
+	return CheckJSONPatch(operations, p.body, current)
 }
 
 // patchError returns the error of applying the patch of a request.
@@ -88,12 +88,12 @@ func patchError(ctx context.Context, err error) error {
 	if !ok || fields.IsTooManyItems(err) {
 		return err
 	}
-	return misfit(err, p.strict)
+	return Misfit(err, p.strict)
 }
 
-// misfit returns the error for a patch that does not fit the type of the object, unless err has a
+// Misfit returns the error for a patch that does not fit the type of the object, unless err has a
 // status. The error of a library has a line for each value that does not fit, or the values.
-func misfit(err error, strict bool) error {
+func Misfit(err error, strict bool) error {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return err
 	}
@@ -107,8 +107,8 @@ func misfit(err error, strict bool) error {
 	return apierrors.NewBadRequest(text)
 }
 
-// checkJSONPatch returns an error if a JSON patch has too many operations or levels for an object.
-func checkJSONPatch(operations jsonpatch.Patch, body, current []byte) error {
+// CheckJSONPatch returns an error if a JSON patch has too many operations or levels for an object.
+func CheckJSONPatch(operations jsonpatch.Patch, body, current []byte) error {
 	if len(operations) > maxJSONPatchOperations {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxJSONPatchOperations, len(operations)))
 	}

@@ -1,4 +1,4 @@
-package resources
+package rest
 
 import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,17 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/crd"
+	"espalier.dev/schema"
 )
 
-// checkMetadata returns an error if the metadata of an updated object has more errors than are
-// reported. The generic store validates metadata on its own, and reports all of them.
-func checkMetadata(kind runtimeschema.GroupKind, obj runtime.Object) error {
+// CheckMetadata returns an error if an updated object has more owner references than are validated,
+// or its metadata has more errors than are reported. The generic store validates metadata on its
+// own, and reports all of them.
+func CheckMetadata(kind runtimeschema.GroupKind, obj runtime.Object) error {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return nil //nolint:nilerr // it has no metadata
 	}
 	if fewItems(m) {
 		return nil
+	}
+	if n := len(m.GetOwnerReferences()); n > schema.MaxOwnerReferences {
+		return apierrors.NewInvalid(kind, m.GetName(), field.ErrorList{field.TooMany(field.NewPath("metadata", "ownerReferences"), n, schema.MaxOwnerReferences)})
 	}
 	anyName := func(string, bool) []string { return nil }
 	errs := validation.ValidateObjectMetaAccessor(m, m.GetNamespace() != "", anyName, field.NewPath("metadata"))
