@@ -17,7 +17,8 @@ import (
 //
 // Create returns an error if the object cannot be decoded: the CRD does not define its
 // kind (an [*UnknownKindError]), its metadata is malformed, or a value contradicts its
-// type. All other reasons to reject the object are in the Result. An object with a
+// type. For a built-in kind, this is an error of package k8s.io/apimachinery/pkg/api/errors
+// whose causes name the fields. All other reasons to reject the object are in the Result. An object with a
 // generateName and no name is valid; only an API server can name it.
 func (a *Admitter) Create(ctx context.Context, obj Object) (*Result, error) {
 	return a.create(ctx, givenObject(obj))
@@ -37,6 +38,9 @@ func (a *Admitter) create(ctx context.Context, g given) (*Result, error) {
 	v, err := a.version(g)
 	if err != nil {
 		return nil, err
+	}
+	if a.isBuiltin() {
+		return a.admitBuiltin(ctx, g, nil, "")
 	}
 	result, err := a.decode(v, g, nil)
 	if err != nil {
@@ -78,6 +82,9 @@ func (a *Admitter) UpdateJSON(ctx context.Context, src []byte, old Object) (*Res
 }
 
 func (a *Admitter) replace(ctx context.Context, g given, old Object) (*Result, error) {
+	if v, err := a.version(g); err == nil && v == nil {
+		return a.admitBuiltin(ctx, g, old, "")
+	}
 	return a.update(ctx, g, old, func(v *crd.Version, result *Result, stored Object) {
 		v.PrepareUpdate(result.Object, stored)
 		if v.HasStatus() {
@@ -103,9 +110,15 @@ func (a *Admitter) UpdateStatusJSON(ctx context.Context, src []byte, old Object)
 }
 
 func (a *Admitter) replaceStatus(ctx context.Context, g given, old Object) (*Result, error) {
-	if v, err := a.version(g); err != nil {
+	v, err := a.version(g)
+	switch {
+	case err != nil:
 		return nil, err
-	} else if !v.HasStatus() {
+	case a.isBuiltin() && !kinds.HasStatus(g.GroupVersionKind()):
+		return nil, fmt.Errorf("%s has no status subresource", a.kind)
+	case a.isBuiltin():
+		return a.admitBuiltin(ctx, g, old, "status")
+	case !v.HasStatus():
 		return nil, fmt.Errorf("version %s of %s has no status subresource", v.Name(), a.definition.Name())
 	}
 	return a.update(ctx, g, old, func(v *crd.Version, result *Result, stored Object) {
@@ -186,9 +199,9 @@ func (a *Admitter) stored(old Object, v *crd.Version) (Object, error) {
 	return obj, nil
 }
 
-// version returns the version that an object belongs to.
+// version returns the version that an object belongs to. It is nil for a built-in kind.
 func (a *Admitter) version(g given) (*crd.Version, error) {
-	if v := a.versions[g.APIVersion]; v != nil && g.Kind == a.definition.Names().Kind {
+	if v, ok := a.versions[g.APIVersion]; ok && g.Kind == a.kind.Kind {
 		return v, nil
 	}
 	return nil, unknownKind(g.TypeMeta, a)

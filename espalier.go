@@ -1,10 +1,12 @@
-// Package espalier applies to an object what the Kubernetes API server applies to a
-// custom resource, without a cluster: it prunes the fields that the CRD does not
-// specify, drops nulls, fills in defaults and validates.
+// Package espalier applies to an object what the Kubernetes API server applies to it,
+// without a cluster: it prunes the fields that the CRD does not specify, drops nulls,
+// fills in defaults and validates.
 //
 // [Parse] reads a CRD from YAML or JSON, [FromObject] accepts one as a Go value, and both
-// return an [Admitter]. [Load] reads a directory of CRDs and returns a [Set], which finds
-// the CRD of each object by its apiVersion and kind. [Admitter.Create], [Admitter.Update]
+// return an [Admitter]. [Kind] returns one for a built-in kind, such as Deployment, in
+// programs that import package kinds. [Load] reads a directory of CRDs and returns a [Set],
+// which finds the CRD or the built-in kind of each object by its apiVersion and kind.
+// [Admitter.Create], [Admitter.Update]
 // and [Admitter.UpdateStatus] accept an object and return a [Result]: the object as it
 // would be stored, the changes, and the reasons to reject it. [ToObject] and [Result.Into]
 // convert from and to structs.
@@ -16,9 +18,12 @@
 package espalier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"espalier.dev/api"
 	"espalier.dev/api/v1beta1"
@@ -65,11 +70,14 @@ func WithNamespace(namespace string) Option {
 	return func(o *options) { o.namespace = namespace }
 }
 
-// Admitter admits the custom resources of one CRD as the API server does. It is safe
-// for concurrent use.
+// Admitter admits the objects of one CRD or built-in kind as the API server does. It is
+// safe for concurrent use.
 type Admitter struct {
+	// definition is nil for a built-in kind.
 	definition *crd.Definition
-	// versions has the served versions by the apiVersion of their objects.
+	kind       runtimeschema.GroupKind
+	// versions has the served versions by the apiVersion of their objects. Those of a built-in
+	// kind are nil.
 	versions  map[string]*crd.Version
 	namespace string
 	warnings  []string
@@ -150,10 +158,8 @@ func (o *options) admitter(definition *api.CustomResourceDefinition, found crd.R
 // objects does little work. Objects without a namespace get the given one, or "default"
 // if it is empty. All other options are part of the Definition.
 func ForDefinition(definition *crd.Definition, namespace string) *Admitter {
-	if namespace == "" {
-		namespace = "default"
-	}
-	a := &Admitter{definition: definition, versions: map[string]*crd.Version{}, namespace: namespace}
+	a := &Admitter{definition: definition, versions: map[string]*crd.Version{}, namespace: orDefault(namespace)}
+	a.kind = runtimeschema.GroupKind{Group: definition.Group(), Kind: definition.Names().Kind}
 	for _, v := range definition.Versions() {
 		if v.Served() {
 			a.versions[v.GroupVersionKind().GroupVersion().String()] = v
@@ -162,7 +168,9 @@ func ForDefinition(definition *crd.Definition, namespace string) *Admitter {
 	return a
 }
 
-// Definition returns the compiled CRD.
+func orDefault(namespace string) string { return cmp.Or(namespace, "default") }
+
+// Definition returns the compiled CRD. It is nil for a built-in kind.
 func (a *Admitter) Definition() *crd.Definition { return a.definition }
 
 // Warnings returns the warnings that the API server sends to a client that creates the

@@ -308,7 +308,7 @@ func TestUnknownKind(t *testing.T) {
 		{"example.com/v1", "Wroker", "no CRD serves example.com/v1 Wroker: did you mean Worker.example.com?"},
 		{"exampel.org/v1", "Worker", "no CRD serves exampel.org/v1 Worker: did you mean Worker.example.org?"},
 		{"example.com/v3", "CronTab", "no CRD serves example.com/v3 CronTab: the kind is served as example.com/v1"},
-		{"v1", "Pod", "no CRD serves v1 Pod"},
+		{"v1", "Gadget", "no CRD serves v1 Gadget"},
 		{"", "CronTab", "apiVersion and kind are required"},
 		{"example.com/v1", "", "apiVersion and kind are required"},
 	} {

@@ -20,7 +20,7 @@ type Result struct {
 	// is another one, the conversion may drop more fields: see package analysis/object.
 	Object Object
 	// Changes lists the fields that were pruned, dropped and defaulted, each with its
-	// path and the schema that caused the change.
+	// path and the schema that caused the change. Built-in kinds have no schemas.
 	Changes []schema.Change
 	// IgnoredChanges lists changes in the part of the object that the request does not
 	// write: the status or, for an update of the status, everything else. They do not
@@ -30,7 +30,8 @@ type Result struct {
 	Truncated bool
 	// Warnings are the warnings that the API server sends to the client.
 	Warnings []string
-	// Violations are the reasons to reject the object. A valid object has none.
+	// Violations are the reasons to reject the object. A valid object has none. Those of a
+	// built-in kind have the kind schema.Builtin, and are Kubernetes' field errors.
 	Violations schema.Violations
 
 	kind string

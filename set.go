@@ -15,11 +15,14 @@ import (
 	"espalier.dev/internal/nearest"
 )
 
-// Set admits objects of several CRDs. It finds the CRD of an object by its apiVersion
-// and kind. It is safe for concurrent use.
+// Set admits objects of several CRDs and, in programs that import package kinds, of all
+// built-in kinds; see [Kind]. It finds the CRD or kind of an object by its apiVersion and
+// kind. A CRD takes precedence over a built-in kind. A Set is safe for concurrent use.
 type Set struct {
 	admitters []*Admitter
 	byKind    map[runtimeschema.GroupKind]*Admitter
+	// options are those of built-in kinds.
+	options *options
 }
 
 // Load returns a Set of the CRDs in a file system, such as os.DirFS("config/crd") or an
@@ -47,30 +50,41 @@ func Load(ctx context.Context, fsys fs.FS, opts ...Option) (*Set, error) {
 			return nil, fmt.Errorf("%s: %w", c.Source, err)
 		}
 	}
-	return NewSet(admitters...)
+	s, err := NewSet(admitters...)
+	if err != nil {
+		return nil, err
+	}
+	s.options = o
+	return s, nil
 }
 
 // NewSet returns a Set of Admitters. It returns an error if two of them define the same
-// resource or kind.
+// resource or kind. Without Admitters, the Set admits built-in kinds only.
 func NewSet(admitters ...*Admitter) (*Set, error) {
-	s := &Set{admitters: slices.Clone(admitters), byKind: map[runtimeschema.GroupKind]*Admitter{}}
-	slices.SortStableFunc(s.admitters, func(a, b *Admitter) int {
-		return strings.Compare(a.definition.Name(), b.definition.Name())
-	})
+	s := &Set{admitters: slices.Clone(admitters), byKind: map[runtimeschema.GroupKind]*Admitter{}, options: &options{}}
+	slices.SortStableFunc(s.admitters, func(a, b *Admitter) int { return strings.Compare(a.name(), b.name()) })
 	for i, a := range s.admitters {
-		name, gk := a.definition.Name(), a.groupKind()
-		if i > 0 && s.admitters[i-1].definition.Name() == name {
+		name, gk := a.name(), a.kind
+		if i > 0 && s.admitters[i-1].name() == name {
 			return nil, fmt.Errorf("there are two CRDs %s", name)
 		}
 		if other := s.byKind[gk]; other != nil {
-			return nil, fmt.Errorf("%s and %s both define the kind %s", other.definition.Name(), name, gk)
+			return nil, fmt.Errorf("%s and %s both define the kind %s", other.name(), name, gk)
 		}
 		s.byKind[gk] = a
 	}
 	return s, nil
 }
 
-// Admitters returns the Admitters of the Set, sorted by the names of their CRDs.
+// name returns the name of the CRD, or the built-in kind.
+func (a *Admitter) name() string {
+	if a.isBuiltin() {
+		return a.kind.String()
+	}
+	return a.definition.Name()
+}
+
+// Admitters returns the Admitters that the Set was made of, sorted by the names of their CRDs.
 func (s *Set) Admitters() []*Admitter { return slices.Clone(s.admitters) }
 
 // Admitter returns the Admitter for objects of an apiVersion and kind. The error is an
@@ -81,7 +95,11 @@ func (s *Set) Admitter(apiVersion, kind string) (*Admitter, error) {
 
 func (s *Set) find(g given) (*Admitter, error) {
 	gvk := g.GroupVersionKind()
-	if a := s.byKind[gvk.GroupKind()]; a != nil && a.versions[g.APIVersion] != nil {
+	a := s.byKind[gvk.GroupKind()]
+	if a == nil {
+		a = s.options.builtin(gvk.GroupKind())
+	}
+	if _, ok := a.versions[g.APIVersion]; ok {
 		return a, nil
 	}
 	return nil, unknownKind(g.TypeMeta, s.admitters...)
@@ -154,12 +172,7 @@ func (s *Set) findJSON(src []byte) (*Admitter, given, error) {
 	return a, g, err
 }
 
-// groupKind returns the kind that the CRD defines.
-func (a *Admitter) groupKind() runtimeschema.GroupKind {
-	return runtimeschema.GroupKind{Group: a.definition.Group(), Kind: a.definition.Names().Kind}
-}
-
-// UnknownKindError is returned for an object that no CRD of an Admitter or Set serves.
+// UnknownKindError is returned for an object that an Admitter or Set does not admit.
 type UnknownKindError struct {
 	// APIVersion and Kind are those of the object.
 	APIVersion, Kind string
@@ -169,6 +182,8 @@ type UnknownKindError struct {
 	Served []string
 	// Nearest is the known kind that was probably meant, if one is similar.
 	Nearest runtimeschema.GroupKind
+	// only is the built-in kind that the Admitter admits.
+	only runtimeschema.GroupKind
 }
 
 // Error returns the kind and, if possible, the one that was probably meant.
@@ -177,13 +192,21 @@ func (e *UnknownKindError) Error() string {
 		return "apiVersion and kind are required"
 	}
 	text := fmt.Sprintf("no CRD serves %s %s", e.APIVersion, e.Kind)
+	switch group, _, _ := strings.Cut(e.APIVersion, "/"); {
+	case !e.only.Empty():
+		return fmt.Sprintf("the Admitter of %s does not admit %s %s", e.only, e.APIVersion, e.Kind)
+	case kinds == nil && !strings.Contains(group, "."): // the group of no CRD
+		return text + ": " + errNoKinds.Error()
+	case kinds != nil && len(e.Known) == 0:
+		text = fmt.Sprintf("there is no built-in kind %s %s", e.APIVersion, e.Kind)
+	}
 	const few = 3
 	switch {
 	case len(e.Served) > 0:
 		text += ": the kind is served as " + strings.Join(e.Served, ", ")
 	case !e.Nearest.Empty():
 		text += fmt.Sprintf(": did you mean %s?", e.Nearest)
-	case len(e.Known) <= few:
+	case len(e.Known) > 0 && len(e.Known) <= few:
 		names := make([]string, len(e.Known))
 		for i, gk := range e.Known {
 			names[i] = gk.String()
@@ -196,23 +219,34 @@ func (e *UnknownKindError) Error() string {
 func unknownKind(id metav1.TypeMeta, among ...*Admitter) error {
 	e := &UnknownKindError{APIVersion: id.APIVersion, Kind: id.Kind}
 	want := id.GroupVersionKind().GroupKind()
-	var kinds, groups []string
-	for _, a := range among {
-		gk := a.groupKind()
-		e.Known = append(e.Known, gk)
+	var similar, groups []string
+	add := func(gk runtimeschema.GroupKind, served ...string) {
 		switch {
 		case gk == want:
-			e.Served = slices.Sorted(maps.Keys(a.versions))
+			e.Served = append(e.Served, served...)
 		case gk.Group == want.Group:
-			kinds = append(kinds, gk.Kind)
+			similar = append(similar, gk.Kind)
 		case gk.Kind == want.Kind:
 			groups = append(groups, gk.Group)
+		}
+	}
+	for _, a := range among {
+		if !a.isBuiltin() {
+			e.Known = append(e.Known, a.kind)
+			add(a.kind, slices.Sorted(maps.Keys(a.versions))...)
+		} else if len(among) == 1 && a.kind != want {
+			e.only = a.kind
 		}
 	}
 	if slices.Contains(e.Known, want) {
 		return e
 	}
-	if kind := nearest.Name(want.Kind, slices.Values(kinds)); kind != "" {
+	if kinds != nil {
+		for _, gvk := range kinds.All() {
+			add(gvk.GroupKind(), gvk.GroupVersion().String())
+		}
+	}
+	if kind := nearest.Name(want.Kind, slices.Values(similar)); kind != "" {
 		e.Nearest = runtimeschema.GroupKind{Group: want.Group, Kind: kind}
 	} else if group := nearest.Name(want.Group, slices.Values(groups)); group != "" {
 		e.Nearest = runtimeschema.GroupKind{Group: group, Kind: want.Kind}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,8 @@ type Offline struct {
 	rules   func(*Resource) kind.Rules
 	decoder runtime.Decoder
 	encoder runtime.Encoder
+	// structs caches the fields of Go types.
+	structs sync.Map
 }
 
 // NewOffline returns an Offline. The rules of a group are made when they are first used. cel is
@@ -127,20 +130,29 @@ type OfflineWrite struct {
 // Write does what the API server does to an object before it is stored, and returns the warnings
 // for the client. Errors are those of the API server.
 func (o *Offline) Write(w OfflineWrite) (warnings []string, err error) {
+	warnings, errs, err := o.validate(w)
+	if len(errs) == 0 {
+		return warnings, err
+	}
+	gvks, _, err := o.types.ObjectKinds(w.Object)
+	if err != nil {
+		return nil, err
+	}
+	return nil, apierrors.NewInvalid(gvks[0].GroupKind(), w.Object.GetName(), errs)
+}
+
+// validate is like Write, and returns the errors of validation as errs.
+func (o *Offline) validate(w OfflineWrite) (warnings []string, errs field.ErrorList, err error) {
 	r := ByKind(w.Kind)
 	if r == nil {
-		return nil, fmt.Errorf("there is no built-in kind %s", w.Kind)
+		return nil, nil, fmt.Errorf("there is no built-in kind %s", w.Kind)
 	}
 	rules := o.rules(r)
 	write, ok := rules.Write(w.Subresource)
 	if !ok {
-		return nil, fmt.Errorf("the rules have no subresource %q", w.Subresource)
+		return nil, nil, fmt.Errorf("the rules have no subresource %q", w.Subresource)
 	}
 	obj, old := w.Object, w.Old
-	gvks, _, err := o.types.ObjectKinds(obj)
-	if err != nil {
-		return nil, err
-	}
 	if old == nil {
 		wipeSystemFields(obj)
 	}
@@ -149,29 +161,28 @@ func (o *Offline) Write(w OfflineWrite) (warnings []string, err error) {
 		expected = ""
 	}
 	if err := matchNamespace(obj, expected); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if old != nil {
 		if err := checkResourceVersion(r, &rules, obj, old); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	} else if err := fillSystemFields(obj, rules.KeepsPrefix); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !r.Namespaced {
 		expected = ""
 	}
 	if err := matchNamespace(obj, expected); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var errs field.ErrorList
 	if old != nil {
 		errs = prepareUpdate(&write, r, obj, old)
 	} else {
 		errs = w.prepareCreate(&rules, &write, r)
 	}
 	if len(errs) > 0 {
-		return nil, apierrors.NewInvalid(gvks[0].GroupKind(), obj.GetName(), errs)
+		return nil, errs, nil
 	}
 	if write.Warnings != nil {
 		warnings = write.Warnings(obj, old)
@@ -179,7 +190,7 @@ func (o *Offline) Write(w OfflineWrite) (warnings []string, err error) {
 	if write.Canonicalize != nil {
 		write.Canonicalize(obj)
 	}
-	return warnings, nil
+	return warnings, nil, nil
 }
 
 // prepareCreate prepares and validates an object that is created.

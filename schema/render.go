@@ -74,7 +74,7 @@ func (vs Violations) flatten(visit func(*Violation)) {
 // list types or unions.
 func (v *Violation) isSchema() bool {
 	switch v.Kind {
-	case DuplicateItem, NotAnObject, Metadata, UnionMembers, WrongDiscriminator, Scale, Rule, RulesSkipped:
+	case DuplicateItem, NotAnObject, Metadata, UnionMembers, WrongDiscriminator, Scale, Rule, RulesSkipped, Builtin:
 		return false
 	}
 	return true
@@ -227,7 +227,7 @@ func (v *Violation) fieldError(documented bool) *field.Error {
 	}
 	name, path := v.name(), v.Path[:v.namesFrom].FieldPath()
 	switch v.Kind {
-	case Metadata, Scale, Rule:
+	case Metadata, Scale, Rule, Builtin:
 		return v.Cause
 	case RulesSkipped:
 		return field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")

@@ -41,6 +41,9 @@ type Change struct {
 	// Schema is the schema that caused the change: that of the object from which a
 	// field was removed, or that of the value that was dropped or filled in.
 	Schema NodeRef
+	// Known are the fields that an object of a built-in kind has at the place of a pruned field.
+	// It is nil if a schema specifies the fields.
+	Known []string
 }
 
 // Nearest returns the specified field whose name is most similar to that of a pruned
@@ -48,6 +51,9 @@ type Change struct {
 func (c *Change) Nearest() string {
 	if c.Kind != Pruned {
 		return ""
+	}
+	if c.Known != nil {
+		return nearest.Name(c.Path[len(c.Path)-1].Key, slices.Values(c.Known))
 	}
 	if c.Schema == (NodeRef{}) {
 		return nearest.Name(c.Path[len(c.Path)-1].Key, slices.Values(metadataFields(c.Path)))

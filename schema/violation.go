@@ -27,7 +27,7 @@ type Violation struct {
 	Holding int
 
 	// Cause is Kubernetes' field error, for violations that are not of the schema
-	// itself: Metadata, Scale and Rule.
+	// itself: Metadata, Scale, Rule and Builtin.
 	Cause *field.Error
 
 	// namesFrom is the number of steps of Path that kube-apiserver's messages omit.
@@ -129,6 +129,8 @@ const (
 	// AdditionalItems is an array that is longer than its tuple allows, in the draft-4
 	// dialect.
 	AdditionalItems
+	// Builtin is a value that the rules of one of Kubernetes' own kinds reject.
+	Builtin
 )
 
 // Violations are the violations of a schema by an object.
@@ -198,6 +200,7 @@ func (k ViolationKind) String() string {
 		RulesSkipped:       "rules skipped",
 		Dependency:         "dependency",
 		AdditionalItems:    "additional items",
+		Builtin:            "built-in",
 	}
 	if int(k) >= len(names) {
 		return "unknown"

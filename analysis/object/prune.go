@@ -264,14 +264,5 @@ func oneLine(v any) string {
 	if err != nil {
 		return fmt.Sprint(v)
 	}
-	return truncate(text)
-}
-
-// truncate truncates a long text.
-func truncate(text []byte) string {
-	const most = 60
-	if runes := []rune(string(text)); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return string(text)
+	return jsonx.Excerpt(text)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"espalier.dev"
 	"espalier.dev/analysis"
@@ -107,8 +108,7 @@ func rejectionsOf(result *espalier.Result, err error) (list []rejection) {
 			if cause.Field != "" {
 				message = cause.Field + ": " + message
 			}
-			rule := strings.TrimPrefix(object.CauseRule(cause), "validation/")
-			list = append(list, rejection{paths: []string{cause.Field}, messages: []string{message}, rules: []string{rule, string(cause.Type)}})
+			list = append(list, rejection{paths: []string{cause.Field}, messages: []string{message}, rules: causeRules(cause)})
 		}
 		return list
 	case errors.As(err, &contradiction):
@@ -144,6 +144,9 @@ func rejectionsOf(result *espalier.Result, err error) (list []rejection) {
 // violationRules returns the names that a suite may use for a violation: its kind, and the
 // rule, pattern, format or name in the schema.
 func violationRules(v *schema.Violation) []string {
+	if v.Kind == schema.Builtin {
+		return causeRules(metav1.StatusCause{Type: metav1.CauseType(v.Cause.Type), Field: v.Cause.Field})
+	}
 	names := []string{v.Kind.String()}
 	for _, text := range []string{v.Want.Rule, v.Want.Pattern, v.Want.Format, v.Want.Name, v.Want.Discriminator} {
 		if text != "" {
@@ -151,6 +154,11 @@ func violationRules(v *schema.Violation) []string {
 		}
 	}
 	return names
+}
+
+// causeRules returns the names that a suite may use for one cause of an error of the API server.
+func causeRules(cause metav1.StatusCause) []string {
+	return []string{strings.TrimPrefix(object.CauseRule(cause), "validation/"), string(cause.Type)}
 }
 
 // metadataOf returns the prefix of the path that ends at metadata.

@@ -116,14 +116,14 @@ func TestBuiltinAsServer(t *testing.T) {
 		if err := json.Unmarshal(source, &named); err != nil {
 			t.Fatal(err)
 		}
-		var old map[string]any
+		var old []byte
 		method, path := http.MethodPost, r.path
 		if r.old != "" {
 			if status, _ := send(http.MethodPost, r.path, r.old); status.Status != "" {
 				t.Fatal(status.Message)
 			}
 			method, path = http.MethodPut, r.path+"/"+url.PathEscape(named.Name)
-			if err := yaml.Unmarshal([]byte(r.old), &old); err != nil {
+			if old, err = yaml.YAMLToJSON([]byte(r.old)); err != nil {
 				t.Fatal(err)
 			}
 		}

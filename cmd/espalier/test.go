@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"espalier.dev"
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/suite"
@@ -296,7 +297,8 @@ func (t *tester) suite(it *input.Item) {
 func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointer string, err error) {
 	options := suite.Options{Semantics: t.a.semantics.Semantics, Rules: cel.Checker{}}
 	if types, ok := s.NeedsNoCRD(lookup.IsBuiltin); ok {
-		return suite.NewRunnerFor(s, builtinChecker(), types, options), "", nil
+		builtin, err := espalier.NewSet()
+		return suite.NewRunnerFor(s, builtin, types, options), "", err
 	}
 	all := t.crds
 	all.File = it.File

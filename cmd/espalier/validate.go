@@ -266,7 +266,12 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 		if out.skipped = v.skip.byBuiltin(); out.skipped != "" {
 			return nil
 		}
-		return v.check(it, builtinChecker())
+		old, findings := v.old.of(it)
+		var before []byte
+		if old != nil {
+			before = old.JSON
+		}
+		return append(findings, builtinChecker().Check(v.ctx, it.JSON, before, v.fields)...)
 	}
 	d, err := v.definitions.Find(it)
 	if err != nil {
@@ -279,18 +284,16 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 		return []analysis.Finding{{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Path: "kind", Pointer: "/kind",
 			Message: fmt.Sprintf("the CRD in %s cannot be used: %v", d.file, err)}}
 	}
-	return v.check(it, checker)
-}
-
-// check validates an object with the checker of its CRD or kind.
-func (v *validator) check(it *input.Item, checker interface {
-	Check(ctx context.Context, source []byte, old schema.Object, fields object.FieldValidation) []analysis.Finding
-}) []analysis.Finding {
-	old, findings, err := v.old.of(it)
-	if err != nil {
-		return []analysis.Finding{{Rule: object.RuleDecode, Severity: analysis.Error, Message: err.Error()}}
+	old, findings := v.old.of(it)
+	var before schema.Object
+	if old != nil {
+		value, err := jsonx.Parse(old.JSON)
+		if err != nil {
+			return []analysis.Finding{{Rule: object.RuleDecode, Severity: analysis.Error, Message: fmt.Sprintf("cannot read the old object in %s: %v", old.File, err)}}
+		}
+		before, _ = value.(schema.Object)
 	}
-	return append(findings, checker.Check(v.ctx, it.JSON, old, v.fields)...)
+	return append(findings, checker.Check(v.ctx, it.JSON, before, v.fields)...)
 }
 
 // missing returns the finding about an object whose CRD was not found.
@@ -367,23 +370,17 @@ func oldIdentity(it *input.Item) input.Identity {
 
 // of returns the object before the update, or nil and a warning if there is none: the object
 // is then created. Without old objects, all objects are created, which needs no warning.
-func (o *oldObjects) of(it *input.Item) (old schema.Object, warnings []analysis.Finding, err error) {
+func (o *oldObjects) of(it *input.Item) (old *input.Item, warnings []analysis.Finding) {
 	if o == nil {
-		return nil, nil, nil
+		return nil, nil
 	}
 	o.asked.Store(true)
-	stored := o.byIdentity[oldIdentity(it)]
-	if stored == nil {
+	if old = o.byIdentity[oldIdentity(it)]; old == nil {
 		return nil, []analysis.Finding{{Rule: ruleNoOldObject, Severity: analysis.Warning, Path: "metadata.name", Pointer: "/metadata/name",
-			Message: fmt.Sprintf("--old has no %s: validated as a create, not as an update", it)}}, nil
+			Message: fmt.Sprintf("--old has no %s: validated as a create, not as an update", it)}}
 	}
 	o.matched.Store(true)
-	value, err := jsonx.Parse(stored.JSON)
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot read the old object in %s: %w", stored.File, err)
-	}
-	old, _ = value.(schema.Object)
-	return old, nil, nil
+	return old, nil
 }
 
 // problem returns the problem if no object has an old one. Objects that were not validated, for

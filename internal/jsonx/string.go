@@ -206,3 +206,12 @@ func AppendEscaped[T string | []byte](out []byte, s T) []byte {
 	}
 	return append(out, s[from:]...)
 }
+
+// Excerpt returns a text for a message, which it truncates if it is long.
+func Excerpt(text []byte) string {
+	const most = 60
+	if runes := []rune(string(text)); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return string(text)
+}

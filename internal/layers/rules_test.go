@@ -36,7 +36,7 @@ func layers() []layer {
 		{dir: "openapi", on: []string{"crd"}},
 		{dir: ".", on: []string{"crd"}},
 		// Kubernetes' own kinds. CEL is injected here, too.
-		{dir: "kinds", on: []string{"crd"}},
+		{dir: "kinds", on: []string{"."}},
 		{dir: "kinds/cel", on: []string{"kinds", "schema/rules"}},
 		{dir: "kinds/schemas", on: []string{"kinds", "openapi"}},
 		// The store handles bytes and revisions, not schemas.
@@ -66,6 +66,9 @@ func fences() []fence {
 		{path: "k8s.io/apiserver", by: []string{"server", "server/resource", "server/fields", "server/rest", "schema/rules", "kinds/cel"}},
 		{path: "github.com/google/cel-go", by: []string{"schema/rules"}},
 		{path: "go.etcd.io", by: []string{"store", "server"}},
+		// It is 20 MB large. Programs that use nothing but CRDs do not need it: package kinds registers
+		// itself in the root.
+		{path: "k8s.io/api", by: []string{"kinds", "kinds/cel", "kinds/schemas", "openapi", "analysis", "server", "espaliertest", "cmd"}},
 		// The reference implementation of what this module implements. Tests compare with it,
 		// in separate modules.
 		{path: "k8s.io/apiextensions-apiserver", tests: true},

@@ -1,5 +1,6 @@
 // Package cel connects package kinds with the CEL of k8s.io/apiserver, which compiles the
-// expressions of webhook configurations and admission policies.
+// expressions of webhook configurations and admission policies. In programs that import it, package
+// espalier compiles them, too.
 package cel
 
 import (
@@ -13,9 +14,13 @@ import (
 	apicel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
+	"espalier.dev"
+	"espalier.dev/kinds"
 	"espalier.dev/kinds/admissionregistration"
 	"espalier.dev/schema/rules/bounds"
 )
+
+func init() { espalier.RegisterKinds(kinds.NewAdmission(New())) }
 
 // New returns the compilers of a server. Their environments are large, and built on first use.
 func New() admissionregistration.CEL {

@@ -1,4 +1,4 @@
-package object
+package kinds
 
 import (
 	"encoding/base64"
@@ -9,62 +9,64 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"espalier.dev/analysis"
+	"espalier.dev"
 	"espalier.dev/internal/jsonx"
-	"espalier.dev/internal/nearest"
 	"espalier.dev/schema"
 )
 
-// compare reports what a decoder finds in an object: unknown and duplicate fields and, if the
-// object cannot be decoded, all values of a wrong type. Decoders name fields
-// without their position, and stop at the first wrong type. So the text is compared with the Go
-// type a second time.
-func (c *KindChecker) compare(r *kindRequest, fields FieldValidation) *typed {
-	d := &typed{checker: c, source: r.source, fields: fields, wrong: r.undecodable != nil}
-	if empty, err := r.rules.New(r.kind); err == nil {
-		d.r.Reset(r.source)
-		if err := d.value(reflect.TypeOf(empty).Elem()); err != nil {
-			d.findings = nil
-		}
-	}
-	failed := slices.ContainsFunc(d.findings, func(f analysis.Finding) bool { return f.Rule == RuleDecode })
-	if err := r.undecodable; err != nil && !failed {
-		d.findings = append(d.findings, analysis.Finding{Rule: RuleDecode, Severity: analysis.Error, Message: err.Error()})
-	}
-	return d
+// Comparison is the difference between the text of an object and its Go type.
+type Comparison struct {
+	// Changes are the fields that a decoder drops: unknown fields, all but the last of equal names,
+	// and nulls in place of fields.
+	Changes []schema.Change
+	// Wrong are the values of a wrong type.
+	Wrong []*espalier.FieldError
 }
 
-// typed compares the text of an object with its Go type.
-type typed struct {
-	checker *KindChecker
+// Compare compares the object in source, which is JSON, with the Go type of its kind. Decoders name
+// unknown fields without their position, and stop at the first wrong type.
+func (o *Offline) Compare(gvk runtimeschema.GroupVersionKind, source []byte) Comparison {
+	d := &comparer{structs: &o.structs, source: source}
+	empty, err := o.New(gvk)
+	if err != nil {
+		return Comparison{}
+	}
+	d.r.Reset(source)
+	if err := d.value(reflect.TypeOf(empty).Elem()); err != nil {
+		return Comparison{} // it is no JSON
+	}
+	return d.found
+}
+
+// comparer compares the text of an object with its Go type.
+type comparer struct {
+	// structs caches the fields of Go types.
+	structs *sync.Map
 	source  []byte
 	r       jsonx.Reader
-	fields  FieldValidation
-	// wrong is set if wrong types are reported.
-	wrong    bool
-	path     schema.Path
-	findings []analysis.Finding
-	// pruned are the unknown fields.
-	pruned []schema.Change
+	path    schema.Path
+	found   Comparison
 }
 
-// maxFindings limits the findings about the fields of one object.
-const maxFindings = 1000
+// maxChanges limits each list of a Comparison.
+const maxChanges = 1000
 
-func (d *typed) add(f analysis.Finding) {
-	if len(d.findings) < maxFindings {
-		f.Path, f.Pointer = d.path.String(), d.path.Pointer()
-		d.findings = append(d.findings, f)
+func (d *comparer) change(c schema.Change) {
+	if len(d.found.Changes) < maxChanges {
+		c.Path = slices.Clone(d.path)
+		d.found.Changes = append(d.found.Changes, c)
 	}
 }
 
 // below reads the value of a member or item.
-func (d *typed) below(s schema.Step, read func() error) error {
+func (d *comparer) below(s schema.Step, read func() error) error {
 	d.path = append(d.path, s)
 	err := read()
 	d.path = d.path[:len(d.path)-1]
@@ -72,13 +74,13 @@ func (d *typed) below(s schema.Step, read func() error) error {
 }
 
 // value reads a value that is decoded to a type.
-func (d *typed) value(t reflect.Type) error {
+func (d *comparer) value(t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	c := d.r.Peek()
 	if c == 'n' {
-		return d.r.SkipRaw() // null leaves the field as it is
+		return d.r.SkipRaw()
 	}
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return d.custom(t)
@@ -111,34 +113,37 @@ func (d *typed) value(t reflect.Type) error {
 }
 
 // object reads an object that is decoded to a struct.
-func (d *typed) object(t reflect.Type) error {
-	known := d.checker.fieldsOf(t)
+func (d *comparer) object(t reflect.Type) error {
+	known := fieldsOf(d.structs, t)
 	seen := map[string]bool{}
 	return d.r.Members(func(name string) error {
 		name = strings.Clone(name)
 		return d.below(schema.Step{Key: name}, func() error {
 			if seen[name] {
-				d.duplicate()
+				d.change(schema.Change{Kind: schema.Duplicate})
 			}
 			seen[name] = true
 			t, ok := known[name]
-			if ok {
-				return d.value(t)
+			switch {
+			case !ok:
+				d.change(schema.Change{Kind: schema.Pruned, Known: slices.Sorted(maps.Keys(known))})
+				return d.r.SkipRaw()
+			case d.r.Peek() == 'n':
+				d.change(schema.Change{Kind: schema.NullDropped})
 			}
-			d.unknown(name, known)
-			return d.r.SkipRaw()
+			return d.value(t)
 		})
 	})
 }
 
 // mapping reads an object that is decoded to a map.
-func (d *typed) mapping(t reflect.Type) error {
+func (d *comparer) mapping(t reflect.Type) error {
 	seen := map[string]bool{}
 	return d.r.Members(func(name string) error {
 		name = strings.Clone(name)
 		return d.below(schema.Step{Kind: schema.MapKey, Key: name}, func() error {
 			if seen[name] {
-				d.duplicate()
+				d.change(schema.Change{Kind: schema.Duplicate})
 			}
 			seen[name] = true
 			return d.value(t.Elem())
@@ -146,31 +151,13 @@ func (d *typed) mapping(t reflect.Type) error {
 	})
 }
 
-func (d *typed) duplicate() {
-	if d.fields != Ignore {
-		d.add(duplicateField(d.path, d.fields.severity()))
-	}
-}
-
-func (d *typed) unknown(name string, known map[string]reflect.Type) {
-	if d.fields == Ignore {
-		return
-	}
-	d.pruned = append(d.pruned, schema.Change{Kind: schema.Pruned, Path: slices.Clone(d.path)})
-	meant := nearest.Name(name, slices.Values(slices.Sorted(maps.Keys(known))))
-	d.add(unknownField(d.path, meant, d.fields.severity()))
-}
-
 // custom reads a value whose type decides itself whether it is valid, or a scalar.
-func (d *typed) custom(t reflect.Type) error {
+func (d *comparer) custom(t reflect.Type) error {
 	start := d.r.Offset()
 	if err := d.r.SkipRaw(); err != nil {
 		return err
 	}
 	text := d.source[start:d.r.Offset()]
-	if !d.wrong {
-		return nil
-	}
 	err := json.Unmarshal(text, reflect.New(t).Interface())
 	if err == nil {
 		return nil
@@ -180,24 +167,24 @@ func (d *typed) custom(t reflect.Type) error {
 }
 
 // mismatch reports the next value, which has the wrong type.
-func (d *typed) mismatch(want string) error {
+func (d *comparer) mismatch(want string) error {
 	start := d.r.Offset()
 	if err := d.r.SkipRaw(); err != nil {
 		return err
 	}
-	if d.wrong {
-		d.report("must be "+want, d.source[start:d.r.Offset()])
-	}
+	d.report("must be "+want, d.source[start:d.r.Offset()])
 	return nil
 }
 
 // report reports a value of a wrong type.
-func (d *typed) report(message string, text []byte) {
+func (d *comparer) report(message string, text []byte) {
 	message += ", is " + describe(text)
 	if strings.HasPrefix(message, "must be a string,") && strings.IndexByte("-0123456789tf", text[0]) >= 0 {
 		message += ": put it in quotes"
 	}
-	d.add(analysis.Finding{Rule: RuleDecode, Severity: analysis.Error, Message: message})
+	if len(d.found.Wrong) < maxChanges {
+		d.found.Wrong = append(d.found.Wrong, &espalier.FieldError{Path: slices.Clone(d.path), Problem: message})
+	}
 }
 
 // expected says what a value of a type must be.
@@ -252,14 +239,14 @@ func describe(text []byte) string {
 	case '[':
 		return "a list"
 	case '"':
-		return "the string " + truncate(text)
+		return "the string " + jsonx.Excerpt(text)
 	}
-	return truncate(text)
+	return jsonx.Excerpt(text)
 }
 
 // fieldsOf returns the types of the fields of a struct by their names in JSON.
-func (c *KindChecker) fieldsOf(t reflect.Type) map[string]reflect.Type {
-	if known, ok := c.structs.Load(t); ok {
+func fieldsOf(cache *sync.Map, t reflect.Type) map[string]reflect.Type {
+	if known, ok := cache.Load(t); ok {
 		return known.(map[string]reflect.Type)
 	}
 	known := map[string]reflect.Type{}
@@ -268,7 +255,7 @@ func (c *KindChecker) fieldsOf(t reflect.Type) map[string]reflect.Type {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous && name == "":
-			maps.Copy(known, c.fieldsOf(f.Type))
+			maps.Copy(known, fieldsOf(cache, f.Type))
 		case name == "-" || !f.IsExported():
 		case name == "":
 			known[f.Name] = f.Type
@@ -276,6 +263,6 @@ func (c *KindChecker) fieldsOf(t reflect.Type) map[string]reflect.Type {
 			known[name] = f.Type
 		}
 	}
-	c.structs.Store(t, known)
+	cache.Store(t, known)
 	return known
 }

@@ -1,22 +1,20 @@
-package object
+package kinds
 
 import (
 	"strconv"
 	"strings"
 
-	"espalier.dev/internal/jsonptr"
+	"espalier.dev/schema"
 )
 
-// locate returns the JSON pointer of a path as API servers write it, such as
-// spec.containers[0].resources.limits[cpu], in the object in tree. exact reports whether the object
-// has a value there. A path does not say where its names end, so that the names of the object
-// decide.
-func locate(path string, tree any) (pointer string, exact bool) {
-	var out []byte
+// Locate returns the path that API servers write as spec.containers[0].resources.limits[cpu], in the
+// object in tree. exact reports whether the object has a value there. The text does not say where its
+// names end, so that the names of the object decide.
+func Locate(text string, tree any) (path schema.Path, exact bool) {
 	exact = true
-	for rest := path; rest != ""; {
+	for rest := text; rest != ""; {
 		name, after, found := next(rest, tree)
-		out = jsonptr.Append(out, name)
+		path = append(path, stepOf(rest, name, tree))
 		rest = after
 		if exact = exact && found; !exact {
 			tree = nil
@@ -24,7 +22,19 @@ func locate(path string, tree any) (pointer string, exact bool) {
 		}
 		tree = child(tree, name)
 	}
-	return string(out), exact
+	return path, exact
+}
+
+// stepOf returns the step of a name that text begins with.
+func stepOf(text, name string, tree any) schema.Step {
+	if text[0] != '[' {
+		return schema.Step{Key: name}
+	}
+	_, isMap := tree.(map[string]any)
+	if i, err := strconv.Atoi(name); err == nil && i >= 0 && !isMap {
+		return schema.Step{Kind: schema.Index, Index: i}
+	}
+	return schema.Step{Kind: schema.MapKey, Key: name}
 }
 
 // next returns the first name of a path, and the rest of the path. found reports whether the value

@@ -28,16 +28,12 @@ func TestDecodingAsDecoder(t *testing.T) {
 		`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","webhooks":[{"clientConfig":{"caBundle":"eA==","caBundel":"eA=="},"rules":[{"operations":["*"],"scope":"*","x":[]}]}]}`,
 		`{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","spec":{"service":{"nme":"a"}},"metadata":null}`,
 	} {
-		gvk, err := kindOf([]byte(source))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, strict, err := rules.Decode(gvk, []byte(source))
-		if err != nil {
-			t.Fatalf("%s: %v", source, err)
+		r, err := rules.Request([]byte(source))
+		if err != nil || r.Undecodable != nil {
+			t.Fatalf("%s: %v, %v", source, err, r.Undecodable)
 		}
 		var want, got []string
-		for _, err := range strict {
+		for _, err := range r.Strict {
 			want = append(want, err.Error())
 		}
 		for _, f := range checker.Check(t.Context(), []byte(source), nil, Warn) {

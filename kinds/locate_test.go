@@ -1,4 +1,4 @@
-package object
+package kinds
 
 import (
 	"encoding/json"
@@ -27,8 +27,8 @@ func TestLocate(t *testing.T) {
 		"spec..x":                     "/spec//x false",
 		"spec.list[0].{a, b}":         "/spec/list/0/{a, b} false",
 	} {
-		pointer, exact := locate(path, tree)
-		if got := fmt.Sprint(pointer, " ", exact); got != want {
+		located, exact := Locate(path, tree)
+		if got := fmt.Sprint(located.Pointer(), " ", exact); got != want {
 			t.Errorf("%q: got %q, want %q", path, got, want)
 		}
 	}
