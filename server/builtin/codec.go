@@ -15,13 +15,6 @@ import (
 	"espalier.dev/kinds"
 )
 
-// copyConvertor is a convertor whose results share no memory with the input.
-type copyConvertor struct{ *kinds.Converter }
-
-func (c copyConvertor) ConvertToVersion(in runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
-	return c.Converter.ConvertToVersion(in.DeepCopyObject(), to)
-}
-
 // negotiated encodes and decodes the bodies of requests for one kind.
 type negotiated struct {
 	serializer.CodecFactory

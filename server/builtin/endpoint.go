@@ -7,8 +7,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -60,7 +58,7 @@ func (h *Handler) newEndpoint(r *kinds.Resource) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	gvk, stored := r.GroupVersionKind(), r.StoredKind()
+	stored := r.StoredKind()
 	e := &endpoint{resource: r, rules: h.config.Rules(r), subresources: map[string]*subendpoint{}}
 	conv := &kinds.Converter{Scheme: types}
 	create := func(kind string) (func() runtime.Object, error) {
@@ -127,27 +125,8 @@ func (h *Handler) newEndpoint(r *kinds.Resource) (*endpoint, error) {
 		e.store.ShouldDeleteDuringUpdate = finalized
 		e.storage = &namespaceREST{e.store}
 	}
-	serializer := &negotiated{CodecFactory: types.Codecs, convertor: conv}
-	e.scope = handlers.RequestScope{
-		Namer:                    handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !r.Namespaced},
-		Serializer:               serializer,
-		ParameterCodec:           metav1.ParameterCodec,
-		StandardSerializers:      types.Codecs.SupportedMediaTypes(),
-		Creater:                  types.Scheme,
-		Convertor:                copyConvertor{conv},
-		UnsafeConvertor:          conv,
-		Defaulter:                types,
-		Typer:                    types.Scheme,
-		Authorizer:               h.config.Authorizer,
-		EquivalentResourceMapper: h.equivalents(),
-		TableConvertor:           e.store,
-		Resource:                 r.GroupVersionResource(),
-		Kind:                     gvk,
-		HubGroupVersion:          stored.GroupVersion(),
-		MetaGroupVersion:         metav1.SchemeGroupVersion,
-		MaxRequestBodyBytes:      h.config.MaxRequestBodyBytes,
-	}
-	base := e.scope
+	base := h.newScope(r, conv)
+	base.HubGroupVersion, base.TableConvertor = stored.GroupVersion(), e.store
 	if e.scope, err = h.managed(base, "", main); err != nil {
 		return nil, err
 	}
@@ -159,33 +138,53 @@ func (h *Handler) newEndpoint(r *kinds.Resource) (*endpoint, error) {
 	return e, nil
 }
 
+// newScope returns the scope of the requests for a resource.
+func (h *Handler) newScope(r *kinds.Resource, conv *kinds.Converter) handlers.RequestScope {
+	return serverrest.NewScope(r.Namespaced, handlers.RequestScope{
+		Serializer:               &negotiated{CodecFactory: conv.Codecs, convertor: conv},
+		StandardSerializers:      conv.Codecs.SupportedMediaTypes(),
+		Creater:                  conv.Scheme.Scheme,
+		UnsafeConvertor:          conv,
+		Defaulter:                conv.Scheme,
+		Typer:                    conv.Scheme.Scheme,
+		Authorizer:               h.config.Authorizer,
+		EquivalentResourceMapper: h.equivalents(),
+		Resource:                 r.GroupVersionResource(),
+		Kind:                     r.GroupVersionKind(),
+		HubGroupVersion:          r.GroupVersionKind().GroupVersion(),
+		MaxRequestBodyBytes:      h.config.MaxRequestBodyBytes,
+	})
+}
+
 // managed adds field management to a scope.
 func (h *Handler) managed(scope handlers.RequestScope, subresource string, s *strategy) (handlers.RequestScope, error) {
-	scope.Subresource = subresource
 	var reset map[fieldpath.APIVersion]fieldpath.Filter
 	if s != nil {
 		reset = fieldpath.NewExcludeFilterSetMap(s.GetResetFields())
 	}
-	var types managedfields.TypeConverter = lazyTypes{h.converter}
-	switch scope.Kind.Group {
-	case resource.ScaleKind().Group:
-		if scope.Kind == resource.ScaleKind() {
-			types = managedfields.NewDeducedTypeConverter() // a Scale has no lists
-		}
-	case tokens.Kind.Group:
-		types = managedfields.NewDeducedTypeConverter() // client-go does not know the lists of a TokenRequest, which is not stored
-	case apiregistrationv1.GroupName:
-		types = lazyTypes{h.described}
-	case corev1.GroupName:
-		if scope.Kind.Kind == "Binding" {
-			types = lazyTypes{h.described}
-		}
+	return managedBy(h.fieldTypes(scope.Kind), scope, subresource, reset)
+}
+
+// fieldTypes returns the types of field management of a kind.
+func (h *Handler) fieldTypes(gvk runtimeschema.GroupVersionKind) managedfields.TypeConverter {
+	switch {
+	case gvk == resource.ScaleKind():
+		return managedfields.NewDeducedTypeConverter() // a Scale has no lists
+	case gvk.Group == tokens.Kind.Group:
+		return managedfields.NewDeducedTypeConverter() // client-go does not know the lists of a TokenRequest, which is not stored
+	case gvk.Group == apiregistrationv1.GroupName, gvk.Group == corev1.GroupName && gvk.Kind == "Binding":
+		return lazyTypes{h.described}
 	}
-	m, err := managedfields.NewDefaultFieldManager(types, scope.UnsafeConvertor, scope.Defaulter, scope.Creater, scope.Kind, scope.HubGroupVersion, subresource, reset)
+	return lazyTypes{h.converter}
+}
+
+// managedBy adds field management with types to a scope.
+func managedBy(types managedfields.TypeConverter, scope handlers.RequestScope, subresource string, reset map[fieldpath.APIVersion]fieldpath.Filter) (_ handlers.RequestScope, err error) {
+	scope.Subresource = subresource
+	scope.FieldManager, err = managedfields.NewDefaultFieldManager(types, scope.UnsafeConvertor, scope.Defaulter, scope.Creater, scope.Kind, scope.HubGroupVersion, subresource, reset)
 	if err != nil {
 		return scope, fmt.Errorf("field management of %s: %w", scope.Resource, err)
 	}
-	scope.FieldManager = m
 	return scope, nil
 }
 

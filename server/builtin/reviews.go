@@ -1,13 +1,9 @@
 package builtin
 
 import (
-	"fmt"
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 
@@ -46,32 +42,11 @@ func (h *Handler) reviewScope(r *kinds.Resource) (*handlers.RequestScope, error)
 	if err != nil {
 		return nil, err
 	}
-	conv, gvk := &kinds.Converter{Scheme: types}, r.GroupVersionKind()
-	equivalent := runtime.NewEquivalentResourceRegistry()
-	equivalent.RegisterKindFor(r.GroupVersionResource(), "", gvk)
-	s := &handlers.RequestScope{
-		Namer:                    handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !r.Namespaced},
-		Serializer:               &negotiated{CodecFactory: types.Codecs, convertor: conv},
-		ParameterCodec:           metav1.ParameterCodec,
-		StandardSerializers:      types.Codecs.SupportedMediaTypes(),
-		Creater:                  types.Scheme,
-		Convertor:                copyConvertor{conv},
-		UnsafeConvertor:          conv,
-		Defaulter:                types,
-		Typer:                    types.Scheme,
-		Authorizer:               h.config.Authorizer,
-		EquivalentResourceMapper: equivalent,
-		Resource:                 r.GroupVersionResource(),
-		Kind:                     gvk,
-		HubGroupVersion:          gvk.GroupVersion(),
-		MetaGroupVersion:         metav1.SchemeGroupVersion,
-		MaxRequestBodyBytes:      h.config.MaxRequestBodyBytes,
-	}
 	// The types of field management would take long to make, and nothing is applied here.
-	if s.FieldManager, err = managedfields.NewDefaultFieldManager(managedfields.NewDeducedTypeConverter(), s.UnsafeConvertor, s.Defaulter, s.Creater,
-		s.Kind, s.HubGroupVersion, "", nil); err != nil {
-		return nil, fmt.Errorf("field management of %s: %w", s.Resource, err)
+	s, err := managedBy(managedfields.NewDeducedTypeConverter(), h.newScope(r, &kinds.Converter{Scheme: types}), "", nil)
+	if err != nil {
+		return nil, err
 	}
-	h.reviews[r.GroupVersionResource()] = s
-	return s, nil
+	h.reviews[r.GroupVersionResource()] = &s
+	return &s, nil
 }

@@ -200,20 +200,6 @@ func assign(into, obj runtime.Object) error {
 	return nil
 }
 
-// safeConvertor is an objectConvertor whose results share no memory with its input.
-type safeConvertor struct{ *objectConvertor }
-
-func (c safeConvertor) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
-	return c.objectConvertor.ConvertToVersion(in.DeepCopyObject(), target)
-}
-
-func (c safeConvertor) Convert(in, out, context any) error {
-	if obj, ok := in.(runtime.Object); ok {
-		in = obj.DeepCopyObject()
-	}
-	return c.objectConvertor.Convert(in, out, context)
-}
-
 // ConvertFieldLabel checks that a field selector is supported.
 func (c *objectConvertor) ConvertFieldLabel(gvk runtimeschema.GroupVersionKind, label, value string) (string, string, error) {
 	switch {

@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -173,9 +171,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 	if d.Storage() == nil {
 		return nil, fmt.Errorf("%s has no storage version", d.Name())
 	}
-	scheme := s.handler.scheme
-	typer := typer{scheme}
-	strategy, err := newStrategy(v, kind, typer)
+	strategy, err := newStrategy(v, kind, typer{s.handler.scheme})
 	if err != nil {
 		return nil, err
 	}
@@ -210,26 +206,9 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 		e.storage = s.builtin.Wrap(e.store)
 	}
 
-	e.serializer = newNegotiated(kind, s.convertor, scheme, creator{s.kind}, typer)
-	scope := handlers.RequestScope{
-		Namer:                    handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !d.Namespaced()},
-		Serializer:               e.serializer,
-		ParameterCodec:           metav1.ParameterCodec,
-		StandardSerializers:      e.serializer.standardMedia(),
-		Creater:                  creator{s.kind},
-		Convertor:                safeConvertor{s.convertor},
-		UnsafeConvertor:          s.convertor,
-		Defaulter:                &defaulter{ObjectDefaulter: scheme, kinds: s.kind, group: gvk.GroupKind()},
-		Typer:                    typer,
-		Authorizer:               s.handler.config.Authorizer,
-		EquivalentResourceMapper: equivalents(d),
-		TableConvertor:           e.store,
-		Resource:                 gvk.GroupVersion().WithResource(names.Plural),
-		Kind:                     gvk,
-		HubGroupVersion:          gvk.GroupVersion(),
-		MetaGroupVersion:         metav1.SchemeGroupVersion,
-		MaxRequestBodyBytes:      s.handler.config.MaxRequestBodyBytes,
-	}
+	scope := s.handler.newScope(v, kind, s.convertor, s.kind)
+	scope.EquivalentResourceMapper, scope.TableConvertor = equivalents(d), e.store
+	e.serializer = scope.Serializer.(*negotiated)
 	if e.scope, e.fields, err = s.managed(scope, "", strategy.GetResetFields()); err != nil {
 		return nil, err
 	}
@@ -256,6 +235,25 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 		}
 	}
 	return e, nil
+}
+
+// newScope returns the scope of the requests for a version. kinds returns the Kinds of all versions.
+func (h *Handler) newScope(v *crd.Version, kind Kind, convertor *objectConvertor, kinds func(version string) (Kind, error)) handlers.RequestScope {
+	gvk, typer := v.GroupVersionKind(), typer{h.scheme}
+	serializer := newNegotiated(kind, convertor, h.scheme, creator{kinds}, typer)
+	return serverrest.NewScope(v.Definition().Namespaced(), handlers.RequestScope{
+		Serializer:          serializer,
+		StandardSerializers: serializer.standardMedia(),
+		Creater:             creator{kinds},
+		UnsafeConvertor:     convertor,
+		Defaulter:           &defaulter{ObjectDefaulter: h.scheme, kinds: kinds, group: gvk.GroupKind()},
+		Typer:               typer,
+		Authorizer:          h.config.Authorizer,
+		Resource:            gvk.GroupVersion().WithResource(v.Definition().Names().Plural),
+		Kind:                gvk,
+		HubGroupVersion:     gvk.GroupVersion(),
+		MaxRequestBodyBytes: h.config.MaxRequestBodyBytes,
+	})
 }
 
 // describe describes a version.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -68,26 +67,9 @@ func (h *Handler) InstallVirtual(r *Virtual) error {
 		Virtual: r, version: version, kind: made.(*customKind), description: resource.DescribeReadOnly(version),
 		table: newTable(version.Spec().AdditionalPrinterColumns),
 	}
-	gvk := version.GroupVersionKind()
-	typer := typer{h.scheme}
-	convertor := &objectConvertor{definition: d, converter: kinds}
-	serializer := newNegotiated(made, convertor, h.scheme, creator{kinds.kind}, typer)
-	v.scope = &handlers.RequestScope{
-		Namer:               handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !d.Namespaced()},
-		Serializer:          serializer,
-		ParameterCodec:      metav1.ParameterCodec,
-		StandardSerializers: serializer.standardMedia(),
-		Creater:             creator{kinds.kind},
-		Convertor:           safeConvertor{convertor},
-		UnsafeConvertor:     convertor,
-		Typer:               typer,
-		Authorizer:          h.config.Authorizer,
-		TableConvertor:      v,
-		Resource:            gvk.GroupVersion().WithResource(d.Names().Plural),
-		Kind:                gvk,
-		HubGroupVersion:     gvk.GroupVersion(),
-		MetaGroupVersion:    metav1.SchemeGroupVersion,
-	}
+	scope := h.newScope(version, made, &objectConvertor{definition: d, converter: kinds}, kinds.kind)
+	scope.TableConvertor = v
+	v.scope = &scope
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.virtuals[d.Name()] = v
