@@ -27,6 +27,13 @@ func TestBrowser(t *testing.T) {
 			}
 		}
 	}
+	// Programs that use nothing but CRDs must not link the built-in kinds, 20 MB: package kinds
+	// registers itself in the root.
+	for path, deps := range dependencies(t, ".") {
+		if dep := firstBelow("k8s.io/api", deps); dep != "" {
+			t.Errorf("%s depends on %s", path, dep)
+		}
+	}
 	// The check must find the dependencies of crd/cel, or it cannot find any.
 	for path, deps := range dependencies(t, "./crd/cel") {
 		for _, p := range []string{"k8s.io/apiserver", "github.com/google/cel-go"} {

@@ -66,9 +66,6 @@ func fences() []fence {
 		{path: "k8s.io/apiserver", by: []string{"server", "server/resource", "server/fields", "server/rest", "schema/rules", "kinds/cel"}},
 		{path: "github.com/google/cel-go", by: []string{"schema/rules"}},
 		{path: "go.etcd.io", by: []string{"store", "server"}},
-		// It is 20 MB large. Programs that use nothing but CRDs do not need it: package kinds registers
-		// itself in the root.
-		{path: "k8s.io/api", by: []string{"kinds", "kinds/cel", "kinds/schemas", "openapi", "analysis", "server", "espaliertest", "cmd"}},
 		// The reference implementation of what this module implements. Tests compare with it,
 		// in separate modules.
 		{path: "k8s.io/apiextensions-apiserver", tests: true},
