@@ -1,16 +1,32 @@
 package server
 
 import (
+	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	"espalier.dev/server/authentication"
 	"espalier.dev/server/authorization"
 	"espalier.dev/server/rbac"
+	"espalier.dev/server/tokens"
+	"espalier.dev/store"
 )
 
-// newAuthorizer returns the authorizer that the options configure. Everyone may read health, and
-// the group system:masters has full access. RBAC uses the stored roles and bindings.
-func newAuthorizer(o *Options, roles *rbac.Authorizer) (*authorization.Authorizer, error) {
-	return authorization.New(authorization.Config{
-		Flags:     o.Authorization,
-		OpenPaths: healthPaths(),
-		RBAC:      roles,
-	})
+// access decides who sends a request, and what they may do.
+type access struct {
+	// authentication identifies users by their tokens, and issues the tokens of service accounts.
+	authentication *authentication.Authentication
+	authorizer     *authorization.Authorizer
+	// roles are the stored roles and bindings, which RBAC and the checks of their writes use.
+	roles *rbac.Authorizer
+}
+
+// newAccess returns what the options configure, and makes the generic server use it. Everyone may
+// read health, and the group system:masters has full access.
+func newAccess(o *Options, c *genericapiserver.Config, stored tokens.Objects, s *store.Store) (a access, err error) {
+	if a.authentication, err = newAuthentication(o, c, stored); err != nil {
+		return a, err
+	}
+	a.roles = rbac.New(s)
+	a.authorizer, err = authorization.New(authorization.Config{Flags: o.Authorization, OpenPaths: healthPaths(), RBAC: a.roles})
+	c.Authorization.Authorizer, c.RuleResolver = a.authorizer, a.authorizer
+	return a, err
 }

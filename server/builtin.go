@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/klog/v2"
 
@@ -21,71 +21,74 @@ import (
 	"espalier.dev/server/builtin"
 	"espalier.dev/server/builtin/bootstrap"
 	"espalier.dev/server/definitions"
-	"espalier.dev/server/publish"
 	"espalier.dev/server/rbac"
 	"espalier.dev/server/rbac/policy"
 	"espalier.dev/server/reviews"
 	"espalier.dev/server/storage"
+	"espalier.dev/store"
 )
 
-// installBuiltin installs Kubernetes' own resources, and returns how they are published.
-func installBuiltin(f foundation) (*builtin.Handler, []publish.Builtin, error) {
-	allocator, err := services.NewAllocator(f.options.ServiceClusterIPRange, f.options.ServiceNodePortRange)
+// newReader returns what reads the stored objects of Kubernetes' own kinds.
+func newReader(o *Options, s *store.Store) (*builtin.Reader, error) {
+	served, missing, err := kinds.Served(o.RuntimeConfig)
 	if err != nil {
-		return nil, nil, err
-	}
-	served, missing, err := kinds.Served(f.options.RuntimeConfig)
-	if err != nil {
-		return nil, nil, fmt.Errorf("--runtime-config: %w", err)
+		return nil, fmt.Errorf("--runtime-config: %w", err)
 	}
 	if len(missing) > 0 {
 		klog.InfoS("This server does not have these APIs of --runtime-config", "apis", strings.Join(missing, " "))
 	}
-	h := builtin.New(builtin.Config{
-		Served: served,
+	return builtin.NewReader(s, kinds.Rules(cel.New()), served), nil
+}
+
+// newKubernetes returns the handler of Kubernetes' own kinds.
+func newKubernetes(f *foundation, defs *definitions.Definitions, a *services.Allocator, admit func() admission.Interface) *builtin.Handler {
+	return builtin.New(builtin.Config{
+		Reader: f.stored,
 		Storage: func(r *kinds.Resource) generic.RESTOptionsGetter {
 			if r.Group == "" && r.Plural == "namespaces" {
-				return f.fences.Namespaces(f.storage)
+				return f.db.fences.Namespaces(f.config.RESTOptionsGetter)
 			}
-			return f.fences.Builtin(f.storage, r.GroupResource(), r.Namespaced)
+			return f.db.fences.Builtin(f.config.RESTOptionsGetter, r.GroupResource(), r.Namespaced)
 		},
-		Rules:       kinds.Rules(cel.New()),
-		Admission:   f.admission,
+		Admission:   admit,
 		Authorizer:  f.authorizer,
-		Guard:       rbac.NewGuard(f.roles, f.authorizer, rbac.Parameters{Resource: f.objects.resource, Get: f.objects.stored}).Wrap,
+		Guard:       rbac.NewGuard(f.roles, f.authorizer, rbac.Parameters{Resource: resourceOf(defs), Get: f.stored.Get}).Wrap,
 		Codecs:      f.codecs,
-		Objects:     f.store,
-		InNamespace: f.fences.InNamespace,
+		InNamespace: f.db.fences.InNamespace,
 		Reviews: (&reviews.Config{
-			Authorizer: f.authorizer, Rules: f.config.RuleResolver,
+			Authorizer: f.authorizer, Rules: f.authorizer,
 			Authenticator: f.config.Authentication.Authenticator, Audiences: f.config.Authentication.APIAudiences,
 		}).Storages(),
-		Services:            allocator,
+		Services:            a,
 		Tokens:              f.authentication.Requests(),
 		EventTTL:            f.options.EventTTL,
 		MinWatch:            time.Duration(f.config.MinRequestTimeout) * time.Second,
 		MaxRequestBodyBytes: f.config.MaxRequestBodyBytes,
 	})
-	f.objects.Handler = h
-	definitions, err := builtin.Definitions(served)
-	if err != nil {
-		return nil, nil, err
+}
+
+// resourceOf returns a function that returns the resource of a kind, and reports whether it is
+// namespaced and exists.
+func resourceOf(defs *definitions.Definitions) func(runtimeschema.GroupVersionKind) (r runtimeschema.GroupResource, namespaced, found bool) {
+	return func(gvk runtimeschema.GroupVersionKind) (r runtimeschema.GroupResource, namespaced, found bool) {
+		if r := kinds.ByKind(gvk); r != nil {
+			return r.GroupResource(), r.Namespaced, true
+		}
+		d := defs.Builtin().Definition
+		if d.Storage().GroupVersionKind() != gvk {
+			v := defs.Catalog().Kind(gvk)
+			if v == nil {
+				return r, false, false
+			}
+			d = v.Definition()
+		}
+		return d.GroupResource(), d.Namespaced(), true
 	}
-	var published []publish.Builtin
-	for _, d := range definitions {
-		published = append(published, publish.Builtin{Definition: d, Describe: h.Describe})
-	}
-	config, err := f.firstObjects(allocator)
-	if err != nil {
-		return nil, nil, err
-	}
-	f.controllers.add(newBootstrap(f, h, config))
-	return h, published, nil
 }
 
 // firstObjects returns the values of this server that its first objects have.
-func (f *foundation) firstObjects(a *services.Allocator) (*bootstrap.Config, error) {
-	c := &bootstrap.Config{Port: int32(f.port), ClientCA: string(f.clientCA())}
+func firstObjects(f *foundation, a *services.Allocator) (*bootstrap.Config, error) {
+	c := &bootstrap.Config{Port: int32(f.port), ClientCA: string(f.identity.CurrentCABundleContent())}
 	for _, text := range a.Ranges() {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -120,22 +123,22 @@ const restoreInterval = 10 * time.Second
 // newBootstrap returns the controller that creates the objects that always exist. The server is
 // not ready before it has, unless etcd has no space for them. Afterwards it creates those again
 // that somebody deletes: a plain `kubectl delete all --all` deletes the Service of the server.
-func newBootstrap(f foundation, h *builtin.Handler, config *bootstrap.Config) controller {
+func newBootstrap(f *foundation, h *builtin.Handler, config *bootstrap.Config) controller {
 	done := make(chan struct{})
 	ready := sync.OnceFunc(func() { close(done) })
 	complete := false
 	return controller{name: "bootstrap", synced: done, run: func(ctx context.Context) error {
 		select {
-		case <-f.store.Loaded():
+		case <-f.db.store.Loaded():
 		case <-ctx.Done():
 			return nil
 		}
 		first := func() error {
-			if err := f.fences.AdoptNamespaces(ctx); err != nil {
+			if err := f.db.fences.AdoptNamespaces(ctx); err != nil {
 				return err
 			}
 			var roles []policy.Object
-			if f.rbac {
+			if f.authorizer.UsesRBAC() {
 				defaults, err := policy.Default()
 				if err != nil {
 					return err
@@ -173,32 +176,4 @@ func newBootstrap(f foundation, h *builtin.Handler, config *bootstrap.Config) co
 			}
 		}
 	}}
-}
-
-// objects reads stored objects for admission, whose plugins are made before the handler.
-type objects struct {
-	*builtin.Handler
-	// definitions has the CRDs.
-	definitions *definitions.Definitions
-}
-
-// stored returns a stored object.
-func (o *objects) stored(ctx context.Context, r runtimeschema.GroupResource, namespace, name string) (runtime.Object, error) {
-	return o.Get(ctx, r, namespace, name)
-}
-
-// resource returns the resource of a kind, and reports whether it is namespaced and exists.
-func (o *objects) resource(gvk runtimeschema.GroupVersionKind) (r runtimeschema.GroupResource, namespaced, found bool) {
-	if r := kinds.ByKind(gvk); r != nil {
-		return r.GroupResource(), r.Namespaced, true
-	}
-	d := o.definitions.Builtin().Definition
-	if d.Storage().GroupVersionKind() != gvk {
-		v := o.definitions.Catalog().Kind(gvk)
-		if v == nil {
-			return r, false, false
-		}
-		d = v.Definition()
-	}
-	return d.GroupResource(), d.Namespaced(), true
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -19,73 +19,41 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
+	"espalier.dev/kinds/services"
 	"espalier.dev/schema"
 	dynamicadmission "espalier.dev/server/admission"
-	"espalier.dev/server/authentication"
+	"espalier.dev/server/builtin"
 	"espalier.dev/server/compliance"
 	"espalier.dev/server/definitions"
-	"espalier.dev/server/fence"
-	"espalier.dev/server/peers"
+	"espalier.dev/server/objects"
+	"espalier.dev/server/plugins"
 	"espalier.dev/server/publish"
 	"espalier.dev/server/quota"
-	"espalier.dev/server/rbac"
 	"espalier.dev/server/resource"
 	"espalier.dev/server/resources"
 	"espalier.dev/server/skeletons"
 	"espalier.dev/server/webhooks"
-	"espalier.dev/store"
 )
 
-// foundation holds what the parts of the server that serve resources need.
+// foundation holds what the parts of the server that serve resources are built on.
 type foundation struct {
-	// api is the generic server that is being built. Its Handler.NonGoRestfulMux accepts
-	// handlers, which run behind all filters. It also has hooks after the start and before
-	// the stop, health checks, and a client for the server's own use.
-	api *genericapiserver.GenericAPIServer
-	// config is the configuration of api: limits, timeouts, the serializer for errors, and
-	// the request info resolver.
+	options *Options
+	// config is the configuration of the generic server: limits, timeouts, the serializer for
+	// errors, and the storage options of resources.
 	config *genericapiserver.Config
-	// storage returns the storage options of a resource, fences creates the storage.
-	storage generic.RESTOptionsGetter
-	fences  *fence.Fences
-	// store has all stored resources in memory.
-	store *store.Store
-	// peers are the other servers on the same etcd; nil if there cannot be any.
-	peers *peers.Peers
-	// admission runs before a write. dynamic has those of its plugins that read stored
-	// configurations.
-	admission admission.Interface
-	dynamic   *dynamicadmission.Dynamic
+	// db has the stored resources, and makes their storage.
+	db *database
+	// url and port are those that the server listens on, identity has its certificates.
+	url      string
+	port     int
+	identity *identity
+	access
+	// stored reads the stored objects of Kubernetes' own kinds.
+	stored *builtin.Reader
 	// network connects to webhooks.
 	network *webhooks.Network
-	// authentication identifies users by their tokens, and issues the tokens of service accounts.
-	authentication *authentication.Authentication
-	// authorizer is for checks in handlers beyond those of the filters.
-	authorizer authorizer.UnconditionalAuthorizer
-	// roles are the stored roles and bindings, which RBAC and the checks of their writes use.
-	roles *rbac.Authorizer
-	// semantics is the schema semantics.
-	semantics schema.Semantics
-	// warnings returns additional warnings for the writer of a CRD; nil means none.
-	warnings func(context.Context, *api.CustomResourceDefinition) []string
-	// checks is set if stored objects are checked for compliance with their CRDs.
-	checks bool
-	// options are those of the server, port and url are those that it listens on, and clientCA
-	// returns the certificates of authorities that sign client certificates.
-	options  *Options
-	port     int
-	url      string
-	clientCA func() []byte
-	// rbac is set if roles and bindings are used.
-	rbac bool
-	// objects reads stored objects for admission.
-	objects *objects
-	// quotas has the stored resource quotas.
-	quotas *quota.Stored
 	// controllers runs the control loops.
 	controllers *controllers
-	// identity has the certificates of the server.
-	identity *identity
 	// scheme has the types of the server's own responses, codecs encodes them.
 	scheme *runtime.Scheme
 	codecs serializer.CodecFactory
@@ -113,106 +81,78 @@ func mounted(path string) bool {
 	return slices.Contains(exact, path) || slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
-// install installs the parts that serve resources, before the server runs.
-func install(f foundation) (*definitions.Definitions, error) {
-	config := definitions.Config{
-		Options: crd.Options{Semantics: f.semantics, Rules: cel.Checker{}, Patterns: new(schema.Patterns)},
-		Storage: f.fences.Definitions(f.storage),
-		Fences:  f.fences,
-		Store:   f.store,
-	}
-	if f.semantics.WarnsOfDifferences() {
-		config.Warnings = f.warnings
-	}
-	if f.peers != nil {
-		config.Peers = f.peers
-	}
-	var scanner *compliance.Scanner
-	var defs *definitions.Definitions
-	if f.checks {
-		scanner = compliance.New(compliance.Config{
-			Store: f.store, Options: config.Options,
-			Catalog: func() *crd.Catalog { return defs.Catalog() },
-			Write: func(ctx context.Context, d *crd.Definition, c api.CustomResourceDefinitionCondition) error {
-				return defs.WriteCondition(ctx, d, c)
-			},
-		})
-		config.Compliance = scanner
-	}
-	defs, err := definitions.New(config)
+// install builds the parts that serve resources, before the server runs.
+func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definitions.Definitions, error) {
+	// Two functions close cycles, and are called when the server runs: the handlers call the
+	// admission plugins, some of which use the handlers; and a handler serves the CRDs of the
+	// Definitions, which use its storage.
+	var chain admission.Interface
+	var custom *resources.Handler
+	admit := func() admission.Interface { return chain }
+	defs, scanner, err := newDefinitions(f, func() *resources.Handler { return custom })
 	if err != nil {
 		return nil, err
 	}
-	kubernetes, published, err := installBuiltin(f)
+	allocator, err := services.NewAllocator(f.options.ServiceClusterIPRange, f.options.ServiceNodePortRange)
 	if err != nil {
 		return nil, err
 	}
-	handler, err := resources.New(resources.Config{
-		Source: defs,
-		Store:  f.store,
-		Storage: func(d *crd.Definition) generic.RESTOptionsGetter {
-			return f.fences.Objects(f.storage, d.GroupResource(), d.CRD().UID, d.Namespaced())
-		},
-		Admission:           f.admission,
-		Authorizer:          f.authorizer,
-		Webhooks:            f.network,
-		Serves:              kubernetes.Serves,
-		NotFound:            http.NotFoundHandler(),
-		Scheme:              f.scheme,
-		RequestTimeout:      f.config.RequestTimeout,
-		MinWatch:            time.Duration(f.config.MinRequestTimeout) * time.Second,
-		MaxRequestBodyBytes: f.config.MaxRequestBodyBytes,
-	})
+	kubernetes := newKubernetes(f, defs, allocator, admit)
+	virtual, err := newVirtual(scanner, defs)
 	if err != nil {
 		return nil, err
 	}
-	defs.Attach(handler)
-	f.objects.definitions = defs
-	f.dynamic.Attach(dynamicadmission.Parts{Kubernetes: kubernetes, Custom: handler, Catalog: defs.Catalog, Definition: defs.Builtin().Definition})
-	installControllers(f, kubernetes, handler, defs)
-	published = append(published, publish.Builtin{Definition: defs.Builtin().Definition, Describe: defs.Builtin().Describe})
+	if custom, err = newCustom(f, defs, virtual, kubernetes.Serves, admit); err != nil {
+		return nil, err
+	}
+	defs.Subscribe(custom.Changed)
+	quotas := &quota.Stored{Store: f.db.store, Kinds: kubernetes, Charges: quota.NewCharges()}
+	if chain, err = newPlugins(f, defs, kubernetes, custom, quotas); err != nil {
+		return nil, err
+	}
+
+	first, err := firstObjects(f, allocator)
+	if err != nil {
+		return nil, err
+	}
+	f.controllers.add(newBootstrap(f, kubernetes, first))
+	addControllers(f, objects.New(objects.Config{
+		Store: f.db.store, Kinds: kubernetes, Custom: custom, Definition: defs.Builtin().Definition, Catalog: defs.Catalog, Admission: chain,
+	}), quotas, defs)
 	if scanner != nil {
-		virtual, err := installVirtual(handler, scanner, defs)
-		if err != nil {
-			return nil, err
-		}
-		published = append(published, virtual...)
 		defs.Subscribe(scanner.Changed)
 		f.controllers.add(controller{name: "compliance", run: scanner.Run})
 	}
-	publisher := publish.New(publish.Config{
-		Source:    defs,
-		Builtin:   published,
-		Addresses: f.config.DiscoveryAddresses,
-		Version:   f.config.EffectiveVersion.Info().GitVersion,
-		Codecs:    f.codecs,
-	})
-	mount(f.api.Handler.NonGoRestfulMux, publisher.Wrap(kubernetes.Wrap(handler)))
+	publisher, err := newPublisher(f, defs, kubernetes, virtual)
+	if err != nil {
+		return nil, err
+	}
+	mount(server.Handler.NonGoRestfulMux, publisher.Wrap(kubernetes.Wrap(custom)))
 
-	mountTokenMetadata(f.api.Handler.NonGoRestfulMux, f.authentication, f.url)
+	mountTokenMetadata(server.Handler.NonGoRestfulMux, f.authentication, f.url)
 	if f.authentication.Reloads() {
 		f.controllers.add(controller{name: "authentication", synced: f.authentication.Ready(), run: f.authentication.Run})
 	}
 
 	// CRDs are reconciled until the last request is answered, which may change one.
 	f.controllers.add(controller{name: "crds", synced: defs.Ready(), run: defs.Run})
-	f.controllers.add(controller{name: "idle", run: handler.Run})
-	if f.peers != nil {
-		f.controllers.add(controller{name: "servers", synced: f.peers.Joined(), run: f.peers.Run})
-		if err := f.api.AddReadyzChecks(healthz.NamedCheck("servers", func(*http.Request) error { return f.peers.Check() })); err != nil {
+	f.controllers.add(controller{name: "idle", run: custom.Run})
+	if peers := f.db.peers; peers != nil {
+		f.controllers.add(controller{name: "servers", synced: peers.Joined(), run: peers.Run})
+		if err := server.AddReadyzChecks(healthz.NamedCheck("servers", func(*http.Request) error { return peers.Check() })); err != nil {
 			return nil, err
 		}
 	}
-	f.api.RegisterDestroyFunc(func() {
+	server.RegisterDestroyFunc(func() {
 		f.controllers.stop()
-		handler.Close()
+		custom.Close()
 		f.network.Close()
 	})
-	if err := f.api.AddReadyzChecks(f.controllers.checks()...); err != nil {
+	if err := server.AddReadyzChecks(f.controllers.checks()...); err != nil {
 		return nil, err
 	}
 	// A hook that fails ends the process, so this hook never fails.
-	return defs, f.api.AddPostStartHook("controllers", func(hook genericapiserver.PostStartHookContext) error {
+	return defs, server.AddPostStartHook("controllers", func(hook genericapiserver.PostStartHookContext) error {
 		f.controllers.start(hook.Context)
 		// As in kube-apiserver, /healthz fails until requests are answered.
 		select {
@@ -223,9 +163,51 @@ func install(f foundation) (*definitions.Definitions, error) {
 	})
 }
 
-// installVirtual installs the virtual resources, and returns how they are published.
-func installVirtual(h *resources.Handler, s *compliance.Scanner, defs *definitions.Definitions) (published []publish.Builtin, err error) {
-	objects, err := s.Resource()
+// newDefinitions returns the CRDs, and what checks stored objects against them, or nil. handler
+// returns the handler of custom resources.
+func newDefinitions(f *foundation, handler func() *resources.Handler) (defs *definitions.Definitions, scanner *compliance.Scanner, err error) {
+	config := definitions.Config{
+		Options: crd.Options{Semantics: f.options.Semantics, Rules: cel.Checker{}, Patterns: new(schema.Patterns)},
+		Storage: f.db.fences.Definitions(f.config.RESTOptionsGetter),
+		Fences:  f.db.fences,
+		Store:   f.db.store,
+		Handler: handler,
+	}
+	if f.options.Semantics.WarnsOfDifferences() {
+		config.Warnings = f.options.Warnings
+	}
+	if f.db.peers != nil {
+		config.Peers = f.db.peers
+	}
+	if f.options.checksStoredObjects() {
+		scanner = compliance.New(compliance.Config{
+			Store: f.db.store, Options: config.Options,
+			Catalog: func() *crd.Catalog { return defs.Catalog() },
+			Write: func(ctx context.Context, d *crd.Definition, c api.CustomResourceDefinitionCondition) error {
+				return defs.WriteCondition(ctx, d, c)
+			},
+		})
+		config.Compliance = scanner
+	}
+	defs, err = definitions.New(config)
+	return defs, scanner, err
+}
+
+// newNetwork returns what connects to webhooks, some of which are stored services.
+func newNetwork(o *Options, stored webhooks.Lister) (*webhooks.Network, error) {
+	urls, err := webhooks.ParseServices(o.ServiceResolver)
+	if err != nil {
+		return nil, fmt.Errorf("--service-resolver: %w", err)
+	}
+	return webhooks.NewNetwork(&webhooks.Services{Objects: stored, URLs: urls}), nil
+}
+
+// newVirtual returns the virtual resources. There are none if stored objects are not checked.
+func newVirtual(s *compliance.Scanner, defs *definitions.Definitions) ([]*resources.Virtual, error) {
+	if s == nil {
+		return nil, nil
+	}
+	noncompliant, err := s.Resource()
 	if err != nil {
 		return nil, err
 	}
@@ -233,11 +215,66 @@ func installVirtual(h *resources.Handler, s *compliance.Scanner, defs *definitio
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range []*resources.Virtual{objects, skeletons} {
-		if err := h.InstallVirtual(v); err != nil {
-			return nil, err
-		}
+	return []*resources.Virtual{noncompliant, skeletons}, nil
+}
+
+// newCustom returns the handler of custom resources, CRDs and virtual resources. serves reports
+// whether the handler of Kubernetes' own kinds serves a group.
+func newCustom(f *foundation, defs *definitions.Definitions, virtual []*resources.Virtual, serves func(group string) bool, admit func() admission.Interface) (*resources.Handler, error) {
+	return resources.New(resources.Config{
+		Source:  defs,
+		Builtin: []*resources.Builtin{defs.Builtin()},
+		Virtual: virtual,
+		Store:   f.db.store,
+		Storage: func(d *crd.Definition) generic.RESTOptionsGetter {
+			return f.db.fences.Objects(f.config.RESTOptionsGetter, d.GroupResource(), d.CRD().UID, d.Namespaced())
+		},
+		Admission:           admit,
+		Authorizer:          f.authorizer,
+		Webhooks:            f.network,
+		Serves:              serves,
+		NotFound:            http.NotFoundHandler(),
+		Scheme:              f.scheme,
+		RequestTimeout:      f.config.RequestTimeout,
+		MinWatch:            time.Duration(f.config.MinRequestTimeout) * time.Second,
+		MaxRequestBodyBytes: f.config.MaxRequestBodyBytes,
+	})
+}
+
+// newPlugins returns the chain of admission plugins.
+func newPlugins(f *foundation, defs *definitions.Definitions, kubernetes *builtin.Handler, custom *resources.Handler, quotas *quota.Stored) (admission.Interface, error) {
+	return plugins.NewChain(plugins.Config{
+		Objects: f.stored, Authorizer: f.authorizer,
+		CreateNamespace: kubernetes.EnsureNamespace,
+		Resource:        resourceOf(defs),
+		Version:         f.config.EffectiveVersion.EmulationVersion(),
+		Quota:           quotas.Config(f.options.runs(controllerQuota)),
+		Dynamic: dynamicadmission.New(dynamicadmission.Config{
+			Store: f.db.store, Authorizer: f.authorizer, Guard: f.network.Guard, Services: f.network.Services(),
+			Kinds: kubernetes, Storage: custom.Storage, Catalog: defs.Catalog, Definition: defs.Builtin().Definition,
+		}).Plugin,
+	}, f.options.admits, f.options.AdmissionControlConfigFile)
+}
+
+// newPublisher returns what serves discovery and OpenAPI.
+func newPublisher(f *foundation, defs *definitions.Definitions, kubernetes *builtin.Handler, virtual []*resources.Virtual) (*publish.Publisher, error) {
+	all, err := builtin.Definitions(f.stored.Served())
+	if err != nil {
+		return nil, err
+	}
+	var published []publish.Builtin
+	for _, d := range all {
+		published = append(published, publish.Builtin{Definition: d, Describe: kubernetes.Describe})
+	}
+	published = append(published, publish.Builtin{Definition: defs.Builtin().Definition, Describe: defs.Builtin().Describe})
+	for _, v := range virtual {
 		published = append(published, publish.Builtin{Definition: v.Definition, Describe: resource.DescribeReadOnly})
 	}
-	return published, nil
+	return publish.New(publish.Config{
+		Source:    defs,
+		Builtin:   published,
+		Addresses: f.config.DiscoveryAddresses,
+		Version:   f.config.EffectiveVersion.Info().GitVersion,
+		Codecs:    f.codecs,
+	}), nil
 }

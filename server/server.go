@@ -37,14 +37,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	dynamicadmission "espalier.dev/server/admission"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/etcd/kine"
 	"espalier.dev/server/pki"
-	"espalier.dev/server/plugins"
-	"espalier.dev/server/quota"
-	"espalier.dev/server/rbac"
-	"espalier.dev/server/webhooks"
 )
 
 const (
@@ -186,35 +181,17 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	}
 	s.drained = c.DrainedNotify()
 	c.PublicAddress = net.ParseIP(clientHost(o.BindAddress))
-	stored := &objects{}
-	authn, err := newAuthentication(o, c, stored)
+	stored, err := newReader(o, s.db.store)
 	if err != nil {
 		return nil, err
 	}
-	roles := rbac.New(s.db.store)
-	authz, err := newAuthorizer(o, roles)
+	users, err := newAccess(o, c, stored, s.db.store)
 	if err != nil {
 		return nil, err
 	}
-	c.Authorization.Authorizer, c.RuleResolver = authz, authz
 	c.LoopbackClientConfig = loopbackConfig(s.identity, s.url, uuid.NewString())
-	quotas := &quota.Stored{Store: s.db.store, Kinds: stored, Charges: quota.NewCharges()}
-	services, err := webhooks.ParseServices(o.ServiceResolver)
+	network, err := newNetwork(o, stored)
 	if err != nil {
-		return nil, fmt.Errorf("--service-resolver: %w", err)
-	}
-	network := webhooks.NewNetwork(&webhooks.Services{Objects: stored, URLs: services})
-	dynamic := dynamicadmission.New(dynamicadmission.Config{
-		Store: s.db.store, Authorizer: c.Authorization.Authorizer, Guard: network.Guard, Services: network.Services(),
-	})
-	if c.AdmissionControl, err = plugins.NewChain(plugins.Config{
-		Objects: stored, Authorizer: c.Authorization.Authorizer,
-		CreateNamespace: func(ctx context.Context, name string) error { return stored.EnsureNamespace(ctx, name) },
-		Resource:        stored.resource,
-		Version:         version.EmulationVersion(),
-		Quota:           quotas.Config(o.runs(controllerQuota)),
-		Dynamic:         dynamic.Plugin,
-	}, o.admits, o.AdmissionControlConfigFile); err != nil {
 		return nil, err
 	}
 	if err := s.db.applyTo(c, o); err != nil {
@@ -235,36 +212,22 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		s.controllers.add(controller{name: "encryption", run: s.db.encryption.Run})
 	}
 	if o.Authorization.File != "" {
-		s.controllers.add(controller{name: "authorization", run: authz.Run})
+		s.controllers.add(controller{name: "authorization", run: users.authorizer.Run})
 	}
-	s.definitions, err = install(foundation{
-		api:            api,
-		config:         c,
-		storage:        c.RESTOptionsGetter,
-		fences:         s.db.fences,
-		store:          s.db.store,
-		peers:          s.db.peers,
-		admission:      c.AdmissionControl,
-		dynamic:        dynamic,
-		network:        network,
-		authentication: authn,
-		authorizer:     c.Authorization.Authorizer,
-		roles:          roles,
-		url:            s.url,
-		semantics:      o.Semantics,
-		warnings:       o.Warnings,
-		checks:         o.checksStoredObjects(),
-		options:        o,
-		port:           s.listener.Addr().(*net.TCPAddr).Port,
-		clientCA:       s.identity.CurrentCABundleContent,
-		rbac:           authz.UsesRBAC(),
-		objects:        stored,
-		quotas:         quotas,
-		controllers:    s.controllers,
-		identity:       s.identity,
-		scheme:         scheme,
-		codecs:         codecs,
-	})
+	s.definitions, err = install(&foundation{
+		options:     o,
+		config:      c,
+		db:          s.db,
+		identity:    s.identity,
+		url:         s.url,
+		port:        s.listener.Addr().(*net.TCPAddr).Port,
+		access:      users,
+		stored:      stored,
+		network:     network,
+		controllers: s.controllers,
+		scheme:      scheme,
+		codecs:      codecs,
+	}, api)
 	if err != nil {
 		api.Destroy()
 		return nil, err

@@ -9,15 +9,13 @@ import (
 
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 
-	"espalier.dev/server/builtin"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/gc"
 	"espalier.dev/server/namespaces"
-	objectaccess "espalier.dev/server/objects"
+	"espalier.dev/server/objects"
 	"espalier.dev/server/podgc"
 	"espalier.dev/server/quota"
 	"espalier.dev/server/rbac/aggregation"
-	"espalier.dev/server/resources"
 )
 
 // The names of the controllers that can be switched off, as in kube-controller-manager.
@@ -59,10 +57,9 @@ func (o *Options) runs(name string) bool {
 	return slices.Contains(o.Controllers, "*")
 }
 
-// installControllers adds the controllers of Kubernetes' own kinds that are switched on. They
-// begin when all CRDs are loaded.
-func installControllers(f foundation, kubernetes *builtin.Handler, custom *resources.Handler, defs *definitions.Definitions) {
-	all := objectaccess.New(objectaccess.Config{Store: f.store, Kinds: kubernetes, Custom: custom, Definition: defs.Builtin().Definition, Catalog: defs.Catalog, Admission: f.admission})
+// addControllers adds the controllers of Kubernetes' own kinds that are switched on. They begin
+// when all CRDs are loaded.
+func addControllers(f *foundation, all *objects.Objects, stored *quota.Stored, defs *definitions.Definitions) {
 	if f.options.runs(controllerNamespace) {
 		f.controllers.add(controller{name: controllerNamespace, run: namespaces.NewLifecycle(all, defs.Ready()).Run})
 	}
@@ -75,7 +72,7 @@ func installControllers(f foundation, kubernetes *builtin.Handler, custom *resou
 		f.controllers.add(controller{name: controllerPods, run: podgc.New(all, defs.Ready(), cmp.Or(f.options.podQuarantine, podgc.Quarantine)).Run})
 	}
 	if f.options.runs(controllerQuota) {
-		quotas := quota.NewController(all, f.quotas, defs.Ready(), f.peers != nil)
+		quotas := quota.NewController(all, stored, defs.Ready(), f.db.peers != nil)
 		defs.Subscribe(quotas.Changed)
 		f.controllers.add(controller{name: controllerQuota, run: quotas.Run})
 	}
@@ -88,7 +85,7 @@ func installControllers(f foundation, kubernetes *builtin.Handler, custom *resou
 	if f.options.runs(controllerRootCA) {
 		ca, changes := f.servingCA()
 		// Servers on the same etcd may have different CAs.
-		publisher := namespaces.NewRootCA(all, defs.Ready(), ca, f.peers != nil)
+		publisher := namespaces.NewRootCA(all, defs.Ready(), ca, f.db.peers != nil)
 		changes.AddListener(publisher)
 		f.controllers.add(controller{name: controllerRootCA, run: publisher.Run})
 	}

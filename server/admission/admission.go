@@ -8,13 +8,14 @@
 package admission
 
 import (
+	"context"
 	"fmt"
-	"sync/atomic"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
@@ -22,10 +23,11 @@ import (
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/registry/rest"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 
-	"espalier.dev/server/builtin"
+	"espalier.dev/crd"
 	"espalier.dev/server/keys"
 	"espalier.dev/store"
 )
@@ -40,13 +42,29 @@ type Config struct {
 	// webhook that is a service.
 	Guard    webhookutil.AuthenticationInfoResolverWrapper
 	Services webhookutil.ServiceResolver
+	// Kinds has Kubernetes' own kinds.
+	Kinds Kinds
+	// Storage returns the storage of a CRD's objects, in a version. The CRDs are those in Catalog.
+	// The caller must call release when it is done.
+	Storage func(d *crd.Definition, version string) (s rest.StandardStorage, release func(), err error)
+	Catalog func() *crd.Catalog
+	// Definition describes CRDs.
+	Definition *crd.Definition
+}
+
+// Kinds has the stored objects of Kubernetes' own kinds.
+type Kinds interface {
+	Get(ctx context.Context, r runtimeschema.GroupResource, namespace, name string) (runtime.Object, error)
+	List(ctx context.Context, r runtimeschema.GroupResource, namespace string) ([]runtime.Object, error)
+	// Decode decodes a stored object of a resource.
+	Decode(runtimeschema.GroupResource, *store.Entry) (runtime.Object, error)
+	// Types returns the types that the kinds of a group are merged by.
+	Types(group string) (managedfields.TypeConverter, error)
 }
 
 // Dynamic has the plugins whose configurations are stored objects.
 type Dynamic struct {
 	config Config
-	// attached is set by Attach.
-	attached atomic.Pointer[Parts]
 
 	mutating           *mutatingWebhooks
 	validating         *validatingWebhooks
@@ -54,7 +72,7 @@ type Dynamic struct {
 	validatingPolicies *validatingPolicies
 }
 
-// New returns the plugins. They reject requests until Attach is called.
+// New returns the plugins.
 func New(c Config) *Dynamic {
 	d := &Dynamic{config: c}
 	namespaces := &namespaceReader{d}
@@ -83,34 +101,11 @@ func (d *Dynamic) Plugin(name string, configuration []byte) (admission.Interface
 	return nil, fmt.Errorf("there is no plugin %q", name)
 }
 
-// Attach sets what the plugins read objects with. It must be called before the server runs.
-func (d *Dynamic) Attach(p Parts) { d.attached.Store(&p) }
-
-func (d *Dynamic) parts() (*Parts, error) {
-	if p := d.attached.Load(); p != nil {
-		return p, nil
-	}
-	return nil, apierrors.NewServiceUnavailable("the server is starting")
-}
-
-// handler returns the handler of Kubernetes' own kinds.
-func (d *Dynamic) handler() (*builtin.Handler, error) {
-	p, err := d.parts()
-	if err != nil {
-		return nil, err
-	}
-	return p.Kubernetes, nil
-}
-
 // newStored returns the stored objects of a resource of the group of configurations.
 func newStored[T runtime.Object](d *Dynamic, resource string) *stored[T] {
 	gr := runtimeschema.GroupResource{Group: admissionregistrationv1.GroupName, Resource: resource}
 	return &stored[T]{store: d.config.Store, prefix: string(keys.Root(d.config.Store.Prefix()).Builtin(gr)), decode: func(e *store.Entry) (obj T, err error) {
-		h, err := d.handler()
-		if err != nil {
-			return obj, err
-		}
-		decoded, err := h.Decode(gr, e)
+		decoded, err := d.config.Kinds.Decode(gr, e)
 		if err != nil {
 			// Requests must not pass because a configuration is unreadable.
 			return obj, apierrors.NewInternalError(fmt.Errorf("the stored object %s cannot be read, so requests cannot be admitted: delete it or restore it: %w", e.Key, err))

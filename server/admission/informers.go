@@ -168,11 +168,7 @@ func (l namespaceLister) Get(name string) (*corev1.Namespace, error) {
 	if entry == nil {
 		return nil, apierrors.NewNotFound(namespaceResource(), name)
 	}
-	h, err := l.r.handler()
-	if err != nil {
-		return nil, err
-	}
-	return asNamespace(h.Decode(namespaceResource(), entry))
+	return asNamespace(l.r.config.Kinds.Decode(namespaceResource(), entry))
 }
 
 func (l namespaceLister) List(labels.Selector) ([]*corev1.Namespace, error) {
@@ -199,9 +195,5 @@ type namespaceClient struct {
 }
 
 func (c namespaceClient) Get(ctx context.Context, name string, _ metav1.GetOptions) (*corev1.Namespace, error) {
-	h, err := c.r.handler()
-	if err != nil {
-		return nil, err
-	}
-	return asNamespace(h.Get(ctx, namespaceResource(), "", name))
+	return asNamespace(c.r.config.Kinds.Get(ctx, namespaceResource(), "", name))
 }

@@ -23,20 +23,8 @@ import (
 
 	"espalier.dev/crd"
 	"espalier.dev/kinds"
-	"espalier.dev/server/builtin"
 	"espalier.dev/server/fields"
-	"espalier.dev/server/resources"
 )
-
-// Parts are the parts of the server that the plugins read objects with.
-type Parts struct {
-	// Kubernetes serves Kubernetes' own kinds, and Custom serves custom resources, those of
-	// the CRDs in Catalog. Definition describes CRDs.
-	Kubernetes *builtin.Handler
-	Custom     *resources.Handler
-	Catalog    func() *crd.Catalog
-	Definition *crd.Definition
-}
 
 // readTimeout limits the reading of parameters.
 const readTimeout = 10 * time.Second
@@ -44,7 +32,7 @@ const readTimeout = 10 * time.Second
 // params are the objects of a kind that are parameters of a policy. They have the interface of
 // an informer, but read the store.
 type params struct {
-	*Parts
+	*Config
 	kind     runtimeschema.GroupVersionKind
 	resource runtimeschema.GroupResource
 	// version is that of the CRD, or nil for one of Kubernetes' own kinds.
@@ -55,15 +43,15 @@ type params struct {
 var _ informers.GenericInformer = &params{}
 
 // params returns the parameters of a kind.
-func (p *Parts) params(kind *admissionregistrationv1.ParamKind) (*params, error) {
+func (c *Config) params(kind *admissionregistrationv1.ParamKind) (*params, error) {
 	gvk := runtimeschema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)
 	for _, r := range kinds.Resources() {
 		if r.GroupVersionKind() == gvk && r.Stored.Kind == "" {
-			return &params{Parts: p, kind: gvk, resource: r.GroupResource(), namespaced: r.Namespaced}, nil
+			return &params{Config: c, kind: gvk, resource: r.GroupResource(), namespaced: r.Namespaced}, nil
 		}
 	}
-	if v := p.Catalog().Kind(gvk); v != nil {
-		return &params{Parts: p, kind: gvk, resource: v.Definition().GroupResource(), version: v, namespaced: v.Definition().Namespaced()}, nil
+	if v := c.Catalog().Kind(gvk); v != nil {
+		return &params{Config: c, kind: gvk, resource: v.Definition().GroupResource(), version: v, namespaced: v.Definition().Namespaced()}, nil
 	}
 	return nil, fmt.Errorf("failed to find resource referenced by paramKind: '%v'", gvk)
 }
@@ -95,7 +83,7 @@ func (l paramLister) Get(name string) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(apirequest.WithNamespace(context.Background(), l.namespace), readTimeout)
 	defer cancel()
 	if l.version == nil {
-		obj, err := l.Kubernetes.Get(ctx, l.resource, l.namespace, name)
+		obj, err := l.Kinds.Get(ctx, l.resource, l.namespace, name)
 		return l.labelled(obj), err
 	}
 	var obj runtime.Object
@@ -113,7 +101,7 @@ func (l paramLister) List(selector labels.Selector) (all []runtime.Object, err e
 	ctx, cancel := context.WithTimeout(apirequest.WithNamespace(context.Background(), l.namespace), readTimeout)
 	defer cancel()
 	if l.version == nil {
-		list, err := l.Kubernetes.List(ctx, l.resource, l.namespace)
+		list, err := l.Kinds.List(ctx, l.resource, l.namespace)
 		for _, obj := range list {
 			if m, ok := obj.(metav1.Object); ok && selector.Matches(labels.Set(m.GetLabels())) {
 				all = append(all, l.labelled(obj))
@@ -144,7 +132,7 @@ func (l paramLister) labelled(obj runtime.Object) runtime.Object {
 
 // use calls f with the storage of the custom resources.
 func (l paramLister) use(f func(rest.StandardStorage) error) error {
-	s, release, err := l.Custom.Storage(l.version.Definition(), l.version.Name())
+	s, release, err := l.Storage(l.version.Definition(), l.version.Name())
 	if err != nil {
 		return err
 	}
@@ -172,18 +160,14 @@ func (c *typeConverters) Run(context.Context) {}
 
 // GetTypeConverter returns the types of a kind, or nil if there is no such kind.
 func (c *typeConverters) GetTypeConverter(gvk runtimeschema.GroupVersionKind) managedfields.TypeConverter {
-	parts, err := c.parts()
-	if err != nil {
-		return nil
-	}
 	var d *crd.Definition
-	if v := parts.Catalog().Kind(gvk); v != nil {
+	if v := c.config.Catalog().Kind(gvk); v != nil {
 		d = v.Definition()
-	} else if gvk.Group == parts.Definition.Group() {
-		d = parts.Definition
+	} else if gvk.Group == c.config.Definition.Group() {
+		d = c.config.Definition
 	}
 	if d == nil {
-		types, err := parts.Kubernetes.Types(gvk.Group)
+		types, err := c.config.Kinds.Types(gvk.Group)
 		if err != nil {
 			return nil
 		}

@@ -129,11 +129,7 @@ func (p *policies[P, B, E]) dispatch(ctx context.Context, a admission.Attributes
 	if len(list.items) == 0 {
 		return nil
 	}
-	parts, err := p.parts()
-	if err != nil {
-		return err
-	}
-	hooks := p.of(list, bindings, parts)
+	hooks := p.of(list, bindings)
 	if len(hooks) == 0 {
 		return nil
 	}
@@ -141,8 +137,8 @@ func (p *policies[P, B, E]) dispatch(ctx context.Context, a admission.Attributes
 }
 
 // of returns the policies that have bindings, in the order of their names.
-func (p *policies[P, B, E]) of(list *list[P], bindings *list[B], parts *Parts) []generic.PolicyHook[P, B, E] {
-	catalog := parts.Catalog()
+func (p *policies[P, B, E]) of(list *list[P], bindings *list[B]) []generic.PolicyHook[P, B, E] {
+	catalog := p.config.Catalog()
 	same := func(s *policyState[P, B, E]) bool {
 		return s != nil && s.policies == list && s.bindings == bindings && s.catalog == catalog
 	}
@@ -178,7 +174,7 @@ func (p *policies[P, B, E]) of(list *list[P], bindings *list[B], parts *Parts) [
 		next.compiled[entry] = evaluator
 		hook := generic.PolicyHook[P, B, E]{Policy: policy, Bindings: bound[accessor.GetName()], Evaluator: evaluator}
 		if kind := accessor.GetParamKind(); kind != nil {
-			if params, err := parts.params(kind); err != nil {
+			if params, err := p.config.params(kind); err != nil {
 				hook.ConfigurationError = err
 			} else {
 				hook.ParamInformer, hook.ParamScope = params, params.scope()

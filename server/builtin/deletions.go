@@ -29,7 +29,7 @@ func bindsTokens(r *kinds.Resource) bool {
 func (h *Handler) deletions(r *kinds.Resource, s rest.StandardStorage) rest.StandardStorage {
 	switch {
 	case bindsTokens(r):
-		return deletionSync{s, h.config.Objects}
+		return deletionSync{s, h.objects}
 	case r.Group == batchv1.GroupName && r.Orphans:
 		return orphanWarner{s}
 	}

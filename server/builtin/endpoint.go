@@ -32,12 +32,10 @@ import (
 
 // endpoint serves one version of a resource.
 type endpoint struct {
+	*encoding
 	resource *kinds.Resource
 	rules    kind.Rules
 	store    *registry.Store
-	// codec decodes stored objects, and prefix is that of their keys.
-	codec  runtime.Codec
-	prefix keys.Prefix
 	// storage is the store for writes of whole objects, with what is special for the kind.
 	storage rest.StandardStorage
 	scope   handlers.RequestScope
@@ -59,34 +57,18 @@ func (h *Handler) newEndpoint(r *kinds.Resource) (*endpoint, error) {
 		return nil, err
 	}
 	stored := r.StoredKind()
-	e := &endpoint{resource: r, rules: h.config.Rules(r), subresources: map[string]*subendpoint{}}
-	conv := &kinds.Converter{Scheme: types}
-	create := func(kind string) (func() runtime.Object, error) {
-		if _, err := types.New(stored.GroupVersion().WithKind(kind)); err != nil {
-			return nil, err
-		}
-		return func() runtime.Object {
-			obj, _ := types.New(stored.GroupVersion().WithKind(kind))
-			return obj
-		}, nil
-	}
-	newObject, err := create(stored.Kind)
-	if err != nil {
+	e := &endpoint{resource: r, rules: h.rules(r), subresources: map[string]*subendpoint{}}
+	if e.encoding, err = h.encoding(r); err != nil {
 		return nil, err
 	}
-	newList, err := create(stored.Kind + "List")
+	conv := e.convertor
+	newList, err := creator(types, stored.GroupVersion().WithKind(stored.Kind+"List"))
 	if err != nil {
 		return nil, err
-	}
-	if e.rules.Fields != nil {
-		conv.Fields = map[string]bool{}
-		for name := range e.rules.Fields(newObject().(kind.Object)) {
-			conv.Fields[name] = true
-		}
 	}
 	main := &strategy{ObjectTyper: types.Scheme, NameGenerator: nameGenerator(&e.rules), resource: r, rules: &e.rules, write: &e.rules.Main, tracked: h.tracked}
 	e.store = &registry.Store{
-		NewFunc:                   newObject,
+		NewFunc:                   e.newObject,
 		NewListFunc:               newList,
 		DefaultQualifiedResource:  r.GroupResource(),
 		SingularQualifiedResource: runtimeschema.GroupResource{Group: r.Group, Resource: r.Singular},
@@ -104,16 +86,14 @@ func (h *Handler) newEndpoint(r *kinds.Resource) (*endpoint, error) {
 		e.store.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return uint64(h.config.EventTTL.Seconds()), nil }
 	}
 	if appliesAtOnce(r) {
-		applyAtOnce(e.store, h.config.Objects)
+		applyAtOnce(e.store, h.objects)
 	}
-	codec := storageCodec(conv, r)
 	if err := e.store.CompleteWithOptions(&generic.StoreOptions{
-		RESTOptions: &serverrest.Options{RESTOptionsGetter: h.config.Storage(r), Codec: codec, Directory: keys.BuiltinDirectory(r.GroupResource())},
+		RESTOptions: &serverrest.Options{RESTOptionsGetter: h.config.Storage(r), Codec: e.codec, Directory: keys.BuiltinDirectory(r.GroupResource())},
 		AttrFunc:    main.attributes,
 	}); err != nil {
 		return nil, fmt.Errorf("storage of %s: %w", r.GroupResource(), err)
 	}
-	e.codec, e.prefix = codec, keys.Root(h.config.Objects.Prefix()).Builtin(r.GroupResource())
 	e.storage = e.store
 	if e.rules.Graceful != nil {
 		e.storage = &gracefulREST{e.store}

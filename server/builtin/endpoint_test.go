@@ -17,7 +17,7 @@ import (
 // those that are only written below other objects.
 func TestManagedFields(t *testing.T) {
 	t.Parallel()
-	h := New(Config{Rules: kinds.Rules(cel.New()), Served: kinds.All()})
+	h := New(Config{Reader: NewReader(nil, kinds.Rules(cel.New()), kinds.All())})
 	types, err := h.types()
 	if err != nil {
 		t.Fatal(err)

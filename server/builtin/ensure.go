@@ -89,7 +89,7 @@ func (h *Handler) bootstrap(ctx context.Context, c *bootstrap.Config, roles []po
 	if err := group.Wait(); err != nil || len(roles) == 0 {
 		return err
 	}
-	_, err := h.config.Objects.Sync(ctx) // roles and bindings count from now on
+	_, err := h.objects.Sync(ctx) // roles and bindings count from now on
 	return err
 }
 
@@ -175,7 +175,7 @@ func (h *Handler) ensure(ctx context.Context, obj kind.Object, update bool) erro
 	e.scope.Defaulter.Default(obj)
 	ctx = apirequest.WithNamespace(ctx, obj.GetNamespace())
 	have, err := storage.Get(ctx, obj.GetName(), &metav1.GetOptions{})
-	if e.unreadable(h.config.Objects, obj.GetNamespace(), obj.GetName()) {
+	if e.unreadable(h.objects, obj.GetNamespace(), obj.GetName()) {
 		return nil // the key that it is encrypted with may be missing: it stays as it is
 	}
 	if apierrors.IsNotFound(err) {

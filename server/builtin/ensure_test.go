@@ -16,7 +16,7 @@ import (
 // kube-apiserver would get.
 func TestFirstManagers(t *testing.T) {
 	t.Parallel()
-	h := New(Config{Rules: kinds.Rules(cel.New())})
+	h := New(Config{Reader: NewReader(nil, kinds.Rules(cel.New()), nil)})
 	types, err := h.types()
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestFirstManagers(t *testing.T) {
 			t.Fatal(err)
 		}
 		gvk := gvks[0]
-		rules := h.config.Rules(h.stored[gvk])
+		rules := h.rules(h.stored[gvk])
 		scope, err := h.managed(handlers.RequestScope{
 			UnsafeConvertor: &kinds.Converter{Scheme: types}, Defaulter: types, Creater: types.Scheme, Kind: gvk, HubGroupVersion: gvk.GroupVersion(),
 		}, "", &strategy{resource: h.stored[gvk], rules: &rules, write: &rules.Main})

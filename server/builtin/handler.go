@@ -7,7 +7,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -23,30 +22,28 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"espalier.dev/kinds"
-	"espalier.dev/kinds/kind"
 	"espalier.dev/kinds/services"
 	"espalier.dev/server/keys"
 	"espalier.dev/server/resource"
 	serverrest "espalier.dev/server/rest"
-	"espalier.dev/server/tokens"
-	"espalier.dev/store"
 )
 
 // Config configures a Handler.
 type Config struct {
+	// Reader reads the stored objects. Requests can reach those of its resources that are served;
+	// stored objects of others exist for the server itself.
+	Reader *Reader
 	// Storage returns the storage options of a resource.
 	Storage func(*kinds.Resource) generic.RESTOptionsGetter
-	// Rules returns the rules of a resource.
-	Rules      func(*kinds.Resource) kind.Rules
-	Admission  admission.Interface
+	// Admission returns the admission plugins, which use the handler.
+	Admission  func() admission.Interface
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Guard returns the storage of a resource with further checks of the requests of users. Nil
 	// means that there are none.
 	Guard func(runtimeschema.GroupResource, rest.StandardStorage) rest.StandardStorage
 	// Codecs encode errors.
 	Codecs serializer.CodecFactory
-	// Objects has all stored objects in memory, and Services allocates what services need.
-	Objects  *store.Store
+	// Services allocates what services need.
 	Services *services.Allocator
 	// InNamespace returns the condition of a transaction that creates objects in a namespace.
 	InNamespace func(name string) clientv3.Cmp
@@ -54,9 +51,6 @@ type Config struct {
 	Tokens rest.NamedCreater
 	// Reviews are the storages of resources whose objects are only answered.
 	Reviews map[runtimeschema.GroupVersionResource]rest.Creater
-	// Served are the resources that requests can reach. Stored objects of others exist for the
-	// server itself.
-	Served []*kinds.Resource
 	// EventTTL is the time after which events are deleted.
 	EventTTL time.Duration
 	// MinWatch is the minimum time after which the server ends a watch.
@@ -67,16 +61,13 @@ type Config struct {
 // Handler serves the built-in resources. It starts no goroutines: what it uses ends with the
 // store.
 type Handler struct {
+	*Reader
 	config    Config
 	resources map[runtimeschema.GroupVersionResource]*kinds.Resource
 	// served has the resources that requests can reach.
 	served map[runtimeschema.GroupVersionResource]bool
 	// groups are those of the served resources.
 	groups map[string]bool
-	// stored and byName are without those that are stored as another kind.
-	stored map[runtimeschema.GroupVersionKind]*kinds.Resource
-	byName map[runtimeschema.GroupResource]*kinds.Resource
-	types  func() (*kinds.Scheme, error)
 	// converter and described are the types of field management: of the kinds that client-go
 	// knows, and of others.
 	converter, described func() (managedfields.TypeConverter, error)
@@ -91,27 +82,21 @@ type Handler struct {
 // New returns a handler of the built-in resources. It builds nothing before a request needs it.
 func New(c Config) *Handler {
 	h := &Handler{
-		config: c, resources: map[runtimeschema.GroupVersionResource]*kinds.Resource{}, stored: map[runtimeschema.GroupVersionKind]*kinds.Resource{},
+		Reader: c.Reader, config: c, resources: map[runtimeschema.GroupVersionResource]*kinds.Resource{},
 		served:    map[runtimeschema.GroupVersionResource]bool{},
 		groups:    map[string]bool{},
-		byName:    map[runtimeschema.GroupResource]*kinds.Resource{},
 		endpoints: map[runtimeschema.GroupVersionResource]*endpoint{},
 		reviews:   map[runtimeschema.GroupVersionResource]*handlers.RequestScope{},
 	}
-	for _, r := range c.Served {
+	for _, r := range c.Reader.served {
 		h.served[r.GroupVersionResource()] = true
 		h.groups[r.Group] = true
 	}
 	for _, r := range kinds.All() {
 		h.resources[r.GroupVersionResource()] = r
-		if r.IsStored() {
-			h.stored[r.GroupVersionKind()] = r
-			h.byName[r.GroupResource()] = r
-		}
 	}
-	h.types = lazily(func() (*kinds.Scheme, error) { return kinds.NewScheme(h.setDefaults, kinds.Optional(c.Served)) })
 	h.converter = lazily(h.newConverter)
-	h.equivalents = sync.OnceValue(func() runtime.EquivalentResourceMapper { return newEquivalents(c.Served) })
+	h.equivalents = sync.OnceValue(func() runtime.EquivalentResourceMapper { return newEquivalents(c.Reader.served) })
 	h.described = lazily(h.newDescribed)
 	return h
 }
@@ -135,21 +120,6 @@ func newEquivalents(all []*kinds.Resource) runtime.EquivalentResourceMapper {
 		}
 	}
 	return known
-}
-
-// setDefaults fills in the defaults of an object, if its kind is stored.
-func (h *Handler) setDefaults(gvk runtimeschema.GroupVersionKind, obj kind.Object) {
-	if req, ok := obj.(*authenticationv1.TokenRequest); ok {
-		tokens.Default(req)
-		return
-	}
-	r := h.stored[gvk]
-	if r == nil {
-		return
-	}
-	if f := h.config.Rules(r).Default; f != nil {
-		f(obj)
-	}
 }
 
 // endpoint returns the endpoint of a resource, and builds it on first use.
@@ -238,7 +208,7 @@ func (h *Handler) handler(method string, info *apirequest.RequestInfo, r *kinds.
 
 // rest returns what makes the handlers of a scope.
 func (h *Handler) rest(scope *handlers.RequestScope, r *kinds.Resource) *serverrest.Endpoint {
-	return &serverrest.Endpoint{Scope: scope, Kind: r.GroupVersionKind().GroupKind(), Admission: h.config.Admission, PatchTypes: patchTypes(), MinWatch: h.config.MinWatch}
+	return &serverrest.Endpoint{Scope: scope, Kind: r.GroupVersionKind().GroupKind(), Admission: h.config.Admission(), PatchTypes: patchTypes(), MinWatch: h.config.MinWatch}
 }
 
 // routes returns the paths of a resource, and their methods.

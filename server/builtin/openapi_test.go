@@ -130,7 +130,7 @@ func (noCatalog) Catalog() *crd.Catalog { return crd.NewCatalog() }
 // published returns a function that publishes all built-in resources anew.
 func published(t testing.TB) func() *publish.Publisher {
 	t.Helper()
-	h := builtin.New(builtin.Config{Rules: kinds.Rules(cel.New()), Served: kinds.Resources()})
+	h := builtin.New(builtin.Config{Reader: builtin.NewReader(nil, kinds.Rules(cel.New()), kinds.Resources())})
 	definitions, err := builtin.Definitions(kinds.Resources())
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func (h *Handler) reconcileAll(ctx context.Context, roles []policy.Object, names
 		if err != nil {
 			return err
 		}
-		entry := h.config.Objects.Get(e.prefix.Key(obj.GetNamespace(), obj.GetName()))
+		entry := h.objects.Get(e.prefix.Key(obj.GetNamespace(), obj.GetName()))
 		if entry == nil {
 			missing = append(missing, obj)
 			continue
@@ -89,7 +89,7 @@ func (h *Handler) createTogether(ctx context.Context, objects []policy.Object) (
 		}
 		// Another server may have created some of them, a namespace may be missing, and kine has no
 		// such transactions.
-		created, err := h.config.Objects.Create(ctx, values, conditions...)
+		created, err := h.objects.Create(ctx, values, conditions...)
 		if storage.IsFull(err) {
 			return nil, err
 		}

@@ -15,7 +15,7 @@ import (
 func (h *Handler) reviewHandler(r *kinds.Resource) (http.HandlerFunc, error) {
 	storage := h.config.Reviews[r.GroupVersionResource()]
 	if r.Group == "" && r.Plural == "bindings" {
-		pods, err := h.byGroupResource(corev1.Resource("pods"))
+		pods, err := h.endpoint(h.byName[corev1.Resource("pods")])
 		if err != nil {
 			return nil, err
 		}
@@ -28,7 +28,7 @@ func (h *Handler) reviewHandler(r *kinds.Resource) (http.HandlerFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return handlers.CreateResource(storage, scope, h.config.Admission), nil
+	return handlers.CreateResource(storage, scope, h.config.Admission()), nil
 }
 
 // reviewScope returns the scope of requests to such a resource, and makes it on first use.

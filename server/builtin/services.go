@@ -38,7 +38,7 @@ type takingKey struct{}
 // newServiceStorage adds allocation to the registry of services.
 func (h *Handler) newServiceStorage(e *endpoint) *serviceStorage {
 	s := e.store
-	out := &serviceStorage{Store: s, allocator: h.config.Services, stored: h.config.Objects, prefix: string(e.prefix), codec: e.codec, turn: make(chan struct{}, 1)}
+	out := &serviceStorage{Store: s, allocator: h.config.Services, stored: h.objects, prefix: string(e.prefix), codec: e.codec, turn: make(chan struct{}, 1)}
 	s.BeginCreate = func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (registry.FinishFunc, error) {
 		return finish, out.begin(ctx, obj.(*corev1.Service), nil)
 	}

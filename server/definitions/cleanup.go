@@ -89,7 +89,7 @@ var errRemaining = errors.New("could not confirm zero CustomResources remaining"
 
 // deleteObjects deletes the objects of a CRD, and returns nil if none is left.
 func (d *Definitions) deleteObjects(ctx context.Context, c *api.CustomResourceDefinition) error {
-	if d.handler.Brings(c.Name) {
+	if c.Name == Name {
 		return nil // its objects would be the CRDs
 	}
 	left, first, err := d.config.Fences.Sweep(ctx, runtimeschema.GroupResource{Group: c.Spec.Group, Resource: c.Spec.Names.Plural}, c.UID)
@@ -170,7 +170,7 @@ func (s *crdStorage) release(ctx context.Context, name string, uid types.UID) er
 		}
 		reason, message := api.ReasonInstanceDeletionCompleted, "removed all instances"
 		switch {
-		case s.definitions.handler.Brings(name):
+		case name == Name:
 			reason, message = api.ReasonOverlappingBuiltIn, "instances overlap with built-in resources in storage"
 		case !established(c):
 			reason, message = "NeverEstablished", "resource was never established"

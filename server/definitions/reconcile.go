@@ -44,6 +44,9 @@ type Config struct {
 	Store *store.Store
 	// Peers are the other servers on the same etcd. Nil means that there cannot be any.
 	Peers Peers
+	// Handler returns the handler of the resources, which has the storage of the CRDs. It is made
+	// with the Definitions as its source, and called when they run.
+	Handler func() *resources.Handler
 }
 
 // Definitions serves and reconciles the stored CRDs.
@@ -65,7 +68,6 @@ type Definitions struct {
 	subscribers []func(c *crd.Catalog, names ...string)
 
 	// The following fields belong to the reconciling goroutine and the cleanups.
-	handler  *resources.Handler
 	known    map[string]*stored
 	fenced   map[types.UID]bool // those that are known to have a fence
 	again    chan string        // names of those to reconcile once more
@@ -164,21 +166,11 @@ func (d *Definitions) Await(ctx context.Context, revision int64) error {
 }
 
 func (d *Definitions) storage() (*crdStorage, func(), error) {
-	if d.handler == nil {
-		return nil, nil, errors.New("definitions are not running")
-	}
-	s, release, err := d.handler.Storage(d.builtin.Definition, "v1")
+	s, release, err := d.config.Handler().Storage(d.builtin.Definition, "v1")
 	if err != nil {
 		return nil, nil, err
 	}
 	return s.(*crdStorage), release, nil
-}
-
-// Attach sets the handler that serves the resources. It must be called before Run.
-func (d *Definitions) Attach(h *resources.Handler) {
-	d.handler = h
-	h.Install(d.builtin)
-	d.Subscribe(h.Changed)
 }
 
 // Run follows the stored CRDs until ctx ends or the watch fails.

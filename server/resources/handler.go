@@ -69,11 +69,16 @@ type Builtin struct {
 // Config configures a Handler.
 type Config struct {
 	Source Source
+	// Builtin are resources that are built into the server, and Virtual those whose objects are
+	// computed. A CRD cannot replace them.
+	Builtin []*Builtin
+	Virtual []*Virtual
 	// Store has all stored objects in memory.
 	Store *store.Store
 	// Storage returns the storage options for the objects of a CRD.
-	Storage    func(*crd.Definition) generic.RESTOptionsGetter
-	Admission  admission.Interface
+	Storage func(*crd.Definition) generic.RESTOptionsGetter
+	// Admission returns the admission plugins, which use the handler.
+	Admission  func() admission.Interface
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Scheme has the types of responses that are not resources, such as Status.
 	Scheme *runtime.Scheme
@@ -99,11 +104,12 @@ type Handler struct {
 	webhooks *webhook.ClientManager
 	// named are the resources that metrics name.
 	named named
-
-	mu       sync.RWMutex
-	servings map[string]*serving // by name of the definition
+	// builtins, virtuals and servings are by the names of their definitions.
 	builtins map[string]*Builtin
 	virtuals map[string]*virtual
+
+	mu       sync.RWMutex
+	servings map[string]*serving
 	closed   bool
 	// lifetime ends with Close, which cancels calls of webhooks.
 	lifetime context.Context
@@ -125,25 +131,21 @@ func New(c Config) (*Handler, error) {
 		return nil, fmt.Errorf("conversion webhooks: %w", err)
 	}
 	lifetime, stop := context.WithCancel(context.Background())
-	return &Handler{
+	h := &Handler{
 		lifetime: lifetime, stop: stop, config: c, scheme: c.Scheme, codecs: serializer.NewCodecFactory(c.Scheme), reads: newReads(c.Store),
 		webhooks: clients, servings: map[string]*serving{}, builtins: map[string]*Builtin{}, virtuals: map[string]*virtual{},
 		named: named{resources: map[runtimeschema.GroupResource]bool{}},
-	}, nil
-}
-
-// Brings reports whether a resource is builtin.
-func (h *Handler) Brings(name string) bool {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return h.builtins[name] != nil
-}
-
-// Install adds a builtin resource.
-func (h *Handler) Install(b *Builtin) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.builtins[b.Definition.Name()] = b
+	}
+	for _, b := range c.Builtin {
+		h.builtins[b.Definition.Name()] = b
+	}
+	for _, v := range c.Virtual {
+		if h.virtuals[v.Definition.Name()], err = h.newVirtual(v); err != nil {
+			stop()
+			return nil, err
+		}
+	}
+	return h, nil
 }
 
 // Storage returns the storage of a CRD's objects, in a version, for internal use. The caller
@@ -289,11 +291,8 @@ func (h *Handler) make(d *crd.Definition) (*serving, error) {
 func (h *Handler) find(ctx context.Context, r *apirequest.RequestInfo) (*crd.Version, error) {
 	gvr := runtimeschema.GroupVersionResource{Group: r.APIGroup, Version: r.APIVersion, Resource: r.Resource}
 	name := gvr.GroupResource().String()
-	h.mu.RLock()
-	b := h.builtins[name]
-	h.mu.RUnlock()
 	var v *crd.Version
-	if b != nil {
+	if b := h.builtins[name]; b != nil {
 		v = b.Definition.Version(r.APIVersion)
 	} else if v = h.config.Source.Catalog().Resource(gvr); v == nil {
 		if err := h.config.Source.Refresh(ctx, name); err != nil {
@@ -421,8 +420,6 @@ func (h *Handler) serves(path []string) bool {
 	if len(path) > 2 && h.config.Source.Catalog().Serves(runtimeschema.GroupVersion{Group: group, Version: path[2]}) {
 		return true
 	}
-	h.mu.RLock()
-	defer h.mu.RUnlock()
 	for _, b := range h.builtins {
 		if b.Definition.Group() == group {
 			return true
@@ -439,7 +436,7 @@ func (h *Handler) serves(path []string) bool {
 // endpointHandler returns the handler of a request, by its subresource and verb. A watch
 // calls release when it no longer needs the serving.
 func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, s *serving, e *endpoint, release func()) (http.HandlerFunc, error) {
-	admit := &creationGate{Interface: h.config.Admission, serving: s}
+	admit := &creationGate{Interface: h.config.Admission(), serving: s}
 	gr := runtimeschema.GroupResource{Group: r.APIGroup, Resource: r.Resource}
 	if r.Subresource != "" && e.description.Subresource(r.Subresource) == nil {
 		return nil, apierrors.NewNotFound(gr, r.Name)

@@ -53,14 +53,14 @@ var (
 	_ rest.Lister = &virtual{}
 )
 
-// InstallVirtual adds a virtual resource. A CRD cannot replace it.
-func (h *Handler) InstallVirtual(r *Virtual) error {
+// newVirtual returns a virtual resource that is served.
+func (h *Handler) newVirtual(r *Virtual) (*virtual, error) {
 	d := r.Definition
 	version := d.Storage()
 	kinds := &customKinds{definition: d, converter: relabel{}}
 	made, err := kinds.Kind(version)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	kinds.kind = func(string) (Kind, error) { return made, nil }
 	v := &virtual{
@@ -70,16 +70,11 @@ func (h *Handler) InstallVirtual(r *Virtual) error {
 	scope := h.newScope(version, made, &objectConvertor{definition: d, converter: kinds}, kinds.kind)
 	scope.TableConvertor = v
 	v.scope = &scope
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.virtuals[d.Name()] = v
-	return nil
+	return v, nil
 }
 
 // virtual returns the virtual resource of a request, or nil.
 func (h *Handler) virtual(r *apirequest.RequestInfo) *virtual {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
 	v := h.virtuals[runtimeschema.GroupResource{Group: r.APIGroup, Resource: r.Resource}.String()]
 	if v == nil || v.version.Name() != r.APIVersion {
 		return nil

@@ -31,7 +31,7 @@ func (w *write) admit(ctx context.Context, obj, old *unstructured.Unstructured) 
 	if op == admission.Create && w.serving.terminating() {
 		return apierrors.NewForbidden(w.scope.Resource.GroupResource(), w.name, fence.ErrTerminating)
 	}
-	if plugins := w.serving.handler.config.Admission; plugins.Handles(op) {
+	if plugins := w.serving.handler.config.Admission(); plugins.Handles(op) {
 		if m, ok := admission.WithAudit(plugins).(admission.MutationInterface); ok {
 			managed := managedFields(obj)
 			if err := w.mutate(ctx, m, obj, old); err != nil {
@@ -70,7 +70,7 @@ func restoreManagedFields(ctx context.Context, obj *unstructured.Unstructured, b
 
 // validate runs the validating admission plugins, on copies of the objects.
 func (w *write) validate(ctx context.Context, obj, old *unstructured.Unstructured) error {
-	plugins := w.serving.handler.config.Admission
+	plugins := w.serving.handler.config.Admission()
 	if !plugins.Handles(operation(old)) {
 		return nil
 	}

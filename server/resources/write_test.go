@@ -167,7 +167,7 @@ func stockHandler(h *Handler) http.Handler {
 			return
 		}
 		req = req.WithContext(withOutcome(req.Context()))
-		endpoint := &serverrest.Endpoint{Kind: e.scope.Kind.GroupKind(), Admission: &creationGate{Interface: h.config.Admission, serving: s}, PatchTypes: e.patchMediaTypes()}
+		endpoint := &serverrest.Endpoint{Kind: e.scope.Kind.GroupKind(), Admission: &creationGate{Interface: h.config.Admission(), serving: s}, PatchTypes: e.patchMediaTypes()}
 		scope, storage := e.scope, rest.Patcher(e.storage)
 		if r.Subresource == "status" {
 			scope, storage = e.statusScope, e.status
@@ -280,7 +280,7 @@ func newWriteHandler(t *testing.T, source Source, st *store.Store, o generic.RES
 	metav1.AddToGroupVersion(scheme, runtimeschema.GroupVersion{Version: "v1"})
 	h, err := New(Config{
 		Source: source, Store: st, Storage: func(*crd.Definition) generic.RESTOptionsGetter { return o },
-		Admission: admission.NewChainHandler(plugins...), Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer(), Scheme: scheme,
+		Admission: func() admission.Interface { return admission.NewChainHandler(plugins...) }, Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer(), Scheme: scheme,
 		NotFound: http.NotFoundHandler(), RequestTimeout: time.Minute, MaxRequestBodyBytes: 3 << 20,
 	})
 	if err != nil {

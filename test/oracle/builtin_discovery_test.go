@@ -39,7 +39,7 @@ func (c emptyCatalog) Catalog() *crd.Catalog { return c.catalog }
 // TestDiscoveryOfBuiltins compares the lists of resources with those of Kubernetes 1.36.
 func TestDiscoveryOfBuiltins(t *testing.T) {
 	dir := filepath.Join(moduleDir(t, "k8s.io/kubernetes", "v1.36.3"), "api", "discovery")
-	h := builtin.New(builtin.Config{Rules: kinds.Rules(cel.New()), Served: kinds.Resources()})
+	h := builtin.New(builtin.Config{Reader: builtin.NewReader(nil, kinds.Rules(cel.New()), kinds.Resources())})
 	definitions, err := builtin.Definitions(kinds.Resources())
 	if err != nil {
 		t.Fatal(err)
