@@ -58,7 +58,7 @@ func (o *options) fromManifest(ctx context.Context, c manifest.CRD) (*Admitter, 
 		return nil, invalidCRD(c.Name, superseded)
 	}
 	if !o.Semantics.KnowsUnions() {
-		src = api.DropForeign(src)
+		src = api.DropMalformedForeign(src)
 	}
 	switch c.APIVersion {
 	case api.APIVersion:

@@ -5,12 +5,18 @@ import (
 	"encoding/json"
 )
 
-// DropForeign returns the JSON of a CRD, of either version, without malformed values of
-// fields that kube-apiserver does not have (x-kubernetes-unions, readOnly, jsonSchema).
-// kube-apiserver drops these fields whatever they contain, so in its semantics they are
-// no reason to reject a CRD. DropForeign returns data itself if there is nothing to
-// drop. It ignores all other errors, which Unmarshal reports.
-func DropForeign(data []byte) []byte {
+// DropForeign returns the JSON of a CRD, of either version, without the fields that
+// kube-apiserver does not have (x-kubernetes-unions, readOnly, jsonSchema). It drops them
+// whatever they contain, so in its semantics they are neither stored nor a reason to reject
+// a CRD. DropForeign returns data itself if there is nothing to drop. It ignores errors,
+// which Unmarshal reports.
+func DropForeign(data []byte) []byte { return dropForeign(data, false) }
+
+// DropMalformedForeign is like [DropForeign], but drops only values that do not fit their type.
+// It is for tools that report the others.
+func DropMalformedForeign(data []byte) []byte { return dropForeign(data, true) }
+
+func dropForeign(data []byte, malformed bool) []byte {
 	if !bytes.Contains(data, []byte(`"x-kubernetes-unions"`)) && !bytes.Contains(data, []byte(`"readOnly"`)) && !bytes.Contains(data, []byte(`"jsonSchema"`)) {
 		return data
 	}
@@ -20,13 +26,13 @@ func DropForeign(data []byte) []byte {
 	if d.Decode(&tree) != nil || d.More() {
 		return data
 	}
-	f := foreign{}
+	f := foreign{malformed: malformed}
 	spec, _ := tree["spec"].(map[string]any)
-	f.validation(spec["validation"])
+	f.validation(spec, "validation")
 	versions, _ := spec["versions"].([]any)
 	for _, v := range versions {
 		version, _ := v.(map[string]any)
-		f.validation(version["schema"])
+		f.validation(version, "schema")
 	}
 	if !f.dropped {
 		return data
@@ -39,24 +45,33 @@ func DropForeign(data []byte) []byte {
 }
 
 // foreign drops fields from a tree.
-type foreign struct{ dropped bool }
+type foreign struct {
+	// malformed is set if only values that do not fit their type are dropped.
+	malformed bool
+	dropped   bool
+}
 
-// drop drops a field if it does not fit the type of into.
+// drop drops a field. into has the type of the field.
 func (f *foreign) drop(from map[string]any, name string, into any) {
 	v, ok := from[name]
 	if !ok {
 		return
 	}
-	if data, err := json.Marshal(v); err != nil || Unmarshal(data, into) != nil {
-		delete(from, name)
-		f.dropped = true
+	if f.malformed {
+		if data, err := json.Marshal(v); err == nil && Unmarshal(data, into) == nil {
+			return
+		}
 	}
+	delete(from, name)
+	f.dropped = true
 }
 
-func (f *foreign) validation(v any) {
-	m, _ := v.(map[string]any)
+func (f *foreign) validation(from map[string]any, name string) {
+	m, _ := from[name].(map[string]any)
 	f.schema(m["openAPIV3Schema"])
-	f.drop(m, "jsonSchema", new(JSONSchemaProps))
+	if f.drop(m, "jsonSchema", new(JSONSchemaProps)); len(m) == 0 && f.dropped && !f.malformed {
+		delete(from, name)
+	}
 }
 
 func (f *foreign) schema(v any) {

@@ -90,7 +90,7 @@ func read(raw []byte, sem schema.Semantics) (*definition, error) {
 		return d, &misfit{root().child("kind"), fmt.Sprintf("expected %s, got %q", api.Kind, meta.Kind)}
 	}
 	if !sem.KnowsForeignFields() {
-		raw = api.DropForeign(raw)
+		raw = api.DropMalformedForeign(raw)
 	}
 	switch meta.APIVersion {
 	case api.APIVersion:

@@ -121,7 +121,7 @@ func (c *Checker) original(v *crd.Version) *api.JSONSchemaProps {
 		read, err := codec.DecodeLenient(source)
 		if err != nil {
 			// Fields that only Espalier supports must not prevent decoding the rest.
-			read, err = codec.DecodeLenient(api.DropForeign(source))
+			read, err = codec.DecodeLenient(api.DropMalformedForeign(source))
 		}
 		if err != nil {
 			return nil

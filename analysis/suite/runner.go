@@ -91,7 +91,7 @@ func (r *Runner) compile(ctx context.Context, patches []patch) (*espalier.Admitt
 		return nil, err
 	}
 	if !r.options.Semantics.KnowsForeignFields() {
-		text = api.DropForeign(text)
+		text = api.DropMalformedForeign(text)
 	}
 	options := []espalier.Option{espalier.WithSemantics(r.options.Semantics), espalier.WithRules(r.options.Rules)}
 	if root, _ := tree.(map[string]any); api.IdentifyObject(root).APIVersion == v1beta1.APIVersion {

@@ -27,28 +27,39 @@ func TestForeign(t *testing.T) {
 			if _, err := codec.Decode([]byte(text)); err == nil {
 				t.Error("it is read as it is")
 			}
-			if _, err := codec.Decode(api.DropForeign([]byte(text))); err != nil {
-				t.Error(err)
+			for _, drop := range []func([]byte) []byte{api.DropForeign, api.DropMalformedForeign} {
+				if _, err := codec.Decode(drop([]byte(text))); err != nil {
+					t.Error(err)
+				}
 			}
 		})
 	}
 	for name, schema := range map[string]string{
-		"what fits":           `{"type":"object","x-kubernetes-unions":[{"fields":{"a":"A"}}],"readOnly":true,"default":1.50}`,
 		"fields of that name": `{"properties":{"readOnly":{"type":"string"},"x-kubernetes-unions":{"type":"array"}},"default":{"readOnly":"yes"}}`,
-		"what others know":    `{"type":"object","nullable":"yes","readOnly":true}`,
+		"what others know":    `{"type":"object","nullable":"yes"}`,
 		"what is no JSON":     `{"readOnly":"yes"`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := fmt.Sprintf(v1, schema)
-			if got := string(api.DropForeign([]byte(text))); got != text {
+			for _, drop := range []func([]byte) []byte{api.DropForeign, api.DropMalformedForeign} {
+				if got := string(drop([]byte(text))); got != text {
+					t.Errorf("got %s", got)
+				}
+			}
+		})
+	}
+	t.Run("what fits stays for tools", func(t *testing.T) {
+		text := fmt.Sprintf(v1, `{"type":"object","x-kubernetes-unions":[{"fields":{"a":"A"}}],"readOnly":true,"default":1.50}`)
+		if got := string(api.DropMalformedForeign([]byte(text))); got != text {
+			t.Errorf("got %s", got)
+		}
+	})
+	for _, foreign := range []string{`"readOnly":"yes"`, `"readOnly":true`, `"x-kubernetes-unions":[{"fields":{"a":"A"}}]`} {
+		t.Run("the rest stays without "+foreign, func(t *testing.T) {
+			got := string(api.DropForeign([]byte(fmt.Sprintf(v1, `{"default":1.50,"maximum":12345678901234567890,`+foreign+`}`))))
+			if !strings.Contains(got, `{"openAPIV3Schema":{"default":1.50,"maximum":12345678901234567890}}`) {
 				t.Errorf("got %s", got)
 			}
 		})
 	}
-	t.Run("the rest stays", func(t *testing.T) {
-		got := string(api.DropForeign([]byte(fmt.Sprintf(v1, `{"default":1.50,"maximum":12345678901234567890,"readOnly":"yes"}`))))
-		if !strings.Contains(got, `{"openAPIV3Schema":{"default":1.50,"maximum":12345678901234567890}}`) {
-			t.Errorf("got %s", got)
-		}
-	})
 }

@@ -265,7 +265,7 @@ func (d *definition) hub() (*api.CustomResourceDefinition, error) {
 func decodeCRD(text []byte, sem schema.Semantics) (*api.CustomResourceDefinition, error) {
 	hub, err := codec.DecodeLenient(text)
 	if err != nil && !sem.KnowsForeignFields() {
-		hub, err = codec.DecodeLenient(api.DropForeign(text))
+		hub, err = codec.DecodeLenient(api.DropMalformedForeign(text))
 	}
 	return hub, err
 }
@@ -283,7 +283,7 @@ func (d *definition) compile(o crd.Options) (*crd.Definition, error) {
 // might fail to decode.
 func (d *definition) readable() []byte {
 	if !d.semantics.KnowsForeignFields() {
-		return api.DropForeign(d.item().JSON)
+		return api.DropMalformedForeign(d.item().JSON)
 	}
 	return d.item().JSON
 }

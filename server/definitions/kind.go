@@ -16,6 +16,7 @@ import (
 	"espalier.dev/api/codec"
 	"espalier.dev/api/v1beta1"
 	"espalier.dev/crd"
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 	"espalier.dev/server/definitions/protobuf"
 	"espalier.dev/server/resources"
@@ -97,7 +98,10 @@ func represent(c *api.CustomResourceDefinition, version string) runtime.Object {
 	return c
 }
 
-var _ resources.ProtobufKind = &kind{}
+var (
+	_ resources.ProtobufKind = &kind{}
+	_ resources.ApplyKind    = &kind{}
+)
 
 // kind is one version of the CRD resource.
 type kind struct {
@@ -126,31 +130,60 @@ func (k *kind) typeMeta(kind string) metav1.TypeMeta {
 }
 
 func (k *kind) Decode(src []byte, o schema.DecodeOptions) (runtime.Object, []error, error) {
-	old, err := crd.Superseded(src, k.options.Semantics)
+	complaints, err := k.check(src, o.Report)
 	if err != nil {
 		return nil, nil, err
-	}
-	if len(old) > 0 {
-		return nil, nil, old.ToAggregate()
-	}
-	var complaints []error
-	if o.Report {
-		obj, report, err := k.raw.Decode(src, schema.DecodeOptions{Report: true})
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, f := range report.DuplicateFields() {
-			complaints = append(complaints, fmt.Errorf("duplicate field %q", f))
-		}
-		for _, f := range unknownFields(obj, k.goType(), k.options.Semantics.KnowsForeignFields()) {
-			complaints = append(complaints, fmt.Errorf("unknown field %q", f))
-		}
 	}
 	c, err := k.read(src, codec.Decode)
 	if err != nil {
 		return nil, nil, err
 	}
 	return represent(c, k.Name()), complaints, nil
+}
+
+// check returns an error if the JSON that a client sends has a superseded spelling and, if report
+// is set, the errors of strict decoding.
+func (k *kind) check(src []byte, report bool) (complaints []error, err error) {
+	old, err := crd.Superseded(src, k.options.Semantics)
+	if err != nil {
+		return nil, err
+	}
+	if len(old) > 0 {
+		return nil, old.ToAggregate()
+	}
+	if !report {
+		return nil, nil
+	}
+	obj, found, err := k.raw.Decode(src, schema.DecodeOptions{Report: true})
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range found.DuplicateFields() {
+		complaints = append(complaints, fmt.Errorf("duplicate field %q", f))
+	}
+	for _, f := range unknownFields(obj, k.goType(), k.options.Semantics.KnowsForeignFields()) {
+		complaints = append(complaints, fmt.Errorf("unknown field %q", f))
+	}
+	return complaints, nil
+}
+
+// CheckApplied implements resources.ApplyKind.
+func (k *kind) CheckApplied(src []byte, report bool) (known []byte, complaints []error, err error) {
+	if complaints, err = k.check(src, report); err != nil {
+		return nil, nil, err
+	}
+	known = src
+	if !k.options.Semantics.KnowsForeignFields() {
+		known = api.DropForeign(known)
+	}
+	var tree map[string]any
+	if err := api.Unmarshal(known, &tree); err != nil {
+		return nil, nil, err
+	}
+	if dropUnknown(tree, k.goType()) {
+		known, err = jsonx.Append(nil, tree)
+	}
+	return known, complaints, err
 }
 
 // read decodes a CRD of either version.

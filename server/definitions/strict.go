@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -13,17 +14,27 @@ import (
 
 // unknownFields returns the paths of the fields in a tree that a type does not have. deep
 // also checks schemas under items, additionalProperties and dependencies, which
-// kube-apiserver does not.
+// kube-apiserver does not. Without it, fields that kube-apiserver does not have are unknown.
 func unknownFields(tree any, as reflect.Type, deep bool) []string {
-	w := strictWalk{deep: deep, fields: map[reflect.Type]map[string]reflect.Type{}}
+	return walkUnknown(tree, as, strictWalk{deep: deep})
+}
+
+// dropUnknown drops the fields in a tree that a type does not have, as decoding does, and
+// reports whether there were any.
+func dropUnknown(tree any, as reflect.Type) bool {
+	return len(walkUnknown(tree, as, strictWalk{deep: true, drop: true})) > 0
+}
+
+func walkUnknown(tree any, as reflect.Type, w strictWalk) []string {
+	w.fields = map[reflect.Type]map[string]reflect.Type{}
 	w.value("", tree, as)
 	slices.Sort(w.unknown)
 	return w.unknown
 }
 
 type strictWalk struct {
-	deep    bool
-	unknown []string
+	deep, drop bool
+	unknown    []string
 	// fields has the fields of the structs that were visited, by name: a CRD has many values
 	// of few types.
 	fields map[reflect.Type]map[string]reflect.Type
@@ -35,6 +46,11 @@ func (w *strictWalk) fieldsOf(t reflect.Type) map[string]reflect.Type {
 	if !ok {
 		fields = map[string]reflect.Type{}
 		fieldTypes(t, fields)
+		if !w.deep {
+			maps.DeleteFunc(fields, func(name string, _ reflect.Type) bool {
+				return name == "readOnly" || name == "x-kubernetes-unions" || name == "jsonSchema"
+			})
+		}
 		w.fields[t] = fields
 	}
 	return fields
@@ -63,6 +79,9 @@ func (w *strictWalk) value(path string, v any, t reflect.Type) {
 					w.value(join(path, name), x, ft)
 				} else {
 					w.unknown = append(w.unknown, join(path, name))
+					if w.drop {
+						delete(v, name)
+					}
 				}
 			}
 		case reflect.Map:

@@ -469,6 +469,9 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 	if f == nil {
 		return nil, apierrors.NewMethodNotSupported(gr, r.Verb)
 	}
+	if k, ok := e.kind.(ApplyKind); ok && r.Verb == "patch" && serverrest.MediaType(req) == string(types.ApplyYAMLPatchType) {
+		f = h.checkApplied(k, r, f)
+	}
 	return f, nil
 }
 
