@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -178,13 +179,14 @@ func Defaulted(given, stored schema.Object) (changes []schema.Change) {
 			if !ok {
 				return
 			}
-			for name, value := range stored {
+			for _, name := range slices.Sorted(maps.Keys(stored)) {
+				value := stored[name]
 				if len(path) == 0 && (name == "metadata" || name == "status") {
 					continue
 				}
 				below(schema.Step{Key: name}, func() {
 					before := given[name]
-					if m, ok := value.(map[string]any); before == nil && !(ok && len(m) == 0) {
+					if m, ok := value.(map[string]any); before == nil && value != nil && !(ok && len(m) == 0) {
 						changes = append(changes, schema.Change{Kind: schema.Defaulted, Path: slices.Clone(path)})
 						return
 					}

@@ -41,6 +41,8 @@ type Pruned struct {
 	stored bool
 	source []byte
 	steps  []step
+	// kind is set for an object of a built-in kind, which has no version and no steps.
+	kind *prunedKind
 }
 
 // Prune returns the object in source, which is JSON, as an API server returns it after a
@@ -99,6 +101,9 @@ func (s *Pruned) program(v *crd.Version) (*schema.Program, error) {
 func (s *Pruned) Reasons() (findings []analysis.Finding) {
 	if s.Object == nil {
 		return nil
+	}
+	if s.kind != nil {
+		return s.kind.reasons()
 	}
 	given := sync.OnceValue(func() any {
 		value, _ := jsonx.Parse(s.source) // it has been decoded
@@ -169,16 +174,22 @@ func (s *Pruned) Edits() ([]analysis.Edit, error) {
 	if s.Object == nil {
 		return nil, errors.New("the object cannot be decoded")
 	}
-	for _, change := range s.steps[0].report.Changes {
-		if change.Kind == schema.Duplicate {
-			return nil, errors.New("the text has a duplicate field")
-		}
+	if slices.ContainsFunc(s.changes(), func(c schema.Change) bool { return c.Kind == schema.Duplicate }) {
+		return nil, errors.New("the text has a duplicate field")
 	}
 	given, err := jsonx.Parse(s.source)
 	if err != nil {
 		return nil, err
 	}
 	return edits(nil, "", given, s.Object), nil
+}
+
+// changes returns what the API server changes when it decodes the object.
+func (s *Pruned) changes() []schema.Change {
+	if s.kind != nil {
+		return s.kind.changes
+	}
+	return s.steps[0].report.Changes
 }
 
 // edits appends the edits that turn one value into another. It adds fields before it removes
@@ -223,7 +234,7 @@ func edits(list []analysis.Edit, pointer string, from, to any) []analysis.Edit {
 // Difference reports whether the other semantics gives a different object, in at most one finding.
 func (s *Pruned) Difference() []analysis.Finding {
 	c := s.checker
-	if s.Object == nil || s.Preview != nil || !s.canDiffer() {
+	if s.Object == nil || s.kind != nil || s.Preview != nil || !s.canDiffer() {
 		return nil
 	}
 	admitter, err := c.other()

@@ -20,6 +20,7 @@ const (
 	RuleNullDropped     = "null-dropped"
 	RuleDefaulted       = "defaulted"
 	RuleMetadataDropped = "metadata-dropped"
+	RuleNormalized      = "normalized"
 	RuleStorageVersion  = "storage-version"
 	// These rules are about the CRD of an object.
 	RuleNotStructural     = "non-structural"
@@ -95,6 +96,7 @@ func PruneRules() []analysis.Rule {
 		{ID: RuleDefaulted, Severity: analysis.Info, Summary: "The schema has a default, which the API server applies."},
 		{ID: RuleDuplicateField, Severity: analysis.Warning, Summary: "The field occurs twice: the last one takes effect."},
 		{ID: RuleMetadataDropped, Severity: analysis.Info, Summary: "A metadata field is malformed: the API server drops it."},
+		{ID: RuleNormalized, Severity: analysis.Info, Summary: "The API server stores the value of a built-in kind in another form."},
 		{ID: RuleNotStructural, Severity: analysis.Info, Summary: "The schema is not structural: the API server does not prune with it."},
 		{ID: RuleSemantics, Severity: analysis.Info, Summary: "The kep and kubernetes semantics give different results."},
 		{ID: RuleWebhookConversion, Severity: analysis.Info, Summary: "A webhook converts the object to the storage version: its changes are not shown."},

@@ -55,9 +55,14 @@ The API server does not prune with a non-structural schema, which v1beta1 allows
 a schema, prune shows a preview of what remains once the schema is structural: the fields
 specified anywhere in it, including those under allOf, anyOf, oneOf and not.
 
-CRDs come from --crd and from the input itself, in any order; --crd takes precedence. An
-object without a CRD is an error, also one of Kubernetes' own kinds: --skip-builtin-kinds
-skips those, and --ignore-missing-crds and --skip-kind skip objects as in validate.
+Kubernetes' own kinds, such as Deployments and Services, need no CRD: their fields and
+defaults are those of Kubernetes ` + kubernetesLevel + `. --why also lists values that are stored in another
+form, such as quantities. --stored prints the version or kind that Kubernetes stores.
+--skip-builtin-kinds skips these kinds.
+
+CRDs come from --crd and from the input itself, in any order; --crd takes precedence. A
+custom resource without a CRD is an error; --ignore-missing-crds and --skip-kind skip objects
+as in validate.
 
 An info reports where the two semantics would store different objects.
 
@@ -68,6 +73,9 @@ listed on standard error.
 Exit codes: 0 success, 1 findings that --fail-on selects, ` + otherExitCodes + `.`,
 		Example: `  # Show what is stored
   espalier prune --crd crontab-crd.yaml -f crontab-typo.yaml
+
+  # Show a Deployment with the defaults of Kubernetes
+  espalier prune manifests/web.yaml
 
   # List the fields that are lost, and the schemas that are responsible
   espalier prune --why --crd crontab-crd.yaml -f crontab-typo.yaml
@@ -246,32 +254,9 @@ func (p *pruner) object(it *input.Item) (*object.Pruned, error) {
 		}
 		return nil, nil
 	}
-	if reason := p.skip.byBuiltin(); reason != "" && p.definitions.IsBuiltin(it) {
-		p.side.Skipped(it, reason)
-		return nil, nil
-	}
-	d, err := p.definitions.Find(it)
-	if err != nil {
-		return nil, p.missing(it, err)
-	}
-	p.side.Saw(it)
-	p.definitions.reportOthers(p.side, d)
-	pruner, err := d.pruner()
-	if err != nil {
-		p.fail(it, analysis.Finding{Rule: object.RuleInvalidDefinition, Message: fmt.Sprintf("the CRD in %s cannot be used: %v", d.file, err)})
-		return nil, nil
-	}
-	stored := pruner.Prune(it.JSON)
-	if p.stored {
-		stored = pruner.PruneStored(it.JSON)
-	}
-	if webhook := stored.Webhook; webhook != nil && !p.webhooks[webhook] {
-		p.webhooks[webhook] = true
-		p.side.Report(d.item(), *webhook)
-	}
-	if preview := stored.Preview; preview != nil && !p.previews[preview] {
-		p.previews[preview] = true
-		p.side.Report(d.item(), preview.Finding)
+	stored, err := p.prune(it)
+	if stored == nil || err != nil {
+		return nil, err
 	}
 	for _, f := range stored.Failures {
 		p.fail(it, f)
@@ -298,6 +283,50 @@ func (p *pruner) object(it *input.Item) (*object.Pruned, error) {
 		p.side.Report(it, f)
 	}
 	return stored, nil
+}
+
+// prune returns the object as it is stored. It returns nil if there is no CRD that can be used.
+func (p *pruner) prune(it *input.Item) (*object.Pruned, error) {
+	if p.definitions.IsBuiltin(it) {
+		if reason := p.skip.byBuiltin(); reason != "" {
+			p.side.Skipped(it, reason)
+			return nil, nil
+		}
+		p.side.Saw(it)
+		return p.apply(builtinChecker(), it), nil
+	}
+	d, err := p.definitions.Find(it)
+	if err != nil {
+		return nil, p.missing(it, err)
+	}
+	p.side.Saw(it)
+	p.definitions.reportOthers(p.side, d)
+	checker, err := d.pruner()
+	if err != nil {
+		p.fail(it, analysis.Finding{Rule: object.RuleInvalidDefinition, Message: fmt.Sprintf("the CRD in %s cannot be used: %v", d.file, err)})
+		return nil, nil
+	}
+	stored := p.apply(checker, it)
+	if webhook := stored.Webhook; webhook != nil && !p.webhooks[webhook] {
+		p.webhooks[webhook] = true
+		p.side.Report(d.item(), *webhook)
+	}
+	if preview := stored.Preview; preview != nil && !p.previews[preview] {
+		p.previews[preview] = true
+		p.side.Report(d.item(), preview.Finding)
+	}
+	return stored, nil
+}
+
+// apply prunes an object with the checker of its CRD or kind.
+func (p *pruner) apply(checker interface {
+	Prune(source []byte) *object.Pruned
+	PruneStored(source []byte) *object.Pruned
+}, it *input.Item) *object.Pruned {
+	if p.stored {
+		return checker.PruneStored(it.JSON)
+	}
+	return checker.Prune(it.JSON)
 }
 
 // missing reports an object whose CRD was not found.
