@@ -8,7 +8,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -55,15 +54,6 @@ func accountSubject(namespace, name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: "ServiceAccount", Namespace: namespace, Name: name}
 }
 
-func static(t testing.TB, list ...runtime.Object) *rbac.Authorizer {
-	t.Helper()
-	a, err := rbac.Static(list...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
 // ask asks for a decision. The request is "verb group resource[/subresource] [name]", or
 // "verb /path".
 func ask(t testing.TB, a *rbac.Authorizer, who user.Info, namespace, request string) (bool, string) {
@@ -89,6 +79,7 @@ func ask(t testing.TB, a *rbac.Authorizer, who user.Info, namespace, request str
 func TestRules(t *testing.T) {
 	t.Parallel()
 	who := &user.DefaultInfo{Name: "u"}
+	w := newWorld(t)
 	for _, test := range []struct {
 		rule rbacv1.PolicyRule
 		yes  []string
@@ -124,7 +115,7 @@ func TestRules(t *testing.T) {
 		{pathRule("*", "*"), []string{"get /", "post /x"}, []string{"get core pods"}},
 		{pathRule("get", "/x**"), []string{"get /x", "get /xy", "get /x*"}, []string{"get /"}},
 	} {
-		a := static(t, clusterRole("r", test.rule), clusterBinding("b", "r", userSubject("u")))
+		a := w.put(clusterRole("r", test.rule), clusterBinding("b", "r", userSubject("u")))
 		for _, q := range test.yes {
 			if ok, _ := ask(t, a, who, "ns", q); !ok {
 				t.Errorf("%v does not allow %s", test.rule, q)
@@ -137,7 +128,7 @@ func TestRules(t *testing.T) {
 		}
 	}
 	// A role with rules for several groups: those for all groups count in each of them.
-	a := static(t, clusterBinding("b", "r", userSubject("u")),
+	a := newWorld(t).put(clusterBinding("b", "r", userSubject("u")),
 		clusterRole("r", resourceRule("get", "apps", "deployments", ""), resourceRule("get", "*", "x", ""), resourceRule("list", "core * core", "y", "")))
 	for q, want := range map[string]bool{"get apps x": true, "get core x": true, "get other x": true, "get apps deployments": true, "get core deployments": false, "list core y": true, "list apps y": true} {
 		if ok, _ := ask(t, a, who, "", q); ok != want {
@@ -150,7 +141,7 @@ func TestBindings(t *testing.T) {
 	t.Parallel()
 	get := resourceRule("get", "core", "pods", "")
 	list := resourceRule("list", "core", "pods", "")
-	a := static(t,
+	a := newWorld(t).put(
 		clusterRole("getter", get, pathRule("get", "/x")), role("a", "lister", list), role("b", "lister", resourceRule("watch", "core", "pods", "")),
 		clusterBinding("all", "getter", groupSubject("admins"), accountSubject("a", "s"), accountSubject("", "none")),
 		clusterBinding("broken", "nothing", userSubject("lost"), groupSubject("lost")),
@@ -215,14 +206,14 @@ func TestBindings(t *testing.T) {
 // about the reason.
 func TestManyGroups(t *testing.T) {
 	t.Parallel()
-	list := []runtime.Object{clusterRole("r", resourceRule("get", "core", "pods", ""))}
+	list := []stored{clusterRole("r", resourceRule("get", "core", "pods", ""))}
 	who := &user.DefaultInfo{Name: "u"}
 	for i := range 20 {
 		name := string(rune('a' + i))
 		who.Groups = append(who.Groups, "g"+name)
 		list = append(list, clusterBinding("z"+string(rune('z'-i)), "r", groupSubject("g"+name)), clusterBinding(name, "missing", groupSubject("g"+name)))
 	}
-	a := static(t, list...)
+	a := newWorld(t).put(list...)
 	if ok, reason := ask(t, a, who, "", "get core pods"); !ok || reason != `RBAC: allowed by ClusterRoleBinding "zg" of ClusterRole "r" to Group "gt"` {
 		t.Errorf("%v %s", ok, reason)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
@@ -32,11 +31,7 @@ func population() (list []stored) {
 // BenchmarkAuthorize measures one decision with 1,000 roles and 5,000 bindings. The user has 5
 // cluster role bindings and the group 50.
 func BenchmarkAuthorize(b *testing.B) {
-	var list []runtime.Object
-	for _, obj := range population() {
-		list = append(list, obj)
-	}
-	rbac := static(b, list...)
+	rbac := newWorld(b).put(population()...)
 	groups := []string{"group-7", "developers", "system:authenticated"}
 	get := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "user-7", Groups: groups}, Verb: "get", Namespace: "ns-7", Resource: "configmaps", Name: "x", ResourceRequest: true}
 	denied := get

@@ -22,6 +22,7 @@ func TestConfirm(t *testing.T) {
 	t.Parallel()
 	who := &user.DefaultInfo{Name: "u", Groups: []string{"g", "h"}}
 	const title = "user \"u\" (groups=[\"g\" \"h\"]) is attempting to grant RBAC permissions not currently held:\n"
+	w := newWorld(t)
 	for name, test := range map[string]struct {
 		have, want []rbacv1.PolicyRule
 		missing    string
@@ -58,7 +59,7 @@ func TestConfirm(t *testing.T) {
 			missing: `{APIGroups:[""], Resources:["pods"], Verbs:["get" "get"]}`,
 		},
 	} {
-		a := static(t, clusterRole("r", test.have...), clusterBinding("b", "r", groupSubject("h")))
+		a := w.put(clusterRole("r", test.have...), clusterBinding("b", "r", groupSubject("h")))
 		got := ""
 		if err := a.Confirm(who, "", test.want); err != nil {
 			got = err.Error()
@@ -71,7 +72,7 @@ func TestConfirm(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant:\n%s", name, got, want)
 		}
 	}
-	a := static(t, clusterBinding("b", "r", groupSubject("h")))
+	a := newWorld(t).put(clusterBinding("b", "r", groupSubject("h")))
 	err := a.Confirm(who, "", []rbacv1.PolicyRule{resourceRule("get", "core", "pods", "")})
 	if want := title + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}; resolution errors: [clusterroles.rbac.authorization.k8s.io "r" not found]`; err == nil || err.Error() != want {
 		t.Errorf("%v", err)

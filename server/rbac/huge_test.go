@@ -27,8 +27,9 @@ func TestHugeRoles(t *testing.T) {
 	part := func(from, to int) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{Verbs: huge.Verbs[from:to], APIGroups: huge.APIGroups, Resources: huge.Resources}
 	}
+	w := newWorld(t)
 	confirm := func(have ...rbacv1.PolicyRule) string {
-		a := static(t, clusterRole("r", have...), clusterBinding("b", "r", groupSubject("h")))
+		a := w.put(clusterRole("r", have...), clusterBinding("b", "r", groupSubject("h")))
 		if err := a.Confirm(who, "", []rbacv1.PolicyRule{huge}); err != nil {
 			return err.Error()
 		}
@@ -52,7 +53,7 @@ func TestManyPermissions(t *testing.T) {
 	for i := range 2000 {
 		rules = append(rules, resourceRule("get list watch create update patch delete", fmt.Sprintf("g%d", i), fmt.Sprintf("r%d r%[1]d/status", i), ""))
 	}
-	a := static(t, clusterRole("r", rules...), clusterBinding("b", "r", groupSubject("h")))
+	a := newWorld(t).put(clusterRole("r", rules...), clusterBinding("b", "r", groupSubject("h")))
 	if err := a.Confirm(&user.DefaultInfo{Name: "u", Groups: []string{"h"}}, "", rules); err != nil {
 		t.Errorf("%.200s", err)
 	}
@@ -68,7 +69,7 @@ func TestManyRules(t *testing.T) {
 		rules = append(rules, resourceRule("get", fmt.Sprintf("g%d", i), "things", ""))
 		subjects = append(subjects, userSubject(fmt.Sprintf("u%d", i)))
 	}
-	a := static(t, clusterRole("r", append(rules, resourceRule("list", "*", "things", ""))...), clusterBinding("b", "r", subjects...))
+	a := newWorld(t).put(clusterRole("r", append(rules, resourceRule("list", "*", "things", ""))...), clusterBinding("b", "r", subjects...))
 	last := fmt.Sprint(n - 1)
 	for request, want := range map[string]bool{"get g" + last + " things": true, "list g0 things": true, "list other things": true, "get other things": false} {
 		if got, reason := ask(t, a, &user.DefaultInfo{Name: "u" + last}, "", request); got != want {

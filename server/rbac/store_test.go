@@ -60,13 +60,14 @@ func key(obj stored) (key, kind string) {
 	return "/registry/clusterrolebindings/" + obj.GetName(), "ClusterRoleBinding"
 }
 
-// put stores objects, and waits until the store has them.
-func (w *world) put(list ...stored) {
+// put stores objects, waits until the store has them, and returns the authorizer.
+func (w *world) put(list ...stored) *rbac.Authorizer {
 	w.t.Helper()
 	for _, obj := range list {
 		w.encode(obj)
 	}
 	w.sync()
+	return w.authorizer
 }
 
 // encode stores an object as protobuf, and returns its revision.
@@ -273,7 +274,7 @@ func TestIncremental(t *testing.T) {
 
 // TestNoAllocations checks that an allowed request does not allocate.
 func TestNoAllocations(t *testing.T) {
-	a := static(t, clusterRole("r", resourceRule("get", "core", "pods", "")), clusterRole("s", resourceRule("get", "core", "secrets", "")),
+	a := newWorld(t).put(clusterRole("r", resourceRule("get", "core", "pods", "")), clusterRole("s", resourceRule("get", "core", "secrets", "")),
 		clusterBinding("a", "s", groupSubject("g")), clusterBinding("b", "s", userSubject("u")),
 		roleBinding("ns", "c", "ClusterRole", "r", groupSubject("h")))
 	attributes := authorizer.Attributes(&authorizer.AttributesRecord{

@@ -3,13 +3,21 @@ package oracle
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"espalier.dev/server/etcd/etcdtest"
+	"espalier.dev/server/keys"
 	"espalier.dev/server/rbac"
+	"espalier.dev/store"
 	"espalier.dev/test/oracle/builtin"
 )
 
@@ -20,6 +28,7 @@ import (
 func TestRBAC(t *testing.T) {
 	t.Parallel()
 	ref := startReference(t)
+	etcd := etcdtest.Start(t)
 	const requests = 500
 	cases, seed := number("RBAC_CASES", 3000), uint64(number("RBAC_SEED", 0))
 	// Policies differ, and every answer must be common enough that it is tested.
@@ -37,10 +46,7 @@ func TestRBAC(t *testing.T) {
 		if answer.Panic != "" || len(answer.Decisions) != requests {
 			t.Fatalf("policy %d: %s, %d decisions", n, answer.Panic, len(answer.Decisions))
 		}
-		ours, err := rbac.Static(p.Objects...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ours := storeRoles(t, etcd, fmt.Sprintf("/%d/", n), p.Objects)
 		for i, a := range p.Requests {
 			want, got := answer.Decisions[i], decide(t, ours, &a)
 			counts[kindOfDecision(&a, &want)]++
@@ -61,6 +67,29 @@ func TestRBAC(t *testing.T) {
 			t.Errorf("only %d answers are %q: %v", counts[kind], kind, counts)
 		}
 	}
+}
+
+// storeRoles stores roles and bindings below a prefix of etcd, and returns an authorizer of them.
+func storeRoles(t *testing.T, etcd *clientv3.Client, prefix string, list []runtime.Object) *rbac.Authorizer {
+	t.Helper()
+	for _, obj := range list {
+		kind, m := obj.GetObjectKind().GroupVersionKind().Kind, obj.(metav1.Object)
+		value, err := json.Marshal(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := keys.NewRoot(prefix).Builtin(rbacv1.Resource(strings.ToLower(kind)+"s")).Key(m.GetNamespace(), m.GetName())
+		if _, err := etcd.Put(t.Context(), key, string(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := store.Open(store.Config{Client: etcd, Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	<-s.Loaded()
+	return rbac.New(s)
 }
 
 // decide asks our authorizer.
