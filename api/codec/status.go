@@ -12,24 +12,8 @@ import (
 // of the text, so the schemas need not be decoded. It returns false if the text does not
 // have exactly one status.
 func ReplaceStatus(data []byte, status *api.CustomResourceDefinitionStatus) ([]byte, bool) {
-	var r jsonx.Reader
-	r.Reset(data)
-	if r.Peek() != '{' {
-		return nil, false
-	}
-	start, end, found := 0, 0, 0
-	if err := r.Members(func(name string) error {
-		r.Peek()
-		at := r.Offset()
-		if err := r.SkipRaw(); err != nil {
-			return err
-		}
-		if name == "status" {
-			start, end = at, r.Offset()
-			found++
-		}
-		return nil
-	}); err != nil || found != 1 || r.End() != nil {
+	start, end, n, err := jsonx.Member(data, "status")
+	if err != nil || n != 1 {
 		return nil, false
 	}
 	text, err := json.Marshal(status)

@@ -189,6 +189,31 @@ func (r *Reader) Members(visit func(name string) error) error {
 	}
 }
 
+// Member finds a member of the object src. The text of its value is src[start:end], the last one
+// of n. The rest of the object, which may be large, is only skipped.
+func Member(src []byte, name string) (start, end, n int, err error) {
+	var r Reader
+	r.Reset(src)
+	if r.Peek() != '{' {
+		return 0, 0, 0, r.unexpected("instead of an object")
+	}
+	err = r.Members(func(key string) error {
+		r.Peek()
+		at := r.Offset()
+		if err := r.SkipRaw(); err != nil {
+			return err
+		}
+		if key == name {
+			start, end, n = at, r.Offset(), n+1
+		}
+		return nil
+	})
+	if err == nil {
+		err = r.End()
+	}
+	return start, end, n, err
+}
+
 // Items reads the array whose "[" is next. It calls visit with the index of each item;
 // visit must read the item.
 func (r *Reader) Items(visit func(i int) error) error {

@@ -30,9 +30,9 @@ type metadata struct {
 }
 
 func readMetadata(value []byte) (metadata, error) {
-	if text, ok := metadataText(value); ok {
+	if start, end, n, err := jsonx.Member(value, "metadata"); err == nil && n == 1 {
 		var m metadata
-		err := kjson.UnmarshalCaseSensitivePreserveInts(text, &m)
+		err := kjson.UnmarshalCaseSensitivePreserveInts(value[start:end], &m)
 		return m, err
 	}
 	var obj struct {
@@ -40,26 +40,6 @@ func readMetadata(value []byte) (metadata, error) {
 	}
 	err := kjson.UnmarshalCaseSensitivePreserveInts(value, &obj)
 	return obj.Metadata, err
-}
-
-// metadataText returns the text of an object's metadata without reading the rest, which may
-// be large. It returns false if the object has none, several, or cannot be read.
-func metadataText(value []byte) (text []byte, ok bool) {
-	var r jsonx.Reader
-	r.Reset(value)
-	found := 0
-	err := r.Members(func(name string) error {
-		start := r.Offset()
-		if err := r.SkipRaw(); err != nil {
-			return err
-		}
-		if name == "metadata" {
-			text = value[start:r.Offset()]
-			found++
-		}
-		return nil
-	})
-	return text, err == nil && found == 1 && r.End() == nil
 }
 
 const (

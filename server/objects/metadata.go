@@ -28,33 +28,16 @@ func Metadata(e *store.Entry) (*metav1.ObjectMeta, error) {
 		}
 		return &obj.ObjectMeta, nil
 	}
-	text, err := metadataText(e.Value)
+	start, end, n, err := jsonx.Member(e.Value, "metadata")
+	if err == nil && n == 0 {
+		err = errors.New("the object has no metadata")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.Key, err)
 	}
 	var m metav1.ObjectMeta
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &m); err != nil {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.Value[start:end], &m); err != nil {
 		return nil, fmt.Errorf("%s: %w", e.Key, err)
 	}
 	return &m, nil
-}
-
-// metadataText returns the text of the metadata of an object in JSON.
-func metadataText(value []byte) (text []byte, err error) {
-	var r jsonx.Reader
-	r.Reset(value)
-	err = r.Members(func(name string) error {
-		start := r.Offset()
-		if err := r.SkipRaw(); err != nil {
-			return err
-		}
-		if name == "metadata" {
-			text = value[start:r.Offset()] // of several, the last one counts
-		}
-		return nil
-	})
-	if err == nil && text == nil {
-		err = errors.New("the object has no metadata")
-	}
-	return text, err
 }
