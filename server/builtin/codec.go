@@ -15,17 +15,17 @@ import (
 	"espalier.dev/kinds"
 )
 
-// negotiated encodes and decodes the bodies of requests for one kind.
-type negotiated struct {
+// bodySerializer encodes and decodes the bodies of requests for one kind.
+type bodySerializer struct {
 	serializer.CodecFactory
 	convertor *kinds.Converter
 }
 
-func (n *negotiated) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
+func (n *bodySerializer) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
 	return versioning.NewCodec(e, nil, n.convertor, n.convertor, n.convertor, nil, gv, nil, "builtin")
 }
 
-func (n *negotiated) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
+func (n *bodySerializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
 	in, _ := runtime.SerializerInfoForMediaType(n.SupportedMediaTypes(), runtime.ContentTypeYAML)
 	return boundedDecoder{n.convertor.Scheme, d == in.Serializer || d == in.StrictSerializer, versioning.NewCodec(nil, d, n.convertor, n.convertor, n.convertor, n.convertor.Scheme, nil, gv, "builtin")}
 }

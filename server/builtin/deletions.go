@@ -41,13 +41,13 @@ func (h *Handler) deletions(r *kinds.Resource, s rest.StandardStorage) rest.Stan
 // rejects the mark: then the object is deleted without, if it has no finalizers.
 type gracefulREST struct{ *registry.Store }
 
-// unmarked is the key in contexts of deletions that do not mark objects without a grace period.
-type unmarked struct{}
+// unmarkedKey is the key in contexts of deletions that do not mark objects without a grace period.
+type unmarkedKey struct{}
 
 func (r *gracefulREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	obj, now, err := r.Store.Delete(ctx, name, validate, o)
 	if storage.IsFull(err) {
-		obj, now, err = r.Store.Delete(context.WithValue(ctx, unmarked{}, true), name, validate, o)
+		obj, now, err = r.Store.Delete(context.WithValue(ctx, unmarkedKey{}, true), name, validate, o)
 	}
 	return obj, now, err
 }
@@ -55,7 +55,7 @@ func (r *gracefulREST) Delete(ctx context.Context, name string, validate rest.Va
 func (r *gracefulREST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
 	obj, err := r.Store.DeleteCollection(ctx, validate, o, which)
 	if storage.IsFull(err) {
-		obj, err = r.Store.DeleteCollection(context.WithValue(ctx, unmarked{}, true), validate, o, which)
+		obj, err = r.Store.DeleteCollection(context.WithValue(ctx, unmarkedKey{}, true), validate, o, which)
 	}
 	return obj, err
 }

@@ -153,7 +153,7 @@ func (s *gracefulStrategy) CheckGracefulDelete(ctx context.Context, obj runtime.
 	}
 	period := s.rules.Graceful(obj.(kind.Object), o.GracePeriodSeconds)
 	o.GracePeriodSeconds = &period
-	return period > 0 || ctx.Value(unmarked{}) == nil
+	return period > 0 || ctx.Value(unmarkedKey{}) == nil
 }
 
 // attributes returns the labels and fields of an object for selectors.

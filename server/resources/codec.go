@@ -9,10 +9,10 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	kubejson "k8s.io/apimachinery/pkg/runtime/serializer/json"
@@ -60,8 +60,8 @@ func (e protobufEncoder) Encode(obj runtime.Object, w io.Writer) error {
 	return e.Serializer.Encode(obj, w)
 }
 
-// negotiated lists the media types in which objects of one version are read and written.
-type negotiated struct {
+// bodySerializer lists the media types in which objects of one version are read and written.
+type bodySerializer struct {
 	kind        Kind
 	convertor   runtime.ObjectConvertor
 	scheme      *runtime.Scheme
@@ -73,9 +73,9 @@ type negotiated struct {
 // replacement returns the object that a request replaces.
 type replacement func() (schema.Object, error)
 
-var _ runtime.NegotiatedSerializer = &negotiated{}
+var _ runtime.NegotiatedSerializer = &bodySerializer{}
 
-func newNegotiated(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime.Scheme, creator runtime.ObjectCreater, typer runtime.ObjectTyper) *negotiated {
+func newBodySerializer(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime.Scheme, creator runtime.ObjectCreater, typer runtime.ObjectTyper) *bodySerializer {
 	text := func(o kubejson.SerializerOptions) *media {
 		return &media{Serializer: kubejson.NewSerializerWithOptions(kubejson.DefaultMetaFactory, creator, typer, o), yaml: o.Yaml, strict: o.Strict}
 	}
@@ -83,7 +83,7 @@ func newNegotiated(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime
 	if k, ok := kind.(ProtobufKind); ok {
 		binary.Serializer = protobufEncoder{binary.Serializer, k}
 	}
-	return &negotiated{kind: kind, convertor: convertor, scheme: scheme, typer: typer, media: []runtime.SerializerInfo{
+	return &bodySerializer{kind: kind, convertor: convertor, scheme: scheme, typer: typer, media: []runtime.SerializerInfo{
 		{
 			MediaType: runtime.ContentTypeJSON, MediaTypeType: "application", MediaTypeSubType: "json", EncodesAsText: true,
 			Serializer:       text(kubejson.SerializerOptions{StreamingCollectionsEncoding: true}),
@@ -108,16 +108,16 @@ func newNegotiated(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime
 }
 
 // replacing returns the serializer for one request that replaces an object.
-func (n *negotiated) replacing(r replacement) *negotiated {
+func (n *bodySerializer) replacing(r replacement) *bodySerializer {
 	c := *n
 	c.replacement = r
 	return &c
 }
 
-func (n *negotiated) SupportedMediaTypes() []runtime.SerializerInfo { return n.media }
+func (n *bodySerializer) SupportedMediaTypes() []runtime.SerializerInfo { return n.media }
 
 // standardMedia returns the formats of objects as they are, untransformed.
-func (n *negotiated) standardMedia() (infos []runtime.SerializerInfo) {
+func (n *bodySerializer) standardMedia() (infos []runtime.SerializerInfo) {
 	for _, i := range n.media {
 		if n.supports(i.MediaType) {
 			infos = append(infos, i)
@@ -126,11 +126,11 @@ func (n *negotiated) standardMedia() (infos []runtime.SerializerInfo) {
 	return infos
 }
 
-func (n *negotiated) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
+func (n *bodySerializer) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
 	return versioning.NewCodec(e, nil, n.convertor, n.scheme, n.typer, n.scheme, gv, nil, "customResource")
 }
 
-func (n *negotiated) DecoderToVersion(d runtime.Decoder, _ runtime.GroupVersioner) runtime.Decoder {
+func (n *bodySerializer) DecoderToVersion(d runtime.Decoder, _ runtime.GroupVersioner) runtime.Decoder {
 	m, ok := d.(*media)
 	if !ok {
 		return d
@@ -283,7 +283,7 @@ func (d *bodyDecoder) toJSON(data []byte) (src []byte, complaints []error, err e
 }
 
 // supports reports whether objects can be read and written in a format.
-func (n *negotiated) supports(mediaType string) bool {
+func (n *bodySerializer) supports(mediaType string) bool {
 	_, ok := n.kind.(ProtobufKind)
 	return ok || mediaType != runtime.ContentTypeProtobuf
 }
@@ -294,17 +294,20 @@ type storageCodec struct {
 	// memory is the version of objects in memory, stored the version in which they are
 	// written.
 	memory, stored runtimeschema.GroupVersion
-	undecodable    undecodable
-	// kept holds where to keep what is written of an object (*written).
-	kept sync.Map
+	undecodable    undecodableLog
 }
 
-// written is what was written of an object.
-type written struct {
+// storedTree is an object with what was written of it. A response is made of that, so that an object
+// is encoded once.
+type storedTree struct {
+	*unstructured.Unstructured
 	value []byte
 	// view is what a read of the value returns, or nil if it must be decoded for that.
 	view *view
 }
+
+// Unwrap returns the object.
+func (t *storedTree) Unwrap() runtime.Object { return t.Unstructured }
 
 var _ runtime.Codec = &storageCodec{}
 
@@ -316,8 +319,8 @@ func (c *storageCodec) Identifier() runtime.Identifier {
 // it was encoded. It often does not: a read adds the defaults of a status that a create has
 // removed, and drops empty metadata.
 func (c *storageCodec) RoundTrips(obj runtime.Object, value []byte) bool {
-	if k, ok := c.kept.Load(obj); ok && bytes.Equal(k.(*written).value, value) {
-		return k.(*written).view != nil
+	if t, ok := obj.(*storedTree); ok && bytes.Equal(t.value, value) {
+		return t.view != nil
 	}
 	return c.unchanged(value) != nil
 }
@@ -339,25 +342,17 @@ func (c *storageCodec) Calls() bool {
 }
 
 func (c *storageCodec) Encode(obj runtime.Object, w io.Writer) error {
-	keep, ok := c.kept.Load(obj)
+	t, ok := obj.(*storedTree)
 	if !ok {
 		return c.kind.EncodeStored(obj, w)
 	}
 	var text bytes.Buffer
-	if err := c.kind.EncodeStored(obj, &text); err != nil {
+	if err := c.kind.EncodeStored(t.Unstructured, &text); err != nil {
 		return err
 	}
-	*keep.(*written) = written{text.Bytes(), c.unchanged(text.Bytes())}
-	_, err := w.Write(text.Bytes())
+	t.value, t.view = text.Bytes(), c.unchanged(text.Bytes())
+	_, err := w.Write(t.value)
 	return err
-}
-
-// keep makes Encode keep what it writes of an object, until the caller calls forget. A
-// response is made of what was stored, so that an object is encoded once.
-func (c *storageCodec) keep(obj runtime.Object) (w *written, forget func()) {
-	w = &written{}
-	c.kept.Store(obj, w)
-	return w, func() { c.kept.Delete(obj) }
 }
 
 func (c *storageCodec) Decode(data []byte, _ *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {

@@ -103,7 +103,7 @@ type Handler struct {
 	// webhooks creates the clients of conversion webhooks.
 	webhooks *webhook.ClientManager
 	// named are the resources that metrics name.
-	named named
+	named metricNames
 	// builtins, virtuals and servings are by the names of their definitions.
 	builtins map[string]*Builtin
 	virtuals map[string]*virtual
@@ -134,7 +134,7 @@ func New(c Config) (*Handler, error) {
 	h := &Handler{
 		lifetime: lifetime, stop: stop, config: c, scheme: c.Scheme, codecs: serializer.NewCodecFactory(c.Scheme), reads: newReads(c.Store),
 		webhooks: clients, servings: map[string]*serving{}, builtins: map[string]*Builtin{}, virtuals: map[string]*virtual{},
-		named: named{resources: map[runtimeschema.GroupResource]bool{}},
+		named: metricNames{resources: map[runtimeschema.GroupResource]bool{}},
 	}
 	for _, b := range c.Builtin {
 		h.builtins[b.Definition.Name()] = b

@@ -68,7 +68,7 @@ func (s *serving) newReader(e *endpoint, kind *customKind, strategy *strategy) *
 	r := s.handler.reads
 	return &reader{
 		reads: r, endpoint: e, namespaced: d.Namespaced(), fields: strategy.fields,
-		views:  &views{kind: kind, cache: r.cache, kept: e.version.Storage(), undecodable: undecodable{resource: d.GroupResource()}},
+		views:  &views{kind: kind, cache: r.cache, kept: e.version.Storage(), undecodable: undecodableLog{resource: d.GroupResource()}},
 		prefix: keys.Root(r.store.Prefix()).Custom(d.GroupResource()),
 		json:   e.serializer.media[0].Serializer,
 	}

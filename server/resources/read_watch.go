@@ -40,8 +40,8 @@ const (
 	restTime = 5 * time.Millisecond
 )
 
-// watching is a WATCH. It needs no goroutine but that of its request.
-type watching struct {
+// watchRequest is a WATCH. It needs no goroutine but that of its request.
+type watchRequest struct {
 	*reader
 	query    *query
 	watcher  *store.Watcher
@@ -80,7 +80,7 @@ func (r *reader) watch(w http.ResponseWriter, req *http.Request, info *apireques
 	if !ok || !flushes || minimum <= 0 {
 		return false
 	}
-	x := &watching{
+	x := &watchRequest{
 		reader: r, query: q, request: req, response: w, flusher: flusher, gone: s.gone,
 		list:    q.AllowWatchBookmarks && q.SendInitialEvents != nil && *q.SendInitialEvents,
 		timeout: time.Duration(float64(minimum) * (1 + rand.Float64())),
@@ -123,7 +123,7 @@ var errNotCurrent = errors.New("the store is behind")
 
 // start determines where the watch starts. An error is answered as such; failures that clients
 // expect as an event are in failure.
-func (x *watching) start(ctx context.Context) error {
+func (x *watchRequest) start(ctx context.Context) error {
 	q := x.query
 	initial := q.SendInitialEvents != nil && *q.SendInitialEvents
 	switch {
@@ -167,7 +167,7 @@ func (x *watching) start(ctx context.Context) error {
 }
 
 // serve sends events until the watch ends.
-func (x *watching) serve() {
+func (x *watchRequest) serve() {
 	if x.watcher != nil {
 		defer x.watcher.Stop()
 	}
@@ -236,7 +236,7 @@ func (x *watching) serve() {
 }
 
 // untilBookmark returns the time until the next bookmark.
-func (x *watching) untilBookmark(began time.Time) time.Duration {
+func (x *watchRequest) untilBookmark(began time.Time) time.Duration {
 	next := bookmarkInterval
 	if last := time.Until(began.Add(x.timeout - bookmarkLead)); last > 0 {
 		next = min(next, last)
@@ -246,7 +246,7 @@ func (x *watching) untilBookmark(began time.Time) time.Duration {
 
 // receive sends the events that are waiting, and a bookmark if it is wanted. It reports false
 // if the watch has ended.
-func (x *watching) receive(bookmark bool) bool {
+func (x *watchRequest) receive(bookmark bool) bool {
 	for {
 		events, revision, err := x.watcher.Poll()
 		if err != nil {
@@ -280,7 +280,7 @@ func (x *watching) receive(bookmark bool) bool {
 }
 
 // sendInitial sends the objects that exist when the watch starts.
-func (x *watching) sendInitial() bool {
+func (x *watchRequest) sendInitial() bool {
 	if x.initial == nil {
 		return true
 	}
@@ -309,7 +309,7 @@ func (x *watching) sendInitial() bool {
 
 // takeInitial returns the entries that exist when the watch starts, and drops the snapshot,
 // which keeps all other entries in memory, too.
-func (x *watching) takeInitial() []*store.Entry {
+func (x *watchRequest) takeInitial() []*store.Entry {
 	snap := x.initial
 	x.initial = nil
 	if !x.query.single {
@@ -322,7 +322,7 @@ func (x *watching) takeInitial() []*store.Entry {
 }
 
 // existing adds the event of an object that exists when the watch starts.
-func (x *watching) existing(e *store.Entry) error {
+func (x *watchRequest) existing(e *store.Entry) error {
 	v, ok, err := x.selected(e)
 	if ok && err == nil {
 		x.frame(watch.Added, v, e.Revision)
@@ -331,7 +331,7 @@ func (x *watching) existing(e *store.Entry) error {
 }
 
 // selected returns the view of an entry, and whether the watch selects it.
-func (x *watching) selected(e *store.Entry) (*view, bool, error) {
+func (x *watchRequest) selected(e *store.Entry) (*view, bool, error) {
 	v, err := x.of(e)
 	if err != nil {
 		return nil, false, unreadable(e.Key, err)
@@ -350,7 +350,7 @@ func unreadable(key string, err error) error {
 
 // event adds the event of a change. An object that is no longer selected is deleted for the
 // client, and one that is selected now is added.
-func (x *watching) event(e *store.Event) error {
+func (x *watchRequest) event(e *store.Event) error {
 	var now, before *view
 	var is, was bool
 	var err error
@@ -382,7 +382,7 @@ func (x *watching) event(e *store.Event) error {
 }
 
 // frame adds an event with an object.
-func (x *watching) frame(t watch.EventType, v *view, revision int64) {
+func (x *watchRequest) frame(t watch.EventType, v *view, revision int64) {
 	head, tail := `{"type":"`+string(t)+`","object":`, "}\n"
 	x.out.text(head)
 	x.out.view(v, revision)
@@ -391,14 +391,14 @@ func (x *watching) frame(t watch.EventType, v *view, revision int64) {
 }
 
 // count counts a frame that was added.
-func (x *watching) count(size int) {
+func (x *watchRequest) count(size int) {
 	x.unsent = true
 	x.events.Inc()
 	x.sizes.Observe(float64(size))
 }
 
 // bookmark adds a bookmark. initial marks the end of the initial events.
-func (x *watching) bookmark(revision int64, initial bool) {
+func (x *watchRequest) bookmark(revision int64, initial bool) {
 	var b []byte
 	b = append(b, `{"type":"BOOKMARK","object":{"apiVersion":`...)
 	b = jsonx.AppendString(b, x.kind.apiVersion)
@@ -416,7 +416,7 @@ func (x *watching) bookmark(revision int64, initial bool) {
 }
 
 // end sends an error as the last event.
-func (x *watching) end(err error) {
+func (x *watchRequest) end(err error) {
 	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: err.Error()}
 	if api := apierrors.APIStatus(nil); errors.As(err, &api) {
 		status = api.Status()
@@ -433,7 +433,7 @@ func (x *watching) end(err error) {
 }
 
 // flush sends the frames that were added. It reports false if the client has gone.
-func (x *watching) flush() bool {
+func (x *watchRequest) flush() bool {
 	x.out.flush()
 	if x.out.err != nil {
 		return false

@@ -23,15 +23,15 @@ const maxNamed = 100
 // resource.
 const other = "other"
 
-// named are the custom resources that metrics name: the first maxNamed that were used and
+// metricNames are the custom resources that metrics name: the first maxNamed that were used and
 // have not been deleted since.
-type named struct {
+type metricNames struct {
 	mu        sync.Mutex
 	resources map[runtimeschema.GroupResource]bool
 }
 
 // add reports whether metrics name a resource, and has them do so if there is room.
-func (n *named) add(gr runtimeschema.GroupResource) bool {
+func (n *metricNames) add(gr runtimeschema.GroupResource) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.resources[gr] && len(n.resources) < maxNamed {
@@ -41,14 +41,14 @@ func (n *named) add(gr runtimeschema.GroupResource) bool {
 }
 
 // remove makes room for another resource.
-func (n *named) remove(gr runtimeschema.GroupResource) {
+func (n *metricNames) remove(gr runtimeschema.GroupResource) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.resources, gr)
 }
 
 // names returns the names of the CRDs.
-func (n *named) names() (names []string) {
+func (n *metricNames) names() (names []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for gr := range n.resources {
@@ -122,7 +122,7 @@ func forgetSeries(gr runtimeschema.GroupResource) {
 	}
 	for _, d := range list {
 		known := prometheus.AlreadyRegisteredError{}
-		if err := registry.Register(described{d}); !errors.As(err, &known) {
+		if err := registry.Register(descCollector{d}); !errors.As(err, &known) {
 			continue // part of a collector that is not a vector
 		}
 		if v, ok := known.ExistingCollector.(interface {
@@ -133,10 +133,10 @@ func forgetSeries(gr runtimeschema.GroupResource) {
 	}
 }
 
-// described is a collector that has the description of another one, which is how the registry
+// descCollector is a collector that has the description of another one, which is how the registry
 // finds that.
-type described struct{ *prometheus.Desc }
+type descCollector struct{ *prometheus.Desc }
 
-func (d described) Describe(c chan<- *prometheus.Desc) { c <- d.Desc }
+func (d descCollector) Describe(c chan<- *prometheus.Desc) { c <- d.Desc }
 
-func (described) Collect(chan<- prometheus.Metric) {}
+func (descCollector) Collect(chan<- prometheus.Metric) {}

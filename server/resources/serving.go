@@ -137,7 +137,7 @@ type endpoint struct {
 	// fields and statusFields manage the fields of trees; they are nil for Go structs.
 	fields, statusFields *fields.Manager
 
-	serializer                     *negotiated
+	serializer                     *bodySerializer
 	scope, statusScope, scaleScope *handlers.RequestScope
 }
 
@@ -187,7 +187,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 		ResetFieldsStrategy:       strategy,
 		TableConvertor:            newTable(v.Spec().AdditionalPrinterColumns),
 	}
-	codec := &storageCodec{kind: kind, memory: gvk.GroupVersion(), stored: d.Storage().GroupVersionKind().GroupVersion(), undecodable: undecodable{resource: d.GroupResource()}}
+	codec := &storageCodec{kind: kind, memory: gvk.GroupVersion(), stored: d.Storage().GroupVersionKind().GroupVersion(), undecodable: undecodableLog{resource: d.GroupResource()}}
 	e.codec = codec
 	var options generic.RESTOptionsGetter
 	if s.builtin != nil {
@@ -208,7 +208,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 
 	scope := s.handler.newScope(v, kind, s.convertor, s.kind)
 	scope.EquivalentResourceMapper, scope.TableConvertor = equivalents(d), e.store
-	e.serializer = scope.Serializer.(*negotiated)
+	e.serializer = scope.Serializer.(*bodySerializer)
 	if e.scope, e.fields, err = s.managed(scope, "", strategy.GetResetFields()); err != nil {
 		return nil, err
 	}
@@ -240,7 +240,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 // newScope returns the scope of the requests for a version. kinds returns the Kinds of all versions.
 func (h *Handler) newScope(v *crd.Version, kind Kind, convertor *objectConvertor, kinds func(version string) (Kind, error)) handlers.RequestScope {
 	gvk, typer := v.GroupVersionKind(), typer{h.scheme}
-	serializer := newNegotiated(kind, convertor, h.scheme, creator{kinds}, typer)
+	serializer := newBodySerializer(kind, convertor, h.scheme, creator{kinds}, typer)
 	return serverrest.NewScope(v.Definition().Namespaced(), handlers.RequestScope{
 		Serializer:          serializer,
 		StandardSerializers: serializer.standardMedia(),

@@ -11,9 +11,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// undecodable counts and logs the stored values of a resource that cannot be decoded. A list
+// undecodableLog counts and logs the stored values of a resource that cannot be decoded. A list
 // or watch that would include one fails with an error that names its key.
-type undecodable struct {
+type undecodableLog struct {
 	resource runtimeschema.GroupResource
 	logged   atomic.Int64 // in nanoseconds since 1970
 }
@@ -21,7 +21,7 @@ type undecodable struct {
 // undecodableLogInterval limits the log messages for one resource, because its cache retries.
 const undecodableLogInterval = time.Minute
 
-func (u *undecodable) found(err error) {
+func (u *undecodableLog) found(err error) {
 	undecodableValues().WithLabelValues(u.resource.Group, u.resource.Resource).Inc()
 	now, last := time.Now().UnixNano(), u.logged.Load()
 	if now-last > int64(undecodableLogInterval) && u.logged.CompareAndSwap(last, now) {

@@ -202,7 +202,7 @@ type views struct {
 	// kept reports that views are kept with their entries, because the version is that in
 	// which objects are stored.
 	kept        bool
-	undecodable undecodable
+	undecodable undecodableLog
 	// making is held while a view is made that will be kept, one for several entries.
 	making [16]sync.Mutex
 }

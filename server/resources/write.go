@@ -57,7 +57,7 @@ type write struct {
 	patchType types.PatchType
 
 	// stored is what was stored of the result, or nil.
-	stored *written
+	stored *storedTree
 }
 
 // writeStrategy is what the strategies of the endpoint and of its status have in common.

@@ -29,7 +29,7 @@ import (
 )
 
 // apply merges an applied configuration into the stored object.
-func (w *write) apply(ctx context.Context, a *applied, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (w *write) apply(ctx context.Context, a *applyBody, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	tree, err := a.next()
 	if err == nil {
 		err = serverrest.Ended(ctx)
@@ -127,8 +127,8 @@ func managerOf(userAgent string) string {
 	return b.String()
 }
 
-// applied is the body of a server-side apply.
-type applied struct {
+// applyBody is the body of a server-side apply.
+type applyBody struct {
 	body []byte
 	// text is the body as JSON, unless it is irregular.
 	text []byte
@@ -143,8 +143,8 @@ type applied struct {
 // parseApplied reads an applied configuration. JSON, which most clients send, and the common
 // subset of YAML are read in one pass. Everything else, and errors, are left to the library
 // that kube-apiserver uses.
-func parseApplied(body []byte) (*applied, error) {
-	a := &applied{body: body, text: body}
+func parseApplied(body []byte) (*applyBody, error) {
+	a := &applyBody{body: body, text: body}
 	ok := true
 	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
 		doc, err := yamlx.Parse(body)
@@ -167,7 +167,7 @@ func parseApplied(body []byte) (*applied, error) {
 }
 
 // record gives the configuration to the audit, if it wants it.
-func (a *applied) record(ctx context.Context) {
+func (a *applyBody) record(ctx context.Context) {
 	if !recorded(ctx, auditinternal.LevelRequest) {
 		return
 	}
@@ -178,7 +178,7 @@ func (a *applied) record(ctx context.Context) {
 
 // next returns the configuration as a tree that the caller may change. Its errors are reported
 // after those of the stored object.
-func (a *applied) next() (map[string]any, error) {
+func (a *applyBody) next() (map[string]any, error) {
 	if tree := a.first; tree != nil {
 		a.first = nil
 		return tree, nil

@@ -58,9 +58,8 @@ func (w *write) insertNamed(ctx context.Context, obj *unstructured.Unstructured)
 		return nil, err
 	}
 	out := w.kind.New()
-	stored, forget := w.codec.keep(obj)
-	defer forget()
-	err = w.store.Storage.Create(ctx, key, obj, out, 0, w.options.isDryRun())
+	stored := &storedTree{Unstructured: obj}
+	err = w.store.Storage.Create(ctx, key, stored, out, 0, w.options.isDryRun())
 	if err == nil {
 		w.stored = stored
 		return out, nil
@@ -109,11 +108,8 @@ func (w *write) replace(ctx context.Context, change func(context.Context, *unstr
 	if uid != "" {
 		preconditions.UID = &uid
 	}
-	var last *unstructured.Unstructured
+	var last *storedTree
 	created := false
-	var stored *written
-	forget := func() {}
-	defer func() { forget() }()
 	out := w.kind.New()
 	err = w.store.Storage.GuaranteedUpdate(ctx, key, out, create, preconditions, func(existing runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		live := existing.(*unstructured.Unstructured)
@@ -128,29 +124,27 @@ func (w *write) replace(ctx context.Context, change func(context.Context, *unstr
 		if err != nil {
 			return nil, nil, err
 		}
-		last = obj
-		forget()
-		stored, forget = w.codec.keep(obj)
+		last = &storedTree{Unstructured: obj}
 		version, err := w.store.Storage.Versioner().ObjectResourceVersion(obj)
 		if err != nil {
 			return nil, nil, err
 		}
 		if created {
-			return obj, new(uint64), w.prepareApplied(ctx, obj)
+			return last, new(uint64), w.prepareApplied(ctx, obj)
 		}
 		if err := w.checkVersion(version, live); err != nil {
 			return nil, nil, err
 		}
-		return obj, nil, w.prepareUpdate(ctx, key, obj, live)
+		return last, nil, w.prepareUpdate(ctx, key, obj, live)
 	}, w.options.isDryRun(), nil)
 	switch {
 	case err == nil:
-		w.stored = stored
+		w.stored = last
 		return out, created, nil
 	case errors.Is(err, errFinalized):
-		return last, false, w.deleteFinalized(ctx, key, preconditions)
+		return last.Unstructured, false, w.deleteFinalized(ctx, key, preconditions)
 	case created && last != nil:
-		return nil, false, w.createError(ctx, err, w.name, last)
+		return nil, false, w.createError(ctx, err, w.name, last.Unstructured)
 	}
 	return nil, false, storeerrors.InterpretUpdateError(err, w.scope.Resource.GroupResource(), w.name)
 }

@@ -76,15 +76,19 @@ func (s *Storage) decodeValue(value []byte, revision int64, into runtime.Object)
 // result sets out to an object that was written as data at a revision. It need not be decoded
 // if that returned the same object.
 func (s *Storage) result(out, obj runtime.Object, data []byte, revision int64) error {
-	if s.tripper == nil || obj == nil || reflect.TypeOf(out) != reflect.TypeOf(obj) || !s.tripper.RoundTrips(obj, data) {
+	written := obj
+	if w, ok := obj.(Wrapper); ok {
+		written = w.Unwrap()
+	}
+	if s.tripper == nil || written == nil || reflect.TypeOf(out) != reflect.TypeOf(written) || !s.tripper.RoundTrips(obj, data) {
 		_, err := s.decodeValue(data, revision, out)
 		return err
 	}
-	if out != obj {
-		if tree, ok := obj.(*unstructured.Unstructured); ok {
+	if out != written {
+		if tree, ok := written.(*unstructured.Unstructured); ok {
 			out.(*unstructured.Unstructured).Object = ShallowCopy(tree.Object)
 		} else {
-			reflect.ValueOf(out).Elem().Set(reflect.ValueOf(obj.DeepCopyObject()).Elem())
+			reflect.ValueOf(out).Elem().Set(reflect.ValueOf(written.DeepCopyObject()).Elem())
 		}
 	}
 	return s.versioner.UpdateObject(out, uint64(revision))

@@ -88,6 +88,9 @@ type RoundTripper interface {
 	RoundTrips(obj runtime.Object, value []byte) bool
 }
 
+// Wrapper is an object to write that a codec knows more about than about the object in it.
+type Wrapper interface{ Unwrap() runtime.Object }
+
 // Caller is a codec that knows whether decoding may call another program, such as a conversion
 // webhook. Then decoded objects are kept for lists and watches.
 type Caller interface{ Calls() bool }
