@@ -375,7 +375,7 @@ func (u *auditor) noncompliant(ctx context.Context) error {
 }
 
 // problemsOf returns problems that a server has found.
-func problemsOf(d *crd.Definition, found []source.StoredProblem) (all []compliance.Problem) {
+func problemsOf(d *crd.Definition, found []compliance.StoredProblem) (all []compliance.Problem) {
 	for _, f := range found {
 		p := compliance.Problem{Kind: compliance.Unreadable, Version: d.Version(f.Version), Message: f.Message}
 		for _, k := range compliance.Kinds() {

@@ -84,7 +84,7 @@ func objects(n int64, adjective string) string {
 
 // hint tells how to list the objects of a CRD that do not comply.
 func hint(name string) string {
-	return fmt.Sprintf("kubectl get %s -A --field-selector crd=%s lists them", plural, name)
+	return fmt.Sprintf("kubectl get %s -A --field-selector crd=%s lists them", compliance.Plural, name)
 }
 
 // publish writes conditions that are due, and returns when the next one is, or zero.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 
@@ -25,9 +26,6 @@ import (
 	"espalier.dev/server/resources"
 	"espalier.dev/store"
 )
-
-// plural is the name of the resource that lists the objects that do not comply.
-const plural = "noncompliantobjects"
 
 // maxListed is the maximum number of problems that are listed for an object: an object can have
 // very many, and each needs much more memory here than what causes it.
@@ -70,7 +68,7 @@ func (s *Scanner) Resource() (*resources.Virtual, error) {
 		"truncated": {Type: api.StringOrArray{"boolean"}, Description: "True if there are more problems than are listed."},
 	})
 	d, err := resources.NewVirtualDefinition(resources.VirtualNames{
-		Plural: plural, Singular: "noncompliantobject", Kind: "NoncompliantObject", Namespaced: true,
+		Plural: compliance.Plural, Singular: "noncompliantobject", Kind: "NoncompliantObject", Namespaced: true,
 	}, &root, []api.CustomResourceColumnDefinition{
 		{Name: "Problems", Type: "integer", JSONPath: ".problemCount", Description: "The number of problems."},
 		{Name: "First Path", Type: "string", JSONPath: ".problems[0].path", Description: "The path of the first problem."},
@@ -146,7 +144,7 @@ func (s *Scanner) list(ctx context.Context, o *metainternalversion.ListOptions) 
 // get returns one object that does not comply.
 func (s *Scanner) get(ctx context.Context, name string) (schema.Object, error) {
 	of, object, _ := strings.Cut(name, ":")
-	missing := apierrors.NewNotFound(runtimeschema.GroupResource{Group: resources.VirtualGroup, Resource: plural}, name)
+	missing := apierrors.NewNotFound(runtimeschema.GroupResource{Group: resources.VirtualGroup, Resource: compliance.Plural}, name)
 	d, namespace := s.config.Catalog().Get(of), apirequest.NamespaceValue(ctx)
 	if d == nil || !d.Namespaced() || namespace == "" {
 		return nil, missing
@@ -265,33 +263,26 @@ func (q query) matches(item *unstructured.Unstructured) bool {
 // item returns an object that does not comply, as clients see it.
 func (s *Scanner) item(d *crd.Definition, e *store.Entry, r *compliance.Report) *unstructured.Unstructured {
 	namespace, name, _ := s.prefix(d).Cut(e.Key)
-	object := map[string]any{"kind": d.Names().Kind, "name": name}
+	wire := &compliance.NoncompliantObject{
+		CRD: d.Name(), Object: compliance.StoredObject{Kind: d.Names().Kind, Namespace: namespace, Name: name},
+		ProblemCount: int64(len(r.Problems)), Truncated: r.Truncated || maxListed < len(r.Problems),
+	}
 	if r.Version != "" {
-		object["apiVersion"] = d.Group() + "/" + r.Version
+		wire.Object.APIVersion = d.Group() + "/" + r.Version
 	}
-	found := make([]any, min(len(r.Problems), maxListed))
-	for i := range found {
-		p := &r.Problems[i]
-		entry := map[string]any{"reason": reason(p.Kind), "message": p.Message}
-		if len(p.Path) > 0 {
-			entry["path"] = p.Path.String()
-		}
+	for _, p := range r.Problems[:min(len(r.Problems), maxListed)] {
+		one := compliance.StoredProblem{Reason: reason(p.Kind), Path: p.Path.String(), Message: p.Message}
 		if p.Version != nil {
-			entry["version"] = p.Version.Name()
+			one.Version = p.Version.Name()
 		}
-		found[i] = entry
+		wire.Problems = append(wire.Problems, one)
 	}
-	u := &unstructured.Unstructured{Object: map[string]any{
-		"crd": d.Name(), "object": object, "problemCount": int64(len(r.Problems)), "problems": found,
-	}}
-	if r.Truncated || len(found) < len(r.Problems) {
-		u.Object["truncated"] = true
-	}
+	u := &unstructured.Unstructured{}
+	u.Object, _ = runtime.DefaultUnstructuredConverter.ToUnstructured(wire) // it has only texts and numbers
 	u.SetName(nameOf(d.Name(), name))
 	u.SetResourceVersion(strconv.FormatInt(e.Revision, 10))
 	if namespace != "" {
 		u.SetNamespace(namespace)
-		object["namespace"] = namespace
 	}
 	if r.Object != nil {
 		stored := &unstructured.Unstructured{Object: r.Object}

@@ -18,13 +18,14 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
+	"espalier.dev/crd/compliance"
 	"espalier.dev/schema"
 	"espalier.dev/server/resource"
 )
 
 // VirtualGroup is the group of the virtual resources, which show what the server knows about
 // CRDs and stored objects.
-const VirtualGroup = "inspect.espalier.dev"
+const VirtualGroup = compliance.Group
 
 // Virtual is a resource whose objects are computed when they are read. They are not stored,
 // and cannot be written or watched. The namespace of a request is in its context.

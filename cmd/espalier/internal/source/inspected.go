@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"espalier.dev/crd"
+	"espalier.dev/crd/compliance"
 )
 
 // Inspector is a [Source] that can tell what of its stored objects does not comply, although it
@@ -30,29 +31,13 @@ var ErrNotInspected = errors.New("the server does not tell which stored objects 
 // Noncompliant is an object that does not comply.
 type Noncompliant struct {
 	Object   Object
-	Problems []StoredProblem
+	Problems []compliance.StoredProblem
 }
-
-// StoredProblem is a problem that a server has found.
-type StoredProblem struct {
-	// Reason is the kind of the problem, in upper camel case.
-	Reason string `json:"reason"`
-	// Path is empty if the whole object is the problem.
-	Path string `json:"path"`
-	// Version is the version whose schema decides. It may be empty.
-	Version string `json:"version"`
-	Message string `json:"message"`
-}
-
-// inspections is the resource of an Espalier server that lists the objects that do not comply.
-const inspections = "/apis/inspect.espalier.dev/v1"
-
-const inspectionsPlural = "noncompliantobjects"
 
 func (s *served) Noncompliant(ctx context.Context, selected Selection) iter.Seq2[Noncompliant, error] {
 	return func(yield func(Noncompliant, error) bool) {
 		for _, d := range selected.Definitions {
-			for _, p := range pathsOf(inspections, inspectionsPlural, true, selected.Namespaces) {
+			for _, p := range pathsOf("/apis/"+compliance.Group+"/v1", compliance.Plural, true, selected.Namespaces) {
 				var malformed error
 				l := &listing{client: s.client, path: p, fields: "crd=" + d.Name(), complete: func(o Object) Object { return o }}
 				l.yield = func(o Object, _ error) bool {
@@ -81,16 +66,9 @@ func (s *served) Noncompliant(ctx context.Context, selected Selection) iter.Seq2
 }
 
 func parseNoncompliant(d *crd.Definition, src []byte) (Noncompliant, error) {
-	var item struct {
-		Object struct {
-			APIVersion string `json:"apiVersion"`
-			Namespace  string `json:"namespace"`
-			Name       string `json:"name"`
-		} `json:"object"`
-		Problems []StoredProblem `json:"problems"`
-	}
+	var item compliance.NoncompliantObject
 	if err := json.Unmarshal(src, &item); err != nil {
-		return Noncompliant{}, fmt.Errorf("%s: the answer is not understood: %w", inspectionsPlural, err)
+		return Noncompliant{}, fmt.Errorf("%s: the answer is not understood: %w", compliance.Plural, err)
 	}
 	o := Object{Definition: d.Name(), Namespace: item.Object.Namespace, Name: item.Object.Name}
 	o.where = objectPath("/apis/"+d.Group()+"/"+servedVersion(d), d.CRD().Spec.Names.Plural, o)
