@@ -22,7 +22,7 @@ import (
 	"espalier.dev/server/builtin/bootstrap"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/rbac"
-	"espalier.dev/server/rbac/policy"
+	"espalier.dev/server/rbac/defaults"
 	"espalier.dev/server/reviews"
 	"espalier.dev/server/storage"
 	"espalier.dev/store"
@@ -137,13 +137,13 @@ func newBootstrap(f *foundation, h *builtin.Handler, config *bootstrap.Config) c
 			if err := f.db.fences.AdoptNamespaces(ctx); err != nil {
 				return err
 			}
-			var roles []policy.Object
+			var roles []defaults.Object
 			if f.authorizer.UsesRBAC() {
-				defaults, err := policy.Default()
+				all, err := defaults.New()
 				if err != nil {
 					return err
 				}
-				roles = defaults.Objects()
+				roles = all.Objects()
 			}
 			if err := h.Bootstrap(ctx, config, roles); err != nil {
 				return fmt.Errorf("create the first objects: %w", err)

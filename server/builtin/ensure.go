@@ -18,7 +18,7 @@ import (
 
 	"espalier.dev/kinds/kind"
 	"espalier.dev/server/builtin/bootstrap"
-	"espalier.dev/server/rbac/policy"
+	"espalier.dev/server/rbac/defaults"
 	"espalier.dev/store"
 )
 
@@ -63,7 +63,7 @@ func (h *Handler) endpointOf(obj kind.Object) (*endpoint, error) {
 // Bootstrap creates the objects that exist on every server from the start, if they are missing,
 // and makes the endpoints of the server and the given roles and bindings current. Other servers
 // may do so at the same time. Everything that is stored must be in memory.
-func (h *Handler) Bootstrap(ctx context.Context, c *bootstrap.Config, roles []policy.Object) error {
+func (h *Handler) Bootstrap(ctx context.Context, c *bootstrap.Config, roles []defaults.Object) error {
 	return h.bootstrap(ctx, c, roles, true)
 }
 
@@ -73,7 +73,7 @@ func (h *Handler) Restore(ctx context.Context, c *bootstrap.Config) error {
 	return h.bootstrap(ctx, c, nil, false)
 }
 
-func (h *Handler) bootstrap(ctx context.Context, c *bootstrap.Config, roles []policy.Object, update bool) error {
+func (h *Handler) bootstrap(ctx context.Context, c *bootstrap.Config, roles []defaults.Object, update bool) error {
 	group, within := errgroup.WithContext(ctx)
 	group.Go(func() error { return h.reconcileAll(within, roles, false) })
 	group.Go(func() error {

@@ -14,14 +14,14 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"espalier.dev/kinds/kind"
-	"espalier.dev/server/rbac/policy"
+	"espalier.dev/server/rbac/defaults"
 	"espalier.dev/server/storage"
 )
 
 // reconcileAll creates the roles and bindings that are missing, and brings the others up to date:
 // either those in namespaces, or the others.
-func (h *Handler) reconcileAll(ctx context.Context, roles []policy.Object, namespaced bool) error {
-	var missing, changed []policy.Object
+func (h *Handler) reconcileAll(ctx context.Context, roles []defaults.Object, namespaced bool) error {
+	var missing, changed []defaults.Object
 	for _, obj := range roles {
 		if (obj.GetNamespace() != "") != namespaced {
 			continue
@@ -39,7 +39,7 @@ func (h *Handler) reconcileAll(ctx context.Context, roles []policy.Object, names
 		if err != nil {
 			continue // the key that it is encrypted with may be missing: it stays as it is
 		}
-		if policy.Reconcile(stored.(policy.Object), obj) != policy.Keep {
+		if defaults.Reconcile(stored.(defaults.Object), obj) != defaults.Keep {
 			changed = append(changed, obj)
 		}
 	}
@@ -66,7 +66,7 @@ const maxTogether = 64
 // createTogether creates objects, many in one transaction: a server has more than a hundred roles
 // and bindings from the start, and should start fast. It returns the objects that have to be
 // created one by one.
-func (h *Handler) createTogether(ctx context.Context, objects []policy.Object) (left []policy.Object, err error) {
+func (h *Handler) createTogether(ctx context.Context, objects []defaults.Object) (left []defaults.Object, err error) {
 	for batch := range slices.Chunk(objects, maxTogether) {
 		values, conditions := map[string][]byte{}, []clientv3.Cmp{}
 		namespaces := map[string]bool{}
@@ -80,7 +80,7 @@ func (h *Handler) createTogether(ctx context.Context, objects []policy.Object) (
 			if err != nil {
 				return nil, err
 			}
-			created := obj.DeepCopyObject().(policy.Object)
+			created := obj.DeepCopyObject().(defaults.Object)
 			e.store.CreateStrategy.PrepareForCreate(apirequest.WithNamespace(ctx, namespace), created)
 			rest.FillObjectMetaSystemFields(created)
 			if values[e.prefix.Key(namespace, obj.GetName())], err = runtime.Encode(e.codec, created); err != nil {
@@ -101,7 +101,7 @@ func (h *Handler) createTogether(ctx context.Context, objects []policy.Object) (
 }
 
 // reconcile creates a role or binding, or brings it up to date.
-func (h *Handler) reconcile(ctx context.Context, wanted policy.Object) error {
+func (h *Handler) reconcile(ctx context.Context, wanted defaults.Object) error {
 	e, err := h.endpointOf(wanted)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (h *Handler) reconcile(ctx context.Context, wanted policy.Object) error {
 		var uid *metav1.Preconditions
 		_, _, err = e.storage.Update(ctx, wanted.GetName(), rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 			stored := old.DeepCopyObject().(kind.Object)
-			recreate = policy.Reconcile(stored, wanted) == policy.Recreate
+			recreate = defaults.Reconcile(stored, wanted) == defaults.Recreate
 			uid = metav1.NewUIDPreconditions(string(stored.GetUID()))
 			return stored, nil
 		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})

@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	"espalier.dev/server/rbac/policy"
+	"espalier.dev/server/rbac/defaults"
 	"espalier.dev/test/oracle/builtin"
 )
 
@@ -48,7 +48,7 @@ func TestPolicy(t *testing.T) {
 		}
 		want[objectName(tree)] = text(tree)
 	}
-	p, err := policy.Default()
+	p, err := defaults.New()
 	if err != nil {
 		t.Fatal(err)
 	}

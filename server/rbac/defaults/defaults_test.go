@@ -1,4 +1,4 @@
-package policy
+package defaults
 
 import (
 	"slices"
@@ -21,7 +21,7 @@ func byName(t *testing.T, p *Policy, name string) *rbacv1.ClusterRole {
 
 func defaults(t *testing.T) *Policy {
 	t.Helper()
-	p, err := Default()
+	p, err := New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestReconcile(t *testing.T) {
 
 func BenchmarkDefault(b *testing.B) {
 	for b.Loop() {
-		if _, err := Default(); err != nil {
+		if _, err := New(); err != nil {
 			b.Fatal(err)
 		}
 	}

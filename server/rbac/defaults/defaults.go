@@ -1,6 +1,6 @@
-// Package policy has the roles and bindings that exist on every server with RBAC, as
+// Package defaults has the roles and bindings that exist on every server with RBAC, as
 // kube-apiserver creates them, and brings stored ones up to date.
-package policy
+package defaults
 
 import (
 	_ "embed" // for the list
@@ -33,9 +33,9 @@ type Object interface {
 	metav1.Object
 }
 
-// Default returns the roles and bindings of Kubernetes. Aggregated cluster roles have the rules of
+// New returns the roles and bindings of Kubernetes. Aggregated cluster roles have the rules of
 // the other ones.
-func Default() (*Policy, error) {
+func New() (*Policy, error) {
 	p := &Policy{}
 	if err := p.parse(list); err != nil {
 		return nil, fmt.Errorf("the default roles and bindings: %w", err)
