@@ -113,28 +113,11 @@ type Options struct {
 // spec.map[a.b]. The error is about the path, or the object is not JSON, or a schema of the CRD
 // cannot be compiled.
 func Explain(d *crd.Definition, source []byte, path string, o Options) (*Explanation, error) {
-	tokens, err := parse(path)
+	out, value, at, err := begin(source, path, o)
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := jsonx.Parse(source)
-	if err != nil {
-		return nil, fmt.Errorf("the stored value is not JSON: %w", err)
-	}
-	value, ok := parsed.(map[string]any)
-	if !ok {
-		return nil, errors.New("the stored value is not an object")
-	}
-	e := &explainer{definition: d, checker: object.New(d, o.Text), options: o, source: source, value: value}
-	if e.path, err = resolve(tokens, value); err != nil {
-		return nil, err
-	}
-	out := &Explanation{Path: e.path.String(), Pointer: e.path.Pointer()}
-	if !o.FromServer {
-		out.Stored = &Stored{}
-		out.Stored.Value, out.Stored.Found = e.path.Find(value)
-		out.Stored.APIVersion, _ = value["apiVersion"].(string)
-	}
+	e := &explainer{definition: d, checker: object.New(d, o.Text), options: o, source: source, value: value, path: at}
 	for _, v := range d.Versions() {
 		version, err := e.version(v)
 		if err != nil {
@@ -143,6 +126,32 @@ func Explain(d *crd.Definition, source []byte, path string, o Options) (*Explana
 		out.Versions = append(out.Versions, version)
 	}
 	return out, nil
+}
+
+// begin parses an object and a path in it, and returns an Explanation without versions.
+func begin(source []byte, text string, o Options) (out *Explanation, value schema.Object, path schema.Path, err error) {
+	tokens, err := parse(text)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	parsed, err := jsonx.Parse(source)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("the stored value is not JSON: %w", err)
+	}
+	value, ok := parsed.(map[string]any)
+	if !ok {
+		return nil, nil, nil, errors.New("the stored value is not an object")
+	}
+	if path, err = resolve(tokens, value); err != nil {
+		return nil, nil, nil, err
+	}
+	out = &Explanation{Path: path.String(), Pointer: path.Pointer()}
+	if !o.FromServer {
+		out.Stored = &Stored{}
+		out.Stored.Value, out.Stored.Found = path.Find(value)
+		out.Stored.APIVersion, _ = value["apiVersion"].(string)
+	}
+	return out, value, path, nil
 }
 
 // explainer explains one path of one object.

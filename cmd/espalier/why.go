@@ -14,11 +14,13 @@ import (
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
 	"espalier.dev/analysis/why"
+	"espalier.dev/api"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/cmd/espalier/internal/source"
 	"espalier.dev/crd"
 	"espalier.dev/internal/nearest"
+	"espalier.dev/kinds"
 )
 
 // whyOptions are the flags of why.
@@ -48,6 +50,9 @@ selects one.
 FIELD is a path as in the reports of other commands, or a JSON pointer: spec.steps[0].image,
 metadata.annotations["example.com/owner"], /spec/steps/0/image.
 
+Kubernetes' own kinds, such as deployments, need no CRD: their Go types decide what is
+served, so that why names no schema.
+
 Objects come from a source as in espalier audit. The API of a running cluster does not show
 what is stored: for that, use --snapshot or --etcd-servers. CRDs come from the same source,
 unless --crd names others. Conversion webhooks are not called.
@@ -61,6 +66,9 @@ Exit codes: 0 success, ` + otherExitCodes + `.`,
 
   # Explain where a value comes from, as JSON
   espalier why ct/nightly spec.policy -f crontab-typo.yaml --crd crontab-crd.yaml -o json
+
+  # Explain where a field of a Deployment comes from
+  espalier why deployments/web spec.strategy -f manifests/web.yaml
 
   # Explain a field of an object in a running cluster
   espalier why crontabs.stable.example.com/nightly spec.replicas --from-cluster -n default`,
@@ -109,19 +117,31 @@ func (a *app) why(c *cobra.Command, o whyOptions, target, path string) (err erro
 	if err != nil {
 		return err
 	}
-	d, err := f.resource(resource)
+	d, missing, err := f.resource(resource)
 	if err != nil {
 		return err
 	}
 	found, err := f.object(ctx, d, name, o.source.namespaces)
 	if err != nil {
-		return err
+		return errors.Join(err, missing)
 	}
-	e, err := why.Explain(d, found.JSON, path, why.Options{Text: f.texts[d], FromServer: !src.Stored()})
-	if err != nil {
-		return err
+	record := whyRecord{Definition: d.Name(), Namespace: found.Namespace, Name: found.Name, Where: found.Where()}
+	options := why.Options{Text: f.texts[d], FromServer: !src.Stored()}
+	if missing != nil {
+		rules, err := kinds.NewOffline(nil)
+		if err != nil {
+			return err
+		}
+		record.Explanation, err = why.ExplainKind(d, rules, found.JSON, path, options)
+		if err != nil {
+			return err
+		}
+	} else {
+		record.Semantics = a.semantics.String()
+		if record.Explanation, err = why.Explain(d, found.JSON, path, options); err != nil {
+			return err
+		}
 	}
-	record := whyRecord{Definition: d.Name(), Namespace: found.Namespace, Name: found.Name, Where: found.Where(), Semantics: a.semantics.String(), Explanation: e}
 	if o.output == "text" {
 		return record.writeText(a.stdout)
 	}
@@ -179,8 +199,20 @@ func (f *finder) define(name string, src []byte, text object.Options) {
 	f.texts[d] = text
 }
 
-// resource returns the CRD of a resource.
-func (f *finder) resource(name string) (*crd.Definition, error) {
+// resource returns the CRD of a resource or, if there is none, the description of a built-in kind
+// and why there is no CRD.
+func (f *finder) resource(name string) (d *crd.Definition, missing, err error) {
+	if d, missing = f.custom(name); missing == nil {
+		return d, nil, nil
+	}
+	if found, unknown := findResource(nil, name, "", ""); unknown == nil && found.Path == "" && found.Definition().Group() != api.GroupName {
+		return found.Definition(), missing, nil
+	}
+	return nil, nil, missing
+}
+
+// custom returns the CRD of a resource.
+func (f *finder) custom(name string) (*crd.Definition, error) {
 	if len(f.known) == 0 && len(f.unusable) == 0 {
 		return nil, fmt.Errorf("no CRD found in %s: add CRDs with --crd", f.name)
 	}
@@ -230,7 +262,8 @@ type whyRecord struct {
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name"`
 	Where      string `json:"where,omitempty"`
-	Semantics  string `json:"semantics"`
+	// Semantics is empty for a built-in kind.
+	Semantics string `json:"semantics,omitempty"`
 	*why.Explanation
 }
 
@@ -242,7 +275,9 @@ func (r *whyRecord) writeText(w io.Writer) error {
 	}
 	line("", "OBJECT", fmt.Sprintf("%s %s (%s)", r.Definition, input.Identity{Namespace: r.Namespace, Name: r.Name}.FullName(), r.Where))
 	line("", "FIELD", r.Path)
-	line("", "SEMANTICS", r.Semantics)
+	if r.Semantics != "" {
+		line("", "SEMANTICS", r.Semantics)
+	}
 	switch s := r.Stored; {
 	case s == nil:
 		line("", "STORED", "not known: the API does not show what is stored")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
@@ -190,5 +191,36 @@ func TestStoredV1beta1(t *testing.T) {
 	out, code := runApp(t, "why", "olds/x", "spec.a", "--snapshot", e.snapshot(t), "--no-config")
 	if want := "(/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/a)"; code != 0 || !strings.Contains(out, want) {
 		t.Errorf("exit code %d: %s", code, out)
+	}
+}
+
+// TestStoredBuiltinField explains fields of an object of a built-in kind in etcd, where it is
+// protobuf, and on the server.
+func TestStoredBuiltinField(t *testing.T) {
+	t.Parallel()
+	e := newAuditedEtcd(t)
+	client := dynamic.NewForConfigOrDie(e.server.Config())
+	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": map[string]any{"name": "web"},
+		"spec": map[string]any{"maxReplicas": int64(3), "scaleTargetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "targetCPUUtilizationPercentage": int64(80)}}}
+	if _, err := client.Resource(runtimeschema.GroupVersionResource{Group: "autoscaling", Version: "v1", Resource: "horizontalpodautoscalers"}).Namespace("default").Create(t.Context(), obj, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	snapshot := e.snapshot(t)
+	for name, tc := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"snapshot": {[]string{"hpa/web", "spec.targetCPUUtilizationPercentage", "--snapshot", snapshot}, []string{
+			"STORED:     nothing (in autoscaling/v2)", "VALUE:      80", "specified: the conversion from version v2 to version v1 sets it"}},
+		"cluster": {[]string{"hpa/web", "spec.targetCPUUtilizationPercentage", "--kubeconfig", e.server.Kubeconfig()}, []string{"STORED:     not known", "VALUE:      80"}},
+		"core":    {[]string{"namespaces/default", "spec.finalizers", "--kubeconfig", e.server.Kubeconfig()}, []string{`VALUE:      ["kubernetes"]`}},
+		"stored":  {[]string{"services/kubernetes", "spec.ports[0].port", "--snapshot", snapshot, "-n", "default"}, []string{"VALUE:      443", "specified: a Service has this field"}},
+	} {
+		out, code := runApp(t, append([]string{"why", "--no-config"}, tc.args...)...)
+		for _, want := range tc.want {
+			if code != 0 || !strings.Contains(out, want) {
+				t.Errorf("%s: exit code %d, want %s:\n%s", name, code, want, out)
+			}
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -104,11 +105,7 @@ func (s *served) Definitions(ctx context.Context) iter.Seq2[Object, error] {
 		const group, plural = "/apis/" + api.APIVersion, "customresourcedefinitions"
 		l := &listing{client: s.client, path: path.Join(group, plural), yield: yield}
 		l.complete = func(o Object) Object {
-			// The items of a list of CRDs do not repeat what they are.
-			if id, err := api.Identify(o.JSON); err == nil && id.Kind == "" {
-				o.JSON = input.WithMember(o.JSON, "kind", api.Kind)
-				o.JSON = input.WithMember(o.JSON, "apiVersion", api.APIVersion)
-			}
+			o.JSON = withType(o.JSON, api.APIVersion, api.Kind)
 			o.Definition, o.where = o.Name, objectPath(group, plural, o)
 			return o
 		}
@@ -129,12 +126,16 @@ func (s *served) Objects(ctx context.Context, selected Selection) iter.Seq2[Obje
 				continue
 			}
 			group, plural := "/apis/"+d.Group()+"/"+version, d.CRD().Spec.Names.Plural
+			if d.Group() == "" {
+				group = "/api/" + version
+			}
 			for _, p := range pathsOf(group, plural, d.Namespaced(), selected.Namespaces) {
 				l := &listing{client: s.client, path: p, yield: yield}
 				if selected.Name != "" {
 					l.fields = metav1.ObjectNameField + "=" + selected.Name
 				}
 				l.complete = func(o Object) Object {
+					o.JSON = withType(o.JSON, strings.TrimPrefix(d.Group()+"/"+version, "/"), d.CRD().Spec.Names.Kind)
 					o.Definition = d.Name()
 					o.where = objectPath(group, plural, o)
 					return o
@@ -152,6 +153,15 @@ func (s *served) Objects(ctx context.Context, selected Selection) iter.Seq2[Obje
 			}
 		}
 	}
+}
+
+// withType adds the apiVersion and kind to an item of a list. Those of CRDs and of built-in kinds do
+// not repeat what they are.
+func withType(src []byte, apiVersion, kind string) []byte {
+	if id, err := api.Identify(src); err != nil || id.Kind != "" {
+		return src
+	}
+	return input.WithMember(input.WithMember(src, "kind", kind), "apiVersion", apiVersion)
 }
 
 // servedVersion returns the version in which objects are read: the storage version if it is

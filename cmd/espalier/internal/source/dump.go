@@ -162,7 +162,7 @@ func (d *dump) Definitions(ctx context.Context) iter.Seq2[Object, error] {
 func (d *dump) Objects(ctx context.Context, selected Selection) iter.Seq2[Object, error] {
 	resources := map[string]*crd.Definition{}
 	for _, def := range selected.Definitions {
-		resources[def.CRD().Spec.Names.Plural+"."+def.Group()] = def
+		resources[def.GroupResource().String()] = def
 	}
 	return func(yield func(Object, error) bool) {
 		stopped := false

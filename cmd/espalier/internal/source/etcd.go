@@ -3,14 +3,19 @@ package source
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
+	"sync"
 
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/crd"
+	"espalier.dev/kinds"
 	"espalier.dev/server/definitions/protobuf"
 	"espalier.dev/server/encryption"
 	"espalier.dev/server/etcd"
@@ -118,9 +123,10 @@ func (s *stored) read(ctx context.Context, e keyspace.Entry, o Object) (Object, 
 
 func (s *stored) Objects(ctx context.Context, selected Selection) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
-		resources := map[runtimeschema.GroupResource]*crd.Definition{}
+		// Keys of custom resources begin with the group, those of built-in kinds with a directory.
+		resources := map[string]*crd.Definition{}
 		for _, d := range selected.Definitions {
-			resources[d.GroupResource()] = d
+			resources[directory(d)] = d
 		}
 		prefixes := []string{string(s.root)}
 		if !s.inPasses {
@@ -139,7 +145,13 @@ func (s *stored) Objects(ctx context.Context, selected Selection) iter.Seq2[Obje
 				if !ok || !selected.has(o.Namespace, o.Name) {
 					continue
 				}
-				if o, err = s.read(ctx, e, o); !yield(o, err) {
+				o, err = s.read(ctx, e, o)
+				if err == nil && keys.IsProtobuf(o.JSON) {
+					if o.JSON, err = decodeBuiltin(o.JSON); err != nil {
+						err = &Failure{o, Unreadable, err}
+					}
+				}
+				if !yield(o, err) {
 					return
 				}
 			}
@@ -147,9 +159,45 @@ func (s *stored) Objects(ctx context.Context, selected Selection) iter.Seq2[Obje
 	}
 }
 
-// prefixesOf returns the prefixes of the selected keys of a CRD.
+// directory returns the directory of the objects of a CRD or built-in kind below the root.
+func directory(d *crd.Definition) string {
+	if isBuiltin(d) {
+		return keys.BuiltinDirectory(d.GroupResource())
+	}
+	return d.Group() + "/" + d.GroupResource().Resource
+}
+
+// isBuiltin reports whether a definition describes a built-in kind.
+func isBuiltin(d *crd.Definition) bool {
+	return slices.ContainsFunc(d.Versions(), func(v *crd.Version) bool { return kinds.ByKind(v.GroupVersionKind()) != nil })
+}
+
+// builtinDecoder decodes objects of built-in kinds.
+var builtinDecoder = sync.OnceValues(func() (runtime.Decoder, error) {
+	s := runtime.NewScheme()
+	return serializer.NewCodecFactory(s).UniversalDeserializer(), kinds.AddToScheme(s)
+})
+
+// decodeBuiltin returns an object of a built-in kind as JSON.
+func decodeBuiltin(stored []byte) ([]byte, error) {
+	decoder, err := builtinDecoder()
+	if err != nil {
+		return nil, err
+	}
+	obj, gvk, err := decoder.Decode(stored, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(*gvk)
+	return json.Marshal(obj)
+}
+
+// prefixesOf returns the prefixes of the selected keys of a CRD or built-in kind.
 func (s *stored) prefixesOf(d *crd.Definition, selected *Selection) (prefixes []string) {
 	all := s.root.Custom(d.GroupResource())
+	if isBuiltin(d) {
+		all = s.root.Builtin(d.GroupResource())
+	}
 	if len(selected.Namespaces) == 0 {
 		return []string{string(all)}
 	}
@@ -160,9 +208,9 @@ func (s *stored) prefixesOf(d *crd.Definition, selected *Selection) (prefixes []
 }
 
 // identify returns the object that has a key. ok is false if it is not of one of the resources.
-func (s *stored) identify(key string, resources map[runtimeschema.GroupResource]*crd.Definition) (o Object, ok bool) {
+func (s *stored) identify(key string, resources map[string]*crd.Definition) (o Object, ok bool) {
 	at, ok := s.root.Parse(key)
-	d := resources[at.Resource]
+	d := resources[at.Directory]
 	if d == nil || !ok {
 		return Object{}, false
 	}
