@@ -35,7 +35,8 @@ const retryAfter = 1
 //
 // A list needs memory for its objects until the client has read them. So the stored bytes of the
 // objects in all lists that are being answered are limited, too: a list takes them while it reads
-// the objects. One that is larger than the limit is answered if there is no other.
+// the objects, except for objects that it shares with another list. One that is larger than the
+// limit is answered if there is no other.
 type limiter struct {
 	next        http.Handler
 	longRunning apirequest.LongRunningRequestCheck
@@ -120,8 +121,8 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	ctx := req.Context()
 	if lists(info) {
 		seat, b := giveBack, &budget{of: l.listed}
-		giveBack = func() { seat(); b.giveBack() }
-		ctx = storage.WithBudget(ctx, b.spend)
+		listed, done := storage.WithBudget(ctx, b)
+		ctx, giveBack = listed, func() { seat(); done(); b.giveBack() }
 	}
 	ctx, answered := rest.WithWork(ctx, giveBack)
 	defer answered()
@@ -185,8 +186,8 @@ const (
 	objectOverhead = 1 << 10
 )
 
-// spend takes the bytes for an object of a list.
-func (b *budget) spend(n int) error {
+// Spend takes the bytes for an object of a list.
+func (b *budget) Spend(n int) error {
 	b.used += int64(n) + objectOverhead
 	if b.of.limit == 0 || b.used <= freeBytes || b.used <= b.taken || b.taken == b.of.limit {
 		return nil
@@ -197,6 +198,13 @@ func (b *budget) spend(n int) error {
 	}
 	b.taken += more
 	return nil
+}
+
+// Leave returns a function that gives back bytes of an object later than the others.
+func (b *budget) Leave(n int) (giveBack func()) {
+	left := min(int64(n), b.taken)
+	b.taken -= left
+	return func() { (&budget{of: b.of, taken: left}).giveBack() }
 }
 
 // giveBack returns what was taken.

@@ -13,13 +13,21 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"espalier.dev/kinds"
+	serverrest "espalier.dev/server/rest"
 )
 
 // bodySerializer encodes and decodes the bodies of requests for one kind.
 type bodySerializer struct {
 	serializer.CodecFactory
 	convertor *kinds.Converter
+	media     []runtime.SerializerInfo
 }
+
+func newBodySerializer(c *kinds.Converter) *bodySerializer {
+	return &bodySerializer{CodecFactory: c.Codecs, convertor: c, media: serverrest.StreamLists(c.Codecs.SupportedMediaTypes())}
+}
+
+func (n *bodySerializer) SupportedMediaTypes() []runtime.SerializerInfo { return n.media }
 
 func (n *bodySerializer) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
 	return versioning.NewCodec(e, nil, n.convertor, n.convertor, n.convertor, nil, gv, nil, "builtin")

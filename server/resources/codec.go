@@ -22,6 +22,7 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/schema"
+	serverrest "espalier.dev/server/rest"
 )
 
 // media is a format of bodies. k8s.io/apimachinery writes them, bodyDecoder reads them.
@@ -77,7 +78,7 @@ var _ runtime.NegotiatedSerializer = &bodySerializer{}
 
 func newBodySerializer(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime.Scheme, creator runtime.ObjectCreater, typer runtime.ObjectTyper) *bodySerializer {
 	text := func(o kubejson.SerializerOptions) *media {
-		return &media{Serializer: kubejson.NewSerializerWithOptions(kubejson.DefaultMetaFactory, creator, typer, o), yaml: o.Yaml, strict: o.Strict}
+		return &media{Serializer: serverrest.StreamList(kubejson.NewSerializerWithOptions(kubejson.DefaultMetaFactory, creator, typer, o), o.Yaml, o.Pretty), yaml: o.Yaml, strict: o.Strict}
 	}
 	binary := &media{Serializer: protobuf.NewSerializerWithOptions(creator, typer, protobuf.SerializerOptions{StreamingCollectionsEncoding: true}), protobuf: true}
 	if k, ok := kind.(ProtobufKind); ok {

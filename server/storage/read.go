@@ -158,6 +158,7 @@ func (s *Storage) GetList(ctx context.Context, key string, opts storage.ListOpti
 
 	items.Set(reflect.MakeSlice(items.Type(), 0, 0))
 	limit, last, more := s.limit(opts), "", false
+	listed, _ := ctx.Value(listsKey{}).(*lists)
 	var failed corruption
 	for e, err := range from.all {
 		if err != nil {
@@ -171,19 +172,21 @@ func (s *Storage) GetList(ctx context.Context, key string, opts storage.ListOpti
 			break
 		}
 		last = e.Key
-		obj, err := s.listed(e)
+		o, err := listed.open(s, e)
 		if err != nil {
 			if !failed.add(err) {
 				break
 			}
 			continue
 		}
-		if matched, err := opts.Predicate.Matches(obj); err == nil && matched {
-			if err := Spend(ctx, len(e.Value)); err != nil {
-				return err
-			}
-			items.Set(reflect.Append(items, reflect.ValueOf(obj).Elem()))
+		if matched, err := opts.Predicate.Matches(o.object); err != nil || !matched {
+			listed.drop(o)
+			continue
 		}
+		if err := listed.keep(o); err != nil {
+			return err
+		}
+		items.Set(reflect.Append(items, reflect.ValueOf(o.object).Elem()))
 	}
 	if err := failed.err(s.config.Resource); err != nil {
 		return err
@@ -214,18 +217,6 @@ func (s *Storage) limit(opts storage.ListOptions) int64 {
 		return 0
 	}
 	return opts.Predicate.Limit
-}
-
-// listed returns the object of an entry in a list. It must not be changed.
-func (s *Storage) listed(e *store.Entry) (runtime.Object, error) {
-	if !s.calls {
-		return s.decode(e, e.Revision, nil)
-	}
-	shared, err := s.shared(e, e.Revision)
-	if err != nil {
-		return nil, err
-	}
-	return shared.object, nil
 }
 
 // entries returns the entries of a list: at the revision exact if it is not zero, otherwise at

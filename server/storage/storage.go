@@ -51,6 +51,7 @@ type Backend struct {
 	compacted func() int64
 	leases    leases
 	kept      *kept
+	listed    *listedObjects
 }
 
 // NewBackend returns a Backend. compacted returns the newest revision that is known to be
@@ -59,7 +60,10 @@ func NewBackend(s *store.Store, compacted func() int64) *Backend {
 	if compacted == nil {
 		compacted = func() int64 { return 0 }
 	}
-	return &Backend{store: s, compacted: compacted, kept: newKept(), leases: leases{store: s, maxReuse: leaseReuse, turn: make(chan struct{}, 1)}}
+	return &Backend{
+		store: s, compacted: compacted, kept: newKept(), listed: &listedObjects{objects: map[keptKey]*listedObject{}},
+		leases: leases{store: s, maxReuse: leaseReuse, turn: make(chan struct{}, 1)},
+	}
 }
 
 // Config configures the storage of a resource.
