@@ -232,6 +232,12 @@ func TestConversionWebhook(t *testing.T) {
 			t.Parallel()
 			testConvertedTypes(newParcels(t, sem), sem)
 		})
+		for _, row := range []string{"P-13", "V-14"} {
+			t.Run(row+"-converted-contradiction "+sem.String(), func(t *testing.T) {
+				t.Parallel()
+				testConvertedContradiction(newParcels(t, sem), sem)
+			})
+		}
 	}
 	t.Run("S-18-webhook-down", func(t *testing.T) {
 		t.Parallel()
@@ -385,5 +391,50 @@ func testConvertedTypes(b *parcels, sem schema.Semantics) {
 	}
 	if a := b.get(parcelsV2); a.code != http.StatusOK {
 		b.Errorf("list: %d %s", a.code, a.body)
+	}
+}
+
+// testConvertedContradiction changes objects whose stored values contradict the types of all
+// versions, through the version that is not stored.
+func testConvertedContradiction(b *parcels, sem schema.Semantics) {
+	const crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/parcels.conversion.example.com"
+	const merge = "application/merge-patch+json"
+	b.must("create", parcel("v1", "a", 3), http.StatusCreated)
+	if a := b.do(http.MethodPatch, parcelsV1+"/a", []byte(`{"metadata": {"finalizers": ["example.com/wait"]}}`), merge); a.code != http.StatusOK {
+		b.Fatalf("%d %s", a.code, a.body)
+	}
+	if a := b.do(http.MethodPatch, crds, []byte(`{"spec": {"versions": [
+		{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+			"spec": {"type": "object", "properties": {"size": {"type": "string"}}}}}}},
+		{"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+			"spec": {"type": "object", "properties": {"dimension": {"type": "object", "properties": {"size": {"type": "string"}}}}}}}}}]}}`), merge); a.code != http.StatusOK {
+		b.Fatalf("%d %s", a.code, a.body)
+	}
+	wrong := http.StatusUnprocessableEntity
+	if sem.RefusesContradictions() {
+		wrong = http.StatusBadRequest
+	}
+	for i, path := range []string{parcelsV1 + "/a", parcelsV2 + "/a"} {
+		// What is stored stays, and does not keep anything else from being changed.
+		label := fmt.Sprintf(`{"metadata": {"labels": {"n": "%d"}}}`, i)
+		if a := b.do(http.MethodPatch, path, []byte(label), merge); a.code != http.StatusOK {
+			b.Errorf("%s: %d %s", path, a.code, a.body)
+		}
+		b.want(b.get(parcelsV1+"/a"), "metadata.labels.n", fmt.Sprint(i))
+		b.want(b.get(parcelsV1+"/a"), "spec.size", float64(3))
+		b.want(b.get(parcelsV2+"/a"), "spec.dimension.size", float64(3))
+		// A new contradiction is rejected.
+		if a := b.do(http.MethodPatch, path, []byte(`{"spec": {"size": 4, "dimension": {"size": 4}}}`), merge); a.code != wrong {
+			b.Errorf("%s: %d %s", path, a.code, a.body)
+		}
+	}
+	if a := b.do(http.MethodDelete, parcelsV2+"/a", nil, ""); a.code != http.StatusOK {
+		b.Errorf("delete: %d %s", a.code, a.body)
+	}
+	if a := b.do(http.MethodPatch, parcelsV2+"/a", []byte(`{"metadata": {"finalizers": null}}`), merge); a.code != http.StatusOK {
+		b.Errorf("remove the finalizer: %d %s", a.code, a.body)
+	}
+	if a := b.get(parcelsV2 + "/a"); a.code != http.StatusNotFound {
+		b.Errorf("it is still there: %d %s", a.code, a.body)
 	}
 }

@@ -302,6 +302,8 @@ type storageCodec struct {
 // is encoded once.
 type storedTree struct {
 	*unstructured.Unstructured
+	// old is the object that it replaces, in the same version, or nil.
+	old   schema.Object
 	value []byte
 	// view is what a read of the value returns, or nil if it must be decoded for that.
 	view *view
@@ -348,7 +350,7 @@ func (c *storageCodec) Encode(obj runtime.Object, w io.Writer) error {
 		return c.kind.EncodeStored(obj, w)
 	}
 	var text bytes.Buffer
-	if err := c.kind.EncodeStored(t.Unstructured, &text); err != nil {
+	if err := c.kind.EncodeStored(t, &text); err != nil {
 		return err
 	}
 	t.value, t.view = text.Bytes(), c.unchanged(text.Bytes())

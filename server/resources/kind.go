@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/crd"
@@ -156,18 +157,16 @@ func (k *customKind) DecodeStored(src []byte) (runtime.Object, error) {
 }
 
 func (k *customKind) EncodeStored(obj runtime.Object, w io.Writer) error {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return fmt.Errorf("%T cannot be stored", obj)
-	}
-	why := writing
-	if _, ok := k.kinds.converter.(relabel); ok {
-		why = reading // Decode has checked it
-	}
-	out, err := k.kinds.convertCopy(u.Object, k.Definition().Storage().GroupVersionKind().GroupVersion(), why)
-	if contradiction := (*schema.ContradictionError)(nil); errors.As(err, &contradiction) {
-		// The object that the client sent is malformed, in the version that is stored.
-		return apierrors.NewBadRequest(err.Error())
+	var out schema.Object
+	var err error
+	switch obj := obj.(type) {
+	case *storedTree:
+		out, err = k.converted(obj)
+	case *unstructured.Unstructured:
+		// The server changes a stored object, for example to delete it.
+		out, err = k.kinds.convertCopy(obj.Object, k.storageVersion(), reading)
+	default:
+		err = fmt.Errorf("%T cannot be stored", obj)
 	}
 	if err != nil {
 		return err
@@ -178,6 +177,34 @@ func (k *customKind) EncodeStored(obj runtime.Object, w io.Writer) error {
 	}
 	_, err = w.Write(append(data, '\n')) // as kube-apiserver stores it
 	return err
+}
+
+// storageVersion is the version in which objects are stored.
+func (k *customKind) storageVersion() runtimeschema.GroupVersion {
+	return k.Definition().Storage().GroupVersionKind().GroupVersion()
+}
+
+// converted returns the object of a client in the storage version. A value that contradicts the
+// type that it has there is an error, unless it is already stored.
+func (k *customKind) converted(t *storedTree) (schema.Object, error) {
+	why := writing
+	if _, ok := k.kinds.converter.(relabel); ok {
+		why = reading // Decode has checked it
+	}
+	out, err := k.kinds.convertCopy(t.Object, k.storageVersion(), why)
+	contradiction := (*schema.ContradictionError)(nil)
+	if t.old != nil && errors.As(err, &contradiction) {
+		var old schema.Object
+		if old, err = k.kinds.convertCopy(t.old, k.storageVersion(), reading); err != nil {
+			return nil, err
+		}
+		out, err = k.kinds.convertWith(runtime.DeepCopyJSON(t.Object), k.storageVersion(), schema.DecodeOptions{WithoutDefaults: true, Old: old})
+	}
+	if errors.As(err, &contradiction) {
+		// The object that the client sent is malformed, in the version that is stored.
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return out, err
 }
 
 func (k *customKind) Default(obj runtime.Object) { k.program.Default(content(obj)) }
