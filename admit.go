@@ -48,7 +48,8 @@ func (a *Admitter) create(ctx context.Context, g given) (*Result, error) {
 	}
 	meta := result.Object["metadata"].(map[string]any)
 	if meta["resourceVersion"] != nil {
-		return nil, &FieldError{Path: schema.Path{{Key: "metadata"}, {Key: "resourceVersion"}}, Problem: "must not be set on an object to be created"}
+		return nil, &FieldError{Path: schema.Path{{Key: "metadata"}, {Key: "resourceVersion"}},
+			Problem: "must not be set on an object to be created"}
 	}
 	v.PrepareCreate(result.Object)
 	if v.HasStatus() {
@@ -129,7 +130,8 @@ func (a *Admitter) replaceStatus(ctx context.Context, g given, old Object) (*Res
 
 type validateFunc func(*crd.Version, context.Context, Object, Object) (schema.Violations, error)
 
-func (a *Admitter) update(ctx context.Context, g given, old Object, prepare func(*crd.Version, *Result, Object), validate validateFunc) (result *Result, err error) {
+func (a *Admitter) update(ctx context.Context, g given, old Object, prepare func(*crd.Version, *Result,
+	Object), validate validateFunc) (result *Result, err error) {
 	v, err := a.version(g)
 	if err != nil {
 		return nil, err
@@ -155,7 +157,8 @@ func (a *Admitter) update(ctx context.Context, g given, old Object, prepare func
 	meta := result.Object["metadata"].(map[string]any)
 	if meta["resourceVersion"] == nil {
 		meta["resourceVersion"] = oldMeta["resourceVersion"]
-	} else if given, _ := old["metadata"].(map[string]any); given["resourceVersion"] != nil && meta["resourceVersion"] != oldMeta["resourceVersion"] {
+	} else if given, _ := old["metadata"].(map[string]any); given["resourceVersion"] != nil &&
+		meta["resourceVersion"] != oldMeta["resourceVersion"] {
 		return nil, fmt.Errorf("metadata.resourceVersion: %v is not %v, that of the old object: the object has been modified, apply the changes to the latest version", meta["resourceVersion"], oldMeta["resourceVersion"])
 	}
 	prepare(v, result, stored)

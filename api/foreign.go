@@ -17,7 +17,8 @@ func DropForeign(data []byte) []byte { return dropForeign(data, false) }
 func DropMalformedForeign(data []byte) []byte { return dropForeign(data, true) }
 
 func dropForeign(data []byte, malformed bool) []byte {
-	if !bytes.Contains(data, []byte(`"x-kubernetes-unions"`)) && !bytes.Contains(data, []byte(`"readOnly"`)) && !bytes.Contains(data, []byte(`"jsonSchema"`)) {
+	if !bytes.Contains(data, []byte(`"x-kubernetes-unions"`)) &&
+		!bytes.Contains(data, []byte(`"readOnly"`)) && !bytes.Contains(data, []byte(`"jsonSchema"`)) {
 		return data
 	}
 	var tree map[string]any

@@ -211,9 +211,11 @@ func finalizers(obj schema.Object) []string {
 func FinalizerNameProblems(name string) (problems []string) {
 	problems = append(problems, utilvalidation.IsQualifiedName(name)...)
 	switch {
-	case strings.Contains(name, "/"), name == metav1.FinalizerOrphanDependents, name == metav1.FinalizerDeleteDependents, name == "kubernetes":
+	case strings.Contains(name, "/"), name == metav1.FinalizerOrphanDependents,
+		name == metav1.FinalizerDeleteDependents, name == "kubernetes":
 	case strings.Contains(name, "."):
-		problems = append(problems, "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers")
+		problems = append(problems,
+			"prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers")
 	default:
 		problems = append(problems, "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers")
 	}

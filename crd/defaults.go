@@ -78,7 +78,8 @@ func (w *defaultWalk) walk(s *schema.Structural, p defaultPlace) {
 	for _, name := range sortedKeys(s.Properties) {
 		sub := p
 		sub.inMeta = p.inMeta || s.XEmbeddedResource && schema.IsMetaField(name)
-		w.below(s.Properties[name], sub, p.path.Child("properties").Key(name), schema.SchemaStep{Keyword: "properties", Form: schema.StepNamed, Name: name})
+		w.below(s.Properties[name], sub, p.path.Child("properties").Key(name),
+			schema.SchemaStep{Keyword: "properties", Form: schema.StepNamed, Name: name})
 	}
 }
 
@@ -197,7 +198,8 @@ func below(at *field.Path, rest string) string {
 func withoutOptionalOldSelf(s *schema.Structural) *schema.Structural {
 	s = s.DeepCopy()
 	for _, s := range s.All() {
-		s.XValidations = slices.DeleteFunc(s.XValidations, func(r api.ValidationRule) bool { return r.OptionalOldSelf != nil && *r.OptionalOldSelf })
+		s.XValidations = slices.DeleteFunc(s.XValidations,
+			func(r api.ValidationRule) bool { return r.OptionalOldSelf != nil && *r.OptionalOldSelf })
 	}
 	return s
 }

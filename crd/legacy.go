@@ -37,7 +37,8 @@ func (d *demands) legacy(f *form, path *field.Path) (errs field.ErrorList) {
 		return nil
 	}
 	if f.spec.prunes() {
-		errs = append(errs, field.Invalid(path.Child("preserveUnknownFields"), false, "must be true with a jsonSchema, which is not structural: pruning needs an openAPIV3Schema"))
+		errs = append(errs, field.Invalid(path.Child("preserveUnknownFields"), false,
+			"must be true with a jsonSchema, which is not structural: pruning needs an openAPIV3Schema"))
 	}
 	if f.spec.anyStatus() {
 		// Draft 4 allows $schema and definitions at the root.
@@ -69,7 +70,8 @@ func uniqueItems(s *api.JSONSchemaProps, at *field.Path) (errs field.ErrorList) 
 			return false
 		}
 		if s.UniqueItems {
-			e := field.Forbidden(path.Field(at).Child("uniqueItems"), "uniqueItems cannot be set to true since the runtime complexity becomes quadratic")
+			e := field.Forbidden(path.Field(at).Child("uniqueItems"),
+				"uniqueItems cannot be set to true since the runtime complexity becomes quadratic")
 			steps += len(e.Field) / 4
 			errs = append(errs, e)
 		}

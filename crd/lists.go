@@ -139,7 +139,8 @@ func (w *schemaWalk) keys(s *api.JSONSchemaProps, p *place) {
 			continue
 		}
 		if !required[k] && prop.Default == nil {
-			w.require(p, keyPath(k, "default"), "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property")
+			w.require(p, keyPath(k, "default"),
+				"this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property")
 		}
 		if prop.Nullable {
 			w.forbid(p, keyPath(k, "nullable"), "this property is in x-kubernetes-list-map-keys, so it cannot be nullable")

@@ -62,7 +62,8 @@ func validateNames(n *api.CustomResourceDefinitionNames, path *field.Path) (errs
 	}
 	kind := func(name, value string) {
 		if problems := utilvalidation.IsDNS1035Label(strings.ToLower(value)); value != "" && len(problems) > 0 {
-			errs = append(errs, field.Invalid(path.Child(name), value, "may have mixed case, but should otherwise match: "+strings.Join(problems, ",")))
+			errs = append(errs, field.Invalid(path.Child(name), value,
+				"may have mixed case, but should otherwise match: "+strings.Join(problems, ",")))
 		}
 	}
 	labels := func(name string, values []string) {

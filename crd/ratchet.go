@@ -89,7 +89,8 @@ func demandsOn(f, old *form, o Options) *demands {
 // forgive drops the requirements that the stored CRD does not meet.
 func (d *demands) forgive(f, old *form, o Options) {
 	spec := &old.spec
-	d.knownReviews = spec.conversion == nil || len(spec.conversion.ConversionReviewVersions) == 0 || hasKnownReview(spec.conversion.ConversionReviewVersions)
+	d.knownReviews = spec.conversion == nil || len(spec.conversion.ConversionReviewVersions) == 0 ||
+		hasKnownReview(spec.conversion.ConversionReviewVersions)
 	d.sameNames = isTrue(old.status, api.Established)
 	d.anySchema = d.anySchema && spec.allHaveSchemas()
 	d.knownTypes = d.knownTypes && !spec.anySchema(hasUnknownType)

@@ -14,7 +14,8 @@ import (
 // rules validates x-kubernetes-validations without compiling them. convertible reports
 // whether s can be converted to a Structural.
 func (w *schemaWalk) rules(s *api.JSONSchemaProps, p *place, convertible bool) {
-	reasons := []string{string(api.FieldValueDuplicate), string(api.FieldValueForbidden), string(api.FieldValueInvalid), string(api.FieldValueRequired)}
+	reasons := []string{string(api.FieldValueDuplicate), string(api.FieldValueForbidden),
+		string(api.FieldValueInvalid), string(api.FieldValueRequired)}
 	for i := range s.XValidations {
 		r := &s.XValidations[i]
 		at := func(name string) func(*field.Path) *field.Path {
@@ -60,7 +61,8 @@ func hasLineBreak(s string) bool { return strings.ContainsAny(s, "\n\r") }
 // is false if there are errors that rules would only repeat; w has the schemas in root
 // for which that is the case. unchanged is true on an update that does not change the
 // schema.
-func (d *demands) compiledRules(ctx context.Context, root *schema.Structural, w *schemaWalk, compiles, unchanged bool, path *field.Path) field.ErrorList {
+func (d *demands) compiledRules(ctx context.Context, root *schema.Structural, w *schemaWalk, compiles,
+	unchanged bool, path *field.Path) field.ErrorList {
 	switch {
 	case d.rules == nil && !d.ignoreRules:
 		return field.ErrorList{field.InternalError(path, schema.ErrRules)}

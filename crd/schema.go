@@ -94,7 +94,8 @@ func (d *demands) rootShape(s *api.JSONSchemaProps, path *field.Path, name strin
 		}
 	}
 	if t := typeOf(s); t != "" && t != "object" {
-		return field.ErrorList{field.Invalid(path.Child(name+".type"), t, `only "object" is allowed as the type at the root of the schema if the status subresource is enabled`)}
+		return field.ErrorList{field.Invalid(path.Child(name+".type"), t,
+			`only "object" is allowed as the type at the root of the schema if the status subresource is enabled`)}
 	}
 	after := []struct {
 		name string
@@ -118,12 +119,15 @@ func (d *demands) rootShape(s *api.JSONSchemaProps, path *field.Path, name strin
 }
 
 func (d *demands) notAtRoot(at *field.Path, keyword string) field.ErrorList {
-	allowed := []string{"Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum", "MaxLength", "MinLength",
-		"Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required", "Items", "Properties", "ExternalDocs", "Example", "XPreserveUnknownFields"}
+	allowed := []string{"Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum",
+		"Minimum", "ExclusiveMinimum", "MaxLength", "MinLength",
+		"Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required", "Items",
+		"Properties", "ExternalDocs", "Example", "XPreserveUnknownFields"}
 	if !d.beta {
 		allowed = append(allowed, "XValidations")
 	}
-	return field.ErrorList{field.Invalid(at, keyword, fmt.Sprintf("only %v fields are allowed at the root of the schema if the status subresource is enabled", allowed))}
+	return field.ErrorList{field.Invalid(at, keyword,
+		fmt.Sprintf("only %v fields are allowed at the root of the schema if the status subresource is enabled", allowed))}
 }
 
 // typeOf returns the type of a schema, or "" if it has a list of types.

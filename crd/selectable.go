@@ -17,7 +17,8 @@ func (d *demands) selectableInVersion(v *formVersion, path *field.Path) field.Er
 	}
 	props := openAPI(v.parts.schema)
 	if props == nil {
-		return field.ErrorList{field.Invalid(path.Child("selectableFields"), "", "may only be set when `version.schema.openAPIV3Schema` is not included")}
+		return field.ErrorList{field.Invalid(path.Child("selectableFields"), "",
+			"may only be set when `version.schema.openAPIV3Schema` is not included")}
 	}
 	return d.selectable(v.parts.selectable, props, path, v.name)
 }
@@ -57,7 +58,9 @@ func (d *demands) selectable(fields []api.SelectableField, props *api.JSONSchema
 			errs = append(errs, field.Invalid(p, value, "must not point to fields in metadata"))
 		}
 		if !isSelectable(found) {
-			errs = append(errs, field.Invalid(p, value, "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."))
+			errs = append(errs,
+				field.Invalid(p, value,
+					"must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."))
 		}
 		if unique[to.String()] {
 			errs = append(errs, field.Duplicate(p, value))

@@ -44,13 +44,15 @@ func Status(old api.CustomResourceDefinitionStatus, d *Definition, peers *Catalo
 }
 
 // Condition returns the condition of a type in a status, or nil if it has none.
-func Condition(s *api.CustomResourceDefinitionStatus, typ api.CustomResourceDefinitionConditionType) *api.CustomResourceDefinitionCondition {
+func Condition(s *api.CustomResourceDefinitionStatus,
+	typ api.CustomResourceDefinitionConditionType) *api.CustomResourceDefinitionCondition {
 	return find(s, typ)
 }
 
 // WithCondition returns the status of a CRD in a generation with a condition. now is the
 // transition time of the condition if its status changes.
-func WithCondition(old api.CustomResourceDefinitionStatus, c api.CustomResourceDefinitionCondition, generation int64, now metav1.Time) api.CustomResourceDefinitionStatus {
+func WithCondition(old api.CustomResourceDefinitionStatus, c api.CustomResourceDefinitionCondition,
+	generation int64, now metav1.Time) api.CustomResourceDefinitionStatus {
 	holder := (&api.CustomResourceDefinition{Status: old}).DeepCopy()
 	s := statusWriter{status: &holder.Status, generation: generation, now: now}
 	s.set(c)
@@ -94,11 +96,13 @@ func (w *statusWriter) setOrRemove(typ api.CustomResourceDefinitionConditionType
 		w.set(*c)
 		return
 	}
-	w.status.Conditions = slices.DeleteFunc(w.status.Conditions, func(c api.CustomResourceDefinitionCondition) bool { return c.Type == typ })
+	w.status.Conditions = slices.DeleteFunc(w.status.Conditions,
+		func(c api.CustomResourceDefinitionCondition) bool { return c.Type == typ })
 }
 
 // acceptNames accepts the requested names that no other CRD of the group has.
-func acceptNames(old api.CustomResourceDefinitionNames, d *Definition, peers *Catalog) (api.CustomResourceDefinitionNames, api.CustomResourceDefinitionCondition) {
+func acceptNames(old api.CustomResourceDefinitionNames, d *Definition,
+	peers *Catalog) (api.CustomResourceDefinitionNames, api.CustomResourceDefinitionCondition) {
 	group := peers.group(d.Group())
 	taken := func(how, name string) bool {
 		own := name == old.Kind || name == old.ListKind
@@ -153,7 +157,8 @@ func acceptNames(old api.CustomResourceDefinitionNames, d *Definition, peers *Ca
 
 // established reports whether the resource is served. It is, once all names have been
 // accepted.
-func established(was bool, old *api.CustomResourceDefinitionCondition, accepted bool, crd *api.CustomResourceDefinition) api.CustomResourceDefinitionCondition {
+func established(was bool, old *api.CustomResourceDefinitionCondition, accepted bool,
+	crd *api.CustomResourceDefinition) api.CustomResourceDefinitionCondition {
 	if was {
 		return *old
 	}
@@ -203,7 +208,8 @@ func (d *Definition) computeNonStructural() *api.CustomResourceDefinitionConditi
 			errs = append(errs, field.Invalid(at, "", err.Error()))
 			continue
 		case s.legacy != nil:
-			errs = append(errs, field.Invalid(field.NewPath("spec", "validation", "jsonSchema"), "", "is not structural: use openAPIV3Schema"))
+			errs = append(errs, field.Invalid(field.NewPath("spec", "validation", "jsonSchema"),
+				"", "is not structural: use openAPIV3Schema"))
 		case s.unconvertible != nil && givesUpOnUnconvertible(d.semantics):
 			return &api.CustomResourceDefinitionCondition{
 				Type: api.NonStructuralSchema, Status: api.ConditionUnknown, Reason: "StructuralError",
@@ -234,7 +240,8 @@ func conformant(crd *api.CustomResourceDefinition) *api.CustomResourceDefinition
 		return nil
 	}
 	state, message := approvalOf(crd.Annotations)
-	c := &api.CustomResourceDefinitionCondition{Type: api.KubernetesAPIApprovalPolicyConformant, Status: api.ConditionFalse, Message: message}
+	c := &api.CustomResourceDefinitionCondition{Type: api.KubernetesAPIApprovalPolicyConformant,
+		Status: api.ConditionFalse, Message: message}
 	switch state {
 	case approved:
 		c.Status, c.Reason = api.ConditionTrue, api.ReasonApprovedAnnotation

@@ -30,13 +30,15 @@ func ValidateUpdate(ctx context.Context, crd, old *api.CustomResourceDefinition,
 
 // ValidateUpdateV1beta1 validates a v1beta1 CRD that is to replace old, which is stored
 // as v1.
-func ValidateUpdateV1beta1(ctx context.Context, crd *v1beta1.CustomResourceDefinition, old *api.CustomResourceDefinition, o Options) Result {
+func ValidateUpdateV1beta1(ctx context.Context, crd *v1beta1.CustomResourceDefinition,
+	old *api.CustomResourceDefinition, o Options) Result {
 	return update(ctx, formOfV1beta1(crd), formOf(old), o)
 }
 
 // ValidateStatusUpdate validates an update of the status.
 func ValidateStatusUpdate(ctx context.Context, crd, old *api.CustomResourceDefinition) field.ErrorList {
-	errs := validation.ValidateObjectMetaDeclaratively(ctx, operation.Update, &crd.ObjectMeta, &old.ObjectMeta, false, nil, field.NewPath("metadata"), true)
+	errs := validation.ValidateObjectMetaDeclaratively(ctx, operation.Update, &crd.ObjectMeta,
+		&old.ObjectMeta, false, nil, field.NewPath("metadata"), true)
 	return append(errs, validateNames(&crd.Status.AcceptedNames, field.NewPath("status", "acceptedNames"))...)
 }
 
@@ -48,7 +50,8 @@ func create(ctx context.Context, f *form, o Options) Result {
 	d := demandsOn(f, nil, o)
 	return Result{
 		Errors: slices.Concat(
-			validation.ValidateObjectMetaDeclaratively(ctx, operation.Create, f.meta, nil, false, nameIn(&f.spec), field.NewPath("metadata"), true),
+			validation.ValidateObjectMetaDeclaratively(ctx, operation.Create, f.meta, nil, false,
+				nameIn(&f.spec), field.NewPath("metadata"), true),
 			d.spec(ctx, f, field.NewPath("spec")),
 			d.status(f, field.NewPath("status")),
 			d.v1Only(f),
@@ -62,7 +65,8 @@ func update(ctx context.Context, f, old *form, o Options) Result {
 	d := demandsOn(f, old, o)
 	return Result{
 		Errors: slices.Concat(
-			validation.ValidateObjectMetaDeclaratively(ctx, operation.Update, f.meta, old.meta, false, nil, field.NewPath("metadata"), true),
+			validation.ValidateObjectMetaDeclaratively(ctx, operation.Update, f.meta, old.meta,
+				false, nil, field.NewPath("metadata"), true),
 			d.spec(ctx, f, field.NewPath("spec")),
 			d.immutable(&f.spec, &old.spec, field.NewPath("spec")),
 			d.status(f, field.NewPath("status")),

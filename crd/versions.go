@@ -66,7 +66,8 @@ func deprecationProblems(v *formVersion) (problems []string) {
 	for i, r := range text {
 		// Control characters are not printable.
 		if !unicode.IsPrint(r) {
-			problems = append(problems, fmt.Sprintf("must only contain printable UTF-8 characters; non-printable character found at index %d", i))
+			problems = append(problems,
+				fmt.Sprintf("must only contain printable UTF-8 characters; non-printable character found at index %d", i))
 			break
 		}
 	}
@@ -109,7 +110,8 @@ func validateDistinctParts(spec *formSpec, path *field.Path) (errs field.ErrorLi
 	for _, p := range versionedParts() {
 		all := !slices.ContainsFunc(spec.versions, func(v formVersion) bool { return !p.has(&v.parts) })
 		if all && len(spec.versions) > 0 && spec.same(p.get) {
-			errs = append(errs, field.Invalid(path, versionsValue(spec), "per-version "+p.word+" may not all be set to identical values (top-level "+p.top+" should be used instead)"))
+			errs = append(errs, field.Invalid(path, versionsValue(spec), "per-version "+p.word+
+				" may not all be set to identical values (top-level "+p.top+" should be used instead)"))
 		}
 	}
 	return errs

@@ -287,7 +287,8 @@ func UninstallCRDs(config *rest.Config, o CRDInstallOptions) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	for _, crd := range crds {
-		if err := client.Resource(crdResource("v1")).Delete(ctx, crd.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := client.Resource(crdResource("v1")).Delete(ctx, crd.GetName(),
+			metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("uninstall %s: %w", crd.GetName(), err)
 		}
 	}

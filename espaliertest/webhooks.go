@@ -271,7 +271,8 @@ func (o *WebhookInstallOptions) Install(config *rest.Config) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), o.MaxTime)
 	defer cancel()
-	mutating, validating := client.AdmissionregistrationV1().MutatingWebhookConfigurations(), client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	mutating, validating := client.AdmissionregistrationV1().MutatingWebhookConfigurations(),
+		client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	for i, c := range o.MutatingWebhooks {
 		if o.MutatingWebhooks[i], err = createOrReplace(ctx, mutating, c); err != nil {
 			return fmt.Errorf("install %s: %w", c.Name, err)

@@ -87,7 +87,8 @@ func (a *Admission) Admit(_ context.Context, w espalier.KindRequest) (*espalier.
 	}
 	for _, e := range errs {
 		path, _ := Locate(strings.TrimPrefix(e.Field, "<nil>"), result.Object)
-		result.Violations = append(result.Violations, schema.Violation{Kind: schema.Builtin, Path: path, Value: e.BadValue, Cause: e, Closest: -1})
+		result.Violations = append(result.Violations, schema.Violation{Kind: schema.Builtin,
+			Path: path, Value: e.BadValue, Cause: e, Closest: -1})
 	}
 	withoutServer(w, given, old, result.Object)
 	result.Changes = slices.DeleteFunc(result.Changes, func(c schema.Change) bool {
@@ -113,7 +114,8 @@ func (r *Request) place(w espalier.KindRequest, given, old schema.Object) error 
 	version := metadata(given)[field]
 	switch {
 	case w.Old == nil && version != nil && version != "":
-		return &espalier.FieldError{Path: schema.Path{{Key: "metadata"}, {Key: field}}, Problem: "must not be set on an object to be created"}
+		return &espalier.FieldError{Path: schema.Path{{Key: "metadata"}, {Key: field}},
+			Problem: "must not be set on an object to be created"}
 	case w.Old == nil:
 		return nil
 	case ByKind(r.Kind).CreateOnly:

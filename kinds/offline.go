@@ -362,7 +362,8 @@ func checkResourceVersion(r *Resource, rules *kind.Rules, obj, old kind.Object) 
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), uint64(0), "must be specified for an update"),
 		})
 	case version != old.GetResourceVersion():
-		return apierrors.NewConflict(r.GroupResource(), old.GetName(), errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+		return apierrors.NewConflict(r.GroupResource(), old.GetName(),
+			errors.New("the object has been modified; please apply your changes to the latest version and try again"))
 	}
 	return nil
 }

@@ -109,7 +109,8 @@ var (
 	all       = []string{"all"}
 	extension = []string{"api-extensions"}
 	status    = Subresource{Name: "status", Verbs: readWrite}
-	scaled    = Subresource{Name: "scale", Kind: runtimeschema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, Verbs: readWrite}
+	scaled    = Subresource{Name: "scale", Kind: runtimeschema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"},
+		Verbs: readWrite}
 )
 
 // unavailable returns a subresource that needs a kubelet.
@@ -143,13 +144,15 @@ func newTable() []*Resource {
 				Subresources: []Subresource{{Name: "finalize", Verbs: []string{"update"}}, status}},
 			{Kind: "Node", ShortNames: []string{"no"},
 				Subresources: []Subresource{unavailable("proxy", "NodeProxyOptions", proxied...), status}},
-			{Kind: "PersistentVolumeClaim", Namespaced: true, ShortNames: []string{"pvc"}, Subresources: []Subresource{status}, ReturnsDeleted: true},
+			{Kind: "PersistentVolumeClaim", Namespaced: true, ShortNames: []string{"pvc"},
+				Subresources: []Subresource{status}, ReturnsDeleted: true},
 			{Kind: "PersistentVolume", ShortNames: []string{"pv"}, Subresources: []Subresource{status}, ReturnsDeleted: true},
 			{Kind: "Pod", Namespaced: true, ShortNames: []string{"po"}, Categories: all, ReturnsDeleted: true, Subresources: []Subresource{
 				unavailable("attach", "PodAttachOptions", "create", "get"),
 				{Name: "binding", Kind: runtimeschema.GroupVersionKind{Version: "v1", Kind: "Binding"}, Verbs: []string{"create"}},
 				{Name: "ephemeralcontainers", Verbs: readWrite},
-				{Name: "eviction", Kind: runtimeschema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"}, Verbs: []string{"create"}},
+				{Name: "eviction", Kind: runtimeschema.GroupVersionKind{Group: "policy",
+					Version: "v1", Kind: "Eviction"}, Verbs: []string{"create"}},
 				unavailable("exec", "PodExecOptions", "create", "get"),
 				unavailable("log", "Pod", "get"),
 				unavailable("portforward", "PodPortForwardOptions", "create", "get"),
@@ -159,10 +162,12 @@ func newTable() []*Resource {
 			{Kind: "PodTemplate", Namespaced: true, ReturnsDeleted: true},
 			{Kind: "ReplicationController", Namespaced: true, ShortNames: []string{"rc"}, Categories: all, Orphans: true,
 				Subresources: []Subresource{scaled, status}},
-			{Kind: "ResourceQuota", Namespaced: true, ShortNames: []string{"quota"}, Subresources: []Subresource{status}, ReturnsDeleted: true},
+			{Kind: "ResourceQuota", Namespaced: true, ShortNames: []string{"quota"},
+				Subresources: []Subresource{status}, ReturnsDeleted: true},
 			{Kind: "Secret", Namespaced: true},
 			{Kind: "ServiceAccount", Namespaced: true, ShortNames: []string{"sa"}, ReturnsDeleted: true,
-				Subresources: []Subresource{{Name: "token", Kind: runtimeschema.GroupVersionKind{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"}, Verbs: []string{"create"}}}},
+				Subresources: []Subresource{{Name: "token", Kind: runtimeschema.GroupVersionKind{Group: "authentication.k8s.io",
+					Version: "v1", Kind: "TokenRequest"}, Verbs: []string{"create"}}}},
 			{Kind: "Service", Namespaced: true, ShortNames: []string{"svc"}, Categories: all, ReturnsDeleted: true,
 				Subresources: []Subresource{unavailable("proxy", "ServiceProxyOptions", proxied...), status}},
 		}},
@@ -172,12 +177,16 @@ func newTable() []*Resource {
 		{"apps", "v1", []Resource{
 			{Kind: "ControllerRevision", Namespaced: true},
 			{Kind: "DaemonSet", Namespaced: true, ShortNames: []string{"ds"}, Categories: all, Subresources: []Subresource{status}},
-			{Kind: "Deployment", Namespaced: true, ShortNames: []string{"deploy"}, Categories: all, Subresources: []Subresource{scaled, status}},
-			{Kind: "ReplicaSet", Namespaced: true, ShortNames: []string{"rs"}, Categories: all, Subresources: []Subresource{scaled, status}},
-			{Kind: "StatefulSet", Namespaced: true, ShortNames: []string{"sts"}, Categories: all, Subresources: []Subresource{scaled, status}},
+			{Kind: "Deployment", Namespaced: true, ShortNames: []string{"deploy"},
+				Categories: all, Subresources: []Subresource{scaled, status}},
+			{Kind: "ReplicaSet", Namespaced: true, ShortNames: []string{"rs"}, Categories: all,
+				Subresources: []Subresource{scaled, status}},
+			{Kind: "StatefulSet", Namespaced: true, ShortNames: []string{"sts"},
+				Categories: all, Subresources: []Subresource{scaled, status}},
 		}},
 		{"events.k8s.io", "v1", []Resource{
-			{Kind: "Event", Namespaced: true, ShortNames: []string{"ev"}, Stored: runtimeschema.GroupVersionKind{Version: "v1", Kind: "Event"}},
+			{Kind: "Event", Namespaced: true, ShortNames: []string{"ev"},
+				Stored: runtimeschema.GroupVersionKind{Version: "v1", Kind: "Event"}},
 		}},
 		{"authentication.k8s.io", "v1", []Resource{{Kind: "SelfSubjectReview", CreateOnly: true}, {Kind: "TokenReview", CreateOnly: true}}},
 		{"authorization.k8s.io", "v1", []Resource{
@@ -185,10 +194,12 @@ func newTable() []*Resource {
 			{Kind: "SelfSubjectRulesReview", CreateOnly: true}, {Kind: "SubjectAccessReview", CreateOnly: true},
 		}},
 		{"autoscaling", "v2", []Resource{
-			{Kind: "HorizontalPodAutoscaler", Namespaced: true, ShortNames: []string{"hpa"}, Categories: all, Subresources: []Subresource{status}},
+			{Kind: "HorizontalPodAutoscaler", Namespaced: true, ShortNames: []string{"hpa"},
+				Categories: all, Subresources: []Subresource{status}},
 		}},
 		{"autoscaling", "v1", []Resource{
-			{Kind: "HorizontalPodAutoscaler", Namespaced: true, ShortNames: []string{"hpa"}, Categories: all, Subresources: []Subresource{status},
+			{Kind: "HorizontalPodAutoscaler", Namespaced: true, ShortNames: []string{"hpa"},
+				Categories: all, Subresources: []Subresource{status},
 				Stored: runtimeschema.GroupVersionKind{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"}},
 		}},
 		{"batch", "v1", []Resource{
@@ -196,7 +207,8 @@ func newTable() []*Resource {
 			{Kind: "Job", Namespaced: true, Categories: all, Subresources: []Subresource{status}, Orphans: true},
 		}},
 		{"certificates.k8s.io", "v1", []Resource{
-			{Kind: "CertificateSigningRequest", ShortNames: []string{"csr"}, Subresources: []Subresource{{Name: "approval", Verbs: readWrite}, status}},
+			{Kind: "CertificateSigningRequest", ShortNames: []string{"csr"},
+				Subresources: []Subresource{{Name: "approval", Verbs: readWrite}, status}},
 		}},
 		{"networking.k8s.io", "v1", []Resource{
 			{Kind: "IngressClass"},
@@ -216,44 +228,53 @@ func newTable() []*Resource {
 			{Kind: "ClusterRoleBinding"}, {Kind: "ClusterRole"}, {Kind: "RoleBinding", Namespaced: true}, {Kind: "Role", Namespaced: true},
 		}},
 		{"storage.k8s.io", "v1", []Resource{
-			{Kind: "CSIDriver", ReturnsDeleted: true}, {Kind: "CSINode", ReturnsDeleted: true}, {Kind: "CSIStorageCapacity", Namespaced: true},
+			{Kind: "CSIDriver", ReturnsDeleted: true}, {Kind: "CSINode", ReturnsDeleted: true},
+			{Kind: "CSIStorageCapacity", Namespaced: true},
 			{Kind: "StorageClass", ShortNames: []string{"sc"}, ReturnsDeleted: true},
 			{Kind: "VolumeAttachment", Subresources: []Subresource{status}, ReturnsDeleted: true},
 			{Kind: "VolumeAttributesClass", ShortNames: []string{"vac"}, ReturnsDeleted: true},
 		}},
-		{"storage.k8s.io", "v1beta1", []Resource{{Kind: "VolumeAttributesClass", ShortNames: []string{"vac"}, ReturnsDeleted: true, Optional: true}}},
+		{"storage.k8s.io", "v1beta1", []Resource{{Kind: "VolumeAttributesClass",
+			ShortNames: []string{"vac"}, ReturnsDeleted: true, Optional: true}}},
 		{"admissionregistration.k8s.io", "v1", []Resource{
 			{Kind: "MutatingAdmissionPolicy", Categories: extension}, {Kind: "MutatingAdmissionPolicyBinding", Categories: extension},
 			{Kind: "MutatingWebhookConfiguration", Categories: extension},
 			{Kind: "ValidatingAdmissionPolicy", Categories: extension, Subresources: []Subresource{status}},
-			{Kind: "ValidatingAdmissionPolicyBinding", Categories: extension}, {Kind: "ValidatingWebhookConfiguration", Categories: extension},
+			{Kind: "ValidatingAdmissionPolicyBinding", Categories: extension},
+			{Kind: "ValidatingWebhookConfiguration", Categories: extension},
 		}},
 		{"admissionregistration.k8s.io", "v1beta1", []Resource{
-			{Kind: "MutatingAdmissionPolicy", Categories: extension, Optional: true}, {Kind: "MutatingAdmissionPolicyBinding", Categories: extension, Optional: true},
+			{Kind: "MutatingAdmissionPolicy", Categories: extension, Optional: true},
+			{Kind: "MutatingAdmissionPolicyBinding", Categories: extension, Optional: true},
 		}},
 		{"admissionregistration.k8s.io", "v1alpha1", []Resource{
-			{Kind: "MutatingAdmissionPolicy", Categories: extension, Optional: true}, {Kind: "MutatingAdmissionPolicyBinding", Categories: extension, Optional: true},
+			{Kind: "MutatingAdmissionPolicy", Categories: extension, Optional: true},
+			{Kind: "MutatingAdmissionPolicyBinding", Categories: extension, Optional: true},
 		}},
 		{"scheduling.k8s.io", "v1", []Resource{{Kind: "PriorityClass", ShortNames: []string{"pc"}}}},
 		{"coordination.k8s.io", "v1", []Resource{{Kind: "Lease", Namespaced: true}}},
 		{"node.k8s.io", "v1", []Resource{{Kind: "RuntimeClass"}}},
 		{"discovery.k8s.io", "v1", []Resource{{Kind: "EndpointSlice", Namespaced: true}}},
 		{"resource.k8s.io", "v1", []Resource{
-			{Kind: "DeviceClass", ReturnsDeleted: true}, {Kind: "ResourceClaim", Namespaced: true, Subresources: []Subresource{status}, ReturnsDeleted: true},
+			{Kind: "DeviceClass", ReturnsDeleted: true}, {Kind: "ResourceClaim", Namespaced: true,
+				Subresources: []Subresource{status}, ReturnsDeleted: true},
 			{Kind: "ResourceClaimTemplate", Namespaced: true, ReturnsDeleted: true}, {Kind: "ResourceSlice", ReturnsDeleted: true},
 		}},
 		{"resource.k8s.io", "v1beta2", []Resource{
 			{Kind: "DeviceClass", ReturnsDeleted: true, Optional: true},
 			{Kind: "ResourceClaim", Namespaced: true, Subresources: []Subresource{status}, ReturnsDeleted: true, Optional: true},
-			{Kind: "ResourceClaimTemplate", Namespaced: true, ReturnsDeleted: true, Optional: true}, {Kind: "ResourceSlice", ReturnsDeleted: true, Optional: true},
+			{Kind: "ResourceClaimTemplate", Namespaced: true, ReturnsDeleted: true, Optional: true},
+			{Kind: "ResourceSlice", ReturnsDeleted: true, Optional: true},
 		}},
 		{"resource.k8s.io", "v1beta1", []Resource{
 			{Kind: "DeviceClass", ReturnsDeleted: true, Optional: true},
 			{Kind: "ResourceClaim", Namespaced: true, Subresources: []Subresource{status}, ReturnsDeleted: true, Optional: true},
-			{Kind: "ResourceClaimTemplate", Namespaced: true, ReturnsDeleted: true, Optional: true}, {Kind: "ResourceSlice", ReturnsDeleted: true, Optional: true},
+			{Kind: "ResourceClaimTemplate", Namespaced: true, ReturnsDeleted: true, Optional: true},
+			{Kind: "ResourceSlice", ReturnsDeleted: true, Optional: true},
 		}},
 		{"flowcontrol.apiserver.k8s.io", "v1", []Resource{
-			{Kind: "FlowSchema", Subresources: []Subresource{status}}, {Kind: "PriorityLevelConfiguration", Subresources: []Subresource{status}},
+			{Kind: "FlowSchema", Subresources: []Subresource{status}},
+			{Kind: "PriorityLevelConfiguration", Subresources: []Subresource{status}},
 		}},
 	}
 	var out []*Resource

@@ -87,10 +87,11 @@ func Rules(cel admissionregistration.CEL) func(*Resource) kind.Rules {
 func conversions() map[reflect.Type]conversion {
 	core, v1 := corev1.SchemeGroupVersion, eventsv1.SchemeGroupVersion
 	return map[reflect.Type]conversion{
-		reflect.TypeFor[*policyv1beta1.Eviction](): {policyv1.SchemeGroupVersion.WithKind("Eviction"), func(obj runtime.Object) runtime.Object {
-			in := obj.(*policyv1beta1.Eviction)
-			return &policyv1.Eviction{ObjectMeta: in.ObjectMeta, DeleteOptions: in.DeleteOptions}
-		}},
+		reflect.TypeFor[*policyv1beta1.Eviction](): {policyv1.SchemeGroupVersion.WithKind("Eviction"),
+			func(obj runtime.Object) runtime.Object {
+				in := obj.(*policyv1beta1.Eviction)
+				return &policyv1.Eviction{ObjectMeta: in.ObjectMeta, DeleteOptions: in.DeleteOptions}
+			}},
 		reflect.TypeFor[*eventsv1.Event](): {core.WithKind("Event"), func(obj runtime.Object) runtime.Object {
 			return events.FromV1(obj.(*eventsv1.Event))
 		}},
@@ -113,7 +114,8 @@ func conversions() map[reflect.Type]conversion {
 		}},
 		reflect.TypeFor[*autoscalingv2.HorizontalPodAutoscalerList](): {autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscalerList"), func(obj runtime.Object) runtime.Object {
 			in := obj.(*autoscalingv2.HorizontalPodAutoscalerList)
-			out := &autoscalingv1.HorizontalPodAutoscalerList{ListMeta: in.ListMeta, Items: make([]autoscalingv1.HorizontalPodAutoscaler, len(in.Items))}
+			out := &autoscalingv1.HorizontalPodAutoscalerList{ListMeta: in.ListMeta,
+				Items: make([]autoscalingv1.HorizontalPodAutoscaler, len(in.Items))}
 			for i := range in.Items {
 				out.Items[i] = *autoscaling.ToV1(&in.Items[i])
 				out.Items[i].TypeMeta = metav1.TypeMeta{} // the list says it

@@ -54,7 +54,8 @@ type conversion struct {
 // AddToScheme adds the Go types of all kinds to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	builder := runtime.SchemeBuilder{
-		admissionregistrationv1.AddToScheme, apiregistrationv1.AddToScheme, appsv1.AddToScheme, authenticationv1.AddToScheme, authorizationv1.AddToScheme,
+		admissionregistrationv1.AddToScheme, apiregistrationv1.AddToScheme, appsv1.AddToScheme,
+		authenticationv1.AddToScheme, authorizationv1.AddToScheme,
 		autoscalingv1.AddToScheme, autoscalingv2.AddToScheme,
 		batchv1.AddToScheme, certificatesv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme,
 		eventsv1.AddToScheme, flowcontrolv1.AddToScheme, networkingv1.AddToScheme, nodev1.AddToScheme, policyv1.AddToScheme,
@@ -78,7 +79,8 @@ func NewScheme(defaults func(runtimeschema.GroupVersionKind, kind.Object), optio
 	}
 	metav1.AddToGroupVersion(t.Scheme, runtimeschema.GroupVersion{Version: "v1"})
 	t.AddKnownTypes(policyv1beta1.SchemeGroupVersion, &policyv1beta1.Eviction{}) // which the subresource of pods accepts
-	t.Codecs = serializer.NewCodecFactory(t.Scheme, serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())
+	t.Codecs = serializer.NewCodecFactory(t.Scheme, serializer.WithStreamingCollectionEncodingToJSON(),
+		serializer.WithStreamingCollectionEncodingToProtobuf())
 	return t, nil
 }
 

@@ -167,7 +167,8 @@ func (b *Builder) buildV2(r *resource, own map[string]common.OpenAPIDefinition) 
 }
 
 // docV3 returns the document of the routes of a kind.
-func (b *Builder) docV3(kind runtimeschema.GroupVersionKind, r routes, definitions map[string]common.OpenAPIDefinition) (*spec3.OpenAPI, error) {
+func (b *Builder) docV3(kind runtimeschema.GroupVersionKind, r routes,
+	definitions map[string]common.OpenAPIDefinition) (*spec3.OpenAPI, error) {
 	doc, err := builder3.BuildOpenAPISpecFromRoutes([]common.RouteContainer{r}, &common.OpenAPIV3Config{
 		Info:                           info(),
 		CommonResponses:                map[int]*spec3.Response{401: {ResponseProps: spec3.ResponseProps{Description: "Unauthorized"}}},
@@ -182,7 +183,8 @@ func (b *Builder) docV3(kind runtimeschema.GroupVersionKind, r routes, definitio
 }
 
 // docV2 returns the same in OpenAPI v2.
-func (b *Builder) docV2(kind runtimeschema.GroupVersionKind, r routes, definitions map[string]common.OpenAPIDefinition) (*spec.Swagger, error) {
+func (b *Builder) docV2(kind runtimeschema.GroupVersionKind, r routes,
+	definitions map[string]common.OpenAPIDefinition) (*spec.Swagger, error) {
 	doc, err := builder.BuildOpenAPISpecFromRoutes([]common.RouteContainer{r}, &common.Config{
 		ProtocolList:                   []string{"https"},
 		Info:                           info(),

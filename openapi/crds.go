@@ -77,7 +77,8 @@ func definitionsResource(version, prefix string) (*resource, map[string]common.O
 func definitionsReflector(version string, ref common.ReferenceCallback, docs map[string]map[string]map[string]string) *reflector {
 	r := metaReflector(ref)
 	ours := func(t reflect.Type) bool {
-		return t.PkgPath() == reflect.TypeFor[api.JSON]().PkgPath() || t.PkgPath() == reflect.TypeFor[v1beta1.CustomResourceDefinition]().PkgPath()
+		return t.PkgPath() == reflect.TypeFor[api.JSON]().PkgPath() ||
+			t.PkgPath() == reflect.TypeFor[v1beta1.CustomResourceDefinition]().PkgPath()
 	}
 	metaName := r.name
 	r.name = func(t reflect.Type) string {
@@ -107,7 +108,8 @@ func definitionsReflector(version string, ref common.ReferenceCallback, docs map
 		r.special[t] = spec.Schema{SchemaProps: spec.SchemaProps{Description: r.doc(t)[""]}}
 	}
 	reason := typed("string", "")
-	reason.Enum = []any{string(api.FieldValueDuplicate), string(api.FieldValueForbidden), string(api.FieldValueInvalid), string(api.FieldValueRequired)}
+	reason.Enum = []any{string(api.FieldValueDuplicate), string(api.FieldValueForbidden),
+		string(api.FieldValueInvalid), string(api.FieldValueRequired)}
 	r.inline = map[reflect.Type]spec.Schema{
 		reflect.TypeFor[api.StringOrArray]():         {},
 		reflect.TypeFor[api.FieldValueErrorReason](): reason,

@@ -130,8 +130,11 @@ func addEmbedded(s *spec.Schema, prefix string, typeMeta map[string]spec.Schema,
 		field.Description = description
 		return field
 	}
-	s.SetProperty("apiVersion", described("apiVersion", "apiVersion defines the versioned schema of this representation of an object. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources"))
-	s.SetProperty("kind", described("kind", "kind is a string value representing the type of this object. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"))
+	s.SetProperty("apiVersion",
+		described("apiVersion",
+			"apiVersion defines the versioned schema of this representation of an object. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources"))
+	s.SetProperty("kind", described("kind",
+		"kind is a string value representing the type of this object. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"))
 	s.SetProperty("metadata", objectMetaRef(prefix))
 	for _, name := range []string{"kind", "apiVersion"} {
 		if !slices.Contains(s.Required, name) {

@@ -104,7 +104,8 @@ func (r *resource) routes() routes {
 	}
 	add := func(method, path, action, verb, subresource string, reads, returns any) {
 		rt := r.route(method, path, action, verb, subresource, returns)
-		rt.operation = verb + scope + r.kind.Kind + strings.ToUpper(subresource[:min(1, len(subresource))]) + subresource[min(1, len(subresource)):]
+		rt.operation = verb + scope + r.kind.Kind +
+			strings.ToUpper(subresource[:min(1, len(subresource))]) + subresource[min(1, len(subresource)):]
 		if reads != nil {
 			rt.read(reads, true)
 		}
@@ -154,7 +155,8 @@ func (r *resource) route(method, path, action, verb, subresource string, returns
 	}
 	inPath := func(name, description string) {
 		if strings.Contains(path, "{"+name+"}") {
-			out.params = append(out.params, param{kind: common.PathParameterKind, name: name, description: description, dataType: "string", required: true})
+			out.params = append(out.params, param{kind: common.PathParameterKind, name: name,
+				description: description, dataType: "string", required: true})
 		}
 	}
 	inPath("namespace", "object name and auth scope, such as for teams and projects")

@@ -26,7 +26,8 @@ func (c *compiler) boundDefaults() error {
 	s := defaultSizes{p: c.p, known: map[int32]int{}}
 	for i := range c.p.nodes {
 		if c.p.nodes[i].flags&hasDefault != 0 && s.of(int32(i)) > maxDefaultValues {
-			return &DefaultError{c.p.ref(int32(i)).Path(), fmt.Errorf("must not have more than %d values, including the defaults below it", maxDefaultValues)}
+			return &DefaultError{c.p.ref(int32(i)).Path(),
+				fmt.Errorf("must not have more than %d values, including the defaults below it", maxDefaultValues)}
 		}
 	}
 	return nil

@@ -121,7 +121,8 @@ const MaxOwnerReferences = 65536
 
 // metadataErrors returns the errors of metadata, up to the number of violations that are searched
 // for.
-func metadataErrors(ctx context.Context, op operation.Type, meta, old *metav1.ObjectMeta, namespaced bool, name validation.ValidateNameFunc, at *field.Path) field.ErrorList {
+func metadataErrors(ctx context.Context, op operation.Type, meta, old *metav1.ObjectMeta, namespaced bool,
+	name validation.ValidateNameFunc, at *field.Path) field.ErrorList {
 	if n := len(meta.OwnerReferences); n > MaxOwnerReferences {
 		return field.ErrorList{field.TooMany(at.Child("ownerReferences"), n, MaxOwnerReferences)}
 	}
@@ -212,7 +213,8 @@ func metadataErrorPath(resource Path, metadata any, err *field.Error) (Path, any
 // schema s. The longest matching name wins.
 func nextStep(s *Structural, value any, text string) (step Step, rest string, ok bool) {
 	take := func(name string, st Step) {
-		if after, is := strings.CutPrefix(text, name); is && (after == "" || after[0] == '.' || after[0] == '[') && (!ok || len(after) < len(rest)) {
+		if after, is := strings.CutPrefix(text, name); is && (after == "" || after[0] == '.' ||
+			after[0] == '[') && (!ok || len(after) < len(rest)) {
 			step, rest, ok = st, after, true
 		}
 	}

@@ -230,7 +230,8 @@ func (v *Violation) fieldError(documented bool) *field.Error {
 	case Metadata, Scale, Rule, Builtin:
 		return v.Cause
 	case RulesSkipped:
-		return field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")
+		return field.Invalid(nil, nil,
+			"some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")
 	case DuplicateItem:
 		return field.Duplicate(v.Path.FieldPath(), v.Value)
 	case NotAnObject:

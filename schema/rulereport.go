@@ -148,13 +148,16 @@ func (s *SchemaRules) FieldErrors(root *field.Path, forgiveCosts bool) field.Err
 		if r.MessageErr != nil {
 			list = append(list, field.Invalid(at.Child("messageExpression"), shownRule(r.Source), r.MessageErr.Error()))
 		} else if r.MessageCost.Exceeded() && !forgiveCosts {
-			list = append(list, field.Forbidden(at.Child("messageExpression"), overBudget("estimated messageExpression cost", r.MessageCost.Total, r.MessageCost.Limit)))
+			list = append(list, field.Forbidden(at.Child("messageExpression"),
+				overBudget("estimated messageExpression cost", r.MessageCost.Total, r.MessageCost.Limit)))
 		}
 		switch {
 		case r.UsesOldSelf && s.Uncorrelatable != nil:
-			list = append(list, field.Invalid(at.Child("rule"), r.Source.Rule, fmt.Sprintf("oldSelf cannot be used on the uncorrelatable portion of the schema within %v", s.Uncorrelatable.Field(root))))
+			list = append(list, field.Invalid(at.Child("rule"), r.Source.Rule,
+				fmt.Sprintf("oldSelf cannot be used on the uncorrelatable portion of the schema within %v", s.Uncorrelatable.Field(root))))
 		case !r.UsesOldSelf && r.Source.OptionalOldSelf != nil:
-			list = append(list, field.Invalid(at.Child("optionalOldSelf"), *r.Source.OptionalOldSelf, "may not be set if oldSelf is not used in rule"))
+			list = append(list, field.Invalid(at.Child("optionalOldSelf"),
+				*r.Source.OptionalOldSelf, "may not be set if oldSelf is not used in rule"))
 		}
 	}
 	return list
@@ -170,7 +173,8 @@ func (r *RuleReport) TotalErrors(root *field.Path) field.ErrorList {
 		list = append(list, field.Forbidden(e.Path.Field(root).Child("x-kubernetes-validations").Index(e.Index).Child(e.Keyword),
 			"contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"))
 	}
-	return append(list, field.Forbidden(root, overBudget("x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema", r.TotalCost, SchemaCostLimit)))
+	return append(list, field.Forbidden(root,
+		overBudget("x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema", r.TotalCost, SchemaCostLimit)))
 }
 
 // shownRule is a rule as kube-apiserver prints it: with the Go names of its fields.

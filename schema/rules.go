@@ -56,7 +56,8 @@ func (p *Program) rulesOn(ctx context.Context, obj, old Object, found Violations
 	}
 	for _, err := range found.FieldErrors() {
 		switch err.Type {
-		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
+		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong,
+			field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
 			return Violations{{Kind: RulesSkipped, Closest: -1}}
 		}
 	}

@@ -90,7 +90,8 @@ func (w *walker) unions(id int32, obj map[string]any) (vs Violations) {
 		}
 		if !u.agrees(obj, member) {
 			w.path = append(w.path, Step{Key: u.discriminator})
-			vs = append(vs, w.violation(WrongDiscriminator, id, obj[u.discriminator], Operand{Discriminator: u.values[member], Member: u.members[member]}))
+			vs = append(vs, w.violation(WrongDiscriminator, id, obj[u.discriminator],
+				Operand{Discriminator: u.values[member], Member: u.members[member]}))
 			w.path = w.path[:len(w.path)-1]
 		}
 	}

@@ -35,5 +35,6 @@ func (o *Options) validateAdmission() error {
 
 // admits reports whether a plugin is enabled.
 func (o *Options) admits(p plugins.Plugin) bool {
-	return p.New != nil && !slices.Contains(o.DisableAdmissionPlugins, p.Name) && (!p.Optional || slices.Contains(o.EnableAdmissionPlugins, p.Name))
+	return p.New != nil && !slices.Contains(o.DisableAdmissionPlugins, p.Name) &&
+		(!p.Optional || slices.Contains(o.EnableAdmissionPlugins, p.Name))
 }

@@ -50,7 +50,8 @@ func checkBody(body []byte, isMerge bool) error {
 			return apierrors.NewBadRequest(fmt.Sprintf("the YAML of the request is rejected: line %v", bad))
 		}
 	} else if levels := levelsOf(body); levels <= maxLevels && levels*len(body) > maxPatchBytes {
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a merge patch of %d bytes has at most %d levels, got %d", len(body), maxPatchBytes/len(body), levels))
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a merge patch of %d bytes has at most %d levels, got %d", len(body),
+			maxPatchBytes/len(body), levels))
 	}
 	return nil
 }
@@ -59,7 +60,8 @@ func checkBody(body []byte, isMerge bool) error {
 // JSON.
 func mayBeYAML(mediaType string) bool {
 	switch mediaType {
-	case "", runtime.ContentTypeJSON, runtime.ContentTypeProtobuf, string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType):
+	case "", runtime.ContentTypeJSON, runtime.ContentTypeProtobuf, string(types.JSONPatchType),
+		string(types.MergePatchType), string(types.StrategicMergePatchType):
 		return false
 	}
 	return true

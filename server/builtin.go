@@ -69,7 +69,8 @@ func newKubernetes(f *foundation, defs *definitions.Definitions, a *services.All
 
 // resourceOf returns a function that returns the resource of a kind, and reports whether it is
 // namespaced and exists.
-func resourceOf(defs *definitions.Definitions) func(runtimeschema.GroupVersionKind) (r runtimeschema.GroupResource, namespaced, found bool) {
+func resourceOf(defs *definitions.Definitions) func(runtimeschema.GroupVersionKind) (r runtimeschema.GroupResource, namespaced,
+	found bool) {
 	return func(gvk runtimeschema.GroupVersionKind) (r runtimeschema.GroupResource, namespaced, found bool) {
 		if r := kinds.ByKind(gvk); r != nil {
 			return r.GroupResource(), r.Namespaced, true
@@ -153,7 +154,8 @@ func newBootstrap(f *foundation, h *builtin.Handler, config *bootstrap.Config) c
 		if !complete {
 			err := first()
 			if storage.IsFull(err) {
-				klog.FromContext(ctx).Error(err, "The server starts without some of the objects that always exist, and creates them when there is space")
+				klog.FromContext(ctx).Error(err,
+					"The server starts without some of the objects that always exist, and creates them when there is space")
 				ready()
 				err = untilSpace(ctx, first)
 			}

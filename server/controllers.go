@@ -213,7 +213,8 @@ var controllerMetrics = sync.OnceValue(func() *metricsOfControllers {
 			Name: "espalier_controllers_running", Help: "Number of running internal controllers, by name.", StabilityLevel: metrics.ALPHA,
 		}, []string{"name"}),
 		restarts: metrics.NewCounterVec(&metrics.CounterOpts{
-			Name: "espalier_controller_restarts_total", Help: "Number of times that an internal controller failed and was started again, by name.", StabilityLevel: metrics.ALPHA,
+			Name: "espalier_controller_restarts_total",
+			Help: "Number of times that an internal controller failed and was started again, by name.", StabilityLevel: metrics.ALPHA,
 		}, []string{"name"}),
 	}
 	legacyregistry.MustRegister(m.running, m.restarts)

@@ -33,7 +33,8 @@ const (
 func boundTransfers(next http.Handler, c *genericapiserver.Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if len(req.URL.RawQuery) > maxQuery {
-			http.Error(w, fmt.Sprintf("the parameters in the URL have %d bytes: the limit is %d", len(req.URL.RawQuery), maxQuery), http.StatusRequestURITooLong)
+			http.Error(w, fmt.Sprintf("the parameters in the URL have %d bytes: the limit is %d",
+				len(req.URL.RawQuery), maxQuery), http.StatusRequestURITooLong)
 			return
 		}
 		var read, write time.Time

@@ -101,7 +101,8 @@ func (id *identity) renewOnce(changed func(*pki.Bundle) error) error {
 		return err
 	}
 	old := id.current.Swap(bundle)
-	if bytes.Equal(old.CA.Cert, bundle.CA.Cert) && bytes.Equal(old.Serving.Cert, bundle.Serving.Cert) && bytes.Equal(old.Admin.Cert, bundle.Admin.Cert) {
+	if bytes.Equal(old.CA.Cert, bundle.CA.Cert) && bytes.Equal(old.Serving.Cert,
+		bundle.Serving.Cert) && bytes.Equal(old.Admin.Cert, bundle.Admin.Cert) {
 		return nil
 	}
 	id.mu.Lock()
@@ -146,7 +147,8 @@ func (loopback) SNINames() []string {
 
 // secureServing returns the configuration of the listener and of client certificates.
 func secureServing(o *Options, id *identity, l net.Listener) (*genericapiserver.SecureServingInfo, error) {
-	s := &genericapiserver.SecureServingInfo{Listener: l, Cert: id, ClientCA: id, HTTP2MaxStreamsPerConnection: o.HTTP2MaxStreamsPerConnection}
+	s := &genericapiserver.SecureServingInfo{Listener: l, Cert: id, ClientCA: id,
+		HTTP2MaxStreamsPerConnection: o.HTTP2MaxStreamsPerConnection}
 	var err error
 	if s.MinTLSVersion, err = cliflag.TLSVersion(o.TLSMinVersion); err != nil {
 		return nil, fmt.Errorf("--tls-min-version: %w", err)

@@ -78,7 +78,8 @@ func mount(mux *mux.PathRecorderMux, h http.Handler) {
 // mounted reports whether a path is one of those that mount registers.
 func mounted(path string) bool {
 	exact, prefixes := paths()
-	return slices.Contains(exact, path) || slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
+	return slices.Contains(exact, path) || slices.ContainsFunc(prefixes,
+		func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
 // install builds the parts that serve resources, before the server runs.
@@ -117,7 +118,8 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 	}
 	f.controllers.add(newBootstrap(f, kubernetes, first))
 	addControllers(f, objects.New(objects.Config{
-		Store: f.db.store, Kinds: kubernetes, Custom: custom, Definition: defs.Builtin().Definition, Catalog: defs.Catalog, Admission: chain,
+		Store: f.db.store, Kinds: kubernetes, Custom: custom,
+		Definition: defs.Builtin().Definition, Catalog: defs.Catalog, Admission: chain,
 	}), quotas, defs)
 	if scanner != nil {
 		defs.Subscribe(scanner.Changed)
@@ -165,7 +167,8 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 
 // newDefinitions returns the CRDs, and what checks stored objects against them, or nil. handler
 // returns the handler of custom resources.
-func newDefinitions(f *foundation, handler func() *resources.Handler) (defs *definitions.Definitions, scanner *compliance.Scanner, err error) {
+func newDefinitions(f *foundation, handler func() *resources.Handler) (defs *definitions.Definitions, scanner *compliance.Scanner,
+	err error) {
 	config := definitions.Config{
 		Options: crd.Options{Semantics: f.options.Semantics, Rules: cel.Checker{}, Patterns: new(schema.Patterns)},
 		Storage: f.db.fences.Definitions(f.config.RESTOptionsGetter),
@@ -220,7 +223,8 @@ func newVirtual(s *compliance.Scanner, defs *definitions.Definitions) ([]*resour
 
 // newCustom returns the handler of custom resources, CRDs and virtual resources. serves reports
 // whether the handler of Kubernetes' own kinds serves a group.
-func newCustom(f *foundation, defs *definitions.Definitions, virtual []*resources.Virtual, serves func(group string) bool, admit func() admission.Interface) (*resources.Handler, error) {
+func newCustom(f *foundation, defs *definitions.Definitions, virtual []*resources.Virtual,
+	serves func(group string) bool, admit func() admission.Interface) (*resources.Handler, error) {
 	return resources.New(resources.Config{
 		Source:  defs,
 		Builtin: []*resources.Builtin{defs.Builtin()},
@@ -242,7 +246,8 @@ func newCustom(f *foundation, defs *definitions.Definitions, virtual []*resource
 }
 
 // newPlugins returns the chain of admission plugins.
-func newPlugins(f *foundation, defs *definitions.Definitions, kubernetes *builtin.Handler, custom *resources.Handler, quotas *quota.Stored) (admission.Interface, error) {
+func newPlugins(f *foundation, defs *definitions.Definitions, kubernetes *builtin.Handler,
+	custom *resources.Handler, quotas *quota.Stored) (admission.Interface, error) {
 	return plugins.NewChain(plugins.Config{
 		Objects: f.stored, Authorizer: f.authorizer,
 		CreateNamespace: kubernetes.EnsureNamespace,
@@ -257,7 +262,8 @@ func newPlugins(f *foundation, defs *definitions.Definitions, kubernetes *builti
 }
 
 // newPublisher returns what serves discovery and OpenAPI.
-func newPublisher(f *foundation, defs *definitions.Definitions, kubernetes *builtin.Handler, virtual []*resources.Virtual) (*publish.Publisher, error) {
+func newPublisher(f *foundation, defs *definitions.Definitions, kubernetes *builtin.Handler,
+	virtual []*resources.Virtual) (*publish.Publisher, error) {
 	all, err := builtin.Definitions(f.stored.Served())
 	if err != nil {
 		return nil, err

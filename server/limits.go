@@ -76,7 +76,8 @@ func (s seats) take(n int64) (giveBack func()) {
 // busy returns the error for a request for which there are not enough. A Status with
 // retryAfterSeconds becomes the header Retry-After.
 func (s seats) busy(of string) error {
-	return apierrors.NewTooManyRequests(fmt.Sprintf("the server is working on as many %s as --%s allows (%d): try again later", of, s.flag, s.limit), retryAfter)
+	return apierrors.NewTooManyRequests(fmt.Sprintf("the server is working on as many %s as --%s allows (%d): try again later", of,
+		s.flag, s.limit), retryAfter)
 }
 
 // limitRequests makes c limit requests according to the options, instead of with the limits of
@@ -103,7 +104,8 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if err := checkSelectors(info); err != nil {
-		responsewriters.ErrorNegotiated(err, l.serializer, runtimeschema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, req)
+		responsewriters.ErrorNegotiated(err, l.serializer,
+			runtimeschema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, req)
 		return
 	}
 	s := l.reading

@@ -25,7 +25,8 @@ func listen(ctx context.Context, o *Options) (*listener, error) {
 	l, err := config.Listen(ctx, "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("port %d of %s is in use: choose another port with --secure-port (0 chooses a free one)", o.SecurePort, o.BindAddress)
+		return nil, fmt.Errorf("port %d of %s is in use: choose another port with --secure-port (0 chooses a free one)", o.SecurePort,
+			o.BindAddress)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return nil, fmt.Errorf("--bind-address %s is not an address of this machine", o.BindAddress)
 	case err != nil:

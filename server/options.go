@@ -297,7 +297,8 @@ func (o *Options) Validate() error {
 	if o.AuditLogMaxAge < 0 || o.AuditLogMaxBackup < 0 || o.AuditLogMaxMB < 0 {
 		bad("--audit-log-maxage, --audit-log-maxbackup and --audit-log-maxsize must not be negative")
 	}
-	if o.MaxRequestsInFlight < 0 || o.MaxMutatingRequestsInFlight < 0 || o.MaxLongRunningRequestsInFlight < 0 || o.MaxListBytesInFlight < 0 {
+	if o.MaxRequestsInFlight < 0 || o.MaxMutatingRequestsInFlight < 0 ||
+		o.MaxLongRunningRequestsInFlight < 0 || o.MaxListBytesInFlight < 0 {
 		bad("--max-requests-inflight, --max-mutating-requests-inflight, --max-long-running-requests-inflight and --max-list-bytes-inflight must not be negative")
 	}
 	if !slices.Contains(checkValues(), o.CheckStoredObjects) {

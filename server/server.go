@@ -326,7 +326,8 @@ func (s *Server) awaitReady(start, run context.Context) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(s.identity.CurrentCABundleContent())
 	transport := &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: genericapiserver.LoopbackClientServerNameOverride, MinVersion: tls.VersionTLS12},
+		TLSClientConfig: &tls.Config{RootCAs: roots,
+			ServerName: genericapiserver.LoopbackClientServerNameOverride, MinVersion: tls.VersionTLS12},
 	}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
@@ -472,7 +473,8 @@ func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	v1 := runtimeschema.GroupVersion{Version: "v1"}
 	metav1.AddToGroupVersion(scheme, v1)
-	scheme.AddUnversionedTypes(v1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
+	scheme.AddUnversionedTypes(v1, &metav1.Status{}, &metav1.APIVersions{},
+		&metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
 	return scheme
 }
 

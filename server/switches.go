@@ -30,7 +30,8 @@ const (
 )
 
 func controllerNames() []string {
-	return []string{controllerAggregation, controllerGarbage, controllerNamespace, controllerPods, controllerQuota, controllerRootCA, controllerServiceAccount}
+	return []string{controllerAggregation, controllerGarbage, controllerNamespace, controllerPods,
+		controllerQuota, controllerRootCA, controllerServiceAccount}
 }
 
 // validateControllers returns an error if the names of controllers are invalid.
@@ -38,7 +39,8 @@ func (o *Options) validateControllers() error {
 	var errs []error
 	for _, name := range o.Controllers {
 		if name != "*" && !slices.Contains(controllerNames(), strings.TrimPrefix(name, "-")) {
-			errs = append(errs, fmt.Errorf("--controllers: unknown controller %q: must be * or one of %s", name, strings.Join(controllerNames(), ", ")))
+			errs = append(errs, fmt.Errorf("--controllers: unknown controller %q: must be * or one of %s", name,
+				strings.Join(controllerNames(), ", ")))
 		}
 	}
 	return errors.Join(errs...)
@@ -69,7 +71,8 @@ func addControllers(f *foundation, all *objects.Objects, stored *quota.Stored, d
 		f.controllers.add(controller{name: controllerGarbage, run: collector.Run})
 	}
 	if f.options.runs(controllerPods) {
-		f.controllers.add(controller{name: controllerPods, run: podgc.New(all, defs.Ready(), cmp.Or(f.options.podQuarantine, podgc.Quarantine)).Run})
+		f.controllers.add(controller{name: controllerPods, run: podgc.New(all, defs.Ready(),
+			cmp.Or(f.options.podQuarantine, podgc.Quarantine)).Run})
 	}
 	if f.options.runs(controllerQuota) {
 		quotas := quota.NewController(all, stored, defs.Ready(), f.db.peers != nil)

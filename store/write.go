@@ -12,15 +12,18 @@ import (
 // Writer executes the transactions of writes. It can add conditions and further writes to
 // them. [kubernetes.Client] is one that adds nothing.
 type Writer interface {
-	OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (kubernetes.PutResponse, error)
-	OptimisticDelete(ctx context.Context, key string, expectedRevision int64, opts kubernetes.DeleteOptions) (kubernetes.DeleteResponse, error)
+	OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64,
+		opts kubernetes.PutOptions) (kubernetes.PutResponse, error)
+	OptimisticDelete(ctx context.Context, key string, expectedRevision int64,
+		opts kubernetes.DeleteOptions) (kubernetes.DeleteResponse, error)
 }
 
 // Put writes a value if the revision of its entry is the expected one, where zero means that
 // there is none. It reports the new revision if it has written, and otherwise the entry that
 // is stored, or nil if there is none. The index has the value when it has the new revision.
 // A nil Writer means no further conditions; lease zero means none.
-func (s *Store) Put(ctx context.Context, w Writer, key string, value []byte, expected, lease int64) (revision int64, stored *Entry, err error) {
+func (s *Store) Put(ctx context.Context, w Writer, key string, value []byte, expected,
+	lease int64) (revision int64, stored *Entry, err error) {
 	if t := *s.transformer.Load(); t != nil {
 		if value, err = t.ToStorage(ctx, key, value); err != nil {
 			return 0, nil, err
@@ -28,7 +31,8 @@ func (s *Store) Put(ctx context.Context, w Writer, key string, value []byte, exp
 	}
 	waiting, cancel := limited(ctx)
 	defer cancel()
-	resp, err := s.writer(w).OptimisticPut(waiting, key, value, expected, kubernetes.PutOptions{GetOnFailure: true, LeaseID: clientv3.LeaseID(lease)})
+	resp, err := s.writer(w).OptimisticPut(waiting, key, value, expected,
+		kubernetes.PutOptions{GetOnFailure: true, LeaseID: clientv3.LeaseID(lease)})
 	if err != nil {
 		return 0, nil, s.writeFailure(ctx, err, len(key)+len(value))
 	}

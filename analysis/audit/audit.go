@@ -115,7 +115,8 @@ type groupKey struct {
 }
 
 func (k groupKey) compare(l groupKey) int {
-	return cmp.Or(strings.Compare(k.path, l.path), cmp.Compare(k.violation, l.violation), strings.Compare(k.schema, l.schema), strings.Compare(k.rule, l.rule))
+	return cmp.Or(strings.Compare(k.path, l.path), cmp.Compare(k.violation, l.violation),
+		strings.Compare(k.schema, l.schema), strings.Compare(k.rule, l.rule))
 }
 
 // Pattern returns the path of a problem without indices and map keys.
@@ -232,7 +233,8 @@ func (a *Audit) group(d *crd.Definition, p *compliance.Problem) *Group {
 // others returns the group for the paths that have no group of their own.
 func (b *bucket) others(d *crd.Definition, in bucketKey) *Group {
 	if b.other == nil {
-		b.other = &Group{Definition: d, Version: in.version, Kind: in.kind, Path: Other, Message: "further paths have problems of the same kind"}
+		b.other = &Group{Definition: d, Version: in.version, Kind: in.kind, Path: Other,
+			Message: "further paths have problems of the same kind"}
 	}
 	return b.other
 }
@@ -278,7 +280,8 @@ func (g *Group) keep(e Example, limit int) {
 }
 
 func compareExamples(a, b Example) int {
-	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message), strings.Compare(a.Where, b.Where))
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name),
+		strings.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message), strings.Compare(a.Where, b.Where))
 }
 
 // Groups returns the groups, sorted by CRD, version, kind and path.

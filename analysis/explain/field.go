@@ -228,7 +228,8 @@ func typeName(s *schema.Structural) string {
 		return "[]" + typeName(s.Items)
 	case s.Type == "array":
 		return "[]any"
-	case s.Type == "object" && s.AdditionalProperties != nil && len(s.Properties) == 0 && (s.AdditionalProperties.Structural != nil || s.AdditionalProperties.Bool):
+	case s.Type == "object" && s.AdditionalProperties != nil && len(s.Properties) == 0 &&
+		(s.AdditionalProperties.Structural != nil || s.AdditionalProperties.Bool):
 		return "map[string]" + typeName(s.AdditionalProperties.Structural)
 	case s.Type == "object":
 		return "Object"

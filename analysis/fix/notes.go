@@ -19,10 +19,14 @@ const (
 // Rules returns the rules of the notes, in addition to those of package lint.
 func Rules() []analysis.Rule {
 	return []analysis.Rule{
-		{ID: conflicting, Severity: analysis.Error, Summary: "A v1beta1 CRD sets a field for all versions and for a single version, and v1 can hold only one of them."},
-		{ID: conditionWeaker, Severity: analysis.Warning, Summary: "A structural schema cannot express the condition: the rewritten schema accepts more objects."},
-		{ID: conditionGone, Severity: analysis.Warning, Summary: "v1 does not allow the keyword there: the condition is removed, and the schema accepts more objects."},
-		{ID: typeOpen, Severity: analysis.Info, Summary: "The schema does not give the value a single type: values of all types stay allowed."},
+		{ID: conflicting, Severity: analysis.Error,
+			Summary: "A v1beta1 CRD sets a field for all versions and for a single version, and v1 can hold only one of them."},
+		{ID: conditionWeaker, Severity: analysis.Warning,
+			Summary: "A structural schema cannot express the condition: the rewritten schema accepts more objects."},
+		{ID: conditionGone, Severity: analysis.Warning,
+			Summary: "v1 does not allow the keyword there: the condition is removed, and the schema accepts more objects."},
+		{ID: typeOpen, Severity: analysis.Info,
+			Summary: "The schema does not give the value a single type: values of all types stay allowed."},
 		{ID: unknownKept, Severity: analysis.Info, Summary: "Unknown fields were preserved and still are."},
 	}
 }

@@ -38,8 +38,10 @@ const (
 // Rules returns the rules of the problems that Build reports.
 func Rules() []analysis.Rule {
 	return []analysis.Rule{
-		{ID: object.RuleNotStructural, Severity: analysis.Error, Summary: "The schema is not structural: no types can be derived from it.", Help: "Run espalier fix."},
-		{ID: RuleOpen, Severity: analysis.Error, Summary: "The CRD preserves all unknown fields: no types can be derived from it.", Help: "Run espalier fix."},
+		{ID: object.RuleNotStructural, Severity: analysis.Error,
+			Summary: "The schema is not structural: no types can be derived from it.", Help: "Run espalier fix."},
+		{ID: RuleOpen, Severity: analysis.Error, Summary: "The CRD preserves all unknown fields: no types can be derived from it.",
+			Help: "Run espalier fix."},
 		{ID: RuleDuplicate, Severity: analysis.Error, Summary: "Several CRDs define the same kind.", Help: "Remove all but one of them."},
 	}
 }
@@ -64,7 +66,8 @@ func Build(inputs []Input) ([]*Package, []Problem) {
 			if same := slices.IndexFunc(kinds[key], func(k *Kind) bool { return k.Name == gvk.Kind }); same >= 0 {
 				problems = append(problems, Problem{i, analysis.Finding{
 					Rule: RuleDuplicate, Severity: analysis.Error, Path: "spec.names.kind", Pointer: "/spec/names/kind",
-					Message: fmt.Sprintf("%s is defined twice in version %s of group %s: remove one of the CRDs", gvk.Kind, gvk.Version, gvk.Group),
+					Message: fmt.Sprintf("%s is defined twice in version %s of group %s: remove one of the CRDs", gvk.Kind, gvk.Version,
+						gvk.Group),
 				}})
 				continue
 			}
@@ -94,7 +97,8 @@ func blocking(checker *object.Checker, d *crd.Definition, v *crd.Version) (found
 	if len(found) == 0 && d.PreservesUnknownFields() {
 		found = append(found, analysis.Finding{
 			Rule: RuleOpen, Severity: analysis.Error, Path: "spec.preserveUnknownFields", Pointer: "/spec/preserveUnknownFields",
-			Message: "unknown fields of all objects are preserved", Detail: []string{"types would lose these fields: espalier fix --prune stops preserving them"},
+			Message: "unknown fields of all objects are preserved",
+			Detail:  []string{"types would lose these fields: espalier fix --prune stops preserving them"},
 		})
 	}
 	return found
@@ -148,7 +152,8 @@ func (b *builder) build() {
 		}
 		k.Type = &Type{Name: name, Kind: k, Path: k.Name, Schema: k.Version.Structural()}
 		if k.Type.Schema == nil {
-			k.Type.Schema = &schema.Structural{Generic: schema.Generic{Type: "object"}, Extensions: schema.Extensions{XPreserveUnknownFields: true}}
+			k.Type.Schema = &schema.Structural{Generic: schema.Generic{Type: "object"},
+				Extensions: schema.Extensions{XPreserveUnknownFields: true}}
 		}
 		k.Type.Doc = k.Type.Schema.Description
 		b.p.Types = append(b.p.Types, k.Type)
@@ -233,7 +238,8 @@ func (b *builder) nameTypes(g *group) {
 		if g.first == nil {
 			named = g.occurrences[0]
 		}
-		t := &Type{Name: b.names.Unique(named.typeName()), Doc: o.schema.Description, Path: named.kind.Name + "." + strings.Join(named.path, "."), Schema: o.schema}
+		t := &Type{Name: b.names.Unique(named.typeName()), Doc: o.schema.Description,
+			Path: named.kind.Name + "." + strings.Join(named.path, "."), Schema: o.schema}
 		t.Open, t.Embedded = o.schema.XPreserveUnknownFields, o.schema.XEmbeddedResource
 		g.types[t.Doc] = t
 		if g.first == nil {

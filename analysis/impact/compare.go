@@ -280,7 +280,8 @@ func (c *comparer) dropped(p place, n side) []Effect {
 	case c.switched != nil && (fields || nulls):
 		c.turnOn(p, p.path)
 	case fields && nulls:
-		return []Effect{at(Loses, p.path, "fields that the schema does not specify are pruned, and nulls are dropped where they are not allowed")}
+		return []Effect{at(Loses, p.path,
+			"fields that the schema does not specify are pruned, and nulls are dropped where they are not allowed")}
 	case fields:
 		return []Effect{at(Loses, p.path, "fields that the schema does not specify are pruned")}
 	case nulls:
@@ -409,8 +410,10 @@ func (c *comparer) nulls(p place, o, n side) {
 	mayBeNull := len(vv(o.node).Enum) == 0 && (o.node.Nullable || untyped && (p.via == viaItems || c.oldAll))
 	var effects []Effect
 	switch {
-	case n.node.Nullable && !o.node.Nullable && slices.ContainsFunc(p.trail, func(s *schema.Structural) bool { return s.Default != nil && holdsNull(s.Default.Value) }):
-		effects = append(c.nullsStay(p, o, n, mayBeNull), at(Defaulted, p.path, "a default around it contains nulls, which are no longer dropped"))
+	case n.node.Nullable && !o.node.Nullable && slices.ContainsFunc(p.trail,
+		func(s *schema.Structural) bool { return s.Default != nil && holdsNull(s.Default.Value) }):
+		effects = append(c.nullsStay(p, o, n, mayBeNull),
+			at(Defaulted, p.path, "a default around it contains nulls, which are no longer dropped"))
 	case n.node.Nullable && !o.node.Nullable:
 		effects = c.nullsStay(p, o, n, mayBeNull)
 	case !mayBeNull || n.node.Nullable:
@@ -488,7 +491,8 @@ func (c *comparer) defaults(p place, o, n *schema.Structural) {
 	case was && !reflect.DeepEqual(o.Default.Value, n.Default.Value):
 		e := defaulted(p.path, "objects stored without the field are read with the new default")
 		e.differs = true
-		c.emit(p, "default-changed", "default", fmt.Sprintf("default %s → %s", show(o.Default.Value), show(n.Default.Value)), e, at(Clients, p.path, ""))
+		c.emit(p, "default-changed", "default", fmt.Sprintf("default %s → %s", show(o.Default.Value),
+			show(n.Default.Value)), e, at(Clients, p.path, ""))
 	}
 }
 

@@ -221,7 +221,8 @@ func (d *definitions) names() {
 			effect(Loses, "storage keys and request paths of objects change"), effect(Clients, ""))
 	}
 	if o.Names.Plural != n.Names.Plural {
-		d.add("/spec/names/plural", "names", "plural "+arrow(o.Names.Plural, n.Names.Plural), effect(Loses, otherResource), effect(Clients, ""))
+		d.add("/spec/names/plural", "names", "plural "+arrow(o.Names.Plural, n.Names.Plural),
+			effect(Loses, otherResource), effect(Clients, ""))
 	}
 	if o.Names.Kind != n.Names.Kind {
 		d.add("/spec/names/kind", "names", "kind "+arrow(o.Names.Kind, n.Names.Kind),
@@ -338,17 +339,21 @@ func (d *definitions) versionRemoved(i int) {
 	if v.Served {
 		c.Effects = append(c.Effects, effect(Clients, "requests for it are rejected"))
 	}
-	migrate := fmt.Sprintf("espalier migrate %s --write rewrites the objects in the storage version and removes %s from the list", d.old.Name, v.Name)
+	migrate := fmt.Sprintf("espalier migrate %s --write rewrites the objects in the storage version and removes %s from the list",
+		d.old.Name, v.Name)
 	switch {
 	case v.Storage && !hasStatus(d.old):
-		c.Effects = append(c.Effects, effect(Loses, "objects stored in it can no longer be read: it is the storage version, so status.storedVersions lists it, and the API server rejects the CRD. "+
-			"First make another version the storage version; then "+migrate))
+		c.Effects = append(c.Effects,
+			effect(Loses, "objects stored in it can no longer be read: it is the storage version, so status.storedVersions lists it, and the API server rejects the CRD. "+
+				"First make another version the storage version; then "+migrate))
 	case v.Storage || slices.Contains(listed, v.Name):
-		c.Effects = append(c.Effects, effect(Loses, "objects stored in it can no longer be read: status.storedVersions lists it, and the API server rejects the CRD while it does; "+migrate))
+		c.Effects = append(c.Effects,
+			effect(Loses, "objects stored in it can no longer be read: status.storedVersions lists it, and the API server rejects the CRD while it does; "+migrate))
 	case hasStatus(d.old):
 		c.Message += "; status.storedVersions does not list it, so no objects are stored in it"
 	default:
-		c.Effects = append(c.Effects, effect(Clients, "the API server rejects the CRD if status.storedVersions lists "+v.Name+", because objects may be stored in it: "+migrate))
+		c.Effects = append(c.Effects, effect(Clients, "the API server rejects the CRD if status.storedVersions lists "+v.Name+
+			", because objects may be stored in it: "+migrate))
 	}
 }
 
@@ -391,7 +396,8 @@ func (d *definitions) version(i, j int) {
 	switch {
 	case reflect.DeepEqual(os.Scale, ns.Scale):
 	case ns.Scale == nil:
-		add("subresources/scale", "scale-subresource", "scale subresource removed", effect(Clients, "autoscalers and kubectl scale no longer work"))
+		add("subresources/scale", "scale-subresource", "scale subresource removed",
+			effect(Clients, "autoscalers and kubectl scale no longer work"))
 	default:
 		message, effects := "scale subresource added", []Effect(nil)
 		if os.Scale != nil {
@@ -416,7 +422,8 @@ func (d *definitions) version(i, j int) {
 	op, np := paths(o.SelectableFields), paths(n.SelectableFields)
 	for _, p := range op {
 		if !slices.Contains(np, p) {
-			add("selectableFields", "selectable-fields", "selectable field "+p+" removed", effect(Clients, "field selectors that use it are rejected"))
+			add("selectableFields", "selectable-fields", "selectable field "+p+" removed",
+				effect(Clients, "field selectors that use it are rejected"))
 		}
 	}
 	for _, p := range np {

@@ -36,7 +36,8 @@ func (c *comparer) dependents(ch *Change, trail []*schema.Structural, path schem
 			// A missing field is reported at its own path.
 			for _, name := range vv(s).Required {
 				if missing(s, name, rel[0]) {
-					ch.Effects = append(ch.Effects, Effect{Class: Invalid, Path: extend(around, property(name)), Reason: name + " is required", missing: true})
+					ch.Effects = append(ch.Effects, Effect{Class: Invalid,
+						Path: extend(around, property(name)), Reason: name + " is required", missing: true})
 				}
 			}
 		}

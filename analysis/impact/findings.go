@@ -25,7 +25,8 @@ const (
 func Rules() []analysis.Rule {
 	rules := []analysis.Rule{
 		{ID: RuleRefused, Severity: analysis.Error, Summary: "The API server would reject the update from the old CRD to the new one."},
-		{ID: RuleRevealed, Severity: analysis.Warning, Summary: "Stored objects hold data that the old CRD does not specify and the new one would serve."},
+		{ID: RuleRevealed, Severity: analysis.Warning,
+			Summary: "Stored objects hold data that the old CRD does not specify and the new one would serve."},
 		{ID: RuleSemantics, Severity: analysis.Info, Summary: "The kep and kubernetes semantics give different results."},
 		{ID: RuleNames, Severity: analysis.Info, Summary: "The CRDs that are compared have different names."},
 	}
@@ -76,7 +77,8 @@ type Finding struct {
 func (c *Comparison) Finding(ch *Change) Finding {
 	class := ch.Class()
 	f := Finding{OldPointer: ch.OldPointer, Finding: analysis.Finding{
-		Rule: class.ID(), Severity: c.options.Config.severity(class.ID(), class.Severity()), Path: ch.Place(), Pointer: ch.NewPointer, Part: analysis.FieldName,
+		Rule: class.ID(), Severity: c.options.Config.severity(class.ID(), class.Severity()),
+		Path: ch.Place(), Pointer: ch.NewPointer, Part: analysis.FieldName,
 		Message: class.String() + ": " + ch.Message,
 	}}
 	seen := map[string]bool{}
@@ -136,7 +138,8 @@ func (c *Comparison) Rejections() (findings []Finding) {
 		}
 		pointer := jsonptr.FromPath(path)
 		findings = append(findings, Finding{OldPointer: pointer, Finding: analysis.Finding{
-			Rule: RuleRefused, Severity: c.options.Config.severity(RuleRefused, analysis.Error), Path: path, Pointer: pointer, Part: analysis.FieldName,
+			Rule: RuleRefused, Severity: c.options.Config.severity(RuleRefused, analysis.Error),
+			Path: path, Pointer: pointer, Part: analysis.FieldName,
 			Message: "the API server would reject the update: " + body,
 		}})
 	}
@@ -157,7 +160,8 @@ func (c *Comparison) OtherSemantics(ctx context.Context) (findings []Finding) {
 	}
 	add := func(path, pointer, oldPointer, message string) {
 		findings = append(findings, Finding{OldPointer: oldPointer, Finding: analysis.Finding{
-			Rule: RuleSemantics, Severity: c.options.Config.severity(RuleSemantics, analysis.Info), Path: path, Pointer: pointer, Part: analysis.FieldName,
+			Rule: RuleSemantics, Severity: c.options.Config.severity(RuleSemantics, analysis.Info),
+			Path: path, Pointer: pointer, Part: analysis.FieldName,
 			Message: fmt.Sprintf("with --semantics %s, %s", options.Semantics, message),
 		}})
 	}

@@ -63,7 +63,8 @@ func (p *prover) holds(known []*schema.NestedValueValidation, b *schema.NestedVa
 	if any(func(a *schema.NestedValueValidation) bool { return reflect.DeepEqual(a, b) }) {
 		return true
 	}
-	if !reflect.DeepEqual(b.ForbiddenGenerics, schema.Generic{}) || !reflect.DeepEqual(b.ForbiddenExtensions, schema.Extensions{}) || b.AdditionalProperties != nil {
+	if !reflect.DeepEqual(b.ForbiddenGenerics, schema.Generic{}) ||
+		!reflect.DeepEqual(b.ForbiddenExtensions, schema.Extensions{}) || b.AdditionalProperties != nil {
 		return false
 	}
 	for _, k := range keywords() {
@@ -85,7 +86,8 @@ func (p *prover) holds(known []*schema.NestedValueValidation, b *schema.NestedVa
 			return false
 		}
 	}
-	if b.Items != nil && !p.holds(parts(known, func(a *schema.NestedValueValidation) *schema.NestedValueValidation { return a.Items }), b.Items) {
+	if b.Items != nil && !p.holds(parts(known, func(a *schema.NestedValueValidation) *schema.NestedValueValidation { return a.Items }),
+		b.Items) {
 		return false
 	}
 	for name, prop := range b.Properties {
@@ -104,7 +106,8 @@ func (p *prover) holds(known []*schema.NestedValueValidation, b *schema.NestedVa
 }
 
 // parts returns the schemas of a part of the value, with the branches of their allOf.
-func parts(known []*schema.NestedValueValidation, of func(*schema.NestedValueValidation) *schema.NestedValueValidation) (all []*schema.NestedValueValidation) {
+func parts(known []*schema.NestedValueValidation,
+	of func(*schema.NestedValueValidation) *schema.NestedValueValidation) (all []*schema.NestedValueValidation) {
 	for _, a := range known {
 		if part := of(a); part != nil {
 			all = append(all, facts(part)...)

@@ -86,20 +86,26 @@ func (k *keyword) meets(a, b *schema.ValueValidation) bool {
 // keywords returns the conditions that do not contain other schemas.
 func keywords() []keyword {
 	atMost := func(name string, on kinds, get func(*schema.ValueValidation) *int64) keyword {
-		return keyword{name, on, func(v *schema.ValueValidation) any { return operand(get(v)) }, func(a, b *schema.ValueValidation, _ string) bool {
-			return get(a) != nil && *get(a) <= *get(b)
-		}}
+		return keyword{name, on, func(v *schema.ValueValidation) any { return operand(get(v)) },
+			func(a, b *schema.ValueValidation, _ string) bool {
+				return get(a) != nil && *get(a) <= *get(b)
+			}}
 	}
 	atLeast := func(name string, on kinds, get func(*schema.ValueValidation) *int64) keyword {
-		return keyword{name, on, func(v *schema.ValueValidation) any { return operand(get(v)) }, func(a, b *schema.ValueValidation, _ string) bool {
-			return *get(b) <= 0 || get(a) != nil && *get(a) >= *get(b)
-		}}
+		return keyword{name, on, func(v *schema.ValueValidation) any { return operand(get(v)) },
+			func(a, b *schema.ValueValidation, _ string) bool {
+				return *get(b) <= 0 || get(a) != nil && *get(a) >= *get(b)
+			}}
 	}
 	return []keyword{
-		{"format", allKinds, func(v *schema.ValueValidation) any { return text(v.Format) }, func(a, b *schema.ValueValidation, typ string) bool {
-			return a.Format == b.Format || !restricts(typ, b.Format)
-		}},
-		{"maximum", numbers, func(v *schema.ValueValidation) any { return bound(v.Maximum, v.ExclusiveMaximum) }, func(a, b *schema.ValueValidation, typ string) bool {
+		{"format", allKinds, func(v *schema.ValueValidation) any { return text(v.Format) },
+			func(a, b *schema.ValueValidation, typ string) bool {
+				return a.Format == b.Format || !restricts(typ, b.Format)
+			}},
+		{"maximum", numbers, func(v *schema.ValueValidation) any {
+			return bound(v.Maximum,
+				v.ExclusiveMaximum)
+		}, func(a, b *schema.ValueValidation, typ string) bool {
 			if same(a.Maximum, b.Maximum) && a.ExclusiveMaximum == b.ExclusiveMaximum {
 				return true
 			}
@@ -110,7 +116,10 @@ func keywords() []keyword {
 			is, opens := whole(*b.Maximum, b.ExclusiveMaximum, typ, -1)
 			return below(was, open, is, opens)
 		}},
-		{"minimum", numbers, func(v *schema.ValueValidation) any { return bound(v.Minimum, v.ExclusiveMinimum) }, func(a, b *schema.ValueValidation, typ string) bool {
+		{"minimum", numbers, func(v *schema.ValueValidation) any {
+			return bound(v.Minimum,
+				v.ExclusiveMinimum)
+		}, func(a, b *schema.ValueValidation, typ string) bool {
 			if same(a.Minimum, b.Minimum) && a.ExclusiveMinimum == b.ExclusiveMinimum {
 				return true
 			}
@@ -121,19 +130,21 @@ func keywords() []keyword {
 			is, opens := whole(*b.Minimum, b.ExclusiveMinimum, typ, 1)
 			return below(-was, open, -is, opens)
 		}},
-		{"multipleOf", numbers, func(v *schema.ValueValidation) any { return operand(v.MultipleOf) }, func(a, b *schema.ValueValidation, typ string) bool {
-			if same(a.MultipleOf, b.MultipleOf) {
-				return true
-			}
-			// For fractions, divisibility depends on rounding.
-			return typ == "integer" && a.MultipleOf != nil && *b.MultipleOf >= 1 && fits(*b.MultipleOf, typ, b.Format) &&
-				math.Mod(*a.MultipleOf, *b.MultipleOf) == 0
-		}},
+		{"multipleOf", numbers, func(v *schema.ValueValidation) any { return operand(v.MultipleOf) },
+			func(a, b *schema.ValueValidation, typ string) bool {
+				if same(a.MultipleOf, b.MultipleOf) {
+					return true
+				}
+				// For fractions, divisibility depends on rounding.
+				return typ == "integer" && a.MultipleOf != nil && *b.MultipleOf >= 1 && fits(*b.MultipleOf, typ, b.Format) &&
+					math.Mod(*a.MultipleOf, *b.MultipleOf) == 0
+			}},
 		atMost("maxLength", strs, func(v *schema.ValueValidation) *int64 { return v.MaxLength }),
 		atLeast("minLength", strs, func(v *schema.ValueValidation) *int64 { return v.MinLength }),
-		{"pattern", strs, func(v *schema.ValueValidation) any { return text(v.Pattern) }, func(a, b *schema.ValueValidation, _ string) bool {
-			return a.Pattern == b.Pattern
-		}},
+		{"pattern", strs, func(v *schema.ValueValidation) any { return text(v.Pattern) },
+			func(a, b *schema.ValueValidation, _ string) bool {
+				return a.Pattern == b.Pattern
+			}},
 		atMost("maxItems", arrays, func(v *schema.ValueValidation) *int64 { return v.MaxItems }),
 		atLeast("minItems", arrays, func(v *schema.ValueValidation) *int64 { return v.MinItems }),
 		{"uniqueItems", arrays, func(v *schema.ValueValidation) any {

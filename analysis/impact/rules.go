@@ -61,7 +61,8 @@ func (c *comparer) validations(p place, o, n []api.ValidationRule) {
 		case j < 0 && strings.TrimSpace(r.Rule) == "true":
 			c.emit(p, "rule-added", keyword, "rule added that always holds: "+show(r.Rule))
 		case j < 0 && c.rules.isTransition(r):
-			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule), at(Clients, p.path, "updates that violate it are rejected; stored objects stay valid"))
+			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule),
+				at(Clients, p.path, "updates that violate it are rejected; stored objects stay valid"))
 		case j < 0:
 			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule), tightened(p.path, "")...)
 		case reflect.DeepEqual(o[j], r):

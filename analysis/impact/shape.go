@@ -21,7 +21,8 @@ func (c *comparer) lists(p place, o, n side) {
 		}
 		keyword, message := "x-kubernetes-list-type", fmt.Sprintf("list type %s → %s", ot, nt)
 		if ot == nt {
-			keyword, message = "x-kubernetes-list-map-keys", fmt.Sprintf("list map keys %s → %s", show(o.node.XListMapKeys), show(n.node.XListMapKeys))
+			keyword, message = "x-kubernetes-list-map-keys", fmt.Sprintf("list map keys %s → %s",
+				show(o.node.XListMapKeys), show(n.node.XListMapKeys))
 		}
 		c.emitAltering(p, retyped, "list-type", keyword, message, effects...)
 	}
@@ -168,7 +169,8 @@ func (c *comparer) otherFields(p place, o, n side) {
 	case nf == rejected:
 		c.emit(p, "additional-properties", "additionalProperties", "unknown fields are rejected", rejection(p, path, oc, n)...)
 	case nf == pruned && hadMap:
-		c.emit(p, "additional-properties", "additionalProperties", "is no longer a map: its entries are pruned", at(Loses, path, ""), at(Clients, path, ""))
+		c.emit(p, "additional-properties", "additionalProperties",
+			"is no longer a map: its entries are pruned", at(Loses, path, ""), at(Clients, path, ""))
 	case nf == pruned:
 		c.turnOn(p, path)
 	default:
@@ -177,7 +179,8 @@ func (c *comparer) otherFields(p place, o, n side) {
 		if hadMap == hasMap && o.node.XPreserveUnknownFields != n.node.XPreserveUnknownFields {
 			c.preserveFlag(p, n.node)
 		} else if hadMap != hasMap && len(c.changes) == before {
-			c.emit(p, "additional-properties", "additionalProperties", "unknown fields are specified in a different way, with the same effect")
+			c.emit(p, "additional-properties", "additionalProperties",
+				"unknown fields are specified in a different way, with the same effect")
 		}
 	}
 }

@@ -154,7 +154,8 @@ func hasDefault(s *schema.Structural) bool { return s.Default != nil && s.Defaul
 // refusesAnything reports whether the schema itself rejects some value.
 func (c *comparer) refusesAnything(s *schema.Structural) bool {
 	v := vv(s)
-	return s.Type != "" || s.XIntOrString || s.XEmbeddedResource || len(s.XValidations) > 0 || len(s.XUnions) > 0 && c.Semantics.KnowsUnions() ||
+	return s.Type != "" || s.XIntOrString || s.XEmbeddedResource || len(s.XValidations) > 0 ||
+		len(s.XUnions) > 0 && c.Semantics.KnowsUnions() ||
 		s.AdditionalProperties != nil && !s.AdditionalProperties.Bool || listType(s) != "atomic" || len(v.Required) > 0 ||
 		len(v.AllOf)+len(v.AnyOf)+len(v.OneOf) > 0 || v.Not != nil ||
 		slices.ContainsFunc(keywords(), func(k keyword) bool { return k.of(v) != nil })

@@ -71,7 +71,8 @@ func hasPlainDefault(s *schema.Structural) bool {
 			return false
 		}
 		n := float64(value)
-		if v.Minimum != nil && (n < *v.Minimum || n == *v.Minimum && v.ExclusiveMinimum) || v.Maximum != nil && (n > *v.Maximum || n == *v.Maximum && v.ExclusiveMaximum) {
+		if v.Minimum != nil && (n < *v.Minimum || n == *v.Minimum && v.ExclusiveMinimum) ||
+			v.Maximum != nil && (n > *v.Maximum || n == *v.Maximum && v.ExclusiveMaximum) {
 			return false
 		}
 		v.Minimum, v.ExclusiveMinimum, v.Maximum, v.ExclusiveMaximum = nil, false, nil, false

@@ -57,12 +57,14 @@ func (c *check) unguarded(r ruleReport) {
 		dot := strings.LastIndexByte(first, '.')
 		message := first + " is optional: without it, the evaluation of the rule can fail with an error"
 		if len(rule.Unguarded) > 1 {
-			message = strings.Join(rule.Unguarded, ", ") + " are optional: without one of them, the evaluation of the rule can fail with an error"
+			message = strings.Join(rule.Unguarded, ", ") +
+				" are optional: without one of them, the evaluation of the rule can fail with an error"
 		}
 		path := rule.Path.Field(r.path).Child("x-kubernetes-validations").Index(rule.Index).Child("rule")
 		for _, at := range c.d.locate(path.String()) {
 			c.add(celOptional, at, note{severity: analysis.Warning, detail: []string{
-				fmt.Sprintf("guard it: !has(%s) || …, or read it as %s.?%s.orValue(…); if it must be present, make it required", first, first[:dot], first[dot+1:]),
+				fmt.Sprintf("guard it: !has(%s) || …, or read it as %s.?%s.orValue(…); if it must be present, make it required", first,
+					first[:dot], first[dot+1:]),
 			}}, message)
 		}
 	}
@@ -76,7 +78,8 @@ func (c *check) totalCost(r ruleReport) {
 		var detail []string
 		for _, e := range r.MostExpensive() {
 			rule := at.schemaPath(e.Path).child("x-kubernetes-validations").index(e.Index).child(e.Keyword)
-			detail = append(detail, fmt.Sprintf("%s: cost is %s, the limit for all rules is %d", rule.path(), upTo(e.Cost), schema.SchemaCostLimit))
+			detail = append(detail, fmt.Sprintf("%s: cost is %s, the limit for all rules is %d",
+				rule.path(), upTo(e.Cost), schema.SchemaCostLimit))
 		}
 		c.add(celCost, at, note{severity: analysis.Error, detail: detail}, total.ErrorBody())
 	}
@@ -108,7 +111,8 @@ func costDetail(site *place, cost schema.RuleCost) []string {
 		}
 		detail = append(detail, "unbounded: "+strings.Join(at, ", "))
 	}
-	detail = append(detail, fmt.Sprintf("cost of one evaluation is %s; evaluations per object: %s; limit for all of them: %d", upTo(cost.Call), upTo(cost.Cardinality), cost.Limit))
+	detail = append(detail, fmt.Sprintf("cost of one evaluation is %s; evaluations per object: %s; limit for all of them: %d",
+		upTo(cost.Call), upTo(cost.Cardinality), cost.Limit))
 	if len(cost.Remedies) == 0 {
 		return append(detail, "no bound on a list, map or string is sufficient: simplify the rule")
 	}
@@ -118,7 +122,8 @@ func costDetail(site *place, cost schema.RuleCost) []string {
 		}
 		var bounds []string
 		for _, b := range r {
-			text := fmt.Sprintf("%s: %d", site.schemaPath(append(b.Path[:len(b.Path):len(b.Path)], schema.SchemaStep{Keyword: b.Keyword})).path(), b.Max)
+			text := fmt.Sprintf("%s: %d", site.schemaPath(append(b.Path[:len(b.Path):len(b.Path)],
+				schema.SchemaStep{Keyword: b.Keyword})).path(), b.Max)
 			if b.Present != nil {
 				text += fmt.Sprintf(" (now %d)", *b.Present)
 			}

@@ -62,7 +62,8 @@ func (cs claims) claim(c *check, group, name string, at *place) {
 	if first.by.d.meta().Name == c.d.meta().Name {
 		return
 	}
-	c.add(nameCollision, at, note{severity: analysis.Error, detail: []string{"the CRD that is created second is not served: its condition NamesAccepted is False"}},
+	c.add(nameCollision, at, note{severity: analysis.Error,
+		detail: []string{"the CRD that is created second is not served: its condition NamesAccepted is False"}},
 		fmt.Sprintf("%q is already in use in group %s: it is %s of %s", name, group, first.at.path(), first.by.d.meta().Name))
 }
 
@@ -70,7 +71,8 @@ func (cs claims) claim(c *check, group, name string, at *place) {
 // the resources that share it.
 func (cs claims) ambiguous(c *check, name string, at *place) {
 	if resource := builtinShortName(name); resource != "" {
-		c.inform(shortNameAmbiguous, at, fmt.Sprintf("%q is also the short name of the built-in resource %s: kubectl prefers that one", name, resource))
+		c.inform(shortNameAmbiguous, at, fmt.Sprintf("%q is also the short name of the built-in resource %s: kubectl prefers that one",
+			name, resource))
 	}
 	first, taken := cs[name]
 	if !taken {
@@ -78,7 +80,8 @@ func (cs claims) ambiguous(c *check, name string, at *place) {
 		return
 	}
 	if first.by != c && first.by.d.group() != c.d.group() {
-		c.inform(shortNameAmbiguous, at, fmt.Sprintf("%q is also a short name of %s: kubectl uses only one of them", name, first.by.d.meta().Name))
+		c.inform(shortNameAmbiguous, at, fmt.Sprintf("%q is also a short name of %s: kubectl uses only one of them", name,
+			first.by.d.meta().Name))
 	}
 }
 

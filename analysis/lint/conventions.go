@@ -28,15 +28,18 @@ func (c *check) conventionalType(n *node) {
 	case "boolean":
 		c.warn(conventionBoolean, n.at.child("type"), "a boolean cannot get a third value later: use a string with an enum")
 	case "number":
-		c.warn(conventionFloat, n.at.child("type"), "languages and clients round numbers with a fraction differently: use an integer of a smaller unit, or a string")
+		c.warn(conventionFloat, n.at.child("type"),
+			"languages and clients round numbers with a fraction differently: use an integer of a smaller unit, or a string")
 	case "integer":
 		if strings.HasPrefix(s.Format, "uint") {
-			c.warn(conventionUnsigned, n.at.child("format"), fmt.Sprintf("not all languages have unsigned integers (%s): use int32 or int64 with minimum: 0", s.Format))
+			c.warn(conventionUnsigned, n.at.child("format"),
+				fmt.Sprintf("not all languages have unsigned integers (%s): use int32 or int64 with minimum: 0", s.Format))
 		}
 	case "object":
 		if ap := s.AdditionalProperties; ap != nil && ap.Schema != nil {
 			if t := ap.Schema.Type.Single(); t == "object" || t == "array" {
-				c.warn(conventionMap, n.at.child("additionalProperties"), fmt.Sprintf("a map with values of type %s has keys without a name: use a list with x-kubernetes-list-type: map and a key", t))
+				c.warn(conventionMap, n.at.child("additionalProperties"),
+					fmt.Sprintf("a map with values of type %s has keys without a name: use a list with x-kubernetes-list-type: map and a key", t))
 			}
 		}
 	}
@@ -104,7 +107,8 @@ func (c *check) conventionalList(n *node) {
 func (c *check) conditions(n *node) {
 	s := n.s
 	if s.XListType == nil || *s.XListType != "map" || !slices.Equal(s.XListMapKeys, []string{"type"}) {
-		c.warn(conventionConditions, n.at.child("x-kubernetes-list-type"), "conditions are identified by their type: set x-kubernetes-list-type: map and x-kubernetes-list-map-keys: [type]")
+		c.warn(conventionConditions, n.at.child("x-kubernetes-list-type"),
+			"conditions are identified by their type: set x-kubernetes-list-type: map and x-kubernetes-list-map-keys: [type]")
 	}
 	if s.Items == nil || s.Items.Schema == nil {
 		return
@@ -121,7 +125,8 @@ func (c *check) conditions(n *node) {
 		}
 	}
 	if len(missing) > 0 {
-		c.warn(conventionConditions, at, "a condition has type, status, reason, message and lastTransitionTime; missing: "+strings.Join(missing, ", "))
+		c.warn(conventionConditions, at, "a condition has type, status, reason, message and lastTransitionTime; missing: "+
+			strings.Join(missing, ", "))
 	}
 	for _, name := range [...]string{"type", "status"} {
 		if _, ok := items.Properties[name]; ok && !slices.Contains(items.Required, name) {
@@ -137,7 +142,8 @@ func (c *check) statusSubresource() {
 			return
 		}
 		if _, ok := site.props.Properties["status"]; ok {
-			c.warn(conventionStatus, at.child("subresources", "status"), "the schema has a status, but it is not a subresource: users who may write the spec may write the status too")
+			c.warn(conventionStatus, at.child("subresources", "status"),
+				"the schema has a status, but it is not a subresource: users who may write the spec may write the status too")
 		}
 	}
 	spec := root().child("spec")

@@ -109,7 +109,8 @@ func read(raw []byte, sem schema.Semantics) (*definition, error) {
 		d.beta.Status = api.CustomResourceDefinitionStatus{}
 		v1beta1.SetDefaults(d.beta)
 	default:
-		return d, &misfit{root().child("apiVersion"), fmt.Sprintf("expected %s or %s, got %q", api.APIVersion, v1beta1.APIVersion, meta.APIVersion)}
+		return d, &misfit{root().child("apiVersion"), fmt.Sprintf("expected %s or %s, got %q",
+			api.APIVersion, v1beta1.APIVersion, meta.APIVersion)}
 	}
 	d.findSchemas()
 	return d, nil

@@ -167,7 +167,8 @@ func (c *check) liberties() {
 	for _, s := range c.d.schemas {
 		for _, f := range s.check(schema.KEP) {
 			if !f.Refused {
-				c.add(semanticsLiberty, s.at.schemaPath(f.Path), note{severity: severity}, "kep semantics reports a violation that kubernetes semantics accepts: ", f.Detail)
+				c.add(semanticsLiberty, s.at.schemaPath(f.Path), note{severity: severity},
+					"kep semantics reports a violation that kubernetes semantics accepts: ", f.Detail)
 			}
 		}
 	}
@@ -182,7 +183,8 @@ func (c *check) dropped() {
 				c.warn(semanticsDropped, n.at.child("readOnly"), "readOnly", drops)
 			}
 			if len(n.s.XUnions) > 0 {
-				c.warn(semanticsDropped, n.at.child("x-kubernetes-unions"), "x-kubernetes-unions", drops, ", so any number of members may be set")
+				c.warn(semanticsDropped, n.at.child("x-kubernetes-unions"), "x-kubernetes-unions",
+					drops, ", so any number of members may be set")
 			}
 		})
 	}
@@ -206,7 +208,8 @@ func (c *check) published() {
 			if n.inOperator {
 				return
 			}
-			has["pattern (not part of OpenAPI v2 in kep semantics)"] = has["pattern (not part of OpenAPI v2 in kep semantics)"] || n.s.Pattern != ""
+			has["pattern (not part of OpenAPI v2 in kep semantics)"] = has["pattern (not part of OpenAPI v2 in kep semantics)"] ||
+				n.s.Pattern != ""
 			has["x-kubernetes-int-or-string (expanded as in the design documents)"] = has["x-kubernetes-int-or-string (expanded as in the design documents)"] || n.s.XIntOrString
 			has["x-kubernetes-embedded-resource (expanded in kep semantics only)"] = has["x-kubernetes-embedded-resource (expanded in kep semantics only)"] || n.s.XEmbeddedResource
 		})

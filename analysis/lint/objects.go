@@ -13,7 +13,8 @@ import (
 // empty reports objects whose fields are all pruned.
 func (c *check) empty(n *node) {
 	s := n.s
-	if n.inOperator || !n.core.Prunes() || n.inMeta || s.Type.Single() != "object" || len(s.Properties)+len(s.PatternProperties) > 0 || s.AdditionalProperties != nil || s.XEmbeddedResource {
+	if n.inOperator || !n.core.Prunes() || n.inMeta || s.Type.Single() != "object" || len(s.Properties)+
+		len(s.PatternProperties) > 0 || s.AdditionalProperties != nil || s.XEmbeddedResource {
 		return
 	}
 	if n.kind != fieldNode || n.name != "metadata" {
@@ -52,7 +53,8 @@ func (n *node) isUnionMember() bool {
 		}
 	}
 	requires := func(branch api.JSONSchemaProps) bool { return slices.Contains(branch.Required, n.name) }
-	return s.MaxProperties != nil && *s.MaxProperties == 1 || slices.ContainsFunc(s.OneOf, requires) || slices.ContainsFunc(s.AnyOf, requires)
+	return s.MaxProperties != nil && *s.MaxProperties == 1 || slices.ContainsFunc(s.OneOf,
+		requires) || slices.ContainsFunc(s.AnyOf, requires)
 }
 
 // isAlternative reports whether the node is one of several optional objects, as in a union
@@ -104,8 +106,10 @@ func repeats(s *api.JSONSchemaProps, implied *schema.Structural) bool {
 		return false
 	}
 	restricts := schema.AnySubschema(s, func(s *api.JSONSchemaProps) bool {
-		return len(s.Enum)+len(s.AllOf)+len(s.AnyOf)+len(s.OneOf)+len(s.XValidations)+len(s.Required) > 0 || s.Not != nil || s.Pattern != "" || s.Default != nil ||
-			s.MaxLength != nil || s.MinLength != nil || s.MaxItems != nil || s.MinItems != nil || s.MaxProperties != nil || s.MinProperties != nil ||
+		return len(s.Enum)+len(s.AllOf)+len(s.AnyOf)+len(s.OneOf)+len(s.XValidations)+
+			len(s.Required) > 0 || s.Not != nil || s.Pattern != "" || s.Default != nil ||
+			s.MaxLength != nil || s.MinLength != nil || s.MaxItems != nil || s.MinItems != nil ||
+			s.MaxProperties != nil || s.MinProperties != nil ||
 			s.Maximum != nil || s.Minimum != nil || s.MultipleOf != nil
 	})
 	return !restricts && (implied.Type == "" || s.Type.Single() == implied.Type)

@@ -27,7 +27,8 @@ func lacks(pattern string) []string {
 			switch c := rest[1]; {
 			case c >= '1' && c <= '9':
 				add(`backreferences (\` + string(c) + ")")
-			case c == 'k' && len(rest) > 2 && strings.ContainsRune("<{'", rune(rest[2])), c == 'g' && len(rest) > 2 && strings.ContainsRune("<{'", rune(rest[2])):
+			case c == 'k' && len(rest) > 2 && strings.ContainsRune("<{'", rune(rest[2])), c == 'g' &&
+				len(rest) > 2 && strings.ContainsRune("<{'", rune(rest[2])):
 				add(`named backreferences (\` + string(c) + ")")
 			case c == 'Z', c == 'G', c == 'X', c == 'R', c == 'K', c == 'h', c == 'H':
 				add(`\` + string(c))
@@ -65,7 +66,8 @@ func group(rest string) string {
 		{"=", "lookahead (?=…)"}, {"!", "negative lookahead (?!…)"},
 		{"<=", "lookbehind (?<=…)"}, {"<!", "negative lookbehind (?<!…)"},
 		{">", "atomic groups (?>…)"}, {"(", "conditionals (?(…)…)"}, {"|", "branch resets (?|…)"},
-		{"#", "comments (?#…)"}, {"P=", "named backreferences (?P=…)"}, {"P>", "recursion (?P>…)"}, {"R", "recursion (?R)"}, {"&", "recursion (?&…)"},
+		{"#", "comments (?#…)"}, {"P=", "named backreferences (?P=…)"}, {"P>", "recursion (?P>…)"},
+		{"R", "recursion (?R)"}, {"&", "recursion (?&…)"},
 		{"x", "flag x"},
 	} {
 		if strings.HasPrefix(rest, g.prefix) {

@@ -79,7 +79,8 @@ func (u *unknowns) value(v any, t reflect.Type, at *place) {
 	switch t {
 	case reflect.TypeFor[api.JSON](), reflect.TypeFor[api.StringOrArray]():
 		return
-	case reflect.TypeFor[api.JSONSchemaPropsOrArray](), reflect.TypeFor[api.JSONSchemaPropsOrBool](), reflect.TypeFor[api.JSONSchemaPropsOrStringArray]():
+	case reflect.TypeFor[api.JSONSchemaPropsOrArray](), reflect.TypeFor[api.JSONSchemaPropsOrBool](),
+		reflect.TypeFor[api.JSONSchemaPropsOrStringArray]():
 		t = reflect.TypeFor[api.JSONSchemaProps]()
 		if list, ok := v.([]any); ok {
 			for i := range list {

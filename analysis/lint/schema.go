@@ -46,7 +46,8 @@ func (c *check) pattern(n *node) {
 			return
 		}
 		if _, err := syntax.Parse(text, syntax.Perl); err != nil {
-			c.add(invalidPattern, at, note{severity: analysis.Warning, detail: lacks(text)}, "must be a valid regular expression, but isn't: ", err.Error())
+			c.add(invalidPattern, at, note{severity: analysis.Warning, detail: lacks(text)},
+				"must be a valid regular expression, but isn't: ", err.Error())
 		}
 	}
 	complain(n.s.Pattern, n.at.child("pattern"))
@@ -71,7 +72,8 @@ func (c *check) format(n *node) {
 // name reports field names that are the result of unquoted YAML booleans.
 func (c *check) name(n *node) {
 	if n.kind == fieldNode && (n.name == "true" || n.name == "false") {
-		c.warn(booleanName, n.at, fmt.Sprintf("a field is named %q: YAML reads the unquoted keys y, yes and on as true, and n, no and off as false", n.name))
+		c.warn(booleanName, n.at,
+			fmt.Sprintf("a field is named %q: YAML reads the unquoted keys y, yes and on as true, and n, no and off as false", n.name))
 	}
 }
 
@@ -110,7 +112,8 @@ func (c *check) draft4Default(n *node) {
 		return
 	}
 	if v, ok := value(n.s.Default); ok && v != nil && !c.fits(n, v) {
-		c.warn(invalidDefault, n.at.child("default"), fmt.Sprintf("the default has type %s, but the field has type %s", typeOf(v), strings.Join(n.s.Type, " or ")))
+		c.warn(invalidDefault, n.at.child("default"),
+			fmt.Sprintf("the default has type %s, but the field has type %s", typeOf(v), strings.Join(n.s.Type, " or ")))
 	}
 }
 
@@ -199,7 +202,8 @@ func (c *check) required(n *node) {
 		if n.inOperator {
 			consequence = "the condition never holds"
 		}
-		c.warn(requiredUnspecified, n.at.child("required").index(i), fmt.Sprintf("%q is required, but not in properties: it is pruned, so %s", name, consequence))
+		c.warn(requiredUnspecified, n.at.child("required").index(i),
+			fmt.Sprintf("%q is required, but not in properties: it is pruned, so %s", name, consequence))
 	}
 }
 
@@ -222,7 +226,8 @@ func (c *check) lists(n *node) {
 	}
 	items := s.Items.Schema
 	if t := items.Type.Single(); s.XListType != nil && *s.XListType == "set" && (t == "object" || t == "array") {
-		c.warn(setOfObjects, n.at.child("x-kubernetes-list-type"), fmt.Sprintf("server-side apply and CEL rules do not support sets of type %s: use x-kubernetes-list-type: map with keys", t))
+		c.warn(setOfObjects, n.at.child("x-kubernetes-list-type"),
+			fmt.Sprintf("server-side apply and CEL rules do not support sets of type %s: use x-kubernetes-list-type: map with keys", t))
 	}
 	if s.XListType != nil || items.Type.Single() != "object" || n.isAtomic() {
 		return

@@ -17,7 +17,8 @@ func isSuperseded(name string, t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[api.JSONSchemaProps]():
 		switch name {
-		case "x-kubernetes-no-prune", "x-kubernetes-no-pruning", "x-no-pruning", "x-kubernetes-preserve-unknown-properties", "preserveUnknownProperties":
+		case "x-kubernetes-no-prune", "x-kubernetes-no-pruning", "x-no-pruning",
+			"x-kubernetes-preserve-unknown-properties", "preserveUnknownProperties":
 			return true
 		}
 	case reflect.TypeFor[api.CustomResourceDefinitionSpec](), reflect.TypeFor[v1beta1.CustomResourceDefinitionSpec]():
@@ -133,7 +134,8 @@ func (c *check) versionSwitches() {
 	agree = agree && len(all) == len(rawVersions(c.d.tree))
 	for i, s := range all {
 		n := note{severity: analysis.Error}
-		now := "all versions are pruned in v1: remove it; to preserve unknown fields, set " + preserveKeyword + ": true in the schema of the version"
+		now := "all versions are pruned in v1: remove it; to preserve unknown fields, set " +
+			preserveKeyword + ": true in the schema of the version"
 		switch {
 		case c.d.beta != nil:
 			now = fmt.Sprintf("all versions are pruned, or none: use spec.%s: %t", preserveField, s.preserve)
@@ -143,7 +145,8 @@ func (c *check) versionSwitches() {
 					n.fix.Message = fmt.Sprintf("write spec.%s: %t", preserveField, s.preserve)
 				}
 				if present != s.preserve && i == 0 {
-					n.fix.Edits = append(n.fix.Edits, analysis.Edit{Op: yamledit.Set, Pointer: root().child("spec", preserveField).pointer(), Value: s.preserve})
+					n.fix.Edits = append(n.fix.Edits, analysis.Edit{Op: yamledit.Set,
+						Pointer: root().child("spec", preserveField).pointer(), Value: s.preserve})
 				}
 			}
 		case s.known && !s.preserve:

@@ -79,7 +79,8 @@ func (c *check) validation(ctx context.Context) {
 			if c.isDefault(at) {
 				rule = invalidDefault
 			}
-			c.add(rule, at, note{severity: analysis.Error, detail: different.onlyHere(at), fix: c.repair(at)}, c.d.inWords(e.ErrorBody(), i))
+			c.add(rule, at, note{severity: analysis.Error, detail: different.onlyHere(at),
+				fix: c.repair(at)}, c.d.inWords(e.ErrorBody(), i))
 		}
 	}
 	c.laterRounds(ctx, errs, &r)
@@ -192,7 +193,8 @@ func (c *check) structuralFix(s *schemaSite, f *schema.Finding, at *place) *anal
 	case "type":
 		core := coreOf(s.structural, f.Path)
 		typ, _ := at.value(c.d.tree)
-		if core != nil && !core.Nullable && !core.XIntOrString && core.Type != "" && (typ == core.Type || typ == "number" && core.Type == "integer") {
+		if core != nil && !core.Nullable && !core.XIntOrString && core.Type != "" &&
+			(typ == core.Type || typ == "number" && core.Type == "integer") {
 			return removal(at, "remove the type, which the schema already has")
 		}
 	}

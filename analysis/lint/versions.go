@@ -21,7 +21,8 @@ func (c *check) conversionLoss() {
 	}
 	to := c.d.versions()[stored]
 	for i, from := range c.d.versions() {
-		if i == stored || !from.served || from.schema == nil || to.schema == nil || from.schema.structural == nil || to.schema.structural == nil {
+		if i == stored || !from.served || from.schema == nil || to.schema == nil ||
+			from.schema.structural == nil || to.schema.structural == nil {
 			continue
 		}
 		l := loss{check: c, from: from.name, to: to.name}
@@ -98,13 +99,15 @@ func (l *loss) object(at *place, from, to schema.Cursor) bool {
 	s := from.Schema()
 	value, maps := to.MapValue()
 	if !from.Prunes() && s.AdditionalProperties == nil && !maps {
-		l.warn(conversionLoss, at, fmt.Sprintf("version %s preserves unknown fields here, but the storage version %s prunes them: objects of version %s lose them when they are stored", l.from, l.to, l.from))
+		l.warn(conversionLoss, at,
+			fmt.Sprintf("version %s preserves unknown fields here, but the storage version %s prunes them: objects of version %s lose them when they are stored", l.from, l.to, l.from))
 		return true
 	}
 	if from.IsResource() && !to.IsResource() {
 		for _, name := range [...]string{"apiVersion", "kind", "metadata"} {
 			if _, kept := to.Field(name); !kept && s.Properties[name] == nil {
-				l.warn(conversionLoss, at, fmt.Sprintf("this is an embedded resource in version %s, but not in the storage version %s, which does not specify %s: objects of version %s lose it when they are stored", l.from, l.to, name, l.from))
+				l.warn(conversionLoss, at,
+					fmt.Sprintf("this is an embedded resource in version %s, but not in the storage version %s, which does not specify %s: objects of version %s lose it when they are stored", l.from, l.to, name, l.from))
 			}
 		}
 	}
@@ -113,7 +116,9 @@ func (l *loss) object(at *place, from, to schema.Cursor) bool {
 		below := at.child("properties").key(name)
 		stored, kept := to.Field(name)
 		if !kept {
-			l.warn(conversionLoss, below, fmt.Sprintf("the storage version %s does not specify this field: objects of version %s lose it when they are stored", l.to, l.from))
+			l.warn(conversionLoss, below,
+				fmt.Sprintf("the storage version %s does not specify this field: objects of version %s lose it when they are stored",
+					l.to, l.from))
 			continue
 		}
 		l.value(below, field, stored)
@@ -121,7 +126,8 @@ func (l *loss) object(at *place, from, to schema.Cursor) bool {
 	if ap := s.AdditionalProperties; ap != nil && (ap.Bool || ap.Structural != nil) {
 		below := at.child("additionalProperties")
 		if !maps {
-			l.warn(conversionLoss, below, fmt.Sprintf("the storage version %s does not specify the keys of this map: objects of version %s lose them when they are stored", l.to, l.from))
+			l.warn(conversionLoss, below,
+				fmt.Sprintf("the storage version %s does not specify the keys of this map: objects of version %s lose them when they are stored", l.to, l.from))
 			return false
 		}
 		field, _ := from.MapValue()

@@ -20,7 +20,8 @@ func Warnings(ctx context.Context, c *api.CustomResourceDefinition) (warnings []
 	}
 	for i, f := range found {
 		if i == maxWarnings {
-			return append(warnings, fmt.Sprintf("%d more differences between kep and kubernetes semantics: run `espalier lint` to list them", len(found)-i))
+			return append(warnings,
+				fmt.Sprintf("%d more differences between kep and kubernetes semantics: run `espalier lint` to list them", len(found)-i))
 		}
 		warnings = append(warnings, f.Path+": "+f.Message)
 	}

@@ -33,12 +33,14 @@ func (c *check) size() {
 		}
 	}
 	if size > maxRequest {
-		c.warn(sizeStorage, root(), fmt.Sprintf("the CRD has %d bytes as JSON, and etcd accepts at most %d per request: it cannot be stored", size, maxRequest))
+		c.warn(sizeStorage, root(),
+			fmt.Sprintf("the CRD has %d bytes as JSON, and etcd accepts at most %d per request: it cannot be stored", size, maxRequest))
 	}
 	if annotations > maxAnnotations {
 		c.add(sizeApply, root(), note{severity: analysis.Warning, detail: []string{
 			"use kubectl apply --server-side, kubectl create or kubectl replace; shorter descriptions help too",
-		}}, fmt.Sprintf("kubectl apply would store %d bytes in the annotation %s: the limit for all annotations is %d", size, lastApplied, maxAnnotations))
+		}}, fmt.Sprintf("kubectl apply would store %d bytes in the annotation %s: the limit for all annotations is %d", size,
+			lastApplied, maxAnnotations))
 	}
 }
 
@@ -50,18 +52,22 @@ func (c *check) leftovers() {
 	if c.d.beta != nil {
 		c.warn(deprecatedVersion, root().child("apiVersion"), "Kubernetes removed v1beta1 in 1.22: use apiextensions.k8s.io/v1")
 		if !c.d.prunes() {
-			c.warn(preserveEverything, preserve, "nothing is pruned: v1beta1 preserves unknown fields unless preserveUnknownFields is false")
+			c.warn(preserveEverything, preserve,
+				"nothing is pruned: v1beta1 preserves unknown fields unless preserveUnknownFields is false")
 		}
 	} else if v, ok := preserve.value(c.d.tree); ok && v == false {
-		c.add(leftover, preserve, note{severity: analysis.Info, fix: removal(preserve, "remove preserveUnknownFields: false, the default in v1"), detail: []string{
-			"it has an effect only when it updates a CRD that was created with v1beta1",
-		}}, "preserveUnknownFields: false has no effect in v1: unknown fields are pruned anyway")
+		c.add(leftover, preserve, note{severity: analysis.Info,
+			fix: removal(preserve, "remove preserveUnknownFields: false, the default in v1"), detail: []string{
+				"it has an effect only when it updates a CRD that was created with v1beta1",
+			}}, "preserveUnknownFields: false has no effect in v1: unknown fields are pruned anyway")
 	}
 	if status := root().child("status"); status.exists(c.d.tree) {
-		c.add(leftover, status, note{severity: analysis.Info, fix: removal(status, "remove the status")}, "only the API server writes the status: it drops this one")
+		c.add(leftover, status, note{severity: analysis.Info, fix: removal(status, "remove the status")},
+			"only the API server writes the status: it drops this one")
 	}
 	created := root().child("metadata", "creationTimestamp")
 	if v, ok := created.value(c.d.tree); ok && v == nil {
-		c.add(leftover, created, note{severity: analysis.Info, fix: removal(created, "remove creationTimestamp")}, "creationTimestamp: null has no effect")
+		c.add(leftover, created, note{severity: analysis.Info,
+			fix: removal(created, "remove creationTimestamp")}, "creationTimestamp: null has no effect")
 	}
 }

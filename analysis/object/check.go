@@ -207,7 +207,8 @@ func (c *Checker) versionOf(obj schema.Object) *crd.Version {
 }
 
 // resultFindings converts the result of admission to findings.
-func (c *Checker) resultFindings(v *crd.Version, result *espalier.Result, old schema.Object, fields FieldValidation) (findings []analysis.Finding) {
+func (c *Checker) resultFindings(v *crd.Version, result *espalier.Result, old schema.Object,
+	fields FieldValidation) (findings []analysis.Finding) {
 	if fields != Ignore {
 		severity := fields.severity()
 		for _, changes := range [...][]schema.Change{result.Changes, result.IgnoredChanges} {
@@ -218,7 +219,8 @@ func (c *Checker) resultFindings(v *crd.Version, result *espalier.Result, old sc
 			}
 		}
 		if result.Truncated {
-			findings = append(findings, analysis.Finding{Rule: RuleUnknownField, Severity: severity, Message: "there are more unknown fields than listed here"})
+			findings = append(findings, analysis.Finding{Rule: RuleUnknownField, Severity: severity,
+				Message: "there are more unknown fields than listed here"})
 		}
 	}
 	findings = append(findings, serverWarnings(v, result.Object, old)...)
@@ -279,19 +281,22 @@ func unknownField(path schema.Path, meant string, severity analysis.Severity) an
 	if meant != "" {
 		message += fmt.Sprintf("; did you mean %q?", meant)
 	}
-	return analysis.Finding{Rule: RuleUnknownField, Severity: severity, Path: path.String(), Pointer: path.Pointer(), Part: analysis.FieldName, Message: message}
+	return analysis.Finding{Rule: RuleUnknownField, Severity: severity, Path: path.String(),
+		Pointer: path.Pointer(), Part: analysis.FieldName, Message: message}
 }
 
 // duplicateField returns the finding about a field that occurs twice.
 func duplicateField(path schema.Path, severity analysis.Severity) analysis.Finding {
-	return analysis.Finding{Rule: RuleDuplicateField, Severity: severity, Path: path.String(), Pointer: path.Pointer(), Part: analysis.RepeatedName,
+	return analysis.Finding{Rule: RuleDuplicateField, Severity: severity, Path: path.String(),
+		Pointer: path.Pointer(), Part: analysis.RepeatedName,
 		Message: fmt.Sprintf("duplicate field %q: the last one takes effect", path.String())}
 }
 
 // rest reports the remaining problems of an object that an API server cannot decode. The
 // server stops there, but the author of the object wants to see all problems at once.
 // rejected has the findings so far.
-func (c *Checker) rest(ctx context.Context, v *crd.Version, source []byte, old schema.Object, fields FieldValidation, rejected []analysis.Finding) []analysis.Finding {
+func (c *Checker) rest(ctx context.Context, v *crd.Version, source []byte, old schema.Object,
+	fields FieldValidation, rejected []analysis.Finding) []analysis.Finding {
 	program, err := v.Program()
 	if err != nil {
 		return nil
@@ -303,7 +308,8 @@ func (c *Checker) rest(ctx context.Context, v *crd.Version, source []byte, old s
 	if v.HasStatus() {
 		delete(obj, "status")
 	}
-	result := &espalier.Result{Object: obj, Changes: changes.Changes, Truncated: changes.Truncated, Violations: program.Validate(ctx, obj, old)}
+	result := &espalier.Result{Object: obj, Changes: changes.Changes,
+		Truncated: changes.Truncated, Violations: program.Validate(ctx, obj, old)}
 	findings := append(c.resultFindings(v, result, old, fields), droppedMetadata(source, changes.Changes)...)
 	return slices.DeleteFunc(findings, func(f analysis.Finding) bool {
 		// An API server sets these fields before validation.

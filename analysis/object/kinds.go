@@ -96,7 +96,8 @@ func decodingFindings(r *kinds.Request, fields FieldValidation) (findings []anal
 		return findings
 	}
 	for _, e := range found.Wrong {
-		findings = append(findings, analysis.Finding{Rule: RuleDecode, Severity: analysis.Error, Path: e.Path.String(), Pointer: e.Path.Pointer(), Message: e.Problem})
+		findings = append(findings, analysis.Finding{Rule: RuleDecode, Severity: analysis.Error,
+			Path: e.Path.String(), Pointer: e.Path.Pointer(), Message: e.Problem})
 	}
 	if len(found.Wrong) == 0 {
 		findings = append(findings, analysis.Finding{Rule: RuleDecode, Severity: analysis.Error, Message: r.Undecodable.Error()})

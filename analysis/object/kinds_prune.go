@@ -141,5 +141,6 @@ func normalized(path schema.Path, given, result any) (findings []analysis.Findin
 	if reflect.DeepEqual(given, result) {
 		return nil
 	}
-	return []analysis.Finding{{Rule: RuleNormalized, Severity: analysis.Info, Path: path.String(), Pointer: path.Pointer(), Message: "stored as " + oneLine(result)}}
+	return []analysis.Finding{{Rule: RuleNormalized, Severity: analysis.Info, Path: path.String(),
+		Pointer: path.Pointer(), Message: "stored as " + oneLine(result)}}
 }

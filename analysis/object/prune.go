@@ -163,7 +163,8 @@ func (s *Pruned) reasons(n int, given func() any) (findings []analysis.Finding) 
 		findings = append(findings, f)
 	}
 	if report.Truncated {
-		findings = append(findings, analysis.Finding{Rule: RuleUnknownField, Severity: analysis.Info, Message: "there are more changes than listed here"})
+		findings = append(findings, analysis.Finding{Rule: RuleUnknownField, Severity: analysis.Info,
+			Message: "there are more changes than listed here"})
 	}
 	return findings
 }

@@ -26,7 +26,8 @@ func (c *Checker) rejection(version *crd.Version, err error) []analysis.Finding 
 		if found := metadataFindings(metadata.Path, metadata.Value); len(found) > 0 {
 			return found
 		}
-		return []analysis.Finding{{Rule: RuleDecode, Severity: analysis.Error, Path: metadata.Path.String(), Pointer: metadata.Path.Pointer(), Message: metadata.Problem}}
+		return []analysis.Finding{{Rule: RuleDecode, Severity: analysis.Error, Path: metadata.Path.String(),
+			Pointer: metadata.Path.Pointer(), Message: metadata.Problem}}
 	case errors.As(err, &contradiction):
 		var all []analysis.Finding
 		for _, x := range contradiction.Contradictions {
@@ -79,7 +80,8 @@ func misfits(path schema.Path, value any, around func(any) any) (findings []anal
 	case map[string]any:
 		for _, k := range slices.Sorted(maps.Keys(value)) {
 			step := schema.Step{Key: k}
-			findings = append(findings, misfits(append(slices.Clone(path), step), value[k], func(v any) any { return around(map[string]any{k: v}) })...)
+			findings = append(findings, misfits(append(slices.Clone(path), step), value[k],
+				func(v any) any { return around(map[string]any{k: v}) })...)
 		}
 	case []any:
 		for i, item := range value {
@@ -105,7 +107,8 @@ func misfits(path schema.Path, value any, around func(any) any) (findings []anal
 			continue
 		}
 		message := fmt.Sprintf("must be %s, is %s", want.name, kindOfValue(value))
-		return []analysis.Finding{{Rule: RuleDecode, Severity: analysis.Error, Path: path.String(), Pointer: path.Pointer(), Message: message}}
+		return []analysis.Finding{{Rule: RuleDecode, Severity: analysis.Error,
+			Path: path.String(), Pointer: path.Pointer(), Message: message}}
 	}
 	return nil
 }

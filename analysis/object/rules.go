@@ -32,9 +32,12 @@ const (
 func CheckRules() []analysis.Rule {
 	rules := []analysis.Rule{
 		{ID: RuleDecode, Severity: analysis.Error, Summary: "The object cannot be decoded as the kind that its CRD defines."},
-		{ID: RuleUnknownField, Severity: analysis.Warning, Summary: "The schema does not specify the field: the API server drops it.", Help: "Use espalier prune --why to see which schema is responsible."},
+		{ID: RuleUnknownField, Severity: analysis.Warning, Summary: "The schema does not specify the field: the API server drops it.",
+			Help: "Use espalier prune --why to see which schema is responsible."},
 		{ID: RuleDuplicateField, Severity: analysis.Warning, Summary: "The field occurs twice: the last one takes effect."},
-		{ID: RuleStorageVersion, Severity: analysis.Warning, Summary: "The storage version does not specify the field: the API server drops it, without a warning.", Help: "Use espalier prune --why to see which schema is responsible."},
+		{ID: RuleStorageVersion, Severity: analysis.Warning,
+			Summary: "The storage version does not specify the field: the API server drops it, without a warning.",
+			Help:    "Use espalier prune --why to see which schema is responsible."},
 		{ID: RuleServerWarning, Severity: analysis.Warning, Summary: "A warning of the API server."},
 		{ID: RuleSemantics, Severity: analysis.Info, Summary: "The kep and kubernetes semantics give different results."},
 	}
@@ -91,7 +94,8 @@ func CauseRule(cause metav1.StatusCause) string {
 func PruneRules() []analysis.Rule {
 	return []analysis.Rule{
 		{ID: RuleUnknownField, Severity: analysis.Warning, Summary: "The schema does not specify the field: the API server drops it."},
-		{ID: RuleStorageVersion, Severity: analysis.Warning, Summary: "The storage version does not specify the field: the API server drops it, without a warning."},
+		{ID: RuleStorageVersion, Severity: analysis.Warning,
+			Summary: "The storage version does not specify the field: the API server drops it, without a warning."},
 		{ID: RuleNullDropped, Severity: analysis.Info, Summary: "The schema does not allow null: the API server drops the field."},
 		{ID: RuleDefaulted, Severity: analysis.Info, Summary: "The schema has a default, which the API server applies."},
 		{ID: RuleDuplicateField, Severity: analysis.Warning, Summary: "The field occurs twice: the last one takes effect."},
@@ -99,7 +103,8 @@ func PruneRules() []analysis.Rule {
 		{ID: RuleNormalized, Severity: analysis.Info, Summary: "The API server stores the value of a built-in kind in another form."},
 		{ID: RuleNotStructural, Severity: analysis.Info, Summary: "The schema is not structural: the API server does not prune with it."},
 		{ID: RuleSemantics, Severity: analysis.Info, Summary: "The kep and kubernetes semantics give different results."},
-		{ID: RuleWebhookConversion, Severity: analysis.Info, Summary: "A webhook converts the object to the storage version: its changes are not shown."},
+		{ID: RuleWebhookConversion, Severity: analysis.Info,
+			Summary: "A webhook converts the object to the storage version: its changes are not shown."},
 		{ID: RuleDecode, Severity: analysis.Error, Summary: "The object cannot be decoded as the kind that its CRD defines."},
 		{ID: RuleInvalidDefinition, Severity: analysis.Error, Summary: "The API server would reject the CRD."},
 	}

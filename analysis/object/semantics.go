@@ -51,7 +51,8 @@ func (c *Checker) otherSemantics() schema.Semantics {
 // compare reports where the other semantics has a different result. It ignores CEL rules,
 // which see the same fields in both. result is nil if the object was rejected with an
 // error.
-func (c *Checker) compare(ctx context.Context, source []byte, old schema.Object, result *espalier.Result, rejected error) []analysis.Finding {
+func (c *Checker) compare(ctx context.Context, source []byte, old schema.Object,
+	result *espalier.Result, rejected error) []analysis.Finding {
 	admitter, err := c.other()
 	if err != nil {
 		return nil
@@ -87,7 +88,8 @@ func (c *Checker) compare(ctx context.Context, source []byte, old schema.Object,
 
 // comparePruning is like compare, for a valid object that the other semantics can only fail
 // to decode or prune differently.
-func (c *Checker) comparePruning(ctx context.Context, version string, source []byte, old schema.Object, result *espalier.Result) []analysis.Finding {
+func (c *Checker) comparePruning(ctx context.Context, version string, source []byte,
+	old schema.Object, result *espalier.Result) []analysis.Finding {
 	admitter, err := c.other()
 	if err != nil {
 		return nil

@@ -92,7 +92,8 @@ type step struct {
 // if stored is set, and the last three if the object is stored in its own version. program
 // returns the programs of versions. If the object contradicts the types of a version, steps
 // returns that version with the error.
-func steps(v *crd.Version, s storage, source []byte, stored bool, program func(*crd.Version) (*schema.Program, error)) ([]step, *crd.Version, error) {
+func steps(v *crd.Version, s storage, source []byte, stored bool,
+	program func(*crd.Version) (*schema.Program, error)) ([]step, *crd.Version, error) {
 	p, err := program(v)
 	if err != nil {
 		return nil, nil, err
@@ -132,7 +133,8 @@ func steps(v *crd.Version, s storage, source []byte, stored bool, program func(*
 // storageFindings reports the fields of a valid object that are lost because the storage
 // version does not specify them. It returns an error if the API server rejects the object
 // because it contradicts the types of the storage version.
-func (c *Checker) storageFindings(v *crd.Version, source []byte, result *espalier.Result, old schema.Object, fields FieldValidation) ([]analysis.Finding, error) {
+func (c *Checker) storageFindings(v *crd.Version, source []byte, result *espalier.Result,
+	old schema.Object, fields FieldValidation) ([]analysis.Finding, error) {
 	s, err := c.storages[v.Name()]()
 	if err != nil || s.version == nil || s.same || fields == Ignore && !c.definition.Semantics().RefusesContradictions() {
 		return nil, nil
@@ -162,17 +164,20 @@ func (c *Checker) storageFindings(v *crd.Version, source []byte, result *espalie
 			continue // a default
 		}
 		f := analysis.Finding{
-			Rule: RuleStorageVersion, Severity: analysis.Warning, Path: change.Path.String(), Pointer: change.Path.Pointer(), Part: analysis.FieldName,
+			Rule: RuleStorageVersion, Severity: analysis.Warning, Path: change.Path.String(),
+			Pointer: change.Path.Pointer(), Part: analysis.FieldName,
 			Message: fmt.Sprintf("field %q is not in storage version %s: the API server drops it", change.Path.String(), s.version.Name()),
 		}
 		f.Schema, _ = c.pruningSchema(s.version, change)
 		if change.Kind == schema.NullDropped {
-			f.Message = fmt.Sprintf("field %q cannot be null in storage version %s: the API server drops it", change.Path.String(), s.version.Name())
+			f.Message = fmt.Sprintf("field %q cannot be null in storage version %s: the API server drops it", change.Path.String(),
+				s.version.Name())
 		}
 		findings = append(findings, f)
 	}
 	if report.Truncated {
-		findings = append(findings, analysis.Finding{Rule: RuleStorageVersion, Severity: analysis.Warning, Message: fmt.Sprintf("there are more fields that are not in storage version %s than listed here", s.version.Name())})
+		findings = append(findings, analysis.Finding{Rule: RuleStorageVersion, Severity: analysis.Warning,
+			Message: fmt.Sprintf("there are more fields that are not in storage version %s than listed here", s.version.Name())})
 	}
 	return findings, nil
 }

@@ -29,7 +29,8 @@ func Rules() []analysis.Rule {
 	return []analysis.Rule{
 		{ID: RuleRejected, Severity: analysis.Error, Summary: "The log has an accepted request that would be rejected."},
 		{ID: RuleAccepted, Severity: analysis.Warning, Summary: "The log has a rejected request that would be accepted."},
-		{ID: object.RuleSemantics, Severity: analysis.Warning, Summary: "The kep and kubernetes semantics give different answers to a request."},
+		{ID: object.RuleSemantics, Severity: analysis.Warning,
+			Summary: "The kep and kubernetes semantics give different answers to a request."},
 	}
 }
 
@@ -412,7 +413,8 @@ func Judge(ctx context.Context, c *object.Checker, r *Request, old schema.Object
 		findings = append(findings, analysis.Finding{Rule: RuleRejected, Severity: analysis.Error,
 			Message: fmt.Sprintf("accepted with code %d in the log, but would be rejected", r.Code), Detail: rejections})
 	case !r.Accepted() && len(rejections) == 0:
-		f := analysis.Finding{Rule: RuleAccepted, Severity: analysis.Warning, Message: fmt.Sprintf("rejected with code %d in the log, but would be accepted", r.Code)}
+		f := analysis.Finding{Rule: RuleAccepted, Severity: analysis.Warning,
+			Message: fmt.Sprintf("rejected with code %d in the log, but would be accepted", r.Code)}
 		if r.Message != "" {
 			f.Detail = []string{"in the log: " + r.Message}
 		}

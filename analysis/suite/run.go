@@ -127,7 +127,8 @@ func rejectionsOf(result *espalier.Result, err error) (list []rejection) {
 		return []rejection{{messages: []string{err.Error()}}}
 	}
 	for _, v := range result.Violations {
-		r := rejection{paths: []string{v.Path.String(), v.Path.FieldPath().String()}, rules: violationRules(&v), note: v.Kind == schema.RulesSkipped}
+		r := rejection{paths: []string{v.Path.String(), v.Path.FieldPath().String()},
+			rules: violationRules(&v), note: v.Kind == schema.RulesSkipped}
 		if v.Kind == schema.Metadata {
 			// A suite may refer to the metadata as a whole.
 			r.paths = append(r.paths, metadataOf(v.Path).String(), metadataOf(v.Path).FieldPath().String())
@@ -248,7 +249,8 @@ func (c *Case) compareResult(r *Runner, result *espalier.Result) (findings []ana
 		if slices.Equal(want, got) {
 			return
 		}
-		findings = append(findings, failure(c, jsonptr.Child(c.Pointer, key), "different fields are "+key, diff(strings.Join(append(want, ""), "\n"), strings.Join(append(got, ""), "\n"))...))
+		findings = append(findings, failure(c, jsonptr.Child(c.Pointer, key), "different fields are "+key,
+			diff(strings.Join(append(want, ""), "\n"), strings.Join(append(got, ""), "\n"))...))
 	}
 	pruned := paths(result.Pruned())
 	switch {

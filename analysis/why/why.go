@@ -211,7 +211,8 @@ func (e *explainer) read(v *crd.Version) (*reading, error) {
 		return nil, err
 	}
 	r.object["apiVersion"] = v.GroupVersionKind().GroupVersion().String()
-	if report, r.failure = program.Normalize(r.object, schema.DecodeOptions{FromStorage: true, WithoutDefaults: true, Report: true}); r.failure == nil {
+	if report, r.failure = program.Normalize(r.object, schema.DecodeOptions{FromStorage: true,
+		WithoutDefaults: true, Report: true}); r.failure == nil {
 		r.add(e.path, v, report)
 	}
 	return r, nil
@@ -270,7 +271,8 @@ func (e *explainer) version(v *crd.Version) (Version, error) {
 // served explains why a value is served.
 func (e *explainer) served(out *Version, r *reading) {
 	if c := r.last(schema.Defaulted); c != nil {
-		out.Decision, out.Reason, out.Schema = Defaulted, "not set: filled in with the default of the schema", e.schema(c.version, c.Schema.Path())
+		out.Decision, out.Reason, out.Schema = Defaulted,
+			"not set: filled in with the default of the schema", e.schema(c.version, c.Schema.Path())
 		if _, isNull := c.Path.Find(e.value); isNull {
 			out.Reason = "null is not allowed here: filled in with the default of the schema"
 		}
@@ -319,7 +321,8 @@ func (e *explainer) removed(out *Version, r *reading, c *change) {
 		out.Reason = fmt.Sprintf("%sthe schema of version %s does not specify %s", when, c.version.Name(), what)
 		out.Schema = e.schema(c.version, follow(c.version, c.Path).schema)
 	case schema.NullDropped:
-		out.Decision, out.Reason = NullDropped, fmt.Sprintf("%sthe schema of version %s does not allow null for %s", when, c.version.Name(), what)
+		out.Decision, out.Reason = NullDropped, fmt.Sprintf("%sthe schema of version %s does not allow null for %s", when,
+			c.version.Name(), what)
 		out.Schema = e.schema(c.version, c.Schema.Path())
 	default:
 		out.Decision, out.Reason = Malformed, when+"this part of the metadata is malformed"
@@ -349,7 +352,8 @@ func (e *explainer) absent(out *Version, r *reading) {
 	case p.at.Schema() == nil || p.at.Schema().Default == nil:
 		out.Reason = "not set, and the schema has no default"
 	case r.from != r.to:
-		out.Reason = fmt.Sprintf("not set: the default of version %s does not apply to objects that are stored in version %s", r.to.Name(), r.from.Name())
+		out.Reason = fmt.Sprintf("not set: the default of version %s does not apply to objects that are stored in version %s",
+			r.to.Name(), r.from.Name())
 	default:
 		out.Reason = fmt.Sprintf("not set: the default of the schema applies only if %s exists", e.path[:len(e.path)-1])
 	}

@@ -95,7 +95,8 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	addSourceFlags(c, &o.source)
 	addInputFlags(c, &o.files, "objects")
 	addCRDFlag(c, &o.crds)
-	c.Flags().StringArrayVar(&o.only, "only", nil, "`NAME` of a CRD to audit, or a pattern such as *.example.com; repeatable (default: all)")
+	c.Flags().StringArrayVar(&o.only, "only", nil,
+		"`NAME` of a CRD to audit, or a pattern such as *.example.com; repeatable (default: all)")
 	groupFlags(c.Flags(), checkFlags, "only")
 	_ = c.RegisterFlagCompletionFunc("only", cobra.NoFileCompletions)
 	addReportFlags(c, &o.report)
@@ -199,7 +200,8 @@ func (u *auditor) definitions(ctx context.Context) error {
 		}
 		if err := u.define(o.JSON); err != nil {
 			failed = true
-			p := input.Problem{Rule: object.RuleInvalidDefinition, Message: fmt.Sprintf("the CRD %s cannot be used: %v", o.Name, err), Object: definitionIdentity(o.Name)}
+			p := input.Problem{Rule: object.RuleInvalidDefinition,
+				Message: fmt.Sprintf("the CRD %s cannot be used: %v", o.Name, err), Object: definitionIdentity(o.Name)}
 			if o.Item != nil {
 				p.File, p.Line = o.Item.File, o.Item.Doc.Line()
 			}
@@ -229,7 +231,8 @@ func (u *auditor) definitionsFrom(ctx context.Context, a *app, flags input.Flags
 			continue
 		}
 		if err := u.define(d.readable()); err != nil {
-			fail(input.Problem{Rule: object.RuleInvalidDefinition, File: d.file, Line: d.item().Doc.Line(), Message: "the CRD cannot be used: " + err.Error(), Object: d.identity()})
+			fail(input.Problem{Rule: object.RuleInvalidDefinition, File: d.file, Line: d.item().Doc.Line(),
+				Message: "the CRD cannot be used: " + err.Error(), Object: d.identity()})
 		}
 	}
 	return u.checkDefinitions(failed)
@@ -334,7 +337,8 @@ func (u *auditor) inspect(ctx context.Context, o source.Object) error {
 	if err != nil {
 		if !u.unusable[o.Definition] {
 			u.unusable[o.Definition] = true
-			u.r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, Message: fmt.Sprintf("the CRD %s cannot be used: %v", o.Definition, err), Object: definitionIdentity(o.Definition)})
+			u.r.Failure(input.Problem{Rule: object.RuleInvalidDefinition,
+				Message: fmt.Sprintf("the CRD %s cannot be used: %v", o.Definition, err), Object: definitionIdentity(o.Definition)})
 		}
 		return nil
 	}
@@ -362,7 +366,8 @@ func (u *auditor) noncompliant(ctx context.Context) error {
 			}
 			failing++
 			u.r.Progress("objects")
-			u.audit.Add(d, audit.Object{Namespace: o.Object.Namespace, Name: o.Object.Name, Where: o.Object.Where}, &compliance.Report{Problems: problemsOf(d, o.Problems)})
+			u.audit.Add(d, audit.Object{Namespace: o.Object.Namespace, Name: o.Object.Name,
+				Where: o.Object.Where}, &compliance.Report{Problems: problemsOf(d, o.Problems)})
 		}
 		n, err := inspected.Count(ctx, selected)
 		if err != nil {
@@ -428,8 +433,10 @@ func (u *auditor) reportServed() {
 		others := slices.DeleteFunc(slices.Clone(d.CRD().Status.StoredVersions), func(v string) bool { return v == d.Storage().Name() })
 		if len(others) > 0 {
 			u.r.Add(report.Finding{Object: definitionIdentity(d.Name()), Finding: analysis.Finding{
-				Rule: audit.RuleID(compliance.OtherVersion), Severity: analysis.Info, Path: "status.storedVersions", Pointer: "/status/storedVersions",
-				Message: fmt.Sprintf("objects may be stored in version %s; the storage version is %s", strings.Join(others, ", "), d.Storage().Name()),
+				Rule: audit.RuleID(compliance.OtherVersion), Severity: analysis.Info,
+				Path: "status.storedVersions", Pointer: "/status/storedVersions",
+				Message: fmt.Sprintf("objects may be stored in version %s; the storage version is %s", strings.Join(others, ", "),
+					d.Storage().Name()),
 			}})
 		}
 	}

@@ -93,9 +93,11 @@ func (a *app) configSchema() error {
 func (a *app) printConfig(c *cobra.Command, o configOptions) error {
 	var override []config.Setting
 	if c.Flags().Changed("semantics") {
-		override = append(override, config.Setting{Name: "semantics", Value: a.semantics.String(), Source: config.Source{Kind: config.FromFlag, Name: "--semantics"}})
+		override = append(override, config.Setting{Name: "semantics", Value: a.semantics.String(),
+			Source: config.Source{Kind: config.FromFlag, Name: "--semantics"}})
 	} else if value, _ := a.environ(semanticsVariable); value != "" {
-		override = append(override, config.Setting{Name: "semantics", Value: value, Source: config.Source{Kind: config.FromEnvironment, Name: semanticsVariable}})
+		override = append(override, config.Setting{Name: "semantics", Value: value,
+			Source: config.Source{Kind: config.FromEnvironment, Name: semanticsVariable}})
 	}
 	settings := a.config.Effective(a.rules(), override...)
 	if err := checkTextOutput(o.output); err != nil {

@@ -48,7 +48,8 @@ func oneBackup(c *cobra.Command, args []string) error {
 
 // summarize describes the data of a server.
 func summarize(m snapshot.Manifest) string {
-	text := fmt.Sprintf("%s and %s at revision %d, semantics %s", analysis.Plural(m.CRDs, "CRD"), analysis.Plural(m.Objects, "object"), m.Revision, m.Semantics)
+	text := fmt.Sprintf("%s and %s at revision %d, semantics %s", analysis.Plural(m.CRDs, "CRD"),
+		analysis.Plural(m.Objects, "object"), m.Revision, m.Semantics)
 	if m.Encrypted > 0 {
 		text += fmt.Sprintf(", %d encrypted", m.Encrypted)
 	}

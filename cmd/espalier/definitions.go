@@ -81,7 +81,8 @@ func isDefinition(it *input.Item) bool {
 // loadDefinitionsFor reads the CRDs that crds names, if any, and prepares to look ahead for
 // those among the objects when an object needs one. ahead must be closed after the objects
 // have been read.
-func (a *app) loadDefinitionsFor(ctx context.Context, crds, objects input.Flags, ahead *input.Ahead, problem func(input.Problem)) (ds *definitions, err error) {
+func (a *app) loadDefinitionsFor(ctx context.Context, crds, objects input.Flags, ahead *input.Ahead,
+	problem func(input.Problem)) (ds *definitions, err error) {
 	ds = a.noDefinitions()
 	if len(crds.Paths) > 0 {
 		if ds, err = a.indexDefinitions(ctx, crds, newIndexEntry, problem); err != nil {
@@ -105,7 +106,8 @@ func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem fu
 }
 
 // indexDefinitions is like loadDefinitions. add returns the definition of a CRD.
-func (a *app) indexDefinitions(ctx context.Context, flags input.Flags, add func(*input.Item, schema.Semantics) *definition, problem func(input.Problem)) (*definitions, error) {
+func (a *app) indexDefinitions(ctx context.Context, flags input.Flags,
+	add func(*input.Item, schema.Semantics) *definition, problem func(input.Problem)) (*definitions, error) {
 	if len(flags.Paths) == 0 {
 		return nil, errors.New("--crd is required: a file or directory with CRDs, or - for standard input")
 	}
@@ -357,7 +359,8 @@ func severalFinding(used *definition, which string) analysis.Finding {
 	used.using.Unlock()
 	return analysis.Finding{
 		Rule: ruleSeveral, Severity: analysis.Info, Path: "spec.names.kind", Pointer: "/spec/names/kind",
-		Message: fmt.Sprintf("%s in group %s is also defined by the CRD in %s, line %d: %s", used.kind.Kind, used.kind.Group, at.File, at.Span.Line, which),
+		Message: fmt.Sprintf("%s in group %s is also defined by the CRD in %s, line %d: %s",
+			used.kind.Kind, used.kind.Group, at.File, at.Span.Line, which),
 	}
 }
 

@@ -88,7 +88,8 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 		},
 		RunE: func(c *cobra.Command, args []string) error { return a.diff(c, args, o) },
 	}
-	c.Flags().StringArrayVar(&o.objects.Paths, "objects", nil, "`PATH` of a file or directory with stored objects to test the change on, or - for standard input; repeatable")
+	c.Flags().StringArrayVar(&o.objects.Paths, "objects", nil,
+		"`PATH` of a file or directory with stored objects to test the change on, or - for standard input; repeatable")
 	groupFlags(c.Flags(), inputFlags, "objects")
 	addReadFlags(c, &o.objects, "recursive")
 	addSourceFlags(c, &o.source)
@@ -193,7 +194,8 @@ func (a *app) loadSides(ctx context.Context, flags input.Flags, r *report.Report
 		decoded, err := codec.DecodeLenient(d.readable())
 		if err != nil {
 			at := d.item().Position("").Value
-			r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: d.file, Line: at.Line, Column: at.Column, Message: err.Error(), Object: d.identity()})
+			r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: d.file, Line: at.Line,
+				Column: at.Column, Message: err.Error(), Object: d.identity()})
 			continue
 		}
 		if first := set.byName[decoded.Name]; first != nil {

@@ -30,7 +30,8 @@ func (d *differ) tryAll(ctx context.Context, stdin io.Reader, flags input.Flags)
 	}
 	message := "no objects found"
 	if len(d.others) > 0 {
-		message = fmt.Sprintf("no objects of the compared CRDs found: the CRDs define %s, the objects are %s", nearest.First(d.kinds(), 5), nearest.First(slices.Sorted(maps.Keys(d.others)), 5))
+		message = fmt.Sprintf("no objects of the compared CRDs found: the CRDs define %s, the objects are %s",
+			nearest.First(d.kinds(), 5), nearest.First(slices.Sorted(maps.Keys(d.others)), 5))
 	}
 	d.r.Failure(input.Problem{Rule: ruleNoObjects, File: strings.Join(flags.Paths, ", "), Message: message})
 	return nil
@@ -73,7 +74,8 @@ func (o *triedObject) String() string {
 // tryObject applies both CRDs to an object and records the differences.
 func (d *differ) tryObject(ctx context.Context, c *compared, o *triedObject) {
 	if err := c.Add(ctx, o.String(), o.json); err != nil {
-		d.r.Failure(input.Problem{Rule: object.RuleDecode, File: o.at.File, Line: o.at.Line, Column: o.at.Column, Message: fmt.Sprintf("cannot try %s: %v", o.identity.FullName(), err), Object: o.identity})
+		d.r.Failure(input.Problem{Rule: object.RuleDecode, File: o.at.File, Line: o.at.Line, Column: o.at.Column,
+			Message: fmt.Sprintf("cannot try %s: %v", o.identity.FullName(), err), Object: o.identity})
 		return
 	}
 	d.r.Progress("objects tried")
@@ -95,7 +97,8 @@ func (d *differ) storedSides(ctx context.Context, src source.Source, new diffSet
 		}
 		decoded, err := decodeCRD(o.JSON, d.options.Semantics)
 		if err != nil {
-			d.r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: o.Where(), Message: err.Error(), Object: definitionIdentity(o.Name)})
+			d.r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: o.Where(),
+				Message: err.Error(), Object: definitionIdentity(o.Name)})
 			return nil
 		}
 		set.byName[o.Name] = &diffSide{where: o.Where(), crd: decoded}

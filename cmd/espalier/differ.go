@@ -101,7 +101,8 @@ func (d *differ) compare(ctx context.Context, old, new *diffSide) {
 		if comparison, err = impact.Compare(ctx, old.crd, new.crd, options); err != nil {
 			d.r.Saw(new.item)
 			at := new.item.Position("").Value
-			d.r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: new.item.File, Line: at.Line, Column: at.Column, Message: "cannot compare: " + err.Error(), Object: new.item.Identity()})
+			d.r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: new.item.File, Line: at.Line,
+				Column: at.Column, Message: "cannot compare: " + err.Error(), Object: new.item.Identity()})
 			return
 		}
 	}

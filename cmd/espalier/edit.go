@@ -107,7 +107,8 @@ func (s *sharing) affects(alias string) bool {
 // problemAt returns a problem with an object as a whole.
 func problemAt(it *input.Item, rule, message string) *input.Problem {
 	at := it.Position("").Value
-	return &input.Problem{Rule: rule, File: it.File, Line: at.Line, Column: at.Column, Message: message, Source: input.ExcerptAt(it.Doc, at), Object: it.Identity()}
+	return &input.Problem{Rule: rule, File: it.File, Line: at.Line, Column: at.Column, Message: message,
+		Source: input.ExcerptAt(it.Doc, at), Object: it.Identity()}
 }
 
 // editFile returns the old and the new text of a file. stdin is the content of standard

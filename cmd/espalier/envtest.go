@@ -97,10 +97,12 @@ func makeAssets(dir string) (string, error) {
 	if _, err := os.Lstat(mark); errors.Is(err, fs.ErrNotExist) {
 		for _, name := range []string{apiserverName, etcdName} {
 			if _, err := os.Lstat(filepath.Join(dir, name+exeSuffix())); err == nil {
-				return "", fmt.Errorf("%s has a program %s that is not from espalier: choose another directory, or delete the program", dir, name)
+				return "", fmt.Errorf("%s has a program %s that is not from espalier: choose another directory, or delete the program",
+					dir, name)
 			}
 		}
-		if err := os.WriteFile(mark, []byte("This directory is from \"espalier envtest\", which replaces its files.\n"), 0o644); err != nil {
+		if err := os.WriteFile(mark, []byte("This directory is from \"espalier envtest\", which replaces its files.\n"),
+			0o644); err != nil {
 			return "", fmt.Errorf("mark the directory: %w", err)
 		}
 	}
@@ -127,7 +129,8 @@ func link(program, path string) error {
 	if err != nil {
 		return fmt.Errorf("read the program: %w", err)
 	}
-	if old, err := os.Stat(path); err == nil && (os.SameFile(source, old) || old.Size() == source.Size() && old.ModTime().Equal(source.ModTime())) {
+	if old, err := os.Stat(path); err == nil && (os.SameFile(source, old) ||
+		old.Size() == source.Size() && old.ModTime().Equal(source.ModTime())) {
 		return nil
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".new-")

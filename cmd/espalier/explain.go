@@ -158,7 +158,8 @@ func (a *app) explain(c *cobra.Command, o explainOptions, request string) (err e
 }
 
 // explainedDefinitions reads the CRDs that flags name, which may be none.
-func (a *app) explainedDefinitions(ctx context.Context, flags input.Flags, side *report.Reporter) (definitions []*crd.Definition, err error) {
+func (a *app) explainedDefinitions(ctx context.Context, flags input.Flags,
+	side *report.Reporter) (definitions []*crd.Definition, err error) {
 	if len(flags.Paths) == 0 {
 		return nil, nil
 	}

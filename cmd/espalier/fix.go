@@ -101,7 +101,8 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 		return err
 	}
 	f.newFilter = func() *suppress.Filter { return a.newFilter(c, nil) }
-	f.options = fix.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Prune: o.prune, Configs: []lint.Config{a.config.Lint, {Disable: o.disable}}}
+	f.options = fix.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Prune: o.prune,
+		Configs: []lint.Config{a.config.Lint, {Disable: o.disable}}}
 	if f.diff || o.write && !namesStdout(o.report.outputs) {
 		// Standard output is for the diff.
 		a.toStderr(&options, f.diff)

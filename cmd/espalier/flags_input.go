@@ -17,7 +17,8 @@ import (
 
 // addInputFlags adds -f and the flags of addReadFlags.
 func addInputFlags(c *cobra.Command, flags *input.Flags, what string) {
-	c.Flags().StringArrayVarP(&flags.Paths, "filename", "f", nil, "`PATH` of a file or directory with "+what+", or - for standard input, in addition to arguments; repeatable")
+	c.Flags().StringArrayVarP(&flags.Paths, "filename", "f", nil, "`PATH` of a file or directory with "+what+
+		", or - for standard input, in addition to arguments; repeatable")
 	groupFlags(c.Flags(), inputFlags, "filename")
 	_ = c.MarkFlagFilename("filename", manifestExtensions()...)
 	addReadFlags(c, flags, "recursive")
@@ -27,10 +28,12 @@ func addInputFlags(c *cobra.Command, flags *input.Flags, what string) {
 // recursive, --exclude and --max-document-size.
 func addReadFlags(c *cobra.Command, flags *input.Flags, recursive string) {
 	c.Flags().BoolVarP(&flags.Recursive, recursive, "R", false, "include subdirectories")
-	c.Flags().StringArrayVar(&flags.Exclude, "exclude", nil, "`GLOB` of files and directories to skip, relative to the named directory, or a base name; ** matches any directories; repeatable")
+	c.Flags().StringArrayVar(&flags.Exclude, "exclude", nil,
+		"`GLOB` of files and directories to skip, relative to the named directory, or a base name; ** matches any directories; repeatable")
 	exclude := c.Flags().Lookup("exclude")
 	exclude.Value = &excludeFlag{exclude.Value, flags}
-	c.Flags().Var((*sizeFlag)(&flags.MaxDocument), "max-document-size", "maximum size of a document in `MiB`; several are in memory at a time")
+	c.Flags().Var((*sizeFlag)(&flags.MaxDocument), "max-document-size",
+		"maximum size of a document in `MiB`; several are in memory at a time")
 	groupFlags(c.Flags(), inputFlags, recursive, "exclude", "max-document-size")
 	_ = c.RegisterFlagCompletionFunc("max-document-size", cobra.NoFileCompletions)
 }
@@ -45,7 +48,8 @@ type excludeFlag struct {
 // addSkipOtherFlag adds --skip-other-files, which selects the documents that a filter keeps.
 func addSkipOtherFlag(c *cobra.Command, flags *input.Flags, filter input.Filter, what string) {
 	flags.Dropped = new(atomic.Int64)
-	c.Flags().VarPF(&filterFlag{&flags.Keep, filter}, "skip-other-files", "", "skip documents that are not "+what+", and Helm templates, so that any file can be named").NoOptDefVal = "true"
+	c.Flags().VarPF(&filterFlag{&flags.Keep, filter}, "skip-other-files", "", "skip documents that are not "+what+
+		", and Helm templates, so that any file can be named").NoOptDefVal = "true"
 	groupFlags(c.Flags(), inputFlags, "skip-other-files")
 }
 
@@ -141,7 +145,8 @@ type skipFlags struct {
 func addSkipFlags(c *cobra.Command, flags *skipFlags) {
 	c.Flags().BoolVar(&flags.missing, "ignore-missing-crds", false, "skip objects of unknown kinds, in groups that no CRD has")
 	c.Flags().BoolVar(&flags.builtin, "skip-builtin-kinds", false, "skip objects of Kubernetes' own kinds, such as Deployments")
-	c.Flags().StringSliceVar(&flags.kinds, "skip-kind", nil, "comma-separated `KINDS` to skip, as Kind, group/Kind or group/version/Kind; repeatable")
+	c.Flags().StringSliceVar(&flags.kinds, "skip-kind", nil,
+		"comma-separated `KINDS` to skip, as Kind, group/Kind or group/version/Kind; repeatable")
 	groupFlags(c.Flags(), checkFlags, "ignore-missing-crds", "skip-builtin-kinds", "skip-kind")
 }
 

@@ -31,11 +31,13 @@ const sourceGroup = "Source"
 // addSourceFlags adds the flags that name a source of stored objects, except those for manifests.
 func addSourceFlags(c *cobra.Command, f *sourceFlags) {
 	flags := c.Flags()
-	flags.BoolVar(&f.fromCluster, "from-cluster", false, "read the objects of a running cluster through its API, which hides fields that CRDs do not specify")
+	flags.BoolVar(&f.fromCluster, "from-cluster", false,
+		"read the objects of a running cluster through its API, which hides fields that CRDs do not specify")
 	addClusterFlags(c, &f.cluster)
 	addEtcdFlags(c, &f.etcd)
 	flags.StringVar(&f.dump, "dump", "", "`PATH` of a Velero backup: the archive, or a directory with its content")
-	flags.StringArrayVarP(&f.namespaces, "namespace", "n", nil, "`NAME` of a namespace whose objects are read; repeatable (default: all objects)")
+	flags.StringArrayVarP(&f.namespaces, "namespace", "n", nil,
+		"`NAME` of a namespace whose objects are read; repeatable (default: all objects)")
 	groupFlags(flags, sourceGroup, "from-cluster", "dump", "namespace")
 	for _, name := range []string{"kubeconfig", "context"} {
 		flags.Lookup(name).Usage += "; implies --from-cluster"
@@ -46,7 +48,8 @@ func addSourceFlags(c *cobra.Command, f *sourceFlags) {
 // addClusterFlags adds the flags that name an API server.
 func addClusterFlags(c *cobra.Command, f *source.Cluster) {
 	flags := c.Flags()
-	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", "`FILE` with the address and credentials of the cluster (default: $KUBECONFIG, then ~/.kube/config)")
+	flags.StringVar(&f.Kubeconfig, "kubeconfig", "",
+		"`FILE` with the address and credentials of the cluster (default: $KUBECONFIG, then ~/.kube/config)")
 	flags.StringVar(&f.Context, "context", "", "`NAME` of the context in the kubeconfig (default: the current one)")
 	flags.DurationVar(&f.RequestTimeout, "request-timeout", source.DefaultRequestTimeout, "`time` that a request to the cluster may take")
 	groupFlags(flags, sourceGroup, "kubeconfig", "context", "request-timeout")
@@ -59,14 +62,17 @@ func addClusterFlags(c *cobra.Command, f *source.Cluster) {
 func addEtcdFlags(c *cobra.Command, f *source.Etcd) {
 	flags := c.Flags()
 	flags.StringVar(&f.Snapshot, "snapshot", "", "`FILE` that etcdctl snapshot save has written; no etcd is needed")
-	flags.BoolVar(&f.SkipChecksum, "skip-hash-check", false, "do not verify the checksum of --snapshot, which a file from a data directory does not have")
+	flags.BoolVar(&f.SkipChecksum, "skip-hash-check", false,
+		"do not verify the checksum of --snapshot, which a file from a data directory does not have")
 	flags.StringSliceVar(&f.Endpoints.URLs, "etcd-servers", nil, "comma-separated `URLs` of an etcd cluster")
 	flags.StringVar(&f.Endpoints.CAFile, "etcd-cafile", "", "`FILE` with the CA certificate for connections to etcd")
 	flags.StringVar(&f.Endpoints.CertFile, "etcd-certfile", "", "`FILE` with the client certificate for connections to etcd")
 	flags.StringVar(&f.Endpoints.KeyFile, "etcd-keyfile", "", "`FILE` with the private key for --etcd-certfile")
 	flags.StringVar(&f.Prefix, "etcd-prefix", keys.DefaultPrefix, "`PREFIX` of all resource keys in --etcd-servers and --snapshot")
-	flags.StringVar(&f.EncryptionConfig, "encryption-provider-config", "", "`FILE` with the keys of encrypted objects in --etcd-servers and --snapshot, as for kube-apiserver")
-	groupFlags(flags, sourceGroup, "snapshot", "skip-hash-check", "etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile", "etcd-prefix", "encryption-provider-config")
+	flags.StringVar(&f.EncryptionConfig, "encryption-provider-config", "",
+		"`FILE` with the keys of encrypted objects in --etcd-servers and --snapshot, as for kube-apiserver")
+	groupFlags(flags, sourceGroup, "snapshot", "skip-hash-check", "etcd-servers", "etcd-cafile",
+		"etcd-certfile", "etcd-keyfile", "etcd-prefix", "encryption-provider-config")
 	for _, name := range []string{"etcd-servers", "etcd-prefix"} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
@@ -82,7 +88,8 @@ func (a *app) defaultKubeconfig(f *source.Cluster) {
 
 // openSource opens the source that the flags name: exactly one, which may be manifests, which the
 // argument or flag filesName names. It returns its name for messages.
-func (a *app) openSource(ctx context.Context, c *cobra.Command, f *sourceFlags, files input.Flags, filesName string) (source.Source, string, error) {
+func (a *app) openSource(ctx context.Context, c *cobra.Command, f *sourceFlags, files input.Flags,
+	filesName string) (source.Source, string, error) {
 	var named []string
 	if len(files.Paths) > 0 {
 		named = append(named, filesName)
@@ -92,7 +99,8 @@ func (a *app) openSource(ctx context.Context, c *cobra.Command, f *sourceFlags, 
 		return nil, "", usageError(c, fmt.Errorf("%s exclude each other: %s reads one source", strings.Join(named, " and "), c.Name()))
 	}
 	if len(named) == 0 {
-		return nil, "", usageError(c, fmt.Errorf("%s needs a source: --from-cluster, --snapshot, --etcd-servers, --dump, or %s of manifests", c.Name(), filesName))
+		return nil, "", usageError(c,
+			fmt.Errorf("%s needs a source: --from-cluster, --snapshot, --etcd-servers, --dump, or %s of manifests", c.Name(), filesName))
 	}
 	if strings.Trim(f.etcd.Prefix, "/") == "" {
 		return nil, "", errors.New("--etcd-prefix must not be empty or the root")

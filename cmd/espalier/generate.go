@@ -37,14 +37,17 @@ type generateTarget struct {
 // generateTargets returns the targets of generate.
 func generateTargets() []generateTarget {
 	return []generateTarget{
-		{"go", "Go types with kubebuilder markers, deep copies and AddToScheme", []string{"zz_generated.*.go"}, func(packages []*generate.Package, _ generate.Files) (generate.Files, []generate.Problem, error) {
-			return golang.Generate(packages)
-		}},
-		{"proto", "Protobuf messages, and a lock file that keeps field numbers stable", []string{"types.proto", "types.proto.lock"}, func(packages []*generate.Package, existing generate.Files) (generate.Files, []generate.Problem, error) {
-			files, err := proto.Generate(packages, existing)
-			return files, nil, err
-		}},
-		{"typescript", "TypeScript interfaces", []string{"types.ts"}, func(packages []*generate.Package, _ generate.Files) (generate.Files, []generate.Problem, error) {
+		{"go", "Go types with kubebuilder markers, deep copies and AddToScheme", []string{"zz_generated.*.go"},
+			func(packages []*generate.Package, _ generate.Files) (generate.Files, []generate.Problem, error) {
+				return golang.Generate(packages)
+			}},
+		{"proto", "Protobuf messages, and a lock file that keeps field numbers stable", []string{"types.proto", "types.proto.lock"},
+			func(packages []*generate.Package, existing generate.Files) (generate.Files, []generate.Problem, error) {
+				files, err := proto.Generate(packages, existing)
+				return files, nil, err
+			}},
+		{"typescript", "TypeScript interfaces", []string{"types.ts"}, func(packages []*generate.Package,
+			_ generate.Files) (generate.Files, []generate.Problem, error) {
 			return typescript.Generate(packages), nil, nil
 		}},
 	}

@@ -21,14 +21,15 @@ type found struct {
 // and no similar one.
 func findResource(definitions []*crd.Definition, request, apiVersion, advice string) (*found, error) {
 	kinds := map[*crd.Definition]*schemas.Kind{}
-	all := lookup.Resources{CRDs: definitions, Names: schemas.Names(), Advice: advice, Builtin: func(name string) (list []*crd.Definition, err error) {
-		called := schemas.Called(name)
-		list, err = describe(called)
-		for i, d := range list {
-			kinds[d] = called[i]
-		}
-		return list, err
-	}}
+	all := lookup.Resources{CRDs: definitions, Names: schemas.Names(), Advice: advice,
+		Builtin: func(name string) (list []*crd.Definition, err error) {
+			called := schemas.Called(name)
+			list, err = describe(called)
+			for i, d := range list {
+				kinds[d] = called[i]
+			}
+			return list, err
+		}}
 	r, err := all.Find(request, apiVersion)
 	if err != nil {
 		return nil, err

@@ -89,8 +89,10 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	}
 	addInputFlags(c, &o.input, "CRDs")
 	addSkipOtherFlag(c, &o.input, input.Definitions, "CRDs")
-	c.Flags().StringSliceVar(&o.enable, "enable", nil, "comma-separated `RULES` to turn on, "+lint.Conventions+" or "+lint.All+"; repeatable")
-	c.Flags().StringSliceVar(&o.disable, "disable", nil, "comma-separated `RULES` to turn off, "+lint.Conventions+" or "+lint.All+"; repeatable")
+	c.Flags().StringSliceVar(&o.enable, "enable", nil, "comma-separated `RULES` to turn on, "+
+		lint.Conventions+" or "+lint.All+"; repeatable")
+	c.Flags().StringSliceVar(&o.disable, "disable", nil, "comma-separated `RULES` to turn off, "+
+		lint.Conventions+" or "+lint.All+"; repeatable")
 	c.Flags().StringSliceVar(&o.severity, "severity", nil, "severity of a rule, `RULE=error|warning|info`; repeatable")
 	groupFlags(c.Flags(), checkFlags, "enable", "disable", "severity")
 	addBaselineFlags(c, &a.baselineFlags)

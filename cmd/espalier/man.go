@@ -25,7 +25,8 @@ pages with man, name DIR man1 and add its parent directory to MANPATH.`,
 			}
 			root := c.Root()
 			root.DisableAutoGenTag = true
-			if err := doc.GenManTree(root, &doc.GenManHeader{Title: "ESPALIER", Section: "1", Source: "espalier " + buildVersion().version, Manual: "Espalier"}, dir); err != nil {
+			if err := doc.GenManTree(root, &doc.GenManHeader{Title: "ESPALIER", Section: "1",
+				Source: "espalier " + buildVersion().version, Manual: "Espalier"}, dir); err != nil {
 				return err
 			}
 			pages, err := filepath.Glob(filepath.Join(dir, "*.1"))

@@ -93,12 +93,14 @@ Exit codes: 0 success, 1 objects or fields were rejected or not put back, ` + ot
 	addEtcdFlags(c, &o.stored)
 	c.Flags().BoolVarP(&o.write, "write", "w", false, "write the objects, instead of a dry run")
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "write nothing: the default, except with --undo")
-	c.Flags().StringVar(&o.backup, "backup", "", "`FILE` to which each object is appended before it is written; created if it does not exist")
+	c.Flags().StringVar(&o.backup, "backup", "",
+		"`FILE` to which each object is appended before it is written; created if it does not exist")
 	c.Flags().StringVar(&o.undo, "undo", "", "backup `FILE` whose objects are put back")
 	c.Flags().BoolVar(&o.recreate, "recreate", false, "with --undo, create objects again that were deleted after the migration")
 	c.Flags().Float64Var(&o.rate, "rate", 100, "maximum `number` of writes per second, 0 for no limit")
 	c.Flags().IntVar(&o.concurrency, "concurrency", 4, "`number` of objects that are written at the same time")
-	c.Flags().DurationVar(&o.retryFor, "retry-for", migrate.DefaultRetryFor, "`time` for which a request is repeated if the server is not available")
+	c.Flags().DurationVar(&o.retryFor, "retry-for", migrate.DefaultRetryFor,
+		"`time` for which a request is repeated if the server is not available")
 	groupFlags(c.Flags(), migrationFlags, "write", "dry-run", "backup", "undo", "recreate", "rate", "concurrency", "retry-for")
 	addTextOutputFlag(c, &o.output)
 	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "write only what was dropped or rejected: no summary, no progress")
@@ -169,7 +171,8 @@ func (a *app) migrate(c *cobra.Command, o migrateOptions, crds []string) (err er
 			return err
 		}
 	}
-	m := &migrate.Migration{Client: client, DryRun: !o.write, Concurrency: o.concurrency, Limiter: limiter, Semantics: a.semantics.Semantics}
+	m := &migrate.Migration{Client: client, DryRun: !o.write, Concurrency: o.concurrency,
+		Limiter: limiter, Semantics: a.semantics.Semantics}
 	if o.hasStored() {
 		if m.Stored, err = source.OpenEtcd(ctx, o.stored); err != nil {
 			return err
@@ -230,7 +233,8 @@ func (a *app) migrateAll(ctx context.Context, m *migrate.Migration, w *migration
 
 // undo puts the objects of a backup back.
 func (a *app) undo(ctx context.Context, o *migrateOptions, u *migrate.Undo) error {
-	w := &undoWriter{quiet: o.quiet, dryRun: u.DryRun, list: listWriter{a: a, output: o.output, progress: a.newProgress(o.quiet)}, counts: map[migrate.Undone]int64{}}
+	w := &undoWriter{quiet: o.quiet, dryRun: u.DryRun, list: listWriter{a: a, output: o.output,
+		progress: a.newProgress(o.quiet)}, counts: map[migrate.Undone]int64{}}
 	u.Report = w.object
 	err := u.Run(ctx, o.undo)
 	if failure := w.close(err); failure != nil {

@@ -270,7 +270,8 @@ func summaryText(s *migratedCRD) string {
 		if s.DryRun {
 			verb = "to be dropped"
 		}
-		fmt.Fprintf(&b, "; %s %s from %s", analysis.Plural(int(*s.DroppedFields), "field"), verb, analysis.Plural(int(*s.DroppedFrom), "object"))
+		fmt.Fprintf(&b, "; %s %s from %s", analysis.Plural(int(*s.DroppedFields), "field"), verb,
+			analysis.Plural(int(*s.DroppedFrom), "object"))
 	}
 	switch {
 	case s.Error != "":

@@ -53,7 +53,8 @@ func (w *undoWriter) object(r *migrate.Restored) error {
 		w.incomplete++
 	}
 	if w.list.output != "text" {
-		out := restoredObject{CRD: r.CRD, Namespace: r.Namespace, Name: r.Name, Result: r.Result, NotPutBack: r.Missing, ServedOnly: r.ServedOnly}
+		out := restoredObject{CRD: r.CRD, Namespace: r.Namespace, Name: r.Name, Result: r.Result,
+			NotPutBack: r.Missing, ServedOnly: r.ServedOnly}
 		if r.Err != nil {
 			out.Error = r.Err.Error()
 		}
@@ -79,7 +80,8 @@ func (w *undoWriter) object(r *migrate.Restored) error {
 // close ends the report. err is why it has ended early, or nil.
 func (w *undoWriter) close(err error) error {
 	if w.list.output != "text" {
-		s := undoSummary{DryRun: w.dryRun, Complete: err == nil && !w.dryRun, Results: w.counts, ServedOnly: w.servedOnly, Incomplete: w.incomplete}
+		s := undoSummary{DryRun: w.dryRun, Complete: err == nil && !w.dryRun, Results: w.counts,
+			ServedOnly: w.servedOnly, Incomplete: w.incomplete}
 		if err != nil {
 			s.Error = err.Error()
 		}
@@ -116,10 +118,12 @@ func (w *undoWriter) close(err error) error {
 	}
 	text := strings.Join(parts, ", ")
 	if w.servedOnly > 0 {
-		text += fmt.Sprintf("; the backup has %s only as served, without the data that was hidden", analysis.Plural(int(w.servedOnly), "object"))
+		text += fmt.Sprintf("; the backup has %s only as served, without the data that was hidden", analysis.Plural(int(w.servedOnly),
+			"object"))
 	}
 	if w.incomplete > 0 {
-		text += fmt.Sprintf("; not all fields of %s: change the CRD and run the same command again", analysis.Plural(int(w.incomplete), "object"))
+		text += fmt.Sprintf("; not all fields of %s: change the CRD and run the same command again", analysis.Plural(int(w.incomplete),
+			"object"))
 	}
 	if err != nil {
 		text += "; not complete"

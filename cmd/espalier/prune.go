@@ -103,8 +103,10 @@ Exit codes: 0 success, 1 findings that --fail-on selects, ` + otherExitCodes + `
 	addCRDFlag(c, &o.crds)
 	addInputFlags(c, &o.objects, "objects")
 	addSkipFlags(c, &o.skip)
-	c.Flags().StringArrayVarP(&o.report.outputs, "output", "o", nil, "output `FORMAT`: yaml, json or diff; with --why: diff, text, json, yaml, sarif, junit, github or markdown; FORMAT=FILE writes to a file; repeatable (default yaml, text with --why)")
-	c.Flags().BoolVar(&o.why, "why", false, "list the fields that were pruned, defaulted or dropped as null, and the schema that is responsible")
+	c.Flags().StringArrayVarP(&o.report.outputs, "output", "o", nil,
+		"output `FORMAT`: yaml, json or diff; with --why: diff, text, json, yaml, sarif, junit, github or markdown; FORMAT=FILE writes to a file; repeatable (default yaml, text with --why)")
+	c.Flags().BoolVar(&o.why, "why", false,
+		"list the fields that were pruned, defaulted or dropped as null, and the schema that is responsible")
 	c.Flags().BoolVar(&o.stored, "stored", false, "show objects as they are stored, in the storage version")
 	groupFlags(c.Flags(), outputFlags, "output", "why", "stored")
 	addFindingFlags(c, &o.report)
@@ -303,7 +305,8 @@ func (p *pruner) prune(it *input.Item) (*object.Pruned, error) {
 	p.definitions.reportOthers(p.side, d)
 	checker, err := d.pruner()
 	if err != nil {
-		p.fail(it, analysis.Finding{Rule: object.RuleInvalidDefinition, Message: fmt.Sprintf("the CRD in %s cannot be used: %v", d.file, err)})
+		p.fail(it, analysis.Finding{Rule: object.RuleInvalidDefinition,
+			Message: fmt.Sprintf("the CRD in %s cannot be used: %v", d.file, err)})
 		return nil, nil
 	}
 	stored := p.apply(checker, it)

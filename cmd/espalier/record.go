@@ -171,7 +171,8 @@ func (p *player) request(ctx context.Context, file string, n int, r *replay.Requ
 		}
 	}
 	if err != nil || len(items) != 1 {
-		p.r.Failure(input.Problem{Rule: input.Syntax, File: file, Line: n, Column: 1, Message: fmt.Sprintf("the object of the request cannot be read: %v", err)})
+		p.r.Failure(input.Problem{Rule: input.Syntax, File: file, Line: n, Column: 1,
+			Message: fmt.Sprintf("the object of the request cannot be read: %v", err)})
 		return
 	}
 	it := items[0]
@@ -204,7 +205,8 @@ func (p *player) reportSkipped(file string) {
 	if len(p.skipped) == 0 {
 		return
 	}
-	f := analysis.Finding{Rule: ruleNotReplayed, Severity: analysis.Info, Message: "some events of the log were not judged, or not completely"}
+	f := analysis.Finding{Rule: ruleNotReplayed, Severity: analysis.Info,
+		Message: "some events of the log were not judged, or not completely"}
 	for _, s := range slices.Sorted(maps.Keys(p.skipped)) {
 		f.Detail = append(f.Detail, fmt.Sprintf("%s: %d", s, p.skipped[s]))
 	}

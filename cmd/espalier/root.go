@@ -126,7 +126,8 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 	flags := root.PersistentFlags()
 	flags.Var(&a.semantics, "semantics", `schema semantics: "kep" or "kubernetes"`)
 	flags.Var(&a.color, "color", `color in text output: "auto", "always" or "never"`)
-	for flag, values := range map[string][]string{"semantics": {schema.KEP.String(), schema.Kubernetes.String()}, "color": {"auto", "always", "never"}} {
+	for flag, values := range map[string][]string{"semantics": {schema.KEP.String(),
+		schema.Kubernetes.String()}, "color": {"auto", "always", "never"}} {
 		_ = root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	configured := []*cobra.Command{

@@ -55,9 +55,11 @@ func inputRules() []analysis.Rule {
 		{ID: input.Unreadable, Severity: analysis.Error, Summary: "A file cannot be read."},
 		{ID: input.Syntax, Severity: analysis.Error, Summary: "A document is not an object in YAML or JSON."},
 		{ID: input.Empty, Severity: analysis.Error, Summary: "A directory contains no manifests, or a file no documents."},
-		{ID: input.Template, Severity: analysis.Error, Summary: "A document is a Helm template.", Help: "Render the chart with helm template, and check the result."},
+		{ID: input.Template, Severity: analysis.Error, Summary: "A document is a Helm template.",
+			Help: "Render the chart with helm template, and check the result."},
 		{ID: ruleNoDefinitions, Severity: analysis.Error, Summary: "The input contains no CRD."},
-		{ID: ruleMisspelled, Severity: analysis.Error, Summary: "An object is probably meant to be a CRD, but its apiVersion or kind is misspelled."},
+		{ID: ruleMisspelled, Severity: analysis.Error,
+			Summary: "An object is probably meant to be a CRD, but its apiVersion or kind is misspelled."},
 	}...)
 }
 
@@ -67,7 +69,8 @@ func fixedRules() []analysis.Rule {
 	return append(testRules(),
 		analysis.Rule{ID: ruleNoObjects}, // an input of diff that cannot be used
 		analysis.Rule{ID: ruleNotEditable},
-		analysis.Rule{ID: ruleEncrypted}, analysis.Rule{ID: ruleForbidden}, analysis.Rule{ID: ruleNotServed}, analysis.Rule{ID: ruleNotListed},
+		analysis.Rule{ID: ruleEncrypted}, analysis.Rule{ID: ruleForbidden},
+		analysis.Rule{ID: ruleNotServed}, analysis.Rule{ID: ruleNotListed},
 	)
 }
 
@@ -106,11 +109,17 @@ func fixRules() []analysis.Rule {
 // validationRules returns the rules of the findings of validate.
 func validationRules() []analysis.Rule {
 	rules := append(inputRules(),
-		analysis.Rule{ID: lookup.RuleMissing, Severity: analysis.Error, Summary: "There is no CRD for the object, and its kind is not built in.", Help: "Add the CRD with --crd, or skip objects of unknown kinds with --ignore-missing-crds."},
-		analysis.Rule{ID: ruleNoOldObject, Severity: analysis.Warning, Summary: "--old has no object with the same group, kind, namespace and name."},
-		analysis.Rule{ID: ruleSeveralOld, Severity: analysis.Error, Summary: "--old has several objects with the same group, kind, namespace and name."},
-		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "The API server would reject the CRD.", Help: "Use espalier lint for details."},
-		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
+		analysis.Rule{ID: lookup.RuleMissing, Severity: analysis.Error,
+			Summary: "There is no CRD for the object, and its kind is not built in.",
+			Help:    "Add the CRD with --crd, or skip objects of unknown kinds with --ignore-missing-crds."},
+		analysis.Rule{ID: ruleNoOldObject, Severity: analysis.Warning,
+			Summary: "--old has no object with the same group, kind, namespace and name."},
+		analysis.Rule{ID: ruleSeveralOld, Severity: analysis.Error,
+			Summary: "--old has several objects with the same group, kind, namespace and name."},
+		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error,
+			Summary: "The API server would reject the CRD.", Help: "Use espalier lint for details."},
+		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info,
+			Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
 	)
 	return slices.Concat(rules, object.CheckRules(), object.CauseRules())
 }
@@ -119,7 +128,8 @@ func validationRules() []analysis.Rule {
 func pruneRules() []analysis.Rule {
 	rules := append(inputRules(), object.PruneRules()...)
 	return append(rules,
-		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info, Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
+		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info,
+			Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
 		analysis.Rule{ID: lookup.RuleMissing, Severity: analysis.Error, Summary: "There is no CRD for the object."},
 		analysis.Rule{ID: ruleNotEditable, Severity: analysis.Error, Summary: "The document cannot be edited in place: there is no diff."},
 	)
@@ -139,10 +149,13 @@ func diffRules(c impact.Config) []analysis.Rule {
 // sourceRules returns the rules of findings about a source of stored objects.
 func sourceRules() []analysis.Rule {
 	return []analysis.Rule{
-		{ID: ruleEncrypted, Severity: analysis.Error, Summary: "Stored objects cannot be decrypted.", Help: "Set --encryption-provider-config to the configuration of the server that wrote them."},
+		{ID: ruleEncrypted, Severity: analysis.Error, Summary: "Stored objects cannot be decrypted.",
+			Help: "Set --encryption-provider-config to the configuration of the server that wrote them."},
 		{ID: ruleForbidden, Severity: analysis.Error, Summary: "The user may not list the objects of a CRD."},
-		{ID: ruleNotServed, Severity: analysis.Error, Summary: "The objects of a CRD are not served: it was deleted, or is not established."},
-		{ID: ruleNotListed, Severity: analysis.Error, Summary: "The server cannot list the objects of a CRD, for example because a conversion webhook fails."},
+		{ID: ruleNotServed, Severity: analysis.Error,
+			Summary: "The objects of a CRD are not served: it was deleted, or is not established."},
+		{ID: ruleNotListed, Severity: analysis.Error,
+			Summary: "The server cannot list the objects of a CRD, for example because a conversion webhook fails."},
 		{ID: ruleServed, Severity: analysis.Info, Summary: "Objects come from an API server, which hides what the CRD does not specify."},
 	}
 }
@@ -161,14 +174,16 @@ func testRules() []analysis.Rule {
 		analysis.Rule{ID: suite.RuleFailed, Severity: analysis.Error, Summary: "A test case fails."},
 		analysis.Rule{ID: suite.RuleMalformed, Severity: analysis.Error, Summary: "A test suite is malformed."},
 		analysis.Rule{ID: ruleNoSuite, Severity: analysis.Error, Summary: "The input contains no test suite."},
-		analysis.Rule{ID: ruleSuiteDefinition, Severity: analysis.Error, Summary: "The CRD of a test suite is missing, ambiguous or invalid."},
+		analysis.Rule{ID: ruleSuiteDefinition, Severity: analysis.Error,
+			Summary: "The CRD of a test suite is missing, ambiguous or invalid."},
 	)
 }
 
 // recordRules returns the rules of the findings of record.
 func recordRules() []analysis.Rule {
 	rules := append(inputRules(),
-		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "The CRD cannot be used.", Help: "Use espalier lint for details."},
+		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error,
+			Summary: "The CRD cannot be used.", Help: "Use espalier lint for details."},
 		analysis.Rule{ID: ruleNotReplayed, Severity: analysis.Info, Summary: "Events of the log were not judged."},
 	)
 	return append(rules, replay.Rules()...)

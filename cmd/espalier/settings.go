@@ -36,7 +36,8 @@ type configFlags struct {
 
 // addConfigFlags adds --config and --no-config.
 func addConfigFlags(c *cobra.Command, flags *configFlags) {
-	c.Flags().StringVar(&flags.file, "config", "", "configuration `FILE` (default "+config.Name+" in the working directory or the closest directory above it)")
+	c.Flags().StringVar(&flags.file, "config", "", "configuration `FILE` (default "+config.Name+
+		" in the working directory or the closest directory above it)")
 	c.Flags().BoolVar(&flags.none, "no-config", false, "read no configuration file")
 	groupFlags(c.Flags(), generalFlags, "config", "no-config")
 	_ = c.MarkFlagFilename("config", "yaml", "yml")
@@ -171,7 +172,8 @@ func (a *app) environmentOutput(c *cobra.Command) ([]string, error) {
 	outputs := strings.Split(value, ",")
 	for _, output := range outputs {
 		if name, _, _ := strings.Cut(output, "="); !slices.Contains(report.Formats(), name) {
-			return nil, fmt.Errorf("%s=%s: unknown format %q: must be one of %s", outputVariable, value, name, strings.Join(report.Formats(), ", "))
+			return nil, fmt.Errorf("%s=%s: unknown format %q: must be one of %s", outputVariable,
+				value, name, strings.Join(report.Formats(), ", "))
 		}
 	}
 	return outputs, nil
@@ -235,8 +237,9 @@ func configRules() config.Rules {
 		Selectors: append(lint.Profiles(), lint.All),
 		Validate:  suppressible(validationRules()),
 		Diff:      suppressible(impact.Rules()),
-		All:       suppressible(lintRules(lint.Rules()), fixRules(), validationRules(), pruneRules(), diffRules(impact.Config{}), auditRules(), recordRules()),
-		Fixed:     idsOf(fixedRules()),
+		All: suppressible(lintRules(lint.Rules()), fixRules(), validationRules(), pruneRules(),
+			diffRules(impact.Config{}), auditRules(), recordRules()),
+		Fixed: idsOf(fixedRules()),
 	}
 	for _, r := range lint.Rules() {
 		known.Lint = append(known.Lint, r.ID)

@@ -25,12 +25,14 @@ func showForms() []showForm {
 		{"core", "types, fields and items only, without value validations", func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
 			return v.Structural().WithoutValueValidations().ToJSONSchemaProps()
 		}},
-		{"skeleton", "all specified fields, including those under allOf, anyOf, oneOf and not", func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
-			return schema.Skeleton(object.OriginalSchema(v.Definition().CRD(), v.Name()))
-		}},
-		{"structural", "the structural schema that validation, pruning and defaulting use", func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
-			return v.Structural().ToJSONSchemaProps()
-		}},
+		{"skeleton", "all specified fields, including those under allOf, anyOf, oneOf and not",
+			func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
+				return schema.Skeleton(object.OriginalSchema(v.Definition().CRD(), v.Name()))
+			}},
+		{"structural", "the structural schema that validation, pruning and defaulting use",
+			func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
+				return v.Structural().ToJSONSchemaProps()
+			}},
 		{"openapi-v2", "the schema as published in OpenAPI v2", func(v *crd.Version, sem schema.Semantics) *api.JSONSchemaProps {
 			return v.Structural().Unfold(sem).WeakenForOpenAPIV2(sem).ToJSONSchemaProps()
 		}},

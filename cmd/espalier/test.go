@@ -167,7 +167,8 @@ func (a *app) test(c *cobra.Command, o testOptions) (err error) {
 		return err
 	}
 	defer func() { err = r.Finish(err) }()
-	t := &tester{a: a, ctx: c.Context(), report: r, run: run, maxDocument: o.suites.MaxDocument, files: map[string][]suite.Candidate{}, semantics: map[string]bool{}}
+	t := &tester{a: a, ctx: c.Context(), report: r, run: run, maxDocument: o.suites.MaxDocument,
+		files: map[string][]suite.Candidate{}, semantics: map[string]bool{}}
 	o.crds = o.suites.With(o.crds.Paths...)
 	if len(o.crds.Paths) > 0 {
 		if t.crds.Given, err = t.definitions(o.crds); err != nil {
@@ -191,7 +192,8 @@ func (a *app) test(c *cobra.Command, o testOptions) (err error) {
 		return err
 	}
 	if len(suites) == 0 && r.Summary().Failures == 0 && !o.suites.Excluded() {
-		r.Failure(input.Problem{Rule: ruleNoSuite, File: strings.Join(o.suites.Paths, ", "), Message: "no test suite found: espalier test --help describes the format"})
+		r.Failure(input.Problem{Rule: ruleNoSuite, File: strings.Join(o.suites.Paths, ", "),
+			Message: "no test suite found: espalier test --help describes the format"})
 	}
 	for _, it := range suites {
 		if err := c.Context().Err(); err != nil {

@@ -289,7 +289,8 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 	if old != nil {
 		value, err := jsonx.Parse(old.JSON)
 		if err != nil {
-			return []analysis.Finding{{Rule: object.RuleDecode, Severity: analysis.Error, Message: fmt.Sprintf("cannot read the old object in %s: %v", old.File, err)}}
+			return []analysis.Finding{{Rule: object.RuleDecode, Severity: analysis.Error,
+				Message: fmt.Sprintf("cannot read the old object in %s: %v", old.File, err)}}
 		}
 		before, _ = value.(schema.Object)
 	}
@@ -348,7 +349,8 @@ func (a *app) loadOld(ctx context.Context, flags input.Flags, problem func(input
 				return nil
 			}
 			at := report.At(first, analysis.Finding{})
-			problem(*problemAt(it, ruleSeveralOld, fmt.Sprintf("%s is also in %s, line %d: --old must have each object once", it, at.File, at.Span.Line)))
+			problem(*problemAt(it, ruleSeveralOld, fmt.Sprintf("%s is also in %s, line %d: --old must have each object once", it,
+				at.File, at.Span.Line)))
 			return nil
 		}
 		old.byIdentity[id] = it

@@ -108,7 +108,8 @@ func (a *app) why(c *cobra.Command, o whyOptions, target, path string) (err erro
 		return err
 	}
 	defer func() { err = side.Finish(err) }()
-	f := &finder{source: src, name: sourceName, options: crd.Options{Semantics: a.semantics.Semantics, IgnoreRules: true}, texts: map[*crd.Definition]object.Options{}}
+	f := &finder{source: src, name: sourceName, options: crd.Options{Semantics: a.semantics.Semantics,
+		IgnoreRules: true}, texts: map[*crd.Definition]object.Options{}}
 	if len(o.crds.Paths) > 0 {
 		err = f.definitionsFrom(ctx, a, o.files.With(o.crds.Paths...), side.Failure)
 	} else {
@@ -205,7 +206,8 @@ func (f *finder) resource(name string) (d *crd.Definition, missing, err error) {
 	if d, missing = f.custom(name); missing == nil {
 		return d, nil, nil
 	}
-	if found, unknown := findResource(nil, name, "", ""); unknown == nil && found.Path == "" && found.Definition().Group() != api.GroupName {
+	if found, unknown := findResource(nil, name, "", ""); unknown == nil && found.Path == "" &&
+		found.Definition().Group() != api.GroupName {
 		return found.Definition(), missing, nil
 	}
 	return nil, nil, missing

@@ -344,7 +344,8 @@ const maxViolations = 10_000
 func (b *byKind) addViolations(v *crd.Version, violations schema.Violations) (truncated bool) {
 	for i := range violations {
 		violation := &violations[i]
-		p := Problem{Kind: Invalid, Path: violation.Path, Version: v, Schema: violation.Schema, Violation: violation.Kind, Rule: violation.Want.Rule}
+		p := Problem{Kind: Invalid, Path: violation.Path, Version: v, Schema: violation.Schema,
+			Violation: violation.Kind, Rule: violation.Want.Rule}
 		switch violation.Kind {
 		case schema.RulesSkipped:
 			continue // not a problem of its own

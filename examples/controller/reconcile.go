@@ -80,7 +80,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // owned returns the objects of a Website, to be applied. The garbage collector deletes them with
 // the Website.
-func owned(site *Website) (*coreapply.ConfigMapApplyConfiguration, *coreapply.ServiceApplyConfiguration, *appsapply.DeploymentApplyConfiguration) {
+func owned(site *Website) (*coreapply.ConfigMapApplyConfiguration,
+	*coreapply.ServiceApplyConfiguration, *appsapply.DeploymentApplyConfiguration) {
 	owner := metaapply.OwnerReference().
 		WithAPIVersion(groupVersion.String()).WithKind("Website").
 		WithName(site.Name).WithUID(site.UID).

@@ -203,7 +203,8 @@ func workload(i, n int) string {
 		`"probe":{"path":"/healthz","port":"http0","periodSeconds":5,"successThreshold":1}`,
 		`"window":{"start":"2024-03-01T22:00:00Z","end":"2024-03-02T04:00:00Z"}`,
 		`"tolerations":[` + repeat(n, func(j int) string {
-			return fmt.Sprintf(`{"key":"spot-%d","operator":"Exists","effect":"NoExecute","tolerationSeconds":%d,"reason":"cheap"}`, j, 60*(j+1))
+			return fmt.Sprintf(`{"key":"spot-%d","operator":"Exists","effect":"NoExecute","tolerationSeconds":%d,"reason":"cheap"}`, j,
+				60*(j+1))
 		}) + `]`,
 		`"sidecars":[` + repeat((n+1)/2, func(j int) string {
 			return fmt.Sprintf(`{"name":"proxy-%d","image":"example.com/proxy:2.1","memory":"64Mi"}`, j)

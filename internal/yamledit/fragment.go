@@ -180,7 +180,8 @@ func (st style) wrap(f *fragment, token string) *fragment {
 		return &fragment{rest: shift(f.item(), st.dash), by: st.dash, json: slices.Concat([]byte{'['}, f.json, []byte{']'})}
 	}
 	json := append(jsonx.AppendString([]byte{'{'}, token), ':')
-	return &fragment{rest: shift(f.entry(scalarText(token, false)), st.indent), by: st.indent, json: slices.Concat(json, f.json, []byte{'}'})}
+	return &fragment{rest: shift(f.entry(scalarText(token, false)), st.indent), by: st.indent,
+		json: slices.Concat(json, f.json, []byte{'}'})}
 }
 
 // writeString writes a string into f, as a block scalar if it has several lines.
@@ -252,7 +253,8 @@ func plainSafe(s string, flow bool) bool {
 	if strings.ContainsAny(s[:1], "-?:,[]{}#&*!|>'\"%@`=<~") && !(s[0] == '-' && len(s) > 1 && s[1] > ' ' && s[1] != '-') {
 		return false
 	}
-	if _, isString := yamlx.Resolve(s).(string); !isString || strings.ContainsAny(s[:1], "0123456789+-") && strings.Trim(s, "0123456789+-.:_ eExobTtZ") == "" {
+	if _, isString := yamlx.Resolve(s).(string); !isString || strings.ContainsAny(s[:1],
+		"0123456789+-") && strings.Trim(s, "0123456789+-.:_ eExobTtZ") == "" {
 		return false
 	}
 	if strings.Contains(s, ": ") || strings.Contains(s, " #") || flow && strings.ContainsAny(s, ",[]{}?:") {

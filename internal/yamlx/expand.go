@@ -18,7 +18,8 @@ func CheckExpanded(src []byte, limit int) error {
 	case unknownExpansion:
 		// The decoder reads what the parser that finds aliases does not.
 		if unmarshal(src, &unread{}) == nil {
-			return &Error{Line: 1, Column: 1, Message: "the size of the document with its aliases is unknown: send it without aliases, or as JSON"}
+			return &Error{Line: 1, Column: 1,
+				Message: "the size of the document with its aliases is unknown: send it without aliases, or as JSON"}
 		}
 	}
 	return nil

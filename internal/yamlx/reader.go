@@ -361,7 +361,8 @@ func (r *Reader) lineEnd(i int) (int, error) {
 
 // tooLarge skips a document that exceeds the limit and returns an error.
 func (r *Reader) tooLarge() error {
-	e := &Error{Line: r.line, Column: 1, TooLarge: true, Message: fmt.Sprintf("the document that starts here exceeds the limit of %d bytes", r.o.MaxDocument)}
+	e := &Error{Line: r.line, Column: 1, TooLarge: true,
+		Message: fmt.Sprintf("the document that starts here exceeds the limit of %d bytes", r.o.MaxDocument)}
 	for {
 		// Markers are found in the buffered text; a line longer than the limit is dropped in
 		// pieces.

@@ -18,7 +18,8 @@ import (
 func validateRule(path *field.Path, r v1.RuleWithOperations) field.ErrorList {
 	errs := wildcard(path.Child("operations"), r.Operations, "operations")
 	for i, op := range r.Operations {
-		errs = append(errs, rules.Enum(op, path.Child("operations").Index(i), v1.OperationAll, v1.Connect, v1.Create, v1.Delete, v1.Update)...)
+		errs = append(errs, rules.Enum(op, path.Child("operations").Index(i), v1.OperationAll,
+			v1.Connect, v1.Create, v1.Delete, v1.Update)...)
 	}
 	errs = append(errs, wildcard(path.Child("apiGroups"), r.APIGroups, "API groups")...)
 	errs = append(errs, wildcard(path.Child("apiVersions"), r.APIVersions, "API versions")...)
@@ -93,11 +94,13 @@ func validateMatch(path *field.Path, m *v1.MatchResources) field.ErrorList {
 	if m.NamespaceSelector == nil {
 		errs = append(errs, field.Required(path.Child("namespaceSelector"), ""))
 	}
-	errs = append(errs, metavalidation.ValidateLabelSelector(m.NamespaceSelector, metavalidation.LabelSelectorValidationOptions{}, path.Child("namespaceSelector"))...)
+	errs = append(errs, metavalidation.ValidateLabelSelector(m.NamespaceSelector,
+		metavalidation.LabelSelectorValidationOptions{}, path.Child("namespaceSelector"))...)
 	if m.ObjectSelector == nil {
 		errs = append(errs, field.Required(path.Child("objectSelector"), ""))
 	}
-	errs = append(errs, metavalidation.ValidateLabelSelector(m.ObjectSelector, metavalidation.LabelSelectorValidationOptions{}, path.Child("objectSelector"))...)
+	errs = append(errs, metavalidation.ValidateLabelSelector(m.ObjectSelector,
+		metavalidation.LabelSelectorValidationOptions{}, path.Child("objectSelector"))...)
 	for i, r := range m.ResourceRules {
 		errs = append(errs, validateNamedRule(path.Child("resourceRules").Index(i), r)...)
 	}
@@ -129,7 +132,8 @@ func validateMutable(path *field.Path, m *v1.MatchResources) field.ErrorList {
 	var errs field.ErrorList
 	for _, r := range m.ResourceRules {
 		for _, op := range r.Operations {
-			errs = append(errs, rules.Enum(op, path.Child("resourceRules", "operations"), v1.OperationAll, v1.Connect, v1.Create, v1.Update)...)
+			errs = append(errs, rules.Enum(op, path.Child("resourceRules", "operations"),
+				v1.OperationAll, v1.Connect, v1.Create, v1.Update)...)
 		}
 	}
 	return errs
@@ -163,7 +167,8 @@ func validateParamKind(path *field.Path, k *v1.ParamKind) field.ErrorList {
 	if k.Kind == "" {
 		return append(errs, field.Required(path.Child("kind"), ""))
 	}
-	return append(errs, joined(path.Child("kind"), k.Kind, "may have mixed case, but should otherwise match: ", validation.IsDNS1035Label(strings.ToLower(k.Kind)))...)
+	return append(errs, joined(path.Child("kind"), k.Kind,
+		"may have mixed case, but should otherwise match: ", validation.IsDNS1035Label(strings.ToLower(k.Kind)))...)
 }
 
 // joined returns one error with all messages, if there are any.
@@ -187,7 +192,8 @@ func validateParamRef(path *field.Path, r *v1.ParamRef) field.ErrorList {
 		}
 	}
 	if r.Selector != nil {
-		errs = append(errs, metavalidation.ValidateLabelSelector(r.Selector, metavalidation.LabelSelectorValidationOptions{}, path.Child("selector"))...)
+		errs = append(errs, metavalidation.ValidateLabelSelector(r.Selector,
+			metavalidation.LabelSelectorValidationOptions{}, path.Child("selector"))...)
 		if r.Name != "" {
 			errs = append(errs, field.Forbidden(path.Child("selector"), exclusive))
 		}
@@ -200,7 +206,8 @@ func validateParamRef(path *field.Path, r *v1.ParamRef) field.ErrorList {
 	case action == nil || *action == "":
 		errs = append(errs, field.Required(path.Child("parameterNotFoundAction"), ""))
 	case *action != v1.DenyAction && *action != v1.AllowAction:
-		errs = append(errs, field.NotSupported(path.Child("parameterNotFoundAction"), *action, []v1.ParameterNotFoundActionType{v1.DenyAction, v1.AllowAction}))
+		errs = append(errs, field.NotSupported(path.Child("parameterNotFoundAction"), *action,
+			[]v1.ParameterNotFoundActionType{v1.DenyAction, v1.AllowAction}))
 	}
 	return errs
 }

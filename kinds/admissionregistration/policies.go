@@ -54,9 +54,11 @@ func (c *checks) validatingPolicy(obj, old *v1.ValidatingAdmissionPolicy) field.
 	errs := apivalidation.ValidateObjectMeta(&obj.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	path := field.NewPath("spec")
 	spec := obj.Spec
-	head := policySpec{failure: spec.FailurePolicy, params: spec.ParamKind, match: spec.MatchConstraints, conditions: spec.MatchConditions, known: expressions{}}
+	head := policySpec{failure: spec.FailurePolicy, params: spec.ParamKind, match: spec.MatchConstraints,
+		conditions: spec.MatchConditions, known: expressions{}}
 	if old != nil {
-		head.unchanged = equality.Semantic.DeepEqual(spec.ParamKind, old.Spec.ParamKind) && equality.Semantic.DeepEqual(spec.MatchConditions, old.Spec.MatchConditions)
+		head.unchanged = equality.Semantic.DeepEqual(spec.ParamKind, old.Spec.ParamKind) &&
+			equality.Semantic.DeepEqual(spec.MatchConditions, old.Spec.MatchConditions)
 		for _, m := range old.Spec.MatchConditions {
 			head.known.add(MatchCondition, m.Expression)
 		}
@@ -87,7 +89,8 @@ func (c *checks) validatingPolicy(obj, old *v1.ValidatingAdmissionPolicy) field.
 	}
 	const limit = 20
 	if len(spec.AuditAnnotations) > limit {
-		errs = append(errs, field.Invalid(annotations, rules.Internal(spec.AuditAnnotations), fmt.Sprintf("must not have more than %d auditAnnotations", limit)))
+		errs = append(errs, field.Invalid(annotations, rules.Internal(spec.AuditAnnotations),
+			fmt.Sprintf("must not have more than %d auditAnnotations", limit)))
 	}
 	keys := sets.New[string]()
 	for i, a := range spec.AuditAnnotations {
@@ -104,9 +107,11 @@ func (c *checks) mutatingPolicy(obj, old *v1.MutatingAdmissionPolicy) field.Erro
 	errs := apivalidation.ValidateObjectMeta(&obj.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	path := field.NewPath("spec")
 	spec := obj.Spec
-	head := policySpec{failure: spec.FailurePolicy, params: spec.ParamKind, match: spec.MatchConstraints, conditions: spec.MatchConditions, known: expressions{}}
+	head := policySpec{failure: spec.FailurePolicy, params: spec.ParamKind, match: spec.MatchConstraints,
+		conditions: spec.MatchConditions, known: expressions{}}
 	if old != nil {
-		head.unchanged = equality.Semantic.DeepEqual(spec.ParamKind, old.Spec.ParamKind) && equality.Semantic.DeepEqual(spec.MatchConditions, old.Spec.MatchConditions)
+		head.unchanged = equality.Semantic.DeepEqual(spec.ParamKind, old.Spec.ParamKind) &&
+			equality.Semantic.DeepEqual(spec.MatchConditions, old.Spec.MatchConditions)
 		for _, m := range old.Spec.MatchConditions {
 			head.known.add(MatchCondition, m.Expression)
 		}
@@ -134,7 +139,8 @@ func (c *checks) mutatingPolicy(obj, old *v1.MutatingAdmissionPolicy) field.Erro
 	if spec.ReinvocationPolicy == "" {
 		return append(errs, field.Required(path.Child("reinvocationPolicy"), ""))
 	}
-	return append(errs, rules.Enum(spec.ReinvocationPolicy, path.Child("reinvocationPolicy"), v1.IfNeededReinvocationPolicy, v1.NeverReinvocationPolicy)...)
+	return append(errs, rules.Enum(spec.ReinvocationPolicy, path.Child("reinvocationPolicy"),
+		v1.IfNeededReinvocationPolicy, v1.NeverReinvocationPolicy)...)
 }
 
 func (p *policy) mutation(path *field.Path, m v1.Mutation) field.ErrorList {
@@ -214,7 +220,8 @@ func validateActions(path *field.Path, actions []v1.ValidationAction) field.Erro
 		}
 	}
 	if slices.Contains(actions, v1.Deny) && slices.Contains(actions, v1.Warn) {
-		errs = append(errs, field.Invalid(path, actions, "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)"))
+		errs = append(errs, field.Invalid(path, actions,
+			"must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)"))
 	}
 	return errs
 }

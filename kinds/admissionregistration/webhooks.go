@@ -132,7 +132,8 @@ func (c *checks) webhook(path *field.Path, h v1.MutatingWebhook, lenient lenienc
 
 	classes := noSideEffects()
 	if lenient.sideEffects {
-		classes = []v1.SideEffectClass{v1.SideEffectClassNone, v1.SideEffectClassNoneOnDryRun, v1.SideEffectClassSome, v1.SideEffectClassUnknown}
+		classes = []v1.SideEffectClass{v1.SideEffectClassNone, v1.SideEffectClassNoneOnDryRun,
+			v1.SideEffectClassSome, v1.SideEffectClassUnknown}
 	}
 	if h.SideEffects == nil {
 		var names []string
@@ -149,7 +150,8 @@ func (c *checks) webhook(path *field.Path, h v1.MutatingWebhook, lenient lenienc
 	options := metavalidation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: lenient.selectorValues}
 	errs = append(errs, metavalidation.ValidateLabelSelector(h.NamespaceSelector, options, path.Child("namespaceSelector"))...)
 	errs = append(errs, metavalidation.ValidateLabelSelector(h.ObjectSelector, options, path.Child("objectSelector"))...)
-	errs = append(errs, optionalEnum(h.ReinvocationPolicy, path.Child("reinvocationPolicy"), v1.IfNeededReinvocationPolicy, v1.NeverReinvocationPolicy)...)
+	errs = append(errs, optionalEnum(h.ReinvocationPolicy, path.Child("reinvocationPolicy"),
+		v1.IfNeededReinvocationPolicy, v1.NeverReinvocationPolicy)...)
 	errs = append(errs, validateClient(path.Child("clientConfig"), h.ClientConfig)...)
 	if !lenient.matchConditions {
 		errs = append(errs, c.matchConditions(path.Child("matchConditions"), h.MatchConditions, false, lenient.known)...)

@@ -58,8 +58,10 @@ func Rules() map[string]kind.Rules {
 }
 
 // main returns the rules of writes of objects, whose status is another endpoint.
-func main[T kind.Object](prepare func(obj, old T), validate func(obj, old T) field.ErrorList, warnings func(obj, old T) []string) kind.Write {
-	return kind.Write{Prepare: kind.Change(prepare), Validate: kind.Check(validate), Warnings: kind.Warn(warnings), Reset: []string{"status"}}
+func main[T kind.Object](prepare func(obj, old T), validate func(obj, old T) field.ErrorList,
+	warnings func(obj, old T) []string) kind.Write {
+	return kind.Write{Prepare: kind.Change(prepare), Validate: kind.Check(validate),
+		Warnings: kind.Warn(warnings), Reset: []string{"status"}}
 }
 
 // status returns the rules of writes of the status alone.
@@ -89,7 +91,8 @@ func setAnnotation(meta *metav1.ObjectMeta, key, value string) {
 
 // validateSelector validates the selector of a controller. kind is its name in errors. The
 // second result is nil if there is no valid selector.
-func validateSelector(selector *metav1.LabelSelector, kind, detail string, path *field.Path) (errs field.ErrorList, parsed labels.Selector) {
+func validateSelector(selector *metav1.LabelSelector, kind, detail string,
+	path *field.Path) (errs field.ErrorList, parsed labels.Selector) {
 	if selector == nil {
 		errs = append(errs, field.Required(path, ""))
 	} else {

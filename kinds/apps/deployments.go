@@ -126,7 +126,8 @@ func validateDeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {
 	s := &d.Status
 	c := counts{
 		{"observedGeneration", s.ObservedGeneration}, {"replicas", int64(s.Replicas)}, {"updatedReplicas", int64(s.UpdatedReplicas)},
-		{"readyReplicas", int64(s.ReadyReplicas)}, {"availableReplicas", int64(s.AvailableReplicas)}, {"unavailableReplicas", int64(s.UnavailableReplicas)},
+		{"readyReplicas", int64(s.ReadyReplicas)}, {"availableReplicas", int64(s.AvailableReplicas)},
+		{"unavailableReplicas", int64(s.UnavailableReplicas)},
 	}
 	c.add("terminatingReplicas", s.TerminatingReplicas)
 	c.add("collisionCount", s.CollisionCount)

@@ -94,7 +94,8 @@ func validateStatefulSet(set, old *appsv1.StatefulSet) field.ErrorList {
 	spec.RevisionHistoryLimit = old.Spec.RevisionHistoryLimit
 	spec.PersistentVolumeClaimRetentionPolicy = old.Spec.PersistentVolumeClaimRetentionPolicy
 	if !apiequality.Semantic.DeepEqual(spec, old.Spec) {
-		errs = append(errs, field.Forbidden(specPath, "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"))
+		errs = append(errs, field.Forbidden(specPath,
+			"updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"))
 	}
 	return errs
 }
@@ -105,7 +106,8 @@ func validateStatefulSetSpec(spec *appsv1.StatefulSetSpec, opts setOptions) (err
 		errs = append(errs, field.Required(path, ""))
 	case appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement:
 	default:
-		errs = append(errs, field.Invalid(path, spec.PodManagementPolicy, fmt.Sprintf("must be '%s' or '%s'", appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement)))
+		errs = append(errs, field.Invalid(path, spec.PodManagementPolicy, fmt.Sprintf("must be '%s' or '%s'",
+			appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement)))
 	}
 	errs = append(errs, validateStatefulSetStrategy(&spec.UpdateStrategy, specPath.Child("updateStrategy"))...)
 	if policy, path := spec.PersistentVolumeClaimRetentionPolicy, specPath.Child("persistentVolumeClaimRetentionPolicy"); policy != nil {
@@ -115,7 +117,8 @@ func validateStatefulSetSpec(spec *appsv1.StatefulSetSpec, opts setOptions) (err
 	}
 	if !opts.update {
 		for i := range spec.VolumeClaimTemplates {
-			errs = append(errs, rules.ClaimSpec(&spec.VolumeClaimTemplates[i].Spec, specPath.Child("volumeClaimTemplates").Index(i).Child("spec"), rules.ClaimOptions{})...)
+			errs = append(errs, rules.ClaimSpec(&spec.VolumeClaimTemplates[i].Spec,
+				specPath.Child("volumeClaimTemplates").Index(i).Child("spec"), rules.ClaimOptions{})...)
 		}
 	}
 	errs = append(errs, rules.Nonnegative(ptr.Deref(spec.Replicas, 0), specPath.Child("replicas"))...)
@@ -175,7 +178,8 @@ func validateStatefulSetStrategy(strategy *appsv1.StatefulSetUpdateStrategy, pat
 		errs = append(errs, field.Required(path, ""))
 	case appsv1.OnDeleteStatefulSetStrategyType:
 		if update != nil {
-			errs = append(errs, field.Invalid(at, rules.Internal(update), fmt.Sprintf("only allowed for updateStrategy '%s'", appsv1.RollingUpdateStatefulSetStrategyType)))
+			errs = append(errs, field.Invalid(at, rules.Internal(update),
+				fmt.Sprintf("only allowed for updateStrategy '%s'", appsv1.RollingUpdateStatefulSetStrategyType)))
 		}
 	case appsv1.RollingUpdateStatefulSetStrategyType:
 		if update == nil {
@@ -200,7 +204,8 @@ func validateStatefulSetStatus(set, old *appsv1.StatefulSet) field.ErrorList {
 	s := &set.Status
 	c := counts{
 		{"replicas", int64(s.Replicas)}, {"readyReplicas", int64(s.ReadyReplicas)}, {"currentReplicas", int64(s.CurrentReplicas)},
-		{"updatedReplicas", int64(s.UpdatedReplicas)}, {"availableReplicas", int64(s.AvailableReplicas)}, {"observedGeneration", s.ObservedGeneration},
+		{"updatedReplicas", int64(s.UpdatedReplicas)},
+		{"availableReplicas", int64(s.AvailableReplicas)}, {"observedGeneration", s.ObservedGeneration},
 	}
 	c.add("collisionCount", s.CollisionCount)
 	errs := c.validate()
@@ -299,7 +304,8 @@ func validateDaemonSetSpec(ds *appsv1.DaemonSet, opts pods.Options) field.ErrorL
 	errs = append(errs, rules.Nonnegative(spec.MinReadySeconds, specPath.Child("minReadySeconds"))...)
 	generation, err := templateGeneration(ds)
 	if err != nil {
-		errs = append(errs, field.Invalid(metadata.Child("annotations").Key(appsv1.DeprecatedTemplateGeneration), ds.Annotations[appsv1.DeprecatedTemplateGeneration], "must be a number"))
+		errs = append(errs, field.Invalid(metadata.Child("annotations").Key(appsv1.DeprecatedTemplateGeneration),
+			ds.Annotations[appsv1.DeprecatedTemplateGeneration], "must be a number"))
 	}
 	errs = append(errs, rules.Nonnegative(generation, specPath.Child("templateGeneration"))...)
 	errs = append(errs, validateDaemonSetStrategy(&spec.UpdateStrategy, specPath.Child("updateStrategy"))...)
@@ -339,8 +345,10 @@ func validateDaemonSetStatus(ds, old *appsv1.DaemonSet) field.ErrorList {
 	s := &ds.Status
 	c := counts{
 		{"currentNumberScheduled", int64(s.CurrentNumberScheduled)}, {"numberMisscheduled", int64(s.NumberMisscheduled)},
-		{"desiredNumberScheduled", int64(s.DesiredNumberScheduled)}, {"numberReady", int64(s.NumberReady)}, {"observedGeneration", s.ObservedGeneration},
-		{"updatedNumberScheduled", int64(s.UpdatedNumberScheduled)}, {"numberAvailable", int64(s.NumberAvailable)}, {"numberUnavailable", int64(s.NumberUnavailable)},
+		{"desiredNumberScheduled", int64(s.DesiredNumberScheduled)},
+		{"numberReady", int64(s.NumberReady)}, {"observedGeneration", s.ObservedGeneration},
+		{"updatedNumberScheduled", int64(s.UpdatedNumberScheduled)},
+		{"numberAvailable", int64(s.NumberAvailable)}, {"numberUnavailable", int64(s.NumberUnavailable)},
 	}
 	c.add("collisionCount", s.CollisionCount)
 	errs = append(errs, c.validate()...)

@@ -98,7 +98,8 @@ func ToV1(in *v2.HorizontalPodAutoscaler) *v1.HorizontalPodAutoscaler {
 	annotations := map[string]any{}
 	var others []v1.MetricSpec
 	for _, m := range in.Spec.Metrics {
-		if r := m.Resource; m.Type == v2.ResourceMetricSourceType && r != nil && r.Name == corev1.ResourceCPU && r.Target.AverageUtilization != nil {
+		if r := m.Resource; m.Type == v2.ResourceMetricSourceType && r != nil &&
+			r.Name == corev1.ResourceCPU && r.Target.AverageUtilization != nil {
 			rules.SetDefaultPointer(&out.Spec.TargetCPUUtilizationPercentage, *r.Target.AverageUtilization)
 			continue
 		}
@@ -108,7 +109,8 @@ func ToV1(in *v2.HorizontalPodAutoscaler) *v1.HorizontalPodAutoscaler {
 		annotations[metricsAnnotation] = others
 	}
 	for _, m := range in.Status.CurrentMetrics {
-		if r := m.Resource; m.Type == v2.ResourceMetricSourceType && r != nil && r.Name == corev1.ResourceCPU && r.Current.AverageUtilization != nil {
+		if r := m.Resource; m.Type == v2.ResourceMetricSourceType && r != nil &&
+			r.Name == corev1.ResourceCPU && r.Current.AverageUtilization != nil {
 			out.Status.CurrentCPUUtilizationPercentage = new(*r.Current.AverageUtilization)
 		}
 	}
@@ -168,11 +170,13 @@ func zeroOr(q *resource.Quantity) resource.Quantity {
 }
 
 func conditionFromV1(c v1.HorizontalPodAutoscalerCondition) v2.HorizontalPodAutoscalerCondition {
-	return v2.HorizontalPodAutoscalerCondition{Type: v2.HorizontalPodAutoscalerConditionType(c.Type), Status: c.Status, LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message, ObservedGeneration: c.ObservedGeneration}
+	return v2.HorizontalPodAutoscalerCondition{Type: v2.HorizontalPodAutoscalerConditionType(c.Type), Status: c.Status,
+		LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message, ObservedGeneration: c.ObservedGeneration}
 }
 
 func conditionToV1(c v2.HorizontalPodAutoscalerCondition) v1.HorizontalPodAutoscalerCondition {
-	return v1.HorizontalPodAutoscalerCondition{Type: v1.HorizontalPodAutoscalerConditionType(c.Type), Status: c.Status, LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message, ObservedGeneration: c.ObservedGeneration}
+	return v1.HorizontalPodAutoscalerCondition{Type: v1.HorizontalPodAutoscalerConditionType(c.Type), Status: c.Status,
+		LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message, ObservedGeneration: c.ObservedGeneration}
 }
 
 func metricFromV1(m v1.MetricSpec) v2.MetricSpec {
@@ -187,16 +191,19 @@ func metricFromV1(m v1.MetricSpec) v2.MetricSpec {
 					target.Value = nil
 				}
 			}
-			return v2.ObjectMetricSource{DescribedObject: v2.CrossVersionObjectReference(s.Target), Target: target, Metric: v2.MetricIdentifier{Name: s.MetricName, Selector: s.Selector}}
+			return v2.ObjectMetricSource{DescribedObject: v2.CrossVersionObjectReference(s.Target), Target: target,
+				Metric: v2.MetricIdentifier{Name: s.MetricName, Selector: s.Selector}}
 		}),
 		Pods: optional(m.Pods, func(s v1.PodsMetricSource) v2.PodsMetricSource {
-			return v2.PodsMetricSource{Metric: v2.MetricIdentifier{Name: s.MetricName, Selector: s.Selector}, Target: v2.MetricTarget{Type: v2.AverageValueMetricType, AverageValue: &s.TargetAverageValue}}
+			return v2.PodsMetricSource{Metric: v2.MetricIdentifier{Name: s.MetricName, Selector: s.Selector},
+				Target: v2.MetricTarget{Type: v2.AverageValueMetricType, AverageValue: &s.TargetAverageValue}}
 		}),
 		Resource: optional(m.Resource, func(s v1.ResourceMetricSource) v2.ResourceMetricSource {
 			return v2.ResourceMetricSource{Name: s.Name, Target: utilization(s.TargetAverageUtilization, s.TargetAverageValue)}
 		}),
 		ContainerResource: optional(m.ContainerResource, func(s v1.ContainerResourceMetricSource) v2.ContainerResourceMetricSource {
-			return v2.ContainerResourceMetricSource{Name: s.Name, Container: s.Container, Target: utilization(s.TargetAverageUtilization, s.TargetAverageValue)}
+			return v2.ContainerResourceMetricSource{Name: s.Name, Container: s.Container,
+				Target: utilization(s.TargetAverageUtilization, s.TargetAverageValue)}
 		}),
 		External: optional(m.External, func(s v1.ExternalMetricSource) v2.ExternalMetricSource {
 			target := v2.MetricTarget{Type: v2.ValueMetricType, Value: s.TargetValue, AverageValue: s.TargetAverageValue}
@@ -219,20 +226,25 @@ func metricToV1(m v2.MetricSpec) v1.MetricSpec {
 	return v1.MetricSpec{
 		Type: v1.MetricSourceType(m.Type),
 		Object: optional(m.Object, func(s v2.ObjectMetricSource) v1.ObjectMetricSource {
-			return v1.ObjectMetricSource{Target: v1.CrossVersionObjectReference(s.DescribedObject), MetricName: s.Metric.Name, Selector: s.Metric.Selector,
+			return v1.ObjectMetricSource{Target: v1.CrossVersionObjectReference(s.DescribedObject),
+				MetricName: s.Metric.Name, Selector: s.Metric.Selector,
 				TargetValue: zeroOr(s.Target.Value), AverageValue: s.Target.AverageValue}
 		}),
 		Pods: optional(m.Pods, func(s v2.PodsMetricSource) v1.PodsMetricSource {
-			return v1.PodsMetricSource{MetricName: s.Metric.Name, Selector: s.Metric.Selector, TargetAverageValue: zeroOr(s.Target.AverageValue)}
+			return v1.PodsMetricSource{MetricName: s.Metric.Name, Selector: s.Metric.Selector,
+				TargetAverageValue: zeroOr(s.Target.AverageValue)}
 		}),
 		Resource: optional(m.Resource, func(s v2.ResourceMetricSource) v1.ResourceMetricSource {
-			return v1.ResourceMetricSource{Name: s.Name, TargetAverageUtilization: s.Target.AverageUtilization, TargetAverageValue: s.Target.AverageValue}
+			return v1.ResourceMetricSource{Name: s.Name,
+				TargetAverageUtilization: s.Target.AverageUtilization, TargetAverageValue: s.Target.AverageValue}
 		}),
 		ContainerResource: optional(m.ContainerResource, func(s v2.ContainerResourceMetricSource) v1.ContainerResourceMetricSource {
-			return v1.ContainerResourceMetricSource{Name: s.Name, Container: s.Container, TargetAverageUtilization: s.Target.AverageUtilization, TargetAverageValue: s.Target.AverageValue}
+			return v1.ContainerResourceMetricSource{Name: s.Name, Container: s.Container,
+				TargetAverageUtilization: s.Target.AverageUtilization, TargetAverageValue: s.Target.AverageValue}
 		}),
 		External: optional(m.External, func(s v2.ExternalMetricSource) v1.ExternalMetricSource {
-			return v1.ExternalMetricSource{MetricName: s.Metric.Name, MetricSelector: s.Metric.Selector, TargetValue: s.Target.Value, TargetAverageValue: s.Target.AverageValue}
+			return v1.ExternalMetricSource{MetricName: s.Metric.Name, MetricSelector: s.Metric.Selector,
+				TargetValue: s.Target.Value, TargetAverageValue: s.Target.AverageValue}
 		}),
 	}
 }
@@ -241,20 +253,25 @@ func metricStatusFromV1(m v1.MetricStatus) v2.MetricStatus {
 	return v2.MetricStatus{
 		Type: v2.MetricSourceType(m.Type),
 		Object: optional(m.Object, func(s v1.ObjectMetricStatus) v2.ObjectMetricStatus {
-			return v2.ObjectMetricStatus{Metric: v2.MetricIdentifier{Name: s.MetricName, Selector: s.Selector}, DescribedObject: v2.CrossVersionObjectReference(s.Target),
+			return v2.ObjectMetricStatus{Metric: v2.MetricIdentifier{Name: s.MetricName,
+				Selector: s.Selector}, DescribedObject: v2.CrossVersionObjectReference(s.Target),
 				Current: v2.MetricValueStatus{Value: &s.CurrentValue, AverageValue: s.AverageValue}}
 		}),
 		Pods: optional(m.Pods, func(s v1.PodsMetricStatus) v2.PodsMetricStatus {
-			return v2.PodsMetricStatus{Metric: v2.MetricIdentifier{Name: s.MetricName, Selector: s.Selector}, Current: v2.MetricValueStatus{AverageValue: &s.CurrentAverageValue}}
+			return v2.PodsMetricStatus{Metric: v2.MetricIdentifier{Name: s.MetricName, Selector: s.Selector},
+				Current: v2.MetricValueStatus{AverageValue: &s.CurrentAverageValue}}
 		}),
 		Resource: optional(m.Resource, func(s v1.ResourceMetricStatus) v2.ResourceMetricStatus {
-			return v2.ResourceMetricStatus{Name: s.Name, Current: v2.MetricValueStatus{AverageValue: &s.CurrentAverageValue, AverageUtilization: s.CurrentAverageUtilization}}
+			return v2.ResourceMetricStatus{Name: s.Name,
+				Current: v2.MetricValueStatus{AverageValue: &s.CurrentAverageValue, AverageUtilization: s.CurrentAverageUtilization}}
 		}),
 		ContainerResource: optional(m.ContainerResource, func(s v1.ContainerResourceMetricStatus) v2.ContainerResourceMetricStatus {
-			return v2.ContainerResourceMetricStatus{Name: s.Name, Container: s.Container, Current: v2.MetricValueStatus{AverageValue: &s.CurrentAverageValue, AverageUtilization: s.CurrentAverageUtilization}}
+			return v2.ContainerResourceMetricStatus{Name: s.Name, Container: s.Container,
+				Current: v2.MetricValueStatus{AverageValue: &s.CurrentAverageValue, AverageUtilization: s.CurrentAverageUtilization}}
 		}),
 		External: optional(m.External, func(s v1.ExternalMetricStatus) v2.ExternalMetricStatus {
-			return v2.ExternalMetricStatus{Metric: v2.MetricIdentifier{Name: s.MetricName, Selector: s.MetricSelector}, Current: v2.MetricValueStatus{Value: &s.CurrentValue, AverageValue: s.CurrentAverageValue}}
+			return v2.ExternalMetricStatus{Metric: v2.MetricIdentifier{Name: s.MetricName, Selector: s.MetricSelector},
+				Current: v2.MetricValueStatus{Value: &s.CurrentValue, AverageValue: s.CurrentAverageValue}}
 		}),
 	}
 }
@@ -263,20 +280,25 @@ func metricStatusToV1(m v2.MetricStatus) v1.MetricStatus {
 	return v1.MetricStatus{
 		Type: v1.MetricSourceType(m.Type),
 		Object: optional(m.Object, func(s v2.ObjectMetricStatus) v1.ObjectMetricStatus {
-			return v1.ObjectMetricStatus{Target: v1.CrossVersionObjectReference(s.DescribedObject), MetricName: s.Metric.Name, Selector: s.Metric.Selector,
+			return v1.ObjectMetricStatus{Target: v1.CrossVersionObjectReference(s.DescribedObject),
+				MetricName: s.Metric.Name, Selector: s.Metric.Selector,
 				CurrentValue: zeroOr(s.Current.Value), AverageValue: s.Current.AverageValue}
 		}),
 		Pods: optional(m.Pods, func(s v2.PodsMetricStatus) v1.PodsMetricStatus {
-			return v1.PodsMetricStatus{MetricName: s.Metric.Name, Selector: s.Metric.Selector, CurrentAverageValue: zeroOr(s.Current.AverageValue)}
+			return v1.PodsMetricStatus{MetricName: s.Metric.Name, Selector: s.Metric.Selector,
+				CurrentAverageValue: zeroOr(s.Current.AverageValue)}
 		}),
 		Resource: optional(m.Resource, func(s v2.ResourceMetricStatus) v1.ResourceMetricStatus {
-			return v1.ResourceMetricStatus{Name: s.Name, CurrentAverageUtilization: s.Current.AverageUtilization, CurrentAverageValue: zeroOr(s.Current.AverageValue)}
+			return v1.ResourceMetricStatus{Name: s.Name,
+				CurrentAverageUtilization: s.Current.AverageUtilization, CurrentAverageValue: zeroOr(s.Current.AverageValue)}
 		}),
 		ContainerResource: optional(m.ContainerResource, func(s v2.ContainerResourceMetricStatus) v1.ContainerResourceMetricStatus {
-			return v1.ContainerResourceMetricStatus{Name: s.Name, Container: s.Container, CurrentAverageUtilization: s.Current.AverageUtilization, CurrentAverageValue: zeroOr(s.Current.AverageValue)}
+			return v1.ContainerResourceMetricStatus{Name: s.Name, Container: s.Container,
+				CurrentAverageUtilization: s.Current.AverageUtilization, CurrentAverageValue: zeroOr(s.Current.AverageValue)}
 		}),
 		External: optional(m.External, func(s v2.ExternalMetricStatus) v1.ExternalMetricStatus {
-			return v1.ExternalMetricStatus{MetricName: s.Metric.Name, MetricSelector: s.Metric.Selector, CurrentValue: zeroOr(s.Current.Value), CurrentAverageValue: s.Current.AverageValue}
+			return v1.ExternalMetricStatus{MetricName: s.Metric.Name, MetricSelector: s.Metric.Selector,
+				CurrentValue: zeroOr(s.Current.Value), CurrentAverageValue: s.Current.AverageValue}
 		}),
 	}
 }

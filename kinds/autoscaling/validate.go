@@ -37,9 +37,11 @@ func validate(obj, old *v2.HorizontalPodAutoscaler) (errs field.ErrorList) {
 		if n := old.Spec.MinReplicas; n != nil && *n == 0 {
 			least = 0
 		}
-		target.anyVersion = old.Spec.ScaleTargetRef.APIVersion == spec.ScaleTargetRef.APIVersion && old.Spec.ScaleTargetRef.Kind == spec.ScaleTargetRef.Kind
+		target.anyVersion = old.Spec.ScaleTargetRef.APIVersion == spec.ScaleTargetRef.APIVersion &&
+			old.Spec.ScaleTargetRef.Kind == spec.ScaleTargetRef.Kind
 		for _, m := range old.Spec.Metrics {
-			if m.Type == v2.ObjectMetricSourceType && m.Object != nil && validateAPIVersion(m.Object.DescribedObject, reference{core: true}) != nil {
+			if m.Type == v2.ObjectMetricSourceType && m.Object != nil &&
+				validateAPIVersion(m.Object.DescribedObject, reference{core: true}) != nil {
 				described.anyVersion = true
 			}
 		}
@@ -114,10 +116,12 @@ func validateScaling(r *v2.HPAScalingRules, path *field.Path) (errs field.ErrorL
 	if s := r.StabilizationWindowSeconds; s != nil && *s < 0 {
 		errs = append(errs, field.Invalid(path.Child("stabilizationWindowSeconds"), *s, "must be greater than or equal to zero"))
 	} else if s != nil && *s > longest {
-		errs = append(errs, field.Invalid(path.Child("stabilizationWindowSeconds"), *s, fmt.Sprintf("must be less than or equal to %d", longest)))
+		errs = append(errs, field.Invalid(path.Child("stabilizationWindowSeconds"), *s,
+			fmt.Sprintf("must be less than or equal to %d", longest)))
 	}
 	if p := r.SelectPolicy; p != nil {
-		errs = append(errs, rules.Enum(*p, path.Child("selectPolicy"), v2.DisabledPolicySelect, v2.MaxChangePolicySelect, v2.MinChangePolicySelect)...)
+		errs = append(errs, rules.Enum(*p, path.Child("selectPolicy"), v2.DisabledPolicySelect,
+			v2.MaxChangePolicySelect, v2.MinChangePolicySelect)...)
 	}
 	if len(r.Policies) == 0 {
 		errs = append(errs, field.Required(path.Child("policies"), "must specify at least one Policy"))
@@ -141,7 +145,8 @@ func validatePolicy(p v2.HPAScalingPolicy, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("periodSeconds"), p.PeriodSeconds, "must be greater than zero"))
 	}
 	if p.PeriodSeconds > longest {
-		errs = append(errs, field.Invalid(path.Child("periodSeconds"), p.PeriodSeconds, fmt.Sprintf("must be less than or equal to %d", longest)))
+		errs = append(errs, field.Invalid(path.Child("periodSeconds"), p.PeriodSeconds,
+			fmt.Sprintf("must be less than or equal to %d", longest)))
 	}
 	return errs
 }
@@ -155,13 +160,15 @@ func validateMetrics(spec *v2.HorizontalPodAutoscalerSpec, described reference, 
 		}
 	}
 	if n := spec.MinReplicas; n != nil && *n == 0 && !fromZero {
-		errs = append(errs, field.Forbidden(path, "must specify at least one Object or External metric to support scaling to zero replicas"))
+		errs = append(errs, field.Forbidden(path,
+			"must specify at least one Object or External metric to support scaling to zero replicas"))
 	}
 	return errs
 }
 
 func validateMetric(m v2.MetricSpec, described reference, path *field.Path) (errs field.ErrorList) {
-	supported := []v2.MetricSourceType{v2.ContainerResourceMetricSourceType, v2.ExternalMetricSourceType, v2.ObjectMetricSourceType, v2.PodsMetricSourceType, v2.ResourceMetricSourceType}
+	supported := []v2.MetricSourceType{v2.ContainerResourceMetricSourceType, v2.ExternalMetricSourceType,
+		v2.ObjectMetricSourceType, v2.PodsMetricSourceType, v2.ResourceMetricSourceType}
 	if m.Type == "" {
 		errs = append(errs, field.Required(path.Child("type"), "must specify a metric source type"))
 	}
@@ -174,11 +181,16 @@ func validateMetric(m v2.MetricSpec, described reference, path *field.Path) (err
 		present  bool
 		validate func(path *field.Path) field.ErrorList
 	}{
-		{v2.ObjectMetricSourceType, "object", m.Object != nil, func(path *field.Path) field.ErrorList { return validateObjectSource(m.Object, described, path) }},
-		{v2.ExternalMetricSourceType, "external", m.External != nil, func(path *field.Path) field.ErrorList { return validateExternalSource(m.External, path) }},
-		{v2.PodsMetricSourceType, "pods", m.Pods != nil, func(path *field.Path) field.ErrorList { return validatePodsSource(m.Pods, path) }},
-		{v2.ResourceMetricSourceType, "resource", m.Resource != nil, func(path *field.Path) field.ErrorList { return validateResourceSource(m.Resource, path) }},
-		{v2.ContainerResourceMetricSourceType, "containerResource", m.ContainerResource != nil, func(path *field.Path) field.ErrorList { return validateContainerSource(m.ContainerResource, path) }},
+		{v2.ObjectMetricSourceType, "object", m.Object != nil,
+			func(path *field.Path) field.ErrorList { return validateObjectSource(m.Object, described, path) }},
+		{v2.ExternalMetricSourceType, "external", m.External != nil,
+			func(path *field.Path) field.ErrorList { return validateExternalSource(m.External, path) }},
+		{v2.PodsMetricSourceType, "pods", m.Pods != nil,
+			func(path *field.Path) field.ErrorList { return validatePodsSource(m.Pods, path) }},
+		{v2.ResourceMetricSourceType, "resource", m.Resource != nil,
+			func(path *field.Path) field.ErrorList { return validateResourceSource(m.Resource, path) }},
+		{v2.ContainerResourceMetricSourceType, "containerResource", m.ContainerResource != nil,
+			func(path *field.Path) field.ErrorList { return validateContainerSource(m.ContainerResource, path) }},
 	}
 	present := 0
 	for _, s := range sources {
@@ -224,10 +236,12 @@ func validateExternalSource(s *v2.ExternalMetricSource, path *field.Path) field.
 	errs := validateIdentifier(s.Metric, path.Child("metric"))
 	errs = append(errs, validateTarget(s.Target, path.Child("target"))...)
 	if s.Target.Value == nil && s.Target.AverageValue == nil {
-		errs = append(errs, field.Required(path.Child("target", "averageValue"), "must set either a target value for metric or a per-pod target"))
+		errs = append(errs, field.Required(path.Child("target", "averageValue"),
+			"must set either a target value for metric or a per-pod target"))
 	}
 	if s.Target.Value != nil && s.Target.AverageValue != nil {
-		errs = append(errs, field.Forbidden(path.Child("target", "value"), "may not set both a target value for metric and a per-pod target"))
+		errs = append(errs, field.Forbidden(path.Child("target", "value"),
+			"may not set both a target value for metric and a per-pod target"))
 	}
 	return errs
 }

@@ -196,13 +196,15 @@ func validateJobEnd(job *batchv1.Job, s state, changed changes) (errs field.Erro
 	}
 	if changed.complete || changed.end {
 		if status.CompletionTime != nil && !s.complete {
-			errs = append(errs, field.Invalid(completion, status.CompletionTime, "cannot set completionTime when there is no Complete=True condition"))
+			errs = append(errs, field.Invalid(completion, status.CompletionTime,
+				"cannot set completionTime when there is no Complete=True condition"))
 		}
 		if status.CompletionTime == nil && s.complete {
 			errs = append(errs, field.Required(completion, "completionTime is required for Complete jobs"))
 		}
 	}
-	if (changed.start || changed.end) && status.StartTime != nil && status.CompletionTime != nil && status.CompletionTime.Before(status.StartTime) {
+	if (changed.start || changed.end) && status.StartTime != nil && status.CompletionTime != nil &&
+		status.CompletionTime.Before(status.StartTime) {
 		errs = append(errs, field.Invalid(completion, status.CompletionTime, "must be equal to or after `startTime`"))
 	}
 	if s.failed && !s.failing && (changed.failed || changed.failedIndexes) {
@@ -221,8 +223,10 @@ func validateJobEnd(job *batchv1.Job, s state, changed changes) (errs field.Erro
 	if status.StartTime == nil && (changed.finished || changed.start) && !nothingToDo {
 		errs = append(errs, field.Required(statusPath.Child("startTime"), "startTime is required for finished job"))
 	}
-	if uncounted := status.UncountedTerminatedPods; uncounted != nil && (changed.finished || changed.uncounted) && len(uncounted.Failed)+len(uncounted.Succeeded) > 0 {
-		errs = append(errs, field.Invalid(statusPath.Child("uncountedTerminatedPods"), rules.Internal(uncounted), "must be empty for finished job"))
+	if uncounted := status.UncountedTerminatedPods; uncounted != nil &&
+		(changed.finished || changed.uncounted) && len(uncounted.Failed)+len(uncounted.Succeeded) > 0 {
+		errs = append(errs, field.Invalid(statusPath.Child("uncountedTerminatedPods"),
+			rules.Internal(uncounted), "must be empty for finished job"))
 	}
 	return errs
 }
@@ -241,17 +245,20 @@ func validateJobIndexes(job *batchv1.Job, changed changes) (errs field.ErrorList
 		}
 	}
 	if changed.completedIndexes && status.CompletedIndexes != "" && !isIndexed(&job.Spec) {
-		errs = append(errs, field.Invalid(completed, status.CompletedIndexes, "cannot set non-empty completedIndexes when non-indexed completion mode"))
+		errs = append(errs, field.Invalid(completed, status.CompletedIndexes,
+			"cannot set non-empty completedIndexes when non-indexed completion mode"))
 	}
 	if status.FailedIndexes == nil {
 		return errs
 	}
 	if changed.failedIndexes && job.Spec.BackoffLimitPerIndex == nil {
-		errs = append(errs, field.Invalid(failed, *status.FailedIndexes, "cannot set non-null failedIndexes when backoffLimitPerIndex is null"))
+		errs = append(errs, field.Invalid(failed, *status.FailedIndexes,
+			"cannot set non-null failedIndexes when backoffLimitPerIndex is null"))
 	}
 	if completions := job.Spec.Completions; completions != nil && (changed.failedIndexes || changed.completedIndexes) {
 		if index, ok := overlap(status.CompletedIndexes, *status.FailedIndexes, *completions); ok {
-			errs = append(errs, field.Invalid(failed, *status.FailedIndexes, fmt.Sprintf("failedIndexes and completedIndexes overlap at index: %d", index)))
+			errs = append(errs, field.Invalid(failed, *status.FailedIndexes,
+				fmt.Sprintf("failedIndexes and completedIndexes overlap at index: %d", index)))
 		}
 	}
 	return errs
@@ -310,7 +317,8 @@ func validateStatusChange(job, old *batchv1.Job, s, before state, changed change
 	}
 	resumed := is(old, batchv1.JobSuspended, corev1.ConditionTrue) && is(job, batchv1.JobSuspended, corev1.ConditionFalse)
 	if was.StartTime != nil && changed.start && !resumed && !ptr.Deref(job.Spec.Suspend, false) {
-		errs = append(errs, field.Invalid(statusPath.Child("startTime"), status.StartTime, "field is immutable for unsuspended job once set"))
+		errs = append(errs, field.Invalid(statusPath.Child("startTime"), status.StartTime,
+			"field is immutable for unsuspended job once set"))
 	}
 	if before.succeeding && !s.succeeding {
 		errs = append(errs, conditionError("cannot disable the SuccessCriteriaMet=True condition"))

@@ -123,7 +123,8 @@ func validateJob(job, old *batchv1.Job) field.ErrorList {
 		// The host name of the last pod is the longest.
 		host := fmt.Sprintf("%s-%d", job.Name, *job.Spec.Completions-1)
 		if len(validation.IsDNS1123Label(host)) > 0 {
-			errs = append(errs, field.Invalid(metadata.Child("name"), job.Name, "will not able to create pod with invalid DNS label: "+host))
+			errs = append(errs, field.Invalid(metadata.Child("name"), job.Name,
+				"will not able to create pod with invalid DNS label: "+host))
 		}
 	}
 	if old == nil {
@@ -178,7 +179,8 @@ func validateSelectingSpec(spec *batchv1.JobSpec, opts pods.Options) field.Error
 		errs = append(errs, field.Required(specPath.Child("selector"), ""))
 	} else {
 		errs = append(errs, metav1validation.ValidateLabelSelector(spec.Selector,
-			metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: opts.InvalidSelectorValues}, specPath.Child("selector"))...)
+			metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: opts.InvalidSelectorValues},
+			specPath.Child("selector"))...)
 	}
 	if selector, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil {
 		errs = append(errs, pods.SelectedLabels(&spec.Template, selector, specPath.Child("template"))...)
@@ -214,7 +216,8 @@ func validateJobSpec(spec *batchv1.JobSpec, path *field.Path, opts pods.Options)
 		if isIndexed(spec) {
 			errs = append(errs, validateSuccessPolicy(spec, path.Child("successPolicy"))...)
 		} else {
-			errs = append(errs, field.Invalid(path.Child("successPolicy"), rules.Internal(*spec.SuccessPolicy), "requires indexed completion mode"))
+			errs = append(errs, field.Invalid(path.Child("successPolicy"),
+				rules.Internal(*spec.SuccessPolicy), "requires indexed completion mode"))
 		}
 	}
 	if policy := spec.PodReplacementPolicy; policy != nil {
@@ -238,12 +241,14 @@ func validateOptional[T ~int32 | ~int64](value *T, path *field.Path) field.Error
 func validateJobRestarts(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	switch policy := spec.Template.Spec.RestartPolicy; policy {
 	case corev1.RestartPolicyAlways, "":
-		return field.ErrorList{field.Required(path, fmt.Sprintf("valid values: %q, %q", corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever))}
+		return field.ErrorList{field.Required(path, fmt.Sprintf("valid values: %q, %q",
+			corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever))}
 	case corev1.RestartPolicyNever:
 		return nil
 	case corev1.RestartPolicyOnFailure:
 		if spec.PodFailurePolicy != nil {
-			return field.ErrorList{field.Invalid(path, policy, fmt.Sprintf("only %q is supported when podFailurePolicy is specified", corev1.RestartPolicyNever))}
+			return field.ErrorList{field.Invalid(path, policy,
+				fmt.Sprintf("only %q is supported when podFailurePolicy is specified", corev1.RestartPolicyNever))}
 		}
 		return nil
 	default:
@@ -260,13 +265,15 @@ func validateCompletionMode(spec *batchv1.JobSpec, path *field.Path) (errs field
 		maxParallelismOfMany, maxFailedOf = 10_000, 10_000
 	)
 	parallelism, completions, failed := spec.Parallelism, spec.Completions, spec.MaxFailedIndexes
-	if spec.CompletionMode != nil && *spec.CompletionMode != batchv1.NonIndexedCompletion && *spec.CompletionMode != batchv1.IndexedCompletion {
+	if spec.CompletionMode != nil && *spec.CompletionMode != batchv1.NonIndexedCompletion &&
+		*spec.CompletionMode != batchv1.IndexedCompletion {
 		return field.ErrorList{field.NotSupported(path.Child("completionMode"), spec.CompletionMode,
 			[]batchv1.CompletionMode{batchv1.NonIndexedCompletion, batchv1.IndexedCompletion})}
 	}
 	if !isIndexed(spec) {
 		if spec.BackoffLimitPerIndex != nil {
-			errs = append(errs, field.Invalid(path.Child("backoffLimitPerIndex"), *spec.BackoffLimitPerIndex, "requires indexed completion mode"))
+			errs = append(errs, field.Invalid(path.Child("backoffLimitPerIndex"),
+				*spec.BackoffLimitPerIndex, "requires indexed completion mode"))
 		}
 		if failed != nil {
 			errs = append(errs, field.Invalid(path.Child("maxFailedIndexes"), *failed, "requires indexed completion mode"))
@@ -289,7 +296,8 @@ func validateCompletionMode(spec *batchv1.JobSpec, path *field.Path) (errs field
 	if ptr.Deref(completions, 0) > manyCompletions && spec.BackoffLimitPerIndex != nil {
 		suffix := fmt.Sprintf(" when completions are above %d and used with backoff limit per index", manyCompletions)
 		if failed == nil {
-			errs = append(errs, field.Required(path.Child("maxFailedIndexes"), fmt.Sprintf("must be specified when completions is above %d", manyCompletions)))
+			errs = append(errs, field.Required(path.Child("maxFailedIndexes"),
+				fmt.Sprintf("must be specified when completions is above %d", manyCompletions)))
 		}
 		atMost("parallelism", parallelism, maxParallelismOfMany, suffix)
 		atMost("maxFailedIndexes", failed, maxFailedOf, suffix)
@@ -317,7 +325,8 @@ func validateFailurePolicy(spec *batchv1.JobSpec, path *field.Path) (errs field.
 
 func validateFailureRule(rule *batchv1.PodFailurePolicyRule, perIndex bool, names sets.Set[string], path *field.Path) field.ErrorList {
 	errs := listedEnum(rule.Action, path.Child("action"),
-		batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailIndex, batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore)
+		batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailIndex,
+		batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore)
 	if rule.Action == batchv1.PodFailurePolicyActionFailIndex && !perIndex {
 		errs = append(errs, field.Invalid(path.Child("action"), rule.Action, "requires the backoffLimitPerIndex to be set"))
 	}
@@ -332,7 +341,8 @@ func validateFailureRule(rule *batchv1.PodFailurePolicyRule, perIndex bool, name
 	}
 	for i, pattern := range conditions {
 		errs = append(errs, rules.QualifiedName(string(pattern.Type), at.Index(i).Child("type"))...)
-		errs = append(errs, listedEnum(pattern.Status, at.Index(i).Child("status"), corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown)...)
+		errs = append(errs, listedEnum(pattern.Status, at.Index(i).Child("status"),
+			corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown)...)
 	}
 	if codes != nil && len(conditions) > 0 {
 		errs = append(errs, field.Invalid(path, field.OmitValueType{}, "specifying both OnExitCodes and OnPodConditions is not supported"))
@@ -353,9 +363,11 @@ func listedEnum[T ~string](value T, path *field.Path, supported ...T) field.Erro
 
 func validateExitCodes(codes *batchv1.PodFailurePolicyOnExitCodesRequirement, names sets.Set[string], path *field.Path) field.ErrorList {
 	const maxCodes = 255
-	errs := listedEnum(codes.Operator, path.Child("operator"), batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn)
+	errs := listedEnum(codes.Operator, path.Child("operator"),
+		batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn)
 	if name := codes.ContainerName; name != nil && !names.Has(*name) {
-		errs = append(errs, field.Invalid(path.Child("containerName"), *name, "must be one of the container or initContainer names in the pod template"))
+		errs = append(errs, field.Invalid(path.Child("containerName"), *name,
+			"must be one of the container or initContainer names in the pod template"))
 	}
 	values := path.Child("values")
 	if len(codes.Values) == 0 {
@@ -417,10 +429,12 @@ func validateSuccessRule(rule *batchv1.SuccessPolicyRule, completions int32, pat
 		at := path.Child("succeededCount")
 		errs = append(errs, rules.Nonnegative(*count, at)...)
 		if *count > completions {
-			errs = append(errs, field.Invalid(at, *count, fmt.Sprintf("must be less than or equal to %d (the number of specified completions)", completions)))
+			errs = append(errs, field.Invalid(at, *count,
+				fmt.Sprintf("must be less than or equal to %d (the number of specified completions)", completions)))
 		}
 		if indexes != nil && *count > total {
-			errs = append(errs, field.Invalid(at, *count, fmt.Sprintf("must be less than or equal to %d (the number of indexes in the specified succeededIndexes field)", total)))
+			errs = append(errs, field.Invalid(at, *count,
+				fmt.Sprintf("must be less than or equal to %d (the number of indexes in the specified succeededIndexes field)", total)))
 		}
 	}
 	return errs

@@ -37,7 +37,8 @@ func cronJobWarnings(job, old *batchv1.CronJob) (list []string) {
 func specWarnings(spec *batchv1.JobSpec, path *field.Path) (list []string) {
 	const manyCompletions, highParallelism = 100_000, 10_000
 	if isIndexed(spec) && ptr.Deref(spec.Completions, 0) > manyCompletions && ptr.Deref(spec.Parallelism, 0) > highParallelism {
-		list = append(list, path.String()+": In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail")
+		list = append(list, path.String()+
+			": In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail")
 	}
 	return append(list, pods.TemplateWarnings(&spec.Template, path.Child("template"))...)
 }

@@ -25,11 +25,13 @@ type allowed struct{ certificate, approval bool }
 // usages returns the usages of keys that are known, sorted.
 func usages() []certificatesv1.KeyUsage {
 	known := []certificatesv1.KeyUsage{
-		certificatesv1.UsageSigning, certificatesv1.UsageDigitalSignature, certificatesv1.UsageContentCommitment, certificatesv1.UsageKeyEncipherment,
+		certificatesv1.UsageSigning, certificatesv1.UsageDigitalSignature,
+		certificatesv1.UsageContentCommitment, certificatesv1.UsageKeyEncipherment,
 		certificatesv1.UsageKeyAgreement, certificatesv1.UsageDataEncipherment, certificatesv1.UsageCertSign, certificatesv1.UsageCRLSign,
 		certificatesv1.UsageEncipherOnly, certificatesv1.UsageDecipherOnly, certificatesv1.UsageAny, certificatesv1.UsageServerAuth,
 		certificatesv1.UsageClientAuth, certificatesv1.UsageCodeSigning, certificatesv1.UsageEmailProtection, certificatesv1.UsageSMIME,
-		certificatesv1.UsageIPsecEndSystem, certificatesv1.UsageIPsecTunnel, certificatesv1.UsageIPsecUser, certificatesv1.UsageTimestamping,
+		certificatesv1.UsageIPsecEndSystem, certificatesv1.UsageIPsecTunnel,
+		certificatesv1.UsageIPsecUser, certificatesv1.UsageTimestamping,
 		certificatesv1.UsageOCSPSigning, certificatesv1.UsageMicrosoftSGC, certificatesv1.UsageNetscapeSGC,
 	}
 	slices.Sort(known)
@@ -83,12 +85,14 @@ func validateSpec(spec *certificatesv1.CertificateSigningRequestSpec, old *reque
 	}
 	errs = append(append(errs, unknown...), repeated...)
 	if spec.SignerName == legacySigner && (old == nil || old.Spec.SignerName != legacySigner) {
-		errs = append(errs, field.Invalid(path.Child("signerName"), spec.SignerName, "the legacy signerName is not allowed via this API version"))
+		errs = append(errs, field.Invalid(path.Child("signerName"), spec.SignerName,
+			"the legacy signerName is not allowed via this API version"))
 	} else {
 		errs = append(errs, rules.SignerName(spec.SignerName, path.Child("signerName"))...)
 	}
 	if seconds := spec.ExpirationSeconds; seconds != nil && *seconds < 600 {
-		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), *seconds, "may not specify a duration less than 600 seconds (10 minutes)"))
+		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), *seconds,
+			"may not specify a duration less than 600 seconds (10 minutes)"))
 	}
 	return errs
 }
@@ -193,7 +197,8 @@ func validateChanges(csr, old *request, allowed allowed) (errs field.ErrorList) 
 	forbid := func(format string, args ...any) {
 		errs = append(errs, field.Forbidden(field.NewPath("status", "conditions"), fmt.Sprintf(format, args...)))
 	}
-	final := []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied, certificatesv1.CertificateFailed}
+	final := []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved,
+		certificatesv1.CertificateDenied, certificatesv1.CertificateFailed}
 	for _, name := range final {
 		if len(indices(csr, name)) < len(indices(old, name)) {
 			forbid("updates may not remove a condition of type %q", name)

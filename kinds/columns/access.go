@@ -48,7 +48,10 @@ func certificateSigningRequestColumns() []column {
 	return []column{
 		name(),
 		age(),
-		text("SignerName", spec["signerName"], func(r *certificatesv1.CertificateSigningRequest) any { return or(r.Spec.SignerName, none) }),
+		text("SignerName", spec["signerName"], func(r *certificatesv1.CertificateSigningRequest) any {
+			return or(r.Spec.SignerName,
+				none)
+		}),
 		text("Requestor", spec["request"], func(r *certificatesv1.CertificateSigningRequest) any { return r.Spec.Username }),
 		text("RequestedDuration", spec["expirationSeconds"], func(r *certificatesv1.CertificateSigningRequest) any {
 			if r.Spec.ExpirationSeconds == nil {
@@ -56,35 +59,37 @@ func certificateSigningRequestColumns() []column {
 			}
 			return duration.HumanDuration(time.Duration(*r.Spec.ExpirationSeconds) * time.Second)
 		}),
-		text("Condition", certificatesv1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"], func(r *certificatesv1.CertificateSigningRequest) any {
-			has := map[certificatesv1.RequestConditionType]bool{}
-			for _, c := range r.Status.Conditions {
-				has[c.Type] = true
-			}
-			status := "Pending"
-			switch {
-			case has[certificatesv1.CertificateDenied]:
-				status = "Denied"
-			case has[certificatesv1.CertificateApproved]:
-				status = "Approved"
-			}
-			if has[certificatesv1.CertificateFailed] {
-				status += ",Failed"
-			}
-			if len(r.Status.Certificate) > 0 {
-				status += ",Issued"
-			}
-			return status
-		}),
+		text("Condition", certificatesv1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"],
+			func(r *certificatesv1.CertificateSigningRequest) any {
+				has := map[certificatesv1.RequestConditionType]bool{}
+				for _, c := range r.Status.Conditions {
+					has[c.Type] = true
+				}
+				status := "Pending"
+				switch {
+				case has[certificatesv1.CertificateDenied]:
+					status = "Denied"
+				case has[certificatesv1.CertificateApproved]:
+					status = "Approved"
+				}
+				if has[certificatesv1.CertificateFailed] {
+					status += ",Failed"
+				}
+				if len(r.Status.Certificate) > 0 {
+					status += ",Issued"
+				}
+				return status
+			}),
 	}
 }
 
 func clusterTrustBundleColumns() []column {
 	return []column{
 		name(),
-		text("SignerName", certificatesv1.ClusterTrustBundleSpec{}.SwaggerDoc()["signerName"], func(b *certificatesv1.ClusterTrustBundle) any {
-			return or(b.Spec.SignerName, none)
-		}),
+		text("SignerName", certificatesv1.ClusterTrustBundleSpec{}.SwaggerDoc()["signerName"],
+			func(b *certificatesv1.ClusterTrustBundle) any {
+				return or(b.Spec.SignerName, none)
+			}),
 	}
 }
 
@@ -93,7 +98,8 @@ func podCertificateRequestColumns() []column {
 	return []column{
 		name(),
 		text("PodName", spec["podName"], func(r *certificatesv1.PodCertificateRequest) any { return r.Spec.PodName }),
-		text("ServiceAccountName", spec["serviceAccountName"], func(r *certificatesv1.PodCertificateRequest) any { return r.Spec.ServiceAccountName }),
+		text("ServiceAccountName", spec["serviceAccountName"],
+			func(r *certificatesv1.PodCertificateRequest) any { return r.Spec.ServiceAccountName }),
 		text("NodeName", spec["nodeName"], func(r *certificatesv1.PodCertificateRequest) any { return string(r.Spec.NodeName) }),
 		text("SignerName", spec["signerName"], func(r *certificatesv1.PodCertificateRequest) any { return r.Spec.SignerName }),
 		text("State", "Is the request Pending, Issued, Denied, or Failed?", func(r *certificatesv1.PodCertificateRequest) any {
@@ -115,7 +121,8 @@ func podCertificateRequestColumns() []column {
 }
 
 func webhookColumns[T kind.Object](webhooks func(T) any) []column {
-	return []column{name(), number("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration", webhooks), age()}
+	return []column{name(), number("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration", webhooks),
+		age()}
 }
 
 func validatingAdmissionPolicyColumns() []column {

@@ -23,9 +23,10 @@ func horizontalPodAutoscalerColumns() []column {
 			return strconv.Itoa(int(*a.Spec.MinReplicas))
 		}),
 		text("MaxPods", spec["maxReplicas"], func(a *autoscalingv2.HorizontalPodAutoscaler) any { return int64(a.Spec.MaxReplicas) }),
-		text("Replicas", autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()["currentReplicas"], func(a *autoscalingv2.HorizontalPodAutoscaler) any {
-			return int64(a.Status.CurrentReplicas)
-		}),
+		text("Replicas", autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()["currentReplicas"],
+			func(a *autoscalingv2.HorizontalPodAutoscaler) any {
+				return int64(a.Status.CurrentReplicas)
+			}),
 		age(),
 	}
 }

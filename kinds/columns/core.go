@@ -19,7 +19,8 @@ func podTemplateColumns() []column {
 	names, images := containers(func(t *corev1.PodTemplate) []corev1.Container { return t.Template.Spec.Containers })
 	return []column{
 		name(), names, images,
-		text("Pod Labels", "The labels for the pod template.", func(t *corev1.PodTemplate) any { return labels.FormatLabels(t.Template.Labels) }),
+		text("Pod Labels", "The labels for the pod template.",
+			func(t *corev1.PodTemplate) any { return labels.FormatLabels(t.Template.Labels) }),
 	}
 }
 
@@ -194,7 +195,8 @@ func eventColumns[T kind.Object](core func(T) *corev1.Event) []column {
 			}
 			return target + "/" + e.InvolvedObject.Name
 		})),
-		wide(text("Subobject", corev1.ObjectReference{}.SwaggerDoc()["fieldPath"], cell(func(e *corev1.Event) any { return e.InvolvedObject.FieldPath }))),
+		wide(text("Subobject", corev1.ObjectReference{}.SwaggerDoc()["fieldPath"],
+			cell(func(e *corev1.Event) any { return e.InvolvedObject.FieldPath }))),
 		wide(text("Source", doc["source"], cell(func(e *corev1.Event) any {
 			source := or(e.Source.Component, e.ReportingController)
 			if host := or(e.Source.Host, e.ReportingInstance); host != "" {
@@ -221,7 +223,8 @@ func eventColumns[T kind.Object](core func(T) *corev1.Event) []column {
 func coreEvent(e *eventsv1.Event) *corev1.Event {
 	out := &corev1.Event{
 		ObjectMeta: e.ObjectMeta, InvolvedObject: e.Regarding, Type: e.Type, Reason: e.Reason, Message: e.Note, EventTime: e.EventTime,
-		FirstTimestamp: e.DeprecatedFirstTimestamp, LastTimestamp: e.DeprecatedLastTimestamp, Count: e.DeprecatedCount, Source: e.DeprecatedSource,
+		FirstTimestamp: e.DeprecatedFirstTimestamp, LastTimestamp: e.DeprecatedLastTimestamp,
+		Count: e.DeprecatedCount, Source: e.DeprecatedSource,
 		ReportingController: e.ReportingController, ReportingInstance: e.ReportingInstance,
 	}
 	if e.Series != nil {
@@ -251,7 +254,8 @@ func secretColumns() []column {
 func configMapColumns() []column {
 	return []column{
 		name(),
-		text("Data", corev1.ConfigMap{}.SwaggerDoc()["data"], func(c *corev1.ConfigMap) any { return int64(len(c.Data) + len(c.BinaryData)) }),
+		text("Data", corev1.ConfigMap{}.SwaggerDoc()["data"],
+			func(c *corev1.ConfigMap) any { return int64(len(c.Data) + len(c.BinaryData)) }),
 		age(),
 	}
 }
@@ -272,7 +276,8 @@ func persistentVolumeColumns() []column {
 			}
 			return v.Spec.ClaimRef.Namespace + "/" + v.Spec.ClaimRef.Name
 		}),
-		text("StorageClass", "StorageClass of the pv", func(v *corev1.PersistentVolume) any { return storageClass(v, v.Spec.StorageClassName) }),
+		text("StorageClass", "StorageClass of the pv",
+			func(v *corev1.PersistentVolume) any { return storageClass(v, v.Spec.StorageClassName) }),
 		text("VolumeAttributesClass", "VolumeAttributesClass of the pv", func(v *corev1.PersistentVolume) any {
 			return orElse(v.Spec.VolumeAttributesClassName, unset)
 		}),
@@ -297,8 +302,10 @@ func persistentVolumeClaimColumns() []column {
 		name(),
 		text("Status", status["phase"], func(c *corev1.PersistentVolumeClaim) any { return phase(c, c.Status.Phase) }),
 		text("Volume", spec["volumeName"], func(c *corev1.PersistentVolumeClaim) any { return c.Spec.VolumeName }),
-		text("Capacity", status["capacity"], bound(func(c *corev1.PersistentVolumeClaim) string { return c.Status.Capacity.Storage().String() })),
-		text("Access Modes", status["accessModes"], bound(func(c *corev1.PersistentVolumeClaim) string { return accessModes(c.Status.AccessModes) })),
+		text("Capacity", status["capacity"],
+			bound(func(c *corev1.PersistentVolumeClaim) string { return c.Status.Capacity.Storage().String() })),
+		text("Access Modes", status["accessModes"],
+			bound(func(c *corev1.PersistentVolumeClaim) string { return accessModes(c.Status.AccessModes) })),
 		text("StorageClass", "StorageClass of the pvc", func(c *corev1.PersistentVolumeClaim) any {
 			return storageClass(c, orElse(c.Spec.StorageClassName, ""))
 		}),
@@ -360,7 +367,8 @@ func resourceQuotaColumns() []column {
 	return []column{
 		name(),
 		text("Request", "Request represents a minimum amount of cpu/memory that a container may consume.", used(false)),
-		text("Limit", "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node.", used(true)),
+		text("Limit", "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node.",
+			used(true)),
 		age(),
 	}
 }

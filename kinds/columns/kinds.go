@@ -131,11 +131,13 @@ func columnsOf(obj runtime.Object) []column {
 	case *admissionregistrationv1.MutatingAdmissionPolicy:
 		return mutatingAdmissionPolicyColumns()
 	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
-		return policyBindingColumns(func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) (string, *admissionregistrationv1.ParamRef) {
+		return policyBindingColumns(func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) (string,
+			*admissionregistrationv1.ParamRef) {
 			return b.Spec.PolicyName, b.Spec.ParamRef
 		})
 	case *admissionregistrationv1.MutatingAdmissionPolicyBinding:
-		return policyBindingColumns(func(b *admissionregistrationv1.MutatingAdmissionPolicyBinding) (string, *admissionregistrationv1.ParamRef) {
+		return policyBindingColumns(func(b *admissionregistrationv1.MutatingAdmissionPolicyBinding) (string,
+			*admissionregistrationv1.ParamRef) {
 			return b.Spec.PolicyName, b.Spec.ParamRef
 		})
 

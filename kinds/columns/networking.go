@@ -13,9 +13,10 @@ import (
 func ingressColumns() []column {
 	return []column{
 		name(),
-		text("Class", "The name of the IngressClass resource that should be used for additional configuration", func(i *networkingv1.Ingress) any {
-			return orElse(i.Spec.IngressClassName, none)
-		}),
+		text("Class", "The name of the IngressClass resource that should be used for additional configuration",
+			func(i *networkingv1.Ingress) any {
+				return orElse(i.Spec.IngressClassName, none)
+			}),
 		text("Hosts", "Hosts that incoming requests are matched against before the ingress rule", func(i *networkingv1.Ingress) any {
 			return hosts(i.Spec.Rules)
 		}),
@@ -53,7 +54,8 @@ func hosts(rules []networkingv1.IngressRule) string {
 func ingressClassColumns() []column {
 	return []column{
 		nameWith(marked(networkingv1.AnnotationIsDefaultIngressClass)),
-		text("Controller", "Controller that is responsible for handling this class", func(c *networkingv1.IngressClass) any { return c.Spec.Controller }),
+		text("Controller", "Controller that is responsible for handling this class",
+			func(c *networkingv1.IngressClass) any { return c.Spec.Controller }),
 		text("Parameters", "A reference to a resource with additional parameters", func(c *networkingv1.IngressClass) any {
 			p := c.Spec.Parameters
 			switch {
@@ -81,7 +83,8 @@ func networkPolicyColumns() []column {
 func serviceCIDRColumns() []column {
 	return []column{
 		name(),
-		text("CIDRs", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"], func(c *networkingv1.ServiceCIDR) any { return strings.Join(c.Spec.CIDRs, ",") }),
+		text("CIDRs", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"],
+			func(c *networkingv1.ServiceCIDR) any { return strings.Join(c.Spec.CIDRs, ",") }),
 		age(),
 	}
 }

@@ -40,7 +40,8 @@ func apiServiceColumns() []column {
 func leaseColumns() []column {
 	return []column{
 		name(),
-		text("Holder", coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"], func(l *coordinationv1.Lease) any { return orElse(l.Spec.HolderIdentity, "") }),
+		text("Holder", coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"],
+			func(l *coordinationv1.Lease) any { return orElse(l.Spec.HolderIdentity, "") }),
 		age(),
 	}
 }
@@ -54,10 +55,12 @@ func flowSchemaColumns() []column {
 	spec := flowcontrolv1.FlowSchemaSpec{}.SwaggerDoc()
 	return []column{
 		name(),
-		text("PriorityLevel", flowcontrolv1.PriorityLevelConfigurationReference{}.SwaggerDoc()["name"], func(s *flowcontrolv1.FlowSchema) any {
-			return s.Spec.PriorityLevelConfiguration.Name
-		}),
-		text("MatchingPrecedence", spec["matchingPrecedence"], func(s *flowcontrolv1.FlowSchema) any { return int64(s.Spec.MatchingPrecedence) }),
+		text("PriorityLevel", flowcontrolv1.PriorityLevelConfigurationReference{}.SwaggerDoc()["name"],
+			func(s *flowcontrolv1.FlowSchema) any {
+				return s.Spec.PriorityLevelConfiguration.Name
+			}),
+		text("MatchingPrecedence", spec["matchingPrecedence"],
+			func(s *flowcontrolv1.FlowSchema) any { return int64(s.Spec.MatchingPrecedence) }),
 		text("DistinguisherMethod", spec["distinguisherMethod"], func(s *flowcontrolv1.FlowSchema) any {
 			if s.Spec.DistinguisherMethod == nil {
 				return none
@@ -94,9 +97,10 @@ func priorityLevelColumns() []column {
 	}
 	return []column{
 		name(),
-		text("Type", flowcontrolv1.PriorityLevelConfigurationSpec{}.SwaggerDoc()["type"], func(l *flowcontrolv1.PriorityLevelConfiguration) any {
-			return string(l.Spec.Type)
-		}),
+		text("Type", flowcontrolv1.PriorityLevelConfigurationSpec{}.SwaggerDoc()["type"],
+			func(l *flowcontrolv1.PriorityLevelConfiguration) any {
+				return string(l.Spec.Type)
+			}),
 		text("NominalConcurrencyShares", flowcontrolv1.LimitedPriorityLevelConfiguration{}.SwaggerDoc()["nominalConcurrencyShares"],
 			func(l *flowcontrolv1.PriorityLevelConfiguration) any {
 				if l.Spec.Limited == nil {

@@ -21,7 +21,8 @@ func storageClassColumns() []column {
 		text("VolumeBindingMode", doc["volumeBindingMode"], func(c *storagev1.StorageClass) any {
 			return orElse(c.VolumeBindingMode, string(storagev1.VolumeBindingImmediate))
 		}),
-		text("AllowVolumeExpansion", doc["allowVolumeExpansion"], func(c *storagev1.StorageClass) any { return ptr.Deref(c.AllowVolumeExpansion, false) }),
+		text("AllowVolumeExpansion", doc["allowVolumeExpansion"],
+			func(c *storagev1.StorageClass) any { return ptr.Deref(c.AllowVolumeExpansion, false) }),
 		age(),
 	}
 }
@@ -29,7 +30,8 @@ func storageClassColumns() []column {
 func volumeAttributesClassColumns() []column {
 	return []column{
 		name(),
-		text("DriverName", storagev1.VolumeAttributesClass{}.SwaggerDoc()["driverName"], func(c *storagev1.VolumeAttributesClass) any { return c.DriverName }),
+		text("DriverName", storagev1.VolumeAttributesClass{}.SwaggerDoc()["driverName"],
+			func(c *storagev1.VolumeAttributesClass) any { return c.DriverName }),
 		age(),
 	}
 }
@@ -45,7 +47,8 @@ func volumeAttachmentColumns() []column {
 			return orElse(a.Spec.Source.PersistentVolumeName, "")
 		}),
 		text("Node", spec["nodeName"], func(a *storagev1.VolumeAttachment) any { return a.Spec.NodeName }),
-		flag("Attached", storagev1.VolumeAttachmentStatus{}.SwaggerDoc()["attached"], func(a *storagev1.VolumeAttachment) any { return a.Status.Attached }),
+		flag("Attached", storagev1.VolumeAttachmentStatus{}.SwaggerDoc()["attached"],
+			func(a *storagev1.VolumeAttachment) any { return a.Status.Attached }),
 		age(),
 	}
 }
@@ -53,7 +56,8 @@ func volumeAttachmentColumns() []column {
 func csiNodeColumns() []column {
 	return []column{
 		name(),
-		number("Drivers", "Drivers indicates the number of CSI drivers registered on the node", func(n *storagev1.CSINode) any { return count(n.Spec.Drivers) }),
+		number("Drivers", "Drivers indicates the number of CSI drivers registered on the node",
+			func(n *storagev1.CSINode) any { return count(n.Spec.Drivers) }),
 		age(),
 	}
 }
@@ -64,14 +68,16 @@ func csiDriverColumns() []column {
 		name(),
 		flag("AttachRequired", spec["attachRequired"], func(d *storagev1.CSIDriver) any { return ptr.Deref(d.Spec.AttachRequired, true) }),
 		flag("PodInfoOnMount", spec["podInfoOnMount"], func(d *storagev1.CSIDriver) any { return ptr.Deref(d.Spec.PodInfoOnMount, false) }),
-		flag("StorageCapacity", spec["storageCapacity"], func(d *storagev1.CSIDriver) any { return ptr.Deref(d.Spec.StorageCapacity, false) }),
+		flag("StorageCapacity", spec["storageCapacity"],
+			func(d *storagev1.CSIDriver) any { return ptr.Deref(d.Spec.StorageCapacity, false) }),
 		text("TokenRequests", spec["tokenRequests"], func(d *storagev1.CSIDriver) any {
 			if d.Spec.TokenRequests == nil {
 				return unset
 			}
 			return joined(d.Spec.TokenRequests, ",", func(r storagev1.TokenRequest) string { return r.Audience })
 		}),
-		flag("RequiresRepublish", spec["requiresRepublish"], func(d *storagev1.CSIDriver) any { return ptr.Deref(d.Spec.RequiresRepublish, false) }),
+		flag("RequiresRepublish", spec["requiresRepublish"],
+			func(d *storagev1.CSIDriver) any { return ptr.Deref(d.Spec.RequiresRepublish, false) }),
 		text("Modes", spec["volumeLifecycleModes"], func(d *storagev1.CSIDriver) any {
 			return or(joined(d.Spec.VolumeLifecycleModes, ",", func(m storagev1.VolumeLifecycleMode) string { return string(m) }), none)
 		}),
@@ -84,9 +90,11 @@ func storageVersionMigrationColumns() []column {
 	named.Format = ""
 	return []column{
 		named,
-		text("Resource", "GroupResource to migrate", func(m *storagemigrationv1.StorageVersionMigration) any { return m.Spec.Resource.String() }),
+		text("Resource", "GroupResource to migrate",
+			func(m *storagemigrationv1.StorageVersionMigration) any { return m.Spec.Resource.String() }),
 		text("Status", "Status of the migration", func(m *storagemigrationv1.StorageVersionMigration) any {
-			states := []string{string(storagemigrationv1.MigrationRunning), string(storagemigrationv1.MigrationSucceeded), string(storagemigrationv1.MigrationFailed)}
+			states := []string{string(storagemigrationv1.MigrationRunning),
+				string(storagemigrationv1.MigrationSucceeded), string(storagemigrationv1.MigrationFailed)}
 			for _, c := range slices.Backward(m.Status.Conditions) { // the last one counts
 				if c.Status == metav1.ConditionTrue && slices.Contains(states, c.Type) {
 					return c.Type

@@ -82,10 +82,13 @@ func daemonSetColumns() []column {
 	status := appsv1.DaemonSetStatus{}.SwaggerDoc()
 	return append([]column{
 		name(),
-		number("Desired", status["desiredNumberScheduled"], func(s *appsv1.DaemonSet) any { return int64(s.Status.DesiredNumberScheduled) }),
-		number("Current", status["currentNumberScheduled"], func(s *appsv1.DaemonSet) any { return int64(s.Status.CurrentNumberScheduled) }),
+		number("Desired", status["desiredNumberScheduled"],
+			func(s *appsv1.DaemonSet) any { return int64(s.Status.DesiredNumberScheduled) }),
+		number("Current", status["currentNumberScheduled"],
+			func(s *appsv1.DaemonSet) any { return int64(s.Status.CurrentNumberScheduled) }),
 		number("Ready", status["numberReady"], func(s *appsv1.DaemonSet) any { return int64(s.Status.NumberReady) }),
-		number("Up-to-date", status["updatedNumberScheduled"], func(s *appsv1.DaemonSet) any { return int64(s.Status.UpdatedNumberScheduled) }),
+		number("Up-to-date", status["updatedNumberScheduled"],
+			func(s *appsv1.DaemonSet) any { return int64(s.Status.UpdatedNumberScheduled) }),
 		number("Available", status["numberAvailable"], func(s *appsv1.DaemonSet) any { return int64(s.Status.NumberAvailable) }),
 		text("Node Selector", corev1.PodSpec{}.SwaggerDoc()["nodeSelector"], func(s *appsv1.DaemonSet) any {
 			return labels.FormatLabels(s.Spec.Template.Spec.NodeSelector)
@@ -111,7 +114,8 @@ func controllerRevisionColumns() []column {
 			}
 			return strings.ToLower(kind.String()) + "/" + owner.Name
 		}),
-		text("Revision", appsv1.ControllerRevision{}.SwaggerDoc()["revision"], func(r *appsv1.ControllerRevision) any { return r.Revision }),
+		text("Revision", appsv1.ControllerRevision{}.SwaggerDoc()["revision"],
+			func(r *appsv1.ControllerRevision) any { return r.Revision }),
 		age(),
 	}
 }
@@ -141,7 +145,8 @@ func jobColumns() []column {
 		}),
 		age(),
 	}, wideContainers(func(j *batchv1.Job) []corev1.Container { return j.Spec.Template.Spec.Containers },
-		text("Selector", batchv1.JobSpec{}.SwaggerDoc()["selector"], func(j *batchv1.Job) any { return metav1.FormatLabelSelector(j.Spec.Selector) }))...)
+		text("Selector", batchv1.JobSpec{}.SwaggerDoc()["selector"],
+			func(j *batchv1.Job) any { return metav1.FormatLabelSelector(j.Spec.Selector) }))...)
 }
 
 func jobStatus(j *batchv1.Job) string {
@@ -199,8 +204,10 @@ func scaleColumns() []column {
 	named.Format = ""
 	return []column{
 		named,
-		number("Desired", autoscalingv1.ScaleSpec{}.SwaggerDoc()["replicas"], func(s *autoscalingv1.Scale) any { return int64(s.Spec.Replicas) }),
-		number("Available", autoscalingv1.ScaleStatus{}.SwaggerDoc()["replicas"], func(s *autoscalingv1.Scale) any { return int64(s.Status.Replicas) }),
+		number("Desired", autoscalingv1.ScaleSpec{}.SwaggerDoc()["replicas"],
+			func(s *autoscalingv1.Scale) any { return int64(s.Spec.Replicas) }),
+		number("Available", autoscalingv1.ScaleStatus{}.SwaggerDoc()["replicas"],
+			func(s *autoscalingv1.Scale) any { return int64(s.Status.Replicas) }),
 		age(),
 	}
 }
@@ -220,9 +227,10 @@ func podDisruptionBudgetColumns() []column {
 		text("Max Unavailable", "The maximum number of pods that may be unavailable.", func(b *policyv1.PodDisruptionBudget) any {
 			return limit(b.Spec.MaxUnavailable)
 		}),
-		number("Allowed Disruptions", "Calculated number of pods that may be disrupted at this time.", func(b *policyv1.PodDisruptionBudget) any {
-			return int64(b.Status.DisruptionsAllowed)
-		}),
+		number("Allowed Disruptions", "Calculated number of pods that may be disrupted at this time.",
+			func(b *policyv1.PodDisruptionBudget) any {
+				return int64(b.Status.DisruptionsAllowed)
+			}),
 		age(),
 	}
 }
@@ -234,6 +242,7 @@ func priorityClassColumns() []column {
 		number("Value", doc["value"], func(c *schedulingv1.PriorityClass) any { return int64(c.Value) }),
 		flag("Global-Default", doc["globalDefault"], func(c *schedulingv1.PriorityClass) any { return c.GlobalDefault }),
 		age(),
-		text("PreemptionPolicy", doc["preemptionPolicy"], func(c *schedulingv1.PriorityClass) any { return orElse(c.PreemptionPolicy, "") }),
+		text("PreemptionPolicy", doc["preemptionPolicy"],
+			func(c *schedulingv1.PriorityClass) any { return orElse(c.PreemptionPolicy, "") }),
 	}
 }

@@ -191,7 +191,8 @@ func serviceAccounts() kind.Rules {
 				}
 			}
 			if _, ok := sa.Annotations[enforceMountable]; ok {
-				return []string{"metadata.annotations[" + enforceMountable + "]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"}
+				return []string{"metadata.annotations[" + enforceMountable +
+					"]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"}
 			}
 			return nil
 		}),

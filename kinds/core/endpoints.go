@@ -62,7 +62,8 @@ func endpointAddress(address corev1.EndpointAddress, path *field.Path) field.Err
 		errs = append(errs, rules.Label(address.Hostname, path.Child("hostname"))...)
 	}
 	if address.NodeName != nil {
-		errs = append(errs, rules.Invalid(*address.NodeName, path.Child("nodeName"), apivalidation.NameIsDNSSubdomain(*address.NodeName, false))...)
+		errs = append(errs, rules.Invalid(*address.NodeName, path.Child("nodeName"),
+			apivalidation.NameIsDNSSubdomain(*address.NodeName, false))...)
 	}
 	return append(errs, rules.EndpointIP(address.IP, path.Child("ip"))...)
 }
@@ -74,7 +75,8 @@ func endpointPort(port corev1.EndpointPort, nameRequired bool, path *field.Path)
 		errs = append(errs, field.Required(path.Child("name"), ""))
 	}
 	errs = append(errs, rules.Port(port.Port, path.Child("port"))...)
-	errs = append(errs, rules.RequiredEnum(port.Protocol, path.Child("protocol"), corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)...)
+	errs = append(errs, rules.RequiredEnum(port.Protocol, path.Child("protocol"),
+		corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)...)
 	if port.AppProtocol != nil {
 		errs = append(errs, rules.QualifiedName(*port.AppProtocol, path.Child("appProtocol"))...)
 	}

@@ -106,7 +106,8 @@ func validateNode(n *corev1.Node) field.ErrorList {
 	if len(n.Spec.PodCIDRs) > 1 {
 		dual, err := netutils.IsDualStackCIDRStrings(n.Spec.PodCIDRs)
 		if err != nil {
-			errs = append(errs, field.InternalError(path, fmt.Errorf("invalid PodCIDRs. failed to check with dual stack with error:%v", err)))
+			errs = append(errs, field.InternalError(path,
+				fmt.Errorf("invalid PodCIDRs. failed to check with dual stack with error:%v", err)))
 		}
 		if !dual || len(n.Spec.PodCIDRs) > 2 {
 			errs = append(errs, field.Invalid(path, n.Spec.PodCIDRs, "may specify no more than one CIDR for each IP family"))
@@ -128,7 +129,8 @@ func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
 	}
 	errs = append(errs, podCIDRsUpdate(n.Spec.PodCIDRs, old.Spec.PodCIDRs, field.NewPath("spec", "podCIDRs"))...)
 	if old.Spec.ProviderID != "" && old.Spec.ProviderID != n.Spec.ProviderID {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "providerID"), `node updates may not change providerID except from "" to valid`))
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "providerID"),
+			`node updates may not change providerID except from "" to valid`))
 	}
 	if n.Spec.ConfigSource != nil {
 		errs = append(errs, configSource(n.Spec.ConfigSource, false, field.NewPath("spec", "configSource"))...)
@@ -167,7 +169,8 @@ func nodeResources(n *corev1.Node) (errs field.ErrorList) {
 		errs = append(errs, rules.ResourceQuantity(name, n.Status.Capacity[name], field.NewPath("status", "capacity", string(name)))...)
 	}
 	for _, name := range rules.Keys(n.Status.Allocatable) {
-		errs = append(errs, rules.ResourceQuantity(name, n.Status.Allocatable[name], field.NewPath("status", "allocatable", string(name)))...)
+		errs = append(errs, rules.ResourceQuantity(name, n.Status.Allocatable[name],
+			field.NewPath("status", "allocatable", string(name)))...)
 	}
 	return errs
 }
@@ -181,7 +184,8 @@ func declaredFeatures(features []string) (errs field.ErrorList) {
 			errs = append(errs, field.Invalid(path.Index(i), feature,
 				fmt.Sprintf("invalid feature name %q: must be no more than %d characters", feature, validation.DNS1123SubdomainMaxLength)))
 		case !featureName.MatchString(feature):
-			errs = append(errs, field.Invalid(path.Index(i), feature, fmt.Sprintf("invalid feature name %q: must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes", feature)))
+			errs = append(errs, field.Invalid(path.Index(i), feature,
+				fmt.Sprintf("invalid feature name %q: must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes", feature)))
 		}
 		if i+1 == len(features) {
 			break
@@ -231,7 +235,8 @@ func taints(list []corev1.Taint, path *field.Path) (errs field.ErrorList) {
 		if messages := validation.IsValidLabelValue(taint.Value); len(messages) > 0 {
 			errs = append(errs, field.Invalid(at.Child("value"), taint.Value, strings.Join(messages, ";")))
 		}
-		errs = append(errs, rules.RequiredEnum(taint.Effect, at.Child("effect"), corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)...)
+		errs = append(errs, rules.RequiredEnum(taint.Effect, at.Child("effect"), corev1.TaintEffectNoSchedule,
+			corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)...)
 		if slices.ContainsFunc(list[:i], func(t corev1.Taint) bool { return t.Key == taint.Key && t.Effect == taint.Effect }) {
 			duplicate := field.Duplicate(at, rules.Internal(taint))
 			duplicate.Detail = "taints must be unique by key and effect pair"

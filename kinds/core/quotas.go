@@ -91,8 +91,10 @@ func isQuotaResource(name corev1.ResourceName) bool {
 
 func isScope(scope corev1.ResourceQuotaScope) bool {
 	switch scope {
-	case corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeNotBestEffort,
-		corev1.ResourceQuotaScopePriorityClass, corev1.ResourceQuotaScopeVolumeAttributesClass, corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
+	case corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating,
+		corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeNotBestEffort,
+		corev1.ResourceQuotaScopePriorityClass, corev1.ResourceQuotaScopeVolumeAttributesClass,
+		corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
 		return true
 	}
 	return false
@@ -104,7 +106,8 @@ func isScopeOf(scope corev1.ResourceQuotaScope, name corev1.ResourceName) bool {
 	case corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeNotBestEffort,
 		corev1.ResourceQuotaScopePriorityClass, corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
 		switch name {
-		case corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory:
+		case corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceLimitsCPU,
+			corev1.ResourceLimitsMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory:
 			return true
 		}
 		return false
@@ -171,17 +174,20 @@ func scopeSelector(spec *corev1.ResourceQuotaSpec, path *field.Path) (errs field
 		case corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopeTerminating,
 			corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
 			if r.Operator != corev1.ScopeSelectorOpExists {
-				errs = append(errs, field.Invalid(path.Child("operator"), r.Operator, "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"))
+				errs = append(errs, field.Invalid(path.Child("operator"), r.Operator,
+					"must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"))
 			}
 		}
 		switch r.Operator {
 		case corev1.ScopeSelectorOpIn, corev1.ScopeSelectorOpNotIn:
 			if len(r.Values) == 0 {
-				errs = append(errs, field.Required(path.Child("values"), "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"))
+				errs = append(errs, field.Required(path.Child("values"),
+					"must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"))
 			}
 		case corev1.ScopeSelectorOpExists, corev1.ScopeSelectorOpDoesNotExist:
 			if len(r.Values) > 0 {
-				errs = append(errs, field.Invalid(path.Child("values"), r.Values, "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"))
+				errs = append(errs, field.Invalid(path.Child("values"), r.Values,
+					"must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"))
 			}
 		default:
 			errs = append(errs, field.Invalid(path.Child("operator"), r.Operator, "not a valid selector operator"))
@@ -197,7 +203,8 @@ func quotaWarnings(q, old *corev1.ResourceQuota) (out []string) {
 	if old != nil {
 		return nil
 	}
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceStorage, corev1.ResourceEphemeralStorage} {
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory,
+		corev1.ResourceStorage, corev1.ResourceEphemeralStorage} {
 		requests, limits := "requests."+name, "limits."+name
 		request, ok := q.Spec.Hard[requests]
 		if !ok && (name == corev1.ResourceCPU || name == corev1.ResourceMemory) {
@@ -205,7 +212,8 @@ func quotaWarnings(q, old *corev1.ResourceQuota) (out []string) {
 			request, ok = q.Spec.Hard[requests]
 		}
 		if limit, limited := q.Spec.Hard[limits]; ok && limited && request.Cmp(limit) > 0 {
-			out = append(out, fmt.Sprintf("ResourceQuota %s (%s) should be less than %s (%s)", requests, request.String(), limits, limit.String()))
+			out = append(out, fmt.Sprintf("ResourceQuota %s (%s) should be less than %s (%s)",
+				requests, request.String(), limits, limit.String()))
 		}
 	}
 	return out
@@ -275,7 +283,8 @@ func limitType(value corev1.LimitType, path *field.Path) field.ErrorList {
 	if errs := rules.Invalid(value, path, validation.IsQualifiedName(string(value))); len(errs) > 0 {
 		return errs
 	}
-	if strings.Contains(string(value), "/") || value == corev1.LimitTypePod || value == corev1.LimitTypeContainer || value == corev1.LimitTypePersistentVolumeClaim {
+	if strings.Contains(string(value), "/") || value == corev1.LimitTypePod ||
+		value == corev1.LimitTypeContainer || value == corev1.LimitTypePersistentVolumeClaim {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, value, "must be a standard limit type or fully qualified")}
@@ -312,7 +321,8 @@ func validateLimits(item *corev1.LimitRangeItem, path *field.Path) (errs field.E
 		_, hasMin := item.Min[corev1.ResourceStorage]
 		_, hasMax := item.Max[corev1.ResourceStorage]
 		if !hasMin && !hasMax {
-			errs = append(errs, field.Required(path.Child("limits"), "either minimum or maximum storage value is required, but neither was provided"))
+			errs = append(errs, field.Required(path.Child("limits"),
+				"either minimum or maximum storage value is required, but neither was provided"))
 		}
 	}
 	check(item.MaxLimitRequestRatio, "maxLimitRequestRatio")
@@ -323,7 +333,8 @@ func validateLimits(item *corev1.LimitRangeItem, path *field.Path) (errs field.E
 }
 
 // compareLimits validates that the limits of a resource do not contradict each other.
-func compareLimits(item *corev1.LimitRangeItem, defaults, requests corev1.ResourceList, name corev1.ResourceName, path *field.Path) (errs field.ErrorList) {
+func compareLimits(item *corev1.LimitRangeItem, defaults, requests corev1.ResourceList,
+	name corev1.ResourceName, path *field.Path) (errs field.ErrorList) {
 	invalid := func(in string, value resource.Quantity, format string, args ...any) {
 		errs = append(errs, field.Invalid(path.Child(in).Key(string(name)), value, fmt.Sprintf(format, args...)))
 	}
@@ -342,7 +353,8 @@ func compareLimits(item *corev1.LimitRangeItem, defaults, requests corev1.Resour
 		invalid("defaultRequest", request, "default request value %s is greater than max value %s", request.String(), most.String())
 	}
 	if hasRequest && hasLimit && request.Cmp(limit) > 0 {
-		invalid("defaultRequest", request, "default request value %s is greater than default limit value %s", request.String(), limit.String())
+		invalid("defaultRequest", request, "default request value %s is greater than default limit value %s", request.String(),
+			limit.String())
 	}
 	if hasLimit && hasMin && least.Cmp(limit) > 0 {
 		invalid("default", least, "min value %s is greater than default value %s", least.String(), limit.String())
@@ -363,7 +375,8 @@ func compareLimits(item *corev1.LimitRangeItem, defaults, requests corev1.Resour
 		}
 	}
 	if !rules.IsOvercommitAllowed(name) && hasLimit && hasRequest && limit.Cmp(request) != 0 {
-		invalid("defaultRequest", request, "default value %s must equal to defaultRequest value %s in %s", limit.String(), request.String(), name)
+		invalid("defaultRequest", request, "default value %s must equal to defaultRequest value %s in %s", limit.String(),
+			request.String(), name)
 	}
 	return errs
 }

@@ -71,7 +71,8 @@ func dropTopology(s *discoveryv1.EndpointSlice, old []discoveryv1.Endpoint) {
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
 		name := e.DeprecatedTopology[corev1.LabelHostname]
-		known := name != "" && slices.ContainsFunc(old, func(o discoveryv1.Endpoint) bool { return o.DeprecatedTopology[corev1.LabelHostname] == name })
+		known := name != "" && slices.ContainsFunc(old,
+			func(o discoveryv1.Endpoint) bool { return o.DeprecatedTopology[corev1.LabelHostname] == name })
 		if e.NodeName == nil && known && len(apivalidation.NameIsDNSSubdomain(name, false)) == 0 {
 			e.NodeName = &name
 		}
@@ -82,7 +83,8 @@ func dropTopology(s *discoveryv1.EndpointSlice, old []discoveryv1.Endpoint) {
 func validate(s, old *discoveryv1.EndpointSlice) field.ErrorList {
 	kindPath := field.NewPath("addressType")
 	errs := rules.ObjectMeta(&s.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	errs = append(errs, rules.RequiredEnum(s.AddressType, kindPath, discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)...)
+	errs = append(errs, rules.RequiredEnum(s.AddressType, kindPath, discoveryv1.AddressTypeFQDN,
+		discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)...)
 	errs = append(errs, validatePorts(s.Ports, field.NewPath("ports"))...)
 	invalid := validateEndpoints(s.Endpoints, s.AddressType, field.NewPath("endpoints"))
 	// Stored endpoints stay valid.
@@ -112,7 +114,8 @@ func validatePorts(ports []discoveryv1.EndpointPort, path *field.Path) (errs fie
 		if port.Protocol == nil {
 			errs = append(errs, field.Required(at.Child("protocol"), ""))
 		} else {
-			errs = append(errs, rules.Enum(*port.Protocol, at.Child("protocol"), corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)...)
+			errs = append(errs, rules.Enum(*port.Protocol, at.Child("protocol"),
+				corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)...)
 		}
 		if port.AppProtocol != nil {
 			errs = append(errs, rules.QualifiedName(*port.AppProtocol, at.Child("appProtocol"))...)

@@ -29,7 +29,8 @@ func validateLevel(obj, _ *v1.PriorityLevelConfiguration) field.ErrorList {
 			spec.Exempt, except = fixed.Spec.Exempt, " except the 'spec.exempt' field"
 		}
 		if !equality.Semantic.DeepEqual(spec, fixed.Spec) {
-			errs = append(errs, field.Invalid(path, rules.Internal(obj.Spec), fmt.Sprintf("spec of '%s'%s must equal the fixed value", obj.Name, except)))
+			errs = append(errs, field.Invalid(path, rules.Internal(obj.Spec),
+				fmt.Sprintf("spec of '%s'%s must equal the fixed value", obj.Name, except)))
 		}
 	}
 	return append(errs, validateLevelStatus(obj, nil)...)
@@ -65,7 +66,8 @@ func validateLevelSpec(name string, spec *v1.PriorityLevelConfigurationSpec, pat
 		}
 		errs = append(errs, validateLimited(spec.Limited, path.Child("limited"))...)
 	default:
-		errs = append(errs, rules.RequiredEnum(spec.Type, path.Child("type"), v1.PriorityLevelEnablementExempt, v1.PriorityLevelEnablementLimited)...)
+		errs = append(errs, rules.RequiredEnum(spec.Type, path.Child("type"),
+			v1.PriorityLevelEnablementExempt, v1.PriorityLevelEnablementLimited)...)
 	}
 	return errs
 }
@@ -128,7 +130,8 @@ func validateQueuing(q *v1.QueuingConfiguration, path *field.Path) (errs field.E
 	case q.HandSize > q.Queues:
 		invalid("handSize", q.HandSize, "should not be greater than queues (%d)", q.Queues)
 	case entropy(q.Queues, q.HandSize) > mostEntropy:
-		invalid("handSize", q.HandSize, "required entropy bits of deckSize %d and handSize %d should not be greater than %d", q.Queues, q.HandSize, mostEntropy)
+		invalid("handSize", q.HandSize, "required entropy bits of deckSize %d and handSize %d should not be greater than %d", q.Queues,
+			q.HandSize, mostEntropy)
 	}
 	return errs
 }

@@ -55,7 +55,8 @@ func mandatorySchemas() []*v1.FlowSchema {
 	}
 	return []*v1.FlowSchema{
 		all("exempt", v1.PriorityLevelConfigurationNameExempt, 1, nil, "system:masters"),
-		all(v1.FlowSchemaNameCatchAll, v1.PriorityLevelConfigurationNameCatchAll, 10000, &v1.FlowDistinguisherMethod{Type: v1.FlowDistinguisherMethodByUserType},
+		all(v1.FlowSchemaNameCatchAll, v1.PriorityLevelConfigurationNameCatchAll, 10000,
+			&v1.FlowDistinguisherMethod{Type: v1.FlowDistinguisherMethodByUserType},
 			"system:unauthenticated", "system:authenticated"),
 	}
 }

@@ -19,7 +19,8 @@ func validateSchema(obj, _ *v1.FlowSchema) field.ErrorList {
 	errs = append(errs, validateSchemaSpec(obj.Name, &obj.Spec, path)...)
 	for _, fixed := range mandatorySchemas() {
 		if fixed.Name == obj.Name && !equality.Semantic.DeepEqual(fixed.Spec, obj.Spec) {
-			errs = append(errs, field.Invalid(path, rules.Internal(obj.Spec), fmt.Sprintf("spec of '%s' must equal the fixed value", obj.Name)))
+			errs = append(errs, field.Invalid(path, rules.Internal(obj.Spec),
+				fmt.Sprintf("spec of '%s' must equal the fixed value", obj.Name)))
 		}
 	}
 	return append(errs, validateSchemaStatus(obj, nil)...)
@@ -57,7 +58,8 @@ func validateSchemaSpec(name string, spec *v1.FlowSchemaSpec, path *field.Path) 
 	case p == 1 && name != v1.FlowSchemaNameExempt:
 		precedence("only the schema named 'exempt' may have matchingPrecedence 1")
 	}
-	if m := spec.DistinguisherMethod; m != nil && m.Type != v1.FlowDistinguisherMethodByNamespaceType && m.Type != v1.FlowDistinguisherMethodByUserType {
+	if m := spec.DistinguisherMethod; m != nil && m.Type != v1.FlowDistinguisherMethodByNamespaceType &&
+		m.Type != v1.FlowDistinguisherMethodByUserType {
 		errs = append(errs, field.NotSupported(path.Child("distinguisherMethod", "type"), rules.Internal(*m),
 			[]v1.FlowDistinguisherMethodType{v1.FlowDistinguisherMethodByNamespaceType, v1.FlowDistinguisherMethodByUserType}))
 	}
@@ -100,9 +102,12 @@ func validateSubject(s *v1.Subject, path *field.Path) (errs field.ErrorList) {
 		set   bool
 		check func(path *field.Path) field.ErrorList
 	}{
-		{v1.SubjectKindServiceAccount, "serviceAccount", s.ServiceAccount != nil, func(path *field.Path) field.ErrorList { return validateServiceAccount(s.ServiceAccount, path) }},
-		{v1.SubjectKindUser, "user", s.User != nil, func(path *field.Path) field.ErrorList { return rules.Required(s.User.Name, path.Child("name")) }},
-		{v1.SubjectKindGroup, "group", s.Group != nil, func(path *field.Path) field.ErrorList { return rules.Required(s.Group.Name, path.Child("name")) }},
+		{v1.SubjectKindServiceAccount, "serviceAccount", s.ServiceAccount != nil,
+			func(path *field.Path) field.ErrorList { return validateServiceAccount(s.ServiceAccount, path) }},
+		{v1.SubjectKindUser, "user", s.User != nil,
+			func(path *field.Path) field.ErrorList { return rules.Required(s.User.Name, path.Child("name")) }},
+		{v1.SubjectKindGroup, "group", s.Group != nil,
+			func(path *field.Path) field.ErrorList { return rules.Required(s.Group.Name, path.Child("name")) }},
 	}
 	known := false
 	for _, u := range users {
@@ -113,7 +118,8 @@ func validateSubject(s *v1.Subject, path *field.Path) (errs field.ErrorList) {
 		if u.set {
 			errs = append(errs, u.check(path.Child(u.field))...)
 		} else {
-			errs = append(errs, field.Required(path.Child(u.field), fmt.Sprintf("%s is required when subject kind is '%s'", u.field, u.kind)))
+			errs = append(errs, field.Required(path.Child(u.field),
+				fmt.Sprintf("%s is required when subject kind is '%s'", u.field, u.kind)))
 		}
 	}
 	if !known {
@@ -121,7 +127,8 @@ func validateSubject(s *v1.Subject, path *field.Path) (errs field.ErrorList) {
 	}
 	for _, u := range users {
 		if u.kind != s.Kind && u.set {
-			errs = append(errs, field.Forbidden(path.Child(u.field), fmt.Sprintf("%s is forbidden when subject kind is not '%s'", u.field, u.kind)))
+			errs = append(errs, field.Forbidden(path.Child(u.field),
+				fmt.Sprintf("%s is forbidden when subject kind is not '%s'", u.field, u.kind)))
 		}
 	}
 	return errs
@@ -165,17 +172,21 @@ func validateVerbs(verbs []string, path *field.Path) field.ErrorList {
 
 func validateResources(r *v1.ResourcePolicyRule, path *field.Path) field.ErrorList {
 	errs := validateVerbs(r.Verbs, path.Child("verbs"))
-	errs = append(errs, validateAll(r.APIGroups, path.Child("apiGroups"), "resource rules must supply at least one api group", "api groups")...)
-	errs = append(errs, validateAll(r.Resources, path.Child("resources"), "resource rules must supply at least one resource", "resources")...)
+	errs = append(errs, validateAll(r.APIGroups, path.Child("apiGroups"),
+		"resource rules must supply at least one api group", "api groups")...)
+	errs = append(errs, validateAll(r.Resources, path.Child("resources"),
+		"resource rules must supply at least one resource", "resources")...)
 	if len(r.Namespaces) > 0 || !r.ClusterScope {
-		errs = append(errs, validateAll(r.Namespaces, path.Child("namespaces"), "resource rules that are not cluster scoped must supply at least one namespace", "namespaces")...)
+		errs = append(errs, validateAll(r.Namespaces, path.Child("namespaces"),
+			"resource rules that are not cluster scoped must supply at least one namespace", "namespaces")...)
 	}
 	if slices.Contains(r.Namespaces, "*") {
 		return errs
 	}
 	for i, ns := range r.Namespaces {
 		for _, message := range apivalidation.ValidateNamespaceName(ns, false) {
-			errs = append(errs, field.Invalid(path.Child("namespaces").Index(i), ns, "each member of this list must be '*' or a DNS-1123 label; "+message))
+			errs = append(errs, field.Invalid(path.Child("namespaces").Index(i), ns,
+				"each member of this list must be '*' or a DNS-1123 label; "+message))
 		}
 	}
 	return errs

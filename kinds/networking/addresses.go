@@ -81,7 +81,8 @@ func validateCIDRs(spec v1.ServiceCIDRSpec, path *field.Path) (errs field.ErrorL
 		errs = append(errs, validation.IsValidCIDR(path.Index(i), cidr)...)
 		family := netutils.IPFamilyOfCIDRString(cidr)
 		if family != netutils.IPFamilyUnknown && slices.Contains(families, family) {
-			errs = append(errs, field.Invalid(path, spec.CIDRs, "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"))
+			errs = append(errs, field.Invalid(path, spec.CIDRs,
+				"may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"))
 		}
 		families = append(families, family)
 	}

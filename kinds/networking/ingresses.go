@@ -54,7 +54,8 @@ func validateIngress(obj, old *v1.Ingress) (errs field.ErrorList) {
 		errs = append(errs, rules.Subdomain(*class, path.Child("ingressClassName"))...)
 	}
 	if value, ok := obj.Annotations[classAnnotation]; ok && old == nil && class != nil && value != *class {
-		errs = append(errs, field.Invalid(field.NewPath("annotations").Child(classAnnotation), value, "must match `ingressClassName` when both are specified"))
+		errs = append(errs, field.Invalid(field.NewPath("annotations").Child(classAnnotation), value,
+			"must match `ingressClassName` when both are specified"))
 	}
 	return errs
 }
@@ -264,5 +265,6 @@ func validateParameters(p v1.IngressClassParametersReference, path *field.Path) 
 		}
 		return errs
 	}
-	return append(errs, rules.Enum(*p.Scope, path.Child("scope"), v1.IngressClassParametersReferenceScopeCluster, v1.IngressClassParametersReferenceScopeNamespace)...)
+	return append(errs, rules.Enum(*p.Scope, path.Child("scope"),
+		v1.IngressClassParametersReferenceScopeCluster, v1.IngressClassParametersReferenceScopeNamespace)...)
 }

@@ -18,7 +18,8 @@ const appArmorPrefix = corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix
 // Annotations validates the annotations of pods and templates that Kubernetes itself uses.
 func Annotations(annotations map[string]string, spec *corev1.PodSpec, path *field.Path, opts Options) (errs field.ErrorList) {
 	if value, ok := annotations[corev1.MirrorPodAnnotationKey]; ok && spec.NodeName == "" {
-		errs = append(errs, field.Invalid(path.Key(corev1.MirrorPodAnnotationKey), value, "must set spec.nodeName if mirror pod annotation is set"))
+		errs = append(errs, field.Invalid(path.Key(corev1.MirrorPodAnnotationKey), value,
+			"must set spec.nodeName if mirror pod annotation is set"))
 	}
 	if value := annotations[corev1.TolerationsAnnotationKey]; value != "" {
 		var tolerations []corev1.Toleration
@@ -64,7 +65,8 @@ func appArmorAnnotation(container, profile string, spec *corev1.PodSpec, path *f
 		errs = append(errs, field.Invalid(path, container, "container not found"))
 	}
 	switch {
-	case profile == "", profile == corev1.DeprecatedAppArmorBetaProfileRuntimeDefault, profile == corev1.DeprecatedAppArmorBetaProfileNameUnconfined:
+	case profile == "", profile == corev1.DeprecatedAppArmorBetaProfileRuntimeDefault,
+		profile == corev1.DeprecatedAppArmorBetaProfileNameUnconfined:
 	case !strings.HasPrefix(profile, corev1.DeprecatedAppArmorBetaProfileNamePrefix):
 		errs = append(errs, field.Invalid(path, profile, fmt.Sprintf("invalid AppArmor profile name: %q", profile)))
 	}
@@ -107,7 +109,8 @@ func validateProfileAnnotations(meta *metav1.ObjectMeta, spec *corev1.PodSpec, i
 	}
 	for at, c := range containers(spec, path) {
 		if annotation, ok := meta.Annotations[corev1.SeccompContainerAnnotationKeyPrefix+c.Name]; ok && c.SecurityContext != nil {
-			errs = append(errs, seccompConflict(annotation, c.SecurityContext.SeccompProfile, at.Child("securityContext", "seccompProfile"))...)
+			errs = append(errs, seccompConflict(annotation, c.SecurityContext.SeccompProfile,
+				at.Child("securityContext", "seccompProfile"))...)
 		}
 	}
 	if isWindows(spec) {

@@ -228,7 +228,8 @@ func (c *checker) checkMounts(container *corev1.Container, path *field.Path) {
 		}
 		if mount.SubPathExpr != "" {
 			if mount.SubPath != "" {
-				c.add(field.Invalid(path.Index(i).Child("subPathExpr"), mount.SubPathExpr, "subPathExpr and subPath are mutually exclusive"))
+				c.add(field.Invalid(path.Index(i).Child("subPathExpr"), mount.SubPathExpr,
+					"subPathExpr and subPath are mutually exclusive"))
 			}
 			c.add(rules.RelativePath(mount.SubPathExpr, path.Child("subPathExpr"))...)
 		}
@@ -236,7 +237,8 @@ func (c *checker) checkMounts(container *corev1.Container, path *field.Path) {
 			c.add(rules.Enum(*mode, path.Child("mountPropagation"),
 				corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)...)
 			if *mode == corev1.MountPropagationBidirectional && !isPrivileged(container.SecurityContext) {
-				c.add(field.Forbidden(path.Child("mountPropagation"), "Bidirectional mount propagation is available only to privileged containers"))
+				c.add(field.Forbidden(path.Child("mountPropagation"),
+					"Bidirectional mount propagation is available only to privileged containers"))
 			}
 		}
 		c.checkRecursiveReadOnly(&mount, path.Child("recursiveReadOnly"))
@@ -266,7 +268,8 @@ func (c *checker) checkRecursiveReadOnly(mount *corev1.VolumeMount, path *field.
 			c.add(field.Forbidden(path, "may only be specified when mountPropagation is None or not specified"))
 		}
 	default:
-		c.add(rules.Enum(mode, path, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyIfPossible)...)
+		c.add(rules.Enum(mode, path, corev1.RecursiveReadOnlyDisabled,
+			corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyIfPossible)...)
 	}
 }
 
@@ -349,7 +352,8 @@ func (c *checker) checkRestartPolicy(container *corev1.Container, init bool, pat
 	}
 	for i, rule := range list {
 		at := path.Child("restartPolicyRules").Index(i)
-		c.add(rules.Enum(rule.Action, at.Child("action"), corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)...)
+		c.add(rules.Enum(rule.Action, at.Child("action"), corev1.ContainerRestartRuleActionRestart,
+			corev1.ContainerRestartRuleActionRestartAllContainers)...)
 		codes := at.Child("exitCodes")
 		if rule.ExitCodes == nil {
 			c.add(field.Required(codes, "must be specified"))

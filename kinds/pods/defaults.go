@@ -269,7 +269,8 @@ func defaultStatus(status *corev1.PodStatus) {
 	case len(status.PodIPs) > 0:
 		status.PodIP = status.PodIPs[0].IP
 	}
-	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
+	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses,
+		status.ContainerStatuses, status.EphemeralContainerStatuses} {
 		for i := range list {
 			rules.RoundUp(list[i].AllocatedResources)
 			roundUp(list[i].Resources)

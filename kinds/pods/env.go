@@ -52,7 +52,8 @@ func (c *checker) checkValueFrom(variable *corev1.EnvVar, path *field.Path) {
 	}
 	switch {
 	case sources == 0:
-		c.add(field.Invalid(path, "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"))
+		c.add(field.Invalid(path, "",
+			"must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"))
 	case variable.Value != "":
 		c.add(field.Invalid(path, "", "may not be specified when `value` is not empty"))
 	case sources > 1:
@@ -209,9 +210,10 @@ func splitSubscript(path string) (name, key string, ok bool) {
 }
 
 var (
-	containerResources = sets.New("limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage")
-	byteDivisors       = sets.New("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
-	cpuDivisors        = sets.New("1", "1m")
+	containerResources = sets.New("limits.cpu", "limits.memory", "limits.ephemeral-storage",
+		"requests.cpu", "requests.memory", "requests.ephemeral-storage")
+	byteDivisors = sets.New("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
+	cpuDivisors  = sets.New("1", "1m")
 )
 
 // checkResourceFieldRef validates a reference to a resource of a container. Volumes have to name
@@ -244,6 +246,7 @@ func (c *checker) checkResourceFieldRef(ref *corev1.ResourceFieldSelector, volum
 	}
 	known := hugePages || containerResources.Has(ref.Resource)
 	if known && !divisors.Has(ref.Divisor.String()) {
-		c.add(field.Invalid(path.Child("divisor"), ref.Resource, fmt.Sprintf("only divisor's values %s are supported with the %s resource", list, kind)))
+		c.add(field.Invalid(path.Child("divisor"), ref.Resource,
+			fmt.Sprintf("only divisor's values %s are supported with the %s resource", list, kind)))
 	}
 }

@@ -32,7 +32,8 @@ func (c *checker) checkHooks(container *corev1.Container, path *field.Path) {
 	c.checkSuccessThreshold(container.LivenessProbe, liveness)
 	c.checkProbe(container.ReadinessProbe, readiness)
 	if probe := container.ReadinessProbe; probe != nil && probe.TerminationGracePeriodSeconds != nil {
-		c.add(field.Invalid(readiness.Child("terminationGracePeriodSeconds"), probe.TerminationGracePeriodSeconds, "must not be set for readinessProbes"))
+		c.add(field.Invalid(readiness.Child("terminationGracePeriodSeconds"),
+			probe.TerminationGracePeriodSeconds, "must not be set for readinessProbes"))
 	}
 	c.checkProbe(container.StartupProbe, startup)
 	c.checkSuccessThreshold(container.StartupProbe, startup)
@@ -122,7 +123,8 @@ func validatePort(port intstr.IntOrString, path *field.Path) field.ErrorList {
 
 func (c *checker) checkSleep(sleep *corev1.SleepAction, path *field.Path) {
 	if grace := c.spec.TerminationGracePeriodSeconds; grace != nil && (sleep.Seconds < 0 || sleep.Seconds > *grace) {
-		c.add(field.Invalid(path, sleep.Seconds, fmt.Sprintf("must be non-negative and less than terminationGracePeriodSeconds (%d)", *grace)))
+		c.add(field.Invalid(path, sleep.Seconds,
+			fmt.Sprintf("must be non-negative and less than terminationGracePeriodSeconds (%d)", *grace)))
 	}
 }
 

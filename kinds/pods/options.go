@@ -63,7 +63,8 @@ func options(meta *metav1.ObjectMeta, old *corev1.PodSpec) Options {
 		userNamespaceOnHost: hasUserNamespace(old) && old.HostNetwork,
 		userNamespaceBlocks: hasUserNamespace(old) && anyContainer(old, func(c *corev1.Container) bool { return len(c.VolumeDevices) > 0 }),
 		initRestarts: slices.ContainsFunc(old.InitContainers, func(c corev1.Container) bool {
-			return !isSidecar(&c) && slices.ContainsFunc(c.ResizePolicy, func(p corev1.ContainerResizePolicy) bool { return p.RestartPolicy == corev1.RestartContainer })
+			return !isSidecar(&c) && slices.ContainsFunc(c.ResizePolicy,
+				func(p corev1.ContainerResizePolicy) bool { return p.RestartPolicy == corev1.RestartContainer })
 		}),
 	}
 }

@@ -126,7 +126,8 @@ func dropDisabledStatus(status, old *corev1.PodStatus) {
 }
 
 func containerStatuses(status *corev1.PodStatus) (all []*corev1.ContainerStatus) {
-	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
+	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses,
+		status.ContainerStatuses, status.EphemeralContainerStatuses} {
 		for i := range list {
 			all = append(all, &list[i])
 		}

@@ -14,7 +14,8 @@ import (
 
 // checkResources validates the requests and limits of a container or a pod. name validates the
 // name of a resource; claims are the claims of the pod.
-func (c *checker) checkResources(r *corev1.ResourceRequirements, name func(corev1.ResourceName, *field.Path) field.ErrorList, claims sets.Set[string], path *field.Path) {
+func (c *checker) checkResources(r *corev1.ResourceRequirements, name func(corev1.ResourceName,
+	*field.Path) field.ErrorList, claims sets.Set[string], path *field.Path) {
 	limits, requests := path.Child("limits"), path.Child("requests")
 	compute, hugePages := false, false
 	check := func(resource corev1.ResourceName, list corev1.ResourceList, at *field.Path) {
@@ -44,7 +45,8 @@ func (c *checker) checkResources(r *corev1.ResourceRequirements, name func(corev
 		case limited && !overcommit && request.Cmp(limit) != 0:
 			c.add(field.Invalid(requests, request.String(), fmt.Sprintf("must be equal to %s limit of %s", resource, limit.String())))
 		case limited && request.Cmp(limit) > 0:
-			c.add(field.Invalid(requests, request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", resource, limit.String())))
+			c.add(field.Invalid(requests, request.String(),
+				fmt.Sprintf("must be less than or equal to %s limit of %s", resource, limit.String())))
 		}
 		checkHugePages(resource, r.Requests, at)
 	}

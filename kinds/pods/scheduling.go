@@ -59,10 +59,12 @@ func (c *checker) checkAffinity(path *field.Path) {
 		}
 	}
 	if a := affinity.PodAffinity; a != nil {
-		c.checkTerms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAffinity"))
+		c.checkTerms(a.RequiredDuringSchedulingIgnoredDuringExecution,
+			a.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAffinity"))
 	}
 	if a := affinity.PodAntiAffinity; a != nil {
-		c.checkTerms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAntiAffinity"))
+		c.checkTerms(a.RequiredDuringSchedulingIgnoredDuringExecution,
+			a.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAntiAffinity"))
 	}
 }
 
@@ -131,7 +133,8 @@ func labelKeys(match, mismatch []string, selector *metav1.LabelSelector, path *f
 	}
 	for i, key := range match {
 		if slices.Contains(mismatch, key) {
-			errs = append(errs, field.Invalid(path.Child("matchLabelKeys").Index(i), key, "exists in both matchLabelKeys and mismatchLabelKeys"))
+			errs = append(errs, field.Invalid(path.Child("matchLabelKeys").Index(i), key,
+				"exists in both matchLabelKeys and mismatchLabelKeys"))
 		}
 	}
 	return errs
@@ -172,13 +175,15 @@ func (c *checker) checkSpreadConstraints(path *field.Path) {
 		if slices.ContainsFunc(constraints[i+1:], func(other corev1.TopologySpreadConstraint) bool {
 			return other.TopologyKey == constraint.TopologyKey && other.WhenUnsatisfiable == constraint.WhenUnsatisfiable
 		}) {
-			c.add(field.Duplicate(at.Child("{topologyKey, whenUnsatisfiable}"), fmt.Sprintf("{%v, %v}", constraint.TopologyKey, constraint.WhenUnsatisfiable)))
+			c.add(field.Duplicate(at.Child("{topologyKey, whenUnsatisfiable}"),
+				fmt.Sprintf("{%v, %v}", constraint.TopologyKey, constraint.WhenUnsatisfiable)))
 		}
 		if domains := constraint.MinDomains; domains != nil {
 			c.add(positive(*domains, at.Child("minDomains"))...)
 			if constraint.WhenUnsatisfiable != corev1.DoNotSchedule {
 				c.add(field.Invalid(at.Child("minDomains"), domains,
-					fmt.Sprintf("can only use minDomains if whenUnsatisfiable=%s, not %s", corev1.DoNotSchedule, constraint.WhenUnsatisfiable)))
+					fmt.Sprintf("can only use minDomains if whenUnsatisfiable=%s, not %s",
+						corev1.DoNotSchedule, constraint.WhenUnsatisfiable)))
 			}
 		}
 		c.checkInclusionPolicy(constraint.NodeAffinityPolicy, at.Child("nodeAffinityPolicy"))
@@ -189,7 +194,8 @@ func (c *checker) checkSpreadConstraints(path *field.Path) {
 			c.add(labelKeys(constraint.MatchLabelKeys, nil, constraint.LabelSelector, at)...)
 		}
 		if !c.spreadSelectors {
-			c.add(metav1validation.ValidateLabelSelector(constraint.LabelSelector, metav1validation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
+			c.add(metav1validation.ValidateLabelSelector(constraint.LabelSelector,
+				metav1validation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
 		}
 	}
 }
@@ -232,7 +238,8 @@ func validateTolerations(tolerations []corev1.Toleration, path *field.Path, opts
 		case corev1.TolerationOpLt, corev1.TolerationOpGt:
 			if !opts.comparedTolerations {
 				errs = append(errs, field.NotSupported(operator, t.Operator,
-					[]corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt}))
+					[]corev1.TolerationOperator{corev1.TolerationOpEqual,
+						corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt}))
 				break
 			}
 			errs = append(errs, rules.Invalid(t.Value, at.Child("value"), content.IsDecimalInteger(t.Value))...)

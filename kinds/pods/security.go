@@ -42,7 +42,8 @@ func (c *checker) checkPodSecurity(path *field.Path) {
 	c.checkWindowsOptions(security.WindowsOptions, path.Child("windowsOptions"))
 	c.add(validateAppArmor(security.AppArmorProfile, path.Child("appArmorProfile"))...)
 	if policy := security.SupplementalGroupsPolicy; policy != nil {
-		c.add(rules.Enum(*policy, path.Child("supplementalGroupsPolicy"), corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)...)
+		c.add(rules.Enum(*policy, path.Child("supplementalGroupsPolicy"),
+			corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)...)
 	}
 	if policy := security.SELinuxChangePolicy; policy != nil {
 		supported := []corev1.PodSELinuxChangePolicy{corev1.SELinuxChangePolicyRecursive}
@@ -80,7 +81,8 @@ func (c *checker) checkSecurity(security *corev1.SecurityContext, path *field.Pa
 		if security.Capabilities != nil {
 			for _, capability := range security.Capabilities.Add {
 				if capability == "CAP_SYS_ADMIN" {
-					c.add(field.Invalid(path, rules.Internal(security), "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
+					c.add(field.Invalid(path, rules.Internal(security),
+						"cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
 				}
 			}
 		}

@@ -118,7 +118,8 @@ func (c *checker) checkClasses(path *field.Path) {
 		c.add(rules.Invalid(*name, path.Child("runtimeClassName"), apivalidation.NameIsDNSSubdomain(*name, false))...)
 	}
 	if spec.PreemptionPolicy != nil {
-		c.add(rules.RequiredEnum(*spec.PreemptionPolicy, path.Child("preemptionPolicy"), corev1.PreemptLowerPriority, corev1.PreemptNever)...)
+		c.add(rules.RequiredEnum(*spec.PreemptionPolicy, path.Child("preemptionPolicy"),
+			corev1.PreemptLowerPriority, corev1.PreemptNever)...)
 	}
 	if spec.Overhead != nil {
 		c.checkResources(&corev1.ResourceRequirements{Limits: spec.Overhead}, rules.ContainerResourceName, nil, path.Child("overhead"))
@@ -162,7 +163,8 @@ func (c *checker) checkDNSConfig(path *field.Path) {
 			return
 		}
 		if len(config.Nameservers) == 0 {
-			c.add(field.Required(path.Child("nameservers"), fmt.Sprintf("must provide at least one DNS nameserver when `dnsPolicy` is %s", corev1.DNSNone)))
+			c.add(field.Required(path.Child("nameservers"),
+				fmt.Sprintf("must provide at least one DNS nameserver when `dnsPolicy` is %s", corev1.DNSNone)))
 			return
 		}
 	}
@@ -180,7 +182,8 @@ func (c *checker) checkDNSConfig(path *field.Path) {
 		c.add(field.Invalid(searches, config.Searches, fmt.Sprintf("must not have more than %v search paths", maxSearches)))
 	}
 	if len(strings.Join(config.Searches, " ")) > maxSearchChars {
-		c.add(field.Invalid(searches, config.Searches, fmt.Sprintf("must not have more than %v characters (including spaces) in the search list", maxSearchChars)))
+		c.add(field.Invalid(searches, config.Searches,
+			fmt.Sprintf("must not have more than %v characters (including spaces) in the search list", maxSearchChars)))
 	}
 	for i, search := range config.Searches {
 		if search != "." {
@@ -275,7 +278,8 @@ func (c *checker) checkResourceClaims(path *field.Path) {
 		}
 		name, template := claim.ResourceClaimName, claim.ResourceClaimTemplateName
 		if name != nil && template != nil {
-			c.add(field.Invalid(at, rules.Internal(claim), "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"))
+			c.add(field.Invalid(at, rules.Internal(claim),
+				"at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"))
 		}
 		if name == nil && template == nil {
 			c.add(field.Invalid(at, rules.Internal(claim), "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"))

@@ -30,19 +30,25 @@ func validateStatus(pod, old *corev1.Pod) field.ErrorList {
 		}
 	}
 	if status.ObservedGeneration < 0 {
-		errs = append(errs, field.Invalid(statusPath.Child("observedGeneration"), status.ObservedGeneration, "must be a non-negative integer"))
+		errs = append(errs, field.Invalid(statusPath.Child("observedGeneration"),
+			status.ObservedGeneration, "must be a non-negative integer"))
 	}
 	errs = append(errs, rules.Immutable(status.QOSClass, before.QOSClass, statusPath.Child("qosClass"))...)
 
-	containers, initContainers, ephemeral := statusPath.Child("containerStatuses"), statusPath.Child("initContainerStatuses"), statusPath.Child("ephemeralContainerStatuses")
+	containers, initContainers, ephemeral := statusPath.Child("containerStatuses"),
+		statusPath.Child("initContainerStatuses"), statusPath.Child("ephemeralContainerStatuses")
 	if !couldRestartAll(&old.Spec) {
-		errs = append(errs, validateRestarts(status.ContainerStatuses, before.ContainerStatuses, &old.Spec, old.Spec.Containers, containers)...)
-		errs = append(errs, validateRestarts(status.InitContainerStatuses, before.InitContainerStatuses, &old.Spec, old.Spec.InitContainers, initContainers)...)
+		errs = append(errs, validateRestarts(status.ContainerStatuses, before.ContainerStatuses,
+			&old.Spec, old.Spec.Containers, containers)...)
+		errs = append(errs, validateRestarts(status.InitContainerStatuses, before.InitContainerStatuses,
+			&old.Spec, old.Spec.InitContainers, initContainers)...)
 	}
 	errs = append(errs, validateRestarts(status.EphemeralContainerStatuses, before.EphemeralContainerStatuses, nil, nil, ephemeral)...)
 
-	errs = append(errs, validateClaimStatuses(status.ResourceClaimStatuses, pod.Spec.ResourceClaims, statusPath.Child("resourceClaimStatuses"))...)
-	errs = append(errs, validateExtendedClaim(status.ExtendedResourceClaimStatus, &pod.Spec, statusPath.Child("extendedResourceClaimStatus"))...)
+	errs = append(errs, validateClaimStatuses(status.ResourceClaimStatuses,
+		pod.Spec.ResourceClaims, statusPath.Child("resourceClaimStatuses"))...)
+	errs = append(errs, validateExtendedClaim(status.ExtendedResourceClaimStatus, &pod.Spec,
+		statusPath.Child("extendedResourceClaimStatus"))...)
 	errs = append(errs, validateIPs(podIPs(pod), podIPs(old), status.PodIPs, statusPath.Child("podIPs"))...)
 	if hosts := status.HostIPs; len(hosts) > 0 {
 		path := statusPath.Child("hostIPs")
@@ -58,7 +64,8 @@ func validateStatus(pod, old *corev1.Pod) field.ErrorList {
 	errs = append(errs, validateAllocated(status.InitContainerStatuses, pod.Spec.InitContainers, initContainers)...)
 	for i, s := range status.EphemeralContainerStatuses {
 		if len(s.AllocatedResourcesStatus) > 0 {
-			errs = append(errs, field.Forbidden(ephemeral.Index(i).Child("allocatedResourcesStatus"), "must not be specified in container status"))
+			errs = append(errs, field.Forbidden(ephemeral.Index(i).Child("allocatedResourcesStatus"),
+				"must not be specified in container status"))
 		}
 	}
 	return errs
@@ -67,7 +74,8 @@ func validateStatus(pod, old *corev1.Pod) field.ErrorList {
 func validateConditions(conditions []corev1.PodCondition, path *field.Path) (errs field.ErrorList) {
 	for i, c := range conditions {
 		if c.ObservedGeneration < 0 {
-			errs = append(errs, field.Invalid(path.Index(i).Child("observedGeneration"), c.ObservedGeneration, "must be a non-negative integer"))
+			errs = append(errs, field.Invalid(path.Index(i).Child("observedGeneration"),
+				c.ObservedGeneration, "must be a non-negative integer"))
 		}
 		switch c.Type {
 		case corev1.PodScheduled, corev1.PodReady, corev1.PodInitialized:
@@ -90,7 +98,8 @@ func couldRestartAll(spec *corev1.PodSpec) bool {
 
 // validateRestarts rejects containers that run again although their restart policy does not
 // allow it. Ephemeral containers, without a spec, never do.
-func validateRestarts(statuses, old []corev1.ContainerStatus, spec *corev1.PodSpec, list []corev1.Container, path *field.Path) (errs field.ErrorList) {
+func validateRestarts(statuses, old []corev1.ContainerStatus, spec *corev1.PodSpec,
+	list []corev1.Container, path *field.Path) (errs field.ErrorList) {
 	for i, before := range old {
 		ended := before.State.Terminated
 		if ended == nil {
@@ -143,13 +152,15 @@ func isRestartCode(list []corev1.ContainerRestartRule, code int32) bool {
 		listed := slices.Contains(rule.ExitCodes.Values, code)
 		if listed && rule.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn ||
 			!listed && rule.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpNotIn {
-			return rule.Action == corev1.ContainerRestartRuleActionRestart || rule.Action == corev1.ContainerRestartRuleActionRestartAllContainers
+			return rule.Action == corev1.ContainerRestartRuleActionRestart ||
+				rule.Action == corev1.ContainerRestartRuleActionRestartAllContainers
 		}
 	}
 	return false
 }
 
-func validateClaimStatuses(statuses []corev1.PodResourceClaimStatus, claims []corev1.PodResourceClaim, path *field.Path) (errs field.ErrorList) {
+func validateClaimStatuses(statuses []corev1.PodResourceClaimStatus,
+	claims []corev1.PodResourceClaim, path *field.Path) (errs field.ErrorList) {
 	seen := sets.New[string]()
 	for i, s := range statuses {
 		name := path.Index(i).Child("name")
@@ -161,7 +172,8 @@ func validateClaimStatuses(statuses []corev1.PodResourceClaimStatus, claims []co
 		}
 		seen.Insert(s.Name)
 		if s.ResourceClaimName != nil {
-			errs = append(errs, rules.Invalid(s.ResourceClaimName, path.Index(i).Child("resourceClaimName"), apivalidation.NameIsDNSSubdomain(*s.ResourceClaimName, false))...)
+			errs = append(errs, rules.Invalid(s.ResourceClaimName, path.Index(i).Child("resourceClaimName"),
+				apivalidation.NameIsDNSSubdomain(*s.ResourceClaimName, false))...)
 		}
 	}
 	return errs
@@ -186,7 +198,8 @@ func validateExtendedClaim(status *corev1.PodExtendedResourceClaimStatus, spec *
 	for i, m := range status.RequestMappings {
 		at := mappings.Index(i)
 		if list, ok := requests[m.ContainerName]; !ok {
-			errs = append(errs, field.Invalid(at.Child("containerName"), m.ContainerName, "must match the name of an entry in spec.initContainers.name or spec.containers.name"))
+			errs = append(errs, field.Invalid(at.Child("containerName"), m.ContainerName,
+				"must match the name of an entry in spec.initContainers.name or spec.containers.name"))
 		} else if _, ok := list[corev1.ResourceName(m.ResourceName)]; !ok {
 			errs = append(errs, field.Invalid(at.Child("resourceName"), m.ResourceName,
 				"must match the extended resource name of an entry in spec.initContainers.resources.requests or spec.containers.resources.requests"))

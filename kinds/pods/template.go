@@ -31,7 +31,8 @@ func Template(template *corev1.PodTemplateSpec, path *field.Path, opts Options) 
 
 // ReplicaTemplate validates the template of a controller that keeps a number of pods running.
 // owner is the kind in errors.
-func ReplicaTemplate(template *corev1.PodTemplateSpec, selector labels.Selector, owner string, path *field.Path, opts Options) (errs field.ErrorList) {
+func ReplicaTemplate(template *corev1.PodTemplateSpec, selector labels.Selector, owner string,
+	path *field.Path, opts Options) (errs field.ErrorList) {
 	if template == nil {
 		return field.ErrorList{field.Required(path, "")}
 	}
@@ -52,7 +53,8 @@ func SelectedLabels(template *corev1.PodTemplateSpec, selector labels.Selector, 
 func EndlessPods(template *corev1.PodTemplateSpec, owner string, path *field.Path) field.ErrorList {
 	errs := rules.Enum(template.Spec.RestartPolicy, path.Child("spec", "restartPolicy"), corev1.RestartPolicyAlways)
 	if template.Spec.ActiveDeadlineSeconds != nil {
-		errs = append(errs, field.Forbidden(path.Child("spec", "activeDeadlineSeconds"), "activeDeadlineSeconds in "+owner+" is not Supported"))
+		errs = append(errs, field.Forbidden(path.Child("spec", "activeDeadlineSeconds"),
+			"activeDeadlineSeconds in "+owner+" is not Supported"))
 	}
 	return errs
 }
@@ -135,7 +137,8 @@ func validateController(rc, old *corev1.ReplicationController) (errs field.Error
 	} else {
 		errs = append(errs, rules.Nonnegative(*spec.Replicas, specPath.Child("replicas"))...)
 	}
-	errs = append(errs, ReplicaTemplate(spec.Template, labels.SelectorFromSet(spec.Selector), "ReplicationController", specPath.Child("template"), opts)...)
+	errs = append(errs, ReplicaTemplate(spec.Template, labels.SelectorFromSet(spec.Selector),
+		"ReplicationController", specPath.Child("template"), opts)...)
 	if old != nil {
 		errs = append(errs, validateNonConvertible(rc, old)...)
 	}
@@ -151,7 +154,8 @@ func validateNonConvertible(rc, old *corev1.ReplicationController) (errs field.E
 		}
 		_, name, _ := strings.Cut(key, "/")
 		if !strings.Contains(name, "selector") {
-			errs = append(errs, &field.Error{Type: field.ErrorTypeNotFound, BadValue: old.Annotations[key], Field: name, Detail: "unknown non-convertible field"})
+			errs = append(errs, &field.Error{Type: field.ErrorTypeNotFound,
+				BadValue: old.Annotations[key], Field: name, Detail: "unknown non-convertible field"})
 		} else if !apiequality.Semantic.DeepEqual(rc.Spec.Selector, old.Spec.Selector) {
 			errs = append(errs, field.Invalid(specPath.Child("selector"), rc.Spec.Selector, "cannot update non-convertible selector"))
 		}

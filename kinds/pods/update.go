@@ -45,7 +45,8 @@ func validateUpdate(pod, old *corev1.Pod, opts Options) field.ErrorList {
 			errs = append(errs, trimmedImage(c.Image, lists.path.Index(i))...)
 		}
 	}
-	deadline, stop := validateDeadlineUpdate(pod.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds, specPath.Child("activeDeadlineSeconds"))
+	deadline, stop := validateDeadlineUpdate(pod.Spec.ActiveDeadlineSeconds,
+		old.Spec.ActiveDeadlineSeconds, specPath.Child("activeDeadlineSeconds"))
 	errs = append(errs, deadline...)
 	if stop {
 		return errs
@@ -67,7 +68,8 @@ func validateUpdate(pod, old *corev1.Pod, opts Options) field.ErrorList {
 	spec.ActiveDeadlineSeconds = old.Spec.ActiveDeadlineSeconds
 	spec.SchedulingGates = old.Spec.SchedulingGates
 	spec.Tolerations = old.Spec.Tolerations
-	if grace, before := spec.TerminationGracePeriodSeconds, old.Spec.TerminationGracePeriodSeconds; grace != nil && before != nil && *grace == 1 && *before < 0 {
+	if grace, before := spec.TerminationGracePeriodSeconds,
+		old.Spec.TerminationGracePeriodSeconds; grace != nil && before != nil && *grace == 1 && *before < 0 {
 		spec.TerminationGracePeriodSeconds = before
 	}
 	if len(old.Spec.SchedulingGates) > 0 {
@@ -75,7 +77,8 @@ func validateUpdate(pod, old *corev1.Pod, opts Options) field.ErrorList {
 	}
 	if !apiequality.Semantic.DeepEqual(*spec, old.Spec) {
 		changes := diff.Diff(rules.Internal(old.Spec), rules.Internal(*spec))
-		errs = append(errs, field.Forbidden(specPath, fmt.Sprintf("pod updates may not change fields other than %s\n%v", updatable, changes)))
+		errs = append(errs, field.Forbidden(specPath,
+			fmt.Sprintf("pod updates may not change fields other than %s\n%v", updatable, changes)))
 	}
 	return errs
 }
@@ -119,7 +122,8 @@ func validateGateUpdate(gates, old []corev1.PodSchedulingGate, path *field.Path)
 		delete(added, gate.Name)
 	}
 	for _, name := range rules.Keys(added) {
-		errs = append(errs, field.Forbidden(path.Index(added[name]).Child("name"), fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", name)))
+		errs = append(errs, field.Forbidden(path.Index(added[name]).Child("name"),
+			fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", name)))
 	}
 	return errs
 }
@@ -129,7 +133,8 @@ func validateGateUpdate(gates, old []corev1.PodSchedulingGate, path *field.Path)
 func validateGatedUpdate(spec, old *corev1.PodSpec) (errs field.ErrorList) {
 	for _, key := range rules.Keys(old.NodeSelector) {
 		if value, ok := spec.NodeSelector[key]; !ok || value != old.NodeSelector[key] {
-			errs = append(errs, field.Invalid(specPath.Child("nodeSelector"), spec.NodeSelector, "only additions to spec.nodeSelector are allowed (no mutations or deletions)"))
+			errs = append(errs, field.Invalid(specPath.Child("nodeSelector"), spec.NodeSelector,
+				"only additions to spec.nodeSelector are allowed (no mutations or deletions)"))
 			break
 		}
 	}
@@ -145,7 +150,8 @@ func validateGatedUpdate(spec, old *corev1.PodSpec) (errs field.ErrorList) {
 	if apiequality.Semantic.DeepEqual(affinity, before) {
 		return errs
 	}
-	errs = append(errs, validateNodeAffinityUpdate(affinity, before, specPath.Child("affinity", "nodeAffinity", requiredTerms, "nodeSelectorTerms"))...)
+	errs = append(errs, validateNodeAffinityUpdate(affinity, before, specPath.Child("affinity",
+		"nodeAffinity", requiredTerms, "nodeSelectorTerms"))...)
 	switch {
 	case spec.Affinity == nil:
 		spec.Affinity = &corev1.Affinity{NodeAffinity: before}
@@ -167,11 +173,13 @@ func validateNodeAffinityUpdate(affinity, old *corev1.NodeAffinity, path *field.
 		terms = affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	}
 	if len(before) > 0 && len(before) != len(terms) {
-		return field.ErrorList{field.Invalid(path, rules.Internal(terms), "no additions/deletions to non-empty NodeSelectorTerms list are allowed")}
+		return field.ErrorList{field.Invalid(path, rules.Internal(terms),
+			"no additions/deletions to non-empty NodeSelectorTerms list are allowed")}
 	}
 	for i := range before {
 		if !isStricter(&terms[i], &before[i]) {
-			errs = append(errs, field.Invalid(path.Index(i), rules.Internal(terms[i]), "only additions are allowed (no mutations or deletions)"))
+			errs = append(errs, field.Invalid(path.Index(i), rules.Internal(terms[i]),
+				"only additions are allowed (no mutations or deletions)"))
 		}
 	}
 	return errs
@@ -208,7 +216,8 @@ func validateEphemeralContainers(pod, old *corev1.Pod) field.ErrorList {
 			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be removed\n", before.Name)))
 		} else if !apiequality.Semantic.DeepEqual(before, *c) {
 			changes := diff.Diff(rules.Internal(before), rules.Internal(*c))
-			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed\n%v", before.Name, changes)))
+			errs = append(errs, field.Forbidden(path,
+				fmt.Sprintf("existing ephemeral containers %q may not be changed\n%v", before.Name, changes)))
 		}
 	}
 	return errs

@@ -42,7 +42,8 @@ func (c *checker) checkVolumes(path *field.Path) {
 			c.volumes[volume.Name] = &volume.VolumeSource
 		}
 		if claim := volume.PersistentVolumeClaim; claim != nil && created.Has(claim.ClaimName) {
-			c.add(field.Invalid(at.Child("persistentVolumeClaim", "claimName"), claim.ClaimName, "must not reference a PVC that gets created for an ephemeral volume"))
+			c.add(field.Invalid(at.Child("persistentVolumeClaim", "claimName"), claim.ClaimName,
+				"must not reference a PVC that gets created for an ephemeral volume"))
 		}
 	}
 }
@@ -82,25 +83,30 @@ var volumeTypes = sync.OnceValue(func() []volumeType {
 		source("emptyDir", func(s v) *corev1.EmptyDirVolumeSource { return s.EmptyDir }, validateEmptyDir),
 		source("hostPath", func(s v) *corev1.HostPathVolumeSource { return s.HostPath }, rules.HostPath),
 		source("gitRepo", func(s v) *corev1.GitRepoVolumeSource { return s.GitRepo }, validateGitRepo),
-		source("persistentDisk", func(s v) *corev1.GCEPersistentDiskVolumeSource { return s.GCEPersistentDisk }, rules.GCEPersistentDisk).as("gcePersistentDisk"),
-		source("awsElasticBlockStore", func(s v) *corev1.AWSElasticBlockStoreVolumeSource { return s.AWSElasticBlockStore }, rules.AWSElasticBlockStore),
+		source("persistentDisk", func(s v) *corev1.GCEPersistentDiskVolumeSource { return s.GCEPersistentDisk },
+			rules.GCEPersistentDisk).as("gcePersistentDisk"),
+		source("awsElasticBlockStore", func(s v) *corev1.AWSElasticBlockStoreVolumeSource { return s.AWSElasticBlockStore },
+			rules.AWSElasticBlockStore),
 		source("secret", func(s v) *corev1.SecretVolumeSource { return s.Secret }, validateSecret),
 		source("nfs", func(s v) *corev1.NFSVolumeSource { return s.NFS }, rules.NFS),
 		source("iscsi", func(s v) *corev1.ISCSIVolumeSource { return s.ISCSI }, validateISCSI),
 		source("glusterfs", func(s v) *corev1.GlusterfsVolumeSource { return s.Glusterfs }, validateGlusterfs),
 		source("flocker", func(s v) *corev1.FlockerVolumeSource { return s.Flocker }, rules.Flocker),
-		source("persistentVolumeClaim", func(s v) *corev1.PersistentVolumeClaimVolumeSource { return s.PersistentVolumeClaim }, validateClaim),
+		source("persistentVolumeClaim", func(s v) *corev1.PersistentVolumeClaimVolumeSource { return s.PersistentVolumeClaim },
+			validateClaim),
 		source("rbd", func(s v) *corev1.RBDVolumeSource { return s.RBD }, validateRBD),
 		source("cinder", func(s v) *corev1.CinderVolumeSource { return s.Cinder }, validateCinder),
 		source("cephfs", func(s v) *corev1.CephFSVolumeSource { return s.CephFS }, validateCephFS).as("cephFS"),
 		source("quobyte", func(s v) *corev1.QuobyteVolumeSource { return s.Quobyte }, rules.Quobyte),
-		checked("downwardAPI", func(s v) *corev1.DownwardAPIVolumeSource { return s.DownwardAPI }, (*checker).checkDownwardAPI).as("downwarAPI"),
+		checked("downwardAPI", func(s v) *corev1.DownwardAPIVolumeSource { return s.DownwardAPI },
+			(*checker).checkDownwardAPI).as("downwarAPI"),
 		source("fc", func(s v) *corev1.FCVolumeSource { return s.FC }, rules.FC),
 		source("flexVolume", func(s v) *corev1.FlexVolumeSource { return s.FlexVolume }, validateFlex),
 		source("configMap", func(s v) *corev1.ConfigMapVolumeSource { return s.ConfigMap }, validateConfigMap),
 		source("azureFile", func(s v) *corev1.AzureFileVolumeSource { return s.AzureFile }, validateAzureFile),
 		source("vsphereVolume", func(s v) *corev1.VsphereVirtualDiskVolumeSource { return s.VsphereVolume }, rules.VsphereVolume),
-		source("photonPersistentDisk", func(s v) *corev1.PhotonPersistentDiskVolumeSource { return s.PhotonPersistentDisk }, rules.PhotonPersistentDisk),
+		source("photonPersistentDisk", func(s v) *corev1.PhotonPersistentDiskVolumeSource { return s.PhotonPersistentDisk },
+			rules.PhotonPersistentDisk),
 		source("portworxVolume", func(s v) *corev1.PortworxVolumeSource { return s.PortworxVolume }, rules.PortworxVolume),
 		source("azureDisk", func(s v) *corev1.AzureDiskVolumeSource { return s.AzureDisk }, rules.AzureDisk),
 		source("storageos", func(s v) *corev1.StorageOSVolumeSource { return s.StorageOS }, validateStorageOS),
@@ -131,7 +137,8 @@ func (c *checker) checkVolume(volume *corev1.Volume, path *field.Path) {
 			}
 		}
 		const maxInitiator = 64
-		if iscsi := volume.ISCSI; t.name == "iscsi" && iscsi.InitiatorName != nil && len(volume.Name+":"+iscsi.TargetPortal) > maxInitiator {
+		if iscsi := volume.ISCSI; t.name == "iscsi" && iscsi.InitiatorName != nil &&
+			len(volume.Name+":"+iscsi.TargetPortal) > maxInitiator {
 			c.add(field.Invalid(path.Child("name"), volume.Name,
 				"Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified."))
 		}

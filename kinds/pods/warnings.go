@@ -52,7 +52,8 @@ func podWarnings(pod, old *corev1.Pod) []string {
 	w := &warner{spec: &pod.Spec, meta: &pod.ObjectMeta}
 	w.warnMovedAppArmor()
 	if messages := validation.IsDNS1123Label(pod.Name); len(messages) > 0 {
-		w.add(metadata.Child("name"), "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: %v", messages)
+		w.add(metadata.Child("name"),
+			"this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: %v", messages)
 	}
 	return w.warnings()
 }
@@ -174,11 +175,13 @@ func (w *warner) warnScheduling(spec *field.Path) {
 		affinity, path := w.spec.Affinity.NodeAffinity, spec.Child("affinity", "nodeAffinity")
 		if required := affinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
 			for i := range required.NodeSelectorTerms {
-				w.list = append(w.list, rules.NodeSelectorTermWarnings(&required.NodeSelectorTerms[i], path.Child(requiredTerms, "nodeSelectorTerms").Index(i))...)
+				w.list = append(w.list, rules.NodeSelectorTermWarnings(&required.NodeSelectorTerms[i],
+					path.Child(requiredTerms, "nodeSelectorTerms").Index(i))...)
 			}
 		}
 		for i := range affinity.PreferredDuringSchedulingIgnoredDuringExecution {
-			term, at := &affinity.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference, path.Child(preferredTerms).Index(i).Child("preference")
+			term, at := &affinity.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference,
+				path.Child(preferredTerms).Index(i).Child("preference")
 			w.list = append(w.list, rules.NodeSelectorTermWarnings(term, at)...)
 			for j, expression := range term.MatchExpressions {
 				for k, value := range expression.Values {
@@ -215,10 +218,12 @@ func (w *warner) warnTerms(path *field.Path) {
 	}
 	if affinity := w.spec.Affinity; affinity != nil {
 		if a := affinity.PodAffinity; a != nil {
-			warn(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAffinity"))
+			warn(a.RequiredDuringSchedulingIgnoredDuringExecution,
+				a.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAffinity"))
 		}
 		if a := affinity.PodAntiAffinity; a != nil {
-			warn(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAntiAffinity"))
+			warn(a.RequiredDuringSchedulingIgnoredDuringExecution,
+				a.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAntiAffinity"))
 		}
 	}
 }
@@ -242,7 +247,8 @@ func (w *warner) warnVolumes(path *field.Path) {
 			}
 		}
 		if v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil {
-			w.list = append(w.list, volumes.ClaimSpecWarnings(&v.Ephemeral.VolumeClaimTemplate.Spec, path.Index(i).Child("ephemeral", "volumeClaimTemplate", "spec"))...)
+			w.list = append(w.list, volumes.ClaimSpecWarnings(&v.Ephemeral.VolumeClaimTemplate.Spec,
+				path.Index(i).Child("ephemeral", "volumeClaimTemplate", "spec"))...)
 		}
 		if v.CephFS != nil {
 			w.add(path.Index(i).Child("cephfs"), "deprecated in v1.28, non-functional in v1.31+")
@@ -302,7 +308,8 @@ func (w *warner) warnContainers(spec *field.Path) {
 		// Pods are warned about annotations that have become fields instead.
 		if w.path != nil && (c.SecurityContext == nil || c.SecurityContext.AppArmorProfile == nil) {
 			annotation, ok := w.meta.Annotations[appArmorPrefix+c.Name]
-			if ok && (security == nil || security.AppArmorProfile == nil || !apiequality.Semantic.DeepEqual(security.AppArmorProfile, appArmorProfile(annotation))) {
+			if ok && (security == nil || security.AppArmorProfile == nil ||
+				!apiequality.Semantic.DeepEqual(security.AppArmorProfile, appArmorProfile(annotation))) {
 				w.add(w.annotation(appArmorPrefix+c.Name), `deprecated since v1.30; use the "appArmorProfile" field instead`)
 			}
 		}
@@ -371,7 +378,8 @@ func (w *warner) warnPorts(spec *field.Path) {
 		for i, port := range c.Ports {
 			at := path.Child("ports").Index(i)
 			if other := byName[port.Name]; other != nil {
-				w.add(at, "duplicate port name %q with %s, services and probes that select ports by name will use %s", port.Name, other, other)
+				w.add(at, "duplicate port name %q with %s, services and probes that select ports by name will use %s", port.Name, other,
+					other)
 			} else if port.Name != "" {
 				byName[port.Name] = at
 			}

@@ -99,7 +99,8 @@ func (c *checker) checkHostProcesses(path *field.Path) {
 	for at, container := range containers(c.spec, path) {
 		total++
 		process := ofPod
-		if security := container.SecurityContext; security != nil && security.WindowsOptions != nil && security.WindowsOptions.HostProcess != nil {
+		if security := container.SecurityContext; security != nil &&
+			security.WindowsOptions != nil && security.WindowsOptions.HostProcess != nil {
 			process = security.WindowsOptions.HostProcess
 			if ofPod != nil && *ofPod != *process {
 				c.add(field.Invalid(at.Child("securityContext", "windowsOptions", "hostProcess"), *process,

@@ -40,7 +40,8 @@ func Rules() map[string]kind.Rules {
 func stripLabel(b *v1.PodDisruptionBudget) {
 	const label = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
 	s := b.Spec.Selector
-	if s == nil || equality.Semantic.DeepEqual(*s, metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: label, Operator: metav1.LabelSelectorOpExists}}}) {
+	if s == nil || equality.Semantic.DeepEqual(*s, metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: label,
+		Operator: metav1.LabelSelectorOpExists}}}) {
 		return
 	}
 	s.MatchExpressions = slices.DeleteFunc(s.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == label })

@@ -90,7 +90,8 @@ func validateRule(rule rbacv1.PolicyRule, namespaced bool, path *field.Path) (er
 			errs = append(errs, field.Invalid(urls, rule.NonResourceURLs, "namespaced rules cannot apply to non-resource URLs"))
 		}
 		if len(rule.APIGroups) > 0 || len(rule.Resources) > 0 || len(rule.ResourceNames) > 0 {
-			errs = append(errs, field.Invalid(urls, rule.NonResourceURLs, "rules cannot apply to both regular resources and non-resource URLs"))
+			errs = append(errs, field.Invalid(urls, rule.NonResourceURLs,
+				"rules cannot apply to both regular resources and non-resource URLs"))
 		}
 		return errs
 	}
@@ -132,7 +133,8 @@ func hasInvalidSelector(r *rbacv1.ClusterRole) bool {
 		return false
 	}
 	for i := range r.AggregationRule.ClusterRoleSelectors {
-		if len(metav1validation.ValidateLabelSelector(&r.AggregationRule.ClusterRoleSelectors[i], metav1validation.LabelSelectorValidationOptions{}, nil)) > 0 {
+		if len(metav1validation.ValidateLabelSelector(&r.AggregationRule.ClusterRoleSelectors[i],
+			metav1validation.LabelSelectorValidationOptions{}, nil)) > 0 {
 			return true
 		}
 	}
@@ -172,7 +174,8 @@ func validateSubject(s rbacv1.Subject, namespaced bool, path *field.Path) field.
 	case rbacv1.UserKind, rbacv1.GroupKind:
 		errs = append(errs, rules.Enum(s.APIGroup, path.Child("apiGroup"), rbacv1.GroupName)...)
 	default:
-		errs = append(errs, field.NotSupported(path.Child("kind"), s.Kind, []string{rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind}))
+		errs = append(errs, field.NotSupported(path.Child("kind"), s.Kind,
+			[]string{rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind}))
 	}
 	return errs
 }

@@ -2,7 +2,8 @@ package resource
 
 // exact are the fields of a request that are in its field exactly in v1, and in the request itself
 // in v1beta1.
-var exact = []string{"deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity", "derivedAttributes"}
+var exact = []string{"deviceClassName", "selectors", "allocationMode", "count", "adminAccess",
+	"tolerations", "capacity", "derivedAttributes"}
 
 // FromV1beta1 changes an object of version v1beta1, as JSON, to one of v1.
 func FromV1beta1(obj map[string]any) {

@@ -32,7 +32,8 @@ func ClaimSpec(spec *corev1.PersistentVolumeClaimSpec, path *field.Path, opts Cl
 	}
 	if spec.Selector != nil {
 		errs = append(errs, metav1validation.ValidateLabelSelector(spec.Selector,
-			metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: opts.InvalidSelectorValues}, path.Child("selector"))...)
+			metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: opts.InvalidSelectorValues},
+			path.Child("selector"))...)
 	}
 	errs = append(errs, AccessModes(spec.AccessModes, modes)...)
 
@@ -46,7 +47,8 @@ func ClaimSpec(spec *corev1.PersistentVolumeClaimSpec, path *field.Path, opts Cl
 		errs = append(errs, Invalid(*class, path.Child("storageClassName"), apivalidation.NameIsDNSSubdomain(*class, false))...)
 	}
 	if spec.VolumeMode != nil {
-		errs = append(errs, Enum(*spec.VolumeMode, path.Child("volumeMode"), corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)...)
+		errs = append(errs, Enum(*spec.VolumeMode, path.Child("volumeMode"),
+			corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)...)
 	}
 	errs = append(errs, dataSources(spec, path, opts)...)
 	if class := spec.VolumeAttributesClassName; class != nil && *class != "" {
@@ -87,7 +89,8 @@ func dataSources(spec *corev1.PersistentVolumeClaimSpec, path *field.Path, opts 
 	errs = append(errs, dataSource(ref.APIGroup, ref.Kind, ref.Name, refPath, opts)...)
 	otherNamespace := ref.Namespace != nil && *ref.Namespace != ""
 	if otherNamespace {
-		errs = append(errs, Invalid(*ref.Namespace, refPath.Child("namespace"), apivalidation.ValidateNamespaceName(*ref.Namespace, false))...)
+		errs = append(errs, Invalid(*ref.Namespace, refPath.Child("namespace"),
+			apivalidation.ValidateNamespaceName(*ref.Namespace, false))...)
 	}
 	switch {
 	case local == nil:

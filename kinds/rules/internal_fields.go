@@ -59,7 +59,8 @@ var newFields = map[reflect.Type]string{
 // internalFields returns the fields of a struct in the order of its internal type.
 func internalFields(v reflect.Value) (fields []internalField) {
 	if spec, ok := v.Interface().(corev1.PodSpec); ok {
-		security := podSecurity{spec.HostNetwork, spec.HostPID, spec.HostIPC, spec.ShareProcessNamespace, spec.HostUsers, corev1.PodSecurityContext{}}
+		security := podSecurity{spec.HostNetwork, spec.HostPID, spec.HostIPC,
+			spec.ShareProcessNamespace, spec.HostUsers, corev1.PodSecurityContext{}}
 		if spec.SecurityContext != nil {
 			security.PodSecurityContext = *spec.SecurityContext
 		}

@@ -65,7 +65,8 @@ func nodeFieldRequirement(r *corev1.NodeSelectorRequirement, path *field.Path) (
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
 		if len(r.Values) != 1 {
-			errs = append(errs, field.Required(path.Child("values"), "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
+			errs = append(errs, field.Required(path.Child("values"),
+				"must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
 		}
 	default:
 		errs = append(errs, field.Invalid(path.Child("operator"), r.Operator, "not a valid selector operator"))

@@ -25,7 +25,8 @@ func ObjectMeta(meta *metav1.ObjectMeta, namespaced bool, name apivalidation.Val
 
 // ObjectMetaWithName is ObjectMeta for kinds that validate generated names, but not the prefix
 // that a client asked for.
-func ObjectMetaWithName(meta *metav1.ObjectMeta, namespaced bool, name apivalidation.ValidateNameFuncWithErrors, path *field.Path) field.ErrorList {
+func ObjectMetaWithName(meta *metav1.ObjectMeta, namespaced bool,
+	name apivalidation.ValidateNameFuncWithErrors, path *field.Path) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaWithOpts(meta, namespaced, name, path)
 	return append(errs, finalizers(meta, path)...)
 }

@@ -65,13 +65,16 @@ func validatePriorityClass(pc, old *schedulingv1.PriorityClass) (errs field.Erro
 	errs = rules.ObjectMeta(&pc.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, meta)
 	if strings.HasPrefix(pc.Name, systemPrefix) {
 		if err := checkSystemClass(pc); err != nil {
-			errs = append(errs, field.Forbidden(meta.Child("name"), fmt.Sprintf("priority class names with '%s' prefix are reserved for system use only. error: %v", systemPrefix, err)))
+			errs = append(errs, field.Forbidden(meta.Child("name"),
+				fmt.Sprintf("priority class names with '%s' prefix are reserved for system use only. error: %v", systemPrefix, err)))
 		}
 	} else if pc.Value > highestUser {
-		errs = append(errs, field.Forbidden(field.NewPath("value"), fmt.Sprintf("maximum allowed value of a user defined priority is %d", highestUser)))
+		errs = append(errs, field.Forbidden(field.NewPath("value"),
+			fmt.Sprintf("maximum allowed value of a user defined priority is %d", highestUser)))
 	}
 	if pc.PreemptionPolicy != nil {
-		errs = append(errs, rules.RequiredEnum(*pc.PreemptionPolicy, field.NewPath("preemptionPolicy"), corev1.PreemptLowerPriority, corev1.PreemptNever)...)
+		errs = append(errs, rules.RequiredEnum(*pc.PreemptionPolicy, field.NewPath("preemptionPolicy"),
+			corev1.PreemptLowerPriority, corev1.PreemptNever)...)
 	}
 	return errs
 }

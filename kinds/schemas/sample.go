@@ -18,7 +18,8 @@ func (k *Kind) Sample(version string) (map[string]any, error) {
 	apiVersion, kind := gvk.ToAPIVersionAndKind()
 	for _, text := range strings.Split(samplesYAML, "\n---\n") {
 		// Comments may come first.
-		if !strings.Contains(text, "apiVersion: "+apiVersion+"\nkind: "+kind+"\n") && !strings.HasSuffix(text, "apiVersion: "+apiVersion+"\nkind: "+kind) {
+		if !strings.Contains(text, "apiVersion: "+apiVersion+"\nkind: "+kind+"\n") &&
+			!strings.HasSuffix(text, "apiVersion: "+apiVersion+"\nkind: "+kind) {
 			continue
 		}
 		var obj map[string]any

@@ -60,7 +60,8 @@ func All() []*Kind {
 		k := byName[r.GroupResource()]
 		if k == nil {
 			k = &Kind{Group: r.Group, Namespaced: r.Namespaced, library: l, Names: api.CustomResourceDefinitionNames{
-				Plural: r.Plural, Singular: r.Singular, Kind: r.Kind, ListKind: r.Kind + "List", ShortNames: r.ShortNames, Categories: r.Categories,
+				Plural: r.Plural, Singular: r.Singular, Kind: r.Kind, ListKind: r.Kind + "List",
+				ShortNames: r.ShortNames, Categories: r.Categories,
 			}}
 			byName[r.GroupResource()] = k
 			out = append(out, k)
@@ -68,10 +69,12 @@ func All() []*Kind {
 		hasStatus := slices.ContainsFunc(r.Subresources, func(s kinds.Subresource) bool { return s.Name == "status" })
 		k.Versions = append(k.Versions, Version{Name: r.Version, Status: hasStatus})
 	}
-	return append(out, &Kind{Group: api.GroupName, library: l, Versions: []Version{{Name: api.Version, Status: true}}, Names: api.CustomResourceDefinitionNames{
-		Plural: "customresourcedefinitions", Singular: "customresourcedefinition", Kind: api.Kind, ListKind: api.ListKind, ShortNames: []string{"crd", "crds"},
-		Categories: []string{"api-extensions"},
-	}})
+	return append(out, &Kind{Group: api.GroupName, library: l,
+		Versions: []Version{{Name: api.Version, Status: true}}, Names: api.CustomResourceDefinitionNames{
+			Plural: "customresourcedefinitions", Singular: "customresourcedefinition", Kind: api.Kind,
+			ListKind: api.ListKind, ShortNames: []string{"crd", "crds"},
+			Categories: []string{"api-extensions"},
+		}})
 }
 
 // Called returns the kinds with a name: plural, singular, kind or a short name, in any case.

@@ -111,7 +111,8 @@ func (a *Allocator) initFamilies(svc, old *corev1.Service) (errs field.ErrorList
 	if !headless {
 		// Endpoints of headless services without a selector may have any family.
 		if *spec.IPFamilyPolicy == corev1.IPFamilyPolicyRequireDualStack && len(a.families) < 2 {
-			errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilyPolicy"), spec.IPFamilyPolicy, "this cluster is not configured for dual-stack services"))
+			errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilyPolicy"), spec.IPFamilyPolicy,
+				"this cluster is not configured for dual-stack services"))
 		}
 		for i, family := range spec.IPFamilies {
 			if !slices.Contains(a.families, family) {
@@ -177,7 +178,8 @@ func (a *Allocator) inferFamilies(svc *corev1.Service) (errs field.ErrorList) {
 		if family := familyOf(ip); slices.Contains(a.families, family) {
 			spec.IPFamilies = append(slices.Clone(spec.IPFamilies), family)
 		} else {
-			errs = append(errs, field.Invalid(field.NewPath("spec", "clusterIPs").Index(i), spec.ClusterIPs, fmt.Sprintf("%s is not configured on this cluster", family)))
+			errs = append(errs, field.Invalid(field.NewPath("spec", "clusterIPs").Index(i), spec.ClusterIPs,
+				fmt.Sprintf("%s is not configured on this cluster", family)))
 		}
 	}
 	return errs

@@ -64,7 +64,8 @@ func clusterIPs(svc, old *corev1.Service) (errs field.ErrorList) {
 	for i := range min(len(spec.ClusterIPs), len(spec.IPFamilies)) {
 		family, ip := spec.IPFamilies[i], spec.ClusterIPs[i]
 		if known := family == corev1.IPv4Protocol || family == corev1.IPv6Protocol; known && family != familyOf(ip) {
-			errs = append(errs, field.Invalid(ips.Index(i), ip, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", family, i)))
+			errs = append(errs, field.Invalid(ips.Index(i), ip,
+				fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", family, i)))
 		}
 	}
 	return errs
@@ -118,7 +119,8 @@ func clusterIPsUpdate(svc, old *corev1.Service) (errs field.ErrorList) {
 			changed(0)
 		}
 		if len(ips) == 1 && value(svc.Spec.IPFamilyPolicy) != corev1.IPFamilyPolicySingleStack {
-			errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilyPolicy"), svc.Spec.IPFamilyPolicy, "must be set to 'SingleStack' when releasing the secondary clusterIP"))
+			errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilyPolicy"), svc.Spec.IPFamilyPolicy,
+				"must be set to 'SingleStack' when releasing the secondary clusterIP"))
 		}
 	case len(before) > 0:
 		changed(0)
@@ -149,7 +151,8 @@ func familiesUpdate(svc, old *corev1.Service) (errs field.ErrorList) {
 		errs = append(errs, field.Invalid(first, svc.Spec.ClusterIPs, unchangeable))
 	}
 	if len(families) < len(before) && len(families) == 1 && value(svc.Spec.IPFamilyPolicy) != corev1.IPFamilyPolicySingleStack {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilyPolicy"), svc.Spec.IPFamilyPolicy, "must be set to 'SingleStack' when releasing the secondary ipFamily"))
+		errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilyPolicy"), svc.Spec.IPFamilyPolicy,
+			"must be set to 'SingleStack' when releasing the secondary ipFamily"))
 	}
 	return errs
 }

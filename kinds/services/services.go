@@ -187,7 +187,8 @@ func warnings(svc *corev1.Service) (out []string) {
 		}
 	}
 	if _, ok := svc.Annotations[corev1.DeprecatedAnnotationTopologyAwareHints]; ok {
-		warn("annotation %s is deprecated, please use %s instead", corev1.DeprecatedAnnotationTopologyAwareHints, corev1.AnnotationTopologyMode)
+		warn("annotation %s is deprecated, please use %s instead",
+			corev1.DeprecatedAnnotationTopologyAwareHints, corev1.AnnotationTopologyMode)
 	}
 	if spec.ClusterIP != "" && spec.ClusterIP != corev1.ClusterIPNone {
 		warnIPs(path.Child("clusterIPs"), spec.ClusterIPs)
@@ -221,7 +222,8 @@ func warnings(svc *corev1.Service) (out []string) {
 		warn("spec.externalName is ignored when spec.type is not %q", corev1.ServiceTypeExternalName)
 	}
 	if value(spec.TrafficDistribution) == corev1.ServiceTrafficDistributionPreferClose {
-		warn("spec.trafficDistribution: %q is deprecated; use %q", corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone)
+		warn("spec.trafficDistribution: %q is deprecated; use %q",
+			corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone)
 	}
 	return out
 }

@@ -25,7 +25,8 @@ func validate(svc, old *corev1.Service) (errs field.ErrorList) {
 		errs = append(errs, clusterIPsUpdate(svc, old)...)
 		errs = append(errs, familiesUpdate(svc, old)...)
 		if isLoadBalancer(old) && isLoadBalancer(svc) && !samePointer(old.Spec.LoadBalancerClass, svc.Spec.LoadBalancerClass) {
-			errs = append(errs, field.Invalid(field.NewPath("spec", "loadBalancerClass"), svc.Spec.LoadBalancerClass, "may not change once set"))
+			errs = append(errs, field.Invalid(field.NewPath("spec", "loadBalancerClass"),
+				svc.Spec.LoadBalancerClass, "may not change once set"))
 		}
 		errs = append(errs, loadBalancerClass(svc)...)
 		if needsHealthCheck(old) && needsHealthCheck(svc) && svc.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
@@ -58,7 +59,8 @@ func validateSpec(svc, old *corev1.Service, path *field.Path) (errs field.ErrorL
 		errs = append(errs, validatePort(&spec.Ports[i], len(spec.Ports) > 1, names, path.Child("ports").Index(i))...)
 	}
 	errs = append(errs, metav1validation.ValidateLabels(spec.Selector, path.Child("selector"))...)
-	errs = append(errs, rules.RequiredEnum(spec.SessionAffinity, path.Child("sessionAffinity"), corev1.ServiceAffinityClientIP, corev1.ServiceAffinityNone)...)
+	errs = append(errs, rules.RequiredEnum(spec.SessionAffinity, path.Child("sessionAffinity"),
+		corev1.ServiceAffinityClientIP, corev1.ServiceAffinityNone)...)
 	errs = append(errs, validateAffinity(spec, path.Child("sessionAffinityConfig"))...)
 	errs = append(errs, clusterIPs(svc, old)...)
 	for i, ip := range spec.ExternalIPs {
@@ -89,7 +91,8 @@ func validateType(svc *corev1.Service, path *field.Path) (errs field.ErrorList) 
 	switch spec.Type {
 	case corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort:
 		if isHeadless(svc) {
-			errs = append(errs, field.Invalid(path.Child("clusterIPs").Index(0), spec.ClusterIPs[0], fmt.Sprintf("may not be set to 'None' for %s services", spec.Type)))
+			errs = append(errs, field.Invalid(path.Child("clusterIPs").Index(0), spec.ClusterIPs[0],
+				fmt.Sprintf("may not be set to 'None' for %s services", spec.Type)))
 		}
 	case corev1.ServiceTypeExternalName:
 		const forbidden = "may not be set for ExternalName services"
@@ -124,7 +127,8 @@ func validatePort(port *corev1.ServicePort, nameRequired bool, names map[string]
 		errs = append(errs, field.Required(path.Child("name"), ""))
 	}
 	errs = append(errs, rules.Port(port.Port, path.Child("port"))...)
-	errs = append(errs, rules.RequiredEnum(port.Protocol, path.Child("protocol"), corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)...)
+	errs = append(errs, rules.RequiredEnum(port.Protocol, path.Child("protocol"),
+		corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)...)
 	errs = append(errs, rules.PortOrName(port.TargetPort, path.Child("targetPort"))...)
 	if port.AppProtocol != nil {
 		errs = append(errs, rules.QualifiedName(*port.AppProtocol, path.Child("appProtocol"))...)
@@ -138,7 +142,8 @@ func validateAffinity(spec *corev1.ServiceSpec, path *field.Path) field.ErrorLis
 	required := fmt.Sprintf("when session affinity type is %s", corev1.ServiceAffinityClientIP)
 	switch {
 	case spec.SessionAffinity == corev1.ServiceAffinityNone && config != nil:
-		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("must not be set when session affinity is %s", corev1.ServiceAffinityNone))}
+		return field.ErrorList{field.Forbidden(path,
+			fmt.Sprintf("must not be set when session affinity is %s", corev1.ServiceAffinityNone))}
 	case spec.SessionAffinity != corev1.ServiceAffinityClientIP:
 		return nil
 	case config == nil:
@@ -150,7 +155,8 @@ func validateAffinity(spec *corev1.ServiceSpec, path *field.Path) field.ErrorLis
 	}
 	const limit = 24 * 60 * 60
 	if timeout := *config.ClientIP.TimeoutSeconds; timeout <= 0 || timeout > limit {
-		return field.ErrorList{field.Invalid(clientIP.Child("timeoutSeconds"), timeout, fmt.Sprintf("must be greater than 0 and less than %d", limit))}
+		return field.ErrorList{field.Invalid(clientIP.Child("timeoutSeconds"), timeout,
+			fmt.Sprintf("must be greater than 0 and less than %d", limit))}
 	}
 	return nil
 }
@@ -181,7 +187,8 @@ func duplicatePorts(spec *corev1.ServiceSpec, path *field.Path) (errs field.Erro
 	for i, port := range spec.Ports {
 		key := number{port.Protocol, port.Port}
 		if ports[key] {
-			errs = append(errs, field.Duplicate(path.Index(i), rules.Internal(corev1.ServicePort{Protocol: port.Protocol, Port: port.Port})))
+			errs = append(errs, field.Duplicate(path.Index(i),
+				rules.Internal(corev1.ServicePort{Protocol: port.Protocol, Port: port.Port})))
 		}
 		ports[key] = true
 	}
@@ -241,14 +248,16 @@ func validateTraffic(svc *corev1.Service, path *field.Path) (errs field.ErrorLis
 	spec := &svc.Spec
 	external := path.Child("externalTrafficPolicy")
 	if isExternallyAccessible(svc) {
-		errs = append(errs, rules.RequiredEnum(spec.ExternalTrafficPolicy, external, corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)...)
+		errs = append(errs, rules.RequiredEnum(spec.ExternalTrafficPolicy, external,
+			corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)...)
 	} else if spec.ExternalTrafficPolicy != "" {
 		errs = append(errs, field.Invalid(external, spec.ExternalTrafficPolicy, "may only be set for externally-accessible services"))
 	}
 	health := path.Child("healthCheckNodePort")
 	switch {
 	case !needsHealthCheck(svc) && spec.HealthCheckNodePort != 0:
-		errs = append(errs, field.Invalid(health, spec.HealthCheckNodePort, "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
+		errs = append(errs, field.Invalid(health, spec.HealthCheckNodePort,
+			"may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
 	case needsHealthCheck(svc) && spec.HealthCheckNodePort == 0:
 		errs = append(errs, field.Required(health, ""))
 	case needsHealthCheck(svc):
@@ -256,13 +265,15 @@ func validateTraffic(svc *corev1.Service, path *field.Path) (errs field.ErrorLis
 	}
 	internal := path.Child("internalTrafficPolicy")
 	if spec.InternalTrafficPolicy != nil {
-		errs = append(errs, rules.Enum(*spec.InternalTrafficPolicy, internal, corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal)...)
+		errs = append(errs, rules.Enum(*spec.InternalTrafficPolicy, internal,
+			corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal)...)
 	} else if usesNodePorts(svc) || spec.Type == corev1.ServiceTypeClusterIP {
 		errs = append(errs, field.Required(internal, ""))
 	}
 	if spec.TrafficDistribution != nil {
 		errs = append(errs, rules.Enum(*spec.TrafficDistribution, path.Child("trafficDistribution"),
-			corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode)...)
+			corev1.ServiceTrafficDistributionPreferClose,
+			corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode)...)
 	}
 	return errs
 }

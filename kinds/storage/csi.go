@@ -66,20 +66,24 @@ func validateCSIDriver(d, old *storagev1.CSIDriver) (errs field.ErrorList) {
 	}
 	errs = append(errs, tokenRequests(spec.TokenRequests, path.Child("tokenRequests"))...)
 	for _, mode := range spec.VolumeLifecycleModes {
-		errs = append(errs, rules.Enum(mode, path.Child("volumeLifecycleModes"), storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral)...)
+		errs = append(errs, rules.Enum(mode, path.Child("volumeLifecycleModes"),
+			storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral)...)
 	}
 	if spec.SELinuxMount == nil {
 		errs = append(errs, field.Required(path.Child("seLinuxMount"), ""))
 	}
 	if seconds := spec.NodeAllocatableUpdatePeriodSeconds; seconds != nil && *seconds < 10 {
-		errs = append(errs, field.Invalid(path.Child("nodeAllocatableUpdatePeriodSeconds"), *seconds, "must be greater than or equal to 10 seconds"))
+		errs = append(errs, field.Invalid(path.Child("nodeAllocatableUpdatePeriodSeconds"),
+			*seconds, "must be greater than or equal to 10 seconds"))
 	}
 	if spec.ServiceAccountTokenInSecrets != nil && len(spec.TokenRequests) == 0 {
-		errs = append(errs, field.Invalid(path.Child("serviceAccountTokenInSecrets"), *spec.ServiceAccountTokenInSecrets, "serviceAccountTokenInSecrets is set but no tokenRequests are specified"))
+		errs = append(errs, field.Invalid(path.Child("serviceAccountTokenInSecrets"), *spec.ServiceAccountTokenInSecrets,
+			"serviceAccountTokenInSecrets is set but no tokenRequests are specified"))
 	}
 	if old != nil {
 		errs = append(errs, rules.Immutable(spec.AttachRequired, old.Spec.AttachRequired, path.Child("attachedRequired"))...)
-		errs = append(errs, rules.Immutable(spec.VolumeLifecycleModes, old.Spec.VolumeLifecycleModes, path.Child("volumeLifecycleModes"))...)
+		errs = append(errs, rules.Immutable(spec.VolumeLifecycleModes,
+			old.Spec.VolumeLifecycleModes, path.Child("volumeLifecycleModes"))...)
 	}
 	return errs
 }

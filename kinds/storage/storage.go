@@ -41,7 +41,8 @@ func Rules() map[string]kind.Rules {
 		"volumeattachments":       volumeAttachments(),
 		"csidrivers":              csiDrivers(),
 		"csinodes":                {Conditional: true, Main: kind.Write{Validate: kind.Check(validateCSINode)}},
-		"csistoragecapacities":    {Conditional: true, Main: kind.Write{Validate: kind.Check(validateCapacity), Warnings: kind.Warn(capacityWarnings)}},
+		"csistoragecapacities": {Conditional: true,
+			Main: kind.Write{Validate: kind.Check(validateCapacity), Warnings: kind.Warn(capacityWarnings)}},
 	}
 }
 
@@ -59,12 +60,14 @@ func validateStorageClass(c, old *storagev1.StorageClass) field.ErrorList {
 	errs = append(errs, provisioner(c.Provisioner, field.NewPath("provisioner"))...)
 	errs = append(errs, parameters(c.Parameters, field.NewPath("parameters"))...)
 	if c.ReclaimPolicy != nil && *c.ReclaimPolicy != "" {
-		errs = append(errs, rules.Enum(*c.ReclaimPolicy, reclaim, corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)...)
+		errs = append(errs, rules.Enum(*c.ReclaimPolicy, reclaim,
+			corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)...)
 	}
 	if c.VolumeBindingMode == nil {
 		errs = append(errs, field.Required(binding, ""))
 	} else {
-		errs = append(errs, rules.Enum(*c.VolumeBindingMode, binding, storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)...)
+		errs = append(errs, rules.Enum(*c.VolumeBindingMode, binding,
+			storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)...)
 	}
 	errs = append(errs, allowedTopologies(c.AllowedTopologies, field.NewPath("allowedTopologies"))...)
 	if old == nil {
@@ -156,7 +159,8 @@ func storageClassWarnings(c *storagev1.StorageClass) (out []string) {
 	for i, term := range c.AllowedTopologies {
 		for j, expression := range term.MatchLabelExpressions {
 			if message := rules.DeprecatedNodeLabel(expression.Key); message != "" {
-				out = append(out, fmt.Sprintf("%s: %s", field.NewPath("allowedTopologies").Index(i).Child("matchLabelExpressions").Index(j).Child("key"), message))
+				out = append(out, fmt.Sprintf("%s: %s",
+					field.NewPath("allowedTopologies").Index(i).Child("matchLabelExpressions").Index(j).Child("key"), message))
 			}
 		}
 	}
@@ -233,7 +237,8 @@ func validateAttachment(a, old *storagev1.VolumeAttachment) field.ErrorList {
 	errs = append(errs, volumeError(a.Status.AttachError, status.Child("attachError"))...)
 	errs = append(errs, volumeError(a.Status.DetachError, status.Child("detachError"))...)
 	if name != nil {
-		errs = append(errs, rules.Invalid(*name, field.NewPath("spec.source.persistentVolumeName"), apivalidation.NameIsDNSSubdomain(*name, false))...)
+		errs = append(errs, rules.Invalid(*name, field.NewPath("spec.source.persistentVolumeName"),
+			apivalidation.NameIsDNSSubdomain(*name, false))...)
 	}
 	if old != nil {
 		errs = append(errs, rules.Immutable(a.Spec, old.Spec, path)...)

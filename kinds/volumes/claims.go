@@ -95,7 +95,8 @@ func claimOptions(old *corev1.PersistentVolumeClaim) (opts rules.ClaimOptions) {
 	}
 	source, ref := old.Spec.DataSource, old.Spec.DataSourceRef
 	opts.InvalidDataSources = source != nil && source.APIGroup != nil || ref != nil && ref.APIGroup != nil
-	opts.InvalidSelectorValues = len(metav1validation.ValidateLabelSelector(old.Spec.Selector, metav1validation.LabelSelectorValidationOptions{}, nil)) > 0
+	opts.InvalidSelectorValues = len(metav1validation.ValidateLabelSelector(old.Spec.Selector,
+		metav1validation.LabelSelectorValidationOptions{}, nil)) > 0
 	return opts
 }
 
@@ -132,7 +133,8 @@ func validateClaimChange(pvc, old *corev1.PersistentVolumeClaim) (errs field.Err
 	}
 	moved := firstClass && wasAnnotated && (!isAnnotated || annotation == class)
 	if !moved && annotation != class {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations", corev1.BetaStorageClassAnnotation), annotation, apivalidation.FieldImmutableErrorMsg))
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations",
+			corev1.BetaStorageClassAnnotation), annotation, apivalidation.FieldImmutableErrorMsg))
 	}
 	if pvc.Status.Phase == corev1.ClaimBound {
 		if spec.Resources.Requests != nil {
@@ -142,9 +144,11 @@ func validateClaimChange(pvc, old *corev1.PersistentVolumeClaim) (errs field.Err
 	}
 	if !apiequality.Semantic.DeepEqual(spec, before) {
 		errs = append(errs, field.Forbidden(path, fmt.Sprintf(
-			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n%v", diff.Diff(rules.Internal(*before), rules.Internal(*spec)))))
+			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n%v",
+			diff.Diff(rules.Internal(*before), rules.Internal(*spec)))))
 	}
-	size, oldSize, capacity := pvc.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage], old.Status.Capacity[corev1.ResourceStorage]
+	size, oldSize, capacity := pvc.Spec.Resources.Requests[corev1.ResourceStorage],
+		old.Spec.Resources.Requests[corev1.ResourceStorage], old.Status.Capacity[corev1.ResourceStorage]
 	if size.Cmp(oldSize) < 0 && size.Cmp(capacity) <= 0 {
 		errs = append(errs, field.Forbidden(storage, "field can not be less than status.capacity"))
 	}
@@ -153,9 +157,11 @@ func validateClaimChange(pvc, old *corev1.PersistentVolumeClaim) (errs field.Err
 	if old.Status.CurrentVolumeAttributesClassName != nil && !apiequality.Semantic.DeepEqual(name, old.Spec.VolumeAttributesClassName) {
 		switch {
 		case name == nil:
-			errs = append(errs, field.Forbidden(attributes, "update to nil is forbidden when status.currentVolumeAttributesClassName is not nil"))
+			errs = append(errs, field.Forbidden(attributes,
+				"update to nil is forbidden when status.currentVolumeAttributesClassName is not nil"))
 		case *name == "":
-			errs = append(errs, field.Forbidden(attributes, "update to empty string is forbidden when status.currentVolumeAttributesClassName is not nil"))
+			errs = append(errs, field.Forbidden(attributes,
+				"update to empty string is forbidden when status.currentVolumeAttributesClassName is not nil"))
 		}
 	}
 	return errs
@@ -175,12 +181,14 @@ func validateClaimStatus(pvc, old *corev1.PersistentVolumeClaim) field.ErrorList
 		errs = append(errs, claimResource(name, path)...)
 		switch pvc.Status.AllocatedResourceStatuses[name] {
 		case corev1.PersistentVolumeClaimControllerResizeInProgress, corev1.PersistentVolumeClaimControllerResizeInfeasible,
-			corev1.PersistentVolumeClaimNodeResizePending, corev1.PersistentVolumeClaimNodeResizeInProgress, corev1.PersistentVolumeClaimNodeResizeInfeasible:
+			corev1.PersistentVolumeClaimNodeResizePending,
+			corev1.PersistentVolumeClaimNodeResizeInProgress, corev1.PersistentVolumeClaimNodeResizeInfeasible:
 		default:
 			// Kube-apiserver shows the name of the resource instead of its status.
 			errs = append(errs, field.NotSupported(path, name, []corev1.ClaimResourceStatus{
 				corev1.PersistentVolumeClaimControllerResizeInProgress, corev1.PersistentVolumeClaimControllerResizeInfeasible,
-				corev1.PersistentVolumeClaimNodeResizeInProgress, corev1.PersistentVolumeClaimNodeResizeInfeasible, corev1.PersistentVolumeClaimNodeResizePending,
+				corev1.PersistentVolumeClaimNodeResizeInProgress,
+				corev1.PersistentVolumeClaimNodeResizeInfeasible, corev1.PersistentVolumeClaimNodeResizePending,
 			}))
 		}
 	}
@@ -213,7 +221,8 @@ func claimResource(name corev1.ResourceName, path *field.Path) field.ErrorList {
 
 func claimWarnings(pvc *corev1.PersistentVolumeClaim) (out []string) {
 	if _, ok := pvc.Annotations[corev1.BetaStorageClassAnnotation]; ok {
-		out = append(out, fmt.Sprintf(`%s: deprecated since v1.8; use "storageClassName" attribute instead`, field.NewPath("metadata", "annotations").Key(corev1.BetaStorageClassAnnotation)))
+		out = append(out, fmt.Sprintf(`%s: deprecated since v1.8; use "storageClassName" attribute instead`,
+			field.NewPath("metadata", "annotations").Key(corev1.BetaStorageClassAnnotation)))
 	}
 	return append(out, ClaimSpecWarnings(&pvc.Spec, field.NewPath("spec"))...)
 }
@@ -228,7 +237,8 @@ func ClaimSpecWarnings(spec *corev1.PersistentVolumeClaimSpec, path *field.Path)
 		{"limits", spec.Resources.Limits[corev1.ResourceStorage]},
 	} {
 		if list.value.MilliValue()%1000 != 0 {
-			out = append(out, fmt.Sprintf("%s: fractional byte value %q is invalid, must be an integer", path.Child("resources", list.name).Key("storage"), list.value.String()))
+			out = append(out, fmt.Sprintf("%s: fractional byte value %q is invalid, must be an integer",
+				path.Child("resources", list.name).Key("storage"), list.value.String()))
 		}
 	}
 	return out

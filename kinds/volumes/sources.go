@@ -84,9 +84,11 @@ func glusterfs(v *corev1.GlusterfsPersistentVolumeSource, path *field.Path) fiel
 	errs = append(errs, rules.Required(v.Path, path.Child("path"))...)
 	if namespace := v.EndpointsNamespace; namespace != nil {
 		if *namespace == "" {
-			return append(errs, field.Invalid(path.Child("endpointsNamespace"), "", "if the endpointnamespace is set, it must be a valid namespace name"))
+			return append(errs, field.Invalid(path.Child("endpointsNamespace"), "",
+				"if the endpointnamespace is set, it must be a valid namespace name"))
 		}
-		errs = append(errs, rules.Invalid(*namespace, path.Child("endpointsNamespace"), apivalidation.ValidateNamespaceName(*namespace, false))...)
+		errs = append(errs, rules.Invalid(*namespace, path.Child("endpointsNamespace"),
+			apivalidation.ValidateNamespaceName(*namespace, false))...)
 	}
 	return errs
 }

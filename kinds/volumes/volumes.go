@@ -73,7 +73,8 @@ func prepareVolumeStatus(pv, old *corev1.PersistentVolume) {
 	switch {
 	case status.Phase == before.Phase && status.LastPhaseTransitionTime == nil:
 		status.LastPhaseTransitionTime = before.LastPhaseTransitionTime
-	case status.Phase != before.Phase && (status.LastPhaseTransitionTime == nil || status.LastPhaseTransitionTime.Equal(before.LastPhaseTransitionTime)):
+	case status.Phase != before.Phase && (status.LastPhaseTransitionTime == nil ||
+		status.LastPhaseTransitionTime.Equal(before.LastPhaseTransitionTime)):
 		status.LastPhaseTransitionTime = new(metav1.Now())
 	}
 }
@@ -112,14 +113,17 @@ func validateVolumeChange(pv, old *corev1.PersistentVolume) (errs field.ErrorLis
 	}
 	if !apiequality.Semantic.DeepEqual(source, before) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "persistentvolumesource"),
-			fmt.Sprintf("spec.persistentvolumesource is immutable after creation\n%v", diff.Diff(rules.Internal(before), rules.Internal(source)))))
+			fmt.Sprintf("spec.persistentvolumesource is immutable after creation\n%v",
+				diff.Diff(rules.Internal(before), rules.Internal(source)))))
 	}
 	errs = append(errs, rules.Immutable(pv.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...)
 	if old.Spec.NodeAffinity != nil && !sameAffinity(pv.Spec.NodeAffinity, old.Spec.NodeAffinity) {
-		errs = append(errs, field.Invalid(field.NewPath("nodeAffinity"), rules.Internal(pv.Spec.NodeAffinity), "field is immutable, except for updating from beta label to GA"))
+		errs = append(errs, field.Invalid(field.NewPath("nodeAffinity"), rules.Internal(pv.Spec.NodeAffinity),
+			"field is immutable, except for updating from beta label to GA"))
 	}
 	if old.Spec.VolumeAttributesClassName != nil && pv.Spec.VolumeAttributesClassName == nil {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "volumeAttributesClassName"), "update from non-nil value to nil is forbidden"))
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "volumeAttributesClassName"),
+			"update from non-nil value to nil is forbidden"))
 	}
 	return errs
 }
@@ -147,7 +151,8 @@ func sameAffinity(affinity, old *corev1.VolumeNodeAffinity) bool {
 			return false
 		}
 		term, before := affinity.Required.NodeSelectorTerms[i], old.Required.NodeSelectorTerms[i]
-		for _, lists := range [][2][]corev1.NodeSelectorRequirement{{term.MatchExpressions, before.MatchExpressions}, {term.MatchFields, before.MatchFields}} {
+		for _, lists := range [][2][]corev1.NodeSelectorRequirement{{term.MatchExpressions,
+			before.MatchExpressions}, {term.MatchFields, before.MatchFields}} {
 			for j := range min(len(lists[0]), len(lists[1])) {
 				if key := lists[0][j].Key; stable[lists[1][j].Key] == key {
 					lists[1][j].Key = key
@@ -161,14 +166,16 @@ func sameAffinity(affinity, old *corev1.VolumeNodeAffinity) bool {
 // mountOptions rejects the annotation for volumes that do not support it.
 func mountOptions(pv *corev1.PersistentVolume) field.ErrorList {
 	s := pv.Spec.PersistentVolumeSource
-	for _, supported := range []any{s.GCEPersistentDisk, s.AWSElasticBlockStore, s.Glusterfs, s.NFS, s.RBD, s.Quobyte, s.ISCSI, s.Cinder, s.CephFS,
+	for _, supported := range []any{s.GCEPersistentDisk, s.AWSElasticBlockStore, s.Glusterfs,
+		s.NFS, s.RBD, s.Quobyte, s.ISCSI, s.Cinder, s.CephFS,
 		s.AzureFile, s.VsphereVolume, s.AzureDisk, s.PhotonPersistentDisk} {
 		if !reflect.ValueOf(supported).IsNil() {
 			return nil
 		}
 	}
 	if _, ok := pv.Annotations[corev1.MountOptionAnnotation]; ok {
-		return field.ErrorList{field.Forbidden(field.NewPath("metadata", "annotations", corev1.MountOptionAnnotation), "may not specify mount options for this volume type")}
+		return field.ErrorList{field.Forbidden(field.NewPath("metadata", "annotations",
+			corev1.MountOptionAnnotation), "may not specify mount options for this volume type")}
 	}
 	return nil
 }
@@ -199,9 +206,11 @@ func Spec(spec *corev1.PersistentVolumeSpec, name string, inline, invalidValues 
 	switch policy := spec.PersistentVolumeReclaimPolicy; {
 	case policy == "":
 	case !inline:
-		errs = append(errs, rules.Enum(policy, reclaim, corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)...)
+		errs = append(errs, rules.Enum(policy, reclaim, corev1.PersistentVolumeReclaimDelete,
+			corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)...)
 	case policy != corev1.PersistentVolumeReclaimRetain:
-		errs = append(errs, field.Forbidden(reclaim, fmt.Sprintf("may only be %s in the context of inline volumes", corev1.PersistentVolumeReclaimRetain)))
+		errs = append(errs, field.Forbidden(reclaim,
+			fmt.Sprintf("may only be %s in the context of inline volumes", corev1.PersistentVolumeReclaimRetain)))
 	}
 	if affinity := at.Child("nodeAffinity"); spec.NodeAffinity != nil {
 		switch {
@@ -214,7 +223,8 @@ func Spec(spec *corev1.PersistentVolumeSpec, name string, inline, invalidValues 
 		}
 	}
 	errs = append(errs, validateSources(spec, name, inline, at)...)
-	if spec.HostPath != nil && path.Clean(spec.HostPath.Path) == "/" && spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
+	if spec.HostPath != nil && path.Clean(spec.HostPath.Path) == "/" &&
+		spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
 		errs = append(errs, field.Forbidden(reclaim, "may not be 'recycle' for a hostPath mount of '/'"))
 	}
 	switch class := at.Child("storageClassName"); {
@@ -229,7 +239,8 @@ func Spec(spec *corev1.PersistentVolumeSpec, name string, inline, invalidValues 
 	case !inline:
 		errs = append(errs, rules.Enum(*spec.VolumeMode, mode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)...)
 	case *spec.VolumeMode != corev1.PersistentVolumeFilesystem:
-		errs = append(errs, field.Forbidden(mode, fmt.Sprintf("may not specify volumeMode other than %s in the context of inline volumes", corev1.PersistentVolumeFilesystem)))
+		errs = append(errs, field.Forbidden(mode,
+			fmt.Sprintf("may not specify volumeMode other than %s in the context of inline volumes", corev1.PersistentVolumeFilesystem)))
 	}
 	if attributes := at.Child("volumeAttributesClassName"); spec.VolumeAttributesClassName != nil && !inline {
 		if *spec.VolumeAttributesClassName == "" {
@@ -303,7 +314,8 @@ func volumeWarnings(pv *corev1.PersistentVolume) (out []string) {
 	}
 	if spec.NodeAffinity != nil && spec.NodeAffinity.Required != nil {
 		for i := range spec.NodeAffinity.Required.NodeSelectorTerms {
-			out = append(out, rules.NodeSelectorTermWarnings(&spec.NodeAffinity.Required.NodeSelectorTerms[i], path.Child("nodeAffinity", "required", "nodeSelectorTerms").Index(i))...)
+			out = append(out, rules.NodeSelectorTermWarnings(&spec.NodeAffinity.Required.NodeSelectorTerms[i],
+				path.Child("nodeAffinity", "required", "nodeSelectorTerms").Index(i))...)
 		}
 	}
 	for _, plugin := range []struct {

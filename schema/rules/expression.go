@@ -165,7 +165,8 @@ type bases struct{ rule, message func(text string) *cel.Env }
 
 // compileRule compiles one rule of s. If estimate is set, it also estimates the cost;
 // if that fails, the rule has an error.
-func (e *environments) compileRule(s *schema.Structural, r *api.ValidationRule, in bases, estimate func(*expression) error) (*compiled, error) {
+func (e *environments) compileRule(s *schema.Structural, r *api.ValidationRule, in bases,
+	estimate func(*expression) error) (*compiled, error) {
 	c := &compiled{source: r, optional: r.OptionalOldSelf != nil && *r.OptionalOldSelf}
 	if strings.TrimSpace(r.Rule) == "" {
 		return c, nil
@@ -189,7 +190,8 @@ func (e *environments) compileRule(s *schema.Structural, r *api.ValidationRule, 
 		return c, err
 	}
 	if r.MessageExpression != "" {
-		if c.message, c.messageErr, err = run(in.message, r.MessageExpression, cel.StringType, messageWording); err != nil || c.messageErr != nil {
+		if c.message, c.messageErr, err = run(in.message, r.MessageExpression, cel.StringType,
+			messageWording); err != nil || c.messageErr != nil {
 			return c, err
 		}
 	}

@@ -120,7 +120,8 @@ func (f *facts) learn(e ast.Expr, value bool) {
 func (f *facts) add(e ast.Expr, value bool) {
 	if e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() && value {
 		// Whatever is around a field that is present is present too.
-		for around := e.AsSelect().Operand(); around.Kind() == ast.SelectKind && !around.AsSelect().IsTestOnly(); around = around.AsSelect().Operand() {
+		for around := e.AsSelect().Operand(); around.Kind() == ast.SelectKind &&
+			!around.AsSelect().IsTestOnly(); around = around.AsSelect().Operand() {
 			f.known[f.texts.has(around.AsSelect())] = isTrue
 		}
 	}

@@ -195,13 +195,16 @@ func (e *evaluation) own(v *validator, obj, old any) {
 		}
 		result, details, err := r.rule.program.ContextEval(e.ctx, in)
 		if details == nil {
-			e.add(r, nil, obj, field.InternalError(e.path.FieldPath(), fmt.Errorf("runtime cost could not be calculated for validation rule: %v, no further validation rules will be run", nameOf(r.source))))
+			e.add(r, nil, obj, field.InternalError(e.path.FieldPath(),
+				fmt.Errorf("runtime cost could not be calculated for validation rule: %v, no further validation rules will be run",
+					nameOf(r.source))))
 			e.stop()
 			return
 		}
 		cost := details.ActualCost()
 		if cost == nil {
-			e.invalid(v, r, obj, "runtime cost could not be calculated for validation rule: %v, no further validation rules will be run", nameOf(r.source))
+			e.invalid(v, r, obj,
+				"runtime cost could not be calculated for validation rule: %v, no further validation rules will be run", nameOf(r.source))
 			e.stop()
 			return
 		}
@@ -212,9 +215,11 @@ func (e *evaluation) own(v *validator, obj, old any) {
 		}
 		switch {
 		case err != nil && isNoSuchOverload(err):
-			e.invalid(v, r, obj, "'%v': call arguments did not match a supported operator, function or macro signature for rule: %v", err, nameOf(r.source))
+			e.invalid(v, r, obj, "'%v': call arguments did not match a supported operator, function or macro signature for rule: %v",
+				err, nameOf(r.source))
 		case isOverCostLimit(err):
-			e.invalid(v, r, obj, "'%v': no further validation rules will be run due to call cost exceeds limit for rule: %v", err, nameOf(r.source))
+			e.invalid(v, r, obj, "'%v': no further validation rules will be run due to call cost exceeds limit for rule: %v", err,
+				nameOf(r.source))
 			e.stop()
 			return
 		case err != nil:
@@ -279,10 +284,12 @@ func (e *evaluation) message(r *compiled, in *activation) (string, *problem) {
 		return "", problemf(apiservercel.ErrorTypeInternal, "runtime cost could not be calculated for messageExpression: %q", source)
 	}
 	if cost := *details.ActualCost(); cost > math.MaxInt64 || int64(cost) > e.budget {
-		return "", problemf(apiservercel.ErrorTypeInvalid, "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run")
+		return "", problemf(apiservercel.ErrorTypeInvalid,
+			"messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run")
 	}
 	if isOverCostLimit(err) {
-		return "", problemf(apiservercel.ErrorTypeInvalid, "no further validation rules will be run due to call cost exceeds limit for messageExpression: %q", source)
+		return "", problemf(apiservercel.ErrorTypeInvalid,
+			"no further validation rules will be run due to call cost exceeds limit for messageExpression: %q", source)
 	}
 	e.spend(*details.ActualCost())
 	if err != nil {

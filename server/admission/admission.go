@@ -76,8 +76,10 @@ type Dynamic struct {
 func New(c Config) *Dynamic {
 	d := &Dynamic{config: c}
 	namespaces := &namespaceReader{d}
-	d.mutating = newMutatingWebhooks(&c, namespaces, newStored[*admissionregistrationv1.MutatingWebhookConfiguration](d, "mutatingwebhookconfigurations"))
-	d.validating = newValidatingWebhooks(&c, namespaces, newStored[*admissionregistrationv1.ValidatingWebhookConfiguration](d, "validatingwebhookconfigurations"))
+	d.mutating = newMutatingWebhooks(&c, namespaces,
+		newStored[*admissionregistrationv1.MutatingWebhookConfiguration](d, "mutatingwebhookconfigurations"))
+	d.validating = newValidatingWebhooks(&c, namespaces,
+		newStored[*admissionregistrationv1.ValidatingWebhookConfiguration](d, "validatingwebhookconfigurations"))
 	d.mutatingPolicies, d.validatingPolicies = newMutatingPolicies(d, namespaces), newValidatingPolicies(d, namespaces)
 	return d
 }
@@ -104,18 +106,19 @@ func (d *Dynamic) Plugin(name string, configuration []byte) (admission.Interface
 // newStored returns the stored objects of a resource of the group of configurations.
 func newStored[T runtime.Object](d *Dynamic, resource string) *stored[T] {
 	gr := runtimeschema.GroupResource{Group: admissionregistrationv1.GroupName, Resource: resource}
-	return &stored[T]{store: d.config.Store, prefix: string(keys.Root(d.config.Store.Prefix()).Builtin(gr)), decode: func(e *store.Entry) (obj T, err error) {
-		decoded, err := d.config.Kinds.Decode(gr, e)
-		if err != nil {
-			// Requests must not pass because a configuration is unreadable.
-			return obj, apierrors.NewInternalError(fmt.Errorf("the stored object %s cannot be read, so requests cannot be admitted: delete it or restore it: %w", e.Key, err))
-		}
-		obj, ok := decoded.(T)
-		if !ok {
-			return obj, apierrors.NewInternalError(fmt.Errorf("%s is a %T", e.Key, decoded))
-		}
-		return obj, nil
-	}}
+	return &stored[T]{store: d.config.Store, prefix: string(keys.Root(d.config.Store.Prefix()).Builtin(gr)),
+		decode: func(e *store.Entry) (obj T, err error) {
+			decoded, err := d.config.Kinds.Decode(gr, e)
+			if err != nil {
+				// Requests must not pass because a configuration is unreadable.
+				return obj, apierrors.NewInternalError(fmt.Errorf("the stored object %s cannot be read, so requests cannot be admitted: delete it or restore it: %w", e.Key, err))
+			}
+			obj, ok := decoded.(T)
+			if !ok {
+				return obj, apierrors.NewInternalError(fmt.Errorf("%s is a %T", e.Key, decoded))
+			}
+			return obj, nil
+		}}
 }
 
 // virtualResources are the resources that are never stored and that neither webhooks nor

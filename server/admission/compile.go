@@ -32,7 +32,8 @@ func newCompiler(variables []admissionregistrationv1.Variable, known cel.Optiona
 
 // compileConditions compiles the match conditions of a policy. The result is nil if there are
 // none.
-func compileConditions(c *cel.CompositedCompiler, conditions []admissionregistrationv1.MatchCondition, known cel.OptionalVariableDeclarations, failure *admissionregistrationv1.FailurePolicyType, policy string) matchconditions.Matcher {
+func compileConditions(c *cel.CompositedCompiler, conditions []admissionregistrationv1.MatchCondition,
+	known cel.OptionalVariableDeclarations, failure *admissionregistrationv1.FailurePolicyType, policy string) matchconditions.Matcher {
 	if len(conditions) == 0 {
 		return nil
 	}
@@ -81,14 +82,18 @@ func compileMutating(p *mutating.Policy) mutating.PolicyEvaluator {
 	if err != nil {
 		return mutating.PolicyEvaluator{Error: err}
 	}
-	e := mutating.PolicyEvaluator{CompositedCompiler: c, Matcher: compileConditions(c, p.Spec.MatchConditions, known, p.Spec.FailurePolicy, p.Name)}
+	e := mutating.PolicyEvaluator{CompositedCompiler: c, Matcher: compileConditions(c,
+		p.Spec.MatchConditions, known, p.Spec.FailurePolicy, p.Name)}
 	known.HasPatchTypes = true
 	for _, m := range p.Spec.Mutations {
 		switch {
 		case m.PatchType == admissionregistrationv1.PatchTypeJSONPatch && m.JSONPatch != nil:
-			e.Mutators = append(e.Mutators, patch.NewJSONPatcher(c.CompileMutatingEvaluator(&patch.JSONPatchCondition{Expression: m.JSONPatch.Expression}, known, atStored)))
+			e.Mutators = append(e.Mutators,
+				patch.NewJSONPatcher(c.CompileMutatingEvaluator(&patch.JSONPatchCondition{Expression: m.JSONPatch.Expression}, known,
+					atStored)))
 		case m.PatchType == admissionregistrationv1.PatchTypeApplyConfiguration && m.ApplyConfiguration != nil:
-			e.Mutators = append(e.Mutators, patch.NewApplyConfigurationPatcher(c.CompileMutatingEvaluator(&patch.ApplyConfigurationCondition{Expression: m.ApplyConfiguration.Expression}, known, atStored)))
+			e.Mutators = append(e.Mutators,
+				patch.NewApplyConfigurationPatcher(c.CompileMutatingEvaluator(&patch.ApplyConfigurationCondition{Expression: m.ApplyConfiguration.Expression}, known, atStored)))
 		}
 	}
 	return e

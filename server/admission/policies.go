@@ -77,7 +77,8 @@ func newValidatingPolicies(d *Dynamic, n *namespaceReader) *validatingPolicies {
 		Handler: webhookOperations(), Dynamic: d,
 		policies: newStored[*validating.Policy](d, "validatingadmissionpolicies"),
 		bindings: newStored[*validating.PolicyBinding](d, "validatingadmissionpolicybindings"),
-		compile:  compileValidating, policy: validating.NewValidatingAdmissionPolicyAccessor, binding: validating.NewValidatingAdmissionPolicyBindingAccessor,
+		compile:  compileValidating, policy: validating.NewValidatingAdmissionPolicyAccessor,
+		binding: validating.NewValidatingAdmissionPolicyBindingAccessor,
 	}
 	p.dispatcher = sync.OnceValue(func() generic.Dispatcher[validating.PolicyHook] {
 		return validating.NewDispatcher(d.config.Authorizer, generic.NewPolicyMatcher(matching.NewMatcher(n.lister(), n.client())))
@@ -91,7 +92,8 @@ func newMutatingPolicies(d *Dynamic, n *namespaceReader) *mutatingPolicies {
 		Handler: admission.NewHandler(admission.Create, admission.Update, admission.Connect), Dynamic: d,
 		policies: newStored[*mutating.Policy](d, "mutatingadmissionpolicies"),
 		bindings: newStored[*mutating.PolicyBinding](d, "mutatingadmissionpolicybindings"),
-		compile:  compileMutating, policy: mutating.NewMutatingAdmissionPolicyAccessor, binding: mutating.NewMutatingAdmissionPolicyBindingAccessor,
+		compile:  compileMutating, policy: mutating.NewMutatingAdmissionPolicyAccessor,
+		binding: mutating.NewMutatingAdmissionPolicyBindingAccessor,
 	}
 	p.dispatcher = sync.OnceValue(func() generic.Dispatcher[mutating.PolicyHook] {
 		return mutating.NewDispatcher(d.config.Authorizer, matching.NewMatcher(n.lister(), n.client()), &typeConverters{Dynamic: d})
@@ -103,7 +105,8 @@ func newMutatingPolicies(d *Dynamic, n *namespaceReader) *mutatingPolicies {
 func exempt(gr runtimeschema.GroupResource) bool {
 	if gr.Group == admissionregistrationv1.GroupName {
 		switch gr.Resource {
-		case "validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings":
+		case "validatingadmissionpolicies", "validatingadmissionpolicybindings",
+			"mutatingadmissionpolicies", "mutatingadmissionpolicybindings":
 			return true // a policy must not keep others from being repaired
 		}
 	}

@@ -70,7 +70,8 @@ type webhookState[T any] struct {
 	plugin *generic.Webhook
 }
 
-func newMutatingWebhooks(c *Config, n *namespaceReader, s *stored[*admissionregistrationv1.MutatingWebhookConfiguration]) *mutatingWebhooks {
+func newMutatingWebhooks(c *Config, n *namespaceReader,
+	s *stored[*admissionregistrationv1.MutatingWebhookConfiguration]) *mutatingWebhooks {
 	return &mutatingWebhooks{newWebhooks(c, n, s, func(file io.Reader) (*generic.Webhook, error) {
 		p, err := mutating.NewMutatingWebhook(file)
 		if err != nil {
@@ -80,7 +81,8 @@ func newMutatingWebhooks(c *Config, n *namespaceReader, s *stored[*admissionregi
 	})}
 }
 
-func newValidatingWebhooks(c *Config, n *namespaceReader, s *stored[*admissionregistrationv1.ValidatingWebhookConfiguration]) *validatingWebhooks {
+func newValidatingWebhooks(c *Config, n *namespaceReader,
+	s *stored[*admissionregistrationv1.ValidatingWebhookConfiguration]) *validatingWebhooks {
 	return &validatingWebhooks{newWebhooks(c, n, s, func(file io.Reader) (*generic.Webhook, error) {
 		p, err := validating.NewValidatingAdmissionWebhook(file)
 		if err != nil {

@@ -92,7 +92,8 @@ func New(c Config) (*Authentication, error) {
 	var requests []authenticator.Request
 	if p := a.Proxy; p != nil {
 		requests = append(requests, authenticator.WrapAudienceAgnosticRequest(a.Audiences, headerrequest.NewDynamicVerifyOptionsSecure(
-			p.CAContentProvider.VerifyOptions, p.AllowedClientNames, p.UsernameHeaders, p.UIDHeaders, p.GroupHeaders, p.ExtraHeaderPrefixes)))
+			p.CAContentProvider.VerifyOptions, p.AllowedClientNames, p.UsernameHeaders,
+			p.UIDHeaders, p.GroupHeaders, p.ExtraHeaderPrefixes)))
 	}
 	requests = append(requests, c.Certificates, bearertoken.New(a.Token), websocket.NewProtocolAuthenticator(a.Token))
 	a.Request = group.NewAuthenticatedGroupAdder(unionrequest.New(requests...))
@@ -127,7 +128,8 @@ func (a *Authentication) tokens() ([]authenticator.Token, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read --authentication-token-webhook-config-file: %w", err)
 		}
-		webhook, err := webhooktoken.New(webhooks.GuardConfig(client), f.WebhookVersion, a.Audiences, *genericoptions.DefaultAuthWebhookRetryBackoff())
+		webhook, err := webhooktoken.New(webhooks.GuardConfig(client), f.WebhookVersion,
+			a.Audiences, *genericoptions.DefaultAuthWebhookRetryBackoff())
 		if err != nil {
 			return nil, fmt.Errorf("webhook of --authentication-token-webhook-config-file: %w", err)
 		}
@@ -168,7 +170,8 @@ func (a *Authentication) anonymous() (apiserverapi.AnonymousAuthConfig, error) {
 	f := &a.config.Flags
 	if a.jwt != nil && a.jwt.initial.Anonymous != nil {
 		if f.Anonymous != AnonymousHealth {
-			return apiserverapi.AnonymousAuthConfig{}, errors.New("--anonymous-auth cannot be set if the file of --authentication-config has the field anonymous")
+			return apiserverapi.AnonymousAuthConfig{},
+				errors.New("--anonymous-auth cannot be set if the file of --authentication-config has the field anonymous")
 		}
 		return *a.jwt.initial.Anonymous, nil
 	}
@@ -194,7 +197,8 @@ func (a *Authentication) Run(ctx context.Context) error { return a.jwt.run(ctx) 
 func (a *Authentication) Requests() *tokens.REST {
 	f := &a.config.Flags
 	return tokens.NewREST(tokens.Config{
-		Issuer: a.Issuer, Objects: a.config.Objects, Audiences: a.Audiences, MaxLifetime: f.ServiceAccountMaxLifetime, Extend: f.ServiceAccountExtend,
+		Issuer: a.Issuer, Objects: a.config.Objects, Audiences: a.Audiences,
+		MaxLifetime: f.ServiceAccountMaxLifetime, Extend: f.ServiceAccountExtend,
 	})
 }
 

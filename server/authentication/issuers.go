@@ -128,8 +128,9 @@ func (f *OIDCFlags) configuration() (*apiserverapi.AuthenticationConfiguration, 
 		prefix = f.IssuerURL + "#"
 	}
 	j := apiserverapi.JWTAuthenticator{
-		Issuer:        apiserverapi.Issuer{URL: f.IssuerURL, Audiences: []string{f.ClientID}},
-		ClaimMappings: apiserverapi.ClaimMappings{Username: apiserverapi.PrefixedClaimOrExpression{Claim: f.UsernameClaim, Prefix: &prefix}},
+		Issuer: apiserverapi.Issuer{URL: f.IssuerURL, Audiences: []string{f.ClientID}},
+		ClaimMappings: apiserverapi.ClaimMappings{Username: apiserverapi.PrefixedClaimOrExpression{Claim: f.UsernameClaim,
+			Prefix: &prefix}},
 	}
 	if f.GroupsClaim != "" {
 		j.ClaimMappings.Groups = apiserverapi.PrefixedClaimOrExpression{Claim: f.GroupsClaim, Prefix: new(f.GroupsPrefix)}
@@ -260,7 +261,8 @@ func (i *issuers) build(ctx context.Context, c *apiserverapi.AuthenticationConfi
 	var all []authenticator.Token
 	var checks []func() error
 	for _, j := range c.JWT {
-		options := oidc.Options{JWTAuthenticator: j, SupportedSigningAlgs: i.algorithms, DisallowedIssuers: i.flags.issuers(), APIServerID: i.serverID}
+		options := oidc.Options{JWTAuthenticator: j, SupportedSigningAlgs: i.algorithms,
+			DisallowedIssuers: i.flags.issuers(), APIServerID: i.serverID}
 		if ca := j.Issuer.CertificateAuthority; ca != "" {
 			if options.CAContentProvider, err = dynamiccertificates.NewStaticCAContent("oidc-authenticator", []byte(ca)); err != nil {
 				return nil, err

@@ -137,7 +137,8 @@ func (a *Authorizer) build(c *apiserverapi.AuthorizationConfiguration) (*chain, 
 		if err != nil {
 			return nil, fmt.Errorf("authorizer %s: %w", one.Name, err)
 		}
-		all = append(all, union.NamedAuthorizer{AuthorizerName: one.Name, Authorizer: metrics.InstrumentedAuthorizer(string(one.Type), one.Name, next)})
+		all = append(all, union.NamedAuthorizer{AuthorizerName: one.Name,
+			Authorizer: metrics.InstrumentedAuthorizer(string(one.Type), one.Name, next)})
 		resolvers = append(resolvers, next)
 	}
 	joined, err := union.New(all...)
@@ -197,12 +198,14 @@ func (a *Authorizer) ConditionsAwareAuthorize(ctx context.Context, attr authoriz
 }
 
 // EvaluateConditions evaluates the conditions of a decision.
-func (a *Authorizer) EvaluateConditions(ctx context.Context, d authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+func (a *Authorizer) EvaluateConditions(ctx context.Context, d authorizer.ConditionsAwareDecision,
+	data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	return a.current.Load().EvaluateConditions(ctx, d, data)
 }
 
 // RulesFor lists what a user may do in a namespace.
-func (a *Authorizer) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+func (a *Authorizer) RulesFor(ctx context.Context, u user.Info,
+	namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	return a.current.Load().RulesFor(ctx, u, namespace)
 }
 

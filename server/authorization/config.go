@@ -121,7 +121,8 @@ func (f *Flags) configuration() *apiserverapi.AuthorizationConfiguration {
 
 // read reads a configuration file and validates it. required are the types that it must have,
 // because they cannot be switched off while the server runs.
-func read(file string, compiler authorizationcel.Compiler, required []string) (data []byte, c *apiserverapi.AuthorizationConfiguration, err error) {
+func read(file string, compiler authorizationcel.Compiler, required []string) (data []byte,
+	c *apiserverapi.AuthorizationConfiguration, err error) {
 	if data, err = os.ReadFile(file); err != nil {
 		return nil, nil, err
 	}
@@ -141,7 +142,8 @@ func parse(data []byte, compiler authorizationcel.Compiler, required []string) (
 	for i, a := range c.Authorizers {
 		if a.Type == ModeWebhook {
 			if a.Webhook.ConnectionInfo.Type != apiserverapi.AuthorizationWebhookConnectionInfoTypeKubeConfigFile {
-				errs = append(errs, fmt.Errorf("authorizers[%d].connectionInfo.type: must be %s", i, apiserverapi.AuthorizationWebhookConnectionInfoTypeKubeConfigFile))
+				errs = append(errs, fmt.Errorf("authorizers[%d].connectionInfo.type: must be %s", i,
+					apiserverapi.AuthorizationWebhookConnectionInfoTypeKubeConfigFile))
 			}
 			continue
 		}

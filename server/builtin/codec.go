@@ -35,7 +35,8 @@ func (n *bodySerializer) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVe
 
 func (n *bodySerializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
 	in, _ := runtime.SerializerInfoForMediaType(n.SupportedMediaTypes(), runtime.ContentTypeYAML)
-	return boundedDecoder{n.convertor.Scheme, d == in.Serializer || d == in.StrictSerializer, versioning.NewCodec(nil, d, n.convertor, n.convertor, n.convertor, n.convertor.Scheme, nil, gv, "builtin")}
+	return boundedDecoder{n.convertor.Scheme, d == in.Serializer || d == in.StrictSerializer, versioning.NewCodec(nil, d,
+		n.convertor, n.convertor, n.convertor, n.convertor.Scheme, nil, gv, "builtin")}
 }
 
 // boundedDecoder rejects objects that need too much memory, or too much time: k8s.io/apiserver
@@ -50,7 +51,8 @@ type boundedDecoder struct {
 // maxOwnerComparisons bounds these comparisons.
 const maxOwnerComparisons = 1_000_000
 
-func (d boundedDecoder) Decode(data []byte, defaults *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
+func (d boundedDecoder) Decode(data []byte, defaults *runtimeschema.GroupVersionKind,
+	into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
 	if err := checkDecoded(d.types, data, d.isYAML, defaults, into); err != nil {
 		return nil, nil, err
 	}
@@ -81,7 +83,8 @@ func storageCodec(c *kinds.Converter, r *kinds.Resource) runtime.Codec {
 	if r.JSON {
 		encoder = json.NewSerializerWithOptions(json.DefaultMetaFactory, c, c, json.SerializerOptions{})
 	}
-	return &storedCodec{versioning.NewCodec(encoder, c.Codecs.UniversalDeserializer(), c, c, c, c.Scheme, stored, stored, "builtin storage")}
+	return &storedCodec{versioning.NewCodec(encoder, c.Codecs.UniversalDeserializer(), c, c, c,
+		c.Scheme, stored, stored, "builtin storage")}
 }
 
 // storedCodec is a codec of stored objects. In memory these have no apiVersion and kind, as in
@@ -89,7 +92,8 @@ func storageCodec(c *kinds.Converter, r *kinds.Resource) runtime.Codec {
 // them.
 type storedCodec struct{ runtime.Codec }
 
-func (c *storedCodec) Decode(data []byte, defaults *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
+func (c *storedCodec) Decode(data []byte, defaults *runtimeschema.GroupVersionKind,
+	into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
 	obj, gvk, err := c.Codec.Decode(data, defaults, into)
 	if err == nil {
 		obj.GetObjectKind().SetGroupVersionKind(runtimeschema.GroupVersionKind{})

@@ -76,7 +76,8 @@ func jsonOf(data []byte, isYAML bool) (_ []byte, ok bool) {
 // goType returns the Go type that a body is decoded as, or nil if there is none. As in the
 // decoders, what the kind of the body lacks comes from the kind of the request, and from the object
 // that is decoded into.
-func goType(t *kinds.Scheme, sent runtimeschema.GroupVersionKind, defaults *runtimeschema.GroupVersionKind, into runtime.Object) reflect.Type {
+func goType(t *kinds.Scheme, sent runtimeschema.GroupVersionKind,
+	defaults *runtimeschema.GroupVersionKind, into runtime.Object) reflect.Type {
 	known := t.AllKnownTypes()
 	var others []runtimeschema.GroupVersionKind
 	if defaults != nil {
@@ -149,7 +150,8 @@ func (e *costlyError) Error() string {
 	if len(text) > shown {
 		text = fmt.Sprintf("%s… (%d characters)", text[:shown], len(text))
 	}
-	return fmt.Sprintf("%s: invalid value %q: the number is too long, or its exponent too large, for a quantity", strings.TrimPrefix(e.path, "."), text)
+	return fmt.Sprintf("%s: invalid value %q: the number is too long, or its exponent too large, for a quantity",
+		strings.TrimPrefix(e.path, "."), text)
 }
 
 // below adds the step to the value in which an error has occurred to its path.

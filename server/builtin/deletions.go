@@ -44,7 +44,8 @@ type gracefulREST struct{ *registry.Store }
 // unmarkedKey is the key in contexts of deletions that do not mark objects without a grace period.
 type unmarkedKey struct{}
 
-func (r *gracefulREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (r *gracefulREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	obj, now, err := r.Store.Delete(ctx, name, validate, o)
 	if storage.IsFull(err) {
 		obj, now, err = r.Store.Delete(context.WithValue(ctx, unmarkedKey{}, true), name, validate, o)
@@ -52,7 +53,8 @@ func (r *gracefulREST) Delete(ctx context.Context, name string, validate rest.Va
 	return obj, now, err
 }
 
-func (r *gracefulREST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
+func (r *gracefulREST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
 	obj, err := r.Store.DeleteCollection(ctx, validate, o, which)
 	if storage.IsFull(err) {
 		obj, err = r.Store.DeleteCollection(context.WithValue(ctx, unmarkedKey{}, true), validate, o, which)
@@ -63,12 +65,14 @@ func (r *gracefulREST) DeleteCollection(ctx context.Context, validate rest.Valid
 // orphanWarner is a storage that warns about deletions that preserve dependents by default.
 type orphanWarner struct{ rest.StandardStorage }
 
-func (w orphanWarner) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (w orphanWarner) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	warnPreserved(ctx, o)
 	return w.StandardStorage.Delete(ctx, name, validate, o)
 }
 
-func (w orphanWarner) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
+func (w orphanWarner) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
 	warnPreserved(ctx, o)
 	return w.StandardStorage.DeleteCollection(ctx, validate, o, which)
 }
@@ -81,7 +85,8 @@ func (w orphanWarner) GetCorruptObjDeleter() rest.GracefulDeleter {
 // warnPreserved adds the warning of a deletion without a policy.
 func warnPreserved(ctx context.Context, o *metav1.DeleteOptions) {
 	if o != nil && o.PropagationPolicy == nil && o.OrphanDependents == nil {
-		warning.AddWarning(ctx, "", "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning")
+		warning.AddWarning(ctx, "",
+			"child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning")
 	}
 }
 
@@ -91,13 +96,15 @@ type deletionSync struct {
 	objects *store.Store
 }
 
-func (d deletionSync) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (d deletionSync) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	obj, now, err := d.StandardStorage.Delete(ctx, name, validate, o)
 	d.await(ctx, err)
 	return obj, now, err
 }
 
-func (d deletionSync) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
+func (d deletionSync) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
 	obj, err := d.StandardStorage.DeleteCollection(ctx, validate, o, which)
 	d.await(ctx, err)
 	return obj, err

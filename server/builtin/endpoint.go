@@ -66,7 +66,8 @@ func (h *Handler) newEndpoint(r *kinds.Resource) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	main := &strategy{ObjectTyper: types.Scheme, NameGenerator: nameGenerator(&e.rules), resource: r, rules: &e.rules, write: &e.rules.Main, tracked: h.tracked}
+	main := &strategy{ObjectTyper: types.Scheme, NameGenerator: nameGenerator(&e.rules), resource: r,
+		rules: &e.rules, write: &e.rules.Main, tracked: h.tracked}
 	e.store = &registry.Store{
 		NewFunc:                   e.newObject,
 		NewListFunc:               newList,
@@ -89,8 +90,9 @@ func (h *Handler) newEndpoint(r *kinds.Resource) (*endpoint, error) {
 		applyAtOnce(e.store, h.objects)
 	}
 	if err := e.store.CompleteWithOptions(&generic.StoreOptions{
-		RESTOptions: &serverrest.Options{RESTOptionsGetter: h.config.Storage(r), Codec: e.codec, Directory: keys.BuiltinDirectory(r.GroupResource())},
-		AttrFunc:    main.attributes,
+		RESTOptions: &serverrest.Options{RESTOptionsGetter: h.config.Storage(r), Codec: e.codec,
+			Directory: keys.BuiltinDirectory(r.GroupResource())},
+		AttrFunc: main.attributes,
 	}); err != nil {
 		return nil, fmt.Errorf("storage of %s: %w", r.GroupResource(), err)
 	}
@@ -159,9 +161,11 @@ func (h *Handler) fieldTypes(gvk runtimeschema.GroupVersionKind) managedfields.T
 }
 
 // managedBy adds field management with types to a scope.
-func managedBy(types managedfields.TypeConverter, scope handlers.RequestScope, subresource string, reset map[fieldpath.APIVersion]fieldpath.Filter) (_ handlers.RequestScope, err error) {
+func managedBy(types managedfields.TypeConverter, scope handlers.RequestScope, subresource string,
+	reset map[fieldpath.APIVersion]fieldpath.Filter) (_ handlers.RequestScope, err error) {
 	scope.Subresource = subresource
-	scope.FieldManager, err = managedfields.NewDefaultFieldManager(types, scope.UnsafeConvertor, scope.Defaulter, scope.Creater, scope.Kind, scope.HubGroupVersion, subresource, reset)
+	scope.FieldManager, err = managedfields.NewDefaultFieldManager(types, scope.UnsafeConvertor, scope.Defaulter,
+		scope.Creater, scope.Kind, scope.HubGroupVersion, subresource, reset)
 	if err != nil {
 		return scope, fmt.Errorf("field management of %s: %w", scope.Resource, err)
 	}

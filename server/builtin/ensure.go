@@ -146,17 +146,19 @@ func (e *endpoint) keepingStatus(obj kind.Object) rest.Creater {
 
 // ensureStatus sets the status of an object that has none, if it is as wanted apart from that.
 func (e *endpoint) ensureStatus(ctx context.Context, wanted, have kind.Object) error {
-	if !e.hasStatus(wanted) || e.hasStatus(have) || !equality.Semantic.DeepEqual(kind.Part(wanted, "Spec").Interface(), kind.Part(have, "Spec").Interface()) {
+	if !e.hasStatus(wanted) || e.hasStatus(have) || !equality.Semantic.DeepEqual(kind.Part(wanted,
+		"Spec").Interface(), kind.Part(have, "Spec").Interface()) {
 		return nil
 	}
-	_, _, err := e.subresources["status"].patcher.Update(ctx, have.GetName(), rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-		changed := old.DeepCopyObject().(kind.Object)
-		if !e.hasStatus(changed) {
-			kind.Part(changed, "Status").Set(kind.Part(wanted.DeepCopyObject().(kind.Object), "Status"))
-			changed.SetManagedFields(append(wanted.GetManagedFields(), changed.GetManagedFields()...))
-		}
-		return changed, nil
-	}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	_, _, err := e.subresources["status"].patcher.Update(ctx, have.GetName(), rest.DefaultUpdatedObjectInfo(nil,
+		func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+			changed := old.DeepCopyObject().(kind.Object)
+			if !e.hasStatus(changed) {
+				kind.Part(changed, "Status").Set(kind.Part(wanted.DeepCopyObject().(kind.Object), "Status"))
+				changed.SetManagedFields(append(wanted.GetManagedFields(), changed.GetManagedFields()...))
+			}
+			return changed, nil
+		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	return err
 }
 
@@ -184,7 +186,8 @@ func (h *Handler) ensure(ctx context.Context, obj kind.Object, update bool) erro
 		if err := bootstrap.SetManager(created, e.store.New().(kind.Object), gv, e.rules.Main.Reset); err != nil {
 			return err
 		}
-		if _, err = e.keepingStatus(created).Create(ctx, created, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+		if _, err = e.keepingStatus(created).Create(ctx, created, rest.ValidateAllObjectFunc,
+			&metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 		err = nil
@@ -195,14 +198,15 @@ func (h *Handler) ensure(ctx context.Context, obj kind.Object, update bool) erro
 	if err != nil || !update {
 		return err
 	}
-	_, _, err = storage.Update(ctx, obj.GetName(), rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-		wanted := obj.DeepCopyObject().(kind.Object)
-		// Metadata stays as it is: it may have labels of other programs.
-		kind.Part(wanted, "ObjectMeta").Set(kind.Part(old.DeepCopyObject().(kind.Object), "ObjectMeta"))
-		if equality.Semantic.DeepEqual(wanted, old) {
-			return old, nil
-		}
-		return wanted, nil
-	}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	_, _, err = storage.Update(ctx, obj.GetName(), rest.DefaultUpdatedObjectInfo(nil,
+		func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+			wanted := obj.DeepCopyObject().(kind.Object)
+			// Metadata stays as it is: it may have labels of other programs.
+			kind.Part(wanted, "ObjectMeta").Set(kind.Part(old.DeepCopyObject().(kind.Object), "ObjectMeta"))
+			if equality.Semantic.DeepEqual(wanted, old) {
+				return old, nil
+			}
+			return wanted, nil
+		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	return err
 }

@@ -47,7 +47,8 @@ func (r *evictionREST) AcceptsGroupVersion(gv runtimeschema.GroupVersion) bool {
 }
 
 // Create evicts the pod of that name.
-func (r *evictionREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
+func (r *evictionREST) Create(ctx context.Context, name string, obj runtime.Object,
+	validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
 	eviction, ok := obj.(*policyv1.Eviction)
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a Eviction object: %T", obj))
@@ -84,8 +85,10 @@ func deleteOptions(e *policyv1.Eviction, o *metav1.CreateOptions) (*metav1.Delet
 		options = e.DeleteOptions
 	}
 	if unsafe := options.IgnoreStoreReadErrorWithClusterBreakingPotential; unsafe != nil && *unsafe {
-		return nil, apierrors.NewInvalid(policyv1.SchemeGroupVersion.WithKind("Eviction").GroupKind(), e.Name, field.ErrorList{field.Invalid(
-			field.NewPath("deleteOptions", "ignoreStoreReadErrorWithClusterBreakingPotential"), true, "can not be set for pod eviction, try after removing the option")})
+		return nil, apierrors.NewInvalid(policyv1.SchemeGroupVersion.WithKind("Eviction").GroupKind(), e.Name,
+			field.ErrorList{field.Invalid(
+				field.NewPath("deleteOptions", "ignoreStoreReadErrorWithClusterBreakingPotential"), true,
+				"can not be set for pod eviction, try after removing the option")})
 	}
 	switch {
 	case len(options.DryRun) == 0:
@@ -136,7 +139,8 @@ func (r *evictionREST) evictIgnoring(ctx context.Context, name string, options *
 
 // counts reports whether the eviction of a pod disrupts anything.
 func counts(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodPending
+	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded &&
+		pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodPending
 }
 
 // evict evicts a pod if its budget allows it.
@@ -211,9 +215,10 @@ func disrupt(ctx context.Context, budgets *endpoint, name string, pod *corev1.Po
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		_, _, err := budgets.subresources["status"].patcher.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-			return allow(old.DeepCopyObject().(*policyv1.PodDisruptionBudget), pod)
-		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: dryRun(dry)})
+		_, _, err := budgets.subresources["status"].patcher.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil,
+			func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+				return allow(old.DeepCopyObject().(*policyv1.PodDisruptionBudget), pod)
+			}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: dryRun(dry)})
 		return err
 	})
 	if wait.Interrupted(err) { // the time of the request is over
@@ -228,7 +233,8 @@ const maxDisrupted = 2000
 // rejection returns the error of an eviction that a budget does not allow.
 func rejection(seconds int, details string) error {
 	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", seconds)
-	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: details})
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes,
+		metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: details})
 	return err
 }
 
@@ -243,16 +249,19 @@ func allow(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) (*policyv1.PodDisru
 	case b.Status.ObservedGeneration < b.Generation:
 		return nil, processing(b)
 	case b.Status.DisruptionsAllowed < 0:
-		return nil, apierrors.NewForbidden(policyv1.Resource("poddisruptionbudget"), b.Name, fmt.Errorf("pdb disruptions allowed is negative"))
+		return nil, apierrors.NewForbidden(policyv1.Resource("poddisruptionbudget"), b.Name,
+			fmt.Errorf("pdb disruptions allowed is negative"))
 	case len(b.Status.DisruptedPods) > maxDisrupted:
-		return nil, apierrors.NewForbidden(policyv1.Resource("poddisruptionbudget"), b.Name, fmt.Errorf("DisruptedPods map too big - too many evictions not confirmed by PDB controller"))
+		return nil, apierrors.NewForbidden(policyv1.Resource("poddisruptionbudget"), b.Name,
+			fmt.Errorf("DisruptedPods map too big - too many evictions not confirmed by PDB controller"))
 	case b.Status.DisruptionsAllowed == 0:
 		return nil, rejection(0, reason(b))
 	}
 	b.Status.DisruptionsAllowed--
 	if b.Status.DisruptionsAllowed == 0 {
 		meta.SetStatusCondition(&b.Status.Conditions, metav1.Condition{
-			Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.InsufficientPodsReason, ObservedGeneration: b.Status.ObservedGeneration,
+			Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse,
+			Reason: policyv1.InsufficientPodsReason, ObservedGeneration: b.Status.ObservedGeneration,
 		})
 	}
 	if b.Status.DisruptedPods == nil {
@@ -270,7 +279,8 @@ func reason(b *policyv1.PodDisruptionBudget) string {
 	case explained && c.Reason == policyv1.SyncFailedReason:
 		return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently because it failed sync: %s", b.Name, c.Message)
 	case b.Status.CurrentHealthy <= b.Status.DesiredHealthy:
-		return fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name, b.Status.DesiredHealthy, b.Status.CurrentHealthy)
+		return fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently",
+			b.Name, b.Status.DesiredHealthy, b.Status.CurrentHealthy)
 	case explained:
 		return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently (%s): %s", b.Name, c.Reason, c.Message)
 	}
@@ -280,14 +290,15 @@ func reason(b *policyv1.PodDisruptionBudget) string {
 // delete records the eviction in the status of a pod, and deletes it.
 func (r *evictionREST) delete(ctx context.Context, name string, options *metav1.DeleteOptions) error {
 	if !dryrun.IsDryRun(options.DryRun) {
-		obj, _, err := r.pods.subresources["status"].patcher.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-			pod := old.DeepCopyObject().(*corev1.Pod)
-			if err := meets(pod, options.Preconditions); err != nil {
-				return nil, err
-			}
-			setTarget(&pod.Status)
-			return pod, nil
-		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+		obj, _, err := r.pods.subresources["status"].patcher.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil,
+			func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+				pod := old.DeepCopyObject().(*corev1.Pod)
+				if err := meets(pod, options.Preconditions); err != nil {
+					return nil, err
+				}
+				setTarget(&pod.Status)
+				return pod, nil
+			}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 		if err != nil {
 			return err
 		}
@@ -305,9 +316,11 @@ func meets(pod *corev1.Pod, p *metav1.Preconditions) error {
 	switch {
 	case p == nil:
 	case p.UID != nil && *p.UID != "" && *p.UID != pod.UID:
-		return apierrors.NewConflict(pods, pod.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, pod.UID))
+		return apierrors.NewConflict(pods, pod.Name,
+			fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, pod.UID))
 	case p.ResourceVersion != nil && *p.ResourceVersion != "" && *p.ResourceVersion != pod.ResourceVersion:
-		return apierrors.NewConflict(pods, pod.Name, fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, pod.ResourceVersion))
+		return apierrors.NewConflict(pods, pod.Name,
+			fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, pod.ResourceVersion))
 	}
 	return nil
 }
@@ -315,7 +328,8 @@ func meets(pod *corev1.Pod, p *metav1.Preconditions) error {
 // setTarget sets the condition of a pod that is being evicted.
 func setTarget(s *corev1.PodStatus) {
 	target := corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting", LastTransitionTime: metav1.Now(),
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI",
+		Message: "Eviction API: evicting", LastTransitionTime: metav1.Now(),
 	}
 	i := slices.IndexFunc(s.Conditions, func(c corev1.PodCondition) bool { return c.Type == target.Type })
 	if i < 0 {

@@ -177,7 +177,8 @@ func (h *Handler) fail(w http.ResponseWriter, req *http.Request, info *apireques
 
 // patchTypes are the media types of patches.
 func patchTypes() []string {
-	return []string{string(apitypes.JSONPatchType), string(apitypes.MergePatchType), string(apitypes.StrategicMergePatchType), string(apitypes.ApplyYAMLPatchType)}
+	return []string{string(apitypes.JSONPatchType), string(apitypes.MergePatchType),
+		string(apitypes.StrategicMergePatchType), string(apitypes.ApplyYAMLPatchType)}
 }
 
 // handler returns the handler of a request, by its subresource and verb.
@@ -199,7 +200,8 @@ func (h *Handler) handler(method string, info *apirequest.RequestInfo, r *kinds.
 	if h.config.Guard != nil {
 		storage = h.config.Guard(r.GroupResource(), storage)
 	}
-	f := h.rest(&e.scope, r).Handler(info.Verb, serverrest.Storage{Reads: e.store, Watches: e.store, Writes: storage, Deletes: h.deletions(r, storage)})
+	f := h.rest(&e.scope, r).Handler(info.Verb, serverrest.Storage{Reads: e.store, Watches: e.store,
+		Writes: storage, Deletes: h.deletions(r, storage)})
 	if f == nil {
 		return nil, resource.NotAllowed()
 	}
@@ -208,7 +210,8 @@ func (h *Handler) handler(method string, info *apirequest.RequestInfo, r *kinds.
 
 // rest returns what makes the handlers of a scope.
 func (h *Handler) rest(scope *handlers.RequestScope, r *kinds.Resource) *serverrest.Endpoint {
-	return &serverrest.Endpoint{Scope: scope, Kind: r.GroupVersionKind().GroupKind(), Admission: h.config.Admission(), PatchTypes: patchTypes(), MinWatch: h.config.MinWatch}
+	return &serverrest.Endpoint{Scope: scope, Kind: r.GroupVersionKind().GroupKind(),
+		Admission: h.config.Admission(), PatchTypes: patchTypes(), MinWatch: h.config.MinWatch}
 }
 
 // routes returns the paths of a resource, and their methods.

@@ -30,7 +30,8 @@ func finalized(ctx context.Context, key string, obj, old runtime.Object) bool {
 }
 
 // Delete marks a namespace as deleted, or deletes it if it is marked and has no finalizers.
-func (r *namespaceREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (r *namespaceREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	obj, err := r.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, false, err
@@ -47,10 +48,13 @@ func (r *namespaceREST) Delete(ctx context.Context, name string, validate rest.V
 	}
 	gr := r.DefaultQualifiedResource
 	if want := *o.Preconditions.UID; want != ns.UID {
-		return nil, false, apierrors.NewConflict(gr, name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", want, ns.UID))
+		return nil, false, apierrors.NewConflict(gr, name,
+			fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", want, ns.UID))
 	}
 	if want := o.Preconditions.ResourceVersion; want != nil && *want != ns.ResourceVersion {
-		return nil, false, apierrors.NewConflict(gr, name, fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *want, ns.ResourceVersion))
+		return nil, false, apierrors.NewConflict(gr, name,
+			fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *want,
+				ns.ResourceVersion))
 	}
 	switch {
 	case ns.DeletionTimestamp.IsZero():
@@ -63,13 +67,15 @@ func (r *namespaceREST) Delete(ctx context.Context, name string, validate rest.V
 }
 
 // mark marks a namespace as deleted.
-func (r *namespaceREST) mark(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, error) {
+func (r *namespaceREST) mark(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions) (runtime.Object, error) {
 	key, err := r.KeyFunc(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	out := r.NewFunc()
-	err = r.Storage.GuaranteedUpdate(ctx, key, out, false, &storage.Preconditions{UID: o.Preconditions.UID, ResourceVersion: o.Preconditions.ResourceVersion},
+	err = r.Storage.GuaranteedUpdate(ctx, key, out, false,
+		&storage.Preconditions{UID: o.Preconditions.UID, ResourceVersion: o.Preconditions.ResourceVersion},
 		storage.SimpleUpdate(func(existing runtime.Object) (runtime.Object, error) {
 			ns := existing.(*corev1.Namespace)
 			if validate != nil {

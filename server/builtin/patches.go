@@ -25,7 +25,8 @@ func (h *Handler) checkPatch(req *http.Request, info *apirequest.RequestInfo, r 
 		return err
 	}
 	gvk := r.GroupVersionKind()
-	if i := slices.IndexFunc(r.Subresources, func(s kinds.Subresource) bool { return s.Name == info.Subresource }); i >= 0 && r.Subresources[i].Kind.Kind != "" {
+	if i := slices.IndexFunc(r.Subresources, func(s kinds.Subresource) bool { return s.Name == info.Subresource }); i >= 0 &&
+		r.Subresources[i].Kind.Kind != "" {
 		gvk = r.Subresources[i].Kind
 	}
 	body, ok := jsonOf(rest.PeekBody(req, h.config.MaxRequestBodyBytes), isApply)

@@ -32,7 +32,8 @@ func (r *bindingREST) New() runtime.Object { return &corev1.Binding{} }
 func (r *bindingREST) Destroy() {}
 
 // Create assigns the pod of that name to the node that the Binding names.
-func (r *bindingREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
+func (r *bindingREST) Create(ctx context.Context, name string, obj runtime.Object,
+	validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
 	b, ok := obj.(*corev1.Binding)
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a Binding object: %#v", obj))
@@ -79,9 +80,10 @@ func (r *bindingREST) assign(ctx context.Context, b *corev1.Binding, dry bool) e
 	if b.ResourceVersion != "" {
 		preconditions.ResourceVersion = &b.ResourceVersion
 	}
-	err = r.store.Storage.GuaranteedUpdate(ctx, key, &corev1.Pod{}, false, &preconditions, storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
-		return assign(obj.(*corev1.Pod), b)
-	}), dry, nil)
+	err = r.store.Storage.GuaranteedUpdate(ctx, key, &corev1.Pod{}, false, &preconditions,
+		storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+			return assign(obj.(*corev1.Pod), b)
+		}), dry, nil)
 	if err == nil {
 		return nil
 	}
@@ -98,7 +100,8 @@ type unnamedBindingREST struct{ bindingREST }
 var _ rest.Creater = &unnamedBindingREST{}
 
 // Create assigns the pod with the name of the Binding.
-func (r *unnamedBindingREST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
+func (r *unnamedBindingREST) Create(ctx context.Context, obj runtime.Object,
+	validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
 	b, ok := obj.(*corev1.Binding)
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("incorrect type: %T", obj))
@@ -132,6 +135,7 @@ func assign(pod *corev1.Pod, b *corev1.Binding) (*corev1.Pod, error) {
 			return pod, nil
 		}
 	}
-	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()})
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled,
+		Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()})
 	return pod, nil
 }

@@ -21,7 +21,8 @@ func Definitions(served []*kinds.Resource) ([]*crd.Definition, error) {
 	var order []*api.CustomResourceDefinition
 	for _, r := range served {
 		names := api.CustomResourceDefinitionNames{
-			Plural: r.Plural, Singular: r.Singular, Kind: r.Kind, ListKind: r.Kind + "List", ShortNames: r.ShortNames, Categories: r.Categories,
+			Plural: r.Plural, Singular: r.Singular, Kind: r.Kind, ListKind: r.Kind + "List",
+			ShortNames: r.ShortNames, Categories: r.Categories,
 		}
 		c := byName[r.GroupResource()]
 		if c == nil {
@@ -65,12 +66,13 @@ func (h *Handler) Describe(v *crd.Version) *resource.Description {
 	gvk := v.GroupVersionKind()
 	r := h.resources[gvk.GroupVersion().WithResource(v.Definition().Names().Plural)]
 	d := &resource.Description{
-		Version:    v,
-		Verbs:      r.Verbs(),
-		Stored:     r.Stored,
-		OpenAPI:    h.openAPI(r),
-		NotStored:  r.CreateOnly,
-		PatchTypes: []apitypes.PatchType{apitypes.JSONPatchType, apitypes.MergePatchType, apitypes.StrategicMergePatchType, apitypes.ApplyYAMLPatchType},
+		Version:   v,
+		Verbs:     r.Verbs(),
+		Stored:    r.Stored,
+		OpenAPI:   h.openAPI(r),
+		NotStored: r.CreateOnly,
+		PatchTypes: []apitypes.PatchType{apitypes.JSONPatchType, apitypes.MergePatchType,
+			apitypes.StrategicMergePatchType, apitypes.ApplyYAMLPatchType},
 	}
 	for _, sub := range r.Subresources {
 		kind := sub.Kind

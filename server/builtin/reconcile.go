@@ -116,12 +116,13 @@ func (h *Handler) reconcile(ctx context.Context, wanted defaults.Object) error {
 		}
 		recreate := false
 		var uid *metav1.Preconditions
-		_, _, err = e.storage.Update(ctx, wanted.GetName(), rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-			stored := old.DeepCopyObject().(kind.Object)
-			recreate = defaults.Reconcile(stored, wanted) == defaults.Recreate
-			uid = metav1.NewUIDPreconditions(string(stored.GetUID()))
-			return stored, nil
-		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+		_, _, err = e.storage.Update(ctx, wanted.GetName(), rest.DefaultUpdatedObjectInfo(nil,
+			func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+				stored := old.DeepCopyObject().(kind.Object)
+				recreate = defaults.Reconcile(stored, wanted) == defaults.Recreate
+				uid = metav1.NewUIDPreconditions(string(stored.GetUID()))
+				return stored, nil
+			}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
 		}

@@ -38,7 +38,8 @@ type takingKey struct{}
 // newServiceStorage adds allocation to the registry of services.
 func (h *Handler) newServiceStorage(e *endpoint) *serviceStorage {
 	s := e.store
-	out := &serviceStorage{Store: s, allocator: h.config.Services, stored: h.objects, prefix: string(e.prefix), codec: e.codec, turn: make(chan struct{}, 1)}
+	out := &serviceStorage{Store: s, allocator: h.config.Services, stored: h.objects,
+		prefix: string(e.prefix), codec: e.codec, turn: make(chan struct{}, 1)}
 	s.BeginCreate = func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (registry.FinishFunc, error) {
 		return finish, out.begin(ctx, obj.(*corev1.Service), nil)
 	}
@@ -128,7 +129,8 @@ func (s *serviceStorage) locked(ctx context.Context, write func(context.Context)
 }
 
 // Create creates a service.
-func (s *serviceStorage) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (out runtime.Object, err error) {
+func (s *serviceStorage) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc,
+	o *metav1.CreateOptions) (out runtime.Object, err error) {
 	err = s.locked(ctx, func(ctx context.Context) error {
 		out, err = s.Store.Create(ctx, obj.DeepCopyObject(), validate, o)
 		return err
@@ -137,7 +139,8 @@ func (s *serviceStorage) Create(ctx context.Context, obj runtime.Object, validat
 }
 
 // Update updates a service.
-func (s *serviceStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (out runtime.Object, created bool, err error) {
+func (s *serviceStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (out runtime.Object, created bool, err error) {
 	err = s.locked(ctx, func(ctx context.Context) error {
 		out, created, err = s.Store.Update(ctx, name, info, create, update, force, o)
 		return err

@@ -71,7 +71,8 @@ func message(r *result) string {
 	if r.counts.Failing == 1 {
 		verb = "does"
 	}
-	return fmt.Sprintf("%d of %s %s not comply: %s; %s", r.counts.Failing, objects(r.counts.Objects, "stored"), verb, strings.Join(of, ", "), hint(r.definition.Name()))
+	return fmt.Sprintf("%d of %s %s not comply: %s; %s", r.counts.Failing, objects(r.counts.Objects,
+		"stored"), verb, strings.Join(of, ", "), hint(r.definition.Name()))
 }
 
 // objects returns a number of objects as text.
@@ -158,7 +159,8 @@ func (s *Scanner) write(ctx context.Context, c *scan) time.Time {
 // onlyTotal reports whether a condition differs from the written one only in the number of all
 // objects.
 func (c *scan) onlyTotal(want *api.CustomResourceDefinitionCondition) bool {
-	if c.written == nil || c.written.Status != want.Status || c.written.Reason != want.Reason || c.written.ObservedGeneration != want.ObservedGeneration {
+	if c.written == nil || c.written.Status != want.Status || c.written.Reason != want.Reason ||
+		c.written.ObservedGeneration != want.ObservedGeneration {
 		return false
 	}
 	counts := c.counts
@@ -168,5 +170,6 @@ func (c *scan) onlyTotal(want *api.CustomResourceDefinitionCondition) bool {
 
 // same reports whether two conditions say the same.
 func same(a, b *api.CustomResourceDefinitionCondition) bool {
-	return a != nil && b != nil && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message && a.ObservedGeneration == b.ObservedGeneration
+	return a != nil && b != nil && a.Status == b.Status && a.Reason == b.Reason &&
+		a.Message == b.Message && a.ObservedGeneration == b.ObservedGeneration
 }

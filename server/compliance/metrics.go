@@ -24,10 +24,12 @@ var scanMetrics = sync.OnceValue(func() *metricsOfScans {
 			Name: "espalier_stored_objects", Help: "Number of stored objects that were inspected, by CRD.", StabilityLevel: metrics.ALPHA,
 		}, []string{"crd"}),
 		failing: metrics.NewGaugeVec(&metrics.GaugeOpts{
-			Name: "espalier_noncompliant_objects", Help: "Number of stored objects that do not comply with their CRD, by CRD and kind of problem. An object with problems of several kinds is counted for each.", StabilityLevel: metrics.ALPHA,
+			Name: "espalier_noncompliant_objects",
+			Help: "Number of stored objects that do not comply with their CRD, by CRD and kind of problem. An object with problems of several kinds is counted for each.", StabilityLevel: metrics.ALPHA,
 		}, []string{"crd", "kind"}),
 		duration: metrics.NewHistogram(&metrics.HistogramOpts{
-			Name: "espalier_compliance_scan_duration_seconds", Help: "Time spent on inspecting the stored objects of one CRD, without pauses.", StabilityLevel: metrics.ALPHA,
+			Name: "espalier_compliance_scan_duration_seconds",
+			Help: "Time spent on inspecting the stored objects of one CRD, without pauses.", StabilityLevel: metrics.ALPHA,
 			Buckets: metrics.ExponentialBuckets(0.001, 4, 10),
 		}),
 	}

@@ -181,7 +181,8 @@ func (s *Scanner) snapshot(ctx context.Context) (*store.Snapshot, bool) {
 // failing iterates over the objects of a CRD in a snapshot that do not comply, in a namespace
 // or, if it is empty, in all, from a key on. They are inspected anew. If the scanner does not
 // know them, all objects are inspected.
-func (s *Scanner) failing(ctx context.Context, snapshot *store.Snapshot, d *crd.Definition, namespace, start string) iter.Seq2[*store.Entry, compliance.Report] {
+func (s *Scanner) failing(ctx context.Context, snapshot *store.Snapshot, d *crd.Definition, namespace,
+	start string) iter.Seq2[*store.Entry, compliance.Report] {
 	return func(yield func(*store.Entry, compliance.Report) bool) {
 		inspector := compliance.New(d)
 		for e := range s.candidates(snapshot, d, namespace, start, func(problems) bool { return true }) {
@@ -200,7 +201,8 @@ func (s *Scanner) failing(ctx context.Context, snapshot *store.Snapshot, d *crd.
 // candidates iterates over the objects of a CRD in a namespace or, if it is empty, in all, from
 // a key on, without those of which the scanner knows that they have no problems, or others than
 // those of interest.
-func (s *Scanner) candidates(snapshot *store.Snapshot, d *crd.Definition, namespace, start string, of func(problems) bool) iter.Seq[*store.Entry] {
+func (s *Scanner) candidates(snapshot *store.Snapshot, d *crd.Definition, namespace, start string,
+	of func(problems) bool) iter.Seq[*store.Entry] {
 	prefix := s.prefix(d).Scope(namespace)
 	r := s.result(d.Name())
 	if r == nil && !s.hasObjects(snapshot, d) {
@@ -257,7 +259,8 @@ func (q query) matches(item *unstructured.Unstructured) bool {
 		return false
 	}
 	name, _, _ := unstructured.NestedString(item.Object, "crd")
-	return q.fields == nil || q.fields.Matches(fields.Set{"crd": name, "metadata.name": item.GetName(), "metadata.namespace": item.GetNamespace()})
+	return q.fields == nil || q.fields.Matches(fields.Set{"crd": name,
+		"metadata.name": item.GetName(), "metadata.namespace": item.GetNamespace()})
 }
 
 // item returns an object that does not comply, as clients see it.

@@ -30,7 +30,8 @@ func definition(sem schema.Semantics) (*crd.Definition, error) {
 				Status: &api.CustomResourceSubresourceStatus{},
 			},
 			AdditionalPrinterColumns: []api.CustomResourceColumnDefinition{
-				{Name: "Created At", Type: "string", JSONPath: ".metadata.creationTimestamp", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]},
+				{Name: "Created At", Type: "string", JSONPath: ".metadata.creationTimestamp",
+					Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]},
 			},
 		}
 		if beta {
@@ -39,7 +40,8 @@ func definition(sem schema.Semantics) (*crd.Definition, error) {
 		return v
 	}
 	beta := specFields()
-	beta["validation"], beta["version"], beta["subresources"], beta["additionalPrinterColumns"] = anything("object"), anything("string"), anything("object"), anything("array")
+	beta["validation"], beta["version"], beta["subresources"],
+		beta["additionalPrinterColumns"] = anything("object"), anything("string"), anything("object"), anything("array")
 	beta["selectableFields"] = anything("array")
 	names := api.CustomResourceDefinitionNames{
 		Plural: "customresourcedefinitions", Singular: "customresourcedefinition", Kind: api.Kind, ListKind: api.Kind + "List",
@@ -85,7 +87,8 @@ func rootSchema(spec map[string]api.JSONSchemaProps) *api.JSONSchemaProps {
 	conditions.Items.Schema.Properties["observedGeneration"] = anything("integer")
 	conditions.XListType, conditions.XListMapKeys = &mapList, []string{"type"}
 	status := object(map[string]api.JSONSchemaProps{
-		"conditions": conditions, "acceptedNames": namesSchema(), "storedVersions": anything("array"), "observedGeneration": anything("integer"),
+		"conditions": conditions, "acceptedNames": namesSchema(),
+		"storedVersions": anything("array"), "observedGeneration": anything("integer"),
 	})
 	root := object(map[string]api.JSONSchemaProps{"spec": object(spec), "status": status})
 	return &root

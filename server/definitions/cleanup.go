@@ -110,10 +110,11 @@ func (d *Definitions) report(ctx context.Context, c *api.CustomResourceDefinitio
 		return
 	}
 	defer release()
-	_, err = s.rewrite(ctx, c.Name, storage.Preconditions{UID: &c.UID}, false, func(stored *api.CustomResourceDefinition, _ runtime.Object) error {
-		setTerminating(stored, api.ConditionTrue, reason, why.Error())
-		return nil
-	})
+	_, err = s.rewrite(ctx, c.Name, storage.Preconditions{UID: &c.UID}, false,
+		func(stored *api.CustomResourceDefinition, _ runtime.Object) error {
+			setTerminating(stored, api.ConditionTrue, reason, why.Error())
+			return nil
+		})
 	if err != nil && !apierrors.IsNotFound(err) && !storages.IsFull(err) && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "Cannot write the status of a CRD", "name", c.Name)
 	}

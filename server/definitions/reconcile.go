@@ -89,7 +89,10 @@ func New(c Config) (*Definitions, error) {
 	if c.Warnings == nil {
 		c.Warnings = func(context.Context, *api.CustomResourceDefinition) []string { return nil }
 	}
-	d := &Definitions{config: c, crds: keys.Root(c.Store.Prefix()).CRDs(), kinds: &kinds{options: c.Options, warnings: c.Warnings, compliance: c.Compliance}, progress: progress.New(), ready: make(chan struct{}), again: make(chan string), holding: map[string]*held{}, released: make(chan *held), known: map[string]*stored{}, fenced: map[types.UID]bool{}, retries: map[string]*retry{}}
+	d := &Definitions{config: c, crds: keys.Root(c.Store.Prefix()).CRDs(), kinds: &kinds{options: c.Options, warnings: c.Warnings,
+		compliance: c.Compliance}, progress: progress.New(), ready: make(chan struct{}), again: make(chan string),
+		holding: map[string]*held{}, released: make(chan *held), known: map[string]*stored{},
+		fenced: map[types.UID]bool{}, retries: map[string]*retry{}}
 	d.catalog.Store(crd.NewCatalog())
 	d.builtin = &resources.Builtin{
 		Definition: def,
@@ -287,7 +290,8 @@ func (d *Definitions) offerNames(ctx context.Context, s *crdStorage, of *api.Cus
 // leaveOut notes that a stored CRD cannot be read. Its objects stay as they are.
 func (d *Definitions) leaveOut(ctx context.Context, name string, err error) {
 	d.leftOut.Store(name, true)
-	klog.FromContext(ctx).Error(err, "A stored CRD cannot be read and is not served: repair or delete it", "name", name, "key", d.crds.Key("", name))
+	klog.FromContext(ctx).Error(err, "A stored CRD cannot be read and is not served: repair or delete it", "name", name, "key",
+		d.crds.Key("", name))
 }
 
 // replace makes the CRDs of a snapshot the known ones.
@@ -383,7 +387,8 @@ func (d *Definitions) reconcile(ctx context.Context, s *crdStorage, name string)
 
 // writeStatus stores a status that was computed from c. If the CRD has changed since, its
 // event causes another reconciliation.
-func (d *Definitions) writeStatus(ctx context.Context, s *crdStorage, c *api.CustomResourceDefinition, status api.CustomResourceDefinitionStatus) {
+func (d *Definitions) writeStatus(ctx context.Context, s *crdStorage,
+	c *api.CustomResourceDefinition, status api.CustomResourceDefinitionStatus) {
 	patience, cancel := context.WithTimeout(ctx, time.Minute) // a large CRD on a busy machine
 	defer cancel()
 	k := d.known[c.Name]

@@ -58,7 +58,8 @@ func (d *Definitions) unreadableError(name string, err error) error {
 	if err != nil {
 		reason = ": " + err.Error()
 	}
-	return apierrors.NewServiceUnavailable(fmt.Sprintf("the stored CRD %s cannot be read: repair or delete the value of %s in etcd%s", name, d.crds.Key("", name), reason))
+	return apierrors.NewServiceUnavailable(fmt.Sprintf("the stored CRD %s cannot be read: repair or delete the value of %s in etcd%s",
+		name, d.crds.Key("", name), reason))
 }
 
 // read reads an entry, without its schemas. It returns nil if it cannot be read. old is the

@@ -36,7 +36,8 @@ type crdStorage struct {
 	definitions *Definitions
 }
 
-func (s *crdStorage) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
+func (s *crdStorage) Create(ctx context.Context, obj runtime.Object,
+	validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
 	out, err := s.Store.Create(ctx, obj, validate, o)
 	if err == nil && !dryrun.IsDryRun(o.DryRun) {
 		s.definitions.settle(ctx, out)
@@ -44,7 +45,8 @@ func (s *crdStorage) Create(ctx context.Context, obj runtime.Object, validate re
 	return out, err
 }
 
-func (s *crdStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (s *crdStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	out, created, err := s.Store.Update(ctx, name, s.definitions.ifReadable(info), create, update, force, o)
 	if err == nil && !dryrun.IsDryRun(o.DryRun) {
 		s.definitions.settle(ctx, out)
@@ -69,7 +71,8 @@ type subresource struct {
 	definitions *Definitions
 }
 
-func (s *subresource) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (s *subresource) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	out, created, err := s.Patcher.Update(ctx, name, s.definitions.ifReadable(info), create, update, force, o)
 	if err == nil && !dryrun.IsDryRun(o.DryRun) {
 		s.definitions.settle(ctx, out)
@@ -78,7 +81,8 @@ func (s *subresource) Update(ctx context.Context, name string, info rest.Updated
 }
 
 // Delete marks a CRD for deletion. It is removed after its objects.
-func (s *crdStorage) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (s *crdStorage) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	obj, err := s.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, false, err
@@ -103,20 +107,22 @@ func (s *crdStorage) Delete(ctx context.Context, name string, validate rest.Vali
 		}
 		conditions.ResourceVersion = p.ResourceVersion
 	}
-	out, err := s.rewrite(ctx, name, conditions, dryrun.IsDryRun(o.DryRun), func(c *api.CustomResourceDefinition, obj runtime.Object) error {
-		if err := validate(ctx, obj); err != nil {
-			return err
-		}
-		now := metav1.Now()
-		if c.DeletionTimestamp == nil {
-			c.DeletionTimestamp = &now
-		}
-		if !slices.Contains(c.Finalizers, api.CustomResourceCleanupFinalizer) {
-			c.Finalizers = append(c.Finalizers, api.CustomResourceCleanupFinalizer)
-		}
-		setTerminating(c, api.ConditionTrue, api.ReasonInstanceDeletionPending, "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
-		return nil
-	})
+	out, err := s.rewrite(ctx, name, conditions, dryrun.IsDryRun(o.DryRun),
+		func(c *api.CustomResourceDefinition, obj runtime.Object) error {
+			if err := validate(ctx, obj); err != nil {
+				return err
+			}
+			now := metav1.Now()
+			if c.DeletionTimestamp == nil {
+				c.DeletionTimestamp = &now
+			}
+			if !slices.Contains(c.Finalizers, api.CustomResourceCleanupFinalizer) {
+				c.Finalizers = append(c.Finalizers, api.CustomResourceCleanupFinalizer)
+			}
+			setTerminating(c, api.ConditionTrue, api.ReasonInstanceDeletionPending,
+				"CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
+			return nil
+		})
 	if err == nil && !dryrun.IsDryRun(o.DryRun) {
 		s.definitions.settle(ctx, out)
 	}
@@ -124,7 +130,8 @@ func (s *crdStorage) Delete(ctx context.Context, name string, validate rest.Vali
 }
 
 // DeleteCollection deletes CRDs one by one with Delete.
-func (s *crdStorage) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
+func (s *crdStorage) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
 	list, err := s.List(ctx, which)
 	if err != nil {
 		return nil, err
@@ -143,25 +150,27 @@ func (s *crdStorage) DeleteCollection(ctx context.Context, validate rest.Validat
 }
 
 // rewrite changes the current state of a stored CRD internally, without a strategy.
-func (s *crdStorage) rewrite(ctx context.Context, name string, conditions storage.Preconditions, dryRun bool, change func(*api.CustomResourceDefinition, runtime.Object) error) (runtime.Object, error) {
+func (s *crdStorage) rewrite(ctx context.Context, name string, conditions storage.Preconditions, dryRun bool,
+	change func(*api.CustomResourceDefinition, runtime.Object) error) (runtime.Object, error) {
 	key, err := s.KeyFunc(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	out := s.NewFunc()
-	err = s.Storage.GuaranteedUpdate(fence.WithReserve(ctx), key, out, false, &conditions, storage.SimpleUpdate(func(existing runtime.Object) (runtime.Object, error) {
-		c, err := hub(existing)
-		if err != nil {
-			return nil, err
-		}
-		if unreadable(c) {
-			return nil, s.definitions.unreadableError(name, nil)
-		}
-		if err := change(c, existing); err != nil {
-			return nil, err
-		}
-		return represent(c, existing.GetObjectKind().GroupVersionKind().Version), nil
-	}), dryRun, nil)
+	err = s.Storage.GuaranteedUpdate(fence.WithReserve(ctx), key, out, false, &conditions,
+		storage.SimpleUpdate(func(existing runtime.Object) (runtime.Object, error) {
+			c, err := hub(existing)
+			if err != nil {
+				return nil, err
+			}
+			if unreadable(c) {
+				return nil, s.definitions.unreadableError(name, nil)
+			}
+			if err := change(c, existing); err != nil {
+				return nil, err
+			}
+			return represent(c, existing.GetObjectKind().GroupVersionKind().Version), nil
+		}), dryRun, nil)
 	if err != nil {
 		return nil, s.failure(name, err)
 	}
@@ -170,14 +179,16 @@ func (s *crdStorage) rewrite(ctx context.Context, name string, conditions storag
 
 // replaceStatus writes the status of a CRD, if e is still its current state. It keeps the rest
 // of the stored value.
-func (s *crdStorage) replaceStatus(ctx context.Context, c *api.CustomResourceDefinition, e *store.Entry, status *api.CustomResourceDefinitionStatus) error {
+func (s *crdStorage) replaceStatus(ctx context.Context, c *api.CustomResourceDefinition,
+	e *store.Entry, status *api.CustomResourceDefinitionStatus) error {
 	data, ok := codec.ReplaceStatus(e.Value, status)
 	replacer, can := s.Storage.Storage.(*storages.Storage)
 	if !ok || !can {
-		_, err := s.rewrite(ctx, c.Name, only(c.UID, c.ResourceVersion), false, func(stored *api.CustomResourceDefinition, _ runtime.Object) error {
-			stored.Status = *status
-			return nil
-		})
+		_, err := s.rewrite(ctx, c.Name, only(c.UID, c.ResourceVersion), false,
+			func(stored *api.CustomResourceDefinition, _ runtime.Object) error {
+				stored.Status = *status
+				return nil
+			})
 		return err
 	}
 	key, err := s.KeyFunc(ctx, c.Name)

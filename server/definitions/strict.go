@@ -61,9 +61,11 @@ func (w *strictWalk) value(path string, v any, t reflect.Type) {
 		t = t.Elem()
 	}
 	switch t {
-	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.FieldsV1](), reflect.TypeFor[api.JSON](), reflect.TypeFor[api.StringOrArray]():
+	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.FieldsV1](),
+		reflect.TypeFor[api.JSON](), reflect.TypeFor[api.StringOrArray]():
 		return
-	case reflect.TypeFor[api.JSONSchemaPropsOrArray](), reflect.TypeFor[api.JSONSchemaPropsOrBool](), reflect.TypeFor[api.JSONSchemaPropsOrStringArray]():
+	case reflect.TypeFor[api.JSONSchemaPropsOrArray](), reflect.TypeFor[api.JSONSchemaPropsOrBool](),
+		reflect.TypeFor[api.JSONSchemaPropsOrStringArray]():
 		if w.deep {
 			w.either(path, v)
 		}

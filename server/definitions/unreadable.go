@@ -21,7 +21,8 @@ import (
 // deleteUnreadable deletes a CRD whose schemas cannot be decoded. It changes only the metadata
 // in the stored text, and cleanUp does the rest. A CRD whose group cannot be read either is
 // deleted at once: its objects are not known, and stay.
-func (s *crdStorage) deleteUnreadable(ctx context.Context, c *api.CustomResourceDefinition, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (s *crdStorage) deleteUnreadable(ctx context.Context, c *api.CustomResourceDefinition, obj runtime.Object,
+	validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	e := s.definitions.config.Store.Get(s.definitions.crds.Key("", c.Name))
 	if e == nil || strconv.FormatInt(e.Revision, 10) != c.ResourceVersion {
 		return nil, false, apierrors.NewConflict(s.DefaultQualifiedResource, c.Name, errors.New("the CRD has changed: try again"))

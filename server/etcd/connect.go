@@ -176,7 +176,8 @@ type reasonKey struct{}
 
 // keepReason keeps the gRPC error of a call, which has the reason. The etcd client replaces
 // it with "context deadline exceeded".
-func keepReason(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func keepReason(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	err := invoke(ctx, method, req, reply, cc, opts...)
 	if reason, ok := ctx.Value(reasonKey{}).(*error); ok {
 		*reason = err

@@ -41,7 +41,8 @@ func (m *Member) keepSpace(ctx context.Context) {
 		log := klog.FromContext(ctx)
 		switch free, full := m.diskFull(); {
 		case full && !m.outOfSpace():
-			log.Info("The disk is almost full; etcd rejects writes until there is free space", "dir", m.dir, "freeBytes", free, "needed", 2*reserve)
+			log.Info("The disk is almost full; etcd rejects writes until there is free space",
+				"dir", m.dir, "freeBytes", free, "needed", 2*reserve)
 			if err := m.alarm(ctx, pb.AlarmRequest_ACTIVATE); err != nil {
 				log.Error(err, "Cannot stop writes to etcd although the disk is almost full")
 			}
@@ -70,7 +71,8 @@ func (m *Member) tryMakeSpace(ctx context.Context, last *attempt) {
 	switch {
 	case errors.Is(last.err, errInUse) && same:
 		return
-	case last.err != nil && !errors.Is(last.err, errInUse) && !errors.Is(last.err, errTooEarly) && same && time.Since(last.at) < spaceBackoff:
+	case last.err != nil && !errors.Is(last.err, errInUse) &&
+		!errors.Is(last.err, errTooEarly) && same && time.Since(last.at) < spaceBackoff:
 		return
 	}
 	log := klog.FromContext(ctx)

@@ -120,7 +120,8 @@ func (f *Fences) Definitions(base generic.RESTOptionsGetter) generic.RESTOptions
 
 // Objects returns the storage of the objects of a CRD, which checks its fence and those of
 // namespaces.
-func (f *Fences) Objects(base generic.RESTOptionsGetter, resource runtimeschema.GroupResource, uid types.UID, namespaced bool) generic.RESTOptionsGetter {
+func (f *Fences) Objects(base generic.RESTOptionsGetter, resource runtimeschema.GroupResource,
+	uid types.UID, namespaced bool) generic.RESTOptionsGetter {
 	return &options{RESTOptionsGetter: base, fences: f, guard: &objects{
 		Interface: f.etcd(), kv: f.client.KV, fences: f, fence: f.key(uid), resource: resource, namespaced: namespaced,
 	}}

@@ -32,7 +32,8 @@ type objects struct {
 // OptimisticPut creates an object (if expectedRevision is 0) or updates it. A CRD or namespace
 // that is being deleted allows updates, so that finalizers can be removed. Deletions need no
 // fence, because they leave nothing behind.
-func (o *objects) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (resp kubernetes.PutResponse, err error) {
+func (o *objects) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64,
+	opts kubernetes.PutOptions) (resp kubernetes.PutResponse, err error) {
 	var namespace *within
 	fence := clientv3.Compare(clientv3.CreateRevision(o.fence), ">", 0)
 	if expectedRevision == 0 {
@@ -118,7 +119,8 @@ func checkSize(ctx context.Context, value []byte, m metadata) error {
 }
 
 // OptimisticPut writes a CRD, and the fence that its state requires.
-func (d *definitions) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (resp kubernetes.PutResponse, err error) {
+func (d *definitions) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64,
+	opts kubernetes.PutOptions) (resp kubernetes.PutResponse, err error) {
 	m, err := d.fences.metadata(ctx, key, value)
 	if err != nil {
 		return resp, fmt.Errorf("write the CRD %s: %w", keys.Name(key), err)
@@ -132,7 +134,8 @@ func (d *definitions) OptimisticPut(ctx context.Context, key string, value []byt
 	}
 	txn, err := d.kv.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision)).
-		Then(clientv3.OpPut(key, string(value), clientv3.WithLease(opts.LeaseID)), clientv3.OpPut(d.fences.key(m.UID), state(m.DeletionTimestamp != nil))).
+		Then(clientv3.OpPut(key, string(value), clientv3.WithLease(opts.LeaseID)),
+			clientv3.OpPut(d.fences.key(m.UID), state(m.DeletionTimestamp != nil))).
 		Else(otherwise...).
 		Commit()
 	if err != nil {
@@ -146,7 +149,8 @@ func (d *definitions) OptimisticPut(ctx context.Context, key string, value []byt
 }
 
 // OptimisticDelete deletes a CRD and its fence.
-func (d *definitions) OptimisticDelete(ctx context.Context, key string, expectedRevision int64, opts kubernetes.DeleteOptions) (resp kubernetes.DeleteResponse, err error) {
+func (d *definitions) OptimisticDelete(ctx context.Context, key string, expectedRevision int64,
+	opts kubernetes.DeleteOptions) (resp kubernetes.DeleteResponse, err error) {
 	current, err := d.Get(ctx, key, kubernetes.GetOptions{})
 	if err != nil {
 		return resp, err

@@ -45,14 +45,16 @@ type namespaces struct {
 }
 
 // OptimisticPut writes a namespace, and the fence that its state requires.
-func (n *namespaces) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (resp kubernetes.PutResponse, err error) {
+func (n *namespaces) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64,
+	opts kubernetes.PutOptions) (resp kubernetes.PutResponse, err error) {
 	ns, err := n.fences.namespace(ctx, key, value)
 	if err != nil {
 		return resp, fmt.Errorf("write the namespace %s: %w", keys.Name(key), err)
 	}
 	txn, err := n.fences.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision)).
-		Then(clientv3.OpPut(key, string(value)), clientv3.OpPut(n.fences.namespaceFence(keys.Name(key)), state(ns.DeletionTimestamp != nil))).
+		Then(clientv3.OpPut(key, string(value)),
+			clientv3.OpPut(n.fences.namespaceFence(keys.Name(key)), state(ns.DeletionTimestamp != nil))).
 		Else(clientv3.OpGet(key)).
 		Commit()
 	if err != nil {
@@ -66,7 +68,8 @@ func (n *namespaces) OptimisticPut(ctx context.Context, key string, value []byte
 }
 
 // OptimisticDelete deletes a namespace and its fence.
-func (n *namespaces) OptimisticDelete(ctx context.Context, key string, expectedRevision int64, _ kubernetes.DeleteOptions) (resp kubernetes.DeleteResponse, err error) {
+func (n *namespaces) OptimisticDelete(ctx context.Context, key string, expectedRevision int64,
+	_ kubernetes.DeleteOptions) (resp kubernetes.DeleteResponse, err error) {
 	txn, err := n.fences.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision)).
 		Then(clientv3.OpDelete(key), clientv3.OpDelete(n.fences.namespaceFence(keys.Name(key)))).
@@ -137,7 +140,8 @@ func (f *Fences) AdoptNamespaces(ctx context.Context) error {
 			continue
 		}
 		// If the namespace has changed, another server has written it, and its fence.
-		if _, err := f.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision)).Then(clientv3.OpPut(key, want)).Commit(); err != nil {
+		if _, err := f.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=",
+			kv.ModRevision)).Then(clientv3.OpPut(key, want)).Commit(); err != nil {
 			return fmt.Errorf("give the namespace %s a fence: %w", ns.Name, err)
 		}
 	}
@@ -145,7 +149,8 @@ func (f *Fences) AdoptNamespaces(ctx context.Context) error {
 		// The namespace was deleted by a program without fences.
 		name := keys.Name(key)
 		if _, err := f.client.Txn(ctx).
-			If(clientv3.Compare(clientv3.CreateRevision(namespaces.Key("", name)), "=", 0), clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)).
+			If(clientv3.Compare(clientv3.CreateRevision(namespaces.Key("", name)), "=", 0),
+				clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)).
 			Then(clientv3.OpDelete(key)).Commit(); err != nil {
 			return fmt.Errorf("remove the fence of the namespace %s: %w", name, err)
 		}
@@ -189,7 +194,8 @@ func WithLock(ctx context.Context, l *Lock) context.Context {
 
 // OptimisticPut creates or updates an object. Updates are possible in a namespace that is being
 // deleted, so that finalizers can be removed.
-func (c *contents) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64, opts kubernetes.PutOptions) (kubernetes.PutResponse, error) {
+func (c *contents) OptimisticPut(ctx context.Context, key string, value []byte, expectedRevision int64,
+	opts kubernetes.PutOptions) (kubernetes.PutResponse, error) {
 	lock, _ := ctx.Value(lockKey{}).(*Lock)
 	held := lock != nil && lock.Held
 	if expectedRevision != 0 && !held {
@@ -290,9 +296,11 @@ func (n *within) rejected(fence *mvccpb.KeyValue, gr runtimeschema.GroupResource
 
 // NamespaceTerminating returns the error of a create in a namespace that is being deleted.
 func NamespaceTerminating(gr runtimeschema.GroupResource, namespace, object string) error {
-	err := apierrors.NewForbidden(gr, object, errors.New("unable to create new content in namespace "+namespace+" because it is being terminated"))
+	err := apierrors.NewForbidden(gr, object, errors.New("unable to create new content in namespace "+namespace+
+		" because it is being terminated"))
 	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
-		Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", namespace), Field: "metadata.namespace",
+		Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", namespace),
+		Field: "metadata.namespace",
 	})
 	return err
 }

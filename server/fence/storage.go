@@ -34,10 +34,12 @@ func (o *options) GetRESTOptions(r runtimeschema.GroupResource, example runtime.
 // decorate returns the storage decorator of a resource: a storage on the shared store, with a
 // guard for its writes. It holds nothing that has to be released.
 func (f *Fences) decorate(guard store.Writer) generic.StorageDecorator {
-	return func(c *storagebackend.ConfigForResource, resourcePrefix string, _ func(runtime.Object) (string, error), newFunc, _ func() runtime.Object,
+	return func(c *storagebackend.ConfigForResource, resourcePrefix string,
+		_ func(runtime.Object) (string, error), newFunc, _ func() runtime.Object,
 		_ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers) (apistorage.Interface, factory.DestroyFunc, error) {
 		return f.backend.New(storage.Config{
-			Resource: c.GroupResource, Codec: c.Codec, Prefix: resourcePrefix, New: newFunc, Writer: guard, Intact: f.intact, UnlimitedAtZero: true,
+			Resource: c.GroupResource, Codec: c.Codec, Prefix: resourcePrefix, New: newFunc,
+			Writer: guard, Intact: f.intact, UnlimitedAtZero: true,
 		}), func() {}, nil
 	}
 }

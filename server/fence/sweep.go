@@ -155,7 +155,8 @@ func (f *Fences) remove(ctx context.Context, kv *mvccpb.KeyValue, fence string) 
 // deleted.
 func (f *Fences) replace(ctx context.Context, kv *mvccpb.KeyValue, op clientv3.Op, fence string) error {
 	_, err := f.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision), clientv3.Compare(clientv3.Value(fence), "=", terminating)).
+		If(clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision),
+			clientv3.Compare(clientv3.Value(fence), "=", terminating)).
 		Then(op).
 		Commit()
 	return err

@@ -87,7 +87,8 @@ func (b *Bounded) Check(obj runtime.Object, gvk runtimeschema.GroupVersionKind) 
 	if m.largestMap {
 		return fmt.Errorf("%s has %d entries, %w: use fewer", m.largestPath, m.largestSize, errTooManyItems)
 	}
-	return fmt.Errorf("%s has %d items, %w: sort them by their keys, use fewer, or make the list atomic", m.largestPath, m.largestSize, errTooManyItems)
+	return fmt.Errorf("%s has %d items, %w: sort them by their keys, use fewer, or make the list atomic", m.largestPath, m.largestSize,
+		errTooManyItems)
 }
 
 // typeOf returns the type of an object, or nil if it has none.

@@ -68,7 +68,8 @@ func New(c Config) (*Manager, error) {
 		}
 	}
 	var err error
-	m.stock, err = managedfields.NewDefaultCRDFieldManager(m.bounded, &convertor{m}, defaulter{m}, creator{}, c.Kind, c.Kind.GroupVersion(), c.Subresource, filters)
+	m.stock, err = managedfields.NewDefaultCRDFieldManager(m.bounded, &convertor{m}, defaulter{m},
+		creator{}, c.Kind, c.Kind.GroupVersion(), c.Subresource, filters)
 	if err != nil {
 		return nil, fmt.Errorf("field management of %s: %w", c.Kind, err)
 	}
@@ -403,7 +404,8 @@ func (m *Manager) apply(live, applied *unstructured.Unstructured, manager string
 
 // applied returns the entries after an apply of fields. same is set if the object has not
 // changed.
-func (m *Manager) applied(t *typ, live, merged map[string]any, entries []*entry, applier owner, fields set, force, same bool) ([]*entry, bool) {
+func (m *Manager) applied(t *typ, live, merged map[string]any, entries []*entry, applier owner,
+	fields set, force, same bool) ([]*entry, bool) {
 	var mine *entry
 	if i := slices.IndexFunc(entries, func(e *entry) bool { return e.is(applier) }); i >= 0 {
 		mine = entries[i]

@@ -288,6 +288,7 @@ func scaleType() typed.ParseableType {
 		"spec":   {Inlined: smd.Atom{Map: fields(map[string]smd.TypeRef{"replicas": num})}},
 		"status": {Inlined: smd.Atom{Map: fields(map[string]smd.TypeRef{"replicas": num, "selector": str})}},
 	})
-	parser := &typed.Parser{Schema: smd.Schema{Types: append(slices.Clone(common().types), smd.TypeDef{Name: "Scale", Atom: smd.Atom{Map: scale}})}}
+	parser := &typed.Parser{Schema: smd.Schema{Types: append(slices.Clone(common().types),
+		smd.TypeDef{Name: "Scale", Atom: smd.Atom{Map: scale}})}}
 	return parser.Type("Scale")
 }

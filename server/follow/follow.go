@@ -80,7 +80,8 @@ type failure struct {
 
 // New returns a Follower.
 func New(c Config) *Follower {
-	return &Follower{config: c, wake: make(chan struct{}, 1), queued: map[string]bool{}, failing: map[string]*failure{}, busy: map[string]bool{}}
+	return &Follower{config: c, wake: make(chan struct{}, 1), queued: map[string]bool{},
+		failing: map[string]*failure{}, busy: map[string]bool{}}
 }
 
 // Add adds an item to the queue, unless it is there.

@@ -137,7 +137,8 @@ func (c *Collector) mayMatter(e *store.Entry) bool {
 		return false
 	}
 	return keys.IsProtobuf(e.Value) || bytes.Contains(e.Value, []byte(`"ownerReferences"`)) ||
-		bytes.Contains(e.Value, []byte(metav1.FinalizerDeleteDependents)) || bytes.Contains(e.Value, []byte(metav1.FinalizerOrphanDependents))
+		bytes.Contains(e.Value, []byte(metav1.FinalizerDeleteDependents)) ||
+		bytes.Contains(e.Value, []byte(metav1.FinalizerOrphanDependents))
 }
 
 // put takes in an entry.
@@ -356,7 +357,8 @@ func (c *Collector) orphanDependents(ctx context.Context, key string, r *objects
 var errReplaced = errors.New("the object is another one")
 
 // update changes an object if it still exists.
-func (c *Collector) update(ctx context.Context, r *objects.Resource, namespace, name string, uid types.UID, change func(metav1.Object)) error {
+func (c *Collector) update(ctx context.Context, r *objects.Resource, namespace, name string,
+	uid types.UID, change func(metav1.Object)) error {
 	err := c.objects.Update(ctx, r, namespace, name, func(obj metav1.Object) error {
 		if obj.GetUID() != uid {
 			return errReplaced
@@ -376,14 +378,17 @@ func (c *Collector) removeFinalizer(ctx context.Context, r *objects.Resource, m 
 	})
 }
 
-func (c *Collector) removeOwners(ctx context.Context, r *objects.Resource, namespace, name string, uid types.UID, owners ...types.UID) error {
+func (c *Collector) removeOwners(ctx context.Context, r *objects.Resource, namespace,
+	name string, uid types.UID, owners ...types.UID) error {
 	return c.update(ctx, r, namespace, name, uid, func(obj metav1.Object) {
-		obj.SetOwnerReferences(slices.DeleteFunc(slices.Clone(obj.GetOwnerReferences()), func(r metav1.OwnerReference) bool { return slices.Contains(owners, r.UID) }))
+		obj.SetOwnerReferences(slices.DeleteFunc(slices.Clone(obj.GetOwnerReferences()),
+			func(r metav1.OwnerReference) bool { return slices.Contains(owners, r.UID) }))
 	})
 }
 
 // collect returns the deletion of an object if all its owners are gone, or wait for it.
-func (c *Collector) collect(ctx context.Context, key string, r *objects.Resource, m *metav1.ObjectMeta) (func(context.Context) error, error) {
+func (c *Collector) collect(ctx context.Context, key string, r *objects.Resource,
+	m *metav1.ObjectMeta) (func(context.Context) error, error) {
 	// gone are owners that do not exist, dying those that wait for the deletion of the object.
 	var gone, dying []types.UID
 	for _, ref := range m.OwnerReferences {

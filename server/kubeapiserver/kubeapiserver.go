@@ -93,7 +93,8 @@ func newCommand() (*command, error) {
 	o.Ephemeral = true // do not wait for clients at the end
 
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	own.StringVar(&c.certDir, "cert-dir", "", "`directory` with the serving certificate apiserver.crt and its key apiserver.key, unless --tls-cert-file is set (default: a new certificate)")
+	own.StringVar(&c.certDir, "cert-dir", "",
+		"`directory` with the serving certificate apiserver.crt and its key apiserver.key, unless --tls-cert-file is set (default: a new certificate)")
 	own.BoolVarP(&c.help, "help", "h", false, "print this help")
 	own.BoolVar(&c.version, "version", false, "print the version and exit")
 	own.Uint32VarP(&c.verbosity, "v", "v", 0, "log verbosity, a `number`")

@@ -73,7 +73,8 @@ func (c *command) selectAnonymous() error {
 		return nil
 	}
 	if strings.Contains(c.flags.set.Lookup(modes).Value.String(), "AlwaysAllow") && c.flags.set.Lookup(anonymous).Value.String() == "true" {
-		c.notes = append(c.notes, "AnonymousAuth is not allowed with the AlwaysAllow authorizer. Resetting AnonymousAuth to false. You should use a different authorizer")
+		c.notes = append(c.notes,
+			"AnonymousAuth is not allowed with the AlwaysAllow authorizer. Resetting AnonymousAuth to false. You should use a different authorizer")
 		return c.flags.set.Lookup(anonymous).Value.Set("false")
 	}
 	return nil

@@ -36,7 +36,8 @@ func conditions(f *findings) []corev1.NamespaceCondition {
 			fmt.Sprintf("Failed to delete all resource types, %d remaining: %s", len(texts), strings.Join(texts, ", ")))
 	}
 	if len(f.remaining) > 0 {
-		all[3] = bad(corev1.NamespaceContentRemaining, "SomeResourcesRemain", "Some resources are remaining: "+counts(f.remaining, "%s has %d resource instances"))
+		all[3] = bad(corev1.NamespaceContentRemaining, "SomeResourcesRemain",
+			"Some resources are remaining: "+counts(f.remaining, "%s has %d resource instances"))
 	}
 	if len(f.finalizers) > 0 {
 		all[4] = bad(corev1.NamespaceFinalizersRemaining, "SomeFinalizersRemain",

@@ -107,7 +107,8 @@ func (l *Lifecycle) handle(ctx context.Context, name string) error {
 		return errors.Join(append(found.failures, errRemaining)...)
 	}
 	return l.update(ctx, ns, "finalize", func(ns *corev1.Namespace) {
-		ns.Spec.Finalizers = slices.DeleteFunc(slices.Clone(ns.Spec.Finalizers), func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+		ns.Spec.Finalizers = slices.DeleteFunc(slices.Clone(ns.Spec.Finalizers),
+			func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
 	})
 }
 
@@ -259,7 +260,8 @@ func (l *Lifecycle) deleteAll(ctx context.Context, s *store.Snapshot, r *objects
 				options.Preconditions = &metav1.Preconditions{UID: &m.UID}
 			}
 			deletion := objects.Deletion{Account: "namespace-controller", Options: options, Collection: true}
-			if err := l.objects.Delete(ctx, r, namespace, keys.Name(e.Key), deletion); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			if err := l.objects.Delete(ctx, r, namespace, keys.Name(e.Key), deletion); err != nil &&
+				!apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				found.fail(err)
 			}
 			return nil

@@ -76,7 +76,8 @@ var ErrUnknown = errors.New("the resource is not known")
 
 // New returns new Objects.
 func New(c Config) *Objects {
-	o := &Objects{Config: c, root: keys.Root(c.Store.Prefix()), directories: map[string]*Resource{}, kinds: map[runtimeschema.GroupVersionKind]*Resource{}}
+	o := &Objects{Config: c, root: keys.Root(c.Store.Prefix()), directories: map[string]*Resource{},
+		kinds: map[runtimeschema.GroupVersionKind]*Resource{}}
 	for _, r := range kinds.Resources() {
 		if r.CreateOnly {
 			continue
@@ -84,7 +85,8 @@ func New(c Config) *Objects {
 		directory := keys.BuiltinDirectory(r.GroupResource())
 		one := o.directories[directory]
 		if one == nil || r.Stored.Kind == "" {
-			one = &Resource{GroupVersionResource: r.GroupVersionResource(), Namespaced: r.Namespaced, Prefix: o.root.Builtin(r.GroupResource())}
+			one = &Resource{GroupVersionResource: r.GroupVersionResource(),
+				Namespaced: r.Namespaced, Prefix: o.root.Builtin(r.GroupResource())}
 			o.directories[directory] = one
 		}
 		o.kinds[r.GroupVersionKind()] = one
@@ -218,7 +220,8 @@ func (o *Objects) Delete(ctx context.Context, r *Resource, namespace, name strin
 			options.Preconditions = nil
 		}
 		validate = rest.AdmissionToValidateObjectDeleteFunc(o.Admission,
-			admission.NewAttributesRecord(nil, nil, scope.Kind, namespace, seen, scope.Resource, "", admission.Delete, options, false, account), scope)
+			admission.NewAttributesRecord(nil, nil, scope.Kind, namespace, seen, scope.Resource, "",
+				admission.Delete, options, false, account), scope)
 	}
 	_, _, err = s.Delete(apirequest.WithNamespace(ctx, namespace), name, validate, d.Options)
 	return err

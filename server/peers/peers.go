@@ -213,7 +213,8 @@ func (p *Peers) lag(ctx context.Context, revision int64, fresh bool) (lag bool, 
 		remaining := p.lease - time.Since(other.lagging)
 		if remaining <= 0 && fresh && !other.stalled {
 			other.stalled = true
-			klog.FromContext(ctx).Info("A server has stalled: new CRDs do not wait for it", "key", key, "progress", other.progress, "needed", revision)
+			klog.FromContext(ctx).Info("A server has stalled: new CRDs do not wait for it", "key",
+				key, "progress", other.progress, "needed", revision)
 		}
 		if other.stalled {
 			continue

@@ -308,7 +308,8 @@ func (c Config) load(name string) (*signer, error) {
 	}
 	if err := s.parse(); err != nil {
 		if name == "ca" {
-			return nil, fmt.Errorf("read the CA: %w: restore %s and %s, or remove the directory %s to create a new CA", err, s.CertFile, s.KeyFile, c.Dir)
+			return nil, fmt.Errorf("read the CA: %w: restore %s and %s, or remove the directory %s to create a new CA", err, s.CertFile,
+				s.KeyFile, c.Dir)
 		}
 		return nil, nil // issued again
 	}

@@ -69,7 +69,8 @@ func (p *signing) Validate(ctx context.Context, a admission.Attributes, _ admiss
 	if err != nil {
 		return err
 	}
-	if reflect.DeepEqual(old.Status.Certificate, csr.Status.Certificate) && equality.Semantic.DeepEqual(old.Status.Conditions, csr.Status.Conditions) {
+	if reflect.DeepEqual(old.Status.Certificate, csr.Status.Certificate) &&
+		equality.Semantic.DeepEqual(old.Status.Conditions, csr.Status.Conditions) {
 		return nil
 	}
 	if !maySign(ctx, p.authz, a.GetUserInfo(), "sign", old.Spec.SignerName) {
@@ -83,7 +84,8 @@ func maySign(ctx context.Context, authz authorizer.Authorizer, info user.Info, v
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, name := range []string{signer, domain + "/*"} {
 		decision, _, err := authz.Authorize(ctx, authorizer.AttributesRecord{
-			User: info, Verb: verb, Name: name, APIGroup: "certificates.k8s.io", APIVersion: "*", Resource: "signers", ResourceRequest: true,
+			User: info, Verb: verb, Name: name, APIGroup: "certificates.k8s.io",
+			APIVersion: "*", Resource: "signers", ResourceRequest: true,
 		})
 		if err == nil && decision == authorizer.DecisionAllow {
 			return true

@@ -22,7 +22,8 @@ type classObject interface {
 
 // defaultClass returns the newest class that one of the annotations marks as the default, the first
 // by name if several are equally old, or nothing.
-func defaultClass[T classObject](ctx context.Context, objects Lister, resource schema.GroupResource, annotations ...string) (name string, err error) {
+func defaultClass[T classObject](ctx context.Context, objects Lister, resource schema.GroupResource,
+	annotations ...string) (name string, err error) {
 	classes, err := list[T](ctx, objects, resource, "")
 	if err != nil {
 		return "", err

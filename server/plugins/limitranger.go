@@ -44,7 +44,8 @@ func (p *limitRanger) ranges(ctx context.Context, a admission.Attributes) ([]*co
 	}
 	ranges, err := list[*corev1.LimitRange](ctx, p.objects, limitRanges, a.GetNamespace())
 	if err != nil {
-		return nil, forbidden(a, "unable to %s %v at this time because there was an error enforcing limit ranges", a.GetOperation(), a.GetResource())
+		return nil, forbidden(a, "unable to %s %v at this time because there was an error enforcing limit ranges", a.GetOperation(),
+			a.GetResource())
 	}
 	return ranges, nil
 }
@@ -249,7 +250,8 @@ func ratioAtMost(kind corev1.LimitType, name corev1.ResourceName, most resource.
 	v := values(request, limit, most)
 	switch {
 	case !requested || v[0] == 0:
-		return fmt.Errorf("%s max limit to request ratio per %s is %s, but no request is specified or request is 0", name, kind, most.String())
+		return fmt.Errorf("%s max limit to request ratio per %s is %s, but no request is specified or request is 0", name, kind,
+			most.String())
 	case !limited || v[1] == 0:
 		return fmt.Errorf("%s max limit to request ratio per %s is %s, but no limit is specified or limit is 0", name, kind, most.String())
 	}

@@ -33,7 +33,8 @@ func (p *nodeFeatures) Validate(ctx context.Context, a admission.Attributes, _ a
 	}
 	framework := nodedeclaredfeatures.DefaultFramework
 	needed, err := framework.InferForPodUpdate(
-		&nodedeclaredfeatures.PodInfo{Spec: &old.Spec, Status: &old.Status}, &nodedeclaredfeatures.PodInfo{Spec: &pod.Spec, Status: &pod.Status}, p.version)
+		&nodedeclaredfeatures.PodInfo{Spec: &old.Spec, Status: &old.Status},
+		&nodedeclaredfeatures.PodInfo{Spec: &pod.Spec, Status: &pod.Status}, p.version)
 	if err != nil {
 		return forbidden(a, "failed to infer pod capability requirements: %w", err)
 	}
@@ -49,7 +50,8 @@ func (p *nodeFeatures) Validate(ctx context.Context, a admission.Attributes, _ a
 		return forbidden(a, "failed to match pod requirements against node %q: %w", node.Name, err)
 	}
 	if !result.IsMatch {
-		return forbidden(a, "pod update requires features %s which are not available on node %q", strings.Join(result.UnsatisfiedRequirements, ", "), node.Name)
+		return forbidden(a, "pod update requires features %s which are not available on node %q",
+			strings.Join(result.UnsatisfiedRequirements, ", "), node.Name)
 	}
 	return nil
 }

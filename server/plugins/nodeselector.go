@@ -67,7 +67,8 @@ func (p *nodeSelector) check(ctx context.Context, a admission.Attributes) (*core
 		return nil, nil, err
 	}
 	if labels.Conflicts(selector, pod.Spec.NodeSelector) {
-		return nil, nil, errors.NewForbidden(pods, pod.Name, fmt.Errorf("pod node label selector conflicts with its namespace node label selector"))
+		return nil, nil, errors.NewForbidden(pods, pod.Name,
+			fmt.Errorf("pod node label selector conflicts with its namespace node label selector"))
 	}
 	return pod, selector, nil
 }

@@ -70,14 +70,17 @@ func (p *owners) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	for _, ref := range blocking {
 		r, namespaced, err := p.owner(ref)
 		if err != nil {
-			return forbidden(a, "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion %s Kind %s: %v", ref.APIVersion, ref.Kind, err)
+			return forbidden(a,
+				"cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion %s Kind %s: %v",
+				ref.APIVersion, ref.Kind, err)
 		}
 		namespace := ""
 		if namespaced {
 			namespace = a.GetNamespace()
 		}
 		if ok, reason, err := ask("update", r, "finalizers", namespace, ref.Name); !ok {
-			return forbidden(a, "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: %v, %v", reason, err)
+			return forbidden(a,
+				"cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: %v, %v", reason, err)
 		}
 	}
 	return nil
@@ -91,7 +94,8 @@ func (p *owners) owner(ref metav1.OwnerReference) (r schema.GroupVersionResource
 	}
 	gr, namespaced, ok := p.resource(gv.WithKind(ref.Kind))
 	if !ok {
-		return r, false, &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: gv.Group, Kind: ref.Kind}, SearchedVersions: []string{gv.Version}}
+		return r, false, &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: gv.Group,
+			Kind: ref.Kind}, SearchedVersions: []string{gv.Version}}
 	}
 	return gr.WithVersion(gv.Version), namespaced, nil
 }

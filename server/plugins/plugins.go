@@ -60,7 +60,10 @@ type Plugin struct {
 func All() []Plugin {
 	return []Plugin{
 		{"AlwaysAdmit", true, plain(newAlwaysAdmit)},
-		{"NamespaceAutoProvision", true, func(c Config) (admission.Interface, error) { return newProvision(c.Objects, c.CreateNamespace), nil }},
+		{"NamespaceAutoProvision", true, func(c Config) (admission.Interface,
+			error) {
+			return newProvision(c.Objects, c.CreateNamespace), nil
+		}},
 		{"NamespaceLifecycle", false, reading(newLifecycle)},
 		{"NamespaceExists", true, reading(newExists)},
 		{"LimitPodHardAntiAffinityTopology", true, plain(newAntiAffinity)},
@@ -84,7 +87,10 @@ func All() []Plugin {
 		{"DefaultStorageClass", false, reading(newStorageClass)},
 		{"StorageObjectInUseProtection", false, plain(newProtection)},
 		{"PodGroupProtection", false, nil},
-		{"OwnerReferencesPermissionEnforcement", true, func(c Config) (admission.Interface, error) { return newOwners(c.Authorizer, c.Resource), nil }},
+		{"OwnerReferencesPermissionEnforcement", true, func(c Config) (admission.Interface,
+			error) {
+			return newOwners(c.Authorizer, c.Resource), nil
+		}},
 		{"PersistentVolumeClaimResize", false, reading(newResize)},
 		{"RuntimeClass", false, reading(newRuntimeClass)},
 		{"CertificateApproval", false, authorizing(newApproval)},
@@ -95,7 +101,10 @@ func All() []Plugin {
 		{"DenyServiceExternalIPs", true, plain(newExternalIPs)},
 		{"PodTopologyLabels", false, reading(newTopology)},
 		{"PodGroupWorkloadExists", false, nil},
-		{"NodeDeclaredFeatureValidator", false, func(c Config) (admission.Interface, error) { return newNodeFeatures(c.Objects, c.Version), nil }},
+		{"NodeDeclaredFeatureValidator", false, func(c Config) (admission.Interface,
+			error) {
+			return newNodeFeatures(c.Objects, c.Version), nil
+		}},
 		{"JobValidation", false, nil},
 		{"PodResizeValidator", false, reading(newPodResize)},
 		dynamic("MutatingAdmissionPolicy"),

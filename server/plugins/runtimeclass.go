@@ -72,7 +72,8 @@ func (p *runtimeClass) Admit(ctx context.Context, a admission.Attributes, _ admi
 	for _, key := range slices.Sorted(maps.Keys(class.Scheduling.NodeSelector)) {
 		want := class.Scheduling.NodeSelector[key]
 		if have, ok := pod.Spec.NodeSelector[key]; ok && have != want {
-			return forbidden(a, "conflict: runtimeClass.scheduling.nodeSelector[%s] = %s; pod.spec.nodeSelector[%s] = %s", key, want, key, have)
+			return forbidden(a, "conflict: runtimeClass.scheduling.nodeSelector[%s] = %s; pod.spec.nodeSelector[%s] = %s", key, want,
+				key, have)
 		}
 		pod.Spec.NodeSelector[key] = want
 	}
@@ -117,7 +118,8 @@ func includes(t, other corev1.Toleration) bool {
 	if t.Key != other.Key && !allKeys || t.Effect != other.Effect && t.Effect != "" {
 		return false
 	}
-	if t.Effect == corev1.TaintEffectNoExecute && t.TolerationSeconds != nil && (other.TolerationSeconds == nil || *other.TolerationSeconds > *t.TolerationSeconds) {
+	if t.Effect == corev1.TaintEffectNoExecute && t.TolerationSeconds != nil &&
+		(other.TolerationSeconds == nil || *other.TolerationSeconds > *t.TolerationSeconds) {
 		return false
 	}
 	switch t.Operator {

@@ -37,7 +37,9 @@ func (antiAffinity) Validate(_ context.Context, a admission.Attributes, _ admiss
 	}
 	for _, term := range pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
 		if term.TopologyKey != corev1.LabelHostname {
-			return errors.NewForbidden(pods, pod.Name, fmt.Errorf("affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey %v but only key %v is allowed", term.TopologyKey, corev1.LabelHostname))
+			return errors.NewForbidden(pods, pod.Name,
+				fmt.Errorf("affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey %v but only key %v is allowed",
+					term.TopologyKey, corev1.LabelHostname))
 		}
 	}
 	return nil

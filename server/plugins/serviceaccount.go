@@ -170,13 +170,15 @@ func tokenSources() *corev1.ProjectedVolumeSource {
 	return &corev1.ProjectedVolumeSource{
 		DefaultMode: new(corev1.ProjectedVolumeSourceDefaultMode),
 		Sources: []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(tokens.ProjectedSeconds))}},
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token",
+				ExpirationSeconds: new(int64(tokens.ProjectedSeconds))}},
 			{ConfigMap: &corev1.ConfigMapProjection{
 				LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
 				Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
 			}},
 			{DownwardAPI: &corev1.DownwardAPIProjection{
-				Items: []corev1.DownwardAPIVolumeFile{{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}}},
+				Items: []corev1.DownwardAPIVolumeFile{{Path: "namespace",
+					FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}}},
 			}},
 		},
 	}
@@ -227,7 +229,8 @@ func validateMirror(a admission.Attributes, pod *corev1.Pod) error {
 		return forbidden(a, "a mirror pod may not reference secrets")
 	}
 	for _, v := range pod.Spec.Volumes {
-		if v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil }) {
+		if v.Projected != nil && slices.ContainsFunc(v.Projected.Sources,
+			func(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil }) {
 			return forbidden(a, "a mirror pod may not use ServiceAccountToken volume projections")
 		}
 	}

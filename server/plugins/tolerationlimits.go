@@ -43,7 +43,8 @@ func newTolerationRestriction(objects Lister, configuration []byte) (*toleration
 		return nil, err
 	}
 	path := field.NewPath("podtolerationrestriction")
-	errs := append(podrules.ValidateTolerations(c.Default, path.Child("default")), podrules.ValidateTolerations(c.Whitelist, path.Child("whitelist"))...)
+	errs := append(podrules.ValidateTolerations(c.Default, path.Child("default")),
+		podrules.ValidateTolerations(c.Whitelist, path.Child("whitelist"))...)
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("invalid config: %v", errs)
 	}
@@ -96,7 +97,8 @@ func (p *tolerationRestriction) Admit(ctx context.Context, a admission.Attribute
 		class = podrules.QOSClass(&pod.Spec)
 	}
 	if class != corev1.PodQOSBestEffort {
-		more = append(more, corev1.Toleration{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
+		more = append(more, corev1.Toleration{Key: corev1.TaintNodeMemoryPressure,
+			Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
 	}
 	if len(more) > 0 {
 		pod.Spec.Tolerations = mergeTolerations(slices.Concat(pod.Spec.Tolerations, more))

@@ -196,7 +196,8 @@ func (c *Collector) begin(_ context.Context, key string) (func(context.Context) 
 	} else if pod.DeletionTimestamp == nil {
 		return nil, nil
 	}
-	failed, deleted := ended(pod), pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
+	failed, deleted := ended(pod), pod.DeletionTimestamp != nil &&
+		pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
 	if failed && deleted {
 		return nil, nil // finalizers keep it
 	}

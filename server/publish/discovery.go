@@ -162,7 +162,8 @@ func (s *snapshot) add(g *group) {
 
 // group returns the group of that name, or nil.
 func (s *snapshot) group(name string) *group {
-	i, ok := slices.BinarySearchFunc(s.groups[s.builtinGroups:], name, func(g *group, name string) int { return strings.Compare(g.name, name) })
+	i, ok := slices.BinarySearchFunc(s.groups[s.builtinGroups:], name,
+		func(g *group, name string) int { return strings.Compare(g.name, name) })
 	if !ok {
 		return nil
 	}
@@ -348,7 +349,8 @@ func (gv *groupVersion) resources() []metav1.APIResource {
 		}
 		out = append(out, resource)
 		for _, sub := range r.Subresources {
-			listed := metav1.APIResource{Name: names.Plural + "/" + sub.Name, Namespaced: d.Namespaced(), Kind: sub.Kind.Kind, Verbs: sub.Verbs}
+			listed := metav1.APIResource{Name: names.Plural + "/" + sub.Name,
+				Namespaced: d.Namespaced(), Kind: sub.Kind.Kind, Verbs: sub.Verbs}
 			if sub.Kind.GroupVersion() != gv.GroupVersion {
 				listed.Group, listed.Version = sub.Kind.Group, sub.Kind.Version
 			}

@@ -159,7 +159,8 @@ func (p *Admission) handle(ctx context.Context, namespace string, requests []*re
 
 // charge checks requests against quotas, except those that were written before, and writes what is
 // used then. It returns the requests that have to be checked again, because a quota has changed.
-func (p *Admission) charge(ctx context.Context, namespace string, all []corev1.ResourceQuota, requests []*request, written map[string]bool) (again []*request, err error) {
+func (p *Admission) charge(ctx context.Context, namespace string, all []corev1.ResourceQuota,
+	requests []*request, written map[string]bool) (again []*request, err error) {
 	var quotas []corev1.ResourceQuota
 	for _, q := range all {
 		if !written[q.Name] {

@@ -24,7 +24,8 @@ type devices struct{ list List }
 // deviceClaims returns the evaluator of resource claims.
 func deviceClaims(list List) *evaluator {
 	d := devices{list}
-	return &evaluator{resource: schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaims"}, handles: writes, usage: d.usage, matches: d.matches}
+	return &evaluator{resource: schema.GroupResource{Group: "resource.k8s.io",
+		Resource: "resourceclaims"}, handles: writes, usage: d.usage, matches: d.matches}
 }
 
 func (d devices) matches(name corev1.ResourceName) bool {
@@ -71,7 +72,8 @@ func (d devices) extended(class string) string {
 // hasClass reports whether pods get the devices of a class by an extended resource.
 func (d devices) hasClass(extended string) bool {
 	return slices.ContainsFunc(d.classes(), func(c *resourcev1.DeviceClass) bool {
-		return extended == resourcev1.ResourceDeviceClassPrefix+c.Name || c.Spec.ExtendedResourceName != nil && extended == *c.Spec.ExtendedResourceName
+		return extended == resourcev1.ResourceDeviceClassPrefix+c.Name ||
+			c.Spec.ExtendedResourceName != nil && extended == *c.Spec.ExtendedResourceName
 	})
 }
 

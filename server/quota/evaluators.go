@@ -112,7 +112,8 @@ func (e *evaluator) MatchingResources(names []corev1.ResourceName) []corev1.Reso
 }
 
 // MatchingScopes implements quota.Evaluator.
-func (e *evaluator) MatchingScopes(obj runtime.Object, scopes []corev1.ScopedResourceSelectorRequirement) (matching []corev1.ScopedResourceSelectorRequirement, err error) {
+func (e *evaluator) MatchingScopes(obj runtime.Object,
+	scopes []corev1.ScopedResourceSelectorRequirement) (matching []corev1.ScopedResourceSelectorRequirement, err error) {
 	for _, s := range scopes {
 		ok, err := e.inScope(s, obj)
 		if err != nil {
@@ -126,7 +127,8 @@ func (e *evaluator) MatchingScopes(obj runtime.Object, scopes []corev1.ScopedRes
 }
 
 // UncoveredQuotaScopes implements quota.Evaluator.
-func (e *evaluator) UncoveredQuotaScopes(limited, covered []corev1.ScopedResourceSelectorRequirement) (uncovered []corev1.ScopedResourceSelectorRequirement, err error) {
+func (e *evaluator) UncoveredQuotaScopes(limited,
+	covered []corev1.ScopedResourceSelectorRequirement) (uncovered []corev1.ScopedResourceSelectorRequirement, err error) {
 	if e.scope == nil {
 		return nil, nil
 	}

@@ -25,7 +25,8 @@ const countPods corev1.ResourceName = "count/pods"
 // pods returns the evaluator of pods.
 func pods() *evaluator {
 	return &evaluator{
-		resource: schema.GroupResource{Resource: "pods"}, handles: handlesPod, matches: ofPods, scope: podInScope, constraints: requireResources,
+		resource: schema.GroupResource{Resource: "pods"}, handles: handlesPod, matches: ofPods,
+		scope: podInScope, constraints: requireResources,
 		usage: func(obj runtime.Object) (corev1.ResourceList, error) {
 			pod, err := as[*corev1.Pod](obj)
 			if err != nil {
@@ -88,7 +89,8 @@ func requireResources(required []corev1.ResourceName, obj runtime.Object) error 
 		given := computeUsage(c.Resources.Requests, c.Resources.Limits)
 		for _, name := range required {
 			switch name {
-			case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory:
+			case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU,
+				corev1.ResourceRequestsMemory, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory:
 				if _, ok := given[name]; !ok {
 					missing[name] = append(missing[name], c.Name)
 				}
@@ -187,10 +189,12 @@ func affineToOthers(a *corev1.Affinity) bool {
 	var terms []corev1.PodAffinityTerm
 	var weighted []corev1.WeightedPodAffinityTerm
 	if p := a.PodAffinity; p != nil {
-		terms, weighted = append(terms, p.RequiredDuringSchedulingIgnoredDuringExecution...), append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
+		terms, weighted = append(terms, p.RequiredDuringSchedulingIgnoredDuringExecution...),
+			append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
 	}
 	if p := a.PodAntiAffinity; p != nil {
-		terms, weighted = append(terms, p.RequiredDuringSchedulingIgnoredDuringExecution...), append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
+		terms, weighted = append(terms, p.RequiredDuringSchedulingIgnoredDuringExecution...),
+			append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
 	}
 	for _, w := range weighted {
 		terms = append(terms, w.PodAffinityTerm)

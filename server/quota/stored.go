@@ -78,7 +78,8 @@ func (s *Stored) WriteStatus(ctx context.Context, q *corev1.ResourceQuota) error
 		return err
 	}
 	ctx = apirequest.WithNamespace(ctx, q.Namespace)
-	obj, _, err := status.Update(ctx, q.Name, rest.DefaultUpdatedObjectInfo(q), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	obj, _, err := status.Update(ctx, q.Name, rest.DefaultUpdatedObjectInfo(q), rest.ValidateAllObjectFunc,
+		rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	if err != nil {
 		return err
 	}

@@ -83,20 +83,23 @@ func (a *Authorizer) ConditionsAwareAuthorize(ctx context.Context, attributes au
 }
 
 // EvaluateConditions denies: no decision has conditions.
-func (a *Authorizer) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+func (a *Authorizer) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision,
+	authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
 }
 
 // RulesFor returns the rules that a user has in a namespace. An error names the roles that could
 // not be resolved; the rules of all others are returned with it.
-func (a *Authorizer) RulesFor(_ context.Context, who user.Info, namespace string) (resources []authorizer.ResourceRuleInfo, paths []authorizer.NonResourceRuleInfo, incomplete bool, err error) {
+func (a *Authorizer) RulesFor(_ context.Context, who user.Info,
+	namespace string) (resources []authorizer.ResourceRuleInfo, paths []authorizer.NonResourceRuleInfo, incomplete bool, err error) {
 	x, err := a.current()
 	if err != nil {
 		return nil, nil, true, err
 	}
 	for _, p := range x.rules(who, namespace) {
 		if len(p.Resources) > 0 {
-			resources = append(resources, &authorizer.DefaultResourceRuleInfo{Verbs: p.Verbs, APIGroups: p.APIGroups, Resources: p.Resources, ResourceNames: p.ResourceNames})
+			resources = append(resources, &authorizer.DefaultResourceRuleInfo{Verbs: p.Verbs,
+				APIGroups: p.APIGroups, Resources: p.Resources, ResourceNames: p.ResourceNames})
 		}
 		if len(p.NonResourceURLs) > 0 {
 			paths = append(paths, &authorizer.DefaultNonResourceRuleInfo{Verbs: p.Verbs, NonResourceURLs: p.NonResourceURLs})

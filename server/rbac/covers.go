@@ -39,7 +39,8 @@ func permissions(p *rbacv1.PolicyRule) iter.Seq[permission] {
 			for _, resource := range p.Resources {
 				for _, verb := range p.Verbs {
 					for _, name := range names {
-						if !yield(permission{subject{group: group, resource: resource, named: len(p.ResourceNames) > 0, name: name}, verb}) {
+						if !yield(permission{subject{group: group, resource: resource,
+							named: len(p.ResourceNames) > 0, name: name}, verb}) {
 							return
 						}
 					}
@@ -62,7 +63,8 @@ func covers(p *rbacv1.PolicyRule, want *permission) bool {
 		return false
 	}
 	if want.path {
-		return len(p.ResourceNames) == 0 && slices.ContainsFunc(p.NonResourceURLs, func(url string) bool { return matchesURL(url, want.url) })
+		return len(p.ResourceNames) == 0 && slices.ContainsFunc(p.NonResourceURLs,
+			func(url string) bool { return matchesURL(url, want.url) })
 	}
 	if !has(p.APIGroups, want.group) {
 		return false
@@ -126,7 +128,8 @@ func size(p *rbacv1.PolicyRule) int {
 // and URLs of it.
 func coversRule(p, want *rbacv1.PolicyRule) bool {
 	includes := func(have, want []string) bool {
-		return slices.Contains(have, all) || len(want) <= maxObvious && !slices.ContainsFunc(want, func(value string) bool { return !slices.Contains(have, value) })
+		return slices.Contains(have, all) || len(want) <= maxObvious && !slices.ContainsFunc(want,
+			func(value string) bool { return !slices.Contains(have, value) })
 	}
 	return len(p.ResourceNames) == 0 && includes(p.Verbs, want.Verbs) &&
 		(len(want.Resources) == 0 || includes(p.APIGroups, want.APIGroups) && includes(p.Resources, want.Resources)) &&

@@ -50,7 +50,8 @@ func (g *Guard) Wrap(gr runtimeschema.GroupResource, s rest.StandardStorage) res
 		w.check = g.checkRole
 	case rbacv1.Resource("rolebindings"), rbacv1.Resource("clusterrolebindings"):
 		w.check = g.checkBinding
-	case admissionregistrationv1.Resource("validatingadmissionpolicies"), admissionregistrationv1.Resource("validatingadmissionpolicybindings"),
+	case admissionregistrationv1.Resource("validatingadmissionpolicies"),
+		admissionregistrationv1.Resource("validatingadmissionpolicybindings"),
 		admissionregistrationv1.Resource("mutatingadmissionpolicies"), admissionregistrationv1.Resource("mutatingadmissionpolicybindings"):
 		w.check = g.checkPolicy
 	default:
@@ -69,7 +70,8 @@ type guarded struct {
 }
 
 // Create creates a role or binding.
-func (w *guarded) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
+func (w *guarded) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc,
+	o *metav1.CreateOptions) (runtime.Object, error) {
 	if !privileged(ctx) {
 		if err := w.check(ctx, w.resource, obj, nil); err != nil {
 			return nil, err
@@ -83,7 +85,8 @@ func (w *guarded) Create(ctx context.Context, obj runtime.Object, validate rest.
 }
 
 // Update updates a role or binding.
-func (w *guarded) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (w *guarded) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	if !privileged(ctx) {
 		info = rest.WrapUpdatedObjectInfo(info, func(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
 			if onlyCollected(obj, old) {
@@ -103,7 +106,8 @@ func (w *guarded) Update(ctx context.Context, name string, info rest.UpdatedObje
 }
 
 // Delete deletes a role or binding.
-func (w *guarded) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (w *guarded) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	out, done, err := w.StandardStorage.Delete(ctx, name, validate, o)
 	if err == nil {
 		w.guard.await(ctx, nil)
@@ -112,7 +116,8 @@ func (w *guarded) Delete(ctx context.Context, name string, validate rest.Validat
 }
 
 // DeleteCollection deletes roles or bindings.
-func (w *guarded) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
+func (w *guarded) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions,
+	which *metainternalversion.ListOptions) (runtime.Object, error) {
 	out, err := w.StandardStorage.DeleteCollection(ctx, validate, o, which)
 	if err == nil {
 		w.guard.await(ctx, nil)
@@ -250,7 +255,8 @@ func (g *Guard) mayEscalate(ctx context.Context, gr runtimeschema.GroupResource)
 		return false
 	}
 	return g.authorized(ctx, authorizer.AttributesRecord{
-		User: who, Verb: "escalate", APIGroup: gr.Group, APIVersion: all, Resource: gr.Resource, Name: info.Name, Namespace: info.Namespace, ResourceRequest: true,
+		User: who, Verb: "escalate", APIGroup: gr.Group, APIVersion: all, Resource: gr.Resource,
+		Name: info.Name, Namespace: info.Namespace, ResourceRequest: true,
 	})
 }
 
@@ -262,14 +268,16 @@ func (g *Guard) mayBind(ctx context.Context, ref rbacv1.RoleRef, namespace strin
 		return false
 	}
 	return g.authorized(ctx, authorizer.AttributesRecord{
-		User: who, Verb: "bind", APIGroup: ref.APIGroup, APIVersion: all, Resource: resource, Name: ref.Name, Namespace: namespace, ResourceRequest: true,
+		User: who, Verb: "bind", APIGroup: ref.APIGroup, APIVersion: all, Resource: resource,
+		Name: ref.Name, Namespace: namespace, ResourceRequest: true,
 	})
 }
 
 func (g *Guard) authorized(ctx context.Context, a authorizer.AttributesRecord) bool {
 	decision, _, err := g.authorizer.Authorize(ctx, a)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot authorize a write of a role or binding", "user", a.User.GetName(), "verb", a.Verb, "resource", a.Resource, "namespace", a.Namespace, "name", a.Name)
+		klog.FromContext(ctx).Error(err, "Cannot authorize a write of a role or binding", "user", a.User.GetName(), "verb",
+			a.Verb, "resource", a.Resource, "namespace", a.Namespace, "name", a.Name)
 	}
 	return decision == authorizer.DecisionAllow
 }
@@ -315,7 +323,8 @@ func (x *index) confirm(who user.Info, namespace string, rules []rbacv1.PolicyRu
 	if len(missing) == 0 && !more {
 		return nil
 	}
-	text := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s", who.GetName(), who.GetGroups(), describe(missing))
+	text := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s", who.GetName(),
+		who.GetGroups(), describe(missing))
 	switch {
 	case more && len(missing) == 0:
 		text = fmt.Sprintf("user %q (groups=%q) is attempting to grant more RBAC permissions than can be checked: use several roles, or rules with shorter lists", who.GetName(), who.GetGroups())

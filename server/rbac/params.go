@@ -41,9 +41,11 @@ func newPolicy(obj runtime.Object) policy {
 	case *admissionregistrationv1.MutatingAdmissionPolicy:
 		return policy{kind: "MutatingAdmissionPolicy", paramKind: o.Spec.ParamKind}
 	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
-		return policy{kind: "ValidatingAdmissionPolicyBinding", paramRef: o.Spec.ParamRef, name: o.Spec.PolicyName, resource: resource("validatingadmissionpolicies")}
+		return policy{kind: "ValidatingAdmissionPolicyBinding", paramRef: o.Spec.ParamRef,
+			name: o.Spec.PolicyName, resource: resource("validatingadmissionpolicies")}
 	case *admissionregistrationv1.MutatingAdmissionPolicyBinding:
-		return policy{kind: "MutatingAdmissionPolicyBinding", paramRef: o.Spec.ParamRef, name: o.Spec.PolicyName, resource: resource("mutatingadmissionpolicies")}
+		return policy{kind: "MutatingAdmissionPolicyBinding", paramRef: o.Spec.ParamRef,
+			name: o.Spec.PolicyName, resource: resource("mutatingadmissionpolicies")}
 	}
 	return policy{}
 }
@@ -52,7 +54,8 @@ func newPolicy(obj runtime.Object) policy {
 // the request may not read: its expressions and messages would show them.
 func (g *Guard) checkPolicy(ctx context.Context, gr runtimeschema.GroupResource, obj, old runtime.Object) error {
 	p, before := newPolicy(obj), newPolicy(old)
-	unchanged := p.name == before.name && equality.Semantic.DeepEqual(p.paramKind, before.paramKind) && equality.Semantic.DeepEqual(p.paramRef, before.paramRef)
+	unchanged := p.name == before.name && equality.Semantic.DeepEqual(p.paramKind, before.paramKind) &&
+		equality.Semantic.DeepEqual(p.paramRef, before.paramRef)
 	if p.paramKind == nil && p.paramRef == nil || old != nil && unchanged {
 		return nil
 	}
@@ -75,7 +78,8 @@ func (g *Guard) checkPolicy(ctx context.Context, gr runtimeschema.GroupResource,
 			message = fmt.Sprintf("%s to determine minimum required permissions and user %v does not have %q permission for all groups, versions and resources", unknown, who, attributes.Verb)
 		}
 	} else {
-		message = fmt.Sprintf(`user %v must have "get" permission on all objects of the referenced paramKind (kind=%s, apiVersion=%s)`, who, p.paramKind.Kind, p.paramKind.APIVersion)
+		message = fmt.Sprintf(`user %v must have "get" permission on all objects of the referenced paramKind (kind=%s, apiVersion=%s)`,
+			who, p.paramKind.Kind, p.paramKind.APIVersion)
 	}
 	attributes.APIGroup, attributes.APIVersion, attributes.Resource = all, all, all
 	if p.paramKind != nil {
@@ -97,7 +101,8 @@ func (g *Guard) checkPolicy(ctx context.Context, gr runtimeschema.GroupResource,
 	if m, err := meta.Accessor(obj); err == nil {
 		name = m.GetName()
 	}
-	return apierrors.NewInvalid(runtimeschema.GroupKind{Group: gr.Group, Kind: p.kind}, name, field.ErrorList{field.Forbidden(path, message)})
+	return apierrors.NewInvalid(runtimeschema.GroupKind{Group: gr.Group, Kind: p.kind}, name,
+		field.ErrorList{field.Forbidden(path, message)})
 }
 
 // paramKindOf returns the kind of the parameters of a binding, which its policy has. If it is not

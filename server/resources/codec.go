@@ -76,11 +76,14 @@ type replacement func() (schema.Object, error)
 
 var _ runtime.NegotiatedSerializer = &bodySerializer{}
 
-func newBodySerializer(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime.Scheme, creator runtime.ObjectCreater, typer runtime.ObjectTyper) *bodySerializer {
+func newBodySerializer(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime.Scheme,
+	creator runtime.ObjectCreater, typer runtime.ObjectTyper) *bodySerializer {
 	text := func(o kubejson.SerializerOptions) *media {
-		return &media{Serializer: serverrest.StreamList(kubejson.NewSerializerWithOptions(kubejson.DefaultMetaFactory, creator, typer, o), o.Yaml, o.Pretty), yaml: o.Yaml, strict: o.Strict}
+		return &media{Serializer: serverrest.StreamList(kubejson.NewSerializerWithOptions(kubejson.DefaultMetaFactory,
+			creator, typer, o), o.Yaml, o.Pretty), yaml: o.Yaml, strict: o.Strict}
 	}
-	binary := &media{Serializer: protobuf.NewSerializerWithOptions(creator, typer, protobuf.SerializerOptions{StreamingCollectionsEncoding: true}), protobuf: true}
+	binary := &media{Serializer: protobuf.NewSerializerWithOptions(creator, typer,
+		protobuf.SerializerOptions{StreamingCollectionsEncoding: true}), protobuf: true}
 	if k, ok := kind.(ProtobufKind); ok {
 		binary.Serializer = protobufEncoder{binary.Serializer, k}
 	}
@@ -90,7 +93,8 @@ func newBodySerializer(kind Kind, convertor runtime.ObjectConvertor, scheme *run
 			Serializer:       text(kubejson.SerializerOptions{StreamingCollectionsEncoding: true}),
 			PrettySerializer: text(kubejson.SerializerOptions{Pretty: true}),
 			StrictSerializer: text(kubejson.SerializerOptions{Strict: true, StreamingCollectionsEncoding: true}),
-			StreamSerializer: &runtime.StreamSerializerInfo{EncodesAsText: true, Serializer: text(kubejson.SerializerOptions{}), Framer: kubejson.Framer},
+			StreamSerializer: &runtime.StreamSerializerInfo{EncodesAsText: true,
+				Serializer: text(kubejson.SerializerOptions{}), Framer: kubejson.Framer},
 		},
 		{
 			MediaType: runtime.ContentTypeYAML, MediaTypeType: "application", MediaTypeSubType: "yaml", EncodesAsText: true,
@@ -103,7 +107,8 @@ func newBodySerializer(kind Kind, convertor runtime.ObjectConvertor, scheme *run
 			MediaType: runtime.ContentTypeProtobuf, MediaTypeType: "application", MediaTypeSubType: "vnd.kubernetes.protobuf",
 			Serializer:       binary,
 			StrictSerializer: binary,
-			StreamSerializer: &runtime.StreamSerializerInfo{Serializer: protobuf.NewRawSerializer(creator, typer), Framer: protobuf.LengthDelimitedFramer},
+			StreamSerializer: &runtime.StreamSerializerInfo{Serializer: protobuf.NewRawSerializer(creator, typer),
+				Framer: protobuf.LengthDelimitedFramer},
 		},
 	}}
 }
@@ -146,7 +151,8 @@ type bodyDecoder struct {
 	replacement replacement // nil if nothing is replaced
 }
 
-func (d *bodyDecoder) Decode(data []byte, defaults *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
+func (d *bodyDecoder) Decode(data []byte, defaults *runtimeschema.GroupVersionKind,
+	into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
 	src, complaints, err := d.toJSON(data)
 	if err != nil {
 		return nil, nil, err
@@ -358,7 +364,8 @@ func (c *storageCodec) Encode(obj runtime.Object, w io.Writer) error {
 	return err
 }
 
-func (c *storageCodec) Decode(data []byte, _ *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
+func (c *storageCodec) Decode(data []byte, _ *runtimeschema.GroupVersionKind,
+	into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
 	obj, err := c.kind.DecodeStored(data)
 	if err != nil {
 		c.undecodable.found(err)

@@ -25,7 +25,8 @@ type indexDeleter struct {
 }
 
 // Delete deletes an object.
-func (d indexDeleter) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (d indexDeleter) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	if status, done, err := d.endpoint.deleteIndexed(ctx, name, validate, o); done {
 		return status, err == nil, err
 	}
@@ -49,7 +50,8 @@ func addsFinalizer(o *metav1.DeleteOptions) bool {
 // deleteIndexed deletes an object in the state that it has in the index, and reports whether
 // it could. Objects of custom resources have no grace period, so a finalizer is all that can
 // delay a deletion: if the index is outdated, the transaction fails, and nothing is done.
-func (e *endpoint) deleteIndexed(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (_ *metav1.Status, done bool, _ error) {
+func (e *endpoint) deleteIndexed(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions) (_ *metav1.Status, done bool, _ error) {
 	if e.reader == nil || o == nil || o.Preconditions != nil || dryrun.IsDryRun(o.DryRun) || !isSegment(name) || addsFinalizer(o) {
 		return nil, false, nil
 	}
@@ -58,12 +60,14 @@ func (e *endpoint) deleteIndexed(ctx context.Context, name string, validate rest
 		return nil, false, nil
 	}
 	entry := e.reader.store.Get(e.reader.key(apirequest.NamespaceValue(ctx), name))
-	if entry == nil || entry.Err != nil || bytes.Contains(entry.Value, []byte(`"finalizers"`)) || bytes.Contains(entry.Value, []byte(`"deletionTimestamp"`)) {
+	if entry == nil || entry.Err != nil || bytes.Contains(entry.Value, []byte(`"finalizers"`)) ||
+		bytes.Contains(entry.Value, []byte(`"deletionTimestamp"`)) {
 		return nil, false, nil
 	}
 	version := strconv.FormatInt(entry.Revision, 10)
 	obj := e.kind.New()
-	err = e.store.Storage.Storage.Delete(ctx, key, obj, &storage.Preconditions{ResourceVersion: &version}, storage.ValidateObjectFunc(validate), nil, storage.DeleteOptions{})
+	err = e.store.Storage.Storage.Delete(ctx, key, obj, &storage.Preconditions{ResourceVersion: &version},
+		storage.ValidateObjectFunc(validate), nil, storage.DeleteOptions{})
 	if storage.IsInvalidObj(err) || storage.IsNotFound(err) {
 		return nil, false, nil // it has changed
 	}
@@ -72,5 +76,6 @@ func (e *endpoint) deleteIndexed(ctx context.Context, name string, validate rest
 		return nil, true, storeerrors.InterpretDeleteError(err, gr, name)
 	}
 	deleted := obj.(*unstructured.Unstructured)
-	return &metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{Name: deleted.GetName(), Group: gr.Group, Kind: gr.Resource, UID: deleted.GetUID()}}, true, nil
+	return &metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{Name: deleted.GetName(),
+		Group: gr.Group, Kind: gr.Resource, UID: deleted.GetUID()}}, true, nil
 }

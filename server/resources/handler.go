@@ -157,7 +157,8 @@ func (h *Handler) Storage(d *crd.Definition, version string) (storage rest.Stand
 
 // Scoped returns the storage of a CRD's objects, in a version, and the scope of requests for them,
 // which admission needs. The caller must call release when it is done.
-func (h *Handler) Scoped(d *crd.Definition, version string) (storage rest.StandardStorage, scope *handlers.RequestScope, release func(), err error) {
+func (h *Handler) Scoped(d *crd.Definition, version string) (storage rest.StandardStorage,
+	scope *handlers.RequestScope, release func(), err error) {
 	s, err := h.acquire(d)
 	if err != nil {
 		return nil, nil, nil, err
@@ -383,7 +384,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.fail(w, req, r, err)
 		return
 	}
-	metrics.InstrumentHandlerFunc(strings.ToUpper(r.Verb), e.labels.Group, e.labels.Version, e.labels.Resource, r.Subresource, metrics.CleanScope(r),
+	metrics.InstrumentHandlerFunc(strings.ToUpper(r.Verb), e.labels.Group, e.labels.Version,
+		e.labels.Resource, r.Subresource, metrics.CleanScope(r),
 		metrics.APIServerComponent, v.Spec().Deprecated, "", f)(w, req)
 	if s.gone.Err() != nil && s.builtin == nil {
 		h.forget(v.Definition().GroupResource())
@@ -435,7 +437,8 @@ func (h *Handler) serves(path []string) bool {
 
 // endpointHandler returns the handler of a request, by its subresource and verb. A watch
 // calls release when it no longer needs the serving.
-func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, s *serving, e *endpoint, release func()) (http.HandlerFunc, error) {
+func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, s *serving,
+	e *endpoint, release func()) (http.HandlerFunc, error) {
 	admit := &creationGate{Interface: h.config.Admission(), serving: s}
 	gr := runtimeschema.GroupResource{Group: r.APIGroup, Resource: r.Resource}
 	if r.Subresource != "" && e.description.Subresource(r.Subresource) == nil {
@@ -447,12 +450,14 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 	if write := s.writeHandler(req.Context(), e, r); write != nil {
 		return write, nil
 	}
-	endpoint := serverrest.Endpoint{Kind: e.scope.Kind.GroupKind(), Admission: admit, PatchTypes: e.patchMediaTypes(), MinWatch: h.config.MinWatch}
+	endpoint := serverrest.Endpoint{Kind: e.scope.Kind.GroupKind(), Admission: admit,
+		PatchTypes: e.patchMediaTypes(), MinWatch: h.config.MinWatch}
 	var f http.HandlerFunc
 	switch {
 	case r.Subresource == "":
 		endpoint.Scope, _ = e.replacing(req.Context(), e.scope, r)
-		f = endpoint.Handler(r.Verb, serverrest.Storage{Reads: e.storage, Watches: servingWatcher{e.storage, s, release}, Writes: e.storage, Deletes: indexDeleter{e.storage, e}})
+		f = endpoint.Handler(r.Verb, serverrest.Storage{Reads: e.storage, Watches: servingWatcher{e.storage, s,
+			release}, Writes: e.storage, Deletes: indexDeleter{e.storage, e}})
 		switch r.Verb {
 		case "get", "list", "watch":
 			f = e.reader.handler(s, release, f)
@@ -477,7 +482,8 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 
 // replacing returns a scope for one request. Decoding is strict about types, but values that
 // are already stored pass, so a request that replaces an object must read it.
-func (e *endpoint) replacing(ctx context.Context, scope *handlers.RequestScope, r *apirequest.RequestInfo) (*handlers.RequestScope, replacement) {
+func (e *endpoint) replacing(ctx context.Context, scope *handlers.RequestScope,
+	r *apirequest.RequestInfo) (*handlers.RequestScope, replacement) {
 	if r.Verb != "update" && r.Verb != "patch" {
 		return scope, nil
 	}
@@ -512,7 +518,8 @@ func (w servingWatcher) Watch(ctx context.Context, o *metainternalversion.ListOp
 	if err != nil {
 		return nil, err
 	}
-	end := &servingWatch{Interface: events, keep: context.AfterFunc(w.serving.gone, events.Stop), ended: sync.OnceFunc(w.serving.requests.Linger())}
+	end := &servingWatch{Interface: events, keep: context.AfterFunc(w.serving.gone, events.Stop),
+		ended: sync.OnceFunc(w.serving.requests.Linger())}
 	w.release()
 	return end, nil
 }

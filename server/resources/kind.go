@@ -120,7 +120,8 @@ func (k *customKind) contradictsStorage(obj schema.Object, o schema.DecodeOption
 	if _, ok := k.kinds.converter.(relabel); !ok || k.Storage() || stored == nil || !k.Definition().Semantics().RefusesContradictions() {
 		return nil
 	}
-	_, err := k.kinds.convertWith(runtime.DeepCopyJSON(obj), stored.GroupVersionKind().GroupVersion(), schema.DecodeOptions{WithoutDefaults: true, Old: o.Old})
+	_, err := k.kinds.convertWith(runtime.DeepCopyJSON(obj), stored.GroupVersionKind().GroupVersion(),
+		schema.DecodeOptions{WithoutDefaults: true, Old: o.Old})
 	if contradiction := (*schema.ContradictionError)(nil); errors.As(err, &contradiction) {
 		return err
 	}
@@ -198,7 +199,8 @@ func (k *customKind) converted(t *storedTree) (schema.Object, error) {
 		if old, err = k.kinds.convertCopy(t.old, k.storageVersion(), reading); err != nil {
 			return nil, err
 		}
-		out, err = k.kinds.convertWith(runtime.DeepCopyJSON(t.Object), k.storageVersion(), schema.DecodeOptions{WithoutDefaults: true, Old: old})
+		out, err = k.kinds.convertWith(runtime.DeepCopyJSON(t.Object), k.storageVersion(),
+			schema.DecodeOptions{WithoutDefaults: true, Old: old})
 	}
 	if errors.As(err, &contradiction) {
 		// The object that the client sent is malformed, in the version that is stored.

@@ -39,7 +39,8 @@ type query struct {
 func (r *reader) query(req *http.Request, info *apirequest.RequestInfo) (*query, bool) {
 	q := &query{}
 	if req.URL.RawQuery != "" {
-		if err := metainternalversionscheme.ParameterCodec.DecodeParameters(req.URL.Query(), metav1.SchemeGroupVersion, &q.ListOptions); err != nil {
+		if err := metainternalversionscheme.ParameterCodec.DecodeParameters(req.URL.Query(),
+			metav1.SchemeGroupVersion, &q.ListOptions); err != nil {
 			return nil, false
 		}
 		watchList := utilfeature.DefaultFeatureGate.Enabled(features.WatchList)
@@ -75,7 +76,8 @@ func (r *reader) query(req *http.Request, info *apirequest.RequestInfo) (*query,
 		if selected, ok := field.RequiresExactMatch("metadata.namespace"); ok && namespace == "" && isSegment(selected) {
 			selectedNamespace = selected
 		}
-		if name, ok := field.RequiresExactMatch("metadata.name"); ok && name != "" && isSegment(name) && (selectedNamespace != "" || !r.namespaced) {
+		if name, ok := field.RequiresExactMatch("metadata.name"); ok && name != "" &&
+			isSegment(name) && (selectedNamespace != "" || !r.namespaced) {
 			q.key, q.single = r.key(selectedNamespace, name), true
 			return q, true
 		}

@@ -302,7 +302,8 @@ func (x *watchRequest) sendInitial() bool {
 		return false
 	}
 	if received, ok := apirequest.ReceivedTimestampFrom(x.request.Context()); ok && x.list {
-		metrics.RecordWatchListLatency(x.request.Context(), x.endpoint.labels, metrics.CleanListScope(x.request.Context(), &x.query.ListOptions), time.Since(received))
+		metrics.RecordWatchListLatency(x.request.Context(), x.endpoint.labels,
+			metrics.CleanListScope(x.request.Context(), &x.query.ListOptions), time.Since(received))
 	}
 	return true
 }
@@ -417,7 +418,8 @@ func (x *watchRequest) bookmark(revision int64, initial bool) {
 
 // end sends an error as the last event.
 func (x *watchRequest) end(err error) {
-	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: err.Error()}
+	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+		Reason: metav1.StatusReasonInternalError, Message: err.Error()}
 	if api := apierrors.APIStatus(nil); errors.As(err, &api) {
 		status = api.Status()
 	}

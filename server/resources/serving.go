@@ -187,7 +187,8 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 		ResetFieldsStrategy:       strategy,
 		TableConvertor:            newTable(v.Spec().AdditionalPrinterColumns),
 	}
-	codec := &storageCodec{kind: kind, memory: gvk.GroupVersion(), stored: d.Storage().GroupVersionKind().GroupVersion(), undecodable: undecodableLog{resource: d.GroupResource()}}
+	codec := &storageCodec{kind: kind, memory: gvk.GroupVersion(),
+		stored: d.Storage().GroupVersionKind().GroupVersion(), undecodable: undecodableLog{resource: d.GroupResource()}}
 	e.codec = codec
 	var options generic.RESTOptionsGetter
 	if s.builtin != nil {
@@ -238,7 +239,8 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 }
 
 // newScope returns the scope of the requests for a version. kinds returns the Kinds of all versions.
-func (h *Handler) newScope(v *crd.Version, kind Kind, convertor *objectConvertor, kinds func(version string) (Kind, error)) handlers.RequestScope {
+func (h *Handler) newScope(v *crd.Version, kind Kind, convertor *objectConvertor,
+	kinds func(version string) (Kind, error)) handlers.RequestScope {
 	gvk, typer := v.GroupVersionKind(), typer{h.scheme}
 	serializer := newBodySerializer(kind, convertor, h.scheme, creator{kinds}, typer)
 	return serverrest.NewScope(v.Definition().Namespaced(), handlers.RequestScope{
@@ -274,7 +276,8 @@ func (s *serving) wrap(subresource string, storage rest.Patcher) rest.Patcher {
 
 // managed adds field management to a scope. reset are the fields that the endpoint ignores.
 // The Manager is nil if the objects are Go structs.
-func (s *serving) managed(scope handlers.RequestScope, subresource string, reset map[fieldpath.APIVersion]*fieldpath.Set) (_ *handlers.RequestScope, m *fields.Manager, err error) {
+func (s *serving) managed(scope handlers.RequestScope, subresource string,
+	reset map[fieldpath.APIVersion]*fieldpath.Set) (_ *handlers.RequestScope, m *fields.Manager, err error) {
 	scope.Subresource = subresource
 	if kinds, ok := s.kinds.(*customKinds); ok && scope.Kind != resource.ScaleKind() {
 		m, err = fields.New(fields.Config{

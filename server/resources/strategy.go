@@ -74,7 +74,8 @@ func (s *strategy) WarningsOnUpdate(ctx context.Context, _, _ runtime.Object) []
 }
 
 // judge validates an object unless its preparation failed.
-func (s *strategy) judge(ctx context.Context, obj, old runtime.Object, validate func(context.Context, runtime.Object, runtime.Object) (field.ErrorList, []string)) field.ErrorList {
+func (s *strategy) judge(ctx context.Context, obj, old runtime.Object, validate func(context.Context,
+	runtime.Object, runtime.Object) (field.ErrorList, []string)) field.ErrorList {
 	o := outcomeOf(ctx)
 	o.warnings = nil
 	if o.prepare != nil {

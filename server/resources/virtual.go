@@ -143,7 +143,8 @@ type VirtualNames struct {
 
 // NewVirtualDefinition returns the Definition of a virtual resource: the schema of its objects,
 // the columns of kubectl get, and the fields of field selectors.
-func NewVirtualDefinition(n VirtualNames, root *api.JSONSchemaProps, columns []api.CustomResourceColumnDefinition, selectable ...string) (*crd.Definition, error) {
+func NewVirtualDefinition(n VirtualNames, root *api.JSONSchemaProps,
+	columns []api.CustomResourceColumnDefinition, selectable ...string) (*crd.Definition, error) {
 	const version = "v1"
 	names := api.CustomResourceDefinitionNames{Plural: n.Plural, Singular: n.Singular, Kind: n.Kind, ListKind: n.Kind + "List"}
 	scope := api.ClusterScoped
@@ -159,7 +160,8 @@ func NewVirtualDefinition(n VirtualNames, root *api.JSONSchemaProps, columns []a
 	}
 	return crd.New(&api.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: n.Plural + "." + VirtualGroup},
-		Spec:       api.CustomResourceDefinitionSpec{Group: VirtualGroup, Scope: scope, Names: names, Versions: []api.CustomResourceDefinitionVersion{v}},
+		Spec: api.CustomResourceDefinitionSpec{Group: VirtualGroup, Scope: scope, Names: names,
+			Versions: []api.CustomResourceDefinitionVersion{v}},
 		Status: api.CustomResourceDefinitionStatus{
 			AcceptedNames: names, StoredVersions: []string{version},
 			Conditions: []api.CustomResourceDefinitionCondition{

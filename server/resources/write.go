@@ -84,11 +84,13 @@ func (o *writeOptions) directive() string {
 }
 
 func (o *writeOptions) create() *metav1.CreateOptions {
-	return &metav1.CreateOptions{TypeMeta: optionsType("CreateOptions"), DryRun: o.dryRun, FieldManager: o.manager, FieldValidation: o.fieldValidation}
+	return &metav1.CreateOptions{TypeMeta: optionsType("CreateOptions"), DryRun: o.dryRun,
+		FieldManager: o.manager, FieldValidation: o.fieldValidation}
 }
 
 func (o *writeOptions) update() *metav1.UpdateOptions {
-	return &metav1.UpdateOptions{TypeMeta: optionsType("UpdateOptions"), DryRun: o.dryRun, FieldManager: o.manager, FieldValidation: o.fieldValidation}
+	return &metav1.UpdateOptions{TypeMeta: optionsType("UpdateOptions"), DryRun: o.dryRun,
+		FieldManager: o.manager, FieldValidation: o.fieldValidation}
 }
 
 func optionsType(kind string) metav1.TypeMeta {

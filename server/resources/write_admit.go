@@ -88,7 +88,8 @@ func (w *write) validate(ctx context.Context, obj, old *unstructured.Unstructure
 func (w *write) authorizeCreate(ctx context.Context) error {
 	user, _ := apirequest.UserFrom(ctx)
 	create := authorizer.AttributesRecord{
-		User: user, ResourceRequest: true, Path: w.req.URL.Path, Verb: "create", APIGroup: w.scope.Resource.Group, APIVersion: w.scope.Resource.Version,
+		User: user, ResourceRequest: true, Path: w.req.URL.Path, Verb: "create",
+		APIGroup: w.scope.Resource.Group, APIVersion: w.scope.Resource.Version,
 		Resource: w.scope.Resource.Resource, Subresource: w.scope.Subresource, Namespace: w.info.Namespace, Name: w.name,
 	}
 	// An authorizer may allow a request and report an error.

@@ -62,7 +62,8 @@ func (w *write) decode(in runtime.SerializerInfo, warn bool) (*unstructured.Unst
 		return nil, w.decodingError(into, gvk, err)
 	}
 	if gv := gvk.GroupVersion(); !w.scope.AcceptsGroupVersion(gv) {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", gv, w.scope.Kind.GroupVersion()))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
+			gv, w.scope.Kind.GroupVersion()))
 	}
 	return obj.(*unstructured.Unstructured), nil
 }
@@ -91,7 +92,8 @@ func (w *write) decodingError(into runtime.Object, gvk *runtimeschema.GroupVersi
 	case body[0] == '{':
 		text = string(body)
 	}
-	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s%s)", kind, err, text, more))
+	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s%s)", kind, err, text,
+		more))
 }
 
 // addWarnings sends the errors of strict decoding as warnings. The YAML library joins its
@@ -130,7 +132,8 @@ func (w *write) checkName(obj *unstructured.Unstructured) error {
 	case name != w.name:
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, w.name))
 	case w.info.Namespace != "" && namespace != "" && namespace != w.info.Namespace:
-		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) does not match the namespace on the request (%s)", namespace, w.info.Namespace))
+		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) does not match the namespace on the request (%s)",
+			namespace, w.info.Namespace))
 	}
 	return nil
 }

@@ -61,7 +61,8 @@ func (w *write) patch(ctx context.Context) (runtime.Object, int, error) {
 	if err := w.readOptions(options, func() field.ErrorList { return validation.ValidatePatchOptions(options, w.patchType) }); err != nil {
 		return nil, 0, err
 	}
-	w.options = writeOptions{dryRun: options.DryRun, manager: options.FieldManager, fieldValidation: options.FieldValidation, force: options.Force != nil && *options.Force}
+	w.options = writeOptions{dryRun: options.DryRun, manager: options.FieldManager,
+		fieldValidation: options.FieldValidation, force: options.Force != nil && *options.Force}
 
 	var change func(context.Context, *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	isApply := w.patchType == types.ApplyYAMLPatchType
@@ -110,7 +111,8 @@ func (w *write) patch(ctx context.Context) (runtime.Object, int, error) {
 }
 
 // patched applies a change to the stored object, and checks and admits the result.
-func (w *write) patched(ctx context.Context, change func(context.Context, *unstructured.Unstructured) (*unstructured.Unstructured, error), live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (w *write) patched(ctx context.Context, change func(context.Context,
+	*unstructured.Unstructured) (*unstructured.Unstructured, error), live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	old := live
 	if live.GetUID() == "" {
 		live, old = w.kind.New().(*unstructured.Unstructured), nil
@@ -154,7 +156,8 @@ func (w *write) applyJSONPatch(ctx context.Context, live *unstructured.Unstructu
 		return nil, apierrors.NewBadRequest(contradiction.Error())
 	}
 	if err != nil {
-		return nil, apierrors.NewInvalid(runtimeschema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(patched), err.Error())})
+		return nil, apierrors.NewInvalid(runtimeschema.GroupKind{}, "",
+			field.ErrorList{field.Invalid(field.NewPath("patch"), string(patched), err.Error())})
 	}
 	addWarnings(w.req.Context(), strict)
 	return obj, w.manage(ctx, live, obj)
@@ -211,7 +214,8 @@ func (w *write) patchText(current []byte) (patched []byte, strict []error, err e
 		return nil, nil, err
 	}
 	if patched, err = operations.Apply(current); err != nil {
-		return nil, nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", runtimeschema.GroupResource{}, "", err.Error(), 0, false)
+		return nil, nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "",
+			runtimeschema.GroupResource{}, "", err.Error(), 0, false)
 	}
 	return patched, strict, nil
 }

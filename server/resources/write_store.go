@@ -99,7 +99,8 @@ var errFinalized = errors.New("the last finalizer was removed")
 // created. change is called again if another writer was faster. If there is no object, it
 // gets an empty one if create is set. uid is the UID that the stored object must have, if not
 // empty.
-func (w *write) replace(ctx context.Context, change func(context.Context, *unstructured.Unstructured) (*unstructured.Unstructured, error), uid types.UID, create bool) (runtime.Object, bool, error) {
+func (w *write) replace(ctx context.Context, change func(context.Context,
+	*unstructured.Unstructured) (*unstructured.Unstructured, error), uid types.UID, create bool) (runtime.Object, bool, error) {
 	key, err := w.store.KeyFunc(ctx, w.name)
 	if err != nil {
 		return nil, false, err
@@ -111,33 +112,34 @@ func (w *write) replace(ctx context.Context, change func(context.Context, *unstr
 	var last *storedTree
 	created := false
 	out := w.kind.New()
-	err = w.store.Storage.GuaranteedUpdate(ctx, key, out, create, preconditions, func(existing runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		live := existing.(*unstructured.Unstructured)
-		created = live.GetResourceVersion() == ""
-		if created && !create {
-			return nil, nil, apierrors.NewNotFound(w.scope.Resource.GroupResource(), w.name)
-		}
-		obj, err := change(ctx, live)
-		if err == nil {
-			err = serverrest.CheckMetadata(w.scope.Kind.GroupKind(), obj)
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		last = &storedTree{Unstructured: obj}
-		version, err := w.store.Storage.Versioner().ObjectResourceVersion(obj)
-		if err != nil {
-			return nil, nil, err
-		}
-		if created {
-			return last, new(uint64), w.prepareApplied(ctx, obj)
-		}
-		last.old = live.Object
-		if err := w.checkVersion(version, live); err != nil {
-			return nil, nil, err
-		}
-		return last, nil, w.prepareUpdate(ctx, key, obj, live)
-	}, w.options.isDryRun(), nil)
+	err = w.store.Storage.GuaranteedUpdate(ctx, key, out, create, preconditions,
+		func(existing runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			live := existing.(*unstructured.Unstructured)
+			created = live.GetResourceVersion() == ""
+			if created && !create {
+				return nil, nil, apierrors.NewNotFound(w.scope.Resource.GroupResource(), w.name)
+			}
+			obj, err := change(ctx, live)
+			if err == nil {
+				err = serverrest.CheckMetadata(w.scope.Kind.GroupKind(), obj)
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+			last = &storedTree{Unstructured: obj}
+			version, err := w.store.Storage.Versioner().ObjectResourceVersion(obj)
+			if err != nil {
+				return nil, nil, err
+			}
+			if created {
+				return last, new(uint64), w.prepareApplied(ctx, obj)
+			}
+			last.old = live.Object
+			if err := w.checkVersion(version, live); err != nil {
+				return nil, nil, err
+			}
+			return last, nil, w.prepareUpdate(ctx, key, obj, live)
+		}, w.options.isDryRun(), nil)
 	switch {
 	case err == nil:
 		w.stored = last
@@ -207,7 +209,8 @@ func (w *write) prepareUpdate(ctx context.Context, key string, obj, live *unstru
 // deleteFinalized deletes an object whose last finalizer was removed.
 func (w *write) deleteFinalized(ctx context.Context, key string, preconditions *storage.Preconditions) error {
 	// Admission has allowed the update.
-	err := w.store.Storage.Delete(ctx, key, w.kind.New(), preconditions, rest.ValidateAllObjectFunc, w.options.isDryRun(), nil, storage.DeleteOptions{})
+	err := w.store.Storage.Delete(ctx, key, w.kind.New(), preconditions, rest.ValidateAllObjectFunc,
+		w.options.isDryRun(), nil, storage.DeleteOptions{})
 	if err == nil || storage.IsNotFound(err) { // another request was faster
 		return nil
 	}

@@ -26,7 +26,8 @@ func CheckMetadata(kind runtimeschema.GroupKind, obj runtime.Object) error {
 		return nil
 	}
 	if n := len(m.GetOwnerReferences()); n > schema.MaxOwnerReferences {
-		return apierrors.NewInvalid(kind, m.GetName(), field.ErrorList{field.TooMany(field.NewPath("metadata", "ownerReferences"), n, schema.MaxOwnerReferences)})
+		return apierrors.NewInvalid(kind, m.GetName(),
+			field.ErrorList{field.TooMany(field.NewPath("metadata", "ownerReferences"), n, schema.MaxOwnerReferences)})
 	}
 	anyName := func(string, bool) []string { return nil }
 	errs := validation.ValidateObjectMetaAccessor(m, m.GetNamespace() != "", anyName, field.NewPath("metadata"))

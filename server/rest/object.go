@@ -27,6 +27,7 @@ func (r *Object) Get(ctx context.Context, name string, o *metav1.GetOptions) (ru
 }
 
 // Update updates the object; it never creates one.
-func (r *Object) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (r *Object) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return r.Store.Update(ctx, name, info, create, update, false, o)
 }

@@ -68,7 +68,8 @@ func checkPatch(ctx context.Context, old runtime.Object) error {
 		return nil
 	case p.mediaType == types.StrategicMergePatchType:
 		return checkStrategicPatch(p.body, old)
-	case bytes.Count(p.body, []byte{'{'}) <= smallPatch && bytes.Count(p.body, []byte{'/'}) <= smallPatch && !bytes.Contains(p.body, []byte(`\u002`)) && !bytes.Contains(p.body, []byte(`\/`)):
+	case bytes.Count(p.body, []byte{'{'}) <= smallPatch && bytes.Count(p.body, []byte{'/'}) <= smallPatch &&
+		!bytes.Contains(p.body, []byte(`\u002`)) && !bytes.Contains(p.body, []byte(`\/`)):
 		return nil
 	}
 	operations, err := jsonpatch.DecodePatch(p.body)
@@ -110,7 +111,8 @@ func Misfit(err error, strict bool) error {
 // CheckJSONPatch returns an error if a JSON patch has too many operations or levels for an object.
 func CheckJSONPatch(operations jsonpatch.Patch, body, current []byte) error {
 	if len(operations) > maxJSONPatchOperations {
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxJSONPatchOperations, len(operations)))
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d",
+			maxJSONPatchOperations, len(operations)))
 	}
 	// Most values of an object are followed by a comma.
 	if values := bytes.Count(current, []byte{','}) + bytes.Count(body, []byte{','}); len(operations)*values > maxJSONPatchWork {

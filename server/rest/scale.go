@@ -81,7 +81,8 @@ func (s *Scale) Get(ctx context.Context, name string, o *metav1.GetOptions) (run
 }
 
 // Update changes the number of replicas.
-func (s *Scale) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (s *Scale) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	obj, _, err := s.Store.Update(ctx, name, &scaleUpdate{info, s},
 		func(ctx context.Context, obj runtime.Object) error {
 			scale, _, err := s.Scale(obj)

@@ -56,7 +56,8 @@ type workStorage struct {
 	kind runtimeschema.GroupKind
 }
 
-func (w workStorage) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
+func (w workStorage) Create(ctx context.Context, obj runtime.Object,
+	validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
 	end, err := BeginWork(ctx)
 	if err != nil {
 		return nil, err
@@ -65,11 +66,13 @@ func (w workStorage) Create(ctx context.Context, obj runtime.Object, validate re
 	return w.StandardStorage.Create(ctx, obj, validate, o)
 }
 
-func (w workStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (w workStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return workPatcher{w.StandardStorage, w.kind}.Update(ctx, name, info, create, update, force, o)
 }
 
-func (w workStorage) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (w workStorage) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	end, err := BeginWork(ctx)
 	if err != nil {
 		return nil, false, err
@@ -78,7 +81,8 @@ func (w workStorage) Delete(ctx context.Context, name string, validate rest.Vali
 	return w.StandardStorage.Delete(ctx, name, validate, o)
 }
 
-func (w workStorage) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
+func (w workStorage) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
 	end, err := BeginWork(ctx)
 	if err != nil {
 		return nil, err
@@ -107,7 +111,8 @@ type workPatcher struct {
 	kind runtimeschema.GroupKind
 }
 
-func (w workPatcher) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (w workPatcher) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	end, err := BeginWork(ctx)
 	if err != nil {
 		return nil, false, err

@@ -29,7 +29,8 @@ func attributesOf(spec *authorizationv1.SubjectAccessReviewSpec) authorizer.Attr
 }
 
 // attributesFor returns the request of a user for a resource or, if that is nil, a path.
-func attributesFor(u user.Info, resource *authorizationv1.ResourceAttributes, other *authorizationv1.NonResourceAttributes) authorizer.AttributesRecord {
+func attributesFor(u user.Info, resource *authorizationv1.ResourceAttributes,
+	other *authorizationv1.NonResourceAttributes) authorizer.AttributesRecord {
 	if resource == nil {
 		return authorizer.AttributesRecord{User: u, Verb: other.Verb, Path: other.Path}
 	}

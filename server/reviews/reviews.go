@@ -125,7 +125,8 @@ func (r *review[T]) New() runtime.Object { return r.create() }
 func (r *review[T]) Destroy() {}
 
 // Create answers a question.
-func (r *review[T]) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+func (r *review[T]) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc,
+	_ *metav1.CreateOptions) (runtime.Object, error) {
 	question, ok := obj.(T)
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a %T: %T", question, obj))
@@ -221,7 +222,8 @@ func (c *Config) selfSubjectRulesReview(ctx context.Context, r *authorizationv1.
 
 // userInfo returns the attributes of a user for an answer.
 func userInfo(u user.Info) authenticationv1.UserInfo {
-	info := authenticationv1.UserInfo{Username: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: map[string]authenticationv1.ExtraValue{}}
+	info := authenticationv1.UserInfo{Username: u.GetName(), UID: u.GetUID(),
+		Groups: u.GetGroups(), Extra: map[string]authenticationv1.ExtraValue{}}
 	for key, values := range u.GetExtra() {
 		info.Extra[key] = values
 	}
@@ -263,7 +265,8 @@ func (c *Config) tokenReview(ctx context.Context, r *authenticationv1.TokenRevie
 		r.Status.Error = err.Error()
 	}
 	if len(audiences) > 0 && resp != nil && len(audiences.Intersect(resp.Audiences)) == 0 {
-		klog.FromContext(ctx).Error(nil, "An authenticator has returned none of the audiences that were asked for", "asked", audiences, "returned", resp.Audiences)
+		klog.FromContext(ctx).Error(nil, "An authenticator has returned none of the audiences that were asked for", "asked", audiences,
+			"returned", resp.Audiences)
 		return nil, apierrors.NewInternalError(errors.New("error validating audiences"))
 	}
 	if resp != nil && resp.User != nil {

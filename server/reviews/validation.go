@@ -52,10 +52,12 @@ func shown(a *authorizationv1.NonResourceAttributes) any {
 func validateTarget(resource *authorizationv1.ResourceAttributes, other *authorizationv1.NonResourceAttributes) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
 	if resource != nil && other != nil {
-		errs = append(errs, field.Invalid(spec.Child("nonResourceAttributes"), shown(other), "cannot be specified in combination with resourceAttributes"))
+		errs = append(errs, field.Invalid(spec.Child("nonResourceAttributes"), shown(other),
+			"cannot be specified in combination with resourceAttributes"))
 	}
 	if resource == nil && other == nil {
-		errs = append(errs, field.Invalid(spec.Child("resourceAttributes"), shown(other), "exactly one of nonResourceAttributes or resourceAttributes must be specified"))
+		errs = append(errs, field.Invalid(spec.Child("resourceAttributes"), shown(other),
+			"exactly one of nonResourceAttributes or resourceAttributes must be specified"))
 	}
 	return errs
 }
@@ -84,14 +86,16 @@ func validateSelectors(a *authorizationv1.ResourceAttributes) (errs field.ErrorL
 		p := path.Child("fieldSelector")
 		errs = append(errs, validateForm(p, s.RawSelector, len(s.Requirements))...)
 		for i, r := range s.Requirements {
-			errs = append(errs, validation.ValidateFieldSelectorRequirement(r, validation.FieldSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}, p.Child("requirements").Index(i))...)
+			errs = append(errs, validation.ValidateFieldSelectorRequirement(r,
+				validation.FieldSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}, p.Child("requirements").Index(i))...)
 		}
 	}
 	if s := a.LabelSelector; s != nil {
 		p := path.Child("labelSelector")
 		errs = append(errs, validateForm(p, s.RawSelector, len(s.Requirements))...)
 		for i, r := range s.Requirements {
-			errs = append(errs, validation.ValidateLabelSelectorRequirement(r, validation.LabelSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}, p.Child("requirements").Index(i))...)
+			errs = append(errs, validation.ValidateLabelSelectorRequirement(r,
+				validation.LabelSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}, p.Child("requirements").Index(i))...)
 		}
 	}
 	return errs
@@ -103,7 +107,8 @@ func validateForm(path *field.Path, raw string, requirements int) (errs field.Er
 		errs = append(errs, field.Invalid(path.Child("rawSelector"), raw, "may not specified at the same time as requirements"))
 	}
 	if raw == "" && requirements == 0 {
-		errs = append(errs, field.Required(path.Child("requirements"), fmt.Sprintf("when %s is specified, requirements or rawSelector is required", path)))
+		errs = append(errs, field.Required(path.Child("requirements"),
+			fmt.Sprintf("when %s is specified, requirements or rawSelector is required", path)))
 	}
 	return errs
 }

@@ -32,8 +32,10 @@ func New(catalog func() *crd.Catalog) (*resources.Virtual, error) {
 			Description: "The skeleton of the schema. It is missing if the version has no schema.",
 		},
 	}}
-	d, err := resources.NewVirtualDefinition(resources.VirtualNames{Plural: "skeletons", Singular: "skeleton", Kind: "Skeleton"}, &api.JSONSchemaProps{
-		Type: api.StringOrArray{"object"}, Description: "All fields that the schemas of a CRD specify, including those under logical operators. Other fields are pruned.",
+	d, err := resources.NewVirtualDefinition(resources.VirtualNames{Plural: "skeletons",
+		Singular: "skeleton", Kind: "Skeleton"}, &api.JSONSchemaProps{
+		Type:        api.StringOrArray{"object"},
+		Description: "All fields that the schemas of a CRD specify, including those under logical operators. Other fields are pruned.",
 		Properties: map[string]api.JSONSchemaProps{"versions": {
 			Type: api.StringOrArray{"array"}, Description: "The versions of the CRD.",
 			Items: &api.JSONSchemaPropsOrArray{Schema: &version},

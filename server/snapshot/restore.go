@@ -70,8 +70,10 @@ func (s *Snapshot) Check(ctx context.Context, expected *schema.Semantics) (Manif
 	if err != nil {
 		return contradiction("the manifest says version %q of etcd, which is not a version", m.Etcd)
 	}
-	if own := version.MustParseSemantic(etcdversion.Version); written.Major() > own.Major() || written.Major() == own.Major() && written.Minor() > own.Minor() {
-		return m, &Error{s.path, Newer, fmt.Sprintf("the data is from etcd %s, and the embedded etcd is %s: use a newer release of espalier, or etcdutl and an external etcd", written, own)}
+	if own := version.MustParseSemantic(etcdversion.Version); written.Major() > own.Major() ||
+		written.Major() == own.Major() && written.Minor() > own.Minor() {
+		return m, &Error{s.path, Newer,
+			fmt.Sprintf("the data is from etcd %s, and the embedded etcd is %s: use a newer release of espalier, or etcdutl and an external etcd", written, own)}
 	}
 	m.leases = found.leases
 	s.checked = &m
@@ -178,7 +180,8 @@ func (s *Snapshot) write(ctx context.Context, dir string, m Manifest, revision i
 func (s *Snapshot) copyTo(ctx context.Context, path string, m Manifest, revision int64) (err error) {
 	// The transactions need not be durable before the last one: a crash leaves nothing that is
 	// used.
-	to, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, Timeout: time.Second})
+	to, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, NoFreelistSync: true,
+		FreelistType: bbolt.FreelistMapType, Timeout: time.Second})
 	if err != nil {
 		return err
 	}

@@ -116,7 +116,9 @@ func (s *Snapshot) Manifest() (m Manifest, err error) {
 			return &Error{s.path, NoManifest, fmt.Sprintf("cannot read the manifest: %v", err)}
 		}
 		if m.Format > Format {
-			return &Error{s.path, Newer, fmt.Sprintf("the file has format %d, and this release reads formats up to %d: use espalier %s or later", m.Format, Format, m.Espalier)}
+			return &Error{s.path, Newer,
+				fmt.Sprintf("the file has format %d, and this release reads formats up to %d: use espalier %s or later", m.Format,
+					Format, m.Espalier)}
 		}
 		return nil
 	})

@@ -53,7 +53,8 @@ func Failure(err error) error {
 	}
 	switch {
 	case errors.Is(err, store.ErrClosed):
-		return failed(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, retrySeconds, "the server is shutting down: try again")
+		return failed(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
+			retrySeconds, "the server is shutting down: try again")
 	case errors.Is(err, store.ErrReplaced):
 		return failed(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, retrySeconds, err.Error())
 	}

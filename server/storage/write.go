@@ -50,7 +50,8 @@ func (s *Storage) encode(obj runtime.Object) ([]byte, error) {
 
 // put writes a value if the stored revision is the expected one. Otherwise it returns the
 // stored entry, or nil, and no revision.
-func (s *Storage) put(ctx context.Context, key string, data []byte, expected int64, ttl uint64) (revision int64, found *store.Entry, err error) {
+func (s *Storage) put(ctx context.Context, key string, data []byte, expected int64,
+	ttl uint64) (revision int64, found *store.Entry, err error) {
 	lease, err := s.leases.get(ctx, ttl)
 	if err != nil {
 		return 0, nil, err
@@ -345,7 +346,8 @@ func (s *Storage) GuaranteedUpdate(ctx context.Context, key string, out runtime.
 }
 
 // updated returns the object that an update makes of a state, and what is stored of it.
-func (w *write) updated(st *state, preconditions *storage.Preconditions, update storage.UpdateFunc) (obj runtime.Object, data []byte, ttl uint64, err error) {
+func (w *write) updated(st *state, preconditions *storage.Preconditions,
+	update storage.UpdateFunc) (obj runtime.Object, data []byte, ttl uint64, err error) {
 	if err := preconditions.Check(w.key, st.obj); err != nil {
 		return nil, nil, 0, err
 	}

@@ -59,7 +59,8 @@ type claims struct {
 // NewAuthenticator returns an authenticator of tokens of any of the issuers. Tokens must be for
 // one of the audiences, unless a request is for others.
 func NewAuthenticator(keys *Keys, issuers []string, audiences authenticator.Audiences, objects Objects) *Authenticator {
-	return &Authenticator{keys: keys, issuers: issuers, audiences: audiences, objects: objects, now: time.Now, verified: map[[sha256.Size]byte]*claims{}}
+	return &Authenticator{keys: keys, issuers: issuers, audiences: audiences, objects: objects,
+		now: time.Now, verified: map[[sha256.Size]byte]*claims{}}
 }
 
 // AuthenticateToken returns the service account of a token. It is false for a token of somebody
@@ -151,7 +152,8 @@ func (a *Authenticator) verify(token string) (*claims, error) {
 	var errs []error
 	for _, key := range keys {
 		if parsed.Headers[0].Algorithm != key.Algorithm {
-			errs = append(errs, fmt.Errorf("invalid signature, the algorithm is %q, and that of the key is %q", parsed.Headers[0].Algorithm, key.Algorithm))
+			errs = append(errs, fmt.Errorf("invalid signature, the algorithm is %q, and that of the key is %q",
+				parsed.Headers[0].Algorithm, key.Algorithm))
 			continue
 		}
 		c := &claims{}

@@ -88,7 +88,8 @@ func (r *REST) GroupVersionKind(runtimeschema.GroupVersion) runtimeschema.GroupV
 func (r *REST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
 
 // Create issues a token for the service account of that name.
-func (r *REST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+func (r *REST) Create(ctx context.Context, name string, obj runtime.Object,
+	validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
 	req, ok := obj.(*authenticationv1.TokenRequest)
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a TokenRequest: %T", obj))
@@ -138,7 +139,8 @@ func (r *REST) Create(ctx context.Context, name string, obj runtime.Object, vali
 		return nil, apierrors.NewInternalError(err)
 	}
 	out := req.DeepCopy()
-	out.Status = authenticationv1.TokenRequestStatus{Token: token, ExpirationTimestamp: metav1.NewTime(now.Add(time.Duration(seconds) * time.Second))}
+	out.Status = authenticationv1.TokenRequestStatus{Token: token,
+		ExpirationTimestamp: metav1.NewTime(now.Add(time.Duration(seconds) * time.Second))}
 	audit.AddAuditAnnotation(ctx, serviceaccount.IssuedCredentialIDAuditAnnotationKey, jwtid.CredentialIDForJTI(id))
 	return out, nil
 }

@@ -58,7 +58,8 @@ func (m *repairer) removable(path schema.Path) bool {
 	}
 	parent := schemaAt(m.root, path[:len(path)-1])
 	last := path[len(path)-1]
-	return last.Kind == schema.Index || parent == nil || parent.ValueValidation == nil || !slices.Contains(parent.ValueValidation.Required, last.Key)
+	return last.Kind == schema.Index || parent == nil || parent.ValueValidation == nil ||
+		!slices.Contains(parent.ValueValidation.Required, last.Key)
 }
 
 // direct returns edits of the value itself or of its content.

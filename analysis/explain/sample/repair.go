@@ -79,7 +79,8 @@ func (m *repairer) try(obj schema.Object) *trial {
 	if errors.As(t.problem, &contradictions) {
 		// In the kep semantics decoding already finds a wrong type. The fix is the same.
 		for _, c := range contradictions.Contradictions {
-			t.violations = append(t.violations, schema.Violation{Path: c.Path, Kind: schema.WrongType, Schema: c.Schema, Value: c.Value, Want: schema.Operand{Types: []string{c.Want}}, Closest: -1})
+			t.violations = append(t.violations, schema.Violation{Path: c.Path, Kind: schema.WrongType, Schema: c.Schema,
+				Value: c.Value, Want: schema.Operand{Types: []string{c.Want}}, Closest: -1})
 		}
 		t.problem = nil
 	}

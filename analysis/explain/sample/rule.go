@@ -98,7 +98,8 @@ const maxTargetDepth = 8
 
 // targets visits the values below base that a rule names, including missing ones, and base
 // itself.
-func (m *repairer) targets(obj schema.Object, base schema.Path, c *clues, depth int, visit func(schema.Path, *schema.Structural, any, bool)) {
+func (m *repairer) targets(obj schema.Object, base schema.Path, c *clues, depth int,
+	visit func(schema.Path, *schema.Structural, any, bool)) {
 	s := schemaAt(m.root, base)
 	value, ok := at(obj, base)
 	if s == nil || !ok || depth > maxTargetDepth {

@@ -58,7 +58,8 @@ func texts(n *need, variation int) (list []string) {
 // dictionary returns strings of the kinds that fields of resources often contain.
 func dictionary() []string {
 	return []string{
-		"example", "Example", "EXAMPLE", "example.com", "example.com/example", "https://example.com", "192.0.2.1", "192.0.2.0/24", "2001:db8::1", "2001:db8::/32",
+		"example", "Example", "EXAMPLE", "example.com", "example.com/example", "https://example.com",
+		"192.0.2.1", "192.0.2.0/24", "2001:db8::1", "2001:db8::/32",
 		"1", "10", "1h", "1s", "10m", "1Gi", "100m", "50%", "80", "80/TCP", "v1", "v1.0.0", "1.0.0", "a", "A", "/example", "/", "*",
 		"2006-01-02T15:04:05Z", "2006-01-02", "15:04", "@hourly", "* * * * *", "00:00:5e:00:53:01", "example@example.com",
 		"arn:aws:iam::123456789012:role/example", "us-east-1", "us-east-1a", "ami-0123456789abcdef0", "vpc-0123456789abcdef0",

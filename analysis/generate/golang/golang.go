@@ -29,7 +29,8 @@ const RuleInexpressible = "inexpressible-in-go"
 
 // Rules returns the rules of the problems that Generate reports.
 func Rules() []analysis.Rule {
-	return []analysis.Rule{{ID: RuleInexpressible, Severity: analysis.Warning, Summary: "A field cannot be a field of a Go struct: its values are preserved as JSON."}}
+	return []analysis.Rule{{ID: RuleInexpressible, Severity: analysis.Warning,
+		Summary: "A field cannot be a field of a Go struct: its values are preserved as JSON."}}
 }
 
 // Generate returns the files of the packages, and problems with what Go types cannot express.
@@ -134,7 +135,8 @@ func newWriter(p *generate.Package) *writer {
 	for _, t := range p.Types {
 		w.names[t.Name] = true
 	}
-	w.groupVersion, w.schemeBuilder, w.addToScheme = w.names.Unique("GroupVersion"), w.names.Unique("SchemeBuilder"), w.names.Unique("AddToScheme")
+	w.groupVersion, w.schemeBuilder, w.addToScheme = w.names.Unique("GroupVersion"),
+		w.names.Unique("SchemeBuilder"), w.names.Unique("AddToScheme")
 	used := w.used()
 	var rest []*structType
 	for _, t := range p.Types {

@@ -230,7 +230,8 @@ func (m *markers) general() {
 func (m *markers) own() *markers {
 	r := m.rest
 	if m.pos == atField && m.v.Kind == generate.Object {
-		m.rest = &api.JSONSchemaProps{Title: r.Title, ExternalDocs: r.ExternalDocs, Nullable: r.Nullable, Default: r.Default, Example: r.Example}
+		m.rest = &api.JSONSchemaProps{Title: r.Title, ExternalDocs: r.ExternalDocs,
+			Nullable: r.Nullable, Default: r.Default, Example: r.Example}
 		r = m.rest
 	}
 	if m.pos != atItems {
@@ -270,7 +271,8 @@ func (m *markers) own() *markers {
 func (m *markers) onlyRest() *markers {
 	if m.pos != atField && m.v.Kind == generate.Object {
 		// The type has the other keywords.
-		m.rest = &api.JSONSchemaProps{Nullable: m.rest.Nullable, Default: m.rest.Default, Example: m.rest.Example, Title: m.rest.Title, ExternalDocs: m.rest.ExternalDocs}
+		m.rest = &api.JSONSchemaProps{Nullable: m.rest.Nullable, Default: m.rest.Default,
+			Example: m.rest.Example, Title: m.rest.Title, ExternalDocs: m.rest.ExternalDocs}
 	}
 	if isEmpty(m.rest) {
 		return m
@@ -309,7 +311,8 @@ func (m *markers) boolean(name string, b *bool) {
 // ruleArguments returns the arguments of an XValidation marker, starting with the rule.
 func ruleArguments(r api.ValidationRule) string {
 	text := strconv.Quote(r.Rule)
-	for _, a := range []struct{ name, value string }{{"message", r.Message}, {"messageExpression", r.MessageExpression}, {"fieldPath", r.FieldPath}} {
+	for _, a := range []struct{ name, value string }{{"message", r.Message},
+		{"messageExpression", r.MessageExpression}, {"fieldPath", r.FieldPath}} {
 		if a.value != "" {
 			text += "," + a.name + "=" + strconv.Quote(a.value)
 		}

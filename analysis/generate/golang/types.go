@@ -197,7 +197,8 @@ func (s *structType) writeFields(b *strings.Builder) {
 		fmt.Fprintf(b, "\t%s %s `json:\"%s\"`\n", f.name, f.of.text, f.tag)
 	}
 	if s.open {
-		fmt.Fprintf(b, "\n// %s has the fields that the schema does not specify.\n%s map[string]apiextensionsv1.JSON `json:\"-\"`\n", s.unknown, s.unknown)
+		fmt.Fprintf(b, "\n// %s has the fields that the schema does not specify.\n%s map[string]apiextensionsv1.JSON `json:\"-\"`\n",
+			s.unknown, s.unknown)
 	}
 }
 
@@ -291,7 +292,8 @@ func subresourceMarkers(s *api.CustomResourceSubresources) (markers []string) {
 		markers = append(markers, "+kubebuilder:subresource:status")
 	}
 	if s.Scale != nil {
-		marker := fmt.Sprintf("+kubebuilder:subresource:scale:specpath=%s,statuspath=%s", s.Scale.SpecReplicasPath, s.Scale.StatusReplicasPath)
+		marker := fmt.Sprintf("+kubebuilder:subresource:scale:specpath=%s,statuspath=%s",
+			s.Scale.SpecReplicasPath, s.Scale.StatusReplicasPath)
 		if s.Scale.LabelSelectorPath != nil {
 			marker += ",selectorpath=" + *s.Scale.LabelSelectorPath
 		}

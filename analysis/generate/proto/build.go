@@ -21,7 +21,8 @@ type File struct {
 // NewFile returns the messages of a package. It adds what is new to the lock, which
 // [NewLock] or [ParseLock] has returned for the [PackageName] of the package.
 func NewFile(p *generate.Package, lock *Lock) *File {
-	b := &builder{file: &File{group: p.Group, version: p.Version, pkg: PackageName(p.Group, p.Version), kinds: map[string]string{}, lock: lock}, shared: map[string]bool{}}
+	b := &builder{file: &File{group: p.Group, version: p.Version, pkg: PackageName(p.Group, p.Version),
+		kinds: map[string]string{}, lock: lock}, shared: map[string]bool{}}
 	for _, k := range p.Kinds {
 		b.addKind(k.Name, k.Type.Schema, k.Version.Definition().Semantics())
 	}
@@ -100,10 +101,12 @@ func (b *builder) object(c schema.Cursor, lock *lockMessage) {
 		add(name, f)
 	}
 	if slices.ContainsFunc(out.fields, func(f *field) bool { return f.label != optional }) {
-		out.fields = append(out.fields, &field{name: emptyName, json: emptyJSON, number: emptyNumber, label: repeated, typ: valueType{scalar: uint32Type}, comment: "The numbers of the lists and maps that are present and empty."})
+		out.fields = append(out.fields, &field{name: emptyName, json: emptyJSON, number: emptyNumber, label: repeated,
+			typ: valueType{scalar: uint32Type}, comment: "The numbers of the lists and maps that are present and empty."})
 	}
 	if isOpen(c) {
-		out.fields = append(out.fields, &field{name: unknownName, json: unknownJSON, number: unknownNumber, typ: valueType{scalar: bytesType}, comment: "All other fields, as a JSON object."})
+		out.fields = append(out.fields, &field{name: unknownName, json: unknownJSON, number: unknownNumber,
+			typ: valueType{scalar: bytesType}, comment: "All other fields, as a JSON object."})
 	}
 	sortFields(out.fields)
 	lock.reserve(out)
@@ -178,15 +181,18 @@ func (b *builder) value(c schema.Cursor, at place) valueType {
 			{name: stringName, json: stringName, number: 2, label: chosen, typ: valueType{scalar: stringType}},
 		}})
 	case generate.Resource:
-		return b.addShared(&message{name: resourceName, kind: resourceMessage, comment: "A Kubernetes object of any kind, as JSON.", fields: []*field{
-			{name: rawName, json: rawName, number: 1, typ: valueType{scalar: bytesType}},
-		}})
+		return b.addShared(&message{name: resourceName, kind: resourceMessage,
+			comment: "A Kubernetes object of any kind, as JSON.", fields: []*field{
+				{name: rawName, json: rawName, number: 1, typ: valueType{scalar: bytesType}},
+			}})
 	case generate.List:
 		item := b.value(c.Items(), at)
-		return b.wrap(listMessage, "list of ", "List", at, item, &field{name: itemsName, json: itemsName, number: 1, label: repeated, typ: item})
+		return b.wrap(listMessage, "list of ", "List", at, item,
+			&field{name: itemsName, json: itemsName, number: 1, label: repeated, typ: item})
 	case generate.Map:
 		value := b.value(mapValue(c), at)
-		return b.wrap(mapMessage, "map of ", "Map", at, value, &field{name: entriesName, json: entriesName, number: 1, label: mapped, typ: value})
+		return b.wrap(mapMessage, "map of ", "Map", at, value, &field{name: entriesName,
+			json: entriesName, number: 1, label: mapped, typ: value})
 	case generate.Object:
 		return b.objectValue(c, at)
 	case generate.JSON:
@@ -244,7 +250,8 @@ func notNull(s *schema.Structural) *schema.Structural {
 // metadataCursor returns a cursor at the fields of metadata. They are those of ObjectMeta,
 // whatever the schema of the resource contains.
 func metadataCursor(sem schema.Semantics) schema.Cursor {
-	around := &schema.Structural{Generic: schema.Generic{Type: "object"}, Properties: map[string]*schema.Structural{"fields": schema.ObjectMeta()}}
+	around := &schema.Structural{Generic: schema.Generic{Type: "object"},
+		Properties: map[string]*schema.Structural{"fields": schema.ObjectMeta()}}
 	c, _ := schema.NewCursor(around, sem, schema.PruningOn).Field("fields")
 	return c
 }

@@ -21,7 +21,8 @@ func (f *File) Descriptor(path string) (protoreflect.FileDescriptor, error) {
 func (m *message) descriptor(scope string) *descriptorpb.DescriptorProto {
 	out := &descriptorpb.DescriptorProto{Name: proto.String(m.name), ReservedName: m.reservedNames}
 	for _, n := range m.reservedNumbers {
-		out.ReservedRange = append(out.ReservedRange, &descriptorpb.DescriptorProto_ReservedRange{Start: proto.Int32(n), End: proto.Int32(n + 1)})
+		out.ReservedRange = append(out.ReservedRange,
+			&descriptorpb.DescriptorProto_ReservedRange{Start: proto.Int32(n), End: proto.Int32(n + 1)})
 	}
 	if m.kind == nullableMessage || m.kind == intOrStringMessage {
 		out.OneofDecl = append(out.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: proto.String(choiceName)})
@@ -90,8 +91,10 @@ func mapEntry(name string, value *descriptorpb.FieldDescriptorProto) *descriptor
 		Name:    proto.String(name),
 		Options: &descriptorpb.MessageOptions{MapEntry: proto.Bool(true)},
 		Field: []*descriptorpb.FieldDescriptorProto{
-			{Name: proto.String("key"), JsonName: proto.String("key"), Number: proto.Int32(1), Label: one, Type: descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum()},
-			{Name: proto.String("value"), JsonName: proto.String("value"), Number: proto.Int32(2), Label: one, Type: value.Type, TypeName: value.TypeName},
+			{Name: proto.String("key"), JsonName: proto.String("key"), Number: proto.Int32(1), Label: one,
+				Type: descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum()},
+			{Name: proto.String("value"), JsonName: proto.String("value"), Number: proto.Int32(2),
+				Label: one, Type: value.Type, TypeName: value.TypeName},
 		},
 	}
 }

@@ -249,7 +249,8 @@ const (
 
 // Error returns the problem and how to fix it.
 func (e *LockError) Error() string {
-	return fmt.Sprintf("%s: %s: restore it from version control and run espalier generate again; without it, fields get new numbers", e.Problem, e.Detail)
+	return fmt.Sprintf("%s: %s: restore it from version control and run espalier generate again; without it, fields get new numbers",
+		e.Problem, e.Detail)
 }
 
 // ParseLock returns the lock of a package from the content of its lock file.

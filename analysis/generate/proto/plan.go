@@ -82,7 +82,8 @@ func newPlan(m protoreflect.MessageDescriptor) (*plan, error) {
 		return f != nil && f.Name() == name && f.Kind() == kind
 	}
 	single := fields.Len() == 1 && p.first != nil
-	choice := fields.Len() == 2 && p.second != nil && p.first != nil && p.second.ContainingOneof() != nil && !p.second.ContainingOneof().IsSynthetic()
+	choice := fields.Len() == 2 && p.second != nil && p.first != nil &&
+		p.second.ContainingOneof() != nil && !p.second.ContainingOneof().IsSynthetic()
 	switch {
 	case choice && has(p.first, nullName, protoreflect.BoolKind) && p.second.Name() == valueName:
 		p.kind = nullableMessage
@@ -113,7 +114,8 @@ func (p *plan) addFields(m protoreflect.MessageDescriptor) error {
 		switch {
 		case f.Number() == emptyNumber && f.Name() == emptyName && f.IsList() && f.Kind() == protoreflect.Uint32Kind:
 			p.empty = f
-		case f.Number() == unknownNumber && f.Name() == unknownName && f.Cardinality() != protoreflect.Repeated && f.Kind() == protoreflect.BytesKind:
+		case f.Number() == unknownNumber && f.Name() == unknownName &&
+			f.Cardinality() != protoreflect.Repeated && f.Kind() == protoreflect.BytesKind:
 			p.unknown = f
 		case f.Number() < firstNumber:
 			return &DescriptorError{f.FullName(), fmt.Sprintf("the fields of an object have numbers from %d", firstNumber)}
@@ -130,7 +132,8 @@ func (p *plan) addFields(m protoreflect.MessageDescriptor) error {
 		}
 	}
 	slices.Sort(p.names)
-	if p.empty == nil && slices.ContainsFunc(p.names, func(name string) bool { return p.fields[name].Cardinality() == protoreflect.Repeated }) {
+	if p.empty == nil && slices.ContainsFunc(p.names,
+		func(name string) bool { return p.fields[name].Cardinality() == protoreflect.Repeated }) {
 		return &DescriptorError{m.FullName(), "it has lists or maps, but no field " + emptyName}
 	}
 	return nil
@@ -145,7 +148,8 @@ func checkType(f protoreflect.FieldDescriptor) error {
 		return &DescriptorError{f.FullName(), "the field is not optional"}
 	}
 	switch k := elem(f).Kind(); k {
-	case protoreflect.StringKind, protoreflect.BoolKind, protoreflect.Int32Kind, protoreflect.Int64Kind, protoreflect.DoubleKind, protoreflect.BytesKind, protoreflect.MessageKind:
+	case protoreflect.StringKind, protoreflect.BoolKind, protoreflect.Int32Kind, protoreflect.Int64Kind,
+		protoreflect.DoubleKind, protoreflect.BytesKind, protoreflect.MessageKind:
 		return nil
 	default:
 		return &DescriptorError{f.FullName(), fmt.Sprintf("fields have no type %s", k)}

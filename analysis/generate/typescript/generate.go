@@ -39,7 +39,8 @@ func newWriter(p *generate.Package) *writer {
 	for _, k := range p.Kinds {
 		names[listName(k)] = true
 	}
-	return &writer{p: p, objectMeta: names.Unique("ObjectMeta"), ownerReference: names.Unique("OwnerReference"), managedFields: names.Unique("ManagedFieldsEntry"),
+	return &writer{p: p, objectMeta: names.Unique("ObjectMeta"),
+		ownerReference: names.Unique("OwnerReference"), managedFields: names.Unique("ManagedFieldsEntry"),
 		listMeta: names.Unique("ListMeta"), resource: names.Unique("EmbeddedResource")}
 }
 

@@ -26,7 +26,8 @@ const maxText = 16 << 20
 
 // EnvSet returns the environments of Kubernetes with bounded functions.
 var EnvSet = sync.OnceValue(func() *environment.EnvSet {
-	set, err := base().Extend(environment.VersionedOptions{IntroducedVersion: version.MajorMinor(1, 0), ProgramOptions: []cel.ProgramOption{Option()}})
+	set, err := base().Extend(environment.VersionedOptions{IntroducedVersion: version.MajorMinor(1,
+		0), ProgramOptions: []cel.ProgramOption{Option()}})
 	if err != nil {
 		panic(fmt.Sprintf("CEL environment: %v", err)) // it depends on this module only
 	}

@@ -129,8 +129,10 @@ func (c *Config) Endpoints() []kind.Object {
 	if !c.Address.IsValid() {
 		return nil
 	}
-	meta := metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault, Labels: map[string]string{"endpointslice.kubernetes.io/skip-mirror": "true"}}
-	slice := metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault, Labels: map[string]string{discoveryv1.LabelServiceName: name}}
+	meta := metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault,
+		Labels: map[string]string{"endpointslice.kubernetes.io/skip-mirror": "true"}}
+	slice := metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault,
+		Labels: map[string]string{discoveryv1.LabelServiceName: name}}
 	port, protocol, portName, ready := c.Port, corev1.ProtocolTCP, "https", true
 	return []kind.Object{
 		&corev1.Endpoints{ObjectMeta: meta, Subsets: []corev1.EndpointSubset{{
@@ -140,8 +142,9 @@ func (c *Config) Endpoints() []kind.Object {
 		&discoveryv1.EndpointSlice{
 			ObjectMeta:  slice,
 			AddressType: discoveryv1.AddressType(family(c.Address)),
-			Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{c.Address.String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
-			Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port, Protocol: &protocol}},
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{c.Address.String()},
+				Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
+			Ports: []discoveryv1.EndpointPort{{Name: &portName, Port: &port, Protocol: &protocol}},
 		},
 	}
 }

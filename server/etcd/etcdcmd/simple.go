@@ -57,7 +57,8 @@ func simple(args, environ []string) *embed.Config {
 		}
 	}
 	entries, err := os.ReadDir(c.Dir)
-	if c.Dir == "" || err != nil && !os.IsNotExist(err) || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != "member" }) {
+	if c.Dir == "" || err != nil && !os.IsNotExist(err) || slices.ContainsFunc(entries,
+		func(e os.DirEntry) bool { return e.Name() != "member" }) {
 		return nil
 	}
 	if _, err := c.UpdateDefaultClusterFromName(initial); err != nil || c.Validate() != nil {

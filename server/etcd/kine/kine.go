@@ -130,7 +130,8 @@ func (c *Conn) take(ctx context.Context) (release func(), err error) {
 }
 
 // unary translates requests.
-func (c *Conn) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func (c *Conn) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if !c.Detected() {
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}

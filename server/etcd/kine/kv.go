@@ -161,7 +161,8 @@ func writtenKey(op *pb.RequestOp) []byte {
 // with the operator LIKE, which ignores the case in SQLite.
 func checkKey(key []byte) error {
 	if bytes.ContainsAny(key, `_%\`) || !bytes.Equal(key, bytes.ToLower(key)) {
-		return status.Errorf(codes.InvalidArgument, `kine cannot store the key %q: an --etcd-prefix for kine must not contain upper-case letters, or one of _%%\`, key)
+		return status.Errorf(codes.InvalidArgument,
+			`kine cannot store the key %q: an --etcd-prefix for kine must not contain upper-case letters, or one of _%%\`, key)
 	}
 	return nil
 }
@@ -210,7 +211,8 @@ func (k *kv) txn(ctx context.Context, req *pb.TxnRequest) (*pb.TxnResponse, erro
 
 // attempt compares, and writes the key that goes to kine. again reports that another program
 // has changed it meanwhile, although the transaction does not compare its revision.
-func (k *kv) attempt(ctx context.Context, req *pb.TxnRequest, write *pb.RequestOp) (succeeded bool, header *pb.ResponseHeader, again bool, err error) {
+func (k *kv) attempt(ctx context.Context, req *pb.TxnRequest, write *pb.RequestOp) (succeeded bool,
+	header *pb.ResponseHeader, again bool, err error) {
 	known := map[string]*mvccpb.KeyValue{}
 	lookup := func(key []byte) (*mvccpb.KeyValue, error) {
 		if kv, ok := known[string(key)]; ok {
@@ -226,7 +228,8 @@ func (k *kv) attempt(ctx context.Context, req *pb.TxnRequest, write *pb.RequestO
 	}
 	expected, compared := int64(0), false
 	for _, c := range req.Compare {
-		if c.GetTarget() == pb.Compare_MOD && c.GetResult() == pb.Compare_EQUAL && write != nil && bytes.Equal(c.GetKey(), writtenKey(write)) {
+		if c.GetTarget() == pb.Compare_MOD && c.GetResult() == pb.Compare_EQUAL &&
+			write != nil && bytes.Equal(c.GetKey(), writtenKey(write)) {
 			expected, compared = c.GetModRevision(), true // kine compares it
 			continue
 		}
@@ -266,7 +269,8 @@ func (k *kv) write(ctx context.Context, op *pb.RequestOp, expected int64) (*pb.R
 	}
 	resp := &pb.TxnResponse{}
 	if err := k.send(ctx, "Txn", &pb.TxnRequest{
-		Compare: []*pb.Compare{{Key: key, Target: pb.Compare_MOD, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_ModRevision{ModRevision: expected}}},
+		Compare: []*pb.Compare{{Key: key, Target: pb.Compare_MOD, Result: pb.Compare_EQUAL,
+			TargetUnion: &pb.Compare_ModRevision{ModRevision: expected}}},
 		Success: []*pb.RequestOp{op},
 		Failure: []*pb.RequestOp{{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: key}}}},
 	}, resp); err != nil {
@@ -311,7 +315,8 @@ func (k *kv) answer(ctx context.Context, req *pb.TxnRequest, succeeded bool, hea
 			resp.Response = &pb.ResponseOp_ResponseRange{ResponseRange: got}
 		case op.GetRequestPut() != nil:
 			if put := op.GetRequestPut(); k.inMemory(put.Key) {
-				k.conn.kept[string(put.Key)] = &mvccpb.KeyValue{Key: put.Key, Value: put.Value, CreateRevision: 1, ModRevision: 1, Version: 1}
+				k.conn.kept[string(put.Key)] = &mvccpb.KeyValue{Key: put.Key, Value: put.Value,
+					CreateRevision: 1, ModRevision: 1, Version: 1}
 			}
 			resp.Response = &pb.ResponseOp_ResponsePut{ResponsePut: &pb.PutResponse{}}
 		default:

@@ -15,7 +15,8 @@ import (
 var everything = keyRange{[]byte("/"), []byte("0")}
 
 // stream translates watches.
-func (c *Conn) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c *Conn) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+	streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	if !c.Detected() || method != pb.Watch_Watch_FullMethodName {
 		return streamer(ctx, desc, cc, method, opts...)
 	}

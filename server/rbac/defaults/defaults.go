@@ -114,7 +114,8 @@ func (p *Policy) parse(list string) error {
 			r := &rbacv1.Role{ObjectMeta: m}
 			p.Roles, rules = append(p.Roles, r), &r.Rules
 		case "clusterrolebinding":
-			b := &rbacv1.ClusterRoleBinding{ObjectMeta: m, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: m.Name}}
+			b := &rbacv1.ClusterRoleBinding{ObjectMeta: m,
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: m.Name}}
 			if err := parseBinding(values, &b.RoleRef, &b.Subjects); err != nil {
 				return fmt.Errorf("line %d: %w", n, err)
 			}

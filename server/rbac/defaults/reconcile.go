@@ -90,7 +90,8 @@ func addSelectors(stored *rbacv1.ClusterRole, wanted *rbacv1.AggregationRule) (c
 		stored.AggregationRule = &rbacv1.AggregationRule{}
 	}
 	for _, s := range wanted.ClusterRoleSelectors {
-		if !slices.ContainsFunc(stored.AggregationRule.ClusterRoleSelectors, func(have metav1.LabelSelector) bool { return equality.Semantic.DeepEqual(have, s) }) {
+		if !slices.ContainsFunc(stored.AggregationRule.ClusterRoleSelectors,
+			func(have metav1.LabelSelector) bool { return equality.Semantic.DeepEqual(have, s) }) {
 			stored.AggregationRule.ClusterRoleSelectors = append(stored.AggregationRule.ClusterRoleSelectors, s)
 			changed = true
 		}

@@ -63,7 +63,8 @@ func parseBaseline(text []byte, path string) (*Baseline, error) {
 		return nil, err
 	}
 	if kind, ok := baselineType(root); !ok {
-		return nil, &Error{File: path, Line: 1, Column: 1, Message: "not a baseline of espalier: must have apiVersion: " + baselineAPIVersion + " and kind: " + baselineKind + kind}
+		return nil, &Error{File: path, Line: 1, Column: 1,
+			Message: "not a baseline of espalier: must have apiVersion: " + baselineAPIVersion + " and kind: " + baselineKind + kind}
 	}
 	p.mapping(root, "", func(n *yamlx.Node) {
 		switch n.Key {
@@ -126,7 +127,8 @@ func (p *parser) known(n *yamlx.Node) (k Known) {
 // Write writes the baseline to its file. Findings are sorted, one per line.
 func (b *Baseline) Write() error {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "# Known findings, which are not reported. Update them with --write-baseline.\napiVersion: %s\nkind: %s\n", baselineAPIVersion, baselineKind)
+	fmt.Fprintf(&out, "# Known findings, which are not reported. Update them with --write-baseline.\napiVersion: %s\nkind: %s\n",
+		baselineAPIVersion, baselineKind)
 	for _, command := range slices.Sorted(maps.Keys(b.Commands)) {
 		known := slices.Clone(b.Commands[command])
 		slices.SortFunc(known, func(a, b Known) int {

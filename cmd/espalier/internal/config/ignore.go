@@ -38,7 +38,8 @@ type ignores struct {
 func (i ignores) entry(to *Ignore) section {
 	return section{
 		{"rules", "IDs of rules, patterns such as validation/*, or " + All + ".", list{&to.Rules, nil, i.checkRule}},
-		{"paths", "Patterns of files, relative to this file. Without paths, the entry applies to all files.", list{&to.Paths, nil, checkFile}},
+		{"paths", "Patterns of files, relative to this file. Without paths, the entry applies to all files.",
+			list{&to.Paths, nil, checkFile}},
 		{"fields", "Patterns of fields, such as spec.versions[].schema or spec.**.format, including the fields below them. Without fields, the entry applies to all fields.", list{&to.Fields, nil, checkField}},
 		{"reason", "Why the findings are ignored.", text{&to.Reason}},
 	}

@@ -56,18 +56,21 @@ func (f *File) keys(rules Rules) section {
 		{"baseline", "File with known findings, relative to this file: only new findings are reported.",
 			text{&f.Baseline}},
 		{"lint", "Rules of lint and fix.", section{
-			{"enable", "Rules to turn on. Takes precedence over disable.", list{&f.Lint.Enable, slices.Concat(rules.Lint, rules.Selectors), nil}},
+			{"enable", "Rules to turn on. Takes precedence over disable.",
+				list{&f.Lint.Enable, slices.Concat(rules.Lint, rules.Selectors), nil}},
 			{"disable", "Rules to turn off.", list{&f.Lint.Disable, slices.Concat(rules.Lint, rules.Selectors), nil}},
 			{"severity", "Severities of rules.", severityMap{&f.Lint.Severity, rules.Lint, rules.Fixed, "rule"}},
 		}},
 		{"validate", "Defaults of validate. ignoreMissingCRDs applies to prune too.", section{
-			{"fieldValidation", "Handling of unknown and duplicate fields.", choice{&f.Validate.FieldValidation, []string{"ignore", "warn", "strict"}, "warn"}},
+			{"fieldValidation", "Handling of unknown and duplicate fields.",
+				choice{&f.Validate.FieldValidation, []string{"ignore", "warn", "strict"}, "warn"}},
 			{"ignoreMissingCRDs", "Skip objects without a CRD, in validate and prune.", toggle{&f.Validate.IgnoreMissingCRDs}},
 			{"checkCRDs", "Also report why the API server would reject the CRDs in use.", toggle{&f.Validate.CheckCRDs}},
 			{"severity", "Severities of rules.", severityMap{&f.Validate.Severity, rules.Validate, rules.Fixed, "rule"}},
 		}},
 		{"diff", "Severities of changes.", section{
-			{"severity", "Severities of classes of changes and of rules.", severityMap{&f.Diff.Severity, rules.Diff, rules.Fixed, "rule or class of change"}},
+			{"severity", "Severities of classes of changes and of rules.", severityMap{&f.Diff.Severity,
+				rules.Diff, rules.Fixed, "rule or class of change"}},
 		}},
 		{"ignore", "Findings that are not reported.", ignores{&f.Ignore, rules}},
 	}

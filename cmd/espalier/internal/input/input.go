@@ -180,7 +180,8 @@ const sniffed = 1024
 // UTF-32 contain zero bytes too, but start with a byte order mark.
 func looksBinary(start []byte) bool {
 	return bytes.IndexByte(start, 0) >= 0 &&
-		!bytes.HasPrefix(start, []byte{0xfe, 0xff}) && !bytes.HasPrefix(start, []byte{0xff, 0xfe}) && !bytes.HasPrefix(start, []byte{0, 0, 0xfe, 0xff})
+		!bytes.HasPrefix(start, []byte{0xfe, 0xff}) &&
+		!bytes.HasPrefix(start, []byte{0xff, 0xfe}) && !bytes.HasPrefix(start, []byte{0, 0, 0xfe, 0xff})
 }
 
 // rejectBinary reports a problem and returns true if a file is binary.
@@ -194,7 +195,8 @@ func (r *reader) rejectBinary(name string, start []byte) bool {
 	at := bytes.IndexByte(start, 0)
 	line := 1 + bytes.Count(start[:at], []byte("\n"))
 	column := at - bytes.LastIndexByte(start[:at], '\n')
-	r.problem(Problem{Rule: Syntax, File: name, Line: line, Column: column, Message: "binary file: YAML and JSON cannot contain zero bytes"})
+	r.problem(Problem{Rule: Syntax, File: name, Line: line, Column: column,
+		Message: "binary file: YAML and JSON cannot contain zero bytes"})
 	return true
 }
 
@@ -235,7 +237,8 @@ func (r *reader) documents(f file, documents documentReader) error {
 			p := syntaxProblem(f.path, bad, nil)
 			if bad.TooLarge {
 				limit := cmp.Or(r.flags.MaxDocument, yamlx.DefaultMaxDocument)
-				p.Message = fmt.Sprintf("the document that starts here is larger than %d MiB: raise the limit with --max-document-size", limit>>20)
+				p.Message = fmt.Sprintf("the document that starts here is larger than %d MiB: raise the limit with --max-document-size",
+					limit>>20)
 			}
 			if r.flags.Keep == Everything || bad.TooLarge {
 				r.problem(p)
@@ -250,7 +253,8 @@ func (r *reader) documents(f file, documents documentReader) error {
 			continue
 		}
 		empty = false
-		document := &Document{File: f.path, Document: d, regular: f.regular, maxDocument: r.flags.MaxDocument, keep: r.flags.Keep, dropped: r.flags.Dropped}
+		document := &Document{File: f.path, Document: d, regular: f.regular,
+			maxDocument: r.flags.MaxDocument, keep: r.flags.Keep, dropped: r.flags.Dropped}
 		if !r.flags.keeps(d.Source()) {
 			document.drop()
 			continue

@@ -214,14 +214,16 @@ func (d *Document) expand(items []*Item, src []byte, base string, around Identit
 		src, id.Kind = WithMember(src, "kind", kind), kind
 	}
 	if !strings.HasSuffix(id.Kind, "List") {
-		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id, regular: d.regular, maxDocument: d.maxDocument}), nil
+		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id,
+			regular: d.regular, maxDocument: d.maxDocument}), nil
 	}
 	list, ok, err := listItems(src)
 	if err != nil {
 		return items, &placedError{pointer: base, message: err.Error()}
 	}
 	if !ok && id.Kind != "List" {
-		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id, regular: d.regular, maxDocument: d.maxDocument}), nil
+		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id,
+			regular: d.regular, maxDocument: d.maxDocument}), nil
 	}
 	if depth == maxNesting {
 		return items, &placedError{pointer: base, message: fmt.Sprintf("lists are nested more than %d levels deep", maxNesting)}
@@ -373,7 +375,8 @@ func (it *Item) Place(sum [sha256.Size]byte) (Place, bool) {
 	if !it.regular || it.Base != "" {
 		return Place{}, false
 	}
-	return Place{file: it.File, line: it.Doc.Line(), offset: it.Doc.Offset(), identity: it.identity, sum: sum, maxDocument: it.maxDocument}, true
+	return Place{file: it.File, line: it.Doc.Line(), offset: it.Doc.Offset(),
+		identity: it.identity, sum: sum, maxDocument: it.maxDocument}, true
 }
 
 // Sum returns a checksum of the object, to compare it with one that is not in memory.

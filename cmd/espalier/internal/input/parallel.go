@@ -42,7 +42,8 @@ type outcome[T any] struct {
 // results and problem with the problems, sequentially and in the order of the input. Memory
 // is bounded: it holds only a few documents per processor. Parallel returns the error of
 // emit or ctx.
-func Parallel[T any](ctx context.Context, stdin io.Reader, flags Flags, work func(*Document) T, emit func(T) error, problem func(Problem)) error {
+func Parallel[T any](ctx context.Context, stdin io.Reader, flags Flags, work func(*Document) T,
+	emit func(T) error, problem func(Problem)) error {
 	workers := runtime.GOMAXPROCS(0)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

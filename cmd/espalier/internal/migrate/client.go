@@ -167,7 +167,8 @@ func statusError(code int, method string, body []byte) error {
 		s.Code = int32(code)
 		return &apierrors.StatusError{ErrStatus: s}
 	}
-	return apierrors.NewGenericServerResponse(code, strings.ToLower(method), runtimeschema.GroupResource{}, "", string(body[:min(len(body), 1000)]), 0, true)
+	return apierrors.NewGenericServerResponse(code, strings.ToLower(method),
+		runtimeschema.GroupResource{}, "", string(body[:min(len(body), 1000)]), 0, true)
 }
 
 // get reads a path.

@@ -186,7 +186,8 @@ func (b *Backup) replay(r *record) {
 
 // begin records that a migration of a CRD begins.
 func (b *Backup) begin(r *Resource) error {
-	rec := &record{Type: recordCRD, CRD: r.CRD.Name, UID: string(r.CRD.UID), Generation: r.CRD.Generation, ResourceVersion: r.CRD.ResourceVersion, Object: r.JSON}
+	rec := &record{Type: recordCRD, CRD: r.CRD.Name, UID: string(r.CRD.UID), Generation: r.CRD.Generation,
+		ResourceVersion: r.CRD.ResourceVersion, Object: r.JSON}
 	b.replay(rec)
 	return b.append(true, rec)
 }

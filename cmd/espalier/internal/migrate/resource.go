@@ -161,7 +161,8 @@ func (c *Client) list(ctx context.Context, path string, page func(items []json.R
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	for {
 		data, err := c.get(ctx, path, query)
-		if status := (*apierrors.StatusError)(nil); errors.As(err, &status) && status.ErrStatus.Code == http.StatusGone && status.ErrStatus.Continue != "" {
+		if status := (*apierrors.StatusError)(nil); errors.As(err, &status) &&
+			status.ErrStatus.Code == http.StatusGone && status.ErrStatus.Continue != "" {
 			query.Set("continue", status.ErrStatus.Continue)
 			continue
 		}
@@ -187,7 +188,8 @@ func (c *Client) list(ctx context.Context, path string, page func(items []json.R
 
 // isServed reports whether a version is served.
 func (r *Resource) isServed(version string) bool {
-	return slices.ContainsFunc(r.CRD.Spec.Versions, func(v api.CustomResourceDefinitionVersion) bool { return v.Name == version && v.Served })
+	return slices.ContainsFunc(r.CRD.Spec.Versions,
+		func(v api.CustomResourceDefinitionVersion) bool { return v.Name == version && v.Served })
 }
 
 // hasStatus reports whether the status of a version is a subresource.

@@ -280,7 +280,8 @@ func (u *undoing) write(ctx context.Context, r *Resource, rec *record, c *change
 		meta["uid"], meta["resourceVersion"] = current.UID, current.ResourceVersion
 	} else {
 		path, method = r.path(version, rec.Namespace, ""), http.MethodPost
-		for _, k := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"} {
+		for _, k := range []string{"uid", "resourceVersion", "creationTimestamp", "generation",
+			"deletionTimestamp", "deletionGracePeriodSeconds"} {
 			delete(meta, k)
 		}
 	}
@@ -324,7 +325,8 @@ func (u *undoing) wrote(rec *record, c *change, current *Object, sent map[string
 	if u.DryRun {
 		return nil
 	}
-	undone := &record{Type: recordUndone, CRD: rec.CRD, Namespace: rec.Namespace, Name: rec.Name, UID: rec.UID, ResourceVersion: c.to, New: written.ResourceVersion, Dropped: len(out.Missing)}
+	undone := &record{Type: recordUndone, CRD: rec.CRD, Namespace: rec.Namespace, Name: rec.Name, UID: rec.UID,
+		ResourceVersion: c.to, New: written.ResourceVersion, Dropped: len(out.Missing)}
 	if written.UID != rec.UID {
 		undone.NewUID = written.UID
 	}

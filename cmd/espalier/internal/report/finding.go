@@ -164,7 +164,8 @@ func newLocation(l *analysis.Location) *location {
 	if l == nil {
 		return nil
 	}
-	return &location{File: l.File, Line: l.Line, Column: l.Column, EndLine: l.EndLine, EndColumn: l.EndColumn, Path: l.Path, Pointer: l.Pointer}
+	return &location{File: l.File, Line: l.Line, Column: l.Column, EndLine: l.EndLine,
+		EndColumn: l.EndColumn, Path: l.Path, Pointer: l.Pointer}
 }
 
 // Summary counts inputs and findings.
@@ -229,7 +230,8 @@ func At(it *input.Item, f analysis.Finding) Finding {
 		span = it.Doc.FindAgain(it.Base + f.Pointer)
 	}
 	p := span.Value
-	if span.Key.Line > 0 && (f.Part != analysis.FieldValue || !span.Exact || span.Key.Line != span.Value.Line || span.Value.EndLine != span.Value.Line) {
+	if span.Key.Line > 0 && (f.Part != analysis.FieldValue || !span.Exact ||
+		span.Key.Line != span.Value.Line || span.Value.EndLine != span.Value.Line) {
 		p = span.Key
 	}
 	if p.Line == 0 {

@@ -202,7 +202,8 @@ func (j *junitFormat) end(c *junitCase) error {
 	}
 	suite.tests++
 	if c.failed.count > 0 {
-		failure := &junitFailureXML{Type: string(c.failed.worst), Message: c.failed.message, Text: strings.TrimPrefix(c.failed.text.String(), "\n")}
+		failure := &junitFailureXML{Type: string(c.failed.worst), Message: c.failed.message,
+			Text: strings.TrimPrefix(c.failed.text.String(), "\n")}
 		if more := c.failed.count - 1; more > 0 {
 			failure.Message += fmt.Sprintf(" (and %s)", analysis.Plural(more, "more finding"))
 		}

@@ -176,7 +176,8 @@ func New(o Options) (*Reporter, error) {
 			r.files = append(r.files, f)
 			w, color = f, false
 		case stdout != "":
-			return nil, r.abandon(fmt.Errorf("-o %s and -o %s both write to standard output: give one of them a file, as in -o %s=FILE", stdout, output, name))
+			return nil, r.abandon(fmt.Errorf("-o %s and -o %s both write to standard output: give one of them a file, as in -o %s=FILE",
+				stdout, output, name))
 		default:
 			stdout = output
 		}

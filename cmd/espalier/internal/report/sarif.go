@@ -220,6 +220,7 @@ func (s *sarifFormat) close(sum *Summary) error {
 	if s.count == 0 {
 		before = sarifStart
 	}
-	_, err = io.WriteString(s.w, before+`],"tool":`+string(text)+`,"invocations":`+string(invocations)+`,"properties":`+string(properties)+"}]}\n")
+	_, err = io.WriteString(s.w, before+`],"tool":`+string(text)+`,"invocations":`+
+		string(invocations)+`,"properties":`+string(properties)+"}]}\n")
 	return err
 }

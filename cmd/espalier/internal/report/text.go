@@ -131,7 +131,8 @@ func printable(s string) string {
 		if r == '\t' {
 			return r
 		}
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError || r == '\u2028' || r == '\u2029' || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError || r == '\u2028' || r == '\u2029' ||
+			r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
 			return '\ufffd'
 		}
 		return r

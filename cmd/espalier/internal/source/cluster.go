@@ -56,7 +56,8 @@ func (c Cluster) Config() (*rest.Config, error) {
 	if len(c.Default) > 0 {
 		rules.Precedence = c.Default
 	}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context}).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: c.Context}).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w (set --kubeconfig and --context)", err)
 	}

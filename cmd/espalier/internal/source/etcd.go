@@ -115,7 +115,8 @@ func (s *stored) read(ctx context.Context, e keyspace.Entry, o Object) (Object, 
 		if inner := errors.Unwrap(err); inner != nil {
 			reason = inner
 		}
-		return o, &Failure{o, Encrypted, fmt.Errorf("the value cannot be decrypted: %w: add its key, or identity if it is not encrypted, to --encryption-provider-config", reason)}
+		return o, &Failure{o, Encrypted,
+			fmt.Errorf("the value cannot be decrypted: %w: add its key, or identity if it is not encrypted, to --encryption-provider-config", reason)}
 	}
 	o.JSON = bytes.Clone(plain)
 	return o, nil

@@ -145,7 +145,8 @@ func (k *known) stale(off func(rule string) bool) []report.Finding {
 			f.Detail = append(f.Detail, fmt.Sprintf("and %d more", len(gone)-most))
 			break
 		}
-		f.Detail = append(f.Detail, strings.Join(slices.DeleteFunc([]string{key.Object, key.Path, key.Rule}, func(s string) bool { return s == "" }), ": "))
+		f.Detail = append(f.Detail, strings.Join(slices.DeleteFunc([]string{key.Object, key.Path,
+			key.Rule}, func(s string) bool { return s == "" }), ": "))
 	}
 	return []report.Finding{f}
 }

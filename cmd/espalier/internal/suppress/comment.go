@@ -54,7 +54,8 @@ func comments(doc *yamlx.Document, file string, rules func() config.Rules) (all 
 		}
 		line, column := doc.LineColumn(start)
 		_, end := doc.LineColumn(offset)
-		c := &comment{file: file, at: yamlx.Position{Line: line, Column: column, EndLine: line, EndColumn: end, Offset: start, EndOffset: offset}, first: line, last: line}
+		c := &comment{file: file, at: yamlx.Position{Line: line, Column: column, EndLine: line,
+			EndColumn: end, Offset: start, EndOffset: offset}, first: line, last: line}
 		c.source = input.ExcerptAt(doc, c.at)
 		c.parse(string(src[i+len(marker):offset]), known)
 		if alone {

@@ -29,9 +29,13 @@ const (
 // Rules returns the rules of findings about suppressions.
 func Rules() []analysis.Rule {
 	return []analysis.Rule{
-		{ID: RuleUnused, Severity: analysis.Warning, Summary: "A suppression matches no finding.", Help: "Remove the comment, or the entry of ignore in " + config.Name + "."},
-		{ID: RuleStale, Severity: analysis.Info, Summary: "The baseline has findings that do not occur anymore.", Help: "Update it with --write-baseline."},
-		{ID: RuleInvalid, Severity: analysis.Warning, Summary: "A comment that suppresses findings is malformed, names an unknown rule or gives no reason.", Help: "Write # " + marker + " RULE[,RULE] -- reason."},
+		{ID: RuleUnused, Severity: analysis.Warning, Summary: "A suppression matches no finding.",
+			Help: "Remove the comment, or the entry of ignore in " + config.Name + "."},
+		{ID: RuleStale, Severity: analysis.Info, Summary: "The baseline has findings that do not occur anymore.",
+			Help: "Update it with --write-baseline."},
+		{ID: RuleInvalid, Severity: analysis.Warning,
+			Summary: "A comment that suppresses findings is malformed, names an unknown rule or gives no reason.", Help: "Write # " +
+				marker + " RULE[,RULE] -- reason."},
 	}
 }
 
@@ -229,8 +233,9 @@ func (f *Filter) unused() (all []report.Finding) {
 	for _, e := range f.options.Config.Ignore {
 		if !f.used[e] && slices.ContainsFunc(e.Rules, f.reports) && f.covers(e) {
 			all = append(all, report.Finding{
-				Finding: analysis.Finding{Rule: RuleUnused, Severity: analysis.Warning, Message: fmt.Sprintf("no finding of %s to ignore: remove the entry", strings.Join(e.Rules, ", "))},
-				File:    f.options.Config.Path, Span: yamlx.Position{Line: e.Line, Column: e.Column},
+				Finding: analysis.Finding{Rule: RuleUnused, Severity: analysis.Warning,
+					Message: fmt.Sprintf("no finding of %s to ignore: remove the entry", strings.Join(e.Rules, ", "))},
+				File: f.options.Config.Path, Span: yamlx.Position{Line: e.Line, Column: e.Column},
 			})
 		}
 	}
@@ -238,7 +243,8 @@ func (f *Filter) unused() (all []report.Finding) {
 }
 
 func (c *comment) finding(rule, message string) report.Finding {
-	return report.Finding{Finding: analysis.Finding{Rule: rule, Severity: analysis.Warning, Message: message}, File: c.file, Span: c.at, Source: c.source}
+	return report.Finding{Finding: analysis.Finding{Rule: rule, Severity: analysis.Warning,
+		Message: message}, File: c.file, Span: c.at, Source: c.source}
 }
 
 // names returns the names of a rule in suppressions.

@@ -140,7 +140,8 @@ func header(revision int64) *pb.ResponseHeader { return &pb.ResponseHeader{Revis
 
 func (k *keys) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	switch {
-	case r.KeysOnly, r.Serializable, r.SortOrder != 0, r.SortTarget != 0, r.MinModRevision != 0, r.MaxModRevision != 0, r.MinCreateRevision != 0, r.MaxCreateRevision != 0:
+	case r.KeysOnly, r.Serializable, r.SortOrder != 0, r.SortTarget != 0, r.MinModRevision != 0,
+		r.MaxModRevision != 0, r.MinCreateRevision != 0, r.MaxCreateRevision != 0:
 		return nil, status.Error(codes.Unimplemented, "kine does not support an option of this request")
 	case len(r.RangeEnd) == 0 && bytes.HasSuffix(r.Key, []byte("/")):
 		return nil, status.Error(codes.Internal, "kine would list all keys")
@@ -175,7 +176,8 @@ func (k *keys) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse
 }
 
 func (k *keys) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
-	if len(r.Compare) != 1 || r.Compare[0].Target != pb.Compare_MOD || r.Compare[0].Result != pb.Compare_EQUAL || len(r.Success) != 1 || len(r.Failure) != 1 || r.Failure[0].GetRequestRange() == nil {
+	if len(r.Compare) != 1 || r.Compare[0].Target != pb.Compare_MOD || r.Compare[0].Result != pb.Compare_EQUAL ||
+		len(r.Success) != 1 || len(r.Failure) != 1 || r.Failure[0].GetRequestRange() == nil {
 		return nil, errUnsupported
 	}
 	put, removed := r.Success[0].GetRequestPut(), r.Success[0].GetRequestDeleteRange()
@@ -300,7 +302,8 @@ func (w *watcher) follow(ctx context.Context, s *watchStream, id int64, r *pb.Wa
 	s.send(&pb.WatchResponse{Header: header(0), WatchId: id, Created: true})
 	for resp := range w.server.Client.Watch(ctx, string(r.Key), clientv3.WithPrefix(), clientv3.WithRev(r.StartRevision)) {
 		if resp.CompactRevision != 0 {
-			s.send(&pb.WatchResponse{Header: header(0), WatchId: id, Canceled: true, CancelReason: rpctypes.ErrCompacted.Error(), CompactRevision: resp.CompactRevision})
+			s.send(&pb.WatchResponse{Header: header(0), WatchId: id, Canceled: true,
+				CancelReason: rpctypes.ErrCompacted.Error(), CompactRevision: resp.CompactRevision})
 			return
 		}
 		time.Sleep(2 * lag)
