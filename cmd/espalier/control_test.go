@@ -29,7 +29,7 @@ func TestControlCharacters(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := out.String()
-	if strings.ContainsAny(got, "\x1b\u202e") || strings.Count(got, "\n") != 6 || strings.Count(got, "x<y") != 4 {
+	if strings.ContainsAny(got, "\x1b\u202e") || strings.Count(got, "\n") != 5 || strings.Count(got, "x<y") != 4 {
 		t.Errorf("the output is %q", got)
 	}
 }

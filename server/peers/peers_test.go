@@ -221,7 +221,7 @@ func TestCrash(t *testing.T) {
 	f := file(t)
 	crashed := New(Config{Client: client, Root: "/registry/", Lease: time.Hour, File: f})
 	crashed.Reach(1)
-	if _, err := crashed.register(t.Context()); err != nil {
+	if _, _, err := crashed.register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	a := join(t, client, file(t), time.Hour, 10)

@@ -37,10 +37,10 @@ func (p *Peers) Run(ctx context.Context) error {
 	p.revokePrevious(ctx)
 	session, cancel := context.WithCancel(ctx)
 	defer cancel()
-	lease, err := p.register(session)
+	lease, progress, err := p.register(session)
 	for errors.Is(err, rpctypes.ErrNoSpace) {
 		if err = p.wait(session, err); err == nil {
-			lease, err = p.register(session)
+			lease, progress, err = p.register(session)
 		}
 	}
 	if err != nil {
@@ -50,7 +50,7 @@ func (p *Peers) Run(ctx context.Context) error {
 		return err
 	}
 	defer p.leave(ctx, lease)
-	err = p.follow(session, lease)
+	err = p.follow(session, lease, progress)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -80,13 +80,13 @@ func (p *Peers) keyOf(lease clientv3.LeaseID) string {
 }
 
 // register gets a lease and creates the key of this server. In the same transaction it reads
-// which servers there are, and the newest CRD.
-func (p *Peers) register(ctx context.Context) (clientv3.LeaseID, error) {
+// which servers there are, and the newest CRD. The second result is the progress that it registers.
+func (p *Peers) register(ctx context.Context) (clientv3.LeaseID, int64, error) {
 	timeout, cancel := context.WithTimeout(ctx, p.lease)
 	defer cancel()
 	grant, err := p.client.Grant(timeout, int64(p.lease/time.Second))
 	if err != nil {
-		return 0, fmt.Errorf("register the server in etcd: %w", err)
+		return 0, 0, fmt.Errorf("register the server in etcd: %w", err)
 	}
 	p.record(ctx, grant.ID)
 	p.mu.Lock()
@@ -101,7 +101,7 @@ func (p *Peers) register(ctx context.Context) (clientv3.LeaseID, error) {
 	).Commit()
 	if err != nil {
 		p.revoke(ctx, grant.ID) // the key may exist
-		return 0, fmt.Errorf("register the server in etcd: %w", err)
+		return 0, 0, fmt.Errorf("register the server in etcd: %w", err)
 	}
 	p.mu.Lock()
 	p.key, p.full, p.required, p.revision = key, false, 0, 0
@@ -111,7 +111,7 @@ func (p *Peers) register(ctx context.Context) (clientv3.LeaseID, error) {
 	p.mu.Unlock()
 	p.replace(resp.Header.Revision, resp.Responses[1].GetResponseRange().GetKvs())
 	klog.FromContext(ctx).V(2).Info("Registered the server in etcd", "key", key)
-	return grant.ID, nil
+	return grant.ID, progress, nil
 }
 
 // fullRetry is the time between attempts to register while etcd has no space left.
@@ -144,8 +144,8 @@ func (p *Peers) wait(ctx context.Context, reason error) error {
 }
 
 // follow keeps the lease alive, follows the other servers, and publishes the progress of this
-// one, until ctx ends or the lease is lost.
-func (p *Peers) follow(ctx context.Context, lease clientv3.LeaseID) error {
+// one, until ctx ends or the lease is lost. last is the progress that was registered.
+func (p *Peers) follow(ctx context.Context, lease clientv3.LeaseID, last int64) error {
 	alive, err := p.client.KeepAlive(ctx, lease)
 	if err != nil {
 		return fmt.Errorf("keep the server registered in etcd: %w", err)
@@ -154,7 +154,7 @@ func (p *Peers) follow(ctx context.Context, lease clientv3.LeaseID) error {
 	from := p.revision + 1
 	p.mu.Unlock()
 	watch := p.client.Watch(clientv3.WithRequireLeader(ctx), p.servers, clientv3.WithPrefix(), clientv3.WithRev(from))
-	var published, last int64
+	var published int64
 	for {
 		p.mu.Lock()
 		progress, alone, changed := p.progress, len(p.others) == 0, p.changed
