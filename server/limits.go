@@ -188,18 +188,21 @@ const (
 	objectOverhead = 1 << 10
 )
 
-// Spend takes the bytes for an object of a list.
-func (b *budget) Spend(n int) error {
+// Spend takes the bytes for an object of a list, and reports whether they are counted.
+func (b *budget) Spend(n int) (counted bool, err error) {
 	b.used += int64(n) + objectOverhead
-	if b.of.limit == 0 || b.used <= freeBytes || b.used <= b.taken || b.taken == b.of.limit {
-		return nil
+	switch {
+	case b.of.limit == 0, b.used <= b.taken, b.taken == b.of.limit:
+		return true, nil
+	case b.used <= freeBytes:
+		return false, nil
 	}
 	more := min(max(b.used-b.taken, bytesPerTake), b.of.limit-b.taken)
 	if b.of.take(more) == nil {
-		return b.of.busy("bytes of lists")
+		return false, b.of.busy("bytes of lists")
 	}
 	b.taken += more
-	return nil
+	return true, nil
 }
 
 // Leave returns a function that gives back bytes of an object later than the others.

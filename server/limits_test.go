@@ -160,7 +160,7 @@ func TestBudget(t *testing.T) {
 	of := newSeats("f", limit)
 	spend := func(b *budget, objects, size int) error {
 		for range objects {
-			if err := b.Spend(size); err != nil {
+			if _, err := b.Spend(size); err != nil {
 				return err
 			}
 		}

@@ -12,8 +12,9 @@ import (
 
 // Budget limits what the lists of a request keep in memory. Its calls are not concurrent.
 type Budget interface {
-	// Spend takes the bytes of an object. A list fails with its error.
-	Spend(bytes int) error
+	// Spend takes the bytes of an object. A list fails with its error. It reports whether they
+	// count: a small list may be free.
+	Spend(bytes int) (counted bool, err error)
 	// Leave makes bytes that were taken outlive the request: lists of other requests use the
 	// object. The function gives them back.
 	Leave(bytes int) (giveBack func())
@@ -23,8 +24,8 @@ type Budget interface {
 type listsKey struct{}
 
 // WithBudget returns a context whose lists count the objects that they keep in memory, with the
-// bytes of their stored values, and share them with the lists of other requests. Nobody may change
-// these objects. done is called when the request is answered.
+// bytes of their stored values, and share them with the lists of other requests. Callers must not
+// change these objects. done is called when the request is answered.
 func WithBudget(ctx context.Context, b Budget) (_ context.Context, done func()) {
 	l := &lists{budget: b}
 	return context.WithValue(ctx, listsKey{}, l), l.close
@@ -33,15 +34,18 @@ func WithBudget(ctx context.Context, b Budget) (_ context.Context, done func()) 
 // Spend counts an object of a list in the budget of a request, if it has one.
 func Spend(ctx context.Context, bytes int) error {
 	if l, ok := ctx.Value(listsKey{}).(*lists); ok {
-		return l.budget.Spend(bytes)
+		_, err := l.budget.Spend(bytes)
+		return err
 	}
 	return nil
 }
 
 // lists are what one request has listed. Nil is valid: its objects are not shared.
 type lists struct {
-	budget  Budget
+	budget Budget
+	// objects are those that it uses. The first ones are counted in the budget.
 	objects []*listedObject
+	counted int
 }
 
 // listedObjects are the objects of all lists that are being answered. A list needs its objects
@@ -62,12 +66,13 @@ type listedObject struct {
 	// object.
 	users int
 	// payer is the request whose budget has counted the object. If it was answered before
-	// others, giveBack gives back what it has left.
+	// others, giveBack gives back what it has left. Without either, the next list pays.
 	payer    *lists
 	giveBack func()
 }
 
-// open returns the object of an entry, for keep or drop.
+// open returns the object of an entry. The request uses it until dropLast, or until it is answered,
+// also if decoding panics.
 func (l *lists) open(s *Storage, e *store.Entry) (*listedObject, error) {
 	o := &listedObject{key: keptKey{e, s, e.Revision}}
 	if l == nil {
@@ -82,9 +87,10 @@ func (l *lists) open(s *Storage, e *store.Entry) (*listedObject, error) {
 	}
 	o.users++
 	s.listed.mu.Unlock()
+	l.objects = append(l.objects, o)
 	o.once.Do(o.decode)
 	if o.err != nil {
-		l.drop(o)
+		l.dropLast()
 	}
 	return o, o.err
 }
@@ -103,27 +109,47 @@ func (o *listedObject) decode() {
 	}
 }
 
-// keep keeps an object until the request is answered. The request pays for it if it is the first.
+// pay counts an object that the request lists in its budget, unless another request has done so.
 // In any case it pays for its own item, of no bytes.
-func (l *lists) keep(o *listedObject) error {
+func (l *lists) pay(o *listedObject) error {
 	if l == nil {
 		return nil
 	}
-	l.objects = append(l.objects, o)
 	all, bytes := o.key.storage.listed, 0
 	all.mu.Lock()
 	if o.payer == nil && o.giveBack == nil {
-		o.payer, bytes = l, len(o.key.entry.Value)
+		bytes = len(o.key.entry.Value)
 	}
 	all.mu.Unlock()
-	return l.budget.Spend(bytes)
+	counted, err := l.budget.Spend(bytes)
+	if err != nil || !counted {
+		return err
+	}
+	// That includes the objects before, which were free.
+	for _, o := range l.objects[l.counted:] {
+		o.key.storage.listed.mu.Lock()
+		if o.payer == nil && o.giveBack == nil {
+			o.payer = l
+		}
+		o.key.storage.listed.mu.Unlock()
+	}
+	l.counted = len(l.objects)
+	return nil
+}
+
+// dropLast ends the use of the object that was opened last.
+func (l *lists) dropLast() {
+	if l == nil {
+		return
+	}
+	last := len(l.objects) - 1
+	o := l.objects[last]
+	l.objects = l.objects[:last]
+	l.drop(o)
 }
 
 // drop ends the use of an object.
 func (l *lists) drop(o *listedObject) {
-	if l == nil {
-		return
-	}
 	all := o.key.storage.listed
 	all.mu.Lock()
 	defer all.mu.Unlock()

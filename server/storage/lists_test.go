@@ -18,12 +18,14 @@ import (
 type purse struct {
 	spent, objects, left int
 	err                  error
+	// free is set if nothing is counted.
+	free bool
 }
 
-func (p *purse) Spend(n int) error {
+func (p *purse) Spend(n int) (bool, error) {
 	p.spent += n
 	p.objects++
-	return p.err
+	return !p.free, p.err
 }
 
 func (p *purse) Leave(n int) func() {
@@ -99,6 +101,25 @@ func TestLists(t *testing.T) {
 		t.Errorf("a list of its own: %+v", d)
 	}
 
+	// A list that is free pays for no other.
+	free, listFree, doneFree := begin()
+	free.free = true
+	listFree()
+	e, listE, doneE := begin()
+	listE()
+	f, listF, doneF := begin()
+	listF()
+	doneFree()
+	doneE()
+	if e.spent != a.spent || e.left != a.spent || f.spent != 0 {
+		t.Errorf("beside a free list: %+v, and then %+v", e, f)
+	}
+	doneF()
+	if e.left != 0 || len(s.listed.objects) != 0 {
+		t.Errorf("%d bytes and %d objects are left", e.left, len(s.listed.objects))
+	}
+	codec.decoded.Store(0)
+
 	// Without a budget, nothing is shared: the caller may change the objects.
 	for range 2 {
 		if _, err := listTrees(s.ctx, s, storage.Everything); err != nil {
@@ -118,6 +139,35 @@ func TestLists(t *testing.T) {
 		t.Error(err)
 	}
 	done()
+	if len(s.listed.objects) != 0 {
+		t.Error(len(s.listed.objects), "objects are left")
+	}
+}
+
+// TestListPanics checks that a panic while an object is decoded fails one list only.
+func TestListPanics(t *testing.T) {
+	t.Parallel()
+	s, codec := newTrees(t)
+	if err := s.Create(s.ctx, "/trees/a", newTree("a"), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	list := func() (items []unstructured.Unstructured, err error) {
+		ctx, done := WithBudget(s.ctx, &purse{})
+		defer done()
+		defer func() {
+			if recover() != nil {
+				err = errors.New("it panics")
+			}
+		}()
+		return listTrees(ctx, s, storage.Everything)
+	}
+	codec.panics.Store(true)
+	if _, err := list(); err == nil {
+		t.Error("it does not panic")
+	}
+	if items, err := list(); err != nil || len(items) != 1 {
+		t.Error(len(items), err)
+	}
 	if len(s.listed.objects) != 0 {
 		t.Error(len(s.listed.objects), "objects are left")
 	}

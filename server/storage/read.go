@@ -180,10 +180,10 @@ func (s *Storage) GetList(ctx context.Context, key string, opts storage.ListOpti
 			continue
 		}
 		if matched, err := opts.Predicate.Matches(o.object); err != nil || !matched {
-			listed.drop(o)
+			listed.dropLast()
 			continue
 		}
-		if err := listed.keep(o); err != nil {
+		if err := listed.pay(o); err != nil {
 			return err
 		}
 		items.Set(reflect.Append(items, reflect.ValueOf(o.object).Elem()))

@@ -29,12 +29,16 @@ import (
 type treeCodec struct {
 	runtime.Codec
 	decoded atomic.Int64
+	panics  atomic.Bool
 }
 
 func (c *treeCodec) RoundTrips(runtime.Object, []byte) bool { return true }
 
 func (c *treeCodec) Decode(data []byte, gvk *runtimeschema.GroupVersionKind, into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
 	c.decoded.Add(1)
+	if c.panics.Swap(false) {
+		panic("a codec that panics once")
+	}
 	return c.Codec.Decode(data, gvk, into)
 }
 
