@@ -69,8 +69,11 @@ func (f *foreign) drop(from map[string]any, name string, into any) {
 
 func (f *foreign) validation(from map[string]any, name string) {
 	m, _ := from[name].(map[string]any)
+	if len(m) == 0 {
+		return
+	}
 	f.schema(m["openAPIV3Schema"])
-	if f.drop(m, "jsonSchema", new(JSONSchemaProps)); len(m) == 0 && f.dropped && !f.malformed {
+	if f.drop(m, "jsonSchema", new(JSONSchemaProps)); len(m) == 0 && !f.malformed {
 		delete(from, name)
 	}
 }

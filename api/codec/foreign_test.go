@@ -37,6 +37,7 @@ func TestForeign(t *testing.T) {
 	for name, schema := range map[string]string{
 		"fields of that name": `{"properties":{"readOnly":{"type":"string"},"x-kubernetes-unions":{"type":"array"}},"default":{"readOnly":"yes"}}`,
 		"what others know":    `{"type":"object","nullable":"yes"}`,
+		"what is no schema":   `5`,
 		"what is no JSON":     `{"readOnly":"yes"`,
 	} {
 		t.Run(name, func(t *testing.T) {

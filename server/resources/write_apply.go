@@ -79,19 +79,23 @@ func (h *Handler) checkApplied(k ApplyKind, r *apirequest.RequestInfo, next http
 			return
 		}
 		directive := req.URL.Query().Get("fieldValidation")
-		known, complaints, err := k.CheckApplied(src, directive != metav1.FieldValidationIgnore)
+		report := directive != metav1.FieldValidationIgnore
+		known, complaints, err := k.CheckApplied(src, report)
+		if err == nil && !bytes.Equal(known, src) {
+			req.Body = io.NopCloser(bytes.NewReader(known))
+			if twice := yaml.UnmarshalStrict(body, &map[string]any{}); twice != nil && report {
+				complaints = append(complaints, twice) // a duplicate key, which the next handler no longer sees
+			}
+		}
 		if err == nil && directive == metav1.FieldValidationStrict && len(complaints) > 0 {
 			err = runtime.NewStrictDecodingError(complaints)
 		}
 		if err != nil {
+			if recorded(req.Context(), auditinternal.LevelRequest) {
+				audit.LogRequestPatch(req.Context(), src)
+			}
 			h.fail(w, req, r, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err)))
 			return
-		}
-		if !bytes.Equal(known, src) {
-			req.Body = io.NopCloser(bytes.NewReader(known))
-			if err := yaml.UnmarshalStrict(body, &map[string]any{}); err != nil && directive != metav1.FieldValidationIgnore {
-				complaints = append(complaints, err) // a duplicate key, which the next handler no longer sees
-			}
 		}
 		addWarnings(req.Context(), complaints)
 		next(w, req)
