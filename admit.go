@@ -84,7 +84,7 @@ func (a *Admitter) UpdateJSON(ctx context.Context, src []byte, old Object) (*Res
 
 func (a *Admitter) replace(ctx context.Context, g given, old Object) (*Result, error) {
 	if v, err := a.version(g); err == nil && v == nil {
-		return a.admitBuiltin(ctx, g, old, "")
+		return a.replaceBuiltin(ctx, g, old, "")
 	}
 	return a.update(ctx, g, old, func(v *crd.Version, result *Result, stored Object) {
 		v.PrepareUpdate(result.Object, stored)
@@ -118,7 +118,7 @@ func (a *Admitter) replaceStatus(ctx context.Context, g given, old Object) (*Res
 	case a.isBuiltin() && !kinds.HasStatus(g.GroupVersionKind()):
 		return nil, fmt.Errorf("%s has no status subresource", a.kind)
 	case a.isBuiltin():
-		return a.admitBuiltin(ctx, g, old, "status")
+		return a.replaceBuiltin(ctx, g, old, "status")
 	case !v.HasStatus():
 		return nil, fmt.Errorf("version %s of %s has no status subresource", v.Name(), a.definition.Name())
 	}
@@ -130,8 +130,8 @@ func (a *Admitter) replaceStatus(ctx context.Context, g given, old Object) (*Res
 
 type validateFunc func(*crd.Version, context.Context, Object, Object) (schema.Violations, error)
 
-func (a *Admitter) update(ctx context.Context, g given, old Object, prepare func(*crd.Version, *Result,
-	Object), validate validateFunc) (result *Result, err error) {
+func (a *Admitter) update(ctx context.Context, g given, old Object,
+	prepare func(*crd.Version, *Result, Object), validate validateFunc) (result *Result, err error) {
 	v, err := a.version(g)
 	if err != nil {
 		return nil, err

@@ -81,6 +81,15 @@ func (o *options) builtin(kind runtimeschema.GroupKind) *Admitter {
 // isBuiltin reports whether the kind is a built-in one.
 func (a *Admitter) isBuiltin() bool { return a.definition == nil }
 
+// replaceBuiltin admits an object of a built-in kind that replaces old.
+func (a *Admitter) replaceBuiltin(ctx context.Context, g given, old Object, subresource string) (*Result, error) {
+	before, _ := old["apiVersion"].(string)
+	if _, ok := a.versions[before]; !ok || old["kind"] != a.kind.Kind {
+		return nil, fmt.Errorf("old object: %w", unknownKind(givenObject(old).TypeMeta, a))
+	}
+	return a.admitBuiltin(ctx, g, old, subresource)
+}
+
 // admitBuiltin admits an object of a built-in kind. old is nil if it is created.
 func (a *Admitter) admitBuiltin(ctx context.Context, g given, old Object, subresource string) (*Result, error) {
 	r := KindRequest{Source: g.src, Subresource: subresource, Namespace: a.namespace}
@@ -91,10 +100,6 @@ func (a *Admitter) admitBuiltin(ctx context.Context, g given, old Object, subres
 		}
 	}
 	if old != nil {
-		before, _ := old["apiVersion"].(string)
-		if _, ok := a.versions[before]; !ok || old["kind"] != a.kind.Kind {
-			return nil, fmt.Errorf("old object: %w", unknownKind(givenObject(old).TypeMeta, a))
-		}
 		if r.Old, err = encode(old); err != nil {
 			return nil, fmt.Errorf("old object: %w", err)
 		}

@@ -80,6 +80,13 @@ func TestKindUpdates(t *testing.T) {
 	if before := fmt.Sprint(old["metadata"]); !strings.Contains(before, "generation:3") {
 		t.Errorf("the old object has changed: %s", before)
 	}
+	for _, update := range []func(context.Context, espalier.Object, espalier.Object) (*espalier.Result, error){a.Update, a.UpdateStatus} {
+		for _, before := range []espalier.Object{nil, {}, {"apiVersion": "v1", "kind": "Pod"}} {
+			if _, err := update(t.Context(), deployment("web", 2), before); err == nil || !strings.HasPrefix(err.Error(), "old object: ") {
+				t.Errorf("the old object %v: %v", before, err)
+			}
+		}
+	}
 	result, err = a.UpdateStatus(t.Context(), with("status", map[string]any{"replicas": 1, "readyReplicas": 2, "x": 1}, nil), old)
 	if err != nil {
 		t.Fatal(err)
