@@ -106,6 +106,11 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 	if custom, err = newCustom(f, defs, virtual, kubernetes.Serves, admit); err != nil {
 		return nil, err
 	}
+	server.RegisterDestroyFunc(func() {
+		f.controllers.stop()
+		custom.Close()
+		f.network.Close()
+	})
 	defs.Subscribe(custom.Changed)
 	quotas := &quota.Stored{Store: f.db.store, Kinds: kubernetes, Charges: quota.NewCharges()}
 	if chain, err = newPlugins(f, defs, kubernetes, custom, quotas); err != nil {
@@ -145,11 +150,6 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 			return nil, err
 		}
 	}
-	server.RegisterDestroyFunc(func() {
-		f.controllers.stop()
-		custom.Close()
-		f.network.Close()
-	})
 	if err := server.AddReadyzChecks(f.controllers.checks()...); err != nil {
 		return nil, err
 	}
