@@ -149,9 +149,11 @@ func newParcels(t *testing.T, sem schema.Semantics) *parcels {
 	"spec": {"group": "conversion.example.com", "scope": "Namespaced", "names": {"plural": "parcels", "kind": "Parcel"},
 		"conversion": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"url": %q, "caBundle": %q}}},
 		"versions": [
-			{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+			{"name": "v1", "served": true, "storage": true, "subresources": {"scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}},
+				"schema": {"openAPIV3Schema": {"type": "object", "properties": {
 				"spec": {"type": "object", "properties": {"size": {"type": "integer"}, "absent": {"type": "string", "default": "x"}}}}}}},
-			{"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+			{"name": "v2", "served": true, "storage": false, "subresources": {"scale": {"specReplicasPath": ".spec.dimension.size", "statusReplicasPath": ".status.size"}},
+				"schema": {"openAPIV3Schema": {"type": "object", "properties": {
 				"spec": {"type": "object", "properties": {"dimension": {"type": "object", "properties": {"size": {"type": "integer"}}}}}}}}}]}}`,
 		hook.URL, base64.StdEncoding.EncodeToString(ca)), http.StatusCreated)
 	return b
@@ -384,6 +386,19 @@ func testConvertedTypes(b *parcels, sem schema.Semantics) {
 	b.must("create", parcel("v2", "b", 4), code)
 	if sem.RefusesContradictions() && !strings.Contains(string(b.last.body), "spec.size") {
 		b.Errorf("no path: %s", b.last.body)
+	}
+	code = http.StatusOK
+	if sem.RefusesContradictions() {
+		code = http.StatusBadRequest
+	}
+	// an update and a scale, too,
+	const merge = "application/merge-patch+json"
+	for path, body := range map[string]string{
+		parcelsV2 + "/a": `{"metadata": {"labels": {"x": "y"}}}`, parcelsV2 + "/a/scale": `{"spec": {"replicas": 7}}`,
+	} {
+		if a := b.do(http.MethodPatch, path, []byte(body), merge); a.code != code {
+			b.Errorf("%s: %d %s", path, a.code, a.body)
+		}
 	}
 	// but no read.
 	if a := b.get(parcelsV2 + "/a"); a.code != http.StatusOK {

@@ -244,7 +244,7 @@ func (k *kind) DecodeStored(src []byte) (runtime.Object, error) {
 func unreadable(c *api.CustomResourceDefinition) bool { return c.Spec.Group == "" }
 
 // EncodeStored writes v1beta1, as kube-apiserver does.
-func (k *kind) EncodeStored(obj runtime.Object, w io.Writer) error {
+func (k *kind) EncodeStored(obj runtime.Object, _ []byte, w io.Writer) error {
 	c, err := hub(obj)
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/schema"
 	serverrest "espalier.dev/server/rest"
+	etcdstorage "espalier.dev/server/storage"
 )
 
 // media is a format of bodies. k8s.io/apimachinery writes them, bodyDecoder reads them.
@@ -308,8 +309,6 @@ type storageCodec struct {
 // is encoded once.
 type storedTree struct {
 	*unstructured.Unstructured
-	// old is the object that it replaces, in the same version, or nil.
-	old   schema.Object
 	value []byte
 	// view is what a read of the value returns, or nil if it must be decoded for that.
 	view *view
@@ -318,7 +317,10 @@ type storedTree struct {
 // Unwrap returns the object.
 func (t *storedTree) Unwrap() runtime.Object { return t.Unstructured }
 
-var _ runtime.Codec = &storageCodec{}
+var (
+	_ runtime.Codec        = &storageCodec{}
+	_ etcdstorage.Replacer = &storageCodec{}
+)
 
 func (c *storageCodec) Identifier() runtime.Identifier {
 	return runtime.Identifier("espalier " + c.stored.String() + " from " + c.memory.String())
@@ -351,12 +353,17 @@ func (c *storageCodec) Calls() bool {
 }
 
 func (c *storageCodec) Encode(obj runtime.Object, w io.Writer) error {
+	return c.EncodeOver(obj, nil, w)
+}
+
+// EncodeOver implements etcdstorage.Replacer.
+func (c *storageCodec) EncodeOver(obj runtime.Object, old []byte, w io.Writer) error {
 	t, ok := obj.(*storedTree)
 	if !ok {
-		return c.kind.EncodeStored(obj, w)
+		return c.kind.EncodeStored(obj, old, w)
 	}
 	var text bytes.Buffer
-	if err := c.kind.EncodeStored(t, &text); err != nil {
+	if err := c.kind.EncodeStored(t, old, &text); err != nil {
 		return err
 	}
 	t.value, t.view = text.Bytes(), c.unchanged(text.Bytes())

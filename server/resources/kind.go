@@ -32,8 +32,9 @@ type Kind interface {
 	// DecodeStored decodes an object from the storage, which may have been stored in any
 	// version.
 	DecodeStored(src []byte) (runtime.Object, error)
-	// EncodeStored encodes an object for the storage, in the storage version.
-	EncodeStored(obj runtime.Object, w io.Writer) error
+	// EncodeStored encodes an object for the storage, in the storage version. old is the stored
+	// value that it replaces, or nil.
+	EncodeStored(obj runtime.Object, old []byte, w io.Writer) error
 	// Default applies defaults to an object that server-side apply has merged.
 	Default(obj runtime.Object)
 
@@ -157,15 +158,14 @@ func (k *customKind) DecodeStored(src []byte) (runtime.Object, error) {
 	return &unstructured.Unstructured{Object: obj}, nil
 }
 
-func (k *customKind) EncodeStored(obj runtime.Object, w io.Writer) error {
+func (k *customKind) EncodeStored(obj runtime.Object, old []byte, w io.Writer) error {
 	var out schema.Object
 	var err error
 	switch obj := obj.(type) {
 	case *storedTree:
-		out, err = k.converted(obj)
+		out, err = k.converted(obj.Object, old)
 	case *unstructured.Unstructured:
-		// The server changes a stored object, for example to delete it.
-		out, err = k.kinds.convertCopy(obj.Object, k.storageVersion(), reading)
+		out, err = k.converted(obj.Object, old)
 	default:
 		err = fmt.Errorf("%T cannot be stored", obj)
 	}
@@ -185,22 +185,26 @@ func (k *customKind) storageVersion() runtimeschema.GroupVersion {
 	return k.Definition().Storage().GroupVersionKind().GroupVersion()
 }
 
-// converted returns the object of a client in the storage version. A value that contradicts the
-// type that it has there is an error, unless it is already stored.
-func (k *customKind) converted(t *storedTree) (schema.Object, error) {
+// converted returns an object in the storage version. A value that contradicts the type that it has
+// there is an error, unless the stored value that the object replaces has it already.
+func (k *customKind) converted(obj schema.Object, old []byte) (schema.Object, error) {
 	why := writing
 	if _, ok := k.kinds.converter.(relabel); ok {
 		why = reading // Decode has checked it
 	}
-	out, err := k.kinds.convertCopy(t.Object, k.storageVersion(), why)
+	out, err := k.kinds.convertCopy(obj, k.storageVersion(), why)
 	contradiction := (*schema.ContradictionError)(nil)
-	if t.old != nil && errors.As(err, &contradiction) {
-		var old schema.Object
-		if old, err = k.kinds.convertCopy(t.old, k.storageVersion(), reading); err != nil {
-			return nil, err
+	if old != nil && errors.As(err, &contradiction) {
+		stored, failed := k.kinds.kind(k.storageVersion().Version)
+		if failed != nil {
+			return nil, failed
 		}
-		out, err = k.kinds.convertWith(runtime.DeepCopyJSON(t.Object), k.storageVersion(),
-			schema.DecodeOptions{WithoutDefaults: true, Old: old})
+		before, failed := stored.DecodeStored(old)
+		if failed != nil {
+			return nil, failed
+		}
+		out, err = k.kinds.convertWith(runtime.DeepCopyJSON(obj), k.storageVersion(),
+			schema.DecodeOptions{WithoutDefaults: true, Old: content(before)})
 	}
 	if errors.As(err, &contradiction) {
 		// The object that the client sent is malformed, in the version that is stored.

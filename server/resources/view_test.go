@@ -142,7 +142,7 @@ func TestViewsOfCorpus(t *testing.T) {
 		meta.SetUID("1")
 		meta.SetGeneration(1)
 		var b bytes.Buffer
-		if err := kind(version).EncodeStored(obj, &b); err != nil {
+		if err := kind(version).EncodeStored(obj, nil, &b); err != nil {
 			continue
 		}
 		stored++

@@ -134,7 +134,6 @@ func (w *write) replace(ctx context.Context, change func(context.Context,
 			if created {
 				return last, new(uint64), w.prepareApplied(ctx, obj)
 			}
-			last.old = live.Object
 			if err := w.checkVersion(version, live); err != nil {
 				return nil, nil, err
 			}

@@ -29,6 +29,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -90,6 +91,11 @@ type Config struct {
 // was encoded. Then a written object is not decoded for the result of the write.
 type RoundTripper interface {
 	RoundTrips(obj runtime.Object, value []byte) bool
+}
+
+// Replacer is a codec that encodes an object differently if it replaces a stored value.
+type Replacer interface {
+	EncodeOver(obj runtime.Object, old []byte, w io.Writer) error
 }
 
 // Wrapper is an object to write that a codec knows more about than about the object in it.

@@ -23,7 +23,7 @@ func (s *Storage) Create(ctx context.Context, key string, obj, out runtime.Objec
 	if version, err := s.versioner.ObjectResourceVersion(obj); err == nil && version != 0 {
 		return storage.ErrResourceVersionSetOnCreate
 	}
-	data, err := s.encode(obj)
+	data, err := s.encode(obj, nil)
 	if err != nil {
 		return err
 	}
@@ -40,10 +40,16 @@ func (s *Storage) Create(ctx context.Context, key string, obj, out runtime.Objec
 	return s.result(out, obj, data, revision)
 }
 
-// encode returns what is stored of an object: everything but its resource version.
-func (s *Storage) encode(obj runtime.Object) ([]byte, error) {
+// encode returns what is stored of an object: everything but its resource version. old is the value
+// that it replaces, or nil.
+func (s *Storage) encode(obj runtime.Object, old []byte) ([]byte, error) {
 	if err := s.versioner.PrepareObjectForStorage(obj); err != nil {
 		return nil, fmt.Errorf("prepare the object for the storage: %w", err)
+	}
+	if codec, ok := s.config.Codec.(Replacer); ok && old != nil {
+		var b bytes.Buffer
+		err := codec.EncodeOver(obj, old, &b)
+		return b.Bytes(), err
 	}
 	return runtime.Encode(s.config.Codec, obj)
 }
@@ -214,7 +220,7 @@ func (w *write) initial(ctx context.Context, suggestion runtime.Object) (*state,
 
 // suggested returns the state of an object that a caller suggests.
 func (w *write) suggested(obj runtime.Object, revision int64) (*state, error) {
-	data, err := w.encode(obj)
+	data, err := w.encode(obj, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -358,6 +364,6 @@ func (w *write) updated(st *state, preconditions *storage.Preconditions,
 	if seconds != nil {
 		ttl = *seconds
 	}
-	data, err = w.encode(obj)
+	data, err = w.encode(obj, st.data)
 	return obj, data, ttl, err
 }
