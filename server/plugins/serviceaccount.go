@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/storage/names"
@@ -97,7 +97,7 @@ func (p *serviceAccount) account(ctx context.Context, a admission.Attributes, po
 
 // find reads a service account. It waits for the default one if its namespace exists.
 func (p *serviceAccount) find(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
-	if wrong := path.IsValidPathSegmentName(name); len(wrong) > 0 {
+	if wrong := content.IsPathSegmentName(name); len(wrong) > 0 {
 		return nil, fmt.Errorf("invalid resource name %q: %v", name, wrong)
 	}
 	account, err := get[*corev1.ServiceAccount](ctx, p.objects, serviceAccounts, namespace, name)

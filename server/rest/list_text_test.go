@@ -34,7 +34,7 @@ func lists() map[string]runtime.Object {
 		maps.Items = append(maps.Items, corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), Annotations: map[string]string{"a": text}}, Data: map[string]string{"x": text, fmt.Sprint(i): text}})
 		trees.Items = append(trees.Items, unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "g/v1", "kind": "Tree", "metadata": map[string]any{"name": fmt.Sprint(i)}, text: text, "items": []any{},
-			"list": []any{text, []any{text}, map[string]any{"a": text}, map[string]any{}, nil, true, int64(math.MaxInt64), 1.5, 1e19, 1e300, -0.0, []any{}},
+			"list": []any{text, []any{text}, map[string]any{"a": text}, map[string]any{}, nil, true, int64(math.MaxInt64), 1.5, 1e19, 1e300, math.Copysign(0, -1), []any{}},
 		}})
 	}
 	pods := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "5", Continue: "token", RemainingItemCount: new(int64(3))}, Items: []corev1.Pod{{}, {Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Args: awkward()}}}}}}
