@@ -5,7 +5,7 @@ import (
 
 	"espalier.dev/server/authentication"
 	"espalier.dev/server/authorization"
-	"espalier.dev/server/rbac"
+	"espalier.dev/server/roles"
 	"espalier.dev/server/tokens"
 	"espalier.dev/store"
 )
@@ -16,7 +16,7 @@ type access struct {
 	authentication *authentication.Authentication
 	authorizer     *authorization.Authorizer
 	// roles are the stored roles and bindings, which RBAC and the checks of their writes use.
-	roles *rbac.Authorizer
+	roles *roles.Authorizer
 }
 
 // newAccess returns what the options configure, and makes the generic server use it. Everyone may
@@ -25,7 +25,7 @@ func newAccess(o *Options, c *genericapiserver.Config, stored tokens.Objects, s 
 	if a.authentication, err = newAuthentication(o, c, stored); err != nil {
 		return a, err
 	}
-	a.roles = rbac.New(s)
+	a.roles = roles.New(s)
 	a.authorizer, err = authorization.New(authorization.Config{Flags: o.Authorization, OpenPaths: healthPaths(), RBAC: a.roles})
 	c.Authorization.Authorizer, c.RuleResolver = a.authorizer, a.authorizer
 	return a, err

@@ -18,13 +18,13 @@ import (
 	"espalier.dev/kinds"
 	"espalier.dev/kinds/cel"
 	"espalier.dev/kinds/services"
+	"espalier.dev/server/backend"
 	"espalier.dev/server/builtin"
 	"espalier.dev/server/builtin/bootstrap"
 	"espalier.dev/server/definitions"
-	"espalier.dev/server/rbac"
-	"espalier.dev/server/rbac/defaults"
 	"espalier.dev/server/reviews"
-	"espalier.dev/server/storage"
+	"espalier.dev/server/roles"
+	"espalier.dev/server/roles/defaults"
 	"espalier.dev/store"
 )
 
@@ -52,7 +52,7 @@ func newKubernetes(f *foundation, defs *definitions.Definitions, a *services.All
 		},
 		Admission:   admit,
 		Authorizer:  f.authorizer,
-		Guard:       rbac.NewGuard(f.roles, f.authorizer, rbac.Parameters{Resource: resourceOf(defs), Get: f.stored.Get}).Wrap,
+		Guard:       roles.NewGuard(f.roles, f.authorizer, roles.Parameters{Resource: resourceOf(defs), Get: f.stored.Get}).Wrap,
 		Codecs:      f.codecs,
 		InNamespace: f.db.fences.InNamespace,
 		Reviews: (&reviews.Config{
@@ -75,7 +75,7 @@ func resourceOf(defs *definitions.Definitions) func(runtimeschema.GroupVersionKi
 		if r := kinds.ByKind(gvk); r != nil {
 			return r.GroupResource(), r.Namespaced, true
 		}
-		d := defs.Builtin().Definition
+		d := defs.Resource().Definition
 		if d.Storage().GroupVersionKind() != gvk {
 			v := defs.Catalog().Kind(gvk)
 			if v == nil {
@@ -153,7 +153,7 @@ func newBootstrap(f *foundation, h *builtin.Handler, config *bootstrap.Config) c
 		}
 		if !complete {
 			err := first()
-			if storage.IsFull(err) {
+			if backend.IsFull(err) {
 				klog.FromContext(ctx).Error(err,
 					"The server starts without some of the objects that always exist, and creates them when there is space")
 				ready()

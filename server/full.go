@@ -12,7 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"espalier.dev/schema"
-	"espalier.dev/server/storage"
+	"espalier.dev/server/backend"
 )
 
 // An etcd without space rejects writes, but serves reads and deletions, and so does the server: it
@@ -123,7 +123,7 @@ func (db *database) newRecorder(sem schema.Semantics) controller {
 func untilSpace(ctx context.Context, write func() error) error {
 	for {
 		err := write()
-		if !storage.IsFull(err) {
+		if !backend.IsFull(err) {
 			return err
 		}
 		klog.FromContext(ctx).V(2).Info("A write of the start waits for space in etcd", "reason", err.Error())

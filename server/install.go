@@ -24,13 +24,13 @@ import (
 	dynamicadmission "espalier.dev/server/admission"
 	"espalier.dev/server/builtin"
 	"espalier.dev/server/compliance"
+	"espalier.dev/server/custom"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/objects"
 	"espalier.dev/server/plugins"
 	"espalier.dev/server/publish"
 	"espalier.dev/server/quota"
-	"espalier.dev/server/resource"
-	"espalier.dev/server/resources"
+	"espalier.dev/server/served"
 	"espalier.dev/server/skeletons"
 	"espalier.dev/server/webhooks"
 )
@@ -88,9 +88,9 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 	// admission plugins, some of which use the handlers; and a handler serves the CRDs of the
 	// Definitions, which use its storage.
 	var chain admission.Interface
-	var custom *resources.Handler
+	var resources *custom.Handler
 	admit := func() admission.Interface { return chain }
-	defs, scanner, err := newDefinitions(f, func() *resources.Handler { return custom })
+	defs, scanner, err := newDefinitions(f, func() *custom.Handler { return resources })
 	if err != nil {
 		return nil, err
 	}
@@ -103,17 +103,17 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 	if err != nil {
 		return nil, err
 	}
-	if custom, err = newCustom(f, defs, virtual, kubernetes.Serves, admit); err != nil {
+	if resources, err = newCustom(f, defs, virtual, kubernetes.Serves, admit); err != nil {
 		return nil, err
 	}
 	server.RegisterDestroyFunc(func() {
 		f.controllers.stop()
-		custom.Close()
+		resources.Close()
 		f.network.Close()
 	})
-	defs.Subscribe(custom.Changed)
+	defs.Subscribe(resources.Changed)
 	quotas := &quota.Stored{Store: f.db.store, Kinds: kubernetes, Charges: quota.NewCharges()}
-	if chain, err = newPlugins(f, defs, kubernetes, custom, quotas); err != nil {
+	if chain, err = newPlugins(f, defs, kubernetes, resources, quotas); err != nil {
 		return nil, err
 	}
 
@@ -123,8 +123,8 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 	}
 	f.controllers.add(newBootstrap(f, kubernetes, first))
 	addControllers(f, objects.New(objects.Config{
-		Store: f.db.store, Kinds: kubernetes, Custom: custom,
-		Definition: defs.Builtin().Definition, Catalog: defs.Catalog, Admission: chain,
+		Store: f.db.store, Kinds: kubernetes, Custom: resources,
+		Definition: defs.Resource().Definition, Catalog: defs.Catalog, Admission: chain,
 	}), quotas, defs)
 	if scanner != nil {
 		defs.Subscribe(scanner.Changed)
@@ -134,7 +134,7 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 	if err != nil {
 		return nil, err
 	}
-	mount(server.Handler.NonGoRestfulMux, publisher.Wrap(kubernetes.Wrap(custom)))
+	mount(server.Handler.NonGoRestfulMux, publisher.Wrap(kubernetes.Wrap(resources)))
 
 	mountTokenMetadata(server.Handler.NonGoRestfulMux, f.authentication, f.url)
 	if f.authentication.Reloads() {
@@ -143,7 +143,7 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 
 	// CRDs are reconciled until the last request is answered, which may change one.
 	f.controllers.add(controller{name: "crds", synced: defs.Ready(), run: defs.Run})
-	f.controllers.add(controller{name: "idle", run: custom.Run})
+	f.controllers.add(controller{name: "idle", run: resources.Run})
 	if peers := f.db.peers; peers != nil {
 		f.controllers.add(controller{name: "servers", synced: peers.Joined(), run: peers.Run})
 		if err := server.AddReadyzChecks(healthz.NamedCheck("servers", func(*http.Request) error { return peers.Check() })); err != nil {
@@ -167,7 +167,7 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 
 // newDefinitions returns the CRDs, and what checks stored objects against them, or nil. handler
 // returns the handler of custom resources.
-func newDefinitions(f *foundation, handler func() *resources.Handler) (defs *definitions.Definitions, scanner *compliance.Scanner,
+func newDefinitions(f *foundation, handler func() *custom.Handler) (defs *definitions.Definitions, scanner *compliance.Scanner,
 	err error) {
 	config := definitions.Config{
 		Options: crd.Options{Semantics: f.options.Semantics, Rules: cel.Checker{}, Patterns: new(schema.Patterns)},
@@ -206,7 +206,7 @@ func newNetwork(o *Options, stored webhooks.Lister) (*webhooks.Network, error) {
 }
 
 // newVirtual returns the virtual resources. There are none if stored objects are not checked.
-func newVirtual(s *compliance.Scanner, defs *definitions.Definitions) ([]*resources.Virtual, error) {
+func newVirtual(s *compliance.Scanner, defs *definitions.Definitions) ([]*custom.Virtual, error) {
 	if s == nil {
 		return nil, nil
 	}
@@ -218,16 +218,16 @@ func newVirtual(s *compliance.Scanner, defs *definitions.Definitions) ([]*resour
 	if err != nil {
 		return nil, err
 	}
-	return []*resources.Virtual{noncompliant, skeletons}, nil
+	return []*custom.Virtual{noncompliant, skeletons}, nil
 }
 
 // newCustom returns the handler of custom resources, CRDs and virtual resources. serves reports
 // whether the handler of Kubernetes' own kinds serves a group.
-func newCustom(f *foundation, defs *definitions.Definitions, virtual []*resources.Virtual,
-	serves func(group string) bool, admit func() admission.Interface) (*resources.Handler, error) {
-	return resources.New(resources.Config{
+func newCustom(f *foundation, defs *definitions.Definitions, virtual []*custom.Virtual,
+	serves func(group string) bool, admit func() admission.Interface) (*custom.Handler, error) {
+	return custom.New(custom.Config{
 		Source:  defs,
-		Builtin: []*resources.Builtin{defs.Builtin()},
+		Fixed:   []*custom.Fixed{defs.Resource()},
 		Virtual: virtual,
 		Store:   f.db.store,
 		Storage: func(d *crd.Definition) generic.RESTOptionsGetter {
@@ -247,7 +247,7 @@ func newCustom(f *foundation, defs *definitions.Definitions, virtual []*resource
 
 // newPlugins returns the chain of admission plugins.
 func newPlugins(f *foundation, defs *definitions.Definitions, kubernetes *builtin.Handler,
-	custom *resources.Handler, quotas *quota.Stored) (admission.Interface, error) {
+	resources *custom.Handler, quotas *quota.Stored) (admission.Interface, error) {
 	return plugins.NewChain(plugins.Config{
 		Objects: f.stored, Authorizer: f.authorizer,
 		CreateNamespace: kubernetes.EnsureNamespace,
@@ -256,29 +256,29 @@ func newPlugins(f *foundation, defs *definitions.Definitions, kubernetes *builti
 		Quota:           quotas.Config(f.options.runs(controllerQuota)),
 		Dynamic: dynamicadmission.New(dynamicadmission.Config{
 			Store: f.db.store, Authorizer: f.authorizer, Guard: f.network.Guard, Services: f.network.Services(),
-			Kinds: kubernetes, Storage: custom.Storage, Catalog: defs.Catalog, Definition: defs.Builtin().Definition,
+			Kinds: kubernetes, Storage: resources.Storage, Catalog: defs.Catalog, Definition: defs.Resource().Definition,
 		}).Plugin,
 	}, f.options.admits, f.options.AdmissionControlConfigFile)
 }
 
 // newPublisher returns what serves discovery and OpenAPI.
 func newPublisher(f *foundation, defs *definitions.Definitions, kubernetes *builtin.Handler,
-	virtual []*resources.Virtual) (*publish.Publisher, error) {
+	virtual []*custom.Virtual) (*publish.Publisher, error) {
 	all, err := builtin.Definitions(f.stored.Served())
 	if err != nil {
 		return nil, err
 	}
-	var published []publish.Builtin
+	var published []publish.Fixed
 	for _, d := range all {
-		published = append(published, publish.Builtin{Definition: d, Describe: kubernetes.Describe})
+		published = append(published, publish.Fixed{Definition: d, Describe: kubernetes.Describe})
 	}
-	published = append(published, publish.Builtin{Definition: defs.Builtin().Definition, Describe: defs.Builtin().Describe})
+	published = append(published, publish.Fixed{Definition: defs.Resource().Definition, Describe: defs.Resource().Describe})
 	for _, v := range virtual {
-		published = append(published, publish.Builtin{Definition: v.Definition, Describe: resource.DescribeReadOnly})
+		published = append(published, publish.Fixed{Definition: v.Definition, Describe: served.DescribeReadOnly})
 	}
 	return publish.New(publish.Config{
 		Source:    defs,
-		Builtin:   published,
+		Fixed:     published,
 		Addresses: f.config.DiscoveryAddresses,
 		Version:   f.config.EffectiveVersion.Info().GitVersion,
 		Codecs:    f.codecs,

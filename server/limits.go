@@ -17,8 +17,8 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
+	"espalier.dev/server/backend"
 	"espalier.dev/server/rest"
-	"espalier.dev/server/storage"
 )
 
 // retryAfter is the Retry-After header, in seconds, of rejected requests.
@@ -123,7 +123,7 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	ctx := req.Context()
 	if lists(info) {
 		seat, b := giveBack, &budget{of: l.listed}
-		listed, done := storage.WithBudget(ctx, b)
+		listed, done := backend.WithBudget(ctx, b)
 		ctx, giveBack = listed, func() { seat(); done(); b.giveBack() }
 	}
 	ctx, answered := rest.WithWork(ctx, giveBack)

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/kinds"
-	"espalier.dev/server/storage"
+	"espalier.dev/server/backend"
 )
 
 // unlimited is a budget without a limit.
@@ -81,7 +81,7 @@ func (l *lister) compare(held context.Context, path string) (items int, unchange
 	var wg sync.WaitGroup
 	for _, form := range listForms() {
 		wg.Go(func() {
-			ctx, done := storage.WithBudget(l.Context(), unlimited{})
+			ctx, done := backend.WithBudget(l.Context(), unlimited{})
 			defer done()
 			text := l.get(ctx, path+form[0], form[1])
 			mu.Lock()
@@ -164,7 +164,7 @@ func TestSharedLists(t *testing.T) {
 			}
 		}
 	}
-	held, done := storage.WithBudget(t.Context(), unlimited{})
+	held, done := backend.WithBudget(t.Context(), unlimited{})
 	defer done()
 	items := 0
 	for _, path := range paths {

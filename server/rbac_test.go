@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 
-	"espalier.dev/server/rbac"
+	"espalier.dev/server/roles"
 )
 
 // TestAggregatedRoles checks that aggregated cluster roles have the rules of those that they
@@ -28,7 +28,7 @@ func TestAggregatedRoles(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, testOptions(t))
 	ctx := t.Context()
-	roles := clientset(t, s, nil, runtime.ContentTypeProtobuf).RbacV1().ClusterRoles()
+	clusterRoles := clientset(t, s, nil, runtime.ContentTypeProtobuf).RbacV1().ClusterRoles()
 	selecting := func(name string, labels map[string]string, selectors ...string) *rbacv1.ClusterRole {
 		r := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, AggregationRule: &rbacv1.AggregationRule{}}
 		for _, label := range selectors {
@@ -38,7 +38,7 @@ func TestAggregatedRoles(t *testing.T) {
 	}
 	create := func(r *rbacv1.ClusterRole) {
 		t.Helper()
-		if _, err := roles.Create(ctx, r, metav1.CreateOptions{}); err != nil {
+		if _, err := clusterRoles.Create(ctx, r, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -55,7 +55,7 @@ func TestAggregatedRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	authz := rbac.New(s.db.store)
+	authz := roles.New(s.db.store)
 	may := func(resource string) bool {
 		t.Helper()
 		decision, _, err := authz.Authorize(context.Background(), authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "u"}, Verb: "get", APIGroup: "example.com", Resource: resource, ResourceRequest: true})
@@ -98,9 +98,9 @@ func TestAggregatedRoles(t *testing.T) {
 				for range rng.IntN(3) {
 					next.Rules = append(next.Rules, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{"example.com"}, Resources: []string{resource(w, step), resource(rng.IntN(writers), rng.IntN(3))}[:1+rng.IntN(2)]})
 				}
-				err := roles.Delete(ctx, name, metav1.DeleteOptions{})
+				err := clusterRoles.Delete(ctx, name, metav1.DeleteOptions{})
 				if rng.IntN(5) > 0 || step == steps-1 || apierrors.IsNotFound(err) {
-					if _, err = roles.Update(ctx, next, metav1.UpdateOptions{}); err != nil {
+					if _, err = clusterRoles.Update(ctx, next, metav1.UpdateOptions{}); err != nil {
 						t.Error(err) // an update creates what does not exist
 					}
 					model[w] = next
@@ -109,11 +109,11 @@ func TestAggregatedRoles(t *testing.T) {
 				}
 				if step%10 == 5 {
 					// Somebody else writes the rules.
-					if top, err := roles.Get(ctx, "top", metav1.GetOptions{}); err != nil {
+					if top, err := clusterRoles.Get(ctx, "top", metav1.GetOptions{}); err != nil {
 						t.Error(err)
 					} else {
 						top.Rules = []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{"example.com"}, Resources: []string{"y"}}}
-						if _, err := roles.Update(ctx, top, metav1.UpdateOptions{}); err != nil && !apierrors.IsConflict(err) {
+						if _, err := clusterRoles.Update(ctx, top, metav1.UpdateOptions{}); err != nil && !apierrors.IsConflict(err) {
 							t.Error(err)
 						}
 					}
@@ -150,7 +150,7 @@ func TestAggregatedRoles(t *testing.T) {
 		}
 		for name, rules := range want {
 			eventually(t, func() error {
-				got, err := roles.Get(ctx, name, metav1.GetOptions{})
+				got, err := clusterRoles.Get(ctx, name, metav1.GetOptions{})
 				if err != nil {
 					return err
 				}
@@ -183,12 +183,12 @@ func TestAggregatedRoles(t *testing.T) {
 		for step, labels := range []map[string]string{{"a": "true", "b": "true"}, {"a": "true"}, nil, {"b": "true"}} {
 			model[w] = &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("part-%d", w), Labels: labels},
 				Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{"example.com"}, Resources: []string{fmt.Sprintf("last-%d-%d", w, step)}}}}
-			if _, err := roles.Update(ctx, model[w], metav1.UpdateOptions{}); err != nil {
+			if _, err := clusterRoles.Update(ctx, model[w], metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			check()
 		}
-		if err := roles.Delete(ctx, model[w].Name, metav1.DeleteOptions{}); err != nil {
+		if err := clusterRoles.Delete(ctx, model[w].Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		model[w] = nil

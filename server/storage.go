@@ -17,6 +17,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"espalier.dev/schema"
+	"espalier.dev/server/backend"
+	"espalier.dev/server/custom"
 	"espalier.dev/server/encryption"
 	"espalier.dev/server/etcd"
 	"espalier.dev/server/etcd/kine"
@@ -24,8 +26,6 @@ import (
 	"espalier.dev/server/keys"
 	"espalier.dev/server/peers"
 	"espalier.dev/server/plugins"
-	"espalier.dev/server/resources"
-	"espalier.dev/server/storage"
 	"espalier.dev/store"
 )
 
@@ -98,7 +98,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		return nil, fmt.Errorf("--encryption-provider-config: %w", err)
 	}
 	switch err := db.recordSemantics(ctx, o.Semantics); {
-	case storage.IsFull(err):
+	case backend.IsFull(err):
 		klog.FromContext(ctx).Error(err, "The server starts, and tries again", "advice", db.advice())
 		db.unrecorded = true
 	case err != nil:
@@ -119,7 +119,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		Root:        db.root,
 		Store:       db.store,
 		Compaction:  compaction,
-		Intact:      resources.IsConversionError,
+		Intact:      custom.IsConversionError,
 		Lifecycle:   o.admits(plugins.Find("NamespaceLifecycle")),
 		Transformer: db.encryption,
 	})

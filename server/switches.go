@@ -15,7 +15,7 @@ import (
 	"espalier.dev/server/objects"
 	"espalier.dev/server/podgc"
 	"espalier.dev/server/quota"
-	"espalier.dev/server/rbac/aggregation"
+	"espalier.dev/server/roles/aggregation"
 )
 
 // The names of the controllers that can be switched off, as in kube-controller-manager.

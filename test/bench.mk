@@ -27,7 +27,7 @@ bench-start-crds: ## measure a start with CRDS large CRDs: CPU time until ready,
 
 .PHONY: bench-authz
 bench-authz: ## measure the cost of RBAC with 1,000 roles and 5,000 bindings beside AlwaysAllow: one decision, GET and CREATE
-	go test -run '^$$' -bench . -benchmem ./server/rbac 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
+	go test -run '^$$' -bench . -benchmem ./server/roles 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
 	go test -run '^$$' -bench BenchmarkAuthorization -benchtime 40x -timeout 30m ./server 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
 
 .PHONY: bench-server

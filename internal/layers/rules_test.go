@@ -44,8 +44,8 @@ func layers() []layer {
 		{dir: "server", on: []string{".", "crd/cel", "kinds/cel", "kinds/schemas", "store", "server/keys", "server/rest"}},
 		// What the endpoints of all resources share knows none of them.
 		{dir: "server/rest", on: []string{"server/fields"}},
-		{dir: "server/fields", on: []string{"server/resource"}},
-		{dir: "server/resource", on: []string{"openapi"}},
+		{dir: "server/fields", on: []string{"server/served"}},
+		{dir: "server/served", on: []string{"openapi"}},
 		// The layout of keys depends on nothing that uses it.
 		{dir: "server/keys", on: []string{"api"}},
 		{dir: "espaliertest", on: []string{"server", "analysis"}},
@@ -63,7 +63,7 @@ func browser() (dirs, without []string) {
 func fences() []fence {
 	return []fence{
 		// It brings process-global state (feature gates, metrics, the CEL environment).
-		{path: "k8s.io/apiserver", by: []string{"server", "server/resource", "server/fields", "server/rest", "schema/rules", "kinds/cel"}},
+		{path: "k8s.io/apiserver", by: []string{"server", "server/served", "server/fields", "server/rest", "schema/rules", "kinds/cel"}},
 		{path: "github.com/google/cel-go", by: []string{"schema/rules"}},
 		{path: "go.etcd.io", by: []string{"store", "server"}},
 		// The reference implementation of what this module implements. Tests compare with it,

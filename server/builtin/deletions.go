@@ -13,8 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"espalier.dev/kinds"
+	"espalier.dev/server/backend"
 	serverrest "espalier.dev/server/rest"
-	"espalier.dev/server/storage"
 	"espalier.dev/store"
 )
 
@@ -47,7 +47,7 @@ type unmarkedKey struct{}
 func (r *gracefulREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
 	o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	obj, now, err := r.Store.Delete(ctx, name, validate, o)
-	if storage.IsFull(err) {
+	if backend.IsFull(err) {
 		obj, now, err = r.Store.Delete(context.WithValue(ctx, unmarkedKey{}, true), name, validate, o)
 	}
 	return obj, now, err
@@ -56,7 +56,7 @@ func (r *gracefulREST) Delete(ctx context.Context, name string, validate rest.Va
 func (r *gracefulREST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
 	o *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
 	obj, err := r.Store.DeleteCollection(ctx, validate, o, which)
-	if storage.IsFull(err) {
+	if backend.IsFull(err) {
 		obj, err = r.Store.DeleteCollection(context.WithValue(ctx, unmarkedKey{}, true), validate, o, which)
 	}
 	return obj, err

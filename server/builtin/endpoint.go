@@ -25,8 +25,8 @@ import (
 	"espalier.dev/openapi"
 	managed "espalier.dev/server/fields"
 	"espalier.dev/server/keys"
-	"espalier.dev/server/resource"
 	serverrest "espalier.dev/server/rest"
+	"espalier.dev/server/served"
 	"espalier.dev/server/tokens"
 )
 
@@ -150,7 +150,7 @@ func (h *Handler) managed(scope handlers.RequestScope, subresource string, s *st
 // fieldTypes returns the types of field management of a kind.
 func (h *Handler) fieldTypes(gvk runtimeschema.GroupVersionKind) managedfields.TypeConverter {
 	switch {
-	case gvk == resource.ScaleKind():
+	case gvk == served.ScaleKind():
 		return managedfields.NewDeducedTypeConverter() // a Scale has no lists
 	case gvk.Group == tokens.Kind.Group:
 		return managedfields.NewDeducedTypeConverter() // client-go does not know the lists of a TokenRequest, which is not stored

@@ -18,7 +18,7 @@ import (
 
 	"espalier.dev/kinds/kind"
 	"espalier.dev/server/builtin/bootstrap"
-	"espalier.dev/server/rbac/defaults"
+	"espalier.dev/server/roles/defaults"
 	"espalier.dev/store"
 )
 

@@ -24,8 +24,8 @@ import (
 	"espalier.dev/kinds"
 	"espalier.dev/kinds/services"
 	"espalier.dev/server/keys"
-	"espalier.dev/server/resource"
 	serverrest "espalier.dev/server/rest"
+	"espalier.dev/server/served"
 )
 
 // Config configures a Handler.
@@ -203,7 +203,7 @@ func (h *Handler) handler(method string, info *apirequest.RequestInfo, r *kinds.
 	f := h.rest(&e.scope, r).Handler(info.Verb, serverrest.Storage{Reads: e.store, Watches: e.store,
 		Writes: storage, Deletes: h.deletions(r, storage)})
 	if f == nil {
-		return nil, resource.NotAllowed()
+		return nil, served.NotAllowed()
 	}
 	return f, nil
 }
@@ -215,8 +215,8 @@ func (h *Handler) rest(scope *handlers.RequestScope, r *kinds.Resource) *serverr
 }
 
 // routes returns the paths of a resource, and their methods.
-func routes(r *kinds.Resource) resource.Routes {
-	return resource.Routes{Namespaced: r.Namespaced, Verbs: r.Verbs(), Subresource: func(name string) []string {
+func routes(r *kinds.Resource) served.Routes {
+	return served.Routes{Namespaced: r.Namespaced, Verbs: r.Verbs(), Subresource: func(name string) []string {
 		if s := r.Subresource(name); s != nil {
 			return s.Verbs
 		}

@@ -12,7 +12,7 @@ import (
 
 	"espalier.dev/kinds"
 	"espalier.dev/openapi"
-	"espalier.dev/server/resource"
+	"espalier.dev/server/served"
 )
 
 // OpenAPI describes the resource for OpenAPI. The scheme has the Go types of its kinds.
@@ -53,7 +53,7 @@ func OpenAPI(r *kinds.Resource, scheme *runtime.Scheme) (*openapi.Kind, error) {
 }
 
 // openAPI builds the documents of a resource.
-func (h *Handler) openAPI(r *kinds.Resource) resource.OpenAPI {
+func (h *Handler) openAPI(r *kinds.Resource) served.OpenAPI {
 	kind := func() (*openapi.Kind, error) {
 		t, err := h.types()
 		if err != nil {
@@ -61,7 +61,7 @@ func (h *Handler) openAPI(r *kinds.Resource) resource.OpenAPI {
 		}
 		return OpenAPI(r, t.Scheme)
 	}
-	return resource.OpenAPI{
+	return served.OpenAPI{
 		GoTypes: true,
 		V2: func(b *openapi.Builder) (*spec.Swagger, error) {
 			k, err := kind()

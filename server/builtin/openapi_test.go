@@ -135,12 +135,12 @@ func published(t testing.TB) func() *publish.Publisher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []publish.Builtin
+	var all []publish.Fixed
 	for _, d := range definitions {
-		all = append(all, publish.Builtin{Definition: d, Describe: h.Describe})
+		all = append(all, publish.Fixed{Definition: d, Describe: h.Describe})
 	}
 	return func() *publish.Publisher {
-		return publish.New(publish.Config{Source: noCatalog{}, Builtin: all, Codecs: scheme.Codecs})
+		return publish.New(publish.Config{Source: noCatalog{}, Fixed: all, Codecs: scheme.Codecs})
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/kinds"
 	"espalier.dev/schema"
-	"espalier.dev/server/resource"
+	"espalier.dev/server/served"
 )
 
 // Definitions returns built-in resources as discovery publishes them: one Definition for each
@@ -62,10 +62,10 @@ func Definitions(served []*kinds.Resource) ([]*crd.Definition, error) {
 }
 
 // Describe describes a version of a built-in resource.
-func (h *Handler) Describe(v *crd.Version) *resource.Description {
+func (h *Handler) Describe(v *crd.Version) *served.Description {
 	gvk := v.GroupVersionKind()
 	r := h.resources[gvk.GroupVersion().WithResource(v.Definition().Names().Plural)]
-	d := &resource.Description{
+	d := &served.Description{
 		Version:   v,
 		Verbs:     r.Verbs(),
 		Stored:    r.Stored,
@@ -79,7 +79,7 @@ func (h *Handler) Describe(v *crd.Version) *resource.Description {
 		if kind.Kind == "" {
 			kind = gvk
 		}
-		d.Subresources = append(d.Subresources, resource.Subresource{Name: sub.Name, Kind: kind, Verbs: sub.Verbs})
+		d.Subresources = append(d.Subresources, served.Subresource{Name: sub.Name, Kind: kind, Verbs: sub.Verbs})
 	}
 	return d
 }

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"espalier.dev/kinds/kind"
-	"espalier.dev/server/rbac/defaults"
-	"espalier.dev/server/storage"
+	"espalier.dev/server/backend"
+	"espalier.dev/server/roles/defaults"
 )
 
 // reconcileAll creates the roles and bindings that are missing, and brings the others up to date:
@@ -90,7 +90,7 @@ func (h *Handler) createTogether(ctx context.Context, objects []defaults.Object)
 		// Another server may have created some of them, a namespace may be missing, and kine has no
 		// such transactions.
 		created, err := h.objects.Create(ctx, values, conditions...)
-		if storage.IsFull(err) {
+		if backend.IsFull(err) {
 			return nil, err
 		}
 		if err != nil || !created {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 
 	"espalier.dev/kinds"
-	"espalier.dev/server/resource"
+	"espalier.dev/server/served"
 )
 
 // reviewHandler returns the handler of a request to a resource whose objects are only answered.
@@ -22,7 +22,7 @@ func (h *Handler) reviewHandler(r *kinds.Resource) (http.HandlerFunc, error) {
 		storage = &unnamedBindingREST{bindingREST{store: pods.store}}
 	}
 	if storage == nil {
-		return nil, resource.NotFound()
+		return nil, served.NotFound()
 	}
 	scope, err := h.reviewScope(r)
 	if err != nil {

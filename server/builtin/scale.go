@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"espalier.dev/kinds/kind"
-	"espalier.dev/server/resource"
 	serverrest "espalier.dev/server/rest"
+	"espalier.dev/server/served"
 )
 
 // newScale returns the endpoint of the subresource scale.
@@ -77,10 +77,10 @@ func (scaler) SetScale(obj runtime.Object, sent *autoscalingv1.Scale) error {
 		return err
 	}
 	if errs := validateScale(sent); len(errs) > 0 {
-		return apierrors.NewInvalid(resource.ScaleKind().GroupKind(), m.GetName(), errs)
+		return apierrors.NewInvalid(served.ScaleKind().GroupKind(), m.GetName(), errs)
 	}
 	if sent.UID != "" && sent.UID != m.GetUID() {
-		return apierrors.NewConflict(runtimeschema.GroupResource{Group: resource.ScaleKind().Group, Resource: "scales"}, m.GetName(),
+		return apierrors.NewConflict(runtimeschema.GroupResource{Group: served.ScaleKind().Group, Resource: "scales"}, m.GetName(),
 			fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", sent.UID, m.GetUID()))
 	}
 	*replicas = &sent.Spec.Replicas

@@ -8,8 +8,8 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"espalier.dev/kinds"
-	"espalier.dev/server/resource"
 	serverrest "espalier.dev/server/rest"
+	"espalier.dev/server/served"
 )
 
 // addSubresource adds a subresource to an endpoint.
@@ -78,5 +78,5 @@ func (h *Handler) subHandler(info *apirequest.RequestInfo, r *kinds.Resource) (h
 	if info.Name == "" { // which makes a GET a list
 		return nil, apierrors.NewBadRequest("name must be provided")
 	}
-	return nil, resource.NotAllowed()
+	return nil, served.NotAllowed()
 }

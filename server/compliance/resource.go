@@ -23,7 +23,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/crd/compliance"
 	"espalier.dev/schema"
-	"espalier.dev/server/resources"
+	"espalier.dev/server/custom"
 	"espalier.dev/store"
 )
 
@@ -39,7 +39,7 @@ const snapshotWait = time.Second
 // authorization applies per namespace. It is namespaced: an object is listed in the namespace
 // of the stored object, and the objects of cluster-scoped CRDs with those of all namespaces.
 // Labels are those of the stored object, so that label selectors find the objects of a team.
-func (s *Scanner) Resource() (*resources.Virtual, error) {
+func (s *Scanner) Resource() (*custom.Virtual, error) {
 	text := func(description string) api.JSONSchemaProps {
 		return api.JSONSchemaProps{Type: api.StringOrArray{"string"}, Description: description}
 	}
@@ -67,7 +67,7 @@ func (s *Scanner) Resource() (*resources.Virtual, error) {
 		},
 		"truncated": {Type: api.StringOrArray{"boolean"}, Description: "True if there are more problems than are listed."},
 	})
-	d, err := resources.NewVirtualDefinition(resources.VirtualNames{
+	d, err := custom.NewVirtualDefinition(custom.VirtualNames{
 		Plural: compliance.Plural, Singular: "noncompliantobject", Kind: "NoncompliantObject", Namespaced: true,
 	}, &root, []api.CustomResourceColumnDefinition{
 		{Name: "Problems", Type: "integer", JSONPath: ".problemCount", Description: "The number of problems."},
@@ -80,7 +80,7 @@ func (s *Scanner) Resource() (*resources.Virtual, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &resources.Virtual{Definition: d, Get: s.get, List: s.list}, nil
+	return &custom.Virtual{Definition: d, Get: s.get, List: s.list}, nil
 }
 
 // The name of an object is that of the CRD, a colon, and the name of the stored object. The
@@ -144,7 +144,7 @@ func (s *Scanner) list(ctx context.Context, o *metainternalversion.ListOptions) 
 // get returns one object that does not comply.
 func (s *Scanner) get(ctx context.Context, name string) (schema.Object, error) {
 	of, object, _ := strings.Cut(name, ":")
-	missing := apierrors.NewNotFound(runtimeschema.GroupResource{Group: resources.VirtualGroup, Resource: compliance.Plural}, name)
+	missing := apierrors.NewNotFound(runtimeschema.GroupResource{Group: custom.VirtualGroup, Resource: compliance.Plural}, name)
 	d, namespace := s.config.Catalog().Get(of), apirequest.NamespaceValue(ctx)
 	if d == nil || !d.Namespaced() || namespace == "" {
 		return nil, missing

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"espalier.dev/api"
-	storages "espalier.dev/server/storage"
+	"espalier.dev/server/backend"
 )
 
 // adoptWorkers is the number of CRDs that are adopted concurrently.
@@ -33,7 +33,7 @@ func (d *Definitions) adoptAll(ctx context.Context, list []*stored) error {
 		}
 		workers.Go(func() (err error) {
 			adopted[i], err = d.config.Fences.Adopt(ctx, c.Name, c.UID, revision(c.ResourceVersion), false)
-			if storages.IsFull(err) {
+			if backend.IsFull(err) {
 				return nil // nothing can be created; reconcile tries again
 			}
 			return err

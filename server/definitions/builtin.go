@@ -10,7 +10,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/openapi"
 	"espalier.dev/schema"
-	"espalier.dev/server/resource"
+	"espalier.dev/server/served"
 )
 
 // Name is the name of the CRD that would define CRDs.
@@ -63,10 +63,10 @@ func definition(sem schema.Semantics) (*crd.Definition, error) {
 }
 
 // describe describes a version of CRDs. They are documented by their Go types.
-func describe(v *crd.Version) *resource.Description {
-	d := resource.Describe(v)
+func describe(v *crd.Version) *served.Description {
+	d := served.Describe(v)
 	d.MergesStrategically = true // typed clients send such patches
-	d.OpenAPI = resource.OpenAPI{
+	d.OpenAPI = served.OpenAPI{
 		V2: func(b *openapi.Builder) (*spec.Swagger, error) { return b.DefinitionsV2(v.Name()) },
 		V3: func(b *openapi.Builder) (*spec3.OpenAPI, error) { return b.DefinitionsV3(v.Name()) },
 	}

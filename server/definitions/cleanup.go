@@ -18,7 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"espalier.dev/api"
-	storages "espalier.dev/server/storage"
+	"espalier.dev/server/backend"
 )
 
 // A deletion has these steps. Each is one transaction, or can be repeated: a restarted or
@@ -115,7 +115,7 @@ func (d *Definitions) report(ctx context.Context, c *api.CustomResourceDefinitio
 			setTerminating(stored, api.ConditionTrue, reason, why.Error())
 			return nil
 		})
-	if err != nil && !apierrors.IsNotFound(err) && !storages.IsFull(err) && ctx.Err() == nil {
+	if err != nil && !apierrors.IsNotFound(err) && !backend.IsFull(err) && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "Cannot write the status of a CRD", "name", c.Name)
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
+	"espalier.dev/server/custom"
 	"espalier.dev/server/definitions/protobuf"
-	"espalier.dev/server/resources"
 )
 
 // kinds are the versions of the CRD resource.
@@ -31,7 +31,7 @@ type kinds struct {
 	compliance Compliance
 }
 
-func (k *kinds) Kind(v *crd.Version) (resources.Kind, error) {
+func (k *kinds) Kind(v *crd.Version) (custom.Kind, error) {
 	raw, err := schema.Compile(&schema.Structural{
 		Generic:    schema.Generic{Type: "object"},
 		Extensions: schema.Extensions{XPreserveUnknownFields: true},
@@ -99,8 +99,8 @@ func represent(c *api.CustomResourceDefinition, version string) runtime.Object {
 }
 
 var (
-	_ resources.ProtobufKind = &kind{}
-	_ resources.ApplyKind    = &kind{}
+	_ custom.ProtobufKind = &kind{}
+	_ custom.ApplyKind    = &kind{}
 )
 
 // kind is one version of the CRD resource.
@@ -167,7 +167,7 @@ func (k *kind) check(src []byte, report bool) (complaints []error, err error) {
 	return complaints, nil
 }
 
-// CheckApplied implements resources.ApplyKind.
+// CheckApplied implements custom.ApplyKind.
 func (k *kind) CheckApplied(src []byte, report bool) (known []byte, complaints []error, err error) {
 	if complaints, err = k.check(src, report); err != nil {
 		return nil, nil, err
@@ -370,8 +370,8 @@ func (k *kind) ValidateStatus(ctx context.Context, obj, old runtime.Object) (fie
 	return crd.ValidateStatusUpdate(ctx, c, before), nil
 }
 
-// FromProtobuf implements resources.ProtobufKind.
+// FromProtobuf implements custom.ProtobufKind.
 func (k *kind) FromProtobuf(data []byte) ([]byte, error) { return protobuf.Decode(data) }
 
-// ToProtobuf implements resources.ProtobufKind.
+// ToProtobuf implements custom.ProtobufKind.
 func (k *kind) ToProtobuf(obj runtime.Object) ([]byte, bool, error) { return protobuf.Encode(obj) }

@@ -20,11 +20,11 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
+	"espalier.dev/server/backend"
+	"espalier.dev/server/custom"
 	"espalier.dev/server/fence"
 	"espalier.dev/server/keys"
 	"espalier.dev/server/progress"
-	"espalier.dev/server/resources"
-	storages "espalier.dev/server/storage"
 	"espalier.dev/store"
 )
 
@@ -46,14 +46,14 @@ type Config struct {
 	Peers Peers
 	// Handler returns the handler of the resources, which has the storage of the CRDs. It is made
 	// with the Definitions as its source, and called when they run.
-	Handler func() *resources.Handler
+	Handler func() *custom.Handler
 }
 
 // Definitions serves and reconciles the stored CRDs.
 type Definitions struct {
 	config   Config
 	crds     keys.Prefix
-	builtin  *resources.Builtin
+	resource *custom.Fixed
 	catalog  atomic.Pointer[crd.Catalog]
 	progress *progress.Progress
 	ready    chan struct{}
@@ -78,7 +78,7 @@ type Definitions struct {
 	cleanups sync.WaitGroup
 }
 
-var _ resources.Source = &Definitions{}
+var _ custom.Source = &Definitions{}
 
 // New returns Definitions with an empty catalog; Run fills it.
 func New(c Config) (*Definitions, error) {
@@ -94,7 +94,7 @@ func New(c Config) (*Definitions, error) {
 		holding: map[string]*held{}, released: make(chan *held), known: map[string]*stored{},
 		fenced: map[types.UID]bool{}, retries: map[string]*retry{}}
 	d.catalog.Store(crd.NewCatalog())
-	d.builtin = &resources.Builtin{
+	d.resource = &custom.Fixed{
 		Definition: def,
 		Storage:    c.Storage,
 		Kinds:      d.kinds,
@@ -107,8 +107,8 @@ func New(c Config) (*Definitions, error) {
 	return d, nil
 }
 
-// Builtin returns the resource customresourcedefinitions.
-func (d *Definitions) Builtin() *resources.Builtin { return d.builtin }
+// Resource returns the resource customresourcedefinitions.
+func (d *Definitions) Resource() *custom.Fixed { return d.resource }
 
 // Catalog returns the current catalog.
 func (d *Definitions) Catalog() *crd.Catalog { return d.catalog.Load() }
@@ -169,7 +169,7 @@ func (d *Definitions) Await(ctx context.Context, revision int64) error {
 }
 
 func (d *Definitions) storage() (*crdStorage, func(), error) {
-	s, release, err := d.config.Handler().Storage(d.builtin.Definition, "v1")
+	s, release, err := d.config.Handler().Storage(d.resource.Definition, "v1")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -426,7 +426,7 @@ type retry struct {
 // logged elsewhere.
 func (d *Definitions) retryAfter(ctx context.Context, name string, err error, message string) {
 	log := klog.FromContext(ctx)
-	if storages.IsFull(err) {
+	if backend.IsFull(err) {
 		pause := d.retry(ctx, name, fullRetry)
 		log.V(2).Info(message, "name", name, "reason", err.Error(), "retryAfter", pause)
 		return

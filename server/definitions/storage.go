@@ -20,8 +20,8 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
+	"espalier.dev/server/backend"
 	"espalier.dev/server/fence"
-	storages "espalier.dev/server/storage"
 	"espalier.dev/store"
 )
 
@@ -182,7 +182,7 @@ func (s *crdStorage) rewrite(ctx context.Context, name string, conditions storag
 func (s *crdStorage) replaceStatus(ctx context.Context, c *api.CustomResourceDefinition,
 	e *store.Entry, status *api.CustomResourceDefinitionStatus) error {
 	data, ok := codec.ReplaceStatus(e.Value, status)
-	replacer, can := s.Storage.Storage.(*storages.Storage)
+	replacer, can := s.Storage.Storage.(*backend.Storage)
 	if !ok || !can {
 		_, err := s.rewrite(ctx, c.Name, only(c.UID, c.ResourceVersion), false,
 			func(stored *api.CustomResourceDefinition, _ runtime.Object) error {

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	"espalier.dev/api"
+	"espalier.dev/server/backend"
 	"espalier.dev/server/fence"
-	storages "espalier.dev/server/storage"
 )
 
 // deleteUnreadable deletes a CRD whose schemas cannot be decoded. It changes only the metadata
@@ -27,7 +27,7 @@ func (s *crdStorage) deleteUnreadable(ctx context.Context, c *api.CustomResource
 	if e == nil || strconv.FormatInt(e.Revision, 10) != c.ResourceVersion {
 		return nil, false, apierrors.NewConflict(s.DefaultQualifiedResource, c.Name, errors.New("the CRD has changed: try again"))
 	}
-	replacer, ok := s.Storage.Storage.(*storages.Storage)
+	replacer, ok := s.Storage.Storage.(*backend.Storage)
 	known := ok && s.definitions.read(e, nil) != nil
 	switch {
 	case known && c.DeletionTimestamp != nil: // the deletion is already running

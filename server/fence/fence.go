@@ -43,8 +43,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/etcd3"
 	"k8s.io/utils/clock"
 
+	"espalier.dev/server/backend"
 	"espalier.dev/server/keys"
-	"espalier.dev/server/storage"
 	"espalier.dev/store"
 )
 
@@ -59,7 +59,7 @@ type Fences struct {
 	client *clientv3.Client
 	// root is that of the objects. Fences are never below it.
 	root        keys.Root
-	backend     *storage.Backend
+	backend     *backend.Backend
 	intact      func(error) bool
 	transformer store.Transformer
 	stop        func()
@@ -103,7 +103,7 @@ func New(c Config) *Fences {
 		compacted, f.stop = compactor.CompactRevision, compactor.Stop
 	}
 	if c.Store != nil {
-		f.backend = storage.NewBackend(c.Store, compacted)
+		f.backend = backend.New(c.Store, compacted)
 	}
 	return f
 }

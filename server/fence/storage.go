@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
 
-	"espalier.dev/server/storage"
+	"espalier.dev/server/backend"
 	"espalier.dev/store"
 )
 
@@ -37,7 +37,7 @@ func (f *Fences) decorate(guard store.Writer) generic.StorageDecorator {
 	return func(c *storagebackend.ConfigForResource, resourcePrefix string,
 		_ func(runtime.Object) (string, error), newFunc, _ func() runtime.Object,
 		_ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers) (apistorage.Interface, factory.DestroyFunc, error) {
-		return f.backend.New(storage.Config{
+		return f.backend.New(backend.Config{
 			Resource: c.GroupResource, Codec: c.Codec, Prefix: resourcePrefix, New: newFunc,
 			Writer: guard, Intact: f.intact, UnlimitedAtZero: true,
 		}), func() {}, nil

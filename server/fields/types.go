@@ -15,7 +15,7 @@ import (
 
 	"espalier.dev/crd"
 	"espalier.dev/schema"
-	"espalier.dev/server/resource"
+	"espalier.dev/server/served"
 )
 
 // The names of types that do not come from a schema.
@@ -76,7 +76,7 @@ func (t *Types) version(apiVersion string) (typed.ParseableType, bool) {
 func (t *Types) ObjectToTyped(obj runtime.Object, o ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	switch obj := obj.(type) {
 	case *unstructured.Unstructured:
-		if obj.GroupVersionKind() == resource.ScaleKind() {
+		if obj.GroupVersionKind() == served.ScaleKind() {
 			return t.scale().FromUnstructured(obj.Object, o...)
 		}
 		v, ok := t.version(obj.GetAPIVersion())
@@ -101,7 +101,7 @@ func (t *Types) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
 	switch o := v.AsValue().Unstructured().(type) {
 	case map[string]any:
 		obj := &unstructured.Unstructured{Object: o}
-		if obj.GroupVersionKind() != resource.ScaleKind() {
+		if obj.GroupVersionKind() != served.ScaleKind() {
 			return obj, nil
 		}
 		scale := &autoscalingv1.Scale{}

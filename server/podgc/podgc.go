@@ -23,10 +23,10 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 
+	"espalier.dev/server/backend"
 	"espalier.dev/server/follow"
 	"espalier.dev/server/keys"
 	"espalier.dev/server/objects"
-	"espalier.dev/server/storage"
 	"espalier.dev/store"
 )
 
@@ -204,7 +204,7 @@ func (c *Collector) begin(_ context.Context, key string) (func(context.Context) 
 	return func(ctx context.Context) error {
 		if !failed {
 			// A full etcd rejects the write, but not the deletion, which frees space.
-			if err := c.fail(ctx, pod, namespace, name, condition); err != nil && (deleted || !storage.IsFull(err)) {
+			if err := c.fail(ctx, pod, namespace, name, condition); err != nil && (deleted || !backend.IsFull(err)) {
 				return err
 			}
 		}

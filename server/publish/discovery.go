@@ -27,7 +27,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"espalier.dev/crd"
-	"espalier.dev/server/resource"
+	"espalier.dev/server/served"
 )
 
 // codecs encode the lists: the old ones and the aggregated one.
@@ -49,8 +49,8 @@ var coreV1 = runtimeschema.GroupVersion{Version: "v1"}
 // groupVersion holds the resources of a group and version.
 type groupVersion struct {
 	runtimeschema.GroupVersion
-	// served are the resources in the order of their names, builtin ones first.
-	served []*resource.Description
+	// served are the resources in the order of their names, fixed ones first.
+	served []*served.Description
 	// hash is the hash of the OpenAPI document.
 	hash func() (string, error)
 }
@@ -67,12 +67,12 @@ type group struct {
 type snapshot struct {
 	publisher *Publisher
 	catalog   *crd.Catalog
-	// groups are the groups of builtin resources in their order, then the others by name.
+	// groups are the groups of fixed resources in their order, then the others by name.
 	groups        []*group
 	builtinGroups int
-	// builtin are the groups of builtin resources, with the core group.
-	builtin []*group
-	byName  map[runtimeschema.GroupVersion]*groupVersion
+	// fixed are the groups of fixed resources, with the core group.
+	fixed  []*group
+	byName map[runtimeschema.GroupVersion]*groupVersion
 
 	// core is the core group. It exists even if it is empty, because kubectl needs its
 	// version v1 to read files with a List of objects.
@@ -88,25 +88,25 @@ type snapshot struct {
 // with the previous snapshot, which may be nil.
 func newSnapshot(p *Publisher, catalog *crd.Catalog, previous *snapshot) *snapshot {
 	s := &snapshot{publisher: p, catalog: catalog, byName: map[runtimeschema.GroupVersion]*groupVersion{}}
-	builtin := map[string][]*crd.Definition{} // by group
+	fixed := map[string][]*crd.Definition{} // by group
 	isBuiltin := map[string]bool{}
 	var names []string
-	for _, b := range p.config.Builtin {
+	for _, b := range p.config.Fixed {
 		d := b.Definition
-		if builtin[d.Group()] == nil {
+		if fixed[d.Group()] == nil {
 			names = append(names, d.Group())
 		}
-		builtin[d.Group()] = append(builtin[d.Group()], d)
+		fixed[d.Group()] = append(fixed[d.Group()], d)
 		isBuiltin[d.Name()] = true
 	}
 	for _, name := range names {
 		if previous != nil && catalog.SameGroup(previous.catalog, name) {
-			if i := slices.IndexFunc(previous.builtin, func(g *group) bool { return g.name == name }); i >= 0 {
-				s.add(previous.builtin[i])
+			if i := slices.IndexFunc(previous.fixed, func(g *group) bool { return g.name == name }); i >= 0 {
+				s.add(previous.fixed[i])
 				continue
 			}
 		}
-		definitions := builtin[name]
+		definitions := fixed[name]
 		for _, d := range catalog.Group(name) {
 			if !isBuiltin[d.Name()] {
 				definitions = append(definitions, d)
@@ -114,10 +114,10 @@ func newSnapshot(p *Publisher, catalog *crd.Catalog, previous *snapshot) *snapsh
 		}
 		s.add(p.newGroup(name, definitions))
 	}
-	s.builtin = slices.Clone(s.groups)
+	s.fixed = slices.Clone(s.groups)
 	s.builtinGroups = len(s.groups)
 	for _, name := range catalog.Groups() {
-		if builtin[name] != nil {
+		if fixed[name] != nil {
 			continue
 		}
 		var g *group

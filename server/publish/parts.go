@@ -16,7 +16,7 @@ import (
 
 	"espalier.dev/internal/lru"
 	"espalier.dev/openapi"
-	"espalier.dev/server/resource"
+	"espalier.dev/server/served"
 )
 
 // text is a document in pieces, most of which are shared with other documents.
@@ -59,7 +59,7 @@ type part struct {
 }
 
 // partOf returns the part of a version.
-func (p *Publisher) partOf(v *resource.Description) (*part, error) {
+func (p *Publisher) partOf(v *served.Description) (*part, error) {
 	id, err := identify(v.Definition())
 	if err != nil {
 		return nil, err

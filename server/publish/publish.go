@@ -19,7 +19,7 @@ import (
 
 	"espalier.dev/crd"
 	"espalier.dev/openapi"
-	"espalier.dev/server/resource"
+	"espalier.dev/server/served"
 )
 
 // Source provides the CRDs that are served.
@@ -31,9 +31,9 @@ type Source interface {
 type Config struct {
 	// Source provides the CRDs.
 	Source Source
-	// Builtin are the resources of the server itself, the most important first. A CRD in
+	// Fixed are the resources that no CRD defines, the most important first. A CRD in
 	// Source cannot replace them.
-	Builtin []Builtin
+	Fixed []Fixed
 	// Addresses are published in the list of all groups; nil publishes none.
 	Addresses discovery.Addresses
 	// Version is the version of the server. Clients cache OpenAPI documents by their hash,
@@ -43,21 +43,21 @@ type Config struct {
 	Codecs serializer.CodecFactory
 }
 
-// Builtin is a resource of the server itself.
-type Builtin struct {
+// Fixed is a resource that no CRD defines.
+type Fixed struct {
 	Definition *crd.Definition
 	// Describe describes one of its versions.
-	Describe func(*crd.Version) *resource.Description
+	Describe func(*crd.Version) *served.Description
 }
 
-// describe describes a version of a builtin or other resource.
-func (p *Publisher) describe(v *crd.Version) *resource.Description {
-	for _, b := range p.config.Builtin {
+// describe describes a version of a fixed or other resource.
+func (p *Publisher) describe(v *crd.Version) *served.Description {
+	for _, b := range p.config.Fixed {
 		if b.Definition == v.Definition() {
 			return b.Describe(v)
 		}
 	}
-	return resource.Describe(v)
+	return served.Describe(v)
 }
 
 // Publisher answers requests for discovery and OpenAPI. It is safe for concurrent use.
@@ -137,7 +137,7 @@ func (p *Publisher) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			w.Header().Set("Allow", "GET, HEAD")
-			responsewriters.ErrorNegotiated(resource.NotAllowed(), p.codecs.legacy, coreV1, w, r)
+			responsewriters.ErrorNegotiated(served.NotAllowed(), p.codecs.legacy, coreV1, w, r)
 		default:
 			h.ServeHTTP(w, r)
 		}

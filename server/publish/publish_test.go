@@ -28,7 +28,7 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/openapi"
-	"espalier.dev/server/resource"
+	"espalier.dev/server/served"
 )
 
 // source is a catalog that a test changes.
@@ -110,23 +110,23 @@ func definitions(t testing.TB) *crd.Definition {
 const definitionsName = "customresourcedefinitions." + api.GroupName
 
 // describeDefinitions documents CRDs by their Go types.
-func describeDefinitions(v *crd.Version) *resource.Description {
-	d := resource.Describe(v)
-	d.OpenAPI = resource.OpenAPI{
+func describeDefinitions(v *crd.Version) *served.Description {
+	d := served.Describe(v)
+	d.OpenAPI = served.OpenAPI{
 		V2: func(b *openapi.Builder) (*spec.Swagger, error) { return b.DefinitionsV2(v.Name()) },
 		V3: func(b *openapi.Builder) (*spec3.OpenAPI, error) { return b.DefinitionsV3(v.Name()) },
 	}
 	return d
 }
 
-// start runs a publisher of the given definitions and the builtin one.
+// start runs a publisher of the given definitions and the fixed one.
 func start(t testing.TB, list ...*crd.Definition) (*source, *httptest.Server) {
 	t.Helper()
 	src := &source{}
 	src.set(list...)
 	srv := httptest.NewServer(New(Config{
 		Codecs: scheme.Codecs,
-		Source: src, Builtin: []Builtin{{Definition: definitions(t), Describe: describeDefinitions}}, Version: "test",
+		Source: src, Fixed: []Fixed{{Definition: definitions(t), Describe: describeDefinitions}}, Version: "test",
 		Addresses: discovery.DefaultAddresses{DefaultAddress: "server:6443"},
 	}))
 	t.Cleanup(srv.Close)
@@ -538,8 +538,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestBuiltin defines CRDs with the names of builtin resources.
-func TestBuiltin(t *testing.T) {
+// TestBuiltin defines CRDs with the names of fixed resources.
+func TestFixed(t *testing.T) {
 	_, srv := start(t,
 		define(t, definitionsName),
 		define(t, "gadgets."+api.GroupName),

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"espalier.dev/server/resource"
+	"espalier.dev/server/served"
 )
 
 // UnsetReplicas stands for a missing number of replicas while a client's patch is applied, so
@@ -32,7 +32,7 @@ type Scaler interface {
 
 // NewScale returns the Scale of an object.
 func NewScale(of metav1.Object, replicas, have int32, selector string) *autoscalingv1.Scale {
-	gvk := resource.ScaleKind()
+	gvk := served.ScaleKind()
 	return &autoscalingv1.Scale{
 		TypeMeta: metav1.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind},
 		ObjectMeta: metav1.ObjectMeta{

@@ -17,13 +17,13 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/schema"
-	"espalier.dev/server/resources"
+	"espalier.dev/server/custom"
 )
 
 // New returns the resource skeletons: for each CRD an object of the same name, with the
 // skeleton of each version. It is a resource and not a subresource of CRDs because kubectl get
 // reads no subresources but status and scale.
-func New(catalog func() *crd.Catalog) (*resources.Virtual, error) {
+func New(catalog func() *crd.Catalog) (*custom.Virtual, error) {
 	preserve := true
 	version := api.JSONSchemaProps{Type: api.StringOrArray{"object"}, Properties: map[string]api.JSONSchemaProps{
 		"name": {Type: api.StringOrArray{"string"}, Description: "The name of the version."},
@@ -32,7 +32,7 @@ func New(catalog func() *crd.Catalog) (*resources.Virtual, error) {
 			Description: "The skeleton of the schema. It is missing if the version has no schema.",
 		},
 	}}
-	d, err := resources.NewVirtualDefinition(resources.VirtualNames{Plural: "skeletons",
+	d, err := custom.NewVirtualDefinition(custom.VirtualNames{Plural: "skeletons",
 		Singular: "skeleton", Kind: "Skeleton"}, &api.JSONSchemaProps{
 		Type:        api.StringOrArray{"object"},
 		Description: "All fields that the schemas of a CRD specify, including those under logical operators. Other fields are pruned.",
@@ -44,7 +44,7 @@ func New(catalog func() *crd.Catalog) (*resources.Virtual, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &resources.Virtual{
+	return &custom.Virtual{
 		Definition: d,
 		Get: func(_ context.Context, name string) (schema.Object, error) {
 			of := catalog().Get(name)

@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	"espalier.dev/server/rbac/defaults"
+	"espalier.dev/server/roles/defaults"
 	"espalier.dev/test/oracle/builtin"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"espalier.dev/server/etcd/etcdtest"
 	"espalier.dev/server/keys"
-	"espalier.dev/server/rbac"
+	"espalier.dev/server/roles"
 	"espalier.dev/store"
 	"espalier.dev/test/oracle/builtin"
 )
@@ -70,7 +70,7 @@ func TestRBAC(t *testing.T) {
 }
 
 // storeRoles stores roles and bindings below a prefix of etcd, and returns an authorizer of them.
-func storeRoles(t *testing.T, etcd *clientv3.Client, prefix string, list []runtime.Object) *rbac.Authorizer {
+func storeRoles(t *testing.T, etcd *clientv3.Client, prefix string, list []runtime.Object) *roles.Authorizer {
 	t.Helper()
 	for _, obj := range list {
 		kind, m := obj.GetObjectKind().GroupVersionKind().Kind, obj.(metav1.Object)
@@ -89,11 +89,11 @@ func storeRoles(t *testing.T, etcd *clientv3.Client, prefix string, list []runti
 	}
 	t.Cleanup(s.Close)
 	<-s.Loaded()
-	return rbac.New(s)
+	return roles.New(s)
 }
 
 // decide asks our authorizer.
-func decide(t *testing.T, ours *rbac.Authorizer, a *builtin.Attributes) (d builtin.Decision) {
+func decide(t *testing.T, ours *roles.Authorizer, a *builtin.Attributes) (d builtin.Decision) {
 	t.Helper()
 	who := &user.DefaultInfo{Name: a.User.Name, Groups: a.User.Groups}
 	if a.Rules != nil {

@@ -1,0 +1,277 @@
+package custom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"espalier.dev/crd"
+	"espalier.dev/internal/jsonx"
+	"espalier.dev/schema"
+)
+
+// Kind implements what is specific to the objects of one version of a resource. It defines
+// their representation in memory: trees for custom resources, Go structs for fixed
+// resources. Objects always have their apiVersion and kind set. A Kind is safe for concurrent
+// use.
+type Kind interface {
+	// New returns an empty object, and NewList an empty list.
+	New() runtime.Object
+	NewList() runtime.Object
+
+	// Decode decodes an object from a client's JSON. The second result lists the errors of
+	// strict decoding (unknown and duplicate fields), if o asks for a report.
+	Decode(src []byte, o schema.DecodeOptions) (runtime.Object, []error, error)
+	// DecodeStored decodes an object from the storage, which may have been stored in any
+	// version.
+	DecodeStored(src []byte) (runtime.Object, error)
+	// EncodeStored encodes an object for the storage, in the storage version. old is the stored
+	// value that it replaces, or nil.
+	EncodeStored(obj runtime.Object, old []byte, w io.Writer) error
+	// Default applies defaults to an object that server-side apply has merged.
+	Default(obj runtime.Object)
+
+	// Prepare prepares an object for validation, for a create or, with old, an update.
+	// PrepareStatus does so for an update of the status.
+	Prepare(ctx context.Context, obj, old runtime.Object) error
+	PrepareStatus(ctx context.Context, obj, old runtime.Object) error
+
+	// Validate returns the errors of a create or, with old, an update, and warnings for the
+	// client if there are none. ValidateStatus does so for an update of the status.
+	Validate(ctx context.Context, obj, old runtime.Object) (field.ErrorList, []string)
+	ValidateStatus(ctx context.Context, obj, old runtime.Object) (field.ErrorList, []string)
+}
+
+// Kinds are the versions of a resource.
+type Kinds interface {
+	Kind(*crd.Version) (Kind, error)
+	Converter
+}
+
+// customKinds are the versions of a custom resource.
+type customKinds struct {
+	definition *crd.Definition
+	converter  treeConverter
+	// kind returns the Kind of a version.
+	kind func(version string) (Kind, error)
+}
+
+func (k *customKinds) Kind(v *crd.Version) (Kind, error) {
+	p, err := v.Program()
+	if err != nil {
+		return nil, err
+	}
+	return &customKind{Version: v, kinds: k, program: p, apiVersion: v.GroupVersionKind().GroupVersion().String(), id: new(viewID)}, nil
+}
+
+// program returns the program of a version.
+func (k *customKinds) program(version string) (*schema.Program, error) {
+	kind, err := k.kind(version)
+	if err != nil {
+		return nil, err
+	}
+	return kind.(*customKind).program, nil
+}
+
+// customKind is the Kind of a custom resource, based on its schema.
+type customKind struct {
+	*crd.Version
+	kinds      *customKinds
+	program    *schema.Program
+	apiVersion string
+	// id identifies the views of stored objects that this Kind makes.
+	id *viewID
+}
+
+func (k *customKind) New() runtime.Object {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(k.GroupVersionKind())
+	return u
+}
+
+func (k *customKind) NewList() runtime.Object {
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(k.GroupVersionKind().GroupVersion().WithKind(k.Definition().Names().ListKind))
+	return l
+}
+
+func (k *customKind) Decode(src []byte, o schema.DecodeOptions) (runtime.Object, []error, error) {
+	obj, report, err := k.program.Decode(src, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := k.contradictsStorage(obj, o); err != nil {
+		return nil, nil, err
+	}
+	return &unstructured.Unstructured{Object: obj}, strictErrors(report), nil
+}
+
+// contradictsStorage returns an error if an object from a client contradicts the types of the
+// storage version. It is checked here, so that values that are already stored pass. Objects
+// that a webhook converts are checked after the conversion.
+func (k *customKind) contradictsStorage(obj schema.Object, o schema.DecodeOptions) error {
+	stored := k.Definition().Storage()
+	if _, ok := k.kinds.converter.(relabel); !ok || k.Storage() || stored == nil || !k.Definition().Semantics().RefusesContradictions() {
+		return nil
+	}
+	_, err := k.kinds.convertWith(runtime.DeepCopyJSON(obj), stored.GroupVersionKind().GroupVersion(),
+		schema.DecodeOptions{WithoutDefaults: true, Old: o.Old})
+	if contradiction := (*schema.ContradictionError)(nil); errors.As(err, &contradiction) {
+		return err
+	}
+	return nil // the request's own version reports other errors
+}
+
+// strictErrors returns the errors of strict decoding, worded as in kube-apiserver.
+func strictErrors(r *schema.Report) (errs []error) {
+	if r == nil {
+		return nil
+	}
+	for _, f := range r.DuplicateFields() {
+		errs = append(errs, fmt.Errorf("duplicate field %q", f))
+	}
+	for _, f := range r.UnknownFields() {
+		errs = append(errs, fmt.Errorf("unknown field %q", f))
+	}
+	return errs
+}
+
+func (k *customKind) DecodeStored(src []byte) (runtime.Object, error) {
+	program, err := k.kinds.program(k.kinds.writtenIn(src, k.Name()))
+	if err != nil {
+		return nil, err
+	}
+	obj, _, err := program.Decode(src, schema.DecodeOptions{FromStorage: true})
+	if err != nil {
+		return nil, err
+	}
+	if obj, err = k.kinds.convert(obj, k.GroupVersionKind().GroupVersion(), reading); err != nil {
+		return nil, err
+	}
+	return &unstructured.Unstructured{Object: obj}, nil
+}
+
+func (k *customKind) EncodeStored(obj runtime.Object, old []byte, w io.Writer) error {
+	var out schema.Object
+	var err error
+	switch obj := obj.(type) {
+	case *storedTree:
+		out, err = k.converted(obj.Object, old)
+	case *unstructured.Unstructured:
+		out, err = k.converted(obj.Object, old)
+	default:
+		err = fmt.Errorf("%T cannot be stored", obj)
+	}
+	if err != nil {
+		return err
+	}
+	data, err := jsonx.Append(nil, map[string]any(out))
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(data, '\n')) // as kube-apiserver stores it
+	return err
+}
+
+// storageVersion is the version in which objects are stored.
+func (k *customKind) storageVersion() runtimeschema.GroupVersion {
+	return k.Definition().Storage().GroupVersionKind().GroupVersion()
+}
+
+// converted returns an object in the storage version. A value that contradicts the type that it has
+// there is an error, unless the stored value that the object replaces has it already.
+func (k *customKind) converted(obj schema.Object, old []byte) (schema.Object, error) {
+	why := writing
+	if _, ok := k.kinds.converter.(relabel); ok {
+		why = reading // Decode has checked it
+	}
+	out, err := k.kinds.convertCopy(obj, k.storageVersion(), why)
+	contradiction := (*schema.ContradictionError)(nil)
+	if old != nil && errors.As(err, &contradiction) {
+		stored, failed := k.kinds.kind(k.storageVersion().Version)
+		if failed != nil {
+			return nil, failed
+		}
+		before, failed := stored.DecodeStored(old)
+		if failed != nil {
+			return nil, failed
+		}
+		out, err = k.kinds.convertWith(runtime.DeepCopyJSON(obj), k.storageVersion(),
+			schema.DecodeOptions{WithoutDefaults: true, Old: content(before)})
+	}
+	if errors.As(err, &contradiction) {
+		// The object that the client sent is malformed, in the version that is stored.
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return out, err
+}
+
+func (k *customKind) Default(obj runtime.Object) { k.program.Default(content(obj)) }
+
+func (k *customKind) Prepare(_ context.Context, obj, old runtime.Object) error {
+	if old != nil {
+		k.PrepareUpdate(content(obj), content(old))
+		return nil
+	}
+	tree := content(obj)
+	if k.HasStatus() {
+		delete(tree, "status")
+	}
+	setGeneration(tree, 1)
+	return nil
+}
+
+func (k *customKind) PrepareStatus(_ context.Context, obj, old runtime.Object) error {
+	k.PrepareStatusUpdate(content(obj), content(old))
+	return nil
+}
+
+func (k *customKind) Validate(ctx context.Context, obj, old runtime.Object) (field.ErrorList, []string) {
+	vs, err := k.Version.Validate(ctx, content(obj), content(old))
+	return k.fieldErrors(vs, err), crd.FinalizerWarnings(content(obj), content(old))
+}
+
+func (k *customKind) ValidateStatus(ctx context.Context, obj, old runtime.Object) (field.ErrorList, []string) {
+	vs, err := k.Version.ValidateStatus(ctx, content(obj), content(old))
+	return k.fieldErrors(vs, err), nil
+}
+
+func (k *customKind) fieldErrors(vs schema.Violations, err error) field.ErrorList {
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	truncated := vs.Truncated()
+	if len(vs) > 2*crd.MaxErrors {
+		// The others are not reported, and the text of an error can be long.
+		vs, truncated = vs[:2*crd.MaxErrors], true
+	}
+	errs := vs.FieldErrorsIn(k.Definition().Semantics())
+	if truncated {
+		errs = append(errs, schema.MoreErrors())
+	}
+	return errs
+}
+
+func setGeneration(obj schema.Object, n int64) {
+	meta, ok := obj["metadata"].(map[string]any)
+	if !ok {
+		meta = map[string]any{}
+		obj["metadata"] = meta
+	}
+	meta["generation"] = n
+}
+
+// content returns the tree of an object, or nil if it is not a tree.
+func content(obj runtime.Object) schema.Object {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return u.Object
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package custom
+
+import (
+	"context"
+	"fmt"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+
+	"espalier.dev/schema"
+	"espalier.dev/server/served"
+)
+
+// mutation is what admission plugins use to change the object of one request. They call the
+// defaulter after each change, which normalizes the object: the next plugin sees no unknown
+// fields, and values of the right types.
+type mutation struct {
+	*handlers.RequestScope
+	kind *customKind
+	// old is the object that is replaced, or nil.
+	old *unstructured.Unstructured
+	// changed is set when a plugin has changed the object. err is set if the result was
+	// malformed, and stop ends the context of the plugins then: none sees the object.
+	changed bool
+	err     error
+	stop    context.CancelFunc
+}
+
+var _ admission.ObjectInterfaces = &mutation{}
+
+// mutate runs the mutating plugins.
+func (w *write) mutate(ctx context.Context, plugins admission.MutationInterface, obj, old *unstructured.Unstructured) error {
+	kind, ok := w.kind.(*customKind)
+	if !ok || !kind.Definition().Semantics().NormalizesMutations() {
+		return plugins.Admit(ctx, w.attributes(ctx, obj, old), w.scope)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	m := &mutation{RequestScope: w.scope, kind: kind, old: old, stop: stop}
+	err := plugins.Admit(ctx, w.attributes(ctx, obj, old), m)
+	if err == nil && m.changed {
+		m.normalize(obj)
+	}
+	if m.err != nil {
+		return m.err
+	}
+	return err
+}
+
+// GetObjectDefaulter returns what normalizes the object after a change.
+func (m *mutation) GetObjectDefaulter() runtime.ObjectDefaulter { return m }
+
+// Default normalizes an object, in the version in which a plugin has changed it.
+func (m *mutation) Default(in runtime.Object) {
+	m.changed = true
+	obj, ok := in.(*unstructured.Unstructured)
+	if !ok || obj.GroupVersionKind().GroupKind() != m.kind.GroupVersionKind().GroupKind() {
+		m.RequestScope.Defaulter.Default(in)
+		return // its kind is validated later
+	}
+	m.normalize(obj)
+}
+
+func (m *mutation) normalize(obj *unstructured.Unstructured) {
+	gv := obj.GroupVersionKind().GroupVersion()
+	kind, err := m.kind.kinds.kind(gv.Version)
+	if err != nil {
+		return // as above
+	}
+	o := schema.DecodeOptions{}
+	if m.old != nil {
+		// A conversion that fails leaves nothing to compare with.
+		o.Old, _ = m.kind.kinds.convertCopy(m.old.Object, gv, reading)
+	}
+	if err = kind.(*customKind).normalize(obj.Object, o); err != nil && m.err == nil {
+		m.err = apierrors.NewBadRequest(fmt.Sprintf("the object is malformed after the changes of mutating admission: %v", err))
+		m.stop()
+	}
+}
+
+// normalize normalizes an object that an admission plugin has changed.
+func (k *customKind) normalize(obj schema.Object, o schema.DecodeOptions) error {
+	if _, err := k.program.Normalize(obj, o); err != nil {
+		return err
+	}
+	return k.contradictsStorage(obj, o)
+}
+
+// scaleCreator creates the objects of the scale endpoint of a resource.
+type scaleCreator struct{ creator }
+
+func (c scaleCreator) New(gvk runtimeschema.GroupVersionKind) (runtime.Object, error) {
+	if gvk != served.ScaleKind() {
+		return c.creator.New(gvk)
+	}
+	scale := &autoscalingv1.Scale{}
+	scale.SetGroupVersionKind(gvk)
+	return scale, nil
+}
