@@ -71,7 +71,7 @@ vuln: ## check the product and its dependencies for known vulnerabilities
 	@scripts/vuln.sh $(TOOL) govulncheck ./...
 
 .PHONY: prove
-prove: ## run the tests of a behaviour: make prove ROW=P-07; without ROW, list the behaviours without tests
+prove: ## run the tests of a behaviour or of a clause of it: make prove ROW=P-07, ROW=P-07a; without ROW, list all with their tests
 	@cd test/tools && go run ./prove ../.. $(ROW)
 
 .PHONY: golden

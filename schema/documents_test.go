@@ -44,32 +44,9 @@ func TestDocuments(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no documents: %v", err)
 	}
-	byID := map[string][]string{}
 	for _, f := range files {
-		id, _ := splitID(f)
-		byID[id] = append(byID[id], f)
+		t.Run(strings.TrimSuffix(filepath.Base(f), ".txtar"), func(t *testing.T) { runDocument(t, f) })
 	}
-	for id, files := range byID {
-		t.Run(id, func(t *testing.T) {
-			for _, f := range files {
-				if _, name := splitID(f); name != "" {
-					t.Run(name, func(t *testing.T) { runDocument(t, f) })
-				} else {
-					runDocument(t, f)
-				}
-			}
-		})
-	}
-}
-
-// splitID cuts testdata/documents/P-12-map-below.txtar into P-12 and map-below.
-func splitID(file string) (id, name string) {
-	base := strings.TrimSuffix(filepath.Base(file), ".txtar")
-	parts := strings.SplitN(base, "-", 3)
-	if len(parts) < 3 {
-		return base, ""
-	}
-	return parts[0] + "-" + parts[1], parts[2]
 }
 
 // documentCase is one case: its input, and the indices of its wanted sections.

@@ -32,26 +32,18 @@ func TestDocuments(t *testing.T) {
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		servers[sem.String()] = espaliertest.Start(t, espaliertest.WithSemantics(sem))
 	}
-	byID := map[string][]string{}
 	for _, f := range files {
-		parts := strings.SplitN(strings.TrimSuffix(filepath.Base(f), ".txtar"), "-", 3)
-		id := parts[0] + "-" + parts[1]
-		byID[id] = append(byID[id], f)
-	}
-	for _, id := range slices.Sorted(maps.Keys(byID)) {
 		cases := map[string][]serverCase{}
-		for _, f := range byID[id] {
-			for _, sem := range []string{"kep", "kubernetes"} {
-				cases[sem] = append(cases[sem], serverCases(t, f, sem)...)
-			}
+		for sem := range servers {
+			cases[sem] = serverCases(t, f, sem)
 		}
 		if len(cases["kep"])+len(cases["kubernetes"]) == 0 {
 			continue // about schemas alone
 		}
-		t.Run(id, func(t *testing.T) {
-			for _, sem := range []string{"kep", "kubernetes"} {
+		t.Run(strings.TrimSuffix(filepath.Base(f), ".txtar"), func(t *testing.T) {
+			for sem, s := range servers {
 				for _, c := range cases[sem] {
-					t.Run(sem+"/"+c.name, func(t *testing.T) { c.run(t, servers[sem]) })
+					t.Run(sem+"/"+c.name, func(t *testing.T) { c.run(t, s) })
 				}
 			}
 		})

@@ -92,6 +92,10 @@ func flattened(t *testing.T, g *controllerGen, id crd.TypeIdent) *api.JSONSchema
 // schemas. Each field of the original has a field with the same name in JSON whose values are
 // assignable, or the difference has a class.
 func TestGoToGo(t *testing.T) {
+	t.Run("S-16 Go to OpenAPI to Go", goToGo)
+}
+
+func goToGo(t *testing.T) {
 	originals := []string{"k8s.io/api/apps/v1", "k8s.io/api/networking/v1", "k8s.io/api/batch/v1"}
 	g := newControllerGen(t, ".", originals...)
 	dir := newModule(t)

@@ -61,6 +61,10 @@ func checkCompiled(t *testing.T, name string, p *generate.Package) {
 // TestProtoCorpus compiles the messages of the corpus.
 func TestProtoCorpus(t *testing.T) {
 	t.Parallel()
+	t.Run("S-16 OpenAPI to Protobuf to OpenAPI", protoToOpenAPI)
+}
+
+func protoToOpenAPI(t *testing.T) {
 	count := 0
 	for file, all := range corpus(t) {
 		for _, p := range all {

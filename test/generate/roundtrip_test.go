@@ -23,6 +23,10 @@ import (
 // TestCorpus generates the Go types of the CRDs of the corpus, and derives the schemas from
 // them with controller-gen. It compares the schemas; each difference has a class.
 func TestCorpus(t *testing.T) {
+	t.Run("S-16 OpenAPI to Go to OpenAPI", openAPIToOpenAPI)
+}
+
+func openAPIToOpenAPI(t *testing.T) {
 	dir := newModule(t)
 	all := projects(t)
 	for _, p := range all {

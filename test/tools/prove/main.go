@@ -1,21 +1,23 @@
 // Command prove runs the tests of a promised behaviour in all modules below a directory,
-// or lists the behaviours without a test.
+// or lists the behaviours with their tests.
 //
-//	go run ./prove DIR        # list the behaviours without a test
+//	go run ./prove DIR        # list all behaviours, clause by clause, with their tests
 //	go run ./prove DIR P-07   # run the tests of P-07
+//	go run ./prove DIR P-07b  # run the tests of a clause of P-07
 //
 // The tests of a behaviour are the subtests that are named after it, directly below a
-// top-level test. The list fails if it differs from the list of open behaviours in
-// internal/ledger/open.txt, which may only shrink.
+// top-level test. The files in internal/ledger/clauses split it into clauses and name the
+// tests of each. The list fails if a behaviour has no clause, if a clause has no test, or if
+// the named test does not exist.
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,54 +45,96 @@ func run(w io.Writer, dir, id string) error {
 	if err != nil {
 		return err
 	}
+	clauses, err := ledger.Clauses()
+	if err != nil {
+		return err
+	}
 	proofs, err := ledger.Find(dir)
 	if err != nil {
 		return err
 	}
 	if id == "" {
-		open, err := ledger.Open()
-		if err != nil {
-			return err
-		}
-		return list(w, ledger.Compare(rows, open, proofs), len(rows))
+		list(w, rows, clauses, proofs)
+		return ledger.Check(rows, clauses, proofs)
 	}
-	if !slices.ContainsFunc(rows, func(r ledger.Row) bool { return r.ID == id }) {
-		return fmt.Errorf("%q is not the ID of a behaviour, such as P-07", id)
+	tests, err := choose(id, rows, clauses, proofs)
+	if err != nil {
+		return err
 	}
-	return prove(w, id, proofs)
+	return prove(w, dir, id, tests)
 }
 
-// list prints the rows without a proof.
-func list(w io.Writer, s ledger.State, total int) error {
-	for _, r := range slices.Concat(s.Missed, s.Open) {
-		fmt.Fprintf(w, "%s  %s\n", r.ID, r.Title)
-	}
-	missing := len(s.Open) + len(s.Missed)
-	fmt.Fprintf(w, "%d of %d behaviours have a test, %d have none\n", total-missing, total, missing)
-	var errs []error
-	for _, r := range s.Missed {
-		errs = append(errs, fmt.Errorf("%s has no test: add a subtest or a script that is named %s", r.ID, r.ID))
-	}
-	for _, r := range s.Closed {
-		errs = append(errs, fmt.Errorf("%s has a test: delete it from open.txt", r.ID))
-	}
-	return errors.Join(errs...)
-}
-
-// prove runs the subtests of a row. It fails if one fails, and if none passes: a skipped
-// test proves nothing.
-func prove(w io.Writer, id string, proofs []ledger.Proof) error {
-	tests := map[string][]string{} // by package directory
-	for _, p := range proofs {
-		if p.Row == id && !slices.Contains(tests[p.Dir], p.Test) {
-			tests[p.Dir] = append(tests[p.Dir], p.Test)
+// list prints the clauses of all rows with their tests, and how many there are.
+func list(w io.Writer, rows []ledger.Row, clauses []ledger.Clause, proofs []ledger.Proof) {
+	tests := map[ledger.Proof]bool{}
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s %s\n", r.ID, r.Title)
+		for _, c := range clauses {
+			if c.Row != r.ID {
+				continue
+			}
+			fmt.Fprintf(w, "  %s %s\n", c.ID, c.Text)
+			for _, ref := range c.Proofs {
+				fmt.Fprintf(w, "        %s\n", ref)
+				for _, p := range c.Proven(ref, proofs) {
+					tests[p] = true
+				}
+			}
 		}
 	}
-	result := regexp.MustCompile(`(?m)^ +--- ([A-Z]+): [^/ ]+/` + id + `(?:[^0-9/ ][^/ ]*)? .*\n`)
+	fmt.Fprintf(w, "behaviours: %d, clauses: %d, tests: %d\n", len(rows), len(clauses), len(tests))
+}
+
+// A target is a set of subtests, directly below a top-level test.
+type target struct {
+	dir, test string
+	pattern   string // of the names of the subtests
+}
+
+// choose returns the tests of a row or of a clause.
+func choose(id string, rows []ledger.Row, clauses []ledger.Clause, proofs []ledger.Proof) ([]target, error) {
+	var tests []target
+	if slices.ContainsFunc(rows, func(r ledger.Row) bool { return r.ID == id }) {
+		for _, p := range proofs {
+			if t := (target{p.Dir, p.Test, "^" + id + "([^0-9]|$)"}); p.Row == id && !slices.Contains(tests, t) {
+				tests = append(tests, t)
+			}
+		}
+		return tests, nil
+	}
+	var siblings []string
+	for _, c := range clauses {
+		if c.ID == id {
+			for _, ref := range c.Proofs {
+				tests = append(tests, target{ref.Dir, ref.Test, c.Pattern(ref)})
+			}
+			return tests, nil
+		}
+		if strings.HasPrefix(id, c.Row) {
+			siblings = append(siblings, c.ID)
+		}
+	}
+	if len(siblings) > 0 {
+		return nil, fmt.Errorf("%q is not the ID of a clause: want %s", id, strings.Join(siblings, ", "))
+	}
+	return nil, fmt.Errorf("%q is not the ID of a behaviour, such as P-07, or of a clause of it, such as P-07a", id)
+}
+
+// prove runs the tests of a row or of a clause. It fails if one fails, and if none passes: a
+// skipped test proves nothing.
+func prove(w io.Writer, root, id string, tests []target) error {
+	byDir := map[string][]target{}
+	for _, t := range tests {
+		byDir[t.dir] = append(byDir[t.dir], t)
+	}
 	passed, failed := 0, []string{}
-	for _, dir := range slices.Sorted(maps.Keys(tests)) {
-		cmd := exec.Command("go", "test", "-v", "-count=1", "-run", fmt.Sprintf("^(%s)$/^%s($|[^0-9])", strings.Join(tests[dir], "|"), id), ".")
-		cmd.Dir = dir
+	for _, dir := range slices.Sorted(maps.Keys(byDir)) {
+		var patterns []string
+		for _, t := range byDir[dir] {
+			patterns = append(patterns, "^"+t.test+"$/"+t.pattern)
+		}
+		cmd := exec.Command("go", "test", "-v", "-count=1", "-run", strings.Join(patterns, "|"), ".")
+		cmd.Dir = filepath.Join(root, filepath.FromSlash(dir))
 		out, err := cmd.CombinedOutput()
 		fmt.Fprintf(w, "== %s\n", dir)
 		if err != nil {
@@ -109,8 +153,11 @@ func prove(w io.Writer, id string, proofs []ledger.Proof) error {
 		return fmt.Errorf("%s fails in %s", id, strings.Join(failed, ", "))
 	}
 	if passed == 0 {
-		return fmt.Errorf("%s is not proven: no test that is named %s passed", id, id)
+		return fmt.Errorf("%s is not proven: none of its tests passed", id)
 	}
 	fmt.Fprintf(w, "%s: ok, tests: %d\n", id, passed)
 	return nil
 }
+
+// result is the line that go test prints for a subtest, directly below a top-level test.
+var result = regexp.MustCompile(`(?m)^ +--- ([A-Z]+): [^/ ]+/[^/ ]+ .*\n`)

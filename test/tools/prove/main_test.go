@@ -34,9 +34,10 @@ func TestRows(t *testing.T) {
 	for _, tt := range []struct{ row, out, err string }{
 		{"V-01", "V-01: ok, tests: 2", ""},
 		{"V-02", "it is broken", "V-02 fails in "},
-		{"V-03", "SKIP", "V-03 is not proven: no test that is named V-03 passed"},
+		{"V-03", "SKIP", "V-03 is not proven: none of its tests passed"},
 		{"V-04", "", "V-04 is not proven"},
-		{"V-99", "", `"V-99" is not the ID of a behaviour`},
+		{"V-99", "", `"V-99" is not the ID of a behaviour, such as P-07, or of a clause`},
+		{"V-99a", "", `"V-99a" is not the ID of a behaviour`},
 		{"TestRows", "", `"TestRows" is not the ID of a behaviour`},
 	} {
 		var out bytes.Buffer
@@ -50,17 +51,73 @@ func TestRows(t *testing.T) {
 	}
 }
 
-func TestList(t *testing.T) {
-	open, missed, closed := ledger.Row{ID: "A-01", Title: "open"}, ledger.Row{ID: "A-02", Title: "missed"}, ledger.Row{ID: "A-03", Title: "closed"}
+// TestProveClause runs the tests of clauses.
+func TestProveClause(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod": "module example.com/m\n\ngo 1.26\n",
+		"sub/m_test.go": `package m
+
+import "testing"
+
+func TestA(t *testing.T) {
+	t.Run("A-01", func(*testing.T) {})
+	t.Run("A-01a more", func(*testing.T) {})
+	t.Run("A-01b", func(t *testing.T) { t.Fatal("it is broken") })
+	t.Run("A-01-x", func(*testing.T) {})
+}
+
+func TestB(t *testing.T) {
+	t.Run("A-01 this (one)", func(*testing.T) {})
+	t.Run("A-01 that one", func(t *testing.T) { t.Fatal("it must not run") })
+}
+`,
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := []ledger.Row{{ID: "A-01", Title: "title"}}
+	clauses := []ledger.Clause{
+		{ID: "A-01a", Row: "A-01", Text: "One.", Proofs: []ledger.Reference{{Dir: "sub", Test: "TestA"}, {Dir: "sub", Test: "TestB", Name: "A-01_this_(one)"}}},
+		{ID: "A-01b", Row: "A-01", Text: "Two.", Proofs: []ledger.Reference{{Dir: "sub", Test: "TestA"}}},
+	}
+	proofs, err := ledger.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ id, out, err string }{
+		{"A-01a", "A-01a: ok, tests: 4\n", ""},
+		{"A-01b", "it is broken", "A-01b fails in sub"},
+		{"A-01", "it must not run", "A-01 fails in sub"},
+		{"A-01c", "", `"A-01c" is not the ID of a clause: want A-01a, A-01b`},
+	} {
+		var out bytes.Buffer
+		tests, err := choose(tt.id, rows, clauses, proofs)
+		if err == nil {
+			err = prove(&out, dir, tt.id, tests)
+		}
+		if !strings.Contains(out.String(), tt.out) {
+			t.Errorf("%s: got output %q, want %q", tt.id, &out, tt.out)
+		}
+		if (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
+			t.Errorf("%s: got error %v, want %q", tt.id, err, tt.err)
+		}
+	}
 	var out bytes.Buffer
-	if err := list(&out, ledger.State{Open: []ledger.Row{open}}, 9); err != nil {
-		t.Error(err)
-	}
-	if want := "A-01  open\n8 of 9 behaviours have a test, 1 have none\n"; out.String() != want {
-		t.Errorf("got %q, want %q", &out, want)
-	}
-	err := list(&out, ledger.State{Missed: []ledger.Row{missed}, Closed: []ledger.Row{closed}}, 9)
-	if err == nil || !strings.Contains(err.Error(), "A-02 has no test") || !strings.Contains(err.Error(), "A-03 has a test: delete it from open.txt") {
-		t.Error(err)
+	list(&out, rows, clauses, proofs)
+	if want := `A-01 title
+  A-01a One.
+        sub TestA
+        sub TestB A-01_this_(one)
+  A-01b Two.
+        sub TestA
+behaviours: 1, clauses: 2, tests: 5
+`; out.String() != want {
+		t.Errorf("got %s, want %s", &out, want)
 	}
 }

@@ -14,10 +14,11 @@ import (
 
 // A Proof is a subtest that is named after a row, directly below a top-level test.
 type Proof struct {
-	Row  string
-	Dir  string // the directory of the package
-	Test string // the top-level test
-	Name string // the subtest, as it is written in the source, or the name of the file that it reads
+	Row    string
+	Dir    string // the directory of the package, from the directory that was searched
+	Test   string // the top-level test
+	Name   string // the subtest, as go test prints it
+	Prefix bool   // Name is only the beginning: the rest is computed
 }
 
 // Find returns the proofs in all packages below a directory. It reads the tests and does
@@ -39,8 +40,15 @@ func Find(root string) ([]Proof, error) {
 		if d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return nil
 		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
 		found, err := findInFile(path)
-		proofs = append(proofs, found...)
+		for _, p := range found {
+			p.Dir = filepath.ToSlash(dir)
+			proofs = append(proofs, p)
+		}
 		return err
 	})
 	if err != nil {
@@ -64,17 +72,23 @@ func findInFile(path string) ([]Proof, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", path, f.Name.Name, err)
 		}
-		for _, name := range names {
-			proofs = append(proofs, Proof{Row: id.FindString(name), Dir: filepath.Dir(path), Test: f.Name.Name, Name: name})
+		for _, n := range names {
+			proofs = append(proofs, Proof{Row: id.FindString(n.text), Test: f.Name.Name, Name: subtestName(n.text), Prefix: n.prefix})
 		}
 	}
 	return proofs, nil
 }
 
+// A name is the name of a subtest, or its constant beginning.
+type name struct {
+	text   string
+	prefix bool
+}
+
 // subtests returns the names of a test's subtests, as far as they begin with an ID. The
 // subtests of subtests are not among them.
-func subtests(dir string, body *ast.BlockStmt) ([]string, error) {
-	var run, table, files []string
+func subtests(dir string, body *ast.BlockStmt) ([]name, error) {
+	var run, table, files []name
 	var failed error
 	computed := false // a subtest has a name that is not a constant
 	var inTable func(ast.Node) bool
@@ -82,10 +96,11 @@ func subtests(dir string, body *ast.BlockStmt) ([]string, error) {
 		switch n := n.(type) {
 		case *ast.CallExpr:
 			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Run" && len(n.Args) == 2 {
-				if name, ok := leftmost(n.Args[0]); !ok {
+				_, sum := n.Args[0].(*ast.BinaryExpr)
+				if s, ok := leftmost(n.Args[0]); !ok {
 					computed = true
-				} else if begins(name) {
-					run = append(run, name)
+				} else if begins(s) {
+					run = append(run, name{s, sum})
 				}
 				return false
 			}
@@ -104,7 +119,7 @@ func subtests(dir string, body *ast.BlockStmt) ([]string, error) {
 	inTable = func(n ast.Node) bool {
 		return visit(n, func(s string) {
 			if begins(s) {
-				table = append(table, s)
+				table = append(table, name{text: s})
 			}
 		})
 	}
@@ -119,7 +134,7 @@ func subtests(dir string, body *ast.BlockStmt) ([]string, error) {
 			}
 			for _, m := range matches {
 				if base := filepath.Base(m); begins(base) {
-					files = append(files, base)
+					files = append(files, name{text: strings.TrimSuffix(base, filepath.Ext(base))})
 				}
 			}
 		})
@@ -127,7 +142,7 @@ func subtests(dir string, body *ast.BlockStmt) ([]string, error) {
 	if computed {
 		run = append(append(run, table...), files...)
 	}
-	slices.Sort(run)
+	slices.SortFunc(run, func(a, b name) int { return strings.Compare(a.text, b.text) })
 	return slices.Compact(run), failed
 }
 

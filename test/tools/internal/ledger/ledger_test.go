@@ -16,37 +16,23 @@ import (
 // root is the repository.
 const root = "../../../.."
 
-// TestProofs fails if a row that is not listed as open has no proof, and if one that is
-// listed has.
+// TestProofs fails if a row has no clause, if a clause has no proof, or if a proof belongs to
+// none.
 func TestProofs(t *testing.T) {
 	rows, err := Rows()
 	if err != nil {
 		t.Fatal(err)
 	}
-	open, err := Open()
+	clauses, err := Clauses()
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, id := range open {
-		if !slices.ContainsFunc(rows, func(r Row) bool { return r.ID == id }) {
-			t.Errorf("open.txt: %s is not in rows.txt", id)
-		}
 	}
 	proofs, err := Find(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := Compare(rows, open, proofs)
-	for _, r := range state.Missed {
-		t.Errorf("%s (%s) has no test: add a subtest or a script that is named %s", r.ID, r.Title, r.ID)
-	}
-	for _, r := range state.Closed {
-		t.Errorf("%s (%s) has a test: delete it from open.txt", r.ID, r.Title)
-	}
-	for _, p := range proofs {
-		if !slices.ContainsFunc(rows, func(r Row) bool { return r.ID == p.Row }) {
-			t.Errorf("%s: %s has a subtest %q, but rows.txt does not have %s", p.Dir, p.Test, p.Name, p.Row)
-		}
+	if err := Check(rows, clauses, proofs); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -123,11 +109,95 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestCompare(t *testing.T) {
-	rows := []Row{{"A-01", "proven"}, {"A-02", "open"}, {"A-03", "missed"}, {"A-04", "closed"}}
-	got := Compare(rows, []string{"A-02", "A-04"}, []Proof{{Row: "A-01"}, {Row: "A-04"}})
-	if fmt.Sprint(got) != "{[{A-02 open}] [{A-03 missed}] [{A-04 closed}]}" {
-		t.Error(got)
+func TestParseClauses(t *testing.T) {
+	clauses, err := parseClauses("clauses/A.txt", `# comment
+
+A-01a One  thing.
+	a TestA
+	./b/c TestB A-01 more words
+A-01b Another.
+A-03a Third.
+	. TestC A-03a
+`)
+	want := `[{A-01a A-01 One thing. [{a TestA  clauses/A.txt:4} {b/c TestB A-01_more_words clauses/A.txt:5}] clauses/A.txt:3}` +
+		` {A-01b A-01 Another. [] clauses/A.txt:6} {A-03a A-03 Third. [{. TestC A-03a clauses/A.txt:8}] clauses/A.txt:7}]`
+	type plain Reference // without its method String
+	var got []string
+	for _, c := range clauses {
+		var refs []plain
+		for _, r := range c.Proofs {
+			refs = append(refs, plain(r))
+		}
+		got = append(got, fmt.Sprint(struct {
+			id, row, text string
+			refs          []plain
+			pos           string
+		}{c.ID, c.Row, c.Text, refs, c.pos}))
+	}
+	if fmt.Sprint(got) != want || err != nil {
+		t.Errorf("got %s, %v; want %s", got, err, want)
+	}
+	for _, tt := range []struct{ text, err string }{
+		{"\ta TestA\n", "A.txt:1: a test without a clause"},
+		{"A-01a One.\n\ta\n", `A.txt:2: want PACKAGE TEST or PACKAGE TEST SUBTEST, got "a"`},
+		{"A-01a One.\n\ta helper\n", `A.txt:2: want PACKAGE TEST or PACKAGE TEST SUBTEST, got "a helper"`},
+		{"\nA-01 One.\n", `A.txt:2: "A-01" is not the ID of a clause, such as A-01a`},
+		{"A-01a\n", "A.txt:1: no text after A-01a"},
+		{"B-01a One.\n", "A.txt:1: B-01a belongs to B.txt"},
+		{"A-01b One.\n", "A.txt:1: got A-01b, want A-01a"},
+		{"A-01a One.\nA-01c Two.\n", "A.txt:2: got A-01c, want A-01b"},
+		{"A-01a One.\nA-01a Two.\n", "A.txt:2: got A-01a, want A-01b"},
+		{"A-02a One.\nA-01a Two.\n", "A.txt:2: A-01a comes after A-02"},
+	} {
+		if _, err := parseClauses("A.txt", tt.text); fmt.Sprint(err) != tt.err {
+			t.Errorf("%q: got %v, want %s", tt.text, err, tt.err)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	proof := func(name string) Proof {
+		return Proof{Row: id.FindString(name), Dir: "a", Test: "TestA", Name: name}
+	}
+	prefix := proof("A-02-more-")
+	prefix.Prefix = true
+	proofs := []Proof{proof("A-01"), proof("A-02"), proof("A-02a_x"), proof("A-02-file"), prefix, proof("A-03b")}
+	for _, tt := range []struct {
+		clauses string
+		proofs  []Proof
+		err     string
+	}{
+		{"A-02a x\n a TestA", nil, ""},
+		{"A-02a x\n a TestA A-02", nil, ""},
+		{"A-02a x\n a TestA A-02a x", nil, ""},
+		{"A-02a x\n a TestA A-02-file", nil, ""},
+		{"A-02a x\n a TestA A-02-more-or-less", nil, ""},
+		{"A-02a x", nil, "A.txt:4: A-02a has no test"},
+		{"A-02a x\n b TestA", nil, "A.txt:5: A-02a has no test b TestA, or no subtest of it that is named after A-02 or A-02a"},
+		{"A-02a x\n a TestB", nil, "A.txt:5: A-02a has no test a TestB, or no subtest of it that is named after A-02 or A-02a"},
+		{"A-02a x\n a TestA A-02-fil", nil, "A.txt:5: A-02a has no test a TestA A-02-fil, or no subtest of it that is named after A-02 or A-02a"},
+		{"A-02a x\n a TestA A-01", nil, "A.txt:5: A-02a has no test a TestA A-01, or no subtest of it that is named after A-02 or A-02a"},
+		{"A-02a x\n a TestA\nA-04a x\n a TestA", []Proof{proof("A-04")}, "A.txt:6: rows.txt does not have A-04\na: TestA has a subtest \"A-04\", but there is no such row or clause"},
+		{"", nil, "A-02 (two) has no clause: add it to clauses/A.txt with its tests\na: TestA has a subtest \"A-02a_x\", but there is no such row or clause"},
+		{"A-02a x\n a TestA", []Proof{proof("A-05")}, "a: TestA has a subtest \"A-05\", but there is no such row or clause"},
+		{"A-02a x\n a TestA", []Proof{proof("A-02c")}, "a: TestA has a subtest \"A-02c\", but there is no such row or clause"},
+	} {
+		clauses, err := parseClauses("A.txt", "A-01a x\n a TestA A-01\n\n"+tt.clauses)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = Check([]Row{{"A-01", "one"}, {"A-02", "two"}}, clauses, append(slices.Clone(proofs[:5]), tt.proofs...))
+		if (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
+			t.Errorf("%s: got\n%v, want\n%s", tt.clauses, err, tt.err)
+		}
+	}
+	clauses, err := parseClauses("A.txt", "A-03a x\n a TestA\nA-03b x\n a TestA\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "A.txt:2: A-03a has no test a TestA, or no subtest of it that is named after A-03 or A-03a"
+	if err := Check([]Row{{"A-03", "three"}}, clauses, proofs[5:]); fmt.Sprint(err) != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
@@ -140,7 +210,7 @@ func TestFind(t *testing.T) {
 -- a/a_test.go --
 package a
 func TestA(t *testing.T) { t.Run("A-01", nil); t.Run("A-02 with more", nil); t.Run("A-03"+x, nil) }
-`, "a TestA A-01, a TestA A-02, a TestA A-03"},
+`, "a TestA A-01, a TestA A-02_with_more, a TestA A-03…"},
 		{"other names", `
 -- a/a_test.go --
 package a
@@ -171,7 +241,7 @@ package a
 func TestA(t *testing.T) {
 	for _, tt := range []struct{ name string }{{"A-01 in a table"}, {name: "A-02"}} { t.Run(tt.name, nil) }
 }
-`, "a TestA A-01, a TestA A-02"},
+`, "a TestA A-01_in_a_table, a TestA A-02"},
 		{"table without subtests", `
 -- a/a_test.go --
 package a
@@ -187,7 +257,7 @@ func TestB(t *testing.T) { for _, f := range glob("../../a/testdata/x/A-*.txtar"
 -- a/testdata/x/A-01-more.txtar --
 -- a/testdata/x/A-02.yaml --
 -- a/testdata/y/A-03.txtar --
-`, "a TestA A-01, b/c TestB A-01"},
+`, "a TestA A-01-more, b/c TestB A-01-more"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -207,11 +277,11 @@ func TestB(t *testing.T) { for _, f := range glob("../../a/testdata/x/A-*.txtar"
 			}
 			var got []string
 			for _, p := range proofs {
-				rel, err := filepath.Rel(dir, p.Dir)
-				if err != nil {
-					t.Fatal(err)
+				end := ""
+				if p.Prefix {
+					end = "…"
 				}
-				got = append(got, fmt.Sprint(filepath.ToSlash(rel), " ", p.Test, " ", p.Row))
+				got = append(got, fmt.Sprint(p.Dir, " ", p.Test, " ", p.Name, end))
 			}
 			if got := strings.Join(got, ", "); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
