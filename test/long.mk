@@ -17,6 +17,8 @@ CYCLES          ?= 1000
 LOAD_CLIENTS    ?= 1000
 MUTANT_JOBS     ?= 2
 MUTANTS         ?= 60
+MECHANICAL      ?= 300
+MECHANICAL_SEED ?= 1
 ROBUSTNESS_TIME ?= 5m
 
 .PHONY: oracle-builtin
@@ -43,8 +45,13 @@ oracle-rbac: ## compare RBAC_CASES decisions of the RBAC authorizer with Kuberne
 	cd test/oracle && ORACLE36=$${ORACLE36:-build} RBAC_SEED=$${RBAC_SEED:-$$(date +%s)} RBAC_CASES='$(RBAC_CASES)' go test -count=1 -timeout=0 -v -run '^TestRBAC$$' .
 
 .PHONY: mutants
-mutants: ## break behaviours one at a time and expect their tests to fail: MUTANTS of them, chosen at random, all with MUTANTS=0, or those of a row: make mutants ROW=P-07 MUTANT_JOBS=4
+mutants: ## break behaviours one at a time and expect their tests to fail: MUTANTS of them, chosen at random, all with MUTANTS=0, or those of a row: make mutants ROW=P-07 MUTANT_JOBS=4; without ROW, then mutants-mechanical
 	@cd test/tools && go run ./mutants -j '$(MUTANT_JOBS)' -sample '$(MUTANTS)' ../.. $(ROW)
+	@$(if $(ROW),,$(MAKE) --no-print-directory mutants-mechanical)
+
+.PHONY: mutants-mechanical
+mutants-mechanical: ## negate conditions, remove branches, change results and move boundaries in MECHANICAL places, the same ones for a MECHANICAL_SEED, and list the changes that no test notices: in all packages that rows are about, or MECHANICAL_IN
+	@cd test/tools && go run ./mutants -j '$(MUTANT_JOBS)' -mechanical '$(MECHANICAL)' -seed '$(MECHANICAL_SEED)' ../.. $(MECHANICAL_IN)
 
 .PHONY: kill
 kill: ## kill a server KILL_ROUNDS times under load, and check that no data is lost, no CRD is stuck, and the right objects are collected

@@ -6,6 +6,16 @@
 //	go run ./mutants DIR P-07     # those of P-07
 //	go run ./mutants -j 4 DIR     # four at a time
 //	go run ./mutants -sample 60 DIR    # 60 that are chosen at random
+//
+// With -mechanical, it makes the changes itself: it negates conditions, removes branches, changes
+// results, and moves boundaries and integers by one, in the packages that the tests of promised
+// behaviours are meant to cover, or in others. It tests a sample of these mutants, always the same
+// one for a seed, and lists the survivors of each package. It fails if there are too many. All
+// mutants are compiled at once, each with a switch, and run with the tests that execute them: those
+// of the package, then the proofs in server and cmd/espalier.
+//
+//	go run ./mutants -mechanical 300 DIR              # 300 mutants
+//	go run ./mutants -mechanical 100 DIR schema crd   # 100 in these packages
 package main
 
 import (
@@ -33,14 +43,22 @@ var mutationsText string
 func main() {
 	parallel := flag.Int("j", 1, "mutations to test at a time")
 	sample := flag.Int("sample", 0, "mutations to choose at random; 0 means all")
+	size := flag.Int("mechanical", 0, "mechanical mutants to test instead of the list")
+	seed := flag.Uint64("seed", 1, "number that decides which mechanical mutants to test")
 	flag.Parse()
 	if flag.NArg() == 0 || *parallel < 1 {
-		fmt.Fprintln(os.Stderr, "usage: mutants [-j N] [-sample N] DIR [ID...]")
+		fmt.Fprintln(os.Stderr, "usage: mutants [-j N] [-sample N] DIR [ID...]\n       mutants [-j N] -mechanical N [-seed N] DIR [PACKAGE...]")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Stdout, flag.Arg(0), flag.Args()[1:], *parallel, *sample); err != nil {
+	var err error
+	if *size > 0 {
+		err = mechanicalMutants(ctx, os.Stdout, flag.Arg(0), flag.Args()[1:], *parallel, *size, *seed)
+	} else {
+		err = run(ctx, os.Stdout, flag.Arg(0), flag.Args()[1:], *parallel, *sample)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}

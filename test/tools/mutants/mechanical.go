@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"espalier.dev/test/tools/internal/ledger"
+)
+
+// mutated has the packages that the tests of promised behaviours are meant to cover.
+var mutated = []string{
+	"schema", "crd", "crd/compliance", "analysis/...",
+	"server/custom", "server/definitions", "server/fields", "server/fence", "server/admission", "server/compliance", "server/skeletons",
+}
+
+// proofsElsewhere has, for packages below a directory, the package with the scripts that prove
+// their behaviours.
+var proofsElsewhere = map[string]string{"analysis": "cmd/espalier", "crd": "cmd/espalier", "schema": "cmd/espalier", "server": "server"}
+
+// limit returns the share of mutants of a package that may survive.
+func limit(pkg string) (group string, percent int) {
+	if pkg == "schema" || pkg == "crd" {
+		return pkg, 5
+	}
+	return "the other packages", 10
+}
+
+// A mechanical is a run with mutants that nobody chose.
+type mechanical struct {
+	*lab
+	overlay  string
+	parallel int
+	size     int
+	seed     uint64
+	// elsewhere has the package with proofs of the behaviours of packages below a directory.
+	elsewhere  map[string]string
+	proofs     []ledger.Proof
+	equivalent []*equivalent
+	broken     []error // tests that fail without a mutant
+}
+
+// mechanicalMutants tests a sample of the mutants of packages, all of mutated by default, and
+// reports those that survive.
+func mechanicalMutants(ctx context.Context, w io.Writer, root string, packages []string, parallel, size int, seed uint64) error {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return err
+	}
+	equivalent, err := parseEquivalent(equivalentText)
+	if err != nil {
+		return fmt.Errorf("equivalent.txt:%w", err)
+	}
+	proofs, err := ledger.Find(root)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if len(packages) == 0 {
+		packages = mutated
+	}
+	r := &mechanical{lab: &lab{root: root, dir: dir}, parallel: parallel, size: size, seed: seed, elsewhere: proofsElsewhere, proofs: proofs, equivalent: equivalent}
+	return r.run(ctx, w, packages)
+}
+
+func (r *mechanical) run(ctx context.Context, w io.Writer, patterns []string) error {
+	loaded, err := load(r.root, patterns)
+	if err != nil {
+		return err
+	}
+	all, files, err := find(r.root, loaded)
+	if err != nil {
+		return err
+	}
+	if all, err = without(all, r.equivalent); err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		return errors.New("no mutants in " + strings.Join(patterns, ", "))
+	}
+	chosen := choose(all, r.size, r.seed)
+	fmt.Fprintf(w, "%d of %d mutants, seed %d\n", len(chosen), len(all), r.seed)
+	if r.overlay, err = writeOverlay(r.root, r.dir, loaded[0].Module.Path, chosen, files); err != nil {
+		return err
+	}
+	reached := map[*mutant]bool{}
+	alive, err := r.with(ctx, w, chosen, reached, func(pkg string) string { return pkg }, nil)
+	if err != nil {
+		return err
+	}
+	names, err := r.proofNames()
+	if err != nil {
+		return err
+	}
+	alive, err = r.with(ctx, w, alive, reached, func(pkg string) string {
+		top, _, _ := strings.Cut(pkg, "/")
+		if other := r.elsewhere[top]; names[other] != nil {
+			return other
+		}
+		return ""
+	}, names)
+	if err != nil {
+		return err
+	}
+	return errors.Join(append(r.broken, report(w, chosen, alive, reached))...)
+}
+
+// proofNames returns the tests with proofs of each package.
+func (r *mechanical) proofNames() (map[string]map[string]bool, error) {
+	names := map[string]map[string]bool{}
+	for _, p := range r.proofs {
+		dir, err := filepath.Rel(r.root, p.Dir)
+		if err != nil {
+			return nil, err
+		}
+		dir = filepath.ToSlash(dir)
+		if names[dir] == nil {
+			names[dir] = map[string]bool{}
+		}
+		names[dir][p.Test] = true
+	}
+	return names, nil
+}
+
+// with tests mutants with the tests of the packages that a function returns for theirs, or with
+// those that have a name, and returns the mutants that survive.
+func (r *mechanical) with(ctx context.Context, w io.Writer, list []*mutant, reached map[*mutant]bool, tests func(string) string, names map[string]map[string]bool) (alive []*mutant, err error) {
+	groups := map[string][]*mutant{}
+	var order []string
+	for _, m := range list {
+		pkg := tests(m.pkg)
+		if groups[pkg] == nil {
+			order = append(order, pkg)
+		}
+		groups[pkg] = append(groups[pkg], m)
+	}
+	for _, pkg := range order {
+		if pkg == "" {
+			alive = append(alive, groups[pkg]...)
+			continue
+		}
+		s, err := newSuite(ctx, r.lab, pkg, r.overlay, names[pkg])
+		if err != nil {
+			return nil, err
+		}
+		r.broken = append(r.broken, s.broken...)
+		survivors, err := r.test(ctx, s, groups[pkg], reached)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(w, "with the tests of %s, %d of %d mutants survive\n", pkg, len(survivors), len(groups[pkg]))
+		alive = append(alive, survivors...)
+		os.Remove(s.binary)
+	}
+	return alive, nil
+}
+
+// test tests mutants with a suite, a number of them at a time.
+func (r *mechanical) test(ctx context.Context, s *suite, list []*mutant, reached map[*mutant]bool) (alive []*mutant, err error) {
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	slots := make(chan struct{}, r.parallel)
+	for _, m := range list {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			killed, here, failed := s.kills(ctx, m)
+			mu.Lock()
+			defer mu.Unlock()
+			err = errors.Join(err, failed)
+			reached[m] = reached[m] || here
+			if !killed {
+				alive = append(alive, m)
+			}
+		})
+	}
+	group.Wait()
+	return alive, err
+}
+
+// report prints the survivors of each package, and returns an error if there are too many.
+func report(w io.Writer, chosen, alive []*mutant, reached map[*mutant]bool) error {
+	type count struct{ all, alive int }
+	packages, groups := map[string]*count{}, map[string]*count{}
+	var order []string
+	for _, m := range chosen {
+		group, _ := limit(m.pkg)
+		if packages[m.pkg] == nil {
+			order = append(order, m.pkg)
+			packages[m.pkg] = &count{}
+		}
+		if groups[group] == nil {
+			groups[group] = &count{}
+		}
+		survived := 0
+		if slices.Contains(alive, m) {
+			survived = 1
+		}
+		for _, c := range []*count{packages[m.pkg], groups[group]} {
+			c.all++
+			c.alive += survived
+		}
+	}
+	for _, pkg := range order {
+		c := packages[pkg]
+		fmt.Fprintf(w, "%s: %d of %d mutants survived (%.1f%%)\n", pkg, c.alive, c.all, 100*float64(c.alive)/float64(c.all))
+		for _, m := range chosen {
+			if m.pkg != pkg || !slices.Contains(alive, m) {
+				continue
+			}
+			note := ""
+			if !reached[m] {
+				note = ": no test executes it"
+			}
+			fmt.Fprintf(w, "%s%s\n%s\n", m.position(), note, m.diff())
+		}
+	}
+	var failed []error
+	for _, pkg := range order {
+		group, percent := limit(pkg)
+		if c := groups[group]; c != nil && 100*c.alive > percent*c.all {
+			failed = append(failed, fmt.Errorf("%d of %d mutants survived in %s: more than %d%%", c.alive, c.all, group, percent))
+			delete(groups, group)
+		}
+	}
+	fmt.Fprintf(w, "%d of %d mutants killed\n", len(chosen)-len(alive), len(chosen))
+	return errors.Join(failed...)
+}
