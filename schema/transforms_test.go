@@ -62,7 +62,9 @@ func TestTransforms(t *testing.T) {
 		weaker(func(s *Structural, _ Semantics) *Structural { return s.WithoutValueValidations() })(t)
 		r := rand.New(rand.NewPCG(8, 8))
 		for range 500 {
-			out := genStructural(r, 3).WithoutValueValidations()
+			in := genStructural(r, 3)
+			out := in.WithoutValueValidations()
+			checkStructure(t, in, out)
 			for path, s := range out.All() {
 				if s.ValueValidation != nil || len(s.XValidations) > 0 {
 					t.Fatalf("%s has value validations left:\n%s", path, show(out))
@@ -79,7 +81,7 @@ func TestTransforms(t *testing.T) {
 			for range 500 {
 				s := genStructural(r, 3)
 				for _, sem := range []Semantics{KEP, Kubernetes} {
-					checkMarkers(t, s, s.Unfold(sem))
+					checkStructure(t, s, s.Unfold(sem))
 				}
 			}
 		})
@@ -104,7 +106,10 @@ func TestTransforms(t *testing.T) {
 		}
 		return v2
 	}))
-	t.Run("S-14", publishedUnion)
+	t.Run("S-14", func(t *testing.T) {
+		publishedUnion(t)
+		publishedUnions(t)
+	})
 	t.Run("leave the schema alone", func(t *testing.T) {
 		r := rand.New(rand.NewPCG(13, 13))
 		for range 300 {
@@ -164,20 +169,21 @@ func checkForm(t *testing.T, holds func(before, after bool) bool, derive func(*S
 	}
 }
 
-// checkMarkers checks that what is in s is still in its unfolded form.
-func checkMarkers(t *testing.T, s, unfolded *Structural) {
+// checkStructure checks that the types, fields, items and extensions of s are still in a form
+// of it.
+func checkStructure(t *testing.T, s, form *Structural) {
 	t.Helper()
-	if !reflect.DeepEqual(s.Extensions, unfolded.Extensions) {
-		t.Fatalf("%s\nbecame\n%s", show(s), show(unfolded))
+	if form == nil || !reflect.DeepEqual(s.Extensions, form.Extensions) || s.Nullable != form.Nullable || s.Type != "" && s.Type != form.Type {
+		t.Fatalf("%s\nbecame\n%s", show(s), show(form))
 	}
 	for name, f := range s.Properties {
-		checkMarkers(t, f, unfolded.Properties[name])
+		checkStructure(t, f, form.Properties[name])
 	}
 	if s.Items != nil {
-		checkMarkers(t, s.Items, unfolded.Items)
+		checkStructure(t, s.Items, form.Items)
 	}
 	if s.AdditionalProperties != nil && s.AdditionalProperties.Structural != nil {
-		checkMarkers(t, s.AdditionalProperties.Structural, unfolded.AdditionalProperties.Structural)
+		checkStructure(t, s.AdditionalProperties.Structural, form.AdditionalProperties.Structural)
 	}
 }
 
@@ -206,6 +212,42 @@ func publishedUnion(t *testing.T) {
 					obj["u"] = discriminator
 				}
 				want := set == 1 && agrees
+				server := len(p.Validate(context.Background(), obj, nil)) == 0
+				client := len(q.Validate(context.Background(), obj, nil)) == 0
+				if server != want || client != want {
+					t.Errorf("%v: the server says %v, the published form %v, want %v", obj, server, client, want)
+				}
+			}
+		}
+	}
+}
+
+// publishedUnions checks the same for two unions of an object.
+func publishedUnions(t *testing.T) {
+	s := mustStructural(t, `{"type": "object",
+		"properties": {"t": {"type": "string"}, "u": {"type": "string"}, "a": {"type": "object"}, "b": {"type": "object"}, "c": {"type": "object"}, "d": {"type": "object"}},
+		"x-kubernetes-unions": [{"discriminator": "t", "fields": {"a": "A", "b": "B"}}, {"discriminator": "u", "fields": {"c": "C", "d": "D"}}]}`)
+	published := s.Unfold(KEP)
+	published.XUnions = nil
+	p, q := mustCompile(t, s), mustCompile(t, published)
+	for members := range 16 {
+		for _, first := range []string{"absent", "A", "B", "C"} {
+			for _, second := range []string{"absent", "A", "C", "D"} {
+				obj := Object{}
+				var set [2]string // the values for the members of each union that are set
+				for i, name := range []string{"a", "b", "c", "d"} {
+					if members&(1<<i) != 0 {
+						obj[name] = Object{}
+						set[i/2] += strings.ToUpper(name)
+					}
+				}
+				want := true
+				for i, value := range []string{first, second} {
+					if value != "absent" {
+						obj[[]string{"t", "u"}[i]] = value
+					}
+					want = want && len(set[i]) == 1 && (value == "absent" || value == set[i])
+				}
 				server := len(p.Validate(context.Background(), obj, nil)) == 0
 				client := len(q.Validate(context.Background(), obj, nil)) == 0
 				if server != want || client != want {

@@ -25,6 +25,8 @@ type converter struct {
 	*httptest.Server
 	// mode selects its fault.
 	mode atomic.Pointer[string]
+	// hanging counts the requests without a response.
+	hanging atomic.Int32
 }
 
 func (c *converter) set(mode string) { c.mode.Store(&mode) }
@@ -65,7 +67,11 @@ func newConverter(t *testing.T) *converter {
 				meta["name"] = "other"
 			case "labels":
 				meta["labels"] = map[string]any{"converted": "yes"}
+				meta["annotations"] = map[string]any{"converted": "from " + obj["kind"].(string)}
 				meta["generation"] = 99
+			case "no labels":
+				delete(meta, "labels")
+				meta["annotations"] = nil
 			case "other namespace":
 				meta["namespace"] = "other"
 			case "other UID":
@@ -76,6 +82,10 @@ func newConverter(t *testing.T) *converter {
 				obj["apiVersion"] = "conversion.example.com/v3"
 			case "bad label":
 				meta["labels"] = map[string]any{"a": "not a value"}
+			case "bad annotation":
+				meta["annotations"] = map[string]any{"not a name": "a"}
+			case "label of another type":
+				meta["labels"] = map[string]any{"a": 1}
 			case "finalizers":
 				meta["finalizers"] = []any{"a/b"}
 				meta["ownerReferences"] = []any{map[string]any{"apiVersion": "v1", "kind": "A", "name": "a", "uid": "a"}}
@@ -99,6 +109,10 @@ func newConverter(t *testing.T) *converter {
 			review.Response["convertedObjects"] = []any{}
 		case "other uid":
 			review.Response["uid"] = "x"
+		case "other review":
+			review.Kind = "AdmissionReview"
+		case "no response":
+			review.Response = nil
 		case "no JSON":
 			fmt.Fprint(w, "<html>")
 			return
@@ -114,6 +128,7 @@ func newConverter(t *testing.T) *converter {
 			}
 			return
 		case "hang":
+			c.hanging.Add(1)
 			<-r.Context().Done()
 			return
 		case "several":
@@ -192,7 +207,7 @@ func (b *parcels) want(a answer, at string, value any) {
 // watch starts a watch and returns its events as JSON. The channel is closed with the watch.
 func (b *parcels) watch(path string) <-chan map[string]any {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	b.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+path+"?watch=true", nil)
 	if err != nil {
@@ -230,6 +245,10 @@ func TestConversionWebhook(t *testing.T) {
 			t.Parallel()
 			testConversion(newParcels(t, sem))
 		})
+		t.Run("S-18-webhook-labels "+sem.String(), func(t *testing.T) {
+			t.Parallel()
+			testConvertedLabels(newParcels(t, sem))
+		})
 		t.Run("P-13-conversion "+sem.String(), func(t *testing.T) {
 			t.Parallel()
 			testConvertedTypes(newParcels(t, sem), sem)
@@ -265,18 +284,85 @@ func TestConversionWebhook(t *testing.T) {
 		if testing.Short() {
 			t.Skip("waits for the timeout of conversion webhooks")
 		}
-		b := newParcels(t, schema.KEP)
-		b.must("create", parcel("v1", "a", 3), http.StatusCreated)
-		b.hook.set("hang")
-		// Either of two timers ends the request to the webhook, and both say so.
-		if a := b.get(parcelsV2 + "/a"); a.code != http.StatusInternalServerError || !strings.Contains(string(a.body), "deadline exceeded") && !strings.Contains(string(a.body), "Client.Timeout exceeded") {
-			t.Errorf("%d %s", a.code, a.body)
-		}
-		// It has delayed nobody else.
-		if a := b.get(parcelsV1 + "/a"); a.code != http.StatusOK {
-			t.Errorf("%d %s", a.code, a.body)
-		}
+		testHangingConversion(newParcels(t, schema.KEP))
 	})
+}
+
+// testHangingConversion sends all kinds of requests while the webhook hangs.
+func testHangingConversion(b *parcels) {
+	b.must("create", parcel("v1", "a", 3), http.StatusCreated)
+	b.hook.set("hang")
+	events := b.watch(parcelsV2)
+	requests := []struct{ method, path, body, contentType string }{
+		{http.MethodGet, parcelsV2 + "/a", "", ""},
+		{http.MethodGet, parcelsV2, "", ""},
+		{http.MethodDelete, parcelsV2 + "/a", "", ""},
+		{http.MethodDelete, parcelsV2, "", ""},
+		{http.MethodPost, parcelsV2, parcel("v2", "b", 4), "application/json"},
+		{http.MethodPatch, parcelsV2 + "/a", `{"spec": {"dimension": {"size": 4}}}`, "application/merge-patch+json"},
+	}
+	answers := make([]chan answer, len(requests))
+	for i, r := range requests {
+		answers[i] = make(chan answer, 1)
+		go func() { answers[i] <- b.do(r.method, r.path, []byte(r.body), r.contentType) }()
+	}
+	b.eventually("the webhook hangs", func() bool { return b.hook.hanging.Load() > 0 })
+	// The storage version does without it.
+	b.want(b.get(parcelsV1+"/a"), "spec.size", float64(3))
+	b.want(b.get(parcelsV1), "items.0.spec.size", float64(3))
+	b.must("create", parcel("v1", "c", 5), http.StatusCreated)
+	for i, r := range requests {
+		// Either of two timers ends the request to the webhook, and both say so. A patch may need
+		// two conversions: then its own time has passed before.
+		a := <-answers[i]
+		failed := a.code == http.StatusInternalServerError || a.code == http.StatusGatewayTimeout && r.method == http.MethodPatch
+		if !failed || !strings.Contains(string(a.body), "deadline exceeded") && !strings.Contains(string(a.body), "Client.Timeout exceeded") {
+			b.Errorf("%s %s: %d %s", r.method, r.path, a.code, a.body)
+		}
+	}
+	// Nothing has changed.
+	b.want(b.get(parcelsV1), "items.0.metadata.name", "a")
+	b.want(b.get(parcelsV1), "items.0.spec.size", float64(3))
+	b.want(b.get(parcelsV1), "items.1.metadata.name", "c")
+	b.want(b.get(parcelsV1), "items.2", nil)
+	// The watch has waited, and has lost nothing.
+	b.hook.set("")
+	for _, name := range []string{"a", "c"} {
+		event := <-events
+		b.want(answer{object: event}, "type", "ADDED")
+		b.want(answer{object: event}, "object.metadata.name", name)
+	}
+}
+
+// testConvertedLabels lets a webhook change labels and annotations.
+func testConvertedLabels(b *parcels) {
+	b.must("create", strings.Replace(parcel("v1", "a", 3), `"metadata":{`, `"metadata":{"labels":{"own":"label"},"annotations":{"own":"annotation"},`, 1), http.StatusCreated)
+	meta := func(a answer, labels, annotations map[string]any) {
+		b.Helper()
+		for name, want := range map[string]map[string]any{"labels": labels, "annotations": annotations} {
+			if got, _ := field(a.object, "metadata."+name); fmt.Sprint(got) != fmt.Sprint(want) && (got != nil || want != nil) {
+				b.Errorf("%s are %v, want %v: %s", name, got, want, a.body)
+			}
+		}
+	}
+	own, annotation := map[string]any{"own": "label"}, map[string]any{"own": "annotation"}
+	converted, from := map[string]any{"converted": "yes"}, map[string]any{"converted": "from Parcel"}
+	meta(b.get(parcelsV2+"/a"), own, annotation)
+	b.hook.set("no labels")
+	meta(b.get(parcelsV2+"/a"), nil, nil)
+	b.hook.set("labels")
+	meta(b.get(parcelsV2+"/a"), converted, from)
+	b.want(b.get(parcelsV2+"/a"), "metadata.generation", float64(1))
+	// What is stored stays as it is,
+	meta(b.get(parcelsV1+"/a"), own, annotation)
+	// selectors of a version select by what it shows,
+	b.want(b.get(parcelsV2+"?labelSelector=converted"), "items.0.metadata.name", "a")
+	b.want(b.get(parcelsV2+"?labelSelector=own"), "items.0", nil)
+	b.want(b.get(parcelsV1+"?labelSelector=own"), "items.0.metadata.name", "a")
+	// and what is written is stored with the webhook's labels.
+	b.must("create", parcel("v2", "b", 4), http.StatusCreated)
+	meta(b.get(parcelsV1+"/b"), converted, from)
+	b.want(b.get(parcelsV1+"/b"), "metadata.generation", float64(1))
 }
 
 func testConversion(b *parcels) {
@@ -312,7 +398,8 @@ func testConversion(b *parcels) {
 	for wrong, text := range map[string]string{
 		"other name": "must have the same name", "no metadata": "must have the same name", "rejects": "I do not feel like it",
 		"other namespace": "must have the same namespace", "other UID": "must have the same UID", "other kind": "must have the same kind",
-		"other version": "invalid groupVersion", "bad label": "metadata.labels", "several": "returned 2 objects",
+		"other version": "invalid groupVersion", "bad annotation": "metadata.annotations", "label of another type": "metadata.labels: [a] must be a string",
+		"other review": "expected webhook response of", "no response": "no response provided", "bad label": "metadata.labels", "several": "returned 2 objects",
 		"none": "returned 0 objects", "other uid": "response.uid", "no JSON": "invalid character", "status": "unable to handle the request",
 		"redirect": "webhooks must not redirect", "huge": "larger than 8 MiB",
 	} {

@@ -335,6 +335,11 @@ func TestImpliedMetadata(t *testing.T) {
 		fs := lintAll(t, schema.KEP, lint.Config{}, embedded(string(full)))[0]
 		expect(t, fs, "info .properties[e].properties[metadata]")
 		says(t, fs[0], "the metadata of an embedded resource is implied", "annotations, creationTimestamp", "uid")
+		// Also in lists and maps.
+		fs = lintAll(t, schema.KEP, only("implied-metadata"), v1(`{type: object, properties: {
+			l: {type: array, items: {type: object, x-kubernetes-embedded-resource: true, properties: {metadata: `+string(full)+`}}},
+			m: {type: object, additionalProperties: {type: object, x-kubernetes-embedded-resource: true, properties: {metadata: `+string(full)+`}}}}}`))[0]
+		expect(t, fs, "info .properties[l].items.properties[metadata]", "info .properties[m].additionalProperties.properties[metadata]")
 		for _, metadata := range []string{`{type: object}`, `{type: object, properties: {name: {type: string, maxLength: 40}}}`} {
 			expect(t, lintAll(t, schema.KEP, lint.Config{}, embedded(metadata))[0])
 		}

@@ -54,6 +54,9 @@ func TestOpenAPI(t *testing.T) {
 	t.Run("S-10 validate", func(t *testing.T) {
 		s.ok(t, "create", "--validate=strict", "--dry-run=server", "-f", s.backup(t, "right", "  target: home\n  port: http\n  steps: [{name: stop}]"))
 		old.ok(t, "create", "--validate=strict", "--dry-run=client", "-f", s.backup(t, "right", "  target: home\n  steps: [{name: stop}]"))
+		wrong := s.backup(t, "wrong", "  target: home\n  steps: [{nam: stop}]")
+		s.fails(t, `unknown field "spec.steps[0].nam"`, "create", "--validate=strict", "--dry-run=server", "-f", wrong)
+		old.fails(t, `unknown field "nam" in com.example.storage.v1.Backup.spec.steps`, "create", "--validate=strict", "--dry-run=client", "-f", wrong)
 	})
 	t.Run("V-18", func(t *testing.T) {
 		t.Run("before sending", func(t *testing.T) {
