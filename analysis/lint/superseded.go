@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"espalier.dev/analysis"
 	"espalier.dev/api"
@@ -16,17 +17,19 @@ import (
 func isSuperseded(name string, t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[api.JSONSchemaProps]():
-		switch name {
-		case "x-kubernetes-no-prune", "x-kubernetes-no-pruning", "x-no-pruning",
-			"x-kubernetes-preserve-unknown-properties", "preserveUnknownProperties":
-			return true
-		}
+		return slices.Contains(supersededKeywords(), name)
 	case reflect.TypeFor[api.CustomResourceDefinitionSpec](), reflect.TypeFor[v1beta1.CustomResourceDefinitionSpec]():
 		return name == "prune" || name == "preserveUnknownProperties"
 	case reflect.TypeFor[api.CustomResourceDefinitionVersion](), reflect.TypeFor[v1beta1.CustomResourceDefinitionVersion]():
 		return name == "prune" || name == preserveField
 	}
 	return false
+}
+
+// supersededKeywords returns the keywords that x-kubernetes-preserve-unknown-fields replaced.
+func supersededKeywords() []string {
+	return []string{"x-kubernetes-no-prune", "x-kubernetes-no-pruning", "x-no-pruning",
+		"x-kubernetes-preserve-unknown-properties", "preserveUnknownProperties"}
 }
 
 // preserveField is the field of the spec that disables pruning in v1beta1.
@@ -82,7 +85,14 @@ func (c *check) respell(at *place) *analysis.Fix {
 		}
 		return c.respellSpec(at, preserve, siblings)
 	}
-	if _, taken := siblings[preserveKeyword]; !wanted || taken {
+	_, taken := siblings[preserveKeyword]
+	for _, other := range supersededKeywords() {
+		if other == at.token {
+			break
+		}
+		taken = taken || siblings[other] == true // that one is renamed
+	}
+	if !wanted || taken {
 		return removal(at, "remove "+at.token+", which has no effect")
 	}
 	return &analysis.Fix{
@@ -100,6 +110,12 @@ func (c *check) respellSpec(at *place, preserve bool, siblings map[string]any) *
 	if c.d.beta == nil {
 		// v1 rejects it: the author must decide which schemas preserve unknown fields.
 		return nil
+	}
+	if pruned, ok := siblings["prune"].(bool); ok && at.token != "prune" {
+		if pruned == preserve {
+			return nil // they contradict each other
+		}
+		return removal(at, "remove "+at.token+", which prune repeats")
 	}
 	edits := []analysis.Edit{{Op: yamledit.Rename, Pointer: at.pointer(), To: name}}
 	if v, _ := at.value(c.d.tree); v != preserve {

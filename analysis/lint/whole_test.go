@@ -250,6 +250,27 @@ status: {conditions: [{type: NonStructural, status: "True"}]}`
 		if !slices.Equal(edits, want) {
 			t.Errorf("got %+v\nwant %+v", edits, want)
 		}
+		// Of several spellings, one is kept.
+		edits = nil
+		several := v1beta1(`
+prune: false
+preserveUnknownProperties: true
+validation: {openAPIV3Schema: {type: object, x-no-pruning: true, x-kubernetes-no-pruning: true, x-kubernetes-no-prune: false}}`)
+		for _, f := range lintAll(t, schema.KEP, only("superseded-spelling"), several)[0] {
+			edits = append(edits, f.Fix.Edits...)
+		}
+		slices.SortFunc(edits, func(a, b analysis.Edit) int { return strings.Compare(a.Pointer, b.Pointer) })
+		want = []analysis.Edit{
+			{Op: yamledit.Set, Pointer: "/spec/preserveUnknownFields", Value: true},
+			{Op: yamledit.Remove, Pointer: "/spec/preserveUnknownProperties"},
+			{Op: yamledit.Rename, Pointer: "/spec/prune", To: "preserveUnknownFields"},
+			{Op: yamledit.Remove, Pointer: "/spec/validation/openAPIV3Schema/x-kubernetes-no-prune"},
+			{Op: yamledit.Rename, Pointer: "/spec/validation/openAPIV3Schema/x-kubernetes-no-pruning", To: "x-kubernetes-preserve-unknown-fields"},
+			{Op: yamledit.Remove, Pointer: "/spec/validation/openAPIV3Schema/x-no-pruning"},
+		}
+		if !slices.Equal(edits, want) {
+			t.Errorf("got %+v\nwant %+v", edits, want)
+		}
 		for _, f := range lintAll(t, schema.Kubernetes, only("superseded-spelling"), text)[0] {
 			if f.Severity != analysis.Warning {
 				t.Errorf("kube-apiserver takes it: %v", f)
