@@ -24,6 +24,7 @@ import (
 
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/yamlx"
+	"espalier.dev/schema"
 	"espalier.dev/server/fields"
 	serverrest "espalier.dev/server/rest"
 )
@@ -47,6 +48,14 @@ func (w *write) apply(ctx context.Context, a *applyBody, live *unstructured.Unst
 	}
 	if merged == live {
 		merged = shallowCopy(live)
+	} else if kind, ok := w.kind.(*customKind); ok {
+		o := schema.DecodeOptions{}
+		if live != nil {
+			o.Old = live.Object
+		}
+		if err := kind.contradictsStorage(merged.Object, o); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
 	}
 	if directive := w.options.directive(); a.duplicates && directive != metav1.FieldValidationIgnore {
 		// The library words the errors.
