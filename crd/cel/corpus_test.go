@@ -21,15 +21,15 @@ import (
 // TestCorpus validates CRDs that are in use, with their rules. What Kubernetes accepts, kep
 // accepts too: no CRD of the corpus has a schema that a design document shows being rejected.
 func TestCorpus(t *testing.T) {
-	dir := testcase.Corpus(t)
-	files, err := filepath.Glob(filepath.Join(dir, "v1*", "*", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) == 0 {
-		t.Skip("no corpus: set ESPALIER_CORPUS to its directory")
-	}
 	t.Run("M-03", func(t *testing.T) {
+		dir := testcase.Corpus(t)
+		files, err := filepath.Glob(filepath.Join(dir, "v1*", "*", "*.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(files) < 1000 {
+			t.Fatalf("only %d CRDs in %s", len(files), dir)
+		}
 		accepted, rules := 0, 0
 		for _, file := range files {
 			validate := create(t, file)

@@ -18,14 +18,7 @@ import (
 // corpusDir returns the directory of the corpus, or skips the test.
 func corpusDir(t testing.TB) string {
 	t.Helper()
-	dir := os.Getenv("ESPALIER_CORPUS")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("SKIPPED: there is no corpus in %s: set ESPALIER_CORPUS to its directory", dir)
-	}
-	return dir
+	return testcase.Corpus(t)
 }
 
 // corpus returns the packages of the v1 CRDs of the corpus, or of one in nine of the CRDs, by

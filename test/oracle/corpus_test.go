@@ -15,19 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"espalier.dev/internal/testcase"
 )
 
 // corpusDir returns the directory of the corpus, or skips the test.
 func corpusDir(t testing.TB) string {
 	t.Helper()
-	dir := os.Getenv("ESPALIER_CORPUS")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
-	if _, err := os.Stat(filepath.Join(dir, "CR_INDEX.tsv")); err != nil {
-		t.Skipf("no corpus in %s: set ESPALIER_CORPUS to its directory", dir)
-	}
-	return dir
+	return testcase.Corpus(t)
 }
 
 // readYAML reads the single document of a file as a tree.

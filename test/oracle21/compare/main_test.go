@@ -17,6 +17,7 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/api/v1beta1"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
 )
 
@@ -45,14 +46,7 @@ func run(m *testing.M) int {
 // corpusDir returns the directory of the corpus, or skips the test.
 func corpusDir(t testing.TB) string {
 	t.Helper()
-	dir := os.Getenv("ESPALIER_CORPUS")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "..", "shared", "corpus")
-	}
-	if _, err := os.Stat(filepath.Join(dir, "CR_INDEX.tsv")); err != nil {
-		t.Skipf("no corpus in %s: set ESPALIER_CORPUS to its directory", dir)
-	}
-	return dir
+	return testcase.Corpus(t)
 }
 
 // setting reads a number from the environment.
