@@ -160,7 +160,8 @@ func at(v any, path string) any {
 	return v
 }
 
-// do sends a request. The body is YAML.
+// do sends a request. The body is YAML. The method APPLY is a server-side apply, and a PATCH whose
+// body is a list is a JSON patch. A PUT gets the resourceVersion that the object has.
 func (e *env) do(method, path, body string) answer {
 	e.Helper()
 	a, err := e.try(method, path, body)
@@ -178,14 +179,27 @@ func (e *env) try(method, path, body string) (a answer, err error) {
 			return a, err
 		}
 	}
+	contentType := "application/json"
+	switch method {
+	case http.MethodPatch:
+		contentType = "application/merge-patch+json"
+		if bytes.HasPrefix(text, []byte("[")) {
+			contentType = "application/json-patch+json"
+		}
+	case http.MethodPut:
+		now, err := e.try(http.MethodGet, path, "")
+		if err != nil {
+			return a, err
+		}
+		text = bytes.Replace(text, []byte(`"metadata":{`), fmt.Appendf(nil, `"metadata":{"resourceVersion":%q,`, now.at("metadata.resourceVersion")), 1)
+	case "APPLY":
+		method, path, contentType = http.MethodPatch, path+"?fieldManager=test&force=true", "application/apply-patch+yaml"
+	}
 	req, err := http.NewRequestWithContext(e.Context(), method, e.url+path, bytes.NewReader(text))
 	if err != nil {
 		return a, err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	if method == http.MethodPatch {
-		req.Header.Set("Content-Type", "application/merge-patch+json")
-	}
+	req.Header.Set("Content-Type", contentType)
 	resp, err := e.client.Do(req)
 	if err != nil {
 		return a, err

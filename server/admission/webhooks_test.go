@@ -136,6 +136,10 @@ func TestMutations(t *testing.T) {
 			t.Error(a)
 		}
 	})
+	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+		t.Run("P-13-before-admission "+sem.String(), func(t *testing.T) { testMalformed(t, newEnv(t, sem), sem) })
+		t.Run("P-13-mutation in another version "+sem.String(), func(t *testing.T) { testMalformedStorage(t, newEnv(t, sem), sem) })
+	}
 	t.Run("P-13-mutation kep", func(t *testing.T) {
 		e := newEnv(t, schema.KEP)
 		first, second := newHook(t, patching(`[{"op": "add", "path": "/spec/size", "value": "large"}]`)), newHook(t, allow)
@@ -178,6 +182,77 @@ func TestMutations(t *testing.T) {
 			t.Error(a)
 		}
 	})
+}
+
+// testMalformedStorage changes objects in a version in which they are valid. They are not in the
+// storage version.
+func testMalformedStorage(t *testing.T, e *env, sem schema.Semantics) {
+	servers[sem].InstallCRDs(t, fmt.Appendf(nil, `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: mixeds.%[1]s.example.com}, spec: {group: %[1]s.example.com, scope: Namespaced,
+		names: {plural: mixeds, kind: Mixed}, versions: [
+			{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {a: {type: integer}}}}}}},
+			{name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {a: {type: string}}}}}}}]}}`, e.namespace))
+	path := "/apis/" + e.namespace + ".example.com/v2/namespaces/" + e.namespace + "/mixeds"
+	mixed := func(name string) string {
+		return fmt.Sprintf(`{apiVersion: %s.example.com/v2, kind: Mixed, metadata: {name: %s}, spec: {}}`, e.namespace, name)
+	}
+	e.must("POST", path, mixed("a"))
+	e.configure("Mutating", "a", newHook(t, patching(`[{"op": "add", "path": "/spec/a", "value": "text"}]`)),
+		fmt.Sprintf(`, rules: [{apiGroups: [%s.example.com], apiVersions: ["*"], resources: ["*"], operations: ["*"]}]`, e.namespace))
+	for _, r := range []struct{ method, path, body string }{
+		{"POST", "", mixed("b")},
+		{"PUT", "/a", mixed("a")},
+		{"PATCH", "/a", "{metadata: {labels: {c: d}}}"},
+		{"APPLY", "/a", mixed("a")},
+	} {
+		a := e.do(r.method, path+r.path, r.body)
+		if sem.RefusesContradictions() {
+			if a.code != http.StatusBadRequest || !strings.Contains(a.message(), `spec.a in body must be of type integer: "string"`) {
+				t.Errorf("%s: %v", r.method, a)
+			}
+		} else if a.code >= 300 {
+			t.Errorf("%s: %v", r.method, a)
+		}
+	}
+}
+
+// testMalformed sends values that contradict the schema. No webhook gets them in kep semantics.
+func testMalformed(t *testing.T, e *env, sem schema.Semantics) {
+	h := newHook(t, allow)
+	e.must("POST", e.widgets("v1"), widget("v1", "a", "{size: 1}"))
+	e.configure("Mutating", "a", h, "")
+	e.configure("Validating", "b", h, "")
+	seen := newHook(t, allow)
+	e.configure("Mutating", "c", seen, `, rules: [{apiGroups: [tests.example.com], apiVersions: ["*"], resources: [widgets/status, widgets/scale], operations: [UPDATE]}]`)
+	for _, version := range []string{"v1", "v2"} {
+		for _, r := range []struct{ method, path, body string }{
+			{"POST", "", widget(version, "b", "{size: large}")},
+			{"PUT", "/a", widget(version, "a", "{size: large}")},
+			{"PATCH", "/a", "{spec: {size: large}}"},
+			{"APPLY", "/a", widget(version, "a", "{size: large}")},
+			{"APPLY", "/b", widget(version, "b", "{size: large}")},
+			{"PATCH", "/a/status", "{status: {replicas: many}}"},
+		} {
+			h.reset()
+			seen.reset()
+			a := e.do(r.method, e.widgets(version)+r.path, r.body)
+			calls := len(h.requests()) + len(seen.requests())
+			if sem.RefusesContradictions() {
+				// What applies an object has its own words for it.
+				what := `in body must be of type integer: "string"`
+				if r.method == "APPLY" {
+					what = ".spec.size: expected numeric"
+				}
+				if a.code != http.StatusBadRequest || !strings.Contains(a.message(), what) || calls != 0 {
+					t.Errorf("%s %s%s: %d calls, %v", r.method, version, r.path, calls, a)
+				}
+			} else if r.method != "APPLY" && (a.code != http.StatusUnprocessableEntity || calls == 0) {
+				t.Errorf("%s %s%s: %d calls, %v", r.method, version, r.path, calls, a)
+			}
+		}
+	}
+	if a := e.must("GET", e.widgets("v1")+"/a", ""); a.at("spec.size") != 1.0 || a.at("status") != nil {
+		t.Error(a)
+	}
 }
 
 // TestMatching checks which requests webhooks get.
