@@ -23,7 +23,8 @@ import (
 //	create FILE              POST
 //	update FILE              PUT, with the resourceVersion that the object has
 //	status FILE              PUT of the status
-//	patch FILE NAME.KIND     a merge patch (of the status: NAME.KIND/status)
+//	patch FILE NAME.KIND     a merge patch, or a JSON patch if the file has a list (of the status:
+//	                         NAME.KIND/status)
 //	apply FILE               server-side apply
 //	get NAME.KIND            GET (KIND may be KIND/VERSION, or the whole a path for a raw GET)
 //	list KIND
@@ -76,6 +77,23 @@ func TestLedger(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSkeletons runs the script about skeletons in kubernetes semantics. A server serves them there
+// if a flag turns on the resources that kube-apiserver does not have.
+func TestSkeletons(t *testing.T) {
+	t.Parallel()
+	t.Run("K-06-kubernetes", func(t *testing.T) {
+		const file = "testdata/ledger/K-06-server.txtar"
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := espaliertest.Start(t, espaliertest.WithSemantics(schema.Kubernetes), espaliertest.WithFlags("--check-stored-objects=true"))
+		sc := newScript(t, s, archive)
+		sc.semantics = schema.Kubernetes.String()
+		sc.run(file)
+	})
 }
 
 var only = regexp.MustCompile(`(?m)^only (\w+)$`)

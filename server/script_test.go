@@ -29,7 +29,7 @@ import (
 
 // script is a running script.
 type script struct {
-	*testing.T
+	testing.TB
 	semantics string
 	client    *http.Client
 	etcd      *clientv3.Client
@@ -55,12 +55,12 @@ type answer struct {
 	warnings []string
 }
 
-func newScript(t *testing.T, s *espaliertest.Server, a *txtar.Archive) *script {
+func newScript(t testing.TB, s *espaliertest.Server, a *txtar.Archive) *script {
 	c, err := rest.HTTPClientFor(s.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc := &script{T: t, client: c, url: s.URL(), files: map[string][]byte{}, kinds: map[string]kind{}}
+	sc := &script{TB: t, client: c, url: s.URL(), files: map[string][]byte{}, kinds: map[string]kind{}}
 	sc.kinds["CRD"] = kind{group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions"}
 	sc.kinds["CustomResourceDefinition"] = sc.kinds["CRD"]
 	for _, f := range a.Files {
@@ -291,7 +291,11 @@ func (s *script) request(verb string, args []string) error {
 			var body []byte
 			file, query, _ := strings.Cut(args[0], "?")
 			if body, err = s.file(file); err == nil {
-				s.last = s.do(http.MethodPatch, path+"?"+query, body, "application/merge-patch+json")
+				contentType := "application/merge-patch+json"
+				if bytes.HasPrefix(body, []byte("[")) {
+					contentType = "application/json-patch+json"
+				}
+				s.last = s.do(http.MethodPatch, path+"?"+query, body, contentType)
 			}
 		}
 		return err

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -132,4 +134,75 @@ func TestProgress(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMigrateProgress migrates objects slowly, and puts them back, on a terminal. It shows how many
+// objects were processed.
+func TestMigrateProgress(t *testing.T) {
+	t.Parallel()
+	t.Run("P-21-progress", func(t *testing.T) {
+		const objects = 16
+		c := newStoredCluster(t, preservingCRD())
+		for i := range objects {
+			if err := c.create(t.Context(), fmt.Sprintf("job-%d", i), map[string]any{"n": int64(i), "x": true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.InstallCRDs(t, migrationCRD("v1"))
+		backup := filepath.Join(t.TempDir(), "backup.jsonl")
+		migrate := func(args ...string) (stdout, terminal string) {
+			t.Helper()
+			controller, end := openTerminal(t)
+			var out bytes.Buffer
+			var shown screen
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(self, append([]string{"migrate", "--kubeconfig", c.Kubeconfig(), "--rate", "6", "--concurrency", "1"}, args...)...)
+			cmd.Env = append(os.Environ(), asProgram+"=1", "CI=")
+			cmd.Stdout, cmd.Stderr = &out, end
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_, _ = io.Copy(&shown, controller) // until the terminal is closed
+			}()
+			err = cmd.Run()
+			_ = end.Close()
+			<-done
+			if err != nil {
+				t.Fatalf("%v: %s%s", err, out.String(), shown.String())
+			}
+			return out.String(), shown.String()
+		}
+		for _, step := range []struct {
+			args []string
+			want string // the end of the output
+		}{
+			{[]string{"jobs.example.com"}, "16 would be accepted\n"},
+			{[]string{"jobs.example.com", "--etcd-servers", c.endpoint(), "--write", "--backup", backup}, "; 16 fields dropped from 16 objects; all are stored in version v1\n"},
+			{[]string{"jobs.example.com", "--write", "--quiet"}, ""},
+			{[]string{"--undo", backup}, "16 put back\n"},
+		} {
+			if step.args[0] == "--undo" {
+				c.InstallCRDs(t, preservingCRD())
+			}
+			stdout, terminal := migrate(step.args...)
+			if !strings.HasSuffix(stdout, step.want) {
+				t.Errorf("%v prints %s", step.args, stdout)
+			}
+			// Numbers that grow, each in place of the one before.
+			last, shown := 0, 0
+			for _, m := range regexp.MustCompile("\r([0-9]+) objects\x1b\\[K").FindAllStringSubmatch(terminal, -1) {
+				n, err := strconv.Atoi(m[1])
+				if err != nil || n <= last || n > objects {
+					t.Errorf("%v shows %q", step.args, terminal)
+				}
+				last, shown = n, shown+1
+			}
+			if quiet := step.want == ""; quiet != (shown == 0) {
+				t.Errorf("%v shows %q", step.args, terminal)
+			}
+		}
+	})
 }

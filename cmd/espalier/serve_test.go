@@ -163,6 +163,59 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// TestServeSemantics checks where a server gets its semantics from: the flag, then the environment.
+// It does not read the configuration file of the directory that it is started in.
+func TestServeSemantics(t *testing.T) {
+	t.Run("M-04", func(t *testing.T) {
+		t.Chdir(t.TempDir())
+		if err := os.WriteFile(".espalier.yaml", []byte("semantics: kubernetes\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		serve := func(dir, variable string, args ...string) *process {
+			t.Helper()
+			t.Setenv(semanticsVariable, variable)
+			return serveProcess(t, append([]string{"--data-dir", dir}, args...)...)
+		}
+		for _, test := range []struct {
+			variable string
+			args     []string
+			want     string
+		}{
+			{"", nil, "kep"},
+			{"kubernetes", nil, "kubernetes"},
+			{"kep", []string{"--semantics", "kubernetes"}, "kubernetes"},
+			{"kubernetes", []string{"--semantics", "kep"}, "kep"},
+		} {
+			dir := t.TempDir()
+			p := serve(dir, test.variable, test.args...)
+			client, url := p.ready(t, filepath.Join(dir, "kubeconfig"))
+			// Only kep semantics rejects superseded spellings.
+			resp, err := client.Post(url+"/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions?dryRun=All", "application/yaml", strings.NewReader(
+				`{apiVersion: apiextensions.k8s.io/v1beta1, kind: CustomResourceDefinition, metadata: {name: xs.example.com},
+					spec: {group: example.com, version: v1, scope: Cluster, names: {plural: xs, kind: X}, prune: true}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if rejected := resp.StatusCode == http.StatusBadRequest; rejected != (test.want == "kep") {
+				t.Errorf("%s=%s %v: %s", semanticsVariable, test.variable, test.args, resp.Status)
+			}
+			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if code := p.exit(t); code != 0 || !strings.Contains(p.stderr.String(), fmt.Sprintf("semantics=%q", test.want)) {
+				t.Errorf("%s=%s %v: exit code %d: %s", semanticsVariable, test.variable, test.args, code, &p.stderr)
+			}
+			// The data can be used with nothing else.
+			other := map[string]string{"kep": "kubernetes", "kubernetes": "kep"}[test.want]
+			p = serve(dir, other)
+			if code := p.exit(t); code != 2 || !strings.Contains(p.stderr.String(), "written with --semantics "+test.want) {
+				t.Errorf("%s=%s: exit code %d: %s", semanticsVariable, other, code, &p.stderr)
+			}
+		}
+	})
+}
+
 // TestServeSignals makes sure that a second signal stops the server without waiting for
 // requests.
 func TestServeSignals(t *testing.T) {
