@@ -3,6 +3,7 @@ package schema_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,9 @@ type growth struct {
 	draft4 bool
 	// valid is true if the object is valid.
 	valid bool
+	// updates is true if only an update that changes nothing is compared: the paths of the
+	// violations in a new object grow with its size.
+	updates bool
 }
 
 var (
@@ -54,6 +58,7 @@ func objectGrowth() []growth {
 	sets := list(`{type: array, x-kubernetes-list-type: set, items: {type: array, x-kubernetes-list-type: atomic, items: {type: integer}}}`)
 	byKey := list(`{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, properties: {k: {type: string}}}}`)
 	byKeys := list(`{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k, l], items: {type: object, properties: {k: {type: string}, l: {type: integer}}}}`)
+	badItems := list(`{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, properties: {k: {type: string}, num: {type: integer, maximum: 3}}}}`)
 	branches := list(`{type: array, items: {type: integer, anyOf: [{minimum: 5000000}, {maximum: 4000000}], oneOf: [{maximum: 4000000}, {minimum: 3000000}], not: {minimum: 2500000}, allOf: [{maximum: 2000000}]}}`)
 	fields := func(field string) func(int) (string, string) {
 		return func(n int) (string, string) {
@@ -78,6 +83,7 @@ func objectGrowth() []growth {
 		{name: "list with a key", make: byKey(`{"k":"x%d"}`), sizes: wide, valid: true},
 		{name: "list with a key, invalid", make: byKey(`{"k":"x%[1]d"},{"k":"x%[1]d"}`), sizes: wide},
 		{name: "list with two keys", make: byKeys(`{"k":"x","l":%d}`), sizes: wide, valid: true},
+		{name: "list with a key, invalid items", make: badItems(`{"k":"x%d","num":9}`), sizes: wide},
 		{name: "list with two keys, invalid", make: byKeys(`{"k":"x","l":%[1]d},{"k":"x","l":%[1]d}`), sizes: wide},
 		{name: "logical operators", make: branches(`%d`), sizes: wide, valid: true},
 		{name: "logical operators, invalid", make: branches(`46%05d`), sizes: wide},
@@ -119,6 +125,9 @@ func schemaGrowth() []growth {
 				strings.Repeat(`{"a":`, n) + `[` + item + `]` + strings.Repeat(`}`, n)
 		}
 	}
+	levels := func(n int) (string, string) {
+		return strings.Repeat(`{"type":"object","required":["b"],"properties":{"a":`, n) + `{"type":"integer"}` + strings.Repeat(`}}`, n), strings.Repeat(`{"a":`, n) + `1` + strings.Repeat(`}`, n)
+	}
 	definitions := func(n int) (string, string) {
 		return `{"properties":{` + repeat(n, `"x%[1]d":{"$ref":"#/definitions/d%[1]d"}`) + `},"definitions":{` + repeat(n, `"d%d":{"type":"integer"}`) + `}}`, `{` + repeat(n, `"x%d":1`) + `}`
 	}
@@ -144,6 +153,7 @@ func schemaGrowth() []growth {
 		{name: "enum, invalid", make: enum(`"y"`), sizes: wide},
 		{name: "nested", make: nested(`1`), sizes: deep, valid: true},
 		{name: "nested, invalid", make: nested(`"x"`), sizes: deep},
+		{name: "nested, invalid on all levels", make: levels, sizes: deep, updates: true},
 		{name: "definitions", make: definitions, sizes: wide, draft4: true, valid: true},
 	}
 }
@@ -175,6 +185,9 @@ type grown struct {
 	*bench
 	text     []byte
 	compiles func() (*schema.Program, error)
+	// reversed is the object with the items of the list a in reverse order, and changed if they
+	// are objects: what an update of a list replaces.
+	reversed schema.Object
 }
 
 func (g *growth) at(t *testing.T, n int) *grown {
@@ -198,6 +211,17 @@ func (g *growth) at(t *testing.T, n int) *grown {
 	if v := made.program.Validate(context.Background(), made.tree, nil); (len(v) == 0) != g.valid {
 		t.Fatalf("size %d: %d violations", n, len(v))
 	}
+	if made.reversed, _, err = made.program.Decode(made.text, schema.DecodeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if list, ok := made.reversed["a"].([]any); ok {
+		slices.Reverse(list)
+		for _, item := range list {
+			if object, ok := item.(map[string]any); ok {
+				object["changed"] = true
+			}
+		}
+	}
 	return made
 }
 
@@ -207,12 +231,17 @@ func (g *growth) run(t *testing.T) {
 		large := g.at(t, size)
 		factor := size / g.sizes[0]
 		for name, op := range map[string]func(*grown){
-			"compile":  func(b *grown) { b.compiles() },
-			"decode":   func(b *grown) { b.program.Decode(b.text, schema.DecodeOptions{}) },
-			"report":   func(b *grown) { b.program.Decode(b.text, schema.DecodeOptions{Report: true}) },
-			"validate": func(b *grown) { b.program.Validate(context.Background(), b.tree, nil).FieldErrors() },
-			"update":   func(b *grown) { b.program.Validate(context.Background(), b.tree, schema.Object{"a": map[string]any{}}) },
+			"compile":          func(b *grown) { b.compiles() },
+			"decode":           func(b *grown) { b.program.Decode(b.text, schema.DecodeOptions{}) },
+			"report":           func(b *grown) { b.program.Decode(b.text, schema.DecodeOptions{Report: true}) },
+			"validate":         func(b *grown) { b.program.Validate(context.Background(), b.tree, nil).FieldErrors() },
+			"update":           func(b *grown) { b.program.Validate(context.Background(), b.tree, schema.Object{"a": map[string]any{}}) },
+			"no-op update":     func(b *grown) { b.program.Validate(context.Background(), b.tree, b.tree) },
+			"update of a list": func(b *grown) { b.program.Validate(context.Background(), b.tree, b.reversed) },
 		} {
+			if g.updates && name != "no-op update" {
+				continue
+			}
 			one, many := func() { op(large) }, func() {
 				for range factor {
 					op(small)

@@ -572,6 +572,10 @@ func TestHostileViolations(t *testing.T) {
 		}
 		return strings.Join(parts, ", ")
 	}
+	nested := map[string]any{}
+	for range 4000 {
+		nested = map[string]any{"a": nested}
+	}
 	for name, c := range map[string]struct {
 		schema string
 		value  any
@@ -584,6 +588,7 @@ func TestHostileViolations(t *testing.T) {
 		"metadata": {`{type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}`,
 			map[string]any{"apiVersion": "v1", "kind": "A", "metadata": map[string]any{"ownerReferences": list(6000, map[string]any{})}}},
 		"embedded": {`{type: array, items: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}`, list(300_000, map[string]any{})},
+		"levels":   {strings.Repeat(`{"type": "object", "minProperties": 2, "required": ["b"], "properties": {"a": `, 4000) + `{}` + strings.Repeat(`}}`, 4000), nested},
 	} {
 		p := compile(t, `{type: object, properties: {a: `+c.schema+`}}`, schema.WithSemantics(schema.KEP))
 		bytes := allocated(func() {

@@ -95,44 +95,87 @@ func (l *listCheck) itemKey(x any) (any, bool) {
 	return b.String(), true
 }
 
+// comparison compares the values of an update with the old ones. Each value is compared a
+// bounded number of times, however deeply values with violations are nested: a parent is
+// compared before its children, an equal one is not searched any further, and what is known to
+// differ is not compared again.
+type comparison struct {
+	p       *Program
+	differs map[comparedPair]bool
+	// visited counts the compared values, so that tests can check that the cost is linear.
+	visited int
+}
+
+// comparedPair identifies an object or a list and the old one that it replaces.
+type comparedPair struct {
+	id       int32
+	length   int
+	old, new uintptr
+}
+
 // unchanged reports whether a value equals the old one, as far as Kubernetes can tell:
 // items of a list of type map are matched by their keys, and objects with unspecified
 // fields are never equal.
-func (p *Program) unchanged(id int32, old, v any) bool {
+func (c *comparison) unchanged(id int32, old, v any) bool {
+	c.visited++
 	if v == nil || old == nil {
 		return v == nil && old == nil
 	}
-	n := &p.nodes[id]
 	switch v := v.(type) {
 	case []any:
 		old, ok := old.([]any)
 		if !ok || len(old) != len(v) {
 			return false
 		}
-		if n.list == nil || !n.list.isMap {
-			return len(v) == 0 || reflect.DeepEqual(old, v)
-		}
-		items := n.matchItems(correlation{old, true})
-		for _, x := range v {
-			c := items.find(x)
-			if !c.ok || n.items <= nowhere || !p.unchanged(n.items, c.old, x) {
-				return false
-			}
-		}
-		return true
+		return len(v) == 0 || c.remember(id, len(v), reflect.ValueOf(old), reflect.ValueOf(v), func(n *node) bool { return c.sameItems(n, old, v) })
 	case map[string]any:
 		old, ok := old.(map[string]any)
 		if !ok || len(old) != len(v) {
 			return false
 		}
-		for k, x := range v {
-			child, _ := n.child(k)
-			y, ok := old[k]
-			if !ok || child <= nowhere || !p.unchanged(child, y, x) {
-				return false
-			}
-		}
-		return true
+		return len(v) == 0 || c.remember(id, len(v), reflect.ValueOf(old), reflect.ValueOf(v), func(n *node) bool { return c.sameFields(n, old, v) })
 	}
 	return isScalar(old) && old == v
+}
+
+// remember returns whether two values are the same, and compares them unless they are known to
+// differ.
+func (c *comparison) remember(id int32, length int, old, v reflect.Value, same func(*node) bool) bool {
+	pair := comparedPair{id, length, old.Pointer(), v.Pointer()}
+	if c.differs[pair] {
+		return false
+	}
+	if same(&c.p.nodes[id]) {
+		return true
+	}
+	if c.differs == nil {
+		c.differs = map[comparedPair]bool{}
+	}
+	c.differs[pair] = true
+	return false
+}
+
+func (c *comparison) sameItems(n *node, old, v []any) bool {
+	if n.list == nil || !n.list.isMap {
+		return reflect.DeepEqual(old, v)
+	}
+	items := n.matchItems(correlation{old, true})
+	for _, x := range v {
+		match := items.find(x)
+		if !match.ok || n.items <= nowhere || !c.unchanged(n.items, match.old, x) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *comparison) sameFields(n *node, old, v map[string]any) bool {
+	for k, x := range v {
+		child, _ := n.child(k)
+		y, ok := old[k]
+		if !ok || child <= nowhere || !c.unchanged(child, y, x) {
+			return false
+		}
+	}
+	return true
 }

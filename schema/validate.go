@@ -49,14 +49,7 @@ func (p *Program) holds(obj Object) bool {
 // validated against the schema, but its list types, unions and embedded resources are,
 // as in kube-apiserver. Rules are evaluated elsewhere.
 func (p *Program) violations(ctx context.Context, obj, old Object, isKind bool) (all Violations) {
-	w := walker{p: p, ctx: ctx, limit: MaxViolations}
-	if ctx.Value(exhaustive{}) != nil {
-		w.limit = math.MaxInt
-	}
-	w.dialect = &structuralWalk{&w}
-	if p.draft4 {
-		w.dialect = newDraft4Walk(&w)
-	}
+	w := newWalker(p, ctx)
 	if isKind {
 		all = w.value(root, obj, correlation{old: old, ok: old != nil}).violations
 	}
@@ -76,7 +69,8 @@ func (p *Program) violations(ctx context.Context, obj, old Object, isKind bool) 
 
 // MaxViolations is the number of violations after which an object is not searched for more.
 // A small object can have very many: each item of a list can violate each branch of its schema.
-// A violation whose text is long, such as that of a large enum, counts as several.
+// A violation whose text is long, such as that of a large enum or a deeply nested value, counts as
+// several.
 const MaxViolations = 10_000
 
 // exhaustive is the key of Exhaustive in contexts.
@@ -94,8 +88,6 @@ type result struct {
 	// matched counts the checks that a value passed, as kube-apiserver counts them: the
 	// branch of a logical operator with the most is the closest.
 	matched int
-	// changed is true if the value is known to differ from the old one.
-	changed bool
 }
 
 func (r *result) merge(o result) {
@@ -106,7 +98,6 @@ func (r *result) merge(o result) {
 		r.violations = append(r.violations, o.violations...)
 	}
 	r.matched += o.matched
-	r.changed = r.changed || o.changed
 }
 
 // walker is the thorough walk. It finds all violations and counts what kube-apiserver
@@ -121,6 +112,20 @@ type walker struct {
 	kept, limit int
 	// enums has the values of the enums that were violated.
 	enums map[int32][]any
+	// old compares the values with those of the old object.
+	old comparison
+}
+
+func newWalker(p *Program, ctx context.Context) *walker {
+	w := &walker{p: p, ctx: ctx, limit: MaxViolations, old: comparison{p: p}}
+	if ctx.Value(exhaustive{}) != nil {
+		w.limit = math.MaxInt
+	}
+	w.dialect = &structuralWalk{w}
+	if p.draft4 {
+		w.dialect = newDraft4Walk(w)
+	}
+	return w
 }
 
 // full reports whether the walk has enough violations. Then the current branch has at least one.
@@ -148,25 +153,20 @@ type dialect interface {
 }
 
 func (w *walker) violation(k ViolationKind, id int32, v any, want Operand) Violation {
-	w.kept += want.weight()
-	return Violation{
+	found := Violation{
 		Path: w.path.clone(), Kind: k, Schema: w.p.ref(id), Value: v, Want: want, Closest: -1,
 		namesFrom: min(w.p.namesBelow, len(w.path)),
 	}
+	w.kept += found.weight()
+	return found
 }
 
-// value validates a value, and tolerates violations if it has not changed.
+// value validates a value, unless it is unchanged: then its violations are tolerated.
 func (w *walker) value(id int32, v any, c correlation) result {
-	kept := w.kept
-	r := w.check(id, v, c)
-	if c.ok && len(r.violations) > 0 {
-		if !r.changed && w.p.unchanged(id, c.old, v) {
-			r.violations, w.kept = nil, kept
-		} else {
-			r.changed = true
-		}
+	if c.ok && w.old.unchanged(id, c.old, v) {
+		return result{}
 	}
-	return r
+	return w.check(id, v, c)
 }
 
 // check validates a value against a node.

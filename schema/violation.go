@@ -141,13 +141,15 @@ type Violations []Violation
 // with [Exhaustive].
 func (vs Violations) Truncated() bool { return vs.lacking(MaxViolations) <= 0 }
 
-// weight is what a violation of this operand counts: its text repeats the operand.
-func (o *Operand) weight() int { return 1 + len(o.Allowed)/100 + len(o.Pattern)/1000 }
+// weight is what a violation counts: its text repeats its path and its operand.
+func (v *Violation) weight() int {
+	return 1 + len(v.Path)/32 + len(v.Want.Allowed)/100 + len(v.Want.Pattern)/1000
+}
 
 // lacking returns how much less than n the violations weigh, including those in branches.
 func (vs Violations) lacking(n int) int {
 	for i := range vs {
-		if n -= vs[i].Want.weight(); n <= 0 {
+		if n -= vs[i].weight(); n <= 0 {
 			return n
 		}
 		for _, branch := range vs[i].Branches {
