@@ -53,6 +53,22 @@ func referredDefinition(ref string, definitions map[string]api.JSONSchemaProps) 
 	return name, ""
 }
 
+// Resolve returns the definition that s refers to, directly or through others. It returns s if
+// that is not a reference, or refers to something else.
+func Resolve(s *api.JSONSchemaProps, definitions map[string]api.JSONSchemaProps) *api.JSONSchemaProps {
+	for at, left := s, len(definitions); ; left-- {
+		if at == nil || at.Ref == nil {
+			return at
+		}
+		name, reason := referredDefinition(*at.Ref, definitions)
+		if reason != "" || left == 0 {
+			return s
+		}
+		definition := definitions[name]
+		at = &definition
+	}
+}
+
 // wrongDraft returns what is wrong with the value of $schema, or "".
 func wrongDraft(uri string) string {
 	if uri == "" || isDraft(uri, "draft-04") {

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,56 +38,125 @@ import (
 //     positions only are lost.
 //   - additionalItems without a list of items does not apply to any item. Its fields count
 //     as specified, its types do not.
-//   - $ref, definitions and dependencies are dropped, and references are not followed.
+//   - A $ref to a definition of s is replaced by the skeleton of the definition, whatever is
+//     beside it. One that refers to anything else, or to a definition that it is in, stays.
+//     So do references after the first maxFollowed schemas, because few definitions can
+//     stand for very many fields.
+//   - definitions and dependencies are dropped.
 //
 // The definition nests merges. Merging is associative, so Skeleton collects the parts for
 // a path first and merges them once: it visits each schema in s once, however deeply the
-// logical operators are nested.
+// logical operators are nested. A definition is only one part of a merge, however often it is
+// referred to.
 func Skeleton(s *api.JSONSchemaProps) *api.JSONSchemaProps {
 	if s == nil {
 		return nil
 	}
-	var k skeletonizer
+	k := skeletonizer{definitions: s.Definitions}
 	return k.merge([]skelPart{{schema: s}})
 }
+
+// maxFollowed is the number of visited schemas after which Skeleton follows no more references.
+const maxFollowed = 10_000
 
 // skelPart is one x_i of a merge. The schema is nil for a boolean.
 type skelPart struct {
 	schema *api.JSONSchemaProps
 	// untyped removes the types of the part and of everything below it.
 	untyped bool
+	// inside is the definition that the part is in, if any.
+	inside *openDefinition
+}
+
+// at returns the part for a schema below that of p. It is nil for a boolean.
+func (p skelPart) at(s *api.JSONSchemaProps) skelPart { return skelPart{s, p.untyped, p.inside} }
+
+func (p skelPart) asUntyped() skelPart {
+	p.untyped = true
+	return p
+}
+
+// openDefinition is a definition whose skeleton is being made, and those around it.
+type openDefinition struct {
+	name  string
+	outer *openDefinition
+}
+
+func (d *openDefinition) has(name string) bool {
+	for ; d != nil; d = d.outer {
+		if d.name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // skeletonizer counts the schemas it visits, so that tests can check that the cost is
 // linear.
 type skeletonizer struct {
-	visited int
+	definitions map[string]api.JSONSchemaProps
+	visited     int
 }
 
-// operators adds the schemas under the logical operators of p's schema, recursively:
-// they are all parts of the same merge.
-func (k *skeletonizer) operators(parts []skelPart, p skelPart) []skelPart {
+// skelMerge are the parts of a merge, and the definitions that are among them.
+type skelMerge struct {
+	parts       []skelPart
+	definitions map[skelDefinition]bool
+}
+
+type skelDefinition struct {
+	name    string
+	untyped bool
+}
+
+// add adds p and the schemas under the logical operators of its schema, recursively: they are
+// all parts of the same merge.
+func (k *skeletonizer) add(m *skelMerge, p skelPart) {
 	k.visited++
-	parts = append(parts, p)
+	if p.schema != nil && p.schema.Ref != nil && *p.schema.Ref != "" {
+		k.follow(m, p)
+		return
+	}
+	m.parts = append(m.parts, p)
 	if p.schema == nil {
-		return parts
+		return
 	}
 	for _, branches := range [...][]api.JSONSchemaProps{p.schema.AllOf, p.schema.AnyOf, p.schema.OneOf} {
 		for i := range branches {
-			parts = k.operators(parts, skelPart{&branches[i], p.untyped})
+			k.add(m, p.at(&branches[i]))
 		}
 	}
 	if p.schema.Not != nil {
-		parts = k.operators(parts, skelPart{p.schema.Not, p.untyped})
+		k.add(m, p.at(p.schema.Not))
 	}
-	return parts
+}
+
+// follow adds the definition that p refers to. If it cannot be followed, the reference itself
+// is the part.
+func (k *skeletonizer) follow(m *skelMerge, p skelPart) {
+	name, reason := referredDefinition(*p.schema.Ref, k.definitions)
+	if reason != "" || p.inside.has(name) || k.visited > maxFollowed {
+		m.parts = append(m.parts, p.at(&api.JSONSchemaProps{Ref: p.schema.Ref}))
+		return
+	}
+	key := skelDefinition{name, p.untyped}
+	if m.definitions[key] {
+		return
+	}
+	if m.definitions == nil {
+		m.definitions = map[skelDefinition]bool{}
+	}
+	m.definitions[key] = true
+	definition := k.definitions[name]
+	k.add(m, skelPart{&definition, p.untyped, &openDefinition{name, p.inside}})
 }
 
 func (k *skeletonizer) merge(given []skelPart) *api.JSONSchemaProps {
-	var parts []skelPart
+	var m skelMerge
 	for _, p := range given {
-		parts = k.operators(parts, p)
+		k.add(&m, p)
 	}
+	parts := m.parts
 	out := &api.JSONSchemaProps{Type: agreedType(parts)}
 
 	var props, patterns map[string][]skelPart
@@ -95,10 +165,13 @@ func (k *skeletonizer) merge(given []skelPart) *api.JSONSchemaProps {
 		if p.schema == nil {
 			continue
 		}
-		props = gatherParts(props, p.schema.Properties, p.untyped)
-		patterns = gatherParts(patterns, p.schema.PatternProperties, p.untyped)
+		if ref := p.schema.Ref; ref != nil && *ref != "" {
+			out.Ref = new(*ref)
+		}
+		props = gatherParts(props, p.schema.Properties, p)
+		patterns = gatherParts(patterns, p.schema.PatternProperties, p)
 		if ap := p.schema.AdditionalProperties; ap != nil {
-			additional = append(additional, skelPart{ap.Schema, p.untyped})
+			additional = append(additional, p.at(ap.Schema))
 		}
 	}
 	out.Properties = k.mergeKeys(props)
@@ -132,12 +205,12 @@ func sameTypes(a, b api.StringOrArray) bool {
 	return slices.Equal(slices.Compact(slices.Sorted(slices.Values(a))), slices.Compact(slices.Sorted(slices.Values(b))))
 }
 
-func gatherParts(into map[string][]skelPart, from map[string]api.JSONSchemaProps, untyped bool) map[string][]skelPart {
+func gatherParts(into map[string][]skelPart, from map[string]api.JSONSchemaProps, p skelPart) map[string][]skelPart {
 	if len(from) > 0 && into == nil {
 		into = make(map[string][]skelPart, len(from))
 	}
 	for key, s := range from {
-		into[key] = append(into[key], skelPart{&s, untyped})
+		into[key] = append(into[key], p.at(&s))
 	}
 	return into
 }
@@ -147,8 +220,9 @@ func (k *skeletonizer) mergeKeys(keys map[string][]skelPart) map[string]api.JSON
 		return nil
 	}
 	out := make(map[string]api.JSONSchemaProps, len(keys))
-	for key, parts := range keys {
-		out[key] = *k.merge(parts)
+	// In order, because references are followed up to a limit.
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		out[key] = *k.merge(keys[key])
 	}
 	return out
 }
@@ -182,17 +256,17 @@ func (k *skeletonizer) mergeItems(out *api.JSONSchemaProps, parts []skelPart) {
 				if i == len(positions) {
 					positions = append(positions, nil)
 				}
-				positions[i] = append(positions[i], skelPart{&items.JSONSchemas[i], p.untyped})
+				positions[i] = append(positions[i], p.at(&items.JSONSchemas[i]))
 			}
 			if !isList && items.Schema != nil {
-				single = append(single, skelPart{items.Schema, p.untyped})
+				single = append(single, p.at(items.Schema))
 			}
 		}
 		if ai := p.schema.AdditionalItems; ai != nil {
 			if isList {
-				rest = append(rest, skelPart{ai.Schema, p.untyped})
+				rest = append(rest, p.at(ai.Schema))
 			} else {
-				idle = append(idle, skelPart{ai.Schema, true})
+				idle = append(idle, p.asUntyped().at(ai.Schema))
 			}
 		}
 	}
@@ -200,7 +274,7 @@ func (k *skeletonizer) mergeItems(out *api.JSONSchemaProps, parts []skelPart) {
 	switch {
 	case len(single) > 0 && len(positions) > 0:
 		for _, p := range append(slices.Concat(positions...), rest...) {
-			single = append(single, skelPart{p.schema, true})
+			single = append(single, p.asUntyped())
 		}
 		out.Items = &api.JSONSchemaPropsOrArray{Schema: k.merge(single)}
 		rest = nil
@@ -221,8 +295,8 @@ func (k *skeletonizer) mergeItems(out *api.JSONSchemaProps, parts []skelPart) {
 // under patternProperties as /pattern/, and ambiguous names as ["a.b"]. The result is
 // sorted.
 //
-// This is the definition of "specified" of 2018, which Skeleton preserves. In a
-// structural schema, only the keys outside of logical operators are specified.
+// This is the definition of "specified" of 2018, which Skeleton preserves. It does not follow
+// references, as Skeleton does. In a structural schema, only the keys outside of logical operators are specified.
 func Specified(s *api.JSONSchemaProps) []string {
 	found := map[string]bool{}
 	addSpecified(found, "", s)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"espalier.dev/api"
@@ -47,6 +48,7 @@ func TestSkeleton(t *testing.T) {
 			}
 		})
 	})
+	t.Run("K-02 references", skeletonReferences)
 	t.Run("nil", func(t *testing.T) {
 		if Skeleton(nil) != nil || len(Specified(nil)) != 0 || PruneConflicts(nil) != nil {
 			t.Error("something came of nothing")
@@ -107,6 +109,50 @@ func skeletonSizeAndCost(t *testing.T) {
 	var k skeletonizer
 	if skel := k.merge([]skelPart{{schema: deep}}); len(skel.Properties) != depth || k.visited != 2*depth+1 {
 		t.Errorf("%d fields after visiting %d schemas", len(skel.Properties), k.visited)
+	}
+}
+
+// skeletonReferences covers jsonSchemas, which refer to definitions.
+func skeletonReferences(t *testing.T) {
+	for s, want := range map[string]string{
+		`{"properties": {"a": {"$ref": "#/definitions/d", "type": "string"}}, "definitions": {"d": {"type": "object", "properties": {"b": {"type": "integer", "minimum": 1}}}}}`: `{"properties":{"a":{"type":"object","properties":{"b":{"type":"integer"}}}}}`,
+		`{"$ref": "#/definitions/d", "definitions": {"d": {"properties": {"b": {"$ref": "#/definitions/e"}}}, "e": {"type": "integer"}}}`:                                        `{"properties":{"b":{"type":"integer"}}}`,
+		// Under a logical operator, the fields of the definition move to the level around it.
+		`{"properties": {"c": {"type": "string"}}, "allOf": [{"$ref": "#/definitions/d"}], "definitions": {"d": {"properties": {"b": {"type": "integer"}}}}}`: `{"properties":{"b":{"type":"integer"},"c":{"type":"string"}}}`,
+		`{"additionalProperties": {"$ref": "#/definitions/d"}, "definitions": {"d": {"items": {"$ref": "#/definitions/a~1b"}}, "a/b": {"type": "integer"}}}`:  `{"additionalProperties":{"items":{"type":"integer"}}}`,
+		// What cannot be followed stays.
+		`{"properties": {"a": {"$ref": "http://example.com/a", "properties": {"b": {}}}}}`:                                                             `{"properties":{"a":{"$ref":"http://example.com/a"}}}`,
+		`{"properties": {"a": {"$ref": "#/definitions/none"}}}`:                                                                                        `{"properties":{"a":{"$ref":"#/definitions/none"}}}`,
+		`{"$ref": "#/definitions/d", "definitions": {"d": {"properties": {"next": {"$ref": "#/definitions/d"}, "b": {}}}}}`:                            `{"properties":{"b":{},"next":{"$ref":"#/definitions/d"}}}`,
+		`{"properties": {"a": {"$ref": "#/definitions/d"}}, "definitions": {"d": {"$ref": "#/definitions/e"}, "e": {"$ref": "#/definitions/d"}}}`:      `{"properties":{"a":{"$ref":"#/definitions/d"}}}`,
+		`{"properties": {"a": {"$ref": "#/definitions/d"}, "b": {"$ref": "#/definitions/d"}}, "definitions": {"d": {"patternProperties": {"x": {}}}}}`: `{"properties":{"a":{"patternProperties":{"x":{}}},"b":{"patternProperties":{"x":{}}}}}`,
+	} {
+		if got := writeSchema(t, Skeleton(readSchema(t, s))); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", s, got, want)
+		}
+	}
+
+	// Each definition refers to the next in two ways. Under logical operators both are one
+	// part of the same merge. As fields there are 2^40 of the last: only some are followed.
+	web := func(next string) *api.JSONSchemaProps {
+		s := &api.JSONSchemaProps{Ref: new("#/definitions/d0"), Definitions: map[string]api.JSONSchemaProps{}}
+		for i := range 40 {
+			s.Definitions[fmt.Sprint("d", i)] = *readSchema(t, strings.ReplaceAll(next, "NEXT", fmt.Sprintf(`{"$ref": "#/definitions/d%d"}`, i+1)))
+		}
+		s.Definitions["d40"] = *readSchema(t, `{"properties": {"last": {"type": "integer"}}}`)
+		return s
+	}
+	if got, want := writeSchema(t, Skeleton(web(`{"allOf": [NEXT], "anyOf": [NEXT]}`))), `{"properties":{"last":{"type":"integer"}}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	s := web(`{"properties": {"a": NEXT, "b": NEXT}}`)
+	k := skeletonizer{definitions: s.Definitions}
+	first := writeSchema(t, k.merge([]skelPart{{schema: s}}))
+	if k.visited > 2*maxFollowed || !strings.Contains(first, `"last"`) || !strings.Contains(first, `"$ref":"#/definitions/`) {
+		t.Errorf("%d schemas were visited: %.200s", k.visited, first)
+	}
+	if again := writeSchema(t, Skeleton(s)); again != first {
+		t.Error("the same schema has two skeletons")
 	}
 }
 

@@ -32,7 +32,11 @@ func (c *Checker) newPreview(v *crd.Version) (*Preview, error) {
 	if skeleton == nil {
 		skeleton = &api.JSONSchemaProps{}
 	}
-	completeSkeleton(skeleton, original)
+	var missing completion
+	if original != nil {
+		missing.definitions = original.Definitions
+	}
+	missing.add(skeleton, original)
 	s, err := schema.NewStructural(skeleton)
 	if err != nil {
 		return nil, fmt.Errorf("skeleton of version %s: %w", v.Name(), err)
@@ -74,11 +78,15 @@ func (c *Checker) NotStructural(v *crd.Version) (findings []analysis.Finding) {
 	return findings
 }
 
-// completeSkeleton adds to a skeleton the other keywords that affect pruning and defaulting:
-// the extensions, nullable and defaults of its original schema. Values that the engine cannot
-// prune (patternProperties, items by position) are kept whole.
-func completeSkeleton(skeleton, original *api.JSONSchemaProps) {
-	if original == nil {
+// completion adds to a skeleton the other keywords that affect pruning and defaulting: the
+// extensions, nullable and defaults of its original schema. Values that the engine cannot
+// prune (patternProperties, items by position, references) are kept whole.
+type completion struct {
+	definitions map[string]api.JSONSchemaProps
+}
+
+func (c completion) add(skeleton, original *api.JSONSchemaProps) {
+	if original = schema.Resolve(original, c.definitions); original == nil {
 		original = &api.JSONSchemaProps{}
 	}
 	yes := true
@@ -87,8 +95,8 @@ func completeSkeleton(skeleton, original *api.JSONSchemaProps) {
 	skeleton.XIntOrString = original.XIntOrString
 	skeleton.Nullable = original.Nullable
 	skeleton.Default = original.Default
-	if len(skeleton.PatternProperties) > 0 || skeleton.AdditionalItems != nil || skeleton.Items != nil && skeleton.Items.Schema == nil {
-		skeleton.PatternProperties, skeleton.AdditionalItems = nil, nil
+	if skeleton.Ref != nil || len(skeleton.PatternProperties) > 0 || skeleton.AdditionalItems != nil || skeleton.Items != nil && skeleton.Items.Schema == nil {
+		skeleton.Ref, skeleton.PatternProperties, skeleton.AdditionalItems = nil, nil, nil
 		skeleton.XPreserveUnknownFields = &yes
 		if skeleton.Items != nil && skeleton.Items.Schema == nil {
 			skeleton.Items = &api.JSONSchemaPropsOrArray{Schema: &api.JSONSchemaProps{XPreserveUnknownFields: &yes}}
@@ -99,17 +107,17 @@ func completeSkeleton(skeleton, original *api.JSONSchemaProps) {
 		if found, ok := original.Properties[name]; ok {
 			o = &found
 		}
-		completeSkeleton(&p, o)
+		c.add(&p, o)
 		skeleton.Properties[name] = p
 	}
 	if skeleton.Items != nil && original.Items != nil {
-		completeSkeleton(skeleton.Items.Schema, original.Items.Schema)
+		c.add(skeleton.Items.Schema, original.Items.Schema)
 	}
 	if a := skeleton.AdditionalProperties; a != nil && a.Schema != nil {
 		var o *api.JSONSchemaProps
 		if original.AdditionalProperties != nil {
 			o = original.AdditionalProperties.Schema
 		}
-		completeSkeleton(a.Schema, o)
+		c.add(a.Schema, o)
 	}
 }
