@@ -11,6 +11,7 @@ package compliance
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -184,40 +185,79 @@ func (i *Inspector) Revealed(next *Inspector, stored []byte) ([]schema.Path, err
 	if err != nil || after.failure != nil {
 		return nil, err
 	}
-	own, err := next.unconverted(after.name, stored)
+	old, err := i.views(before, stored)
 	if err != nil {
 		return nil, err
 	}
-	revealed := hidden[:0]
-	for _, path := range hidden {
-		_, found := path.Find(after.object)
-		if !found && own != nil {
-			_, found = path.Find(own)
-		}
-		if found {
-			revealed = append(revealed, path)
-		}
+	served, err := next.views(after, stored)
+	if err != nil {
+		return nil, err
 	}
-	return revealed, nil
+	return slices.DeleteFunc(hidden, func(path schema.Path) bool { return !served.reveal(path, old) }), nil
 }
 
-// unconverted returns a stored object as it is served in the version in which it is stored, or
-// nil if that is the storage version or is not served. Fields that the storage version does not
-// specify are served there.
-func (i *Inspector) unconverted(name string, stored []byte) (schema.Object, error) {
-	v := i.definition.Version(name)
-	if v == nil || v.Storage() || !v.Served() {
-		return nil, nil
+// views are a stored object as versions of the CRD return it, by their names.
+type views map[string]schema.Object
+
+// reveal reports whether a version returns a field that it did not return before. A new version
+// reveals what no version returned.
+func (v views) reveal(path schema.Path, before views) bool {
+	for name, object := range v {
+		if _, found := path.Find(object); !found {
+			continue
+		}
+		same, known := before[name]
+		if _, found := path.Find(same); known && !found || !known && !before.have(path) {
+			return true
+		}
 	}
-	program, err := v.Program()
+	return false
+}
+
+func (v views) have(path schema.Path) bool {
+	for _, object := range v {
+		if _, found := path.Find(object); found {
+			return true
+		}
+	}
+	return false
+}
+
+// views returns a stored object as the storage version and each served version return it. If a
+// webhook converts objects, it has only the version in which the object is stored.
+func (i *Inspector) views(r *reading, stored []byte) (views, error) {
+	all := views{r.version.Name(): r.object}
+	if !i.relabels {
+		return all, nil
+	}
+	own := i.definition.Storage()
+	if v := i.definition.Version(r.name); v != nil {
+		own = v
+	}
+	program, err := own.Program()
 	if err != nil {
 		return nil, err
 	}
-	object, _, err := program.Decode(stored, schema.DecodeOptions{FromStorage: true})
-	if err != nil {
-		return nil, nil // the object cannot be read
+	for _, v := range i.definition.Versions() {
+		if v.Storage() || !v.Served() {
+			continue
+		}
+		object, _, err := program.Decode(stored, schema.DecodeOptions{FromStorage: true})
+		if err != nil {
+			continue // the object cannot be read
+		}
+		if v != own {
+			to, err := v.Program()
+			if err != nil {
+				return nil, err
+			}
+			if _, err := to.Normalize(object, schema.DecodeOptions{FromStorage: true, WithoutDefaults: true}); err != nil {
+				continue
+			}
+		}
+		all[v.Name()] = object
 	}
-	return object, nil
+	return all, nil
 }
 
 // reading is a stored object as it is read.

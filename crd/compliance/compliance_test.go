@@ -66,7 +66,7 @@ func TestInspect(t *testing.T) {
 		{"removed version", `{"apiVersion":"example.com/v0","kind":"Job","metadata":{"name":"a"},"spec":{"n":1}}`, two,
 			"otherVersion : stored in version v0, which the CRD does not have; it is read as version v2"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run("V-15 "+tc.name, func(t *testing.T) {
 			t.Parallel()
 			for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 				r, err := compliance.New(definition(t, sem, tc.versions...)).Inspect(t.Context(), []byte(tc.stored))
@@ -107,29 +107,56 @@ func TestInspectEndsWithContext(t *testing.T) {
 	}
 }
 
+// TestRevealed replaces CRDs, and expects the paths of the stored fields that are served again.
 func TestRevealed(t *testing.T) {
 	t.Parallel()
-	before := compliance.New(definition(t, schema.KEP, version("v1", true, `"n":{"type":"integer"},"l":{"type":"array","items":{"type":"object","properties":{"a":{"type":"string"}}}}`)))
-	after := compliance.New(definition(t, schema.KEP, version("v1", true, `"n":{"type":"integer"},"privileged":{"type":"boolean"},"d":{"type":"string","default":"x"},"l":{"type":"array","items":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}}}}`)))
-	stored := `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"},"spec":{"n":1,"privileged":true,"other":1,"l":[{"a":"x"},{"b":"y","c":"z"}]}}`
-	paths, err := before.Revealed(after, []byte(stored))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := fmt.Sprint(paths); got != "[spec.l[1].b spec.privileged]" {
-		t.Errorf("got %s", got)
-	}
-	// An object that is stored in an old version is served in it with fields that the storage
-	// version does not have.
-	storage := version("v2", true, `"n":{"type":"integer"}`)
-	before = compliance.New(definition(t, schema.KEP, version("v1", false, `"n":{"type":"integer"}`), storage))
-	next := compliance.New(definition(t, schema.KEP, version("v1", false, `"n":{"type":"integer"},"privileged":{"type":"boolean"}`), storage))
-	if paths, err := before.Revealed(next, []byte(stored)); err != nil || fmt.Sprint(paths) != "[spec.privileged]" {
-		t.Errorf("got %v, %v", paths, err)
-	}
-	if paths, err := after.Revealed(after, []byte(stored)); err != nil || len(paths) != 0 {
-		t.Errorf("the same CRD reveals %v, %v", paths, err)
-	}
+	const (
+		n          = `"n":{"type":"integer"}`
+		privileged = n + `,"privileged":{"type":"boolean"}`
+		list       = n + `,"l":{"type":"array","items":{"type":"object","properties":{"a":{"type":"string"}}}}`
+	)
+	unserved := func(version string) string { return strings.Replace(version, `"served":true`, `"served":false`, 1) }
+	versions := func(list ...string) []string { return list }
+	t.Run("P-26", func(t *testing.T) {
+		for _, tt := range []struct {
+			name, stored string
+			old, new     []string
+			want         string
+		}{
+			{"fields and items", `{"n":1,"privileged":true,"other":1,"l":[{"a":"x"},{"b":"y","c":"z"}]}`, versions(version("v1", true, list)),
+				versions(version("v1", true, privileged+`,"d":{"type":"string","default":"x"},"l":{"type":"array","items":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}}}}`)),
+				"[spec.l[1].b spec.privileged]"},
+			{"a value of another type", `{"privileged":"yes"}`, versions(version("v1", true, n)), versions(version("v1", true, privileged)), "[spec.privileged]"},
+			{"the same CRD", `{"privileged":true}`, versions(version("v1", true, n)), versions(version("v1", true, n)), "[]"},
+			{"a served field", `{"privileged":true}`, versions(version("v1", true, privileged)), versions(version("v1", true, privileged)), "[]"},
+			// The object is stored in v1, which is not the storage version.
+			{"in its version", `{"privileged":true}`, versions(version("v1", false, n), version("v2", true, n)), versions(version("v1", false, privileged), version("v2", true, n)), "[spec.privileged]"},
+			{"in its version, which is not served", `{"privileged":true}`, versions(unserved(version("v1", false, n)), version("v2", true, n)), versions(unserved(version("v1", false, privileged)), version("v2", true, n)), "[]"},
+			{"its version is served again", `{"privileged":true}`, versions(unserved(version("v1", false, privileged)), version("v2", true, n)), versions(version("v1", false, privileged), version("v2", true, n)), "[spec.privileged]"},
+			{"in the storage version alone", `{"privileged":true}`, versions(version("v1", false, n), version("v2", true, n)), versions(version("v1", false, n), version("v2", true, privileged)), "[]"},
+			{"in the storage version, from its version", `{"privileged":true}`, versions(version("v1", false, privileged), version("v2", true, n)), versions(version("v1", false, privileged), version("v2", true, privileged)), "[spec.privileged]"},
+			{"in a third version", `{"privileged":true}`, versions(unserved(version("v1", false, privileged)), version("v2", true, n), version("v3", false, n)),
+				versions(unserved(version("v1", false, privileged)), version("v2", true, n), version("v3", false, privileged)), "[spec.privileged]"},
+			{"in a new version", `{"privileged":true}`, versions(unserved(version("v1", false, privileged)), version("v2", true, n)),
+				versions(unserved(version("v1", false, privileged)), version("v2", true, n), version("v3", false, privileged)), "[spec.privileged]"},
+			// It is served in v1 before and after, although the storage version does not have it.
+			{"another change", `{"privileged":true}`, versions(version("v1", false, privileged), version("v2", true, n)), versions(version("v1", false, privileged), version("v2", true, n+`,"m":{"type":"integer"}`)), "[]"},
+			{"a new version of a served field", `{"privileged":true}`, versions(version("v1", false, privileged), version("v2", true, n)),
+				versions(version("v1", false, privileged), version("v2", true, n), version("v3", false, privileged)), "[]"},
+			{"a version that is gone", `{"privileged":true}`, versions(version("v2", true, n)), versions(version("v2", true, privileged)), "[spec.privileged]"},
+		} {
+			t.Run(tt.name, func(t *testing.T) {
+				stored := `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"},"spec":` + tt.stored + `}`
+				for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+					before, after := compliance.New(definition(t, sem, tt.old...)), compliance.New(definition(t, sem, tt.new...))
+					paths, err := before.Revealed(after, []byte(stored))
+					if got := fmt.Sprint(paths); err != nil || got != tt.want {
+						t.Errorf("%v: got %s, %v, want %s", sem, got, err, tt.want)
+					}
+				}
+			})
+		}
+	})
 }
 
 func TestCounts(t *testing.T) {
