@@ -185,6 +185,28 @@ properties:
 		expect(t, create(definition(t, s), sem).Errors, want...)
 		expect(t, createBeta(betaDefinition(t, s), sem).Errors, want...)
 	}
+	// Wherever it is, also below logical operators. The core must not contradict it.
+	const unique = "uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+	for at, place := range map[string]string{
+		"allOf[0]":                              `allOf: [{uniqueItems: true}]`,
+		"anyOf[1]":                              `anyOf: [{minItems: 1}, {uniqueItems: true}]`,
+		"oneOf[0]":                              `oneOf: [{uniqueItems: true}]`,
+		"not":                                   `not: {uniqueItems: true}`,
+		"not.anyOf[0].allOf[0]":                 `not: {anyOf: [{allOf: [{uniqueItems: true}]}]}`,
+		"items.allOf[0].items.oneOf[0]":         `items: {type: array, items: {type: array, items: {type: string}}, allOf: [{items: {oneOf: [{uniqueItems: true}]}}]}`,
+		"items.properties[a].anyOf[0]":          `items: {type: object, properties: {a: {type: array, items: {type: string}, anyOf: [{uniqueItems: true}]}}}`,
+		"items.additionalProperties.not":        `items: {type: object, additionalProperties: {type: array, items: {type: string}, not: {uniqueItems: true}}}`,
+		"items.allOf[0].properties[a].allOf[0]": `items: {type: object, properties: {a: {type: array, items: {type: string}}}, allOf: [{properties: {a: {allOf: [{uniqueItems: true}]}}}]}`,
+	} {
+		if !strings.HasPrefix(place, "items") {
+			place += ", items: {type: string}"
+		}
+		s := `{type: object, properties: {list: {type: array, ` + place + `}}}`
+		for _, sem := range both {
+			expect(t, create(definition(t, s), sem).Errors, "openAPIV3Schema.properties[list]."+at+"."+unique)
+			expect(t, createBeta(betaDefinition(t, s), sem).Errors, "openAPIV3Schema.properties[list]."+at+"."+unique)
+		}
+	}
 	legacy := func(s string) *v1beta1.CustomResourceDefinition {
 		return betaDefinition(t, "", func(c *v1beta1.CustomResourceDefinition) {
 			c.Spec.Validation = &v1beta1.CustomResourceValidation{JSONSchema: props(t, s)}
@@ -192,12 +214,15 @@ properties:
 	}
 	for s, want := range map[string]string{
 		`{properties: {a: {items: [{uniqueItems: true}]}}}`:                                                                                                   "spec.validation.jsonSchema.properties[a].items[0].uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
+		`{properties: {a: {not: {anyOf: [{uniqueItems: true}]}}}}`:                                                                                            "spec.validation.jsonSchema.properties[a].not.anyOf[0].uniqueItems: Forbidden: uniqueItems",
+		`{dependencies: {a: {properties: {b: {uniqueItems: true}}}}}`:                                                                                         "spec.validation.jsonSchema.dependencies[a].properties[b].uniqueItems: Forbidden: uniqueItems",
+		`{definitions: {unused: {patternProperties: {x: {uniqueItems: true}}}}}`:                                                                              "spec.validation.jsonSchema.definitions[unused].patternProperties[x].uniqueItems: Forbidden: uniqueItems",
 		`{properties: {a: {$ref: "#/definitions/x"}}, definitions: {x: {not: {$ref: "#/definitions/x"}}}}`:                                                    `spec.validation.jsonSchema.definitions[x].not.$ref: Invalid value: "": $ref must not be recursive, but "#/definitions/x" refers to itself`,
 		`{properties: {a: {$ref: "#/definitions/x"}}, definitions: {x: {items: {$ref: "#/definitions/z"}}, z: {properties: {b: {$ref: "#/definitions/x"}}}}}`: `$ref must not be recursive, but "#/definitions/`,
 		`{properties: {a: {$ref: "https://example.com/schema"}}}`:                                                                                             `spec.validation.jsonSchema.properties[a].$ref: Invalid value: "": $ref must have the form #/definitions/<name>, got "https://example.com/schema"`,
-		`{properties: {a: {$ref: "#"}}}`:                  `spec.validation.jsonSchema.properties[a].$ref: Invalid value: "": $ref must have the form #/definitions/<name>, got "#"`,
-		`{properties: {a: {$ref: "#/definitions/none"}}}`: `spec.validation.jsonSchema.properties[a].$ref: Invalid value: "": $ref refers to "#/definitions/none", which is not in definitions`,
-		`{properties: {a: {pattern: "("}}}`:               "has an invalid pattern",
+		`{properties: {a: {$ref: "#"}}}`:                                                                                                                      `spec.validation.jsonSchema.properties[a].$ref: Invalid value: "": $ref must have the form #/definitions/<name>, got "#"`,
+		`{properties: {a: {$ref: "#/definitions/none"}}}`:                                                                                                     `spec.validation.jsonSchema.properties[a].$ref: Invalid value: "": $ref refers to "#/definitions/none", which is not in definitions`,
+		`{properties: {a: {pattern: "("}}}`:                                                                                                                   "has an invalid pattern",
 	} {
 		expect(t, createBeta(legacy(s), schema.KEP).Errors, want)
 		expect(t, createBeta(legacy(s), schema.Kubernetes).Errors)

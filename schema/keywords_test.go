@@ -183,6 +183,26 @@ var keywordTests = []keywordTest{
 		{`2`, []string{`v: Invalid value: 2: v in body should be greater than 3`}},
 		{`"4"`, []string{`v: Invalid value: "string": v in body must be of type integer: "string"`}},
 	}},
+	{"exclusiveMinimum of numbers", `{type: number, minimum: 2.5, exclusiveMinimum: true}`, []keywordCase{
+		{`2.6`, nil},
+		{`3`, nil},
+		{`3.5`, nil},
+		{`2.5`, []string{`v: Invalid value: 2.5: v in body should be greater than 2.5`}},
+		{`2.4`, []string{`v: Invalid value: 2.4: v in body should be greater than 2.5`}},
+		{`-3`, []string{`v: Invalid value: -3: v in body should be greater than 2`}},
+		{`"3"`, []string{`v: Invalid value: "string": v in body must be of type number: "string"`}},
+	}},
+	{"exclusiveMaximum of numbers", `{type: number, maximum: 2.5, exclusiveMaximum: true}`, []keywordCase{
+		{`2.4`, nil},
+		{`1`, nil},
+		{`2.5`, []string{`v: Invalid value: 2.5: v in body should be less than 2.5`}},
+		{`2.6`, []string{`v: Invalid value: 2.6: v in body should be less than 2.5`}},
+		{`"1"`, []string{`v: Invalid value: "string": v in body must be of type number: "string"`}},
+	}},
+	{"exclusive bounds without bounds", `{type: number, exclusiveMinimum: true, exclusiveMaximum: true}`, []keywordCase{
+		{`0`, nil},
+		{`-0.5`, nil},
+	}},
 	{"maximum without a type", `{maximum: 10, x-kubernetes-preserve-unknown-fields: true}`, []keywordCase{
 		{`10`, nil},
 		{`11`, []string{`v: Invalid value: 11: v in body should be less than or equal to 10`}},

@@ -26,6 +26,7 @@ import (
 //	patch FILE NAME.KIND     a merge patch, or a JSON patch if the file has a list (of the status:
 //	                         NAME.KIND/status)
 //	apply FILE               server-side apply
+//	apply-status FILE        server-side apply of the status
 //	get NAME.KIND            GET (KIND may be KIND/VERSION, or the whole a path for a raw GET)
 //	list KIND
 //	delete NAME.KIND

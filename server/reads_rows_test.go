@@ -150,21 +150,49 @@ func proveOwnPruning(r *readers) {
 	r.specs(rows("v3"), "v3", `{"both":1,"first":1,"other":1,"second":1}`)
 }
 
+// listVersion returns the resourceVersion of a list.
+func (r *readers) listVersion() string {
+	r.Helper()
+	var list struct {
+		Metadata struct{ ResourceVersion string }
+	}
+	if err := json.Unmarshal([]byte(r.must(http.StatusOK, http.MethodGet, rows("v1"), "")), &list); err != nil {
+		r.Fatal(err)
+	}
+	return list.Metadata.ResourceVersion
+}
+
+// event waits for an event of an object with a spec after a resourceVersion.
+func (r *readers) event(version, after, kind, name, spec string) {
+	r.Helper()
+	found := false
+	r.watch(r.Context(), r.fast, rows(version)+"?watch=true&fieldSelector=metadata.name="+name+"&resourceVersion="+after, nil, func(line string) bool {
+		found = found || strings.HasPrefix(line, `{"type":"`+kind+`","object":{"apiVersion":"reads.example.com/`+version+`"`) && strings.Contains(line, `"spec":`+spec)
+		return !found
+	})
+	if !found {
+		r.Errorf("no event %s of %s with spec %s in %s", kind, name, spec, version)
+	}
+}
+
 // proveStricter checks that objects which a stricter schema makes invalid can be read, listed,
 // watched and deleted in every version, and that an update is rejected only for what it newly
 // makes invalid.
 func proveStricter(r *readers) {
-	loose := `{"type":"object","properties":{"a":{"type":"string"},"b":{"x-kubernetes-preserve-unknown-fields":true},"c":{"type":"integer"},"d":{"type":"array","items":{"type":"string"}}}}`
+	loose := `{"type":"object","properties":{"a":{"type":"string"},"b":{"x-kubernetes-preserve-unknown-fields":true},"c":{"type":"integer"},"d":{"type":"array","items":{"type":"string"}},"e":{"type":"array","items":{"type":"object","properties":{"k":{"type":"string"},"n":{"type":"integer"}}}}}}`
 	r.define(loose, loose)
 	for name, spec := range map[string]string{
 		"long": `{"a":"much too long","c":1}`, "missing": `{"c":1}`, "many": `{"a":"x","c":100,"d":["x","x"]}`, "text": `{"a":"x","b":"text"}`, "object": `{"a":"x","b":{"y":1}}`, "list": `{"a":"x","b":[1,null]}`,
+		"twice": `{"a":"x","c":1,"d":["x"],"e":[{"k":"1"},{"k":"1"}]}`, "items": `{"a":"x","e":[{"k":"1","n":9},{"k":"2","n":1}]}`,
 	} {
 		r.must(http.StatusCreated, http.MethodPost, rows("v2"), `{"apiVersion":"reads.example.com/v2","kind":"Row","metadata":{"name":"`+name+`"},"spec":`+spec+`}`)
 	}
 	// Two stored values contradict even the types of the old schema.
 	r.put("reads.example.com/rows/types", `{"apiVersion":"reads.example.com/v2","kind":"Row","metadata":{"generation":1,"name":"types","uid":"1"},"spec":{"a":{"x":1},"c":"one"}}`)
-	strict := `{"type":"object","required":["a"],"properties":{"a":{"type":"string","maxLength":3},"b":{"type":"integer"},"c":{"type":"integer","maximum":10},"d":{"type":"array","maxItems":1,"items":{"type":"string"}}}}`
+	strict := `{"type":"object","required":["a"],"properties":{"a":{"type":"string","maxLength":3},"b":{"type":"integer"},"c":{"type":"integer","maximum":10},"d":{"type":"array","maxItems":1,"items":{"type":"string"}},
+		"e":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object","required":["k"],"properties":{"k":{"type":"string"},"n":{"type":"integer","maximum":3}}}}}}`
 	r.define(strict, strict)
+	before := r.listVersion()
 	for _, version := range []string{"v1", "v2"} {
 		r.specs(rows(version), "long", `{"a":"much too long","c":1}`)
 		r.specs(rows(version), "missing", `{"c":1}`)
@@ -178,20 +206,43 @@ func proveStricter(r *readers) {
 		r.patch(http.StatusUnprocessableEntity, rows(version)+"/long", `{"spec":{"c":11}}`)
 		r.patch(http.StatusUnprocessableEntity, rows(version)+"/many", `{"spec":{"c":101}}`)
 		r.patch(http.StatusOK, rows(version)+"/long", `{"spec":{"c":1}}`)
+		// A list with too many items, and one whose items are repeated.
+		r.specs(rows(version), "twice", `{"a":"x","c":1,"d":["x"],"e":[{"k":"1"},{"k":"1"}]}`)
+		r.patch(http.StatusOK, rows(version)+"/many", `{"spec":{"a":"`+version+`"}}`)
+		r.patch(http.StatusUnprocessableEntity, rows(version)+"/many", `{"spec":{"d":["x","y"]}}`)
+		r.patch(http.StatusOK, rows(version)+"/many", `{"spec":{"a":"x"}}`)
+		r.patch(http.StatusOK, rows(version)+"/twice", `{"metadata":{"labels":{"x":"`+version+`"}}}`)
+		r.patch(http.StatusUnprocessableEntity, rows(version)+"/twice", `{"spec":{"d":["x","y"]}}`)
+		// Items are matched by their keys, wherever they are.
+		r.specs(rows(version), "items", `{"a":"x","e":[{"k":"1","n":9},{"k":"2","n":1}]}`)
+		r.patch(http.StatusOK, rows(version)+"/items", `{"spec":{"e":[{"k":"2","n":2},{"k":"1","n":9}]}}`)
+		r.patch(http.StatusUnprocessableEntity, rows(version)+"/items", `{"spec":{"e":[{"k":"2","n":2},{"k":"1","n":10}]}}`)
+		r.patch(http.StatusUnprocessableEntity, rows(version)+"/items", `{"spec":{"e":[{"k":"2","n":2},{"k":"3","n":9}]}}`)
+		r.patch(http.StatusOK, rows(version)+"/items", `{"spec":{"e":[{"k":"1","n":9},{"k":"2","n":1}]}}`)
+		// A field that is missing is a violation of the object around it. As in Kubernetes, that
+		// may stay until the object itself changes.
+		r.patch(http.StatusOK, rows(version)+"/missing", `{"metadata":{"labels":{"x":"`+version+`"}}}`)
+		if text := r.patch(http.StatusUnprocessableEntity, rows(version)+"/missing", `{"spec":{"c":2}}`); !strings.Contains(text, "spec.a: Required value") {
+			r.Errorf("%s", text)
+		}
+		r.patch(http.StatusOK, rows(version)+"/types", `{"metadata":{"labels":{"x":"`+version+`"}}}`)
 	}
-	var list struct {
-		Metadata struct{ ResourceVersion string }
+	names := []string{"long", "missing", "many", "text", "list", "object", "types", "twice", "items"}
+	for _, version := range []string{"v1", "v2"} {
+		for name, spec := range map[string]string{
+			"long": `{"a":"much too long","c":2}`, "missing": `{"c":1}`, "many": `{"a":"` + version + `","c":100,"d":["x","x"]}`, "types": `{"a":{},"c":"one"}`,
+			"twice": `{"a":"x","c":1,"d":["x"],"e":[{"k":"1"},{"k":"1"}]}`, "items": `{"a":"x","e":[{"k":"2","n":2},{"k":"1","n":9}]}`,
+		} {
+			r.event(version, before, "MODIFIED", name, spec)
+		}
 	}
-	if err := json.Unmarshal([]byte(r.must(http.StatusOK, http.MethodGet, rows("v1"), "")), &list); err != nil {
-		r.Fatal(err)
-	}
-	names := []string{"long", "missing", "many", "text", "list", "object", "types"}
+	list := r.listVersion()
 	for i, name := range names {
 		r.must(http.StatusOK, http.MethodDelete, rows([]string{"v1", "v2"}[i%2])+"/"+name, "")
 	}
 	for _, version := range []string{"v1", "v2"} {
 		missing := slices.Clone(names)
-		r.watch(r.Context(), r.fast, rows(version)+"?watch=true&resourceVersion="+list.Metadata.ResourceVersion, nil, func(line string) bool {
+		r.watch(r.Context(), r.fast, rows(version)+"?watch=true&resourceVersion="+list, nil, func(line string) bool {
 			if strings.HasPrefix(line, `{"type":"DELETED","object":{"apiVersion":"reads.example.com/`+version+`"`) {
 				missing = slices.DeleteFunc(missing, func(name string) bool { return strings.Contains(line, `"name":"`+name+`"`) })
 			}

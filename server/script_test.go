@@ -163,7 +163,7 @@ func merged(v, patch any) any {
 func (s *script) step(verb string, args []string, line string) error {
 	rest := func(n int) string { return strings.Join(args[min(n, len(args)):], " ") }
 	switch verb {
-	case "create", "update", "status", "patch", "apply", "get", "list", "delete", "gone", "put", "stored":
+	case "create", "update", "status", "patch", "apply", "apply-status", "get", "list", "delete", "gone", "put", "stored":
 		if s.unasked && s.last.code > 299 {
 			return fmt.Errorf("the step before failed")
 		}
@@ -376,7 +376,10 @@ func (s *script) write(verb string, data []byte, query string) error {
 	switch verb {
 	case "create":
 		s.last = s.do(http.MethodPost, k.path()+query, data, "application/json")
-	case "apply":
+	case "apply", "apply-status":
+		if verb == "apply-status" {
+			path += "/status"
+		}
 		s.last = s.do(http.MethodPatch, path+query+"&fieldManager=ledger", data, "application/apply-patch+yaml")
 	case "update", "status":
 		to := path
