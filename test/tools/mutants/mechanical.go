@@ -98,10 +98,7 @@ func (r *mechanical) run(ctx context.Context, w io.Writer, patterns []string) er
 	if err != nil {
 		return err
 	}
-	names, err := r.proofNames()
-	if err != nil {
-		return err
-	}
+	names := r.proofNames()
 	alive, err = r.with(ctx, w, alive, reached, func(pkg string) string {
 		top, _, _ := strings.Cut(pkg, "/")
 		if other := r.elsewhere[top]; names[other] != nil {
@@ -116,20 +113,16 @@ func (r *mechanical) run(ctx context.Context, w io.Writer, patterns []string) er
 }
 
 // proofNames returns the tests with proofs of each package.
-func (r *mechanical) proofNames() (map[string]map[string]bool, error) {
+func (r *mechanical) proofNames() map[string]map[string]bool {
 	names := map[string]map[string]bool{}
 	for _, p := range r.proofs {
-		dir, err := filepath.Rel(r.root, p.Dir)
-		if err != nil {
-			return nil, err
-		}
-		dir = filepath.ToSlash(dir)
+		dir := filepath.ToSlash(p.Dir)
 		if names[dir] == nil {
 			names[dir] = map[string]bool{}
 		}
 		names[dir][p.Test] = true
 	}
-	return names, nil
+	return names
 }
 
 // with tests mutants with the tests of the packages that a function returns for theirs, or with

@@ -1,0 +1,229 @@
+package crd_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"espalier.dev/api"
+	"espalier.dev/api/v1beta1"
+	"espalier.dev/crd"
+	"espalier.dev/crd/cel"
+	"espalier.dev/schema"
+)
+
+// TestReplicas checks the numbers of replicas that an object with a scale subresource may have.
+func TestReplicas(t *testing.T) {
+	d := compile(t, definition(t, `{type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}, status: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`,
+		func(c *api.CustomResourceDefinition) {
+			c.Spec.Versions[0].Subresources = &api.CustomResourceSubresources{
+				Status: &api.CustomResourceSubresourceStatus{},
+				Scale:  &api.CustomResourceSubresourceScale{SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas"},
+			}
+		}), schema.Kubernetes)
+	for _, tt := range []struct {
+		replicas any
+		want     string
+	}{
+		{int64(0), ""}, {int64(math.MaxInt32), ""},
+		{int64(-1), "should be a non-negative integer"},
+		{int64(math.MaxInt32) + 1, "should be less than or equal to 2147483647"},
+		{"1", "is of the type string, expected int64"},
+	} {
+		for _, place := range []string{"spec", "status"} {
+			obj := schema.Object{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a", "namespace": "b"},
+				place: map[string]any{"replicas": tt.replicas}}
+			got, err := d.Versions()[0].Validate(context.Background(), obj, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := got.FieldErrors().ToAggregate(); (text == nil) != (tt.want == "") || text != nil && !strings.Contains(text.Error(), "."+place+".replicas: Invalid value: ") || text != nil && !strings.Contains(text.Error(), tt.want) {
+				t.Errorf("%s.replicas %v: got %v, want %q", place, tt.replicas, text, tt.want)
+			}
+			status, err := d.Versions()[0].ValidateStatus(context.Background(), obj, nil)
+			if err != nil || len(status) > 0 != (place == "status" && tt.want != "") {
+				t.Errorf("%s.replicas %v of a write of the status: got %v, %v", place, tt.replicas, status, err)
+			}
+		}
+	}
+}
+
+// TestForgiven checks that an update may leave what a stored CRD has, and may not add it.
+func TestForgiven(t *testing.T) {
+	protected := func(annotation string) func(*api.CustomResourceDefinition) {
+		return func(c *api.CustomResourceDefinition) {
+			c.Spec.Group, c.Name = "x.k8s.io", "things.x.k8s.io"
+			if annotation != "" {
+				c.Annotations = map[string]string{api.KubeAPIApprovedAnnotation: annotation}
+			}
+		}
+	}
+	missing, invalid, fine := definition(t, plain, protected("")), definition(t, plain, protected("yes")), definition(t, plain, protected("unapproved, a test"))
+	noSchema := definition(t, "", preservingV1)
+	strange := definition(t, `{type: object, properties: {a: {type: strange}}}`)
+	structural := definition(t, plain)
+	for _, sem := range both {
+		for name, tt := range map[string]struct {
+			stored, now *api.CustomResourceDefinition
+			want        string
+		}{
+			"no approval, as before":        {missing, missing, ""},
+			"an approval that is no URL":    {invalid, invalid, ""},
+			"an approval that is gone":      {fine, missing, "metadata.annotations[api-approved.kubernetes.io]: Required value"},
+			"an approval that gets invalid": {fine, invalid, `metadata.annotations[api-approved.kubernetes.io]: Invalid value: "yes"`},
+			"no schema, as before":          {noSchema, noSchema, ""},
+			"a type, as before":             {strange, strange, ""},
+			"a type that is new":            {structural, strange, `properties[a].type: Unsupported value: "strange"`},
+		} {
+			errs := update(tt.now.DeepCopy(), tt.stored, sem).Errors
+			if tt.want == "" && len(errs) > 0 || tt.want != "" && !containsError(errs, tt.want) {
+				t.Errorf("%v: %s: got %v, want %q", sem, name, errs, tt.want)
+			}
+		}
+	}
+}
+
+// TestForgivenByBeta checks that v1beta1 does not require what v1 requires, even if the stored CRD
+// has it.
+func TestForgivenByBeta(t *testing.T) {
+	old := stored(t, betaDefinition(t, plain, preserving(true)))
+	for _, sem := range both {
+		expect(t, updateBeta(betaDefinition(t, "", preserving(true)), old, sem).Errors)
+		expect(t, updateBeta(betaDefinition(t, `{properties: {a: {type: strange}}}`, preserving(true)), old, sem).Errors)
+	}
+}
+
+// TestStoredRules checks that a rule of a stored CRD may use what a new rule may not yet.
+func TestStoredRules(t *testing.T) {
+	o := crd.Options{Semantics: schema.Kubernetes, Rules: cel.Checker{}}
+	ruled := definition(t, `{type: object, properties: {a: {type: array, maxItems: 5, items: {type: integer}, x-kubernetes-validations: [{rule: "self.includes(1)"}]}}}`)
+	if errs := crd.ValidateCreate(t.Context(), ruled, o).Errors; !containsError(errs, "undeclared reference to 'includes'") {
+		t.Errorf("create: got %v", errs)
+	}
+	if errs := crd.ValidateUpdate(t.Context(), ruled.DeepCopy(), definition(t, plain), o).Errors; !containsError(errs, "undeclared reference to 'includes'") {
+		t.Errorf("update of a CRD without the rule: got %v", errs)
+	}
+	changed := ruled.DeepCopy()
+	changed.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = "changed"
+	expect(t, crd.ValidateUpdate(t.Context(), changed, ruled, o).Errors)
+}
+
+// TestCondition checks that conditions are found by their type.
+func TestCondition(t *testing.T) {
+	c := stored(t, betaDefinition(t, `{type: object, $schema: x}`, preserving(true)))
+	status := crd.Status(c.Status, compile(t, c, schema.Kubernetes), nil, metav1.Now())
+	if got := crd.Condition(&status, api.NonStructuralSchema); got == nil || got.Status != api.ConditionUnknown ||
+		got.Message != "failed to check validation schema for version v1: OpenAPIV3Schema 'schema' is not supported" {
+		t.Errorf("got %+v", got)
+	}
+	if got := crd.Condition(&status, "Other"); got != nil {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestManyUniqueItems checks that the errors of a hostile jsonSchema are bounded.
+func TestManyUniqueItems(t *testing.T) {
+	const many = 3000
+	var b strings.Builder
+	for i := range many {
+		fmt.Fprintf(&b, "%s%d: {type: array, uniqueItems: true}, ", strings.Repeat("x", 1000), i)
+	}
+	c := betaDefinition(t, "", preserving(true), func(c *v1beta1.CustomResourceDefinition) {
+		c.Spec.Validation = &v1beta1.CustomResourceValidation{JSONSchema: props(t, "{properties: {"+b.String()+"}}")}
+	})
+	if n := len(createBeta(c, schema.KEP).Errors); n == 0 || n > many/2 {
+		t.Errorf("got %d errors", n)
+	}
+}
+
+// TestBetaDefaults checks that kube-apiserver's v1beta1 rejects defaults, unless the stored CRD
+// has some.
+func TestBetaDefaults(t *testing.T) {
+	const with = `{type: object, properties: {a: {type: string, default: x}}}`
+	no := preserving(false)
+	const text = "must not be set (cannot set default values in apiextensions.k8s.io/v1beta1 CRDs, must use apiextensions.k8s.io/v1)"
+	if errs := createBeta(betaDefinition(t, with, no), schema.Kubernetes).Errors; !containsError(errs, text) {
+		t.Errorf("create: got %v", errs)
+	}
+	if errs := updateBeta(betaDefinition(t, with, no), stored(t, betaDefinition(t, plain, no)), schema.Kubernetes).Errors; !containsError(errs, text) {
+		t.Errorf("update of a CRD without defaults: got %v", errs)
+	}
+	expect(t, updateBeta(betaDefinition(t, with, no), stored(t, betaDefinition(t, with, no)), schema.Kubernetes).Errors)
+	expect(t, createBeta(betaDefinition(t, with, no), schema.KEP).Errors)
+}
+
+// TestUnreadableJSONSchema checks that only the semantics that knows jsonSchema depends on it.
+func TestUnreadableJSONSchema(t *testing.T) {
+	c := definition(t, "", preservingV1, func(c *api.CustomResourceDefinition) {
+		c.Annotations = map[string]string{api.JSONSchemaAnnotation: "no schema"}
+	})
+	if _, err := crd.New(c, options(schema.KEP)); err == nil || !strings.Contains(err.Error(), "not a JSON schema") {
+		t.Errorf("New: got %v", err)
+	}
+	d := compile(t, c, schema.Kubernetes)
+	if err := d.Load(); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.With(options(schema.Kubernetes)); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.With(options(schema.KEP)); err == nil || !strings.Contains(err.Error(), "not a JSON schema") {
+		t.Errorf("With: got %v", err)
+	}
+	lazily, _ := lazy(t, c, schema.KEP)
+	if err := lazily.Load(); err == nil || !strings.Contains(err.Error(), "not a JSON schema") {
+		t.Errorf("Load: got %v", err)
+	}
+	if _, err := lazily.Versions()[0].Schema(); err == nil {
+		t.Error("Schema: no error")
+	}
+}
+
+// TestLazyVersions checks that a version that is no longer in the stored CRD is an error.
+func TestLazyVersions(t *testing.T) {
+	c := definition(t, plain, func(c *api.CustomResourceDefinition) {
+		c.Spec.Versions = append(c.Spec.Versions, api.CustomResourceDefinitionVersion{Name: "v2", Served: true, Schema: c.Spec.Versions[0].Schema})
+	})
+	short := definition(t, plain)
+	d := crd.Lazy(c, func() (*api.CustomResourceDefinition, error) { return short, nil }, options(schema.KEP))
+	if _, err := d.Version("v1").Program(); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.Version("v2").Program(); err == nil || !strings.Contains(err.Error(), "version v2 is missing") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestDeprecationLength checks the length of a deprecation warning.
+func TestDeprecationLength(t *testing.T) {
+	for n, want := range map[int][]string{256: nil, 257: {"must be <= 256 characters long"}, 0: {"must not be an empty string"}} {
+		text := strings.Repeat("x", n)
+		expect(t, create(definition(t, plain, func(c *api.CustomResourceDefinition) {
+			c.Spec.Versions[0].Deprecated, c.Spec.Versions[0].DeprecationWarning = true, &text
+		}), schema.Kubernetes).Errors, want...)
+	}
+}
+
+// TestRootKeywords checks which keywords the root of a schema may have beside a status
+// subresource: v1beta1 has no rules.
+func TestRootKeywords(t *testing.T) {
+	const closed = `{type: object, maxProperties: 3}`
+	status := &api.CustomResourceSubresources{Status: &api.CustomResourceSubresourceStatus{}}
+	v1 := create(definition(t, closed, func(c *api.CustomResourceDefinition) { c.Spec.Versions[0].Subresources = status }), schema.Kubernetes).Errors
+	expect(t, v1, `spec.validation.openAPIV3Schema: Invalid value: "maxProperties": only [Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations] fields are allowed`)
+	beta := createBeta(betaDefinition(t, closed, preserving(false), func(c *v1beta1.CustomResourceDefinition) { c.Spec.Subresources = status }), schema.Kubernetes).Errors
+	expect(t, beta, "Example XPreserveUnknownFields] fields are allowed")
+}
+
+// TestDefaultsInLists checks the errors about defaults with embedded resources in a list.
+func TestDefaultsInLists(t *testing.T) {
+	c := definition(t, `{type: object, properties: {list: {type: array, items: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true},
+  default: [{apiVersion: v1, kind: Pod, metadata: {name: fine}}, {apiVersion: v1, kind: Pod, metadata: {name: 7}}]}}}`)
+	for _, sem := range both {
+		expect(t, create(c, sem).Errors, `properties[list].default[1].metadata: Invalid value: {"name":7}`)
+	}
+}

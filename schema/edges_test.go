@@ -1,0 +1,268 @@
+package schema_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"espalier.dev/schema"
+)
+
+// TestBooleanEnum checks that an enum restricts booleans, in both kinds of schemas.
+func TestBooleanEnum(t *testing.T) {
+	const text = `{type: object, properties: {v: {type: boolean, enum: [true]}, list: {type: array, items: {type: boolean, enum: [false]}}}}`
+	draft4, err := schema.CompileJSONSchema(props(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range map[string]*schema.Program{
+		"kep": compile(t, text), "kubernetes": compile(t, text, schema.WithSemantics(schema.Kubernetes)), "jsonSchema": draft4,
+	} {
+		for input, want := range map[string]int{
+			`{"v":true,"list":[false,false]}`: 0, `{"v":false}`: 1, `{"list":[false,true]}`: 1,
+		} {
+			if got := errorsOf(p, object(t, input), nil); len(got) != want {
+				t.Errorf("%s: %s: got %q, want %d", name, input, got, want)
+			}
+		}
+	}
+}
+
+// TestJSONSchemaTuples checks that each item of a list has its own schema in a jsonSchema.
+func TestJSONSchemaTuples(t *testing.T) {
+	p, err := schema.CompileJSONSchema(props(t, `{properties: {v: {items: [{type: string}, {type: integer}], additionalItems: {type: boolean}}, w: {items: {type: string}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for input, want := range map[string]int{
+		`{"v":["a",1,true,false]}`: 0, `{"v":[1,1]}`: 1, `{"v":["a","b"]}`: 1, `{"v":["a",1,2]}`: 1, `{"w":["a","b"]}`: 0, `{"w":["a",1]}`: 1,
+	} {
+		if got := errorsOf(p, object(t, input), nil); len(got) != want {
+			t.Errorf("%s: got %q, want %d", input, got, want)
+		}
+	}
+}
+
+// TestNamesOfMetadata checks the characters in names, namespaces and labels.
+func TestNamesOfMetadata(t *testing.T) {
+	id := schema.Identity{APIVersion: "example.com/v1", Kind: "Thing", Namespaced: true}
+	for _, sem := range both {
+		p := compile(t, `{type: object}`, schema.WithSemantics(sem), schema.WithIdentity(id))
+		for meta, want := range map[string]string{
+			`"name":"a-1-b"`:                       "",
+			`"name":"a1"`:                          "",
+			`"name":"abc-"`:                        "metadata.name",
+			`"name":"-abc"`:                        "metadata.name",
+			`"name":"ab-c"`:                        "",
+			`"name":"a{b"`:                         "metadata.name",
+			`"name":"a{"`:                          "metadata.name",
+			`"name":"aé"`:                          "metadata.name",
+			`"name":"A"`:                           "metadata.name",
+			`"name":"a/b"`:                         "metadata.name",
+			`"name":"a","labels":{"k":"a-b_c.D1"}`: "",
+			`"name":"a","labels":{"k":""}`:         "",
+			`"name":"a","labels":{"k":"a{b"}`:      "metadata.labels",
+			`"name":"a","labels":{"k":"a~"}`:       "metadata.labels",
+			`"name":"a","labels":{"k":"é"}`:        "metadata.labels",
+			`"name":"a","labels":{"k":"-a"}`:       "metadata.labels",
+			`"name":"a","labels":{"k":"a-"}`:       "metadata.labels",
+			`"name":"a","labels":{"a{b":"x"}`:      "metadata.labels",
+		} {
+			got := errorsOf(p, object(t, `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"b",`+meta+`}}`), nil)
+			if want == "" && len(got) > 0 || want != "" && (len(got) == 0 || !strings.HasPrefix(got[0], want)) {
+				t.Errorf("%v: %s: got %q, want an error about %q", sem, meta, got, want)
+			}
+		}
+	}
+}
+
+// TestCharactersOfFormats checks that formats accept no characters beside letters and digits that
+// they do not know.
+func TestCharactersOfFormats(t *testing.T) {
+	for _, tt := range []struct {
+		format, value string
+		ok            bool
+	}{
+		{"hostname", "a-b.example.com", true}, {"hostname", "a{b.example.com", false},
+		{"uri", "https://example.com/a-b_c.D/1", true}, {"uri", "https://a{b.example.com/", false},
+	} {
+		p := compile(t, `{type: object, properties: {v: {type: string, format: `+tt.format+`}}}`)
+		if got := errorsOf(p, object(t, `{"v":"`+tt.value+`"}`), nil); len(got) == 0 != tt.ok {
+			t.Errorf("%s %q: got %q", tt.format, tt.value, got)
+		}
+	}
+}
+
+// TestContradictionsElsewhere checks that an update is rejected if the old object has the same
+// value at the beginning of the path of a contradiction, but not at its end.
+func TestContradictionsElsewhere(t *testing.T) {
+	p := compile(t, `{type: object, properties: {any: {type: object, additionalProperties: {type: object, properties: {i: {type: integer}}}}}}`)
+	for old, ok := range map[string]bool{
+		`{"any":{"a":{"i":"x"}}}`: true, `{"any":{"a":"x"}}`: false, `{"any":"x"}`: false, `{"any":["x"]}`: false, `{}`: false,
+	} {
+		_, _, err := p.Decode([]byte(`{"any":{"a":{"i":"x"}}}`), schema.DecodeOptions{Old: object(t, old)})
+		var bad *schema.ContradictionError
+		if errors.As(err, &bad) == ok {
+			t.Errorf("old object %s: got %v", old, err)
+		}
+	}
+}
+
+// TestIsNormalMetadata checks that metadata that decoding changes is not normal.
+func TestIsNormalMetadata(t *testing.T) {
+	p := compile(t, `{type: object}`)
+	for meta, want := range map[string]bool{
+		`{"name":"a"}`: true,
+		`{"name":"a","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u"}]}`:             true,
+		`{"name":"a","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u","unknown":1}]}`: false,
+		`{"name":"a","ownerReferences":[{"apiVersion":1,"kind":"Pod","name":"p","uid":"u"}]}`:                false,
+		`{"name":"a","unknown":1}`:      false,
+		`{"name":"a","labels":{"a":1}}`: false,
+	} {
+		text := `{"apiVersion":"v1","kind":"Thing","metadata":` + meta + `}`
+		if got := p.IsNormal([]byte(text)); got != want {
+			t.Errorf("%s: got %v", meta, got)
+		}
+	}
+}
+
+// TestWithoutDefaultsInMetadata checks that defaults in the metadata of embedded resources can be
+// switched off like others.
+func TestWithoutDefaultsInMetadata(t *testing.T) {
+	p := compile(t, `{type: object, properties: {r: {type: object, x-kubernetes-embedded-resource: true, properties: {
+  metadata: {type: object, properties: {name: {type: string, default: x}}}, spec: {type: string, default: z}}}}}`)
+	const text = `{"r":{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"a"}}}`
+	for without, want := range map[bool]string{
+		false: `{"r":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"a"},"spec":"z"}}`, true: text,
+	} {
+		obj, _, err := p.Decode([]byte(text), schema.DecodeOptions{WithoutDefaults: without})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameJSON(t, obj, want)
+		obj = object(t, text)
+		if _, err := p.Normalize(obj, schema.DecodeOptions{WithoutDefaults: without}); err != nil {
+			t.Fatal(err)
+		}
+		sameJSON(t, obj, want)
+	}
+}
+
+// TestDefaultSizes checks that the size of a default is that of its own values.
+func TestDefaultSizes(t *testing.T) {
+	large := "[" + strings.Repeat("0,", 1<<16) + "0]"
+	for text, ok := range map[string]bool{
+		`{type: object, properties: {a: {type: object, default: {b: [1]}, properties: {b: {type: array, items: {type: integer}, default: [1, 2]}}}}}`:           true,
+		`{type: object, properties: {a: {type: object, default: {b: ` + large + `}, properties: {b: {type: array, items: {type: integer}, default: [1, 2]}}}}}`: false,
+	} {
+		s, err := schema.NewStructural(props(t, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := schema.Compile(s); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "must not have more than 65536 values") {
+			t.Errorf("%.100s: got %v", text, err)
+		}
+	}
+}
+
+// TestCompareSchemaPaths checks the order of paths in a schema.
+func TestCompareSchemaPaths(t *testing.T) {
+	plain := schema.SchemaPath{{Keyword: "items"}}
+	indexed := func(i int) schema.SchemaPath {
+		return schema.SchemaPath{{Keyword: "items", Form: schema.StepIndexed, Index: i}}
+	}
+	named := func(name string) schema.SchemaPath {
+		return schema.SchemaPath{{Keyword: "items", Form: schema.StepNamed, Name: name}}
+	}
+	sorted := []schema.SchemaPath{nil, {{Keyword: "anyOf"}}, plain, append(slices.Clone(plain), plain...), named("a"), named("b"), indexed(0), indexed(2), {{Keyword: "not"}}}
+	for i, a := range sorted {
+		for j, b := range sorted {
+			if got := a.Compare(b); (got < 0) != (i < j) || (got > 0) != (i > j) {
+				t.Errorf("%v and %v: got %d", a, b, got)
+			}
+		}
+	}
+}
+
+// TestMessagesOfSizes checks the messages about the sizes of lists and objects.
+func TestMessagesOfSizes(t *testing.T) {
+	p := compile(t, `{type: object, properties: {a: {type: array, maxItems: 1, items: {type: integer}}, b: {type: array, minItems: 3, items: {type: integer}},
+  c: {type: object, maxProperties: 1, additionalProperties: {type: integer}}, d: {type: object, minProperties: 3, additionalProperties: {type: integer}}}}`)
+	got := p.Validate(t.Context(), object(t, `{"a":[1,2],"b":[1,2],"c":{"x":1,"y":2},"d":{"x":1,"y":2}}`), nil).Messages()
+	slices.Sort(got)
+	want := []string{
+		"a in body should have at most 1 items", "b in body should have at least 3 items",
+		"c in body should have at most 1 properties", "d in body should have at least 3 properties",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestUnknownKinds checks that kinds without a name have a text.
+func TestUnknownKinds(t *testing.T) {
+	for got, want := range map[string]string{
+		schema.MetadataDropped.String(): "metadata dropped", (schema.MetadataDropped + 1).String(): "unknown",
+		schema.Builtin.String(): "built-in", (schema.Builtin + 1).String(): "unknown",
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestTruncated checks that violations in branches count.
+func TestTruncated(t *testing.T) {
+	list := func(n int) schema.Violations { return make(schema.Violations, n) }
+	with := func(n, branches int) schema.Violations {
+		vs := list(n)
+		vs[0].Branches = []schema.Violations{list(branches / 2), list(branches - branches/2)}
+		return vs
+	}
+	for name, tt := range map[string]struct {
+		vs   schema.Violations
+		want bool
+	}{
+		"fewer": {list(schema.MaxViolations - 1), false}, "as many": {list(schema.MaxViolations), true}, "more": {list(schema.MaxViolations + 1), true},
+		"fewer with branches": {with(1, schema.MaxViolations-2), false}, "as many with branches": {with(1, schema.MaxViolations-1), true},
+		"in one branch": {with(1, 2*schema.MaxViolations), true}, "none": {nil, false},
+	} {
+		if got := tt.vs.Truncated(); got != tt.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+// TestRulesWithoutType checks the errors of schemas whose rules cannot be compiled.
+func TestRulesWithoutType(t *testing.T) {
+	why := errors.New("why")
+	for noType, want := range map[bool]string{
+		true:  "spec.x-kubernetes-validations: Internal error: internal error: failed to construct type information for x-kubernetes-validations rules: why",
+		false: "spec.x-kubernetes-validations: Internal error: why",
+	} {
+		s := &schema.SchemaRules{Err: why, NoType: noType}
+		if got := s.FieldErrors(field.NewPath("spec"), false); len(got) != 1 || got[0].Error() != want {
+			t.Errorf("got %v, want %s", got, want)
+		}
+	}
+}
+
+// TestEmbeddedResourceShape checks that the fields of an embedded resource keep their own schemas
+// without value validations, and get those that they lack.
+func TestEmbeddedResourceShape(t *testing.T) {
+	s, err := schema.NewStructural(props(t, `{type: object, x-kubernetes-embedded-resource: true, properties: {metadata: {type: object, properties: {
+  finalizers: {type: array, items: {type: string, nullable: true}}, ownerReferences: {type: array}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := s.WithoutValueValidations().Properties["metadata"].Properties
+	if items := meta["finalizers"].Items; items == nil || !items.Nullable {
+		t.Errorf("finalizers: got items %+v, want its own", items)
+	}
+	if items := meta["ownerReferences"].Items; items == nil || items.Properties["uid"] == nil {
+		t.Errorf("ownerReferences: got items %+v, want those of an owner reference", items)
+	}
+}
