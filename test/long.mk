@@ -77,9 +77,12 @@ generate-corpus: ## generate types for all CRDs of the corpus, compile them, and
 	cd test/generate && ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout 0 -v ./...
 
 .PHONY: corpus
-corpus: ## run the tests of the corpus with all of it (make test uses a part of it where that takes long)
-	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m ./schema ./analysis/fix ./analysis/explain/sample
+corpus: ## run the tests of the corpus with all of it (make test uses a part of it)
+	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m ./api ./schema ./crd/... ./analysis/... ./internal/yamlx ./internal/yamledit ./server/fields
+	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m -run Corpus ./cmd/espalier
 	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m -v -run '^TestCorpus$$' ./server
+	cd test/oracle && ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m -run '^Test(Corpus|WholeCRD|Lint|OpenAPI|ValidateCommand)' .
+	cd test/oracle21/compare && ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m .
 
 .PHONY: conformance
 conformance: ## run the reference's integration suite against the server; takes minutes

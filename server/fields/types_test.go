@@ -20,7 +20,7 @@ import (
 	"espalier.dev/schema"
 )
 
-// corpusObjects calls f for every object of the corpus with its CRD.
+// corpusObjects calls f for objects of the corpus with their CRDs.
 func corpusObjects(t *testing.T, f func(t *testing.T, d *crd.Definition, obj *unstructured.Unstructured)) {
 	root := testcase.Corpus(t)
 	index, err := os.ReadFile(filepath.Join(root, "CR_INDEX.tsv"))
@@ -39,7 +39,7 @@ func corpusObjects(t *testing.T, f func(t *testing.T, d *crd.Definition, obj *un
 		return data
 	}
 	definitions := map[string]*crd.Definition{}
-	for _, line := range strings.Split(strings.TrimSpace(string(index)), "\n")[1:] {
+	for _, line := range testcase.Part(strings.Split(strings.TrimSpace(string(index)), "\n")[1:]) {
 		columns := strings.Split(line, "\t")
 		d, ok := definitions[columns[1]]
 		if !ok {

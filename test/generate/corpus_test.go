@@ -30,7 +30,7 @@ func corpus(t testing.TB) map[string][]*generate.Package {
 		t.Fatal(err)
 	}
 	all := map[string][]*generate.Package{}
-	for _, file := range testcase.Part(testcase.Part(files)) {
+	for _, file := range testcase.Part(files) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

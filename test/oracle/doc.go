@@ -10,7 +10,8 @@
 // mostly valid objects. The seed and the number of a generated case are enough to reproduce
 // it.
 //
-//	go test ./...                                              the corpus, and a short generated run
+//	go test ./...                                              a part of the corpus, and a short generated run
+//	ESPALIER_WHOLE_CORPUS=1 go test ./...                      all of the corpus: make corpus
 //	ORACLE_CASES=1000000 go test -run TestGenerated -timeout 0 a long generated run, on all cores
 //	ORACLE_SEED=7 ORACLE_FIRST=1234 ORACLE_CASES=8 go test -run TestGenerated -v
 //	                                                           one batch of a run

@@ -29,6 +29,8 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/yaml"
+
+	"espalier.dev/internal/testcase"
 )
 
 // TestValidateCommand compares "espalier validate --semantics kubernetes" with the
@@ -97,7 +99,7 @@ func TestValidateCommand(t *testing.T) {
 	if different > 0 {
 		t.Errorf("%d verdicts differ", different)
 	}
-	if objects < 1500 {
+	if objects < 100 || objects < 1500 && testcase.WholeCorpus() {
 		t.Errorf("the corpus has 1,784 objects; only %d were compared", objects)
 	}
 }
@@ -134,7 +136,7 @@ func buildCommand(t *testing.T) string {
 func commandGroups(t *testing.T, dir string, index map[string][]corpusObject) (groups [][]string) {
 	t.Helper()
 	var taken []map[string]bool
-	for _, file := range slices.Sorted(maps.Keys(index)) {
+	for _, file := range testcase.Part(slices.Sorted(maps.Keys(index))) {
 		crd, err := readYAML(filepath.Join(dir, file))
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)

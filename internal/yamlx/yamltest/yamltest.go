@@ -7,33 +7,29 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"espalier.dev/internal/testcase"
 )
 
-// Corpus visits the YAML files of the corpus. It skips the test if there is no corpus.
+// Corpus visits a part of the YAML files of the corpus. It skips the test if there is no corpus.
 func Corpus(t testing.TB, visit func(path string, src []byte)) {
 	t.Helper()
-	root := os.Getenv("ESPALIER_CORPUS")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
-	n := 0
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".yaml") {
-			return err
+	root := testcase.Corpus(t)
+	var files []string
+	if err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".yaml") {
+			files = append(files, path)
 		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range testcase.Part(files) {
 		src, err := os.ReadFile(path)
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
-		n++
 		visit(strings.TrimPrefix(path, root), src)
-		return nil
-	})
-	if n == 0 {
-		t.Skipf("no corpus in %s (%v): set ESPALIER_CORPUS to its directory", root, err)
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

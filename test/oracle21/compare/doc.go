@@ -7,7 +7,8 @@
 // Kubernetes has changed. [Drifts] lists them all, each with the code that changed. Every
 // other difference is a bug.
 //
-//	go test ./...                                                the corpus, and a short generated run
+//	go test ./...                                                a part of the corpus, and a short generated run
+//	ESPALIER_WHOLE_CORPUS=1 go test ./...                        all of the corpus: make corpus
 //	ORACLE21_CASES=200000 go test -run TestGenerated -timeout 0 -v   a long generated run
 //	ORACLE21_SEED=7 ORACLE21_FIRST=1234 ORACLE21_CASES=1 go test -run TestGenerated -v
 //	                                                             one case of a run
