@@ -12,9 +12,9 @@ MODULES := $(sort $(dir $(shell find . -name go.mod -not -path '*/testdata/*' -n
 
 TOOL := go tool -modfile=$(CURDIR)/test/tools/go.mod
 
-# vet is a target of its own, and tests need no debug information: without both they are built in
-# much less time.
-TESTFLAGS := -vet=off -ldflags=-w -timeout=30m
+# vet is a target of its own, and neither tests nor the programs that they build need debug
+# information: without both they are built in much less time.
+export GOFLAGS := $(strip $(shell go env GOFLAGS) -vet=off -ldflags=-w)
 
 # A test that fails is repeated, at most twice, and the summary names it: of thousands of tests
 # with real processes, one may fail on a busy machine. Nothing is repeated if more than three
@@ -45,15 +45,25 @@ PARTS := test-server test-product $(patsubst %,test@%,$(filter-out ./,$(MODULES)
 test: ## run the tests of all modules
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 $(PARTS)
 
+# Three parts at a time, one package of each, because tests also wait. vet is last, because it uses
+# all cores, and what the others have compiled.
+.PHONY: check
+check: ## test, race and vet at the same time; test leaves out the packages whose tests all run in race
+	@$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs 3 GOFLAGS='$(GOFLAGS) -p=1' \
+	  LEFT_OUT='cd test/tools && go run ./race -complete ../..' race $(PARTS) vet
+
+# The command that lists the packages to leave out.
+LEFT_OUT := true
+
 .PHONY: $(PARTS)
 test-server:
-	@echo "== ./: ./server/..."; $(TEST) --packages ./server/... -- $(TESTFLAGS) -p 1
+	@echo "== ./: ./server/..."; $(TEST) --packages "$$(go list ./server/... | grep -vxFf <($(LEFT_OUT)))" -- -timeout=30m -p 1
 
 test-product:
-	@echo "== ./: the other packages"; $(TEST) --packages "$$(go list ./... | grep -vE '^espalier.dev/server(/|$$)')" -- $(TESTFLAGS) -p 1
+	@echo "== ./: the other packages"; $(TEST) --packages "$$(go list ./... | grep -vE '^espalier.dev/server(/|$$)' | grep -vxFf <($(LEFT_OUT)))" -- -timeout=30m -p 1
 
 $(filter test@%,$(PARTS)): test@%:
-	@echo "== $*: ./..."; cd '$*' && $(TEST) --packages ./... -- $(TESTFLAGS) -p 1
+	@echo "== $*: ./..."; cd '$*' && $(TEST) --packages ./... -- -timeout=30m -p 1
 
 .PHONY: vet
 vet: ## gofmt, wordings, and the checks of go vet and staticcheck on every module
@@ -78,8 +88,8 @@ prove: ## run the tests of a behaviour or of a clause of it: make prove ROW=P-07
 golden: ## update all golden files
 	go test ./schema -run '^TestDocuments$$' -update
 	go test ./openapi -run '^(TestDocs|TestMarkers)$$' -update
-	go test ./analysis/lint -run '^TestCorpus$$' -update
-	go test ./analysis/fix -run '^(TestCases|TestCorpus)$$' -update
+	ESPALIER_WHOLE_CORPUS=1 go test ./analysis/lint -run '^TestCorpus$$' -update
+	ESPALIER_WHOLE_CORPUS=1 go test ./analysis/fix -run '^(TestCases|TestCorpus)$$' -update
 	go test ./cmd/espalier -run '^(TestScripts|TestConfigSchema)$$' -update
 
 .PHONY: ci

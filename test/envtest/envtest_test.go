@@ -134,7 +134,7 @@ func TestProject(t *testing.T) {
 				t.Fatal(err)
 			}
 			writeModule(t, dir)
-			cmd := exec.Command("go", "test", "-count=1", "./...")
+			cmd := exec.Command("go", "test", "-count=1", "-vet=off", "-ldflags=-w", "./...")
 			cmd.Dir = dir
 			cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "KUBEBUILDER_ASSETS="+assets)
 			if test.replace {

@@ -50,7 +50,7 @@ func TestCorpusObjects(t *testing.T) {
 	}
 	program := fmt.Sprintf(passProgram, imports, schemes)
 	writeFiles(t, dir, generate.Files{"main.go": []byte(program)})
-	goTool(t, dir, "build", "-o", "pass", ".")
+	goTool(t, dir, "build", "-ldflags=-w", "-o", "pass", ".")
 	var stdin bytes.Buffer
 	encoder := json.NewEncoder(&stdin)
 	for _, o := range objects {

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		// Releases set the version at link time, and `kubectl version` needs one.
-		const version = "-X k8s.io/component-base/version.gitVersion=v1.37.2"
+		const version = "-w -X k8s.io/component-base/version.gitVersion=v1.37.2"
 		build := exec.Command("go", "build", "-ldflags", version, "-o", filepath.Join(dir, "kubectl"), "./kubectl")
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build kubectl: %v\n%s", err, out)

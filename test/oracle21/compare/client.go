@@ -69,7 +69,7 @@ type Reference struct {
 // Build builds the reference in dir and returns its path.
 func Build(dir string) (string, error) {
 	program := dir + "/oracle21"
-	cmd := exec.Command("go", "build", "-o", program, ".")
+	cmd := exec.Command("go", "build", "-ldflags=-w", "-o", program, ".")
 	cmd.Dir = ".."
 	// A workspace of both modules would combine both versions again.
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false")

@@ -2,8 +2,10 @@
 // starts a goroutine, has a lock or an atomic value, and of those whose values goroutines share.
 //
 //	go run ./race DIR GOTESTSUM…
+//	go run ./race -complete DIR
 //
-// The arguments after the directory are the command that runs the tests.
+// The arguments after the directory are the command that runs the tests. The second form lists the
+// packages whose tests all run with the race detector: CI does not run them without it.
 package main
 
 import (
@@ -16,7 +18,9 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -46,23 +50,25 @@ func main() {
 
 func run(args []string) error {
 	if len(args) < 2 {
-		return errors.New("usage: race DIR GOTESTSUM…")
+		return errors.New("usage: race DIR GOTESTSUM…, or race -complete DIR")
 	}
-	dirs, err := concurrent(args[0])
+	list := args[0] == "-complete"
+	if list {
+		args = args[1:]
+	}
+	rest, err := whole(args[0])
 	if err != nil {
 		return err
 	}
-	for _, dir := range shared {
-		if _, err := os.Stat(filepath.Join(args[0], dir)); err != nil {
-			return err
+	if list {
+		for _, dir := range rest {
+			if ok, err := isComplete(filepath.Join(args[0], dir)); err != nil {
+				return err
+			} else if ok {
+				fmt.Println(path.Join("espalier.dev", dir))
+			}
 		}
-		dirs = append(dirs, dir)
-	}
-	var rest []string
-	for _, dir := range slices.Compact(slices.Sorted(slices.Values(dirs))) {
-		if chosen[dir] == "" {
-			rest = append(rest, dir)
-		}
+		return nil
 	}
 	err = test(args, rest, "-short", "-skip="+skipped)
 	for _, dir := range slices.Sorted(maps.Keys(chosen)) {
@@ -71,9 +77,58 @@ func run(args []string) error {
 	return err
 }
 
+// whole returns the directories of the packages of which not only chosen tests run.
+func whole(root string) ([]string, error) {
+	dirs, err := concurrent(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range shared {
+		if _, err := os.Stat(filepath.Join(root, dir)); err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, dir)
+	}
+	dirs = slices.Compact(slices.Sorted(slices.Values(dirs)))
+	return slices.DeleteFunc(dirs, func(dir string) bool { return chosen[dir] != "" }), nil
+}
+
+// isComplete reports whether no test of a package is skipped, nor does less with -short.
+func isComplete(dir string) (bool, error) {
+	isTest, isSkipped := regexp.MustCompile("^(Test|Fuzz|Example)"), regexp.MustCompile(skipped)
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		return false, err
+	}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return false, err
+		}
+		complete := true
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if isTest.MatchString(n.Name.Name) && isSkipped.MatchString(n.Name.Name) {
+					complete = false
+				}
+			case *ast.SelectorExpr:
+				if pkg, ok := n.X.(*ast.Ident); ok && pkg.Name == "testing" && n.Sel.Name == "Short" {
+					complete = false
+				}
+			}
+			return complete
+		})
+		if !complete {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // test runs the tests of packages below a directory. args are those of the program.
 func test(args, packages []string, flags ...string) error {
-	args = append(slices.Clone(args), "--packages", "./"+strings.Join(packages, " ./"), "--", "-race", "-vet=off", "-ldflags=-w", "-timeout=30m")
+	args = append(slices.Clone(args), "--packages", "./"+strings.Join(packages, " ./"), "--", "-race", "-timeout=30m")
 	cmd := exec.Command(args[1], append(args[2:], flags...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = args[0], os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")

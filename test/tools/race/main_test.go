@@ -23,3 +23,13 @@ func TestConcurrent(t *testing.T) {
 		}
 	}
 }
+
+// TestComplete checks that packages with tests that are skipped or shortened are not complete.
+func TestComplete(t *testing.T) {
+	t.Parallel()
+	for dir, want := range map[string]bool{"store": true, "crd": false, "espaliertest": false} {
+		if got, err := isComplete("../../../" + dir); err != nil || got != want {
+			t.Errorf("%s: got %v, %v", dir, got, err)
+		}
+	}
+}
