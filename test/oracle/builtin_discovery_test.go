@@ -46,7 +46,7 @@ func TestDiscoveryOfBuiltins(t *testing.T) {
 	}
 	config := publish.Config{Source: emptyCatalog{crd.NewCatalog()}, Codecs: scheme.Codecs}
 	for _, d := range definitions {
-		config.Builtin = append(config.Builtin, publish.Builtin{Definition: d, Describe: h.Describe})
+		config.Fixed = append(config.Fixed, publish.Fixed{Definition: d, Describe: h.Describe})
 	}
 	p := publish.New(config)
 	lists, err := filepath.Glob(filepath.Join(dir, "api*__v?.json"))
