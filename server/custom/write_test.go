@@ -378,7 +378,7 @@ func (s *side) normalize(text string) string {
 	text = strings.ReplaceAll(text, s.namespace, "NS")
 	text = times.ReplaceAllString(uids.ReplaceAllString(text, "UID"), "TIME")
 	text = generated.ReplaceAllString(versions.ReplaceAllString(text, "${1}RV"), "GENERATED")
-	text = strings.ReplaceAll(text, "handlers.jsonPatchOp", "resources.jsonPatchOperation") // Go types in errors
+	text = strings.ReplaceAll(text, "handlers.jsonPatchOp", "custom.jsonPatchOperation") // Go types in errors
 	text = hexBody.ReplaceAllString(ages.ReplaceAllString(text, "AGE"), "(HEX)")
 	text = typedErrors.ReplaceAllString(text, "TYPED")
 	if strings.Contains(text, "FieldManagerConflict") {
