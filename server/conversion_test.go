@@ -109,6 +109,13 @@ func newConverter(t *testing.T) *converter {
 			review.Response["convertedObjects"] = []any{}
 		case "other uid":
 			review.Response["uid"] = "x"
+		case "v1beta1":
+			if review.APIVersion != "apiextensions.k8s.io/v1beta1" {
+				http.Error(w, "only v1beta1 is supported", http.StatusBadRequest)
+				return
+			}
+			review.APIVersion, review.Kind = "", ""
+			delete(review.Response, "uid")
 		case "other review":
 			review.Kind = "AdmissionReview"
 		case "no response":
@@ -156,9 +163,13 @@ const (
 )
 
 func newParcels(t *testing.T, sem schema.Semantics) *parcels {
+	return newParcelsOn(t, espaliertest.Start(t, espaliertest.WithSemantics(sem)))
+}
+
+func newParcelsOn(t *testing.T, server *espaliertest.Server) *parcels {
 	hook := newConverter(t)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
-	b := &parcels{script: newScript(t, espaliertest.Start(t, espaliertest.WithSemantics(sem)), &txtar.Archive{}), hook: hook}
+	b := &parcels{script: newScript(t, server, &txtar.Archive{}), hook: hook}
 	b.must("create", fmt.Sprintf(`{
 	"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "parcels.conversion.example.com"},
 	"spec": {"group": "conversion.example.com", "scope": "Namespaced", "names": {"plural": "parcels", "kind": "Parcel"},
@@ -247,7 +258,10 @@ func TestConversionWebhook(t *testing.T) {
 		})
 		t.Run("S-18-webhook-labels "+sem.String(), func(t *testing.T) {
 			t.Parallel()
-			testConvertedLabels(newParcels(t, sem))
+			server := startLedgerServer(t, sem)
+			b := newParcelsOn(t, server.Server)
+			b.etcd = server.etcd
+			testConvertedLabels(b)
 		})
 		t.Run("P-13-conversion "+sem.String(), func(t *testing.T) {
 			t.Parallel()
@@ -260,6 +274,26 @@ func TestConversionWebhook(t *testing.T) {
 			})
 		}
 	}
+	t.Run("S-18-webhook-v1beta1", func(t *testing.T) {
+		t.Parallel()
+		b := newParcels(t, schema.KEP)
+		b.must("create", parcel("v1", "a", 3), http.StatusCreated)
+		const definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/parcels.conversion.example.com"
+		for i, versions := range []string{`["v1beta1"]`, `["v9", "v1beta1", "v1"]`, `["v1", "v1beta1"]`} {
+			patch := fmt.Sprintf(`{"spec": {"conversion": {"webhook": {"conversionReviewVersions": %s}}}}`, versions)
+			if a := b.do(http.MethodPatch, definition, []byte(patch), "application/merge-patch+json"); a.code != http.StatusOK {
+				t.Fatalf("%s: %d %s", versions, a.code, a.body)
+			}
+			// The first version that the server knows is used. A response of v1beta1 need not have the
+			// type and the UID of the request.
+			b.hook.set("v1beta1")
+			want := http.StatusOK
+			if i == 2 {
+				want = http.StatusInternalServerError
+			}
+			b.eventually(versions+" are used", func() bool { return b.get(parcelsV2+"/a").code == want })
+		}
+	})
 	t.Run("S-18-webhook-down", func(t *testing.T) {
 		t.Parallel()
 		b := newParcels(t, schema.KEP)
@@ -363,6 +397,13 @@ func testConvertedLabels(b *parcels) {
 	b.must("create", parcel("v2", "b", 4), http.StatusCreated)
 	meta(b.get(parcelsV1+"/b"), converted, from)
 	b.want(b.get(parcelsV1+"/b"), "metadata.generation", float64(1))
+	// Stored labels may be invalid: only changes are validated.
+	b.hook.set("")
+	if err := b.write("put", []byte(strings.Replace(parcel("v1", "c", 5), `"metadata":{`, `"metadata":{"labels":{"a":"not a value"},"annotations":{"not a name":"a"},`, 1)), ""); err != nil {
+		b.Fatal(err)
+	}
+	b.eventually("the object is read", func() bool { return b.get(parcelsV2+"/c").code == http.StatusOK })
+	meta(b.get(parcelsV2+"/c"), map[string]any{"a": "not a value"}, map[string]any{"not a name": "a"})
 }
 
 func testConversion(b *parcels) {
